@@ -1,0 +1,36 @@
+# Language level, warnings, sanitizers and where outputs go: the same for every target.
+option(KVGATE_BUILD_TESTS "Build the tests" ON)
+set(KVGATE_SANITIZE "" CACHE STRING "Sanitizers passed to -fsanitize=, e.g. address,undefined")
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+
+# One contraction rule everywhere: a*b+c is fused only where the code says MulAdd. Without it the
+# compiler may fuse in one loop and not in its twin, and equal inputs would give unequal bits.
+add_compile_options(-Wall -Wextra -Wshadow -Werror -ffp-contract=off -fno-math-errno)
+set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g1 -DKVGATE_DEBUG=1")
+set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG")
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1 -DNDEBUG -DKVGATE_DEBUG=1")
+
+if(KVGATE_SANITIZE)
+  add_compile_options(-fsanitize=${KVGATE_SANITIZE} -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${KVGATE_SANITIZE})
+  if(KVGATE_SANITIZE MATCHES "thread")
+    # GCC's thread sanitizer does not model fences; Asio has a mode without them.
+    add_compile_definitions(BOOST_ASIO_DISABLE_FENCED_BLOCK)
+    add_compile_options(-Wno-tsan)
+  endif()
+endif()
+
+find_program(KVGATE_CCACHE ccache)
+if(KVGATE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+      "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros;${KVGATE_CCACHE}")
+endif()

@@ -1,0 +1,109 @@
+// GGUF v2/v3: reading (memory-mapped, everything checked before use) and writing.
+// It knows the file format, not models. Format: the GGUF specification of ggml.
+// A truncated or hostile file gives kDataLoss or kUnsupported with the name of the field at fault;
+// no count, offset or size of the file is trusted. Reading is thread-safe after Open.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include <kvgate/result.h>
+
+namespace kvgate::model {
+
+// Tensor types by their number in the file. Those we can multiply map to kernels::DType.
+enum class GgufType : uint32_t { kF32 = 0, kF16 = 1, kQ8_0 = 8, kBF16 = 30 };
+
+struct GgufArray;
+using GgufValue = std::variant<uint8_t, int8_t, uint16_t, int16_t, uint32_t, int32_t, float, bool,
+                               std::string, std::shared_ptr<const GgufArray>, uint64_t, int64_t,
+                               double>;
+// Arrays of one element type; nested arrays are refused (kUnsupported).
+struct GgufArray {
+  std::variant<std::vector<uint8_t>, std::vector<int8_t>, std::vector<uint16_t>,
+               std::vector<int16_t>, std::vector<uint32_t>, std::vector<int32_t>,
+               std::vector<float>, std::vector<bool>, std::vector<std::string>,
+               std::vector<uint64_t>, std::vector<int64_t>, std::vector<double>>
+      values;
+};
+
+struct GgufTensor {
+  std::string name;
+  std::vector<int64_t> dimensions;  // innermost first, as in the file; [columns, rows] of a matrix
+  uint32_t type = 0;                // GgufType, or one we do not know
+  std::span<const std::byte> data;  // in the mapping; for an unknown type empty
+};
+
+class GgufFile {
+ public:
+  static Result<std::unique_ptr<GgufFile>> Open(const std::filesystem::path& path);
+  // The same over bytes the caller keeps alive: for tests and fuzzing.
+  static Result<std::unique_ptr<GgufFile>> Parse(std::span<const std::byte> bytes);
+  ~GgufFile();
+
+  uint32_t version() const { return version_; }
+  // Null when absent.
+  const GgufValue* Find(std::string_view key) const;
+  // Typed access. Integers of any width convert when the value fits. kNotFound when absent,
+  // kDataLoss with the key when of another type.
+  Result<std::string> GetString(std::string_view key) const;
+  Result<int64_t> GetInteger(std::string_view key) const;
+  Result<double> GetNumber(std::string_view key) const;
+  Result<bool> GetBool(std::string_view key) const;
+  Result<std::span<const std::string>> GetStrings(std::string_view key) const;
+  Result<std::span<const float>> GetFloats(std::string_view key) const;
+  // int32 or uint32 arrays, copied.
+  Result<std::vector<int32_t>> GetIntegers(std::string_view key) const;
+
+  std::span<const std::pair<std::string, GgufValue>> metadata() const { return metadata_; }
+  std::span<const GgufTensor> tensors() const { return tensors_; }
+  const GgufTensor* FindTensor(std::string_view name) const;
+  // All bytes of the file, for fingerprinting.
+  std::span<const std::byte> bytes() const { return bytes_; }
+
+ private:
+  friend class GgufParser;
+  GgufFile() = default;
+  struct Mapping;
+  std::unique_ptr<Mapping> mapping_;
+  std::span<const std::byte> bytes_;
+  uint32_t version_ = 0;
+  std::vector<std::pair<std::string, GgufValue>> metadata_;
+  std::vector<GgufTensor> tensors_;
+};
+
+// Writes a v3 file: metadata and tensors in the order given. Tensor data is streamed: `fill` is
+// called once per tensor, in order, and must append exactly the declared bytes.
+class GgufWriter {
+ public:
+  void Add(std::string key, GgufValue value);
+  void AddStrings(std::string key, std::vector<std::string> values);
+  void AddFloats(std::string key, std::vector<float> values);
+  void AddIntegers(std::string key, std::vector<int32_t> values);
+  struct TensorSpec {
+    std::string name;
+    std::vector<int64_t> dimensions;  // innermost first
+    GgufType type;
+  };
+  void AddTensor(TensorSpec spec);
+  using Fill = std::function<void(const TensorSpec& spec, std::span<std::byte> data)>;
+  // Writes PATH.partial, fsyncs and renames. kIo with the path and the reason.
+  Result<void> Write(const std::filesystem::path& path, const Fill& fill) const;
+
+ private:
+  std::vector<std::pair<std::string, GgufValue>> metadata_;
+  std::vector<TensorSpec> tensors_;
+};
+
+// Bytes of a tensor of `count` elements, or kUnsupported for a type we cannot size.
+Result<size_t> GgufTensorBytes(uint32_t type, size_t count);
+
+}  // namespace kvgate::model

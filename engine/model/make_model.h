@@ -1,0 +1,33 @@
+// Random-weight models of any shape, for tests, benchmarks and the embedded default.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include <kvgate/result.h>
+
+#include "kernels/dtype.h"
+
+namespace kvgate::model {
+
+struct MakeModelOptions {
+  std::string architecture = "llama";  // "llama" or "qwen2"
+  int num_layers = 4;
+  int hidden_dim = 256;
+  int num_heads = 8;
+  int num_kv_heads = 4;
+  int ffn_dim = 768;
+  int vocab_size = 1024;
+  int context_length = 8192;
+  kernels::DType dtype = kernels::DType::kF16;  // f32, f16, q8_0 (matrices; norms stay f32)
+  uint64_t seed = 1;
+  std::string name;  // general.name; default "ARCH-random-SEED"
+};
+
+// Deterministic: equal options give equal bytes. The vocabulary is printable ASCII (llama: a
+// SentencePiece-style one; qwen2: byte-level BPE), so that any output is valid text. kInvalidArgument
+// names the option.
+Result<void> MakeModel(const MakeModelOptions& options, const std::filesystem::path& path);
+
+}  // namespace kvgate::model

@@ -1,0 +1,133 @@
+#include "kernels/backend.h"
+
+#include <kvgate/check.h>
+
+namespace kvgate::kernels {
+namespace {
+
+// Sequences cover rows 0..M-1 in order, and every position has a block.
+int CheckSequences(std::span<const SequenceRows> sequences, const KvArena& arena) {
+  int next_row = 0;
+  for (const SequenceRows& sequence : sequences) {
+    KVGATE_CHECK(sequence.first_row == next_row && sequence.num_rows > 0, "sequence rows");
+    KVGATE_CHECK(sequence.first_position >= 0, "sequence position");
+    const size_t end = static_cast<size_t>(sequence.first_position) + sequence.num_rows;
+    KVGATE_CHECK(sequence.block_table.size() * kKvBlockTokens >= end, "block table too short");
+    KVGATE_DCHECK(sequence.block_table[(end - 1) / kKvBlockTokens].value < arena.num_blocks(),
+                  "block id");
+    next_row += sequence.num_rows;
+  }
+  (void)arena;
+  return next_row;
+}
+
+void CheckBlock(const KvArena& arena, BlockId id) {
+  KVGATE_CHECK(id.value < arena.num_blocks(), "block id past the arena");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Weight>> Backend::LoadWeight(const WeightView& view) {
+  KVGATE_CHECK(view.data != nullptr && view.rows > 0 && view.columns > 0, "weight view");
+  KVGATE_CHECK(view.columns % DTypeElements(view.dtype) == 0, "weight columns");
+  return DoLoadWeight(view);
+}
+
+Result<std::unique_ptr<FloatBuffer>> Backend::AllocateFloats(size_t count) {
+  return DoAllocateFloats(count);
+}
+
+Result<std::unique_ptr<KvArena>> Backend::AllocateKv(const KvShape& shape, uint32_t num_blocks) {
+  KVGATE_CHECK(shape.num_layers > 0 && shape.num_kv_heads > 0 && shape.head_dim > 0, "KV shape");
+  KVGATE_CHECK(num_blocks > 0, "KV arena without blocks");
+  return DoAllocateKv(shape, num_blocks);
+}
+
+void Backend::CopyIn(std::span<const float> host, float* device) { DoCopyIn(host, device); }
+
+void Backend::CopyOut(const float* device, std::span<float> host) { DoCopyOut(device, host); }
+
+void Backend::ReadKvBlock(const KvArena& arena, BlockId id, std::span<std::byte> host) {
+  CheckBlock(arena, id);
+  KVGATE_CHECK(host.size() == arena.block_bytes(), "KV block size");
+  DoReadKvBlock(arena, id, host);
+}
+
+void Backend::WriteKvBlock(KvArena& arena, BlockId id, std::span<const std::byte> host) {
+  CheckBlock(arena, id);
+  KVGATE_CHECK(host.size() == arena.block_bytes(), "KV block size");
+  DoWriteKvBlock(arena, id, host);
+}
+
+void Backend::CopyKvBlock(KvArena& arena, BlockId from, BlockId to, int num_tokens) {
+  CheckBlock(arena, from);
+  CheckBlock(arena, to);
+  KVGATE_CHECK(from != to, "KV block copied onto itself");
+  KVGATE_CHECK(num_tokens >= 0 && num_tokens <= kKvBlockTokens, "tokens of a KV block");
+  DoCopyKvBlock(arena, from, to, num_tokens);
+}
+
+void Backend::PoisonKvBlock(KvArena& arena, BlockId id) {
+  CheckBlock(arena, id);
+  DoPoisonKvBlock(arena, id);
+}
+
+void Backend::EmbedRows(const WeightView& table, std::span<const TokenId> ids, float* y) {
+  for (const TokenId id : ids) KVGATE_CHECK(id >= 0 && id < table.rows, "embedding row");
+  DoEmbedRows(table, ids, y);
+}
+
+void Backend::GatherRows(const float* x, std::span<const int> rows, int64_t columns, float* y) {
+  KVGATE_CHECK(columns > 0, "columns");
+  DoGatherRows(x, rows, columns, y);
+}
+
+void Backend::MatMul(const float* x, int num_rows, std::span<const MatMulTask> tasks) {
+  KVGATE_CHECK(num_rows > 0 && !tasks.empty(), "empty product");
+  for (const MatMulTask& task : tasks) {
+    KVGATE_CHECK(task.weight != nullptr && task.y != nullptr, "product without weight or output");
+    KVGATE_CHECK(task.weight->columns() == tasks[0].weight->columns(), "products of one x");
+  }
+  DoMatMul(x, num_rows, tasks);
+}
+
+void Backend::RmsNorm(const float* x, const float* weight, float eps, int num_rows,
+                      int64_t columns, float* y) {
+  KVGATE_CHECK(num_rows > 0 && columns > 0, "empty norm");
+  DoRmsNorm(x, weight, eps, num_rows, columns, y);
+}
+
+void Backend::RopeTable(std::span<const int> positions, std::span<const float> inv_freq,
+                        float* table) {
+  DoRopeTable(positions, inv_freq, table);
+}
+
+void Backend::Rope(float* x, int num_rows, const RopeArgs& args, const float* table) {
+  KVGATE_CHECK(args.rotary_dim > 0 && args.rotary_dim <= args.head_dim && args.rotary_dim % 2 == 0,
+               "rotary dimension");
+  DoRope(x, num_rows, args, table);
+}
+
+void Backend::StoreKv(const float* k, const float* v, std::span<const SequenceRows> sequences,
+                      int layer, KvArena& arena) {
+  KVGATE_CHECK(layer >= 0 && layer < arena.shape().num_layers, "layer");
+  if (CheckSequences(sequences, arena) == 0) return;
+  DoStoreKv(k, v, sequences, layer, arena);
+}
+
+void Backend::Attention(const float* q, std::span<const SequenceRows> sequences, int layer,
+                        const KvArena& arena, const AttentionShape& shape, float* out) {
+  KVGATE_CHECK(layer >= 0 && layer < arena.shape().num_layers, "layer");
+  KVGATE_CHECK(shape.num_heads > 0 && shape.num_heads % arena.shape().num_kv_heads == 0,
+               "query heads are a multiple of KV heads");
+  if (CheckSequences(sequences, arena) == 0) return;
+  DoAttention(q, sequences, layer, arena, shape, out);
+}
+
+void Backend::SwiGlu(const float* gate, const float* up, size_t count, float* out) {
+  DoSwiGlu(gate, up, count, out);
+}
+
+void Backend::Add(const float* x, size_t count, float* y) { DoAdd(x, count, y); }
+
+}  // namespace kvgate::kernels

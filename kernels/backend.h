@@ -1,0 +1,250 @@
+// Backend: the dozen tensor operations a transformer's forward pass is made of.
+//
+// Public operations check shapes and dtypes once (KVGATE_CHECK: the caller is our own code), then
+// call the private virtual Do*. kernels/reference is the specification; tests/kernels holds every
+// backend to it. Kernels know tensors, not requests.
+//
+// Invariant numerics. For a backend whose Info().invariant is true, the bits of an output row
+// depend only on that row's own inputs: not on the number of rows in the call, on the row's place
+// among them, on how a sequence was cut into calls, or on the number of threads. So KV written
+// by decode, by prefill in any chunks, and restored from disk are the same bits. To keep it:
+//   * MatMul accumulates along K in one fixed order for every number of rows.
+//   * Attention walks the KV blocks in order from position 0; a block is one tile.
+//   * StoreKv rounds K and V to the KV dtype before anyone reads them.
+//
+// Memory: `float*` and KV blocks are memory of this backend (host memory on the CPU). Operations are
+// issued in order from one thread; Synchronize() waits for all of them. Activations are f32,
+// row-major and dense: row r of [M, C] starts at data + r * C.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include <kvgate/ids.h>
+#include <kvgate/result.h>
+
+#include "kernels/dtype.h"
+
+namespace kvgate::kernels {
+
+// A KV block holds this many consecutive tokens, the first at a multiple of it.
+inline constexpr int kKvBlockTokens = 32;
+
+// A matrix as a model file holds it: [rows, columns], row-major, in host memory.
+struct WeightView {
+  DType dtype = DType::kF32;
+  const std::byte* data = nullptr;
+  int64_t rows = 0;     // N: outputs
+  int64_t columns = 0;  // K: inputs; a multiple of DTypeElements(dtype)
+};
+
+// A matrix prepared by one backend for MatMul. Immutable, shareable between threads.
+class Weight {
+ public:
+  virtual ~Weight() = default;
+  DType dtype() const { return dtype_; }
+  int64_t rows() const { return rows_; }
+  int64_t columns() const { return columns_; }
+  // Bytes this object occupies.
+  virtual size_t bytes() const = 0;
+
+ protected:
+  explicit Weight(const WeightView& view)
+      : dtype_(view.dtype), rows_(view.rows), columns_(view.columns) {}
+
+ private:
+  DType dtype_;
+  int64_t rows_;
+  int64_t columns_;
+};
+
+// f32 memory of one backend.
+class FloatBuffer {
+ public:
+  virtual ~FloatBuffer() = default;
+  float* data() { return data_; }
+  const float* data() const { return data_; }
+  size_t size() const { return size_; }  // in floats
+
+ protected:
+  float* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+// The KV of one token of one layer is K [num_kv_heads, head_dim] and V likewise.
+struct KvShape {
+  int num_layers = 0;
+  int num_kv_heads = 0;
+  int head_dim = 0;
+  DType dtype = DType::kF16;  // f32, f16 or bf16
+
+  // K and V of one block over all layers, without padding.
+  size_t block_bytes() const {
+    return 2 * static_cast<size_t>(num_layers) * num_kv_heads *
+           DTypeBytes(dtype, static_cast<size_t>(head_dim) * kKvBlockTokens);
+  }
+  friend bool operator==(const KvShape&, const KvShape&) = default;
+};
+
+// A fixed number of KV blocks, each contiguous: all layers, K and V. The order inside a block is
+// the backend's own (it is part of the numerics id); on the CPU, per layer and KV head,
+// K [head_dim][kKvBlockTokens] then V [kKvBlockTokens][head_dim].
+class KvArena {
+ public:
+  virtual ~KvArena() = default;
+  const KvShape& shape() const { return shape_; }
+  uint32_t num_blocks() const { return num_blocks_; }
+  // Address of a block in the backend's memory. On the CPU readable and writable by any thread that
+  // has exclusive use of the block.
+  std::byte* block(BlockId id) { return base_ + static_cast<size_t>(id.value) * block_bytes_; }
+  const std::byte* block(BlockId id) const {
+    return base_ + static_cast<size_t>(id.value) * block_bytes_;
+  }
+  size_t block_bytes() const { return block_bytes_; }
+
+ protected:
+  KvArena(const KvShape& shape, uint32_t num_blocks)
+      : shape_(shape), num_blocks_(num_blocks), block_bytes_(shape.block_bytes()) {}
+  std::byte* base_ = nullptr;
+
+ private:
+  KvShape shape_;
+  uint32_t num_blocks_;
+  size_t block_bytes_;
+};
+
+// A run of rows in a batch that belong to one sequence: row first_row + i is the token at position
+// first_position + i. block_table[p / kKvBlockTokens] holds position p, for every
+// p < first_position + num_rows.
+struct SequenceRows {
+  int first_row = 0;
+  int num_rows = 0;
+  int first_position = 0;
+  std::span<const BlockId> block_table;
+};
+
+// y[M, N] = x[M, K] * weight^T (+ bias[N]) (+ the old y, where accumulate).
+struct MatMulTask {
+  const Weight* weight = nullptr;
+  const float* bias = nullptr;  // [N] or null
+  float* y = nullptr;           // [M, N]; must not overlap x
+  bool accumulate = false;
+};
+
+enum class RopeKind : uint8_t {
+  kInterleaved,  // pairs (2i, 2i+1): llama GGUF files
+  kHalves,       // pairs (i, i + head_dim/2): GPT-NeoX, qwen2
+};
+
+struct AttentionShape {
+  int num_heads = 0;  // a multiple of num_kv_heads; query head h reads KV head h / (heads/kv_heads)
+  float scale = 0;    // usually 1/sqrt(head_dim)
+};
+
+struct BackendInfo {
+  std::string name;         // "cpu", "reference"
+  std::string target;       // SIMD target or device: "AVX2", "sm_90"
+  std::string numerics_id;  // equal ids: equal bits, and equal order inside KV blocks
+  bool invariant = false;
+  int num_threads = 1;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual const BackendInfo& Info() const = 0;
+
+  // --- memory ---------------------------------------------------------------------------------
+  // kUnsupported for a dtype this backend has no MatMul for. The view's bytes must outlive the
+  // weight (a backend may keep reading them).
+  Result<std::unique_ptr<Weight>> LoadWeight(const WeightView& view);
+  // Zero-filled. kOverloaded when the memory is not there.
+  Result<std::unique_ptr<FloatBuffer>> AllocateFloats(size_t count);
+  // Blocks are NaN-filled where KVGATE_DEBUG is set. kOverloaded when the memory is not there.
+  Result<std::unique_ptr<KvArena>> AllocateKv(const KvShape& shape, uint32_t num_blocks);
+
+  // Host memory to backend memory and back, in floats.
+  void CopyIn(std::span<const float> host, float* device);
+  void CopyOut(const float* device, std::span<float> host);
+
+  // Whole blocks between host memory and the arena; block_bytes() long. The CPU lets any thread
+  // call these for blocks it has exclusive use of.
+  void ReadKvBlock(const KvArena& arena, BlockId id, std::span<std::byte> host);
+  void WriteKvBlock(KvArena& arena, BlockId id, std::span<const std::byte> host);
+  // Copies the first num_tokens tokens of a block; what the other slots of `to` hold is unspecified
+  // (NaN where KVGATE_DEBUG is set). 0 <= num_tokens <= kKvBlockTokens.
+  void CopyKvBlock(KvArena& arena, BlockId from, BlockId to, int num_tokens);
+  // Fills a block with NaN, so that a read of what nobody wrote shows.
+  void PoisonKvBlock(KvArena& arena, BlockId id);
+
+  // --- operations -----------------------------------------------------------------------------
+  // y[i, :] = row ids[i] of `table`, dequantized. ids are in [0, rows). table is host memory.
+  void EmbedRows(const WeightView& table, std::span<const TokenId> ids, float* y);
+  // y[i, :] = x[rows[i], :]; x is [*, columns], y is [rows.size(), columns].
+  void GatherRows(const float* x, std::span<const int> rows, int64_t columns, float* y);
+  // Several products of one x [M, K]; every task's weight has K columns. f32 accumulation; for Q8_0
+  // weights a backend may quantize x (its numerics_id says how).
+  void MatMul(const float* x, int num_rows, std::span<const MatMulTask> tasks);
+  // y[r, i] = weight[i] * x[r, i] / sqrt(mean_i(x[r, i]^2) + eps), the mean accumulated in f32 or
+  // better. In place allowed. Source: Zhang & Sennrich 2019.
+  void RmsNorm(const float* x, const float* weight, float eps, int num_rows, int64_t columns,
+               float* y);
+  // table[r, i] = {cos, sin}(positions[r] * inv_freq[i]), as [rows, half, 2]; one per step.
+  void RopeTable(std::span<const int> positions, std::span<const float> inv_freq, float* table);
+  // Rotates x [rows, num_heads, head_dim] in place by a table of RopeTable with
+  // half = rotary_dim / 2; dimensions past rotary_dim stay. Source: Su et al. 2021.
+  struct RopeArgs {
+    RopeKind kind;
+    int num_heads;
+    int head_dim;
+    int rotary_dim;
+  };
+  void Rope(float* x, int num_rows, const RopeArgs& args, const float* table);
+  // Rounds k, v [M, num_kv_heads, head_dim] to the KV dtype (nearest even) and stores each row at
+  // its sequence's position in `layer`.
+  void StoreKv(const float* k, const float* v, std::span<const SequenceRows> sequences, int layer,
+               KvArena& arena);
+  // Causal attention of q [M, num_heads, head_dim] over the stored KV of `layer`; each row sees the
+  // positions 0..its own, its own included. out as q, not overlapping it. f32 softmax.
+  void Attention(const float* q, std::span<const SequenceRows> sequences, int layer,
+                 const KvArena& arena, const AttentionShape& shape, float* out);
+  // out[i] = silu(gate[i]) * up[i]; in place allowed.
+  void SwiGlu(const float* gate, const float* up, size_t count, float* out);
+  // y[i] += x[i]
+  void Add(const float* x, size_t count, float* y);
+
+  // Waits until every operation issued so far has finished.
+  virtual void Synchronize() {}
+
+ private:
+  virtual Result<std::unique_ptr<Weight>> DoLoadWeight(const WeightView& view) = 0;
+  virtual Result<std::unique_ptr<FloatBuffer>> DoAllocateFloats(size_t count) = 0;
+  virtual Result<std::unique_ptr<KvArena>> DoAllocateKv(const KvShape& shape,
+                                                        uint32_t num_blocks) = 0;
+  virtual void DoCopyIn(std::span<const float> host, float* device) = 0;
+  virtual void DoCopyOut(const float* device, std::span<float> host) = 0;
+  virtual void DoReadKvBlock(const KvArena& arena, BlockId id, std::span<std::byte> host) = 0;
+  virtual void DoWriteKvBlock(KvArena& arena, BlockId id, std::span<const std::byte> host) = 0;
+  virtual void DoCopyKvBlock(KvArena& arena, BlockId from, BlockId to, int num_tokens) = 0;
+  virtual void DoPoisonKvBlock(KvArena& arena, BlockId id) = 0;
+  virtual void DoEmbedRows(const WeightView& table, std::span<const TokenId> ids, float* y) = 0;
+  virtual void DoGatherRows(const float* x, std::span<const int> rows, int64_t columns,
+                            float* y) = 0;
+  virtual void DoMatMul(const float* x, int num_rows, std::span<const MatMulTask> tasks) = 0;
+  virtual void DoRmsNorm(const float* x, const float* weight, float eps, int num_rows,
+                         int64_t columns, float* y) = 0;
+  virtual void DoRopeTable(std::span<const int> positions, std::span<const float> inv_freq,
+                           float* table) = 0;
+  virtual void DoRope(float* x, int num_rows, const RopeArgs& args, const float* table) = 0;
+  virtual void DoStoreKv(const float* k, const float* v, std::span<const SequenceRows> sequences,
+                         int layer, KvArena& arena) = 0;
+  virtual void DoAttention(const float* q, std::span<const SequenceRows> sequences, int layer,
+                           const KvArena& arena, const AttentionShape& shape, float* out) = 0;
+  virtual void DoSwiGlu(const float* gate, const float* up, size_t count, float* out) = 0;
+  virtual void DoAdd(const float* x, size_t count, float* y) = 0;
+};
+
+}  // namespace kvgate::kernels

@@ -1,0 +1,24 @@
+// The CPU backend: Highway kernels, dispatched at run time to the best SIMD target of the machine.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/backend.h"
+
+namespace kvgate::kernels::cpu {
+
+struct CpuBackendOptions {
+  int num_threads = 0;  // 0: one per hardware thread
+  // "": the best this machine has; else a Highway target name ("AVX2", "SSE4"), for tests.
+  std::string target;
+};
+
+// kUnsupported when the named target is not compiled in or not supported by this machine.
+Result<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options);
+
+// The targets of this build that this machine can run, best first.
+std::vector<std::string> SupportedCpuTargets();
+
+}  // namespace kvgate::kernels::cpu

@@ -1,0 +1,36 @@
+// The two hash functions of the project. XXH3-128 for indexing and checksums, SHA-256 for proof.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include <kvgate/ids.h>
+
+namespace kvgate {
+
+// XXH3-128 of `data` with `seed`, as {low, high}.
+std::pair<uint64_t, uint64_t> Xxh3(std::span<const std::byte> data, uint64_t seed = 0);
+
+// SHA-256, incremental. One object serves any number of digests; not thread-safe.
+class Sha256 {
+ public:
+  Sha256();
+  ~Sha256();
+  Sha256(const Sha256&) = delete;
+  Sha256& operator=(const Sha256&) = delete;
+
+  Sha256& Update(std::span<const std::byte> data);
+  Sha256& Update(std::string_view text);
+  // The digest of all updates since construction or the last Finish.
+  PrefixDigest Finish();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace kvgate

@@ -1,0 +1,49 @@
+#include <kvgate/digest.h>
+
+#include <openssl/evp.h>
+#include <xxhash.h>
+
+#include <kvgate/check.h>
+
+namespace kvgate {
+
+std::pair<uint64_t, uint64_t> Xxh3(std::span<const std::byte> data, uint64_t seed) {
+  const XXH128_hash_t hash = XXH3_128bits_withSeed(data.data(), data.size(), seed);
+  return {hash.low64, hash.high64};
+}
+
+struct Sha256::Impl {
+  EVP_MD_CTX* context = EVP_MD_CTX_new();
+  // Fetched once: an implicit fetch per digest costs more than hashing a block of tokens.
+  EVP_MD* algorithm = EVP_MD_fetch(nullptr, "SHA256", nullptr);
+};
+
+Sha256::Sha256() : impl_(std::make_unique<Impl>()) {
+  KVGATE_CHECK(impl_->context != nullptr && impl_->algorithm != nullptr, "OpenSSL has no SHA-256");
+  KVGATE_CHECK(EVP_DigestInit_ex(impl_->context, impl_->algorithm, nullptr) == 1, "SHA-256 init");
+}
+
+Sha256::~Sha256() {
+  EVP_MD_CTX_free(impl_->context);
+  EVP_MD_free(impl_->algorithm);
+}
+
+Sha256& Sha256::Update(std::span<const std::byte> data) {
+  KVGATE_CHECK(EVP_DigestUpdate(impl_->context, data.data(), data.size()) == 1, "SHA-256 update");
+  return *this;
+}
+
+Sha256& Sha256::Update(std::string_view text) {
+  return Update(std::as_bytes(std::span(text.data(), text.size())));
+}
+
+PrefixDigest Sha256::Finish() {
+  PrefixDigest digest;
+  unsigned int size = 0;
+  KVGATE_CHECK(EVP_DigestFinal_ex(impl_->context, digest.bytes.data(), &size) == 1 && size == 32,
+               "SHA-256 final");
+  KVGATE_CHECK(EVP_DigestInit_ex(impl_->context, nullptr, nullptr) == 1, "SHA-256 init");
+  return digest;
+}
+
+}  // namespace kvgate

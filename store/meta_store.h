@@ -1,0 +1,30 @@
+// MetaStore: the small durable facts of a data directory (its hash seed now; turns, prefix memory,
+// ledger and pins later). Values are the caller's bytes; each is in a named table.
+// All functions may be called from any thread.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <kvgate/result.h>
+
+namespace kvgate::store {
+
+enum class MetaTable : uint8_t { kDirectory, kTurns, kPrefixes, kLedger, kPins };
+
+class MetaStore {
+ public:
+  virtual ~MetaStore() = default;
+  // Durable against a process crash when it returns (and against power loss with sync = true).
+  virtual Result<void> Put(MetaTable table, std::string_view key, std::string_view value) = 0;
+  virtual Result<std::optional<std::string>> Get(MetaTable table, std::string_view key) const = 0;
+  virtual Result<void> Delete(MetaTable table, std::string_view key) = 0;
+  // In key order from `prefix` while keys start with it; `visit` returns false to stop.
+  virtual Result<void> Scan(
+      MetaTable table, std::string_view prefix,
+      const std::function<bool(std::string_view key, std::string_view value)>& visit) const = 0;
+};
+
+}  // namespace kvgate::store

@@ -1,0 +1,44 @@
+// DataDirectory: the one place that opens the data directory: its mode, its lock, its two databases.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+
+#include <kvgate/result.h>
+
+#include "store/kv_store.h"
+#include "store/meta_store.h"
+
+namespace kvgate::store {
+
+struct StoreOptions {
+  std::filesystem::path directory;
+  uint64_t kv_bytes_max = uint64_t{16} << 30;      // disk budget of kv/; eviction keeps it
+  std::chrono::milliseconds flush_interval{1000};  // KV not yet flushed is lost by kill -9: at most this
+  bool sync = false;                               // meta/: fsync every write
+  bool read_only = false;                          // for CLI commands that only look
+};
+
+class DataDirectory {
+ public:
+  // Creates the directory (mode 0700) and both databases when missing.
+  // kUnavailable: another process holds it (detail names it when known); kPermissionDenied or kIo:
+  // cannot be created or written; kDataLoss: a database is damaged beyond repair (detail says what
+  // to remove). A damaged kv/ is set aside as kv.damaged-TIME and a new one begun: it is a cache.
+  static Result<std::unique_ptr<DataDirectory>> Open(const StoreOptions& options);
+  virtual ~DataDirectory() = default;
+
+  virtual KvStore& kv() = 0;
+  virtual MetaStore& meta() = 0;
+  // The seed of block hashes in this directory: random, made once, kept in meta/.
+  virtual uint64_t hash_seed() const = 0;
+
+  // DIR/server.json {pid, address}: where CLI commands find the server that holds the directory.
+  virtual Result<void> PublishAddress(std::string_view address) = 0;
+  // The published address of a directory that another process holds; kNotFound when none is.
+  static Result<std::string> FindServer(const std::filesystem::path& directory);
+};
+
+}  // namespace kvgate::store

@@ -1,0 +1,49 @@
+#include <kvgate/digest.h>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include <kvgate/ids.h>
+
+namespace kvgate {
+namespace {
+
+std::string Hex(const PrefixDigest& digest) {
+  std::string text;
+  for (const uint8_t byte : digest.bytes) text += fmt::format("{:02x}", byte);
+  return text;
+}
+
+TEST(Sha256Test, MatchesTheStandardsVectorsAndStartsAnewAfterFinish) {
+  Sha256 sha;
+  // FIPS 180-4 examples: "abc" and the empty message.
+  const std::string abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+  const std::string empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+  EXPECT_EQ(Hex(sha.Update("abc").Finish()), abc);
+  EXPECT_EQ(Hex(sha.Finish()), empty);
+  EXPECT_EQ(Hex(sha.Update("a").Update("bc").Finish()), abc);
+}
+
+TEST(Xxh3Test, DependsOnEveryByteAndTheSeed) {
+  std::vector<std::byte> data(100);
+  const auto base = Xxh3(data);
+  EXPECT_EQ(base, Xxh3(data));
+  EXPECT_NE(base, Xxh3(data, 1));
+  data[99] = std::byte{1};
+  EXPECT_NE(base, Xxh3(data));
+}
+
+TEST(IdsTest, HashesRoundTripThroughHexAndRefuseOtherText) {
+  const BlockHash hash{.low = 0x0123456789abcdef, .high = 0xfedcba9876543210};
+  EXPECT_EQ(ToHex(hash), "fedcba98765432100123456789abcdef");
+  EXPECT_EQ(ParseBlockHash(ToHex(hash)).value(), hash);
+  for (const std::string bad : {"", "12", "zedcba98765432100123456789abcdef"}) {
+    EXPECT_EQ(ParseBlockHash(bad).error().code, ErrorCode::kInvalidArgument) << bad;
+  }
+}
+
+}  // namespace
+}  // namespace kvgate
