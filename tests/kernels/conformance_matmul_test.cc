@@ -170,7 +170,8 @@ TEST_P(MatMulConformance, SeveralTasksOfOneXAreIndependent) {
 // A weight says what it is, and counts at least the bytes of its elements.
 TEST_P(MatMulConformance, ALoadedWeightKeepsItsShape) {
   for (const DType dtype : kWeightDTypes) {
-    const auto weight = Load(*backend_, TestWeight(dtype, 33, 64, 31));
+    const TestWeight file_weight(dtype, 33, 64, 31);
+    const auto weight = Load(*backend_, file_weight);
     EXPECT_EQ(weight->dtype(), dtype);
     EXPECT_EQ(weight->rows(), 33);
     EXPECT_EQ(weight->columns(), 64);
