@@ -62,7 +62,7 @@ struct TokenDetail {
 // Text to be shown now. Several may be merged into one when the reader is slow.
 struct DeltaEvent {
   std::string text;
-  std::vector<TokenDetail> tokens;  // only where log-probabilities were asked for
+  std::vector<TokenDetail> tokens = {};  // only where log-probabilities were asked for
 };
 
 enum class FinishReason : uint8_t { kStop, kLength };
@@ -79,14 +79,14 @@ struct CompletionStats {
   double prefill_seconds = 0;
   double ttft_seconds = 0;
   double total_seconds = 0;
-  std::optional<uint64_t> logits_hash;
+  std::optional<uint64_t> logits_hash = {};
 };
 
 // The last event of a stream; with an error, `reason` says nothing.
 struct FinishEvent {
   FinishReason reason = FinishReason::kStop;
-  CompletionStats stats;
-  std::optional<Error> error;
+  CompletionStats stats = {};
+  std::optional<Error> error = {};
 };
 
 using CompletionEvent = std::variant<DeltaEvent, FinishEvent>;
