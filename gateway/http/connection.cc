@@ -28,6 +28,8 @@ using Clock = std::chrono::steady_clock;
 // A refused body of at most this size is read to its end, so that the connection can be kept.
 constexpr uint64_t kDrainedBodyBytes = 64 * 1024;
 
+constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+
 std::string MakeRequestId() {
   thread_local std::mt19937_64 random((uint64_t{std::random_device()()} << 32) |
                                       std::random_device()());
@@ -135,7 +137,8 @@ Task<bool> Connection::ServeOne() {
 
 Task<bool> Connection::Dispatch(RouteMatch match) {
   if (Header("expect") == "100-continue" && !parser_->is_done()) {
-    const bool written = co_await Write("HTTP/1.1 100 Continue\r\n\r\n");
+    std::string interim(kContinue);
+    const bool written = co_await Write(std::move(interim));
     if (!written) co_return false;
   }
   const bool complete = co_await ReadBody();
@@ -147,8 +150,7 @@ Task<bool> Connection::Dispatch(RouteMatch match) {
   Response response = StatusResponse(500, "The server failed to answer.");
   std::function<void()> work = [this, &match, &response] { response = Handle(match); };
   co_await RunOnWorker(std::move(work));
-  const bool again =
-      co_await Send(std::move(response), std::string(match.name), match.openai_dialect);
+  const bool again = co_await Send(std::move(response), match.name, match.openai_dialect);
   co_return again;
 }
 
@@ -191,7 +193,7 @@ Task<bool> Connection::AnswerReadError(beast::error_code code) {
 }
 
 // Answers a request whose body has not been read.
-Task<bool> Connection::Refuse(Response refusal, std::string route) {
+Task<bool> Connection::Refuse(Response refusal, std::string_view route) {
   const auto length = parser_->content_length();
   const bool has_body = parser_->chunked() || (length && *length > 0);
   const bool small = !has_body || (length && *length <= kDrainedBodyBytes);
@@ -200,11 +202,11 @@ Task<bool> Connection::Refuse(Response refusal, std::string route) {
   if (small && !waits) {
     const bool complete = co_await ReadBody();
     if (!complete) co_return false;
-    const bool again = co_await Send(std::move(refusal), std::move(route), openai);
+    const bool again = co_await Send(std::move(refusal), route, openai);
     co_return again;
   }
   keep_alive_ = false;
-  co_await Send(std::move(refusal), std::move(route), openai);
+  co_await Send(std::move(refusal), route, openai);
   co_await Linger();
   co_return false;
 }
@@ -212,10 +214,10 @@ Task<bool> Connection::Refuse(Response refusal, std::string route) {
 Task<bool> Connection::RefuseOverLimit() {
   request_id_ = MakeRequestId();
   keep_alive_ = false;
-  co_await Send(ErrorResponse(MakeError(ErrorCode::kOverloaded, "http",
-                                        fmt::format("All {} connections are in use; try again.",
-                                                    context_.options.connections_max))),
-                "over_limit", false);
+  Response refusal = ErrorResponse(MakeError(
+      ErrorCode::kOverloaded, "http",
+      fmt::format("All {} connections are in use; try again.", context_.options.connections_max)));
+  co_await Send(std::move(refusal), "over_limit", false);
   co_await Linger();
   co_return false;
 }
@@ -257,8 +259,8 @@ Task<bool> Connection::ServeCompletion(RouteMatch match) {
     if (protocol::HttpStatus(error.code) == 500) {
       KVGATE_LOG(kError, "http", "request {}: {}", request_id_, error.ToString());
     }
-    const bool again =
-        co_await Send(ErrorResponse(error), std::string(match.name), match.openai_dialect);
+    Response response = ErrorResponse(error);
+    const bool again = co_await Send(std::move(response), match.name, match.openai_dialect);
     co_return again;
   }
   // The body has been decoded; a long answer need not hold it.
@@ -274,8 +276,9 @@ Task<bool> Connection::ServeCompletion(RouteMatch match) {
 
 Task<bool> Connection::SendStream(service::Completion& completion, RouteMatch match) {
   if (http_1_0_) keep_alive_ = false;
-  Count(std::string(match.name), 200);
+  Count(match.name, 200);
   std::string pending = StreamHead(Head(match.openai_dialect));
+  const std::string ping = http_1_0_ ? std::string(protocol::kSsePing) : Chunk(protocol::kSsePing);
   Clock::time_point last_write = Clock::now();
   bool there = true;
   while (there) {
@@ -284,16 +287,15 @@ Task<bool> Connection::SendStream(service::Completion& completion, RouteMatch ma
     if (output.finished && !http_1_0_) pending += "0\r\n\r\n";
     if (!pending.empty()) {
       last_write = Clock::now();
-      there = co_await Write(std::exchange(pending, {}));
-      if (output.finished) co_return there&& keep_alive_;
+      std::string bytes = std::exchange(pending, {});
+      there = co_await Write(std::move(bytes));
+      if (output.finished) co_return there && keep_alive_;
       continue;  // more may have come while this was written
     }
     if (output.finished) co_return keep_alive_;
-    const std::string_view ping = protocol::kSsePing;
-    there = co_await WaitForProgress(http_1_0_ ? std::string(ping) : Chunk(ping));
-    if (Clock::now() - last_write >= context_.options.ping_interval) {
-      pending = http_1_0_ ? std::string(ping) : Chunk(ping);
-    }
+    std::string probe = ping;
+    there = co_await WaitForProgress(std::move(probe));
+    if (Clock::now() - last_write >= context_.options.ping_interval) pending = ping;
   }
   if (!cancelled_) context_.service.metrics().client_disconnects.Add();
   co_return false;
@@ -308,17 +310,18 @@ Task<bool> Connection::SendWhole(service::Completion& completion, RouteMatch mat
       }
       Response response = output.error ? ErrorResponse(*output.error)
                                        : Response{.status = 200, .body = std::move(output.bytes)};
-      const bool again =
-          co_await Send(std::move(response), std::string(match.name), match.openai_dialect);
+      const bool again = co_await Send(std::move(response), match.name, match.openai_dialect);
       co_return again;
     }
     // The one thing that may be sent before an answer is an interim response; every HTTP/1.1
     // client skips this one.
-    const bool there = co_await WaitForProgress(http_1_0_ ? "" : "HTTP/1.1 100 Continue\r\n\r\n");
+    std::string probe;
+    if (!http_1_0_) probe = kContinue;
+    const bool there = co_await WaitForProgress(std::move(probe));
     if (!there) break;
   }
   if (!cancelled_) context_.service.metrics().client_disconnects.Add();
-  Count(std::string(match.name), cancelled_ ? 503 : 499);
+  Count(match.name, cancelled_ ? 503 : 499);
   co_return false;
 }
 
@@ -377,13 +380,13 @@ Task<void> Connection::RunOnWorker(std::function<void()> work) {
   }
 }
 
-Task<bool> Connection::Send(Response response, std::string route, bool openai_dialect) {
+Task<bool> Connection::Send(Response response, std::string_view route, bool openai_dialect) {
   if (context_.draining.load()) keep_alive_ = false;
   Count(route, response.status);
   std::string bytes = ResponseHead(response, Head(openai_dialect));
   if (!head_only_) bytes += response.body;
   const bool written = co_await Write(std::move(bytes));
-  co_return written&& keep_alive_;
+  co_return written && keep_alive_;
 }
 
 Task<bool> Connection::Write(std::string bytes) {
@@ -404,8 +407,8 @@ std::string_view Connection::Header(std::string_view name) const {
   return ToView(parser_->get()[beast::string_view(name.data(), name.size())]);
 }
 
-void Connection::Count(const std::string& route, int status) {
-  context_.service.metrics().requests.With({route, fmt::format("{}", status)}).Add();
+void Connection::Count(std::string_view route, int status) {
+  context_.service.metrics().requests.With({std::string(route), fmt::format("{}", status)}).Add();
   KVGATE_LOG(kDebug, "http", "request {}: {} {}", request_id_, route, status);
 }
 

@@ -60,7 +60,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Task<bool> ReadBody();
   Task<bool> RefuseOverLimit();
   Task<bool> AnswerReadError(boost::beast::error_code code);
-  Task<bool> Refuse(Response refusal, std::string route);
+  Task<bool> Refuse(Response refusal, std::string_view route);
   Task<void> Linger();
 
   Task<bool> ServeCompletion(RouteMatch match);
@@ -70,14 +70,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Task<bool> WaitForProgress(std::string probe);
   Task<void> RunOnWorker(std::function<void()> work);
 
-  Task<bool> Send(Response response, std::string route, bool openai_dialect);
+  Task<bool> Send(Response response, std::string_view route, bool openai_dialect);
   Task<bool> Write(std::string bytes);
   Peer PollPeer();
   Response Handle(const RouteMatch& match);
   std::function<void()> MakeWake();
   HeadOptions Head(bool openai_dialect) const;
   std::string_view Header(std::string_view name) const;
-  void Count(const std::string& route, int status);
+  void Count(std::string_view route, int status);
 
   ConnectionContext& context_;
   boost::beast::tcp_stream stream_;

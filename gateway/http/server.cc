@@ -107,8 +107,8 @@ class AsioServer final : public Server {
 
   Task<void> Accept() {
     while (!context_.draining.load() && !stopping_.load()) {
-      auto [code, socket] =
-          co_await acceptor_.async_accept(asio::any_io_executor(asio::make_strand(io_)), kAwait);
+      asio::any_io_executor strand = asio::make_strand(io_);
+      auto [code, socket] = co_await acceptor_.async_accept(strand, kAwait);
       if (code == asio::error::operation_aborted || code == asio::error::bad_descriptor) break;
       if (code) {
         // Out of descriptors and the like: they come back, and spinning would not help.
