@@ -150,6 +150,7 @@ struct BackendInfo {
   std::string numerics_id;  // equal ids: equal bits, and equal order inside KV blocks
   bool invariant = false;
   int num_threads = 1;
+  bool kv_host_visible = false;  // KvArena::block is host memory that any thread may read and write
 };
 
 class Backend {
