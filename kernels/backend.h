@@ -136,7 +136,7 @@ struct MatMulTask {
 
 enum class RopeKind : uint8_t {
   kInterleaved,  // pairs (2i, 2i+1): llama GGUF files
-  kHalves,       // pairs (i, i + head_dim/2): GPT-NeoX, qwen2
+  kHalves,       // pairs (i, i + rotary_dim/2): GPT-NeoX, qwen2
 };
 
 struct AttentionShape {

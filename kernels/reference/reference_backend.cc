@@ -12,8 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include <kvgate/check.h>
-
 #include "kernels/reference/reference_memory.h"
 
 namespace kvgate::kernels::reference {
@@ -77,7 +75,6 @@ Result<std::unique_ptr<FloatBuffer>> ReferenceBackend::DoAllocateFloats(size_t c
 
 Result<std::unique_ptr<KvArena>> ReferenceBackend::DoAllocateKv(const KvShape& shape,
                                                                 uint32_t num_blocks) {
-  KVGATE_CHECK(shape.dtype != DType::kQ8_0, "KV dtype");
   return Allocate<KvArena>("a KV arena", [&] { return new ReferenceKvArena(shape, num_blocks); });
 }
 
