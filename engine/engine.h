@@ -27,7 +27,7 @@ struct EngineOptions {
   int context_tokens_max = 0;        // per sequence; 0: the model's own, at most 32768
   int step_tokens_max = 512;         // token budget of one step: prefill chunks fill what decode leaves
   int sequences_max = 64;            // running at once
-  int queue_max = 1024;              // waiting in the mailbox; beyond: kOverloaded
+  int queue_max = 1024;              // accepted and not yet finished; beyond: kOverloaded
   uint64_t kv_bytes = uint64_t{1} << 30;  // memory of the KV block pool
   kernels::DType kv_dtype = kernels::DType::kF16;
   uint64_t write_back_bytes_max = uint64_t{256} << 20;  // queued for disk; beyond: not written

@@ -40,6 +40,7 @@ Result<std::unique_ptr<FloatBuffer>> Backend::AllocateFloats(size_t count) {
 Result<std::unique_ptr<KvArena>> Backend::AllocateKv(const KvShape& shape, uint32_t num_blocks) {
   KVGATE_CHECK(shape.num_layers > 0 && shape.num_kv_heads > 0 && shape.head_dim > 0, "KV shape");
   KVGATE_CHECK(num_blocks > 0, "KV arena without blocks");
+  KVGATE_CHECK(DTypeElements(shape.dtype) == 1, "KV dtype is f32, f16 or bf16");
   return DoAllocateKv(shape, num_blocks);
 }
 
@@ -73,6 +74,7 @@ void Backend::PoisonKvBlock(KvArena& arena, BlockId id) {
 }
 
 void Backend::EmbedRows(const WeightView& table, std::span<const TokenId> ids, float* y) {
+  KVGATE_CHECK(table.data != nullptr && table.columns > 0, "embedding table");
   for (const TokenId id : ids) KVGATE_CHECK(id >= 0 && id < table.rows, "embedding row");
   DoEmbedRows(table, ids, y);
 }
@@ -91,8 +93,8 @@ void Backend::MatMul(const float* x, int num_rows, std::span<const MatMulTask> t
   DoMatMul(x, num_rows, tasks);
 }
 
-void Backend::RmsNorm(const float* x, const float* weight, float eps, int num_rows,
-                      int64_t columns, float* y) {
+void Backend::RmsNorm(const float* x, const float* weight, float eps, int num_rows, int64_t columns,
+                      float* y) {
   KVGATE_CHECK(num_rows > 0 && columns > 0, "empty norm");
   DoRmsNorm(x, weight, eps, num_rows, columns, y);
 }

@@ -12,8 +12,8 @@
 //   * Attention walks the KV blocks in order from position 0; a block is one tile.
 //   * StoreKv rounds K and V to the KV dtype before anyone reads them.
 //
-// Memory: `float*` and KV blocks are memory of this backend (host memory on the CPU). Operations are
-// issued in order from one thread; Synchronize() waits for all of them. Activations are f32,
+// Memory: `float*` and KV blocks are memory of this backend (host memory on the CPU). Operations
+// are issued in order from one thread; Synchronize() waits for all of them. Activations are f32,
 // row-major and dense: row r of [M, C] starts at data + r * C.
 #pragma once
 
@@ -136,7 +136,7 @@ struct MatMulTask {
 
 enum class RopeKind : uint8_t {
   kInterleaved,  // pairs (2i, 2i+1): llama GGUF files
-  kHalves,       // pairs (i, i + head_dim/2): GPT-NeoX, qwen2
+  kHalves,       // pairs (i, i + rotary_dim/2): GPT-NeoX, qwen2
 };
 
 struct AttentionShape {
@@ -150,6 +150,7 @@ struct BackendInfo {
   std::string numerics_id;  // equal ids: equal bits, and equal order inside KV blocks
   bool invariant = false;
   int num_threads = 1;
+  bool kv_host_visible = false;  // KvArena::block is host memory that any thread may read and write
 };
 
 class Backend {

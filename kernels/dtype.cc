@@ -6,15 +6,15 @@
 
 namespace kvgate::kernels {
 
-int DTypeElements(DType dtype) {
-  return dtype == DType::kQ8_0 ? QuantBlockQ8_0::kElements : 1;
-}
+int DTypeElements(DType dtype) { return dtype == DType::kQ8_0 ? QuantBlockQ8_0::kElements : 1; }
 
 size_t DTypeBytes(DType dtype, size_t count) {
   switch (dtype) {
-    case DType::kF32: return count * 4;
+    case DType::kF32:
+      return count * 4;
     case DType::kF16:
-    case DType::kBF16: return count * 2;
+    case DType::kBF16:
+      return count * 2;
     case DType::kQ8_0:
       KVGATE_CHECK(count % QuantBlockQ8_0::kElements == 0, "Q8_0 rows come in blocks of 32");
       return count / QuantBlockQ8_0::kElements * sizeof(QuantBlockQ8_0);
@@ -25,10 +25,14 @@ size_t DTypeBytes(DType dtype, size_t count) {
 
 std::string_view DTypeName(DType dtype) {
   switch (dtype) {
-    case DType::kF32: return "f32";
-    case DType::kF16: return "f16";
-    case DType::kBF16: return "bf16";
-    case DType::kQ8_0: return "q8_0";
+    case DType::kF32:
+      return "f32";
+    case DType::kF16:
+      return "f16";
+    case DType::kBF16:
+      return "bf16";
+    case DType::kQ8_0:
+      return "q8_0";
   }
   return "unknown";
 }
@@ -37,7 +41,8 @@ uint16_t F32ToF16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t sign = (bits >> 16) & 0x8000u;
   const uint32_t magnitude = bits & 0x7fffffffu;
-  if (magnitude > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u | (magnitude >> 13 & 0x1ffu));
+  if (magnitude > 0x7f800000u)
+    return static_cast<uint16_t>(sign | 0x7e00u | (magnitude >> 13 & 0x1ffu));
   if (magnitude >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);  // rounds to infinity
   if (magnitude < 0x38800000u) {  // subnormal in f16, or zero
     if (magnitude < 0x33000000u) return static_cast<uint16_t>(sign);
@@ -58,7 +63,8 @@ float F16ToF32(uint16_t bits) {
   const uint32_t exponent = (bits >> 10) & 0x1fu;
   uint32_t mantissa = bits & 0x3ffu;
   if (exponent == 0x1fu) return std::bit_cast<float>(sign | 0x7f800000u | (mantissa << 13));
-  if (exponent != 0) return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
+  if (exponent != 0)
+    return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
   if (mantissa == 0) return std::bit_cast<float>(sign);
   const int shift = std::countl_zero(mantissa) - 21;  // brings the leading one to bit 10
   mantissa = (mantissa << shift) & 0x3ffu;
@@ -71,8 +77,6 @@ uint16_t F32ToBF16(float value) {
   return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
 
-float BF16ToF32(uint16_t bits) {
-  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
-}
+float BF16ToF32(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 
 }  // namespace kvgate::kernels

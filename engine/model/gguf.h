@@ -1,7 +1,9 @@
 // GGUF v2/v3: reading (memory-mapped, everything checked before use) and writing.
 // It knows the file format, not models. Format: the GGUF specification of ggml.
 // A truncated or hostile file gives kDataLoss or kUnsupported with the name of the field at fault;
-// no count, offset or size of the file is trusted. Reading is thread-safe after Open.
+// no count, offset or size of the file is trusted, and memory used is bounded by a small multiple
+// of the file's size. Reading is thread-safe after Open. A file must not be cut while it is mapped
+// (the kernel would answer a read with SIGBUS): replace model files by rename, as GgufWriter does.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +14,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -23,9 +27,9 @@ namespace kvgate::model {
 enum class GgufType : uint32_t { kF32 = 0, kF16 = 1, kQ8_0 = 8, kBF16 = 30 };
 
 struct GgufArray;
-using GgufValue = std::variant<uint8_t, int8_t, uint16_t, int16_t, uint32_t, int32_t, float, bool,
-                               std::string, std::shared_ptr<const GgufArray>, uint64_t, int64_t,
-                               double>;
+using GgufValue =
+    std::variant<uint8_t, int8_t, uint16_t, int16_t, uint32_t, int32_t, float, bool, std::string,
+                 std::shared_ptr<const GgufArray>, uint64_t, int64_t, double>;
 // Arrays of one element type; nested arrays are refused (kUnsupported).
 struct GgufArray {
   std::variant<std::vector<uint8_t>, std::vector<int8_t>, std::vector<uint16_t>,
@@ -45,9 +49,12 @@ struct GgufTensor {
 class GgufFile {
  public:
   static Result<std::unique_ptr<GgufFile>> Open(const std::filesystem::path& path);
-  // The same over bytes the caller keeps alive: for tests and fuzzing.
+  // The same over bytes the caller keeps alive: for tests and fuzzing. Tensor data is aligned as
+  // general.alignment says when the first byte is.
   static Result<std::unique_ptr<GgufFile>> Parse(std::span<const std::byte> bytes);
   ~GgufFile();
+  GgufFile(const GgufFile&) = delete;
+  GgufFile& operator=(const GgufFile&) = delete;
 
   uint32_t version() const { return version_; }
   // Null when absent.
@@ -78,10 +85,13 @@ class GgufFile {
   uint32_t version_ = 0;
   std::vector<std::pair<std::string, GgufValue>> metadata_;
   std::vector<GgufTensor> tensors_;
+  // Indices into the two above, by name. The views are of their strings, which stay where they are.
+  std::unordered_map<std::string_view, size_t> metadata_index_;
+  std::unordered_map<std::string_view, size_t> tensor_index_;
 };
 
-// Writes a v3 file: metadata and tensors in the order given. Tensor data is streamed: `fill` is
-// called once per tensor, in order, and must append exactly the declared bytes.
+// Writes a v3 file: metadata and tensors in the order given. Tensor data is streamed in chunks of
+// whole rows (a few MiB), so that a file larger than memory can be written.
 class GgufWriter {
  public:
   void Add(std::string key, GgufValue value);
@@ -94,8 +104,12 @@ class GgufWriter {
     GgufType type;
   };
   void AddTensor(TensorSpec spec);
-  using Fill = std::function<void(const TensorSpec& spec, std::span<std::byte> data)>;
-  // Writes PATH.partial, fsyncs and renames. kIo with the path and the reason.
+  // Called for every tensor in order, and within one for its rows in order (a row is dimensions[0]
+  // elements): must write all of `data`, which holds whole rows from `first_row` on.
+  using Fill =
+      std::function<void(const TensorSpec& spec, int64_t first_row, std::span<std::byte> data)>;
+  // Writes PATH.partial, fsyncs and renames. kIo with the path and the reason (a full disk, say);
+  // then nothing is left behind. kInvalidArgument: a key or tensor twice, or a senseless shape.
   Result<void> Write(const std::filesystem::path& path, const Fill& fill) const;
 
  private:
@@ -103,7 +117,11 @@ class GgufWriter {
   std::vector<TensorSpec> tensors_;
 };
 
-// Bytes of a tensor of `count` elements, or kUnsupported for a type we cannot size.
+// Bytes of a tensor of `count` elements; kUnsupported for a type we cannot size, kDataLoss when
+// count is no multiple of the type's block or the size overflows.
 Result<size_t> GgufTensorBytes(uint32_t type, size_t count);
+
+// "F32", "Q4_K"; "type 99" for a number nobody has given a name.
+std::string GgufTypeName(uint32_t type);
 
 }  // namespace kvgate::model

@@ -26,8 +26,8 @@ struct MakeModelOptions {
 };
 
 // Deterministic: equal options give equal bytes. The vocabulary is printable ASCII (llama: a
-// SentencePiece-style one; qwen2: byte-level BPE), so that any output is valid text. kInvalidArgument
-// names the option.
+// SentencePiece-style one; qwen2: byte-level BPE), so that any output is valid text.
+// kInvalidArgument names the option.
 Result<void> MakeModel(const MakeModelOptions& options, const std::filesystem::path& path);
 
 }  // namespace kvgate::model

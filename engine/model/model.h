@@ -43,15 +43,15 @@ struct ModelConfig {
   }
 };
 
-// kUnsupported: unknown architecture (detail lists those we have) or a feature we lack (rope scaling
-// and the like); kDataLoss: a key is missing or senseless.
+// kUnsupported: unknown architecture (detail lists those we have) or a feature we lack (rope
+// scaling and the like); kDataLoss: a key is missing or senseless.
 Result<ModelConfig> ReadModelConfig(const GgufFile& file);
 
 // One step: the rows of several sequences, each a run at consecutive positions.
 struct StepInput {
-  std::span<const TokenId> tokens;                       // [M]
-  std::span<const kernels::SequenceRows> sequences;      // cover the rows 0..M-1 in order
-  std::span<const int> logit_rows;                       // rows whose logits are wanted, ascending
+  std::span<const TokenId> tokens;                   // [M]
+  std::span<const kernels::SequenceRows> sequences;  // cover the rows 0..M-1 in order
+  std::span<const int> logit_rows;                   // rows whose logits are wanted, ascending
 };
 
 class Model {
@@ -67,8 +67,8 @@ class Model {
   // XXH3-128 over the shape-giving metadata and every tensor's name, type, shape and bytes: two
   // files with one fingerprint give the same logits.
   virtual Fingerprint fingerprint() const = 0;
-  // Stores the KV of all rows into `arena` and writes logits [logit_rows.size(), vocab_size] to host
-  // memory. tokens.size() <= max_step_tokens.
+  // Stores the KV of all rows into `arena` and writes logits [logit_rows.size(), vocab_size] to
+  // host memory. tokens.size() <= max_step_tokens.
   virtual void Forward(const StepInput& input, kernels::KvArena& arena,
                        std::span<float> logits) = 0;
   // Activations are allocated for this many rows a step; call once before Forward.

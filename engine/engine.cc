@@ -1,0 +1,75 @@
+#include "engine/engine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+#include <kvgate/log.h>
+
+#include "engine/engine_loop.h"
+
+namespace kvgate::engine {
+namespace {
+
+constexpr int kContextTokensDefaultMax = 32768;
+// More than any machine needs; keeps the pool's bookkeeping small where blocks are tiny.
+constexpr uint64_t kNumKvBlocksMax = uint64_t{1} << 17;
+
+Result<uint32_t> CountKvBlocks(const EngineOptions& options, size_t block_bytes) {
+  const uint64_t num_blocks = std::min(options.kv_bytes / block_bytes, kNumKvBlocksMax);
+  if (num_blocks < 2) {
+    return MakeError(ErrorCode::kInvalidArgument, "engine",
+                     fmt::format("{} bytes of KV memory hold no two blocks of {} bytes; give more",
+                                 options.kv_bytes, block_bytes),
+                     "kv-memory");
+  }
+  return static_cast<uint32_t>(num_blocks);
+}
+
+// The longest sequence: what was asked for, what the model knows, what the pool can hold.
+int ContextTokensMax(const EngineOptions& options, const model::ModelConfig& config,
+                     uint32_t num_blocks) {
+  int tokens = options.context_tokens_max > 0
+                   ? options.context_tokens_max
+                   : std::min(config.context_length, kContextTokensDefaultMax);
+  if (tokens > config.context_length) {
+    KVGATE_LOG(kWarning, "engine", "context of {} tokens cut to the model's own {}", tokens,
+               config.context_length);
+    tokens = config.context_length;
+  }
+  const int64_t pool_tokens = int64_t{num_blocks} * kernels::kKvBlockTokens;
+  if (tokens > pool_tokens) {
+    KVGATE_LOG(kWarning, "engine",
+               "context of {} tokens cut to the {} that the KV memory holds; give it more memory "
+               "for longer prompts",
+               tokens, pool_tokens);
+    tokens = static_cast<int>(pool_tokens);
+  }
+  return tokens;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Engine>> Engine::Open(const EngineOptions& options,
+                                             std::shared_ptr<const model::GgufFile> file,
+                                             kernels::Backend& backend,
+                                             const tokenizer::Tokenizer& tokenizer,
+                                             store::KvStore* store) {
+  EngineLoop::Parts parts{.file = file, .model = nullptr, .arena = nullptr};
+  KVGATE_TRY(parts.model, model::Model::Load(std::move(file), backend));
+  EngineInfo info;
+  info.model = parts.model->config();
+  info.backend = backend.Info();
+  info.weight_bytes = parts.model->weight_bytes();
+  info.kv_dtype = options.kv_dtype;
+  const kernels::KvShape shape = info.model.kv_shape(options.kv_dtype);
+  info.kv_block_bytes = shape.block_bytes();
+  KVGATE_TRY(info.num_kv_blocks, CountKvBlocks(options, info.kv_block_bytes));
+  info.context_tokens_max = ContextTokensMax(options, info.model, info.num_kv_blocks);
+  KVGATE_TRY(parts.arena, backend.AllocateKv(shape, info.num_kv_blocks));
+  KVGATE_TRY_VOID(parts.model->Reserve(options.step_tokens_max, options.sequences_max));
+  return std::make_unique<EngineLoop>(options, std::move(info), std::move(parts), backend,
+                                      tokenizer, store);
+}
+
+}  // namespace kvgate::engine

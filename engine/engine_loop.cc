@@ -1,0 +1,352 @@
+#include "engine/engine_loop.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <bit>
+#include <future>
+#include <type_traits>
+#include <utility>
+
+#include <fmt/format.h>
+#include <kvgate/check.h>
+#include <kvgate/digest.h>
+#include <kvgate/log.h>
+
+namespace kvgate::engine {
+
+using schedule::Clock;
+using schedule::Sequence;
+using schedule::SequenceState;
+
+namespace {
+
+static_assert(std::is_trivially_copyable_v<EngineStats> &&
+                  sizeof(EngineStats) % sizeof(uint64_t) == 0,
+              "EngineStats is published word by word");
+
+double Seconds(Clock::time_point from, Clock::time_point to) {
+  return to > from ? std::chrono::duration<double>(to - from).count() : 0.0;
+}
+
+// What makes the KV of two engines interchangeable, beside the tenant's salt.
+Fingerprint KvFingerprint(const EngineInfo& info, const model::Model& model,
+                          const tokenizer::Tokenizer& tokenizer) {
+  const Fingerprint weights = model.fingerprint();
+  const Fingerprint text = tokenizer.fingerprint();
+  const std::string identity = fmt::format(
+      "weights={};tokenizer={};kv={};block={};group=0;numerics={}", ToHex(weights), ToHex(text),
+      kernels::DTypeName(info.kv_dtype), kernels::kKvBlockTokens, info.backend.numerics_id);
+  const auto [low, high] = Xxh3(std::as_bytes(std::span(identity)));
+  return {.low = low, .high = high};
+}
+
+// Tells records of other shapes apart even where the fingerprint should collide.
+uint32_t ShapeTag(const kernels::KvShape& shape) {
+  const std::array<uint32_t, 4> fields{
+      static_cast<uint32_t>(shape.num_layers), static_cast<uint32_t>(shape.num_kv_heads),
+      static_cast<uint32_t>(shape.head_dim), static_cast<uint32_t>(shape.dtype)};
+  return static_cast<uint32_t>(Xxh3(std::as_bytes(std::span(fields))).first);
+}
+
+Generation& GenerationOf(Sequence& sequence) { return static_cast<Generation&>(*sequence.owner); }
+
+}  // namespace
+
+EngineLoop::EngineLoop(const EngineOptions& options, EngineInfo info, Parts parts,
+                       kernels::Backend& backend, const tokenizer::Tokenizer& tokenizer,
+                       store::KvStore* store)
+    : options_(options),
+      info_(std::move(info)),
+      backend_(backend),
+      tokenizer_(tokenizer),
+      parts_(std::move(parts)),
+      mailbox_(static_cast<size_t>(options.queue_max)),
+      hasher_({.fingerprint = KvFingerprint(info_, *parts_.model, tokenizer),
+               .seed = options.hash_seed,
+               .hash_bits = options.hash_bits}),
+      pool_(info_.num_kv_blocks),
+      cache_(pool_),
+      tier_(store == nullptr
+                ? nullptr
+                : std::make_unique<tier::DiskTier>(
+                      tier::DiskTier::Options{
+                          .fingerprint = KvFingerprint(info_, *parts_.model, tokenizer),
+                          .shape_tag = ShapeTag(parts_.arena->shape()),
+                          .write_bytes_max = options.write_back_bytes_max,
+                          .load_threads = options.io_threads,
+                          .on_completion =
+                              [this](tier::Completion completion) {
+                                mailbox_.Post([this, completion] { OnCompletion(completion); });
+                              }},
+                      *store, backend, *parts_.arena)),
+      scheduler_({.step_tokens_max = options.step_tokens_max,
+                  .sequences_max = options.sequences_max},
+                 hasher_, pool_, cache_, tier_.get(), backend, *parts_.arena) {
+  PublishStats();
+  thread_ = std::thread([this] { Run(); });
+  pthread_setname_np(thread_.native_handle(), "kvgate-engine");
+}
+
+EngineLoop::~EngineLoop() {
+  mailbox_.Post([this] { stopping_ = true; });
+  thread_.join();
+  tier_.reset();  // finishes its jobs; their completions are in the mailbox now
+  for (const Mailbox::Message& message : mailbox_.TakeAll(false)) message();
+  for (const RequestId id : scheduler_.Ids()) End(id, FinishReason::kCancelled);
+  KVGATE_CHECK(writes_.empty(), "a write back never completed");
+}
+
+Result<RequestId> EngineLoop::Submit(GenerationRequest request) {
+  const auto refuse = [](std::string field, std::string detail) {
+    return MakeError(ErrorCode::kInvalidArgument, "engine", std::move(detail), std::move(field));
+  };
+  KVGATE_CHECK(request.sink != nullptr, "a request without a sink");
+  const auto num_prompt = static_cast<int64_t>(request.prompt.size());
+  if (num_prompt == 0) return refuse("prompt", "the prompt has no tokens");
+  for (const TokenId token : request.prompt) {
+    if (token < 0 || token >= info_.model.vocab_size) {
+      return refuse("prompt", fmt::format("token id {} is not in the vocabulary of {} tokens",
+                                          token, info_.model.vocab_size));
+    }
+  }
+  // A prompt that fills the context leaves no room for a token.
+  const int room = info_.context_tokens_max - (request.max_tokens > 0 ? 1 : 0);
+  if (num_prompt > room) {
+    return refuse("prompt",
+                  fmt::format("the prompt has {} tokens; the context of {} tokens holds {} and an "
+                              "answer",
+                              num_prompt, info_.context_tokens_max, room));
+  }
+  if (request.max_tokens < 0) return refuse("max_tokens", "max_tokens is negative");
+  request.max_tokens = static_cast<int>(
+      std::min<int64_t>(request.max_tokens, info_.context_tokens_max - num_prompt));
+
+  auto sequence = std::make_shared<std::unique_ptr<Sequence>>(std::make_unique<Sequence>());
+  Sequence& made = **sequence;
+  made.id = RequestId{next_request_id_.fetch_add(1, std::memory_order_relaxed)};
+  made.salt = std::move(request.cache_salt);
+  made.tokens = std::move(request.prompt);
+  made.num_prompt_tokens = static_cast<int>(num_prompt);
+  made.submitted_at = Clock::now();
+  made.owner = std::make_unique<Generation>(request, tokenizer_);
+  const RequestId id = made.id;
+  if (!mailbox_.TryPost([this, sequence] { OnSubmit(std::move(*sequence)); })) {
+    return MakeError(ErrorCode::kOverloaded, "engine",
+                     fmt::format("{} requests are waiting already", options_.queue_max));
+  }
+  return id;
+}
+
+void EngineLoop::Cancel(RequestId id) {
+  mailbox_.Post([this, id] { OnCancel(id); });
+}
+
+bool EngineLoop::Drain(std::chrono::milliseconds timeout) {
+  const auto deadline = Clock::now() + timeout;
+  while (true) {
+    bool idle = false;
+    Call([&] { idle = Idle(); });
+    if (idle) break;
+    if (Clock::now() >= deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  if (tier_ == nullptr) return true;
+  if (const Result<void> flushed = tier_->Flush(); !flushed) {
+    KVGATE_LOG(kWarning, "engine", "KV not flushed: {}", flushed.error().ToString());
+    return false;
+  }
+  return true;
+}
+
+EngineStats EngineLoop::Stats() const {
+  std::array<uint64_t, kNumStats> words;
+  for (size_t i = 0; i < kNumStats; ++i) words[i] = published_[i].load(std::memory_order_relaxed);
+  return std::bit_cast<EngineStats>(words);
+}
+
+void EngineLoop::CheckIntegrity() {
+  Call([this] {
+    pool_.CheckIntegrity();
+    cache_.CheckIntegrity();
+    if (Idle()) KVGATE_CHECK(pool_.num_used() == 0, "an idle engine holds blocks");
+  });
+}
+
+void EngineLoop::Call(std::function<void()> body) {
+  std::promise<void> done;
+  mailbox_.Post([&] {
+    body();
+    done.set_value();
+  });
+  done.get_future().wait();
+}
+
+bool EngineLoop::Idle() const {
+  return scheduler_.num_running() == 0 && scheduler_.num_waiting() == 0 && writes_.empty();
+}
+
+void EngineLoop::Run() {
+  bool can_wait = false;
+  while (!stopping_) {
+    for (const Mailbox::Message& message : mailbox_.TakeAll(can_wait)) message();
+    scheduler_.AdmitWaiting();
+    const std::vector<schedule::StepItem> step = scheduler_.PlanStep();
+    if (!step.empty()) RunStep(step);
+    can_wait = step.empty();
+    PublishStats();
+  }
+}
+
+void EngineLoop::OnSubmit(std::unique_ptr<Sequence> sequence) {
+  ++stats_.num_requests;
+  stats_.num_prompt_tokens += static_cast<uint64_t>(sequence->num_prompt_tokens);
+  scheduler_.Add(std::move(sequence));
+}
+
+void EngineLoop::OnCancel(RequestId id) {
+  Sequence* sequence = scheduler_.Find(id);
+  if (sequence == nullptr) return;  // it has ended by itself
+  sequence->cancelled = true;
+  if (sequence->state != SequenceState::kRestoring) End(id, FinishReason::kCancelled);
+}
+
+void EngineLoop::OnCompletion(const tier::Completion& completion) {
+  if (completion.kind == tier::Completion::Kind::kWrite) {
+    const auto write = writes_.find(completion.ticket);
+    num_blocks_writing_ -= write->second.num_items;
+    kv::ReleaseLastToFirst(write->second.held);
+    writes_.erase(write);
+    return;
+  }
+  const RequestId id{completion.ticket};
+  scheduler_.OnRestored(id, completion.num_ok);
+  if (scheduler_.Find(id)->cancelled) End(id, FinishReason::kCancelled);
+}
+
+void EngineLoop::GatherStep(const std::vector<schedule::StepItem>& step) {
+  step_tokens_.clear();
+  step_rows_.clear();
+  step_logit_rows_.clear();
+  for (const schedule::StepItem& item : step) {
+    const Sequence& sequence = *item.sequence;
+    const int first_row = static_cast<int>(step_tokens_.size());
+    const auto begin = sequence.tokens.begin() + sequence.num_computed;
+    step_tokens_.insert(step_tokens_.end(), begin, begin + item.num_tokens);
+    step_rows_.push_back({.first_row = first_row,
+                          .num_rows = item.num_tokens,
+                          .first_position = sequence.num_computed,
+                          .block_table = sequence.block_table});
+    if (item.wants_logits) step_logit_rows_.push_back(first_row + item.num_tokens - 1);
+  }
+  step_logits_.resize(step_logit_rows_.size() * static_cast<size_t>(info_.model.vocab_size));
+}
+
+void EngineLoop::RunStep(const std::vector<schedule::StepItem>& step) {
+  GatherStep(step);
+  parts_.model->Forward({.tokens = step_tokens_,
+                         .sequences = step_rows_,
+                         .logit_rows = step_logit_rows_},
+                        *parts_.arena, step_logits_);
+  ++stats_.num_steps;
+  const auto vocab_size = static_cast<size_t>(info_.model.vocab_size);
+  size_t logit_row = 0;
+  for (const schedule::StepItem& item : step) {
+    scheduler_.OnComputed(item);
+    if (!item.wants_logits) continue;
+    AdvanceSequence(*item.sequence,
+                    std::span(step_logits_).subspan(logit_row++ * vocab_size, vocab_size));
+  }
+}
+
+void EngineLoop::AdvanceSequence(Sequence& sequence, std::span<const float> logits) {
+  Generation& generation = GenerationOf(sequence);
+  const bool is_first = generation.num_output_tokens() == 0;
+  if (is_first) sequence.first_token_at = Clock::now();
+  if (!generation.wants_output()) return End(sequence.id, FinishReason::kLength);
+  const std::optional<TokenId> token = generation.Advance(logits);
+  if (!token.has_value()) return End(sequence.id, generation.finish_reason());
+  sequence.tokens.push_back(*token);
+  // After the first token is out: a prefix worth keeping must not wait for a long answer.
+  if (is_first) WriteBack(sequence);
+}
+
+void EngineLoop::WriteBack(Sequence& sequence) {
+  if (tier_ == nullptr) return;
+  std::vector<tier::WriteItem> items = scheduler_.TakeUnstoredBlocks(sequence);
+  if (items.empty()) return;
+  const size_t num_items = items.size();
+  const uint64_t ticket = next_ticket_++;
+  Write write{.held = scheduler_.HoldBlocks(sequence, items.back().depth + size_t{1}),
+              .num_items = num_items};
+  // Blocks that wait for the disk cannot be used for anything else: at most a quarter of the pool,
+  // or one request's.
+  const bool fits = writes_.empty() || num_blocks_writing_ + num_items <= pool_.num_blocks() / 4;
+  if (!fits || !tier_->Write(ticket, std::move(items))) {
+    stats_.num_blocks_write_skipped += num_items;
+    kv::ReleaseLastToFirst(write.held);
+    return;
+  }
+  num_blocks_writing_ += num_items;
+  writes_.emplace(ticket, std::move(write));
+}
+
+void EngineLoop::End(RequestId id, FinishReason reason) {
+  if (Sequence* sequence = scheduler_.Find(id); sequence->state == SequenceState::kRunning) {
+    WriteBack(*sequence);
+  }
+  const std::unique_ptr<Sequence> sequence = scheduler_.Remove(id);
+  Generation& generation = GenerationOf(*sequence);
+  const RequestStats stats = StatsOf(*sequence);
+  stats_.num_device_tokens += static_cast<uint64_t>(stats.num_device_tokens);
+  stats_.num_disk_tokens += static_cast<uint64_t>(stats.num_disk_tokens);
+  stats_.num_computed_tokens += static_cast<uint64_t>(stats.num_computed_tokens);
+  stats_.num_output_tokens += static_cast<uint64_t>(generation.num_output_tokens());
+  mailbox_.ReleaseBounded();
+  // Before the sink hears of it, so that whoever asks after the answer sees it counted.
+  PublishStats();
+  generation.Finish(reason, stats);
+}
+
+RequestStats EngineLoop::StatsOf(const Sequence& sequence) const {
+  const Clock::time_point now = Clock::now();
+  RequestStats stats;
+  stats.num_prompt_tokens = sequence.num_prompt_tokens;
+  stats.num_device_tokens = sequence.num_device_tokens;
+  stats.num_disk_tokens = sequence.num_disk_tokens;
+  stats.num_cached_tokens = stats.num_device_tokens + stats.num_disk_tokens;
+  stats.num_computed_tokens = sequence.num_prefilled_tokens;
+  stats.total_seconds = Seconds(sequence.submitted_at, now);
+  if (!sequence.admitted_before) {
+    stats.queue_seconds = stats.total_seconds;
+    return stats;
+  }
+  stats.queue_seconds = Seconds(sequence.submitted_at, sequence.admitted_at);
+  stats.restore_seconds = Seconds(sequence.admitted_at, sequence.restored_at);
+  if (sequence.first_token_at != Clock::time_point{}) {
+    stats.prefill_seconds = Seconds(sequence.restored_at, sequence.first_token_at);
+    stats.ttft_seconds = Seconds(sequence.submitted_at, sequence.first_token_at);
+  }
+  return stats;
+}
+
+void EngineLoop::PublishStats() {
+  stats_.num_running = scheduler_.num_running();
+  stats_.num_waiting = scheduler_.num_waiting();
+  stats_.num_preemptions = scheduler_.num_preemptions();
+  stats_.num_blocks_free = pool_.num_free();
+  stats_.num_blocks_cached = pool_.num_cached();
+  stats_.num_blocks_used = pool_.num_used();
+  stats_.num_blocks_evicted = pool_.num_evicted();
+  stats_.num_digest_mismatches = cache_.num_digest_mismatches();
+  if (tier_ != nullptr) {
+    stats_.write_back_bytes_queued = tier_->write_bytes_queued();
+    stats_.num_blocks_written = tier_->num_blocks_written();
+  }
+  const auto words = std::bit_cast<std::array<uint64_t, kNumStats>>(stats_);
+  for (size_t i = 0; i < kNumStats; ++i) {
+    published_[i].store(words[i], std::memory_order_relaxed);
+  }
+}
+
+}  // namespace kvgate::engine

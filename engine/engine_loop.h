@@ -1,0 +1,92 @@
+// EngineLoop: the engine thread. One turn: take messages, admit, plan a step, run the model, hand out
+// tokens. Everything it owns is touched by this thread only; the rest of the process talks to it
+// through the mailbox.
+#pragma once
+
+#include <atomic>
+#include <array>
+#include <memory>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/engine.h"
+#include "engine/generation.h"
+#include "engine/kv/prefix_cache.h"
+#include "engine/mailbox.h"
+#include "engine/schedule/scheduler.h"
+#include "engine/tier/disk_tier.h"
+
+namespace kvgate::engine {
+
+class EngineLoop final : public Engine {
+ public:
+  struct Parts {
+    std::shared_ptr<const model::GgufFile> file;
+    std::unique_ptr<model::Model> model;
+    std::unique_ptr<kernels::KvArena> arena;
+  };
+  EngineLoop(const EngineOptions& options, EngineInfo info, Parts parts,
+             kernels::Backend& backend, const tokenizer::Tokenizer& tokenizer,
+             store::KvStore* store);
+  ~EngineLoop() override;
+
+  Result<RequestId> Submit(GenerationRequest request) override;
+  void Cancel(RequestId id) override;
+  bool Drain(std::chrono::milliseconds timeout) override;
+  const EngineInfo& info() const override { return info_; }
+  EngineStats Stats() const override;
+  void CheckIntegrity() override;
+
+ private:
+  void Run();
+  void RunStep(const std::vector<schedule::StepItem>& step);
+  void GatherStep(const std::vector<schedule::StepItem>& step);
+  void AdvanceSequence(schedule::Sequence& sequence, std::span<const float> logits);
+  void OnSubmit(std::unique_ptr<schedule::Sequence> sequence);
+  void OnCancel(RequestId id);
+  void OnCompletion(const tier::Completion& completion);
+  void End(RequestId id, FinishReason reason);
+  void WriteBack(schedule::Sequence& sequence);
+  RequestStats StatsOf(const schedule::Sequence& sequence) const;
+  void PublishStats();
+  bool Idle() const;
+  // Runs `body` on the engine thread and waits for it.
+  void Call(std::function<void()> body);
+
+  const EngineOptions options_;
+  const EngineInfo info_;
+  kernels::Backend& backend_;
+  const tokenizer::Tokenizer& tokenizer_;
+  Parts parts_;
+  Mailbox mailbox_;
+  kv::BlockHasher hasher_;
+  kv::BlockPool pool_;
+  kv::PrefixCache cache_;
+  std::unique_ptr<tier::DiskTier> tier_;
+  schedule::Scheduler scheduler_;
+
+  // A write under way holds the chain up to its last block: parents too, see block_pool.h.
+  struct Write {
+    std::vector<kv::BlockRef> held;
+    size_t num_items = 0;
+  };
+  std::unordered_map<uint64_t, Write> writes_;  // by ticket
+  uint64_t next_ticket_ = 1;
+  size_t num_blocks_writing_ = 0;
+
+  // Of the current step; kept between steps for their memory.
+  std::vector<TokenId> step_tokens_;
+  std::vector<kernels::SequenceRows> step_rows_;
+  std::vector<int> step_logit_rows_;
+  std::vector<float> step_logits_;
+
+  EngineStats stats_;  // the engine thread's own
+  static constexpr size_t kNumStats = sizeof(EngineStats) / sizeof(uint64_t);
+  std::array<std::atomic<uint64_t>, kNumStats> published_{};
+  std::atomic<uint64_t> next_request_id_{1};
+  bool stopping_ = false;
+  std::thread thread_;  // last: starts when the rest is there
+};
+
+}  // namespace kvgate::engine

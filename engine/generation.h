@@ -1,0 +1,48 @@
+// Generation: the output side of one request: from logits to tokens to text to its sink.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "engine/engine.h"
+#include "engine/sample/sampler.h"
+#include "engine/schedule/sequence.h"
+#include "engine/tokenizer/tokenizer.h"
+
+namespace kvgate::engine {
+
+class Generation : public schedule::SequenceOwnerData {
+ public:
+  // Takes the output-related parts of the request; the tokenizer outlives this.
+  Generation(GenerationRequest& request, const tokenizer::Tokenizer& tokenizer);
+
+  // Samples from one row of logits and sends what may be shown. The token sampled, to be computed
+  // next, or nothing when the request is over: then Finish is due with finish_reason().
+  std::optional<TokenId> Advance(std::span<const float> logits);
+
+  // Sends the last event. Exactly once.
+  void Finish(FinishReason reason, RequestStats stats, std::optional<Error> error = std::nullopt);
+
+  FinishReason finish_reason() const { return finish_reason_; }
+  int num_output_tokens() const { return num_output_tokens_; }
+  bool wants_output() const { return max_tokens_ > 0; }
+
+ private:
+  const tokenizer::Tokenizer& tokenizer_;
+  sample::Sampler sampler_;
+  tokenizer::Detokenizer detokenizer_;
+  sample::StopMatcher stop_matcher_;
+  std::shared_ptr<TokenSink> sink_;
+  int max_tokens_;
+  bool ignore_end_of_generation_;
+  bool hash_logits_;
+  uint64_t logits_hash_ = 0;
+  int num_output_tokens_ = 0;
+  bool stopped_by_string_ = false;
+  std::string stop_string_;
+  FinishReason finish_reason_ = FinishReason::kStop;
+};
+
+}  // namespace kvgate::engine

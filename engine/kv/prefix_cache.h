@@ -1,0 +1,87 @@
+// PrefixCache: finds the KV of a prompt's beginning among the blocks of a pool.
+//
+// Full blocks are found by hash and proved by digest. A block that agrees with the prompt only in its
+// first tokens (another continuation, or the unfinished last block of a sequence) is found among
+// the children of the last full match, by comparing tokens; it is to be copied before it is written.
+// A block's parent is in the cache as long as the block is. One thread: the engine's.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include <kvgate/ids.h>
+
+#include "engine/kv/block_hasher.h"
+#include "engine/kv/block_pool.h"
+
+namespace kvgate::kv {
+
+// What the cache has of a prompt. The references keep it until they are dropped.
+struct PrefixMatch {
+  PrefixMatch() = default;
+  PrefixMatch(PrefixMatch&&) = default;
+  PrefixMatch& operator=(PrefixMatch&&) = delete;
+  ~PrefixMatch();
+
+  std::vector<BlockRef> blocks;  // full blocks from the first on, to be shared
+  BlockRef partial;              // the next block, if some of its first tokens agree
+  int num_partial_tokens = 0;
+};
+
+class PrefixCache : public BlockPool::Listener {
+ public:
+  // REQUIRES: the pool outlives the cache and has no other listener.
+  explicit PrefixCache(BlockPool& pool);
+  ~PrefixCache() override;
+
+  // keys[i] is the key of tokens[32 i, 32 (i+1)), `root` the one before. Matches at most tokens.size()
+  // tokens: the caller leaves out what it must compute in any case.
+  PrefixMatch Match(const BlockKey& root, std::span<const BlockKey> keys,
+                    std::span<const TokenId> tokens);
+
+  // Offers a block whose KV is complete, with its (up to 32) tokens; `key` is that of a full block
+  // and ignored for a partial one. Returns the block that holds this content from now on: the given
+  // one, or the one that was there already (the caller should use it and drop its own). A full block
+  // whose parent is not in the cache, or whose hash is taken by another prefix, is not taken in.
+  // REQUIRES: the caller holds a reference to `block`.
+  BlockId InsertFull(const BlockKey& parent, const BlockKey& key,
+                     std::span<const TokenId> tokens, uint32_t depth, BlockId block);
+  void InsertPartial(const BlockKey& parent, std::span<const TokenId> tokens, uint32_t depth,
+                     BlockId block);
+
+  // Drops everything that is not referenced.
+  void Clear();
+
+  size_t num_entries() const { return num_entries_; }
+  uint64_t num_digest_mismatches() const { return num_digest_mismatches_; }
+  void CheckIntegrity() const;
+
+  void OnEvict(BlockId id) override;
+
+ private:
+  struct Entry {
+    bool present = false;
+    bool full = false;
+    BlockKey key;     // of a full block
+    BlockKey parent;
+    uint32_t depth = 0;
+    uint8_t num_tokens = 0;
+    std::array<TokenId, kernels::kKvBlockTokens> tokens{};
+  };
+
+  bool HasParent(const BlockKey& parent, uint32_t depth) const;
+  void Add(Entry entry, BlockId block);
+  void MatchPartial(const BlockKey& parent, std::span<const TokenId> tokens, PrefixMatch& match);
+
+  BlockPool& pool_;
+  std::vector<Entry> entries_;                                    // by block id
+  std::unordered_map<BlockHash, BlockId> full_;                   // full blocks by hash
+  std::unordered_map<BlockHash, std::vector<BlockId>> children_;  // by the parent's hash
+  size_t num_entries_ = 0;
+  uint64_t num_digest_mismatches_ = 0;
+};
+
+}  // namespace kvgate::kv

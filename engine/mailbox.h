@@ -1,0 +1,62 @@
+// Mailbox: how other threads reach the engine thread. Any number of senders, one receiver.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <functional>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace kvgate::engine {
+
+// Messages are closures over the engine's state, run on its thread in the order of arrival. Requests
+// are bounded by TryPost; what must not be lost (completions, cancels) uses Post and is bounded by
+// what caused it.
+class Mailbox {
+ public:
+  using Message = std::function<void()>;
+
+  explicit Mailbox(size_t bounded_max) : bounded_max_(bounded_max) {}
+
+  void Post(Message message) {
+    {
+      const std::lock_guard lock(mutex_);
+      messages_.push_back(std::move(message));
+    }
+    ready_.notify_one();
+  }
+
+  // False when bounded_max messages sent this way have not been released yet.
+  [[nodiscard]] bool TryPost(Message message) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (num_bounded_ >= bounded_max_) return false;
+      ++num_bounded_;
+      messages_.push_back(std::move(message));
+    }
+    ready_.notify_one();
+    return true;
+  }
+  // What a bounded message asked for no longer waits.
+  void ReleaseBounded() {
+    const std::lock_guard lock(mutex_);
+    --num_bounded_;
+  }
+
+  // All messages so far, oldest first; with `wait`, at least one.
+  std::vector<Message> TakeAll(bool wait) {
+    std::unique_lock lock(mutex_);
+    if (wait) ready_.wait(lock, [this] { return !messages_.empty(); });
+    return std::exchange(messages_, {});
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable ready_;
+  std::vector<Message> messages_;
+  size_t num_bounded_ = 0;
+  const size_t bounded_max_;
+};
+
+}  // namespace kvgate::engine

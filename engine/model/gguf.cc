@@ -1,0 +1,582 @@
+// Reading GGUF. One cursor (GgufParser) walks the header; each read is checked against what is left
+// of the file before it happens, so a lying count fails before it can allocate.
+#include "engine/model/gguf.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+#include <system_error>
+#include <type_traits>
+
+#include "kernels/dtype.h"
+
+namespace kvgate::model {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "GGUF fields are read as they lie");
+
+constexpr std::string_view kSource = "gguf";
+// Bounds on what no sane file exceeds. The largest known files have some 2000 tensors and 100 keys.
+constexpr uint64_t kMetadataCountMax = 1 << 16;
+constexpr uint64_t kTensorCountMax = 1 << 20;
+constexpr uint64_t kKeyBytesMax = (1 << 16) - 1;  // the specification's own bound
+constexpr uint64_t kTensorNameBytesMax = 256;     // the specification says 64
+constexpr uint32_t kTensorDimensionsMax = 4;      // the specification's own bound
+constexpr uint64_t kAlignmentDefault = 32;
+constexpr uint64_t kAlignmentMin = 8;
+constexpr uint64_t kAlignmentMax = 1 << 20;
+// The least a metadata entry (empty key, one byte) and a tensor entry can take.
+constexpr uint64_t kMetadataEntryBytesMin = 8 + 4 + 1;
+constexpr uint64_t kTensorEntryBytesMin = 8 + 4 + 8 + 4 + 8;
+
+Error DataLoss(std::string detail) {
+  return MakeError(ErrorCode::kDataLoss, kSource, std::move(detail));
+}
+
+Error Unsupported(std::string detail) {
+  return MakeError(ErrorCode::kUnsupported, kSource, std::move(detail));
+}
+
+// A name of the file for a message: cut short, control bytes and quotes made visible.
+std::string Printable(std::string_view text) {
+  constexpr size_t kBytesMax = 80;
+  std::string out;
+  for (const unsigned char c : text.substr(0, kBytesMax)) {
+    if (c < 0x20 || c == 0x7f || c == '\'') {
+      out += fmt::format("\\x{:02x}", c);
+    } else {
+      out += static_cast<char>(c);
+    }
+  }
+  if (text.size() > kBytesMax) out += "...";
+  return out;
+}
+
+// Names by number, as ggml gives them. Gaps are types it has withdrawn.
+constexpr std::array<std::string_view, 40> kTypeNames = {
+    "F32",     "F16",    "Q4_0",    "Q4_1",  "",       "",      "Q5_0",  "Q5_1",
+    "Q8_0",    "Q8_1",   "Q2_K",    "Q3_K",  "Q4_K",   "Q5_K",  "Q6_K",  "Q8_K",
+    "IQ2_XXS", "IQ2_XS", "IQ3_XXS", "IQ1_S", "IQ4_NL", "IQ3_S", "IQ2_S", "IQ4_XS",
+    "I8",      "I16",    "I32",     "I64",   "F64",    "IQ1_M", "BF16",  "",
+    "",        "",       "TQ1_0",   "TQ2_0", "",       "",      "",      "MXFP4"};
+
+struct TypeSize {
+  size_t elements;  // that share one unit of storage
+  size_t bytes;     // of that unit
+};
+
+// {0, 0} for a type we cannot size.
+TypeSize SizeOfType(uint32_t type) {
+  switch (static_cast<GgufType>(type)) {
+    case GgufType::kF32:
+      return {1, 4};
+    case GgufType::kF16:
+      return {1, 2};
+    case GgufType::kBF16:
+      return {1, 2};
+    case GgufType::kQ8_0:
+      return {kernels::QuantBlockQ8_0::kElements, sizeof(kernels::QuantBlockQ8_0)};
+  }
+  return {0, 0};
+}
+
+}  // namespace
+
+std::string GgufTypeName(uint32_t type) {
+  if (type < kTypeNames.size() && !kTypeNames[type].empty()) return std::string(kTypeNames[type]);
+  return fmt::format("type {}", type);
+}
+
+Result<size_t> GgufTensorBytes(uint32_t type, size_t count) {
+  const TypeSize size = SizeOfType(type);
+  if (size.bytes == 0) {
+    return Unsupported(
+        fmt::format("tensor type {} is not one of F32, F16, BF16, Q8_0", GgufTypeName(type)));
+  }
+  if (count % size.elements != 0) {
+    return DataLoss(fmt::format("{} elements are no multiple of the {} that share a block of {}",
+                                count, size.elements, GgufTypeName(type)));
+  }
+  size_t bytes = 0;
+  if (__builtin_mul_overflow(count / size.elements, size.bytes, &bytes)) {
+    return DataLoss(
+        fmt::format("the size of {} elements of {} overflows", count, GgufTypeName(type)));
+  }
+  return bytes;
+}
+
+// The mapped file. Its pages are shared with every other process that reads the same model.
+struct GgufFile::Mapping {
+  explicit Mapping(std::span<const std::byte> mapped) : bytes(mapped) {}
+  ~Mapping() { munmap(const_cast<std::byte*>(bytes.data()), bytes.size()); }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  std::span<const std::byte> bytes;
+};
+
+// Walks one file from its first byte. `Read*` functions take what the field is called, for errors.
+class GgufParser {
+ public:
+  explicit GgufParser(GgufFile& file) : file_(file), bytes_(file.bytes_) {}
+
+  Result<void> Parse() {
+    KVGATE_TRY_VOID(ReadHeader());
+    KVGATE_TRY_VOID(ReadMetadata());
+    KVGATE_TRY_VOID(ReadAlignment());
+    KVGATE_TRY_VOID(ReadTensorInfos());
+    return LocateTensors();
+  }
+
+ private:
+  uint64_t left() const { return bytes_.size() - position_; }
+
+  Error Truncated(std::string_view field, uint64_t wanted) const {
+    return DataLoss(fmt::format("{} needs {} bytes at offset {}, but the file ends after {} bytes",
+                                field, wanted, position_, bytes_.size()));
+  }
+
+  template <typename T>
+  Result<T> ReadScalar(std::string_view field) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    if constexpr (std::is_same_v<T, bool>) {
+      KVGATE_TRY(const uint8_t byte, ReadScalar<uint8_t>(field));
+      if (byte > 1) return DataLoss(fmt::format("{} is a bool of value {}", field, byte));
+      return byte == 1;
+    } else {
+      if (left() < sizeof(T)) return Truncated(field, sizeof(T));
+      T value;
+      std::memcpy(&value, bytes_.data() + position_, sizeof(T));
+      position_ += sizeof(T);
+      return value;
+    }
+  }
+
+  Result<std::string> ReadString(std::string_view field, uint64_t bytes_max) {
+    KVGATE_TRY(const uint64_t size, ReadScalar<uint64_t>(field));
+    if (size > left()) return Truncated(field, size);
+    if (size > bytes_max) {
+      return DataLoss(fmt::format("{} is {} bytes long; the limit is {}", field, size, bytes_max));
+    }
+    std::string text(reinterpret_cast<const char*>(bytes_.data() + position_), size);
+    position_ += size;
+    return text;
+  }
+
+  Result<void> ReadHeader() {
+    if (left() < 4) return Truncated("magic", 4);
+    if (std::memcmp(bytes_.data(), "GGUF", 4) != 0) {
+      return DataLoss("magic: the file does not start with \"GGUF\"");
+    }
+    position_ = 4;
+    KVGATE_TRY(file_.version_, ReadScalar<uint32_t>("version"));
+    if (file_.version_ != 2 && file_.version_ != 3) {
+      const uint32_t swapped = __builtin_bswap32(file_.version_);
+      if (swapped >= 1 && swapped <= 3) {
+        return Unsupported("version: the file is big-endian; only little-endian is supported");
+      }
+      return Unsupported(fmt::format("version {} is not one of 2, 3", file_.version_));
+    }
+    KVGATE_TRY(num_tensors_, ReadScalar<uint64_t>("tensor count"));
+    KVGATE_TRY(num_metadata_, ReadScalar<uint64_t>("metadata count"));
+    KVGATE_TRY_VOID(
+        CheckCount("metadata count", num_metadata_, kMetadataCountMax, kMetadataEntryBytesMin));
+    return CheckCount("tensor count", num_tensors_, kTensorCountMax, kTensorEntryBytesMin);
+  }
+
+  // A count of entries, each at least `bytes_min` long, that are still to come.
+  Result<void> CheckCount(std::string_view field, uint64_t count, uint64_t count_max,
+                          uint64_t bytes_min) const {
+    if (count > count_max) {
+      return DataLoss(fmt::format("{} is {}; the limit is {}", field, count, count_max));
+    }
+    if (count > left() / bytes_min) {
+      return DataLoss(
+          fmt::format("{} is {}, more than the {} bytes left can hold", field, count, left()));
+    }
+    return {};
+  }
+
+  Result<void> ReadMetadata() {
+    file_.metadata_.reserve(num_metadata_);
+    for (uint64_t i = 0; i < num_metadata_; ++i) {
+      KVGATE_TRY(std::string key, ReadString(fmt::format("metadata key {}", i), kKeyBytesMax));
+      const std::string field = fmt::format("metadata '{}'", Printable(key));
+      KVGATE_TRY(const uint32_t type, ReadScalar<uint32_t>(field + " (type)"));
+      KVGATE_TRY(GgufValue value, ReadValue(field, type));
+      file_.metadata_.emplace_back(std::move(key), std::move(value));
+      // The vector never grows past its reserve, so a view of the key stays valid.
+      if (!file_.metadata_index_.emplace(file_.metadata_.back().first, i).second) {
+        return DataLoss(field + " appears twice");
+      }
+    }
+    return {};
+  }
+
+  template <typename T>
+  Result<GgufValue> ReadScalarValue(std::string_view field) {
+    KVGATE_TRY(T value, ReadScalar<T>(field));
+    return GgufValue(std::in_place_type<T>, value);
+  }
+
+  // Type numbers are the alternatives of GgufValue in order.
+  Result<GgufValue> ReadValue(std::string_view field, uint32_t type) {
+    switch (type) {
+      case 0:
+        return ReadScalarValue<uint8_t>(field);
+      case 1:
+        return ReadScalarValue<int8_t>(field);
+      case 2:
+        return ReadScalarValue<uint16_t>(field);
+      case 3:
+        return ReadScalarValue<int16_t>(field);
+      case 4:
+        return ReadScalarValue<uint32_t>(field);
+      case 5:
+        return ReadScalarValue<int32_t>(field);
+      case 6:
+        return ReadScalarValue<float>(field);
+      case 7:
+        return ReadScalarValue<bool>(field);
+      case 8: {
+        KVGATE_TRY(std::string text, ReadString(field, std::numeric_limits<uint64_t>::max()));
+        return GgufValue(std::move(text));
+      }
+      case 9:
+        return ReadArray(field);
+      case 10:
+        return ReadScalarValue<uint64_t>(field);
+      case 11:
+        return ReadScalarValue<int64_t>(field);
+      case 12:
+        return ReadScalarValue<double>(field);
+    }
+    return Unsupported(fmt::format("{} has the unknown value type {}", field, type));
+  }
+
+  // `bytes_min`: the least one element takes in the file.
+  template <typename T>
+  Result<GgufValue> ReadElements(std::string_view field, uint64_t count, uint64_t bytes_min) {
+    if (count > left() / bytes_min) {
+      return DataLoss(fmt::format("{} is an array of {} elements, more than the {} bytes left hold",
+                                  field, count, left()));
+    }
+    auto array = std::make_shared<GgufArray>();
+    std::vector<T>& values = array->values.template emplace<std::vector<T>>();
+    if constexpr (std::is_same_v<T, std::string>) {
+      values.reserve(count);
+      for (uint64_t i = 0; i < count; ++i) {
+        KVGATE_TRY(std::string text, ReadString(fmt::format("{}[{}]", field, i), left()));
+        values.push_back(std::move(text));
+      }
+    } else if constexpr (std::is_same_v<T, bool>) {
+      values.reserve(count);
+      for (uint64_t i = 0; i < count; ++i) {
+        KVGATE_TRY(const bool value, ReadScalar<bool>(fmt::format("{}[{}]", field, i)));
+        values.push_back(value);
+      }
+    } else {
+      values.resize(count);
+      if (count > 0) std::memcpy(values.data(), bytes_.data() + position_, count * sizeof(T));
+      position_ += count * sizeof(T);
+    }
+    return GgufValue(std::shared_ptr<const GgufArray>(std::move(array)));
+  }
+
+  Result<GgufValue> ReadArray(std::string_view field) {
+    KVGATE_TRY(const uint32_t type, ReadScalar<uint32_t>(fmt::format("{} (element type)", field)));
+    KVGATE_TRY(const uint64_t count, ReadScalar<uint64_t>(fmt::format("{} (length)", field)));
+    switch (type) {
+      case 0:
+        return ReadElements<uint8_t>(field, count, 1);
+      case 1:
+        return ReadElements<int8_t>(field, count, 1);
+      case 2:
+        return ReadElements<uint16_t>(field, count, 2);
+      case 3:
+        return ReadElements<int16_t>(field, count, 2);
+      case 4:
+        return ReadElements<uint32_t>(field, count, 4);
+      case 5:
+        return ReadElements<int32_t>(field, count, 4);
+      case 6:
+        return ReadElements<float>(field, count, 4);
+      case 7:
+        return ReadElements<bool>(field, count, 1);
+      case 8:
+        return ReadElements<std::string>(field, count, 8);
+      case 9:
+        return Unsupported(fmt::format("{} is an array of arrays", field));
+      case 10:
+        return ReadElements<uint64_t>(field, count, 8);
+      case 11:
+        return ReadElements<int64_t>(field, count, 8);
+      case 12:
+        return ReadElements<double>(field, count, 8);
+    }
+    return Unsupported(fmt::format("{} is an array of the unknown value type {}", field, type));
+  }
+
+  Result<void> ReadAlignment() {
+    constexpr std::string_view kKey = "general.alignment";
+    if (file_.Find(kKey) == nullptr) return {};
+    KVGATE_TRY(const int64_t alignment, file_.GetInteger(kKey));
+    if (alignment < static_cast<int64_t>(kAlignmentMin) ||
+        alignment > static_cast<int64_t>(kAlignmentMax) ||
+        !std::has_single_bit(static_cast<uint64_t>(alignment))) {
+      return DataLoss(
+          fmt::format("metadata 'general.alignment' is {}, not a power of two from {} "
+                      "to {}",
+                      alignment, kAlignmentMin, kAlignmentMax));
+    }
+    alignment_ = static_cast<uint64_t>(alignment);
+    return {};
+  }
+
+  Result<void> ReadTensorInfos() {
+    // Metadata has used up some of the file since the header was checked.
+    KVGATE_TRY_VOID(
+        CheckCount("tensor count", num_tensors_, kTensorCountMax, kTensorEntryBytesMin));
+    file_.tensors_.reserve(num_tensors_);
+    offsets_.reserve(num_tensors_);
+    for (uint64_t i = 0; i < num_tensors_; ++i) {
+      GgufTensor tensor;
+      KVGATE_TRY(tensor.name, ReadString(fmt::format("name of tensor {}", i), kTensorNameBytesMax));
+      const std::string field = fmt::format("tensor '{}'", Printable(tensor.name));
+      KVGATE_TRY_VOID(ReadDimensions(field, tensor));
+      KVGATE_TRY(tensor.type, ReadScalar<uint32_t>(field + " (type)"));
+      KVGATE_TRY(const uint64_t offset, ReadScalar<uint64_t>(field + " (offset)"));
+      if (offset % alignment_ != 0) {
+        return DataLoss(fmt::format("{}: offset {} is no multiple of the alignment {}", field,
+                                    offset, alignment_));
+      }
+      offsets_.push_back(offset);
+      file_.tensors_.push_back(std::move(tensor));
+      if (!file_.tensor_index_.emplace(file_.tensors_.back().name, i).second) {
+        return DataLoss(field + " appears twice");
+      }
+    }
+    return {};
+  }
+
+  Result<void> ReadDimensions(const std::string& field, GgufTensor& tensor) {
+    KVGATE_TRY(const uint32_t count, ReadScalar<uint32_t>(field + " (number of dimensions)"));
+    if (count < 1 || count > kTensorDimensionsMax) {
+      return DataLoss(fmt::format("{} has {} dimensions; 1 to {} are allowed", field, count,
+                                  kTensorDimensionsMax));
+    }
+    int64_t product = 1;
+    for (uint32_t d = 0; d < count; ++d) {
+      KVGATE_TRY(const uint64_t size,
+                 ReadScalar<uint64_t>(fmt::format("{} (dimension {})", field, d)));
+      if (size == 0 || __builtin_mul_overflow(product, size, &product)) {
+        return DataLoss(
+            fmt::format("{}: dimension {} is {}, which makes the tensor empty or its "
+                        "size overflow",
+                        field, d, size));
+      }
+      tensor.dimensions.push_back(static_cast<int64_t>(size));
+    }
+    return {};
+  }
+
+  // The data section starts at the next multiple of the alignment; a file without tensors has none.
+  Result<void> LocateTensors() {
+    if (file_.tensors_.empty()) return {};
+    const uint64_t start = (position_ + alignment_ - 1) & ~(alignment_ - 1);
+    if (start > bytes_.size()) return Truncated("tensor data", start - position_);
+    const std::span<const std::byte> data = bytes_.subspan(start);
+    for (size_t i = 0; i < file_.tensors_.size(); ++i) {
+      GgufTensor& tensor = file_.tensors_[i];
+      const std::string field = fmt::format("tensor '{}'", Printable(tensor.name));
+      if (offsets_[i] > data.size()) {
+        return DataLoss(fmt::format("{}: offset {} is past the end of the tensor data ({} bytes)",
+                                    field, offsets_[i], data.size()));
+      }
+      const TypeSize type_size = SizeOfType(tensor.type);
+      if (type_size.bytes == 0) continue;  // a use of it is refused by name, not the whole file
+      if (tensor.dimensions[0] % static_cast<int64_t>(type_size.elements) != 0) {
+        return DataLoss(fmt::format(
+            "{}: rows of {} elements are no multiple of the {} that share "
+            "a block of {}",
+            field, tensor.dimensions[0], type_size.elements, GgufTypeName(tensor.type)));
+      }
+      size_t count = 1;  // cannot overflow: ReadDimensions has checked the product
+      for (const int64_t d : tensor.dimensions) count *= static_cast<size_t>(d);
+      Result<size_t> size = GgufTensorBytes(tensor.type, count);
+      if (!size) return DataLoss(fmt::format("{}: {}", field, size.error().detail));
+      if (*size > data.size() - offsets_[i]) {
+        return DataLoss(
+            fmt::format("{} needs {} bytes at offset {} of the tensor data, which has "
+                        "{}",
+                        field, *size, offsets_[i], data.size()));
+      }
+      tensor.data = data.subspan(offsets_[i], *size);
+    }
+    return {};
+  }
+
+  GgufFile& file_;
+  std::span<const std::byte> bytes_;
+  uint64_t position_ = 0;
+  uint64_t num_tensors_ = 0;
+  uint64_t num_metadata_ = 0;
+  uint64_t alignment_ = kAlignmentDefault;
+  std::vector<uint64_t> offsets_;  // of each tensor in the data section
+};
+
+GgufFile::~GgufFile() = default;
+
+Result<std::unique_ptr<GgufFile>> GgufFile::Parse(std::span<const std::byte> bytes) {
+  std::unique_ptr<GgufFile> file(new GgufFile);
+  file->bytes_ = bytes;
+  KVGATE_TRY_VOID(GgufParser(*file).Parse());
+  return file;
+}
+
+Result<std::unique_ptr<GgufFile>> GgufFile::Open(const std::filesystem::path& path) {
+  const auto io_error = [&path](std::string_view what, int error) {
+    const ErrorCode code = error == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo;
+    return MakeError(code, kSource,
+                     fmt::format("cannot {} {}: {}", what, path.string(),
+                                 std::generic_category().message(error)));
+  };
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return io_error("open", errno);
+  struct stat status {};
+  const bool is_file = fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+  const size_t size = is_file ? static_cast<size_t>(status.st_size) : 0;
+  void* address = MAP_FAILED;
+  if (size > 0) address = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
+  const int map_error = errno;
+  close(fd);
+  if (!is_file) return io_error("read", EINVAL);
+  if (size == 0) return DataLoss(path.string() + " is empty");
+  if (address == MAP_FAILED) return io_error("map", map_error);
+
+  std::unique_ptr<GgufFile> file(new GgufFile);
+  file->bytes_ = {static_cast<const std::byte*>(address), size};
+  file->mapping_ = std::make_unique<Mapping>(file->bytes_);
+  Result<void> parsed = GgufParser(*file).Parse();
+  if (!parsed) {
+    Error error = std::move(parsed).error();
+    error.detail = fmt::format("{}: {}", path.string(), error.detail);
+    return error;
+  }
+  return file;
+}
+
+const GgufValue* GgufFile::Find(std::string_view key) const {
+  const auto found = metadata_index_.find(key);
+  return found == metadata_index_.end() ? nullptr : &metadata_[found->second].second;
+}
+
+const GgufTensor* GgufFile::FindTensor(std::string_view name) const {
+  const auto found = tensor_index_.find(name);
+  return found == tensor_index_.end() ? nullptr : &tensors_[found->second];
+}
+
+namespace {
+
+Error Absent(std::string_view key) {
+  return MakeError(ErrorCode::kNotFound, kSource, fmt::format("metadata '{}' is absent", key));
+}
+
+Error WrongType(std::string_view key, std::string_view wanted) {
+  return DataLoss(fmt::format("metadata '{}' is not {}", key, wanted));
+}
+
+// The array's elements when they are T, else null.
+template <typename T>
+const std::vector<T>* ArrayOf(const GgufValue& value) {
+  const auto* array = std::get_if<std::shared_ptr<const GgufArray>>(&value);
+  return array == nullptr ? nullptr : std::get_if<std::vector<T>>(&(*array)->values);
+}
+
+}  // namespace
+
+Result<std::string> GgufFile::GetString(std::string_view key) const {
+  const GgufValue* value = Find(key);
+  if (value == nullptr) return Absent(key);
+  const std::string* text = std::get_if<std::string>(value);
+  if (text == nullptr) return WrongType(key, "a string");
+  return *text;
+}
+
+Result<int64_t> GgufFile::GetInteger(std::string_view key) const {
+  const GgufValue* value = Find(key);
+  if (value == nullptr) return Absent(key);
+  return std::visit(
+      [&](const auto& held) -> Result<int64_t> {
+        using T = std::decay_t<decltype(held)>;
+        if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+          if (std::in_range<int64_t>(held)) return static_cast<int64_t>(held);
+        }
+        return WrongType(key, "an integer of 64 signed bits");
+      },
+      *value);
+}
+
+Result<double> GgufFile::GetNumber(std::string_view key) const {
+  const GgufValue* value = Find(key);
+  if (value == nullptr) return Absent(key);
+  return std::visit(
+      [&](const auto& held) -> Result<double> {
+        using T = std::decay_t<decltype(held)>;
+        if constexpr (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) {
+          return static_cast<double>(held);
+        } else {
+          return WrongType(key, "a number");
+        }
+      },
+      *value);
+}
+
+Result<bool> GgufFile::GetBool(std::string_view key) const {
+  const GgufValue* value = Find(key);
+  if (value == nullptr) return Absent(key);
+  const bool* held = std::get_if<bool>(value);
+  if (held == nullptr) return WrongType(key, "a bool");
+  return *held;
+}
+
+Result<std::span<const std::string>> GgufFile::GetStrings(std::string_view key) const {
+  const GgufValue* value = Find(key);
+  if (value == nullptr) return Absent(key);
+  const auto* values = ArrayOf<std::string>(*value);
+  if (values == nullptr) return WrongType(key, "an array of strings");
+  return std::span<const std::string>(*values);
+}
+
+Result<std::span<const float>> GgufFile::GetFloats(std::string_view key) const {
+  const GgufValue* value = Find(key);
+  if (value == nullptr) return Absent(key);
+  const auto* values = ArrayOf<float>(*value);
+  if (values == nullptr) return WrongType(key, "an array of 32-bit floats");
+  return std::span<const float>(*values);
+}
+
+Result<std::vector<int32_t>> GgufFile::GetIntegers(std::string_view key) const {
+  const GgufValue* value = Find(key);
+  if (value == nullptr) return Absent(key);
+  if (const auto* values = ArrayOf<int32_t>(*value)) return *values;
+  if (const auto* values = ArrayOf<uint32_t>(*value)) {
+    std::vector<int32_t> converted;
+    converted.reserve(values->size());
+    for (const uint32_t element : *values) {
+      if (!std::in_range<int32_t>(element)) return WrongType(key, "an array of 31-bit integers");
+      converted.push_back(static_cast<int32_t>(element));
+    }
+    return converted;
+  }
+  return WrongType(key, "an array of 32-bit integers");
+}
+
+}  // namespace kvgate::model

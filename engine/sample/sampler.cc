@@ -1,0 +1,251 @@
+#include "engine/sample/sampler.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include <kvgate/check.h>
+
+namespace kvgate::sample {
+namespace {
+
+constexpr float kLowest = -std::numeric_limits<float>::infinity();
+
+// NaN as -infinity, +infinity as the greatest number, so that differences stay numbers.
+float Clean(float logit) {
+  return logit > kLowest ? std::min(logit, std::numeric_limits<float>::max()) : kLowest;
+}
+
+// e^x for x <= 0, within 1 ulp, the same bits on every machine: x = k ln 2 + r with |r| <= ln 2 /
+// 2, and the Taylor series of e^r to the 13th power (the next term is below 2^-57).
+double ExpOfNegative(double x) {
+  if (!(x > -708.0)) return 0.0;  // below the smallest normal number, -infinity included
+  const double k = std::floor(x * 1.4426950408889634 + 0.5);
+  // ln 2 in two parts, so that k * (the first) is exact.
+  const double r = (x - k * 6.93147180369123816490e-01) - k * 1.90821492927058770002e-10;
+  constexpr double kInverseFactorials[] = {1.0 / 6227020800,
+                                           1.0 / 479001600,
+                                           1.0 / 39916800,
+                                           1.0 / 3628800,
+                                           1.0 / 362880,
+                                           1.0 / 40320,
+                                           1.0 / 5040,
+                                           1.0 / 720,
+                                           1.0 / 120,
+                                           1.0 / 24,
+                                           1.0 / 6,
+                                           0.5,
+                                           1.0,
+                                           1.0};
+  double sum = 0.0;
+  for (const double coefficient : kInverseFactorials) sum = sum * r + coefficient;
+  const auto exponent = static_cast<uint64_t>(static_cast<int64_t>(k) + 1023);
+  return sum * std::bit_cast<double>(exponent << 52);
+}
+
+// The greatest clean logit and the lowest id that has it. Blocks of lanes, because a single running
+// maximum is one long chain of dependent compares: 152K logits would take 150 us instead of 15.
+struct Greatest {
+  TokenId token = 0;
+  float logit = kLowest;
+};
+
+Greatest FindGreatest(std::span<const float> logits) {
+  constexpr size_t kLanes = 16;
+  constexpr size_t kBlock = 512;
+  Greatest greatest;
+  size_t best_block = 0;
+  float best = kLowest;
+  size_t begin = 0;
+  for (; begin + kBlock <= logits.size(); begin += kBlock) {
+    float lanes[kLanes];
+    std::fill(std::begin(lanes), std::end(lanes), kLowest);
+    const float* row = logits.data() + begin;
+    for (size_t i = 0; i < kBlock; i += kLanes) {
+      // A comparison with NaN is false and keeps the lane.
+      for (size_t j = 0; j < kLanes; ++j) lanes[j] = row[i + j] > lanes[j] ? row[i + j] : lanes[j];
+    }
+    const float block_max = *std::max_element(std::begin(lanes), std::end(lanes));
+    if (block_max > best) {
+      best = block_max;
+      best_block = begin;
+    }
+  }
+  for (size_t i = begin; i < logits.size(); ++i) {
+    if (logits[i] > best) {
+      best = logits[i];
+      best_block = i;
+    }
+  }
+  if (best == kLowest) return greatest;
+  size_t token = best_block;
+  while (logits[token] != best) ++token;
+  return {.token = static_cast<TokenId>(token), .logit = Clean(best)};
+}
+
+struct LikelierFirst {
+  template <typename Candidate>
+  bool operator()(const Candidate& a, const Candidate& b) const {
+    return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;
+  }
+};
+
+uint64_t SplitMix64(uint64_t& state) {
+  state += 0x9E3779B97F4A7C15u;
+  uint64_t z = state;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+  return z ^ (z >> 31);
+}
+
+}  // namespace
+
+Sampler::Sampler(const SamplingParams& params) : params_(params) {
+  // The authors of xoshiro advise seeding by SplitMix64: similar seeds give unlike states, none
+  // zero.
+  uint64_t state = params.seed;
+  for (uint64_t& word : random_) word = SplitMix64(state);
+}
+
+uint64_t Sampler::NextRandom() {
+  const uint64_t result = std::rotl(random_[1] * 5, 7) * 9;
+  const uint64_t shifted = random_[1] << 17;
+  random_[2] ^= random_[0];
+  random_[3] ^= random_[1];
+  random_[1] ^= random_[2];
+  random_[0] ^= random_[3];
+  random_[2] ^= shifted;
+  random_[3] = std::rotl(random_[3], 45);
+  return result;
+}
+
+SampledToken Sampler::Sample(std::span<const float> logits) {
+  KVGATE_CHECK(!logits.empty(), "no logits to sample from");
+  SampledToken sampled;
+  // `!(> 0)`: a temperature that is no number is greedy, too.
+  sampled.token = !(params_.temperature > 0) ? FindGreatest(logits).token : Draw(logits);
+  if (params_.num_logprobs >= 0) AddLogprobs(logits, sampled);
+  return sampled;
+}
+
+// The `count` most likely, sorted. Candidates gather in a buffer of twice that; each time it is
+// full its lower half goes and the bar rises to the least of the upper: O(n), and hardly anything
+// passes the bar after the first few thousand.
+void Sampler::SelectTop(std::span<const float> logits, size_t count) {
+  candidates_.clear();
+  if (count == 0) return;
+  count = std::min(count, logits.size());
+  const size_t room = count * 2 + 64;
+  float bar = kLowest;
+  const auto halve = [&] {
+    const auto nth = candidates_.begin() + static_cast<ptrdiff_t>(count - 1);
+    std::nth_element(candidates_.begin(), nth, candidates_.end(), LikelierFirst());
+    bar = nth->logit;
+    candidates_.resize(count);
+  };
+  for (size_t i = 0; i < logits.size(); ++i) {
+    // Ids ascend, so an equal logit comes after those already held and does not displace them.
+    if (!(logits[i] > bar)) continue;
+    candidates_.push_back({.token = static_cast<TokenId>(i), .logit = Clean(logits[i])});
+    if (candidates_.size() == room) halve();
+  }
+  if (candidates_.size() > count) halve();
+  std::sort(candidates_.begin(), candidates_.end(), LikelierFirst());
+}
+
+// Sorts only as far as the probabilities need to reach top_p, in runs of doubling length: usually a
+// few dozen of 150K.
+void Sampler::KeepTopP() {
+  const float greatest =
+      std::min_element(candidates_.begin(), candidates_.end(), LikelierFirst())->logit;
+  double total = 0;
+  for (const Candidate& candidate : candidates_) {
+    total += ExpOfNegative(double{candidate.logit} - greatest);
+  }
+  const double wanted = total * double{std::max(params_.top_p, 0.0f)};
+  double sum = 0;
+  size_t sorted = 0;
+  for (size_t run = 64; sorted < candidates_.size(); run *= 2) {
+    const auto begin = candidates_.begin() + static_cast<ptrdiff_t>(sorted);
+    const auto end = begin + static_cast<ptrdiff_t>(std::min(run, candidates_.size() - sorted));
+    if (end != candidates_.end()) {
+      std::nth_element(begin, end, candidates_.end(), LikelierFirst());
+    }
+    std::sort(begin, end, LikelierFirst());
+    for (auto at = begin; at != end; ++at) {
+      sum += ExpOfNegative(double{at->logit} - greatest);
+      ++sorted;
+      if (sum >= wanted) {
+        candidates_.resize(sorted);
+        return;
+      }
+    }
+  }
+}
+
+void Sampler::KeepMinP() {
+  float greatest = kLowest;
+  for (const Candidate& candidate : candidates_) greatest = std::max(greatest, candidate.logit);
+  const double wanted = std::min(double{params_.min_p}, 1.0);
+  std::erase_if(candidates_, [&](const Candidate& candidate) {
+    return ExpOfNegative(double{candidate.logit} - greatest) < wanted;
+  });
+}
+
+TokenId Sampler::Draw(std::span<const float> logits) {
+  if (params_.top_k > 0) {
+    SelectTop(logits, static_cast<size_t>(params_.top_k));
+  } else {
+    candidates_.clear();
+    for (size_t i = 0; i < logits.size(); ++i) {
+      if (!(logits[i] > kLowest)) continue;
+      candidates_.push_back({.token = static_cast<TokenId>(i), .logit = Clean(logits[i])});
+    }
+  }
+  // One number a token, whatever the filters leave: the state depends on the count of tokens alone.
+  const double uniform = static_cast<double>(NextRandom() >> 11) * 0x1.0p-53;
+  if (candidates_.empty()) return 0;
+  if (params_.top_p < 1.0f) KeepTopP();
+  if (params_.min_p > 0.0f) KeepMinP();
+  float greatest = kLowest;
+  for (const Candidate& candidate : candidates_) greatest = std::max(greatest, candidate.logit);
+  weights_.clear();
+  double total = 0;
+  for (const Candidate& candidate : candidates_) {
+    weights_.push_back(
+        ExpOfNegative((double{candidate.logit} - greatest) / double{params_.temperature}));
+    total += weights_.back();
+  }
+  const double target = uniform * total;
+  double sum = 0;
+  size_t chosen = 0;
+  for (size_t i = 0; i < weights_.size(); ++i) {
+    if (weights_[i] == 0) continue;
+    chosen = i;  // the last of weight > 0, should rounding keep the sum below the target
+    sum += weights_[i];
+    if (sum > target) break;
+  }
+  return candidates_[chosen].token;
+}
+
+void Sampler::AddLogprobs(std::span<const float> logits, SampledToken& sampled) {
+  const float greatest = FindGreatest(logits).logit;
+  double total = 0;
+  for (const float logit : logits) {
+    if (logit > kLowest) total += ExpOfNegative(double{Clean(logit)} - greatest);
+  }
+  const double log_total = std::log(total);
+  const auto logprob = [&](float logit) {
+    const float clean = Clean(logit);
+    if (clean == kLowest) return kLowest;
+    return static_cast<float>((double{clean} - greatest) - log_total);
+  };
+  sampled.logprob = logprob(logits[static_cast<size_t>(sampled.token)]);
+  SelectTop(logits, static_cast<size_t>(params_.num_logprobs));
+  for (const Candidate& candidate : candidates_) {
+    sampled.top.push_back({.token = candidate.token, .logprob = logprob(candidate.logit)});
+  }
+}
+
+}  // namespace kvgate::sample

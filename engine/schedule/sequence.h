@@ -1,0 +1,68 @@
+// Sequence: one request while the engine works on it: its tokens, its blocks and how far its KV is.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <kvgate/ids.h>
+
+#include "engine/kv/block_hasher.h"
+#include "engine/kv/block_pool.h"
+
+namespace kvgate::schedule {
+
+using Clock = std::chrono::steady_clock;
+
+enum class SequenceState : uint8_t {
+  kWaiting,    // holds no blocks
+  kRestoring,  // a load from the store is under way into some of its blocks
+  kRunning,
+};
+
+// What the owner attaches to a sequence; the scheduler never looks inside.
+struct SequenceOwnerData {
+  virtual ~SequenceOwnerData() = default;
+};
+
+struct Sequence {
+  RequestId id;
+  std::string salt;
+  std::vector<TokenId> tokens;  // the prompt, then what was sampled
+  int num_prompt_tokens = 0;
+  std::unique_ptr<SequenceOwnerData> owner;
+
+  SequenceState state = SequenceState::kWaiting;
+  bool cancelled = false;  // to be ended as soon as no load is under way
+
+  // KV. Tokens [0, num_computed) have theirs in blocks; block i holds positions [32 i, 32 i + 32).
+  int num_computed = 0;
+  std::vector<kv::BlockRef> blocks;
+  std::vector<BlockId> block_table;  // the ids of `blocks`, as kernels take them
+  kv::BlockKey root;
+  std::vector<kv::BlockKey> keys;    // of full blocks of `tokens`, as far as they were needed
+  int num_offered_blocks = 0;        // full blocks offered to the prefix cache
+  int num_stored_blocks = 0;         // leading blocks on disk, or on their way there
+  int num_restoring_blocks = 0;      // asked of the store, behind num_computed
+
+  // Where the prompt's beginning came from, at the first admission.
+  bool admitted_before = false;
+  int num_device_tokens = 0;
+  int num_disk_tokens = 0;
+  int num_prefilled_tokens = 0;  // of the prompt, computed; again after a preemption counts again
+  int num_preemptions = 0;
+
+  Clock::time_point submitted_at;
+  Clock::time_point admitted_at;
+  Clock::time_point restored_at;
+  Clock::time_point first_token_at;
+
+  int num_tokens() const { return static_cast<int>(tokens.size()); }
+  int num_pending() const { return num_tokens() - num_computed; }
+  // The next step samples from the last token's logits and needs no more than one token.
+  bool is_decoding() const { return num_pending() == 1 && num_tokens() > num_prompt_tokens; }
+};
+
+}  // namespace kvgate::schedule

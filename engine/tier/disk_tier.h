@@ -1,0 +1,106 @@
+// DiskTier: moves KV blocks between the block pool's memory and the store, off the engine thread.
+//
+// The caller keeps every block of a job referenced until the job's completion arrives: the tier
+// reads and writes their memory from its workers. Completions are delivered on a worker's thread.
+// Writing is bounded in bytes: what does not fit is refused, not queued, so that serving never waits
+// for a slow disk. All functions may be called from any thread.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include <kvgate/ids.h>
+
+#include "engine/kv/block_hasher.h"
+#include "kernels/backend.h"
+#include "store/kv_store.h"
+
+namespace kvgate::tier {
+
+struct LoadItem {
+  kv::BlockKey key;
+  BlockId block;  // where the bytes go
+};
+
+struct WriteItem {
+  kv::BlockKey key;
+  BlockHash parent;  // zero for the first block of a prefix
+  uint32_t depth = 0;
+  BlockId block;
+};
+
+struct Completion {
+  enum class Kind : uint8_t { kLoad, kWrite } kind = Kind::kLoad;
+  uint64_t ticket = 0;
+  // kLoad: how many items from the first on are proved and in place. kWrite: how many were taken
+  // by the store.
+  uint32_t num_ok = 0;
+};
+
+class DiskTier {
+ public:
+  struct Options {
+    Fingerprint fingerprint;
+    uint32_t shape_tag = 0;
+    uint64_t write_bytes_max = uint64_t{256} << 20;  // queued or being written
+    int load_threads = 2;
+    std::function<void(Completion)> on_completion;
+  };
+
+  // Backend, arena and store must outlive the tier.
+  DiskTier(Options options, store::KvStore& store, kernels::Backend& backend,
+           kernels::KvArena& arena);
+  // Finishes what is queued, delivers its completions, and joins.
+  ~DiskTier();
+
+  // From the store's index: no I/O, no proof.
+  bool Contains(const kv::BlockKey& key) const;
+  void Touch(std::span<const kv::BlockKey> keys);
+
+  void Load(uint64_t ticket, std::vector<LoadItem> items);
+  // False, and no completion, when the queue has no room for all of them.
+  [[nodiscard]] bool Write(uint64_t ticket, std::vector<WriteItem> items);
+
+  uint64_t write_bytes_queued() const;
+  uint64_t num_blocks_written() const;
+  // Waits until no job is queued or running, then flushes the store.
+  Result<void> Flush();
+
+ private:
+  struct LoadJob;
+  struct WriteJob {
+    uint64_t ticket = 0;
+    std::vector<WriteItem> items;
+  };
+
+  void RunLoader();
+  void RunWriter();
+  bool LoadOne(const LoadItem& item);
+  uint32_t WriteAll(const WriteJob& job, std::vector<std::byte>& staging);
+
+  Options options_;
+  store::KvStore& store_;
+  kernels::Backend& backend_;
+  kernels::KvArena& arena_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable load_ready_;
+  std::condition_variable write_ready_;
+  std::condition_variable idle_;
+  std::deque<std::shared_ptr<LoadJob>> loads_;
+  std::deque<WriteJob> writes_;
+  uint64_t write_bytes_queued_ = 0;
+  uint64_t num_blocks_written_ = 0;
+  int num_jobs_ = 0;  // queued or running, of either kind
+  bool stopping_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace kvgate::tier

@@ -1,0 +1,213 @@
+#include "engine/tokenizer/vocabulary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <limits>
+#include <span>
+#include <unordered_map>
+#include <utility>
+
+#include <kvgate/digest.h>
+
+namespace kvgate::tokenizer {
+namespace {
+
+constexpr std::string_view kPrefix = "tokenizer.ggml.";
+// A token id is an int32; no model comes near this, and all tables stay below 4 GiB.
+constexpr size_t kNumTokensMax = size_t{1} << 24;
+
+Error Bad(std::string_view key, std::string detail) {
+  return MakeError(ErrorCode::kDataLoss, "tokenizer",
+                   fmt::format("{}{}: {}", kPrefix, key, detail));
+}
+
+std::string Key(std::string_view name) { return std::string(kPrefix) + std::string(name); }
+
+Result<std::optional<TokenId>> ReadId(const model::GgufFile& file, std::string_view name,
+                                      std::optional<TokenId> fallback, int vocab_size) {
+  if (file.Find(Key(name)) == nullptr) {
+    if (fallback && *fallback >= vocab_size) return std::optional<TokenId>();
+    return fallback;
+  }
+  KVGATE_TRY(const int64_t id, file.GetInteger(Key(name)));
+  // Converters write -1 (or its unsigned form) for "none".
+  if (id == -1 || id == std::numeric_limits<uint32_t>::max()) return std::optional<TokenId>();
+  if (id < 0 || id >= vocab_size) {
+    return Bad(name, fmt::format("{} is not a token; the vocabulary has {}", id, vocab_size));
+  }
+  return std::optional<TokenId>(static_cast<TokenId>(id));
+}
+
+Result<bool> ReadFlag(const model::GgufFile& file, std::string_view name, bool fallback) {
+  if (file.Find(Key(name)) == nullptr) return fallback;
+  return file.GetBool(Key(name));
+}
+
+Result<void> ReadTokens(const model::GgufFile& file, Vocabulary& vocabulary) {
+  KVGATE_TRY(const auto texts, file.GetStrings(Key("tokens")));
+  if (texts.empty()) return Bad("tokens", "the vocabulary is empty");
+  if (texts.size() > kNumTokensMax) {
+    return Bad("tokens", fmt::format("{} tokens; the limit is {}", texts.size(), kNumTokensMax));
+  }
+  vocabulary.texts.assign(texts.begin(), texts.end());
+  vocabulary.types.assign(texts.size(), TokenType::kNormal);
+  if (file.Find(Key("token_type")) == nullptr) return {};
+  KVGATE_TRY(const std::vector<int32_t> types, file.GetIntegers(Key("token_type")));
+  if (types.size() != texts.size()) {
+    return Bad("token_type", fmt::format("{} entries for {} tokens", types.size(), texts.size()));
+  }
+  for (size_t i = 0; i < types.size(); ++i) {
+    if (types[i] < 0 || types[i] > static_cast<int>(TokenType::kByte)) {
+      return Bad("token_type", fmt::format("entry {} is {}, no known type", i, types[i]));
+    }
+    // 0 is "undefined": converters of old wrote it for ordinary tokens.
+    if (types[i] != 0) vocabulary.types[i] = static_cast<TokenType>(types[i]);
+  }
+  return {};
+}
+
+Result<void> ReadScores(const model::GgufFile& file, Vocabulary& vocabulary) {
+  if (file.Find(Key("scores")) == nullptr) return {};
+  KVGATE_TRY(const auto scores, file.GetFloats(Key("scores")));
+  if (scores.size() != vocabulary.texts.size()) {
+    return Bad("scores",
+               fmt::format("{} entries for {} tokens", scores.size(), vocabulary.texts.size()));
+  }
+  vocabulary.scores.assign(scores.begin(), scores.end());
+  return {};
+}
+
+// The phi-3 family's own tokenizer takes the blanks behind its chat markers into the marker. The
+// file does not say so; its name is all there is to go by.
+void MarkRightStripping(std::string_view model_name, Vocabulary& vocabulary) {
+  vocabulary.strips_right.assign(vocabulary.texts.size(), false);
+  std::string name(model_name);
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (name.find("phi-3") == std::string::npos && name.find("phi3") == std::string::npos) return;
+  for (TokenId id = 0; id < vocabulary.size(); ++id) {
+    const std::string& text = vocabulary.texts[static_cast<size_t>(id)];
+    const bool is_special =
+        vocabulary.is_control(id) || vocabulary.type(id) == TokenType::kUserDefined;
+    const bool keeps = text == "<unk>" || text == "<s>" || text == "<|endoftext|>";
+    vocabulary.strips_right[static_cast<size_t>(id)] = is_special && !keeps;
+  }
+}
+
+// Texts by which models end a turn. A file names at most one or two of its own as eos and eot.
+constexpr std::array<std::string_view, 17> kEndTexts = {"<|eot_id|>",
+                                                        "<|im_end|>",
+                                                        "<|end|>",
+                                                        "<|return|>",
+                                                        "<|call|>",
+                                                        "<|eom_id|>",
+                                                        "<end_of_turn>",
+                                                        "<|endoftext|>",
+                                                        "<|end_of_text|>",
+                                                        "</s>",
+                                                        "<EOT>",
+                                                        "< EOT >",
+                                                        "<|EOT|>",
+                                                        "<|end_of_turn|>",
+                                                        "<end_of_utterance>",
+                                                        "[EOS]",
+                                                        "<｜end▁of▁sentence｜>"};
+
+Result<void> MarkEndOfGeneration(const model::GgufFile& file, Vocabulary& vocabulary) {
+  std::vector<bool>& ends = vocabulary.end_of_generation;
+  ends.assign(vocabulary.texts.size(), false);
+  std::unordered_map<std::string_view, TokenId> found;
+  for (TokenId id = 0; id < vocabulary.size(); ++id) {
+    if (vocabulary.type(id) != TokenType::kControl) continue;
+    const std::string_view text = vocabulary.texts[static_cast<size_t>(id)];
+    if (std::find(kEndTexts.begin(), kEndTexts.end(), text) == kEndTexts.end()) continue;
+    ends[static_cast<size_t>(id)] = true;
+    found.emplace(text, id);
+  }
+  // In the harmony format <|end|> closes one message of several; the turn goes on behind it.
+  if (found.contains("<|return|>") && found.contains("<|call|>") && found.contains("<|end|>")) {
+    ends[static_cast<size_t>(found.at("<|end|>"))] = false;
+  }
+  if (vocabulary.eos) ends[static_cast<size_t>(*vocabulary.eos)] = true;
+  for (const std::string_view name : {"eot_token_id", "eom_token_id"}) {
+    KVGATE_TRY(const auto id, ReadId(file, name, std::nullopt, vocabulary.size()));
+    if (id) ends[static_cast<size_t>(*id)] = true;
+  }
+  return {};
+}
+
+void AppendBytes(std::string& out, const void* data, size_t size) {
+  out.append(static_cast<const char*>(data), size);
+}
+
+void AppendText(std::string& out, std::string_view text) {
+  const uint64_t size = text.size();
+  AppendBytes(out, &size, sizeof(size));
+  out.append(text);
+}
+
+}  // namespace
+
+Fingerprint Vocabulary::ComputeFingerprint() const {
+  std::string bytes;
+  AppendText(bytes, model);
+  AppendText(bytes, pre);
+  for (const std::optional<TokenId> id : {bos, eos, unknown}) {
+    const TokenId value = id.value_or(-1);
+    AppendBytes(bytes, &value, sizeof(value));
+  }
+  for (const bool flag : {add_bos, add_eos, add_space_prefix}) bytes.push_back(flag ? 1 : 0);
+  const uint64_t counts[3] = {texts.size(), scores.size(), merges.size()};
+  AppendBytes(bytes, counts, sizeof(counts));
+  for (size_t i = 0; i < texts.size(); ++i) {
+    AppendText(bytes, texts[i]);
+    bytes.push_back(static_cast<char>(types[i]));
+    bytes.push_back(strips_right[i] ? 1 : 0);
+  }
+  AppendBytes(bytes, scores.data(), scores.size() * sizeof(float));
+  for (const std::string& merge : merges) AppendText(bytes, merge);
+  const auto [low, high] = Xxh3(std::as_bytes(std::span(bytes)));
+  return {.low = low, .high = high};
+}
+
+Result<Vocabulary> ReadVocabulary(const model::GgufFile& file, const VocabularyDefaults& defaults) {
+  Vocabulary vocabulary;
+  KVGATE_TRY(vocabulary.model, file.GetString(Key("model")));
+  if (file.Find(Key("pre")) != nullptr) {
+    KVGATE_TRY(vocabulary.pre, file.GetString(Key("pre")));
+  }
+  KVGATE_TRY_VOID(ReadTokens(file, vocabulary));
+  KVGATE_TRY_VOID(ReadScores(file, vocabulary));
+  if (file.Find(Key("merges")) != nullptr) {
+    KVGATE_TRY(const auto merges, file.GetStrings(Key("merges")));
+    vocabulary.merges.assign(merges.begin(), merges.end());
+  }
+  const int size = vocabulary.size();
+  KVGATE_TRY(vocabulary.bos, ReadId(file, "bos_token_id", defaults.bos, size));
+  KVGATE_TRY(vocabulary.eos, ReadId(file, "eos_token_id", defaults.eos, size));
+  KVGATE_TRY(vocabulary.unknown, ReadId(file, "unknown_token_id", defaults.unknown, size));
+  KVGATE_TRY(vocabulary.add_bos, ReadFlag(file, "add_bos_token", defaults.add_bos));
+  KVGATE_TRY(vocabulary.add_eos, ReadFlag(file, "add_eos_token", defaults.add_eos));
+  KVGATE_TRY(vocabulary.add_space_prefix,
+             ReadFlag(file, "add_space_prefix", defaults.add_space_prefix));
+  if (file.Find("tokenizer.chat_template") != nullptr) {
+    KVGATE_TRY(vocabulary.chat_template, file.GetString("tokenizer.chat_template"));
+  }
+  std::string name;
+  if (file.Find("general.name") != nullptr) {
+    KVGATE_TRY(name, file.GetString("general.name"));
+  }
+  MarkRightStripping(name, vocabulary);
+  KVGATE_TRY_VOID(MarkEndOfGeneration(file, vocabulary));
+  for (TokenId id = 0; id < size; ++id) {
+    const bool is_control = vocabulary.is_control(id);
+    if (!is_control && vocabulary.type(id) != TokenType::kUserDefined) continue;
+    vocabulary.specials.Add(vocabulary.texts[static_cast<size_t>(id)], id, is_control);
+  }
+  return vocabulary;
+}
+
+}  // namespace kvgate::tokenizer

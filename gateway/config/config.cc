@@ -1,0 +1,342 @@
+#include "gateway/config/config.h"
+
+// No exceptions across our code: parsing gives a result.
+#define TOML_EXCEPTIONS 0
+#define TOML_HEADER_ONLY 1
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <span>
+#include <variant>
+
+namespace kvgate::config {
+namespace {
+
+// A value before it has been checked: from a TOML node, or the text of a flag.
+using Value = std::variant<std::string, int64_t, double, bool, std::vector<std::string>>;
+using Setter = std::optional<std::string> (*)(const Value& value, Config& config);
+
+std::string_view TypeName(const Value& value) {
+  static constexpr std::string_view kNames[] = {"a string", "an integer", "a number", "a boolean",
+                                                "an array"};
+  return kNames[value.index()];
+}
+
+std::optional<std::string> Expect(std::string_view what, const Value& value) {
+  return fmt::format("must be {}, not {}", what, TypeName(value));
+}
+
+template <typename Int>
+std::optional<std::string> SetInteger(const Value& value, int64_t min, int64_t max, Int& out) {
+  const int64_t* number = std::get_if<int64_t>(&value);
+  if (number == nullptr) return Expect("an integer", value);
+  if (*number < min || *number > max) {
+    return fmt::format("must be between {} and {}, not {}", min, max, *number);
+  }
+  out = static_cast<Int>(*number);
+  return std::nullopt;
+}
+
+std::optional<std::string> SetBytes(const Value& value, uint64_t min, uint64_t& out) {
+  uint64_t bytes = 0;
+  if (const int64_t* number = std::get_if<int64_t>(&value); number != nullptr && *number >= 0) {
+    bytes = static_cast<uint64_t>(*number);
+  } else if (const std::string* text = std::get_if<std::string>(&value)) {
+    const Result<uint64_t> parsed = ParseBytes(*text);
+    if (!parsed) return parsed.error().detail;
+    bytes = *parsed;
+  } else {
+    return Expect("a size like \"1GiB\"", value);
+  }
+  if (bytes < min) return fmt::format("must be at least {} bytes, not {}", min, bytes);
+  out = bytes;
+  return std::nullopt;
+}
+
+std::optional<std::string> SetBool(const Value& value, bool& out) {
+  const bool* flag = std::get_if<bool>(&value);
+  if (flag == nullptr) return Expect("true or false", value);
+  out = *flag;
+  return std::nullopt;
+}
+
+std::optional<std::string> SetString(const Value& value, std::string& out) {
+  const std::string* text = std::get_if<std::string>(&value);
+  if (text == nullptr) return Expect("a string", value);
+  out = *text;
+  return std::nullopt;
+}
+
+std::optional<std::string> SetChoice(const Value& value, std::span<const std::string_view> choices,
+                                     std::string& out) {
+  const std::string* text = std::get_if<std::string>(&value);
+  if (text == nullptr) return Expect("a string", value);
+  if (std::find(choices.begin(), choices.end(), *text) == choices.end()) {
+    return fmt::format("must be one of {}, not \"{}\"", fmt::join(choices, ", "), *text);
+  }
+  out = *text;
+  return std::nullopt;
+}
+
+std::optional<std::string> SetListen(const Value& value, Config& config) {
+  if (auto problem = SetString(value, config.server.listen)) return problem;
+  const Result<HostPort> parsed = ParseHostPort(config.server.listen);
+  if (!parsed) return parsed.error().detail;
+  return std::nullopt;
+}
+
+std::optional<std::string> SetHosts(const Value& value, Config& config) {
+  const auto* hosts = std::get_if<std::vector<std::string>>(&value);
+  if (hosts == nullptr) return Expect("an array of strings", value);
+  config.server.allowed_hosts = *hosts;
+  return std::nullopt;
+}
+
+std::optional<std::string> SetDataDir(const Value& value, Config& config) {
+  std::string text;
+  if (auto problem = SetString(value, text)) return problem;
+  config.store.data_dir = text;
+  return std::nullopt;
+}
+
+constexpr std::string_view kLogLevels[] = {"debug", "info", "warning", "error"};
+constexpr std::string_view kLogFormats[] = {"text", "json"};
+constexpr std::string_view kDevices[] = {"auto", "cpu"};
+constexpr std::string_view kKvDtypes[] = {"f32", "f16", "bf16"};
+constexpr int64_t kDaySeconds = 86400;
+constexpr uint64_t kMebibyte = uint64_t{1} << 20;
+
+struct Key {
+  std::string_view table;
+  std::string_view name;
+  Setter set;
+};
+
+constexpr Key kKeys[] = {
+    {"server", "listen", SetListen},
+    {"server", "threads",
+     [](const Value& v, Config& c) { return SetInteger(v, 1, 256, c.server.threads); }},
+    {"server", "allowed_hosts", SetHosts},
+    {"server", "drain_seconds",
+     [](const Value& v, Config& c) {
+       return SetInteger(v, 0, kDaySeconds, c.server.drain_seconds);
+     }},
+    {"server", "log_level",
+     [](const Value& v, Config& c) { return SetChoice(v, kLogLevels, c.server.log_level); }},
+    {"server", "log_format",
+     [](const Value& v, Config& c) { return SetChoice(v, kLogFormats, c.server.log_format); }},
+    {"engine", "model", [](const Value& v, Config& c) { return SetString(v, c.engine.model); }},
+    {"engine", "device",
+     [](const Value& v, Config& c) { return SetChoice(v, kDevices, c.engine.device); }},
+    {"engine", "context",
+     [](const Value& v, Config& c) { return SetInteger(v, 0, 1 << 24, c.engine.context); }},
+    {"engine", "threads",
+     [](const Value& v, Config& c) { return SetInteger(v, 0, 1024, c.engine.threads); }},
+    {"engine", "kv_dtype",
+     [](const Value& v, Config& c) { return SetChoice(v, kKvDtypes, c.engine.kv_dtype); }},
+    {"engine", "kv_memory",
+     [](const Value& v, Config& c) { return SetBytes(v, kMebibyte, c.engine.kv_memory_bytes); }},
+    {"engine", "chat_format",
+     [](const Value& v, Config& c) { return SetString(v, c.engine.chat_format); }},
+    {"engine", "step_tokens",
+     [](const Value& v, Config& c) { return SetInteger(v, 32, 1 << 16, c.engine.step_tokens); }},
+    {"engine", "sequences",
+     [](const Value& v, Config& c) { return SetInteger(v, 1, 4096, c.engine.sequences); }},
+    {"engine", "queue",
+     [](const Value& v, Config& c) { return SetInteger(v, 1, 1 << 20, c.engine.queue); }},
+    {"engine", "io_threads",
+     [](const Value& v, Config& c) { return SetInteger(v, 1, 64, c.engine.io_threads); }},
+    {"cache", "write_back",
+     [](const Value& v, Config& c) { return SetBytes(v, 0, c.cache.write_back_bytes); }},
+    {"store", "data_dir", SetDataDir},
+    {"store", "disk", [](const Value& v, Config& c) { return SetBool(v, c.store.disk); }},
+    {"store", "disk_cache",
+     [](const Value& v, Config& c) { return SetBytes(v, kMebibyte, c.store.disk_cache_bytes); }},
+    {"store", "flush_interval_ms",
+     [](const Value& v, Config& c) {
+       return SetInteger(v, 10, 1000 * kDaySeconds, c.store.flush_interval_ms);
+     }},
+    {"store", "sync", [](const Value& v, Config& c) { return SetBool(v, c.store.sync); }},
+    {"limits", "body",
+     [](const Value& v, Config& c) { return SetBytes(v, 1024, c.limits.body_bytes); }},
+    {"limits", "headers",
+     [](const Value& v, Config& c) { return SetBytes(v, 1024, c.limits.header_bytes); }},
+    {"limits", "connections",
+     [](const Value& v, Config& c) { return SetInteger(v, 1, 1 << 20, c.limits.connections); }},
+    {"limits", "header_timeout_seconds",
+     [](const Value& v, Config& c) {
+       return SetInteger(v, 1, kDaySeconds, c.limits.header_timeout_seconds);
+     }},
+    {"limits", "body_timeout_seconds",
+     [](const Value& v, Config& c) {
+       return SetInteger(v, 1, kDaySeconds, c.limits.body_timeout_seconds);
+     }},
+    {"limits", "idle_timeout_seconds",
+     [](const Value& v, Config& c) {
+       return SetInteger(v, 1, kDaySeconds, c.limits.idle_timeout_seconds);
+     }},
+    {"limits", "write_timeout_seconds",
+     [](const Value& v, Config& c) {
+       return SetInteger(v, 1, kDaySeconds, c.limits.write_timeout_seconds);
+     }},
+    {"limits", "json_depth",
+     [](const Value& v, Config& c) { return SetInteger(v, 8, 1024, c.limits.json_depth); }},
+};
+
+// Tables the configuration will have; named so that a file for a later version is understood.
+constexpr std::string_view kLaterTables[] = {"sessions", "upstream", "route", "key"};
+
+bool IsTable(std::string_view name) {
+  return std::any_of(std::begin(kKeys), std::end(kKeys),
+                     [&](const Key& key) { return key.table == name; });
+}
+
+const Key* FindKey(std::string_view table, std::string_view name) {
+  const auto found = std::find_if(std::begin(kKeys), std::end(kKeys), [&](const Key& key) {
+    return key.table == table && key.name == name;
+  });
+  return found == std::end(kKeys) ? nullptr : &*found;
+}
+
+std::optional<Value> FromToml(const toml::node& node) {
+  if (const auto text = node.value_exact<std::string>()) return Value(*text);
+  if (const auto flag = node.value_exact<bool>()) return Value(*flag);
+  if (const auto integer = node.value_exact<int64_t>()) return Value(*integer);
+  if (const auto number = node.value_exact<double>()) return Value(*number);
+  if (const toml::array* array = node.as_array()) {
+    std::vector<std::string> strings;
+    for (const toml::node& element : *array) {
+      const auto text = element.value_exact<std::string>();
+      if (!text) return std::nullopt;
+      strings.push_back(*text);
+    }
+    return Value(std::move(strings));
+  }
+  return std::nullopt;
+}
+
+// One walk over a file: what it sets and what is wrong, with line numbers.
+class Reader {
+ public:
+  explicit Reader(std::string_view file_name) : file_name_(file_name) {}
+
+  void ReadTables(const toml::table& root) {
+    for (const auto& [key, node] : root) {
+      const std::string_view name = key.str();
+      const bool later = std::find(std::begin(kLaterTables), std::end(kLaterTables), name) !=
+                         std::end(kLaterTables);
+      if (later) {
+        const bool array = node.is_array();
+        Fail(key.source(), fmt::format("{}{}{} is not supported by this version yet",
+                                       array ? "[[" : "[", name, array ? "]]" : "]"));
+      } else if (!IsTable(name)) {
+        Fail(key.source(), node.is_table()
+                               ? fmt::format("unknown table [{}]", name)
+                               : fmt::format("unknown key '{}' outside of any table", name));
+      } else if (const toml::table* table = node.as_table()) {
+        ReadKeys(name, *table);
+      } else {
+        Fail(key.source(), fmt::format("'{}' must be a table: [{}]", name, name));
+      }
+    }
+  }
+
+  void Fail(const toml::source_region& source, std::string_view message) {
+    errors_.emplace_back(source.begin.line,
+                         fmt::format("{}:{}: {}", file_name_, source.begin.line, message));
+  }
+
+  tl::expected<Config, ConfigErrors> Finish() {
+    if (errors_.empty()) return config_;
+    // toml++ walks a table by name; people read a file by line.
+    std::stable_sort(errors_.begin(), errors_.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    ConfigErrors errors;
+    for (auto& [line, message] : errors_) errors.messages.push_back(std::move(message));
+    return tl::make_unexpected(std::move(errors));
+  }
+
+ private:
+  void ReadKeys(std::string_view table_name, const toml::table& table) {
+    for (const auto& [key, node] : table) {
+      const Key* known = FindKey(table_name, key.str());
+      if (known == nullptr) {
+        Fail(key.source(), fmt::format("unknown key '{}' in [{}]", key.str(), table_name));
+        continue;
+      }
+      const std::optional<Value> value = FromToml(node);
+      const std::optional<std::string> problem =
+          value ? known->set(*value, config_)
+                : std::optional<std::string>("has a type that no key of this file takes");
+      if (problem) {
+        Fail(key.source(), fmt::format("{}.{} {}", table_name, key.str(), *problem));
+      }
+    }
+  }
+
+  const std::string file_name_;
+  Config config_;
+  std::vector<std::pair<toml::source_index, std::string>> errors_;
+};
+
+// A flag's text as the value a file would hold.
+Value FromText(std::string_view text) {
+  int64_t integer = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), integer);
+  if (code == std::errc() && end == text.data() + text.size()) return integer;
+  if (text == "true") return true;
+  if (text == "false") return false;
+  return std::string(text);
+}
+
+}  // namespace
+
+tl::expected<Config, ConfigErrors> ParseConfig(std::string_view toml, std::string_view file_name) {
+  const toml::parse_result parsed = toml::parse(toml, file_name);
+  Reader reader(file_name);
+  if (!parsed) {
+    reader.Fail(parsed.error().source(), parsed.error().description());
+  } else {
+    reader.ReadTables(parsed.table());
+  }
+  return reader.Finish();
+}
+
+tl::expected<Config, ConfigErrors> LoadConfig(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    return tl::make_unexpected(ConfigErrors{
+        {fmt::format("{}: cannot be read; check the path given to --config", path.string())}});
+  }
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  return ParseConfig(text, path.string());
+}
+
+Result<void> SetOption(std::string_view table, std::string_view key, std::string_view value,
+                       Config& config) {
+  const Key* known = FindKey(table, key);
+  const std::string name = fmt::format("{}.{}", table, key);
+  if (known == nullptr) {
+    return MakeError(ErrorCode::kInvalidArgument, "config", fmt::format("unknown key '{}'", name));
+  }
+  // A path or name may look like a number or a boolean; the key's own type decides.
+  std::optional<std::string> problem = known->set(FromText(value), config);
+  if (problem && !std::holds_alternative<std::string>(FromText(value))) {
+    const std::optional<std::string> as_text = known->set(Value(std::string(value)), config);
+    if (!as_text) problem.reset();
+  }
+  if (problem) {
+    return MakeError(ErrorCode::kInvalidArgument, "config", fmt::format("{} {}", name, *problem),
+                     name);
+  }
+  return {};
+}
+
+}  // namespace kvgate::config

@@ -1,0 +1,97 @@
+// Config: everything that can be set, with its default. Read from TOML; command-line flags
+// override. Every key has a default here, a unit in its name or its comment, and one row in
+// config.cc's table.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <kvgate/result.h>
+
+namespace kvgate::config {
+
+struct ServerConfig {
+  std::string listen = "127.0.0.1:8080";   // ADDRESS:PORT; port 0 picks a free one
+  int threads = 2;                         // of the HTTP server
+  std::vector<std::string> allowed_hosts;  // Host values accepted beside loopback's and `listen`'s
+  int64_t drain_seconds = 30;              // grace for running requests at SIGTERM
+  std::string log_level = "info";          // debug, info, warning, error
+  std::string log_format = "text";         // text, json
+};
+
+struct EngineConfig {
+  std::string model;                             // a GGUF file; empty: the embedded default
+  std::string device = "auto";                   // auto, cpu
+  int context = 0;                               // tokens; 0: the model's own, at most 32768
+  int threads = 0;                               // of the CPU backend; 0: one per hardware thread
+  std::string kv_dtype = "f16";                  // f32, f16, bf16
+  uint64_t kv_memory_bytes = uint64_t{1} << 30;  // "kv_memory": the KV block pool
+  std::string chat_format;  // empty: what the model's template stands for; chatml, llama2, …
+  int step_tokens = 512;    // prefill and decode tokens of one step
+  int sequences = 64;       // running at once
+  int queue = 1024;         // waiting; beyond: 503
+  int io_threads = 2;       // restoring from disk
+};
+
+struct CacheConfig {
+  uint64_t write_back_bytes = uint64_t{256} << 20;  // "write_back": queued for disk at most
+};
+
+struct StoreConfig {
+  std::filesystem::path data_dir;                  // empty: $XDG_DATA_HOME/kvgate
+  bool disk = true;                                // false: no disk tier
+  uint64_t disk_cache_bytes = uint64_t{16} << 30;  // "disk_cache": budget of KV on disk
+  int64_t flush_interval_ms = 1000;                // KV lost by a crash: at most this much
+  bool sync = false;                               // durable against power loss, not just crashes
+};
+
+struct LimitsConfig {
+  uint64_t body_bytes = uint64_t{64} << 20;    // "body": larger requests get 413
+  uint64_t header_bytes = uint64_t{64} << 10;  // "headers": larger ones get 431
+  int connections = 1024;                      // beyond: 503
+  int64_t header_timeout_seconds = 15;         // for a whole request head
+  int64_t body_timeout_seconds = 30;           // between two pieces of a body
+  int64_t idle_timeout_seconds = 120;          // between requests of one connection
+  int64_t write_timeout_seconds = 60;          // for a client that does not read
+  int json_depth = 64;                         // nesting of a request body
+};
+
+struct Config {
+  ServerConfig server;
+  EngineConfig engine;
+  CacheConfig cache;
+  StoreConfig store;
+  LimitsConfig limits;
+};
+
+// Errors in the order of the file, each "FILE:LINE: what is wrong"; never empty on failure.
+struct ConfigErrors {
+  std::vector<std::string> messages;
+};
+
+tl::expected<Config, ConfigErrors> ParseConfig(std::string_view toml, std::string_view file_name);
+tl::expected<Config, ConfigErrors> LoadConfig(const std::filesystem::path& path);
+
+// The same checks for one value as for the file, for command-line flags: "engine", "kv_dtype",
+// "f16".
+Result<void> SetOption(std::string_view table, std::string_view key, std::string_view value,
+                       Config& config);
+
+// $XDG_DATA_HOME/kvgate, else ~/.local/share/kvgate.
+std::filesystem::path DefaultDataDir();
+
+// "1GiB", "256 MiB", "10GB", "4096": bytes. kInvalidArgument otherwise.
+Result<uint64_t> ParseBytes(std::string_view text);
+
+struct HostPort {
+  std::string host;  // without brackets
+  uint16_t port = 0;
+  bool is_loopback() const;
+};
+// "127.0.0.1:8080", "[::1]:0", "localhost:8080".
+Result<HostPort> ParseHostPort(std::string_view text);
+
+}  // namespace kvgate::config

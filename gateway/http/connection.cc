@@ -1,0 +1,453 @@
+#include "gateway/http/connection.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/http/read.hpp>
+#include <chrono>
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <utility>
+
+#include <kvgate/log.h>
+
+#include "gateway/protocol/errors.h"
+
+namespace kvgate::http {
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace bhttp = boost::beast::http;
+using Clock = std::chrono::steady_clock;
+
+// A refused body of at most this size is read to its end, so that the connection can be kept.
+constexpr uint64_t kDrainedBodyBytes = 64 * 1024;
+
+constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+
+std::string MakeRequestId() {
+  thread_local std::mt19937_64 random((uint64_t{std::random_device()()} << 32) |
+                                      std::random_device()());
+  return fmt::format("{:016x}{:08x}", random(), random() >> 32);
+}
+
+std::string_view ToView(beast::string_view text) { return {text.data(), text.size()}; }
+
+bool IsClosed(const beast::error_code& code) {
+  return code == bhttp::error::end_of_stream || code == bhttp::error::partial_message ||
+         code == beast::error::timeout || code.category() == asio::error::get_system_category() ||
+         code.category() == asio::error::get_misc_category();
+}
+
+}  // namespace
+
+Connection::Connection(asio::ip::tcp::socket socket, ConnectionContext& context, bool over_limit)
+    : context_(context),
+      stream_(std::move(socket)),
+      waiter_(stream_.get_executor()),
+      // A head must fit; a body leaves the buffer piece by piece.
+      buffer_(2 * context.options.header_bytes_max + 64 * 1024),
+      over_limit_(over_limit) {}
+
+void Connection::Drain() {
+  asio::post(stream_.get_executor(), [self = shared_from_this()] {
+    if (self->idle_) self->stream_.cancel();
+  });
+}
+
+void Connection::Cancel() {
+  asio::post(stream_.get_executor(), [self = shared_from_this()] {
+    self->cancelled_ = true;
+    self->stream_.close();
+    self->waiter_.cancel();
+  });
+}
+
+Task<void> Connection::Run() {
+  beast::error_code ignored;
+  stream_.socket().set_option(asio::ip::tcp::no_delay(true), ignored);
+  bool open = true;
+  if (over_limit_) {
+    open = co_await RefuseOverLimit();
+  }
+  while (open && !cancelled_) {
+    open = co_await WaitForRequest();
+    if (!open) break;
+    open = co_await ServeOne();
+  }
+  stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
+  stream_.close();
+}
+
+Task<bool> Connection::WaitForRequest() {
+  if (buffer_.size() > 0) co_return true;
+  if (context_.draining.load()) co_return false;
+  idle_ = true;
+  stream_.expires_after(context_.options.idle_timeout);
+  auto [code, size] = co_await stream_.async_read_some(buffer_.prepare(4096), kAwait);
+  idle_ = false;
+  if (code) co_return false;
+  buffer_.commit(size);
+  co_return true;
+}
+
+// One request and its answer; false: close the connection.
+Task<bool> Connection::ServeOne() {
+  request_id_ = MakeRequestId();
+  keep_alive_ = false;
+  http_1_0_ = false;
+  head_only_ = false;
+  probed_ = false;
+  parser_.emplace();
+  const size_t header_max = context_.options.header_bytes_max;
+  parser_->header_limit(
+      static_cast<uint32_t>(std::min<size_t>(header_max, std::numeric_limits<uint32_t>::max())));
+  parser_->body_limit(context_.options.body_bytes_max);
+  stream_.expires_after(context_.options.header_timeout);
+  auto [code, size] = co_await bhttp::async_read_header(stream_, buffer_, *parser_, kAwait);
+  if (code) {
+    const bool again = co_await AnswerReadError(code);
+    co_return again;
+  }
+  const auto& message = parser_->get();
+  http_1_0_ = message.version() < 11;
+  head_only_ = message.method() == bhttp::verb::head;
+  keep_alive_ = message.keep_alive() && !context_.draining.load();
+  std::optional<Response> refusal = context_.guard.Check({.method = ToView(message.method_string()),
+                                                          .host = Header("host"),
+                                                          .origin = Header("origin"),
+                                                          .content_type = Header("content-type"),
+                                                          .http_1_0 = http_1_0_});
+  RouteResult found = FindRoute(ToView(message.method_string()), ToView(message.target()));
+  bool again = false;
+  if (refusal) {
+    again = co_await Refuse(std::move(*refusal), "refused");
+  } else if (!found.match) {
+    again = co_await Refuse(std::move(found.refusal), "unknown");
+  } else {
+    again = co_await Dispatch(std::move(*found.match));
+  }
+  co_return again;
+}
+
+Task<bool> Connection::Dispatch(RouteMatch match) {
+  if (Header("expect") == "100-continue" && !parser_->is_done()) {
+    std::string interim(kContinue);
+    const bool written = co_await Write(std::move(interim));
+    if (!written) co_return false;
+  }
+  const bool complete = co_await ReadBody();
+  if (!complete) co_return false;
+  if (match.route == Route::kChatCompletions || match.route == Route::kCompletions) {
+    const bool again = co_await ServeCompletion(std::move(match));
+    co_return again;
+  }
+  Response response = StatusResponse(500, "The server failed to answer.");
+  std::function<void()> work = [this, &match, &response] { response = Handle(match); };
+  co_await RunOnWorker(std::move(work));
+  const bool again = co_await Send(std::move(response), match.name, match.openai_dialect);
+  co_return again;
+}
+
+// False: it did not come whole; what there was to say has been said.
+Task<bool> Connection::ReadBody() {
+  parser_->eager(true);
+  while (!parser_->is_done()) {
+    stream_.expires_after(context_.options.body_timeout);
+    auto [code, size] = co_await bhttp::async_read_some(stream_, buffer_, *parser_, kAwait);
+    if (code) {
+      keep_alive_ = false;
+      co_await AnswerReadError(code);
+      co_return false;
+    }
+  }
+  stream_.expires_never();
+  co_return true;
+}
+
+Task<bool> Connection::AnswerReadError(beast::error_code code) {
+  if (IsClosed(code)) co_return false;
+  Response response;
+  if (code == bhttp::error::body_limit) {
+    response = ErrorResponse(
+        MakeError(ErrorCode::kTooLarge, "http",
+                  fmt::format("The request body is larger than the limit of {} bytes.",
+                              context_.options.body_bytes_max)));
+  } else if (code == bhttp::error::header_limit || code == bhttp::error::buffer_overflow) {
+    response = StatusResponse(431, fmt::format("The request's head is larger than {} bytes.",
+                                               context_.options.header_bytes_max));
+  } else {
+    response = StatusResponse(
+        400, fmt::format("This is not a readable HTTP request: {}.", code.message()));
+  }
+  keep_alive_ = false;
+  const bool openai = parser_ && IsOpenAiPath(ToView(parser_->get().target()));
+  co_await Send(std::move(response), "unreadable", openai);
+  co_await Linger();
+  co_return false;
+}
+
+// Answers a request whose body has not been read.
+Task<bool> Connection::Refuse(Response refusal, std::string_view route) {
+  const auto length = parser_->content_length();
+  const bool has_body = parser_->chunked() || (length && *length > 0);
+  const bool small = !has_body || (length && *length <= kDrainedBodyBytes);
+  const bool waits = !Header("expect").empty();
+  const bool openai = IsOpenAiPath(ToView(parser_->get().target()));
+  if (small && !waits) {
+    const bool complete = co_await ReadBody();
+    if (!complete) co_return false;
+    const bool again = co_await Send(std::move(refusal), route, openai);
+    co_return again;
+  }
+  keep_alive_ = false;
+  co_await Send(std::move(refusal), route, openai);
+  co_await Linger();
+  co_return false;
+}
+
+Task<bool> Connection::RefuseOverLimit() {
+  request_id_ = MakeRequestId();
+  keep_alive_ = false;
+  Response refusal = ErrorResponse(MakeError(
+      ErrorCode::kOverloaded, "http",
+      fmt::format("All {} connections are in use; try again.", context_.options.connections_max)));
+  co_await Send(std::move(refusal), "over_limit", false);
+  co_await Linger();
+  co_return false;
+}
+
+// Reads and drops what a client is still sending, so that it gets to read its answer: closing with
+// unread bytes would reset the connection and could take the answer with it.
+Task<void> Connection::Linger() {
+  beast::error_code ignored;
+  stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
+  buffer_.clear();
+  const Clock::time_point deadline = Clock::now() + context_.options.linger_timeout;
+  size_t total = 0;
+  while (total < context_.options.linger_bytes_max && !cancelled_) {
+    stream_.expires_at(deadline);
+    auto [code, size] = co_await stream_.async_read_some(buffer_.prepare(64 * 1024), kAwait);
+    if (code) break;
+    total += size;
+  }
+}
+
+// --- completions ------------------------------------------------------------------------------
+
+Task<bool> Connection::ServeCompletion(RouteMatch match) {
+  Result<std::unique_ptr<service::Completion>> completion =
+      MakeError(ErrorCode::kInternal, "http", "starting the completion failed");
+  const std::string_view key = Header("x-api-key");
+  const service::Service::StartArgs args{.dialect = match.route == Route::kChatCompletions
+                                                        ? protocol::Dialect::kChatCompletions
+                                                        : protocol::Dialect::kCompletions,
+                                         .body = parser_->get().body(),
+                                         .credential = key.empty() ? Header("authorization") : key,
+                                         .request_id = request_id_,
+                                         .explain = Header("x-kvgate-explain") == "1",
+                                         .wake = MakeWake()};
+  std::function<void()> work = [&] { completion = context_.service.Start(args); };
+  co_await RunOnWorker(std::move(work));
+  if (!completion) {
+    const Error& error = completion.error();
+    if (protocol::HttpStatus(error.code) == 500) {
+      KVGATE_LOG(kError, "http", "request {}: {}", request_id_, error.ToString());
+    }
+    Response response = ErrorResponse(error);
+    const bool again = co_await Send(std::move(response), match.name, match.openai_dialect);
+    co_return again;
+  }
+  // The body has been decoded; a long answer need not hold it.
+  parser_->get().body() = std::string();
+  bool again = false;
+  if ((*completion)->streaming()) {
+    again = co_await SendStream(**completion, std::move(match));
+  } else {
+    again = co_await SendWhole(**completion, std::move(match));
+  }
+  co_return again;
+}
+
+Task<bool> Connection::SendStream(service::Completion& completion, RouteMatch match) {
+  if (http_1_0_) keep_alive_ = false;
+  Count(match.name, 200);
+  std::string pending = StreamHead(Head(match.openai_dialect));
+  const std::string ping = http_1_0_ ? std::string(protocol::kSsePing) : Chunk(protocol::kSsePing);
+  Clock::time_point last_write = Clock::now();
+  bool there = true;
+  while (there) {
+    service::Completion::Output output = completion.Next();
+    if (!output.bytes.empty()) pending += http_1_0_ ? output.bytes : Chunk(output.bytes);
+    if (output.finished && !http_1_0_) pending += "0\r\n\r\n";
+    if (!pending.empty()) {
+      last_write = Clock::now();
+      std::string bytes = std::exchange(pending, {});
+      there = co_await Write(std::move(bytes));
+      if (output.finished) co_return there && keep_alive_;
+      continue;  // more may have come while this was written
+    }
+    if (output.finished) co_return keep_alive_;
+    std::string probe = ping;
+    there = co_await WaitForProgress(std::move(probe));
+    if (Clock::now() - last_write >= context_.options.ping_interval) pending = ping;
+  }
+  if (!cancelled_) context_.service.metrics().client_disconnects.Add();
+  co_return false;
+}
+
+Task<bool> Connection::SendWhole(service::Completion& completion, RouteMatch match) {
+  while (true) {
+    service::Completion::Output output = completion.Next();
+    if (output.finished) {
+      if (output.error && protocol::HttpStatus(output.error->code) == 500) {
+        KVGATE_LOG(kError, "http", "request {}: {}", request_id_, output.error->ToString());
+      }
+      Response response = output.error ? ErrorResponse(*output.error)
+                                       : Response{.status = 200, .body = std::move(output.bytes)};
+      const bool again = co_await Send(std::move(response), match.name, match.openai_dialect);
+      co_return again;
+    }
+    // The one thing that may be sent before an answer is an interim response; every HTTP/1.1
+    // client skips this one.
+    std::string probe;
+    if (!http_1_0_) probe = kContinue;
+    const bool there = co_await WaitForProgress(std::move(probe));
+    if (!there) break;
+  }
+  if (!cancelled_) context_.service.metrics().client_disconnects.Add();
+  Count(match.name, cancelled_ ? 503 : 499);
+  co_return false;
+}
+
+// A client that has shut down its sending side looks the same as one that has left, until something
+// is sent to it: the one that left answers with a reset, which the next poll sees.
+Task<bool> Connection::WaitForProgress(std::string probe) {
+  waiter_.expires_after(context_.options.poll_interval);
+  co_await waiter_.async_wait(kAwait);
+  if (cancelled_) co_return false;
+  const Peer peer = PollPeer();
+  if (peer == Peer::kGone) co_return false;
+  if (peer == Peer::kHalfClosed && !probed_) {
+    keep_alive_ = false;
+    if (probe.empty()) co_return false;
+    probed_ = true;
+    const bool written = co_await Write(std::move(probe));
+    co_return written;
+  }
+  co_return true;
+}
+
+Connection::Peer Connection::PollPeer() {
+  pollfd state{.fd = stream_.socket().native_handle(), .events = POLLRDHUP, .revents = 0};
+  if (::poll(&state, 1, 0) <= 0) return Peer::kThere;
+  if ((state.revents & (POLLERR | POLLHUP | POLLNVAL)) != 0) return Peer::kGone;
+  return (state.revents & POLLRDHUP) != 0 ? Peer::kHalfClosed : Peer::kThere;
+}
+
+std::function<void()> Connection::MakeWake() {
+  return [weak = weak_from_this(), executor = stream_.get_executor()] {
+    asio::post(executor, [weak] {
+      if (const auto self = weak.lock()) self->waiter_.cancel();
+    });
+  };
+}
+
+// --- shared -----------------------------------------------------------------------------------
+
+// `work` may borrow from the awaiting coroutine, which does nothing else meanwhile.
+Task<void> Connection::RunOnWorker(std::function<void()> work) {
+  worker_done_ = false;
+  asio::post(context_.workers, [self = shared_from_this(), &work] {
+    try {
+      work();
+    } catch (const std::exception& failure) {
+      KVGATE_LOG(kError, "http", "request {}: {}", self->request_id_, failure.what());
+    }
+    asio::post(self->stream_.get_executor(), [self] {
+      self->worker_done_ = true;
+      self->waiter_.cancel();
+    });
+  });
+  while (!worker_done_) {
+    waiter_.expires_at(Clock::time_point::max());
+    co_await waiter_.async_wait(kAwait);
+  }
+}
+
+Task<bool> Connection::Send(Response response, std::string_view route, bool openai_dialect) {
+  if (context_.draining.load()) keep_alive_ = false;
+  Count(route, response.status);
+  std::string bytes = ResponseHead(response, Head(openai_dialect));
+  if (!head_only_) bytes += response.body;
+  const bool written = co_await Write(std::move(bytes));
+  co_return written && keep_alive_;
+}
+
+Task<bool> Connection::Write(std::string bytes) {
+  stream_.expires_after(context_.options.write_timeout);
+  auto [code, size] = co_await asio::async_write(stream_, asio::buffer(bytes), kAwait);
+  stream_.expires_never();
+  co_return !code;
+}
+
+HeadOptions Connection::Head(bool openai_dialect) const {
+  return {.request_id = request_id_,
+          .openai_dialect = openai_dialect,
+          .keep_alive = keep_alive_,
+          .http_1_0 = http_1_0_};
+}
+
+std::string_view Connection::Header(std::string_view name) const {
+  return ToView(parser_->get()[beast::string_view(name.data(), name.size())]);
+}
+
+void Connection::Count(std::string_view route, int status) {
+  context_.service.metrics().requests.With({std::string(route), fmt::format("{}", status)}).Add();
+  KVGATE_LOG(kDebug, "http", "request {}: {} {}", request_id_, route, status);
+}
+
+Response Connection::Handle(const RouteMatch& match) {
+  service::Service& service = context_.service;
+  const auto json = [](Result<std::string> body) {
+    return body ? Response{.body = std::move(*body)} : ErrorResponse(body.error());
+  };
+  switch (match.route) {
+    case Route::kRoot:
+      return {.body = R"({"name":"kvgate","status":"ok"})"};
+    case Route::kHealth:
+      return {.body = R"({"status":"ok"})"};
+    case Route::kReady:
+      return service.ready()
+                 ? Response{.body = R"({"status":"ready"})"}
+                 : StatusResponse(503, "The model is being loaded or the server is shutting down.");
+    case Route::kMetrics:
+      return {.content_type = "text/plain; version=0.0.4; charset=utf-8",
+              .body = service.Metrics()};
+    case Route::kModels:
+      return {.body = service.ListModels()};
+    case Route::kModel:
+      return json(service.GetModel(match.argument));
+    case Route::kStats:
+      return {.body = service.Stats()};
+    case Route::kPrefixes:
+      return json(service.ListPrefixes());
+    case Route::kPrefixesRemoveAll:
+      return json(service.RemoveAllPrefixes());
+    case Route::kPrefixRemove:
+      return json(service.RemovePrefix(match.argument));
+    case Route::kPrefixesVerify:
+      return json(service.VerifyPrefixes());
+    case Route::kChatCompletions:
+    case Route::kCompletions:
+      break;
+  }
+  return StatusResponse(500, "This route has no answer.");
+}
+
+}  // namespace kvgate::http

@@ -1,0 +1,98 @@
+// Connection: one client socket, from accept to close. Requests are read and answered one after the
+// other; bytes that arrive early (pipelining) wait in the buffer or in the kernel.
+//
+// Threads: everything runs on the connection's strand but Drain, Cancel and the wake function,
+// which post to it. While an answer is waited for nobody reads the socket, so pipelined bytes are
+// safe; instead the socket's state is polled every poll_interval, which tells a client that has
+// left whatever it sent before.
+#pragma once
+
+#include <atomic>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/tcp_stream.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "gateway/http/request_guard.h"
+#include "gateway/http/response.h"
+#include "gateway/http/router.h"
+#include "gateway/http/server.h"
+#include "gateway/http/task.h"
+
+namespace kvgate::http {
+
+// What all connections share; outlives them.
+struct ConnectionContext {
+  const ServerOptions& options;
+  service::Service& service;
+  const RequestGuard& guard;
+  boost::asio::thread_pool& workers;
+  std::atomic<bool> draining{false};
+};
+
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  // `socket` has a strand of its own as executor.
+  Connection(boost::asio::ip::tcp::socket socket, ConnectionContext& context, bool over_limit);
+
+  // The connection's whole life. Never throws what a client can cause.
+  Task<void> Run();
+  // Close when idle, or after the answer under way. Any thread.
+  void Drain();
+  // Close now; the answer under way is cancelled. Any thread.
+  void Cancel();
+
+  boost::asio::any_io_executor executor() { return stream_.get_executor(); }
+
+ private:
+  using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
+  enum class Peer { kThere, kHalfClosed, kGone };
+
+  Task<bool> WaitForRequest();
+  Task<bool> ServeOne();
+  Task<bool> Dispatch(RouteMatch match);
+  Task<bool> ReadBody();
+  Task<bool> RefuseOverLimit();
+  Task<bool> AnswerReadError(boost::beast::error_code code);
+  Task<bool> Refuse(Response refusal, std::string_view route);
+  Task<void> Linger();
+
+  Task<bool> ServeCompletion(RouteMatch match);
+  Task<bool> SendStream(service::Completion& completion, RouteMatch match);
+  Task<bool> SendWhole(service::Completion& completion, RouteMatch match);
+  // Sleeps until woken or the poll interval is over; false: the client is gone.
+  Task<bool> WaitForProgress(std::string probe);
+  Task<void> RunOnWorker(std::function<void()> work);
+
+  Task<bool> Send(Response response, std::string_view route, bool openai_dialect);
+  Task<bool> Write(std::string bytes);
+  Peer PollPeer();
+  Response Handle(const RouteMatch& match);
+  std::function<void()> MakeWake();
+  HeadOptions Head(bool openai_dialect) const;
+  std::string_view Header(std::string_view name) const;
+  void Count(std::string_view route, int status);
+
+  ConnectionContext& context_;
+  boost::beast::tcp_stream stream_;
+  boost::asio::steady_timer waiter_;
+  boost::beast::flat_buffer buffer_;
+  std::optional<Parser> parser_;
+  std::string request_id_;
+  bool keep_alive_ = true;
+  bool http_1_0_ = false;
+  bool head_only_ = false;
+  bool idle_ = false;
+  bool cancelled_ = false;
+  bool probed_ = false;
+  bool worker_done_ = false;
+  const bool over_limit_;
+};
+
+}  // namespace kvgate::http

@@ -1,0 +1,42 @@
+// A response as data, and its bytes on the wire.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <kvgate/result.h>
+
+namespace kvgate::http {
+
+struct Response {
+  int status = 200;
+  std::string content_type = "application/json";
+  std::string body = {};
+  std::vector<std::pair<std::string, std::string>> headers = {};
+};
+
+// An error in the OpenAI form, with its status.
+Response ErrorResponse(const Error& error);
+// The same where HTTP itself is the matter and no ErrorCode has the status: 405, 415, 421, 431.
+Response StatusResponse(int status, std::string_view message);
+
+struct HeadOptions {
+  std::string_view request_id;
+  bool openai_dialect = false;  // adds x-request-id
+  bool keep_alive = true;
+  bool http_1_0 = false;
+};
+
+// Status line and headers of a whole response, content-length included, up to the empty line.
+std::string ResponseHead(const Response& response, const HeadOptions& options);
+// The same for a stream of server-sent events: chunked, or until close for HTTP/1.0.
+std::string StreamHead(const HeadOptions& options);
+// One chunk of a chunked body; the empty one ends it.
+std::string Chunk(std::string_view data);
+
+// "Not Found"
+std::string_view ReasonPhrase(int status);
+
+}  // namespace kvgate::http

@@ -1,0 +1,98 @@
+#include "gateway/http/router.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+namespace kvgate::http {
+namespace {
+
+struct Entry {
+  std::string_view method;
+  std::string_view path;  // "{id}" at the end takes the rest, slashes included
+  Route route;
+};
+
+constexpr Entry kEntries[] = {
+    {"GET", "/", Route::kRoot},
+    {"POST", "/v1/chat/completions", Route::kChatCompletions},
+    {"POST", "/v1/completions", Route::kCompletions},
+    {"GET", "/v1/models", Route::kModels},
+    {"GET", "/v1/models/{id}", Route::kModel},
+    {"GET", "/health", Route::kHealth},
+    {"GET", "/ready", Route::kReady},
+    {"GET", "/metrics", Route::kMetrics},
+    {"GET", "/kvgate/v1/stats", Route::kStats},
+    {"GET", "/kvgate/v1/prefixes", Route::kPrefixes},
+    {"DELETE", "/kvgate/v1/prefixes", Route::kPrefixesRemoveAll},
+    {"POST", "/kvgate/v1/prefixes/verify", Route::kPrefixesVerify},
+    {"DELETE", "/kvgate/v1/prefixes/{id}", Route::kPrefixRemove},
+};
+
+std::string_view PathOf(std::string_view target) {
+  if (const size_t scheme = target.find("://"); scheme != std::string_view::npos && scheme < 8) {
+    const size_t slash = target.find('/', scheme + 3);
+    target = slash == std::string_view::npos ? "/" : target.substr(slash);
+  }
+  return target.substr(0, target.find_first_of("?#"));
+}
+
+std::string PercentDecode(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    unsigned char byte = 0;
+    if (text[i] == '%' && i + 2 < text.size() &&
+        std::from_chars(text.data() + i + 1, text.data() + i + 3, byte, 16).ptr ==
+            text.data() + i + 3) {
+      out += static_cast<char>(byte);
+      i += 2;
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
+}
+
+// The argument where the path fits the pattern.
+std::optional<std::string> Fits(std::string_view pattern, std::string_view path) {
+  const size_t hole = pattern.find("{id}");
+  if (hole == std::string_view::npos) {
+    return path == pattern ? std::optional<std::string>("") : std::nullopt;
+  }
+  if (!path.starts_with(pattern.substr(0, hole)) || path.size() == hole) return std::nullopt;
+  return PercentDecode(path.substr(hole));
+}
+
+}  // namespace
+
+bool IsOpenAiPath(std::string_view target) { return PathOf(target).starts_with("/v1/"); }
+
+RouteResult FindRoute(std::string_view method, std::string_view target) {
+  const std::string_view path = PathOf(target);
+  const std::string_view wanted = method == "HEAD" ? "GET" : method;
+  std::string allowed;
+  for (const Entry& entry : kEntries) {
+    std::optional<std::string> argument = Fits(entry.path, path);
+    if (!argument) continue;
+    if (entry.method == wanted) {
+      return {.match = RouteMatch{.route = entry.route,
+                                  .name = entry.path,
+                                  .argument = std::move(*argument),
+                                  .openai_dialect = IsOpenAiPath(target)},
+              .refusal = {}};
+    }
+    if (!allowed.empty()) allowed += ", ";
+    allowed += entry.method;
+    if (entry.method == "GET") allowed += ", HEAD";
+  }
+  if (!allowed.empty()) {
+    Response refusal = StatusResponse(
+        405, fmt::format("{} is not allowed on {}; allowed: {}.", method, path, allowed));
+    refusal.headers.emplace_back("allow", allowed);
+    return {.match = std::nullopt, .refusal = std::move(refusal)};
+  }
+  return {.match = std::nullopt,
+          .refusal = StatusResponse(404, fmt::format("There is no {} here.", path))};
+}
+
+}  // namespace kvgate::http

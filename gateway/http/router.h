@@ -1,0 +1,46 @@
+// Router: which path and method means what. No handler lives here: a route is a name.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "gateway/http/response.h"
+
+namespace kvgate::http {
+
+enum class Route : uint8_t {
+  kRoot,
+  kChatCompletions,
+  kCompletions,
+  kModels,
+  kModel,
+  kHealth,
+  kReady,
+  kMetrics,
+  kStats,
+  kPrefixes,
+  kPrefixesRemoveAll,
+  kPrefixRemove,
+  kPrefixesVerify,
+};
+
+struct RouteMatch {
+  Route route;
+  std::string_view name;  // for metrics: bounded, "/v1/models/{id}"
+  std::string argument;   // {id}, percent-decoded
+  bool openai_dialect = false;
+};
+
+// A match, or a 404 or 405 (with Allow) in JSON. HEAD is taken as GET.
+struct RouteResult {
+  std::optional<RouteMatch> match;
+  Response refusal;  // where there is no match
+};
+// `target` as in the request line: an absolute form and a query are understood.
+RouteResult FindRoute(std::string_view method, std::string_view target);
+
+// Whether a path is one of the OpenAI dialect's, matched or not.
+bool IsOpenAiPath(std::string_view target);
+
+}  // namespace kvgate::http

@@ -1,0 +1,182 @@
+#include "gateway/http/server.h"
+
+#include <fmt/format.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/strand.hpp>
+#include <future>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <kvgate/log.h>
+
+#include "gateway/http/connection.h"
+#include "gateway/http/connection_group.h"
+
+namespace kvgate::http {
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using ErrorCodeAsio = boost::system::error_code;
+
+// Refused connections still get their 503; beyond this many more they are closed unanswered.
+constexpr size_t kRefusedAtOnce = 64;
+
+class AsioServer final : public Server {
+ public:
+  AsioServer(const ServerOptions& options, service::Service& service,
+             std::vector<std::string> hosts)
+      : options_(options),
+        service_(service),
+        guard_(std::move(hosts)),
+        workers_(static_cast<size_t>(options.worker_threads)),
+        context_{.options = options_, .service = service, .guard = guard_, .workers = workers_},
+        acceptor_(asio::make_strand(io_)),
+        retry_(acceptor_.get_executor()),
+        group_(service.metrics().connections) {}
+
+  Result<void> Start() {
+    KVGATE_TRY(const tcp::endpoint endpoint, Resolve());
+    KVGATE_TRY_VOID(Bind(endpoint));
+    asio::co_spawn(acceptor_.get_executor(), Accept(), [this](std::exception_ptr failure) {
+      if (failure) KVGATE_LOG(kError, "http", "accepting ended by an exception");
+      accept_ended_.set_value();
+    });
+    for (int i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { RunLoop(); });
+    return {};
+  }
+
+  ~AsioServer() override {
+    StopAccepting();
+    if (!threads_.empty()) {
+      accept_ended_.get_future().wait();
+      // A connection spawned before accepting ended is in the group by now.
+      group_.CancelAll();
+      while (!group_.WaitEmpty(std::chrono::seconds(1))) group_.CancelAll();
+    }
+    workers_.join();
+    work_.reset();
+    io_.stop();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  uint16_t port() const override { return port_; }
+  std::string url() const override { return url_; }
+  size_t num_connections() const override { return group_.size(); }
+
+  void BeginDrain() override {
+    context_.draining.store(true);
+    StopAccepting();
+    group_.DrainAll();
+  }
+
+ private:
+  Result<tcp::endpoint> Resolve() const {
+    ErrorCodeAsio code;
+    const std::string address = options_.address == "localhost" ? "127.0.0.1" : options_.address;
+    const asio::ip::address parsed = asio::ip::make_address(address, code);
+    if (code) {
+      return MakeError(ErrorCode::kInvalidArgument, "http",
+                       fmt::format("'{}' is not an IP address to listen on", options_.address));
+    }
+    return tcp::endpoint(parsed, options_.port);
+  }
+
+  Result<void> Bind(const tcp::endpoint& endpoint) {
+    ErrorCodeAsio code;
+    acceptor_.open(endpoint.protocol(), code);
+    if (!code) acceptor_.set_option(tcp::acceptor::reuse_address(true), code);
+    if (!code) acceptor_.bind(endpoint, code);
+    if (!code) acceptor_.listen(asio::socket_base::max_listen_connections, code);
+    if (code) {
+      return MakeError(ErrorCode::kUnavailable, "http",
+                       fmt::format("cannot listen on {} port {}: {}; choose another --listen",
+                                   options_.address, options_.port, code.message()));
+    }
+    port_ = acceptor_.local_endpoint().port();
+    const std::string host = endpoint.address().to_string();
+    url_ = endpoint.address().is_v6() ? fmt::format("http://[{}]:{}", host, port_)
+                                      : fmt::format("http://{}:{}", host, port_);
+    return {};
+  }
+
+  Task<void> Accept() {
+    while (!context_.draining.load() && !stopping_.load()) {
+      asio::any_io_executor strand = asio::make_strand(io_);
+      auto [code, socket] = co_await acceptor_.async_accept(strand, kAwait);
+      if (code == asio::error::operation_aborted || code == asio::error::bad_descriptor) break;
+      if (code) {
+        // Out of descriptors and the like: they come back, and spinning would not help.
+        KVGATE_LOG(kWarning, "http", "accepting a connection failed: {}", code.message());
+        retry_.expires_after(std::chrono::milliseconds(100));
+        co_await retry_.async_wait(kAwait);
+        continue;
+      }
+      Admit(std::move(socket));
+    }
+  }
+
+  void Admit(tcp::socket socket) {
+    const size_t open = group_.size();
+    const auto limit = static_cast<size_t>(options_.connections_max);
+    const bool over_limit = open >= limit;
+    if (over_limit) service_.metrics().connections_refused.Add();
+    if (open >= limit + kRefusedAtOnce) return;
+    group_.Spawn(std::make_shared<Connection>(std::move(socket), context_, over_limit));
+  }
+
+  // On the acceptor's strand, where Accept runs, because an acceptor is not thread-safe.
+  void StopAccepting() {
+    stopping_.store(true);
+    asio::post(acceptor_.get_executor(), [this] {
+      ErrorCodeAsio ignored;
+      acceptor_.close(ignored);
+      retry_.cancel();
+    });
+  }
+
+  void RunLoop() {
+    while (true) {
+      try {
+        io_.run();
+        return;
+      } catch (const std::exception& error) {
+        KVGATE_LOG(kError, "http", "a handler threw: {}", error.what());
+      }
+    }
+  }
+
+  const ServerOptions options_;
+  service::Service& service_;
+  const RequestGuard guard_;
+  asio::thread_pool workers_;
+  ConnectionContext context_;
+  asio::io_context io_;
+  asio::executor_work_guard<asio::io_context::executor_type> work_{io_.get_executor()};
+  tcp::acceptor acceptor_;
+  asio::steady_timer retry_;
+  ConnectionGroup group_;
+  std::promise<void> accept_ended_;
+  std::atomic<bool> stopping_{false};
+  uint16_t port_ = 0;
+  std::string url_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Server>> Server::Open(const ServerOptions& options,
+                                             service::Service& service) {
+  std::vector<std::string> hosts = options.allowed_hosts;
+  hosts.push_back(options.address);
+  auto server = std::make_unique<AsioServer>(options, service, std::move(hosts));
+  KVGATE_TRY_VOID(server->Start());
+  return server;
+}
+
+}  // namespace kvgate::http

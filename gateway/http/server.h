@@ -1,0 +1,57 @@
+// Server: the HTTP front of a Service. Its threads, its listening socket, its connections.
+// No Asio in this header: whoever starts a server does not compile Beast.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <kvgate/result.h>
+
+#include "gateway/service/service.h"
+
+namespace kvgate::http {
+
+struct ServerOptions {
+  std::string address = "127.0.0.1";  // an IP address, or "localhost"
+  uint16_t port = 0;                  // 0: a free one
+  int threads = 2;                    // for sockets
+  int worker_threads = 2;             // for decoding, tokenizing and the store
+  std::vector<std::string> allowed_hosts = {};
+  size_t body_bytes_max = size_t{64} << 20;
+  size_t header_bytes_max = size_t{64} << 10;
+  int connections_max = 1024;
+  std::chrono::milliseconds header_timeout{15'000};  // a whole head, from its first byte
+  std::chrono::milliseconds body_timeout{30'000};    // between two pieces of a body
+  std::chrono::milliseconds idle_timeout{120'000};   // between two requests
+  std::chrono::milliseconds write_timeout{60'000};   // a client that does not read
+  std::chrono::milliseconds ping_interval{10'000};   // of a silent stream
+  std::chrono::milliseconds poll_interval{200};  // how often a waiting request looks at its client
+  // After a refusal the rest of the body is read and dropped, so that a client that is still
+  // sending sees the answer and not a reset: at most so long, and so much.
+  std::chrono::milliseconds linger_timeout{5'000};
+  size_t linger_bytes_max = size_t{1} << 30;
+};
+
+class Server {
+ public:
+  // Binds and serves. kUnavailable: the address is in use; kInvalidArgument: it is none.
+  static Result<std::unique_ptr<Server>> Open(const ServerOptions& options,
+                                              service::Service& service);
+  // Cancels what is left and waits for it.
+  virtual ~Server() = default;
+
+  virtual uint16_t port() const = 0;
+  // "http://127.0.0.1:8080"
+  virtual std::string url() const = 0;
+
+  // Stops accepting, closes idle connections, lets running requests finish. Does not wait.
+  virtual void BeginDrain() = 0;
+  // Open connections; 0 after a drain means that everyone has been answered.
+  virtual size_t num_connections() const = 0;
+};
+
+}  // namespace kvgate::http

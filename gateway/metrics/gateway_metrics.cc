@@ -1,0 +1,22 @@
+#include "gateway/metrics/gateway_metrics.h"
+
+namespace kvgate::metrics {
+
+GatewayMetrics::GatewayMetrics(Registry& registry)
+    : requests(registry.AddCounterFamily("kvgate_http_requests_total",
+                                         "Answered requests by route and status.",
+                                         {"route", "status"})),
+      client_disconnects(registry.AddCounter("kvgate_client_disconnects_total",
+                                             "Completions cancelled because the client left.")),
+      connections(registry.AddGauge("kvgate_connections", "Open client connections.")),
+      requests_active(registry.AddGauge("kvgate_completions_active", "Completions under way.")),
+      connections_refused(registry.AddCounter("kvgate_connections_refused_total",
+                                              "Connections over the limit, answered with 503.")),
+      ttft_seconds(registry.AddHistogram("kvgate_ttft_seconds", "From submit to the first token.",
+                                         LatencyBounds())),
+      itl_seconds(registry.AddHistogram(
+          "kvgate_itl_seconds", "Each gap between two tokens of an answer.", LatencyBounds())),
+      request_seconds(registry.AddHistogram("kvgate_completion_seconds",
+                                            "From submit to the last token.", LatencyBounds())) {}
+
+}  // namespace kvgate::metrics

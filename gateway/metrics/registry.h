@@ -1,0 +1,111 @@
+// Registry: counters, gauges and histograms, and their Prometheus text.
+//
+// Instruments are registered at start and live as long as the registry; recording is lock-free.
+// Label sets are bounded: a family beyond series_max counts into {other}. Names carry the prefix
+// kvgate_ and the base unit (seconds, bytes, tokens). It knows nothing of what it measures.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace kvgate::metrics {
+
+using Labels = std::vector<std::pair<std::string, std::string>>;
+
+class Counter {
+ public:
+  void Add(uint64_t amount = 1) { value_.fetch_add(amount, std::memory_order_relaxed); }
+  uint64_t value() const { return value_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<uint64_t> value_{0};
+};
+
+class Gauge {
+ public:
+  void Add(int64_t amount) { value_.fetch_add(amount, std::memory_order_relaxed); }
+  void Set(int64_t value) { value_.store(value, std::memory_order_relaxed); }
+  int64_t value() const { return value_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<int64_t> value_{0};
+};
+
+class Histogram {
+ public:
+  // Upper bounds, ascending; +Inf is added.
+  explicit Histogram(std::vector<double> bounds);
+  void Observe(double value);
+  uint64_t count() const;
+  double sum() const { return sum_.load(std::memory_order_relaxed); }
+  const std::vector<double>& bounds() const { return bounds_; }
+  // Not cumulative; the last one is beyond every bound.
+  uint64_t bucket(size_t index) const { return buckets_[index].load(std::memory_order_relaxed); }
+
+ private:
+  std::vector<double> bounds_;
+  std::vector<std::atomic<uint64_t>> buckets_;
+  std::atomic<double> sum_{0};
+};
+
+// From 1 ms to 10 minutes, for latencies.
+std::vector<double> LatencyBounds();
+
+// Appends samples in the Prometheus text format, version 0.0.4.
+class TextWriter {
+ public:
+  explicit TextWriter(std::string& out) : out_(out) {}
+  // type: "counter", "gauge" or "histogram". Samples of the family follow.
+  void Family(std::string_view name, std::string_view type, std::string_view help);
+  void Sample(std::string_view name, const Labels& labels, double value);
+  void Sample(std::string_view name, const Labels& labels, uint64_t value);
+  void Sample(std::string_view name, const Labels& labels, const Histogram& histogram);
+
+ private:
+  void Begin(std::string_view name, const Labels& labels);
+  std::string& out_;
+};
+
+// Counters of one name that differ in their labels.
+class CounterFamily {
+ public:
+  CounterFamily(std::vector<std::string> label_names, size_t series_max)
+      : label_names_(std::move(label_names)), series_max_(series_max) {}
+  // One value per label name. Any thread.
+  Counter& With(const std::vector<std::string>& values);
+  void Write(std::string_view name, TextWriter& writer) const;
+
+ private:
+  const std::vector<std::string> label_names_;
+  const size_t series_max_;
+  mutable std::mutex mutex_;
+  std::map<std::vector<std::string>, std::unique_ptr<Counter>> series_;
+};
+
+class Registry {
+ public:
+  // Register before the first Text(); not thread-safe among themselves.
+  Counter& AddCounter(std::string name, std::string help);
+  CounterFamily& AddCounterFamily(std::string name, std::string help,
+                                  std::vector<std::string> label_names, size_t series_max = 256);
+  Gauge& AddGauge(std::string name, std::string help);
+  Histogram& AddHistogram(std::string name, std::string help, std::vector<double> bounds);
+  // Called at every scrape, for numbers that another part already keeps.
+  void AddCollector(std::function<void(TextWriter&)> collect);
+
+  std::string Text() const;
+
+ private:
+  std::vector<std::function<void(TextWriter&)>> writers_;
+  std::vector<std::shared_ptr<void>> instruments_;
+};
+
+}  // namespace kvgate::metrics

@@ -1,0 +1,94 @@
+// The internal form of a generation: what every dialect decodes to and encodes from.
+// It knows no sockets, no engine and no wire format.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include <kvgate/ids.h>
+#include <kvgate/result.h>
+
+namespace kvgate::protocol {
+
+enum class Dialect : uint8_t { kChatCompletions, kCompletions };
+
+// An error whose `source` is this one means: the prompt does not fit the model's context.
+inline constexpr std::string_view kContextLengthSource = "context_length";
+
+// One turn of a conversation; content parts are joined in their order.
+struct Message {
+  std::string role;  // "system", "developer", "user", "assistant" or "tool"
+  std::string content;
+};
+
+// A conversation, a raw text, or token ids as they are.
+using Prompt = std::variant<std::vector<Message>, std::string, std::vector<TokenId>>;
+
+struct CompletionRequest {
+  Dialect dialect = Dialect::kChatCompletions;
+  std::string model;
+  Prompt prompt;
+
+  std::optional<int64_t> max_tokens;  // absent: 16 for completions, else what the context leaves
+  float temperature = 1.0f;
+  float top_p = 1.0f;
+  float min_p = 0.0f;
+  int top_k = 0;
+  std::optional<uint64_t> seed;  // absent: a random one
+  std::vector<std::string> stop;
+  int num_logprobs = -1;  // -1: none; k: the chosen token's and the k most likely ones'
+  bool ignore_eos = false;
+  bool echo = false;
+
+  bool stream = false;
+  bool include_usage = false;
+};
+
+// A token and its log-probability. `bytes` may be a part of a UTF-8 character.
+struct TokenLogprob {
+  std::string bytes;
+  float logprob = 0;
+};
+
+struct TokenDetail {
+  TokenLogprob token;
+  std::vector<TokenLogprob> top;  // most likely first
+};
+
+// Text to be shown now. Several may be merged into one when the reader is slow.
+struct DeltaEvent {
+  std::string text;
+  std::vector<TokenDetail> tokens = {};  // only where log-probabilities were asked for
+};
+
+enum class FinishReason : uint8_t { kStop, kLength };
+
+// What a request cost and where its prefix came from; durations in seconds.
+struct CompletionStats {
+  int64_t num_prompt_tokens = 0;
+  int64_t num_output_tokens = 0;
+  int64_t num_cached_tokens = 0;
+  int64_t num_device_tokens = 0;
+  int64_t num_disk_tokens = 0;
+  double queue_seconds = 0;
+  double restore_seconds = 0;
+  double prefill_seconds = 0;
+  double ttft_seconds = 0;
+  double total_seconds = 0;
+  std::optional<uint64_t> logits_hash = {};
+};
+
+// The last event of a stream; with an error, `reason` says nothing.
+struct FinishEvent {
+  FinishReason reason = FinishReason::kStop;
+  CompletionStats stats = {};
+  std::optional<Error> error = {};
+};
+
+using CompletionEvent = std::variant<DeltaEvent, FinishEvent>;
+
+}  // namespace kvgate::protocol

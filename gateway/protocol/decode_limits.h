@@ -1,0 +1,15 @@
+// Bounds on what a body may ask the decoders to do.
+#pragma once
+
+#include <cstddef>
+
+namespace kvgate::protocol {
+
+struct DecodeLimits {
+  int json_depth_max = 64;        // nesting of objects and arrays
+  size_t messages_max = 100'000;  // turns of one conversation
+  size_t stop_strings_max = 16;
+  size_t stop_string_bytes_max = 4096;
+};
+
+}  // namespace kvgate::protocol

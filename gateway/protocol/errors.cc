@@ -1,0 +1,106 @@
+#include "gateway/protocol/errors.h"
+
+#include <string_view>
+
+#include "gateway/protocol/completion.h"
+#include "gateway/protocol/json_writer.h"
+
+namespace kvgate::protocol {
+namespace {
+
+std::string_view TypeOf(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kUnauthenticated:
+      return "authentication_error";
+    case ErrorCode::kPermissionDenied:
+      return "permission_error";
+    case ErrorCode::kRateLimited:
+      return "rate_limit_error";
+    default:
+      return HttpStatus(code) >= 500 ? "server_error" : "invalid_request_error";
+  }
+}
+
+// The machine-readable code, or "" for null.
+std::string_view CodeOf(const Error& error) {
+  if (error.source == kContextLengthSource) return "context_length_exceeded";
+  switch (error.code) {
+    case ErrorCode::kUnsupported:
+      return "unsupported_parameter";
+    case ErrorCode::kNotFound:
+      return error.field == "model" ? "model_not_found" : "not_found";
+    case ErrorCode::kUnauthenticated:
+      return "invalid_api_key";
+    case ErrorCode::kTooLarge:
+      return "request_too_large";
+    case ErrorCode::kRateLimited:
+      return "rate_limit_exceeded";
+    case ErrorCode::kOverloaded:
+      return "overloaded";
+    case ErrorCode::kUnavailable:
+      return "unavailable";
+    default:
+      return "";
+  }
+}
+
+bool IsInternal(ErrorCode code) {
+  return code == ErrorCode::kInternal || code == ErrorCode::kDataLoss || code == ErrorCode::kIo;
+}
+
+}  // namespace
+
+int HttpStatus(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kInvalidArgument:
+      return 400;
+    case ErrorCode::kUnauthenticated:
+      return 401;
+    case ErrorCode::kPermissionDenied:
+      return 403;
+    case ErrorCode::kNotFound:
+      return 404;
+    case ErrorCode::kTooLarge:
+      return 413;
+    case ErrorCode::kUnsupported:
+      return 400;
+    case ErrorCode::kRateLimited:
+      return 429;
+    case ErrorCode::kOverloaded:
+      return 503;
+    case ErrorCode::kUnavailable:
+      return 503;
+    case ErrorCode::kDeadline:
+      return 504;
+    case ErrorCode::kCancelled:
+      return 499;
+    case ErrorCode::kDataLoss:
+      return 500;
+    case ErrorCode::kIo:
+      return 500;
+    case ErrorCode::kInternal:
+      return 500;
+  }
+  return 500;
+}
+
+std::string EncodeError(const Error& error) {
+  const std::string_view message =
+      IsInternal(error.code)
+          ? "the server failed to answer; its log has the reason under this request's id"
+          : std::string_view(error.detail);
+  const std::string_view code = CodeOf(error);
+  std::string out;
+  JsonWriter json(out);
+  json.BeginObject().Key("error").BeginObject();
+  json.Key("message").String(message);
+  json.Key("type").String(TypeOf(error.code));
+  json.Key("param");
+  error.field.empty() ? json.Null() : json.String(error.field);
+  json.Key("code");
+  code.empty() ? json.Null() : json.String(code);
+  json.EndObject().EndObject();
+  return out;
+}
+
+}  // namespace kvgate::protocol

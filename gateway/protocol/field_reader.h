@@ -1,0 +1,83 @@
+// Reading one JSON object by a table of its known fields. Included only by the decoders' .cc files.
+//
+// Rules, for every dialect: every known field has a type and a range, and an error names it
+// ("messages[2].role"); null means absent; a known field given twice is an error, because two
+// readers of one body must not see two requests; unknown fields are ignored; a field that would
+// change the answer but that the local engine cannot honour is refused (kUnsupported), never
+// dropped.
+#pragma once
+
+#include <simdjson.h>
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include <kvgate/result.h>
+
+#include "gateway/protocol/completion.h"
+#include "gateway/protocol/decode_limits.h"
+
+namespace kvgate::protocol {
+
+using JsonElement = simdjson::dom::element;
+using JsonArray = simdjson::dom::array;
+using JsonObject = simdjson::dom::object;
+
+// What a decoder fills: the request, and what only makes sense once all fields are seen.
+struct DecodeState {
+  const DecodeLimits& limits;
+  CompletionRequest request = {};
+  bool has_model = false;
+  bool has_prompt = false;
+  bool has_stream_options = false;
+  bool logprobs = false;
+  int top_logprobs = -1;
+  std::optional<int64_t> max_completion_tokens = {};
+};
+
+using FieldFunction = Result<void> (*)(JsonElement value, const std::string& path,
+                                       DecodeState& state);
+
+struct FieldSpec {
+  std::string_view name;
+  FieldFunction read;
+};
+
+// The object lives in `parser`. kInvalidArgument: not JSON, not UTF-8, nested too deep, or not an
+// object.
+Result<JsonObject> ParseBody(std::string_view body, const DecodeLimits& limits,
+                             simdjson::dom::parser& parser);
+
+// Calls the table's function for every known field that is not null. `path` is the object's own
+// ("messages[2]"), empty for the body.
+Result<void> ReadFields(JsonObject object, const std::string& path,
+                        std::span<const FieldSpec> fields, DecodeState& state);
+
+// Errors. "messages[2].role must be a string, but got an integer."
+Error TypeError(const std::string& path, std::string_view expected, JsonElement value);
+Error RangeError(const std::string& path, std::string_view rule);
+Error UnsupportedError(const std::string& path, std::string_view what);
+Error MissingError(const std::string& path);
+
+Result<std::string> ReadString(JsonElement value, const std::string& path);
+Result<bool> ReadBool(JsonElement value, const std::string& path);
+Result<JsonArray> ReadArray(JsonElement value, const std::string& path);
+Result<JsonObject> ReadObject(JsonElement value, const std::string& path);
+struct IntegerRange {
+  int64_t min = std::numeric_limits<int64_t>::min();
+  int64_t max = std::numeric_limits<int64_t>::max();
+};
+// 3 and 3.0 are both integers; 3.5 is not.
+Result<int64_t> ReadInteger(JsonElement value, const std::string& path, IntegerRange range);
+struct NumberRange {
+  double min;
+  double max;
+};
+Result<double> ReadNumber(JsonElement value, const std::string& path, NumberRange range);
+// "stop[3]"
+std::string IndexPath(const std::string& path, size_t index);
+
+}  // namespace kvgate::protocol

@@ -1,0 +1,75 @@
+#include "gateway/protocol/reply_encoder.h"
+
+#include <fmt/format.h>
+
+#include "gateway/protocol/chat_completions.h"
+#include "gateway/protocol/completions.h"
+
+namespace kvgate::protocol {
+
+std::unique_ptr<ReplyEncoder> MakeReplyEncoder(ReplyOptions options) {
+  switch (options.dialect) {
+    case Dialect::kChatCompletions:
+      return MakeChatCompletionsEncoder(std::move(options));
+    case Dialect::kCompletions:
+      return MakeCompletionsEncoder(std::move(options));
+  }
+  return nullptr;
+}
+
+std::string ReplyId(const ReplyOptions& options) {
+  const std::string_view prefix =
+      options.dialect == Dialect::kChatCompletions ? "chatcmpl-" : "cmpl-";
+  return fmt::format("{}{}", prefix, options.request_id);
+}
+
+std::string_view FinishReasonName(FinishReason reason) {
+  return reason == FinishReason::kLength ? "length" : "stop";
+}
+
+void AppendSseEvent(std::string_view json, std::string& out) {
+  out += "data: ";
+  out += json;
+  out += "\n\n";
+}
+
+void WriteUsage(const CompletionStats& stats, JsonWriter& json) {
+  json.BeginObject();
+  json.Key("prompt_tokens").Integer(stats.num_prompt_tokens);
+  json.Key("completion_tokens").Integer(stats.num_output_tokens);
+  json.Key("total_tokens").Integer(stats.num_prompt_tokens + stats.num_output_tokens);
+  json.Key("prompt_tokens_details").BeginObject();
+  json.Key("cached_tokens").Integer(stats.num_cached_tokens);
+  json.EndObject().EndObject();
+}
+
+void WriteExplain(const CompletionStats& stats, std::string_view request_id, JsonWriter& json) {
+  const auto milliseconds = [](double seconds) { return seconds * 1e3; };
+  json.BeginObject();
+  json.Key("request_id").String(request_id);
+  json.Key("cached_tokens").Integer(stats.num_cached_tokens);
+  json.Key("tiers").BeginObject();
+  json.Key("device").Integer(stats.num_device_tokens);
+  json.Key("disk").Integer(stats.num_disk_tokens);
+  json.EndObject();
+  // Which divergence ended the hit is not known to the engine; null says so.
+  json.Key("break").Null();
+  json.Key("ttft_ms").Number(milliseconds(stats.ttft_seconds));
+  json.Key("timings").BeginObject();
+  json.Key("queue_ms").Number(milliseconds(stats.queue_seconds));
+  json.Key("restore_ms").Number(milliseconds(stats.restore_seconds));
+  json.Key("prefill_ms").Number(milliseconds(stats.prefill_seconds));
+  json.Key("total_ms").Number(milliseconds(stats.total_seconds));
+  json.EndObject();
+  // The local engine bills nothing.
+  json.Key("cost").BeginObject().Key("usd").Number(0).EndObject();
+  json.Key("logits_hash");
+  if (stats.logits_hash) {
+    json.String(fmt::format("{:016x}", *stats.logits_hash));
+  } else {
+    json.Null();
+  }
+  json.EndObject();
+}
+
+}  // namespace kvgate::protocol

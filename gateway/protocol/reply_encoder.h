@@ -1,0 +1,62 @@
+// ReplyEncoder: completion events as bytes of the client's dialect. The same events make a stream
+// (SSE) or one JSON body; ReplyOptions says which.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "gateway/protocol/completion.h"
+#include "gateway/protocol/json_writer.h"
+
+namespace kvgate::protocol {
+
+struct ReplyOptions {
+  Dialect dialect = Dialect::kChatCompletions;
+  std::string request_id;
+  int64_t created_unix = 0;
+  std::string model;
+  std::string system_fingerprint;
+  std::string echo;  // text that goes before the answer; completions only
+  bool stream = false;
+  bool include_usage = false;  // of a stream; a single body always has it
+  bool logprobs = false;
+  bool explain = false;  // add the kvgate object
+};
+
+// One reply. Not thread-safe. OnStart, OnDelta any number of times, then OnFinish once.
+class ReplyEncoder {
+ public:
+  explicit ReplyEncoder(ReplyOptions options) : options_(std::move(options)) {}
+  virtual ~ReplyEncoder() = default;
+
+  // Each appends what can be sent now; nothing before OnFinish for a single body.
+  virtual void OnStart(std::string& out) = 0;
+  virtual void OnDelta(const DeltaEvent& event, std::string& out) = 0;
+  // In a stream an error becomes its last event, and no [DONE] follows.
+  // REQUIRES for a single body: no error (an error has a status and a body of its own: errors.h).
+  virtual void OnFinish(const FinishEvent& event, std::string& out) = 0;
+
+ protected:
+  const ReplyOptions options_;
+};
+
+std::unique_ptr<ReplyEncoder> MakeReplyEncoder(ReplyOptions options);
+
+// --- what the dialects share ------------------------------------------------------------------
+
+// "chatcmpl-…" or "cmpl-…": the dialect's prefix and the request's own id.
+std::string ReplyId(const ReplyOptions& options);
+std::string_view FinishReasonName(FinishReason reason);
+// Appends one SSE event: "data: JSON\n\n". `json` holds no line break: AppendJsonString escapes
+// them.
+void AppendSseEvent(std::string_view json, std::string& out);
+// A comment that every SSE reader skips: it keeps a silent connection alive and shows a dead one.
+inline constexpr std::string_view kSsePing = ": ping\n\n";
+// {"prompt_tokens":…}
+void WriteUsage(const CompletionStats& stats, JsonWriter& json);
+// The kvgate object of x-kvgate-explain.
+void WriteExplain(const CompletionStats& stats, std::string_view request_id, JsonWriter& json);
+
+}  // namespace kvgate::protocol

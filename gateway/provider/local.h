@@ -1,0 +1,63 @@
+// LocalProvider: the embedded engine as a provider: names, prompts to token ids, limits, events.
+// It knows no sockets and no JSON. Thread-safe: all state is fixed at construction.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <kvgate/result.h>
+
+#include "engine/engine.h"
+#include "engine/template/chat_format.h"
+#include "gateway/metrics/gateway_metrics.h"
+#include "gateway/protocol/completion.h"
+#include "gateway/provider/event_stream.h"
+
+namespace kvgate::provider {
+
+class LocalProvider {
+ public:
+  struct Parts {
+    engine::Engine& engine;                 // outlives the provider
+    const tokenizer::Tokenizer& tokenizer;  // likewise
+    std::unique_ptr<chat::ChatFormat> chat_format;
+    std::vector<std::string> names;  // what the model answers to; the first is its id
+    metrics::GatewayMetrics* metrics = nullptr;
+    int64_t created_unix = 0;
+  };
+  // REQUIRES: at least one name.
+  explicit LocalProvider(Parts parts);
+
+  const std::string& id() const { return parts_.names.front(); }
+  const std::vector<std::string>& names() const { return parts_.names; }
+  int64_t created_unix() const { return parts_.created_unix; }
+  bool Serves(std::string_view model) const;
+  const engine::Engine& engine() const { return parts_.engine; }
+
+  struct RunArgs {
+    const protocol::CompletionRequest& request;
+    std::string tenant;  // prefixes are shared only within one
+    bool logits_hash = false;
+    std::function<void()> wake;  // see EventStream; called on the engine thread
+  };
+  // Renders, tokenizes and submits. kInvalidArgument names the field; kOverloaded: try again.
+  Result<std::unique_ptr<EventStream>> Run(const RunArgs& args) const;
+
+  // The prompt as text, for `echo`.
+  std::string PromptText(const protocol::CompletionRequest& request) const;
+
+ private:
+  Result<std::vector<TokenId>> Encode(const protocol::CompletionRequest& request) const;
+  Result<int> TokensMax(const protocol::CompletionRequest& request, size_t num_prompt_tokens) const;
+
+  Parts parts_;
+};
+
+// What a model file answers to: its general.name, file name, file stem, and "local".
+std::vector<std::string> LocalModelNames(std::string_view general_name, std::string_view path);
+
+}  // namespace kvgate::provider

@@ -1,0 +1,227 @@
+#include "gateway/provider/local_stream.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace kvgate::provider {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// What a token of a log-probability list needs until the reader spells it.
+struct PendingToken {
+  TokenId token = 0;
+  float logprob = 0;
+  std::vector<sample::TokenLogprob> top;
+};
+
+protocol::CompletionStats ToStats(const engine::RequestStats& stats, bool logits_hash) {
+  return {.num_prompt_tokens = stats.num_prompt_tokens,
+          .num_output_tokens = stats.num_output_tokens,
+          .num_cached_tokens = stats.num_cached_tokens,
+          .num_device_tokens = stats.num_device_tokens,
+          .num_disk_tokens = stats.num_disk_tokens,
+          .queue_seconds = stats.queue_seconds,
+          .restore_seconds = stats.restore_seconds,
+          .prefill_seconds = stats.prefill_seconds,
+          .ttft_seconds = stats.ttft_seconds,
+          .total_seconds = stats.total_seconds,
+          .logits_hash = logits_hash ? std::optional(stats.logits_hash) : std::nullopt};
+}
+
+// Shared by the reader's stream and the engine; either may go first.
+class Buffer final : public engine::TokenSink {
+ public:
+  Buffer(std::function<void()> wake, metrics::GatewayMetrics* metrics, bool logprobs,
+         size_t pending_bytes_max)
+      : metrics_(metrics),
+        logprobs_(logprobs),
+        pending_bytes_max_(pending_bytes_max),
+        wake_(std::move(wake)) {}
+
+  void OnToken(engine::TokenEvent event) override {
+    ObserveToken();
+    const std::lock_guard lock(mutex_);
+    if (overflowed_) return;
+    const bool was_empty = Empty();
+    text_ += event.text;
+    size_t bytes = event.text.size();
+    if (logprobs_) {
+      bytes += sizeof(PendingToken) + event.top_logprobs.size() * sizeof(sample::TokenLogprob);
+      tokens_.push_back({event.token, event.logprob, std::move(event.top_logprobs)});
+    }
+    pending_bytes_ += bytes;
+    if (pending_bytes_ > pending_bytes_max_) overflowed_ = true;
+    if (was_empty && !Empty()) Wake();
+  }
+
+  void OnFinish(engine::FinishEvent event) override {
+    if (metrics_ != nullptr && event.reason != engine::FinishReason::kCancelled) {
+      metrics_->request_seconds.Observe(event.stats.total_seconds);
+    }
+    const std::lock_guard lock(mutex_);
+    text_ += event.text;
+    finish_ = std::move(event);
+    Wake();
+  }
+
+  struct Taken {
+    std::string text;
+    std::vector<PendingToken> tokens;
+    std::optional<engine::FinishEvent> finish;
+    bool overflowed = false;
+  };
+  Taken Take() {
+    const std::lock_guard lock(mutex_);
+    pending_bytes_ = 0;
+    return {.text = std::exchange(text_, {}),
+            .tokens = std::exchange(tokens_, {}),
+            .finish = std::exchange(finish_, std::nullopt),
+            .overflowed = overflowed_};
+  }
+
+  // The reader is gone: whoever is inside wake_ has left it when this returns.
+  void Detach() {
+    const std::lock_guard lock(mutex_);
+    wake_ = nullptr;
+  }
+
+ private:
+  bool Empty() const { return text_.empty() && tokens_.empty() && !finish_ && !overflowed_; }
+
+  void Wake() {
+    if (wake_) wake_();
+  }
+
+  // Only the engine thread comes here, so the times need no lock.
+  void ObserveToken() {
+    if (metrics_ == nullptr) return;
+    const Clock::time_point now = Clock::now();
+    const Clock::time_point since = last_token_.value_or(started_);
+    metrics::Histogram& histogram = last_token_ ? metrics_->itl_seconds : metrics_->ttft_seconds;
+    histogram.Observe(std::chrono::duration<double>(now - since).count());
+    last_token_ = now;
+  }
+
+  metrics::GatewayMetrics* const metrics_;
+  const bool logprobs_;
+  const size_t pending_bytes_max_;
+  const Clock::time_point started_ = Clock::now();
+  std::optional<Clock::time_point> last_token_;
+
+  std::mutex mutex_;
+  std::function<void()> wake_;
+  std::string text_;
+  std::vector<PendingToken> tokens_;
+  std::optional<engine::FinishEvent> finish_;
+  size_t pending_bytes_ = 0;
+  bool overflowed_ = false;
+};
+
+class LocalStream final : public EventStream {
+ public:
+  LocalStream(RequestId id, std::shared_ptr<Buffer> buffer, const LocalStreamOptions& options)
+      : id_(id),
+        buffer_(std::move(buffer)),
+        engine_(options.engine),
+        tokenizer_(options.tokenizer),
+        logits_hash_(options.logits_hash),
+        pending_bytes_max_(options.pending_bytes_max) {}
+
+  ~LocalStream() override {
+    buffer_->Detach();
+    if (!finished_) engine_.Cancel(id_);
+  }
+
+  std::vector<protocol::CompletionEvent> Take() override {
+    std::vector<protocol::CompletionEvent> events;
+    Buffer::Taken taken = buffer_->Take();
+    if (finished_) return events;
+    if (!taken.text.empty() || !taken.tokens.empty()) {
+      events.emplace_back(
+          protocol::DeltaEvent{.text = std::move(taken.text), .tokens = Spell(taken.tokens)});
+    }
+    if (taken.overflowed) {
+      engine_.Cancel(id_);
+      events.emplace_back(Overflow());
+    } else if (taken.finish) {
+      events.emplace_back(ToFinish(std::move(*taken.finish)));
+    }
+    finished_ = taken.overflowed || taken.finish;
+    return events;
+  }
+
+  void Cancel() override { engine_.Cancel(id_); }
+
+ private:
+  std::vector<protocol::TokenDetail> Spell(const std::vector<PendingToken>& tokens) const {
+    const auto spell = [&](TokenId token, float logprob) {
+      return protocol::TokenLogprob{.bytes = tokenizer_.TokenBytes(token, true),
+                                    .logprob = logprob};
+    };
+    std::vector<protocol::TokenDetail> details;
+    details.reserve(tokens.size());
+    for (const PendingToken& token : tokens) {
+      protocol::TokenDetail detail{.token = spell(token.token, token.logprob), .top = {}};
+      for (const sample::TokenLogprob& top : token.top) {
+        detail.top.push_back(spell(top.token, top.logprob));
+      }
+      details.push_back(std::move(detail));
+    }
+    return details;
+  }
+
+  protocol::FinishEvent Overflow() const {
+    return {.error = MakeError(
+                ErrorCode::kOverloaded, "provider.local",
+                fmt::format("the answer was cancelled: more than {} bytes of it were unread",
+                            pending_bytes_max_))};
+  }
+
+  protocol::FinishEvent ToFinish(engine::FinishEvent event) const {
+    protocol::FinishEvent finish{.stats = ToStats(event.stats, logits_hash_)};
+    switch (event.reason) {
+      case engine::FinishReason::kStop:
+        finish.reason = protocol::FinishReason::kStop;
+        break;
+      case engine::FinishReason::kLength:
+        finish.reason = protocol::FinishReason::kLength;
+        break;
+      case engine::FinishReason::kCancelled:
+        finish.error = MakeError(ErrorCode::kCancelled, "provider.local",
+                                 "the request was cancelled before its answer was complete");
+        break;
+      case engine::FinishReason::kError:
+        finish.error = event.error.value_or(
+            MakeError(ErrorCode::kInternal, "engine", "the engine gave no reason"));
+        break;
+    }
+    return finish;
+  }
+
+  const RequestId id_;
+  const std::shared_ptr<Buffer> buffer_;
+  engine::Engine& engine_;
+  const tokenizer::Tokenizer& tokenizer_;
+  const bool logits_hash_;
+  const size_t pending_bytes_max_;
+  bool finished_ = false;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<EventStream>> StartLocalStream(engine::GenerationRequest request,
+                                                      LocalStreamOptions options) {
+  auto buffer = std::make_shared<Buffer>(options.wake, options.metrics, options.logprobs,
+                                         options.pending_bytes_max);
+  request.sink = buffer;
+  KVGATE_TRY(const RequestId id, options.engine.Submit(std::move(request)));
+  return std::make_unique<LocalStream>(id, std::move(buffer), options);
+}
+
+}  // namespace kvgate::provider

@@ -1,0 +1,233 @@
+// What a Service tells about itself: models, statistics, stored prefixes, metrics.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "gateway/protocol/json_writer.h"
+#include "gateway/service/service.h"
+
+namespace kvgate::service {
+namespace {
+
+using protocol::JsonWriter;
+
+void WriteModel(std::string_view id, int64_t created_unix, JsonWriter& json) {
+  json.BeginObject().Key("id").String(id).Key("object").String("model");
+  json.Key("created").Integer(created_unix).Key("owned_by").String("kvgate").EndObject();
+}
+
+using Field = std::pair<const char*, uint64_t>;
+
+std::vector<Field> EngineFields(const engine::EngineStats& stats) {
+  return {{"requests", stats.num_requests},
+          {"running", stats.num_running},
+          {"waiting", stats.num_waiting},
+          {"preemptions", stats.num_preemptions},
+          {"steps", stats.num_steps},
+          {"prompt_tokens", stats.num_prompt_tokens},
+          {"device_tokens", stats.num_device_tokens},
+          {"disk_tokens", stats.num_disk_tokens},
+          {"computed_tokens", stats.num_computed_tokens},
+          {"output_tokens", stats.num_output_tokens},
+          {"blocks_free", stats.num_blocks_free},
+          {"blocks_cached", stats.num_blocks_cached},
+          {"blocks_used", stats.num_blocks_used},
+          {"blocks_evicted", stats.num_blocks_evicted},
+          {"digest_mismatches", stats.num_digest_mismatches},
+          {"write_back_bytes_queued", stats.write_back_bytes_queued},
+          {"blocks_written", stats.num_blocks_written},
+          {"blocks_write_skipped", stats.num_blocks_write_skipped}};
+}
+
+std::vector<Field> StoreFields(const store::KvStoreStats& stats) {
+  return {{"records", stats.num_records},   {"payload_bytes", stats.payload_bytes},
+          {"disk_bytes", stats.disk_bytes}, {"capacity_bytes", stats.capacity_bytes},
+          {"writes", stats.num_writes},     {"hits", stats.num_hits},
+          {"misses", stats.num_misses},     {"dropped", stats.num_dropped},
+          {"evicted", stats.num_evicted},   {"write_errors", stats.num_write_errors}};
+}
+
+void WriteFields(const std::vector<Field>& fields, JsonWriter& json) {
+  for (const auto& [name, value] : fields) json.Key(name).Unsigned(value);
+}
+
+void WriteEngine(const engine::Engine& engine, JsonWriter& json) {
+  const engine::EngineInfo& info = engine.info();
+  json.BeginObject();
+  WriteFields(EngineFields(engine.Stats()), json);
+  json.Key("backend").String(info.backend.name).Key("target").String(info.backend.target);
+  json.Key("threads").Integer(info.backend.num_threads);
+  json.Key("architecture").String(info.model.architecture);
+  json.Key("context_tokens_max").Integer(info.context_tokens_max);
+  json.Key("weight_bytes").Unsigned(info.weight_bytes);
+  json.Key("kv_blocks").Unsigned(info.num_kv_blocks);
+  json.Key("kv_block_bytes").Unsigned(info.kv_block_bytes);
+  json.EndObject();
+}
+
+void WriteOne(std::string_view name, std::string_view type, std::string_view help, uint64_t value,
+              metrics::TextWriter& writer) {
+  writer.Family(name, type, help);
+  writer.Sample(name, {}, value);
+}
+
+}  // namespace
+
+std::string Service::ListModels() const {
+  std::string out;
+  JsonWriter json(out);
+  json.BeginObject().Key("object").String("list").Key("data").BeginArray();
+  if (local_ready_.load()) WriteModel(local_->id(), local_->created_unix(), json);
+  json.EndArray().EndObject();
+  return out;
+}
+
+Result<std::string> Service::GetModel(std::string_view id) const {
+  KVGATE_TRY(const provider::LocalProvider* local, Route(std::string(id)));
+  std::string out;
+  JsonWriter json(out);
+  // Under the name it was asked for: a client compares it with what it sent.
+  WriteModel(id, local->created_unix(), json);
+  return out;
+}
+
+std::string Service::Stats() const {
+  std::string out;
+  JsonWriter json(out);
+  json.BeginObject().Key("ready").Bool(ready()).Key("engine");
+  if (local_ready_.load()) {
+    WriteEngine(local_->engine(), json);
+  } else {
+    json.Null();
+  }
+  json.Key("store");
+  if (parts_.kv != nullptr) {
+    const store::KvStoreStats stats = parts_.kv->Stats();
+    json.BeginObject();
+    WriteFields(StoreFields(stats), json);
+    json.Key("error").String(stats.error).EndObject();
+  } else {
+    json.BeginObject().Key("error").String(parts_.no_disk_reason).EndObject();
+  }
+  json.EndObject();
+  return out;
+}
+
+Result<store::KvStore*> Service::RequireStore() const {
+  if (parts_.kv == nullptr) {
+    return MakeError(
+        ErrorCode::kUnavailable, "service",
+        fmt::format("This server runs without its disk tier: {}", parts_.no_disk_reason));
+  }
+  return parts_.kv;
+}
+
+Result<std::string> Service::ListPrefixes() const {
+  KVGATE_TRY(store::KvStore* const kv, RequireStore());
+  std::vector<store::KvPrefix> prefixes = kv->ListPrefixes();
+  std::sort(prefixes.begin(), prefixes.end(),
+            [](const auto& a, const auto& b) { return a.last_used_unix > b.last_used_unix; });
+  std::string out;
+  JsonWriter json(out);
+  json.BeginObject().Key("object").String("list").Key("data").BeginArray();
+  for (const store::KvPrefix& prefix : prefixes) {
+    json.BeginObject().Key("id").String(ToHex(prefix.leaf.hash)).Key("object").String("prefix");
+    json.Key("fingerprint").String(ToHex(prefix.leaf.fingerprint));
+    json.Key("blocks").Unsigned(prefix.num_blocks);
+    json.Key("tokens").Unsigned(uint64_t{prefix.num_blocks} * kernels::kKvBlockTokens);
+    json.Key("bytes").Unsigned(prefix.payload_bytes);
+    json.Key("last_used").Integer(prefix.last_used_unix).EndObject();
+  }
+  json.EndArray().EndObject();
+  return out;
+}
+
+Result<std::string> Service::RemovePrefix(std::string_view id) {
+  KVGATE_TRY(store::KvStore* const kv, RequireStore());
+  const Result<BlockHash> leaf = ParseBlockHash(id);
+  if (!leaf) {
+    return MakeError(ErrorCode::kInvalidArgument, "service",
+                     "A prefix id is 32 hex digits, as GET /kvgate/v1/prefixes lists them.", "id");
+  }
+  KVGATE_TRY(const uint64_t num_records, kv->RemovePrefix(*leaf));
+  if (num_records == 0) {
+    return MakeError(ErrorCode::kNotFound, "service",
+                     fmt::format("No stored prefix has the id {}.", id), "id");
+  }
+  return fmt::format("{{\"removed\":{}}}", num_records);
+}
+
+Result<std::string> Service::RemoveAllPrefixes() {
+  KVGATE_TRY(store::KvStore* const kv, RequireStore());
+  KVGATE_TRY(const uint64_t num_records, kv->RemoveAll());
+  return fmt::format("{{\"removed\":{}}}", num_records);
+}
+
+Result<std::string> Service::VerifyPrefixes() {
+  KVGATE_TRY(store::KvStore* const kv, RequireStore());
+  KVGATE_TRY(const store::KvVerifyReport report, kv->Verify([](uint64_t, uint64_t) {}));
+  return fmt::format("{{\"checked\":{},\"dropped\":{},\"orphans\":{}}}", report.num_checked,
+                     report.num_dropped, report.num_orphans);
+}
+
+void Service::CollectEngine(metrics::TextWriter& writer) const {
+  WriteOne("kvgate_ready", "gauge", "1 when requests are served.", ready() ? 1 : 0, writer);
+  if (!local_ready_.load()) return;
+  const engine::EngineStats stats = local_->engine().Stats();
+  writer.Family("kvgate_prompt_tokens_total", "counter",
+                "Prompt tokens by where their KV came from.");
+  writer.Sample("kvgate_prompt_tokens_total", {{"source", "computed"}}, stats.num_computed_tokens);
+  writer.Sample("kvgate_prompt_tokens_total", {{"source", "device"}}, stats.num_device_tokens);
+  writer.Sample("kvgate_prompt_tokens_total", {{"source", "disk"}}, stats.num_disk_tokens);
+  WriteOne("kvgate_output_tokens_total", "counter", "Tokens generated.", stats.num_output_tokens,
+           writer);
+  WriteOne("kvgate_requests_running", "gauge", "Sequences in the batch.", stats.num_running,
+           writer);
+  WriteOne("kvgate_requests_waiting", "gauge", "Requests not scheduled yet.", stats.num_waiting,
+           writer);
+  WriteOne("kvgate_preemptions_total", "counter", "Sequences dropped to a lower tier.",
+           stats.num_preemptions, writer);
+  WriteOne("kvgate_engine_steps_total", "counter", "Forward passes.", stats.num_steps, writer);
+  writer.Family("kvgate_kv_blocks", "gauge", "KV blocks of the device pool by state.");
+  writer.Sample("kvgate_kv_blocks", {{"state", "free"}}, stats.num_blocks_free);
+  writer.Sample("kvgate_kv_blocks", {{"state", "cached"}}, stats.num_blocks_cached);
+  writer.Sample("kvgate_kv_blocks", {{"state", "used"}}, stats.num_blocks_used);
+  WriteOne("kvgate_kv_blocks_evicted_total", "counter", "KV blocks evicted from the device pool.",
+           stats.num_blocks_evicted, writer);
+  WriteOne("kvgate_kv_digest_mismatches_total", "counter",
+           "Blocks whose hash matched and whose digest did not; served as misses.",
+           stats.num_digest_mismatches, writer);
+  WriteOne("kvgate_write_back_queued_bytes", "gauge", "KV waiting to be written to disk.",
+           stats.write_back_bytes_queued, writer);
+  WriteOne("kvgate_kv_blocks_written_total", "counter", "KV blocks written to disk.",
+           stats.num_blocks_written, writer);
+  WriteOne("kvgate_kv_blocks_write_skipped_total", "counter",
+           "KV blocks not written: the queue was full or the disk tier off.",
+           stats.num_blocks_write_skipped, writer);
+}
+
+void Service::CollectStore(metrics::TextWriter& writer) const {
+  WriteOne("kvgate_store_up", "gauge", "1 when the disk tier is open and healthy.",
+           parts_.kv != nullptr && parts_.kv->Stats().error.empty() ? 1 : 0, writer);
+  if (parts_.kv == nullptr) return;
+  const store::KvStoreStats stats = parts_.kv->Stats();
+  WriteOne("kvgate_store_records", "gauge", "KV records on disk.", stats.num_records, writer);
+  WriteOne("kvgate_store_payload_bytes", "gauge", "Live KV on disk.", stats.payload_bytes, writer);
+  WriteOne("kvgate_store_disk_bytes", "gauge", "Files of the store.", stats.disk_bytes, writer);
+  WriteOne("kvgate_store_capacity_bytes", "gauge", "Budget of KV on disk.", stats.capacity_bytes,
+           writer);
+  WriteOne("kvgate_store_writes_total", "counter", "KV records written.", stats.num_writes, writer);
+  writer.Family("kvgate_store_lookups_total", "counter", "Lookups of KV records by result.");
+  writer.Sample("kvgate_store_lookups_total", {{"result", "hit"}}, stats.num_hits);
+  writer.Sample("kvgate_store_lookups_total", {{"result", "miss"}}, stats.num_misses);
+  WriteOne("kvgate_store_dropped_total", "counter", "Records that failed a check.",
+           stats.num_dropped, writer);
+  WriteOne("kvgate_store_evicted_total", "counter", "Records evicted to stay under the budget.",
+           stats.num_evicted, writer);
+  WriteOne("kvgate_store_write_errors_total", "counter", "Writes that the disk refused.",
+           stats.num_write_errors, writer);
+}
+
+}  // namespace kvgate::service

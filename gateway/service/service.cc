@@ -1,0 +1,130 @@
+#include "gateway/service/service.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <ctime>
+#include <span>
+#include <utility>
+
+#include <kvgate/digest.h>
+#include <kvgate/log.h>
+
+#include "gateway/protocol/chat_completions.h"
+#include "gateway/protocol/completions.h"
+#include "gateway/protocol/json_writer.h"
+
+namespace kvgate::service {
+
+using protocol::CompletionRequest;
+using protocol::Dialect;
+using protocol::JsonWriter;
+
+// --- Completion -------------------------------------------------------------------------------
+
+Completion::Completion(std::unique_ptr<provider::EventStream> stream,
+                       std::unique_ptr<protocol::ReplyEncoder> encoder, bool streaming,
+                       metrics::GatewayMetrics& metrics)
+    : stream_(std::move(stream)),
+      encoder_(std::move(encoder)),
+      streaming_(streaming),
+      metrics_(metrics) {
+  metrics_.requests_active.Add(1);
+}
+
+Completion::~Completion() { metrics_.requests_active.Add(-1); }
+
+Completion::Output Completion::Next() {
+  Output output;
+  if (!started_) {
+    started_ = true;
+    encoder_->OnStart(output.bytes);
+    // The head of a stream goes out before the first token: the client sees that it is served.
+    if (!output.bytes.empty()) return output;
+  }
+  for (const protocol::CompletionEvent& event : stream_->Take()) {
+    if (const auto* delta = std::get_if<protocol::DeltaEvent>(&event)) {
+      encoder_->OnDelta(*delta, output.bytes);
+      continue;
+    }
+    const auto& finish = std::get<protocol::FinishEvent>(event);
+    output.finished = true;
+    if (finish.error && !streaming_) {
+      output.error = finish.error;
+      output.bytes.clear();
+    } else {
+      encoder_->OnFinish(finish, output.bytes);
+    }
+  }
+  return output;
+}
+
+// --- Service ----------------------------------------------------------------------------------
+
+std::string TenantOf(std::string_view credential) {
+  if (credential.empty()) return "";
+  Sha256 sha;
+  const PrefixDigest digest = sha.Update("kvgate.tenant:").Update(credential).Finish();
+  std::string hex;
+  for (const uint8_t byte : digest.bytes) hex += fmt::format("{:02x}", byte);
+  return hex;
+}
+
+Service::Service(Parts parts) : parts_(std::move(parts)) {
+  parts_.registry.AddCollector([this](metrics::TextWriter& writer) {
+    CollectEngine(writer);
+    CollectStore(writer);
+  });
+}
+
+void Service::SetLocal(std::unique_ptr<provider::LocalProvider> local) {
+  local_ = std::move(local);
+  local_ready_.store(true);
+}
+
+Result<const provider::LocalProvider*> Service::Route(const std::string& model) const {
+  if (!local_ready_.load()) {
+    return MakeError(ErrorCode::kUnavailable, "service",
+                     "The model is still being loaded; try again in a moment.");
+  }
+  if (!local_->Serves(model)) {
+    return MakeError(ErrorCode::kNotFound, "service",
+                     fmt::format("The model '{}' does not exist here; this server has '{}'.", model,
+                                 local_->id()),
+                     "model");
+  }
+  return static_cast<const provider::LocalProvider*>(local_.get());
+}
+
+Result<std::unique_ptr<Completion>> Service::Start(const StartArgs& args) {
+  if (draining_.load()) {
+    return MakeError(ErrorCode::kUnavailable, "service",
+                     "The server is shutting down and takes no new requests.");
+  }
+  KVGATE_TRY(const CompletionRequest request,
+             args.dialect == Dialect::kChatCompletions
+                 ? protocol::DecodeChatCompletions(args.body, parts_.limits)
+                 : protocol::DecodeCompletions(args.body, parts_.limits));
+  KVGATE_TRY(const provider::LocalProvider* local, Route(request.model));
+  KVGATE_TRY(auto stream, local->Run({.request = request,
+                                      .tenant = TenantOf(args.credential),
+                                      .logits_hash = args.explain,
+                                      .wake = args.wake}));
+  protocol::ReplyOptions options{
+      .dialect = request.dialect,
+      .request_id = args.request_id,
+      .created_unix = static_cast<int64_t>(std::time(nullptr)),
+      .model = local->id(),
+      .system_fingerprint = parts_.system_fingerprint,
+      .echo = request.echo ? local->PromptText(request) : std::string(),
+      .stream = request.stream,
+      .include_usage = request.include_usage,
+      .logprobs = request.num_logprobs >= 0,
+      .explain = args.explain,
+  };
+  return std::make_unique<Completion>(std::move(stream),
+                                      protocol::MakeReplyEncoder(std::move(options)),
+                                      request.stream, parts_.metrics);
+}
+
+}  // namespace kvgate::service

@@ -1,0 +1,115 @@
+// Service: the life of a request, without sockets. The HTTP server is a thin shell on it, and the
+// in-process SDK calls the same functions.
+//
+// Thread-safe. The parts it is given outlive it; the local provider arrives when it has loaded.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <kvgate/result.h>
+
+#include "gateway/metrics/gateway_metrics.h"
+#include "gateway/protocol/completion.h"
+#include "gateway/protocol/decode_limits.h"
+#include "gateway/protocol/reply_encoder.h"
+#include "gateway/provider/event_stream.h"
+#include "gateway/provider/local.h"
+#include "store/kv_store.h"
+
+namespace kvgate::service {
+
+// A completion under way: bytes for the client as they become available. One thread at a time.
+class Completion {
+ public:
+  Completion(std::unique_ptr<provider::EventStream> stream,
+             std::unique_ptr<protocol::ReplyEncoder> encoder, bool streaming,
+             metrics::GatewayMetrics& metrics);
+  // Stops the work when the answer is not complete.
+  ~Completion();
+  Completion(const Completion&) = delete;
+  Completion& operator=(const Completion&) = delete;
+
+  // Whether the answer goes out in pieces (SSE) or as one JSON body.
+  bool streaming() const { return streaming_; }
+
+  struct Output {
+    std::string bytes;           // to be sent now; may be empty
+    bool finished = false;       // nothing follows
+    std::optional<Error> error;  // of an answer that is not a stream: sent instead of bytes
+  };
+  // Never blocks. Not finished and no bytes: wait for the wake function.
+  Output Next();
+
+ private:
+  std::unique_ptr<provider::EventStream> stream_;
+  std::unique_ptr<protocol::ReplyEncoder> encoder_;
+  const bool streaming_;
+  bool started_ = false;
+  metrics::GatewayMetrics& metrics_;
+};
+
+class Service {
+ public:
+  struct Parts {
+    metrics::Registry& registry;
+    metrics::GatewayMetrics& metrics;
+    store::KvStore* kv = nullptr;  // null: no disk tier, for the reason below
+    std::string no_disk_reason = {};
+    protocol::DecodeLimits limits = {};
+    std::string system_fingerprint = {};
+  };
+  explicit Service(Parts parts);
+
+  // Call once, from the thread that loads.
+  void SetLocal(std::unique_ptr<provider::LocalProvider> local);
+  // From then on new completions are refused and /ready says no.
+  void BeginDrain() { draining_.store(true); }
+  bool ready() const { return local_ready_.load() && !draining_.load(); }
+
+  struct StartArgs {
+    protocol::Dialect dialect;
+    std::string_view body;
+    std::string_view credential;  // the caller's, as sent; empty: none
+    std::string request_id;
+    bool explain = false;
+    std::function<void()> wake;  // on the engine thread, when Completion::Next has something
+  };
+  // Decodes, routes, renders, tokenizes and submits: takes time with a long body.
+  Result<std::unique_ptr<Completion>> Start(const StartArgs& args);
+
+  // JSON bodies.
+  std::string ListModels() const;
+  Result<std::string> GetModel(std::string_view id) const;
+  std::string Stats() const;
+  Result<std::string> ListPrefixes() const;
+  Result<std::string> RemovePrefix(std::string_view id);
+  Result<std::string> RemoveAllPrefixes();
+  Result<std::string> VerifyPrefixes();
+  // Prometheus text.
+  std::string Metrics() const { return parts_.registry.Text(); }
+
+  metrics::GatewayMetrics& metrics() { return parts_.metrics; }
+
+ private:
+  Result<const provider::LocalProvider*> Route(const std::string& model) const;
+  Result<store::KvStore*> RequireStore() const;
+  void CollectEngine(metrics::TextWriter& writer) const;
+  void CollectStore(metrics::TextWriter& writer) const;
+
+  const Parts parts_;
+  std::unique_ptr<provider::LocalProvider> local_;  // published by local_ready_
+  std::atomic<bool> local_ready_{false};
+  std::atomic<bool> draining_{false};
+};
+
+// Whose prefixes a request may share: without keys, a hash of the credential that it carries.
+std::string TenantOf(std::string_view credential);
+
+}  // namespace kvgate::service

@@ -1,0 +1,103 @@
+#include "kernels/cpu/attention.h"
+
+#include <kvgate/check.h>
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+namespace kvgate::kernels::cpu {
+namespace {
+
+// How many heads of a group and tokens of a sequence one part takes.
+struct PartSize {
+  int num_heads;
+  int num_tokens;  // a power of two up to kKvBlockTokens; parts begin at its multiples
+};
+
+// Large parts share the conversion of a tile among more rows; there should be parts enough for all
+// threads. Neither choice shows in the result.
+PartSize ChoosePartSize(int heads_per_kv_head, int num_kv_heads, int num_rows, int num_threads) {
+  PartSize size{.num_heads = std::min(heads_per_kv_head, kAttentionRowsMax), .num_tokens = 1};
+  const auto rows = static_cast<unsigned>(kAttentionRowsMax / size.num_heads);
+  size.num_tokens = std::min(static_cast<int>(std::bit_floor(rows)), kKvBlockTokens);
+  const int wanted = 2 * num_threads;
+  const auto num_parts = [&] {
+    return (num_rows + size.num_tokens - 1) / size.num_tokens * num_kv_heads *
+           ((heads_per_kv_head + size.num_heads - 1) / size.num_heads);
+  };
+  while (size.num_tokens > 1 && num_parts() < wanted) size.num_tokens /= 2;
+  // Cutting a group reads its KV twice, so only as far as threads would have nothing at all.
+  while (size.num_heads > 1 && num_parts() < num_threads) {
+    size.num_heads = (size.num_heads + 1) / 2;
+  }
+  return size;
+}
+
+}  // namespace
+
+size_t KvHeadOffset(const KvShape& shape, int layer, int kv_head) {
+  const size_t index = static_cast<size_t>(layer) * shape.num_kv_heads + kv_head;
+  return index * 2 * DTypeBytes(shape.dtype, static_cast<size_t>(shape.head_dim) * kKvBlockTokens);
+}
+
+ParallelAttention::ParallelAttention(int64_t target, ThreadPool& pool)
+    : kernels_(AttentionKernelsFor(target)), pool_(pool) {}
+
+void ParallelAttention::Run(const float* q, std::span<const SequenceRows> sequences, int layer,
+                            const KvArena& arena, const AttentionShape& shape, float* out) {
+  const KvShape& kv = arena.shape();
+  const size_t floats = AttentionScratchFloats(kv.head_dim);
+  if (scratch_floats_ < floats) {
+    auto grown =
+        HostMemory::Allocate(floats * sizeof(float) * pool_.num_threads(), "attention scratch");
+    KVGATE_CHECK(grown.has_value(), "no memory for the scratch of attention");
+    thread_scratch_ = std::move(*grown);
+    scratch_floats_ = floats;
+  }
+  const int group = shape.num_heads / kv.num_kv_heads;
+  const int num_rows = sequences.back().first_row + sequences.back().num_rows;
+  const PartSize size = ChoosePartSize(group, kv.num_kv_heads, num_rows, pool_.num_threads());
+  const int row_stride = shape.num_heads * kv.head_dim;
+
+  parts_.clear();
+  for (const SequenceRows& sequence : sequences) {
+    const int end = sequence.first_position + sequence.num_rows;
+    for (int position = sequence.first_position; position < end;) {
+      // Parts end at multiples of num_tokens, so that their rows end in one KV block.
+      const int next = std::min((position / size.num_tokens + 1) * size.num_tokens, end);
+      const ptrdiff_t row = sequence.first_row + (position - sequence.first_position);
+      for (int head = 0; head < shape.num_heads;) {
+        const int kv_head = head / group;
+        const int heads = std::min(size.num_heads, (kv_head + 1) * group - head);
+        parts_.push_back({.q = q + row * row_stride,
+                          .out = out + row * row_stride,
+                          .row_stride = row_stride,
+                          .head_dim = kv.head_dim,
+                          .head_begin = head,
+                          .num_heads_here = heads,
+                          .num_tokens = next - position,
+                          .first_position = position,
+                          .scale = shape.scale,
+                          .dtype = kv.dtype,
+                          .block_table = sequence.block_table,
+                          .arena = &arena,
+                          .block_offset = KvHeadOffset(kv, layer, kv_head)});
+        head += heads;
+      }
+      position = next;
+    }
+  }
+  // The longest first: a long part begun last would leave the other threads waiting.
+  std::stable_sort(parts_.begin(), parts_.end(), [](const auto& a, const auto& b) {
+    return a.first_position > b.first_position;
+  });
+  auto* scratch = reinterpret_cast<float*>(thread_scratch_.data());
+  pool_.ForEach(static_cast<int64_t>(parts_.size()), [&](int64_t index, int thread) {
+    AttentionPart part = parts_[index];
+    part.scratch = scratch + scratch_floats_ * thread;
+    kernels_.attend(part);
+  });
+}
+
+}  // namespace kvgate::kernels::cpu

@@ -1,0 +1,52 @@
+// The inner loops of Attention, one table of functions per SIMD target. attention.h cuts a batch
+// into parts for them.
+//
+// Numerics, equal for every way of cutting: one KV block is one tile, at its absolute position, and
+// a row walks its tiles in order from position 0 with a running maximum and sum (online softmax;
+// Milakov & Gimelshein 2018). Per row and tile:
+//   s[t] = sum over d of (q[d] * scale) * k[d][t], from zero, fused, in rising d
+//   m' = max(m, max s), c = exp(m - m'), p[t] = exp(s[t] - m')
+//   l = l * c + sum p, the sum as one vector tree over the tile, absent tokens 0
+//   o[d] = o[d] * c + p[0] * v[0][d] + ..., fused, in rising t, over the row's own tokens only
+// and out = o * (1 / l). A token past the row's position never takes part: its slot may hold NaN.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "kernels/backend.h"
+
+namespace kvgate::kernels::cpu {
+
+// Rows (tokens x query heads) of one part at most; they share each converted tile.
+inline constexpr int kAttentionRowsMax = 64;
+
+// The query heads [head_begin, head_begin + num_heads_here) of one KV head, for consecutive tokens
+// of one sequence that end in the same KV block.
+struct AttentionPart {
+  const float* q = nullptr;  // the first token's row: [num_heads, head_dim]
+  float* out = nullptr;
+  int row_stride = 0;  // floats from one token's row to the next
+  int head_dim = 0;
+  int head_begin = 0;
+  int num_heads_here = 0;
+  int num_tokens = 0;  // num_tokens * num_heads_here <= kAttentionRowsMax
+  int first_position = 0;
+  float scale = 0;
+  DType dtype = DType::kF16;
+  std::span<const BlockId> block_table;
+  const KvArena* arena = nullptr;
+  size_t block_offset = 0;   // of this layer and KV head's K inside a block, in bytes
+  float* scratch = nullptr;  // AttentionScratchFloats(head_dim), aligned
+};
+
+size_t AttentionScratchFloats(int head_dim);
+
+struct AttentionKernels {
+  void (*attend)(const AttentionPart& part);
+};
+
+AttentionKernels AttentionKernelsFor(int64_t target);
+
+}  // namespace kvgate::kernels::cpu

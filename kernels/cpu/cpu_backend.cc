@@ -1,0 +1,347 @@
+#include "kernels/cpu/cpu_backend.h"
+
+#include <fmt/format.h>
+#include <kvgate/check.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "kernels/cpu/attention.h"
+#include "kernels/cpu/host_memory.h"
+#include "kernels/cpu/matmul.h"
+#include "kernels/cpu/packed_weight.h"
+#include "kernels/cpu/row_kernels.h"
+#include "kernels/cpu/simd_target.h"
+#include "kernels/cpu/thread_pool.h"
+
+namespace kvgate::kernels::cpu {
+namespace {
+
+// Rises with every change that can change the bits of a result.
+constexpr int kKernelVersion = 1;
+constexpr int kThreadsMax = 1024;
+
+class HostFloats final : public FloatBuffer {
+ public:
+  HostFloats(HostMemory memory, size_t count) : memory_(std::move(memory)) {
+    data_ = reinterpret_cast<float*>(memory_.data());
+    size_ = count;
+  }
+
+ private:
+  HostMemory memory_;
+};
+
+class HostKvArena final : public KvArena {
+ public:
+  HostKvArena(const KvShape& shape, uint32_t num_blocks, HostMemory memory)
+      : KvArena(shape, num_blocks), memory_(std::move(memory)) {
+    base_ = memory_.data();
+  }
+
+ private:
+  HostMemory memory_;
+};
+
+// Touches every page now, on all threads: a fault during a restore would cost its latency then.
+void Prefault(const HostMemory& memory, ThreadPool& pool) {
+  constexpr size_t kChunkBytes = size_t{16} << 20;
+  const size_t num_chunks = (memory.size() + kChunkBytes - 1) / kChunkBytes;
+  pool.ForEach(static_cast<int64_t>(num_chunks), [&](int64_t chunk, int) {
+    const size_t begin = static_cast<size_t>(chunk) * kChunkBytes;
+    const size_t bytes = std::min(kChunkBytes, memory.size() - begin);
+#if KVGATE_DEBUG
+    std::memset(memory.data() + begin, 0xff, bytes);  // NaN in f32, f16 and bf16
+#else
+    constexpr size_t kPageBytes = 4096;
+    for (size_t i = 0; i < bytes; i += kPageBytes) {
+      static_cast<volatile std::byte*>(memory.data())[begin + i] = std::byte{0};
+    }
+#endif
+  });
+}
+
+class CpuBackend final : public Backend {
+ public:
+  CpuBackend(int64_t target, int num_threads)
+      : pool_(num_threads),
+        rows_(RowKernelsFor(target)),
+        matmul_(target, pool_),
+        attention_(target, pool_) {
+    const std::string name = TargetName(target);
+    info_ = {.name = "cpu",
+             .target = name,
+             .numerics_id = fmt::format("cpu-{}-v{}-q8_0:i16", name, kKernelVersion),
+             .invariant = true,
+             .num_threads = pool_.num_threads(),
+             .kv_host_visible = true};
+  }
+
+  const BackendInfo& Info() const override { return info_; }
+
+ private:
+  Result<std::unique_ptr<Weight>> DoLoadWeight(const WeightView& view) override;
+  Result<std::unique_ptr<FloatBuffer>> DoAllocateFloats(size_t count) override;
+  Result<std::unique_ptr<KvArena>> DoAllocateKv(const KvShape& shape, uint32_t num_blocks) override;
+  void DoCopyIn(std::span<const float> host, float* device) override;
+  void DoCopyOut(const float* device, std::span<float> host) override;
+  void DoReadKvBlock(const KvArena& arena, BlockId id, std::span<std::byte> host) override;
+  void DoWriteKvBlock(KvArena& arena, BlockId id, std::span<const std::byte> host) override;
+  void DoCopyKvBlock(KvArena& arena, BlockId from, BlockId to, int num_tokens) override;
+  void DoPoisonKvBlock(KvArena& arena, BlockId id) override;
+  void DoEmbedRows(const WeightView& table, std::span<const TokenId> ids, float* y) override;
+  void DoGatherRows(const float* x, std::span<const int> rows, int64_t columns, float* y) override;
+  void DoMatMul(const float* x, int num_rows, std::span<const MatMulTask> tasks) override;
+  void DoRmsNorm(const float* x, const float* weight, float eps, int num_rows, int64_t columns,
+                 float* y) override;
+  void DoRopeTable(std::span<const int> positions, std::span<const float> inv_freq,
+                   float* table) override;
+  void DoRope(float* x, int num_rows, const RopeArgs& args, const float* table) override;
+  void DoStoreKv(const float* k, const float* v, std::span<const SequenceRows> sequences, int layer,
+                 KvArena& arena) override;
+  void DoAttention(const float* q, std::span<const SequenceRows> sequences, int layer,
+                   const KvArena& arena, const AttentionShape& shape, float* out) override;
+  void DoSwiGlu(const float* gate, const float* up, size_t count, float* out) override;
+  void DoAdd(const float* x, size_t count, float* y) override;
+
+  // Calls body(begin, end) on pieces of [0, count) rows or values, on all threads where the work,
+  // count * unit values' worth, is more than a parallel region costs.
+  template <typename Body>
+  void ForPieces(int64_t count, int64_t unit, const Body& body);
+  template <typename T>
+  void StoreHeads(const float* k, const float* v, const SequenceRows& sequence, int row, int layer,
+                  KvArena& arena);
+
+  BackendInfo info_;
+  ThreadPool pool_;
+  const RowKernels rows_;
+  ParallelMatMul matmul_;
+  ParallelAttention attention_;
+};
+
+template <typename Body>
+void CpuBackend::ForPieces(int64_t count, int64_t unit, const Body& body) {
+  // About 10 microseconds of the cheapest operation; waking the threads costs a few.
+  constexpr int64_t kWorkPerPiece = 16384;
+  const int64_t wanted = count * unit / kWorkPerPiece;
+  const int64_t num_pieces =
+      std::clamp<int64_t>(wanted, 1, std::min<int64_t>(4 * pool_.num_threads(), count));
+  pool_.ForEach(num_pieces, [&](int64_t piece, int) {
+    body(piece * count / num_pieces, (piece + 1) * count / num_pieces);
+  });
+}
+
+// ---- memory ---------------------------------------------------------------------------------
+
+Result<std::unique_ptr<Weight>> CpuBackend::DoLoadWeight(const WeightView& view) {
+  KVGATE_TRY(std::unique_ptr<PackedWeight> weight, PackedWeight::Pack(view, pool_));
+  return std::unique_ptr<Weight>(std::move(weight));
+}
+
+Result<std::unique_ptr<FloatBuffer>> CpuBackend::DoAllocateFloats(size_t count) {
+  if (count > SIZE_MAX / sizeof(float)) {
+    return MakeError(ErrorCode::kOverloaded, "kernels.cpu",
+                     fmt::format("{} floats are more than memory can hold", count));
+  }
+  KVGATE_TRY(HostMemory memory, HostMemory::Allocate(count * sizeof(float), "activations"));
+  return std::unique_ptr<FloatBuffer>(std::make_unique<HostFloats>(std::move(memory), count));
+}
+
+Result<std::unique_ptr<KvArena>> CpuBackend::DoAllocateKv(const KvShape& shape,
+                                                          uint32_t num_blocks) {
+  if (shape.dtype == DType::kQ8_0) {
+    return MakeError(ErrorCode::kUnsupported, "kernels.cpu", "KV dtype q8_0: f32, f16 or bf16");
+  }
+  KVGATE_TRY(HostMemory memory, HostMemory::Allocate(shape.block_bytes() * num_blocks, "KV arena"));
+  Prefault(memory, pool_);
+  return std::unique_ptr<KvArena>(
+      std::make_unique<HostKvArena>(shape, num_blocks, std::move(memory)));
+}
+
+void CpuBackend::DoCopyIn(std::span<const float> host, float* device) {
+  std::copy(host.begin(), host.end(), device);
+}
+
+void CpuBackend::DoCopyOut(const float* device, std::span<float> host) {
+  std::copy_n(device, host.size(), host.begin());
+}
+
+void CpuBackend::DoReadKvBlock(const KvArena& arena, BlockId id, std::span<std::byte> host) {
+  std::memcpy(host.data(), arena.block(id), host.size());
+}
+
+void CpuBackend::DoWriteKvBlock(KvArena& arena, BlockId id, std::span<const std::byte> host) {
+  std::memcpy(arena.block(id), host.data(), host.size());
+}
+
+void CpuBackend::DoCopyKvBlock(KvArena& arena, BlockId from, BlockId to, int num_tokens) {
+  const KvShape& shape = arena.shape();
+#if KVGATE_DEBUG
+  std::memset(arena.block(to), 0xff, arena.block_bytes());
+#endif
+  const size_t element = DTypeBytes(shape.dtype, 1);
+  const size_t k_bytes = element * shape.head_dim * kKvBlockTokens;
+  for (int head = 0; head < shape.num_layers * shape.num_kv_heads; ++head) {
+    const std::byte* source = arena.block(from) + head * 2 * k_bytes;
+    std::byte* target = arena.block(to) + head * 2 * k_bytes;
+    for (int d = 0; d < shape.head_dim; ++d) {
+      std::memcpy(target + d * kKvBlockTokens * element, source + d * kKvBlockTokens * element,
+                  num_tokens * element);
+    }
+    std::memcpy(target + k_bytes, source + k_bytes, num_tokens * shape.head_dim * element);
+  }
+}
+
+void CpuBackend::DoPoisonKvBlock(KvArena& arena, BlockId id) {
+  std::memset(arena.block(id), 0xff, arena.block_bytes());
+}
+
+// ---- operations -----------------------------------------------------------------------------
+
+void CpuBackend::DoEmbedRows(const WeightView& table, std::span<const TokenId> ids, float* y) {
+  const size_t row_bytes = DTypeBytes(table.dtype, static_cast<size_t>(table.columns));
+  ForPieces(static_cast<int64_t>(ids.size()), table.columns, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      rows_.widen(table.dtype, table.data + static_cast<size_t>(ids[i]) * row_bytes, table.columns,
+                  y + i * table.columns);
+    }
+  });
+}
+
+void CpuBackend::DoGatherRows(const float* x, std::span<const int> rows, int64_t columns,
+                              float* y) {
+  for (const int row : rows) y = std::copy_n(x + row * columns, columns, y);
+}
+
+void CpuBackend::DoMatMul(const float* x, int num_rows, std::span<const MatMulTask> tasks) {
+  matmul_.Run(x, num_rows, tasks);
+}
+
+void CpuBackend::DoRmsNorm(const float* x, const float* weight, float eps, int num_rows,
+                           int64_t columns, float* y) {
+  ForPieces(num_rows, columns, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      rows_.rms_norm(x + r * columns, weight, eps, columns, y + r * columns);
+    }
+  });
+}
+
+void CpuBackend::DoRopeTable(std::span<const int> positions, std::span<const float> inv_freq,
+                             float* table) {
+  constexpr int64_t kSineWork = 50;  // a double sine and cosine, in values of cheap work
+  const auto half = static_cast<int64_t>(inv_freq.size());
+  ForPieces(static_cast<int64_t>(positions.size()), kSineWork * half,
+            [&](int64_t begin, int64_t end) {
+              for (int64_t r = begin; r < end; ++r) {
+                for (int64_t i = 0; i < half; ++i) {
+                  const double angle =
+                      static_cast<double>(positions[r]) * static_cast<double>(inv_freq[i]);
+                  table[(r * half + i) * 2] = static_cast<float>(std::cos(angle));
+                  table[(r * half + i) * 2 + 1] = static_cast<float>(std::sin(angle));
+                }
+              }
+            });
+}
+
+void CpuBackend::DoRope(float* x, int num_rows, const RopeArgs& args, const float* table) {
+  const int64_t row = static_cast<int64_t>(args.num_heads) * args.head_dim;
+  ForPieces(num_rows, row, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r)
+      rows_.rope(x + r * row, args, table + r * args.rotary_dim);
+  });
+}
+
+// Stores one row; T is the KV dtype's storage.
+template <typename T>
+void CpuBackend::StoreHeads(const float* k, const float* v, const SequenceRows& sequence, int row,
+                            int layer, KvArena& arena) {
+  const KvShape& shape = arena.shape();
+  const int head_dim = shape.head_dim;
+  const int position = sequence.first_position + row;
+  std::byte* block = arena.block(sequence.block_table[position / kKvBlockTokens]);
+  const int slot = position % kKvBlockTokens;
+  const ptrdiff_t from =
+      static_cast<ptrdiff_t>(sequence.first_row + row) * shape.num_kv_heads * head_dim;
+  for (int head = 0; head < shape.num_kv_heads; ++head) {
+    T* keys = reinterpret_cast<T*>(block + KvHeadOffset(shape, layer, head));
+    T* values = keys + head_dim * kKvBlockTokens + slot * head_dim;
+    const float* k_row = k + from + head * head_dim;
+    const float* v_row = v + from + head * head_dim;
+    if constexpr (std::is_same_v<T, float>) {
+      for (int d = 0; d < head_dim; ++d) keys[d * kKvBlockTokens + slot] = k_row[d];
+      std::copy_n(v_row, head_dim, values);
+    } else {
+      rows_.narrow(shape.dtype, v_row, head_dim, values);
+      constexpr int kAtOnce = 64;
+      T narrow[kAtOnce];
+      for (int d = 0; d < head_dim; d += kAtOnce) {
+        const int count = std::min(kAtOnce, head_dim - d);
+        rows_.narrow(shape.dtype, k_row + d, count, narrow);
+        for (int i = 0; i < count; ++i) keys[(d + i) * kKvBlockTokens + slot] = narrow[i];
+      }
+    }
+  }
+}
+
+void CpuBackend::DoStoreKv(const float* k, const float* v, std::span<const SequenceRows> sequences,
+                           int layer, KvArena& arena) {
+  constexpr int64_t kScatterWork = 4;  // K is written one element per cache line
+  const int64_t unit = kScatterWork * 2 * arena.shape().num_kv_heads * arena.shape().head_dim;
+  for (const SequenceRows& sequence : sequences) {
+    ForPieces(sequence.num_rows, unit, [&](int64_t begin, int64_t end) {
+      for (int row = static_cast<int>(begin); row < end; ++row) {
+        if (arena.shape().dtype == DType::kF32) {
+          StoreHeads<float>(k, v, sequence, row, layer, arena);
+        } else {
+          StoreHeads<uint16_t>(k, v, sequence, row, layer, arena);
+        }
+      }
+    });
+  }
+}
+
+void CpuBackend::DoAttention(const float* q, std::span<const SequenceRows> sequences, int layer,
+                             const KvArena& arena, const AttentionShape& shape, float* out) {
+  attention_.Run(q, sequences, layer, arena, shape, out);
+}
+
+void CpuBackend::DoSwiGlu(const float* gate, const float* up, size_t count, float* out) {
+  constexpr int64_t kExpWork = 4;
+  ForPieces(static_cast<int64_t>(count), kExpWork, [&](int64_t begin, int64_t end) {
+    rows_.swiglu(gate + begin, up + begin, static_cast<size_t>(end - begin), out + begin);
+  });
+}
+
+void CpuBackend::DoAdd(const float* x, size_t count, float* y) {
+  ForPieces(static_cast<int64_t>(count), 1, [&](int64_t begin, int64_t end) {
+    rows_.add(x + begin, static_cast<size_t>(end - begin), y + begin);
+  });
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options) {
+  if (options.num_threads < 0 || options.num_threads > kThreadsMax) {
+    return MakeError(ErrorCode::kInvalidArgument, "kernels.cpu",
+                     fmt::format("{} threads: 0 (one per hardware thread) to {}",
+                                 options.num_threads, kThreadsMax),
+                     "num_threads");
+  }
+  KVGATE_TRY(const int64_t target, FindTarget(options.target));
+  int num_threads = options.num_threads;
+  if (num_threads == 0) {
+    num_threads = std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kThreadsMax);
+  }
+  return std::unique_ptr<Backend>(std::make_unique<CpuBackend>(target, num_threads));
+}
+
+std::vector<std::string> SupportedCpuTargets() {
+  std::vector<std::string> names;
+  for (const int64_t target : SupportedTargets()) names.push_back(TargetName(target));
+  return names;
+}
+
+}  // namespace kvgate::kernels::cpu

@@ -1,0 +1,46 @@
+// HostMemory: aligned, zero-filled memory on huge pages, refused rather than overcommitted.
+//
+// Weights, KV arenas and scratch live here. Linux grants almost any mapping and kills the process
+// when the pages are touched later, so a large request is first held against what is available.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include <kvgate/result.h>
+
+namespace kvgate::kernels::cpu {
+
+// Bytes this process can still touch without swapping or being killed: the smaller of the machine's
+// MemAvailable and what its memory cgroups leave. UINT64_MAX where neither can be read.
+uint64_t AvailableMemoryBytes();
+
+class HostMemory {
+ public:
+  static constexpr size_t kAlignment = 64;  // one cache line, one AVX-512 vector
+
+  // `purpose` names the request in the error: "KV arena". kOverloaded when `bytes` are not there.
+  static Result<HostMemory> Allocate(size_t bytes, const std::string& purpose);
+
+  HostMemory() = default;
+  ~HostMemory();
+  HostMemory(HostMemory&& other) noexcept;
+  HostMemory& operator=(HostMemory&& other) noexcept;
+  HostMemory(const HostMemory&) = delete;
+  HostMemory& operator=(const HostMemory&) = delete;
+
+  std::byte* data() const { return data_; }
+  size_t size() const { return size_; }
+
+ private:
+  HostMemory(std::byte* data, size_t size, void* mapping, size_t mapping_bytes)
+      : data_(data), size_(size), mapping_(mapping), mapping_bytes_(mapping_bytes) {}
+
+  std::byte* data_ = nullptr;
+  size_t size_ = 0;
+  void* mapping_ = nullptr;  // null: data_ came from aligned_alloc
+  size_t mapping_bytes_ = 0;
+};
+
+}  // namespace kvgate::kernels::cpu

@@ -1,0 +1,67 @@
+// The inner loops of MatMul, one table of functions per SIMD target. matmul.h cuts a product into
+// parts for them.
+//
+// Numerics, equal for every way of cutting (the bits of y[r, n] depend on row r of x only):
+//   f32, f16, bf16: y = base + p0 + p1 + ..., where p_b is the sum over the b-th 256 columns, from
+//     zero, one fused multiply-add per column in rising order.
+//   q8_0: x is quantized per row and 32 columns to int16 (scale max|x| / 32767, nearest even);
+//     products are summed exactly in int32 over 32 columns; p_b is the sum over the b-th 512
+//     columns, one fused multiply-add of (int sum, scale of w * scale of x) per 32 columns.
+//   base = (bias or 0) + (old y, where accumulate).
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/cpu/packed_weight.h"
+
+namespace kvgate::kernels::cpu {
+
+// Rows [first, first + rows) of x, which one register tile covers.
+struct RowTile {
+  int first = 0;
+  int rows = 0;
+};
+
+// x of one call, packed for the register tiles. Columns come in blocks of kColumnBlock; block b, at
+// element num_rows * kColumnBlock * b, holds tile after tile, and a tile is [column][row].
+struct PackedRows {
+  int num_rows = 0;
+  int64_t columns = 0;
+  const float* values = nullptr;   // blocks of kFloatColumnBlock
+  const int32_t* pairs = nullptr;  // two int16 columns each; blocks of kQuantColumnBlock columns
+  const float* scales = nullptr;   // one per 32 columns, in the order of `pairs`
+};
+
+inline constexpr int64_t kFloatColumnBlock = 256;
+inline constexpr int64_t kQuantColumnBlock = 512;
+// A panel of kFloatColumnBlock columns as f32.
+inline constexpr size_t kMatMulScratchFloats = kFloatColumnBlock * kPanelRows;
+
+// Panels [panel_begin, panel_end) of one product, for some row tiles.
+struct MatMulPart {
+  const PackedWeight* weight = nullptr;
+  const float* bias = nullptr;
+  float* y = nullptr;  // row 0, column 0
+  bool accumulate = false;
+  int64_t panel_begin = 0;
+  int64_t panel_end = 0;
+  const PackedRows* x = nullptr;
+  std::span<const RowTile> tiles;
+  float* scratch = nullptr;  // kMatMulScratchFloats of this thread, aligned
+};
+
+struct MatMulKernels {
+  // A tile has 1..6 rows, or max_tile_rows.
+  int max_tile_rows = 0;
+  // Packs one tile of x [num_rows, columns] into its place in `values`.
+  void (*pack_rows)(const float* x, int64_t columns, int num_rows, RowTile tile, float* values);
+  // Quantizes one tile into its place in `pairs` and `scales`; columns is a multiple of 32.
+  void (*quantize_rows)(const float* x, int64_t columns, int num_rows, RowTile tile, int32_t* pairs,
+                        float* scales);
+  void (*multiply)(const MatMulPart& part);
+};
+
+MatMulKernels MatMulKernelsFor(int64_t target);
+
+}  // namespace kvgate::kernels::cpu

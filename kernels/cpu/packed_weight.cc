@@ -1,0 +1,75 @@
+#include "kernels/cpu/packed_weight.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace kvgate::kernels::cpu {
+namespace {
+
+// Transposes rows [first_row, first_row + num_rows) of the view into one panel of zeroed memory.
+template <typename T>
+void PackPanel(const WeightView& view, int64_t first_row, int num_rows, std::byte* panel) {
+  // A square of both sides fits L1 however long the rows are.
+  constexpr int64_t kColumnsAtOnce = 64;
+  T* to = reinterpret_cast<T*>(panel);
+  for (int64_t begin = 0; begin < view.columns; begin += kColumnsAtOnce) {
+    const int64_t count = std::min(kColumnsAtOnce, view.columns - begin);
+    for (int row = 0; row < num_rows; ++row) {
+      T from[kColumnsAtOnce];  // the file's bytes need not be aligned
+      std::memcpy(from, view.data + ((first_row + row) * view.columns + begin) * sizeof(T),
+                  static_cast<size_t>(count) * sizeof(T));
+      for (int64_t i = 0; i < count; ++i) to[(begin + i) * kPanelRows + row] = from[i];
+    }
+  }
+}
+
+void PackQuantPanel(const WeightView& view, int64_t first_row, int num_rows, std::byte* panel) {
+  const int64_t num_blocks = view.columns / PackedQuantBlock::kColumns;
+  auto* blocks = reinterpret_cast<PackedQuantBlock*>(panel);
+  for (int row = 0; row < num_rows; ++row) {
+    const std::byte* from = view.data + (first_row + row) * num_blocks * sizeof(QuantBlockQ8_0);
+    for (int64_t index = 0; index < num_blocks; ++index) {
+      QuantBlockQ8_0 block;
+      std::memcpy(&block, from + index * sizeof(block), sizeof(block));
+      PackedQuantBlock& to = blocks[index];
+      to.scales[row] = block.scale;
+      for (int pair = 0; pair < PackedQuantBlock::kColumns / 2; ++pair) {
+        to.quants[pair][row][0] = block.quants[2 * pair];
+        to.quants[pair][row][1] = block.quants[2 * pair + 1];
+      }
+    }
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<PackedWeight>> PackedWeight::Pack(const WeightView& view, ThreadPool& pool) {
+  const int64_t num_panels = (view.rows + kPanelRows - 1) / kPanelRows;
+  const size_t panel_bytes = kPanelRows * DTypeBytes(view.dtype, static_cast<size_t>(view.columns));
+  KVGATE_TRY(HostMemory memory,
+             HostMemory::Allocate(static_cast<size_t>(num_panels) * panel_bytes,
+                                  fmt::format("weight [{}, {}] {}", view.rows, view.columns,
+                                              DTypeName(view.dtype))));
+  std::byte* base = memory.data();
+  pool.ForEach(num_panels, [&](int64_t panel, int) {
+    const int64_t first_row = panel * kPanelRows;
+    const int num_rows = static_cast<int>(std::min<int64_t>(kPanelRows, view.rows - first_row));
+    std::byte* to = base + static_cast<size_t>(panel) * panel_bytes;
+    switch (view.dtype) {
+      case DType::kF32:
+        return PackPanel<float>(view, first_row, num_rows, to);
+      case DType::kF16:
+      case DType::kBF16:
+        return PackPanel<uint16_t>(view, first_row, num_rows, to);
+      case DType::kQ8_0:
+        return PackQuantPanel(view, first_row, num_rows, to);
+    }
+  });
+  return std::unique_ptr<PackedWeight>(
+      new PackedWeight(view, std::move(memory), num_panels, panel_bytes));
+}
+
+}  // namespace kvgate::kernels::cpu

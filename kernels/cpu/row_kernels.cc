@@ -1,0 +1,258 @@
+#include "kernels/cpu/row_kernels.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/row_kernels.cc"
+#include <hwy/foreach_target.h>
+// After foreach_target.
+#include <algorithm>
+#include <cmath>
+
+#include <hwy/highway.h>
+#include <kvgate/check.h>
+
+#include "kernels/cpu/simd-inl.h"
+#include "kernels/cpu/simd_target.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace kvgate::kernels::cpu {
+namespace HWY_NAMESPACE {
+
+constexpr int64_t kStep = static_cast<int64_t>(kLanes);
+
+// ---- norm -----------------------------------------------------------------------------------
+
+// Four vector accumulators over whole groups of vectors, then vectors, then single values.
+float SumOfSquares(const float* x, int64_t columns) {
+  const DF df;
+  VF sums[4];
+  KVGATE_UNROLL
+  for (int j = 0; j < 4; ++j) sums[j] = hn::Zero(df);
+  int64_t i = 0;
+  for (; i + 4 * kStep <= columns; i += 4 * kStep) {
+    KVGATE_UNROLL
+    for (int j = 0; j < 4; ++j) {
+      const VF v = hn::LoadU(df, x + i + j * kStep);
+      sums[j] = hn::MulAdd(v, v, sums[j]);
+    }
+  }
+  for (; i + kStep <= columns; i += kStep) {
+    const VF v = hn::LoadU(df, x + i);
+    sums[0] = hn::MulAdd(v, v, sums[0]);
+  }
+  const VF total = hn::Add(hn::Add(sums[0], sums[1]), hn::Add(sums[2], sums[3]));
+  float sum = hn::GetLane(hn::SumOfLanes(df, total));
+  for (; i < columns; ++i) sum += x[i] * x[i];
+  return sum;
+}
+
+void RmsNorm(const float* x, const float* weight, float eps, int64_t columns, float* y) {
+  const DF df;
+  const float mean = SumOfSquares(x, columns) / static_cast<float>(columns);
+  const float scale = 1.0f / std::sqrt(mean + eps);
+  const VF scales = hn::Set(df, scale);
+  int64_t i = 0;
+  for (; i + kStep <= columns; i += kStep) {
+    const VF scaled = hn::Mul(hn::LoadU(df, x + i), scales);
+    hn::StoreU(hn::Mul(scaled, hn::LoadU(df, weight + i)), df, y + i);
+  }
+  for (; i < columns; ++i) y[i] = x[i] * scale * weight[i];
+}
+
+// ---- rope -----------------------------------------------------------------------------------
+
+// Products and their sum are rounded one by one, so that vector and scalar code agree.
+void RotateHalves(float* x, int half, const float* table) {
+  const DF df;
+  float* upper = x + half;
+  int i = 0;
+  for (; i + static_cast<int>(kLanes) <= half; i += kLanes) {
+    VF cosine, sine;
+    hn::LoadInterleaved2(df, table + 2 * i, cosine, sine);
+    const VF a = hn::LoadU(df, x + i);
+    const VF b = hn::LoadU(df, upper + i);
+    hn::StoreU(hn::Sub(hn::Mul(a, cosine), hn::Mul(b, sine)), df, x + i);
+    hn::StoreU(hn::Add(hn::Mul(a, sine), hn::Mul(b, cosine)), df, upper + i);
+  }
+  for (; i < half; ++i) {
+    const float cosine = table[2 * i];
+    const float sine = table[2 * i + 1];
+    const float a = x[i];
+    const float b = upper[i];
+    x[i] = a * cosine - b * sine;
+    upper[i] = a * sine + b * cosine;
+  }
+}
+
+void RotatePairs(float* x, int half, const float* table) {
+  const DF df;
+  int i = 0;
+  for (; i + static_cast<int>(kLanes) <= half; i += kLanes) {
+    VF cosine, sine, a, b;
+    hn::LoadInterleaved2(df, table + 2 * i, cosine, sine);
+    hn::LoadInterleaved2(df, x + 2 * i, a, b);
+    hn::StoreInterleaved2(hn::Sub(hn::Mul(a, cosine), hn::Mul(b, sine)),
+                          hn::Add(hn::Mul(a, sine), hn::Mul(b, cosine)), df, x + 2 * i);
+  }
+  for (; i < half; ++i) {
+    const float cosine = table[2 * i];
+    const float sine = table[2 * i + 1];
+    const float a = x[2 * i];
+    const float b = x[2 * i + 1];
+    x[2 * i] = a * cosine - b * sine;
+    x[2 * i + 1] = a * sine + b * cosine;
+  }
+}
+
+void Rope(float* x, const Backend::RopeArgs& args, const float* table) {
+  const int half = args.rotary_dim / 2;
+  for (int head = 0; head < args.num_heads; ++head, x += args.head_dim) {
+    if (args.kind == RopeKind::kHalves) {
+      RotateHalves(x, half, table);
+    } else {
+      RotatePairs(x, half, table);
+    }
+  }
+}
+
+// ---- elementwise ----------------------------------------------------------------------------
+
+// The exponential of -|gate| stays in [0, 1], so that a huge negative gate gives 0, even times a
+// huge up.
+HWY_INLINE VF SwiGluOf(VF gate, VF up) {
+  const DF df;
+  const VF one = hn::Set(df, 1.0f);
+  const VF decay = Exp(hn::Neg(hn::Abs(gate)));
+  const VF numerator = hn::IfThenElse(hn::Lt(gate, hn::Zero(df)), decay, one);
+  const VF sigmoid = hn::Div(numerator, hn::Add(one, decay));
+  return hn::Mul(hn::Mul(gate, sigmoid), up);
+}
+
+void SwiGlu(const float* gate, const float* up, size_t count, float* out) {
+  const DF df;
+  size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    hn::StoreU(SwiGluOf(hn::LoadU(df, gate + i), hn::LoadU(df, up + i)), df, out + i);
+  }
+  if (i < count) {
+    HWY_ALIGN float gates[kLanes] = {};
+    HWY_ALIGN float ups[kLanes] = {};
+    std::copy(gate + i, gate + count, gates);
+    std::copy(up + i, up + count, ups);
+    hn::Store(SwiGluOf(hn::Load(df, gates), hn::Load(df, ups)), df, gates);
+    std::copy(gates, gates + (count - i), out + i);
+  }
+}
+
+void AddValues(const float* x, size_t count, float* y) {
+  const DF df;
+  size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    hn::StoreU(hn::Add(hn::LoadU(df, y + i), hn::LoadU(df, x + i)), df, y + i);
+  }
+  for (; i < count; ++i) y[i] += x[i];
+}
+
+// ---- conversions ----------------------------------------------------------------------------
+
+template <typename T>
+void WidenValues(const std::byte* from, int64_t count, float* to) {
+  T stored[kLanes] = {};
+  HWY_ALIGN float values[kLanes];
+  for (int64_t i = 0; i < count; i += kStep) {
+    const size_t here = static_cast<size_t>(std::min(kStep, count - i));
+    std::memcpy(stored, from + i * sizeof(T), here * sizeof(T));
+    hn::Store(LoadAsF32(stored), DF(), values);
+    std::memcpy(to + i, values, here * sizeof(float));
+  }
+}
+
+void WidenQuants(const std::byte* from, int64_t count, float* to) {
+  const DF df;
+  const hn::Rebind<int8_t, DF> d8;
+  for (int64_t i = 0; i < count; i += QuantBlockQ8_0::kElements) {
+    QuantBlockQ8_0 block;
+    std::memcpy(&block, from, sizeof(block));
+    from += sizeof(block);
+    const VF scale = hn::Set(df, F16ToF32(block.scale));
+    for (size_t j = 0; j < QuantBlockQ8_0::kElements; j += kLanes) {
+      const VI32 quants = hn::PromoteTo(DI32(), hn::LoadU(d8, block.quants + j));
+      hn::StoreU(hn::Mul(scale, hn::ConvertTo(df, quants)), df, to + i + j);
+    }
+  }
+}
+
+void Widen(DType dtype, const std::byte* from, int64_t count, float* to) {
+  switch (dtype) {
+    case DType::kF32:
+      std::memcpy(to, from, count * sizeof(float));
+      return;
+    case DType::kF16:
+      return WidenValues<F16>(from, count, to);
+    case DType::kBF16:
+      return WidenValues<BF16>(from, count, to);
+    case DType::kQ8_0:
+      return WidenQuants(from, count, to);
+  }
+}
+
+void NarrowToF16(const float* from, int64_t count, uint16_t* to) {
+  int64_t i = 0;
+#if KVGATE_NATIVE_F16
+  const hn::Rebind<hwy::float16_t, DF> df16;
+  for (; i + kStep <= count; i += kStep) {
+    hn::StoreU(hn::DemoteTo(df16, hn::LoadU(DF(), from + i)), df16,
+               reinterpret_cast<hwy::float16_t*>(to + i));
+  }
+#endif
+  for (; i < count; ++i) to[i] = F32ToF16(from[i]);
+}
+
+void NarrowToBF16(const float* from, int64_t count, uint16_t* to) {
+  const DU32 du;
+  const DI32 di;
+  const hn::Rebind<uint16_t, DF> du16;
+  int64_t i = 0;
+  for (; i + kStep <= count; i += kStep) {
+    const auto bits = hn::BitCast(du, hn::LoadU(DF(), from + i));
+    const auto even = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1));
+    const auto rounded = hn::Add(hn::Add(bits, hn::Set(du, 0x7fff)), even);
+    const auto magnitude = hn::BitCast(di, hn::And(bits, hn::Set(du, 0x7fffffff)));
+    const auto nan = hn::RebindMask(du, hn::Gt(magnitude, hn::Set(di, 0x7f800000)));
+    const auto quiet = hn::Or(bits, hn::Set(du, 0x400000));
+    const auto high = hn::ShiftRight<16>(hn::IfThenElse(nan, quiet, rounded));
+    hn::StoreU(hn::DemoteTo(du16, hn::BitCast(di, high)), du16, to + i);
+  }
+  for (; i < count; ++i) to[i] = F32ToBF16(from[i]);
+}
+
+void Narrow(DType dtype, const float* from, int64_t count, uint16_t* to) {
+  KVGATE_DCHECK(dtype == DType::kF16 || dtype == DType::kBF16, "a 16-bit dtype");
+  if (dtype == DType::kF16) return NarrowToF16(from, count, to);
+  NarrowToBF16(from, count, to);
+}
+
+RowKernels MakeRowKernels() {
+  return {.rms_norm = RmsNorm,
+          .rope = Rope,
+          .swiglu = SwiGlu,
+          .add = AddValues,
+          .widen = Widen,
+          .narrow = Narrow};
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace kvgate::kernels::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace kvgate::kernels::cpu {
+
+HWY_EXPORT(MakeRowKernels);
+
+RowKernels RowKernelsFor(int64_t target) {
+  const ScopedTarget scoped(target);
+  return HWY_DYNAMIC_DISPATCH(MakeRowKernels)();
+}
+
+}  // namespace kvgate::kernels::cpu
+#endif  // HWY_ONCE

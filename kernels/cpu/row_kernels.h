@@ -1,0 +1,30 @@
+// Operations on one row or one run of values, one table of functions per SIMD target. The bits of a
+// result depend on the row alone: sums have a fixed shape for a number of columns, and values past
+// the last whole vector go through the same vector code on a padded copy.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/backend.h"
+
+namespace kvgate::kernels::cpu {
+
+struct RowKernels {
+  // y[i] = weight[i] * (x[i] / sqrt(mean(x^2) + eps)); y may be x.
+  void (*rms_norm)(const float* x, const float* weight, float eps, int64_t columns, float* y);
+  // Rotates one token's heads in place; table is its [rotary_dim / 2, 2] of {cos, sin}.
+  void (*rope)(float* x, const Backend::RopeArgs& args, const float* table);
+  // out[i] = silu(gate[i]) * up[i]; out may be gate or up.
+  void (*swiglu)(const float* gate, const float* up, size_t count, float* out);
+  // y[i] += x[i]
+  void (*add)(const float* x, size_t count, float* y);
+  // `count` consecutive stored elements as f32; any alignment.
+  void (*widen)(DType dtype, const std::byte* from, int64_t count, float* to);
+  // f32 to f16 or bf16 bits, to nearest even.
+  void (*narrow)(DType dtype, const float* from, int64_t count, uint16_t* to);
+};
+
+RowKernels RowKernelsFor(int64_t target);
+
+}  // namespace kvgate::kernels::cpu

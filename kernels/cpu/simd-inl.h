@@ -1,0 +1,110 @@
+// Vector helpers shared by the kernels of one SIMD target. Included once per target.
+#if defined(KVGATE_KERNELS_CPU_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef KVGATE_KERNELS_CPU_SIMD_INL_H_
+#undef KVGATE_KERNELS_CPU_SIMD_INL_H_
+#else
+#define KVGATE_KERNELS_CPU_SIMD_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/dtype.h"
+
+#undef KVGATE_UNROLL
+// Small loops over arrays of vectors must be unrolled, or the arrays live in memory.
+#define KVGATE_UNROLL _Pragma("GCC unroll 32")
+
+// Half-precision conversions in hardware; elsewhere ours are used, as Highway's emulation does not
+// know infinities.
+#undef KVGATE_NATIVE_F16
+#if HWY_ARCH_X86 && HWY_TARGET < HWY_SSE4 && !defined(HWY_DISABLE_F16C)
+#define KVGATE_NATIVE_F16 1
+#else
+#define KVGATE_NATIVE_F16 0
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace kvgate::kernels::cpu {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using DF = hn::ScalableTag<float>;
+using DI32 = hn::RebindToSigned<DF>;
+using DU32 = hn::RebindToUnsigned<DF>;
+using VF = hn::Vec<DF>;
+using VI32 = hn::Vec<DI32>;
+constexpr size_t kLanes = hn::MaxLanes(DF());
+static_assert(kLanes <= 16 && (kLanes & (kLanes - 1)) == 0);
+
+// Storage types of a weight or KV element; distinct from each other, unlike uint16_t.
+struct F16 {
+  uint16_t bits;
+};
+struct BF16 {
+  uint16_t bits;
+};
+
+// kLanes stored values as f32. Alignment is that of the element.
+HWY_INLINE VF LoadAsF32(const float* from) { return hn::LoadU(DF(), from); }
+
+HWY_INLINE VF LoadAsF32(const BF16* from) {
+  const hn::Rebind<uint16_t, DF> du16;
+  const auto bits = hn::LoadU(du16, reinterpret_cast<const uint16_t*>(from));
+  return hn::BitCast(DF(), hn::ShiftLeft<16>(hn::PromoteTo(DU32(), bits)));
+}
+
+HWY_INLINE VF LoadAsF32(const F16* from) {
+#if KVGATE_NATIVE_F16
+  const hn::Rebind<hwy::float16_t, DF> df16;
+  return hn::PromoteTo(DF(), hn::LoadU(df16, reinterpret_cast<const hwy::float16_t*>(from)));
+#else
+  // Moving exponent and mantissa up leaves the bias off by 112, which one exact product corrects,
+  // for subnormals too; the all-ones exponent must stay all ones.
+  const hn::Rebind<uint16_t, DF> du16;
+  const DF df;
+  const DU32 du;
+  const auto bits = hn::PromoteTo(du, hn::LoadU(du16, reinterpret_cast<const uint16_t*>(from)));
+  const auto magnitude = hn::And(bits, hn::Set(du, 0x7fffu));
+  const auto sign = hn::ShiftLeft<16>(hn::And(bits, hn::Set(du, 0x8000u)));
+  const VF scaled = hn::Mul(hn::BitCast(df, hn::ShiftLeft<13>(magnitude)),
+                            hn::Set(df, 5.192296858534828e33f));  // 2^112
+  const auto special = hn::Gt(hn::BitCast(DI32(), magnitude), hn::Set(DI32(), 0x7bff));
+  const auto ones = hn::IfThenElseZero(hn::RebindMask(du, special), hn::Set(du, 0x7f800000u));
+  return hn::BitCast(df, hn::Or(hn::Or(hn::BitCast(du, scaled), ones), sign));
+#endif
+}
+
+// e^x to about 2 ulp; 0 below -87.6 (where 2^n would be subnormal), e^88 above 88; NaN stays NaN.
+// Splits x = n ln2 + r with |r| <= ln2 / 2 (Cody & Waite 1980), e^r by its Taylor polynomial of
+// degree 7, whose error there is below 1e-8.
+HWY_INLINE VF Exp(VF x) {
+  const DF df;
+  constexpr float kLowest = -87.6f;
+  // x86 min and max return the second operand when one is NaN.
+  const VF clamped = hn::Max(hn::Set(df, kLowest), hn::Min(hn::Set(df, 88.0f), x));
+  const auto n = hn::NearestInt(hn::Mul(clamped, hn::Set(df, 1.44269504088896341f)));
+  const VF nf = hn::ConvertTo(df, n);
+  VF r = hn::NegMulAdd(nf, hn::Set(df, 0.693359375f), clamped);
+  r = hn::NegMulAdd(nf, hn::Set(df, -2.12194440e-4f), r);
+  VF p = hn::Set(df, 1.0f / 5040);
+  p = hn::MulAdd(p, r, hn::Set(df, 1.0f / 720));
+  p = hn::MulAdd(p, r, hn::Set(df, 1.0f / 120));
+  p = hn::MulAdd(p, r, hn::Set(df, 1.0f / 24));
+  p = hn::MulAdd(p, r, hn::Set(df, 1.0f / 6));
+  p = hn::MulAdd(p, r, hn::Set(df, 0.5f));
+  p = hn::MulAdd(p, r, hn::Set(df, 1.0f));
+  p = hn::MulAdd(p, r, hn::Set(df, 1.0f));
+  const auto power = hn::ShiftLeft<23>(hn::Add(n, hn::Set(DI32(), 127)));
+  const VF result = hn::Mul(p, hn::BitCast(df, power));
+  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(df, kLowest)), result);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace kvgate::kernels::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard

@@ -1,0 +1,80 @@
+#include "kernels/cpu/thread_pool.h"
+
+#include <kvgate/check.h>
+
+namespace kvgate::kernels::cpu {
+namespace {
+
+// Tells the core that this is a spin loop, so that a sibling thread gets its resources.
+inline void Pause() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield" ::: "memory");
+#endif
+}
+
+// Waits until value != old: spins for kSpinDuration, then sleeps in the kernel.
+template <typename OnSleep>
+uint32_t AwaitChange(const std::atomic<uint32_t>& value, uint32_t old, const OnSleep& on_sleep) {
+  constexpr int kPolls = 32;  // between looks at the clock, which cost about as much as they do
+  const auto deadline = std::chrono::steady_clock::now() + ThreadPool::kSpinDuration;
+  while (true) {
+    for (int poll = 0; poll < kPolls; ++poll) {
+      const uint32_t now = value.load(std::memory_order_acquire);
+      if (now != old) return now;
+      Pause();
+    }
+    if (std::chrono::steady_clock::now() >= deadline) break;
+  }
+  on_sleep(1);
+  value.wait(old, std::memory_order_acquire);
+  on_sleep(-1);
+  return value.load(std::memory_order_acquire);
+}
+
+}  // namespace
+
+ThreadPool::ThreadPool(int num_threads) {
+  KVGATE_CHECK(num_threads >= 1, "a pool has at least its caller");
+  workers_.reserve(static_cast<size_t>(num_threads) - 1);
+  for (int thread = 1; thread < num_threads; ++thread) {
+    workers_.emplace_back([this, thread] { WorkerLoop(thread); });
+  }
+}
+
+ThreadPool::~ThreadPool() {
+  stop_ = true;
+  epoch_.fetch_add(1, std::memory_order_release);
+  epoch_.notify_all();
+  for (std::thread& worker : workers_) worker.join();
+}
+
+void ThreadPool::RunJob(Job job) {
+  if (workers_.empty()) {
+    job.call(job.context, 0);
+    return;
+  }
+  job_ = job;
+  pending_.store(static_cast<uint32_t>(workers_.size()), std::memory_order_relaxed);
+  epoch_.fetch_add(1, std::memory_order_release);
+  epoch_.notify_all();  // costs a load where nobody sleeps
+  job.call(job.context, 0);
+  uint32_t pending = pending_.load(std::memory_order_acquire);
+  while (pending != 0) pending = AwaitChange(pending_, pending, [](int) {});
+}
+
+void ThreadPool::WorkerLoop(int thread) {
+  uint32_t seen = 0;
+  while (true) {
+    seen = AwaitChange(epoch_, seen, [this](int change) {
+      num_sleeping_.fetch_add(change, std::memory_order_relaxed);
+    });
+    if (stop_) return;
+    job_.call(job_.context, thread);
+    pending_.fetch_sub(1, std::memory_order_acq_rel);
+    pending_.notify_one();
+  }
+}
+
+}  // namespace kvgate::kernels::cpu

@@ -1,0 +1,81 @@
+// ThreadPool: a fixed set of threads that run one parallel region at a time.
+//
+// A decode step is about 150 regions of some microseconds each, so a worker that has finished spins
+// a while for the next region before it sleeps; an idle pool uses no CPU. Regions are issued by one
+// thread at a time, which takes part as thread 0. The pool decides only who computes what, never
+// the order of sums, so results do not depend on it.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+namespace kvgate::kernels::cpu {
+
+class ThreadPool {
+ public:
+  // How long a worker spins for the next region, and the caller for the last worker.
+  static constexpr std::chrono::microseconds kSpinDuration{60};
+
+  // num_threads includes the calling thread; at least 1.
+  explicit ThreadPool(int num_threads);
+  // REQUIRES: no region is running.
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int num_threads() const { return static_cast<int>(workers_.size()) + 1; }
+
+  // Calls body(thread) once on every thread, thread in [0, num_threads()), and returns when all
+  // have returned. What the caller wrote before is visible to them, what they wrote is to it.
+  template <typename Body>
+  void Run(const Body& body) {
+    RunJob({.call = [](const void* context,
+                       int thread) { (*static_cast<const Body*>(context))(thread); },
+            .context = &body});
+  }
+
+  // Calls body(item, thread) for every item in [0, num_items). Threads take items in rising order
+  // as they become free, so uneven items and a busy core even out. Runs in place where there is
+  // one item or one thread.
+  template <typename Body>
+  void ForEach(int64_t num_items, const Body& body) {
+    if (num_items <= 1 || workers_.empty()) {
+      for (int64_t item = 0; item < num_items; ++item) body(item, 0);
+      return;
+    }
+    std::atomic<int64_t> next{0};
+    Run([&](int thread) {
+      for (int64_t item = next.fetch_add(1, std::memory_order_relaxed); item < num_items;
+           item = next.fetch_add(1, std::memory_order_relaxed)) {
+        body(item, thread);
+      }
+    });
+  }
+
+  // Workers asleep now; for tests.
+  int num_sleeping() const { return num_sleeping_.load(std::memory_order_relaxed); }
+
+ private:
+  struct Job {
+    void (*call)(const void* context, int thread) = nullptr;
+    const void* context = nullptr;
+  };
+
+  void RunJob(Job job);
+  void WorkerLoop(int thread);
+
+  // Each on its own cache line: the workers poll epoch_ while others count down pending_.
+  alignas(64) std::atomic<uint32_t> epoch_{0};    // rises by one per region
+  alignas(64) std::atomic<uint32_t> pending_{0};  // workers that have not finished this region
+  alignas(64) std::atomic<int> num_sleeping_{0};
+  Job job_;            // published by epoch_
+  bool stop_ = false;  // published by epoch_
+  std::vector<std::thread> workers_;
+};
+
+}  // namespace kvgate::kernels::cpu

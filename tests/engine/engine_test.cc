@@ -1,0 +1,212 @@
+#include "engine/engine.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <thread>
+
+#include "tests/engine/engine_harness.h"
+#include "tests/engine/memory_kv_store.h"
+
+namespace kvgate::engine {
+namespace {
+
+std::vector<TokenId> Prompt(int count, TokenId first = 3) {
+  std::vector<TokenId> tokens;
+  for (int i = 0; i < count; ++i) tokens.push_back(first + i % 500);
+  return tokens;
+}
+
+class EngineTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    model_ = new TestModel(TestModel::Make("llama", kernels::DType::kF16));
+  }
+  static void TearDownTestSuite() {
+    delete model_;
+    model_ = nullptr;
+  }
+  static TestModel* model_;
+  EngineOptions options_{.kv_bytes = 8 << 20};
+};
+TestModel* EngineTest::model_ = nullptr;
+
+TEST_F(EngineTest, RefusesWhatCannotRunAndNamesTheField) {
+  options_.context_tokens_max = 64;
+  const auto engine = model_->Open(options_);
+  const auto submit = [&](std::vector<TokenId> prompt, int max_tokens) {
+    return engine->Submit(
+        MakeRequest(std::move(prompt), max_tokens, std::make_shared<CollectingSink>()));
+  };
+  for (const auto& [prompt, max_tokens] :
+       std::vector<std::pair<std::vector<TokenId>, int>>{
+           {{}, 5}, {{-1}, 5}, {{600}, 5}, {Prompt(64), 5}, {Prompt(65), 0}}) {
+    const auto refused = submit(prompt, max_tokens);
+    ASSERT_FALSE(refused.has_value());
+    EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_EQ(refused.error().field, "prompt");
+  }
+  EXPECT_EQ(submit(Prompt(5), -1).error().field, "max_tokens");
+  EXPECT_TRUE(submit(Prompt(63), 5).has_value());
+  EXPECT_TRUE(submit(Prompt(64), 0).has_value());
+}
+
+TEST_F(EngineTest, TheContextEndsAnAnswerWithReasonLength) {
+  options_.context_tokens_max = 64;
+  const auto engine = model_->Open(options_);
+  const Outcome outcome = Generate(*engine, Prompt(60), 100);
+  EXPECT_EQ(outcome.tokens.size(), 4u);
+  EXPECT_EQ(outcome.finish.reason, FinishReason::kLength);
+}
+
+TEST_F(EngineTest, ZeroTokensOnlyPrefills) {
+  const auto engine = model_->Open(options_);
+  const Outcome warm = Generate(*engine, Prompt(200), 0);
+  EXPECT_TRUE(warm.tokens.empty());
+  EXPECT_EQ(warm.finish.stats.num_computed_tokens, 200);
+  EXPECT_EQ(Generate(*engine, Prompt(200), 3).finish.stats.num_cached_tokens, 199);
+}
+
+TEST_F(EngineTest, AStopStringEndsTheAnswerBeforeIt) {
+  const auto engine = model_->Open(options_);
+  const Outcome free_run = Generate(*engine, Prompt(30), 60);
+  ASSERT_GT(free_run.text.size(), 40u);
+  const std::string stop = free_run.text.substr(free_run.text.size() / 2, 4);
+  const auto sink = std::make_shared<CollectingSink>();
+  GenerationRequest request = MakeRequest(Prompt(30), 60, sink);
+  request.stop_strings = {stop};
+  ASSERT_TRUE(engine->Submit(std::move(request)).has_value());
+  const Outcome stopped = Collect(*sink);
+  EXPECT_EQ(stopped.finish.reason, FinishReason::kStop);
+  EXPECT_EQ(stopped.finish.stop_string, stop);
+  EXPECT_EQ(stopped.text, free_run.text.substr(0, free_run.text.find(stop)));
+}
+
+TEST_F(EngineTest, LogprobsAreThoseOfTheTokensChosen) {
+  const auto engine = model_->Open(options_);
+  const auto sink = std::make_shared<CollectingSink>();
+  GenerationRequest request = MakeRequest(Prompt(30), 5, sink);
+  request.sampling.num_logprobs = 4;
+  ASSERT_TRUE(engine->Submit(std::move(request)).has_value());
+  Collect(*sink);
+  for (const TokenEvent& event : sink->events()) {
+    ASSERT_EQ(event.top_logprobs.size(), 4u);
+    EXPECT_EQ(event.top_logprobs[0].token, event.token);  // greedy
+    EXPECT_EQ(event.top_logprobs[0].logprob, event.logprob);
+    EXPECT_LT(event.logprob, 0);
+  }
+}
+
+TEST_F(EngineTest, ACancelledRequestEndsAtOnceAndLeavesItsPrefix) {
+  const auto engine = model_->Open(options_);
+  const auto sink = std::make_shared<CollectingSink>();
+  const auto id = engine->Submit(MakeRequest(Prompt(100), 3000, sink));
+  sink->WaitForTokens(3);
+  engine->Cancel(*id);
+  EXPECT_EQ(Collect(*sink).finish.reason, FinishReason::kCancelled);
+  engine->Cancel(*id);                   // again: nothing happens
+  engine->Cancel(RequestId{1u << 30});   // unknown: nothing happens
+  EXPECT_EQ(Generate(*engine, Prompt(100), 2).finish.stats.num_cached_tokens, 99);
+  engine->CheckIntegrity();
+}
+
+TEST_F(EngineTest, ACancelDuringARestoreWaitsForTheStore) {
+  store::MemoryKvStore store;
+  {
+    const auto engine = model_->Open(options_, &store);
+    Generate(*engine, Prompt(200), 2);
+    ASSERT_TRUE(engine->Drain(std::chrono::seconds(10)));
+  }
+  store.get_delay_ms = 20;
+  const auto engine = model_->Open(options_, &store);
+  const auto sink = std::make_shared<CollectingSink>();
+  const auto id = engine->Submit(MakeRequest(Prompt(200), 100, sink));
+  std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  engine->Cancel(*id);
+  EXPECT_EQ(Collect(*sink).finish.reason, FinishReason::kCancelled);
+  engine->CheckIntegrity();
+}
+
+TEST_F(EngineTest, AFullQueueRefusesAndServesOn) {
+  options_.queue_max = 2;
+  const auto engine = model_->Open(options_);
+  std::vector<std::shared_ptr<CollectingSink>> sinks;
+  int num_refused = 0;
+  for (int i = 0; i < 6; ++i) {
+    auto sink = std::make_shared<CollectingSink>();
+    const auto id = engine->Submit(MakeRequest(Prompt(50, 3 + i), 20, sink));
+    if (id.has_value()) {
+      sinks.push_back(std::move(sink));
+    } else {
+      EXPECT_EQ(id.error().code, ErrorCode::kOverloaded);
+      ++num_refused;
+    }
+  }
+  EXPECT_GE(num_refused, 1);
+  for (const auto& sink : sinks) {
+    EXPECT_EQ(sink->WaitForFinish().reason, FinishReason::kLength);
+  }
+  EXPECT_TRUE(engine->Submit(MakeRequest(Prompt(5), 1, std::make_shared<CollectingSink>())));
+}
+
+TEST_F(EngineTest, DestructionCancelsWhatStillRunsAndWaits) {
+  std::vector<std::shared_ptr<CollectingSink>> sinks;
+  {
+    options_.sequences_max = 2;
+    const auto engine = model_->Open(options_);
+    for (int i = 0; i < 5; ++i) {
+      sinks.push_back(std::make_shared<CollectingSink>());
+      ASSERT_TRUE(engine->Submit(MakeRequest(Prompt(50, 3 + i), 4000, sinks.back())));
+    }
+    sinks.front()->WaitForTokens(2);
+  }
+  for (const auto& sink : sinks) {
+    EXPECT_EQ(sink->WaitForFinish().reason, FinishReason::kCancelled);
+  }
+}
+
+TEST_F(EngineTest, AStoreThatFailsNeverStopsServing) {
+  store::MemoryKvStore store;
+  store.fail_put = true;
+  const auto engine = model_->Open(options_, &store);
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(Generate(*engine, Prompt(100, 3 + i), 10).tokens.size(), 10u);
+  }
+  EXPECT_TRUE(engine->Drain(std::chrono::seconds(10)));
+  EXPECT_EQ(engine->Stats().num_blocks_written, 0u);
+  engine->CheckIntegrity();
+}
+
+// Clients that come, share prefixes, leave early and come back, over a pool that is too small.
+TEST_F(EngineTest, StaysWholeUnderRandomTrafficFromManyThreads) {
+  store::MemoryKvStore store;
+  const size_t block_bytes = model_->Open(options_)->info().kv_block_bytes;
+  options_.kv_bytes = 40 * block_bytes;
+  options_.sequences_max = 6;
+  const auto engine = model_->Open(options_, &store);
+  std::vector<std::thread> clients;
+  for (uint32_t client = 0; client < 6; ++client) {
+    clients.emplace_back([&, client] {
+      std::mt19937 random(client);
+      for (int i = 0; i < 25; ++i) {
+        const auto sink = std::make_shared<CollectingSink>();
+        const int length = 1 + static_cast<int>(random() % 300);
+        const auto id = engine->Submit(MakeRequest(
+            Prompt(length, 3 + static_cast<TokenId>(random() % 3)), 1 + random() % 40, sink));
+        ASSERT_TRUE(id.has_value());
+        if (random() % 3 == 0) {
+          sink->WaitForTokens(random() % 10);
+          engine->Cancel(*id);
+        }
+        sink->WaitForFinish();
+      }
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  EXPECT_TRUE(engine->Drain(std::chrono::seconds(20)));
+  engine->CheckIntegrity();
+  EXPECT_GT(engine->Stats().num_device_tokens, 0u);
+}
+
+}  // namespace
+}  // namespace kvgate::engine

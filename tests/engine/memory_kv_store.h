@@ -1,0 +1,91 @@
+// A KvStore in memory for engine tests: what the real one promises, plus switches for faults.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "store/kv_store.h"
+
+namespace kvgate::store {
+
+class MemoryKvStore : public KvStore {
+ public:
+  std::atomic<bool> fail_put{false};
+  std::atomic<int> fail_gets_from_depth{-1};  // records at or past this depth are damaged
+  std::atomic<int> get_delay_ms{0};
+  std::atomic<int> put_delay_ms{0};
+
+  bool Contains(const KvKey& key) const override {
+    const std::lock_guard lock(mutex_);
+    return records_.contains(key);
+  }
+  Result<void> Put(std::span<const KvRecord> records) override {
+    std::this_thread::sleep_for(std::chrono::milliseconds(put_delay_ms));
+    const std::lock_guard lock(mutex_);
+    if (fail_put) return MakeError(ErrorCode::kIo, "memory_kv_store", "put fails by request");
+    for (const KvRecord& record : records) {
+      Stored& stored = records_[record.key];
+      stored.record = record;
+      stored.payload.assign(record.payload.begin(), record.payload.end());
+      ++stats_.num_writes;
+    }
+    return {};
+  }
+  Result<void> Get(const KvLookup& lookup) override {
+    std::this_thread::sleep_for(std::chrono::milliseconds(get_delay_ms));
+    const std::lock_guard lock(mutex_);
+    const auto found = records_.find(lookup.key);
+    const auto miss = [this](ErrorCode code) {
+      ++stats_.num_misses;
+      return MakeError(code, "memory_kv_store", "miss");
+    };
+    if (found == records_.end()) return miss(ErrorCode::kNotFound);
+    const Stored& stored = found->second;
+    if (fail_gets_from_depth >= 0 &&
+        stored.record.depth >= static_cast<uint32_t>(fail_gets_from_depth)) {
+      return miss(ErrorCode::kDataLoss);
+    }
+    if (stored.record.digest != lookup.digest || stored.record.shape_tag != lookup.shape_tag ||
+        stored.payload.size() != lookup.payload.size()) {
+      return miss(ErrorCode::kNotFound);
+    }
+    std::memcpy(lookup.payload.data(), stored.payload.data(), stored.payload.size());
+    ++stats_.num_hits;
+    return {};
+  }
+  void Touch(std::span<const KvKey>) override {}
+  Result<void> Flush() override { return {}; }
+  KvStoreStats Stats() const override {
+    const std::lock_guard lock(mutex_);
+    KvStoreStats stats = stats_;
+    stats.num_records = records_.size();
+    return stats;
+  }
+  std::vector<KvPrefix> ListPrefixes() const override { return {}; }
+  Result<uint64_t> RemovePrefix(const BlockHash&) override { return uint64_t{0}; }
+  Result<uint64_t> RemoveAll() override {
+    const std::lock_guard lock(mutex_);
+    const uint64_t count = records_.size();
+    records_.clear();
+    return count;
+  }
+  Result<KvVerifyReport> Verify(std::function<void(uint64_t, uint64_t)>) override {
+    return KvVerifyReport{};
+  }
+
+ private:
+  struct Stored {
+    KvRecord record;
+    std::vector<std::byte> payload;
+  };
+  mutable std::mutex mutex_;
+  std::map<KvKey, Stored> records_;
+  KvStoreStats stats_;
+};
+
+}  // namespace kvgate::store

@@ -1,0 +1,255 @@
+// A tokenizer of bytes, an engine that follows a script, and a store in memory: the gateway's tests
+// run without a model.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "engine/engine.h"
+#include "engine/template/chat_format.h"
+#include "engine/tokenizer/tokenizer.h"
+#include "gateway/metrics/gateway_metrics.h"
+#include "gateway/provider/local.h"
+#include "gateway/service/service.h"
+#include "store/kv_store.h"
+
+namespace kvgate::testing {
+
+// One token per byte.
+class FakeTokenizer final : public tokenizer::Tokenizer {
+ public:
+  std::vector<TokenId> Encode(std::string_view text,
+                              const tokenizer::EncodeOptions&) const override {
+    std::vector<TokenId> ids;
+    for (const char c : text) ids.push_back(static_cast<unsigned char>(c));
+    return ids;
+  }
+  std::string TokenBytes(TokenId token, bool) const override {
+    return std::string(1, static_cast<char>(token));
+  }
+  std::string Decode(std::span<const TokenId> tokens, bool) const override {
+    std::string text;
+    for (const TokenId token : tokens) text += static_cast<char>(token);
+    return text;
+  }
+  int vocab_size() const override { return 256; }
+  std::optional<TokenId> bos() const override { return std::nullopt; }
+  bool is_end_of_generation(TokenId) const override { return false; }
+  std::optional<TokenId> FindSpecial(std::string_view) const override { return std::nullopt; }
+  std::optional<std::string_view> chat_template() const override { return std::nullopt; }
+  Fingerprint fingerprint() const override { return {}; }
+};
+
+// "role: content\n" per message, then "assistant:".
+class FakeChatFormat final : public chat::ChatFormat {
+ public:
+  std::string_view name() const override { return "fake"; }
+  std::span<const std::string> stop_strings() const override { return stops_; }
+  Result<chat::RenderedChat> Render(std::span<const chat::ChatMessage> messages) const override {
+    chat::RenderedChat rendered;
+    for (const chat::ChatMessage& message : messages) {
+      rendered.text += message.role + ": " + message.content + "\n";
+      rendered.message_ends.push_back(rendered.text.size());
+    }
+    rendered.text += "assistant:";
+    return rendered;
+  }
+
+ private:
+  std::vector<std::string> stops_ = {"\nuser:"};
+};
+
+// What FakeEngine answers to every request.
+struct Script {
+  std::vector<std::string> pieces = {"Hello", " world", "!"};
+  std::chrono::milliseconds first_delay{0};
+  std::chrono::milliseconds piece_delay{0};
+  bool forever = false;  // repeats the pieces until cancelled
+  engine::FinishReason reason = engine::FinishReason::kStop;
+  std::optional<Error> error = {};
+  int num_device_tokens = 0;
+  int num_disk_tokens = 0;
+};
+
+class FakeEngine final : public engine::Engine {
+ public:
+  explicit FakeEngine(Script script) : script_(std::move(script)) {
+    info_.context_tokens_max = 4096;
+    info_.model.architecture = "fake";
+    info_.backend.name = "fake";
+  }
+  ~FakeEngine() override {
+    {
+      const std::lock_guard lock(mutex_);
+      for (auto& [id, cancelled] : cancelled_) cancelled = true;
+    }
+    changed_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  Result<RequestId> Submit(engine::GenerationRequest request) override {
+    if (refuse_) return *refuse_;
+    const std::lock_guard lock(mutex_);
+    const RequestId id{++last_id_};
+    cancelled_[id] = false;
+    last_request_ = request;
+    last_request_.sink = nullptr;
+    num_running_.fetch_add(1);
+    threads_.emplace_back([this, id, request = std::move(request)] { Play(id, request); });
+    return id;
+  }
+  void Cancel(RequestId id) override {
+    {
+      const std::lock_guard lock(mutex_);
+      const auto found = cancelled_.find(id);
+      if (found == cancelled_.end()) return;
+      found->second = true;
+    }
+    changed_.notify_all();
+  }
+  bool Drain(std::chrono::milliseconds) override { return true; }
+  const engine::EngineInfo& info() const override { return info_; }
+  engine::EngineStats Stats() const override {
+    engine::EngineStats stats;
+    stats.num_requests = last_id_;
+    stats.num_running = static_cast<uint64_t>(num_running_.load());
+    stats.num_device_tokens = 96;
+    return stats;
+  }
+  void CheckIntegrity() override {}
+
+  int num_running() const { return num_running_.load(); }
+  int num_cancelled() const { return num_cancelled_.load(); }
+  engine::GenerationRequest last_request() {
+    const std::lock_guard lock(mutex_);
+    return last_request_;
+  }
+  void RefuseWith(Error error) { refuse_ = std::move(error); }
+  engine::EngineInfo& mutable_info() { return info_; }
+
+ private:
+  // Sleeps; false when cancelled meanwhile.
+  bool Wait(RequestId id, std::chrono::milliseconds delay) {
+    std::unique_lock lock(mutex_);
+    return !changed_.wait_for(lock, delay, [&] { return cancelled_[id]; });
+  }
+
+  void Play(RequestId id, const engine::GenerationRequest& request) {
+    engine::FinishEvent finish;
+    finish.reason = script_.reason;
+    finish.error = script_.error;
+    int num_tokens = 0;
+    bool going = Wait(id, script_.first_delay);
+    do {
+      for (const std::string& piece : script_.pieces) {
+        if (!going) break;
+        if (num_tokens == request.max_tokens) {
+          finish.reason = engine::FinishReason::kLength;
+          break;
+        }
+        engine::TokenEvent event{.token = static_cast<unsigned char>(piece[0]),
+                                 .text = piece,
+                                 .logprob = -0.5f,
+                                 .top_logprobs = {}};
+        for (int k = 0; k < request.sampling.num_logprobs; ++k) {
+          event.top_logprobs.push_back({.token = 'a' + k, .logprob = -0.5f - k});
+        }
+        request.sink->OnToken(std::move(event));
+        ++num_tokens;
+        going = Wait(id, script_.piece_delay);
+      }
+    } while (going && script_.forever && num_tokens < request.max_tokens);
+    if (!going) {
+      finish.reason = engine::FinishReason::kCancelled;
+      num_cancelled_.fetch_add(1);
+    }
+    finish.stats.num_prompt_tokens = static_cast<int>(request.prompt.size());
+    finish.stats.num_device_tokens = script_.num_device_tokens;
+    finish.stats.num_disk_tokens = script_.num_disk_tokens;
+    finish.stats.num_cached_tokens = script_.num_device_tokens + script_.num_disk_tokens;
+    finish.stats.num_output_tokens = num_tokens;
+    finish.stats.ttft_seconds = 0.25;
+    finish.stats.total_seconds = 0.5;
+    finish.stats.logits_hash = request.hash_logits ? 0xabcdef : 0;
+    num_running_.fetch_sub(1);
+    request.sink->OnFinish(std::move(finish));
+  }
+
+  const Script script_;
+  engine::EngineInfo info_;
+  std::optional<Error> refuse_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<RequestId, bool> cancelled_;
+  std::vector<std::thread> threads_;
+  engine::GenerationRequest last_request_;
+  std::atomic<uint64_t> last_id_{0};
+  std::atomic<int> num_running_{0};
+  std::atomic<int> num_cancelled_{0};
+};
+
+// A store that lists what it was given.
+class FakeKvStore final : public store::KvStore {
+ public:
+  std::vector<store::KvPrefix> prefixes;
+
+  bool Contains(const store::KvKey&) const override { return false; }
+  Result<void> Put(std::span<const store::KvRecord>) override { return {}; }
+  Result<void> Get(const store::KvLookup&) override {
+    return MakeError(ErrorCode::kNotFound, "store", "empty");
+  }
+  void Touch(std::span<const store::KvKey>) override {}
+  Result<void> Flush() override { return {}; }
+  store::KvStoreStats Stats() const override {
+    store::KvStoreStats stats;
+    stats.num_records = 7;
+    return stats;
+  }
+  std::vector<store::KvPrefix> ListPrefixes() const override { return prefixes; }
+  Result<uint64_t> RemovePrefix(const BlockHash& leaf) override {
+    const size_t before = prefixes.size();
+    std::erase_if(prefixes, [&](const auto& prefix) { return prefix.leaf.hash == leaf; });
+    return uint64_t{before - prefixes.size()};
+  }
+  Result<uint64_t> RemoveAll() override { return uint64_t{std::exchange(prefixes, {}).size()}; }
+  Result<store::KvVerifyReport> Verify(std::function<void(uint64_t, uint64_t)>) override {
+    return store::KvVerifyReport{.num_checked = 7, .num_dropped = 1, .num_orphans = 0};
+  }
+};
+
+// A whole gateway over the fakes, without sockets.
+struct Gateway {
+  explicit Gateway(Script script = {}, store::KvStore* kv = nullptr)
+      : engine(std::move(script)),
+        service({.registry = registry,
+                 .metrics = metrics,
+                 .kv = kv,
+                 .no_disk_reason = "switched off",
+                 .system_fingerprint = "kvgate-test"}) {
+    service.SetLocal(std::make_unique<provider::LocalProvider>(
+        provider::LocalProvider::Parts{.engine = engine,
+                                       .tokenizer = tokenizer,
+                                       .chat_format = std::make_unique<FakeChatFormat>(),
+                                       .names = {"fake-model", "local"},
+                                       .metrics = &metrics,
+                                       .created_unix = 1}));
+  }
+
+  metrics::Registry registry;
+  metrics::GatewayMetrics metrics{registry};
+  FakeTokenizer tokenizer;
+  FakeEngine engine;
+  service::Service service;
+};
+
+}  // namespace kvgate::testing

@@ -1,0 +1,136 @@
+// The shape checks that stand before every backend; which backend is behind them does not matter.
+#include "kernels/backend.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "kernels/reference/reference_backend.h"
+#include "tests/kernels/test_tensors.h"
+
+namespace kvgate::kernels {
+namespace {
+
+class BackendDeathTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    arena_ = std::move(*backend_->AllocateKv(kShape, 4));
+    weight_ = Load(*backend_, file_weight_);
+  }
+
+  std::vector<SequenceRows> OneSequence(int first_row, int num_rows, int first_position) const {
+    return {{.first_row = first_row,
+             .num_rows = num_rows,
+             .first_position = first_position,
+             .block_table = table_}};
+  }
+
+  static constexpr KvShape kShape{.num_layers = 2, .num_kv_heads = 2, .head_dim = 8};
+  std::unique_ptr<Backend> backend_ = reference::MakeReferenceBackend();
+  TestWeight file_weight_{DType::kF32, 4, 8, 1};
+  TestWeight other_weight_{DType::kF32, 4, 9, 1};
+  std::unique_ptr<Weight> weight_;
+  std::unique_ptr<KvArena> arena_;
+  std::vector<BlockId> table_{BlockId{2}, BlockId{0}};
+  std::vector<float> floats_ = std::vector<float>(4096, 0.5f);
+  std::vector<float> output_ = std::vector<float>(4096, 0.0f);
+};
+
+TEST_F(BackendDeathTest, LoadWeightRefusesAViewWithoutAMatrix) {
+  WeightView view = file_weight_.view();
+  view.data = nullptr;
+  EXPECT_DEATH((void)backend_->LoadWeight(view), "weight view");
+  view = file_weight_.view();
+  view.rows = 0;
+  EXPECT_DEATH((void)backend_->LoadWeight(view), "weight view");
+  view = file_weight_.view();
+  view.dtype = DType::kQ8_0;  // 8 columns are part of a quant block
+  EXPECT_DEATH((void)backend_->LoadWeight(view), "weight columns");
+}
+
+TEST_F(BackendDeathTest, AllocateKvRefusesAnEmptyOrQuantizedShape) {
+  EXPECT_DEATH((void)backend_->AllocateKv({.num_layers = 0, .num_kv_heads = 1, .head_dim = 8}, 1),
+               "KV shape");
+  EXPECT_DEATH((void)backend_->AllocateKv(kShape, 0), "without blocks");
+  KvShape quantized = kShape;
+  quantized.dtype = DType::kQ8_0;
+  EXPECT_DEATH((void)backend_->AllocateKv(quantized, 1), "KV dtype");
+}
+
+TEST_F(BackendDeathTest, BlockOperationsRefuseStrangersAndWrongSizes) {
+  std::vector<std::byte> bytes(arena_->block_bytes());
+  EXPECT_DEATH(backend_->ReadKvBlock(*arena_, BlockId{4}, bytes), "past the arena");
+  EXPECT_DEATH(backend_->WriteKvBlock(*arena_, BlockId{4}, bytes), "past the arena");
+  EXPECT_DEATH(backend_->PoisonKvBlock(*arena_, BlockId{4}), "past the arena");
+  EXPECT_DEATH(backend_->CopyKvBlock(*arena_, BlockId{0}, BlockId{4}, 1), "past the arena");
+  bytes.pop_back();
+  EXPECT_DEATH(backend_->ReadKvBlock(*arena_, BlockId{0}, bytes), "KV block size");
+  EXPECT_DEATH(backend_->WriteKvBlock(*arena_, BlockId{0}, bytes), "KV block size");
+}
+
+TEST_F(BackendDeathTest, CopyKvBlockRefusesItselfAndMoreTokensThanABlockHas) {
+  EXPECT_DEATH(backend_->CopyKvBlock(*arena_, BlockId{1}, BlockId{1}, 1), "onto itself");
+  EXPECT_DEATH(backend_->CopyKvBlock(*arena_, BlockId{1}, BlockId{2}, kKvBlockTokens + 1),
+               "tokens of a KV block");
+  EXPECT_DEATH(backend_->CopyKvBlock(*arena_, BlockId{1}, BlockId{2}, -1), "tokens of a KV block");
+}
+
+TEST_F(BackendDeathTest, RowOperationsRefuseRowsThatAreNotThere) {
+  const WeightView view = file_weight_.view();
+  const std::vector<TokenId> past{4};
+  const std::vector<TokenId> before{-1};
+  EXPECT_DEATH(backend_->EmbedRows(view, past, output_.data()), "embedding row");
+  EXPECT_DEATH(backend_->EmbedRows(view, before, output_.data()), "embedding row");
+  const std::vector<int> rows{0};
+  EXPECT_DEATH(backend_->GatherRows(floats_.data(), rows, 0, output_.data()), "columns");
+  EXPECT_DEATH(backend_->RmsNorm(floats_.data(), floats_.data(), 0, 0, 8, output_.data()),
+               "empty norm");
+}
+
+TEST_F(BackendDeathTest, MatMulRefusesMissingAndMismatchedOperands) {
+  const auto other = Load(*backend_, other_weight_);
+  const std::vector<MatMulTask> none;
+  const std::vector<MatMulTask> no_weight{{.weight = nullptr, .y = output_.data()}};
+  const std::vector<MatMulTask> no_output{{.weight = weight_.get(), .y = nullptr}};
+  const std::vector<MatMulTask> one{{.weight = weight_.get(), .y = output_.data()}};
+  const std::vector<MatMulTask> mixed{{.weight = weight_.get(), .y = output_.data()},
+                                      {.weight = other.get(), .y = output_.data() + 64}};
+  EXPECT_DEATH(backend_->MatMul(floats_.data(), 1, none), "empty product");
+  EXPECT_DEATH(backend_->MatMul(floats_.data(), 0, one), "empty product");
+  EXPECT_DEATH(backend_->MatMul(floats_.data(), 1, no_weight), "without weight");
+  EXPECT_DEATH(backend_->MatMul(floats_.data(), 1, no_output), "without weight");
+  EXPECT_DEATH(backend_->MatMul(floats_.data(), 1, mixed), "one x");
+}
+
+TEST_F(BackendDeathTest, RopeRefusesARotaryDimensionThatIsNoPairCount) {
+  for (const int rotary_dim : {0, 3, 10}) {
+    const Backend::RopeArgs args{
+        .kind = RopeKind::kHalves, .num_heads = 1, .head_dim = 8, .rotary_dim = rotary_dim};
+    EXPECT_DEATH(backend_->Rope(output_.data(), 1, args, floats_.data()), "rotary dimension");
+  }
+}
+
+TEST_F(BackendDeathTest, SequencesMustCoverRowsInOrderAndHaveBlocks) {
+  const auto store = [this](const std::vector<SequenceRows>& sequences, int layer) {
+    backend_->StoreKv(floats_.data(), floats_.data(), sequences, layer, *arena_);
+  };
+  EXPECT_DEATH(store(OneSequence(1, 1, 0), 0), "sequence rows");
+  EXPECT_DEATH(store(OneSequence(0, 0, 0), 0), "sequence rows");
+  EXPECT_DEATH(store(OneSequence(0, 1, -1), 0), "sequence position");
+  EXPECT_DEATH(store(OneSequence(0, 2, 63), 0), "block table too short");
+  EXPECT_DEATH(store(OneSequence(0, 1, 0), 2), "layer");
+  EXPECT_DEATH(store(OneSequence(0, 1, 0), -1), "layer");
+}
+
+TEST_F(BackendDeathTest, AttentionRefusesHeadsThatDoNotShareKvHeadsEvenly) {
+  const auto attend = [this](int num_heads, int layer) {
+    backend_->Attention(floats_.data(), OneSequence(0, 1, 0), layer, *arena_,
+                        {.num_heads = num_heads, .scale = 1}, output_.data());
+  };
+  EXPECT_DEATH(attend(3, 0), "multiple of KV heads");
+  EXPECT_DEATH(attend(0, 0), "multiple of KV heads");
+  EXPECT_DEATH(attend(2, 2), "layer");
+}
+
+}  // namespace
+}  // namespace kvgate::kernels

@@ -1,0 +1,96 @@
+// StoreKv and Attention of every backend against the reference. Every slot that was not written is
+// NaN, so a backend that reads one, even with weight zero, shows NaN.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "tests/kernels/test_attention.h"
+#include "tests/kernels/test_backends.h"
+#include "tests/kernels/test_tensors.h"
+
+namespace kvgate::kernels {
+namespace {
+
+constexpr int kHeadDims[] = {8, 16, 64, 80, 96, 128};
+
+// Prompts in one call, then a call of a decode row, chunks that cross a block's end, a fresh
+// one-token sequence and a fresh prompt.
+const std::vector<int> kLengths{71, 107, 37, 1, 34};
+const std::vector<std::vector<Piece>> kCalls{
+    {{0, 0, 70}, {1, 0, 100}, {2, 0, 31}},
+    {{0, 70, 1}, {1, 100, 7}, {2, 31, 6}, {3, 0, 1}, {4, 0, 34}},
+};
+
+class AttentionConformance : public BackendTest {
+ protected:
+  void ExpectClose(const HeadShape& shape, DType dtype, float q_scale, double bound) {
+    SCOPED_TRACE(testing::Message()
+                 << "Attention heads " << shape.num_heads << " KV heads " << shape.num_kv_heads
+                 << " head_dim " << shape.head_dim << " KV " << DTypeName(dtype));
+    std::vector<TestSequence> sequences;
+    for (const int length : kLengths) {
+      sequences.push_back(MakeSequence(shape, length, 70 + sequences.size(), q_scale));
+    }
+    AttentionRun want(*reference_, shape, dtype, sequences, 1);
+    AttentionRun got(*backend_, shape, dtype, sequences, 2);
+    for (const auto& call : kCalls) {
+      want.Call(call);
+      got.Call(call);
+    }
+    for (size_t s = 0; s < sequences.size(); ++s) {
+      SCOPED_TRACE(testing::Message() << "sequence " << s << " (a row below is one head)");
+      ExpectRowsClose(want.output(s), got.output(s), shape.head_dim, bound);
+    }
+  }
+};
+
+TEST_P(AttentionConformance, GroupedQueriesAreCloseForEveryKvDType) {
+  for (const DType dtype : kKvDTypes) {
+    for (const int head_dim : kHeadDims) {
+      ExpectClose({.num_heads = 14, .num_kv_heads = 2, .head_dim = head_dim}, dtype, 1, 1e-5);
+    }
+  }
+}
+
+TEST_P(AttentionConformance, OneKvHeadPerHeadIsClose) {
+  for (const int head_dim : kHeadDims) {
+    ExpectClose({.num_heads = 3, .num_kv_heads = 3, .head_dim = head_dim}, DType::kF16, 1, 1e-5);
+  }
+}
+
+TEST_P(AttentionConformance, OneKvHeadForAllHeadsIsClose) {
+  for (const int head_dim : kHeadDims) {
+    ExpectClose({.num_heads = 5, .num_kv_heads = 1, .head_dim = head_dim}, DType::kF16, 1, 1e-5);
+  }
+}
+
+// Scores in the hundreds: all but a few weights underflow, and none may overflow. The scores'
+// own f32 rounding is what the bound allows for.
+TEST_P(AttentionConformance, SharpScoresNeitherOverflowNorLoseTheWinner) {
+  for (const int head_dim : {16, 128}) {
+    ExpectClose({.num_heads = 4, .num_kv_heads = 2, .head_dim = head_dim}, DType::kF32, 200, 5e-3);
+  }
+}
+
+// At position 0 the softmax has one weight, 1: the output is V itself, as it was stored.
+TEST_P(AttentionConformance, StoredValuesAreRoundedToTheKvDType) {
+  const HeadShape shape{.num_heads = 2, .num_kv_heads = 2, .head_dim = 64};
+  for (const DType dtype : kKvDTypes) {
+    SCOPED_TRACE(testing::Message() << "StoreKv " << DTypeName(dtype));
+    const std::vector<TestSequence> sequences{MakeSequence(shape, 1, 75)};
+    AttentionRun run(*backend_, shape, dtype, sequences, 3);
+    run.Call(std::vector<Piece>{{0, 0, 1}});
+    for (size_t i = 0; i < sequences[0].v.size(); ++i) {
+      const float value = sequences[0].v[i];
+      float want = value;
+      if (dtype == DType::kF16) want = F16ToF32(F32ToF16(value));
+      if (dtype == DType::kBF16) want = BF16ToF32(F32ToBF16(value));
+      ASSERT_NEAR(want, run.output(0)[i], 1e-37) << "element " << i << " of value " << value;
+    }
+  }
+}
+
+KVGATE_RUN_ON_ALL_BACKENDS(AttentionConformance);
+
+}  // namespace
+}  // namespace kvgate::kernels

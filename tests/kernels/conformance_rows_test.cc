@@ -1,0 +1,229 @@
+// The operations that work row by row or element by element, of every backend, against the
+// reference: embedding, gather, norm, rotary embedding, SwiGLU and add.
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <vector>
+
+#include "tests/kernels/test_backends.h"
+#include "tests/kernels/test_tensors.h"
+
+namespace kvgate::kernels {
+namespace {
+
+class RowsConformance : public BackendTest {};
+
+TEST_P(RowsConformance, FloatsStartAtZeroAndCopyBothWays) {
+  for (const size_t count : {size_t{1}, size_t{7}, size_t{1000}}) {
+    auto buffer = std::move(*backend_->AllocateFloats(count));
+    EXPECT_EQ(buffer->size(), count);
+    std::vector<float> got(count, 1.0f);
+    backend_->CopyOut(buffer->data(), got);
+    EXPECT_EQ(got, std::vector<float>(count, 0.0f));
+    const std::vector<float> values = HostileValues(count, 3);
+    backend_->CopyIn(values, buffer->data());
+    backend_->CopyOut(buffer->data(), got);
+    ExpectSameBits(values, got, static_cast<int64_t>(count));
+  }
+}
+
+TEST_P(RowsConformance, EmbedRowsDequantizesExactly) {
+  for (const DType dtype : kWeightDTypes) {
+    for (const int64_t columns : {int64_t{32}, int64_t{96}, int64_t{1056}}) {
+      SCOPED_TRACE(testing::Message() << "EmbedRows " << DTypeName(dtype) << " K " << columns);
+      const TestWeight table(dtype, 50, columns, 5);
+      const std::vector<TokenId> ids{0, 49, 7, 7, 1, 0};
+      const size_t count = ids.size() * static_cast<size_t>(columns);
+      std::vector<float> want(count);
+      reference_->EmbedRows(table.view(), ids, want.data());
+      TestFloats y(*backend_, count);
+      backend_->EmbedRows(table.view(), ids, y.data());
+      ExpectSameBits(want, y.Read(), columns);
+    }
+  }
+}
+
+TEST_P(RowsConformance, EmbedRowsTakesARowOfAnyWidth) {
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+    for (const int64_t columns : {1, 3, 17, 255}) {
+      SCOPED_TRACE(testing::Message() << "EmbedRows " << DTypeName(dtype) << " K " << columns);
+      const TestWeight table(dtype, 5, columns, 6);
+      const std::vector<TokenId> ids{4, 0, 3};
+      const size_t count = ids.size() * static_cast<size_t>(columns);
+      std::vector<float> want(count);
+      reference_->EmbedRows(table.view(), ids, want.data());
+      TestFloats y(*backend_, count);
+      backend_->EmbedRows(table.view(), ids, y.data());
+      ExpectSameBits(want, y.Read(), columns);
+    }
+  }
+}
+
+TEST_P(RowsConformance, GatherRowsCopiesBits) {
+  for (const int64_t columns : {1, 5, 64, 257}) {
+    SCOPED_TRACE(testing::Message() << "GatherRows columns " << columns);
+    const std::vector<float> x = HostileRows(40, columns, 9);
+    const std::vector<int> rows{39, 0, 0, 17, 3, 38};
+    TestFloats device_x(*backend_, x);
+    TestFloats y(*backend_, rows.size() * static_cast<size_t>(columns));
+    backend_->GatherRows(device_x.data(), rows, columns, y.data());
+    const std::vector<float> got = y.Read();
+    for (size_t i = 0; i < rows.size(); ++i) {
+      ExpectSameBits(RowsOf(x, rows[i], 1, columns),
+                     RowsOf(got, static_cast<int64_t>(i), 1, columns), columns);
+    }
+  }
+}
+
+TEST_P(RowsConformance, RmsNormIsCloseForEveryWidth) {
+  for (const int64_t columns : {1, 3, 8, 17, 64, 288, 896, 1001}) {
+    for (const int num_rows : {1, 5, 33}) {
+      for (const float eps : {1e-5f, 1e-6f}) {
+        SCOPED_TRACE(testing::Message()
+                     << "RmsNorm rows " << num_rows << " columns " << columns << " eps " << eps);
+        // The squares of larger values would not fit the f32 that the mean may be kept in.
+        const std::vector<float> x = HostileRows(num_rows, columns, 41, 1e14f);
+        const std::vector<float> weight = NormalValues(static_cast<size_t>(columns), 42);
+        std::vector<float> want(x.size());
+        reference_->RmsNorm(x.data(), weight.data(), eps, num_rows, columns, want.data());
+        TestFloats device_x(*backend_, x);
+        TestFloats device_weight(*backend_, weight);
+        TestFloats y(*backend_, x.size());
+        backend_->RmsNorm(device_x.data(), device_weight.data(), eps, num_rows, columns, y.data());
+        const std::vector<float> got = y.Read();
+        ExpectRowsClose(want, got, columns, 5e-6);
+        backend_->RmsNorm(device_x.data(), device_weight.data(), eps, num_rows, columns,
+                          device_x.data());
+        ExpectSameBits(got, device_x.Read(), columns);
+      }
+    }
+  }
+}
+
+TEST_P(RowsConformance, RopeTableIsExactAtFarPositions) {
+  const std::vector<int> positions{0, 1, 31, 32, 1000, 4095, 32767, 131071};
+  for (const double theta : {1e4, 1e6}) {
+    for (const int half : {1, 3, 4, 20, 64}) {
+      SCOPED_TRACE(testing::Message() << "RopeTable theta " << theta << " half " << half);
+      std::vector<float> inv_freq(static_cast<size_t>(half));
+      for (int i = 0; i < half; ++i) {
+        inv_freq[static_cast<size_t>(i)] =
+            static_cast<float>(std::pow(theta, -static_cast<double>(i) / half));
+      }
+      const size_t count = positions.size() * inv_freq.size() * 2;
+      std::vector<float> want(count);
+      reference_->RopeTable(positions, inv_freq, want.data());
+      TestFloats table(*backend_, count);
+      backend_->RopeTable(positions, inv_freq, table.data());
+      const std::vector<float> got = table.Read();
+      for (size_t i = 0; i < count; ++i) {
+        ASSERT_NEAR(want[i], got[i], 1e-6) << "position " << positions[i / inv_freq.size() / 2]
+                                           << ", entry " << i % (inv_freq.size() * 2);
+      }
+    }
+  }
+}
+
+struct RopeCase {
+  int head_dim;
+  int rotary_dim;
+};
+constexpr RopeCase kRopeCases[] = {{8, 8},   {8, 2},   {16, 16}, {16, 6},    {64, 64}, {64, 32},
+                                   {80, 80}, {80, 32}, {96, 96}, {128, 128}, {128, 64}};
+
+TEST_P(RowsConformance, RopeRotatesTheRightPairsAndLeavesTheRest) {
+  for (const RopeKind kind : {RopeKind::kInterleaved, RopeKind::kHalves}) {
+    for (const RopeCase& shape : kRopeCases) {
+      for (const int num_heads : {1, 3, 14}) {
+        const int num_rows = 5;
+        SCOPED_TRACE(testing::Message()
+                     << "Rope kind " << static_cast<int>(kind) << " head_dim " << shape.head_dim
+                     << " rotary_dim " << shape.rotary_dim << " heads " << num_heads);
+        const int64_t columns = static_cast<int64_t>(num_heads) * shape.head_dim;
+        const std::vector<float> x = HostileRows(num_rows, columns, 51);
+        const std::vector<int> positions{0, 1, 77, 4000, 12};
+        std::vector<float> inv_freq(static_cast<size_t>(shape.rotary_dim / 2));
+        for (size_t i = 0; i < inv_freq.size(); ++i) inv_freq[i] = 1.0f / static_cast<float>(1 + i);
+        std::vector<float> table(positions.size() * inv_freq.size() * 2);
+        reference_->RopeTable(positions, inv_freq, table.data());
+        const Backend::RopeArgs args{.kind = kind,
+                                     .num_heads = num_heads,
+                                     .head_dim = shape.head_dim,
+                                     .rotary_dim = shape.rotary_dim};
+        std::vector<float> want = x;
+        reference_->Rope(want.data(), num_rows, args, table.data());
+        TestFloats device_x(*backend_, x);
+        TestFloats device_table(*backend_, table);
+        backend_->Rope(device_x.data(), num_rows, args, device_table.data());
+        const std::vector<float> got = device_x.Read();
+        ExpectRowsClose(want, got, shape.head_dim, 5e-7);
+        for (size_t head = 0; head * shape.head_dim < x.size(); ++head) {
+          const size_t rest = head * shape.head_dim + shape.rotary_dim;
+          const size_t width = static_cast<size_t>(shape.head_dim - shape.rotary_dim);
+          ASSERT_EQ(std::memcmp(&x[rest], &got[rest], width * sizeof(float)), 0) << "head " << head;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(RowsConformance, SwiGluIsCloseOverTheWholeRange) {
+  std::vector<float> gate;
+  for (int i = -10400; i <= 10400; ++i) gate.push_back(static_cast<float>(i) * 0.01f);
+  const float float_max = std::numeric_limits<float>::max();
+  for (const float value : {0.0f, -0.0f, 1e-40f, -1e-40f, 1e-30f, -1e-30f, 1e4f, -1e4f, 1e30f,
+                            -1e30f, float_max, -float_max}) {
+    gate.push_back(value);
+  }
+  for (const float up_value : {1.0f, -0.75f, 100.0f}) {
+    std::vector<float> up(gate.size(), up_value);
+    if (up_value > 1) std::fill(up.end() - 2, up.end(), 0.5f);  // FLT_MAX * 100 is no float
+    std::vector<float> want(gate.size());
+    reference_->SwiGlu(gate.data(), up.data(), gate.size(), want.data());
+    TestFloats device_gate(*backend_, gate);
+    TestFloats device_up(*backend_, up);
+    TestFloats out(*backend_, gate.size());
+    backend_->SwiGlu(device_gate.data(), device_up.data(), gate.size(), out.data());
+    const std::vector<float> got = out.Read();
+    for (size_t i = 0; i < gate.size(); ++i) {
+      // Below 1e-36 the sigmoid is a denormal, which a backend may flush.
+      const double limit = 2e-6 * std::abs(static_cast<double>(want[i])) + 1e-36 * 100;
+      ASSERT_NEAR(want[i], got[i], limit) << "SwiGlu gate " << gate[i] << " up " << up[i];
+    }
+    backend_->SwiGlu(device_gate.data(), device_up.data(), gate.size(), device_gate.data());
+    ExpectSameBits(got, device_gate.Read(), static_cast<int64_t>(gate.size()));
+  }
+}
+
+TEST_P(RowsConformance, SwiGluOfAVanishingGateVanishesEvenTimesAHugeUp) {
+  const std::vector<float> gate{-200.0f, -1e4f, -1e30f, -std::numeric_limits<float>::max(),
+                                -150.0f};
+  const std::vector<float> up(gate.size(), 1e30f);
+  TestFloats device_gate(*backend_, gate);
+  TestFloats device_up(*backend_, up);
+  TestFloats out(*backend_, gate.size());
+  backend_->SwiGlu(device_gate.data(), device_up.data(), gate.size(), out.data());
+  const std::vector<float> got = out.Read();
+  for (size_t i = 0; i < gate.size(); ++i) {
+    EXPECT_LE(std::abs(got[i]), 1e-5f) << "SwiGlu gate " << gate[i] << " up 1e30";
+  }
+}
+
+TEST_P(RowsConformance, AddIsTheSumRoundedOnce) {
+  for (const size_t count : {size_t{1}, size_t{7}, size_t{8}, size_t{1003}}) {
+    SCOPED_TRACE(testing::Message() << "Add count " << count);
+    const std::vector<float> x = HostileValues(count, 61);
+    const std::vector<float> y = HostileValues(count, 62);
+    std::vector<float> want(count);
+    for (size_t i = 0; i < count; ++i) want[i] = x[i] + y[i];
+    TestFloats device_x(*backend_, x);
+    TestFloats device_y(*backend_, y);
+    backend_->Add(device_x.data(), count, device_y.data());
+    ExpectSameBits(want, device_y.Read(), static_cast<int64_t>(count));
+  }
+}
+
+KVGATE_RUN_ON_ALL_BACKENDS(RowsConformance);
+
+}  // namespace
+}  // namespace kvgate::kernels

@@ -1,0 +1,173 @@
+// Sequences with their q, k and v, and a run of StoreKv and Attention over them that may be cut
+// into calls in any way.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <numeric>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "tests/kernels/test_tensors.h"
+
+namespace kvgate::kernels {
+
+struct HeadShape {
+  int num_heads;
+  int num_kv_heads;
+  int head_dim;
+
+  int64_t q_columns() const { return static_cast<int64_t>(num_heads) * head_dim; }
+  int64_t kv_columns() const { return static_cast<int64_t>(num_kv_heads) * head_dim; }
+  KvShape KvShapeOf(DType dtype) const {
+    return {.num_layers = 2, .num_kv_heads = num_kv_heads, .head_dim = head_dim, .dtype = dtype};
+  }
+  AttentionShape AttentionShapeOf() const {
+    return {.num_heads = num_heads, .scale = 1 / std::sqrt(static_cast<float>(head_dim))};
+  }
+};
+
+// q [length, num_heads, head_dim]; k and v [length, num_kv_heads, head_dim].
+struct TestSequence {
+  int length;
+  std::vector<float> q;
+  std::vector<float> k;
+  std::vector<float> v;
+};
+
+// Scores are a few units wide, times q_scale; v has outliers and denormals.
+inline TestSequence MakeSequence(const HeadShape& shape, int length, uint64_t seed,
+                                 float q_scale = 1.0f) {
+  const auto q_count = static_cast<size_t>(length * shape.q_columns());
+  const auto kv_count = static_cast<size_t>(length * shape.kv_columns());
+  return {.length = length,
+          .q = NormalValues(q_count, seed * 3, q_scale),
+          .k = NormalValues(kv_count, seed * 3 + 1),
+          .v = HostileValues(kv_count, seed * 3 + 2)};
+}
+
+// Rows first_position .. first_position + num_rows of one sequence, as part of one call.
+struct Piece {
+  size_t sequence;
+  int first_position;
+  int num_rows;
+};
+
+class AttentionRun {
+ public:
+  // Every block starts as NaN. `seed` decides which blocks a sequence gets; results must not show
+  // it.
+  AttentionRun(Backend& backend, const HeadShape& shape, DType dtype,
+               std::span<const TestSequence> sequences, uint64_t seed)
+      : backend_(backend), shape_(shape), sequences_(sequences) {
+    uint32_t num_blocks = 3;
+    for (const TestSequence& sequence : sequences) num_blocks += BlocksOf(sequence);
+    arena_ = std::move(*backend.AllocateKv(shape.KvShapeOf(dtype), num_blocks));
+    std::vector<BlockId> ids;
+    for (uint32_t id = 0; id < num_blocks; ++id) ids.push_back(BlockId{id});
+    for (const BlockId id : ids) backend.PoisonKvBlock(*arena_, id);
+    TestRandom random(seed);
+    for (size_t i = ids.size() - 1; i > 0; --i) std::swap(ids[i], ids[random.Below(i + 1)]);
+    for (const TestSequence& sequence : sequences) {
+      tables_.emplace_back(ids.end() - BlocksOf(sequence), ids.end());
+      ids.resize(ids.size() - BlocksOf(sequence));
+      outputs_.emplace_back(sequence.q.size(), std::numeric_limits<float>::quiet_NaN());
+    }
+  }
+
+  // StoreKv and Attention of one call in layer 1; layer 0 gets k and v exchanged, so that a layer
+  // read or written in place of the other shows.
+  void Call(std::span<const Piece> pieces) {
+    std::vector<SequenceRows> rows;
+    std::vector<float> q;
+    std::vector<float> k;
+    std::vector<float> v;
+    int next_row = 0;
+    for (const Piece& piece : pieces) {
+      const TestSequence& sequence = sequences_[piece.sequence];
+      rows.push_back({.first_row = next_row,
+                      .num_rows = piece.num_rows,
+                      .first_position = piece.first_position,
+                      .block_table = tables_[piece.sequence]});
+      next_row += piece.num_rows;
+      Append(q, piece, sequence.q, shape_.q_columns());
+      Append(k, piece, sequence.k, shape_.kv_columns());
+      Append(v, piece, sequence.v, shape_.kv_columns());
+    }
+    TestFloats device_q(backend_, q);
+    TestFloats device_k(backend_, k);
+    TestFloats device_v(backend_, v);
+    TestFloats out(backend_, q.size());
+    backend_.StoreKv(device_k.data(), device_v.data(), rows, 1, *arena_);
+    backend_.StoreKv(device_v.data(), device_k.data(), rows, 0, *arena_);
+    backend_.Attention(device_q.data(), rows, 1, *arena_, shape_.AttentionShapeOf(), out.data());
+    const std::vector<float> got = out.Read();
+    auto next = got.begin();
+    for (const Piece& piece : pieces) {
+      const int64_t count = piece.num_rows * shape_.q_columns();
+      std::copy_n(next, count,
+                  outputs_[piece.sequence].begin() + piece.first_position * shape_.q_columns());
+      next += count;
+    }
+  }
+
+  // All of one sequence in calls of at most `chunk` rows.
+  void CallInChunks(size_t sequence, int chunk) {
+    for (int position = 0; position < sequences_[sequence].length; position += chunk) {
+      const int num_rows = std::min(chunk, sequences_[sequence].length - position);
+      Call(std::vector<Piece>{{sequence, position, num_rows}});
+    }
+  }
+
+  // [length, num_heads, head_dim]; NaN where no call has been yet.
+  std::span<const float> output(size_t sequence) const { return outputs_[sequence]; }
+  std::span<const BlockId> table(size_t sequence) const { return tables_[sequence]; }
+  KvArena& arena() { return *arena_; }
+
+  // The sequence's blocks, one behind the other.
+  std::vector<std::byte> KvBytes(size_t sequence) {
+    const size_t block_bytes = arena_->block_bytes();
+    std::vector<std::byte> bytes(tables_[sequence].size() * block_bytes);
+    backend_.Synchronize();
+    for (size_t i = 0; i < tables_[sequence].size(); ++i) {
+      backend_.ReadKvBlock(*arena_, tables_[sequence][i],
+                           std::span(bytes).subspan(i * block_bytes, block_bytes));
+    }
+    return bytes;
+  }
+
+  // The reverse of KvBytes: what a restore from another tier does.
+  void RestoreKvBytes(size_t sequence, std::span<const std::byte> bytes) {
+    const size_t block_bytes = arena_->block_bytes();
+    for (size_t i = 0; i < tables_[sequence].size(); ++i) {
+      backend_.WriteKvBlock(*arena_, tables_[sequence][i],
+                            bytes.subspan(i * block_bytes, block_bytes));
+    }
+  }
+
+ private:
+  static uint32_t BlocksOf(const TestSequence& sequence) {
+    return static_cast<uint32_t>((sequence.length + kKvBlockTokens - 1) / kKvBlockTokens);
+  }
+
+  static void Append(std::vector<float>& all, const Piece& piece, std::span<const float> values,
+                     int64_t columns) {
+    const auto run = RowsOf(values, piece.first_position, piece.num_rows, columns);
+    all.insert(all.end(), run.begin(), run.end());
+  }
+
+  Backend& backend_;
+  HeadShape shape_;
+  std::span<const TestSequence> sequences_;
+  std::unique_ptr<KvArena> arena_;
+  std::vector<std::vector<BlockId>> tables_;
+  std::vector<std::vector<float>> outputs_;
+};
+
+}  // namespace kvgate::kernels
