@@ -1,8 +1,8 @@
 // KvStore: KV blocks at rest. It knows bytes and hashes, not tensors.
 //
-// A record is found by {fingerprint, hash}, and proved by its digest: Get compares the SHA-256 chain
-// digest of the whole prefix and the checksum of the payload before it returns a byte. Whatever
-// fails a check is dropped and is a miss. A parent is never evicted before its children.
+// A record is found by {fingerprint, hash}, and proved by its digest: Get compares the SHA-256
+// chain digest of the whole prefix and the checksum of the payload before it returns a byte.
+// Whatever fails a check is dropped and is a miss. A parent is never evicted before its children.
 // All functions may be called from any thread. Format: store/FORMAT.md.
 #pragma once
 
@@ -29,11 +29,11 @@ struct KvKey {
 // One block to be written. The payload is borrowed for the duration of the call.
 struct KvRecord {
   KvKey key;
-  BlockHash parent;           // of the block before it; zero for the first
-  uint32_t depth = 0;         // blocks before it
-  PrefixDigest digest;        // of the whole prefix, this block included
-  uint32_t group = 0;         // KV group (0: global attention)
-  uint32_t shape_tag = 0;     // the caller's shape code; compared on Get
+  BlockHash parent;        // of the block before it; zero for the first
+  uint32_t depth = 0;      // blocks before it
+  PrefixDigest digest;     // of the whole prefix, this block included
+  uint32_t group = 0;      // KV group (0: global attention)
+  uint32_t shape_tag = 0;  // the caller's shape code; compared on Get
   std::span<const std::byte> payload;
 };
 
@@ -47,30 +47,31 @@ struct KvLookup {
 
 struct KvStoreStats {
   uint64_t num_records = 0;
-  uint64_t payload_bytes = 0;    // live
-  uint64_t disk_bytes = 0;       // files of the directory
+  uint64_t payload_bytes = 0;  // live
+  uint64_t disk_bytes = 0;     // files of the directory
   uint64_t capacity_bytes = 0;
   uint64_t num_writes = 0;
   uint64_t num_hits = 0;
   uint64_t num_misses = 0;
-  uint64_t num_dropped = 0;      // records that failed a check
+  uint64_t num_dropped = 0;  // records that failed a check
   uint64_t num_evicted = 0;
   uint64_t num_write_errors = 0;
-  std::string error;             // why writing is off now; empty when healthy
+  uint64_t num_skipped = 0;  // put, but not kept: no parent, or the hash is another prefix's
+  std::string error;         // why writing is off now; empty when healthy
 };
 
 // A stored prefix: one per leaf of the tree of blocks.
 struct KvPrefix {
   KvKey leaf;
-  uint32_t num_blocks = 0;       // from the first block to the leaf
-  uint64_t payload_bytes = 0;    // of those blocks (shared ones counted in each prefix)
-  int64_t last_used_unix = 0;    // seconds
+  uint32_t num_blocks = 0;     // from the first block to the leaf
+  uint64_t payload_bytes = 0;  // of those blocks (shared ones counted in each prefix)
+  int64_t last_used_unix = 0;  // seconds
 };
 
 struct KvVerifyReport {
   uint64_t num_checked = 0;
   uint64_t num_dropped = 0;
-  uint64_t num_orphans = 0;      // records whose parent is not there: unreachable, dropped
+  uint64_t num_orphans = 0;  // records whose parent is not there: unreachable, dropped
 };
 
 class KvStore {
@@ -81,8 +82,11 @@ class KvStore {
   virtual bool Contains(const KvKey& key) const = 0;
   // Copies the records; they are readable at once and survive a process crash after the next Flush
   // (explicit, or by the timer within StoreOptions.flush_interval). A key that is there already
-  // with the same digest is only touched. Evicts to stay under the cap. kIo / kOverloaded when the
-  // disk refuses: nothing of this call is kept, reading goes on.
+  // with the same digest is only touched; with another digest the first one stays. A record whose
+  // parent is neither stored nor in this call could never be reached and is skipped. Evicts to stay
+  // under the cap. kIo / kOverloaded when the disk refuses: nothing of this call is kept, reading
+  // goes on. kTooLarge: one record above 1/16 of the cap, or a call above 1/3 of it.
+  // kInvalidArgument: depth 0 with a parent, or the reverse.
   virtual Result<void> Put(std::span<const KvRecord> records) = 0;
   // Fills the payload of a proved record. kNotFound: absent, or another prefix, shape or size.
   // kDataLoss: it was there and failed a check; it is gone now.

@@ -1,4 +1,5 @@
-// DataDirectory: the one place that opens the data directory: its mode, its lock, its two databases.
+// DataDirectory: the one place that opens the data directory: its mode, its lock, its two
+// databases.
 #pragma once
 
 #include <chrono>
@@ -15,10 +16,11 @@ namespace kvgate::store {
 
 struct StoreOptions {
   std::filesystem::path directory;
-  uint64_t kv_bytes_max = uint64_t{16} << 30;      // disk budget of kv/; eviction keeps it
-  std::chrono::milliseconds flush_interval{1000};  // KV not yet flushed is lost by kill -9: at most this
-  bool sync = false;                               // meta/: fsync every write
-  bool read_only = false;                          // for CLI commands that only look
+  uint64_t kv_bytes_max = uint64_t{16} << 30;  // disk budget of kv/; eviction keeps it
+  std::chrono::milliseconds flush_interval{
+      1000};               // KV not yet flushed is lost by kill -9: at most this
+  bool sync = false;       // meta/: fsync every write
+  bool read_only = false;  // for CLI commands that only look
 };
 
 class DataDirectory {

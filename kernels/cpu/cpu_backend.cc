@@ -76,7 +76,8 @@ class CpuBackend final : public Backend {
              .target = name,
              .numerics_id = fmt::format("cpu-{}-v{}-q8_0:i16", name, kKernelVersion),
              .invariant = true,
-             .num_threads = pool_.num_threads()};
+             .num_threads = pool_.num_threads(),
+             .kv_host_visible = true};
   }
 
   const BackendInfo& Info() const override { return info_; }

@@ -116,10 +116,15 @@ void Rope(float* x, const Backend::RopeArgs& args, const float* table) {
 
 // ---- elementwise ----------------------------------------------------------------------------
 
+// The exponential of -|gate| stays in [0, 1], so that a huge negative gate gives 0, even times a
+// huge up.
 HWY_INLINE VF SwiGluOf(VF gate, VF up) {
-  const VF one = hn::Set(DF(), 1.0f);
-  const VF silu = hn::Div(gate, hn::Add(one, Exp(hn::Neg(gate))));
-  return hn::Mul(silu, up);
+  const DF df;
+  const VF one = hn::Set(df, 1.0f);
+  const VF decay = Exp(hn::Neg(hn::Abs(gate)));
+  const VF numerator = hn::IfThenElse(hn::Lt(gate, hn::Zero(df)), decay, one);
+  const VF sigmoid = hn::Div(numerator, hn::Add(one, decay));
+  return hn::Mul(hn::Mul(gate, sigmoid), up);
 }
 
 void SwiGlu(const float* gate, const float* up, size_t count, float* out) {

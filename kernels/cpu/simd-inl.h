@@ -78,12 +78,12 @@ HWY_INLINE VF LoadAsF32(const F16* from) {
 #endif
 }
 
-// e^x to about 2 ulp; 0 below -87.3 (where it would be subnormal), e^88 above 88; NaN stays NaN.
+// e^x to about 2 ulp; 0 below -87.6 (where 2^n would be subnormal), e^88 above 88; NaN stays NaN.
 // Splits x = n ln2 + r with |r| <= ln2 / 2 (Cody & Waite 1980), e^r by its Taylor polynomial of
 // degree 7, whose error there is below 1e-8.
 HWY_INLINE VF Exp(VF x) {
   const DF df;
-  constexpr float kLowest = -87.3f;
+  constexpr float kLowest = -87.6f;
   // x86 min and max return the second operand when one is NaN.
   const VF clamped = hn::Max(hn::Set(df, kLowest), hn::Min(hn::Set(df, 88.0f), x));
   const auto n = hn::NearestInt(hn::Mul(clamped, hn::Set(df, 1.44269504088896341f)));

@@ -50,7 +50,8 @@ class ReferenceBackend final : public Backend {
                     .target = "scalar",
                     .numerics_id = "reference-1",
                     .invariant = true,
-                    .num_threads = 1};
+                    .num_threads = 1,
+                    .kv_host_visible = true};
 };
 
 // The allocation that a failure is reported for, as a Result.

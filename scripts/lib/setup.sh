@@ -1,0 +1,85 @@
+# The one place for what kvgate needs from the system. Sourced by the scripts; sets nothing else.
+#
+# kvgate_setup [GROUP]...: installs what is missing with apt, as root or through sudo. It does
+# nothing, and asks for no rights, when all is there. Groups: build (always), full (sanitizers and
+# fuzzers: clang), tidy.
+
+KVGATE_PACKAGES_BUILD=(
+  g++ cmake ninja-build ccache pkg-config python3 curl ca-certificates
+  libboost1.81-dev libssl-dev librocksdb-dev libxxhash-dev nlohmann-json3-dev libsimdjson-dev
+  libexpected-dev libhwy-dev libpcre2-dev libcli11-dev libspdlog-dev libfmt-dev libzstd-dev
+  libtomlplusplus-dev libgtest-dev libgmock-dev
+)
+KVGATE_PACKAGES_FULL=(clang libclang-rt-dev)
+KVGATE_PACKAGES_TIDY=(clang-format clang-tidy)
+
+kvgate_say() { printf '\033[1m== %s\033[0m\n' "$*" >&2; }
+kvgate_die() { printf 'error: %s\n' "$*" >&2; exit 1; }
+
+# Prints those of the given packages that are not installed, one a line.
+kvgate_packages_missing() {
+  local package
+  for package in "$@"; do
+    dpkg-query -W -f='${db:Status-Abbrev}' "$package" 2>/dev/null | grep -q '^ii' \
+      || printf '%s\n' "$package"
+  done
+}
+
+kvgate_setup() {
+  local wanted=("${KVGATE_PACKAGES_BUILD[@]}") group missing=() as_root=()
+  for group in "$@"; do
+    case "$group" in
+      full) wanted+=("${KVGATE_PACKAGES_FULL[@]}") ;;
+      tidy) wanted+=("${KVGATE_PACKAGES_TIDY[@]}") ;;
+      *) kvgate_die "kvgate_setup: unknown group '$group'" ;;
+    esac
+  done
+  if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
+    kvgate_die "this script installs with apt on Debian 12; on another system install the like of:
+  ${wanted[*]}
+then build with: cmake --preset release && cmake --build --preset release"
+  fi
+  mapfile -t missing < <(kvgate_packages_missing "${wanted[@]}")
+  [ "${#missing[@]}" -eq 0 ] && return 0
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null \
+      || kvgate_die "missing packages: ${missing[*]}; run as root, or install sudo"
+    as_root=(sudo)
+  fi
+  kvgate_say "installing with apt: ${missing[*]}"
+  "${as_root[@]}" apt-get update -q \
+    || kvgate_die "apt-get update failed; see the lines above"
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y -q --no-install-recommends "${missing[@]}" \
+    || kvgate_die "apt-get could not install: ${missing[*]} (kvgate is built on Debian 12 bookworm)"
+}
+
+# kvgate_build PRESET [CMAKE ARGUMENT]... [-- TARGET...]: configures and builds, progress visible.
+# Without a target everything is built.
+kvgate_build() {
+  local preset="$1" configure=() targets=()
+  shift
+  while [ "$#" -gt 0 ] && [ "$1" != -- ]; do
+    configure+=("$1")
+    shift
+  done
+  [ "$#" -gt 0 ] && shift && targets=(--target "$@")
+  # Checkouts in different folders share one compiler cache.
+  export CCACHE_BASEDIR="$PWD" CCACHE_NOHASHDIR=1
+  kvgate_say "building: $preset"
+  cmake --preset "$preset" "${configure[@]}" >"build-$preset.log" 2>&1 || {
+    cat "build-$preset.log" >&2
+    kvgate_die "cmake --preset $preset failed"
+  }
+  rm -f "build-$preset.log"
+  cmake --build "build/$preset" -j "$(kvgate_jobs)" "${targets[@]}"
+}
+
+# One compiler per core, but no more than memory allows: the heaviest sources take 2 GB.
+kvgate_jobs() {
+  local cores memory
+  cores="$(nproc)"
+  memory="$(awk '/MemAvailable/ { print int($2 / 2000000) }' /proc/meminfo)"
+  [ "$memory" -lt 1 ] && memory=1
+  echo $((cores < memory ? cores : memory))
+}

@@ -1,0 +1,200 @@
+#include "store/kv_index.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include <kvgate/check.h>
+
+namespace kvgate::store {
+namespace {
+
+int64_t NowMicroseconds() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+KvIndex::Node* KvIndex::Find(const KvKey& key) {
+  const auto found = nodes_.find(key);
+  return found == nodes_.end() ? nullptr : &found->second;
+}
+
+const KvIndex::Node* KvIndex::Find(const KvKey& key) const {
+  const auto found = nodes_.find(key);
+  return found == nodes_.end() ? nullptr : &found->second;
+}
+
+bool KvIndex::HasPlaceFor(const KvIndexEntry& entry) const {
+  if (entry.depth == 0) return entry.parent == BlockHash{};
+  const Node* parent = Find({entry.key.fingerprint, entry.parent});
+  return parent != nullptr && parent->entry.depth + 1 == entry.depth;
+}
+
+KvIndex::Node& KvIndex::Insert(const KvIndexEntry& entry) {
+  KVGATE_CHECK(HasPlaceFor(entry), "an index entry without its parent");
+  const auto [place, inserted] = nodes_.try_emplace(entry.key);
+  KVGATE_CHECK(inserted, "an index entry is inserted twice");
+  Node& node = place->second;
+  node.entry = entry;
+  node.generation = ++last_generation_;
+  last_time_us_ = std::max(last_time_us_, entry.last_used_us);
+  if (entry.depth != 0) {
+    Node& parent = *Find({entry.key.fingerprint, entry.parent});
+    if (parent.first_child == nullptr) leaves_.erase({parent.entry.last_used_us, &parent});
+    node.parent = &parent;
+    node.next_sibling = parent.first_child;
+    if (parent.first_child != nullptr) parent.first_child->prev_sibling = &node;
+    parent.first_child = &node;
+  }
+  leaves_.emplace(entry.last_used_us, &node);
+  payload_bytes_ += entry.payload_bytes;
+  return node;
+}
+
+void KvIndex::Touch(Node& node) {
+  const bool leaf = node.first_child == nullptr;
+  if (leaf) leaves_.erase({node.entry.last_used_us, &node});
+  last_time_us_ = std::max(last_time_us_ + 1, NowMicroseconds());
+  node.entry.last_used_us = last_time_us_;
+  if (leaf) leaves_.emplace(last_time_us_, &node);
+  if (!node.touched) {
+    node.touched = true;
+    touched_.push_back(node.entry.key);
+  }
+}
+
+KvIndex::Node* KvIndex::OldestLeaf() { return leaves_.empty() ? nullptr : leaves_.begin()->second; }
+
+void KvIndex::Unlink(Node& node) {
+  Node* parent = node.parent;
+  if (parent == nullptr) return;
+  if (node.prev_sibling != nullptr) node.prev_sibling->next_sibling = node.next_sibling;
+  if (node.next_sibling != nullptr) node.next_sibling->prev_sibling = node.prev_sibling;
+  if (parent->first_child == &node) parent->first_child = node.next_sibling;
+  if (parent->first_child == nullptr) leaves_.emplace(parent->entry.last_used_us, parent);
+}
+
+void KvIndex::RemoveLeaf(Node& node) {
+  KVGATE_CHECK(node.first_child == nullptr, "a block is removed before its children");
+  leaves_.erase({node.entry.last_used_us, &node});
+  Unlink(node);
+  payload_bytes_ -= node.entry.payload_bytes;
+  const KvKey key = node.entry.key;
+  nodes_.erase(key);
+}
+
+uint64_t KvIndex::RemoveSubtree(Node& node, std::vector<KvKey>& removed) {
+  const size_t before = removed.size();
+  Node* current = &node;
+  while (true) {
+    while (current->first_child != nullptr) current = current->first_child;
+    Node* const parent = current->parent;
+    const bool last = current == &node;
+    removed.push_back(current->entry.key);
+    RemoveLeaf(*current);
+    if (last) break;
+    current = parent;
+  }
+  return removed.size() - before;
+}
+
+void KvIndex::RemoveBranch(Node& leaf, std::vector<KvKey>& removed) {
+  Node* current = &leaf;
+  while (current != nullptr && current->first_child == nullptr) {
+    Node* const parent = current->parent;
+    removed.push_back(current->entry.key);
+    RemoveLeaf(*current);
+    current = parent;
+  }
+}
+
+void KvIndex::Clear() {
+  nodes_.clear();
+  leaves_.clear();
+  touched_.clear();
+  payload_bytes_ = 0;
+}
+
+void KvIndex::Load(std::vector<KvIndexEntry> entries, std::vector<KvKey>& orphans) {
+  KVGATE_CHECK(nodes_.empty(), "an index is loaded twice");
+  std::ranges::sort(entries, {}, &KvIndexEntry::depth);
+  nodes_.reserve(entries.size());
+  for (const KvIndexEntry& entry : entries) {
+    if (HasPlaceFor(entry)) {
+      Insert(entry);
+    } else {
+      orphans.push_back(entry.key);
+    }
+  }
+}
+
+std::vector<KvPrefix> KvIndex::ListPrefixes() const {
+  std::vector<KvPrefix> prefixes;
+  prefixes.reserve(leaves_.size());
+  for (auto leaf = leaves_.rbegin(); leaf != leaves_.rend(); ++leaf) {
+    const Node* node = leaf->second;
+    KvPrefix prefix{.leaf = node->entry.key,
+                    .num_blocks = node->entry.depth + 1,
+                    .last_used_unix = node->entry.last_used_us / 1'000'000};
+    for (; node != nullptr; node = node->parent) prefix.payload_bytes += node->entry.payload_bytes;
+    prefixes.push_back(prefix);
+  }
+  return prefixes;
+}
+
+std::vector<KvIndex::Node*> KvIndex::FindLeaves(const BlockHash& hash) {
+  std::vector<Node*> found;
+  for (const auto& [time, node] : leaves_) {
+    if (node->entry.key.hash == hash) found.push_back(node);
+  }
+  return found;
+}
+
+std::vector<KvKey> KvIndex::Keys() const {
+  std::vector<KvKey> keys;
+  keys.reserve(nodes_.size());
+  for (const auto& [key, node] : nodes_) keys.push_back(key);
+  return keys;
+}
+
+std::vector<KvIndexEntry> KvIndex::TakeTouched() {
+  std::vector<KvIndexEntry> entries;
+  entries.reserve(touched_.size());
+  for (const KvKey& key : touched_) {
+    Node* node = Find(key);
+    if (node == nullptr || !node->touched) continue;  // removed, or removed and put again
+    node->touched = false;
+    entries.push_back(node->entry);
+  }
+  touched_.clear();
+  return entries;
+}
+
+void KvIndex::CheckIntegrity() const {
+  uint64_t payload_bytes = 0;
+  uint64_t num_leaves = 0;
+  for (const auto& [key, node] : nodes_) {
+    KVGATE_CHECK(node.entry.key == key, "a node under another key");
+    KVGATE_CHECK(HasPlaceFor(node.entry), "a node without its parent");
+    KVGATE_CHECK((node.parent == nullptr) == (node.entry.depth == 0), "a parent link is wrong");
+    KVGATE_CHECK(node.parent == nullptr || node.parent->entry.key.hash == node.entry.parent,
+                 "a node hangs under another parent");
+    payload_bytes += node.entry.payload_bytes;
+    if (node.first_child == nullptr) {
+      ++num_leaves;
+      KVGATE_CHECK(leaves_.contains({node.entry.last_used_us, const_cast<Node*>(&node)}),
+                   "a leaf is not in the eviction order");
+    }
+    for (const Node* child = node.first_child; child != nullptr; child = child->next_sibling) {
+      KVGATE_CHECK(child->parent == &node, "a child has another parent");
+      KVGATE_CHECK(child->next_sibling == nullptr || child->next_sibling->prev_sibling == child,
+                   "a sibling list is broken");
+    }
+  }
+  KVGATE_CHECK(num_leaves == leaves_.size(), "the eviction order holds more than the leaves");
+  KVGATE_CHECK(payload_bytes == payload_bytes_, "the sum of payloads is wrong");
+}
+
+}  // namespace kvgate::store

@@ -1,0 +1,91 @@
+// KvIndex: the tree of stored blocks in memory, and which of them to evict next.
+//
+// It knows no disk and no lock: its owner serialises every call. Invariants (CheckIntegrity):
+// an entry of depth 0 has no parent, any other has its parent here, one less deep; `leaves_` holds
+// exactly the entries without children, by last use. About 260 bytes of memory per entry.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "store/kv_format.h"
+#include "store/kv_store.h"
+
+namespace kvgate::store {
+
+struct KvKeyHash {
+  size_t operator()(const KvKey& key) const noexcept {
+    return key.hash.low ^ (key.fingerprint.low * 0x9e3779b97f4a7c15ULL);
+  }
+};
+
+class KvIndex {
+ public:
+  struct Node {
+    KvIndexEntry entry;
+    uint64_t generation = 0;  // unique per insertion: tells a record from its successor
+    bool touched = false;     // last use is newer than what is on disk
+    bool visible = true;      // false while the record is being written
+    Node* parent = nullptr;
+    Node* first_child = nullptr;
+    Node* next_sibling = nullptr;
+    Node* prev_sibling = nullptr;
+  };
+
+  KvIndex() = default;
+  KvIndex(const KvIndex&) = delete;
+  KvIndex& operator=(const KvIndex&) = delete;
+
+  Node* Find(const KvKey& key);
+  const Node* Find(const KvKey& key) const;
+  // Whether `entry` may be inserted: its parent is here at depth - 1, or it is a first block.
+  bool HasPlaceFor(const KvIndexEntry& entry) const;
+  // REQUIRES: absent, and HasPlaceFor(entry).
+  Node& Insert(const KvIndexEntry& entry);
+  // Sets last use to now; later calls get later times even if the clock steps back.
+  void Touch(Node& node);
+  // The leaf unused for longest; nullptr when empty.
+  Node* OldestLeaf();
+  // REQUIRES: no children.
+  void RemoveLeaf(Node& node);
+  // Removes the node and all below it, children first; appends the keys. Returns how many.
+  uint64_t RemoveSubtree(Node& node, std::vector<KvKey>& removed);
+  // Removes the leaf and every ancestor that has no other child; appends the keys.
+  void RemoveBranch(Node& leaf, std::vector<KvKey>& removed);
+  void Clear();
+
+  // Fills an empty index from entries in any order. Appends those that have no place (orphans).
+  void Load(std::vector<KvIndexEntry> entries, std::vector<KvKey>& orphans);
+
+  // One per leaf, newest use first.
+  std::vector<KvPrefix> ListPrefixes() const;
+  // Leaves whose hash is `hash`, whatever the fingerprint.
+  std::vector<Node*> FindLeaves(const BlockHash& hash);
+  std::vector<KvKey> Keys() const;
+  // Entries touched since the last call, and forgets that they were.
+  std::vector<KvIndexEntry> TakeTouched();
+
+  uint64_t num_records() const { return nodes_.size(); }
+  uint64_t payload_bytes() const { return payload_bytes_; }
+  // Disk the live records need, by estimate.
+  uint64_t disk_bytes() const { return payload_bytes_ + nodes_.size() * kKvOverheadBytes; }
+
+  // Aborts when an invariant of the file head does not hold. For tests.
+  void CheckIntegrity() const;
+
+ private:
+  using LeafOrder = std::pair<int64_t, Node*>;
+  void Unlink(Node& node);
+
+  std::unordered_map<KvKey, Node, KvKeyHash> nodes_;
+  std::set<LeafOrder> leaves_;
+  std::vector<KvKey> touched_;
+  uint64_t payload_bytes_ = 0;
+  uint64_t last_generation_ = 0;
+  int64_t last_time_us_ = 0;
+};
+
+}  // namespace kvgate::store

@@ -1,0 +1,26 @@
+// What the RocksDB files of this folder share: statuses turned into errors, and the logger.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include <kvgate/result.h>
+
+namespace rocksdb {
+class Logger;
+class Status;
+}  // namespace rocksdb
+
+namespace kvgate::store {
+
+// `doing` is what was being done: "writing 12 records". Full disk: kIo, retryable. Damage and
+// missing files: kDataLoss. Stalls: kOverloaded, retryable.
+Error FromStatus(const rocksdb::Status& status, std::string_view source, std::string_view doing);
+
+// Warnings and errors of RocksDB go to KVGATE_LOG, so that it keeps no LOG files of its own.
+std::shared_ptr<rocksdb::Logger> MakeRocksLogger(std::string_view part);
+
+// Files that RocksDB makes are readable by their owner only. Holds for the process.
+void KeepRocksFilesPrivate();
+
+}  // namespace kvgate::store

@@ -1,0 +1,350 @@
+#include "store/rocks_kv_database.h"
+
+#include <fmt/format.h>
+#include <rocksdb/cache.h>
+#include <rocksdb/db.h>
+#include <rocksdb/listener.h>
+#include <rocksdb/options.h>
+#include <rocksdb/slice.h>
+#include <rocksdb/table.h>
+#include <rocksdb/write_batch.h>
+
+#include <algorithm>
+#include <chrono>
+#include <system_error>
+
+#include <kvgate/check.h>
+#include <kvgate/log.h>
+
+#include "store/rocks_common.h"
+
+namespace kvgate::store {
+namespace {
+
+constexpr std::string_view kSource = "store.kv";
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+rocksdb::Slice ToSlice(std::string_view text) { return {text.data(), text.size()}; }
+
+rocksdb::DBOptions MakeDbOptions(const KvDatabaseOptions& options) {
+  rocksdb::DBOptions db;
+  db.create_if_missing = true;
+  db.create_missing_column_families = true;
+  // A record and its index entry are in different families and without a WAL: only an atomic
+  // flush keeps them together.
+  db.atomic_flush = true;
+  db.paranoid_checks = true;
+  db.info_log = MakeRocksLogger(kSource);
+  db.max_background_jobs = 4;  // one flush, up to three compactions: a flush never queues for one
+  db.max_open_files = 1024;
+  db.max_manifest_file_size = kMiB;  // the default of 1 GiB would not fit a small cap
+  db.stats_dump_period_sec = 0;
+  db.stats_persist_period_sec = 0;
+  db.max_total_wal_size = 0;
+  db.db_write_buffer_size = 0;
+  db.bytes_per_sync = kMiB;  // spreads the flush over its time instead of one burst at the end
+  (void)options;
+  return db;
+}
+
+rocksdb::ColumnFamilyOptions MakeFamilyOptions(const KvSizes& sizes, bool records) {
+  rocksdb::ColumnFamilyOptions family;
+  family.compression = rocksdb::kNoCompression;
+  family.write_buffer_size = sizes.write_buffer_bytes;
+  family.max_write_buffer_number = 2;
+  family.level0_file_num_compaction_trigger = 4;
+  // Tables hold only keys and pointers, a few MiB in all: they never justify stopping a writer.
+  family.level0_slowdown_writes_trigger = 64;
+  family.level0_stop_writes_trigger = 256;
+  family.soft_pending_compaction_bytes_limit = 0;
+  family.hard_pending_compaction_bytes_limit = 0;
+  family.disable_auto_compactions = false;
+  if (records) {
+    family.enable_blob_files = true;
+    family.min_blob_size = 0;
+    family.blob_file_size = sizes.blob_file_bytes;
+    family.blob_compression_type = rocksdb::kNoCompression;
+    family.enable_blob_garbage_collection = false;  // Collect() does it, when space is needed
+  }
+  rocksdb::BlockBasedTableOptions table;
+  table.block_cache = rocksdb::NewLRUCache(4 * kMiB);
+  family.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  return family;
+}
+
+rocksdb::WriteOptions MakeWriteOptions() {
+  rocksdb::WriteOptions write;
+  write.disableWAL = true;
+  return write;
+}
+
+}  // namespace
+
+KvSizes KvSizes::For(uint64_t capacity_bytes) {
+  const uint64_t buffer = std::clamp(capacity_bytes / 32, kMiB, 64 * kMiB);
+  return {.write_buffer_bytes = buffer,
+          .blob_file_bytes = std::clamp(capacity_bytes / 64, kMiB, 256 * kMiB),
+          .batch_bytes = std::min(4 * kMiB, buffer)};
+}
+
+// Notes the error that stopped background work. RocksDB's own recovery from a full disk is turned
+// off: it polls every five seconds and refuses Resume meanwhile.
+class KvDatabase::Listener final : public rocksdb::EventListener {
+ public:
+  explicit Listener(std::function<void()> notify) : notify_(std::move(notify)) {}
+
+  void OnBackgroundError(rocksdb::BackgroundErrorReason, rocksdb::Status* status) override {
+    if (status == nullptr || status->ok()) return;
+    {
+      const std::lock_guard lock(mutex_);
+      error_ = FromStatus(*status, kSource, "background work");
+    }
+    notify_();
+  }
+  void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, rocksdb::Status,
+                            bool* auto_recovery) override {
+    *auto_recovery = false;
+  }
+
+  std::optional<Error> error() const {
+    const std::lock_guard lock(mutex_);
+    return error_;
+  }
+  void Forget() {
+    const std::lock_guard lock(mutex_);
+    error_.reset();
+  }
+
+ private:
+  std::function<void()> notify_;
+  mutable std::mutex mutex_;
+  std::optional<Error> error_;
+};
+
+KvDatabase::KvDatabase(const KvDatabaseOptions& options, std::shared_ptr<Listener> listener)
+    : options_(options),
+      sizes_(KvSizes::For(options.capacity_bytes)),
+      listener_(std::move(listener)) {}
+
+KvDatabase::~KvDatabase() {
+  cancelled_ = true;
+  if (db_ == nullptr) return;
+  for (rocksdb::ColumnFamilyHandle* handle : {index_, records_}) {
+    if (handle != nullptr) db_->DestroyColumnFamilyHandle(handle);
+  }
+  const rocksdb::Status status = db_->Close();
+  if (!status.ok()) KVGATE_LOG(kWarning, kSource, "closing: {}", status.ToString());
+}
+
+Result<std::unique_ptr<KvDatabase>> KvDatabase::Open(const KvDatabaseOptions& options) {
+  auto listener = std::make_shared<Listener>(options.on_background_error);
+  std::unique_ptr<KvDatabase> database(new KvDatabase(options, listener));
+  rocksdb::DBOptions db_options = MakeDbOptions(options);
+  db_options.listeners.push_back(listener);
+  const std::vector<rocksdb::ColumnFamilyDescriptor> families{
+      {rocksdb::kDefaultColumnFamilyName, MakeFamilyOptions(database->sizes_, false)},
+      {"records", MakeFamilyOptions(database->sizes_, true)}};
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  rocksdb::DB* db = nullptr;
+  const std::string path = options.directory.string();
+  const std::string doing = fmt::format("opening {}", path);
+  std::error_code exists_error;
+  if (options.read_only && !std::filesystem::exists(options.directory / "CURRENT", exists_error)) {
+    return MakeError(ErrorCode::kNotFound, kSource, fmt::format("{}: no database there", doing));
+  }
+  const rocksdb::Status status =
+      options.read_only ? rocksdb::DB::OpenForReadOnly(db_options, path, families, &handles, &db)
+                        : rocksdb::DB::Open(db_options, path, families, &handles, &db);
+  if (!status.ok()) {
+    Error error = FromStatus(status, kSource, doing);
+    // Unknown families, comparators or options: not ours, or damaged; either way not usable.
+    if (status.IsInvalidArgument() || status.IsNotSupported() || status.IsNotFound()) {
+      error.code = ErrorCode::kDataLoss;
+    }
+    return error;
+  }
+  database->db_.reset(db);
+  database->index_ = handles[0];
+  database->records_ = handles[1];
+  return database;
+}
+
+Result<std::vector<KvIndexEntry>> KvDatabase::ReadIndex(std::vector<KvKey>& damaged) const {
+  rocksdb::ReadOptions read;
+  read.fill_cache = false;
+  std::vector<KvIndexEntry> entries;
+  const std::unique_ptr<rocksdb::Iterator> at(db_->NewIterator(read, index_));
+  for (at->SeekToFirst(); at->Valid(); at->Next()) {
+    const std::string_view key(at->key().data(), at->key().size());
+    auto entry = DecodeKvIndexEntry(key, {at->value().data(), at->value().size()});
+    if (entry) {
+      entries.push_back(*entry);
+      continue;
+    }
+    // A key of another size cannot be ours; the table's checksum would have told of a torn one.
+    KVGATE_TRY(const KvKey kv_key, DecodeKvKey(key));
+    damaged.push_back(kv_key);
+  }
+  if (!at->status().ok()) return FromStatus(at->status(), kSource, "reading the index");
+  return entries;
+}
+
+Result<void> KvDatabase::ReadRecord(
+    const KvKey& key, const std::function<Result<void>(std::string_view)>& use) const {
+  rocksdb::ReadOptions read;
+  // The record's own checksum covers every byte that is used; RocksDB's would be a second pass.
+  read.verify_checksums = false;
+  rocksdb::PinnableSlice value;
+  const std::string encoded = EncodeKvKey(key);
+  const rocksdb::Status status = db_->Get(read, records_, encoded, &value);
+  if (!status.ok()) return FromStatus(status, kSource, "reading a record");
+  return use({value.data(), value.size()});
+}
+
+Result<void> KvDatabase::Write(const KvChange& change) {
+  KVGATE_CHECK(change.records.size() <= change.entries.size(), "a record without its index entry");
+  rocksdb::WriteBatch batch;
+  rocksdb::Status status;
+  for (const KvKey& key : change.deletes) {
+    const std::string encoded = EncodeKvKey(key);
+    if (status.ok()) status = batch.Delete(index_, encoded);
+    if (status.ok()) status = batch.Delete(records_, encoded);
+  }
+  std::string value;
+  for (size_t i = 0; i < change.entries.size() && status.ok(); ++i) {
+    const std::string encoded = EncodeKvKey(change.entries[i].key);
+    if (i < change.records.size()) {
+      EncodeKvRecord(change.records[i], value);
+      status = batch.Put(records_, encoded, value);
+    }
+    if (status.ok()) status = batch.Put(index_, encoded, EncodeKvIndexEntry(change.entries[i]));
+  }
+  if (status.ok()) status = db_->Write(MakeWriteOptions(), &batch);
+  if (status.ok()) return {};
+  return FromStatus(status, kSource, fmt::format("writing {} records", change.records.size()));
+}
+
+Result<void> KvDatabase::DeleteEverything() {
+  const std::lock_guard lock(compaction_mutex_);
+  rocksdb::WriteBatch batch;
+  // One byte longer than any key: the end of a range is not part of it.
+  const std::string end(kKvKeyBytes + 1, '\xff');
+  for (rocksdb::ColumnFamilyHandle* handle : {index_, records_}) {
+    const rocksdb::Status status = batch.DeleteRange(handle, rocksdb::Slice(), ToSlice(end));
+    if (!status.ok()) return FromStatus(status, kSource, "removing every record");
+  }
+  const rocksdb::Status status = db_->Write(MakeWriteOptions(), &batch);
+  if (!status.ok()) return FromStatus(status, kSource, "removing every record");
+  return CompactAll(std::nullopt);
+}
+
+Result<void> KvDatabase::Flush() {
+  rocksdb::FlushOptions flush;
+  flush.wait = true;
+  flush.allow_write_stall = true;
+  const rocksdb::Status status = db_->Flush(flush, {index_, records_});
+  if (!status.ok()) return FromStatus(status, kSource, "flushing");
+  return {};
+}
+
+Result<void> KvDatabase::CompactAll(std::optional<double> age_cutoff) {
+  rocksdb::CompactRangeOptions compact;
+  compact.exclusive_manual_compaction = false;
+  compact.allow_write_stall = true;
+  compact.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForceOptimized;
+  compact.canceled = &cancelled_;
+  compact.blob_garbage_collection_policy = rocksdb::BlobGarbageCollectionPolicy::kDisable;
+  if (age_cutoff) {
+    compact.blob_garbage_collection_policy = rocksdb::BlobGarbageCollectionPolicy::kForce;
+    compact.blob_garbage_collection_age_cutoff = *age_cutoff;
+  }
+  const rocksdb::Status status = db_->CompactRange(compact, records_, nullptr, nullptr);
+  if (status.ok()) return {};
+  if (cancelled_) return MakeError(ErrorCode::kCancelled, kSource, "compaction: closing");
+  return FromStatus(status, kSource, "freeing space");
+}
+
+Result<void> KvDatabase::Compact() {
+  const std::lock_guard lock(compaction_mutex_);
+  return CompactAll(std::nullopt);
+}
+
+Result<void> KvDatabase::Collect(size_t num_files) {
+  const std::lock_guard lock(compaction_mutex_);
+  const size_t num_total = BlobFiles().size();
+  if (num_total == 0) return {};
+  // RocksDB takes the first floor(cutoff * files); half a file keeps rounding away from the edge.
+  const double files = static_cast<double>(std::min(num_files, num_total)) + 0.5;
+  return CompactAll(std::min(1.0, files / static_cast<double>(num_total)));
+}
+
+std::vector<KvBlobFile> KvDatabase::BlobFiles() const {
+  rocksdb::ColumnFamilyMetaData metadata;
+  db_->GetColumnFamilyMetaData(records_, &metadata);
+  std::vector<KvBlobFile> files;
+  files.reserve(metadata.blob_files.size());
+  for (const rocksdb::BlobMetaData& file : metadata.blob_files) {
+    files.push_back({.number = file.blob_file_number,
+                     .file_bytes = file.blob_file_size,
+                     .live_bytes = file.total_blob_bytes - file.garbage_blob_bytes});
+  }
+  std::ranges::sort(files, {}, &KvBlobFile::number);
+  return files;
+}
+
+uint64_t KvDatabase::MemtableBytes() const {
+  uint64_t total = 0;
+  for (rocksdb::ColumnFamilyHandle* handle : {index_, records_}) {
+    uint64_t bytes = 0;
+    if (db_->GetIntProperty(handle, rocksdb::DB::Properties::kCurSizeAllMemTables, &bytes)) {
+      total += bytes;
+    }
+  }
+  return total;
+}
+
+uint64_t KvDatabase::DiskBytes() const {
+  uint64_t total = 0;
+  std::error_code error;
+  std::filesystem::directory_iterator file(options_.directory, error);
+  for (; !error && file != std::filesystem::directory_iterator(); file.increment(error)) {
+    std::error_code gone;  // files come and go while we look
+    const uint64_t bytes = file->file_size(gone);
+    if (!gone) total += bytes;
+  }
+  return total;
+}
+
+std::optional<Error> KvDatabase::BackgroundError() const { return listener_->error(); }
+
+Result<void> KvDatabase::Resume() {
+  listener_->Forget();
+  const rocksdb::Status status = db_->Resume();
+  if (!status.ok()) return FromStatus(status, kSource, "resuming");
+  return {};
+}
+
+Result<std::filesystem::path> SetAside(const std::filesystem::path& directory) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const std::string prefix = directory.filename().string() + ".damaged-";
+  const std::filesystem::path target =
+      directory.parent_path() /
+      fmt::format("{}{}", prefix,
+                  std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
+  std::error_code error;
+  std::filesystem::rename(directory, target, error);
+  if (error) {
+    return MakeError(ErrorCode::kIo, kSource,
+                     fmt::format("setting {} aside as {}: {}", directory.string(), target.string(),
+                                 error.message()));
+  }
+  std::filesystem::directory_iterator other(directory.parent_path(), error);
+  for (; !error && other != std::filesystem::directory_iterator(); other.increment(error)) {
+    if (other->path() == target || !other->path().filename().string().starts_with(prefix)) continue;
+    std::error_code ignored;  // an old copy that stays costs disk, nothing else
+    std::filesystem::remove_all(other->path(), ignored);
+  }
+  return target;
+}
+
+}  // namespace kvgate::store

@@ -1,0 +1,154 @@
+#include "store/rocks_meta_store.h"
+
+#include <fmt/format.h>
+#include <rocksdb/cache.h>
+#include <rocksdb/db.h>
+#include <rocksdb/options.h>
+#include <rocksdb/table.h>
+
+#include <array>
+#include <system_error>
+#include <vector>
+
+#include <kvgate/log.h>
+
+#include "store/rocks_common.h"
+
+namespace kvgate::store {
+namespace {
+
+constexpr std::string_view kSource = "store.meta";
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+// In the order of MetaTable.
+constexpr std::array<const char*, 5> kTableNames{"directory", "turns", "prefixes", "ledger",
+                                                 "pins"};
+
+rocksdb::Slice ToSlice(std::string_view text) { return {text.data(), text.size()}; }
+
+class RocksMetaStore final : public MetaStore {
+ public:
+  explicit RocksMetaStore(const MetaStoreOptions& options) : options_(options) {}
+
+  ~RocksMetaStore() override {
+    if (db_ == nullptr) return;
+    for (rocksdb::ColumnFamilyHandle* family : families_) db_->DestroyColumnFamilyHandle(family);
+    const rocksdb::Status status = db_->Close();
+    if (!status.ok()) KVGATE_LOG(kWarning, kSource, "closing: {}", status.ToString());
+  }
+
+  Result<void> Open();
+
+  Result<void> Put(MetaTable table, std::string_view key, std::string_view value) override {
+    return Write("writing", [&](const rocksdb::WriteOptions& write) {
+      return db_->Put(write, Family(table), ToSlice(key), ToSlice(value));
+    });
+  }
+
+  Result<std::optional<std::string>> Get(MetaTable table, std::string_view key) const override {
+    std::string value;
+    const rocksdb::Status status = db_->Get({}, Family(table), ToSlice(key), &value);
+    if (status.IsNotFound()) return std::optional<std::string>();
+    if (!status.ok()) return FromStatus(status, kSource, "reading");
+    return std::optional<std::string>(std::move(value));
+  }
+
+  Result<void> Delete(MetaTable table, std::string_view key) override {
+    return Write("deleting", [&](const rocksdb::WriteOptions& write) {
+      return db_->Delete(write, Family(table), ToSlice(key));
+    });
+  }
+
+  Result<void> Scan(MetaTable table, std::string_view prefix,
+                    const std::function<bool(std::string_view key, std::string_view value)>& visit)
+      const override {
+    const std::unique_ptr<rocksdb::Iterator> at(db_->NewIterator({}, Family(table)));
+    for (at->Seek(ToSlice(prefix)); at->Valid() && at->key().starts_with(ToSlice(prefix));
+         at->Next()) {
+      const bool more =
+          visit({at->key().data(), at->key().size()}, {at->value().data(), at->value().size()});
+      if (!more) return {};
+    }
+    if (!at->status().ok()) return FromStatus(at->status(), kSource, "scanning");
+    return {};
+  }
+
+ private:
+  rocksdb::ColumnFamilyHandle* Family(MetaTable table) const {
+    return families_[static_cast<size_t>(table) + 1];  // behind "default", which is not used
+  }
+
+  template <typename Operation>
+  Result<void> Write(std::string_view doing, Operation operation) {
+    if (options_.read_only) {
+      return MakeError(ErrorCode::kUnsupported, kSource,
+                       fmt::format("{}: the directory is open for reading only", doing));
+    }
+    rocksdb::WriteOptions write;
+    write.sync = options_.sync;
+    rocksdb::Status status = operation(write);
+    // After a full disk RocksDB refuses writes until it is asked to go on: ask, once per write.
+    if (!status.ok() && status.severity() != rocksdb::Status::Severity::kNoError &&
+        db_->Resume().ok()) {
+      status = operation(write);
+    }
+    if (!status.ok()) return FromStatus(status, kSource, doing);
+    return {};
+  }
+
+  const MetaStoreOptions options_;
+  std::unique_ptr<rocksdb::DB> db_;
+  std::vector<rocksdb::ColumnFamilyHandle*> families_;
+};
+
+Result<void> RocksMetaStore::Open() {
+  rocksdb::Options options;
+  options.create_if_missing = true;
+  options.create_missing_column_families = true;
+  options.info_log = MakeRocksLogger(kSource);
+  options.max_background_jobs = 2;
+  options.max_open_files = 256;
+  options.max_manifest_file_size = kMiB;
+  options.max_total_wal_size = 32 * kMiB;
+  options.db_write_buffer_size = 32 * kMiB;
+  options.write_buffer_size = 8 * kMiB;
+  options.compression = rocksdb::kNoCompression;
+  options.stats_dump_period_sec = 0;
+  options.stats_persist_period_sec = 0;
+  rocksdb::BlockBasedTableOptions table;
+  table.block_cache = rocksdb::NewLRUCache(8 * kMiB);
+  options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  std::vector<rocksdb::ColumnFamilyDescriptor> families{
+      {rocksdb::kDefaultColumnFamilyName, options}};
+  for (const char* name : kTableNames) families.emplace_back(name, options);
+
+  const std::string path = options_.directory.string();
+  const std::string doing = fmt::format("opening {}", path);
+  std::error_code ignored;
+  if (options_.read_only && !std::filesystem::exists(options_.directory / "CURRENT", ignored)) {
+    return MakeError(ErrorCode::kNotFound, kSource, fmt::format("{}: no database there", doing));
+  }
+  rocksdb::DB* db = nullptr;
+  const rocksdb::Status status =
+      options_.read_only ? rocksdb::DB::OpenForReadOnly(options, path, families, &families_, &db)
+                         : rocksdb::DB::Open(options, path, families, &families_, &db);
+  db_.reset(db);
+  if (status.ok()) return {};
+  Error error = FromStatus(status, kSource, doing);
+  if (status.IsInvalidArgument() || status.IsNotSupported() || status.IsNotFound()) {
+    error.code = ErrorCode::kDataLoss;
+  }
+  if (error.code == ErrorCode::kDataLoss && !options_.read_only) {
+    error.detail += fmt::format("; to begin anew (sessions and ledger are lost) remove {}", path);
+  }
+  return error;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<MetaStore>> OpenRocksMetaStore(const MetaStoreOptions& options) {
+  auto store = std::make_unique<RocksMetaStore>(options);
+  KVGATE_TRY_VOID(store->Open());
+  return std::unique_ptr<MetaStore>(std::move(store));
+}
+
+}  // namespace kvgate::store

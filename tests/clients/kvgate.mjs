@@ -1,0 +1,80 @@
+// Starts the real binary for the client tests and stops it: what tests/e2e/server.py is to Python.
+import { execFileSync, spawn } from "node:child_process";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+
+const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+const BINARY = process.env.KVGATE_BIN ?? join(ROOT, "build/release/bin/kvgate");
+const READY_MS_MAX = 60_000;
+// Slow enough that a long stream is still running when a test aborts it.
+const SHAPE = {
+  arch: "qwen2", layers: 8, hidden: 512, heads: 8, "kv-heads": 4, ffn: 1536, vocab: 4096,
+  context: 8192, type: "f16", seed: 7,
+};
+
+export async function startKvgate() {
+  if (!existsSync(BINARY)) throw new Error(`${BINARY} is not built`);
+  const folder = mkdtempSync(join(tmpdir(), "kvgate-clients-"));
+  const model = join(folder, "model.gguf");
+  const shape = Object.entries(SHAPE).flatMap(([key, value]) => [`--${key}`, String(value)]);
+  execFileSync(BINARY, ["make-model", ...shape, "--out", model]);
+  const child = spawn(BINARY, ["serve", "--model", model, "--listen", "127.0.0.1:0",
+    "--data-dir", join(folder, "data")], { stdio: ["ignore", "pipe", "inherit"] });
+  const address = await listening(child);
+  const baseURL = `http://${address}/v1`;
+  return {
+    baseURL,
+    stats: async () => (await fetch(`http://${address}/kvgate/v1/stats`)).json(),
+    stop: async () => {
+      const ended = new Promise((resolve) => child.once("exit", resolve));
+      child.kill("SIGTERM");
+      await ended;
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+function listening(child) {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => reject(new Error("kvgate did not listen")), READY_MS_MAX);
+    child.once("exit", (code) => reject(new Error(`kvgate ended with ${code}`)));
+    createInterface({ input: child.stdout }).on("line", (line) => {
+      const match = /listening on http:\/\/(\S+)/.exec(line);
+      if (!match) return;
+      clearTimeout(timer);
+      resolve(match[1]);
+    });
+  });
+}
+
+// The first number under a key, at any depth.
+export function findNumber(value, name) {
+  if (value === null || typeof value !== "object") return undefined;
+  for (const [key, child] of Object.entries(value)) {
+    if (key === name && typeof child === "number") return child;
+    const found = findNumber(child, name);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+// Polls until no request runs; throws after `milliseconds`.
+export async function waitIdle(server, milliseconds) {
+  const end = Date.now() + milliseconds;
+  let running;
+  do {
+    running = findNumber(await server.stats(), "num_running");
+    if (running === 0) return;
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  } while (Date.now() < end);
+  throw new Error(`${running} requests still run after ${milliseconds} ms`);
+}
+
+// A few hundred tokens, the same for the same name.
+export function longText(name) {
+  return Array.from({ length: 120 }, (_, i) => `${name} rule ${i}: read before you write.`)
+    .join(" ");
+}

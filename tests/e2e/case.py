@@ -1,0 +1,81 @@
+"""The base of the end-to-end tests: where the binary, the models and the shared data are.
+
+Without a binary a test skips by name; with KVGATE_E2E_REQUIRED=1 (scripts/test) it fails instead.
+"""
+
+import os
+import random
+import shutil
+import tempfile
+import unittest
+from pathlib import Path
+
+import server
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+TEST_DATA = Path(os.environ.get("KVGATE_TEST_DATA", ROOT.parent / "shared"))
+FULL = os.environ.get("KVGATE_TEST_FULL") == "1"
+
+# Small enough to prefill thousands of tokens in a second, with grouped heads (GQA) and 2 layers of
+# KV: 2 x 2 x 2 heads x 32 x 2 bytes = 512 bytes a token.
+TINY = dict(arch="llama", layers=2, hidden=128, heads=4, kv_heads=2, ffn=256, vocab=512,
+            context=8192, type="f32", seed=7)
+# Slow enough that a long generation is still running when a test interferes with it.
+SLOW = dict(arch="qwen2", layers=8, hidden=512, heads=8, kv_heads=4, ffn=1536, vocab=4096,
+            context=8192, type="f16", seed=7)
+
+WORDS = ("agent tool file search replace path line read write test build plan step result error "
+         "value table index query cache block token model prompt answer user system note").split()
+
+
+def text_of(seed, words):
+    """Plausible text, the same for the same seed."""
+    rng = random.Random(seed)
+    return " ".join(rng.choice(WORDS) for _ in range(words))
+
+
+class Case(unittest.TestCase):
+    longMessage = True
+
+    @classmethod
+    def setUpClass(cls):
+        binary = server.binary_path()
+        if not binary.exists():
+            if os.environ.get("KVGATE_E2E_REQUIRED") == "1":
+                raise AssertionError(f"{binary} is not built")
+            raise unittest.SkipTest(f"{binary} is not built")
+        cls.models = Path(os.environ.get("KVGATE_MODELS", binary.parent.parent / "test-models"))
+
+    def setUp(self):
+        self.folder = Path(tempfile.mkdtemp(prefix="kvgate-e2e-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def model(self, shape, name):
+        return server.make_model(self.models / f"{name}.gguf", **shape)
+
+    def tiny(self):
+        return self.model(TINY, "tiny")
+
+    def slow(self):
+        return self.model(SLOW, "slow")
+
+    def serve(self, model=None, data_dir=None, arguments=()):
+        """A running server that is killed at the end of the test."""
+        made = server.Server(model or self.tiny(), data_dir or self.folder / "data", arguments)
+        self.addCleanup(made.__exit__)
+        return made.start()
+
+    def shared_model(self, name):
+        path = TEST_DATA / "models" / name
+        if not path.exists():
+            self.skipTest(f"{path} is not there (KVGATE_TEST_DATA)")
+        return path
+
+    def assert_ok(self, reply):
+        self.assertEqual(reply.status, 200, reply.body[:1000])
+        return reply
+
+
+def tenant(name):
+    """A credential of its own: nothing is shared between tenants, so its first request is cold."""
+    return {"Authorization": f"Bearer {name}"}

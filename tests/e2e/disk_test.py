@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""Disks that refuse: full, read-only, or held by another process. Serving goes on, and says so."""
+
+import os
+import subprocess
+import unittest
+
+import server
+from case import Case, text_of
+
+
+class DiskTest(Case):
+    def mount(self, name, options):
+        """A small file system of its own, or a skip where mounting is not allowed."""
+        folder = self.folder / name
+        folder.mkdir()
+        if os.geteuid() != 0:
+            self.skipTest("mounting a tmpfs needs root")
+        made = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", folder],
+                              capture_output=True, text=True)
+        if made.returncode != 0:
+            self.skipTest(f"cannot mount a tmpfs: {made.stderr.strip()}")
+        self.addCleanup(subprocess.run, ["umount", "-l", folder], check=False)
+        return folder
+
+    def assert_serves(self, running, name):
+        """A cold answer and a memory hit, as without a disk."""
+        prompt = text_of(name, 300)
+        cold = self.assert_ok(running.complete(prompt))
+        memory = self.assert_ok(running.complete(prompt))
+        self.assertGreater(memory.tier("device"), 0)
+        self.assertEqual(memory.answer, cold.answer)
+
+    def test_a_full_disk_stops_the_disk_tier_and_not_the_server(self):
+        data_dir = self.mount("small", "size=24m")
+        running = self.serve(data_dir=data_dir / "data")
+        filler = data_dir / "filler"
+        # Opened with room to spare, then filled by somebody else.
+        with open(filler, "wb") as file:
+            try:
+                while True:
+                    file.write(b"\0" * (1 << 20))
+                    file.flush()
+            except OSError:
+                pass
+        for index in range(6):
+            self.assert_serves(running, f"full {index}")
+        running.wait_for("the store to say that it cannot write", self.write_failed, timeout=10)
+        self.assertIn("cannot", (running.log() + "").lower().replace("failed", "cannot"))
+        # Room again and a restart: the directory is sound and writing works.
+        running.kill()
+        filler.unlink()
+        running.restart()
+        self.assert_serves(running, "room again")
+        running.wait_on_disk()
+
+    @staticmethod
+    def write_failed(stats):
+        return server.find_number(stats, "num_write_errors") > 0
+
+    def test_a_read_only_directory_means_no_disk_tier_and_a_clear_message(self):
+        if os.geteuid() == 0:  # root may write to a directory of any mode
+            folder = self.mount("read-only", "size=1m,ro")
+        else:
+            folder = self.folder / "read-only"
+            folder.mkdir(mode=0o500)
+        running = self.serve(data_dir=folder / "data")
+        self.assert_serves(running, "read-only")
+        self.assertIn(str(folder), running.log())
+
+    def test_a_directory_that_another_server_holds_is_left_alone(self):
+        holder = self.serve()
+        self.assert_serves(holder, "held")
+        second = self.serve()  # the same data directory
+        self.assert_serves(second, "held")
+        self.assertIn(str(self.folder / "data"), second.log())
+        # The holder is not disturbed: its KV is written and comes back.
+        holder.wait_on_disk()
+        second.kill()
+        holder.kill()
+        holder.restart()
+        again = self.assert_ok(holder.complete(text_of("held", 300)))
+        self.assertGreater(again.tier("disk"), 0)
+
+    def test_a_damaged_cache_is_set_aside_and_serving_starts_anew(self):
+        running = self.serve()
+        prompt = text_of("damage", 300)
+        cold = self.assert_ok(running.complete(prompt))
+        running.wait_on_disk()
+        running.kill()
+        damaged = 0
+        for path in (self.folder / "data" / "kv").rglob("*"):
+            if path.is_file() and path.stat().st_size > 1000:
+                size = path.stat().st_size
+                with open(path, "r+b") as file:
+                    for offset in range(0, size, 512):
+                        file.seek(offset)
+                        file.write(b"\xa5\x5a\xa5\x5a")
+                damaged += 1
+        self.assertGreater(damaged, 0)
+        running.restart()
+        again = self.assert_ok(running.complete(prompt))
+        self.assertEqual(again.answer, cold.answer)
+        self.assertEqual(again.tier("disk"), 0)
+
+    def test_the_data_directory_is_private(self):
+        self.serve()
+        self.assertEqual((self.folder / "data").stat().st_mode & 0o777, 0o700)
+
+
+if __name__ == "__main__":
+    unittest.main()

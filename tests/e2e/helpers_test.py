@@ -1,0 +1,204 @@
+#!/usr/bin/env python3
+"""The helpers and scripts themselves, against a stand-in for the binary: each can fail."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+from unittest import mock
+
+import server
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+FAKE = HERE / "fake_kvgate.py"
+
+
+class HelpersTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = Path(tempfile.mkdtemp(prefix="kvgate-helpers-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        patch = mock.patch.dict(os.environ, {"KVGATE_BIN": str(FAKE)})
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def serve(self):
+        running = server.Server(self.folder / "model.gguf", self.folder / "data")
+        self.addCleanup(running.__exit__)
+        return running.start()
+
+    def test_a_stream_and_a_whole_reply_read_the_same(self):
+        running = self.serve()
+        whole = running.complete("x")
+        streamed = running.complete("x", stream=True)
+        self.assertEqual(whole.answer, streamed.answer)
+        self.assertEqual(streamed.text, "ab")
+        self.assertTrue(streamed.done)
+        self.assertEqual(streamed.usage["prompt_tokens"], 70)
+        self.assertGreater(streamed.ttft_ms, 40)
+        self.assertEqual((whole.cached_tokens, streamed.tier("device")), (0, 64))
+
+    def test_an_error_reply_is_read_and_not_raised(self):
+        reply = self.serve().complete("bad")
+        self.assertEqual((reply.status, reply.error["param"]), (400, "prompt"))
+
+    def test_kill_and_restart_keep_the_data_directory(self):
+        running = self.serve()
+        cold = running.complete("x")
+        running.wait_on_disk()
+        running.kill()
+        running.restart()
+        disk = running.complete("x")
+        self.assertEqual(disk.tier("disk"), 64)
+        self.assertEqual(disk.answer, cold.answer)
+
+    def test_waiting_for_what_never_comes_says_what_it_waited_for(self):
+        with self.assertRaisesRegex(server.ServerError, "all KV on disk"):
+            self.serve().wait_on_disk(timeout=0.1)  # nothing was computed, so nothing is stored
+
+    def test_a_binary_that_does_not_start_is_an_error_with_its_log(self):
+        with mock.patch.dict(os.environ, {"KVGATE_BIN": "/bin/false"}):
+            with self.assertRaisesRegex(server.ServerError, "did not listen"):
+                self.serve()
+
+    def test_a_model_is_made_once_for_each_shape(self):
+        path = server.make_model(self.folder / "m.gguf", arch="llama", layers=2)
+        path.write_text("kept")
+        self.assertEqual(server.make_model(path, arch="llama", layers=2).read_text(), "kept")
+        self.assertEqual(server.make_model(path, arch="llama", layers=3).read_text(), "GGUF")
+
+    def run_script(self, fault=""):
+        environment = {**os.environ, "KVGATE_FAKE_FAULT": fault}
+        return subprocess.run([ROOT / "scripts/run", "--port", "0", "--data-dir", self.folder],
+                              env=environment, capture_output=True, text=True, timeout=60)
+
+    def stop_left_running(self):
+        pid_file = self.folder / "kvgate.pid"
+        if pid_file.exists():
+            os.kill(int(pid_file.read_text()), 9)
+
+    def test_scripts_run_shows_the_tiers_leaves_a_server_and_replaces_it_next_time(self):
+        self.addCleanup(self.stop_left_running)
+        first = self.run_script()
+        self.assertEqual(first.returncode, 0, first.stderr + first.stdout)
+        pid = (self.folder / "kvgate.pid").read_text()
+        os.kill(int(pid), 0)
+        self.assertIn("curl -s http://127.0.0.1:", first.stdout)
+        self.assertIn(f"kill {pid}", first.stdout)
+        second = self.run_script()
+        self.assertEqual(second.returncode, 0, second.stderr + second.stdout)
+        self.assertIn(f"process {pid}", second.stdout)
+        self.assertNotEqual((self.folder / "kvgate.pid").read_text(), pid)
+
+    def test_scripts_run_fails_when_answers_differ_or_nothing_was_cached(self):
+        self.addCleanup(self.stop_left_running)
+        differ = self.run_script("answers")
+        self.assertEqual(differ.returncode, 1)
+        self.assertIn("the answer from disk differs", differ.stderr)
+        missed = self.run_script("no-cache")
+        self.assertEqual(missed.returncode, 1)
+        self.assertIn("found nothing in memory", missed.stderr)
+        self.assertIn("nothing came from disk", missed.stderr)
+
+
+class SetupTest(unittest.TestCase):
+    """scripts/lib/setup.sh with apt and dpkg replaced by recorders."""
+
+    def setUp(self):
+        self.folder = Path(tempfile.mkdtemp(prefix="kvgate-setup-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        for tool in ("bash", "grep", "cat", "env"):
+            os.symlink(shutil.which(tool), self.folder / tool)
+
+    def tool(self, name, body):
+        path = self.folder / name
+        path.write_text(f"#!/bin/bash\n{body}\n")
+        path.chmod(0o755)
+
+    def setup(self):
+        return subprocess.run(
+            [self.folder / "bash", "-c", "set -euo pipefail; source scripts/lib/setup.sh; "
+             "kvgate_setup; echo done"],
+            cwd=ROOT, env={"PATH": str(self.folder), "CALLS": str(self.folder / "calls")},
+            capture_output=True, text=True)
+
+    def calls(self):
+        path = self.folder / "calls"
+        return path.read_text() if path.exists() else ""
+
+    def test_nothing_is_called_when_all_is_installed(self):
+        self.tool("apt-get", 'echo "$@" >>"$CALLS"')
+        self.tool("dpkg-query", "echo 'ii '")
+        made = self.setup()
+        self.assertEqual((made.returncode, made.stdout), (0, "done\n"), made.stderr)
+        self.assertEqual(self.calls(), "")
+
+    def test_only_what_is_missing_is_installed_and_named(self):
+        self.tool("apt-get", 'echo "$@" >>"$CALLS"')
+        self.tool("dpkg-query", 'case "$*" in *libhwy-dev|*ccache) exit 1;; *) echo "ii ";; esac')
+        self.tool("id", "echo 0")
+        made = self.setup()
+        self.assertEqual(made.returncode, 0, made.stderr)
+        self.assertIn("installing with apt: ccache libhwy-dev", made.stderr)
+        self.assertEqual(self.calls().splitlines(), [
+            "update -q", "install -y -q --no-install-recommends ccache libhwy-dev"])
+
+    def test_a_user_without_sudo_is_told_what_is_missing(self):
+        self.tool("apt-get", 'echo "$@" >>"$CALLS"')
+        self.tool("dpkg-query", "exit 1")
+        self.tool("id", "echo 1000")
+        made = self.setup()
+        self.assertEqual(made.returncode, 1)
+        self.assertIn("missing packages: g++ cmake", made.stderr)
+        self.assertEqual(self.calls(), "")
+
+    def test_another_system_gets_the_list_and_the_two_commands(self):
+        made = self.setup()
+        self.assertEqual(made.returncode, 1)
+        self.assertIn("librocksdb-dev", made.stderr)
+        self.assertIn("cmake --preset release", made.stderr)
+
+
+JUNIT = """<testsuite>
+<testcase name="A.Passes" time="1" status="run"><system-out>ok</system-out></testcase>
+<testcase name="A.Skips" time="0" status="notrun"><skipped message=""/>
+<system-out>x_test.cc:7: Skipped
+no reference data
+
+[  SKIPPED ] A.Skips</system-out></testcase>
+<testcase name="e2e_disk" time="2" status="run"><system-out>
+test_full (__main__.DiskTest.test_full)
+A doc line ... skipped 'needs root'
+test_other (__main__.DiskTest.test_other) ... skipped 'no tmpfs'
+</system-out></testcase>
+%s</testsuite>"""
+FAILURE = '<testcase name="B.Fails" time="1" status="fail"><failure message=""/></testcase>'
+
+
+class SummaryTest(unittest.TestCase):
+    def summary(self, junit, *arguments):
+        with tempfile.TemporaryDirectory() as folder:
+            if junit:
+                Path(folder, "dev.xml").write_text(junit)
+            return subprocess.run([sys.executable, ROOT / "scripts/lib/summary.py", *arguments,
+                                   folder], capture_output=True, text=True)
+
+    def test_skips_are_named_with_their_reasons(self):
+        made = self.summary(JUNIT % "")
+        self.assertEqual(made.returncode, 0, made.stdout + made.stderr)
+        for line in ("A.Skips: no reference data", "test_full: needs root", "test_other: no tmpfs"):
+            self.assertIn(line, made.stdout)
+
+    def test_a_failure_or_an_empty_run_fails(self):
+        made = self.summary(JUNIT % FAILURE)
+        self.assertEqual(made.returncode, 1)
+        self.assertIn("dev: B.Fails", made.stdout)
+        self.assertEqual(self.summary("").returncode, 1)
+        self.assertEqual(self.summary(JUNIT % "", "--failed", "1").returncode, 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""A trained model through the whole house: stories260K against an independent engine's output."""
+
+import json
+import struct
+import unittest
+
+from case import Case
+
+GGUF_SCALARS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?",
+                10: "<Q", 11: "<q", 12: "<d"}
+GGUF_STRING, GGUF_ARRAY = 8, 9
+# The default KV cache is f16, the reference's was f32.
+LOGPROB_DIFFERENCE_MAX = 2e-2
+
+
+class GgufReader:
+    """Just enough of GGUF to read the vocabulary without any of the code under test."""
+
+    def __init__(self, path):
+        self.data = path.read_bytes()
+        self.at = 4
+
+    def scalar(self, form):
+        value, = struct.unpack_from(form, self.data, self.at)
+        self.at += struct.calcsize(form)
+        return value
+
+    def string(self):
+        size = self.scalar("<Q")
+        self.at += size
+        return self.data[self.at - size:self.at].decode(errors="replace")
+
+    def value(self, kind):
+        if kind == GGUF_STRING:
+            return self.string()
+        if kind == GGUF_ARRAY:
+            inner, count = self.scalar("<I"), self.scalar("<Q")
+            return [self.value(inner) for _ in range(count)]
+        return self.scalar(GGUF_SCALARS[kind])
+
+    def metadata(self):
+        self.scalar("<I"), self.scalar("<Q")  # version, number of tensors
+        pairs = {}
+        for _ in range(self.scalar("<Q")):
+            key = self.string()
+            pairs[key] = self.value(self.scalar("<I"))
+        return pairs
+
+
+def token_texts(path):
+    """What each id prints as, in the spelling of SentencePiece vocabularies."""
+    texts = []
+    for token in GgufReader(path).metadata()["tokenizer.ggml.tokens"]:
+        if token.startswith("<0x") and len(token) == 6:
+            byte = int(token[3:5], 16)
+            texts.append(chr(byte) if byte < 0x80 else f"bytes:\\x{byte:02x}")
+        else:
+            texts.append(token.replace("\u2581", " "))
+    return texts
+
+
+class RealModelTest(Case):
+    def setUp(self):
+        super().setUp()
+        self.path = self.shared_model("stories260K.gguf")
+        self.running = self.serve(model=self.path)
+
+    def ask(self, prompt, **fields):
+        return self.assert_ok(self.running.complete(prompt, ignore_eos=False, **fields))
+
+    def test_two_hundred_greedy_tokens_equal_the_reference_text(self):
+        expected = self.path.with_suffix(".greedy.txt").read_text()
+        reply = self.ask("Once upon a time", max_tokens=200)
+        self.assertEqual(reply.text, expected)
+        self.assertEqual(reply.usage["completion_tokens"], 200)
+        # And once more from the cache.
+        again = self.ask("Once upon a time", max_tokens=200)
+        self.assertEqual(again.answer, reply.answer)
+
+    def test_texts_and_top_logprobs_equal_the_reference(self):
+        texts = token_texts(self.path)
+        reference = json.loads(self.path.with_suffix(".reference.json").read_text())
+        self.assertGreaterEqual(len(reference["prompts"]), 8)
+        for expected in reference["prompts"]:
+            with self.subTest(prompt=expected["prompt"]):
+                self.compare(expected, texts)
+
+    def compare(self, expected, texts):
+        reply = self.ask(expected["prompt"], max_tokens=len(expected["greedy_ids"]), logprobs=10)
+        self.assertEqual(reply.usage["prompt_tokens"], len(expected["tokens_add_special"]))
+        self.assertEqual(reply.text, expected["greedy_text"])
+        logprobs = reply.json["choices"][0]["logprobs"]
+        # The first token after a prompt may be shown without its leading space or with it.
+        self.assertEqual([t.strip(" ") for t in logprobs["tokens"]],
+                         [texts[i].strip(" ") for i in expected["greedy_ids"]])
+        for step, wanted in enumerate(expected["steps_top10"]):
+            got = sorted(logprobs["top_logprobs"][step].items(), key=lambda item: -item[1])
+            self.assertEqual(len(got), len(wanted))
+            for (text, value), (token, wanted_value) in zip(got, wanted):
+                self.assertLess(abs(value - wanted_value), LOGPROB_DIFFERENCE_MAX,
+                                f"step {step}, {text!r} against {texts[token]!r}")
+            # Names too, where no neighbour is near enough to change places with.
+            self.assertEqual(got[0][0].strip(" "), texts[wanted[0][0]].strip(" "))
+
+
+if __name__ == "__main__":
+    unittest.main()

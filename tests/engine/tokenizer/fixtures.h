@@ -1,0 +1,153 @@
+// Small vocabularies of our own, written and read as GGUF, so that the tests need no data beside
+// the project.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/tokenizer/tokenizer.h"
+#include "engine/tokenizer/utf8.h"
+#include "tests/engine/model/test_paths.h"
+
+namespace kvgate::tokenizer {
+
+enum Type : int32_t { kNormal = 1, kUnknown = 2, kControl = 3, kUser = 4, kUnused = 5, kByte = 6 };
+
+// A tokenizer in the making: fill, change, Load.
+struct Fixture {
+  std::string model;
+  std::string pre;
+  std::vector<std::string> texts;
+  std::vector<float> scores;
+  std::vector<int32_t> types;
+  std::vector<std::string> merges;
+  std::vector<std::pair<std::string, model::GgufValue>> extra;  // whole keys
+
+  TokenId Add(std::string text, int32_t type, float score = 0) {
+    texts.push_back(std::move(text));
+    types.push_back(type);
+    scores.push_back(score);
+    return static_cast<TokenId>(texts.size()) - 1;
+  }
+
+  Result<std::unique_ptr<Tokenizer>> Load() const {
+    const model::ScratchDirectory directory;
+    model::GgufWriter writer;
+    writer.Add("tokenizer.ggml.model", model);
+    if (!pre.empty()) writer.Add("tokenizer.ggml.pre", pre);
+    writer.AddStrings("tokenizer.ggml.tokens", texts);
+    writer.AddIntegers("tokenizer.ggml.token_type", types);
+    if (!scores.empty()) writer.AddFloats("tokenizer.ggml.scores", scores);
+    if (!merges.empty()) writer.AddStrings("tokenizer.ggml.merges", merges);
+    for (const auto& [key, value] : extra) writer.Add(key, value);
+    KVGATE_TRY_VOID(writer.Write(directory / "vocab.gguf", nullptr));
+    KVGATE_TRY(const auto file, model::GgufFile::Open(directory / "vocab.gguf"));
+    return Tokenizer::Load(*file);
+  }
+  // For fixtures that must load.
+  std::unique_ptr<Tokenizer> MustLoad() const {
+    auto tokenizer = Load();
+    if (!tokenizer) ADD_FAILURE() << tokenizer.error().ToString();
+    return tokenizer ? std::move(*tokenizer) : nullptr;
+  }
+};
+
+// <unk> <s> </s>, the 256 bytes, then pieces whose scores fall in the order given.
+inline Fixture SpmFixture(const std::vector<std::string>& pieces) {
+  Fixture fixture;
+  fixture.model = "llama";
+  fixture.Add("<unk>", kUnknown);
+  fixture.Add("<s>", kControl);
+  fixture.Add("</s>", kControl);
+  for (int byte = 0; byte < 256; ++byte) {
+    char text[8];
+    std::snprintf(text, sizeof(text), "<0x%02X>", byte);
+    fixture.Add(text, kByte);
+  }
+  float score = 0;
+  for (const std::string& piece : pieces) fixture.Add(piece, kNormal, score -= 1);
+  return fixture;
+}
+
+// The printable spelling of a byte in byte-level vocabularies.
+inline std::string SpellByte(int byte) {
+  int next = 0x100;
+  for (int b = 0; b <= 255; ++b) {
+    const bool is_printable = (b > 0x20 && b < 0x7F) || (b > 0xA0 && b != 0xAD);
+    const int character = is_printable ? b : next++;
+    if (b != byte) continue;
+    std::string text;
+    AppendUtf8(static_cast<char32_t>(character), text);
+    return text;
+  }
+  return {};
+}
+
+// The 256 bytes (token = byte), then one token a merge, then <|end|> (control).
+inline Fixture BpeFixture(const std::vector<std::string>& merges, std::string pre = "gpt-2") {
+  Fixture fixture;
+  fixture.model = "gpt2";
+  fixture.pre = std::move(pre);
+  for (int byte = 0; byte < 256; ++byte) fixture.Add(SpellByte(byte), kNormal);
+  fixture.merges = merges;
+  for (std::string text : merges) {
+    text.erase(text.find(' ', 1), 1);
+    fixture.Add(text, kNormal);
+  }
+  fixture.Add("<|end|>", kControl);
+  return fixture;
+}
+
+inline const std::vector<std::string>& SpmPieces() {
+  static const std::vector<std::string> pieces = {
+      "▁t", "he", "▁the", "in", "▁▁", "▁▁▁▁", "er", "▁a", "ing", "日本", "▁", "t",
+      "h",  "e",  "i",    "n",  "g",  "r",    "a",  "s",  "日",  "本",   "é", "\n"};
+  return pieces;
+}
+
+inline const std::vector<std::string>& BpeMerges() {
+  static const std::vector<std::string> merges = {"Ġ t", "h e",   "Ġt he", "i n", "in g",
+                                                  "Ġ Ġ", "ĠĠ ĠĠ", "e r",   "Ã ©", "æ Ĺ"};
+  return merges;
+}
+
+// Random text: words of the fixtures' letters, white space, other scripts and, on demand, bytes
+// that are no UTF-8.
+inline std::string RandomText(std::mt19937_64& random, size_t num_parts, bool with_invalid) {
+  static const std::vector<std::string> parts = {" ",      "  ",       "\n",
+                                                 "\t",     "the",      "t",
+                                                 "in",     "ing",      "er",
+                                                 "he",     "a",        "'s",
+                                                 "'RE",    "12",       "3",
+                                                 "4567",   "é",        "日本",
+                                                 "日",     "👍🏽", "\u00a0",
+                                                 "\u3000", "\u180e",   "!?",
+                                                 "-",      "ſ",        "\r\n",
+                                                 "xz",     "Ω",        "нет",
+                                                 "</s>",   "<|end|>",  std::string("\0", 1)};
+  static const std::vector<std::string> invalid = {"\xFF", "\xC3", "\xE6\x97", "\x80",
+                                                   "\xED\xA0\x80"};
+  std::string text;
+  for (size_t i = 0; i < num_parts; ++i) {
+    if (random() % 16 == 0) {
+      char32_t code_point = 0;
+      do {
+        code_point = static_cast<char32_t>(random() % 0x110000);
+        // Surrogates are no characters; U+2581 is a space to SentencePiece.
+      } while ((code_point >= 0xD800 && code_point < 0xE000) || code_point == 0x2581);
+      AppendUtf8(code_point, text);
+    } else if (with_invalid && random() % 8 == 0) {
+      text += invalid[random() % invalid.size()];
+    } else {
+      text += parts[random() % parts.size()];
+    }
+  }
+  return text;
+}
+
+}  // namespace kvgate::tokenizer

@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+"""Shows that each tidy rule finds what it is for, and leaves good code alone."""
+
+import os
+import tempfile
+import unittest
+from pathlib import Path
+from unittest import mock
+
+import tidy
+
+README = "# folder\n"
+
+
+class TidyTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        for table in ("TESTS_WITHOUT_SOURCE", "SOURCES_WITHOUT_TEST", "FOLDERS_WITHOUT_README"):
+            patch = mock.patch.dict(getattr(tidy, table), clear=True)
+            patch.start()
+            self.addCleanup(patch.stop)
+
+    def write(self, path, text):
+        file = Path(self.folder.name, path)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        return file
+
+    def found(self, *rules):
+        tree = tidy.Tree(self.folder.name)
+        return [f"{f.path}:{f.line}: {f.what}" for rule in rules for f in rule(tree)]
+
+    def assert_found(self, rule, *expected):
+        """Exactly these findings, each given by its beginning."""
+        found = sorted(self.found(rule))
+        self.assertEqual(len(found), len(expected), found)
+        for line, start in zip(found, sorted(expected)):
+            self.assertTrue(line.startswith(start), f"{line!r} does not start with {start!r}")
+
+    def test_includes_upward_and_sideways_are_found_and_downward_ones_are_not(self):
+        self.write("engine/a.cc", '#include "gateway/b.h"\n#include "kernels/c.h"\n')
+        self.write("store/a.cc", '#include "engine/b.h"\n#include <kvgate/result.h>\n')
+        self.write("kernels/cpu/a.cc", '\n#include "kernels/reference/b.h"\n')
+        self.write("sdk/leaf/a.cc", '#include "store/b.h"\n')
+        self.write("gateway/a.cc", '#include "sdk/include/kvgate/result.h"\n#include "b.h"\n')
+        self.write("tests/store/a_test.cc", '#include "store/a.h"\n#include "engine/b.h"\n')
+        self.assert_found(tidy.check_include_direction,
+                          "engine/a.cc:1: engine must not include gateway/",
+                          "store/a.cc:1: store must not include engine/",
+                          "kernels/cpu/a.cc:2: kernels/cpu must not include",
+                          "sdk/leaf/a.cc:1: sdk/leaf must not include store/",
+                          'gateway/a.cc:1: "sdk/include/kvgate/result.h": public',
+                          'gateway/a.cc:2: "b.h": includes are rooted',
+                          "tests/store/a_test.cc:2: store must not include engine/")
+
+    def test_third_party_headers_stay_in_their_folders(self):
+        self.write("gateway/a.cc", "#include <boost/asio.hpp>\n#include <rocksdb/db.h>\n")
+        self.write("store/rocks_a.cc", "#include <rocksdb/db.h>\n")
+        self.write("store/b.cc", "#include <rocksdb/db.h>\n#include <hwy/highway.h>\n")
+        self.write("engine/c.cc", "#include <immintrin.h>\n#include <cuda_runtime.h>\n")
+        self.write("tests/store/d_test.cc", "#include <rocksdb/db.h>\n")
+        self.write("engine/e.cu", "\n")
+        self.assert_found(tidy.check_third_party,
+                          "gateway/a.cc:2: RocksDB only", "store/b.cc:1: RocksDB only",
+                          "store/b.cc:2: Highway only", "engine/c.cc:1: intrinsics only",
+                          "engine/c.cc:2: CUDA only", "engine/e.cu:1: CUDA sources")
+
+    def test_the_mirror_has_no_gap_on_either_side(self):
+        self.write("store/a.cc", "")
+        self.write("store/b.cc", "")
+        self.write("store/only_header.h", "")
+        self.write("tests/store/a_test.cc", "")
+        self.write("tests/store/only_header_test.cc", "")
+        self.write("tests/store/gone_test.cc", "")
+        self.assert_found(tidy.check_mirror, "store/b.cc:1: has no test",
+                          "tests/store/gone_test.cc:1: mirrors no file")
+
+    def test_an_exception_that_is_no_longer_needed_is_found(self):
+        self.write("store/a.cc", "")
+        self.write("tests/store/a_test.cc", "")
+        with mock.patch.dict(tidy.SOURCES_WITHOUT_TEST, {"store/a.cc": "x", "store/gone.cc": "x"}):
+            self.assert_found(tidy.check_mirror,
+                              "tests/tidy.py:1: the exception for store/a.cc",
+                              "tests/tidy.py:1: the exception for store/gone.cc")
+
+    def test_long_lines_and_trailing_spaces_are_found_but_not_in_tables(self):
+        self.write("a.cc", "x" * 100 + "\n" + "é" * 100 + "\n" + "x" * 101 + "\ny \n")
+        self.write("b.md", "|" + "x" * 200 + "\n" + "y" * 101 + "\n")
+        self.assert_found(tidy.check_columns, "a.cc:3: 101 columns", "a.cc:4: space at the end",
+                          "b.md:2: 101 columns")
+
+    def test_long_files_are_found(self):
+        self.write("a.cc", "\n" * 700)
+        self.write("b.cc", "\n" * 701)
+        self.assert_found(tidy.check_file_length, "b.cc:700: 701 lines")
+
+    def test_long_functions_are_found_in_each_of_their_forms(self):
+        body = "  x();\n" * 69
+        self.write("plain.cc", "namespace a {\n// f() {\nint f() {\n" + body + "}\n}\n")
+        self.write("member.cc",
+                   "struct A : B<int> {\n  A() : a_{1}, b_(2) {\n" + body + "  }\n};\n")
+        self.write("test.cc", "TEST(A, B) {\n" + body + "}\n")
+        self.write("template.cc", "template <typename T>\nauto f(T x) -> int {\n" + body + "}\n")
+        self.write("lambda.cc", "const auto f = [](int x) {\n" + body + "};\n")
+        self.write("typed.cc", "auto f = [](int x) -> int {\n" + body + "};\n")
+        self.write("good.cc", "int f() {\n" + body[:-7] + "}\nint g() {\n" + body[:-7] + "}\n")
+        self.assert_found(tidy.check_function_length, "plain.cc:3: function of 71 lines",
+                          "member.cc:2: function of 71 lines", "test.cc:1: function of 71 lines",
+                          "template.cc:1: function of 72 lines",
+                          "lambda.cc:1: function of 71 lines",
+                          "typed.cc:1: function of 71 lines")
+
+    def test_literals_and_directives_do_not_confuse_the_scan(self):
+        body = "  x();\n" * 40
+        tricky = ('int f() {\n  g("{", \'{\', R"({{")", 1\'000\'000);  // {\n  /* { */\n'
+                  "#if A\n  if (a) {\n#else\n  if (b) {\n#endif\n  }\n" + body + "}\n")
+        self.write("a.cc", tricky + tricky)
+        self.write("table.cc", "const T kTable[] = {\n" + "  {f(1)},\n" * 100 + "};\n")
+        self.write("enum.cc", "enum class A : int {\n" + "  b = f(1),\n" * 100 + "};\n")
+        self.assert_found(tidy.check_function_length)
+
+    def test_a_brace_that_never_closes_is_found(self):
+        self.write("a.cc", "int f() {\n  if (x) {\n}\n")
+        self.assert_found(tidy.check_function_length, "a.cc:1: the braces that open here")
+
+    def test_long_python_functions_are_found(self):
+        self.write("a.py", "def f():\n" + "    x()\n" * 70)
+        self.write("b.py", "def f():\n" + "    x()\n" * 69)
+        self.assert_found(tidy.check_function_length, "a.py:1: function of 71 lines")
+
+    def test_headers_are_guarded_and_come_first_in_their_source(self):
+        self.write("store/a.h", "// a\n#pragma once\n")
+        self.write("store/b.h", "// #pragma once\n")
+        self.write("store/a.cc", "// a\n#include <string>\n#include \"store/a.h\"\n")
+        self.write("store/b.cc", "#include \"store/b.h\"\n")
+        self.write("sdk/include/kvgate/c.h", "#pragma once\n")
+        self.write("sdk/leaf/c.cc", "#include <kvgate/c.h>\n")
+        self.assert_found(tidy.check_headers, "store/b.h:1: a header needs",
+                          "store/a.cc:2: the first include must be its own header")
+
+    def test_stray_marks_are_found_as_words_only(self):
+        self.write("a.cc", "// TO" "DO: later\nmkdtemp(\"kvgate.XX" "XXXX\");\n")
+        self.assert_found(tidy.check_stray_marks, "a.cc:1: stray")
+
+    def test_paths_of_one_machine_are_found_and_urls_are_not(self):
+        self.write("a.py", 'open("/ho' 'me/me/x")\nget("http://host/ho' 'me/x")\n')
+        self.assert_found(tidy.check_machine_paths, "a.py:1: a path of one machine")
+
+    def test_large_files_are_found(self):
+        self.write("a.bin", "x" * (300 * 1024 + 1))
+        self.write("build/b.bin", "x" * (300 * 1024 + 1))
+        self.assert_found(tidy.check_blobs, "a.bin:1: 307201 bytes")
+
+    def test_folders_need_a_short_readme(self):
+        self.write("store/a.cc", "")
+        self.write("engine/a.cc", "")
+        self.write("engine/README.md", "x\n" * 61)
+        self.write("tests/store/a_test.cc", "")
+        self.assert_found(tidy.check_readmes, "store:1: has sources and no README.md",
+                          "engine/README.md:60: 61 lines")
+
+    def test_code_in_comments_is_found_and_an_example_is_not(self):
+        self.write("a.cc", "// Use: f(1);\n// and then rest.\n\n// g(2);\n// return 3;\n")
+        self.assert_found(tidy.check_commented_code, "a.cc:5: code that is commented out")
+
+    def test_scripts_are_executable_and_strict(self):
+        self.write("a", "#!/usr/bin/env bash\nset -euo pipefail\n")
+        os.chmod(self.write("b", "#!/usr/bin/env bash\nset -e\n"), 0o755)
+        os.chmod(self.write("c", "#!/usr/bin/env bash\nset -euo pipefail\n"), 0o755)
+        self.assert_found(tidy.check_scripts, "a:1: starts with #! and is not executable",
+                          "b:1: a bash script needs")
+
+    def test_the_program_fails_on_a_finding_and_passes_without(self):
+        self.write("README.md", README)
+        with mock.patch("sys.argv", ["tidy.py", self.folder.name]):
+            self.assertEqual(tidy.main(), 0)
+            self.write("a.cc", "// TO" "DO\n")
+            self.assertEqual(tidy.main(), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
