@@ -407,6 +407,7 @@ KvStoreStats RocksKvStore::Stats() const {
     stats = counters_;
     stats.num_records = index_.num_records();
     stats.payload_bytes = index_.payload_bytes();
+    stats.num_unflushed = counters_.num_writes - num_flushed_;
     if (error_) stats.error = error_->ToString();
   }
   stats.capacity_bytes = options_.capacity_bytes;

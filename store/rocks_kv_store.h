@@ -126,6 +126,7 @@ class RocksKvStore final : public KvStore {
   KvIndex index_;
   std::vector<KvKey> pending_deletes_;  // gone from the index, not yet from the database
   KvStoreStats counters_;               // the num_ fields only
+  uint64_t num_flushed_ = 0;            // of counters_.num_writes: those a crash cannot lose
   std::optional<Error> error_;          // why writing is off
   uint64_t num_damaged_at_open_ = 0;    // until the next Verify reports them
   uint64_t num_orphans_at_open_ = 0;

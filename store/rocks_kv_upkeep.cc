@@ -132,20 +132,31 @@ Result<void> RocksKvStore::ApplyPending(bool with_touches) {
 }
 
 Result<void> RocksKvStore::FlushNow() {
+  uint64_t num_writes = 0;
   {
     const std::lock_guard write_lock(write_mutex_);
     KVGATE_TRY_VOID(ApplyPending(true));
+    {
+      const std::lock_guard index_lock(index_mutex_);
+      num_writes = counters_.num_writes;
+    }
     // What is written from here on is the next flush's.
     const std::lock_guard lock(wake_mutex_);
     dirty_since_.reset();
   }
-  const std::shared_lock lock(database_mutex_);
-  if (database_ == nullptr) {
-    return MakeError(ErrorCode::kUnavailable, kSource, "flushing: the database is not open");
+  {
+    const std::shared_lock lock(database_mutex_);
+    if (database_ == nullptr) {
+      return MakeError(ErrorCode::kUnavailable, kSource, "flushing: the database is not open");
+    }
+    if (auto flushed = database_->Flush(); !flushed) {
+      MarkDirty();
+      return flushed;
+    }
   }
-  auto flushed = database_->Flush();
-  if (!flushed) MarkDirty();
-  return flushed;
+  const std::lock_guard index_lock(index_mutex_);
+  num_flushed_ = std::max(num_flushed_, num_writes);
+  return {};
 }
 
 // Called while an error stands and its pause is over.

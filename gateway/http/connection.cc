@@ -289,7 +289,7 @@ Task<bool> Connection::SendStream(service::Completion& completion, RouteMatch ma
       last_write = Clock::now();
       std::string bytes = std::exchange(pending, {});
       there = co_await Write(std::move(bytes));
-      if (output.finished) co_return there && keep_alive_;
+      if (output.finished) co_return there&& keep_alive_;
       continue;  // more may have come while this was written
     }
     if (output.finished) co_return keep_alive_;
@@ -386,7 +386,7 @@ Task<bool> Connection::Send(Response response, std::string_view route, bool open
   std::string bytes = ResponseHead(response, Head(openai_dialect));
   if (!head_only_) bytes += response.body;
   const bool written = co_await Write(std::move(bytes));
-  co_return written && keep_alive_;
+  co_return written&& keep_alive_;
 }
 
 Task<bool> Connection::Write(std::string bytes) {

@@ -67,6 +67,12 @@ struct DeltaEvent {
 
 enum class FinishReason : uint8_t { kStop, kLength };
 
+// A run of the prompt by where it came from: "system", "history", "tool_results" or "user".
+struct PromptSegment {
+  std::string_view source;  // a literal
+  int64_t num_tokens = 0;
+};
+
 // What a request cost and where its prefix came from; durations in seconds.
 struct CompletionStats {
   int64_t num_prompt_tokens = 0;
@@ -80,6 +86,7 @@ struct CompletionStats {
   double ttft_seconds = 0;
   double total_seconds = 0;
   std::optional<uint64_t> logits_hash = {};
+  std::vector<PromptSegment> segments = {};  // in order; together the whole prompt
 };
 
 // The last event of a stream; with an error, `reason` says nothing.

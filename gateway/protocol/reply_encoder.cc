@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "gateway/protocol/chat_completions.h"
 #include "gateway/protocol/completions.h"
 
@@ -52,6 +54,17 @@ void WriteExplain(const CompletionStats& stats, std::string_view request_id, Jso
   json.Key("device").Integer(stats.num_device_tokens);
   json.Key("disk").Integer(stats.num_disk_tokens);
   json.EndObject();
+  // The hit is a prefix, so it covers the segments in order.
+  json.Key("attribution").BeginArray();
+  int64_t cached = stats.num_cached_tokens;
+  for (const PromptSegment& segment : stats.segments) {
+    const int64_t covered = std::min(cached, segment.num_tokens);
+    json.BeginObject().Key("source").String(segment.source);
+    json.Key("tokens").Integer(segment.num_tokens).Key("cached_tokens").Integer(covered);
+    json.EndObject();
+    cached -= covered;
+  }
+  json.EndArray();
   // Which divergence ended the hit is not known to the engine; null says so.
   json.Key("break").Null();
   json.Key("ttft_ms").Number(milliseconds(stats.ttft_seconds));

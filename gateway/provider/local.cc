@@ -41,6 +41,17 @@ sample::SamplingParams ToSampling(const CompletionRequest& request) {
           .num_logprobs = request.num_logprobs};
 }
 
+// Turns that come before the last answer are history.
+std::string_view SourceOf(const std::vector<Message>& messages, size_t index) {
+  const std::string& role = messages[index].role;
+  if (role == "system" || role == "developer") return "system";
+  const bool answered =
+      std::any_of(messages.begin() + static_cast<std::ptrdiff_t>(index), messages.end(),
+                  [](const Message& later) { return later.role == "assistant"; });
+  if (answered) return "history";
+  return role == "tool" ? "tool_results" : "user";
+}
+
 }  // namespace
 
 LocalProvider::LocalProvider(Parts parts) : parts_(std::move(parts)) {
@@ -62,19 +73,43 @@ std::string LocalProvider::PromptText(const CompletionRequest& request) const {
   return "";
 }
 
-Result<std::vector<TokenId>> LocalProvider::Encode(const CompletionRequest& request) const {
-  if (const auto* ids = std::get_if<std::vector<TokenId>>(&request.prompt)) return *ids;
-  if (const auto* text = std::get_if<std::string>(&request.prompt)) {
-    return parts_.tokenizer.Encode(*text, {});
+Result<LocalProvider::EncodedPrompt> LocalProvider::Encode(const CompletionRequest& request) const {
+  if (const auto* messages = std::get_if<std::vector<Message>>(&request.prompt)) {
+    return EncodeChat(*messages);
   }
-  std::vector<chat::ChatMessage> messages;
-  for (const Message& message : std::get<std::vector<Message>>(request.prompt)) {
-    // A developer's message is what earlier models were trained on as the system's.
-    const std::string_view role = message.role == "developer" ? "system" : message.role;
-    messages.push_back({.role = std::string(role), .content = message.content});
+  EncodedPrompt prompt;
+  if (const auto* ids = std::get_if<std::vector<TokenId>>(&request.prompt)) {
+    prompt.tokens = *ids;
+  } else {
+    prompt.tokens = parts_.tokenizer.Encode(std::get<std::string>(request.prompt), {});
   }
-  KVGATE_TRY(const chat::RenderedChat rendered, parts_.chat_format->Render(messages));
-  return parts_.tokenizer.Encode(rendered.text, {});
+  prompt.segments.push_back(
+      {.source = "user", .num_tokens = static_cast<int64_t>(prompt.tokens.size())});
+  return prompt;
+}
+
+Result<LocalProvider::EncodedPrompt> LocalProvider::EncodeChat(
+    const std::vector<Message>& messages) const {
+  std::vector<chat::ChatMessage> turns;
+  for (const Message& message : messages) {
+    turns.push_back({.role = message.role, .content = message.content});
+  }
+  KVGATE_TRY(const chat::RenderedChat rendered, parts_.chat_format->Render(turns));
+  chat::TokenizedChat tokenized = chat::TokenizeChat(parts_.tokenizer, rendered);
+  EncodedPrompt prompt{.tokens = std::move(tokenized.tokens), .segments = {}};
+  size_t begin = 0;
+  for (size_t i = 0; i < messages.size(); ++i) {
+    // The opening of the answer's turn belongs to the last message.
+    const bool last = i + 1 == messages.size();
+    const size_t end = last ? prompt.tokens.size() : tokenized.message_ends[i];
+    const std::string_view source = SourceOf(messages, i);
+    if (prompt.segments.empty() || prompt.segments.back().source != source) {
+      prompt.segments.push_back({.source = source});
+    }
+    prompt.segments.back().num_tokens += static_cast<int64_t>(end - begin);
+    begin = end;
+  }
+  return prompt;
 }
 
 Result<int> LocalProvider::TokensMax(const CompletionRequest& request,
@@ -97,14 +132,14 @@ Result<int> LocalProvider::TokensMax(const CompletionRequest& request,
 
 Result<std::unique_ptr<EventStream>> LocalProvider::Run(const RunArgs& args) const {
   const CompletionRequest& request = args.request;
-  KVGATE_TRY(std::vector<TokenId> prompt, Encode(request));
-  KVGATE_TRY(const int max_tokens, TokensMax(request, prompt.size()));
+  KVGATE_TRY(EncodedPrompt prompt, Encode(request));
+  KVGATE_TRY(const int max_tokens, TokensMax(request, prompt.tokens.size()));
   std::vector<std::string> stops = request.stop;
   // Who ignores the end of a generation ignores the end of a turn with it.
   if (request.dialect == Dialect::kChatCompletions && !request.ignore_eos) {
     for (const std::string& stop : parts_.chat_format->stop_strings()) stops.push_back(stop);
   }
-  engine::GenerationRequest generation{.prompt = std::move(prompt),
+  engine::GenerationRequest generation{.prompt = std::move(prompt.tokens),
                                        .max_tokens = max_tokens,
                                        .sampling = ToSampling(request),
                                        .stop_strings = std::move(stops),
@@ -117,6 +152,7 @@ Result<std::unique_ptr<EventStream>> LocalProvider::Run(const RunArgs& args) con
                                                          .metrics = parts_.metrics,
                                                          .logprobs = request.num_logprobs >= 0,
                                                          .logits_hash = args.logits_hash,
+                                                         .segments = std::move(prompt.segments),
                                                          .wake = args.wake});
   if (!stream && stream.error().field == "prompt") {
     Error error = std::move(stream).error();

@@ -51,7 +51,12 @@ class LocalProvider {
   std::string PromptText(const protocol::CompletionRequest& request) const;
 
  private:
-  Result<std::vector<TokenId>> Encode(const protocol::CompletionRequest& request) const;
+  struct EncodedPrompt {
+    std::vector<TokenId> tokens;
+    std::vector<protocol::PromptSegment> segments;
+  };
+  Result<EncodedPrompt> Encode(const protocol::CompletionRequest& request) const;
+  Result<EncodedPrompt> EncodeChat(const std::vector<protocol::Message>& messages) const;
   Result<int> TokensMax(const protocol::CompletionRequest& request, size_t num_prompt_tokens) const;
 
   Parts parts_;

@@ -131,6 +131,7 @@ class LocalStream final : public EventStream {
         engine_(options.engine),
         tokenizer_(options.tokenizer),
         logits_hash_(options.logits_hash),
+        segments_(options.segments),
         pending_bytes_max_(options.pending_bytes_max) {}
 
   ~LocalStream() override {
@@ -185,6 +186,7 @@ class LocalStream final : public EventStream {
 
   protocol::FinishEvent ToFinish(engine::FinishEvent event) const {
     protocol::FinishEvent finish{.stats = ToStats(event.stats, logits_hash_)};
+    finish.stats.segments = segments_;
     switch (event.reason) {
       case engine::FinishReason::kStop:
         finish.reason = protocol::FinishReason::kStop;
@@ -209,6 +211,7 @@ class LocalStream final : public EventStream {
   engine::Engine& engine_;
   const tokenizer::Tokenizer& tokenizer_;
   const bool logits_hash_;
+  const std::vector<protocol::PromptSegment> segments_;
   const size_t pending_bytes_max_;
   bool finished_ = false;
 };

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <kvgate/result.h>
 
@@ -23,9 +24,10 @@ struct LocalStreamOptions {
   metrics::GatewayMetrics* metrics = nullptr;
   bool logprobs = false;
   bool logits_hash = false;
+  std::vector<protocol::PromptSegment> segments = {};  // handed through to the FinishEvent
   size_t pending_bytes_max = size_t{16} << 20;
   // Called on the engine thread when the reader has something to take; must not block.
-  std::function<void()> wake;
+  std::function<void()> wake = {};
 };
 
 // Submits the request (whose sink is set here).

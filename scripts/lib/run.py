@@ -12,10 +12,6 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "e2e"))
 import server  # noqa: E402
 
-# The embedded default: random weights, so its text means nothing, but its KV is as real as any.
-DEFAULT_MODEL = dict(arch="qwen2", layers=8, hidden=256, heads=8, kv_heads=2, ffn=768, vocab=1024,
-                     context=16384, type="q8_0", seed=1, name="kvgate-demo")
-
 TOOL_NAMES = ("read_file write_file search_text list_folder run_command apply_patch fetch_page "
               "open_issue query_table plan_steps").split()
 RULES = (
@@ -99,7 +95,7 @@ def stop_previous(pid_file):
 
 def parse_arguments():
     parser = argparse.ArgumentParser(prog="scripts/run", description=__doc__)
-    parser.add_argument("--model", type=Path, help="a GGUF file; default: a small random model")
+    parser.add_argument("--model", type=Path, help="a GGUF file; default: the embedded random-weight model")
     parser.add_argument("--port", type=int, default=8080, help="0 picks one; default 8080")
     parser.add_argument("--data-dir", type=Path, default=ROOT / "build" / "run-data")
     parser.add_argument("--sections", type=int, default=24, help="length of the system prompt")
@@ -113,7 +109,8 @@ def start(running, pid_file):
 
 def demonstrate(running, messages, pid_file):
     """Prints the table; returns what was wrong."""
-    print(f"starting the gateway on {running.model.name}", flush=True)
+    name = running.model.name if running.model else "the embedded default model"
+    print(f"starting the gateway on {name}", flush=True)
     start(running, pid_file)
     cold = ask(running, messages)
     memory = ask(running, messages)
@@ -132,13 +129,11 @@ def main():
     options.data_dir.mkdir(parents=True, exist_ok=True)
     pid_file, log = options.data_dir / "kvgate.pid", options.data_dir / "kvgate.log"
     stop_previous(pid_file)
-    model = options.model or server.make_model(options.data_dir / "kvgate-demo.gguf",
-                                               **DEFAULT_MODEL)
     # A prompt of its own for each run: what an earlier run left on disk must not warm the cold one.
     messages = [{"role": "system", "content": f"Run {time.time_ns()}.\n"
                  + agent_system_prompt(options.sections)},
                 {"role": "user", "content": "Where is the bug in the block table?"}]
-    running = server.Server(model, options.data_dir / "data", listen=f"127.0.0.1:{options.port}",
+    running = server.Server(options.model, options.data_dir / "data", listen=f"127.0.0.1:{options.port}",
                             log_path=str(log))
     try:
         wrong = demonstrate(running, messages, pid_file)

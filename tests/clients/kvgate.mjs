@@ -50,23 +50,12 @@ function listening(child) {
   });
 }
 
-// The first number under a key, at any depth.
-export function findNumber(value, name) {
-  if (value === null || typeof value !== "object") return undefined;
-  for (const [key, child] of Object.entries(value)) {
-    if (key === name && typeof child === "number") return child;
-    const found = findNumber(child, name);
-    if (found !== undefined) return found;
-  }
-  return undefined;
-}
-
 // Polls until no request runs; throws after `milliseconds`.
 export async function waitIdle(server, milliseconds) {
   const end = Date.now() + milliseconds;
   let running;
   do {
-    running = findNumber(await server.stats(), "num_running");
+    ({ running } = (await server.stats()).engine);
     if (running === 0) return;
     await new Promise((resolve) => setTimeout(resolve, 20));
   } while (Date.now() < end);

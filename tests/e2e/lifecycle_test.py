@@ -7,7 +7,6 @@ import threading
 import time
 import unittest
 
-import server
 from case import Case, text_of
 
 
@@ -28,7 +27,7 @@ def long_request(**fields):
 
 
 def num_running(stats):
-    return server.find_number(stats, "num_running")
+    return stats["engine"]["running"]
 
 
 class LifecycleTest(Case):

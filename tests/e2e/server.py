@@ -89,24 +89,6 @@ class Reply:
         return self.json["error"]
 
 
-def find_numbers(value, name):
-    """Every number under the key `name`, at any depth of a JSON value."""
-    if isinstance(value, dict):
-        for key, child in value.items():
-            if key == name and isinstance(child, (int, float)):
-                yield child
-            yield from find_numbers(child, name)
-    elif isinstance(value, list):
-        for child in value:
-            yield from find_numbers(child, name)
-
-
-def find_number(value, name):
-    for number in find_numbers(value, name):
-        return number
-    raise ServerError(f"no number named {name} in {json.dumps(value)[:2000]}")
-
-
 def binary_path():
     """The kvgate under test: $KVGATE_BIN, else the release build's."""
     root = Path(__file__).resolve().parent.parent.parent
@@ -134,10 +116,13 @@ def make_model(path, **shape):
 
 
 class Server:
-    """`with Server(model, data_dir) as server:` runs it; leaving stops it."""
+    """`with Server(model, data_dir) as server:` runs it; leaving stops it.
+
+    Without a model (None) it serves the embedded default.
+    """
 
     def __init__(self, model, data_dir, arguments=(), listen="127.0.0.1:0", log_path=None):
-        self.model = Path(model)
+        self.model = None if model is None else Path(model)
         self.data_dir = Path(data_dir)
         self.arguments = list(arguments)
         self.listen = listen
@@ -159,7 +144,8 @@ class Server:
         self.close_log()
 
     def command(self):
-        return [str(binary_path()), "serve", "--model", str(self.model), "--listen", self.listen,
+        model = [] if self.model is None else ["--model", str(self.model)]
+        return [str(binary_path()), "serve", *model, "--listen", self.listen,
                 "--data-dir", str(self.data_dir), *self.arguments]
 
     def start(self, detach=False):
@@ -310,6 +296,6 @@ class Server:
 
 def kv_is_on_disk(stats):
     # disk_bytes counts files: what is still in a memtable is payload without a file.
-    payload = find_number(stats, "payload_bytes")
-    return (find_number(stats, "write_back_bytes_queued") == 0 and payload > 0
-            and find_number(stats, "disk_bytes") >= payload)
+    engine, store = stats["engine"], stats["store"]
+    return (engine["write_back_bytes_queued"] == 0 and store["payload_bytes"] > 0
+            and store["disk_bytes"] >= store["payload_bytes"])

@@ -34,6 +34,10 @@ class FakeTokenizer final : public tokenizer::Tokenizer {
     for (const char c : text) ids.push_back(static_cast<unsigned char>(c));
     return ids;
   }
+  tokenizer::MarkedTokens EncodeMarked(const tokenizer::MarkedText& text) const override {
+    return {.tokens = Encode(text.text, {}),
+            .offsets = {text.offsets.begin(), text.offsets.end()}};
+  }
   std::string TokenBytes(TokenId token, bool) const override {
     return std::string(1, static_cast<char>(token));
   }
@@ -44,6 +48,8 @@ class FakeTokenizer final : public tokenizer::Tokenizer {
   }
   int vocab_size() const override { return 256; }
   std::optional<TokenId> bos() const override { return std::nullopt; }
+  bool adds_bos() const override { return false; }
+  bool adds_space_prefix() const override { return false; }
   bool is_end_of_generation(TokenId) const override { return false; }
   std::optional<TokenId> FindSpecial(std::string_view) const override { return std::nullopt; }
   std::optional<std::string_view> chat_template() const override { return std::nullopt; }

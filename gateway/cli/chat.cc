@@ -1,0 +1,153 @@
+// `kvgate chat`: a conversation at the terminal, or one question through a pipe.
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gateway/cli/commands.h"
+#include "gateway/cli/conversation.h"
+#include "gateway/cli/local_engine.h"
+#include "gateway/cli/options.h"
+#include "store/rocks_data_directory.h"
+
+namespace kvgate::cli {
+namespace {
+
+struct ChatFlags {
+  ConfigFlags config;
+  std::string url;
+  std::string system;
+  AnswerOptions answer;
+};
+
+// Ctrl-C stops the answer, not the program. A signal handler can reach nothing but a global.
+std::atomic<bool> g_stop{false};
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+void InstallInterrupt() {
+  struct sigaction action {};
+  action.sa_handler = [](int) { g_stop.store(true); };
+  // Without SA_RESTART, so that a wait for a line ends too.
+  sigaction(SIGINT, &action, nullptr);
+}
+
+// A line without its end; nothing at the end of the input. Ctrl-C gives an empty line.
+std::optional<std::string> ReadLine() {
+  char* line = nullptr;
+  size_t capacity = 0;
+  const ssize_t size = ::getline(&line, &capacity, stdin);
+  const std::unique_ptr<char, decltype(&std::free)> owned(line, &std::free);
+  if (size < 0) {
+    const bool interrupted = std::ferror(stdin) != 0 && g_stop.load();
+    std::clearerr(stdin);
+    return interrupted ? std::optional<std::string>("") : std::nullopt;
+  }
+  std::string text(line, static_cast<size_t>(size));
+  while (text.ends_with('\n') || text.ends_with('\r')) text.pop_back();
+  return text;
+}
+
+class Talk {
+ public:
+  Talk(Answerer& answerer, const std::string& system) : answerer_(answerer) {
+    if (!system.empty()) messages_.push_back({.role = "system", .content = system});
+  }
+
+  // Adds the turn and its answer, also one that was stopped half-way.
+  Result<void> Say(std::string text) {
+    messages_.push_back({.role = "user", .content = std::move(text)});
+    std::string answer;
+    g_stop.store(false);
+    const auto on_text = [&answer](std::string_view piece) {
+      answer += piece;
+      fmt::print("{}", piece);
+      std::fflush(stdout);
+    };
+    const Result<void> done = answerer_.Answer(messages_, on_text, g_stop);
+    fmt::print("\n");
+    if (!done) {
+      messages_.pop_back();
+      return done.error();
+    }
+    messages_.push_back({.role = "assistant", .content = std::move(answer)});
+    return {};
+  }
+
+ private:
+  Answerer& answerer_;
+  std::vector<protocol::Message> messages_;
+};
+
+Result<int> Converse(Talk talk) {
+  if (::isatty(STDIN_FILENO) == 0) {
+    const std::string text((std::istreambuf_iterator<char>(std::cin)),
+                           std::istreambuf_iterator<char>());
+    KVGATE_TRY_VOID(talk.Say(text));
+    return g_stop.load() ? 1 : 0;
+  }
+  fmt::print("Ctrl-C stops an answer, Ctrl-D ends.\n");
+  while (true) {
+    g_stop.store(false);
+    fmt::print("> ");
+    std::fflush(stdout);
+    const std::optional<std::string> line = ReadLine();
+    if (!line) break;
+    if (line->empty()) {
+      if (g_stop.load()) fmt::print("\n");
+      continue;
+    }
+    if (const Result<void> said = talk.Say(*line); !said) {
+      fmt::print(stderr, "kvgate: {}\n", said.error().detail);
+    }
+  }
+  fmt::print("\n");
+  return 0;
+}
+
+// The server named; else the one that holds the data directory, unless a model is named; else an
+// engine in this process.
+Result<int> Chat(const ChatFlags& flags) {
+  KVGATE_TRY(config::Config config, ReadConfig(flags.config));
+  InstallInterrupt();
+  std::string url = flags.url;
+  if (url.empty() && config.engine.model.empty()) {
+    url = store::DataDirectory::FindServer(DataDirOf(config)).value_or("");
+  }
+  if (!url.empty()) {
+    const auto answerer = MakeServerAnswerer(url, flags.answer);
+    return Converse(Talk(*answerer, flags.system));
+  }
+  const DataTier tier = OpenDataTier(config);
+  KVGATE_TRY(const auto local, LocalEngine::Open(config, tier));
+  KVGATE_TRY(const auto provider, local->MakeProvider(config, nullptr));
+  const auto answerer = MakeLocalAnswerer(*provider, flags.answer);
+  return Converse(Talk(*answerer, flags.system));
+}
+
+}  // namespace
+
+void AddChat(CLI::App& app, Run& chosen) {
+  auto flags = std::make_shared<ChatFlags>();
+  CLI::App* command =
+      app.add_subcommand("chat", "Talk to a server or, with --model, to a model in this process");
+  AddEngineFlags(*command, flags->config);
+  command->add_option("--url", flags->url, "server, like http://127.0.0.1:8080");
+  command->add_option("--system", flags->system, "system message");
+  command->add_option("--name", flags->answer.model, "model to ask the server for")
+      ->capture_default_str();
+  command->add_option("--max-tokens", flags->answer.max_tokens)->capture_default_str();
+  command->add_option("--temperature", flags->answer.temperature)->capture_default_str();
+  command->callback([flags, &chosen] { chosen = [flags] { return Chat(*flags); }; });
+}
+
+}  // namespace kvgate::cli

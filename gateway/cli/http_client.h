@@ -1,0 +1,35 @@
+// HttpClient: one blocking request to a kvgate server, for the command line. Data is handed on as
+// it comes, and a flag can end the wait: what `chat` and `cache` need, nothing more.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include <kvgate/result.h>
+
+namespace kvgate::cli {
+
+struct HttpRequest {
+  std::string method = "GET";
+  std::string url;   // "http://127.0.0.1:8080/v1/models"
+  std::string body = {};  // sent as application/json
+  // Called with each piece of a body whose status is 200; by default pieces are collected.
+  std::function<void(std::string_view)> on_data = {};
+  // Looked at ten times a second; when set the request ends with kCancelled.
+  const std::atomic<bool>* stop = nullptr;
+};
+
+struct HttpReply {
+  int status = 0;
+  std::string body;
+};
+
+// kUnavailable: no server there, or it went away; kInvalidArgument: not such a URL.
+Result<HttpReply> FetchHttp(const HttpRequest& request);
+
+// The same where anything but 200 is an error, whose detail is the server's own message.
+Result<std::string> FetchOk(const HttpRequest& request);
+
+}  // namespace kvgate::cli

@@ -1,0 +1,164 @@
+#include "gateway/cli/local_engine.h"
+
+#include <fmt/format.h>
+#include <stdlib.h>
+
+#include <chrono>
+#include <ctime>
+#include <system_error>
+#include <utility>
+
+#include <kvgate/log.h>
+
+#include "engine/model/make_model.h"
+#include "kernels/cpu/cpu_backend.h"
+
+namespace kvgate::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Small enough to be made in a second or two and to answer quickly on two cores.
+model::MakeModelOptions DefaultModel() {
+  return {.architecture = "llama",
+          .num_layers = 6,
+          .hidden_dim = 384,
+          .num_heads = 6,
+          .num_kv_heads = 2,
+          .ffn_dim = 1024,
+          .vocab_size = 4096,
+          .context_length = 8192,
+          .dtype = kernels::DType::kF16,
+          .seed = 1,
+          .name = "kvgate-default"};
+}
+
+// Where the default model goes when the data directory cannot be written.
+Result<fs::path> TemporaryModelDir() {
+  std::string pattern = (fs::temp_directory_path() / "kvgate-XXXXXX").string();
+  if (::mkdtemp(pattern.data()) == nullptr) {
+    return MakeError(ErrorCode::kIo, "cli",
+                     "no directory for the default model can be made; name a model with --model");
+  }
+  return fs::path(pattern);
+}
+
+Result<fs::path> MakeDefaultModel(const fs::path& data_dir) {
+  const fs::path path = data_dir / "models" / "kvgate-default.gguf";
+  std::error_code code;
+  if (fs::exists(path, code)) return path;
+  KVGATE_LOG(kInfo, "cli", "no --model: making the default one (random weights), once, at {}",
+             path.string());
+  if (fs::create_directories(path.parent_path(), code); !code) {
+    // The directory holds prompts' KV later; nobody else has business in it.
+    fs::permissions(data_dir, fs::perms::owner_all, code);
+    if (const Result<void> made = model::MakeModel(DefaultModel(), path); made) return path;
+  }
+  KVGATE_TRY(const fs::path elsewhere, TemporaryModelDir());
+  KVGATE_LOG(kWarning, "cli", "{} cannot be written; the default model is made in {} instead",
+             path.string(), elsewhere.string());
+  KVGATE_TRY_VOID(model::MakeModel(DefaultModel(), elsewhere / "kvgate-default.gguf"));
+  return elsewhere / "kvgate-default.gguf";
+}
+
+kernels::DType KvDtype(const std::string& name) {
+  if (name == "f32") return kernels::DType::kF32;
+  if (name == "bf16") return kernels::DType::kBF16;
+  return kernels::DType::kF16;
+}
+
+engine::EngineOptions ToEngineOptions(const config::Config& config, uint64_t hash_seed) {
+  return {.context_tokens_max = config.engine.context,
+          .step_tokens_max = config.engine.step_tokens,
+          .sequences_max = config.engine.sequences,
+          .queue_max = config.engine.queue,
+          .kv_bytes = config.engine.kv_memory_bytes,
+          .kv_dtype = KvDtype(config.engine.kv_dtype),
+          .write_back_bytes_max = config.cache.write_back_bytes,
+          .io_threads = config.engine.io_threads,
+          .hash_seed = hash_seed};
+}
+
+// The named format, else what the model's own template stands for, else a plain one.
+Result<std::unique_ptr<chat::ChatFormat>> ChooseChatFormat(const std::string& wanted,
+                                                           const tokenizer::Tokenizer& tokenizer) {
+  if (!wanted.empty()) return chat::MakeChatFormat(wanted);
+  const std::optional<std::string_view> own = tokenizer.chat_template();
+  const std::string_view recognised = own ? chat::RecogniseChatFormat(*own) : "";
+  if (!recognised.empty()) {
+    KVGATE_LOG(kWarning, "cli",
+               "the model's chat template is not run yet: the built-in format '{}' stands for it",
+               recognised);
+    return chat::MakeChatFormat(recognised);
+  }
+  const bool chatml = tokenizer.FindSpecial("<|im_start|>").has_value();
+  const std::string_view fallback = chatml ? "chatml" : "plain";
+  KVGATE_LOG(kWarning, "cli", "the model has {} chat template: the built-in format '{}' is used",
+             own ? "an unknown" : "no", fallback);
+  return chat::MakeChatFormat(fallback);
+}
+
+}  // namespace
+
+fs::path DataDirOf(const config::Config& config) {
+  return config.store.data_dir.empty() ? config::DefaultDataDir() : config.store.data_dir;
+}
+
+DataTier OpenDataTier(const config::Config& config) {
+  if (!config.store.disk) return {.directory = nullptr, .reason = "store.disk is false"};
+  auto opened = store::DataDirectory::Open(
+      {.directory = DataDirOf(config),
+       .kv_bytes_max = config.store.disk_cache_bytes,
+       .flush_interval = std::chrono::milliseconds(config.store.flush_interval_ms),
+       .sync = config.store.sync});
+  if (opened) return {.directory = std::move(*opened), .reason = {}};
+  KVGATE_LOG(kWarning, "cli",
+             "serving WITHOUT the disk tier, nothing survives a restart: {} (choose another "
+             "--data-dir, or repair this one)",
+             opened.error().ToString());
+  return {.directory = nullptr, .reason = opened.error().detail};
+}
+
+Result<fs::path> FindModel(const config::Config& config) {
+  if (config.engine.model.empty()) return MakeDefaultModel(DataDirOf(config));
+  return fs::path(config.engine.model);
+}
+
+Result<std::unique_ptr<LocalEngine>> LocalEngine::Open(const config::Config& config,
+                                                       const DataTier& tier) {
+  const auto started = std::chrono::steady_clock::now();
+  std::unique_ptr<LocalEngine> local(new LocalEngine());
+  KVGATE_TRY(local->path_, FindModel(config));
+  KVGATE_LOG(kInfo, "cli", "loading {}", local->path_.string());
+  KVGATE_TRY(std::unique_ptr<model::GgufFile> file, model::GgufFile::Open(local->path_));
+  local->file_ = std::move(file);
+  KVGATE_TRY(local->tokenizer_, tokenizer::Tokenizer::Load(*local->file_));
+  KVGATE_TRY(local->backend_,
+             kernels::cpu::MakeCpuBackend({.num_threads = config.engine.threads, .target = {}}));
+  const uint64_t hash_seed = tier.directory ? tier.directory->hash_seed() : 0;
+  KVGATE_TRY(local->engine_, engine::Engine::Open(ToEngineOptions(config, hash_seed), local->file_,
+                                                  *local->backend_, *local->tokenizer_, tier.kv()));
+  const engine::EngineInfo& info = local->engine_->info();
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - started;
+  KVGATE_LOG(kInfo, "cli",
+             "loaded in {:.1f} s: {} on {} ({}, {} threads), context {} tokens, {} KV blocks of "
+             "{} KiB",
+             elapsed.count(), info.model.architecture, info.backend.name, info.backend.target,
+             info.backend.num_threads, info.context_tokens_max, info.num_kv_blocks,
+             info.kv_block_bytes / 1024);
+  return local;
+}
+
+Result<std::unique_ptr<provider::LocalProvider>> LocalEngine::MakeProvider(
+    const config::Config& config, metrics::GatewayMetrics* metrics) const {
+  KVGATE_TRY(auto chat_format, ChooseChatFormat(config.engine.chat_format, *tokenizer_));
+  return std::make_unique<provider::LocalProvider>(provider::LocalProvider::Parts{
+      .engine = *engine_,
+      .tokenizer = *tokenizer_,
+      .chat_format = std::move(chat_format),
+      .names = provider::LocalModelNames(engine_->info().model.name, path_.string()),
+      .metrics = metrics,
+      .created_unix = static_cast<int64_t>(std::time(nullptr))});
+}
+
+}  // namespace kvgate::cli

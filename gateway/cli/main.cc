@@ -1,0 +1,49 @@
+// The `kvgate` program: the command line, and the last fence for errors and exceptions.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+
+#include "gateway/cli/commands.h"
+
+namespace {
+
+constexpr int kExitFailure = 1;
+constexpr int kExitUsage = 2;
+
+int RunCommandLine(int argc, char** argv) {
+  CLI::App app{"kvgate: a prompt-caching gateway with an embedded inference engine"};
+  app.set_version_flag("--version", "kvgate " KVGATE_VERSION);
+  app.require_subcommand(1);
+  kvgate::cli::Run chosen;
+  kvgate::cli::AddServe(app, chosen);
+  kvgate::cli::AddChat(app, chosen);
+  kvgate::cli::AddCache(app, chosen);
+  kvgate::cli::AddMakeModel(app, chosen);
+  kvgate::cli::AddTokenize(app, chosen);
+  kvgate::cli::AddConfig(app, chosen);
+#if KVGATE_HAS_BENCH
+  kvgate::cli::AddBench(app, chosen);
+#endif
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& problem) {
+    return app.exit(problem) == 0 ? 0 : kExitUsage;
+  }
+  const kvgate::Result<int> code = chosen();
+  if (code) return *code;
+  fmt::print(stderr, "kvgate: {}\n", code.error().detail);
+  return code.error().code == kvgate::ErrorCode::kInvalidArgument ? kExitUsage : kExitFailure;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return RunCommandLine(argc, argv);
+  } catch (const std::exception& failure) {
+    fmt::print(stderr, "kvgate: {}\n", failure.what());
+    return kExitFailure;
+  }
+}

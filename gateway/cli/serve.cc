@@ -1,0 +1,157 @@
+// `kvgate serve`: data directory, server, model, then signals until the end.
+#include <fmt/format.h>
+#include <signal.h>
+#include <time.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <future>
+#include <memory>
+
+#include <kvgate/log.h>
+
+#include "gateway/cli/commands.h"
+#include "gateway/cli/local_engine.h"
+#include "gateway/cli/options.h"
+#include "gateway/http/server.h"
+
+namespace kvgate::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// How long the last blocks may take to reach the disk after the last answer.
+constexpr std::chrono::seconds kFlushGrace{10};
+
+sigset_t EndSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  return signals;
+}
+
+// One of the signals within the timeout?
+bool SignalWithin(const sigset_t& signals, std::chrono::milliseconds timeout) {
+  const timespec wait{.tv_sec = timeout.count() / 1000,
+                      .tv_nsec = (timeout.count() % 1000) * 1'000'000};
+  return sigtimedwait(&signals, nullptr, &wait) > 0;
+}
+
+void WaitForSignal(const sigset_t& signals) {
+  int signal = 0;
+  while (sigwait(&signals, &signal) != 0) {
+  }
+}
+
+// Until everyone has been answered, the grace is over, or a second signal says not to wait.
+void Drain(http::Server& server, std::chrono::seconds grace, const sigset_t& signals) {
+  KVGATE_LOG(kInfo, "cli", "stopping: {} connections open, waiting up to {} s (again to stop now)",
+             server.num_connections(), grace.count());
+  const Clock::time_point deadline = Clock::now() + grace;
+  while (server.num_connections() > 0 && Clock::now() < deadline) {
+    if (SignalWithin(signals, std::chrono::milliseconds(50))) break;
+  }
+  if (server.num_connections() > 0) {
+    KVGATE_LOG(kWarning, "cli", "cancelling the requests of {} connections",
+               server.num_connections());
+  }
+}
+
+http::ServerOptions ToServerOptions(const config::Config& config, const config::HostPort& listen) {
+  const config::LimitsConfig& limits = config.limits;
+  return {.address = listen.host,
+          .port = listen.port,
+          .threads = config.server.threads,
+          .allowed_hosts = config.server.allowed_hosts,
+          .body_bytes_max = limits.body_bytes,
+          .header_bytes_max = limits.header_bytes,
+          .connections_max = limits.connections,
+          .header_timeout = std::chrono::seconds(limits.header_timeout_seconds),
+          .body_timeout = std::chrono::seconds(limits.body_timeout_seconds),
+          .idle_timeout = std::chrono::seconds(limits.idle_timeout_seconds),
+          .write_timeout = std::chrono::seconds(limits.write_timeout_seconds)};
+}
+
+Result<config::HostPort> LoopbackOnly(const config::Config& config) {
+  KVGATE_TRY(config::HostPort listen, config::ParseHostPort(config.server.listen));
+  if (!listen.is_loopback()) {
+    return MakeError(ErrorCode::kInvalidArgument, "cli",
+                     fmt::format("listening on {} needs [[key]] in the configuration, which this "
+                                 "version does not have yet; listen on 127.0.0.1",
+                                 listen.host));
+  }
+  return listen;
+}
+
+// Loading a large model takes minutes; a signal then ends the process at once, since nobody has
+// been served and a store survives worse.
+Result<std::unique_ptr<LocalEngine>> LoadUnlessStopped(const config::Config& config,
+                                                       const DataTier& tier,
+                                                       const sigset_t& signals) {
+  auto loading = std::async(std::launch::async, [&] { return LocalEngine::Open(config, tier); });
+  while (loading.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+    if (!SignalWithin(signals, std::chrono::milliseconds(20))) continue;
+    KVGATE_LOG(kInfo, "cli", "stopped while loading");
+    std::_Exit(0);
+  }
+  return loading.get();
+}
+
+Result<int> Serve(const ConfigFlags& flags) {
+  KVGATE_TRY(const config::Config config, ReadConfig(flags));
+  KVGATE_TRY(const config::HostPort listen, LoopbackOnly(config));
+  // Before any thread starts, so that all of them inherit it and only sigwait sees the signals.
+  const sigset_t signals = EndSignals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+
+  const DataTier tier = OpenDataTier(config);
+  std::unique_ptr<LocalEngine> local;  // outlives the service, which borrows it
+  metrics::Registry registry;
+  metrics::GatewayMetrics metrics(registry);
+  service::Service service({.registry = registry,
+                            .metrics = metrics,
+                            .kv = tier.kv(),
+                            .no_disk_reason = tier.reason,
+                            .limits = {.json_depth_max = config.limits.json_depth},
+                            .system_fingerprint = "kvgate-" KVGATE_VERSION});
+  // Bound before the model loads: a taken port is known at once, and /ready can say "not yet".
+  KVGATE_TRY(std::unique_ptr<http::Server> server,
+             http::Server::Open(ToServerOptions(config, listen), service));
+  KVGATE_TRY(local, LoadUnlessStopped(config, tier, signals));
+  KVGATE_TRY(auto provider, local->MakeProvider(config, &metrics));
+  service.SetLocal(std::move(provider));
+  if (tier.directory) {
+    if (const auto published = tier.directory->PublishAddress(server->url()); !published) {
+      KVGATE_LOG(kWarning, "cli", "`kvgate cache` will not find this server: {}",
+                 published.error().ToString());
+    }
+  }
+  fmt::print("listening on {}\n", server->url());
+  std::fflush(stdout);
+
+  WaitForSignal(signals);
+  service.BeginDrain();
+  server->BeginDrain();
+  Drain(*server, std::chrono::seconds(config.server.drain_seconds), signals);
+  server.reset();
+  if (!local->engine().Drain(kFlushGrace)) {
+    KVGATE_LOG(kWarning, "cli", "not all KV reached the disk within {} s", kFlushGrace.count());
+  }
+  KVGATE_LOG(kInfo, "cli", "stopped");
+  return 0;
+}
+
+}  // namespace
+
+void AddServe(CLI::App& app, Run& chosen) {
+  auto flags = std::make_shared<ConfigFlags>();
+  CLI::App* command = app.add_subcommand("serve", "Serve the OpenAI API with the local engine");
+  AddEngineFlags(*command, *flags);
+  AddServerFlags(*command, *flags);
+  command->callback([flags, &chosen] { chosen = [flags] { return Serve(*flags); }; });
+}
+
+}  // namespace kvgate::cli

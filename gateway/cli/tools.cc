@@ -1,0 +1,104 @@
+// The small commands: `make-model`, `tokenize`, `config check`.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <iostream>
+#include <iterator>
+#include <memory>
+
+#include <kvgate/log.h>
+
+#include "engine/model/gguf.h"
+#include "engine/model/make_model.h"
+#include "engine/tokenizer/tokenizer.h"
+#include "gateway/cli/commands.h"
+#include "gateway/config/config.h"
+
+namespace kvgate::cli {
+namespace {
+
+struct MakeModelFlags {
+  model::MakeModelOptions options;
+  std::string dtype = "f16";
+  std::string out;
+};
+
+Result<int> MakeModelFile(MakeModelFlags flags) {
+  flags.options.dtype = flags.dtype == "f32"    ? kernels::DType::kF32
+                        : flags.dtype == "q8_0" ? kernels::DType::kQ8_0
+                                                : kernels::DType::kF16;
+  fmt::print(stderr, "making {} ...\n", flags.out);
+  KVGATE_TRY_VOID(model::MakeModel(flags.options, flags.out));
+  fmt::print("{}\n", flags.out);
+  return 0;
+}
+
+Result<int> Tokenize(const std::string& path, bool add_special) {
+  KVGATE_TRY(const std::unique_ptr<model::GgufFile> file, model::GgufFile::Open(path));
+  KVGATE_TRY(const std::unique_ptr<tokenizer::Tokenizer> tokenizer,
+             tokenizer::Tokenizer::Load(*file));
+  const std::string text((std::istreambuf_iterator<char>(std::cin)),
+                         std::istreambuf_iterator<char>());
+  const std::vector<TokenId> ids = tokenizer->Encode(text, {.add_special = add_special});
+  fmt::print("{}\n", fmt::join(ids, " "));
+  return 0;
+}
+
+Result<int> CheckConfig(const std::string& path) {
+  const auto config = config::LoadConfig(path);
+  if (config) {
+    fmt::print("ok\n");
+    return 0;
+  }
+  for (const std::string& message : config.error().messages) fmt::print(stderr, "{}\n", message);
+  return 1;
+}
+
+}  // namespace
+
+void AddMakeModel(CLI::App& app, Run& chosen) {
+  auto flags = std::make_shared<MakeModelFlags>();
+  model::MakeModelOptions& options = flags->options;
+  CLI::App* command = app.add_subcommand("make-model", "Make a random-weight model of any shape");
+  command->add_option("--arch", options.architecture, "llama or qwen2")->capture_default_str();
+  command->add_option("--layers", options.num_layers)->capture_default_str();
+  command->add_option("--hidden", options.hidden_dim)->capture_default_str();
+  command->add_option("--heads", options.num_heads)->capture_default_str();
+  command->add_option("--kv-heads", options.num_kv_heads)->capture_default_str();
+  command->add_option("--ffn", options.ffn_dim)->capture_default_str();
+  command->add_option("--vocab", options.vocab_size)->capture_default_str();
+  command->add_option("--context", options.context_length)->capture_default_str();
+  command->add_option("--type", flags->dtype, "f32, f16 or q8_0")
+      ->check(CLI::IsMember({"f32", "f16", "q8_0"}))
+      ->capture_default_str();
+  command->add_option("--seed", options.seed)->capture_default_str();
+  command->add_option("--name", options.name, "general.name");
+  command->add_option("--out", flags->out, "the GGUF file to write")->required();
+  command->callback([flags, &chosen] { chosen = [flags] { return MakeModelFile(*flags); }; });
+}
+
+void AddTokenize(CLI::App& app, Run& chosen) {
+  struct Flags {
+    std::string model;
+    bool no_special = false;
+  };
+  auto flags = std::make_shared<Flags>();
+  CLI::App* command = app.add_subcommand("tokenize", "Token ids of the text on standard input");
+  command->add_option("--model", flags->model, "GGUF file")->required();
+  command->add_flag("--no-special", flags->no_special, "add no BOS or EOS");
+  command->callback([flags, &chosen] {
+    chosen = [flags] { return Tokenize(flags->model, !flags->no_special); };
+  });
+}
+
+void AddConfig(CLI::App& app, Run& chosen) {
+  auto path = std::make_shared<std::string>();
+  CLI::App* command = app.add_subcommand("config", "Configuration files");
+  command->require_subcommand(1);
+  CLI::App* check = command->add_subcommand("check", "Say ok, or what is wrong and where");
+  check->add_option("file", *path, "TOML file")->required();
+  check->callback([path, &chosen] { chosen = [path] { return CheckConfig(*path); }; });
+}
+
+}  // namespace kvgate::cli
