@@ -17,13 +17,10 @@ float Clean(float logit) {
   return logit > kLowest ? std::min(logit, std::numeric_limits<float>::max()) : kLowest;
 }
 
-// e^x for x <= 0, within 1 ulp, the same bits on every machine: x = k ln 2 + r with |r| <= ln 2 /
-// 2, and the Taylor series of e^r to the 13th power (the next term is below 2^-57).
-double ExpOfNegative(double x) {
-  if (!(x > -708.0)) return 0.0;  // below the smallest normal number, -infinity included
-  const double k = std::floor(x * 1.4426950408889634 + 0.5);
-  // ln 2 in two parts, so that k * (the first) is exact.
-  const double r = (x - k * 6.93147180369123816490e-01) - k * 1.90821492927058770002e-10;
+// Replaces each x <= 0 by e^x, within 1 ulp, the same bits on every machine: x = k ln 2 + r with
+// |r| <= ln 2 / 2, and the Taylor series of e^r to the 13th power (the next term is below 2^-57).
+// No branch and no call, so that the compiler makes vectors of it.
+void ExpOfNegatives(std::span<double> values) {
   constexpr double kInverseFactorials[] = {1.0 / 6227020800,
                                            1.0 / 479001600,
                                            1.0 / 39916800,
@@ -38,10 +35,33 @@ double ExpOfNegative(double x) {
                                            0.5,
                                            1.0,
                                            1.0};
-  double sum = 0.0;
-  for (const double coefficient : kInverseFactorials) sum = sum * r + coefficient;
-  const auto exponent = static_cast<uint64_t>(static_cast<int64_t>(k) + 1023);
-  return sum * std::bit_cast<double>(exponent << 52);
+  // Adding it rounds to an integer, which then stands in the lowest bits.
+  constexpr double kRounder = 0x1.8p52;
+  for (double& value : values) {
+    const double x = value;
+    const double shifted = x * 1.4426950408889634 + kRounder;
+    const double k = shifted - kRounder;
+    // ln 2 in two parts, so that k * (the first) is exact.
+    const double r = (x - k * 6.93147180369123816490e-01) - k * 1.90821492927058770002e-10;
+    double sum = 0.0;
+    for (const double coefficient : kInverseFactorials) sum = sum * r + coefficient;
+    const double power = std::bit_cast<double>((std::bit_cast<uint64_t>(shifted) + 1023) << 52);
+    const double result = sum * power;
+    value = x > -708.0 ? result : 0.0;  // below the smallest normal number, -infinity included
+  }
+}
+
+// In lanes, in a fixed order: faster than one chain of additions and as reproducible.
+double Sum(std::span<const double> values) {
+  double lanes[8] = {};
+  size_t i = 0;
+  for (; i + 8 <= values.size(); i += 8) {
+    for (size_t j = 0; j < 8; ++j) lanes[j] += values[i + j];
+  }
+  double sum = 0;
+  for (; i < values.size(); ++i) sum += values[i];
+  for (const double lane : lanes) sum += lane;
+  return sum;
 }
 
 // The greatest clean logit and the lowest id that has it. Blocks of lanes, because a single running
@@ -154,27 +174,51 @@ void Sampler::SelectTop(std::span<const float> logits, size_t count) {
   std::sort(candidates_.begin(), candidates_.end(), LikelierFirst());
 }
 
-// Sorts only as far as the probabilities need to reach top_p, in runs of doubling length: usually a
-// few dozen of 150K.
-void Sampler::KeepTopP() {
-  const float greatest =
-      std::min_element(candidates_.begin(), candidates_.end(), LikelierFirst())->logit;
-  double total = 0;
-  for (const Candidate& candidate : candidates_) {
-    total += ExpOfNegative(double{candidate.logit} - greatest);
+void Sampler::WeighCandidates(double temperature) {
+  float greatest = kLowest;
+  for (const Candidate& candidate : candidates_) greatest = std::max(greatest, candidate.logit);
+  weights_.resize(candidates_.size());
+  for (size_t i = 0; i < candidates_.size(); ++i) {
+    weights_[i] = (double{candidates_[i].logit} - greatest) / temperature;
   }
+  ExpOfNegatives(weights_);
+}
+
+void Sampler::DropLighterThan(double weight) {
+  size_t kept = 0;
+  for (size_t i = 0; i < candidates_.size(); ++i) {
+    if (weights_[i] < weight) continue;
+    candidates_[kept] = candidates_[i];
+    weights_[kept++] = weights_[i];
+  }
+  candidates_.resize(kept);
+  weights_.resize(kept);
+}
+
+// Sorts only as far as the probabilities need to reach top_p, in runs of growing length.
+void Sampler::KeepTopP() {
+  WeighCandidates(1.0);
+  const double total = Sum(weights_);
   const double wanted = total * double{std::max(params_.top_p, 0.0f)};
+  // All tokens lighter than this weigh less than what may be left out, even together, so none of
+  // them is needed; mostly that is nearly all of 150K. The factor leaves room for rounding.
+  DropLighterThan(0.99 * (total - wanted) / static_cast<double>(candidates_.size()));
   double sum = 0;
   size_t sorted = 0;
-  for (size_t run = 64; sorted < candidates_.size(); run *= 2) {
+  for (size_t run = 256; sorted < candidates_.size(); run *= 4) {
+    const size_t length = std::min(run, candidates_.size() - sorted);
     const auto begin = candidates_.begin() + static_cast<ptrdiff_t>(sorted);
-    const auto end = begin + static_cast<ptrdiff_t>(std::min(run, candidates_.size() - sorted));
+    const auto end = begin + static_cast<ptrdiff_t>(length);
     if (end != candidates_.end()) {
       std::nth_element(begin, end, candidates_.end(), LikelierFirst());
     }
     std::sort(begin, end, LikelierFirst());
-    for (auto at = begin; at != end; ++at) {
-      sum += ExpOfNegative(double{at->logit} - greatest);
+    weights_.resize(length);
+    const float greatest = candidates_.front().logit;
+    for (size_t i = 0; i < length; ++i) weights_[i] = double{begin[i].logit} - greatest;
+    ExpOfNegatives(weights_);
+    for (const double weight : weights_) {
+      sum += weight;
       ++sorted;
       if (sum >= wanted) {
         candidates_.resize(sorted);
@@ -182,15 +226,6 @@ void Sampler::KeepTopP() {
       }
     }
   }
-}
-
-void Sampler::KeepMinP() {
-  float greatest = kLowest;
-  for (const Candidate& candidate : candidates_) greatest = std::max(greatest, candidate.logit);
-  const double wanted = std::min(double{params_.min_p}, 1.0);
-  std::erase_if(candidates_, [&](const Candidate& candidate) {
-    return ExpOfNegative(double{candidate.logit} - greatest) < wanted;
-  });
 }
 
 TokenId Sampler::Draw(std::span<const float> logits) {
@@ -207,17 +242,12 @@ TokenId Sampler::Draw(std::span<const float> logits) {
   const double uniform = static_cast<double>(NextRandom() >> 11) * 0x1.0p-53;
   if (candidates_.empty()) return 0;
   if (params_.top_p < 1.0f) KeepTopP();
-  if (params_.min_p > 0.0f) KeepMinP();
-  float greatest = kLowest;
-  for (const Candidate& candidate : candidates_) greatest = std::max(greatest, candidate.logit);
-  weights_.clear();
-  double total = 0;
-  for (const Candidate& candidate : candidates_) {
-    weights_.push_back(
-        ExpOfNegative((double{candidate.logit} - greatest) / double{params_.temperature}));
-    total += weights_.back();
+  if (params_.min_p > 0.0f) {
+    WeighCandidates(1.0);
+    DropLighterThan(std::min(double{params_.min_p}, 1.0));
   }
-  const double target = uniform * total;
+  WeighCandidates(double{params_.temperature});
+  const double target = uniform * Sum(weights_);
   double sum = 0;
   size_t chosen = 0;
   for (size_t i = 0; i < weights_.size(); ++i) {
@@ -231,11 +261,10 @@ TokenId Sampler::Draw(std::span<const float> logits) {
 
 void Sampler::AddLogprobs(std::span<const float> logits, SampledToken& sampled) {
   const float greatest = FindGreatest(logits).logit;
-  double total = 0;
-  for (const float logit : logits) {
-    if (logit > kLowest) total += ExpOfNegative(double{Clean(logit)} - greatest);
-  }
-  const double log_total = std::log(total);
+  weights_.resize(logits.size());
+  for (size_t i = 0; i < logits.size(); ++i) weights_[i] = double{Clean(logits[i])} - greatest;
+  ExpOfNegatives(weights_);
+  const double log_total = std::log(Sum(weights_));
   const auto logprob = [&](float logit) {
     const float clean = Clean(logit);
     if (clean == kLowest) return kLowest;

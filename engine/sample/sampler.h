@@ -57,7 +57,9 @@ class Sampler {
   TokenId Draw(std::span<const float> logits);
   void SelectTop(std::span<const float> logits, size_t count);
   void KeepTopP();
-  void KeepMinP();
+  // weights_ of all candidates, the most likely one's 1.
+  void WeighCandidates(double temperature);
+  void DropLighterThan(double weight);
   void AddLogprobs(std::span<const float> logits, SampledToken& sampled);
   uint64_t NextRandom();
 

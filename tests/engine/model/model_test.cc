@@ -1,0 +1,458 @@
+#include "engine/model/model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "engine/model/make_model.h"
+#include "kernels/cpu/cpu_backend.h"
+#include "kernels/reference/reference_backend.h"
+#include "tests/engine/model/model_runner.h"
+#include "tests/engine/model/plain_transformer.h"
+#include "tests/engine/model/test_paths.h"
+
+namespace kvgate::model {
+namespace {
+
+using kernels::DType;
+using ::testing::HasSubstr;
+
+std::unique_ptr<kernels::Backend> MakeBackend(const std::string& name) {
+  if (name == "reference") return kernels::reference::MakeReferenceBackend();
+  return *kernels::cpu::MakeCpuBackend({.num_threads = 1, .target = ""});
+}
+
+std::vector<TokenId> RandomTokens(int count, int vocab_size, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<TokenId> tokens;
+  for (int i = 0; i < count; ++i) {
+    tokens.push_back(static_cast<TokenId>(random() % static_cast<unsigned>(vocab_size)));
+  }
+  return tokens;
+}
+
+std::vector<int> AllRows(int count) {
+  std::vector<int> rows(static_cast<size_t>(count));
+  std::iota(rows.begin(), rows.end(), 0);
+  return rows;
+}
+
+// --- against a forward written independently
+// ------------------------------------------------------
+
+struct ForwardCase {
+  std::string backend;
+  PlainShape shape;
+};
+
+void PrintTo(const ForwardCase& forward, std::ostream* out) {
+  *out << forward.backend << " " << forward.shape.architecture
+       << (forward.shape.tied ? " tied" : "") << " head_dim " << forward.shape.head_dim;
+}
+
+std::vector<ForwardCase> ForwardCases() {
+  std::vector<ForwardCase> cases;
+  for (const std::string backend : {"reference", "cpu"}) {
+    cases.push_back({backend, {.architecture = "llama"}});
+    cases.push_back({backend, {.architecture = "llama", .tied = true, .theta = 500000}});
+    cases.push_back({backend, {.architecture = "qwen2", .tied = true, .theta = 1e6}});
+    cases.push_back({backend, {.architecture = "qwen2", .num_heads = 4, .num_kv_heads = 4}});
+    // Heads wider than the embedding would give, of which rope turns a part.
+    cases.push_back({backend, {.architecture = "llama", .head_dim = 16, .rotary_dim = 12}});
+    cases.push_back({backend, {.architecture = "llama", .num_layers = 1, .num_kv_heads = 1}});
+  }
+  return cases;
+}
+
+class ForwardTest : public ::testing::TestWithParam<ForwardCase> {};
+INSTANTIATE_TEST_SUITE_P(All, ForwardTest, ::testing::ValuesIn(ForwardCases()));
+
+TEST_P(ForwardTest, LogitsEqualAnIndependentDoubleForward) {
+  const PlainShape& shape = GetParam().shape;
+  const ScratchDirectory scratch;
+  ASSERT_TRUE(PlainFile(shape).Write(scratch / "m.gguf", FillPlain).has_value());
+  const auto backend = MakeBackend(GetParam().backend);
+  const LoadedModel loaded = LoadedModel::Open(scratch / "m.gguf", *backend);
+  const std::vector<TokenId> tokens = RandomTokens(70, shape.vocab, 3);  // three KV blocks
+  const auto expected = PlainTransformer(shape, *loaded.file).Run(tokens);
+  SequenceRunner runner(*loaded.model, *backend, {.context = 96, .kv_dtype = DType::kF32});
+  const std::vector<float> logits = runner.Step(tokens, AllRows(70));
+  for (size_t row = 0; row < tokens.size(); ++row) {
+    double difference = 0;
+    double norm = 0;
+    for (size_t i = 0; i < expected[row].size(); ++i) {
+      const double delta = logits[row * expected[row].size() + i] - expected[row][i];
+      difference += delta * delta;
+      norm += expected[row][i] * expected[row][i];
+    }
+    ASSERT_GT(norm, 0);
+    ASSERT_LE(std::sqrt(difference / norm), 1e-5) << "row " << row;
+  }
+}
+
+// --- against the reference of a real model
+// ---------------------------------------------------------
+
+struct StoriesCase {
+  std::string backend;
+  DType kv_dtype;
+  double tolerance;
+};
+
+void PrintTo(const StoriesCase& stories, std::ostream* out) {
+  *out << stories.backend << " " << kernels::DTypeName(stories.kv_dtype);
+}
+
+class StoriesTest : public ::testing::TestWithParam<StoriesCase> {};
+INSTANTIATE_TEST_SUITE_P(All, StoriesTest,
+                         ::testing::Values(StoriesCase{"reference", DType::kF32, 1e-3},
+                                           StoriesCase{"cpu", DType::kF32, 1e-3},
+                                           StoriesCase{"cpu", DType::kF16, 2e-2}));
+
+double LogSumExp(std::span<const float> logits) {
+  const double largest = *std::max_element(logits.begin(), logits.end());
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(logit - largest);
+  return largest + std::log(sum);
+}
+
+TEST_P(StoriesTest, GreedyIdsAndLogProbabilitiesEqualTheReference) {
+  const auto reference_path = TestDataPath("models/stories260K.reference.json");
+  if (!std::filesystem::exists(reference_path)) GTEST_SKIP() << "no " << reference_path;
+  const auto backend = MakeBackend(GetParam().backend);
+  const LoadedModel loaded = LoadedModel::Open(TestDataPath("models/stories260K.gguf"), *backend);
+  std::ifstream in(reference_path);
+  const nlohmann::json reference = nlohmann::json::parse(in);
+  int num_compared = 0;
+  for (const nlohmann::json& prompt : reference.at("prompts")) {
+    std::vector<TokenId> tokens = prompt.at("tokens_add_special").get<std::vector<TokenId>>();
+    const auto greedy = prompt.at("greedy_ids").get<std::vector<TokenId>>();
+    SequenceRunner runner(*loaded.model, *backend,
+                          {.context = 512, .kv_dtype = GetParam().kv_dtype});
+    for (size_t step = 0; step < greedy.size(); ++step) {
+      const std::vector<float> logits = runner.Last(tokens);
+      const double log_sum = LogSumExp(logits);
+      for (const nlohmann::json& entry : prompt.at("steps_top10").at(step)) {
+        const size_t id = entry.at(0).get<size_t>();
+        ASSERT_NEAR(logits[id] - log_sum, entry.at(1).get<double>(), GetParam().tolerance)
+            << prompt.at("prompt") << " step " << step << " token " << id;
+        ++num_compared;
+      }
+      const auto best = std::max_element(logits.begin(), logits.end());
+      ASSERT_EQ(best - logits.begin(), greedy[step]) << prompt.at("prompt") << " step " << step;
+      tokens = {greedy[step]};
+    }
+  }
+  EXPECT_GE(num_compared, 8 * 10 * 10);
+}
+
+// --- one row, one result
+// -----------------------------------------------------------------------------
+
+class InvarianceTest : public ::testing::TestWithParam<DType> {
+ protected:
+  static constexpr int kTokens = 150;
+
+  void SetUp() override {
+    const auto made = MakeModel({.architecture = "qwen2",
+                                 .num_layers = 3,
+                                 .hidden_dim = 128,
+                                 .num_heads = 8,
+                                 .num_kv_heads = 2,
+                                 .ffn_dim = 256,
+                                 .vocab_size = 500,
+                                 .dtype = GetParam(),
+                                 .name = ""},
+                                scratch_ / "m.gguf");
+    ASSERT_TRUE(made.has_value()) << made.error().ToString();
+    loaded_ = LoadedModel::Open(scratch_ / "m.gguf", *backend_);
+    tokens_ = RandomTokens(kTokens, 500, 9);
+    SequenceRunner whole(*loaded_.model, *backend_, {.context = kTokens});
+    expected_ = whole.Step(tokens_, AllRows(kTokens));
+  }
+
+  std::span<const float> ExpectedRow(int row) const {
+    return std::span(expected_).subspan(static_cast<size_t>(row) * 500, 500);
+  }
+  void ExpectRow(std::span<const float> logits, int row) const {
+    ASSERT_EQ(logits.size(), 500u);
+    ASSERT_EQ(std::memcmp(logits.data(), ExpectedRow(row).data(), logits.size_bytes()), 0)
+        << "row " << row;
+  }
+
+  ScratchDirectory scratch_;
+  std::unique_ptr<kernels::Backend> backend_ = MakeBackend("cpu");
+  LoadedModel loaded_;
+  std::vector<TokenId> tokens_;
+  std::vector<float> expected_;  // [kTokens, 500], of one step
+};
+INSTANTIATE_TEST_SUITE_P(All, InvarianceTest,
+                         ::testing::Values(DType::kF32, DType::kF16, DType::kQ8_0),
+                         [](const auto& test) {
+                           return std::string(kernels::DTypeName(test.param));
+                         });
+
+TEST_P(InvarianceTest, ChunksOfAnySizeGiveTheBitsOfTheWhole) {
+  for (const int chunk : {1, 7, 32, 64, 149}) {
+    SequenceRunner runner(*loaded_.model, *backend_, {.context = kTokens});
+    for (int first = 0; first < kTokens; first += chunk) {
+      const int count = std::min(chunk, kTokens - first);
+      const auto logits = runner.Last(
+          std::span(tokens_).subspan(static_cast<size_t>(first), static_cast<size_t>(count)));
+      ExpectRow(logits, first + count - 1);
+    }
+  }
+}
+
+TEST_P(InvarianceTest, WantingFewRowsGivesTheBitsOfWantingAll) {
+  for (const std::vector<int>& rows :
+       {std::vector<int>{149}, {0}, {0, 1, 2, 50, 51, 149}, {31, 32, 63, 64}}) {
+    SequenceRunner runner(*loaded_.model, *backend_, {.context = kTokens});
+    const std::vector<float> logits = runner.Step(tokens_, rows);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      ExpectRow(std::span(logits).subspan(i * 500, 500), rows[i]);
+    }
+  }
+}
+
+TEST_P(InvarianceTest, AStepThatWantsNoLogitsStillStoresAllKv) {
+  SequenceRunner runner(*loaded_.model, *backend_, {.context = kTokens});
+  EXPECT_TRUE(runner.Step(std::span(tokens_).first(kTokens - 1), {}).empty());
+  ExpectRow(runner.Last(std::span(tokens_).last(1)), kTokens - 1);
+}
+
+TEST_P(InvarianceTest, OtherSequencesInTheStepChangeNothing) {
+  // Three sequences: the one we know in the middle, in three steps, between others of other
+  // lengths.
+  const auto arena = backend_->AllocateKv(loaded_.model->config().kv_shape(DType::kF16), 24);
+  ASSERT_TRUE(arena.has_value());
+  std::vector<std::vector<BlockId>> tables(3);
+  for (uint32_t i = 0; i < 24; ++i) tables[i % 3].push_back(BlockId{i});
+  const std::vector<TokenId> before = RandomTokens(100, 500, 21);
+  const std::vector<TokenId> after = RandomTokens(100, 500, 22);
+  int before_done = 0;
+  int done = 0;
+  int after_done = 0;
+  const auto take = [](std::vector<TokenId>& step, const std::vector<TokenId>& source, int& from,
+                       int count) {
+    step.insert(step.end(), source.begin() + from, source.begin() + from + count);
+    from += count;
+  };
+  for (const auto& [num_before, num_known, num_after] :
+       std::vector<std::array<int, 3>>{{5, 40, 1}, {1, 1, 33}, {64, 109, 2}}) {
+    const std::vector<kernels::SequenceRows> sequences = {{.first_row = 0,
+                                                           .num_rows = num_before,
+                                                           .first_position = before_done,
+                                                           .block_table = tables[0]},
+                                                          {.first_row = num_before,
+                                                           .num_rows = num_known,
+                                                           .first_position = done,
+                                                           .block_table = tables[1]},
+                                                          {.first_row = num_before + num_known,
+                                                           .num_rows = num_after,
+                                                           .first_position = after_done,
+                                                           .block_table = tables[2]}};
+    std::vector<TokenId> step;
+    take(step, before, before_done, num_before);
+    take(step, tokens_, done, num_known);
+    take(step, after, after_done, num_after);
+    const std::vector<int> rows = {num_before - 1, num_before + num_known - 1,
+                                   num_before + num_known + num_after - 1};
+    std::vector<float> logits(3 * 500);
+    loaded_.model->Forward({.tokens = step, .sequences = sequences, .logit_rows = rows}, **arena,
+                           logits);
+    ExpectRow(std::span(logits).subspan(500, 500), done - 1);
+  }
+  EXPECT_EQ(done, kTokens);
+}
+
+TEST_P(InvarianceTest, ThreadsChangeNothing) {
+  const auto two = *kernels::cpu::MakeCpuBackend({.num_threads = 2, .target = ""});
+  const LoadedModel loaded = LoadedModel::Open(scratch_ / "m.gguf", *two);
+  SequenceRunner runner(*loaded.model, *two, {.context = kTokens});
+  const std::vector<float> logits = runner.Step(tokens_, AllRows(kTokens));
+  EXPECT_EQ(std::memcmp(logits.data(), expected_.data(), expected_.size() * sizeof(float)), 0);
+}
+
+// --- files that are not what they say
+// ----------------------------------------------------------------
+
+// The plain file with changed tensors or metadata, loaded; the error's text.
+class BadModelTest : public ::testing::Test {
+ protected:
+  Error LoadError(const GgufWriter& writer) {
+    EXPECT_TRUE(writer.Write(scratch_ / "bad.gguf", FillPlain).has_value());
+    auto file = GgufFile::Open(scratch_ / "bad.gguf");
+    EXPECT_TRUE(file.has_value()) << file.error().ToString();
+    const auto model = Model::Load(std::shared_ptr<const GgufFile>(*std::move(file)), *backend_);
+    if (model.has_value()) return MakeError(ErrorCode::kInternal, "test", "the model was loaded");
+    return model.error();
+  }
+
+  // All tensors of the plain file, each through `change`, which may drop one.
+  template <typename Change>
+  Error LoadChanged(Change change, const PlainShape& shape = {}) {
+    const ScratchDirectory scratch;
+    EXPECT_TRUE(PlainFile(shape).Write(scratch / "m.gguf", FillPlain).has_value());
+    const auto file = GgufFile::Open(scratch / "m.gguf");
+    GgufWriter writer;
+    for (const auto& [key, value] : (*file)->metadata()) writer.Add(key, value);
+    for (const GgufTensor& tensor : (*file)->tensors()) {
+      GgufWriter::TensorSpec spec = {
+          .name = tensor.name, .dimensions = tensor.dimensions, .type = GgufType::kF32};
+      if (change(spec)) writer.AddTensor(std::move(spec));
+    }
+    return LoadError(writer);
+  }
+
+  ScratchDirectory scratch_;
+  std::unique_ptr<kernels::Backend> backend_ = MakeBackend("reference");
+};
+
+TEST_F(BadModelTest, EveryMissingTensorIsNamed) {
+  const PlainShape shape = {.architecture = "qwen2"};
+  const ScratchDirectory scratch;
+  ASSERT_TRUE(PlainFile(shape).Write(scratch / "m.gguf", FillPlain).has_value());
+  const auto file = GgufFile::Open(scratch / "m.gguf");
+  for (const GgufTensor& tensor : (*file)->tensors()) {
+    if (tensor.name == "output.weight") continue;  // absent means tied
+    const Error error = LoadChanged([&](auto& spec) { return spec.name != tensor.name; }, shape);
+    EXPECT_EQ(error.code, ErrorCode::kDataLoss) << tensor.name;
+    EXPECT_THAT(error.detail, HasSubstr("'" + tensor.name + "' is missing"));
+  }
+}
+
+TEST_F(BadModelTest, AWrongShapeIsNamedWithBothShapes) {
+  const Error error = LoadChanged([](auto& spec) {
+    if (spec.name == "blk.1.ffn_down.weight") spec.dimensions = {48, 80};
+    return true;
+  });
+  EXPECT_EQ(error.code, ErrorCode::kDataLoss);
+  EXPECT_THAT(error.detail, HasSubstr("'blk.1.ffn_down.weight' has shape [48, 80]"));
+  EXPECT_THAT(error.detail, HasSubstr("[80, 48]"));
+}
+
+TEST_F(BadModelTest, AWrongTypeIsNamed) {
+  const Error norm = LoadChanged([](auto& spec) {
+    if (spec.name == "blk.0.ffn_norm.weight") spec.type = GgufType::kF16;
+    return true;
+  });
+  EXPECT_EQ(norm.code, ErrorCode::kUnsupported);
+  EXPECT_THAT(norm.detail, HasSubstr("'blk.0.ffn_norm.weight' has type F16"));
+}
+
+TEST_F(BadModelTest, AnUnknownTensorTypeIsNamedWithThoseWeHave) {
+  ASSERT_TRUE(PlainFile({}).Write(scratch_ / "m.gguf", FillPlain).has_value());
+  std::ifstream in(scratch_ / "m.gguf", std::ios::binary);
+  std::string bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  const std::string name = "blk.1.attn_k.weight";
+  const size_t type_at = bytes.find(name) + name.size() + 4 + 2 * 8;
+  bytes[type_at] = 12;
+  std::ofstream(scratch_ / "m.gguf", std::ios::binary) << bytes;
+  auto file = GgufFile::Open(scratch_ / "m.gguf");
+  ASSERT_TRUE(file.has_value()) << file.error().ToString();
+  const auto model = Model::Load(std::shared_ptr<const GgufFile>(*std::move(file)), *backend_);
+  ASSERT_FALSE(model.has_value());
+  EXPECT_EQ(model.error().code, ErrorCode::kUnsupported);
+  EXPECT_THAT(model.error().detail, HasSubstr("'blk.1.attn_k.weight' has type Q4_K"));
+  EXPECT_THAT(model.error().detail, HasSubstr("F32, F16, BF16, Q8_0"));
+}
+
+TEST_F(BadModelTest, ATensorThatWouldBeIgnoredIsRefused) {
+  GgufWriter writer = PlainFile({});
+  writer.AddTensor({.name = "blk.0.attn_q.bias", .dimensions = {48}, .type = GgufType::kF32});
+  const Error error = LoadError(writer);
+  EXPECT_EQ(error.code, ErrorCode::kUnsupported);
+  EXPECT_THAT(error.detail, HasSubstr("'blk.0.attn_q.bias'"));
+}
+
+TEST_F(BadModelTest, WhatWeCannotComputeIsRefusedByItsKey) {
+  const auto with = [&](const std::string& key, GgufValue value) {
+    GgufWriter writer = PlainFile({});
+    writer.Add(key, std::move(value));
+    return LoadError(writer);
+  };
+  for (const auto& [key, value] : std::vector<std::pair<std::string, GgufValue>>{
+           {"llama.rope.scaling.type", std::string("yarn")},
+           {"llama.rope.scaling.factor", 4.0f},
+           {"llama.rope.scale_linear", 2.0f},
+           {"llama.expert_count", uint32_t{8}},
+           {"llama.attention.sliding_window", uint32_t{4096}},
+           {"llama.attention.causal", false},
+           {"llama.logit_scale", 0.5f}}) {
+    const Error error = with(key, value);
+    EXPECT_EQ(error.code, ErrorCode::kUnsupported) << key;
+    EXPECT_THAT(error.detail, HasSubstr("'" + key + "'"));
+  }
+  GgufWriter writer = PlainFile({});
+  writer.AddTensor({.name = "rope_freqs.weight", .dimensions = {4}, .type = GgufType::kF32});
+  EXPECT_THAT(LoadError(writer).detail, HasSubstr("'rope_freqs.weight'"));
+  EXPECT_EQ(with("llama.rope.scaling.type", std::string("none")).detail, "the model was loaded");
+}
+
+TEST_F(BadModelTest, SenselessMetadataIsNamed) {
+  const auto changed = [&](const std::string& key, GgufValue value, bool drop = false) {
+    ASSERT_TRUE(PlainFile({}).Write(scratch_ / "m.gguf", FillPlain).has_value());
+    const auto file = GgufFile::Open(scratch_ / "m.gguf");
+    GgufWriter writer;
+    for (const auto& [name, old] : (*file)->metadata()) {
+      if (name != key) writer.Add(name, old);
+    }
+    if (!drop) writer.Add(key, std::move(value));
+    for (const GgufTensor& tensor : (*file)->tensors()) {
+      writer.AddTensor(
+          {.name = tensor.name, .dimensions = tensor.dimensions, .type = GgufType::kF32});
+    }
+    const Error error = LoadError(writer);
+    EXPECT_EQ(error.code, ErrorCode::kDataLoss) << key;
+    EXPECT_THAT(error.detail, HasSubstr(key));
+  };
+  changed("llama.block_count", uint32_t{0}, true);
+  changed("llama.block_count", uint32_t{0});
+  changed("llama.block_count", uint32_t{1} << 31);
+  changed("llama.block_count", std::string("two"));
+  changed("llama.embedding_length", int32_t{-48});
+  changed("llama.attention.head_count", uint32_t{5});
+  changed("llama.attention.head_count_kv", uint32_t{4});
+  changed("llama.rope.dimension_count", uint32_t{7});
+  changed("llama.rope.dimension_count", uint32_t{10});
+  changed("llama.rope.freq_base", 0.0f);
+  changed("llama.attention.layer_norm_rms_epsilon", std::nanf(""));
+  changed("llama.vocab_size", uint32_t{96});
+  changed("general.architecture", uint32_t{1});
+}
+
+TEST_F(BadModelTest, AnUnknownArchitectureIsNamedWithThoseWeHave) {
+  GgufWriter writer;
+  writer.Add("general.architecture", std::string("mamba"));
+  const Error error = LoadError(writer);
+  EXPECT_EQ(error.code, ErrorCode::kUnsupported);
+  EXPECT_THAT(error.detail, HasSubstr("\"mamba\" is not one of llama, qwen2"));
+}
+
+TEST(FingerprintTest, OneChangedBitOfAWeightOrOfTheShapeShows) {
+  const ScratchDirectory scratch;
+  const auto backend = MakeBackend("reference");
+  const auto fingerprint = [&](const PlainShape& shape, bool flip) {
+    const auto fill = [flip](const GgufWriter::TensorSpec& spec, int64_t first_row,
+                             std::span<std::byte> data) {
+      FillPlain(spec, first_row, data);
+      if (flip && spec.name == "blk.1.ffn_up.weight") data[1000] ^= std::byte{1};
+    };
+    EXPECT_TRUE(PlainFile(shape).Write(scratch / "m.gguf", fill).has_value());
+    return LoadedModel::Open(scratch / "m.gguf", *backend).model->fingerprint();
+  };
+  const Fingerprint plain = fingerprint({}, false);
+  EXPECT_EQ(fingerprint({}, false), plain);
+  EXPECT_NE(fingerprint({}, true), plain);
+  EXPECT_NE(fingerprint({.theta = 10001}, false), plain);
+  EXPECT_NE(fingerprint({.eps = 1e-6f}, false), plain);
+}
+
+}  // namespace
+}  // namespace kvgate::model

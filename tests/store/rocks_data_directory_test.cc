@@ -1,0 +1,258 @@
+#include "store/rocks_data_directory.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <spawn.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <fstream>
+#include <random>
+#include <string>
+
+#include "store/directory_lock.h"
+#include "tests/store/store_fixture.h"
+
+extern char** environ;
+
+namespace kvgate::store {
+namespace {
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+constexpr const char* kChildVariable = "KVGATE_STORE_TEST_CHILD";
+
+StoreOptions Options(const std::filesystem::path& directory) {
+  return {.directory = directory,
+          .kv_bytes_max = 16 * kMiB,
+          .flush_interval = std::chrono::milliseconds(50)};
+}
+
+unsigned ModeOf(const std::filesystem::path& path) {
+  struct stat info {};
+  EXPECT_EQ(::stat(path.c_str(), &info), 0);
+  return info.st_mode & 0777;
+}
+
+// This very program, running only the child's test, on `directory`.
+class Child {
+ public:
+  explicit Child(const std::filesystem::path& directory) {
+    std::vector<std::string> variables{std::string(kChildVariable) + "=" + directory.string()};
+    for (char** variable = environ; *variable != nullptr; ++variable) {
+      if (!std::string_view(*variable).starts_with("GTEST_")) variables.emplace_back(*variable);
+    }
+    std::vector<char*> environment;
+    for (std::string& variable : variables) environment.push_back(variable.data());
+    environment.push_back(nullptr);
+    std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
+    std::string filter = "--gtest_filter=DataDirectoryChild.WritesUntilItIsKilled";
+    char* arguments[] = {program.data(), filter.data(), nullptr};
+    posix_spawn_file_actions_t actions;
+    ::posix_spawn_file_actions_init(&actions);
+    ::posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+    const int spawned =
+        ::posix_spawn(&pid_, program.c_str(), &actions, nullptr, arguments, environment.data());
+    ::posix_spawn_file_actions_destroy(&actions);
+    EXPECT_EQ(spawned, 0);
+  }
+  ~Child() { Kill(); }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+
+  void Kill() {
+    if (pid_ <= 0) return;
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+    pid_ = -1;
+  }
+  pid_t pid() const { return pid_; }
+
+ private:
+  pid_t pid_ = -1;
+};
+
+// Puts chains, flushes some and notes in DIR/flushed which ones the store has promised to keep.
+TEST(DataDirectoryChild, WritesUntilItIsKilled) {
+  const char* path = std::getenv(kChildVariable);
+  if (path == nullptr) GTEST_SKIP() << "runs as a child of the crash tests only";
+  auto directory = DataDirectory::Open(Options(path));
+  if (!directory) ::_exit(3);
+  std::ofstream notes(std::filesystem::path(path) / "flushed", std::ios::app);
+  (void)(*directory)->PublishAddress("http://127.0.0.1:4711");
+  std::mt19937 random(static_cast<unsigned>(::getpid()));
+  for (uint64_t round = 0;; ++round) {
+    const uint64_t chain = uint64_t(::getpid()) * 100'000 + round;
+    auto blocks = MakeChain(chain, 1 + random() % 8, 150'000);
+    if (!(*directory)->kv().Put(Records(blocks))) ::_exit(4);
+    if (random() % 3 == 0) {
+      if (!(*directory)->kv().Flush()) ::_exit(5);
+      notes << chain << ' ' << blocks.size() << std::endl;
+      if (!(*directory)->meta().Put(MetaTable::kTurns, std::to_string(chain), "turn")) ::_exit(6);
+      notes << "turn " << chain << std::endl;
+    }
+    if (random() % 16 == 0) (void)(*directory)->kv().RemovePrefix(blocks.back().key.hash);
+  }
+}
+
+struct Notes {
+  std::vector<std::pair<uint64_t, uint32_t>> chains;
+  std::vector<std::string> turns;
+};
+
+Notes ReadNotes(const std::filesystem::path& directory) {
+  Notes notes;
+  std::ifstream file(directory / "flushed");
+  std::string line;
+  while (std::getline(file, line) && !file.eof()) {
+    if (line.starts_with("turn ")) {
+      notes.turns.push_back(line.substr(5));
+    } else {
+      const size_t space = line.find(' ');
+      notes.chains.emplace_back(std::stoull(line.substr(0, space)),
+                                static_cast<uint32_t>(std::stoul(line.substr(space + 1))));
+    }
+  }
+  return notes;
+}
+
+TEST(DataDirectory, SurvivesKillAtAnyMoment) {
+  const TemporaryDirectory temporary;
+  std::mt19937 random(5);
+  uint64_t num_checked = 0;
+  uint64_t num_found = 0;
+  for (int round = 0; round < 12; ++round) {
+    {
+      Child child(temporary.path());
+      ASSERT_TRUE(WaitUntil([&] {
+        return DataDirectory::FindServer(temporary.path()).has_value();
+      })) << "round "
+          << round;
+      std::this_thread::sleep_for(std::chrono::milliseconds(random() % 500));
+      child.Kill();
+    }
+    auto directory = DataDirectory::Open(Options(temporary.path()));
+    ASSERT_TRUE(directory.has_value()) << directory.error().ToString();
+    EXPECT_TRUE(FilesWith(temporary.path(), "damaged").empty());
+    const auto report = (*directory)->kv().Verify(nullptr);
+    ASSERT_TRUE(report.has_value());
+    EXPECT_EQ(report->num_dropped, 0u);
+    EXPECT_EQ(report->num_orphans, 0u);
+    num_checked += report->num_checked;
+    const Notes notes = ReadNotes(temporary.path());
+    for (const std::string& turn : notes.turns) {
+      EXPECT_EQ((*directory)->meta().Get(MetaTable::kTurns, turn).value(), "turn");
+    }
+    // Only eviction or RemovePrefix may have taken a flushed chain: the newest are there.
+    for (const auto& [chain, num_blocks] : notes.chains) {
+      for (const Block& block : MakeChain(chain, num_blocks, 150'000)) {
+        num_found += Read((*directory)->kv(), block) == Found::kRight ? 1 : 0;
+      }
+    }
+  }
+  EXPECT_GT(num_checked, 100u);
+  EXPECT_GT(num_found, 50u);
+}
+
+TEST(DataDirectory, WhatWasFlushedBeforeAKillIsFoundAgain) {
+  const TemporaryDirectory temporary;
+  for (int round = 0; round < 3; ++round) {
+    Child child(temporary.path());
+    ASSERT_TRUE(WaitUntil([&] { return !ReadNotes(temporary.path()).chains.empty(); }));
+    child.Kill();
+    const Notes notes = ReadNotes(temporary.path());
+    auto directory = DataDirectory::Open(Options(temporary.path()));
+    ASSERT_TRUE(directory.has_value());
+    // 16 MiB hold the ten last flushed chains and more; one may have been removed on purpose.
+    size_t num_missing = 0;
+    const size_t first = notes.chains.size() - std::min<size_t>(notes.chains.size(), 4);
+    for (size_t i = first; i < notes.chains.size(); ++i) {
+      const auto chain = MakeChain(notes.chains[i].first, notes.chains[i].second, 150'000);
+      const Found found = Read((*directory)->kv(), chain.back());
+      EXPECT_NE(found, Found::kDamaged);
+      num_missing += found == Found::kMissing ? 1 : 0;
+    }
+    EXPECT_LE(num_missing, 1u);
+    std::filesystem::remove(temporary.path() / "flushed");
+  }
+}
+
+TEST(DataDirectory, TheSeedIsRandomAndMadeOnce) {
+  const TemporaryDirectory one;
+  const TemporaryDirectory two;
+  const uint64_t seed = DataDirectory::Open(Options(one.path())).value()->hash_seed();
+  EXPECT_EQ(DataDirectory::Open(Options(one.path())).value()->hash_seed(), seed);
+  EXPECT_NE(DataDirectory::Open(Options(two.path())).value()->hash_seed(), seed);
+}
+
+TEST(DataDirectory, OnlyItsOwnerMayReadWhatItMakes) {
+  const TemporaryDirectory temporary;
+  const auto path = temporary.path() / "deep" / "data";
+  auto directory = DataDirectory::Open(Options(path)).value();
+  ASSERT_TRUE(directory->kv().Put(Records(MakeChain(1, 3, 1000))));
+  ASSERT_TRUE(directory->kv().Flush());
+  ASSERT_TRUE(directory->PublishAddress("http://[::1]:1"));
+  EXPECT_EQ(ModeOf(path), 0700u);
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(path)) {
+    EXPECT_EQ(ModeOf(entry.path()) & 0077, 0u) << entry.path();
+  }
+}
+
+TEST(DataDirectory, ASecondHolderIsRefusedAndToldWhoAndWhere) {
+  const TemporaryDirectory temporary;
+  Child child(temporary.path());
+  ASSERT_TRUE(WaitUntil([&] { return DataDirectory::FindServer(temporary.path()).has_value(); }));
+  EXPECT_EQ(DataDirectory::FindServer(temporary.path()).value(), "http://127.0.0.1:4711");
+  const auto second = DataDirectory::Open(Options(temporary.path()));
+  ASSERT_FALSE(second.has_value());
+  EXPECT_EQ(second.error().code, ErrorCode::kUnavailable);
+  EXPECT_NE(second.error().detail.find(std::to_string(child.pid())), std::string::npos);
+  EXPECT_NE(second.error().detail.find("http://127.0.0.1:4711"), std::string::npos);
+  child.Kill();
+  EXPECT_EQ(DataDirectory::FindServer(temporary.path()).error().code, ErrorCode::kNotFound);
+  EXPECT_TRUE(DataDirectory::Open(Options(temporary.path())).has_value());
+}
+
+TEST(DataDirectory, ReadOnlyOpensBesideItsHolderAndNeverCreates) {
+  const TemporaryDirectory temporary;
+  StoreOptions look = Options(temporary.path());
+  look.read_only = true;
+  EXPECT_EQ(DataDirectory::Open(look).error().code, ErrorCode::kNotFound);
+  EXPECT_TRUE(std::filesystem::is_empty(temporary.path()));
+  auto holder = DataDirectory::Open(Options(temporary.path())).value();
+  const auto chain = MakeChain(1, 2, 1000);
+  ASSERT_TRUE(holder->kv().Put(Records(chain)));
+  ASSERT_TRUE(holder->kv().Flush());
+  auto reader = DataDirectory::Open(look);
+  ASSERT_TRUE(reader.has_value()) << reader.error().ToString();
+  EXPECT_EQ((*reader)->hash_seed(), holder->hash_seed());
+  EXPECT_EQ(Read((*reader)->kv(), chain[1]), Found::kRight);
+  EXPECT_EQ((*reader)->PublishAddress("x").error().code, ErrorCode::kUnsupported);
+}
+
+TEST(DataDirectory, ANewerFormatIsRefusedByItsNumber) {
+  const TemporaryDirectory temporary;
+  {
+    auto directory = DataDirectory::Open(Options(temporary.path())).value();
+    ASSERT_TRUE(directory->meta().Put(MetaTable::kDirectory, "format_version", "2"));
+  }
+  const auto opened = DataDirectory::Open(Options(temporary.path()));
+  ASSERT_FALSE(opened.has_value());
+  EXPECT_EQ(opened.error().code, ErrorCode::kUnsupported);
+  EXPECT_NE(opened.error().detail.find("format 2"), std::string::npos);
+}
+
+TEST(DataDirectory, AFileInItsPlaceIsRefusedWithItsPath) {
+  const TemporaryDirectory temporary;
+  const auto path = temporary.path() / "data";
+  std::ofstream(path) << "not a directory";
+  const auto opened = DataDirectory::Open(Options(path));
+  ASSERT_FALSE(opened.has_value());
+  EXPECT_EQ(opened.error().code, ErrorCode::kIo);
+  EXPECT_NE(opened.error().detail.find(path.string()), std::string::npos);
+}
+
+}  // namespace
+}  // namespace kvgate::store

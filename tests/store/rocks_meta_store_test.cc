@@ -1,0 +1,65 @@
+#include "store/rocks_meta_store.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/store/store_fixture.h"
+
+namespace kvgate::store {
+namespace {
+
+TEST(RocksMetaStore, WhatWasPutIsThereAfterReopening) {
+  const TemporaryDirectory directory;
+  {
+    auto meta = OpenRocksMetaStore({.directory = directory.path() / "meta"}).value();
+    ASSERT_TRUE(meta->Put(MetaTable::kTurns, "a", "1"));
+    ASSERT_TRUE(meta->Put(MetaTable::kPins, "a", "2"));
+    ASSERT_TRUE(meta->Put(MetaTable::kTurns, "b", "3"));
+    ASSERT_TRUE(meta->Delete(MetaTable::kTurns, "b"));
+  }
+  auto meta = OpenRocksMetaStore({.directory = directory.path() / "meta", .sync = true}).value();
+  EXPECT_EQ(meta->Get(MetaTable::kTurns, "a").value(), "1");
+  EXPECT_EQ(meta->Get(MetaTable::kPins, "a").value(), "2");
+  EXPECT_EQ(meta->Get(MetaTable::kTurns, "b").value(), std::nullopt);
+  EXPECT_EQ(meta->Get(MetaTable::kLedger, "a").value(), std::nullopt);
+  EXPECT_TRUE(meta->Put(MetaTable::kLedger, "x", "y"));
+}
+
+TEST(RocksMetaStore, AScanVisitsThePrefixInOrderAndStopsWhenAsked) {
+  const TemporaryDirectory directory;
+  auto meta = OpenRocksMetaStore({.directory = directory.path() / "meta"}).value();
+  for (const char* key : {"b2", "a1", "b1", "c", "b3"}) {
+    ASSERT_TRUE(meta->Put(MetaTable::kLedger, key, key));
+  }
+  std::string seen;
+  ASSERT_TRUE(meta->Scan(MetaTable::kLedger, "b", [&](std::string_view key, std::string_view) {
+    seen += key;
+    return key != "b2";
+  }));
+  EXPECT_EQ(seen, "b1b2");
+}
+
+TEST(RocksMetaStore, ADamagedDatabaseIsLeftAloneAndNamed) {
+  const TemporaryDirectory directory;
+  const auto path = directory.path() / "meta";
+  { ASSERT_TRUE(OpenRocksMetaStore({.directory = path}).value()->Put(MetaTable::kPins, "a", "b")); }
+  for (const auto& file : FilesWith(path, "MANIFEST")) std::filesystem::resize_file(file, 20);
+  const auto opened = OpenRocksMetaStore({.directory = path});
+  ASSERT_FALSE(opened.has_value());
+  EXPECT_EQ(opened.error().code, ErrorCode::kDataLoss) << opened.error().ToString();
+  EXPECT_NE(opened.error().detail.find("remove " + path.string()), std::string::npos);
+  EXPECT_TRUE(std::filesystem::exists(path));
+}
+
+TEST(RocksMetaStore, ReadOnlyRefusesToWriteAndToCreate) {
+  const TemporaryDirectory directory;
+  const auto path = directory.path() / "meta";
+  EXPECT_EQ(OpenRocksMetaStore({.directory = path, .read_only = true}).error().code,
+            ErrorCode::kNotFound);
+  { ASSERT_TRUE(OpenRocksMetaStore({.directory = path}).value()->Put(MetaTable::kPins, "a", "b")); }
+  auto meta = OpenRocksMetaStore({.directory = path, .read_only = true}).value();
+  EXPECT_EQ(meta->Get(MetaTable::kPins, "a").value(), "b");
+  EXPECT_EQ(meta->Put(MetaTable::kPins, "a", "c").error().code, ErrorCode::kUnsupported);
+}
+
+}  // namespace
+}  // namespace kvgate::store

@@ -1,0 +1,154 @@
+// What the tests of store/ share: a directory that goes away, chains of blocks, fault tools.
+#pragma once
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <kvgate/digest.h>
+
+#include "store/kv_store.h"
+
+namespace kvgate::store {
+
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory() {
+    std::string name = (std::filesystem::temp_directory_path() / "kvgate-store-XXXXXX").string();
+    path_ = ::mkdtemp(name.data());
+  }
+  ~TemporaryDirectory() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+// A block whose bytes follow from its seed, so that any process can tell them from wrong ones.
+struct Block {
+  KvKey key;
+  BlockHash parent;
+  uint32_t depth = 0;
+  PrefixDigest digest;
+  std::vector<std::byte> payload;
+
+  KvRecord Record() const {
+    return {.key = key,
+            .parent = parent,
+            .depth = depth,
+            .digest = digest,
+            .group = 3,
+            .shape_tag = 7,
+            .payload = payload};
+  }
+  KvLookup Lookup(std::span<std::byte> into) const {
+    return {.key = key, .digest = digest, .group = 3, .shape_tag = 7, .payload = into};
+  }
+};
+
+inline Block MakeBlock(uint64_t chain, uint32_t depth, size_t bytes) {
+  const auto id = [&](uint32_t at) {
+    const uint64_t words[2] = {chain, at};
+    const auto [low, high] = Xxh3(std::as_bytes(std::span(words)));
+    return BlockHash{low, high};
+  };
+  Block block{.key = {Fingerprint{11, 22}, id(depth)},
+              .parent = depth == 0 ? BlockHash{} : id(depth - 1),
+              .depth = depth,
+              .digest = {},
+              .payload = std::vector<std::byte>(bytes)};
+  std::memcpy(block.digest.bytes.data(), &block.key.hash, 16);
+  std::mt19937_64 random(block.key.hash.low);
+  for (size_t at = 0; at + 8 <= bytes; at += 8) {
+    const uint64_t word = random();
+    std::memcpy(block.payload.data() + at, &word, 8);
+  }
+  return block;
+}
+
+inline std::vector<Block> MakeChain(uint64_t chain, uint32_t num_blocks, size_t bytes) {
+  std::vector<Block> blocks;
+  for (uint32_t depth = 0; depth < num_blocks; ++depth) {
+    blocks.push_back(MakeBlock(chain, depth, bytes));
+  }
+  return blocks;
+}
+
+inline std::vector<KvRecord> Records(const std::vector<Block>& blocks) {
+  std::vector<KvRecord> records;
+  for (const Block& block : blocks) records.push_back(block.Record());
+  return records;
+}
+
+enum class Found { kRight, kMissing, kDamaged };
+
+// Reads the block; fails the test on a wrong byte.
+inline Found Read(KvStore& store, const Block& block) {
+  std::vector<std::byte> payload(block.payload.size(), std::byte{0xee});
+  const auto got = store.Get(block.Lookup(payload));
+  if (got) {
+    EXPECT_TRUE(payload == block.payload) << "a wrong byte was served";
+    return Found::kRight;
+  }
+  EXPECT_TRUE(got.error().code == ErrorCode::kNotFound || got.error().code == ErrorCode::kDataLoss)
+      << got.error().ToString();
+  return got.error().code == ErrorCode::kNotFound ? Found::kMissing : Found::kDamaged;
+}
+
+inline uint64_t DirectoryBytes(const std::filesystem::path& path) {
+  uint64_t total = 0;
+  std::error_code error;
+  std::filesystem::directory_iterator file(path, error);
+  for (; !error && file != std::filesystem::directory_iterator(); file.increment(error)) {
+    std::error_code gone;
+    const uint64_t bytes = file->file_size(gone);
+    if (!gone) total += bytes;
+  }
+  return total;
+}
+
+inline std::vector<std::filesystem::path> FilesWith(const std::filesystem::path& directory,
+                                                    std::string_view part) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& file : std::filesystem::directory_iterator(directory)) {
+    if (file.path().filename().string().find(part) != std::string::npos) {
+      files.push_back(file.path());
+    }
+  }
+  return files;
+}
+
+inline void FlipByte(const std::filesystem::path& path, uint64_t at) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(static_cast<std::streamoff>(at));
+  const char byte = static_cast<char>(file.get() ^ 0x10);
+  file.seekp(static_cast<std::streamoff>(at));
+  file.put(byte);
+}
+
+inline bool WaitUntil(const std::function<bool()>& holds,
+                      std::chrono::milliseconds limit = std::chrono::seconds(15)) {
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  while (!holds()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return true;
+}
+
+}  // namespace kvgate::store
