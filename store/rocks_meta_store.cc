@@ -109,6 +109,7 @@ Result<void> RocksMetaStore::Open() {
   options.max_background_jobs = 2;
   options.max_open_files = 256;
   options.max_manifest_file_size = kMiB;
+  options.manifest_preallocation_size = 64 << 10;
   options.max_total_wal_size = 32 * kMiB;
   options.db_write_buffer_size = 32 * kMiB;
   options.write_buffer_size = 8 * kMiB;
