@@ -102,6 +102,7 @@ class RocksMetaStore final : public MetaStore {
 
 Result<void> RocksMetaStore::Open() {
   rocksdb::Options options;
+  options.env = PrivateEnv();
   options.create_if_missing = true;
   options.create_missing_column_families = true;
   options.info_log = MakeRocksLogger(kSource);

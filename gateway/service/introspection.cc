@@ -46,7 +46,8 @@ std::vector<Field> StoreFields(const store::KvStoreStats& stats) {
           {"disk_bytes", stats.disk_bytes}, {"capacity_bytes", stats.capacity_bytes},
           {"writes", stats.num_writes},     {"hits", stats.num_hits},
           {"misses", stats.num_misses},     {"dropped", stats.num_dropped},
-          {"evicted", stats.num_evicted},   {"write_errors", stats.num_write_errors}};
+          {"evicted", stats.num_evicted},   {"write_errors", stats.num_write_errors},
+          {"skipped", stats.num_skipped},   {"unflushed", stats.num_unflushed}};
 }
 
 void WriteFields(const std::vector<Field>& fields, JsonWriter& json) {

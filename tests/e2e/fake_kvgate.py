@@ -31,9 +31,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def do_GET(self):
-        payload = self.disk.stat().st_size if self.disk.exists() else 0
-        self.reply(200, json.dumps({"engine": {"write_back_bytes_queued": 0}, "store":
-                                    {"payload_bytes": payload, "disk_bytes": payload}}).encode())
+        records = self.disk.read_text().count("\n") + 1 if self.disk.exists() else 0
+        self.reply(200, json.dumps({"engine": {"write_back_bytes_queued": 0},
+                                    "store": {"records": records, "unflushed": 0}}).encode())
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

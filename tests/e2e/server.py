@@ -295,7 +295,6 @@ class Server:
 
 
 def kv_is_on_disk(stats):
-    # disk_bytes counts files: what is still in a memtable is payload without a file.
     engine, store = stats["engine"], stats["store"]
-    return (engine["write_back_bytes_queued"] == 0 and store["payload_bytes"] > 0
-            and store["disk_bytes"] >= store["payload_bytes"])
+    return (engine["write_back_bytes_queued"] == 0 and store["records"] > 0
+            and store["unflushed"] == 0)
