@@ -38,7 +38,9 @@ TEST(JsonWriterTest, AnyBytesGiveValidJsonAndValidTextSurvives) {
     const auto parsed = nlohmann::json::parse(out, nullptr, false);
     ASSERT_TRUE(parsed.is_string());
     EXPECT_TRUE(IsValidUtf8(out));
-    if (IsValidUtf8(bytes)) EXPECT_EQ(parsed.get<std::string>(), bytes);
+    if (IsValidUtf8(bytes)) {
+      EXPECT_EQ(parsed.get<std::string>(), bytes);
+    }
   }
 }
 
