@@ -12,8 +12,8 @@
 //   * Attention walks the KV blocks in order from position 0; a block is one tile.
 //   * StoreKv rounds K and V to the KV dtype before anyone reads them.
 //
-// Memory: `float*` and KV blocks are memory of this backend (host memory on the CPU). Operations are
-// issued in order from one thread; Synchronize() waits for all of them. Activations are f32,
+// Memory: `float*` and KV blocks are memory of this backend (host memory on the CPU). Operations
+// are issued in order from one thread; Synchronize() waits for all of them. Activations are f32,
 // row-major and dense: row r of [M, C] starts at data + r * C.
 #pragma once
 

@@ -2,15 +2,12 @@
 
 #include <kvgate/check.h>
 
-#include "kernels/reference/reference_backend.h"
-#if KVGATE_TEST_CPU_BACKEND
 #include "kernels/cpu/cpu_backend.h"
-#endif
+#include "kernels/reference/reference_backend.h"
 
 namespace kvgate::kernels {
 namespace {
 
-#if KVGATE_TEST_CPU_BACKEND
 std::unique_ptr<Backend> MakeCpu(const std::string& target, int num_threads) {
   auto backend = cpu::MakeCpuBackend({.num_threads = num_threads, .target = target});
   KVGATE_CHECK(backend.has_value(), "a supported CPU target makes a backend");
@@ -27,7 +24,6 @@ void AddCpuBackends(std::vector<BackendCase>& cases) {
                      .make_twin = [target] { return MakeCpu(target, 1); }});
   }
 }
-#endif
 
 }  // namespace
 
@@ -35,9 +31,7 @@ std::vector<BackendCase> AllBackends() {
   std::vector<BackendCase> cases;
   cases.push_back(
       {.name = "reference", .make = reference::MakeReferenceBackend, .make_twin = nullptr});
-#if KVGATE_TEST_CPU_BACKEND
   AddCpuBackends(cases);
-#endif
   return cases;
 }
 

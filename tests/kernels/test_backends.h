@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,8 @@ struct BackendCase {
   std::function<std::unique_ptr<Backend>()> make_twin;
   // KV blocks lie as KvArena documents it for the CPU, so their bytes compare with the reference's.
   bool cpu_kv_order = true;
+
+  friend void PrintTo(const BackendCase& value, std::ostream* out) { *out << value.name; }
 };
 
 std::vector<BackendCase> AllBackends();

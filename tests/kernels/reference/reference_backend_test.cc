@@ -1,0 +1,231 @@
+// The reference is what the other backends are held to, so its own tests are small cases whose
+// results were worked out by hand.
+#include "kernels/reference/reference_backend.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <numbers>
+#include <vector>
+
+namespace kvgate::kernels {
+namespace {
+
+class ReferenceBackendTest : public testing::Test {
+ protected:
+  std::unique_ptr<Backend> backend_ = reference::MakeReferenceBackend();
+};
+
+template <typename T>
+WeightView ViewOf(DType dtype, const std::vector<T>& storage, int64_t rows, int64_t columns) {
+  return {.dtype = dtype,
+          .data = reinterpret_cast<const std::byte*>(storage.data()),
+          .rows = rows,
+          .columns = columns};
+}
+
+TEST_F(ReferenceBackendTest, SaysWhatItIs) {
+  EXPECT_EQ(backend_->Info().numerics_id, "reference-1");
+  EXPECT_TRUE(backend_->Info().invariant);
+}
+
+TEST_F(ReferenceBackendTest, MatMulMultipliesByTheTransposedWeight) {
+  const std::vector<float> file{1, 2, 3, 4, 5, 6};  // [2, 3]
+  const auto weight = std::move(*backend_->LoadWeight(ViewOf(DType::kF32, file, 2, 3)));
+  const std::vector<float> x{1, 0, -1, 2, 1, 0};  // [2, 3]
+  const std::vector<float> bias{10, 20};
+  std::vector<float> y{100, 200, 300, 400};
+  MatMulTask task{.weight = weight.get(), .y = y.data()};
+  backend_->MatMul(x.data(), 2, {&task, 1});
+  EXPECT_EQ(y, (std::vector<float>{-2, -2, 4, 13}));
+  task.bias = bias.data();
+  task.accumulate = true;
+  backend_->MatMul(x.data(), 2, {&task, 1});
+  EXPECT_EQ(y, (std::vector<float>{6, 16, 18, 46}));
+}
+
+TEST_F(ReferenceBackendTest, MatMulAccumulatesInDouble) {
+  const std::vector<float> file{1, 1, 1};
+  const auto weight = std::move(*backend_->LoadWeight(ViewOf(DType::kF32, file, 1, 3)));
+  const std::vector<float> x{1e8f, 1, -1e8f};  // an f32 sum loses the 1
+  float y = 0;
+  const MatMulTask task{.weight = weight.get(), .y = &y};
+  backend_->MatMul(x.data(), 1, {&task, 1});
+  EXPECT_EQ(y, 1.0f);
+}
+
+TEST_F(ReferenceBackendTest, Q8_0ElementsAreScaleTimesQuant) {
+  std::vector<QuantBlockQ8_0> file(2);
+  file[0].scale = F32ToF16(0.5f);
+  file[1].scale = F32ToF16(-2.0f);
+  for (int i = 0; i < QuantBlockQ8_0::kElements; ++i) {
+    file[0].quants[i] = static_cast<int8_t>(i - 16);
+    file[1].quants[i] = -128;
+  }
+  std::vector<float> y(64);
+  const std::vector<TokenId> ids{0};
+  backend_->EmbedRows(ViewOf(DType::kQ8_0, file, 1, 64), ids, y.data());
+  EXPECT_EQ(y[0], -8.0f);
+  EXPECT_EQ(y[31], 7.5f);
+  EXPECT_EQ(y[32], 256.0f);
+
+  const auto weight = std::move(*backend_->LoadWeight(ViewOf(DType::kQ8_0, file, 1, 64)));
+  const std::vector<float> ones(64, 1.0f);
+  float sum = 0;
+  const MatMulTask task{.weight = weight.get(), .y = &sum};
+  backend_->MatMul(ones.data(), 1, {&task, 1});
+  EXPECT_EQ(sum, 0.5f * -16 + 32 * 256.0f);
+}
+
+TEST_F(ReferenceBackendTest, HalfPrecisionRowsDequantizeByDType) {
+  const std::vector<uint16_t> f16{0x3c00, 0xc000, 0x0001};   // 1, -2, the smallest subnormal
+  const std::vector<uint16_t> bf16{0x3f80, 0xc000, 0x0001};  // 1, -2, the smallest subnormal
+  std::vector<float> y(3);
+  const std::vector<TokenId> ids{0};
+  backend_->EmbedRows(ViewOf(DType::kF16, f16, 1, 3), ids, y.data());
+  EXPECT_EQ(y, (std::vector<float>{1, -2, 0x1p-24f}));
+  backend_->EmbedRows(ViewOf(DType::kBF16, bf16, 1, 3), ids, y.data());
+  EXPECT_EQ(y, (std::vector<float>{1, -2, 0x1p-133f}));
+}
+
+TEST_F(ReferenceBackendTest, GatherRowsTakesRowsInTheOrderAsked) {
+  const std::vector<float> x{1, 2, 3, 4, 5, 6};
+  const std::vector<int> rows{2, 0, 2};
+  std::vector<float> y(6);
+  backend_->GatherRows(x.data(), rows, 2, y.data());
+  EXPECT_EQ(y, (std::vector<float>{5, 6, 1, 2, 5, 6}));
+}
+
+TEST_F(ReferenceBackendTest, RmsNormDividesByTheRootOfTheMeanSquare) {
+  std::vector<float> x{3, 4, 0, 0, 0, 0, 0, 0};
+  const std::vector<float> weight{1, 2, 1, 1};
+  backend_->RmsNorm(x.data(), weight.data(), 0.0f, 1, 4, x.data());
+  EXPECT_FLOAT_EQ(x[0], 1.2f);  // mean square 25 / 4, its root 2.5
+  EXPECT_FLOAT_EQ(x[1], 3.2f);
+  EXPECT_EQ(x[2], 0.0f);
+  x = {1, 1, 1, 1};
+  backend_->RmsNorm(x.data(), weight.data(), 3.0f, 1, 4, x.data());
+  EXPECT_FLOAT_EQ(x[0], 0.5f);  // eps is inside the root
+}
+
+TEST_F(ReferenceBackendTest, RopeTableHoldsCosineAndSineOfTheAngle) {
+  const std::vector<int> positions{0, 100000};
+  const std::vector<float> inv_freq{1.0f, 0.1f};
+  std::vector<float> table(8);
+  backend_->RopeTable(positions, inv_freq, table.data());
+  EXPECT_EQ(table[0], 1.0f);
+  EXPECT_EQ(table[1], 0.0f);
+  EXPECT_FLOAT_EQ(table[4], static_cast<float>(std::cos(100000.0)));
+  EXPECT_FLOAT_EQ(table[5], static_cast<float>(std::sin(100000.0)));
+  EXPECT_FLOAT_EQ(table[7], static_cast<float>(std::sin(100000.0 * 0.1f)));
+}
+
+TEST_F(ReferenceBackendTest, RopeTurnsThePairsOfItsKindByTheAngle) {
+  // A quarter turn takes (a, b) to (-b, a). Head of 6, 4 of them rotary; the second pair stays.
+  const std::vector<float> table{0, 1, 1, 0};
+  Backend::RopeArgs args{
+      .kind = RopeKind::kInterleaved, .num_heads = 1, .head_dim = 6, .rotary_dim = 4};
+  std::vector<float> x{1, 2, 3, 4, 5, 6};
+  backend_->Rope(x.data(), 1, args, table.data());
+  EXPECT_EQ(x, (std::vector<float>{-2, 1, 3, 4, 5, 6}));
+  args.kind = RopeKind::kHalves;
+  x = {1, 2, 3, 4, 5, 6};
+  backend_->Rope(x.data(), 1, args, table.data());
+  EXPECT_EQ(x, (std::vector<float>{-3, 2, 1, 4, 5, 6}));
+}
+
+TEST_F(ReferenceBackendTest, SwiGluIsTheGatesSiluTimesUp) {
+  const std::vector<float> gate{0, std::numbers::ln2_v<float>, -1e30f, 50};
+  const std::vector<float> up{5, 3, 7, 2};
+  std::vector<float> out(4);
+  backend_->SwiGlu(gate.data(), up.data(), 4, out.data());
+  EXPECT_EQ(out[0], 0.0f);
+  EXPECT_FLOAT_EQ(out[1], 2 * std::numbers::ln2_v<float>);  // sigmoid(ln 2) = 2/3
+  EXPECT_EQ(out[2], 0.0f);
+  EXPECT_FLOAT_EQ(out[3], 100.0f);
+}
+
+TEST_F(ReferenceBackendTest, AddAddsInPlace) {
+  const std::vector<float> x{1, 2};
+  std::vector<float> y{10, 20};
+  backend_->Add(x.data(), 2, y.data());
+  EXPECT_EQ(y, (std::vector<float>{11, 22}));
+}
+
+// One KV head of dimension 1, two query heads; a decode row and a chunk that crosses a block.
+class ReferenceAttentionTest : public ReferenceBackendTest {
+ protected:
+  void SetUp() override {
+    arena_ = std::move(*backend_->AllocateKv(
+        {.num_layers = 2, .num_kv_heads = 1, .head_dim = 1, .dtype = DType::kF32}, 3));
+    for (uint32_t id = 0; id < 3; ++id) backend_->PoisonKvBlock(*arena_, BlockId{id});
+  }
+
+  SequenceRows Rows(int first_position, int num_rows) const {
+    return {.first_row = 0,
+            .num_rows = num_rows,
+            .first_position = first_position,
+            .block_table = table_};
+  }
+
+  std::unique_ptr<KvArena> arena_;
+  std::vector<BlockId> table_{BlockId{2}, BlockId{0}};
+};
+
+TEST_F(ReferenceAttentionTest, EachRowMixesThePositionsUpToItsOwn) {
+  // With k = ln 2 * {0, 1, 2} and q = 1 the weights are 1 : 2 : 4; with q = 0 they are equal.
+  const float ln2 = std::numbers::ln2_v<float>;
+  const std::vector<float> k{0, ln2, 2 * ln2};
+  const std::vector<float> v{7, 70, 700};
+  const std::vector<float> q{1, 0, 1, 0, 1, 0};
+  const SequenceRows rows = Rows(0, 3);
+  std::vector<float> out(6);
+  backend_->StoreKv(k.data(), v.data(), {&rows, 1}, 1, *arena_);
+  backend_->Attention(q.data(), {&rows, 1}, 1, *arena_, {.num_heads = 2, .scale = 1}, out.data());
+  EXPECT_FLOAT_EQ(out[0], 7.0f);
+  EXPECT_FLOAT_EQ(out[1], 7.0f);
+  EXPECT_FLOAT_EQ(out[2], (7.0f + 140.0f) / 3);
+  EXPECT_FLOAT_EQ(out[3], 77.0f / 2);
+  EXPECT_FLOAT_EQ(out[4], (7.0f + 140.0f + 2800.0f) / 7);
+  EXPECT_FLOAT_EQ(out[5], 777.0f / 3);
+}
+
+TEST_F(ReferenceAttentionTest, AChunkFindsItsPositionsInTheBlockTable) {
+  // v = position: the mean of 0..p, all scores being equal, is p / 2.
+  std::vector<float> v(40);
+  for (size_t p = 0; p < v.size(); ++p) v[p] = static_cast<float>(p);
+  const std::vector<float> zeros(40, 0.0f);
+  const SequenceRows first = Rows(0, 30);
+  const SequenceRows second = Rows(30, 10);
+  backend_->StoreKv(zeros.data(), v.data(), {&first, 1}, 0, *arena_);
+  backend_->StoreKv(zeros.data(), v.data() + 30, {&second, 1}, 0, *arena_);
+  std::vector<float> out(10);
+  backend_->Attention(zeros.data(), {&second, 1}, 0, *arena_, {.num_heads = 1, .scale = 1},
+                      out.data());
+  for (int i = 0; i < 10; ++i) EXPECT_FLOAT_EQ(out[static_cast<size_t>(i)], (30 + i) / 2.0f);
+}
+
+TEST_F(ReferenceAttentionTest, BlocksLieAsTheCpuOrderSays) {
+  // Per layer and KV head, K [head_dim][32] then V [32][head_dim].
+  const KvShape shape{.num_layers = 2, .num_kv_heads = 2, .head_dim = 3, .dtype = DType::kF32};
+  const auto arena = std::move(*backend_->AllocateKv(shape, 1));
+  std::vector<float> k(6);
+  std::vector<float> v(6);
+  for (size_t i = 0; i < 6; ++i) k[i] = static_cast<float>(i), v[i] = static_cast<float>(100 + i);
+  const std::vector<BlockId> table{BlockId{0}};
+  const SequenceRows rows{.first_row = 0, .num_rows = 1, .first_position = 5, .block_table = table};
+  backend_->StoreKv(k.data(), v.data(), {&rows, 1}, 1, *arena);
+  std::vector<float> block(arena->block_bytes() / sizeof(float));
+  std::memcpy(block.data(), arena->block(BlockId{0}), arena->block_bytes());
+  for (size_t head = 0; head < 2; ++head) {
+    const size_t base = (1 * 2 + head) * 2 * 3 * 32;
+    for (size_t d = 0; d < 3; ++d) {
+      EXPECT_EQ(block[base + d * 32 + 5], k[head * 3 + d]);
+      EXPECT_EQ(block[base + 3 * 32 + 5 * 3 + d], v[head * 3 + d]);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kvgate::kernels
