@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 #include <rocksdb/env.h>
+#include <rocksdb/file_system.h>
 #include <rocksdb/status.h>
+
+#include <sys/stat.h>
 
 #include <cstdarg>
 #include <cstdio>
@@ -35,6 +38,32 @@ class ForwardingLogger final : public rocksdb::Logger {
 
  private:
   std::string part_;
+};
+
+// RocksDB makes files with mode 0644 and has no option for another; the process's umask is not a
+// library's to change.
+class PrivateFileSystem final : public rocksdb::FileSystemWrapper {
+ public:
+  using FileSystemWrapper::FileSystemWrapper;
+  const char* Name() const override { return "KvgatePrivateFileSystem"; }
+
+  rocksdb::IOStatus NewWritableFile(const std::string& name, const rocksdb::FileOptions& options,
+                                    std::unique_ptr<rocksdb::FSWritableFile>* file,
+                                    rocksdb::IODebugContext* context) override {
+    return Restrict(name, FileSystemWrapper::NewWritableFile(name, options, file, context));
+  }
+  rocksdb::IOStatus LockFile(const std::string& name, const rocksdb::IOOptions& options,
+                             rocksdb::FileLock** lock, rocksdb::IODebugContext* context) override {
+    return Restrict(name, FileSystemWrapper::LockFile(name, options, lock, context));
+  }
+
+ private:
+  static rocksdb::IOStatus Restrict(const std::string& name, rocksdb::IOStatus made) {
+    if (made.ok() && ::chmod(name.c_str(), 0600) != 0) {
+      KVGATE_LOG(kWarning, "store", "{}: cannot be made private", name);
+    }
+    return made;
+  }
 };
 
 }  // namespace
@@ -79,11 +108,12 @@ std::shared_ptr<rocksdb::Logger> MakeRocksLogger(std::string_view part) {
   return std::make_shared<ForwardingLogger>(part);
 }
 
-void KeepRocksFilesPrivate() {
-  const rocksdb::Status status = rocksdb::Env::Default()->SetAllowNonOwnerAccess(false);
-  if (!status.ok()) {
-    KVGATE_LOG(kWarning, "store", "files keep the mode of the umask: {}", status.ToString());
-  }
+rocksdb::Env* PrivateEnv() {
+  // Never destroyed: databases may be closed while statics are torn down.
+  static rocksdb::Env* const env =
+      rocksdb::NewCompositeEnv(std::make_shared<PrivateFileSystem>(rocksdb::FileSystem::Default()))
+          .release();
+  return env;
 }
 
 }  // namespace kvgate::store

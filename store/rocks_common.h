@@ -7,6 +7,7 @@
 #include <kvgate/result.h>
 
 namespace rocksdb {
+class Env;
 class Logger;
 class Status;
 }  // namespace rocksdb
@@ -20,7 +21,7 @@ Error FromStatus(const rocksdb::Status& status, std::string_view source, std::st
 // Warnings and errors of RocksDB go to KVGATE_LOG, so that it keeps no LOG files of its own.
 std::shared_ptr<rocksdb::Logger> MakeRocksLogger(std::string_view part);
 
-// Files that RocksDB makes are readable by their owner only. Holds for the process.
-void KeepRocksFilesPrivate();
+// The default environment, but every file it makes is readable by its owner only.
+rocksdb::Env* PrivateEnv();
 
 }  // namespace kvgate::store

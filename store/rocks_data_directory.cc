@@ -16,7 +16,6 @@
 #include <kvgate/log.h>
 
 #include "store/directory_lock.h"
-#include "store/rocks_common.h"
 #include "store/rocks_kv_store.h"
 #include "store/rocks_meta_store.h"
 
@@ -74,6 +73,10 @@ Result<void> MakePrivateDirectory(const std::filesystem::path& path) {
   if (!std::filesystem::is_directory(path, error)) {
     return MakeError(ErrorCode::kIo, kSource, fmt::format("{} is not a directory", path.string()));
   }
+  return {};
+}
+
+Result<void> CheckWritable(const std::filesystem::path& path) {
   if (::access(path.c_str(), R_OK | W_OK | X_OK) != 0) {
     return SystemError(errno, fmt::format("data directory {} cannot be written", path.string()));
   }
@@ -128,6 +131,7 @@ Result<std::unique_ptr<DataDirectory>> OpenOnce(const StoreOptions& options) {
     for (const char* part : {"", "kv", "meta"}) {
       const auto path = *part == '\0' ? options.directory : options.directory / part;
       KVGATE_TRY_VOID(MakePrivateDirectory(path));
+      KVGATE_TRY_VOID(CheckWritable(path));
       if (*part == '\0') {
         KVGATE_TRY(directory->lock, DirectoryLock::Acquire(options.directory));
         // Names this process to whoever is refused, and replaces a killed holder's name.
@@ -149,7 +153,6 @@ Result<std::unique_ptr<DataDirectory>> OpenOnce(const StoreOptions& options) {
 }  // namespace
 
 Result<std::unique_ptr<DataDirectory>> DataDirectory::Open(const StoreOptions& options) {
-  KeepRocksFilesPrivate();
   auto opened = OpenOnce(options);
   // A reader opens beside a writer, whose files may go between being listed and being opened.
   for (int attempt = 1;

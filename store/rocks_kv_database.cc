@@ -26,8 +26,9 @@ constexpr uint64_t kMiB = uint64_t{1} << 20;
 
 rocksdb::Slice ToSlice(std::string_view text) { return {text.data(), text.size()}; }
 
-rocksdb::DBOptions MakeDbOptions(const KvDatabaseOptions& options) {
+rocksdb::DBOptions MakeDbOptions() {
   rocksdb::DBOptions db;
+  db.env = PrivateEnv();
   db.create_if_missing = true;
   db.create_missing_column_families = true;
   // A record and its index entry are in different families and without a WAL: only an atomic
@@ -38,12 +39,10 @@ rocksdb::DBOptions MakeDbOptions(const KvDatabaseOptions& options) {
   db.max_background_jobs = 4;  // one flush, up to three compactions: a flush never queues for one
   db.max_open_files = 1024;
   db.max_manifest_file_size = kMiB;  // the default of 1 GiB would not fit a small cap
+  db.manifest_preallocation_size = 64 << 10;  // the default of 4 MiB counts against the cap, too
   db.stats_dump_period_sec = 0;
   db.stats_persist_period_sec = 0;
-  db.max_total_wal_size = 0;
-  db.db_write_buffer_size = 0;
   db.bytes_per_sync = kMiB;  // spreads the flush over its time instead of one burst at the end
-  (void)options;
   return db;
 }
 
@@ -139,7 +138,7 @@ KvDatabase::~KvDatabase() {
 Result<std::unique_ptr<KvDatabase>> KvDatabase::Open(const KvDatabaseOptions& options) {
   auto listener = std::make_shared<Listener>(options.on_background_error);
   std::unique_ptr<KvDatabase> database(new KvDatabase(options, listener));
-  rocksdb::DBOptions db_options = MakeDbOptions(options);
+  rocksdb::DBOptions db_options = MakeDbOptions();
   db_options.listeners.push_back(listener);
   const std::vector<rocksdb::ColumnFamilyDescriptor> families{
       {rocksdb::kDefaultColumnFamilyName, MakeFamilyOptions(database->sizes_, false)},

@@ -291,8 +291,10 @@ Result<void> RocksKvStore::WaitForSpace(uint64_t bytes) {
   bool applied = false;
   while (true) {
     const uint64_t used = MeasureUsedBytes() + collecting_bytes_;
-    if (used + bytes > marks_.collect_start) WakeCollector();
-    if (used + bytes <= marks_.admit_max) return {};
+    if (used + bytes <= marks_.admit_max) {
+      if (used + bytes > marks_.collect_start) WakeCollector();
+      return {};
+    }
     if (!applied) {
       // The collector can only free what the database knows to be deleted.
       KVGATE_TRY_VOID(ApplyPending(false));
@@ -311,6 +313,7 @@ Result<void> RocksKvStore::WaitForSpace(uint64_t bytes) {
                    .retryable = true};
     }
     put_waits_ = true;
+    WakeCollector();
     {
       std::unique_lock lock(wake_mutex_);
       space_freed_.wait_for(lock, std::chrono::milliseconds(20));

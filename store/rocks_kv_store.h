@@ -53,9 +53,9 @@ struct KvWatermarks {
     const uint64_t percent = capacity_bytes / 100;
     return {.live_max = 88 * percent,
             .collect_start = 100 * percent,
-            .collect_stop = 97 * percent,
+            .collect_stop = 95 * percent,
             .admit_max = 109 * percent,
-            .step_max = 3 * percent};
+            .step_max = 5 * percent};
   }
 };
 

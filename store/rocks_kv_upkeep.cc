@@ -244,7 +244,7 @@ void RocksKvStore::CollectUntilEnough() {
     const auto pause = std::min<Clock::duration>(Clock::now() - started, milliseconds(500));
     if (!put_waits_) {
       std::unique_lock lock(wake_mutex_);
-      wake_collector_.wait_for(lock, pause, [&] { return stopping_.load(); });
+      wake_collector_.wait_for(lock, pause, [&] { return stopping_ || put_waits_; });
     }
   }
 }

@@ -102,12 +102,14 @@ class RocksMetaStore final : public MetaStore {
 
 Result<void> RocksMetaStore::Open() {
   rocksdb::Options options;
+  options.env = PrivateEnv();
   options.create_if_missing = true;
   options.create_missing_column_families = true;
   options.info_log = MakeRocksLogger(kSource);
   options.max_background_jobs = 2;
   options.max_open_files = 256;
   options.max_manifest_file_size = kMiB;
+  options.manifest_preallocation_size = 64 << 10;
   options.max_total_wal_size = 32 * kMiB;
   options.db_write_buffer_size = 32 * kMiB;
   options.write_buffer_size = 8 * kMiB;

@@ -460,6 +460,8 @@ Result<std::unique_ptr<GgufFile>> GgufFile::Open(const std::filesystem::path& pa
   if (!is_file) return io_error("read", EINVAL);
   if (size == 0) return DataLoss(path.string() + " is empty");
   if (address == MAP_FAILED) return io_error("map", map_error);
+  // A hint, so a refusal is none of our business: weights will be read, from a cold disk at that.
+  (void)madvise(address, size, MADV_WILLNEED);
 
   std::unique_ptr<GgufFile> file(new GgufFile);
   file->bytes_ = {static_cast<const std::byte*>(address), size};

@@ -42,7 +42,7 @@ class LocalProvider {
     const protocol::CompletionRequest& request;
     std::string tenant;  // prefixes are shared only within one
     bool logits_hash = false;
-    std::function<void()> wake;  // see EventStream; called on the engine thread
+    std::function<void()> wake = {};  // see EventStream; called on the engine thread
   };
   // Renders, tokenizes and submits. kInvalidArgument names the field; kOverloaded: try again.
   Result<std::unique_ptr<EventStream>> Run(const RunArgs& args) const;

@@ -77,9 +77,6 @@ class Bench:
         for _ in range(self.options.disk_runs):
             self.running.kill()
             self.running.restart()
-            # The first request of a process also touches the weights for the first time: that is
-            # not the restore's cost, so a short request of no shared prefix goes before.
-            self.ask(self.tokens(STEP_TOKENS))
             replies.append(self.ask(prefix + self.tokens(TAIL_TOKENS)))
             expect(replies[-1].tier("disk") >= PREFIX_TOKENS, "a disk run missed", replies[-1])
         return replies

@@ -90,7 +90,8 @@ struct TestModel {
                                         .vocab_size = 600,
                                         .context_length = 4096,
                                         .dtype = dtype,
-                                        .seed = 3},
+                                        .seed = 3,
+                                        .name = ""},
                                        path);
     EXPECT_TRUE(made.has_value()) << made.error().ToString();
     TestModel model;

@@ -3,12 +3,19 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <random>
 #include <set>
 #include <thread>
 
 #include "tests/store/store_fixture.h"
+
+#ifdef __SANITIZE_THREAD__
+// The distribution's RocksDB is not instrumented: the sanitizer sees its memory accesses through
+// memcpy and delete, but not the atomics that order them. Ours run inside it only in a listener.
+extern "C" const char* __tsan_default_suppressions() { return "race:librocksdb.so\n"; }
+#endif
 
 namespace kvgate::store {
 namespace {
@@ -172,6 +179,35 @@ TEST(RocksKvStore, AfterAFlushTheDiskHoldsAtMostFivePercentMoreThanThePayloads) 
   EXPECT_EQ(store->Stats().disk_bytes, DirectoryBytes(directory.path() / "kv"));
 }
 
+// The figure to reach on an idle machine, built for release, is 25 ms; the bound here only tells a
+// defect (a file opened per read, a payload copied many times) from a busy machine.
+TEST(RocksKvStore, TwoThreadsReadAndProveALongPrefixQuickly) {
+  const TemporaryDirectory directory;
+  const auto chain = MakeChain(1, 128, 384 * 1024);
+  { ASSERT_TRUE(OpenStore(directory.path(), 256 * kMiB)->Put(Records(chain))); }
+  auto store = OpenStore(directory.path(), 256 * kMiB);
+  std::vector<std::vector<std::byte>> payloads(128, std::vector<std::byte>(384 * 1024));
+  double best_ms = 1e9;
+  for (int round = 0; round < 5; ++round) {
+    std::atomic<size_t> next{0};
+    const auto started = std::chrono::steady_clock::now();
+    const auto work = [&] {
+      for (size_t i = next++; i < chain.size(); i = next++) {
+        EXPECT_TRUE(store->Get(chain[i].Lookup(payloads[i])));
+      }
+    };
+    std::thread other(work);
+    work();
+    other.join();
+    const std::chrono::duration<double, std::milli> took =
+        std::chrono::steady_clock::now() - started;
+    best_ms = std::min(best_ms, took.count());
+  }
+  for (size_t i = 0; i < chain.size(); ++i) EXPECT_TRUE(payloads[i] == chain[i].payload);
+  fmt::print("48 MiB read and proved by two threads: {:.1f} ms\n", best_ms);
+  EXPECT_LT(best_ms, 250);
+}
+
 TEST(RocksKvStore, ReadOnlyReadsBesideAWriterAndRefusesToWrite) {
   const TemporaryDirectory directory;
   auto writer = OpenStore(directory.path());
@@ -191,7 +227,7 @@ TEST(RocksKvStore, RandomOperationsAgreeWithANaiveModel) {
   auto store = OpenStore(directory.path(), 16 * kMiB);
   std::map<KvKey, Block> model;  // everything ever put; the store may have evicted some
   std::set<KvKey> removed;
-  for (int step = 0; step < 1500; ++step) {
+  for (int step = 0; step < 800; ++step) {
     const uint64_t chain = random() % 40;
     const uint32_t depth = random() % 6;
     const size_t bytes = 1000 + chain * 4000;

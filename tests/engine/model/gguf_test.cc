@@ -9,19 +9,13 @@
 #include <iterator>
 #include <random>
 
+#include "tests/engine/model/full_file.h"
 #include "tests/engine/model/test_paths.h"
 
 namespace kvgate::model {
 namespace {
 
 using ::testing::HasSubstr;
-
-std::vector<std::byte> ReadAll(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  const auto* bytes = reinterpret_cast<const std::byte*>(text.data());
-  return {bytes, bytes + text.size()};
-}
 
 // A header spelled byte by byte, for what GgufWriter would never write.
 class RawFile {
@@ -66,64 +60,6 @@ void ExpectError(const Result<std::unique_ptr<GgufFile>>& file, ErrorCode code,
   ASSERT_FALSE(file.has_value());
   EXPECT_EQ(file.error().code, code) << file.error().detail;
   EXPECT_THAT(file.error().detail, HasSubstr(std::string(part)));
-}
-
-template <typename T>
-GgufValue ArrayValue(std::vector<T> values) {
-  auto array = std::make_shared<GgufArray>();
-  array->values = std::move(values);
-  return std::shared_ptr<const GgufArray>(std::move(array));
-}
-
-// Every value type, and one tensor of each type we can size. The last tensor needs no padding, so
-// every prefix of the file lacks something.
-GgufWriter FullWriter() {
-  GgufWriter writer;
-  writer.Add("u8", uint8_t{200});
-  writer.Add("i8", int8_t{-7});
-  writer.Add("u16", uint16_t{60000});
-  writer.Add("i16", int16_t{-30000});
-  writer.Add("u32", uint32_t{4000000000u});
-  writer.Add("i32", int32_t{-2000000000});
-  writer.Add("f32", 1.5f);
-  writer.Add("bool", true);
-  writer.Add("string", std::string("a \0 b", 5));
-  writer.Add("u64", uint64_t{18000000000000000000u});
-  writer.Add("i64", int64_t{-9000000000000000000});
-  writer.Add("f64", 0.1);
-  writer.Add("a.u8", ArrayValue<uint8_t>({1, 255}));
-  writer.Add("a.i8", ArrayValue<int8_t>({-1, 127}));
-  writer.Add("a.u16", ArrayValue<uint16_t>({1, 65535}));
-  writer.Add("a.i16", ArrayValue<int16_t>({-1, 32767}));
-  writer.Add("a.u32", ArrayValue<uint32_t>({1, 4}));
-  writer.AddIntegers("a.i32", {-1, 0, 1});
-  writer.AddFloats("a.f32", {0.25f, -1e30f});
-  writer.Add("a.bool", ArrayValue<bool>({true, false, true}));
-  writer.AddStrings("a.string", {"", "x", "yy"});
-  writer.Add("a.u64", ArrayValue<uint64_t>({uint64_t{1} << 63}));
-  writer.Add("a.i64", ArrayValue<int64_t>({-5}));
-  writer.Add("a.f64", ArrayValue<double>({1e300}));
-  writer.AddIntegers("a.empty", {});
-  writer.AddTensor({.name = "t.f32", .dimensions = {3, 2}, .type = GgufType::kF32});
-  writer.AddTensor({.name = "t.f16", .dimensions = {5}, .type = GgufType::kF16});
-  writer.AddTensor({.name = "t.q8_0", .dimensions = {64, 2}, .type = GgufType::kQ8_0});
-  writer.AddTensor({.name = "t.bf16", .dimensions = {4, 2, 2}, .type = GgufType::kBF16});
-  return writer;
-}
-
-// Byte i of row r of a tensor: something that differs between tensors, rows and places.
-std::byte PatternByte(const std::string& name, int64_t row, size_t i) {
-  return static_cast<std::byte>(name.size() * 31 + static_cast<size_t>(name[2]) +
-                                static_cast<size_t>(row) * 7 + i);
-}
-
-void FillPattern(const GgufWriter::TensorSpec& spec, int64_t first_row, std::span<std::byte> data) {
-  const size_t row_bytes =
-      *GgufTensorBytes(static_cast<uint32_t>(spec.type), static_cast<size_t>(spec.dimensions[0]));
-  for (size_t i = 0; i < data.size(); ++i) {
-    data[i] =
-        PatternByte(spec.name, first_row + static_cast<int64_t>(i / row_bytes), i % row_bytes);
-  }
 }
 
 std::vector<std::byte> FullFile() {
@@ -204,25 +140,6 @@ TEST(GgufTest, TensorDataComesBackAlignedAndWhole) {
   }
   EXPECT_EQ((*opened)->FindTensor("t.bf16")->dimensions, (std::vector<int64_t>{4, 2, 2}));
   EXPECT_EQ((*opened)->FindTensor("absent"), nullptr);
-}
-
-TEST(GgufTest, ATensorLargerThanTheWriteBufferIsWrittenRowByRow) {
-  const ScratchDirectory scratch;
-  GgufWriter writer;  // 3000 rows of 4 KiB: three buffers
-  writer.AddTensor({.name = "t.large", .dimensions = {1024, 3000}, .type = GgufType::kF32});
-  int num_calls = 0;
-  const auto fill = [&](const auto& spec, int64_t first_row, std::span<std::byte> data) {
-    ++num_calls;
-    FillPattern(spec, first_row, data);
-  };
-  ASSERT_TRUE(writer.Write(scratch / "a.gguf", fill).has_value());
-  EXPECT_GT(num_calls, 1);
-  const auto opened = GgufFile::Open(scratch / "a.gguf");
-  ASSERT_TRUE(opened.has_value());
-  const std::span<const std::byte> data = (*opened)->FindTensor("t.large")->data;
-  for (size_t row = 0; row < 3000; ++row) {
-    ASSERT_EQ(data[row * 4096 + row], PatternByte("t.large", static_cast<int64_t>(row), row));
-  }
 }
 
 TEST(GgufTest, TypedAccessConvertsWhatFitsAndNamesTheKeyOtherwise) {
@@ -438,61 +355,6 @@ TEST(GgufTest, ATensorOfAnUnknownTypeIsListedWithoutData) {
   EXPECT_EQ(GgufTypeName(30), "BF16");
   EXPECT_EQ(GgufTypeName(4), "type 4");
   EXPECT_EQ(GgufTypeName(4000000000u), "type 4000000000");
-}
-
-TEST(GgufTest, AFullDiskLeavesNothingBehindAndSaysSo) {
-  const ScratchDirectory scratch;
-  const auto path = scratch / "a.gguf";
-  // The partial file is a device that is always full.
-  std::filesystem::create_symlink("/dev/full", path.string() + ".partial");
-  const Result<void> written = FullWriter().Write(path, FillPattern);
-  ASSERT_FALSE(written.has_value());
-  EXPECT_EQ(written.error().code, ErrorCode::kIo);
-  EXPECT_THAT(written.error().detail, HasSubstr("No space left on device"));
-  EXPECT_THAT(written.error().detail, HasSubstr(path.string()));
-  EXPECT_FALSE(std::filesystem::exists(std::filesystem::symlink_status(path)));
-  EXPECT_FALSE(
-      std::filesystem::exists(std::filesystem::symlink_status(path.string() + ".partial")));
-}
-
-TEST(GgufTest, AFailedWriteKeepsTheOldFile) {
-  const ScratchDirectory scratch;
-  const auto path = scratch / "a.gguf";
-  ASSERT_TRUE(FullWriter().Write(path, FillPattern).has_value());
-  const std::vector<std::byte> before = ReadAll(path);
-  std::filesystem::create_symlink("/dev/full", path.string() + ".partial");
-  ASSERT_FALSE(FullWriter().Write(path, FillPattern).has_value());
-  EXPECT_EQ(ReadAll(path), before);
-}
-
-TEST(GgufTest, TheWriterRefusesWhatCannotBeRead) {
-  const ScratchDirectory scratch;
-  const auto refused = [&](auto change, std::string_view part) {
-    GgufWriter writer = FullWriter();
-    change(writer);
-    const Result<void> written = writer.Write(scratch / "a.gguf", FillPattern);
-    ASSERT_FALSE(written.has_value());
-    EXPECT_EQ(written.error().code, ErrorCode::kInvalidArgument);
-    EXPECT_THAT(written.error().detail, HasSubstr(std::string(part)));
-    EXPECT_FALSE(std::filesystem::exists(scratch / "a.gguf"));
-  };
-  refused([](GgufWriter& w) { w.Add("u8", uint8_t{1}); }, "'u8'");
-  refused(
-      [](GgufWriter& w) {
-        w.AddTensor({.name = "t.f32", .dimensions = {1}, .type = GgufType::kF32});
-      },
-      "'t.f32'");
-  refused(
-      [](GgufWriter& w) {
-        w.AddTensor({.name = "odd", .dimensions = {33}, .type = GgufType::kQ8_0});
-      },
-      "'odd'");
-  refused(
-      [](GgufWriter& w) {
-        w.AddTensor({.name = "none", .dimensions = {}, .type = GgufType::kF32});
-      },
-      "'none'");
-  refused([](GgufWriter& w) { w.Add("general.alignment", uint32_t{64}); }, "alignment");
 }
 
 TEST(GgufTest, RealFilesOpen) {

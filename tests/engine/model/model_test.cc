@@ -1,6 +1,5 @@
 #include "engine/model/model.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,7 +19,6 @@ namespace kvgate::model {
 namespace {
 
 using kernels::DType;
-using ::testing::HasSubstr;
 
 std::unique_ptr<kernels::Backend> MakeBackend(const std::string& name) {
   if (name == "reference") return kernels::reference::MakeReferenceBackend();
@@ -277,181 +275,6 @@ TEST_P(InvarianceTest, ThreadsChangeNothing) {
   SequenceRunner runner(*loaded.model, *two, {.context = kTokens});
   const std::vector<float> logits = runner.Step(tokens_, AllRows(kTokens));
   EXPECT_EQ(std::memcmp(logits.data(), expected_.data(), expected_.size() * sizeof(float)), 0);
-}
-
-// --- files that are not what they say
-// ----------------------------------------------------------------
-
-// The plain file with changed tensors or metadata, loaded; the error's text.
-class BadModelTest : public ::testing::Test {
- protected:
-  Error LoadError(const GgufWriter& writer) {
-    EXPECT_TRUE(writer.Write(scratch_ / "bad.gguf", FillPlain).has_value());
-    auto file = GgufFile::Open(scratch_ / "bad.gguf");
-    EXPECT_TRUE(file.has_value()) << file.error().ToString();
-    const auto model = Model::Load(std::shared_ptr<const GgufFile>(*std::move(file)), *backend_);
-    if (model.has_value()) return MakeError(ErrorCode::kInternal, "test", "the model was loaded");
-    return model.error();
-  }
-
-  // All tensors of the plain file, each through `change`, which may drop one.
-  template <typename Change>
-  Error LoadChanged(Change change, const PlainShape& shape = {}) {
-    const ScratchDirectory scratch;
-    EXPECT_TRUE(PlainFile(shape).Write(scratch / "m.gguf", FillPlain).has_value());
-    const auto file = GgufFile::Open(scratch / "m.gguf");
-    GgufWriter writer;
-    for (const auto& [key, value] : (*file)->metadata()) writer.Add(key, value);
-    for (const GgufTensor& tensor : (*file)->tensors()) {
-      GgufWriter::TensorSpec spec = {
-          .name = tensor.name, .dimensions = tensor.dimensions, .type = GgufType::kF32};
-      if (change(spec)) writer.AddTensor(std::move(spec));
-    }
-    return LoadError(writer);
-  }
-
-  ScratchDirectory scratch_;
-  std::unique_ptr<kernels::Backend> backend_ = MakeBackend("reference");
-};
-
-TEST_F(BadModelTest, EveryMissingTensorIsNamed) {
-  const PlainShape shape = {.architecture = "qwen2"};
-  const ScratchDirectory scratch;
-  ASSERT_TRUE(PlainFile(shape).Write(scratch / "m.gguf", FillPlain).has_value());
-  const auto file = GgufFile::Open(scratch / "m.gguf");
-  for (const GgufTensor& tensor : (*file)->tensors()) {
-    if (tensor.name == "output.weight") continue;  // absent means tied
-    const Error error = LoadChanged([&](auto& spec) { return spec.name != tensor.name; }, shape);
-    EXPECT_EQ(error.code, ErrorCode::kDataLoss) << tensor.name;
-    EXPECT_THAT(error.detail, HasSubstr("'" + tensor.name + "' is missing"));
-  }
-}
-
-TEST_F(BadModelTest, AWrongShapeIsNamedWithBothShapes) {
-  const Error error = LoadChanged([](auto& spec) {
-    if (spec.name == "blk.1.ffn_down.weight") spec.dimensions = {48, 80};
-    return true;
-  });
-  EXPECT_EQ(error.code, ErrorCode::kDataLoss);
-  EXPECT_THAT(error.detail, HasSubstr("'blk.1.ffn_down.weight' has shape [48, 80]"));
-  EXPECT_THAT(error.detail, HasSubstr("[80, 48]"));
-}
-
-TEST_F(BadModelTest, AWrongTypeIsNamed) {
-  const Error norm = LoadChanged([](auto& spec) {
-    if (spec.name == "blk.0.ffn_norm.weight") spec.type = GgufType::kF16;
-    return true;
-  });
-  EXPECT_EQ(norm.code, ErrorCode::kUnsupported);
-  EXPECT_THAT(norm.detail, HasSubstr("'blk.0.ffn_norm.weight' has type F16"));
-}
-
-TEST_F(BadModelTest, AnUnknownTensorTypeIsNamedWithThoseWeHave) {
-  ASSERT_TRUE(PlainFile({}).Write(scratch_ / "m.gguf", FillPlain).has_value());
-  std::ifstream in(scratch_ / "m.gguf", std::ios::binary);
-  std::string bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  const std::string name = "blk.1.attn_k.weight";
-  const size_t type_at = bytes.find(name) + name.size() + 4 + 2 * 8;
-  bytes[type_at] = 12;
-  std::ofstream(scratch_ / "m.gguf", std::ios::binary) << bytes;
-  auto file = GgufFile::Open(scratch_ / "m.gguf");
-  ASSERT_TRUE(file.has_value()) << file.error().ToString();
-  const auto model = Model::Load(std::shared_ptr<const GgufFile>(*std::move(file)), *backend_);
-  ASSERT_FALSE(model.has_value());
-  EXPECT_EQ(model.error().code, ErrorCode::kUnsupported);
-  EXPECT_THAT(model.error().detail, HasSubstr("'blk.1.attn_k.weight' has type Q4_K"));
-  EXPECT_THAT(model.error().detail, HasSubstr("F32, F16, BF16, Q8_0"));
-}
-
-TEST_F(BadModelTest, ATensorThatWouldBeIgnoredIsRefused) {
-  GgufWriter writer = PlainFile({});
-  writer.AddTensor({.name = "blk.0.attn_q.bias", .dimensions = {48}, .type = GgufType::kF32});
-  const Error error = LoadError(writer);
-  EXPECT_EQ(error.code, ErrorCode::kUnsupported);
-  EXPECT_THAT(error.detail, HasSubstr("'blk.0.attn_q.bias'"));
-}
-
-TEST_F(BadModelTest, WhatWeCannotComputeIsRefusedByItsKey) {
-  const auto with = [&](const std::string& key, GgufValue value) {
-    GgufWriter writer = PlainFile({});
-    writer.Add(key, std::move(value));
-    return LoadError(writer);
-  };
-  for (const auto& [key, value] : std::vector<std::pair<std::string, GgufValue>>{
-           {"llama.rope.scaling.type", std::string("yarn")},
-           {"llama.rope.scaling.factor", 4.0f},
-           {"llama.rope.scale_linear", 2.0f},
-           {"llama.expert_count", uint32_t{8}},
-           {"llama.attention.sliding_window", uint32_t{4096}},
-           {"llama.attention.causal", false},
-           {"llama.logit_scale", 0.5f}}) {
-    const Error error = with(key, value);
-    EXPECT_EQ(error.code, ErrorCode::kUnsupported) << key;
-    EXPECT_THAT(error.detail, HasSubstr("'" + key + "'"));
-  }
-  GgufWriter writer = PlainFile({});
-  writer.AddTensor({.name = "rope_freqs.weight", .dimensions = {4}, .type = GgufType::kF32});
-  EXPECT_THAT(LoadError(writer).detail, HasSubstr("'rope_freqs.weight'"));
-  EXPECT_EQ(with("llama.rope.scaling.type", std::string("none")).detail, "the model was loaded");
-}
-
-TEST_F(BadModelTest, SenselessMetadataIsNamed) {
-  const auto changed = [&](const std::string& key, GgufValue value, bool drop = false) {
-    ASSERT_TRUE(PlainFile({}).Write(scratch_ / "m.gguf", FillPlain).has_value());
-    const auto file = GgufFile::Open(scratch_ / "m.gguf");
-    GgufWriter writer;
-    for (const auto& [name, old] : (*file)->metadata()) {
-      if (name != key) writer.Add(name, old);
-    }
-    if (!drop) writer.Add(key, std::move(value));
-    for (const GgufTensor& tensor : (*file)->tensors()) {
-      writer.AddTensor(
-          {.name = tensor.name, .dimensions = tensor.dimensions, .type = GgufType::kF32});
-    }
-    const Error error = LoadError(writer);
-    EXPECT_EQ(error.code, ErrorCode::kDataLoss) << key;
-    EXPECT_THAT(error.detail, HasSubstr(key));
-  };
-  changed("llama.block_count", uint32_t{0}, true);
-  changed("llama.block_count", uint32_t{0});
-  changed("llama.block_count", uint32_t{1} << 31);
-  changed("llama.block_count", std::string("two"));
-  changed("llama.embedding_length", int32_t{-48});
-  changed("llama.attention.head_count", uint32_t{5});
-  changed("llama.attention.head_count_kv", uint32_t{4});
-  changed("llama.rope.dimension_count", uint32_t{7});
-  changed("llama.rope.dimension_count", uint32_t{10});
-  changed("llama.rope.freq_base", 0.0f);
-  changed("llama.attention.layer_norm_rms_epsilon", std::nanf(""));
-  changed("llama.vocab_size", uint32_t{96});
-  changed("general.architecture", uint32_t{1});
-}
-
-TEST_F(BadModelTest, AnUnknownArchitectureIsNamedWithThoseWeHave) {
-  GgufWriter writer;
-  writer.Add("general.architecture", std::string("mamba"));
-  const Error error = LoadError(writer);
-  EXPECT_EQ(error.code, ErrorCode::kUnsupported);
-  EXPECT_THAT(error.detail, HasSubstr("\"mamba\" is not one of llama, qwen2"));
-}
-
-TEST(FingerprintTest, OneChangedBitOfAWeightOrOfTheShapeShows) {
-  const ScratchDirectory scratch;
-  const auto backend = MakeBackend("reference");
-  const auto fingerprint = [&](const PlainShape& shape, bool flip) {
-    const auto fill = [flip](const GgufWriter::TensorSpec& spec, int64_t first_row,
-                             std::span<std::byte> data) {
-      FillPlain(spec, first_row, data);
-      if (flip && spec.name == "blk.1.ffn_up.weight") data[1000] ^= std::byte{1};
-    };
-    EXPECT_TRUE(PlainFile(shape).Write(scratch / "m.gguf", fill).has_value());
-    return LoadedModel::Open(scratch / "m.gguf", *backend).model->fingerprint();
-  };
-  const Fingerprint plain = fingerprint({}, false);
-  EXPECT_EQ(fingerprint({}, false), plain);
-  EXPECT_NE(fingerprint({}, true), plain);
-  EXPECT_NE(fingerprint({.theta = 10001}, false), plain);
-  EXPECT_NE(fingerprint({.eps = 1e-6f}, false), plain);
 }
 
 }  // namespace

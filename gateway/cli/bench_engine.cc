@@ -1,0 +1,303 @@
+#include "gateway/cli/bench_engine.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "engine/model/gguf.h"
+#include "engine/model/model.h"
+#include "engine/tokenizer/tokenizer.h"
+#include "kernels/cpu/cpu_backend.h"
+#include "kernels/cpu/peak.h"
+
+namespace kvgate::cli {
+namespace {
+
+using kernels::DType;
+
+double SecondsOf(const std::function<void()>& work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// A file of the wanted shape: the kept one, or a new one, removed at the end unless it is kept.
+class BenchFile {
+ public:
+  static Result<std::unique_ptr<BenchFile>> Make(const model::MakeModelOptions& shape,
+                                                 const std::filesystem::path& cache_directory) {
+    std::unique_ptr<BenchFile> file(new BenchFile);
+    file->is_kept_ = !cache_directory.empty();
+    const std::string name =
+        fmt::format("kvgate-bench-{}-{}x{}-{}-{}-{}-{}-{}-{}{}.gguf", shape.architecture,
+                    shape.num_layers, shape.hidden_dim, shape.num_heads, shape.num_kv_heads,
+                    shape.ffn_dim, shape.vocab_size, kernels::DTypeName(shape.dtype), shape.seed,
+                    file->is_kept_ ? std::string() : fmt::format("-{}", getpid()));
+    std::error_code ignored;
+    if (file->is_kept_) std::filesystem::create_directories(cache_directory, ignored);
+    file->path_ =
+        (file->is_kept_ ? cache_directory : std::filesystem::temp_directory_path()) / name;
+    if (!std::filesystem::exists(file->path_, ignored)) {
+      KVGATE_TRY_VOID(model::MakeModel(shape, file->path_));
+    }
+    return file;
+  }
+  ~BenchFile() {
+    std::error_code ignored;
+    if (!is_kept_) std::filesystem::remove(path_, ignored);
+  }
+  BenchFile(const BenchFile&) = delete;
+  BenchFile& operator=(const BenchFile&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  BenchFile() = default;
+  std::filesystem::path path_;
+  bool is_kept_ = false;
+};
+
+// A model and one sequence in it. Positions start at 0 with every Restart.
+class BenchSequence {
+ public:
+  static Result<std::unique_ptr<BenchSequence>> Open(const std::filesystem::path& path,
+                                                     int num_threads, int context) {
+    std::unique_ptr<BenchSequence> sequence(new BenchSequence);
+    KVGATE_TRY(std::unique_ptr<model::GgufFile> file, model::GgufFile::Open(path));
+    sequence->file_ = std::move(file);
+    KVGATE_TRY(sequence->backend_,
+               kernels::cpu::MakeCpuBackend({.num_threads = num_threads, .target = ""}));
+    KVGATE_TRY(sequence->model_, model::Model::Load(sequence->file_, *sequence->backend_));
+    KVGATE_TRY_VOID(sequence->model_->Reserve(context, 1));
+    const auto num_blocks =
+        static_cast<uint32_t>((context + kernels::kKvBlockTokens - 1) / kernels::kKvBlockTokens);
+    KVGATE_TRY(sequence->arena_, sequence->backend_->AllocateKv(
+                                     sequence->config().kv_shape(DType::kF16), num_blocks));
+    for (uint32_t i = 0; i < num_blocks; ++i) sequence->blocks_.push_back(BlockId{i});
+    sequence->logits_.resize(static_cast<size_t>(sequence->config().vocab_size));
+    return sequence;
+  }
+
+  void Restart() { position_ = 0; }
+
+  // Runs `tokens`; the most likely token behind them.
+  TokenId Step(std::span<const TokenId> tokens) {
+    const kernels::SequenceRows rows = {.first_row = 0,
+                                        .num_rows = static_cast<int>(tokens.size()),
+                                        .first_position = position_,
+                                        .block_table = blocks_};
+    const int last = rows.num_rows - 1;
+    model_->Forward({.tokens = tokens, .sequences = {&rows, 1}, .logit_rows = {&last, 1}}, *arena_,
+                    logits_);
+    position_ += rows.num_rows;
+    return static_cast<TokenId>(std::max_element(logits_.begin(), logits_.end()) - logits_.begin());
+  }
+
+  const model::ModelConfig& config() const { return model_->config(); }
+  const model::GgufFile& file() const { return *file_; }
+
+ private:
+  BenchSequence() = default;
+  std::shared_ptr<const model::GgufFile> file_;
+  std::unique_ptr<kernels::Backend> backend_;
+  std::unique_ptr<model::Model> model_;
+  std::unique_ptr<kernels::KvArena> arena_;
+  std::vector<BlockId> blocks_;
+  std::vector<float> logits_;
+  int position_ = 0;
+};
+
+// The work of a prefill whose last row alone wants logits: what the forward really computes, so
+// that a share of the peak is never flattered.
+double PrefillOperations(const model::ModelConfig& config, double num_tokens) {
+  const double hidden = config.hidden_dim;
+  const double q_dim = static_cast<double>(config.num_heads) * config.head_dim;
+  const double kv_dim = static_cast<double>(config.num_kv_heads) * config.head_dim;
+  const double layer = hidden * (2 * q_dim + 2 * kv_dim + 3.0 * config.ffn_dim);
+  const double last_layer_others = hidden * 2 * kv_dim;
+  const double products = (config.num_layers - 1) * layer * num_tokens +
+                          last_layer_others * (num_tokens - 1) + layer + hidden * config.vocab_size;
+  const double attended = (config.num_layers - 1) * num_tokens * (num_tokens + 1) / 2 + num_tokens;
+  return 2 * products + 4 * q_dim * attended;
+}
+
+// Bytes that one decoded token reads: every matrix once, and the KV before it.
+double DecodeBytes(const BenchSequence& sequence, double context) {
+  const model::ModelConfig& config = sequence.config();
+  double bytes = 0;
+  for (const model::GgufTensor& tensor : sequence.file().tensors()) {
+    if (tensor.name == "token_embd.weight" && !config.tied_embeddings) continue;
+    bytes += static_cast<double>(tensor.data.size());
+  }
+  const double kv_token =
+      static_cast<double>(config.kv_shape(DType::kF16).block_bytes()) / kernels::kKvBlockTokens;
+  return bytes + kv_token * context;
+}
+
+std::vector<TokenId> BenchPrompt(int num_tokens, int vocab_size) {
+  std::vector<TokenId> tokens;
+  for (int i = 0; i < num_tokens; ++i) {
+    tokens.push_back(static_cast<TokenId>((int64_t{i} * 7919 + 13) % vocab_size));
+  }
+  return tokens;
+}
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+struct Speeds {
+  double prefill_tokens_per_second = 0;
+  double decode_tokens_per_second = 0;
+  double decode_context = 0;  // mean number of tokens before the decoded one
+};
+
+Speeds MeasureSpeeds(BenchSequence& sequence, const BenchEngineOptions& options) {
+  const std::vector<TokenId> prompt =
+      BenchPrompt(options.prompt_tokens, sequence.config().vocab_size);
+  std::vector<double> prefill;
+  std::vector<double> decode;
+  Speeds speeds;
+  sequence.Step(std::span(prompt).first(std::min<size_t>(prompt.size(), 32)));  // touches the pages
+  for (int run = 0; run < options.repetitions; ++run) {
+    sequence.Restart();
+    prefill.push_back(options.prompt_tokens / SecondsOf([&] { sequence.Step(prompt); }));
+    sequence.Restart();
+    TokenId token = prompt[0];
+    int count = 0;
+    const auto start = std::chrono::steady_clock::now();
+    double seconds = 0;
+    while (count < options.decode_tokens && seconds < options.decode_seconds_max) {
+      token = sequence.Step({&token, 1});
+      ++count;
+      seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    }
+    decode.push_back(count / seconds);
+    speeds.decode_context = (count + 1) / 2.0;
+  }
+  speeds.prefill_tokens_per_second = Median(std::move(prefill));
+  speeds.decode_tokens_per_second = Median(std::move(decode));
+  return speeds;
+}
+
+Result<void> CheckOptions(const BenchEngineOptions& options) {
+  const auto invalid = [](std::string_view field) {
+    return MakeError(ErrorCode::kInvalidArgument, "bench",
+                     fmt::format("{} must be positive", field), std::string(field));
+  };
+  if (options.prompt_tokens < 1) return invalid("prompt_tokens");
+  if (options.decode_tokens < 1) return invalid("decode_tokens");
+  if (options.repetitions < 1) return invalid("repetitions");
+  if (std::ranges::any_of(options.threads, [](int n) { return n < 1; })) return invalid("threads");
+  return {};
+}
+
+}  // namespace
+
+model::MakeModelOptions BenchModelShape() {
+  return {.architecture = "qwen2",
+          .num_layers = 24,
+          .hidden_dim = 896,
+          .num_heads = 14,
+          .num_kv_heads = 2,
+          .ffn_dim = 4864,
+          .vocab_size = 151936,
+          .context_length = 32768,
+          .name = ""};
+}
+
+Result<void> RunBenchEngine(const BenchEngineOptions& options) {
+  KVGATE_TRY_VOID(CheckOptions(options));
+  fmt::print(options.out, "{:<6}{:>8}{:>12}{:>10}{:>10}{:>12}{:>10}{:>12}\n", "dtype", "threads",
+             fmt::format("pp{} tok/s", options.prompt_tokens), "GFLOP/s", "of FMA",
+             fmt::format("tg{} tok/s", options.decode_tokens), "GB/s", "of read bw");
+  const int context = std::max(options.prompt_tokens, options.decode_tokens);
+  for (const DType dtype : options.dtypes) {
+    model::MakeModelOptions shape = options.shape;
+    shape.dtype = dtype;
+    KVGATE_TRY(const auto file, BenchFile::Make(shape, options.cache_directory));
+    for (const int threads : options.threads) {
+      const double bandwidth = kernels::cpu::MeasureReadBandwidth(threads);
+      const double peak = kernels::cpu::MeasureFmaPeak(threads);
+      KVGATE_TRY(const auto sequence, BenchSequence::Open(file->path(), threads, context));
+      const Speeds speeds = MeasureSpeeds(*sequence, options);
+      const double operations = PrefillOperations(sequence->config(), options.prompt_tokens) *
+                                speeds.prefill_tokens_per_second / options.prompt_tokens;
+      const double bytes =
+          DecodeBytes(*sequence, speeds.decode_context) * speeds.decode_tokens_per_second;
+      fmt::print(options.out, "{:<6}{:>8}{:>12.1f}{:>10.1f}{:>9.0f}%{:>12.1f}{:>10.2f}{:>11.0f}%\n",
+                 kernels::DTypeName(dtype), threads, speeds.prefill_tokens_per_second,
+                 operations / 1e9, 100 * operations / peak, speeds.decode_tokens_per_second,
+                 bytes / 1e9, bandwidth > 0 ? 100 * bytes / bandwidth : 0);
+      fmt::print(options.out,
+                 "{:<6}{:>8}  limits here: FMA peak {:.1f} GFLOP/s, read {:.2f} GB/s\n", "", "",
+                 peak / 1e9, bandwidth / 1e9);
+      std::fflush(options.out);
+    }
+  }
+  return {};
+}
+
+Result<void> RunBenchKvCache(const BenchKvCacheOptions& options) {
+  if (options.num_tokens < 1 || options.threads < 1) {
+    return MakeError(ErrorCode::kInvalidArgument, "bench", "tokens and threads must be positive",
+                     options.threads < 1 ? "threads" : "num_tokens");
+  }
+  std::unique_ptr<BenchFile> made;
+  std::filesystem::path path = options.model_path;
+  if (path.empty()) {
+    const model::MakeModelOptions shape = {
+        .num_layers = 6, .hidden_dim = 512, .ffn_dim = 1408, .vocab_size = 4096, .name = ""};
+    KVGATE_TRY(made, BenchFile::Make(shape, {}));
+    path = made->path();
+  }
+  const int64_t n = options.num_tokens;
+  KVGATE_TRY(const auto sequence, BenchSequence::Open(path, options.threads, options.num_tokens));
+  if (n > sequence->config().context_length) {
+    return MakeError(
+        ErrorCode::kInvalidArgument, "bench",
+        fmt::format("{} tokens; the model's context is {}", n, sequence->config().context_length),
+        "num_tokens");
+  }
+  KVGATE_TRY(const auto tokenizer, tokenizer::Tokenizer::Load(sequence->file()));
+  const TokenId first = tokenizer->bos().value_or(0);
+  sequence->Step({&first, 1});  // touches the pages
+
+  std::vector<TokenId> kept = {first};
+  sequence->Restart();
+  const double kept_seconds = SecondsOf([&] {
+    for (int64_t i = 0; i < n; ++i) kept.push_back(sequence->Step({&kept.back(), 1}));
+  });
+  std::vector<TokenId> again = {first};
+  int64_t num_again = 0;
+  const double again_seconds = SecondsOf([&] {
+    for (int64_t i = 0; i < n; ++i) {
+      sequence->Restart();
+      num_again += std::ssize(again);
+      again.push_back(sequence->Step(again));
+    }
+  });
+  const bool same = kept == again && tokenizer->Decode(kept) == tokenizer->Decode(again);
+  fmt::print(options.out, "{:<22}{:>16}{:>10}{:>12}\n", fmt::format("{} new tokens", n),
+             "token-forwards", "seconds", "tok/s");
+  fmt::print(options.out, "{:<22}{:>16}{:>10.3f}{:>12.1f}\n", "with the KV cache", n, kept_seconds,
+             static_cast<double>(n) / kept_seconds);
+  fmt::print(options.out, "{:<22}{:>16}{:>10.3f}{:>12.1f}\n", "without", num_again, again_seconds,
+             static_cast<double>(n) / again_seconds);
+  fmt::print(options.out, "work {:.1f}x, time {:.1f}x; texts {}\n",
+             static_cast<double>(num_again) / static_cast<double>(n), again_seconds / kept_seconds,
+             same ? "identical" : "DIFFER");
+  if (!same) {
+    return MakeError(ErrorCode::kInternal, "bench", "the texts with and without the cache differ");
+  }
+  return {};
+}
+
+}  // namespace kvgate::cli

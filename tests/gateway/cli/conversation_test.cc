@@ -1,0 +1,74 @@
+#include "gateway/cli/conversation.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "gateway/http/server.h"
+#include "tests/gateway/fakes.h"
+
+namespace kvgate::cli {
+namespace {
+
+using protocol::Message;
+
+TEST(SseTextTest, FindsTheTextHoweverTheStreamIsCut) {
+  const std::string stream =
+      ": ping\n\ndata: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n"
+      "data: {\"choices\":[{\"delta\":{\"content\":\"a\\n\"}}]}\r\n\r\n"
+      "data:{\"choices\":[{\"delta\":{\"content\":\"\xC3\xA9\"}}]}\n\n"
+      "data: {\"choices\":[]}\n\ndata: [DONE]\n\n";
+  for (size_t step = 1; step <= stream.size(); ++step) {
+    SseText text;
+    std::string all;
+    for (size_t at = 0; at < stream.size(); at += step) {
+      ASSERT_TRUE(text.Push(std::string_view(stream).substr(at, step),
+                            [&](std::string_view piece) { all += piece; }));
+    }
+    EXPECT_EQ(all, "a\n\xC3\xA9") << step;
+  }
+}
+
+TEST(SseTextTest, AnErrorInTheStreamIsReturned) {
+  SseText text;
+  const auto pushed =
+      text.Push("data: {\"error\":{\"message\":\"full\"}}\n", [](std::string_view) {});
+  ASSERT_FALSE(pushed);
+  EXPECT_EQ(pushed.error().detail, "full");
+}
+
+TEST(AnswererTest, AServerAndAnEngineInThisProcessAnswerAlike) {
+  testing::Gateway gateway;
+  const auto server = std::move(*http::Server::Open({}, gateway.service));
+  const provider::LocalProvider local({.engine = gateway.engine,
+                                       .tokenizer = gateway.tokenizer,
+                                       .chat_format = std::make_unique<testing::FakeChatFormat>(),
+                                       .names = {"m"}});
+  const std::atomic<bool> stop{false};
+  for (const auto& answerer : {MakeServerAnswerer(server->url() + "/", {}).release(),
+                               MakeLocalAnswerer(local, {}).release()}) {
+    const std::unique_ptr<Answerer> owned(answerer);
+    std::string text;
+    const auto answered = owned->Answer(
+        {{"user", "hi"}}, [&](std::string_view piece) { text += piece; }, stop);
+    ASSERT_TRUE(answered) << answered.error().ToString();
+    EXPECT_EQ(text, "Hello world!");
+    EXPECT_EQ(gateway.engine.last_request().max_tokens, 512);
+  }
+}
+
+TEST(AnswererTest, AStopIsNoError) {
+  testing::Gateway gateway({.first_delay = std::chrono::milliseconds(60'000)});
+  const provider::LocalProvider local({.engine = gateway.engine,
+                                       .tokenizer = gateway.tokenizer,
+                                       .chat_format = std::make_unique<testing::FakeChatFormat>(),
+                                       .names = {"m"}});
+  const std::atomic<bool> stop{true};
+  const auto answerer = MakeLocalAnswerer(local, {});
+  EXPECT_TRUE(answerer->Answer(
+      {{"user", "hi"}}, [](std::string_view) {}, stop));
+}
+
+}  // namespace
+}  // namespace kvgate::cli

@@ -1,0 +1,39 @@
+#include "gateway/http/response.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace kvgate::http {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(ResponseTest, AHeadHasItsLengthAndIds) {
+  const Response response{.status = 404, .body = "abc", .headers = {{"allow", "GET"}}};
+  const std::string head = ResponseHead(response, {.request_id = "r1", .openai_dialect = true});
+  EXPECT_TRUE(head.starts_with("HTTP/1.1 404 Not Found\r\n"));
+  EXPECT_TRUE(head.ends_with("\r\n\r\n"));
+  EXPECT_THAT(head, HasSubstr("content-length: 3\r\n"));
+  EXPECT_THAT(head, HasSubstr("x-kvgate-request-id: r1\r\nx-request-id: r1\r\n"));
+  EXPECT_THAT(head, HasSubstr("allow: GET\r\n"));
+  EXPECT_THAT(head, Not(HasSubstr("connection:")));
+  EXPECT_THAT(ResponseHead(response, {.request_id = "r", .keep_alive = false}),
+              HasSubstr("connection: close\r\n"));
+}
+
+TEST(ResponseTest, ErrorsCarryStatusAndRetryAdvice) {
+  EXPECT_EQ(ErrorResponse(MakeError(ErrorCode::kInvalidArgument, "x", "bad")).status, 400);
+  const Response overloaded = ErrorResponse(MakeError(ErrorCode::kOverloaded, "x", "full"));
+  EXPECT_EQ(overloaded.status, 503);
+  EXPECT_EQ(overloaded.headers[0].first, "retry-after");
+  // The client is there to read this, so the server's side ended the request.
+  EXPECT_EQ(ErrorResponse(MakeError(ErrorCode::kCancelled, "x", "y")).status, 503);
+}
+
+TEST(ResponseTest, ChunksAreLengthPrefixed) {
+  EXPECT_EQ(Chunk("0123456789abcdef"), "10\r\n0123456789abcdef\r\n");
+}
+
+}  // namespace
+}  // namespace kvgate::http

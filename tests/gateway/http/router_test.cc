@@ -1,0 +1,40 @@
+#include "gateway/http/router.h"
+
+#include <gtest/gtest.h>
+
+namespace kvgate::http {
+namespace {
+
+TEST(RouterTest, FindsRoutesWhateverTheFormOfTheTarget) {
+  for (const char* target : {"/v1/chat/completions", "/v1/chat/completions?beta=true",
+                             "http://localhost:8080/v1/chat/completions"}) {
+    const RouteResult found = FindRoute("POST", target);
+    ASSERT_TRUE(found.match) << target;
+    EXPECT_EQ(found.match->route, Route::kChatCompletions);
+    EXPECT_TRUE(found.match->openai_dialect);
+  }
+  EXPECT_EQ(FindRoute("GET", "http://localhost").match->route, Route::kRoot);
+  EXPECT_EQ(FindRoute("HEAD", "/").match->route, Route::kRoot);
+}
+
+TEST(RouterTest, IdsMayHoldSlashesAndEscapes) {
+  EXPECT_EQ(FindRoute("GET", "/v1/models/org/name").match->argument, "org/name");
+  EXPECT_EQ(FindRoute("GET", "/v1/models/a%20b%2").match->argument, "a b%2");
+  EXPECT_FALSE(FindRoute("GET", "/v1/models/").match);
+}
+
+TEST(RouterTest, AWrongMethodSaysWhichAreAllowed) {
+  const RouteResult found = FindRoute("POST", "/kvgate/v1/prefixes");
+  ASSERT_FALSE(found.match);
+  EXPECT_EQ(found.refusal.status, 405);
+  EXPECT_EQ(found.refusal.headers[0].second, "GET, HEAD, DELETE");
+}
+
+TEST(RouterTest, NearMissesAreNotFound) {
+  for (const char* target : {"", "/v1", "/v1/", "/v1/chat/completions/", "//health", "/HEALTH"}) {
+    EXPECT_EQ(FindRoute("GET", target).refusal.status, 404) << target;
+  }
+}
+
+}  // namespace
+}  // namespace kvgate::http

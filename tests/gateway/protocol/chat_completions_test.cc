@@ -1,0 +1,198 @@
+#include "gateway/protocol/chat_completions.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace kvgate::protocol {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string Body(const std::string& messages, const std::string& more = "") {
+  return R"({"model":"m","messages":)" + messages + more + "}";
+}
+
+constexpr const char* kUser = R"([{"role":"user","content":"hi"}])";
+
+struct BadChat {
+  std::string body;
+  const char* field;
+  const char* message;
+};
+
+class BadChatTest : public ::testing::TestWithParam<BadChat> {};
+
+TEST_P(BadChatTest, IsRefusedByNameWithTheReason) {
+  const auto decoded = DecodeChatCompletions(GetParam().body, {});
+  ASSERT_FALSE(decoded) << GetParam().body;
+  EXPECT_EQ(decoded.error().field, GetParam().field);
+  EXPECT_THAT(decoded.error().detail, HasSubstr(GetParam().message));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Fields, BadChatTest,
+    ::testing::Values(
+        BadChat{R"({"model":"m"})", "messages", "Missing"},
+        BadChat{Body("null"), "messages", "Missing"}, BadChat{Body("{}"), "messages", "an array"},
+        BadChat{Body("[]"), "messages", "at least one"},
+        BadChat{Body("[5]"), "messages[0]", "expected an object"},
+        BadChat{Body(R"([{"content":"x"}])"), "messages[0].role", "Missing"},
+        BadChat{Body(R"([{"role":7,"content":"x"}])"), "messages[0].role", "expected a string"},
+        BadChat{Body(R"([{"role":"king","content":"x"}])"), "messages[0].role", "must be one of"},
+        BadChat{Body(R"([{"role":"user"}])"), "messages[0].content", "Missing"},
+        BadChat{Body(R"([{"role":"user","content":null}])"), "messages[0].content", "Missing"},
+        BadChat{Body(R"([{"role":"user","content":5}])"), "messages[0].content",
+                "a string or an array of content parts"},
+        BadChat{Body(R"([{"role":"user","content":[]}])"), "messages[0].content", "empty array"},
+        BadChat{Body(R"([{"role":"user","content":[{"type":"text","text":"a"},)"
+                     R"({"type":"image_url","image_url":{"url":"x"}}]}])"),
+                "messages[0].content[1].type", "image_url"},
+        BadChat{Body(R"([{"role":"user","content":[{"text":"a"}]}])"),
+                "messages[0].content[0].type", "Missing"},
+        BadChat{Body(R"([{"role":"user","content":[{"type":"text"}]}])"),
+                "messages[0].content[0].text", "Missing"},
+        BadChat{Body(R"([{"role":"user","content":"x"},{"role":"assistant","content":"",)"
+                     R"("tool_calls":[{"id":"1"}]}])"),
+                "messages[1].tool_calls", "not supported"},
+        BadChat{Body(kUser, R"(,"tools":[{"type":"function"}])"), "tools", "not supported"},
+        BadChat{Body(kUser, R"(,"functions":[{}])"), "functions", "not supported"},
+        BadChat{Body(kUser, R"(,"modalities":["text","audio"])"), "modalities[1]", "not supported"},
+        BadChat{Body(kUser, R"(,"logprobs":3)"), "logprobs", "expected a boolean"},
+        BadChat{Body(kUser, R"(,"top_logprobs":3)"), "top_logprobs", "only allowed when logprobs"},
+        BadChat{Body(kUser, R"(,"logprobs":true,"top_logprobs":21)"), "top_logprobs",
+                "between 0 and 20"},
+        BadChat{Body(kUser, R"(,"max_completion_tokens":-1)"), "max_completion_tokens",
+                "must be between"}));
+
+TEST(DecodeChatCompletionsTest, TakesTextInAllItsForms) {
+  const auto decoded = DecodeChatCompletions(
+      Body(R"([{"role":"developer","content":"d"},{"role":"user","content":)"
+           R"([{"type":"text","text":"a"},{"type":"text","text":"b\u00e9"}]},)"
+           R"({"role":"assistant","content":"c","tool_calls":[]},)"
+           R"({"role":"tool","tool_call_id":"1","content":"t"}])",
+           R"(,"tools":[],"logprobs":true,"top_logprobs":5,"max_tokens":3,)"
+           R"("max_completion_tokens":9)"),
+      {});
+  ASSERT_TRUE(decoded) << decoded.error().ToString();
+  const auto& messages = std::get<std::vector<Message>>(decoded->prompt);
+  ASSERT_EQ(messages.size(), 4u);
+  EXPECT_EQ(messages[0].role, "developer");
+  EXPECT_EQ(messages[1].content, "a\nb\xC3\xA9");
+  EXPECT_EQ(messages[3].role, "tool");
+  EXPECT_EQ(decoded->num_logprobs, 5);
+  EXPECT_EQ(decoded->max_tokens, 9);
+}
+
+// --- encoding ---------------------------------------------------------------------------------
+
+ReplyOptions Options() {
+  return {.dialect = Dialect::kChatCompletions,
+          .request_id = "r1",
+          .created_unix = 5,
+          .model = "m",
+          .system_fingerprint = "fp",
+          .echo = {}};
+}
+
+FinishEvent Finish() {
+  return {.reason = FinishReason::kLength,
+          .stats = {.num_prompt_tokens = 10, .num_output_tokens = 2, .num_cached_tokens = 8}};
+}
+
+std::string Play(ReplyOptions options, const FinishEvent& finish = Finish()) {
+  const auto encoder = MakeChatCompletionsEncoder(std::move(options));
+  std::string out;
+  encoder->OnStart(out);
+  encoder->OnDelta({.text = "He said \"hi\"\n"}, out);
+  encoder->OnDelta({.text = ""}, out);
+  encoder->OnDelta({.text = "\xC3\xA9"}, out);
+  encoder->OnFinish(finish, out);
+  return out;
+}
+
+TEST(EncodeChatCompletionsTest, AStreamIsExactlyTheDocumentedChunks) {
+  ReplyOptions options = Options();
+  options.stream = true;
+  options.include_usage = true;
+  const std::string head =
+      R"(data: {"id":"chatcmpl-r1","object":"chat.completion.chunk","created":5,"model":"m",)"
+      R"("system_fingerprint":"fp","choices":[)";
+  EXPECT_EQ(
+      Play(options),
+      head +
+          R"({"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,)"
+          R"("finish_reason":null}],"usage":null})" +
+          "\n\n" + head +
+          R"({"index":0,"delta":{"content":"He said \"hi\"\n"},"logprobs":null,)"
+          R"("finish_reason":null}],"usage":null})" +
+          "\n\n" + head +
+          "{\"index\":0,\"delta\":{\"content\":\"\xC3\xA9\"},\"logprobs\":null,"
+          R"("finish_reason":null}],"usage":null})" +
+          "\n\n" + head +
+          R"({"index":0,"delta":{},"logprobs":null,"finish_reason":"length"}],"usage":null})" +
+          "\n\n" + head +
+          R"(],"usage":{"prompt_tokens":10,"completion_tokens":2,"total_tokens":12,)"
+          R"("prompt_tokens_details":{"cached_tokens":8}}})" +
+          "\n\n" + "data: [DONE]\n\n");
+}
+
+TEST(EncodeChatCompletionsTest, OneBodyHoldsTheSameEvents) {
+  const auto body = nlohmann::json::parse(Play(Options()));
+  EXPECT_EQ(body["object"], "chat.completion");
+  EXPECT_EQ(body["choices"][0]["message"]["role"], "assistant");
+  EXPECT_EQ(body["choices"][0]["message"]["content"], "He said \"hi\"\n\xC3\xA9");
+  EXPECT_EQ(body["choices"][0]["finish_reason"], "length");
+  EXPECT_TRUE(body["choices"][0]["logprobs"].is_null());
+  EXPECT_EQ(body["usage"]["total_tokens"], 12);
+  EXPECT_FALSE(body.contains("kvgate"));
+}
+
+TEST(EncodeChatCompletionsTest, AnErrorEndsTheStreamWithoutDone) {
+  ReplyOptions options = Options();
+  options.stream = true;
+  FinishEvent finish;
+  finish.error = MakeError(ErrorCode::kOverloaded, "engine", "full");
+  const std::string out = Play(options, finish);
+  EXPECT_THAT(out, HasSubstr(R"(data: {"error":{"message":"full","type":"server_error")"));
+  EXPECT_THAT(out, Not(HasSubstr("[DONE]")));
+  EXPECT_THAT(out, Not(HasSubstr("finish_reason\":\"")));
+}
+
+TEST(EncodeChatCompletionsTest, LogprobsCarryTextAndBytes) {
+  ReplyOptions options = Options();
+  options.logprobs = true;
+  const auto encoder = MakeChatCompletionsEncoder(options);
+  std::string out;
+  encoder->OnDelta({.text = "a",
+                    .tokens = {{.token = {.bytes = "\xC3", .logprob = -0.25f},
+                                .top = {{.bytes = "b", .logprob = -1.0f}}}}},
+                   out);
+  encoder->OnFinish(Finish(), out);
+  const auto content = nlohmann::json::parse(out)["choices"][0]["logprobs"]["content"];
+  ASSERT_EQ(content.size(), 1u);
+  EXPECT_EQ(content[0]["token"], "\xEF\xBF\xBD");
+  EXPECT_EQ(content[0]["bytes"], nlohmann::json({0xC3}));
+  EXPECT_EQ(content[0]["logprob"], -0.25);
+  EXPECT_EQ(content[0]["top_logprobs"][0]["token"], "b");
+}
+
+TEST(EncodeChatCompletionsTest, TheExplanationStandsInTheLastChunk) {
+  for (const bool include_usage : {false, true}) {
+    ReplyOptions options = Options();
+    options.stream = true;
+    options.explain = true;
+    options.include_usage = include_usage;
+    const std::string out = Play(options);
+    const size_t end = out.rfind("\n\ndata: [DONE]");
+    const size_t begin = out.rfind("data: ", end) + 6;
+    const auto last = nlohmann::json::parse(out.substr(begin, end - begin));
+    EXPECT_EQ(last["kvgate"]["cached_tokens"], 8) << include_usage;
+    EXPECT_EQ(out.find("kvgate\":"), out.rfind("kvgate\":"));
+  }
+}
+
+}  // namespace
+}  // namespace kvgate::protocol

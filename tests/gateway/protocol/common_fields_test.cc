@@ -1,0 +1,117 @@
+#include "gateway/protocol/common_fields.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "gateway/protocol/chat_completions.h"
+#include "gateway/protocol/completions.h"
+
+namespace kvgate::protocol {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+Result<CompletionRequest> Decode(const std::string& fields) {
+  return DecodeCompletions(R"({"model":"m","prompt":"p")" + fields + "}", {});
+}
+
+struct BadField {
+  const char* json;
+  const char* field;
+  const char* message;
+};
+
+class BadCommonFieldTest : public ::testing::TestWithParam<BadField> {};
+
+TEST_P(BadCommonFieldTest, IsRefusedByNameWithTheReason) {
+  const BadField& bad = GetParam();
+  const auto decoded = Decode(bad.json);
+  ASSERT_FALSE(decoded) << bad.json;
+  EXPECT_EQ(decoded.error().field, bad.field);
+  EXPECT_THAT(decoded.error().detail, HasSubstr(bad.message));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Fields, BadCommonFieldTest,
+    ::testing::Values(
+        BadField{R"(,"max_tokens":"5")", "max_tokens", "expected an integer, but got a string"},
+        BadField{R"(,"max_tokens":-1)", "max_tokens", "must be between 0 and"},
+        BadField{R"(,"max_tokens":1.5)", "max_tokens", "expected an integer, but got a number"},
+        BadField{R"(,"max_tokens":1e300)", "max_tokens", "must be between"},
+        BadField{R"(,"max_tokens":18446744073709551615)", "max_tokens", "must be between"},
+        BadField{R"(,"temperature":"hot")", "temperature", "expected a number"},
+        BadField{R"(,"temperature":2.1)", "temperature", "between 0 and 2"},
+        BadField{R"(,"top_p":1.01)", "top_p", "between 0 and 1"},
+        BadField{R"(,"min_p":-0.1)", "min_p", "between 0 and 1"},
+        BadField{R"(,"top_k":-2)", "top_k", "between -1 and"},
+        BadField{R"(,"seed":"x")", "seed", "expected an integer"},
+        BadField{R"(,"stop":5)", "stop", "a string or an array of strings"},
+        BadField{R"(,"stop":["a",""])", "stop[1]", "must not be empty"},
+        BadField{R"(,"stop":["a",5])", "stop[1]", "expected a string"},
+        BadField{R"(,"stop":["a","a","a","a","a","a","a","a","a","a","a","a","a","a","a","a","a"])",
+                 "stop", "at most 16"},
+        BadField{R"(,"stream":"yes")", "stream", "expected a boolean"},
+        BadField{R"(,"stream_options":{})", "stream_options", "only allowed when stream is true"},
+        BadField{R"(,"stream":true,"stream_options":[])", "stream_options", "expected an object"},
+        BadField{R"(,"stream":true,"stream_options":{"include_usage":1})",
+                 "stream_options.include_usage", "expected a boolean"},
+        BadField{R"(,"ignore_eos":1)", "ignore_eos", "expected a boolean"},
+        BadField{R"(,"user":7)", "user", "expected a string"},
+        BadField{R"(,"n":0)", "n", "between 1 and"},
+        BadField{R"(,"n":2)", "n", "not supported by the local engine yet"},
+        BadField{R"(,"presence_penalty":0.5)", "presence_penalty", "not supported"},
+        BadField{R"(,"frequency_penalty":-2)", "frequency_penalty", "not supported"},
+        BadField{R"(,"repetition_penalty":1.1)", "repetition_penalty", "not supported"},
+        BadField{R"(,"logit_bias":{"5":1})", "logit_bias", "not supported"},
+        BadField{R"(,"response_format":{"type":"json_object"})", "response_format.type",
+                 "not supported"},
+        BadField{R"(,"response_format":{})", "response_format.type", "Missing"}));
+
+TEST(CommonFieldsTest, TheModelIsRequired) {
+  const auto decoded = DecodeCompletions(R"({"prompt":"p"})", {});
+  ASSERT_FALSE(decoded);
+  EXPECT_EQ(decoded.error().field, "model");
+}
+
+TEST(CommonFieldsTest, NullMeansAbsentAndUnknownFieldsAreIgnored) {
+  const auto decoded = Decode(
+      R"(,"max_tokens":null,"temperature":null,"stop":null,"stream":null,"stream_options":null,)"
+      R"("logit_bias":null,"n":null,"seed":null,"response_format":null,"something":{"new":[1]})");
+  ASSERT_TRUE(decoded) << decoded.error().ToString();
+  EXPECT_FALSE(decoded->max_tokens);
+  EXPECT_FALSE(decoded->seed);
+  EXPECT_EQ(decoded->temperature, 1.0f);
+  EXPECT_FALSE(decoded->stream);
+}
+
+TEST(CommonFieldsTest, ValuesArriveAsSent) {
+  const auto decoded =
+      Decode(R"(,"max_tokens":7.0,"temperature":0,"top_p":0.5,"top_k":40,"min_p":0.05,"seed":-1,)"
+             R"("stop":["a","b"],"stream":true,"stream_options":{"include_usage":true},)"
+             R"("ignore_eos":true,"presence_penalty":0,"logit_bias":{},"n":1,)"
+             R"("response_format":{"type":"text"})");
+  ASSERT_TRUE(decoded) << decoded.error().ToString();
+  EXPECT_EQ(decoded->max_tokens, 7);
+  EXPECT_EQ(decoded->temperature, 0.0f);
+  EXPECT_EQ(decoded->top_p, 0.5f);
+  EXPECT_EQ(decoded->top_k, 40);
+  EXPECT_EQ(decoded->min_p, 0.05f);
+  EXPECT_EQ(decoded->seed, 18446744073709551615ull);
+  EXPECT_THAT(decoded->stop, ElementsAre("a", "b"));
+  EXPECT_TRUE(decoded->stream);
+  EXPECT_TRUE(decoded->include_usage);
+  EXPECT_TRUE(decoded->ignore_eos);
+}
+
+TEST(CommonFieldsTest, ALongStopStringIsRefused) {
+  const auto decoded = Decode(fmt::format(R"(,"stop":"{}")", std::string(5000, 'x')));
+  ASSERT_FALSE(decoded);
+  EXPECT_EQ(decoded.error().field, "stop");
+}
+
+}  // namespace
+}  // namespace kvgate::protocol

@@ -1,0 +1,41 @@
+#include "gateway/protocol/errors.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "gateway/protocol/completion.h"
+
+namespace kvgate::protocol {
+namespace {
+
+nlohmann::json Encode(const Error& error) {
+  return nlohmann::json::parse(EncodeError(error))["error"];
+}
+
+TEST(EncodeErrorTest, HasTheFourFieldsOfTheDialect) {
+  const auto error = Encode(MakeError(ErrorCode::kInvalidArgument, "p", "wrong \"x\"", "n"));
+  EXPECT_EQ(error["message"], "wrong \"x\"");
+  EXPECT_EQ(error["type"], "invalid_request_error");
+  EXPECT_EQ(error["param"], "n");
+  EXPECT_TRUE(error["code"].is_null());
+  EXPECT_TRUE(Encode(MakeError(ErrorCode::kRateLimited, "p", "slow"))["param"].is_null());
+}
+
+TEST(EncodeErrorTest, CodesAreThoseClientsTestFor) {
+  EXPECT_EQ(Encode(MakeError(ErrorCode::kNotFound, "s", "x", "model"))["code"], "model_not_found");
+  EXPECT_EQ(Encode(MakeError(ErrorCode::kInvalidArgument, kContextLengthSource, "x"))["code"],
+            "context_length_exceeded");
+  EXPECT_EQ(Encode(MakeError(ErrorCode::kRateLimited, "s", "x"))["code"], "rate_limit_exceeded");
+}
+
+TEST(EncodeErrorTest, InternalDetailIsNotSent) {
+  for (const ErrorCode code : {ErrorCode::kInternal, ErrorCode::kIo, ErrorCode::kDataLoss}) {
+    const std::string body = EncodeError(MakeError(code, "store", "/secret/path"));
+    EXPECT_EQ(body.find("secret"), std::string::npos);
+    EXPECT_EQ(HttpStatus(code), 500);
+  }
+}
+
+}  // namespace
+}  // namespace kvgate::protocol
