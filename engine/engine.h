@@ -24,16 +24,16 @@
 namespace kvgate::engine {
 
 struct EngineOptions {
-  int context_tokens_max = 0;        // per sequence; 0: the model's own, at most 32768
-  int step_tokens_max = 512;         // token budget of one step: prefill chunks fill what decode leaves
-  int sequences_max = 64;            // running at once
-  int queue_max = 1024;              // accepted and not yet finished; beyond: kOverloaded
+  int context_tokens_max = 0;  // per sequence; 0: the model's own, at most 32768
+  int step_tokens_max = 512;   // token budget of one step: prefill chunks fill what decode leaves
+  int sequences_max = 64;      // running at once
+  int queue_max = 1024;        // accepted and not yet finished; beyond: kOverloaded
   uint64_t kv_bytes = uint64_t{1} << 30;  // memory of the KV block pool
   kernels::DType kv_dtype = kernels::DType::kF16;
   uint64_t write_back_bytes_max = uint64_t{256} << 20;  // queued for disk; beyond: not written
-  int io_threads = 2;                // load-back workers
-  uint64_t hash_seed = 0;            // of block hashes: the data directory's
-  int hash_bits = 128;               // tests cut it to force collisions
+  int io_threads = 2;                                   // load-back workers
+  uint64_t hash_seed = 0;                               // of block hashes: the data directory's
+  int hash_bits = 128;                                  // tests cut it to force collisions
 };
 
 enum class FinishReason : uint8_t { kStop, kLength, kCancelled, kError };
@@ -41,31 +41,31 @@ enum class FinishReason : uint8_t { kStop, kLength, kCancelled, kError };
 // What one request cost and where its prefix came from.
 struct RequestStats {
   int num_prompt_tokens = 0;
-  int num_cached_tokens = 0;       // = num_device_tokens + num_disk_tokens
-  int num_device_tokens = 0;       // prefix tokens whose KV was in the block pool
-  int num_disk_tokens = 0;         // restored from the store
-  int num_computed_tokens = 0;     // prompt tokens prefilled
+  int num_cached_tokens = 0;    // = num_device_tokens + num_disk_tokens
+  int num_device_tokens = 0;    // prefix tokens whose KV was in the block pool
+  int num_disk_tokens = 0;      // restored from the store
+  int num_computed_tokens = 0;  // prompt tokens prefilled
   int num_output_tokens = 0;
-  double queue_seconds = 0;        // submit to first scheduling
-  double restore_seconds = 0;      // waiting for the store
-  double prefill_seconds = 0;      // first scheduling to first token, without the restore
-  double ttft_seconds = 0;         // submit to first token
+  double queue_seconds = 0;    // submit to first scheduling
+  double restore_seconds = 0;  // waiting for the store
+  double prefill_seconds = 0;  // first scheduling to first token, without the restore
+  double ttft_seconds = 0;     // submit to first token
   double total_seconds = 0;
-  uint64_t logits_hash = 0;        // XXH3 chained over the logits of all steps, where asked for
+  uint64_t logits_hash = 0;  // XXH3 chained over the logits of all steps, where asked for
 };
 
 struct TokenEvent {
   TokenId token = 0;
-  std::string text;                // what may be shown now: whole characters, no part of a stop string
+  std::string text;  // what may be shown now: whole characters, no part of a stop string
   float logprob = 0;
   std::vector<sample::TokenLogprob> top_logprobs;
 };
 
 struct FinishEvent {
   FinishReason reason = FinishReason::kStop;
-  std::string text;                // what was held back
-  std::string stop_string;         // the one that matched, if any
-  std::optional<Error> error;      // with kError
+  std::string text;            // what was held back
+  std::string stop_string;     // the one that matched, if any
+  std::optional<Error> error;  // with kError
   RequestStats stats;
 };
 
@@ -79,13 +79,13 @@ class TokenSink {
 };
 
 struct GenerationRequest {
-  std::vector<TokenId> prompt;               // not empty; ids in [0, vocab_size)
-  int max_tokens = 0;                        // >= 0; 0 only prefills; bounded by the context
+  std::vector<TokenId> prompt;  // not empty; ids in [0, vocab_size)
+  int max_tokens = 0;           // >= 0; 0 only prefills; bounded by the context
   sample::SamplingParams sampling;
-  std::vector<std::string> stop_strings;     // <= 16, none empty
+  std::vector<std::string> stop_strings;  // <= 16, none empty
   bool ignore_end_of_generation = false;
   bool hash_logits = false;
-  std::string cache_salt;                    // the tenant; prefixes are shared only within one
+  std::string cache_salt;  // the tenant; prefixes are shared only within one
   std::shared_ptr<TokenSink> sink;
 };
 
@@ -106,18 +106,18 @@ struct EngineStats {
   uint64_t num_preemptions = 0;
   uint64_t num_steps = 0;
   uint64_t num_prompt_tokens = 0;
-  uint64_t num_device_tokens = 0;        // prompt tokens served from the pool
+  uint64_t num_device_tokens = 0;  // prompt tokens served from the pool
   uint64_t num_disk_tokens = 0;
   uint64_t num_computed_tokens = 0;
   uint64_t num_output_tokens = 0;
-  uint64_t num_blocks_free = 0;          // never used or evicted
-  uint64_t num_blocks_cached = 0;        // evictable, hash kept
-  uint64_t num_blocks_used = 0;          // referenced by running sequences or copies
+  uint64_t num_blocks_free = 0;    // never used or evicted
+  uint64_t num_blocks_cached = 0;  // evictable, hash kept
+  uint64_t num_blocks_used = 0;    // referenced by running sequences or copies
   uint64_t num_blocks_evicted = 0;
-  uint64_t num_digest_mismatches = 0;    // hash matched, digest did not: served as a miss
+  uint64_t num_digest_mismatches = 0;  // hash matched, digest did not: served as a miss
   uint64_t write_back_bytes_queued = 0;
   uint64_t num_blocks_written = 0;
-  uint64_t num_blocks_write_skipped = 0; // queue full or the disk tier off
+  uint64_t num_blocks_write_skipped = 0;  // queue full or the disk tier off
 };
 
 class Engine {
@@ -131,8 +131,8 @@ class Engine {
   // Finishes every request with kCancelled, writes back what is queued, and joins the thread.
   virtual ~Engine() = default;
 
-  // kInvalidArgument (field: "prompt", "max_tokens"): the prompt is empty, holds an unknown id or is
-  // longer than the context; kOverloaded: the mailbox is full. Then the sink is never called.
+  // kInvalidArgument (field: "prompt", "max_tokens"): the prompt is empty, holds an unknown id or
+  // is longer than the context; kOverloaded: the mailbox is full. Then the sink is never called.
   virtual Result<RequestId> Submit(GenerationRequest request) = 0;
   // The request ends with kCancelled at the next step boundary. Unknown ids are ignored.
   virtual void Cancel(RequestId id) = 0;

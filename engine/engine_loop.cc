@@ -80,9 +80,9 @@ EngineLoop::EngineLoop(const EngineOptions& options, EngineInfo info, Parts part
                                 mailbox_.Post([this, completion] { OnCompletion(completion); });
                               }},
                       *store, backend, *parts_.arena)),
-      scheduler_({.step_tokens_max = options.step_tokens_max,
-                  .sequences_max = options.sequences_max},
-                 hasher_, pool_, cache_, tier_.get(), backend, *parts_.arena) {
+      scheduler_(
+          {.step_tokens_max = options.step_tokens_max, .sequences_max = options.sequences_max},
+          hasher_, pool_, cache_, tier_.get(), backend, *parts_.arena) {
   PublishStats();
   thread_ = std::thread([this] { Run(); });
   pthread_setname_np(thread_.native_handle(), "kvgate-engine");
@@ -244,10 +244,9 @@ void EngineLoop::GatherStep(const std::vector<schedule::StepItem>& step) {
 
 void EngineLoop::RunStep(const std::vector<schedule::StepItem>& step) {
   GatherStep(step);
-  parts_.model->Forward({.tokens = step_tokens_,
-                         .sequences = step_rows_,
-                         .logit_rows = step_logit_rows_},
-                        *parts_.arena, step_logits_);
+  parts_.model->Forward(
+      {.tokens = step_tokens_, .sequences = step_rows_, .logit_rows = step_logit_rows_},
+      *parts_.arena, step_logits_);
   ++stats_.num_steps;
   const auto vocab_size = static_cast<size_t>(info_.model.vocab_size);
   size_t logit_row = 0;

@@ -1,10 +1,10 @@
-// EngineLoop: the engine thread. One turn: take messages, admit, plan a step, run the model, hand out
-// tokens. Everything it owns is touched by this thread only; the rest of the process talks to it
-// through the mailbox.
+// EngineLoop: the engine thread. One turn: take messages, admit, plan a step, run the model, hand
+// out tokens. Everything it owns is touched by this thread only; the rest of the process talks to
+// it through the mailbox.
 #pragma once
 
-#include <atomic>
 #include <array>
+#include <atomic>
 #include <memory>
 #include <thread>
 #include <unordered_map>
@@ -26,9 +26,8 @@ class EngineLoop final : public Engine {
     std::unique_ptr<model::Model> model;
     std::unique_ptr<kernels::KvArena> arena;
   };
-  EngineLoop(const EngineOptions& options, EngineInfo info, Parts parts,
-             kernels::Backend& backend, const tokenizer::Tokenizer& tokenizer,
-             store::KvStore* store);
+  EngineLoop(const EngineOptions& options, EngineInfo info, Parts parts, kernels::Backend& backend,
+             const tokenizer::Tokenizer& tokenizer, store::KvStore* store);
   ~EngineLoop() override;
 
   Result<RequestId> Submit(GenerationRequest request) override;

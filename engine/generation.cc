@@ -58,11 +58,12 @@ void Generation::Finish(FinishReason reason, RequestStats stats, std::optional<E
       text += stop_matcher_.Finish();
     }
   }
-  std::exchange(sink_, nullptr)->OnFinish({.reason = reason,
-                                           .text = std::move(text),
-                                           .stop_string = std::move(stop_string_),
-                                           .error = std::move(error),
-                                           .stats = stats});
+  std::exchange(sink_, nullptr)
+      ->OnFinish({.reason = reason,
+                  .text = std::move(text),
+                  .stop_string = std::move(stop_string_),
+                  .error = std::move(error),
+                  .stats = stats});
 }
 
 }  // namespace kvgate::engine

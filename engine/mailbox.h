@@ -10,9 +10,9 @@
 
 namespace kvgate::engine {
 
-// Messages are closures over the engine's state, run on its thread in the order of arrival. Requests
-// are bounded by TryPost; what must not be lost (completions, cancels) uses Post and is bounded by
-// what caused it.
+// Messages are closures over the engine's state, run on its thread in the order of arrival.
+// Requests are bounded by TryPost; what must not be lost (completions, cancels) uses Post and is
+// bounded by what caused it.
 class Mailbox {
  public:
   using Message = std::function<void()>;

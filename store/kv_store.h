@@ -57,8 +57,8 @@ struct KvStoreStats {
   uint64_t num_evicted = 0;
   uint64_t num_write_errors = 0;
   uint64_t num_unflushed = 0;  // records written that a crash would lose: not yet flushed
-  uint64_t num_skipped = 0;  // put, but not kept: no parent, or the hash is another prefix's
-  std::string error;         // why writing is off now; empty when healthy
+  uint64_t num_skipped = 0;    // put, but not kept: no parent, or the hash is another prefix's
+  std::string error;           // why writing is off now; empty when healthy
 };
 
 // A stored prefix: one per leaf of the tree of blocks.

@@ -38,7 +38,7 @@ rocksdb::DBOptions MakeDbOptions() {
   db.info_log = MakeRocksLogger(kSource);
   db.max_background_jobs = 4;  // one flush, up to three compactions: a flush never queues for one
   db.max_open_files = 1024;
-  db.max_manifest_file_size = kMiB;  // the default of 1 GiB would not fit a small cap
+  db.max_manifest_file_size = kMiB;           // the default of 1 GiB would not fit a small cap
   db.manifest_preallocation_size = 64 << 10;  // the default of 4 MiB counts against the cap, too
   db.stats_dump_period_sec = 0;
   db.stats_persist_period_sec = 0;

@@ -1,9 +1,9 @@
 // BlockHasher: the identity of a prefix, block by block.
 //
-// A key chains two functions over the same input: an XXH3-128 hash, short and quick, that only finds
-// things, and a SHA-256 digest that proves them. Both start from a root that binds the fingerprint
-// (weights, tokenizer, numerics, KV dtype) and the tenant's salt, each field with its own tag, so a
-// salt can never be taken for anything else. Not thread-safe.
+// A key chains two functions over the same input: an XXH3-128 hash, short and quick, that only
+// finds things, and a SHA-256 digest that proves them. Both start from a root that binds the
+// fingerprint (weights, tokenizer, numerics, KV dtype) and the tenant's salt, each field with its
+// own tag, so a salt can never be taken for anything else. Not thread-safe.
 #pragma once
 
 #include <cstdint>

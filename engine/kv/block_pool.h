@@ -1,9 +1,9 @@
 // BlockPool: who uses which KV block. It knows slots and references, not what is in them.
 //
-// A block is free (holds nothing), used (referenced), or cached (unreferenced, but what it holds may
-// be hit again). Cached blocks wait in the order they were released; Acquire takes free blocks first
-// and then the oldest cached one, telling the listener. Whoever holds a block holds its parents too
-// and releases last to first, so of a chain the leaf always goes before its parents.
+// A block is free (holds nothing), used (referenced), or cached (unreferenced, but what it holds
+// may be hit again). Cached blocks wait in the order they were released; Acquire takes free blocks
+// first and then the oldest cached one, telling the listener. Whoever holds a block holds its
+// parents too and releases last to first, so of a chain the leaf always goes before its parents.
 // One thread: the engine's.
 #pragma once
 
@@ -94,8 +94,8 @@ class BlockPool {
   static constexpr uint32_t kNone = UINT32_MAX;
   struct Slot {
     uint32_t references = 0;
-    bool marked = false;      // content may be hit
-    uint32_t older = kNone;   // neighbours in the line of cached blocks
+    bool marked = false;     // content may be hit
+    uint32_t older = kNone;  // neighbours in the line of cached blocks
     uint32_t newer = kNone;
   };
 

@@ -151,9 +151,9 @@ void PrefixCache::CheckIntegrity() const {
       KVGATE_CHECK(found != full_.end() && found->second.value == index, "hash index");
     }
     const auto siblings = children_.find(entry.parent.hash);
-    KVGATE_CHECK(siblings != children_.end() &&
-                     std::ranges::count(siblings->second, BlockId{index}) == 1,
-                 "index of children");
+    KVGATE_CHECK(
+        siblings != children_.end() && std::ranges::count(siblings->second, BlockId{index}) == 1,
+        "index of children");
   }
   KVGATE_CHECK(num_present == num_entries_ && num_full == full_.size(), "number of entries");
   size_t num_children = 0;

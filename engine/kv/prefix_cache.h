@@ -1,9 +1,9 @@
 // PrefixCache: finds the KV of a prompt's beginning among the blocks of a pool.
 //
-// Full blocks are found by hash and proved by digest. A block that agrees with the prompt only in its
-// first tokens (another continuation, or the unfinished last block of a sequence) is found among
-// the children of the last full match, by comparing tokens; it is to be copied before it is written.
-// A block's parent is in the cache as long as the block is. One thread: the engine's.
+// Full blocks are found by hash and proved by digest. A block that agrees with the prompt only in
+// its first tokens (another continuation, or the unfinished last block of a sequence) is found
+// among the children of the last full match, by comparing tokens; it is to be copied before it is
+// written. A block's parent is in the cache as long as the block is. One thread: the engine's.
 #pragma once
 
 #include <array>
@@ -37,18 +37,18 @@ class PrefixCache : public BlockPool::Listener {
   explicit PrefixCache(BlockPool& pool);
   ~PrefixCache() override;
 
-  // keys[i] is the key of tokens[32 i, 32 (i+1)), `root` the one before. Matches at most tokens.size()
-  // tokens: the caller leaves out what it must compute in any case.
+  // keys[i] is the key of tokens[32 i, 32 (i+1)), `root` the one before. Matches at most
+  // tokens.size() tokens: the caller leaves out what it must compute in any case.
   PrefixMatch Match(const BlockKey& root, std::span<const BlockKey> keys,
                     std::span<const TokenId> tokens);
 
   // Offers a block whose KV is complete, with its (up to 32) tokens; `key` is that of a full block
   // and ignored for a partial one. Returns the block that holds this content from now on: the given
-  // one, or the one that was there already (the caller should use it and drop its own). A full block
-  // whose parent is not in the cache, or whose hash is taken by another prefix, is not taken in.
-  // REQUIRES: the caller holds a reference to `block`.
-  BlockId InsertFull(const BlockKey& parent, const BlockKey& key,
-                     std::span<const TokenId> tokens, uint32_t depth, BlockId block);
+  // one, or the one that was there already (the caller should use it and drop its own). A full
+  // block whose parent is not in the cache, or whose hash is taken by another prefix, is not taken
+  // in. REQUIRES: the caller holds a reference to `block`.
+  BlockId InsertFull(const BlockKey& parent, const BlockKey& key, std::span<const TokenId> tokens,
+                     uint32_t depth, BlockId block);
   void InsertPartial(const BlockKey& parent, std::span<const TokenId> tokens, uint32_t depth,
                      BlockId block);
 
@@ -65,7 +65,7 @@ class PrefixCache : public BlockPool::Listener {
   struct Entry {
     bool present = false;
     bool full = false;
-    BlockKey key;     // of a full block
+    BlockKey key;  // of a full block
     BlockKey parent;
     uint32_t depth = 0;
     uint8_t num_tokens = 0;

@@ -37,11 +37,9 @@ void Scheduler::Add(std::unique_ptr<Sequence> sequence) {
 void Scheduler::ComputeKeys(Sequence& sequence, int num_blocks) {
   while (static_cast<int>(sequence.keys.size()) < num_blocks) {
     const size_t block = sequence.keys.size();
-    const auto tokens = std::span(sequence.tokens)
-                            .subspan(block * kKvBlockTokens)
-                            .first<kKvBlockTokens>();
-    sequence.keys.push_back(
-        hasher_.Next(ParentKey(sequence, static_cast<int>(block)), tokens));
+    const auto tokens =
+        std::span(sequence.tokens).subspan(block * kKvBlockTokens).first<kKvBlockTokens>();
+    sequence.keys.push_back(hasher_.Next(ParentKey(sequence, static_cast<int>(block)), tokens));
   }
 }
 
@@ -79,8 +77,7 @@ bool Scheduler::TryAdmit(Sequence& sequence) {
 
   sequence.num_computed = num_shared * kKvBlockTokens;
   if (num_on_disk == 0 && match.partial) {
-    backend_.CopyKvBlock(arena_, match.partial.id(), fresh->front().id(),
-                         match.num_partial_tokens);
+    backend_.CopyKvBlock(arena_, match.partial.id(), fresh->front().id(), match.num_partial_tokens);
     sequence.num_computed += match.num_partial_tokens;
   }
   AppendBlocks(sequence, std::move(match.blocks));
@@ -238,10 +235,10 @@ void Scheduler::ReleaseBlocks(Sequence& sequence) {
   const int num_rest = sequence.num_computed % kKvBlockTokens;
   if (num_rest > 0) {
     const auto index = static_cast<size_t>(num_full);
-    cache_.InsertPartial(ParentKey(sequence, num_full),
-                         std::span(sequence.tokens)
-                             .subspan(index * kKvBlockTokens, static_cast<size_t>(num_rest)),
-                         static_cast<uint32_t>(num_full), sequence.blocks[index].id());
+    cache_.InsertPartial(
+        ParentKey(sequence, num_full),
+        std::span(sequence.tokens).subspan(index * kKvBlockTokens, static_cast<size_t>(num_rest)),
+        static_cast<uint32_t>(num_full), sequence.blocks[index].id());
   }
   kv::ReleaseLastToFirst(sequence.blocks);
   sequence.block_table.clear();

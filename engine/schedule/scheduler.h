@@ -1,11 +1,11 @@
 // Scheduler: which sequences run, which blocks they hold, and what the next step computes.
 //
-// Sequences wait in order of arrival. One is admitted when the blocks of its whole prompt can be had;
-// what the prefix cache holds of it is shared, what the store holds is asked for, the rest is
+// Sequences wait in order of arrival. One is admitted when the blocks of its whole prompt can be
+// had; what the prefix cache holds of it is shared, what the store holds is asked for, the rest is
 // prefilled in chunks that end on block boundaries. A step serves decoding sequences first; prefill
 // takes what is left of the token budget. When a decoding sequence needs a block and none is to be
-// had, the one admitted last gives up its blocks and waits again; the oldest never does, so there is
-// always progress. One thread: the engine's.
+// had, the one admitted last gives up its blocks and waits again; the oldest never does, so there
+// is always progress. One thread: the engine's.
 #pragma once
 
 #include <cstdint>

@@ -42,10 +42,10 @@ struct Sequence {
   std::vector<kv::BlockRef> blocks;
   std::vector<BlockId> block_table;  // the ids of `blocks`, as kernels take them
   kv::BlockKey root;
-  std::vector<kv::BlockKey> keys;    // of full blocks of `tokens`, as far as they were needed
-  int num_offered_blocks = 0;        // full blocks offered to the prefix cache
-  int num_stored_blocks = 0;         // leading blocks on disk, or on their way there
-  int num_restoring_blocks = 0;      // asked of the store, behind num_computed
+  std::vector<kv::BlockKey> keys;  // of full blocks of `tokens`, as far as they were needed
+  int num_offered_blocks = 0;      // full blocks offered to the prefix cache
+  int num_stored_blocks = 0;       // leading blocks on disk, or on their way there
+  int num_restoring_blocks = 0;    // asked of the store, behind num_computed
 
   // Where the prompt's beginning came from, at the first admission.
   bool admitted_before = false;

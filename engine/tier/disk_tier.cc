@@ -25,9 +25,9 @@ void LowerThreadPriority() { setpriority(PRIO_PROCESS, static_cast<id_t>(gettid(
 struct DiskTier::LoadJob {
   uint64_t ticket = 0;
   std::vector<LoadItem> items;
-  std::vector<char> ok;                  // by item; each written by the worker that took it
+  std::vector<char> ok;  // by item; each written by the worker that took it
   std::atomic<uint32_t> num_done{0};
-  uint32_t next = 0;                     // guarded by the tier's mutex
+  uint32_t next = 0;  // guarded by the tier's mutex
 };
 
 DiskTier::DiskTier(Options options, store::KvStore& store, kernels::Backend& backend,
@@ -135,8 +135,8 @@ void DiskTier::RunLoader() {
     lock.unlock();
 
     job->ok[index] = LoadOne(job->items[index]) ? 1 : 0;
-    const bool is_last = job->num_done.fetch_add(1, std::memory_order_acq_rel) + 1 ==
-                         job->items.size();
+    const bool is_last =
+        job->num_done.fetch_add(1, std::memory_order_acq_rel) + 1 == job->items.size();
     if (is_last) {
       const auto first_failed = std::ranges::find(job->ok, 0);
       options_.on_completion({.kind = Completion::Kind::kLoad,

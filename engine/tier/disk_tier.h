@@ -2,8 +2,8 @@
 //
 // The caller keeps every block of a job referenced until the job's completion arrives: the tier
 // reads and writes their memory from its workers. Completions are delivered on a worker's thread.
-// Writing is bounded in bytes: what does not fit is refused, not queued, so that serving never waits
-// for a slow disk. All functions may be called from any thread.
+// Writing is bounded in bytes: what does not fit is refused, not queued, so that serving never
+// waits for a slow disk. All functions may be called from any thread.
 #pragma once
 
 #include <condition_variable>

@@ -13,7 +13,7 @@ namespace kvgate::cli {
 
 struct HttpRequest {
   std::string method = "GET";
-  std::string url;   // "http://127.0.0.1:8080/v1/models"
+  std::string url;        // "http://127.0.0.1:8080/v1/models"
   std::string body = {};  // sent as application/json
   // Called with each piece of a body whose status is 200; by default pieces are collected.
   std::function<void(std::string_view)> on_data = {};

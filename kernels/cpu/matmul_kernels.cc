@@ -25,7 +25,7 @@ static_assert(kVectorsPerPanel >= 2);
 // to hide the latency of a fused multiply-add.
 constexpr int VectorsFor(int rows) { return rows <= 3 ? std::min(kVectorsPerPanel, 4) : 2; }
 // How far ahead of the sum a weight is asked for.
-constexpr int kPrefetchBytes = 2048;
+constexpr int kPrefetchBytes = 4096;
 
 using D16 = hn::Repartition<int16_t, DF>;
 using V16 = hn::Vec<D16>;
@@ -102,6 +102,13 @@ HWY_INLINE void AddTile(const VF (&sums)[kRows][kVectors], const TileOutput& out
   }
 }
 
+// Asks for the part of y that a tile is about to be added to.
+template <int kRows>
+HWY_INLINE void PrefetchTile(const TileOutput& out) {
+  KVGATE_UNROLL
+  for (int r = 0; r < kRows; ++r) hwy::Prefetch(out.y + r * out.stride);
+}
+
 // ---- f32, f16, bf16 -------------------------------------------------------------------------
 
 // sums[r][v] = sum over columns of x[column][r] * w[column][v]; the vectors from kSplit on are
@@ -109,8 +116,9 @@ HWY_INLINE void AddTile(const VF (&sums)[kRows][kVectors], const TileOutput& out
 template <int kRows, int kVectors, int kSplit, bool kPrefetch, typename T>
 HWY_INLINE void SumColumns(const T* HWY_RESTRICT w, const T* HWY_RESTRICT w2, size_t step,
                            const float* HWY_RESTRICT x, int64_t columns,
-                           VF (&sums)[kRows][kVectors]) {
+                           VF (&result)[kRows][kVectors]) {
   const DF df;
+  VF sums[kRows][kVectors];  // `result` has an address, and so would live in memory
   KVGATE_UNROLL
   for (int r = 0; r < kRows; ++r) {
     KVGATE_UNROLL
@@ -141,6 +149,11 @@ HWY_INLINE void SumColumns(const T* HWY_RESTRICT w, const T* HWY_RESTRICT w2, si
     w += step;
     w2 += step;
     x += kRows;
+  }
+  KVGATE_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    KVGATE_UNROLL
+    for (int v = 0; v < kVectors; ++v) result[r][v] = sums[r][v];
   }
 }
 
@@ -188,6 +201,7 @@ template <int kRows>
 HWY_INLINE void MultiplyScratch(const float* scratch, const float* x, int64_t count,
                                 const TileOutput& out) {
   VF sums[kRows][2];
+  PrefetchTile<kRows>(out);
   SumColumns<kRows, 2, 2, false>(scratch, scratch, 2 * kLanes, x, count, sums);
   AddTile(sums, out);
 }
@@ -280,6 +294,27 @@ HWY_INLINE VI32 PairProducts(V16 a, V16 b) {
 #endif
 }
 
+// products[r][v] += the products of one pair of columns.
+template <int kRows, int kVectors>
+HWY_INLINE void AddPairProducts(const int8_t* HWY_RESTRICT quants, const int32_t* HWY_RESTRICT x,
+                                VI32 (&products)[kRows][kVectors]) {
+  const hn::Rebind<int8_t, D16> d8;
+  V16 weights[kVectors];
+  KVGATE_UNROLL
+  for (int v = 0; v < kVectors; ++v) {
+    weights[v] = hn::PromoteTo(D16(), hn::LoadU(d8, quants + v * 2 * kLanes));
+  }
+  KVGATE_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    const V16 value = hn::BitCast(D16(), hn::Set(DI32(), x[r]));
+    KVGATE_UNROLL
+    for (int v = 0; v < kVectors; ++v) {
+      products[r][v] = hn::Add(products[r][v], PairProducts(weights[v], value));
+      KVGATE_IN_REGISTER(products[r][v]);
+    }
+  }
+}
+
 // Adds the products of one 32-column block, as int32 sums times both scales, to sums.
 template <int kRows, int kVectors>
 HWY_INLINE void AddQuantBlock(const PackedQuantBlock* block, int64_t lane,
@@ -288,27 +323,19 @@ HWY_INLINE void AddQuantBlock(const PackedQuantBlock* block, int64_t lane,
   constexpr int kPairs = PackedQuantBlock::kColumns / 2;
   const DF df;
   const DI32 di;
-  const hn::Rebind<int8_t, D16> d8;
   VI32 products[kRows][kVectors];
   KVGATE_UNROLL
   for (int r = 0; r < kRows; ++r) {
     KVGATE_UNROLL
     for (int v = 0; v < kVectors; ++v) products[r][v] = hn::Zero(di);
   }
-  for (int pair = 0; pair < kPairs; ++pair) {
-    const int8_t* quants = block->quants[pair][lane];
-    V16 weights[kVectors];
+  // Straight code saves the copies that g++ makes of loop-carried registers, 6 % of a product of
+  // many rows; everywhere else it would only be slow to compile.
+  constexpr int kStraight = (HWY_TARGET == HWY_AVX2 && kRows == kMaxTileRows) ? kPairs : 1;
+  for (int begin = 0; begin < kPairs; begin += kStraight) {
     KVGATE_UNROLL
-    for (int v = 0; v < kVectors; ++v) {
-      weights[v] = hn::PromoteTo(D16(), hn::LoadU(d8, quants + v * 2 * kLanes));
-    }
-    KVGATE_UNROLL
-    for (int r = 0; r < kRows; ++r) {
-      const V16 value = hn::BitCast(D16(), hn::Set(di, x[pair * kRows + r]));
-      KVGATE_UNROLL
-      for (int v = 0; v < kVectors; ++v) {
-        products[r][v] = hn::Add(products[r][v], PairProducts(weights[v], value));
-      }
+    for (int i = 0; i < kStraight; ++i) {
+      AddPairProducts(block->quants[begin + i][lane], x + (begin + i) * kRows, products);
     }
   }
   const F16* w_scales = reinterpret_cast<const F16*>(block->scales + lane);
@@ -339,6 +366,8 @@ HWY_INLINE void MultiplyQuantTile(const MatMulPart& part, const PackedQuantBlock
     KVGATE_UNROLL
     for (int v = 0; v < kVectors; ++v) sums[r][v] = hn::Zero(DF());
   }
+  const TileOutput out = OutputAt(part, first_row, panel * kPanelRows + lane, k);
+  PrefetchTile<kRows>(out);
   for (int64_t index = 0; index < count / PackedQuantBlock::kColumns; ++index) {
     if constexpr (kPrefetch) {
       const auto* ahead = reinterpret_cast<const char*>(blocks + index) + kPrefetchBytes;
@@ -351,7 +380,7 @@ HWY_INLINE void MultiplyQuantTile(const MatMulPart& part, const PackedQuantBlock
     x += PackedQuantBlock::kColumns / 2 * kRows;
     x_scales += kRows;
   }
-  AddTile(sums, OutputAt(part, first_row, panel * kPanelRows + lane, k));
+  AddTile(sums, out);
 }
 
 template <int kRows>

@@ -72,7 +72,8 @@ struct Outcome {
   }
 };
 
-// Model file, tokenizer and backend; made once per architecture and shared by the tests of a process.
+// Model file, tokenizer and backend; made once per architecture and shared by the tests of a
+// process.
 struct TestModel {
   std::shared_ptr<const model::GgufFile> file;
   std::unique_ptr<tokenizer::Tokenizer> tokenizer;

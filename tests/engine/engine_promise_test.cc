@@ -196,11 +196,10 @@ TEST_P(EnginePromiseTest, TenantsShareNoPrefix) {
 
 INSTANTIATE_TEST_SUITE_P(
     Models, EnginePromiseTest,
-    testing::Values(
-        Case{"LlamaF32KvF32", "llama", kernels::DType::kF32, kernels::DType::kF32},
-        Case{"LlamaQ8KvF16", "llama", kernels::DType::kQ8_0, kernels::DType::kF16},
-        Case{"Qwen2F16KvF16", "qwen2", kernels::DType::kF16, kernels::DType::kF16},
-        Case{"Qwen2Q8KvBf16", "qwen2", kernels::DType::kQ8_0, kernels::DType::kBF16}),
+    testing::Values(Case{"LlamaF32KvF32", "llama", kernels::DType::kF32, kernels::DType::kF32},
+                    Case{"LlamaQ8KvF16", "llama", kernels::DType::kQ8_0, kernels::DType::kF16},
+                    Case{"Qwen2F16KvF16", "qwen2", kernels::DType::kF16, kernels::DType::kF16},
+                    Case{"Qwen2Q8KvBf16", "qwen2", kernels::DType::kQ8_0, kernels::DType::kBF16}),
     [](const testing::TestParamInfo<Case>& tested) { return std::string(tested.param.name); });
 
 }  // namespace

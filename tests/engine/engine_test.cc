@@ -38,8 +38,7 @@ TEST_F(EngineTest, RefusesWhatCannotRunAndNamesTheField) {
     return engine->Submit(
         MakeRequest(std::move(prompt), max_tokens, std::make_shared<CollectingSink>()));
   };
-  for (const auto& [prompt, max_tokens] :
-       std::vector<std::pair<std::vector<TokenId>, int>>{
+  for (const auto& [prompt, max_tokens] : std::vector<std::pair<std::vector<TokenId>, int>>{
            {{}, 5}, {{-1}, 5}, {{600}, 5}, {Prompt(64), 5}, {Prompt(65), 0}}) {
     const auto refused = submit(prompt, max_tokens);
     ASSERT_FALSE(refused.has_value());
@@ -104,8 +103,8 @@ TEST_F(EngineTest, ACancelledRequestEndsAtOnceAndLeavesItsPrefix) {
   sink->WaitForTokens(3);
   engine->Cancel(*id);
   EXPECT_EQ(Collect(*sink).finish.reason, FinishReason::kCancelled);
-  engine->Cancel(*id);                   // again: nothing happens
-  engine->Cancel(RequestId{1u << 30});   // unknown: nothing happens
+  engine->Cancel(*id);                  // again: nothing happens
+  engine->Cancel(RequestId{1u << 30});  // unknown: nothing happens
   EXPECT_EQ(Generate(*engine, Prompt(100), 2).finish.stats.num_cached_tokens, 99);
   engine->CheckIntegrity();
 }

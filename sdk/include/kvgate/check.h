@@ -9,10 +9,10 @@ namespace kvgate {
 
 }  // namespace kvgate
 
-#define KVGATE_CHECK(condition, message)                                        \
-  do {                                                                          \
-    if (!(condition)) [[unlikely]]                                              \
-      ::kvgate::CheckFailed(__FILE__, __LINE__, #condition, message);           \
+#define KVGATE_CHECK(condition, message)                              \
+  do {                                                                \
+    if (!(condition)) [[unlikely]]                                    \
+      ::kvgate::CheckFailed(__FILE__, __LINE__, #condition, message); \
   } while (false)
 
 // For inner loops: only where KVGATE_DEBUG is set (dev, asan, tsan).

@@ -25,8 +25,8 @@ void LogLine(LogLevel level, std::string_view part, std::string_view message);
 }  // namespace kvgate
 
 // KVGATE_LOG(kInfo, "store", "opened {} blocks", n);
-#define KVGATE_LOG(level, part, ...)                                                     \
-  do {                                                                                   \
-    if (::kvgate::LogEnabled(::kvgate::LogLevel::level))                                 \
-      ::kvgate::LogLine(::kvgate::LogLevel::level, part, ::fmt::format(__VA_ARGS__));    \
+#define KVGATE_LOG(level, part, ...)                                                  \
+  do {                                                                                \
+    if (::kvgate::LogEnabled(::kvgate::LogLevel::level))                              \
+      ::kvgate::LogLine(::kvgate::LogLevel::level, part, ::fmt::format(__VA_ARGS__)); \
   } while (false)

@@ -66,22 +66,25 @@ inline Error MakeError(ErrorCode code, std::string_view source, std::string deta
 // KVGATE_TRY(auto x, Compute());  binds the value or returns the error.
 #define KVGATE_TRY(declaration, expression) \
   KVGATE_TRY_INNER(KVGATE_CONCAT(kvgate_try_, __LINE__), declaration, expression)
-#define KVGATE_TRY_INNER(name, declaration, expression)  \
-  auto name = (expression);                              \
-  if (!name) [[unlikely]] return std::move(name).error(); \
+#define KVGATE_TRY_INNER(name, declaration, expression) \
+  auto name = (expression);                             \
+  if (!name) [[unlikely]]                               \
+    return std::move(name).error();                     \
   declaration = std::move(*name)
 
 // KVGATE_TRY_VOID(Flush());  for Result<void>.
-#define KVGATE_TRY_VOID(expression)                                                   \
-  do {                                                                                \
-    auto kvgate_try_void = (expression);                                              \
-    if (!kvgate_try_void) [[unlikely]] return std::move(kvgate_try_void).error();     \
+#define KVGATE_TRY_VOID(expression)              \
+  do {                                           \
+    auto kvgate_try_void = (expression);         \
+    if (!kvgate_try_void) [[unlikely]]           \
+      return std::move(kvgate_try_void).error(); \
   } while (false)
 
 // The same inside a coroutine.
 #define KVGATE_CO_TRY(declaration, expression) \
   KVGATE_CO_TRY_INNER(KVGATE_CONCAT(kvgate_try_, __LINE__), declaration, expression)
-#define KVGATE_CO_TRY_INNER(name, declaration, expression)  \
-  auto name = (expression);                                 \
-  if (!name) [[unlikely]] co_return std::move(name).error(); \
+#define KVGATE_CO_TRY_INNER(name, declaration, expression) \
+  auto name = (expression);                                \
+  if (!name) [[unlikely]]                                  \
+    co_return std::move(name).error();                     \
   declaration = std::move(*name)

@@ -19,9 +19,8 @@ Tokens Counting(TokenId first) {
 }
 
 BlockHasher Make(uint64_t fingerprint, uint64_t seed, int hash_bits = 128) {
-  return BlockHasher({.fingerprint = {.low = fingerprint, .high = 0},
-                      .seed = seed,
-                      .hash_bits = hash_bits});
+  return BlockHasher(
+      {.fingerprint = {.low = fingerprint, .high = 0}, .seed = seed, .hash_bits = hash_bits});
 }
 
 TEST(BlockHasherTest, AKeyDependsOnEverythingBeforeItAndOnNothingElse) {

@@ -27,8 +27,7 @@ class SchedulerTest : public testing::Test {
  protected:
   void Make(uint32_t num_blocks, int step_tokens_max = 128, bool with_tier = false) {
     backend_ = kernels::reference::MakeReferenceBackend();
-    arena_ =
-        *backend_->AllocateKv({.num_layers = 1, .num_kv_heads = 1, .head_dim = 2}, num_blocks);
+    arena_ = *backend_->AllocateKv({.num_layers = 1, .num_kv_heads = 1, .head_dim = 2}, num_blocks);
     pool_ = std::make_unique<kv::BlockPool>(num_blocks);
     cache_ = std::make_unique<kv::PrefixCache>(*pool_);
     if (with_tier) {
@@ -42,8 +41,8 @@ class SchedulerTest : public testing::Test {
           store_, *backend_, *arena_);
     }
     scheduler_ = std::make_unique<Scheduler>(
-        Scheduler::Options{.step_tokens_max = step_tokens_max, .sequences_max = 8}, hasher_,
-        *pool_, *cache_, tier_.get(), *backend_, *arena_);
+        Scheduler::Options{.step_tokens_max = step_tokens_max, .sequences_max = 8}, hasher_, *pool_,
+        *cache_, tier_.get(), *backend_, *arena_);
   }
   RequestId Add(Tokens tokens) {
     auto sequence = std::make_unique<Sequence>();

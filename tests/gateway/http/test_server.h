@@ -1,0 +1,76 @@
+// A server over the fakes, and requests to it.
+#pragma once
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "gateway/http/server.h"
+#include "tests/gateway/fakes.h"
+#include "tests/gateway/http/raw_client.h"
+
+namespace kvgate::http {
+
+using std::chrono::milliseconds;
+using testing::Gateway;
+using testing::RawClient;
+using testing::RawResponse;
+using testing::Script;
+
+struct Setup {
+  Script script = {};
+  ServerOptions options = {};
+  store::KvStore* kv = nullptr;
+};
+
+struct TestServer {
+  explicit TestServer(Setup setup = {}) : gateway(std::move(setup.script), setup.kv) {
+    auto opened = Server::Open(setup.options, gateway.service);
+    EXPECT_TRUE(opened) << opened.error().ToString();
+    server = std::move(*opened);
+  }
+  uint16_t port() const { return server->port(); }
+
+  Gateway gateway;
+  std::unique_ptr<Server> server;
+};
+
+inline std::string Get(std::string_view path, std::string_view more = "") {
+  return fmt::format("GET {} HTTP/1.1\r\nHost: localhost\r\n{}\r\n", path, more);
+}
+
+inline std::string Post(std::string_view path, std::string_view body, std::string_view more = "") {
+  return fmt::format(
+      "POST {} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+      "Content-Length: {}\r\n{}\r\n{}",
+      path, body.size(), more, body);
+}
+
+inline constexpr std::string_view kChat =
+    R"({"model":"local","messages":[{"role":"user","content":"hi"}]})";
+inline constexpr std::string_view kChatStream =
+    R"({"model":"local","messages":[{"role":"user","content":"hi"}],"stream":true})";
+
+inline RawResponse Exchange(const TestServer& server, std::string_view request) {
+  RawClient client(server.port());
+  EXPECT_TRUE(client.Send(request));
+  return client.ReadResponse();
+}
+
+inline bool Eventually(const std::function<bool()>& condition, milliseconds limit) {
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+  return true;
+}
+
+}  // namespace kvgate::http

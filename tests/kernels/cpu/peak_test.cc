@@ -1,0 +1,22 @@
+#include "kernels/cpu/peak.h"
+
+#include <gtest/gtest.h>
+
+namespace kvgate::kernels::cpu {
+namespace {
+
+// Any machine this runs on lies far inside these bounds; a dropped loop or a wrong unit does not.
+TEST(PeakTest, ReadBandwidthIsThatOfMemoryNotOfACache) {
+  const double bytes_per_second = MeasureReadBandwidth(1);
+  EXPECT_GT(bytes_per_second, 1e8);
+  EXPECT_LT(bytes_per_second, 5e11);
+}
+
+TEST(PeakTest, FmaPeakIsBelowWhatACoreCanIssue) {
+  const double operations_per_second = MeasureFmaPeak(1);
+  EXPECT_GT(operations_per_second, 1e8);
+  EXPECT_LT(operations_per_second, 1e12);
+}
+
+}  // namespace
+}  // namespace kvgate::kernels::cpu
