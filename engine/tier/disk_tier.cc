@@ -196,12 +196,15 @@ void DiskTier::RunWriter() {
     lock.unlock();
 
     const uint32_t num_written = WriteAll(job, staging);
+    // Before the completion: it wakes the engine, which publishes these and may then sleep for long.
+    lock.lock();
+    write_bytes_queued_ -= job.items.size() * arena_.block_bytes();
+    num_blocks_written_ += num_written;
+    lock.unlock();
     options_.on_completion(
         {.kind = Completion::Kind::kWrite, .ticket = job.ticket, .num_ok = num_written});
 
     lock.lock();
-    write_bytes_queued_ -= job.items.size() * arena_.block_bytes();
-    num_blocks_written_ += num_written;
     if (--num_jobs_ == 0) idle_.notify_all();
   }
 }

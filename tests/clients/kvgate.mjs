@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const BINARY = process.env.KVGATE_BIN ?? join(ROOT, "build/release/bin/kvgate");
-const READY_MS_MAX = 60_000;
+const READY_MS_MAX = 120_000;
 // Slow enough that a long stream is still running when a test aborts it.
 const SHAPE = {
   arch: "qwen2", layers: 8, hidden: 512, heads: 8, "kv-heads": 4, ffn: 1536, vocab: 4096,
@@ -22,7 +22,7 @@ export async function startKvgate() {
   const shape = Object.entries(SHAPE).flatMap(([key, value]) => [`--${key}`, String(value)]);
   execFileSync(BINARY, ["make-model", ...shape, "--out", model]);
   const child = spawn(BINARY, ["serve", "--model", model, "--listen", "127.0.0.1:0",
-    "--data-dir", join(folder, "data")], { stdio: ["ignore", "pipe", "inherit"] });
+    "--data-dir", join(folder, "data"), "--set", "engine.kv_memory=192MiB"], { stdio: ["ignore", "pipe", "inherit"] });
   const address = await listening(child);
   const baseURL = `http://${address}/v1`;
   return {

@@ -61,6 +61,8 @@ class Case(unittest.TestCase):
 
     def serve(self, model=None, data_dir=None, arguments=()):
         """A running server that is killed at the end of the test."""
+        # A small KV pool: its memory is touched at the start, which is slow on a busy machine.
+        arguments = ["--set", "engine.kv_memory=192MiB", *arguments]
         made = server.Server(model or self.tiny(), data_dir or self.folder / "data", arguments)
         self.addCleanup(made.__exit__)
         return made.start()

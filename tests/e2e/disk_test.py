@@ -45,7 +45,7 @@ class DiskTest(Case):
         for index in range(6):
             self.assert_serves(running, f"full {index}")
         running.wait_for("the store to say that it cannot write", lambda stats:
-                         stats["store"]["write_errors"] > 0 and stats["store"]["error"], 10)
+                         "full" in stats["store"]["error"], timeout=10)
         # Room again and a restart: the directory is sound and writing works.
         running.kill()
         filler.unlink()

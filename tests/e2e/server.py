@@ -16,7 +16,7 @@ import urllib.parse
 from dataclasses import dataclass, field
 from pathlib import Path
 
-READY_SECONDS_MAX = 60
+READY_SECONDS_MAX = 120
 REQUEST_SECONDS_MAX = 300
 
 
