@@ -23,6 +23,9 @@
 namespace kvgate::cli {
 namespace {
 
+// What a shell reports of a program that SIGINT ended.
+constexpr int kInterrupted = 130;
+
 struct ChatFlags {
   ConfigFlags config;
   std::string url;
@@ -92,8 +95,12 @@ Result<int> Converse(Talk talk) {
   if (::isatty(STDIN_FILENO) == 0) {
     const std::string text((std::istreambuf_iterator<char>(std::cin)),
                            std::istreambuf_iterator<char>());
+    if (g_stop.load()) return kInterrupted;
+    if (text.empty()) {
+      return MakeError(ErrorCode::kInvalidArgument, "cli", "there is nothing to say on the input");
+    }
     KVGATE_TRY_VOID(talk.Say(text));
-    return g_stop.load() ? 1 : 0;
+    return g_stop.load() ? kInterrupted : 0;
   }
   fmt::print("Ctrl-C stops an answer, Ctrl-D ends.\n");
   while (true) {
