@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""The commands beside serve: what they print, and that they find the server that holds a folder."""
+
+import json
+import subprocess
+import unittest
+
+import server
+from case import TINY, Case, text_of
+
+
+class CliTest(Case):
+    def kvgate(self, *arguments, stdin="", code=0):
+        made = subprocess.run([server.binary_path(), *map(str, arguments)], input=stdin,
+                              capture_output=True, text=True, timeout=120)
+        self.assertEqual(made.returncode, code, made.stdout + made.stderr)
+        return made.stdout if code == 0 else made.stderr
+
+    def test_version_help_and_an_unknown_command(self):
+        self.assertRegex(self.kvgate("--version"), r"^kvgate \d+\.\d+\.\d+\n$")
+        self.assertIn("serve", self.kvgate("--help"))
+        self.assertIn("subcommand", self.kvgate("dance", code=2))
+
+    def test_make_model_gives_equal_bytes_for_equal_options_and_names_a_bad_one(self):
+        shape = [f"--{key.replace('_', '-')}={value}" for key, value in TINY.items()]
+        one, two, other = (self.folder / f"{n}.gguf" for n in ("one", "two", "other"))
+        self.kvgate("make-model", *shape, "--out", one)
+        self.kvgate("make-model", *shape, "--out", two)
+        self.kvgate("make-model", *shape[:-1], "--seed=8", "--out", other)
+        self.assertEqual(one.read_bytes(), two.read_bytes())
+        self.assertNotEqual(one.read_bytes(), other.read_bytes())
+        self.assertIn("heads", self.kvgate("make-model", "--heads=7", "--out", one, code=2))
+
+    def test_tokenize_prints_the_references_ids_on_one_line(self):
+        model = self.shared_model("stories260K.gguf")
+        reference = json.loads(model.with_suffix(".reference.json").read_text())
+        for expected in reference["prompts"]:
+            for flags, key in (["--no-special"], "tokens"), ([], "tokens_add_special"):
+                printed = self.kvgate("tokenize", "--model", model, *flags,
+                                      stdin=expected["prompt"])
+                self.assertEqual(printed, " ".join(map(str, expected[key])) + "\n")
+
+    def test_config_check_says_ok_or_names_the_line(self):
+        file = self.folder / "kvgate.toml"
+        file.write_text('[server]\nlisten = "127.0.0.1:0"\n')
+        self.assertEqual(self.kvgate("config", "check", file), "ok\n")
+        file.write_text("[server]\nlissten = 1\n")
+        message = self.kvgate("config", "check", file, code=1)
+        self.assertIn(f"{file}:2", message)
+        self.assertIn("lissten", message)
+
+    def cache(self, *arguments):
+        return self.kvgate("cache", *arguments, "--data-dir", self.folder / "data")
+
+    def test_cache_commands_say_the_same_with_and_without_a_server(self):
+        running = self.serve()
+        self.assert_ok(running.complete(text_of("cache", 200)))
+        running.wait_on_disk()
+        listed = self.cache("ls")
+        self.assertEqual(len(listed.splitlines()), 2)  # the header and one prefix
+        self.assertIn("store.records", self.cache("stats"))
+        checked = self.cache("verify")
+        self.assertRegex(checked, r"checked [1-9]\d* records: 0 damaged")
+        self.assertEqual(running.terminate(), 0)
+        self.assertEqual(self.cache("ls"), listed)
+        self.assertEqual(self.cache("verify"), checked)
+
+    def test_cache_rm_removes_a_prefix_so_that_it_is_cold_after_a_restart(self):
+        running = self.serve()
+        kept, removed = text_of("kept", 150), text_of("removed", 250)
+        self.assert_ok(running.complete(kept))
+        self.assert_ok(running.complete(removed))
+        running.wait_on_disk()
+        rows = [line.split() for line in self.cache("ls").splitlines()[1:]]
+        longest = max(rows, key=lambda row: int(row[1]))
+        self.assertIn("removed", self.cache("rm", longest[0]))
+        running.kill()
+        running.restart()
+        self.assertEqual(self.assert_ok(running.complete(removed)).tier("disk"), 0)
+        self.assertGreater(self.assert_ok(running.complete(kept)).tier("disk"), 0)
+        self.cache("rm", "--all")
+        self.assertEqual(len(self.cache("ls").splitlines()), 1)
+
+    def test_chat_answers_from_a_server_and_from_a_model_of_its_own(self):
+        running = self.serve()
+        said = ["--temperature", "0", "--max-tokens", "8"]
+        remote = self.kvgate("chat", "--url", f"http://{running.address}", *said, stdin="Hello\n")
+        local = self.kvgate("chat", "--model", self.tiny(), "--no-disk", "--kv-memory", "64MiB",
+                            *said, stdin="Hello\n")
+        self.assertTrue(remote.strip())
+        self.assertEqual(remote, local)
+
+
+if __name__ == "__main__":
+    unittest.main()
