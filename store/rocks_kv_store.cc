@@ -426,10 +426,10 @@ std::vector<KvPrefix> RocksKvStore::ListPrefixes() const {
 
 Result<uint64_t> RocksKvStore::RemovePrefix(const BlockHash& leaf) {
   if (options_.read_only) return ReadOnlyError("removing a prefix");
-  const std::lock_guard write_lock(write_mutex_);
-  KVGATE_TRY_VOID(CheckWritable());
   uint64_t num_removed = 0;
   {
+    const std::lock_guard write_lock(write_mutex_);
+    KVGATE_TRY_VOID(CheckWritable());
     const std::lock_guard lock(index_mutex_);
     const size_t before = pending_deletes_.size();
     for (KvIndex::Node* node : index_.FindLeaves(leaf)) {
@@ -441,7 +441,8 @@ Result<uint64_t> RocksKvStore::RemovePrefix(const BlockHash& leaf) {
     return MakeError(ErrorCode::kNotFound, kSource,
                      fmt::format("no stored prefix ends with block {}", ToHex(leaf)));
   }
-  KVGATE_TRY_VOID(ApplyPending(false));
+  // Who removes a prefix does not expect it back after a crash.
+  KVGATE_TRY_VOID(FlushNow());
   return num_removed;
 }
 

@@ -16,7 +16,8 @@ class TidyTest(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
-        for table in ("TESTS_WITHOUT_SOURCE", "SOURCES_WITHOUT_TEST", "FOLDERS_WITHOUT_README"):
+        for table in ("TESTS_WITHOUT_SOURCE", "SOURCES_WITHOUT_TEST", "TESTED_ELSEWHERE",
+                      "FOLDERS_WITHOUT_README"):
             patch = mock.patch.dict(getattr(tidy, table), clear=True)
             patch.start()
             self.addCleanup(patch.stop)
@@ -75,6 +76,14 @@ class TidyTest(unittest.TestCase):
         self.write("tests/store/gone_test.cc", "")
         self.assert_found(tidy.check_mirror, "store/b.cc:1: has no test",
                           "tests/store/gone_test.cc:1: mirrors no file")
+
+    def test_a_source_may_be_tested_elsewhere_by_a_test_that_exists(self):
+        self.write("store/a.cc", "")
+        with mock.patch.dict(tidy.TESTED_ELSEWHERE, {"store/a.cc": "tests/store/b_test.cc"}):
+            self.assert_found(tidy.check_mirror, "store/a.cc:1: has no test")
+            self.write("store/b.cc", "")
+            self.write("tests/store/b_test.cc", "")
+            self.assert_found(tidy.check_mirror)
 
     def test_an_exception_that_is_no_longer_needed_is_found(self):
         self.write("store/a.cc", "")

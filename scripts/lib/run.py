@@ -77,8 +77,9 @@ def stop_previous(pid_file):
         command = Path(f"/proc/{pid}/cmdline").read_bytes()
     except (OSError, ValueError):
         return
-    if b"serve" not in command.split(b"\0"):
-        return
+    words = command.split(b"\0")
+    if b"serve" not in words or str(pid_file.parent / "data").encode() not in words:
+        return  # the id is another process's by now
     print(f"stopping the gateway of an earlier run (process {pid})")
     os.kill(pid, signal.SIGTERM)
     for _ in range(300):

@@ -1,89 +1,108 @@
 #!/usr/bin/env python3
-"""The commands beside serve, run as a user runs them: what they print and how they exit."""
+"""The commands beside serve: what they print, and that they find the server that holds a folder."""
 
+import json
 import signal
 import subprocess
 import time
 import unittest
 
 import server
-from case import TEST_DATA, Case, text_of
-
-
-def run(*arguments, text=None, timeout=60):
-    return subprocess.run([server.binary_path(), *map(str, arguments)], input=text,
-                          capture_output=True, text=True, timeout=timeout)
+from case import TINY, Case, text_of
 
 
 class CliTest(Case):
-    def assert_fails(self, done, code, *words):
-        self.assertEqual(done.returncode, code, done.stderr + done.stdout)
-        for word in words:
-            self.assertIn(word, done.stderr)
-        self.assertEqual(done.stdout, "")
+    def kvgate(self, *arguments, stdin="", code=0):
+        made = subprocess.run([server.binary_path(), *map(str, arguments)], input=stdin,
+                              capture_output=True, text=True, timeout=120)
+        self.assertEqual(made.returncode, code, made.stdout + made.stderr)
+        return made.stdout if code == 0 else made.stderr
 
-    def test_version_and_wrong_usage(self):
-        self.assertRegex(run("--version").stdout, r"^kvgate \d+\.\d+\.\d+\n$")
-        self.assertEqual(run("no-such-command").returncode, 2)
-        self.assertEqual(run("serve", "--no-such-flag").returncode, 2)
+    def test_version_help_and_an_unknown_command(self):
+        self.assertRegex(self.kvgate("--version"), r"^kvgate \d+\.\d+\.\d+\n$")
+        self.assertIn("serve", self.kvgate("--help"))
+        self.assertIn("subcommand", self.kvgate("dance", code=2))
 
-    def test_make_model_says_which_option_is_wrong_and_leaves_no_file(self):
-        out = self.folder / "model.gguf"
-        self.assert_fails(run("make-model", "--arch", "llama", "--heads", "3", "--out", out), 2,
-                          "head")
-        self.assertFalse(out.exists())
+    def test_make_model_gives_equal_bytes_for_equal_options_and_names_a_bad_one(self):
+        shape = [f"--{key.replace('_', '-')}={value}" for key, value in TINY.items()]
+        one, two, other = (self.folder / f"{n}.gguf" for n in ("one", "two", "other"))
+        self.kvgate("make-model", *shape, "--out", one)
+        self.kvgate("make-model", *shape, "--out", two)
+        self.kvgate("make-model", *shape[:-1], "--seed=8", "--out", other)
+        self.assertEqual(one.read_bytes(), two.read_bytes())
+        self.assertNotEqual(one.read_bytes(), other.read_bytes())
+        self.assertIn("heads", self.kvgate("make-model", "--heads=7", "--out", one, code=2))
 
-    def test_tokenize_prints_the_reference_ids_of_a_real_vocabulary(self):
-        vocabulary = TEST_DATA / "vocab" / "gpt-2.gguf"
-        if not vocabulary.exists():
-            self.skipTest(f"{vocabulary} is not there (KVGATE_TEST_DATA)")
-        done = run("tokenize", "--model", vocabulary, "--no-special", text="Hello world")
-        self.assertEqual(done.stdout, "15496 995\n")
+    def test_tokenize_prints_the_references_ids_on_one_line(self):
+        model = self.shared_model("stories260K.gguf")
+        reference = json.loads(model.with_suffix(".reference.json").read_text())
+        for expected in reference["prompts"]:
+            for flags, key in (["--no-special"], "tokens"), ([], "tokens_add_special"):
+                printed = self.kvgate("tokenize", "--model", model, *flags,
+                                      stdin=expected["prompt"])
+                self.assertEqual(printed, " ".join(map(str, expected[key])) + "\n")
 
-    def test_tokenize_of_what_is_no_model_is_one_clear_line(self):
-        broken = self.folder / "broken.gguf"
-        broken.write_bytes(b"GGUF\x03\x00\x00\x00")
-        done = run("tokenize", "--model", broken, text="x")
-        self.assert_fails(done, 1, "tensor count")
-        self.assertEqual(len(done.stderr.splitlines()), 1)
+    def test_config_check_says_ok_or_names_the_line(self):
+        file = self.folder / "kvgate.toml"
+        file.write_text('[server]\nlisten = "127.0.0.1:0"\n')
+        self.assertEqual(self.kvgate("config", "check", file), "ok\n")
+        file.write_text("[server]\nlissten = 1\n")
+        message = self.kvgate("config", "check", file, code=1)
+        self.assertIn(f"{file}:2", message)
+        self.assertIn("lissten", message)
 
-    def test_config_check_names_the_unknown_key(self):
-        config = self.folder / "kvgate.toml"
-        config.write_text("[engine]\nthreads = 1\n")
-        self.assertEqual(run("config", "check", config).stdout, "ok\n")
-        config.write_text("[engine]\nthreds = 1\n")
-        self.assert_fails(run("config", "check", config), 1, "threds", "2")
+    def cache(self, *arguments):
+        return self.kvgate("cache", *arguments, "--data-dir", self.folder / "data")
 
-    def test_cache_commands_see_the_same_through_a_server_and_without_one(self):
-        data = self.folder / "data"
-        running = self.serve(data_dir=data)
-        self.assert_ok(running.complete(text_of("cache", 300), max_tokens=2))
-        running.wait_on_disk(timeout=20)
-        through = run("cache", "ls", "--data-dir", data).stdout.splitlines()
-        self.assertEqual(len(through), 2, through)
-        self.assertIn("checked", run("cache", "verify", "--data-dir", data).stdout)
-        self.assertEqual(running.terminate(timeout=60), 0)
-        self.assertEqual(run("cache", "ls", "--data-dir", data).stdout.splitlines(), through)
-        self.assertRegex(run("cache", "stats", "--data-dir", data).stdout, r"store\.records [1-9]")
-        prefix = through[1].split()[0]
-        self.assertRegex(run("cache", "rm", prefix, "--data-dir", data).stdout, "removed [1-9]")
-        self.assertEqual(len(run("cache", "ls", "--data-dir", data).stdout.splitlines()), 1)
-        self.assert_fails(run("cache", "rm", prefix, "--data-dir", data), 1, prefix)
-
-    def test_chat_answers_a_line_of_input_and_ctrl_c_ends_it(self):
+    def test_cache_commands_say_the_same_with_and_without_a_server(self):
         running = self.serve()
-        done = run("chat", "--url", f"http://{running.address}", text="hello\n")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertTrue(done.stdout.strip())
-        process = subprocess.Popen([server.binary_path(), "chat", "--url",
-                                    f"http://{running.address}"], stdin=subprocess.PIPE,
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.assert_ok(running.complete(text_of("cache", 200)))
+        running.wait_on_disk()
+        listed = self.cache("ls")
+        self.assertEqual(len(listed.splitlines()), 2)  # the header and one prefix
+        self.assertIn("store.records", self.cache("stats"))
+        checked = self.cache("verify")
+        self.assertRegex(checked, r"checked [1-9]\d* records: 0 damaged")
+        self.assertEqual(running.terminate(), 0)
+        self.assertEqual(self.cache("ls"), listed)
+        self.assertEqual(self.cache("verify"), checked)
+
+    def test_cache_rm_removes_a_prefix_so_that_it_is_cold_after_a_restart(self):
+        running = self.serve()
+        kept, removed = text_of("kept", 150), text_of("removed", 250)
+        self.assert_ok(running.complete(kept))
+        self.assert_ok(running.complete(removed))
+        running.wait_on_disk()
+        rows = [line.split() for line in self.cache("ls").splitlines()[1:]]
+        longest = max(rows, key=lambda row: int(row[1]))
+        self.assertIn("removed", self.cache("rm", longest[0]))
+        running.kill()
+        running.restart()
+        self.assertEqual(self.assert_ok(running.complete(removed)).tier("disk"), 0)
+        self.assertGreater(self.assert_ok(running.complete(kept)).tier("disk"), 0)
+        self.cache("rm", "--all")
+        self.assertEqual(len(self.cache("ls").splitlines()), 1)
+
+    def test_chat_answers_from_a_server_and_from_a_model_of_its_own(self):
+        running = self.serve()
+        said = ["--temperature", "0", "--max-tokens", "8"]
+        remote = self.kvgate("chat", "--url", f"http://{running.address}", *said, stdin="Hello\n")
+        local = self.kvgate("chat", "--model", self.tiny(), "--no-disk", "--kv-memory", "64MiB",
+                            *said, stdin="Hello\n")
+        self.assertTrue(remote.strip())
+        self.assertEqual(remote, local)
+
+    def test_chat_ends_at_ctrl_c_and_refuses_empty_input(self):
+        url = f"http://{self.serve().address}"
+        process = subprocess.Popen([server.binary_path(), "chat", "--url", url],
+                                   stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL)
         self.addCleanup(process.kill)
+        self.addCleanup(process.stdin.close)
         time.sleep(0.5)
         process.send_signal(signal.SIGINT)
         self.assertEqual(process.wait(timeout=10), 130)
-        process.stdin.close()
-        self.assert_fails(run("chat", "--url", f"http://{running.address}", text=""), 2, "input")
+        self.assertIn("input", self.kvgate("chat", "--url", url, stdin="", code=2))
 
 
 if __name__ == "__main__":
