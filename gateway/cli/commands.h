@@ -22,5 +22,6 @@ void AddCache(CLI::App& app, Run& chosen);
 void AddMakeModel(CLI::App& app, Run& chosen);
 void AddTokenize(CLI::App& app, Run& chosen);
 void AddConfig(CLI::App& app, Run& chosen);
+void AddBench(CLI::App& app, Run& chosen);
 
 }  // namespace kvgate::cli

@@ -23,9 +23,7 @@ int RunCommandLine(int argc, char** argv) {
   kvgate::cli::AddMakeModel(app, chosen);
   kvgate::cli::AddTokenize(app, chosen);
   kvgate::cli::AddConfig(app, chosen);
-#if KVGATE_HAS_BENCH
   kvgate::cli::AddBench(app, chosen);
-#endif
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& problem) {
