@@ -96,7 +96,8 @@ def stop_previous(pid_file):
 
 def parse_arguments():
     parser = argparse.ArgumentParser(prog="scripts/run", description=__doc__)
-    parser.add_argument("--model", type=Path, help="a GGUF file; default: the embedded random-weight model")
+    parser.add_argument("--model", type=Path,
+                        help="a GGUF file; default: the embedded random-weight model")
     parser.add_argument("--port", type=int, default=8080, help="0 picks one; default 8080")
     parser.add_argument("--data-dir", type=Path, default=ROOT / "build" / "run-data")
     parser.add_argument("--sections", type=int, default=24, help="length of the system prompt")
@@ -134,8 +135,8 @@ def main():
     messages = [{"role": "system", "content": f"Run {time.time_ns()}.\n"
                  + agent_system_prompt(options.sections)},
                 {"role": "user", "content": "Where is the bug in the block table?"}]
-    running = server.Server(options.model, options.data_dir / "data", listen=f"127.0.0.1:{options.port}",
-                            log_path=str(log))
+    running = server.Server(options.model, options.data_dir / "data",
+                            listen=f"127.0.0.1:{options.port}", log_path=str(log))
     try:
         wrong = demonstrate(running, messages, pid_file)
     except BaseException:
