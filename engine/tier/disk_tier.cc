@@ -196,7 +196,8 @@ void DiskTier::RunWriter() {
     lock.unlock();
 
     const uint32_t num_written = WriteAll(job, staging);
-    // Before the completion: it wakes the engine, which publishes these and may then sleep.
+    // Before the completion: it wakes the engine, which publishes these and may then sleep for
+    // long.
     lock.lock();
     write_bytes_queued_ -= job.items.size() * arena_.block_bytes();
     num_blocks_written_ += num_written;

@@ -23,7 +23,7 @@ export async function startKvgate() {
   execFileSync(BINARY, ["make-model", ...shape, "--out", model]);
   const child = spawn(BINARY, ["serve", "--model", model, "--listen", "127.0.0.1:0",
     "--data-dir", join(folder, "data"), "--set", "engine.kv_memory=192MiB"],
-  { stdio: ["ignore", "pipe", "inherit"] });
+    { stdio: ["ignore", "pipe", "inherit"] });
   const address = await listening(child);
   const baseURL = `http://${address}/v1`;
   return {
