@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "kernels/cpu/attention.h"
+#include "kernels/cpu/host_kv_arena.h"
 #include "kernels/cpu/host_memory.h"
 #include "kernels/cpu/matmul.h"
 #include "kernels/cpu/packed_weight.h"
@@ -34,29 +35,6 @@ class HostFloats final : public FloatBuffer {
  private:
   HostMemory memory_;
 };
-
-class HostKvArena final : public KvArena {
- public:
-  HostKvArena(const KvShape& shape, uint32_t num_blocks, HostMemory memory)
-      : KvArena(shape, num_blocks), memory_(std::move(memory)) {
-    base_ = memory_.data();
-  }
-
- private:
-  HostMemory memory_;
-};
-
-#if KVGATE_DEBUG
-// NaN in f32, f16 and bf16: a read of what nobody wrote shows.
-void Poison(const HostMemory& memory, ThreadPool& pool) {
-  constexpr size_t kChunkBytes = size_t{16} << 20;
-  const size_t num_chunks = (memory.size() + kChunkBytes - 1) / kChunkBytes;
-  pool.ForEach(static_cast<int64_t>(num_chunks), [&](int64_t chunk, int) {
-    const size_t begin = static_cast<size_t>(chunk) * kChunkBytes;
-    std::memset(memory.data() + begin, 0xff, std::min(kChunkBytes, memory.size() - begin));
-  });
-}
-#endif
 
 class CpuBackend final : public Backend {
  public:
@@ -149,14 +127,7 @@ Result<std::unique_ptr<KvArena>> CpuBackend::DoAllocateKv(const KvShape& shape,
   if (shape.dtype == DType::kQ8_0) {
     return MakeError(ErrorCode::kUnsupported, "kernels.cpu", "KV dtype q8_0: f32, f16 or bf16");
   }
-  KVGATE_TRY(HostMemory memory, HostMemory::Allocate(shape.block_bytes() * num_blocks, "KV arena"));
-  // Otherwise untouched: memory is taken as blocks are first used. On huge pages that costs a
-  // restore some 0.1 ms per MiB once; touching all of it here would delay every start by seconds.
-#if KVGATE_DEBUG
-  Poison(memory, pool_);
-#endif
-  return std::unique_ptr<KvArena>(
-      std::make_unique<HostKvArena>(shape, num_blocks, std::move(memory)));
+  return HostKvArena::Allocate(shape, num_blocks);
 }
 
 void CpuBackend::DoCopyIn(std::span<const float> host, float* device) {
