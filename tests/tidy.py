@@ -81,7 +81,6 @@ TESTED_ELSEWHERE = {
     "kernels/cpu/attention.cc": "tests/kernels/conformance_attention_test.cc",
     "kernels/cpu/attention_kernels.cc": "tests/kernels/conformance_attention_test.cc",
     "kernels/cpu/matmul_kernels.cc": "tests/kernels/conformance_matmul_test.cc",
-    "kernels/cpu/host_kv_arena.cc": "every conformance case over KV runs on it",
     "kernels/cpu/row_kernels.cc": "tests/kernels/conformance_rows_test.cc",
     "kernels/cpu/simd_target.cc": "tests/kernels/conformance_invariance_test.cc",
     "kernels/reference/reference_memory.cc": "tests/kernels/reference/reference_backend_test.cc",
