@@ -48,6 +48,21 @@ int ContextTokensMax(const EngineOptions& options, const model::ModelConfig& con
   return tokens;
 }
 
+// One small step before the first request: it brings weights, scratch and activations into memory,
+// which would cost that request tens of milliseconds. What it writes into block 0 is never hit: the
+// block is in no index, and is overwritten by whoever acquires it.
+void WarmUp(const EngineOptions& options, model::Model& model, kernels::KvArena& arena) {
+  const std::vector<TokenId> tokens(static_cast<size_t>(std::min(options.step_tokens_max, 8)), 0);
+  const std::vector<BlockId> block_table = {BlockId{0}};
+  const int num_tokens = static_cast<int>(tokens.size());
+  const kernels::SequenceRows rows{
+      .first_row = 0, .num_rows = num_tokens, .first_position = 0, .block_table = block_table};
+  const int logit_row = num_tokens - 1;
+  std::vector<float> logits(static_cast<size_t>(model.config().vocab_size));
+  model.Forward({.tokens = tokens, .sequences = {&rows, 1}, .logit_rows = {&logit_row, 1}}, arena,
+                logits);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Engine>> Engine::Open(const EngineOptions& options,
@@ -68,6 +83,7 @@ Result<std::unique_ptr<Engine>> Engine::Open(const EngineOptions& options,
   info.context_tokens_max = ContextTokensMax(options, info.model, info.num_kv_blocks);
   KVGATE_TRY(parts.arena, backend.AllocateKv(shape, info.num_kv_blocks));
   KVGATE_TRY_VOID(parts.model->Reserve(options.step_tokens_max, options.sequences_max));
+  WarmUp(options, *parts.model, *parts.arena);
   return std::make_unique<EngineLoop>(options, std::move(info), std::move(parts), backend,
                                       tokenizer, store);
 }
