@@ -8,6 +8,7 @@
 
 #include "engine/engine.h"
 #include "engine/sample/sampler.h"
+#include "engine/sample/stop_matcher.h"
 #include "engine/schedule/sequence.h"
 #include "engine/tokenizer/tokenizer.h"
 

@@ -18,8 +18,6 @@
 
 #include <kvgate/ids.h>
 
-#include "engine/sample/stop_matcher.h"  // IWYU pragma: export
-
 namespace kvgate::sample {
 
 struct SamplingParams {

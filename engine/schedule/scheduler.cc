@@ -43,6 +43,17 @@ void Scheduler::ComputeKeys(Sequence& sequence, int num_blocks) {
   }
 }
 
+std::optional<std::vector<kv::BlockRef>> Scheduler::AcquireFresh(int count) {
+  std::optional<std::vector<kv::BlockRef>> fresh = pool_.Acquire(static_cast<uint32_t>(count));
+#if KVGATE_DEBUG
+  // A read of what nobody wrote shows as NaN.
+  if (fresh.has_value()) {
+    for (const kv::BlockRef& block : *fresh) backend_.PoisonKvBlock(arena_, block.id());
+  }
+#endif
+  return fresh;
+}
+
 void Scheduler::AppendBlocks(Sequence& sequence, std::vector<kv::BlockRef> blocks) {
   for (kv::BlockRef& block : blocks) {
     sequence.block_table.push_back(block.id());
@@ -69,11 +80,8 @@ bool Scheduler::TryAdmit(Sequence& sequence) {
   const int num_new = BlocksFor(sequence.num_tokens()) - num_shared;
   // One spare block for each that runs, or the newcomer would be preempted at once.
   if (static_cast<size_t>(num_new) + running_.size() > pool_.num_available()) return false;
-  std::optional<std::vector<kv::BlockRef>> fresh = pool_.Acquire(static_cast<uint32_t>(num_new));
+  std::optional<std::vector<kv::BlockRef>> fresh = AcquireFresh(num_new);
   if (!fresh.has_value()) return false;
-#if KVGATE_DEBUG
-  for (const kv::BlockRef& block : *fresh) backend_.PoisonKvBlock(arena_, block.id());
-#endif
 
   sequence.num_computed = num_shared * kKvBlockTokens;
   if (num_on_disk == 0 && match.partial) {
@@ -170,11 +178,8 @@ std::vector<StepItem> Scheduler::PlanStep() {
 bool Scheduler::GrowTo(Sequence& sequence, int num_tokens) {
   const int num_new = BlocksFor(num_tokens) - static_cast<int>(sequence.blocks.size());
   if (num_new <= 0) return true;
-  std::optional<std::vector<kv::BlockRef>> fresh = pool_.Acquire(static_cast<uint32_t>(num_new));
+  std::optional<std::vector<kv::BlockRef>> fresh = AcquireFresh(num_new);
   if (!fresh.has_value()) return false;
-#if KVGATE_DEBUG
-  for (const kv::BlockRef& block : *fresh) backend_.PoisonKvBlock(arena_, block.id());
-#endif
   AppendBlocks(sequence, std::move(*fresh));
   return true;
 }

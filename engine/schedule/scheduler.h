@@ -12,6 +12,7 @@
 #include <deque>
 #include <list>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "engine/kv/prefix_cache.h"
@@ -81,6 +82,7 @@ class Scheduler {
   const kv::BlockKey& ParentKey(const Sequence& sequence, int block) const {
     return block == 0 ? sequence.root : sequence.keys[static_cast<size_t>(block) - 1];
   }
+  std::optional<std::vector<kv::BlockRef>> AcquireFresh(int count);
   void AppendBlocks(Sequence& sequence, std::vector<kv::BlockRef> blocks);
 
   Options options_;
