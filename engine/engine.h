@@ -26,9 +26,14 @@ namespace kvgate::engine {
 struct EngineOptions {
   int context_tokens_max = 0;  // per sequence; 0: the model's own, at most 32768
   int step_tokens_max = 512;   // token budget of one step: prefill chunks fill what decode leaves
-  int sequences_max = 64;      // running at once
-  int queue_max = 1024;        // accepted and not yet finished; beyond: kOverloaded
+  int mixed_step_tokens_max = 256;        // the same while a sequence decodes: bounds its gaps
+  int short_prompt_tokens = 1024;         // prompts with no more to prefill take the short lane
+  int ttft_slo_ms = 0;                    // refuse what cannot have its first token by then; 0: off
+  double tenant_kv_share = 1.0;           // of the pool, for one tenant's running requests
+  int sequences_max = 64;                 // running at once
+  int queue_max = 1024;                   // accepted and not yet finished; beyond: kOverloaded
   uint64_t kv_bytes = uint64_t{1} << 30;  // memory of the KV block pool
+  uint64_t host_bytes = 0;                // of the host arena, the tier between pool and disk
   kernels::DType kv_dtype = kernels::DType::kF16;
   uint64_t write_back_bytes_max = uint64_t{256} << 20;  // queued for disk; beyond: not written
   int io_threads = 2;                                   // load-back workers
@@ -41,8 +46,9 @@ enum class FinishReason : uint8_t { kStop, kLength, kCancelled, kError };
 // What one request cost and where its prefix came from.
 struct RequestStats {
   int num_prompt_tokens = 0;
-  int num_cached_tokens = 0;    // = num_device_tokens + num_disk_tokens
+  int num_cached_tokens = 0;    // = device + host + disk
   int num_device_tokens = 0;    // prefix tokens whose KV was in the block pool
+  int num_host_tokens = 0;      // copied back from the host arena
   int num_disk_tokens = 0;      // restored from the store
   int num_computed_tokens = 0;  // prompt tokens prefilled
   int num_output_tokens = 0;
@@ -86,7 +92,19 @@ struct GenerationRequest {
   bool ignore_end_of_generation = false;
   bool hash_logits = false;
   std::string cache_salt;  // the tenant; prefixes are shared only within one
+  // Leading prompt tokens that other requests will probably begin with (system, tools, history):
+  // the blocks whose write back comes first when the write budget runs short.
+  int num_stable_tokens = 0;
   std::shared_ptr<TokenSink> sink;
+};
+
+// How hard the pool and the host arena hold on to a prefix.
+struct Protection {
+  std::vector<TokenId> tokens;  // full blocks of it are protected
+  std::string cache_salt;
+  int priority = 0;  // 0: like any other; higher: evicted only after all that is lower
+  // The protection ends by itself then.
+  std::chrono::steady_clock::time_point until = std::chrono::steady_clock::time_point::max();
 };
 
 struct EngineInfo {
@@ -107,6 +125,7 @@ struct EngineStats {
   uint64_t num_steps = 0;
   uint64_t num_prompt_tokens = 0;
   uint64_t num_device_tokens = 0;  // prompt tokens served from the pool
+  uint64_t num_host_tokens = 0;
   uint64_t num_disk_tokens = 0;
   uint64_t num_computed_tokens = 0;
   uint64_t num_output_tokens = 0;
@@ -117,7 +136,15 @@ struct EngineStats {
   uint64_t num_digest_mismatches = 0;  // hash matched, digest did not: served as a miss
   uint64_t write_back_bytes_queued = 0;
   uint64_t num_blocks_written = 0;
-  uint64_t num_blocks_write_skipped = 0;  // queue full or the disk tier off
+  uint64_t num_blocks_write_skipped = 0;  // queue full, budget spent or the disk tier off
+  uint64_t num_host_blocks = 0;           // in the host arena, of num_host_blocks_max
+  uint64_t num_host_blocks_max = 0;
+  uint64_t num_refused_by_slo = 0;
+  uint64_t num_single_flight = 0;     // requests that waited for another to compute their prefix
+  uint64_t num_restores_cut = 0;      // loads given up because recomputing was quicker
+  uint64_t num_restores_skipped = 0;  // disk hits recomputed from the start, for the same reason
+  uint64_t prefill_tokens_per_second = 0;  // measured; 0: not yet
+  uint64_t restore_bytes_per_second = 0;   // measured; 0: not yet
 };
 
 class Engine {
@@ -133,9 +160,14 @@ class Engine {
 
   // kInvalidArgument (field: "prompt", "max_tokens"): the prompt is empty, holds an unknown id or
   // is longer than the context; kOverloaded: the mailbox is full. Then the sink is never called.
+  // A request that cannot meet ttft_slo_ms is accepted and then ends with kError: kRateLimited,
+  // retry_after_seconds set.
   virtual Result<RequestId> Submit(GenerationRequest request) = 0;
   // The request ends with kCancelled at the next step boundary. Unknown ids are ignored.
   virtual void Cancel(RequestId id) = 0;
+  // Sets the protection of what is cached of a prefix now, and of what is computed or restored of
+  // it later, until it ends. Priority 0 ends it.
+  virtual void Protect(Protection protection) = 0;
   // Waits until no request runs or waits, write back is on disk, or the deadline has passed.
   virtual bool Drain(std::chrono::milliseconds timeout) = 0;
 

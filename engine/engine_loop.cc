@@ -142,6 +142,8 @@ void EngineLoop::Cancel(RequestId id) {
   mailbox_.Post([this, id] { OnCancel(id); });
 }
 
+void EngineLoop::Protect(Protection protection) { (void)protection; }
+
 bool EngineLoop::Drain(std::chrono::milliseconds timeout) {
   const auto deadline = Clock::now() + timeout;
   while (true) {

@@ -32,6 +32,7 @@ class EngineLoop final : public Engine {
 
   Result<RequestId> Submit(GenerationRequest request) override;
   void Cancel(RequestId id) override;
+  void Protect(Protection protection) override;
   bool Drain(std::chrono::milliseconds timeout) override;
   const EngineInfo& info() const override { return info_; }
   EngineStats Stats() const override;

@@ -44,6 +44,25 @@ std::optional<std::string> SetInteger(const Value& value, int64_t min, int64_t m
   return std::nullopt;
 }
 
+std::optional<std::string> SetNumber(const Value& value, double min, double max, double& out) {
+  double number = 0;
+  if (const int64_t* whole = std::get_if<int64_t>(&value)) {
+    number = static_cast<double>(*whole);
+  } else if (const double* real = std::get_if<double>(&value)) {
+    number = *real;
+  } else if (const std::string* text = std::get_if<std::string>(&value)) {  // of a flag: "0.5"
+    const auto [end, code] = std::from_chars(text->data(), text->data() + text->size(), number);
+    if (code != std::errc() || end != text->data() + text->size()) return Expect("a number", value);
+  } else {
+    return Expect("a number", value);
+  }
+  if (!(number >= min && number <= max)) {
+    return fmt::format("must be between {} and {}, not {}", min, max, number);
+  }
+  out = number;
+  return std::nullopt;
+}
+
 std::optional<std::string> SetBytes(const Value& value, uint64_t min, uint64_t& out) {
   uint64_t bytes = 0;
   if (const int64_t* number = std::get_if<int64_t>(&value); number != nullptr && *number >= 0) {
@@ -147,12 +166,28 @@ constexpr Key kKeys[] = {
      [](const Value& v, Config& c) { return SetString(v, c.engine.chat_format); }},
     {"engine", "step_tokens",
      [](const Value& v, Config& c) { return SetInteger(v, 32, 1 << 16, c.engine.step_tokens); }},
+    {"engine", "mixed_step_tokens",
+     [](const Value& v, Config& c) {
+       return SetInteger(v, 32, 1 << 16, c.engine.mixed_step_tokens);
+     }},
+    {"engine", "short_prompt_tokens",
+     [](const Value& v, Config& c) {
+       return SetInteger(v, 1, 1 << 24, c.engine.short_prompt_tokens);
+     }},
+    {"engine", "ttft_slo_ms",
+     [](const Value& v, Config& c) {
+       return SetInteger(v, 0, 1000 * kDaySeconds, c.engine.ttft_slo_ms);
+     }},
+    {"engine", "tenant_kv_share",
+     [](const Value& v, Config& c) { return SetNumber(v, 0.01, 1, c.engine.tenant_kv_share); }},
     {"engine", "sequences",
      [](const Value& v, Config& c) { return SetInteger(v, 1, 4096, c.engine.sequences); }},
     {"engine", "queue",
      [](const Value& v, Config& c) { return SetInteger(v, 1, 1 << 20, c.engine.queue); }},
     {"engine", "io_threads",
      [](const Value& v, Config& c) { return SetInteger(v, 1, 64, c.engine.io_threads); }},
+    {"cache", "host_memory",
+     [](const Value& v, Config& c) { return SetBytes(v, 0, c.cache.host_memory_bytes); }},
     {"cache", "write_back",
      [](const Value& v, Config& c) { return SetBytes(v, 0, c.cache.write_back_bytes); }},
     {"store", "data_dir", SetDataDir},

@@ -29,14 +29,19 @@ struct EngineConfig {
   int threads = 0;                               // of the CPU backend; 0: one per hardware thread
   std::string kv_dtype = "f16";                  // f32, f16, bf16
   uint64_t kv_memory_bytes = uint64_t{1} << 30;  // "kv_memory": the KV block pool
-  std::string chat_format;  // empty: what the model's template stands for; chatml, llama2, …
-  int step_tokens = 512;    // prefill and decode tokens of one step
-  int sequences = 64;       // running at once
-  int queue = 1024;         // waiting; beyond: 503
-  int io_threads = 2;       // restoring from disk
+  std::string chat_format;      // empty: what the model's template stands for; chatml, llama2, …
+  int step_tokens = 512;        // prefill and decode tokens of one step
+  int mixed_step_tokens = 256;  // the same while a sequence decodes: bounds its gaps
+  int short_prompt_tokens = 1024;  // prompts with no more to prefill take the short lane
+  int ttft_slo_ms = 0;             // refuse (429) what cannot have its first token by then; 0: off
+  double tenant_kv_share = 1.0;    // of the KV memory, for one tenant's running requests
+  int sequences = 64;              // running at once
+  int queue = 1024;                // waiting; beyond: 503
+  int io_threads = 2;              // restoring from disk
 };
 
 struct CacheConfig {
+  uint64_t host_memory_bytes = 0;  // "host_memory": the arena between KV memory and disk; 0: none
   uint64_t write_back_bytes = uint64_t{256} << 20;  // "write_back": queued for disk at most
 };
 

@@ -79,6 +79,7 @@ struct CompletionStats {
   int64_t num_output_tokens = 0;
   int64_t num_cached_tokens = 0;
   int64_t num_device_tokens = 0;
+  int64_t num_host_tokens = 0;
   int64_t num_disk_tokens = 0;
   double queue_seconds = 0;
   double restore_seconds = 0;

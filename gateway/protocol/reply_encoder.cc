@@ -52,6 +52,7 @@ void WriteExplain(const CompletionStats& stats, std::string_view request_id, Jso
   json.Key("cached_tokens").Integer(stats.num_cached_tokens);
   json.Key("tiers").BeginObject();
   json.Key("device").Integer(stats.num_device_tokens);
+  json.Key("host").Integer(stats.num_host_tokens);
   json.Key("disk").Integer(stats.num_disk_tokens);
   json.EndObject();
   // The hit is a prefix, so it covers the segments in order.

@@ -25,6 +25,7 @@ protocol::CompletionStats ToStats(const engine::RequestStats& stats, bool logits
           .num_output_tokens = stats.num_output_tokens,
           .num_cached_tokens = stats.num_cached_tokens,
           .num_device_tokens = stats.num_device_tokens,
+          .num_host_tokens = stats.num_host_tokens,
           .num_disk_tokens = stats.num_disk_tokens,
           .queue_seconds = stats.queue_seconds,
           .restore_seconds = stats.restore_seconds,

@@ -28,6 +28,7 @@ std::vector<Field> EngineFields(const engine::EngineStats& stats) {
           {"steps", stats.num_steps},
           {"prompt_tokens", stats.num_prompt_tokens},
           {"device_tokens", stats.num_device_tokens},
+          {"host_tokens", stats.num_host_tokens},
           {"disk_tokens", stats.num_disk_tokens},
           {"computed_tokens", stats.num_computed_tokens},
           {"output_tokens", stats.num_output_tokens},
@@ -38,7 +39,15 @@ std::vector<Field> EngineFields(const engine::EngineStats& stats) {
           {"digest_mismatches", stats.num_digest_mismatches},
           {"write_back_bytes_queued", stats.write_back_bytes_queued},
           {"blocks_written", stats.num_blocks_written},
-          {"blocks_write_skipped", stats.num_blocks_write_skipped}};
+          {"blocks_write_skipped", stats.num_blocks_write_skipped},
+          {"host_blocks", stats.num_host_blocks},
+          {"host_blocks_max", stats.num_host_blocks_max},
+          {"refused_by_slo", stats.num_refused_by_slo},
+          {"single_flight", stats.num_single_flight},
+          {"restores_cut", stats.num_restores_cut},
+          {"restores_skipped", stats.num_restores_skipped},
+          {"prefill_tokens_per_second", stats.prefill_tokens_per_second},
+          {"restore_bytes_per_second", stats.restore_bytes_per_second}};
 }
 
 std::vector<Field> StoreFields(const store::KvStoreStats& stats) {
@@ -181,6 +190,7 @@ void Service::CollectEngine(metrics::TextWriter& writer) const {
                 "Prompt tokens by where their KV came from.");
   writer.Sample("kvgate_prompt_tokens_total", {{"source", "computed"}}, stats.num_computed_tokens);
   writer.Sample("kvgate_prompt_tokens_total", {{"source", "device"}}, stats.num_device_tokens);
+  writer.Sample("kvgate_prompt_tokens_total", {{"source", "host"}}, stats.num_host_tokens);
   writer.Sample("kvgate_prompt_tokens_total", {{"source", "disk"}}, stats.num_disk_tokens);
   WriteOne("kvgate_output_tokens_total", "counter", "Tokens generated.", stats.num_output_tokens,
            writer);
@@ -207,6 +217,26 @@ void Service::CollectEngine(metrics::TextWriter& writer) const {
   WriteOne("kvgate_kv_blocks_write_skipped_total", "counter",
            "KV blocks not written: the queue was full or the disk tier off.",
            stats.num_blocks_write_skipped, writer);
+  writer.Family("kvgate_host_kv_blocks", "gauge", "KV blocks of the host arena by state.");
+  writer.Sample("kvgate_host_kv_blocks", {{"state", "cached"}}, stats.num_host_blocks);
+  writer.Sample("kvgate_host_kv_blocks", {{"state", "free"}},
+                stats.num_host_blocks_max - stats.num_host_blocks);
+  WriteOne("kvgate_requests_refused_by_slo_total", "counter",
+           "Requests refused because their first token would have come too late.",
+           stats.num_refused_by_slo, writer);
+  WriteOne("kvgate_single_flight_total", "counter",
+           "Requests that waited for another one to compute their prefix.", stats.num_single_flight,
+           writer);
+  WriteOne("kvgate_restores_cut_total", "counter",
+           "Loads from disk given up because recomputing was quicker.", stats.num_restores_cut,
+           writer);
+  WriteOne("kvgate_restores_skipped_total", "counter",
+           "Disk hits recomputed from the start because that was quicker.",
+           stats.num_restores_skipped, writer);
+  WriteOne("kvgate_prefill_tokens_per_second", "gauge", "Prefill speed, measured.",
+           stats.prefill_tokens_per_second, writer);
+  WriteOne("kvgate_restore_bytes_per_second", "gauge", "Speed of loads from disk, measured.",
+           stats.restore_bytes_per_second, writer);
 }
 
 void Service::CollectStore(metrics::TextWriter& writer) const {

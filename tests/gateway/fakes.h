@@ -123,6 +123,14 @@ class FakeEngine final : public engine::Engine {
     }
     changed_.notify_all();
   }
+  void Protect(engine::Protection protection) override {
+    const std::lock_guard lock(mutex_);
+    protections_.push_back(std::move(protection));
+  }
+  std::vector<engine::Protection> protections() {
+    const std::lock_guard lock(mutex_);
+    return protections_;
+  }
   bool Drain(std::chrono::milliseconds) override { return true; }
   const engine::EngineInfo& info() const override { return info_; }
   engine::EngineStats Stats() const override {
@@ -199,6 +207,7 @@ class FakeEngine final : public engine::Engine {
   std::map<RequestId, bool> cancelled_;
   std::vector<std::thread> threads_;
   engine::GenerationRequest last_request_;
+  std::vector<engine::Protection> protections_;
   std::atomic<uint64_t> last_id_{0};
   std::atomic<int> num_running_{0};
   std::atomic<int> num_cancelled_{0};

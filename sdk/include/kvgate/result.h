@@ -38,6 +38,7 @@ struct Error {
   std::string detail;      // what was being done, the value and the limit; one sentence
   std::string field = {};  // the input's field, as the caller spells it: "messages[2].content"
   bool retryable = false;
+  int retry_after_seconds = 0;  // when trying again may help; 0: not known
 
   // "gguf: tensor 'x': offset 12 is past the end of the file (10 bytes)"
   std::string ToString() const;

@@ -26,7 +26,7 @@ TEST(WriteExplainTest, SaysWhereThePrefixCameFromAndWhatItCovered) {
   const auto explain = nlohmann::json::parse(out);
   EXPECT_EQ(explain["request_id"], "req");
   EXPECT_EQ(explain["cached_tokens"], 64);
-  EXPECT_EQ(explain["tiers"], nlohmann::json({{"device", 32}, {"disk", 32}}));
+  EXPECT_EQ(explain["tiers"], nlohmann::json({{"device", 32}, {"host", 0}, {"disk", 32}}));
   EXPECT_EQ(explain["ttft_ms"], 250);
   EXPECT_EQ(explain["timings"]["queue_ms"], 1);
   EXPECT_EQ(explain["timings"]["total_ms"], 1500);
