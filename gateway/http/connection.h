@@ -66,6 +66,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Task<bool> ServeCompletion(RouteMatch match);
   Task<bool> SendStream(service::Completion& completion, RouteMatch match);
   Task<bool> SendWhole(service::Completion& completion, RouteMatch match);
+  Task<bool> SendOutput(service::Completion::Output output, RouteMatch match);
   // Sleeps until woken or the poll interval is over; false: the client is gone.
   Task<bool> WaitForProgress(std::string probe);
   Task<void> RunOnWorker(std::function<void()> work);
@@ -76,6 +77,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Response Handle(const RouteMatch& match);
   std::function<void()> MakeWake();
   HeadOptions Head(bool openai_dialect) const;
+  std::string Frame(std::string_view data) const;
   std::string_view Header(std::string_view name) const;
   void Count(std::string_view route, int status);
 

@@ -155,9 +155,17 @@ TEST(ServerTest, PrefixesAreListedRemovedAndVerified) {
 
 TEST(ServerTest, AnEngineErrorHasAStatusOrEndsTheStream) {
   const Error error = MakeError(ErrorCode::kOverloaded, "engine", "no KV blocks left");
-  TestServer server({.script = {.reason = engine::FinishReason::kError, .error = error}});
-  EXPECT_EQ(Exchange(server, Post("/v1/chat/completions", kChat)).status, 503);
-  const RawResponse stream = Exchange(server, Post("/v1/chat/completions", kChatStream));
+  TestServer silent(
+      {.script = {.pieces = {}, .reason = engine::FinishReason::kError, .error = error}});
+  for (const std::string_view body : {kChat, kChatStream}) {
+    const RawResponse response = Exchange(silent, Post("/v1/chat/completions", body));
+    EXPECT_EQ(response.status, 503);
+    EXPECT_EQ(response.headers.at("retry-after"), "1");
+  }
+  TestServer midway({.script = {.piece_delay = milliseconds(50),
+                                .reason = engine::FinishReason::kError,
+                                .error = error}});
+  const RawResponse stream = Exchange(midway, Post("/v1/chat/completions", kChatStream));
   EXPECT_EQ(stream.status, 200);
   EXPECT_THAT(stream.body, HasSubstr("data: {\"error\":{\"message\":\"no KV blocks left\""));
   EXPECT_THAT(stream.body, Not(HasSubstr("[DONE]")));
