@@ -79,7 +79,14 @@ bool Scheduler::TryAdmit(Sequence& sequence) {
 
   const int num_new = BlocksFor(sequence.num_tokens()) - num_shared;
   // One spare block for each that runs, or the newcomer would be preempted at once.
-  if (static_cast<size_t>(num_new) + running_.size() > pool_.num_available()) return false;
+  const size_t num_wanted = static_cast<size_t>(num_new) + running_.size();
+  if (num_wanted > pool_.num_available() && match.partial) {
+    // The block to copy from must not take the place of its copy: a prompt that fills the pool
+    // would wait for ever.
+    match.partial.Reset();
+    match.num_partial_tokens = 0;
+  }
+  if (num_wanted > pool_.num_available()) return false;
   std::optional<std::vector<kv::BlockRef>> fresh = AcquireFresh(num_new);
   if (!fresh.has_value()) return false;
 

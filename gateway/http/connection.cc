@@ -60,6 +60,12 @@ void Connection::Drain() {
   });
 }
 
+void Connection::EndAnswer() {
+  asio::post(stream_.get_executor(), [self = shared_from_this()] {
+    if (self->completion_ != nullptr) self->completion_->Cancel();
+  });
+}
+
 void Connection::Cancel() {
   asio::post(stream_.get_executor(), [self = shared_from_this()] {
     self->cancelled_ = true;
@@ -265,12 +271,14 @@ Task<bool> Connection::ServeCompletion(RouteMatch match) {
   }
   // The body has been decoded; a long answer need not hold it.
   parser_->get().body() = std::string();
+  completion_ = completion->get();
   bool again = false;
-  if ((*completion)->streaming()) {
-    again = co_await SendStream(**completion, std::move(match));
+  if (completion_->streaming()) {
+    again = co_await SendStream(*completion_, std::move(match));
   } else {
-    again = co_await SendWhole(**completion, std::move(match));
+    again = co_await SendWhole(*completion_, std::move(match));
   }
+  completion_ = nullptr;
   co_return again;
 }
 

@@ -53,6 +53,8 @@ class Server {
 
   // Stops accepting, closes idle connections, lets running requests finish. Does not wait.
   virtual void BeginDrain() = 0;
+  // Ends every answer under way by an error that its client gets to read. Does not wait.
+  virtual void EndAnswers() = 0;
   // Open connections; 0 after a drain means that everyone has been answered.
   virtual size_t num_connections() const = 0;
 };

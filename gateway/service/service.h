@@ -47,6 +47,8 @@ class Completion {
   // Never blocks. Not finished and no bytes: wait for the wake function. A stream begins with its
   // first event, so that an error which comes first still has a status of its own.
   Output Next();
+  // Asks for an early end, which comes as an error like any other.
+  void Cancel() { stream_->Cancel(); }
   // Begins a stream that has been silent for long; from then on an error is an event of it. What
   // to send first; may be empty.
   std::string Begin();

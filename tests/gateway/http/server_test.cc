@@ -93,6 +93,25 @@ TEST(ServerTest, ADrainFinishesWhatRunsAndTakesNothingNew) {
   EXPECT_FALSE(RawClient(server.port()).connected());
 }
 
+TEST(ServerTest, AnswersThatAreEndedSayWhyAndCloseTheirConnections) {
+  TestServer server({.script = {.piece_delay = milliseconds(20), .forever = true}});
+  RawClient stream(server.port());
+  RawClient whole(server.port());
+  ASSERT_TRUE(stream.Send(Post("/v1/chat/completions", kChatStream)));
+  ASSERT_TRUE(whole.Send(Post("/v1/chat/completions", kChat)));
+  ASSERT_TRUE(stream.WaitFor("Hello"));
+  ASSERT_TRUE(
+      Eventually([&] { return server.gateway.engine.num_running() == 2; }, milliseconds(5000)));
+  server.server->BeginDrain();
+  server.server->EndAnswers();
+  const RawResponse ended = stream.ReadResponse();
+  EXPECT_TRUE(ended.complete);
+  EXPECT_THAT(ended.body, HasSubstr("the request was cancelled"));
+  EXPECT_EQ(whole.ReadResponse().status, 503);
+  EXPECT_TRUE(
+      Eventually([&] { return server.server->num_connections() == 0; }, milliseconds(2000)));
+}
+
 TEST(ServerTest, DestructionCancelsWhatRuns) {
   TestServer server({.script = {.first_delay = milliseconds(60'000)}});
   RawClient client(server.port());
