@@ -76,6 +76,34 @@ Result<void> MakePrivateDirectory(const std::filesystem::path& path) {
   return {};
 }
 
+// A directory that others may enter is closed to them when it is empty or was ours before; one with
+// other files in it belongs to somebody (--data-dir /tmp) and is refused instead.
+Result<void> CloseToOthers(const std::filesystem::path& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) {
+    return SystemError(errno, fmt::format("looking at {}", path.string()));
+  }
+  const uint32_t mode = info.st_mode & 07777;
+  if ((mode & 077) == 0) return {};
+  std::error_code code;
+  const bool ours =
+      std::filesystem::exists(path / "lock", code) || std::filesystem::is_empty(path, code);
+  if (!ours) {
+    return MakeError(ErrorCode::kPermissionDenied, kSource,
+                     fmt::format("data directory {} is open to other users (mode {:04o}) and holds "
+                                 "other files: name a directory of its own, or chmod 700 it",
+                                 path.string(), mode));
+  }
+  if (::chmod(path.c_str(), 0700) != 0) {
+    return SystemError(errno, fmt::format("data directory {} is open to other users (mode {:04o}) "
+                                          "and cannot be closed to them",
+                                          path.string(), mode));
+  }
+  KVGATE_LOG(kWarning, "store", "data directory {} was open to other users (mode {:04o}); now 0700",
+             path.string(), mode);
+  return {};
+}
+
 Result<void> CheckWritable(const std::filesystem::path& path) {
   if (::access(path.c_str(), R_OK | W_OK | X_OK) != 0) {
     return SystemError(errno, fmt::format("data directory {} cannot be written", path.string()));
@@ -133,6 +161,7 @@ Result<std::unique_ptr<DataDirectory>> OpenOnce(const StoreOptions& options) {
       KVGATE_TRY_VOID(MakePrivateDirectory(path));
       KVGATE_TRY_VOID(CheckWritable(path));
       if (*part == '\0') {
+        KVGATE_TRY_VOID(CloseToOthers(path));
         KVGATE_TRY(directory->lock, DirectoryLock::Acquire(options.directory));
         // Names this process to whoever is refused, and replaces a killed holder's name.
         KVGATE_TRY_VOID(WriteServerInfo(options.directory, {::getpid(), ""}));

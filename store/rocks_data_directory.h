@@ -25,7 +25,8 @@ struct StoreOptions {
 
 class DataDirectory {
  public:
-  // Creates the directory (mode 0700) and both databases when missing.
+  // Creates the directory (mode 0700) and both databases when missing. One that others may enter is
+  // made 0700 where it is empty or was a data directory before, and refused otherwise.
   // kUnavailable: another process holds it (detail names it when known); kPermissionDenied or kIo:
   // cannot be created or written; kDataLoss: a database is damaged beyond repair (detail says what
   // to remove). A damaged kv/ is set aside as kv.damaged-TIME and a new one begun: it is a cache.

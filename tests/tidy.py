@@ -76,6 +76,7 @@ TESTED_ELSEWHERE = {
     "gateway/cli/bench.cc": "tests/gateway/cli/bench_engine_test.cc",
     "gateway/cli/cache.cc": "tests/e2e/cli_test.py",
     "gateway/cli/chat.cc": "tests/e2e/cli_test.py",
+    "gateway/cli/doctor.cc": "tests/e2e/doctor_test.py",
     "gateway/cli/local_engine.cc": "tests/e2e/main_path_test.py",
     "gateway/cli/main.cc": "tests/e2e/main_path_test.py",
     "gateway/cli/serve.cc": "tests/e2e/lifecycle_test.py",

@@ -150,7 +150,13 @@ Scheduler::Admission Scheduler::TryAdmit(Sequence& sequence) {
   const int num_shared = static_cast<int>(match.blocks.size());
   const int num_on_disk = restorer_.CountOnDisk(sequence, num_in_memory);
   const int num_new = BlocksFor(sequence.num_tokens()) - num_shared;
-  const Admission room = CheckRoom(sequence, num_new);
+  Admission room = CheckRoom(sequence, num_new);
+  if (room == Admission::kNoRoom && match.partial) {
+    // The block to copy from must not take the place of its copy: a prompt that fills the pool
+    // would wait for ever.
+    match.partial.Reset();
+    room = CheckRoom(sequence, num_new);
+  }
   if (room != Admission::kAdmitted) return room;
   std::optional<std::vector<kv::BlockRef>> fresh = AcquireFresh(num_new, sequence);
   if (!fresh.has_value()) return Admission::kNoRoom;

@@ -1,11 +1,85 @@
-// `kvgate bench engine` and `kvgate bench kv-cache`.
+// `kvgate bench engine`, `kvgate bench kv-cache` and `kvgate bench serve`.
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <memory>
 
 #include "gateway/cli/bench_engine.h"
+#include "gateway/cli/bench_load.h"
 #include "gateway/cli/commands.h"
 
 namespace kvgate::cli {
+namespace {
+
+// "LOW:HIGH" or one number for both.
+std::string ParseRange(const std::string& text, int& low, int& high) {
+  const size_t colon = text.find(':');
+  const auto parse = [](const std::string& part, int& value) {
+    return CLI::detail::lexical_cast(part, value) && value >= 0;
+  };
+  const bool ok = parse(text.substr(0, colon), low) &&
+                  parse(colon == std::string::npos ? text : text.substr(colon + 1), high);
+  return ok ? "" : fmt::format("'{}' is not LOW:HIGH", text);
+}
+
+CLI::Option* AddRange(CLI::App& app, const char* name, const char* help, int& low, int& high) {
+  return app
+      .add_option_function<std::string>(
+          name,
+          [name, &low, &high](const std::string& text) {
+            const std::string problem = ParseRange(text, low, high);
+            if (!problem.empty()) throw CLI::ValidationError(name, problem);
+          },
+          help)
+      ->default_str(fmt::format("{}:{}", low, high));
+}
+
+void AddBenchServe(CLI::App& bench, Run& chosen) {
+  struct Flags {
+    BenchLoadOptions load;
+    bool json = false;
+  };
+  auto flags = std::make_shared<Flags>();
+  BenchLoadOptions& load = flags->load;
+  CLI::App* serve = bench.add_subcommand(
+      "serve", "Many clients against a running server: TTFT, ITL and whether answers agree");
+  serve->add_option("--url", load.url)->capture_default_str();
+  serve->add_option("--model", load.model)->capture_default_str();
+  serve->add_option("--clients", load.clients, "At once")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  serve->add_option("--seconds", load.seconds, "No request starts later")
+      ->check(CLI::Range(0.1, 1e6))
+      ->capture_default_str();
+  AddRange(*serve, "--prompt-tokens", "Prompt lengths, LOW:HIGH", load.prompt_tokens_min,
+           load.prompt_tokens_max);
+  serve->add_option("--output-tokens", load.output_tokens)
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  serve->add_option("--prompts", load.prompts, "Different prompts, used again and again")
+      ->capture_default_str();
+  serve->add_option("--shared-prefixes", load.shared_prefixes, "Half the prompts begin with one")
+      ->capture_default_str();
+  serve->add_option("--fresh", load.fresh_share, "Share of prompts that are never sent again")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  serve->add_option("--cancel", load.cancel_share, "Share of requests ended midway")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  AddRange(*serve, "--token-ids", "Of which the prompts are made, LOW:HIGH", load.token_id_min,
+           load.token_id_max);
+  serve->add_option("--seed", load.seed)->capture_default_str();
+  serve->add_flag("--json", flags->json, "Print one JSON object");
+  serve->callback([&chosen, flags] {
+    chosen = [flags]() -> Result<int> {
+      KVGATE_TRY(const BenchLoadReport report, RunBenchLoad(flags->load));
+      fmt::print("{}", flags->json ? ReportJson(report) : ReportText(report));
+      return report.num_errors + report.num_different == 0 ? 0 : 1;
+    };
+  });
+}
+
+}  // namespace
 
 void AddBench(CLI::App& app, Run& chosen) {
   CLI::App* bench = app.add_subcommand("bench", "Measure this machine and print the figures");
@@ -33,6 +107,8 @@ void AddBench(CLI::App& app, Run& chosen) {
       return 0;
     };
   });
+
+  AddBenchServe(*bench, chosen);
 
   CLI::App* kv_cache = bench->add_subcommand(
       "kv-cache", "Generation with and without the KV cache: work n against n(n+1)/2");

@@ -49,9 +49,10 @@ Result<fs::path> MakeDefaultModel(const fs::path& data_dir) {
   if (fs::exists(path, code)) return path;
   KVGATE_LOG(kInfo, "cli", "no --model: making the default one (random weights), once, at {}",
              path.string());
+  const bool is_new = !fs::exists(data_dir, code);
   if (fs::create_directories(path.parent_path(), code); !code) {
     // The directory holds prompts' KV later; nobody else has business in it.
-    fs::permissions(data_dir, fs::perms::owner_all, code);
+    if (is_new) fs::permissions(data_dir, fs::perms::owner_all, code);
     if (const Result<void> made = model::MakeModel(DefaultModel(), path); made) return path;
   }
   KVGATE_TRY(const fs::path elsewhere, TemporaryModelDir());

@@ -22,6 +22,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// How long clients may take to read that their answers have been ended.
+constexpr std::chrono::seconds kEndGrace{2};
 // How long the last blocks may take to reach the disk after the last answer.
 constexpr std::chrono::seconds kFlushGrace{10};
 
@@ -46,18 +48,24 @@ void WaitForSignal(const sigset_t& signals) {
   }
 }
 
-// Until everyone has been answered, the grace is over, or a second signal says not to wait.
+// Until everyone has been answered or the time is over; false: or a signal came.
+bool WaitForConnections(const http::Server& server, std::chrono::seconds time,
+                        const sigset_t& signals) {
+  const Clock::time_point deadline = Clock::now() + time;
+  while (server.num_connections() > 0 && Clock::now() < deadline) {
+    if (SignalWithin(signals, std::chrono::milliseconds(50))) return false;
+  }
+  return true;
+}
+
+// Requests get their grace; then their clients are told that no more will come.
 void Drain(http::Server& server, std::chrono::seconds grace, const sigset_t& signals) {
   KVGATE_LOG(kInfo, "cli", "stopping: {} connections open, waiting up to {} s (again to stop now)",
              server.num_connections(), grace.count());
-  const Clock::time_point deadline = Clock::now() + grace;
-  while (server.num_connections() > 0 && Clock::now() < deadline) {
-    if (SignalWithin(signals, std::chrono::milliseconds(50))) break;
-  }
-  if (server.num_connections() > 0) {
-    KVGATE_LOG(kWarning, "cli", "cancelling the requests of {} connections",
-               server.num_connections());
-  }
+  if (!WaitForConnections(server, grace, signals) || server.num_connections() == 0) return;
+  KVGATE_LOG(kWarning, "cli", "ending the requests of {} connections", server.num_connections());
+  server.EndAnswers();
+  WaitForConnections(server, kEndGrace, signals);
 }
 
 http::ServerOptions ToServerOptions(const config::Config& config, const config::HostPort& listen) {

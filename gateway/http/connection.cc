@@ -60,6 +60,12 @@ void Connection::Drain() {
   });
 }
 
+void Connection::EndAnswer() {
+  asio::post(stream_.get_executor(), [self = shared_from_this()] {
+    if (self->completion_ != nullptr) self->completion_->Cancel();
+  });
+}
+
 void Connection::Cancel() {
   asio::post(stream_.get_executor(), [self = shared_from_this()] {
     self->cancelled_ = true;
@@ -265,39 +271,61 @@ Task<bool> Connection::ServeCompletion(RouteMatch match) {
   }
   // The body has been decoded; a long answer need not hold it.
   parser_->get().body() = std::string();
+  completion_ = completion->get();
   bool again = false;
-  if ((*completion)->streaming()) {
-    again = co_await SendStream(**completion, std::move(match));
+  if (completion_->streaming()) {
+    again = co_await SendStream(*completion_, std::move(match));
   } else {
-    again = co_await SendWhole(**completion, std::move(match));
+    again = co_await SendWhole(*completion_, std::move(match));
   }
+  completion_ = nullptr;
   co_return again;
 }
 
+// The head goes out with the first event, or when the client has waited for head_delay: until then
+// an error still has its own status.
 Task<bool> Connection::SendStream(service::Completion& completion, RouteMatch match) {
+  const ServerOptions& options = context_.options;
   if (http_1_0_) keep_alive_ = false;
-  Count(match.name, 200);
-  std::string pending = StreamHead(Head(match.openai_dialect));
-  const std::string ping = http_1_0_ ? std::string(protocol::kSsePing) : Chunk(protocol::kSsePing);
+  const std::string ping = Frame(protocol::kSsePing);
   Clock::time_point last_write = Clock::now();
+  bool head_sent = false;
+  bool ping_due = false;
   bool there = true;
   while (there) {
     service::Completion::Output output = completion.Next();
-    if (!output.bytes.empty()) pending += http_1_0_ ? output.bytes : Chunk(output.bytes);
-    if (output.finished && !http_1_0_) pending += "0\r\n\r\n";
-    if (!pending.empty()) {
+    if (output.error) {
+      const bool again = co_await SendOutput(std::move(output), std::move(match));
+      co_return again;
+    }
+    std::string bytes = Frame(output.bytes);
+    if (bytes.empty() && ping_due) bytes = head_sent ? ping : Frame(completion.Begin());
+    if (!head_sent && (ping_due || output.finished || !bytes.empty())) {
+      head_sent = true;
+      Count(match.name, 200);
+      bytes.insert(0, StreamHead(Head(match.openai_dialect)));
+    }
+    if (output.finished && !http_1_0_) bytes += "0\r\n\r\n";
+    ping_due = false;
+    if (!bytes.empty()) {
       last_write = Clock::now();
-      std::string bytes = std::exchange(pending, {});
       there = co_await Write(std::move(bytes));
       if (output.finished) co_return there&& keep_alive_;
       continue;  // more may have come while this was written
     }
     if (output.finished) co_return keep_alive_;
-    std::string probe = ping;
+    std::string probe;
+    if (head_sent) {
+      probe = ping;
+    } else if (!http_1_0_) {
+      probe = kContinue;
+    }
     there = co_await WaitForProgress(std::move(probe));
-    if (Clock::now() - last_write >= context_.options.ping_interval) pending = ping;
+    ping_due =
+        Clock::now() - last_write >= (head_sent ? options.ping_interval : options.head_delay);
   }
   if (!cancelled_) context_.service.metrics().client_disconnects.Add();
+  if (!head_sent) Count(match.name, cancelled_ ? 503 : 499);
   co_return false;
 }
 
@@ -305,12 +333,7 @@ Task<bool> Connection::SendWhole(service::Completion& completion, RouteMatch mat
   while (true) {
     service::Completion::Output output = completion.Next();
     if (output.finished) {
-      if (output.error && protocol::HttpStatus(output.error->code) == 500) {
-        KVGATE_LOG(kError, "http", "request {}: {}", request_id_, output.error->ToString());
-      }
-      Response response = output.error ? ErrorResponse(*output.error)
-                                       : Response{.status = 200, .body = std::move(output.bytes)};
-      const bool again = co_await Send(std::move(response), match.name, match.openai_dialect);
+      const bool again = co_await SendOutput(std::move(output), std::move(match));
       co_return again;
     }
     // The one thing that may be sent before an answer is an interim response; every HTTP/1.1
@@ -323,6 +346,17 @@ Task<bool> Connection::SendWhole(service::Completion& completion, RouteMatch mat
   if (!cancelled_) context_.service.metrics().client_disconnects.Add();
   Count(match.name, cancelled_ ? 503 : 499);
   co_return false;
+}
+
+// One whole response: the answer, or the error that came before any of it.
+Task<bool> Connection::SendOutput(service::Completion::Output output, RouteMatch match) {
+  if (output.error && protocol::HttpStatus(output.error->code) == 500) {
+    KVGATE_LOG(kError, "http", "request {}: {}", request_id_, output.error->ToString());
+  }
+  Response response = output.error ? ErrorResponse(*output.error)
+                                   : Response{.status = 200, .body = std::move(output.bytes)};
+  const bool again = co_await Send(std::move(response), match.name, match.openai_dialect);
+  co_return again;
 }
 
 // A client that has shut down its sending side looks the same as one that has left, until something
@@ -394,6 +428,11 @@ Task<bool> Connection::Write(std::string bytes) {
   auto [code, size] = co_await asio::async_write(stream_, asio::buffer(bytes), kAwait);
   stream_.expires_never();
   co_return !code;
+}
+
+// A piece of a stream as it goes over the wire; nothing stays nothing.
+std::string Connection::Frame(std::string_view data) const {
+  return http_1_0_ || data.empty() ? std::string(data) : Chunk(data);
 }
 
 HeadOptions Connection::Head(bool openai_dialect) const {

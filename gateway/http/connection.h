@@ -1,10 +1,10 @@
 // Connection: one client socket, from accept to close. Requests are read and answered one after the
 // other; bytes that arrive early (pipelining) wait in the buffer or in the kernel.
 //
-// Threads: everything runs on the connection's strand but Drain, Cancel and the wake function,
-// which post to it. While an answer is waited for nobody reads the socket, so pipelined bytes are
-// safe; instead the socket's state is polled every poll_interval, which tells a client that has
-// left whatever it sent before.
+// Threads: everything runs on the connection's strand but Drain, EndAnswer, Cancel and the wake
+// function, which post to it. While an answer is waited for nobody reads the socket, so pipelined
+// bytes are safe; instead the socket's state is polled every poll_interval, which tells a client
+// that has left whatever it sent before.
 #pragma once
 
 #include <atomic>
@@ -45,6 +45,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Task<void> Run();
   // Close when idle, or after the answer under way. Any thread.
   void Drain();
+  // End the answer under way, if any, by an error that its client gets to read. Any thread.
+  void EndAnswer();
   // Close now; the answer under way is cancelled. Any thread.
   void Cancel();
 
@@ -66,6 +68,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Task<bool> ServeCompletion(RouteMatch match);
   Task<bool> SendStream(service::Completion& completion, RouteMatch match);
   Task<bool> SendWhole(service::Completion& completion, RouteMatch match);
+  Task<bool> SendOutput(service::Completion::Output output, RouteMatch match);
   // Sleeps until woken or the poll interval is over; false: the client is gone.
   Task<bool> WaitForProgress(std::string probe);
   Task<void> RunOnWorker(std::function<void()> work);
@@ -76,6 +79,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Response Handle(const RouteMatch& match);
   std::function<void()> MakeWake();
   HeadOptions Head(bool openai_dialect) const;
+  std::string Frame(std::string_view data) const;
   std::string_view Header(std::string_view name) const;
   void Count(std::string_view route, int status);
 
@@ -84,6 +88,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::asio::steady_timer waiter_;
   boost::beast::flat_buffer buffer_;
   std::optional<Parser> parser_;
+  service::Completion* completion_ = nullptr;  // under way; owned by ServeCompletion's frame
   std::string request_id_;
   bool keep_alive_ = true;
   bool http_1_0_ = false;

@@ -43,6 +43,11 @@ void ConnectionGroup::DrainAll() {
   for (const auto& connection : connections_) connection->Drain();
 }
 
+void ConnectionGroup::EndAnswers() {
+  const std::lock_guard lock(mutex_);
+  for (const auto& connection : connections_) connection->EndAnswer();
+}
+
 void ConnectionGroup::CancelAll() {
   const std::lock_guard lock(mutex_);
   for (const auto& connection : connections_) connection->Cancel();

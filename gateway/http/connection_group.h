@@ -19,6 +19,7 @@ class ConnectionGroup {
 
   void Spawn(std::shared_ptr<Connection> connection);
   void DrainAll();
+  void EndAnswers();
   void CancelAll();
   // False: some are left.
   bool WaitEmpty(std::chrono::milliseconds timeout);

@@ -76,7 +76,11 @@ Response ErrorResponse(const Error& error) {
   // A cancelled request whose client is still there was cancelled by the server's own end.
   const int status = error.code == ErrorCode::kCancelled ? 503 : protocol::HttpStatus(error.code);
   Response response{.status = status, .body = protocol::EncodeError(error)};
-  if (status == 429 || status == 503) response.headers.emplace_back("retry-after", "1");
+  // 429 and 503 pass; where the error does not know when, a second is worth trying.
+  const int pause = error.retry_after_seconds > 0    ? error.retry_after_seconds
+                    : status == 429 || status == 503 ? 1
+                                                     : 0;
+  if (pause > 0) response.headers.emplace_back("retry-after", fmt::format("{}", pause));
   return response;
 }
 

@@ -17,7 +17,7 @@ struct Response {
   std::vector<std::pair<std::string, std::string>> headers = {};
 };
 
-// An error in the OpenAI form, with its status.
+// An error in the OpenAI form, with its status; with retry-after where trying again may help.
 Response ErrorResponse(const Error& error);
 // The same where HTTP itself is the matter and no ErrorCode has the status: 405, 415, 421, 431.
 Response StatusResponse(int status, std::string_view message);

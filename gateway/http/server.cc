@@ -69,6 +69,8 @@ class AsioServer final : public Server {
   std::string url() const override { return url_; }
   size_t num_connections() const override { return group_.size(); }
 
+  void EndAnswers() override { group_.EndAnswers(); }
+
   void BeginDrain() override {
     context_.draining.store(true);
     StopAccepting();

@@ -29,6 +29,9 @@ struct ServerOptions {
   std::chrono::milliseconds idle_timeout{120'000};   // between two requests
   std::chrono::milliseconds write_timeout{60'000};   // a client that does not read
   std::chrono::milliseconds ping_interval{10'000};   // of a silent stream
+  // A stream's head goes out with its first event, or after so long: an error that comes before
+  // is answered with its own status, not as an event.
+  std::chrono::milliseconds head_delay{2'000};
   std::chrono::milliseconds poll_interval{200};  // how often a waiting request looks at its client
   // After a refusal the rest of the body is read and dropped, so that a client that is still
   // sending sees the answer and not a reset: at most so long, and so much.
@@ -50,6 +53,8 @@ class Server {
 
   // Stops accepting, closes idle connections, lets running requests finish. Does not wait.
   virtual void BeginDrain() = 0;
+  // Ends every answer under way by an error that its client gets to read. Does not wait.
+  virtual void EndAnswers() = 0;
   // Open connections; 0 after a drain means that everyone has been answered.
   virtual size_t num_connections() const = 0;
 };

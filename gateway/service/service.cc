@@ -34,26 +34,27 @@ Completion::Completion(std::unique_ptr<provider::EventStream> stream,
 
 Completion::~Completion() { metrics_.requests_active.Add(-1); }
 
+std::string Completion::Begin() {
+  std::string bytes;
+  if (!std::exchange(started_, true)) encoder_->OnStart(bytes);
+  return bytes;
+}
+
 Completion::Output Completion::Next() {
   Output output;
-  if (!started_) {
-    started_ = true;
-    encoder_->OnStart(output.bytes);
-    // The head of a stream goes out before the first token: the client sees that it is served.
-    if (!output.bytes.empty()) return output;
-  }
   for (const protocol::CompletionEvent& event : stream_->Take()) {
-    if (const auto* delta = std::get_if<protocol::DeltaEvent>(&event)) {
-      encoder_->OnDelta(*delta, output.bytes);
-      continue;
-    }
-    const auto& finish = std::get<protocol::FinishEvent>(event);
-    output.finished = true;
-    if (finish.error && !streaming_) {
-      output.error = finish.error;
+    const auto* finish = std::get_if<protocol::FinishEvent>(&event);
+    output.finished = finish != nullptr;
+    if (finish != nullptr && finish->error && !(streaming_ && started_)) {
+      output.error = finish->error;
       output.bytes.clear();
+      return output;
+    }
+    output.bytes += Begin();
+    if (finish != nullptr) {
+      encoder_->OnFinish(*finish, output.bytes);
     } else {
-      encoder_->OnFinish(finish, output.bytes);
+      encoder_->OnDelta(std::get<protocol::DeltaEvent>(event), output.bytes);
     }
   }
   return output;

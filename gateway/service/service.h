@@ -42,10 +42,16 @@ class Completion {
   struct Output {
     std::string bytes;           // to be sent now; may be empty
     bool finished = false;       // nothing follows
-    std::optional<Error> error;  // of an answer that is not a stream: sent instead of bytes
+    std::optional<Error> error;  // nothing has been sent: answer with its status instead of bytes
   };
-  // Never blocks. Not finished and no bytes: wait for the wake function.
+  // Never blocks. Not finished and no bytes: wait for the wake function. A stream begins with its
+  // first event, so that an error which comes first still has a status of its own.
   Output Next();
+  // Asks for an early end, which comes as an error like any other.
+  void Cancel() { stream_->Cancel(); }
+  // Begins a stream that has been silent for long; from then on an error is an event of it. What
+  // to send first; may be empty.
+  std::string Begin();
 
  private:
   std::unique_ptr<provider::EventStream> stream_;

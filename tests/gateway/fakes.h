@@ -35,8 +35,7 @@ class FakeTokenizer final : public tokenizer::Tokenizer {
     return ids;
   }
   tokenizer::MarkedTokens EncodeMarked(const tokenizer::MarkedText& text) const override {
-    return {.tokens = Encode(text.text, {}),
-            .offsets = {text.offsets.begin(), text.offsets.end()}};
+    return {.tokens = Encode(text.text, {}), .offsets = {text.offsets.begin(), text.offsets.end()}};
   }
   std::string TokenBytes(TokenId token, bool) const override {
     return std::string(1, static_cast<char>(token));
@@ -80,7 +79,8 @@ struct Script {
   std::vector<std::string> pieces = {"Hello", " world", "!"};
   std::chrono::milliseconds first_delay{0};
   std::chrono::milliseconds piece_delay{0};
-  bool forever = false;  // repeats the pieces until cancelled
+  bool forever = false;   // repeats the pieces until cancelled
+  bool numbered = false;  // each piece begins with the request's number: no two answers agree
   engine::FinishReason reason = engine::FinishReason::kStop;
   std::optional<Error> error = {};
   int num_device_tokens = 0;
@@ -171,10 +171,11 @@ class FakeEngine final : public engine::Engine {
           finish.reason = engine::FinishReason::kLength;
           break;
         }
-        engine::TokenEvent event{.token = static_cast<unsigned char>(piece[0]),
-                                 .text = piece,
-                                 .logprob = -0.5f,
-                                 .top_logprobs = {}};
+        engine::TokenEvent event{
+            .token = static_cast<unsigned char>(piece[0]),
+            .text = script_.numbered ? std::to_string(id.value) + piece : piece,
+            .logprob = -0.5f,
+            .top_logprobs = {}};
         for (int k = 0; k < request.sampling.num_logprobs; ++k) {
           event.top_logprobs.push_back({.token = 'a' + k, .logprob = -0.5f - k});
         }

@@ -200,6 +200,26 @@ TEST(DataDirectory, OnlyItsOwnerMayReadWhatItMakes) {
   }
 }
 
+TEST(DataDirectory, AnOpenDirectoryIsClosedToOthersUnlessItHoldsTheirFiles) {
+  const TemporaryDirectory temp;
+  const auto mine = temp.path() / "mine";
+  std::filesystem::create_directory(mine);
+  for (const mode_t mode : {0755, 0777}) {  // empty at first, then a data directory
+    ASSERT_EQ(::chmod(mine.c_str(), mode), 0);
+    ASSERT_TRUE(DataDirectory::Open(Options(mine)));
+    EXPECT_EQ(ModeOf(mine), 0700u);
+  }
+  const auto shared = temp.path() / "shared";
+  std::filesystem::create_directory(shared);
+  std::ofstream(shared / "letter.txt") << "not ours";
+  ASSERT_EQ(::chmod(shared.c_str(), 0755), 0);
+  const auto refused = DataDirectory::Open(Options(shared));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kPermissionDenied);
+  EXPECT_NE(refused.error().detail.find("0755"), std::string::npos) << refused.error().detail;
+  EXPECT_EQ(ModeOf(shared), 0755u);
+}
+
 TEST(DataDirectory, ASecondHolderIsRefusedAndToldWhoAndWhere) {
   const TemporaryDirectory temporary;
   Child child(temporary.path());

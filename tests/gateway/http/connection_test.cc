@@ -11,19 +11,55 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-TEST(ConnectionTest, TheHeadOfAStreamDoesNotWaitForTheFirstToken) {
-  TestServer server({.script = {.first_delay = milliseconds(2000)}});
+TEST(ConnectionTest, TheHeadOfASilentStreamGoesOutAfterItsDelay) {
+  TestServer server(
+      {.script = {.first_delay = milliseconds(3000)},
+       .options = {.head_delay = milliseconds(300), .poll_interval = milliseconds(20)}});
   RawClient client(server.port());
   const auto start = std::chrono::steady_clock::now();
   ASSERT_TRUE(client.Send(Post("/v1/chat/completions", kChatStream)));
   ASSERT_TRUE(client.WaitFor("\"role\":\"assistant\""));
-  EXPECT_LT(std::chrono::steady_clock::now() - start, milliseconds(1500));
+  const auto waited = std::chrono::steady_clock::now() - start;
+  EXPECT_GE(waited, milliseconds(300));
+  EXPECT_LT(waited, milliseconds(2500));
+}
+
+// What an engine that refuses late gives: 429 with its own advice.
+Script RefusesAfter(milliseconds delay) {
+  Error error = MakeError(ErrorCode::kRateLimited, "engine", "no first token in time");
+  error.retry_after_seconds = 7;
+  return {
+      .pieces = {}, .first_delay = delay, .reason = engine::FinishReason::kError, .error = error};
+}
+
+TEST(ConnectionTest, AnErrorBeforeAStreamsHeadHasItsOwnStatusAndRetryAfter) {
+  TestServer server({.script = RefusesAfter(milliseconds(200))});
+  RawClient client(server.port());
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(client.Send(Post("/v1/chat/completions", kChatStream)));
+    const RawResponse response = client.ReadResponse();
+    EXPECT_EQ(response.status, 429);
+    EXPECT_EQ(response.headers.at("retry-after"), "7");
+    EXPECT_EQ(response.headers.at("content-type"), "application/json");
+    EXPECT_THAT(response.body, HasSubstr("rate_limit_exceeded"));
+  }
+}
+
+TEST(ConnectionTest, AnErrorAfterAStreamsHeadIsItsLastEvent) {
+  TestServer server(
+      {.script = RefusesAfter(milliseconds(1000)),
+       .options = {.head_delay = milliseconds(100), .poll_interval = milliseconds(20)}});
+  const RawResponse response = Exchange(server, Post("/v1/chat/completions", kChatStream));
+  EXPECT_EQ(response.status, 200);
+  EXPECT_THAT(response.body, HasSubstr("rate_limit_exceeded"));
+  EXPECT_THAT(response.body, Not(HasSubstr("[DONE]")));
 }
 
 TEST(ConnectionTest, PingsASilentStream) {
-  TestServer server(
-      {.script = {.first_delay = milliseconds(1000)},
-       .options = {.ping_interval = milliseconds(100), .poll_interval = milliseconds(20)}});
+  TestServer server({.script = {.first_delay = milliseconds(1000)},
+                     .options = {.ping_interval = milliseconds(100),
+                                 .head_delay = milliseconds(100),
+                                 .poll_interval = milliseconds(20)}});
   const RawResponse response = Exchange(server, Post("/v1/chat/completions", kChatStream));
   EXPECT_THAT(response.body, HasSubstr(": ping\n\n"));
   EXPECT_TRUE(response.body.ends_with("data: [DONE]\n\n"));

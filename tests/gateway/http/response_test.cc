@@ -26,7 +26,10 @@ TEST(ResponseTest, ErrorsCarryStatusAndRetryAdvice) {
   EXPECT_EQ(ErrorResponse(MakeError(ErrorCode::kInvalidArgument, "x", "bad")).status, 400);
   const Response overloaded = ErrorResponse(MakeError(ErrorCode::kOverloaded, "x", "full"));
   EXPECT_EQ(overloaded.status, 503);
-  EXPECT_EQ(overloaded.headers[0].first, "retry-after");
+  EXPECT_EQ(overloaded.headers.at(0), std::make_pair(std::string("retry-after"), std::string("1")));
+  Error later = MakeError(ErrorCode::kRateLimited, "x", "y");
+  later.retry_after_seconds = 12;
+  EXPECT_EQ(ErrorResponse(later).headers.at(0).second, "12");
   // The client is there to read this, so the server's side ended the request.
   EXPECT_EQ(ErrorResponse(MakeError(ErrorCode::kCancelled, "x", "y")).status, 503);
 }

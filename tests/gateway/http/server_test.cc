@@ -93,6 +93,25 @@ TEST(ServerTest, ADrainFinishesWhatRunsAndTakesNothingNew) {
   EXPECT_FALSE(RawClient(server.port()).connected());
 }
 
+TEST(ServerTest, AnswersThatAreEndedSayWhyAndCloseTheirConnections) {
+  TestServer server({.script = {.piece_delay = milliseconds(20), .forever = true}});
+  RawClient stream(server.port());
+  RawClient whole(server.port());
+  ASSERT_TRUE(stream.Send(Post("/v1/chat/completions", kChatStream)));
+  ASSERT_TRUE(whole.Send(Post("/v1/chat/completions", kChat)));
+  ASSERT_TRUE(stream.WaitFor("Hello"));
+  ASSERT_TRUE(
+      Eventually([&] { return server.gateway.engine.num_running() == 2; }, milliseconds(5000)));
+  server.server->BeginDrain();
+  server.server->EndAnswers();
+  const RawResponse ended = stream.ReadResponse();
+  EXPECT_TRUE(ended.complete);
+  EXPECT_THAT(ended.body, HasSubstr("the request was cancelled"));
+  EXPECT_EQ(whole.ReadResponse().status, 503);
+  EXPECT_TRUE(
+      Eventually([&] { return server.server->num_connections() == 0; }, milliseconds(2000)));
+}
+
 TEST(ServerTest, DestructionCancelsWhatRuns) {
   TestServer server({.script = {.first_delay = milliseconds(60'000)}});
   RawClient client(server.port());
@@ -155,9 +174,17 @@ TEST(ServerTest, PrefixesAreListedRemovedAndVerified) {
 
 TEST(ServerTest, AnEngineErrorHasAStatusOrEndsTheStream) {
   const Error error = MakeError(ErrorCode::kOverloaded, "engine", "no KV blocks left");
-  TestServer server({.script = {.reason = engine::FinishReason::kError, .error = error}});
-  EXPECT_EQ(Exchange(server, Post("/v1/chat/completions", kChat)).status, 503);
-  const RawResponse stream = Exchange(server, Post("/v1/chat/completions", kChatStream));
+  TestServer silent(
+      {.script = {.pieces = {}, .reason = engine::FinishReason::kError, .error = error}});
+  for (const std::string_view body : {kChat, kChatStream}) {
+    const RawResponse response = Exchange(silent, Post("/v1/chat/completions", body));
+    EXPECT_EQ(response.status, 503);
+    EXPECT_EQ(response.headers.at("retry-after"), "1");
+  }
+  TestServer midway({.script = {.piece_delay = milliseconds(50),
+                                .reason = engine::FinishReason::kError,
+                                .error = error}});
+  const RawResponse stream = Exchange(midway, Post("/v1/chat/completions", kChatStream));
   EXPECT_EQ(stream.status, 200);
   EXPECT_THAT(stream.body, HasSubstr("data: {\"error\":{\"message\":\"no KV blocks left\""));
   EXPECT_THAT(stream.body, Not(HasSubstr("[DONE]")));

@@ -48,9 +48,28 @@ TEST(ServiceTest, ACompletionIsOneBodyOrAStreamOfTheSameText) {
       Args(R"({"model":"local","stream":true,"messages":[{"role":"user","content":"hi"}]})"));
   ASSERT_TRUE(stream);
   EXPECT_TRUE((*stream)->streaming());
-  const std::string first = (*stream)->Next().bytes;
-  EXPECT_THAT(first, HasSubstr("\"role\":\"assistant\""));
-  EXPECT_TRUE(Finish(**stream).ends_with("data: [DONE]\n\n"));
+  const std::string all = Finish(**stream);
+  EXPECT_TRUE(all.starts_with("data: "));
+  EXPECT_LT(all.find("\"role\":\"assistant\""), all.find("Hello"));
+  EXPECT_TRUE(all.ends_with("data: [DONE]\n\n"));
+}
+
+TEST(ServiceTest, AStreamThatFailsBeforeItBeganHasAnErrorAndAfterwardsAnEvent) {
+  const Error error = MakeError(ErrorCode::kOverloaded, "engine", "no KV blocks left");
+  Gateway gateway({.pieces = {}, .reason = engine::FinishReason::kError, .error = error});
+  const Service::StartArgs args =
+      Args(R"({"model":"local","stream":true,"messages":[{"role":"user","content":"hi"}]})");
+  for (const bool begun : {false, true}) {
+    const auto stream = gateway.service.Start(args);
+    ASSERT_TRUE(stream);
+    if (begun) {
+      EXPECT_THAT((*stream)->Begin(), HasSubstr("\"role\":\"assistant\""));
+    }
+    Completion::Output output;
+    while (!output.finished) output = (*stream)->Next();
+    EXPECT_EQ(output.error.has_value(), !begun);
+    EXPECT_EQ(output.bytes.find("no KV blocks left") != std::string::npos, begun);
+  }
 }
 
 TEST(ServiceTest, AnUnknownModelIsNotFoundByName) {

@@ -1,0 +1,501 @@
+// `kvgate doctor`: what would keep `kvgate serve` with the same options from working well: one line
+// for each check, with what to do about it. It changes nothing.
+#include <fmt/format.h>
+#include <netdb.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <fstream>
+#include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "engine/model/gguf.h"
+#include "engine/model/model.h"
+#include "engine/tokenizer/tokenizer.h"
+#include "gateway/cli/commands.h"
+#include "gateway/cli/http_client.h"
+#include "gateway/cli/local_engine.h"
+#include "gateway/cli/options.h"
+#include "kernels/cpu/cpu_backend.h"
+#include "store/directory_lock.h"
+#include "store/rocks_data_directory.h"
+
+namespace kvgate::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+enum class Status { kOk, kWarning, kFailure };
+
+struct Finding {
+  Status status = Status::kOk;
+  std::string_view check;  // a literal
+  std::string detail;
+  std::string advice = {};  // what to do; empty where all is well
+};
+
+using Findings = std::vector<Finding>;
+
+std::string_view StatusName(Status status) {
+  switch (status) {
+    case Status::kOk:
+      return "ok";
+    case Status::kWarning:
+      return "warning";
+    case Status::kFailure:
+      return "failure";
+  }
+  return "failure";
+}
+
+std::string Bytes(uint64_t bytes) {
+  constexpr double kMiB = 1 << 20;
+  const double mib = static_cast<double>(bytes) / kMiB;
+  return mib < 1024 ? fmt::format("{:.1f} MiB", mib) : fmt::format("{:.1f} GiB", mib / 1024);
+}
+
+std::string Reason(int number) { return std::generic_category().message(number); }
+
+// --- the data directory -------------------------------------------------------------------------
+
+// Where no directory is yet: the nearest one above, in which it would be made.
+fs::path ExistingParent(fs::path path) {
+  std::error_code code;
+  path = fs::absolute(path, code);
+  while (path.has_relative_path() && !fs::exists(path, code)) path = path.parent_path();
+  return path;
+}
+
+// What a file system means for a cache that must survive a kill; empty: nothing special.
+std::string_view FileSystemProblem(const fs::path& path) {
+  struct statfs info {};
+  if (::statfs(path.c_str(), &info) != 0) return "";
+  switch (static_cast<uint32_t>(info.f_type)) {
+    case 0x6969:
+      return "a network file system (NFS), whose locks and speed cannot be relied on";
+    case 0x517B:
+    case 0xFF534D42:
+    case 0xFE534D42:
+      return "a network file system (SMB), whose locks and speed cannot be relied on";
+    case 0x65735546:
+      return "a FUSE file system, whose locks and speed may not be those of a disk";
+    case 0x01021994:
+      return "in memory (tmpfs), where nothing survives a reboot";
+    default:
+      return "";
+  }
+}
+
+void CheckMode(const fs::path& directory, Findings& findings) {
+  struct stat info {};
+  if (::stat(directory.c_str(), &info) != 0) {
+    findings.push_back({Status::kFailure, "data directory",
+                        fmt::format("{}: {}", directory.string(), Reason(errno)),
+                        "name another one with --data-dir"});
+    return;
+  }
+  const uint32_t mode = info.st_mode & 07777;
+  if (!S_ISDIR(info.st_mode)) {
+    findings.push_back({Status::kFailure, "data directory",
+                        fmt::format("{} is not a directory", directory.string()),
+                        "name another one with --data-dir"});
+  } else if (::access(directory.c_str(), R_OK | W_OK | X_OK) != 0) {
+    findings.push_back({Status::kFailure, "data directory",
+                        fmt::format("{} cannot be written: {}", directory.string(), Reason(errno)),
+                        "give it to this user, or name another one with --data-dir"});
+  } else if (info.st_uid != ::geteuid() || (mode & 077) != 0) {
+    // serve closes a data directory to others itself; one with other files in it, it refuses.
+    std::error_code code;
+    const bool ours = fs::exists(directory / "lock", code) || fs::is_empty(directory, code);
+    findings.push_back(
+        {ours ? Status::kWarning : Status::kFailure, "data directory",
+         fmt::format("{} has mode {:04o} and owner {}, and {}", directory.string(), mode,
+                     info.st_uid, ours ? "will hold what prompts become" : "holds other files"),
+         ours ? fmt::format("chown {} and chmod 700 it: nobody else should read it", ::geteuid())
+              : "name a directory of its own with --data-dir"});
+  } else {
+    findings.push_back({Status::kOk, "data directory",
+                        fmt::format("{}, mode {:04o}, writable", directory.string(), mode)});
+  }
+}
+
+// The bytes that kv/ has already count as room for the cache.
+void CheckSpace(const config::Config& config, const fs::path& place, Findings& findings) {
+  struct statvfs info {};
+  if (::statvfs(place.c_str(), &info) != 0) return;
+  uint64_t used = 0;
+  std::error_code code;
+  for (fs::directory_iterator file(DataDirOf(config) / "kv", code), end; !code && file != end;
+       file.increment(code)) {
+    std::error_code ignored;
+    const uint64_t size = file->file_size(ignored);
+    if (!ignored) used += size;
+  }
+  const uint64_t free = uint64_t{info.f_bavail} * info.f_frsize;
+  const std::string detail = fmt::format("{} free, {} cached, store.disk_cache is {}", Bytes(free),
+                                         Bytes(used), Bytes(config.store.disk_cache_bytes));
+  if (free + used < config.store.disk_cache_bytes) {
+    findings.push_back(
+        {Status::kWarning, "disk space", detail,
+         fmt::format("free some, or set store.disk_cache below {}", Bytes(free + used))});
+  } else {
+    findings.push_back({Status::kOk, "disk space", detail});
+  }
+  if (const std::string_view problem = FileSystemProblem(place); !problem.empty()) {
+    findings.push_back({Status::kWarning, "file system",
+                        fmt::format("{} is {}", place.string(), problem),
+                        "put the data directory on a local disk"});
+  }
+}
+
+// --- who holds it, and its health ---------------------------------------------------------------
+
+// The published address; the server may still hang, which asking it shows.
+void CheckServersStore(const std::string& url, Findings& findings) {
+  const Result<std::string> body = FetchOk({.url = url + "/kvgate/v1/stats"});
+  if (!body) {
+    findings.push_back({Status::kFailure, "store", body.error().detail,
+                        "look into that server's log, or stop it"});
+    return;
+  }
+  const Json store = Json::parse(*body, nullptr, false).value("store", Json::object());
+  const std::string error = store.value("error", "");
+  if (error.empty()) {
+    findings.push_back({Status::kOk, "store",
+                        fmt::format("{} records, {} on disk", store.value("records", uint64_t{0}),
+                                    Bytes(store.value("disk_bytes", uint64_t{0})))});
+  } else {
+    findings.push_back({Status::kWarning, "store", error,
+                        "the server goes on without writing; free space or repair the disk"});
+  }
+}
+
+void CheckOwnStore(const config::Config& config, Findings& findings) {
+  const fs::path directory = DataDirOf(config);
+  std::error_code code;
+  if (!fs::exists(directory / "meta", code)) {
+    findings.push_back({Status::kOk, "store", "none yet; `kvgate serve` makes it"});
+    return;
+  }
+  const auto opened = store::DataDirectory::Open(
+      {.directory = directory, .kv_bytes_max = config.store.disk_cache_bytes, .read_only = true});
+  if (!opened) {
+    findings.push_back({Status::kFailure, "store", opened.error().detail,
+                        "serve would go on without the disk tier; remove what is named, or choose "
+                        "another --data-dir"});
+    return;
+  }
+  const store::KvStoreStats stats = (*opened)->kv().Stats();
+  findings.push_back({Status::kOk, "store",
+                      fmt::format("{} records, {} on disk; `kvgate cache verify` reads them all",
+                                  stats.num_records, Bytes(stats.disk_bytes))});
+}
+
+// The URL of the server that holds the directory, if one does.
+std::optional<std::string> CheckHolder(const config::Config& config, Findings& findings) {
+  const fs::path directory = DataDirOf(config);
+  if (const Result<std::string> url = store::DataDirectory::FindServer(directory)) {
+    findings.push_back({Status::kOk, "lock", fmt::format("held by the server at {}", *url)});
+    CheckServersStore(*url, findings);
+    return *url;
+  }
+  if (store::DirectoryLock::IsHeld(directory)) {
+    const Result<store::ServerInfo> holder = store::ReadServerInfo(directory);
+    findings.push_back(
+        {Status::kFailure, "lock",
+         holder ? fmt::format("held by process {}, which serves no address yet", holder->pid)
+                : "held by another process",
+         "wait until it serves, or end it"});
+    return std::nullopt;
+  }
+  findings.push_back({Status::kOk, "lock", "free: no server runs on this directory"});
+  CheckOwnStore(config, findings);
+  return std::nullopt;
+}
+
+std::optional<std::string> CheckDataDirectory(const config::Config& config, Findings& findings) {
+  if (!config.store.disk) {
+    findings.push_back({Status::kWarning, "data directory",
+                        "store.disk is false: nothing survives a restart",
+                        "set store.disk = true to keep KV"});
+    return std::nullopt;
+  }
+  const fs::path directory = DataDirOf(config);
+  std::error_code code;
+  if (!fs::exists(directory, code)) {
+    const fs::path parent = ExistingParent(directory);
+    if (::access(parent.c_str(), W_OK | X_OK) != 0) {
+      findings.push_back({Status::kFailure, "data directory",
+                          fmt::format("{} is not there and cannot be made in {}: {}",
+                                      directory.string(), parent.string(), Reason(errno)),
+                          "make it, or name another one with --data-dir"});
+      return std::nullopt;
+    }
+    findings.push_back({Status::kOk, "data directory",
+                        fmt::format("{} will be made, mode 0700", directory.string())});
+    CheckSpace(config, parent, findings);
+    return std::nullopt;
+  }
+  CheckMode(directory, findings);
+  CheckSpace(config, directory, findings);
+  return CheckHolder(config, findings);
+}
+
+// --- model, memory, CPU -------------------------------------------------------------------------
+
+// "MemAvailable" in bytes; 0: not known.
+uint64_t MemoryField(std::string_view name) {
+  std::ifstream file("/proc/meminfo");
+  std::string key;
+  uint64_t kib = 0;
+  std::string unit;
+  while (file >> key >> kib && std::getline(file, unit)) {
+    if (key == fmt::format("{}:", name)) return kib * 1024;
+  }
+  return 0;
+}
+
+// What this process may use: the machine's memory, or its control group's limit.
+uint64_t MemoryLimit() {
+  uint64_t limit = MemoryField("MemTotal");
+  for (const char* path :
+       {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+    uint64_t bytes = 0;
+    if (std::ifstream(path) >> bytes && bytes > 0) limit = std::min(limit, bytes);
+  }
+  return limit;
+}
+
+struct ModelFacts {
+  model::ModelConfig config;
+  uint64_t file_bytes = 0;
+};
+
+std::optional<ModelFacts> CheckModel(const config::Config& config, Findings& findings) {
+  if (config.engine.model.empty()) {
+    findings.push_back({Status::kWarning, "model",
+                        "none named: serve makes a small one of random weights, whose answers mean "
+                        "nothing",
+                        "name a GGUF file with --model"});
+    return std::nullopt;
+  }
+  const auto fail = [&](const Error& error) {
+    findings.push_back({Status::kFailure, "model",
+                        fmt::format("{}: {}", config.engine.model, error.ToString()),
+                        "name a GGUF file of a Llama or Qwen2 model with --model"});
+    return std::nullopt;
+  };
+  const auto file = model::GgufFile::Open(config.engine.model);
+  if (!file) return fail(file.error());
+  const Result<model::ModelConfig> read = model::ReadModelConfig(**file);
+  if (!read) return fail(read.error());
+  const auto tokenizer = tokenizer::Tokenizer::Load(**file);
+  if (!tokenizer) return fail(tokenizer.error());
+  const ModelFacts facts{.config = *read, .file_bytes = (*file)->bytes().size()};
+  findings.push_back(
+      {Status::kOk, "model",
+       fmt::format("{}: {}, {} layers, context {}, {}", config.engine.model, read->architecture,
+                   read->num_layers, read->context_length, Bytes(facts.file_bytes))});
+  return facts;
+}
+
+void CheckMemory(const config::Config& config, const std::optional<ModelFacts>& facts,
+                 Findings& findings) {
+  const uint64_t weights = facts ? facts->file_bytes : 0;
+  const uint64_t needed = weights + config.engine.kv_memory_bytes + config.cache.host_memory_bytes;
+  const uint64_t limit = MemoryLimit();
+  const uint64_t available = std::min(limit, MemoryField("MemAvailable"));
+  const std::string detail =
+      fmt::format("{} needed (weights {}, KV {}, host {}), {} available of {}", Bytes(needed),
+                  Bytes(weights), Bytes(config.engine.kv_memory_bytes),
+                  Bytes(config.cache.host_memory_bytes), Bytes(available), Bytes(limit));
+  if (limit > 0 && needed > available) {
+    findings.push_back({needed > limit ? Status::kFailure : Status::kWarning, "memory", detail,
+                        "set engine.kv_memory lower, or use a smaller model"});
+  } else {
+    findings.push_back({Status::kOk, "memory", detail});
+  }
+}
+
+void CheckKvMemory(const config::Config& config, const ModelFacts& facts, Findings& findings) {
+  const kernels::DType dtype =
+      config.engine.kv_dtype == "f32" ? kernels::DType::kF32 : kernels::DType::kF16;
+  const uint64_t block_bytes = facts.config.kv_shape(dtype).block_bytes();
+  const int context = config.engine.context > 0 ? config.engine.context
+                                                : std::min(facts.config.context_length, 32768);
+  const uint64_t tokens =
+      config.engine.kv_memory_bytes / block_bytes * uint64_t{kernels::kKvBlockTokens};
+  const std::string detail =
+      fmt::format("room for {} tokens; one request may have {}", tokens, context);
+  if (tokens < static_cast<uint64_t>(context)) {
+    const uint64_t blocks = static_cast<uint64_t>(context) / kernels::kKvBlockTokens + 1;
+    findings.push_back({Status::kWarning, "KV memory", detail,
+                        fmt::format("set engine.kv_memory to {} or more, or engine.context lower",
+                                    Bytes(blocks * block_bytes))});
+  } else {
+    findings.push_back({Status::kOk, "KV memory", detail});
+  }
+}
+
+void CheckCpu(const config::Config& config, Findings& findings) {
+  const std::vector<std::string> targets = kernels::cpu::SupportedCpuTargets();
+  const int hardware = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  const int threads = config.engine.threads > 0 ? config.engine.threads : hardware;
+  const std::string detail =
+      fmt::format("{}, {} of {} hardware threads", targets.front(), threads, hardware);
+  if (threads > hardware) {
+    findings.push_back({Status::kWarning, "CPU", detail,
+                        "set engine.threads to 0: more threads than cores slow each other down"});
+  } else if (targets.front() != "AVX2") {
+    findings.push_back({Status::kWarning, "CPU", detail,
+                        "this machine has no AVX2, or hides it: expect slow answers"});
+  } else {
+    findings.push_back({Status::kOk, "CPU", detail});
+  }
+}
+
+// --- the process --------------------------------------------------------------------------------
+
+// 0, or why nothing can listen there.
+int TryToListen(const config::HostPort& at) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE;
+  addrinfo* found = nullptr;
+  const std::string port = fmt::format("{}", at.port);
+  if (::getaddrinfo(at.host.c_str(), port.c_str(), &hints, &found) != 0) return EADDRNOTAVAIL;
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> list(found, &::freeaddrinfo);
+  const int socket = ::socket(list->ai_family, list->ai_socktype | SOCK_CLOEXEC, 0);
+  if (socket < 0) return errno;
+  const int yes = 1;
+  ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+  const bool listens =
+      ::bind(socket, list->ai_addr, list->ai_addrlen) == 0 && ::listen(socket, 1) == 0;
+  const int problem = listens ? 0 : errno;
+  ::close(socket);
+  return problem;
+}
+
+void CheckListen(const config::Config& config, const std::optional<std::string>& server,
+                 Findings& findings) {
+  const Result<config::HostPort> at = config::ParseHostPort(config.server.listen);
+  if (!at) {
+    findings.push_back({Status::kFailure, "listen", at.error().detail, "name ADDRESS:PORT"});
+    return;
+  }
+  if (!at->is_loopback()) {
+    findings.push_back({Status::kFailure, "listen",
+                        fmt::format("{} is not a loopback address, and this version has no keys",
+                                    config.server.listen),
+                        "listen on 127.0.0.1"});
+    return;
+  }
+  const int problem = TryToListen(*at);
+  if (problem == 0) {
+    findings.push_back({Status::kOk, "listen", fmt::format("{} is free", config.server.listen)});
+  } else if (server && server->ends_with(fmt::format(":{}", at->port))) {
+    findings.push_back(
+        {Status::kOk, "listen", fmt::format("{} is that server's", config.server.listen)});
+  } else {
+    findings.push_back({Status::kFailure, "listen",
+                        fmt::format("{}: {}", config.server.listen, Reason(problem)),
+                        "choose another --listen; port 0 picks a free one"});
+  }
+}
+
+void CheckOpenFiles(const config::Config& config, Findings& findings) {
+  // RocksDB keeps its files open; a thousand of them hold some hundred GiB of KV.
+  constexpr uint64_t kOtherFiles = 1024;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  const uint64_t wanted = static_cast<uint64_t>(config.limits.connections) + kOtherFiles;
+  const std::string detail = fmt::format("limit {}, {} wanted for {} connections and the store",
+                                         limit.rlim_cur, wanted, config.limits.connections);
+  if (limit.rlim_cur < wanted) {
+    findings.push_back({Status::kWarning, "open files", detail,
+                        fmt::format("ulimit -n {}, or set limits.connections lower", wanted)});
+  } else {
+    findings.push_back({Status::kOk, "open files", detail});
+  }
+}
+
+Findings Diagnose(const Result<config::Config>& config) {
+  Findings findings;
+  if (!config) {
+    findings.push_back({Status::kFailure, "config", config.error().detail,
+                        "correct it; `kvgate config check FILE` says when it is right"});
+    return findings;
+  }
+  findings.push_back({Status::kOk, "config", "every key and value is known"});
+  const std::optional<std::string> server = CheckDataDirectory(*config, findings);
+  const std::optional<ModelFacts> facts = CheckModel(*config, findings);
+  CheckMemory(*config, facts, findings);
+  if (facts) CheckKvMemory(*config, *facts, findings);
+  CheckCpu(*config, findings);
+  CheckListen(*config, server, findings);
+  CheckOpenFiles(*config, findings);
+  return findings;
+}
+
+// --- output -------------------------------------------------------------------------------------
+
+void PrintText(const Findings& findings) {
+  for (const Finding& finding : findings) {
+    fmt::print("{:<8} {:<15} {}{}{}\n", StatusName(finding.status), finding.check, finding.detail,
+               finding.advice.empty() ? "" : " -> ", finding.advice);
+  }
+}
+
+void PrintJson(const Findings& findings, bool ok) {
+  Json checks = Json::array();
+  for (const Finding& finding : findings) {
+    checks.push_back({{"check", std::string(finding.check)},
+                      {"status", std::string(StatusName(finding.status))},
+                      {"detail", finding.detail},
+                      {"advice", finding.advice}});
+  }
+  const Json report{{"ok", ok}, {"checks", std::move(checks)}};
+  fmt::print("{}\n", report.dump(2, ' ', false, Json::error_handler_t::replace));
+}
+
+}  // namespace
+
+void AddDoctor(CLI::App& app, Run& chosen) {
+  struct Flags {
+    ConfigFlags config;
+    bool json = false;
+  };
+  auto flags = std::make_shared<Flags>();
+  CLI::App* command =
+      app.add_subcommand("doctor", "Check what `serve` with the same options would find");
+  AddEngineFlags(*command, flags->config);
+  AddServerFlags(*command, flags->config);
+  command->add_flag("--json", flags->json, "print one JSON object");
+  command->callback([flags, &chosen] {
+    chosen = [flags]() -> Result<int> {
+      const Findings findings = Diagnose(ReadConfig(flags->config));
+      const bool ok = std::none_of(findings.begin(), findings.end(), [](const Finding& finding) {
+        return finding.status == Status::kFailure;
+      });
+      flags->json ? PrintJson(findings, ok) : PrintText(findings);
+      return ok ? 0 : 1;
+    };
+  });
+}
+
+}  // namespace kvgate::cli
