@@ -251,80 +251,82 @@ TEST_F(EngineTest, AHangingDiskDelaysAHitByLittle) {
   EXPECT_EQ(engine->Stats().num_restores_cut, 1u);
   // The bound is 1.1; a test machine that is busy with others may double any time.
   EXPECT_LT(hit.finish.stats.ttft_seconds, 2 * cold + 0.1);
-  TEST_F(EngineTest, APromptThatFillsThePoolIsServedAgainFromIt) {
-    options_.kv_bytes = 4 * model_->Open(options_)->info().kv_block_bytes;
-    const auto engine = model_->Open(options_);
-    const Outcome cold = Generate(*engine, Prompt(127), 1);
-    // All four blocks are a hit; the last one must not be held to be copied from.
-    EXPECT_EQ(Generate(*engine, Prompt(127), 1), cold);
-    engine->CheckIntegrity();
-  }
+}
 
-  // Sixty-four at once with mixed lengths and shared beginnings, each fifth cancelled somewhere.
-  TEST_F(EngineTest, IsWholeAtEveryMomentUnderACrowd) {
-    store::MemoryKvStore store;
-    options_.kv_bytes = 96 * model_->Open(options_)->info().kv_block_bytes;
-    options_.step_tokens_max = 128;
-    const auto engine = model_->Open(options_, &store);
-    std::mt19937 random(8);
-    struct Running {
-      RequestId id;
-      std::shared_ptr<CollectingSink> sink;
-    };
-    std::vector<Running> running;
-    for (int i = 0; i < 400; ++i) {
-      const auto sink = std::make_shared<CollectingSink>();
-      // Two thirds begin as another one did.
-      const auto seed = static_cast<TokenId>(1 + random() % (random() % 3 == 0 ? 100 : 4));
-      const int length = 1 + static_cast<int>(random() % (random() % 8 == 0 ? 1500 : 200));
-      const auto id =
-          engine->Submit(MakeRequest(Prompt(length, seed), static_cast<int>(random() % 24), sink));
-      ASSERT_TRUE(id.has_value());
-      running.push_back({*id, sink});
-      if (random() % 5 == 0) engine->Cancel(running[random() % running.size()].id);
-      if (i % 16 == 0) engine->CheckIntegrity();
-      if (running.size() < 64) continue;
-      std::swap(running[random() % running.size()], running.back());
-      running.back().sink->WaitForFinish();
-      running.pop_back();
-    }
-    for (const Running& each : running) each.sink->WaitForFinish();
-    ASSERT_TRUE(engine->Drain(std::chrono::seconds(60)));
-    engine->CheckIntegrity();
-    EXPECT_EQ(engine->Stats().num_blocks_used, 0u);
-    EXPECT_GT(engine->Stats().num_device_tokens, 0u);
-  }
+TEST_F(EngineTest, APromptThatFillsThePoolIsServedAgainFromIt) {
+  options_.kv_bytes = 4 * model_->Open(options_)->info().kv_block_bytes;
+  const auto engine = model_->Open(options_);
+  const Outcome cold = Generate(*engine, Prompt(127), 1);
+  // All four blocks are a hit; the last one must not be held to be copied from.
+  EXPECT_EQ(Generate(*engine, Prompt(127), 1), cold);
+  engine->CheckIntegrity();
+}
 
-  // Clients that come, share prefixes, leave early and come back, over a pool that is too small.
-  TEST_F(EngineTest, StaysWholeUnderRandomTrafficFromManyThreads) {
-    store::MemoryKvStore store;
-    const size_t block_bytes = model_->Open(options_)->info().kv_block_bytes;
-    options_.kv_bytes = 40 * block_bytes;
-    options_.sequences_max = 6;
-    const auto engine = model_->Open(options_, &store);
-    std::vector<std::thread> clients;
-    for (uint32_t client = 0; client < 6; ++client) {
-      clients.emplace_back([&, client] {
-        std::mt19937 random(client);
-        for (int i = 0; i < 25; ++i) {
-          const auto sink = std::make_shared<CollectingSink>();
-          const int length = 1 + static_cast<int>(random() % 300);
-          const auto id = engine->Submit(MakeRequest(
-              Prompt(length, 3 + static_cast<TokenId>(random() % 3)), 1 + random() % 40, sink));
-          ASSERT_TRUE(id.has_value());
-          if (random() % 3 == 0) {
-            sink->WaitForTokens(random() % 10);
-            engine->Cancel(*id);
-          }
-          sink->WaitForFinish();
+// Sixty-four at once with mixed lengths and shared beginnings, each fifth cancelled somewhere.
+TEST_F(EngineTest, IsWholeAtEveryMomentUnderACrowd) {
+  store::MemoryKvStore store;
+  options_.kv_bytes = 96 * model_->Open(options_)->info().kv_block_bytes;
+  options_.step_tokens_max = 128;
+  const auto engine = model_->Open(options_, &store);
+  std::mt19937 random(8);
+  struct Running {
+    RequestId id;
+    std::shared_ptr<CollectingSink> sink;
+  };
+  std::vector<Running> running;
+  for (int i = 0; i < 400; ++i) {
+    const auto sink = std::make_shared<CollectingSink>();
+    // Two thirds begin as another one did.
+    const auto seed = static_cast<TokenId>(1 + random() % (random() % 3 == 0 ? 100 : 4));
+    const int length = 1 + static_cast<int>(random() % (random() % 8 == 0 ? 1500 : 200));
+    const auto id =
+        engine->Submit(MakeRequest(Prompt(length, seed), static_cast<int>(random() % 24), sink));
+    ASSERT_TRUE(id.has_value());
+    running.push_back({*id, sink});
+    if (random() % 5 == 0) engine->Cancel(running[random() % running.size()].id);
+    if (i % 16 == 0) engine->CheckIntegrity();
+    if (running.size() < 64) continue;
+    std::swap(running[random() % running.size()], running.back());
+    running.back().sink->WaitForFinish();
+    running.pop_back();
+  }
+  for (const Running& each : running) each.sink->WaitForFinish();
+  ASSERT_TRUE(engine->Drain(std::chrono::seconds(60)));
+  engine->CheckIntegrity();
+  EXPECT_EQ(engine->Stats().num_blocks_used, 0u);
+  EXPECT_GT(engine->Stats().num_device_tokens, 0u);
+}
+
+// Clients that come, share prefixes, leave early and come back, over a pool that is too small.
+TEST_F(EngineTest, StaysWholeUnderRandomTrafficFromManyThreads) {
+  store::MemoryKvStore store;
+  const size_t block_bytes = model_->Open(options_)->info().kv_block_bytes;
+  options_.kv_bytes = 40 * block_bytes;
+  options_.sequences_max = 6;
+  const auto engine = model_->Open(options_, &store);
+  std::vector<std::thread> clients;
+  for (uint32_t client = 0; client < 6; ++client) {
+    clients.emplace_back([&, client] {
+      std::mt19937 random(client);
+      for (int i = 0; i < 25; ++i) {
+        const auto sink = std::make_shared<CollectingSink>();
+        const int length = 1 + static_cast<int>(random() % 300);
+        const auto id = engine->Submit(MakeRequest(
+            Prompt(length, 3 + static_cast<TokenId>(random() % 3)), 1 + random() % 40, sink));
+        ASSERT_TRUE(id.has_value());
+        if (random() % 3 == 0) {
+          sink->WaitForTokens(random() % 10);
+          engine->Cancel(*id);
         }
-      });
-    }
-    for (std::thread& client : clients) client.join();
-    EXPECT_TRUE(engine->Drain(std::chrono::seconds(20)));
-    engine->CheckIntegrity();
-    EXPECT_GT(engine->Stats().num_device_tokens, 0u);
+        sink->WaitForFinish();
+      }
+    });
   }
+  for (std::thread& client : clients) client.join();
+  EXPECT_TRUE(engine->Drain(std::chrono::seconds(20)));
+  engine->CheckIntegrity();
+  EXPECT_GT(engine->Stats().num_device_tokens, 0u);
+}
 
 }  // namespace
 }  // namespace kvgate::engine
