@@ -1,6 +1,7 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include <fmt/format.h>
@@ -48,19 +49,37 @@ int ContextTokensMax(const EngineOptions& options, const model::ModelConfig& con
   return tokens;
 }
 
-// One small step before the first request: it brings weights, scratch and activations into memory,
-// which would cost that request tens of milliseconds. What it writes into block 0 is never hit: the
-// block is in no index, and is overwritten by whoever acquires it.
-void WarmUp(const EngineOptions& options, model::Model& model, kernels::KvArena& arena) {
-  const std::vector<TokenId> tokens(static_cast<size_t>(std::min(options.step_tokens_max, 8)), 0);
-  const std::vector<BlockId> block_table = {BlockId{0}};
-  const int num_tokens = static_cast<int>(tokens.size());
+// What it writes into block 0 is never hit: the block is in no index, and is overwritten by whoever
+// acquires it.
+double TimeStep(int num_tokens, model::Model& model, kernels::KvArena& arena) {
+  const std::vector<TokenId> tokens(static_cast<size_t>(num_tokens), 0);
+  const std::vector<BlockId> block_table(
+      static_cast<size_t>((num_tokens + kernels::kKvBlockTokens - 1) / kernels::kKvBlockTokens),
+      BlockId{0});
   const kernels::SequenceRows rows{
       .first_row = 0, .num_rows = num_tokens, .first_position = 0, .block_table = block_table};
   const int logit_row = num_tokens - 1;
   std::vector<float> logits(static_cast<size_t>(model.config().vocab_size));
+  const auto began = std::chrono::steady_clock::now();
   model.Forward({.tokens = tokens, .sequences = {&rows, 1}, .logit_rows = {&logit_row, 1}}, arena,
                 logits);
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+}
+
+// A small step before the first request brings weights, scratch and activations into memory, which
+// would cost that request tens of milliseconds. A second one says what prefill costs here, so that
+// the first hit on disk can be weighed: of as many tokens as half a second allows.
+WarmUpStep WarmUp(const EngineOptions& options, model::Model& model, kernels::KvArena& arena) {
+  constexpr double kSecondsMax = 0.5;
+  const int smallest = std::min(options.step_tokens_max, 8);
+  TimeStep(smallest, model, arena);
+  WarmUpStep step{.num_rows = smallest, .seconds = TimeStep(smallest, model, arena)};
+  for (const int num_rows : {32, 128}) {
+    const double expected = step.seconds / step.num_rows * num_rows;
+    if (num_rows > options.step_tokens_max || expected > kSecondsMax) break;
+    step = {.num_rows = num_rows, .seconds = TimeStep(num_rows, model, arena)};
+  }
+  return step;
 }
 
 }  // namespace
@@ -70,7 +89,8 @@ Result<std::unique_ptr<Engine>> Engine::Open(const EngineOptions& options,
                                              kernels::Backend& backend,
                                              const tokenizer::Tokenizer& tokenizer,
                                              store::KvStore* store) {
-  EngineLoop::Parts parts{.file = file, .model = nullptr, .arena = nullptr};
+  EngineLoop::Parts parts{
+      .file = file, .model = nullptr, .arena = nullptr, .host = nullptr, .warm_up = {}};
   KVGATE_TRY(parts.model, model::Model::Load(std::move(file), backend));
   EngineInfo info;
   info.model = parts.model->config();
@@ -82,8 +102,11 @@ Result<std::unique_ptr<Engine>> Engine::Open(const EngineOptions& options,
   KVGATE_TRY(info.num_kv_blocks, CountKvBlocks(options, info.kv_block_bytes));
   info.context_tokens_max = ContextTokensMax(options, info.model, info.num_kv_blocks);
   KVGATE_TRY(parts.arena, backend.AllocateKv(shape, info.num_kv_blocks));
+  if (options.host_bytes > 0) {
+    KVGATE_TRY(parts.host, tier::HostTier::Open(options.host_bytes, backend, *parts.arena));
+  }
   KVGATE_TRY_VOID(parts.model->Reserve(options.step_tokens_max, options.sequences_max));
-  WarmUp(options, *parts.model, *parts.arena);
+  parts.warm_up = WarmUp(options, *parts.model, *parts.arena);
   return std::make_unique<EngineLoop>(options, std::move(info), std::move(parts), backend,
                                       tokenizer, store);
 }

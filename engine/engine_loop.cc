@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <future>
 #include <type_traits>
 #include <utility>
@@ -49,6 +50,17 @@ uint32_t ShapeTag(const kernels::KvShape& shape) {
   return static_cast<uint32_t>(Xxh3(std::as_bytes(std::span(fields))).first);
 }
 
+// While a load runs, how often the engine looks whether it still pays.
+constexpr std::chrono::milliseconds kRestoreCheckInterval{1};
+// An idle engine wakes this often: a protection may end.
+constexpr std::chrono::milliseconds kIdleInterval{60'000};
+
+// With a share of less than all, a tenant's cached blocks are counted against it, too.
+uint32_t OwnerBlocksMax(const EngineOptions& options, uint32_t num_blocks) {
+  if (options.tenant_kv_share >= 1) return 0;
+  return std::max(1u, static_cast<uint32_t>(std::ceil(options.tenant_kv_share * num_blocks)));
+}
+
 Generation& GenerationOf(Sequence& sequence) { return static_cast<Generation&>(*sequence.owner); }
 
 }  // namespace
@@ -65,7 +77,8 @@ EngineLoop::EngineLoop(const EngineOptions& options, EngineInfo info, Parts part
       hasher_({.fingerprint = KvFingerprint(info_, *parts_.model, tokenizer),
                .seed = options.hash_seed,
                .hash_bits = options.hash_bits}),
-      pool_(info_.num_kv_blocks),
+      pool_({.num_blocks = info_.num_kv_blocks,
+             .owner_blocks_max = OwnerBlocksMax(options_, info_.num_kv_blocks)}),
       cache_(pool_),
       tier_(store == nullptr
                 ? nullptr
@@ -80,9 +93,27 @@ EngineLoop::EngineLoop(const EngineOptions& options, EngineInfo info, Parts part
                                 mailbox_.Post([this, completion] { OnCompletion(completion); });
                               }},
                       *store, backend, *parts_.arena)),
-      scheduler_(
-          {.step_tokens_max = options.step_tokens_max, .sequences_max = options.sequences_max},
-          hasher_, pool_, cache_, tier_.get(), backend, *parts_.arena) {
+      scheduler_({.step_tokens_max = options.step_tokens_max,
+                  .mixed_step_tokens_max = options.mixed_step_tokens_max,
+                  .short_prompt_tokens = options.short_prompt_tokens,
+                  .sequences_max = options.sequences_max,
+                  .tenant_kv_share = options.tenant_kv_share},
+                 {.hasher = hasher_,
+                  .pool = pool_,
+                  .cache = cache_,
+                  .host = parts_.host.get(),
+                  .disk = tier_.get(),
+                  .backend = backend,
+                  .arena = *parts_.arena,
+                  .costs = costs_}) {
+  if (parts_.host != nullptr) {
+    cache_.SetDemote([this](const kv::BlockKey& key, BlockId id, int priority) {
+      parts_.host->Put(key, id, priority);
+    });
+  }
+  if (parts_.warm_up.num_rows > 0) {
+    costs_.ObserveStep(parts_.warm_up.num_rows, 0, parts_.warm_up.seconds);
+  }
   PublishStats();
   thread_ = std::thread([this] { Run(); });
   pthread_setname_np(thread_.native_handle(), "kvgate-engine");
@@ -92,7 +123,7 @@ EngineLoop::~EngineLoop() {
   mailbox_.Post([this] { stopping_ = true; });
   thread_.join();
   tier_.reset();  // finishes its jobs; their completions are in the mailbox now
-  for (const Mailbox::Message& message : mailbox_.TakeAll(false)) message();
+  for (const Mailbox::Message& message : mailbox_.TakeAll({})) message();
   for (const RequestId id : scheduler_.Ids()) End(id, FinishReason::kCancelled);
   KVGATE_CHECK(writes_.empty(), "a write back never completed");
 }
@@ -109,6 +140,12 @@ Result<RequestId> EngineLoop::Submit(GenerationRequest request) {
       return refuse("prompt", fmt::format("token id {} is not in the vocabulary of {} tokens",
                                           token, info_.model.vocab_size));
     }
+  }
+  if (const int64_t tokens = int64_t{scheduler_.tenant_blocks_max()} * kernels::kKvBlockTokens;
+      num_prompt > tokens) {
+    return refuse("prompt", fmt::format("the prompt has {} tokens; one tenant's share of the KV "
+                                        "memory holds {}",
+                                        num_prompt, tokens));
   }
   // A prompt that fills the context leaves no room for a token.
   const int room = info_.context_tokens_max - (request.max_tokens > 0 ? 1 : 0);
@@ -128,6 +165,7 @@ Result<RequestId> EngineLoop::Submit(GenerationRequest request) {
   made.salt = std::move(request.cache_salt);
   made.tokens = std::move(request.prompt);
   made.num_prompt_tokens = static_cast<int>(num_prompt);
+  made.num_stable_tokens = request.num_stable_tokens;
   made.submitted_at = Clock::now();
   made.owner = std::make_unique<Generation>(request, tokenizer_);
   const RequestId id = made.id;
@@ -142,7 +180,10 @@ void EngineLoop::Cancel(RequestId id) {
   mailbox_.Post([this, id] { OnCancel(id); });
 }
 
-void EngineLoop::Protect(Protection protection) { (void)protection; }
+void EngineLoop::Protect(Protection protection) {
+  auto shared = std::make_shared<Protection>(std::move(protection));
+  mailbox_.Post([this, shared] { OnProtect(std::move(*shared)); });
+}
 
 bool EngineLoop::Drain(std::chrono::milliseconds timeout) {
   const auto deadline = Clock::now() + timeout;
@@ -171,6 +212,7 @@ void EngineLoop::CheckIntegrity() {
   Call([this] {
     pool_.CheckIntegrity();
     cache_.CheckIntegrity();
+    if (parts_.host != nullptr) parts_.host->CheckIntegrity();
     if (Idle()) KVGATE_CHECK(pool_.num_used() == 0, "an idle engine holds blocks");
   });
 }
@@ -185,45 +227,101 @@ void EngineLoop::Call(std::function<void()> body) {
 }
 
 bool EngineLoop::Idle() const {
-  return scheduler_.num_running() == 0 && scheduler_.num_waiting() == 0 && writes_.empty();
+  return scheduler_.num_running() == 0 && scheduler_.num_waiting() == 0 && writes_.empty() &&
+         !scheduler_.restoring();
 }
 
 void EngineLoop::Run() {
-  bool can_wait = false;
+  std::chrono::milliseconds wait{0};
   while (!stopping_) {
-    for (const Mailbox::Message& message : mailbox_.TakeAll(can_wait)) message();
+    for (const Mailbox::Message& message : mailbox_.TakeAll(wait)) message();
+    EndExpiredProtections();
+    scheduler_.GiveUpLateRestores();
     scheduler_.AdmitWaiting();
     const std::vector<schedule::StepItem> step = scheduler_.PlanStep();
     if (!step.empty()) RunStep(step);
-    can_wait = step.empty();
+    // A load may fall behind at any moment; nothing else happens without a message.
+    wait = !step.empty()            ? std::chrono::milliseconds(0)
+           : scheduler_.restoring() ? kRestoreCheckInterval
+                                    : kIdleInterval;
     PublishStats();
   }
 }
 
 void EngineLoop::OnSubmit(std::unique_ptr<Sequence> sequence) {
   ++stats_.num_requests;
+  if (options_.ttft_slo_ms > 0) {
+    const double seconds = scheduler_.EstimateTtftSeconds(*sequence);
+    if (seconds * 1e3 > options_.ttft_slo_ms) return Refuse(std::move(sequence), seconds);
+  }
   stats_.num_prompt_tokens += static_cast<uint64_t>(sequence->num_prompt_tokens);
   scheduler_.Add(std::move(sequence));
 }
 
+// The work that goes before it must be done first: that is when trying again makes sense.
+void EngineLoop::Refuse(std::unique_ptr<Sequence> sequence, double ttft_seconds) {
+  ++stats_.num_refused_by_slo;
+  const double slo_seconds = options_.ttft_slo_ms * 1e-3;
+  Error error = MakeError(
+      ErrorCode::kRateLimited, "engine",
+      fmt::format("The first token would come after about {:.1f} s; this server promises {:.1f} s. "
+                  "Try again later.",
+                  ttft_seconds, slo_seconds));
+  error.retryable = true;
+  error.retry_after_seconds = std::max(1, static_cast<int>(std::ceil(ttft_seconds - slo_seconds)));
+  mailbox_.ReleaseBounded();
+  PublishStats();
+  GenerationOf(*sequence).Finish(FinishReason::kError, StatsOf(*sequence), std::move(error));
+}
+
 void EngineLoop::OnCancel(RequestId id) {
-  Sequence* sequence = scheduler_.Find(id);
-  if (sequence == nullptr) return;  // it has ended by itself
-  sequence->cancelled = true;
-  if (sequence->state != SequenceState::kRestoring) End(id, FinishReason::kCancelled);
+  if (scheduler_.Find(id) == nullptr) return;  // it has ended by itself
+  End(id, FinishReason::kCancelled);
+}
+
+void EngineLoop::OnProtect(Protection protection) {
+  const size_t num_blocks = protection.tokens.size() / kernels::kKvBlockTokens;
+  if (num_blocks == 0) return;
+  ProtectedPrefix prefix{.keys = {}, .priority = protection.priority, .until = protection.until};
+  kv::BlockKey parent = hasher_.Root(protection.cache_salt);
+  for (size_t block = 0; block < num_blocks; ++block) {
+    parent = hasher_.Next(parent, std::span<const TokenId>(protection.tokens)
+                                      .subspan(block * kernels::kKvBlockTokens)
+                                      .first<kernels::kKvBlockTokens>());
+    prefix.keys.push_back(parent);
+  }
+  protections_.erase(parent.hash);
+  if (prefix.priority > 0) protections_.emplace(parent.hash, std::move(prefix));
+  ApplyProtections();
+}
+
+// A block that several protected prefixes begin with has the highest of their priorities, so a
+// parent's is never lower than its child's.
+void EngineLoop::ApplyProtections() {
+  std::unordered_map<BlockHash, int> priorities;
+  for (const auto& [last, prefix] : protections_) {
+    for (const kv::BlockKey& key : prefix.keys) {
+      int& priority = priorities[key.hash];
+      priority = std::max(priority, prefix.priority);
+    }
+  }
+  if (parts_.host != nullptr) parts_.host->SetPriorities(priorities);
+  cache_.SetPriorities(std::move(priorities));
+}
+
+void EngineLoop::EndExpiredProtections() {
+  const Clock::time_point now = Clock::now();
+  if (std::erase_if(protections_, [&](const auto& item) { return item.second.until <= now; }) > 0) {
+    ApplyProtections();
+  }
 }
 
 void EngineLoop::OnCompletion(const tier::Completion& completion) {
-  if (completion.kind == tier::Completion::Kind::kWrite) {
-    const auto write = writes_.find(completion.ticket);
-    num_blocks_writing_ -= write->second.num_items;
-    kv::ReleaseLastToFirst(write->second.held);
-    writes_.erase(write);
-    return;
-  }
-  const RequestId id{completion.ticket};
-  scheduler_.OnRestored(id, completion.num_ok);
-  if (scheduler_.Find(id)->cancelled) End(id, FinishReason::kCancelled);
+  if (completion.kind == tier::Completion::Kind::kLoad) return scheduler_.OnRestored(completion);
+  const auto write = writes_.find(completion.ticket);
+  num_blocks_writing_ -= write->second.num_items;
+  kv::ReleaseLastToFirst(write->second.held);
+  writes_.erase(write);
 }
 
 void EngineLoop::GatherStep(const std::vector<schedule::StepItem>& step) {
@@ -246,9 +344,11 @@ void EngineLoop::GatherStep(const std::vector<schedule::StepItem>& step) {
 
 void EngineLoop::RunStep(const std::vector<schedule::StepItem>& step) {
   GatherStep(step);
+  const Clock::time_point began = Clock::now();
   parts_.model->Forward(
       {.tokens = step_tokens_, .sequences = step_rows_, .logit_rows = step_logit_rows_},
       *parts_.arena, step_logits_);
+  ObserveStep(step, Seconds(began, Clock::now()));
   ++stats_.num_steps;
   const auto vocab_size = static_cast<size_t>(info_.model.vocab_size);
   size_t logit_row = 0;
@@ -258,6 +358,21 @@ void EngineLoop::RunStep(const std::vector<schedule::StepItem>& step) {
     AdvanceSequence(*item.sequence,
                     std::span(step_logits_).subspan(logit_row++ * vocab_size, vocab_size));
   }
+}
+
+// What prefill costs is learnt from steps that are mostly prefill.
+void EngineLoop::ObserveStep(const std::vector<schedule::StepItem>& step, double seconds) {
+  int num_rows = 0;
+  int num_prefill = 0;
+  double positions = 0;
+  for (const schedule::StepItem& item : step) {
+    num_rows += item.num_tokens;
+    if (item.num_tokens < 2) continue;
+    num_prefill += item.num_tokens;
+    positions += item.num_tokens * (item.sequence->num_computed + item.num_tokens / 2.0);
+  }
+  if (num_prefill * 4 < num_rows * 3) return;
+  costs_.ObserveStep(num_rows, positions / num_prefill, seconds);
 }
 
 void EngineLoop::AdvanceSequence(Sequence& sequence, std::span<const float> logits) {
@@ -300,6 +415,7 @@ void EngineLoop::End(RequestId id, FinishReason reason) {
   Generation& generation = GenerationOf(*sequence);
   const RequestStats stats = StatsOf(*sequence);
   stats_.num_device_tokens += static_cast<uint64_t>(stats.num_device_tokens);
+  stats_.num_host_tokens += static_cast<uint64_t>(stats.num_host_tokens);
   stats_.num_disk_tokens += static_cast<uint64_t>(stats.num_disk_tokens);
   stats_.num_computed_tokens += static_cast<uint64_t>(stats.num_computed_tokens);
   stats_.num_output_tokens += static_cast<uint64_t>(generation.num_output_tokens());
@@ -315,7 +431,8 @@ RequestStats EngineLoop::StatsOf(const Sequence& sequence) const {
   stats.num_prompt_tokens = sequence.num_prompt_tokens;
   stats.num_device_tokens = sequence.num_device_tokens;
   stats.num_disk_tokens = sequence.num_disk_tokens;
-  stats.num_cached_tokens = stats.num_device_tokens + stats.num_disk_tokens;
+  stats.num_host_tokens = sequence.num_host_tokens;
+  stats.num_cached_tokens = stats.num_device_tokens + stats.num_host_tokens + stats.num_disk_tokens;
   stats.num_computed_tokens = sequence.num_prefilled_tokens;
   stats.total_seconds = Seconds(sequence.submitted_at, now);
   if (!sequence.admitted_before) {
@@ -340,7 +457,16 @@ void EngineLoop::PublishStats() {
   stats_.num_blocks_used = pool_.num_used();
   stats_.num_blocks_evicted = pool_.num_evicted();
   stats_.num_digest_mismatches = cache_.num_digest_mismatches();
+  stats_.num_single_flight = scheduler_.num_single_flight();
+  stats_.num_restores_cut = scheduler_.restorer().num_cut();
+  stats_.num_restores_skipped = scheduler_.restorer().num_skipped();
+  stats_.prefill_tokens_per_second = static_cast<uint64_t>(costs_.prefill_tokens_per_second());
+  if (parts_.host != nullptr) {
+    stats_.num_host_blocks = parts_.host->num_cached();
+    stats_.num_host_blocks_max = parts_.host->num_blocks();
+  }
   if (tier_ != nullptr) {
+    stats_.restore_bytes_per_second = static_cast<uint64_t>(tier_->load_speed().bytes_per_second);
     stats_.write_back_bytes_queued = tier_->write_bytes_queued();
     stats_.num_blocks_written = tier_->num_blocks_written();
   }

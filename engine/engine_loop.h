@@ -19,12 +19,20 @@
 
 namespace kvgate::engine {
 
+// The forward pass that was timed before the first request.
+struct WarmUpStep {
+  int num_rows = 0;
+  double seconds = 0;
+};
+
 class EngineLoop final : public Engine {
  public:
   struct Parts {
     std::shared_ptr<const model::GgufFile> file;
     std::unique_ptr<model::Model> model;
     std::unique_ptr<kernels::KvArena> arena;
+    std::unique_ptr<tier::HostTier> host;  // null: none
+    WarmUpStep warm_up;
   };
   EngineLoop(const EngineOptions& options, EngineInfo info, Parts parts, kernels::Backend& backend,
              const tokenizer::Tokenizer& tokenizer, store::KvStore* store);
@@ -41,10 +49,15 @@ class EngineLoop final : public Engine {
  private:
   void Run();
   void RunStep(const std::vector<schedule::StepItem>& step);
+  void ObserveStep(const std::vector<schedule::StepItem>& step, double seconds);
   void GatherStep(const std::vector<schedule::StepItem>& step);
   void AdvanceSequence(schedule::Sequence& sequence, std::span<const float> logits);
   void OnSubmit(std::unique_ptr<schedule::Sequence> sequence);
+  void Refuse(std::unique_ptr<schedule::Sequence> sequence, double ttft_seconds);
   void OnCancel(RequestId id);
+  void OnProtect(Protection protection);
+  void ApplyProtections();
+  void EndExpiredProtections();
   void OnCompletion(const tier::Completion& completion);
   void End(RequestId id, FinishReason reason);
   void WriteBack(schedule::Sequence& sequence);
@@ -63,6 +76,7 @@ class EngineLoop final : public Engine {
   kv::BlockHasher hasher_;
   kv::BlockPool pool_;
   kv::PrefixCache cache_;
+  schedule::CostModel costs_;
   std::unique_ptr<tier::DiskTier> tier_;
   schedule::Scheduler scheduler_;
 
@@ -74,6 +88,15 @@ class EngineLoop final : public Engine {
   std::unordered_map<uint64_t, Write> writes_;  // by ticket
   uint64_t next_ticket_ = 1;
   size_t num_blocks_writing_ = 0;
+
+  // By the last key of what is protected; what each key of theirs is protected with is in the
+  // prefix cache.
+  struct ProtectedPrefix {
+    std::vector<kv::BlockKey> keys;
+    int priority = 0;
+    schedule::Clock::time_point until;
+  };
+  std::unordered_map<BlockHash, ProtectedPrefix> protections_;
 
   // Of the current step; kept between steps for their memory.
   std::vector<TokenId> step_tokens_;

@@ -1,6 +1,7 @@
 // Mailbox: how other threads reach the engine thread. Any number of senders, one receiver.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <functional>
@@ -44,10 +45,10 @@ class Mailbox {
     --num_bounded_;
   }
 
-  // All messages so far, oldest first; with `wait`, at least one.
-  std::vector<Message> TakeAll(bool wait) {
+  // All messages so far, oldest first; waits so long for the first.
+  std::vector<Message> TakeAll(std::chrono::milliseconds wait) {
     std::unique_lock lock(mutex_);
-    if (wait) ready_.wait(lock, [this] { return !messages_.empty(); });
+    ready_.wait_for(lock, wait, [this] { return !messages_.empty(); });
     return std::exchange(messages_, {});
   }
 

@@ -57,6 +57,7 @@ THIRD_PARTY = [
 ]
 # Tests that mirror no single file: path -> reason.
 TESTS_WITHOUT_SOURCE = {
+    "tests/engine/kv/eviction_trace_test.cc": "pool and prefix cache together, on traces",
     "tests/engine/engine_promise_test.cc": "the promise of the product over the whole engine",
     "tests/kernels/conformance_attention_test.cc": "one suite for all backends",
     "tests/kernels/conformance_invariance_test.cc": "one suite for all backends",
@@ -68,6 +69,8 @@ TESTS_WITHOUT_SOURCE = {
 TESTED_ELSEWHERE = {
     "engine/engine_loop.cc": "tests/engine/engine_test.cc",
     "engine/generation.cc": "tests/engine/engine_test.cc",
+    "engine/schedule/restorer.cc": "tests/engine/schedule/scheduler_test.cc",
+    "engine/schedule/step_plan.cc": "tests/engine/schedule/scheduler_test.cc",
     "engine/tokenizer/special_matcher.cc": "tests/engine/tokenizer/tokenizer_test.cc",
     "engine/tokenizer/word_table.cc": "tests/engine/tokenizer/bpe_tokenizer_test.cc",
     "gateway/cli/bench.cc": "tests/gateway/cli/bench_engine_test.cc",

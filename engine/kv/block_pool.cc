@@ -1,5 +1,7 @@
 #include "engine/kv/block_pool.h"
 
+#include <algorithm>
+
 #include <kvgate/check.h>
 
 namespace kvgate::kv {
@@ -12,39 +14,63 @@ void ReleaseLastToFirst(std::vector<BlockRef>& blocks) {
   while (!blocks.empty()) blocks.pop_back();
 }
 
-BlockPool::BlockPool(uint32_t num_blocks) : slots_(num_blocks) {
-  KVGATE_CHECK(num_blocks > 0 && num_blocks < kNone, "number of KV blocks");
-  free_.reserve(num_blocks);
-  for (uint32_t index = num_blocks; index-- > 0;) free_.push_back(index);
+BlockPool::BlockPool(const Options& options) : options_(options), slots_(options.num_blocks) {
+  KVGATE_CHECK(options.num_blocks > 0 && options.num_blocks < UINT32_MAX, "number of KV blocks");
+  KVGATE_CHECK(options.uses_max > 0, "uses_max");
+  free_.reserve(options.num_blocks);
+  for (uint32_t index = options.num_blocks; index-- > 0;) free_.push_back(index);
 }
 
 BlockPool::~BlockPool() { KVGATE_CHECK(num_used() == 0, "a block outlives its pool"); }
 
-std::optional<std::vector<BlockRef>> BlockPool::Acquire(uint32_t count) {
+std::optional<std::vector<BlockRef>> BlockPool::Acquire(uint32_t count, uint32_t owner) {
   if (count > num_available()) return std::nullopt;
+  if (owner >= owners_.size()) owners_.resize(owner + size_t{1});
   std::vector<BlockRef> blocks;
   blocks.reserve(count);
   for (uint32_t i = 0; i < count; ++i) {
-    uint32_t index = oldest_;
+    uint32_t index = 0;
     if (!free_.empty()) {
       index = free_.back();
       free_.pop_back();
     } else {
+      index = ChooseVictim(owner);
+      const Rank& rank = slots_[index].rank;
+      // Protected blocks go last, whatever they are worth: they say nothing of the others' age.
+      if (rank.priority == 0) clock_ = std::max(clock_, rank.worth);
       Remove(index);
-      slots_[index].marked = false;
       ++num_evicted_;
       if (listener_ != nullptr) listener_->OnEvict(BlockId{index});
+      Reset(index);
     }
-    slots_[index].references = 1;
+    Slot& slot = slots_[index];
+    slot.references = 1;
+    slot.uses = 1;
+    slot.owner = owner;
+    ++owners_[owner].used;
+    ++owners_[owner].held;
     blocks.push_back(BlockRef(this, BlockId{index}));
   }
   return blocks;
 }
 
+uint32_t BlockPool::ChooseVictim(uint32_t owner) const {
+  if (options_.owner_blocks_max > 0 && owners_[owner].held >= options_.owner_blocks_max) {
+    // It holds a good part of the pool, so one of its blocks is not far.
+    for (const auto& [rank, index] : line_) {
+      if (slots_[index].owner == owner) return index;
+    }
+  }
+  return line_.begin()->second;
+}
+
 BlockRef BlockPool::Share(BlockId id) {
   Slot& slot = slots_[id.value];
   KVGATE_CHECK(slot.references > 0 || slot.marked, "a free block is shared");
-  if (slot.references++ == 0) Remove(id.value);
+  if (slot.references++ == 0) {
+    Remove(id.value);
+    ++owners_[slot.owner].used;
+  }
   return BlockRef(this, id);
 }
 
@@ -59,43 +85,56 @@ void BlockPool::UnmarkCached(BlockId id) {
   slot.marked = false;
   if (slot.references > 0) return;
   Remove(id.value);
+  Reset(id.value);
   free_.push_back(id.value);
+}
+
+void BlockPool::CountUse(BlockId id) {
+  Slot& slot = slots_[id.value];
+  KVGATE_CHECK(slot.references > 0, "a use of an unused block");
+  slot.uses = std::min(slot.uses + 1, options_.uses_max);
+}
+
+void BlockPool::SetPriority(BlockId id, int priority) {
+  Slot& slot = slots_[id.value];
+  const bool in_line = slot.references == 0 && slot.marked;
+  if (in_line) line_.erase({slot.rank, id.value});
+  slot.rank.priority = priority;
+  if (in_line) line_.insert({slot.rank, id.value});
 }
 
 void BlockPool::Release(BlockId id) {
   Slot& slot = slots_[id.value];
   KVGATE_CHECK(slot.references > 0, "a block is released twice");
   if (--slot.references > 0) return;
+  --owners_[slot.owner].used;
   if (slot.marked) {
     Append(id.value);
   } else {
+    Reset(id.value);
     free_.push_back(id.value);
   }
 }
 
 void BlockPool::Append(uint32_t index) {
   Slot& slot = slots_[index];
-  slot.older = newest_;
-  slot.newer = kNone;
-  (newest_ == kNone ? oldest_ : slots_[newest_].newer) = index;
-  newest_ = index;
-  ++num_cached_;
+  slot.rank.worth = clock_ + slot.uses;
+  slot.rank.order = next_order_++;
+  line_.insert({slot.rank, index});
 }
 
-void BlockPool::Remove(uint32_t index) {
+void BlockPool::Remove(uint32_t index) { line_.erase({slots_[index].rank, index}); }
+
+void BlockPool::Reset(uint32_t index) {
   Slot& slot = slots_[index];
-  (slot.older == kNone ? oldest_ : slots_[slot.older].newer) = slot.newer;
-  (slot.newer == kNone ? newest_ : slots_[slot.newer].older) = slot.older;
-  slot.older = slot.newer = kNone;
-  --num_cached_;
+  --owners_[slot.owner].held;
+  slot = Slot{};
 }
 
 std::vector<BlockId> BlockPool::EvictionOrder() const {
   std::vector<BlockId> order;
-  order.reserve(num_cached_);
-  for (uint32_t index = oldest_; index != kNone; index = slots_[index].newer) {
-    order.push_back(BlockId{index});
-  }
+  order.reserve(line_.size());
+  for (const auto& [rank, index] : line_) order.push_back(BlockId{index});
   return order;
 }
 
@@ -105,20 +144,24 @@ void BlockPool::CheckIntegrity() const {
     ++seen[index];
     KVGATE_CHECK(slots_[index].references == 0 && !slots_[index].marked, "free block in use");
   }
-  uint32_t num_in_line = 0;
-  uint32_t previous = kNone;
-  for (uint32_t index = oldest_; index != kNone; index = slots_[index].newer) {
+  for (const auto& [rank, index] : line_) {
     ++seen[index];
-    ++num_in_line;
     KVGATE_CHECK(slots_[index].references == 0 && slots_[index].marked, "cached block in use");
-    KVGATE_CHECK(slots_[index].older == previous, "line of cached blocks is torn");
-    KVGATE_CHECK(num_in_line <= slots_.size(), "line of cached blocks has a cycle");
-    previous = index;
+    KVGATE_CHECK(slots_[index].rank == rank, "rank of a cached block");
   }
-  KVGATE_CHECK(previous == newest_ && num_in_line == num_cached_, "line of cached blocks");
+  std::vector<OwnerCount> owners(owners_.size());
   for (size_t index = 0; index < slots_.size(); ++index) {
-    const int expected = slots_[index].references > 0 ? 0 : 1;
+    const Slot& slot = slots_[index];
+    const int expected = slot.references > 0 ? 0 : 1;
     KVGATE_CHECK(seen[index] == expected, "a block is in two states or in none");
+    if (slot.references == 0 && !slot.marked) continue;
+    ++owners[slot.owner].held;
+    if (slot.references > 0) ++owners[slot.owner].used;
+  }
+  for (size_t owner = 0; owner < owners_.size(); ++owner) {
+    KVGATE_CHECK(
+        owners[owner].used == owners_[owner].used && owners[owner].held == owners_[owner].held,
+        "count of an owner's blocks");
   }
 }
 

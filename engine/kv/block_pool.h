@@ -1,14 +1,26 @@
 // BlockPool: who uses which KV block. It knows slots and references, not what is in them.
 //
 // A block is free (holds nothing), used (referenced), or cached (unreferenced, but what it holds
-// may be hit again). Cached blocks wait in the order they were released; Acquire takes free blocks
-// first and then the oldest cached one, telling the listener. Whoever holds a block holds its
-// parents too and releases last to first, so of a chain the leaf always goes before its parents.
+// may be hit again). Acquire takes free blocks first and then evicts cached ones, telling the
+// listener. Whoever holds a block holds its parents too and releases last to first, so of a chain
+// the leaf always goes before its parents.
+//
+// Eviction is GDSF (greedy dual size frequency, Cherkasova 1998). Blocks are of one size and cost
+// about the same to recompute, so its rank comes down to worth = clock + uses, given when a block
+// enters the line: uses counts the requests that needed the block (up to uses_max), and the clock
+// is the worth of the block evicted last. A prefix that k requests shared thus outlives k turnovers
+// of blocks used once, and a hot prefix that nobody wants any more ages out. With uses_max = 1 this
+// is LRU. A block of higher priority goes only after all of lower ones.
+//
+// Blocks belong to an owner (a tenant). One that holds more than its share evicts its own blocks
+// first, so that a flood from one tenant leaves the others' prefixes alone.
 // One thread: the engine's.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -57,15 +69,21 @@ class BlockPool {
     virtual void OnEvict(BlockId id) = 0;
   };
 
-  explicit BlockPool(uint32_t num_blocks);
+  struct Options {
+    uint32_t num_blocks = 0;
+    uint32_t uses_max = 8;          // turnovers that a shared prefix survives at most
+    uint32_t owner_blocks_max = 0;  // an owner's share of used and cached blocks; 0: all
+  };
+  explicit BlockPool(const Options& options);
   ~BlockPool();  // checks that no reference is alive
   BlockPool(const BlockPool&) = delete;
   BlockPool& operator=(const BlockPool&) = delete;
 
   void SetListener(Listener* listener) { listener_ = listener; }
 
-  // `count` blocks with one reference each, or none at all when fewer are free or cached.
-  std::optional<std::vector<BlockRef>> Acquire(uint32_t count);
+  // `count` blocks with one reference each, or none at all when fewer are free or cached. Owners
+  // are small numbers, 0 among them.
+  std::optional<std::vector<BlockRef>> Acquire(uint32_t count, uint32_t owner = 0);
   // One more reference; takes a cached block out of the waiting line.
   BlockRef Share(BlockId id);
   // Says that a block's content may be hit: at its last release it becomes cached, not free.
@@ -73,41 +91,65 @@ class BlockPool {
   void MarkCached(BlockId id);
   // The reverse; a cached block becomes free.
   void UnmarkCached(BlockId id);
+  // One more request needed what the block holds. REQUIRES: the block is used.
+  void CountUse(BlockId id);
+  // Lasts until the block is acquired for new content. REQUIRES: a parent's is not lower.
+  void SetPriority(BlockId id, int priority);
 
   uint32_t num_blocks() const { return static_cast<uint32_t>(slots_.size()); }
   uint32_t num_free() const { return static_cast<uint32_t>(free_.size()); }
-  uint32_t num_cached() const { return num_cached_; }
-  uint32_t num_used() const { return num_blocks() - num_free() - num_cached_; }
+  uint32_t num_cached() const { return static_cast<uint32_t>(line_.size()); }
+  uint32_t num_used() const { return num_blocks() - num_free() - num_cached(); }
   // What Acquire can hand out.
-  uint32_t num_available() const { return num_free() + num_cached_; }
+  uint32_t num_available() const { return num_free() + num_cached(); }
   uint64_t num_evicted() const { return num_evicted_; }
   uint32_t num_references(BlockId id) const { return slots_[id.value].references; }
   bool is_marked(BlockId id) const { return slots_[id.value].marked; }
+  // Of one owner: referenced blocks, and those with what is cached.
+  uint32_t num_used_by(uint32_t owner) const { return Count(owner).used; }
+  uint32_t num_held_by(uint32_t owner) const { return Count(owner).held; }
 
-  // The cached blocks, next to be evicted first.
+  // The cached blocks, next to be evicted first (shares of owners aside).
   std::vector<BlockId> EvictionOrder() const;
   // Aborts unless every slot is in exactly one state and all lists and counts agree.
   void CheckIntegrity() const;
 
  private:
   friend class BlockRef;
-  static constexpr uint32_t kNone = UINT32_MAX;
+  struct Rank {
+    int priority = 0;
+    uint64_t worth = 0;
+    uint64_t order = 0;  // of entering the line: unique
+    auto operator<=>(const Rank&) const = default;
+  };
   struct Slot {
     uint32_t references = 0;
-    bool marked = false;     // content may be hit
-    uint32_t older = kNone;  // neighbours in the line of cached blocks
-    uint32_t newer = kNone;
+    uint32_t owner = 0;
+    uint32_t uses = 0;
+    bool marked = false;  // content may be hit
+    Rank rank;            // while in the line; priority always
+  };
+  struct OwnerCount {
+    uint32_t used = 0;
+    uint32_t held = 0;  // used or cached
   };
 
   void Release(BlockId id);
-  void Append(uint32_t index);  // as the newest
+  void Append(uint32_t index);
   void Remove(uint32_t index);
+  uint32_t ChooseVictim(uint32_t owner) const;
+  void Reset(uint32_t index);  // forgets the content
+  OwnerCount Count(uint32_t owner) const {
+    return owner < owners_.size() ? owners_[owner] : OwnerCount{};
+  }
 
+  const Options options_;
   std::vector<Slot> slots_;
+  std::vector<OwnerCount> owners_;
   std::vector<uint32_t> free_;  // a stack: the block freed last is warm in the CPU's cache
-  uint32_t oldest_ = kNone;
-  uint32_t newest_ = kNone;
-  uint32_t num_cached_ = 0;
+  std::set<std::pair<Rank, uint32_t>> line_;
+  uint64_t clock_ = 0;
+  uint64_t next_order_ = 0;
   uint64_t num_evicted_ = 0;
   Listener* listener_ = nullptr;
 };

@@ -38,6 +38,26 @@ PrefixMatch PrefixCache::Match(const BlockKey& root, std::span<const BlockKey> k
   return match;
 }
 
+size_t PrefixCache::CountLeading(std::span<const BlockKey> keys) const {
+  size_t count = 0;
+  while (count < keys.size() && full_.contains(keys[count].hash)) ++count;
+  return count;
+}
+
+void PrefixCache::CountUse(const PrefixMatch& match) {
+  for (const BlockRef& block : match.blocks) pool_.CountUse(block.id());
+}
+
+int PrefixCache::PriorityOf(const BlockHash& hash) const {
+  const auto found = priorities_.find(hash);
+  return found != priorities_.end() ? found->second : 0;
+}
+
+void PrefixCache::SetPriorities(std::unordered_map<BlockHash, int> priorities) {
+  priorities_ = std::move(priorities);
+  for (const auto& [hash, id] : full_) pool_.SetPriority(id, PriorityOf(hash));
+}
+
 void PrefixCache::MatchPartial(const BlockKey& parent, std::span<const TokenId> tokens,
                                PrefixMatch& match) {
   const auto siblings = children_.find(parent.hash);
@@ -66,7 +86,11 @@ bool PrefixCache::HasParent(const BlockKey& parent, uint32_t depth) const {
 BlockId PrefixCache::InsertFull(const BlockKey& parent, const BlockKey& key,
                                 std::span<const TokenId> tokens, uint32_t depth, BlockId block) {
   KVGATE_CHECK(tokens.size() == kKvBlockTokens, "tokens of a full block");
-  KVGATE_CHECK(!entries_[block.value].present, "a block is inserted twice");
+  KVGATE_CHECK(!entries_[block.value].full, "a block is inserted twice");
+  if (entries_[block.value].present) {  // it was offered when it was not full yet
+    Forget(block);
+    pool_.UnmarkCached(block);
+  }
   const auto found = full_.find(key.hash);
   if (found != full_.end()) {
     if (entries_[found->second.value].key.digest == key.digest) return found->second;
@@ -89,18 +113,14 @@ BlockId PrefixCache::InsertFull(const BlockKey& parent, const BlockKey& key,
 void PrefixCache::InsertPartial(const BlockKey& parent, std::span<const TokenId> tokens,
                                 uint32_t depth, BlockId block) {
   KVGATE_CHECK(tokens.size() < kKvBlockTokens, "tokens of a partial block");
-  if (tokens.empty() || entries_[block.value].present || !HasParent(parent, depth)) return;
-  const auto siblings = children_.find(parent.hash);
-  if (siblings != children_.end()) {
-    for (const BlockId id : siblings->second) {
-      const Entry& entry = entries_[id.value];
-      const auto held = std::span(entry.tokens).first(entry.num_tokens);
-      if (entry.parent.digest == parent.digest && held.size() >= tokens.size() &&
-          std::ranges::equal(held.first(tokens.size()), tokens)) {
-        return;  // all of it is there already
-      }
-    }
+  Entry& offered = entries_[block.value];
+  if (tokens.empty() || offered.full || !HasParent(parent, depth)) return;
+  if (offered.present) {  // offered before, with fewer tokens
+    std::ranges::copy(tokens, offered.tokens.begin());
+    offered.num_tokens = static_cast<uint8_t>(tokens.size());
+    return;
   }
+  if (HasContinuation(parent, tokens)) return;
   Entry entry{.present = true,
               .full = false,
               .key = {},
@@ -111,16 +131,28 @@ void PrefixCache::InsertPartial(const BlockKey& parent, std::span<const TokenId>
   Add(std::move(entry), block);
 }
 
+// Whether some block behind `parent` begins with all of `tokens`.
+bool PrefixCache::HasContinuation(const BlockKey& parent, std::span<const TokenId> tokens) const {
+  const auto siblings = children_.find(parent.hash);
+  if (siblings == children_.end()) return false;
+  return std::ranges::any_of(siblings->second, [&](BlockId id) {
+    const Entry& entry = entries_[id.value];
+    const auto held = std::span(entry.tokens).first(entry.num_tokens);
+    return entry.parent.digest == parent.digest && held.size() >= tokens.size() &&
+           std::ranges::equal(held.first(tokens.size()), tokens);
+  });
+}
+
 void PrefixCache::Add(Entry entry, BlockId block) {
   children_[entry.parent.hash].push_back(block);
+  if (entry.full) pool_.SetPriority(block, PriorityOf(entry.key.hash));
   entries_[block.value] = std::move(entry);
   pool_.MarkCached(block);
   ++num_entries_;
 }
 
-void PrefixCache::OnEvict(BlockId id) {
+void PrefixCache::Forget(BlockId id) {
   Entry& entry = entries_[id.value];
-  KVGATE_CHECK(entry.present, "a block is evicted that the cache does not know");
   if (entry.full) full_.erase(entry.key.hash);
   const auto siblings = children_.find(entry.parent.hash);
   std::erase(siblings->second, id);
@@ -129,9 +161,16 @@ void PrefixCache::OnEvict(BlockId id) {
   --num_entries_;
 }
 
+void PrefixCache::OnEvict(BlockId id) {
+  const Entry& entry = entries_[id.value];
+  KVGATE_CHECK(entry.present, "a block is evicted that the cache does not know");
+  if (entry.full && demote_) demote_(entry.key, id, PriorityOf(entry.key.hash));
+  Forget(id);
+}
+
 void PrefixCache::Clear() {
   for (const BlockId id : pool_.EvictionOrder()) {
-    OnEvict(id);
+    Forget(id);
     pool_.UnmarkCached(id);
   }
 }

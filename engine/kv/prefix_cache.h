@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -41,12 +42,17 @@ class PrefixCache : public BlockPool::Listener {
   // tokens.size() tokens: the caller leaves out what it must compute in any case.
   PrefixMatch Match(const BlockKey& root, std::span<const BlockKey> keys,
                     std::span<const TokenId> tokens);
+  // How many leading keys are there, without a reference and without proof: a guess for planning.
+  size_t CountLeading(std::span<const BlockKey> keys) const;
+  // A request goes on from this match: its blocks are worth more from now on.
+  void CountUse(const PrefixMatch& match);
 
   // Offers a block whose KV is complete, with its (up to 32) tokens; `key` is that of a full block
   // and ignored for a partial one. Returns the block that holds this content from now on: the given
   // one, or the one that was there already (the caller should use it and drop its own). A full
   // block whose parent is not in the cache, or whose hash is taken by another prefix, is not taken
-  // in. REQUIRES: the caller holds a reference to `block`.
+  // in. A partial block may be offered again with more tokens, and then as a full one, while its
+  // holder goes on writing behind those offered. REQUIRES: the caller holds a reference to `block`.
   BlockId InsertFull(const BlockKey& parent, const BlockKey& key, std::span<const TokenId> tokens,
                      uint32_t depth, BlockId block);
   void InsertPartial(const BlockKey& parent, std::span<const TokenId> tokens, uint32_t depth,
@@ -54,6 +60,13 @@ class PrefixCache : public BlockPool::Listener {
 
   // Drops everything that is not referenced.
   void Clear();
+
+  // The priority of blocks by hash, of those here and of those to come; all others have 0.
+  // REQUIRES: a parent's is not lower than its child's.
+  void SetPriorities(std::unordered_map<BlockHash, int> priorities);
+  // Called with each full block that is about to be lost, while its KV is still in place.
+  using DemoteFunction = std::function<void(const BlockKey& key, BlockId id, int priority)>;
+  void SetDemote(DemoteFunction demote) { demote_ = std::move(demote); }
 
   size_t num_entries() const { return num_entries_; }
   uint64_t num_digest_mismatches() const { return num_digest_mismatches_; }
@@ -73,6 +86,9 @@ class PrefixCache : public BlockPool::Listener {
   };
 
   bool HasParent(const BlockKey& parent, uint32_t depth) const;
+  int PriorityOf(const BlockHash& hash) const;
+  bool HasContinuation(const BlockKey& parent, std::span<const TokenId> tokens) const;
+  void Forget(BlockId id);
   void Add(Entry entry, BlockId block);
   void MatchPartial(const BlockKey& parent, std::span<const TokenId> tokens, PrefixMatch& match);
 
@@ -80,6 +96,8 @@ class PrefixCache : public BlockPool::Listener {
   std::vector<Entry> entries_;                                    // by block id
   std::unordered_map<BlockHash, BlockId> full_;                   // full blocks by hash
   std::unordered_map<BlockHash, std::vector<BlockId>> children_;  // by the parent's hash
+  std::unordered_map<BlockHash, int> priorities_;
+  DemoteFunction demote_;
   size_t num_entries_ = 0;
   uint64_t num_digest_mismatches_ = 0;
 };

@@ -1,6 +1,7 @@
 #include "engine/schedule/scheduler.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include <kvgate/check.h>
@@ -11,27 +12,46 @@ using kernels::kKvBlockTokens;
 
 namespace {
 
+// Of those waiting, how many are tried in one round ...
+constexpr size_t kCandidatesMax = 32;
+// ... and how many may find no room before the round ends.
+constexpr size_t kNoRoomMax = 8;
+// One that found no room is passed by so many others; then everyone waits for it.
+constexpr int kBypassesMax = 16;
+
 int BlocksFor(int num_tokens) { return (num_tokens + kKvBlockTokens - 1) / kKvBlockTokens; }
 
 }  // namespace
 
-Scheduler::Scheduler(const Options& options, kv::BlockHasher& hasher, kv::BlockPool& pool,
-                     kv::PrefixCache& cache, tier::DiskTier* tier, kernels::Backend& backend,
-                     kernels::KvArena& arena)
+Scheduler::Scheduler(const Options& options, const Parts& parts)
     : options_(options),
-      hasher_(hasher),
-      pool_(pool),
-      cache_(cache),
-      tier_(tier),
-      backend_(backend),
-      arena_(arena) {}
+      hasher_(parts.hasher),
+      pool_(parts.pool),
+      cache_(parts.cache),
+      host_(parts.host),
+      disk_(parts.disk),
+      backend_(parts.backend),
+      arena_(parts.arena),
+      costs_(parts.costs),
+      tenant_blocks_max_(std::max(
+          1u, static_cast<uint32_t>(std::ceil(options.tenant_kv_share * pool_.num_blocks())))),
+      restorer_(parts.disk, parts.costs, parts.arena.block_bytes()) {}
 
 void Scheduler::Add(std::unique_ptr<Sequence> sequence) {
   KVGATE_CHECK(sequence->num_tokens() > 0, "an empty sequence");
   KVGATE_CHECK(BlocksFor(sequence->num_tokens()) <= static_cast<int>(pool_.num_blocks()),
                "a sequence that can never fit");
-  sequence->root = hasher_.Root(sequence->salt);
-  waiting_.push_back(std::move(sequence));
+  Prepare(*sequence);
+  sequence->is_long =
+      sequence->num_tokens() - sequence->num_cached_at_arrival > options_.short_prompt_tokens;
+  waiting_.Add(std::move(sequence));
+}
+
+void Scheduler::Prepare(Sequence& sequence) {
+  sequence.root = hasher_.Root(sequence.salt);
+  // The last token is computed in any case: its logits are what the caller wants.
+  ComputeKeys(sequence, (sequence.num_tokens() - 1) / kKvBlockTokens);
+  sequence.num_cached_at_arrival = CountCachedTokens(sequence);
 }
 
 void Scheduler::ComputeKeys(Sequence& sequence, int num_blocks) {
@@ -43,8 +63,36 @@ void Scheduler::ComputeKeys(Sequence& sequence, int num_blocks) {
   }
 }
 
-std::optional<std::vector<kv::BlockRef>> Scheduler::AcquireFresh(int count) {
-  std::optional<std::vector<kv::BlockRef>> fresh = pool_.Acquire(static_cast<uint32_t>(count));
+// In the pool or the host arena: what costs next to nothing to have.
+int Scheduler::CountCachedTokens(const Sequence& sequence) const {
+  size_t count = cache_.CountLeading(sequence.keys);
+  while (host_ != nullptr && count < sequence.keys.size() &&
+         host_->Contains(sequence.keys[count])) {
+    ++count;
+  }
+  return static_cast<int>(count) * kKvBlockTokens;
+}
+
+double Scheduler::EstimateTtftSeconds(Sequence& sequence) {
+  Prepare(sequence);
+  const int num_own = sequence.num_tokens() - sequence.num_cached_at_arrival;
+  const bool is_long = num_own > options_.short_prompt_tokens;
+  double seconds = costs_.PrefillSeconds(sequence.num_cached_at_arrival, num_own);
+  const auto add = [&](const Sequence& other, int num_done) {
+    const int num_pending = other.num_prompt_tokens - num_done;
+    // A short one passes the long ones.
+    if (num_pending <= 0 || (!is_long && num_pending > options_.short_prompt_tokens)) return;
+    seconds += costs_.PrefillSeconds(num_done, num_pending);
+  };
+  for (const auto& other : running_) add(*other, other->num_computed);
+  waiting_.ForEach([&](const Sequence& other) { add(other, other.num_cached_at_arrival); });
+  return seconds;
+}
+
+std::optional<std::vector<kv::BlockRef>> Scheduler::AcquireFresh(int count,
+                                                                 const Sequence& sequence) {
+  std::optional<std::vector<kv::BlockRef>> fresh =
+      pool_.Acquire(static_cast<uint32_t>(count), sequence.tenant);
 #if KVGATE_DEBUG
   // A read of what nobody wrote shows as NaN.
   if (fresh.has_value()) {
@@ -61,148 +109,201 @@ void Scheduler::AppendBlocks(Sequence& sequence, std::vector<kv::BlockRef> block
   }
 }
 
+// --- admission ----------------------------------------------------------------------------------
+
 void Scheduler::AdmitWaiting() {
-  while (!waiting_.empty() && running_.size() < static_cast<size_t>(options_.sequences_max)) {
-    if (!TryAdmit(*waiting_.front())) return;
-    running_.push_back(std::move(waiting_.front()));
-    waiting_.pop_front();
+  const auto sequences_max = static_cast<size_t>(options_.sequences_max);
+  if (waiting_.empty() || running_.size() >= sequences_max) return;
+  const std::vector<Sequence*> candidates = waiting_.Candidates(
+      kCandidatesMax, [this](const Sequence& sequence) { return IsAwaiting(sequence); },
+      [this](const Sequence& sequence) { return CountCachedTokens(sequence); });
+  std::vector<Sequence*> without_room;
+  for (Sequence* const sequence : candidates) {
+    if (running_.size() >= sequences_max) return;
+    switch (TryAdmit(*sequence)) {
+      case Admission::kAdmitted:
+        running_.push_back(waiting_.Take(*sequence));
+        for (Sequence* const passed : without_room) ++passed->num_bypassed;
+        break;
+      case Admission::kNoRoom:
+        without_room.push_back(sequence);
+        if (without_room.size() == kNoRoomMax || sequence->num_bypassed >= kBypassesMax) return;
+        break;
+      case Admission::kOverQuota:
+      case Admission::kAwaitsAnother:
+        break;
+    }
   }
 }
 
-bool Scheduler::TryAdmit(Sequence& sequence) {
-  // The last token is computed in any case: its logits are what the caller wants.
+Scheduler::Admission Scheduler::TryAdmit(Sequence& sequence) {
   const auto reusable = std::span(sequence.tokens).first(sequence.tokens.size() - 1);
   ComputeKeys(sequence, static_cast<int>(reusable.size()) / kKvBlockTokens);
   kv::PrefixMatch match = cache_.Match(sequence.root, sequence.keys, reusable);
+  // Held from here on: making room below may push other blocks into the host arena.
+  std::vector<kv::BlockRef> on_host;
+  if (host_ != nullptr) {
+    on_host = host_->Match(std::span(sequence.keys).subspan(match.blocks.size()));
+  }
+  const size_t num_in_memory = match.blocks.size() + on_host.size();
+  if (AwaitAnother(sequence, num_in_memory)) return Admission::kAwaitsAnother;
   const int num_shared = static_cast<int>(match.blocks.size());
-  const int num_on_disk = CountOnDisk(sequence, match.blocks.size());
-
+  const int num_on_disk = restorer_.CountOnDisk(sequence, num_in_memory);
   const int num_new = BlocksFor(sequence.num_tokens()) - num_shared;
-  // One spare block for each that runs, or the newcomer would be preempted at once.
-  const size_t num_wanted = static_cast<size_t>(num_new) + running_.size();
-  if (num_wanted > pool_.num_available() && match.partial) {
+  Admission room = CheckRoom(sequence, num_new);
+  if (room == Admission::kNoRoom && match.partial) {
     // The block to copy from must not take the place of its copy: a prompt that fills the pool
     // would wait for ever.
     match.partial.Reset();
+    room = CheckRoom(sequence, num_new);
+  }
+  if (room != Admission::kAdmitted) return room;
+  std::optional<std::vector<kv::BlockRef>> fresh = AcquireFresh(num_new, sequence);
+  if (!fresh.has_value()) return Admission::kNoRoom;
+
+  if (on_host.empty() && num_on_disk == 0 && match.partial) {
+    backend_.CopyKvBlock(arena_, match.partial.id(), fresh->front().id(), match.num_partial_tokens);
+  } else {
     match.num_partial_tokens = 0;
   }
-  if (num_wanted > pool_.num_available()) return false;
-  std::optional<std::vector<kv::BlockRef>> fresh = AcquireFresh(num_new);
-  if (!fresh.has_value()) return false;
-
-  sequence.num_computed = num_shared * kKvBlockTokens;
-  if (num_on_disk == 0 && match.partial) {
-    backend_.CopyKvBlock(arena_, match.partial.id(), fresh->front().id(), match.num_partial_tokens);
-    sequence.num_computed += match.num_partial_tokens;
-  }
+  cache_.CountUse(match);
+  const int num_partial = match.num_partial_tokens;
   AppendBlocks(sequence, std::move(match.blocks));
   match.blocks.clear();
   AppendBlocks(sequence, std::move(*fresh));
+  sequence.num_computed = num_shared * kKvBlockTokens + num_partial;
   sequence.num_offered_blocks = num_shared;
   sequence.num_stored_blocks = 0;
+  Start(sequence, std::move(on_host), num_on_disk);
+  return Admission::kAdmitted;
+}
+
+Scheduler::Admission Scheduler::CheckRoom(const Sequence& sequence, int num_new) const {
+  const auto wanted = static_cast<size_t>(num_new);
+  const bool runs_alone = std::ranges::none_of(
+      running_, [&](const auto& other) { return other->tenant == sequence.tenant; });
+  const bool has_quota = tenant_blocks_max_ < pool_.num_blocks();
+  if (has_quota && !runs_alone &&
+      pool_.num_used_by(sequence.tenant) + wanted > tenant_blocks_max_) {
+    return Admission::kOverQuota;
+  }
+  // One spare block for each that runs, or the newcomer would be preempted at once.
+  return wanted + running_.size() > pool_.num_available() ? Admission::kNoRoom
+                                                          : Admission::kAdmitted;
+}
+
+// Whether a running sequence will have computed the next block soon; then waits for it.
+bool Scheduler::AwaitAnother(Sequence& sequence, size_t next_block) {
+  if (next_block >= sequence.keys.size()) return false;
+  const auto first = in_flight_.find(sequence.keys[next_block].hash);
+  if (first == in_flight_.end()) return false;
+  size_t end = next_block;
+  while (end < sequence.keys.size()) {
+    const auto found = in_flight_.find(sequence.keys[end].hash);
+    if (found == in_flight_.end() || found->second != first->second) break;
+    ++end;
+  }
+  // A hash may collide: only the digest says that it is the same prefix.
+  const Sequence* const leader = FindRunning(first->second);
+  if (leader == nullptr || leader->keys[end - 1] != sequence.keys[end - 1]) return false;
+  sequence.waits_for = leader->id;
+  sequence.num_tokens_awaited = static_cast<int>(end) * kKvBlockTokens;
+  if (const int tail = CountSharedTail(*leader, sequence, end); tail > 0) {
+    // Of an equal prompt the unfinished last block is wanted, too: it is there when the leader's
+    // prompt is computed, or the block full.
+    sequence.num_tokens_awaited =
+        std::min(leader->num_prompt_tokens, sequence.num_tokens_awaited + kKvBlockTokens);
+  }
+  if (!sequence.was_single_flight) ++num_single_flight_;
+  sequence.was_single_flight = true;
+  return true;
+}
+
+// Where all of the sequence's full blocks are the leader's as well: how many of its tokens behind
+// them are.
+int Scheduler::CountSharedTail(const Sequence& leader, const Sequence& sequence,
+                               size_t num_shared_blocks) {
+  if (num_shared_blocks < sequence.keys.size()) return 0;
+  const size_t begin = num_shared_blocks * kKvBlockTokens;
+  const auto own = std::span(sequence.tokens).subspan(begin);
+  const auto prompt = std::span(leader.tokens).first(static_cast<size_t>(leader.num_prompt_tokens));
+  if (prompt.size() < begin) return 0;
+  const auto [unused, end] = std::ranges::mismatch(prompt.subspan(begin), own);
+  return static_cast<int>(end - own.begin());
+}
+
+bool Scheduler::IsAwaiting(const Sequence& sequence) const {
+  if (sequence.num_tokens_awaited == 0) return false;
+  const Sequence* const leader = FindRunning(sequence.waits_for);
+  return leader != nullptr && leader->num_computed < sequence.num_tokens_awaited;
+}
+
+// The sequence has all its blocks: what the tiers below hold comes into them.
+void Scheduler::Start(Sequence& sequence, std::vector<kv::BlockRef> on_host, int num_on_disk) {
   sequence.state = SequenceState::kRunning;
-  if (!sequence.admitted_before) {
-    sequence.admitted_before = true;
-    sequence.num_device_tokens = sequence.num_computed;
-    sequence.admitted_at = sequence.restored_at = Clock::now();
-  }
-  if (tier_ != nullptr && num_shared > 0) {
-    tier_->Touch(std::span(sequence.keys).first(static_cast<size_t>(num_shared)));
-  }
-  if (num_on_disk > 0) StartRestore(sequence, num_on_disk);
-  return true;
-}
-
-int Scheduler::CountOnDisk(const Sequence& sequence, size_t first_block) const {
-  if (tier_ == nullptr) return 0;
-  size_t block = first_block;
-  while (block < sequence.keys.size() && tier_->Contains(sequence.keys[block])) ++block;
-  return static_cast<int>(block - first_block);
-}
-
-void Scheduler::StartRestore(Sequence& sequence, int num_blocks) {
+  const bool is_first = !sequence.admitted_before;
+  sequence.admitted_before = true;
   const int first = sequence.num_computed / kKvBlockTokens;
-  std::vector<tier::LoadItem> items;
-  items.reserve(static_cast<size_t>(num_blocks));
-  for (int block = first; block < first + num_blocks; ++block) {
-    items.push_back({.key = sequence.keys[static_cast<size_t>(block)],
-                     .block = sequence.block_table[static_cast<size_t>(block)]});
+  const int num_on_host = static_cast<int>(on_host.size());
+  if (is_first) {
+    sequence.num_device_tokens = sequence.num_computed;
+    sequence.num_host_tokens = num_on_host * kKvBlockTokens;
+    sequence.admitted_at = Clock::now();
   }
-  sequence.state = SequenceState::kRestoring;
-  sequence.num_restoring_blocks = num_blocks;
-  tier_->Load(sequence.id.value, std::move(items));
+  if (num_on_host > 0) {
+    host_->Restore(std::move(on_host),
+                   std::span(sequence.block_table)
+                       .subspan(static_cast<size_t>(first), static_cast<size_t>(num_on_host)));
+    sequence.num_computed += num_on_host * kKvBlockTokens;
+    OfferFullBlocks(sequence);
+  }
+  // The disk's copies of what is in use here are used as well.
+  if (const int num_used = first + num_on_host; disk_ != nullptr && num_used > 0) {
+    disk_->Touch(std::span(sequence.keys).first(static_cast<size_t>(num_used)));
+  }
+  const int num_known = sequence.num_computed / kKvBlockTokens;
+  for (size_t i = static_cast<size_t>(num_known); i < sequence.keys.size(); ++i) {
+    in_flight_.try_emplace(sequence.keys[i].hash, sequence.id);
+  }
+  if (num_on_disk > 0) restorer_.Begin(sequence, num_on_disk);
+  if (is_first) sequence.restored_at = Clock::now();
 }
 
-void Scheduler::OnRestored(RequestId id, uint32_t num_ok) {
-  Sequence* sequence = Find(id);
-  KVGATE_CHECK(sequence != nullptr && sequence->state == SequenceState::kRestoring,
-               "a load came back to a sequence that did not wait for it");
-  KVGATE_CHECK(static_cast<int>(num_ok) <= sequence->num_restoring_blocks, "restored blocks");
-  sequence->state = SequenceState::kRunning;
-  sequence->num_restoring_blocks = 0;
-  const int num_tokens = static_cast<int>(num_ok) * kKvBlockTokens;
-  sequence->num_computed += num_tokens;
-  if (sequence->num_preemptions == 0) sequence->num_disk_tokens = num_tokens;
-  sequence->restored_at = Clock::now();
-  OfferFullBlocks(*sequence);
+void Scheduler::OnRestored(const tier::Completion& completion) {
+  Sequence* const sequence = restorer_.OnCompletion(completion);
+  if (sequence != nullptr) Continue(*sequence, static_cast<int>(completion.num_ok));
 }
 
-std::vector<StepItem> Scheduler::PlanStep() {
-  std::vector<StepItem> step;
-  int budget = options_.step_tokens_max;
-  // Preempting removes from the end of running_, so this walk is by index of what is left.
-  for (auto it = running_.begin(); it != running_.end() && budget > 0;) {
-    Sequence& sequence = **it;
-    if (sequence.state != SequenceState::kRunning || !sequence.is_decoding()) {
-      ++it;
-      continue;
-    }
-    if (!MakeRoomFor(sequence)) {
-      // It was the last one and gave way itself, or must wait for a write to let go of blocks.
-      it = sequence.state == SequenceState::kWaiting ? running_.end() : std::next(it);
-      continue;
-    }
-    step.push_back({.sequence = &sequence, .num_tokens = 1, .wants_logits = true});
-    --budget;
-    ++it;
-  }
-  for (const std::unique_ptr<Sequence>& sequence : running_) {
-    if (sequence->state != SequenceState::kRunning || sequence->is_decoding()) continue;
-    int num_tokens = std::min(sequence->num_pending(), budget);
-    if (num_tokens < sequence->num_pending()) {
-      const int end = (sequence->num_computed + num_tokens) / kKvBlockTokens * kKvBlockTokens;
-      num_tokens = end - sequence->num_computed;
-    }
-    if (num_tokens <= 0) continue;
-    step.push_back({.sequence = sequence.get(),
-                    .num_tokens = num_tokens,
-                    .wants_logits = num_tokens == sequence->num_pending()});
-    budget -= num_tokens;
-  }
-  return step;
+// Its load is over: so many blocks are in place, the rest is to be computed.
+void Scheduler::Continue(Sequence& sequence, int num_restored_blocks) {
+  KVGATE_CHECK(sequence.state == SequenceState::kRestoring, "restored without a load");
+  KVGATE_CHECK(num_restored_blocks <= sequence.num_restoring_blocks, "restored blocks");
+  sequence.state = SequenceState::kRunning;
+  sequence.num_restoring_blocks = 0;
+  const int num_tokens = num_restored_blocks * kKvBlockTokens;
+  sequence.num_computed += num_tokens;
+  if (sequence.num_preemptions == 0) sequence.num_disk_tokens = num_tokens;
+  sequence.restored_at = Clock::now();
+  OfferFullBlocks(sequence);
 }
 
-bool Scheduler::GrowTo(Sequence& sequence, int num_tokens) {
-  const int num_new = BlocksFor(num_tokens) - static_cast<int>(sequence.blocks.size());
-  if (num_new <= 0) return true;
-  std::optional<std::vector<kv::BlockRef>> fresh = AcquireFresh(num_new);
-  if (!fresh.has_value()) return false;
-  AppendBlocks(sequence, std::move(*fresh));
-  return true;
+void Scheduler::GiveUpLateRestores() {
+  for (Sequence* const sequence : restorer_.LateSequences(Clock::now())) GiveUpRestore(*sequence);
 }
 
-bool Scheduler::MakeRoomFor(Sequence& sequence) {
-  while (!GrowTo(sequence, sequence.num_tokens())) {
-    const auto victim = std::find_if(running_.rbegin(), running_.rend(), [](const auto& other) {
-      return other->state == SequenceState::kRunning;
-    });
-    // The oldest keeps its blocks: whoever holds the missing one (a write, a load) will let go.
-    if (victim->get() == running_.front().get()) return false;
-    const bool gives_way = victim->get() == &sequence;
-    Preempt(**victim);
-    if (gives_way) return false;
+void Scheduler::GiveUpRestore(Sequence& sequence) {
+  const int num_restored = restorer_.GiveUp(sequence, true);
+  std::vector<size_t> missing;
+  for (size_t i = 0; i < sequence.blocks.size(); ++i) {
+    if (!sequence.blocks[i]) missing.push_back(i);
   }
-  return true;
+  auto fresh = AcquireFresh(static_cast<int>(missing.size()), sequence);
+  Continue(sequence, num_restored);
+  if (!fresh.has_value()) return Preempt(sequence);
+  for (size_t i = 0; i < missing.size(); ++i) {
+    sequence.blocks[missing[i]] = std::move((*fresh)[i]);
+    sequence.block_table[missing[i]] = sequence.blocks[missing[i]].id();
+  }
 }
 
 void Scheduler::Preempt(Sequence& sequence) {
@@ -211,9 +312,11 @@ void Scheduler::Preempt(Sequence& sequence) {
   ReleaseBlocks(sequence);
   sequence.state = SequenceState::kWaiting;
   const auto it = std::ranges::find(running_, &sequence, &std::unique_ptr<Sequence>::get);
-  waiting_.push_front(std::move(*it));
+  waiting_.AddPreempted(std::move(*it));
   running_.erase(it);
 }
+
+// --- what was computed --------------------------------------------------------------------------
 
 void Scheduler::OnComputed(const StepItem& item) {
   Sequence& sequence = *item.sequence;
@@ -221,7 +324,10 @@ void Scheduler::OnComputed(const StepItem& item) {
   sequence.num_computed += item.num_tokens;
   sequence.num_prefilled_tokens += std::min(sequence.num_computed, sequence.num_prompt_tokens) -
                                    std::min(num_before, sequence.num_prompt_tokens);
+  waiting_.Charge(sequence.tenant, item.num_tokens);
   OfferFullBlocks(sequence);
+  // Requests with the same prompt (parallel samples) need its last, unfinished block, too.
+  if (sequence.num_computed == sequence.num_prompt_tokens) OfferPartialBlock(sequence);
 }
 
 void Scheduler::OfferFullBlocks(Sequence& sequence) {
@@ -238,19 +344,30 @@ void Scheduler::OfferFullBlocks(Sequence& sequence) {
       sequence.blocks[index] = pool_.Share(holder);
       sequence.block_table[index] = holder;
     }
+    if (const auto found = in_flight_.find(sequence.keys[index].hash);
+        found != in_flight_.end() && found->second == sequence.id) {
+      in_flight_.erase(found);
+    }
   }
   sequence.num_offered_blocks = std::max(sequence.num_offered_blocks, num_full);
 }
 
-void Scheduler::ReleaseBlocks(Sequence& sequence) {
+void Scheduler::OfferPartialBlock(Sequence& sequence) {
   const int num_full = sequence.num_computed / kKvBlockTokens;
   const int num_rest = sequence.num_computed % kKvBlockTokens;
-  if (num_rest > 0) {
-    const auto index = static_cast<size_t>(num_full);
-    cache_.InsertPartial(
-        ParentKey(sequence, num_full),
-        std::span(sequence.tokens).subspan(index * kKvBlockTokens, static_cast<size_t>(num_rest)),
-        static_cast<uint32_t>(num_full), sequence.blocks[index].id());
+  if (num_rest == 0) return;
+  const auto index = static_cast<size_t>(num_full);
+  cache_.InsertPartial(
+      ParentKey(sequence, num_full),
+      std::span(sequence.tokens).subspan(index * kKvBlockTokens, static_cast<size_t>(num_rest)),
+      static_cast<uint32_t>(num_full), sequence.blocks[index].id());
+}
+
+void Scheduler::ReleaseBlocks(Sequence& sequence) {
+  OfferPartialBlock(sequence);
+  for (const kv::BlockKey& key : sequence.keys) {
+    const auto found = in_flight_.find(key.hash);
+    if (found != in_flight_.end() && found->second == sequence.id) in_flight_.erase(found);
   }
   kv::ReleaseLastToFirst(sequence.blocks);
   sequence.block_table.clear();
@@ -260,46 +377,50 @@ void Scheduler::ReleaseBlocks(Sequence& sequence) {
 
 std::unique_ptr<Sequence> Scheduler::Remove(RequestId id) {
   const auto has_id = [id](const auto& sequence) { return sequence->id == id; };
+  std::unique_ptr<Sequence> sequence;
   if (const auto it = std::ranges::find_if(running_, has_id); it != running_.end()) {
-    KVGATE_CHECK((*it)->state != SequenceState::kRestoring, "removed during a load");
-    std::unique_ptr<Sequence> sequence = std::move(*it);
+    if ((*it)->state == SequenceState::kRestoring) {
+      Continue(**it, restorer_.GiveUp(**it, false));
+    }
+    sequence = std::move(*it);
     running_.erase(it);
     ReleaseBlocks(*sequence);
-    return sequence;
+  } else if (const Sequence* const waiting = waiting_.Find(id)) {
+    sequence = waiting_.Take(*waiting);
+  } else {
+    return nullptr;
   }
-  if (const auto it = std::ranges::find_if(waiting_, has_id); it != waiting_.end()) {
-    std::unique_ptr<Sequence> sequence = std::move(*it);
-    waiting_.erase(it);
-    return sequence;
-  }
-  return nullptr;
+  waiting_.OnEnded(*sequence);
+  return sequence;
+}
+
+Sequence* Scheduler::FindRunning(RequestId id) const {
+  const auto it =
+      std::ranges::find_if(running_, [id](const auto& sequence) { return sequence->id == id; });
+  return it != running_.end() ? it->get() : nullptr;
 }
 
 Sequence* Scheduler::Find(RequestId id) {
-  const auto has_id = [id](const auto& sequence) { return sequence->id == id; };
-  if (const auto it = std::ranges::find_if(running_, has_id); it != running_.end()) {
-    return it->get();
-  }
-  const auto it = std::ranges::find_if(waiting_, has_id);
-  return it != waiting_.end() ? it->get() : nullptr;
+  Sequence* const running = FindRunning(id);
+  return running != nullptr ? running : waiting_.Find(id);
 }
 
 std::vector<RequestId> Scheduler::Ids() const {
   std::vector<RequestId> ids;
   for (const auto& sequence : running_) ids.push_back(sequence->id);
-  for (const auto& sequence : waiting_) ids.push_back(sequence->id);
+  waiting_.ForEach([&](const Sequence& sequence) { ids.push_back(sequence.id); });
   return ids;
 }
 
 std::vector<tier::WriteItem> Scheduler::TakeUnstoredBlocks(Sequence& sequence) {
   std::vector<tier::WriteItem> items;
-  if (tier_ == nullptr) return items;
+  if (disk_ == nullptr) return items;
   for (int block = sequence.num_stored_blocks; block < sequence.num_offered_blocks; ++block) {
     const auto index = static_cast<size_t>(block);
     // A block that the cache did not take in (a colliding hash above it) is not worth a write.
     if (!pool_.is_marked(sequence.block_table[index])) break;
     ++sequence.num_stored_blocks;
-    if (tier_->Contains(sequence.keys[index])) continue;
+    if (disk_->Contains(sequence.keys[index])) continue;
     items.push_back({.key = sequence.keys[index],
                      .parent = block == 0 ? BlockHash{} : sequence.keys[index - 1].hash,
                      .depth = static_cast<uint32_t>(block),

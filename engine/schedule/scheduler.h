@@ -1,23 +1,34 @@
 // Scheduler: which sequences run, which blocks they hold, and what the next step computes.
 //
-// Sequences wait in order of arrival. One is admitted when the blocks of its whole prompt can be
-// had; what the prefix cache holds of it is shared, what the store holds is asked for, the rest is
-// prefilled in chunks that end on block boundaries. A step serves decoding sequences first; prefill
-// takes what is left of the token budget. When a decoding sequence needs a block and none is to be
-// had, the one admitted last gives up its blocks and waits again; the oldest never does, so there
-// is always progress. One thread: the engine's.
+// Admission. Sequences wait in a WaitingLine (fair between tenants, short prompts first). One is
+// admitted when the blocks of its whole prompt can be had; what the pool holds of it is shared,
+// what the host arena holds is copied back, what the disk holds is restored where that is quicker
+// than computing. One whose next block another sequence is computing waits for that (single
+// flight): N requests with one cold prefix prefill it once.
+//
+// Steps. Decoding sequences come first; prefill takes what is left of the token budget, which is
+// smaller while someone decodes. Short prompts get three quarters of it, so that a long one never
+// holds them up for more than a chunk, and long ones always the rest. Chunks end on block
+// boundaries. When a decoding sequence needs a block and none is to be had, the one admitted last
+// gives up its blocks and waits again; the oldest never does, so there is always progress.
+//
+// One thread: the engine's.
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <list>
 #include <memory>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "engine/kv/prefix_cache.h"
+#include "engine/schedule/cost_model.h"
+#include "engine/schedule/restorer.h"
 #include "engine/schedule/sequence.h"
+#include "engine/schedule/waiting_line.h"
 #include "engine/tier/disk_tier.h"
+#include "engine/tier/host_tier.h"
 #include "kernels/backend.h"
 
 namespace kvgate::schedule {
@@ -33,27 +44,44 @@ class Scheduler {
  public:
   struct Options {
     int step_tokens_max = 512;
+    int mixed_step_tokens_max = 256;  // of a step in which a sequence decodes
+    int short_prompt_tokens = 1024;   // with no more to prefill: the short lane
     int sequences_max = 64;
+    double tenant_kv_share = 1.0;  // of the pool, for the running sequences of one tenant
   };
+  // All outlive the scheduler; host and disk may be null.
+  struct Parts {
+    kv::BlockHasher& hasher;
+    kv::BlockPool& pool;
+    kv::PrefixCache& cache;
+    tier::HostTier* host = nullptr;
+    tier::DiskTier* disk = nullptr;
+    kernels::Backend& backend;
+    kernels::KvArena& arena;
+    const CostModel& costs;
+  };
+  Scheduler(const Options& options, const Parts& parts);
 
-  // All references outlive the scheduler. `tier` may be null.
-  Scheduler(const Options& options, kv::BlockHasher& hasher, kv::BlockPool& pool,
-            kv::PrefixCache& cache, tier::DiskTier* tier, kernels::Backend& backend,
-            kernels::KvArena& arena);
-
-  // To the end of the waiting line. REQUIRES: the whole sequence fits the pool alone.
+  // To the waiting line. REQUIRES: the whole sequence fits the pool alone.
   void Add(std::unique_ptr<Sequence> sequence);
+  // When a sequence that is added now would have its first token, from now; 0 while nothing has
+  // been measured. Counts the prefill that goes before it and its own, less what is in memory.
+  double EstimateTtftSeconds(Sequence& sequence);
   // Admits waiting sequences while there is room; starts the loads they need.
   void AdmitWaiting();
   // Chooses and reserves blocks for the next step; empty when nothing can be computed now.
   std::vector<StepItem> PlanStep();
   // The step's KV is in place: counts it and offers blocks that became full to the prefix cache.
   void OnComputed(const StepItem& item);
-  // The store's answer to a load: num_ok leading blocks are in place.
-  void OnRestored(RequestId id, uint32_t num_ok);
+  // A load's completion.
+  void OnRestored(const tier::Completion& completion);
+  // Gives up the loads that have fallen behind computing. To be called often while restoring().
+  void GiveUpLateRestores();
+  // A load is under way.
+  bool restoring() const { return !restorer_.idle(); }
 
-  // Ends a sequence that is not kRestoring: its KV goes to the prefix cache, its blocks back to the
-  // pool. Null when the id is unknown.
+  // Ends a sequence: its KV goes to the prefix cache, its blocks back to the pool. Null when the id
+  // is unknown.
   std::unique_ptr<Sequence> Remove(RequestId id);
   Sequence* Find(RequestId id);
 
@@ -66,35 +94,65 @@ class Scheduler {
   size_t num_waiting() const { return waiting_.size(); }
   size_t num_running() const { return running_.size(); }
   uint64_t num_preemptions() const { return num_preemptions_; }
+  uint64_t num_single_flight() const { return num_single_flight_; }
+  const Restorer& restorer() const { return restorer_; }
+  // Blocks that one tenant's running sequences may hold.
+  uint32_t tenant_blocks_max() const { return tenant_blocks_max_; }
   // Of every sequence, running ones first.
   std::vector<RequestId> Ids() const;
 
  private:
-  bool TryAdmit(Sequence& sequence);
-  int CountOnDisk(const Sequence& sequence, size_t first_block) const;
-  void StartRestore(Sequence& sequence, int num_blocks);
-  bool GrowTo(Sequence& sequence, int num_tokens);
-  bool MakeRoomFor(Sequence& sequence);
+  enum class Admission { kAdmitted, kNoRoom, kOverQuota, kAwaitsAnother };
+
+  // scheduler.cc
+  void Prepare(Sequence& sequence);
+  Admission TryAdmit(Sequence& sequence);
+  Admission CheckRoom(const Sequence& sequence, int num_new) const;
+  bool AwaitAnother(Sequence& sequence, size_t next_block);
+  static int CountSharedTail(const Sequence& leader, const Sequence& sequence,
+                             size_t num_shared_blocks);
+  bool IsAwaiting(const Sequence& sequence) const;
+  void Start(Sequence& sequence, std::vector<kv::BlockRef> on_host, int num_on_disk);
+  void Continue(Sequence& sequence, int num_restored_blocks);
+  void GiveUpRestore(Sequence& sequence);
   void Preempt(Sequence& sequence);
   void ReleaseBlocks(Sequence& sequence);
   void ComputeKeys(Sequence& sequence, int num_blocks);
   void OfferFullBlocks(Sequence& sequence);
+  void OfferPartialBlock(Sequence& sequence);
   const kv::BlockKey& ParentKey(const Sequence& sequence, int block) const {
     return block == 0 ? sequence.root : sequence.keys[static_cast<size_t>(block) - 1];
   }
-  std::optional<std::vector<kv::BlockRef>> AcquireFresh(int count);
+  std::optional<std::vector<kv::BlockRef>> AcquireFresh(int count, const Sequence& sequence);
   void AppendBlocks(Sequence& sequence, std::vector<kv::BlockRef> blocks);
+  int CountCachedTokens(const Sequence& sequence) const;
+  Sequence* FindRunning(RequestId id) const;
 
-  Options options_;
+  // step_plan.cc
+  void PlanDecode(std::vector<StepItem>& step);
+  void PlanPrefill(std::vector<StepItem>& step, int budget);
+  int PlanLane(std::vector<Sequence*>& lane, int budget, std::vector<StepItem>& step);
+  bool GrowTo(Sequence& sequence, int num_tokens);
+  bool MakeRoomFor(Sequence& sequence);
+
+  const Options options_;
   kv::BlockHasher& hasher_;
   kv::BlockPool& pool_;
   kv::PrefixCache& cache_;
-  tier::DiskTier* tier_;
+  tier::HostTier* const host_;
+  tier::DiskTier* const disk_;
   kernels::Backend& backend_;
   kernels::KvArena& arena_;
-  std::deque<std::unique_ptr<Sequence>> waiting_;
+  const CostModel& costs_;
+  const uint32_t tenant_blocks_max_;
+  Restorer restorer_;
+  WaitingLine waiting_;
   std::list<std::unique_ptr<Sequence>> running_;  // by admission, oldest first
+  // Blocks of prompts that a running sequence will compute or restore: by hash, which sequence.
+  std::unordered_map<BlockHash, RequestId> in_flight_;
+  uint64_t num_steps_without_long_ = 0;
   uint64_t num_preemptions_ = 0;
+  uint64_t num_single_flight_ = 0;
 };
 
 }  // namespace kvgate::schedule

@@ -32,30 +32,44 @@ struct Sequence {
   std::string salt;
   std::vector<TokenId> tokens;  // the prompt, then what was sampled
   int num_prompt_tokens = 0;
+  int num_stable_tokens = 0;  // of the prompt: what others will probably begin with
   std::unique_ptr<SequenceOwnerData> owner;
 
   SequenceState state = SequenceState::kWaiting;
-  bool cancelled = false;  // to be ended as soon as no load is under way
+  uint32_t tenant = 0;            // the salt's number, see WaitingLine
+  bool is_long = false;           // the lane, decided when it came
+  int num_cached_at_arrival = 0;  // of its prompt, in memory
+  int num_passed_over = 0;        // others of its lane that went first
+  int num_bypassed = 0;           // others that were admitted while there was no room for it
+  // While it waits for another sequence to compute tokens that both begin with: which, and how
+  // many.
+  RequestId waits_for{};
+  int num_tokens_awaited = 0;
+  bool was_single_flight = false;
 
   // KV. Tokens [0, num_computed) have theirs in blocks; block i holds positions [32 i, 32 i + 32).
   int num_computed = 0;
   std::vector<kv::BlockRef> blocks;
   std::vector<BlockId> block_table;  // the ids of `blocks`, as kernels take them
   kv::BlockKey root;
-  std::vector<kv::BlockKey> keys;  // of full blocks of `tokens`, as far as they were needed
-  int num_offered_blocks = 0;      // full blocks offered to the prefix cache
-  int num_stored_blocks = 0;       // leading blocks on disk, or on their way there
-  int num_restoring_blocks = 0;    // asked of the store, behind num_computed
+  std::vector<kv::BlockKey> keys;      // of full blocks of `tokens`, as far as they were needed
+  int num_offered_blocks = 0;          // full blocks offered to the prefix cache
+  int num_stored_blocks = 0;           // leading blocks on disk, or on their way there
+  uint64_t load_ticket = 0;            // while kRestoring
+  int num_restoring_blocks = 0;        // asked of the store, behind num_computed
+  double restore_compute_seconds = 0;  // what computing them instead would take
 
   // Where the prompt's beginning came from, at the first admission.
   bool admitted_before = false;
   int num_device_tokens = 0;
+  int num_host_tokens = 0;
   int num_disk_tokens = 0;
   int num_prefilled_tokens = 0;  // of the prompt, computed; again after a preemption counts again
   int num_preemptions = 0;
 
   Clock::time_point submitted_at;
   Clock::time_point admitted_at;
+  Clock::time_point restore_began_at;
   Clock::time_point restored_at;
   Clock::time_point first_token_at;
 

@@ -3,9 +3,12 @@
 // The caller keeps every block of a job referenced until the job's completion arrives: the tier
 // reads and writes their memory from its workers. Completions are delivered on a worker's thread.
 // Writing is bounded in bytes: what does not fit is refused, not queued, so that serving never
-// waits for a slow disk. All functions may be called from any thread.
+// waits for a slow disk. A load can be given up: its caller goes on without it and lets go of the
+// blocks when the completion comes. The speed of loads is measured as they run, so that the caller
+// can tell beforehand whether one pays. All functions may be called from any thread.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -14,6 +17,7 @@
 #include <mutex>
 #include <span>
 #include <thread>
+#include <unordered_map>
 #include <vector>
 
 #include <kvgate/ids.h>
@@ -64,11 +68,31 @@ class DiskTier {
   bool Contains(const kv::BlockKey& key) const;
   void Touch(std::span<const kv::BlockKey> keys);
 
-  void Load(uint64_t ticket, std::vector<LoadItem> items);
+  // Starts loading; the ticket names the load from now on. Exactly one completion follows, unless
+  // GiveUp says otherwise. REQUIRES: items not empty.
+  uint64_t Load(std::vector<LoadItem> items);
+  // How many items from the first on are in place so far.
+  uint32_t NumLoaded(uint64_t ticket) const;
+  struct GivenUp {
+    uint32_t num_ok = 0;     // from the first on: in place, and stay so
+    uint32_t num_begun = 0;  // items [num_ok, num_begun) may still be written to
+    bool completes = false;  // until the completion arrives; false: none will
+  };
+  // No further item is begun.
+  GivenUp GiveUp(uint64_t ticket);
+  // Reads a record and drops it, only to measure; nothing when a load is under way.
+  void Probe(const kv::BlockKey& key);
   // False, and no completion, when the queue has no room for all of them.
   [[nodiscard]] bool Write(uint64_t ticket, std::vector<WriteItem> items);
 
   uint64_t write_bytes_queued() const;
+  // Of loads not begun yet.
+  uint64_t load_bytes_queued() const;
+  struct LoadSpeed {
+    double bytes_per_second = 0;  // of all loaders together; 0: not measured yet
+    std::chrono::steady_clock::time_point measured_at;
+  };
+  LoadSpeed load_speed() const;
   uint64_t num_blocks_written() const;
   // Waits until no job is queued or running, then flushes the store.
   Result<void> Flush();
@@ -80,9 +104,17 @@ class DiskTier {
     std::vector<WriteItem> items;
   };
 
+  using Clock = std::chrono::steady_clock;
+
   void RunLoader();
   void RunWriter();
   bool LoadOne(const LoadItem& item);
+  bool ReadRecord(const kv::BlockKey& key, std::span<std::byte> payload);
+  // The rest REQUIRES mutex_ held.
+  void BeginLoading();
+  void EndLoading(bool ok);
+  void CountBusyTime();
+  bool FinishIfDone(const std::shared_ptr<LoadJob>& job);
   uint32_t WriteAll(const WriteJob& job, std::vector<std::byte>& staging);
 
   Options options_;
@@ -94,7 +126,16 @@ class DiskTier {
   std::condition_variable load_ready_;
   std::condition_variable write_ready_;
   std::condition_variable idle_;
-  std::deque<std::shared_ptr<LoadJob>> loads_;
+  std::deque<std::shared_ptr<LoadJob>> loads_;                   // with items not begun
+  std::unordered_map<uint64_t, std::shared_ptr<LoadJob>> jobs_;  // loads without a completion yet
+  std::deque<kv::BlockKey> probes_;
+  uint64_t last_ticket_ = 0;
+  int num_loading_ = 0;  // loaders inside a read
+  // What the speed is taken over: time in which a loader read, and what came of it.
+  double measured_seconds_ = 0;
+  double measured_bytes_ = 0;
+  Clock::time_point counted_until_;
+  LoadSpeed load_speed_;
   std::deque<WriteJob> writes_;
   uint64_t write_bytes_queued_ = 0;
   uint64_t num_blocks_written_ = 0;

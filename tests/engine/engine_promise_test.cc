@@ -80,6 +80,21 @@ TEST_P(EnginePromiseTest, ADiskHitInANewEngineAnswersAsAColdPrefill) {
   EXPECT_EQ(hit.finish.stats.num_computed_tokens, 13);
 }
 
+TEST_P(EnginePromiseTest, AHitInTheHostArenaAnswersAsAColdPrefill) {
+  const Tokens prompt = RandomPrompt(333, 7);
+  const Outcome cold = Cold(prompt, 20);
+  const size_t block_bytes = model_.Open(options_)->info().kv_block_bytes;
+  options_.kv_bytes = 16 * block_bytes;
+  options_.host_bytes = 64 * block_bytes;
+  const auto engine = model_.Open(options_);
+  Generate(*engine, prompt, 20);
+  Generate(*engine, RandomPrompt(480, 8), 20);  // takes the whole pool
+  const Outcome hit = Generate(*engine, prompt, 20);
+  EXPECT_EQ(hit, cold);
+  EXPECT_EQ(hit.finish.stats.num_host_tokens, 320);
+  engine->CheckIntegrity();
+}
+
 TEST_P(EnginePromiseTest, ADamagedBlockOnDiskIsComputedAnew) {
   const Tokens prompt = RandomPrompt(333, 3);
   const Outcome cold = Cold(prompt, 20);

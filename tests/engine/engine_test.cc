@@ -109,7 +109,7 @@ TEST_F(EngineTest, ACancelledRequestEndsAtOnceAndLeavesItsPrefix) {
   engine->CheckIntegrity();
 }
 
-TEST_F(EngineTest, ACancelDuringARestoreWaitsForTheStore) {
+TEST_F(EngineTest, ACancelDuringARestoreDoesNotWaitForTheStore) {
   store::MemoryKvStore store;
   {
     const auto engine = model_->Open(options_, &store);
@@ -174,6 +174,83 @@ TEST_F(EngineTest, AStoreThatFailsNeverStopsServing) {
   EXPECT_TRUE(engine->Drain(std::chrono::seconds(10)));
   EXPECT_EQ(engine->Stats().num_blocks_written, 0u);
   engine->CheckIntegrity();
+}
+
+TEST_F(EngineTest, WhatCannotMeetTheTtftObjectiveIsRefusedWithTheTimeToWait) {
+  options_.ttft_slo_ms = 1;
+  options_.step_tokens_max = 32;
+  const auto engine = model_->Open(options_);
+  // Far more than a millisecond of prefill, whatever the machine.
+  const Outcome refused = Generate(*engine, Prompt(4000), 5);
+  EXPECT_EQ(refused.finish.reason, FinishReason::kError);
+  ASSERT_TRUE(refused.finish.error.has_value());
+  EXPECT_EQ(refused.finish.error->code, ErrorCode::kRateLimited);
+  EXPECT_GE(refused.finish.error->retry_after_seconds, 1);
+  EXPECT_EQ(engine->Stats().num_refused_by_slo, 1u);
+  EXPECT_EQ(engine->Stats().num_prompt_tokens, 0u);
+  engine->CheckIntegrity();
+}
+
+TEST_F(EngineTest, ATtftObjectiveThatCanBeMetRefusesNobody) {
+  options_.ttft_slo_ms = 3'600'000;
+  const auto engine = model_->Open(options_);
+  EXPECT_EQ(Generate(*engine, Prompt(400), 5).finish.reason, FinishReason::kLength);
+}
+
+TEST_F(EngineTest, ParallelRequestsWithOnePromptComputeItOnce) {
+  const auto engine = model_->Open(options_);
+  std::vector<std::shared_ptr<CollectingSink>> sinks;
+  for (int i = 0; i < 8; ++i) {
+    sinks.push_back(std::make_shared<CollectingSink>());
+    ASSERT_TRUE(engine->Submit(MakeRequest(Prompt(1000), 20, sinks.back())));
+  }
+  const Outcome first = Collect(*sinks[0]);
+  for (const auto& sink : sinks) EXPECT_EQ(Collect(*sink).tokens, first.tokens);
+  // One prompt, and of each of the seven others the last token.
+  EXPECT_EQ(engine->Stats().num_computed_tokens, 1007u);
+  EXPECT_EQ(engine->Stats().num_single_flight, 7u);
+}
+
+TEST_F(EngineTest, AProtectedPrefixSurvivesAFloodUntilTheProtectionEnds) {
+  const size_t block_bytes = model_->Open(options_)->info().kv_block_bytes;
+  options_.kv_bytes = 20 * block_bytes;
+  const auto engine = model_->Open(options_);
+  const auto flood = [&] {
+    for (TokenId i = 0; i < 30; ++i) Generate(*engine, Prompt(200, 50 + 3 * i), 1);
+  };
+  engine->Protect({.tokens = Prompt(160), .cache_salt = "", .priority = 3});
+  Generate(*engine, Prompt(160), 1);
+  flood();
+  EXPECT_GE(Generate(*engine, Prompt(160), 1).finish.stats.num_cached_tokens, 128);
+  engine->Protect({.tokens = Prompt(160), .cache_salt = "", .priority = 0});
+  flood();
+  EXPECT_EQ(Generate(*engine, Prompt(160), 1).finish.stats.num_cached_tokens, 0);
+  engine->Protect({.tokens = Prompt(160),
+                   .cache_salt = "",
+                   .priority = 3,
+                   .until = std::chrono::steady_clock::now()});
+  Generate(*engine, Prompt(160), 1);
+  flood();
+  EXPECT_EQ(Generate(*engine, Prompt(160), 1).finish.stats.num_cached_tokens, 0);
+  engine->CheckIntegrity();
+}
+
+// A hit on a disk that hangs costs hardly more than no hit.
+TEST_F(EngineTest, AHangingDiskDelaysAHitByLittle) {
+  store::MemoryKvStore store;
+  {
+    const auto engine = model_->Open(options_, &store);
+    Generate(*engine, Prompt(3000), 2);
+    ASSERT_TRUE(engine->Drain(std::chrono::seconds(10)));
+  }
+  const double cold = Generate(*model_->Open(options_), Prompt(3000), 2).finish.stats.ttft_seconds;
+  store.get_delay_ms = 5000;
+  const auto engine = model_->Open(options_, &store);
+  const Outcome hit = Generate(*engine, Prompt(3000), 2);
+  EXPECT_EQ(hit.finish.stats.num_disk_tokens, 0);
+  EXPECT_EQ(engine->Stats().num_restores_cut, 1u);
+  // The bound is 1.1; a test machine that is busy with others may double any time.
+  EXPECT_LT(hit.finish.stats.ttft_seconds, 2 * cold + 0.1);
 }
 
 TEST_F(EngineTest, APromptThatFillsThePoolIsServedAgainFromIt) {

@@ -18,7 +18,7 @@ class Harness {
  public:
   explicit Harness(uint32_t num_blocks, int hash_bits = 128)
       : hasher({.fingerprint = {.low = 1, .high = 1}, .seed = 1, .hash_bits = hash_bits}),
-        pool(num_blocks),
+        pool({.num_blocks = num_blocks}),
         cache(pool),
         contents(num_blocks) {}
 
@@ -138,6 +138,64 @@ TEST(PrefixCacheTest, ClearLeavesNothingButWhatIsHeld) {
   EXPECT_EQ(harness.cache.num_entries(), 0u);
   EXPECT_EQ(harness.pool.num_free(), 8u);
   EXPECT_EQ(harness.Run(Range(128)), 0);
+}
+
+TEST(PrefixCacheTest, AnUnfinishedBlockCanBeHitWhileItsHolderGoesOnWritingIt) {
+  Harness harness(16);
+  const Tokens tokens = Range(64);
+  const std::vector<BlockKey> keys = harness.Keys(tokens);
+  const BlockKey root = harness.hasher.Root("");
+  auto blocks = *harness.pool.Acquire(2);
+  const auto match = [&](int count) {
+    const PrefixMatch found = harness.cache.Match(root, std::span(keys).first(count / kBlock),
+                                                  std::span(tokens).first(count));
+    return static_cast<int>(found.blocks.size()) * kBlock + found.num_partial_tokens;
+  };
+  const std::span<const TokenId> all(tokens);
+  harness.cache.InsertFull(root, keys[0], all.first(32), 0, blocks[0].id());
+  harness.cache.InsertPartial(keys[0], all.subspan(32, 5), 1, blocks[1].id());
+  EXPECT_EQ(match(60), 37);
+  harness.cache.InsertPartial(keys[0], all.subspan(32, 20), 1, blocks[1].id());
+  EXPECT_EQ(match(60), 52);
+  harness.cache.CheckIntegrity();
+  EXPECT_EQ(harness.cache.InsertFull(keys[0], keys[1], all.subspan(32, 32), 1, blocks[1].id()),
+            blocks[1].id());
+  EXPECT_EQ(match(64), 64);
+  harness.cache.CheckIntegrity();
+  ReleaseLastToFirst(blocks);
+  harness.pool.CheckIntegrity();
+}
+
+TEST(PrefixCacheTest, FullBlocksAreDemotedBeforeTheyAreLostAndUnfinishedOnesAreNot) {
+  Harness harness(4);
+  std::vector<BlockKey> demoted;
+  harness.cache.SetDemote([&](const BlockKey& key, BlockId, int priority) {
+    EXPECT_EQ(priority, 0);
+    demoted.push_back(key);
+  });
+  harness.Run(Range(80));
+  harness.Run(Range(128, 5000));
+  const std::vector<BlockKey> keys = harness.Keys(Range(80));
+  EXPECT_EQ(demoted, (std::vector<BlockKey>{keys[1], keys[0]})) << "leaf before parent";
+}
+
+TEST(PrefixCacheTest, PrioritiesHoldForWhatIsThereAndForWhatComes) {
+  Harness harness(6);
+  const Tokens pinned = Range(64);
+  const Tokens later = Range(64, 3000);
+  harness.Run(pinned);
+  std::unordered_map<BlockHash, int> priorities;
+  for (const Tokens& tokens : {pinned, later}) {
+    for (const BlockKey& key : harness.Keys(tokens)) priorities[key.hash] = 1;
+  }
+  harness.cache.SetPriorities(priorities);
+  harness.Run(later);
+  for (int i = 0; i < 20; ++i) harness.Run(Range(64, 10000 + 100 * i));
+  EXPECT_EQ(harness.Run(pinned), 63);
+  EXPECT_EQ(harness.Run(later), 63);
+  harness.cache.SetPriorities({});
+  for (int i = 0; i < 20; ++i) harness.Run(Range(64, 20000 + 100 * i));
+  EXPECT_EQ(harness.Run(pinned), 0);
 }
 
 // Random prompts of a tree with much sharing, in a pool too small for all; the harness checks every

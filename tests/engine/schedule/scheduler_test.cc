@@ -28,7 +28,7 @@ class SchedulerTest : public testing::Test {
   void Make(uint32_t num_blocks, int step_tokens_max = 128, bool with_tier = false) {
     backend_ = kernels::reference::MakeReferenceBackend();
     arena_ = *backend_->AllocateKv({.num_layers = 1, .num_kv_heads = 1, .head_dim = 2}, num_blocks);
-    pool_ = std::make_unique<kv::BlockPool>(num_blocks);
+    pool_ = std::make_unique<kv::BlockPool>(kv::BlockPool::Options{.num_blocks = num_blocks});
     cache_ = std::make_unique<kv::PrefixCache>(*pool_);
     if (with_tier) {
       tier_ = std::make_unique<tier::DiskTier>(
@@ -40,15 +40,28 @@ class SchedulerTest : public testing::Test {
                                       }},
           store_, *backend_, *arena_);
     }
-    scheduler_ = std::make_unique<Scheduler>(
-        Scheduler::Options{.step_tokens_max = step_tokens_max, .sequences_max = 8}, hasher_, *pool_,
-        *cache_, tier_.get(), *backend_, *arena_);
+    options_.step_tokens_max = step_tokens_max;
+    if (host_blocks_ > 0) {
+      host_ = *tier::HostTier::Open(host_blocks_ * arena_->block_bytes(), *backend_, *arena_);
+      cache_->SetDemote([this](const kv::BlockKey& key, BlockId id, int priority) {
+        host_->Put(key, id, priority);
+      });
+    }
+    scheduler_ = std::make_unique<Scheduler>(options_, Scheduler::Parts{.hasher = hasher_,
+                                                                        .pool = *pool_,
+                                                                        .cache = *cache_,
+                                                                        .host = host_.get(),
+                                                                        .disk = tier_.get(),
+                                                                        .backend = *backend_,
+                                                                        .arena = *arena_,
+                                                                        .costs = costs_});
   }
-  RequestId Add(Tokens tokens) {
+  RequestId Add(Tokens tokens, const std::string& salt = "") {
     auto sequence = std::make_unique<Sequence>();
     sequence->id = RequestId{next_id_++};
     sequence->num_prompt_tokens = static_cast<int>(tokens.size());
     sequence->tokens = std::move(tokens);
+    sequence->salt = salt;
     const RequestId id = sequence->id;
     scheduler_->Add(std::move(sequence));
     return id;
@@ -84,8 +97,25 @@ class SchedulerTest : public testing::Test {
       EXPECT_EQ(pool_->num_used(), 0u);
     }
     tier_.reset();
+    scheduler_.reset();
+  }
+  // Computes a prompt and lets it go, written to the store.
+  void Store(const Tokens& tokens) {
+    const RequestId id = Add(tokens);
+    Turn();
+    Sequence* sequence = scheduler_->Find(id);
+    std::vector<tier::WriteItem> items = scheduler_->TakeUnstoredBlocks(*sequence);
+    auto held = scheduler_->HoldBlocks(*sequence, items.size());
+    ASSERT_TRUE(tier_->Write(99, std::move(items)));
+    WaitForCompletion();
+    kv::ReleaseLastToFirst(held);
+    scheduler_->Remove(id);
+    cache_->Clear();
   }
 
+  Scheduler::Options options_{.sequences_max = 8};
+  uint32_t host_blocks_ = 0;
+  CostModel costs_;
   store::MemoryKvStore store_;
   std::unique_ptr<kernels::Backend> backend_;
   std::unique_ptr<kernels::KvArena> arena_;
@@ -95,6 +125,7 @@ class SchedulerTest : public testing::Test {
   std::mutex mutex_;
   std::vector<tier::Completion> completions_;
   std::unique_ptr<tier::DiskTier> tier_;
+  std::unique_ptr<tier::HostTier> host_;
   std::unique_ptr<Scheduler> scheduler_;
   uint64_t next_id_ = 1;
 };
@@ -136,12 +167,139 @@ TEST_F(SchedulerTest, ASecondPromptSharesTheBlocksOfTheFirst) {
   EXPECT_EQ(scheduler_->Find(second)->num_prefilled_tokens, 1);
 }
 
-TEST_F(SchedulerTest, EqualPromptsSideBySideEndUpOnTheSameBlocks) {
-  Make(64, 512);
-  const RequestId first = Add(Range(96));
-  const RequestId second = Add(Range(96));
+// The one that comes second waits for the first to compute what both need.
+TEST_F(SchedulerTest, EqualColdPromptsAreComputedOnce) {
+  Make(64, 64);
+  const RequestId first = Add(Range(200));
+  std::vector<RequestId> others;
+  for (int i = 0; i < 3; ++i) others.push_back(Add(Range(200)));
+  int num_computed = 0;
+  for (int turn = 0; turn < 8; ++turn) {
+    for (const StepItem& item : Turn()) {
+      if (!item.sequence->is_decoding() || item.num_tokens > 1) num_computed += item.num_tokens;
+    }
+  }
+  const Sequence* leader = scheduler_->Find(first);
+  EXPECT_EQ(leader->num_prefilled_tokens, 200);
+  for (const RequestId id : others) {
+    const Sequence* sequence = scheduler_->Find(id);
+    EXPECT_EQ(sequence->num_prefilled_tokens, 1) << "the unfinished last block is copied, too";
+    EXPECT_TRUE(std::equal(sequence->block_table.begin(), sequence->block_table.begin() + 6,
+                           leader->block_table.begin()));
+  }
+  EXPECT_EQ(scheduler_->num_single_flight(), 3u);
+}
+
+TEST_F(SchedulerTest, AFollowerIsNotLeftWaitingWhenItsLeaderIsCancelled) {
+  Make(64, 64);
+  const RequestId first = Add(Range(200));
   Turn();
-  EXPECT_EQ(scheduler_->Find(first)->block_table, scheduler_->Find(second)->block_table);
+  const RequestId second = Add(Range(200));
+  Turn();
+  EXPECT_EQ(scheduler_->Find(second)->state, SequenceState::kWaiting);
+  scheduler_->Remove(first);
+  Turn();
+  EXPECT_EQ(scheduler_->Find(second)->state, SequenceState::kRunning);
+  EXPECT_GE(scheduler_->Find(second)->num_device_tokens, 64);
+}
+
+TEST_F(SchedulerTest, TenantsDoNotWaitForEachOthersPrefixes) {
+  Make(64, 64);
+  Add(Range(200), "a");
+  const RequestId other = Add(Range(200), "b");
+  Turn();
+  EXPECT_EQ(scheduler_->Find(other)->state, SequenceState::kRunning);
+  EXPECT_EQ(scheduler_->Find(other)->num_device_tokens, 0);
+  EXPECT_EQ(scheduler_->num_single_flight(), 0u);
+}
+
+TEST_F(SchedulerTest, AShortPromptBehindALongOneHasItsTokenAfterTheNextStep) {
+  options_.short_prompt_tokens = 100;
+  Make(1024, 512);
+  Add(Range(20000));
+  Turn();
+  const RequestId shorty = Add(Range(90, 50000));
+  const std::vector<StepItem> step = Turn();
+  ASSERT_EQ(step.size(), 2u);
+  EXPECT_EQ(step[0].sequence->id, shorty);
+  EXPECT_TRUE(step[0].wants_logits);
+  EXPECT_GE(step[1].num_tokens, 128) << "the long one goes on";
+}
+
+TEST_F(SchedulerTest, AFloodOfShortPromptsLeavesALongOneAQuarter) {
+  options_.short_prompt_tokens = 100;
+  Make(2048, 256);
+  const RequestId long_one = Add(Range(4000));
+  int num_turns = 0;
+  while (scheduler_->Find(long_one)->num_prefilled_tokens < 4000) {
+    ASSERT_LT(++num_turns, 4000 / 64 + 4);
+    for (int i = 0; i < 7; ++i) Add(Range(60, 10000 + 100 * (num_turns * 7 + i)));
+    for (const StepItem& item : Turn()) {
+      if (item.sequence->id != long_one && item.wants_logits) scheduler_->Remove(item.sequence->id);
+    }
+  }
+}
+
+TEST_F(SchedulerTest, PrefillTakesLessOfAStepInWhichOthersDecode) {
+  options_.mixed_step_tokens_max = 96;
+  Make(256, 512);
+  Add(Range(10));
+  Turn();
+  Add(Range(2000, 100));
+  const auto step = Turn();
+  ASSERT_EQ(step.size(), 2u);
+  EXPECT_EQ(step[1].num_tokens, 64);  // 95 are left: two blocks
+}
+
+TEST_F(SchedulerTest, ATenantHoldsNoMoreThanItsShareWhileItHasOthersRunning) {
+  options_.tenant_kv_share = 0.5;
+  Make(16, 512);
+  std::vector<RequestId> greedy;
+  for (int i = 0; i < 4; ++i) greedy.push_back(Add(Range(120, 1000 * i), "greedy"));
+  const RequestId other = Add(Range(120, 9000), "other");
+  Turn();
+  int num_running = 0;
+  for (const RequestId id : greedy) {
+    num_running += scheduler_->Find(id)->state == SequenceState::kRunning;
+  }
+  EXPECT_EQ(num_running, 2);  // four blocks each, eight are its share
+  EXPECT_EQ(scheduler_->Find(other)->state, SequenceState::kRunning);
+}
+
+TEST_F(SchedulerTest, ALargePromptWithoutRoomIsPassedAFewTimesAndThenWaitedFor) {
+  options_.sequences_max = 4;
+  Make(20, 512);
+  const RequestId small_one = Add(Range(300));
+  Turn();
+  const RequestId large = Add(Range(500, 5000));
+  int num_passed = 0;
+  for (int i = 0; i < 100; ++i) {
+    const RequestId id = Add(Range(40, 10000 + 100 * i));
+    Turn();
+    if (scheduler_->Find(id)->state == SequenceState::kRunning) ++num_passed;
+    scheduler_->Remove(id);
+  }
+  EXPECT_EQ(num_passed, 16);
+  scheduler_->Remove(small_one);
+  Turn();
+  EXPECT_EQ(scheduler_->Find(large)->state, SequenceState::kRunning);
+}
+
+TEST_F(SchedulerTest, WhatThePoolLostComesBackFromTheHostArena) {
+  host_blocks_ = 32;
+  Make(8, 512);
+  const RequestId first = Add(Range(200));
+  Turn();
+  scheduler_->Remove(first);
+  const RequestId second = Add(Range(250, 7000));  // takes the whole pool
+  Turn();
+  scheduler_->Remove(second);
+  const RequestId again = Add(Range(200));
+  Turn();
+  const Sequence* sequence = scheduler_->Find(again);
+  EXPECT_EQ(sequence->num_host_tokens, 192);
+  EXPECT_EQ(sequence->num_prefilled_tokens, 8);
+  host_->CheckIntegrity();
 }
 
 TEST_F(SchedulerTest, TheYoungestGivesWayAndAllFinish) {
@@ -180,26 +338,74 @@ TEST_F(SchedulerTest, StoredBlocksAreRestoredAndTheRestIsComputed) {
   const RequestId second = Add(Range(130));
   EXPECT_TRUE(Turn().empty());  // it waits for the store
   EXPECT_EQ(scheduler_->Find(second)->state, SequenceState::kRestoring);
-  const tier::Completion done = WaitForCompletion();
-  EXPECT_EQ(done.ticket, second.value);
-  scheduler_->OnRestored(second, done.num_ok);
+  scheduler_->OnRestored(WaitForCompletion());
   const auto step = Turn();
   ASSERT_EQ(step.size(), 1u);
   EXPECT_EQ(step[0].num_tokens, 130 - 96);
   EXPECT_EQ(scheduler_->Find(second)->num_disk_tokens, 96);
 }
 
+TEST_F(SchedulerTest, ALoadThatFallsBehindComputingIsGivenUp) {
+  costs_.ObserveStep(512, 0, 512 * 1e-3);  // a block in 32 ms
+  Make(40, 512, true);
+  Store(Range(330));
+  store_.get_delay_ms = 200;
+  const RequestId id = Add(Range(330));
+  EXPECT_TRUE(Turn().empty());
+  const auto began = Clock::now();
+  while (scheduler_->Find(id)->state == SequenceState::kRestoring) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    scheduler_->GiveUpLateRestores();
+  }
+  // A twentieth of the 320 ms that computing takes, give or take a busy machine.
+  EXPECT_LT(Clock::now() - began, std::chrono::milliseconds(150));
+  EXPECT_EQ(scheduler_->restorer().num_cut(), 1u);
+  EXPECT_TRUE(scheduler_->restoring()) << "two readers are still at it";
+  const auto step = Turn();
+  ASSERT_EQ(step.size(), 1u);
+  EXPECT_EQ(step[0].num_tokens, 330);
+  const std::vector<BlockId> table = scheduler_->Find(id)->block_table;
+  scheduler_->OnRestored(WaitForCompletion());
+  EXPECT_FALSE(scheduler_->restoring());
+  EXPECT_EQ(scheduler_->Find(id)->block_table, table);
+  // From now on the disk is known to be slow: nobody waits for it at all.
+  const RequestId second = Add(Range(330, 0), "");
+  scheduler_->Remove(id);
+  cache_->Clear();
+  Turn();
+  EXPECT_EQ(scheduler_->Find(second)->state, SequenceState::kRunning);
+  EXPECT_EQ(scheduler_->restorer().num_skipped(), 1u);
+}
+
+TEST_F(SchedulerTest, ASequenceThatEndsDuringItsLoadLeavesTheReadersTheirBlocks) {
+  Make(40, 512, true);
+  Store(Range(330));
+  store_.get_delay_ms = 50;
+  const RequestId id = Add(Range(330));
+  Turn();
+  ASSERT_EQ(scheduler_->Find(id)->state, SequenceState::kRestoring);
+  std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_NE(scheduler_->Remove(id), nullptr);
+  EXPECT_EQ(pool_->num_used(), 2u);
+  scheduler_->OnRestored(WaitForCompletion());
+  EXPECT_EQ(pool_->num_used(), 0u);
+}
+
 // Arrivals, cancels and ends in any order; the harness checks pool and cache after each turn.
 TEST_F(SchedulerTest, KeepsItsBooksOverRandomTraffic) {
+  options_.tenant_kv_share = 0.8;
+  options_.short_prompt_tokens = 100;
+  host_blocks_ = 10;
   Make(24, 96);
   std::mt19937 random(5);
   for (int turn = 0; turn < 20000; ++turn) {
     if (random() % 3 == 0 && scheduler_->Ids().size() < 20) {
       Tokens tokens = Range(1 + static_cast<int>(random() % 200));
       if (random() % 2 == 0) tokens[tokens.size() / 2] = 5000 + static_cast<TokenId>(random() % 4);
-      Add(std::move(tokens));
+      Add(std::move(tokens), random() % 3 == 0 ? "b" : "a");
     }
     Turn();
+    host_->CheckIntegrity();
     for (const RequestId id : scheduler_->Ids()) {
       const Sequence* sequence = scheduler_->Find(id);
       const bool too_long = sequence->num_tokens() > sequence->num_prompt_tokens + 60;

@@ -40,6 +40,28 @@ class DiskTierTest : public testing::Test {
     changed_.wait(lock, [&] { return done_.contains(ticket); });
     return done_[ticket];
   }
+  // Loads and writes have tickets of their own, so that no test may have both under way.
+  Completion WaitForLoad(uint64_t ticket) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] {
+      return done_.contains(ticket) && done_[ticket].kind == Completion::Kind::kLoad;
+    });
+    return done_[ticket];
+  }
+  bool IsDone(uint64_t ticket) {
+    const std::lock_guard lock(mutex_);
+    return done_.contains(ticket);
+  }
+  // Writes `count` blocks and loads them into others, starting with block 16.
+  std::vector<LoadItem> Written(DiskTier& tier, int count) {
+    EXPECT_TRUE(tier.Write(1000, Items(count)));
+    WaitFor(1000);
+    std::vector<LoadItem> loads;
+    for (int i = 0; i < count; ++i) {
+      loads.push_back({.key = Key(i), .block = BlockId{static_cast<uint32_t>(16 + i)}});
+    }
+    return loads;
+  }
   kv::BlockKey Key(TokenId first) {
     std::array<TokenId, kernels::kKvBlockTokens> tokens{};
     tokens[0] = first;
@@ -84,8 +106,7 @@ TEST_F(DiskTierTest, WhatIsWrittenComesBackBitForBitInOtherBlocks) {
     EXPECT_TRUE(tier->Contains(Key(i)));
     loads.push_back({.key = Key(i), .block = BlockId{static_cast<uint32_t>(16 + i)}});
   }
-  tier->Load(2, loads);
-  EXPECT_EQ(WaitFor(2).num_ok, 12u);
+  EXPECT_EQ(WaitForLoad(tier->Load(loads)).num_ok, 12u);
   for (uint32_t i = 0; i < 12; ++i) EXPECT_TRUE(Holds(16 + i, static_cast<uint8_t>(i + 1)));
 }
 
@@ -98,8 +119,7 @@ TEST_F(DiskTierTest, ALoadCountsOnlyTheItemsBeforeTheFirstFailure) {
   for (int i = 0; i < 6; ++i) {
     loads.push_back({.key = Key(i), .block = BlockId{static_cast<uint32_t>(16 + i)}});
   }
-  tier->Load(2, loads);
-  EXPECT_EQ(WaitFor(2).num_ok, 4u);
+  EXPECT_EQ(WaitForLoad(tier->Load(loads)).num_ok, 4u);
 }
 
 TEST_F(DiskTierTest, AnotherPrefixUnderTheSameHashIsAMiss) {
@@ -109,8 +129,7 @@ TEST_F(DiskTierTest, AnotherPrefixUnderTheSameHashIsAMiss) {
   kv::BlockKey forged = Key(0);
   forged.digest.bytes[31] ^= 1;
   EXPECT_TRUE(tier->Contains(forged));
-  tier->Load(2, {{.key = forged, .block = BlockId{20}}});
-  EXPECT_EQ(WaitFor(2).num_ok, 0u);
+  EXPECT_EQ(WaitForLoad(tier->Load({{.key = forged, .block = BlockId{20}}})).num_ok, 0u);
 }
 
 TEST_F(DiskTierTest, WritesBeyondTheBoundAreRefusedAndTheQueueDrains) {
@@ -134,6 +153,69 @@ TEST_F(DiskTierTest, AFailingStoreEndsTheJobAndTheWorkerLivesOn) {
   store_.fail_put = false;
   ASSERT_TRUE(tier->Write(2, Items(3)));
   EXPECT_EQ(WaitFor(2).num_ok, 3u);
+}
+
+TEST_F(DiskTierTest, ALoadGivenUpBeginsNothingMoreAndCompletesWhenItsReadersAreDone) {
+  const auto tier = MakeTier();
+  const std::vector<LoadItem> loads = Written(*tier, 16);
+  store_.get_delay_ms = 50;
+  const uint64_t ticket = tier->Load(loads);
+  while (tier->NumLoaded(ticket) < 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const DiskTier::GivenUp given_up = tier->GiveUp(ticket);
+  EXPECT_GE(given_up.num_ok, 2u);
+  EXPECT_LE(given_up.num_begun, given_up.num_ok + 2);  // two readers
+  EXPECT_LT(given_up.num_begun, 16u);
+  ASSERT_TRUE(given_up.completes);
+  EXPECT_GE(WaitForLoad(ticket).num_ok, given_up.num_ok);
+  EXPECT_EQ(tier->load_bytes_queued(), 0u);
+  for (uint32_t i = 0; i < given_up.num_ok; ++i) {
+    EXPECT_TRUE(Holds(16 + i, static_cast<uint8_t>(i + 1)));
+  }
+}
+
+TEST_F(DiskTierTest, ALoadGivenUpBeforeItBeganHasNoCompletion) {
+  const auto tier = MakeTier();
+  const std::vector<LoadItem> loads = Written(*tier, 8);
+  store_.get_delay_ms = 30;
+  const uint64_t first = tier->Load(loads);
+  const uint64_t second = tier->Load(loads);
+  const DiskTier::GivenUp given_up = tier->GiveUp(second);
+  EXPECT_EQ(given_up.num_begun, 0u);
+  EXPECT_FALSE(given_up.completes);
+  EXPECT_EQ(WaitForLoad(first).num_ok, 8u);
+  ASSERT_TRUE(tier->Flush().has_value());
+  EXPECT_FALSE(IsDone(second));
+}
+
+TEST_F(DiskTierTest, TheSpeedOfLoadsIsMeasured) {
+  const auto tier = MakeTier();
+  const std::vector<LoadItem> loads = Written(*tier, 10);
+  EXPECT_EQ(tier->load_speed().bytes_per_second, 0);
+  store_.get_delay_ms = 20;
+  WaitForLoad(tier->Load(loads));
+  // Two readers, a block each 20 ms: 100 blocks a second at most, and what is under way when half
+  // is dropped.
+  const auto per_block = static_cast<double>(arena_->block_bytes());
+  EXPECT_LT(tier->load_speed().bytes_per_second, 130 * per_block);
+  EXPECT_GT(tier->load_speed().bytes_per_second, 20 * per_block);
+  // The disk recovers: a probe finds out, and nobody waits for it.
+  store_.get_delay_ms = 0;
+  std::this_thread::sleep_for(std::chrono::milliseconds(2100));  // what was measured is forgotten
+  tier->Probe(loads[0].key);
+  ASSERT_TRUE(tier->Flush().has_value());
+  EXPECT_GT(tier->load_speed().bytes_per_second, 200 * per_block);
+}
+
+TEST_F(DiskTierTest, AReaderThatHangsCountsAsSlow) {
+  const auto tier = MakeTier();
+  const std::vector<LoadItem> loads = Written(*tier, 4);
+  store_.get_delay_ms = 300;
+  const uint64_t ticket = tier->Load(loads);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_EQ(tier->GiveUp(ticket).num_ok, 0u);
+  EXPECT_GT(tier->load_speed().bytes_per_second, 0);
+  EXPECT_LT(tier->load_speed().bytes_per_second, 40 * static_cast<double>(arena_->block_bytes()));
+  WaitForLoad(ticket);
 }
 
 TEST_F(DiskTierTest, DestructionFinishesWhatIsQueued) {

@@ -1,0 +1,56 @@
+// CostModel: how long prefill takes here, and whether restoring a prefix from disk beats it.
+//
+// Prefill is measured as it runs: seconds per token by position, because attention makes later
+// tokens dearer. Knows no sequences. One thread: the engine's.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace kvgate::schedule {
+
+class CostModel {
+ public:
+  // Differences below this say more about the machine's scheduler than about disk or model: a
+  // restore is not left out or given up for less.
+  static constexpr double kNoiseSeconds = 0.010;
+
+  // A forward pass over num_rows rows at this mean position. Passes too small to say what a row of
+  // a chunk costs are ignored, unless nothing better has been seen.
+  void ObserveStep(int num_rows, double mean_position, double seconds);
+
+  bool has_prefill_speed() const { return num_observed_ > 0; }
+  // 0 until something was measured.
+  double PrefillSeconds(int first_position, int num_tokens) const;
+  // At the beginning of a prompt; 0 until something was measured.
+  double prefill_tokens_per_second() const;
+
+  struct RestoreArgs {
+    int first_position = 0;  // of the first block on disk
+    int num_blocks = 0;      // on disk, in a row
+    uint64_t block_bytes = 0;
+    uint64_t bytes_ahead = 0;     // queued before them
+    double bytes_per_second = 0;  // of the disk; 0: not known
+  };
+  struct RestorePlan {
+    int num_blocks = 0;          // to restore; the rest of them is recomputed
+    double compute_seconds = 0;  // of recomputing those to restore
+    double restore_seconds = 0;  // predicted
+  };
+  // The leading blocks to restore so that the prompt is ready soonest. A disk that was never
+  // measured is tried: the caller gives a load up that turns out slower than computing.
+  RestorePlan PlanRestore(const RestoreArgs& args) const;
+
+ private:
+  // Positions by powers of two: [0, 512), [512, 1024), [1024, 2048) ...
+  static constexpr int kNumBuckets = 16;
+  static constexpr int kFirstBucketTokens = 512;
+  static int BucketOf(double position);
+  double SecondsPerToken(int bucket) const;
+
+  std::array<double, kNumBuckets> seconds_per_token_{};  // 0: not seen
+  std::array<int, kNumBuckets> rows_seen_{};             // of the largest pass
+  int num_observed_ = 0;
+};
+
+}  // namespace kvgate::schedule

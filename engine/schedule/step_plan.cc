@@ -1,0 +1,114 @@
+// What a step computes: Scheduler's choice among the sequences that run.
+#include <algorithm>
+#include <utility>
+
+#include "engine/schedule/scheduler.h"
+
+namespace kvgate::schedule {
+
+using kernels::kKvBlockTokens;
+
+namespace {
+
+// Of the prefill budget, for prompts of the short lane while there is a long one.
+constexpr int kShortLaneQuarters = 3;
+
+int WholeBlocks(int num_tokens) { return num_tokens / kKvBlockTokens * kKvBlockTokens; }
+
+}  // namespace
+
+std::vector<StepItem> Scheduler::PlanStep() {
+  std::vector<StepItem> step;
+  PlanDecode(step);
+  const int num_decoding = static_cast<int>(step.size());
+  int budget = options_.step_tokens_max - num_decoding;
+  if (num_decoding > 0) {
+    // However many decode, prefill goes on by a block.
+    budget =
+        std::min(budget, std::max(options_.mixed_step_tokens_max - num_decoding, kKvBlockTokens));
+  }
+  PlanPrefill(step, budget);
+  return step;
+}
+
+void Scheduler::PlanDecode(std::vector<StepItem>& step) {
+  // Preempting removes from the end of running_, so this walk is by what is left.
+  for (auto it = running_.begin(); it != running_.end();) {
+    Sequence& sequence = **it;
+    if (sequence.state != SequenceState::kRunning || !sequence.is_decoding()) {
+      ++it;
+      continue;
+    }
+    if (static_cast<int>(step.size()) == options_.step_tokens_max) return;
+    if (!MakeRoomFor(sequence)) {
+      // It was the last one and gave way itself, or must wait for a write to let go of blocks.
+      it = sequence.state == SequenceState::kWaiting ? running_.end() : std::next(it);
+      continue;
+    }
+    step.push_back({.sequence = &sequence, .num_tokens = 1, .wants_logits = true});
+    ++it;
+  }
+}
+
+void Scheduler::PlanPrefill(std::vector<StepItem>& step, int budget) {
+  std::vector<Sequence*> short_lane;
+  std::vector<Sequence*> long_lane;
+  for (const std::unique_ptr<Sequence>& sequence : running_) {
+    if (sequence->state != SequenceState::kRunning || sequence->is_decoding()) continue;
+    const bool is_short = sequence->num_pending() <= options_.short_prompt_tokens;
+    (is_short ? short_lane : long_lane).push_back(sequence.get());
+  }
+  int reserved = 0;
+  if (!short_lane.empty() && !long_lane.empty()) {
+    reserved = WholeBlocks(budget * (4 - kShortLaneQuarters) / 4);
+    // A quarter of a small budget is no block: then it is one block every fourth step.
+    if (reserved == 0 && ++num_steps_without_long_ % 4 == 0) reserved = kKvBlockTokens;
+  }
+  const int used = PlanLane(short_lane, budget - reserved, step);
+  PlanLane(long_lane, budget - used, step);
+}
+
+// The tenant that was served least goes first; within one the sequence admitted first.
+int Scheduler::PlanLane(std::vector<Sequence*>& lane, int budget, std::vector<StepItem>& step) {
+  std::ranges::stable_sort(
+      lane, {}, [this](const Sequence* sequence) { return waiting_.service(sequence->tenant); });
+  int used = 0;
+  for (Sequence* const sequence : lane) {
+    int num_tokens = std::min(sequence->num_pending(), budget - used);
+    if (num_tokens < sequence->num_pending()) {
+      num_tokens = WholeBlocks(sequence->num_computed + num_tokens) - sequence->num_computed;
+    }
+    if (num_tokens <= 0) continue;
+    step.push_back({.sequence = sequence,
+                    .num_tokens = num_tokens,
+                    .wants_logits = num_tokens == sequence->num_pending()});
+    used += num_tokens;
+  }
+  return used;
+}
+
+bool Scheduler::GrowTo(Sequence& sequence, int num_tokens) {
+  const int num_wanted = (num_tokens + kKvBlockTokens - 1) / kKvBlockTokens;
+  const int num_new = num_wanted - static_cast<int>(sequence.blocks.size());
+  if (num_new <= 0) return true;
+  std::optional<std::vector<kv::BlockRef>> fresh = AcquireFresh(num_new, sequence);
+  if (!fresh.has_value()) return false;
+  AppendBlocks(sequence, std::move(*fresh));
+  return true;
+}
+
+bool Scheduler::MakeRoomFor(Sequence& sequence) {
+  while (!GrowTo(sequence, sequence.num_tokens())) {
+    const auto victim = std::find_if(running_.rbegin(), running_.rend(), [](const auto& other) {
+      return other->state == SequenceState::kRunning;
+    });
+    // The oldest keeps its blocks: whoever holds the missing one (a write, a load) will let go.
+    if (victim->get() == running_.front().get()) return false;
+    const bool gives_way = victim->get() == &sequence;
+    Preempt(**victim);
+    if (gives_way) return false;
+  }
+  return true;
+}
+
+}  // namespace kvgate::schedule

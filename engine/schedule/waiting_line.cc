@@ -1,0 +1,172 @@
+#include "engine/schedule/waiting_line.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include <kvgate/check.h>
+
+namespace kvgate::schedule {
+namespace {
+
+constexpr size_t kTenantsRemembered = 1024;
+// Among so many of a lane's first the best cached one is preferred ...
+constexpr size_t kPrefixWindow = 8;
+// ... but nobody is passed over more often than that.
+constexpr int kPassesMax = 4;
+constexpr int kShortTurnsPerLong = 3;
+
+}  // namespace
+
+double WaitingLine::LeastService() const {
+  double least = std::numeric_limits<double>::max();
+  for (const Tenant& tenant : tenants_) {
+    if (tenant.num_sequences > 0) least = std::min(least, tenant.service);
+  }
+  return least == std::numeric_limits<double>::max() ? 0 : least;
+}
+
+uint32_t WaitingLine::NumberFor(const std::string& salt) {
+  if (const auto found = by_salt_.find(salt); found != by_salt_.end()) return found->second;
+  if (tenants_.size() < kTenantsRemembered || idle_.empty()) {
+    tenants_.emplace_back().salt = salt;
+    const auto number = static_cast<uint32_t>(tenants_.size() - 1);
+    idle_.push_back(number);
+    by_salt_.emplace(salt, number);
+    return number;
+  }
+  const uint32_t number = idle_.front();
+  by_salt_.erase(tenants_[number].salt);
+  tenants_[number] = Tenant();
+  tenants_[number].salt = salt;
+  by_salt_.emplace(salt, number);
+  return number;
+}
+
+uint32_t WaitingLine::Enter(const std::string& salt) {
+  const uint32_t number = NumberFor(salt);
+  Tenant& tenant = tenants_[number];
+  if (tenant.num_sequences == 0) {
+    tenant.service = std::max(tenant.service, LeastService());
+    std::erase(idle_, number);
+  }
+  ++tenant.num_sequences;
+  return number;
+}
+
+void WaitingLine::Add(std::unique_ptr<Sequence> sequence) {
+  sequence->tenant = Enter(sequence->salt);
+  LaneOf(*sequence).push_back(std::move(sequence));
+  ++size_;
+}
+
+void WaitingLine::AddPreempted(std::unique_ptr<Sequence> sequence) {
+  sequence->num_passed_over = 0;
+  LaneOf(*sequence).push_front(std::move(sequence));
+  ++size_;
+}
+
+WaitingLine::Lane& WaitingLine::LaneOf(const Sequence& sequence) {
+  const int lane = sequence.num_preemptions > 0 ? kPreempted : sequence.is_long ? kLong : kShort;
+  return tenants_[sequence.tenant].lanes[lane];
+}
+
+std::unique_ptr<Sequence> WaitingLine::Take(const Sequence& sequence) {
+  Lane& lane = LaneOf(sequence);
+  const auto found = std::ranges::find(lane, &sequence, &std::unique_ptr<Sequence>::get);
+  KVGATE_CHECK(found != lane.end(), "a sequence is taken that does not wait");
+  for (auto ahead = lane.begin(); ahead != found; ++ahead) ++(*ahead)->num_passed_over;
+  std::unique_ptr<Sequence> taken = std::move(*found);
+  lane.erase(found);
+  --size_;
+  Tenant& tenant = tenants_[taken->tenant];
+  tenant.num_short_turns = taken->is_long ? 0 : tenant.num_short_turns + 1;
+  return taken;
+}
+
+void WaitingLine::OnEnded(const Sequence& sequence) {
+  Tenant& tenant = tenants_[sequence.tenant];
+  KVGATE_CHECK(tenant.num_sequences > 0, "a tenant's sequence ends twice");
+  if (--tenant.num_sequences == 0) idle_.push_back(sequence.tenant);
+}
+
+bool WaitingLine::Cursor::empty() const {
+  return std::ranges::all_of(lanes, [](const auto& lane) { return lane.empty(); });
+}
+
+Sequence* WaitingLine::ChooseFrom(Cursor& cursor) {
+  int chosen = kPreempted;
+  if (cursor.lanes[kPreempted].empty()) {
+    const bool long_turn =
+        cursor.lanes[kShort].empty() || cursor.num_short_turns >= kShortTurnsPerLong;
+    chosen = long_turn && !cursor.lanes[kLong].empty() ? kLong : kShort;
+    cursor.num_short_turns = chosen == kLong ? 0 : cursor.num_short_turns + 1;
+  }
+  auto& lane = cursor.lanes[chosen];
+  auto best = lane.begin();
+  if (chosen != kPreempted && best->sequence->num_passed_over < kPassesMax) {
+    const auto end =
+        lane.begin() + static_cast<std::ptrdiff_t>(std::min(lane.size(), kPrefixWindow));
+    best = std::ranges::max_element(lane.begin(), end, {}, &Candidate::num_cached);
+  }
+  Sequence* const sequence = best->sequence;
+  cursor.service += std::max(1, sequence->num_pending() - best->num_cached);
+  lane.erase(best);
+  return sequence;
+}
+
+std::vector<Sequence*> WaitingLine::Candidates(
+    size_t count, const std::function<bool(const Sequence&)>& skip,
+    const std::function<int(const Sequence&)>& num_cached) {
+  std::vector<Cursor> cursors;
+  for (uint32_t number = 0; number < tenants_.size(); ++number) {
+    Tenant& tenant = tenants_[number];
+    Cursor cursor;
+    cursor.tenant = number;
+    cursor.service = tenant.service;
+    cursor.num_short_turns = tenant.num_short_turns;
+    for (int lane = 0; lane < kNumLanes; ++lane) {
+      for (const std::unique_ptr<Sequence>& sequence : tenant.lanes[lane]) {
+        if (cursor.lanes[lane].size() == std::max(count, kPrefixWindow)) break;
+        if (!skip(*sequence)) cursor.lanes[lane].push_back({.sequence = sequence.get()});
+      }
+      if (cursor.lanes[lane].size() < 2) continue;
+      for (Candidate& candidate : cursor.lanes[lane]) {
+        candidate.num_cached = num_cached(*candidate.sequence);
+      }
+    }
+    if (!cursor.empty()) cursors.push_back(std::move(cursor));
+  }
+  std::vector<Sequence*> candidates;
+  while (candidates.size() < count && !cursors.empty()) {
+    const auto next = std::ranges::min_element(cursors, {}, &Cursor::service);
+    candidates.push_back(ChooseFrom(*next));
+    if (next->empty()) cursors.erase(next);
+  }
+  return candidates;
+}
+
+void WaitingLine::Charge(uint32_t tenant, int num_tokens) {
+  tenants_[tenant].service += num_tokens;
+}
+
+Sequence* WaitingLine::Find(RequestId id) const {
+  for (const Tenant& tenant : tenants_) {
+    for (const Lane& lane : tenant.lanes) {
+      for (const std::unique_ptr<Sequence>& sequence : lane) {
+        if (sequence->id == id) return sequence.get();
+      }
+    }
+  }
+  return nullptr;
+}
+
+void WaitingLine::ForEach(const std::function<void(const Sequence&)>& visit) const {
+  for (const Tenant& tenant : tenants_) {
+    for (const Lane& lane : tenant.lanes) {
+      for (const std::unique_ptr<Sequence>& sequence : lane) visit(*sequence);
+    }
+  }
+}
+
+}  // namespace kvgate::schedule
