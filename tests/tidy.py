@@ -67,7 +67,6 @@ TESTS_WITHOUT_SOURCE = {
 # Library sources that another test than their mirror's shows to work: path -> that test.
 TESTED_ELSEWHERE = {
     "engine/engine_loop.cc": "tests/engine/engine_test.cc",
-    "engine/generation.cc": "tests/engine/engine_test.cc",
     "engine/tokenizer/special_matcher.cc": "tests/engine/tokenizer/tokenizer_test.cc",
     "engine/tokenizer/word_table.cc": "tests/engine/tokenizer/bpe_tokenizer_test.cc",
     "gateway/cli/bench.cc": "tests/gateway/cli/bench_engine_test.cc",
