@@ -1,6 +1,7 @@
-// Sampler: one token from one row of logits. Pure: the same logits, parameters and random state
-// give the same token on every machine: all arithmetic is IEEE double in a fixed order, with an
-// exponential of our own (the C library's differs between versions in the last bit).
+// Sampler: one token from one row of logits. Pure: the same logits, parameters, tokens told and
+// random state give the same token on every machine: all arithmetic is IEEE, in a fixed order, in
+// double behind the adjustments, with an exponential of our own (the C library's differs between
+// versions in the last bit).
 // Knows no sequences. Not thread-safe.
 //
 // The steps, in the order of llama.cpp's default chain (it has DRY behind the penalties):
