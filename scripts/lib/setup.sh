@@ -1,8 +1,8 @@
 # The one place for what kvgate needs from the system. Sourced by the scripts; sets nothing else.
 #
 # kvgate_setup [GROUP]...: installs what is missing with apt, as root or through sudo. It does
-# nothing, and asks for no rights, when all is there. Groups: build (always), full (sanitizers and
-# fuzzers: clang), tidy.
+# nothing, and asks for no rights, when all is there. Groups: build (always), full (fuzzers: clang),
+# tidy.
 
 KVGATE_PACKAGES_BUILD=(
   g++ cmake ninja-build ccache pkg-config python3 curl ca-certificates
@@ -52,6 +52,18 @@ then build with: cmake --preset release && cmake --build --preset release"
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
     apt-get install -y -q --no-install-recommends "${missing[@]}" \
     || kvgate_die "apt-get could not install: ${missing[*]} (kvgate is built on Debian 12 bookworm)"
+}
+
+# Whether fuzzers can be built: clang is there, or could be installed now. Fuzzing is an extra, so
+# that nothing ends where it cannot.
+kvgate_can_fuzz() {
+  local source binary built=1
+  command -v clang++ >/dev/null || (kvgate_setup full) || return 1
+  source="$(mktemp --suffix=.cc)" && binary="$(mktemp)" || return 1
+  echo 'extern "C" int LLVMFuzzerTestOneInput(const char*, long) { return 0; }' >"$source"
+  clang++ -fsanitize=fuzzer,address "$source" -o "$binary" 2>/dev/null || built=0
+  rm -f "$source" "$binary"
+  [ "$built" = 1 ]
 }
 
 # kvgate_build PRESET [CMAKE ARGUMENT]... [-- TARGET...]: configures and builds, progress visible.

@@ -232,5 +232,179 @@ TEST(PrefixCacheTest, NeverHitsWrongContentWithForcedCollisions) {
   RunRandomly(3, 20000, true);
 }
 
+// Many sequences alive at once that start, grow, offer unfinished blocks and end, beside a naive
+// model: a list of what each block was offered with. Which block is evicted is the pool's matter
+// (is_marked says what is left); what is hit of that, the model finds by comparing everything.
+class Crowd {
+ public:
+  explicit Crowd(uint32_t num_blocks) : harness_(num_blocks), offered_(num_blocks) {}
+
+  void Start(Tokens tokens) {
+    Living made{.tokens = std::move(tokens), .keys = {}, .blocks = {}};
+    made.keys = harness_.Keys(made.tokens);
+    const auto reusable = std::span(made.tokens).first(made.tokens.size() - 1);
+    PrefixMatch match = harness_.cache.Match(root_, made.keys, reusable);
+    CheckMatch(reusable, match);
+    const size_t num_blocks = (made.tokens.size() + kBlock - 1) / kBlock;
+    auto fresh = harness_.pool.Acquire(static_cast<uint32_t>(num_blocks - match.blocks.size()));
+    if (!fresh) return;  // the match lets go of its blocks
+    const size_t num_shared = match.blocks.size();
+    made.blocks = std::move(match.blocks);
+    match.blocks.clear();
+    for (BlockRef& block : *fresh) {
+      offered_[block.id().value] = {};
+      made.blocks.push_back(std::move(block));
+    }
+    for (size_t i = num_shared; i < made.keys.size(); ++i) OfferFull(made, i);
+    living_.push_back(std::move(made));
+  }
+
+  void Grow(size_t index, TokenId token) {
+    Living& grown = living_[index];
+    if (grown.tokens.size() % kBlock == 0) {
+      auto fresh = harness_.pool.Acquire(1);
+      if (!fresh) return End(index);
+      offered_[fresh->front().id().value] = {};
+      grown.blocks.push_back(std::move(fresh->front()));
+    }
+    grown.tokens.push_back(token);
+    if (grown.tokens.size() % kBlock != 0) return;
+    grown.keys = harness_.Keys(grown.tokens);
+    OfferFull(grown, grown.blocks.size() - 1);
+  }
+
+  void OfferUnfinished(size_t index) {
+    const Living& living = living_[index];
+    const size_t begin = living.keys.size() * kBlock;
+    if (begin == living.tokens.size()) return;
+    const BlockId id = living.blocks.back().id();
+    harness_.cache.InsertPartial(living.keys.empty() ? root_ : living.keys.back(),
+                                 std::span(living.tokens).subspan(begin),
+                                 static_cast<uint32_t>(living.keys.size()), id);
+    if (harness_.pool.is_marked(id)) offered_[id.value] = {.tokens = living.tokens};
+  }
+
+  void End(size_t index) {
+    ReleaseLastToFirst(living_[index].blocks);
+    std::swap(living_[index], living_.back());
+    living_.pop_back();
+  }
+
+  void EndAll() {
+    while (!living_.empty()) End(0);
+  }
+  void CheckIntegrity() const {
+    harness_.pool.CheckIntegrity();
+    harness_.cache.CheckIntegrity();
+  }
+  Harness& harness() { return harness_; }
+  size_t num_living() const { return living_.size(); }
+  uint64_t num_full_hits() const { return num_full_hits_; }
+  uint64_t num_partial_hits() const { return num_partial_hits_; }
+
+ private:
+  struct Living {
+    Tokens tokens;
+    std::vector<BlockKey> keys;  // of its full blocks
+    std::vector<BlockRef> blocks;
+  };
+  struct Offered {
+    Tokens tokens = {};  // the whole prefix up to the last token offered
+    bool full = false;
+  };
+
+  void OfferFull(Living& living, size_t index) {
+    const BlockId own = living.blocks[index].id();
+    const BlockId holder =
+        harness_.cache.InsertFull(index == 0 ? root_ : living.keys[index - 1], living.keys[index],
+                                  std::span(living.tokens).subspan(index * kBlock, kBlock),
+                                  static_cast<uint32_t>(index), own);
+    const Tokens whole = Harness::Prefix(living.tokens, static_cast<int>((index + 1) * kBlock));
+    if (holder == own) {
+      offered_[own.value] = {.tokens = whole, .full = true};
+    } else {
+      EXPECT_EQ(offered_[holder.value].tokens, whole);
+      living.blocks[index] = harness_.pool.Share(holder);
+    }
+  }
+
+  // How many tokens of `tokens` a block that is still there agrees with from the first one on.
+  size_t Agreement(uint32_t block, std::span<const TokenId> tokens) const {
+    if (!harness_.pool.is_marked(BlockId{block})) return 0;
+    const Tokens& held = offered_[block].tokens;
+    return static_cast<size_t>(
+        std::mismatch(held.begin(), held.end(), tokens.begin(), tokens.end()).first - held.begin());
+  }
+
+  void CheckMatch(std::span<const TokenId> tokens, const PrefixMatch& match) {
+    size_t full = 0;
+    size_t longest = 0;
+    for (bool found = true; found;) {
+      found = false;
+      for (uint32_t block = 0; block < offered_.size(); ++block) {
+        const size_t agreed = Agreement(block, tokens);
+        found |= offered_[block].full && agreed == (full + 1) * kBlock &&
+                 offered_[block].tokens.size() == agreed;
+      }
+      full += found;
+    }
+    for (uint32_t block = 0; block < offered_.size(); ++block) {
+      // Only a child of the last full hit is copied from.
+      const size_t size = offered_[block].tokens.size();
+      if (size > full * kBlock && size <= (full + 1) * kBlock) {
+        longest = std::max(longest, Agreement(block, tokens));
+      }
+    }
+    ASSERT_EQ(match.blocks.size(), full);
+    for (size_t i = 0; i < full; ++i) {
+      ASSERT_EQ(Agreement(match.blocks[i].id().value, tokens), (i + 1) * kBlock);
+    }
+    const size_t partial = longest > full * kBlock ? longest - full * kBlock : 0;
+    ASSERT_EQ(static_cast<size_t>(match.num_partial_tokens), partial);
+    ASSERT_EQ(static_cast<bool>(match.partial), partial > 0);
+    num_full_hits_ += full;
+    num_partial_hits_ += partial > 0;
+  }
+
+  Harness harness_;
+  const BlockKey root_ = harness_.hasher.Root("");
+  std::vector<Offered> offered_;  // by block
+  std::vector<Living> living_;
+  uint64_t num_full_hits_ = 0;
+  uint64_t num_partial_hits_ = 0;
+};
+
+TEST(PrefixCacheTest, AgreesWithANaiveModelOverRandomOperationsOfManySequences) {
+  std::mt19937 random(41);
+  Crowd crowd(32);
+  // A token depends on its place and on one of two branches: much is shared, at every length.
+  const auto branch = [&](size_t place) {
+    return static_cast<TokenId>((random() % 24 == 0 ? 1000 : 0) + static_cast<int>(place));
+  };
+  for (int operation = 0; operation < 100'000; ++operation) {
+    const size_t chosen = crowd.num_living() == 0 ? 0 : random() % crowd.num_living();
+    const uint32_t kind = crowd.num_living() == 0 ? 0 : random() % 16;
+    if (kind < 3 && crowd.num_living() < 6) {
+      Tokens tokens;
+      const size_t length = 1 + random() % 150;
+      while (tokens.size() < length) tokens.push_back(branch(tokens.size()));
+      crowd.Start(std::move(tokens));
+    } else if (kind < 12) {
+      crowd.Grow(chosen, static_cast<TokenId>(random() % 3));
+    } else if (kind < 14) {
+      crowd.OfferUnfinished(chosen);
+    } else {
+      crowd.End(chosen);
+    }
+    if (random() % 5000 == 0) crowd.harness().cache.Clear();
+    if (operation % 64 == 0) crowd.CheckIntegrity();
+    ASSERT_FALSE(HasFatalFailure()) << "at operation " << operation;
+  }
+  EXPECT_GT(crowd.num_full_hits(), 1000u);
+  EXPECT_GT(crowd.num_partial_hits(), 1000u);
+  crowd.EndAll();
+  EXPECT_EQ(crowd.harness().pool.num_used(), 0u);
+}
+
 }  // namespace
 }  // namespace kvgate::kv

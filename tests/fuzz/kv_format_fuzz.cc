@@ -1,0 +1,91 @@
+// Fuzzes the decoders of kv/: any bytes give an entry or an error; a record made of the input is
+// proved, and no longer once any one of its bytes differs.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "store/kv_format.h"
+
+namespace {
+
+using namespace kvgate;  // NOLINT: a program of its own
+
+// Takes fields off the front of the input; zeros when it has ended.
+class Input {
+ public:
+  explicit Input(std::string_view bytes) : bytes_(bytes) {}
+  template <typename T>
+  T Take() {
+    T value{};
+    const size_t size = std::min(sizeof(T), bytes_.size());
+    std::memcpy(&value, bytes_.data(), size);
+    bytes_.remove_prefix(size);
+    return value;
+  }
+  std::string_view rest() const { return bytes_; }
+
+ private:
+  std::string_view bytes_;
+};
+
+void DecodeAsTheyAre(std::string_view bytes) {
+  const std::string_view key = bytes.substr(0, store::kKvKeyBytes);
+  const std::string_view value = bytes.substr(key.size());
+  if (const auto decoded = store::DecodeKvKey(key); decoded) {
+    if (store::EncodeKvKey(*decoded) != key) std::abort();
+  }
+  if (const auto entry = store::DecodeKvIndexEntry(key, value); entry) {
+    if (store::EncodeKvIndexEntry(*entry) != value) std::abort();
+    (void)store::ProveKvRecord(value, *entry);
+  }
+  (void)store::ProveKvRecord(bytes, {});
+}
+
+void RoundTrip(Input input) {
+  store::KvRecord record{
+      .key = {.fingerprint = input.Take<Fingerprint>(), .hash = input.Take<BlockHash>()},
+      .parent = input.Take<BlockHash>(),
+      .depth = input.Take<uint32_t>(),
+      .digest = input.Take<PrefixDigest>(),
+      .group = input.Take<uint32_t>(),
+      .shape_tag = input.Take<uint32_t>(),
+      .payload = {}};
+  const auto damage_at = input.Take<uint32_t>();
+  const auto damage = static_cast<char>(input.Take<uint8_t>() | 1);
+  const std::string_view rest = input.rest();
+  record.payload = {reinterpret_cast<const std::byte*>(rest.data()), rest.size()};
+  const store::KvIndexEntry entry{.key = record.key,
+                                  .parent = record.parent,
+                                  .depth = record.depth,
+                                  .digest = record.digest,
+                                  .group = record.group,
+                                  .shape_tag = record.shape_tag,
+                                  .payload_bytes = rest.size()};
+  std::string bytes;
+  store::EncodeKvRecord(record, bytes);
+  const auto proved = store::ProveKvRecord(bytes, entry);
+  if (!proved ||
+      !std::equal(proved->begin(), proved->end(), record.payload.begin(), record.payload.end())) {
+    std::abort();
+  }
+  std::string value = store::EncodeKvIndexEntry(entry);
+  const std::string key = store::EncodeKvKey(entry.key);
+  if (store::DecodeKvIndexEntry(key, value) != entry) std::abort();
+  bytes[damage_at % bytes.size()] ^= damage;
+  if (store::ProveKvRecord(bytes, entry)) std::abort();
+  value[damage_at % value.size()] ^= damage;
+  if (store::DecodeKvIndexEntry(key, value)) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  DecodeAsTheyAre(bytes);
+  RoundTrip(Input(bytes));
+  return 0;
+}

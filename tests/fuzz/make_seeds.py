@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""Writes a small seed corpus for each fuzz target: make_seeds.py FOLDER makes FOLDER/TARGET/*."""
+
+import json
+import struct
+import sys
+from pathlib import Path
+
+MESSAGES = [{"role": "system", "content": "s"}, {"role": "user", "content": "h\u00e9"},
+            {"role": "assistant", "content": None}, {"role": "tool", "content": "t"},
+            {"role": "user", "content": [{"type": "text", "text": "a"}]}]
+SAMPLING = {"temperature": 0.5, "top_p": 1, "top_k": 3, "min_p": 0.1, "seed": 7, "stop": ["x", "y"],
+            "ignore_eos": True, "stream": True, "stream_options": {"include_usage": True}}
+
+
+def json_seeds(key, values, **more):
+    bodies = [{"model": "local", key: value} for value in values]
+    bodies += [{**bodies[0], **SAMPLING, **more}, [], {"a": [[[]]], "b": {"c": -0.0}}]
+    return [json.dumps(body, ensure_ascii=False).encode() for body in bodies]
+
+
+def gguf_string(text):
+    return struct.pack("<Q", len(text)) + text.encode()
+
+
+def gguf(version=3):
+    """One tensor, and a value of each kind that a model file has."""
+    pairs = [("general.architecture", 8, gguf_string("llama")),
+             ("llama.block_count", 4, struct.pack("<I", 1)),
+             ("llama.rope.freq_base", 6, struct.pack("<f", 1e4)),
+             ("tokenizer.ggml.add_bos_token", 7, b"\1"),
+             ("tokenizer.ggml.tokens", 9,
+              struct.pack("<IQ", 8, 2) + gguf_string("a") + gguf_string("b"))]
+    head = b"GGUF" + struct.pack("<IQQ", version, 1, len(pairs))
+    for key, kind, value in pairs:
+        head += gguf_string(key) + struct.pack("<I", kind) + value
+    head += gguf_string("w") + struct.pack("<IQQIQ", 2, 4, 2, 0, 0)
+    return head + bytes(-len(head) % 32) + struct.pack("<8f", *range(8))
+
+
+SEEDS = {
+    "chat_completions_fuzz": json_seeds("messages", [MESSAGES, MESSAGES[:1]], logprobs=True,
+                                        top_logprobs=2, max_completion_tokens=5),
+    "completions_fuzz": json_seeds("prompt", ["hi", [1, 2, 3], ["a"]], logprobs=2, echo=True,
+                                   max_tokens=5),
+    "json_fuzz": json_seeds("prompt", ["hi"]) + [b"\xff\xed\xa0\x80", b'{"a":"\\ud83d\\ude00"}'],
+    "gguf_fuzz": [gguf(), gguf(2), gguf()[:60]],
+    # Zeros are a record; lengths around the fixed parts of keys, entries and headers.
+    "kv_format_fuzz": [bytes(size) for size in (0, 32, 120, 128, 160, 400)],
+}
+
+
+def main():
+    for target, seeds in SEEDS.items():
+        folder = Path(sys.argv[1]) / target
+        folder.mkdir(parents=True, exist_ok=True)
+        for index, seed in enumerate(seeds):
+            (folder / f"seed-{index}").write_bytes(seed)
+
+
+if __name__ == "__main__":
+    main()
