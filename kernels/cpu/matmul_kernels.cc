@@ -516,6 +516,8 @@ void Multiply(const MatMulPart& part) {
       return MultiplyFloat<BF16>(part);
     case DType::kQ8_0:
       return MultiplyQuant(part);
+    case DType::kQ4_0:
+      break;  // no weight of it is packed
   }
 }
 
