@@ -128,7 +128,7 @@ std::optional<std::string> SetDataDir(const Value& value, Config& config) {
 constexpr std::string_view kLogLevels[] = {"debug", "info", "warning", "error"};
 constexpr std::string_view kLogFormats[] = {"text", "json"};
 constexpr std::string_view kDevices[] = {"auto", "cpu"};
-constexpr std::string_view kKvDtypes[] = {"f32", "f16", "bf16"};
+constexpr std::string_view kKvDtypes[] = {"f32", "f16", "bf16", "q8_0", "q4_0"};
 constexpr int64_t kDaySeconds = 86400;
 constexpr uint64_t kMebibyte = uint64_t{1} << 20;
 

@@ -27,7 +27,7 @@ struct EngineConfig {
   std::string device = "auto";                   // auto, cpu
   int context = 0;                               // tokens; 0: the model's own, at most 32768
   int threads = 0;                               // of the CPU backend; 0: one per hardware thread
-  std::string kv_dtype = "f16";                  // f32, f16, bf16
+  std::string kv_dtype = "f16";                  // f32, f16, bf16, q8_0, q4_0
   uint64_t kv_memory_bytes = uint64_t{1} << 30;  // "kv_memory": the KV block pool
   std::string chat_format;      // empty: what the model's template stands for; chatml, llama2, …
   int step_tokens = 512;        // prefill and decode tokens of one step
