@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every KV dtype keeps the promise: cold, from memory and from disk after kill -9 are one answer."""
+"""The promise for every KV dtype: cold, memory and disk hits answer the same, bit for bit."""
 
 import subprocess
 import unittest

@@ -242,6 +242,14 @@ class FakeKvStore final : public store::KvStore {
     return stats;
   }
   std::vector<store::KvPrefix> ListPrefixes() const override { return prefixes; }
+  Result<std::vector<store::KvKey>> Chain(const BlockHash&) const override {
+    return MakeError(ErrorCode::kNotFound, "store", "empty");
+  }
+  Result<store::KvBlock> Read(const store::KvKey&) override {
+    return MakeError(ErrorCode::kNotFound, "store", "empty");
+  }
+  Result<void> Pin(const store::KvKey&, int64_t) override { return {}; }
+  void Unpin(const store::KvKey&) override {}
   Result<uint64_t> RemovePrefix(const BlockHash& leaf) override {
     const size_t before = prefixes.size();
     std::erase_if(prefixes, [&](const auto& prefix) { return prefix.leaf.hash == leaf; });
