@@ -17,6 +17,7 @@
 
 #include "engine/model/model.h"
 #include "engine/sample/sampler.h"
+#include "engine/tier/write_admission.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "kernels/backend.h"
 #include "store/kv_store.h"
@@ -37,8 +38,10 @@ struct EngineOptions {
   kernels::DType kv_dtype = kernels::DType::kF16;
   uint64_t write_back_bytes_max = uint64_t{256} << 20;  // queued for disk; beyond: not written
   int io_threads = 2;                                   // load-back workers
-  uint64_t hash_seed = 0;                               // of block hashes: the data directory's
-  int hash_bits = 128;                                  // tests cut it to force collisions
+  // The daily budget of write back; null: unlimited. Shared with who keeps its state and shows it.
+  std::shared_ptr<tier::WriteAdmission> write_admission = {};
+  uint64_t hash_seed = 0;  // of block hashes: the data directory's
+  int hash_bits = 128;     // tests cut it to force collisions
 };
 
 enum class FinishReason : uint8_t { kStop, kLength, kCancelled, kError };
@@ -115,6 +118,8 @@ struct EngineInfo {
   uint32_t num_kv_blocks = 0;
   size_t kv_block_bytes = 0;
   kernels::DType kv_dtype = kernels::DType::kF16;
+  Fingerprint kv_fingerprint;     // of what it stores: model, numerics, KV dtype
+  Fingerprint model_fingerprint;  // weights and tokenizer alone
 };
 
 struct EngineStats {

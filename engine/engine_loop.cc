@@ -162,12 +162,12 @@ Result<RequestId> EngineLoop::Submit(GenerationRequest request) {
   auto sequence = std::make_shared<std::unique_ptr<Sequence>>(std::make_unique<Sequence>());
   Sequence& made = **sequence;
   made.id = RequestId{next_request_id_.fetch_add(1, std::memory_order_relaxed)};
+  made.owner = std::make_unique<Generation>(request, tokenizer_);  // looks at the prompt
   made.salt = std::move(request.cache_salt);
   made.tokens = std::move(request.prompt);
   made.num_prompt_tokens = static_cast<int>(num_prompt);
   made.num_stable_tokens = request.num_stable_tokens;
   made.submitted_at = Clock::now();
-  made.owner = std::make_unique<Generation>(request, tokenizer_);
   const RequestId id = made.id;
   if (!mailbox_.TryPost([this, sequence] { OnSubmit(std::move(*sequence)); })) {
     return MakeError(ErrorCode::kOverloaded, "engine",

@@ -15,11 +15,14 @@ Generation::Generation(GenerationRequest& request, const tokenizer::Tokenizer& t
       sink_(std::move(request.sink)),
       max_tokens_(request.max_tokens),
       ignore_end_of_generation_(request.ignore_end_of_generation),
-      hash_logits_(request.hash_logits) {}
+      hash_logits_(request.hash_logits) {
+  sampler_.AcceptPrompt(request.prompt);
+}
 
 std::optional<TokenId> Generation::Advance(std::span<const float> logits) {
   if (hash_logits_) logits_hash_ = Xxh3(std::as_bytes(logits), logits_hash_).first;
   sample::SampledToken sampled = sampler_.Sample(logits);
+  sampler_.Accept(sampled.token);
   ++num_output_tokens_;
   if (!ignore_end_of_generation_ && tokenizer_.is_end_of_generation(sampled.token)) {
     finish_reason_ = FinishReason::kStop;

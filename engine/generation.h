@@ -16,7 +16,8 @@ namespace kvgate::engine {
 
 class Generation : public schedule::SequenceOwnerData {
  public:
-  // Takes the output-related parts of the request; the tokenizer outlives this.
+  // Takes the output-related parts of the request and looks at its prompt, which must still be
+  // there; the tokenizer outlives this.
   Generation(GenerationRequest& request, const tokenizer::Tokenizer& tokenizer);
 
   // Samples from one row of logits and sends what may be shown. The token sampled, to be computed

@@ -1,5 +1,6 @@
 #include "kernels/backend.h"
 
+#include <fmt/format.h>
 #include <kvgate/check.h>
 
 namespace kvgate::kernels {
@@ -40,7 +41,13 @@ Result<std::unique_ptr<FloatBuffer>> Backend::AllocateFloats(size_t count) {
 Result<std::unique_ptr<KvArena>> Backend::AllocateKv(const KvShape& shape, uint32_t num_blocks) {
   KVGATE_CHECK(shape.num_layers > 0 && shape.num_kv_heads > 0 && shape.head_dim > 0, "KV shape");
   KVGATE_CHECK(num_blocks > 0, "KV arena without blocks");
-  KVGATE_CHECK(DTypeElements(shape.dtype) == 1, "KV dtype is f32, f16 or bf16");
+  if (const int group = DTypeElements(shape.dtype); shape.head_dim % group != 0) {
+    return MakeError(ErrorCode::kInvalidArgument, "kernels",
+                     fmt::format("kv_dtype {} takes {} values of a head together, and the model's "
+                                 "head_dim is {}: use f16, bf16 or f32",
+                                 DTypeName(shape.dtype), group, shape.head_dim),
+                     "kv_dtype");
+  }
   return DoAllocateKv(shape, num_blocks);
 }
 

@@ -79,7 +79,7 @@ struct KvShape {
   int num_layers = 0;
   int num_kv_heads = 0;
   int head_dim = 0;
-  DType dtype = DType::kF16;  // f32, f16 or bf16
+  DType dtype = DType::kF16;  // f32, f16 or bf16; q8_0 or q4_0: groups of 32 along head_dim
 
   // K and V of one block over all layers, without padding.
   size_t block_bytes() const {
@@ -91,7 +91,10 @@ struct KvShape {
 
 // A fixed number of KV blocks, each contiguous: all layers, K and V. The order inside a block is
 // the backend's own (it is part of the numerics id); on the CPU, per layer and KV head,
-// K [head_dim][kKvBlockTokens] then V [kKvBlockTokens][head_dim].
+// K [head_dim][kKvBlockTokens] then V [kKvBlockTokens][head_dim]. Where the dtype is quantized,
+// both are cut into groups of 32 dimensions, each holding the 32 tokens' scales and then the bytes
+// of their quant blocks: of K [byte][kKvBlockTokens], of V [kKvBlockTokens][byte]. So every byte is
+// one token's: tokens are stored and copied without a look at their neighbours.
 class KvArena {
  public:
   virtual ~KvArena() = default;
@@ -164,7 +167,8 @@ class Backend {
   Result<std::unique_ptr<Weight>> LoadWeight(const WeightView& view);
   // Zero-filled. kOverloaded when the memory is not there.
   Result<std::unique_ptr<FloatBuffer>> AllocateFloats(size_t count);
-  // Blocks are NaN-filled where KVGATE_DEBUG is set. kOverloaded when the memory is not there.
+  // Blocks are NaN-filled where KVGATE_DEBUG is set. kOverloaded when the memory is not there;
+  // kInvalidArgument (field: "kv_dtype") where the dtype's groups do not divide head_dim.
   Result<std::unique_ptr<KvArena>> AllocateKv(const KvShape& shape, uint32_t num_blocks);
 
   // Host memory to backend memory and back, in floats.
@@ -204,8 +208,8 @@ class Backend {
     int rotary_dim;
   };
   void Rope(float* x, int num_rows, const RopeArgs& args, const float* table);
-  // Rounds k, v [M, num_kv_heads, head_dim] to the KV dtype (nearest even) and stores each row at
-  // its sequence's position in `layer`.
+  // Rounds k, v [M, num_kv_heads, head_dim] to the KV dtype (nearest even; QuantizeBlock of
+  // kernels/dtype.h along head_dim) and stores each row at its sequence's position in `layer`.
   void StoreKv(const float* k, const float* v, std::span<const SequenceRows> sequences, int layer,
                KvArena& arena);
   // Causal attention of q [M, num_heads, head_dim] over the stored KV of `layer`; each row sees the

@@ -1,12 +1,34 @@
 #include "kernels/dtype.h"
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include <kvgate/check.h>
 
 namespace kvgate::kernels {
 
-int DTypeElements(DType dtype) { return dtype == DType::kQ8_0 ? QuantBlockQ8_0::kElements : 1; }
+namespace {
+
+constexpr uint16_t kNanF16 = 0x7e00;
+constexpr float kLargestF16 = 65504.0f;
+
+// The value of largest magnitude, the first of several; NaN where one is.
+float LargestOf(const float* values, int count) {
+  float largest = 0;
+  for (int i = 0; i < count; ++i) {
+    if (std::isnan(values[i])) return values[i];
+    if (std::abs(values[i]) > std::abs(largest)) largest = values[i];
+  }
+  return largest;
+}
+
+}  // namespace
+
+int DTypeElements(DType dtype) {
+  static_assert(QuantBlockQ8_0::kElements == QuantBlockQ4_0::kElements);
+  return dtype == DType::kQ8_0 || dtype == DType::kQ4_0 ? QuantBlockQ8_0::kElements : 1;
+}
 
 size_t DTypeBytes(DType dtype, size_t count) {
   switch (dtype) {
@@ -18,6 +40,9 @@ size_t DTypeBytes(DType dtype, size_t count) {
     case DType::kQ8_0:
       KVGATE_CHECK(count % QuantBlockQ8_0::kElements == 0, "Q8_0 rows come in blocks of 32");
       return count / QuantBlockQ8_0::kElements * sizeof(QuantBlockQ8_0);
+    case DType::kQ4_0:
+      KVGATE_CHECK(count % QuantBlockQ4_0::kElements == 0, "Q4_0 rows come in blocks of 32");
+      return count / QuantBlockQ4_0::kElements * sizeof(QuantBlockQ4_0);
   }
   KVGATE_CHECK(false, "unknown dtype");
   return 0;
@@ -33,8 +58,17 @@ std::string_view DTypeName(DType dtype) {
       return "bf16";
     case DType::kQ8_0:
       return "q8_0";
+    case DType::kQ4_0:
+      return "q4_0";
   }
   return "unknown";
+}
+
+std::optional<DType> FindDType(std::string_view name) {
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0, DType::kQ4_0}) {
+    if (DTypeName(dtype) == name) return dtype;
+  }
+  return std::nullopt;
 }
 
 uint16_t F32ToF16(float value) {
@@ -78,5 +112,59 @@ uint16_t F32ToBF16(float value) {
 }
 
 float BF16ToF32(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+
+void QuantizeBlock(const float* values, QuantBlockQ8_0* block) {
+  constexpr int kLargestQuant = 127;
+  *block = {};
+  const float largest = LargestOf(values, QuantBlockQ8_0::kElements);
+  if (std::isnan(largest)) {
+    block->scale = kNanF16;
+    return;
+  }
+  const float d = std::min(std::abs(largest) / kLargestQuant, kLargestF16);
+  block->scale = F32ToF16(d);
+  if (block->scale == 0) return;
+  const float inverse = 1.0f / d;
+  for (int i = 0; i < QuantBlockQ8_0::kElements; ++i) {
+    const float scaled = std::clamp<float>(values[i] * inverse, -kLargestQuant, kLargestQuant);
+    block->quants[i] = static_cast<int8_t>(std::round(scaled));
+  }
+}
+
+void QuantizeBlock(const float* values, QuantBlockQ4_0* block) {
+  constexpr int kHalf = QuantBlockQ4_0::kElements / 2;
+  std::fill_n(block->quants, kHalf, uint8_t{0x88});  // zeros
+  block->scale = 0;
+  const float largest = LargestOf(values, QuantBlockQ4_0::kElements);
+  if (std::isnan(largest)) {
+    block->scale = kNanF16;
+    return;
+  }
+  const float d = std::clamp(largest / -8.0f, -kLargestF16, kLargestF16);
+  const uint16_t scale = F32ToF16(d);
+  if ((scale & 0x7fffu) == 0) return;
+  block->scale = scale;
+  const float inverse = 1.0f / d;
+  const auto nibble = [&](float value) {
+    return static_cast<unsigned>(std::clamp(value * inverse + 8.5f, 0.0f, 15.0f));
+  };
+  for (int i = 0; i < kHalf; ++i) {
+    block->quants[i] = static_cast<uint8_t>(nibble(values[i]) | nibble(values[i + kHalf]) << 4);
+  }
+}
+
+void DequantizeBlock(const QuantBlockQ8_0& block, float* values) {
+  const float scale = F16ToF32(block.scale);
+  for (const int8_t quant : block.quants) *values++ = scale * static_cast<float>(quant);
+}
+
+void DequantizeBlock(const QuantBlockQ4_0& block, float* values) {
+  constexpr int kHalf = QuantBlockQ4_0::kElements / 2;
+  const float scale = F16ToF32(block.scale);
+  for (int i = 0; i < kHalf; ++i) {
+    values[i] = scale * static_cast<float>((block.quants[i] & 15) - 8);
+    values[i + kHalf] = scale * static_cast<float>((block.quants[i] >> 4) - 8);
+  }
+}
 
 }  // namespace kvgate::kernels

@@ -3,11 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace kvgate::kernels {
 
-enum class DType : uint8_t { kF32 = 0, kF16 = 1, kBF16 = 2, kQ8_0 = 3 };
+enum class DType : uint8_t { kF32 = 0, kF16 = 1, kBF16 = 2, kQ8_0 = 3, kQ4_0 = 4 };
 
 // Q8_0, as ggml defines it: 32 consecutive elements of a row share one f16 scale.
 //   value[i] = scale * quants[i]
@@ -18,17 +19,39 @@ struct QuantBlockQ8_0 {
 };
 static_assert(sizeof(QuantBlockQ8_0) == 34);
 
+// Q4_0, as ggml defines it: the low half of quants[j] is element j, the high half element j + 16.
+//   value[i] = scale * (nibble[i] - 8)
+struct QuantBlockQ4_0 {
+  static constexpr int kElements = 32;
+  uint16_t scale;  // f16 bits, of either sign
+  uint8_t quants[kElements / 2];
+};
+static_assert(sizeof(QuantBlockQ4_0) == 18);
+
 // Bytes of `count` consecutive elements; count must be a multiple of DTypeElements(dtype).
 size_t DTypeBytes(DType dtype, size_t count);
-// Elements that share one unit of storage: 32 for Q8_0, else 1.
+// Elements that share one unit of storage: 32 for Q8_0 and Q4_0, else 1.
 int DTypeElements(DType dtype);
-// "f32", "f16", "bf16", "q8_0"
+// "f32", "f16", "bf16", "q8_0", "q4_0"
 std::string_view DTypeName(DType dtype);
+// The reverse.
+std::optional<DType> FindDType(std::string_view name);
 
 // Round-to-nearest-even conversions, the same on every target.
 uint16_t F32ToF16(float value);
 float F16ToF32(uint16_t bits);
 uint16_t F32ToBF16(float value);
 float BF16ToF32(uint16_t bits);
+
+// Quantization of 32 values, as ggml rounds; the same on every target.
+//   Q8_0: d = amax / 127, quant = round(x / d), halves away from zero
+//   Q4_0: d = m / -8 for the m of largest magnitude, nibble = min(15, floor(x / d + 8.5))
+// d is stored as f16, after the division. What ggml leaves open: a d beyond f16 is the largest f16,
+// and values saturate; where d is 0 in f16 all values are 0; a NaN makes all 32 values NaN.
+void QuantizeBlock(const float* values, QuantBlockQ8_0* block);
+void QuantizeBlock(const float* values, QuantBlockQ4_0* block);
+// The reverse, exact: an f16 scale (11 bits) times an 8-bit integer fits the 24 bits of an f32.
+void DequantizeBlock(const QuantBlockQ8_0& block, float* values);
+void DequantizeBlock(const QuantBlockQ4_0& block, float* values);
 
 }  // namespace kvgate::kernels

@@ -26,7 +26,7 @@ constexpr size_t kDigestAt = 72;
 constexpr size_t kDepthAt = 104;
 constexpr size_t kGroupAt = 108;
 constexpr size_t kShapeTagAt = 112;
-constexpr size_t kReservedAt = 116;
+constexpr size_t kNumTokensAt = 116;
 constexpr size_t kPayloadSizeAt = 120;
 
 // Offsets of the index entry.
@@ -128,7 +128,7 @@ Result<KvKey> DecodeKvKey(std::string_view bytes) {
 }
 
 void EncodeKvRecord(const KvRecord& record, std::string& out) {
-  out.resize(kKvHeaderBytes + record.payload.size());
+  out.resize(kKvHeaderBytes + record.tokens.size_bytes() + record.payload.size());
   char* bytes = out.data();
   Store(bytes, kMagicAt, kMagic);
   Store(bytes, kVersionAt, kKvRecordVersion);
@@ -140,18 +140,20 @@ void EncodeKvRecord(const KvRecord& record, std::string& out) {
   Store(bytes, kDepthAt, record.depth);
   Store(bytes, kGroupAt, record.group);
   Store(bytes, kShapeTagAt, record.shape_tag);
-  Store(bytes, kReservedAt, uint32_t{0});
+  Store(bytes, kNumTokensAt, static_cast<uint32_t>(record.tokens.size()));
   Store(bytes, kPayloadSizeAt, static_cast<uint64_t>(record.payload.size()));
-  if (!record.payload.empty()) {
-    std::memcpy(bytes + kKvHeaderBytes, record.payload.data(), record.payload.size());
+  char* at = bytes + kKvHeaderBytes;
+  if (!record.tokens.empty()) {
+    std::memcpy(at, record.tokens.data(), record.tokens.size_bytes());
+    at += record.tokens.size_bytes();
   }
+  if (!record.payload.empty()) std::memcpy(at, record.payload.data(), record.payload.size());
   const auto [low, high] = Xxh3(AsBytes(out).subspan(kMagicAt));
   Store(bytes, kChecksumAt, low);
   Store(bytes, kChecksumAt + 8, high);
 }
 
-Result<std::span<const std::byte>> ProveKvRecord(std::string_view bytes,
-                                                 const KvIndexEntry& expected) {
+Result<ProvedRecord> ProveKvRecord(std::string_view bytes, const KvIndexEntry& expected) {
   if (bytes.size() < kKvHeaderBytes) {
     return Damaged(fmt::format("record of {} bytes, shorter than its header", bytes.size()));
   }
@@ -162,9 +164,14 @@ Result<std::span<const std::byte>> ProveKvRecord(std::string_view bytes,
     return Damaged(fmt::format("record of version {}, not {}", version, kKvRecordVersion));
   }
   const auto payload_bytes = Load<uint64_t>(bytes.data(), kPayloadSizeAt);
-  if (payload_bytes != bytes.size() - kKvHeaderBytes || payload_bytes != expected.payload_bytes) {
-    return Damaged(fmt::format("record: payload of {} bytes, {} stored, {} expected", payload_bytes,
-                               bytes.size() - kKvHeaderBytes, expected.payload_bytes));
+  const size_t token_bytes = Load<uint32_t>(bytes.data(), kNumTokensAt) * sizeof(TokenId);
+  const size_t stored_bytes = bytes.size() - kKvHeaderBytes;
+  if (token_bytes > stored_bytes || payload_bytes != stored_bytes - token_bytes ||
+      payload_bytes != expected.payload_bytes) {
+    return Damaged(
+        fmt::format("record: payload of {} bytes behind {} of token ids, {} stored, {} "
+                    "expected",
+                    payload_bytes, token_bytes, stored_bytes, expected.payload_bytes));
   }
   KVGATE_TRY_VOID(ProveHeader(bytes.data(), expected));
   const auto [low, high] = Xxh3(AsBytes(bytes).subspan(kMagicAt));
@@ -172,7 +179,14 @@ Result<std::span<const std::byte>> ProveKvRecord(std::string_view bytes,
       high != Load<uint64_t>(bytes.data(), kChecksumAt + 8)) {
     return Damaged("record: its checksum does not match");
   }
-  return AsBytes(bytes).subspan(kKvHeaderBytes);
+  const auto body = AsBytes(bytes).subspan(kKvHeaderBytes);
+  return ProvedRecord{.token_bytes = body.first(token_bytes), .payload = body.subspan(token_bytes)};
+}
+
+std::vector<TokenId> DecodeTokens(std::span<const std::byte> token_bytes) {
+  std::vector<TokenId> tokens(token_bytes.size() / sizeof(TokenId));
+  if (!tokens.empty()) std::memcpy(tokens.data(), token_bytes.data(), token_bytes.size());
+  return tokens;
 }
 
 std::string EncodeKvIndexEntry(const KvIndexEntry& entry) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <tuple>
 
 #include <kvgate/check.h>
 
@@ -42,30 +43,54 @@ KvIndex::Node& KvIndex::Insert(const KvIndexEntry& entry) {
   last_time_us_ = std::max(last_time_us_, entry.last_used_us);
   if (entry.depth != 0) {
     Node& parent = *Find({entry.key.fingerprint, entry.parent});
-    if (parent.first_child == nullptr) leaves_.erase({parent.entry.last_used_us, &parent});
+    if (parent.first_child == nullptr) leaves_.erase(OrderOf(parent));
     node.parent = &parent;
     node.next_sibling = parent.first_child;
     if (parent.first_child != nullptr) parent.first_child->prev_sibling = &node;
     parent.first_child = &node;
   }
-  leaves_.emplace(entry.last_used_us, &node);
+  leaves_.insert(OrderOf(node));
   payload_bytes_ += entry.payload_bytes;
   return node;
 }
 
 void KvIndex::Touch(Node& node) {
   const bool leaf = node.first_child == nullptr;
-  if (leaf) leaves_.erase({node.entry.last_used_us, &node});
+  if (leaf) leaves_.erase(OrderOf(node));
   last_time_us_ = std::max(last_time_us_ + 1, NowMicroseconds());
   node.entry.last_used_us = last_time_us_;
-  if (leaf) leaves_.emplace(last_time_us_, &node);
+  if (leaf) leaves_.insert(OrderOf(node));
   if (!node.touched) {
     node.touched = true;
     touched_.push_back(node.entry.key);
   }
 }
 
-KvIndex::Node* KvIndex::OldestLeaf() { return leaves_.empty() ? nullptr : leaves_.begin()->second; }
+KvIndex::Node* KvIndex::OldestLeaf() {
+  if (leaves_.empty()) return nullptr;
+  const auto& [pinned, time, node] = *leaves_.begin();
+  return pinned ? nullptr : node;
+}
+
+uint64_t KvIndex::BytesToPin(const Node& node) const {
+  uint64_t bytes = 0;
+  for (const Node* at = &node; at != nullptr && at->num_pins == 0; at = at->parent) {
+    bytes += DiskBytesOf(*at);
+  }
+  return bytes;
+}
+
+void KvIndex::SetPinned(Node& node, bool pinned) {
+  if (node.pinned == pinned) return;
+  const bool leaf = node.first_child == nullptr;
+  if (leaf) leaves_.erase(OrderOf(node));
+  node.pinned = pinned;
+  if (leaf) leaves_.insert(OrderOf(node));
+  for (Node* at = &node; at != nullptr; at = at->parent) {
+    if (pinned && at->num_pins++ == 0) pinned_bytes_ += DiskBytesOf(*at);
+    if (!pinned && --at->num_pins == 0) pinned_bytes_ -= DiskBytesOf(*at);
+  }
+}
 
 void KvIndex::Unlink(Node& node) {
   Node* parent = node.parent;
@@ -73,12 +98,13 @@ void KvIndex::Unlink(Node& node) {
   if (node.prev_sibling != nullptr) node.prev_sibling->next_sibling = node.next_sibling;
   if (node.next_sibling != nullptr) node.next_sibling->prev_sibling = node.prev_sibling;
   if (parent->first_child == &node) parent->first_child = node.next_sibling;
-  if (parent->first_child == nullptr) leaves_.emplace(parent->entry.last_used_us, parent);
+  if (parent->first_child == nullptr) leaves_.insert(OrderOf(*parent));
 }
 
 void KvIndex::RemoveLeaf(Node& node) {
   KVGATE_CHECK(node.first_child == nullptr, "a block is removed before its children");
-  leaves_.erase({node.entry.last_used_us, &node});
+  SetPinned(node, false);
+  leaves_.erase(OrderOf(node));
   Unlink(node);
   payload_bytes_ -= node.entry.payload_bytes;
   const KvKey key = node.entry.key;
@@ -103,6 +129,7 @@ uint64_t KvIndex::RemoveSubtree(Node& node, std::vector<KvKey>& removed) {
 void KvIndex::RemoveBranch(Node& leaf, std::vector<KvKey>& removed) {
   Node* current = &leaf;
   while (current != nullptr && current->first_child == nullptr) {
+    if (current->pinned && current != &leaf) return;
     Node* const parent = current->parent;
     removed.push_back(current->entry.key);
     RemoveLeaf(*current);
@@ -115,6 +142,7 @@ void KvIndex::Clear() {
   leaves_.clear();
   touched_.clear();
   payload_bytes_ = 0;
+  pinned_bytes_ = 0;
 }
 
 void KvIndex::Load(std::vector<KvIndexEntry> entries, std::vector<KvKey>& orphans) {
@@ -131,22 +159,42 @@ void KvIndex::Load(std::vector<KvIndexEntry> entries, std::vector<KvKey>& orphan
 }
 
 std::vector<KvPrefix> KvIndex::ListPrefixes() const {
+  std::vector<const Node*> ends;
+  ends.reserve(leaves_.size());
+  for (const auto& [pinned, time, leaf] : leaves_) {
+    ends.push_back(leaf);
+    for (const Node* at = leaf->parent; at != nullptr && pinned_bytes_ > 0; at = at->parent) {
+      if (at->pinned) ends.push_back(at);
+    }
+  }
+  std::ranges::sort(ends, [](const Node* a, const Node* b) {
+    return std::tuple(a->entry.last_used_us, a->generation) >
+           std::tuple(b->entry.last_used_us, b->generation);
+  });
+  ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
   std::vector<KvPrefix> prefixes;
-  prefixes.reserve(leaves_.size());
-  for (auto leaf = leaves_.rbegin(); leaf != leaves_.rend(); ++leaf) {
-    const Node* node = leaf->second;
+  prefixes.reserve(ends.size());
+  for (const Node* node : ends) {
     KvPrefix prefix{.leaf = node->entry.key,
                     .num_blocks = node->entry.depth + 1,
-                    .last_used_unix = node->entry.last_used_us / 1'000'000};
+                    .last_used_unix = node->entry.last_used_us / 1'000'000,
+                    .pinned = node->pinned};
     for (; node != nullptr; node = node->parent) prefix.payload_bytes += node->entry.payload_bytes;
     prefixes.push_back(prefix);
   }
   return prefixes;
 }
 
+const KvIndex::Node* KvIndex::FindByHash(const BlockHash& hash) const {
+  for (const auto& [key, node] : nodes_) {
+    if (key.hash == hash) return &node;
+  }
+  return nullptr;
+}
+
 std::vector<KvIndex::Node*> KvIndex::FindLeaves(const BlockHash& hash) {
   std::vector<Node*> found;
-  for (const auto& [time, node] : leaves_) {
+  for (const auto& [pinned, time, node] : leaves_) {
     if (node->entry.key.hash == hash) found.push_back(node);
   }
   return found;
@@ -174,6 +222,7 @@ std::vector<KvIndexEntry> KvIndex::TakeTouched() {
 
 void KvIndex::CheckIntegrity() const {
   uint64_t payload_bytes = 0;
+  uint64_t pinned_bytes = 0;
   uint64_t num_leaves = 0;
   for (const auto& [key, node] : nodes_) {
     KVGATE_CHECK(node.entry.key == key, "a node under another key");
@@ -182,19 +231,24 @@ void KvIndex::CheckIntegrity() const {
     KVGATE_CHECK(node.parent == nullptr || node.parent->entry.key.hash == node.entry.parent,
                  "a node hangs under another parent");
     payload_bytes += node.entry.payload_bytes;
+    pinned_bytes += node.num_pins > 0 ? DiskBytesOf(node) : 0;
     if (node.first_child == nullptr) {
       ++num_leaves;
-      KVGATE_CHECK(leaves_.contains({node.entry.last_used_us, const_cast<Node*>(&node)}),
+      KVGATE_CHECK(leaves_.contains(OrderOf(const_cast<Node&>(node))),
                    "a leaf is not in the eviction order");
     }
+    uint32_t num_pins = node.pinned ? 1 : 0;
     for (const Node* child = node.first_child; child != nullptr; child = child->next_sibling) {
       KVGATE_CHECK(child->parent == &node, "a child has another parent");
       KVGATE_CHECK(child->next_sibling == nullptr || child->next_sibling->prev_sibling == child,
                    "a sibling list is broken");
+      num_pins += child->num_pins;
     }
+    KVGATE_CHECK(node.num_pins == num_pins, "a node counts other pins than are below it");
   }
   KVGATE_CHECK(num_leaves == leaves_.size(), "the eviction order holds more than the leaves");
   KVGATE_CHECK(payload_bytes == payload_bytes_, "the sum of payloads is wrong");
+  KVGATE_CHECK(pinned_bytes == pinned_bytes_, "the sum of pinned bytes is wrong");
 }
 
 }  // namespace kvgate::store

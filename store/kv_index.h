@@ -2,13 +2,14 @@
 //
 // It knows no disk and no lock: its owner serialises every call. Invariants (CheckIntegrity):
 // an entry of depth 0 has no parent, any other has its parent here, one less deep; `leaves_` holds
-// exactly the entries without children, by last use. About 260 bytes of memory per entry.
+// exactly the entries without children, those that are pinned last, else by last use; an entry's
+// num_pins counts the pinned ones among itself and all below it. About 270 bytes per entry.
 #pragma once
 
 #include <cstdint>
 #include <set>
+#include <tuple>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "store/kv_format.h"
@@ -29,6 +30,8 @@ class KvIndex {
     uint64_t generation = 0;  // unique per insertion: tells a record from its successor
     bool touched = false;     // last use is newer than what is on disk
     bool visible = true;      // false while the record is being written
+    bool pinned = false;      // never offered for eviction; ancestors are safe by being parents
+    uint32_t num_pins = 0;    // at this node and below
     Node* parent = nullptr;
     Node* first_child = nullptr;
     Node* next_sibling = nullptr;
@@ -47,21 +50,27 @@ class KvIndex {
   Node& Insert(const KvIndexEntry& entry);
   // Sets last use to now; later calls get later times even if the clock steps back.
   void Touch(Node& node);
-  // The leaf unused for longest; nullptr when empty.
+  // The leaf unused for longest that is not pinned; nullptr when there is none.
   Node* OldestLeaf();
+  // What pinning the node would add to pinned_bytes().
+  uint64_t BytesToPin(const Node& node) const;
+  void SetPinned(Node& node, bool pinned);
   // REQUIRES: no children.
   void RemoveLeaf(Node& node);
   // Removes the node and all below it, children first; appends the keys. Returns how many.
   uint64_t RemoveSubtree(Node& node, std::vector<KvKey>& removed);
-  // Removes the leaf and every ancestor that has no other child; appends the keys.
+  // Removes the leaf and every ancestor that has no other child and is not pinned; appends the
+  // keys.
   void RemoveBranch(Node& leaf, std::vector<KvKey>& removed);
   void Clear();
 
   // Fills an empty index from entries in any order. Appends those that have no place (orphans).
   void Load(std::vector<KvIndexEntry> entries, std::vector<KvKey>& orphans);
 
-  // One per leaf, newest use first.
+  // One per leaf and per pinned node, newest use first.
   std::vector<KvPrefix> ListPrefixes() const;
+  // The node of this hash, whatever the fingerprint; looks at all of them.
+  const Node* FindByHash(const BlockHash& hash) const;
   // Leaves whose hash is `hash`, whatever the fingerprint.
   std::vector<Node*> FindLeaves(const BlockHash& hash);
   std::vector<KvKey> Keys() const;
@@ -73,17 +82,25 @@ class KvIndex {
   // Disk the live records need, by estimate.
   uint64_t disk_bytes() const { return payload_bytes_ + nodes_.size() * kKvOverheadBytes; }
 
+  // The share of disk_bytes() that pins hold.
+  uint64_t pinned_bytes() const { return pinned_bytes_; }
+
   // Aborts when an invariant of the file head does not hold. For tests.
   void CheckIntegrity() const;
 
  private:
-  using LeafOrder = std::pair<int64_t, Node*>;
+  using LeafOrder = std::tuple<bool, int64_t, Node*>;
+  static LeafOrder OrderOf(Node& node) { return {node.pinned, node.entry.last_used_us, &node}; }
+  static uint64_t DiskBytesOf(const Node& node) {
+    return node.entry.payload_bytes + kKvOverheadBytes;
+  }
   void Unlink(Node& node);
 
   std::unordered_map<KvKey, Node, KvKeyHash> nodes_;
   std::set<LeafOrder> leaves_;
   std::vector<KvKey> touched_;
   uint64_t payload_bytes_ = 0;
+  uint64_t pinned_bytes_ = 0;
   uint64_t last_generation_ = 0;
   int64_t last_time_us_ = 0;
 };

@@ -34,7 +34,24 @@ struct KvRecord {
   PrefixDigest digest;     // of the whole prefix, this block included
   uint32_t group = 0;      // KV group (0: global attention)
   uint32_t shape_tag = 0;  // the caller's shape code; compared on Get
+  // What the block is of, at most kKvTokensMax. Kept with it, so that a stored prefix can be named,
+  // exported and computed again; empty: it cannot.
+  std::span<const TokenId> tokens = {};
   std::span<const std::byte> payload;
+};
+
+inline constexpr size_t kKvTokensMax = 32;
+
+// One block as it is stored, proved.
+struct KvBlock {
+  KvKey key;
+  BlockHash parent;
+  uint32_t depth = 0;
+  PrefixDigest digest;
+  uint32_t group = 0;
+  uint32_t shape_tag = 0;
+  std::vector<TokenId> tokens;
+  std::vector<std::byte> payload;
 };
 
 struct KvLookup {
@@ -50,6 +67,7 @@ struct KvStoreStats {
   uint64_t payload_bytes = 0;  // live
   uint64_t disk_bytes = 0;     // files of the directory
   uint64_t capacity_bytes = 0;
+  uint64_t pinned_bytes = 0;  // of disk_bytes, by estimate: what eviction may not take
   uint64_t num_writes = 0;
   uint64_t num_hits = 0;
   uint64_t num_misses = 0;
@@ -61,12 +79,13 @@ struct KvStoreStats {
   std::string error;           // why writing is off now; empty when healthy
 };
 
-// A stored prefix: one per leaf of the tree of blocks.
+// A stored prefix: one per leaf of the tree of blocks, and one per pinned block inside it.
 struct KvPrefix {
   KvKey leaf;
   uint32_t num_blocks = 0;     // from the first block to the leaf
   uint64_t payload_bytes = 0;  // of those blocks (shared ones counted in each prefix)
   int64_t last_used_unix = 0;  // seconds
+  bool pinned = false;
 };
 
 struct KvVerifyReport {
@@ -98,9 +117,23 @@ class KvStore {
 
   virtual KvStoreStats Stats() const = 0;
   virtual std::vector<KvPrefix> ListPrefixes() const = 0;
-  // Removes a leaf and every ancestor that no other leaf needs; returns the number of records.
+  // The keys of a prefix, from its first block to the one whose hash is `last`. kNotFound.
+  virtual Result<std::vector<KvKey>> Chain(const BlockHash& last) const = 0;
+  // One block, whole. Errors as Get's.
+  virtual Result<KvBlock> Read(const KvKey& key) = 0;
+  // Removes a leaf and every ancestor that no other leaf or pin needs; returns the number of
+  // records. kInvalidArgument: it is pinned.
   virtual Result<uint64_t> RemovePrefix(const BlockHash& leaf) = 0;
+  // kInvalidArgument: something is pinned.
   virtual Result<uint64_t> RemoveAll() = 0;
+
+  // Eviction takes neither this block nor those before it until `expires_unix` (0: never). The
+  // block need not be stored yet: then the pin holds from the moment it is. kTooLarge: pinned
+  // blocks would take more than half of the cap. In memory only: PinBook (pin_book.h) keeps pins.
+  virtual Result<void> Pin(const KvKey& key, int64_t expires_unix) = 0;
+  // Unknown keys are ignored.
+  virtual void Unpin(const KvKey& key) = 0;
+
   // Reads every record and drops what fails. `progress` is called with (done, total).
   virtual Result<KvVerifyReport> Verify(std::function<void(uint64_t, uint64_t)> progress) = 0;
 };

@@ -34,9 +34,11 @@ class RocksDataDirectory final : public DataDirectory {
   std::optional<DirectoryLock> lock;
   std::unique_ptr<MetaStore> meta_store;
   std::unique_ptr<KvStore> kv_store;
+  std::unique_ptr<PinBook> pin_book;
   uint64_t seed = 0;
 
   ~RocksDataDirectory() override {
+    pin_book.reset();
     kv_store.reset();
     meta_store.reset();
     std::error_code ignored;  // a left-over address is told apart by its dead process
@@ -45,6 +47,7 @@ class RocksDataDirectory final : public DataDirectory {
 
   KvStore& kv() override { return *kv_store; }
   MetaStore& meta() override { return *meta_store; }
+  PinBook& pins() override { return *pin_book; }
   uint64_t hash_seed() const override { return seed; }
 
   Result<void> PublishAddress(std::string_view address) override {
@@ -176,6 +179,8 @@ Result<std::unique_ptr<DataDirectory>> OpenOnce(const StoreOptions& options) {
                                                       .capacity_bytes = options.kv_bytes_max,
                                                       .flush_interval = options.flush_interval,
                                                       .read_only = options.read_only}));
+  KVGATE_TRY(directory->pin_book,
+             PinBook::Open(*directory->meta_store, *directory->kv_store, options.read_only));
   return std::unique_ptr<DataDirectory>(std::move(directory));
 }
 

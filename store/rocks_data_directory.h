@@ -11,6 +11,7 @@
 
 #include "store/kv_store.h"
 #include "store/meta_store.h"
+#include "store/pin_book.h"
 
 namespace kvgate::store {
 
@@ -35,6 +36,7 @@ class DataDirectory {
 
   virtual KvStore& kv() = 0;
   virtual MetaStore& meta() = 0;
+  virtual PinBook& pins() = 0;
   // The seed of block hashes in this directory: random, made once, kept in meta/.
   virtual uint64_t hash_seed() const = 0;
 

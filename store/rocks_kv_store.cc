@@ -98,6 +98,7 @@ Result<void> RocksKvStore::LoadIndex() {
   const std::lock_guard lock(index_mutex_);
   index_.Clear();
   index_.Load(std::move(entries), orphans);
+  PinAgain();
   pending_deletes_ = damaged;
   pending_deletes_.insert(pending_deletes_.end(), orphans.begin(), orphans.end());
   num_damaged_at_open_ += damaged.size();
@@ -128,6 +129,11 @@ Result<void> RocksKvStore::CheckPut(std::span<const KvRecord> records) const {
   for (const KvRecord& record : records) {
     const uint64_t bytes = record.payload.size() + kKvOverheadBytes;
     total += bytes;
+    if (record.tokens.size() > kKvTokensMax) {
+      return MakeError(ErrorCode::kInvalidArgument, kSource,
+                       fmt::format("record {}: {} token ids; the limit is {}",
+                                   ToHex(record.key.hash), record.tokens.size(), kKvTokensMax));
+    }
     if (bytes > options_.capacity_bytes / 16) {
       return MakeError(ErrorCode::kTooLarge, kSource,
                        fmt::format("a record of {} bytes; the limit is 1/16 of the cap, {}", bytes,
@@ -200,6 +206,7 @@ void RocksKvStore::PlaceRecord(const KvRecord& record, PutCall& call) {
   KvIndex::Node& node = index_.Insert(entry);
   node.visible = false;
   index_.Touch(node);
+  if (pins_.contains(record.key)) TryPin(node);
   call.records.push_back(record);
   call.entries.push_back(node.entry);
   call.chunk_bytes += record.payload.size() + kKvOverheadBytes;
@@ -273,6 +280,7 @@ Result<void> RocksKvStore::WriteToDatabase(const KvChange& change) {
 void RocksKvStore::EvictFor(uint64_t bytes) {
   const std::lock_guard lock(index_mutex_);
   if (index_.disk_bytes() + bytes <= marks_.live_max) return;
+  ExpirePins();
   // A batch at a time: one percent further than needed, so that the next records find room.
   const uint64_t low = marks_.live_max - options_.capacity_bytes / 100;
   while (index_.disk_bytes() + bytes > low) {
@@ -322,15 +330,14 @@ Result<void> RocksKvStore::WaitForSpace(uint64_t bytes) {
   }
 }
 
-Result<void> RocksKvStore::ReadAndProve(const KvIndexEntry& entry,
-                                        std::span<std::byte> payload) const {
+Result<void> RocksKvStore::ReadAndProve(const KvIndexEntry& entry, const UseRecord& use) const {
   const std::shared_lock lock(database_mutex_);
   if (database_ == nullptr) {
     return MakeError(ErrorCode::kUnavailable, kSource, "reading: the database is not open");
   }
   return database_->ReadRecord(entry.key, [&](std::string_view bytes) -> Result<void> {
-    KVGATE_TRY(const std::span<const std::byte> proved, ProveKvRecord(bytes, entry));
-    if (!payload.empty()) std::memcpy(payload.data(), proved.data(), proved.size());
+    KVGATE_TRY(const ProvedRecord proved, ProveKvRecord(bytes, entry));
+    if (use) use(proved);
     return {};
   });
 }
@@ -351,26 +358,74 @@ Result<void> RocksKvStore::Get(const KvLookup& lookup) {
     entry = node->entry;
     generation = node->generation;
   }
-  auto read = ReadAndProve(entry, lookup.payload);
-  if (read) {
-    const std::lock_guard lock(index_mutex_);
-    ++counters_.num_hits;
-    KvIndex::Node* node = index_.Find(lookup.key);
-    if (node != nullptr && node->generation == generation) index_.Touch(*node);
-    return {};
-  }
-  const ErrorCode code = read.error().code;
-  const bool gone = code == ErrorCode::kNotFound;
-  const bool broken = gone || code == ErrorCode::kDataLoss;
+  const auto read = ReadAndProve(entry, [&](const ProvedRecord& proved) {
+    if (!proved.payload.empty()) {
+      std::memcpy(lookup.payload.data(), proved.payload.data(), proved.payload.size());
+    }
+  });
+  if (!read) return CountMiss(entry, generation, read.error());
+  const std::lock_guard lock(index_mutex_);
+  ++counters_.num_hits;
+  KvIndex::Node* node = index_.Find(lookup.key);
+  if (node != nullptr && node->generation == generation) index_.Touch(*node);
+  return {};
+}
+
+// What to say of a record that was indexed and could not be read; drops it when it is damaged.
+Error RocksKvStore::CountMiss(const KvIndexEntry& entry, uint64_t generation, Error why) {
+  const bool gone = why.code == ErrorCode::kNotFound;
+  const bool broken = gone || why.code == ErrorCode::kDataLoss;
   // Evicted between the two look-ups: a plain miss. Still indexed but not there: damage.
-  const uint64_t num_dropped = broken ? Drop(lookup.key, generation, read.error()) : 0;
+  const uint64_t num_dropped = broken ? Drop(entry.key, generation, why) : 0;
   const std::lock_guard lock(index_mutex_);
   ++counters_.num_misses;
   if (gone && num_dropped > 0) {
     return MakeError(ErrorCode::kDataLoss, kSource,
-                     fmt::format("record {}: indexed but not stored", ToHex(lookup.key.hash)));
+                     fmt::format("record {}: indexed but not stored", ToHex(entry.key.hash)));
   }
-  return read;
+  return why;
+}
+
+Result<std::vector<KvKey>> RocksKvStore::Chain(const BlockHash& last) const {
+  const std::lock_guard lock(index_mutex_);
+  const KvIndex::Node* node = index_.FindByHash(last);
+  if (node == nullptr || !node->visible) {
+    return MakeError(ErrorCode::kNotFound, kSource,
+                     fmt::format("no stored prefix ends with block {}", ToHex(last)));
+  }
+  std::vector<KvKey> keys;
+  for (; node != nullptr; node = node->parent) keys.push_back(node->entry.key);
+  std::ranges::reverse(keys);
+  return keys;
+}
+
+Result<KvBlock> RocksKvStore::Read(const KvKey& key) {
+  KvIndexEntry entry;
+  uint64_t generation = 0;
+  {
+    const std::lock_guard lock(index_mutex_);
+    const KvIndex::Node* node = index_.Find(key);
+    if (node == nullptr || !node->visible) {
+      return MakeError(ErrorCode::kNotFound, kSource,
+                       fmt::format("record {}: not stored", ToHex(key.hash)));
+    }
+    entry = node->entry;
+    generation = node->generation;
+  }
+  KvBlock block{.key = key,
+                .parent = entry.parent,
+                .depth = entry.depth,
+                .digest = entry.digest,
+                .group = entry.group,
+                .shape_tag = entry.shape_tag,
+                .tokens = {},
+                .payload = {}};
+  const auto read = ReadAndProve(entry, [&](const ProvedRecord& proved) {
+    block.tokens = DecodeTokens(proved.token_bytes);
+    block.payload.assign(proved.payload.begin(), proved.payload.end());
+  });
+  if (!read) return CountMiss(entry, generation, read.error());
+  return block;
 }
 
 // Forgets a record that failed a check and all that hang from it; returns how many, 0 when it was
@@ -410,6 +465,7 @@ KvStoreStats RocksKvStore::Stats() const {
     stats = counters_;
     stats.num_records = index_.num_records();
     stats.payload_bytes = index_.payload_bytes();
+    stats.pinned_bytes = index_.pinned_bytes();
     stats.num_unflushed = counters_.num_writes - num_flushed_;
     if (error_) stats.error = error_->ToString();
   }
@@ -432,9 +488,10 @@ Result<uint64_t> RocksKvStore::RemovePrefix(const BlockHash& leaf) {
     KVGATE_TRY_VOID(CheckWritable());
     const std::lock_guard lock(index_mutex_);
     const size_t before = pending_deletes_.size();
-    for (KvIndex::Node* node : index_.FindLeaves(leaf)) {
-      index_.RemoveBranch(*node, pending_deletes_);
-    }
+    ExpirePins();
+    const std::vector<KvIndex::Node*> leaves = index_.FindLeaves(leaf);
+    KVGATE_TRY_VOID(CheckNoPins(leaves));
+    for (KvIndex::Node* node : leaves) index_.RemoveBranch(*node, pending_deletes_);
     num_removed = pending_deletes_.size() - before;
   }
   if (num_removed == 0) {
@@ -454,6 +511,11 @@ Result<uint64_t> RocksKvStore::RemoveAll() {
     KVGATE_TRY_VOID(CheckWritable());
     {
       const std::lock_guard lock(index_mutex_);
+      ExpirePins();
+      if (index_.pinned_bytes() > 0) {
+        return MakeError(ErrorCode::kInvalidArgument, kSource,
+                         "some prefixes are pinned: unpin them first, or force their removal");
+      }
       num_removed = index_.num_records();
       index_.Clear();
       pending_deletes_.clear();

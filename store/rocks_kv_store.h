@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -71,8 +72,12 @@ class RocksKvStore final : public KvStore {
   Result<void> Flush() override;
   KvStoreStats Stats() const override;
   std::vector<KvPrefix> ListPrefixes() const override;
+  Result<std::vector<KvKey>> Chain(const BlockHash& last) const override;
+  Result<KvBlock> Read(const KvKey& key) override;
   Result<uint64_t> RemovePrefix(const BlockHash& leaf) override;
   Result<uint64_t> RemoveAll() override;
+  Result<void> Pin(const KvKey& key, int64_t expires_unix) override;
+  void Unpin(const KvKey& key) override;
   Result<KvVerifyReport> Verify(std::function<void(uint64_t, uint64_t)> progress) override;
 
   // Aborts when the index is inconsistent. For tests.
@@ -91,12 +96,20 @@ class RocksKvStore final : public KvStore {
   void PlaceRecord(const KvRecord& record, PutCall& call);
   Result<void> WriteChunk(PutCall& call);
   void RollBack(const PutCall& call);
-  Result<void> ReadAndProve(const KvIndexEntry& entry, std::span<std::byte> payload) const;
+  using UseRecord = std::function<void(const ProvedRecord&)>;
+  Result<void> ReadAndProve(const KvIndexEntry& entry, const UseRecord& use) const;
+  Error CountMiss(const KvIndexEntry& entry, uint64_t generation, Error why);
   uint64_t Drop(const KvKey& key, uint64_t generation, const Error& why);
   void EvictFor(uint64_t bytes);
   Result<void> WaitForSpace(uint64_t bytes);
   Result<void> WriteToDatabase(const KvChange& change);
   Result<void> CheckWritable() const;
+
+  // rocks_kv_pins.cc. All REQUIRE index_mutex_ held.
+  bool TryPin(KvIndex::Node& node);
+  void PinAgain();
+  void ExpirePins();
+  Result<void> CheckNoPins(std::span<KvIndex::Node* const> nodes) const;
 
   // rocks_kv_upkeep.cc: what happens by itself.
   void RunUpkeep();
@@ -124,6 +137,7 @@ class RocksKvStore final : public KvStore {
 
   mutable std::mutex index_mutex_;
   KvIndex index_;
+  std::map<KvKey, int64_t> pins_;       // wanted until then (0: always), stored or not
   std::vector<KvKey> pending_deletes_;  // gone from the index, not yet from the database
   KvStoreStats counters_;               // the num_ fields only
   uint64_t num_flushed_ = 0;            // of counters_.num_writes: those a crash cannot lose

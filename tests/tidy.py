@@ -68,7 +68,6 @@ TESTS_WITHOUT_SOURCE = {
 # Library sources that another test than their mirror's shows to work: path -> that test.
 TESTED_ELSEWHERE = {
     "engine/engine_loop.cc": "tests/engine/engine_test.cc",
-    "engine/generation.cc": "tests/engine/engine_test.cc",
     "engine/schedule/restorer.cc": "tests/engine/schedule/scheduler_test.cc",
     "engine/schedule/step_plan.cc": "tests/engine/schedule/scheduler_test.cc",
     "engine/tokenizer/special_matcher.cc": "tests/engine/tokenizer/tokenizer_test.cc",
@@ -85,6 +84,7 @@ TESTED_ELSEWHERE = {
     "kernels/cpu/attention.cc": "tests/kernels/conformance_attention_test.cc",
     "kernels/cpu/attention_kernels.cc": "tests/kernels/conformance_attention_test.cc",
     "kernels/cpu/matmul_kernels.cc": "tests/kernels/conformance_matmul_test.cc",
+    "kernels/cpu/matmul_quant_kernels.cc": "tests/kernels/conformance_matmul_test.cc",
     "kernels/cpu/row_kernels.cc": "tests/kernels/conformance_rows_test.cc",
     "kernels/cpu/simd_target.cc": "tests/kernels/conformance_invariance_test.cc",
     "kernels/reference/reference_memory.cc": "tests/kernels/reference/reference_backend_test.cc",

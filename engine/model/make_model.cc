@@ -45,8 +45,9 @@ Result<void> CheckOptions(const MakeModelOptions& options) {
     return Invalid("num_kv_heads", fmt::format("num_kv_heads {} does not divide num_heads {}",
                                                options.num_kv_heads, options.num_heads));
   }
-  if (options.dtype == kernels::DType::kBF16) {
-    return Invalid("dtype", "dtype bf16 is not one of f32, f16, q8_0");
+  if (options.dtype == kernels::DType::kBF16 || options.dtype == kernels::DType::kQ4_0) {
+    return Invalid("dtype", fmt::format("dtype {} is not one of f32, f16, q8_0",
+                                        kernels::DTypeName(options.dtype)));
   }
   const int elements = kernels::DTypeElements(options.dtype);
   if (options.hidden_dim % elements != 0) {
@@ -69,6 +70,7 @@ GgufType FileType(kernels::DType dtype) {
     case kernels::DType::kBF16:
       return GgufType::kBF16;
     case kernels::DType::kQ8_0:
+    case kernels::DType::kQ4_0:
       break;
   }
   return GgufType::kQ8_0;
@@ -84,6 +86,7 @@ uint32_t FileTypeNumber(kernels::DType dtype) {
     case kernels::DType::kBF16:
       return 32;
     case kernels::DType::kQ8_0:
+    case kernels::DType::kQ4_0:
       break;
   }
   return 7;

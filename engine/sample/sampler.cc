@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include <kvgate/check.h>
 
@@ -104,6 +105,35 @@ Greatest FindGreatest(std::span<const float> logits) {
   return {.token = static_cast<TokenId>(token), .logit = Clean(best)};
 }
 
+// The least logit that is within n standard deviations (of all finite logits) of the greatest.
+float FindSigmaBar(std::span<const float> logits, double n) {
+  constexpr size_t kLanes = 8;
+  const double greatest = FindGreatest(logits).logit;
+  double sums[kLanes] = {};
+  double squares[kLanes] = {};
+  double counts[kLanes] = {};
+  const auto add = [&](size_t lane, float logit) {
+    // Distances to the greatest: as large as the spread, so that squares lose no digits. A
+    // logit of -infinity or NaN counts nothing.
+    const bool counted = logit > kLowest;
+    const double distance = counted ? double{Clean(logit)} - greatest : 0.0;
+    sums[lane] += distance;
+    squares[lane] += distance * distance;
+    counts[lane] += counted ? 1.0 : 0.0;
+  };
+  size_t i = 0;
+  for (; i + kLanes <= logits.size(); i += kLanes) {
+    for (size_t lane = 0; lane < kLanes; ++lane) add(lane, logits[i + lane]);
+  }
+  for (; i < logits.size(); ++i) add(0, logits[i]);
+  const double count = Sum(counts);
+  if (count == 0) return kLowest;
+  const double mean = Sum(sums) / count;
+  const double variance = std::max(Sum(squares) / count - mean * mean, 0.0);
+  const double bar = greatest - n * std::sqrt(variance);
+  return static_cast<float>(std::max(bar, double{-std::numeric_limits<float>::max()}));
+}
+
 struct LikelierFirst {
   template <typename Candidate>
   bool operator()(const Candidate& a, const Candidate& b) const {
@@ -121,7 +151,7 @@ uint64_t SplitMix64(uint64_t& state) {
 
 }  // namespace
 
-Sampler::Sampler(const SamplingParams& params) : params_(params) {
+Sampler::Sampler(const SamplingParams& params) : params_(params), adjuster_(params.adjustments) {
   // The authors of xoshiro advise seeding by SplitMix64: similar seeds give unlike states, none
   // zero.
   uint64_t state = params.seed;
@@ -140,13 +170,23 @@ uint64_t Sampler::NextRandom() {
   return result;
 }
 
+double Sampler::NextUniform() { return static_cast<double>(NextRandom() >> 11) * 0x1.0p-53; }
+
 SampledToken Sampler::Sample(std::span<const float> logits) {
   KVGATE_CHECK(!logits.empty(), "no logits to sample from");
   SampledToken sampled;
+  const std::span<const float> adjusted = Adjust(logits);
   // `!(> 0)`: a temperature that is no number is greedy, too.
-  sampled.token = !(params_.temperature > 0) ? FindGreatest(logits).token : Draw(logits);
+  sampled.token = !(params_.temperature > 0) ? FindGreatest(adjusted).token : Draw(adjusted);
   if (params_.num_logprobs >= 0) AddLogprobs(logits, sampled);
   return sampled;
+}
+
+std::span<const float> Sampler::Adjust(std::span<const float> logits) {
+  if (adjuster_.is_idle()) return logits;
+  adjusted_.assign(logits.begin(), logits.end());
+  adjuster_.Apply(adjusted_);
+  return adjusted_;
 }
 
 // The `count` most likely, sorted. Candidates gather in a buffer of twice that; each time it is
@@ -174,7 +214,7 @@ void Sampler::SelectTop(std::span<const float> logits, size_t count) {
   std::sort(candidates_.begin(), candidates_.end(), LikelierFirst());
 }
 
-void Sampler::WeighCandidates(double temperature) {
+float Sampler::WeighCandidates(double temperature) {
   float greatest = kLowest;
   for (const Candidate& candidate : candidates_) greatest = std::max(greatest, candidate.logit);
   weights_.resize(candidates_.size());
@@ -182,6 +222,7 @@ void Sampler::WeighCandidates(double temperature) {
     weights_[i] = (double{candidates_[i].logit} - greatest) / temperature;
   }
   ExpOfNegatives(weights_);
+  return greatest;
 }
 
 void Sampler::DropLighterThan(double weight) {
@@ -228,24 +269,111 @@ void Sampler::KeepTopP() {
   }
 }
 
-TokenId Sampler::Draw(std::span<const float> logits) {
+// Surprise less entropy is a logit's distance to the mean logit: the logarithm of the total falls
+// out. A histogram of the distances finds where the probabilities reach typical_p, so that one of
+// its buckets, not 150K tokens, is sorted.
+Sampler::Typicality Sampler::FindTypicalBar(double wanted) {
+  constexpr size_t kNumBuckets = 2048;
+  constexpr double kBucketsPerUnit = 32;
+  const auto bucket_of = [](double distance) {
+    return static_cast<size_t>(std::min(distance * kBucketsPerUnit, double{kNumBuckets - 1}));
+  };
+  std::array<double, kNumBuckets> bucket_weights = {};
+  std::array<uint32_t, kNumBuckets> bucket_counts = {};
+  for (size_t i = 0; i < candidates_.size(); ++i) {
+    const size_t bucket = bucket_of(distances_[i]);
+    bucket_weights[bucket] += weights_[i];
+    ++bucket_counts[bucket];
+  }
+  double sum = 0;
+  size_t last = 0;
+  for (; last < kNumBuckets; ++last) {
+    if (bucket_counts[last] > 0 && sum + bucket_weights[last] >= wanted) break;
+    sum += bucket_weights[last];
+  }
+  Typicality bar{.distance = std::numeric_limits<double>::infinity()};
+  if (last == kNumBuckets) return bar;  // rounding kept the sum below: all are needed
+  std::vector<std::pair<Typicality, double>> members;
+  for (size_t i = 0; i < candidates_.size(); ++i) {
+    if (bucket_of(distances_[i]) != last) continue;
+    members.push_back({{distances_[i], candidates_[i].token}, weights_[i]});
+  }
+  std::sort(members.begin(), members.end());
+  for (const auto& [typicality, weight] : members) {
+    bar = typicality;
+    sum += weight;
+    if (sum >= wanted) break;
+  }
+  return bar;
+}
+
+void Sampler::KeepTypical() {
+  const double greatest = WeighCandidates(1.0);
+  const double total = Sum(weights_);
+  distances_.resize(candidates_.size());
+  for (size_t i = 0; i < candidates_.size(); ++i) {
+    distances_[i] = weights_[i] * (candidates_[i].logit - greatest);
+  }
+  const double mean = Sum(distances_) / total;
+  for (size_t i = 0; i < candidates_.size(); ++i) {
+    distances_[i] = std::abs((candidates_[i].logit - greatest) - mean);
+  }
+  const Typicality bar = FindTypicalBar(total * double{std::max(params_.typical_p, 0.0f)});
+  size_t kept = 0;
+  for (size_t i = 0; i < candidates_.size(); ++i) {
+    if (bar < Typicality{distances_[i], candidates_[i].token}) continue;
+    candidates_[kept++] = candidates_[i];
+  }
+  candidates_.resize(kept);
+}
+
+void Sampler::ExcludeTopChoices() {
+  WeighCandidates(1.0);
+  const double bar = Sum(weights_) * double{params_.xtc_threshold};
+  size_t num_top = 0;
+  size_t spared = 0;
+  for (size_t i = 0; i < candidates_.size(); ++i) {
+    if (weights_[i] < bar) continue;
+    if (num_top++ == 0 || LikelierFirst()(candidates_[spared], candidates_[i])) spared = i;
+  }
+  if (num_top < 2) return;
+  size_t kept = 0;
+  for (size_t i = 0; i < candidates_.size(); ++i) {
+    if (weights_[i] < bar || i == spared) candidates_[kept++] = candidates_[i];
+  }
+  candidates_.resize(kept);
+}
+
+void Sampler::GatherCandidates(std::span<const float> logits) {
+  const float bar =
+      params_.top_n_sigma > 0 ? FindSigmaBar(logits, double{params_.top_n_sigma}) : kLowest;
   if (params_.top_k > 0) {
     SelectTop(logits, static_cast<size_t>(params_.top_k));
-  } else {
-    candidates_.clear();
-    for (size_t i = 0; i < logits.size(); ++i) {
-      if (!(logits[i] > kLowest)) continue;
-      candidates_.push_back({.token = static_cast<TokenId>(i), .logit = Clean(logits[i])});
-    }
+    std::erase_if(candidates_, [&](const Candidate& candidate) { return candidate.logit < bar; });
+    return;
   }
-  // One number a token, whatever the filters leave: the state depends on the count of tokens alone.
-  const double uniform = static_cast<double>(NextRandom() >> 11) * 0x1.0p-53;
+  candidates_.clear();
+  for (size_t i = 0; i < logits.size(); ++i) {
+    if (!(logits[i] > kLowest && logits[i] >= bar)) continue;
+    candidates_.push_back({.token = static_cast<TokenId>(i), .logit = Clean(logits[i])});
+  }
+}
+
+TokenId Sampler::Draw(std::span<const float> logits) {
+  // One number a token, and with XTC one more, whatever the filters leave: the state depends on the
+  // count of tokens and the parameters alone.
+  const double uniform = NextUniform();
+  const bool xtc_on = params_.xtc_probability > 0.0f && params_.xtc_threshold <= 0.5f;
+  const bool xtc_now = xtc_on && NextUniform() < double{params_.xtc_probability};
+  GatherCandidates(logits);
   if (candidates_.empty()) return 0;
+  if (params_.typical_p < 1.0f) KeepTypical();
   if (params_.top_p < 1.0f) KeepTopP();
   if (params_.min_p > 0.0f) {
     WeighCandidates(1.0);
     DropLighterThan(std::min(double{params_.min_p}, 1.0));
   }
+  if (xtc_now) ExcludeTopChoices();
   WeighCandidates(double{params_.temperature});
   const double target = uniform * Sum(weights_);
   double sum = 0;

@@ -1,22 +1,32 @@
-// Sampler: one token from one row of logits. Pure: the same logits, parameters and random state
-// give the same token on every machine: all arithmetic is IEEE double in a fixed order, with an
-// exponential of our own (the C library's differs between versions in the last bit).
+// Sampler: one token from one row of logits. Pure: the same logits, parameters, tokens told and
+// random state give the same token on every machine: all arithmetic is IEEE, in a fixed order, in
+// double behind the adjustments, with an exponential of our own (the C library's differs between
+// versions in the last bit).
 // Knows no sequences. Not thread-safe.
 //
-// The filters apply in the order users of llama.cpp expect:
-//   top_k -> top_p -> min_p -> temperature -> draw.
-// So top_p and min_p look at probabilities at temperature 1, and temperature only reshapes what
-// they have left. Candidates stand in the order of their logits (of ids among equals) as soon as a
-// filter has sorted them, else in the order of ids; the draw walks them in that order.
+// The steps, in the order of llama.cpp's default chain (it has DRY behind the penalties):
+//   bias -> penalties -> top_n_sigma -> top_k -> typical_p -> top_p -> min_p -> xtc
+//   -> temperature -> draw.
+// So every filter looks at probabilities at temperature 1, of what the one before has left, and
+// temperature only reshapes the rest. Greedy (temperature 0) takes the greatest logit after bias
+// and penalties; the filters do not apply. Candidates stand in the order of their logits (of ids
+// among equals) as soon as top_k or top_p has sorted them, else in the order of ids; the draw walks
+// them in that order.
+//
+// Log-probabilities are those of the raw logits: what the model said, whatever was done to it. So a
+// banned token may be the most likely one of the list, and the chosen one need not be in it.
 #pragma once
 
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
 
 #include <kvgate/ids.h>
+
+#include "engine/sample/logit_adjuster.h"
 
 namespace kvgate::sample {
 
@@ -25,8 +35,19 @@ struct SamplingParams {
   int top_k = 0;             // the k most likely; 0: off
   float top_p = 1.0f;        // the fewest whose probabilities reach p, one at least; 1: off
   float min_p = 0.0f;        // at least min_p times as likely as the most likely; 0: off
-  uint64_t seed = 0;         // of this request; the engine picks one where the caller gave none
-  int num_logprobs = -1;     // -1: none; k: the chosen token's and the k most likely ones'
+  // The fewest, one at least, whose probabilities reach p, those first whose surprise (-log
+  // probability) is nearest to the entropy; 1: off. Meister et al., "Locally Typical Sampling".
+  float typical_p = 1.0f;
+  // Logits within n standard deviations of the greatest; 0: off. Tang et al., "Top-n-sigma".
+  float top_n_sigma = 0.0f;
+  // XTC, "exclude top choices": with this probability, of the tokens at least as probable as the
+  // threshold only the least likely one stays. Off: probability 0, or a threshold above 0.5, which
+  // two tokens cannot reach.
+  float xtc_probability = 0.0f;
+  float xtc_threshold = 0.1f;
+  LogitAdjustments adjustments = {};
+  uint64_t seed = 0;      // of this request; the engine picks one where the caller gave none
+  int num_logprobs = -1;  // -1: none; k: the chosen token's and the k most likely ones'
 };
 
 struct TokenLogprob {
@@ -43,6 +64,12 @@ struct SampledToken {
 class Sampler {
  public:
   explicit Sampler(const SamplingParams& params);
+
+  // What the penalties look at: the prompt once, before the first Accept, and each token that the
+  // text goes on with.
+  void AcceptPrompt(std::span<const TokenId> tokens) { adjuster_.AcceptPrompt(tokens); }
+  void Accept(TokenId token) { adjuster_.Accept(token); }
+
   // REQUIRES: logits not empty; NaN counts as -infinity. Where every logit does, token 0.
   SampledToken Sample(std::span<const float> logits);
 
@@ -52,19 +79,37 @@ class Sampler {
     float logit = 0;
   };
 
+  struct Typicality {
+    double distance = 0;  // of the surprise to the entropy
+    TokenId token = 0;
+    auto operator<=>(const Typicality&) const = default;
+  };
+
+  // The logits to choose from: the row itself where nothing is to be changed, else a copy.
+  std::span<const float> Adjust(std::span<const float> logits);
   TokenId Draw(std::span<const float> logits);
+  // All that may be drawn, sorted with top_k.
+  void GatherCandidates(std::span<const float> logits);
   void SelectTop(std::span<const float> logits, size_t count);
+  void KeepTypical();
+  // The last, by distances_, of the most typical candidates that together weigh `wanted`.
+  Typicality FindTypicalBar(double wanted);
   void KeepTopP();
-  // weights_ of all candidates, the most likely one's 1.
-  void WeighCandidates(double temperature);
+  void ExcludeTopChoices();
+  // weights_ of all candidates, the most likely one's 1; its logit.
+  float WeighCandidates(double temperature);
   void DropLighterThan(double weight);
   void AddLogprobs(std::span<const float> logits, SampledToken& sampled);
   uint64_t NextRandom();
+  double NextUniform();  // in [0, 1)
 
   SamplingParams params_;
+  LogitAdjuster adjuster_;
   std::array<uint64_t, 4> random_;     // xoshiro256**
   std::vector<Candidate> candidates_;  // scratch, kept between calls
   std::vector<double> weights_;        // scratch
+  std::vector<double> distances_;      // scratch
+  std::vector<float> adjusted_;        // scratch
 };
 
 }  // namespace kvgate::sample

@@ -424,7 +424,9 @@ std::vector<tier::WriteItem> Scheduler::TakeUnstoredBlocks(Sequence& sequence) {
     items.push_back({.key = sequence.keys[index],
                      .parent = block == 0 ? BlockHash{} : sequence.keys[index - 1].hash,
                      .depth = static_cast<uint32_t>(block),
-                     .block = sequence.block_table[index]});
+                     .block = sequence.block_table[index],
+                     .tokens = {sequence.tokens.begin() + block * kKvBlockTokens,
+                                sequence.tokens.begin() + (block + 1) * kKvBlockTokens}});
   }
   return items;
 }

@@ -292,6 +292,7 @@ uint32_t DiskTier::WriteAll(const WriteJob& job, std::vector<std::byte>& staging
                          .digest = item.key.digest,
                          .group = 0,
                          .shape_tag = options_.shape_tag,
+                         .tokens = item.tokens,
                          .payload = payload});
     }
     if (const Result<void> put = store_.Put(records); !put) {

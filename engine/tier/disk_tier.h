@@ -38,6 +38,7 @@ struct WriteItem {
   BlockHash parent;  // zero for the first block of a prefix
   uint32_t depth = 0;
   BlockId block;
+  std::vector<TokenId> tokens = {};  // of the block; kept with it
 };
 
 struct Completion {

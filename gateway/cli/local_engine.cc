@@ -62,12 +62,6 @@ Result<fs::path> MakeDefaultModel(const fs::path& data_dir) {
   return elsewhere / "kvgate-default.gguf";
 }
 
-kernels::DType KvDtype(const std::string& name) {
-  if (name == "f32") return kernels::DType::kF32;
-  if (name == "bf16") return kernels::DType::kBF16;
-  return kernels::DType::kF16;
-}
-
 engine::EngineOptions ToEngineOptions(const config::Config& config, uint64_t hash_seed) {
   return {.context_tokens_max = config.engine.context,
           .step_tokens_max = config.engine.step_tokens,
@@ -79,7 +73,7 @@ engine::EngineOptions ToEngineOptions(const config::Config& config, uint64_t has
           .queue_max = config.engine.queue,
           .kv_bytes = config.engine.kv_memory_bytes,
           .host_bytes = config.cache.host_memory_bytes,
-          .kv_dtype = KvDtype(config.engine.kv_dtype),
+          .kv_dtype = kernels::FindDType(config.engine.kv_dtype).value(),
           .write_back_bytes_max = config.cache.write_back_bytes,
           .io_threads = config.engine.io_threads,
           .hash_seed = hash_seed};

@@ -22,7 +22,7 @@ constexpr Flag kEngineFlags[] = {
     {"--device", "engine", "device", "auto or cpu"},
     {"--context", "engine", "context", "tokens of a sequence (0: the model's own, at most 32768)"},
     {"--threads", "engine", "threads", "threads of the engine (0: one per hardware thread)"},
-    {"--kv-dtype", "engine", "kv_dtype", "f32, f16 or bf16"},
+    {"--kv-dtype", "engine", "kv_dtype", "f32, f16, bf16, q8_0 or q4_0"},
     {"--kv-memory", "engine", "kv_memory", "memory for KV blocks, like 1GiB"},
     {"--chat-format", "engine", "chat_format", "chatml, llama2, llama3, plain (default: by model)"},
     {"--disk-cache", "store", "disk_cache", "disk for KV blocks, like 16GiB"},

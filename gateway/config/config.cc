@@ -128,7 +128,7 @@ std::optional<std::string> SetDataDir(const Value& value, Config& config) {
 constexpr std::string_view kLogLevels[] = {"debug", "info", "warning", "error"};
 constexpr std::string_view kLogFormats[] = {"text", "json"};
 constexpr std::string_view kDevices[] = {"auto", "cpu"};
-constexpr std::string_view kKvDtypes[] = {"f32", "f16", "bf16"};
+constexpr std::string_view kKvDtypes[] = {"f32", "f16", "bf16", "q8_0", "q4_0"};
 constexpr int64_t kDaySeconds = 86400;
 constexpr uint64_t kMebibyte = uint64_t{1} << 20;
 
@@ -194,6 +194,8 @@ constexpr Key kKeys[] = {
     {"store", "disk", [](const Value& v, Config& c) { return SetBool(v, c.store.disk); }},
     {"store", "disk_cache",
      [](const Value& v, Config& c) { return SetBytes(v, kMebibyte, c.store.disk_cache_bytes); }},
+    {"store", "write_budget",
+     [](const Value& v, Config& c) { return SetBytes(v, 0, c.store.write_budget_bytes); }},
     {"store", "flush_interval_ms",
      [](const Value& v, Config& c) {
        return SetInteger(v, 10, 1000 * kDaySeconds, c.store.flush_interval_ms);
@@ -201,6 +203,8 @@ constexpr Key kKeys[] = {
     {"store", "sync", [](const Value& v, Config& c) { return SetBool(v, c.store.sync); }},
     {"limits", "body",
      [](const Value& v, Config& c) { return SetBytes(v, 1024, c.limits.body_bytes); }},
+    {"limits", "import",
+     [](const Value& v, Config& c) { return SetBytes(v, 1024, c.limits.import_bytes); }},
     {"limits", "headers",
      [](const Value& v, Config& c) { return SetBytes(v, 1024, c.limits.header_bytes); }},
     {"limits", "connections",

@@ -27,7 +27,7 @@ struct EngineConfig {
   std::string device = "auto";                   // auto, cpu
   int context = 0;                               // tokens; 0: the model's own, at most 32768
   int threads = 0;                               // of the CPU backend; 0: one per hardware thread
-  std::string kv_dtype = "f16";                  // f32, f16, bf16
+  std::string kv_dtype = "f16";                  // f32, f16, bf16, q8_0, q4_0
   uint64_t kv_memory_bytes = uint64_t{1} << 30;  // "kv_memory": the KV block pool
   std::string chat_format;      // empty: what the model's template stands for; chatml, llama2, …
   int step_tokens = 512;        // prefill and decode tokens of one step
@@ -46,15 +46,17 @@ struct CacheConfig {
 };
 
 struct StoreConfig {
-  std::filesystem::path data_dir;                  // empty: $XDG_DATA_HOME/kvgate
-  bool disk = true;                                // false: no disk tier
-  uint64_t disk_cache_bytes = uint64_t{16} << 30;  // "disk_cache": budget of KV on disk
-  int64_t flush_interval_ms = 1000;                // KV lost by a crash: at most this much
-  bool sync = false;                               // durable against power loss, not just crashes
+  std::filesystem::path data_dir;                    // empty: $XDG_DATA_HOME/kvgate
+  bool disk = true;                                  // false: no disk tier
+  uint64_t disk_cache_bytes = uint64_t{16} << 30;    // "disk_cache": budget of KV on disk
+  uint64_t write_budget_bytes = uint64_t{64} << 30;  // "write_budget": of KV a day; 0: unlimited
+  int64_t flush_interval_ms = 1000;                  // KV lost by a crash: at most this much
+  bool sync = false;                                 // durable against power loss, not just crashes
 };
 
 struct LimitsConfig {
   uint64_t body_bytes = uint64_t{64} << 20;    // "body": larger requests get 413
+  uint64_t import_bytes = uint64_t{16} << 30;  // "import": a larger prefix file gets 413
   uint64_t header_bytes = uint64_t{64} << 10;  // "headers": larger ones get 431
   int connections = 1024;                      // beyond: 503
   int64_t header_timeout_seconds = 15;         // for a whole request head

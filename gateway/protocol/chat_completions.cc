@@ -179,44 +179,32 @@ class ChatCompletionsEncoder final : public ReplyEncoder {
 
   void OnStart(std::string& out) override {
     if (!options_.stream) return;
-    std::string chunk;
-    JsonWriter json(chunk);
-    BeginChunk(json);
-    json.BeginObject().Key("index").Integer(0);
-    json.Key("delta").BeginObject().Key("role").String("assistant");
-    json.Key("content").String("").EndObject();
-    json.Key("logprobs").Null().Key("finish_reason").Null().EndObject();
-    EndChunk(json);
-    AppendSseEvent(chunk, out);
+    for (const DeltaEvent& choice : choices_) WriteRoleChunk(choice.choice, out);
   }
 
   void OnDelta(const DeltaEvent& event, std::string& out) override {
-    if (!options_.stream) {
-      text_ += event.text;
-      tokens_.insert(tokens_.end(), event.tokens.begin(), event.tokens.end());
-      return;
-    }
-    if (event.text.empty() && event.tokens.empty()) return;
-    std::string chunk;
-    JsonWriter json(chunk);
-    BeginChunk(json);
-    json.BeginObject().Key("index").Integer(0);
-    json.Key("delta").BeginObject().Key("content").String(event.text).EndObject();
-    json.Key("logprobs");
-    WriteLogprobs(event.tokens, options_.logprobs, json);
-    json.Key("finish_reason").Null().EndObject();
-    EndChunk(json);
-    AppendSseEvent(chunk, out);
+    Keep(event);
+    if (!options_.stream) return;
+    if (!event.text.empty() || !event.tokens.empty()) WriteTextChunk(event, out);
+    if (event.finish) WriteFinishChunk(event.choice, *event.finish, nullptr, out);
   }
 
   void OnFinish(const FinishEvent& event, std::string& out) override {
+    if (options_.stream && event.error) {
+      AppendSseEvent(EncodeError(*event.error), out);
+      return;
+    }
+    const std::vector<int> ended = EndOpenChoices(event.reason);
     if (!options_.stream) {
       WriteBody(event, out);
-    } else if (event.error) {
-      AppendSseEvent(EncodeError(*event.error), out);
-    } else {
-      WriteLastChunks(event, out);
+      return;
     }
+    for (const int choice : ended) {
+      const bool last = choice == ended.back();
+      WriteFinishChunk(choice, event.reason, last ? &event.stats : nullptr, out);
+    }
+    if (options_.include_usage) WriteUsageChunk(event, out);
+    AppendSseEvent("[DONE]", out);
   }
 
  private:
@@ -236,23 +224,48 @@ class ChatCompletionsEncoder final : public ReplyEncoder {
     json.EndObject();
   }
 
-  void WriteLastChunks(const FinishEvent& event, std::string& out) const {
+  void WriteRoleChunk(int choice, std::string& out) const {
     std::string chunk;
     JsonWriter json(chunk);
     BeginChunk(json);
-    json.BeginObject().Key("index").Integer(0).Key("delta").BeginObject().EndObject();
+    json.BeginObject().Key("index").Integer(choice);
+    json.Key("delta").BeginObject().Key("role").String("assistant");
+    json.Key("content").String("").EndObject();
+    json.Key("logprobs").Null().Key("finish_reason").Null().EndObject();
+    EndChunk(json);
+    AppendSseEvent(chunk, out);
+  }
+
+  void WriteTextChunk(const DeltaEvent& event, std::string& out) const {
+    std::string chunk;
+    JsonWriter json(chunk);
+    BeginChunk(json);
+    json.BeginObject().Key("index").Integer(event.choice);
+    json.Key("delta").BeginObject().Key("content").String(event.text).EndObject();
+    json.Key("logprobs");
+    WriteLogprobs(event.tokens, options_.logprobs, json);
+    json.Key("finish_reason").Null().EndObject();
+    EndChunk(json);
+    AppendSseEvent(chunk, out);
+  }
+
+  // `stats`: for the explanation, of the last chunk.
+  void WriteFinishChunk(int choice, FinishReason reason, const CompletionStats* stats,
+                        std::string& out) const {
+    std::string chunk;
+    JsonWriter json(chunk);
+    BeginChunk(json);
+    json.BeginObject().Key("index").Integer(choice).Key("delta").BeginObject().EndObject();
     json.Key("logprobs").Null();
-    json.Key("finish_reason").String(FinishReasonName(event.reason)).EndObject();
-    if (!options_.include_usage && options_.explain) {
+    json.Key("finish_reason").String(FinishReasonName(reason)).EndObject();
+    if (stats != nullptr && options_.explain && !options_.include_usage) {
       json.EndArray().Key("kvgate");
-      WriteExplain(event.stats, options_.request_id, json);
+      WriteExplain(*stats, options_.request_id, json);
       json.EndObject();
     } else {
       EndChunk(json);
     }
     AppendSseEvent(chunk, out);
-    if (options_.include_usage) WriteUsageChunk(event, out);
-    AppendSseEvent("[DONE]", out);
   }
 
   void WriteUsageChunk(const FinishEvent& event, std::string& out) const {
@@ -272,12 +285,15 @@ class ChatCompletionsEncoder final : public ReplyEncoder {
   void WriteBody(const FinishEvent& event, std::string& out) const {
     JsonWriter json(out);
     WriteHead("chat.completion", json);
-    json.BeginObject().Key("index").Integer(0);
-    json.Key("message").BeginObject().Key("role").String("assistant");
-    json.Key("content").String(text_).Key("refusal").Null().EndObject();
-    json.Key("logprobs");
-    WriteLogprobs(tokens_, options_.logprobs, json);
-    json.Key("finish_reason").String(FinishReasonName(event.reason)).EndObject().EndArray();
+    for (const DeltaEvent& choice : choices_) {
+      json.BeginObject().Key("index").Integer(choice.choice);
+      json.Key("message").BeginObject().Key("role").String("assistant");
+      json.Key("content").String(choice.text).Key("refusal").Null().EndObject();
+      json.Key("logprobs");
+      WriteLogprobs(choice.tokens, options_.logprobs, json);
+      json.Key("finish_reason").String(FinishReasonName(*choice.finish)).EndObject();
+    }
+    json.EndArray();
     json.Key("usage");
     WriteUsage(event.stats, json);
     if (options_.explain) {
@@ -286,9 +302,6 @@ class ChatCompletionsEncoder final : public ReplyEncoder {
     }
     json.EndObject();
   }
-
-  std::string text_;
-  std::vector<TokenDetail> tokens_;
 };
 
 }  // namespace

@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
 #include <cstdint>
 #include <string>
+#include <system_error>
 
 namespace kvgate::protocol {
 namespace {
@@ -18,31 +21,6 @@ Result<void> ReadModel(JsonElement value, const std::string& path, DecodeState& 
 
 Result<void> ReadMaxTokens(JsonElement value, const std::string& path, DecodeState& state) {
   KVGATE_TRY(state.request.max_tokens, ReadInteger(value, path, {.min = 0, .max = kTokensMax}));
-  return {};
-}
-
-Result<void> ReadTemperature(JsonElement value, const std::string& path, DecodeState& state) {
-  KVGATE_TRY(const double number, ReadNumber(value, path, {.min = 0, .max = 2}));
-  state.request.temperature = static_cast<float>(number);
-  return {};
-}
-
-Result<void> ReadTopP(JsonElement value, const std::string& path, DecodeState& state) {
-  KVGATE_TRY(const double number, ReadNumber(value, path, {.min = 0, .max = 1}));
-  state.request.top_p = static_cast<float>(number);
-  return {};
-}
-
-Result<void> ReadMinP(JsonElement value, const std::string& path, DecodeState& state) {
-  KVGATE_TRY(const double number, ReadNumber(value, path, {.min = 0, .max = 1}));
-  state.request.min_p = static_cast<float>(number);
-  return {};
-}
-
-// -1 is how some clients spell "off".
-Result<void> ReadTopK(JsonElement value, const std::string& path, DecodeState& state) {
-  KVGATE_TRY(const int64_t number, ReadInteger(value, path, {.min = -1, .max = 1 << 30}));
-  state.request.top_k = number < 0 ? 0 : static_cast<int>(number);
   return {};
 }
 
@@ -113,29 +91,100 @@ Result<void> ReadUser(JsonElement value, const std::string& path, DecodeState&) 
   return {};
 }
 
-Result<void> ReadN(JsonElement value, const std::string& path, DecodeState&) {
-  KVGATE_TRY(const int64_t number, ReadInteger(value, path, {.min = 1, .max = 128}));
-  if (number != 1) return UnsupportedError(path, "more than one choice is");
+Result<void> ReadN(JsonElement value, const std::string& path, DecodeState& state) {
+  KVGATE_TRY(const int64_t number,
+             ReadInteger(value, path, {.min = 1, .max = state.limits.choices_max}));
+  state.request.num_choices = static_cast<int>(number);
   return {};
 }
 
-Result<void> ReadPenalty(JsonElement value, const std::string& path, DecodeState&) {
-  KVGATE_TRY(const double number, ReadNumber(value, path, {.min = -2, .max = 2}));
-  if (number != 0) return UnsupportedError(path, "penalties other than 0 are");
+// --- samplers ---------------------------------------------------------------------------------
+
+// A number in a range, into a member of the request.
+template <float CompletionRequest::*kMember>
+Result<void> ReadFloat(JsonElement value, const std::string& path, DecodeState& state,
+                       NumberRange range) {
+  KVGATE_TRY(const double number, ReadNumber(value, path, range));
+  state.request.*kMember = static_cast<float>(number);
   return {};
 }
 
-Result<void> ReadRepetitionPenalty(JsonElement value, const std::string& path, DecodeState&) {
-  KVGATE_TRY(const double number, ReadNumber(value, path, {.min = 0, .max = 100}));
-  if (number != 1) return UnsupportedError(path, "penalties other than 1 are");
+template <float CompletionRequest::*kMember>
+Result<void> ReadProbability(JsonElement value, const std::string& path, DecodeState& state) {
+  return ReadFloat<kMember>(value, path, state, {.min = 0, .max = 1});
+}
+
+template <float CompletionRequest::*kMember>
+Result<void> ReadPenalty(JsonElement value, const std::string& path, DecodeState& state) {
+  return ReadFloat<kMember>(value, path, state, {.min = -2, .max = 2});
+}
+
+Result<void> ReadTemperature(JsonElement value, const std::string& path, DecodeState& state) {
+  return ReadFloat<&CompletionRequest::temperature>(value, path, state, {.min = 0, .max = 2});
+}
+
+// -1 is how llama.cpp spells "off".
+Result<void> ReadTopNSigma(JsonElement value, const std::string& path, DecodeState& state) {
+  return ReadFloat<&CompletionRequest::top_n_sigma>(value, path, state, {.min = -1, .max = 100});
+}
+
+// -1 is how some clients spell "off".
+Result<void> ReadTopK(JsonElement value, const std::string& path, DecodeState& state) {
+  KVGATE_TRY(const int64_t number, ReadInteger(value, path, {.min = -1, .max = 1 << 30}));
+  state.request.top_k = number < 0 ? 0 : static_cast<int>(number);
   return {};
 }
 
-Result<void> ReadLogitBias(JsonElement value, const std::string& path, DecodeState&) {
+// One field with two names: vLLM's and llama.cpp's.
+Result<void> ReadRepetitionPenalty(JsonElement value, const std::string& path, DecodeState& state) {
+  if (state.has_repetition_penalty) {
+    return RangeError(path, "is another name of a field that is given already");
+  }
+  state.has_repetition_penalty = true;
+  return ReadFloat<&CompletionRequest::repetition_penalty>(value, path, state,
+                                                           {.min = 0.01, .max = 100});
+}
+
+Result<void> ReadRepeatLastN(JsonElement value, const std::string& path, DecodeState& state) {
+  KVGATE_TRY(const int64_t number, ReadInteger(value, path, {.min = -1, .max = 1 << 30}));
+  state.request.repeat_last_n = static_cast<int>(number);
+  return {};
+}
+
+// {"token id": bias}. Whether an id is in the vocabulary is for who knows the model to say.
+Result<void> ReadLogitBias(JsonElement value, const std::string& path, DecodeState& state) {
   KVGATE_TRY(const JsonObject object, ReadObject(value, path));
-  if (object.size() != 0) return UnsupportedError(path, "a logit bias is");
+  if (object.size() > state.limits.logit_biases_max) {
+    return RangeError(path,
+                      fmt::format("must have at most {} tokens", state.limits.logit_biases_max));
+  }
+  std::vector<TokenBias>& biases = state.request.logit_bias;
+  for (const simdjson::dom::key_value_pair field : object) {
+    TokenBias bias;
+    const char* const end = field.key.data() + field.key.size();
+    const auto [parsed_end, problem] = std::from_chars(field.key.data(), end, bias.token);
+    if (problem != std::errc() || parsed_end != end || bias.token < 0) {
+      return RangeError(path, fmt::format("must have token ids as its keys, which '{}' is not",
+                                          field.key.substr(0, 40)));
+    }
+    KVGATE_TRY(const double number, ReadNumber(field.value, fmt::format("{}.{}", path, bias.token),
+                                               {.min = -100, .max = 100}));
+    bias.bias = static_cast<float>(number);
+    biases.push_back(bias);
+  }
+  std::sort(biases.begin(), biases.end(),
+            [](const TokenBias& a, const TokenBias& b) { return a.token < b.token; });
+  const auto twice =
+      std::adjacent_find(biases.begin(), biases.end(),
+                         [](const TokenBias& a, const TokenBias& b) { return a.token == b.token; });
+  if (twice != biases.end()) {
+    return RangeError(path,
+                      fmt::format("must have each token once, but has {} twice", twice->token));
+  }
   return {};
 }
+
+// --- the form of the answer ------------------------------------------------------------------
 
 Result<void> ReadResponseFormat(JsonElement value, const std::string& path, DecodeState&) {
   KVGATE_TRY(const JsonObject object, ReadObject(value, path));
@@ -150,8 +199,12 @@ constexpr FieldSpec kCommonFields[] = {
     {"model", ReadModel},
     {"max_tokens", ReadMaxTokens},
     {"temperature", ReadTemperature},
-    {"top_p", ReadTopP},
-    {"min_p", ReadMinP},
+    {"top_p", ReadProbability<&CompletionRequest::top_p>},
+    {"min_p", ReadProbability<&CompletionRequest::min_p>},
+    {"typical_p", ReadProbability<&CompletionRequest::typical_p>},
+    {"xtc_probability", ReadProbability<&CompletionRequest::xtc_probability>},
+    {"xtc_threshold", ReadProbability<&CompletionRequest::xtc_threshold>},
+    {"top_n_sigma", ReadTopNSigma},
     {"top_k", ReadTopK},
     {"seed", ReadSeed},
     {"stop", ReadStop},
@@ -160,9 +213,11 @@ constexpr FieldSpec kCommonFields[] = {
     {"ignore_eos", ReadIgnoreEos},
     {"user", ReadUser},
     {"n", ReadN},
-    {"presence_penalty", ReadPenalty},
-    {"frequency_penalty", ReadPenalty},
+    {"presence_penalty", ReadPenalty<&CompletionRequest::presence_penalty>},
+    {"frequency_penalty", ReadPenalty<&CompletionRequest::frequency_penalty>},
     {"repetition_penalty", ReadRepetitionPenalty},
+    {"repeat_penalty", ReadRepetitionPenalty},
+    {"repeat_last_n", ReadRepeatLastN},
     {"logit_bias", ReadLogitBias},
     {"response_format", ReadResponseFormat},
 };

@@ -28,17 +28,35 @@ struct Message {
 // A conversation, a raw text, or token ids as they are.
 using Prompt = std::variant<std::vector<Message>, std::string, std::vector<TokenId>>;
 
+// Added to a token's logit before a token is chosen; -100 bans it.
+struct TokenBias {
+  TokenId token = 0;
+  float bias = 0;
+};
+
 struct CompletionRequest {
   Dialect dialect = Dialect::kChatCompletions;
   std::string model;
   Prompt prompt;
+  std::vector<Prompt> more_prompts;  // answered in the same reply; completions only
+  int num_choices = 1;               // answers to each prompt
 
   std::optional<int64_t> max_tokens;  // absent: 16 for completions, else what the context leaves
   float temperature = 1.0f;
   float top_p = 1.0f;
   float min_p = 0.0f;
   int top_k = 0;
-  std::optional<uint64_t> seed;  // absent: a random one
+  float typical_p = 1.0f;
+  float top_n_sigma = 0.0f;
+  float xtc_probability = 0.0f;
+  float xtc_threshold = 0.1f;
+  float repetition_penalty = 1.0f;
+  int repeat_last_n = -1;  // tokens that it looks at; -1: all
+  float presence_penalty = 0.0f;
+  float frequency_penalty = 0.0f;
+  std::vector<TokenBias> logit_bias;  // one a token
+  // The j-th answer to a prompt has seed + j, whatever else is in the request; absent: random ones.
+  std::optional<uint64_t> seed;
   std::vector<std::string> stop;
   int num_logprobs = -1;  // -1: none; k: the chosen token's and the k most likely ones'
   bool ignore_eos = false;
@@ -59,13 +77,15 @@ struct TokenDetail {
   std::vector<TokenLogprob> top;  // most likely first
 };
 
+enum class FinishReason : uint8_t { kStop, kLength };
+
 // Text to be shown now. Several may be merged into one when the reader is slow.
 struct DeltaEvent {
-  std::string text;
+  std::string text = {};
   std::vector<TokenDetail> tokens = {};  // only where log-probabilities were asked for
+  int choice = 0;                        // index of the prompt * num_choices + index of the answer
+  std::optional<FinishReason> finish = {};  // nothing follows for this choice, but others go on
 };
-
-enum class FinishReason : uint8_t { kStop, kLength };
 
 // A run of the prompt by where it came from: "system", "history", "tool_results" or "user".
 struct PromptSegment {
@@ -90,7 +110,9 @@ struct CompletionStats {
   std::vector<PromptSegment> segments = {};  // in order; together the whole prompt
 };
 
-// The last event of a stream; with an error, `reason` says nothing.
+// The last event of a stream: `reason` is that of every choice which no delta has ended, one at
+// least; with an error it says nothing. Of several choices: each prompt's tokens count once, with
+// what was cached for its first answer; durations are the first choice's, the total the longest.
 struct FinishEvent {
   FinishReason reason = FinishReason::kStop;
   CompletionStats stats = {};

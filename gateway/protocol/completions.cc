@@ -15,7 +15,8 @@ namespace {
 
 // --- decoding ---------------------------------------------------------------------------------
 
-Result<void> ReadTokenIds(JsonArray array, const std::string& path, DecodeState& state) {
+Result<Prompt> ReadTokenIds(JsonArray array, const std::string& path) {
+  if (array.size() == 0) return RangeError(path, "must not be an empty array");
   std::vector<TokenId> ids;
   ids.reserve(array.size());
   for (const JsonElement element : array) {
@@ -24,33 +25,47 @@ Result<void> ReadTokenIds(JsonArray array, const std::string& path, DecodeState&
                            {.min = 0, .max = std::numeric_limits<TokenId>::max()}));
     ids.push_back(static_cast<TokenId>(id));
   }
-  state.request.prompt = std::move(ids);
-  return {};
+  return Prompt(std::move(ids));
 }
 
-// A string, one string in an array, token ids, or one array of token ids in an array.
+Result<Prompt> ReadText(JsonElement value, const std::string& path) {
+  KVGATE_TRY(std::string text, ReadString(value, path));
+  return Prompt(std::move(text));
+}
+
+// A string, token ids, or an array of strings or of arrays of token ids: a prompt each.
 Result<void> ReadPrompt(JsonElement value, const std::string& path, DecodeState& state) {
+  CompletionRequest& request = state.request;
   state.has_prompt = true;
   if (value.is_string()) {
-    KVGATE_TRY(state.request.prompt, ReadString(value, path));
+    KVGATE_TRY(request.prompt, ReadText(value, path));
     return {};
   }
   JsonArray array;
   if (value.get(array) != simdjson::SUCCESS) {
-    return TypeError(path, "a string, an array of one string or an array of token ids", value);
+    return TypeError(path, "a string, an array of strings or an array of token ids", value);
   }
   if (array.size() == 0) return RangeError(path, "must not be an empty array");
   const JsonElement first = array.at(0).value_unsafe();
-  if (!first.is_string() && !first.is_array()) return ReadTokenIds(array, path, state);
-  if (array.size() > 1) return UnsupportedError(path, "more than one prompt in a request is");
-  const std::string first_path = IndexPath(path, 0);
-  if (first.is_string()) {
-    KVGATE_TRY(state.request.prompt, ReadString(first, first_path));
+  if (!first.is_string() && !first.is_array()) {
+    KVGATE_TRY(request.prompt, ReadTokenIds(array, path));
     return {};
   }
-  KVGATE_TRY(const JsonArray ids, ReadArray(first, first_path));
-  if (ids.size() == 0) return RangeError(first_path, "must not be an empty array");
-  return ReadTokenIds(ids, first_path, state);
+  if (array.size() > static_cast<size_t>(state.limits.choices_max)) {
+    return RangeError(path, fmt::format("must have at most {} prompts", state.limits.choices_max));
+  }
+  size_t index = 0;
+  for (const JsonElement element : array) {
+    const std::string element_path = IndexPath(path, index);
+    Prompt& prompt = index++ == 0 ? request.prompt : request.more_prompts.emplace_back();
+    if (first.is_string()) {
+      KVGATE_TRY(prompt, ReadText(element, element_path));
+    } else {
+      KVGATE_TRY(const JsonArray ids, ReadArray(element, element_path));
+      KVGATE_TRY(prompt, ReadTokenIds(ids, element_path));
+    }
+  }
+  return {};
 }
 
 Result<void> ReadLogprobs(JsonElement value, const std::string& path, DecodeState& state) {
@@ -64,9 +79,10 @@ Result<void> ReadEcho(JsonElement value, const std::string& path, DecodeState& s
   return {};
 }
 
-Result<void> ReadBestOf(JsonElement value, const std::string& path, DecodeState&) {
-  KVGATE_TRY(const int64_t number, ReadInteger(value, path, {.min = 0, .max = 128}));
-  if (number > 1) return UnsupportedError(path, "more than one candidate is");
+Result<void> ReadBestOf(JsonElement value, const std::string& path, DecodeState& state) {
+  KVGATE_TRY(const int64_t number,
+             ReadInteger(value, path, {.min = 0, .max = state.limits.choices_max}));
+  state.best_of = static_cast<int>(number);
   return {};
 }
 
@@ -96,29 +112,36 @@ class CompletionsEncoder final : public ReplyEncoder {
   using ReplyEncoder::ReplyEncoder;
 
   void OnStart(std::string& out) override {
-    if (!options_.echo.empty()) OnDelta(DeltaEvent{.text = options_.echo, .tokens = {}}, out);
+    if (options_.echo.empty()) return;
+    const size_t num_answers = choices_.size() / options_.echo.size();
+    for (size_t i = 0; i < choices_.size(); ++i) {
+      const DeltaEvent echo = {.text = options_.echo[i / num_answers],
+                               .choice = static_cast<int>(i)};
+      OnDelta(echo, out);
+    }
   }
 
   void OnDelta(const DeltaEvent& event, std::string& out) override {
-    if (!options_.stream) {
-      text_ += event.text;
-      tokens_.insert(tokens_.end(), event.tokens.begin(), event.tokens.end());
-      return;
-    }
-    if (event.text.empty() && event.tokens.empty()) return;
-    WriteChunk(event, "", nullptr, out);
+    Keep(event);
+    if (!options_.stream) return;
+    if (!event.text.empty() || !event.tokens.empty()) WriteChunk(event, nullptr, out);
+    if (event.finish) WriteChunk({.choice = event.choice, .finish = event.finish}, nullptr, out);
   }
 
   void OnFinish(const FinishEvent& event, std::string& out) override {
+    if (options_.stream && event.error) {
+      AppendSseEvent(EncodeError(*event.error), out);
+      return;
+    }
+    const std::vector<int> ended = EndOpenChoices(event.reason);
     if (!options_.stream) {
       WriteBody(event, out);
       return;
     }
-    if (event.error) {
-      AppendSseEvent(EncodeError(*event.error), out);
-      return;
+    for (const int choice : ended) {
+      const bool last = choice == ended.back();
+      WriteChunk({.choice = choice, .finish = event.reason}, last ? &event.stats : nullptr, out);
     }
-    WriteChunk({}, FinishReasonName(event.reason), &event.stats, out);
     if (options_.include_usage) WriteUsageChunk(event, out);
     AppendSseEvent("[DONE]", out);
   }
@@ -137,15 +160,17 @@ class CompletionsEncoder final : public ReplyEncoder {
     WriteExplain(*stats, options_.request_id, json);
   }
 
-  void WriteChoice(const DeltaEvent& event, std::string_view finish_reason, JsonWriter& json) {
-    json.BeginObject().Key("index").Integer(0).Key("text").String(event.text).Key("logprobs");
-    WriteLogprobs(event.tokens, json);
+  void WriteChoice(const DeltaEvent& event, JsonWriter& json) {
+    json.BeginObject().Key("index").Integer(event.choice);
+    json.Key("text").String(event.text).Key("logprobs");
+    WriteLogprobs(event.tokens, text_offsets_[static_cast<size_t>(event.choice)], json);
     json.Key("finish_reason");
-    finish_reason.empty() ? json.Null() : json.String(finish_reason);
+    event.finish ? json.String(FinishReasonName(*event.finish)) : json.Null();
     json.EndObject();
   }
 
-  void WriteLogprobs(const std::vector<TokenDetail>& tokens, JsonWriter& json) {
+  void WriteLogprobs(const std::vector<TokenDetail>& tokens, size_t& text_offset,
+                     JsonWriter& json) {
     if (!options_.logprobs) {
       json.Null();
       return;
@@ -161,8 +186,8 @@ class CompletionsEncoder final : public ReplyEncoder {
     // Offsets count bytes of the answer so far, where each token's own bytes begin.
     json.EndArray().Key("text_offset").BeginArray();
     for (const TokenDetail& detail : tokens) {
-      json.Unsigned(text_offset_);
-      text_offset_ += detail.token.bytes.size();
+      json.Unsigned(text_offset);
+      text_offset += detail.token.bytes.size();
     }
     json.EndArray().EndObject();
   }
@@ -180,12 +205,12 @@ class CompletionsEncoder final : public ReplyEncoder {
     json.EndObject();
   }
 
-  void WriteChunk(const DeltaEvent& event, std::string_view finish_reason,
-                  const CompletionStats* stats, std::string& out) {
+  // `stats`: for the explanation, of the last chunk.
+  void WriteChunk(const DeltaEvent& event, const CompletionStats* stats, std::string& out) {
     std::string chunk;
     JsonWriter json(chunk);
     WriteHead(json);
-    WriteChoice(event, finish_reason, json);
+    WriteChoice(event, json);
     json.EndArray();
     if (options_.include_usage) json.Key("usage").Null();
     WriteExplainIf(options_.explain && !options_.include_usage, stats, json);
@@ -207,16 +232,14 @@ class CompletionsEncoder final : public ReplyEncoder {
   void WriteBody(const FinishEvent& event, std::string& out) {
     JsonWriter json(out);
     WriteHead(json);
-    WriteChoice({.text = text_, .tokens = tokens_}, FinishReasonName(event.reason), json);
+    for (const DeltaEvent& choice : choices_) WriteChoice(choice, json);
     json.EndArray().Key("usage");
     WriteUsage(event.stats, json);
     WriteExplainIf(options_.explain, &event.stats, json);
     json.EndObject();
   }
 
-  std::string text_;
-  std::vector<TokenDetail> tokens_;
-  size_t text_offset_ = 0;
+  std::vector<size_t> text_offsets_ = std::vector<size_t>(choices_.size());
 };
 
 }  // namespace
@@ -230,6 +253,17 @@ Result<CompletionRequest> DecodeCompletions(std::string_view body, const DecodeL
   KVGATE_TRY_VOID(ReadFields(object, "", fields, state));
   KVGATE_TRY_VOID(FinishCommonFields(state));
   if (!state.has_prompt) return MissingError("prompt");
+  const int num_choices = state.request.num_choices;
+  if (state.best_of > 0 && state.best_of != num_choices) {
+    return UnsupportedError("best_of", "a number of candidates other than n is");
+  }
+  const auto num_prompts = static_cast<int>(state.request.more_prompts.size()) + 1;
+  if (num_choices * num_prompts > limits.choices_max) {
+    return RangeError(
+        "n", fmt::format("must be at most {} where there are {} prompts: a request "
+                         "has at most {} answers",
+                         limits.choices_max / num_prompts, num_prompts, limits.choices_max));
+  }
   if (state.request.echo && state.request.num_logprobs >= 0) {
     return UnsupportedError("echo", "the prompt's own log-probabilities are");
   }

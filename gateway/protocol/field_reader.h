@@ -36,6 +36,8 @@ struct DecodeState {
   bool logprobs = false;
   int top_logprobs = -1;
   std::optional<int64_t> max_completion_tokens = {};
+  bool has_repetition_penalty = false;
+  int best_of = 0;  // 0: absent
 };
 
 using FieldFunction = Result<void> (*)(JsonElement value, const std::string& path,

@@ -19,6 +19,28 @@ std::unique_ptr<ReplyEncoder> MakeReplyEncoder(ReplyOptions options) {
   return nullptr;
 }
 
+ReplyEncoder::ReplyEncoder(ReplyOptions options) : options_(std::move(options)) {
+  for (int i = 0; i < options_.num_choices; ++i) choices_.push_back({.choice = i});
+}
+
+void ReplyEncoder::Keep(const DeltaEvent& event) {
+  DeltaEvent& choice = choices_[static_cast<size_t>(event.choice)];
+  if (event.finish) choice.finish = event.finish;
+  if (options_.stream) return;
+  choice.text += event.text;
+  choice.tokens.insert(choice.tokens.end(), event.tokens.begin(), event.tokens.end());
+}
+
+std::vector<int> ReplyEncoder::EndOpenChoices(FinishReason reason) {
+  std::vector<int> ended;
+  for (DeltaEvent& choice : choices_) {
+    if (choice.finish) continue;
+    choice.finish = reason;
+    ended.push_back(choice.choice);
+  }
+  return ended;
+}
+
 std::string ReplyId(const ReplyOptions& options) {
   const std::string_view prefix =
       options.dialect == Dialect::kChatCompletions ? "chatcmpl-" : "cmpl-";

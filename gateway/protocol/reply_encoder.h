@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "gateway/protocol/completion.h"
 #include "gateway/protocol/json_writer.h"
@@ -18,7 +19,8 @@ struct ReplyOptions {
   int64_t created_unix = 0;
   std::string model;
   std::string system_fingerprint;
-  std::string echo;  // text that goes before the answer; completions only
+  std::vector<std::string> echo = {};  // text before the answers, one a prompt; completions only
+  int num_choices = 1;                 // of all prompts together
   bool stream = false;
   bool include_usage = false;  // of a stream; a single body always has it
   bool logprobs = false;
@@ -28,7 +30,7 @@ struct ReplyOptions {
 // One reply. Not thread-safe. OnStart, OnDelta any number of times, then OnFinish once.
 class ReplyEncoder {
  public:
-  explicit ReplyEncoder(ReplyOptions options) : options_(std::move(options)) {}
+  explicit ReplyEncoder(ReplyOptions options);
   virtual ~ReplyEncoder() = default;
 
   // Each appends what can be sent now; nothing before OnFinish for a single body.
@@ -39,7 +41,13 @@ class ReplyEncoder {
   virtual void OnFinish(const FinishEvent& event, std::string& out) = 0;
 
  protected:
+  // Adds a delta to what is known of its choice; a stream needs no text kept.
+  void Keep(const DeltaEvent& event);
+  // Ends the choices that no delta has ended; their indices.
+  std::vector<int> EndOpenChoices(FinishReason reason);
+
   const ReplyOptions options_;
+  std::vector<DeltaEvent> choices_;  // each one's deltas so far, as one
 };
 
 std::unique_ptr<ReplyEncoder> MakeReplyEncoder(ReplyOptions options);

@@ -11,6 +11,7 @@
 #include <kvgate/check.h>
 
 #include "gateway/provider/local_stream.h"
+#include "gateway/provider/merged_stream.h"
 
 namespace kvgate::provider {
 namespace {
@@ -22,23 +23,42 @@ using protocol::Message;
 // What the API documents for /v1/completions where max_tokens is absent.
 constexpr int64_t kCompletionsTokensDefault = 16;
 
-std::string_view PromptField(const CompletionRequest& request) {
-  return request.dialect == Dialect::kChatCompletions ? "messages" : "prompt";
+// The field that a prompt came in, for errors: "messages", "prompt", "prompt[3]".
+std::string PromptField(const CompletionRequest& request, size_t index) {
+  if (request.dialect == Dialect::kChatCompletions) return "messages";
+  return request.more_prompts.empty() ? "prompt" : fmt::format("prompt[{}]", index);
 }
+
+// What a request may have unread in all its choices together, and one of many at least.
+constexpr size_t kPendingBytesMax = size_t{16} << 20;
+constexpr size_t kPendingBytesMin = size_t{1} << 20;
 
 uint64_t RandomSeed() {
   std::random_device device;
   return (uint64_t{device()} << 32) | device();
 }
 
-sample::SamplingParams ToSampling(const CompletionRequest& request) {
-  return {.temperature = request.temperature,
-          .top_k = request.top_k,
-          // Zero keeps the most likely token, as the limit of small values does.
-          .top_p = std::max(request.top_p, std::numeric_limits<float>::min()),
-          .min_p = request.min_p,
-          .seed = request.seed ? *request.seed : RandomSeed(),
-          .num_logprobs = request.num_logprobs};
+sample::SamplingParams ToSampling(const CompletionRequest& request, int answer) {
+  sample::SamplingParams params = {
+      .temperature = request.temperature,
+      .top_k = request.top_k,
+      // Zero keeps the most likely token, as the limit of small values does.
+      .top_p = std::max(request.top_p, std::numeric_limits<float>::min()),
+      .min_p = request.min_p,
+      .typical_p = request.typical_p,
+      .top_n_sigma = request.top_n_sigma,
+      .xtc_probability = request.xtc_probability,
+      .xtc_threshold = request.xtc_threshold,
+      .adjustments = {.repetition_penalty = request.repetition_penalty,
+                      .repetition_window = request.repeat_last_n,
+                      .presence_penalty = request.presence_penalty,
+                      .frequency_penalty = request.frequency_penalty},
+      .seed = request.seed ? *request.seed + static_cast<uint64_t>(answer) : RandomSeed(),
+      .num_logprobs = request.num_logprobs};
+  for (const protocol::TokenBias& bias : request.logit_bias) {
+    params.adjustments.biases.push_back({.token = bias.token, .bias = bias.bias});
+  }
+  return params;
 }
 
 // Turns that come before the last answer are history.
@@ -62,9 +82,15 @@ bool LocalProvider::Serves(std::string_view model) const {
   return std::find(parts_.names.begin(), parts_.names.end(), model) != parts_.names.end();
 }
 
-std::string LocalProvider::PromptText(const CompletionRequest& request) const {
-  if (const auto* text = std::get_if<std::string>(&request.prompt)) return *text;
-  if (const auto* ids = std::get_if<std::vector<TokenId>>(&request.prompt)) {
+std::vector<std::string> LocalProvider::PromptTexts(const CompletionRequest& request) const {
+  std::vector<std::string> texts = {PromptText(request.prompt)};
+  for (const protocol::Prompt& prompt : request.more_prompts) texts.push_back(PromptText(prompt));
+  return texts;
+}
+
+std::string LocalProvider::PromptText(const protocol::Prompt& prompt) const {
+  if (const auto* text = std::get_if<std::string>(&prompt)) return *text;
+  if (const auto* ids = std::get_if<std::vector<TokenId>>(&prompt)) {
     const int vocab_size = parts_.tokenizer.vocab_size();
     const bool known = std::all_of(ids->begin(), ids->end(),
                                    [&](TokenId id) { return id >= 0 && id < vocab_size; });
@@ -73,19 +99,35 @@ std::string LocalProvider::PromptText(const CompletionRequest& request) const {
   return "";
 }
 
-Result<LocalProvider::EncodedPrompt> LocalProvider::Encode(const CompletionRequest& request) const {
-  if (const auto* messages = std::get_if<std::vector<Message>>(&request.prompt)) {
+Result<std::vector<LocalProvider::EncodedPrompt>> LocalProvider::EncodeAll(
+    const CompletionRequest& request) const {
+  std::vector<EncodedPrompt> encoded;
+  for (size_t i = 0; i <= request.more_prompts.size(); ++i) {
+    KVGATE_TRY(EncodedPrompt prompt, Encode(i == 0 ? request.prompt : request.more_prompts[i - 1]));
+    Result<int> max_tokens = TokensMax(request, prompt.tokens.size());
+    if (!max_tokens) {
+      max_tokens.error().field = PromptField(request, i);
+      return std::move(max_tokens).error();
+    }
+    prompt.max_tokens = *max_tokens;
+    encoded.push_back(std::move(prompt));
+  }
+  return encoded;
+}
+
+Result<LocalProvider::EncodedPrompt> LocalProvider::Encode(const protocol::Prompt& prompt) const {
+  if (const auto* messages = std::get_if<std::vector<Message>>(&prompt)) {
     return EncodeChat(*messages);
   }
-  EncodedPrompt prompt;
-  if (const auto* ids = std::get_if<std::vector<TokenId>>(&request.prompt)) {
-    prompt.tokens = *ids;
+  EncodedPrompt encoded;
+  if (const auto* ids = std::get_if<std::vector<TokenId>>(&prompt)) {
+    encoded.tokens = *ids;
   } else {
-    prompt.tokens = parts_.tokenizer.Encode(std::get<std::string>(request.prompt), {});
+    encoded.tokens = parts_.tokenizer.Encode(std::get<std::string>(prompt), {});
   }
-  prompt.segments.push_back(
-      {.source = "user", .num_tokens = static_cast<int64_t>(prompt.tokens.size())});
-  return prompt;
+  encoded.segments.push_back(
+      {.source = "user", .num_tokens = static_cast<int64_t>(encoded.tokens.size())});
+  return encoded;
 }
 
 Result<LocalProvider::EncodedPrompt> LocalProvider::EncodeChat(
@@ -124,42 +166,66 @@ Result<int> LocalProvider::TokensMax(const CompletionRequest& request,
         ErrorCode::kInvalidArgument, protocol::kContextLengthSource,
         fmt::format("This model's maximum context length is {} tokens, but the prompt has {} and "
                     "the answer needs at least one.",
-                    context, num_prompt_tokens),
-        std::string(PromptField(request)));
+                    context, num_prompt_tokens));
   }
   return static_cast<int>(std::min(wanted, room));
 }
 
+Result<void> LocalProvider::CheckLogitBias(const CompletionRequest& request) const {
+  const int vocab_size = parts_.tokenizer.vocab_size();
+  for (const protocol::TokenBias& bias : request.logit_bias) {
+    if (bias.token < vocab_size) continue;
+    return MakeError(ErrorCode::kInvalidArgument, "provider.local",
+                     fmt::format("Invalid value for 'logit_bias': token id {} is not in the "
+                                 "vocabulary of {} tokens.",
+                                 bias.token, vocab_size),
+                     "logit_bias");
+  }
+  return {};
+}
+
 Result<std::unique_ptr<EventStream>> LocalProvider::Run(const RunArgs& args) const {
   const CompletionRequest& request = args.request;
-  KVGATE_TRY(EncodedPrompt prompt, Encode(request));
-  KVGATE_TRY(const int max_tokens, TokensMax(request, prompt.tokens.size()));
+  KVGATE_TRY_VOID(CheckLogitBias(request));
+  KVGATE_TRY(const std::vector<EncodedPrompt> prompts, EncodeAll(request));
   std::vector<std::string> stops = request.stop;
   // Who ignores the end of a generation ignores the end of a turn with it.
   if (request.dialect == Dialect::kChatCompletions && !request.ignore_eos) {
     for (const std::string& stop : parts_.chat_format->stop_strings()) stops.push_back(stop);
   }
-  engine::GenerationRequest generation{.prompt = std::move(prompt.tokens),
-                                       .max_tokens = max_tokens,
-                                       .sampling = ToSampling(request),
-                                       .stop_strings = std::move(stops),
-                                       .ignore_end_of_generation = request.ignore_eos,
-                                       .hash_logits = args.logits_hash,
-                                       .cache_salt = args.tenant,
-                                       .sink = nullptr};
-  auto stream = StartLocalStream(std::move(generation), {.engine = parts_.engine,
-                                                         .tokenizer = parts_.tokenizer,
-                                                         .metrics = parts_.metrics,
-                                                         .logprobs = request.num_logprobs >= 0,
-                                                         .logits_hash = args.logits_hash,
-                                                         .segments = std::move(prompt.segments),
-                                                         .wake = args.wake});
-  if (!stream && stream.error().field == "prompt") {
-    Error error = std::move(stream).error();
-    error.field = PromptField(request);
-    return error;
+  const auto num_answers = static_cast<size_t>(request.num_choices);
+  const size_t num_choices = prompts.size() * num_answers;
+  std::vector<std::unique_ptr<EventStream>> choices;
+  for (size_t i = 0; i < num_choices; ++i) {
+    const EncodedPrompt& prompt = prompts[i / num_answers];
+    engine::GenerationRequest generation{
+        .prompt = prompt.tokens,
+        .max_tokens = prompt.max_tokens,
+        .sampling = ToSampling(request, static_cast<int>(i % num_answers)),
+        .stop_strings = stops,
+        .ignore_end_of_generation = request.ignore_eos,
+        .hash_logits = args.logits_hash,
+        .cache_salt = args.tenant,
+        .sink = nullptr};
+    auto stream = StartLocalStream(
+        std::move(generation),
+        {.engine = parts_.engine,
+         .tokenizer = parts_.tokenizer,
+         .metrics = parts_.metrics,
+         .logprobs = request.num_logprobs >= 0,
+         .logits_hash = args.logits_hash,
+         .segments = prompt.segments,
+         .pending_bytes_max = std::max(kPendingBytesMax / num_choices, kPendingBytesMin),
+         .wake = args.wake});
+    if (!stream) {  // those begun end with their streams
+      Error error = std::move(stream).error();
+      if (error.field == "prompt") error.field = PromptField(request, i / num_answers);
+      return error;
+    }
+    choices.push_back(std::move(*stream));
   }
-  return stream;
+  if (choices.size() == 1) return std::move(choices.front());
+  return MergeStreams(std::move(choices), request.num_choices);
 }
 
 std::vector<std::string> LocalModelNames(std::string_view general_name, std::string_view path) {

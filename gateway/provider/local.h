@@ -44,20 +44,26 @@ class LocalProvider {
     bool logits_hash = false;
     std::function<void()> wake = {};  // see EventStream; called on the engine thread
   };
-  // Renders, tokenizes and submits. kInvalidArgument names the field; kOverloaded: try again.
+  // Renders, tokenizes and submits, one engine request a choice. All of them or none:
+  // kInvalidArgument names the field; kOverloaded: try again.
   Result<std::unique_ptr<EventStream>> Run(const RunArgs& args) const;
 
-  // The prompt as text, for `echo`.
-  std::string PromptText(const protocol::CompletionRequest& request) const;
+  // The prompts as texts, for `echo`.
+  std::vector<std::string> PromptTexts(const protocol::CompletionRequest& request) const;
 
  private:
   struct EncodedPrompt {
     std::vector<TokenId> tokens;
     std::vector<protocol::PromptSegment> segments;
+    int max_tokens = 0;
   };
-  Result<EncodedPrompt> Encode(const protocol::CompletionRequest& request) const;
+  // All prompts of the request, checked against the context.
+  Result<std::vector<EncodedPrompt>> EncodeAll(const protocol::CompletionRequest& request) const;
+  Result<EncodedPrompt> Encode(const protocol::Prompt& prompt) const;
   Result<EncodedPrompt> EncodeChat(const std::vector<protocol::Message>& messages) const;
   Result<int> TokensMax(const protocol::CompletionRequest& request, size_t num_prompt_tokens) const;
+  Result<void> CheckLogitBias(const protocol::CompletionRequest& request) const;
+  std::string PromptText(const protocol::Prompt& prompt) const;
 
   Parts parts_;
 };

@@ -87,6 +87,76 @@ void ExpandTile(const std::byte* kv, int head_dim, int num_tokens, const Attenti
   for (int t = 0; t < num_tokens; ++t) ExpandRow(v + t * head_dim, head_dim, to.v + t * padded);
 }
 
+// The scales of the 32 tokens of one group, as f32.
+HWY_INLINE void ExpandScales(const std::byte* from, float* scales) {
+  for (int t = 0; t < kKvBlockTokens; t += kLanes) {
+    hn::Store(LoadAsF32(reinterpret_cast<const F16*>(from) + t), DF(), scales + t);
+  }
+}
+
+// kLanes int8 quants times scale; exact, as the product fits an f32.
+HWY_INLINE void StoreQuants(const int8_t* quants, VF scale, float* to) {
+  const hn::Rebind<int8_t, DF> d8;
+  const VI32 integers = hn::PromoteTo(DI32(), hn::LoadU(d8, quants));
+  hn::Store(hn::Mul(scale, hn::ConvertTo(DF(), integers)), DF(), to);
+}
+
+// The same of nibbles: the low halves go to `low`, the high halves to `high`.
+HWY_INLINE void StoreNibbles(const uint8_t* nibbles, VF scale, float* low, float* high) {
+  const hn::Rebind<uint8_t, DF> d8;
+  const DI32 di;
+  const VI32 bytes = hn::PromoteTo(di, hn::LoadU(d8, nibbles));
+  const VI32 eight = hn::Set(di, 8);
+  const VI32 low_quants = hn::Sub(hn::And(bytes, hn::Set(di, 15)), eight);
+  const VI32 high_quants = hn::Sub(hn::ShiftRight<4>(bytes), eight);
+  hn::Store(hn::Mul(scale, hn::ConvertTo(DF(), low_quants)), DF(), low);
+  hn::Store(hn::Mul(scale, hn::ConvertTo(DF(), high_quants)), DF(), high);
+}
+
+// As ExpandTile, of a quantized dtype: one group of 32 dimensions after the other. head_dim is a
+// multiple of 32, so rows of V have no padding.
+template <typename QuantBlock>
+void ExpandQuantTile(const std::byte* kv, int head_dim, int num_tokens,
+                     const AttentionScratch& to) {
+  constexpr int kTokens = kKvBlockTokens;
+  constexpr int kQuantBytes = sizeof(QuantBlock::quants);
+  constexpr bool kIsByte = kQuantBytes == QuantBlock::kElements;
+  constexpr size_t kGroupBytes = sizeof(QuantBlock) * kTokens;
+  HWY_ALIGN float scales[kTokens];
+  for (int d0 = 0; d0 < head_dim; d0 += QuantBlock::kElements, kv += kGroupBytes) {
+    ExpandScales(kv, scales);
+    const auto* quants = reinterpret_cast<const uint8_t*>(kv) + kTokens * sizeof(uint16_t);
+    for (int t = 0; t < kTokens; t += kLanes) {
+      const VF scale = hn::Load(DF(), scales + t);
+      float* keys = to.k + d0 * kTokens + t;
+      for (int i = 0; i < kQuantBytes; ++i) {
+        const uint8_t* from = quants + i * kTokens + t;
+        if constexpr (kIsByte) {
+          StoreQuants(reinterpret_cast<const int8_t*>(from), scale, keys + i * kTokens);
+        } else {
+          StoreNibbles(from, scale, keys + i * kTokens, keys + (i + kQuantBytes) * kTokens);
+        }
+      }
+    }
+  }
+  for (int d0 = 0; d0 < head_dim; d0 += QuantBlock::kElements, kv += kGroupBytes) {
+    ExpandScales(kv, scales);
+    const auto* quants = reinterpret_cast<const uint8_t*>(kv) + kTokens * sizeof(uint16_t);
+    for (int t = 0; t < num_tokens; ++t) {
+      const VF scale = hn::Set(DF(), scales[t]);
+      const uint8_t* from = quants + t * kQuantBytes;
+      float* values = to.v + t * head_dim + d0;
+      for (int i = 0; i < kQuantBytes; i += kLanes) {
+        if constexpr (kIsByte) {
+          StoreQuants(reinterpret_cast<const int8_t*>(from) + i, scale, values + i);
+        } else {
+          StoreNibbles(from + i, scale, values + i, values + kQuantBytes + i);
+        }
+      }
+    }
+  }
+}
+
 // scores[r][t] = sum over d of q[d][r] * k[d][t].
 template <int kRows>
 void ScoreTile(const float* HWY_RESTRICT q, const float* HWY_RESTRICT k, int head_dim,
@@ -279,8 +349,14 @@ void Attend(const AttentionPart& part) {
       case DType::kBF16:
         ExpandTile<BF16>(kv, part.head_dim, num_tokens, s);
         break;
-      default:
+      case DType::kF16:
         ExpandTile<F16>(kv, part.head_dim, num_tokens, s);
+        break;
+      case DType::kQ8_0:
+        ExpandQuantTile<QuantBlockQ8_0>(kv, part.head_dim, num_tokens, s);
+        break;
+      case DType::kQ4_0:
+        ExpandQuantTile<QuantBlockQ4_0>(kv, part.head_dim, num_tokens, s);
         break;
     }
     for (int group = 0; group < num_groups; ++group) {

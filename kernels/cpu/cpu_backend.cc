@@ -14,6 +14,7 @@
 #include "kernels/cpu/host_memory.h"
 #include "kernels/cpu/matmul.h"
 #include "kernels/cpu/packed_weight.h"
+#include "kernels/cpu/quant_kv.h"
 #include "kernels/cpu/row_kernels.h"
 #include "kernels/cpu/simd_target.h"
 #include "kernels/cpu/thread_pool.h"
@@ -86,6 +87,8 @@ class CpuBackend final : public Backend {
   template <typename T>
   void StoreHeads(const float* k, const float* v, const SequenceRows& sequence, int row, int layer,
                   KvArena& arena);
+  void StoreQuantHeads(const float* k, const float* v, const SequenceRows& sequence, int row,
+                       int layer, KvArena& arena);
 
   BackendInfo info_;
   ThreadPool pool_;
@@ -124,9 +127,6 @@ Result<std::unique_ptr<FloatBuffer>> CpuBackend::DoAllocateFloats(size_t count) 
 
 Result<std::unique_ptr<KvArena>> CpuBackend::DoAllocateKv(const KvShape& shape,
                                                           uint32_t num_blocks) {
-  if (shape.dtype == DType::kQ8_0) {
-    return MakeError(ErrorCode::kUnsupported, "kernels.cpu", "KV dtype q8_0: f32, f16 or bf16");
-  }
   return HostKvArena::Allocate(shape, num_blocks);
 }
 
@@ -151,6 +151,9 @@ void CpuBackend::DoCopyKvBlock(KvArena& arena, BlockId from, BlockId to, int num
 #if KVGATE_DEBUG
   std::memset(arena.block(to), 0xff, arena.block_bytes());
 #endif
+  if (DTypeElements(shape.dtype) != 1) {
+    return CopyQuantTokens(shape, arena.block(from), arena.block(to), num_tokens);
+  }
   const size_t element = DTypeBytes(shape.dtype, 1);
   const size_t k_bytes = element * shape.head_dim * kKvBlockTokens;
   for (int head = 0; head < shape.num_layers * shape.num_kv_heads; ++head) {
@@ -255,6 +258,20 @@ void CpuBackend::StoreHeads(const float* k, const float* v, const SequenceRows& 
   }
 }
 
+// The same where the KV dtype is quantized.
+void CpuBackend::StoreQuantHeads(const float* k, const float* v, const SequenceRows& sequence,
+                                 int row, int layer, KvArena& arena) {
+  const KvShape& shape = arena.shape();
+  const int position = sequence.first_position + row;
+  std::byte* block = arena.block(sequence.block_table[position / kKvBlockTokens]);
+  ptrdiff_t from =
+      static_cast<ptrdiff_t>(sequence.first_row + row) * shape.num_kv_heads * shape.head_dim;
+  for (int head = 0; head < shape.num_kv_heads; ++head, from += shape.head_dim) {
+    StoreQuantToken(shape, k + from, v + from, position % kKvBlockTokens,
+                    block + KvHeadOffset(shape, layer, head));
+  }
+}
+
 void CpuBackend::DoStoreKv(const float* k, const float* v, std::span<const SequenceRows> sequences,
                            int layer, KvArena& arena) {
   constexpr int64_t kScatterWork = 4;  // K is written one element per cache line
@@ -262,7 +279,9 @@ void CpuBackend::DoStoreKv(const float* k, const float* v, std::span<const Seque
   for (const SequenceRows& sequence : sequences) {
     ForPieces(sequence.num_rows, unit, [&](int64_t begin, int64_t end) {
       for (int row = static_cast<int>(begin); row < end; ++row) {
-        if (arena.shape().dtype == DType::kF32) {
+        if (DTypeElements(arena.shape().dtype) != 1) {
+          StoreQuantHeads(k, v, sequence, row, layer, arena);
+        } else if (arena.shape().dtype == DType::kF32) {
           StoreHeads<float>(k, v, sequence, row, layer, arena);
         } else {
           StoreHeads<uint16_t>(k, v, sequence, row, layer, arena);

@@ -25,7 +25,7 @@ HostKvArena::HostKvArena(const KvShape& shape, uint32_t num_blocks, HostMemory m
     : KvArena(shape, num_blocks), memory_(std::move(memory)) {
   base_ = memory_.data();
 #if KVGATE_DEBUG
-  std::memset(memory_.data(), 0xff, memory_.size());  // NaN in f32, f16 and bf16
+  std::memset(memory_.data(), 0xff, memory_.size());  // NaN in every KV dtype
 #else
   const size_t now = std::min(memory_.size(), kBytesBackedAtOnce);
   if (!Back(0, now)) return;

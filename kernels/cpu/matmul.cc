@@ -55,7 +55,9 @@ std::vector<RowTile> CutRows(int num_rows, int max_rows) {
 }
 
 ParallelMatMul::ParallelMatMul(int64_t target, ThreadPool& pool)
-    : kernels_(MatMulKernelsFor(target)), pool_(pool) {
+    : float_kernels_(FloatMatMulKernelsFor(target)),
+      quant_kernels_(QuantMatMulKernelsFor(target)),
+      pool_(pool) {
   Reserve<float>(thread_scratch_, kMatMulScratchFloats * pool.num_threads());
 }
 
@@ -80,9 +82,9 @@ void ParallelMatMul::PrepareRows(const float* x, int64_t columns,
   rows_.scales = scales;
   const auto prepare = [&](int64_t index, int) {
     const RowTile tile = tiles_[index];
-    if (values != nullptr) kernels_.pack_rows(x, columns, rows_.num_rows, tile, values);
+    if (values != nullptr) float_kernels_.pack_rows(x, columns, rows_.num_rows, tile, values);
     if (pairs != nullptr) {
-      kernels_.quantize_rows(x, columns, rows_.num_rows, tile, pairs, scales);
+      quant_kernels_.quantize_rows(x, columns, rows_.num_rows, tile, pairs, scales);
     }
   };
   const auto num_tiles = static_cast<int64_t>(tiles_.size());
@@ -95,7 +97,7 @@ void ParallelMatMul::PrepareRows(const float* x, int64_t columns,
 
 void ParallelMatMul::Run(const float* x, int num_rows, std::span<const MatMulTask> tasks) {
   const int64_t columns = tasks[0].weight->columns();
-  if (rows_.num_rows != num_rows) tiles_ = CutRows(num_rows, kernels_.max_tile_rows);
+  if (rows_.num_rows != num_rows) tiles_ = CutRows(num_rows, float_kernels_.max_tile_rows);
   rows_.num_rows = num_rows;
   rows_.columns = columns;
   PrepareRows(x, columns, tasks);
@@ -103,8 +105,8 @@ void ParallelMatMul::Run(const float* x, int num_rows, std::span<const MatMulTas
   int64_t num_panels = 0;
   for (const MatMulTask& task : tasks) num_panels += Packed(task).num_panels();
   const int64_t num_tiles = static_cast<int64_t>(tiles_.size());
-  const int64_t tiles_at_once =
-      std::max<int64_t>(1, std::min<int64_t>(num_tiles, kRowsAtOnce / kernels_.max_tile_rows));
+  const int64_t tiles_at_once = std::max<int64_t>(
+      1, std::min<int64_t>(num_tiles, kRowsAtOnce / float_kernels_.max_tile_rows));
   const int64_t num_row_parts = (num_tiles + tiles_at_once - 1) / tiles_at_once;
   const int64_t num_panel_parts =
       std::clamp<int64_t>(kPartsPerThread * pool_.num_threads() / num_row_parts, 1, num_panels);
@@ -123,15 +125,16 @@ void ParallelMatMul::Run(const float* x, int num_rows, std::span<const MatMulTas
       begin -= weight.num_panels();
       end -= weight.num_panels();
       if (panel_begin >= panel_end) continue;
-      kernels_.multiply({.weight = &weight,
-                         .bias = task.bias,
-                         .y = task.y,
-                         .accumulate = task.accumulate,
-                         .panel_begin = panel_begin,
-                         .panel_end = panel_end,
-                         .x = &rows_,
-                         .tiles = std::span(tiles_).subspan(tile_begin, tile_end - tile_begin),
-                         .scratch = scratch + kMatMulScratchFloats * thread});
+      const auto multiply = IsQuantized(task) ? quant_kernels_.multiply : float_kernels_.multiply;
+      multiply({.weight = &weight,
+                .bias = task.bias,
+                .y = task.y,
+                .accumulate = task.accumulate,
+                .panel_begin = panel_begin,
+                .panel_end = panel_end,
+                .x = &rows_,
+                .tiles = std::span(tiles_).subspan(tile_begin, tile_end - tile_begin),
+                .scratch = scratch + kMatMulScratchFloats * thread});
     }
   });
 }

@@ -26,7 +26,8 @@ class ParallelMatMul {
  private:
   void PrepareRows(const float* x, int64_t columns, std::span<const MatMulTask> tasks);
 
-  const MatMulKernels kernels_;
+  const FloatMatMulKernels float_kernels_;
+  const QuantMatMulKernels quant_kernels_;
   ThreadPool& pool_;
   std::vector<RowTile> tiles_;  // of rows_.num_rows rows
   PackedRows rows_;

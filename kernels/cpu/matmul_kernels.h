@@ -1,4 +1,4 @@
-// The inner loops of MatMul, one table of functions per SIMD target. matmul.h cuts a product into
+// The inner loops of MatMul, two tables of functions per SIMD target. matmul.h cuts a product into
 // parts for them.
 //
 // Numerics, equal for every way of cutting (the bits of y[r, n] depend on row r of x only):
@@ -51,17 +51,24 @@ struct MatMulPart {
   float* scratch = nullptr;  // kMatMulScratchFloats of this thread, aligned
 };
 
-struct MatMulKernels {
-  // A tile has 1..6 rows, or max_tile_rows.
+// For f32, f16 and bf16.
+struct FloatMatMulKernels {
+  // A tile has 1..6 rows, or max_tile_rows; of the quantized kernels', too.
   int max_tile_rows = 0;
   // Packs one tile of x [num_rows, columns] into its place in `values`.
   void (*pack_rows)(const float* x, int64_t columns, int num_rows, RowTile tile, float* values);
+  void (*multiply)(const MatMulPart& part);
+};
+
+// For q8_0.
+struct QuantMatMulKernels {
   // Quantizes one tile into its place in `pairs` and `scales`; columns is a multiple of 32.
   void (*quantize_rows)(const float* x, int64_t columns, int num_rows, RowTile tile, int32_t* pairs,
                         float* scales);
   void (*multiply)(const MatMulPart& part);
 };
 
-MatMulKernels MatMulKernelsFor(int64_t target);
+FloatMatMulKernels FloatMatMulKernelsFor(int64_t target);  // matmul_kernels.cc
+QuantMatMulKernels QuantMatMulKernelsFor(int64_t target);  // matmul_quant_kernels.cc
 
 }  // namespace kvgate::kernels::cpu

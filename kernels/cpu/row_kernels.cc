@@ -192,6 +192,14 @@ void Widen(DType dtype, const std::byte* from, int64_t count, float* to) {
       return WidenValues<BF16>(from, count, to);
     case DType::kQ8_0:
       return WidenQuants(from, count, to);
+    case DType::kQ4_0:
+      for (int64_t i = 0; i < count; i += QuantBlockQ4_0::kElements) {
+        QuantBlockQ4_0 block;
+        std::memcpy(&block, from, sizeof(block));
+        from += sizeof(block);
+        DequantizeBlock(block, to + i);
+      }
+      return;
   }
 }
 

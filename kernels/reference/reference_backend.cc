@@ -104,18 +104,13 @@ void ReferenceBackend::DoCopyKvBlock(KvArena& arena, BlockId from, BlockId to, i
     for (int head = 0; head < shape.num_kv_heads; ++head) {
       const KvHeadView source = KvHeadOf(std::as_const(arena), from, layer, head);
       const KvHeadView target = KvHeadOf(arena, to, layer, head);
-      for (int slot = 0; slot < num_tokens; ++slot) {
-        for (int d = 0; d < shape.head_dim; ++d) {
-          target.WriteK(d, slot, source.ReadK(d, slot));
-          target.WriteV(slot, d, source.ReadV(slot, d));
-        }
-      }
+      for (int slot = 0; slot < num_tokens; ++slot) target.CopyToken(source, slot);
     }
   }
 }
 
 void ReferenceBackend::DoPoisonKvBlock(KvArena& arena, BlockId id) {
-  // All ones is a NaN in f32, f16 and bf16.
+  // All ones is a NaN in f32, f16 and bf16, and as the scale of a quant block.
   std::memset(arena.block(id), 0xff, arena.block_bytes());
 }
 
@@ -207,10 +202,10 @@ void ReferenceBackend::DoStoreKv(const float* k, const float* v,
       const int slot = position % kKvBlockTokens;
       for (int head = 0; head < shape.num_kv_heads; ++head) {
         const KvHeadView view = KvHeadOf(arena, id, layer, head);
-        for (int d = 0; d < shape.head_dim; ++d) {
-          view.WriteK(d, slot, *k++);
-          view.WriteV(slot, d, *v++);
-        }
+        view.WriteK(slot, k);
+        view.WriteV(slot, v);
+        k += shape.head_dim;
+        v += shape.head_dim;
       }
     }
   }
@@ -233,13 +228,14 @@ struct AttentionRow {
 
 void AttentionRow::Compute(const float* q, float* out) const {
   const int head_dim = arena.shape().head_dim;
+  std::vector<float> stored(static_cast<size_t>(head_dim));
   std::vector<double> scores(static_cast<size_t>(position) + 1);
   double highest = -std::numeric_limits<double>::infinity();
   for (int p = 0; p <= position; ++p) {
-    const KvHeadView view = HeadAt(p);
+    HeadAt(p).ReadK(p % kKvBlockTokens, stored.data());
     double dot = 0;
     for (int d = 0; d < head_dim; ++d) {
-      dot += static_cast<double>(q[d]) * view.ReadK(d, p % kKvBlockTokens);
+      dot += static_cast<double>(q[d]) * stored[static_cast<size_t>(d)];
     }
     scores[static_cast<size_t>(p)] = dot * scale;
     highest = std::max(highest, dot * scale);
@@ -247,11 +243,11 @@ void AttentionRow::Compute(const float* q, float* out) const {
   double total = 0;
   std::vector<double> mixed(static_cast<size_t>(head_dim), 0.0);
   for (int p = 0; p <= position; ++p) {
-    const KvHeadView view = HeadAt(p);
+    HeadAt(p).ReadV(p % kKvBlockTokens, stored.data());
     const double weight = std::exp(scores[static_cast<size_t>(p)] - highest);
     total += weight;
     for (int d = 0; d < head_dim; ++d) {
-      mixed[static_cast<size_t>(d)] += weight * view.ReadV(p % kKvBlockTokens, d);
+      mixed[static_cast<size_t>(d)] += weight * stored[static_cast<size_t>(d)];
     }
   }
   for (int d = 0; d < head_dim; ++d) {

@@ -1,5 +1,6 @@
 #include "kernels/reference/reference_memory.h"
 
+#include <array>
 #include <cstring>
 #include <new>
 
@@ -15,9 +16,35 @@ T Load(const std::byte* data, size_t index) {
   return value;
 }
 
+constexpr size_t kGroupBytesMax = sizeof(QuantBlockQ8_0);
+
 template <typename T>
-void Store(std::byte* data, size_t index, T value) {
-  std::memcpy(data + index * sizeof(T), &value, sizeof(T));
+void Store(std::byte* data, const T& value) {
+  std::memcpy(data, &value, sizeof(T));
+}
+
+template <typename QuantBlock>
+void StoreQuantized(std::byte* data, const float* values) {
+  QuantBlock block;
+  QuantizeBlock(values, &block);
+  Store(data, block);
+}
+
+// Rounds DTypeElements(dtype) values to `dtype`.
+void EncodeGroup(DType dtype, const float* values, std::byte* data) {
+  switch (dtype) {
+    case DType::kF32:
+      return Store(data, *values);
+    case DType::kF16:
+      return Store(data, F32ToF16(*values));
+    case DType::kBF16:
+      return Store(data, F32ToBF16(*values));
+    case DType::kQ8_0:
+      return StoreQuantized<QuantBlockQ8_0>(data, values);
+    case DType::kQ4_0:
+      return StoreQuantized<QuantBlockQ4_0>(data, values);
+  }
+  KVGATE_CHECK(false, "unknown dtype");
 }
 
 // Bytes of the arena, or bad_alloc where the product does not fit.
@@ -44,13 +71,13 @@ void DequantizeRow(DType dtype, const std::byte* data, int64_t count, float* out
       for (size_t i = 0; i < size; ++i) out[i] = BF16ToF32(Load<uint16_t>(data, i));
       return;
     case DType::kQ8_0:
-      // An f16 scale (11 bits) times an 8-bit integer fits the 24 bits of an f32.
       for (size_t i = 0; i < size; i += QuantBlockQ8_0::kElements) {
-        const auto block = Load<QuantBlockQ8_0>(data, i / QuantBlockQ8_0::kElements);
-        const float scale = F16ToF32(block.scale);
-        for (int j = 0; j < QuantBlockQ8_0::kElements; ++j) {
-          out[i + static_cast<size_t>(j)] = scale * static_cast<float>(block.quants[j]);
-        }
+        DequantizeBlock(Load<QuantBlockQ8_0>(data, i / QuantBlockQ8_0::kElements), out + i);
+      }
+      return;
+    case DType::kQ4_0:
+      for (size_t i = 0; i < size; i += QuantBlockQ4_0::kElements) {
+        DequantizeBlock(Load<QuantBlockQ4_0>(data, i / QuantBlockQ4_0::kElements), out + i);
       }
       return;
   }
@@ -65,38 +92,62 @@ ReferenceKvArena::ReferenceKvArena(const KvShape& shape, uint32_t num_blocks)
     : KvArena(shape, num_blocks), storage_(ArenaBytes(shape, num_blocks)) {
   base_ = storage_.data();
 #if KVGATE_DEBUG
-  // All ones is a NaN in f32, f16 and bf16.
+  // All ones is a NaN in f32, f16 and bf16, and as the scale of a quant block.
   std::memset(base_, 0xff, storage_.size());
 #endif
 }
 
-float KvHeadView::Read(size_t index) const {
-  switch (shape->dtype) {
-    case DType::kF32:
-      return Load<float>(data, index);
-    case DType::kF16:
-      return F16ToF32(Load<uint16_t>(data, index));
-    case DType::kBF16:
-      return BF16ToF32(Load<uint16_t>(data, index));
-    case DType::kQ8_0:
-      break;
+size_t KvHeadView::ByteIndex(int part, int group, int slot, size_t byte) const {
+  const auto elements = static_cast<size_t>(DTypeElements(shape->dtype));
+  const size_t group_bytes = DTypeBytes(shape->dtype, elements);
+  const auto head_dim = static_cast<size_t>(shape->head_dim);
+  const size_t part_begin = part * DTypeBytes(shape->dtype, head_dim * kKvBlockTokens);
+  if (elements == 1) {
+    const size_t index = part == 0 ? static_cast<size_t>(group) * kKvBlockTokens + slot
+                                   : static_cast<size_t>(slot) * head_dim + group;
+    return part_begin + index * group_bytes + byte;
   }
-  KVGATE_CHECK(false, "KV dtype");
-  return 0;
+  const size_t begin = part_begin + group * group_bytes * kKvBlockTokens;
+  constexpr size_t kScaleBytes = sizeof(QuantBlockQ8_0::scale);
+  if (byte < kScaleBytes) return begin + slot * kScaleBytes + byte;
+  const size_t quants = begin + kKvBlockTokens * kScaleBytes;
+  const size_t quant = byte - kScaleBytes;
+  return quants +
+         (part == 0 ? quant * kKvBlockTokens + slot : slot * (group_bytes - kScaleBytes) + quant);
 }
 
-void KvHeadView::Write(size_t index, float value) const {
-  switch (shape->dtype) {
-    case DType::kF32:
-      return Store(data, index, value);
-    case DType::kF16:
-      return Store(data, index, F32ToF16(value));
-    case DType::kBF16:
-      return Store(data, index, F32ToBF16(value));
-    case DType::kQ8_0:
-      break;
+void KvHeadView::ReadRow(int part, int slot, float* values) const {
+  const int elements = DTypeElements(shape->dtype);
+  std::array<std::byte, kGroupBytesMax> stored{};
+  for (int group = 0; group < shape->head_dim / elements; ++group) {
+    for (size_t i = 0; i < DTypeBytes(shape->dtype, static_cast<size_t>(elements)); ++i) {
+      stored[i] = data[ByteIndex(part, group, slot, i)];
+    }
+    DequantizeRow(shape->dtype, stored.data(), elements, values + group * elements);
   }
-  KVGATE_CHECK(false, "KV dtype");
+}
+
+void KvHeadView::WriteRow(int part, int slot, const float* values) const {
+  const int elements = DTypeElements(shape->dtype);
+  std::array<std::byte, kGroupBytesMax> stored{};
+  for (int group = 0; group < shape->head_dim / elements; ++group) {
+    EncodeGroup(shape->dtype, values + group * elements, stored.data());
+    for (size_t i = 0; i < DTypeBytes(shape->dtype, static_cast<size_t>(elements)); ++i) {
+      data[ByteIndex(part, group, slot, i)] = stored[i];
+    }
+  }
+}
+
+void KvHeadView::CopyToken(const KvHeadView& from, int slot) const {
+  const int elements = DTypeElements(shape->dtype);
+  for (int part = 0; part < 2; ++part) {
+    for (int group = 0; group < shape->head_dim / elements; ++group) {
+      for (size_t i = 0; i < DTypeBytes(shape->dtype, static_cast<size_t>(elements)); ++i) {
+        const size_t index = ByteIndex(part, group, slot, i);
+        data[index] = from.data[index];
+      }
+    }
+  }
 }
 
 KvHeadView KvHeadOf(KvArena& arena, BlockId id, int layer, int kv_head) {

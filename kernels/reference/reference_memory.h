@@ -48,26 +48,25 @@ class ReferenceKvArena final : public KvArena {
   std::vector<std::byte> storage_;
 };
 
-// One layer and KV head of one block: K as [head_dim][kKvBlockTokens], behind it V as
-// [kKvBlockTokens][head_dim].
+// One layer and KV head of one block, in the order that KvArena documents for the CPU: K, behind it
+// V, each made of groups of one (or, where the dtype is quantized, 32) dimensions.
 struct KvHeadView {
   const KvShape* shape;
   std::byte* data;
 
-  float ReadK(int dim, int slot) const { return Read(KIndex(dim, slot)); }
-  float ReadV(int slot, int dim) const { return Read(VIndex(slot, dim)); }
-  void WriteK(int dim, int slot, float value) const { Write(KIndex(dim, slot), value); }
-  void WriteV(int slot, int dim, float value) const { Write(VIndex(slot, dim), value); }
+  // The head_dim values of the token in `slot`.
+  void ReadK(int slot, float* values) const { ReadRow(0, slot, values); }
+  void ReadV(int slot, float* values) const { ReadRow(1, slot, values); }
+  void WriteK(int slot, const float* values) const { WriteRow(0, slot, values); }
+  void WriteV(int slot, const float* values) const { WriteRow(1, slot, values); }
+  // K and V of one token, bit by bit.
+  void CopyToken(const KvHeadView& from, int slot) const;
 
  private:
-  size_t KIndex(int dim, int slot) const {
-    return static_cast<size_t>(dim) * kKvBlockTokens + slot;
-  }
-  size_t VIndex(int slot, int dim) const {
-    return static_cast<size_t>(kKvBlockTokens + slot) * shape->head_dim + dim;
-  }
-  float Read(size_t index) const;
-  void Write(size_t index, float value) const;  // rounds to nearest even
+  // Where byte `byte` of the stored group `group` of the token in `slot` lies; part 0 is K, 1 is V.
+  size_t ByteIndex(int part, int group, int slot, size_t byte) const;
+  void ReadRow(int part, int slot, float* values) const;
+  void WriteRow(int part, int slot, const float* values) const;
 };
 
 KvHeadView KvHeadOf(KvArena& arena, BlockId id, int layer, int kv_head);

@@ -103,6 +103,49 @@ test("a stop string ends the answer and is not part of it", async () => {
   assert.equal(cut.choices[0].finish_reason, "stop");
 });
 
+test("two answers of one request stand in their order, whole and streamed", async () => {
+  const body = { ...asked("two"), temperature: 1, seed: 5, n: 2 };
+  const whole = await client.chat.completions.create(body);
+  assert.deepEqual(whole.choices.map((choice) => choice.index), [0, 1]);
+  const said = whole.choices.map((choice) => choice.message.content);
+  assert.notEqual(said[0], said[1]);
+  assert.ok(whole.usage.completion_tokens > 12);
+  const texts = ["", ""];
+  const reasons = [null, null];
+  for await (const chunk of await client.chat.completions.create({ ...body, stream: true })) {
+    const [choice] = chunk.choices;
+    texts[choice.index] += choice.delta.content ?? "";
+    reasons[choice.index] = choice.finish_reason ?? reasons[choice.index];
+  }
+  assert.deepEqual(texts, said);
+  assert.deepEqual(reasons, whole.choices.map((choice) => choice.finish_reason));
+  const final = await client.chat.completions.stream(body).finalChatCompletion();
+  assert.deepEqual(final.choices.map((choice) => choice.message.content), said);
+});
+
+test("several prompts are answered in one completion", async () => {
+  const body = { model: "local", max_tokens: 8, temperature: 0 };
+  const both = await client.completions.create({ ...body, prompt: ["one", "two"] });
+  assert.equal(both.choices.length, 2);
+  for (const [index, prompt] of ["one", "two"].entries()) {
+    const alone = await client.completions.create({ ...body, prompt });
+    assert.equal(both.choices[index].index, index);
+    assert.equal(both.choices[index].text, alone.choices[0].text);
+  }
+});
+
+test("a logit bias forces a token, and one of no token is the client's own error", async () => {
+  const forced = await client.completions.create({
+    model: "local", prompt: "bias", max_tokens: 4, temperature: 0, logit_bias: { 300: 100 },
+    logprobs: 1,
+  });
+  const { tokens } = forced.choices[0].logprobs;
+  assert.equal(new Set(tokens).size, 1);
+  await assert.rejects(
+    client.chat.completions.create({ ...asked("x"), logit_bias: { 99999999: 1 } }),
+    (error) => error instanceof OpenAI.BadRequestError && error.param === "logit_bias");
+});
+
 test("models are listed and found by id", async () => {
   const listed = [];
   for await (const model of client.models.list()) listed.push(model.id);

@@ -64,6 +64,14 @@ class LifecycleTest(Case):
         connection.close()
         running.wait_for("the engine to stop", lambda s: num_running(s) == 0, timeout=1.0)
 
+    def test_a_client_that_leaves_cancels_all_answers_of_its_request(self):
+        for stream in (True, False):
+            running = self.serve(model=self.slow(), data_dir=self.folder / str(stream))
+            connection = open_stream(running, long_request(n=4, stream=stream))
+            running.wait_for("four to run", lambda s: num_running(s) == 4, timeout=20)
+            connection.close()
+            running.wait_for("the engine to stop", lambda s: num_running(s) == 0, timeout=1.0)
+
     def test_without_a_client_that_leaves_the_long_request_keeps_running(self):
         # The control for the two above: what they wait for does not happen by itself.
         running = self.serve(model=self.slow())

@@ -79,13 +79,13 @@ struct TestModel {
   std::unique_ptr<tokenizer::Tokenizer> tokenizer;
   std::unique_ptr<kernels::Backend> backend;
 
-  static TestModel Make(const std::string& architecture, kernels::DType dtype) {
+  static TestModel Make(const std::string& architecture, kernels::DType dtype, int num_heads = 8) {
     const auto path = std::filesystem::temp_directory_path() /
                       ("kvgate-engine-test-" + std::to_string(::getpid()) + ".gguf");
     const auto made = model::MakeModel({.architecture = architecture,
                                         .num_layers = 3,
                                         .hidden_dim = 128,
-                                        .num_heads = 8,
+                                        .num_heads = num_heads,
                                         .num_kv_heads = 2,
                                         .ffn_dim = 256,
                                         .vocab_size = 600,

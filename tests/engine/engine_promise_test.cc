@@ -25,11 +25,13 @@ struct Case {
   const char* architecture;
   kernels::DType weights;
   kernels::DType kv;
+  int num_heads = 8;  // of 128 / num_heads dimensions: quantized KV takes 32 together
 };
 
 class EnginePromiseTest : public testing::TestWithParam<Case> {
  protected:
-  EnginePromiseTest() : model_(TestModel::Make(GetParam().architecture, GetParam().weights)) {
+  EnginePromiseTest()
+      : model_(TestModel::Make(GetParam().architecture, GetParam().weights, GetParam().num_heads)) {
     options_.kv_dtype = GetParam().kv;
     options_.kv_bytes = 8 << 20;
   }
@@ -214,7 +216,9 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Case{"LlamaF32KvF32", "llama", kernels::DType::kF32, kernels::DType::kF32},
                     Case{"LlamaQ8KvF16", "llama", kernels::DType::kQ8_0, kernels::DType::kF16},
                     Case{"Qwen2F16KvF16", "qwen2", kernels::DType::kF16, kernels::DType::kF16},
-                    Case{"Qwen2Q8KvBf16", "qwen2", kernels::DType::kQ8_0, kernels::DType::kBF16}),
+                    Case{"Qwen2Q8KvBf16", "qwen2", kernels::DType::kQ8_0, kernels::DType::kBF16},
+                    Case{"LlamaF16KvQ8", "llama", kernels::DType::kF16, kernels::DType::kQ8_0, 4},
+                    Case{"Qwen2Q8KvQ4", "qwen2", kernels::DType::kQ8_0, kernels::DType::kQ4_0, 2}),
     [](const testing::TestParamInfo<Case>& tested) { return std::string(tested.param.name); });
 
 }  // namespace

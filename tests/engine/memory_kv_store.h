@@ -32,6 +32,7 @@ class MemoryKvStore : public KvStore {
       Stored& stored = records_[record.key];
       stored.record = record;
       stored.payload.assign(record.payload.begin(), record.payload.end());
+      stored.tokens.assign(record.tokens.begin(), record.tokens.end());
       ++stats_.num_writes;
     }
     return {};
@@ -67,6 +68,36 @@ class MemoryKvStore : public KvStore {
     return stats;
   }
   std::vector<KvPrefix> ListPrefixes() const override { return {}; }
+  Result<std::vector<KvKey>> Chain(const BlockHash& last) const override {
+    const std::lock_guard lock(mutex_);
+    std::vector<KvKey> keys;
+    for (const auto& [key, stored] : records_) {
+      if (key.hash == last) keys.push_back(key);
+    }
+    while (!keys.empty()) {
+      const auto found = records_.find(keys.front());
+      if (found == records_.end()) break;
+      if (found->second.record.depth == 0) return keys;
+      keys.insert(keys.begin(), KvKey{keys.back().fingerprint, found->second.record.parent});
+    }
+    return MakeError(ErrorCode::kNotFound, "memory_kv_store", "no such prefix");
+  }
+  Result<KvBlock> Read(const KvKey& key) override {
+    const std::lock_guard lock(mutex_);
+    const auto found = records_.find(key);
+    if (found == records_.end()) return MakeError(ErrorCode::kNotFound, "memory_kv_store", "miss");
+    const Stored& stored = found->second;
+    return KvBlock{.key = key,
+                   .parent = stored.record.parent,
+                   .depth = stored.record.depth,
+                   .digest = stored.record.digest,
+                   .group = stored.record.group,
+                   .shape_tag = stored.record.shape_tag,
+                   .tokens = stored.tokens,
+                   .payload = stored.payload};
+  }
+  Result<void> Pin(const KvKey&, int64_t) override { return {}; }
+  void Unpin(const KvKey&) override {}
   Result<uint64_t> RemovePrefix(const BlockHash&) override { return uint64_t{0}; }
   Result<uint64_t> RemoveAll() override {
     const std::lock_guard lock(mutex_);
@@ -81,6 +112,7 @@ class MemoryKvStore : public KvStore {
  private:
   struct Stored {
     KvRecord record;
+    std::vector<TokenId> tokens;
     std::vector<std::byte> payload;
   };
   mutable std::mutex mutex_;

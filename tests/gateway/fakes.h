@@ -104,12 +104,12 @@ class FakeEngine final : public engine::Engine {
   }
 
   Result<RequestId> Submit(engine::GenerationRequest request) override {
-    if (refuse_) return *refuse_;
     const std::lock_guard lock(mutex_);
+    if (refuse_ && requests_.size() >= num_accepted_) return *refuse_;
     const RequestId id{++last_id_};
     cancelled_[id] = false;
-    last_request_ = request;
-    last_request_.sink = nullptr;
+    requests_.push_back(request);
+    requests_.back().sink = nullptr;
     num_running_.fetch_add(1);
     threads_.emplace_back([this, id, request = std::move(request)] { Play(id, request); });
     return id;
@@ -146,9 +146,18 @@ class FakeEngine final : public engine::Engine {
   int num_cancelled() const { return num_cancelled_.load(); }
   engine::GenerationRequest last_request() {
     const std::lock_guard lock(mutex_);
-    return last_request_;
+    return requests_.back();
   }
-  void RefuseWith(Error error) { refuse_ = std::move(error); }
+  // All accepted ones, without their sinks.
+  std::vector<engine::GenerationRequest> requests() {
+    const std::lock_guard lock(mutex_);
+    return requests_;
+  }
+  // From the request behind num_accepted ones on.
+  void RefuseWith(Error error, size_t num_accepted = 0) {
+    refuse_ = std::move(error);
+    num_accepted_ = num_accepted;
+  }
   engine::EngineInfo& mutable_info() { return info_; }
 
  private:
@@ -203,11 +212,12 @@ class FakeEngine final : public engine::Engine {
   const Script script_;
   engine::EngineInfo info_;
   std::optional<Error> refuse_;
+  size_t num_accepted_ = 0;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<RequestId, bool> cancelled_;
   std::vector<std::thread> threads_;
-  engine::GenerationRequest last_request_;
+  std::vector<engine::GenerationRequest> requests_;
   std::vector<engine::Protection> protections_;
   std::atomic<uint64_t> last_id_{0};
   std::atomic<int> num_running_{0};
@@ -232,6 +242,14 @@ class FakeKvStore final : public store::KvStore {
     return stats;
   }
   std::vector<store::KvPrefix> ListPrefixes() const override { return prefixes; }
+  Result<std::vector<store::KvKey>> Chain(const BlockHash&) const override {
+    return MakeError(ErrorCode::kNotFound, "store", "empty");
+  }
+  Result<store::KvBlock> Read(const store::KvKey&) override {
+    return MakeError(ErrorCode::kNotFound, "store", "empty");
+  }
+  Result<void> Pin(const store::KvKey&, int64_t) override { return {}; }
+  void Unpin(const store::KvKey&) override {}
   Result<uint64_t> RemovePrefix(const BlockHash& leaf) override {
     const size_t before = prefixes.size();
     std::erase_if(prefixes, [&](const auto& prefix) { return prefix.leaf.hash == leaf; });

@@ -48,13 +48,37 @@ TEST_F(BackendDeathTest, LoadWeightRefusesAViewWithoutAMatrix) {
   EXPECT_DEATH((void)backend_->LoadWeight(view), "weight columns");
 }
 
-TEST_F(BackendDeathTest, AllocateKvRefusesAnEmptyOrQuantizedShape) {
+TEST_F(BackendDeathTest, AllocateKvRefusesAnEmptyShape) {
   EXPECT_DEATH((void)backend_->AllocateKv({.num_layers = 0, .num_kv_heads = 1, .head_dim = 8}, 1),
                "KV shape");
   EXPECT_DEATH((void)backend_->AllocateKv(kShape, 0), "without blocks");
-  KvShape quantized = kShape;
-  quantized.dtype = DType::kQ8_0;
-  EXPECT_DEATH((void)backend_->AllocateKv(quantized, 1), "KV dtype");
+}
+
+// A model's shape and a user's dtype meet here: no broken invariant, but an error with its field.
+TEST_F(BackendDeathTest, AQuantizedKvDTypeNeedsWholeGroupsInAHead) {
+  for (const DType dtype : {DType::kQ8_0, DType::kQ4_0}) {
+    KvShape quantized = kShape;
+    quantized.dtype = dtype;
+    const auto refused = backend_->AllocateKv(quantized, 1);
+    ASSERT_FALSE(refused.has_value());
+    EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_EQ(refused.error().field, "kv_dtype");
+    EXPECT_NE(refused.error().detail.find("head_dim is 8"), std::string::npos);
+    quantized.head_dim = 96;
+    EXPECT_TRUE(backend_->AllocateKv(quantized, 1).has_value());
+  }
+}
+
+TEST(KvShapeTest, ABlockHasNoPadding) {
+  const auto bytes_of = [](DType dtype) {
+    return KvShape{.num_layers = 3, .num_kv_heads = 2, .head_dim = 64, .dtype = dtype}
+        .block_bytes();
+  };
+  constexpr size_t kValues = size_t{3} * 2 * 2 * 64 * kKvBlockTokens;
+  EXPECT_EQ(bytes_of(DType::kF32), kValues * 4);
+  EXPECT_EQ(bytes_of(DType::kF16), kValues * 2);
+  EXPECT_EQ(bytes_of(DType::kQ8_0), kValues / 32 * 34);
+  EXPECT_EQ(bytes_of(DType::kQ4_0), kValues / 32 * 18);
 }
 
 TEST_F(BackendDeathTest, BlockOperationsRefuseStrangersAndWrongSizes) {

@@ -47,6 +47,7 @@ class AttentionConformance : public BackendTest {
 TEST_P(AttentionConformance, GroupedQueriesAreCloseForEveryKvDType) {
   for (const DType dtype : kKvDTypes) {
     for (const int head_dim : kHeadDims) {
+      if (!FitsHead(dtype, head_dim)) continue;
       ExpectClose({.num_heads = 14, .num_kv_heads = 2, .head_dim = head_dim}, dtype, 1, 1e-5);
     }
   }
@@ -80,12 +81,10 @@ TEST_P(AttentionConformance, StoredValuesAreRoundedToTheKvDType) {
     const std::vector<TestSequence> sequences{MakeSequence(shape, 1, 75)};
     AttentionRun run(*backend_, shape, dtype, sequences, 3);
     run.Call(std::vector<Piece>{{0, 0, 1}});
-    for (size_t i = 0; i < sequences[0].v.size(); ++i) {
-      const float value = sequences[0].v[i];
-      float want = value;
-      if (dtype == DType::kF16) want = F16ToF32(F32ToF16(value));
-      if (dtype == DType::kBF16) want = BF16ToF32(F32ToBF16(value));
-      ASSERT_NEAR(want, run.output(0)[i], 1e-37) << "element " << i << " of value " << value;
+    const std::vector<float> want = RoundedTo(dtype, sequences[0].v);
+    for (size_t i = 0; i < want.size(); ++i) {
+      ASSERT_NEAR(want[i], run.output(0)[i], 1e-37)
+          << "element " << i << " of value " << sequences[0].v[i];
     }
   }
 }

@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
+#include <utility>
 
 namespace kvgate::kernels {
 namespace {
@@ -129,10 +132,89 @@ TEST(DTypeTest, StorageSizesAreThoseOfTheFileFormat) {
   EXPECT_EQ(DTypeElements(DType::kQ8_0), 32);
   EXPECT_EQ(DTypeElements(DType::kBF16), 1);
   EXPECT_EQ(DTypeName(DType::kQ8_0), "q8_0");
+  EXPECT_EQ(DTypeBytes(DType::kQ4_0, 64), 36u);
+  EXPECT_EQ(DTypeElements(DType::kQ4_0), 32);
+  EXPECT_EQ(DTypeName(DType::kQ4_0), "q4_0");
+}
+
+TEST(DTypeTest, ANameFindsItsDType) {
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0, DType::kQ4_0}) {
+    EXPECT_EQ(FindDType(DTypeName(dtype)), dtype);
+  }
+  EXPECT_EQ(FindDType("q4_1"), std::nullopt);
+}
+
+// Values 0 but for those given.
+std::array<float, 32> Values(std::initializer_list<std::pair<int, float>> set) {
+  std::array<float, 32> values{};
+  for (const auto& [index, value] : set) values[static_cast<size_t>(index)] = value;
+  return values;
+}
+
+TEST(DTypeTest, Q8_0RoundsToTheNearest127thOfTheLargest) {
+  QuantBlockQ8_0 block;
+  QuantizeBlock(Values({{0, -127.0f}, {1, 1.4f}, {2, 1.5f}, {3, -2.5f}, {31, 126.9f}}).data(),
+                &block);
+  EXPECT_EQ(block.scale, F32ToF16(1.0f));
+  EXPECT_EQ(block.quants[0], -127);
+  EXPECT_EQ(block.quants[1], 1);
+  EXPECT_EQ(block.quants[2], 2);
+  EXPECT_EQ(block.quants[3], -3);
+  EXPECT_EQ(block.quants[4], 0);
+  EXPECT_EQ(block.quants[31], 127);
+  std::array<float, 32> read{};
+  DequantizeBlock(block, read.data());
+  EXPECT_EQ(read, Values({{0, -127.0f}, {1, 1.0f}, {2, 2.0f}, {3, -3.0f}, {31, 127.0f}}));
+}
+
+TEST(DTypeTest, Q4_0GivesTheLargestItsExactValueAndItsSign) {
+  QuantBlockQ4_0 block;
+  QuantizeBlock(Values({{0, 4.0f}, {1, -4.0f}, {16, 1.2f}, {17, 0.25f}}).data(), &block);
+  EXPECT_EQ(block.scale, F32ToF16(-0.5f));
+  EXPECT_EQ(block.quants[0], 0x60);  // 4 is nibble 0 of 16; 1.2 is 8 - 2.4, so nibble 6
+  EXPECT_EQ(block.quants[1], 0x8f);  // -4 would be nibble 16; 0.25 is 8 - 0.5, and 8.0 stays
+  std::array<float, 32> read{};
+  DequantizeBlock(block, read.data());
+  EXPECT_EQ(read, Values({{0, 4.0f}, {1, -3.5f}, {16, 1.0f}}));
+}
+
+template <typename QuantBlock>
+std::array<float, 32> RoundTrip(const std::array<float, 32>& values) {
+  QuantBlock block;
+  QuantizeBlock(values.data(), &block);
+  std::array<float, 32> read{};
+  DequantizeBlock(block, read.data());
+  return read;
+}
+
+template <typename QuantBlock>
+void ExpectEdges() {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const std::array<float, 32> zeros{};
+  EXPECT_EQ(RoundTrip<QuantBlock>(zeros), zeros);
+  // So small that the scale is 0 in f16; 1 / d would be infinite for the second.
+  EXPECT_EQ(RoundTrip<QuantBlock>(Values({{3, 1e-8f}})), zeros);
+  EXPECT_EQ(RoundTrip<QuantBlock>(Values({{3, -1e-40f}})), zeros);
+  // Beyond f16 scales: the nearest that can be said, of the right sign, and finite.
+  for (const float value : {1e20f, kInfinity}) {
+    const std::array<float, 32> read = RoundTrip<QuantBlock>(Values({{0, -value}, {1, 1.0f}}));
+    EXPECT_TRUE(std::isfinite(read[0])) << value;
+    EXPECT_LT(read[0], -500000.0f) << value;
+    EXPECT_EQ(read[2], 0.0f) << value;
+  }
+  for (const float value : RoundTrip<QuantBlock>(Values({{7, std::nanf("")}, {0, 1.0f}}))) {
+    EXPECT_TRUE(std::isnan(value));
+  }
+}
+
+TEST(DTypeTest, QuantizedEdgesAreFiniteAndNanIsNotHidden) {
+  ExpectEdges<QuantBlockQ8_0>();
+  ExpectEdges<QuantBlockQ4_0>();
 }
 
 TEST(DTypeDeathTest, PartOfAQuantBlockHasNoSize) {
   EXPECT_DEATH((void)DTypeBytes(DType::kQ8_0, 33), "blocks of 32");
+  EXPECT_DEATH((void)DTypeBytes(DType::kQ4_0, 33), "blocks of 32");
 }
 
 }  // namespace

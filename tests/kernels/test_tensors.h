@@ -241,6 +241,29 @@ inline std::span<const float> RowsOf(std::span<const float> values, int64_t firs
 }
 
 inline constexpr DType kWeightDTypes[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0};
-inline constexpr DType kKvDTypes[] = {DType::kF32, DType::kF16, DType::kBF16};
+inline constexpr DType kKvDTypes[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0,
+                                      DType::kQ4_0};
+// Quantized KV has groups of 32 along head_dim.
+inline bool FitsHead(DType dtype, int head_dim) { return head_dim % DTypeElements(dtype) == 0; }
+
+// What is read of `values` after they were stored as `dtype`, in groups that begin at the first.
+inline std::vector<float> RoundedTo(DType dtype, std::span<const float> values) {
+  std::vector<float> rounded(values.begin(), values.end());
+  for (size_t i = 0; i < rounded.size(); i += static_cast<size_t>(DTypeElements(dtype))) {
+    if (dtype == DType::kF16) rounded[i] = F16ToF32(F32ToF16(values[i]));
+    if (dtype == DType::kBF16) rounded[i] = BF16ToF32(F32ToBF16(values[i]));
+    if (dtype == DType::kQ8_0) {
+      QuantBlockQ8_0 block;
+      QuantizeBlock(values.data() + i, &block);
+      DequantizeBlock(block, rounded.data() + i);
+    }
+    if (dtype == DType::kQ4_0) {
+      QuantBlockQ4_0 block;
+      QuantizeBlock(values.data() + i, &block);
+      DequantizeBlock(block, rounded.data() + i);
+    }
+  }
+  return rounded;
+}
 
 }  // namespace kvgate::kernels

@@ -28,18 +28,25 @@ TEST(KvFormat, KeysComeBackAndSortAsHexDoes) {
 
 TEST(KvFormat, ARecordIsProvedAndItsPayloadComesBack) {
   const Block block = MakeBlock(1, 2, 1000);
+  const std::vector<TokenId> tokens = {5, -7, 1 << 30};
+  KvRecord record = block.Record();
+  record.tokens = tokens;
   std::string bytes;
-  EncodeKvRecord(block.Record(), bytes);
-  ASSERT_EQ(bytes.size(), kKvHeaderBytes + 1000);
+  EncodeKvRecord(record, bytes);
+  ASSERT_EQ(bytes.size(), kKvHeaderBytes + 12 + 1000);
   const auto proved = ProveKvRecord(bytes, EntryFor(block));
   ASSERT_TRUE(proved.has_value());
-  EXPECT_TRUE(std::ranges::equal(*proved, block.payload));
+  EXPECT_TRUE(std::ranges::equal(proved->payload, block.payload));
+  EXPECT_EQ(DecodeTokens(proved->token_bytes), tokens);
 }
 
 TEST(KvFormat, EveryFlippedBitOfARecordIsFoundOut) {
   const Block block = MakeBlock(1, 2, 200);
+  const std::vector<TokenId> tokens = {1, 2};
+  KvRecord record = block.Record();
+  record.tokens = tokens;
   std::string bytes;
-  EncodeKvRecord(block.Record(), bytes);
+  EncodeKvRecord(record, bytes);
   for (size_t bit = 0; bit < bytes.size() * 8; ++bit) {
     bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ (1 << bit % 8));
     EXPECT_FALSE(ProveKvRecord(bytes, EntryFor(block)).has_value()) << bit;

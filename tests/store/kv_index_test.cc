@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <random>
+#include <set>
 
 namespace kvgate::store {
 namespace {
@@ -64,41 +65,117 @@ TEST(KvIndex, RemovingABranchKeepsWhatOthersNeed) {
   index.CheckIntegrity();
 }
 
+TEST(KvIndex, APinnedLeafAndWhatItHangsFromAreNeverOffered) {
+  KvIndex index;
+  for (const auto& entry : {Entry(1, 0, 0), Entry(2, 1, 1), Entry(3, 2, 2), Entry(4, 1, 1)}) {
+    index.Touch(index.Insert(entry));
+  }
+  KvIndex::Node& middle = *index.Find(Entry(2, 1, 1).key);
+  EXPECT_EQ(index.BytesToPin(middle), 11 + 12 + 2 * kKvOverheadBytes);
+  index.SetPinned(middle, true);
+  EXPECT_EQ(index.pinned_bytes(), 11 + 12 + 2 * kKvOverheadBytes);
+  EXPECT_EQ(index.BytesToPin(*index.Find(Entry(4, 1, 1).key)), 14 + kKvOverheadBytes);
+  std::vector<uint64_t> order;
+  while (KvIndex::Node* leaf = index.OldestLeaf()) {
+    order.push_back(leaf->entry.key.hash.low);
+    index.RemoveLeaf(*leaf);
+    index.CheckIntegrity();
+  }
+  EXPECT_EQ(order, (std::vector<uint64_t>{3, 4}));
+  index.SetPinned(middle, false);
+  EXPECT_EQ(index.OldestLeaf(), &middle);
+  EXPECT_EQ(index.pinned_bytes(), 0u);
+}
+
+TEST(KvIndex, APinnedBlockThatOthersGoOnFromIsListedToo) {
+  KvIndex index;
+  for (const auto& entry : {Entry(1, 0, 0), Entry(2, 1, 1), Entry(3, 2, 2), Entry(4, 2, 2)}) {
+    index.Touch(index.Insert(entry));
+  }
+  index.SetPinned(*index.Find(Entry(1, 0, 0).key), true);
+  const std::vector<KvPrefix> listed = index.ListPrefixes();
+  ASSERT_EQ(listed.size(), 3u);
+  EXPECT_EQ(listed[0].leaf.hash.low, 4u);
+  EXPECT_EQ(listed[2].leaf.hash.low, 1u);
+  EXPECT_TRUE(listed[2].pinned);
+  EXPECT_FALSE(listed[0].pinned);
+}
+
+// The naive side: a map of entries, and a set of pinned ids.
+struct NaiveIndex {
+  std::map<uint64_t, KvIndexEntry> entries;
+  std::set<uint64_t> pins;
+
+  bool HasChild(uint64_t id) const {
+    return std::ranges::any_of(entries, [&](const auto& at) { return at.second.parent.low == id; });
+  }
+  // Every entry that is pinned or that a pinned one hangs from.
+  std::set<uint64_t> Protected() const {
+    std::set<uint64_t> ids;
+    for (uint64_t id : pins) {
+      for (; id != 0; id = entries.at(id).parent.low) ids.insert(id);
+    }
+    return ids;
+  }
+  void Erase(uint64_t id) {
+    entries.erase(id);
+    pins.erase(id);
+  }
+};
+
 TEST(KvIndex, RandomOperationsAgreeWithANaiveModel) {
   std::mt19937 random(7);
   KvIndex index;
-  std::map<uint64_t, KvIndexEntry> model;
+  NaiveIndex model;
   uint64_t next_id = 1;
-  for (int step = 0; step < 20'000; ++step) {
-    auto pick = model.empty() ? model.end() : std::next(model.begin(), random() % model.size());
-    const unsigned action = random() % 8;
-    if (action < 4 && model.size() < 300) {
-      const bool root = pick == model.end() || random() % 5 == 0;
+  for (int step = 0; step < 100'000; ++step) {
+    const bool empty = model.entries.empty();
+    auto pick = empty ? model.entries.end()
+                      : std::next(model.entries.begin(), random() % model.entries.size());
+    const unsigned action = random() % 10;
+    if (action < 4 && model.entries.size() < 150) {
+      const bool root = empty || random() % 5 == 0;
       const auto entry =
           root ? Entry(next_id, 0, 0) : Entry(next_id, pick->first, pick->second.depth + 1);
       index.Touch(index.Insert(entry));
-      model.emplace(next_id++, entry);
-    } else if (pick == model.end()) {
+      model.entries.emplace(next_id++, entry);
+    } else if (empty) {
       continue;
     } else if (action < 6) {
       index.Touch(*index.Find(pick->second.key));
     } else if (action == 6) {
+      const std::set<uint64_t> safe = model.Protected();
       KvIndex::Node* leaf = index.OldestLeaf();
+      if (leaf == nullptr) {
+        ASSERT_TRUE(std::ranges::all_of(model.entries, [&](const auto& at) {
+          return safe.contains(at.first) || model.HasChild(at.first);
+        }));
+        continue;
+      }
       const uint64_t id = leaf->entry.key.hash.low;
-      ASSERT_TRUE(std::ranges::none_of(
-          model, [&](const auto& other) { return other.second.parent.low == id; }));
+      ASSERT_FALSE(model.HasChild(id));
+      ASSERT_FALSE(safe.contains(id)) << "a pinned block is offered for eviction";
       index.RemoveLeaf(*leaf);
-      model.erase(id);
-    } else {
+      model.Erase(id);
+    } else if (action == 7) {
+      if (model.HasChild(pick->first) && random() % 4 != 0) continue;  // else little is left
       std::vector<KvKey> removed;
       index.RemoveSubtree(*index.Find(pick->second.key), removed);
-      for (const KvKey& key : removed) ASSERT_EQ(model.erase(key.hash.low), 1u);
-      ASSERT_TRUE(std::ranges::all_of(model, [&](const auto& other) {
-        return other.second.depth == 0 || model.contains(other.second.parent.low);
-      }));
+      for (const KvKey& key : removed) {
+        ASSERT_TRUE(model.entries.contains(key.hash.low));
+        model.Erase(key.hash.low);
+      }
+    } else {
+      const bool pin = action == 8 && model.pins.size() < 20;
+      index.SetPinned(*index.Find(pick->second.key), pin);
+      pin ? (void)model.pins.insert(pick->first) : (void)model.pins.erase(pick->first);
     }
-    ASSERT_EQ(index.num_records(), model.size());
-    if (step % 100 == 0) index.CheckIntegrity();
+    ASSERT_EQ(index.num_records(), model.entries.size());
+    if (step % 100 != 0) continue;
+    index.CheckIntegrity();
+    uint64_t bytes = 0;
+    for (const uint64_t id : model.Protected()) bytes += 10 + id + kKvOverheadBytes;
+    ASSERT_EQ(index.pinned_bytes(), bytes);
   }
 }
 

@@ -9,6 +9,7 @@
 #include <numeric>
 #include <random>
 #include <set>
+#include <utility>
 
 namespace kvgate::sample {
 namespace {
@@ -31,6 +32,64 @@ double Probability(double logit, double greatest) {
   return std::isnan(logit) ? 0.0 : std::exp(logit - greatest);
 }
 
+// What top_n_sigma leaves, by its definition.
+void KeepSigmaNaively(const std::vector<float>& logits, double n, std::vector<TokenId>& order) {
+  double sum = 0;
+  for (const TokenId id : order) sum += logits[id];
+  const double mean = sum / static_cast<double>(order.size());
+  double squares = 0;
+  for (const TokenId id : order) squares += (logits[id] - mean) * (logits[id] - mean);
+  const double sigma = std::sqrt(squares / static_cast<double>(order.size()));
+  const double greatest = logits[order[0]];
+  std::erase_if(order, [&](TokenId id) { return logits[id] < greatest - n * sigma; });
+}
+
+// Likewise typical_p, with entropy and surprise spelled out. `order` stays sorted by likelihood.
+void KeepTypicalNaively(const std::vector<float>& logits, double wanted,
+                        std::vector<TokenId>& order) {
+  const double greatest = logits[order[0]];
+  double total = 0;
+  for (const TokenId id : order) total += Probability(logits[id], greatest);
+  const auto p = [&](TokenId id) { return Probability(logits[id], greatest) / total; };
+  double entropy = 0;
+  for (const TokenId id : order) entropy -= p(id) * std::log(p(id));
+  const auto distance = [&](TokenId id) { return std::abs(-std::log(p(id)) - entropy); };
+  std::vector<TokenId> typical = order;
+  std::sort(typical.begin(), typical.end(), [&](TokenId a, TokenId b) {
+    return std::pair(distance(a), a) < std::pair(distance(b), b);
+  });
+  double sum = 0;
+  size_t kept = 0;
+  while (kept < typical.size() && (kept == 0 || sum < wanted)) sum += p(typical[kept++]);
+  const std::set<TokenId> left(typical.begin(), typical.begin() + static_cast<ptrdiff_t>(kept));
+  std::erase_if(order, [&](TokenId id) { return !left.contains(id); });
+}
+
+void ExcludeTopNaively(const std::vector<float>& logits, double threshold,
+                       std::vector<TokenId>& order) {
+  const double greatest = logits[order[0]];
+  double total = 0;
+  for (const TokenId id : order) total += Probability(logits[id], greatest);
+  size_t num_top = 0;
+  while (num_top < order.size() &&
+         Probability(logits[order[num_top]], greatest) / total >= threshold) {
+    ++num_top;
+  }
+  if (num_top > 1) order.erase(order.begin(), order.begin() + static_cast<ptrdiff_t>(num_top - 1));
+}
+
+std::map<TokenId, double> SoftmaxNaively(const std::vector<float>& logits, double temperature,
+                                         const std::vector<TokenId>& order) {
+  std::map<TokenId, double> left;
+  double total = 0;
+  for (const TokenId id : order) {
+    left[id] = std::exp((double{logits[id]} - logits[order[0]]) / temperature);
+    total += left[id];
+  }
+  for (auto& [id, probability] : left) probability /= total;
+  return left;
+}
+
 // The filters by full sorting, as their definitions read: the tokens left and their probabilities.
 std::map<TokenId, double> FilterNaively(const std::vector<float>& logits,
                                         const SamplingParams& params) {
@@ -40,9 +99,11 @@ std::map<TokenId, double> FilterNaively(const std::vector<float>& logits,
   }
   std::stable_sort(order.begin(), order.end(),
                    [&](TokenId a, TokenId b) { return logits[a] > logits[b]; });
+  if (params.top_n_sigma > 0) KeepSigmaNaively(logits, double{params.top_n_sigma}, order);
   if (params.top_k > 0 && order.size() > static_cast<size_t>(params.top_k)) {
     order.resize(static_cast<size_t>(params.top_k));
   }
+  if (params.typical_p < 1) KeepTypicalNaively(logits, double{params.typical_p}, order);
   const double greatest = logits[order[0]];
   const auto p = [&](TokenId id) { return Probability(logits[id], greatest); };
   if (params.top_p < 1) {
@@ -56,14 +117,18 @@ std::map<TokenId, double> FilterNaively(const std::vector<float>& logits,
     order.resize(kept);
   }
   std::erase_if(order, [&](TokenId id) { return p(id) < double{params.min_p}; });
-  std::map<TokenId, double> left;
-  double total = 0;
-  for (const TokenId id : order) {
-    left[id] = std::exp((logits[id] - greatest) / double{params.temperature});
-    total += left[id];
+  const double temperature = double{params.temperature};
+  std::map<TokenId, double> without = SoftmaxNaively(logits, temperature, order);
+  if (params.xtc_probability == 0) return without;
+  ExcludeTopNaively(logits, double{params.xtc_threshold}, order);
+  std::map<TokenId, double> mixed;
+  const double chance = double{params.xtc_probability};
+  for (const auto& [id, probability] : SoftmaxNaively(logits, temperature, order)) {
+    mixed[id] += chance * probability;
   }
-  for (auto& [id, probability] : left) probability /= total;
-  return left;
+  if (chance == 1) return mixed;
+  for (const auto& [id, probability] : without) mixed[id] += (1 - chance) * probability;
+  return mixed;
 }
 
 // Draws many times and compares with the distribution that `expected` says: Pearson's chi-square,
@@ -112,14 +177,25 @@ TEST(SamplerTest, EveryFilterAndAllTogetherLeaveTheDistributionOfTheirDefinition
   for (const SamplingParams& params :
        {SamplingParams{.top_k = 7}, SamplingParams{.top_p = 0.8f}, SamplingParams{.min_p = 0.05f},
         SamplingParams{.temperature = 0.7f, .top_k = 20, .top_p = 0.9f, .min_p = 0.02f},
-        SamplingParams{.temperature = 1.5f, .top_k = 500, .top_p = 0.5f, .seed = 3}}) {
+        SamplingParams{.temperature = 1.5f, .top_k = 500, .top_p = 0.5f, .seed = 3},
+        SamplingParams{.typical_p = 0.6f}, SamplingParams{.top_n_sigma = 1.2f},
+        SamplingParams{.xtc_probability = 0.4f, .xtc_threshold = 0.05f},
+        SamplingParams{.temperature = 1.2f,
+        .top_k = 60,
+        .top_p = 0.97f,
+        .min_p = 0.01f,
+        .typical_p = 0.95f,
+        .top_n_sigma = 2.0f,
+        .xtc_probability = 0.5f,
+        .xtc_threshold = 0.1f,
+        .seed = 5}}) {
     ExpectDistribution(RandomLogits(random, 200, false), params, 20000);
   }
 }
 
 TEST(SamplerTest, TheTokensLeftByTheFiltersAreThoseOfTheDefinitionsWithTiesToo) {
   std::mt19937_64 random(29);
-  for (int round = 0; round < 300; ++round) {
+  for (int round = 0; round < 600; ++round) {
     const std::vector<float> logits = RandomLogits(random, 5 + random() % 60, round % 2 == 0);
     // A high temperature makes every token that is left come up.
     const SamplingParams params = {
@@ -127,6 +203,10 @@ TEST(SamplerTest, TheTokensLeftByTheFiltersAreThoseOfTheDefinitionsWithTiesToo) 
         .top_k = static_cast<int>(random() % 20),
         .top_p = random() % 2 == 0 ? 1.0f : static_cast<float>(random() % 100) / 100,
         .min_p = random() % 2 == 0 ? 0.0f : static_cast<float>(random() % 100) / 300,
+        .typical_p = random() % 2 == 0 ? 1.0f : static_cast<float>(random() % 100) / 99.7f,
+        .top_n_sigma = random() % 2 == 0 ? 0.0f : static_cast<float>(random() % 100) / 31.3f,
+        .xtc_probability = random() % 2 == 0 ? 0.0f : 1.0f,
+        .xtc_threshold = static_cast<float>(random() % 100) / 173,
         .seed = random()};
     const std::map<TokenId, double> expected = FilterNaively(logits, params);
     Sampler sampler(params);
@@ -193,6 +273,101 @@ TEST(SamplerTest, LogprobsAreThoseOfTheRawLogitsWhateverTheFilters) {
   }
 }
 
+// The tokens that come up at all: a high temperature makes every one that is left do so.
+std::set<TokenId> TokensLeft(const std::vector<float>& logits, SamplingParams params) {
+  params.temperature = 1000;
+  Sampler sampler(params);
+  std::set<TokenId> seen;
+  for (int i = 0; i < 500; ++i) seen.insert(sampler.Sample(logits).token);
+  return seen;
+}
+
+std::vector<float> LogitsOf(const std::vector<double>& probabilities) {
+  std::vector<float> logits;
+  for (const double p : probabilities) logits.push_back(static_cast<float>(std::log(p)));
+  return logits;
+}
+
+TEST(SamplerTest, TypicalPKeepsWhatIsNearestToTheEntropy) {
+  // Surprises: 0.51, 1.61, 2.30, 2.30; entropy 1.09; distances: 0.58, 0.52, 1.21, 1.21.
+  const std::vector<float> logits = LogitsOf({0.6, 0.2, 0.1, 0.1});
+  EXPECT_EQ(TokensLeft(logits, {.typical_p = 0.15f}), (std::set<TokenId>{1}));
+  EXPECT_EQ(TokensLeft(logits, {.typical_p = 0.7f}), (std::set<TokenId>{0, 1}));
+  EXPECT_EQ(TokensLeft(logits, {.typical_p = 0.85f}), (std::set<TokenId>{0, 1, 2}));
+  EXPECT_EQ(TokensLeft(logits, {.typical_p = 0.0f}), (std::set<TokenId>{1}));
+}
+
+TEST(SamplerTest, TopNSigmaMeasuresFromTheGreatestLogit) {
+  const std::vector<float> logits = {2, 4, 4, 4, 5, 5, 7, 9, -kInfinity, 0, 3, 1};
+  const double mean = 44.0 / 11;
+  double squares = 0;
+  for (const float logit : logits) squares += logit > -kInfinity ? std::pow(logit - mean, 2) : 0;
+  const auto n = [&](double distance) {
+    return static_cast<float>(distance / std::sqrt(squares / 11));
+  };
+  EXPECT_EQ(TokensLeft(logits, {.top_n_sigma = n(1.9)}), (std::set<TokenId>{7}));
+  EXPECT_EQ(TokensLeft(logits, {.top_n_sigma = n(2.1)}), (std::set<TokenId>{6, 7}));
+  EXPECT_EQ(TokensLeft(logits, {.top_k = 3, .top_n_sigma = n(4.1)}), (std::set<TokenId>{4, 6, 7}));
+  EXPECT_EQ(TokensLeft(std::vector<float>(4, 1.5f), {.top_n_sigma = 1.0f}).size(), 4u);
+}
+
+TEST(SamplerTest, XtcLeavesTheLeastLikelyOfTheTopChoices) {
+  const std::vector<float> logits = LogitsOf({0.4, 0.3, 0.2, 0.06, 0.04});
+  const auto left = [&](float threshold) {
+    return TokensLeft(logits, {.xtc_probability = 1.0f, .xtc_threshold = threshold});
+  };
+  EXPECT_EQ(left(0.15f), (std::set<TokenId>{2, 3, 4}));
+  EXPECT_EQ(left(0.25f), (std::set<TokenId>{1, 2, 3, 4}));
+  EXPECT_EQ(left(0.35f).size(), 5u);
+  EXPECT_EQ(left(0.0f), (std::set<TokenId>{4}));
+  EXPECT_EQ(TokensLeft(LogitsOf({0.5, 0.5}), {.xtc_probability = 1.0f, .xtc_threshold = 0.51f}),
+            (std::set<TokenId>{0, 1}));
+}
+
+TEST(SamplerTest, TheFiltersApplyInTheOrderOfTheHeader) {
+  const std::vector<float> logits = LogitsOf({0.5, 0.2, 0.2, 0.06, 0.04});
+  // top_k before top_p: of three, the first two have 0.78; of all five, 0.7.
+  EXPECT_EQ(TokensLeft(logits, {.top_k = 3, .top_p = 0.75f}), (std::set<TokenId>{0, 1}));
+  EXPECT_EQ(TokensLeft(logits, {.top_p = 0.75f}), (std::set<TokenId>{0, 1, 2}));
+  // typical_p before min_p: it drops the most likely token, so the others are as likely as any.
+  const std::vector<float> peaked = LogitsOf({0.4, 0.15, 0.15, 0.15, 0.15});
+  EXPECT_EQ(TokensLeft(peaked, {.min_p = 0.5f, .typical_p = 0.59f}),
+            (std::set<TokenId>{1, 2, 3, 4}));
+  // min_p before xtc: what min_p has dropped no longer makes the others less probable.
+  EXPECT_EQ(TokensLeft(logits, {.min_p = 0.3f, .xtc_probability = 1.0f, .xtc_threshold = 0.21f}),
+            (std::set<TokenId>{2}));
+  // Temperature last: at 1000 every token is as likely as any, and top_p still keeps one.
+  EXPECT_EQ(TokensLeft(logits, {.top_p = 0.4f}), (std::set<TokenId>{0}));
+}
+
+TEST(SamplerTest, GreedyTakesTheGreatestAfterBiasAndPenalties) {
+  const std::vector<float> logits = {1, 5, 4, 4.5f};
+  EXPECT_EQ(Sampler({.temperature = 0, .adjustments = {.biases = {{.token = 0, .bias = 100}}}})
+                .Sample(logits)
+                .token,
+            0);
+  Sampler sampler({.temperature = 0, .adjustments = {.repetition_penalty = 2.0f}});
+  sampler.AcceptPrompt(std::vector<TokenId>{1});
+  std::vector<TokenId> chosen;
+  for (int i = 0; i < 3; ++i) {
+    chosen.push_back(sampler.Sample(logits).token);
+    sampler.Accept(chosen.back());
+  }
+  EXPECT_EQ(chosen, (std::vector<TokenId>{3, 2, 1}));
+}
+
+TEST(SamplerTest, ABannedTokenNeverComesAndItsLogprobStaysThatOfTheModel) {
+  const std::vector<float> logits = LogitsOf({0.9, 0.06, 0.04});
+  Sampler banned({.adjustments = {.biases = {{.token = 0, .bias = -100}}}, .num_logprobs = 1});
+  for (int i = 0; i < 2000; ++i) {
+    const SampledToken sampled = banned.Sample(logits);
+    ASSERT_NE(sampled.token, 0);
+    ASSERT_NEAR(sampled.logprob, logits[static_cast<size_t>(sampled.token)], 1e-6);
+    ASSERT_EQ(sampled.top[0].token, 0);
+    ASSERT_NEAR(sampled.top[0].logprob, std::log(0.9), 1e-6);
+  }
+}
+
 TEST(SamplerTest, ASeedGivesOneSequenceOnEveryMachine) {
   std::vector<float> logits;
   for (int i = 0; i < 1000; ++i) logits.push_back(static_cast<float>((i * 7919) % 1000) / 250);
@@ -203,14 +378,17 @@ TEST(SamplerTest, ASeedGivesOneSequenceOnEveryMachine) {
   EXPECT_EQ(drawn, (std::vector<TokenId>{457, 532, 694, 808, 514, 633, 398, 424}));
 }
 
-TEST(SamplerTest, TheRandomStateMovesOncePerTokenWhateverTheFiltersLeave) {
+TEST(SamplerTest, TheRandomStateMovesAlikeForEveryTokenWhateverTheFiltersLeave) {
   const std::vector<float> wide(50, 0.0f);
   const std::vector<float> narrow = {0, 100};
-  Sampler a({.seed = 9});
-  Sampler b({.seed = 9});
-  a.Sample(wide);
-  b.Sample(narrow);
-  for (int i = 0; i < 20; ++i) EXPECT_EQ(a.Sample(wide).token, b.Sample(wide).token);
+  for (const float xtc_probability : {0.0f, 0.5f}) {
+    const SamplingParams params = {.xtc_probability = xtc_probability, .xtc_threshold = 0.01f};
+    Sampler a(params);
+    Sampler b(params);
+    a.Sample(wide);
+    b.Sample(narrow);
+    for (int i = 0; i < 20; ++i) EXPECT_EQ(a.Sample(wide).token, b.Sample(wide).token);
+  }
 }
 
 }  // namespace

@@ -150,6 +150,46 @@ TEST(EncodeChatCompletionsTest, OneBodyHoldsTheSameEvents) {
   EXPECT_FALSE(body.contains("kvgate"));
 }
 
+TEST(EncodeChatCompletionsTest, EachChoiceHasItsRoleItsTextAndItsEnd) {
+  ReplyOptions options = Options();
+  options.num_choices = 2;
+  for (const bool stream : {false, true}) {
+    options.stream = stream;
+    const auto encoder = MakeChatCompletionsEncoder(options);
+    std::string out;
+    encoder->OnStart(out);
+    encoder->OnDelta({.text = "b", .choice = 1}, out);
+    encoder->OnDelta({.text = "a", .choice = 0}, out);
+    encoder->OnDelta({.text = "B", .choice = 1, .finish = FinishReason::kStop}, out);
+    encoder->OnFinish(Finish(), out);
+    if (!stream) {
+      const auto choices = nlohmann::json::parse(out)["choices"];
+      ASSERT_EQ(choices.size(), 2u);
+      EXPECT_EQ(choices[0]["index"], 0);
+      EXPECT_EQ(choices[0]["message"]["content"], "a");
+      EXPECT_EQ(choices[0]["finish_reason"], "length");
+      EXPECT_EQ(choices[1]["index"], 1);
+      EXPECT_EQ(choices[1]["message"]["content"], "bB");
+      EXPECT_EQ(choices[1]["finish_reason"], "stop");
+      continue;
+    }
+    std::vector<std::string> said;
+    for (size_t begin = 0; out.compare(begin, 12, "data: [DONE]") != 0;) {
+      const size_t end = out.find("\n\n", begin);
+      const auto chunk = nlohmann::json::parse(out.substr(begin + 6, end - begin - 6));
+      const auto& choice = chunk["choices"].at(0);
+      said.push_back(choice["index"].dump() + choice["delta"].dump() +
+                     choice["finish_reason"].dump());
+      begin = end + 2;
+    }
+    EXPECT_EQ(said, (std::vector<std::string>{R"(0{"content":"","role":"assistant"}null)",
+                                              R"(1{"content":"","role":"assistant"}null)",
+                                              R"(1{"content":"b"}null)", R"(0{"content":"a"}null)",
+                                              R"(1{"content":"B"}null)", R"(1{}"stop")",
+                                              R"(0{}"length")"}));
+  }
+}
+
 TEST(EncodeChatCompletionsTest, AnErrorEndsTheStreamWithoutDone) {
   ReplyOptions options = Options();
   options.stream = true;

@@ -62,11 +62,28 @@ INSTANTIATE_TEST_SUITE_P(
         BadField{R"(,"ignore_eos":1)", "ignore_eos", "expected a boolean"},
         BadField{R"(,"user":7)", "user", "expected a string"},
         BadField{R"(,"n":0)", "n", "between 1 and"},
-        BadField{R"(,"n":2)", "n", "not supported by the local engine yet"},
-        BadField{R"(,"presence_penalty":0.5)", "presence_penalty", "not supported"},
-        BadField{R"(,"frequency_penalty":-2)", "frequency_penalty", "not supported"},
-        BadField{R"(,"repetition_penalty":1.1)", "repetition_penalty", "not supported"},
-        BadField{R"(,"logit_bias":{"5":1})", "logit_bias", "not supported"},
+        BadField{R"(,"n":129)", "n", "between 1 and 128"},
+        BadField{R"(,"n":"2")", "n", "expected an integer"},
+        BadField{R"(,"presence_penalty":2.5)", "presence_penalty", "between -2 and 2"},
+        BadField{R"(,"frequency_penalty":-2.1)", "frequency_penalty", "between -2 and 2"},
+        BadField{R"(,"repetition_penalty":0)", "repetition_penalty", "between 0.01 and 100"},
+        BadField{R"(,"repeat_penalty":"x")", "repeat_penalty", "expected a number"},
+        BadField{R"(,"repeat_penalty":1.1,"repetition_penalty":1.1)", "repetition_penalty",
+                 "another name"},
+        BadField{R"(,"repeat_last_n":-2)", "repeat_last_n", "between -1 and"},
+        BadField{R"(,"typical_p":1.5)", "typical_p", "between 0 and 1"},
+        BadField{R"(,"top_n_sigma":-2)", "top_n_sigma", "between -1 and 100"},
+        BadField{R"(,"xtc_probability":-0.1)", "xtc_probability", "between 0 and 1"},
+        BadField{R"(,"xtc_threshold":true)", "xtc_threshold", "expected a number"},
+        BadField{R"(,"logit_bias":[])", "logit_bias", "expected an object"},
+        BadField{R"(,"logit_bias":{"the":1})", "logit_bias", "'the' is not"},
+        BadField{R"(,"logit_bias":{"":1})", "logit_bias", "'' is not"},
+        BadField{R"(,"logit_bias":{"-1":1})", "logit_bias", "'-1' is not"},
+        BadField{R"(,"logit_bias":{"1.5":1})", "logit_bias", "'1.5' is not"},
+        BadField{R"(,"logit_bias":{"99999999999":1})", "logit_bias", "'99999999999' is not"},
+        BadField{R"(,"logit_bias":{"5":1,"05":2})", "logit_bias", "has 5 twice"},
+        BadField{R"(,"logit_bias":{"5":100.5})", "logit_bias.5", "between -100 and 100"},
+        BadField{R"(,"logit_bias":{"5":null})", "logit_bias.5", "expected a number"},
         BadField{R"(,"response_format":{"type":"json_object"})", "response_format.type",
                  "not supported"},
         BadField{R"(,"response_format":{})", "response_format.type", "Missing"}));
@@ -92,7 +109,9 @@ TEST(CommonFieldsTest, ValuesArriveAsSent) {
   const auto decoded =
       Decode(R"(,"max_tokens":7.0,"temperature":0,"top_p":0.5,"top_k":40,"min_p":0.05,"seed":-1,)"
              R"("stop":["a","b"],"stream":true,"stream_options":{"include_usage":true},)"
-             R"("ignore_eos":true,"presence_penalty":0,"logit_bias":{},"n":1,)"
+             R"("ignore_eos":true,"presence_penalty":0.5,"frequency_penalty":-2,"n":3,)"
+             R"("repetition_penalty":1.25,"repeat_last_n":64,"typical_p":0.9,"top_n_sigma":1.5,)"
+             R"("xtc_probability":0.5,"xtc_threshold":0.25,"logit_bias":{"9":-100,"7":2.5},)"
              R"("response_format":{"type":"text"})");
   ASSERT_TRUE(decoded) << decoded.error().ToString();
   EXPECT_EQ(decoded->max_tokens, 7);
@@ -105,6 +124,48 @@ TEST(CommonFieldsTest, ValuesArriveAsSent) {
   EXPECT_TRUE(decoded->stream);
   EXPECT_TRUE(decoded->include_usage);
   EXPECT_TRUE(decoded->ignore_eos);
+  EXPECT_EQ(decoded->num_choices, 3);
+  EXPECT_EQ(decoded->presence_penalty, 0.5f);
+  EXPECT_EQ(decoded->frequency_penalty, -2.0f);
+  EXPECT_EQ(decoded->repetition_penalty, 1.25f);
+  EXPECT_EQ(decoded->repeat_last_n, 64);
+  EXPECT_EQ(decoded->typical_p, 0.9f);
+  EXPECT_EQ(decoded->top_n_sigma, 1.5f);
+  EXPECT_EQ(decoded->xtc_probability, 0.5f);
+  EXPECT_EQ(decoded->xtc_threshold, 0.25f);
+  ASSERT_EQ(decoded->logit_bias.size(), 2u);
+  EXPECT_EQ(decoded->logit_bias[0].token, 7);
+  EXPECT_EQ(decoded->logit_bias[0].bias, 2.5f);
+  EXPECT_EQ(decoded->logit_bias[1].token, 9);
+  EXPECT_EQ(decoded->logit_bias[1].bias, -100.0f);
+}
+
+TEST(CommonFieldsTest, TheSamplersAreOffWhereNothingIsSaid) {
+  const auto decoded = Decode("");
+  ASSERT_TRUE(decoded) << decoded.error().ToString();
+  EXPECT_EQ(decoded->num_choices, 1);
+  EXPECT_EQ(decoded->repetition_penalty, 1.0f);
+  EXPECT_EQ(decoded->repeat_last_n, -1);
+  EXPECT_EQ(decoded->typical_p, 1.0f);
+  EXPECT_EQ(decoded->top_n_sigma, 0.0f);
+  EXPECT_EQ(decoded->xtc_probability, 0.0f);
+  EXPECT_TRUE(decoded->logit_bias.empty());
+}
+
+TEST(CommonFieldsTest, LlamaCppsNameOfTheRepetitionPenaltyIsTaken) {
+  const auto decoded = Decode(R"(,"repeat_penalty":1.5)");
+  ASSERT_TRUE(decoded) << decoded.error().ToString();
+  EXPECT_EQ(decoded->repetition_penalty, 1.5f);
+}
+
+TEST(CommonFieldsTest, TooManyLogitBiasesAreRefused) {
+  std::string biases = R"("0":1)";
+  for (int i = 1; i < 1024; ++i) biases += fmt::format(R"(,"{}":1)", i);
+  EXPECT_TRUE(Decode(fmt::format(R"(,"logit_bias":{{{}}})", biases)));
+  const auto decoded = Decode(fmt::format(R"(,"logit_bias":{{{},"1024":1}})", biases));
+  ASSERT_FALSE(decoded);
+  EXPECT_EQ(decoded.error().field, "logit_bias");
+  EXPECT_THAT(decoded.error().detail, HasSubstr("at most 1024"));
 }
 
 TEST(CommonFieldsTest, ALongStopStringIsRefused) {

@@ -39,8 +39,11 @@ INSTANTIATE_TEST_SUITE_P(
         BadCompletion{"5", "", "prompt", "an array of token ids"},
         BadCompletion{"[]", "", "prompt", "empty array"},
         BadCompletion{"[[]]", "", "prompt[0]", "empty array"},
-        BadCompletion{R"(["a","b"])", "", "prompt", "more than one prompt"},
-        BadCompletion{"[[1],[2]]", "", "prompt", "more than one prompt"},
+        BadCompletion{R"(["a",5])", "", "prompt[1]", "expected a string"},
+        BadCompletion{R"(["a",[1]])", "", "prompt[1]", "expected a string"},
+        BadCompletion{R"([[1],"b"])", "", "prompt[1]", "expected an array"},
+        BadCompletion{"[[1],[]]", "", "prompt[1]", "empty array"},
+        BadCompletion{R"(["a","b","c"])", R"(,"n":43)", "n", "at most 42 where there are 3"},
         BadCompletion{R"([1,"a"])", "", "prompt[1]", "expected an integer"},
         BadCompletion{"[1,-1]", "", "prompt[1]", "must be between 0"},
         BadCompletion{"[[1,2147483648]]", "", "prompt[0][1]", "must be between 0"},
@@ -49,6 +52,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadCompletion{R"("x")", R"(,"echo":1)", "echo", "expected a boolean"},
         BadCompletion{R"("x")", R"(,"echo":true,"logprobs":1)", "echo", "not supported"},
         BadCompletion{R"("x")", R"(,"best_of":2)", "best_of", "not supported"},
+        BadCompletion{R"("x")", R"(,"best_of":2,"n":3)", "best_of", "not supported"},
         BadCompletion{R"("x")", R"(,"suffix":"s")", "suffix", "not supported"}));
 
 TEST(DecodeCompletionsTest, TakesAPromptInAllItsForms) {
@@ -57,6 +61,25 @@ TEST(DecodeCompletionsTest, TakesAPromptInAllItsForms) {
   EXPECT_THAT(std::get<std::vector<TokenId>>(Decode("[1,2,3]")->prompt), ElementsAre(1, 2, 3));
   EXPECT_THAT(std::get<std::vector<TokenId>>(Decode("[[4,5]]")->prompt), ElementsAre(4, 5));
   EXPECT_EQ(Decode(R"("x")", R"(,"logprobs":0,"best_of":1,"suffix":"")")->num_logprobs, 0);
+}
+
+TEST(DecodeCompletionsTest, TakesSeveralPromptsAndAnswers) {
+  const auto texts = Decode(R"(["a","b","c"])", R"(,"n":42,"best_of":42)");
+  ASSERT_TRUE(texts) << texts.error().ToString();
+  EXPECT_EQ(std::get<std::string>(texts->prompt), "a");
+  ASSERT_EQ(texts->more_prompts.size(), 2u);
+  EXPECT_EQ(std::get<std::string>(texts->more_prompts[1]), "c");
+  EXPECT_EQ(texts->num_choices, 42);
+  const auto ids = Decode("[[1,2],[3]]");
+  ASSERT_TRUE(ids) << ids.error().ToString();
+  EXPECT_THAT(std::get<std::vector<TokenId>>(ids->prompt), ElementsAre(1, 2));
+  EXPECT_THAT(std::get<std::vector<TokenId>>(ids->more_prompts[0]), ElementsAre(3));
+  std::string many = R"(["x")";
+  for (int i = 1; i < 129; ++i) many += R"(,"x")";
+  const auto refused = Decode(many + "]");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().field, "prompt");
+  EXPECT_THAT(refused.error().detail, HasSubstr("at most 128 prompts"));
 }
 
 ReplyOptions Options() {
@@ -71,7 +94,7 @@ ReplyOptions Options() {
 TEST(EncodeCompletionsTest, AStreamIsExactlyTheDocumentedChunks) {
   ReplyOptions options = Options();
   options.stream = true;
-  options.echo = "Once";
+  options.echo = {"Once"};
   const auto encoder = MakeCompletionsEncoder(options);
   std::string out;
   encoder->OnStart(out);
@@ -105,6 +128,78 @@ TEST(EncodeCompletionsTest, LogprobsOfOneBodySpellTokensAndOffsets) {
   EXPECT_EQ(choice["logprobs"]["token_logprobs"], nlohmann::json({-0.5, -0.75}));
   EXPECT_EQ(choice["logprobs"]["top_logprobs"][0], nlohmann::json({{"x", -1.0}}));
   EXPECT_EQ(choice["logprobs"]["text_offset"], nlohmann::json({0, 2}));
+}
+
+// Two answers to each of two prompts; the third is the last to end.
+std::string PlayFour(ReplyOptions options) {
+  options.num_choices = 4;
+  options.echo = {"P", "Q"};
+  const auto encoder = MakeCompletionsEncoder(std::move(options));
+  std::string out;
+  encoder->OnStart(out);
+  for (const int choice : {3, 0, 1, 2}) {
+    encoder->OnDelta({.text = std::to_string(choice), .choice = choice}, out);
+    if (choice != 2) encoder->OnDelta({.choice = choice, .finish = FinishReason::kLength}, out);
+  }
+  encoder->OnDelta({.text = "!", .choice = 2}, out);
+  encoder->OnFinish({.reason = FinishReason::kStop, .stats = {.num_output_tokens = 9}}, out);
+  return out;
+}
+
+TEST(EncodeCompletionsTest, ChoicesStandInTheirOrderWithTheirOwnEchoAndReason) {
+  const auto body = nlohmann::json::parse(PlayFour(Options()));
+  ASSERT_EQ(body["choices"].size(), 4u);
+  const std::vector<std::string> texts = {"P0", "P1", "Q2!", "Q3"};
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(body["choices"][i]["index"], i);
+    EXPECT_EQ(body["choices"][i]["text"], texts[i]);
+    EXPECT_EQ(body["choices"][i]["finish_reason"], i == 2 ? "stop" : "length");
+  }
+  EXPECT_EQ(body["usage"]["completion_tokens"], 9);
+}
+
+TEST(EncodeCompletionsTest, StreamedChoicesNameTheirIndexAndEndOnceEach) {
+  ReplyOptions options = Options();
+  options.stream = true;
+  options.explain = true;
+  const std::string out = PlayFour(options);
+  std::vector<std::string> texts(4);
+  std::vector<std::string> reasons(4);
+  size_t num_explained = 0;
+  for (size_t begin = 0; out.compare(begin, 12, "data: [DONE]") != 0;) {
+    const size_t end = out.find("\n\n", begin);
+    const auto chunk = nlohmann::json::parse(out.substr(begin + 6, end - begin - 6));
+    const auto& choice = chunk["choices"].at(0);
+    const size_t index = choice["index"];
+    EXPECT_EQ(reasons[index], "") << "after its end";
+    texts[index] += choice["text"];
+    if (!choice["finish_reason"].is_null()) reasons[index] = choice["finish_reason"];
+    num_explained += chunk.contains("kvgate") ? 1 : 0;
+    begin = end + 2;
+  }
+  EXPECT_THAT(texts, ElementsAre("P0", "P1", "Q2!", "Q3"));
+  EXPECT_THAT(reasons, ElementsAre("length", "length", "stop", "length"));
+  EXPECT_EQ(num_explained, 1u);
+  EXPECT_TRUE(out.ends_with("data: [DONE]\n\n"));
+  EXPECT_EQ(out.find("[DONE]"), out.rfind("[DONE]"));
+}
+
+TEST(EncodeCompletionsTest, OffsetsCountWithinEachChoice) {
+  ReplyOptions options = Options();
+  options.logprobs = true;
+  options.num_choices = 2;
+  const auto encoder = MakeCompletionsEncoder(options);
+  std::string out;
+  for (const int choice : {0, 1, 0}) {
+    encoder->OnDelta({.text = "ab",
+                      .tokens = {{.token = {.bytes = "ab", .logprob = -0.5f}, .top = {}}},
+                      .choice = choice},
+                     out);
+  }
+  encoder->OnFinish({}, out);
+  const auto choices = nlohmann::json::parse(out)["choices"];
+  EXPECT_EQ(choices[0]["logprobs"]["text_offset"], nlohmann::json({0, 2}));
+  EXPECT_EQ(choices[1]["logprobs"]["text_offset"], nlohmann::json({0}));
 }
 
 }  // namespace

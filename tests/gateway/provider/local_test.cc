@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
 #include <thread>
 
 #include "tests/gateway/fakes.h"
@@ -121,6 +122,104 @@ TEST(LocalProviderTest, SegmentsSplitThePromptBySource) {
   EXPECT_EQ(segments[2].source, "user");
   EXPECT_EQ(segments[0].num_tokens + segments[1].num_tokens + segments[2].num_tokens,
             finish.stats.num_prompt_tokens);
+}
+
+TEST(LocalProviderTest, TheSamplersArriveAtTheEngine) {
+  Fixture fixture;
+  CompletionRequest request = Text("x");
+  request.typical_p = 0.9f;
+  request.top_n_sigma = 1.5f;
+  request.xtc_probability = 0.5f;
+  request.xtc_threshold = 0.2f;
+  request.repetition_penalty = 1.1f;
+  request.repeat_last_n = 64;
+  request.presence_penalty = 0.25f;
+  request.frequency_penalty = 0.75f;
+  request.logit_bias = {{.token = 255, .bias = -100}};
+  ASSERT_TRUE(fixture.provider.Run({.request = request, .tenant = {}}));
+  const sample::SamplingParams sent = fixture.engine.last_request().sampling;
+  EXPECT_EQ(sent.typical_p, 0.9f);
+  EXPECT_EQ(sent.top_n_sigma, 1.5f);
+  EXPECT_EQ(sent.xtc_probability, 0.5f);
+  EXPECT_EQ(sent.xtc_threshold, 0.2f);
+  EXPECT_EQ(sent.adjustments.repetition_penalty, 1.1f);
+  EXPECT_EQ(sent.adjustments.repetition_window, 64);
+  EXPECT_EQ(sent.adjustments.presence_penalty, 0.25f);
+  EXPECT_EQ(sent.adjustments.frequency_penalty, 0.75f);
+  ASSERT_EQ(sent.adjustments.biases.size(), 1u);
+  EXPECT_EQ(sent.adjustments.biases[0].token, 255);
+  EXPECT_EQ(sent.adjustments.biases[0].bias, -100.0f);
+}
+
+TEST(LocalProviderTest, ABiasOfATokenBeyondTheVocabularyIsRefused) {
+  Fixture fixture;
+  CompletionRequest request = Text("x");
+  request.logit_bias = {{.token = 256, .bias = 1}};
+  const auto stream = fixture.provider.Run({.request = request, .tenant = {}});
+  ASSERT_FALSE(stream);
+  EXPECT_EQ(stream.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(stream.error().field, "logit_bias");
+  EXPECT_THAT(stream.error().detail, HasSubstr("token id 256"));
+  EXPECT_TRUE(fixture.engine.requests().empty());
+}
+
+TEST(LocalProviderTest, EachChoiceIsARequestWithItsPromptAndItsSeed) {
+  Fixture fixture;
+  CompletionRequest request = Text("a");
+  request.more_prompts = {std::string("bb"), std::vector<TokenId>{'c', 'c', 'c'}};
+  request.num_choices = 2;
+  request.seed = 7;
+  const auto stream = fixture.provider.Run({.request = request, .tenant = {}});
+  ASSERT_TRUE(stream);
+  const auto sent = fixture.engine.requests();
+  ASSERT_EQ(sent.size(), 6u);
+  for (size_t i = 0; i < sent.size(); ++i) {
+    EXPECT_EQ(sent[i].prompt.size(), i / 2 + 1);
+    EXPECT_EQ(sent[i].sampling.seed, 7 + i % 2);
+  }
+  EXPECT_THAT(fixture.provider.PromptTexts(request), ElementsAre("a", "bb", "ccc"));
+  const auto finish = WaitForFinish(**stream);
+  EXPECT_FALSE(finish.error);
+  EXPECT_EQ(finish.stats.num_prompt_tokens, 1 + 2 + 3);
+  EXPECT_EQ(finish.stats.num_output_tokens, 6 * 3);
+  ASSERT_EQ(finish.stats.segments.size(), 1u);
+  EXPECT_EQ(finish.stats.segments[0].num_tokens, 6);
+}
+
+TEST(LocalProviderTest, WithoutASeedEveryChoiceHasItsOwn) {
+  Fixture fixture;
+  CompletionRequest request = Text("a");
+  request.more_prompts = {std::string("a")};
+  request.num_choices = 2;
+  ASSERT_TRUE(fixture.provider.Run({.request = request, .tenant = {}}));
+  std::set<uint64_t> seeds;
+  for (const auto& sent : fixture.engine.requests()) seeds.insert(sent.sampling.seed);
+  EXPECT_EQ(seeds.size(), 4u);
+}
+
+TEST(LocalProviderTest, OfSeveralPromptsTheOneAtFaultIsNamedAndNothingRuns) {
+  Fixture fixture;
+  CompletionRequest request = Text("a");
+  request.more_prompts = {std::string(5000, 'x')};
+  const auto stream = fixture.provider.Run({.request = request, .tenant = {}});
+  ASSERT_FALSE(stream);
+  EXPECT_EQ(stream.error().field, "prompt[1]");
+  EXPECT_TRUE(fixture.engine.requests().empty());
+}
+
+TEST(LocalProviderTest, ARefusalOfOneChoiceCancelsThoseBegun) {
+  Fixture fixture({.piece_delay = std::chrono::milliseconds(1), .forever = true});
+  fixture.engine.RefuseWith(MakeError(ErrorCode::kOverloaded, "engine", "full"), 2);
+  CompletionRequest request = Text("a");
+  request.max_tokens = 4000;
+  request.num_choices = 3;
+  const auto stream = fixture.provider.Run({.request = request, .tenant = {}});
+  ASSERT_FALSE(stream);
+  EXPECT_EQ(stream.error().code, ErrorCode::kOverloaded);
+  for (int i = 0; i < 3000 && fixture.engine.num_running() > 0; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(fixture.engine.num_cancelled(), 2);
 }
 
 }  // namespace

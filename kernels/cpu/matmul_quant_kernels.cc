@@ -1,0 +1,301 @@
+#include "kernels/cpu/matmul_kernels.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/matmul_quant_kernels.cc"
+#include <hwy/foreach_target.h>
+// After foreach_target.
+#include <hwy/highway.h>
+
+#include <algorithm>
+
+#include <kvgate/check.h>
+
+#include "kernels/cpu/matmul_tiles-inl.h"
+#include "kernels/cpu/simd_target.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace kvgate::kernels::cpu {
+namespace HWY_NAMESPACE {
+
+using D16 = hn::Repartition<int16_t, DF>;
+using V16 = hn::Vec<D16>;
+
+// ---- q8_0 -----------------------------------------------------------------------------------
+
+// Lane i: a[2i] * b[2i] + a[2i+1] * b[2i+1], exact in int32 as |a| <= 128.
+HWY_INLINE VI32 PairProducts(V16 a, V16 b) {
+  const DI32 di;
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_SSE4
+  VI32 unused = hn::Zero(di);
+  return hn::ReorderWidenMulAccumulate(di, a, b, hn::Zero(di), unused);  // pmaddwd
+#else
+  const VI32 a32 = hn::BitCast(di, a);
+  const VI32 b32 = hn::BitCast(di, b);
+  const VI32 high = hn::Mul(hn::ShiftRight<16>(a32), hn::ShiftRight<16>(b32));
+  const VI32 low = hn::Mul(hn::ShiftRight<16>(hn::ShiftLeft<16>(a32)),
+                           hn::ShiftRight<16>(hn::ShiftLeft<16>(b32)));
+  return hn::Add(high, low);
+#endif
+}
+
+// products[r][v] += the products of one pair of columns.
+template <int kRows, int kVectors>
+HWY_INLINE void AddPairProducts(const int8_t* HWY_RESTRICT quants, const int32_t* HWY_RESTRICT x,
+                                VI32 (&products)[kRows][kVectors]) {
+  const hn::Rebind<int8_t, D16> d8;
+  V16 weights[kVectors];
+  KVGATE_UNROLL
+  for (int v = 0; v < kVectors; ++v) {
+    weights[v] = hn::PromoteTo(D16(), hn::LoadU(d8, quants + v * 2 * kLanes));
+  }
+  KVGATE_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    const V16 value = hn::BitCast(D16(), hn::Set(DI32(), x[r]));
+    KVGATE_UNROLL
+    for (int v = 0; v < kVectors; ++v) {
+      products[r][v] = hn::Add(products[r][v], PairProducts(weights[v], value));
+      KVGATE_IN_REGISTER(products[r][v]);
+    }
+  }
+}
+
+// Adds the products of one 32-column block, as int32 sums times both scales, to sums.
+template <int kRows, int kVectors>
+HWY_INLINE void AddQuantBlock(const PackedQuantBlock* block, int64_t lane,
+                              const int32_t* HWY_RESTRICT x, const float* HWY_RESTRICT x_scales,
+                              VF (&sums)[kRows][kVectors]) {
+  constexpr int kPairs = PackedQuantBlock::kColumns / 2;
+  const DF df;
+  const DI32 di;
+  VI32 products[kRows][kVectors];
+  KVGATE_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    KVGATE_UNROLL
+    for (int v = 0; v < kVectors; ++v) products[r][v] = hn::Zero(di);
+  }
+  // Straight code saves the copies that g++ makes of loop-carried registers, 6 % of a product of
+  // many rows; everywhere else it would only be slow to compile.
+  constexpr int kStraight = (HWY_TARGET == HWY_AVX2 && kRows == kMaxTileRows) ? kPairs : 1;
+  for (int begin = 0; begin < kPairs; begin += kStraight) {
+    KVGATE_UNROLL
+    for (int i = 0; i < kStraight; ++i) {
+      AddPairProducts(block->quants[begin + i][lane], x + (begin + i) * kRows, products);
+    }
+  }
+  const F16* w_scales = reinterpret_cast<const F16*>(block->scales + lane);
+  KVGATE_UNROLL
+  for (int v = 0; v < kVectors; ++v) {
+    const VF w_scale = LoadAsF32(w_scales + v * kLanes);
+    KVGATE_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      sums[r][v] = hn::MulAdd(hn::ConvertTo(df, products[r][v]),
+                              hn::Mul(w_scale, hn::Set(df, x_scales[r])), sums[r][v]);
+    }
+  }
+}
+
+// One tile, one block of columns.
+template <int kRows, int kVectors>
+HWY_INLINE void MultiplyQuantTile(const MatMulPart& part, const PackedQuantBlock* blocks,
+                                  int64_t panel, int64_t lane, int64_t k, int first_row,
+                                  Ahead* ahead = nullptr, int64_t asks = 0) {
+  const int64_t count = std::min(kQuantColumnBlock, part.x->columns - k);
+  const int64_t num_rows = part.x->num_rows;
+  const int32_t* x = part.x->pairs + (k * num_rows + first_row * count) / 2;
+  const float* x_scales =
+      part.x->scales + (k * num_rows + first_row * count) / PackedQuantBlock::kColumns;
+  blocks += k / PackedQuantBlock::kColumns;
+  VF sums[kRows][kVectors];
+  KVGATE_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    KVGATE_UNROLL
+    for (int v = 0; v < kVectors; ++v) sums[r][v] = hn::Zero(DF());
+  }
+  const TileOutput out = OutputAt(part, first_row, panel * kPanelRows + lane, k);
+  PrefetchTile<kRows>(out);
+  for (int64_t index = 0; index < count / PackedQuantBlock::kColumns; ++index) {
+    if (ahead != nullptr) {
+      for (int64_t i = 0; i < asks; ++i) ahead->Ask();
+    }
+    AddQuantBlock(blocks + index, lane, x, x_scales, sums);
+    x += PackedQuantBlock::kColumns / 2 * kRows;
+    x_scales += kRows;
+  }
+  AddTile(sums, out);
+}
+
+// While one 32-column block is multiplied in one of so many passes: all lines of a block in the
+// end.
+int64_t AsksPerQuantBlock(size_t num_passes) {
+  constexpr size_t kLines = (sizeof(PackedQuantBlock) + 63) / 64;
+  return static_cast<int64_t>((kLines + num_passes - 1) / num_passes);
+}
+
+BlockAhead::Shape QuantBlockShape(int64_t k, int64_t num_blocks, size_t num_passes) {
+  constexpr auto kBytes = static_cast<int64_t>(sizeof(PackedQuantBlock));
+  return {.offset = k / PackedQuantBlock::kColumns * kBytes,
+          .bytes = static_cast<size_t>(num_blocks * kBytes),
+          .asks = num_blocks * AsksPerQuantBlock(num_passes),
+          .num_passes = num_passes};
+}
+
+template <int kRows>
+void MultiplyQuantFewRows(const MatMulPart& part) {
+  constexpr int kVectors = VectorsFor(kRows);
+  for (int64_t panel = part.panel_begin; panel < part.panel_end; ++panel) {
+    const auto* blocks = reinterpret_cast<const PackedQuantBlock*>(part.weight->panel(panel));
+    for (int64_t k = 0; k < part.x->columns; k += kQuantColumnBlock) {
+      const int64_t num_blocks =
+          std::min(kQuantColumnBlock, part.x->columns - k) / PackedQuantBlock::kColumns;
+      BlockAhead block_ahead(part, panel,
+                             QuantBlockShape(k, num_blocks, kVectorsPerPanel / kVectors));
+      for (int64_t lane = 0; lane < kPanelRows; lane += kVectors * kLanes) {
+        const int row = part.tiles[0].first;
+        Ahead ahead = block_ahead.NextPass();
+        MultiplyQuantTile<kRows, kVectors>(part, blocks, panel, lane, k, row,
+                                           kRows >= kRowsAheadMin ? &ahead : nullptr,
+                                           AsksPerQuantBlock(kVectorsPerPanel / kVectors));
+      }
+    }
+  }
+}
+
+void MultiplyQuantManyRows(const MatMulPart& part) {
+  constexpr int64_t kStep = 2 * kLanes;
+  for (int64_t k = 0; k < part.x->columns; k += kQuantColumnBlock) {
+    for (int64_t panel = part.panel_begin; panel < part.panel_end; ++panel) {
+      const auto* blocks = reinterpret_cast<const PackedQuantBlock*>(part.weight->panel(panel));
+      const int64_t num_blocks =
+          std::min(kQuantColumnBlock, part.x->columns - k) / PackedQuantBlock::kColumns;
+      const size_t num_passes = part.tiles.size() * (kPanelRows / kStep);
+      const int64_t asks = AsksPerQuantBlock(num_passes);
+      BlockAhead block_ahead(part, panel, QuantBlockShape(k, num_blocks, num_passes));
+      for (int64_t lane = 0; lane < kPanelRows; lane += kStep) {
+        if (panel * kPanelRows + lane >= part.weight->rows()) break;
+        for (const RowTile& tile : part.tiles) {
+          const int row = tile.first;
+          Ahead ahead = block_ahead.NextPass();
+          switch (tile.rows) {
+            case 1:
+              MultiplyQuantTile<1, 2>(part, blocks, panel, lane, k, row, &ahead, asks);
+              break;
+            case 2:
+              MultiplyQuantTile<2, 2>(part, blocks, panel, lane, k, row, &ahead, asks);
+              break;
+            case 3:
+              MultiplyQuantTile<3, 2>(part, blocks, panel, lane, k, row, &ahead, asks);
+              break;
+            case 4:
+              MultiplyQuantTile<4, 2>(part, blocks, panel, lane, k, row, &ahead, asks);
+              break;
+            case 5:
+              MultiplyQuantTile<5, 2>(part, blocks, panel, lane, k, row, &ahead, asks);
+              break;
+            case 6:
+              MultiplyQuantTile<6, 2>(part, blocks, panel, lane, k, row, &ahead, asks);
+              break;
+            default:
+              MultiplyQuantTile<kMaxTileRows, 2>(part, blocks, panel, lane, k, row, &ahead, asks);
+          }
+        }
+      }
+    }
+  }
+}
+
+void MultiplyQuant(const MatMulPart& part) {
+  if (part.tiles.size() > 1) return MultiplyQuantManyRows(part);
+  switch (part.tiles[0].rows) {
+    case 1:
+      return MultiplyQuantFewRows<1>(part);
+    case 2:
+      return MultiplyQuantFewRows<2>(part);
+    case 3:
+      return MultiplyQuantFewRows<3>(part);
+    case 4:
+      return MultiplyQuantFewRows<4>(part);
+    case 5:
+      return MultiplyQuantFewRows<5>(part);
+    case 6:
+      return MultiplyQuantFewRows<6>(part);
+    default:
+      return MultiplyQuantManyRows(part);
+  }
+}
+
+// ---- rows of x ------------------------------------------------------------------------------
+
+// The largest magnitude of 32 values. Compared as integers, where a NaN is above all, so that it
+// becomes the scale and shows in every product.
+HWY_INLINE float MaxMagnitude(const float* x) {
+  const DI32 di;
+  VI32 largest = hn::Zero(di);
+  for (size_t i = 0; i < PackedQuantBlock::kColumns; i += kLanes) {
+    const VI32 bits = hn::BitCast(di, hn::Abs(hn::LoadU(DF(), x + i)));
+    largest = hn::Max(largest, bits);
+  }
+  const int32_t bits = hn::GetLane(hn::MaxOfLanes(di, largest));
+  float magnitude;
+  std::memcpy(&magnitude, &bits, sizeof(magnitude));
+  return magnitude;
+}
+
+// 32 values to int16 and their scale.
+HWY_INLINE float QuantizeBlock(const float* x, int16_t* quants) {
+  const DF df;
+  const hn::Rebind<int16_t, DF> d16;
+  const float magnitude = MaxMagnitude(x);
+  // Below this the quotient could overflow; such values are 0 beside any others.
+  if (magnitude < 1e-30f) {
+    std::memset(quants, 0, PackedQuantBlock::kColumns * sizeof(int16_t));
+    return 0.0f;
+  }
+  const VF inverse = hn::Set(df, 32767.0f / magnitude);
+  for (size_t i = 0; i < PackedQuantBlock::kColumns; i += kLanes) {
+    const VI32 rounded = hn::NearestInt(hn::Mul(hn::LoadU(df, x + i), inverse));
+    hn::StoreU(hn::DemoteTo(d16, rounded), d16, quants + i);
+  }
+  return magnitude / 32767.0f;
+}
+
+void QuantizeRows(const float* x, int64_t columns, int num_rows, RowTile tile, int32_t* pairs,
+                  float* scales) {
+  constexpr int kColumns = PackedQuantBlock::kColumns;
+  HWY_ALIGN int16_t quants[kColumns];
+  for (int64_t k = 0; k < columns; k += kQuantColumnBlock) {
+    const int64_t count = std::min(kQuantColumnBlock, columns - k);
+    int32_t* to = pairs + (k * num_rows + tile.first * count) / 2;
+    float* to_scales = scales + (k * num_rows + tile.first * count) / kColumns;
+    for (int r = 0; r < tile.rows; ++r) {
+      const float* from = x + (tile.first + r) * columns + k;
+      for (int64_t index = 0; index < count / kColumns; ++index) {
+        to_scales[index * tile.rows + r] = QuantizeBlock(from + index * kColumns, quants);
+        int32_t* out = to + index * (kColumns / 2) * tile.rows + r;
+        for (int pair = 0; pair < kColumns / 2; ++pair) {
+          std::memcpy(out + pair * tile.rows, quants + 2 * pair, sizeof(int32_t));
+        }
+      }
+    }
+  }
+}
+
+QuantMatMulKernels MakeQuantMatMulKernels() {
+  return {.quantize_rows = QuantizeRows, .multiply = MultiplyQuant};
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace kvgate::kernels::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace kvgate::kernels::cpu {
+
+HWY_EXPORT(MakeQuantMatMulKernels);
+
+QuantMatMulKernels QuantMatMulKernelsFor(int64_t target) {
+  const ScopedTarget scoped(target);
+  return HWY_DYNAMIC_DISPATCH(MakeQuantMatMulKernels)();
+}
+
+}  // namespace kvgate::kernels::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,165 @@
+// What the register tiles of a product share: their shapes, where their sums go, and how weights
+// are fetched ahead. Included once per SIMD target.
+#if defined(KVGATE_KERNELS_CPU_MATMUL_TILES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef KVGATE_KERNELS_CPU_MATMUL_TILES_INL_H_
+#undef KVGATE_KERNELS_CPU_MATMUL_TILES_INL_H_
+#else
+#define KVGATE_KERNELS_CPU_MATMUL_TILES_INL_H_
+#endif
+
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+
+#include "kernels/cpu/matmul_kernels.h"
+#include "kernels/cpu/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace kvgate::kernels::cpu {
+namespace HWY_NAMESPACE {
+
+// 16 vector registers hold a tile of 6 rows and 2 vectors beside its operands, 32 hold 12 and 2.
+constexpr int kMaxTileRows = (HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON) ? 12 : 6;
+constexpr int kVectorsPerPanel = static_cast<int>(kPanelRows / kLanes);
+static_assert(kVectorsPerPanel >= 2);
+// Vectors per tile of `rows` rows, when the weights come straight from memory: a whole panel for
+// few rows, so that it is read as one stream. That keeps up with memory (a line of f16 per four
+// cycles), and the hardware follows it better alone than with two panels at once or with prefetches
+// (87 % of the read bandwidth of a core against 75 %).
+constexpr int VectorsFor(int rows) { return rows <= 3 ? std::min(kVectorsPerPanel, 4) : 2; }
+
+// ---- output ---------------------------------------------------------------------------------
+
+// Where the sums of one tile go.
+struct TileOutput {
+  float* y;           // first row, first column of the tile
+  int64_t stride;     // columns of y
+  int64_t columns;    // columns of y from here on; fewer than the tile's in the last panel
+  const float* bias;  // at the tile's first column, or null
+  bool accumulate;
+  bool first_block;  // of the columns of x: y is not begun yet
+};
+
+HWY_INLINE TileOutput OutputAt(const MatMulPart& part, int first_row, int64_t first_column,
+                               int64_t k) {
+  const int64_t stride = part.weight->rows();
+  return {.y = part.y + first_row * stride + first_column,
+          .stride = stride,
+          .columns = stride - first_column,
+          .bias = part.bias == nullptr ? nullptr : part.bias + first_column,
+          .accumulate = part.accumulate,
+          .first_block = k == 0};
+}
+
+template <int kRows, int kVectors>
+HWY_INLINE void AddWholeTile(const VF (&sums)[kRows][kVectors], const TileOutput& out) {
+  const DF df;
+  KVGATE_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    KVGATE_UNROLL
+    for (int v = 0; v < kVectors; ++v) {
+      float* y = out.y + r * out.stride + v * kLanes;
+      VF base = hn::Zero(df);
+      if (!out.first_block) {
+        base = hn::LoadU(df, y);
+      } else {
+        if (out.bias != nullptr) base = hn::LoadU(df, out.bias + v * kLanes);
+        if (out.accumulate) base = hn::Add(base, hn::LoadU(df, y));
+      }
+      hn::StoreU(hn::Add(base, sums[r][v]), df, y);
+    }
+  }
+}
+
+// The same additions for a tile that reaches past the last column of y.
+template <int kRows, int kVectors>
+HWY_NOINLINE void AddPartTile(const VF (&sums)[kRows][kVectors], const TileOutput& out) {
+  HWY_ALIGN float row[kVectors * kLanes];
+  for (int r = 0; r < kRows; ++r) {
+    for (int v = 0; v < kVectors; ++v) hn::Store(sums[r][v], DF(), row + v * kLanes);
+    float* y = out.y + r * out.stride;
+    for (int64_t column = 0; column < out.columns; ++column) {
+      float base = 0.0f;
+      if (!out.first_block) {
+        base = y[column];
+      } else {
+        if (out.bias != nullptr) base = out.bias[column];
+        if (out.accumulate) base += y[column];
+      }
+      y[column] = base + row[column];
+    }
+  }
+}
+
+template <int kRows, int kVectors>
+HWY_INLINE void AddTile(const VF (&sums)[kRows][kVectors], const TileOutput& out) {
+  if (out.columns <= 0) return;
+  if (out.columns >= static_cast<int64_t>(kVectors * kLanes)) {
+    AddWholeTile(sums, out);
+  } else {
+    AddPartTile(sums, out);
+  }
+}
+
+// Asks for the part of y that a tile is about to be added to.
+template <int kRows>
+HWY_INLINE void PrefetchTile(const TileOutput& out) {
+  KVGATE_UNROLL
+  for (int r = 0; r < kRows; ++r) hwy::Prefetch(out.y + r * out.stride);
+}
+
+// ---- weights ahead --------------------------------------------------------------------------
+
+// A few tiles of rows take about as long as their weights take to come from memory. So while one
+// block of weights is being multiplied the next one is asked for, a line now and then: waiting for
+// it first and multiplying then would add the two times. With more tiles memory is idle anyhow.
+constexpr size_t kTilesAheadMax = 12;
+constexpr int kRowsAheadMin = 4;
+
+struct Ahead {
+  const std::byte* from = nullptr;  // any address that can be read, where nothing is wanted
+  size_t step = 0;                  // bytes from one request to the next
+
+  HWY_INLINE void Ask() {
+    __builtin_prefetch(from, 0, 2);  // to L2: L1 holds what is multiplied now
+    from += step;
+  }
+};
+
+// The next block of weights, cut evenly between the passes over the current one.
+class BlockAhead {
+ public:
+  // `asks`: how often one pass asks.
+  struct Shape {
+    int64_t offset;  // of the block in its panel, and its size, in bytes
+    size_t bytes;
+    int64_t asks;
+    size_t num_passes;
+  };
+  BlockAhead(const MatMulPart& part, int64_t panel, const Shape& shape)
+      : here_(part.weight->panel(panel) + shape.offset), asks_(static_cast<size_t>(shape.asks)) {
+    if (part.tiles.size() > kTilesAheadMax || panel + 1 >= part.panel_end) return;
+    next_ = part.weight->panel(panel + 1) + shape.offset;
+    const size_t num_asks = shape.num_passes * asks_;
+    step_ = (shape.bytes + num_asks - 1) / num_asks;
+  }
+  Ahead NextPass() {
+    if (next_ == nullptr) return {.from = here_, .step = 0};
+    const Ahead ahead{.from = next_, .step = step_};
+    next_ += step_ * asks_;
+    return ahead;
+  }
+
+ private:
+  const std::byte* here_;
+  const std::byte* next_ = nullptr;
+  size_t asks_;
+  size_t step_ = 0;
+};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace kvgate::kernels::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard per target

@@ -1,0 +1,204 @@
+#include "store/pin_book.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <tuple>
+#include <utility>
+
+#include <kvgate/log.h>
+
+#include "store/kv_format.h"
+
+namespace kvgate::store {
+namespace {
+
+constexpr std::string_view kSource = "store.pins";
+
+int64_t NowMicroseconds() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+bool HasExpired(const Pin& pin) {
+  return pin.expires_unix != 0 && pin.expires_unix <= NowMicroseconds() / 1'000'000;
+}
+
+Result<void> CheckPin(const Pin& pin) {
+  const auto refuse = [](std::string field, std::string detail) {
+    return MakeError(ErrorCode::kInvalidArgument, kSource, std::move(detail), std::move(field));
+  };
+  for (const auto& [field, text] :
+       {std::pair<const char*, const std::string&>("name", pin.name), {"version", pin.version}}) {
+    if (text.size() <= kPinTextMax) continue;
+    return refuse(field, fmt::format("a pin's {} of {} bytes; the limit is {}", field, text.size(),
+                                     kPinTextMax));
+  }
+  if (!pin.version.empty() && pin.name.empty()) {
+    return refuse("name", "a pin with a version needs a name: versions of one name replace it");
+  }
+  if (pin.tokens.empty() || pin.tokens.size() > kPinTokensMax) {
+    return refuse("tokens", fmt::format("a pinned prefix of {} tokens; 1 to {} can be pinned",
+                                        pin.tokens.size(), kPinTokensMax));
+  }
+  if (HasExpired(pin)) return refuse("ttl_seconds", "the pin would have expired already");
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<PinBook>> PinBook::Open(MetaStore& meta, KvStore& kv, bool read_only) {
+  std::unique_ptr<PinBook> book(new PinBook(meta, kv));
+  KVGATE_TRY_VOID(book->Load(read_only));
+  return book;
+}
+
+Result<void> PinBook::Load(bool read_only) {
+  std::vector<Pin> read;
+  std::vector<std::string> damaged;
+  KVGATE_TRY_VOID(meta_.Scan(MetaTable::kPins, "", [&](auto key, auto value) {
+    auto pin = DecodePin(key, value);
+    if (pin) {
+      read.push_back(std::move(*pin));
+    } else {
+      KVGATE_LOG(kWarning, kSource, "dropped: {}", pin.error().detail);
+      damaged.emplace_back(key);
+    }
+    return true;
+  }));
+  num_damaged_ = damaged.size();
+  // Newest first, so that a version whose successor was written before a crash gives way.
+  std::ranges::sort(read, std::greater<>(), &Pin::created_us);
+  for (Pin& pin : read) {
+    const bool replaced = !pin.name.empty() && FindByName(pin.salt, pin.name) != nullptr;
+    if (replaced || HasExpired(pin) || pins_.contains(pin.leaf.hash)) {
+      damaged.push_back(EncodeKvKey(pin.leaf));
+      continue;
+    }
+    if (const auto pinned = kv_.Pin(pin.leaf, pin.expires_unix); !pinned) {
+      KVGATE_LOG(kWarning, kSource, "{} is remembered but not protected: {}", ToHex(pin.leaf.hash),
+                 pinned.error().detail);
+    }
+    pins_.emplace(pin.leaf.hash, std::move(pin));
+  }
+  if (read_only) return {};
+  for (const std::string& key : damaged) KVGATE_TRY_VOID(meta_.Delete(MetaTable::kPins, key));
+  return {};
+}
+
+Result<void> PinBook::Put(Pin pin) {
+  KVGATE_TRY_VOID(CheckPin(pin));
+  const std::lock_guard lock(mutex_);
+  std::optional<Pin> older;
+  if (const Pin* same = pin.name.empty() ? nullptr : FindByName(pin.salt, pin.name);
+      same != nullptr && same->leaf.hash != pin.leaf.hash) {
+    older = *same;
+  }
+  if (!older && !pins_.contains(pin.leaf.hash) && pins_.size() >= kPinsMax) {
+    return MakeError(ErrorCode::kOverloaded, kSource,
+                     fmt::format("{} prefixes are pinned, which is the limit", kPinsMax));
+  }
+  pin.created_us = NowMicroseconds();
+  if (older) pin.created_us = std::max(pin.created_us, older->created_us + 1);
+  // The older version makes room for the newer one, and comes back when that does not fit.
+  if (older) kv_.Unpin(older->leaf);
+  auto done = kv_.Pin(pin.leaf, pin.expires_unix);
+  if (done) {
+    done = meta_.Put(MetaTable::kPins, EncodeKvKey(pin.leaf), EncodePin(pin));
+    if (!done && !pins_.contains(pin.leaf.hash)) kv_.Unpin(pin.leaf);
+  }
+  if (!done) {
+    if (older && !kv_.Pin(older->leaf, older->expires_unix)) {
+      KVGATE_LOG(kWarning, kSource, "{} is no longer protected", ToHex(older->leaf.hash));
+    }
+    return done;
+  }
+  const BlockHash id = pin.leaf.hash;
+  pins_.insert_or_assign(id, std::move(pin));
+  // Fails with the database alone; opening it again prefers the newer one.
+  if (older) KVGATE_TRY_VOID(Forget(*older));
+  return {};
+}
+
+Result<Pin> PinBook::Remove(const BlockHash& id) {
+  const std::lock_guard lock(mutex_);
+  const auto found = pins_.find(id);
+  if (found == pins_.end()) {
+    return MakeError(ErrorCode::kNotFound, kSource, fmt::format("no pin has the id {}", ToHex(id)),
+                     "id");
+  }
+  Pin pin = found->second;
+  KVGATE_TRY_VOID(Forget(pin));
+  return pin;
+}
+
+// By value: the argument may be the entry itself.
+Result<void> PinBook::Forget(const Pin& pin) {
+  const KvKey leaf = pin.leaf;
+  KVGATE_TRY_VOID(meta_.Delete(MetaTable::kPins, EncodeKvKey(leaf)));
+  kv_.Unpin(leaf);
+  pins_.erase(leaf.hash);
+  return {};
+}
+
+Result<void> PinBook::Rekey(const BlockHash& id, const KvKey& leaf) {
+  const std::lock_guard lock(mutex_);
+  const auto found = pins_.find(id);
+  if (found == pins_.end() || found->second.leaf == leaf) return {};
+  const Pin old = found->second;
+  Pin pin = old;
+  pin.leaf = leaf;
+  pin.created_us = old.created_us + 1;
+  kv_.Unpin(old.leaf);
+  KVGATE_TRY_VOID(kv_.Pin(leaf, pin.expires_unix));
+  KVGATE_TRY_VOID(meta_.Put(MetaTable::kPins, EncodeKvKey(leaf), EncodePin(pin)));
+  pins_.insert_or_assign(leaf.hash, std::move(pin));
+  return Forget(old);
+}
+
+Result<uint64_t> PinBook::DropExpired() {
+  const std::lock_guard lock(mutex_);
+  std::vector<Pin> expired;
+  for (const auto& [id, pin] : pins_) {
+    if (HasExpired(pin)) expired.push_back(pin);
+  }
+  for (const Pin& pin : expired) KVGATE_TRY_VOID(Forget(pin));
+  return expired.size();
+}
+
+std::optional<Pin> PinBook::Find(const BlockHash& id) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = pins_.find(id);
+  if (found == pins_.end() || HasExpired(found->second)) return std::nullopt;
+  return found->second;
+}
+
+std::vector<Pin> PinBook::List() const {
+  std::vector<Pin> pins;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [id, pin] : pins_) {
+      if (!HasExpired(pin)) pins.push_back(pin);
+    }
+  }
+  std::ranges::sort(pins, [](const Pin& a, const Pin& b) {
+    return std::tuple(b.priority, a.created_us) < std::tuple(a.priority, b.created_us);
+  });
+  return pins;
+}
+
+size_t PinBook::size() const {
+  const std::lock_guard lock(mutex_);
+  return pins_.size();
+}
+
+const Pin* PinBook::FindByName(const std::string& salt, const std::string& name) const {
+  for (const auto& [id, pin] : pins_) {
+    if (pin.salt == salt && pin.name == name) return &pin;
+  }
+  return nullptr;
+}
+
+}  // namespace kvgate::store

@@ -1,0 +1,165 @@
+#include "store/prefix_file.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include <kvgate/digest.h>
+
+#include "store/kv_format.h"
+
+namespace kvgate::store {
+namespace {
+
+constexpr std::string_view kSource = "store.prefix_file";
+constexpr uint32_t kHeaderKind = 0x4850564b;  // "KVPH"
+constexpr uint32_t kBlockKind = 0x4250564b;   // "KVPB"
+constexpr uint32_t kEndKind = 0x4550564b;     // "KVPE"
+constexpr size_t kFrameHeadBytes = 24;
+constexpr size_t kBlockHeadBytes = 48;
+constexpr size_t kHeaderHeadBytes = 32;
+constexpr size_t kSaltBytesMax = 4096;
+// What has been read is cut from the front of the buffer in steps of this, not for every frame.
+constexpr size_t kCutBytes = size_t{1} << 20;
+
+std::span<const std::byte> AsBytes(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+template <typename T>
+void Append(std::string& out, const T& value) {
+  out.append(reinterpret_cast<const char*>(&value), sizeof(value));
+}
+
+template <typename T>
+T Load(std::string_view bytes, size_t at) {
+  T value;
+  std::memcpy(&value, bytes.data() + at, sizeof(value));
+  return value;
+}
+
+// Seeded by the frame's number: one that is missing or moved does not fit either.
+uint64_t Checksum(std::string_view behind, uint64_t number) {
+  return Xxh3(AsBytes(behind), number).first;
+}
+
+Error Damaged(std::string detail) {
+  return MakeError(ErrorCode::kDataLoss, kSource, std::move(detail));
+}
+
+}  // namespace
+
+void PrefixFileWriter::Frame(uint32_t kind, std::string_view body, std::string& out) {
+  const size_t begin = out.size();
+  Append(out, uint64_t{0});
+  Append(out, kind);
+  Append(out, uint32_t{0});
+  Append(out, static_cast<uint64_t>(body.size()));
+  out += body;
+  const uint64_t checksum = Checksum(std::string_view(out).substr(begin + 8), num_frames_++);
+  std::memcpy(out.data() + begin, &checksum, sizeof(checksum));
+}
+
+void PrefixFileWriter::Header(const PrefixFileHeader& header, std::string& out) {
+  std::string body;
+  Append(body, kPrefixFileVersion);
+  Append(body, header.num_blocks);
+  Append(body, header.fingerprint.low);
+  Append(body, header.fingerprint.high);
+  Append(body, static_cast<uint64_t>(header.salt.size()));
+  body += header.salt;
+  Frame(kHeaderKind, body, out);
+}
+
+void PrefixFileWriter::Block(const KvBlock& block, std::string& out) {
+  std::string body;
+  body.reserve(kBlockHeadBytes + block.tokens.size() * sizeof(TokenId) + block.payload.size());
+  Append(body, block.depth);
+  Append(body, block.group);
+  Append(body, block.shape_tag);
+  Append(body, static_cast<uint32_t>(block.tokens.size()));
+  Append(body, block.digest);
+  const auto tokens = std::as_bytes(std::span(block.tokens));
+  body.append(reinterpret_cast<const char*>(tokens.data()), tokens.size());
+  body.append(reinterpret_cast<const char*>(block.payload.data()), block.payload.size());
+  Frame(kBlockKind, body, out);
+}
+
+void PrefixFileWriter::End(const PrefixFileEnd& end, std::string& out) {
+  std::string body;
+  Append(body, end.num_blocks);
+  Append(body, end.digest);
+  Frame(kEndKind, body, out);
+}
+
+void PrefixFileReader::Feed(std::string_view bytes) {
+  if (used_ >= kCutBytes) {
+    pending_.erase(0, used_);
+    used_ = 0;
+  }
+  pending_ += bytes;
+}
+
+Result<std::optional<PrefixFileReader::Frame>> PrefixFileReader::Next() {
+  const std::string_view bytes = std::string_view(pending_).substr(used_);
+  if (bytes.size() < kFrameHeadBytes) return std::optional<Frame>();
+  const auto kind = Load<uint32_t>(bytes, 8);
+  const auto body_bytes = Load<uint64_t>(bytes, 16);
+  if (num_frames_ == 0 && kind != kHeaderKind) {
+    return MakeError(ErrorCode::kUnsupported, kSource, "this is not an exported prefix");
+  }
+  if (body_bytes > kPrefixFrameBytesMax) {
+    return Damaged(fmt::format("frame {} of {} bytes; the limit is {}", num_frames_, body_bytes,
+                               kPrefixFrameBytesMax));
+  }
+  if (bytes.size() - kFrameHeadBytes < body_bytes) return std::optional<Frame>();
+  const std::string_view frame = bytes.substr(0, kFrameHeadBytes + body_bytes);
+  if (Load<uint64_t>(frame, 0) != Checksum(frame.substr(8), num_frames_)) {
+    return Damaged(fmt::format("frame {}: its checksum does not match", num_frames_));
+  }
+  KVGATE_TRY(Frame decoded, Decode(kind, frame.substr(kFrameHeadBytes)));
+  ++num_frames_;
+  used_ += frame.size();
+  return std::optional<Frame>(std::move(decoded));
+}
+
+Result<PrefixFileReader::Frame> PrefixFileReader::Decode(uint32_t kind,
+                                                         std::string_view body) const {
+  const Error bad_size = Damaged(fmt::format("frame {}: its size is wrong", num_frames_));
+  if (kind == kHeaderKind) {
+    if (body.size() < 4) return bad_size;
+    if (const auto version = Load<uint32_t>(body, 0); version != kPrefixFileVersion) {
+      return MakeError(ErrorCode::kUnsupported, kSource,
+                       fmt::format("an exported prefix of format {}; this program reads {}",
+                                   version, kPrefixFileVersion));
+    }
+    if (body.size() < kHeaderHeadBytes || body.size() > kHeaderHeadBytes + kSaltBytesMax ||
+        Load<uint64_t>(body, 24) != body.size() - kHeaderHeadBytes) {
+      return bad_size;
+    }
+    return Frame(PrefixFileHeader{
+        .fingerprint = {.low = Load<uint64_t>(body, 8), .high = Load<uint64_t>(body, 16)},
+        .salt = std::string(body.substr(kHeaderHeadBytes)),
+        .num_blocks = Load<uint32_t>(body, 4)});
+  }
+  if (kind == kEndKind) {
+    if (body.size() != 4 + sizeof(PrefixDigest)) return bad_size;
+    return Frame(PrefixFileEnd{.num_blocks = Load<uint32_t>(body, 0),
+                               .digest = Load<PrefixDigest>(body, 4)});
+  }
+  if (kind != kBlockKind) return Damaged(fmt::format("frame {}: an unknown kind", num_frames_));
+  if (body.size() < kBlockHeadBytes) return bad_size;
+  const size_t token_bytes = Load<uint32_t>(body, 12) * sizeof(TokenId);
+  if (token_bytes > body.size() - kBlockHeadBytes) return bad_size;
+  const auto rest = AsBytes(body.substr(kBlockHeadBytes));
+  KvBlock block;
+  block.depth = Load<uint32_t>(body, 0);
+  block.group = Load<uint32_t>(body, 4);
+  block.shape_tag = Load<uint32_t>(body, 8);
+  block.digest = Load<PrefixDigest>(body, 16);
+  block.tokens = DecodeTokens(rest.first(token_bytes));
+  block.payload.assign(rest.begin() + static_cast<std::ptrdiff_t>(token_bytes), rest.end());
+  return Frame(std::move(block));
+}
+
+}  // namespace kvgate::store

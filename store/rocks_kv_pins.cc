@@ -1,0 +1,87 @@
+// Pins of RocksKvStore: which blocks eviction may not take. A pin is a wish that outlives its
+// block: what is dropped or not yet written is pinned again when it is put.
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include <kvgate/log.h>
+
+#include "store/rocks_kv_store.h"
+
+namespace kvgate::store {
+namespace {
+
+constexpr std::string_view kSource = "store.kv";
+
+int64_t NowUnix() {
+  return std::chrono::duration_cast<std::chrono::seconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+Result<void> RocksKvStore::Pin(const KvKey& key, int64_t expires_unix) {
+  const std::lock_guard lock(index_mutex_);
+  ExpirePins();
+  KvIndex::Node* node = index_.Find(key);
+  if (node != nullptr && !TryPin(*node)) {
+    return MakeError(
+        ErrorCode::kTooLarge, kSource,
+        fmt::format("pinning {} more bytes to the {} that are pinned: at most half of the cap of "
+                    "{} bytes can be",
+                    index_.BytesToPin(*node), index_.pinned_bytes(), options_.capacity_bytes));
+  }
+  pins_[key] = expires_unix;
+  return {};
+}
+
+void RocksKvStore::Unpin(const KvKey& key) {
+  const std::lock_guard lock(index_mutex_);
+  pins_.erase(key);
+  if (KvIndex::Node* node = index_.Find(key); node != nullptr) index_.SetPinned(*node, false);
+}
+
+// False: there is no room for it under half of the cap.
+bool RocksKvStore::TryPin(KvIndex::Node& node) {
+  if (node.pinned) return true;
+  if (index_.pinned_bytes() + index_.BytesToPin(node) > options_.capacity_bytes / 2) return false;
+  index_.SetPinned(node, true);
+  return true;
+}
+
+// After the index was read anew.
+void RocksKvStore::PinAgain() {
+  for (const auto& [key, expires_unix] : pins_) {
+    KvIndex::Node* node = index_.Find(key);
+    if (node != nullptr && !TryPin(*node)) {
+      KVGATE_LOG(kWarning, kSource, "{} is not pinned: half of the cap is", ToHex(key.hash));
+    }
+  }
+}
+
+void RocksKvStore::ExpirePins() {
+  const int64_t now = NowUnix();
+  for (auto pin = pins_.begin(); pin != pins_.end();) {
+    if (pin->second == 0 || pin->second > now) {
+      ++pin;
+      continue;
+    }
+    if (KvIndex::Node* node = index_.Find(pin->first); node != nullptr) {
+      index_.SetPinned(*node, false);
+    }
+    pin = pins_.erase(pin);
+  }
+}
+
+Result<void> RocksKvStore::CheckNoPins(std::span<KvIndex::Node* const> nodes) const {
+  for (const KvIndex::Node* node : nodes) {
+    if (!node->pinned) continue;
+    return MakeError(ErrorCode::kInvalidArgument, kSource,
+                     fmt::format("the prefix {} is pinned: unpin it first, or force its removal",
+                                 ToHex(node->entry.key.hash)));
+  }
+  return {};
+}
+
+}  // namespace kvgate::store

@@ -1,0 +1,173 @@
+#include "engine/tier/prefix_transfer.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "kernels/backend.h"
+#include "tests/engine/memory_kv_store.h"
+
+namespace kvgate::tier {
+namespace {
+
+constexpr uint64_t kSeed = 11;
+constexpr Fingerprint kModel{3, 4};
+constexpr size_t kNumBlocks = 5;
+constexpr size_t kPayloadBytes = 3000;
+
+std::vector<TokenId> SomeTokens() {
+  std::vector<TokenId> tokens(kNumBlocks * kernels::kKvBlockTokens + 7);
+  for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<TokenId>(i * 7 % 100);
+  return tokens;
+}
+
+std::vector<std::byte> PayloadOf(size_t block) {
+  return std::vector<std::byte>(kPayloadBytes, static_cast<std::byte>(block + 1));
+}
+
+// Stores the prefix as an engine would; its id.
+BlockHash StorePrefix(store::KvStore& kv, const std::string& salt, bool with_tokens = true) {
+  const std::vector<TokenId> tokens = SomeTokens();
+  const auto keys = PrefixKeys({.fingerprint = kModel, .seed = kSeed}, salt, tokens);
+  EXPECT_EQ(keys.size(), kNumBlocks);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const auto payload = PayloadOf(i);
+    const auto block = std::span(tokens).subspan(i * kernels::kKvBlockTokens,
+                                                 with_tokens ? kernels::kKvBlockTokens : 0);
+    const store::KvRecord record{.key = {.fingerprint = kModel, .hash = keys[i].hash},
+                                 .parent = i == 0 ? BlockHash{} : keys[i - 1].hash,
+                                 .depth = static_cast<uint32_t>(i),
+                                 .digest = keys[i].digest,
+                                 .group = 0,
+                                 .shape_tag = 9,
+                                 .tokens = block,
+                                 .payload = payload};
+    EXPECT_TRUE(kv.Put({&record, 1}));
+  }
+  return keys.back().hash;
+}
+
+std::string Export(store::KvStore& kv, const BlockHash& id, const std::string& salt) {
+  const std::vector<std::string> salts = {"somebody else", salt};
+  auto prefix = ReadPrefix(kv, kSeed, id, salts);
+  EXPECT_TRUE(prefix) << prefix.error().ToString();
+  PrefixExporter exporter(kv, std::move(*prefix));
+  std::string all;
+  std::string piece;
+  while (true) {
+    const auto more = exporter.Next(piece);
+    EXPECT_TRUE(more);
+    all += piece;
+    if (!*more) return all;
+  }
+}
+
+Result<ImportReport> Import(store::KvStore& kv, uint64_t seed, std::string_view file,
+                            size_t step = 1000) {
+  PrefixImporter importer(kv, seed);
+  for (size_t at = 0; at < file.size(); at += step) {
+    KVGATE_TRY_VOID(importer.Feed(file.substr(at, step)));
+  }
+  return importer.Finish();
+}
+
+TEST(PrefixTransfer, WhatIsExportedIsFoundInADirectoryOfAnotherSeed) {
+  store::MemoryKvStore from;
+  store::MemoryKvStore to;
+  const std::string file = Export(from, StorePrefix(from, "tenant"), "tenant");
+  const uint64_t other_seed = kSeed + 1;
+  const auto report = Import(to, other_seed, file);
+  ASSERT_TRUE(report) << report.error().ToString();
+  EXPECT_EQ(report->num_imported, kNumBlocks);
+  EXPECT_EQ(report->num_dropped(), 0u);
+  EXPECT_EQ(report->reason, "");
+  const auto keys = PrefixKeys({.fingerprint = kModel, .seed = other_seed}, "tenant", SomeTokens());
+  EXPECT_EQ(report->id, keys.back().hash);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    std::vector<std::byte> payload(kPayloadBytes);
+    const store::KvKey key{.fingerprint = kModel, .hash = keys[i].hash};
+    ASSERT_TRUE(to.Get(
+        {.key = key, .digest = keys[i].digest, .group = 0, .shape_tag = 9, .payload = payload}));
+    EXPECT_EQ(payload, PayloadOf(i));
+  }
+}
+
+TEST(PrefixTransfer, OnlyItsTenantReadsAPrefix) {
+  store::MemoryKvStore kv;
+  const BlockHash id = StorePrefix(kv, "tenant");
+  const std::vector<std::string> others = {"", "somebody else"};
+  EXPECT_EQ(ReadPrefix(kv, kSeed, id, others).error().code, ErrorCode::kPermissionDenied);
+  const std::vector<std::string> own = {"", "tenant"};
+  const auto prefix = ReadPrefix(kv, kSeed, id, own);
+  ASSERT_TRUE(prefix);
+  EXPECT_EQ(prefix->salt, "tenant");
+  EXPECT_EQ(prefix->tokens.size(), kNumBlocks * kernels::kKvBlockTokens);
+  EXPECT_EQ(ReadPrefix(kv, kSeed, BlockHash{1, 2}, own).error().code, ErrorCode::kNotFound);
+}
+
+TEST(PrefixTransfer, APrefixStoredWithoutItsTokensCannotBeRead) {
+  store::MemoryKvStore kv;
+  const BlockHash id = StorePrefix(kv, "", false);
+  const std::vector<std::string> salts = {""};
+  EXPECT_EQ(ReadPrefix(kv, kSeed, id, salts).error().code, ErrorCode::kUnsupported);
+}
+
+TEST(PrefixTransfer, EveryDamagedByteCostsWhatHangsFromItAndNothingElse) {
+  store::MemoryKvStore from;
+  std::string file = Export(from, StorePrefix(from, ""), "");
+  for (size_t at = 0; at < file.size(); at += 97) {
+    file[at] ^= 0x20;
+    store::MemoryKvStore to;
+    const auto report = Import(to, kSeed, file);
+    if (report) {
+      EXPECT_FALSE(report->reason.empty()) << at;
+      // A block is some 3200 bytes behind a header of 56.
+      const size_t intact = at < 56 ? 0 : std::min(kNumBlocks, (at - 56) / 3200);
+      EXPECT_EQ(report->num_imported, intact) << at;
+      EXPECT_EQ(to.Stats().num_records, intact);
+    } else {
+      EXPECT_EQ(report.error().code, ErrorCode::kUnsupported);
+      EXPECT_EQ(to.Stats().num_records, 0u);
+    }
+    file[at] ^= 0x20;
+  }
+}
+
+TEST(PrefixTransfer, AFileThatIsCutShortGivesItsWholeBlocksAndSaysSo) {
+  store::MemoryKvStore from;
+  const std::string file = Export(from, StorePrefix(from, ""), "");
+  store::MemoryKvStore to;
+  const auto report = Import(to, kSeed, std::string_view(file).substr(0, file.size() / 2));
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->num_imported, 2u);
+  EXPECT_EQ(report->num_dropped(), 3u);
+  EXPECT_EQ(report->reason, "the file is cut short");
+  EXPECT_EQ(Import(to, kSeed, "").error().code, ErrorCode::kUnsupported);
+}
+
+TEST(PrefixTransfer, BlocksOfOtherTokensThanTheirDigestSaysAreRefused) {
+  store::PrefixFileWriter writer;
+  std::string file;
+  writer.Header({.fingerprint = kModel, .salt = "", .num_blocks = 1}, file);
+  store::KvBlock block;
+  block.tokens.assign(kernels::kKvBlockTokens, 1);
+  block.payload.resize(10);
+  writer.Block(block, file);
+  writer.End({.num_blocks = 1, .digest = block.digest}, file);
+  store::MemoryKvStore to;
+  const auto report = Import(to, kSeed, file);
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->num_imported, 0u);
+  EXPECT_EQ(to.Stats().num_records, 0u);
+}
+
+TEST(PrefixTransfer, AStoreThatRefusesIsAnError) {
+  store::MemoryKvStore from;
+  const std::string file = Export(from, StorePrefix(from, ""), "");
+  store::MemoryKvStore to;
+  to.fail_put = true;
+  EXPECT_EQ(Import(to, kSeed, file).error().code, ErrorCode::kIo);
+}
+
+}  // namespace
+}  // namespace kvgate::tier

@@ -1,0 +1,179 @@
+#include "store/pin_book.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "store/kv_format.h"
+#include "store/rocks_data_directory.h"
+#include "tests/store/store_fixture.h"
+
+namespace kvgate::store {
+namespace {
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+std::unique_ptr<DataDirectory> OpenDirectory(const std::filesystem::path& path) {
+  auto opened = DataDirectory::Open({.directory = path, .kv_bytes_max = 32 * kMiB});
+  EXPECT_TRUE(opened) << opened.error().ToString();
+  return std::move(opened).value();
+}
+
+int64_t SecondsFromNow(int64_t seconds) {
+  return std::chrono::duration_cast<std::chrono::seconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+             .count() +
+         seconds;
+}
+
+Pin PinOf(const Block& leaf, std::string name = {}, std::string version = {}) {
+  Pin pin;
+  pin.leaf = leaf.key;
+  pin.name = std::move(name);
+  pin.version = std::move(version);
+  pin.salt = "tenant";
+  pin.tokens = {1, 2, 3};
+  return pin;
+}
+
+// Writes `total_bytes` of other prefixes.
+void Flood(KvStore& kv, uint64_t first_chain, uint64_t total_bytes) {
+  for (uint64_t chain = 0; chain * 4 * 256 * 1024 < total_bytes; ++chain) {
+    ASSERT_TRUE(kv.Put(Records(MakeChain(first_chain + chain, 4, 256 * 1024))));
+  }
+}
+
+TEST(PinBook, APinSurvivesReopeningAndAFloodThatEvictsEverythingElse) {
+  const TemporaryDirectory directory;
+  const auto kept = MakeChain(1, 8, 100'000);
+  const auto other = MakeChain(2, 8, 100'000);
+  {
+    const auto data = OpenDirectory(directory.path());
+    ASSERT_TRUE(data->kv().Put(Records(kept)));
+    ASSERT_TRUE(data->kv().Put(Records(other)));
+    ASSERT_TRUE(data->pins().Put(PinOf(kept.back(), "agent", "1")));
+  }
+  const auto data = OpenDirectory(directory.path());
+  ASSERT_EQ(data->pins().List().size(), 1u);
+  EXPECT_EQ(data->pins().List()[0].name, "agent");
+  Flood(data->kv(), 100, 64 * kMiB);
+  for (const Block& block : kept) EXPECT_EQ(Read(data->kv(), block), Found::kRight);
+  EXPECT_EQ(Read(data->kv(), other.back()), Found::kMissing);
+  ASSERT_TRUE(data->pins().Remove(kept.back().key.hash));
+  Flood(data->kv(), 1000, 64 * kMiB);
+  EXPECT_EQ(Read(data->kv(), kept.back()), Found::kMissing);
+}
+
+TEST(PinBook, ANewVersionOfANameTakesTheOlderOnesPlace) {
+  const TemporaryDirectory directory;
+  const auto data = OpenDirectory(directory.path());
+  const auto one = MakeChain(1, 2, 1000);
+  const auto two = MakeChain(2, 2, 1000);
+  ASSERT_TRUE(data->kv().Put(Records(one)));
+  ASSERT_TRUE(data->kv().Put(Records(two)));
+  PinBook& pins = data->pins();
+  ASSERT_TRUE(pins.Put(PinOf(one.back(), "agent", "1")));
+  Pin foreign = PinOf(MakeChain(3, 1, 10).back(), "agent", "1");
+  foreign.salt = "another tenant";
+  ASSERT_TRUE(pins.Put(foreign));
+  ASSERT_TRUE(pins.Put(PinOf(two.back(), "agent", "2")));
+  EXPECT_EQ(pins.size(), 2u);
+  EXPECT_FALSE(pins.Find(one.back().key.hash));
+  EXPECT_EQ(pins.Find(two.back().key.hash)->version, "2");
+  EXPECT_TRUE(pins.Find(foreign.leaf.hash));
+  EXPECT_TRUE(data->kv().RemovePrefix(one.back().key.hash)) << "the older version is unpinned";
+  EXPECT_EQ(data->kv().RemovePrefix(two.back().key.hash).error().code, ErrorCode::kInvalidArgument);
+}
+
+TEST(PinBook, OfTwoVersionsThatACrashLeftTheNewerOneStays) {
+  const TemporaryDirectory directory;
+  const auto one = MakeChain(1, 1, 10);
+  const auto two = MakeChain(2, 1, 10);
+  {
+    const auto data = OpenDirectory(directory.path());
+    Pin older = PinOf(one.back(), "agent", "1");
+    older.created_us = 5;
+    Pin newer = PinOf(two.back(), "agent", "2");
+    newer.created_us = 6;
+    for (const Pin& pin : {newer, older}) {
+      ASSERT_TRUE(data->meta().Put(MetaTable::kPins, EncodeKvKey(pin.leaf), EncodePin(pin)));
+    }
+  }
+  const auto data = OpenDirectory(directory.path());
+  ASSERT_EQ(data->pins().List().size(), 1u);
+  EXPECT_EQ(data->pins().List()[0].version, "2");
+}
+
+TEST(PinBook, ADamagedPinIsDroppedAndTheOthersStay) {
+  const TemporaryDirectory directory;
+  const auto good = MakeChain(1, 1, 10);
+  const auto bad = MakeChain(2, 1, 10);
+  {
+    const auto data = OpenDirectory(directory.path());
+    ASSERT_TRUE(data->pins().Put(PinOf(good.back())));
+    std::string value = EncodePin(PinOf(bad.back()));
+    value[40] ^= 1;
+    ASSERT_TRUE(data->meta().Put(MetaTable::kPins, EncodeKvKey(bad.back().key), value));
+    ASSERT_TRUE(data->meta().Put(MetaTable::kPins, "no key", "no pin"));
+  }
+  {
+    const auto data = OpenDirectory(directory.path());
+    EXPECT_EQ(data->pins().num_damaged(), 2u);
+    ASSERT_EQ(data->pins().List().size(), 1u);
+    EXPECT_EQ(data->pins().List()[0].leaf, good.back().key);
+  }
+  EXPECT_EQ(OpenDirectory(directory.path())->pins().num_damaged(), 0u) << "gone for good";
+}
+
+TEST(PinBook, AnExpiredPinStopsProtectingByItself) {
+  const TemporaryDirectory directory;
+  const auto data = OpenDirectory(directory.path());
+  const auto chain = MakeChain(1, 4, 100'000);
+  ASSERT_TRUE(data->kv().Put(Records(chain)));
+  Pin pin = PinOf(chain.back());
+  pin.expires_unix = SecondsFromNow(-1);
+  EXPECT_EQ(data->pins().Put(pin).error().field, "ttl_seconds");
+  pin.expires_unix = SecondsFromNow(2);
+  ASSERT_TRUE(data->pins().Put(pin));
+  Flood(data->kv(), 100, 48 * kMiB);
+  EXPECT_EQ(Read(data->kv(), chain.back()), Found::kRight);
+  ASSERT_TRUE(WaitUntil([&] { return data->pins().List().empty(); }));
+  Flood(data->kv(), 1000, 64 * kMiB);
+  EXPECT_EQ(Read(data->kv(), chain.back()), Found::kMissing);
+  EXPECT_EQ(data->pins().DropExpired().value(), 1u);
+  EXPECT_EQ(data->pins().size(), 0u);
+}
+
+TEST(PinBook, ListsTheHighestPriorityFirstAndRekeysWhatWasRecomputed) {
+  const TemporaryDirectory directory;
+  const auto data = OpenDirectory(directory.path());
+  for (const int priority : {1, 9, 5}) {
+    Pin pin = PinOf(MakeBlock(static_cast<uint64_t>(priority), 0, 10));
+    pin.priority = priority;
+    ASSERT_TRUE(data->pins().Put(pin));
+  }
+  std::vector<int> order;
+  for (const Pin& pin : data->pins().List()) order.push_back(pin.priority);
+  EXPECT_EQ(order, (std::vector<int>{9, 5, 1}));
+  const KvKey moved{Fingerprint{7, 7}, BlockHash{8, 8}};
+  ASSERT_TRUE(data->pins().Rekey(MakeBlock(9, 0, 10).key.hash, moved));
+  EXPECT_EQ(data->pins().List()[0].leaf, moved);
+  EXPECT_EQ(data->pins().size(), 3u);
+}
+
+TEST(PinBook, BadFieldsAreNamed) {
+  const TemporaryDirectory directory;
+  const auto data = OpenDirectory(directory.path());
+  const Block block = MakeBlock(1, 0, 10);
+  const auto field = [&](const Pin& pin) { return data->pins().Put(pin).error().field; };
+  EXPECT_EQ(field(PinOf(block, std::string(kPinTextMax + 1, 'n'))), "name");
+  EXPECT_EQ(field(PinOf(block, "n", std::string(kPinTextMax + 1, 'v'))), "version");
+  EXPECT_EQ(field(PinOf(block, "", "1")), "name");
+  Pin empty = PinOf(block);
+  empty.tokens.clear();
+  EXPECT_EQ(field(empty), "tokens");
+  EXPECT_EQ(data->pins().Remove(block.key.hash).error().code, ErrorCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace kvgate::store
