@@ -41,6 +41,16 @@ Fingerprint KvFingerprint(const EngineInfo& info, const model::Model& model,
   return {.low = low, .high = high};
 }
 
+EngineInfo WithFingerprints(EngineInfo info, const model::Model& model,
+                            const tokenizer::Tokenizer& tokenizer) {
+  const std::string identity = fmt::format("weights={};tokenizer={}", ToHex(model.fingerprint()),
+                                           ToHex(tokenizer.fingerprint()));
+  const auto [low, high] = Xxh3(std::as_bytes(std::span(identity)));
+  info.model_fingerprint = {.low = low, .high = high};
+  info.kv_fingerprint = KvFingerprint(info, model, tokenizer);
+  return info;
+}
+
 // Tells records of other shapes apart even where the fingerprint should collide.
 uint32_t ShapeTag(const kernels::KvShape& shape) {
   const std::array<uint32_t, 4> fields{
@@ -57,7 +67,7 @@ EngineLoop::EngineLoop(const EngineOptions& options, EngineInfo info, Parts part
                        kernels::Backend& backend, const tokenizer::Tokenizer& tokenizer,
                        store::KvStore* store)
     : options_(options),
-      info_(std::move(info)),
+      info_(WithFingerprints(std::move(info), *parts.model, tokenizer)),
       backend_(backend),
       tokenizer_(tokenizer),
       parts_(std::move(parts)),

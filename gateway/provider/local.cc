@@ -85,6 +85,7 @@ Result<LocalProvider::EncodedPrompt> LocalProvider::Encode(const CompletionReque
   }
   prompt.segments.push_back(
       {.source = "user", .num_tokens = static_cast<int64_t>(prompt.tokens.size())});
+  prompt.num_prefix_tokens = prompt.tokens.size();
   return prompt;
 }
 
@@ -107,8 +108,11 @@ Result<LocalProvider::EncodedPrompt> LocalProvider::EncodeChat(
       prompt.segments.push_back({.source = source});
     }
     prompt.segments.back().num_tokens += static_cast<int64_t>(end - begin);
+    const bool stable = source == "system" || source == "history";
+    if (stable && prompt.num_stable_tokens == begin) prompt.num_stable_tokens = end;
     begin = end;
   }
+  prompt.num_prefix_tokens = tokenized.message_ends.back();
   return prompt;
 }
 
@@ -130,6 +134,20 @@ Result<int> LocalProvider::TokensMax(const CompletionRequest& request,
   return static_cast<int>(std::min(wanted, room));
 }
 
+Result<std::vector<TokenId>> LocalProvider::EncodePrefix(const CompletionRequest& request) const {
+  KVGATE_TRY(EncodedPrompt prompt, Encode(request));
+  prompt.tokens.resize(prompt.num_prefix_tokens);
+  const auto context = static_cast<size_t>(parts_.engine.info().context_tokens_max);
+  if (prompt.tokens.size() > context) {
+    return MakeError(ErrorCode::kInvalidArgument, protocol::kContextLengthSource,
+                     fmt::format("This model's maximum context length is {} tokens, but the prefix "
+                                 "has {}.",
+                                 context, prompt.tokens.size()),
+                     std::string(PromptField(request)));
+  }
+  return std::move(prompt.tokens);
+}
+
 Result<std::unique_ptr<EventStream>> LocalProvider::Run(const RunArgs& args) const {
   const CompletionRequest& request = args.request;
   KVGATE_TRY(EncodedPrompt prompt, Encode(request));
@@ -139,14 +157,16 @@ Result<std::unique_ptr<EventStream>> LocalProvider::Run(const RunArgs& args) con
   if (request.dialect == Dialect::kChatCompletions && !request.ignore_eos) {
     for (const std::string& stop : parts_.chat_format->stop_strings()) stops.push_back(stop);
   }
-  engine::GenerationRequest generation{.prompt = std::move(prompt.tokens),
-                                       .max_tokens = max_tokens,
-                                       .sampling = ToSampling(request),
-                                       .stop_strings = std::move(stops),
-                                       .ignore_end_of_generation = request.ignore_eos,
-                                       .hash_logits = args.logits_hash,
-                                       .cache_salt = args.tenant,
-                                       .sink = nullptr};
+  engine::GenerationRequest generation{
+      .prompt = std::move(prompt.tokens),
+      .max_tokens = max_tokens,
+      .sampling = ToSampling(request),
+      .stop_strings = std::move(stops),
+      .ignore_end_of_generation = request.ignore_eos,
+      .hash_logits = args.logits_hash,
+      .cache_salt = args.tenant,
+      .num_stable_tokens = static_cast<int>(prompt.num_stable_tokens),
+      .sink = nullptr};
   auto stream = StartLocalStream(std::move(generation), {.engine = parts_.engine,
                                                          .tokenizer = parts_.tokenizer,
                                                          .metrics = parts_.metrics,
