@@ -41,7 +41,8 @@ TEST(ConnectionPrefixesTest, AClientThatLeavesCancelsItsWarming) {
 
 TEST(ConnectionPrefixesTest, WarmNamesAWrongField) {
   TestServer server;
-  const RawResponse reply = Exchange(server, Post("/kvgate/v1/prefixes/warm", "{}"));
+  const RawResponse reply =
+      Exchange(server, Post("/kvgate/v1/prefixes/warm", R"({"model":"local"})"));
   EXPECT_EQ(reply.status, 400);
   EXPECT_THAT(reply.body, HasSubstr("\"param\":\"messages\""));
 }
