@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every KV dtype keeps the promise: cold, from memory and from disk after kill -9 are one answer."""
+"""Every KV dtype keeps the promise: cold, from memory, from disk after kill -9: one answer."""
 
 import subprocess
 import unittest
