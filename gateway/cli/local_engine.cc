@@ -75,6 +75,8 @@ engine::EngineOptions ToEngineOptions(const config::Config& config, const DataTi
           .kv_bytes = config.engine.kv_memory_bytes,
           .host_bytes = config.cache.host_memory_bytes,
           .kv_dtype = kernels::FindDType(config.engine.kv_dtype).value(),
+          .context_policy = schedule::FindContextPolicy(config.engine.context_policy).value(),
+          .context_policy_tokens = config.engine.context_policy_tokens,
           .write_back_bytes_max = config.cache.write_back_bytes,
           .io_threads = config.engine.io_threads,
           .write_admission = tier.write_admission,
