@@ -58,13 +58,19 @@ Result<void> CheckContextPolicy(const EngineOptions& options) {
                    "context_policy_tokens");
 }
 
-// What it writes into block 0 is never hit: the block is in no index, and is overwritten by whoever
-// acquires it.
+int BlocksFor(int num_tokens) {
+  return (num_tokens + kernels::kKvBlockTokens - 1) / kernels::kKvBlockTokens;
+}
+
+// What it writes into the first blocks is never hit: they are in no index, and are overwritten by
+// whoever acquires them. Each row has a place of its own there, as threads write side by side.
+// REQUIRES: the arena has as many blocks.
 double TimeStep(int num_tokens, model::Model& model, kernels::KvArena& arena) {
   const std::vector<TokenId> tokens(static_cast<size_t>(num_tokens), 0);
-  const std::vector<BlockId> block_table(
-      static_cast<size_t>((num_tokens + kernels::kKvBlockTokens - 1) / kernels::kKvBlockTokens),
-      BlockId{0});
+  std::vector<BlockId> block_table;
+  for (int block = 0; block < BlocksFor(num_tokens); ++block) {
+    block_table.push_back(BlockId{static_cast<uint32_t>(block)});
+  }
   const kernels::SequenceRows rows{
       .first_row = 0, .num_rows = num_tokens, .first_position = 0, .block_table = block_table};
   const int logit_row = num_tokens - 1;
@@ -85,7 +91,9 @@ WarmUpStep WarmUp(const EngineOptions& options, model::Model& model, kernels::Kv
   WarmUpStep step{.num_rows = smallest, .seconds = TimeStep(smallest, model, arena)};
   for (const int num_rows : {32, 128}) {
     const double expected = step.seconds / step.num_rows * num_rows;
-    if (num_rows > options.step_tokens_max || expected > kSecondsMax) break;
+    const bool fits = num_rows <= options.step_tokens_max &&
+                      BlocksFor(num_rows) <= static_cast<int>(arena.num_blocks());
+    if (!fits || expected > kSecondsMax) break;
     step = {.num_rows = num_rows, .seconds = TimeStep(num_rows, model, arena)};
   }
   return step;

@@ -81,10 +81,6 @@ void AddBenchServe(CLI::App& bench, Run& chosen) {
   });
 }
 
-}  // namespace
-
-namespace {
-
 void AddEngine(CLI::App& bench, Run& chosen) {
   CLI::App* engine = bench.add_subcommand(
       "engine", "Prefill and decode against the machine's own bandwidth and FMA peak");
