@@ -49,6 +49,15 @@ int ContextTokensMax(const EngineOptions& options, const model::ModelConfig& con
   return tokens;
 }
 
+Result<void> CheckContextPolicy(const EngineOptions& options) {
+  const int tokens = options.context_policy_tokens;
+  if (tokens == 0 || tokens >= schedule::kContextPolicyTokensMin) return {};
+  return MakeError(ErrorCode::kInvalidArgument, "engine",
+                   fmt::format("context_policy_tokens is {}: 0 (no bound) or at least {}", tokens,
+                               schedule::kContextPolicyTokensMin),
+                   "context_policy_tokens");
+}
+
 int BlocksFor(int num_tokens) {
   return (num_tokens + kernels::kKvBlockTokens - 1) / kernels::kKvBlockTokens;
 }
@@ -97,6 +106,7 @@ Result<std::unique_ptr<Engine>> Engine::Open(const EngineOptions& options,
                                              kernels::Backend& backend,
                                              const tokenizer::Tokenizer& tokenizer,
                                              store::KvStore* store) {
+  KVGATE_TRY_VOID(CheckContextPolicy(options));
   EngineLoop::Parts parts{
       .file = file, .model = nullptr, .arena = nullptr, .host = nullptr, .warm_up = {}};
   KVGATE_TRY(parts.model, model::Model::Load(std::move(file), backend));

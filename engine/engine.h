@@ -17,6 +17,7 @@
 
 #include "engine/model/model.h"
 #include "engine/sample/sampler.h"
+#include "engine/schedule/context_policy.h"
 #include "engine/tier/write_admission.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "kernels/backend.h"
@@ -36,6 +37,9 @@ struct EngineOptions {
   uint64_t kv_bytes = uint64_t{1} << 30;  // memory of the KV block pool
   uint64_t host_bytes = 0;                // of the host arena, the tier between pool and disk
   kernels::DType kv_dtype = kernels::DType::kF16;
+  // What a sequence whose KV grows beyond context_policy_tokens gives up; 0: it may keep it all.
+  schedule::ContextPolicy context_policy = schedule::ContextPolicy::kNone;
+  int context_policy_tokens = 0;
   uint64_t write_back_bytes_max = uint64_t{256} << 20;  // queued for disk; beyond: not written
   int io_threads = 2;                                   // load-back workers
   // The daily budget of write back; null: unlimited. Shared with who keeps its state and shows it.

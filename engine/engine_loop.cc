@@ -42,6 +42,16 @@ Fingerprint KvFingerprint(const EngineInfo& info, const model::Model& model,
   return {.low = low, .high = high};
 }
 
+EngineInfo WithFingerprints(EngineInfo info, const model::Model& model,
+                            const tokenizer::Tokenizer& tokenizer) {
+  const std::string identity = fmt::format("weights={};tokenizer={}", ToHex(model.fingerprint()),
+                                           ToHex(tokenizer.fingerprint()));
+  const auto [low, high] = Xxh3(std::as_bytes(std::span(identity)));
+  info.model_fingerprint = {.low = low, .high = high};
+  info.kv_fingerprint = KvFingerprint(info, model, tokenizer);
+  return info;
+}
+
 // Tells records of other shapes apart even where the fingerprint should collide.
 uint32_t ShapeTag(const kernels::KvShape& shape) {
   const std::array<uint32_t, 4> fields{
@@ -69,7 +79,7 @@ EngineLoop::EngineLoop(const EngineOptions& options, EngineInfo info, Parts part
                        kernels::Backend& backend, const tokenizer::Tokenizer& tokenizer,
                        store::KvStore* store)
     : options_(options),
-      info_(std::move(info)),
+      info_(WithFingerprints(std::move(info), *parts.model, tokenizer)),
       backend_(backend),
       tokenizer_(tokenizer),
       parts_(std::move(parts)),
@@ -389,7 +399,8 @@ void EngineLoop::AdvanceSequence(Sequence& sequence, std::span<const float> logi
 
 void EngineLoop::WriteBack(Sequence& sequence) {
   if (tier_ == nullptr) return;
-  std::vector<tier::WriteItem> items = scheduler_.TakeUnstoredBlocks(sequence);
+  std::vector<tier::WriteItem> items =
+      scheduler_.TakeUnstoredBlocks(sequence, options_.write_admission.get());
   if (items.empty()) return;
   const size_t num_items = items.size();
   const uint64_t ticket = next_ticket_++;

@@ -12,6 +12,9 @@ int CheckSequences(std::span<const SequenceRows> sequences, const KvArena& arena
   for (const SequenceRows& sequence : sequences) {
     KVGATE_CHECK(sequence.first_row == next_row && sequence.num_rows > 0, "sequence rows");
     KVGATE_CHECK(sequence.first_position >= 0, "sequence position");
+    KVGATE_CHECK(
+        sequence.num_dropped_tokens >= 0 && sequence.num_dropped_tokens % kKvBlockTokens == 0,
+        "dropped tokens are whole blocks");
     const size_t end = static_cast<size_t>(sequence.first_position) + sequence.num_rows;
     KVGATE_CHECK(sequence.block_table.size() * kKvBlockTokens >= end, "block table too short");
     KVGATE_DCHECK(sequence.block_table[(end - 1) / kKvBlockTokens].value < arena.num_blocks(),

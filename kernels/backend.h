@@ -127,7 +127,17 @@ struct SequenceRows {
   int num_rows = 0;
   int first_position = 0;
   std::span<const BlockId> block_table;
+  // Tokens that were taken out of the table, whole blocks of them: a multiple of kKvBlockTokens.
+  // Positions above count what the table still holds (slots); a row's place in the text, which its
+  // rotation depends on, is its slot + num_dropped_tokens. Backends do not look at it.
+  int num_dropped_tokens = 0;
+  // Null, or [block_table.size()] in host memory: see Attention.
+  uint64_t* block_mass = nullptr;
 };
+
+// Units of SequenceRows::block_mass in one attention probability of 1. Integers, so that sums are
+// the same bits in any order: a sequence's mass does not show how it was cut into calls.
+inline constexpr uint64_t kAttentionMassOne = uint64_t{1} << 24;
 
 // y[M, N] = x[M, K] * weight^T (+ bias[N]) (+ the old y, where accumulate).
 struct MatMulTask {
@@ -214,6 +224,10 @@ class Backend {
                KvArena& arena);
   // Causal attention of q [M, num_heads, head_dim] over the stored KV of `layer`; each row sees the
   // positions 0..its own, its own included. out as q, not overlapping it. f32 softmax.
+  // Where a sequence has a block_mass, each of its rows and query heads adds to block_mass[b] the
+  // probability it puts on block b, in units of 1 / kAttentionMassOne, rounded to the nearest: each
+  // row and head adds up to about one. Complete after Synchronize(). out has the same bits with it
+  // and without.
   void Attention(const float* q, std::span<const SequenceRows> sequences, int layer,
                  const KvArena& arena, const AttentionShape& shape, float* out);
   // out[i] = silu(gate[i]) * up[i]; in place allowed.

@@ -5,7 +5,9 @@
 #include <rocksdb/file_system.h>
 #include <rocksdb/status.h>
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdarg>
 #include <cstdio>
@@ -114,6 +116,19 @@ rocksdb::Env* PrivateEnv() {
       rocksdb::NewCompositeEnv(std::make_shared<PrivateFileSystem>(rocksdb::FileSystem::Default()))
           .release();
   return env;
+}
+
+bool IsDiskWell(const std::filesystem::path& directory) {
+  const std::string path = directory.string() + ".probe";
+  const int file = ::open(path.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
+  if (file < 0) return false;
+  const std::string bytes(size_t{1} << 20, '\0');
+  const bool written =
+      ::write(file, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()) &&
+      ::fsync(file) == 0;
+  ::close(file);
+  ::unlink(path.c_str());
+  return written;
 }
 
 }  // namespace kvgate::store

@@ -1,6 +1,7 @@
 // What the RocksDB files of this folder share: statuses turned into errors, and the logger.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <string_view>
 
@@ -20,6 +21,16 @@ Error FromStatus(const rocksdb::Status& status, std::string_view source, std::st
 
 // Warnings and errors of RocksDB go to KVGATE_LOG, so that it keeps no LOG files of its own.
 std::shared_ptr<rocksdb::Logger> MakeRocksLogger(std::string_view part);
+
+// An error of FromStatus that passes when there is room again: Resume suffices then.
+inline bool SaysFull(const Error& error) {
+  return error.detail.find("the disk is full") != std::string::npos;
+}
+
+// Whether a file of 1 MiB can be written beside the database `directory` now. RocksDB takes an
+// error of the disk, other than a full one, for final: it has to be opened again, which must not be
+// tried before the disk is well, because what is closed cannot even be read.
+bool IsDiskWell(const std::filesystem::path& directory);
 
 // The default environment, but every file it makes is readable by its owner only.
 rocksdb::Env* PrivateEnv();

@@ -119,6 +119,7 @@ class RocksKvStore final : public KvStore {
   Result<void> FlushNow();
   void Recover();
   Result<void> HealDamage();
+  Result<void> Reopen();
   void CollectUntilEnough();
   bool CollectStep(uint64_t used_bytes);
   size_t ChooseFiles(uint64_t bytes_to_free, uint64_t& live_bytes) const;

@@ -6,6 +6,7 @@
 
 #include <kvgate/log.h>
 
+#include "store/rocks_common.h"
 #include "store/rocks_kv_store.h"
 
 namespace kvgate::store {
@@ -174,6 +175,7 @@ void RocksKvStore::Recover() {
   } else {
     done = database_->Resume();
     lock.unlock();
+    if (!done && !SaysFull(done.error()) && IsDiskWell(options_.directory)) done = Reopen();
   }
   if (done) done = FlushNow();
   if (done) {
@@ -214,6 +216,17 @@ Result<void> RocksKvStore::HealDamage() {
   }
   verify_wanted_ = true;
   WakeCollector();
+  return {};
+}
+
+// After an error that RocksDB takes for final though the disk is well again. What was not flushed
+// is lost, as by a crash.
+Result<void> RocksKvStore::Reopen() {
+  const std::lock_guard write_lock(write_mutex_);
+  const std::unique_lock lock(database_mutex_);
+  database_.reset();
+  KVGATE_TRY_VOID(OpenDatabase());
+  KVGATE_LOG(kInfo, kSource, "opened again after an error of the disk");
   return {};
 }
 

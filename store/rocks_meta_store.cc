@@ -7,6 +7,9 @@
 #include <rocksdb/table.h>
 
 #include <array>
+#include <chrono>
+#include <mutex>
+#include <shared_mutex>
 #include <system_error>
 #include <vector>
 
@@ -19,6 +22,7 @@ namespace {
 
 constexpr std::string_view kSource = "store.meta";
 constexpr uint64_t kMiB = uint64_t{1} << 20;
+constexpr std::chrono::seconds kReopenPause{1};
 // In the order of MetaTable.
 constexpr std::array<const char*, 5> kTableNames{"directory", "turns", "prefixes", "ledger",
                                                  "pins"};
@@ -29,12 +33,7 @@ class RocksMetaStore final : public MetaStore {
  public:
   explicit RocksMetaStore(const MetaStoreOptions& options) : options_(options) {}
 
-  ~RocksMetaStore() override {
-    if (db_ == nullptr) return;
-    for (rocksdb::ColumnFamilyHandle* family : families_) db_->DestroyColumnFamilyHandle(family);
-    const rocksdb::Status status = db_->Close();
-    if (!status.ok()) KVGATE_LOG(kWarning, kSource, "closing: {}", status.ToString());
-  }
+  ~RocksMetaStore() override { Close(); }
 
   Result<void> Open();
 
@@ -45,6 +44,8 @@ class RocksMetaStore final : public MetaStore {
   }
 
   Result<std::optional<std::string>> Get(MetaTable table, std::string_view key) const override {
+    const std::shared_lock lock(mutex_);
+    if (db_ == nullptr) return NotOpen("reading");
     std::string value;
     const rocksdb::Status status = db_->Get({}, Family(table), ToSlice(key), &value);
     if (status.IsNotFound()) return std::optional<std::string>();
@@ -61,6 +62,8 @@ class RocksMetaStore final : public MetaStore {
   Result<void> Scan(MetaTable table, std::string_view prefix,
                     const std::function<bool(std::string_view key, std::string_view value)>& visit)
       const override {
+    const std::shared_lock lock(mutex_);
+    if (db_ == nullptr) return NotOpen("scanning");
     const std::unique_ptr<rocksdb::Iterator> at(db_->NewIterator({}, Family(table)));
     for (at->Seek(ToSlice(prefix)); at->Valid() && at->key().starts_with(ToSlice(prefix));
          at->Next()) {
@@ -83,6 +86,15 @@ class RocksMetaStore final : public MetaStore {
       return MakeError(ErrorCode::kUnsupported, kSource,
                        fmt::format("{}: the directory is open for reading only", doing));
     }
+    auto written = TryWrite(doing, operation);
+    if (written || SaysFull(written.error()) || !Reopen()) return written;
+    return TryWrite(doing, operation);
+  }
+
+  template <typename Operation>
+  Result<void> TryWrite(std::string_view doing, Operation operation) {
+    const std::shared_lock lock(mutex_);
+    if (db_ == nullptr) return NotOpen(doing);
     rocksdb::WriteOptions write;
     write.sync = options_.sync;
     rocksdb::Status status = operation(write);
@@ -95,7 +107,40 @@ class RocksMetaStore final : public MetaStore {
     return {};
   }
 
+  // After an error that RocksDB takes for final: what was written is in its log, and is found
+  // there. False: the disk is not well yet, or it was asked a moment ago.
+  bool Reopen() {
+    const std::unique_lock lock(mutex_);
+    const auto now = std::chrono::steady_clock::now();
+    if (now < reopen_at_) return false;
+    reopen_at_ = now + kReopenPause;
+    if (!IsDiskWell(options_.directory)) return false;
+    Close();
+    if (const auto opened = Open(); !opened) {
+      KVGATE_LOG(kWarning, kSource, "opening again: {}", opened.error().ToString());
+      return false;
+    }
+    KVGATE_LOG(kInfo, kSource, "opened again after an error of the disk");
+    return true;
+  }
+
+  void Close() {
+    if (db_ == nullptr) return;
+    for (rocksdb::ColumnFamilyHandle* family : families_) db_->DestroyColumnFamilyHandle(family);
+    families_.clear();
+    const rocksdb::Status status = db_->Close();
+    if (!status.ok()) KVGATE_LOG(kWarning, kSource, "closing: {}", status.ToString());
+    db_.reset();
+  }
+
+  static Error NotOpen(std::string_view doing) {
+    return MakeError(ErrorCode::kUnavailable, kSource,
+                     fmt::format("{}: the database is not open", doing));
+  }
+
   const MetaStoreOptions options_;
+  mutable std::shared_mutex mutex_;  // exclusive while the database is replaced
+  std::chrono::steady_clock::time_point reopen_at_{};
   std::unique_ptr<rocksdb::DB> db_;
   std::vector<rocksdb::ColumnFamilyHandle*> families_;
 };

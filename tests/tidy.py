@@ -80,6 +80,7 @@ TESTED_ELSEWHERE = {
     "gateway/cli/main.cc": "tests/e2e/main_path_test.py",
     "gateway/cli/serve.cc": "tests/e2e/lifecycle_test.py",
     "gateway/cli/tools.cc": "tests/e2e/cli_test.py",
+    "gateway/cli/warm.cc": "tests/e2e/pin_test.py",
     "gateway/http/connection_group.cc": "tests/gateway/http/server_test.cc",
     "kernels/cpu/attention.cc": "tests/kernels/conformance_attention_test.cc",
     "kernels/cpu/attention_kernels.cc": "tests/kernels/conformance_attention_test.cc",

@@ -105,6 +105,9 @@ class BlockPool {
   uint64_t num_evicted() const { return num_evicted_; }
   uint32_t num_references(BlockId id) const { return slots_[id.value].references; }
   bool is_marked(BlockId id) const { return slots_[id.value].marked; }
+  // Requests that needed what the block holds, up to uses_max.
+  uint32_t num_uses(BlockId id) const { return slots_[id.value].uses; }
+  int priority(BlockId id) const { return slots_[id.value].rank.priority; }
   // Of one owner: referenced blocks, and those with what is cached.
   uint32_t num_used_by(uint32_t owner) const { return Count(owner).used; }
   uint32_t num_held_by(uint32_t owner) const { return Count(owner).held; }

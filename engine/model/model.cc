@@ -160,7 +160,9 @@ void TransformerModel::StorePositions(std::span<const SequenceRows> sequences) {
   positions_.clear();
   for (const SequenceRows& sequence : sequences) {
     KVGATE_CHECK(sequence.first_row == std::ssize(positions_), "sequences cover the rows in order");
-    for (int i = 0; i < sequence.num_rows; ++i) positions_.push_back(sequence.first_position + i);
+    // The place in the text, which the rotation depends on; the slot may be another.
+    const int first = sequence.first_position + sequence.num_dropped_tokens;
+    for (int i = 0; i < sequence.num_rows; ++i) positions_.push_back(first + i);
   }
 }
 
@@ -177,16 +179,18 @@ void TransformerModel::StoreWantedSequences(const StepInput& input) {
       ++sequence_index;
     }
     const SequenceRows& sequence = input.sequences[sequence_index];
-    const int position = sequence.first_position + (row - sequence.first_row);
+    const int slot = sequence.first_position + (row - sequence.first_row);
     if (row == previous_row + 1 && before == sequence_index && !wanted_sequences_.empty()) {
       ++wanted_sequences_.back().num_rows;
     } else {
       wanted_sequences_.push_back({.first_row = static_cast<int>(wanted_positions_.size()),
                                    .num_rows = 1,
-                                   .first_position = position,
-                                   .block_table = sequence.block_table});
+                                   .first_position = slot,
+                                   .block_table = sequence.block_table,
+                                   .num_dropped_tokens = sequence.num_dropped_tokens,
+                                   .block_mass = sequence.block_mass});
     }
-    wanted_positions_.push_back(position);
+    wanted_positions_.push_back(slot + sequence.num_dropped_tokens);
     previous_row = row;
   }
 }

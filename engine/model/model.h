@@ -47,7 +47,10 @@ struct ModelConfig {
 // scaling and the like); kDataLoss: a key is missing or senseless.
 Result<ModelConfig> ReadModelConfig(const GgufFile& file);
 
-// One step: the rows of several sequences, each a run at consecutive positions.
+// One step: the rows of several sequences, each a run at consecutive positions. Where blocks were
+// dropped from a sequence's table, first_position is the slot behind what is left, and the rotation
+// goes on from the place in the text. block_mass gets what every layer's attention adds; in the
+// last layer only the rows whose logits are wanted attend.
 struct StepInput {
   std::span<const TokenId> tokens;                   // [M]
   std::span<const kernels::SequenceRows> sequences;  // cover the rows 0..M-1 in order

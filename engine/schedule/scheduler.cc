@@ -412,15 +412,22 @@ std::vector<RequestId> Scheduler::Ids() const {
   return ids;
 }
 
-std::vector<tier::WriteItem> Scheduler::TakeUnstoredBlocks(Sequence& sequence) {
+std::vector<tier::WriteItem> Scheduler::TakeUnstoredBlocks(Sequence& sequence,
+                                                           tier::WriteAdmission* admission) {
   std::vector<tier::WriteItem> items;
   if (disk_ == nullptr) return items;
   for (int block = sequence.num_stored_blocks; block < sequence.num_offered_blocks; ++block) {
     const auto index = static_cast<size_t>(block);
     // A block that the cache did not take in (a colliding hash above it) is not worth a write.
     if (!pool_.is_marked(sequence.block_table[index])) break;
+    const bool is_stored = disk_->Contains(sequence.keys[index]);
+    // Without a block those behind it could not be found.
+    if (!is_stored && admission != nullptr &&
+        !admission->Admit(arena_.block_bytes(), WorthOf(sequence, block))) {
+      break;
+    }
     ++sequence.num_stored_blocks;
-    if (disk_->Contains(sequence.keys[index])) continue;
+    if (is_stored) continue;
     items.push_back({.key = sequence.keys[index],
                      .parent = block == 0 ? BlockHash{} : sequence.keys[index - 1].hash,
                      .depth = static_cast<uint32_t>(block),
@@ -429,6 +436,14 @@ std::vector<tier::WriteItem> Scheduler::TakeUnstoredBlocks(Sequence& sequence) {
                                 sequence.tokens.begin() + (block + 1) * kKvBlockTokens}});
   }
   return items;
+}
+
+tier::Worth Scheduler::WorthOf(const Sequence& sequence, int block) const {
+  const BlockId id = sequence.block_table[static_cast<size_t>(block)];
+  if (pool_.priority(id) > 0) return tier::Worth::kPinned;
+  const bool is_stable = (block + 1) * kKvBlockTokens <= sequence.num_stable_tokens;
+  const bool is_worthy = is_stable || pool_.num_uses(id) > 1 || sequence.num_preemptions > 0;
+  return is_worthy ? tier::Worth::kWorthy : tier::Worth::kCommon;
 }
 
 std::vector<kv::BlockRef> Scheduler::HoldBlocks(const Sequence& sequence, size_t count) {

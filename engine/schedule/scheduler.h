@@ -29,6 +29,7 @@
 #include "engine/schedule/waiting_line.h"
 #include "engine/tier/disk_tier.h"
 #include "engine/tier/host_tier.h"
+#include "engine/tier/write_admission.h"
 #include "kernels/backend.h"
 
 namespace kvgate::schedule {
@@ -85,9 +86,11 @@ class Scheduler {
   std::unique_ptr<Sequence> Remove(RequestId id);
   Sequence* Find(RequestId id);
 
-  // Full, cached blocks at the front of the sequence that the store does not have yet; from then on
-  // they count as stored. Empty without a tier.
-  std::vector<tier::WriteItem> TakeUnstoredBlocks(Sequence& sequence);
+  // Full, cached blocks at the front of the sequence that the store does not have yet, as far as
+  // the write budget (null: none) admits them; from then on they count as stored. Empty without a
+  // tier.
+  std::vector<tier::WriteItem> TakeUnstoredBlocks(Sequence& sequence,
+                                                  tier::WriteAdmission* admission = nullptr);
   // References to the first `count` blocks: what a write must hold.
   std::vector<kv::BlockRef> HoldBlocks(const Sequence& sequence, size_t count);
 
@@ -127,6 +130,7 @@ class Scheduler {
   void AppendBlocks(Sequence& sequence, std::vector<kv::BlockRef> blocks);
   int CountCachedTokens(const Sequence& sequence) const;
   Sequence* FindRunning(RequestId id) const;
+  tier::Worth WorthOf(const Sequence& sequence, int block) const;
 
   // step_plan.cc
   void PlanDecode(std::vector<StepItem>& step);

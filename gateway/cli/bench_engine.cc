@@ -1,7 +1,6 @@
 #include "gateway/cli/bench_engine.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -13,6 +12,7 @@
 #include "engine/model/gguf.h"
 #include "engine/model/model.h"
 #include "engine/tokenizer/tokenizer.h"
+#include "gateway/cli/bench_file.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/peak.h"
 
@@ -27,47 +27,12 @@ double SecondsOf(const std::function<void()>& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// A file of the wanted shape: the kept one, or a new one, removed at the end unless it is kept.
-class BenchFile {
- public:
-  static Result<std::unique_ptr<BenchFile>> Make(const model::MakeModelOptions& shape,
-                                                 const std::filesystem::path& cache_directory) {
-    std::unique_ptr<BenchFile> file(new BenchFile);
-    file->is_kept_ = !cache_directory.empty();
-    const std::string name =
-        fmt::format("kvgate-bench-{}-{}x{}-{}-{}-{}-{}-{}-{}{}.gguf", shape.architecture,
-                    shape.num_layers, shape.hidden_dim, shape.num_heads, shape.num_kv_heads,
-                    shape.ffn_dim, shape.vocab_size, kernels::DTypeName(shape.dtype), shape.seed,
-                    file->is_kept_ ? std::string() : fmt::format("-{}", getpid()));
-    std::error_code ignored;
-    if (file->is_kept_) std::filesystem::create_directories(cache_directory, ignored);
-    file->path_ =
-        (file->is_kept_ ? cache_directory : std::filesystem::temp_directory_path()) / name;
-    if (!std::filesystem::exists(file->path_, ignored)) {
-      KVGATE_TRY_VOID(model::MakeModel(shape, file->path_));
-    }
-    return file;
-  }
-  ~BenchFile() {
-    std::error_code ignored;
-    if (!is_kept_) std::filesystem::remove(path_, ignored);
-  }
-  BenchFile(const BenchFile&) = delete;
-  BenchFile& operator=(const BenchFile&) = delete;
-
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  BenchFile() = default;
-  std::filesystem::path path_;
-  bool is_kept_ = false;
-};
-
 // A model and one sequence in it. Positions start at 0 with every Restart.
 class BenchSequence {
  public:
   static Result<std::unique_ptr<BenchSequence>> Open(const std::filesystem::path& path,
-                                                     int num_threads, int context) {
+                                                     int num_threads, int context,
+                                                     DType kv_dtype = DType::kF16) {
     std::unique_ptr<BenchSequence> sequence(new BenchSequence);
     KVGATE_TRY(std::unique_ptr<model::GgufFile> file, model::GgufFile::Open(path));
     sequence->file_ = std::move(file);
@@ -77,8 +42,8 @@ class BenchSequence {
     KVGATE_TRY_VOID(sequence->model_->Reserve(context, 1));
     const auto num_blocks =
         static_cast<uint32_t>((context + kernels::kKvBlockTokens - 1) / kernels::kKvBlockTokens);
-    KVGATE_TRY(sequence->arena_, sequence->backend_->AllocateKv(
-                                     sequence->config().kv_shape(DType::kF16), num_blocks));
+    KVGATE_TRY(sequence->arena_,
+               sequence->backend_->AllocateKv(sequence->config().kv_shape(kv_dtype), num_blocks));
     for (uint32_t i = 0; i < num_blocks; ++i) sequence->blocks_.push_back(BlockId{i});
     sequence->logits_.resize(static_cast<size_t>(sequence->config().vocab_size));
     return sequence;
@@ -100,6 +65,7 @@ class BenchSequence {
   }
 
   const model::ModelConfig& config() const { return model_->config(); }
+  size_t kv_block_bytes() const { return arena_->block_bytes(); }
   const model::GgufFile& file() const { return *file_; }
 
  private:
@@ -135,8 +101,7 @@ double DecodeBytes(const BenchSequence& sequence, double context) {
     if (tensor.name == "token_embd.weight" && !config.tied_embeddings) continue;
     bytes += static_cast<double>(tensor.data.size());
   }
-  const double kv_token =
-      static_cast<double>(config.kv_shape(DType::kF16).block_bytes()) / kernels::kKvBlockTokens;
+  const double kv_token = static_cast<double>(sequence.kv_block_bytes()) / kernels::kKvBlockTokens;
   return bytes + kv_token * context;
 }
 
@@ -226,7 +191,8 @@ Result<void> RunBenchEngine(const BenchEngineOptions& options) {
     for (const int threads : options.threads) {
       const double bandwidth = kernels::cpu::MeasureReadBandwidth(threads);
       const double peak = kernels::cpu::MeasureFmaPeak(threads);
-      KVGATE_TRY(const auto sequence, BenchSequence::Open(file->path(), threads, context));
+      KVGATE_TRY(const auto sequence,
+                 BenchSequence::Open(file->path(), threads, context, options.kv_dtype));
       const Speeds speeds = MeasureSpeeds(*sequence, options);
       const double operations = PrefillOperations(sequence->config(), options.prompt_tokens) *
                                 speeds.prefill_tokens_per_second / options.prompt_tokens;

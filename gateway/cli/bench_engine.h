@@ -19,6 +19,7 @@ model::MakeModelOptions BenchModelShape();
 struct BenchEngineOptions {
   model::MakeModelOptions shape = BenchModelShape();  // its dtype is not used
   std::vector<kernels::DType> dtypes = {kernels::DType::kF16, kernels::DType::kQ8_0};
+  kernels::DType kv_dtype = kernels::DType::kF16;
   std::vector<int> threads = {1, 2};
   int prompt_tokens = 512;
   int decode_tokens = 128;

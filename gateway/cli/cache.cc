@@ -1,11 +1,13 @@
-// `kvgate cache ls|stats|verify|rm`: through the server that holds the data directory, else on the
-// directory itself.
+// `kvgate cache ls|stats|verify|pin|unpin|export|import|rm`: through the server that holds the data
+// directory, else on the directory itself.
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <chrono>
+#include <cstdlib>
 #include <ctime>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -16,7 +18,9 @@
 #include "gateway/cli/http_client.h"
 #include "gateway/cli/local_engine.h"
 #include "gateway/cli/options.h"
-#include "kernels/backend.h"
+#include "gateway/cli/pin_flags.h"
+#include "gateway/cli/progress.h"
+#include "gateway/service/prefix_service.h"
 #include "store/rocks_data_directory.h"
 
 namespace kvgate::cli {
@@ -24,54 +28,126 @@ namespace {
 
 using Json = nlohmann::json;
 
-struct PrefixRow {
+// Every answer is the JSON of the service, whoever gives it: a server, or the service here.
+Result<Json> ParseJson(const std::string& text) {
+  Json json = Json::parse(text, nullptr, false);
+  if (json.is_object()) return json;
+  return MakeError(ErrorCode::kUnavailable, "cli",
+                   "the answer is not in JSON; is that a kvgate server?");
+}
+
+std::string PinText(const Json& prefix) {
+  if (!prefix.value("pinned", false)) return "";
+  std::string text = fmt::format("pinned, priority {}", prefix.value("priority", 0));
+  for (const char* key : {"name", "version"}) {
+    if (prefix.contains(key)) text += fmt::format(", {} {}", key, prefix.value(key, ""));
+  }
+  if (prefix.contains("expires_at") && prefix["expires_at"].is_number()) {
+    text += fmt::format(", until {:%Y-%m-%d %H:%M:%S}",
+                        fmt::localtime(static_cast<std::time_t>(prefix.value("expires_at", 0LL))));
+  }
+  return text;
+}
+
+void PrintPrefixes(const Json& list) {
+  fmt::print("{:<32} {:>9} {:>12}  {:<19}  {}\n", "ID", "TOKENS", "BYTES", "LAST USED", "PIN");
+  for (const Json& prefix : list.value("data", Json::array())) {
+    const int64_t used = prefix.value("last_used", int64_t{0});
+    fmt::print("{:<32} {:>9} {:>12}  {:<19}  {}\n", prefix.value("id", ""),
+               prefix.value("tokens", uint64_t{0}), prefix.value("bytes", uint64_t{0}),
+               used == 0 ? "not stored"
+                         : fmt::format("{:%Y-%m-%d %H:%M:%S}",
+                                       fmt::localtime(static_cast<std::time_t>(used))),
+               PinText(prefix));
+  }
+}
+
+void PrintReport(const Json& report) {
+  fmt::print("checked {} records: {} damaged and dropped, {} orphans dropped\n",
+             report.value("checked", uint64_t{0}), report.value("dropped", uint64_t{0}),
+             report.value("orphans", uint64_t{0}));
+}
+
+void PrintRemoved(const Json& report) {
+  fmt::print("removed {} records\n", report.value("removed", uint64_t{0}));
+}
+
+void PrintPin(const Json& prefix) {
+  const std::string text = PinText(prefix);
+  fmt::print("{} {}\n", prefix.value("id", ""), text.empty() ? "not pinned" : text);
+}
+
+void PrintImport(const Json& report) {
+  fmt::print("{} of {} blocks imported, {} dropped\n", report.value("imported", uint64_t{0}),
+             report.value("blocks", uint64_t{0}), report.value("dropped", uint64_t{0}));
+  if (report["id"].is_string()) fmt::print("{}\n", report["id"].get<std::string>());
+  if (report["reason"].is_string()) {
+    fmt::print(stderr, "kvgate: {}\n", report["reason"].get<std::string>());
+  }
+}
+
+struct CacheFlags {
+  ConfigFlags config;
   std::string id;
-  uint64_t tokens = 0;
-  uint64_t bytes = 0;
-  int64_t last_used_unix = 0;
+  std::string file;
+  bool all = false;
+  bool force = false;
+  PinFlags pin;
+  std::string api_key_env;
 };
 
-void PrintPrefixes(const std::vector<PrefixRow>& rows) {
-  fmt::print("{:<32} {:>9} {:>12}  {}\n", "ID", "TOKENS", "BYTES", "LAST USED");
-  for (const PrefixRow& row : rows) {
-    fmt::print("{:<32} {:>9} {:>12}  {:%Y-%m-%d %H:%M:%S}\n", row.id, row.tokens, row.bytes,
-               fmt::localtime(static_cast<std::time_t>(row.last_used_unix)));
+// What a client with that key sends: it decides the tenant.
+Result<std::string> Authorization(const CacheFlags& flags) {
+  if (flags.api_key_env.empty()) return std::string();
+  const char* key = std::getenv(flags.api_key_env.c_str());
+  if (key == nullptr) {
+    return MakeError(ErrorCode::kInvalidArgument, "cli",
+                     fmt::format("the environment has no {}", flags.api_key_env));
   }
+  return fmt::format("Bearer {}", key);
 }
 
-void PrintReport(const store::KvVerifyReport& report) {
-  fmt::print("checked {} records: {} damaged and dropped, {} orphans dropped\n", report.num_checked,
-             report.num_dropped, report.num_orphans);
-}
+// --- on a server, or on the directory itself ---------------------------------------------------
 
-// --- through a server -------------------------------------------------------------------------
+struct Target {
+  std::string url;                            // of a server; else:
+  store::DataDirectory* directory = nullptr;  // opened here
+  service::PrefixService* prefixes = nullptr;
+};
 
-Result<Json> FetchJson(HttpRequest request) {
+// Asks the server, or calls the service.
+Result<Json> Ask(const Target& target, HttpRequest request,
+                 const std::function<Result<std::string>()>& here) {
+  if (target.prefixes != nullptr) {
+    KVGATE_TRY(const std::string body, here());
+    return ParseJson(body);
+  }
+  request.url = target.url + request.url;
   KVGATE_TRY(const std::string body, FetchOk(request));
-  Json json = Json::parse(body, nullptr, false);
-  if (!json.is_object()) {
-    return MakeError(ErrorCode::kUnavailable, "cli",
-                     fmt::format("{} did not answer in JSON; is it a kvgate server?", request.url));
-  }
-  return json;
+  return ParseJson(body);
 }
 
-Result<int> ListByServer(const std::string& url) {
-  KVGATE_TRY(const Json json, FetchJson({.url = url + "/kvgate/v1/prefixes"}));
-  std::vector<PrefixRow> rows;
-  for (const Json& prefix : json.value("data", Json::array())) {
-    rows.push_back({.id = prefix.value("id", ""),
-                    .tokens = prefix.value("tokens", uint64_t{0}),
-                    .bytes = prefix.value("bytes", uint64_t{0}),
-                    .last_used_unix = prefix.value("last_used", int64_t{0})});
-  }
-  PrintPrefixes(rows);
+Result<int> List(const Target& target) {
+  KVGATE_TRY(const Json json,
+             Ask(target, {.url = "/kvgate/v1/prefixes"}, [&] { return target.prefixes->List(); }));
+  PrintPrefixes(json);
   return 0;
 }
 
-Result<int> StatsByServer(const std::string& url) {
-  KVGATE_TRY(const Json json, FetchJson({.url = url + "/kvgate/v1/stats"}));
-  for (const char* part : {"engine", "store"}) {
+Result<int> Stats(const Target& target) {
+  if (target.directory != nullptr) {
+    const store::KvStoreStats stats = target.directory->kv().Stats();
+    fmt::print(
+        "store.records {}\nstore.payload_bytes {}\nstore.disk_bytes {}\n"
+        "store.capacity_bytes {}\nstore.pinned_bytes {}\nstore.pins {}\n",
+        stats.num_records, stats.payload_bytes, stats.disk_bytes, stats.capacity_bytes,
+        stats.pinned_bytes, target.directory->pins().size());
+    if (!stats.error.empty()) fmt::print("store.error {}\n", stats.error);
+    return 0;
+  }
+  KVGATE_TRY(const std::string body, FetchOk({.url = target.url + "/kvgate/v1/stats"}));
+  KVGATE_TRY(const Json json, ParseJson(body));
+  for (const char* part : {"engine", "store", "write_budget"}) {
     const Json fields = json.value(part, Json::object());
     for (const auto& [name, value] : fields.items()) {
       fmt::print("{}.{} {}\n", part, name,
@@ -81,91 +157,144 @@ Result<int> StatsByServer(const std::string& url) {
   return 0;
 }
 
-Result<int> VerifyByServer(const std::string& url) {
-  fmt::print(stderr, "the server at {} is verifying its records ...\n", url);
+Result<int> Verify(const Target& target) {
+  Progress progress("verifying", target.prefixes != nullptr ? "records" : "");
   KVGATE_TRY(
       const Json json,
-      FetchJson({.method = "POST", .url = url + "/kvgate/v1/prefixes/verify", .body = "{}"}));
-  PrintReport({.num_checked = json.value("checked", uint64_t{0}),
-               .num_dropped = json.value("dropped", uint64_t{0}),
-               .num_orphans = json.value("orphans", uint64_t{0})});
+      Ask(target, {.method = "POST", .url = "/kvgate/v1/prefixes/verify", .body = "{}"}, [&] {
+        return target.prefixes->Verify(
+            [&](uint64_t done, uint64_t total) { progress.Set(done, total); });
+      }));
+  PrintReport(json);
   return 0;
 }
 
-Result<int> RemoveByServer(const std::string& url, const std::string& id) {
-  const std::string path = id.empty() ? "/kvgate/v1/prefixes" : "/kvgate/v1/prefixes/" + id;
-  KVGATE_TRY(const Json json, FetchJson({.method = "DELETE", .url = url + path, .body = {}}));
-  fmt::print("removed {} records\n", json.value("removed", uint64_t{0}));
-  return 0;
-}
-
-// --- on the directory -------------------------------------------------------------------------
-
-int ListByStore(store::KvStore& kv) {
-  std::vector<PrefixRow> rows;
-  for (const store::KvPrefix& prefix : kv.ListPrefixes()) {
-    rows.push_back({.id = ToHex(prefix.leaf.hash),
-                    .tokens = uint64_t{prefix.num_blocks} * kernels::kKvBlockTokens,
-                    .bytes = prefix.payload_bytes,
-                    .last_used_unix = prefix.last_used_unix});
-  }
-  PrintPrefixes(rows);
-  return 0;
-}
-
-int StatsByStore(const store::KvStore& kv) {
-  const store::KvStoreStats stats = kv.Stats();
-  fmt::print(
-      "store.records {}\nstore.payload_bytes {}\nstore.disk_bytes {}\n"
-      "store.capacity_bytes {}\n",
-      stats.num_records, stats.payload_bytes, stats.disk_bytes, stats.capacity_bytes);
-  if (!stats.error.empty()) fmt::print("store.error {}\n", stats.error);
-  return 0;
-}
-
-Result<int> VerifyByStore(store::KvStore& kv) {
-  using Clock = std::chrono::steady_clock;
-  Clock::time_point last = Clock::now();
-  const auto progress = [&last](uint64_t done, uint64_t total) {
-    if (Clock::now() - last < std::chrono::seconds(2)) return;
-    last = Clock::now();
-    fmt::print(stderr, "verified {} of {} records\n", done, total);
+Result<int> Remove(const Target& target, const CacheFlags& flags) {
+  std::string path = flags.id.empty() ? "/kvgate/v1/prefixes" : "/kvgate/v1/prefixes/" + flags.id;
+  if (flags.force) path += "?force=1";
+  const auto here = [&] {
+    return flags.id.empty() ? target.prefixes->RemoveAll(flags.force)
+                            : target.prefixes->Remove(flags.id, flags.force);
   };
-  KVGATE_TRY(const store::KvVerifyReport report, kv.Verify(progress));
-  PrintReport(report);
+  KVGATE_TRY(const Json json, Ask(target, {.method = "DELETE", .url = path}, here));
+  PrintRemoved(json);
   return 0;
 }
 
-Result<int> RemoveByStore(store::KvStore& kv, const std::string& id) {
-  uint64_t num_removed = 0;
-  if (id.empty()) {
-    KVGATE_TRY(num_removed, kv.RemoveAll());
+Result<int> Pin(const Target& target, const CacheFlags& flags) {
+  KVGATE_TRY(const std::string authorization, Authorization(flags));
+  Json options = ToJson(flags.pin);
+  options["pin"] = true;
+  const std::string body = options.dump();
+  const auto here = [&] { return target.prefixes->Pin(flags.id, body, authorization); };
+  const Progress progress("pinning");
+  KVGATE_TRY(const Json json, Ask(target,
+                                  {.method = "POST",
+                                   .url = "/kvgate/v1/prefixes/" + flags.id + "/pin",
+                                   .body = body,
+                                   .authorization = authorization},
+                                  here));
+  PrintPin(json);
+  return 0;
+}
+
+Result<int> Unpin(const Target& target, const CacheFlags& flags) {
+  KVGATE_TRY(const Json json,
+             Ask(target, {.method = "DELETE", .url = "/kvgate/v1/prefixes/" + flags.id + "/pin"},
+                 [&] { return target.prefixes->Unpin(flags.id); }));
+  PrintPin(json);
+  return 0;
+}
+
+Result<void> ExportHere(service::PrefixService& prefixes, const CacheFlags& flags,
+                        const std::string& authorization,
+                        const std::function<void(std::string_view)>& write) {
+  KVGATE_TRY(const auto exporter, prefixes.StartExport(flags.id, authorization));
+  std::string piece;
+  bool more = true;
+  while (more) {
+    KVGATE_TRY(more, exporter->Next(piece));
+    write(piece);
+  }
+  return {};
+}
+
+Result<int> Export(const Target& target, const CacheFlags& flags) {
+  KVGATE_TRY(const std::string authorization, Authorization(flags));
+  // Under a name of its own until it is whole.
+  const std::filesystem::path partial = flags.file + ".partial";
+  std::ofstream file(partial, std::ios::binary | std::ios::trunc);
+  std::filesystem::permissions(
+      partial, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  uint64_t bytes = 0;
+  Progress progress("exporting", "bytes");
+  const auto write = [&](std::string_view piece) {
+    file.write(piece.data(), static_cast<std::streamsize>(piece.size()));
+    bytes += piece.size();
+    progress.Set(bytes, 0);
+  };
+  Result<void> done;
+  if (target.prefixes != nullptr) {
+    done = ExportHere(*target.prefixes, flags, authorization, write);
   } else {
-    const Result<BlockHash> leaf = ParseBlockHash(id);
-    if (!leaf) {
-      return MakeError(ErrorCode::kInvalidArgument, "cli",
-                       fmt::format("'{}' is no prefix id; `kvgate cache ls` lists them", id));
-    }
-    KVGATE_TRY(num_removed, kv.RemovePrefix(*leaf));
-    if (num_removed == 0) {
-      return MakeError(ErrorCode::kNotFound, "cli",
-                       fmt::format("no prefix has the id {}; `kvgate cache ls` lists them", id));
+    const auto fetched = FetchOk({.url = target.url + "/kvgate/v1/prefixes/" + flags.id + "/export",
+                                  .authorization = authorization,
+                                  .on_data = write});
+    if (!fetched) done = fetched.error();
+  }
+  file.close();
+  std::error_code code;
+  if (done && file.good()) {
+    std::filesystem::rename(partial, flags.file, code);
+    if (!code) {
+      fmt::print("{} bytes in {}\n", bytes, flags.file);
+      return 0;
     }
   }
-  fmt::print("removed {} records\n", num_removed);
-  return 0;
+  std::filesystem::remove(partial, code);
+  if (!done) return done.error();
+  return MakeError(ErrorCode::kIo, "cli", fmt::format("{} cannot be written", flags.file));
 }
 
-// --- both -------------------------------------------------------------------------------------
+Result<std::string> ImportHere(service::PrefixService& prefixes, const std::string& path,
+                               Progress& progress) {
+  std::error_code code;
+  const uint64_t total = std::filesystem::file_size(path, code);
+  std::ifstream file(path, std::ios::binary);
+  if (code || !file) {
+    return MakeError(ErrorCode::kIo, "cli", fmt::format("{} cannot be read", path));
+  }
+  KVGATE_TRY(const auto importer, prefixes.StartImport());
+  std::vector<char> piece(size_t{1} << 20);
+  uint64_t done = 0;
+  while (file.read(piece.data(), static_cast<std::streamsize>(piece.size())), file.gcount() > 0) {
+    const auto size = static_cast<size_t>(file.gcount());
+    KVGATE_TRY_VOID(importer->Feed({piece.data(), size}));
+    done += size;
+    progress.Set(done, total);
+  }
+  KVGATE_TRY(const tier::ImportReport report, importer->Finish());
+  return service::PrefixService::Describe(report);
+}
 
-struct Ways {
-  std::function<Result<int>(const std::string& url)> by_server;
-  std::function<Result<int>(store::KvStore& kv)> by_store;
-  bool read_only = false;
-};
+Result<int> Import(const Target& target, const CacheFlags& flags) {
+  Progress progress("importing", "bytes");
+  KVGATE_TRY(const Json json,
+             Ask(target,
+                 {.method = "POST",
+                  .url = "/kvgate/v1/prefixes/import",
+                  .body_file = flags.file,
+                  .on_sent = [&](uint64_t done, uint64_t total) { progress.Set(done, total); }},
+                 [&] { return ImportHere(*target.prefixes, flags.file, progress); }));
+  PrintImport(json);
+  return json.value("imported", uint64_t{0}) > 0 ? 0 : 1;
+}
 
-Result<int> RunEither(const ConfigFlags& flags, const Ways& ways) {
-  KVGATE_TRY(const config::Config config, ReadConfig(flags));
+using Command = Result<int> (*)(const Target& target, const CacheFlags& flags);
+
+// The server that holds the directory, else the directory.
+Result<int> RunEither(const CacheFlags& flags, Command command, bool read_only) {
+  KVGATE_TRY(const config::Config config, ReadConfig(flags.config));
   const std::filesystem::path directory = DataDirOf(config);
   std::error_code code;
   if (!std::filesystem::exists(directory, code)) {
@@ -174,52 +303,66 @@ Result<int> RunEither(const ConfigFlags& flags, const Ways& ways) {
         fmt::format("there is no data directory {}; name one with --data-dir", directory.string()));
   }
   if (const Result<std::string> url = store::DataDirectory::FindServer(directory)) {
-    return ways.by_server(*url);
+    return command({.url = *url}, flags);
   }
   KVGATE_TRY(const auto opened,
              store::DataDirectory::Open({.directory = directory,
                                          .kv_bytes_max = config.store.disk_cache_bytes,
-                                         .read_only = ways.read_only}));
-  return ways.by_store(opened->kv());
+                                         .read_only = read_only}));
+  service::PrefixService prefixes(
+      {.kv = &opened->kv(), .pins = &opened->pins(), .hash_seed = opened->hash_seed()});
+  return command({.url = {}, .directory = opened.get(), .prefixes = &prefixes}, flags);
 }
 
 }  // namespace
 
 void AddCache(CLI::App& app, Run& chosen) {
-  struct Flags {
-    ConfigFlags config;
-    std::string id;
-    bool all = false;
-  };
-  auto flags = std::make_shared<Flags>();
-  CLI::App* cache = app.add_subcommand("cache", "Look at, check and clear the stored KV");
+  auto flags = std::make_shared<CacheFlags>();
+  CLI::App* cache = app.add_subcommand("cache", "Look at, keep, move, check and clear stored KV");
   cache->require_subcommand(1);
-  const auto add = [&](const char* name, const char* help, Ways ways) {
+  const auto add = [&](const char* name, const char* help, Command run, bool read_only = false) {
     CLI::App* command = cache->add_subcommand(name, help);
     AddDataDirFlag(*command, flags->config);
-    command->callback([flags, ways, &chosen] {
-      chosen = [flags, ways] { return RunEither(flags->config, ways); };
+    command->callback([flags, run, read_only, &chosen] {
+      chosen = [flags, run, read_only] { return RunEither(*flags, run, read_only); };
     });
     return command;
   };
-  add("ls", "The stored prefixes", {ListByServer, ListByStore, true});
-  add("stats", "What is stored", {StatsByServer, StatsByStore, true});
-  add("verify", "Read every record and drop what is damaged", {VerifyByServer, VerifyByStore});
-  CLI::App* remove = cache->add_subcommand("rm", "Remove a prefix, or all");
-  AddDataDirFlag(*remove, flags->config);
-  CLI::Option* id = remove->add_option("id", flags->id, "as `kvgate cache ls` prints it");
-  CLI::Option* all = remove->add_flag("--all", flags->all, "every prefix");
-  id->excludes(all);
-  remove->callback([flags, &chosen] {
-    chosen = [flags]() -> Result<int> {
-      if (flags->id.empty() && !flags->all) {
-        return MakeError(ErrorCode::kInvalidArgument, "cli", "give a prefix id, or --all");
-      }
-      return RunEither(flags->config,
-                       {[&](const std::string& url) { return RemoveByServer(url, flags->id); },
-                        [&](store::KvStore& kv) { return RemoveByStore(kv, flags->id); }});
-    };
+  const auto add_id = [&](CLI::App* command) {
+    return command->add_option("id", flags->id, "as `kvgate cache ls` prints it");
+  };
+  const auto add_key = [&](CLI::App* command) {
+    command->add_option("--api-key-env", flags->api_key_env,
+                        "environment variable with the key whose prefix it is");
+  };
+  add(
+      "ls", "The stored prefixes", [](const auto& on, const auto&) { return List(on); }, true);
+  add(
+      "stats", "What is stored", [](const auto& on, const auto&) { return Stats(on); }, true);
+  add("verify", "Read every record and drop what is damaged",
+      [](const auto& on, const auto&) { return Verify(on); });
+  CLI::App* pin = add("pin", "Keep a stored prefix from being evicted", Pin);
+  add_id(pin)->required();
+  AddPinFlags(*pin, flags->pin);
+  add_key(pin);
+  add_id(add("unpin", "Let a pinned prefix go", Unpin))->required();
+  CLI::App* move_out = add("export", "Write a stored prefix into a file", Export);
+  add_id(move_out)->required();
+  move_out->add_option("file", flags->file)->required();
+  add_key(move_out);
+  add("import", "Store a prefix from a file that `export` wrote", Import)
+      ->add_option("file", flags->file)
+      ->required();
+  CLI::App* remove = add("rm", "Remove a prefix, or all", [](const auto& on, const auto& given) {
+    if (given.id.empty() && !given.all) {
+      return Result<int>(
+          MakeError(ErrorCode::kInvalidArgument, "cli", "give a prefix id, or --all"));
+    }
+    return Remove(on, given);
   });
+  CLI::Option* id = add_id(remove);
+  id->excludes(remove->add_flag("--all", flags->all, "every prefix"));
+  remove->add_flag("--force", flags->force, "what is pinned, too");
 }
 
 }  // namespace kvgate::cli

@@ -6,15 +6,18 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <boost/asio/buffer.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <boost/optional.hpp>
+#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
+#include <vector>
 
 namespace kvgate::cli {
 namespace {
@@ -101,6 +104,26 @@ bool SendAll(int fd, std::string_view bytes) {
   return true;
 }
 
+Error Unreadable(const std::filesystem::path& path) {
+  return MakeError(ErrorCode::kIo, "cli", fmt::format("{} cannot be read", path.string()));
+}
+
+// Stops early, without an error, when the server does: its answer says why.
+Result<void> SendFile(int fd, const HttpRequest& request, uint64_t total) {
+  std::ifstream file(request.body_file, std::ios::binary);
+  std::vector<char> piece(size_t{1} << 18);
+  for (uint64_t done = 0; done < total;) {
+    file.read(piece.data(),
+              static_cast<std::streamsize>(std::min<uint64_t>(piece.size(), total - done)));
+    const auto size = static_cast<size_t>(file.gcount());
+    if (size == 0) return Unreadable(request.body_file);
+    if (!SendAll(fd, {piece.data(), size})) return {};
+    done += size;
+    if (request.on_sent) request.on_sent(done, total);
+  }
+  return {};
+}
+
 // Feeds what the socket gives to a parser, and hands on the body's pieces.
 class Exchange {
  public:
@@ -171,12 +194,23 @@ Result<HttpReply> FetchHttp(const HttpRequest& request) {
   KVGATE_TRY(const std::unique_ptr<Socket> socket, Connect(url, request.url));
   const std::string host =
       url.host.find(':') == std::string::npos ? url.host : fmt::format("[{}]", url.host);
-  const std::string head = fmt::format(
-      "{} {} HTTP/1.1\r\nHost: {}:{}\r\nContent-Type: application/json\r\n"
-      "Content-Length: {}\r\nConnection: close\r\n\r\n",
-      request.method, url.path, host, url.port, request.body.size());
-  if (!SendAll(socket->fd(), head + request.body)) {
+  uint64_t body_bytes = request.body.size();
+  if (!request.body_file.empty()) {
+    std::error_code code;
+    body_bytes = std::filesystem::file_size(request.body_file, code);
+    if (code) return Unreadable(request.body_file);
+  }
+  std::string head = fmt::format(
+      "{} {} HTTP/1.1\r\nHost: {}:{}\r\nContent-Type: {}\r\nContent-Length: {}\r\n"
+      "Connection: close\r\n",
+      request.method, url.path, host, url.port,
+      request.body_file.empty() ? "application/json" : "application/octet-stream", body_bytes);
+  if (!request.authorization.empty()) head += "Authorization: " + request.authorization + "\r\n";
+  if (!SendAll(socket->fd(), head + "\r\n" + request.body)) {
     return Unreachable(request.url, "it closed the connection");
+  }
+  if (!request.body_file.empty()) {
+    KVGATE_TRY_VOID(SendFile(socket->fd(), request, body_bytes));
   }
   return Exchange(request, socket->fd()).Run();
 }

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -15,6 +17,11 @@ struct HttpRequest {
   std::string method = "GET";
   std::string url;        // "http://127.0.0.1:8080/v1/models"
   std::string body = {};  // sent as application/json
+  // In its place: a file, sent as application/octet-stream, piece by piece.
+  std::filesystem::path body_file = {};
+  std::string authorization = {};  // the header's value, where it is not empty
+  // Called after each piece of body_file with what has been sent of it.
+  std::function<void(uint64_t done, uint64_t total)> on_sent = {};
   // Called with each piece of a body whose status is 200; by default pieces are collected.
   std::function<void(std::string_view)> on_data = {};
   // Looked at ten times a second; when set the request ends with kCancelled.
@@ -26,7 +33,7 @@ struct HttpReply {
   std::string body;
 };
 
-// kUnavailable: no server there, or it went away; kInvalidArgument: not such a URL.
+// kUnavailable: no server there, or it went away; kInvalidArgument: not such a URL; kIo: body_file.
 Result<HttpReply> FetchHttp(const HttpRequest& request);
 
 // The same where anything but 200 is an error, whose detail is the server's own message.

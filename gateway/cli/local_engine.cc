@@ -11,6 +11,7 @@
 #include <kvgate/log.h>
 
 #include "engine/model/make_model.h"
+#include "gateway/service/upkeep.h"
 #include "kernels/cpu/cpu_backend.h"
 
 namespace kvgate::cli {
@@ -62,7 +63,7 @@ Result<fs::path> MakeDefaultModel(const fs::path& data_dir) {
   return elsewhere / "kvgate-default.gguf";
 }
 
-engine::EngineOptions ToEngineOptions(const config::Config& config, uint64_t hash_seed) {
+engine::EngineOptions ToEngineOptions(const config::Config& config, const DataTier& tier) {
   return {.context_tokens_max = config.engine.context,
           .step_tokens_max = config.engine.step_tokens,
           .mixed_step_tokens_max = config.engine.mixed_step_tokens,
@@ -74,9 +75,12 @@ engine::EngineOptions ToEngineOptions(const config::Config& config, uint64_t has
           .kv_bytes = config.engine.kv_memory_bytes,
           .host_bytes = config.cache.host_memory_bytes,
           .kv_dtype = kernels::FindDType(config.engine.kv_dtype).value(),
+          .context_policy = schedule::FindContextPolicy(config.engine.context_policy).value(),
+          .context_policy_tokens = config.engine.context_policy_tokens,
           .write_back_bytes_max = config.cache.write_back_bytes,
           .io_threads = config.engine.io_threads,
-          .hash_seed = hash_seed};
+          .write_admission = tier.write_admission,
+          .hash_seed = tier.hash_seed()};
 }
 
 // The named format, else what the model's own template stands for, else a plain one.
@@ -111,7 +115,14 @@ DataTier OpenDataTier(const config::Config& config) {
        .kv_bytes_max = config.store.disk_cache_bytes,
        .flush_interval = std::chrono::milliseconds(config.store.flush_interval_ms),
        .sync = config.store.sync});
-  if (opened) return {.directory = std::move(*opened), .reason = {}};
+  if (opened) {
+    // No request's KV is larger than the KV memory: the budget's burst holds that much.
+    auto admission = std::make_shared<tier::WriteAdmission>(
+        tier::WriteAdmission::Options{.bytes_per_day = config.store.write_budget_bytes,
+                                      .burst_bytes_min = config.engine.kv_memory_bytes});
+    service::RestoreWriteBudget((*opened)->meta(), *admission);
+    return {.directory = std::move(*opened), .reason = {}, .write_admission = admission};
+  }
   KVGATE_LOG(kWarning, "cli",
              "serving WITHOUT the disk tier, nothing survives a restart: {} (choose another "
              "--data-dir, or repair this one)",
@@ -135,8 +146,7 @@ Result<std::unique_ptr<LocalEngine>> LocalEngine::Open(const config::Config& con
   KVGATE_TRY(local->tokenizer_, tokenizer::Tokenizer::Load(*local->file_));
   KVGATE_TRY(local->backend_,
              kernels::cpu::MakeCpuBackend({.num_threads = config.engine.threads, .target = {}}));
-  const uint64_t hash_seed = tier.directory ? tier.directory->hash_seed() : 0;
-  KVGATE_TRY(local->engine_, engine::Engine::Open(ToEngineOptions(config, hash_seed), local->file_,
+  KVGATE_TRY(local->engine_, engine::Engine::Open(ToEngineOptions(config, tier), local->file_,
                                                   *local->backend_, *local->tokenizer_, tier.kv()));
   const engine::EngineInfo& info = local->engine_->info();
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - started;

@@ -23,7 +23,12 @@ namespace kvgate::cli {
 struct DataTier {
   std::unique_ptr<store::DataDirectory> directory;  // null: no disk tier
   std::string reason;                               // then why
+  // The daily budget of write back, as the directory remembers it.
+  std::shared_ptr<tier::WriteAdmission> write_admission = {};
   store::KvStore* kv() const { return directory ? &directory->kv() : nullptr; }
+  store::PinBook* pins() const { return directory ? &directory->pins() : nullptr; }
+  store::MetaStore* meta() const { return directory ? &directory->meta() : nullptr; }
+  uint64_t hash_seed() const { return directory ? directory->hash_seed() : 0; }
 };
 DataTier OpenDataTier(const config::Config& config);
 

@@ -19,6 +19,7 @@ int RunCommandLine(int argc, char** argv) {
   kvgate::cli::Run chosen;
   kvgate::cli::AddServe(app, chosen);
   kvgate::cli::AddChat(app, chosen);
+  kvgate::cli::AddWarm(app, chosen);
   kvgate::cli::AddCache(app, chosen);
   kvgate::cli::AddMakeModel(app, chosen);
   kvgate::cli::AddTokenize(app, chosen);

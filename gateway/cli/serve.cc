@@ -16,6 +16,7 @@
 #include "gateway/cli/local_engine.h"
 #include "gateway/cli/options.h"
 #include "gateway/http/server.h"
+#include "gateway/service/upkeep.h"
 
 namespace kvgate::cli {
 namespace {
@@ -75,6 +76,7 @@ http::ServerOptions ToServerOptions(const config::Config& config, const config::
           .threads = config.server.threads,
           .allowed_hosts = config.server.allowed_hosts,
           .body_bytes_max = limits.body_bytes,
+          .import_bytes_max = limits.import_bytes,
           .header_bytes_max = limits.header_bytes,
           .connections_max = limits.connections,
           .header_timeout = std::chrono::seconds(limits.header_timeout_seconds),
@@ -122,6 +124,9 @@ Result<int> Serve(const ConfigFlags& flags) {
   service::Service service({.registry = registry,
                             .metrics = metrics,
                             .kv = tier.kv(),
+                            .pins = tier.pins(),
+                            .hash_seed = tier.hash_seed(),
+                            .write_admission = tier.write_admission,
                             .no_disk_reason = tier.reason,
                             .limits = {.json_depth_max = config.limits.json_depth},
                             .system_fingerprint = "kvgate-" KVGATE_VERSION});
@@ -140,7 +145,13 @@ Result<int> Serve(const ConfigFlags& flags) {
   fmt::print("listening on {}\n", server->url());
   std::fflush(stdout);
 
+  auto upkeep = std::make_unique<service::Upkeep>(
+      service::Upkeep::Parts{.engine = local->engine(),
+                             .prefixes = service.prefixes(),
+                             .meta = tier.meta(),
+                             .write_admission = tier.write_admission.get()});
   WaitForSignal(signals);
+  upkeep.reset();
   service.BeginDrain();
   server->BeginDrain();
   Drain(*server, std::chrono::seconds(config.server.drain_seconds), signals);

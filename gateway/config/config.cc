@@ -129,6 +129,8 @@ constexpr std::string_view kLogLevels[] = {"debug", "info", "warning", "error"};
 constexpr std::string_view kLogFormats[] = {"text", "json"};
 constexpr std::string_view kDevices[] = {"auto", "cpu"};
 constexpr std::string_view kKvDtypes[] = {"f32", "f16", "bf16", "q8_0", "q4_0"};
+constexpr std::string_view kContextPolicies[] = {"none", "sliding_window", "attention_sink",
+                                                 "least_attended"};
 constexpr int64_t kDaySeconds = 86400;
 constexpr uint64_t kMebibyte = uint64_t{1} << 20;
 
@@ -160,6 +162,14 @@ constexpr Key kKeys[] = {
      [](const Value& v, Config& c) { return SetInteger(v, 0, 1024, c.engine.threads); }},
     {"engine", "kv_dtype",
      [](const Value& v, Config& c) { return SetChoice(v, kKvDtypes, c.engine.kv_dtype); }},
+    {"engine", "context_policy",
+     [](const Value& v, Config& c) {
+       return SetChoice(v, kContextPolicies, c.engine.context_policy);
+     }},
+    {"engine", "context_policy_tokens",
+     [](const Value& v, Config& c) {
+       return SetInteger(v, 0, 1 << 24, c.engine.context_policy_tokens);
+     }},
     {"engine", "kv_memory",
      [](const Value& v, Config& c) { return SetBytes(v, kMebibyte, c.engine.kv_memory_bytes); }},
     {"engine", "chat_format",

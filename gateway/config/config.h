@@ -23,11 +23,13 @@ struct ServerConfig {
 };
 
 struct EngineConfig {
-  std::string model;                             // a GGUF file; empty: the embedded default
-  std::string device = "auto";                   // auto, cpu
-  int context = 0;                               // tokens; 0: the model's own, at most 32768
-  int threads = 0;                               // of the CPU backend; 0: one per hardware thread
-  std::string kv_dtype = "f16";                  // f32, f16, bf16, q8_0, q4_0
+  std::string model;                    // a GGUF file; empty: the embedded default
+  std::string device = "auto";          // auto, cpu
+  int context = 0;                      // tokens; 0: the model's own, at most 32768
+  int threads = 0;                      // of the CPU backend; 0: one per hardware thread
+  std::string kv_dtype = "f16";         // f32, f16, bf16, q8_0, q4_0
+  std::string context_policy = "none";  // none, sliding_window, attention_sink, least_attended
+  int context_policy_tokens = 0;        // KV tokens that a sequence keeps under it; 0: all
   uint64_t kv_memory_bytes = uint64_t{1} << 30;  // "kv_memory": the KV block pool
   std::string chat_format;      // empty: what the model's template stands for; chatml, llama2, …
   int step_tokens = 512;        // prefill and decode tokens of one step

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
@@ -37,6 +38,10 @@ std::string MakeRequestId() {
 }
 
 std::string_view ToView(beast::string_view text) { return {text.data(), text.size()}; }
+
+bool TakesBytes(const RouteResult& found) {
+  return found.match && found.match->route == Route::kPrefixesImport;
+}
 
 bool IsClosed(const beast::error_code& code) {
   return code == bhttp::error::end_of_stream || code == bhttp::error::partial_message ||
@@ -113,7 +118,9 @@ Task<bool> Connection::ServeOne() {
   const size_t header_max = context_.options.header_bytes_max;
   parser_->header_limit(
       static_cast<uint32_t>(std::min<size_t>(header_max, std::numeric_limits<uint32_t>::max())));
-  parser_->body_limit(context_.options.body_bytes_max);
+  // The route, and with it the limit, is known when the head has been read.
+  parser_->body_limit(
+      std::max<uint64_t>(context_.options.body_bytes_max, context_.options.import_bytes_max));
   stream_.expires_after(context_.options.header_timeout);
   auto [code, size] = co_await bhttp::async_read_header(stream_, buffer_, *parser_, kAwait);
   if (code) {
@@ -121,6 +128,12 @@ Task<bool> Connection::ServeOne() {
     co_return again;
   }
   const auto& message = parser_->get();
+  RouteResult found = FindRoute(ToView(message.method_string()), ToView(message.target()));
+  parser_->body_limit(BodyLimit(found));
+  if (parser_->content_length().value_or(0) > BodyLimit(found)) {
+    const bool again = co_await AnswerReadError(bhttp::error::body_limit);
+    co_return again;
+  }
   http_1_0_ = message.version() < 11;
   head_only_ = message.method() == bhttp::verb::head;
   keep_alive_ = message.keep_alive() && !context_.draining.load();
@@ -128,8 +141,8 @@ Task<bool> Connection::ServeOne() {
                                                           .host = Header("host"),
                                                           .origin = Header("origin"),
                                                           .content_type = Header("content-type"),
-                                                          .http_1_0 = http_1_0_});
-  RouteResult found = FindRoute(ToView(message.method_string()), ToView(message.target()));
+                                                          .http_1_0 = http_1_0_,
+                                                          .takes_bytes = TakesBytes(found)});
   bool again = false;
   if (refusal) {
     again = co_await Refuse(std::move(*refusal), "refused");
@@ -147,8 +160,20 @@ Task<bool> Connection::Dispatch(RouteMatch match) {
     const bool written = co_await Write(std::move(interim));
     if (!written) co_return false;
   }
+  if (match.route == Route::kPrefixesImport) {
+    const bool again = co_await ServeImport(std::move(match));
+    co_return again;
+  }
   const bool complete = co_await ReadBody();
   if (!complete) co_return false;
+  if (match.route == Route::kPrefixesWarm) {
+    const bool again = co_await ServeWarm(std::move(match));
+    co_return again;
+  }
+  if (match.route == Route::kPrefixExport) {
+    const bool again = co_await ServeExport(std::move(match));
+    co_return again;
+  }
   if (match.route == Route::kChatCompletions || match.route == Route::kCompletions) {
     const bool again = co_await ServeCompletion(std::move(match));
     co_return again;
@@ -183,7 +208,8 @@ Task<bool> Connection::AnswerReadError(beast::error_code code) {
     response = ErrorResponse(
         MakeError(ErrorCode::kTooLarge, "http",
                   fmt::format("The request body is larger than the limit of {} bytes.",
-                              context_.options.body_bytes_max)));
+                              BodyLimit(FindRoute(ToView(parser_->get().method_string()),
+                                                  ToView(parser_->get().target()))))));
   } else if (code == bhttp::error::header_limit || code == bhttp::error::buffer_overflow) {
     response = StatusResponse(431, fmt::format("The request's head is larger than {} bytes.",
                                                context_.options.header_bytes_max));
@@ -249,12 +275,11 @@ Task<void> Connection::Linger() {
 Task<bool> Connection::ServeCompletion(RouteMatch match) {
   Result<std::unique_ptr<service::Completion>> completion =
       MakeError(ErrorCode::kInternal, "http", "starting the completion failed");
-  const std::string_view key = Header("x-api-key");
   const service::Service::StartArgs args{.dialect = match.route == Route::kChatCompletions
                                                         ? protocol::Dialect::kChatCompletions
                                                         : protocol::Dialect::kCompletions,
                                          .body = parser_->get().body(),
-                                         .credential = key.empty() ? Header("authorization") : key,
+                                         .credential = Credential(),
                                          .request_id = request_id_,
                                          .explain = Header("x-kvgate-explain") == "1",
                                          .wake = MakeWake()};
@@ -446,6 +471,15 @@ std::string_view Connection::Header(std::string_view name) const {
   return ToView(parser_->get()[beast::string_view(name.data(), name.size())]);
 }
 
+std::string_view Connection::Credential() const {
+  const std::string_view key = Header("x-api-key");
+  return key.empty() ? Header("authorization") : key;
+}
+
+uint64_t Connection::BodyLimit(const RouteResult& found) const {
+  return TakesBytes(found) ? context_.options.import_bytes_max : context_.options.body_bytes_max;
+}
+
 void Connection::Count(std::string_view route, int status) {
   context_.service.metrics().requests.With({std::string(route), fmt::format("{}", status)}).Add();
   KVGATE_LOG(kDebug, "http", "request {}: {} {}", request_id_, route, status);
@@ -475,15 +509,22 @@ Response Connection::Handle(const RouteMatch& match) {
     case Route::kStats:
       return {.body = service.Stats()};
     case Route::kPrefixes:
-      return json(service.ListPrefixes());
+      return json(service.prefixes().List());
     case Route::kPrefixesRemoveAll:
-      return json(service.RemoveAllPrefixes());
+      return json(service.prefixes().RemoveAll(match.force));
     case Route::kPrefixRemove:
-      return json(service.RemovePrefix(match.argument));
+      return json(service.prefixes().Remove(match.argument, match.force));
     case Route::kPrefixesVerify:
-      return json(service.VerifyPrefixes());
+      return json(service.prefixes().Verify([](uint64_t, uint64_t) {}));
+    case Route::kPrefixPin:
+      return json(service.prefixes().Pin(match.argument, parser_->get().body(), Credential()));
+    case Route::kPrefixUnpin:
+      return json(service.prefixes().Unpin(match.argument));
     case Route::kChatCompletions:
     case Route::kCompletions:
+    case Route::kPrefixesWarm:
+    case Route::kPrefixesImport:
+    case Route::kPrefixExport:
       break;
   }
   return StatusResponse(500, "This route has no answer.");

@@ -66,6 +66,15 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Task<void> Linger();
 
   Task<bool> ServeCompletion(RouteMatch match);
+  // connection_prefixes.cc
+  Task<bool> ServeWarm(RouteMatch match);
+  Task<bool> ServeExport(RouteMatch match);
+  Task<bool> ServeImport(RouteMatch match);
+  struct ImportBody;
+  Task<bool> ReadPiece(ImportBody& body);
+  std::string_view Credential() const;
+  uint64_t BodyLimit(const RouteResult& found) const;
+
   Task<bool> SendStream(service::Completion& completion, RouteMatch match);
   Task<bool> SendWhole(service::Completion& completion, RouteMatch match);
   Task<bool> SendOutput(service::Completion::Output output, RouteMatch match);

@@ -23,10 +23,10 @@ std::string_view HostName(std::string_view authority) {
 }
 
 // "application/json; charset=utf-8"
-bool IsJson(std::string_view content_type) {
+bool IsType(std::string_view content_type, std::string_view wanted) {
   std::string_view media = content_type.substr(0, content_type.find(';'));
   while (!media.empty() && (media.back() == ' ' || media.back() == '\t')) media.remove_suffix(1);
-  return ToLower(media) == "application/json";
+  return ToLower(media) == wanted;
 }
 
 // The authority of "http://localhost:8080"; empty for "null" and the like.
@@ -68,9 +68,11 @@ std::optional<Response> RequestGuard::Check(const GuardedHead& head) const {
           403, fmt::format("Requests from the web page origin '{}' are refused.", head.origin));
     }
   }
-  if (head.method == "POST" && !IsJson(head.content_type)) {
-    return StatusResponse(415, fmt::format("The Content-Type must be application/json, not '{}'.",
-                                           head.content_type));
+  const std::string_view wanted =
+      head.takes_bytes ? "application/octet-stream" : "application/json";
+  if (head.method == "POST" && !IsType(head.content_type, wanted)) {
+    return StatusResponse(
+        415, fmt::format("The Content-Type must be {}, not '{}'.", wanted, head.content_type));
   }
   return std::nullopt;
 }

@@ -18,6 +18,7 @@ struct GuardedHead {
   std::string_view origin;        // empty: none
   std::string_view content_type;  // empty: none
   bool http_1_0 = false;
+  bool takes_bytes = false;  // the route wants application/octet-stream, not JSON
 };
 
 class RequestGuard {
@@ -25,7 +26,7 @@ class RequestGuard {
   // Loopback's names are always allowed.
   explicit RequestGuard(std::vector<std::string> allowed_hosts);
   // The refusal, or nothing: 400 no Host, 421 a foreign one, 403 a foreign Origin, 415 a body that
-  // is not JSON.
+  // is not what the route takes. Either type makes a browser ask first, so no page can send it.
   std::optional<Response> Check(const GuardedHead& head) const;
 
  private:

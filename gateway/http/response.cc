@@ -116,6 +116,18 @@ std::string StreamHead(const HeadOptions& options) {
   return head;
 }
 
+std::string DownloadHead(const HeadOptions& options, std::string_view file_name) {
+  std::string head;
+  AppendCommon(200, options, head);
+  fmt::format_to(std::back_inserter(head),
+                 "content-type: application/octet-stream\r\n"
+                 "content-disposition: attachment; filename=\"{}\"\r\n",
+                 file_name);
+  if (!options.http_1_0) head += "transfer-encoding: chunked\r\n";
+  head += "\r\n";
+  return head;
+}
+
 std::string Chunk(std::string_view data) {
   return fmt::format("{:x}\r\n{}\r\n", data.size(), data);
 }

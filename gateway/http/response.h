@@ -33,6 +33,8 @@ struct HeadOptions {
 std::string ResponseHead(const Response& response, const HeadOptions& options);
 // The same for a stream of server-sent events: chunked, or until close for HTTP/1.0.
 std::string StreamHead(const HeadOptions& options);
+// The same for bytes of a length that is not known yet, to be kept as a file of that name.
+std::string DownloadHead(const HeadOptions& options, std::string_view file_name);
 // One chunk of a chunked body; the empty one ends it.
 std::string Chunk(std::string_view data);
 

@@ -9,7 +9,7 @@ namespace {
 
 struct Entry {
   std::string_view method;
-  std::string_view path;  // "{id}" at the end takes the rest, slashes included
+  std::string_view path;  // "{id}" takes what stands between; at the end the rest, with slashes
   Route route;
 };
 
@@ -26,6 +26,11 @@ constexpr Entry kEntries[] = {
     {"GET", "/kvgate/v1/prefixes", Route::kPrefixes},
     {"DELETE", "/kvgate/v1/prefixes", Route::kPrefixesRemoveAll},
     {"POST", "/kvgate/v1/prefixes/verify", Route::kPrefixesVerify},
+    {"POST", "/kvgate/v1/prefixes/warm", Route::kPrefixesWarm},
+    {"POST", "/kvgate/v1/prefixes/import", Route::kPrefixesImport},
+    {"GET", "/kvgate/v1/prefixes/{id}/export", Route::kPrefixExport},
+    {"POST", "/kvgate/v1/prefixes/{id}/pin", Route::kPrefixPin},
+    {"DELETE", "/kvgate/v1/prefixes/{id}/pin", Route::kPrefixUnpin},
     {"DELETE", "/kvgate/v1/prefixes/{id}", Route::kPrefixRemove},
 };
 
@@ -59,8 +64,19 @@ std::optional<std::string> Fits(std::string_view pattern, std::string_view path)
   if (hole == std::string_view::npos) {
     return path == pattern ? std::optional<std::string>("") : std::nullopt;
   }
-  if (!path.starts_with(pattern.substr(0, hole)) || path.size() == hole) return std::nullopt;
-  return PercentDecode(path.substr(hole));
+  const std::string_view behind = pattern.substr(hole + 4);
+  if (!path.starts_with(pattern.substr(0, hole)) || !path.ends_with(behind) ||
+      path.size() <= hole + behind.size()) {
+    return std::nullopt;
+  }
+  const std::string_view argument = path.substr(hole, path.size() - hole - behind.size());
+  if (!behind.empty() && argument.find('/') != std::string_view::npos) return std::nullopt;
+  return PercentDecode(argument);
+}
+
+bool AsksForForce(std::string_view target) {
+  const size_t question = target.find('?');
+  return question != std::string_view::npos && target.substr(question + 1) == "force=1";
 }
 
 }  // namespace
@@ -78,9 +94,11 @@ RouteResult FindRoute(std::string_view method, std::string_view target) {
       return {.match = RouteMatch{.route = entry.route,
                                   .name = entry.path,
                                   .argument = std::move(*argument),
+                                  .force = AsksForForce(target),
                                   .openai_dialect = IsOpenAiPath(target)},
               .refusal = {}};
     }
+    if (allowed.find(entry.method) != std::string::npos) continue;
     if (!allowed.empty()) allowed += ", ";
     allowed += entry.method;
     if (entry.method == "GET") allowed += ", HEAD";

@@ -23,12 +23,18 @@ enum class Route : uint8_t {
   kPrefixesRemoveAll,
   kPrefixRemove,
   kPrefixesVerify,
+  kPrefixesWarm,
+  kPrefixesImport,
+  kPrefixExport,
+  kPrefixPin,
+  kPrefixUnpin,
 };
 
 struct RouteMatch {
   Route route;
   std::string_view name;  // for metrics: bounded, "/v1/models/{id}"
   std::string argument;   // {id}, percent-decoded
+  bool force = false;     // "force=1" in the query
   bool openai_dialect = false;
 };
 

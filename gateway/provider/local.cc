@@ -127,6 +127,7 @@ Result<LocalProvider::EncodedPrompt> LocalProvider::Encode(const protocol::Promp
   }
   encoded.segments.push_back(
       {.source = "user", .num_tokens = static_cast<int64_t>(encoded.tokens.size())});
+  encoded.num_prefix_tokens = encoded.tokens.size();
   return encoded;
 }
 
@@ -149,8 +150,11 @@ Result<LocalProvider::EncodedPrompt> LocalProvider::EncodeChat(
       prompt.segments.push_back({.source = source});
     }
     prompt.segments.back().num_tokens += static_cast<int64_t>(end - begin);
+    const bool stable = source == "system" || source == "history";
+    if (stable && prompt.num_stable_tokens == begin) prompt.num_stable_tokens = end;
     begin = end;
   }
+  prompt.num_prefix_tokens = tokenized.message_ends.back();
   return prompt;
 }
 
@@ -184,6 +188,25 @@ Result<void> LocalProvider::CheckLogitBias(const CompletionRequest& request) con
   return {};
 }
 
+Result<std::vector<TokenId>> LocalProvider::EncodePrefix(const CompletionRequest& request) const {
+  if (!request.more_prompts.empty()) {
+    return MakeError(ErrorCode::kInvalidArgument, "provider.local",
+                     "Invalid value for 'prompt': one prompt has one prefix; there are several.",
+                     "prompt");
+  }
+  KVGATE_TRY(EncodedPrompt prompt, Encode(request.prompt));
+  prompt.tokens.resize(prompt.num_prefix_tokens);
+  const auto context = static_cast<size_t>(parts_.engine.info().context_tokens_max);
+  if (prompt.tokens.size() > context) {
+    return MakeError(ErrorCode::kInvalidArgument, protocol::kContextLengthSource,
+                     fmt::format("This model's maximum context length is {} tokens, but the prefix "
+                                 "has {}.",
+                                 context, prompt.tokens.size()),
+                     std::string(PromptField(request, 0)));
+  }
+  return std::move(prompt.tokens);
+}
+
 Result<std::unique_ptr<EventStream>> LocalProvider::Run(const RunArgs& args) const {
   const CompletionRequest& request = args.request;
   KVGATE_TRY_VOID(CheckLogitBias(request));
@@ -206,6 +229,7 @@ Result<std::unique_ptr<EventStream>> LocalProvider::Run(const RunArgs& args) con
         .ignore_end_of_generation = request.ignore_eos,
         .hash_logits = args.logits_hash,
         .cache_salt = args.tenant,
+        .num_stable_tokens = static_cast<int>(prompt.num_stable_tokens),
         .sink = nullptr};
     auto stream = StartLocalStream(
         std::move(generation),

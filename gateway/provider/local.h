@@ -36,7 +36,7 @@ class LocalProvider {
   const std::vector<std::string>& names() const { return parts_.names; }
   int64_t created_unix() const { return parts_.created_unix; }
   bool Serves(std::string_view model) const;
-  const engine::Engine& engine() const { return parts_.engine; }
+  engine::Engine& engine() const { return parts_.engine; }
 
   struct RunArgs {
     const protocol::CompletionRequest& request;
@@ -48,6 +48,10 @@ class LocalProvider {
   // kInvalidArgument names the field; kOverloaded: try again.
   Result<std::unique_ptr<EventStream>> Run(const RunArgs& args) const;
 
+  // The tokens that a following request would begin with: of a chat its rendered messages without
+  // the opening of the answer's turn, else the whole prompt. Errors as Run's.
+  Result<std::vector<TokenId>> EncodePrefix(const protocol::CompletionRequest& request) const;
+
   // The prompts as texts, for `echo`.
   std::vector<std::string> PromptTexts(const protocol::CompletionRequest& request) const;
 
@@ -56,6 +60,8 @@ class LocalProvider {
     std::vector<TokenId> tokens;
     std::vector<protocol::PromptSegment> segments;
     int max_tokens = 0;
+    size_t num_prefix_tokens = 0;  // without the opening of the answer's turn
+    size_t num_stable_tokens = 0;  // before the newest turn
   };
   // All prompts of the request, checked against the context.
   Result<std::vector<EncodedPrompt>> EncodeAll(const protocol::CompletionRequest& request) const;

@@ -1,7 +1,6 @@
-// What a Service tells about itself: models, statistics, stored prefixes, metrics.
+// What a Service tells about itself: models, statistics, metrics.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -51,12 +50,13 @@ std::vector<Field> EngineFields(const engine::EngineStats& stats) {
 }
 
 std::vector<Field> StoreFields(const store::KvStoreStats& stats) {
-  return {{"records", stats.num_records},   {"payload_bytes", stats.payload_bytes},
-          {"disk_bytes", stats.disk_bytes}, {"capacity_bytes", stats.capacity_bytes},
-          {"writes", stats.num_writes},     {"hits", stats.num_hits},
-          {"misses", stats.num_misses},     {"dropped", stats.num_dropped},
-          {"evicted", stats.num_evicted},   {"write_errors", stats.num_write_errors},
-          {"skipped", stats.num_skipped},   {"unflushed", stats.num_unflushed}};
+  return {{"records", stats.num_records},      {"payload_bytes", stats.payload_bytes},
+          {"disk_bytes", stats.disk_bytes},    {"capacity_bytes", stats.capacity_bytes},
+          {"writes", stats.num_writes},        {"hits", stats.num_hits},
+          {"misses", stats.num_misses},        {"dropped", stats.num_dropped},
+          {"evicted", stats.num_evicted},      {"write_errors", stats.num_write_errors},
+          {"skipped", stats.num_skipped},      {"unflushed", stats.num_unflushed},
+          {"pinned_bytes", stats.pinned_bytes}};
 }
 
 void WriteFields(const std::vector<Field>& fields, JsonWriter& json) {
@@ -75,6 +75,14 @@ void WriteEngine(const engine::Engine& engine, JsonWriter& json) {
   json.Key("kv_blocks").Unsigned(info.num_kv_blocks);
   json.Key("kv_block_bytes").Unsigned(info.kv_block_bytes);
   json.EndObject();
+}
+
+void WriteBudget(tier::WriteAdmission& admission, JsonWriter& json) {
+  const tier::WriteAdmissionStats stats = admission.stats();
+  json.BeginObject().Key("bytes_per_day").Unsigned(stats.budget_bytes_per_day);
+  json.Key("left_bytes").Integer(stats.left_bytes);
+  json.Key("spent_bytes").Unsigned(stats.spent_bytes);
+  json.Key("refused_bytes").Unsigned(stats.refused_bytes).EndObject();
 }
 
 void WriteOne(std::string_view name, std::string_view type, std::string_view help, uint64_t value,
@@ -117,69 +125,17 @@ std::string Service::Stats() const {
     const store::KvStoreStats stats = parts_.kv->Stats();
     json.BeginObject();
     WriteFields(StoreFields(stats), json);
+    json.Key("pins").Unsigned(parts_.pins == nullptr ? 0 : parts_.pins->size());
     json.Key("error").String(stats.error).EndObject();
   } else {
     json.BeginObject().Key("error").String(parts_.no_disk_reason).EndObject();
   }
+  if (parts_.write_admission != nullptr) {
+    json.Key("write_budget");
+    WriteBudget(*parts_.write_admission, json);
+  }
   json.EndObject();
   return out;
-}
-
-Result<store::KvStore*> Service::RequireStore() const {
-  if (parts_.kv == nullptr) {
-    return MakeError(
-        ErrorCode::kUnavailable, "service",
-        fmt::format("This server runs without its disk tier: {}", parts_.no_disk_reason));
-  }
-  return parts_.kv;
-}
-
-Result<std::string> Service::ListPrefixes() const {
-  KVGATE_TRY(store::KvStore* const kv, RequireStore());
-  std::vector<store::KvPrefix> prefixes = kv->ListPrefixes();
-  std::sort(prefixes.begin(), prefixes.end(),
-            [](const auto& a, const auto& b) { return a.last_used_unix > b.last_used_unix; });
-  std::string out;
-  JsonWriter json(out);
-  json.BeginObject().Key("object").String("list").Key("data").BeginArray();
-  for (const store::KvPrefix& prefix : prefixes) {
-    json.BeginObject().Key("id").String(ToHex(prefix.leaf.hash)).Key("object").String("prefix");
-    json.Key("fingerprint").String(ToHex(prefix.leaf.fingerprint));
-    json.Key("blocks").Unsigned(prefix.num_blocks);
-    json.Key("tokens").Unsigned(uint64_t{prefix.num_blocks} * kernels::kKvBlockTokens);
-    json.Key("bytes").Unsigned(prefix.payload_bytes);
-    json.Key("last_used").Integer(prefix.last_used_unix).EndObject();
-  }
-  json.EndArray().EndObject();
-  return out;
-}
-
-Result<std::string> Service::RemovePrefix(std::string_view id) {
-  KVGATE_TRY(store::KvStore* const kv, RequireStore());
-  const Result<BlockHash> leaf = ParseBlockHash(id);
-  if (!leaf) {
-    return MakeError(ErrorCode::kInvalidArgument, "service",
-                     "A prefix id is 32 hex digits, as GET /kvgate/v1/prefixes lists them.", "id");
-  }
-  KVGATE_TRY(const uint64_t num_records, kv->RemovePrefix(*leaf));
-  if (num_records == 0) {
-    return MakeError(ErrorCode::kNotFound, "service",
-                     fmt::format("No stored prefix has the id {}.", id), "id");
-  }
-  return fmt::format("{{\"removed\":{}}}", num_records);
-}
-
-Result<std::string> Service::RemoveAllPrefixes() {
-  KVGATE_TRY(store::KvStore* const kv, RequireStore());
-  KVGATE_TRY(const uint64_t num_records, kv->RemoveAll());
-  return fmt::format("{{\"removed\":{}}}", num_records);
-}
-
-Result<std::string> Service::VerifyPrefixes() {
-  KVGATE_TRY(store::KvStore* const kv, RequireStore());
-  KVGATE_TRY(const store::KvVerifyReport report, kv->Verify([](uint64_t, uint64_t) {}));
-  return fmt::format("{{\"checked\":{},\"dropped\":{},\"orphans\":{}}}", report.num_checked,
-                     report.num_dropped, report.num_orphans);
 }
 
 void Service::CollectEngine(metrics::TextWriter& writer) const {
@@ -249,6 +205,8 @@ void Service::CollectStore(metrics::TextWriter& writer) const {
   WriteOne("kvgate_store_disk_bytes", "gauge", "Files of the store.", stats.disk_bytes, writer);
   WriteOne("kvgate_store_capacity_bytes", "gauge", "Budget of KV on disk.", stats.capacity_bytes,
            writer);
+  WriteOne("kvgate_store_pinned_bytes", "gauge", "KV on disk that eviction may not take.",
+           stats.pinned_bytes, writer);
   WriteOne("kvgate_store_writes_total", "counter", "KV records written.", stats.num_writes, writer);
   writer.Family("kvgate_store_lookups_total", "counter", "Lookups of KV records by result.");
   writer.Sample("kvgate_store_lookups_total", {{"result", "hit"}}, stats.num_hits);

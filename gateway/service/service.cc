@@ -4,10 +4,8 @@
 
 #include <chrono>
 #include <ctime>
-#include <span>
 #include <utility>
 
-#include <kvgate/digest.h>
 #include <kvgate/log.h>
 
 #include "gateway/protocol/chat_completions.h"
@@ -62,16 +60,13 @@ Completion::Output Completion::Next() {
 
 // --- Service ----------------------------------------------------------------------------------
 
-std::string TenantOf(std::string_view credential) {
-  if (credential.empty()) return "";
-  Sha256 sha;
-  const PrefixDigest digest = sha.Update("kvgate.tenant:").Update(credential).Finish();
-  std::string hex;
-  for (const uint8_t byte : digest.bytes) hex += fmt::format("{:02x}", byte);
-  return hex;
-}
-
-Service::Service(Parts parts) : parts_(std::move(parts)) {
+Service::Service(Parts parts)
+    : parts_(std::move(parts)),
+      prefixes_({.kv = parts_.kv,
+                 .pins = parts_.pins,
+                 .hash_seed = parts_.hash_seed,
+                 .no_disk_reason = parts_.no_disk_reason,
+                 .limits = parts_.limits}) {
   parts_.registry.AddCollector([this](metrics::TextWriter& writer) {
     CollectEngine(writer);
     CollectStore(writer);
@@ -80,6 +75,7 @@ Service::Service(Parts parts) : parts_(std::move(parts)) {
 
 void Service::SetLocal(std::unique_ptr<provider::LocalProvider> local) {
   local_ = std::move(local);
+  prefixes_.SetEngine(local_->engine());
   local_ready_.store(true);
 }
 
@@ -127,6 +123,22 @@ Result<std::unique_ptr<Completion>> Service::Start(const StartArgs& args) {
   return std::make_unique<Completion>(std::move(stream),
                                       protocol::MakeReplyEncoder(std::move(options)),
                                       request.stream, parts_.metrics);
+}
+
+Result<std::unique_ptr<WarmJob>> Service::StartWarm(const WarmArgs& args) {
+  if (draining_.load()) {
+    return MakeError(ErrorCode::kUnavailable, "service",
+                     "The server is shutting down and takes no new requests.");
+  }
+  KVGATE_TRY(const protocol::WarmRequest warm, protocol::DecodeWarm(args.body, parts_.limits));
+  KVGATE_TRY(const provider::LocalProvider* local, Route(warm.request.model));
+  KVGATE_TRY(std::vector<TokenId> tokens, local->EncodePrefix(warm.request));
+  return WarmJob::Start({.engine = local->engine(),
+                         .prefixes = prefixes_,
+                         .tokens = std::move(tokens),
+                         .tenant = TenantOf(args.credential),
+                         .pin = warm.pin,
+                         .wake = args.wake});
 }
 
 }  // namespace kvgate::service

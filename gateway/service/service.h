@@ -21,6 +21,8 @@
 #include "gateway/protocol/reply_encoder.h"
 #include "gateway/provider/event_stream.h"
 #include "gateway/provider/local.h"
+#include "gateway/service/prefix_service.h"
+#include "gateway/service/warm_job.h"
 #include "store/kv_store.h"
 
 namespace kvgate::service {
@@ -66,7 +68,10 @@ class Service {
   struct Parts {
     metrics::Registry& registry;
     metrics::GatewayMetrics& metrics;
-    store::KvStore* kv = nullptr;  // null: no disk tier, for the reason below
+    store::KvStore* kv = nullptr;    // null: no disk tier, for the reason below
+    store::PinBook* pins = nullptr;  // null where kv is
+    uint64_t hash_seed = 0;          // the data directory's
+    std::shared_ptr<tier::WriteAdmission> write_admission = {};  // the engine's, to be shown
     std::string no_disk_reason = {};
     protocol::DecodeLimits limits = {};
     std::string system_fingerprint = {};
@@ -90,14 +95,19 @@ class Service {
   // Decodes, routes, renders, tokenizes and submits: takes time with a long body.
   Result<std::unique_ptr<Completion>> Start(const StartArgs& args);
 
+  struct WarmArgs {
+    std::string_view body;
+    std::string_view credential;
+    std::function<void()> wake = {};  // on the engine thread
+  };
+  // Decodes, routes, renders, tokenizes and submits.
+  Result<std::unique_ptr<WarmJob>> StartWarm(const WarmArgs& args);
+
+  PrefixService& prefixes() { return prefixes_; }
   // JSON bodies.
   std::string ListModels() const;
   Result<std::string> GetModel(std::string_view id) const;
   std::string Stats() const;
-  Result<std::string> ListPrefixes() const;
-  Result<std::string> RemovePrefix(std::string_view id);
-  Result<std::string> RemoveAllPrefixes();
-  Result<std::string> VerifyPrefixes();
   // Prometheus text.
   std::string Metrics() const { return parts_.registry.Text(); }
 
@@ -105,17 +115,14 @@ class Service {
 
  private:
   Result<const provider::LocalProvider*> Route(const std::string& model) const;
-  Result<store::KvStore*> RequireStore() const;
   void CollectEngine(metrics::TextWriter& writer) const;
   void CollectStore(metrics::TextWriter& writer) const;
 
   const Parts parts_;
+  PrefixService prefixes_;
   std::unique_ptr<provider::LocalProvider> local_;  // published by local_ready_
   std::atomic<bool> local_ready_{false};
   std::atomic<bool> draining_{false};
 };
-
-// Whose prefixes a request may share: without keys, a hash of the credential that it carries.
-std::string TenantOf(std::string_view credential);
 
 }  // namespace kvgate::service

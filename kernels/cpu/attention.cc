@@ -34,6 +34,10 @@ PartSize ChoosePartSize(int heads_per_kv_head, int num_kv_heads, int num_rows, i
   return size;
 }
 
+size_t TilesFor(int num_tokens) {
+  return static_cast<size_t>(num_tokens + kKvBlockTokens - 1) / kKvBlockTokens;
+}
+
 }  // namespace
 
 size_t KvHeadOffset(const KvShape& shape, int layer, int kv_head) {
@@ -61,8 +65,10 @@ void ParallelAttention::Run(const float* q, std::span<const SequenceRows> sequen
   const int row_stride = shape.num_heads * kv.head_dim;
 
   parts_.clear();
+  size_t mass_tiles = 0;  // of the longest sequence that wants its mass
   for (const SequenceRows& sequence : sequences) {
     const int end = sequence.first_position + sequence.num_rows;
+    if (sequence.block_mass != nullptr) mass_tiles = std::max(mass_tiles, TilesFor(end));
     for (int position = sequence.first_position; position < end;) {
       // Parts end at multiples of num_tokens, so that their rows end in one KV block.
       const int next = std::min((position / size.num_tokens + 1) * size.num_tokens, end);
@@ -82,7 +88,8 @@ void ParallelAttention::Run(const float* q, std::span<const SequenceRows> sequen
                           .dtype = kv.dtype,
                           .block_table = sequence.block_table,
                           .arena = &arena,
-                          .block_offset = KvHeadOffset(kv, layer, kv_head)});
+                          .block_offset = KvHeadOffset(kv, layer, kv_head),
+                          .block_mass = sequence.block_mass});
         head += heads;
       }
       position = next;
@@ -92,10 +99,13 @@ void ParallelAttention::Run(const float* q, std::span<const SequenceRows> sequen
   std::stable_sort(parts_.begin(), parts_.end(), [](const auto& a, const auto& b) {
     return a.first_position > b.first_position;
   });
+  const size_t thread_mass = mass_tiles * kAttentionRowsMax;
+  tile_mass_.resize(std::max(tile_mass_.size(), thread_mass * pool_.num_threads()));
   auto* scratch = reinterpret_cast<float*>(thread_scratch_.data());
   pool_.ForEach(static_cast<int64_t>(parts_.size()), [&](int64_t index, int thread) {
     AttentionPart part = parts_[index];
     part.scratch = scratch + scratch_floats_ * thread;
+    part.tile_mass = tile_mass_.data() + thread_mass * thread;
     kernels_.attend(part);
   });
 }

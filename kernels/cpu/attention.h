@@ -28,7 +28,8 @@ class ParallelAttention {
   ThreadPool& pool_;
   std::vector<AttentionPart> parts_;
   HostMemory thread_scratch_;
-  size_t scratch_floats_ = 0;  // per thread
+  size_t scratch_floats_ = 0;        // per thread
+  std::vector<TileMass> tile_mass_;  // of all threads; empty until a mass is asked for
 };
 
 }  // namespace kvgate::kernels::cpu

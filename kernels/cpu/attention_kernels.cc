@@ -5,7 +5,10 @@
 #include <hwy/foreach_target.h>
 // After foreach_target.
 #include <algorithm>
+#include <atomic>
+#include <cmath>
 #include <limits>
+#include <numeric>
 
 #include <hwy/highway.h>
 #include <kvgate/check.h>
@@ -33,6 +36,7 @@ struct AttentionScratch {
   float* scores;   // [kGroupRowsMax][kKvBlockTokens]
   float* maximum;  // [kAttentionRowsMax]
   float* sum;      // [kAttentionRowsMax]
+  TileMass* mass;  // [kAttentionRowsMax] of the tile at hand; null: not asked for
 };
 
 inline AttentionScratch CutScratch(float* scratch, int head_dim) {
@@ -265,6 +269,13 @@ void AttendGroup(const AttentionScratch& s, const float* q, int head_dim, int fi
     scales[r] = SoftmaxRow(s.scores + r * kKvBlockTokens, counts[r], s.maximum + first_row + r,
                            s.sum + first_row + r);
   }
+  if (s.mass != nullptr) {
+    for (int r = 0; r < kRows; ++r) {
+      const float* weights = s.scores + r * kKvBlockTokens;
+      s.mass[first_row + r] = {.sum = std::accumulate(weights, weights + counts[r], 0.0f),
+                               .maximum = s.maximum[first_row + r]};
+    }
+  }
   AddValues<kRows>(s.scores, s.v, padded, 0, counts[0], scales, out);
   // In a row's last tile the group's rows may see different numbers of tokens.
   constexpr float kOne = 1.0f;
@@ -329,8 +340,23 @@ void EndRows(const AttentionPart& part, int num_rows, const AttentionScratch& s)
   }
 }
 
+// Adds what all rows put on each tile. Other threads add to the same blocks.
+void AddBlockMass(const AttentionPart& part, int num_rows, int num_tiles,
+                  const AttentionScratch& s) {
+  for (int tile = 0; tile < num_tiles; ++tile) {
+    const TileMass* mass = part.tile_mass + static_cast<ptrdiff_t>(tile) * kAttentionRowsMax;
+    uint64_t units = 0;
+    for (int row = 0; row < num_rows; ++row) {
+      const double share = mass[row].sum / static_cast<double>(s.sum[row]) *
+                           std::exp(static_cast<double>(mass[row].maximum) - s.maximum[row]);
+      if (share >= 0) units += static_cast<uint64_t>(share * kAttentionMassOne + 0.5);  // not NaN
+    }
+    std::atomic_ref(part.block_mass[tile]).fetch_add(units, std::memory_order_relaxed);
+  }
+}
+
 void Attend(const AttentionPart& part) {
-  const AttentionScratch s = CutScratch(part.scratch, part.head_dim);
+  AttentionScratch s = CutScratch(part.scratch, part.head_dim);
   const int num_rows = part.num_tokens * part.num_heads_here;
   const int num_groups = (num_rows + kGroupRowsMax - 1) / kGroupRowsMax;
   const int last_position = part.first_position + part.num_tokens - 1;
@@ -341,6 +367,9 @@ void Attend(const AttentionPart& part) {
   for (int tile = 0; tile <= last_tile; ++tile) {
     const std::byte* kv = part.arena->block(part.block_table[tile]) + part.block_offset;
     const bool last = tile == last_tile;
+    if (part.block_mass != nullptr) {
+      s.mass = part.tile_mass + static_cast<ptrdiff_t>(tile) * kAttentionRowsMax;
+    }
     const int num_tokens = last ? last_position % kKvBlockTokens + 1 : kKvBlockTokens;
     switch (part.dtype) {
       case DType::kF32:
@@ -371,6 +400,7 @@ void Attend(const AttentionPart& part) {
     }
   }
   EndRows(part, num_rows, s);
+  if (part.block_mass != nullptr) AddBlockMass(part, num_rows, last_tile + 1, s);
 }
 
 AttentionKernels MakeAttentionKernels() { return {.attend = Attend}; }

@@ -8,7 +8,9 @@
 //   m' = max(m, max s), c = exp(m - m'), p[t] = exp(s[t] - m')
 //   l = l * c + sum p, the sum as one vector tree over the tile, absent tokens 0
 //   o[d] = o[d] * c + p[0] * v[0][d] + ..., fused, in rising t, over the row's own tokens only
-// and out = o * (1 / l). A token past the row's position never takes part: its slot may hold NaN.
+// and out = o * (1 / l). Where the mass of blocks is asked for, that of a tile is
+// sum p * exp(m at the tile - m at the end) / l. A token past the row's position never takes part:
+// its slot may hold NaN.
 #pragma once
 
 #include <cstddef>
@@ -21,6 +23,12 @@ namespace kvgate::kernels::cpu {
 
 // Rows (tokens x query heads) of one part at most; they share each converted tile.
 inline constexpr int kAttentionRowsMax = 64;
+
+// What one row put on one tile: the sum of its p, relative to the maximum it had then.
+struct TileMass {
+  float sum = 0;
+  float maximum = 0;
+};
 
 // The query heads [head_begin, head_begin + num_heads_here) of one KV head, for consecutive tokens
 // of one sequence that end in the same KV block.
@@ -39,6 +47,9 @@ struct AttentionPart {
   const KvArena* arena = nullptr;
   size_t block_offset = 0;   // of this layer and KV head's K inside a block, in bytes
   float* scratch = nullptr;  // AttentionScratchFloats(head_dim), aligned
+  // Null, or where SequenceRows::block_mass is; then what parts of other heads add is added too.
+  uint64_t* block_mass = nullptr;
+  TileMass* tile_mass = nullptr;  // scratch then: [tiles][kAttentionRowsMax]
 };
 
 size_t AttentionScratchFloats(int head_dim);

@@ -223,10 +223,11 @@ struct AttentionRow {
   KvHeadView HeadAt(int p) const {
     return KvHeadOf(arena, block_table[static_cast<size_t>(p / kKvBlockTokens)], layer, kv_head);
   }
-  void Compute(const float* q, float* out) const;
+  // block_mass may be null.
+  void Compute(const float* q, float* out, uint64_t* block_mass) const;
 };
 
-void AttentionRow::Compute(const float* q, float* out) const {
+void AttentionRow::Compute(const float* q, float* out, uint64_t* block_mass) const {
   const int head_dim = arena.shape().head_dim;
   std::vector<float> stored(static_cast<size_t>(head_dim));
   std::vector<double> scores(static_cast<size_t>(position) + 1);
@@ -245,6 +246,7 @@ void AttentionRow::Compute(const float* q, float* out) const {
   for (int p = 0; p <= position; ++p) {
     HeadAt(p).ReadV(p % kKvBlockTokens, stored.data());
     const double weight = std::exp(scores[static_cast<size_t>(p)] - highest);
+    scores[static_cast<size_t>(p)] = weight;
     total += weight;
     for (int d = 0; d < head_dim; ++d) {
       mixed[static_cast<size_t>(d)] += weight * stored[static_cast<size_t>(d)];
@@ -252,6 +254,14 @@ void AttentionRow::Compute(const float* q, float* out) const {
   }
   for (int d = 0; d < head_dim; ++d) {
     out[d] = static_cast<float>(mixed[static_cast<size_t>(d)] / total);
+  }
+  if (block_mass == nullptr || !std::isfinite(total)) return;
+  for (int begin = 0; begin <= position; begin += kKvBlockTokens, ++block_mass) {
+    double weight = 0;
+    for (int p = begin; p <= std::min(position, begin + kKvBlockTokens - 1); ++p) {
+      weight += scores[static_cast<size_t>(p)];
+    }
+    *block_mass += static_cast<uint64_t>(weight / total * kAttentionMassOne + 0.5);
   }
 }
 
@@ -269,7 +279,7 @@ void ReferenceBackend::DoAttention(const float* q, std::span<const SequenceRows>
                                .kv_head = head / heads_per_kv_head,
                                .position = sequence.first_position + i,
                                .scale = shape.scale};
-        row.Compute(q, out);
+        row.Compute(q, out, sequence.block_mass);
       }
     }
   }

@@ -16,8 +16,6 @@ T Load(const std::byte* data, size_t index) {
   return value;
 }
 
-constexpr size_t kGroupBytesMax = sizeof(QuantBlockQ8_0);
-
 template <typename T>
 void Store(std::byte* data, const T& value) {
   std::memcpy(data, &value, sizeof(T));
@@ -116,34 +114,43 @@ size_t KvHeadView::ByteIndex(int part, int group, int slot, size_t byte) const {
          (part == 0 ? quant * kKvBlockTokens + slot : slot * (group_bytes - kScaleBytes) + quant);
 }
 
+KvHeadView::RowPlaces KvHeadView::PlacesOf(int part, int slot) const {
+  RowPlaces places;
+  places.num_elements = DTypeElements(shape->dtype);
+  places.num_groups = shape->head_dim / places.num_elements;
+  places.num_bytes = DTypeBytes(shape->dtype, static_cast<size_t>(places.num_elements));
+  for (size_t i = 0; i < places.num_bytes; ++i) places.bytes[i] = ByteIndex(part, 0, slot, i);
+  places.stride = ByteIndex(part, 1, slot, 0) - ByteIndex(part, 0, slot, 0);
+  return places;
+}
+
 void KvHeadView::ReadRow(int part, int slot, float* values) const {
-  const int elements = DTypeElements(shape->dtype);
+  const RowPlaces places = PlacesOf(part, slot);
   std::array<std::byte, kGroupBytesMax> stored{};
-  for (int group = 0; group < shape->head_dim / elements; ++group) {
-    for (size_t i = 0; i < DTypeBytes(shape->dtype, static_cast<size_t>(elements)); ++i) {
-      stored[i] = data[ByteIndex(part, group, slot, i)];
-    }
-    DequantizeRow(shape->dtype, stored.data(), elements, values + group * elements);
+  for (int group = 0; group < places.num_groups; ++group) {
+    const std::byte* from = data + group * places.stride;
+    for (size_t i = 0; i < places.num_bytes; ++i) stored[i] = from[places.bytes[i]];
+    DequantizeRow(shape->dtype, stored.data(), places.num_elements,
+                  values + group * places.num_elements);
   }
 }
 
 void KvHeadView::WriteRow(int part, int slot, const float* values) const {
-  const int elements = DTypeElements(shape->dtype);
+  const RowPlaces places = PlacesOf(part, slot);
   std::array<std::byte, kGroupBytesMax> stored{};
-  for (int group = 0; group < shape->head_dim / elements; ++group) {
-    EncodeGroup(shape->dtype, values + group * elements, stored.data());
-    for (size_t i = 0; i < DTypeBytes(shape->dtype, static_cast<size_t>(elements)); ++i) {
-      data[ByteIndex(part, group, slot, i)] = stored[i];
-    }
+  for (int group = 0; group < places.num_groups; ++group) {
+    EncodeGroup(shape->dtype, values + group * places.num_elements, stored.data());
+    std::byte* to = data + group * places.stride;
+    for (size_t i = 0; i < places.num_bytes; ++i) to[places.bytes[i]] = stored[i];
   }
 }
 
 void KvHeadView::CopyToken(const KvHeadView& from, int slot) const {
-  const int elements = DTypeElements(shape->dtype);
   for (int part = 0; part < 2; ++part) {
-    for (int group = 0; group < shape->head_dim / elements; ++group) {
-      for (size_t i = 0; i < DTypeBytes(shape->dtype, static_cast<size_t>(elements)); ++i) {
-        const size_t index = ByteIndex(part, group, slot, i);
+    const RowPlaces places = PlacesOf(part, slot);
+    for (int group = 0; group < places.num_groups; ++group) {
+      for (size_t i = 0; i < places.num_bytes; ++i) {
+        const size_t index = group * places.stride + places.bytes[i];
         data[index] = from.data[index];
       }
     }

@@ -2,6 +2,7 @@
 // and the order of elements inside a KV block. Knows nothing of the operations.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -51,6 +52,7 @@ class ReferenceKvArena final : public KvArena {
 // One layer and KV head of one block, in the order that KvArena documents for the CPU: K, behind it
 // V, each made of groups of one (or, where the dtype is quantized, 32) dimensions.
 struct KvHeadView {
+  static constexpr size_t kGroupBytesMax = sizeof(QuantBlockQ8_0);
   const KvShape* shape;
   std::byte* data;
 
@@ -65,6 +67,15 @@ struct KvHeadView {
  private:
   // Where byte `byte` of the stored group `group` of the token in `slot` lies; part 0 is K, 1 is V.
   size_t ByteIndex(int part, int group, int slot, size_t byte) const;
+  // The bytes of one row: byte i of group g is at g * stride + bytes[i].
+  struct RowPlaces {
+    int num_elements = 0;  // of a group
+    int num_groups = 0;
+    size_t num_bytes = 0;  // of a group
+    size_t stride = 0;
+    std::array<size_t, kGroupBytesMax> bytes{};
+  };
+  RowPlaces PlacesOf(int part, int slot) const;
   void ReadRow(int part, int slot, float* values) const;
   void WriteRow(int part, int slot, const float* values) const;
 };

@@ -50,6 +50,21 @@ TEST_F(EngineTest, RefusesWhatCannotRunAndNamesTheField) {
   EXPECT_TRUE(submit(Prompt(64), 0).has_value());
 }
 
+TEST_F(EngineTest, OpenRefusesKvThatTheModelCannotHaveAndNamesTheField) {
+  const auto field_of = [](const EngineOptions& options) {
+    const auto refused =
+        Engine::Open(options, model_->file, *model_->backend, *model_->tokenizer, nullptr);
+    return refused.has_value() ? std::string() : refused.error().field;
+  };
+  options_.kv_dtype = kernels::DType::kQ8_0;  // heads of 16 dimensions
+  EXPECT_EQ(field_of(options_), "kv_dtype");
+  options_.kv_dtype = kernels::DType::kF16;
+  options_.context_policy_tokens = 127;
+  EXPECT_EQ(field_of(options_), "context_policy_tokens");
+  options_.context_policy_tokens = 128;
+  EXPECT_EQ(field_of(options_), "");
+}
+
 TEST_F(EngineTest, TheContextEndsAnAnswerWithReasonLength) {
   options_.context_tokens_max = 64;
   const auto engine = model_->Open(options_);

@@ -142,6 +142,11 @@ TEST_F(BackendDeathTest, SequencesMustCoverRowsInOrderAndHaveBlocks) {
   EXPECT_DEATH(store(OneSequence(0, 0, 0), 0), "sequence rows");
   EXPECT_DEATH(store(OneSequence(0, 1, -1), 0), "sequence position");
   EXPECT_DEATH(store(OneSequence(0, 2, 63), 0), "block table too short");
+  std::vector<SequenceRows> cut = OneSequence(0, 1, 0);
+  for (const int num_dropped_tokens : {-32, 33}) {
+    cut[0].num_dropped_tokens = num_dropped_tokens;
+    EXPECT_DEATH(store(cut, 0), "dropped tokens are whole blocks");
+  }
   EXPECT_DEATH(store(OneSequence(0, 1, 0), 2), "layer");
   EXPECT_DEATH(store(OneSequence(0, 1, 0), -1), "layer");
 }

@@ -73,6 +73,41 @@ TEST_P(AttentionConformance, SharpScoresNeitherOverflowNorLoseTheWinner) {
   }
 }
 
+// The calls and sequences of above, with scores sharp and flat: the same masses within the rounding
+// of each row and head, and outputs that do not show that they were asked for.
+TEST_P(AttentionConformance, BlockMassesAreTheProbabilitiesThatRowsPutOnBlocks) {
+  const HeadShape shape{.num_heads = 6, .num_kv_heads = 2, .head_dim = 64};
+  for (const float q_scale : {1.0f, 20.0f}) {
+    std::vector<TestSequence> sequences;
+    for (const int length : kLengths) {
+      sequences.push_back(MakeSequence(shape, length, 70 + sequences.size(), q_scale));
+    }
+    AttentionRun want(*reference_, shape, DType::kF16, sequences, 1);
+    AttentionRun got(*backend_, shape, DType::kF16, sequences, 2);
+    AttentionRun unasked(*backend_, shape, DType::kF16, sequences, 3);
+    constexpr uint64_t kBefore = 1000;  // masses are added to what is there
+    want.AskForMass(kBefore);
+    got.AskForMass(kBefore);
+    for (const auto& call : kCalls) {
+      for (AttentionRun* run : {&want, &got, &unasked}) run->Call(call);
+    }
+    for (size_t s = 0; s < sequences.size(); ++s) {
+      SCOPED_TRACE(testing::Message() << "sequence " << s << " q_scale " << q_scale);
+      const int num_terms = sequences[s].length * shape.num_heads;
+      double total = 0;
+      for (size_t b = 0; b < want.mass(s).size(); ++b) {
+        const auto mass = static_cast<double>(got.mass(s)[b]);
+        EXPECT_NEAR(mass, static_cast<double>(want.mass(s)[b]),
+                    num_terms * (1 + 2e-5 * kAttentionMassOne))
+            << "block " << b;
+        total += mass - kBefore;
+      }
+      EXPECT_NEAR(total / kAttentionMassOne, num_terms, 1e-5 * num_terms);
+      ExpectSameBits(unasked.output(s), got.output(s), shape.head_dim);
+    }
+  }
+}
+
 // At position 0 the softmax has one weight, 1: the output is V itself, as it was stored.
 TEST_P(AttentionConformance, StoredValuesAreRoundedToTheKvDType) {
   const HeadShape shape{.num_heads = 2, .num_kv_heads = 2, .head_dim = 64};

@@ -357,6 +357,31 @@ TEST_P(AttentionInvariance, EveryHeadShapeHasTheSameBitsHoweverItIsCut) {
   }
 }
 
+// Masses are sums over rows and heads of integers: how a sequence was cut does not show.
+TEST_P(AttentionInvariance, BlockMassesAreTheSameHoweverTheSequenceIsCut) {
+  const HeadShape shape{.num_heads = 7, .num_kv_heads = 1, .head_dim = 64};
+  std::vector<TestSequence> sequences;
+  for (const int n : {150, 40, 97}) {
+    sequences.push_back(MakeSequence(shape, n, 150 + sequences.size(), 2.0f));
+  }
+  AttentionRun whole(*backend_, shape, DType::kF16, sequences, 1);
+  whole.AskForMass(0);
+  whole.CallInChunks(0, 150);
+  const std::vector<uint64_t> want(whole.mass(0).begin(), whole.mass(0).end());
+  for (Backend* backend : Backends()) {
+    for (const int chunk : {1, 7, 33, 100}) {
+      AttentionRun cut(*backend, shape, DType::kF16, sequences, 2);
+      cut.AskForMass(0);
+      cut.CallInChunks(0, chunk);
+      EXPECT_TRUE(std::ranges::equal(want, cut.mass(0))) << "chunks of " << chunk;
+    }
+    AttentionRun batched(*backend, shape, DType::kF16, sequences, 3);
+    batched.AskForMass(0);
+    CallBatched(batched, sequences);
+    EXPECT_TRUE(std::ranges::equal(want, batched.mass(0))) << "batched";
+  }
+}
+
 // Blocks that went through host memory and came back to other ids are the same to a reader.
 TEST_P(AttentionInvariance, ARestoredPrefixContinuesWithTheSameBits) {
   const HeadShape shape{.num_heads = 4, .num_kv_heads = 2, .head_dim = 64};

@@ -94,7 +94,8 @@ class AttentionRun {
       rows.push_back({.first_row = next_row,
                       .num_rows = piece.num_rows,
                       .first_position = piece.first_position,
-                      .block_table = tables_[piece.sequence]});
+                      .block_table = tables_[piece.sequence],
+                      .block_mass = masses_.empty() ? nullptr : masses_[piece.sequence].data()});
       next_row += piece.num_rows;
       Append(q, piece, sequence.q, shape_.q_columns());
       Append(k, piece, sequence.k, shape_.kv_columns());
@@ -124,6 +125,12 @@ class AttentionRun {
       Call(std::vector<Piece>{{sequence, position, num_rows}});
     }
   }
+
+  // From now on attention adds up block masses; each starts at `start`.
+  void AskForMass(uint64_t start) {
+    for (const auto& table : tables_) masses_.emplace_back(table.size(), start);
+  }
+  std::span<const uint64_t> mass(size_t sequence) const { return masses_[sequence]; }
 
   // [length, num_heads, head_dim]; NaN where no call has been yet.
   std::span<const float> output(size_t sequence) const { return outputs_[sequence]; }
@@ -168,6 +175,7 @@ class AttentionRun {
   std::unique_ptr<KvArena> arena_;
   std::vector<std::vector<BlockId>> tables_;
   std::vector<std::vector<float>> outputs_;
+  std::vector<std::vector<uint64_t>> masses_;
 };
 
 }  // namespace kvgate::kernels

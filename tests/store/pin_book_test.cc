@@ -133,7 +133,7 @@ TEST(PinBook, AnExpiredPinStopsProtectingByItself) {
   Pin pin = PinOf(chain.back());
   pin.expires_unix = SecondsFromNow(-1);
   EXPECT_EQ(data->pins().Put(pin).error().field, "ttl_seconds");
-  pin.expires_unix = SecondsFromNow(2);
+  pin.expires_unix = SecondsFromNow(10);
   ASSERT_TRUE(data->pins().Put(pin));
   Flood(data->kv(), 100, 48 * kMiB);
   EXPECT_EQ(Read(data->kv(), chain.back()), Found::kRight);

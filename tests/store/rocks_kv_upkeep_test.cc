@@ -134,6 +134,34 @@ TEST(RocksKvUpkeep, AFullDiskStopsWritingNotReadingAndWritingResumesByItself) {
   store->CheckIntegrity();
 }
 
+TEST(RocksKvUpkeep, ADiskThatFailsMidRunStopsWritingNotReadingAndWritingResumesByItself) {
+  const TemporaryDirectory temporary;
+  const KvStoreOptions options{.directory = temporary.path() / "kv",
+                               .capacity_bytes = 256 * kMiB,
+                               .flush_interval = std::chrono::milliseconds(100)};
+  auto store = RocksKvStore::Open(options).value();
+  const auto first = MakeChain(0, 4, 200'000);
+  ASSERT_TRUE(store->Put(Records(first)));
+  ASSERT_TRUE(store->Flush());
+  {
+    const FailingDisk failing(64 * 1024);
+    uint64_t chain = 1;
+    EXPECT_TRUE(WaitUntil(
+        [&] { return !store->Put(Records(MakeChain(chain++, 4, 200'000))).has_value(); }));
+    EXPECT_FALSE(store->Stats().error.empty());
+    for (const Block& block : first) EXPECT_EQ(Read(*store, block), Found::kRight);
+  }
+  const auto later = MakeChain(100'000, 4, 200'000);
+  EXPECT_TRUE(WaitUntil([&] { return store->Put(Records(later)).has_value(); }));
+  EXPECT_TRUE(store->Flush());
+  EXPECT_EQ(store->Stats().error, "");
+  store->CheckIntegrity();
+  store.reset();
+  store = RocksKvStore::Open(options).value();
+  for (const Block& block : first) EXPECT_EQ(Read(*store, block), Found::kRight);
+  for (const Block& block : later) EXPECT_EQ(Read(*store, block), Found::kRight);
+}
+
 TEST(RocksKvUpkeep, AReadOnlyDiskIsNamedAtOpening) {
   SmallDisk disk("size=8m");
   if (!disk.mounted()) GTEST_SKIP() << "needs the right to mount a tmpfs";

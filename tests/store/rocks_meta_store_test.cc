@@ -24,6 +24,29 @@ TEST(RocksMetaStore, WhatWasPutIsThereAfterReopening) {
   EXPECT_TRUE(meta->Put(MetaTable::kLedger, "x", "y"));
 }
 
+TEST(RocksMetaStore, AfterADiskThatFailedItWritesAgainAndLosesNothing) {
+  const TemporaryDirectory directory;
+  const MetaStoreOptions options{.directory = directory.path() / "meta"};
+  auto meta = OpenRocksMetaStore(options).value();
+  const std::string value(1000, 'v');
+  int num_kept = 0;
+  {
+    const FailingDisk failing(64 * 1024);
+    while (num_kept < 1000 && meta->Put(MetaTable::kTurns, std::to_string(num_kept), value)) {
+      ++num_kept;
+    }
+    EXPECT_LT(num_kept, 100);
+    EXPECT_EQ(meta->Get(MetaTable::kTurns, "0").value(), value) << "reading goes on";
+  }
+  EXPECT_TRUE(WaitUntil([&] { return meta->Put(MetaTable::kTurns, "after", value).has_value(); }));
+  meta.reset();
+  meta = OpenRocksMetaStore(options).value();
+  for (int i = 0; i < num_kept; ++i) {
+    EXPECT_EQ(meta->Get(MetaTable::kTurns, std::to_string(i)).value(), value) << i;
+  }
+  EXPECT_EQ(meta->Get(MetaTable::kTurns, "after").value(), value);
+}
+
 TEST(RocksMetaStore, AScanVisitsThePrefixInOrderAndStopsWhenAsked) {
   const TemporaryDirectory directory;
   auto meta = OpenRocksMetaStore({.directory = directory.path() / "meta"}).value();

@@ -3,8 +3,10 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -140,6 +142,23 @@ inline void FlipByte(const std::filesystem::path& path, uint64_t at) {
   file.seekp(static_cast<std::streamoff>(at));
   file.put(byte);
 }
+
+// A disk that fails: while it lives, no file of this process grows beyond `bytes` (EFBIG).
+class FailingDisk {
+ public:
+  explicit FailingDisk(rlim_t bytes) {
+    std::signal(SIGXFSZ, SIG_IGN);
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limited{.rlim_cur = bytes, .rlim_max = before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limited);
+  }
+  ~FailingDisk() { ::setrlimit(RLIMIT_FSIZE, &before_); }
+  FailingDisk(const FailingDisk&) = delete;
+  FailingDisk& operator=(const FailingDisk&) = delete;
+
+ private:
+  rlimit before_{};
+};
 
 inline bool WaitUntil(const std::function<bool()>& holds,
                       std::chrono::milliseconds limit = std::chrono::seconds(15)) {

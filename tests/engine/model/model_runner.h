@@ -52,7 +52,9 @@ class SequenceRunner {
     const kernels::SequenceRows sequence = {.first_row = 0,
                                             .num_rows = static_cast<int>(tokens.size()),
                                             .first_position = position_,
-                                            .block_table = blocks_};
+                                            .block_table = blocks_,
+                                            .num_dropped_tokens = num_dropped_tokens_,
+                                            .block_mass = block_mass};
     model_.Forward({.tokens = tokens, .sequences = {&sequence, 1}, .logit_rows = rows}, *arena_,
                    logits);
     position_ += static_cast<int>(tokens.size());
@@ -65,6 +67,15 @@ class SequenceRunner {
     return Step(tokens, {&last, 1});
   }
 
+  // Takes a full block out of the table; what follows moves up.
+  void DropBlock(int index) {
+    blocks_.erase(blocks_.begin() + index);
+    position_ -= kernels::kKvBlockTokens;
+    num_dropped_tokens_ += kernels::kKvBlockTokens;
+  }
+
+  uint64_t* block_mass = nullptr;  // as SequenceRows has it
+
   kernels::KvArena& arena() { return *arena_; }
   std::span<const BlockId> blocks() const { return blocks_; }
 
@@ -72,7 +83,8 @@ class SequenceRunner {
   Model& model_;
   std::unique_ptr<kernels::KvArena> arena_;
   std::vector<BlockId> blocks_;
-  int position_ = 0;
+  int position_ = 0;  // in slots
+  int num_dropped_tokens_ = 0;
 };
 
 }  // namespace kvgate::model

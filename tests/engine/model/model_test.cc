@@ -70,6 +70,24 @@ std::vector<ForwardCase> ForwardCases() {
 class ForwardTest : public ::testing::TestWithParam<ForwardCase> {};
 INSTANTIATE_TEST_SUITE_P(All, ForwardTest, ::testing::ValuesIn(ForwardCases()));
 
+// Rows of logits near those of the plain forward, from position `first` on.
+void ExpectLogitsNear(const std::vector<std::vector<double>>& expected, size_t first,
+                      std::span<const float> logits) {
+  const size_t vocab_size = expected[0].size();
+  for (size_t row = 0; row < logits.size() / vocab_size; ++row) {
+    double difference = 0;
+    double norm = 0;
+    for (size_t i = 0; i < vocab_size; ++i) {
+      const double want = expected[first + row][i];
+      const double delta = logits[row * vocab_size + i] - want;
+      difference += delta * delta;
+      norm += want * want;
+    }
+    ASSERT_GT(norm, 0);
+    ASSERT_LE(std::sqrt(difference / norm), 1e-5) << "position " << first + row;
+  }
+}
+
 TEST_P(ForwardTest, LogitsEqualAnIndependentDoubleForward) {
   const PlainShape& shape = GetParam().shape;
   const ScratchDirectory scratch;
@@ -80,17 +98,57 @@ TEST_P(ForwardTest, LogitsEqualAnIndependentDoubleForward) {
   const auto expected = PlainTransformer(shape, *loaded.file).Run(tokens);
   SequenceRunner runner(*loaded.model, *backend, {.context = 96, .kv_dtype = DType::kF32});
   const std::vector<float> logits = runner.Step(tokens, AllRows(70));
-  for (size_t row = 0; row < tokens.size(); ++row) {
-    double difference = 0;
-    double norm = 0;
-    for (size_t i = 0; i < expected[row].size(); ++i) {
-      const double delta = logits[row * expected[row].size() + i] - expected[row][i];
-      difference += delta * delta;
-      norm += expected[row][i] * expected[row][i];
-    }
-    ASSERT_GT(norm, 0);
-    ASSERT_LE(std::sqrt(difference / norm), 1e-5) << "row " << row;
+  ExpectLogitsNear(expected, 0, logits);
+}
+
+// Blocks leave the table between steps: later rows do not see them, and keep their own places in
+// the text. Once with the logits of all rows, once of the last, which takes another way.
+TEST_P(ForwardTest, DroppedBlocksAreUnseenAndLeaveAllOthersTheirPlaces) {
+  const PlainShape& shape = GetParam().shape;
+  const ScratchDirectory scratch;
+  ASSERT_TRUE(PlainFile(shape).Write(scratch / "m.gguf", FillPlain).has_value());
+  const auto backend = MakeBackend(GetParam().backend);
+  const LoadedModel loaded = LoadedModel::Open(scratch / "m.gguf", *backend);
+  const std::vector<TokenId> tokens = RandomTokens(135, shape.vocab, 3);
+  // Block 1 goes before position 70, block 0 (now the first) before position 100.
+  const auto expected = PlainTransformer(shape, *loaded.file).Run(tokens, [](size_t p, size_t key) {
+    if (key / 32 == 1 && p >= 70) return false;
+    return !(key / 32 == 0 && p >= 100);
+  });
+  for (const bool all_rows : {true, false}) {
+    SequenceRunner runner(*loaded.model, *backend, {.context = 160, .kv_dtype = DType::kF32});
+    const auto step = [&](size_t first, size_t end) {
+      const auto run = std::span(tokens).subspan(first, end - first);
+      const auto logits =
+          all_rows ? runner.Step(run, AllRows(static_cast<int>(run.size()))) : runner.Last(run);
+      ExpectLogitsNear(expected, all_rows ? first : end - 1, logits);
+    };
+    step(0, 70);
+    runner.DropBlock(1);
+    step(70, 71);
+    step(71, 100);
+    runner.DropBlock(0);
+    step(100, 135);
   }
+}
+
+TEST_P(ForwardTest, EveryLayersHeadsAddTheirMassToTheBlocks) {
+  const PlainShape& shape = GetParam().shape;
+  const ScratchDirectory scratch;
+  ASSERT_TRUE(PlainFile(shape).Write(scratch / "m.gguf", FillPlain).has_value());
+  const auto backend = MakeBackend(GetParam().backend);
+  const LoadedModel loaded = LoadedModel::Open(scratch / "m.gguf", *backend);
+  SequenceRunner runner(*loaded.model, *backend, {.context = 96, .kv_dtype = DType::kF32});
+  std::vector<uint64_t> mass(3, 0);
+  runner.block_mass = mass.data();
+  const std::vector<TokenId> tokens = RandomTokens(70, shape.vocab, 3);
+  runner.Step(tokens, AllRows(70));
+  const double all = std::accumulate(mass.begin(), mass.end(), 0.0) / kernels::kAttentionMassOne;
+  EXPECT_NEAR(all, 70.0 * shape.num_heads * shape.num_layers, 0.01);
+  // In the last layer only the row that is wanted attends.
+  runner.Last(std::span(tokens).first(10));
+  const double more = std::accumulate(mass.begin(), mass.end(), 0.0) / kernels::kAttentionMassOne;
+  EXPECT_NEAR(more - all, shape.num_heads * (10.0 * (shape.num_layers - 1) + 1), 0.01);
 }
 
 // --- against the reference of a real model

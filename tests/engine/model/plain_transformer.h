@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <random>
 #include <string>
@@ -105,8 +106,12 @@ class PlainTransformer {
     }
   }
 
-  // Logits of every position.
-  std::vector<std::vector<double>> Run(const std::vector<int32_t>& tokens) const {
+  // Whether the token at the first position attends to the one at the second, not behind it.
+  using Sees = std::function<bool(size_t, size_t)>;
+
+  // Logits of every position; without `sees` everything before is attended to.
+  std::vector<std::vector<double>> Run(const std::vector<int32_t>& tokens,
+                                       const Sees& sees = nullptr) const {
     std::vector<std::vector<double>> xs;
     for (const int32_t token : tokens) {
       const float* row = tensors_.at("token_embd.weight").data() + token * shape_.hidden;
@@ -114,7 +119,7 @@ class PlainTransformer {
     }
     for (int layer = 0; layer < shape_.num_layers; ++layer) {
       const std::string prefix = "blk." + std::to_string(layer) + ".";
-      Attention(prefix, xs);
+      Attention(prefix, sees, xs);
       for (std::vector<double>& x : xs) FeedForward(prefix, x);
     }
     std::vector<std::vector<double>> logits;
@@ -163,7 +168,7 @@ class PlainTransformer {
     }
   }
 
-  void Attention(const std::string& prefix, std::vector<Row>& xs) const {
+  void Attention(const std::string& prefix, const Sees& sees, std::vector<Row>& xs) const {
     const auto bias = [&](const char* name) {
       return shape_.is_qwen2() ? prefix + name : std::string();
     };
@@ -180,23 +185,25 @@ class PlainTransformer {
       Rope(keys.back(), shape_.num_kv_heads, p);
       Row out(static_cast<size_t>(q_dim));
       for (int head = 0; head < shape_.num_heads; ++head) {
-        AttendHead(q, head, keys, values, out);
+        AttendHead(q, head, sees, keys, values, out);
       }
       const Row added = Times(prefix + "attn_output.weight", out, shape_.hidden);
       for (size_t i = 0; i < added.size(); ++i) xs[p][i] += added[i];
     }
   }
 
-  void AttendHead(const Row& q, int head, const std::vector<Row>& keys,
+  // q is of the last of the keys' positions.
+  void AttendHead(const Row& q, int head, const Sees& sees, const std::vector<Row>& keys,
                   const std::vector<Row>& values, Row& out) const {
     const int d = shape_.head_dim;
     const int kv_head = head / (shape_.num_heads / shape_.num_kv_heads);
     std::vector<double> weights;
     double sum = 0;
-    for (const Row& key : keys) {
+    for (size_t p = 0; p < keys.size(); ++p) {
       double score = 0;
-      for (int i = 0; i < d; ++i) score += q[head * d + i] * key[kv_head * d + i];
-      weights.push_back(std::exp(score / std::sqrt(static_cast<double>(d))));
+      for (int i = 0; i < d; ++i) score += q[head * d + i] * keys[p][kv_head * d + i];
+      const bool seen = sees == nullptr || sees(keys.size() - 1, p);
+      weights.push_back(seen ? std::exp(score / std::sqrt(static_cast<double>(d))) : 0.0);
       sum += weights.back();
     }
     for (size_t p = 0; p < keys.size(); ++p) {

@@ -27,6 +27,8 @@ listen = "[::1]:0"
 allowed_hosts = ["a.example", "b"]
 [engine]
 kv_dtype = "bf16"
+context_policy = "attention_sink"
+context_policy_tokens = 4096
 kv_memory = "2GiB"
 threads = 3
 [store]
@@ -41,6 +43,8 @@ json_depth = 32
   EXPECT_EQ(config->server.listen, "[::1]:0");
   EXPECT_THAT(config->server.allowed_hosts, ElementsAre("a.example", "b"));
   EXPECT_EQ(config->engine.kv_dtype, "bf16");
+  EXPECT_EQ(config->engine.context_policy, "attention_sink");
+  EXPECT_EQ(config->engine.context_policy_tokens, 4096);
   EXPECT_EQ(config->engine.kv_memory_bytes, uint64_t{2} << 30);
   EXPECT_EQ(config->engine.threads, 3);
   EXPECT_TRUE(config->store.sync);

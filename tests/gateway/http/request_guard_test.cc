@@ -50,5 +50,19 @@ TEST(RequestGuardTest, PostsMustBeJson) {
   }
 }
 
+TEST(RequestGuardTest, ARouteThatTakesBytesTakesNothingElse) {
+  const RequestGuard guard({});
+  const auto status = [&](std::string_view type) {
+    return Status(guard, {.method = "POST",
+                          .host = "localhost",
+                          .origin = {},
+                          .content_type = type,
+                          .takes_bytes = true});
+  };
+  EXPECT_EQ(status("application/octet-stream"), 200);
+  EXPECT_EQ(status("application/json"), 415);
+  EXPECT_EQ(status("text/plain"), 415);
+}
+
 }  // namespace
 }  // namespace kvgate::http

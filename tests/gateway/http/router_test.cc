@@ -30,6 +30,23 @@ TEST(RouterTest, AWrongMethodSaysWhichAreAllowed) {
   EXPECT_EQ(found.refusal.headers[0].second, "GET, HEAD, DELETE");
 }
 
+TEST(RouterTest, WhatCanBeDoneWithOnePrefixStandsBehindItsId) {
+  const auto route = [](std::string_view method, std::string_view target) {
+    return FindRoute(method, target).match->route;
+  };
+  EXPECT_EQ(route("POST", "/kvgate/v1/prefixes/ab/pin"), Route::kPrefixPin);
+  EXPECT_EQ(route("DELETE", "/kvgate/v1/prefixes/ab/pin"), Route::kPrefixUnpin);
+  EXPECT_EQ(route("DELETE", "/kvgate/v1/prefixes/ab"), Route::kPrefixRemove);
+  EXPECT_EQ(route("GET", "/kvgate/v1/prefixes/ab/export"), Route::kPrefixExport);
+  EXPECT_EQ(FindRoute("POST", "/kvgate/v1/prefixes/ab/pin").match->argument, "ab");
+  EXPECT_FALSE(FindRoute("POST", "/kvgate/v1/prefixes/a/b/pin").match);
+  EXPECT_FALSE(FindRoute("POST", "/kvgate/v1/prefixes//pin").match);
+  EXPECT_EQ(FindRoute("PUT", "/kvgate/v1/prefixes/ab/pin").refusal.headers[0].second,
+            "POST, DELETE");
+  EXPECT_TRUE(FindRoute("DELETE", "/kvgate/v1/prefixes/ab?force=1").match->force);
+  EXPECT_FALSE(FindRoute("DELETE", "/kvgate/v1/prefixes/ab?force=0").match->force);
+}
+
 TEST(RouterTest, NearMissesAreNotFound) {
   for (const char* target : {"", "/v1", "/v1/", "/v1/chat/completions/", "//health", "/HEALTH"}) {
     EXPECT_EQ(FindRoute("GET", target).refusal.status, 404) << target;

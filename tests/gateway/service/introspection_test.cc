@@ -12,12 +12,8 @@ namespace {
 using testing::Gateway;
 using ::testing::HasSubstr;
 
-TEST(IntrospectionTest, WithoutADiskTierPrefixesSayWhy) {
+TEST(IntrospectionTest, WithoutADiskTierTheStatsSayWhy) {
   Gateway gateway;
-  const auto listed = gateway.service.ListPrefixes();
-  ASSERT_FALSE(listed);
-  EXPECT_EQ(listed.error().code, ErrorCode::kUnavailable);
-  EXPECT_THAT(listed.error().detail, HasSubstr("switched off"));
   EXPECT_EQ(nlohmann::json::parse(gateway.service.Stats())["store"]["error"], "switched off");
   EXPECT_THAT(gateway.service.Metrics(), HasSubstr("kvgate_store_up 0\n"));
 }
@@ -41,19 +37,6 @@ TEST(IntrospectionTest, AModelIsShownUnderTheNameItWasAskedFor) {
   EXPECT_EQ(nlohmann::json::parse(*gateway.service.GetModel("local"))["id"], "local");
   EXPECT_EQ(nlohmann::json::parse(gateway.service.ListModels())["data"][0]["id"], "fake-model");
   EXPECT_EQ(gateway.service.GetModel("x").error().code, ErrorCode::kNotFound);
-}
-
-TEST(IntrospectionTest, PrefixesAreListedNewestFirst) {
-  testing::FakeKvStore kv;
-  for (const int64_t used : {5, 9, 7}) {
-    kv.prefixes.push_back({.leaf = {.fingerprint = {}, .hash = {static_cast<uint64_t>(used), 0}},
-                           .num_blocks = 1,
-                           .last_used_unix = used});
-  }
-  Gateway gateway({}, &kv);
-  const auto list = nlohmann::json::parse(*gateway.service.ListPrefixes())["data"];
-  EXPECT_EQ(list[0]["last_used"], 9);
-  EXPECT_EQ(list[2]["last_used"], 5);
 }
 
 }  // namespace

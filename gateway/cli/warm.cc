@@ -1,0 +1,158 @@
+// `kvgate warm REQUEST.json`: computes the prefix of a request before anyone asks, and pins it.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+
+#include "gateway/cli/commands.h"
+#include "gateway/cli/http_client.h"
+#include "gateway/cli/local_engine.h"
+#include "gateway/cli/options.h"
+#include "gateway/cli/pin_flags.h"
+#include "gateway/cli/progress.h"
+#include "gateway/service/service.h"
+#include "gateway/service/upkeep.h"
+#include "store/rocks_data_directory.h"
+
+namespace kvgate::cli {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::chrono::seconds kFlushGrace{10};
+
+struct WarmFlags {
+  ConfigFlags config;
+  std::string request;
+  std::string url;
+  std::string api_key_env;
+  bool pin = false;
+  PinFlags how;
+};
+
+// The request as a client would send it, with what the flags say about pinning.
+Result<std::string> ReadBody(const WarmFlags& flags) {
+  std::string text;
+  if (flags.request == "-") {
+    text.assign(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
+  } else {
+    std::ifstream file(flags.request, std::ios::binary);
+    if (!file) {
+      return MakeError(ErrorCode::kInvalidArgument, "cli",
+                       fmt::format("{} cannot be read", flags.request));
+    }
+    text.assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  }
+  Json body = Json::parse(text, nullptr, false);
+  if (!body.is_object()) {
+    return MakeError(ErrorCode::kInvalidArgument, "cli",
+                     fmt::format("{} is not a request in JSON", flags.request));
+  }
+  if (!body.contains("model")) body["model"] = "local";
+  Json options = ToJson(flags.how);
+  if (flags.pin) options["pin"] = true;
+  if (!options.empty()) body["kvgate"].update(options);
+  return body.dump();
+}
+
+// With an engine in this process: on the data directory, which nobody else may hold.
+Result<std::string> WarmHere(const config::Config& config, const std::string& body,
+                             const std::string& authorization) {
+  const DataTier tier = OpenDataTier(config);
+  if (tier.directory == nullptr) {
+    return MakeError(ErrorCode::kUnavailable, "cli",
+                     fmt::format("nothing can be kept: {}", tier.reason));
+  }
+  KVGATE_TRY(const auto local, LocalEngine::Open(config, tier));
+  KVGATE_TRY(auto provider, local->MakeProvider(config, nullptr));
+  metrics::Registry registry;
+  metrics::GatewayMetrics metrics(registry);
+  service::Service service({.registry = registry,
+                            .metrics = metrics,
+                            .kv = tier.kv(),
+                            .pins = tier.pins(),
+                            .hash_seed = tier.hash_seed(),
+                            .limits = {.json_depth_max = config.limits.json_depth}});
+  service.SetLocal(std::move(provider));
+  Result<std::string> done;
+  {
+    KVGATE_TRY(const auto job, service.StartWarm({.body = body, .credential = authorization}));
+    while (!job->Poll()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    done = job->Finish();
+  }
+  local->engine().Drain(kFlushGrace);
+  service::SaveWriteBudget(*tier.meta(), tier.write_admission->state());
+  return done;
+}
+
+Result<int> Warm(const WarmFlags& flags) {
+  KVGATE_TRY(const config::Config config, ReadConfig(flags.config));
+  KVGATE_TRY(const std::string body, ReadBody(flags));
+  std::string authorization;
+  if (!flags.api_key_env.empty()) {
+    const char* key = std::getenv(flags.api_key_env.c_str());
+    if (key == nullptr) {
+      return MakeError(ErrorCode::kInvalidArgument, "cli",
+                       fmt::format("the environment has no {}", flags.api_key_env));
+    }
+    authorization = fmt::format("Bearer {}", key);
+  }
+  // As `chat` chooses: the server named, else the one that holds the directory, else an engine
+  // here.
+  std::string url = flags.url;
+  if (url.empty() && config.engine.model.empty()) {
+    url = store::DataDirectory::FindServer(DataDirOf(config)).value_or("");
+  }
+  Result<std::string> reply;
+  {
+    const Progress progress("warming");
+    if (url.empty()) {
+      reply = WarmHere(config, body, authorization);
+    } else {
+      reply = FetchOk({.method = "POST",
+                       .url = url + "/kvgate/v1/prefixes/warm",
+                       .body = body,
+                       .authorization = authorization});
+    }
+  }
+  KVGATE_TRY(const std::string text, std::move(reply));
+  const Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object()) {
+    return MakeError(ErrorCode::kUnavailable, "cli",
+                     "the answer is not in JSON; is that a kvgate server?");
+  }
+  fmt::print("{} {} tokens, {} were cached, {}{}\n", json.value("id", ""),
+             json.value("tokens", uint64_t{0}), json.value("cached_tokens", uint64_t{0}),
+             json.value("stored", false) ? "on disk" : "in memory only",
+             json.value("pinned", false) ? ", pinned" : "");
+  return 0;
+}
+
+}  // namespace
+
+void AddWarm(CLI::App& app, Run& chosen) {
+  auto flags = std::make_shared<WarmFlags>();
+  CLI::App* command = app.add_subcommand(
+      "warm", "Compute and keep the prefix that requests like this one begin with");
+  AddEngineFlags(*command, flags->config);
+  command
+      ->add_option("request", flags->request,
+                   "a chat or completions request in JSON, as a client sends it; - reads stdin")
+      ->required();
+  command->add_option("--url", flags->url, "server, like http://127.0.0.1:8080");
+  command->add_option("--api-key-env", flags->api_key_env,
+                      "environment variable with the key that the clients will use");
+  command->add_flag("--pin", flags->pin, "keep it from being evicted (as naming it does)");
+  AddPinFlags(*command, flags->how);
+  command->callback([flags, &chosen] { chosen = [flags] { return Warm(*flags); }; });
+}
+
+}  // namespace kvgate::cli

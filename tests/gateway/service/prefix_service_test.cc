@@ -1,0 +1,158 @@
+#include "gateway/service/prefix_service.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/gateway/fakes.h"
+#include "tests/gateway/service/stored_prefix.h"
+
+namespace kvgate::service {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+const std::string kText(100, 'x');
+
+struct Fixture {
+  testing::TemporaryData data;
+  PrefixService prefixes{
+      {.kv = &data->kv(), .pins = &data->pins(), .hash_seed = data->hash_seed()}};
+  json Rows() { return json::parse(*prefixes.List())["data"]; }
+};
+
+TEST(PrefixServiceTest, WithoutADiskTierItSaysWhy) {
+  PrefixService prefixes({.no_disk_reason = "switched off"});
+  EXPECT_EQ(prefixes.List().error().code, ErrorCode::kUnavailable);
+  EXPECT_THAT(prefixes.List().error().detail, HasSubstr("switched off"));
+  EXPECT_EQ(prefixes.Pin(std::string(32, '0'), "", "").error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(prefixes.StartImport().error().code, ErrorCode::kUnavailable);
+}
+
+TEST(PrefixServiceTest, PrefixesAreListedNewestFirst) {
+  testing::FakeKvStore kv;
+  for (const int64_t used : {5, 9, 7}) {
+    kv.prefixes.push_back({.leaf = {.fingerprint = {}, .hash = {static_cast<uint64_t>(used), 0}},
+                           .num_blocks = 1,
+                           .last_used_unix = used});
+  }
+  const PrefixService prefixes({.kv = &kv});
+  const auto list = json::parse(*prefixes.List())["data"];
+  EXPECT_EQ(list[0]["last_used"], 9);
+  EXPECT_EQ(list[2]["last_used"], 5);
+  EXPECT_EQ(list[2]["pinned"], false);
+}
+
+TEST(PrefixServiceTest, AStoredPrefixIsPinnedShownAndUnpinned) {
+  Fixture at;
+  const std::string id = at.data.StorePrefix(kText, "");
+  const auto pinned =
+      at.prefixes.Pin(id, R"({"name":"agent","version":"1","priority":4,"ttl_seconds":60})", "");
+  ASSERT_TRUE(pinned) << pinned.error().ToString();
+  ASSERT_EQ(at.Rows().size(), 1u);
+  const json row = at.Rows()[0];
+  EXPECT_EQ(row["id"], id);
+  EXPECT_EQ(row["pinned"], true);
+  EXPECT_EQ(row["name"], "agent");
+  EXPECT_EQ(row["priority"], 4);
+  EXPECT_GT(row["expires_at"].get<int64_t>(), 1'700'000'000);
+  EXPECT_EQ(at.prefixes.Remove(id, false).error().code, ErrorCode::kInvalidArgument);
+  ASSERT_TRUE(at.prefixes.Unpin(id));
+  EXPECT_EQ(at.Rows()[0]["pinned"], false);
+  EXPECT_EQ(at.prefixes.Unpin(id).error().code, ErrorCode::kNotFound);
+  EXPECT_TRUE(at.prefixes.Remove(id, false));
+}
+
+TEST(PrefixServiceTest, ForceUnpinsWhatItRemoves) {
+  Fixture at;
+  const std::string id = at.data.StorePrefix(kText, "");
+  ASSERT_TRUE(at.prefixes.Pin(id, "", ""));
+  EXPECT_EQ(at.prefixes.RemoveAll(false).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_TRUE(at.prefixes.Remove(id, true));
+  EXPECT_EQ(at.data->pins().size(), 0u);
+  ASSERT_TRUE(at.prefixes.Pin(at.data.StorePrefix(kText, ""), "", ""));
+  EXPECT_TRUE(at.prefixes.RemoveAll(true));
+  EXPECT_EQ(at.Rows().size(), 0u);
+}
+
+TEST(PrefixServiceTest, APinWhoseKvIsGoneIsStillListedAndCanBeChanged) {
+  Fixture at;
+  const std::string id = at.data.StorePrefix(kText, "");
+  ASSERT_TRUE(at.prefixes.Pin(id, "", ""));
+  at.data->kv().Unpin({.fingerprint = {}, .hash = *ParseBlockHash(id)});
+  ASSERT_TRUE(at.data->kv().RemoveAll());
+  ASSERT_EQ(at.Rows().size(), 1u);
+  EXPECT_EQ(at.Rows()[0]["bytes"], 0);
+  EXPECT_EQ(at.Rows()[0]["tokens"], 96);
+  ASSERT_TRUE(at.prefixes.Pin(id, R"({"priority":9})", ""));
+  EXPECT_EQ(at.Rows()[0]["priority"], 9);
+}
+
+TEST(PrefixServiceTest, AnotherTenantsPrefixIsNeitherPinnedNorExported) {
+  Fixture at;
+  const std::string id = at.data.StorePrefix(kText, TenantOf("Bearer alice"));
+  for (const char* other : {"", "Bearer bob"}) {
+    EXPECT_EQ(at.prefixes.Pin(id, "", other).error().code, ErrorCode::kPermissionDenied);
+    EXPECT_EQ(at.prefixes.StartExport(id, other).error().code, ErrorCode::kPermissionDenied);
+  }
+  EXPECT_TRUE(at.prefixes.StartExport(id, "Bearer alice"));
+  EXPECT_TRUE(at.prefixes.Pin(id, "", "Bearer alice"));
+}
+
+TEST(PrefixServiceTest, PinsHoldInTheEnginesMemoryToo) {
+  Fixture at;
+  testing::FakeEngine engine({});
+  at.prefixes.SetEngine(engine);
+  const std::string one = at.data.StorePrefix(kText, "");
+  const std::string two = at.data.StorePrefix(std::string(64, 'y'), "");
+  ASSERT_TRUE(at.prefixes.Pin(one, R"({"name":"agent","version":"1","priority":3})", ""));
+  ASSERT_TRUE(at.prefixes.Pin(two, R"({"name":"agent","version":"2"})", ""));
+  ASSERT_TRUE(at.prefixes.Unpin(two));
+  const auto protections = engine.protections();
+  ASSERT_EQ(protections.size(), 4u);
+  EXPECT_EQ(protections[0].tokens, testing::TemporaryData::TokensOf(kText.substr(0, 96)));
+  EXPECT_EQ(protections[0].priority, 3);
+  EXPECT_EQ(protections[1].tokens, protections[0].tokens) << "the older version is let go";
+  EXPECT_EQ(protections[1].priority, 0);
+  EXPECT_EQ(protections[2].priority, 1);
+  EXPECT_EQ(protections[3].priority, 0);
+  EXPECT_EQ(protections[3].tokens.size(), 64u);
+}
+
+TEST(PrefixServiceTest, WhatIsExportedIsImported) {
+  Fixture from;
+  Fixture to;
+  const auto exporter =
+      from.prefixes.StartExport(from.data.StorePrefix(kText, TenantOf("Bearer a")), "Bearer a");
+  ASSERT_TRUE(exporter);
+  const auto importer = to.prefixes.StartImport();
+  ASSERT_TRUE(importer);
+  std::string piece;
+  bool more = true;
+  while (more) {
+    more = (*exporter)->Next(piece).value();
+    ASSERT_TRUE((*importer)->Feed(piece));
+  }
+  const json report = json::parse(PrefixService::Describe((*importer)->Finish().value()));
+  EXPECT_EQ(report["imported"], 3);
+  EXPECT_EQ(report["dropped"], 0);
+  EXPECT_TRUE(report["reason"].is_null());
+  EXPECT_EQ(to.Rows()[0]["id"], report["id"]);
+  EXPECT_TRUE(to.prefixes.Pin(report["id"].get<std::string>(), "", "Bearer a"));
+}
+
+TEST(PrefixServiceTest, BadIdsAndOptionsAreNamed) {
+  Fixture at;
+  EXPECT_EQ(at.prefixes.Pin("xyz", "", "").error().field, "id");
+  EXPECT_EQ(at.prefixes.Unpin("xyz").error().field, "id");
+  EXPECT_EQ(at.prefixes.Remove("xyz", false).error().field, "id");
+  EXPECT_EQ(at.prefixes.Pin(std::string(32, '0'), "", "").error().code, ErrorCode::kNotFound);
+  const std::string id = at.data.StorePrefix(kText, "");
+  EXPECT_EQ(at.prefixes.Pin(id, R"({"priority":0})", "").error().field, "priority");
+  EXPECT_EQ(at.prefixes.Pin(id, R"({"version":"1"})", "").error().field, "name");
+}
+
+}  // namespace
+}  // namespace kvgate::service

@@ -1,0 +1,76 @@
+// A data directory that goes away, and prefixes put into it as an engine would.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/tier/prefix_transfer.h"
+#include "kernels/backend.h"
+#include "store/rocks_data_directory.h"
+
+namespace kvgate::testing {
+
+class TemporaryData {
+ public:
+  TemporaryData() {
+    std::string name = (std::filesystem::temp_directory_path() / "kvgate-pins-XXXXXX").string();
+    path_ = ::mkdtemp(name.data());
+    Open();
+  }
+  ~TemporaryData() {
+    directory_.reset();
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  void Reopen() {
+    directory_.reset();
+    Open();
+  }
+  store::DataDirectory* operator->() { return directory_.get(); }
+
+  // The id of the stored prefix; `text` is one token per byte, as FakeTokenizer has it.
+  std::string StorePrefix(std::string_view text, const std::string& salt,
+                          Fingerprint fingerprint = {}) {
+    const std::vector<TokenId> tokens = TokensOf(text);
+    const auto keys = tier::PrefixKeys(
+        {.fingerprint = fingerprint, .seed = directory_->hash_seed()}, salt, tokens);
+    for (size_t i = 0; i < keys.size(); ++i) {
+      const std::vector<std::byte> payload(1000, static_cast<std::byte>(i));
+      const store::KvRecord record{
+          .key = {.fingerprint = fingerprint, .hash = keys[i].hash},
+          .parent = i == 0 ? BlockHash{} : keys[i - 1].hash,
+          .depth = static_cast<uint32_t>(i),
+          .digest = keys[i].digest,
+          .group = 0,
+          .shape_tag = 0,
+          .tokens = std::span(tokens).subspan(i * kernels::kKvBlockTokens, kernels::kKvBlockTokens),
+          .payload = payload};
+      EXPECT_TRUE(directory_->kv().Put({&record, 1}));
+    }
+    return ToHex(keys.back().hash);
+  }
+
+  static std::vector<TokenId> TokensOf(std::string_view text) {
+    std::vector<TokenId> tokens;
+    for (const char c : text) tokens.push_back(static_cast<unsigned char>(c));
+    return tokens;
+  }
+
+ private:
+  void Open() {
+    auto opened =
+        store::DataDirectory::Open({.directory = path_, .kv_bytes_max = uint64_t{16} << 20});
+    EXPECT_TRUE(opened) << opened.error().ToString();
+    directory_ = std::move(*opened);
+  }
+  std::filesystem::path path_;
+  std::unique_ptr<store::DataDirectory> directory_;
+};
+
+}  // namespace kvgate::testing
