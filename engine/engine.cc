@@ -27,6 +27,11 @@ Result<uint32_t> CountKvBlocks(const EngineOptions& options, size_t block_bytes)
   return static_cast<uint32_t>(num_blocks);
 }
 
+bool IsContextBounded(const EngineOptions& options) {
+  return options.context_policy != schedule::ContextPolicy::kNone &&
+         options.context_policy_tokens > 0;
+}
+
 // The longest sequence: what was asked for, what the model knows, what the pool can hold.
 int ContextTokensMax(const EngineOptions& options, const model::ModelConfig& config,
                      uint32_t num_blocks) {
@@ -39,7 +44,7 @@ int ContextTokensMax(const EngineOptions& options, const model::ModelConfig& con
     tokens = config.context_length;
   }
   const int64_t pool_tokens = int64_t{num_blocks} * kernels::kKvBlockTokens;
-  if (tokens > pool_tokens) {
+  if (tokens > pool_tokens && !IsContextBounded(options)) {
     KVGATE_LOG(kWarning, "engine",
                "context of {} tokens cut to the {} that the KV memory holds; give it more memory "
                "for longer prompts",
@@ -49,13 +54,20 @@ int ContextTokensMax(const EngineOptions& options, const model::ModelConfig& con
   return tokens;
 }
 
-Result<void> CheckContextPolicy(const EngineOptions& options) {
+Result<void> CheckContextPolicy(const EngineOptions& options, uint32_t num_blocks) {
   const int tokens = options.context_policy_tokens;
-  if (tokens == 0 || tokens >= schedule::kContextPolicyTokensMin) return {};
-  return MakeError(ErrorCode::kInvalidArgument, "engine",
-                   fmt::format("context_policy_tokens is {}: 0 (no bound) or at least {}", tokens,
-                               schedule::kContextPolicyTokensMin),
-                   "context_policy_tokens");
+  // What is kept, twice (its copies are made before the first drop), and room for chunks.
+  const int tokens_max = (static_cast<int>(num_blocks) / 2 - 16) * kernels::kKvBlockTokens;
+  if (tokens == 0 || (tokens >= schedule::kContextPolicyTokensMin &&
+                      (tokens <= tokens_max || !IsContextBounded(options)))) {
+    return {};
+  }
+  return MakeError(
+      ErrorCode::kInvalidArgument, "engine",
+      fmt::format("context_policy_tokens is {}: 0 (no bound), or from {} to the {} that the KV "
+                  "memory allows",
+                  tokens, schedule::kContextPolicyTokensMin, std::max(tokens_max, 0)),
+      "context_policy_tokens");
 }
 
 int BlocksFor(int num_tokens) {
@@ -106,7 +118,6 @@ Result<std::unique_ptr<Engine>> Engine::Open(const EngineOptions& options,
                                              kernels::Backend& backend,
                                              const tokenizer::Tokenizer& tokenizer,
                                              store::KvStore* store) {
-  KVGATE_TRY_VOID(CheckContextPolicy(options));
   EngineLoop::Parts parts{
       .file = file, .model = nullptr, .arena = nullptr, .host = nullptr, .warm_up = {}};
   KVGATE_TRY(parts.model, model::Model::Load(std::move(file), backend));
@@ -118,6 +129,7 @@ Result<std::unique_ptr<Engine>> Engine::Open(const EngineOptions& options,
   const kernels::KvShape shape = info.model.kv_shape(options.kv_dtype);
   info.kv_block_bytes = shape.block_bytes();
   KVGATE_TRY(info.num_kv_blocks, CountKvBlocks(options, info.kv_block_bytes));
+  KVGATE_TRY_VOID(CheckContextPolicy(options, info.num_kv_blocks));
   info.context_tokens_max = ContextTokensMax(options, info.model, info.num_kv_blocks);
   KVGATE_TRY(parts.arena, backend.AllocateKv(shape, info.num_kv_blocks));
   if (options.host_bytes > 0) {

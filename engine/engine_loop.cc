@@ -103,19 +103,23 @@ EngineLoop::EngineLoop(const EngineOptions& options, EngineInfo info, Parts part
                                 mailbox_.Post([this, completion] { OnCompletion(completion); });
                               }},
                       *store, backend, *parts_.arena)),
-      scheduler_({.step_tokens_max = options.step_tokens_max,
-                  .mixed_step_tokens_max = options.mixed_step_tokens_max,
-                  .short_prompt_tokens = options.short_prompt_tokens,
-                  .sequences_max = options.sequences_max,
-                  .tenant_kv_share = options.tenant_kv_share},
-                 {.hasher = hasher_,
-                  .pool = pool_,
-                  .cache = cache_,
-                  .host = parts_.host.get(),
-                  .disk = tier_.get(),
-                  .backend = backend,
-                  .arena = *parts_.arena,
-                  .costs = costs_}) {
+      scheduler_(
+          {.step_tokens_max = options.step_tokens_max,
+           .mixed_step_tokens_max = options.mixed_step_tokens_max,
+           .short_prompt_tokens = options.short_prompt_tokens,
+           .sequences_max = options.sequences_max,
+           .tenant_kv_share = options.tenant_kv_share,
+           .context_policy = options.context_policy_tokens > 0 ? options.context_policy
+                                                               : schedule::ContextPolicy::kNone,
+           .context_policy_tokens = options.context_policy_tokens},
+          {.hasher = hasher_,
+           .pool = pool_,
+           .cache = cache_,
+           .host = parts_.host.get(),
+           .disk = tier_.get(),
+           .backend = backend,
+           .arena = *parts_.arena,
+           .costs = costs_}) {
   if (parts_.host != nullptr) {
     cache_.SetDemote([this](const kv::BlockKey& key, BlockId id, int priority) {
       parts_.host->Put(key, id, priority);
@@ -152,7 +156,7 @@ Result<RequestId> EngineLoop::Submit(GenerationRequest request) {
     }
   }
   if (const int64_t tokens = int64_t{scheduler_.tenant_blocks_max()} * kernels::kKvBlockTokens;
-      num_prompt > tokens) {
+      options_.tenant_kv_share < 1 && num_prompt > tokens) {
     return refuse("prompt", fmt::format("the prompt has {} tokens; one tenant's share of the KV "
                                         "memory holds {}",
                                         num_prompt, tokens));
@@ -339,14 +343,17 @@ void EngineLoop::GatherStep(const std::vector<schedule::StepItem>& step) {
   step_rows_.clear();
   step_logit_rows_.clear();
   for (const schedule::StepItem& item : step) {
-    const Sequence& sequence = *item.sequence;
+    Sequence& sequence = *item.sequence;
     const int first_row = static_cast<int>(step_tokens_.size());
     const auto begin = sequence.tokens.begin() + sequence.num_computed;
     step_tokens_.insert(step_tokens_.end(), begin, begin + item.num_tokens);
-    step_rows_.push_back({.first_row = first_row,
-                          .num_rows = item.num_tokens,
-                          .first_position = sequence.num_computed,
-                          .block_table = sequence.block_table});
+    step_rows_.push_back(
+        {.first_row = first_row,
+         .num_rows = item.num_tokens,
+         .first_position = sequence.num_slots(),
+         .block_table = sequence.block_table,
+         .num_dropped_tokens = sequence.num_dropped_tokens,
+         .block_mass = sequence.block_mass.empty() ? nullptr : sequence.block_mass.data()});
     if (item.wants_logits) step_logit_rows_.push_back(first_row + item.num_tokens - 1);
   }
   step_logits_.resize(step_logit_rows_.size() * static_cast<size_t>(info_.model.vocab_size));

@@ -68,6 +68,7 @@ TESTS_WITHOUT_SOURCE = {
 # Library sources that another test than their mirror's shows to work: path -> that test.
 TESTED_ELSEWHERE = {
     "engine/engine_loop.cc": "tests/engine/engine_test.cc",
+    "engine/schedule/bounded_context.cc": "tests/engine/schedule/scheduler_test.cc",
     "engine/schedule/restorer.cc": "tests/engine/schedule/scheduler_test.cc",
     "engine/schedule/step_plan.cc": "tests/engine/schedule/scheduler_test.cc",
     "engine/tokenizer/special_matcher.cc": "tests/engine/tokenizer/tokenizer_test.cc",

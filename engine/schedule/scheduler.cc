@@ -19,8 +19,6 @@ constexpr size_t kNoRoomMax = 8;
 // One that found no room is passed by so many others; then everyone waits for it.
 constexpr int kBypassesMax = 16;
 
-int BlocksFor(int num_tokens) { return (num_tokens + kKvBlockTokens - 1) / kKvBlockTokens; }
-
 }  // namespace
 
 Scheduler::Scheduler(const Options& options, const Parts& parts)
@@ -35,11 +33,14 @@ Scheduler::Scheduler(const Options& options, const Parts& parts)
       costs_(parts.costs),
       tenant_blocks_max_(std::max(
           1u, static_cast<uint32_t>(std::ceil(options.tenant_kv_share * pool_.num_blocks())))),
+      bounded_blocks_(options.context_policy == ContextPolicy::kNone
+                          ? 0
+                          : options.context_policy_tokens / kKvBlockTokens),
       restorer_(parts.disk, parts.costs, parts.arena.block_bytes()) {}
 
 void Scheduler::Add(std::unique_ptr<Sequence> sequence) {
   KVGATE_CHECK(sequence->num_tokens() > 0, "an empty sequence");
-  KVGATE_CHECK(BlocksFor(sequence->num_tokens()) <= static_cast<int>(pool_.num_blocks()),
+  KVGATE_CHECK(BlocksNeeded(*sequence) <= static_cast<int>(pool_.num_blocks()),
                "a sequence that can never fit");
   Prepare(*sequence);
   sequence->is_long =
@@ -49,8 +50,7 @@ void Scheduler::Add(std::unique_ptr<Sequence> sequence) {
 
 void Scheduler::Prepare(Sequence& sequence) {
   sequence.root = hasher_.Root(sequence.salt);
-  // The last token is computed in any case: its logits are what the caller wants.
-  ComputeKeys(sequence, (sequence.num_tokens() - 1) / kKvBlockTokens);
+  ComputeKeys(sequence, NumReusableBlocks(sequence));
   sequence.num_cached_at_arrival = CountCachedTokens(sequence);
 }
 
@@ -61,6 +61,13 @@ void Scheduler::ComputeKeys(Sequence& sequence, int num_blocks) {
         std::span(sequence.tokens).subspan(block * kKvBlockTokens).first<kKvBlockTokens>();
     sequence.keys.push_back(hasher_.Next(ParentKey(sequence, static_cast<int>(block)), tokens));
   }
+}
+
+// Full blocks that another sequence may have computed. The last token is computed in any case: its
+// logits are what the caller wants.
+int Scheduler::NumReusableBlocks(const Sequence& sequence) const {
+  const int num_blocks = (sequence.num_tokens() - 1) / kKvBlockTokens;
+  return bounded_blocks_ == 0 ? num_blocks : std::min(num_blocks, bounded_blocks_);
 }
 
 // In the pool or the host arena: what costs next to nothing to have.
@@ -107,6 +114,9 @@ void Scheduler::AppendBlocks(Sequence& sequence, std::vector<kv::BlockRef> block
     sequence.block_table.push_back(block.id());
     sequence.blocks.push_back(std::move(block));
   }
+  if (bounded_blocks_ > 0 && options_.context_policy == ContextPolicy::kLeastAttended) {
+    sequence.block_mass.resize(sequence.blocks.size(), 0);
+  }
 }
 
 // --- admission ----------------------------------------------------------------------------------
@@ -137,9 +147,13 @@ void Scheduler::AdmitWaiting() {
 }
 
 Scheduler::Admission Scheduler::TryAdmit(Sequence& sequence) {
-  const auto reusable = std::span(sequence.tokens).first(sequence.tokens.size() - 1);
-  ComputeKeys(sequence, static_cast<int>(reusable.size()) / kKvBlockTokens);
-  kv::PrefixMatch match = cache_.Match(sequence.root, sequence.keys, reusable);
+  const int num_reusable = NumReusableBlocks(sequence);
+  ComputeKeys(sequence, num_reusable);
+  sequence.keys.resize(static_cast<size_t>(num_reusable));
+  const size_t num_tokens =
+      std::min(sequence.tokens.size() - 1, static_cast<size_t>(num_reusable + 1) * kKvBlockTokens);
+  kv::PrefixMatch match =
+      cache_.Match(sequence.root, sequence.keys, std::span(sequence.tokens).first(num_tokens));
   // Held from here on: making room below may push other blocks into the host arena.
   std::vector<kv::BlockRef> on_host;
   if (host_ != nullptr) {
@@ -149,7 +163,7 @@ Scheduler::Admission Scheduler::TryAdmit(Sequence& sequence) {
   if (AwaitAnother(sequence, num_in_memory)) return Admission::kAwaitsAnother;
   const int num_shared = static_cast<int>(match.blocks.size());
   const int num_on_disk = restorer_.CountOnDisk(sequence, num_in_memory);
-  const int num_new = BlocksFor(sequence.num_tokens()) - num_shared;
+  const int num_new = BlocksNeeded(sequence) - num_shared;
   Admission room = CheckRoom(sequence, num_new);
   if (room == Admission::kNoRoom && match.partial) {
     // The block to copy from must not take the place of its copy: a prompt that fills the pool
@@ -326,11 +340,13 @@ void Scheduler::OnComputed(const StepItem& item) {
                                    std::min(num_before, sequence.num_prompt_tokens);
   waiting_.Charge(sequence.tenant, item.num_tokens);
   OfferFullBlocks(sequence);
+  BoundContext(sequence);
   // Requests with the same prompt (parallel samples) need its last, unfinished block, too.
   if (sequence.num_computed == sequence.num_prompt_tokens) OfferPartialBlock(sequence);
 }
 
 void Scheduler::OfferFullBlocks(Sequence& sequence) {
+  if (sequence.num_dropped_tokens > 0) return;
   const int num_full = sequence.num_computed / kKvBlockTokens;
   ComputeKeys(sequence, num_full);
   for (int block = sequence.num_offered_blocks; block < num_full; ++block) {
@@ -355,7 +371,7 @@ void Scheduler::OfferFullBlocks(Sequence& sequence) {
 void Scheduler::OfferPartialBlock(Sequence& sequence) {
   const int num_full = sequence.num_computed / kKvBlockTokens;
   const int num_rest = sequence.num_computed % kKvBlockTokens;
-  if (num_rest == 0) return;
+  if (num_rest == 0 || sequence.num_dropped_tokens > 0) return;
   const auto index = static_cast<size_t>(num_full);
   cache_.InsertPartial(
       ParentKey(sequence, num_full),
@@ -365,13 +381,12 @@ void Scheduler::OfferPartialBlock(Sequence& sequence) {
 
 void Scheduler::ReleaseBlocks(Sequence& sequence) {
   OfferPartialBlock(sequence);
-  for (const kv::BlockKey& key : sequence.keys) {
-    const auto found = in_flight_.find(key.hash);
-    if (found != in_flight_.end() && found->second == sequence.id) in_flight_.erase(found);
-  }
+  ForgetInFlight(sequence);
   kv::ReleaseLastToFirst(sequence.blocks);
   sequence.block_table.clear();
+  sequence.block_mass.clear();
   sequence.num_computed = 0;
+  sequence.num_dropped_tokens = 0;
   sequence.num_offered_blocks = 0;
 }
 
@@ -415,7 +430,7 @@ std::vector<RequestId> Scheduler::Ids() const {
 std::vector<tier::WriteItem> Scheduler::TakeUnstoredBlocks(Sequence& sequence,
                                                            tier::WriteAdmission* admission) {
   std::vector<tier::WriteItem> items;
-  if (disk_ == nullptr) return items;
+  if (disk_ == nullptr || sequence.num_dropped_tokens > 0) return items;
   for (int block = sequence.num_stored_blocks; block < sequence.num_offered_blocks; ++block) {
     const auto index = static_cast<size_t>(block);
     // A block that the cache did not take in (a colliding hash above it) is not worth a write.

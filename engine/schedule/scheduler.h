@@ -12,6 +12,10 @@
 // boundaries. When a decoding sequence needs a block and none is to be had, the one admitted last
 // gives up its blocks and waits again; the oldest never does, so there is always progress.
 //
+// Bounded contexts. Where a context policy is set, a sequence whose KV grows beyond it takes its
+// blocks out of the prefix cache (copies of its own) and drops one after the other; the blocks that
+// it drops are the ones it writes next.
+//
 // One thread: the engine's.
 #pragma once
 
@@ -23,6 +27,7 @@
 #include <vector>
 
 #include "engine/kv/prefix_cache.h"
+#include "engine/schedule/context_policy.h"
 #include "engine/schedule/cost_model.h"
 #include "engine/schedule/restorer.h"
 #include "engine/schedule/sequence.h"
@@ -49,6 +54,8 @@ class Scheduler {
     int short_prompt_tokens = 1024;   // with no more to prefill: the short lane
     int sequences_max = 64;
     double tenant_kv_share = 1.0;  // of the pool, for the running sequences of one tenant
+    ContextPolicy context_policy = ContextPolicy::kNone;
+    int context_policy_tokens = 0;  // KV tokens that a sequence keeps; 0: all
   };
   // All outlive the scheduler; host and disk may be null.
   struct Parts {
@@ -128,15 +135,24 @@ class Scheduler {
   }
   std::optional<std::vector<kv::BlockRef>> AcquireFresh(int count, const Sequence& sequence);
   void AppendBlocks(Sequence& sequence, std::vector<kv::BlockRef> blocks);
+  int NumReusableBlocks(const Sequence& sequence) const;
   int CountCachedTokens(const Sequence& sequence) const;
   Sequence* FindRunning(RequestId id) const;
   tier::Worth WorthOf(const Sequence& sequence, int block) const;
+
+  // bounded_context.cc
+  int BlocksNeeded(const Sequence& sequence) const;
+  static int NumSlotsLeft(const Sequence& sequence);
+  void BoundContext(Sequence& sequence);
+  bool Detach(Sequence& sequence);
+  void DropBlock(Sequence& sequence, int index);
+  void ForgetInFlight(const Sequence& sequence);
 
   // step_plan.cc
   void PlanDecode(std::vector<StepItem>& step);
   void PlanPrefill(std::vector<StepItem>& step, int budget);
   int PlanLane(std::vector<Sequence*>& lane, int budget, std::vector<StepItem>& step);
-  bool GrowTo(Sequence& sequence, int num_tokens);
+  bool Grow(Sequence& sequence);
   bool MakeRoomFor(Sequence& sequence);
 
   const Options options_;
@@ -149,6 +165,7 @@ class Scheduler {
   kernels::KvArena& arena_;
   const CostModel& costs_;
   const uint32_t tenant_blocks_max_;
+  const int bounded_blocks_;  // that a sequence keeps; 0: all
   Restorer restorer_;
   WaitingLine waiting_;
   std::list<std::unique_ptr<Sequence>> running_;  // by admission, oldest first

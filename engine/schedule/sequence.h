@@ -49,6 +49,11 @@ struct Sequence {
 
   // KV. Tokens [0, num_computed) have theirs in blocks; block i holds positions [32 i, 32 i + 32).
   int num_computed = 0;
+  // Tokens that a context policy took out of `blocks`, whole blocks of them: what is left has moved
+  // up, and token t is in slot t - num_dropped_tokens. From the first drop on the blocks are the
+  // sequence's own, and the prefix cache gets nothing of it any more.
+  int num_dropped_tokens = 0;
+  std::vector<uint64_t> block_mass;  // see SequenceRows; empty where no policy asks for it
   std::vector<kv::BlockRef> blocks;
   std::vector<BlockId> block_table;  // the ids of `blocks`, as kernels take them
   kv::BlockKey root;
@@ -75,6 +80,7 @@ struct Sequence {
 
   int num_tokens() const { return static_cast<int>(tokens.size()); }
   int num_pending() const { return num_tokens() - num_computed; }
+  int num_slots() const { return num_computed - num_dropped_tokens; }
   // The next step samples from the last token's logits and needs no more than one token.
   bool is_decoding() const { return num_pending() == 1 && num_tokens() > num_prompt_tokens; }
 };

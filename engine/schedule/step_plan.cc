@@ -74,7 +74,10 @@ int Scheduler::PlanLane(std::vector<Sequence*>& lane, int budget, std::vector<St
       lane, {}, [this](const Sequence* sequence) { return waiting_.service(sequence->tenant); });
   int used = 0;
   for (Sequence* const sequence : lane) {
-    int num_tokens = std::min(sequence->num_pending(), budget - used);
+    // Of a bounded context the blocks for the next chunk come free as it is computed.
+    if (NumSlotsLeft(*sequence) == 0) BoundContext(*sequence);
+    const int room = NumSlotsLeft(*sequence);
+    int num_tokens = std::min({sequence->num_pending(), budget - used, room});
     if (num_tokens < sequence->num_pending()) {
       num_tokens = WholeBlocks(sequence->num_computed + num_tokens) - sequence->num_computed;
     }
@@ -87,18 +90,20 @@ int Scheduler::PlanLane(std::vector<Sequence*>& lane, int budget, std::vector<St
   return used;
 }
 
-bool Scheduler::GrowTo(Sequence& sequence, int num_tokens) {
-  const int num_wanted = (num_tokens + kKvBlockTokens - 1) / kKvBlockTokens;
-  const int num_new = num_wanted - static_cast<int>(sequence.blocks.size());
-  if (num_new <= 0) return true;
-  std::optional<std::vector<kv::BlockRef>> fresh = AcquireFresh(num_new, sequence);
-  if (!fresh.has_value()) return false;
-  AppendBlocks(sequence, std::move(*fresh));
-  return true;
+// Blocks for all of its tokens; of a bounded context, for the next one.
+bool Scheduler::Grow(Sequence& sequence) {
+  const int num_new = BlocksNeeded(sequence) - static_cast<int>(sequence.blocks.size());
+  if (num_new > 0) {
+    std::optional<std::vector<kv::BlockRef>> fresh = AcquireFresh(num_new, sequence);
+    if (!fresh.has_value()) return false;
+    AppendBlocks(sequence, std::move(*fresh));
+  }
+  if (NumSlotsLeft(sequence) == 0) BoundContext(sequence);
+  return NumSlotsLeft(sequence) > 0;
 }
 
 bool Scheduler::MakeRoomFor(Sequence& sequence) {
-  while (!GrowTo(sequence, sequence.num_tokens())) {
+  while (!Grow(sequence)) {
     const auto victim = std::find_if(running_.rbegin(), running_.rend(), [](const auto& other) {
       return other->state == SequenceState::kRunning;
     });

@@ -312,6 +312,33 @@ TEST_F(EngineTest, IsWholeAtEveryMomentUnderACrowd) {
   EXPECT_GT(engine->Stats().num_device_tokens, 0u);
 }
 
+TEST_F(EngineTest, ABoundedContextAnswersPromptsThatThePoolCouldNotHold) {
+  const size_t block_bytes = model_->Open(options_)->info().kv_block_bytes;
+  options_.kv_bytes = 64 * block_bytes;  // 2048 tokens
+  options_.context_policy = schedule::ContextPolicy::kAttentionSink;
+  options_.context_policy_tokens = 256;
+  const auto engine = model_->Open(options_);
+  const Outcome outcome = Generate(*engine, Prompt(3000), 200);
+  EXPECT_EQ(outcome.tokens.size(), 200u);
+  EXPECT_EQ(outcome.finish.reason, FinishReason::kLength);
+  // Within the bound it is as without one.
+  EngineOptions plain = options_;
+  plain.context_policy = schedule::ContextPolicy::kNone;
+  EXPECT_EQ(Generate(*engine, Prompt(100, 40), 50),
+            Generate(*model_->Open(plain), Prompt(100, 40), 50));
+  engine->CheckIntegrity();
+}
+
+TEST_F(EngineTest, ABoundThatThePoolCannotKeepIsRefusedAndNamed) {
+  options_.kv_bytes = 40 * model_->Open(options_)->info().kv_block_bytes;
+  options_.context_policy = schedule::ContextPolicy::kSlidingWindow;
+  options_.context_policy_tokens = 1024;
+  const auto refused =
+      Engine::Open(options_, model_->file, *model_->backend, *model_->tokenizer, nullptr);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().field, "context_policy_tokens");
+}
+
 // Clients that come, share prefixes, leave early and come back, over a pool that is too small.
 TEST_F(EngineTest, StaysWholeUnderRandomTrafficFromManyThreads) {
   store::MemoryKvStore store;

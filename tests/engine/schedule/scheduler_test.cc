@@ -26,6 +26,8 @@ Tokens Range(int count, TokenId first = 0) {
 class SchedulerTest : public testing::Test {
  protected:
   void Make(uint32_t num_blocks, int step_tokens_max = 128, bool with_tier = false) {
+    scheduler_.reset();
+    cache_.reset();
     backend_ = kernels::reference::MakeReferenceBackend();
     arena_ = *backend_->AllocateKv({.num_layers = 1, .num_kv_heads = 1, .head_dim = 2}, num_blocks);
     pool_ = std::make_unique<kv::BlockPool>(kv::BlockPool::Options{.num_blocks = num_blocks});
@@ -391,7 +393,57 @@ TEST_F(SchedulerTest, ASequenceThatEndsDuringItsLoadLeavesTheReadersTheirBlocks)
   EXPECT_EQ(pool_->num_used(), 0u);
 }
 
+TEST_F(SchedulerTest, ABoundedContextKeepsItsBlocksAndGoesOn) {
+  for (const ContextPolicy policy : {ContextPolicy::kSlidingWindow, ContextPolicy::kAttentionSink,
+                                     ContextPolicy::kLeastAttended}) {
+    options_.context_policy = policy;
+    options_.context_policy_tokens = 128;
+    Make(60, 512);
+    const RequestId id = Add(Range(2000));
+    int num_turns = 0;
+    while (scheduler_->Find(id)->num_tokens() < 2300) {
+      ASSERT_LT(++num_turns, 500) << "no progress";
+      Turn();
+      const Sequence* sequence = scheduler_->Find(id);
+      ASSERT_LE(sequence->blocks.size(), 4u + 8u);
+      ASSERT_EQ(sequence->num_dropped_tokens % 32, 0);
+      if (sequence->is_decoding()) {
+        ASSERT_LE(sequence->num_slots(), 128 + 32);
+      }
+      ASSERT_EQ(sequence->block_mass.size(),
+                policy == ContextPolicy::kLeastAttended ? sequence->blocks.size() : 0u);
+    }
+    EXPECT_EQ(scheduler_->Find(id)->num_prefilled_tokens, 2000);
+    scheduler_->Remove(id);
+    // What was computed before the first drop is the KV of those tokens; nothing after it is.
+    const RequestId again = Add(Range(2000));
+    Turn();
+    EXPECT_GT(scheduler_->Find(again)->num_device_tokens, 0);
+    EXPECT_LE(scheduler_->Find(again)->num_device_tokens, 128 + 256);
+    scheduler_->Remove(again);
+    scheduler_.reset();
+  }
+}
+
 // Arrivals, cancels and ends in any order; the harness checks pool and cache after each turn.
+TEST_F(SchedulerTest, KeepsItsBooksOverRandomTrafficOfBoundedContexts) {
+  options_.context_policy = ContextPolicy::kAttentionSink;
+  options_.context_policy_tokens = 128;
+  Make(40, 96);
+  std::mt19937 random(6);
+  for (int turn = 0; turn < 10000; ++turn) {
+    if (random() % 3 == 0 && scheduler_->Ids().size() < 12) {
+      Add(Range(1 + static_cast<int>(random() % 600), random() % 2 == 0 ? 0 : 5000));
+    }
+    Turn();
+    for (const RequestId id : scheduler_->Ids()) {
+      const Sequence* sequence = scheduler_->Find(id);
+      const bool too_long = sequence->num_tokens() > sequence->num_prompt_tokens + 100;
+      if (too_long || random() % 100 == 0) scheduler_->Remove(id);
+    }
+  }
+}
+
 TEST_F(SchedulerTest, KeepsItsBooksOverRandomTraffic) {
   options_.tenant_kv_share = 0.8;
   options_.short_prompt_tokens = 100;

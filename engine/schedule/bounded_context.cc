@@ -1,0 +1,89 @@
+// Sequences whose KV a context policy bounds: Scheduler's part of it.
+#include <algorithm>
+#include <utility>
+
+#include "engine/schedule/scheduler.h"
+
+namespace kvgate::schedule {
+
+using kernels::kKvBlockTokens;
+
+namespace {
+
+// Beside what is kept: room for a prefill chunk of this size.
+constexpr int kChunkBlocks = 8;
+
+int BlocksFor(int num_tokens) { return (num_tokens + kKvBlockTokens - 1) / kKvBlockTokens; }
+
+}  // namespace
+
+int Scheduler::BlocksNeeded(const Sequence& sequence) const {
+  const int num_blocks = BlocksFor(sequence.num_tokens() - sequence.num_dropped_tokens);
+  return bounded_blocks_ == 0 ? num_blocks : std::min(num_blocks, bounded_blocks_ + kChunkBlocks);
+}
+
+// Tokens that its blocks still have room for.
+int Scheduler::NumSlotsLeft(const Sequence& sequence) {
+  return static_cast<int>(sequence.blocks.size()) * kKvBlockTokens - sequence.num_slots();
+}
+
+void Scheduler::BoundContext(Sequence& sequence) {
+  if (bounded_blocks_ == 0) return;
+  while (true) {
+    const int num_blocks = BlocksFor(sequence.num_slots());
+    ContextTable table{.num_blocks = num_blocks, .num_newest_blocks = 1, .block_mass = {}};
+    if (!sequence.block_mass.empty()) {
+      table.block_mass =
+          std::span<const uint64_t>(sequence.block_mass).first(static_cast<size_t>(num_blocks));
+    }
+    const std::optional<int> index = BlockToDrop(options_.context_policy, bounded_blocks_, table);
+    if (!index.has_value()) return;
+    // Without room for copies it keeps all it has until there is some.
+    if (sequence.num_dropped_tokens == 0 && !Detach(sequence)) return;
+    DropBlock(sequence, *index);
+  }
+}
+
+// Whoever holds a block of the prefix cache holds its parents, too; so blocks that are dropped one
+// by one must not be in it.
+bool Scheduler::Detach(Sequence& sequence) {
+  auto fresh = AcquireFresh(static_cast<int>(sequence.blocks.size()), sequence);
+  if (!fresh.has_value()) return false;
+  ForgetInFlight(sequence);
+  for (size_t i = 0; i < sequence.blocks.size(); ++i) {
+    const int num_tokens =
+        std::clamp(sequence.num_slots() - static_cast<int>(i) * kKvBlockTokens, 0, kKvBlockTokens);
+    backend_.CopyKvBlock(arena_, sequence.blocks[i].id(), (*fresh)[i].id(), num_tokens);
+    sequence.block_table[i] = (*fresh)[i].id();
+  }
+  std::swap(sequence.blocks, *fresh);
+  kv::ReleaseLastToFirst(*fresh);
+  return true;
+}
+
+// The block goes to the end of the table, where it is written next.
+void Scheduler::DropBlock(Sequence& sequence, int index) {
+  const auto to_end = [index](auto& items) {
+    std::rotate(items.begin() + index, items.begin() + index + 1, items.end());
+  };
+  to_end(sequence.blocks);
+  to_end(sequence.block_table);
+  if (!sequence.block_mass.empty()) {
+    to_end(sequence.block_mass);
+    sequence.block_mass.back() = 0;
+  }
+  sequence.num_dropped_tokens += kKvBlockTokens;
+#if KVGATE_DEBUG
+  backend_.PoisonKvBlock(arena_, sequence.block_table.back());
+#endif
+}
+
+// Nobody need wait for what this sequence computes.
+void Scheduler::ForgetInFlight(const Sequence& sequence) {
+  for (const kv::BlockKey& key : sequence.keys) {
+    const auto found = in_flight_.find(key.hash);
+    if (found != in_flight_.end() && found->second == sequence.id) in_flight_.erase(found);
+  }
+}
+
+}  // namespace kvgate::schedule
