@@ -28,7 +28,8 @@ namespace kvgate::engine {
 struct EngineOptions {
   int context_tokens_max = 0;  // per sequence; 0: the model's own, at most 32768
   int step_tokens_max = 512;   // token budget of one step: prefill chunks fill what decode leaves
-  int mixed_step_tokens_max = 256;        // the same while a sequence decodes: bounds its gaps
+  int mixed_step_tokens_max = 256;  // the same while a sequence decodes: bounds its gaps
+  int step_ms_max = 1000;  // of prefill in a step, as measured; a quarter while others wait for it
   int short_prompt_tokens = 1024;         // prompts with no more to prefill take the short lane
   int ttft_slo_ms = 0;                    // refuse what cannot have its first token by then; 0: off
   double tenant_kv_share = 1.0;           // of the pool, for one tenant's running requests

@@ -106,6 +106,7 @@ EngineLoop::EngineLoop(const EngineOptions& options, EngineInfo info, Parts part
       scheduler_(
           {.step_tokens_max = options.step_tokens_max,
            .mixed_step_tokens_max = options.mixed_step_tokens_max,
+           .step_seconds_max = options.step_ms_max * 1e-3,
            .short_prompt_tokens = options.short_prompt_tokens,
            .sequences_max = options.sequences_max,
            .tenant_kv_share = options.tenant_kv_share,

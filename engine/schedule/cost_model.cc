@@ -71,6 +71,20 @@ double CostModel::PrefillSeconds(int first_position, int num_tokens) const {
   return seconds;
 }
 
+int CostModel::TokensWithin(int first_position, double seconds) const {
+  KVGATE_CHECK(has_prefill_speed(), "nothing was measured yet");
+  const int block_tokens = kernels::kKvBlockTokens;
+  // No step has more than that.
+  constexpr int kTokensMax = 1 << 16;
+  int num_tokens = 0;
+  while (num_tokens < kTokensMax) {
+    seconds -= PrefillSeconds(first_position + num_tokens, block_tokens);
+    if (seconds < 0) break;
+    num_tokens += block_tokens;
+  }
+  return num_tokens;
+}
+
 double CostModel::prefill_tokens_per_second() const {
   const double seconds = SecondsPerToken(0);
   return seconds > 0 ? 1.0 / seconds : 0.0;

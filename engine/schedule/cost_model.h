@@ -22,6 +22,8 @@ class CostModel {
   bool has_prefill_speed() const { return num_observed_ > 0; }
   // 0 until something was measured.
   double PrefillSeconds(int first_position, int num_tokens) const;
+  // The whole blocks from there on that can be computed in `seconds`, in tokens.
+  int TokensWithin(int first_position, double seconds) const;
   // At the beginning of a prompt; 0 until something was measured.
   double prefill_tokens_per_second() const;
 

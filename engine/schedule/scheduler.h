@@ -6,9 +6,10 @@
 // than computing. One whose next block another sequence is computing waits for that (single
 // flight): N requests with one cold prefix prefill it once.
 //
-// Steps. Decoding sequences come first; prefill takes what is left of the token budget, which is
-// smaller while someone decodes. Short prompts get three quarters of it, so that a long one never
-// holds them up for more than a chunk, and long ones always the rest. Chunks end on block
+// Steps. Decoding sequences come first; prefill takes what is left of the step's budget, in tokens
+// and in time. The budget is smaller while somebody waits for the step: a sequence that decodes, or
+// a short prompt beside a long one. Short prompts get three quarters of it, so that a long one
+// never holds them up for more than a chunk, and long ones always the rest. Chunks end on block
 // boundaries. When a decoding sequence needs a block and none is to be had, the one admitted last
 // gives up its blocks and waits again; the oldest never does, so there is always progress.
 //
@@ -50,7 +51,8 @@ class Scheduler {
  public:
   struct Options {
     int step_tokens_max = 512;
-    int mixed_step_tokens_max = 256;  // of a step in which a sequence decodes
+    int mixed_step_tokens_max = 256;  // of a step for which somebody else waits
+    double step_seconds_max = 1.0;    // of prefill; a quarter of it while somebody else waits
     int short_prompt_tokens = 1024;   // with no more to prefill: the short lane
     int sequences_max = 64;
     double tenant_kv_share = 1.0;  // of the pool, for the running sequences of one tenant
@@ -150,8 +152,13 @@ class Scheduler {
 
   // step_plan.cc
   void PlanDecode(std::vector<StepItem>& step);
-  void PlanPrefill(std::vector<StepItem>& step, int budget);
-  int PlanLane(std::vector<Sequence*>& lane, int budget, std::vector<StepItem>& step);
+  struct PrefillBudget {
+    int tokens = 0;
+    double seconds = 0;
+    int chunk_tokens_min = 0;  // the time notwithstanding, or a slow model would not get on
+  };
+  void PlanPrefill(std::vector<StepItem>& step);
+  void PlanLane(std::vector<Sequence*>& lane, PrefillBudget& budget, std::vector<StepItem>& step);
   bool Grow(Sequence& sequence);
   bool MakeRoomFor(Sequence& sequence);
 

@@ -20,14 +20,7 @@ int WholeBlocks(int num_tokens) { return num_tokens / kKvBlockTokens * kKvBlockT
 std::vector<StepItem> Scheduler::PlanStep() {
   std::vector<StepItem> step;
   PlanDecode(step);
-  const int num_decoding = static_cast<int>(step.size());
-  int budget = options_.step_tokens_max - num_decoding;
-  if (num_decoding > 0) {
-    // However many decode, prefill goes on by a block.
-    budget =
-        std::min(budget, std::max(options_.mixed_step_tokens_max - num_decoding, kKvBlockTokens));
-  }
-  PlanPrefill(step, budget);
+  PlanPrefill(step);
   return step;
 }
 
@@ -50,7 +43,7 @@ void Scheduler::PlanDecode(std::vector<StepItem>& step) {
   }
 }
 
-void Scheduler::PlanPrefill(std::vector<StepItem>& step, int budget) {
+void Scheduler::PlanPrefill(std::vector<StepItem>& step) {
   std::vector<Sequence*> short_lane;
   std::vector<Sequence*> long_lane;
   for (const std::unique_ptr<Sequence>& sequence : running_) {
@@ -58,26 +51,43 @@ void Scheduler::PlanPrefill(std::vector<StepItem>& step, int budget) {
     const bool is_short = sequence->num_pending() <= options_.short_prompt_tokens;
     (is_short ? short_lane : long_lane).push_back(sequence.get());
   }
+  const int num_decoding = static_cast<int>(step.size());
+  const bool both_lanes = !short_lane.empty() && !long_lane.empty();
+  PrefillBudget budget{.tokens = options_.step_tokens_max - num_decoding,
+                       .seconds = options_.step_seconds_max,
+                       .chunk_tokens_min = 2 * kKvBlockTokens};
+  if (num_decoding > 0 || both_lanes) {
+    // However many decode, prefill goes on by a block.
+    budget.tokens = std::min(
+        budget.tokens, std::max(options_.mixed_step_tokens_max - num_decoding, kKvBlockTokens));
+    budget.seconds /= 4;
+    budget.chunk_tokens_min = kKvBlockTokens;
+  }
   int reserved = 0;
-  if (!short_lane.empty() && !long_lane.empty()) {
-    reserved = WholeBlocks(budget * (4 - kShortLaneQuarters) / 4);
+  if (both_lanes) {
+    reserved = WholeBlocks(budget.tokens * (4 - kShortLaneQuarters) / 4);
     // A quarter of a small budget is no block: then it is one block every fourth step.
     if (reserved == 0 && ++num_steps_without_long_ % 4 == 0) reserved = kKvBlockTokens;
   }
-  const int used = PlanLane(short_lane, budget - reserved, step);
-  PlanLane(long_lane, budget - used, step);
+  budget.tokens -= reserved;
+  PlanLane(short_lane, budget, step);
+  budget.tokens += reserved;
+  PlanLane(long_lane, budget, step);
 }
 
 // The tenant that was served least goes first; within one the sequence admitted first.
-int Scheduler::PlanLane(std::vector<Sequence*>& lane, int budget, std::vector<StepItem>& step) {
+void Scheduler::PlanLane(std::vector<Sequence*>& lane, PrefillBudget& budget,
+                         std::vector<StepItem>& step) {
   std::ranges::stable_sort(
       lane, {}, [this](const Sequence* sequence) { return waiting_.service(sequence->tenant); });
-  int used = 0;
   for (Sequence* const sequence : lane) {
     // Of a bounded context the blocks for the next chunk come free as it is computed.
     if (NumSlotsLeft(*sequence) == 0) BoundContext(*sequence);
-    const int room = NumSlotsLeft(*sequence);
-    int num_tokens = std::min({sequence->num_pending(), budget - used, room});
+    int num_tokens = std::min({sequence->num_pending(), budget.tokens, NumSlotsLeft(*sequence)});
+    if (costs_.has_prefill_speed()) {
+      const int in_time = costs_.TokensWithin(sequence->num_computed, budget.seconds);
+      num_tokens = std::min(num_tokens, std::max(in_time, budget.chunk_tokens_min));
+    }
     if (num_tokens < sequence->num_pending()) {
       num_tokens = WholeBlocks(sequence->num_computed + num_tokens) - sequence->num_computed;
     }
@@ -85,9 +95,10 @@ int Scheduler::PlanLane(std::vector<Sequence*>& lane, int budget, std::vector<St
     step.push_back({.sequence = sequence,
                     .num_tokens = num_tokens,
                     .wants_logits = num_tokens == sequence->num_pending()});
-    used += num_tokens;
+    budget.tokens -= num_tokens;
+    budget.seconds -= costs_.PrefillSeconds(sequence->num_computed, num_tokens);
+    budget.chunk_tokens_min = 0;  // somebody gets on
   }
-  return used;
 }
 
 // Blocks for all of its tokens; of a bounded context, for the next one.

@@ -67,6 +67,7 @@ engine::EngineOptions ToEngineOptions(const config::Config& config, const DataTi
   return {.context_tokens_max = config.engine.context,
           .step_tokens_max = config.engine.step_tokens,
           .mixed_step_tokens_max = config.engine.mixed_step_tokens,
+          .step_ms_max = config.engine.step_ms,
           .short_prompt_tokens = config.engine.short_prompt_tokens,
           .ttft_slo_ms = config.engine.ttft_slo_ms,
           .tenant_kv_share = config.engine.tenant_kv_share,

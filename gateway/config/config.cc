@@ -180,6 +180,8 @@ constexpr Key kKeys[] = {
      [](const Value& v, Config& c) {
        return SetInteger(v, 32, 1 << 16, c.engine.mixed_step_tokens);
      }},
+    {"engine", "step_ms",
+     [](const Value& v, Config& c) { return SetInteger(v, 1, 3'600'000, c.engine.step_ms); }},
     {"engine", "short_prompt_tokens",
      [](const Value& v, Config& c) {
        return SetInteger(v, 1, 1 << 24, c.engine.short_prompt_tokens);

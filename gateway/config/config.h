@@ -34,6 +34,7 @@ struct EngineConfig {
   std::string chat_format;      // empty: what the model's template stands for; chatml, llama2, …
   int step_tokens = 512;        // prefill and decode tokens of one step
   int mixed_step_tokens = 256;  // the same while a sequence decodes: bounds its gaps
+  int step_ms = 1000;           // prefill of one step at most; a quarter while others wait for it
   int short_prompt_tokens = 1024;  // prompts with no more to prefill take the short lane
   int ttft_slo_ms = 0;             // refuse (429) what cannot have its first token by then; 0: off
   double tenant_kv_share = 1.0;    // of the KV memory, for one tenant's running requests

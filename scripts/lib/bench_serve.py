@@ -95,7 +95,7 @@ class Bench:
             chunks, ttfts = [], []
             for _ in range(self.options.runs):
                 chunks.append(self.chunk_ms(running))
-                ttfts.append(running.complete(self.tokens(24), 8, stream=True).ttft_ms)
+                ttfts.append(running.complete(self.tokens(24), 2, stream=True).ttft_ms)
                 if running.stats()["engine"]["running"] == 0:
                     raise server.ServerError("the long prompt ended before the short ones did")
             long.close()

@@ -35,6 +35,16 @@ TEST(CostModelTest, LearnsTheCostOfATokenByPosition) {
   EXPECT_NEAR(costs.prefill_tokens_per_second(), 1000, 1);
 }
 
+TEST(CostModelTest, SaysHowManyTokensFitIntoATime) {
+  CostModel costs;
+  costs.ObserveStep(512, 0, 512 * 1e-3);
+  costs.ObserveStep(512, 1500, 512 * 4e-3);
+  EXPECT_EQ(costs.TokensWithin(0, 0.1), 96);
+  EXPECT_EQ(costs.TokensWithin(0, 0.031), 0);
+  EXPECT_EQ(costs.TokensWithin(1024, 0.4), 96);
+  EXPECT_EQ(costs.TokensWithin(1024 - 64, 0.064 + 0.13), 96);
+}
+
 TEST(CostModelTest, SmallStepsSayLessThanLargeOnes) {
   CostModel costs;
   costs.ObserveStep(8, 0, 8 * 10e-3);  // bound by reading the weights

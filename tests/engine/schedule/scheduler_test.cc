@@ -225,7 +225,7 @@ TEST_F(SchedulerTest, AShortPromptBehindALongOneHasItsTokenAfterTheNextStep) {
   ASSERT_EQ(step.size(), 2u);
   EXPECT_EQ(step[0].sequence->id, shorty);
   EXPECT_TRUE(step[0].wants_logits);
-  EXPECT_GE(step[1].num_tokens, 128) << "the long one goes on";
+  EXPECT_EQ(step[1].num_tokens, 160) << "the long one goes on, in a smaller step";
 }
 
 TEST_F(SchedulerTest, AFloodOfShortPromptsLeavesALongOneAQuarter) {
@@ -251,6 +251,22 @@ TEST_F(SchedulerTest, PrefillTakesLessOfAStepInWhichOthersDecode) {
   const auto step = Turn();
   ASSERT_EQ(step.size(), 2u);
   EXPECT_EQ(step[1].num_tokens, 64);  // 95 are left: two blocks
+}
+
+TEST_F(SchedulerTest, AStepTakesNoLongerThanItMay) {
+  costs_.ObserveStep(512, 0, 512 * 1e-3);
+  costs_.ObserveStep(512, 3000, 512 * 4e-3);  // far in, a token takes four times as long
+  options_.step_seconds_max = 0.4;
+  Make(256, 512);
+  Add(Range(7000));
+  std::vector<int> chunks;
+  for (int turn = 0; turn < 20; ++turn) chunks.push_back(Turn().front().num_tokens);
+  EXPECT_EQ(chunks.front(), 384);
+  EXPECT_EQ(chunks.back(), 96);
+  Add(Range(10, 9000));  // somebody else: a quarter of the time, of which ten tokens are its own
+  const auto step = Turn();
+  ASSERT_EQ(step.size(), 1u);  // too little is left for a block of the long one
+  EXPECT_EQ(Turn().back().num_tokens, 32) << "beside a decode it goes on by a block in any case";
 }
 
 TEST_F(SchedulerTest, ATenantHoldsNoMoreThanItsShareWhileItHasOthersRunning) {
