@@ -45,35 +45,53 @@ ThreadPool::ThreadPool(int num_threads) {
 
 ThreadPool::~ThreadPool() {
   stop_ = true;
+  // No gate opens: the workers wake, see that it is over, and leave.
   epoch_.fetch_add(1, std::memory_order_release);
   epoch_.notify_all();
   for (std::thread& worker : workers_) worker.join();
 }
 
-void ThreadPool::RunJob(Job job) {
+void ThreadPool::RunJob(Job job, Attendance attendance) {
   if (workers_.empty()) {
     job.call(job.context, 0);
     return;
   }
   job_ = job;
-  pending_.store(static_cast<uint32_t>(workers_.size()), std::memory_order_relaxed);
-  epoch_.fetch_add(1, std::memory_order_release);
+  finished_.store(0, std::memory_order_relaxed);
+  const uint32_t epoch = epoch_.load(std::memory_order_relaxed) + 1;
+  gate_.store(uint64_t{epoch} << kEpochShift, std::memory_order_release);
+  epoch_.store(epoch, std::memory_order_release);
   epoch_.notify_all();  // costs a load where nobody sleeps
   job.call(job.context, 0);
-  uint32_t pending = pending_.load(std::memory_order_acquire);
-  while (pending != 0) pending = AwaitChange(pending_, pending, [](int) {});
+  auto num_entered = static_cast<uint32_t>(workers_.size());
+  if (attendance == Attendance::kWhoComes) {
+    const uint64_t gate = gate_.fetch_or(kClosed, std::memory_order_acq_rel);
+    num_entered = static_cast<uint32_t>(gate & kEntered);
+  }
+  uint32_t finished = finished_.load(std::memory_order_acquire);
+  while (finished != num_entered) finished = AwaitChange(finished_, finished, [](int) {});
 }
 
 void ThreadPool::WorkerLoop(int thread) {
   uint32_t seen = 0;
+  uint32_t last_entered = 0;
   while (true) {
     seen = AwaitChange(epoch_, seen, [this](int change) {
       num_sleeping_.fetch_add(change, std::memory_order_relaxed);
     });
-    if (stop_) return;
+    if (stop_.load(std::memory_order_relaxed)) return;
+    // A gate opens before its epoch is told: it may be the one that was entered already.
+    uint64_t gate = gate_.load(std::memory_order_acquire);
+    const auto may_enter = [&] {
+      return (gate & kClosed) == 0 && static_cast<uint32_t>(gate >> kEpochShift) != last_entered;
+    };
+    while (may_enter() && !gate_.compare_exchange_weak(gate, gate + 1, std::memory_order_acq_rel)) {
+    }
+    if (!may_enter()) continue;  // or too late: that region was computed without this worker
+    last_entered = static_cast<uint32_t>(gate >> kEpochShift);
     job_.call(job_.context, thread);
-    pending_.fetch_sub(1, std::memory_order_acq_rel);
-    pending_.notify_one();
+    finished_.fetch_add(1, std::memory_order_acq_rel);
+    finished_.notify_one();
   }
 }
 

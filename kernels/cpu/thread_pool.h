@@ -2,8 +2,9 @@
 //
 // A decode step is about 150 regions of some microseconds each, so a worker that has finished spins
 // a while for the next region before it sleeps; an idle pool uses no CPU. Regions are issued by one
-// thread at a time, which takes part as thread 0. The pool decides only who computes what, never
-// the order of sums, so results do not depend on it.
+// thread at a time, which takes part as thread 0. Where a busy machine keeps a worker from running,
+// ForEach goes on without it: the caller waits only for workers that have taken items. The pool
+// decides only who computes what, never the order of sums, so results do not depend on it.
 #pragma once
 
 #include <atomic>
@@ -36,7 +37,8 @@ class ThreadPool {
   void Run(const Body& body) {
     RunJob({.call = [](const void* context,
                        int thread) { (*static_cast<const Body*>(context))(thread); },
-            .context = &body});
+            .context = &body},
+           Attendance::kAll);
   }
 
   // Calls body(item, thread) for every item in [0, num_items). Threads take items in rising order
@@ -49,12 +51,16 @@ class ThreadPool {
       return;
     }
     std::atomic<int64_t> next{0};
-    Run([&](int thread) {
+    const auto take_items = [&](int thread) {
       for (int64_t item = next.fetch_add(1, std::memory_order_relaxed); item < num_items;
            item = next.fetch_add(1, std::memory_order_relaxed)) {
         body(item, thread);
       }
-    });
+    };
+    RunJob({.call = [](const void* context,
+                       int thread) { (*static_cast<decltype(&take_items)>(context))(thread); },
+            .context = &take_items},
+           Attendance::kWhoComes);
   }
 
   // Workers asleep now; for tests.
@@ -66,15 +72,23 @@ class ThreadPool {
     const void* context = nullptr;
   };
 
-  void RunJob(Job job);
+  enum class Attendance : uint8_t { kAll, kWhoComes };
+
+  void RunJob(Job job, Attendance attendance);
   void WorkerLoop(int thread);
 
-  // Each on its own cache line: the workers poll epoch_ while others count down pending_.
-  alignas(64) std::atomic<uint32_t> epoch_{0};    // rises by one per region
-  alignas(64) std::atomic<uint32_t> pending_{0};  // workers that have not finished this region
+  // The gate of the newest region: its epoch, whether it is closed, and how many workers entered.
+  static constexpr uint64_t kEntered = 0xFFFF;
+  static constexpr uint64_t kClosed = uint64_t{1} << 16;
+  static constexpr int kEpochShift = 32;
+
+  // Each on its own cache line: the workers poll epoch_ while others count up finished_.
+  alignas(64) std::atomic<uint32_t> epoch_{0};  // rises by one per region, after its gate opened
+  alignas(64) std::atomic<uint64_t> gate_{kClosed};
+  alignas(64) std::atomic<uint32_t> finished_{0};  // workers that are done with this region
   alignas(64) std::atomic<int> num_sleeping_{0};
-  Job job_;            // published by epoch_
-  bool stop_ = false;  // published by epoch_
+  Job job_;  // published by gate_
+  std::atomic<bool> stop_{false};
   std::vector<std::thread> workers_;
 };
 

@@ -55,6 +55,19 @@ TEST(ThreadPoolTest, WritesOfOneRegionAreSeenByTheNextWhateverThePause) {
   EXPECT_EQ(values, expected);
 }
 
+// More threads than cores and no pause: workers come late all the time, to either kind of region.
+TEST(ThreadPoolTest, LateWorkersMissRegionsAndNeverSpoilOne) {
+  ThreadPool pool(9);
+  std::vector<int> runs(9, 0);
+  for (int round = 0; round < 3000; ++round) {
+    std::vector<int> taken(24, 0);
+    pool.ForEach(24, [&](int64_t item, int) { ++taken[static_cast<size_t>(item)]; });
+    ASSERT_EQ(taken, std::vector<int>(24, 1)) << round;
+    if (round % 7 == 0) pool.Run([&](int thread) { ++runs[static_cast<size_t>(thread)]; });
+  }
+  EXPECT_EQ(runs, std::vector<int>(9, 3000 / 7 + 1));
+}
+
 TEST(ThreadPoolTest, AnIdlePoolSleepsAndUsesNoCpu) {
   ThreadPool pool(3);
   pool.Run([](int) {});
