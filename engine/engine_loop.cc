@@ -265,7 +265,8 @@ void EngineLoop::Run() {
 
 void EngineLoop::OnSubmit(std::unique_ptr<Sequence> sequence) {
   ++stats_.num_requests;
-  if (options_.ttft_slo_ms > 0) {
+  // Who only warms a prefix waits for no token.
+  if (options_.ttft_slo_ms > 0 && GenerationOf(*sequence).wants_output()) {
     const double seconds = scheduler_.EstimateTtftSeconds(*sequence);
     if (seconds * 1e3 > options_.ttft_slo_ms) return Refuse(std::move(sequence), seconds);
   }

@@ -203,6 +203,8 @@ TEST_F(EngineTest, WhatCannotMeetTheTtftObjectiveIsRefusedWithTheTimeToWait) {
   EXPECT_GE(refused.finish.error->retry_after_seconds, 1);
   EXPECT_EQ(engine->Stats().num_refused_by_slo, 1u);
   EXPECT_EQ(engine->Stats().num_prompt_tokens, 0u);
+  EXPECT_EQ(Generate(*engine, Prompt(400), 0).finish.reason, FinishReason::kLength)
+      << "warming has no first token to be late";
   engine->CheckIntegrity();
 }
 
