@@ -7,6 +7,7 @@
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "store/kv_format.h"
 
@@ -54,6 +55,9 @@ void RoundTrip(Input input) {
       .group = input.Take<uint32_t>(),
       .shape_tag = input.Take<uint32_t>(),
       .payload = {}};
+  std::vector<TokenId> tokens(input.Take<uint8_t>() % (store::kKvTokensMax + 1));
+  for (TokenId& token : tokens) token = input.Take<TokenId>();
+  record.tokens = tokens;
   const auto damage_at = input.Take<uint32_t>();
   const auto damage = static_cast<char>(input.Take<uint8_t>() | 1);
   const std::string_view rest = input.rest();
@@ -68,8 +72,8 @@ void RoundTrip(Input input) {
   std::string bytes;
   store::EncodeKvRecord(record, bytes);
   const auto proved = store::ProveKvRecord(bytes, entry);
-  if (!proved ||
-      !std::equal(proved->begin(), proved->end(), record.payload.begin(), record.payload.end())) {
+  if (!proved || !std::ranges::equal(proved->payload, record.payload) ||
+      store::DecodeTokens(proved->token_bytes) != tokens) {
     std::abort();
   }
   std::string value = store::EncodeKvIndexEntry(entry);

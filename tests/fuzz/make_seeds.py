@@ -46,6 +46,7 @@ SEEDS = {
     "json_fuzz": json_seeds("prompt", ["hi"]) + [b"\xff\xed\xa0\x80", b'{"a":"\\ud83d\\ude00"}'],
     "gguf_fuzz": [gguf(), gguf(2), gguf()[:60]],
     # Zeros are a record; lengths around the fixed parts of keys, entries and headers.
+    "prefix_file_fuzz": [bytes(size) for size in (0, 16, 60, 200)],
     "kv_format_fuzz": [bytes(size) for size in (0, 32, 120, 128, 160, 400)],
 }
 
