@@ -34,7 +34,7 @@ class Ledger final : public upstream::ExchangeLog {
   struct Options {
     store::MetaStore* meta = nullptr;  // null: records are not kept, sums last as long as this
     const Prices& prices = Prices::Builtin();
-    size_t queue_max = 8192;      // records waiting for the writer; beyond: dropped
+    size_t queue_max = 8192;        // records waiting for the writer; beyond: dropped
     int64_t records_max = 100'000;  // kept; 0: none
     int64_t retention_days = 30;
     std::chrono::milliseconds write_interval{200};
@@ -83,6 +83,7 @@ class Ledger final : public upstream::ExchangeLog {
   bool stopping_ = false;
   std::mutex write_mutex_;  // held while records go to the store; taken before mutex_
   int64_t num_stored_ = 0;
+  std::map<std::string, std::string> unwritten_;  // sums that the store has not taken yet
   int64_t retire_at_us_ = 0;
   std::thread thread_;  // last: starts when the rest is there
 };

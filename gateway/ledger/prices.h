@@ -36,11 +36,11 @@ struct CacheRules {
 };
 
 struct PriceRow {
-  std::vector<std::string> models;       // globs: * any text, ? one character
-  std::optional<TokenPrices> prices;     // absent: rules only
-  int64_t long_input_tokens = 0;         // above it the whole request costs …; 0: no such step
-  double long_input_factor = 1;          // … its input times this
-  double long_output_factor = 1;         // … and its output times this
+  std::vector<std::string> models;    // globs: * any text, ? one character
+  std::optional<TokenPrices> prices;  // absent: rules only
+  int64_t long_input_tokens = 0;      // above it the whole request costs …; 0: no such step
+  double long_input_factor = 1;       // … its input times this
+  double long_output_factor = 1;      // … and its output times this
   std::map<std::string, double> service_tiers;  // factor of the whole; an unknown tier: no price
   CacheRules rules;
   std::string source;

@@ -29,10 +29,10 @@ struct ShortText {
 
 struct ReplyFacts {
   ReportedUsage usage;
-  ShortText<120> model;         // that answered
+  ShortText<120> model;  // that answered
   ShortText<24> service_tier;
-  ShortText<32> type;           // of an event
-  bool error = false;           // the document has an error that is not null
+  ShortText<32> type;  // of an event
+  bool error = false;  // the document has an error that is not null
 };
 
 class ReplyScanner {
@@ -68,7 +68,7 @@ class ReplyScanner {
     kText,    // a string value
     kNumber,  // or a literal: true, false, null
     kNext,
-    kSkip,    // inside a container that says nothing
+    kSkip,  // inside a container that says nothing
     kDone,
     kBroken,
   };
@@ -92,7 +92,7 @@ class ReplyScanner {
   uint64_t skip_depth_ = 0;
   bool in_string_ = false;  // while skipping
   bool escaped_ = false;
-  bool cut_ = false;        // the scalar is longer than what is kept
+  bool cut_ = false;  // the scalar is longer than what is kept
   What what_ = What::kNothing;
   Node child_ = Node::kNone;
   UsageField field_ = UsageField::kCount;

@@ -28,11 +28,11 @@ struct RequestRecord {
   int64_t time_us = 0;  // when it was received, since 1970
   upstream::Endpoint endpoint = upstream::Endpoint::kOther;
   upstream::Dialect dialect = upstream::Dialect::kOpenAi;
-  std::string path;        // without the query
-  std::string upstream;    // its name; "local": the engine; empty: none was chosen
-  std::string provider;    // whose prices
-  std::string model;       // as asked for
-  std::string answered_by; // the model that the answer names; empty: none
+  std::string path;         // without the query
+  std::string upstream;     // its name; "local": the engine; empty: none was chosen
+  std::string provider;     // whose prices
+  std::string model;        // as asked for
+  std::string answered_by;  // the model that the answer names; empty: none
   std::string tenant;
   std::string outcome = "complete";  // or "client_left", "upstream_cut", "failed", "refused"
   std::string error;                 // one sentence

@@ -29,8 +29,8 @@ class SseReader {
 
   SseSink& sink_;
   State state_ = State::kLineStart;
-  uint8_t matched_ = 0;     // bytes of "data"
-  uint8_t mark_ = 0;        // bytes of the byte order mark; 3: it can come no more
+  uint8_t matched_ = 0;  // bytes of "data"
+  uint8_t mark_ = 0;     // bytes of the byte order mark; 3: it can come no more
   bool after_cr_ = false;
   bool has_data_ = false;
 };

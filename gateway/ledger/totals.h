@@ -21,9 +21,9 @@ namespace kvgate::ledger {
 
 struct Sum {
   int64_t requests = 0;
-  int64_t failed = 0;          // status 400 and above, or cut
-  int64_t unknown_usage = 0;   // answered, and the tokens are not known
-  int64_t unknown_cost = 0;    // tokens are known, the price is not
+  int64_t failed = 0;         // status 400 and above, or cut
+  int64_t unknown_usage = 0;  // answered, and the tokens are not known
+  int64_t unknown_cost = 0;   // tokens are known, the price is not
   int64_t uncached_tokens = 0;
   int64_t cache_read_tokens = 0;
   int64_t cache_write_tokens = 0;  // of any lifetime

@@ -23,18 +23,18 @@ enum class UsageField : uint8_t {
   kTotalTokens,
   kInputTokens,
   kOutputTokens,
-  kPromptCached,        // prompt_tokens_details.cached_tokens
-  kPromptCacheWrite,    // prompt_tokens_details.cache_write_tokens
-  kInputCached,         // input_tokens_details.cached_tokens
-  kInputCacheWrite,     // input_tokens_details.cache_write_tokens
-  kCompletionReasoning, // completion_tokens_details.reasoning_tokens
-  kOutputReasoning,     // output_tokens_details.reasoning_tokens
-  kCacheHit,            // prompt_cache_hit_tokens
-  kCacheMiss,           // prompt_cache_miss_tokens
-  kCacheRead,           // cache_read_input_tokens
-  kCacheCreation,       // cache_creation_input_tokens
-  kCacheCreation5m,     // cache_creation.ephemeral_5m_input_tokens
-  kCacheCreation1h,     // cache_creation.ephemeral_1h_input_tokens
+  kPromptCached,         // prompt_tokens_details.cached_tokens
+  kPromptCacheWrite,     // prompt_tokens_details.cache_write_tokens
+  kInputCached,          // input_tokens_details.cached_tokens
+  kInputCacheWrite,      // input_tokens_details.cache_write_tokens
+  kCompletionReasoning,  // completion_tokens_details.reasoning_tokens
+  kOutputReasoning,      // output_tokens_details.reasoning_tokens
+  kCacheHit,             // prompt_cache_hit_tokens
+  kCacheMiss,            // prompt_cache_miss_tokens
+  kCacheRead,            // cache_read_input_tokens
+  kCacheCreation,        // cache_creation_input_tokens
+  kCacheCreation5m,      // cache_creation.ephemeral_5m_input_tokens
+  kCacheCreation1h,      // cache_creation.ephemeral_1h_input_tokens
   kCount,
 };
 inline constexpr size_t kNumUsageFields = static_cast<size_t>(UsageField::kCount);
