@@ -5,6 +5,7 @@
 #include <rocksdb/db.h>
 #include <rocksdb/options.h>
 #include <rocksdb/table.h>
+#include <rocksdb/write_batch.h>
 
 #include <array>
 #include <chrono>
@@ -59,14 +60,53 @@ class RocksMetaStore final : public MetaStore {
     });
   }
 
-  Result<void> Scan(MetaTable table, std::string_view prefix,
-                    const std::function<bool(std::string_view key, std::string_view value)>& visit)
-      const override {
+  Result<void> Scan(MetaTable table, std::string_view prefix, const Visit& visit) const override {
     const std::shared_lock lock(mutex_);
     if (db_ == nullptr) return NotOpen("scanning");
     const std::unique_ptr<rocksdb::Iterator> at(db_->NewIterator({}, Family(table)));
     for (at->Seek(ToSlice(prefix)); at->Valid() && at->key().starts_with(ToSlice(prefix));
          at->Next()) {
+      const bool more =
+          visit({at->key().data(), at->key().size()}, {at->value().data(), at->value().size()});
+      if (!more) return {};
+    }
+    if (!at->status().ok()) return FromStatus(at->status(), kSource, "scanning");
+    return {};
+  }
+
+  Result<void> PutAll(MetaTable table, std::span<const MetaWrite> writes) override {
+    return Write("writing", [&](const rocksdb::WriteOptions& options) {
+      // Made here: the families are others once the database has been opened again.
+      rocksdb::WriteBatch batch;
+      for (const MetaWrite& write : writes) {
+        const rocksdb::Status added = write.value
+                                          ? batch.Put(Family(table), write.key, *write.value)
+                                          : batch.Delete(Family(table), write.key);
+        if (!added.ok()) return added;
+      }
+      return db_->Write(options, &batch);
+    });
+  }
+
+  Result<void> ScanBack(MetaTable table, const ScanBackArgs& args,
+                        const Visit& visit) const override {
+    const std::shared_lock lock(mutex_);
+    if (db_ == nullptr) return NotOpen("scanning");
+    std::string before = args.before;
+    if (before.empty()) {
+      // The first key behind all that have the prefix.
+      before = args.prefix;
+      while (!before.empty() && before.back() == '\xff') before.pop_back();
+      if (!before.empty()) before.back() = static_cast<char>(before.back() + 1);
+    }
+    const std::unique_ptr<rocksdb::Iterator> at(db_->NewIterator({}, Family(table)));
+    if (before.empty()) {
+      at->SeekToLast();
+    } else {
+      at->SeekForPrev(before);
+      if (at->Valid() && at->key() == before) at->Prev();
+    }
+    for (; at->Valid() && at->key().starts_with(ToSlice(args.prefix)); at->Prev()) {
       const bool more =
           visit({at->key().data(), at->key().size()}, {at->value().data(), at->value().size()});
       if (!more) return {};

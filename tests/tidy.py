@@ -44,6 +44,8 @@ MUST_NOT_INCLUDE = [
     ("gateway/protocol", ("gateway/http", "gateway/service"), "dialects know no sockets"),
     ("gateway/service", ("gateway/http", "gateway/cli"), "the life of a request has no sockets"),
     ("gateway/provider", ("gateway/http", "gateway/cli"), "providers yield events, not HTTP"),
+    ("gateway/ledger", ("gateway/http", "gateway/cli", "gateway/service"),
+     "accounts know no sockets"),
     ("engine/tokenizer", ("engine/schedule", "engine/kv"), "text knows no KV"),
     ("engine/kv", ("engine/schedule",), "blocks do not know who uses them"),
 ]
@@ -80,6 +82,7 @@ TESTED_ELSEWHERE = {
     "gateway/cli/local_engine.cc": "tests/e2e/main_path_test.py",
     "gateway/cli/main.cc": "tests/e2e/main_path_test.py",
     "gateway/cli/serve.cc": "tests/e2e/lifecycle_test.py",
+    "gateway/cli/stats.cc": "tests/e2e/ledger_test.py",
     "gateway/cli/tools.cc": "tests/e2e/cli_test.py",
     "gateway/cli/warm.cc": "tests/e2e/pin_test.py",
     "gateway/http/connection_group.cc": "tests/gateway/http/server_test.cc",
@@ -106,7 +109,7 @@ FOLDERS_WITHOUT_README = {
     "scripts/lib": "scripts/README.md",
 }
 # Folders under tests/ that are more than the mirror of a library folder.
-TEST_FOLDERS_WITH_README = ("tests", "tests/e2e", "tests/clients")
+TEST_FOLDERS_WITH_README = ("tests", "tests/e2e", "tests/clients", "tests/support")
 
 Finding = namedtuple("Finding", "path line what")
 

@@ -20,6 +20,7 @@ void AddServe(CLI::App& app, Run& chosen);
 void AddChat(CLI::App& app, Run& chosen);
 void AddWarm(CLI::App& app, Run& chosen);
 void AddCache(CLI::App& app, Run& chosen);
+void AddStats(CLI::App& app, Run& chosen);
 void AddMakeModel(CLI::App& app, Run& chosen);
 void AddTokenize(CLI::App& app, Run& chosen);
 void AddConfig(CLI::App& app, Run& chosen);

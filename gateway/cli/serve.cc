@@ -96,6 +96,12 @@ Result<config::HostPort> LoopbackOnly(const config::Config& config) {
   return listen;
 }
 
+// The built-in prices, or the user's in front of them.
+Result<ledger::Prices> ReadPrices(const config::Config& config) {
+  if (config.ledger.prices.empty()) return ledger::Prices::Builtin();
+  return ledger::Prices::Load(config.ledger.prices);
+}
+
 // Loading a large model takes minutes; a signal then ends the process at once, since nobody has
 // been served and a store survives worse.
 Result<std::unique_ptr<LocalEngine>> LoadUnlessStopped(const config::Config& config,
@@ -117,7 +123,12 @@ Result<int> Serve(const ConfigFlags& flags) {
   const sigset_t signals = EndSignals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 
+  KVGATE_TRY(const ledger::Prices prices, ReadPrices(config));
   const DataTier tier = OpenDataTier(config);
+  ledger::Ledger ledger({.meta = tier.meta(),
+                         .prices = prices,
+                         .records_max = config.ledger.records,
+                         .retention_days = config.ledger.retention_days});
   std::unique_ptr<LocalEngine> local;  // outlives the service, which borrows it
   metrics::Registry registry;
   metrics::GatewayMetrics metrics(registry);
@@ -127,6 +138,7 @@ Result<int> Serve(const ConfigFlags& flags) {
                             .pins = tier.pins(),
                             .hash_seed = tier.hash_seed(),
                             .write_admission = tier.write_admission,
+                            .ledger = &ledger,
                             .no_disk_reason = tier.reason,
                             .limits = {.json_depth_max = config.limits.json_depth},
                             .system_fingerprint = "kvgate-" KVGATE_VERSION});

@@ -118,6 +118,13 @@ std::optional<std::string> SetHosts(const Value& value, Config& config) {
   return std::nullopt;
 }
 
+std::optional<std::string> SetPrices(const Value& value, Config& config) {
+  std::string text;
+  if (auto problem = SetString(value, text)) return problem;
+  config.ledger.prices = text;
+  return std::nullopt;
+}
+
 std::optional<std::string> SetDataDir(const Value& value, Config& config) {
   std::string text;
   if (auto problem = SetString(value, text)) return problem;
@@ -213,6 +220,11 @@ constexpr Key kKeys[] = {
        return SetInteger(v, 10, 1000 * kDaySeconds, c.store.flush_interval_ms);
      }},
     {"store", "sync", [](const Value& v, Config& c) { return SetBool(v, c.store.sync); }},
+    {"ledger", "prices", SetPrices},
+    {"ledger", "records",
+     [](const Value& v, Config& c) { return SetInteger(v, 0, 1 << 30, c.ledger.records); }},
+    {"ledger", "retention_days",
+     [](const Value& v, Config& c) { return SetInteger(v, 1, 36'500, c.ledger.retention_days); }},
     {"limits", "body",
      [](const Value& v, Config& c) { return SetBytes(v, 1024, c.limits.body_bytes); }},
     {"limits", "import",

@@ -57,6 +57,12 @@ struct StoreConfig {
   bool sync = false;                                 // durable against power loss, not just crashes
 };
 
+struct LedgerConfig {
+  std::filesystem::path prices;  // a file whose rows stand in front of the built-in ones
+  int64_t records = 100'000;     // of requests, kept; the sums go on counting
+  int64_t retention_days = 30;   // the same, by age
+};
+
 struct LimitsConfig {
   uint64_t body_bytes = uint64_t{64} << 20;    // "body": larger requests get 413
   uint64_t import_bytes = uint64_t{16} << 30;  // "import": a larger prefix file gets 413
@@ -74,6 +80,7 @@ struct Config {
   EngineConfig engine;
   CacheConfig cache;
   StoreConfig store;
+  LedgerConfig ledger;
   LimitsConfig limits;
 };
 

@@ -11,7 +11,6 @@
 #include <chrono>
 #include <cstdint>
 #include <limits>
-#include <random>
 #include <utility>
 
 #include <kvgate/log.h>
@@ -30,12 +29,6 @@ using Clock = std::chrono::steady_clock;
 constexpr uint64_t kDrainedBodyBytes = 64 * 1024;
 
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
-
-std::string MakeRequestId() {
-  thread_local std::mt19937_64 random((uint64_t{std::random_device()()} << 32) |
-                                      std::random_device()());
-  return fmt::format("{:016x}{:08x}", random(), random() >> 32);
-}
 
 std::string_view ToView(beast::string_view text) { return {text.data(), text.size()}; }
 
@@ -109,7 +102,7 @@ Task<bool> Connection::WaitForRequest() {
 
 // One request and its answer; false: close the connection.
 Task<bool> Connection::ServeOne() {
-  request_id_ = MakeRequestId();
+  request_id_ = ledger::MakeRequestId();
   keep_alive_ = false;
   http_1_0_ = false;
   head_only_ = false;
@@ -244,7 +237,7 @@ Task<bool> Connection::Refuse(Response refusal, std::string_view route) {
 }
 
 Task<bool> Connection::RefuseOverLimit() {
-  request_id_ = MakeRequestId();
+  request_id_ = ledger::MakeRequestId();
   keep_alive_ = false;
   Response refusal = ErrorResponse(MakeError(
       ErrorCode::kOverloaded, "http",
@@ -508,6 +501,14 @@ Response Connection::Handle(const RouteMatch& match) {
       return json(service.GetModel(match.argument));
     case Route::kStats:
       return {.body = service.Stats()};
+    case Route::kRequests: {
+      const std::string_view target = ToView(parser_->get().target());
+      const std::string limit = QueryValue(target, "limit");
+      const std::string before = QueryValue(target, "before");
+      return json(service.ListRequests({.limit = limit, .before = before}));
+    }
+    case Route::kRequest:
+      return json(service.GetRequest(match.argument));
     case Route::kPrefixes:
       return json(service.prefixes().List());
     case Route::kPrefixesRemoveAll:

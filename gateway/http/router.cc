@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 
 namespace kvgate::http {
@@ -23,6 +24,8 @@ constexpr Entry kEntries[] = {
     {"GET", "/ready", Route::kReady},
     {"GET", "/metrics", Route::kMetrics},
     {"GET", "/kvgate/v1/stats", Route::kStats},
+    {"GET", "/kvgate/v1/requests", Route::kRequests},
+    {"GET", "/kvgate/v1/requests/{id}", Route::kRequest},
     {"GET", "/kvgate/v1/prefixes", Route::kPrefixes},
     {"DELETE", "/kvgate/v1/prefixes", Route::kPrefixesRemoveAll},
     {"POST", "/kvgate/v1/prefixes/verify", Route::kPrefixesVerify},
@@ -74,12 +77,26 @@ std::optional<std::string> Fits(std::string_view pattern, std::string_view path)
   return PercentDecode(argument);
 }
 
-bool AsksForForce(std::string_view target) {
+std::string_view QueryOf(std::string_view target) {
   const size_t question = target.find('?');
-  return question != std::string_view::npos && target.substr(question + 1) == "force=1";
+  if (question == std::string_view::npos) return {};
+  return target.substr(question + 1, target.find('#', question) - question - 1);
 }
 
 }  // namespace
+
+std::string QueryValue(std::string_view target, std::string_view name) {
+  std::string_view query = QueryOf(target);
+  while (!query.empty()) {
+    const std::string_view pair = query.substr(0, query.find('&'));
+    const size_t equals = pair.find('=');
+    if (pair.substr(0, equals) == name) {
+      return equals == std::string_view::npos ? "" : PercentDecode(pair.substr(equals + 1));
+    }
+    query.remove_prefix(std::min(query.size(), pair.size() + 1));
+  }
+  return "";
+}
 
 bool IsOpenAiPath(std::string_view target) { return PathOf(target).starts_with("/v1/"); }
 
@@ -94,7 +111,7 @@ RouteResult FindRoute(std::string_view method, std::string_view target) {
       return {.match = RouteMatch{.route = entry.route,
                                   .name = entry.path,
                                   .argument = std::move(*argument),
-                                  .force = AsksForForce(target),
+                                  .force = QueryOf(target) == "force=1",
                                   .openai_dialect = IsOpenAiPath(target)},
               .refusal = {}};
     }

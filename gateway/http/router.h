@@ -19,6 +19,8 @@ enum class Route : uint8_t {
   kReady,
   kMetrics,
   kStats,
+  kRequests,
+  kRequest,
   kPrefixes,
   kPrefixesRemoveAll,
   kPrefixRemove,
@@ -45,6 +47,9 @@ struct RouteResult {
 };
 // `target` as in the request line: an absolute form and a query are understood.
 RouteResult FindRoute(std::string_view method, std::string_view target);
+
+// The value of a parameter of the query, percent-decoded; empty where it is not there.
+std::string QueryValue(std::string_view target, std::string_view name);
 
 // Whether a path is one of the OpenAI dialect's, matched or not.
 bool IsOpenAiPath(std::string_view target);

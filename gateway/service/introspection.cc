@@ -1,6 +1,7 @@
 // What a Service tells about itself: models, statistics, metrics.
 #include <fmt/format.h>
 
+#include <charconv>
 #include <utility>
 #include <vector>
 
@@ -134,8 +135,36 @@ std::string Service::Stats() const {
     json.Key("write_budget");
     WriteBudget(*parts_.write_admission, json);
   }
+  if (parts_.ledger != nullptr) {
+    json.Key("ledger");
+    parts_.ledger->WriteStats(json);
+  }
   json.EndObject();
   return out;
+}
+
+Result<ledger::Ledger*> Service::RequireLedger() const {
+  if (parts_.ledger != nullptr) return parts_.ledger;
+  return MakeError(ErrorCode::kUnavailable, "service", "Requests are not recorded here.");
+}
+
+Result<std::string> Service::ListRequests(const ListRequestsArgs& args) const {
+  KVGATE_TRY(ledger::Ledger* const ledger, RequireLedger());
+  ledger::Ledger::ListArgs list{.before = std::string(args.before)};
+  if (!args.limit.empty()) {
+    const char* const end = args.limit.data() + args.limit.size();
+    const auto [at, code] = std::from_chars(args.limit.data(), end, list.limit);
+    if (code != std::errc() || at != end) {
+      return MakeError(ErrorCode::kInvalidArgument, "service",
+                       fmt::format("limit must be a number, not '{}'.", args.limit), "limit");
+    }
+  }
+  return ledger->List(list);
+}
+
+Result<std::string> Service::GetRequest(std::string_view id) const {
+  KVGATE_TRY(ledger::Ledger* const ledger, RequireLedger());
+  return ledger->Get(id);
 }
 
 void Service::CollectEngine(metrics::TextWriter& writer) const {

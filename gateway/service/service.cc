@@ -22,11 +22,12 @@ using protocol::JsonWriter;
 
 Completion::Completion(std::unique_ptr<provider::EventStream> stream,
                        std::unique_ptr<protocol::ReplyEncoder> encoder, bool streaming,
-                       metrics::GatewayMetrics& metrics)
+                       metrics::GatewayMetrics& metrics, std::unique_ptr<LocalRecord> record)
     : stream_(std::move(stream)),
       encoder_(std::move(encoder)),
       streaming_(streaming),
-      metrics_(metrics) {
+      metrics_(metrics),
+      record_(std::move(record)) {
   metrics_.requests_active.Add(1);
 }
 
@@ -46,15 +47,19 @@ Completion::Output Completion::Next() {
     if (finish != nullptr && finish->error && !(streaming_ && started_)) {
       output.error = finish->error;
       output.bytes.clear();
+      record_->OnFinish(*finish, false);
       return output;
     }
     output.bytes += Begin();
     if (finish != nullptr) {
       encoder_->OnFinish(*finish, output.bytes);
-    } else {
-      encoder_->OnDelta(std::get<protocol::DeltaEvent>(event), output.bytes);
+      record_->OnAnswer(output.bytes.size());
+      record_->OnFinish(*finish, streaming_);
+      return output;
     }
+    encoder_->OnDelta(std::get<protocol::DeltaEvent>(event), output.bytes);
   }
+  record_->OnAnswer(output.bytes.size());
   return output;
 }
 
@@ -70,6 +75,7 @@ Service::Service(Parts parts)
   parts_.registry.AddCollector([this](metrics::TextWriter& writer) {
     CollectEngine(writer);
     CollectStore(writer);
+    if (parts_.ledger != nullptr) parts_.ledger->Collect(writer);
   });
 }
 
@@ -94,6 +100,19 @@ Result<const provider::LocalProvider*> Service::Route(const std::string& model) 
 }
 
 Result<std::unique_ptr<Completion>> Service::Start(const StartArgs& args) {
+  auto record =
+      std::make_unique<LocalRecord>(LocalRecord::Args{.ledger = parts_.ledger,
+                                                      .dialect = args.dialect,
+                                                      .request_id = args.request_id,
+                                                      .tenant = TenantOf(args.credential)});
+  Result<std::unique_ptr<Completion>> completion = StartLocal(args, record);
+  if (!completion) record->OnRefused(completion.error());
+  return completion;
+}
+
+// Takes the record where it begins a completion.
+Result<std::unique_ptr<Completion>> Service::StartLocal(const StartArgs& args,
+                                                        std::unique_ptr<LocalRecord>& record) {
   if (draining_.load()) {
     return MakeError(ErrorCode::kUnavailable, "service",
                      "The server is shutting down and takes no new requests.");
@@ -102,11 +121,13 @@ Result<std::unique_ptr<Completion>> Service::Start(const StartArgs& args) {
              args.dialect == Dialect::kChatCompletions
                  ? protocol::DecodeChatCompletions(args.body, parts_.limits)
                  : protocol::DecodeCompletions(args.body, parts_.limits));
+  record->OnRequest(request);
   KVGATE_TRY(const provider::LocalProvider* local, Route(request.model));
   KVGATE_TRY(auto stream, local->Run({.request = request,
                                       .tenant = TenantOf(args.credential),
                                       .logits_hash = args.explain,
                                       .wake = args.wake}));
+  record->OnBody(args.body);
   protocol::ReplyOptions options{
       .dialect = request.dialect,
       .request_id = args.request_id,
@@ -122,7 +143,7 @@ Result<std::unique_ptr<Completion>> Service::Start(const StartArgs& args) {
   };
   return std::make_unique<Completion>(std::move(stream),
                                       protocol::MakeReplyEncoder(std::move(options)),
-                                      request.stream, parts_.metrics);
+                                      request.stream, parts_.metrics, std::move(record));
 }
 
 Result<std::unique_ptr<WarmJob>> Service::StartWarm(const WarmArgs& args) {

@@ -15,12 +15,14 @@
 
 #include <kvgate/result.h>
 
+#include "gateway/ledger/ledger.h"
 #include "gateway/metrics/gateway_metrics.h"
 #include "gateway/protocol/completion.h"
 #include "gateway/protocol/decode_limits.h"
 #include "gateway/protocol/reply_encoder.h"
 #include "gateway/provider/event_stream.h"
 #include "gateway/provider/local.h"
+#include "gateway/service/local_record.h"
 #include "gateway/service/prefix_service.h"
 #include "gateway/service/warm_job.h"
 #include "store/kv_store.h"
@@ -32,7 +34,7 @@ class Completion {
  public:
   Completion(std::unique_ptr<provider::EventStream> stream,
              std::unique_ptr<protocol::ReplyEncoder> encoder, bool streaming,
-             metrics::GatewayMetrics& metrics);
+             metrics::GatewayMetrics& metrics, std::unique_ptr<LocalRecord> record);
   // Stops the work when the answer is not complete.
   ~Completion();
   Completion(const Completion&) = delete;
@@ -61,6 +63,7 @@ class Completion {
   const bool streaming_;
   bool started_ = false;
   metrics::GatewayMetrics& metrics_;
+  const std::unique_ptr<LocalRecord> record_;
 };
 
 class Service {
@@ -72,6 +75,7 @@ class Service {
     store::PinBook* pins = nullptr;  // null where kv is
     uint64_t hash_seed = 0;          // the data directory's
     std::shared_ptr<tier::WriteAdmission> write_admission = {};  // the engine's, to be shown
+    ledger::Ledger* ledger = nullptr;                            // null: requests are not recorded
     std::string no_disk_reason = {};
     protocol::DecodeLimits limits = {};
     std::string system_fingerprint = {};
@@ -108,6 +112,13 @@ class Service {
   std::string ListModels() const;
   Result<std::string> GetModel(std::string_view id) const;
   std::string Stats() const;
+  // Records of the ledger, newest first; both texts as in a query, empty: the default.
+  struct ListRequestsArgs {
+    std::string_view limit;
+    std::string_view before;
+  };
+  Result<std::string> ListRequests(const ListRequestsArgs& args) const;
+  Result<std::string> GetRequest(std::string_view id) const;
   // Prometheus text.
   std::string Metrics() const { return parts_.registry.Text(); }
 
@@ -115,6 +126,9 @@ class Service {
 
  private:
   Result<const provider::LocalProvider*> Route(const std::string& model) const;
+  Result<std::unique_ptr<Completion>> StartLocal(const StartArgs& args,
+                                                 std::unique_ptr<LocalRecord>& record);
+  Result<ledger::Ledger*> RequireLedger() const;
   void CollectEngine(metrics::TextWriter& writer) const;
   void CollectStore(metrics::TextWriter& writer) const;
 

@@ -38,6 +38,14 @@ def gguf(version=3):
     return head + bytes(-len(head) % 32) + struct.pack("<8f", *range(8))
 
 
+USAGE = {"model": "m", "error": None, "usage": {
+    "prompt_tokens": 9, "completion_tokens": 2.0, "prompt_tokens_details": {"cached_tokens": 8},
+    "input_tokens": 3, "cache_read_input_tokens": 4, "cache_creation": {
+        "ephemeral_1h_input_tokens": 5}, "x": [{"usage": "\"}"}]}}
+EVENTS = (b": hi\r\nevent: a\ndata: "
+          + json.dumps({"type": "message_start", "message": USAGE}).encode()
+          + b"\r\rdata: {\ndata: }\n\ndata: [DONE]\n\n")
+
 SEEDS = {
     "chat_completions_fuzz": json_seeds("messages", [MESSAGES, MESSAGES[:1]], logprobs=True,
                                         top_logprobs=2, max_completion_tokens=5),
@@ -45,6 +53,10 @@ SEEDS = {
                                    max_tokens=5),
     "json_fuzz": json_seeds("prompt", ["hi"]) + [b"\xff\xed\xa0\x80", b'{"a":"\\ud83d\\ude00"}'],
     "gguf_fuzz": [gguf(), gguf(2), gguf()[:60]],
+    "sse_reader_fuzz": [b"\3" + EVENTS, b"\0\xef\xbb\xbfdata\n\n"],
+    # The first byte is the endpoint and whether it is events; the second the size of pieces.
+    "usage_reader_fuzz": [b"\0\3" + json.dumps(USAGE).encode(), b"\x84\5" + EVENTS,
+                          b"\2\1" + json.dumps({"response": USAGE}).encode()],
     # Zeros are a record; lengths around the fixed parts of keys, entries and headers.
     "prefix_file_fuzz": [bytes(size) for size in (0, 16, 60, 200)],
     "kv_format_fuzz": [bytes(size) for size in (0, 32, 120, 128, 160, 400)],

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+#include <vector>
+
 #include "tests/store/store_fixture.h"
 
 namespace kvgate::store {
@@ -59,6 +62,47 @@ TEST(RocksMetaStore, AScanVisitsThePrefixInOrderAndStopsWhenAsked) {
     return key != "b2";
   }));
   EXPECT_EQ(seen, "b1b2");
+}
+
+TEST(RocksMetaStore, AScanBackVisitsThePrefixFromItsEndOrFromAKey) {
+  const TemporaryDirectory directory;
+  auto meta = OpenRocksMetaStore({.directory = directory.path() / "meta"}).value();
+  for (const char* key : {"b2", "a1", "b1", "c", "b3"}) {
+    ASSERT_TRUE(meta->Put(MetaTable::kLedger, key, key));
+  }
+  const auto scan = [&](std::string_view prefix, std::string before) {
+    std::string seen;
+    EXPECT_TRUE(meta->ScanBack(MetaTable::kLedger, {.prefix = prefix, .before = std::move(before)},
+                               [&](std::string_view key, std::string_view) {
+                                 seen += key;
+                                 return key != "a1";
+                               }));
+    return seen;
+  };
+  EXPECT_EQ(scan("b", ""), "b3b2b1");
+  EXPECT_EQ(scan("b", "b3"), "b2b1");
+  EXPECT_EQ(scan("b", "b25"), "b2b1");
+  EXPECT_EQ(scan("b", "b1"), "");
+  EXPECT_EQ(scan("c", ""), "c");
+  EXPECT_EQ(scan("", ""), "cb3b2b1a1");
+  EXPECT_EQ(scan("d", ""), "");
+}
+
+TEST(RocksMetaStore, SeveralWritesAreOneStep) {
+  const TemporaryDirectory directory;
+  const MetaStoreOptions options{.directory = directory.path() / "meta"};
+  {
+    auto meta = OpenRocksMetaStore(options).value();
+    ASSERT_TRUE(meta->Put(MetaTable::kLedger, "old", "1"));
+    const std::vector<MetaWrite> writes = {{.key = "a", .value = "2"},
+                                           {.key = "old", .value = std::nullopt},
+                                           {.key = "b", .value = ""}};
+    ASSERT_TRUE(meta->PutAll(MetaTable::kLedger, writes));
+  }
+  auto meta = OpenRocksMetaStore(options).value();
+  EXPECT_EQ(meta->Get(MetaTable::kLedger, "a").value(), "2");
+  EXPECT_EQ(meta->Get(MetaTable::kLedger, "b").value(), "");
+  EXPECT_EQ(meta->Get(MetaTable::kLedger, "old").value(), std::nullopt);
 }
 
 TEST(RocksMetaStore, ADamagedDatabaseIsLeftAloneAndNamed) {

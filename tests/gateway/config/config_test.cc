@@ -35,6 +35,9 @@ threads = 3
 sync = true
 data_dir = "/tmp/x"
 disk_cache = 2000000000
+[ledger]
+prices = "own.json"
+records = 5
 [limits]
 json_depth = 32
 )",
@@ -50,6 +53,9 @@ json_depth = 32
   EXPECT_TRUE(config->store.sync);
   EXPECT_EQ(config->store.data_dir, "/tmp/x");
   EXPECT_EQ(config->store.disk_cache_bytes, 2'000'000'000u);
+  EXPECT_EQ(config->ledger.prices, "own.json");
+  EXPECT_EQ(config->ledger.records, 5);
+  EXPECT_EQ(config->ledger.retention_days, 30);
   EXPECT_EQ(config->limits.json_depth, 32);
 }
 

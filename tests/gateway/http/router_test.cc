@@ -47,6 +47,18 @@ TEST(RouterTest, WhatCanBeDoneWithOnePrefixStandsBehindItsId) {
   EXPECT_FALSE(FindRoute("DELETE", "/kvgate/v1/prefixes/ab?force=0").match->force);
 }
 
+TEST(RouterTest, TheValuesOfAQueryAreFoundAndDecoded) {
+  constexpr std::string_view kTarget = "/kvgate/v1/requests?limit=5&before=a%2Fb&flag#part=2";
+  EXPECT_EQ(FindRoute("GET", kTarget).match->route, Route::kRequests);
+  EXPECT_EQ(QueryValue(kTarget, "limit"), "5");
+  EXPECT_EQ(QueryValue(kTarget, "before"), "a/b");
+  EXPECT_EQ(QueryValue(kTarget, "flag"), "");
+  EXPECT_EQ(QueryValue(kTarget, "imit"), "");
+  EXPECT_EQ(QueryValue(kTarget, "part"), "");
+  EXPECT_EQ(QueryValue("/kvgate/v1/requests", "limit"), "");
+  EXPECT_EQ(FindRoute("GET", "/kvgate/v1/requests/0123").match->argument, "0123");
+}
+
 TEST(RouterTest, NearMissesAreNotFound) {
   for (const char* target : {"", "/v1", "/v1/", "/v1/chat/completions/", "//health", "/HEALTH"}) {
     EXPECT_EQ(FindRoute("GET", target).refusal.status, 404) << target;

@@ -1,0 +1,115 @@
+#include "gateway/ledger/exchange_recorder.h"
+
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include <kvgate/digest.h>
+
+namespace kvgate::ledger {
+namespace {
+
+int64_t ToMicroseconds(std::chrono::nanoseconds time) {
+  return time.count() < 0 ? -1
+                          : std::chrono::duration_cast<std::chrono::microseconds>(time).count();
+}
+
+std::string_view OutcomeName(upstream::ExchangeOutcome outcome) {
+  switch (outcome) {
+    case upstream::ExchangeOutcome::kComplete:
+      return "complete";
+    case upstream::ExchangeOutcome::kClientLeft:
+      return "client_left";
+    case upstream::ExchangeOutcome::kUpstreamCut:
+      return "upstream_cut";
+    case upstream::ExchangeOutcome::kFailed:
+      return "failed";
+    case upstream::ExchangeOutcome::kRefused:
+      break;
+  }
+  return "refused";
+}
+
+RequestRecord BeginRecord(const upstream::ExchangeStart& start) {
+  RequestRecord record;
+  record.id = start.request_id;
+  record.time_us =
+      std::chrono::duration_cast<std::chrono::microseconds>(start.received_at.time_since_epoch())
+          .count();
+  record.endpoint = start.endpoint;
+  record.dialect = start.dialect;
+  record.path = start.path;
+  record.upstream = start.upstream;
+  record.provider = start.provider;
+  record.model = start.model;
+  record.tenant = start.tenant;
+  record.stream = start.stream;
+  record.received_bytes = start.body.size();
+  record.usage_unknown = "no answer";
+  return record;
+}
+
+}  // namespace
+
+PrefixDigest DigestOf(std::string_view bytes) {
+  // Making one costs more than hashing a short body.
+  thread_local Sha256 sha;
+  return sha.Update(bytes).Finish();
+}
+
+ExchangeRecorder::ExchangeRecorder(const upstream::ExchangeStart& start, Sink sink)
+    : record_(BeginRecord(start)), sink_(std::move(sink)) {}
+
+void ExchangeRecorder::OnSent(std::string_view body_received, std::string_view body_sent) {
+  record_.received_bytes = body_received.size();
+  record_.sent_bytes = body_sent.size();
+  record_.received_sha256 = DigestOf(body_received);
+  const bool same =
+      body_sent.data() == body_received.data() && body_sent.size() == body_received.size();
+  record_.sent_sha256 = same ? *record_.received_sha256 : DigestOf(body_sent);
+}
+
+void ExchangeRecorder::OnHead(const upstream::ExchangeHead& head) {
+  record_.status = head.status;
+  record_.upstream_request_id = head.upstream_request_id;
+  reader_.emplace(UsageReader::Body{.endpoint = record_.endpoint,
+                                    .content_type = head.content_type,
+                                    .content_encoding = head.content_encoding});
+}
+
+void ExchangeRecorder::OnBody(std::string_view piece) {
+  if (reader_) reader_->Feed(piece);
+}
+
+void ExchangeRecorder::TakeUsage() {
+  if (!reader_) return;
+  const ReplyFacts& facts = reader_->facts();
+  record_.reported = facts.usage;
+  record_.usage = reader_->usage();
+  record_.answered_by = facts.model.view();
+  record_.service_tier = facts.service_tier.view();
+  record_.usage_unknown = reader_->unreadable().empty() ? "not reported" : reader_->unreadable();
+}
+
+upstream::ExchangeTotals ExchangeRecorder::OnEnd(const upstream::ExchangeEnd& end) {
+  TakeUsage();
+  record_.status = end.status;
+  record_.outcome = OutcomeName(end.outcome);
+  record_.error = end.error;
+  record_.num_attempts = end.num_attempts;
+  record_.answer_bytes = end.body_bytes;
+  if (end.connected.count() >= 0 && end.body_read.count() >= 0) {
+    record_.timings.queue_us = ToMicroseconds(end.connected - end.body_read);
+  }
+  record_.timings.first_byte_us = ToMicroseconds(end.first_byte);
+  record_.timings.ttft_us = ToMicroseconds(end.first_body);
+  record_.timings.total_us = ToMicroseconds(end.ended);
+  const TokenUsage usage = record_.usage.value_or(TokenUsage());
+  const upstream::ExchangeTotals totals{
+      .input_tokens = static_cast<uint64_t>(usage.input_tokens()),
+      .output_tokens = static_cast<uint64_t>(usage.output_tokens)};
+  sink_(std::move(record_));
+  return totals;
+}
+
+}  // namespace kvgate::ledger

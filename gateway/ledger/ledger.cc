@@ -1,0 +1,320 @@
+#include "gateway/ledger/ledger.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <random>
+#include <utility>
+
+#include <kvgate/log.h>
+
+#include "gateway/ledger/exchange_recorder.h"
+
+namespace kvgate::ledger {
+namespace {
+
+using protocol::JsonWriter;
+using store::MetaTable;
+
+// Rows of the table: records by id, sums by kind and name, the number of records.
+constexpr std::string_view kRecordPrefix = "r/";
+constexpr std::string_view kTotalPrefix = "t/";
+constexpr std::string_view kCountKey = "n";
+
+constexpr int64_t kSecondUs = 1'000'000;
+constexpr int64_t kAgeCheckUs = 60 * kSecondUs;
+constexpr size_t kRetireMax = 1000;  // records in one step
+constexpr int64_t kListMax = 1000;
+
+int64_t NowUs() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+std::optional<int64_t> ParseInteger(std::string_view text) {
+  int64_t value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return code == std::errc() ? std::optional(value) : std::nullopt;
+}
+
+// Of an encoded record; it stands near its beginning.
+int64_t TimeOf(std::string_view record) {
+  constexpr std::string_view kKey = "\"time_us\":";
+  const size_t at = record.find(kKey);
+  if (at == std::string_view::npos) return 0;
+  return ParseInteger(record.substr(at + kKey.size())).value_or(0);
+}
+
+std::string RecordKey(std::string_view id) { return fmt::format("{}{}", kRecordPrefix, id); }
+
+}  // namespace
+
+std::string MakeRequestId() {
+  thread_local std::mt19937_64 random((uint64_t{std::random_device()()} << 32) |
+                                      std::random_device()());
+  // 13 digits of microseconds last until 2112; the rest tells apart what comes in the same one.
+  return fmt::format("{:013x}{:011x}", NowUs(), random() >> 20);
+}
+
+Ledger::Ledger(const Options& options) : options_(options) {
+  Restore();
+  thread_ = std::thread([this] { Run(); });
+}
+
+Ledger::~Ledger() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_all();
+  thread_.join();
+}
+
+void Ledger::Restore() {
+  if (options_.meta == nullptr) return;
+  const auto scanned = options_.meta->Scan(
+      MetaTable::kLedger, kTotalPrefix, [this](std::string_view key, std::string_view value) {
+        if (!totals_.Restore(key.substr(kTotalPrefix.size()), value)) {
+          KVGATE_LOG(kWarning, "ledger", "the sum '{}' cannot be read; it begins anew", key);
+        }
+        return true;
+      });
+  if (!scanned) KVGATE_LOG(kWarning, "ledger", "reading sums: {}", scanned.error().ToString());
+  const auto count = options_.meta->Get(MetaTable::kLedger, kCountKey);
+  if (count && *count) num_stored_ = ParseInteger(**count).value_or(0);
+}
+
+void Ledger::Add(RequestRecord record) {
+  if (record.usage) {
+    const std::string& answered = record.answered_by.empty() ? record.model : record.answered_by;
+    const PriceRow* row = options_.prices.Find(record.provider, answered);
+    // An answer may name a deployment; what was asked for is then the better name.
+    if (row == nullptr || !row->prices) row = options_.prices.Find(record.provider, record.model);
+    if (row != nullptr) record.cost = CostOf(*row, *record.usage, record.service_tier);
+    if (record.cost) record.price_date = row->date;
+  }
+  bool wakes = false;
+  {
+    const std::lock_guard lock(mutex_);
+    totals_.Add(record);
+    if (options_.meta == nullptr) return;
+    if (queue_.size() >= options_.queue_max) {
+      ++num_dropped_;
+      return;
+    }
+    wakes = queue_.empty() || queue_.size() + 1 == options_.queue_max / 2;
+    queue_.push_back(std::move(record));
+  }
+  if (wakes) wake_.notify_one();
+}
+
+std::unique_ptr<upstream::ExchangeObserver> Ledger::Begin(const upstream::ExchangeStart& start) {
+  return std::make_unique<ExchangeRecorder>(
+      start, [this](RequestRecord record) { Add(std::move(record)); });
+}
+
+upstream::Spending Ledger::Spent(std::string_view tenant) const {
+  const std::lock_guard lock(mutex_);
+  return totals_.Spent(tenant, NowUs());
+}
+
+// --- writing ----------------------------------------------------------------------------------
+
+void Ledger::Run() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    wake_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
+    if (queue_.empty()) return;
+    // What comes meanwhile is written in the same step.
+    wake_.wait_for(lock, options_.write_interval,
+                   [this] { return stopping_ || queue_.size() >= options_.queue_max / 2; });
+    lock.unlock();
+    Flush();
+    lock.lock();
+  }
+}
+
+void Ledger::Flush() {
+  const std::lock_guard writing(write_mutex_);
+  WriteQueued();
+}
+
+void Ledger::WriteQueued() {
+  std::vector<RequestRecord> records;
+  {
+    const std::lock_guard lock(mutex_);
+    if (queue_.empty()) return;
+    records.swap(queue_);
+    for (auto& [key, value] : totals_.TakeChanged()) {
+      unwritten_.insert_or_assign(fmt::format("{}{}", kTotalPrefix, key), std::move(value));
+    }
+  }
+  const bool keeps = options_.records_max > 0;
+  std::vector<store::MetaWrite> writes;
+  for (size_t i = 0; keeps && i < records.size(); ++i) {
+    writes.push_back({.key = RecordKey(records[i].id), .value = EncodeRecord(records[i])});
+  }
+  const auto num_stored = num_stored_ + static_cast<int64_t>(writes.size());
+  for (const auto& [key, value] : unwritten_) writes.push_back({.key = key, .value = value});
+  writes.push_back({.key = std::string(kCountKey), .value = std::to_string(num_stored)});
+  if (const auto put = options_.meta->PutAll(MetaTable::kLedger, writes); !put) {
+    KVGATE_LOG(kWarning, "ledger", "{} records are lost: {}", records.size(),
+               put.error().ToString());
+    const std::lock_guard lock(mutex_);
+    num_dropped_ += records.size();
+    return;
+  }
+  unwritten_.clear();
+  num_stored_ = num_stored;
+  Retire(NowUs());
+}
+
+// Drops the oldest records beyond the number, and those beyond the age.
+void Ledger::Retire(int64_t now_us) {
+  // A little more than allowed may gather, so that not every step looks for the oldest.
+  const int64_t surplus = num_stored_ - options_.records_max;
+  const bool too_many = surplus > options_.records_max / 64;
+  const bool check_age = now_us >= retire_at_us_;
+  if (!too_many && !check_age) return;
+  const int64_t oldest_us = now_us - options_.retention_days * 86'400 * kSecondUs;
+  std::vector<store::MetaWrite> writes;
+  const auto scanned = options_.meta->Scan(
+      MetaTable::kLedger, kRecordPrefix, [&](std::string_view key, std::string_view value) {
+        const bool beyond = static_cast<int64_t>(writes.size()) < surplus && too_many;
+        if (writes.size() == kRetireMax || (!beyond && TimeOf(value) >= oldest_us)) return false;
+        writes.push_back({.key = std::string(key), .value = std::nullopt});
+        return true;
+      });
+  if (!scanned) return;
+  // A full step may have left some: the next one goes on.
+  retire_at_us_ = writes.size() == kRetireMax ? now_us : now_us + kAgeCheckUs;
+  if (writes.empty()) return;
+  const int64_t num_stored =
+      std::max<int64_t>(0, num_stored_ - static_cast<int64_t>(writes.size()));
+  writes.push_back({.key = std::string(kCountKey), .value = std::to_string(num_stored)});
+  if (options_.meta->PutAll(MetaTable::kLedger, writes)) num_stored_ = num_stored;
+}
+
+// --- reading ----------------------------------------------------------------------------------
+
+Result<std::string> Ledger::List(const ListArgs& args) {
+  if (args.limit < 1 || args.limit > kListMax) {
+    return MakeError(ErrorCode::kInvalidArgument, "ledger",
+                     fmt::format("limit must be from 1 to {}, not {}.", kListMax, args.limit),
+                     "limit");
+  }
+  if (options_.meta == nullptr) {
+    return MakeError(ErrorCode::kUnavailable, "ledger",
+                     "Records are not kept: the server has no data directory.");
+  }
+  Flush();
+  std::string out = R"({"data":[)";
+  int64_t count = 0;
+  const auto scanned = options_.meta->ScanBack(
+      MetaTable::kLedger,
+      {.prefix = kRecordPrefix, .before = args.before.empty() ? "" : RecordKey(args.before)},
+      [&](std::string_view, std::string_view value) {
+        if (++count > args.limit) return false;
+        if (count > 1) out += ',';
+        out += value;
+        return true;
+      });
+  if (!scanned) return scanned.error();
+  out += count > args.limit ? R"(],"has_more":true})" : R"(],"has_more":false})";
+  return out;
+}
+
+Result<std::string> Ledger::Get(std::string_view id) {
+  if (options_.meta != nullptr) {
+    Flush();
+    KVGATE_TRY(const std::optional<std::string> found,
+               options_.meta->Get(MetaTable::kLedger, RecordKey(id)));
+    if (found) return *found;
+  }
+  return MakeError(ErrorCode::kNotFound, "ledger",
+                   fmt::format("There is no record of the request '{}'.", id));
+}
+
+void Ledger::WriteStats(JsonWriter& json) const {
+  const std::lock_guard lock(mutex_);
+  json.BeginObject().Key("price_date").String(options_.prices.date());
+  json.Key("records_queued").Unsigned(queue_.size());
+  json.Key("records_dropped").Unsigned(num_dropped_);
+  json.Key("totals");
+  totals_.Write(json);
+  json.EndObject();
+}
+
+namespace {
+
+// The samples of one kind of series: {upstream="…"} or {model="…"}.
+class SeriesWriter {
+ public:
+  SeriesWriter(std::string label, metrics::TextWriter& writer)
+      : label_(std::move(label)), writer_(writer) {}
+
+  void Add(const std::string& name, const Sum& sum) { sums_.emplace_back(name, sum); }
+
+  void Write() {
+    const std::string prefix = fmt::format("kvgate_ledger_{}_", label_);
+    One(prefix + "requests_total", "Requests.", &Sum::requests);
+    One(prefix + "unknown_usage_total", "Answers whose tokens are not known.", &Sum::unknown_usage);
+    One(prefix + "unknown_cost_total", "Answers without a known price.", &Sum::unknown_cost);
+    const std::string tokens = prefix + "tokens_total";
+    writer_.Family(tokens, "counter", "Tokens as reported, by what the cache did for them.");
+    for (const auto& [name, sum] : sums_) {
+      const auto sample = [&, &name = name](const char* kind, int64_t value) {
+        writer_.Sample(tokens, {{label_, name}, {"kind", kind}}, static_cast<uint64_t>(value));
+      };
+      sample("uncached", sum.uncached_tokens);
+      sample("cache_read", sum.cache_read_tokens);
+      sample("cache_write", sum.cache_write_tokens);
+      sample("output", sum.output_tokens);
+    }
+    Dollars(prefix + "cost_dollars_total", "Known cost.", &Sum::nanodollars);
+    Dollars(prefix + "uncached_cost_dollars_total", "Known cost if there were no cache.",
+            &Sum::uncached_nanodollars);
+  }
+
+ private:
+  void One(const std::string& family, const char* help, int64_t Sum::*value) {
+    writer_.Family(family, "counter", help);
+    for (const auto& [name, sum] : sums_) {
+      writer_.Sample(family, {{label_, name}}, static_cast<uint64_t>(sum.*value));
+    }
+  }
+  void Dollars(const std::string& family, const char* help, int64_t Sum::*value) {
+    writer_.Family(family, "counter", help);
+    for (const auto& [name, sum] : sums_) {
+      writer_.Sample(family, {{label_, name}}, static_cast<double>(sum.*value) / 1e9);
+    }
+  }
+
+  const std::string label_;
+  metrics::TextWriter& writer_;
+  std::vector<std::pair<std::string, Sum>> sums_;
+};
+
+}  // namespace
+
+void Ledger::Collect(metrics::TextWriter& writer) const {
+  SeriesWriter upstreams("upstream", writer);
+  SeriesWriter models("model", writer);
+  uint64_t num_dropped = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    num_dropped = num_dropped_;
+    totals_.ForEachUpstream([&](const auto& name, const Sum& sum) { upstreams.Add(name, sum); });
+    totals_.ForEachModel([&](const auto& name, const Sum& sum) { models.Add(name, sum); });
+  }
+  writer.Family("kvgate_ledger_records_dropped_total", "counter",
+                "Records that were not kept because the disk did not take them.");
+  writer.Sample("kvgate_ledger_records_dropped_total", {}, num_dropped);
+  upstreams.Write();
+  models.Write();
+}
+
+}  // namespace kvgate::ledger

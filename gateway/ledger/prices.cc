@@ -1,0 +1,287 @@
+#include "gateway/ledger/prices.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include <kvgate/check.h>
+
+#include "gateway/ledger/prices_data.h"
+
+namespace kvgate::ledger {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr double kDollarsMax = 1000;  // for a million tokens; keeps sums far from overflow
+constexpr double kFactorMax = 100;
+constexpr double kTokensMax = 1e9;
+constexpr double kPicodollars = 1e6;  // for one token, of a dollar for a million
+
+// Reads one object by its known keys: a key that nobody asked for is an error at the end.
+class Fields {
+ public:
+  Fields(const Json& object, std::string path, std::string_view file)
+      : object_(object), path_(std::move(path)), file_(file) {
+    if (!object_.is_object()) Fail("must be an object");
+  }
+
+  bool has(const char* key) const { return object_.is_object() && object_.contains(key); }
+  std::string At(const char* key) const { return path_.empty() ? key : path_ + "." + key; }
+
+  std::optional<double> Number(const char* key, double max) {
+    if (!Take(key)) return std::nullopt;
+    const Json& value = object_[key];
+    const double number = value.is_number() ? value.get<double>() : -1;
+    if (number >= 0 && number <= max) return number;
+    Fail(fmt::format("'{}' must be a number from 0 to {}", At(key), max));
+    return std::nullopt;
+  }
+
+  std::string Text(const char* key) {
+    if (Take(key) && object_[key].is_string()) return object_[key].get<std::string>();
+    Fail(fmt::format("'{}' must be a text", At(key)));
+    return {};
+  }
+
+  const Json* Any(const char* key) { return Take(key) ? &object_[key] : nullptr; }
+
+  void Fail(std::string what) {
+    if (!error_) {
+      error_ = MakeError(ErrorCode::kInvalidArgument, "ledger.prices",
+                         fmt::format("{}: {}", file_, what), path_);
+    }
+  }
+  void Adopt(std::optional<Error> error) {
+    if (!error_) error_ = std::move(error);
+  }
+
+  std::optional<Error> Finish() {
+    if (error_ || !object_.is_object()) return std::move(error_);
+    for (const auto& [key, value] : object_.items()) {
+      if (taken_.find(" " + key + " ") != std::string::npos) continue;
+      Fail(fmt::format("unknown key '{}'", At(key.c_str())));
+    }
+    return std::move(error_);
+  }
+
+ private:
+  bool Take(const char* key) {
+    taken_ += fmt::format(" {} ", key);
+    return has(key);
+  }
+
+  const Json& object_;
+  const std::string path_;
+  const std::string_view file_;
+  std::string taken_;
+  std::optional<Error> error_;
+};
+
+std::optional<Error> ReadRules(const Json& json, const std::string& path, std::string_view file,
+                               CacheRules& rules) {
+  Fields fields(json, path, file);
+  const auto read = [&](const char* key, int64_t& out) {
+    out = static_cast<int64_t>(fields.Number(key, kTokensMax).value_or(0));
+  };
+  read("minimum_tokens", rules.minimum_tokens);
+  read("increment_tokens", rules.increment_tokens);
+  read("breakpoints_max", rules.breakpoints_max);
+  read("lookback_blocks", rules.lookback_blocks);
+  read("ttl_seconds", rules.ttl_seconds);
+  return fields.Finish();
+}
+
+std::optional<Error> ReadLongInput(const Json& json, const std::string& path, std::string_view file,
+                                   PriceRow& row) {
+  Fields fields(json, path, file);
+  row.long_input_tokens =
+      static_cast<int64_t>(fields.Number("above_tokens", kTokensMax).value_or(0));
+  row.long_input_factor = fields.Number("input_factor", kFactorMax).value_or(1);
+  row.long_output_factor = fields.Number("output_factor", kFactorMax).value_or(1);
+  return fields.Finish();
+}
+
+std::optional<Error> ReadTiers(const Json& json, const std::string& path, std::string_view file,
+                               std::map<std::string, double>& tiers) {
+  Fields fields(json, path, file);
+  if (json.is_object()) {
+    for (const auto& [tier, factor] : json.items()) {
+      tiers[tier] = fields.Number(tier.c_str(), kFactorMax).value_or(1);
+    }
+  }
+  return fields.Finish();
+}
+
+// All prices or none: half a price would make up the other half.
+void ReadPrices(Fields& fields, PriceRow& row) {
+  const auto input = fields.Number("input", kDollarsMax);
+  const auto output = fields.Number("output", kDollarsMax);
+  const auto read = fields.Number("cache_read_factor", kFactorMax);
+  const auto write = fields.Number("cache_write_factor", kFactorMax);
+  const auto write_1h = fields.Number("cache_write_1h_factor", kFactorMax);
+  if (!input && !output && !read && !write && !write_1h) return;
+  if (!input || !output || !read || !write) {
+    fields.Fail(fmt::format("a price needs '{}', '{}', '{}' and '{}'", fields.At("input"),
+                            fields.At("output"), fields.At("cache_read_factor"),
+                            fields.At("cache_write_factor")));
+    return;
+  }
+  const auto picodollars = [](double dollars) {
+    return static_cast<int64_t>(std::llround(dollars * kPicodollars));
+  };
+  row.prices = TokenPrices{.input = picodollars(*input),
+                           .output = picodollars(*output),
+                           .cache_read = picodollars(*input * *read),
+                           .cache_write = picodollars(*input * *write),
+                           .cache_write_1h = picodollars(*input * write_1h.value_or(*write))};
+}
+
+std::optional<Error> ReadRow(const Json& json, const std::string& path, std::string_view file,
+                             PriceRow& row) {
+  Fields fields(json, path, file);
+  const Json* models = fields.Any("models");
+  if (models != nullptr && models->is_array()) {
+    for (const Json& glob : *models) {
+      if (glob.is_string()) row.models.push_back(glob.get<std::string>());
+    }
+  }
+  if (models == nullptr || row.models.empty() || row.models.size() != models->size()) {
+    fields.Fail(fmt::format("'{}' must be an array of texts", fields.At("models")));
+  }
+  ReadPrices(fields, row);
+  if (const Json* rules = fields.Any("rules")) {
+    fields.Adopt(ReadRules(*rules, fields.At("rules"), file, row.rules));
+  }
+  if (const Json* long_input = fields.Any("long_input")) {
+    fields.Adopt(ReadLongInput(*long_input, fields.At("long_input"), file, row));
+  }
+  if (const Json* tiers = fields.Any("service_tiers")) {
+    fields.Adopt(ReadTiers(*tiers, fields.At("service_tiers"), file, row.service_tiers));
+  }
+  row.source = fields.Text("source");
+  row.date = fields.Text("date");
+  return fields.Finish();
+}
+
+// The usual tiers by their names; others only by the row.
+std::optional<double> TierFactor(const PriceRow& row, std::string_view tier) {
+  if (tier.empty() || tier == "default" || tier == "standard" || tier == "auto") return 1;
+  const auto found = row.service_tiers.find(std::string(tier));
+  if (found == row.service_tiers.end()) return std::nullopt;
+  return found->second;
+}
+
+int64_t ToNanodollars(int64_t picodollars, double factor) {
+  const long double value = static_cast<long double>(picodollars) * factor;
+  return static_cast<int64_t>(std::floor(value / 1000 + 0.5L));
+}
+
+}  // namespace
+
+bool FitsGlob(std::string_view glob, std::string_view text) {
+  size_t g = 0;
+  size_t t = 0;
+  size_t star = std::string_view::npos;  // the last * seen, and what it has taken up to
+  size_t taken = 0;
+  while (t < text.size()) {
+    if (g < glob.size() && glob[g] == '*') {
+      star = g++;
+      taken = t;
+    } else if (g < glob.size() && (glob[g] == '?' || glob[g] == text[t])) {
+      ++g;
+      ++t;
+    } else if (star != std::string_view::npos) {
+      g = star + 1;
+      t = ++taken;
+    } else {
+      return false;
+    }
+  }
+  while (g < glob.size() && glob[g] == '*') ++g;
+  return g == glob.size();
+}
+
+const Prices& Prices::Builtin() {
+  static const Prices prices = [] {
+    Result<Prices> parsed = Parse(kPricesJson, "prices.json");
+    KVGATE_CHECK(parsed.has_value(), "the built-in prices cannot be read");
+    return std::move(*parsed);
+  }();
+  return prices;
+}
+
+Result<Prices> Prices::Parse(std::string_view json, std::string_view file_name) {
+  const Json root = Json::parse(json, nullptr, false);
+  Fields fields(root, "", file_name);
+  Prices prices;
+  prices.date_ = fields.Text("date");
+  fields.Any("unit");  // for people
+  fields.Any("how");
+  const Json* providers = fields.Any("providers");
+  if (providers == nullptr || !providers->is_object()) {
+    fields.Fail("'providers' must be an object of arrays");
+    return *fields.Finish();
+  }
+  for (const auto& [name, rows] : providers->items()) {
+    const std::string path = "providers." + name;
+    if (!rows.is_array()) fields.Fail(fmt::format("'{}' must be an array", path));
+    for (size_t i = 0; rows.is_array() && i < rows.size(); ++i) {
+      PriceRow row;
+      fields.Adopt(ReadRow(rows[i], fmt::format("{}[{}]", path, i), file_name, row));
+      prices.providers_[name].push_back(std::move(row));
+    }
+  }
+  if (auto error = fields.Finish()) return std::move(*error);
+  return prices;
+}
+
+Result<Prices> Prices::Load(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  if (!file) {
+    return MakeError(ErrorCode::kInvalidArgument, "ledger.prices",
+                     fmt::format("{}: the price file cannot be read", path.string()),
+                     "ledger.prices");
+  }
+  KVGATE_TRY(Prices prices, Parse(text, path.string()));
+  for (const auto& [provider, rows] : Builtin().providers_) {
+    auto& own = prices.providers_[provider];
+    own.insert(own.end(), rows.begin(), rows.end());
+  }
+  return prices;
+}
+
+const PriceRow* Prices::Find(std::string_view provider, std::string_view model) const {
+  const auto found = providers_.find(provider);
+  if (found == providers_.end()) return nullptr;
+  for (const PriceRow& row : found->second) {
+    for (const std::string& glob : row.models) {
+      if (FitsGlob(glob, model)) return &row;
+    }
+  }
+  return nullptr;
+}
+
+std::optional<Cost> CostOf(const PriceRow& row, const TokenUsage& usage, std::string_view tier) {
+  const std::optional<double> factor = TierFactor(row, tier);
+  if (!row.prices || !factor) return std::nullopt;
+  const TokenPrices& prices = *row.prices;
+  const bool is_long = row.long_input_tokens > 0 && usage.input_tokens() > row.long_input_tokens;
+  const double input_factor = *factor * (is_long ? row.long_input_factor : 1);
+  const double output_factor = *factor * (is_long ? row.long_output_factor : 1);
+  const int64_t input = usage.uncached_tokens * prices.input +
+                        usage.cache_read_tokens * prices.cache_read +
+                        usage.cache_write_tokens * prices.cache_write +
+                        usage.cache_write_1h_tokens * prices.cache_write_1h;
+  const int64_t output = ToNanodollars(usage.output_tokens * prices.output, output_factor);
+  return Cost{.nanodollars = ToNanodollars(input, input_factor) + output,
+              .uncached_nanodollars =
+                  ToNanodollars(usage.input_tokens() * prices.input, input_factor) + output};
+}
+
+}  // namespace kvgate::ledger

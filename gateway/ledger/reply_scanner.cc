@@ -1,0 +1,272 @@
+#include "gateway/ledger/reply_scanner.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <optional>
+
+namespace kvgate::ledger {
+namespace {
+
+// Looked through at once for the end of a string: a search for the quote must not pass over the
+// same bytes again for every escape before it.
+constexpr std::ptrdiff_t kWindowBytes = 256;
+
+bool IsSpace(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
+// 12, and 12.0 and 1.2e1; nothing else.
+std::optional<int64_t> ParseCount(std::string_view text) {
+  int64_t whole = 0;
+  const char* const end = text.data() + text.size();
+  if (const auto [at, code] = std::from_chars(text.data(), end, whole);
+      code == std::errc() && at == end) {
+    return whole;
+  }
+  double number = 0;
+  const auto [at, code] = std::from_chars(text.data(), end, number);
+  if (code != std::errc() || at != end || !(std::abs(number) < 1e15)) return std::nullopt;
+  if (number != std::floor(number)) return std::nullopt;
+  return static_cast<int64_t>(number);
+}
+
+}  // namespace
+
+struct ReplyScanner::Known {
+  Node node;
+  std::string_view key;
+  What what;
+  Node child;
+  UsageField field;
+};
+
+const ReplyScanner::Known ReplyScanner::kKnown[] = {
+    {Node::kTop, "usage", What::kObject, Node::kUsage, {}},
+    {Node::kTop, "response", What::kObject, Node::kResponse, {}},
+    {Node::kTop, "message", What::kObject, Node::kMessage, {}},
+    {Node::kTop, "model", What::kModel, Node::kNone, {}},
+    {Node::kTop, "service_tier", What::kServiceTier, Node::kNone, {}},
+    {Node::kTop, "type", What::kType, Node::kNone, {}},
+    {Node::kTop, "error", What::kError, Node::kNone, {}},
+    {Node::kResponse, "usage", What::kObject, Node::kUsage, {}},
+    {Node::kResponse, "model", What::kModel, Node::kNone, {}},
+    {Node::kResponse, "service_tier", What::kServiceTier, Node::kNone, {}},
+    {Node::kResponse, "error", What::kError, Node::kNone, {}},
+    {Node::kMessage, "usage", What::kObject, Node::kUsage, {}},
+    {Node::kMessage, "model", What::kModel, Node::kNone, {}},
+    {Node::kUsage, "service_tier", What::kServiceTier, Node::kNone, {}},
+    {Node::kUsage, "prompt_tokens_details", What::kObject, Node::kPromptDetails, {}},
+    {Node::kUsage, "completion_tokens_details", What::kObject, Node::kCompletionDetails, {}},
+    {Node::kUsage, "input_tokens_details", What::kObject, Node::kInputDetails, {}},
+    {Node::kUsage, "output_tokens_details", What::kObject, Node::kOutputDetails, {}},
+    {Node::kUsage, "cache_creation", What::kObject, Node::kCacheCreation, {}},
+    {Node::kUsage, "prompt_tokens", What::kCount, Node::kNone, UsageField::kPromptTokens},
+    {Node::kUsage, "completion_tokens", What::kCount, Node::kNone, UsageField::kCompletionTokens},
+    {Node::kUsage, "total_tokens", What::kCount, Node::kNone, UsageField::kTotalTokens},
+    {Node::kUsage, "input_tokens", What::kCount, Node::kNone, UsageField::kInputTokens},
+    {Node::kUsage, "output_tokens", What::kCount, Node::kNone, UsageField::kOutputTokens},
+    {Node::kUsage, "prompt_cache_hit_tokens", What::kCount, Node::kNone, UsageField::kCacheHit},
+    {Node::kUsage, "prompt_cache_miss_tokens", What::kCount, Node::kNone, UsageField::kCacheMiss},
+    {Node::kUsage, "cache_read_input_tokens", What::kCount, Node::kNone, UsageField::kCacheRead},
+    {Node::kUsage, "cache_creation_input_tokens", What::kCount, Node::kNone,
+     UsageField::kCacheCreation},
+    {Node::kPromptDetails, "cached_tokens", What::kCount, Node::kNone, UsageField::kPromptCached},
+    {Node::kPromptDetails, "cache_write_tokens", What::kCount, Node::kNone,
+     UsageField::kPromptCacheWrite},
+    {Node::kInputDetails, "cached_tokens", What::kCount, Node::kNone, UsageField::kInputCached},
+    {Node::kInputDetails, "cache_write_tokens", What::kCount, Node::kNone,
+     UsageField::kInputCacheWrite},
+    {Node::kCompletionDetails, "reasoning_tokens", What::kCount, Node::kNone,
+     UsageField::kCompletionReasoning},
+    {Node::kOutputDetails, "reasoning_tokens", What::kCount, Node::kNone,
+     UsageField::kOutputReasoning},
+    {Node::kCacheCreation, "ephemeral_5m_input_tokens", What::kCount, Node::kNone,
+     UsageField::kCacheCreation5m},
+    {Node::kCacheCreation, "ephemeral_1h_input_tokens", What::kCount, Node::kNone,
+     UsageField::kCacheCreation1h},
+};
+
+void ReplyScanner::Reset() {
+  state_ = State::kStart;
+  depth_ = 0;
+  facts_ = ReplyFacts();
+}
+
+void ReplyScanner::Feed(std::string_view piece) {
+  const char* at = piece.data();
+  const char* const end = at + piece.size();
+  while (at != end) {
+    switch (state_) {
+      case State::kKey:
+      case State::kText:
+        at = TextBytes(at, end);
+        break;
+      case State::kNumber:
+        at = NumberBytes(at, end);
+        break;
+      case State::kSkip:
+        at = SkipBytes(at, end);
+        break;
+      case State::kDone:
+      case State::kBroken:
+        return;
+      default:
+        at = Structure(at);
+    }
+  }
+}
+
+// One byte between values.
+const char* ReplyScanner::Structure(const char* at) {
+  const char c = *at;
+  if (IsSpace(c)) return at + 1;
+  if (state_ == State::kStart && c == '{') {
+    nodes_[depth_++] = Node::kTop;
+    state_ = State::kKeyOrEnd;
+  } else if (state_ == State::kKeyOrEnd && c == '"') {
+    scalar_.clear();
+    cut_ = escaped_ = false;
+    state_ = State::kKey;
+  } else if (state_ == State::kColon && c == ':') {
+    state_ = State::kValue;
+  } else if (state_ == State::kValue) {
+    BeginValue(c);
+  } else if (state_ == State::kNext && c == ',') {
+    state_ = State::kKeyOrEnd;
+  } else if ((state_ == State::kNext || state_ == State::kKeyOrEnd) && c == '}') {
+    EndContainer();
+  } else {
+    state_ = State::kBroken;
+  }
+  return at + 1;
+}
+
+void ReplyScanner::BeginValue(char first) {
+  scalar_.clear();
+  cut_ = escaped_ = in_string_ = false;
+  if (first == '{' && what_ == What::kObject && depth_ < kDepthMax) {
+    nodes_[depth_++] = child_;
+    state_ = State::kKeyOrEnd;
+    return;
+  }
+  if (first == '{' || first == '[' || first == '"') {
+    if (what_ == What::kError) facts_.error = true;
+    skip_depth_ = 1;
+    state_ = first == '"' ? State::kText : State::kSkip;
+    return;
+  }
+  const bool begins = first == '-' || (first >= '0' && first <= '9') || first == 't' ||
+                      first == 'f' || first == 'n';
+  scalar_.Append(first);
+  state_ = begins ? State::kNumber : State::kBroken;
+}
+
+// A key, or a string value. What is longer than the buffer is no key that we know.
+const char* ReplyScanner::TextBytes(const char* at, const char* end) {
+  const bool keeps = state_ == State::kKey || what_ == What::kModel ||
+                     what_ == What::kServiceTier || what_ == What::kType;
+  for (; at != end; ++at) {
+    const char c = *at;
+    if (escaped_) {
+      escaped_ = false;
+      // Slashes are escaped by some writers; other escapes have no place in a name.
+      if (c != '/') cut_ = true;
+    } else if (c == '\\') {
+      escaped_ = true;
+      continue;
+    } else if (c == '"') {
+      if (state_ == State::kKey) {
+        LookUpKey();
+        state_ = State::kColon;
+      } else {
+        EndScalar();
+        state_ = State::kNext;
+      }
+      return at + 1;
+    }
+    if (!keeps) continue;
+    if (scalar_.size == scalar_.bytes.size()) cut_ = true;
+    scalar_.Append(c);
+  }
+  return at;
+}
+
+const char* ReplyScanner::NumberBytes(const char* at, const char* end) {
+  for (; at != end; ++at) {
+    const char c = *at;
+    if (IsSpace(c) || c == ',' || c == '}' || c == ']') {
+      EndScalar();
+      state_ = State::kNext;
+      return at;
+    }
+    if (scalar_.size == scalar_.bytes.size()) cut_ = true;
+    scalar_.Append(c);
+  }
+  return at;
+}
+
+const char* ReplyScanner::SkipBytes(const char* at, const char* end) {
+  while (at != end) {
+    if (escaped_) {
+      escaped_ = false;
+      ++at;
+    } else if (in_string_) {
+      const auto window = static_cast<size_t>(std::min(end - at, kWindowBytes));
+      const auto* quote = static_cast<const char*>(std::memchr(at, '"', window));
+      const size_t before = quote == nullptr ? window : static_cast<size_t>(quote - at);
+      if (const auto* slash = static_cast<const char*>(std::memchr(at, '\\', before))) {
+        escaped_ = true;
+        at = slash + 1;
+      } else {
+        in_string_ = quote == nullptr;
+        at += before + (quote == nullptr ? 0 : 1);
+      }
+    } else {
+      const char c = *at++;
+      if (c == '"') in_string_ = true;
+      if (c == '{' || c == '[') ++skip_depth_;
+      if ((c == '}' || c == ']') && --skip_depth_ == 0) {
+        state_ = State::kNext;
+        return at;
+      }
+    }
+  }
+  return at;
+}
+
+void ReplyScanner::LookUpKey() {
+  what_ = What::kNothing;
+  child_ = Node::kNone;
+  if (cut_) return;
+  const Node node = nodes_[depth_ - 1];
+  for (const Known& known : kKnown) {
+    if (known.node != node || known.key != scalar_.view()) continue;
+    what_ = known.what;
+    child_ = known.child;
+    field_ = known.field;
+    return;
+  }
+}
+
+void ReplyScanner::EndScalar() {
+  const bool text = state_ == State::kText;
+  const auto keep = [this](auto& out) {
+    out.clear();
+    if (cut_) return;
+    for (const char c : scalar_.view()) out.Append(c);
+  };
+  if (text && what_ == What::kModel) keep(facts_.model);
+  if (text && what_ == What::kServiceTier) keep(facts_.service_tier);
+  if (text && what_ == What::kType) keep(facts_.type);
+  if (text || cut_) return;
+  if (what_ == What::kError) facts_.error = scalar_.view() != "null" && scalar_.view() != "false";
+  if (what_ != What::kCount) return;
+  if (const auto count = ParseCount(scalar_.view())) facts_.usage.Set(field_, *count);
+}
+
+void ReplyScanner::EndContainer() {
+  --depth_;
+  state_ = depth_ == 0 ? State::kDone : State::kNext;
+}
+
+}  // namespace kvgate::ledger

@@ -1,0 +1,190 @@
+#include "gateway/ledger/totals.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+namespace kvgate::ledger {
+namespace {
+
+using protocol::JsonWriter;
+
+constexpr std::array<std::string_view, 4> kKindNames = {"all", "upstream", "model", "tenant"};
+constexpr std::string_view kSinceKey = "since";
+constexpr std::string_view kOther = "other";
+// Tenants have limits of their own, so more of them are told apart.
+constexpr size_t kTenantsMax = 4096;
+constexpr int64_t kDayUs = int64_t{86'400} * 1'000'000;
+
+struct Member {
+  std::string_view name;
+  int64_t Sum::*value;
+};
+constexpr std::array<Member, 14> kMembers = {{{"requests", &Sum::requests},
+                                              {"failed", &Sum::failed},
+                                              {"unknown_usage", &Sum::unknown_usage},
+                                              {"unknown_cost", &Sum::unknown_cost},
+                                              {"uncached_tokens", &Sum::uncached_tokens},
+                                              {"cache_read_tokens", &Sum::cache_read_tokens},
+                                              {"cache_write_tokens", &Sum::cache_write_tokens},
+                                              {"output_tokens", &Sum::output_tokens},
+                                              {"nanodollars", &Sum::nanodollars},
+                                              {"uncached_nanodollars", &Sum::uncached_nanodollars},
+                                              {"day", &Sum::day},
+                                              {"day_nanodollars", &Sum::day_nanodollars},
+                                              {"month", &Sum::month},
+                                              {"month_nanodollars", &Sum::month_nanodollars}}};
+constexpr size_t kNumShown = 10;  // the others are for limits
+
+int64_t DayOf(int64_t time_us) { return time_us / kDayUs; }
+
+int64_t MonthOf(int64_t time_us) {
+  const std::chrono::year_month_day date{std::chrono::sys_days{std::chrono::days{DayOf(time_us)}}};
+  return int64_t{12} * static_cast<int>(date.year()) + static_cast<unsigned>(date.month());
+}
+
+bool IsGeneration(upstream::Endpoint endpoint) {
+  return endpoint == upstream::Endpoint::kChatCompletions ||
+         endpoint == upstream::Endpoint::kCompletions ||
+         endpoint == upstream::Endpoint::kResponses ||
+         endpoint == upstream::Endpoint::kEmbeddings || endpoint == upstream::Endpoint::kMessages;
+}
+
+void WriteMembers(const Sum& sum, size_t count, JsonWriter& json) {
+  for (size_t i = 0; i < count; ++i) json.Key(kMembers[i].name).Integer(sum.*kMembers[i].value);
+}
+
+// What comes late counts for the newer period's predecessor, which nobody asks for any more.
+void AddTo(int64_t period, int64_t amount, int64_t& current, int64_t& sum) {
+  if (period > current) {
+    current = period;
+    sum = 0;
+  }
+  if (period == current) sum += amount;
+}
+
+}  // namespace
+
+void Sum::Add(const RequestRecord& record) {
+  ++requests;
+  if (record.status >= 400 || record.outcome != "complete") ++failed;
+  if (!record.usage) {
+    if (IsGeneration(record.endpoint) && record.status < 400 && record.status > 0) ++unknown_usage;
+    return;
+  }
+  uncached_tokens += record.usage->uncached_tokens;
+  cache_read_tokens += record.usage->cache_read_tokens;
+  cache_write_tokens += record.usage->cache_write_tokens + record.usage->cache_write_1h_tokens;
+  output_tokens += record.usage->output_tokens;
+  if (!record.cost) {
+    ++unknown_cost;
+    return;
+  }
+  nanodollars += record.cost->nanodollars;
+  uncached_nanodollars += record.cost->uncached_nanodollars;
+  AddTo(DayOf(record.time_us), record.cost->nanodollars, day, day_nanodollars);
+  AddTo(MonthOf(record.time_us), record.cost->nanodollars, month, month_nanodollars);
+}
+
+Sum& Totals::At(Kind kind, std::string_view name) {
+  Series& series = series_[kind];
+  auto found = series.find(name);
+  if (found == series.end()) {
+    const size_t max = kind == kTenant ? kTenantsMax : kSeriesMax;
+    const std::string_view key = series.size() + 1 < max ? name : kOther;
+    found = series.try_emplace(std::string(key)).first;
+  }
+  changed_.emplace(kind, found->first);
+  return found->second;
+}
+
+void Totals::Add(const RequestRecord& record) {
+  if (since_us_ == 0) since_us_ = record.time_us;
+  At(kAll, "").Add(record);
+  At(kUpstream, record.upstream.empty() ? "none" : record.upstream).Add(record);
+  At(kModel, record.model).Add(record);
+  At(kTenant, record.tenant).Add(record);
+}
+
+upstream::Spending Totals::Spent(std::string_view tenant, int64_t now_us) const {
+  const auto found = series_[kTenant].find(tenant);
+  if (found == series_[kTenant].end()) return {};
+  const Sum& sum = found->second;
+  const auto dollars = [](bool current, int64_t nanodollars) {
+    return current ? static_cast<double>(nanodollars) / 1e9 : 0;
+  };
+  return {.dollars_today = dollars(sum.day == DayOf(now_us), sum.day_nanodollars),
+          .dollars_this_month = dollars(sum.month == MonthOf(now_us), sum.month_nanodollars)};
+}
+
+void Totals::WriteSeries(Kind kind, JsonWriter& json) const {
+  json.BeginObject();
+  for (const auto& [name, sum] : series_[kind]) {
+    json.Key(name).BeginObject();
+    WriteMembers(sum, kNumShown, json);
+    json.EndObject();
+  }
+  json.EndObject();
+}
+
+void Totals::Write(JsonWriter& json) const {
+  const auto all = series_[kAll].find("");
+  json.BeginObject().Key("since_us").Integer(since_us_);
+  WriteMembers(all == series_[kAll].end() ? Sum() : all->second, kNumShown, json);
+  json.Key("by_upstream");
+  WriteSeries(kUpstream, json);
+  json.Key("by_model");
+  WriteSeries(kModel, json);
+  json.Key("by_tenant");
+  WriteSeries(kTenant, json);
+  json.EndObject();
+}
+
+void Totals::ForEachUpstream(
+    const std::function<void(const std::string&, const Sum&)>& visit) const {
+  for (const auto& [name, sum] : series_[kUpstream]) visit(name, sum);
+}
+
+void Totals::ForEachModel(const std::function<void(const std::string&, const Sum&)>& visit) const {
+  for (const auto& [name, sum] : series_[kModel]) visit(name, sum);
+}
+
+std::vector<std::pair<std::string, std::string>> Totals::TakeChanged() {
+  std::vector<std::pair<std::string, std::string>> rows;
+  if (!changed_.empty()) rows.emplace_back(kSinceKey, std::to_string(since_us_));
+  for (const auto& [kind, name] : changed_) {
+    std::string value;
+    JsonWriter json(value);
+    json.BeginObject();
+    WriteMembers(series_[kind].find(name)->second, kMembers.size(), json);
+    json.EndObject();
+    rows.emplace_back(std::string(kKindNames[kind]) + "/" + name, std::move(value));
+  }
+  changed_.clear();
+  return rows;
+}
+
+bool Totals::Restore(std::string_view key, std::string_view value) {
+  if (key == kSinceKey) {
+    const auto [end, code] = std::from_chars(value.data(), value.data() + value.size(), since_us_);
+    return code == std::errc() && end == value.data() + value.size();
+  }
+  const size_t slash = key.find('/');
+  const auto kind = std::find(kKindNames.begin(), kKindNames.end(), key.substr(0, slash));
+  const nlohmann::json json = nlohmann::json::parse(value, nullptr, false);
+  if (slash == std::string_view::npos || kind == kKindNames.end() || !json.is_object()) {
+    return false;
+  }
+  Sum sum;
+  for (const Member& member : kMembers) {
+    const auto found = json.find(member.name);
+    if (found == json.end() || !found->is_number_integer()) return false;
+    sum.*member.value = found->get<int64_t>();
+  }
+  series_[kind - kKindNames.begin()].insert_or_assign(std::string(key.substr(slash + 1)), sum);
+  return true;
+}
+
+}  // namespace kvgate::ledger

@@ -1,0 +1,64 @@
+#include "gateway/ledger/usage_reader.h"
+
+#include <algorithm>
+
+namespace kvgate::ledger {
+namespace {
+
+bool EqualsIgnoringCase(std::string_view text, std::string_view lower) {
+  return std::equal(text.begin(), text.end(), lower.begin(), lower.end(), [](char a, char b) {
+    return (a >= 'A' && a <= 'Z' ? static_cast<char>(a - 'A' + 'a') : a) == b;
+  });
+}
+
+// "application/json; charset=utf-8": without its parameters and spaces.
+std::string_view MediaType(std::string_view content_type) {
+  std::string_view type = content_type.substr(0, content_type.find(';'));
+  while (!type.empty() && type.back() == ' ') type.remove_suffix(1);
+  while (!type.empty() && type.front() == ' ') type.remove_prefix(1);
+  return type;
+}
+
+}  // namespace
+
+UsageReader::UsageReader(const Body& body) : endpoint_(body.endpoint) {
+  const std::string_view type = MediaType(body.content_type);
+  events_ = EqualsIgnoringCase(type, "text/event-stream");
+  const bool json = EqualsIgnoringCase(type, "application/json") ||
+                    (type.size() > 5 && EqualsIgnoringCase(type.substr(type.size() - 5), "+json"));
+  if (!body.content_encoding.empty() && !EqualsIgnoringCase(body.content_encoding, "identity")) {
+    unreadable_ = "encoded";
+  } else if (!events_ && !json) {
+    unreadable_ = "media type";
+  }
+}
+
+void UsageReader::Feed(std::string_view piece) {
+  if (!unreadable_.empty()) return;
+  if (events_) {
+    sse_.Feed(piece);
+    return;
+  }
+  if (scanner_.complete()) return;
+  scanner_.Feed(piece);
+  if (scanner_.complete()) Merge();
+}
+
+void UsageReader::OnData(std::string_view piece) { scanner_.Feed(piece); }
+
+void UsageReader::OnEventEnd() {
+  ++num_events_;
+  if (scanner_.complete()) Merge();
+  scanner_.Reset();
+}
+
+void UsageReader::Merge() {
+  const ReplyFacts& found = scanner_.facts();
+  facts_.usage.MergeMax(found.usage);
+  if (found.model.size > 0) facts_.model = found.model;
+  if (found.service_tier.size > 0) facts_.service_tier = found.service_tier;
+  facts_.type = found.type;
+  facts_.error = facts_.error || found.error;
+}
+
+}  // namespace kvgate::ledger

@@ -1,0 +1,50 @@
+// UsageReader: reads the usage of one answer from its body as it passes, whole JSON or events.
+// No allocation while bytes pass; memory is this object. Never guesses: what is compressed, cut or
+// neither JSON nor events has no usage. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "gateway/ledger/reply_scanner.h"
+#include "gateway/ledger/sse_reader.h"
+#include "gateway/ledger/usage.h"
+
+namespace kvgate::ledger {
+
+class UsageReader final : private SseSink {
+ public:
+  struct Body {
+    upstream::Endpoint endpoint = upstream::Endpoint::kOther;
+    std::string_view content_type;
+    std::string_view content_encoding;
+  };
+  explicit UsageReader(const Body& body);
+  UsageReader(const UsageReader&) = delete;
+  UsageReader& operator=(const UsageReader&) = delete;
+
+  void Feed(std::string_view piece);
+
+  // Everything the answer said until now, merged over its events.
+  const ReplyFacts& facts() const { return facts_; }
+  std::optional<TokenUsage> usage() const { return Normalize(facts_.usage, endpoint_); }
+  uint64_t num_events() const { return num_events_; }
+  // Empty: it was read. Else why not: "encoded", "media type".
+  std::string_view unreadable() const { return unreadable_; }
+
+ private:
+  void OnData(std::string_view piece) override;
+  void OnEventEnd() override;
+  void Merge();
+
+  const upstream::Endpoint endpoint_;
+  bool events_ = false;
+  std::string_view unreadable_;  // a literal
+  uint64_t num_events_ = 0;
+  SseReader sse_{*this};
+  ReplyScanner scanner_;
+  ReplyFacts facts_;
+};
+
+}  // namespace kvgate::ledger

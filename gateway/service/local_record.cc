@@ -1,0 +1,91 @@
+#include "gateway/service/local_record.h"
+
+#include <chrono>
+#include <cmath>
+#include <utility>
+
+#include "gateway/ledger/exchange_recorder.h"
+#include "gateway/protocol/errors.h"
+
+namespace kvgate::service {
+namespace {
+
+using ledger::UsageField;
+
+constexpr int kClientLeft = 499;
+
+int64_t NowUs() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+int64_t ToMicroseconds(double seconds) { return std::llround(seconds * 1e6); }
+
+}  // namespace
+
+LocalRecord::LocalRecord(const Args& args) : ledger_(args.ledger) {
+  const bool chat = args.dialect == protocol::Dialect::kChatCompletions;
+  record_.id = args.request_id;
+  record_.time_us = NowUs();
+  record_.endpoint = chat ? upstream::Endpoint::kChatCompletions : upstream::Endpoint::kCompletions;
+  record_.path = chat ? "/v1/chat/completions" : "/v1/completions";
+  record_.upstream = "local";
+  record_.provider = "local";
+  record_.tenant = args.tenant;
+  record_.usage_unknown = "no answer";
+}
+
+LocalRecord::~LocalRecord() {
+  if (ledger_ == nullptr) return;
+  record_.outcome = "client_left";
+  record_.status = kClientLeft;
+  End();
+}
+
+void LocalRecord::OnRequest(const protocol::CompletionRequest& request) {
+  record_.model = request.model;
+  record_.stream = request.stream;
+}
+
+void LocalRecord::OnBody(std::string_view body) {
+  record_.received_bytes = body.size();
+  if (ledger_ != nullptr) record_.received_sha256 = ledger::DigestOf(body);
+}
+
+void LocalRecord::OnFinish(const protocol::FinishEvent& finish, bool begun) {
+  const protocol::CompletionStats& stats = finish.stats;
+  record_.num_attempts = 1;
+  record_.status = 200;
+  if (finish.error) {
+    if (!begun) record_.status = protocol::HttpStatus(finish.error->code);
+    record_.outcome = begun ? "upstream_cut" : "failed";
+    record_.error = finish.error->detail;
+  } else {
+    record_.reported.Set(UsageField::kPromptTokens, stats.num_prompt_tokens);
+    record_.reported.Set(UsageField::kCompletionTokens, stats.num_output_tokens);
+    record_.reported.Set(UsageField::kTotalTokens,
+                         stats.num_prompt_tokens + stats.num_output_tokens);
+    record_.reported.Set(UsageField::kPromptCached, stats.num_cached_tokens);
+    record_.usage = Normalize(record_.reported, record_.endpoint);
+    record_.timings.queue_us = ToMicroseconds(stats.queue_seconds);
+    record_.timings.ttft_us = ToMicroseconds(stats.ttft_seconds);
+  }
+  End();
+}
+
+void LocalRecord::OnRefused(const Error& error) {
+  record_.outcome = "refused";
+  record_.status = protocol::HttpStatus(error.code);
+  record_.error = std::string(ErrorCodeName(error.code));
+  End();
+}
+
+void LocalRecord::End() {
+  ledger::Ledger* const ledger = std::exchange(ledger_, nullptr);
+  if (ledger == nullptr) return;
+  record_.timings.total_us = NowUs() - record_.time_us;
+  ledger->Add(std::move(record_));
+}
+
+}  // namespace kvgate::service

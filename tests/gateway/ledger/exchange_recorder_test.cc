@@ -1,0 +1,116 @@
+#include "gateway/ledger/exchange_recorder.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace kvgate::ledger {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::string_view kBody = R"({"model":"claude-opus-5"})";
+
+upstream::ExchangeStart Start() {
+  return {.request_id = "id1",
+          .received_at = std::chrono::system_clock::time_point(5s),
+          .upstream = "main",
+          .provider = "anthropic",
+          .dialect = upstream::Dialect::kAnthropic,
+          .endpoint = upstream::Endpoint::kMessages,
+          .method = "POST",
+          .path = "/v1/messages",
+          .model = "claude-opus-5",
+          .tenant = "t",
+          .key = {},
+          .body = kBody,
+          .content_encoding = {}};
+}
+
+class ExchangeRecorderTest : public testing::Test {
+ protected:
+  std::unique_ptr<ExchangeRecorder> Begin() {
+    return std::make_unique<ExchangeRecorder>(
+        Start(), [this](RequestRecord record) { record_ = std::move(record); });
+  }
+  RequestRecord record_;
+};
+
+TEST_F(ExchangeRecorderTest, AWholeExchangeIsRecordedAsItWas) {
+  auto recorder = Begin();
+  recorder->OnSent(kBody, kBody);
+  recorder->OnHead({.status = 200,
+                    .content_type = "application/json",
+                    .content_encoding = {},
+                    .upstream_request_id = "req_9"});
+  const std::string answer =
+      R"({"model":"claude-opus-5-x","usage":{"input_tokens":3,"output_tokens":5,)"
+      R"("cache_read_input_tokens":1000}})";
+  recorder->OnBody(answer.substr(0, 20));
+  recorder->OnBody(answer.substr(20));
+  const upstream::ExchangeTotals totals = recorder->OnEnd({.status = 200,
+                                                           .error = {},
+                                                           .num_attempts = 1,
+                                                           .body_bytes = answer.size(),
+                                                           .body_read = 1ms,
+                                                           .connected = 3ms,
+                                                           .sent = 4ms,
+                                                           .first_byte = 50ms,
+                                                           .first_body = 51ms,
+                                                           .ended = 60ms});
+  EXPECT_EQ(totals.input_tokens, 1003u);
+  EXPECT_EQ(totals.output_tokens, 5u);
+  EXPECT_EQ(record_.id, "id1");
+  EXPECT_EQ(record_.time_us, 5'000'000);
+  EXPECT_EQ(record_.answered_by, "claude-opus-5-x");
+  EXPECT_EQ(record_.upstream_request_id, "req_9");
+  EXPECT_EQ(record_.usage->cache_read_tokens, 1000);
+  EXPECT_EQ(record_.timings.queue_us, 2000);
+  EXPECT_EQ(record_.timings.ttft_us, 51'000);
+  EXPECT_EQ(record_.timings.total_us, 60'000);
+  EXPECT_EQ(record_.answer_bytes, answer.size());
+  EXPECT_EQ(record_.outcome, "complete");
+  EXPECT_EQ(record_.received_sha256, DigestOf(kBody));
+  EXPECT_EQ(record_.sent_sha256, record_.received_sha256);
+}
+
+TEST_F(ExchangeRecorderTest, ABodyThatWasEditedHasAnotherDigest) {
+  auto recorder = Begin();
+  const std::string edited = std::string(kBody) + " ";
+  recorder->OnSent(kBody, edited);
+  recorder->OnEnd({.outcome = upstream::ExchangeOutcome::kFailed, .status = 502, .error = {}});
+  EXPECT_EQ(record_.received_sha256, DigestOf(kBody));
+  EXPECT_EQ(record_.sent_sha256, DigestOf(edited));
+  EXPECT_EQ(record_.sent_bytes, edited.size());
+}
+
+TEST_F(ExchangeRecorderTest, OneThatEndsBeforeItBeganIsRecordedToo) {
+  const upstream::ExchangeTotals totals =
+      Begin()->OnEnd({.outcome = upstream::ExchangeOutcome::kRefused,
+                      .status = 404,
+                      .error = "There is no such model."});
+  EXPECT_EQ(totals.input_tokens, 0u);
+  EXPECT_EQ(record_.outcome, "refused");
+  EXPECT_EQ(record_.status, 404);
+  EXPECT_EQ(record_.error, "There is no such model.");
+  EXPECT_EQ(record_.received_bytes, kBody.size());
+  EXPECT_EQ(record_.received_sha256, std::nullopt);
+  EXPECT_EQ(record_.timings.total_us, -1);
+  EXPECT_EQ(record_.usage_unknown, "no answer");
+}
+
+TEST_F(ExchangeRecorderTest, ACompressedAnswerHasNoUsage) {
+  auto recorder = Begin();
+  recorder->OnSent(kBody, kBody);
+  recorder->OnHead({.status = 200,
+                    .content_type = "application/json",
+                    .content_encoding = "gzip",
+                    .upstream_request_id = {}});
+  recorder->OnBody(R"({"usage":{"input_tokens":3,"output_tokens":5}})");
+  EXPECT_EQ(recorder->OnEnd({.status = 200, .error = {}}).output_tokens, 0u);
+  EXPECT_EQ(record_.usage, std::nullopt);
+  EXPECT_EQ(record_.usage_unknown, "encoded");
+}
+
+}  // namespace
+}  // namespace kvgate::ledger

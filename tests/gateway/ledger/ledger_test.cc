@@ -1,0 +1,260 @@
+#include "gateway/ledger/ledger.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <thread>
+
+#include "gateway/ledger/exchange_recorder.h"
+#include "tests/gateway/ledger/memory_meta_store.h"
+
+namespace kvgate::ledger {
+namespace {
+
+using Json = nlohmann::json;
+using store::MemoryMetaStore;
+using store::MetaTable;
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+
+int64_t NowUs() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+RequestRecord Record(int number, std::string tenant = "t") {
+  RequestRecord record;
+  record.id = "id" + std::to_string(1000 + number);
+  record.time_us = NowUs();
+  record.endpoint = upstream::Endpoint::kMessages;
+  record.upstream = "main";
+  record.provider = "anthropic";
+  record.model = "claude-3-7-sonnet-20250219";
+  record.tenant = std::move(tenant);
+  record.status = 200;
+  record.usage =
+      TokenUsage{.uncached_tokens = 3, .cache_write_tokens = 12304, .output_tokens = 550};
+  return record;
+}
+
+Json Stats(const Ledger& ledger) {
+  std::string text;
+  protocol::JsonWriter json(text);
+  ledger.WriteStats(json);
+  return Json::parse(text);
+}
+
+std::vector<std::string> Ids(Ledger& ledger, const Ledger::ListArgs& args) {
+  const Json json = Json::parse(ledger.List(args).value());
+  std::vector<std::string> ids;
+  for (const Json& record : json["data"]) ids.push_back(record["id"]);
+  return ids;
+}
+
+TEST(LedgerTest, ARecordIsPricedAndFoundAtOnce) {
+  MemoryMetaStore meta;
+  Ledger ledger({.meta = &meta, .write_interval = 1h});
+  ledger.Add(Record(1));
+  const Json json = Json::parse(ledger.Get("id1001").value());
+  EXPECT_EQ(json["cost"]["nanodollars"], 54'399'000);
+  EXPECT_EQ(json["cost"]["price_date"], "2025-04");
+  EXPECT_EQ(ledger.Get("id1002").error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(ledger.Spent("t").dollars_today, 0.054399);
+}
+
+TEST(LedgerTest, TheModelThatAnsweredHasThePriceElseTheOneAskedFor) {
+  Ledger ledger({});
+  RequestRecord routed = Record(1, "routed");
+  routed.answered_by = "claude-opus-4-1";
+  ledger.Add(routed);
+  EXPECT_GT(ledger.Spent("routed").dollars_today, 0.2);
+  RequestRecord alias = Record(2, "alias");
+  alias.answered_by = "deployment-7";
+  ledger.Add(alias);
+  EXPECT_EQ(ledger.Spent("alias").dollars_today, 0.054399);
+}
+
+TEST(LedgerTest, RecordsAreListedNewestFirstAndPageByPage) {
+  MemoryMetaStore meta;
+  Ledger ledger({.meta = &meta});
+  for (int i = 0; i < 5; ++i) ledger.Add(Record(i));
+  EXPECT_EQ(Ids(ledger, {.limit = 2}), (std::vector<std::string>{"id1004", "id1003"}));
+  EXPECT_EQ(Ids(ledger, {.limit = 2, .before = "id1003"}),
+            (std::vector<std::string>{"id1002", "id1001"}));
+  EXPECT_EQ(Json::parse(ledger.List({.limit = 2}).value())["has_more"], true);
+  EXPECT_EQ(Json::parse(ledger.List({.limit = 5}).value())["has_more"], false);
+  EXPECT_EQ(ledger.List({.limit = 0}).error().field, "limit");
+  EXPECT_EQ(ledger.List({.limit = 1001}).error().field, "limit");
+}
+
+TEST(LedgerTest, WhatGathersIsWrittenInOneStep) {
+  MemoryMetaStore meta;
+  {
+    Ledger ledger({.meta = &meta, .write_interval = 1h});
+    for (int i = 0; i < 100; ++i) ledger.Add(Record(i));
+  }
+  EXPECT_EQ(meta.num_batches, 1);
+  EXPECT_EQ(meta.CountRows(MetaTable::kLedger, "r/"), 100u);
+}
+
+TEST(LedgerTest, TheThreadWritesWithoutBeingAsked) {
+  MemoryMetaStore meta;
+  Ledger ledger({.meta = &meta, .write_interval = 20ms});
+  ledger.Add(Record(1));
+  for (int i = 0; i < 200 && meta.num_batches == 0; ++i) std::this_thread::sleep_for(10ms);
+  EXPECT_EQ(meta.num_batches, 1);
+}
+
+TEST(LedgerTest, SumsAndRecordsAgreeAfterARestart) {
+  MemoryMetaStore meta;
+  {
+    Ledger ledger({.meta = &meta});
+    ledger.Add(Record(1));
+    ledger.Add(Record(2, "u"));
+  }
+  Ledger ledger({.meta = &meta});
+  ledger.Add(Record(3));
+  const Json totals = Stats(ledger)["totals"];
+  EXPECT_EQ(totals["requests"], 3);
+  EXPECT_EQ(totals["by_tenant"]["t"]["requests"], 2);
+  EXPECT_EQ(totals["nanodollars"], 3 * 54'399'000);
+  EXPECT_DOUBLE_EQ(ledger.Spent("t").dollars_this_month, 2 * 0.054399);
+  EXPECT_EQ(Ids(ledger, {}).size(), 3u);
+}
+
+TEST(LedgerTest, OnlyTheNewestAreKeptAndSumsCountAll) {
+  MemoryMetaStore meta;
+  Ledger ledger({.meta = &meta, .records_max = 10});
+  for (int i = 0; i < 100; ++i) {
+    ledger.Add(Record(i));
+    if (i % 7 == 0) ledger.Flush();
+  }
+  ledger.Flush();
+  EXPECT_EQ(meta.CountRows(MetaTable::kLedger, "r/"), 10u);
+  EXPECT_EQ(Ids(ledger, {}).back(), "id1090");
+  EXPECT_EQ(Stats(ledger)["totals"]["requests"], 100);
+}
+
+TEST(LedgerTest, OldRecordsGo) {
+  MemoryMetaStore meta;
+  {
+    Ledger ledger({.meta = &meta, .retention_days = 3});
+    RequestRecord old = Record(1);
+    old.time_us -= int64_t{4} * 86'400 * 1'000'000;
+    ledger.Add(old);
+    ledger.Add(Record(2));
+    EXPECT_EQ(Ids(ledger, {}), std::vector<std::string>{"id1002"});
+  }
+  Ledger none({.meta = &meta, .records_max = 0});
+  none.Add(Record(3));
+  none.Flush();
+  EXPECT_EQ(meta.CountRows(MetaTable::kLedger, "r/"), 0u);
+}
+
+TEST(LedgerTest, ADiskThatRefusesCostsRecordsAndNoSums) {
+  MemoryMetaStore meta;
+  {
+    Ledger ledger({.meta = &meta});
+    meta.refuses = true;
+    ledger.Add(Record(1));
+    ledger.Flush();
+    EXPECT_EQ(Stats(ledger)["records_dropped"], 1);
+    meta.refuses = false;
+    ledger.Add(Record(2, "u"));
+    EXPECT_EQ(Ids(ledger, {}), std::vector<std::string>{"id1002"});
+  }
+  Ledger ledger({.meta = &meta});
+  EXPECT_EQ(Stats(ledger)["totals"]["by_tenant"]["t"]["requests"], 1) << "written with the next";
+  EXPECT_EQ(Stats(ledger)["totals"]["requests"], 2);
+}
+
+TEST(LedgerTest, AFullQueueDropsAndNeverWaits) {
+  MemoryMetaStore meta;
+  Ledger ledger({.meta = &meta, .queue_max = 1, .write_interval = 1h});
+  for (int i = 0; i < 50; ++i) ledger.Add(Record(i));
+  const Json stats = Stats(ledger);
+  EXPECT_EQ(stats["totals"]["requests"], 50);
+  EXPECT_GT(stats["records_dropped"], 0);
+}
+
+TEST(LedgerTest, WithoutADirectoryThereAreSumsAndNoRecords) {
+  Ledger ledger({});
+  ledger.Add(Record(1));
+  EXPECT_EQ(Stats(ledger)["totals"]["requests"], 1);
+  EXPECT_EQ(ledger.List({}).error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(ledger.Get("id1001").error().code, ErrorCode::kNotFound);
+}
+
+TEST(LedgerTest, AForwardedRequestBecomesARecord) {
+  MemoryMetaStore meta;
+  Ledger ledger({.meta = &meta});
+  const auto observer = ledger.Begin({.request_id = "id9",
+                                      .received_at = std::chrono::system_clock::now(),
+                                      .upstream = "main",
+                                      .provider = "openai",
+                                      .endpoint = upstream::Endpoint::kChatCompletions,
+                                      .method = "POST",
+                                      .path = "/v1/chat/completions",
+                                      .model = "gpt-6-sol",
+                                      .tenant = "t",
+                                      .key = {},
+                                      .body = "{}",
+                                      .content_encoding = {}});
+  observer->OnSent("{}", "{}");
+  observer->OnHead({.status = 200,
+                    .content_type = "application/json",
+                    .content_encoding = {},
+                    .upstream_request_id = {}});
+  observer->OnBody(R"({"usage":{"prompt_tokens":1000,"completion_tokens":1}})");
+  observer->OnEnd({.status = 200, .error = {}, .num_attempts = 1});
+  const Json json = Json::parse(ledger.Get("id9").value());
+  EXPECT_EQ(json["cost"]["nanodollars"], 1000 * 2000 + 10'000);
+}
+
+TEST(LedgerTest, MetricsShowTokensAndDollars) {
+  Ledger ledger({});
+  ledger.Add(Record(1));
+  metrics::Registry registry;
+  registry.AddCollector([&](metrics::TextWriter& writer) { ledger.Collect(writer); });
+  const std::string text = registry.Text();
+  EXPECT_THAT(text, HasSubstr("kvgate_ledger_upstream_requests_total{upstream=\"main\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("kvgate_ledger_upstream_tokens_total{upstream=\"main\","
+                              "kind=\"cache_write\"} 12304\n"));
+  EXPECT_THAT(text, HasSubstr("kvgate_ledger_model_cost_dollars_total{model="
+                              "\"claude-3-7-sonnet-20250219\"} 0.054399\n"));
+}
+
+TEST(LedgerTest, NothingIsLostBetweenThreads) {
+  MemoryMetaStore meta;
+  Ledger ledger({.meta = &meta, .write_interval = 1ms});
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 250; ++i) ledger.Add(Record(t * 1000 + i));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  ledger.Flush();
+  EXPECT_EQ(meta.CountRows(MetaTable::kLedger, "r/"), 1000u);
+  EXPECT_EQ(Stats(ledger)["totals"]["requests"], 1000);
+}
+
+TEST(LedgerTest, IdsAreDifferentAndSortByTime) {
+  std::set<std::string> ids;
+  std::string last;
+  for (int i = 0; i < 100; ++i) {
+    const std::string id = MakeRequestId();
+    EXPECT_EQ(id.size(), 24u);
+    EXPECT_GE(id.substr(0, 13), last);
+    last = id.substr(0, 13);
+    ids.insert(id);
+  }
+  EXPECT_EQ(ids.size(), 100u);
+}
+
+}  // namespace
+}  // namespace kvgate::ledger

@@ -1,0 +1,159 @@
+#include "gateway/ledger/prices.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace kvgate::ledger {
+namespace {
+
+const PriceRow& Row(std::string_view provider, std::string_view model) {
+  const PriceRow* row = Prices::Builtin().Find(provider, model);
+  EXPECT_NE(row, nullptr) << provider << " " << model;
+  return *row;
+}
+
+int64_t Nanodollars(std::string_view provider, std::string_view model, const TokenUsage& usage,
+                    std::string_view tier = "") {
+  const auto cost = CostOf(Row(provider, model), usage, tier);
+  EXPECT_TRUE(cost.has_value()) << provider << " " << model;
+  return cost ? cost->nanodollars : -1;
+}
+
+TEST(PricesTest, TheVectorOfLitellm9812IsExact) {  // A2
+  const TokenUsage usage{.uncached_tokens = 3, .cache_write_tokens = 12304, .output_tokens = 550};
+  const auto cost = CostOf(Row("anthropic", "claude-3-7-sonnet-20250219"), usage, "standard");
+  // 3 * 3 + 12304 * 3.75 + 550 * 15 = 54399 millionths of a dollar.
+  EXPECT_EQ(cost, (Cost{.nanodollars = 54'399'000,
+                        .uncached_nanodollars = (12307 * 3 + 550 * 15) * int64_t{1000}}));
+}
+
+TEST(PricesTest, ReadsAndBothKindsOfWritesHaveTheirFactors) {
+  const TokenUsage usage{.uncached_tokens = 1'000'000,
+                         .cache_read_tokens = 1'000'000,
+                         .cache_write_tokens = 1'000'000,
+                         .cache_write_1h_tokens = 1'000'000,
+                         .output_tokens = 1'000'000};
+  EXPECT_EQ(Nanodollars("anthropic", "claude-opus-5-5-20260901", usage),
+            (4'000'000'000 + 200'000'000 + 5'000'000'000 + 8'000'000'000 + 20'000'000'000));
+  EXPECT_EQ(Nanodollars("anthropic", "claude-opus-5", {.cache_read_tokens = 1000}), 500'000);
+}
+
+TEST(PricesTest, TheLargestDollarsAreFarFromOverflow) {
+  const TokenUsage usage{.uncached_tokens = 1'000'000'000, .output_tokens = 1'000'000'000};
+  EXPECT_EQ(Nanodollars("anthropic", "claude-opus-4-1", usage), 90'000'000'000'000);
+}
+
+TEST(PricesTest, LongInputsAndServiceTiersChangeTheWholeRequest) {
+  const TokenUsage below{.uncached_tokens = 272'000, .output_tokens = 1000};
+  const TokenUsage above{.uncached_tokens = 1, .cache_read_tokens = 272'000, .output_tokens = 1000};
+  EXPECT_EQ(Nanodollars("openai", "gpt-6-sol", below), 272'000 * 2000 + 1000 * 10'000);
+  EXPECT_EQ(Nanodollars("openai", "gpt-6-sol", above),
+            (1 * 2000 + 272'000 * 200) * 2 + 1000 * 15'000);
+  EXPECT_EQ(Nanodollars("openai", "gpt-5.5", {.uncached_tokens = 1000}, "priority"), 12'500'000);
+  EXPECT_EQ(Nanodollars("openai", "gpt-6-sol", {.uncached_tokens = 1000}, "flex"), 1'000'000);
+  EXPECT_EQ(CostOf(Row("openai", "gpt-6-sol"), below, "scale"), std::nullopt)
+      << "a tier that the row does not know has no price";
+}
+
+TEST(PricesTest, AnUnknownModelHasRulesAndNoPrice) {
+  for (const char* provider : {"anthropic", "openai", "deepseek", "xai"}) {
+    const PriceRow& row = Row(provider, "some-model-of-tomorrow");
+    EXPECT_FALSE(row.prices.has_value()) << provider;
+    EXPECT_EQ(CostOf(row, {.uncached_tokens = 1}, ""), std::nullopt);
+  }
+  EXPECT_EQ(Row("anthropic", "claude-next").rules.minimum_tokens, 4096);
+  EXPECT_EQ(Prices::Builtin().Find("nobody", "gpt-6-sol"), nullptr);
+}
+
+TEST(PricesTest, NoModelTakesTheRowOfItsNeighbour) {
+  EXPECT_EQ(Row("anthropic", "claude-opus-5-5").prices->input, 4'000'000);
+  EXPECT_EQ(Row("anthropic", "claude-opus-5.5").prices->input, 4'000'000);
+  EXPECT_EQ(Row("anthropic", "claude-opus-5-20260701").prices->input, 5'000'000);
+  EXPECT_EQ(Row("anthropic", "anthropic/claude-sonnet-4-5-20250929").prices->input, 3'000'000);
+  EXPECT_FALSE(Row("anthropic", "claude-sonnet-5-5").prices.has_value());
+  EXPECT_FALSE(Row("anthropic", "claude-opus-4-7").prices.has_value());
+  EXPECT_EQ(Row("anthropic", "claude-opus-4-7").rules.minimum_tokens, 2048);
+  EXPECT_EQ(Row("anthropic", "claude-opus-4-20250514").rules.minimum_tokens, 1024);
+  EXPECT_FALSE(Row("openai", "gpt-6-nova").prices.has_value());
+  EXPECT_EQ(Row("openai", "gpt-4o").rules.increment_tokens, 128);
+}
+
+TEST(PricesTest, TheLocalEngineCostsNothing) {
+  EXPECT_EQ(CostOf(Row("local", "any"), {.uncached_tokens = 5, .output_tokens = 9}, ""), Cost());
+}
+
+TEST(PricesTest, EveryRowNamesItsSourceAndDate) {
+  for (const char* provider : {"anthropic", "openai", "deepseek", "xai", "moonshot", "local"}) {
+    const PriceRow& row = Row(provider, "x");
+    EXPECT_FALSE(row.source.empty());
+    EXPECT_EQ(row.date.substr(0, 2), "20");
+  }
+  EXPECT_EQ(Prices::Builtin().date().substr(0, 2), "20");
+}
+
+class PriceFile {
+ public:
+  explicit PriceFile(const std::string& text) { std::ofstream(path_) << text; }
+  ~PriceFile() { std::filesystem::remove(path_); }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  const std::filesystem::path path_ =
+      std::filesystem::temp_directory_path() /
+      ("kvgate-prices-" + std::to_string(reinterpret_cast<uintptr_t>(this)) + ".json");
+};
+
+TEST(PricesTest, TheUsersRowsStandInFront) {
+  const PriceFile file(R"({"date": "2027-01-01", "providers": {
+      "anthropic": [{"models": ["claude-opus-5"], "input": 1, "output": 2,
+                     "cache_read_factor": 0.5, "cache_write_factor": 1,
+                     "source": "a contract", "date": "2027-01-01"}],
+      "mine": [{"models": ["*"], "source": "s", "date": "2027-01-01"}]}})");
+  const Result<Prices> prices = Prices::Load(file.path());
+  ASSERT_TRUE(prices.has_value()) << prices.error().ToString();
+  EXPECT_EQ(prices->date(), "2027-01-01");
+  EXPECT_EQ(prices->Find("anthropic", "claude-opus-5")->prices->cache_read, 500'000);
+  EXPECT_EQ(prices->Find("anthropic", "claude-opus-4-1")->prices->input, 15'000'000);
+  EXPECT_NE(prices->Find("openai", "gpt-6-sol"), nullptr);
+  EXPECT_NE(prices->Find("mine", "any"), nullptr);
+}
+
+TEST(PricesTest, AWrongFileIsRefusedAndTheFieldNamed) {
+  const auto detail = [](const std::string& rows) {
+    const Result<Prices> prices =
+        Prices::Parse(R"({"date": "d", "providers": {"p": [)" + rows + "]}}", "own.json");
+    return prices ? "" : prices.error().detail;
+  };
+  const std::string ends = R"(, "source": "s", "date": "d"})";
+  EXPECT_EQ(detail(R"({"models": ["a"])" + ends), "");
+  EXPECT_EQ(detail(R"({"models": ["a"], "inptu": 3)" + ends),
+            "own.json: unknown key 'providers.p[0].inptu'");
+  EXPECT_EQ(detail(R"({"models": ["a"], "input": "3")" + ends),
+            "own.json: 'providers.p[0].input' must be a number from 0 to 1000");
+  EXPECT_NE(detail(R"({"models": ["a"], "input": 3, "output": 1)" + ends).find("a price needs"),
+            std::string::npos);
+  EXPECT_NE(detail(R"({"models": "a")" + ends).find("'providers.p[0].models'"), std::string::npos);
+  EXPECT_NE(detail(R"({"models": ["a"], "rules": {"minimum": 1})" + ends)
+                .find("'providers.p[0].rules.minimum'"),
+            std::string::npos);
+  EXPECT_NE(detail(R"({"models": ["a"]})").find("'providers.p[0].source'"), std::string::npos);
+  EXPECT_FALSE(Prices::Parse("nonsense", "own.json").has_value());
+  EXPECT_FALSE(Prices::Parse("{}", "own.json").has_value());
+  EXPECT_EQ(Prices::Load("not/there.json").error().field, "ledger.prices");
+}
+
+TEST(PricesTest, GlobsAreStarsAndQuestionMarks) {
+  EXPECT_TRUE(FitsGlob("*", ""));
+  EXPECT_TRUE(FitsGlob("a*c*e", "abcdcde"));
+  EXPECT_TRUE(FitsGlob("*b?d*", "abcde"));
+  EXPECT_FALSE(FitsGlob("a?", "a"));
+  EXPECT_FALSE(FitsGlob("", "a"));
+  EXPECT_FALSE(FitsGlob("a*b", "abc"));
+  EXPECT_FALSE(FitsGlob("GPT*", "gpt-6"));
+}
+
+}  // namespace
+}  // namespace kvgate::ledger

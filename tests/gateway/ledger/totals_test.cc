@@ -1,0 +1,134 @@
+#include "gateway/ledger/totals.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace kvgate::ledger {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int64_t kDayUs = int64_t{86'400} * 1'000'000;
+constexpr int64_t kOctober31 = 1'793'404'800'000'000;  // 2026-10-31 00:00 UTC
+
+RequestRecord Priced(std::string tenant, int64_t time_us, int64_t nanodollars) {
+  RequestRecord record;
+  record.time_us = time_us;
+  record.endpoint = upstream::Endpoint::kMessages;
+  record.upstream = "main";
+  record.model = "m";
+  record.tenant = std::move(tenant);
+  record.status = 200;
+  record.usage = TokenUsage{.uncached_tokens = 1,
+                            .cache_read_tokens = 2,
+                            .cache_write_tokens = 3,
+                            .cache_write_1h_tokens = 4,
+                            .output_tokens = 5};
+  record.cost = Cost{.nanodollars = nanodollars, .uncached_nanodollars = 2 * nanodollars};
+  return record;
+}
+
+Json Written(const Totals& totals) {
+  std::string text;
+  protocol::JsonWriter json(text);
+  totals.Write(json);
+  return Json::parse(text);
+}
+
+TEST(TotalsTest, SumsAreByUpstreamModelAndTenant) {
+  Totals totals;
+  totals.Add(Priced("a", 1000, 10));
+  totals.Add(Priced("b", 2000, 20));
+  const Json json = Written(totals);
+  EXPECT_EQ(json["since_us"], 1000);
+  EXPECT_EQ(json["requests"], 2);
+  EXPECT_EQ(json["cache_read_tokens"], 4);
+  EXPECT_EQ(json["cache_write_tokens"], 14);
+  EXPECT_EQ(json["nanodollars"], 30);
+  EXPECT_EQ(json["uncached_nanodollars"], 60);
+  EXPECT_EQ(json["by_upstream"]["main"]["requests"], 2);
+  EXPECT_EQ(json["by_model"]["m"]["output_tokens"], 10);
+  EXPECT_EQ(json["by_tenant"]["b"]["nanodollars"], 20);
+}
+
+TEST(TotalsTest, WhatIsNotKnownIsCountedAndNotTakenForZero) {
+  Totals totals;
+  RequestRecord unpriced = Priced("a", 1, 0);
+  unpriced.cost.reset();
+  totals.Add(unpriced);
+  RequestRecord silent = Priced("a", 1, 0);
+  silent.usage.reset();
+  totals.Add(silent);
+  RequestRecord listing = silent;
+  listing.endpoint = upstream::Endpoint::kModels;
+  totals.Add(listing);
+  RequestRecord failed = silent;
+  failed.status = 529;
+  totals.Add(failed);
+  RequestRecord cut = silent;
+  cut.outcome = "upstream_cut";
+  totals.Add(cut);
+  const Json json = Written(totals);
+  EXPECT_EQ(json["unknown_cost"], 1);
+  EXPECT_EQ(json["unknown_usage"], 2) << "a list of models has none, a refusal neither";
+  EXPECT_EQ(json["failed"], 2);
+}
+
+TEST(TotalsTest, SpendingBeginsAnewWithTheDayAndTheMonth) {
+  Totals totals;
+  totals.Add(Priced("a", kOctober31 + 1, 1'500'000'000));
+  EXPECT_EQ(totals.Spent("a", kOctober31 + 5).dollars_today, 1.5);
+  totals.Add(Priced("a", kOctober31 + kDayUs - 1, 500'000'000));
+  EXPECT_EQ(totals.Spent("a", kOctober31 + kDayUs - 1).dollars_today, 2);
+  EXPECT_EQ(totals.Spent("a", kOctober31 + kDayUs - 1).dollars_this_month, 2);
+  EXPECT_EQ(totals.Spent("a", kOctober31 + kDayUs).dollars_today, 0);
+  EXPECT_EQ(totals.Spent("a", kOctober31 + kDayUs).dollars_this_month, 0);
+  totals.Add(Priced("a", kOctober31 + kDayUs, 250'000'000));
+  totals.Add(Priced("a", kOctober31 + 2, 9'000'000'000));  // came late
+  EXPECT_EQ(totals.Spent("a", kOctober31 + kDayUs).dollars_today, 0.25);
+  EXPECT_EQ(totals.Spent("b", kOctober31).dollars_today, 0);
+}
+
+TEST(TotalsTest, AFloodOfNamesIsBoundedAndLosesNothing) {
+  Totals totals;
+  for (int i = 0; i < 5000; ++i) {
+    RequestRecord record = Priced("tenant " + std::to_string(i), 1, 1);
+    record.model = "model " + std::to_string(i);
+    totals.Add(record);
+  }
+  const Json json = Written(totals);
+  EXPECT_EQ(json["by_model"].size(), Totals::kSeriesMax);
+  EXPECT_EQ(json["by_model"]["other"]["requests"], 5000 - 255);
+  EXPECT_LE(json["by_tenant"].size(), 4096u);
+  EXPECT_EQ(json["requests"], 5000);
+}
+
+TEST(TotalsTest, ChangedRowsRestoreTheSame) {
+  Totals totals;
+  totals.Add(Priced("a/b", kOctober31, 10));
+  totals.Add(Priced("", kOctober31, 20));
+  Totals restored;
+  for (const auto& [key, value] : totals.TakeChanged()) {
+    EXPECT_TRUE(restored.Restore(key, value)) << key;
+  }
+  EXPECT_EQ(Written(restored), Written(totals));
+  EXPECT_EQ(restored.Spent("a/b", kOctober31).dollars_this_month, 10e-9);
+  EXPECT_TRUE(totals.TakeChanged().empty());
+  totals.Add(Priced("", kOctober31, 1));
+  EXPECT_EQ(totals.TakeChanged().size(), 5u) << "since, all, upstream, model and one tenant";
+}
+
+TEST(TotalsTest, ADamagedRowIsRefused) {
+  Totals totals;
+  EXPECT_FALSE(totals.Restore("model/x", "{}"));
+  EXPECT_FALSE(totals.Restore("model/x", "nonsense"));
+  EXPECT_FALSE(totals.Restore("planet/x", "{}"));
+  EXPECT_FALSE(totals.Restore("model", "{}"));
+  EXPECT_FALSE(totals.Restore("since", "soon"));
+  EXPECT_EQ(Written(totals)["requests"], 0);
+}
+
+}  // namespace
+}  // namespace kvgate::ledger

@@ -1,0 +1,103 @@
+#include "gateway/service/local_record.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/gateway/ledger/memory_meta_store.h"
+
+namespace kvgate::service {
+namespace {
+
+using Json = nlohmann::json;
+
+class LocalRecordTest : public testing::Test {
+ protected:
+  LocalRecord::Args Args() { return {.ledger = &ledger_, .request_id = "id1", .tenant = "t"}; }
+  Json Recorded() { return Json::parse(ledger_.Get("id1").value()); }
+
+  store::MemoryMetaStore meta_;
+  ledger::Ledger ledger_{{.meta = &meta_}};
+};
+
+TEST_F(LocalRecordTest, AnAnswerIsRecordedWithWhatTheEngineMeasured) {
+  {
+    LocalRecord record(Args());
+    protocol::CompletionRequest request;
+    request.model = "local";
+    request.stream = true;
+    record.OnRequest(request);
+    record.OnBody("{}");
+    record.OnAnswer(10);
+    record.OnAnswer(5);
+    record.OnFinish({.stats = {.num_prompt_tokens = 100,
+                               .num_output_tokens = 7,
+                               .num_cached_tokens = 64,
+                               .queue_seconds = 0.001,
+                               .ttft_seconds = 0.25}},
+                    true);
+  }
+  const Json json = Recorded();
+  EXPECT_EQ(json["upstream"], "local");
+  EXPECT_EQ(json["model"], "local");
+  EXPECT_EQ(json["tenant"], "t");
+  EXPECT_EQ(json["status"], 200);
+  EXPECT_EQ(json["outcome"], "complete");
+  EXPECT_EQ(json["stream"], true);
+  EXPECT_EQ(json["usage"]["uncached_tokens"], 36);
+  EXPECT_EQ(json["usage"]["cache_read_tokens"], 64);
+  EXPECT_EQ(json["usage"]["output_tokens"], 7);
+  EXPECT_EQ(json["cost"]["nanodollars"], 0);
+  EXPECT_EQ(json["timings"]["queue_us"], 1000);
+  EXPECT_EQ(json["timings"]["ttft_us"], 250'000);
+  EXPECT_EQ(json["bytes"], Json::parse(R"({"received":2,"sent":0,"answer":15})"));
+  EXPECT_EQ(json["sha256"]["received"].get<std::string>().substr(0, 8), "44136fa3");
+}
+
+TEST_F(LocalRecordTest, ARefusalHasItsStatusAndNoTextOfTheRequest) {
+  LocalRecord record(Args());
+  record.OnRefused(MakeError(ErrorCode::kNotFound, "x", "The model 'secret words' is not here."));
+  const Json json = Recorded();
+  EXPECT_EQ(json["status"], 404);
+  EXPECT_EQ(json["outcome"], "refused");
+  EXPECT_TRUE(json["usage"].is_null());
+  EXPECT_EQ(json.dump().find("secret words"), std::string::npos);
+}
+
+TEST_F(LocalRecordTest, AFailureBeforeAndBehindTheFirstByteDiffer) {
+  const protocol::FinishEvent failed{
+      .error = MakeError(ErrorCode::kOverloaded, "engine", "no KV blocks left")};
+  {
+    LocalRecord record(Args());
+    record.OnFinish(failed, false);
+  }
+  EXPECT_EQ(Recorded()["status"], 503);
+  EXPECT_EQ(Recorded()["outcome"], "failed");
+  {
+    LocalRecord record(Args());
+    record.OnFinish(failed, true);
+  }
+  EXPECT_EQ(Recorded()["status"], 200);
+  EXPECT_EQ(Recorded()["outcome"], "upstream_cut");
+}
+
+TEST_F(LocalRecordTest, AClientThatLeftIsRecorded) {
+  { LocalRecord record(Args()); }
+  EXPECT_EQ(Recorded()["status"], 499);
+  EXPECT_EQ(Recorded()["outcome"], "client_left");
+}
+
+TEST_F(LocalRecordTest, OneThatEndedIsRecordedOnce) {
+  {
+    LocalRecord record(Args());
+    record.OnFinish({}, false);
+  }
+  std::string text;
+  protocol::JsonWriter json(text);
+  ledger_.WriteStats(json);
+  EXPECT_EQ(Json::parse(text)["totals"]["requests"], 1);
+}
+
+}  // namespace
+}  // namespace kvgate::service

@@ -1,0 +1,249 @@
+"""The providers' prompt caches, as the simulator plays them: what is read, written and billed.
+
+A token is four bytes of the rendered prompt: crude, and the same for everyone. Entries belong to a
+credential and a model; the rules (minimum, increment, lifetime) are those of the data file that the
+gateway itself uses, so a test of a price or a minimum has one source. Times are the simulator's own
+clock, which a test can advance.
+"""
+
+import fnmatch
+import hashlib
+import json
+import math
+from pathlib import Path
+
+PRICES = Path(__file__).resolve().parent.parent.parent / "gateway/ledger/prices.json"
+TOKEN_BYTES = 4
+
+
+class BadRequest(Exception):
+    """A request that the provider would refuse with a 400."""
+
+    def __init__(self, message, details=None):
+        super().__init__(message)
+        self.details = details
+
+
+def rules_of(provider, model):
+    """The cache rules of a model, from the first row that fits."""
+    rows = json.loads(PRICES.read_text())["providers"][provider]
+    for row in rows:
+        if any(fnmatch.fnmatchcase(model, glob) for glob in row["models"]):
+            return row["rules"]
+    raise KeyError(model)
+
+
+def canonical(value):
+    """The text of a JSON value, in the order its sender gave."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def count_tokens(text):
+    return math.ceil(len(text.encode()) / TOKEN_BYTES)
+
+
+class Chain:
+    """Hashes of ever longer prefixes: (tokens so far, hash) at each boundary added."""
+
+    def __init__(self, *scope):
+        self._hash = hashlib.sha256(canonical(scope).encode())
+        self.tokens = 0
+
+    def add(self, text):
+        self.tokens += count_tokens(text)
+        self._hash.update(len(text).to_bytes(8, "big") + text.encode())
+        return self.tokens, self._hash.hexdigest()
+
+    def salt(self, value):
+        """What is no text of the prompt, and changes everything behind it."""
+        self._hash.update(b"\0salt" + canonical(value).encode())
+
+
+class Store:
+    """Entries by hash, with the moment they end."""
+
+    def __init__(self, clock):
+        self._clock = clock
+        self._ends = {}
+
+    def has(self, key):
+        return self._ends.get(key, (0, 0))[0] > self._clock()
+
+    def put(self, key, ttl):
+        self._ends[key] = (self._clock() + ttl, ttl)
+
+    def refresh(self, key):
+        self.put(key, self._ends[key][1])
+
+
+# --- OpenAI ---------------------------------------------------------------------------------------
+
+def has_breakpoints(model):
+    """The families with explicit breakpoints and paid writes."""
+    return model.startswith(("gpt-5.6", "gpt-6"))
+
+
+def openai_items(body):
+    """The prompt as (text, ends a user or tool turn, has an explicit breakpoint), in its order."""
+    items = []
+    for tool in body.get("tools") or []:
+        items.append((canonical(tool), False, False))
+    if isinstance(body.get("instructions"), str):
+        items.append((body["instructions"], False, False))
+    turns = body.get("messages", body.get("input", body.get("prompt", [])))
+    if isinstance(turns, str):
+        return items + [(turns, True, False)]
+    for turn in turns:
+        if not isinstance(turn, dict):
+            items.append((canonical(turn), True, False))
+            continue
+        eligible = turn.get("role") in ("user", "tool") or turn.get("type", "").endswith("_output")
+        content = turn.get("content")
+        parts = content if isinstance(content, list) and content else [None]
+        head = {key: value for key, value in turn.items() if key != "content"}
+        for index, part in enumerate(parts):
+            marked = isinstance(part, dict) and "prompt_cache_breakpoint" in part
+            bare = {k: v for k, v in part.items() if k != "prompt_cache_breakpoint"} \
+                if marked else (content if part is None else part)
+            text = canonical(head if index == 0 else {}) + canonical(bare)
+            items.append((text, eligible and index + 1 == len(parts), marked))
+    return items
+
+
+def check_openai(body):
+    model = body.get("model", "")
+    if len(body.get("prompt_cache_key") or "") > 64:
+        raise BadRequest("Invalid 'prompt_cache_key': string too long, at most 64 characters.")
+    marked = sum(item[2] for item in openai_items(body))
+    if not has_breakpoints(model):
+        if "prompt_cache_options" in body:
+            raise BadRequest("Unsupported parameter: 'prompt_cache_options' with this model.")
+        if marked:
+            raise BadRequest("Unsupported parameter: 'prompt_cache_breakpoint' with this model.")
+    if marked > 4:
+        raise BadRequest("At most 4 prompt_cache_breakpoint markers may be given.")
+
+
+def openai_usage(store, body, scope):
+    """(prompt tokens, cached, written, what to keep once the answer has begun)."""
+    model = body.get("model", "")
+    rules = rules_of("openai", model)
+    minimum, ttl = rules.get("minimum_tokens", 0), rules.get("ttl_seconds", 300)
+    if not has_breakpoints(model):
+        return _by_increments(store, body, scope, rules)
+    options = body.get("prompt_cache_options") or {}
+    chain = Chain(scope, model, body.get("prompt_cache_key"))
+    points, explicit = [], []
+    for text, ends_turn, marked in openai_items(body):
+        point = chain.add(text)
+        if ends_turn or marked:
+            points.append(point)
+        if marked:
+            explicit.append(point)
+    wanted = explicit if options.get("mode") == "explicit" else explicit[-3:] + points[-1:]
+    if not wanted:
+        return chain.tokens, 0, 0, []
+    hits = [p for p in points[-50:] if p[0] >= minimum and store.has(p[1])]
+    cached = max((p[0] for p in hits), default=0)
+    for point in hits[-1:]:
+        store.refresh(point[1])
+    new = [p for p in wanted if p[0] >= minimum and p[0] > cached]
+    written = max((p[0] for p in new), default=cached) - cached
+    return chain.tokens, cached, written, [(p[1], ttl) for p in new]
+
+
+def _by_increments(store, body, scope, rules):
+    step = rules.get("increment_tokens", 128)
+    rendered = "".join(item[0] for item in openai_items(body)).encode()
+    total = math.ceil(len(rendered) / TOKEN_BYTES)
+    cached, keep, going = 0, [], True
+    running = hashlib.sha256(canonical([scope, body.get("model")]).encode())
+    for end in range(step, total + 1, step):
+        running.update(rendered[(end - step) * TOKEN_BYTES:end * TOKEN_BYTES])
+        key = running.hexdigest()
+        going = going and store.has(key)
+        if going:
+            cached = end
+        keep.append((key, rules.get("ttl_seconds", 300)))
+    return total, cached if cached >= rules.get("minimum_tokens", 0) else 0, 0, keep
+
+
+# --- Anthropic ------------------------------------------------------------------------------------
+
+def anthropic_blocks(body):
+    """(text, cache_control or None, section) in the order in which the cache sees them."""
+    blocks = []
+
+    def add(section, block, extra=""):
+        control = block.get("cache_control") if isinstance(block, dict) else None
+        bare = {k: v for k, v in block.items() if k != "cache_control"} \
+            if isinstance(block, dict) else block
+        blocks.append((extra + canonical(bare), control, section))
+
+    for tool in body.get("tools") or []:
+        add("tools", tool)
+    system = body.get("system") or []
+    for block in [{"type": "text", "text": system}] if isinstance(system, str) else system:
+        add("system", block)
+    for message in body.get("messages") or []:
+        content = message.get("content")
+        parts = [{"type": "text", "text": content}] if isinstance(content, str) else content or []
+        for part in parts:
+            add("messages", part, message.get("role", "") + ":")
+    return blocks
+
+
+def anthropic_breakpoints(body, blocks):
+    """{index of a block: ttl in seconds}; raises what the API refuses."""
+    def ttl_of(control):
+        return 3600 if control.get("ttl") == "1h" else 300
+
+    points = {i: ttl_of(control) for i, (_, control, _) in enumerate(blocks) if control}
+    automatic = body.get("cache_control")
+    if automatic and blocks:
+        last = len(blocks) - 1
+        if points.get(last, ttl_of(automatic)) != ttl_of(automatic) or \
+                (last not in points and len(points) >= 4):
+            raise BadRequest("cache_control: automatic caching needs a breakpoint of its own.")
+        points[last] = ttl_of(automatic)
+    if len(points) > 4:
+        raise BadRequest("A maximum of 4 blocks with cache_control may be provided. "
+                         f"Found {len(points)}.")
+    lifetimes = [points[i] for i in sorted(points)]
+    if lifetimes != sorted(lifetimes, reverse=True):
+        raise BadRequest("a ttl='1h' cache_control block must not come after a ttl='5m' one.")
+    return points
+
+
+def anthropic_usage(store, body, scope):
+    """(usage object without the output, what to keep once the answer has begun)."""
+    model = body.get("model", "")
+    rules = rules_of("anthropic", model)
+    minimum = rules.get("minimum_tokens", 0)
+    lookback = rules.get("lookback_blocks", 20)
+    blocks = anthropic_blocks(body)
+    points = anthropic_breakpoints(body, blocks)
+    chain, prefixes, section = Chain(scope, model), [], None
+    salts = {"system": ["speed"], "messages": ["tool_choice", "thinking", "output_config"]}
+    for text, _, now in blocks:
+        if now != section:
+            chain.salt([body.get(name) for name in salts.get(now, [])])
+            section = now
+        prefixes.append(chain.add(text))
+    hit = -1
+    for point in sorted(points, reverse=True):
+        for index in range(point, max(-1, point - lookback), -1):
+            if prefixes[index][0] >= minimum and store.has(prefixes[index][1]):
+                hit = max(hit, index)
+                break
+    read = prefixes[hit][0] if hit >= 0 else 0
+    if hit >= 0:
+        store.refresh(prefixes[hit][1])
+    new = [i for i in points if prefixes[i][0] >= minimum and prefixes[i][0] > read]
+    hour_end = max([prefixes[i][0] for i in new if points[i] == 3600], default=read)
+    end = max([prefixes[i][0] for i in new], default=read)
+    usage = {"input_tokens": chain.tokens - end, "cache_creation_input_tokens": end - read,
+             "cache_read_input_tokens": read,
+             "cache_creation": {"ephemeral_5m_input_tokens": end - hour_end,
+                                "ephemeral_1h_input_tokens": hour_end - read}}
+    return usage, [(prefixes[i][1], points[i]) for i in new]
