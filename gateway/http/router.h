@@ -28,6 +28,7 @@ enum class Route : uint8_t {
   kPrefixExport,
   kPrefixPin,
   kPrefixUnpin,
+  kForwarded,  // no path of ours: FindRoute never yields it
 };
 
 struct RouteMatch {
@@ -45,6 +46,9 @@ struct RouteResult {
 };
 // `target` as in the request line: an absolute form and a query are understood.
 RouteResult FindRoute(std::string_view method, std::string_view target);
+
+// Without scheme, host, query and fragment.
+std::string_view PathOf(std::string_view target);
 
 // Whether a path is one of the OpenAI dialect's, matched or not.
 bool IsOpenAiPath(std::string_view target);
