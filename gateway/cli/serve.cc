@@ -82,15 +82,18 @@ http::ServerOptions ToServerOptions(const config::Config& config, const config::
           .header_timeout = std::chrono::seconds(limits.header_timeout_seconds),
           .body_timeout = std::chrono::seconds(limits.body_timeout_seconds),
           .idle_timeout = std::chrono::seconds(limits.idle_timeout_seconds),
-          .write_timeout = std::chrono::seconds(limits.write_timeout_seconds)};
+          .write_timeout = std::chrono::seconds(limits.write_timeout_seconds),
+          .upstreams = config.upstreams,
+          .keys = config.keys};
 }
 
-Result<config::HostPort> LoopbackOnly(const config::Config& config) {
+// Whom to let in from elsewhere only keys can tell.
+Result<config::HostPort> ListenAddress(const config::Config& config) {
   KVGATE_TRY(config::HostPort listen, config::ParseHostPort(config.server.listen));
-  if (!listen.is_loopback()) {
+  if (!listen.is_loopback() && config.keys.empty()) {
     return MakeError(ErrorCode::kInvalidArgument, "cli",
-                     fmt::format("listening on {} needs [[key]] in the configuration, which this "
-                                 "version does not have yet; listen on 127.0.0.1",
+                     fmt::format("listening on {} needs a [[key]] in the configuration; without "
+                                 "one listen on 127.0.0.1",
                                  listen.host));
   }
   return listen;
@@ -118,12 +121,14 @@ Result<std::unique_ptr<LocalEngine>> LoadUnlessStopped(const config::Config& con
 
 Result<int> Serve(const ConfigFlags& flags) {
   KVGATE_TRY(const config::Config config, ReadConfig(flags));
-  KVGATE_TRY(const config::HostPort listen, LoopbackOnly(config));
+  KVGATE_TRY(const config::HostPort listen, ListenAddress(config));
   // Before any thread starts, so that all of them inherit it and only sigwait sees the signals.
   const sigset_t signals = EndSignals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 
   KVGATE_TRY(const ledger::Prices prices, ReadPrices(config));
+  // With upstreams and no model named the gateway forwards, and needs no engine of its own.
+  const bool has_local = config.upstreams.empty() || !config.engine.model.empty();
   const DataTier tier = OpenDataTier(config);
   ledger::Ledger ledger({.meta = tier.meta(),
                          .prices = prices,
@@ -141,13 +146,22 @@ Result<int> Serve(const ConfigFlags& flags) {
                             .ledger = &ledger,
                             .no_disk_reason = tier.reason,
                             .limits = {.json_depth_max = config.limits.json_depth},
-                            .system_fingerprint = "kvgate-" KVGATE_VERSION});
+                            .system_fingerprint = "kvgate-" KVGATE_VERSION,
+                            .has_local = has_local});
   // Bound before the model loads: a taken port is known at once, and /ready can say "not yet".
   KVGATE_TRY(std::unique_ptr<http::Server> server,
              http::Server::Open(ToServerOptions(config, listen), service));
-  KVGATE_TRY(local, LoadUnlessStopped(config, tier, signals));
-  KVGATE_TRY(auto provider, local->MakeProvider(config, &metrics));
-  service.SetLocal(std::move(provider));
+  std::unique_ptr<service::Upkeep> upkeep;
+  if (has_local) {
+    KVGATE_TRY(local, LoadUnlessStopped(config, tier, signals));
+    KVGATE_TRY(auto provider, local->MakeProvider(config, &metrics));
+    service.SetLocal(std::move(provider));
+    upkeep = std::make_unique<service::Upkeep>(
+        service::Upkeep::Parts{.engine = local->engine(),
+                               .prefixes = service.prefixes(),
+                               .meta = tier.meta(),
+                               .write_admission = tier.write_admission.get()});
+  }
   if (tier.directory) {
     if (const auto published = tier.directory->PublishAddress(server->url()); !published) {
       KVGATE_LOG(kWarning, "cli", "`kvgate cache` will not find this server: {}",
@@ -157,18 +171,13 @@ Result<int> Serve(const ConfigFlags& flags) {
   fmt::print("listening on {}\n", server->url());
   std::fflush(stdout);
 
-  auto upkeep = std::make_unique<service::Upkeep>(
-      service::Upkeep::Parts{.engine = local->engine(),
-                             .prefixes = service.prefixes(),
-                             .meta = tier.meta(),
-                             .write_admission = tier.write_admission.get()});
   WaitForSignal(signals);
   upkeep.reset();
   service.BeginDrain();
   server->BeginDrain();
   Drain(*server, std::chrono::seconds(config.server.drain_seconds), signals);
   server.reset();
-  if (!local->engine().Drain(kFlushGrace)) {
+  if (local && !local->engine().Drain(kFlushGrace)) {
     KVGATE_LOG(kWarning, "cli", "not all KV reached the disk within {} s", kFlushGrace.count());
   }
   KVGATE_LOG(kInfo, "cli", "stopped");

@@ -7,6 +7,7 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -104,6 +105,32 @@ std::optional<std::string> SetChoice(const Value& value, std::span<const std::st
   return std::nullopt;
 }
 
+// For labels, headers and records: short, and nothing to quote.
+std::optional<std::string> SetName(const Value& value, std::string& out) {
+  if (auto problem = SetString(value, out)) return problem;
+  const bool plain = std::all_of(out.begin(), out.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.';
+  });
+  if (out.empty() || out.size() > 64 || !plain) {
+    return fmt::format("must be 1 to 64 letters, digits, '-', '_' or '.', not \"{}\"", out);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> SetUrl(const Value& value, std::string& out) {
+  if (auto problem = SetString(value, out)) return problem;
+  if (const Result<Url> url = ParseUrl(out); !url) return url.error().detail;
+  return std::nullopt;
+}
+
+std::optional<std::string> SetSha256(const Value& value, std::string& out) {
+  if (auto problem = SetString(value, out)) return problem;
+  const bool hex =
+      std::all_of(out.begin(), out.end(), [](unsigned char c) { return std::isxdigit(c) != 0; });
+  if (out.size() != 64 || !hex) return "must be 64 hex digits: the SHA-256 of the key";
+  return std::nullopt;
+}
+
 std::optional<std::string> SetListen(const Value& value, Config& config) {
   if (auto problem = SetString(value, config.server.listen)) return problem;
   const Result<HostPort> parsed = ParseHostPort(config.server.listen);
@@ -111,10 +138,10 @@ std::optional<std::string> SetListen(const Value& value, Config& config) {
   return std::nullopt;
 }
 
-std::optional<std::string> SetHosts(const Value& value, Config& config) {
-  const auto* hosts = std::get_if<std::vector<std::string>>(&value);
-  if (hosts == nullptr) return Expect("an array of strings", value);
-  config.server.allowed_hosts = *hosts;
+std::optional<std::string> SetStrings(const Value& value, std::vector<std::string>& out) {
+  const auto* strings = std::get_if<std::vector<std::string>>(&value);
+  if (strings == nullptr) return Expect("an array of strings", value);
+  out = *strings;
   return std::nullopt;
 }
 
@@ -151,7 +178,8 @@ constexpr Key kKeys[] = {
     {"server", "listen", SetListen},
     {"server", "threads",
      [](const Value& v, Config& c) { return SetInteger(v, 1, 256, c.server.threads); }},
-    {"server", "allowed_hosts", SetHosts},
+    {"server", "allowed_hosts",
+     [](const Value& v, Config& c) { return SetStrings(v, c.server.allowed_hosts); }},
     {"server", "drain_seconds",
      [](const Value& v, Config& c) {
        return SetInteger(v, 0, kDaySeconds, c.server.drain_seconds);
@@ -253,8 +281,89 @@ constexpr Key kKeys[] = {
      [](const Value& v, Config& c) { return SetInteger(v, 8, 1024, c.limits.json_depth); }},
 };
 
+// The keys of one element of an array of tables.
+template <typename Element>
+struct ElementKey {
+  std::string_view name;
+  std::optional<std::string> (*set)(const Value& value, Element& element);
+};
+
+constexpr std::string_view kDialects[] = {"openai", "anthropic"};
+constexpr std::string_view kModes[] = {"observe", "pin", "stabilize"};
+constexpr std::string_view kRetries[] = {"none", "connect", "reset"};
+
+using Upstream = UpstreamConfig;
+constexpr ElementKey<Upstream> kUpstreamKeys[] = {
+    {"name", [](const Value& v, Upstream& u) { return SetName(v, u.name); }},
+    {"dialect", [](const Value& v, Upstream& u) { return SetChoice(v, kDialects, u.dialect); }},
+    {"provider", [](const Value& v, Upstream& u) { return SetName(v, u.provider); }},
+    {"base_url", [](const Value& v, Upstream& u) { return SetUrl(v, u.base_url); }},
+    {"models", [](const Value& v, Upstream& u) { return SetStrings(v, u.models); }},
+    {"mode", [](const Value& v, Upstream& u) { return SetChoice(v, kModes, u.mode); }},
+    {"api_key_env", [](const Value& v, Upstream& u) { return SetString(v, u.api_key_env); }},
+    {"ca_file", [](const Value& v, Upstream& u) { return SetString(v, u.ca_file); }},
+    {"connect_timeout_ms",
+     [](const Value& v, Upstream& u) { return SetInteger(v, 1, 600'000, u.connect_timeout_ms); }},
+    {"first_byte_timeout_seconds",
+     [](const Value& v, Upstream& u) {
+       return SetInteger(v, 1, kDaySeconds, u.first_byte_timeout_seconds);
+     }},
+    {"idle_timeout_seconds",
+     [](const Value& v, Upstream& u) {
+       return SetInteger(v, 1, kDaySeconds, u.idle_timeout_seconds);
+     }},
+    {"keep_alive_seconds",
+     [](const Value& v, Upstream& u) {
+       return SetInteger(v, 0, kDaySeconds, u.keep_alive_seconds);
+     }},
+    {"connections",
+     [](const Value& v, Upstream& u) { return SetInteger(v, 1, 1 << 20, u.connections); }},
+    {"retry", [](const Value& v, Upstream& u) { return SetChoice(v, kRetries, u.retry); }},
+    {"retries", [](const Value& v, Upstream& u) { return SetInteger(v, 0, 10, u.retries); }},
+    {"breaker_failures",
+     [](const Value& v, Upstream& u) { return SetInteger(v, 0, 1'000'000, u.breaker_failures); }},
+    {"breaker_seconds",
+     [](const Value& v, Upstream& u) { return SetInteger(v, 1, kDaySeconds, u.breaker_seconds); }},
+};
+
+constexpr int64_t kCountMax = int64_t{1} << 50;
+constexpr double kDollarsMax = 1e12;
+constexpr ElementKey<KeyConfig> kKeyKeys[] = {
+    {"name", [](const Value& v, KeyConfig& k) { return SetName(v, k.name); }},
+    {"key_env", [](const Value& v, KeyConfig& k) { return SetString(v, k.key_env); }},
+    {"sha256", [](const Value& v, KeyConfig& k) { return SetSha256(v, k.sha256); }},
+    {"models", [](const Value& v, KeyConfig& k) { return SetStrings(v, k.models); }},
+    {"requests_per_minute",
+     [](const Value& v, KeyConfig& k) {
+       return SetInteger(v, 0, kCountMax, k.requests_per_minute);
+     }},
+    {"tokens_per_minute",
+     [](const Value& v, KeyConfig& k) { return SetInteger(v, 0, kCountMax, k.tokens_per_minute); }},
+    {"dollars_per_day",
+     [](const Value& v, KeyConfig& k) { return SetNumber(v, 0, kDollarsMax, k.dollars_per_day); }},
+    {"dollars_per_month",
+     [](const Value& v, KeyConfig& k) {
+       return SetNumber(v, 0, kDollarsMax, k.dollars_per_month);
+     }},
+};
+
+// What only the whole element shows; empty: it is well.
+std::string Missing(const UpstreamConfig& upstream) {
+  if (upstream.name.empty()) return "upstream.name is missing";
+  if (upstream.base_url.empty()) return "upstream.base_url is missing";
+  return "";
+}
+
+std::string Missing(const KeyConfig& key) {
+  if (key.name.empty()) return "key.name is missing";
+  if (key.key_env.empty() == key.sha256.empty()) {
+    return "a key needs key_env or sha256, and only one of them";
+  }
+  return "";
+}
+
 // Tables the configuration will have; named so that a file for a later version is understood.
-constexpr std::string_view kLaterTables[] = {"sessions", "upstream", "route", "key"};
+constexpr std::string_view kLaterTables[] = {"sessions", "route"};
 
 bool IsTable(std::string_view name) {
   return std::any_of(std::begin(kKeys), std::end(kKeys),
@@ -299,6 +408,10 @@ class Reader {
         const bool array = node.is_array();
         Fail(key.source(), fmt::format("{}{}{} is not supported by this version yet",
                                        array ? "[[" : "[", name, array ? "]]" : "]"));
+      } else if (name == "upstream") {
+        ReadElements<UpstreamConfig>("upstream", key, node, kUpstreamKeys, config_.upstreams);
+      } else if (name == "key") {
+        ReadElements<KeyConfig>("key", key, node, kKeyKeys, config_.keys);
       } else if (!IsTable(name)) {
         Fail(key.source(), node.is_table()
                                ? fmt::format("unknown table [{}]", name)
@@ -327,6 +440,49 @@ class Reader {
   }
 
  private:
+  template <typename Element>
+  void ReadElements(std::string_view name, const toml::key& key, const toml::node& node,
+                    std::span<const ElementKey<Element>> keys, std::vector<Element>& out) {
+    const toml::array* array = node.as_array();
+    if (array == nullptr || !array->is_homogeneous(toml::node_type::table)) {
+      Fail(key.source(), fmt::format("'{}' must be an array of tables: [[{}]]", name, name));
+      return;
+    }
+    for (const toml::node& node_of_element : *array) {
+      const toml::table& table = *node_of_element.as_table();
+      const size_t errors_before = errors_.size();
+      Element element = ReadElement(name, table, keys);
+      std::string problem = errors_.size() == errors_before ? Missing(element) : "";
+      for (const Element& other : out) {
+        if (problem.empty() && other.name == element.name) {
+          problem = fmt::format("there is another {} of the name \"{}\"", name, element.name);
+        }
+      }
+      if (!problem.empty()) Fail(table.source(), problem);
+      out.push_back(std::move(element));
+    }
+  }
+
+  template <typename Element>
+  Element ReadElement(std::string_view name, const toml::table& table,
+                      std::span<const ElementKey<Element>> keys) {
+    Element element;
+    for (const auto& [key, node] : table) {
+      const auto known = std::find_if(keys.begin(), keys.end(),
+                                      [name = key.str()](const auto& k) { return k.name == name; });
+      if (known == keys.end()) {
+        Fail(key.source(), fmt::format("unknown key '{}' in [[{}]]", key.str(), name));
+        continue;
+      }
+      const std::optional<Value> value = FromToml(node);
+      const std::optional<std::string> problem =
+          value ? known->set(*value, element)
+                : std::optional<std::string>("has a type that no key of this file takes");
+      if (problem) Fail(key.source(), fmt::format("{}.{} {}", name, key.str(), *problem));
+    }
+    return element;
+  }
+
   void ReadKeys(std::string_view table_name, const toml::table& table) {
     for (const auto& [key, node] : table) {
       const Key* known = FindKey(table_name, key.str());

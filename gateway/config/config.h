@@ -75,6 +75,39 @@ struct LimitsConfig {
   int json_depth = 64;                         // nesting of a request body
 };
 
+// One [[upstream]]: a provider that requests are forwarded to.
+struct UpstreamConfig {
+  std::string name;                         // required; unique
+  std::string dialect = "openai";           // openai, anthropic
+  std::string provider;                     // rules and prices; empty: guessed from base_url
+  std::string base_url;                     // required; openai with /v1, anthropic without
+  std::vector<std::string> models = {"*"};  // globs; the first upstream with a match is asked
+  std::string mode = "pin";                 // observe, pin, stabilize
+  std::string api_key_env;                  // empty: the caller's own credential is passed on
+  std::string ca_file;                      // PEM; empty: the system's
+  int connect_timeout_ms = 5'000;           // resolving apart
+  int first_byte_timeout_seconds = 600;     // sending, then the answer's whole head
+  int idle_timeout_seconds = 300;           // between two pieces of the answer
+  int keep_alive_seconds = 30;              // an unused connection is kept so long
+  int connections = 1024;                   // at once; beyond: 503
+  std::string retry = "connect";            // none, connect, reset (also what was dropped unread)
+  int retries = 1;                          // of one request
+  int breaker_failures = 5;                 // in a row, then it is not asked for a while; 0: never
+  int breaker_seconds = 5;                  // that while
+};
+
+// One [[key]]: who may use this gateway, and how much of it. 0: no limit.
+struct KeyConfig {
+  std::string name;     // required; unique; the tenant
+  std::string key_env;  // the variable that holds the key; or:
+  std::string sha256;   // its SHA-256 in hex
+  std::vector<std::string> models = {"*"};
+  int64_t requests_per_minute = 0;
+  int64_t tokens_per_minute = 0;
+  double dollars_per_day = 0;
+  double dollars_per_month = 0;
+};
+
 struct Config {
   ServerConfig server;
   EngineConfig engine;
@@ -82,6 +115,8 @@ struct Config {
   StoreConfig store;
   LedgerConfig ledger;
   LimitsConfig limits;
+  std::vector<UpstreamConfig> upstreams;
+  std::vector<KeyConfig> keys;
 };
 
 // Errors in the order of the file, each "FILE:LINE: what is wrong"; never empty on failure.
@@ -102,6 +137,16 @@ std::filesystem::path DefaultDataDir();
 
 // "1GiB", "256 MiB", "10GB", "4096": bytes. kInvalidArgument otherwise.
 Result<uint64_t> ParseBytes(std::string_view text);
+
+struct Url {
+  bool tls = false;
+  std::string host;  // without brackets
+  uint16_t port = 0;
+  std::string path;  // "" or "/v1": no slash at its end
+};
+// "https://api.openai.com/v1". kInvalidArgument: another scheme, user names, a query, an unsafe
+// character.
+Result<Url> ParseUrl(std::string_view text);
 
 struct HostPort {
   std::string host;  // without brackets

@@ -62,6 +62,41 @@ Result<uint64_t> ParseBytes(std::string_view text) {
   return bad();
 }
 
+Result<Url> ParseUrl(std::string_view text) {
+  const auto bad = [&](std::string_view why) {
+    return MakeError(
+        ErrorCode::kInvalidArgument, "config",
+        fmt::format("must be a URL like https://api.example.com/v1, not \"{}\": {}", text, why));
+  };
+  Url url;
+  std::string_view rest = text;
+  if (rest.starts_with("https://")) {
+    url.tls = true;
+  } else if (!rest.starts_with("http://")) {
+    return bad("it begins with http:// or https://");
+  }
+  rest.remove_prefix(url.tls ? 8 : 7);
+  // What is written into a request line must not end it.
+  for (const char c : rest) {
+    if (c <= ' ' || c == 0x7f || c == '"' || c == '\\') return bad("it has an unsafe character");
+  }
+  const size_t slash = rest.find('/');
+  std::string_view authority = rest.substr(0, slash);
+  if (slash != std::string_view::npos) url.path = rest.substr(slash);
+  while (url.path.ends_with('/')) url.path.pop_back();
+  if (rest.find_first_of("?#") != std::string_view::npos) return bad("it has a query");
+  if (authority.find('@') != std::string_view::npos) return bad("it holds a user name");
+  // The colons of "[::1]" are not a port's.
+  const bool has_port = !authority.ends_with(']') && authority.find(':') != std::string_view::npos;
+  const std::string full =
+      has_port ? std::string(authority) : fmt::format("{}:{}", authority, url.tls ? 443 : 80);
+  const Result<HostPort> parsed = ParseHostPort(full);
+  if (!parsed || parsed->port == 0) return bad("its host or port cannot be read");
+  url.host = parsed->host;
+  url.port = parsed->port;
+  return url;
+}
+
 bool HostPort::is_loopback() const {
   return host == "localhost" || host == "::1" || host.starts_with("127.");
 }

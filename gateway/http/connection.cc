@@ -36,6 +36,11 @@ bool TakesBytes(const RouteResult& found) {
   return found.match && found.match->route == Route::kPrefixesImport;
 }
 
+// Probes of load balancers and supervisors hold no key.
+bool IsPublic(Route route) {
+  return route == Route::kRoot || route == Route::kHealth || route == Route::kReady;
+}
+
 bool IsClosed(const beast::error_code& code) {
   return code == bhttp::error::end_of_stream || code == bhttp::error::partial_message ||
          code == beast::error::timeout || code.category() == asio::error::get_system_category() ||
@@ -48,6 +53,7 @@ Connection::Connection(asio::ip::tcp::socket socket, ConnectionContext& context,
     : context_(context),
       stream_(std::move(socket)),
       waiter_(stream_.get_executor()),
+      tick_(stream_.get_executor()),
       // A head must fit; a body leaves the buffer piece by piece.
       buffer_(2 * context.options.header_bytes_max + 64 * 1024),
       over_limit_(over_limit) {}
@@ -61,6 +67,7 @@ void Connection::Drain() {
 void Connection::EndAnswer() {
   asio::post(stream_.get_executor(), [self = shared_from_this()] {
     if (self->completion_ != nullptr) self->completion_->Cancel();
+    if (self->exchange_ != nullptr) self->exchange_->Abort();
   });
 }
 
@@ -69,6 +76,7 @@ void Connection::Cancel() {
     self->cancelled_ = true;
     self->stream_.close();
     self->waiter_.cancel();
+    if (self->exchange_ != nullptr) self->exchange_->Abort();
   });
 }
 
@@ -84,6 +92,7 @@ Task<void> Connection::Run() {
     if (!open) break;
     open = co_await ServeOne();
   }
+  tick_.cancel();
   stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
   stream_.close();
 }
@@ -107,6 +116,8 @@ Task<bool> Connection::ServeOne() {
   http_1_0_ = false;
   head_only_ = false;
   probed_ = false;
+  head_sent_ = false;
+  kind_ = {};
   parser_.emplace();
   const size_t header_max = context_.options.header_bytes_max;
   parser_->header_limit(
@@ -120,8 +131,10 @@ Task<bool> Connection::ServeOne() {
     const bool again = co_await AnswerReadError(code);
     co_return again;
   }
+  received_at_ = Clock::now();
   const auto& message = parser_->get();
   RouteResult found = FindRoute(ToView(message.method_string()), ToView(message.target()));
+  kind_ = upstream::KindOf(PathOf(ToView(message.target())), !Header("anthropic-version").empty());
   parser_->body_limit(BodyLimit(found));
   if (parser_->content_length().value_or(0) > BodyLimit(found)) {
     const bool again = co_await AnswerReadError(bhttp::error::body_limit);
@@ -136,9 +149,19 @@ Task<bool> Connection::ServeOne() {
                                                           .content_type = Header("content-type"),
                                                           .http_1_0 = http_1_0_,
                                                           .takes_bytes = TakesBytes(found)});
+  if (!refusal && !Authenticate() && !(found.match && IsPublic(found.match->route))) {
+    refusal = ErrorResponse(
+        MakeError(ErrorCode::kUnauthenticated, "http",
+                  "This gateway takes only its own keys, by Authorization: Bearer, x-api-key or "
+                  "x-kvgate-key."));
+  }
   bool again = false;
   if (refusal) {
     again = co_await Refuse(std::move(*refusal), "refused");
+  } else if (!found.match && ForwardsUnknown(ToView(message.target()))) {
+    const RouteMatch forwarded{
+        .route = Route::kForwarded, .name = "/v1/{other}", .argument = "", .openai_dialect = true};
+    again = co_await Dispatch(forwarded);
   } else if (!found.match) {
     again = co_await Refuse(std::move(found.refusal), "unknown");
   } else {
@@ -168,7 +191,15 @@ Task<bool> Connection::Dispatch(RouteMatch match) {
     co_return again;
   }
   if (match.route == Route::kChatCompletions || match.route == Route::kCompletions) {
-    const bool again = co_await ServeCompletion(std::move(match));
+    const bool again = co_await ServeGeneration(std::move(match));
+    co_return again;
+  }
+  if (match.route == Route::kModels && !context_.upstreams.empty()) {
+    const bool again = co_await ServeModels(std::move(match));
+    co_return again;
+  }
+  if (IsForwarded(match)) {
+    const bool again = co_await ServeForward(std::move(match));
     co_return again;
   }
   Response response = StatusResponse(500, "The server failed to answer.");
@@ -268,11 +299,12 @@ Task<void> Connection::Linger() {
 Task<bool> Connection::ServeCompletion(RouteMatch match) {
   Result<std::unique_ptr<service::Completion>> completion =
       MakeError(ErrorCode::kInternal, "http", "starting the completion failed");
+  const std::string credential = Credential();
   const service::Service::StartArgs args{.dialect = match.route == Route::kChatCompletions
                                                         ? protocol::Dialect::kChatCompletions
                                                         : protocol::Dialect::kCompletions,
                                          .body = parser_->get().body(),
-                                         .credential = Credential(),
+                                         .credential = credential,
                                          .request_id = request_id_,
                                          .explain = Header("x-kvgate-explain") == "1",
                                          .wake = MakeWake()};
@@ -435,7 +467,9 @@ Task<void> Connection::RunOnWorker(std::function<void()> work) {
 Task<bool> Connection::Send(Response response, std::string_view route, bool openai_dialect) {
   if (context_.draining.load()) keep_alive_ = false;
   Count(route, response.status);
-  std::string bytes = ResponseHead(response, Head(openai_dialect));
+  const bool anthropic = kind_.dialect == upstream::Dialect::kAnthropic;
+  if (anthropic) ToMessagesError(request_id_, response);
+  std::string bytes = ResponseHead(response, Head(openai_dialect && !anthropic));
   if (!head_only_) bytes += response.body;
   const bool written = co_await Write(std::move(bytes));
   co_return written&& keep_alive_;
@@ -462,11 +496,6 @@ HeadOptions Connection::Head(bool openai_dialect) const {
 
 std::string_view Connection::Header(std::string_view name) const {
   return ToView(parser_->get()[beast::string_view(name.data(), name.size())]);
-}
-
-std::string_view Connection::Credential() const {
-  const std::string_view key = Header("x-api-key");
-  return key.empty() ? Header("authorization") : key;
 }
 
 uint64_t Connection::BodyLimit(const RouteResult& found) const {
@@ -523,6 +552,7 @@ Response Connection::Handle(const RouteMatch& match) {
       return json(service.prefixes().Unpin(match.argument));
     case Route::kChatCompletions:
     case Route::kCompletions:
+    case Route::kForwarded:
     case Route::kPrefixesWarm:
     case Route::kPrefixesImport:
     case Route::kPrefixExport:

@@ -14,16 +14,23 @@
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "gateway/http/request_guard.h"
 #include "gateway/http/response.h"
 #include "gateway/http/router.h"
 #include "gateway/http/server.h"
 #include "gateway/http/task.h"
+#include "gateway/service/gateway_keys.h"
+#include "gateway/upstream/body_scan.h"
+#include "gateway/upstream/exchange.h"
+#include "gateway/upstream/model_list.h"
+#include "gateway/upstream/upstreams.h"
 
 namespace kvgate::http {
 
@@ -33,6 +40,9 @@ struct ConnectionContext {
   service::Service& service;
   const RequestGuard& guard;
   boost::asio::thread_pool& workers;
+  const upstream::Upstreams& upstreams;
+  const service::GatewayKeys& keys;
+  upstream::ModelListCache& model_lists;
   std::atomic<bool> draining{false};
 };
 
@@ -72,8 +82,41 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Task<bool> ServeImport(RouteMatch match);
   struct ImportBody;
   Task<bool> ReadPiece(ImportBody& body);
-  std::string_view Credential() const;
   uint64_t BodyLimit(const RouteResult& found) const;
+
+  // connection_access.cc
+  // What tells callers apart: their gateway key's name, else their credential as sent.
+  std::string Credential() const;
+  // The key's name, else a hash of the credential; empty: neither.
+  std::string Tenant() const;
+  // False: there are keys, and the caller has none of them.
+  bool Authenticate();
+  // Counts a request against the limits of the caller's key.
+  Result<void> Admit(std::string_view model);
+
+  // forwarding.cc
+  struct Forwarding;
+  bool ForwardsUnknown(std::string_view target) const;
+  bool IsForwarded(const RouteMatch& match) const;
+  bool RunsLocally() const;
+  void ScanBody();
+  // A completion: of the local model where it has the name, else of an upstream.
+  Task<bool> ServeGeneration(RouteMatch match);
+  Task<bool> ServeForward(RouteMatch match);
+  Task<bool> Forward(Forwarding& job);
+  Task<bool> PassAnswer(Forwarding& job);
+  Task<bool> WritePiece(std::string_view before, std::string_view piece, std::string_view after);
+  Task<bool> SendFailure(Forwarding& job, Error error);
+  void Begin(Forwarding& job);
+  void End(Forwarding& job);
+  upstream::HeaderFields RequestFields() const;
+  void ArmTick();
+  void OnTick();
+
+  // connection_models.cc
+  Task<bool> ServeModels(RouteMatch match);
+  Task<void> AddModelsOf(upstream::Upstream& upstream, std::vector<upstream::ListedModel>& all);
+  Task<std::string> FetchModels(upstream::Upstream& upstream);
 
   Task<bool> SendStream(service::Completion& completion, RouteMatch match);
   Task<bool> SendWhole(service::Completion& completion, RouteMatch match);
@@ -95,9 +138,16 @@ class Connection : public std::enable_shared_from_this<Connection> {
   ConnectionContext& context_;
   boost::beast::tcp_stream stream_;
   boost::asio::steady_timer waiter_;
+  boost::asio::steady_timer tick_;  // armed while something is forwarded, and a little longer
   boost::beast::flat_buffer buffer_;
   std::optional<Parser> parser_;
   service::Completion* completion_ = nullptr;  // under way; owned by ServeCompletion's frame
+  upstream::Exchange* exchange_ = nullptr;     // under way; owned by ServeForward's frame
+  service::GatewayKeys::Key* key_ = nullptr;   // the caller's
+  bool key_is_credential_ = false;             // it stands where a provider's would
+  upstream::PathKind kind_;                    // of the request's path
+  upstream::BodyScan scan_;                    // of its body, where that decides
+  std::chrono::steady_clock::time_point received_at_;  // the end of the request's head
   std::string request_id_;
   bool keep_alive_ = true;
   bool http_1_0_ = false;
@@ -106,6 +156,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool cancelled_ = false;
   bool probed_ = false;
   bool worker_done_ = false;
+  bool tick_armed_ = false;
+  bool head_sent_ = false;    // of a forwarded answer
+  bool client_gone_ = false;  // while something was forwarded for it
   const bool over_limit_;
 };
 

@@ -38,8 +38,9 @@ struct Connection::ImportBody {
 Task<bool> Connection::ServeWarm(RouteMatch match) {
   Result<std::unique_ptr<service::WarmJob>> job =
       MakeError(ErrorCode::kInternal, "http", "starting to warm failed");
+  const std::string credential = Credential();
   const service::Service::WarmArgs args{
-      .body = parser_->get().body(), .credential = Credential(), .wake = MakeWake()};
+      .body = parser_->get().body(), .credential = credential, .wake = MakeWake()};
   std::function<void()> start = [&] { job = context_.service.StartWarm(args); };
   co_await RunOnWorker(std::move(start));
   while (job && !(*job)->Poll()) {

@@ -63,6 +63,8 @@ std::string_view ReasonPhrase(int status) {
       return "Client Closed Request";
     case 500:
       return "Internal Server Error";
+    case 502:
+      return "Bad Gateway";
     case 503:
       return "Service Unavailable";
     case 504:
@@ -75,7 +77,9 @@ std::string_view ReasonPhrase(int status) {
 Response ErrorResponse(const Error& error) {
   // A cancelled request whose client is still there was cancelled by the server's own end.
   const int status = error.code == ErrorCode::kCancelled ? 503 : protocol::HttpStatus(error.code);
-  Response response{.status = status, .body = protocol::EncodeError(error)};
+  Response response{.status = status,
+                    .body = protocol::EncodeError(error),
+                    .error_message = protocol::PublicMessage(error)};
   // 429 and 503 pass; where the error does not know when, a second is worth trying.
   const int pause = error.retry_after_seconds > 0    ? error.retry_after_seconds
                     : status == 429 || status == 503 ? 1
@@ -89,7 +93,14 @@ Response StatusResponse(int status, std::string_view message) {
   protocol::AppendJsonString(message, body);
   body += status >= 500 ? R"(,"type":"server_error")" : R"(,"type":"invalid_request_error")";
   body += R"(,"param":null,"code":null}})";
-  return {.status = status, .body = std::move(body)};
+  return {.status = status, .body = std::move(body), .error_message = std::string(message)};
+}
+
+void ToMessagesError(std::string_view request_id, Response& response) {
+  if (response.error_message.empty()) return;
+  response.body = protocol::EncodeMessagesError(
+      {.status = response.status, .message = response.error_message, .request_id = request_id});
+  response.headers.emplace_back("request-id", request_id);
 }
 
 std::string ResponseHead(const Response& response, const HeadOptions& options) {

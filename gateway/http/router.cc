@@ -37,14 +37,6 @@ constexpr Entry kEntries[] = {
     {"DELETE", "/kvgate/v1/prefixes/{id}", Route::kPrefixRemove},
 };
 
-std::string_view PathOf(std::string_view target) {
-  if (const size_t scheme = target.find("://"); scheme != std::string_view::npos && scheme < 8) {
-    const size_t slash = target.find('/', scheme + 3);
-    target = slash == std::string_view::npos ? "/" : target.substr(slash);
-  }
-  return target.substr(0, target.find_first_of("?#"));
-}
-
 std::string PercentDecode(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -96,6 +88,14 @@ std::string QueryValue(std::string_view target, std::string_view name) {
     query.remove_prefix(std::min(query.size(), pair.size() + 1));
   }
   return "";
+}
+
+std::string_view PathOf(std::string_view target) {
+  if (const size_t scheme = target.find("://"); scheme != std::string_view::npos && scheme < 8) {
+    const size_t slash = target.find('/', scheme + 3);
+    target = slash == std::string_view::npos ? "/" : target.substr(slash);
+  }
+  return target.substr(0, target.find_first_of("?#"));
 }
 
 bool IsOpenAiPath(std::string_view target) { return PathOf(target).starts_with("/v1/"); }

@@ -30,6 +30,7 @@ enum class Route : uint8_t {
   kPrefixExport,
   kPrefixPin,
   kPrefixUnpin,
+  kForwarded,  // no path of ours: FindRoute never yields it
 };
 
 struct RouteMatch {
@@ -50,6 +51,8 @@ RouteResult FindRoute(std::string_view method, std::string_view target);
 
 // The value of a parameter of the query, percent-decoded; empty where it is not there.
 std::string QueryValue(std::string_view target, std::string_view name);
+// Without scheme, host, query and fragment.
+std::string_view PathOf(std::string_view target);
 
 // Whether a path is one of the OpenAI dialect's, matched or not.
 bool IsOpenAiPath(std::string_view target);

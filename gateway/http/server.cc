@@ -29,13 +29,27 @@ constexpr size_t kRefusedAtOnce = 64;
 
 class AsioServer final : public Server {
  public:
+  // What can fail has been opened before: the upstreams on `io`.
+  struct Parts {
+    std::unique_ptr<asio::io_context> io;
+    std::unique_ptr<upstream::Upstreams> upstreams;
+    std::unique_ptr<service::GatewayKeys> keys;
+  };
   AsioServer(const ServerOptions& options, service::Service& service,
-             std::vector<std::string> hosts)
+             std::vector<std::string> hosts, Parts parts)
       : options_(options),
         service_(service),
         guard_(std::move(hosts)),
+        parts_(std::move(parts)),
         workers_(static_cast<size_t>(options.worker_threads)),
-        context_{.options = options_, .service = service, .guard = guard_, .workers = workers_},
+        context_{.options = options_,
+                 .service = service,
+                 .guard = guard_,
+                 .workers = workers_,
+                 .upstreams = *parts_.upstreams,
+                 .keys = *parts_.keys,
+                 .model_lists = model_lists_},
+        io_(*parts_.io),
         acceptor_(asio::make_strand(io_)),
         retry_(acceptor_.get_executor()),
         group_(service.metrics().connections) {}
@@ -156,9 +170,11 @@ class AsioServer final : public Server {
   const ServerOptions options_;
   service::Service& service_;
   const RequestGuard guard_;
+  const Parts parts_;
+  upstream::ModelListCache model_lists_;
   asio::thread_pool workers_;
   ConnectionContext context_;
-  asio::io_context io_;
+  asio::io_context& io_;
   asio::executor_work_guard<asio::io_context::executor_type> work_{io_.get_executor()};
   tcp::acceptor acceptor_;
   asio::steady_timer retry_;
@@ -176,7 +192,12 @@ Result<std::unique_ptr<Server>> Server::Open(const ServerOptions& options,
                                              service::Service& service) {
   std::vector<std::string> hosts = options.allowed_hosts;
   hosts.push_back(options.address);
-  auto server = std::make_unique<AsioServer>(options, service, std::move(hosts));
+  AsioServer::Parts parts;
+  parts.io = std::make_unique<asio::io_context>();
+  KVGATE_TRY(parts.upstreams,
+             upstream::Upstreams::Open(options.upstreams, *parts.io, upstream::ProcessEnvironment));
+  KVGATE_TRY(parts.keys, service::GatewayKeys::Open(options.keys, upstream::ProcessEnvironment));
+  auto server = std::make_unique<AsioServer>(options, service, std::move(hosts), std::move(parts));
   KVGATE_TRY_VOID(server->Start());
   return server;
 }

@@ -11,7 +11,12 @@
 
 #include <kvgate/result.h>
 
+#include "gateway/config/config.h"
 #include "gateway/service/service.h"
+
+namespace kvgate::upstream {
+class ExchangeLog;
+}
 
 namespace kvgate::http {
 
@@ -38,11 +43,16 @@ struct ServerOptions {
   // sending sees the answer and not a reset: at most so long, and so much.
   std::chrono::milliseconds linger_timeout{5'000};
   size_t linger_bytes_max = size_t{1} << 30;
+  std::vector<config::UpstreamConfig> upstreams = {};
+  std::vector<config::KeyConfig> keys = {};  // none: everyone is let in
+  // Keeps accounts of what is forwarded; may be null. Outlives the server.
+  upstream::ExchangeLog* exchange_log = nullptr;
 };
 
 class Server {
  public:
-  // Binds and serves. kUnavailable: the address is in use; kInvalidArgument: it is none.
+  // Binds and serves. kUnavailable: the address is in use; kInvalidArgument: it is none, or an
+  // upstream's or a key's variable or file is missing.
   static Result<std::unique_ptr<Server>> Open(const ServerOptions& options,
                                               service::Service& service);
   // Cancels what is left and waits for it.

@@ -1,21 +1,11 @@
-// Task: the coroutine type of the HTTP server, and its one completion token.
-//
-// Rules (each was reproduced on g++ 12 with Boost 1.81): coroutines are named functions or members,
-// parameters by value; no capturing coroutine lambda inside co_await, and no temporary that owns
-// memory (a string, a Response) either: g++ 12 frees such a temporary of `co_await F(c ? a : B())`
-// twice, so arguments are named locals, moved. Every operation uses kAwait and its error_code is
-// looked at on the spot; nothing is detached but through ConnectionGroup.
+// Task and kAwait, with the rules of coroutines: gateway/upstream/task.h.
 #pragma once
 
-#include <boost/asio/as_tuple.hpp>
-#include <boost/asio/awaitable.hpp>
-#include <boost/asio/use_awaitable.hpp>
+#include "gateway/upstream/task.h"
 
 namespace kvgate::http {
 
-template <typename T>
-using Task = boost::asio::awaitable<T>;
-
-inline constexpr auto kAwait = boost::asio::as_tuple(boost::asio::use_awaitable);
+using upstream::kAwait;
+using upstream::Task;
 
 }  // namespace kvgate::http

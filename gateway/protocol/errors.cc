@@ -21,6 +21,27 @@ std::string_view TypeOf(ErrorCode code) {
   }
 }
 
+std::string_view MessagesTypeOf(int status) {
+  switch (status) {
+    case 401:
+      return "authentication_error";
+    case 403:
+      return "permission_error";
+    case 404:
+      return "not_found_error";
+    case 413:
+      return "request_too_large";
+    case 429:
+      return "rate_limit_error";
+    case 503:
+      return "overloaded_error";
+    case 504:
+      return "timeout_error";
+    default:
+      return status >= 500 ? "api_error" : "invalid_request_error";
+  }
+}
+
 // The machine-readable code, or "" for null.
 std::string_view CodeOf(const Error& error) {
   if (error.source == kContextLengthSource) return "context_length_exceeded";
@@ -85,21 +106,31 @@ int HttpStatus(ErrorCode code) {
 }
 
 std::string EncodeError(const Error& error) {
-  const std::string_view message =
-      IsInternal(error.code)
-          ? "the server failed to answer; its log has the reason under this request's id"
-          : std::string_view(error.detail);
   const std::string_view code = CodeOf(error);
   std::string out;
   JsonWriter json(out);
   json.BeginObject().Key("error").BeginObject();
-  json.Key("message").String(message);
+  json.Key("message").String(PublicMessage(error));
   json.Key("type").String(TypeOf(error.code));
   json.Key("param");
   error.field.empty() ? json.Null() : json.String(error.field);
   json.Key("code");
   code.empty() ? json.Null() : json.String(code);
   json.EndObject().EndObject();
+  return out;
+}
+
+std::string PublicMessage(const Error& error) {
+  if (!IsInternal(error.code)) return error.detail;
+  return "the server failed to answer; its log has the reason under this request's id";
+}
+
+std::string EncodeMessagesError(const MessagesError& error) {
+  std::string out;
+  JsonWriter json(out);
+  json.BeginObject().Key("type").String("error").Key("error").BeginObject();
+  json.Key("type").String(MessagesTypeOf(error.status)).Key("message").String(error.message);
+  json.EndObject().Key("request_id").String(error.request_id).EndObject();
   return out;
 }
 

@@ -1,7 +1,8 @@
-// The one table from our errors to what an OpenAI client sees.
+// The one table from our errors to what a client sees.
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include <kvgate/result.h>
 
@@ -12,5 +13,15 @@ int HttpStatus(ErrorCode code);
 // {"error":{"message","type","param","code"}}. Internal detail (kInternal, kDataLoss, kIo) is not
 // sent: the caller logs it under the request id.
 std::string EncodeError(const Error& error);
+// What of an error may be told: its detail, or for internal ones where to find it.
+std::string PublicMessage(const Error& error);
+
+// {"type":"error","error":{"type","message"},"request_id"}: the Messages dialect.
+struct MessagesError {
+  int status = 500;
+  std::string_view message;
+  std::string_view request_id;
+};
+std::string EncodeMessagesError(const MessagesError& error);
 
 }  // namespace kvgate::protocol

@@ -85,7 +85,15 @@ void Service::SetLocal(std::unique_ptr<provider::LocalProvider> local) {
   local_ready_.store(true);
 }
 
+bool Service::ServesLocal(const std::string& model) const {
+  return local_ready_.load() && local_->Serves(model);
+}
+
 Result<const provider::LocalProvider*> Service::Route(const std::string& model) const {
+  if (!parts_.has_local) {
+    return MakeError(ErrorCode::kNotFound, "service",
+                     fmt::format("The model '{}' does not exist here.", model), "model");
+  }
   if (!local_ready_.load()) {
     return MakeError(ErrorCode::kUnavailable, "service",
                      "The model is still being loaded; try again in a moment.");

@@ -79,6 +79,7 @@ class Service {
     std::string no_disk_reason = {};
     protocol::DecodeLimits limits = {};
     std::string system_fingerprint = {};
+    bool has_local = true;  // a local model is there or being loaded; false: upstreams alone
   };
   explicit Service(Parts parts);
 
@@ -86,7 +87,12 @@ class Service {
   void SetLocal(std::unique_ptr<provider::LocalProvider> local);
   // From then on new completions are refused and /ready says no.
   void BeginDrain() { draining_.store(true); }
-  bool ready() const { return local_ready_.load() && !draining_.load(); }
+  bool ready() const {
+    return (local_ready_.load() || !parts_.has_local) && !draining_.load();
+  }
+  // Whether the local model is loaded and answers to that name.
+  bool ServesLocal(const std::string& model) const;
+  bool has_local() const { return parts_.has_local; }
 
   struct StartArgs {
     protocol::Dialect dialect;

@@ -67,7 +67,7 @@ kv_dtype = "f8"
 [limits]
 body = "10 parsecs"
 connections = 0
-[[upstream]]
+[[route]]
 name = "x"
 [sessions]
 [nonsense]
@@ -81,9 +81,80 @@ name = "x"
                   HasSubstr("f.toml:4: engine.kv_dtype must be one of f32, f16, bf16, q8_0, q4_0"),
                   HasSubstr("f.toml:6: limits.body must be a size"),
                   HasSubstr("f.toml:7: limits.connections must be between 1 and"),
-                  "f.toml:8: [[upstream]] is not supported by this version yet",
+                  "f.toml:8: [[route]] is not supported by this version yet",
                   "f.toml:10: [sessions] is not supported by this version yet",
                   "f.toml:11: unknown table [nonsense]"));
+}
+
+TEST(ParseConfigTest, UpstreamsAndKeysAreReadInTheirOrder) {
+  const auto config = ParseConfig(R"([[upstream]]
+name = "a"
+base_url = "http://127.0.0.1:9100/v1/"
+[[upstream]]
+name = "b"
+dialect = "anthropic"
+provider = "anthropic"
+base_url = "https://[::1]:8443"
+models = ["claude-*", "x"]
+mode = "observe"
+api_key_env = "B_KEY"
+connect_timeout_ms = 250
+retry = "reset"
+[[key]]
+name = "team"
+key_env = "TEAM_KEY"
+models = ["gpt-*"]
+requests_per_minute = 60
+dollars_per_day = 2.5
+)",
+                                  "f");
+  ASSERT_TRUE(config) << config.error().messages[0];
+  ASSERT_EQ(config->upstreams.size(), 2u);
+  EXPECT_EQ(config->upstreams[0].dialect, "openai");
+  EXPECT_THAT(config->upstreams[0].models, ElementsAre("*"));
+  EXPECT_EQ(config->upstreams[0].retry, "connect");
+  EXPECT_EQ(config->upstreams[1].name, "b");
+  EXPECT_THAT(config->upstreams[1].models, ElementsAre("claude-*", "x"));
+  EXPECT_EQ(config->upstreams[1].connect_timeout_ms, 250);
+  ASSERT_EQ(config->keys.size(), 1u);
+  EXPECT_EQ(config->keys[0].key_env, "TEAM_KEY");
+  EXPECT_EQ(config->keys[0].dollars_per_day, 2.5);
+}
+
+TEST(ParseConfigTest, WhatAnUpstreamOrAKeyLacksIsNamed) {
+  const auto config = ParseConfig(R"([[upstream]]
+base_url = "http://h"
+[[upstream]]
+name = "a"
+[[upstream]]
+name = "a b"
+base_url = "ftp://h"
+speed = 1
+[[key]]
+name = "k"
+[[key]]
+name = "l"
+sha256 = "12"
+)",
+                                  "f");
+  ASSERT_FALSE(config);
+  EXPECT_THAT(config.error().messages,
+              ElementsAre(HasSubstr("f:1: upstream.name is missing"),
+                          HasSubstr("f:3: upstream.base_url is missing"),
+                          HasSubstr("f:6: upstream.name must be 1 to 64 letters"),
+                          HasSubstr("f:7: upstream.base_url must be a URL"),
+                          HasSubstr("f:8: unknown key 'speed' in [[upstream]]"),
+                          HasSubstr("f:9: a key needs key_env or sha256"),
+                          HasSubstr("f:13: key.sha256 must be 64 hex digits")));
+}
+
+TEST(ParseConfigTest, TwoUpstreamsOfOneNameAreRefused) {
+  const auto config = ParseConfig(
+      "[[upstream]]\nname='a'\nbase_url='http://h'\n[[upstream]]\nname='a'\nbase_url='http://h'\n",
+      "f");
+  ASSERT_FALSE(config);
+  EXPECT_THAT(config.error().messages,
+              ElementsAre("f:4: there is another upstream of the name \"a\""));
 }
 
 TEST(ParseConfigTest, BrokenTomlHasItsLine) {

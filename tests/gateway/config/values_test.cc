@@ -28,6 +28,23 @@ TEST(ParseHostPortTest, TakesNamesAndBothAddressFamilies) {
   }
 }
 
+TEST(ParseUrlTest, TakesSchemeHostPortAndPath) {
+  const auto url = ParseUrl("https://api.example.com/v1/");
+  ASSERT_TRUE(url);
+  EXPECT_TRUE(url->tls);
+  EXPECT_EQ(url->host, "api.example.com");
+  EXPECT_EQ(url->port, 443);
+  EXPECT_EQ(url->path, "/v1");
+  EXPECT_EQ(ParseUrl("http://[::1]:9100")->host, "::1");
+  EXPECT_EQ(ParseUrl("http://[::1]:9100")->port, 9100);
+  EXPECT_EQ(ParseUrl("http://[::1]")->port, 80);
+  EXPECT_EQ(ParseUrl("http://h/")->path, "");
+  for (const char* bad : {"", "h", "ftp://h", "http://", "http://u@h", "http://h?x", "http://h:0",
+                          "http://h:x", "http://h/a b", "http://h/\r\nX: y", "https://::1"}) {
+    EXPECT_FALSE(ParseUrl(bad)) << bad;
+  }
+}
+
 TEST(DefaultDataDirTest, FollowsTheEnvironment) {
   ::setenv("XDG_DATA_HOME", "/x", 1);
   EXPECT_EQ(DefaultDataDir(), "/x/kvgate");

@@ -38,5 +38,19 @@ TEST(ResponseTest, ChunksAreLengthPrefixed) {
   EXPECT_EQ(Chunk("0123456789abcdef"), "10\r\n0123456789abcdef\r\n");
 }
 
+TEST(ToMessagesErrorTest, RewritesErrorsAndNothingElse) {
+  Response error = StatusResponse(502, "The upstream failed.");
+  ToMessagesError("r1", error);
+  EXPECT_EQ(error.status, 502);
+  EXPECT_EQ(error.body,
+            R"({"type":"error","error":{"type":"api_error","message":"The upstream failed."},)"
+            R"("request_id":"r1"})");
+  EXPECT_EQ(error.headers.back().first, "request-id");
+  Response other{.body = "{}"};
+  ToMessagesError("r1", other);
+  EXPECT_EQ(other.body, "{}");
+  EXPECT_TRUE(other.headers.empty());
+}
+
 }  // namespace
 }  // namespace kvgate::http

@@ -37,5 +37,24 @@ TEST(EncodeErrorTest, InternalDetailIsNotSent) {
   }
 }
 
+TEST(EncodeMessagesErrorTest, HasTheTypeOfItsStatus) {
+  EXPECT_EQ(EncodeMessagesError({.status = 404, .message = "no \"x\"", .request_id = "r1"}),
+            R"({"type":"error","error":{"type":"not_found_error","message":"no \"x\""},)"
+            R"("request_id":"r1"})");
+  const auto type = [](int status) {
+    const std::string body =
+        EncodeMessagesError({.status = status, .message = "", .request_id = ""});
+    const size_t at = body.find(R"("type":")", 10) + 8;
+    return body.substr(at, body.find('"', at) - at);
+  };
+  EXPECT_EQ(type(400), "invalid_request_error");
+  EXPECT_EQ(type(415), "invalid_request_error");
+  EXPECT_EQ(type(401), "authentication_error");
+  EXPECT_EQ(type(429), "rate_limit_error");
+  EXPECT_EQ(type(502), "api_error");
+  EXPECT_EQ(type(503), "overloaded_error");
+  EXPECT_EQ(type(504), "timeout_error");
+}
+
 }  // namespace
 }  // namespace kvgate::protocol

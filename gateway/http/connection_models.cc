@@ -1,0 +1,110 @@
+// The list of models: the local one and what each upstream says it has.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <utility>
+
+#include <kvgate/log.h>
+
+#include "gateway/http/connection.h"
+
+namespace kvgate::http {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A list that does not come soon is left out: the others are wanted.
+constexpr std::chrono::seconds kListTimeout{5};
+constexpr size_t kListBytesMax = size_t{8} << 20;
+
+}  // namespace
+
+Task<bool> Connection::ServeModels(RouteMatch match) {
+  const auto& upstreams = context_.upstreams.all();
+  // Of one upstream alone the list passes as it is, page by page.
+  const bool alone = upstreams.size() == 1 && !context_.service.has_local() &&
+                     upstreams.front()->dialect() == kind_.dialect;
+  if (alone) {
+    const bool again = co_await ServeForward(std::move(match));
+    co_return again;
+  }
+  std::vector<upstream::ListedModel> all;
+  const std::string local = context_.service.ListModels();
+  if (auto models = upstream::ParseModelList(local, upstream::Dialect::kOpenAi, "kvgate")) {
+    all = std::move(*models);
+  }
+  client_gone_ = false;
+  for (const auto& upstream : upstreams) {
+    co_await AddModelsOf(*upstream, all);
+    if (client_gone_ || cancelled_) co_return false;
+  }
+  Response response{.body = upstream::JoinModelLists(all, kind_.dialect)};
+  const bool again = co_await Send(std::move(response), match.name, match.openai_dialect);
+  co_return again;
+}
+
+// Without its globs: the list says what the provider has, routing decides who is asked for it.
+Task<void> Connection::AddModelsOf(upstream::Upstream& upstream,
+                                   std::vector<upstream::ListedModel>& all) {
+  const std::string key = fmt::format("{} {}", upstream.name(), Tenant());
+  auto models = context_.model_lists.Find(key, Clock::now());
+  if (!models) {
+    std::string body = co_await FetchModels(upstream);
+    models = upstream::ParseModelList(std::move(body), upstream.dialect(), upstream.name());
+    if (models) {
+      context_.model_lists.Put(key, *models, Clock::now());
+    } else {
+      models = context_.model_lists.FindStale(key);
+    }
+  }
+  if (!models) co_return;
+  for (upstream::ListedModel& model : *models) all.push_back(std::move(model));
+}
+
+// The body of a 200, else nothing.
+Task<std::string> Connection::FetchModels(upstream::Upstream& upstream) {
+  upstream::HeaderFields fields = {{.name = "Accept", .value = "application/json"},
+                                   {.name = "User-Agent", .value = "kvgate"}};
+  for (const char* passed : {"authorization", "x-api-key", "anthropic-version"}) {
+    if (const std::string_view value = Header(passed); !value.empty()) {
+      fields.push_back({.name = passed, .value = value});
+    }
+  }
+  if (upstream.dialect() == upstream::Dialect::kAnthropic && Header("anthropic-version").empty()) {
+    fields.push_back({.name = "anthropic-version", .value = "2023-06-01"});
+  }
+  const std::string target =
+      upstream::UpstreamTarget(upstream.url().path, upstream.dialect(), "/v1/models");
+  const std::string head = upstream::RequestHead({.method = "GET",
+                                                  .target = target,
+                                                  .host = upstream.host(),
+                                                  .fields = fields,
+                                                  .api_key = upstream.api_key(),
+                                                  .dialect = upstream.dialect(),
+                                                  .drop_credential = key_is_credential_});
+  upstream::Exchange exchange(upstream);
+  exchange.BoundBy(Clock::now() + kListTimeout);
+  exchange_ = &exchange;
+  ArmTick();
+  std::string body;
+  Result<void> done = co_await exchange.Start({.head = head, .body = ""});
+  while (done && body.size() <= kListBytesMax) {
+    Result<std::string> piece = co_await exchange.Read();
+    if (!piece) {
+      done = piece.error();
+    } else if (piece->empty()) {
+      break;
+    } else {
+      body += *piece;
+    }
+  }
+  exchange_ = nullptr;
+  if (!done) {
+    KVGATE_LOG(kWarning, "http", "the models of '{}': {}", upstream.name(), done.error().detail);
+    co_return std::string();
+  }
+  if (exchange.status() != 200 || !exchange.finished()) body.clear();
+  co_return body;
+}
+
+}  // namespace kvgate::http

@@ -1,0 +1,344 @@
+// Forwarding one request: an upstream is chosen, its answer passed on as it comes.
+//
+// While the upstream is awaited nobody reads the client's socket: a tick every poll_interval looks
+// at its state, and at the upstream's timeouts. A client that has shut down its sending side before
+// the answer's head is probed once, as in WaitForProgress; after the head, where nothing may be
+// added, it counts as gone.
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <boost/asio/write.hpp>
+#include <chrono>
+#include <utility>
+
+#include <kvgate/log.h>
+
+#include "gateway/http/connection.h"
+#include "gateway/upstream/exchange_observer.h"
+
+namespace kvgate::http {
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+using Clock = std::chrono::steady_clock;
+using upstream::Exchange;
+using upstream::ExchangeOutcome;
+
+// Up to here one buffer is cheaper than three.
+constexpr size_t kJoinedBytes = 16 * 1024;
+
+constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+constexpr std::string_view kLastChunk = "0\r\n\r\n";
+
+std::string_view ToView(beast::string_view text) { return {text.data(), text.size()}; }
+
+int StatusOf(const Error& error) {
+  switch (error.code) {
+    case ErrorCode::kUnavailable:
+      return 502;
+    case ErrorCode::kDeadline:
+      return 504;
+    default:
+      return 503;
+  }
+}
+
+}  // namespace
+
+// One forwarded request; lives in ServeForward's frame.
+struct Connection::Forwarding {
+  std::string route;  // for metrics
+  std::string model;
+  upstream::Upstream* upstream = nullptr;  // null: none was chosen
+  std::unique_ptr<Exchange> exchange = nullptr;
+  std::unique_ptr<upstream::ExchangeObserver> observer = nullptr;
+  upstream::ExchangeEnd end = {};
+};
+
+bool Connection::ForwardsUnknown(std::string_view target) const {
+  return !context_.upstreams.empty() && PathOf(target).starts_with("/v1/");
+}
+
+bool Connection::IsForwarded(const RouteMatch& match) const {
+  if (match.route == Route::kForwarded) return true;
+  return match.route == Route::kModel && !context_.upstreams.empty() &&
+         !context_.service.ServesLocal(match.argument);
+}
+
+void Connection::ScanBody() {
+  scan_ = {};
+  const bool encoded = !Header("content-encoding").empty();
+  if (!encoded) scan_ = upstream::ScanBody(parser_->get().body());
+}
+
+bool Connection::RunsLocally() const {
+  if (context_.upstreams.empty()) return true;
+  if (!context_.service.has_local() || !Header("x-kvgate-upstream").empty()) return false;
+  if (context_.service.ServesLocal(scan_.model)) return true;
+  // What cannot be read is not the local model's to judge where it comes compressed.
+  if (!Header("content-encoding").empty()) return false;
+  return scan_.model.empty() || !context_.upstreams.Serves(kind_.dialect, scan_.model);
+}
+
+Task<bool> Connection::ServeGeneration(RouteMatch match) {
+  if (!context_.upstreams.empty() || key_ != nullptr) ScanBody();
+  if (!RunsLocally()) {
+    const bool again = co_await ServeForward(std::move(match));
+    co_return again;
+  }
+  const Result<void> admitted = Admit(scan_.model);
+  if (!admitted) {
+    Response response = ErrorResponse(admitted.error());
+    const bool again = co_await Send(std::move(response), match.name, match.openai_dialect);
+    co_return again;
+  }
+  const bool again = co_await ServeCompletion(std::move(match));
+  co_return again;
+}
+
+Task<bool> Connection::ServeForward(RouteMatch match) {
+  Forwarding job;
+  job.route = match.name;
+  job.end.body_read = Clock::now() - received_at_;
+  if (match.route == Route::kForwarded) ScanBody();
+  job.model = match.route == Route::kModel ? match.argument : scan_.model;
+  const Result<upstream::Upstream*> chosen = context_.upstreams.Choose(
+      {.dialect = kind_.dialect, .name = Header("x-kvgate-upstream"), .model = job.model});
+  const Result<void> admitted = Admit(job.model);
+  if (chosen && admitted) job.upstream = *chosen;
+  Begin(job);
+  bool again = false;
+  if (!admitted || !chosen) {
+    Error error = !admitted ? admitted.error() : chosen.error();
+    job.end.outcome = ExchangeOutcome::kRefused;
+    job.end.error = error.detail;
+    Response response = ErrorResponse(error);
+    job.end.status = response.status;
+    again = co_await Send(std::move(response), job.route, true);
+    End(job);
+    co_return again;
+  }
+  job.exchange = std::make_unique<Exchange>(*job.upstream);
+  client_gone_ = false;
+  exchange_ = job.exchange.get();
+  ArmTick();
+  again = co_await Forward(job);
+  exchange_ = nullptr;
+  End(job);
+  co_return again;
+}
+
+Task<bool> Connection::Forward(Forwarding& job) {
+  const auto& message = parser_->get();
+  const upstream::HeaderFields fields = RequestFields();
+  const std::string target = upstream::UpstreamTarget(
+      job.upstream->url().path, job.upstream->dialect(), ToView(message.target()));
+  const std::string head = upstream::RequestHead({.method = ToView(message.method_string()),
+                                                  .target = target,
+                                                  .host = job.upstream->host(),
+                                                  .fields = fields,
+                                                  .body_bytes = message.body().size(),
+                                                  .api_key = job.upstream->api_key(),
+                                                  .dialect = job.upstream->dialect(),
+                                                  .drop_credential = key_is_credential_});
+  job.exchange->OnSent([this, &job] {
+    const std::string& body = parser_->get().body();
+    if (job.observer) job.observer->OnSent(body, body);
+  });
+  const Result<void> started =
+      co_await job.exchange->Start({.head = head, .body = message.body(), .head_only = head_only_});
+  if (!started) {
+    Error error = started.error();
+    const bool again = co_await SendFailure(job, std::move(error));
+    co_return again;
+  }
+  // The body has been sent; a long answer need not hold it.
+  parser_->get().body() = std::string();
+  const bool again = co_await PassAnswer(job);
+  co_return again;
+}
+
+Task<bool> Connection::PassAnswer(Forwarding& job) {
+  Exchange& exchange = *job.exchange;
+  job.end.status = exchange.status();
+  const bool sized = !exchange.length_unknown();
+  const bool chunked = !sized && !http_1_0_;
+  if (context_.draining.load() || (!sized && http_1_0_)) keep_alive_ = false;
+  const upstream::HeaderFields fields = exchange.fields();
+  if (job.observer) {
+    const std::string_view own = upstream::FindHeader(fields, "x-request-id");
+    job.observer->OnHead(
+        {.status = exchange.status(),
+         .content_type = upstream::FindHeader(fields, "content-type"),
+         .content_encoding = upstream::FindHeader(fields, "content-encoding"),
+         .upstream_request_id = own.empty() ? upstream::FindHeader(fields, "request-id") : own});
+  }
+  std::string before = upstream::ForwardedHead({.status = exchange.status(),
+                                                .reason = exchange.reason(),
+                                                .fields = fields,
+                                                .request_id = request_id_,
+                                                .keep_alive = keep_alive_,
+                                                .http_1_0 = http_1_0_,
+                                                .chunked = chunked});
+  head_sent_ = true;
+  Count(job.route, exchange.status());
+  std::string piece = exchange.TakeReady();
+  while (true) {
+    const bool last = exchange.finished();
+    std::string after;
+    if (chunked && !piece.empty()) {
+      before += fmt::format("{:x}\r\n", piece.size());
+      after = "\r\n";
+    }
+    if (chunked && last) after += kLastChunk;
+    if (!piece.empty() && job.end.first_body.count() < 0) {
+      job.end.first_body = Clock::now() - received_at_;
+    }
+    const bool written = co_await WritePiece(before, piece, after);
+    if (!written) {
+      job.end.outcome = ExchangeOutcome::kClientLeft;
+      job.end.error = "The client left or stopped reading.";
+      co_return false;
+    }
+    job.end.body_bytes += piece.size();
+    if (job.observer && !piece.empty()) job.observer->OnBody(piece);
+    if (last) break;
+    before.clear();
+    Result<std::string> next = co_await exchange.Read();
+    if (!next) {
+      job.end.outcome = client_gone_ ? ExchangeOutcome::kClientLeft : ExchangeOutcome::kUpstreamCut;
+      job.end.error = next.error().detail;
+      // Where the end of the connection is the end of the body only a reset tells a cut.
+      beast::error_code ignored;
+      if (http_1_0_) stream_.socket().set_option(asio::socket_base::linger(true, 0), ignored);
+      co_return false;
+    }
+    piece = std::move(*next);
+  }
+  co_return keep_alive_;
+}
+
+Task<bool> Connection::WritePiece(std::string_view before, std::string_view piece,
+                                  std::string_view after) {
+  const size_t size = before.size() + piece.size() + after.size();
+  if (size == 0) co_return true;
+  if (size <= kJoinedBytes) {
+    std::string joined = fmt::format("{}{}{}", before, piece, after);
+    const bool written = co_await Write(std::move(joined));
+    co_return written;
+  }
+  const std::array<asio::const_buffer, 3> buffers = {asio::buffer(before.data(), before.size()),
+                                                     asio::buffer(piece.data(), piece.size()),
+                                                     asio::buffer(after.data(), after.size())};
+  stream_.expires_after(context_.options.write_timeout);
+  auto [code, written] = co_await asio::async_write(stream_, buffers, kAwait);
+  stream_.expires_never();
+  co_return !code;
+}
+
+// No answer came.
+Task<bool> Connection::SendFailure(Forwarding& job, Error error) {
+  job.end.error = error.detail;
+  if (client_gone_ || cancelled_) {
+    if (client_gone_) context_.service.metrics().client_disconnects.Add();
+    job.end.outcome = ExchangeOutcome::kClientLeft;
+    job.end.status = client_gone_ ? 499 : 503;
+    Count(job.route, job.end.status);
+    co_return false;
+  }
+  KVGATE_LOG(kWarning, "http", "request {}: {}", request_id_, error.detail);
+  Response response = StatusResponse(StatusOf(error), error.detail);
+  if (response.status == 503) {
+    const int pause = error.retry_after_seconds > 0 ? error.retry_after_seconds : 1;
+    response.headers.emplace_back("retry-after", fmt::format("{}", pause));
+  }
+  job.end.outcome =
+      job.exchange->num_attempts() == 0 ? ExchangeOutcome::kRefused : ExchangeOutcome::kFailed;
+  job.end.status = response.status;
+  const bool again = co_await Send(std::move(response), job.route, true);
+  co_return again;
+}
+
+void Connection::Begin(Forwarding& job) {
+  if (context_.options.exchange_log == nullptr) return;
+  const auto& message = parser_->get();
+  const std::string tenant = Tenant();
+  const auto since_head =
+      std::chrono::duration_cast<std::chrono::system_clock::duration>(Clock::now() - received_at_);
+  job.observer = context_.options.exchange_log->Begin(
+      {.request_id = request_id_,
+       .received_at = std::chrono::system_clock::now() - since_head,
+       .upstream = job.upstream == nullptr ? "" : std::string_view(job.upstream->name()),
+       .provider = job.upstream == nullptr ? "" : std::string_view(job.upstream->provider()),
+       .dialect = kind_.dialect,
+       .endpoint = kind_.endpoint,
+       .method = ToView(message.method_string()),
+       .path = PathOf(ToView(message.target())),
+       .model = job.model,
+       .tenant = tenant,
+       .key = key_ == nullptr ? "" : std::string_view(key_->name()),
+       .body = message.body(),
+       .content_encoding = Header("content-encoding"),
+       .stream = scan_.stream});
+}
+
+void Connection::End(Forwarding& job) {
+  if (!job.observer) return;
+  if (job.exchange) {
+    const Exchange::Times& times = job.exchange->times();
+    const auto since = [this](const std::optional<Clock::time_point>& time) {
+      return time ? *time - received_at_ : std::chrono::nanoseconds(-1);
+    };
+    job.end.num_attempts = job.exchange->num_attempts();
+    job.end.connected = since(times.connected);
+    job.end.sent = since(times.sent);
+    job.end.first_byte = since(times.first_byte);
+  }
+  job.end.ended = Clock::now() - received_at_;
+  const upstream::ExchangeTotals totals = job.observer->OnEnd(job.end);
+  if (key_ != nullptr) key_->Spend(totals.input_tokens + totals.output_tokens, Clock::now());
+}
+
+upstream::HeaderFields Connection::RequestFields() const {
+  upstream::HeaderFields fields;
+  fields.reserve(32);
+  for (const auto& field : parser_->get()) {
+    fields.push_back({.name = ToView(field.name_string()), .value = ToView(field.value())});
+  }
+  return fields;
+}
+
+// One timer for all that this connection forwards: arming it for each request would cost more than
+// the tick that finds nothing to do.
+void Connection::ArmTick() {
+  if (std::exchange(tick_armed_, true)) return;
+  tick_.expires_after(context_.options.poll_interval);
+  tick_.async_wait([self = shared_from_this()](const beast::error_code& code) {
+    self->tick_armed_ = false;
+    if (!code && self->exchange_ != nullptr) self->OnTick();
+  });
+}
+
+void Connection::OnTick() {
+  exchange_->Tick(Clock::now());
+  const Peer peer = PollPeer();
+  bool gone = peer == Peer::kGone;
+  if (peer == Peer::kHalfClosed && !probed_) {
+    keep_alive_ = false;
+    probed_ = true;
+    // Nothing of the answer has been written, so these few bytes fit and are alone.
+    gone = head_sent_ || http_1_0_ ||
+           ::send(stream_.socket().native_handle(), kContinue.data(), kContinue.size(),
+                  MSG_NOSIGNAL | MSG_DONTWAIT) < 0;
+  }
+  if (gone) {
+    client_gone_ = true;
+    exchange_->Abort();
+  } else {
+    ArmTick();
+  }
+}
+
+}  // namespace kvgate::http

@@ -1,0 +1,77 @@
+#include "gateway/upstream/body_scan.h"
+
+#include <simdjson.h>
+
+#include <memory>
+
+namespace kvgate::upstream {
+namespace {
+
+namespace ondemand = simdjson::ondemand;
+
+// The parser's index takes four bytes for each of the body's: kept for bodies up to this, so that
+// one that is larger does not stay in memory.
+constexpr size_t kKeptBytes = size_t{2} << 20;
+
+BodyScan Scan(ondemand::parser& parser, const std::string& body) {
+  BodyScan scan;
+  ondemand::document document;
+  const simdjson::padded_string_view padded(body.data(), body.size(), body.capacity());
+  if (parser.iterate(padded).get(document) != simdjson::SUCCESS) return scan;
+  ondemand::object object;
+  if (document.get_object().get(object) != simdjson::SUCCESS) return scan;
+  for (auto entry : object) {
+    ondemand::field field;
+    std::string_view key;
+    if (std::move(entry).get(field) != simdjson::SUCCESS) return scan;
+    if (field.unescaped_key().get(key) != simdjson::SUCCESS) return scan;
+    if (key == "model") {
+      std::string_view model;
+      if (field.value().get_string().get(model) != simdjson::SUCCESS) model = "";
+      scan.model = std::string(model);
+    } else if (key == "stream") {
+      bool stream = false;
+      if (field.value().get_bool().get(stream) != simdjson::SUCCESS) stream = false;
+      scan.stream = stream;
+    }
+  }
+  scan.readable = true;
+  return scan;
+}
+
+}  // namespace
+
+BodyScan ScanBody(std::string& body) {
+  body.reserve(body.size() + simdjson::SIMDJSON_PADDING);
+  thread_local std::unique_ptr<ondemand::parser> parser;
+  if (!parser) parser = std::make_unique<ondemand::parser>();
+  BodyScan scan = Scan(*parser, body);
+  if (body.size() > kKeptBytes) parser.reset();
+  return scan;
+}
+
+bool GlobMatches(std::string_view pattern, std::string_view text) {
+  // Back to the last star on a mismatch: linear in practice, and no recursion.
+  size_t p = 0;
+  size_t t = 0;
+  size_t star = std::string_view::npos;
+  size_t star_text = 0;
+  while (t < text.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      star_text = t;
+    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == text[t])) {
+      ++p;
+      ++t;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      t = ++star_text;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
+
+}  // namespace kvgate::upstream

@@ -1,0 +1,24 @@
+// BodyScan: what routing has to know of a request's body, without a tree and without a change.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace kvgate::upstream {
+
+struct BodyScan {
+  bool readable = false;  // a JSON object, as far as it had to be read
+  std::string model;      // empty: none, or not a string
+  bool stream = false;
+};
+
+// Of a key that stands twice the last one counts, as in the parsers behind the providers' APIs:
+// otherwise a limit on models could be passed by naming two. A key may be spelled with escapes.
+// What the values hold is not checked: the upstream judges that.
+// `body` may be given a larger capacity; its bytes stay.
+BodyScan ScanBody(std::string& body);
+
+// '*' stands for any run of characters, '?' for one.
+bool GlobMatches(std::string_view pattern, std::string_view text);
+
+}  // namespace kvgate::upstream

@@ -1,0 +1,57 @@
+// Channel: one connection to an upstream, plain or TLS, as a stream that Asio's composed operations
+// take. It is used by one coroutine at a time, on that coroutine's executor: the socket itself has
+// none of its own, so that a pooled channel can serve one connection's strand after another's.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/ssl/stream.hpp>
+#include <optional>
+#include <utility>
+
+namespace kvgate::upstream {
+
+class Channel {
+ public:
+  using Socket = boost::asio::ip::tcp::socket;
+  using executor_type = Socket::executor_type;
+
+  explicit Channel(boost::asio::io_context& io) : socket_(io) {}
+  Channel(const Channel&) = delete;
+  Channel& operator=(const Channel&) = delete;
+
+  executor_type get_executor() { return socket_.get_executor(); }
+  Socket& socket() { return socket_; }
+
+  // From now on bytes go through TLS; the handshake is the caller's.
+  boost::asio::ssl::stream<Socket&>& StartTls(boost::asio::ssl::context& context) {
+    return tls_.emplace(socket_, context);
+  }
+  bool secure() const { return tls_.has_value(); }
+
+  // Whatever waits on it ends with an error.
+  void Close() {
+    boost::system::error_code ignored;
+    socket_.close(ignored);
+  }
+  // Nothing has come that nobody asked for: neither an end nor bytes.
+  bool IsQuiet();
+
+  template <typename Buffers, typename Token>
+  auto async_read_some(const Buffers& buffers, Token&& token) {
+    if (tls_) return tls_->async_read_some(buffers, std::forward<Token>(token));
+    return socket_.async_read_some(buffers, std::forward<Token>(token));
+  }
+  template <typename Buffers, typename Token>
+  auto async_write_some(const Buffers& buffers, Token&& token) {
+    if (tls_) return tls_->async_write_some(buffers, std::forward<Token>(token));
+    return socket_.async_write_some(buffers, std::forward<Token>(token));
+  }
+
+ private:
+  Socket socket_;
+  std::optional<boost::asio::ssl::stream<Socket&>> tls_;
+};
+
+}  // namespace kvgate::upstream

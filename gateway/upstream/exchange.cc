@@ -1,0 +1,284 @@
+#include "gateway/upstream/exchange.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <boost/asio/ssl/error.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/http/error.hpp>
+#include <utility>
+
+namespace kvgate::upstream {
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace bhttp = boost::beast::http;
+
+// An answer's head; providers' are about 2 KiB.
+constexpr uint32_t kHeadBytesMax = 64 * 1024;
+// Read at once, and so passed on at once. With it a slow client holds about twice this much.
+constexpr size_t kPieceBytes = 64 * 1024;
+// TLS writes each buffer in a record and a packet of its own: small bodies go with their head.
+constexpr size_t kJoinedBytes = 16 * 1024;
+
+std::string Unreadable(const beast::error_code& code) {
+  return fmt::format("its answer cannot be read: {}", code.message());
+}
+
+std::string_view ToView(beast::string_view text) { return {text.data(), text.size()}; }
+
+}  // namespace
+
+Exchange::~Exchange() {
+  const bool clean = finished_ && channel_ && parser_ && parser_->keep_alive() &&
+                     buffer_.size() == 0 && !aborted_ && !timed_out_;
+  if (clean) upstream_.Keep(std::move(channel_));
+  if (reserved_) upstream_.Release();
+}
+
+Task<Result<void>> Exchange::Start(Request request) {
+  head_only_ = request.head_only;
+  const auto now = Clock::now();
+  if (!upstream_.breaker().Allow(now)) {
+    Error error = MakeError(
+        ErrorCode::kOverloaded, "upstream",
+        fmt::format("The upstream '{}' has failed several times in a row; it is not asked for "
+                    "a while.",
+                    upstream_.name()));
+    error.retry_after_seconds = upstream_.breaker().retry_after_seconds(now);
+    co_return error;
+  }
+  reserved_ = upstream_.Reserve();
+  if (!reserved_) {
+    co_return MakeError(ErrorCode::kOverloaded, "upstream",
+                        fmt::format("All {} connections to the upstream '{}' are in use.",
+                                    upstream_.config().connections, upstream_.name()));
+  }
+  while (true) {
+    ++num_attempts_;
+    const Attempt attempt = co_await TryOnce(request);
+    if (attempt == Attempt::kDone) {
+      upstream_.breaker().Succeed();
+      co_return Result<void>();
+    }
+    DropChannel();
+    if (!MayRetry(attempt)) break;
+    error_.reset();
+  }
+  // A client that has left says nothing about its upstream.
+  if (!aborted_) upstream_.breaker().Fail(Clock::now());
+  co_return std::move(*error_);
+}
+
+bool Exchange::MayRetry(Attempt attempt) const {
+  const config::UpstreamConfig& config = upstream_.config();
+  if (aborted_ || timed_out_ || config.retry == "none") return false;
+  if (attempt == Attempt::kNoAnswer && config.retry != "reset") return false;
+  return attempt != Attempt::kFailed && num_attempts_ <= config.retries;
+}
+
+Task<Exchange::Attempt> Exchange::TryOnce(Request request) {
+  any_byte_ = false;
+  buffer_.clear();
+  const bool connected = co_await Connect();
+  if (!connected) co_return timed_out_ ? Attempt::kFailed : Attempt::kNotReceived;
+  times_.connected = Clock::now();
+  Enter(Stage::kWaiting);
+  std::string joined;
+  if (channel_->secure() && request.body.size() <= kJoinedBytes) {
+    joined = fmt::format("{}{}", request.head, request.body);
+    request.head = joined;
+    request.body = {};
+  }
+  const std::array<asio::const_buffer, 2> buffers = {
+      asio::buffer(request.head.data(), request.head.size()),
+      asio::buffer(request.body.data(), request.body.size())};
+  auto [code, size] = co_await asio::async_write(*channel_, buffers, kAwait);
+  if (!code) {
+    times_.sent = Clock::now();
+    if (on_sent_) std::exchange(on_sent_, {})();
+  }
+  const bool answered = co_await ReadHead();
+  if (answered) co_return Attempt::kDone;
+  if (any_byte_ || timed_out_ || aborted_) co_return Attempt::kFailed;
+  co_return code&& reused_ ? Attempt::kNotReceived : Attempt::kNoAnswer;
+}
+
+Task<bool> Exchange::Connect() {
+  reused_ = false;
+  // After a kept connection has failed its neighbours are likely to be gone too.
+  if (num_attempts_ == 1) {
+    channel_ = upstream_.TakeKept();
+    reused_ = channel_ != nullptr;
+    if (reused_) co_return true;
+  }
+  channel_ = upstream_.NewChannel();
+  Enter(Stage::kConnecting);
+  const Result<void> connected = co_await upstream_.Connect(*channel_);
+  if (aborted_ || timed_out_) {
+    error_ = StageError();
+    co_return false;
+  }
+  if (!connected) {
+    Fail(ErrorCode::kUnavailable, connected.error().detail);
+    co_return false;
+  }
+  co_return true;
+}
+
+// Skips interim answers.
+Task<bool> Exchange::ReadHead() {
+  while (true) {
+    parser_.emplace();
+    parser_->header_limit(kHeadBytesMax);
+    parser_->body_limit(boost::none);
+    parser_->eager(true);
+    parser_->skip(head_only_);
+    beast::error_code parsed = Parse();
+    while (!parsed && !parser_->is_header_done()) {
+      const boost::system::error_code code = co_await ReadSome();
+      if (aborted_ || timed_out_) {
+        error_ = StageError();
+        co_return false;
+      }
+      if (code) {
+        Fail(ErrorCode::kUnavailable,
+             any_byte_
+                 ? fmt::format("its answer broke off in its head: {}", code.message())
+                 : fmt::format("it closed the connection without an answer: {}", code.message()));
+        co_return false;
+      }
+      if (!std::exchange(any_byte_, true)) times_.first_byte = Clock::now();
+      parsed = Parse();
+    }
+    // A head that was well, before a body that is not: that is a cut, which Read tells.
+    const bool head_done = parser_->is_header_done();
+    const int code = head_done ? status() : 0;
+    if (!head_done || code == 101) {
+      Fail(ErrorCode::kUnavailable,
+           parsed ? Unreadable(parsed) : "its answer switched protocols, unasked");
+      co_return false;
+    }
+    if (parsed) Fail(ErrorCode::kUnavailable, Unreadable(parsed));
+    if (parsed || code >= 200) break;
+  }
+  finished_ = parser_->is_done();
+  co_return true;
+}
+
+Task<boost::system::error_code> Exchange::ReadSome() {
+  auto [code, size] = co_await channel_->async_read_some(buffer_.prepare(kPieceBytes), kAwait);
+  buffer_.commit(size);
+  co_return code;
+}
+
+// Where a piece of the body is malformed what came before it is still passed on.
+beast::error_code Exchange::Parse() {
+  beast::error_code code;
+  while (buffer_.size() > 0 && !parser_->is_done()) {
+    const size_t used = parser_->put(buffer_.data(), code);
+    buffer_.consume(used);
+    if (code == bhttp::error::need_more) return {};
+    if (code) return code;
+    if (used == 0) break;
+  }
+  return code;
+}
+
+std::string Exchange::TakeReady() { return std::exchange(parser_->get().body(), {}); }
+
+Task<Result<std::string>> Exchange::Read() {
+  while (true) {
+    std::string ready = TakeReady();
+    if (!ready.empty() || finished_) co_return std::move(ready);
+    if (error_) co_return *error_;
+    Enter(Stage::kReading);
+    const boost::system::error_code code = co_await ReadSome();
+    Enter(Stage::kIdle);
+    if (aborted_ || timed_out_) co_return StageError();
+    beast::error_code parsed;
+    if (code == asio::error::eof && !parser_->content_length() && !parser_->chunked()) {
+      parser_->put_eof(parsed);
+    } else if (code) {
+      Fail(ErrorCode::kUnavailable, fmt::format("its answer broke off: {}", code.message()));
+      continue;
+    } else {
+      parsed = Parse();
+    }
+    if (parsed) {
+      Fail(ErrorCode::kUnavailable, Unreadable(parsed));
+      continue;
+    }
+    finished_ = parser_->is_done();
+  }
+}
+
+int Exchange::status() const { return static_cast<int>(parser_->get().result_int()); }
+
+std::string_view Exchange::reason() const { return ToView(parser_->get().reason()); }
+
+HeaderFields Exchange::fields() const {
+  HeaderFields fields;
+  fields.reserve(32);
+  for (const auto& field : parser_->get()) {
+    fields.push_back({.name = ToView(field.name_string()), .value = ToView(field.value())});
+  }
+  return fields;
+}
+
+bool Exchange::length_unknown() const {
+  const bool bodiless = head_only_ || status() == 204 || status() == 304;
+  return !bodiless && !parser_->content_length();
+}
+
+void Exchange::Enter(Stage stage) {
+  const config::UpstreamConfig& config = upstream_.config();
+  stage_ = stage;
+  deadline_ = Clock::time_point::max();
+  if (stage == Stage::kConnecting) {
+    deadline_ = Clock::now() + std::chrono::milliseconds(config.connect_timeout_ms);
+  } else if (stage == Stage::kWaiting) {
+    deadline_ = Clock::now() + std::chrono::seconds(config.first_byte_timeout_seconds);
+  } else if (stage == Stage::kReading) {
+    deadline_ = Clock::now() + std::chrono::seconds(config.idle_timeout_seconds);
+  }
+}
+
+void Exchange::Tick(Clock::time_point now) {
+  if ((now < deadline_ && now < end_) || timed_out_) return;
+  timed_out_ = true;
+  if (channel_) channel_->Close();
+}
+
+void Exchange::Abort() {
+  aborted_ = true;
+  if (channel_) channel_->Close();
+}
+
+void Exchange::DropChannel() {
+  if (channel_) channel_->Close();
+  channel_.reset();
+}
+
+void Exchange::Fail(ErrorCode code, std::string detail) {
+  error_ = MakeError(code, "upstream",
+                     fmt::format("The upstream '{}' failed: {}.", upstream_.name(), detail));
+}
+
+Error Exchange::StageError() const {
+  if (aborted_) return MakeError(ErrorCode::kCancelled, "upstream", "The request was cancelled.");
+  const config::UpstreamConfig& config = upstream_.config();
+  std::string what;
+  if (stage_ == Stage::kConnecting) {
+    what = fmt::format("could not be connected to within {} ms", config.connect_timeout_ms);
+  } else if (stage_ == Stage::kReading || stage_ == Stage::kIdle) {
+    what = fmt::format("sent nothing for {} s", config.idle_timeout_seconds);
+  } else {
+    what = fmt::format("did not answer within {} s", config.first_byte_timeout_seconds);
+  }
+  return MakeError(ErrorCode::kDeadline, "upstream",
+                   fmt::format("The upstream '{}' {}.", upstream_.name(), what));
+}
+
+}  // namespace kvgate::upstream

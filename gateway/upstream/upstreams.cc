@@ -1,0 +1,77 @@
+#include "gateway/upstream/upstreams.h"
+
+#include <fmt/format.h>
+
+#include <iterator>
+
+namespace kvgate::upstream {
+
+PathKind KindOf(std::string_view path, bool has_anthropic_version) {
+  static constexpr std::pair<std::string_view, PathKind> kPaths[] = {
+      {"/v1/chat/completions", {Dialect::kOpenAi, Endpoint::kChatCompletions}},
+      {"/v1/completions", {Dialect::kOpenAi, Endpoint::kCompletions}},
+      {"/v1/responses", {Dialect::kOpenAi, Endpoint::kResponses}},
+      {"/v1/embeddings", {Dialect::kOpenAi, Endpoint::kEmbeddings}},
+      {"/v1/messages", {Dialect::kAnthropic, Endpoint::kMessages}},
+      {"/v1/messages/count_tokens", {Dialect::kAnthropic, Endpoint::kCountTokens}}};
+  for (const auto& [known, kind] : kPaths) {
+    if (path == known) return kind;
+  }
+  const bool anthropic = path.starts_with("/v1/messages/") || has_anthropic_version;
+  const bool models = path == "/v1/models" || path.starts_with("/v1/models/");
+  return {.dialect = anthropic ? Dialect::kAnthropic : Dialect::kOpenAi,
+          .endpoint = models ? Endpoint::kModels : Endpoint::kOther};
+}
+
+Result<std::unique_ptr<Upstreams>> Upstreams::Open(
+    const std::vector<config::UpstreamConfig>& configs, boost::asio::io_context& io,
+    const Environment& environment) {
+  auto upstreams = std::make_unique<Upstreams>();
+  for (const config::UpstreamConfig& config : configs) {
+    KVGATE_TRY(std::unique_ptr<Upstream> upstream, Upstream::Open(config, io, environment));
+    upstreams->upstreams_.push_back(std::move(upstream));
+  }
+  return upstreams;
+}
+
+bool Upstreams::Serves(Dialect dialect, std::string_view model) const {
+  for (const auto& upstream : upstreams_) {
+    if (upstream->dialect() == dialect && upstream->Serves(model)) return true;
+  }
+  return false;
+}
+
+Result<Upstream*> Upstreams::Choose(const Query& query) const {
+  std::vector<Upstream*> candidates;
+  for (const auto& upstream : upstreams_) {
+    if (!query.name.empty()) {
+      if (upstream->name() == query.name) return upstream.get();
+    } else if (upstream->dialect() == query.dialect &&
+               (query.model.empty() || upstream->Serves(query.model))) {
+      candidates.push_back(upstream.get());
+    }
+  }
+  if (!query.name.empty()) {
+    return MakeError(ErrorCode::kNotFound, "upstream",
+                     fmt::format("There is no upstream '{}' (x-kvgate-upstream).", query.name));
+  }
+  if (candidates.empty() && !query.model.empty()) {
+    return MakeError(ErrorCode::kNotFound, "upstream",
+                     fmt::format("The model '{}' does not exist here: no {} upstream serves it.",
+                                 query.model, DialectName(query.dialect)),
+                     "model");
+  }
+  if (candidates.empty()) {
+    return MakeError(ErrorCode::kNotFound, "upstream",
+                     fmt::format("There is no {} upstream here.", DialectName(query.dialect)));
+  }
+  if (query.model.empty() && candidates.size() > 1) {
+    return MakeError(ErrorCode::kInvalidArgument, "upstream",
+                     fmt::format("The request names no model and there are {} {} upstreams; name "
+                                 "one by the header x-kvgate-upstream.",
+                                 candidates.size(), DialectName(query.dialect)));
+  }
+  return candidates.front();
+}
+
+}  // namespace kvgate::upstream

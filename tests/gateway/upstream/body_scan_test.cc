@@ -1,0 +1,61 @@
+#include "gateway/upstream/body_scan.h"
+
+#include <gtest/gtest.h>
+
+namespace kvgate::upstream {
+namespace {
+
+BodyScan Scan(std::string body) {
+  const std::string before = body;
+  BodyScan scan = ScanBody(body);
+  EXPECT_EQ(body, before);
+  return scan;
+}
+
+TEST(ScanBodyTest, FindsTheModelWhereverItStands) {
+  EXPECT_EQ(Scan(R"({"model":"a"})").model, "a");
+  EXPECT_EQ(Scan(R"({"messages":[{"model":"inner"}],"x":{"model":"y"},"model":"b"})").model, "b");
+  EXPECT_EQ(Scan(R"({"mod\u0065l":"\u0061b"})").model, "ab");
+  EXPECT_TRUE(Scan(R"({"stream":true,"model":"a"})").stream);
+  EXPECT_FALSE(Scan(R"({"stream":"true"})").stream);
+}
+
+TEST(ScanBodyTest, OfDuplicateKeysTheLastCounts) {
+  EXPECT_EQ(Scan(R"({"model":"allowed","model":"other"})").model, "other");
+  EXPECT_EQ(Scan(R"({"model":"allowed","mod\u0065l":"other"})").model, "other");
+  EXPECT_EQ(Scan(R"({"model":"allowed","model":{"a":[1]},"z":1})").model, "");
+}
+
+TEST(ScanBodyTest, WhatValuesHoldIsNotItsMatter) {
+  const BodyScan scan =
+      Scan(R"({"a":1e999999,"b":123456789012345678901234567890,"c":NaN,"model":"m"})");
+  EXPECT_TRUE(scan.readable);
+  EXPECT_EQ(scan.model, "m");
+}
+
+TEST(ScanBodyTest, WhatIsNoObjectIsNotReadable) {
+  for (const char* bad :
+       {"", "[]", "7", "{", R"({"model":"a")", "\x1f\x8b\x08", "{\"model\" \"a\"}"}) {
+    EXPECT_FALSE(Scan(bad).readable) << bad;
+  }
+}
+
+TEST(ScanBodyTest, ALargeBodyIsReadToItsEnd) {
+  std::string body = R"({"messages":[")" + std::string(5'000'000, 'x') + R"("],"model":"m"})";
+  EXPECT_EQ(Scan(std::move(body)).model, "m");
+}
+
+TEST(GlobMatchesTest, StarsAndQuestionMarks) {
+  EXPECT_TRUE(GlobMatches("*", ""));
+  EXPECT_TRUE(GlobMatches("gpt-*", "gpt-5.6"));
+  EXPECT_FALSE(GlobMatches("gpt-*", "xgpt-5"));
+  EXPECT_TRUE(GlobMatches("*-mini", "gpt-mini-mini"));
+  EXPECT_TRUE(GlobMatches("a*b*c", "a-bb-b-c"));
+  EXPECT_FALSE(GlobMatches("a*b*c", "a-b-d"));
+  EXPECT_TRUE(GlobMatches("o?", "o3"));
+  EXPECT_FALSE(GlobMatches("o?", "o"));
+  EXPECT_FALSE(GlobMatches("", "a"));
+}
+
+}  // namespace
+}  // namespace kvgate::upstream
