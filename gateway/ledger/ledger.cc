@@ -27,6 +27,7 @@ constexpr int64_t kSecondUs = 1'000'000;
 constexpr int64_t kAgeCheckUs = 60 * kSecondUs;
 constexpr size_t kRetireMax = 1000;  // records in one step
 constexpr int64_t kListMax = 1000;
+constexpr size_t kTextBytesMax = 512;  // of what a caller or an upstream has worded
 
 int64_t NowUs() {
   return std::chrono::duration_cast<std::chrono::microseconds>(
@@ -88,6 +89,11 @@ void Ledger::Restore() {
 }
 
 void Ledger::Add(RequestRecord record) {
+  for (std::string* text : {&record.model, &record.answered_by, &record.path, &record.error,
+                            &record.upstream_request_id, &record.tenant}) {
+    // A model's name may be as long as a body, and the queue holds thousands of them.
+    if (text->size() > kTextBytesMax) *text = text->substr(0, kTextBytesMax);
+  }
   if (record.usage) {
     const std::string& answered = record.answered_by.empty() ? record.model : record.answered_by;
     const PriceRow* row = options_.prices.Find(record.provider, answered);

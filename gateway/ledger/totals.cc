@@ -104,7 +104,8 @@ void Totals::Add(const RequestRecord& record) {
   if (since_us_ == 0) since_us_ = record.time_us;
   At(kAll, "").Add(record);
   At(kUpstream, record.upstream.empty() ? "none" : record.upstream).Add(record);
-  At(kModel, record.model).Add(record);
+  // Names that were made up must not use up the places of those that exist.
+  At(kModel, record.outcome == "refused" ? "none" : record.model).Add(record);
   At(kTenant, record.tenant).Add(record);
 }
 

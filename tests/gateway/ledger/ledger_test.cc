@@ -215,6 +215,16 @@ TEST(LedgerTest, AForwardedRequestBecomesARecord) {
   EXPECT_EQ(json["cost"]["nanodollars"], 1000 * 2000 + 10'000);
 }
 
+TEST(LedgerTest, ANameAsLongAsABodyIsCut) {
+  MemoryMetaStore meta;
+  Ledger ledger({.meta = &meta});
+  RequestRecord record = Record(1);
+  record.model = std::string(1 << 20, 'm');
+  ledger.Add(record);
+  EXPECT_LT(ledger.List({}).value().size(), 4000u);
+  EXPECT_LT(Stats(ledger).dump().size(), 8000u);
+}
+
 TEST(LedgerTest, MetricsShowTokensAndDollars) {
   Ledger ledger({});
   ledger.Add(Record(1));

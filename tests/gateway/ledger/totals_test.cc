@@ -105,6 +105,16 @@ TEST(TotalsTest, AFloodOfNamesIsBoundedAndLosesNothing) {
   EXPECT_EQ(json["requests"], 5000);
 }
 
+TEST(TotalsTest, ModelsThatWereRefusedTakeNoPlaces) {
+  Totals totals;
+  RequestRecord refused = Priced("a", 1, 0);
+  refused.outcome = "refused";
+  refused.model = "made up";
+  totals.Add(refused);
+  EXPECT_EQ(Written(totals)["by_model"].size(), 1u);
+  EXPECT_EQ(Written(totals)["by_model"]["none"]["requests"], 1);
+}
+
 TEST(TotalsTest, ChangedRowsRestoreTheSame) {
   Totals totals;
   totals.Add(Priced("a/b", kOctober31, 10));

@@ -40,9 +40,8 @@ std::string Messages(std::string_view start_usage, std::string_view delta_usage)
                                     R"("model":"claude-opus-5","usage":{)" +
                                     std::string(start_usage) + "}}}") +
          Event("ping", R"({"type":"ping"})") +
-         Event(
-             "content_block_delta",
-             R"({"delta":{"text":"\"usage\":{\"input_tokens\":9}"},"type":"x"})") +
+         Event("content_block_delta",
+               R"({"delta":{"text":"\"usage\":{\"input_tokens\":9}"},"type":"x"})") +
          Event("message_delta", std::string(R"({"type":"message_delta","delta":{},"usage":{)") +
                                     std::string(delta_usage) + "}}") +
          Event("message_stop", R"({"type":"message_stop"})");
