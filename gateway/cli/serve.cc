@@ -149,8 +149,9 @@ Result<int> Serve(const ConfigFlags& flags) {
                             .system_fingerprint = "kvgate-" KVGATE_VERSION,
                             .has_local = has_local});
   // Bound before the model loads: a taken port is known at once, and /ready can say "not yet".
-  KVGATE_TRY(std::unique_ptr<http::Server> server,
-             http::Server::Open(ToServerOptions(config, listen), service));
+  http::ServerOptions server_options = ToServerOptions(config, listen);
+  server_options.exchange_log = &ledger;
+  KVGATE_TRY(std::unique_ptr<http::Server> server, http::Server::Open(server_options, service));
   std::unique_ptr<service::Upkeep> upkeep;
   if (has_local) {
     KVGATE_TRY(local, LoadUnlessStopped(config, tier, signals));
