@@ -614,10 +614,12 @@ class TlsTest(ForwardCase):
             variables = {"HTTPS_PROXY": f"http://127.0.0.1:{proxy.port}", "NO_PROXY": ""}
             with unittest.mock.patch.dict(os.environ, variables):
                 self.assertEqual(self.ask(text), ([200, 200], b"through"))
-                self.assertEqual(asked, [b"CONNECT localhost:%d HTTP/1.1" % upstream.port])
+                # The second request may come before the first one's connection is kept.
+                self.assertEqual(set(asked), {b"CONNECT localhost:%d HTTP/1.1" % upstream.port})
+                tunnels = proxy.num_connections
                 os.environ["NO_PROXY"] = "localhost"
                 self.assertEqual(self.ask(text), ([200, 200], b"through"))
-                self.assertEqual(proxy.num_connections, 1)
+                self.assertEqual(proxy.num_connections, tunnels)
 
 
 def pump(one, other):
