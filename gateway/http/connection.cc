@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/write.hpp>
 #include <boost/beast/http/read.hpp>
 #include <chrono>
 #include <cstdint>
@@ -15,6 +14,7 @@
 
 #include <kvgate/log.h>
 
+#include "gateway/http/body_pool.h"
 #include "gateway/protocol/errors.h"
 
 namespace kvgate::http {
@@ -27,6 +27,10 @@ using Clock = std::chrono::steady_clock;
 
 // A refused body of at most this size is read to its end, so that the connection can be kept.
 constexpr uint64_t kDrainedBodyBytes = 64 * 1024;
+
+// A body up to here gets its room at once; a larger one as it comes.
+constexpr size_t kBodyReservedBytes = size_t{4} << 20;
+constexpr size_t kBodyPieceBytes = 256 * 1024;
 
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 
@@ -60,7 +64,7 @@ Connection::Connection(asio::ip::tcp::socket socket, ConnectionContext& context,
 
 void Connection::Drain() {
   asio::post(stream_.get_executor(), [self = shared_from_this()] {
-    if (self->idle_) self->stream_.cancel();
+    if (self->idle_) self->stream_.Cancel();
   });
 }
 
@@ -74,7 +78,7 @@ void Connection::EndAnswer() {
 void Connection::Cancel() {
   asio::post(stream_.get_executor(), [self = shared_from_this()] {
     self->cancelled_ = true;
-    self->stream_.close();
+    self->stream_.Close();
     self->waiter_.cancel();
     if (self->exchange_ != nullptr) self->exchange_->Abort();
   });
@@ -94,14 +98,14 @@ Task<void> Connection::Run() {
   }
   tick_.cancel();
   stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
-  stream_.close();
+  stream_.Close();
 }
 
 Task<bool> Connection::WaitForRequest() {
   if (buffer_.size() > 0) co_return true;
   if (context_.draining.load()) co_return false;
   idle_ = true;
-  stream_.expires_after(context_.options.idle_timeout);
+  stream_.ExpireAfter(context_.options.idle_timeout);
   auto [code, size] = co_await stream_.async_read_some(buffer_.prepare(4096), kAwait);
   idle_ = false;
   if (code) co_return false;
@@ -118,6 +122,7 @@ Task<bool> Connection::ServeOne() {
   probed_ = false;
   head_sent_ = false;
   kind_ = {};
+  if (parser_) ReleaseBody();
   parser_.emplace();
   const size_t header_max = context_.options.header_bytes_max;
   parser_->header_limit(
@@ -125,7 +130,7 @@ Task<bool> Connection::ServeOne() {
   // The route, and with it the limit, is known when the head has been read.
   parser_->body_limit(
       std::max<uint64_t>(context_.options.body_bytes_max, context_.options.import_bytes_max));
-  stream_.expires_after(context_.options.header_timeout);
+  stream_.ExpireAfter(context_.options.header_timeout);
   auto [code, size] = co_await bhttp::async_read_header(stream_, buffer_, *parser_, kAwait);
   if (code) {
     const bool again = co_await AnswerReadError(code);
@@ -211,9 +216,13 @@ Task<bool> Connection::Dispatch(RouteMatch match) {
 
 // False: it did not come whole; what there was to say has been said.
 Task<bool> Connection::ReadBody() {
+  if (const auto length = parser_->content_length(); length && !parser_->is_done()) {
+    const bool complete = co_await ReadSizedBody(static_cast<size_t>(*length));
+    co_return complete;
+  }
   parser_->eager(true);
   while (!parser_->is_done()) {
-    stream_.expires_after(context_.options.body_timeout);
+    stream_.ExpireAfter(context_.options.body_timeout);
     auto [code, size] = co_await bhttp::async_read_some(stream_, buffer_, *parser_, kAwait);
     if (code) {
       keep_alive_ = false;
@@ -221,9 +230,36 @@ Task<bool> Connection::ReadBody() {
       co_return false;
     }
   }
-  stream_.expires_never();
+  stream_.ExpireNever();
   co_return true;
 }
+
+// Straight into its place: a parser would have every byte copied once more.
+Task<bool> Connection::ReadSizedBody(size_t size) {
+  std::string& body = parser_->get().body();
+  body = TakeBody();
+  if (size <= kBodyReservedBytes) body.reserve(size + upstream::kScanPadding);
+  const size_t here = std::min(size, buffer_.size());
+  body.assign(static_cast<const char*>(buffer_.data().data()), here);
+  buffer_.consume(here);
+  size_t filled = here;
+  while (filled < size) {
+    // Memory is touched as bytes come, not as they are announced.
+    if (filled == body.size()) body.resize(filled + std::min(size - filled, kBodyPieceBytes));
+    stream_.ExpireAfter(context_.options.body_timeout);
+    auto [code, count] = co_await stream_.async_read_some(
+        asio::buffer(body.data() + filled, body.size() - filled), kAwait);
+    if (code) {
+      keep_alive_ = false;
+      co_return false;
+    }
+    filled += count;
+  }
+  stream_.ExpireNever();
+  co_return true;
+}
+
+void Connection::ReleaseBody() { ReturnBody(std::exchange(parser_->get().body(), {})); }
 
 Task<bool> Connection::AnswerReadError(beast::error_code code) {
   if (IsClosed(code)) co_return false;
@@ -287,7 +323,7 @@ Task<void> Connection::Linger() {
   const Clock::time_point deadline = Clock::now() + context_.options.linger_timeout;
   size_t total = 0;
   while (total < context_.options.linger_bytes_max && !cancelled_) {
-    stream_.expires_at(deadline);
+    stream_.ExpireAt(deadline);
     auto [code, size] = co_await stream_.async_read_some(buffer_.prepare(64 * 1024), kAwait);
     if (code) break;
     total += size;
@@ -320,7 +356,7 @@ Task<bool> Connection::ServeCompletion(RouteMatch match) {
     co_return again;
   }
   // The body has been decoded; a long answer need not hold it.
-  parser_->get().body() = std::string();
+  ReleaseBody();
   completion_ = completion->get();
   bool again = false;
   if (completion_->streaming()) {
@@ -476,10 +512,10 @@ Task<bool> Connection::Send(Response response, std::string_view route, bool open
 }
 
 Task<bool> Connection::Write(std::string bytes) {
-  stream_.expires_after(context_.options.write_timeout);
-  auto [code, size] = co_await asio::async_write(stream_, asio::buffer(bytes), kAwait);
-  stream_.expires_never();
-  co_return !code;
+  stream_.ExpireAfter(context_.options.write_timeout);
+  const bool written = co_await upstream::WriteAll(stream_, {bytes});
+  stream_.ExpireNever();
+  co_return written;
 }
 
 // A piece of a stream as it goes over the wire; nothing stays nothing.

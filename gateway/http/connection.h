@@ -1,7 +1,7 @@
 // Connection: one client socket, from accept to close. Requests are read and answered one after the
 // other; bytes that arrive early (pipelining) wait in the buffer or in the kernel.
 //
-// Threads: everything runs on the connection's strand but Drain, EndAnswer, Cancel and the wake
+// Threads: everything runs on the connection's thread but Drain, EndAnswer, Cancel and the wake
 // function, which post to it. While an answer is waited for nobody reads the socket, so pipelined
 // bytes are safe; instead the socket's state is polled every poll_interval, which tells a client
 // that has left whatever it sent before.
@@ -11,7 +11,6 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <chrono>
@@ -21,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "gateway/http/client_socket.h"
 #include "gateway/http/request_guard.h"
 #include "gateway/http/response.h"
 #include "gateway/http/router.h"
@@ -48,7 +48,7 @@ struct ConnectionContext {
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  // `socket` has a strand of its own as executor.
+  // `socket`'s executor runs one thing at a time.
   Connection(boost::asio::ip::tcp::socket socket, ConnectionContext& context, bool over_limit);
 
   // The connection's whole life. Never throws what a client can cause.
@@ -70,6 +70,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Task<bool> ServeOne();
   Task<bool> Dispatch(RouteMatch match);
   Task<bool> ReadBody();
+  Task<bool> ReadSizedBody(size_t size);
+  // Once nobody needs it any more.
+  void ReleaseBody();
   Task<bool> RefuseOverLimit();
   Task<bool> AnswerReadError(boost::beast::error_code code);
   Task<bool> Refuse(Response refusal, std::string_view route);
@@ -136,7 +139,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Count(std::string_view route, int status);
 
   ConnectionContext& context_;
-  boost::beast::tcp_stream stream_;
+  ClientSocket stream_;
   boost::asio::steady_timer waiter_;
   boost::asio::steady_timer tick_;  // armed while something is forwarded, and a little longer
   boost::beast::flat_buffer buffer_;

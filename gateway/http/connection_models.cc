@@ -82,7 +82,7 @@ Task<std::string> Connection::FetchModels(upstream::Upstream& upstream) {
                                                   .api_key = upstream.api_key(),
                                                   .dialect = upstream.dialect(),
                                                   .drop_credential = key_is_credential_});
-  upstream::Exchange exchange(upstream);
+  upstream::Exchange exchange(upstream, executor());
   exchange.BoundBy(Clock::now() + kListTimeout);
   exchange_ = &exchange;
   ArmTick();

@@ -7,8 +7,6 @@
 #include <fmt/format.h>
 #include <sys/socket.h>
 
-#include <array>
-#include <boost/asio/write.hpp>
 #include <chrono>
 #include <utility>
 
@@ -25,9 +23,6 @@ namespace beast = boost::beast;
 using Clock = std::chrono::steady_clock;
 using upstream::Exchange;
 using upstream::ExchangeOutcome;
-
-// Up to here one buffer is cheaper than three.
-constexpr size_t kJoinedBytes = 16 * 1024;
 
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 constexpr std::string_view kLastChunk = "0\r\n\r\n";
@@ -120,7 +115,7 @@ Task<bool> Connection::ServeForward(RouteMatch match) {
     End(job);
     co_return again;
   }
-  job.exchange = std::make_unique<Exchange>(*job.upstream);
+  job.exchange = std::make_unique<Exchange>(*job.upstream, executor());
   client_gone_ = false;
   exchange_ = job.exchange.get();
   ArmTick();
@@ -155,7 +150,7 @@ Task<bool> Connection::Forward(Forwarding& job) {
     co_return again;
   }
   // The body has been sent; a long answer need not hold it.
-  parser_->get().body() = std::string();
+  ReleaseBody();
   const bool again = co_await PassAnswer(job);
   co_return again;
 }
@@ -222,20 +217,11 @@ Task<bool> Connection::PassAnswer(Forwarding& job) {
 
 Task<bool> Connection::WritePiece(std::string_view before, std::string_view piece,
                                   std::string_view after) {
-  const size_t size = before.size() + piece.size() + after.size();
-  if (size == 0) co_return true;
-  if (size <= kJoinedBytes) {
-    std::string joined = fmt::format("{}{}{}", before, piece, after);
-    const bool written = co_await Write(std::move(joined));
-    co_return written;
-  }
-  const std::array<asio::const_buffer, 3> buffers = {asio::buffer(before.data(), before.size()),
-                                                     asio::buffer(piece.data(), piece.size()),
-                                                     asio::buffer(after.data(), after.size())};
-  stream_.expires_after(context_.options.write_timeout);
-  auto [code, written] = co_await asio::async_write(stream_, buffers, kAwait);
-  stream_.expires_never();
-  co_return !code;
+  if (before.empty() && piece.empty() && after.empty()) co_return true;
+  stream_.ExpireAfter(context_.options.write_timeout);
+  const bool written = co_await upstream::WriteAll(stream_, {before, piece, after});
+  stream_.ExpireNever();
+  co_return written;
 }
 
 // No answer came.

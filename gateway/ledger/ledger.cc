@@ -119,7 +119,7 @@ void Ledger::Add(RequestRecord record) {
 
 std::unique_ptr<upstream::ExchangeObserver> Ledger::Begin(const upstream::ExchangeStart& start) {
   return std::make_unique<ExchangeRecorder>(
-      start, [this](RequestRecord record) { Add(std::move(record)); });
+      start, [this](RequestRecord&& record) { Add(std::move(record)); });
 }
 
 upstream::Spending Ledger::Spent(std::string_view tenant) const {

@@ -42,7 +42,8 @@ BodyScan Scan(ondemand::parser& parser, const std::string& body) {
 }  // namespace
 
 BodyScan ScanBody(std::string& body) {
-  body.reserve(body.size() + simdjson::SIMDJSON_PADDING);
+  static_assert(kScanPadding >= simdjson::SIMDJSON_PADDING);
+  body.reserve(body.size() + kScanPadding);
   thread_local std::unique_ptr<ondemand::parser> parser;
   if (!parser) parser = std::make_unique<ondemand::parser>();
   BodyScan scan = Scan(*parser, body);

@@ -1,6 +1,7 @@
 // BodyScan: what routing has to know of a request's body, without a tree and without a change.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -15,7 +16,8 @@ struct BodyScan {
 // Of a key that stands twice the last one counts, as in the parsers behind the providers' APIs:
 // otherwise a limit on models could be passed by naming two. A key may be spelled with escapes.
 // What the values hold is not checked: the upstream judges that.
-// `body` may be given a larger capacity; its bytes stay.
+// `body` is given a larger capacity where it has less than kScanPadding to spare; its bytes stay.
+constexpr size_t kScanPadding = 64;
 BodyScan ScanBody(std::string& body);
 
 // '*' stands for any run of characters, '?' for one.

@@ -2,9 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <boost/asio/ssl/error.hpp>
-#include <boost/asio/write.hpp>
 #include <boost/beast/http/error.hpp>
 #include <utility>
 
@@ -17,8 +15,6 @@ namespace bhttp = boost::beast::http;
 
 // An answer's head; providers' are about 2 KiB.
 constexpr uint32_t kHeadBytesMax = 64 * 1024;
-// Read at once, and so passed on at once. With it a slow client holds about twice this much.
-constexpr size_t kPieceBytes = 64 * 1024;
 // TLS writes each buffer in a record and a packet of its own: small bodies go with their head.
 constexpr size_t kJoinedBytes = 16 * 1024;
 
@@ -91,29 +87,26 @@ Task<Exchange::Attempt> Exchange::TryOnce(Request request) {
     request.head = joined;
     request.body = {};
   }
-  const std::array<asio::const_buffer, 2> buffers = {
-      asio::buffer(request.head.data(), request.head.size()),
-      asio::buffer(request.body.data(), request.body.size())};
-  auto [code, size] = co_await asio::async_write(*channel_, buffers, kAwait);
-  if (!code) {
+  const bool sent = co_await WriteAll(*channel_, {request.head, request.body});
+  if (sent) {
     times_.sent = Clock::now();
     if (on_sent_) std::exchange(on_sent_, {})();
   }
   const bool answered = co_await ReadHead();
   if (answered) co_return Attempt::kDone;
   if (any_byte_ || timed_out_ || aborted_) co_return Attempt::kFailed;
-  co_return code&& reused_ ? Attempt::kNotReceived : Attempt::kNoAnswer;
+  co_return !sent && reused_ ? Attempt::kNotReceived : Attempt::kNoAnswer;
 }
 
 Task<bool> Exchange::Connect() {
   reused_ = false;
   // After a kept connection has failed its neighbours are likely to be gone too.
   if (num_attempts_ == 1) {
-    channel_ = upstream_.TakeKept();
+    channel_ = upstream_.TakeKept(executor_);
     reused_ = channel_ != nullptr;
     if (reused_) co_return true;
   }
-  channel_ = upstream_.NewChannel();
+  channel_ = std::make_unique<Channel>(executor_);
   Enter(Stage::kConnecting);
   const Result<void> connected = co_await upstream_.Connect(*channel_);
   if (aborted_ || timed_out_) {
@@ -168,8 +161,9 @@ Task<bool> Exchange::ReadHead() {
 }
 
 Task<boost::system::error_code> Exchange::ReadSome() {
-  auto [code, size] = co_await channel_->async_read_some(buffer_.prepare(kPieceBytes), kAwait);
+  auto [code, size] = co_await channel_->async_read_some(buffer_.prepare(piece_bytes_), kAwait);
   buffer_.commit(size);
+  if (size == piece_bytes_) piece_bytes_ = kPieceBytesMax;
   co_return code;
 }
 

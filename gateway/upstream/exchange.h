@@ -1,8 +1,8 @@
 // Exchange: one request to one upstream and its answer, piece by piece.
 //
-// Threads: one strand. Start and Read are its coroutine's; Tick and Abort are called between their
-// waits, on the same strand. Nothing is read from the upstream but by Read, so that a client that
-// reads slowly slows its upstream: what is in memory is one piece.
+// Threads: one executor. Start and Read are its coroutine's; Tick and Abort are called between
+// their waits, on the same one. Nothing is read from the upstream but by Read, so that a client
+// that reads slowly slows its upstream: what is in memory is one piece.
 //
 // A request is sent again only where the upstream cannot have received it whole: no connection, or
 // a kept connection that was closed while it was being written; and, with retry = "reset", where
@@ -32,8 +32,9 @@ class Exchange {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // The upstream outlives it.
-  explicit Exchange(Upstream& upstream) : upstream_(upstream) {}
+  // The upstream outlives it. `executor` is the caller's own, and runs one thing at a time.
+  Exchange(Upstream& upstream, const Upstream::Executor& executor)
+      : upstream_(upstream), executor_(executor) {}
   // Keeps the connection where the answer was read to its end; closes it otherwise.
   ~Exchange();
   Exchange(const Exchange&) = delete;
@@ -81,6 +82,10 @@ class Exchange {
 
  private:
   using Parser = boost::beast::http::response_parser<PieceBody>;
+  // Read at once, and so passed on at once; with the larger a slow client holds about twice that.
+  // Most answers and events are small: only what fills its room gets more.
+  static constexpr size_t kPieceBytesMin = 16 * 1024;
+  static constexpr size_t kPieceBytesMax = 64 * 1024;
   enum class Attempt { kDone, kNotReceived, kNoAnswer, kFailed };
   enum class Stage { kIdle, kConnecting, kWaiting, kReading };
 
@@ -97,6 +102,7 @@ class Exchange {
   void DropChannel();
 
   Upstream& upstream_;
+  const Upstream::Executor executor_;
   std::unique_ptr<Channel> channel_;
   bool reserved_ = false;
   bool reused_ = false;
@@ -109,6 +115,7 @@ class Exchange {
   Clock::time_point deadline_ = Clock::time_point::max();
   Clock::time_point end_ = Clock::time_point::max();
   boost::beast::flat_buffer buffer_;
+  size_t piece_bytes_ = kPieceBytesMin;  // read at once
   std::optional<Parser> parser_;
   std::optional<Error> error_;
   std::function<void()> on_sent_;

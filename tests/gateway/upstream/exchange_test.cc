@@ -30,8 +30,9 @@ struct Answer {
   int num_attempts = 0;
 };
 
-Task<void> Ask(Upstream& upstream, std::string body, Answer& answer, Exchange*& running) {
-  Exchange exchange(upstream);
+Task<void> Ask(Upstream& upstream, const Upstream::Executor& executor, std::string body,
+               Answer& answer, Exchange*& running) {
+  Exchange exchange(upstream, executor);
   running = &exchange;
   const std::string head =
       fmt::format("POST /v1/x HTTP/1.1\r\nHost: h\r\nContent-Length: {}\r\n\r\n", body.size());
@@ -56,7 +57,7 @@ Task<void> Ask(Upstream& upstream, std::string body, Answer& answer, Exchange*& 
 // An upstream on an io_context of its own, driven by the test's thread.
 struct Client {
   explicit Client(config::UpstreamConfig config) {
-    auto opened = Upstream::Open(config, io, [](const char*) { return std::string(); });
+    auto opened = Upstream::Open(config, [](const char*) { return std::string(); });
     EXPECT_TRUE(opened);
     upstream = std::move(*opened);
   }
@@ -69,7 +70,8 @@ struct Client {
   Answer Post(std::string body = "{}", milliseconds abort_after = milliseconds::zero()) {
     Answer answer;
     Exchange* running = nullptr;
-    asio::co_spawn(io, Ask(*upstream, std::move(body), answer, running), asio::detached);
+    asio::co_spawn(io, Ask(*upstream, io.get_executor(), std::move(body), answer, running),
+                   asio::detached);
     io.restart();
     const auto begin = Exchange::Clock::now();
     while (io.run_one_for(milliseconds(20)) > 0 || running != nullptr) {
