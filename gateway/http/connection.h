@@ -11,7 +11,6 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <chrono>
@@ -21,6 +20,8 @@
 #include <string>
 #include <vector>
 
+#include "gateway/http/client_stream.h"
+#include "gateway/http/listener_tls.h"
 #include "gateway/http/request_guard.h"
 #include "gateway/http/response.h"
 #include "gateway/http/router.h"
@@ -37,6 +38,7 @@ namespace kvgate::http {
 // What all connections share; outlives them.
 struct ConnectionContext {
   const ServerOptions& options;
+  const ListenerTls* tls;  // null: plain HTTP
   service::Service& service;
   const RequestGuard& guard;
   boost::asio::thread_pool& workers;
@@ -66,6 +68,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
   enum class Peer { kThere, kHalfClosed, kGone };
 
+  Task<bool> BeginTls();
+  Task<void> RefusePlain();
   Task<bool> WaitForRequest();
   Task<bool> ServeOne();
   Task<bool> Dispatch(RouteMatch match);
@@ -136,7 +140,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Count(std::string_view route, int status);
 
   ConnectionContext& context_;
-  boost::beast::tcp_stream stream_;
+  ClientStream stream_;
   boost::asio::steady_timer waiter_;
   boost::asio::steady_timer tick_;  // armed while something is forwarded, and a little longer
   boost::beast::flat_buffer buffer_;
