@@ -166,8 +166,9 @@ void CheckSpace(const config::Config& config, const fs::path& place, Findings& f
 // --- who holds it, and its health ---------------------------------------------------------------
 
 // The published address; the server may still hang, which asking it shows.
-void CheckServersStore(const std::string& url, Findings& findings) {
-  const Result<std::string> body = FetchOk({.url = url + "/kvgate/v1/stats"});
+void CheckServersStore(const store::ServerAddress& server, Findings& findings) {
+  const Result<std::string> body = FetchOk(
+      {.url = server.url + "/kvgate/v1/stats", .certificate_sha256 = server.certificate_sha256});
   if (!body) {
     findings.push_back({Status::kFailure, "store", body.error().detail,
                         "look into that server's log, or stop it"});
@@ -209,10 +210,10 @@ void CheckOwnStore(const config::Config& config, Findings& findings) {
 // The URL of the server that holds the directory, if one does.
 std::optional<std::string> CheckHolder(const config::Config& config, Findings& findings) {
   const fs::path directory = DataDirOf(config);
-  if (const Result<std::string> url = store::DataDirectory::FindServer(directory)) {
-    findings.push_back({Status::kOk, "lock", fmt::format("held by the server at {}", *url)});
-    CheckServersStore(*url, findings);
-    return *url;
+  if (const auto server = store::DataDirectory::FindServer(directory)) {
+    findings.push_back({Status::kOk, "lock", fmt::format("held by the server at {}", server->url)});
+    CheckServersStore(*server, findings);
+    return server->url;
   }
   if (store::DirectoryLock::IsHeld(directory)) {
     const Result<store::ServerInfo> holder = store::ReadServerInfo(directory);

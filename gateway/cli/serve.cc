@@ -74,6 +74,9 @@ http::ServerOptions ToServerOptions(const config::Config& config, const config::
   return {.address = listen.host,
           .port = listen.port,
           .threads = config.server.threads,
+          .tls = {.cert_file = config.server.tls_cert,
+                  .key_file = config.server.tls_key,
+                  .min_version = config.server.tls_min_version},
           .allowed_hosts = config.server.allowed_hosts,
           .body_bytes_max = limits.body_bytes,
           .import_bytes_max = limits.import_bytes,
@@ -164,7 +167,9 @@ Result<int> Serve(const ConfigFlags& flags) {
                                .write_admission = tier.write_admission.get()});
   }
   if (tier.directory) {
-    if (const auto published = tier.directory->PublishAddress(server->url()); !published) {
+    if (const auto published = tier.directory->PublishAddress(
+            {.url = server->url(), .certificate_sha256 = server->certificate_sha256()});
+        !published) {
       KVGATE_LOG(kWarning, "cli", "`kvgate cache` will not find this server: {}",
                  published.error().ToString());
     }

@@ -159,6 +159,7 @@ std::optional<std::string> SetDataDir(const Value& value, Config& config) {
   return std::nullopt;
 }
 
+constexpr std::string_view kTlsVersions[] = {"1.2", "1.3"};
 constexpr std::string_view kLogLevels[] = {"debug", "info", "warning", "error"};
 constexpr std::string_view kLogFormats[] = {"text", "json"};
 constexpr std::string_view kDevices[] = {"auto", "cpu"};
@@ -178,6 +179,13 @@ constexpr Key kKeys[] = {
     {"server", "listen", SetListen},
     {"server", "threads",
      [](const Value& v, Config& c) { return SetInteger(v, 1, 256, c.server.threads); }},
+    {"server", "tls_cert",
+     [](const Value& v, Config& c) { return SetString(v, c.server.tls_cert); }},
+    {"server", "tls_key", [](const Value& v, Config& c) { return SetString(v, c.server.tls_key); }},
+    {"server", "tls_min_version",
+     [](const Value& v, Config& c) {
+       return SetChoice(v, kTlsVersions, c.server.tls_min_version);
+     }},
     {"server", "allowed_hosts",
      [](const Value& v, Config& c) { return SetStrings(v, c.server.allowed_hosts); }},
     {"server", "drain_seconds",

@@ -16,6 +16,9 @@ namespace kvgate::config {
 struct ServerConfig {
   std::string listen = "127.0.0.1:8080";   // ADDRESS:PORT; port 0 picks a free one
   int threads = 2;                         // of the HTTP server
+  std::string tls_cert;                    // PEM, with its chain; and tls_key: the listener's TLS
+  std::string tls_key;                     // PEM, not encrypted; neither: plain HTTP
+  std::string tls_min_version = "1.2";     // 1.2, 1.3
   std::vector<std::string> allowed_hosts;  // Host values accepted beside loopback's and `listen`'s
   int64_t drain_seconds = 30;              // grace for running requests at SIGTERM
   std::string log_level = "info";          // debug, info, warning, error

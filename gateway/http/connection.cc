@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/ssl/error.hpp>
 #include <boost/beast/http/read.hpp>
+#include <cctype>
 #include <chrono>
 #include <cstdint>
 #include <limits>
@@ -32,6 +34,9 @@ constexpr uint64_t kDrainedBodyBytes = 64 * 1024;
 constexpr size_t kBodyReservedBytes = size_t{4} << 20;
 constexpr size_t kBodyPieceBytes = 256 * 1024;
 
+// For the last bytes of TLS to a client that does not read.
+constexpr std::chrono::seconds kFarewellTimeout{1};
+
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 
 std::string_view ToView(beast::string_view text) { return {text.data(), text.size()}; }
@@ -48,7 +53,10 @@ bool IsPublic(Route route) {
 bool IsClosed(const beast::error_code& code) {
   return code == bhttp::error::end_of_stream || code == bhttp::error::partial_message ||
          code == beast::error::timeout || code.category() == asio::error::get_system_category() ||
-         code.category() == asio::error::get_misc_category();
+         code.category() == asio::error::get_misc_category() ||
+         // Broken or cut TLS: no answer would get through.
+         code.category() == asio::error::get_ssl_category() ||
+         code.category() == asio::ssl::error::get_stream_category();
 }
 
 }  // namespace
@@ -88,7 +96,10 @@ Task<void> Connection::Run() {
   beast::error_code ignored;
   stream_.socket().set_option(asio::ip::tcp::no_delay(true), ignored);
   bool open = true;
-  if (over_limit_) {
+  if (context_.tls != nullptr) {
+    open = co_await BeginTls();
+  }
+  if (open && over_limit_) {
     open = co_await RefuseOverLimit();
   }
   while (open && !cancelled_) {
@@ -97,8 +108,46 @@ Task<void> Connection::Run() {
     open = co_await ServeOne();
   }
   tick_.cancel();
+  if (context_.tls != nullptr && !cancelled_) {
+    stream_.ExpireAfter(kFarewellTimeout);
+    co_await stream_.EndSending();
+  }
   stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
   stream_.Close();
+}
+
+// False: the connection is to be closed; what there was to say has been said.
+Task<bool> Connection::BeginTls() {
+  if (context_.draining.load()) co_return false;
+  idle_ = true;  // a drain need not wait for it
+  stream_.ExpireAfter(context_.options.header_timeout);
+  auto [code, size] = co_await stream_.async_read_some(buffer_.prepare(4096), kAwait);
+  if (code) co_return false;
+  buffer_.commit(size);
+  const unsigned char first = *static_cast<const unsigned char*>(buffer_.data().data());
+  if (std::isupper(first) != 0) {  // a method, where a handshake begins with 0x16
+    idle_ = false;
+    co_await RefusePlain();
+    co_return false;
+  }
+  const beast::error_code failed = co_await stream_.Handshake(*context_.tls, buffer_.data());
+  idle_ = false;
+  buffer_.clear();
+  if (failed) {
+    context_.service.metrics().tls_handshake_failures.Add();
+    KVGATE_LOG(kDebug, "http", "a TLS handshake failed: {}", failed.message());
+  }
+  co_return !failed;
+}
+
+Task<void> Connection::RefusePlain() {
+  request_id_ = ledger::MakeRequestId();
+  keep_alive_ = false;
+  Response refusal{.status = 400,
+                   .content_type = "text/plain; charset=utf-8",
+                   .body = "This port speaks HTTPS, and the request came as plain HTTP.\n"};
+  co_await Send(std::move(refusal), "plain_http", false);
+  co_await Linger();
 }
 
 Task<bool> Connection::WaitForRequest() {
@@ -317,14 +366,15 @@ Task<bool> Connection::RefuseOverLimit() {
 // Reads and drops what a client is still sending, so that it gets to read its answer: closing with
 // unread bytes would reset the connection and could take the answer with it.
 Task<void> Connection::Linger() {
-  beast::error_code ignored;
-  stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
-  buffer_.clear();
   const Clock::time_point deadline = Clock::now() + context_.options.linger_timeout;
+  stream_.ExpireAt(deadline);
+  co_await stream_.EndSending();
+  buffer_.clear();
   size_t total = 0;
   while (total < context_.options.linger_bytes_max && !cancelled_) {
     stream_.ExpireAt(deadline);
-    auto [code, size] = co_await stream_.async_read_some(buffer_.prepare(64 * 1024), kAwait);
+    auto [code, size] =
+        co_await stream_.lower().async_read_some(buffer_.prepare(64 * 1024), kAwait);
     if (code) break;
     total += size;
   }

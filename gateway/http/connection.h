@@ -20,7 +20,8 @@
 #include <string>
 #include <vector>
 
-#include "gateway/http/client_socket.h"
+#include "gateway/http/client_stream.h"
+#include "gateway/http/listener_tls.h"
 #include "gateway/http/request_guard.h"
 #include "gateway/http/response.h"
 #include "gateway/http/router.h"
@@ -37,6 +38,7 @@ namespace kvgate::http {
 // What all connections share; outlives them.
 struct ConnectionContext {
   const ServerOptions& options;
+  const ListenerTls* tls;  // null: plain HTTP
   service::Service& service;
   const RequestGuard& guard;
   boost::asio::thread_pool& workers;
@@ -66,6 +68,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
   enum class Peer { kThere, kHalfClosed, kGone };
 
+  Task<bool> BeginTls();
+  Task<void> RefusePlain();
   Task<bool> WaitForRequest();
   Task<bool> ServeOne();
   Task<bool> Dispatch(RouteMatch match);
@@ -139,7 +143,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Count(std::string_view route, int status);
 
   ConnectionContext& context_;
-  ClientSocket stream_;
+  ClientStream stream_;
   boost::asio::steady_timer waiter_;
   boost::asio::steady_timer tick_;  // armed while something is forwarded, and a little longer
   boost::beast::flat_buffer buffer_;

@@ -5,7 +5,6 @@
 // the answer's head is probed once, as in WaitForProgress; after the head, where nothing may be
 // added, it counts as gone.
 #include <fmt/format.h>
-#include <sys/socket.h>
 
 #include <chrono>
 #include <utility>
@@ -206,8 +205,7 @@ Task<bool> Connection::PassAnswer(Forwarding& job) {
       job.end.outcome = client_gone_ ? ExchangeOutcome::kClientLeft : ExchangeOutcome::kUpstreamCut;
       job.end.error = next.error().detail;
       // Where the end of the connection is the end of the body only a reset tells a cut.
-      beast::error_code ignored;
-      if (http_1_0_) stream_.socket().set_option(asio::socket_base::linger(true, 0), ignored);
+      if (http_1_0_) stream_.ResetAtEnd();
       co_return false;
     }
     piece = std::move(*next);
@@ -315,9 +313,7 @@ void Connection::OnTick() {
     keep_alive_ = false;
     probed_ = true;
     // Nothing of the answer has been written, so these few bytes fit and are alone.
-    gone = head_sent_ || http_1_0_ ||
-           ::send(stream_.socket().native_handle(), kContinue.data(), kContinue.size(),
-                  MSG_NOSIGNAL | MSG_DONTWAIT) < 0;
+    gone = head_sent_ || http_1_0_ || !stream_.SendNow(kContinue, shared_from_this());
   }
   if (gone) {
     client_gone_ = true;

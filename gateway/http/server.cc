@@ -42,6 +42,7 @@ class AsioServer final : public Server {
     Loops loops;
     std::unique_ptr<upstream::Upstreams> upstreams;
     std::unique_ptr<service::GatewayKeys> keys;
+    std::unique_ptr<ListenerTls> tls;  // null: plain HTTP
   };
   AsioServer(const ServerOptions& options, service::Service& service,
              std::vector<std::string> hosts, Parts parts)
@@ -51,6 +52,7 @@ class AsioServer final : public Server {
         parts_(std::move(parts)),
         workers_(static_cast<size_t>(options.worker_threads)),
         context_{.options = options_,
+                 .tls = parts_.tls.get(),
                  .service = service,
                  .guard = guard_,
                  .workers = workers_,
@@ -91,6 +93,9 @@ class AsioServer final : public Server {
 
   uint16_t port() const override { return port_; }
   std::string url() const override { return url_; }
+  std::string certificate_sha256() const override {
+    return parts_.tls ? parts_.tls->certificate_sha256() : "";
+  }
   size_t num_connections() const override { return group_.size(); }
 
   void EndAnswers() override { group_.EndAnswers(); }
@@ -126,8 +131,9 @@ class AsioServer final : public Server {
     }
     port_ = acceptor_.local_endpoint().port();
     const std::string host = endpoint.address().to_string();
-    url_ = endpoint.address().is_v6() ? fmt::format("http://[{}]:{}", host, port_)
-                                      : fmt::format("http://{}:{}", host, port_);
+    const char* const scheme = parts_.tls ? "https" : "http";
+    url_ = endpoint.address().is_v6() ? fmt::format("{}://[{}]:{}", scheme, host, port_)
+                                      : fmt::format("{}://{}:{}", scheme, host, port_);
     return {};
   }
 
@@ -204,6 +210,7 @@ Result<std::unique_ptr<Server>> Server::Open(const ServerOptions& options,
   hosts.push_back(options.address);
   AsioServer::Parts parts;
   parts.loops = MakeLoops(options.threads);
+  KVGATE_TRY(parts.tls, ListenerTls::Open(options.tls));
   KVGATE_TRY(parts.upstreams,
              upstream::Upstreams::Open(options.upstreams, upstream::ProcessEnvironment));
   KVGATE_TRY(parts.keys, service::GatewayKeys::Open(options.keys, upstream::ProcessEnvironment));

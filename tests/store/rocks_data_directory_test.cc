@@ -81,7 +81,7 @@ TEST(DataDirectoryChild, WritesUntilItIsKilled) {
   auto directory = DataDirectory::Open(Options(path));
   if (!directory) ::_exit(3);
   std::ofstream notes(std::filesystem::path(path) / "flushed", std::ios::app);
-  (void)(*directory)->PublishAddress("http://127.0.0.1:4711");
+  (void)(*directory)->PublishAddress({.url = "http://127.0.0.1:4711"});
   std::mt19937 random(static_cast<unsigned>(::getpid()));
   for (uint64_t round = 0;; ++round) {
     const uint64_t chain = uint64_t(::getpid()) * 100'000 + round;
@@ -193,7 +193,7 @@ TEST(DataDirectory, OnlyItsOwnerMayReadWhatItMakes) {
   auto directory = DataDirectory::Open(Options(path)).value();
   ASSERT_TRUE(directory->kv().Put(Records(MakeChain(1, 3, 1000))));
   ASSERT_TRUE(directory->kv().Flush());
-  ASSERT_TRUE(directory->PublishAddress("http://[::1]:1"));
+  ASSERT_TRUE(directory->PublishAddress({.url = "https://[::1]:1", .certificate_sha256 = "ab"}));
   EXPECT_EQ(ModeOf(path), 0700u);
   for (const auto& entry : std::filesystem::recursive_directory_iterator(path)) {
     EXPECT_EQ(ModeOf(entry.path()) & 0077, 0u) << entry.path();
@@ -224,7 +224,7 @@ TEST(DataDirectory, ASecondHolderIsRefusedAndToldWhoAndWhere) {
   const TemporaryDirectory temporary;
   Child child(temporary.path());
   ASSERT_TRUE(WaitUntil([&] { return DataDirectory::FindServer(temporary.path()).has_value(); }));
-  EXPECT_EQ(DataDirectory::FindServer(temporary.path()).value(), "http://127.0.0.1:4711");
+  EXPECT_EQ(DataDirectory::FindServer(temporary.path()).value().url, "http://127.0.0.1:4711");
   const auto second = DataDirectory::Open(Options(temporary.path()));
   ASSERT_FALSE(second.has_value());
   EXPECT_EQ(second.error().code, ErrorCode::kUnavailable);
@@ -249,7 +249,7 @@ TEST(DataDirectory, ReadOnlyOpensBesideItsHolderAndNeverCreates) {
   ASSERT_TRUE(reader.has_value()) << reader.error().ToString();
   EXPECT_EQ((*reader)->hash_seed(), holder->hash_seed());
   EXPECT_EQ(Read((*reader)->kv(), chain[1]), Found::kRight);
-  EXPECT_EQ((*reader)->PublishAddress("x").error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ((*reader)->PublishAddress({.url = "x"}).error().code, ErrorCode::kUnsupported);
 }
 
 TEST(DataDirectory, ANewerFormatIsRefusedByItsNumber) {

@@ -25,6 +25,9 @@ TEST(ParseConfigTest, EveryKindOfValueIsRead) {
 [server]
 listen = "[::1]:0"
 allowed_hosts = ["a.example", "b"]
+tls_cert = "c.pem"
+tls_key = "k.pem"
+tls_min_version = "1.3"
 [engine]
 kv_dtype = "bf16"
 context_policy = "attention_sink"
@@ -45,6 +48,9 @@ json_depth = 32
   ASSERT_TRUE(config) << config.error().messages[0];
   EXPECT_EQ(config->server.listen, "[::1]:0");
   EXPECT_THAT(config->server.allowed_hosts, ElementsAre("a.example", "b"));
+  EXPECT_EQ(config->server.tls_cert, "c.pem");
+  EXPECT_EQ(config->server.tls_key, "k.pem");
+  EXPECT_EQ(config->server.tls_min_version, "1.3");
   EXPECT_EQ(config->engine.kv_dtype, "bf16");
   EXPECT_EQ(config->engine.context_policy, "attention_sink");
   EXPECT_EQ(config->engine.context_policy_tokens, 4096);
