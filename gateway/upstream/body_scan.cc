@@ -2,7 +2,12 @@
 
 #include <simdjson.h>
 
+#include <algorithm>
 #include <memory>
+#include <utility>
+
+#include "gateway/upstream/content_decoder.h"
+#include "gateway/upstream/header_rules.h"
 
 namespace kvgate::upstream {
 namespace {
@@ -39,7 +44,40 @@ BodyScan Scan(ondemand::parser& parser, const std::string& body) {
   return scan;
 }
 
+class Collector final : public ContentDecoder::Sink {
+ public:
+  explicit Collector(size_t bytes_max) : bytes_max_(bytes_max) {}
+  void OnDecoded(std::string_view piece) override {
+    full_ = full_ || text_.size() + piece.size() > bytes_max_;
+    if (!full_) text_.append(piece);
+  }
+  bool full() const { return full_; }
+  std::string Take() { return std::move(text_); }
+
+ private:
+  const size_t bytes_max_;
+  bool full_ = false;
+  std::string text_;
+};
+
+// Fed at once, so that one that expands beyond the limit is given up there.
+constexpr size_t kFedBytes = 64 * 1024;
+
 }  // namespace
+
+std::optional<std::string> DecodeBody(std::string_view content_encoding, std::string_view body,
+                                      size_t bytes_max) {
+  if (SameName(content_encoding, "deflate")) return std::nullopt;
+  const auto decoder = ContentDecoder::For(content_encoding);
+  if (!decoder) return std::nullopt;
+  Collector collector(bytes_max);
+  while (!body.empty() && !collector.full()) {
+    decoder->Feed(body.substr(0, kFedBytes), collector);
+    body.remove_prefix(std::min(body.size(), kFedBytes));
+  }
+  if (collector.full() || decoder->state() != ContentDecoder::State::kWhole) return std::nullopt;
+  return collector.Take();
+}
 
 BodyScan ScanBody(std::string& body) {
   body.reserve(body.size() + simdjson::SIMDJSON_PADDING);

@@ -1,6 +1,8 @@
 // BodyScan: what routing has to know of a request's body, without a tree and without a change.
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -17,6 +19,12 @@ struct BodyScan {
 // What the values hold is not checked: the upstream judges that.
 // `body` may be given a larger capacity; its bytes stay.
 BodyScan ScanBody(std::string& body);
+
+// A body without its gzip, zstd or br; nothing where it is in none of them, not whole, or larger
+// than `bytes_max`. Not deflate: there are two readings of that, and an upstream could have the
+// other one.
+std::optional<std::string> DecodeBody(std::string_view content_encoding, std::string_view body,
+                                      size_t bytes_max);
 
 // '*' stands for any run of characters, '?' for one.
 bool GlobMatches(std::string_view pattern, std::string_view text);
