@@ -54,7 +54,7 @@ class Exchange {
   // Of the answer, after Start; views into it.
   int status() const;
   std::string_view reason() const;
-  HeaderFields fields() const;
+  const HeaderFields& fields() const { return fields_; }
   // Its body's length does not stand in the head: it came in chunks, or ends with the connection.
   bool length_unknown() const;
   bool finished() const { return finished_; }
@@ -88,8 +88,11 @@ class Exchange {
   Task<bool> Connect();
   Task<bool> ReadHead();
   Task<boost::system::error_code> ReadSome();
-  // Feeds the parser with what is in the buffer.
+  // Feeds the parser with what is in the buffer, the head alone or what follows it.
   boost::beast::error_code Parse();
+  void KeepFields();
+  // Why the answer's head does not say clearly where its body ends; empty: it does.
+  std::string_view FramingFault() const;
   void Enter(Stage stage);
   void Fail(ErrorCode code, std::string detail);
   Error StageError() const;
@@ -110,6 +113,7 @@ class Exchange {
   Clock::time_point end_ = Clock::time_point::max();
   boost::beast::flat_buffer buffer_;
   std::optional<Parser> parser_;
+  HeaderFields fields_;  // views into the parser; without trailers
   std::optional<Error> error_;
   std::function<void()> on_sent_;
   Times times_;
