@@ -40,7 +40,9 @@ BodyScan Scan(ondemand::parser& parser, const std::string& body) {
       scan.stream = stream;
     }
   }
-  scan.readable = true;
+  // Of two documents behind each other nobody knows which one counts.
+  const char* behind = nullptr;
+  scan.readable = document.current_location().get(behind) == simdjson::OUT_OF_BOUNDS;
   return scan;
 }
 

@@ -37,7 +37,8 @@ TEST(ScanBodyTest, WhatValuesHoldIsNotItsMatter) {
 
 TEST(ScanBodyTest, WhatIsNoObjectIsNotReadable) {
   for (const char* bad :
-       {"", "[]", "7", "{", R"({"model":"a")", "\x1f\x8b\x08", "{\"model\" \"a\"}"}) {
+       {"", "[]", "7", "{", R"({"model":"a")", "\x1f\x8b\x08", "{\"model\" \"a\"}",
+        R"({"model":"a"}{"model":"b"})", R"({"model":"a"} x)", R"({}[])"}) {
     EXPECT_FALSE(Scan(bad).readable) << bad;
   }
 }
