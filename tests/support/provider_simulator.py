@@ -287,6 +287,12 @@ class Simulator:
             found = anthropic_dialect.models() if self._is_anthropic(request) \
                 else openai_dialect.models()
             return 200, JSON, json.dumps(found).encode(), None
+        if request.path.startswith("/v1/models/"):
+            listed = anthropic_dialect.models() if self._is_anthropic(request) \
+                else openai_dialect.models()
+            for model in listed["data"]:
+                if model["id"] == request.path.removeprefix("/v1/models/"):
+                    return 200, JSON, json.dumps(model).encode(), None
         found = self.responses.get(request.path.removeprefix("/v1/responses/"))
         if found is None:
             return 404, JSON, self._error_text(request, 404, "Not found.").encode(), None
