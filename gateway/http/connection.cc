@@ -17,6 +17,7 @@
 #include <kvgate/log.h>
 
 #include "gateway/http/body_pool.h"
+#include "gateway/http/message_rules.h"
 #include "gateway/protocol/errors.h"
 
 namespace kvgate::http {
@@ -172,6 +173,8 @@ Task<bool> Connection::ServeOne() {
   head_sent_ = false;
   kind_ = {};
   if (parser_) ReleaseBody();
+  scan_ = {};
+  decoded_.reset();
   parser_.emplace();
   const size_t header_max = context_.options.header_bytes_max;
   parser_->header_limit(
@@ -181,21 +184,28 @@ Task<bool> Connection::ServeOne() {
       std::max<uint64_t>(context_.options.body_bytes_max, context_.options.import_bytes_max));
   stream_.ExpireAfter(context_.options.header_timeout);
   auto [code, size] = co_await bhttp::async_read_header(stream_, buffer_, *parser_, kAwait);
+  // The parser applies its limit to what it has not yet taken, which may be half of the head.
+  if (!code && size > header_max) code = bhttp::error::header_limit;
   if (code) {
     const bool again = co_await AnswerReadError(code);
     co_return again;
   }
   received_at_ = Clock::now();
   const auto& message = parser_->get();
-  RouteResult found = FindRoute(ToView(message.method_string()), ToView(message.target()));
+  http_1_0_ = message.version() < 11;
+  head_only_ = message.method() == bhttp::verb::head;
   kind_ = upstream::KindOf(PathOf(ToView(message.target())), !Header("anthropic-version").empty());
+  if (std::optional<Response> refusal = CheckMessage(message); refusal) {
+    co_await Send(std::move(*refusal), "unreadable", IsOpenAiPath(ToView(message.target())));
+    co_await Linger();
+    co_return false;
+  }
+  RouteResult found = FindRoute(ToView(message.method_string()), ToView(message.target()));
   parser_->body_limit(BodyLimit(found));
   if (parser_->content_length().value_or(0) > BodyLimit(found)) {
     const bool again = co_await AnswerReadError(bhttp::error::body_limit);
     co_return again;
   }
-  http_1_0_ = message.version() < 11;
-  head_only_ = message.method() == bhttp::verb::head;
   keep_alive_ = message.keep_alive() && !context_.draining.load();
   std::optional<Response> refusal = context_.guard.Check({.method = ToView(message.method_string()),
                                                           .host = Header("host"),
@@ -225,7 +235,7 @@ Task<bool> Connection::ServeOne() {
 }
 
 Task<bool> Connection::Dispatch(RouteMatch match) {
-  if (Header("expect") == "100-continue" && !parser_->is_done()) {
+  if (!Header("expect").empty() && !http_1_0_ && !parser_->is_done()) {
     std::string interim(kContinue);
     const bool written = co_await Write(std::move(interim));
     if (!written) co_return false;
@@ -269,6 +279,10 @@ Task<bool> Connection::ReadBody() {
     const bool complete = co_await ReadSizedBody(static_cast<size_t>(*length));
     co_return complete;
   }
+  // The parser puts trailers among the headers, where nobody has checked them and whoever sent them
+  // may not be who sent those (RFC 9110, 6.5.1): they are dropped.
+  std::optional<bhttp::request_header<>> head;
+  if (parser_->chunked()) head = parser_->get().base();
   parser_->eager(true);
   while (!parser_->is_done()) {
     stream_.ExpireAfter(context_.options.body_timeout);
@@ -280,6 +294,7 @@ Task<bool> Connection::ReadBody() {
     }
   }
   stream_.ExpireNever();
+  if (head) parser_->get().base() = std::move(*head);
   co_return true;
 }
 

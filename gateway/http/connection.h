@@ -106,7 +106,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool ForwardsUnknown(std::string_view target) const;
   bool IsForwarded(const RouteMatch& match) const;
   bool RunsLocally() const;
-  void ScanBody();
+  // Looks into the body; one that is encoded is decoded for that, on a worker.
+  Task<void> ScanBody();
   // A completion: of the local model where it has the name, else of an upstream.
   Task<bool> ServeGeneration(RouteMatch match);
   Task<bool> ServeForward(RouteMatch match);
@@ -154,6 +155,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool key_is_credential_ = false;             // it stands where a provider's would
   upstream::PathKind kind_;                    // of the request's path
   upstream::BodyScan scan_;                    // of its body, where that decides
+  std::optional<std::string> decoded_;         // the body, where it came encoded and is readable
   std::chrono::steady_clock::time_point received_at_;  // the end of the request's head
   std::string request_id_;
   bool keep_alive_ = true;

@@ -12,6 +12,7 @@
 #include <kvgate/log.h>
 
 #include "gateway/http/connection.h"
+#include "gateway/upstream/content_decoder.h"
 #include "gateway/upstream/exchange_observer.h"
 
 namespace kvgate::http {
@@ -61,23 +62,33 @@ bool Connection::IsForwarded(const RouteMatch& match) const {
          !context_.service.ServesLocal(match.argument);
 }
 
-void Connection::ScanBody() {
-  scan_ = {};
-  const bool encoded = !Header("content-encoding").empty();
-  if (!encoded) scan_ = upstream::ScanBody(parser_->get().body());
+Task<void> Connection::ScanBody() {
+  const std::string_view coding = Header("content-encoding");
+  if (upstream::IsIdentity(coding)) {
+    scan_ = upstream::ScanBody(parser_->get().body());
+    co_return;
+  }
+  // Of two headers the order decides, and not everyone looks at both.
+  if (parser_->get().count(beast::http::field::content_encoding) > 1) co_return;
+  std::function<void()> work = [this, coding] {
+    decoded_ = upstream::DecodeBody(coding, parser_->get().body(), context_.options.body_bytes_max);
+    if (decoded_) scan_ = upstream::ScanBody(*decoded_);
+  };
+  co_await RunOnWorker(std::move(work));
 }
 
 bool Connection::RunsLocally() const {
   if (context_.upstreams.empty()) return true;
   if (!context_.service.has_local() || !Header("x-kvgate-upstream").empty()) return false;
   if (context_.service.ServesLocal(scan_.model)) return true;
-  // What cannot be read is not the local model's to judge where it comes compressed.
-  if (!Header("content-encoding").empty()) return false;
+  // What cannot be read is not the local model's to judge where it comes encoded.
+  if (!decoded_ && !upstream::IsIdentity(Header("content-encoding"))) return false;
   return scan_.model.empty() || !context_.upstreams.Serves(kind_.dialect, scan_.model);
 }
 
 Task<bool> Connection::ServeGeneration(RouteMatch match) {
-  if (!context_.upstreams.empty() || key_ != nullptr) ScanBody();
+  const bool encoded = !upstream::IsIdentity(Header("content-encoding"));
+  if (!context_.upstreams.empty() || key_ != nullptr || encoded) co_await ScanBody();
   if (!RunsLocally()) {
     const bool again = co_await ServeForward(std::move(match));
     co_return again;
@@ -88,6 +99,15 @@ Task<bool> Connection::ServeGeneration(RouteMatch match) {
     const bool again = co_await Send(std::move(response), match.name, match.openai_dialect);
     co_return again;
   }
+  if (encoded && !decoded_) {
+    Response response = StatusResponse(
+        415, fmt::format("The body cannot be read in its Content-Encoding '{}', or is larger than "
+                         "{} bytes without it; gzip, zstd and br are understood.",
+                         Header("content-encoding"), context_.options.body_bytes_max));
+    const bool again = co_await Send(std::move(response), match.name, match.openai_dialect);
+    co_return again;
+  }
+  if (decoded_) parser_->get().body() = std::move(*decoded_);
   const bool again = co_await ServeCompletion(std::move(match));
   co_return again;
 }
@@ -96,7 +116,8 @@ Task<bool> Connection::ServeForward(RouteMatch match) {
   Forwarding job;
   job.route = match.name;
   job.end.body_read = Clock::now() - received_at_;
-  if (match.route == Route::kForwarded) ScanBody();
+  if (match.route == Route::kForwarded) co_await ScanBody();
+  decoded_.reset();
   job.model = match.route == Route::kModel ? match.argument : scan_.model;
   const Result<upstream::Upstream*> chosen = context_.upstreams.Choose(
       {.dialect = kind_.dialect, .name = Header("x-kvgate-upstream"), .model = job.model});
@@ -160,7 +181,7 @@ Task<bool> Connection::PassAnswer(Forwarding& job) {
   const bool sized = !exchange.length_unknown();
   const bool chunked = !sized && !http_1_0_;
   if (context_.draining.load() || (!sized && http_1_0_)) keep_alive_ = false;
-  const upstream::HeaderFields fields = exchange.fields();
+  const upstream::HeaderFields& fields = exchange.fields();
   if (job.observer) {
     const std::string_view own = upstream::FindHeader(fields, "x-request-id");
     job.observer->OnHead(

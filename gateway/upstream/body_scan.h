@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -19,6 +20,12 @@ struct BodyScan {
 // `body` is given a larger capacity where it has less than kScanPadding to spare; its bytes stay.
 constexpr size_t kScanPadding = 64;
 BodyScan ScanBody(std::string& body);
+
+// A body without its gzip, zstd or br; nothing where it is in none of them, not whole, or larger
+// than `bytes_max`. Not deflate: there are two readings of that, and an upstream could have the
+// other one.
+std::optional<std::string> DecodeBody(std::string_view content_encoding, std::string_view body,
+                                      size_t bytes_max);
 
 // '*' stands for any run of characters, '?' for one.
 bool GlobMatches(std::string_view pattern, std::string_view text);

@@ -55,7 +55,7 @@ class Exchange {
   // Of the answer, after Start; views into it.
   int status() const;
   std::string_view reason() const;
-  HeaderFields fields() const;
+  const HeaderFields& fields() const { return fields_; }
   // Its body's length does not stand in the head: it came in chunks, or ends with the connection.
   bool length_unknown() const;
   bool finished() const { return finished_; }
@@ -93,8 +93,11 @@ class Exchange {
   Task<bool> Connect();
   Task<bool> ReadHead();
   Task<boost::system::error_code> ReadSome();
-  // Feeds the parser with what is in the buffer.
+  // Feeds the parser with what is in the buffer, the head alone or what follows it.
   boost::beast::error_code Parse();
+  void KeepFields();
+  // Why the answer's head does not say clearly where its body ends; empty: it does.
+  std::string_view FramingFault() const;
   void Enter(Stage stage);
   void Fail(ErrorCode code, std::string detail);
   Error StageError() const;
@@ -117,6 +120,7 @@ class Exchange {
   boost::beast::flat_buffer buffer_;
   size_t piece_bytes_ = kPieceBytesMin;  // read at once
   std::optional<Parser> parser_;
+  HeaderFields fields_;  // views into the parser; without trailers
   std::optional<Error> error_;
   std::function<void()> on_sent_;
   Times times_;
