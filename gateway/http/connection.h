@@ -112,6 +112,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Task<bool> ServeGeneration(RouteMatch match);
   Task<bool> ServeForward(RouteMatch match);
   Task<bool> Forward(Forwarding& job);
+  std::shared_ptr<const std::string> ShareBody();
   Task<bool> PassAnswer(Forwarding& job);
   Task<bool> WritePiece(std::string_view before, std::string_view piece, std::string_view after);
   Task<bool> SendFailure(Forwarding& job, Error error);

@@ -11,7 +11,9 @@
 
 #include <kvgate/log.h>
 
+#include "gateway/http/body_pool.h"
 #include "gateway/http/connection.h"
+#include "gateway/http/exchange_account.h"
 #include "gateway/upstream/content_decoder.h"
 #include "gateway/upstream/exchange_observer.h"
 
@@ -23,6 +25,10 @@ namespace beast = boost::beast;
 using Clock = std::chrono::steady_clock;
 using upstream::Exchange;
 using upstream::ExchangeOutcome;
+
+// A larger body is hashed on a worker, so that its answer need not wait; hashing one costs a core's
+// millisecond for 1.7 MB.
+constexpr size_t kHashedHereBytes = 256 * 1024;
 
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 constexpr std::string_view kLastChunk = "0\r\n\r\n";
@@ -48,7 +54,8 @@ struct Connection::Forwarding {
   std::string model;
   upstream::Upstream* upstream = nullptr;  // null: none was chosen
   std::unique_ptr<Exchange> exchange = nullptr;
-  std::unique_ptr<upstream::ExchangeObserver> observer = nullptr;
+  std::shared_ptr<ExchangeAccount> account = nullptr;  // null: nobody keeps accounts
+  std::shared_ptr<const std::string> body = nullptr;   // a large one, until nobody needs it
   upstream::ExchangeEnd end = {};
 };
 
@@ -145,31 +152,46 @@ Task<bool> Connection::ServeForward(RouteMatch match) {
   co_return again;
 }
 
+// A large body is shared with whoever hashes it; its memory comes back to this thread's pool.
+std::shared_ptr<const std::string> Connection::ShareBody() {
+  return {new std::string(std::move(parser_->get().body())), [](std::string* body) {
+            ReturnBody(std::move(*body));
+            delete body;
+          }};
+}
+
 Task<bool> Connection::Forward(Forwarding& job) {
   const auto& message = parser_->get();
   const upstream::HeaderFields fields = RequestFields();
+  if (job.account && message.body().size() >= kHashedHereBytes) job.body = ShareBody();
+  const std::string& body = job.body ? *job.body : message.body();
   const std::string target = upstream::UpstreamTarget(
       job.upstream->url().path, job.upstream->dialect(), ToView(message.target()));
   const std::string head = upstream::RequestHead({.method = ToView(message.method_string()),
                                                   .target = target,
                                                   .host = job.upstream->host(),
                                                   .fields = fields,
-                                                  .body_bytes = message.body().size(),
+                                                  .body_bytes = body.size(),
                                                   .api_key = job.upstream->api_key(),
                                                   .dialect = job.upstream->dialect(),
                                                   .drop_credential = key_is_credential_});
-  job.exchange->OnSent([this, &job] {
-    const std::string& body = parser_->get().body();
-    if (job.observer) job.observer->OnSent(body, body);
+  job.exchange->OnSent([this, &job, &body] {
+    if (!job.account) return;
+    if (job.body) {
+      job.account->HashOnWorker(context_.workers, executor(), job.body);
+    } else {
+      job.account->observer().OnSent(body, body);
+    }
   });
   const Result<void> started =
-      co_await job.exchange->Start({.head = head, .body = message.body(), .head_only = head_only_});
+      co_await job.exchange->Start({.head = head, .body = body, .head_only = head_only_});
   if (!started) {
     Error error = started.error();
     const bool again = co_await SendFailure(job, std::move(error));
     co_return again;
   }
   // The body has been sent; a long answer need not hold it.
+  job.body.reset();
   ReleaseBody();
   const bool again = co_await PassAnswer(job);
   co_return again;
@@ -182,9 +204,9 @@ Task<bool> Connection::PassAnswer(Forwarding& job) {
   const bool chunked = !sized && !http_1_0_;
   if (context_.draining.load() || (!sized && http_1_0_)) keep_alive_ = false;
   const upstream::HeaderFields& fields = exchange.fields();
-  if (job.observer) {
+  if (job.account) {
     const std::string_view own = upstream::FindHeader(fields, "x-request-id");
-    job.observer->OnHead(
+    job.account->observer().OnHead(
         {.status = exchange.status(),
          .content_type = upstream::FindHeader(fields, "content-type"),
          .content_encoding = upstream::FindHeader(fields, "content-encoding"),
@@ -218,7 +240,7 @@ Task<bool> Connection::PassAnswer(Forwarding& job) {
       co_return false;
     }
     job.end.body_bytes += piece.size();
-    if (job.observer && !piece.empty()) job.observer->OnBody(piece);
+    if (job.account && !piece.empty()) job.account->observer().OnBody(piece);
     if (last) break;
     before.clear();
     Result<std::string> next = co_await exchange.Read();
@@ -272,7 +294,7 @@ void Connection::Begin(Forwarding& job) {
   const std::string tenant = Tenant();
   const auto since_head =
       std::chrono::duration_cast<std::chrono::system_clock::duration>(Clock::now() - received_at_);
-  job.observer = context_.options.exchange_log->Begin(
+  auto observer = context_.options.exchange_log->Begin(
       {.request_id = request_id_,
        .received_at = std::chrono::system_clock::now() - since_head,
        .upstream = job.upstream == nullptr ? "" : std::string_view(job.upstream->name()),
@@ -287,10 +309,11 @@ void Connection::Begin(Forwarding& job) {
        .body = message.body(),
        .content_encoding = Header("content-encoding"),
        .stream = scan_.stream});
+  job.account = std::make_shared<ExchangeAccount>(std::move(observer), key_);
 }
 
 void Connection::End(Forwarding& job) {
-  if (!job.observer) return;
+  if (!job.account) return;
   if (job.exchange) {
     const Exchange::Times& times = job.exchange->times();
     const auto since = [this](const std::optional<Clock::time_point>& time) {
@@ -302,8 +325,7 @@ void Connection::End(Forwarding& job) {
     job.end.first_byte = since(times.first_byte);
   }
   job.end.ended = Clock::now() - received_at_;
-  const upstream::ExchangeTotals totals = job.observer->OnEnd(job.end);
-  if (key_ != nullptr) key_->Spend(totals.input_tokens + totals.output_tokens, Clock::now());
+  job.account->End(job.end);
 }
 
 upstream::HeaderFields Connection::RequestFields() const {

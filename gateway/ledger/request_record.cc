@@ -89,7 +89,7 @@ std::string_view EndpointName(upstream::Endpoint endpoint) {
   return "other";
 }
 
-std::string EncodeRecord(const RequestRecord& record) {
+std::string RecordJson(const RequestRecord& record) {
   std::string out;
   out.reserve(1024);
   JsonWriter json(out);
