@@ -38,6 +38,9 @@ threads = 3
 sync = true
 data_dir = "/tmp/x"
 disk_cache = 2000000000
+turns = false
+turns_retention = "12h"
+turns_bytes = "2GiB"
 [ledger]
 prices = "own.json"
 records = 5
@@ -59,6 +62,9 @@ json_depth = 32
   EXPECT_TRUE(config->store.sync);
   EXPECT_EQ(config->store.data_dir, "/tmp/x");
   EXPECT_EQ(config->store.disk_cache_bytes, 2'000'000'000u);
+  EXPECT_FALSE(config->store.turns);
+  EXPECT_EQ(config->store.turns_retention_seconds, 43'200);
+  EXPECT_EQ(config->store.turns_bytes, uint64_t{2} << 30);
   EXPECT_EQ(config->ledger.prices, "own.json");
   EXPECT_EQ(config->ledger.records, 5);
   EXPECT_EQ(config->ledger.retention_days, 30);
