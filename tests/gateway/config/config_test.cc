@@ -98,6 +98,30 @@ name = "x"
                   "f.toml:11: unknown table [nonsense]"));
 }
 
+TEST(ParseConfigTest, TimesAndVersionsAreTextOfAKnownForm) {
+  const auto config = ParseConfig(R"([server]
+tls_min_version = "1.1"
+[store]
+turns_retention = "1x"
+turns_bytes = 5
+turns = "no"
+)",
+                                  "f.toml");
+  ASSERT_FALSE(config);
+  EXPECT_THAT(config.error().messages,
+              ElementsAre(HasSubstr("f.toml:2: server.tls_min_version must be one of 1.2, 1.3"),
+                          HasSubstr("f.toml:4: store.turns_retention must be a time like"),
+                          HasSubstr("f.toml:5: store.turns_bytes must be at least"),
+                          HasSubstr("f.toml:6: store.turns must be true or false")));
+  Config set;
+  EXPECT_TRUE(SetOption("store", "turns_retention", "2h", set));
+  EXPECT_EQ(set.store.turns_retention_seconds, 7200);
+  for (const char* bad : {"59s", "36501d", "30"}) {
+    EXPECT_EQ(SetOption("store", "turns_retention", bad, set).error().field,
+              "store.turns_retention");
+  }
+}
+
 TEST(ParseConfigTest, UpstreamsAndKeysAreReadInTheirOrder) {
   const auto config = ParseConfig(R"([[upstream]]
 name = "a"
