@@ -30,6 +30,7 @@
 #include "gateway/cli/http_client.h"
 #include "gateway/cli/local_engine.h"
 #include "gateway/cli/options.h"
+#include "gateway/http/listener_tls.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "store/directory_lock.h"
 #include "store/rocks_data_directory.h"
@@ -399,11 +400,11 @@ void CheckListen(const config::Config& config, const std::optional<std::string>&
     findings.push_back({Status::kFailure, "listen", at.error().detail, "name ADDRESS:PORT"});
     return;
   }
-  if (!at->is_loopback()) {
-    findings.push_back({Status::kFailure, "listen",
-                        fmt::format("{} is not a loopback address, and this version has no keys",
-                                    config.server.listen),
-                        "listen on 127.0.0.1"});
+  if (!at->is_loopback() && config.keys.empty()) {
+    findings.push_back(
+        {Status::kFailure, "listen",
+         fmt::format("{} is not a loopback address, and there is no [[key]]", config.server.listen),
+         "configure a [[key]], or listen on 127.0.0.1"});
     return;
   }
   const int problem = TryToListen(*at);
@@ -416,6 +417,18 @@ void CheckListen(const config::Config& config, const std::optional<std::string>&
     findings.push_back({Status::kFailure, "listen",
                         fmt::format("{}: {}", config.server.listen, Reason(problem)),
                         "choose another --listen; port 0 picks a free one"});
+  }
+}
+
+void CheckTls(const config::Config& config, Findings& findings) {
+  const auto tls = http::ListenerTls::Open({.cert_file = config.server.tls_cert,
+                                            .key_file = config.server.tls_key,
+                                            .min_version = config.server.tls_min_version});
+  if (!tls) {
+    findings.push_back({Status::kFailure, "tls", tls.error().detail,
+                        "correct server.tls_cert and server.tls_key"});
+  } else if (*tls) {
+    findings.push_back({Status::kOk, "tls", fmt::format("{} and its key", config.server.tls_cert)});
   }
 }
 
@@ -449,6 +462,7 @@ Findings Diagnose(const Result<config::Config>& config) {
   if (facts) CheckKvMemory(*config, *facts, findings);
   CheckCpu(*config, findings);
   CheckListen(*config, server, findings);
+  CheckTls(*config, findings);
   CheckOpenFiles(*config, findings);
   return findings;
 }

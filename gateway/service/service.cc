@@ -75,6 +75,7 @@ Service::Service(Parts parts)
   parts_.registry.AddCollector([this](metrics::TextWriter& writer) {
     CollectEngine(writer);
     CollectStore(writer);
+    CollectTurns(writer);
     if (parts_.ledger != nullptr) parts_.ledger->Collect(writer);
   });
 }

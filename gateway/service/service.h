@@ -26,6 +26,7 @@
 #include "gateway/service/prefix_service.h"
 #include "gateway/service/warm_job.h"
 #include "store/kv_store.h"
+#include "store/turn_store.h"
 
 namespace kvgate::service {
 
@@ -76,6 +77,7 @@ class Service {
     uint64_t hash_seed = 0;          // the data directory's
     std::shared_ptr<tier::WriteAdmission> write_admission = {};  // the engine's, to be shown
     ledger::Ledger* ledger = nullptr;                            // null: requests are not recorded
+    store::TurnStore* turns = nullptr;                           // null where kv is
     std::string no_disk_reason = {};
     protocol::DecodeLimits limits = {};
     std::string system_fingerprint = {};
@@ -87,9 +89,7 @@ class Service {
   void SetLocal(std::unique_ptr<provider::LocalProvider> local);
   // From then on new completions are refused and /ready says no.
   void BeginDrain() { draining_.store(true); }
-  bool ready() const {
-    return (local_ready_.load() || !parts_.has_local) && !draining_.load();
-  }
+  bool ready() const { return (local_ready_.load() || !parts_.has_local) && !draining_.load(); }
   // Whether the local model is loaded and answers to that name.
   bool ServesLocal(const std::string& model) const;
   bool has_local() const { return parts_.has_local; }
@@ -137,6 +137,7 @@ class Service {
   Result<ledger::Ledger*> RequireLedger() const;
   void CollectEngine(metrics::TextWriter& writer) const;
   void CollectStore(metrics::TextWriter& writer) const;
+  void CollectTurns(metrics::TextWriter& writer) const;
 
   const Parts parts_;
   PrefixService prefixes_;

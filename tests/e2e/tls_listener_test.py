@@ -399,8 +399,12 @@ class ConfigTest(TlsCase):
         serve = subprocess.run([str(server.binary_path()), "serve", "--config", str(path),
                                 "--listen", "127.0.0.1:0", "--data-dir", str(self.folder / "d")],
                                capture_output=True, text=True, timeout=20)
+        doctor = subprocess.run([str(server.binary_path()), "doctor", "--config", str(path),
+                                 "--data-dir", str(self.folder / "d")],
+                                capture_output=True, text=True, timeout=60)
         self.assertEqual((check.returncode, serve.returncode), (1, 2), check.stderr)
-        return check.stderr, serve.stderr
+        self.assertEqual(doctor.returncode, 1, doctor.stdout)
+        return check.stderr, serve.stderr, doctor.stdout
 
     def test_each_wrong_file_is_named_by_check_and_by_serve(self):
         _, other_key = make_certificate(self.folder, "other")
