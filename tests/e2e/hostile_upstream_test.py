@@ -252,11 +252,12 @@ class PoisonTest(UpstreamCase):
     def test_an_answer_before_the_request_was_read_reaches_the_client(self):
         """413 at once; the upstream reads none of the body."""
         def serve(connection):
-            connection.recv(1000)
-            connection.sendall(b"HTTP/1.1 413 Large\r\nContent-Length: 2\r\nConnection: close\r\n"
-                               b"\r\n{}")
-            while connection.recv(1 << 20):
-                pass
+            with connection:
+                connection.recv(1000)
+                connection.sendall(b"HTTP/1.1 413 Large\r\nContent-Length: 2\r\n"
+                                   b"Connection: close\r\n\r\n{}")
+                while connection.recv(1 << 20):
+                    pass
 
         self.start(None)
         self.upstream._serve = serve
@@ -276,6 +277,7 @@ class PoisonTest(UpstreamCase):
         self.assertEqual(answer[0], 504)
         self.assertLess(time.monotonic() - begin, 5)
         self.assertEqual(len(held), 1, "sent again")
+        held[0].close()
 
 
 class EndlessTest(UpstreamCase):

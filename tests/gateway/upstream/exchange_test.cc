@@ -304,8 +304,8 @@ TEST(ExchangeTest, WhatTheParserHoldsBackOfABodyIsBounded) {
   }
 }
 
-Task<void> TakeFields(Upstream& upstream, std::string& names) {
-  Exchange exchange(upstream);
+Task<void> TakeFields(Upstream& upstream, const Upstream::Executor& executor, std::string& names) {
+  Exchange exchange(upstream, executor);
   const Result<void> started =
       co_await exchange.Start({.head = "GET /v1/x HTTP/1.1\r\nHost: h\r\n\r\n", .body = ""});
   EXPECT_TRUE(started);
@@ -320,7 +320,8 @@ TEST(ExchangeTest, TrailersAreNoHeadersAlsoWhereTheyComeWithTheHead) {
               ""));
   Client client(Client::To(server));
   std::string names;
-  asio::co_spawn(client.io, TakeFields(*client.upstream, names), asio::detached);
+  asio::co_spawn(client.io, TakeFields(*client.upstream, client.io.get_executor(), names),
+                 asio::detached);
   client.io.run();
   EXPECT_EQ(names, "X-A Transfer-Encoding ");
 }
