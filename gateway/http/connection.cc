@@ -407,6 +407,7 @@ Task<bool> Connection::ServeCompletion(RouteMatch match) {
                                          .body = parser_->get().body(),
                                          .credential = credential,
                                          .request_id = request_id_,
+                                         .tenant = Tenant(),
                                          .explain = Header("x-kvgate-explain") == "1",
                                          .wake = MakeWake()};
   std::function<void()> work = [&] { completion = context_.service.Start(args); };
@@ -429,6 +430,7 @@ Task<bool> Connection::ServeCompletion(RouteMatch match) {
   } else {
     again = co_await SendWhole(*completion_, std::move(match));
   }
+  if (key_ != nullptr) key_->Spend(completion_->num_tokens(), Clock::now());
   completion_ = nullptr;
   co_return again;
 }

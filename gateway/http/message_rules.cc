@@ -33,6 +33,11 @@ bool IsAuthority(std::string_view text) {
 
 // "/v1/../x", also where the dots or slashes are spelled in percent.
 bool Climbs(std::string_view path) {
+  // Most paths have nothing of it, and need no copy.
+  if (path.find("/.") == std::string_view::npos &&
+      path.find_first_of("%\\") == std::string_view::npos) {
+    return false;
+  }
   const std::string decoded = PercentDecode(path);
   std::string_view rest = decoded;
   while (!rest.empty()) {

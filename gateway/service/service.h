@@ -54,6 +54,8 @@ class Completion {
   Output Next();
   // Asks for an early end, which comes as an error like any other.
   void Cancel() { stream_->Cancel(); }
+  // Of the prompt and the answer together, once it has finished; 0 before.
+  uint64_t num_tokens() const { return num_tokens_; }
   // Begins a stream that has been silent for long; from then on an error is an event of it. What
   // to send first; may be empty.
   std::string Begin();
@@ -63,6 +65,7 @@ class Completion {
   std::unique_ptr<protocol::ReplyEncoder> encoder_;
   const bool streaming_;
   bool started_ = false;
+  uint64_t num_tokens_ = 0;
   metrics::GatewayMetrics& metrics_;
   const std::unique_ptr<LocalRecord> record_;
 };
@@ -99,6 +102,7 @@ class Service {
     std::string_view body;
     std::string_view credential;  // the caller's, as sent; empty: none
     std::string request_id;
+    std::string tenant = {};  // in the ledger; empty: the credential's hash
     bool explain = false;
     std::function<void()> wake;  // on the engine thread, when Completion::Next has something
   };

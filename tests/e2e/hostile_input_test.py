@@ -10,10 +10,9 @@ import time
 import unittest
 
 import hostile_vectors
-import server
-from case import Case
+from case import FULL, Case
 from limits_test import rss_mib
-from raw_http import (DEADLINE_SECONDS, NotHttp, RecordingUpstream, Wire, connect, reset, send,
+from raw_http import (DEADLINE_SECONDS, RecordingUpstream, Wire, connect, reset, send,
                       wait_until)
 
 PATH = b"/v1/completions"
@@ -191,10 +190,11 @@ class VectorTest(HostileCase):
 
 class RandomTest(HostileCase):
     def test_thousands_of_random_and_mutated_requests_neither_hang_nor_smuggle(self):
-        rng = random.Random(20_26)
+        seed = random.randrange(1 << 32) if FULL else 2026
+        rng = random.Random(seed)
         whole = [spell(template, body) for _, template, _ in hostile_vectors.everything()
                  for body in BODIES.values() if len(template) < 2000]
-        for number in range(3000):
+        for number in range(30_000 if FULL else 3000):
             data = rng.choice(whole)
             kind = rng.randrange(4)
             if kind == 0:
@@ -208,7 +208,7 @@ class RandomTest(HostileCase):
                                                    b"0", b",", b";"]) + data[at:]
                 elif kind == 3:
                     data = data[:at] + data[at + rng.randrange(1, 4):] or b"x"
-            with self.subTest(number=number, data=data[:400]):
+            with self.subTest(seed=seed, number=number, data=data[:400]):
                 with connect(self.running.address) as connection:
                     send(connection, data)
                     connection.shutdown(socket.SHUT_WR)
@@ -276,8 +276,8 @@ class RandomTest(HostileCase):
 
 
 class SlowTest(HostileCase):
-    settings = ("limits.header_timeout_seconds=1", "limits.body_timeout_seconds=1",
-                "limits.idle_timeout_seconds=1", "limits.write_timeout_seconds=1")
+    settings = ("limits.header_timeout_seconds=2", "limits.body_timeout_seconds=2",
+                "limits.idle_timeout_seconds=2", "limits.write_timeout_seconds=2")
 
     def test_slow_heads_and_bodies_are_cut_off_and_hold_up_nobody(self):
         body = BODIES["forwarded"]
@@ -298,7 +298,7 @@ class SlowTest(HostileCase):
             with self.subTest(name), connection:
                 answer = Wire(connection).answer()
                 self.assertTrue(answer is None or answer[0] in (400, 408), answer)
-        self.assertLess(time.monotonic() - begin, 5)
+        self.assertLess(time.monotonic() - begin, 8)
         self.assertEqual(self.upstream.raw, b"")
 
     def test_a_head_that_comes_byte_by_byte_has_one_time_in_all(self):
@@ -308,19 +308,19 @@ class SlowTest(HostileCase):
                 if not send(connection, bytes([byte])):
                     break
                 time.sleep(0.05)
-            self.assertLess(time.monotonic() - begin, 3)
+            self.assertLess(time.monotonic() - begin, 6)
         self.assert_alive()
 
     def test_many_slow_ones_are_served_when_they_are_done(self):
-        """Below the limits slowness is allowed: a body in pieces 0.5 s apart."""
+        """Below the limits slowness is allowed: a body in pieces 0.7 s apart, three times 2 s."""
         failed = []
 
         def trickle():
             with connect(self.running.address) as connection:
                 send(connection, HEAD + b"Content-Length: %d\r\n\r\n" % len(BODIES["forwarded"]))
-                for at in range(0, len(BODIES["forwarded"]), 16):
-                    time.sleep(0.4)
-                    send(connection, BODIES["forwarded"][at:at + 16])
+                for at in range(0, len(BODIES["forwarded"]), 6):
+                    time.sleep(0.7)
+                    send(connection, BODIES["forwarded"][at:at + 6])
                 answer = Wire(connection).answer()
                 if answer is None or answer[0] != 200:
                     failed.append(answer)

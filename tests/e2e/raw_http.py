@@ -10,10 +10,10 @@ import threading
 import time
 
 # Within this whatever was sent must have been answered or cut off.
-DEADLINE_SECONDS = 10
+DEADLINE_SECONDS = 20
 
 FIELD = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+: ?[\t\x20-\x7e\x80-\xff]*")
-LINE = re.compile(rb"[A-Za-z!#$%&'*+.^_`|~-]+ /[\x21\x22\x24-\x7e\x80-\xff]* HTTP/1\.1")
+LINE = re.compile(rb"[0-9A-Za-z!#$%&'*+.^_`|~-]+ /[\x21\x22\x24-\x7e\x80-\xff]* HTTP/1\.1")
 
 
 class NotHttp(Exception):

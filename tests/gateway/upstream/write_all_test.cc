@@ -77,7 +77,9 @@ TEST(WriteAllTest, WhatDoesNotFitFollowsInOrder) {
     EXPECT_TRUE(pair.Run({first, second, "."}));
     reader.join();
     EXPECT_TRUE(got == first + second + ".");
-    if (!tries) EXPECT_GT(pair.stream.num_waits, 0);  // a fast reader needs none
+    if (!tries) {
+      EXPECT_GT(pair.stream.num_waits, 0);  // a fast reader needs none
+    }
   }
 }
 
