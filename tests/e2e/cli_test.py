@@ -49,7 +49,7 @@ class CliTest(Case):
                         "{{ tools is none }} {{ strftime_now('%d %b') }} {{ extra }}\n")
         given = {"messages": [{"role": "user", "content": "h\u00e9"}], "bos_token": "<s>",
                  "add_generation_prompt": True, "now": "2026-03-14 09:26:53", "extra": [1]}
-        expected = "<s>\n<user>h\u00e9\n\n<assistant>True 14 Mar [1]"
+        expected = "<s><user>h\u00e9\n<assistant>True 14 Mar [1]"
         input_file = self.folder / "input.json"
         input_file.write_text(json.dumps(given))
         self.assertEqual(self.kvgate("render", "--template", chat, input_file), expected)
