@@ -10,7 +10,7 @@ namespace kvgate::tokenizer {
 Result<std::unique_ptr<Tokenizer>> Tokenizer::Load(const model::GgufFile& file) {
   KVGATE_TRY(const std::string model, file.GetString("tokenizer.ggml.model"));
   if (model == "llama") return SpmTokenizer::Load(file);
-  if (model == "gpt2") return BpeTokenizer::Load(file);
+  if (model == "gpt2" || model == "gemma4") return BpeTokenizer::Load(file);
   return MakeError(ErrorCode::kUnsupported, "tokenizer",
                    fmt::format("tokenizer.ggml.model '{}' is not supported; supported are llama "
                                "(SentencePiece BPE) and gpt2 (byte-level BPE)",
