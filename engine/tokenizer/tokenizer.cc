@@ -20,4 +20,9 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::Load(const model::GgufFile& file) 
                                model));
 }
 
+Result<std::unique_ptr<Tokenizer>> Tokenizer::LoadFile(const std::filesystem::path& path) {
+  KVGATE_TRY(const std::unique_ptr<model::GgufFile> file, model::GgufFile::Open(path));
+  return Load(*file);
+}
+
 }  // namespace kvgate::tokenizer

@@ -25,6 +25,7 @@ void AddMakeModel(CLI::App& app, Run& chosen);
 void AddTokenize(CLI::App& app, Run& chosen);
 void AddConfig(CLI::App& app, Run& chosen);
 void AddBench(CLI::App& app, Run& chosen);
+void AddPlan(CLI::App& app, Run& chosen);
 void AddDoctor(CLI::App& app, Run& chosen);
 
 }  // namespace kvgate::cli
