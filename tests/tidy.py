@@ -112,6 +112,7 @@ TESTED_ELSEWHERE = {
     "gateway/cli/doctor.cc": "tests/e2e/doctor_test.py",
     "gateway/cli/local_engine.cc": "tests/e2e/main_path_test.py",
     "gateway/cli/main.cc": "tests/e2e/main_path_test.py",
+    "gateway/cli/plan.cc": "tests/e2e/cli_test.py",
     "gateway/cli/render.cc": "tests/e2e/cli_test.py",
     "gateway/cli/serve.cc": "tests/e2e/lifecycle_test.py",
     "gateway/cli/stats.cc": "tests/e2e/ledger_test.py",

@@ -111,11 +111,13 @@ TransformerModel::TransformerModel(std::shared_ptr<const GgufFile> file, kernels
 
 Result<void> TransformerModel::Reserve(int step_tokens_max, int logit_rows_max) {
   KVGATE_CHECK(step_tokens_max > 0 && logit_rows_max > 0, "rows of a step");
-  const auto allocate = [this](std::unique_ptr<FloatBuffer>& buffer, int rows,
-                               int64_t columns) -> Result<void> {
+  uint64_t num_floats = 0;
+  const auto allocate = [&](std::unique_ptr<FloatBuffer>& buffer, int rows,
+                            int64_t columns) -> Result<void> {
     buffer.reset();  // before its successor, so that both need not fit
-    KVGATE_TRY(buffer,
-               backend_.AllocateFloats(static_cast<size_t>(rows) * static_cast<size_t>(columns)));
+    const size_t size = static_cast<size_t>(rows) * static_cast<size_t>(columns);
+    KVGATE_TRY(buffer, backend_.AllocateFloats(size));
+    num_floats += size;
     return {};
   };
   const int tokens = step_tokens_max;
@@ -133,6 +135,10 @@ Result<void> TransformerModel::Reserve(int step_tokens_max, int logit_rows_max) 
   KVGATE_TRY_VOID(allocate(wanted_normed_, wanted, config_.hidden_dim));
   KVGATE_TRY_VOID(allocate(wanted_rope_table_, wanted, config_.rotary_dim));
   KVGATE_TRY_VOID(allocate(logits_, wanted, config_.vocab_size));
+  const ActivationFloats counted = CountActivations(config_);
+  KVGATE_CHECK(num_floats == counted.per_token * static_cast<uint64_t>(tokens) +
+                                 counted.per_logit_row * static_cast<uint64_t>(wanted),
+               "CountActivations counts what is allocated here");
   positions_.reserve(static_cast<size_t>(tokens));
   wanted_positions_.reserve(static_cast<size_t>(wanted));
   wanted_sequences_.reserve(static_cast<size_t>(wanted));
@@ -318,6 +324,16 @@ void TransformerModel::Forward(const StepInput& input, kernels::KvArena& arena,
 }
 
 }  // namespace
+
+ActivationFloats CountActivations(const ModelConfig& config) {
+  const auto count = [](int64_t n) { return static_cast<uint64_t>(n); };
+  const int64_t head_dim = config.head_dim;
+  return {.per_token = count(2 * int64_t{config.hidden_dim} + 2 * config.num_heads * head_dim +
+                             2 * config.num_kv_heads * head_dim + 2 * int64_t{config.ffn_dim} +
+                             config.rotary_dim),
+          .per_logit_row =
+              count(2 * int64_t{config.hidden_dim} + config.rotary_dim + config.vocab_size)};
+}
 
 Result<std::unique_ptr<Model>> Model::Load(std::shared_ptr<const GgufFile> file,
                                            kernels::Backend& backend) {

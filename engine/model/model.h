@@ -47,6 +47,14 @@ struct ModelConfig {
 // scaling and the like); kDataLoss: a key is missing or senseless.
 Result<ModelConfig> ReadModelConfig(const GgufFile& file);
 
+// Floats that a model's Reserve allocates for each token of a step and for each row whose logits
+// are wanted: the engine's memory beside weights and KV.
+struct ActivationFloats {
+  uint64_t per_token = 0;
+  uint64_t per_logit_row = 0;
+};
+ActivationFloats CountActivations(const ModelConfig& config);
+
 // One step: the rows of several sequences, each a run at consecutive positions. Where blocks were
 // dropped from a sequence's table, first_position is the slot behind what is left, and the rotation
 // goes on from the place in the text. block_mass gets what every layer's attention adds; in the

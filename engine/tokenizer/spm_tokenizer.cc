@@ -3,19 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <numeric>
 #include <optional>
 #include <utility>
 
+#include "engine/tokenizer/sentencepiece_text.h"
 #include "engine/tokenizer/utf8.h"
 
 namespace kvgate::tokenizer {
 namespace {
 
-constexpr std::string_view kSpace = "\xE2\x96\x81";  // U+2581
 // Longer pieces do not occur (the longest known is 16 spaces, 48 bytes); the bound keeps a hostile
 // file's load time linear in its size.
 constexpr size_t kPieceBytesMax = 512;
@@ -23,28 +22,6 @@ constexpr size_t kPieceBytesMax = 512;
 bool IsPiece(TokenType type) {
   return type == TokenType::kNormal || type == TokenType::kUserDefined ||
          type == TokenType::kUnused;
-}
-
-// The byte that "<0x0A>" stands for.
-std::optional<uint8_t> ParseByteToken(std::string_view text) {
-  if (text.size() != 6 || !text.starts_with("<0x") || text.back() != '>') return std::nullopt;
-  uint8_t byte = 0;
-  const char* end = text.data() + 5;
-  const auto [stop, error] = std::from_chars(text.data() + 3, end, byte, 16);
-  if (error != std::errc() || stop != end) return std::nullopt;
-  return byte;
-}
-
-std::string UnescapeSpaces(std::string_view text) {
-  std::string bytes;
-  for (size_t position = 0; position < text.size();) {
-    const size_t space = std::min(text.find(kSpace, position), text.size());
-    bytes.append(text.substr(position, space - position));
-    if (space == text.size()) break;
-    bytes.push_back(' ');
-    position = space + kSpace.size();
-  }
-  return bytes;
 }
 
 Result<std::vector<std::string>> ReadTokenBytes(const Vocabulary& vocabulary) {
@@ -90,13 +67,6 @@ std::vector<uint32_t> RankByScore(const std::vector<float>& scores) {
     ranks[order[i]] = rank;
   }
   return ranks;
-}
-
-// True where a space follows another character inside a piece: "a▁b".
-bool CrossesWords(std::string_view piece) {
-  size_t space = 0;
-  while (piece.substr(space).starts_with(kSpace)) space += kSpace.size();
-  return piece.find(kSpace, space) != std::string_view::npos;
 }
 
 }  // namespace
@@ -236,7 +206,7 @@ void SpmTokenizer::EncodeWord(std::string_view word, std::vector<Symbol>& symbol
 void SpmTokenizer::EncodeFragment(const Fragment& fragment, TokenRun& run) const {
   std::vector<Symbol> symbols;
   std::string word;
-  if (fragment.after_special && vocabulary().add_space_prefix) word = kSpace;
+  if (fragment.after_special && vocabulary().add_space_prefix) word = kSpaceMark;
   const std::string_view text = fragment.text;
   for (size_t position = 0; position < text.size(); ++position) {
     if (text[position] != ' ') {
@@ -244,12 +214,12 @@ void SpmTokenizer::EncodeFragment(const Fragment& fragment, TokenRun& run) const
       continue;
     }
     // A word begins at a space behind another character.
-    if (tables_.splits_words && !word.empty() && !word.ends_with(kSpace)) {
+    if (tables_.splits_words && !word.empty() && !word.ends_with(kSpaceMark)) {
       EncodeWord(word, symbols, run);
       run.MarkEnd(fragment.offset + position);
       word.clear();
     }
-    word.append(kSpace);
+    word.append(kSpaceMark);
   }
   EncodeWord(word, symbols, run);
   run.MarkEnd(fragment.offset + text.size());

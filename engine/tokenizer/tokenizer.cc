@@ -4,17 +4,25 @@
 
 #include "engine/tokenizer/bpe_tokenizer.h"
 #include "engine/tokenizer/spm_tokenizer.h"
+#include "engine/tokenizer/unigram_tokenizer.h"
 
 namespace kvgate::tokenizer {
 
 Result<std::unique_ptr<Tokenizer>> Tokenizer::Load(const model::GgufFile& file) {
   KVGATE_TRY(const std::string model, file.GetString("tokenizer.ggml.model"));
   if (model == "llama") return SpmTokenizer::Load(file);
-  if (model == "gpt2") return BpeTokenizer::Load(file);
+  if (model == "gpt2" || model == "gemma4") return BpeTokenizer::Load(file);
+  if (model == "t5") return UnigramTokenizer::Load(file);
   return MakeError(ErrorCode::kUnsupported, "tokenizer",
                    fmt::format("tokenizer.ggml.model '{}' is not supported; supported are llama "
-                               "(SentencePiece BPE) and gpt2 (byte-level BPE)",
+                               "(SentencePiece BPE), gpt2 and gemma4 (BPE by merges) and t5 "
+                               "(SentencePiece Unigram)",
                                model));
+}
+
+Result<std::unique_ptr<Tokenizer>> Tokenizer::LoadFile(const std::filesystem::path& path) {
+  KVGATE_TRY(const std::unique_ptr<model::GgufFile> file, model::GgufFile::Open(path));
+  return Load(*file);
 }
 
 }  // namespace kvgate::tokenizer

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
@@ -54,6 +55,8 @@ class Tokenizer {
   // ours). kDataLoss: a key is missing or senseless (detail names it). Keeps no reference to the
   // file.
   static Result<std::unique_ptr<Tokenizer>> Load(const model::GgufFile& file);
+  // The same from a path: a GGUF file, a Hugging Face tokenizer.json, or a folder that holds one.
+  static Result<std::unique_ptr<Tokenizer>> LoadFile(const std::filesystem::path& path);
   virtual ~Tokenizer() = default;
 
   // User-defined tokens are found in the text whatever the options say: they are words of the

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
+#include <iterator>
 #include <limits>
 #include <span>
 #include <unordered_map>
@@ -98,23 +98,31 @@ void MarkRightStripping(std::string_view model_name, Vocabulary& vocabulary) {
 }
 
 // Texts by which models end a turn. A file names at most one or two of its own as eos and eot.
-constexpr std::array<std::string_view, 17> kEndTexts = {"<|eot_id|>",
-                                                        "<|im_end|>",
-                                                        "<|end|>",
-                                                        "<|return|>",
-                                                        "<|call|>",
-                                                        "<|eom_id|>",
-                                                        "<end_of_turn>",
-                                                        "<|endoftext|>",
-                                                        "<|end_of_text|>",
-                                                        "</s>",
-                                                        "<EOT>",
-                                                        "< EOT >",
-                                                        "<|EOT|>",
-                                                        "<|end_of_turn|>",
-                                                        "<end_of_utterance>",
-                                                        "[EOS]",
-                                                        "<｜end▁of▁sentence｜>"};
+constexpr std::string_view kEndTexts[] = {"<|eot_id|>",
+                                          "<|im_end|>",
+                                          "<|end|>",
+                                          "<|return|>",
+                                          "<|call|>",
+                                          "<|calls|>",
+                                          "<|flush|>",
+                                          "<|eom_id|>",
+                                          "<EOT>",
+                                          "< EOT >",
+                                          "<|EOT|>",
+                                          "_<EOT>",
+                                          "[EOT]",
+                                          "[EOS]",
+                                          "[e~[",
+                                          "<end_of_turn>",
+                                          "<|endoftext|>",
+                                          "<turn|>",
+                                          "</s>",
+                                          "<eos>",
+                                          "<|end_of_text|>",
+                                          "<|tool_response>",
+                                          "<|end_of_turn|>",
+                                          "<end_of_utterance>",
+                                          "<｜end▁of▁sentence｜>"};
 
 Result<void> MarkEndOfGeneration(const model::GgufFile& file, Vocabulary& vocabulary) {
   std::vector<bool>& ends = vocabulary.end_of_generation;
@@ -123,14 +131,21 @@ Result<void> MarkEndOfGeneration(const model::GgufFile& file, Vocabulary& vocabu
   for (TokenId id = 0; id < vocabulary.size(); ++id) {
     if (vocabulary.type(id) != TokenType::kControl) continue;
     const std::string_view text = vocabulary.texts[static_cast<size_t>(id)];
-    if (std::find(kEndTexts.begin(), kEndTexts.end(), text) == kEndTexts.end()) continue;
+    if (std::find(std::begin(kEndTexts), std::end(kEndTexts), text) == std::end(kEndTexts))
+      continue;
     ends[static_cast<size_t>(id)] = true;
     found.emplace(text, id);
   }
-  // In the harmony format <|end|> closes one message of several; the turn goes on behind it.
-  if (found.contains("<|return|>") && found.contains("<|call|>") && found.contains("<|end|>")) {
-    ends[static_cast<size_t>(found.at("<|end|>"))] = false;
+  const auto goes_on_behind = [&](std::string_view text) {
+    if (found.contains(text)) ends[static_cast<size_t>(found.at(text))] = false;
+  };
+  // In the harmony format and its like <|end|> closes one message of several.
+  if ((found.contains("<|return|>") && found.contains("<|call|>")) ||
+      (found.contains("<|flush|>") && found.contains("<|calls|>"))) {
+    goes_on_behind("<|end|>");
   }
+  // Gemma 4 writes </s> as HTML.
+  if (found.contains("<|tool_response>")) goes_on_behind("</s>");
   if (vocabulary.eos) ends[static_cast<size_t>(*vocabulary.eos)] = true;
   for (const std::string_view name : {"eot_token_id", "eom_token_id"}) {
     KVGATE_TRY(const auto id, ReadId(file, name, std::nullopt, vocabulary.size()));

@@ -62,6 +62,7 @@ class VocabularyTokenizer : public Tokenizer {
   virtual void EncodeFragment(const Fragment& fragment, TokenRun& run) const = 0;
 
   const Vocabulary& vocabulary() const { return vocabulary_; }
+  const std::vector<std::string>& token_bytes() const { return token_bytes_; }
   const std::string& bytes_of(TokenId token) const {
     return token_bytes_[static_cast<size_t>(token)];
   }

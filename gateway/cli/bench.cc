@@ -1,4 +1,4 @@
-// `kvgate bench engine`, `kv-cache`, `kv-quality` and `serve`.
+// `kvgate bench engine`, `kv-cache`, `kv-quality`, `tokenizer` and `serve`.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -8,6 +8,7 @@
 #include "gateway/cli/bench_engine.h"
 #include "gateway/cli/bench_kv_quality.h"
 #include "gateway/cli/bench_load.h"
+#include "gateway/cli/bench_tokenizer.h"
 #include "gateway/cli/commands.h"
 
 namespace kvgate::cli {
@@ -152,6 +153,24 @@ void AddKvQuality(CLI::App& bench, Run& chosen) {
   });
 }
 
+void AddTokenizer(CLI::App& bench, Run& chosen) {
+  CLI::App* command = bench.add_subcommand(
+      "tokenizer", "MB/s of text to tokens and back with one thread, beside its bounds");
+  auto options = std::make_shared<BenchTokenizerOptions>();
+  command->add_option("--model", options->model_path,
+                      "A GGUF file or a tokenizer.json; default: gpt-2 of the test data");
+  command->add_option("--text", options->text_path, "A text file; default: the GNU GPL of Debian");
+  command->add_option("--seconds", options->seconds, "For each line")
+      ->check(CLI::Range(0.01, 600.0))
+      ->capture_default_str();
+  command->callback([&chosen, options] {
+    chosen = [options]() -> Result<int> {
+      KVGATE_TRY_VOID(RunBenchTokenizer(*options));
+      return 0;
+    };
+  });
+}
+
 }  // namespace
 
 void AddBench(CLI::App& app, Run& chosen) {
@@ -160,6 +179,7 @@ void AddBench(CLI::App& app, Run& chosen) {
   AddEngine(*bench, chosen);
   AddKvCache(*bench, chosen);
   AddKvQuality(*bench, chosen);
+  AddTokenizer(*bench, chosen);
   AddBenchServe(*bench, chosen);
 }
 

@@ -26,6 +26,7 @@ void AddTokenize(CLI::App& app, Run& chosen);
 void AddRender(CLI::App& app, Run& chosen);
 void AddConfig(CLI::App& app, Run& chosen);
 void AddBench(CLI::App& app, Run& chosen);
+void AddPlan(CLI::App& app, Run& chosen);
 void AddDoctor(CLI::App& app, Run& chosen);
 
 }  // namespace kvgate::cli

@@ -29,6 +29,7 @@
 #include "gateway/cli/commands.h"
 #include "gateway/cli/http_client.h"
 #include "gateway/cli/local_engine.h"
+#include "gateway/cli/machine_memory.h"
 #include "gateway/cli/options.h"
 #include "gateway/http/listener_tls.h"
 #include "kernels/cpu/cpu_backend.h"
@@ -260,29 +261,6 @@ std::optional<std::string> CheckDataDirectory(const config::Config& config, Find
 
 // --- model, memory, CPU -------------------------------------------------------------------------
 
-// "MemAvailable" in bytes; 0: not known.
-uint64_t MemoryField(std::string_view name) {
-  std::ifstream file("/proc/meminfo");
-  std::string key;
-  uint64_t kib = 0;
-  std::string unit;
-  while (file >> key >> kib && std::getline(file, unit)) {
-    if (key == fmt::format("{}:", name)) return kib * 1024;
-  }
-  return 0;
-}
-
-// What this process may use: the machine's memory, or its control group's limit.
-uint64_t MemoryLimit() {
-  uint64_t limit = MemoryField("MemTotal");
-  for (const char* path :
-       {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
-    uint64_t bytes = 0;
-    if (std::ifstream(path) >> bytes && bytes > 0) limit = std::min(limit, bytes);
-  }
-  return limit;
-}
-
 struct ModelFacts {
   model::ModelConfig config;
   uint64_t file_bytes = 0;
@@ -321,7 +299,7 @@ void CheckMemory(const config::Config& config, const std::optional<ModelFacts>& 
   const uint64_t weights = facts ? facts->file_bytes : 0;
   const uint64_t needed = weights + config.engine.kv_memory_bytes + config.cache.host_memory_bytes;
   const uint64_t limit = MemoryLimit();
-  const uint64_t available = std::min(limit, MemoryField("MemAvailable"));
+  const uint64_t available = std::min(limit, AvailableMemory());
   const std::string detail =
       fmt::format("{} needed (weights {}, KV {}, host {}), {} available of {}", Bytes(needed),
                   Bytes(weights), Bytes(config.engine.kv_memory_bytes),

@@ -68,6 +68,36 @@ class CliTest(Case):
         self.assertIn("now", self.kvgate(*run, stdin='{"now": "today"}', code=2))
         self.assertIn("cannot be read", self.kvgate(*run[:2], self.folder, "-", code=1))
 
+    def test_plan_spells_the_formula_out_and_sets_attentions_side_by_side(self):
+        text = self.kvgate("plan", "--model", "llama-2-7b", "--context", 4096, "--sequences", 4,
+                           "--kv-dtype", "f16", "--memory", "24GiB")
+        self.assertIn("KV per token  512 KiB", text)
+        self.assertIn("2 (K and V) x 32 layers x 32 KV heads x 128 head_dim x 2 bytes (f16)", text)
+        self.assertIn("one sequence  2 GiB", text)
+        self.assertIn("peak KV       8 GiB", text)
+        self.assertIn("sequences that fit into 24 GiB: 5", text)
+        for line in r"MHA \(its own\) +32 ", r"GQA +4 +64 KiB", r"MQA +1 +16 KiB":
+            self.assertRegex(text, line)
+        text = self.kvgate("plan", "--model", "gpt-3", "--context", 4096)
+        self.assertIn("4.5 MiB (4.72 MB)", text)
+        self.assertIn("18 GiB (19.33 GB)", text)
+
+    def test_plan_of_a_file_counts_the_file_and_json_says_the_same(self):
+        model = self.shared_model("stories260K.gguf")
+        plan = json.loads(self.kvgate("plan", "--model", model, "--memory", "64MiB", "--json"))
+        self.assertEqual(plan["weight_bytes"], model.stat().st_size)
+        self.assertEqual(plan["sequence_bytes"],
+                         plan["kv_token_bytes"] * plan["context_tokens"])
+        self.assertEqual(plan["total_bytes"], plan["weight_bytes"] + plan["overhead_bytes"]
+                         + plan["peak_kv_bytes"])
+        self.assertEqual([v["attention"] for v in plan["variants"]], ["MHA", "GQA", "MQA"])
+
+    def test_plan_says_which_names_it_knows_and_explains_70b_in_its_help(self):
+        self.assertIn("qwen3-8b", self.kvgate("plan", "--model", "no-such", code=1))
+        self.assertIn("2.5 GB", self.kvgate("plan", "--help"))
+        self.assertIn("kv-dtype", self.kvgate("plan", "--model", "gpt-2", "--kv-dtype", "f8",
+                                              code=2))
+
     def test_config_check_says_ok_or_names_the_line(self):
         file = self.folder / "kvgate.toml"
         file.write_text('[server]\nlisten = "127.0.0.1:0"\n')

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <time.h>
 
 #include <memory>
 #include <random>
@@ -15,6 +16,13 @@
 #include "tests/engine/model/test_paths.h"
 
 namespace kvgate::tokenizer {
+
+// This thread's own time: a busy machine does not make a test of linear time fail.
+inline double ThreadSeconds() {
+  timespec now = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
 
 enum Type : int32_t { kNormal = 1, kUnknown = 2, kControl = 3, kUser = 4, kUnused = 5, kByte = 6 };
 
