@@ -24,7 +24,9 @@ TEST(ValueTest, ADictIsAnInsertionOrderedMapWhateverItsSize) {
     const std::string asked = "key" + std::to_string(random() % 300);
     const Value* found = dict->Find(std::string_view(asked));
     ASSERT_EQ(found != nullptr, model.count(asked) != 0) << asked;
-    if (found != nullptr) EXPECT_EQ(found->integer, model[asked]);
+    if (found != nullptr) {
+      EXPECT_EQ(found->integer, model[asked]);
+    }
   }
   ASSERT_EQ(dict->size, order.size());
   for (size_t i = 0; i < order.size(); ++i) EXPECT_EQ(dict->entries[i].key.text(), order[i]);
