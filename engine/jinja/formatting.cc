@@ -408,9 +408,6 @@ class Brace {
       return Fail(
           fmt::format("unsupported format string passed to {}.__format__", TypeName(value)));
     }
-    if (value.is(Tag::kBool) && spec.type == '\0') {
-      return FormatText(*runtime_.ToText(value), spec, out);
-    }
     if (spec.type != '\0' && std::string_view("dboxXn").find(spec.type) == std::string_view::npos) {
       return bad_type();
     }

@@ -47,7 +47,23 @@ EVENTS = (b": hi\r\nevent: a\ndata: "
           + json.dumps({"type": "message_start", "message": USAGE}).encode()
           + b"\r\rdata: {\ndata: }\n\ndata: [DONE]\n\n")
 
+JINJA = [
+    "{%- for m in messages recursive -%}{{ loop.index }}{{ m.role ~ m['content']|trim|tojson }}"
+    "{% if loop.last and not m.n is defined %}{% break %}{% else %}{{ loop([]) }}{% endif %}"
+    "{% else %}x{% endfor %}",
+    "{% macro f(a, b=1, *c) %}{% endmacro %}",
+    "{% macro f(a, b=[1, {'k': (1,)}]) %}{{ caller(a) }}{{ varargs }}{{ kwargs }}{% endmacro %}"
+    "{% call(y) f(s[::-1], *[2], **{'z': 3}) %}{{ y.split(',', 1)[-1]|upper }}{% endcall %}",
+    "{% set ns = namespace(t='') %}{% for k, v in tools[0].items() if v is not none %}"
+    "{% set ns.t = ns.t + '%s=%05.1f' % (k, x / 2) %}{% endfor %}{{ ns.t }}{{ big }}",
+    "{%+ filter indent(2, true) %}{% set b | title %}a{% endset %}{{ b }}{% endfilter %}{# c -#}"
+    "{% raw -%} {{ {% endraw %}{{ '{:>8}|{0!r}'.format(x) if x in [7] else strftime_now('%d') }}",
+    "{{ messages|selectattr('role', 'eq', 'user')|map(attribute='content')|join(', ') }}"
+    "{{ s|wordwrap(3) }}{{ tools|groupby('name')|pprint }}"
+    "{{ (x // 2 ** 3 % -4, -x.real, 1_0.5e-3, 0x1F)|sort }}"]
+
 SEEDS = {
+    "jinja_fuzz": [b"\x0b" + source.encode() for source in JINJA],
     "chat_completions_fuzz": json_seeds("messages", [MESSAGES, MESSAGES[:1]], logprobs=True,
                                         top_logprobs=2, max_completion_tokens=5),
     "completions_fuzz": json_seeds("prompt", ["hi", [1, 2, 3], ["a"]], logprobs=2, echo=True,
