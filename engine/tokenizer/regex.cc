@@ -21,8 +21,10 @@ constexpr uint32_t kStepsMax = 20'000'000;
 // white space since Unicode 6.3.
 constexpr std::string_view kSpace = "\\t-\\r\\x{85}\\p{Z}";
 
-// Oniguruma's \w likewise; PCRE2's lacks marks.
-constexpr std::string_view kWord = "\\p{Alphabetic}\\p{M}\\p{N}\\p{Pc}";
+// Oniguruma's \w likewise: PCRE2's lacks marks. Of the numbers that are no digits it has those of
+// Latin-1.
+constexpr std::string_view kWord =
+    "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{B2}\\x{B3}\\x{B9}\\x{BC}-\\x{BE}";
 
 // PCRE2's spelling of an Oniguruma expression. What both spell alike is left alone.
 Result<std::string> FromOniguruma(std::string_view pattern) {
