@@ -81,9 +81,10 @@ DirectoryLock::~DirectoryLock() {
 }
 
 Result<void> WriteServerInfo(const std::filesystem::path& directory, const ServerInfo& info) {
-  const std::string text = nlohmann::json{{"pid", info.pid}, {"address", info.address}}.dump(
-                               -1, ' ', false, nlohmann::json::error_handler_t::replace) +
-                           "\n";
+  nlohmann::json json{{"pid", info.pid}, {"address", info.address}};
+  if (!info.certificate_sha256.empty()) json["certificate_sha256"] = info.certificate_sha256;
+  const std::string text =
+      json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   const std::filesystem::path target = directory / "server.json";
   const std::filesystem::path draft = directory / "server.json.new";
   const int descriptor = ::open(draft.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -110,7 +111,10 @@ Result<ServerInfo> ReadServerInfo(const std::filesystem::path& directory) {
     return MakeError(ErrorCode::kDataLoss, kSource,
                      fmt::format("{}: not {{\"pid\", \"address\"}}", path.string()));
   }
-  return ServerInfo{.pid = json["pid"].get<pid_t>(), .address = json["address"]};
+  const auto certificate = json.value("certificate_sha256", nlohmann::json());
+  return ServerInfo{.pid = json["pid"].get<pid_t>(),
+                    .address = json["address"],
+                    .certificate_sha256 = certificate.is_string() ? certificate : ""};
 }
 
 bool IsProcessAlive(pid_t pid) { return pid > 0 && (::kill(pid, 0) == 0 || errno == EPERM); }

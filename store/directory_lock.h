@@ -17,6 +17,7 @@ namespace kvgate::store {
 struct ServerInfo {
   pid_t pid = 0;
   std::string address;
+  std::string certificate_sha256 = {};  // in hex, of a server that speaks TLS; else empty
 };
 
 class DirectoryLock {

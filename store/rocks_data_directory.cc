@@ -50,12 +50,14 @@ class RocksDataDirectory final : public DataDirectory {
   PinBook& pins() override { return *pin_book; }
   uint64_t hash_seed() const override { return seed; }
 
-  Result<void> PublishAddress(std::string_view address) override {
+  Result<void> PublishAddress(const ServerAddress& address) override {
     if (!lock) {
       return MakeError(ErrorCode::kUnsupported, kSource,
                        "publishing an address: the directory is open for reading only");
     }
-    return WriteServerInfo(directory, {::getpid(), std::string(address)});
+    return WriteServerInfo(directory, {.pid = ::getpid(),
+                                       .address = address.url,
+                                       .certificate_sha256 = address.certificate_sha256});
   }
 };
 
@@ -199,7 +201,7 @@ Result<std::unique_ptr<DataDirectory>> DataDirectory::Open(const StoreOptions& o
   return opened;
 }
 
-Result<std::string> DataDirectory::FindServer(const std::filesystem::path& directory) {
+Result<ServerAddress> DataDirectory::FindServer(const std::filesystem::path& directory) {
   KVGATE_TRY(const ServerInfo info, ReadServerInfo(directory));
   if (!IsProcessAlive(info.pid) || !DirectoryLock::IsHeld(directory)) {
     return MakeError(ErrorCode::kNotFound, kSource,
@@ -211,7 +213,7 @@ Result<std::string> DataDirectory::FindServer(const std::filesystem::path& direc
                      fmt::format("{} is held by process {}, which serves no address",
                                  directory.string(), info.pid));
   }
-  return info.address;
+  return ServerAddress{.url = info.address, .certificate_sha256 = info.certificate_sha256};
 }
 
 }  // namespace kvgate::store

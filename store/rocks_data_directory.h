@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <string>
 
 #include <kvgate/result.h>
 
@@ -24,6 +25,13 @@ struct StoreOptions {
   bool read_only = false;  // for CLI commands that only look
 };
 
+struct ServerAddress {
+  std::string url;
+  // In hex, of the certificate that it shows over TLS: whoever can read this directory need not
+  // trust a name. Empty without TLS.
+  std::string certificate_sha256 = {};
+};
+
 class DataDirectory {
  public:
   // Creates the directory (mode 0700) and both databases when missing. One that others may enter is
@@ -40,10 +48,10 @@ class DataDirectory {
   // The seed of block hashes in this directory: random, made once, kept in meta/.
   virtual uint64_t hash_seed() const = 0;
 
-  // DIR/server.json {pid, address}: where CLI commands find the server that holds the directory.
-  virtual Result<void> PublishAddress(std::string_view address) = 0;
+  // DIR/server.json: where CLI commands find the server that holds the directory.
+  virtual Result<void> PublishAddress(const ServerAddress& address) = 0;
   // The published address of a directory that another process holds; kNotFound when none is.
-  static Result<std::string> FindServer(const std::filesystem::path& directory);
+  static Result<ServerAddress> FindServer(const std::filesystem::path& directory);
 };
 
 }  // namespace kvgate::store

@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 #include <rocksdb/cache.h>
+#include <rocksdb/convenience.h>
 #include <rocksdb/db.h>
 #include <rocksdb/options.h>
 #include <rocksdb/table.h>
 #include <rocksdb/write_batch.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <mutex>
@@ -207,6 +209,11 @@ Result<void> RocksMetaStore::Open() {
   std::vector<rocksdb::ColumnFamilyDescriptor> families{
       {rocksdb::kDefaultColumnFamilyName, options}};
   for (const char* name : kTableNames) families.emplace_back(name, options);
+  // Conversations are text, and kept for long.
+  const auto supported = rocksdb::GetSupportedCompressions();
+  if (std::find(supported.begin(), supported.end(), rocksdb::kZSTD) != supported.end()) {
+    families[static_cast<size_t>(MetaTable::kTurns) + 1].options.compression = rocksdb::kZSTD;
+  }
 
   const std::string path = options_.directory.string();
   const std::string doing = fmt::format("opening {}", path);

@@ -110,7 +110,7 @@ Result<std::string> Authorization(const CacheFlags& flags) {
 // --- on a server, or on the directory itself ---------------------------------------------------
 
 struct Target {
-  std::string url;                            // of a server; else:
+  store::ServerAddress server;                // where there is one; else:
   store::DataDirectory* directory = nullptr;  // opened here
   service::PrefixService* prefixes = nullptr;
 };
@@ -122,7 +122,8 @@ Result<Json> Ask(const Target& target, HttpRequest request,
     KVGATE_TRY(const std::string body, here());
     return ParseJson(body);
   }
-  request.url = target.url + request.url;
+  request.url = target.server.url + request.url;
+  request.certificate_sha256 = target.server.certificate_sha256;
   KVGATE_TRY(const std::string body, FetchOk(request));
   return ParseJson(body);
 }
@@ -145,7 +146,9 @@ Result<int> Stats(const Target& target) {
     if (!stats.error.empty()) fmt::print("store.error {}\n", stats.error);
     return 0;
   }
-  KVGATE_TRY(const std::string body, FetchOk({.url = target.url + "/kvgate/v1/stats"}));
+  KVGATE_TRY(const std::string body,
+             FetchOk({.url = target.server.url + "/kvgate/v1/stats",
+                      .certificate_sha256 = target.server.certificate_sha256}));
   KVGATE_TRY(const Json json, ParseJson(body));
   for (const char* part : {"engine", "store", "write_budget"}) {
     const Json fields = json.value(part, Json::object());
@@ -237,9 +240,11 @@ Result<int> Export(const Target& target, const CacheFlags& flags) {
   if (target.prefixes != nullptr) {
     done = ExportHere(*target.prefixes, flags, authorization, write);
   } else {
-    const auto fetched = FetchOk({.url = target.url + "/kvgate/v1/prefixes/" + flags.id + "/export",
-                                  .authorization = authorization,
-                                  .on_data = write});
+    const auto fetched =
+        FetchOk({.url = target.server.url + "/kvgate/v1/prefixes/" + flags.id + "/export",
+                 .certificate_sha256 = target.server.certificate_sha256,
+                 .authorization = authorization,
+                 .on_data = write});
     if (!fetched) done = fetched.error();
   }
   file.close();
@@ -302,8 +307,8 @@ Result<int> RunEither(const CacheFlags& flags, Command command, bool read_only) 
         ErrorCode::kNotFound, "cli",
         fmt::format("there is no data directory {}; name one with --data-dir", directory.string()));
   }
-  if (const Result<std::string> url = store::DataDirectory::FindServer(directory)) {
-    return command({.url = *url}, flags);
+  if (const auto server = store::DataDirectory::FindServer(directory)) {
+    return command({.server = *server}, flags);
   }
   KVGATE_TRY(const auto opened,
              store::DataDirectory::Open({.directory = directory,
@@ -311,7 +316,7 @@ Result<int> RunEither(const CacheFlags& flags, Command command, bool read_only) 
                                          .read_only = read_only}));
   service::PrefixService prefixes(
       {.kv = &opened->kv(), .pins = &opened->pins(), .hash_seed = opened->hash_seed()});
-  return command({.url = {}, .directory = opened.get(), .prefixes = &prefixes}, flags);
+  return command({.server = {}, .directory = opened.get(), .prefixes = &prefixes}, flags);
 }
 
 }  // namespace

@@ -126,12 +126,12 @@ Result<int> Converse(Talk talk) {
 Result<int> Chat(const ChatFlags& flags) {
   KVGATE_TRY(config::Config config, ReadConfig(flags.config));
   InstallInterrupt();
-  std::string url = flags.url;
-  if (url.empty() && config.engine.model.empty()) {
-    url = store::DataDirectory::FindServer(DataDirOf(config)).value_or("");
+  store::ServerAddress server{.url = flags.url};
+  if (server.url.empty() && config.engine.model.empty()) {
+    server = store::DataDirectory::FindServer(DataDirOf(config)).value_or(store::ServerAddress());
   }
-  if (!url.empty()) {
-    const auto answerer = MakeServerAnswerer(url, flags.answer);
+  if (!server.url.empty()) {
+    const auto answerer = MakeServerAnswerer(server, flags.answer);
     return Converse(Talk(*answerer, flags.system));
   }
   const DataTier tier = OpenDataTier(config);

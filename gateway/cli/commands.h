@@ -23,6 +23,7 @@ void AddCache(CLI::App& app, Run& chosen);
 void AddStats(CLI::App& app, Run& chosen);
 void AddMakeModel(CLI::App& app, Run& chosen);
 void AddTokenize(CLI::App& app, Run& chosen);
+void AddRender(CLI::App& app, Run& chosen);
 void AddConfig(CLI::App& app, Run& chosen);
 void AddBench(CLI::App& app, Run& chosen);
 void AddPlan(CLI::App& app, Run& chosen);

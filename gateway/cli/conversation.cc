@@ -34,9 +34,9 @@ std::string ChatBody(const std::vector<Message>& messages, const AnswerOptions& 
 
 class ServerAnswerer final : public Answerer {
  public:
-  ServerAnswerer(std::string url, AnswerOptions options)
-      : url_(std::move(url)), options_(std::move(options)) {
-    while (url_.ends_with('/')) url_.pop_back();
+  ServerAnswerer(store::ServerAddress server, AnswerOptions options)
+      : server_(std::move(server)), options_(std::move(options)) {
+    while (server_.url.ends_with('/')) server_.url.pop_back();
   }
 
   Result<void> Answer(const std::vector<Message>& messages, const OnText& on_text,
@@ -49,8 +49,9 @@ class ServerAnswerer final : public Answerer {
       if (!pushed) failure = pushed.error();
     };
     const Result<std::string> done = FetchOk({.method = "POST",
-                                              .url = url_ + "/v1/chat/completions",
+                                              .url = server_.url + "/v1/chat/completions",
                                               .body = ChatBody(messages, options_),
+                                              .certificate_sha256 = server_.certificate_sha256,
                                               .on_data = on_data,
                                               .stop = &stop});
     if (failure) return *failure;
@@ -59,7 +60,7 @@ class ServerAnswerer final : public Answerer {
   }
 
  private:
-  std::string url_;
+  store::ServerAddress server_;
   const AnswerOptions options_;
 };
 
@@ -155,8 +156,8 @@ Result<void> SseText::Push(std::string_view piece, const Answerer::OnText& on_te
   return {};
 }
 
-std::unique_ptr<Answerer> MakeServerAnswerer(std::string url, AnswerOptions options) {
-  return std::make_unique<ServerAnswerer>(std::move(url), std::move(options));
+std::unique_ptr<Answerer> MakeServerAnswerer(store::ServerAddress server, AnswerOptions options) {
+  return std::make_unique<ServerAnswerer>(std::move(server), std::move(options));
 }
 
 std::unique_ptr<Answerer> MakeLocalAnswerer(const provider::LocalProvider& provider,

@@ -12,6 +12,7 @@
 
 #include "gateway/protocol/completion.h"
 #include "gateway/provider/local.h"
+#include "store/rocks_data_directory.h"
 
 namespace kvgate::cli {
 
@@ -31,7 +32,7 @@ class Answerer {
 };
 
 // Over HTTP from a server ("http://127.0.0.1:8080").
-std::unique_ptr<Answerer> MakeServerAnswerer(std::string url, AnswerOptions options);
+std::unique_ptr<Answerer> MakeServerAnswerer(store::ServerAddress server, AnswerOptions options);
 // From an engine in this process. The provider outlives the answerer.
 std::unique_ptr<Answerer> MakeLocalAnswerer(const provider::LocalProvider& provider,
                                             AnswerOptions options);

@@ -31,6 +31,7 @@
 #include "gateway/cli/local_engine.h"
 #include "gateway/cli/machine_memory.h"
 #include "gateway/cli/options.h"
+#include "gateway/http/listener_tls.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "store/directory_lock.h"
 #include "store/rocks_data_directory.h"
@@ -167,8 +168,9 @@ void CheckSpace(const config::Config& config, const fs::path& place, Findings& f
 // --- who holds it, and its health ---------------------------------------------------------------
 
 // The published address; the server may still hang, which asking it shows.
-void CheckServersStore(const std::string& url, Findings& findings) {
-  const Result<std::string> body = FetchOk({.url = url + "/kvgate/v1/stats"});
+void CheckServersStore(const store::ServerAddress& server, Findings& findings) {
+  const Result<std::string> body = FetchOk(
+      {.url = server.url + "/kvgate/v1/stats", .certificate_sha256 = server.certificate_sha256});
   if (!body) {
     findings.push_back({Status::kFailure, "store", body.error().detail,
                         "look into that server's log, or stop it"});
@@ -210,10 +212,10 @@ void CheckOwnStore(const config::Config& config, Findings& findings) {
 // The URL of the server that holds the directory, if one does.
 std::optional<std::string> CheckHolder(const config::Config& config, Findings& findings) {
   const fs::path directory = DataDirOf(config);
-  if (const Result<std::string> url = store::DataDirectory::FindServer(directory)) {
-    findings.push_back({Status::kOk, "lock", fmt::format("held by the server at {}", *url)});
-    CheckServersStore(*url, findings);
-    return *url;
+  if (const auto server = store::DataDirectory::FindServer(directory)) {
+    findings.push_back({Status::kOk, "lock", fmt::format("held by the server at {}", server->url)});
+    CheckServersStore(*server, findings);
+    return server->url;
   }
   if (store::DirectoryLock::IsHeld(directory)) {
     const Result<store::ServerInfo> holder = store::ReadServerInfo(directory);
@@ -376,11 +378,11 @@ void CheckListen(const config::Config& config, const std::optional<std::string>&
     findings.push_back({Status::kFailure, "listen", at.error().detail, "name ADDRESS:PORT"});
     return;
   }
-  if (!at->is_loopback()) {
-    findings.push_back({Status::kFailure, "listen",
-                        fmt::format("{} is not a loopback address, and this version has no keys",
-                                    config.server.listen),
-                        "listen on 127.0.0.1"});
+  if (!at->is_loopback() && config.keys.empty()) {
+    findings.push_back(
+        {Status::kFailure, "listen",
+         fmt::format("{} is not a loopback address, and there is no [[key]]", config.server.listen),
+         "configure a [[key]], or listen on 127.0.0.1"});
     return;
   }
   const int problem = TryToListen(*at);
@@ -393,6 +395,18 @@ void CheckListen(const config::Config& config, const std::optional<std::string>&
     findings.push_back({Status::kFailure, "listen",
                         fmt::format("{}: {}", config.server.listen, Reason(problem)),
                         "choose another --listen; port 0 picks a free one"});
+  }
+}
+
+void CheckTls(const config::Config& config, Findings& findings) {
+  const auto tls = http::ListenerTls::Open({.cert_file = config.server.tls_cert,
+                                            .key_file = config.server.tls_key,
+                                            .min_version = config.server.tls_min_version});
+  if (!tls) {
+    findings.push_back({Status::kFailure, "tls", tls.error().detail,
+                        "correct server.tls_cert and server.tls_key"});
+  } else if (*tls) {
+    findings.push_back({Status::kOk, "tls", fmt::format("{} and its key", config.server.tls_cert)});
   }
 }
 
@@ -426,6 +440,7 @@ Findings Diagnose(const Result<config::Config>& config) {
   if (facts) CheckKvMemory(*config, *facts, findings);
   CheckCpu(*config, findings);
   CheckListen(*config, server, findings);
+  CheckTls(*config, findings);
   CheckOpenFiles(*config, findings);
   return findings;
 }

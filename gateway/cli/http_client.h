@@ -15,10 +15,12 @@ namespace kvgate::cli {
 
 struct HttpRequest {
   std::string method = "GET";
-  std::string url;        // "http://127.0.0.1:8080/v1/models"
+  std::string url;        // "http://127.0.0.1:8080/v1/models", or https
   std::string body = {};  // sent as application/json
   // In its place: a file, sent as application/octet-stream, piece by piece.
   std::filesystem::path body_file = {};
+  // Of a server found by its data directory, see ServerAddress; empty: by its name.
+  std::string certificate_sha256 = {};
   std::string authorization = {};  // the header's value, where it is not empty
   // Called after each piece of body_file with what has been sent of it.
   std::function<void(uint64_t done, uint64_t total)> on_sent = {};

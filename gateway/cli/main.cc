@@ -24,6 +24,7 @@ int RunCommandLine(int argc, char** argv) {
   kvgate::cli::AddStats(app, chosen);
   kvgate::cli::AddMakeModel(app, chosen);
   kvgate::cli::AddTokenize(app, chosen);
+  kvgate::cli::AddRender(app, chosen);
   kvgate::cli::AddConfig(app, chosen);
   kvgate::cli::AddBench(app, chosen);
   kvgate::cli::AddPlan(app, chosen);

@@ -17,6 +17,7 @@
 #include "gateway/cli/options.h"
 #include "gateway/http/server.h"
 #include "gateway/service/upkeep.h"
+#include "store/turn_store.h"
 
 namespace kvgate::cli {
 namespace {
@@ -74,6 +75,9 @@ http::ServerOptions ToServerOptions(const config::Config& config, const config::
   return {.address = listen.host,
           .port = listen.port,
           .threads = config.server.threads,
+          .tls = {.cert_file = config.server.tls_cert,
+                  .key_file = config.server.tls_key,
+                  .min_version = config.server.tls_min_version},
           .allowed_hosts = config.server.allowed_hosts,
           .body_bytes_max = limits.body_bytes,
           .import_bytes_max = limits.import_bytes,
@@ -105,6 +109,19 @@ Result<ledger::Prices> ReadPrices(const config::Config& config) {
   return ledger::Prices::Load(config.ledger.prices);
 }
 
+// Null without a data directory; what fails is said, and serving goes on.
+std::unique_ptr<store::TurnStore> OpenTurns(const config::Config& config, const DataTier& tier) {
+  if (tier.meta() == nullptr) return nullptr;
+  auto opened = store::TurnStore::Open(
+      {.meta = *tier.meta(),
+       .enabled = config.store.turns,
+       .retention = std::chrono::seconds(config.store.turns_retention_seconds),
+       .bytes_max = config.store.turns_bytes});
+  if (opened) return std::move(*opened);
+  KVGATE_LOG(kWarning, "cli", "serving WITHOUT stored turns: {}", opened.error().ToString());
+  return nullptr;
+}
+
 // Loading a large model takes minutes; a signal then ends the process at once, since nobody has
 // been served and a store survives worse.
 Result<std::unique_ptr<LocalEngine>> LoadUnlessStopped(const config::Config& config,
@@ -134,6 +151,7 @@ Result<int> Serve(const ConfigFlags& flags) {
                          .prices = prices,
                          .records_max = config.ledger.records,
                          .retention_days = config.ledger.retention_days});
+  const std::unique_ptr<store::TurnStore> turns = OpenTurns(config, tier);
   std::unique_ptr<LocalEngine> local;  // outlives the service, which borrows it
   metrics::Registry registry;
   metrics::GatewayMetrics metrics(registry);
@@ -144,6 +162,7 @@ Result<int> Serve(const ConfigFlags& flags) {
                             .hash_seed = tier.hash_seed(),
                             .write_admission = tier.write_admission,
                             .ledger = &ledger,
+                            .turns = turns.get(),
                             .no_disk_reason = tier.reason,
                             .limits = {.json_depth_max = config.limits.json_depth},
                             .system_fingerprint = "kvgate-" KVGATE_VERSION,
@@ -164,7 +183,9 @@ Result<int> Serve(const ConfigFlags& flags) {
                                .write_admission = tier.write_admission.get()});
   }
   if (tier.directory) {
-    if (const auto published = tier.directory->PublishAddress(server->url()); !published) {
+    if (const auto published = tier.directory->PublishAddress(
+            {.url = server->url(), .certificate_sha256 = server->certificate_sha256()});
+        !published) {
       KVGATE_LOG(kWarning, "cli", "`kvgate cache` will not find this server: {}",
                  published.error().ToString());
     }

@@ -90,13 +90,16 @@ Result<Json> FromDirectory(const config::Config& config, const std::filesystem::
 Result<int> Stats(const StatsFlags& flags) {
   KVGATE_TRY(const config::Config config, ReadConfig(flags.config));
   const std::filesystem::path directory = DataDirOf(config);
-  std::string url = flags.url;
-  if (url.empty()) url = store::DataDirectory::FindServer(directory).value_or("");
+  store::ServerAddress server{.url = flags.url};
+  if (server.url.empty()) {
+    server = store::DataDirectory::FindServer(directory).value_or(store::ServerAddress());
+  }
   Json ledger;
-  if (url.empty()) {
+  if (server.url.empty()) {
     KVGATE_TRY(ledger, FromDirectory(config, directory));
   } else {
-    KVGATE_TRY(const std::string body, FetchOk({.url = url + "/kvgate/v1/stats"}));
+    KVGATE_TRY(const std::string body, FetchOk({.url = server.url + "/kvgate/v1/stats",
+                                                .certificate_sha256 = server.certificate_sha256}));
     const Json stats = Json::parse(body, nullptr, false);
     if (!stats.is_object() || !stats.contains("ledger")) {
       return MakeError(ErrorCode::kUnavailable, "cli",

@@ -13,6 +13,7 @@
 #include "engine/tokenizer/tokenizer.h"
 #include "gateway/cli/commands.h"
 #include "gateway/config/config.h"
+#include "gateway/http/listener_tls.h"
 
 namespace kvgate::cli {
 namespace {
@@ -46,6 +47,14 @@ Result<int> Tokenize(const std::string& path, bool add_special) {
 Result<int> CheckConfig(const std::string& path) {
   const auto config = config::LoadConfig(path);
   if (config) {
+    // What the file names must be there as well, and usable.
+    const auto tls = http::ListenerTls::Open({.cert_file = config->server.tls_cert,
+                                              .key_file = config->server.tls_key,
+                                              .min_version = config->server.tls_min_version});
+    if (!tls) {
+      fmt::print(stderr, "{}: {}\n", path, tls.error().detail);
+      return 1;
+    }
     fmt::print("ok\n");
     return 0;
   }

@@ -107,19 +107,20 @@ Result<int> Warm(const WarmFlags& flags) {
   }
   // As `chat` chooses: the server named, else the one that holds the directory, else an engine
   // here.
-  std::string url = flags.url;
-  if (url.empty() && config.engine.model.empty()) {
-    url = store::DataDirectory::FindServer(DataDirOf(config)).value_or("");
+  store::ServerAddress server{.url = flags.url};
+  if (server.url.empty() && config.engine.model.empty()) {
+    server = store::DataDirectory::FindServer(DataDirOf(config)).value_or(store::ServerAddress());
   }
   Result<std::string> reply;
   {
     const Progress progress("warming");
-    if (url.empty()) {
+    if (server.url.empty()) {
       reply = WarmHere(config, body, authorization);
     } else {
       reply = FetchOk({.method = "POST",
-                       .url = url + "/kvgate/v1/prefixes/warm",
+                       .url = server.url + "/kvgate/v1/prefixes/warm",
                        .body = body,
+                       .certificate_sha256 = server.certificate_sha256,
                        .authorization = authorization});
     }
   }

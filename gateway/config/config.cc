@@ -80,6 +80,19 @@ std::optional<std::string> SetBytes(const Value& value, uint64_t min, uint64_t& 
   return std::nullopt;
 }
 
+// From a minute to a century.
+std::optional<std::string> SetAge(const Value& value, int64_t& out) {
+  const std::string* text = std::get_if<std::string>(&value);
+  if (text == nullptr) return Expect("a time like \"30d\"", value);
+  const Result<int64_t> parsed = ParseSeconds(*text);
+  if (!parsed) return parsed.error().detail;
+  if (*parsed < 60 || *parsed > 36'500 * int64_t{86'400}) {
+    return fmt::format("must be between \"1m\" and \"36500d\", not \"{}\"", *text);
+  }
+  out = *parsed;
+  return std::nullopt;
+}
+
 std::optional<std::string> SetBool(const Value& value, bool& out) {
   const bool* flag = std::get_if<bool>(&value);
   if (flag == nullptr) return Expect("true or false", value);
@@ -159,6 +172,7 @@ std::optional<std::string> SetDataDir(const Value& value, Config& config) {
   return std::nullopt;
 }
 
+constexpr std::string_view kTlsVersions[] = {"1.2", "1.3"};
 constexpr std::string_view kLogLevels[] = {"debug", "info", "warning", "error"};
 constexpr std::string_view kLogFormats[] = {"text", "json"};
 constexpr std::string_view kDevices[] = {"auto", "cpu"};
@@ -178,6 +192,13 @@ constexpr Key kKeys[] = {
     {"server", "listen", SetListen},
     {"server", "threads",
      [](const Value& v, Config& c) { return SetInteger(v, 1, 256, c.server.threads); }},
+    {"server", "tls_cert",
+     [](const Value& v, Config& c) { return SetString(v, c.server.tls_cert); }},
+    {"server", "tls_key", [](const Value& v, Config& c) { return SetString(v, c.server.tls_key); }},
+    {"server", "tls_min_version",
+     [](const Value& v, Config& c) {
+       return SetChoice(v, kTlsVersions, c.server.tls_min_version);
+     }},
     {"server", "allowed_hosts",
      [](const Value& v, Config& c) { return SetStrings(v, c.server.allowed_hosts); }},
     {"server", "drain_seconds",
@@ -248,6 +269,11 @@ constexpr Key kKeys[] = {
        return SetInteger(v, 10, 1000 * kDaySeconds, c.store.flush_interval_ms);
      }},
     {"store", "sync", [](const Value& v, Config& c) { return SetBool(v, c.store.sync); }},
+    {"store", "turns", [](const Value& v, Config& c) { return SetBool(v, c.store.turns); }},
+    {"store", "turns_retention",
+     [](const Value& v, Config& c) { return SetAge(v, c.store.turns_retention_seconds); }},
+    {"store", "turns_bytes",
+     [](const Value& v, Config& c) { return SetBytes(v, kMebibyte, c.store.turns_bytes); }},
     {"ledger", "prices", SetPrices},
     {"ledger", "records",
      [](const Value& v, Config& c) { return SetInteger(v, 0, 1 << 30, c.ledger.records); }},

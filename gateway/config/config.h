@@ -16,6 +16,9 @@ namespace kvgate::config {
 struct ServerConfig {
   std::string listen = "127.0.0.1:8080";   // ADDRESS:PORT; port 0 picks a free one
   int threads = 2;                         // of the HTTP server
+  std::string tls_cert;                    // PEM, with its chain; and tls_key: the listener's TLS
+  std::string tls_key;                     // PEM, not encrypted; neither: plain HTTP
+  std::string tls_min_version = "1.2";     // 1.2, 1.3
   std::vector<std::string> allowed_hosts;  // Host values accepted beside loopback's and `listen`'s
   int64_t drain_seconds = 30;              // grace for running requests at SIGTERM
   std::string log_level = "info";          // debug, info, warning, error
@@ -55,6 +58,10 @@ struct StoreConfig {
   uint64_t write_budget_bytes = uint64_t{64} << 30;  // "write_budget": of KV a day; 0: unlimited
   int64_t flush_interval_ms = 1000;                  // KV lost by a crash: at most this much
   bool sync = false;                                 // durable against power loss, not just crashes
+  bool turns = true;  // conversations may be kept; false: none is written
+  int64_t turns_retention_seconds =
+      2'592'000;                             // "turns_retention": after a conversation's last turn
+  uint64_t turns_bytes = uint64_t{1} << 30;  // of all of them; the one silent longest goes first
 };
 
 struct LedgerConfig {
@@ -137,6 +144,9 @@ std::filesystem::path DefaultDataDir();
 
 // "1GiB", "256 MiB", "10GB", "4096": bytes. kInvalidArgument otherwise.
 Result<uint64_t> ParseBytes(std::string_view text);
+
+// "30d", "12h", "90m", "45s": seconds. kInvalidArgument otherwise.
+Result<int64_t> ParseSeconds(std::string_view text);
 
 struct Url {
   bool tls = false;

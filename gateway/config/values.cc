@@ -5,11 +5,15 @@
 #include <charconv>
 #include <cstdlib>
 #include <limits>
+#include <utility>
 
 #include "gateway/config/config.h"
 
 namespace kvgate::config {
 namespace {
+
+constexpr std::array<std::pair<std::string_view, int64_t>, 4> kTimes = {
+    {{"s", 1}, {"m", 60}, {"h", 3600}, {"d", 86'400}}};
 
 struct Unit {
   std::string_view suffix;
@@ -40,6 +44,19 @@ std::filesystem::path DefaultDataDir() {
   }
   const std::string home = Environment("HOME");
   return std::filesystem::path(home.empty() ? "." : home) / ".local" / "share" / "kvgate";
+}
+
+Result<int64_t> ParseSeconds(std::string_view text) {
+  int64_t number = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const std::string_view suffix(end, static_cast<size_t>(text.data() + text.size() - end));
+  for (const auto& [unit, seconds] : kTimes) {
+    const bool fits = number >= 0 && number <= std::numeric_limits<int64_t>::max() / seconds;
+    if (code == std::errc() && suffix == unit && fits) return number * seconds;
+  }
+  return MakeError(
+      ErrorCode::kInvalidArgument, "config",
+      fmt::format("must be a time like \"30d\", \"12h\", \"90m\" or \"45s\", not \"{}\"", text));
 }
 
 Result<uint64_t> ParseBytes(std::string_view text) {

@@ -6,8 +6,9 @@
 #include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/write.hpp>
+#include <boost/asio/ssl/error.hpp>
 #include <boost/beast/http/read.hpp>
+#include <cctype>
 #include <chrono>
 #include <cstdint>
 #include <limits>
@@ -15,6 +16,8 @@
 
 #include <kvgate/log.h>
 
+#include "gateway/http/body_pool.h"
+#include "gateway/http/message_rules.h"
 #include "gateway/protocol/errors.h"
 
 namespace kvgate::http {
@@ -27,6 +30,13 @@ using Clock = std::chrono::steady_clock;
 
 // A refused body of at most this size is read to its end, so that the connection can be kept.
 constexpr uint64_t kDrainedBodyBytes = 64 * 1024;
+
+// A body up to here gets its room at once; a larger one as it comes.
+constexpr size_t kBodyReservedBytes = size_t{4} << 20;
+constexpr size_t kBodyPieceBytes = 256 * 1024;
+
+// For the last bytes of TLS to a client that does not read.
+constexpr std::chrono::seconds kFarewellTimeout{1};
 
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 
@@ -44,7 +54,10 @@ bool IsPublic(Route route) {
 bool IsClosed(const beast::error_code& code) {
   return code == bhttp::error::end_of_stream || code == bhttp::error::partial_message ||
          code == beast::error::timeout || code.category() == asio::error::get_system_category() ||
-         code.category() == asio::error::get_misc_category();
+         code.category() == asio::error::get_misc_category() ||
+         // Broken or cut TLS: no answer would get through.
+         code.category() == asio::error::get_ssl_category() ||
+         code.category() == asio::ssl::error::get_stream_category();
 }
 
 }  // namespace
@@ -60,7 +73,7 @@ Connection::Connection(asio::ip::tcp::socket socket, ConnectionContext& context,
 
 void Connection::Drain() {
   asio::post(stream_.get_executor(), [self = shared_from_this()] {
-    if (self->idle_) self->stream_.cancel();
+    if (self->idle_) self->stream_.Cancel();
   });
 }
 
@@ -74,7 +87,7 @@ void Connection::EndAnswer() {
 void Connection::Cancel() {
   asio::post(stream_.get_executor(), [self = shared_from_this()] {
     self->cancelled_ = true;
-    self->stream_.close();
+    self->stream_.Close();
     self->waiter_.cancel();
     if (self->exchange_ != nullptr) self->exchange_->Abort();
   });
@@ -84,7 +97,10 @@ Task<void> Connection::Run() {
   beast::error_code ignored;
   stream_.socket().set_option(asio::ip::tcp::no_delay(true), ignored);
   bool open = true;
-  if (over_limit_) {
+  if (context_.tls != nullptr) {
+    open = co_await BeginTls();
+  }
+  if (open && over_limit_) {
     open = co_await RefuseOverLimit();
   }
   while (open && !cancelled_) {
@@ -93,15 +109,53 @@ Task<void> Connection::Run() {
     open = co_await ServeOne();
   }
   tick_.cancel();
+  if (context_.tls != nullptr && !cancelled_) {
+    stream_.ExpireAfter(kFarewellTimeout);
+    co_await stream_.EndSending();
+  }
   stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
-  stream_.close();
+  stream_.Close();
+}
+
+// False: the connection is to be closed; what there was to say has been said.
+Task<bool> Connection::BeginTls() {
+  if (context_.draining.load()) co_return false;
+  idle_ = true;  // a drain need not wait for it
+  stream_.ExpireAfter(context_.options.header_timeout);
+  auto [code, size] = co_await stream_.async_read_some(buffer_.prepare(4096), kAwait);
+  if (code) co_return false;
+  buffer_.commit(size);
+  const unsigned char first = *static_cast<const unsigned char*>(buffer_.data().data());
+  if (std::isupper(first) != 0) {  // a method, where a handshake begins with 0x16
+    idle_ = false;
+    co_await RefusePlain();
+    co_return false;
+  }
+  const beast::error_code failed = co_await stream_.Handshake(*context_.tls, buffer_.data());
+  idle_ = false;
+  buffer_.clear();
+  if (failed) {
+    context_.service.metrics().tls_handshake_failures.Add();
+    KVGATE_LOG(kDebug, "http", "a TLS handshake failed: {}", failed.message());
+  }
+  co_return !failed;
+}
+
+Task<void> Connection::RefusePlain() {
+  request_id_ = ledger::MakeRequestId();
+  keep_alive_ = false;
+  Response refusal{.status = 400,
+                   .content_type = "text/plain; charset=utf-8",
+                   .body = "This port speaks HTTPS, and the request came as plain HTTP.\n"};
+  co_await Send(std::move(refusal), "plain_http", false);
+  co_await Linger();
 }
 
 Task<bool> Connection::WaitForRequest() {
   if (buffer_.size() > 0) co_return true;
   if (context_.draining.load()) co_return false;
   idle_ = true;
-  stream_.expires_after(context_.options.idle_timeout);
+  stream_.ExpireAfter(context_.options.idle_timeout);
   auto [code, size] = co_await stream_.async_read_some(buffer_.prepare(4096), kAwait);
   idle_ = false;
   if (code) co_return false;
@@ -118,6 +172,9 @@ Task<bool> Connection::ServeOne() {
   probed_ = false;
   head_sent_ = false;
   kind_ = {};
+  if (parser_) ReleaseBody();
+  scan_ = {};
+  decoded_.reset();
   parser_.emplace();
   const size_t header_max = context_.options.header_bytes_max;
   parser_->header_limit(
@@ -125,23 +182,30 @@ Task<bool> Connection::ServeOne() {
   // The route, and with it the limit, is known when the head has been read.
   parser_->body_limit(
       std::max<uint64_t>(context_.options.body_bytes_max, context_.options.import_bytes_max));
-  stream_.expires_after(context_.options.header_timeout);
+  stream_.ExpireAfter(context_.options.header_timeout);
   auto [code, size] = co_await bhttp::async_read_header(stream_, buffer_, *parser_, kAwait);
+  // The parser applies its limit to what it has not yet taken, which may be half of the head.
+  if (!code && size > header_max) code = bhttp::error::header_limit;
   if (code) {
     const bool again = co_await AnswerReadError(code);
     co_return again;
   }
   received_at_ = Clock::now();
   const auto& message = parser_->get();
-  RouteResult found = FindRoute(ToView(message.method_string()), ToView(message.target()));
+  http_1_0_ = message.version() < 11;
+  head_only_ = message.method() == bhttp::verb::head;
   kind_ = upstream::KindOf(PathOf(ToView(message.target())), !Header("anthropic-version").empty());
+  if (std::optional<Response> refusal = CheckMessage(message); refusal) {
+    co_await Send(std::move(*refusal), "unreadable", IsOpenAiPath(ToView(message.target())));
+    co_await Linger();
+    co_return false;
+  }
+  RouteResult found = FindRoute(ToView(message.method_string()), ToView(message.target()));
   parser_->body_limit(BodyLimit(found));
   if (parser_->content_length().value_or(0) > BodyLimit(found)) {
     const bool again = co_await AnswerReadError(bhttp::error::body_limit);
     co_return again;
   }
-  http_1_0_ = message.version() < 11;
-  head_only_ = message.method() == bhttp::verb::head;
   keep_alive_ = message.keep_alive() && !context_.draining.load();
   std::optional<Response> refusal = context_.guard.Check({.method = ToView(message.method_string()),
                                                           .host = Header("host"),
@@ -171,7 +235,7 @@ Task<bool> Connection::ServeOne() {
 }
 
 Task<bool> Connection::Dispatch(RouteMatch match) {
-  if (Header("expect") == "100-continue" && !parser_->is_done()) {
+  if (!Header("expect").empty() && !http_1_0_ && !parser_->is_done()) {
     std::string interim(kContinue);
     const bool written = co_await Write(std::move(interim));
     if (!written) co_return false;
@@ -211,9 +275,17 @@ Task<bool> Connection::Dispatch(RouteMatch match) {
 
 // False: it did not come whole; what there was to say has been said.
 Task<bool> Connection::ReadBody() {
+  if (const auto length = parser_->content_length(); length && !parser_->is_done()) {
+    const bool complete = co_await ReadSizedBody(static_cast<size_t>(*length));
+    co_return complete;
+  }
+  // The parser puts trailers among the headers, where nobody has checked them and whoever sent them
+  // may not be who sent those (RFC 9110, 6.5.1): they are dropped.
+  std::optional<bhttp::request_header<>> head;
+  if (parser_->chunked()) head = parser_->get().base();
   parser_->eager(true);
   while (!parser_->is_done()) {
-    stream_.expires_after(context_.options.body_timeout);
+    stream_.ExpireAfter(context_.options.body_timeout);
     auto [code, size] = co_await bhttp::async_read_some(stream_, buffer_, *parser_, kAwait);
     if (code) {
       keep_alive_ = false;
@@ -221,9 +293,37 @@ Task<bool> Connection::ReadBody() {
       co_return false;
     }
   }
-  stream_.expires_never();
+  stream_.ExpireNever();
+  if (head) parser_->get().base() = std::move(*head);
   co_return true;
 }
+
+// Straight into its place: a parser would have every byte copied once more.
+Task<bool> Connection::ReadSizedBody(size_t size) {
+  std::string& body = parser_->get().body();
+  body = TakeBody();
+  if (size <= kBodyReservedBytes) body.reserve(size + upstream::kScanPadding);
+  const size_t here = std::min(size, buffer_.size());
+  body.assign(static_cast<const char*>(buffer_.data().data()), here);
+  buffer_.consume(here);
+  size_t filled = here;
+  while (filled < size) {
+    // Memory is touched as bytes come, not as they are announced.
+    if (filled == body.size()) body.resize(filled + std::min(size - filled, kBodyPieceBytes));
+    stream_.ExpireAfter(context_.options.body_timeout);
+    auto [code, count] = co_await stream_.async_read_some(
+        asio::buffer(body.data() + filled, body.size() - filled), kAwait);
+    if (code) {
+      keep_alive_ = false;
+      co_return false;
+    }
+    filled += count;
+  }
+  stream_.ExpireNever();
+  co_return true;
+}
+
+void Connection::ReleaseBody() { ReturnBody(std::exchange(parser_->get().body(), {})); }
 
 Task<bool> Connection::AnswerReadError(beast::error_code code) {
   if (IsClosed(code)) co_return false;
@@ -281,14 +381,15 @@ Task<bool> Connection::RefuseOverLimit() {
 // Reads and drops what a client is still sending, so that it gets to read its answer: closing with
 // unread bytes would reset the connection and could take the answer with it.
 Task<void> Connection::Linger() {
-  beast::error_code ignored;
-  stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
-  buffer_.clear();
   const Clock::time_point deadline = Clock::now() + context_.options.linger_timeout;
+  stream_.ExpireAt(deadline);
+  co_await stream_.EndSending();
+  buffer_.clear();
   size_t total = 0;
   while (total < context_.options.linger_bytes_max && !cancelled_) {
-    stream_.expires_at(deadline);
-    auto [code, size] = co_await stream_.async_read_some(buffer_.prepare(64 * 1024), kAwait);
+    stream_.ExpireAt(deadline);
+    auto [code, size] =
+        co_await stream_.lower().async_read_some(buffer_.prepare(64 * 1024), kAwait);
     if (code) break;
     total += size;
   }
@@ -306,6 +407,7 @@ Task<bool> Connection::ServeCompletion(RouteMatch match) {
                                          .body = parser_->get().body(),
                                          .credential = credential,
                                          .request_id = request_id_,
+                                         .tenant = Tenant(),
                                          .explain = Header("x-kvgate-explain") == "1",
                                          .wake = MakeWake()};
   std::function<void()> work = [&] { completion = context_.service.Start(args); };
@@ -320,7 +422,7 @@ Task<bool> Connection::ServeCompletion(RouteMatch match) {
     co_return again;
   }
   // The body has been decoded; a long answer need not hold it.
-  parser_->get().body() = std::string();
+  ReleaseBody();
   completion_ = completion->get();
   bool again = false;
   if (completion_->streaming()) {
@@ -328,6 +430,7 @@ Task<bool> Connection::ServeCompletion(RouteMatch match) {
   } else {
     again = co_await SendWhole(*completion_, std::move(match));
   }
+  if (key_ != nullptr) key_->Spend(completion_->num_tokens(), Clock::now());
   completion_ = nullptr;
   co_return again;
 }
@@ -476,10 +579,10 @@ Task<bool> Connection::Send(Response response, std::string_view route, bool open
 }
 
 Task<bool> Connection::Write(std::string bytes) {
-  stream_.expires_after(context_.options.write_timeout);
-  auto [code, size] = co_await asio::async_write(stream_, asio::buffer(bytes), kAwait);
-  stream_.expires_never();
-  co_return !code;
+  stream_.ExpireAfter(context_.options.write_timeout);
+  const bool written = co_await upstream::WriteAll(stream_, {bytes});
+  stream_.ExpireNever();
+  co_return written;
 }
 
 // A piece of a stream as it goes over the wire; nothing stays nothing.

@@ -1,7 +1,7 @@
 // Connection: one client socket, from accept to close. Requests are read and answered one after the
 // other; bytes that arrive early (pipelining) wait in the buffer or in the kernel.
 //
-// Threads: everything runs on the connection's strand but Drain, EndAnswer, Cancel and the wake
+// Threads: everything runs on the connection's thread but Drain, EndAnswer, Cancel and the wake
 // function, which post to it. While an answer is waited for nobody reads the socket, so pipelined
 // bytes are safe; instead the socket's state is polled every poll_interval, which tells a client
 // that has left whatever it sent before.
@@ -11,7 +11,6 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <chrono>
@@ -21,6 +20,8 @@
 #include <string>
 #include <vector>
 
+#include "gateway/http/client_stream.h"
+#include "gateway/http/listener_tls.h"
 #include "gateway/http/request_guard.h"
 #include "gateway/http/response.h"
 #include "gateway/http/router.h"
@@ -37,6 +38,7 @@ namespace kvgate::http {
 // What all connections share; outlives them.
 struct ConnectionContext {
   const ServerOptions& options;
+  const ListenerTls* tls;  // null: plain HTTP
   service::Service& service;
   const RequestGuard& guard;
   boost::asio::thread_pool& workers;
@@ -44,11 +46,13 @@ struct ConnectionContext {
   const service::GatewayKeys& keys;
   upstream::ModelListCache& model_lists;
   std::atomic<bool> draining{false};
+  // Of bodies that wait to be hashed on a worker; the last of them may outlive this.
+  std::shared_ptr<std::atomic<size_t>> shared_body_bytes = std::make_shared<std::atomic<size_t>>(0);
 };
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  // `socket` has a strand of its own as executor.
+  // `socket`'s executor runs one thing at a time.
   Connection(boost::asio::ip::tcp::socket socket, ConnectionContext& context, bool over_limit);
 
   // The connection's whole life. Never throws what a client can cause.
@@ -66,10 +70,15 @@ class Connection : public std::enable_shared_from_this<Connection> {
   using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
   enum class Peer { kThere, kHalfClosed, kGone };
 
+  Task<bool> BeginTls();
+  Task<void> RefusePlain();
   Task<bool> WaitForRequest();
   Task<bool> ServeOne();
   Task<bool> Dispatch(RouteMatch match);
   Task<bool> ReadBody();
+  Task<bool> ReadSizedBody(size_t size);
+  // Once nobody needs it any more.
+  void ReleaseBody();
   Task<bool> RefuseOverLimit();
   Task<bool> AnswerReadError(boost::beast::error_code code);
   Task<bool> Refuse(Response refusal, std::string_view route);
@@ -99,11 +108,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool ForwardsUnknown(std::string_view target) const;
   bool IsForwarded(const RouteMatch& match) const;
   bool RunsLocally() const;
-  void ScanBody();
+  // Looks into the body; one that is encoded is decoded for that, on a worker.
+  Task<void> ScanBody();
   // A completion: of the local model where it has the name, else of an upstream.
   Task<bool> ServeGeneration(RouteMatch match);
   Task<bool> ServeForward(RouteMatch match);
   Task<bool> Forward(Forwarding& job);
+  bool SharesBody() const;
+  std::shared_ptr<const std::string> ShareBody();
   Task<bool> PassAnswer(Forwarding& job);
   Task<bool> WritePiece(std::string_view before, std::string_view piece, std::string_view after);
   Task<bool> SendFailure(Forwarding& job, Error error);
@@ -136,7 +148,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Count(std::string_view route, int status);
 
   ConnectionContext& context_;
-  boost::beast::tcp_stream stream_;
+  ClientStream stream_;
   boost::asio::steady_timer waiter_;
   boost::asio::steady_timer tick_;  // armed while something is forwarded, and a little longer
   boost::beast::flat_buffer buffer_;
@@ -147,6 +159,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool key_is_credential_ = false;             // it stands where a provider's would
   upstream::PathKind kind_;                    // of the request's path
   upstream::BodyScan scan_;                    // of its body, where that decides
+  std::optional<std::string> decoded_;         // the body, where it came encoded and is readable
   std::chrono::steady_clock::time_point received_at_;  // the end of the request's head
   std::string request_id_;
   bool keep_alive_ = true;

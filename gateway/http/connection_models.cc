@@ -65,13 +65,16 @@ Task<void> Connection::AddModelsOf(upstream::Upstream& upstream,
 Task<std::string> Connection::FetchModels(upstream::Upstream& upstream) {
   upstream::HeaderFields fields = {{.name = "Accept", .value = "application/json"},
                                    {.name = "User-Agent", .value = "kvgate"}};
-  for (const char* passed : {"authorization", "x-api-key", "anthropic-version"}) {
+  for (const char* passed : {"authorization", "x-api-key"}) {
     if (const std::string_view value = Header(passed); !value.empty()) {
       fields.push_back({.name = passed, .value = value});
     }
   }
-  if (upstream.dialect() == upstream::Dialect::kAnthropic && Header("anthropic-version").empty()) {
-    fields.push_back({.name = "anthropic-version", .value = "2023-06-01"});
+  // Servers of both dialects answer in Anthropic's to whoever sends a version.
+  if (upstream.dialect() == upstream::Dialect::kAnthropic) {
+    const std::string_view version = Header("anthropic-version");
+    fields.push_back(
+        {.name = "anthropic-version", .value = version.empty() ? "2023-06-01" : version});
   }
   const std::string target =
       upstream::UpstreamTarget(upstream.url().path, upstream.dialect(), "/v1/models");
@@ -82,7 +85,7 @@ Task<std::string> Connection::FetchModels(upstream::Upstream& upstream) {
                                                   .api_key = upstream.api_key(),
                                                   .dialect = upstream.dialect(),
                                                   .drop_credential = key_is_credential_});
-  upstream::Exchange exchange(upstream);
+  upstream::Exchange exchange(upstream, executor());
   exchange.BoundBy(Clock::now() + kListTimeout);
   exchange_ = &exchange;
   ArmTick();

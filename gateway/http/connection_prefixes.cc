@@ -112,7 +112,7 @@ Task<bool> Connection::ReadPiece(ImportBody& body) {
     auto& buffer = body.parser.get().body();
     buffer.data = body.piece.data() + body.filled;
     buffer.size = body.piece.size() - body.filled;
-    stream_.expires_after(context_.options.body_timeout);
+    stream_.ExpireAfter(context_.options.body_timeout);
     auto [code, size] = co_await bhttp::async_read_some(stream_, buffer_, body.parser, kAwait);
     body.filled = body.piece.size() - body.parser.get().body().size;
     if (code == bhttp::error::need_buffer) break;
@@ -143,7 +143,7 @@ Task<bool> Connection::ServeImport(RouteMatch match) {
     if (!there && body->fed) co_return false;
     if (body->fed) co_await RunOnWorker(feed);
   }
-  stream_.expires_never();
+  stream_.ExpireNever();
   Result<std::string> reply = MakeError(ErrorCode::kInternal, "http", "the import failed");
   std::function<void()> finish = [&] { reply = FinishImport(**importer, body->fed); };
   co_await RunOnWorker(finish);

@@ -5,16 +5,16 @@
 // the answer's head is probed once, as in WaitForProgress; after the head, where nothing may be
 // added, it counts as gone.
 #include <fmt/format.h>
-#include <sys/socket.h>
 
-#include <array>
-#include <boost/asio/write.hpp>
 #include <chrono>
 #include <utility>
 
 #include <kvgate/log.h>
 
+#include "gateway/http/body_pool.h"
 #include "gateway/http/connection.h"
+#include "gateway/http/exchange_account.h"
+#include "gateway/upstream/content_decoder.h"
 #include "gateway/upstream/exchange_observer.h"
 
 namespace kvgate::http {
@@ -26,8 +26,10 @@ using Clock = std::chrono::steady_clock;
 using upstream::Exchange;
 using upstream::ExchangeOutcome;
 
-// Up to here one buffer is cheaper than three.
-constexpr size_t kJoinedBytes = 16 * 1024;
+// A larger body is hashed on a worker, so that its answer need not wait; hashing one costs a core's
+// millisecond for 1.7 MB.
+constexpr size_t kHashedHereBytes = 256 * 1024;
+constexpr size_t kSharedBytesMax = size_t{8} << 20;
 
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 constexpr std::string_view kLastChunk = "0\r\n\r\n";
@@ -53,7 +55,8 @@ struct Connection::Forwarding {
   std::string model;
   upstream::Upstream* upstream = nullptr;  // null: none was chosen
   std::unique_ptr<Exchange> exchange = nullptr;
-  std::unique_ptr<upstream::ExchangeObserver> observer = nullptr;
+  std::shared_ptr<ExchangeAccount> account = nullptr;  // null: nobody keeps accounts
+  std::shared_ptr<const std::string> body = nullptr;   // a large one, until nobody needs it
   upstream::ExchangeEnd end = {};
 };
 
@@ -67,23 +70,33 @@ bool Connection::IsForwarded(const RouteMatch& match) const {
          !context_.service.ServesLocal(match.argument);
 }
 
-void Connection::ScanBody() {
-  scan_ = {};
-  const bool encoded = !Header("content-encoding").empty();
-  if (!encoded) scan_ = upstream::ScanBody(parser_->get().body());
+Task<void> Connection::ScanBody() {
+  const std::string_view coding = Header("content-encoding");
+  if (upstream::IsIdentity(coding)) {
+    scan_ = upstream::ScanBody(parser_->get().body());
+    co_return;
+  }
+  // Of two headers the order decides, and not everyone looks at both.
+  if (parser_->get().count(beast::http::field::content_encoding) > 1) co_return;
+  std::function<void()> work = [this, coding] {
+    decoded_ = upstream::DecodeBody(coding, parser_->get().body(), context_.options.body_bytes_max);
+    if (decoded_) scan_ = upstream::ScanBody(*decoded_);
+  };
+  co_await RunOnWorker(std::move(work));
 }
 
 bool Connection::RunsLocally() const {
   if (context_.upstreams.empty()) return true;
   if (!context_.service.has_local() || !Header("x-kvgate-upstream").empty()) return false;
   if (context_.service.ServesLocal(scan_.model)) return true;
-  // What cannot be read is not the local model's to judge where it comes compressed.
-  if (!Header("content-encoding").empty()) return false;
+  // What cannot be read is not the local model's to judge where it comes encoded.
+  if (!decoded_ && !upstream::IsIdentity(Header("content-encoding"))) return false;
   return scan_.model.empty() || !context_.upstreams.Serves(kind_.dialect, scan_.model);
 }
 
 Task<bool> Connection::ServeGeneration(RouteMatch match) {
-  if (!context_.upstreams.empty() || key_ != nullptr) ScanBody();
+  const bool encoded = !upstream::IsIdentity(Header("content-encoding"));
+  if (!context_.upstreams.empty() || key_ != nullptr || encoded) co_await ScanBody();
   if (!RunsLocally()) {
     const bool again = co_await ServeForward(std::move(match));
     co_return again;
@@ -94,6 +107,15 @@ Task<bool> Connection::ServeGeneration(RouteMatch match) {
     const bool again = co_await Send(std::move(response), match.name, match.openai_dialect);
     co_return again;
   }
+  if (encoded && !decoded_) {
+    Response response = StatusResponse(
+        415, fmt::format("The body cannot be read in its Content-Encoding '{}', or is larger than "
+                         "{} bytes without it; gzip, zstd and br are understood.",
+                         Header("content-encoding"), context_.options.body_bytes_max));
+    const bool again = co_await Send(std::move(response), match.name, match.openai_dialect);
+    co_return again;
+  }
+  if (decoded_) parser_->get().body() = std::move(*decoded_);
   const bool again = co_await ServeCompletion(std::move(match));
   co_return again;
 }
@@ -102,7 +124,8 @@ Task<bool> Connection::ServeForward(RouteMatch match) {
   Forwarding job;
   job.route = match.name;
   job.end.body_read = Clock::now() - received_at_;
-  if (match.route == Route::kForwarded) ScanBody();
+  if (match.route == Route::kForwarded) co_await ScanBody();
+  decoded_.reset();
   job.model = match.route == Route::kModel ? match.argument : scan_.model;
   const Result<upstream::Upstream*> chosen = context_.upstreams.Choose(
       {.dialect = kind_.dialect, .name = Header("x-kvgate-upstream"), .model = job.model});
@@ -120,7 +143,7 @@ Task<bool> Connection::ServeForward(RouteMatch match) {
     End(job);
     co_return again;
   }
-  job.exchange = std::make_unique<Exchange>(*job.upstream);
+  job.exchange = std::make_unique<Exchange>(*job.upstream, executor());
   client_gone_ = false;
   exchange_ = job.exchange.get();
   ArmTick();
@@ -130,32 +153,56 @@ Task<bool> Connection::ServeForward(RouteMatch match) {
   co_return again;
 }
 
+// Workers that cannot keep up are not given more: then hashing holds up who sends.
+bool Connection::SharesBody() const {
+  return parser_->get().body().size() >= kHashedHereBytes &&
+         context_.shared_body_bytes->load() < kSharedBytesMax;
+}
+
+// A large body is shared with whoever hashes it; its memory comes back to this thread's pool.
+std::shared_ptr<const std::string> Connection::ShareBody() {
+  auto* const body = new std::string(std::move(parser_->get().body()));
+  *context_.shared_body_bytes += body->size();
+  return {body, [bytes = context_.shared_body_bytes](std::string* done) {
+            *bytes -= done->size();
+            ReturnBody(std::move(*done));
+            delete done;
+          }};
+}
+
 Task<bool> Connection::Forward(Forwarding& job) {
   const auto& message = parser_->get();
   const upstream::HeaderFields fields = RequestFields();
+  if (job.account && SharesBody()) job.body = ShareBody();
+  const std::string& body = job.body ? *job.body : message.body();
   const std::string target = upstream::UpstreamTarget(
       job.upstream->url().path, job.upstream->dialect(), ToView(message.target()));
   const std::string head = upstream::RequestHead({.method = ToView(message.method_string()),
                                                   .target = target,
                                                   .host = job.upstream->host(),
                                                   .fields = fields,
-                                                  .body_bytes = message.body().size(),
+                                                  .body_bytes = body.size(),
                                                   .api_key = job.upstream->api_key(),
                                                   .dialect = job.upstream->dialect(),
                                                   .drop_credential = key_is_credential_});
-  job.exchange->OnSent([this, &job] {
-    const std::string& body = parser_->get().body();
-    if (job.observer) job.observer->OnSent(body, body);
+  job.exchange->OnSent([this, &job, &body] {
+    if (!job.account) return;
+    if (job.body) {
+      job.account->HashOnWorker(context_.workers, executor(), job.body);
+    } else {
+      job.account->observer().OnSent(body, body);
+    }
   });
   const Result<void> started =
-      co_await job.exchange->Start({.head = head, .body = message.body(), .head_only = head_only_});
+      co_await job.exchange->Start({.head = head, .body = body, .head_only = head_only_});
   if (!started) {
     Error error = started.error();
     const bool again = co_await SendFailure(job, std::move(error));
     co_return again;
   }
   // The body has been sent; a long answer need not hold it.
-  parser_->get().body() = std::string();
+  job.body.reset();
+  ReleaseBody();
   const bool again = co_await PassAnswer(job);
   co_return again;
 }
@@ -166,10 +213,10 @@ Task<bool> Connection::PassAnswer(Forwarding& job) {
   const bool sized = !exchange.length_unknown();
   const bool chunked = !sized && !http_1_0_;
   if (context_.draining.load() || (!sized && http_1_0_)) keep_alive_ = false;
-  const upstream::HeaderFields fields = exchange.fields();
-  if (job.observer) {
+  const upstream::HeaderFields& fields = exchange.fields();
+  if (job.account) {
     const std::string_view own = upstream::FindHeader(fields, "x-request-id");
-    job.observer->OnHead(
+    job.account->observer().OnHead(
         {.status = exchange.status(),
          .content_type = upstream::FindHeader(fields, "content-type"),
          .content_encoding = upstream::FindHeader(fields, "content-encoding"),
@@ -203,7 +250,7 @@ Task<bool> Connection::PassAnswer(Forwarding& job) {
       co_return false;
     }
     job.end.body_bytes += piece.size();
-    if (job.observer && !piece.empty()) job.observer->OnBody(piece);
+    if (job.account && !piece.empty()) job.account->observer().OnBody(piece);
     if (last) break;
     before.clear();
     Result<std::string> next = co_await exchange.Read();
@@ -211,8 +258,7 @@ Task<bool> Connection::PassAnswer(Forwarding& job) {
       job.end.outcome = client_gone_ ? ExchangeOutcome::kClientLeft : ExchangeOutcome::kUpstreamCut;
       job.end.error = next.error().detail;
       // Where the end of the connection is the end of the body only a reset tells a cut.
-      beast::error_code ignored;
-      if (http_1_0_) stream_.socket().set_option(asio::socket_base::linger(true, 0), ignored);
+      if (http_1_0_) stream_.ResetAtEnd();
       co_return false;
     }
     piece = std::move(*next);
@@ -222,20 +268,11 @@ Task<bool> Connection::PassAnswer(Forwarding& job) {
 
 Task<bool> Connection::WritePiece(std::string_view before, std::string_view piece,
                                   std::string_view after) {
-  const size_t size = before.size() + piece.size() + after.size();
-  if (size == 0) co_return true;
-  if (size <= kJoinedBytes) {
-    std::string joined = fmt::format("{}{}{}", before, piece, after);
-    const bool written = co_await Write(std::move(joined));
-    co_return written;
-  }
-  const std::array<asio::const_buffer, 3> buffers = {asio::buffer(before.data(), before.size()),
-                                                     asio::buffer(piece.data(), piece.size()),
-                                                     asio::buffer(after.data(), after.size())};
-  stream_.expires_after(context_.options.write_timeout);
-  auto [code, written] = co_await asio::async_write(stream_, buffers, kAwait);
-  stream_.expires_never();
-  co_return !code;
+  if (before.empty() && piece.empty() && after.empty()) co_return true;
+  stream_.ExpireAfter(context_.options.write_timeout);
+  const bool written = co_await upstream::WriteAll(stream_, {before, piece, after});
+  stream_.ExpireNever();
+  co_return written;
 }
 
 // No answer came.
@@ -267,7 +304,7 @@ void Connection::Begin(Forwarding& job) {
   const std::string tenant = Tenant();
   const auto since_head =
       std::chrono::duration_cast<std::chrono::system_clock::duration>(Clock::now() - received_at_);
-  job.observer = context_.options.exchange_log->Begin(
+  auto observer = context_.options.exchange_log->Begin(
       {.request_id = request_id_,
        .received_at = std::chrono::system_clock::now() - since_head,
        .upstream = job.upstream == nullptr ? "" : std::string_view(job.upstream->name()),
@@ -282,10 +319,11 @@ void Connection::Begin(Forwarding& job) {
        .body = message.body(),
        .content_encoding = Header("content-encoding"),
        .stream = scan_.stream});
+  job.account = std::make_shared<ExchangeAccount>(std::move(observer), key_);
 }
 
 void Connection::End(Forwarding& job) {
-  if (!job.observer) return;
+  if (!job.account) return;
   if (job.exchange) {
     const Exchange::Times& times = job.exchange->times();
     const auto since = [this](const std::optional<Clock::time_point>& time) {
@@ -297,8 +335,7 @@ void Connection::End(Forwarding& job) {
     job.end.first_byte = since(times.first_byte);
   }
   job.end.ended = Clock::now() - received_at_;
-  const upstream::ExchangeTotals totals = job.observer->OnEnd(job.end);
-  if (key_ != nullptr) key_->Spend(totals.input_tokens + totals.output_tokens, Clock::now());
+  job.account->End(job.end);
 }
 
 upstream::HeaderFields Connection::RequestFields() const {
@@ -329,9 +366,7 @@ void Connection::OnTick() {
     keep_alive_ = false;
     probed_ = true;
     // Nothing of the answer has been written, so these few bytes fit and are alone.
-    gone = head_sent_ || http_1_0_ ||
-           ::send(stream_.socket().native_handle(), kContinue.data(), kContinue.size(),
-                  MSG_NOSIGNAL | MSG_DONTWAIT) < 0;
+    gone = head_sent_ || http_1_0_ || !stream_.SendNow(kContinue, shared_from_this());
   }
   if (gone) {
     client_gone_ = true;

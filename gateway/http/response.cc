@@ -63,6 +63,8 @@ std::string_view ReasonPhrase(int status) {
       return "Client Closed Request";
     case 500:
       return "Internal Server Error";
+    case 501:
+      return "Not Implemented";
     case 502:
       return "Bad Gateway";
     case 503:

@@ -37,22 +37,6 @@ constexpr Entry kEntries[] = {
     {"DELETE", "/kvgate/v1/prefixes/{id}", Route::kPrefixRemove},
 };
 
-std::string PercentDecode(std::string_view text) {
-  std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    unsigned char byte = 0;
-    if (text[i] == '%' && i + 2 < text.size() &&
-        std::from_chars(text.data() + i + 1, text.data() + i + 3, byte, 16).ptr ==
-            text.data() + i + 3) {
-      out += static_cast<char>(byte);
-      i += 2;
-    } else {
-      out += text[i];
-    }
-  }
-  return out;
-}
-
 // The argument where the path fits the pattern.
 std::optional<std::string> Fits(std::string_view pattern, std::string_view path) {
   const size_t hole = pattern.find("{id}");
@@ -77,6 +61,22 @@ std::string_view QueryOf(std::string_view target) {
 
 }  // namespace
 
+std::string PercentDecode(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    unsigned char byte = 0;
+    if (text[i] == '%' && i + 2 < text.size() &&
+        std::from_chars(text.data() + i + 1, text.data() + i + 3, byte, 16).ptr ==
+            text.data() + i + 3) {
+      out += static_cast<char>(byte);
+      i += 2;
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
+}
+
 std::string QueryValue(std::string_view target, std::string_view name) {
   std::string_view query = QueryOf(target);
   while (!query.empty()) {
@@ -91,7 +91,8 @@ std::string QueryValue(std::string_view target, std::string_view name) {
 }
 
 std::string_view PathOf(std::string_view target) {
-  if (const size_t scheme = target.find("://"); scheme != std::string_view::npos && scheme < 8) {
+  const size_t scheme = target.starts_with('/') ? std::string_view::npos : target.find("://");
+  if (scheme != std::string_view::npos && scheme < 8) {
     const size_t slash = target.find('/', scheme + 3);
     target = slash == std::string_view::npos ? "/" : target.substr(slash);
   }

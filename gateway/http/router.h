@@ -51,6 +51,8 @@ RouteResult FindRoute(std::string_view method, std::string_view target);
 
 // The value of a parameter of the query, percent-decoded; empty where it is not there.
 std::string QueryValue(std::string_view target, std::string_view name);
+// "%2F" is '/'; what is no such escape stays.
+std::string PercentDecode(std::string_view text);
 // Without scheme, host, query and fragment.
 std::string_view PathOf(std::string_view target);
 

@@ -6,7 +6,6 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/strand.hpp>
 #include <future>
 #include <thread>
 #include <utility>
@@ -27,13 +26,23 @@ using ErrorCodeAsio = boost::system::error_code;
 // Refused connections still get their 503; beyond this many more they are closed unanswered.
 constexpr size_t kRefusedAtOnce = 64;
 
+// One for each thread, so that a connection never changes threads, needs no lock and wakes nobody.
+using Loops = std::vector<std::unique_ptr<asio::io_context>>;
+
+Loops MakeLoops(int count) {
+  Loops loops;
+  for (int i = 0; i < count; ++i) loops.push_back(std::make_unique<asio::io_context>(1));
+  return loops;
+}
+
 class AsioServer final : public Server {
  public:
-  // What can fail has been opened before: the upstreams on `io`.
+  // What can fail has been opened before. Kept connections go before their loops.
   struct Parts {
-    std::unique_ptr<asio::io_context> io;
+    Loops loops;
     std::unique_ptr<upstream::Upstreams> upstreams;
     std::unique_ptr<service::GatewayKeys> keys;
+    std::unique_ptr<ListenerTls> tls;  // null: plain HTTP
   };
   AsioServer(const ServerOptions& options, service::Service& service,
              std::vector<std::string> hosts, Parts parts)
@@ -43,14 +52,14 @@ class AsioServer final : public Server {
         parts_(std::move(parts)),
         workers_(static_cast<size_t>(options.worker_threads)),
         context_{.options = options_,
+                 .tls = parts_.tls.get(),
                  .service = service,
                  .guard = guard_,
                  .workers = workers_,
                  .upstreams = *parts_.upstreams,
                  .keys = *parts_.keys,
                  .model_lists = model_lists_},
-        io_(*parts_.io),
-        acceptor_(asio::make_strand(io_)),
+        acceptor_(*parts_.loops.front()),
         retry_(acceptor_.get_executor()),
         group_(service.metrics().connections) {}
 
@@ -61,7 +70,10 @@ class AsioServer final : public Server {
       if (failure) KVGATE_LOG(kError, "http", "accepting ended by an exception");
       accept_ended_.set_value();
     });
-    for (int i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { RunLoop(); });
+    for (const auto& loop : parts_.loops) {
+      work_.emplace_back(loop->get_executor());
+      threads_.emplace_back([&io = *loop] { RunLoop(io); });
+    }
     return {};
   }
 
@@ -74,13 +86,16 @@ class AsioServer final : public Server {
       while (!group_.WaitEmpty(std::chrono::seconds(1))) group_.CancelAll();
     }
     workers_.join();
-    work_.reset();
-    io_.stop();
+    work_.clear();
+    for (const auto& loop : parts_.loops) loop->stop();
     for (std::thread& thread : threads_) thread.join();
   }
 
   uint16_t port() const override { return port_; }
   std::string url() const override { return url_; }
+  std::string certificate_sha256() const override {
+    return parts_.tls ? parts_.tls->certificate_sha256() : "";
+  }
   size_t num_connections() const override { return group_.size(); }
 
   void EndAnswers() override { group_.EndAnswers(); }
@@ -116,15 +131,16 @@ class AsioServer final : public Server {
     }
     port_ = acceptor_.local_endpoint().port();
     const std::string host = endpoint.address().to_string();
-    url_ = endpoint.address().is_v6() ? fmt::format("http://[{}]:{}", host, port_)
-                                      : fmt::format("http://{}:{}", host, port_);
+    const char* const scheme = parts_.tls ? "https" : "http";
+    url_ = endpoint.address().is_v6() ? fmt::format("{}://[{}]:{}", scheme, host, port_)
+                                      : fmt::format("{}://{}:{}", scheme, host, port_);
     return {};
   }
 
   Task<void> Accept() {
     while (!context_.draining.load() && !stopping_.load()) {
-      asio::any_io_executor strand = asio::make_strand(io_);
-      auto [code, socket] = co_await acceptor_.async_accept(strand, kAwait);
+      asio::io_context& loop = *parts_.loops[num_accepted_++ % parts_.loops.size()];
+      auto [code, socket] = co_await acceptor_.async_accept(loop, kAwait);
       if (code == asio::error::operation_aborted || code == asio::error::bad_descriptor) break;
       if (code) {
         // Out of descriptors and the like: they come back, and spinning would not help.
@@ -146,7 +162,7 @@ class AsioServer final : public Server {
     group_.Spawn(std::make_shared<Connection>(std::move(socket), context_, over_limit));
   }
 
-  // On the acceptor's strand, where Accept runs, because an acceptor is not thread-safe.
+  // On the acceptor's thread, where Accept runs, because an acceptor is not thread-safe.
   void StopAccepting() {
     stopping_.store(true);
     asio::post(acceptor_.get_executor(), [this] {
@@ -156,10 +172,10 @@ class AsioServer final : public Server {
     });
   }
 
-  void RunLoop() {
+  static void RunLoop(asio::io_context& io) {
     while (true) {
       try {
-        io_.run();
+        io.run();
         return;
       } catch (const std::exception& error) {
         KVGATE_LOG(kError, "http", "a handler threw: {}", error.what());
@@ -174,14 +190,14 @@ class AsioServer final : public Server {
   upstream::ModelListCache model_lists_;
   asio::thread_pool workers_;
   ConnectionContext context_;
-  asio::io_context& io_;
-  asio::executor_work_guard<asio::io_context::executor_type> work_{io_.get_executor()};
+  std::vector<asio::executor_work_guard<asio::io_context::executor_type>> work_;
   tcp::acceptor acceptor_;
   asio::steady_timer retry_;
   ConnectionGroup group_;
   std::promise<void> accept_ended_;
   std::atomic<bool> stopping_{false};
   uint16_t port_ = 0;
+  size_t num_accepted_ = 0;
   std::string url_;
   std::vector<std::thread> threads_;
 };
@@ -193,9 +209,10 @@ Result<std::unique_ptr<Server>> Server::Open(const ServerOptions& options,
   std::vector<std::string> hosts = options.allowed_hosts;
   hosts.push_back(options.address);
   AsioServer::Parts parts;
-  parts.io = std::make_unique<asio::io_context>();
+  parts.loops = MakeLoops(options.threads);
+  KVGATE_TRY(parts.tls, ListenerTls::Open(options.tls));
   KVGATE_TRY(parts.upstreams,
-             upstream::Upstreams::Open(options.upstreams, *parts.io, upstream::ProcessEnvironment));
+             upstream::Upstreams::Open(options.upstreams, upstream::ProcessEnvironment));
   KVGATE_TRY(parts.keys, service::GatewayKeys::Open(options.keys, upstream::ProcessEnvironment));
   auto server = std::make_unique<AsioServer>(options, service, std::move(hosts), std::move(parts));
   KVGATE_TRY_VOID(server->Start());

@@ -12,6 +12,7 @@
 #include <kvgate/result.h>
 
 #include "gateway/config/config.h"
+#include "gateway/http/listener_tls.h"
 #include "gateway/service/service.h"
 
 namespace kvgate::upstream {
@@ -25,6 +26,7 @@ struct ServerOptions {
   uint16_t port = 0;                  // 0: a free one
   int threads = 2;                    // for sockets
   int worker_threads = 2;             // for decoding, tokenizing and the store
+  ListenerTls::Options tls = {};      // no files: plain HTTP
   std::vector<std::string> allowed_hosts = {};
   size_t body_bytes_max = size_t{64} << 20;
   uint64_t import_bytes_max = uint64_t{16} << 30;  // of a prefix file; in memory: a piece of it
@@ -51,16 +53,18 @@ struct ServerOptions {
 
 class Server {
  public:
-  // Binds and serves. kUnavailable: the address is in use; kInvalidArgument: it is none, or an
-  // upstream's or a key's variable or file is missing.
+  // Binds and serves. kUnavailable: the address is in use; kInvalidArgument: it is none, a
+  // certificate is not well, or an upstream's or a key's variable or file is missing.
   static Result<std::unique_ptr<Server>> Open(const ServerOptions& options,
                                               service::Service& service);
   // Cancels what is left and waits for it.
   virtual ~Server() = default;
 
   virtual uint16_t port() const = 0;
-  // "http://127.0.0.1:8080"
+  // "http://127.0.0.1:8080", with TLS "https://…"
   virtual std::string url() const = 0;
+  // Of the certificate it shows, in hex; empty without TLS.
+  virtual std::string certificate_sha256() const = 0;
 
   // Stops accepting, closes idle connections, lets running requests finish. Does not wait.
   virtual void BeginDrain() = 0;

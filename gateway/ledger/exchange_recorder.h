@@ -15,7 +15,7 @@ namespace kvgate::ledger {
 
 class ExchangeRecorder final : public upstream::ExchangeObserver {
  public:
-  using Sink = std::function<void(RequestRecord)>;
+  using Sink = std::function<void(RequestRecord&&)>;
   // `sink` gets the record when the exchange has ended.
   ExchangeRecorder(const upstream::ExchangeStart& start, Sink sink);
 

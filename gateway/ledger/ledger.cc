@@ -11,6 +11,7 @@
 #include <kvgate/log.h>
 
 #include "gateway/ledger/exchange_recorder.h"
+#include "gateway/ledger/record_format.h"
 
 namespace kvgate::ledger {
 namespace {
@@ -39,14 +40,6 @@ std::optional<int64_t> ParseInteger(std::string_view text) {
   int64_t value = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
   return code == std::errc() ? std::optional(value) : std::nullopt;
-}
-
-// Of an encoded record; it stands near its beginning.
-int64_t TimeOf(std::string_view record) {
-  constexpr std::string_view kKey = "\"time_us\":";
-  const size_t at = record.find(kKey);
-  if (at == std::string_view::npos) return 0;
-  return ParseInteger(record.substr(at + kKey.size())).value_or(0);
 }
 
 std::string RecordKey(std::string_view id) { return fmt::format("{}{}", kRecordPrefix, id); }
@@ -119,7 +112,7 @@ void Ledger::Add(RequestRecord record) {
 
 std::unique_ptr<upstream::ExchangeObserver> Ledger::Begin(const upstream::ExchangeStart& start) {
   return std::make_unique<ExchangeRecorder>(
-      start, [this](RequestRecord record) { Add(std::move(record)); });
+      start, [this](RequestRecord&& record) { Add(std::move(record)); });
 }
 
 upstream::Spending Ledger::Spent(std::string_view tenant) const {
@@ -190,7 +183,8 @@ void Ledger::Retire(int64_t now_us) {
   const auto scanned = options_.meta->Scan(
       MetaTable::kLedger, kRecordPrefix, [&](std::string_view key, std::string_view value) {
         const bool beyond = static_cast<int64_t>(writes.size()) < surplus && too_many;
-        if (writes.size() == kRetireMax || (!beyond && TimeOf(value) >= oldest_us)) return false;
+        if (writes.size() == kRetireMax || (!beyond && TimeOfRecord(value) >= oldest_us))
+          return false;
         writes.push_back({.key = std::string(key), .value = std::nullopt});
         return true;
       });
@@ -222,10 +216,15 @@ Result<std::string> Ledger::List(const ListArgs& args) {
   const auto scanned = options_.meta->ScanBack(
       MetaTable::kLedger,
       {.prefix = kRecordPrefix, .before = args.before.empty() ? "" : RecordKey(args.before)},
-      [&](std::string_view, std::string_view value) {
+      [&](std::string_view key, std::string_view value) {
+        const auto record = DecodeRecord(value);
+        if (!record) {
+          KVGATE_LOG(kWarning, "ledger", "the record '{}' cannot be read; it is left out", key);
+          return true;
+        }
         if (++count > args.limit) return false;
         if (count > 1) out += ',';
-        out += value;
+        out += RecordJson(*record);
         return true;
       });
   if (!scanned) return scanned.error();
@@ -238,7 +237,7 @@ Result<std::string> Ledger::Get(std::string_view id) {
     Flush();
     KVGATE_TRY(const std::optional<std::string> found,
                options_.meta->Get(MetaTable::kLedger, RecordKey(id)));
-    if (found) return *found;
+    if (const auto record = found ? DecodeRecord(*found) : std::nullopt) return RecordJson(*record);
   }
   return MakeError(ErrorCode::kNotFound, "ledger",
                    fmt::format("There is no record of the request '{}'.", id));

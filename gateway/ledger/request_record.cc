@@ -1,8 +1,6 @@
 #include "gateway/ledger/request_record.h"
 
-#include <fmt/format.h>
-
-#include <iterator>
+#include <array>
 #include <string_view>
 
 #include "gateway/protocol/json_writer.h"
@@ -23,11 +21,13 @@ void WriteTime(std::string_view key, int64_t microseconds, JsonWriter& json) {
 void WriteDigest(std::string_view key, const std::optional<PrefixDigest>& digest,
                  JsonWriter& json) {
   if (!digest) return;
-  std::string hex;
-  for (const uint8_t byte : digest->bytes) {
-    fmt::format_to(std::back_inserter(hex), "{:02x}", byte);
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::array<char, 2 * sizeof(digest->bytes)> hex;
+  for (size_t i = 0; i < digest->bytes.size(); ++i) {
+    hex[2 * i] = kDigits[digest->bytes[i] >> 4];
+    hex[2 * i + 1] = kDigits[digest->bytes[i] & 15];
   }
-  json.Key(key).String(hex);
+  json.Key(key).String({hex.data(), hex.size()});
 }
 
 void WriteUsage(const RequestRecord& record, JsonWriter& json) {
@@ -89,7 +89,7 @@ std::string_view EndpointName(upstream::Endpoint endpoint) {
   return "other";
 }
 
-std::string EncodeRecord(const RequestRecord& record) {
+std::string RecordJson(const RequestRecord& record) {
   std::string out;
   out.reserve(1024);
   JsonWriter json(out);

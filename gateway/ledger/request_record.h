@@ -1,5 +1,5 @@
 // RequestRecord: what is kept of one request. No prompt, no answer, no credential: numbers, names
-// and digests. Written as one JSON object, which is also what the API shows.
+// and digests. record_format has its stored form.
 #pragma once
 
 #include <cstdint>
@@ -55,8 +55,8 @@ struct RequestRecord {
   std::string price_date;    // of the row that it was computed with
 };
 
-// Bounded: texts are cut to 512 bytes.
-std::string EncodeRecord(const RequestRecord& record);
+// As one JSON object, which is what the API shows. Bounded: texts are cut to 512 bytes.
+std::string RecordJson(const RequestRecord& record);
 
 // "chat_completions"
 std::string_view EndpointName(upstream::Endpoint endpoint);

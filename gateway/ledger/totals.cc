@@ -5,6 +5,7 @@
 #include <charconv>
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace kvgate::ledger {
 namespace {
@@ -96,7 +97,7 @@ Sum& Totals::At(Kind kind, std::string_view name) {
     const std::string_view key = series.size() + 1 < max ? name : kOther;
     found = series.try_emplace(std::string(key)).first;
   }
-  changed_.emplace(kind, found->first);
+  found->second.changed = true;
   return found->second;
 }
 
@@ -154,16 +155,18 @@ void Totals::ForEachModel(const std::function<void(const std::string&, const Sum
 
 std::vector<std::pair<std::string, std::string>> Totals::TakeChanged() {
   std::vector<std::pair<std::string, std::string>> rows;
-  if (!changed_.empty()) rows.emplace_back(kSinceKey, std::to_string(since_us_));
-  for (const auto& [kind, name] : changed_) {
-    std::string value;
-    JsonWriter json(value);
-    json.BeginObject();
-    WriteMembers(series_[kind].find(name)->second, kMembers.size(), json);
-    json.EndObject();
-    rows.emplace_back(std::string(kKindNames[kind]) + "/" + name, std::move(value));
+  for (size_t kind = 0; kind < kNumKinds; ++kind) {
+    for (auto& [name, sum] : series_[kind]) {
+      if (!std::exchange(sum.changed, false)) continue;
+      std::string value;
+      JsonWriter json(value);
+      json.BeginObject();
+      WriteMembers(sum, kMembers.size(), json);
+      json.EndObject();
+      rows.emplace_back(std::string(kKindNames[kind]) + "/" + name, std::move(value));
+    }
   }
-  changed_.clear();
+  if (!rows.empty()) rows.emplace_back(kSinceKey, std::to_string(since_us_));
   return rows;
 }
 

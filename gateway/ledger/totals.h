@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -35,6 +34,7 @@ struct Sum {
   int64_t day_nanodollars = 0;
   int64_t month = 0;
   int64_t month_nanodollars = 0;
+  bool changed = false;  // since it was last written
   void Add(const RequestRecord& record);
 };
 
@@ -64,7 +64,6 @@ class Totals {
 
   int64_t since_us_ = 0;
   Series series_[kNumKinds];
-  std::set<std::pair<Kind, std::string>> changed_;
 };
 
 }  // namespace kvgate::ledger

@@ -26,15 +26,31 @@ UsageReader::UsageReader(const Body& body) : endpoint_(body.endpoint) {
   events_ = EqualsIgnoringCase(type, "text/event-stream");
   const bool json = EqualsIgnoringCase(type, "application/json") ||
                     (type.size() > 5 && EqualsIgnoringCase(type.substr(type.size() - 5), "+json"));
-  if (!body.content_encoding.empty() && !EqualsIgnoringCase(body.content_encoding, "identity")) {
-    unreadable_ = "encoded";
-  } else if (!events_ && !json) {
+  if (!events_ && !json) {
     unreadable_ = "media type";
+  } else if (!upstream::IsIdentity(body.content_encoding)) {
+    decoder_ = upstream::ContentDecoder::For(body.content_encoding);
+    if (!decoder_) unreadable_ = "encoded";
   }
 }
 
 void UsageReader::Feed(std::string_view piece) {
   if (!unreadable_.empty()) return;
+  if (!decoder_) {
+    OnDecoded(piece);
+    return;
+  }
+  const auto state = decoder_->Feed(piece, *this);
+  if (state == upstream::ContentDecoder::State::kBroken) unreadable_ = "broken encoding";
+  if (state == upstream::ContentDecoder::State::kTooLarge) unreadable_ = "expands too much";
+  if (!unreadable_.empty()) decoder_.reset();
+}
+
+std::optional<TokenUsage> UsageReader::usage() const {
+  return unreadable_.empty() ? Normalize(facts_.usage, endpoint_) : std::nullopt;
+}
+
+void UsageReader::OnDecoded(std::string_view piece) {
   if (events_) {
     sse_.Feed(piece);
     return;

@@ -1,19 +1,22 @@
 // UsageReader: reads the usage of one answer from its body as it passes, whole JSON or events.
-// No allocation while bytes pass; memory is this object. Never guesses: what is compressed, cut or
-// neither JSON nor events has no usage. Not thread-safe.
+// What comes compressed is decoded for the reading only. No allocation while bytes pass; memory is
+// this object and a decoder's window. Never guesses: what is cut, in an unknown coding or neither
+// JSON nor events has no usage. Not thread-safe.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string_view>
 
 #include "gateway/ledger/reply_scanner.h"
 #include "gateway/ledger/sse_reader.h"
 #include "gateway/ledger/usage.h"
+#include "gateway/upstream/content_decoder.h"
 
 namespace kvgate::ledger {
 
-class UsageReader final : private SseSink {
+class UsageReader final : private SseSink, private upstream::ContentDecoder::Sink {
  public:
   struct Body {
     upstream::Endpoint endpoint = upstream::Endpoint::kOther;
@@ -28,12 +31,14 @@ class UsageReader final : private SseSink {
 
   // Everything the answer said until now, merged over its events.
   const ReplyFacts& facts() const { return facts_; }
-  std::optional<TokenUsage> usage() const { return Normalize(facts_.usage, endpoint_); }
+  std::optional<TokenUsage> usage() const;
   uint64_t num_events() const { return num_events_; }
-  // Empty: it was read. Else why not: "encoded", "media type".
+  // Empty: it was read. Else why not: "encoded" (in a coding that is not known), "media type",
+  // "broken encoding", "expands too much".
   std::string_view unreadable() const { return unreadable_; }
 
  private:
+  void OnDecoded(std::string_view piece) override;
   void OnData(std::string_view piece) override;
   void OnEventEnd() override;
   void Merge();
@@ -42,6 +47,7 @@ class UsageReader final : private SseSink {
   bool events_ = false;
   std::string_view unreadable_;  // a literal
   uint64_t num_events_ = 0;
+  std::unique_ptr<upstream::ContentDecoder> decoder_;  // null: it is not encoded
   SseReader sse_{*this};
   ReplyScanner scanner_;
   ReplyFacts facts_;

@@ -12,6 +12,8 @@ GatewayMetrics::GatewayMetrics(Registry& registry)
       requests_active(registry.AddGauge("kvgate_completions_active", "Completions under way.")),
       connections_refused(registry.AddCounter("kvgate_connections_refused_total",
                                               "Connections over the limit, answered with 503.")),
+      tls_handshake_failures(registry.AddCounter("kvgate_tls_handshake_failures_total",
+                                                 "TLS handshakes that did not succeed.")),
       ttft_seconds(registry.AddHistogram("kvgate_ttft_seconds", "From submit to the first token.",
                                          LatencyBounds())),
       itl_seconds(registry.AddHistogram(

@@ -14,9 +14,10 @@ struct GatewayMetrics {
   Gauge& connections;
   Gauge& requests_active;
   Counter& connections_refused;  // over the limit
-  Histogram& ttft_seconds;       // submit to first token
-  Histogram& itl_seconds;        // each gap between two tokens
-  Histogram& request_seconds;    // a completion, submit to last token
+  Counter& tls_handshake_failures;
+  Histogram& ttft_seconds;     // submit to first token
+  Histogram& itl_seconds;      // each gap between two tokens
+  Histogram& request_seconds;  // a completion, submit to last token
 };
 
 }  // namespace kvgate::metrics

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
 #include <cstddef>
 
@@ -64,6 +67,13 @@ void AppendEscaped(char c, std::string& out) {
   }
 }
 
+template <typename Integer>
+void AppendInteger(Integer value, std::string& out) {
+  std::array<char, 24> digits;
+  const auto made = std::to_chars(digits.data(), digits.data() + digits.size(), value);
+  out.append(digits.data(), made.ptr);
+}
+
 }  // namespace
 
 bool IsValidUtf8(std::string_view bytes) {
@@ -78,6 +88,14 @@ bool IsValidUtf8(std::string_view bytes) {
 void AppendJsonString(std::string_view text, std::string& out) {
   out += '"';
   while (!text.empty()) {
+    // Most text is a run of these.
+    const auto special = std::find_if(text.begin(), text.end(), [](char c) {
+      const auto byte = static_cast<unsigned char>(c);
+      return byte < 0x20 || byte >= 0x7F || c == '"' || c == '\\';
+    });
+    out.append(text.begin(), special);
+    text.remove_prefix(static_cast<size_t>(special - text.begin()));
+    if (text.empty()) break;
     const char c = text.front();
     if (static_cast<unsigned char>(c) >= 0x80) {
       const size_t length = CharacterLength(text);
@@ -90,11 +108,7 @@ void AppendJsonString(std::string_view text, std::string& out) {
       }
       continue;
     }
-    if (c == '"' || c == '\\' || static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
-      AppendEscaped(c, out);
-    } else {
-      out += c;
-    }
+    AppendEscaped(c, out);
     text.remove_prefix(1);
   }
   out += '"';
@@ -147,13 +161,13 @@ JsonWriter& JsonWriter::String(std::string_view value) {
 
 JsonWriter& JsonWriter::Integer(int64_t value) {
   Separate();
-  fmt::format_to(std::back_inserter(out_), "{}", value);
+  AppendInteger(value, out_);
   return *this;
 }
 
 JsonWriter& JsonWriter::Unsigned(uint64_t value) {
   Separate();
-  fmt::format_to(std::back_inserter(out_), "{}", value);
+  AppendInteger(value, out_);
   return *this;
 }
 

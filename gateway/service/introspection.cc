@@ -60,6 +60,13 @@ std::vector<Field> StoreFields(const store::KvStoreStats& stats) {
           {"pinned_bytes", stats.pinned_bytes}};
 }
 
+std::vector<Field> TurnFields(const store::TurnStats& stats) {
+  return {{"turns", stats.num_turns},       {"conversations", stats.num_conversations},
+          {"bytes", stats.bytes},           {"capacity_bytes", stats.bytes_max},
+          {"appended", stats.num_appended}, {"retired", stats.num_retired},
+          {"deleted", stats.num_deleted},   {"damaged", stats.num_damaged}};
+}
+
 void WriteFields(const std::vector<Field>& fields, JsonWriter& json) {
   for (const auto& [name, value] : fields) json.Key(name).Unsigned(value);
 }
@@ -130,6 +137,12 @@ std::string Service::Stats() const {
     json.Key("error").String(stats.error).EndObject();
   } else {
     json.BeginObject().Key("error").String(parts_.no_disk_reason).EndObject();
+  }
+  if (parts_.turns != nullptr) {
+    const store::TurnStats stats = parts_.turns->Stats();
+    json.Key("turns").BeginObject().Key("enabled").Bool(stats.enabled);
+    WriteFields(TurnFields(stats), json);
+    json.EndObject();
   }
   if (parts_.write_admission != nullptr) {
     json.Key("write_budget");
@@ -246,6 +259,23 @@ void Service::CollectStore(metrics::TextWriter& writer) const {
            stats.num_evicted, writer);
   WriteOne("kvgate_store_write_errors_total", "counter", "Writes that the disk refused.",
            stats.num_write_errors, writer);
+}
+
+void Service::CollectTurns(metrics::TextWriter& writer) const {
+  if (parts_.turns == nullptr) return;
+  const store::TurnStats stats = parts_.turns->Stats();
+  WriteOne("kvgate_turns", "gauge", "Conversation turns kept.", stats.num_turns, writer);
+  WriteOne("kvgate_turn_conversations", "gauge", "Conversations kept.", stats.num_conversations,
+           writer);
+  WriteOne("kvgate_turn_bytes", "gauge", "Turns kept, before compression.", stats.bytes, writer);
+  WriteOne("kvgate_turn_capacity_bytes", "gauge", "Budget of turns.", stats.bytes_max, writer);
+  WriteOne("kvgate_turns_appended_total", "counter", "Turns written.", stats.num_appended, writer);
+  WriteOne("kvgate_turns_retired_total", "counter", "Turns dropped by age or bytes.",
+           stats.num_retired, writer);
+  WriteOne("kvgate_turns_deleted_total", "counter", "Turns deleted or purged.", stats.num_deleted,
+           writer);
+  WriteOne("kvgate_turns_damaged_total", "counter", "Turns that failed a check.", stats.num_damaged,
+           writer);
 }
 
 }  // namespace kvgate::service

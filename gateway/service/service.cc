@@ -44,6 +44,10 @@ Completion::Output Completion::Next() {
   for (const protocol::CompletionEvent& event : stream_->Take()) {
     const auto* finish = std::get_if<protocol::FinishEvent>(&event);
     output.finished = finish != nullptr;
+    if (finish != nullptr) {
+      num_tokens_ =
+          static_cast<uint64_t>(finish->stats.num_prompt_tokens + finish->stats.num_output_tokens);
+    }
     if (finish != nullptr && finish->error && !(streaming_ && started_)) {
       output.error = finish->error;
       output.bytes.clear();
@@ -75,6 +79,7 @@ Service::Service(Parts parts)
   parts_.registry.AddCollector([this](metrics::TextWriter& writer) {
     CollectEngine(writer);
     CollectStore(writer);
+    CollectTurns(writer);
     if (parts_.ledger != nullptr) parts_.ledger->Collect(writer);
   });
 }
@@ -112,7 +117,9 @@ Result<std::unique_ptr<Completion>> Service::Start(const StartArgs& args) {
       std::make_unique<LocalRecord>(LocalRecord::Args{.ledger = parts_.ledger,
                                                       .dialect = args.dialect,
                                                       .request_id = args.request_id,
-                                                      .tenant = TenantOf(args.credential)});
+                                                      .tenant = args.tenant.empty()
+                                                                    ? TenantOf(args.credential)
+                                                                    : args.tenant});
   Result<std::unique_ptr<Completion>> completion = StartLocal(args, record);
   if (!completion) record->OnRefused(completion.error());
   return completion;

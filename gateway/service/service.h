@@ -26,6 +26,7 @@
 #include "gateway/service/prefix_service.h"
 #include "gateway/service/warm_job.h"
 #include "store/kv_store.h"
+#include "store/turn_store.h"
 
 namespace kvgate::service {
 
@@ -53,6 +54,8 @@ class Completion {
   Output Next();
   // Asks for an early end, which comes as an error like any other.
   void Cancel() { stream_->Cancel(); }
+  // Of the prompt and the answer together, once it has finished; 0 before.
+  uint64_t num_tokens() const { return num_tokens_; }
   // Begins a stream that has been silent for long; from then on an error is an event of it. What
   // to send first; may be empty.
   std::string Begin();
@@ -62,6 +65,7 @@ class Completion {
   std::unique_ptr<protocol::ReplyEncoder> encoder_;
   const bool streaming_;
   bool started_ = false;
+  uint64_t num_tokens_ = 0;
   metrics::GatewayMetrics& metrics_;
   const std::unique_ptr<LocalRecord> record_;
 };
@@ -76,6 +80,7 @@ class Service {
     uint64_t hash_seed = 0;          // the data directory's
     std::shared_ptr<tier::WriteAdmission> write_admission = {};  // the engine's, to be shown
     ledger::Ledger* ledger = nullptr;                            // null: requests are not recorded
+    store::TurnStore* turns = nullptr;                           // null where kv is
     std::string no_disk_reason = {};
     protocol::DecodeLimits limits = {};
     std::string system_fingerprint = {};
@@ -87,9 +92,7 @@ class Service {
   void SetLocal(std::unique_ptr<provider::LocalProvider> local);
   // From then on new completions are refused and /ready says no.
   void BeginDrain() { draining_.store(true); }
-  bool ready() const {
-    return (local_ready_.load() || !parts_.has_local) && !draining_.load();
-  }
+  bool ready() const { return (local_ready_.load() || !parts_.has_local) && !draining_.load(); }
   // Whether the local model is loaded and answers to that name.
   bool ServesLocal(const std::string& model) const;
   bool has_local() const { return parts_.has_local; }
@@ -99,6 +102,7 @@ class Service {
     std::string_view body;
     std::string_view credential;  // the caller's, as sent; empty: none
     std::string request_id;
+    std::string tenant = {};  // in the ledger; empty: the credential's hash
     bool explain = false;
     std::function<void()> wake;  // on the engine thread, when Completion::Next has something
   };
@@ -137,6 +141,7 @@ class Service {
   Result<ledger::Ledger*> RequireLedger() const;
   void CollectEngine(metrics::TextWriter& writer) const;
   void CollectStore(metrics::TextWriter& writer) const;
+  void CollectTurns(metrics::TextWriter& writer) const;
 
   const Parts parts_;
   PrefixService prefixes_;

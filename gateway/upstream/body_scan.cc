@@ -2,7 +2,12 @@
 
 #include <simdjson.h>
 
+#include <algorithm>
 #include <memory>
+#include <utility>
+
+#include "gateway/upstream/content_decoder.h"
+#include "gateway/upstream/header_rules.h"
 
 namespace kvgate::upstream {
 namespace {
@@ -35,14 +40,50 @@ BodyScan Scan(ondemand::parser& parser, const std::string& body) {
       scan.stream = stream;
     }
   }
-  scan.readable = true;
+  // Of two documents behind each other nobody knows which one counts.
+  const char* behind = nullptr;
+  scan.readable = document.current_location().get(behind) == simdjson::OUT_OF_BOUNDS;
   return scan;
 }
 
+class Collector final : public ContentDecoder::Sink {
+ public:
+  explicit Collector(size_t bytes_max) : bytes_max_(bytes_max) {}
+  void OnDecoded(std::string_view piece) override {
+    full_ = full_ || text_.size() + piece.size() > bytes_max_;
+    if (!full_) text_.append(piece);
+  }
+  bool full() const { return full_; }
+  std::string Take() { return std::move(text_); }
+
+ private:
+  const size_t bytes_max_;
+  bool full_ = false;
+  std::string text_;
+};
+
+// Fed at once, so that one that expands beyond the limit is given up there.
+constexpr size_t kFedBytes = 64 * 1024;
+
 }  // namespace
 
+std::optional<std::string> DecodeBody(std::string_view content_encoding, std::string_view body,
+                                      size_t bytes_max) {
+  if (SameName(content_encoding, "deflate")) return std::nullopt;
+  const auto decoder = ContentDecoder::For(content_encoding);
+  if (!decoder) return std::nullopt;
+  Collector collector(bytes_max);
+  while (!body.empty() && !collector.full()) {
+    decoder->Feed(body.substr(0, kFedBytes), collector);
+    body.remove_prefix(std::min(body.size(), kFedBytes));
+  }
+  if (collector.full() || decoder->state() != ContentDecoder::State::kWhole) return std::nullopt;
+  return collector.Take();
+}
+
 BodyScan ScanBody(std::string& body) {
-  body.reserve(body.size() + simdjson::SIMDJSON_PADDING);
+  static_assert(kScanPadding >= simdjson::SIMDJSON_PADDING);
+  body.reserve(body.size() + kScanPadding);
   thread_local std::unique_ptr<ondemand::parser> parser;
   if (!parser) parser = std::make_unique<ondemand::parser>();
   BodyScan scan = Scan(*parser, body);

@@ -1,14 +1,15 @@
 // Channel: one connection to an upstream, plain or TLS, as a stream that Asio's composed operations
-// take. It is used by one coroutine at a time, on that coroutine's executor: the socket itself has
-// none of its own, so that a pooled channel can serve one connection's strand after another's.
+// take. It is used by one coroutine at a time; all that use it run on the executor it was made
+// with, that of one thread.
 #pragma once
 
-#include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl/context.hpp>
 #include <boost/asio/ssl/stream.hpp>
 #include <optional>
 #include <utility>
+
+#include "gateway/upstream/write_all.h"
 
 namespace kvgate::upstream {
 
@@ -17,7 +18,7 @@ class Channel {
   using Socket = boost::asio::ip::tcp::socket;
   using executor_type = Socket::executor_type;
 
-  explicit Channel(boost::asio::io_context& io) : socket_(io) {}
+  explicit Channel(const executor_type& executor) : socket_(executor) {}
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
@@ -30,6 +31,10 @@ class Channel {
   }
   bool secure() const { return tls_.has_value(); }
 
+  // See WriteAll.
+  size_t TryWrite(const WriteBuffers& buffers) {
+    return tls_ ? 0 : SendNow(socket_.native_handle(), buffers);
+  }
   // Whatever waits on it ends with an error.
   void Close() {
     boost::system::error_code ignored;

@@ -2,9 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <boost/asio/ssl/error.hpp>
-#include <boost/asio/write.hpp>
 #include <boost/beast/http/error.hpp>
 #include <utility>
 
@@ -17,8 +15,8 @@ namespace bhttp = boost::beast::http;
 
 // An answer's head; providers' are about 2 KiB.
 constexpr uint32_t kHeadBytesMax = 64 * 1024;
-// Read at once, and so passed on at once. With it a slow client holds about twice this much.
-constexpr size_t kPieceBytes = 64 * 1024;
+// A 103 or two are usual; more of them than this are meant to hold up.
+constexpr int kInterimAnswersMax = 64;
 // TLS writes each buffer in a record and a packet of its own: small bodies go with their head.
 constexpr size_t kJoinedBytes = 16 * 1024;
 
@@ -91,29 +89,26 @@ Task<Exchange::Attempt> Exchange::TryOnce(Request request) {
     request.head = joined;
     request.body = {};
   }
-  const std::array<asio::const_buffer, 2> buffers = {
-      asio::buffer(request.head.data(), request.head.size()),
-      asio::buffer(request.body.data(), request.body.size())};
-  auto [code, size] = co_await asio::async_write(*channel_, buffers, kAwait);
-  if (!code) {
+  const bool sent = co_await WriteAll(*channel_, {request.head, request.body});
+  if (sent) {
     times_.sent = Clock::now();
     if (on_sent_) std::exchange(on_sent_, {})();
   }
   const bool answered = co_await ReadHead();
   if (answered) co_return Attempt::kDone;
   if (any_byte_ || timed_out_ || aborted_) co_return Attempt::kFailed;
-  co_return code&& reused_ ? Attempt::kNotReceived : Attempt::kNoAnswer;
+  co_return !sent && reused_ ? Attempt::kNotReceived : Attempt::kNoAnswer;
 }
 
 Task<bool> Exchange::Connect() {
   reused_ = false;
   // After a kept connection has failed its neighbours are likely to be gone too.
   if (num_attempts_ == 1) {
-    channel_ = upstream_.TakeKept();
+    channel_ = upstream_.TakeKept(executor_);
     reused_ = channel_ != nullptr;
     if (reused_) co_return true;
   }
-  channel_ = upstream_.NewChannel();
+  channel_ = std::make_unique<Channel>(executor_);
   Enter(Stage::kConnecting);
   const Result<void> connected = co_await upstream_.Connect(*channel_);
   if (aborted_ || timed_out_) {
@@ -129,11 +124,12 @@ Task<bool> Exchange::Connect() {
 
 // Skips interim answers.
 Task<bool> Exchange::ReadHead() {
+  int num_interim = 0;
   while (true) {
     parser_.emplace();
     parser_->header_limit(kHeadBytesMax);
     parser_->body_limit(boost::none);
-    parser_->eager(true);
+    fields_.clear();
     parser_->skip(head_only_);
     beast::error_code parsed = Parse();
     while (!parsed && !parser_->is_header_done()) {
@@ -160,16 +156,25 @@ Task<bool> Exchange::ReadHead() {
            parsed ? Unreadable(parsed) : "its answer switched protocols, unasked");
       co_return false;
     }
+    if (const std::string_view fault = FramingFault(); !fault.empty()) {
+      Fail(ErrorCode::kUnavailable, fmt::format("its answer cannot be read: {}", fault));
+      co_return false;
+    }
     if (parsed) Fail(ErrorCode::kUnavailable, Unreadable(parsed));
     if (parsed || code >= 200) break;
+    if (++num_interim > kInterimAnswersMax) {
+      Fail(ErrorCode::kUnavailable, "it sent interim answers without an end");
+      co_return false;
+    }
   }
   finished_ = parser_->is_done();
   co_return true;
 }
 
 Task<boost::system::error_code> Exchange::ReadSome() {
-  auto [code, size] = co_await channel_->async_read_some(buffer_.prepare(kPieceBytes), kAwait);
+  auto [code, size] = co_await channel_->async_read_some(buffer_.prepare(piece_bytes_), kAwait);
   buffer_.commit(size);
+  if (size == piece_bytes_) piece_bytes_ = kPieceBytesMax;
   co_return code;
 }
 
@@ -177,8 +182,14 @@ Task<boost::system::error_code> Exchange::ReadSome() {
 beast::error_code Exchange::Parse() {
   beast::error_code code;
   while (buffer_.size() > 0 && !parser_->is_done()) {
+    const bool in_head = !parser_->is_header_done();
     const size_t used = parser_->put(buffer_.data(), code);
     buffer_.consume(used);
+    if (in_head && parser_->is_header_done()) KeepFields();
+    // A chunk's head and the trailers are parsed whole, and wait in the buffer until they are.
+    if (code == bhttp::error::need_more && buffer_.size() > kHeadBytesMax) {
+      return bhttp::error::buffer_overflow;
+    }
     if (code == bhttp::error::need_more) return {};
     if (code) return code;
     if (used == 0) break;
@@ -218,13 +229,21 @@ int Exchange::status() const { return static_cast<int>(parser_->get().result_int
 
 std::string_view Exchange::reason() const { return ToView(parser_->get().reason()); }
 
-HeaderFields Exchange::fields() const {
-  HeaderFields fields;
-  fields.reserve(32);
+// The parser puts trailers among the headers, which have been passed on by then, or not: so the
+// headers are those that stood in the head. It stops behind that once.
+void Exchange::KeepFields() {
+  parser_->eager(true);
+  fields_.reserve(32);
   for (const auto& field : parser_->get()) {
-    fields.push_back({.name = ToView(field.name_string()), .value = ToView(field.value())});
+    fields_.push_back({.name = ToView(field.name_string()), .value = ToView(field.value())});
   }
-  return fields;
+}
+
+// The parser refuses lengths that differ, and one beside chunks.
+std::string_view Exchange::FramingFault() const {
+  const std::string_view coding = FindHeader(fields_, "transfer-encoding");
+  if (coding.empty() || SameName(coding, "chunked")) return "";
+  return "its transfer coding is not chunked";
 }
 
 bool Exchange::length_unknown() const {

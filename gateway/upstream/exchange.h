@@ -1,8 +1,8 @@
 // Exchange: one request to one upstream and its answer, piece by piece.
 //
-// Threads: one strand. Start and Read are its coroutine's; Tick and Abort are called between their
-// waits, on the same strand. Nothing is read from the upstream but by Read, so that a client that
-// reads slowly slows its upstream: what is in memory is one piece.
+// Threads: one executor. Start and Read are its coroutine's; Tick and Abort are called between
+// their waits, on the same one. Nothing is read from the upstream but by Read, so that a client
+// that reads slowly slows its upstream: what is in memory is one piece.
 //
 // A request is sent again only where the upstream cannot have received it whole: no connection, or
 // a kept connection that was closed while it was being written; and, with retry = "reset", where
@@ -32,8 +32,9 @@ class Exchange {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // The upstream outlives it.
-  explicit Exchange(Upstream& upstream) : upstream_(upstream) {}
+  // The upstream outlives it. `executor` is the caller's own, and runs one thing at a time.
+  Exchange(Upstream& upstream, const Upstream::Executor& executor)
+      : upstream_(upstream), executor_(executor) {}
   // Keeps the connection where the answer was read to its end; closes it otherwise.
   ~Exchange();
   Exchange(const Exchange&) = delete;
@@ -54,7 +55,7 @@ class Exchange {
   // Of the answer, after Start; views into it.
   int status() const;
   std::string_view reason() const;
-  HeaderFields fields() const;
+  const HeaderFields& fields() const { return fields_; }
   // Its body's length does not stand in the head: it came in chunks, or ends with the connection.
   bool length_unknown() const;
   bool finished() const { return finished_; }
@@ -81,6 +82,10 @@ class Exchange {
 
  private:
   using Parser = boost::beast::http::response_parser<PieceBody>;
+  // Read at once, and so passed on at once; with the larger a slow client holds about twice that.
+  // Most answers and events are small: only what fills its room gets more.
+  static constexpr size_t kPieceBytesMin = 16 * 1024;
+  static constexpr size_t kPieceBytesMax = 64 * 1024;
   enum class Attempt { kDone, kNotReceived, kNoAnswer, kFailed };
   enum class Stage { kIdle, kConnecting, kWaiting, kReading };
 
@@ -88,8 +93,11 @@ class Exchange {
   Task<bool> Connect();
   Task<bool> ReadHead();
   Task<boost::system::error_code> ReadSome();
-  // Feeds the parser with what is in the buffer.
+  // Feeds the parser with what is in the buffer, the head alone or what follows it.
   boost::beast::error_code Parse();
+  void KeepFields();
+  // Why the answer's head does not say clearly where its body ends; empty: it does.
+  std::string_view FramingFault() const;
   void Enter(Stage stage);
   void Fail(ErrorCode code, std::string detail);
   Error StageError() const;
@@ -97,6 +105,7 @@ class Exchange {
   void DropChannel();
 
   Upstream& upstream_;
+  const Upstream::Executor executor_;
   std::unique_ptr<Channel> channel_;
   bool reserved_ = false;
   bool reused_ = false;
@@ -109,7 +118,9 @@ class Exchange {
   Clock::time_point deadline_ = Clock::time_point::max();
   Clock::time_point end_ = Clock::time_point::max();
   boost::beast::flat_buffer buffer_;
+  size_t piece_bytes_ = kPieceBytesMin;  // read at once
   std::optional<Parser> parser_;
+  HeaderFields fields_;  // views into the parser; without trailers
   std::optional<Error> error_;
   std::function<void()> on_sent_;
   Times times_;

@@ -57,7 +57,7 @@ enum class ExchangeOutcome : uint8_t {
 struct ExchangeEnd {
   ExchangeOutcome outcome = ExchangeOutcome::kComplete;
   int status = 0;           // what the client got; 499 where it left before
-  std::string_view error;   // one sentence; empty where complete
+  std::string error = {};   // one sentence; empty where complete
   int num_attempts = 0;     // connections tried
   uint64_t body_bytes = 0;  // of the answer, passed on to the client
   // Since the request's head was read; negative: it did not come to that.
@@ -79,7 +79,9 @@ class ExchangeObserver {
  public:
   virtual ~ExchangeObserver() = default;
   // The whole request has been handed to the upstream's connection: while it thinks there is time,
-  // so what costs with the body's size (a digest) belongs here and not into Begin.
+  // so what costs with the body's size (a digest) belongs here and not into Begin. With a large
+  // body it is called on another thread, where OnHead and OnBody may be called meanwhile; it has
+  // ended before OnEnd.
   virtual void OnSent(std::string_view body_received, std::string_view body_sent) = 0;
   virtual void OnHead(const ExchangeHead& head) = 0;
   // The next piece of the answer's body, without chunk framing, in its content-encoding. It is on

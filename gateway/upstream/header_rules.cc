@@ -98,7 +98,13 @@ std::string RequestHead(const RequestHeadArgs& args) {
       write_key(bearer ? field.name : "Authorization", key ? field.name : "x-api-key");
       continue;
     }
-    if (SameName(field.name, "content-length")) length_written = true;
+    if (SameName(field.name, "content-length")) {
+      // Its digits may have been spelled in a way that others read otherwise: "010".
+      if (!std::exchange(length_written, true)) {
+        Append(field.name, fmt::format("{}", args.body_bytes), head);
+      }
+      continue;
+    }
     Append(field.name, field.value, head);
   }
   if (!host_written) Append("Host", args.host, head);
@@ -116,8 +122,15 @@ std::string ForwardedHead(const ResponseHeadArgs& args) {
   head.reserve(1024);
   fmt::format_to(std::back_inserter(head), "HTTP/1.{} {} {}\r\n", args.http_1_0 ? 0 : 1,
                  args.status, args.reason);
+  bool length_written = args.status == 204 || args.chunked;
   for (const HeaderField& field : args.fields) {
-    if (Passes(args.fields, field.name)) Append(field.name, field.value, head);
+    if (!Passes(args.fields, field.name)) continue;
+    if (SameName(field.name, "content-length")) {
+      const std::string_view length = field.value.substr(0, field.value.find(','));
+      if (!std::exchange(length_written, true)) Append(field.name, length, head);
+      continue;
+    }
+    Append(field.name, field.value, head);
   }
   Append("x-kvgate-request-id", args.request_id, head);
   if (args.chunked) head += "transfer-encoding: chunked\r\n";
@@ -132,7 +145,8 @@ std::string ForwardedHead(const ResponseHeadArgs& args) {
 
 std::string UpstreamTarget(std::string_view base_path, Dialect dialect, std::string_view target) {
   // An absolute form names us, not the upstream.
-  if (const size_t scheme = target.find("://"); scheme != std::string_view::npos && scheme < 8) {
+  const size_t scheme = target.starts_with('/') ? std::string_view::npos : target.find("://");
+  if (scheme != std::string_view::npos && scheme < 8) {
     const size_t slash = target.find('/', scheme + 3);
     target = slash == std::string_view::npos ? "/" : target.substr(slash);
   }

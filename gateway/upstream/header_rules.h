@@ -48,6 +48,7 @@ struct ResponseHeadArgs {
   bool http_1_0 = false;
   bool chunked = false;  // the body follows in chunks
 };
+// A length that was said several times is said once, and not at all with a 204.
 // Status line, headers and the empty line.
 std::string ForwardedHead(const ResponseHeadArgs& args);
 

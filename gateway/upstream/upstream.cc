@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <boost/asio/connect.hpp>
+#include <boost/asio/execution/context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/read_until.hpp>
 #include <boost/asio/ssl/host_name_verification.hpp>
@@ -63,9 +64,8 @@ std::string GuessProvider(std::string_view host, Dialect dialect) {
 }
 
 Result<std::unique_ptr<Upstream>> Upstream::Open(const config::UpstreamConfig& config,
-                                                 asio::io_context& io,
                                                  const Environment& environment) {
-  std::unique_ptr<Upstream> upstream(new Upstream(config, io));
+  std::unique_ptr<Upstream> upstream(new Upstream(config));
   const auto named = [&](Error error) {
     error.detail = fmt::format("upstream '{}': {}", config.name, error.detail);
     return error;
@@ -141,21 +141,33 @@ bool Upstream::Serves(std::string_view model) const {
 
 // --- the pool ---------------------------------------------------------------------------------
 
-std::unique_ptr<Channel> Upstream::TakeKept() {
+Upstream::Pool& Upstream::PoolOf(asio::execution_context& context) {
+  for (Pool& pool : pools_) {
+    if (pool.context == &context) return pool;
+  }
+  return pools_.emplace_back(Pool{.context = &context});
+}
+
+std::unique_ptr<Channel> Upstream::TakeKept(const Executor& executor) {
+  asio::execution_context& context = asio::query(executor, asio::execution::context);
   const auto oldest = Clock::now() - std::chrono::seconds(config_.keep_alive_seconds);
   std::vector<Kept> dropped;  // closed after the lock is gone
-  const std::lock_guard lock(mutex_);
-  const auto fresh = std::find_if(kept_.begin(), kept_.end(),
-                                  [&](const Kept& kept) { return kept.since >= oldest; });
-  std::move(kept_.begin(), fresh, std::back_inserter(dropped));
-  kept_.erase(kept_.begin(), fresh);
-  while (!kept_.empty()) {
-    Kept last = std::move(kept_.back());
-    kept_.pop_back();
+  while (true) {
+    Kept last;
+    {
+      const std::lock_guard lock(mutex_);
+      std::vector<Kept>& kept = PoolOf(context).kept;
+      const auto fresh = std::find_if(kept.begin(), kept.end(),
+                                      [&](const Kept& one) { return one.since >= oldest; });
+      std::move(kept.begin(), fresh, std::back_inserter(dropped));
+      kept.erase(kept.begin(), fresh);
+      if (kept.empty()) return nullptr;
+      last = std::move(kept.back());
+      kept.pop_back();
+    }
     if (last.channel->IsQuiet()) return std::move(last.channel);
     dropped.push_back(std::move(last));
   }
-  return nullptr;
 }
 
 bool Upstream::Reserve() {
@@ -168,13 +180,16 @@ void Upstream::Release() { in_use_.fetch_sub(1); }
 
 void Upstream::Keep(std::unique_ptr<Channel> channel) {
   if (config_.keep_alive_seconds == 0) return;
+  asio::execution_context& context = asio::query(channel->get_executor(), asio::execution::context);
   const std::lock_guard lock(mutex_);
-  kept_.push_back({.channel = std::move(channel), .since = Clock::now()});
+  PoolOf(context).kept.push_back({.channel = std::move(channel), .since = Clock::now()});
 }
 
 size_t Upstream::num_kept() const {
   const std::lock_guard lock(mutex_);
-  return kept_.size();
+  size_t count = 0;
+  for (const Pool& pool : pools_) count += pool.kept.size();
+  return count;
 }
 
 // --- connecting -------------------------------------------------------------------------------
@@ -199,7 +214,7 @@ Task<Result<void>> Upstream::ConnectTcp(Channel& channel) {
   if (!parse_code) {
     endpoints.emplace_back(address, port);
   } else {
-    tcp::resolver resolver(io_);
+    tcp::resolver resolver(channel.get_executor());
     const std::string service = fmt::format("{}", port);
     auto [code, results] = co_await resolver.async_resolve(host, service, kAwait);
     if (code) co_return Failure("its host name cannot be resolved", code.message());

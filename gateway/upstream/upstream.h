@@ -1,11 +1,14 @@
 // Upstream: one configured provider: its connections, kept and new, its breaker and its TLS.
 //
-// Threads: thread-safe; a leased channel belongs to the coroutine that leased it. What it needs of
-// the outside (credential, CA file, proxy) is read once, when it is opened.
+// Threads: thread-safe; a leased channel belongs to the coroutine that leased it, and to the
+// execution context that it was made for, also while it is kept: no connection changes threads.
+// Channels are gone before their contexts. What it needs of the outside (credential, CA file,
+// proxy) is read once, when it is opened.
 #pragma once
 
 #include <atomic>
-#include <boost/asio/io_context.hpp>
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/execution_context.hpp>
 #include <boost/asio/ssl/context.hpp>
 #include <chrono>
 #include <memory>
@@ -34,7 +37,6 @@ class Upstream {
 
   // kInvalidArgument: the URL, an unset variable, the CA file; it names the upstream.
   static Result<std::unique_ptr<Upstream>> Open(const config::UpstreamConfig& config,
-                                                boost::asio::io_context& io,
                                                 const Environment& environment);
 
   const config::UpstreamConfig& config() const { return config_; }
@@ -48,10 +50,9 @@ class Upstream {
   bool Serves(std::string_view model) const;
   Breaker& breaker() { return breaker_; }
 
-  // A kept connection, or null where there is none.
-  std::unique_ptr<Channel> TakeKept();
-  // One to be connected.
-  std::unique_ptr<Channel> NewChannel() { return std::make_unique<Channel>(io_); }
+  using Executor = boost::asio::any_io_executor;
+  // A kept connection of the executor's context, or null where there is none.
+  std::unique_ptr<Channel> TakeKept(const Executor& executor);
   // Counts one that is going to be in use; false: as many as allowed are.
   bool Reserve();
   void Release();
@@ -65,9 +66,8 @@ class Upstream {
   Task<Result<void>> Connect(Channel& channel);
 
  private:
-  Upstream(const config::UpstreamConfig& config, boost::asio::io_context& io)
+  explicit Upstream(const config::UpstreamConfig& config)
       : config_(config),
-        io_(io),
         breaker_({.failures = config.breaker_failures,
                   .pause = std::chrono::seconds(config.breaker_seconds)}) {}
 
@@ -82,9 +82,14 @@ class Upstream {
     std::unique_ptr<Channel> channel;
     Clock::time_point since;
   };
+  // The kept channels of one context.
+  struct Pool {
+    boost::asio::execution_context* context = nullptr;
+    std::vector<Kept> kept = {};  // the last is the freshest
+  };
+  Pool& PoolOf(boost::asio::execution_context& context);  // under mutex_
 
   const config::UpstreamConfig config_;
-  boost::asio::io_context& io_;
   config::Url url_;
   Dialect dialect_ = Dialect::kOpenAi;
   std::string provider_;
@@ -95,7 +100,7 @@ class Upstream {
   Breaker breaker_;
   std::atomic<int> in_use_{0};
   mutable std::mutex mutex_;
-  std::vector<Kept> kept_;                             // the last is the freshest
+  std::vector<Pool> pools_;                            // one a context: a handful
   std::shared_ptr<ssl_session_st> session_ = nullptr;  // of the last handshake, to resume
 };
 

@@ -24,11 +24,10 @@ PathKind KindOf(std::string_view path, bool has_anthropic_version) {
 }
 
 Result<std::unique_ptr<Upstreams>> Upstreams::Open(
-    const std::vector<config::UpstreamConfig>& configs, boost::asio::io_context& io,
-    const Environment& environment) {
+    const std::vector<config::UpstreamConfig>& configs, const Environment& environment) {
   auto upstreams = std::make_unique<Upstreams>();
   for (const config::UpstreamConfig& config : configs) {
-    KVGATE_TRY(std::unique_ptr<Upstream> upstream, Upstream::Open(config, io, environment));
+    KVGATE_TRY(std::unique_ptr<Upstream> upstream, Upstream::Open(config, environment));
     upstreams->upstreams_.push_back(std::move(upstream));
   }
   return upstreams;

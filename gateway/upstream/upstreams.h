@@ -25,7 +25,6 @@ PathKind KindOf(std::string_view path, bool has_anthropic_version);
 class Upstreams {
  public:
   static Result<std::unique_ptr<Upstreams>> Open(const std::vector<config::UpstreamConfig>& configs,
-                                                 boost::asio::io_context& io,
                                                  const Environment& environment);
 
   bool empty() const { return upstreams_.empty(); }

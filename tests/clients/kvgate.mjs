@@ -1,6 +1,6 @@
 // Starts the real binary for the client tests and stops it: what tests/e2e/server.py is to Python.
 import { execFileSync, spawn } from "node:child_process";
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -21,14 +21,35 @@ export async function startKvgate() {
   const model = join(folder, "model.gguf");
   const shape = Object.entries(SHAPE).flatMap(([key, value]) => [`--${key}`, String(value)]);
   execFileSync(BINARY, ["make-model", ...shape, "--out", model]);
-  const child = spawn(BINARY, ["serve", "--model", model, "--listen", "127.0.0.1:0",
-    "--data-dir", join(folder, "data"), "--set", "engine.kv_memory=192MiB"],
-    { stdio: ["ignore", "pipe", "inherit"] });
+  return serve(folder, ["--model", model, "--set", "engine.kv_memory=192MiB"]);
+}
+
+// Without a model, in front of the upstreams of a configuration.
+export async function startGateway(config) {
+  if (!existsSync(BINARY)) throw new Error(`${BINARY} is not built`);
+  const folder = mkdtempSync(join(tmpdir(), "kvgate-clients-"));
+  writeFileSync(join(folder, "kvgate.toml"), config);
+  return serve(folder, ["--config", join(folder, "kvgate.toml")]);
+}
+
+async function serve(folder, args) {
+  const child = spawn(BINARY, ["serve", "--listen", "127.0.0.1:0", "--data-dir",
+    join(folder, "data"), ...args], { stdio: ["ignore", "pipe", "inherit"] });
   const address = await listening(child);
-  const baseURL = `http://${address}/v1`;
+  const ask = (path) => fetch(`http://${address}/kvgate/v1/${path}`);
   return {
-    baseURL,
-    stats: async () => (await fetch(`http://${address}/kvgate/v1/stats`)).json(),
+    url: `http://${address}`,
+    baseURL: `http://${address}/v1`,
+    stats: async () => (await ask("stats")).json(),
+    // The ledger's; it is there within a second.
+    record: async (requestId) => {
+      for (let tries = 0; tries < 100; ++tries) {
+        const found = await ask(`requests/${requestId}`);
+        if (found.status === 200) return found.json();
+        await new Promise((resolve) => setTimeout(resolve, 20));
+      }
+      throw new Error(`no record of ${requestId}`);
+    },
     stop: async () => {
       const ended = new Promise((resolve) => child.once("exit", resolve));
       child.kill("SIGTERM");
@@ -38,10 +59,10 @@ export async function startKvgate() {
   };
 }
 
-function listening(child) {
+export function listening(child) {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(new Error("kvgate did not listen")), READY_MS_MAX);
-    child.once("exit", (code) => reject(new Error(`kvgate ended with ${code}`)));
+    const timer = setTimeout(() => reject(new Error("it did not listen")), READY_MS_MAX);
+    child.once("exit", (code) => reject(new Error(`it ended with ${code}`)));
     createInterface({ input: child.stdout }).on("line", (line) => {
       const match = /listening on http:\/\/(\S+)/.exec(line);
       if (!match) return;

@@ -60,6 +60,32 @@ class CliTest(Case):
         self.assertIn("model.type 'WordPiece' is not supported",
                       self.kvgate("tokenize", "--model", file, code=1))
 
+    def test_render_prints_exactly_what_the_template_writes(self):
+        chat = self.folder / "chat.jinja"
+        chat.write_text("{{ bos_token }}{% for m in messages %}\n<{{ m.role }}>{{ m.content }}"
+                        "{% endfor %}\n\n{% if add_generation_prompt %}<assistant>{% endif %}\n"
+                        "{{ tools is none }} {{ strftime_now('%d %b') }} {{ extra }}\n")
+        given = {"messages": [{"role": "user", "content": "h\u00e9"}], "bos_token": "<s>",
+                 "add_generation_prompt": True, "now": "2026-03-14 09:26:53", "extra": [1]}
+        expected = "<s><user>h\u00e9\n<assistant>True 14 Mar [1]"
+        input_file = self.folder / "input.json"
+        input_file.write_text(json.dumps(given))
+        self.assertEqual(self.kvgate("render", "--template", chat, input_file), expected)
+        self.assertEqual(self.kvgate("render", "--template", chat, "-", stdin=json.dumps(given)),
+                         expected)
+
+    def test_render_says_where_a_template_fails(self):
+        chat = self.folder / "chat.jinja"
+        run = ("render", "--template", chat, "-")
+        chat.write_text("one\n {{ raise_exception('no system role') }}")
+        self.assertIn("chat.jinja:2:20: no system role", self.kvgate(*run, stdin="{}", code=1))
+        chat.write_text("one\n {% for %}")
+        self.assertIn("chat.jinja:2:9: ", self.kvgate(*run, stdin="{}", code=2))
+        chat.write_text("one")
+        self.assertIn("JSON", self.kvgate(*run, stdin="[]", code=2))
+        self.assertIn("now", self.kvgate(*run, stdin='{"now": "today"}', code=2))
+        self.assertIn("cannot be read", self.kvgate(*run[:2], self.folder, "-", code=1))
+
     def test_plan_spells_the_formula_out_and_sets_attentions_side_by_side(self):
         text = self.kvgate("plan", "--model", "llama-2-7b", "--context", 4096, "--sequences", 4,
                            "--kv-dtype", "f16", "--memory", "24GiB")

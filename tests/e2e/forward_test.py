@@ -531,6 +531,11 @@ class RoutingTest(ForwardCase):
             status, body = ask("gpt-5", b"/v1/messages")
             self.assertEqual((status, json.loads(body)["error"]["type"]), (404, "not_found_error"))
             self.assertEqual(self.get_json(running, "/v1/responses/resp_1")[0], 400)
+            reply = running.get("/v1/models", {"anthropic-version": "2023-06-01"})
+            self.assertEqual([m["id"] for m in reply.json["data"]][0], "a-model")
+            # A server of both dialects would answer in the other one.
+            self.assertNotIn(b"anthropic-version", a.requests[-1][0].lower())
+            self.assertIn(b"anthropic-version", c.requests[-1][0].lower())
             status, models = self.get_json(running, "/v1/models")
             self.assertEqual([m["id"] for m in models["data"]], ["a-model", "b-model", "c-model"])
             self.assertEqual(models["data"][0]["x"], 2**60)

@@ -135,6 +135,17 @@ class LedgerTest(Case):
         self.assertEqual(len(self.records(running)), 3)
         self.assertEqual(self.totals(running)["requests"], 8)
 
+    def test_the_turns_that_the_directory_keeps_are_counted(self):
+        running = self.serve(arguments=["--set", "store.turns=false",
+                                        "--set", "store.turns_bytes=5MiB"])
+        turns = running.stats()["turns"]
+        self.assertEqual((turns["enabled"], turns["turns"], turns["capacity_bytes"]),
+                         (False, 0, 5 << 20))
+        self.assertIn("\nkvgate_turns 0\n", running.get("/metrics").body.decode())
+        running.terminate()
+        without = self.serve(data_dir=self.folder / "other", arguments=["--no-disk"])
+        self.assertNotIn("turns", without.stats())
+
     def test_a_price_file_that_cannot_be_read_stops_the_start(self):
         prices = self.folder / "prices.json"
         row = {"models": ["*"], "inptu": 1}

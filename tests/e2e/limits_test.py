@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Every bound of the contract, with its error; and clients that are slow, broken or too many."""
 
+import hashlib
 import json
 import random
 import socket
@@ -58,6 +59,29 @@ def rss_mib(running):
 def idle(stats):
     engine = stats["engine"]
     return engine["running"] == 0 and engine["waiting"] == 0 and engine["blocks_used"] == 0
+
+
+class KeyTest(Case):
+    def test_local_requests_count_against_a_keys_tokens_and_bear_its_name(self):
+        config = self.folder / "kvgate.toml"
+        digest = hashlib.sha256(b"gate").hexdigest()
+        config.write_text(f'[[key]]\nname = "team"\nsha256 = "{digest}"\n'
+                          'tokens_per_minute = 300\n')
+        running = self.serve(arguments=["--config", str(config)])
+        key = {"Authorization": "Bearer gate"}
+        for stream in (False, True):
+            reply = self.assert_ok(running.complete([7] * 150, max_tokens=10, headers=key,
+                                                    stream=stream))
+        late = running.complete("more", headers=key)
+        self.assertEqual(late.status, 429, late.body)
+        self.assertIn("tokens per minute", late.error["message"])
+        self.assertGreaterEqual(int(late.headers["retry-after"]), 1)
+        request_id = reply.headers["x-kvgate-request-id"]
+        deadline = time.monotonic() + 5
+        while (found := running.get("/kvgate/v1/requests/" + request_id, key)).status != 200:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.02)
+        self.assertEqual((found.json["tenant"], found.json["upstream"]), ("team", "local"))
 
 
 class BoundsTest(Case):

@@ -7,6 +7,7 @@ kernel chose and reads it from the line `listening on http://ADDR:PORT`.
 import http.client
 import json
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -129,6 +130,7 @@ class Server:
         self.log_path = log_path
         self.process = None
         self.address = None
+        self.tls = None  # the client's ssl.SSLContext, where the server speaks TLS
         self._owned_log = None
         self._reader = None
 
@@ -165,8 +167,9 @@ class Server:
         def read():
             for line in stdout:
                 lines.append(line.decode(errors="replace"))
-                if "listening on http://" in lines[-1]:
-                    self.address = lines[-1].split("listening on http://")[1].strip()
+                found = re.search(r"listening on https?://(\S+)", lines[-1])
+                if found:
+                    self.address = found.group(1)
                     ready.set()
             ready.set()
 
@@ -221,6 +224,9 @@ class Server:
 
     def connect(self, timeout=REQUEST_SECONDS_MAX):
         parsed = urllib.parse.urlsplit("http://" + self.address)
+        if self.tls is not None:
+            return http.client.HTTPSConnection(parsed.hostname, parsed.port, timeout=timeout,
+                                               context=self.tls)
         return http.client.HTTPConnection(parsed.hostname, parsed.port, timeout=timeout)
 
     def get(self, path, headers=None):

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Writes a small seed corpus for each fuzz target: make_seeds.py FOLDER makes FOLDER/TARGET/*."""
 
+import gzip
 import json
 import struct
 import sys
@@ -87,8 +88,11 @@ SEEDS = {
         tokenizer_json(UNIGRAM, pre_tokenizer=CUTS[4]),
         tokenizer_json(BPE, pre_tokenizer={"type": "ByteLevel"}, decoder={"type": "ByteLevel"})],
     "sse_reader_fuzz": [b"\3" + EVENTS, b"\0\xef\xbb\xbfdata\n\n"],
-    # The first byte is the endpoint and whether it is events; the second the size of pieces.
-    "usage_reader_fuzz": [b"\0\3" + json.dumps(USAGE).encode(), b"\x84\5" + EVENTS,
+    # The first byte is the endpoint, the coding and whether it is events; the second the size of
+    # pieces.
+    "usage_reader_fuzz": [b"\x20\3" + gzip.compress(json.dumps(USAGE).encode()),
+                          b"\xa4\5" + gzip.compress(EVENTS), b"\0\3" + json.dumps(USAGE).encode(),
+                          b"\x84\5" + EVENTS,
                           b"\2\1" + json.dumps({"response": USAGE}).encode()],
     # Zeros are a record; lengths around the fixed parts of keys, entries and headers.
     "prefix_file_fuzz": [bytes(size) for size in (0, 16, 60, 200)],

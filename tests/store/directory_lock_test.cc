@@ -27,6 +27,9 @@ TEST(DirectoryLock, ServerInfoComesBackAndNonsenseIsDataLoss) {
   EXPECT_EQ(ReadServerInfo(temporary.path()).error().code, ErrorCode::kNotFound);
   ASSERT_TRUE(WriteServerInfo(temporary.path(), {42, "http://\"quoted\"\xff"}));
   EXPECT_EQ(ReadServerInfo(temporary.path()).value().pid, 42);
+  EXPECT_EQ(ReadServerInfo(temporary.path()).value().certificate_sha256, "");
+  ASSERT_TRUE(WriteServerInfo(temporary.path(), {42, "https://x", "ab12"}));
+  EXPECT_EQ(ReadServerInfo(temporary.path()).value().certificate_sha256, "ab12");
   for (const char* text : {"", "{", "[]", "{\"pid\":\"x\",\"address\":1}", "{\"pid\":1}"}) {
     std::ofstream(temporary.path() / "server.json") << text;
     EXPECT_EQ(ReadServerInfo(temporary.path()).error().code, ErrorCode::kDataLoss) << text;

@@ -1,10 +1,7 @@
 #include "store/rocks_data_directory.h"
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <spawn.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,13 +13,11 @@
 #include "store/directory_lock.h"
 #include "tests/store/store_fixture.h"
 
-extern char** environ;
-
 namespace kvgate::store {
 namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
-constexpr const char* kChildVariable = "KVGATE_STORE_TEST_CHILD";
+constexpr const char* kChild = "DataDirectoryChild.WritesUntilItIsKilled";
 
 StoreOptions Options(const std::filesystem::path& directory) {
   return {.directory = directory,
@@ -36,44 +31,6 @@ unsigned ModeOf(const std::filesystem::path& path) {
   return info.st_mode & 0777;
 }
 
-// This very program, running only the child's test, on `directory`.
-class Child {
- public:
-  explicit Child(const std::filesystem::path& directory) {
-    std::vector<std::string> variables{std::string(kChildVariable) + "=" + directory.string()};
-    for (char** variable = environ; *variable != nullptr; ++variable) {
-      if (!std::string_view(*variable).starts_with("GTEST_")) variables.emplace_back(*variable);
-    }
-    std::vector<char*> environment;
-    for (std::string& variable : variables) environment.push_back(variable.data());
-    environment.push_back(nullptr);
-    std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
-    std::string filter = "--gtest_filter=DataDirectoryChild.WritesUntilItIsKilled";
-    char* arguments[] = {program.data(), filter.data(), nullptr};
-    posix_spawn_file_actions_t actions;
-    ::posix_spawn_file_actions_init(&actions);
-    ::posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
-    const int spawned =
-        ::posix_spawn(&pid_, program.c_str(), &actions, nullptr, arguments, environment.data());
-    ::posix_spawn_file_actions_destroy(&actions);
-    EXPECT_EQ(spawned, 0);
-  }
-  ~Child() { Kill(); }
-  Child(const Child&) = delete;
-  Child& operator=(const Child&) = delete;
-
-  void Kill() {
-    if (pid_ <= 0) return;
-    ::kill(pid_, SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
-    pid_ = -1;
-  }
-  pid_t pid() const { return pid_; }
-
- private:
-  pid_t pid_ = -1;
-};
-
 // Puts chains, flushes some and notes in DIR/flushed which ones the store has promised to keep.
 TEST(DataDirectoryChild, WritesUntilItIsKilled) {
   const char* path = std::getenv(kChildVariable);
@@ -81,7 +38,7 @@ TEST(DataDirectoryChild, WritesUntilItIsKilled) {
   auto directory = DataDirectory::Open(Options(path));
   if (!directory) ::_exit(3);
   std::ofstream notes(std::filesystem::path(path) / "flushed", std::ios::app);
-  (void)(*directory)->PublishAddress("http://127.0.0.1:4711");
+  (void)(*directory)->PublishAddress({.url = "http://127.0.0.1:4711"});
   std::mt19937 random(static_cast<unsigned>(::getpid()));
   for (uint64_t round = 0;; ++round) {
     const uint64_t chain = uint64_t(::getpid()) * 100'000 + round;
@@ -125,7 +82,7 @@ TEST(DataDirectory, SurvivesKillAtAnyMoment) {
   uint64_t num_found = 0;
   for (int round = 0; round < 12; ++round) {
     {
-      Child child(temporary.path());
+      ChildProcess child(kChild, temporary.path());
       ASSERT_TRUE(WaitUntil([&] {
         return DataDirectory::FindServer(temporary.path()).has_value();
       })) << "round "
@@ -159,7 +116,7 @@ TEST(DataDirectory, SurvivesKillAtAnyMoment) {
 TEST(DataDirectory, WhatWasFlushedBeforeAKillIsFoundAgain) {
   const TemporaryDirectory temporary;
   for (int round = 0; round < 3; ++round) {
-    Child child(temporary.path());
+    ChildProcess child(kChild, temporary.path());
     ASSERT_TRUE(WaitUntil([&] { return !ReadNotes(temporary.path()).chains.empty(); }));
     child.Kill();
     const Notes notes = ReadNotes(temporary.path());
@@ -193,7 +150,7 @@ TEST(DataDirectory, OnlyItsOwnerMayReadWhatItMakes) {
   auto directory = DataDirectory::Open(Options(path)).value();
   ASSERT_TRUE(directory->kv().Put(Records(MakeChain(1, 3, 1000))));
   ASSERT_TRUE(directory->kv().Flush());
-  ASSERT_TRUE(directory->PublishAddress("http://[::1]:1"));
+  ASSERT_TRUE(directory->PublishAddress({.url = "https://[::1]:1", .certificate_sha256 = "ab"}));
   EXPECT_EQ(ModeOf(path), 0700u);
   for (const auto& entry : std::filesystem::recursive_directory_iterator(path)) {
     EXPECT_EQ(ModeOf(entry.path()) & 0077, 0u) << entry.path();
@@ -222,9 +179,9 @@ TEST(DataDirectory, AnOpenDirectoryIsClosedToOthersUnlessItHoldsTheirFiles) {
 
 TEST(DataDirectory, ASecondHolderIsRefusedAndToldWhoAndWhere) {
   const TemporaryDirectory temporary;
-  Child child(temporary.path());
+  ChildProcess child(kChild, temporary.path());
   ASSERT_TRUE(WaitUntil([&] { return DataDirectory::FindServer(temporary.path()).has_value(); }));
-  EXPECT_EQ(DataDirectory::FindServer(temporary.path()).value(), "http://127.0.0.1:4711");
+  EXPECT_EQ(DataDirectory::FindServer(temporary.path()).value().url, "http://127.0.0.1:4711");
   const auto second = DataDirectory::Open(Options(temporary.path()));
   ASSERT_FALSE(second.has_value());
   EXPECT_EQ(second.error().code, ErrorCode::kUnavailable);
@@ -249,7 +206,7 @@ TEST(DataDirectory, ReadOnlyOpensBesideItsHolderAndNeverCreates) {
   ASSERT_TRUE(reader.has_value()) << reader.error().ToString();
   EXPECT_EQ((*reader)->hash_seed(), holder->hash_seed());
   EXPECT_EQ(Read((*reader)->kv(), chain[1]), Found::kRight);
-  EXPECT_EQ((*reader)->PublishAddress("x").error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ((*reader)->PublishAddress({.url = "x"}).error().code, ErrorCode::kUnsupported);
 }
 
 TEST(DataDirectory, ANewerFormatIsRefusedByItsNumber) {

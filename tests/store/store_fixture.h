@@ -1,9 +1,13 @@
 // What the tests of store/ share: a directory that goes away, chains of blocks, fault tools.
 #pragma once
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <spawn.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <csignal>
@@ -169,5 +173,47 @@ inline bool WaitUntil(const std::function<bool()>& holds,
   }
   return true;
 }
+
+// Names the directory to a test that only a ChildProcess runs.
+inline constexpr const char* kChildVariable = "KVGATE_STORE_TEST_CHILD";
+
+// This very program, running only the test `filter`, on `directory`. Not a fork: RocksDB's threads
+// would be missing in it.
+class ChildProcess {
+ public:
+  ChildProcess(const char* filter, const std::filesystem::path& directory) {
+    std::vector<std::string> variables{std::string(kChildVariable) + "=" + directory.string()};
+    for (char** variable = environ; *variable != nullptr; ++variable) {
+      if (!std::string_view(*variable).starts_with("GTEST_")) variables.emplace_back(*variable);
+    }
+    std::vector<char*> environment;
+    for (std::string& variable : variables) environment.push_back(variable.data());
+    environment.push_back(nullptr);
+    std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
+    std::string chosen = std::string("--gtest_filter=") + filter;
+    char* arguments[] = {program.data(), chosen.data(), nullptr};
+    posix_spawn_file_actions_t actions;
+    ::posix_spawn_file_actions_init(&actions);
+    ::posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+    const int spawned =
+        ::posix_spawn(&pid_, program.c_str(), &actions, nullptr, arguments, environment.data());
+    ::posix_spawn_file_actions_destroy(&actions);
+    EXPECT_EQ(spawned, 0);
+  }
+  ~ChildProcess() { Kill(); }
+  ChildProcess(const ChildProcess&) = delete;
+  ChildProcess& operator=(const ChildProcess&) = delete;
+
+  void Kill() {
+    if (pid_ <= 0) return;
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+    pid_ = -1;
+  }
+  pid_t pid() const { return pid_; }
+
+ private:
+  pid_t pid_ = -1;
+};
 
 }  // namespace kvgate::store

@@ -4,8 +4,10 @@ Pure functions from a request to objects and events; no sockets. The shapes are 
 clients in tests/clients were found to need.
 """
 
+import base64
 import hashlib
 import json
+import struct
 import time
 
 import prompt_cache
@@ -211,10 +213,13 @@ def embeddings(body, _counts, _words):
     texts = body.get("input")
     texts = [texts] if isinstance(texts, str) else texts or []
     tokens = sum(prompt_cache.count_tokens(str(text)) for text in texts)
-    data = [{"object": "embedding", "index": index,
-             "embedding": [round(byte / 255 - 0.5, 6)
-                           for byte in hashlib.sha256(str(text).encode()).digest()[:8]]}
-            for index, text in enumerate(texts)]
+    data = []
+    for index, text in enumerate(texts):
+        vector = [round(byte / 255 - 0.5, 6)
+                  for byte in hashlib.sha256(str(text).encode()).digest()[:8]]
+        if body.get("encoding_format") == "base64":  # what the official client asks for by itself
+            vector = base64.b64encode(struct.pack("<8f", *vector)).decode()
+        data.append({"object": "embedding", "index": index, "embedding": vector})
     return {"object": "list", "model": body.get("model"), "data": data,
             "usage": {"prompt_tokens": tokens, "total_tokens": tokens}}
 

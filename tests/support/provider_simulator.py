@@ -16,6 +16,7 @@ import ssl
 import sys
 import threading
 import time
+import zlib
 
 import anthropic_dialect
 import openai_dialect
@@ -194,7 +195,12 @@ class Simulator:
         raise Cut
 
     async def _stream(self, answer, events, fault, writer):
-        await answer.begin(200, EVENTS + self._common_headers(answer.request))
+        headers = EVENTS + self._common_headers(answer.request)
+        packer = None
+        if answer.request.header("x-sim-gzip"):
+            packer = zlib.compressobj(wbits=31)
+            headers = headers + [("content-encoding", "gzip")]
+        await answer.begin(200, headers)
         step = int(answer.request.header("x-sim-chunk", "0"))
         for number, (name, data) in enumerate(events):
             if fault.is_("cut", "rst") and number == int(fault.number()):
@@ -203,12 +209,16 @@ class Simulator:
                 name, data = "error", self._error_text(answer.request, 529, "Overloaded")
             event = (f"event: {name}\n" if name else "") + f"data: {data}\n\n"
             raw = event.encode()
+            if packer:  # flushed, so that each event can be read when it comes
+                raw = packer.compress(raw) + packer.flush(zlib.Z_SYNC_FLUSH)
             for at in range(0, len(raw), step or len(raw)):
                 await answer.piece(raw[at:at + (step or len(raw))])
             if fault.is_("drip"):
                 await asyncio.sleep(fault.number(0.1))
             if name == "error":
                 break
+        if packer:
+            await answer.piece(packer.flush())
         await answer.end()
 
     # --- what is answered ------------------------------------------------------------------------
@@ -277,6 +287,12 @@ class Simulator:
             found = anthropic_dialect.models() if self._is_anthropic(request) \
                 else openai_dialect.models()
             return 200, JSON, json.dumps(found).encode(), None
+        if request.path.startswith("/v1/models/"):
+            listed = anthropic_dialect.models() if self._is_anthropic(request) \
+                else openai_dialect.models()
+            for model in listed["data"]:
+                if model["id"] == request.path.removeprefix("/v1/models/"):
+                    return 200, JSON, json.dumps(model).encode(), None
         found = self.responses.get(request.path.removeprefix("/v1/responses/"))
         if found is None:
             return 404, JSON, self._error_text(request, 404, "Not found.").encode(), None

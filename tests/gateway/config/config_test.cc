@@ -25,6 +25,9 @@ TEST(ParseConfigTest, EveryKindOfValueIsRead) {
 [server]
 listen = "[::1]:0"
 allowed_hosts = ["a.example", "b"]
+tls_cert = "c.pem"
+tls_key = "k.pem"
+tls_min_version = "1.3"
 [engine]
 kv_dtype = "bf16"
 context_policy = "attention_sink"
@@ -35,6 +38,9 @@ threads = 3
 sync = true
 data_dir = "/tmp/x"
 disk_cache = 2000000000
+turns = false
+turns_retention = "12h"
+turns_bytes = "2GiB"
 [ledger]
 prices = "own.json"
 records = 5
@@ -45,6 +51,9 @@ json_depth = 32
   ASSERT_TRUE(config) << config.error().messages[0];
   EXPECT_EQ(config->server.listen, "[::1]:0");
   EXPECT_THAT(config->server.allowed_hosts, ElementsAre("a.example", "b"));
+  EXPECT_EQ(config->server.tls_cert, "c.pem");
+  EXPECT_EQ(config->server.tls_key, "k.pem");
+  EXPECT_EQ(config->server.tls_min_version, "1.3");
   EXPECT_EQ(config->engine.kv_dtype, "bf16");
   EXPECT_EQ(config->engine.context_policy, "attention_sink");
   EXPECT_EQ(config->engine.context_policy_tokens, 4096);
@@ -53,6 +62,9 @@ json_depth = 32
   EXPECT_TRUE(config->store.sync);
   EXPECT_EQ(config->store.data_dir, "/tmp/x");
   EXPECT_EQ(config->store.disk_cache_bytes, 2'000'000'000u);
+  EXPECT_FALSE(config->store.turns);
+  EXPECT_EQ(config->store.turns_retention_seconds, 43'200);
+  EXPECT_EQ(config->store.turns_bytes, uint64_t{2} << 30);
   EXPECT_EQ(config->ledger.prices, "own.json");
   EXPECT_EQ(config->ledger.records, 5);
   EXPECT_EQ(config->ledger.retention_days, 30);
@@ -84,6 +96,30 @@ name = "x"
                   "f.toml:8: [[route]] is not supported by this version yet",
                   "f.toml:10: [sessions] is not supported by this version yet",
                   "f.toml:11: unknown table [nonsense]"));
+}
+
+TEST(ParseConfigTest, TimesAndVersionsAreTextOfAKnownForm) {
+  const auto config = ParseConfig(R"([server]
+tls_min_version = "1.1"
+[store]
+turns_retention = "1x"
+turns_bytes = 5
+turns = "no"
+)",
+                                  "f.toml");
+  ASSERT_FALSE(config);
+  EXPECT_THAT(config.error().messages,
+              ElementsAre(HasSubstr("f.toml:2: server.tls_min_version must be one of 1.2, 1.3"),
+                          HasSubstr("f.toml:4: store.turns_retention must be a time like"),
+                          HasSubstr("f.toml:5: store.turns_bytes must be at least"),
+                          HasSubstr("f.toml:6: store.turns must be true or false")));
+  Config set;
+  EXPECT_TRUE(SetOption("store", "turns_retention", "2h", set));
+  EXPECT_EQ(set.store.turns_retention_seconds, 7200);
+  for (const char* bad : {"59s", "36501d", "30"}) {
+    EXPECT_EQ(SetOption("store", "turns_retention", bad, set).error().field,
+              "store.turns_retention");
+  }
 }
 
 TEST(ParseConfigTest, UpstreamsAndKeysAreReadInTheirOrder) {

@@ -18,6 +18,17 @@ TEST(ParseBytesTest, KnowsBinaryAndDecimalUnits) {
   }
 }
 
+TEST(ParseSecondsTest, KnowsFourUnitsAndNeedsOne) {
+  EXPECT_EQ(*ParseSeconds("45s"), 45);
+  EXPECT_EQ(*ParseSeconds("90m"), 5400);
+  EXPECT_EQ(*ParseSeconds("12h"), 43'200);
+  EXPECT_EQ(*ParseSeconds("30d"), 2'592'000);
+  for (const char* bad :
+       {"", "d", "30", "-1d", "1.5h", "1 d", "1D", "1dd", "999999999999999999d"}) {
+    EXPECT_FALSE(ParseSeconds(bad)) << bad;
+  }
+}
+
 TEST(ParseHostPortTest, TakesNamesAndBothAddressFamilies) {
   EXPECT_EQ(ParseHostPort("127.0.0.1:8080")->port, 8080);
   EXPECT_EQ(ParseHostPort("[::1]:0")->host, "::1");

@@ -41,6 +41,7 @@ class RawClient {
   RawClient(const RawClient&) = delete;
   RawClient& operator=(const RawClient&) = delete;
 
+  int fd() const { return fd_; }
   bool connected() const { return connected_; }
   void Close() {
     if (fd_ >= 0) ::close(std::exchange(fd_, -1));

@@ -17,6 +17,12 @@ TEST(RouterTest, FindsRoutesWhateverTheFormOfTheTarget) {
   EXPECT_EQ(FindRoute("HEAD", "/").match->route, Route::kRoot);
 }
 
+TEST(RouterTest, AUrlIsOneOnlyAtTheBeginningOfATarget) {
+  EXPECT_EQ(PathOf("http://localhost/v1/models?a"), "/v1/models");
+  EXPECT_EQ(PathOf("/x://localhost/v1/models"), "/x://localhost/v1/models");
+  EXPECT_FALSE(FindRoute("GET", "/x://localhost/v1/models").match);
+}
+
 TEST(RouterTest, IdsMayHoldSlashesAndEscapes) {
   EXPECT_EQ(FindRoute("GET", "/v1/models/org/name").match->argument, "org/name");
   EXPECT_EQ(FindRoute("GET", "/v1/models/a%20b%2").match->argument, "a b%2");

@@ -99,12 +99,12 @@ TEST_F(ExchangeRecorderTest, OneThatEndsBeforeItBeganIsRecordedToo) {
   EXPECT_EQ(record_.usage_unknown, "no answer");
 }
 
-TEST_F(ExchangeRecorderTest, ACompressedAnswerHasNoUsage) {
+TEST_F(ExchangeRecorderTest, AnAnswerInAnUnknownCodingHasNoUsageAndTheRecordSaysWhy) {
   auto recorder = Begin();
   recorder->OnSent(kBody, kBody);
   recorder->OnHead({.status = 200,
                     .content_type = "application/json",
-                    .content_encoding = "gzip",
+                    .content_encoding = "compress",
                     .upstream_request_id = {}});
   recorder->OnBody(R"({"usage":{"input_tokens":3,"output_tokens":5}})");
   EXPECT_EQ(recorder->OnEnd({.status = 200, .error = {}}).output_tokens, 0u);

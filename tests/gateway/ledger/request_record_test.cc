@@ -34,7 +34,7 @@ RequestRecord FullRecord() {
 }
 
 TEST(RequestRecordTest, IsOneJsonObjectWithWhatIsKnown) {
-  const Json json = Json::parse(EncodeRecord(FullRecord()));
+  const Json json = Json::parse(RecordJson(FullRecord()));
   EXPECT_EQ(json["id"], "id1");
   EXPECT_EQ(json["time_us"], 1'790'000'000'123'456);
   EXPECT_EQ(json["dialect"], "anthropic");
@@ -54,7 +54,7 @@ TEST(RequestRecordTest, IsOneJsonObjectWithWhatIsKnown) {
 TEST(RequestRecordTest, WhatIsNotKnownIsNullAndSaysWhy) {
   RequestRecord record;
   record.usage_unknown = "encoded";
-  const Json json = Json::parse(EncodeRecord(record));
+  const Json json = Json::parse(RecordJson(record));
   EXPECT_TRUE(json["usage"].is_null());
   EXPECT_EQ(json["usage_unknown"], "encoded");
   EXPECT_TRUE(json["cost"].is_null());
@@ -67,7 +67,7 @@ TEST(RequestRecordTest, ItsSizeIsBoundedWhateverACallerSends) {
   record.model = std::string(1 << 20, '"');
   record.path = std::string(1 << 20, '\xff');
   record.error = std::string(1 << 20, '\1');
-  const std::string encoded = EncodeRecord(record);
+  const std::string encoded = RecordJson(record);
   EXPECT_LT(encoded.size(), 16'000u);
   EXPECT_TRUE(Json::accept(encoded));
 }

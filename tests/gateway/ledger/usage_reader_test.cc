@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "tests/gateway/upstream/encoders.h"
+
 namespace kvgate::ledger {
 namespace {
 
@@ -125,9 +127,60 @@ TEST(UsageReaderTest, WhatWasCutIsKnownOnlyAsFarAsEventsWereWhole) {
             std::nullopt);
 }
 
-TEST(UsageReaderTest, CompressedAndForeignBodiesAreNotGuessedAt) {
-  const std::string body = R"({"usage":{"prompt_tokens":8,"completion_tokens":1}})";
+struct Encoded {
+  std::optional<TokenUsage> usage;
+  std::string unreadable;
+};
+
+Encoded ReadEncoded(std::string_view body, const char* encoding, size_t piece_bytes,
+                    const char* type = kEvents) {
+  UsageReader reader(
+      {.endpoint = Endpoint::kMessages, .content_type = type, .content_encoding = encoding});
+  for (size_t at = 0; at < body.size(); at += piece_bytes) {
+    reader.Feed(body.substr(at, piece_bytes));
+  }
+  return {.usage = reader.usage(), .unreadable = std::string(reader.unreadable())};
+}
+
+TEST(UsageReaderTest, CompressedAnswersAreReadInEachCoding) {
+  const std::string start =
+      std::string(R"("input_tokens":12,)") + std::string(kCacheFields) + R"(,"output_tokens":1)";
+  const std::string events = Messages(start, R"("output_tokens":90)");
+  const std::string whole = std::string(R"({"type":"message","usage":{"output_tokens":90,)") +
+                            R"("input_tokens":12,)" + std::string(kCacheFields) + "}}";
+  for (const char* encoding : {"gzip", "deflate", "zstd", "br"}) {
+    for (const size_t piece_bytes : {size_t{1}, size_t{10}, size_t{100'000}}) {
+      EXPECT_EQ(ReadEncoded(upstream::Encode(encoding, events), encoding, piece_bytes).usage,
+                kMerged)
+          << encoding;
+      EXPECT_EQ(
+          ReadEncoded(upstream::Encode(encoding, whole), encoding, piece_bytes, "application/json")
+              .usage,
+          kMerged)
+          << encoding;
+    }
+  }
+}
+
+TEST(UsageReaderTest, WhatIsNotInItsCodingOrExpandsTooMuchHasNoUsageAndSaysWhy) {
+  const std::string events =
+      Messages(R"("input_tokens":12,"output_tokens":0)", R"("output_tokens":90)");
+  const std::string bomb = events + ":" + std::string(size_t{64} << 20, 'x') + "\n";
   for (const char* encoding : {"gzip", "zstd", "br"}) {
+    const Encoded plain = ReadEncoded("{\"usage\":{}} and no coding", encoding, 5);
+    EXPECT_EQ(plain.usage, std::nullopt) << encoding;
+    EXPECT_EQ(plain.unreadable, "broken encoding") << encoding;
+    const Encoded tail = ReadEncoded(upstream::Encode(encoding, events) + "tail", encoding, 1000);
+    EXPECT_EQ(tail.usage, std::nullopt) << encoding;
+    const Encoded huge = ReadEncoded(upstream::Encode(encoding, bomb), encoding, 1000);
+    EXPECT_EQ(huge.usage, std::nullopt) << encoding;
+    EXPECT_EQ(huge.unreadable, "expands too much") << encoding;
+  }
+}
+
+TEST(UsageReaderTest, UnknownCodingsAndForeignBodiesAreNotGuessedAt) {
+  const std::string body = R"({"usage":{"prompt_tokens":8,"completion_tokens":1}})";
+  for (const char* encoding : {"gzip, gzip", "compress", "x"}) {
     UsageReader reader({.endpoint = Endpoint::kCompletions,
                         .content_type = "application/json",
                         .content_encoding = encoding});

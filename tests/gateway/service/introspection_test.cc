@@ -5,6 +5,7 @@
 
 #include "gateway/service/service.h"
 #include "tests/gateway/fakes.h"
+#include "tests/gateway/ledger/memory_meta_store.h"
 
 namespace kvgate::service {
 namespace {
@@ -30,6 +31,28 @@ TEST(IntrospectionTest, StatsAndMetricsCoverEngineAndStore) {
   EXPECT_THAT(text, HasSubstr("kvgate_store_up 1\n"));
   EXPECT_THAT(text, HasSubstr("kvgate_prompt_tokens_total{source=\"device\"} 96\n"));
   EXPECT_THAT(text, HasSubstr("kvgate_ready 1\n"));
+}
+
+TEST(IntrospectionTest, StoredTurnsAreCounted) {
+  store::MemoryMetaStore meta;
+  const auto turns = store::TurnStore::Open({.meta = meta}).value();
+  store::Turn turn;
+  turn.id = "resp_1";
+  turn.items = {{.role = "user", .payload = "[]"}};
+  ASSERT_TRUE(turns->Append(turn));
+  metrics::Registry registry;
+  metrics::GatewayMetrics metrics{registry};
+  const Service service(
+      {.registry = registry, .metrics = metrics, .turns = turns.get(), .has_local = false});
+  const auto stats = nlohmann::json::parse(service.Stats())["turns"];
+  EXPECT_EQ(stats["enabled"], true);
+  EXPECT_EQ(stats["turns"], 1);
+  EXPECT_EQ(stats["conversations"], 1);
+  EXPECT_GT(stats["bytes"], 0);
+  const std::string text = service.Metrics();
+  EXPECT_THAT(text, HasSubstr("kvgate_turns 1\n"));
+  EXPECT_THAT(text, HasSubstr("kvgate_turns_appended_total 1\n"));
+  EXPECT_THAT(text, HasSubstr("kvgate_turn_capacity_bytes 1073741824\n"));
 }
 
 TEST(IntrospectionTest, AModelIsShownUnderTheNameItWasAskedFor) {

@@ -54,6 +54,16 @@ TEST(ServiceTest, ACompletionIsOneBodyOrAStreamOfTheSameText) {
   EXPECT_TRUE(all.ends_with("data: [DONE]\n\n"));
 }
 
+TEST(ServiceTest, AFinishedCompletionTellsItsTokensForTheLimitsOfAKey) {
+  Gateway gateway;
+  const auto whole = gateway.service.Start(Args());
+  ASSERT_TRUE(whole);
+  EXPECT_EQ((*whole)->num_tokens(), 0u);
+  const auto body = nlohmann::json::parse(Finish(**whole));
+  EXPECT_GT((*whole)->num_tokens(), 0u);
+  EXPECT_EQ((*whole)->num_tokens(), body["usage"]["total_tokens"]);
+}
+
 TEST(ServiceTest, AStreamThatFailsBeforeItBeganHasAnErrorAndAfterwardsAnEvent) {
   const Error error = MakeError(ErrorCode::kOverloaded, "engine", "no KV blocks left");
   Gateway gateway({.pieces = {}, .reason = engine::FinishReason::kError, .error = error});

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/gateway/upstream/encoders.h"
+
 namespace kvgate::upstream {
 namespace {
 
@@ -35,7 +37,8 @@ TEST(ScanBodyTest, WhatValuesHoldIsNotItsMatter) {
 
 TEST(ScanBodyTest, WhatIsNoObjectIsNotReadable) {
   for (const char* bad :
-       {"", "[]", "7", "{", R"({"model":"a")", "\x1f\x8b\x08", "{\"model\" \"a\"}"}) {
+       {"", "[]", "7", "{", R"({"model":"a")", "\x1f\x8b\x08", "{\"model\" \"a\"}",
+        R"({"model":"a"}{"model":"b"})", R"({"model":"a"} x)", R"({}[])"}) {
     EXPECT_FALSE(Scan(bad).readable) << bad;
   }
 }
@@ -43,6 +46,39 @@ TEST(ScanBodyTest, WhatIsNoObjectIsNotReadable) {
 TEST(ScanBodyTest, ALargeBodyIsReadToItsEnd) {
   std::string body = R"({"messages":[")" + std::string(5'000'000, 'x') + R"("],"model":"m"})";
   EXPECT_EQ(Scan(std::move(body)).model, "m");
+}
+
+TEST(DecodeBodyTest, EachCodingIsTakenOff) {
+  const std::string body = R"({"model":"m","pad":")" + std::string(100'000, 'x') + R"("})";
+  for (const char* coding : {"gzip", "zstd", "br"}) {
+    const std::string encoded = Encode(coding, body);
+    EXPECT_EQ(DecodeBody(coding, encoded, body.size()), body) << coding;
+    EXPECT_EQ(DecodeBody(coding, encoded, body.size() - 1), std::nullopt) << coding;
+    EXPECT_EQ(DecodeBody(coding, encoded.substr(0, encoded.size() - 1), 1 << 20), std::nullopt);
+    EXPECT_EQ(DecodeBody(coding, encoded + "x", 1 << 20), std::nullopt) << coding;
+    EXPECT_EQ(DecodeBody(coding, body, 1 << 20), std::nullopt) << coding;
+    EXPECT_EQ(DecodeBody(coding, "", 1 << 20), std::nullopt) << coding;
+  }
+}
+
+TEST(DecodeBodyTest, WhatHasTwoReadingsHasNone) {
+  EXPECT_EQ(DecodeBody("deflate", Encode("deflate", "{}"), 1 << 20), std::nullopt);
+  EXPECT_EQ(DecodeBody("gzip, zstd", Encode("gzip", "{}"), 1 << 20), std::nullopt);
+  EXPECT_EQ(DecodeBody("x", "{}", 1 << 20), std::nullopt);
+}
+
+TEST(DecodeBodyTest, MembersAreJoinedSoThatNoneCanHide) {
+  const std::string first = R"({"model":"allowed")";
+  const std::string second = R"(,"model":"other"})";
+  std::optional<std::string> body =
+      DecodeBody("gzip", Encode("gzip", first) + Encode("gzip", second), 1 << 20);
+  ASSERT_TRUE(body);
+  EXPECT_EQ(ScanBody(*body).model, "other");
+}
+
+TEST(DecodeBodyTest, ABombIsGivenUp) {
+  const std::string bomb = Encode("zstd", std::string(size_t{256} << 20, ' '));
+  EXPECT_EQ(DecodeBody("zstd", bomb, size_t{1} << 30), std::nullopt);
 }
 
 TEST(GlobMatchesTest, StarsAndQuestionMarks) {

@@ -30,8 +30,9 @@ struct Answer {
   int num_attempts = 0;
 };
 
-Task<void> Ask(Upstream& upstream, std::string body, Answer& answer, Exchange*& running) {
-  Exchange exchange(upstream);
+Task<void> Ask(Upstream& upstream, const Upstream::Executor& executor, std::string body,
+               Answer& answer, Exchange*& running) {
+  Exchange exchange(upstream, executor);
   running = &exchange;
   const std::string head =
       fmt::format("POST /v1/x HTTP/1.1\r\nHost: h\r\nContent-Length: {}\r\n\r\n", body.size());
@@ -56,7 +57,7 @@ Task<void> Ask(Upstream& upstream, std::string body, Answer& answer, Exchange*& 
 // An upstream on an io_context of its own, driven by the test's thread.
 struct Client {
   explicit Client(config::UpstreamConfig config) {
-    auto opened = Upstream::Open(config, io, [](const char*) { return std::string(); });
+    auto opened = Upstream::Open(config, [](const char*) { return std::string(); });
     EXPECT_TRUE(opened);
     upstream = std::move(*opened);
   }
@@ -69,7 +70,8 @@ struct Client {
   Answer Post(std::string body = "{}", milliseconds abort_after = milliseconds::zero()) {
     Answer answer;
     Exchange* running = nullptr;
-    asio::co_spawn(io, Ask(*upstream, std::move(body), answer, running), asio::detached);
+    asio::co_spawn(io, Ask(*upstream, io.get_executor(), std::move(body), answer, running),
+                   asio::detached);
     io.restart();
     const auto begin = Exchange::Clock::now();
     while (io.run_one_for(milliseconds(20)) > 0 || running != nullptr) {
@@ -261,6 +263,67 @@ TEST(ExchangeTest, BeyondItsConnectionsItRefuses) {
   ASSERT_TRUE(client.upstream->Reserve());
   EXPECT_EQ(client.Post().error->code, ErrorCode::kOverloaded);
   client.upstream->Release();
+}
+
+// Answers every request by `head`, then by `more` until the connection ends.
+ScriptedUpstream::Script Endless(std::string head, std::string more) {
+  return [head = std::move(head), more = std::move(more)](Peer& peer, int) {
+    peer.ReadRequest();
+    peer.Send(head);
+    while (!more.empty() && peer.Send(more)) continue;
+  };
+}
+
+TEST(ExchangeTest, AnAnswerWhoseEndIsUnclearIsNoAnswer) {
+  for (const char* coding : {"identity", "xchunked", "gzip, chunked", "chunked, gzip"}) {
+    ScriptedUpstream server(Endless(
+        fmt::format("HTTP/1.1 200 OK\r\nTransfer-Encoding: {}\r\n\r\n0\r\n\r\n", coding), ""));
+    Client client(Client::To(server));
+    const Answer answer = client.Post();
+    ASSERT_TRUE(answer.error) << coding;
+    EXPECT_EQ(answer.error->code, ErrorCode::kUnavailable);
+    EXPECT_EQ(client.upstream->num_kept(), 0u);
+  }
+}
+
+TEST(ExchangeTest, InterimAnswersWithoutAnEndAreGivenUp) {
+  ScriptedUpstream server(Endless("", "HTTP/1.1 103 Early\r\n\r\n"));
+  Client client(Client::To(server));
+  const Answer answer = client.Post();
+  ASSERT_TRUE(answer.error);
+  EXPECT_THAT(answer.error->detail, HasSubstr("interim"));
+}
+
+TEST(ExchangeTest, WhatTheParserHoldsBackOfABodyIsBounded) {
+  const std::string chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+  for (const char* open : {"2;", "2\r\nok\r\n0\r\nX: ", "0000"}) {
+    ScriptedUpstream server(Endless(chunked + open, std::string(1000, '0')));
+    Client client(Client::To(server));
+    const Answer answer = client.Post();
+    EXPECT_TRUE(answer.cut || answer.error) << open;
+  }
+}
+
+Task<void> TakeFields(Upstream& upstream, const Upstream::Executor& executor, std::string& names) {
+  Exchange exchange(upstream, executor);
+  const Result<void> started =
+      co_await exchange.Start({.head = "GET /v1/x HTTP/1.1\r\nHost: h\r\n\r\n", .body = ""});
+  EXPECT_TRUE(started);
+  for (const HeaderField& field : exchange.fields()) names.append(field.name).append(" ");
+  EXPECT_EQ(exchange.TakeReady(), "ok");
+}
+
+TEST(ExchangeTest, TrailersAreNoHeadersAlsoWhereTheyComeWithTheHead) {
+  ScriptedUpstream server(
+      Endless("HTTP/1.1 200 OK\r\nX-A: b\r\nTransfer-Encoding: chunked\r\n\r\n"
+              "2\r\nok\r\n0\r\nX-Evil: 1\r\n\r\n",
+              ""));
+  Client client(Client::To(server));
+  std::string names;
+  asio::co_spawn(client.io, TakeFields(*client.upstream, client.io.get_executor(), names),
+                 asio::detached);
+  client.io.run();
+  EXPECT_EQ(names, "X-A Transfer-Encoding ");
 }
 
 }  // namespace

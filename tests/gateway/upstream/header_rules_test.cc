@@ -35,6 +35,14 @@ TEST(RequestHeadTest, DropsWhatBelongsToTheConnection) {
             "POST / HTTP/1.1\r\nX-Kept: 1\r\nHost: up\r\nContent-Length: 7\r\n\r\n");
 }
 
+TEST(RequestHeadTest, TheLengthIsTheBodysHoweverItWasSpelled) {
+  const HeaderFields fields = {{"content-length", "010"}, {"Content-Length", "10"}};
+  EXPECT_EQ(
+      RequestHead(
+          {.method = "POST", .target = "/", .host = "up", .fields = fields, .body_bytes = 10}),
+      "POST / HTTP/1.1\r\ncontent-length: 10\r\nHost: up\r\n\r\n");
+}
+
 TEST(RequestHeadTest, TheUpstreamsOwnKeyStandsWhereTheCallersStood) {
   const HeaderFields fields = {{"x-api-key", "mine"}, {"authorization", "Bearer mine"}, {"a", "b"}};
   EXPECT_EQ(
@@ -84,11 +92,24 @@ TEST(ForwardedHeadTest, PassesWhatProvidersSayAndDropsFraming) {
             "HTTP/1.0 200 \r\nx-kvgate-request-id: id\r\nconnection: close\r\n\r\n");
 }
 
+TEST(ForwardedHeadTest, ALengthIsSaidOnceAndNotBesideChunksOrWithA204) {
+  const HeaderFields fields = {{"Content-Length", "2, 2"}, {"content-length", "2"}};
+  EXPECT_EQ(ForwardedHead({.status = 200, .reason = "OK", .fields = fields, .request_id = "id"}),
+            "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nx-kvgate-request-id: id\r\n\r\n");
+  EXPECT_EQ(ForwardedHead({.status = 204, .reason = "", .fields = fields, .request_id = "id"}),
+            "HTTP/1.1 204 \r\nx-kvgate-request-id: id\r\n\r\n");
+  EXPECT_EQ(
+      ForwardedHead(
+          {.status = 200, .reason = "OK", .fields = fields, .request_id = "id", .chunked = true}),
+      "HTTP/1.1 200 OK\r\nx-kvgate-request-id: id\r\ntransfer-encoding: chunked\r\n\r\n");
+}
+
 TEST(UpstreamTargetTest, PutsThePathUnderTheBase) {
   EXPECT_EQ(UpstreamTarget("/api/v1", Dialect::kOpenAi, "/v1/models?x=%20"),
             "/api/v1/models?x=%20");
   EXPECT_EQ(UpstreamTarget("", Dialect::kAnthropic, "/v1/messages"), "/v1/messages");
   EXPECT_EQ(UpstreamTarget("/v1", Dialect::kOpenAi, "http://h:1/v1/a"), "/v1/a");
+  EXPECT_EQ(UpstreamTarget("/v1", Dialect::kOpenAi, "/x://h/v1/a"), "/v1/x://h/v1/a");
 }
 
 }  // namespace

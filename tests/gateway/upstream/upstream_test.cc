@@ -16,17 +16,15 @@ config::UpstreamConfig Config() {
 }
 
 std::string Problem(const config::UpstreamConfig& config, const std::string& value) {
-  boost::asio::io_context io;
-  const auto opened = Upstream::Open(config, io, [&](const char*) { return value; });
+  const auto opened = Upstream::Open(config, [&](const char*) { return value; });
   return opened ? "" : opened.error().detail;
 }
 
 TEST(UpstreamTest, WhatItNeedsOfTheOutsideIsReadAtOnce) {
-  boost::asio::io_context io;
   config::UpstreamConfig config = Config();
   config.api_key_env = "KEY";
   config.models = {"deep*"};
-  const auto opened = Upstream::Open(config, io, [](const char* name) {
+  const auto opened = Upstream::Open(config, [](const char* name) {
     return std::string(std::string_view(name) == "KEY" ? "secret" : "");
   });
   ASSERT_TRUE(opened);

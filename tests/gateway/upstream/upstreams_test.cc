@@ -18,18 +18,15 @@ config::UpstreamConfig Named(std::string name, std::string dialect,
   return config;
 }
 
-std::unique_ptr<Upstreams> Open(const std::vector<config::UpstreamConfig>& configs,
-                                boost::asio::io_context& io) {
-  auto opened = Upstreams::Open(configs, io, [](const char*) { return std::string(); });
+std::unique_ptr<Upstreams> Open(const std::vector<config::UpstreamConfig>& configs) {
+  auto opened = Upstreams::Open(configs, [](const char*) { return std::string(); });
   EXPECT_TRUE(opened);
   return std::move(*opened);
 }
 
 TEST(UpstreamsTest, TheFirstThatMatchesIsAsked) {
-  boost::asio::io_context io;
   const auto upstreams = Open({Named("a", "openai", {"gpt-*"}), Named("b", "anthropic", {"*"}),
-                               Named("c", "openai", {"*"})},
-                              io);
+                               Named("c", "openai", {"*"})});
   const auto name = [&](Upstreams::Query query) {
     const auto chosen = upstreams->Choose(query);
     return chosen ? (*chosen)->name() : chosen.error().detail;
@@ -45,8 +42,7 @@ TEST(UpstreamsTest, TheFirstThatMatchesIsAsked) {
 }
 
 TEST(UpstreamsTest, AModelThatNobodyServesIsNamed) {
-  boost::asio::io_context io;
-  const auto upstreams = Open({Named("a", "openai", {"gpt-*"})}, io);
+  const auto upstreams = Open({Named("a", "openai", {"gpt-*"})});
   const auto chosen = upstreams->Choose({.model = "claude"});
   ASSERT_FALSE(chosen);
   EXPECT_EQ(chosen.error().code, ErrorCode::kNotFound);

@@ -1,0 +1,117 @@
+// The methods of lists, tuples and dicts that change nothing. What would change them is there in
+// Python, but transformers' sandbox refuses to call it: see Runtime::Attribute.
+#include <fmt/format.h>
+
+#include "engine/jinja/builtins.h"
+
+namespace kvgate::jinja {
+namespace {
+
+Value ListCount(Runtime& runtime, const Value& self, const Arguments& arguments) {
+  int64_t count = 0;
+  for (const Value& item : self.list->values()) {
+    const auto equal = runtime.Equals(item, arguments.positional[0]);
+    if (!equal || !runtime.Charge(1)) return MakeFailed();
+    count += *equal ? 1 : 0;
+  }
+  return MakeInt(count);
+}
+
+Value ListIndex(Runtime& runtime, const Value& self, const Arguments& arguments) {
+  const auto size = static_cast<int64_t>(self.list->size);
+  const auto start = IntegerArgument(runtime, arguments.positional[1], 0);
+  const auto stop = IntegerArgument(runtime, arguments.positional[2], size);
+  if (!start || !stop) return MakeFailed();
+  const auto clamp = [&](int64_t i) { return i < 0 ? std::max<int64_t>(i + size, 0) : i; };
+  for (int64_t i = clamp(*start); i < std::min(clamp(*stop), size); ++i) {
+    const auto equal = runtime.Equals(self.list->items[i], arguments.positional[0]);
+    if (!equal || !runtime.Charge(1)) return MakeFailed();
+    if (*equal) return MakeInt(i);
+  }
+  return runtime.Fail("the value is not in the list");
+}
+
+Value ListCopy(Runtime& runtime, const Value& self, const Arguments&) {
+  return MakeList(runtime.heap(), self.list->values());
+}
+
+Value DictGet(Runtime& runtime, const Value& self, const Arguments& arguments) {
+  const Value& key = arguments.positional[0];
+  if (!IsHashable(key)) return runtime.Fail(fmt::format("unhashable type: '{}'", TypeName(key)));
+  if (key.is_string() && !runtime.ChargeBytes(key.string->size)) return MakeFailed();
+  const Value* found = self.dict->Find(key);
+  if (found != nullptr) return *found;
+  return arguments.positional[1].missing() ? MakeNone() : arguments.positional[1];
+}
+
+Value View(Runtime& runtime, const Value& self, ListKind kind) {
+  const Dict& dict = *self.dict;
+  if (!runtime.Charge(static_cast<int64_t>(dict.size / 4))) return MakeFailed();
+  std::vector<Value> items;
+  items.reserve(dict.size);
+  for (const DictEntry& entry : dict.items()) {
+    if (kind == ListKind::kDictItems) {
+      const Value pair[] = {entry.key, entry.value};
+      items.push_back(MakeList(runtime.heap(), pair, ListKind::kTuple));
+      items.back().list->origin = dict.origin;
+    } else {
+      items.push_back(kind == ListKind::kDictKeys ? entry.key : entry.value);
+    }
+  }
+  Value view = MakeList(runtime.heap(), items, kind);
+  view.list->origin = dict.origin;
+  return view;
+}
+
+Value DictCopy(Runtime& runtime, const Value& self, const Arguments&) {
+  auto* copy = runtime.heap().New<Dict>();
+  for (const DictEntry& entry : self.dict->items()) {
+    copy->Set(runtime.heap(), entry.key, entry.value);
+    if (!runtime.Charge(1)) return MakeFailed();
+  }
+  return MakeDict(copy);
+}
+
+Value DictFromKeys(Runtime& runtime, const Value&, const Arguments& arguments) {
+  const auto keys = runtime.Iterate(arguments.positional[0]);
+  if (!keys) return MakeFailed();
+  const Value value = arguments.positional[1].missing() ? MakeNone() : arguments.positional[1];
+  auto* dict = runtime.heap().New<Dict>();
+  for (const Value& key : *keys) {
+    if (!IsHashable(key)) return runtime.Fail(fmt::format("unhashable type: '{}'", TypeName(key)));
+    dict->Set(runtime.heap(), key, value);
+    if (!runtime.Charge(1)) return MakeFailed();
+  }
+  return MakeDict(dict);
+}
+
+constexpr FunctionSpec kListMethods[] = {
+    {"count", "value", ListCount},
+    {"index", "value start? stop?", ListIndex},
+    {"copy", "", ListCopy},
+};
+
+constexpr FunctionSpec kDictMethods[] = {
+    {"get", "key default?", DictGet},
+    {"items", "",
+     [](Runtime& r, const Value& self, const Arguments&) {
+       return View(r, self, ListKind::kDictItems);
+     }},
+    {"keys", "",
+     [](Runtime& r, const Value& self, const Arguments&) {
+       return View(r, self, ListKind::kDictKeys);
+     }},
+    {"values", "",
+     [](Runtime& r, const Value& self, const Arguments&) {
+       return View(r, self, ListKind::kDictValues);
+     }},
+    {"copy", "", DictCopy},
+    {"fromkeys", "iterable value?", DictFromKeys},
+};
+
+}  // namespace
+
+std::span<const FunctionSpec> ListMethods() { return kListMethods; }
+std::span<const FunctionSpec> DictMethods() { return kDictMethods; }
+
+}  // namespace kvgate::jinja

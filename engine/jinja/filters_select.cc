@@ -1,0 +1,128 @@
+// Filters that apply other filters and tests: map, select, reject and their kin; attr, default.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "engine/jinja/builtins.h"
+
+namespace kvgate::jinja {
+namespace {
+
+Value Default(Runtime&, const Value& value, const Arguments& arguments) {
+  const Value& fallback = arguments.positional[0];
+  const bool boolean = !arguments.positional[1].missing() && IsTrue(arguments.positional[1]);
+  if (!value.is(Tag::kUndefined) && !(boolean && !IsTrue(value))) return value;
+  return fallback.missing() ? MakeString(EmptyString()) : fallback;
+}
+
+// Attributes only, never items.
+Value Attr(Runtime& runtime, const Value& value, const Arguments& arguments) {
+  const Value& name = arguments.positional[0];
+  if (!name.is_string()) return runtime.Fail("attribute name must be string");
+  if (value.is(Tag::kUndefined)) return runtime.FailUndefined(value);
+  if (value.is(Tag::kDict) && FindDictMethod(name.text()) == nullptr) {
+    return MakeUndefined(runtime.heap(),
+                         {UndefinedInfo::Kind::kAttribute, name.text(), TypeName(value)});
+  }
+  return runtime.Attribute(value, name);
+}
+
+const FunctionSpec* FindNamed(Runtime& runtime, const Value& name, bool is_filter) {
+  const FunctionSpec* function = nullptr;
+  if (name.is_string()) function = is_filter ? FindFilter(name.text()) : FindTest(name.text());
+  if (function == nullptr) {
+    const String* text = runtime.ToText(name);
+    runtime.Fail(fmt::format("No {} named '{}'.", is_filter ? "filter" : "test",
+                             text == nullptr ? "" : text->view()));
+  }
+  return function;
+}
+
+Value MapAttribute(Runtime& runtime, std::span<const Value> items, const Arguments& arguments) {
+  Value attribute;
+  Value fallback;
+  for (const Keyword& keyword : arguments.keywords) {
+    if (keyword.name->view() == "attribute") {
+      attribute = keyword.value;
+    } else if (keyword.name->view() == "default") {
+      fallback = keyword.value;
+    } else {
+      return runtime.Fail(fmt::format("Unexpected keyword argument '{}'", keyword.name->view()));
+    }
+  }
+  const AttributePath path(runtime, attribute);
+  std::vector<Value> mapped;
+  for (const Value& item : items) {
+    mapped.push_back(path.Get(runtime, item, fallback));
+    if (mapped.back().failed() || !runtime.Charge(1)) return MakeFailed();
+  }
+  return MakeIterator(runtime, mapped, "generator");
+}
+
+Value Map(Runtime& runtime, const Value& value, const Arguments& arguments) {
+  if (!IsTrue(value)) return MakeIterator(runtime, {}, "generator");
+  const auto items = runtime.Iterate(value);
+  if (!items) return MakeFailed();
+  const bool by_attribute =
+      arguments.positional.empty() &&
+      std::any_of(arguments.keywords.begin(), arguments.keywords.end(),
+                  [](const Keyword& keyword) { return keyword.name->view() == "attribute"; });
+  if (by_attribute) return MapAttribute(runtime, *items, arguments);
+  if (arguments.positional.empty()) return runtime.Fail("map requires a filter argument");
+  const FunctionSpec* filter = FindNamed(runtime, arguments.positional[0], true);
+  if (filter == nullptr) return MakeFailed();
+  const Arguments rest{arguments.positional.subspan(1), arguments.keywords};
+  std::vector<Value> mapped;
+  for (const Value& item : *items) {
+    mapped.push_back(CallFunction(runtime, *filter, item, rest));
+    if (mapped.back().failed()) return MakeFailed();
+  }
+  return MakeIterator(runtime, mapped, "generator");
+}
+
+// (select|reject)[attr]: by the test that is named, else by truth.
+template <bool kKeeps, bool kByAttribute>
+Value Select(Runtime& runtime, const Value& value, const Arguments& arguments) {
+  if (!IsTrue(value)) return MakeIterator(runtime, {}, "generator");
+  const auto items = runtime.Iterate(value);
+  if (!items) return MakeFailed();
+  std::span<const Value> positional = arguments.positional;
+  if (kByAttribute && positional.empty()) {
+    return runtime.Fail("Missing parameter for attribute name");
+  }
+  const AttributePath path(runtime, kByAttribute ? positional[0] : Value());
+  if (kByAttribute) positional = positional.subspan(1);
+  const FunctionSpec* test = nullptr;
+  if (!positional.empty()) {
+    test = FindNamed(runtime, positional[0], false);
+    if (test == nullptr) return MakeFailed();
+    positional = positional.subspan(1);
+  }
+  const Arguments rest{positional, arguments.keywords};
+  std::vector<Value> selected;
+  for (const Value& item : *items) {
+    if (!runtime.Charge(1)) return MakeFailed();
+    Value result = path.Get(runtime, item);
+    if (!result.failed() && test != nullptr) result = CallFunction(runtime, *test, result, rest);
+    if (result.failed()) return result;
+    if (IsTrue(result) == kKeeps) selected.push_back(item);
+  }
+  return MakeIterator(runtime, selected, "generator");
+}
+
+constexpr FunctionSpec kFilters[] = {
+    {"default", "default_value? boolean?", Default},
+    {"d", "default_value? boolean?", Default},
+    {"attr", "name", Attr},
+    {"map", "*", Map},
+    {"select", "*", Select<true, false>},
+    {"reject", "*", Select<false, false>},
+    {"selectattr", "*", Select<true, true>},
+    {"rejectattr", "*", Select<false, true>},
+};
+
+}  // namespace
+
+std::span<const FunctionSpec> SelectFilters() { return kFilters; }
+
+}  // namespace kvgate::jinja

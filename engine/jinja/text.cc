@@ -1,0 +1,143 @@
+#include "engine/jinja/text.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "engine/jinja/unicode.h"
+
+namespace kvgate::jinja {
+
+int64_t String::length() const {
+  if (num_characters < 0) num_characters = static_cast<int64_t>(CountCharacters(view()));
+  return num_characters;
+}
+
+size_t String::OffsetOf(int64_t index) const {
+  if (is_ascii()) return static_cast<size_t>(index);
+  if (index >= length()) return size;
+  return OffsetOfCharacter(view(), static_cast<size_t>(index));
+}
+
+Origin String::origin() const {
+  Origin first = Origin::kTemplate;
+  if (size > 0) {
+    const String byte{.buffer = buffer, .begin = begin, .size = 1};
+    VisitRuns(byte, [&](std::string_view, Origin origin) { first = origin; });
+  }
+  return first;
+}
+
+const String* EmptyString() {
+  static const TextBuffer buffer;
+  static const String empty{.buffer = &buffer, .begin = 0, .size = 0, .num_characters = 0};
+  return &empty;
+}
+
+String* BorrowString(Heap& heap, std::string_view text, Origin origin) {
+  auto* buffer = heap.New<TextBuffer>();
+  buffer->data = const_cast<char*>(text.data());  // capacity 0: never written
+  buffer->size = text.size();
+  if (origin != Origin::kTemplate && !text.empty()) {
+    buffer->runs = heap.New<OriginRun>(size_t{0}, text.size(), origin);
+    buffer->num_runs = 1;
+  }
+  return heap.New<String>(buffer, size_t{0}, text.size());
+}
+
+const String* Part(Heap& heap, const String& text, size_t begin, size_t end) {
+  if (begin >= end) return EmptyString();
+  if (begin == 0 && end == text.size) return &text;
+  const bool ascii = text.num_characters == static_cast<int64_t>(text.size);
+  return heap.New<String>(text.buffer, text.begin + begin, end - begin,
+                          ascii ? static_cast<int64_t>(end - begin) : int64_t{-1});
+}
+
+TextBuilder::TextBuilder(Heap& heap, const String& start) : heap_(heap) {
+  const bool at_end = start.begin + start.size == start.buffer->size;
+  if (at_end && start.buffer->capacity > 0) {
+    buffer_ = const_cast<TextBuffer*>(start.buffer);  // of this heap, or its capacity were 0
+    begin_ = start.begin;
+  } else {
+    Append(start);
+  }
+}
+
+bool TextBuilder::Grow(size_t bytes) {
+  const size_t used = size();
+  if (buffer_ != nullptr && buffer_->capacity - buffer_->size >= bytes) return true;
+  const size_t capacity = std::max<size_t>(used + bytes, std::max<size_t>(2 * used, 32));
+  if (!heap_.Reserve(capacity)) return false;
+  const TextBuffer* old = buffer_;
+  const size_t old_begin = begin_;
+  buffer_ = heap_.New<TextBuffer>();
+  buffer_->data = heap_.NewArray<char>(capacity);
+  buffer_->capacity = capacity;
+  begin_ = 0;
+  if (old != nullptr && used > 0) {
+    const String kept{.buffer = old, .begin = old_begin, .size = used};
+    Append(kept);
+  }
+  return true;
+}
+
+void TextBuilder::AddRun(size_t begin, size_t end, Origin origin) {
+  TextBuffer& buffer = *buffer_;
+  if (buffer.num_runs > 0) {
+    OriginRun& last = buffer.runs[buffer.num_runs - 1];
+    // A string that looks at less of this buffer sees less of the run too.
+    if (last.end == begin && last.origin == origin) {
+      last.end = end;
+      return;
+    }
+  }
+  if (buffer.num_runs == buffer.runs_capacity) {
+    const size_t capacity = std::max<size_t>(4, buffer.runs_capacity * 2);
+    auto* runs = heap_.NewArray<OriginRun>(capacity);
+    std::copy_n(buffer.runs, buffer.num_runs, runs);
+    buffer.runs = runs;
+    buffer.runs_capacity = capacity;
+  }
+  buffer.runs[buffer.num_runs++] = {begin, end, origin};
+}
+
+void TextBuilder::Append(std::string_view text, Origin origin) {
+  if (text.empty() || !Grow(text.size())) return;
+  const size_t begin = buffer_->size;
+  std::memcpy(buffer_->data + begin, text.data(), text.size());
+  buffer_->size += text.size();
+  if (origin != Origin::kTemplate) AddRun(begin, buffer_->size, origin);
+}
+
+void TextBuilder::Append(const String& text) {
+  // Grown once, so that the parts are not moved while they are copied.
+  if (text.size == 0 || !Grow(text.size)) return;
+  if (text.buffer->num_runs == 0) {
+    Append(text.view());
+    return;
+  }
+  VisitRuns(text, [&](std::string_view part, Origin origin) { Append(part, origin); });
+}
+
+void TextBuilder::AppendCharacter(char32_t code, Origin origin) {
+  std::string bytes;
+  AppendUtf8(code, bytes);
+  Append(bytes, origin);
+}
+
+void TextBuilder::Repeat(std::string_view text, int64_t count, Origin origin) {
+  if (text.empty() || count <= 0) return;
+  if (static_cast<uint64_t>(count) > SIZE_MAX / text.size() ||
+      !Grow(text.size() * static_cast<size_t>(count))) {
+    heap_.Reserve(SIZE_MAX);
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i) Append(text, origin);
+}
+
+const String* TextBuilder::Build() {
+  if (size() == 0) return EmptyString();
+  return heap_.New<String>(buffer_, begin_, size());
+}
+
+}  // namespace kvgate::jinja

@@ -1,0 +1,107 @@
+// String: text of a rendering that knows which of its bytes came from the input.
+//
+// A String is a view of a part of a TextBuffer; the buffer holds the bytes and, in ascending runs,
+// their origins (no run: the template's own). So a slice costs nothing and keeps its origins, and
+// text that grows at its end (a ~ b ~ c, ns.text = ns.text + x) is extended in place.
+// Strings are immutable: what was written to a buffer is never changed.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "engine/jinja/data.h"
+#include "engine/jinja/heap.h"
+
+namespace kvgate::jinja {
+
+struct OriginRun {
+  size_t begin;
+  size_t end;
+  Origin origin;  // never kTemplate
+};
+
+struct TextBuffer {
+  char* data = nullptr;
+  size_t size = 0;
+  size_t capacity = 0;  // 0: borrowed or shared between threads; nothing is appended here
+  OriginRun* runs = nullptr;
+  size_t num_runs = 0;
+  size_t runs_capacity = 0;
+};
+
+struct String {
+  const TextBuffer* buffer;
+  size_t begin;
+  size_t size;
+  mutable int64_t num_characters = -1;  // once counted; literals are counted when parsed
+
+  std::string_view view() const { return {buffer->data + begin, size}; }
+  int64_t length() const;
+  bool is_ascii() const { return static_cast<size_t>(length()) == size; }
+  // The byte offset of a character, 0 <= index <= length().
+  size_t OffsetOf(int64_t index) const;
+  // The origin of the first byte; kTemplate when empty.
+  Origin origin() const;
+};
+
+const String* EmptyString();
+// A view of bytes that outlive the heap.
+String* BorrowString(Heap& heap, std::string_view text, Origin origin);
+// Bytes [begin, end) of a string.
+const String* Part(Heap& heap, const String& text, size_t begin, size_t end);
+
+// Calls visit(std::string_view part, Origin) for the runs of equal origin, in order.
+template <typename Visitor>
+void VisitRuns(const String& text, const Visitor& visit) {
+  const TextBuffer& buffer = *text.buffer;
+  const size_t end = text.begin + text.size;
+  size_t at = text.begin;
+  size_t low = 0;
+  for (size_t high = buffer.num_runs; low < high;) {  // the first run that ends behind `at`
+    const size_t middle = (low + high) / 2;
+    if (buffer.runs[middle].end <= at) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  for (size_t i = low; i < buffer.num_runs && buffer.runs[i].begin < end; ++i) {
+    const OriginRun& run = buffer.runs[i];
+    if (run.begin > at) {
+      visit(std::string_view(buffer.data + at, run.begin - at), Origin::kTemplate);
+      at = run.begin;
+    }
+    const size_t run_end = run.end < end ? run.end : end;
+    visit(std::string_view(buffer.data + at, run_end - at), run.origin);
+    at = run_end;
+  }
+  if (at < end) visit(std::string_view(buffer.data + at, end - at), Origin::kTemplate);
+}
+
+// Builds one String. When the heap is exhausted, what is appended is dropped: whoever evaluates
+// looks at Heap::exhausted().
+class TextBuilder {
+ public:
+  explicit TextBuilder(Heap& heap) : heap_(heap) {}
+  // Goes on where `start` ends, in its own buffer when nothing was appended there since.
+  TextBuilder(Heap& heap, const String& start);
+
+  void Append(std::string_view text, Origin origin = Origin::kTemplate);
+  void Append(const String& text);
+  void AppendCharacter(char32_t code, Origin origin);
+  void Repeat(std::string_view text, int64_t count, Origin origin = Origin::kTemplate);
+  size_t size() const { return buffer_ == nullptr ? 0 : buffer_->size - begin_; }
+  Heap& heap() { return heap_; }
+  // What was built so far. Appending may go on; the string stays as it is.
+  const String* Build();
+
+ private:
+  bool Grow(size_t bytes);
+  void AddRun(size_t begin, size_t end, Origin origin);
+
+  Heap& heap_;
+  TextBuffer* buffer_ = nullptr;
+  size_t begin_ = 0;
+};
+
+}  // namespace kvgate::jinja

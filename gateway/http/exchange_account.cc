@@ -1,0 +1,45 @@
+#include "gateway/http/exchange_account.h"
+
+#include <boost/asio/post.hpp>
+#include <chrono>
+#include <utility>
+
+namespace kvgate::http {
+
+namespace asio = boost::asio;
+
+void ExchangeAccount::HashOnWorker(asio::thread_pool& workers, asio::any_io_executor home,
+                                   std::shared_ptr<const std::string> body) {
+  hashing_ = true;  // before there is another thread
+  asio::post(workers,
+             [self = shared_from_this(), home = std::move(home), body = std::move(body)]() mutable {
+               self->observer_->OnSent(*body, *body);
+               asio::post(home, [body = std::move(body)] {});
+               std::optional<upstream::ExchangeEnd> end;
+               {
+                 const std::lock_guard lock(self->mutex_);
+                 self->hashing_ = false;
+                 end = std::move(self->end_);
+               }
+               if (end) self->Close(*end);
+             });
+}
+
+void ExchangeAccount::End(const upstream::ExchangeEnd& end) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (hashing_) {
+      end_ = end;
+      return;
+    }
+  }
+  Close(end);
+}
+
+void ExchangeAccount::Close(const upstream::ExchangeEnd& end) {
+  const upstream::ExchangeTotals totals = observer_->OnEnd(end);
+  if (key_ == nullptr) return;
+  key_->Spend(totals.input_tokens + totals.output_tokens, std::chrono::steady_clock::now());
+}
+
+}  // namespace kvgate::http

@@ -1,0 +1,42 @@
+// ExchangeAccount: what the ledger is told of one forwarded request. A large body is hashed on a
+// worker, and neither its answer nor the client's next request waits for that: the account is
+// closed by whichever ends last, the exchange or the hash.
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "gateway/service/gateway_keys.h"
+#include "gateway/upstream/exchange_observer.h"
+
+namespace kvgate::http {
+
+class ExchangeAccount : public std::enable_shared_from_this<ExchangeAccount> {
+ public:
+  // `key`, the caller's, may be null; it and what the observer reports to outlive the account.
+  ExchangeAccount(std::unique_ptr<upstream::ExchangeObserver> observer,
+                  service::GatewayKeys::Key* key)
+      : observer_(std::move(observer)), key_(key) {}
+
+  // OnSent is told by one of these two, OnEnd by End.
+  upstream::ExchangeObserver& observer() { return *observer_; }
+  // `body` is let go on `home`, where its memory is wanted again.
+  void HashOnWorker(boost::asio::thread_pool& workers, boost::asio::any_io_executor home,
+                    std::shared_ptr<const std::string> body);
+  void End(const upstream::ExchangeEnd& end);
+
+ private:
+  void Close(const upstream::ExchangeEnd& end);
+
+  const std::unique_ptr<upstream::ExchangeObserver> observer_;
+  service::GatewayKeys::Key* const key_;
+  std::mutex mutex_;
+  bool hashing_ = false;
+  std::optional<upstream::ExchangeEnd> end_;  // it has ended, and waits for the hash
+};
+
+}  // namespace kvgate::http

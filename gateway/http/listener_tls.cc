@@ -1,0 +1,160 @@
+#include "gateway/http/listener_tls.h"
+
+#include <fmt/format.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <string_view>
+
+namespace kvgate::http {
+namespace {
+
+constexpr std::string_view kCertKey = "server.tls_cert";
+constexpr std::string_view kKeyKey = "server.tls_key";
+// In the form that ALPN has on the wire.
+constexpr unsigned char kProtocols[] = "\x08http/1.1";
+// Of TLS 1.2; those of 1.3 are all of this kind.
+constexpr const char* kCiphers = "ECDHE+AESGCM:ECDHE+CHACHA20";
+
+Error Wrong(std::string_view key, std::string_view what) {
+  return MakeError(ErrorCode::kInvalidArgument, "tls", fmt::format("{}: {}", key, what),
+                   std::string(key));
+}
+
+// The reason of the oldest error that OpenSSL holds for this thread; takes all of them away.
+std::string TakeReason() {
+  const char* reason = ERR_reason_error_string(ERR_get_error());
+  ERR_clear_error();
+  return reason == nullptr ? "unknown error" : reason;
+}
+
+// OpenSSL's own words for a missing file name its source files.
+Result<void> CheckReadable(std::string_view key, const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  char first = 0;
+  if (file && file.get(first)) return {};
+  const int number = errno;
+  return Wrong(key,
+               fmt::format("{} cannot be read: {}", path,
+                           !file.is_open() ? std::strerror(number) : "it is empty or no file"));
+}
+
+std::string TimeText(const ASN1_TIME* time) {
+  BIO* memory = BIO_new(BIO_s_mem());
+  ASN1_TIME_print(memory, time);
+  char* bytes = nullptr;
+  const auto size = static_cast<size_t>(BIO_get_mem_data(memory, &bytes));
+  std::string text(bytes, size);
+  BIO_free(memory);
+  return text;
+}
+
+std::string DigestOf(const X509* certificate) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  unsigned size = 0;
+  X509_digest(certificate, EVP_sha256(), digest.data(), &size);
+  std::string hex;
+  for (unsigned i = 0; i < size; ++i) {
+    fmt::format_to(std::back_inserter(hex), "{:02x}", digest[i]);
+  }
+  return hex;
+}
+
+// A client that wants only other protocols is told so; one that names none gets HTTP/1.1.
+int SelectProtocol(SSL*, const unsigned char** out, unsigned char* out_size,
+                   const unsigned char* in, unsigned in_size, void*) {
+  unsigned char* chosen = nullptr;
+  const int found =
+      SSL_select_next_proto(&chosen, out_size, kProtocols, sizeof(kProtocols) - 1, in, in_size);
+  *out = chosen;
+  return found == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
+}
+
+// Nobody is there to type one.
+int RefusePassword(char*, int, int, void*) { return -1; }
+
+}  // namespace
+
+void ListenerTls::Free::operator()(ssl_ctx_st* context) const { SSL_CTX_free(context); }
+
+Result<std::unique_ptr<ListenerTls>> ListenerTls::Open(const Options& options) {
+  if (options.cert_file.empty() && options.key_file.empty()) return std::unique_ptr<ListenerTls>();
+  if (options.cert_file.empty()) return Wrong(kCertKey, "missing; server.tls_key needs it");
+  if (options.key_file.empty()) return Wrong(kKeyKey, "missing; server.tls_cert needs it");
+  std::unique_ptr<ListenerTls> tls(new ListenerTls(SSL_CTX_new(TLS_server_method())));
+  if (tls->context() == nullptr) return Wrong(kCertKey, TakeReason());
+  KVGATE_TRY_VOID(tls->SetRules(options));
+  KVGATE_TRY_VOID(tls->LoadCertificate(options));
+  KVGATE_TRY_VOID(tls->LoadKey(options));
+  return tls;
+}
+
+Result<void> ListenerTls::SetRules(const Options& options) {
+  SSL_CTX* context = context_.get();
+  SSL_CTX_set_min_proto_version(context,
+                                options.min_version == "1.3" ? TLS1_3_VERSION : TLS1_2_VERSION);
+  SSL_CTX_set_options(context, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION |
+                                   SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA);
+  // An idle connection then holds no 32 KiB of buffers.
+  SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
+  // Tickets hold the sessions: nothing is kept here that clients could make grow.
+  SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_alpn_select_cb(context, SelectProtocol, nullptr);
+  SSL_CTX_set_default_passwd_cb(context, RefusePassword);
+  if (SSL_CTX_set_cipher_list(context, kCiphers) != 1) return Wrong(kCertKey, TakeReason());
+  return {};
+}
+
+Result<void> ListenerTls::LoadCertificate(const Options& options) {
+  KVGATE_TRY_VOID(CheckReadable(kCertKey, options.cert_file));
+  ERR_clear_error();
+  if (SSL_CTX_use_certificate_chain_file(context_.get(), options.cert_file.c_str()) != 1) {
+    return Wrong(kCertKey, fmt::format("{} holds no PEM certificate that can be used: {}",
+                                       options.cert_file, TakeReason()));
+  }
+  const X509* certificate = SSL_CTX_get0_certificate(context_.get());
+  if (X509_cmp_current_time(X509_get0_notAfter(certificate)) < 0) {
+    return Wrong(kCertKey, fmt::format("the certificate in {} expired on {}", options.cert_file,
+                                       TimeText(X509_get0_notAfter(certificate))));
+  }
+  if (X509_cmp_current_time(X509_get0_notBefore(certificate)) > 0) {
+    return Wrong(kCertKey,
+                 fmt::format("the certificate in {} is not valid before {}", options.cert_file,
+                             TimeText(X509_get0_notBefore(certificate))));
+  }
+  certificate_sha256_ = DigestOf(certificate);
+  return {};
+}
+
+Result<void> ListenerTls::LoadKey(const Options& options) {
+  KVGATE_TRY_VOID(CheckReadable(kKeyKey, options.key_file));
+  ERR_clear_error();
+  // It also compares the key with the certificate, but does not say so in words of its own.
+  if (SSL_CTX_use_PrivateKey_file(context_.get(), options.key_file.c_str(), SSL_FILETYPE_PEM) !=
+      1) {
+    const int reason = ERR_GET_REASON(ERR_peek_error());
+    const bool other = ERR_GET_LIB(ERR_peek_error()) == ERR_LIB_X509 &&
+                       (reason == X509_R_KEY_VALUES_MISMATCH || reason == X509_R_KEY_TYPE_MISMATCH);
+    const std::string why = TakeReason();
+    if (other) {
+      return Wrong(kKeyKey, fmt::format("the key in {} is not that of the certificate in {}",
+                                        options.key_file, options.cert_file));
+    }
+    return Wrong(kKeyKey,
+                 fmt::format("{} holds no unencrypted PEM private key: {}", options.key_file, why));
+  }
+  if (SSL_CTX_check_private_key(context_.get()) != 1) {
+    ERR_clear_error();
+    return Wrong(kKeyKey, fmt::format("the key in {} is not that of the certificate in {}",
+                                      options.key_file, options.cert_file));
+  }
+  return {};
+}
+
+}  // namespace kvgate::http

@@ -1,0 +1,241 @@
+#include "store/turn_format.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include <kvgate/digest.h>
+
+#include "store/byte_codec.h"
+
+namespace kvgate::store {
+namespace {
+
+constexpr uint32_t kMagic = 0x4e54564b;  // "KVTN"
+constexpr uint16_t kVersion = 1;
+constexpr size_t kChecksumBytes = 8;
+
+// Covers the key too: a value that strayed under another key is found out.
+uint64_t Checksum(std::string_view key, std::string_view body) {
+  return Xxh3(AsBytes(body), Xxh3(AsBytes(key)).first).first;
+}
+
+void AppendName(std::string& key, std::string_view name) {
+  key += static_cast<char>(name.size() >> 8);
+  key += static_cast<char>(name.size());
+  key += name;
+}
+
+void AppendDigest(std::string& out, const std::optional<PrefixDigest>& digest) {
+  const PrefixDigest bytes = digest.value_or(PrefixDigest());
+  AppendValue(out, uint8_t{digest.has_value()});
+  AppendValue(out, bytes.bytes);
+}
+
+std::optional<PrefixDigest> TakeDigest(ByteReader& reader) {
+  const bool there = reader.Take<uint8_t>() != 0;
+  const PrefixDigest digest{.bytes = reader.Take<decltype(PrefixDigest::bytes)>()};
+  return there ? std::optional(digest) : std::nullopt;
+}
+
+Error Damaged(std::string_view what) {
+  return MakeError(ErrorCode::kDataLoss, "store.turns", fmt::format("a turn: {}", what));
+}
+
+}  // namespace
+
+std::string TurnKey(uint64_t order) { return WithOrder("t", order); }
+
+std::string TurnIdPrefix(std::string_view tenant) {
+  std::string key = "i";
+  AppendName(key, tenant);
+  return key;
+}
+
+std::string TurnIdKey(std::string_view tenant, std::string_view id) {
+  std::string key = TurnIdPrefix(tenant);
+  AppendName(key, id);
+  return key;
+}
+
+std::string TurnSessionPrefix(std::string_view tenant, std::string_view session) {
+  std::string key = "s";
+  AppendName(key, tenant);
+  AppendName(key, session);
+  return key;
+}
+
+std::string TurnContentPrefix(std::string_view tenant, const PrefixDigest& content) {
+  std::string key = "c";
+  AppendName(key, tenant);
+  AppendValue(key, content.bytes);
+  return key;
+}
+
+std::string TurnMemberPrefix(uint64_t conversation) { return WithOrder("m", conversation); }
+
+std::string TurnConversationKey(uint64_t conversation) { return WithOrder("v", conversation); }
+
+std::string TurnAgeKey(uint64_t last_order) { return WithOrder("o", last_order); }
+
+std::string WithOrder(std::string prefix, uint64_t order) {
+  AppendBigEndian(prefix, order);
+  return prefix;
+}
+
+uint64_t OrderOf(std::string_view key) {
+  if (key.size() < 8) return 0;
+  return ByteReader(key.substr(key.size() - 8)).TakeBigEndian();
+}
+
+std::string EncodeTurn(const TurnRecord& record) {
+  const Turn& turn = record.turn;
+  std::string body;
+  AppendValue(body, kMagic);
+  AppendValue(body, kVersion);
+  AppendValue(body, uint16_t{0});
+  AppendValue(body, record.parent_order);
+  AppendValue(body, record.conversation);
+  AppendValue(body, turn.created_us);
+  AppendValue(body, turn.tokens.input);
+  AppendValue(body, turn.tokens.cached);
+  AppendValue(body, turn.tokens.output);
+  AppendDigest(body, turn.content);
+  for (const std::string* text : {&turn.id, &turn.parent, &turn.tenant, &turn.session}) {
+    AppendText(body, *text);
+  }
+  AppendValue(body, static_cast<uint32_t>(turn.items.size()));
+  for (const TurnItem& item : turn.items) {
+    AppendText(body, item.role);
+    AppendText(body, item.payload);
+  }
+  std::string out;
+  out.reserve(kChecksumBytes + body.size());
+  AppendValue(out, Checksum(TurnKey(turn.order), body));
+  return out += body;
+}
+
+Result<TurnRecord> DecodeTurn(std::string_view key, std::string_view value) {
+  if (value.size() < kChecksumBytes) return Damaged("it is cut short");
+  ByteReader reader(value);
+  const auto checksum = reader.Take<uint64_t>();
+  if (checksum != Checksum(key, value.substr(kChecksumBytes))) {
+    return Damaged("its checksum does not match");
+  }
+  const auto magic = reader.Take<uint32_t>();
+  const auto version = reader.Take<uint16_t>();
+  if (magic != kMagic || version != kVersion) {
+    return Damaged(fmt::format("version {}, not {}", version, kVersion));
+  }
+  reader.Take<uint16_t>();
+  TurnRecord record;
+  Turn& turn = record.turn;
+  turn.order = OrderOf(key);
+  record.parent_order = reader.Take<uint64_t>();
+  record.conversation = reader.Take<uint64_t>();
+  turn.created_us = reader.Take<int64_t>();
+  turn.tokens.input = reader.Take<int64_t>();
+  turn.tokens.cached = reader.Take<int64_t>();
+  turn.tokens.output = reader.Take<int64_t>();
+  turn.content = TakeDigest(reader);
+  for (std::string* text : {&turn.id, &turn.parent, &turn.tenant, &turn.session}) {
+    *text = reader.TakeText();
+  }
+  const auto num_items = reader.Take<uint32_t>();
+  for (uint32_t i = 0; i < num_items && reader.ok(); ++i) {
+    TurnItem item{.role = reader.TakeText(), .payload = reader.TakeText()};
+    turn.items.push_back(std::move(item));
+  }
+  if (!reader.at_end()) return Damaged("its sizes do not add up");
+  // A chain that goes to older turns only ends.
+  if (record.parent_order >= turn.order) return Damaged("its parent is not older");
+  return record;
+}
+
+std::string EncodePlace(const TurnPlace& place) {
+  std::string out;
+  AppendValue(out, place.order);
+  AppendValue(out, place.conversation);
+  return out;
+}
+
+std::optional<TurnPlace> DecodePlace(std::string_view value) {
+  ByteReader reader(value);
+  const TurnPlace place{.order = reader.Take<uint64_t>(), .conversation = reader.Take<uint64_t>()};
+  return reader.at_end() ? std::optional(place) : std::nullopt;
+}
+
+std::string EncodeMember(const TurnMember& member) {
+  std::string out;
+  AppendText(out, member.id);
+  AppendText(out, member.tenant);
+  AppendText(out, member.session);
+  AppendDigest(out, member.content);
+  AppendValue(out, member.bytes);
+  return out;
+}
+
+std::optional<TurnMember> DecodeMember(std::string_view value) {
+  ByteReader reader(value);
+  TurnMember member;
+  member.id = reader.TakeText();
+  member.tenant = reader.TakeText();
+  member.session = reader.TakeText();
+  member.content = TakeDigest(reader);
+  member.bytes = reader.Take<uint64_t>();
+  return reader.at_end() ? std::optional(std::move(member)) : std::nullopt;
+}
+
+std::string EncodeConversation(const TurnConversation& conversation) {
+  std::string out;
+  AppendValue(out, conversation.last_order);
+  AppendValue(out, conversation.last_us);
+  AppendValue(out, conversation.bytes);
+  AppendValue(out, conversation.num_turns);
+  return out;
+}
+
+std::optional<TurnConversation> DecodeConversation(std::string_view value) {
+  ByteReader reader(value);
+  TurnConversation conversation;
+  conversation.last_order = reader.Take<uint64_t>();
+  conversation.last_us = reader.Take<int64_t>();
+  conversation.bytes = reader.Take<uint64_t>();
+  conversation.num_turns = reader.Take<uint64_t>();
+  return reader.at_end() ? std::optional(conversation) : std::nullopt;
+}
+
+std::string EncodeTotals(const TurnTotals& totals) {
+  std::string out;
+  AppendValue(out, totals.next_order);
+  AppendValue(out, totals.num_turns);
+  AppendValue(out, totals.num_conversations);
+  AppendValue(out, totals.bytes);
+  return out;
+}
+
+std::optional<TurnTotals> DecodeTotals(std::string_view value) {
+  ByteReader reader(value);
+  TurnTotals totals;
+  totals.next_order = reader.Take<uint64_t>();
+  totals.num_turns = reader.Take<uint64_t>();
+  totals.num_conversations = reader.Take<uint64_t>();
+  totals.bytes = reader.Take<uint64_t>();
+  return reader.at_end() ? std::optional(totals) : std::nullopt;
+}
+
+std::string EncodeAge(const TurnAge& age) {
+  std::string out;
+  AppendValue(out, age.conversation);
+  AppendValue(out, age.last_us);
+  return out;
+}
+
+std::optional<TurnAge> DecodeAge(std::string_view value) {
+  ByteReader reader(value);
+  const TurnAge age{.conversation = reader.Take<uint64_t>(), .last_us = reader.Take<int64_t>()};
+  return reader.at_end() ? std::optional(age) : std::nullopt;
+}
+
+}  // namespace kvgate::store

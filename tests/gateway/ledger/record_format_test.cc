@@ -1,0 +1,109 @@
+#include "gateway/ledger/record_format.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace kvgate::ledger {
+namespace {
+
+std::string RandomText(std::mt19937& random) {
+  std::string text(random() % 40, ' ');
+  for (char& c : text) c = static_cast<char>(random());
+  return text;
+}
+
+RequestRecord RandomRecord(std::mt19937& random) {
+  RequestRecord record;
+  const auto number = [&] { return static_cast<int64_t>(random()) << (random() % 20); };
+  for (std::string* text : {&record.id, &record.path, &record.upstream, &record.provider,
+                            &record.model, &record.answered_by, &record.tenant, &record.outcome,
+                            &record.error, &record.upstream_request_id, &record.usage_unknown,
+                            &record.service_tier, &record.price_date}) {
+    *text = RandomText(random);
+  }
+  record.time_us = number();
+  record.endpoint = static_cast<upstream::Endpoint>(random() % 8);
+  record.dialect = random() % 2 == 0 ? upstream::Dialect::kOpenAi : upstream::Dialect::kAnthropic;
+  record.status = static_cast<int>(random() % 600);
+  record.stream = random() % 2 == 0;
+  record.num_attempts = static_cast<int>(random() % 5);
+  record.timings = {.queue_us = -1, .first_byte_us = number(), .ttft_us = -1, .total_us = number()};
+  record.received_bytes = random();
+  record.sent_bytes = random();
+  record.answer_bytes = random();
+  const auto digest = [&] {
+    PrefixDigest made;
+    for (uint8_t& byte : made.bytes) byte = static_cast<uint8_t>(random());
+    return made;
+  };
+  if (random() % 3 != 0) record.received_sha256 = digest();
+  if (random() % 3 == 0) record.sent_sha256 = digest();
+  if (random() % 3 == 0) record.sent_sha256 = record.received_sha256;
+  for (size_t i = random() % 4; i > 0; --i) record.edits.push_back(RandomText(random));
+  for (size_t i = 0; i < kNumUsageFields; ++i) {
+    if (random() % 2 == 0) record.reported.Set(static_cast<UsageField>(i), random() % 100'000);
+  }
+  if (random() % 2 == 0) {
+    record.usage = TokenUsage{.uncached_tokens = number(), .output_tokens = number()};
+  }
+  if (random() % 2 == 0) {
+    record.cost = Cost{.nanodollars = number(), .uncached_nanodollars = -number()};
+  }
+  return record;
+}
+
+TEST(RecordFormatTest, ADecodedRecordIsTheOneThatWasEncoded) {
+  std::mt19937 random(7);
+  for (int i = 0; i < 500; ++i) {
+    const RequestRecord record = RandomRecord(random);
+    const std::string bytes = EncodeRecord(record);
+    EXPECT_EQ(TimeOfRecord(bytes), record.time_us);
+    const auto decoded = DecodeRecord(bytes);
+    ASSERT_TRUE(decoded);
+    EXPECT_EQ(RecordJson(*decoded), RecordJson(record));
+    EXPECT_EQ(EncodeRecord(*decoded), bytes);
+  }
+}
+
+TEST(RecordFormatTest, BytesThatAreNoRecordAreSaidToBeNone) {
+  std::mt19937 random(8);
+  const std::string bytes = EncodeRecord(RandomRecord(random));
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_FALSE(DecodeRecord(bytes.substr(0, size))) << size;
+  }
+  EXPECT_FALSE(DecodeRecord(bytes + "x"));
+  EXPECT_FALSE(DecodeRecord(R"({"id":"1","time_us":5})"));
+  EXPECT_EQ(TimeOfRecord(R"({"id":"1","time_us":5})"), 0);
+  for (int i = 0; i < 20'000; ++i) {
+    std::string changed = bytes;
+    changed[random() % changed.size()] = static_cast<char>(random());
+    if (const auto decoded = DecodeRecord(changed)) RecordJson(*decoded);
+  }
+}
+
+TEST(RecordFormatTest, ItsSizeIsBoundedWhateverACallerSends) {
+  RequestRecord record;
+  record.model = std::string(1 << 20, 'x');
+  record.error = std::string(1 << 20, 'x');
+  record.edits.assign(10'000, std::string(5'000, 'x'));
+  const std::string bytes = EncodeRecord(record);
+  EXPECT_LT(bytes.size(), 40'000u);
+  const auto decoded = DecodeRecord(bytes);
+  ASSERT_TRUE(decoded);
+  EXPECT_EQ(decoded->model, std::string(512, 'x'));
+}
+
+TEST(RecordFormatTest, AnOrdinaryRecordIsSmall) {
+  RequestRecord record;
+  record.id = "0123456789abcdef01234567";
+  record.path = "/v1/chat/completions";
+  record.upstream = record.provider = "openai";
+  record.model = record.answered_by = "gpt-5";
+  record.received_sha256 = record.sent_sha256 = PrefixDigest{};
+  record.usage = TokenUsage{.uncached_tokens = 1000, .output_tokens = 100};
+  EXPECT_LT(EncodeRecord(record).size(), 200u);
+}
+
+}  // namespace
+}  // namespace kvgate::ledger
