@@ -62,6 +62,31 @@ JINJA = [
     "{{ s|wordwrap(3) }}{{ tools|groupby('name')|pprint }}"
     "{{ (x // 2 ** 3 % -4, -x.real, 1_0.5e-3, 0x1F)|sort }}"]
 
+WORDS = "Hello World's  12345 \u65e5\u672c e\u0301 \U0001f44d\n\n\t foo_bar();".encode()
+
+
+def tokenizer_json(model, text=WORDS, **more):
+    """Mode 2 of tokenizer_fuzz: a tokenizer.json and a text."""
+    return b"\2" + json.dumps({"model": model, **more}).encode() + b"\0" + text
+
+
+BPE = {"type": "BPE", "unk_token": "<unk>", "byte_fallback": True, "ignore_merges": True,
+       "fuse_unk": True, "vocab": {"<unk>": 0, "a": 1, "b": 2, "ab": 3, "<0x41>": 4},
+       "merges": ["a b"]}
+UNIGRAM = {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0], ["a", -1.5], ["ab", -2]]}
+STEPS = [{"type": "NFKC"}, {"type": "Lowercase"}, {"type": "Strip"}, {"type": "StripAccents"},
+         {"type": "Prepend", "prepend": "_"}, {"type": "Precompiled",
+                                               "precompiled_charsmap": "AAAAAAA="},
+         {"type": "Replace", "pattern": {"Regex": "\\s+"}, "content": " "}]
+CUTS = [{"type": "Split", "pattern": {"Regex": "\\p{N}{1,3}"}, "behavior": "Isolated"},
+        {"type": "Punctuation"}, {"type": "Digits"}, {"type": "Whitespace"},
+        {"type": "Metaspace", "replacement": "_", "prepend_scheme": "first"}]
+ADDED = [{"id": 9, "content": "<s>", "special": True, "rstrip": True},
+         {"id": 10, "content": "foo", "lstrip": True, "single_word": True}]
+TEMPLATE = {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>"}},
+                                                     {"Sequence": {"id": "A"}}],
+            "special_tokens": {"<s>": {"ids": [9]}}}
+
 SEEDS = {
     "jinja_fuzz": [b"\x0b" + source.encode() for source in JINJA],
     "chat_completions_fuzz": json_seeds("messages", [MESSAGES, MESSAGES[:1]], logprobs=True,
@@ -70,6 +95,14 @@ SEEDS = {
                                    max_tokens=5),
     "json_fuzz": json_seeds("prompt", ["hi"]) + [b"\xff\xed\xa0\x80", b'{"a":"\\ud83d\\ude00"}'],
     "gguf_fuzz": [gguf(), gguf(2), gguf()[:60]],
+    "tokenizer_fuzz": [bytes([0, family]) + WORDS for family in range(0, 40, 4)] + [
+        b"\1" + WORDS,
+        tokenizer_json(BPE, added_tokens=ADDED, post_processor=TEMPLATE,
+                       normalizer={"type": "Sequence", "normalizers": STEPS},
+                       pre_tokenizer={"type": "Sequence", "pretokenizers": CUTS},
+                       decoder={"type": "ByteFallback"}),
+        tokenizer_json(UNIGRAM, pre_tokenizer=CUTS[4]),
+        tokenizer_json(BPE, pre_tokenizer={"type": "ByteLevel"}, decoder={"type": "ByteLevel"})],
     "sse_reader_fuzz": [b"\3" + EVENTS, b"\0\xef\xbb\xbfdata\n\n"],
     # The first byte is the endpoint, the coding and whether it is events; the second the size of
     # pieces.
