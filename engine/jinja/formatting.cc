@@ -30,8 +30,10 @@ class Percent {
     const bool tuple = arguments.is(Tag::kList) && (arguments.list->kind == ListKind::kTuple ||
                                                     arguments.list->kind == ListKind::kGroup);
     values_ = tuple ? std::span<const Value>(arguments.list->values()) : std::span(&arguments_, 1);
-    // One value that is no mapping has to be used; lists count as mappings to Python here.
-    needs_all_ = tuple || !(arguments.is(Tag::kDict) || arguments.is(Tag::kList));
+    // One value has to be used, unless Python takes it for a mapping: what can be subscripted.
+    const bool list = arguments.is(Tag::kList) && arguments.list->kind == ListKind::kList;
+    needs_all_ = !list && !arguments.is(Tag::kDict) && !arguments.is(Tag::kRange) &&
+                 !arguments.is(Tag::kUndefined);
   }
 
   Value Run() {
