@@ -12,7 +12,8 @@ import server
 TEMPLATE = """{{ bos_token }}{% for message in messages -%}
 {% if message.content == 'boo' %}{{ raise_exception('no boos, please') }}{% endif -%}
 <{{ message.role }}>{{ message.content }}
-{% endfor %}{% if style %}[{{ style }}]{% endif %}{% if add_generation_prompt %}<assistant>{% endif %}
+{% endfor %}{% if style %}[{{ style }}]{% endif -%}
+{% if add_generation_prompt %}<assistant>{% endif %}
 """
 MESSAGES = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Who are you?"},
             {"role": "assistant", "content": "A cat."}, {"role": "user", "content": "Why?"}]
