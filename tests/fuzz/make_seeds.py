@@ -87,6 +87,16 @@ TEMPLATE = {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s
                                                      {"Sequence": {"id": "A"}}],
             "special_tokens": {"<s>": {"ids": [9]}}}
 
+# The body of a stored turn with one item, and a stored record, as store/FORMAT.md has them.
+TURN = (struct.pack("<IHH", 0x4e54564b, 1, 0) + struct.pack("<QQqqqq", 3, 2, 5, 9, 8, 7)
+        + bytes(33) + b"".join(struct.pack("<I", len(text)) + text
+                               for text in (b"id", b"parent", b"tenant", b""))
+        + struct.pack("<I", 1) + struct.pack("<I", 4) + b"user" + struct.pack("<I", 2) + b"{}")
+# Flags (everything known, one digest for both), endpoint, dialect, 13 texts, 9 numbers, the counts
+# that are present, usage, cost, digest, one edit.
+RECORD = (b"\2" + bytes(8) + b"\x2f\0\0" + b"\1x" * 13 + b"\2" * 9 + b"\3\2\4" + b"\6" * 6
+          + b"\x0a\x0c" + bytes(32) + b"\1\1e")
+
 SEEDS = {
     "jinja_fuzz": [b"\x0b" + source.encode() for source in JINJA],
     "chat_completions_fuzz": json_seeds("messages", [MESSAGES, MESSAGES[:1]], logprobs=True,
@@ -112,6 +122,9 @@ SEEDS = {
                           b"\2\1" + json.dumps({"response": USAGE}).encode()],
     # Zeros are a record; lengths around the fixed parts of keys, entries and headers.
     "prefix_file_fuzz": [bytes(size) for size in (0, 16, 60, 200)],
+    "turn_format_fuzz": [bytes(size) for size in (0, 16, 32, 61, 120, 400)] + [TURN],
+    # Its version, a time, then zeros: numbers, absent texts, no edits.
+    "record_format_fuzz": [b"\2" + bytes(8 + size) for size in (0, 20, 30)] + [RECORD],
     "kv_format_fuzz": [bytes(size) for size in (0, 32, 120, 128, 160, 400)],
 }
 

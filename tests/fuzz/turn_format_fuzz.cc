@@ -1,0 +1,128 @@
+// Fuzzes the decoders of the turn store's rows: any bytes give a row or none, and what a row was
+// read from is read again from its encoding; a turn made of the input comes back as it was, and no
+// longer once any one of its bytes differs.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <kvgate/digest.h>
+
+#include "store/byte_codec.h"
+#include "store/turn_format.h"
+
+namespace {
+
+using namespace kvgate;  // NOLINT: a program of its own
+
+void Demand(bool holds) {
+  if (!holds) std::abort();
+}
+
+// The rows of fixed fields are one to one with their bytes.
+template <typename Decode, typename Encode>
+void SameBytes(std::string_view bytes, Decode decode, Encode encode) {
+  if (const auto row = decode(bytes)) Demand(encode(*row) == bytes);
+}
+
+void DecodeAsTheyAre(std::string_view bytes) {
+  SameBytes(bytes, store::DecodePlace, store::EncodePlace);
+  SameBytes(bytes, store::DecodeConversation, store::EncodeConversation);
+  SameBytes(bytes, store::DecodeTotals, store::EncodeTotals);
+  SameBytes(bytes, store::DecodeAge, store::EncodeAge);
+  if (const auto member = store::DecodeMember(bytes)) {
+    // Any flag but 0 says that there is a digest, and without one its bytes do not count.
+    const std::string encoded = store::EncodeMember(*member);
+    const auto again = store::DecodeMember(encoded);
+    Demand(encoded.size() == bytes.size() && again && store::EncodeMember(*again) == encoded);
+  }
+  const std::string_view key = bytes.substr(0, store::TurnKey(1).size());
+  (void)store::DecodeTurn(key, bytes.substr(key.size()));
+}
+
+// What a checksum would let through: the writer's own mistakes, and another version's.
+void DecodeWithChecksum(std::string_view bytes) {
+  const std::string key = store::TurnKey(9);
+  std::string value;
+  store::AppendValue(value, Xxh3(store::AsBytes(bytes), Xxh3(store::AsBytes(key)).first).first);
+  value += bytes;
+  const auto record = store::DecodeTurn(key, value);
+  if (!record) return;
+  const std::string encoded = store::EncodeTurn(*record);
+  const auto again = store::DecodeTurn(key, encoded);
+  Demand(encoded.size() == value.size() && again && again->turn == record->turn);
+}
+
+class Input {
+ public:
+  explicit Input(std::string_view bytes) : bytes_(bytes) {}
+  template <typename T>
+  T Take() {
+    T value{};
+    const size_t size = std::min(sizeof(T), bytes_.size());
+    std::memcpy(&value, bytes_.data(), size);
+    bytes_.remove_prefix(size);
+    return value;
+  }
+  std::string Text() {
+    const size_t size = Take<uint8_t>();
+    const std::string_view part = bytes_.substr(0, size);
+    bytes_.remove_prefix(part.size());
+    return std::string(part);
+  }
+  bool empty() const { return bytes_.empty(); }
+
+ private:
+  std::string_view bytes_;
+};
+
+void RoundTrip(Input input) {
+  store::TurnRecord record;
+  store::Turn& turn = record.turn;
+  const auto damage_at = input.Take<uint32_t>();
+  const auto damage = static_cast<char>(input.Take<uint8_t>() | 1);
+  turn.order = std::max<uint64_t>(input.Take<uint64_t>(), 1);
+  record.parent_order = input.Take<uint64_t>() % turn.order;
+  record.conversation = input.Take<uint64_t>();
+  turn.created_us = input.Take<int64_t>();
+  turn.tokens = {.input = input.Take<int64_t>(), .cached = input.Take<int64_t>()};
+  if (input.Take<uint8_t>() % 2 == 1) turn.content = input.Take<PrefixDigest>();
+  for (std::string* text : {&turn.id, &turn.parent, &turn.tenant, &turn.session}) {
+    *text = input.Text();
+  }
+  while (!input.empty()) {
+    std::string role = input.Text();
+    turn.items.push_back({.role = std::move(role), .payload = input.Text()});
+  }
+  const std::string key = store::TurnKey(turn.order);
+  std::string value = store::EncodeTurn(record);
+  const auto decoded = store::DecodeTurn(key, value);
+  Demand(decoded && decoded->turn == turn && decoded->parent_order == record.parent_order &&
+         decoded->conversation == record.conversation);
+  const store::TurnMember member{.id = turn.id,
+                                 .tenant = turn.tenant,
+                                 .session = turn.session,
+                                 .content = turn.content,
+                                 .bytes = value.size()};
+  const auto found = store::DecodeMember(store::EncodeMember(member));
+  Demand(found && found->id == member.id && found->tenant == member.tenant &&
+         found->session == member.session && found->content == member.content &&
+         found->bytes == member.bytes);
+  Demand(!store::DecodeTurn(store::TurnKey(turn.order + 1), value));
+  value[damage_at % value.size()] ^= damage;
+  Demand(!store::DecodeTurn(key, value));
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  DecodeAsTheyAre(bytes);
+  DecodeWithChecksum(bytes);
+  RoundTrip(Input(bytes));
+  return 0;
+}
