@@ -22,7 +22,7 @@ TEST(GatewayMetricsTest, EveryNameHasThePrefixAndAUnitOrTotal) {
     const bool unit = name.ends_with(type == "counter" ? "_total" : "_seconds");
     EXPECT_TRUE(unit || type == "gauge") << name;
   }
-  EXPECT_EQ(num_families, 8);
+  EXPECT_EQ(num_families, 9);
 }
 
 }  // namespace
