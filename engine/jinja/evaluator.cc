@@ -159,6 +159,7 @@ Evaluator::Flow Evaluator::RunLoop(Loop& loop, TextBuilder& out) {
   self.tag = Tag::kLoop;
   self.loop = &loop;
   Scope* scope = nullptr;
+  bool completed = false;
   for (;;) {
     Value item = loop.peeked;
     if (item.missing()) item = NextItem(loop);
@@ -175,10 +176,12 @@ Evaluator::Flow Evaluator::RunLoop(Loop& loop, TextBuilder& out) {
     if (!Charge(1) || !Assign(statement.target, item, *scope)) return Flow::kFailed;
     const Flow flow = Execute(statement.body, *scope, out);
     if (flow == Flow::kFailed) return flow;
-    if (flow == Flow::kBreak) return Flow::kNext;
+    if (flow == Flow::kBreak) break;
+    completed = completed || flow == Flow::kNext;
   }
-  // A `break` skips the else, as in Python; in Jinja2 so does an item that was seen.
-  if (loop.index0 >= 0 || statement.otherwise.statements.empty()) return Flow::kNext;
+  // Not as in Python: the else runs unless some item came to the end of the body, so it does so
+  // after a `break` or `continue` in each.
+  if (completed || statement.otherwise.statements.empty()) return Flow::kNext;
   return ExecuteScoped(statement.otherwise, *loop.scope, out);
 }
 

@@ -33,7 +33,8 @@ class JsonPrinter {
 
  private:
   bool Write(const Value& value) {
-    if (!walk_.Enter() || out_.heap().exhausted()) return false;
+    // Several short pieces are appended for each value: that costs more than looking at it.
+    if (!walk_.Enter(384) || out_.heap().exhausted()) return false;
     switch (value.tag) {
       case Tag::kNone:
         out_.Append("null");

@@ -30,8 +30,10 @@ class Percent {
     const bool tuple = arguments.is(Tag::kList) && (arguments.list->kind == ListKind::kTuple ||
                                                     arguments.list->kind == ListKind::kGroup);
     values_ = tuple ? std::span<const Value>(arguments.list->values()) : std::span(&arguments_, 1);
-    // One value that is no mapping has to be used; lists count as mappings to Python here.
-    needs_all_ = tuple || !(arguments.is(Tag::kDict) || arguments.is(Tag::kList));
+    // One value has to be used, unless Python takes it for a mapping: what can be subscripted.
+    const bool list = arguments.is(Tag::kList) && arguments.list->kind == ListKind::kList;
+    needs_all_ = !list && !arguments.is(Tag::kDict) && !arguments.is(Tag::kRange) &&
+                 !arguments.is(Tag::kUndefined);
   }
 
   Value Run() {
@@ -407,9 +409,6 @@ class Brace {
     if (!value.is_integer()) {
       return Fail(
           fmt::format("unsupported format string passed to {}.__format__", TypeName(value)));
-    }
-    if (value.is(Tag::kBool) && spec.type == '\0') {
-      return FormatText(*runtime_.ToText(value), spec, out);
     }
     if (spec.type != '\0' && std::string_view("dboxXn").find(spec.type) == std::string_view::npos) {
       return bad_type();

@@ -180,6 +180,7 @@ bool Lexer::LexText() {
 }
 
 bool Lexer::LexComment(size_t begin) {
+  if (at_ >= source_.size()) return true;  // "{#" at the very end is let pass, as Jinja2 does
   const size_t end = source_.find("#}", at_);
   if (end == kNowhere) return Fail(begin, "Missing end of comment tag");
   const char sign = end > at_ ? source_[end - 1] : '\0';
@@ -190,6 +191,7 @@ bool Lexer::LexComment(size_t begin) {
 
 bool Lexer::LexRaw(size_t begin, size_t body) {
   Advance(body);
+  if (body >= source_.size()) return true;
   for (size_t tag = source_.find("{%", body); tag != kNowhere; tag = source_.find("{%", tag + 1)) {
     const char mark = CharAt(tag + 2);
     const char sign = mark == '-' || mark == '+' ? mark : '\0';

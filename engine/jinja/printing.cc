@@ -68,7 +68,9 @@ class Printer {
 
  private:
   bool Repr(const Value& value) {
-    if (!walk_.Enter(value.is_string() ? value.string->size : 0) || out_.heap().exhausted()) {
+    // Several short pieces are appended for each value: that costs more than looking at it.
+    const size_t cost = 384 + (value.is_string() ? value.string->size : 0);
+    if (!walk_.Enter(cost) || out_.heap().exhausted()) {
       return false;
     }
     --walk_.depth_left;

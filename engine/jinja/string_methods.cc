@@ -45,7 +45,7 @@ Value MapCharacters(Runtime& runtime, const Value& text, Choose choose) {
     }
     out.Append(ascii, origin);
   });
-  if (!runtime.ChargeBytes(8 * text.string->size)) return MakeFailed();
+  if (!runtime.ChargeBytes(24 * text.string->size)) return MakeFailed();
   return runtime.Finish(out, text.markup);
 }
 

@@ -93,7 +93,11 @@ Value IsCase(Runtime& runtime, const Value& value, const Arguments& arguments) {
 }
 
 template <bool kFilter>
-Value IsNamed(Runtime&, const Value& value, const Arguments&) {
+Value IsNamed(Runtime& runtime, const Value& value, const Arguments&) {
+  // Looked up in a dict, and so it fails as a dict's key would.
+  if (!IsHashable(value)) {
+    return runtime.Fail(fmt::format("unhashable type: '{}'", TypeName(value)));
+  }
   if (!value.is_string()) return MakeBool(false);
   return MakeBool((kFilter ? FindFilter(value.text()) : FindTest(value.text())) != nullptr);
 }

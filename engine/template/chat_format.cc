@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <numeric>
 #include <utility>
 
 #include "engine/template/chat_writer.h"
@@ -35,6 +37,30 @@ Result<void> CheckRoles(std::span<const ChatMessage> messages, std::string_view 
   return {};
 }
 
+// What only a model's own template can do.
+Result<void> CheckPlain(const ChatRequest& request, std::string_view format) {
+  if (request.tools != nullptr) {
+    return MakeError(ErrorCode::kUnsupported, "chat",
+                     fmt::format("the chat format '{}' has no place for tools", format), "tools");
+  }
+  if (request.arguments != nullptr && !request.arguments->empty()) {
+    return MakeError(ErrorCode::kUnsupported, "chat",
+                     fmt::format("the chat format '{}' takes no arguments", format),
+                     "chat_template_kwargs");
+  }
+  return {};
+}
+
+// The ends that are wanted, of all.
+RenderedChat Finish(ChatWriter writer, const ChatRequest& request) {
+  RenderedChat chat = std::move(writer).Finish();
+  if (!request.wanted_ends) return chat;
+  std::vector<size_t> ends;
+  for (const size_t index : *request.wanted_ends) ends.push_back(chat.message_ends[index]);
+  chat.message_ends = std::move(ends);
+  return chat;
+}
+
 // The blanks that Jinja's `trim`, by which the llama templates take content, removes.
 std::string_view Trim(std::string_view text) {
   constexpr std::string_view kBlanks = " \t\n\v\f\r\x1c\x1d\x1e\x1f";
@@ -48,7 +74,9 @@ class ChatMl final : public ChatFormat {
  public:
   std::string_view name() const override { return "chatml"; }
   std::span<const std::string> stop_strings() const override { return stops_; }
-  Result<RenderedChat> Render(std::span<const ChatMessage> messages) const override {
+  Result<RenderedChat> Render(const ChatRequest& request) const override {
+    const std::span messages = request.messages;
+    KVGATE_TRY_VOID(CheckPlain(request, name()));
     KVGATE_TRY_VOID(CheckRoles(messages, name()));
     ChatWriter writer;
     for (const ChatMessage& message : messages) {
@@ -57,7 +85,7 @@ class ChatMl final : public ChatFormat {
       writer.Marker("<|im_end|>\n").EndMessage();
     }
     writer.Marker("<|im_start|>assistant\n");
-    return std::move(writer).Finish();
+    return Finish(std::move(writer), request);
   }
 
  private:
@@ -69,7 +97,9 @@ class Llama3 final : public ChatFormat {
  public:
   std::string_view name() const override { return "llama3"; }
   std::span<const std::string> stop_strings() const override { return stops_; }
-  Result<RenderedChat> Render(std::span<const ChatMessage> messages) const override {
+  Result<RenderedChat> Render(const ChatRequest& request) const override {
+    const std::span messages = request.messages;
+    KVGATE_TRY_VOID(CheckPlain(request, name()));
     KVGATE_TRY_VOID(CheckRoles(messages, name()));
     ChatWriter writer;
     writer.Marker("<|begin_of_text|>");
@@ -81,7 +111,7 @@ class Llama3 final : public ChatFormat {
       writer.Marker("<|eot_id|>").EndMessage();
     }
     writer.Marker("<|start_header_id|>assistant<|end_header_id|>\n\n");
-    return std::move(writer).Finish();
+    return Finish(std::move(writer), request);
   }
 
  private:
@@ -94,7 +124,9 @@ class Llama2 final : public ChatFormat {
  public:
   std::string_view name() const override { return "llama2"; }
   std::span<const std::string> stop_strings() const override { return stops_; }
-  Result<RenderedChat> Render(std::span<const ChatMessage> messages) const override {
+  Result<RenderedChat> Render(const ChatRequest& request) const override {
+    const std::span messages = request.messages;
+    KVGATE_TRY_VOID(CheckPlain(request, name()));
     KVGATE_TRY_VOID(CheckOrder(messages));
     ChatWriter writer;
     for (size_t i = 0; i < messages.size(); ++i) {
@@ -111,7 +143,7 @@ class Llama2 final : public ChatFormat {
       }
       writer.EndMessage();
     }
-    return std::move(writer).Finish();
+    return Finish(std::move(writer), request);
   }
 
  private:
@@ -138,7 +170,9 @@ class Plain final : public ChatFormat {
  public:
   std::string_view name() const override { return "plain"; }
   std::span<const std::string> stop_strings() const override { return stops_; }
-  Result<RenderedChat> Render(std::span<const ChatMessage> messages) const override {
+  Result<RenderedChat> Render(const ChatRequest& request) const override {
+    const std::span messages = request.messages;
+    KVGATE_TRY_VOID(CheckPlain(request, name()));
     KVGATE_TRY_VOID(CheckRoles(messages, name()));
     ChatWriter writer;
     for (const ChatMessage& message : messages) {
@@ -147,7 +181,7 @@ class Plain final : public ChatFormat {
     }
     // Without the space: the model writes it, as part of its first word.
     writer.Marker("assistant:");
-    return std::move(writer).Finish();
+    return Finish(std::move(writer), request);
   }
 
  private:
@@ -179,15 +213,27 @@ std::string_view RecogniseChatFormat(std::string_view chat_template) {
 }
 
 TokenizedChat TokenizeChat(const tokenizer::Tokenizer& tokenizer, const RenderedChat& chat) {
-  tokenizer::MarkedTokens encoded = tokenizer.EncodeMarked(
-      {.text = chat.text, .markers = chat.markers, .offsets = chat.message_ends});
-  TokenizedChat tokenized = {.tokens = std::move(encoded.tokens),
-                             .message_ends = std::move(encoded.offsets)};
+  // The tokenizer wants ascending places; the ends need not be.
+  std::vector<size_t> places = chat.message_ends;
+  places.push_back(chat.tools_end);
+  std::vector<size_t> order(places.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return places[a] < places[b]; });
+  std::vector<size_t> offsets;
+  for (const size_t index : order) offsets.push_back(places[index]);
+  tokenizer::MarkedTokens encoded =
+      tokenizer.EncodeMarked({.text = chat.text, .markers = chat.markers, .offsets = offsets});
+  TokenizedChat tokenized = {.tokens = std::move(encoded.tokens)};
   const bool has_bos = !tokenized.tokens.empty() && tokenized.tokens.front() == tokenizer.bos();
-  if (tokenizer.adds_bos() && !has_bos) {
-    tokenized.tokens.insert(tokenized.tokens.begin(), *tokenizer.bos());
-    for (size_t& end : tokenized.message_ends) ++end;
+  const bool adds_bos = tokenizer.adds_bos() && !has_bos;
+  if (adds_bos) tokenized.tokens.insert(tokenized.tokens.begin(), *tokenizer.bos());
+  for (size_t i = 0; i < order.size(); ++i) {
+    places[order[i]] = encoded.offsets[i] + (adds_bos ? 1 : 0);
   }
+  tokenized.tools_end = chat.tools_end == 0 ? 0 : places.back();
+  places.pop_back();
+  tokenized.message_ends = std::move(places);
   return tokenized;
 }
 

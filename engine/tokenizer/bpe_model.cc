@@ -1,52 +1,15 @@
 #include "engine/tokenizer/bpe_model.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <deque>
 #include <utility>
 
+#include "engine/tokenizer/byte_alphabet.h"
 #include "engine/tokenizer/sentencepiece_text.h"
 #include "engine/tokenizer/utf8.h"
 
 namespace kvgate::tokenizer {
 namespace {
-
-// Byte-level vocabularies spell each byte as one printable character: those that are printable in
-// Latin-1 as themselves, the others as U+0100 and on, in order.
-class ByteAlphabet {
- public:
-  ByteAlphabet() {
-    char32_t next = 0x100;
-    for (int byte = 0; byte < 256; ++byte) {
-      const bool is_printable = (byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte <= 0xAC) ||
-                                (byte >= 0xAE && byte <= 0xFF);
-      const char32_t character = is_printable ? static_cast<char32_t>(byte) : next++;
-      AppendUtf8(character, spellings_[static_cast<size_t>(byte)]);
-      bytes_[character] = static_cast<uint8_t>(byte);
-    }
-  }
-  const std::string& Spell(uint8_t byte) const { return spellings_[byte]; }
-  // The bytes a token's text spells. Characters outside the alphabet stand for themselves.
-  std::string Read(std::string_view text) const {
-    std::string bytes;
-    for (size_t position = 0; position < text.size();) {
-      const Utf8Step step = NextUtf8(text.substr(position));
-      const auto found = bytes_.find(step.code_point);
-      if (step.status == Utf8Status::kValid && found != bytes_.end()) {
-        bytes.push_back(static_cast<char>(found->second));
-      } else {
-        bytes.append(text.substr(position, step.length));
-      }
-      position += step.length;
-    }
-    return bytes;
-  }
-
- private:
-  std::array<std::string, 256> spellings_;
-  std::unordered_map<char32_t, uint8_t> bytes_;
-};
 
 bool IsMergeable(TokenType type) {
   return type == TokenType::kNormal || type == TokenType::kUnused;
@@ -59,7 +22,7 @@ bool IsLineEnds(std::string_view word) {
 }  // namespace
 
 std::vector<std::string> BpeModel::TokenBytes(const Vocabulary& vocabulary, Alphabet alphabet) {
-  const ByteAlphabet bytes;
+  const ByteAlphabet& bytes = ByteAlphabet::Get();
   std::vector<std::string> token_bytes;
   token_bytes.reserve(vocabulary.texts.size());
   for (size_t i = 0; i < vocabulary.texts.size(); ++i) {
@@ -77,19 +40,14 @@ std::vector<std::string> BpeModel::TokenBytes(const Vocabulary& vocabulary, Alph
   return token_bytes;
 }
 
-BpeModel::BpeModel(const Vocabulary& vocabulary, const Options& options)
-    : vocabulary_(vocabulary), options_(options), words_(vocabulary.texts.size()) {}
-
-Result<std::unique_ptr<BpeModel>> BpeModel::Create(const Vocabulary& vocabulary,
-                                                   std::span<const std::string> token_bytes,
-                                                   const Options& options) {
-  std::unique_ptr<BpeModel> model(new BpeModel(vocabulary, options));
-  KVGATE_TRY_VOID(model->MakeTables());
-  model->FillWords(token_bytes);
-  return model;
+BpeModel::BpeModel(const Vocabulary& vocabulary, std::span<const std::string> token_bytes,
+                   const Options& options)
+    : vocabulary_(vocabulary), options_(options), words_(vocabulary.texts.size()) {
+  MakeTables();
+  FillWords(token_bytes);
 }
 
-Result<void> BpeModel::MakeTables() {
+void BpeModel::MakeTables() {
   symbols_.reserve(vocabulary_.texts.size());
   for (size_t i = 0; i < vocabulary_.texts.size(); ++i) {
     if (IsMergeable(vocabulary_.types[i])) {
@@ -113,7 +71,7 @@ Result<void> BpeModel::MakeTables() {
     symbols_.emplace(spare.back(), id);
     return id;
   };
-  const ByteAlphabet alphabet;
+  const ByteAlphabet& alphabet = ByteAlphabet::Get();
   for (size_t byte = 0; byte < 256; ++byte) {
     byte_symbols_[byte] = symbol_of(alphabet.Spell(static_cast<uint8_t>(byte)));
   }
@@ -122,17 +80,7 @@ Result<void> BpeModel::MakeTables() {
   pairs.reserve(vocabulary_.merges.size());
   std::string merged;
   for (size_t rank = 0; rank < vocabulary_.merges.size(); ++rank) {
-    const std::string_view merge = vocabulary_.merges[rank];
-    // The alphabets spell the space otherwise, so the first space (never the first byte) divides.
-    const size_t space = merge.find(' ', 1);
-    if (space == std::string_view::npos || space + 1 == merge.size()) {
-      return MakeError(ErrorCode::kDataLoss, "tokenizer",
-                       fmt::format("tokenizer.ggml.merges: entry {} is not two texts with a "
-                                   "space between them",
-                                   rank));
-    }
-    const std::string_view left = merge.substr(0, space);
-    const std::string_view right = merge.substr(space + 1);
+    const auto& [left, right] = vocabulary_.merges[rank];
     merged.assign(left).append(right);
     splits_words_ = splits_words_ && !CrossesWords(merged);
     pairs.push_back({.left = symbol_of(left),
@@ -143,7 +91,6 @@ Result<void> BpeModel::MakeTables() {
   merger_ = PairMerger(pairs);
   if (options_.alphabet == Alphabet::kCharacters) FillCharacters();
   symbols_ = {};
-  return {};
 }
 
 void BpeModel::FillCharacters() {
@@ -156,7 +103,6 @@ void BpeModel::FillCharacters() {
   }
   byte_tokens_.fill(-1);
   for (TokenId id = 0; id < vocabulary_.size(); ++id) {
-    if (vocabulary_.type(id) != TokenType::kByte) continue;
     if (const auto byte = ParseByteToken(vocabulary_.texts[static_cast<size_t>(id)])) {
       byte_tokens_[*byte] = id;
     }

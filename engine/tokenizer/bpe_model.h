@@ -5,15 +5,12 @@
 
 #include <array>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
-
-#include <kvgate/result.h>
 
 #include "engine/tokenizer/pair_merger.h"
 #include "engine/tokenizer/vocabulary.h"
@@ -41,10 +38,9 @@ class BpeModel {
   };
 
   // Keeps references to both, which must stay where they are. `token_bytes` as TokenBytes gives
-  // them. kDataLoss: a merge is malformed; detail names it.
-  static Result<std::unique_ptr<BpeModel>> Create(const Vocabulary& vocabulary,
-                                                  std::span<const std::string> token_bytes,
-                                                  const Options& options);
+  // them.
+  BpeModel(const Vocabulary& vocabulary, std::span<const std::string> token_bytes,
+           const Options& options);
   // Per token, what it stands for in text.
   static std::vector<std::string> TokenBytes(const Vocabulary& vocabulary, Alphabet alphabet);
 
@@ -53,8 +49,7 @@ class BpeModel {
   void EncodeWord(std::string_view word, std::vector<Symbol>& scratch, TokenRun& run) const;
 
  private:
-  BpeModel(const Vocabulary& vocabulary, const Options& options);
-  Result<void> MakeTables();
+  void MakeTables();
   void FillCharacters();
   void FillWords(std::span<const std::string> token_bytes);
   void EncodePart(std::string_view part, std::vector<Symbol>& scratch, TokenRun& run,

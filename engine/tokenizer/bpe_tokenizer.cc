@@ -27,10 +27,11 @@ Result<std::unique_ptr<Tokenizer>> BpeTokenizer::Load(const model::GgufFile& fil
   std::vector<std::string> token_bytes = BpeModel::TokenBytes(vocabulary, alphabet);
   std::unique_ptr<BpeTokenizer> tokenizer(
       new BpeTokenizer(std::move(vocabulary), std::move(token_bytes), std::move(pretokenizer)));
-  KVGATE_TRY(tokenizer->model_, BpeModel::Create(tokenizer->vocabulary(), tokenizer->token_bytes(),
-                                                 {.alphabet = alphabet,
-                                                  .ignores_merges = family.ignores_merges,
-                                                  .keeps_line_ends = family.keeps_line_ends}));
+  tokenizer->model_ =
+      std::make_unique<BpeModel>(tokenizer->vocabulary(), tokenizer->token_bytes(),
+                                 BpeModel::Options{.alphabet = alphabet,
+                                                   .ignores_merges = family.ignores_merges,
+                                                   .keeps_line_ends = family.keeps_line_ends});
   return std::unique_ptr<Tokenizer>(std::move(tokenizer));
 }
 

@@ -58,4 +58,28 @@ const CharClassTable& CharClassTable::Get() {
   return table;
 }
 
+size_t SkipSpaces(std::string_view text, size_t position) {
+  const CharClassTable& classes = CharClassTable::Get();
+  while (position < text.size()) {
+    const Utf8Step step = NextUtf8(text.substr(position));
+    const bool is_space =
+        step.status == Utf8Status::kValid && (classes[step.code_point] & CharClass::kSpace) != 0;
+    if (!is_space) break;
+    position += step.length;
+  }
+  return position;
+}
+
+size_t SkipSpacesBack(std::string_view text, size_t position) {
+  const size_t character_bytes_max = 3;  // of white space
+  while (position > 0) {
+    size_t begin = position - 1;
+    const auto is_tail = [&] { return (static_cast<uint8_t>(text[begin]) & 0xC0) == 0x80; };
+    while (begin > 0 && position - begin < character_bytes_max && is_tail()) --begin;
+    if (SkipSpaces(text.substr(0, position), begin) != position) break;
+    position = begin;
+  }
+  return position;
+}
+
 }  // namespace kvgate::tokenizer

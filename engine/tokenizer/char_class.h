@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 namespace kvgate::tokenizer {
@@ -36,5 +37,10 @@ class CharClassTable {
   uint16_t blocks_[0x110000 >> kBlockBits] = {};
   std::vector<uint8_t> classes_;
 };
+
+// White space at the edge of a part of a text: the end of the run that begins at `position`, and
+// the start of the run that ends there. Bytes that are no UTF-8 are none.
+size_t SkipSpaces(std::string_view text, size_t position);
+size_t SkipSpacesBack(std::string_view text, size_t position);
 
 }  // namespace kvgate::tokenizer

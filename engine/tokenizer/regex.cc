@@ -21,6 +21,11 @@ constexpr uint32_t kStepsMax = 20'000'000;
 // white space since Unicode 6.3.
 constexpr std::string_view kSpace = "\\t-\\r\\x{85}\\p{Z}";
 
+// Oniguruma's \w likewise: PCRE2's lacks marks. Of the numbers that are no digits it has those of
+// Latin-1.
+constexpr std::string_view kWord =
+    "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{B2}\\x{B3}\\x{B9}\\x{BC}-\\x{BE}";
+
 // PCRE2's spelling of an Oniguruma expression. What both spell alike is left alone.
 Result<std::string> FromOniguruma(std::string_view pattern) {
   std::string out;
@@ -29,10 +34,11 @@ Result<std::string> FromOniguruma(std::string_view pattern) {
     const char c = pattern[i];
     if (c == '\\' && i + 1 < pattern.size()) {
       const char next = pattern[++i];
-      if (next == 's') {
-        out += depth > 0 ? std::string(kSpace) : fmt::format("[{}]", kSpace);
-      } else if (next == 'S' && depth == 0) {
-        out += fmt::format("[^{}]", kSpace);
+      if (next == 's' || next == 'w') {
+        const std::string_view inside = next == 's' ? kSpace : kWord;
+        out += depth > 0 ? std::string(inside) : fmt::format("[{}]", inside);
+      } else if ((next == 'S' || next == 'W') && depth == 0) {
+        out += fmt::format("[^{}]", next == 'S' ? kSpace : kWord);
       } else if (next == 'h' || next == 'H') {
         return MakeError(ErrorCode::kUnsupported, "tokenizer",
                          fmt::format("the expression '{}' uses \\{}", pattern, next));

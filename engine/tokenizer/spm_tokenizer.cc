@@ -53,9 +53,9 @@ Result<std::vector<std::string>> ReadTokenBytes(const Vocabulary& vocabulary) {
 }
 
 // Per token: 0 for the highest score. Equal scores share a rank, so that the leftmost pair wins.
-std::vector<uint32_t> RankByScore(const std::vector<float>& scores) {
+std::vector<uint32_t> RankByScore(const std::vector<double>& scores) {
   const auto key = [&](uint32_t i) {
-    return std::isnan(scores[i]) ? -std::numeric_limits<float>::infinity() : scores[i];
+    return std::isnan(scores[i]) ? -std::numeric_limits<double>::infinity() : scores[i];
   };
   std::vector<uint32_t> order(scores.size());
   std::iota(order.begin(), order.end(), 0u);

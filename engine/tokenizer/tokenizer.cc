@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <system_error>
+
 #include "engine/tokenizer/bpe_tokenizer.h"
+#include "engine/tokenizer/json_tokenizer.h"
 #include "engine/tokenizer/spm_tokenizer.h"
 #include "engine/tokenizer/unigram_tokenizer.h"
 
@@ -21,6 +24,10 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::Load(const model::GgufFile& file) 
 }
 
 Result<std::unique_ptr<Tokenizer>> Tokenizer::LoadFile(const std::filesystem::path& path) {
+  std::error_code code;
+  if (std::filesystem::is_directory(path, code) || path.extension() == ".json") {
+    return JsonTokenizer::Load(path);
+  }
   KVGATE_TRY(const std::unique_ptr<model::GgufFile> file, model::GgufFile::Open(path));
   return Load(*file);
 }

@@ -27,7 +27,7 @@ UnigramModel::UnigramModel(const Vocabulary& vocabulary) : vocabulary_(vocabular
   std::vector<ByteTrie::Entry> entries;
   entries.reserve(vocabulary.texts.size());
   byte_tokens_.fill(-1);
-  float score_min = std::numeric_limits<float>::max();
+  double score_min = std::numeric_limits<double>::max();
   for (TokenId id = 0; id < vocabulary.size(); ++id) {
     const size_t index = static_cast<size_t>(id);
     const TokenType type = vocabulary.type(id);
@@ -67,7 +67,7 @@ void UnigramModel::Encode(std::string_view text, TokenRun& run) const {
         const bool is_user_defined = vocabulary_.type(*token) == TokenType::kUserDefined;
         const double score =
             best[begin].score +
-            (is_user_defined ? 0.0 : double{vocabulary_.scores[static_cast<size_t>(*token)]});
+            (is_user_defined ? 0.0 : vocabulary_.scores[static_cast<size_t>(*token)]);
         if (score > best[end].score) best[end] = {score, begin, *token};
       }
       if (end == text.size()) break;

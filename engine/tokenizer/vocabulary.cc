@@ -80,10 +80,35 @@ Result<void> ReadScores(const model::GgufFile& file, Vocabulary& vocabulary) {
   return {};
 }
 
-// The phi-3 family's own tokenizer takes the blanks behind its chat markers into the marker. The
-// file does not say so; its name is all there is to go by.
-void MarkRightStripping(std::string_view model_name, Vocabulary& vocabulary) {
+Result<void> ReadMerges(const model::GgufFile& file, Vocabulary& vocabulary) {
+  KVGATE_TRY(const auto merges, file.GetStrings(Key("merges")));
+  vocabulary.merges.reserve(merges.size());
+  for (size_t rank = 0; rank < merges.size(); ++rank) {
+    const std::string_view merge = merges[rank];
+    // The alphabets spell the space otherwise, so the first space (never the first byte) divides.
+    const size_t space = merge.find(' ', 1);
+    if (space == std::string_view::npos || space + 1 == merge.size()) {
+      return Bad("merges",
+                 fmt::format("entry {} is not two texts with a space between them", rank));
+    }
+    vocabulary.merges.emplace_back(merge.substr(0, space), merge.substr(space + 1));
+  }
+  return {};
+}
+
+// Some models' own tokenizers take the blanks beside a special token into it: the phi-3 family
+// those behind its chat markers, some embedding models those before <mask>. The file does not say
+// so; its names are all there is to go by.
+void MarkStripping(std::string_view architecture, std::string_view model_name,
+                   Vocabulary& vocabulary) {
+  vocabulary.strips_left.assign(vocabulary.texts.size(), false);
   vocabulary.strips_right.assign(vocabulary.texts.size(), false);
+  vocabulary.is_single_word.assign(vocabulary.texts.size(), false);
+  const bool has_mask = architecture == "nomic-bert-moe" || architecture == "jina-bert-v3" ||
+                        vocabulary.pre.starts_with("jina-v2-");
+  for (size_t i = 0; has_mask && i < vocabulary.texts.size(); ++i) {
+    vocabulary.strips_left[i] = vocabulary.texts[i] == "<mask>";
+  }
   std::string name(model_name);
   std::transform(name.begin(), name.end(), name.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
@@ -125,27 +150,8 @@ constexpr std::string_view kEndTexts[] = {"<|eot_id|>",
                                           "<｜end▁of▁sentence｜>"};
 
 Result<void> MarkEndOfGeneration(const model::GgufFile& file, Vocabulary& vocabulary) {
+  vocabulary.MarkEndTexts();
   std::vector<bool>& ends = vocabulary.end_of_generation;
-  ends.assign(vocabulary.texts.size(), false);
-  std::unordered_map<std::string_view, TokenId> found;
-  for (TokenId id = 0; id < vocabulary.size(); ++id) {
-    if (vocabulary.type(id) != TokenType::kControl) continue;
-    const std::string_view text = vocabulary.texts[static_cast<size_t>(id)];
-    if (std::find(std::begin(kEndTexts), std::end(kEndTexts), text) == std::end(kEndTexts))
-      continue;
-    ends[static_cast<size_t>(id)] = true;
-    found.emplace(text, id);
-  }
-  const auto goes_on_behind = [&](std::string_view text) {
-    if (found.contains(text)) ends[static_cast<size_t>(found.at(text))] = false;
-  };
-  // In the harmony format and its like <|end|> closes one message of several.
-  if ((found.contains("<|return|>") && found.contains("<|call|>")) ||
-      (found.contains("<|flush|>") && found.contains("<|calls|>"))) {
-    goes_on_behind("<|end|>");
-  }
-  // Gemma 4 writes </s> as HTML.
-  if (found.contains("<|tool_response>")) goes_on_behind("</s>");
   if (vocabulary.eos) ends[static_cast<size_t>(*vocabulary.eos)] = true;
   for (const std::string_view name : {"eot_token_id", "eom_token_id"}) {
     KVGATE_TRY(const auto id, ReadId(file, name, std::nullopt, vocabulary.size()));
@@ -166,6 +172,29 @@ void AppendText(std::string& out, std::string_view text) {
 
 }  // namespace
 
+void Vocabulary::MarkEndTexts() {
+  end_of_generation.assign(texts.size(), false);
+  std::unordered_map<std::string_view, TokenId> found;
+  for (TokenId id = 0; id < size(); ++id) {
+    if (type(id) != TokenType::kControl) continue;
+    const std::string_view text = texts[static_cast<size_t>(id)];
+    if (std::find(std::begin(kEndTexts), std::end(kEndTexts), text) == std::end(kEndTexts))
+      continue;
+    end_of_generation[static_cast<size_t>(id)] = true;
+    found.emplace(text, id);
+  }
+  const auto goes_on_behind = [&](std::string_view text) {
+    if (found.contains(text)) end_of_generation[static_cast<size_t>(found.at(text))] = false;
+  };
+  // In the harmony format and its like <|end|> closes one message of several.
+  if ((found.contains("<|return|>") && found.contains("<|call|>")) ||
+      (found.contains("<|flush|>") && found.contains("<|calls|>"))) {
+    goes_on_behind("<|end|>");
+  }
+  // Gemma 4 writes </s> as HTML.
+  if (found.contains("<|tool_response>")) goes_on_behind("</s>");
+}
+
 Fingerprint Vocabulary::ComputeFingerprint() const {
   std::string bytes;
   AppendText(bytes, model);
@@ -180,10 +209,19 @@ Fingerprint Vocabulary::ComputeFingerprint() const {
   for (size_t i = 0; i < texts.size(); ++i) {
     AppendText(bytes, texts[i]);
     bytes.push_back(static_cast<char>(types[i]));
-    bytes.push_back(strips_right[i] ? 1 : 0);
+    bytes.push_back(static_cast<char>((strips_right[i] ? 1 : 0) | (strips_left[i] ? 2 : 0) |
+                                      (is_single_word[i] ? 4 : 0)));
   }
-  AppendBytes(bytes, scores.data(), scores.size() * sizeof(float));
-  for (const std::string& merge : merges) AppendText(bytes, merge);
+  AppendBytes(bytes, scores.data(), scores.size() * sizeof(double));
+  for (const auto& [left, right] : merges) {
+    AppendText(bytes, left);
+    AppendText(bytes, right);
+  }
+  for (const std::vector<TokenId>* ids : {&prefix, &suffix}) {
+    const uint64_t size = ids->size();
+    AppendBytes(bytes, &size, sizeof(size));
+    AppendBytes(bytes, ids->data(), ids->size() * sizeof(TokenId));
+  }
   const auto [low, high] = Xxh3(std::as_bytes(std::span(bytes)));
   return {.low = low, .high = high};
 }
@@ -197,8 +235,7 @@ Result<Vocabulary> ReadVocabulary(const model::GgufFile& file, const VocabularyD
   KVGATE_TRY_VOID(ReadTokens(file, vocabulary));
   KVGATE_TRY_VOID(ReadScores(file, vocabulary));
   if (file.Find(Key("merges")) != nullptr) {
-    KVGATE_TRY(const auto merges, file.GetStrings(Key("merges")));
-    vocabulary.merges.assign(merges.begin(), merges.end());
+    KVGATE_TRY_VOID(ReadMerges(file, vocabulary));
   }
   const int size = vocabulary.size();
   KVGATE_TRY(vocabulary.bos, ReadId(file, "bos_token_id", defaults.bos, size));
@@ -215,7 +252,11 @@ Result<Vocabulary> ReadVocabulary(const model::GgufFile& file, const VocabularyD
   if (file.Find("general.name") != nullptr) {
     KVGATE_TRY(name, file.GetString("general.name"));
   }
-  MarkRightStripping(name, vocabulary);
+  std::string architecture;
+  if (file.Find("general.architecture") != nullptr) {
+    KVGATE_TRY(architecture, file.GetString("general.architecture"));
+  }
+  MarkStripping(architecture, name, vocabulary);
   KVGATE_TRY_VOID(MarkEndOfGeneration(file, vocabulary));
   for (TokenId id = 0; id < size; ++id) {
     const bool is_control = vocabulary.is_control(id);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <kvgate/ids.h>
@@ -38,11 +39,11 @@ struct VocabularyDefaults {
 
 struct Vocabulary {
   std::string model;  // "llama", "gpt2"
-  std::string pre;
+  std::string pre;    // how words are cut: a name, or the text of a tokenizer.json
   std::vector<std::string> texts;
   std::vector<TokenType> types;
-  std::vector<float> scores;        // empty, or one per token
-  std::vector<std::string> merges;  // "left right", by rank
+  std::vector<double> scores;                               // empty, or one per token
+  std::vector<std::pair<std::string, std::string>> merges;  // by rank
   std::optional<TokenId> bos;
   std::optional<TokenId> eos;
   std::optional<TokenId> unknown;
@@ -51,7 +52,14 @@ struct Vocabulary {
   bool add_space_prefix = false;
   std::optional<std::string> chat_template;
   std::vector<bool> end_of_generation;  // per token
-  std::vector<bool> strips_right;       // per token: blanks behind it in the text belong to it
+  // Per token, of special ones: blanks before or behind it in the text belong to it; it is found
+  // only where no word goes on at its edges.
+  std::vector<bool> strips_left;
+  std::vector<bool> strips_right;
+  std::vector<bool> is_single_word;
+  // What stands at the ends of a whole text beside BOS and EOS.
+  std::vector<TokenId> prefix;
+  std::vector<TokenId> suffix;
   SpecialMatcher specials;
 
   int size() const { return static_cast<int>(texts.size()); }
@@ -61,6 +69,8 @@ struct Vocabulary {
   bool is_control(TokenId token) const {
     return type(token) == TokenType::kControl || type(token) == TokenType::kUnknown;
   }
+  // Texts by which models end a turn, as kControl tokens.
+  void MarkEndTexts();
   // XXH3-128 over all of the above that decides Encode.
   Fingerprint ComputeFingerprint() const;
 };

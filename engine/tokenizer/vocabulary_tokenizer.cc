@@ -4,10 +4,28 @@
 
 #include <kvgate/check.h>
 
+#include "engine/tokenizer/char_class.h"
+#include "engine/tokenizer/unicode_text.h"
+#include "engine/tokenizer/utf8.h"
+
 namespace kvgate::tokenizer {
 namespace {
 
-bool IsBlank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+// Whether a word goes on over the place: a word character before it and one behind it count alike.
+bool TouchesWord(std::string_view text, size_t begin, size_t end) {
+  if (end < text.size()) {
+    const Utf8Step next = NextUtf8(text.substr(end));
+    if (next.status == Utf8Status::kValid && IsWordCharacter(next.code_point)) return true;
+  }
+  size_t last = begin;  // where the character before begins
+  while (last > 0 && begin - last < 4) {
+    --last;
+    const Utf8Step step = NextUtf8(text.substr(last, begin - last));
+    if (step.status != Utf8Status::kValid || last + step.length != begin) continue;
+    return IsWordCharacter(step.code_point);
+  }
+  return false;
+}
 
 }  // namespace
 
@@ -58,16 +76,20 @@ MarkedTokens VocabularyTokenizer::EncodeMarked(const MarkedText& marked) const {
         marker < marked.markers.size() && marked.markers[marker].begin <= position;
     const size_t control_end = in_marker ? marked.markers[marker].end : 0;
     const auto match = specials.MatchAt(text, position, control_end);
-    if (!match) {
+    const size_t token = match ? static_cast<size_t>(match->token) : 0;
+    if (!match ||
+        (vocabulary_.is_single_word[token] && TouchesWord(text, match->begin, match->end))) {
       ++position;
       continue;
     }
-    flush(match->begin);
-    run.Append(match->token);
-    position = match->end;
-    if (vocabulary_.strips_right[static_cast<size_t>(match->token)]) {
-      while (position < text.size() && IsBlank(text[position])) ++position;
+    size_t begin = match->begin;
+    if (vocabulary_.strips_left[token]) {
+      begin = fragment_begin + SkipSpacesBack(text.substr(fragment_begin, begin - fragment_begin),
+                                              begin - fragment_begin);
     }
+    flush(begin);
+    run.Append(match->token);
+    position = vocabulary_.strips_right[token] ? SkipSpaces(text, match->end) : match->end;
     run.MarkEnd(position);
     fragment_begin = position;
     after_special = true;
@@ -83,8 +105,10 @@ std::vector<TokenId> VocabularyTokenizer::Encode(std::string_view text,
   std::vector<TokenId> tokens =
       EncodeMarked({.text = text, .markers = markers, .offsets = {}}).tokens;
   if (options.add_special) {
+    tokens.insert(tokens.begin(), vocabulary_.prefix.begin(), vocabulary_.prefix.end());
     if (adds_bos()) tokens.insert(tokens.begin(), *vocabulary_.bos);
     if (vocabulary_.add_eos && vocabulary_.eos) tokens.push_back(*vocabulary_.eos);
+    tokens.insert(tokens.end(), vocabulary_.suffix.begin(), vocabulary_.suffix.end());
   }
   return tokens;
 }

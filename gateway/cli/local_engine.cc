@@ -5,12 +5,16 @@
 
 #include <chrono>
 #include <ctime>
+#include <fstream>
+#include <iterator>
+#include <optional>
 #include <system_error>
 #include <utility>
 
 #include <kvgate/log.h>
 
 #include "engine/model/make_model.h"
+#include "engine/template/template_format.h"
 #include "gateway/service/upkeep.h"
 #include "kernels/cpu/cpu_backend.h"
 
@@ -84,23 +88,75 @@ engine::EngineOptions ToEngineOptions(const config::Config& config, const DataTi
           .hash_seed = tier.hash_seed()};
 }
 
-// The named format, else what the model's own template stands for, else a plain one.
-Result<std::unique_ptr<chat::ChatFormat>> ChooseChatFormat(const std::string& wanted,
-                                                           const tokenizer::Tokenizer& tokenizer) {
-  if (!wanted.empty()) return chat::MakeChatFormat(wanted);
-  const std::optional<std::string_view> own = tokenizer.chat_template();
-  const std::string_view recognised = own ? chat::RecogniseChatFormat(*own) : "";
-  if (!recognised.empty()) {
-    KVGATE_LOG(kWarning, "cli",
-               "the model's chat template is not run yet: the built-in format '{}' stands for it",
-               recognised);
-    return chat::MakeChatFormat(recognised);
+// The text of a special token that the file names by a key; absent where it names none.
+std::optional<std::string> SpecialToken(const model::GgufFile& file,
+                                        const tokenizer::Tokenizer& tokenizer,
+                                        std::string_view key) {
+  const auto id = file.GetInteger(key);
+  if (!id || *id < 0 || *id >= tokenizer.vocab_size()) return std::nullopt;
+  return tokenizer.TokenBytes(static_cast<TokenId>(*id), true);
+}
+
+chat::TemplateFormatOptions TemplateOptions(const model::GgufFile& file,
+                                            const tokenizer::Tokenizer& tokenizer) {
+  return {.name = "tokenizer.chat_template",
+          .source = {},
+          .bos_token = SpecialToken(file, tokenizer, "tokenizer.ggml.bos_token_id"),
+          .eos_token = SpecialToken(file, tokenizer, "tokenizer.ggml.eos_token_id")};
+}
+
+// A built-in's name, or a file.
+Result<std::unique_ptr<chat::ChatFormat>> NamedFormat(const std::string& wanted,
+                                                      chat::TemplateFormatOptions options) {
+  if (auto builtin = chat::MakeChatFormat(wanted); builtin) return builtin;
+  std::ifstream file(wanted, std::ios::binary);
+  std::error_code code;
+  if (!file || fs::is_directory(wanted, code)) {
+    return MakeError(ErrorCode::kNotFound, "cli",
+                     fmt::format("engine.chat_template: '{}' is neither a file that can be read "
+                                 "nor a built-in format (chatml, llama2, llama3, plain)",
+                                 wanted));
   }
+  options.name = wanted;
+  options.source.assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  return chat::MakeTemplateFormat(options);
+}
+
+// What stands for a template that there is not, or that cannot be read.
+Result<std::unique_ptr<chat::ChatFormat>> FallbackFormat(const tokenizer::Tokenizer& tokenizer) {
   const bool chatml = tokenizer.FindSpecial("<|im_start|>").has_value();
   const std::string_view fallback = chatml ? "chatml" : "plain";
-  KVGATE_LOG(kWarning, "cli", "the model has {} chat template: the built-in format '{}' is used",
-             own ? "an unknown" : "no", fallback);
+  KVGATE_LOG(kWarning, "cli",
+             "the model has no chat template: the built-in format '{}' is used; --chat-template "
+             "names another",
+             fallback);
   return chat::MakeChatFormat(fallback);
+}
+
+// The template or built-in that is asked for, else the model's own template.
+Result<std::unique_ptr<chat::ChatFormat>> ChooseChatFormat(const config::Config& config,
+                                                           const model::GgufFile& file,
+                                                           const tokenizer::Tokenizer& tokenizer) {
+  chat::TemplateFormatOptions options = TemplateOptions(file, tokenizer);
+  if (!config.engine.chat_template.empty()) {
+    return NamedFormat(config.engine.chat_template, std::move(options));
+  }
+  if (!config.engine.chat_format.empty()) return chat::MakeChatFormat(config.engine.chat_format);
+  const std::optional<std::string_view> own = tokenizer.chat_template();
+  if (!own) return FallbackFormat(tokenizer);
+  options.source = *own;
+  if (auto tool_use = file.GetString("tokenizer.chat_template.tool_use"); tool_use) {
+    options.tool_use_source = std::move(*tool_use);
+  }
+  auto format = chat::MakeTemplateFormat(options);
+  const std::string_view recognised = chat::RecogniseChatFormat(*own);
+  if (format || recognised.empty()) return format;
+  KVGATE_LOG(kError, "cli",
+             "THE MODEL'S CHAT TEMPLATE CANNOT BE USED: {}. The built-in format '{}' stands for "
+             "it, which may not be what the model was trained on; --chat-template FILE names a "
+             "template that works",
+             format.error().detail, recognised);
+  return chat::MakeChatFormat(recognised);
 }
 
 }  // namespace
@@ -162,7 +218,7 @@ Result<std::unique_ptr<LocalEngine>> LocalEngine::Open(const config::Config& con
 
 Result<std::unique_ptr<provider::LocalProvider>> LocalEngine::MakeProvider(
     const config::Config& config, metrics::GatewayMetrics* metrics) const {
-  KVGATE_TRY(auto chat_format, ChooseChatFormat(config.engine.chat_format, *tokenizer_));
+  KVGATE_TRY(auto chat_format, ChooseChatFormat(config, *file_, *tokenizer_));
   return std::make_unique<provider::LocalProvider>(provider::LocalProvider::Parts{
       .engine = *engine_,
       .tokenizer = *tokenizer_,

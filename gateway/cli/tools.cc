@@ -9,7 +9,6 @@
 
 #include <kvgate/log.h>
 
-#include "engine/model/gguf.h"
 #include "engine/model/make_model.h"
 #include "engine/model/quantize_model.h"
 #include "engine/model/weight_recipe.h"
@@ -45,9 +44,8 @@ Result<int> Quantize(const std::string& in, const std::string& out, const std::s
 }
 
 Result<int> Tokenize(const std::string& path, bool add_special) {
-  KVGATE_TRY(const std::unique_ptr<model::GgufFile> file, model::GgufFile::Open(path));
   KVGATE_TRY(const std::unique_ptr<tokenizer::Tokenizer> tokenizer,
-             tokenizer::Tokenizer::Load(*file));
+             tokenizer::Tokenizer::LoadFile(path));
   const std::string text((std::istreambuf_iterator<char>(std::cin)),
                          std::istreambuf_iterator<char>());
   const std::vector<TokenId> ids = tokenizer->Encode(text, {.add_special = add_special});
@@ -122,7 +120,10 @@ void AddTokenize(CLI::App& app, Run& chosen) {
   };
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand("tokenize", "Token ids of the text on standard input");
-  command->add_option("--model", flags->model, "GGUF file")->required();
+  command
+      ->add_option("--model", flags->model,
+                   "a GGUF file, a tokenizer.json, or a folder that holds one")
+      ->required();
   command->add_flag("--no-special", flags->no_special, "add no BOS or EOS");
   command->callback([flags, &chosen] {
     chosen = [flags] { return Tokenize(flags->model, !flags->no_special); };

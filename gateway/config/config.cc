@@ -228,6 +228,8 @@ constexpr Key kKeys[] = {
      }},
     {"engine", "kv_memory",
      [](const Value& v, Config& c) { return SetBytes(v, kMebibyte, c.engine.kv_memory_bytes); }},
+    {"engine", "chat_template",
+     [](const Value& v, Config& c) { return SetString(v, c.engine.chat_template); }},
     {"engine", "chat_format",
      [](const Value& v, Config& c) { return SetString(v, c.engine.chat_format); }},
     {"engine", "step_tokens",

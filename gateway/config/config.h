@@ -34,7 +34,8 @@ struct EngineConfig {
   std::string context_policy = "none";  // none, sliding_window, attention_sink, least_attended
   int context_policy_tokens = 0;        // KV tokens that a sequence keeps under it; 0: all
   uint64_t kv_memory_bytes = uint64_t{1} << 30;  // "kv_memory": the KV block pool
-  std::string chat_format;      // empty: what the model's template stands for; chatml, llama2, …
+  std::string chat_template;    // a Jinja file, or a built-in's name; empty: the model's own
+  std::string chat_format;      // a built-in instead of the model's template: chatml, llama2, …
   int step_tokens = 512;        // prefill and decode tokens of one step
   int mixed_step_tokens = 256;  // the same while a sequence decodes: bounds its gaps
   int step_ms = 1000;           // prefill of one step at most; a quarter while others wait for it

@@ -606,7 +606,8 @@ uint64_t Connection::BodyLimit(const RouteResult& found) const {
 }
 
 void Connection::Count(std::string_view route, int status) {
-  context_.service.metrics().requests.With({std::string(route), fmt::format("{}", status)}).Add();
+  const fmt::format_int text(status);
+  context_.service.metrics().requests.With({route, {text.data(), text.size()}}).Add();
   KVGATE_LOG(kDebug, "http", "request {}: {} {}", request_id_, route, status);
 }
 

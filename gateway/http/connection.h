@@ -46,6 +46,8 @@ struct ConnectionContext {
   const service::GatewayKeys& keys;
   upstream::ModelListCache& model_lists;
   std::atomic<bool> draining{false};
+  // Of bodies that wait to be hashed on a worker; the last of them may outlive this.
+  std::shared_ptr<std::atomic<size_t>> shared_body_bytes = std::make_shared<std::atomic<size_t>>(0);
 };
 
 class Connection : public std::enable_shared_from_this<Connection> {
@@ -112,6 +114,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Task<bool> ServeGeneration(RouteMatch match);
   Task<bool> ServeForward(RouteMatch match);
   Task<bool> Forward(Forwarding& job);
+  bool SharesBody() const;
   std::shared_ptr<const std::string> ShareBody();
   Task<bool> PassAnswer(Forwarding& job);
   Task<bool> WritePiece(std::string_view before, std::string_view piece, std::string_view after);

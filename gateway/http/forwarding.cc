@@ -29,6 +29,7 @@ using upstream::ExchangeOutcome;
 // A larger body is hashed on a worker, so that its answer need not wait; hashing one costs a core's
 // millisecond for 1.7 MB.
 constexpr size_t kHashedHereBytes = 256 * 1024;
+constexpr size_t kSharedBytesMax = size_t{8} << 20;
 
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 constexpr std::string_view kLastChunk = "0\r\n\r\n";
@@ -152,18 +153,27 @@ Task<bool> Connection::ServeForward(RouteMatch match) {
   co_return again;
 }
 
+// Workers that cannot keep up are not given more: then hashing holds up who sends.
+bool Connection::SharesBody() const {
+  return parser_->get().body().size() >= kHashedHereBytes &&
+         context_.shared_body_bytes->load() < kSharedBytesMax;
+}
+
 // A large body is shared with whoever hashes it; its memory comes back to this thread's pool.
 std::shared_ptr<const std::string> Connection::ShareBody() {
-  return {new std::string(std::move(parser_->get().body())), [](std::string* body) {
-            ReturnBody(std::move(*body));
-            delete body;
+  auto* const body = new std::string(std::move(parser_->get().body()));
+  *context_.shared_body_bytes += body->size();
+  return {body, [bytes = context_.shared_body_bytes](std::string* done) {
+            *bytes -= done->size();
+            ReturnBody(std::move(*done));
+            delete done;
           }};
 }
 
 Task<bool> Connection::Forward(Forwarding& job) {
   const auto& message = parser_->get();
   const upstream::HeaderFields fields = RequestFields();
-  if (job.account && message.body().size() >= kHashedHereBytes) job.body = ShareBody();
+  if (job.account && SharesBody()) job.body = ShareBody();
   const std::string& body = job.body ? *job.body : message.body();
   const std::string target = upstream::UpstreamTarget(
       job.upstream->url().path, job.upstream->dialect(), ToView(message.target()));

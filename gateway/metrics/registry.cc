@@ -92,15 +92,14 @@ void TextWriter::Sample(std::string_view name, const Labels& labels, const Histo
   Sample(fmt::format("{}_count", name), labels, cumulative);
 }
 
-Counter& CounterFamily::With(const std::vector<std::string>& values) {
+Counter& CounterFamily::With(std::initializer_list<std::string_view> values) {
   KVGATE_CHECK(values.size() == label_names_.size(), "one value per label");
   const std::lock_guard lock(mutex_);
   auto found = series_.find(values);
   if (found == series_.end()) {
-    const std::vector<std::string> key = series_.size() + 1 < series_max_
-                                             ? values
-                                             : std::vector<std::string>(values.size(), "other");
-    found = series_.try_emplace(key, std::make_unique<Counter>()).first;
+    std::vector<std::string> key(values.size(), "other");
+    if (series_.size() + 1 < series_max_) key.assign(values.begin(), values.end());
+    found = series_.try_emplace(std::move(key), std::make_unique<Counter>()).first;
   }
   return *found->second;
 }

@@ -5,9 +5,11 @@
 // kvgate_ and the base unit (seconds, bytes, tokens). It knows nothing of what it measures.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -80,14 +82,22 @@ class CounterFamily {
   CounterFamily(std::vector<std::string> label_names, size_t series_max)
       : label_names_(std::move(label_names)), series_max_(series_max) {}
   // One value per label name. Any thread.
-  Counter& With(const std::vector<std::string>& values);
+  Counter& With(std::initializer_list<std::string_view> values);
   void Write(std::string_view name, TextWriter& writer) const;
 
  private:
   const std::vector<std::string> label_names_;
   const size_t series_max_;
   mutable std::mutex mutex_;
-  std::map<std::vector<std::string>, std::unique_ptr<Counter>> series_;
+  // A look-up makes no strings.
+  struct Less {
+    using is_transparent = void;
+    template <typename A, typename B>
+    bool operator()(const A& a, const B& b) const {
+      return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end());
+    }
+  };
+  std::map<std::vector<std::string>, std::unique_ptr<Counter>, Less> series_;
 };
 
 class Registry {

@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include "engine/template/template_format.h"
 #include "gateway/protocol/common_fields.h"
 #include "gateway/protocol/errors.h"
 #include "gateway/protocol/field_reader.h"
@@ -124,6 +125,51 @@ Result<void> ReadTools(JsonElement value, const std::string& path, DecodeState&)
   return {};
 }
 
+// Bounded in depth by the body's limit.
+jinja::Data ToData(JsonElement value) {
+  switch (value.type()) {
+    case simdjson::dom::element_type::BOOL:
+      return value.get_bool().value_unsafe();
+    case simdjson::dom::element_type::INT64:
+      return value.get_int64().value_unsafe();
+    case simdjson::dom::element_type::UINT64:
+      return jinja::Data::BigInteger{std::to_string(value.get_uint64().value_unsafe())};
+    case simdjson::dom::element_type::DOUBLE:
+      return value.get_double().value_unsafe();
+    case simdjson::dom::element_type::STRING:
+      return value.get_string().value_unsafe();
+    case simdjson::dom::element_type::ARRAY: {
+      jinja::Data::List list;
+      const JsonArray array = value.get_array().value_unsafe();
+      for (const JsonElement item : array) list.push_back(ToData(item));
+      return list;
+    }
+    case simdjson::dom::element_type::OBJECT: {
+      jinja::Data::Dict dict;
+      const JsonObject object = value.get_object().value_unsafe();
+      for (const simdjson::dom::key_value_pair field : object) {
+        dict.emplace_back(std::string(field.key), ToData(field.value));
+      }
+      return dict;
+    }
+    default:
+      return {};
+  }
+}
+
+// As vLLM and llama.cpp name it.
+Result<void> ReadTemplateArguments(JsonElement value, const std::string& path, DecodeState& state) {
+  KVGATE_TRY(const JsonObject object, ReadObject(value, path));
+  for (const simdjson::dom::key_value_pair field : object) {
+    if (chat::IsTemplateVariable(field.key)) {
+      return RangeError(
+          path, fmt::format("must not have '{}': that comes from the request itself", field.key));
+    }
+    state.request.template_arguments.emplace_back(std::string(field.key), ToData(field.value));
+  }
+  return {};
+}
+
 Result<void> ReadModalities(JsonElement value, const std::string& path, DecodeState&) {
   KVGATE_TRY(const JsonArray modalities, ReadArray(value, path));
   size_t index = 0;
@@ -139,7 +185,7 @@ constexpr FieldSpec kOwnFields[] = {
     {"messages", ReadMessages},     {"max_completion_tokens", ReadMaxCompletionTokens},
     {"logprobs", ReadLogprobs},     {"top_logprobs", ReadTopLogprobs},
     {"tools", ReadTools},           {"functions", ReadTools},
-    {"modalities", ReadModalities},
+    {"modalities", ReadModalities}, {"chat_template_kwargs", ReadTemplateArguments},
 };
 
 // --- encoding ---------------------------------------------------------------------------------

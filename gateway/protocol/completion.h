@@ -12,6 +12,8 @@
 #include <kvgate/ids.h>
 #include <kvgate/result.h>
 
+#include "engine/jinja/data.h"
+
 namespace kvgate::protocol {
 
 enum class Dialect : uint8_t { kChatCompletions, kCompletions };
@@ -38,8 +40,9 @@ struct CompletionRequest {
   Dialect dialect = Dialect::kChatCompletions;
   std::string model;
   Prompt prompt;
-  std::vector<Prompt> more_prompts;  // answered in the same reply; completions only
-  int num_choices = 1;               // answers to each prompt
+  jinja::Data::Dict template_arguments;  // chat_template_kwargs: variables of the chat template
+  std::vector<Prompt> more_prompts;      // answered in the same reply; completions only
+  int num_choices = 1;                   // answers to each prompt
 
   std::optional<int64_t> max_tokens;  // absent: 16 for completions, else what the context leaves
   float temperature = 1.0f;

@@ -61,15 +61,19 @@ sample::SamplingParams ToSampling(const CompletionRequest& request, int answer) 
   return params;
 }
 
-// Turns that come before the last answer are history.
-std::string_view SourceOf(const std::vector<Message>& messages, size_t index) {
-  const std::string& role = messages[index].role;
-  if (role == "system" || role == "developer") return "system";
-  const bool answered =
-      std::any_of(messages.begin() + static_cast<std::ptrdiff_t>(index), messages.end(),
-                  [](const Message& later) { return later.role == "assistant"; });
-  if (answered) return "history";
-  return role == "tool" ? "tool_results" : "user";
+// Where each message's tokens are counted. Turns that come before the last answer are history.
+std::vector<std::string_view> SourcesOf(const std::vector<Message>& messages) {
+  size_t num_answered = messages.size();
+  while (num_answered > 0 && messages[num_answered - 1].role != "assistant") --num_answered;
+  std::vector<std::string_view> sources;
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const std::string& role = messages[i].role;
+    sources.push_back(role == "system" || role == "developer" ? "system"
+                      : i < num_answered                      ? "history"
+                      : role == "tool"                        ? "tool_results"
+                                                              : "user");
+  }
+  return sources;
 }
 
 }  // namespace
@@ -103,7 +107,8 @@ Result<std::vector<LocalProvider::EncodedPrompt>> LocalProvider::EncodeAll(
     const CompletionRequest& request) const {
   std::vector<EncodedPrompt> encoded;
   for (size_t i = 0; i <= request.more_prompts.size(); ++i) {
-    KVGATE_TRY(EncodedPrompt prompt, Encode(i == 0 ? request.prompt : request.more_prompts[i - 1]));
+    const protocol::Prompt& source = i == 0 ? request.prompt : request.more_prompts[i - 1];
+    KVGATE_TRY(EncodedPrompt prompt, Encode(source, request.template_arguments));
     Result<int> max_tokens = TokensMax(request, prompt.tokens.size());
     if (!max_tokens) {
       max_tokens.error().field = PromptField(request, i);
@@ -115,9 +120,10 @@ Result<std::vector<LocalProvider::EncodedPrompt>> LocalProvider::EncodeAll(
   return encoded;
 }
 
-Result<LocalProvider::EncodedPrompt> LocalProvider::Encode(const protocol::Prompt& prompt) const {
+Result<LocalProvider::EncodedPrompt> LocalProvider::Encode(
+    const protocol::Prompt& prompt, const jinja::Data::Dict& arguments) const {
   if (const auto* messages = std::get_if<std::vector<Message>>(&prompt)) {
-    return EncodeChat(*messages);
+    return EncodeChat(*messages, arguments);
   }
   EncodedPrompt encoded;
   if (const auto* ids = std::get_if<std::vector<TokenId>>(&prompt)) {
@@ -132,24 +138,30 @@ Result<LocalProvider::EncodedPrompt> LocalProvider::Encode(const protocol::Promp
 }
 
 Result<LocalProvider::EncodedPrompt> LocalProvider::EncodeChat(
-    const std::vector<Message>& messages) const {
+    const std::vector<Message>& messages, const jinja::Data::Dict& arguments) const {
   std::vector<chat::ChatMessage> turns;
   for (const Message& message : messages) {
     turns.push_back({.role = message.role, .content = message.content});
   }
-  KVGATE_TRY(const chat::RenderedChat rendered, parts_.chat_format->Render(turns));
+  // Only the ends of runs of one source matter, and that of the last message.
+  const std::vector<std::string_view> sources = SourcesOf(messages);
+  std::vector<size_t> run_ends;
+  for (size_t i = 0; i < sources.size(); ++i) {
+    if (i + 1 == sources.size() || sources[i + 1] != sources[i]) run_ends.push_back(i);
+  }
+  KVGATE_TRY(const chat::RenderedChat rendered,
+             parts_.chat_format->Render(
+                 {.messages = turns, .arguments = &arguments, .wanted_ends = run_ends}));
   chat::TokenizedChat tokenized = chat::TokenizeChat(parts_.tokenizer, rendered);
   EncodedPrompt prompt{.tokens = std::move(tokenized.tokens), .segments = {}};
   size_t begin = 0;
-  for (size_t i = 0; i < messages.size(); ++i) {
-    // The opening of the answer's turn belongs to the last message.
-    const bool last = i + 1 == messages.size();
-    const size_t end = last ? prompt.tokens.size() : tokenized.message_ends[i];
-    const std::string_view source = SourceOf(messages, i);
-    if (prompt.segments.empty() || prompt.segments.back().source != source) {
-      prompt.segments.push_back({.source = source});
-    }
-    prompt.segments.back().num_tokens += static_cast<int64_t>(end - begin);
+  for (size_t i = 0; i < run_ends.size(); ++i) {
+    // The opening of the answer's turn belongs to the last message. Of a template that rewrites
+    // history the ends may not ascend.
+    const bool last = i + 1 == run_ends.size();
+    const size_t end = last ? prompt.tokens.size() : std::max(begin, tokenized.message_ends[i]);
+    const std::string_view source = sources[run_ends[i]];
+    prompt.segments.push_back({.source = source, .num_tokens = static_cast<int64_t>(end - begin)});
     const bool stable = source == "system" || source == "history";
     if (stable && prompt.num_stable_tokens == begin) prompt.num_stable_tokens = end;
     begin = end;
@@ -194,7 +206,7 @@ Result<std::vector<TokenId>> LocalProvider::EncodePrefix(const CompletionRequest
                      "Invalid value for 'prompt': one prompt has one prefix; there are several.",
                      "prompt");
   }
-  KVGATE_TRY(EncodedPrompt prompt, Encode(request.prompt));
+  KVGATE_TRY(EncodedPrompt prompt, Encode(request.prompt, request.template_arguments));
   prompt.tokens.resize(prompt.num_prefix_tokens);
   const auto context = static_cast<size_t>(parts_.engine.info().context_tokens_max);
   if (prompt.tokens.size() > context) {

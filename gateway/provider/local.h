@@ -65,8 +65,11 @@ class LocalProvider {
   };
   // All prompts of the request, checked against the context.
   Result<std::vector<EncodedPrompt>> EncodeAll(const protocol::CompletionRequest& request) const;
-  Result<EncodedPrompt> Encode(const protocol::Prompt& prompt) const;
-  Result<EncodedPrompt> EncodeChat(const std::vector<protocol::Message>& messages) const;
+  // `arguments`: of the chat template.
+  Result<EncodedPrompt> Encode(const protocol::Prompt& prompt,
+                               const jinja::Data::Dict& arguments) const;
+  Result<EncodedPrompt> EncodeChat(const std::vector<protocol::Message>& messages,
+                                   const jinja::Data::Dict& arguments) const;
   Result<int> TokensMax(const protocol::CompletionRequest& request, size_t num_prompt_tokens) const;
   Result<void> CheckLogitBias(const protocol::CompletionRequest& request) const;
   std::string PromptText(const protocol::Prompt& prompt) const;

@@ -302,7 +302,8 @@ def main():
     options = parser.parse_args()
     for program in ("nginx", "wrk"):
         if not shutil.which(program, path=os.environ["PATH"] + ":/usr/sbin"):
-            parser.error(f"{program} is not installed")
+            parser.error(f"{program} is needed, and no script installs a web server unasked: "
+                         "apt-get install --no-install-recommends nginx wrk")
     print(f"{os.cpu_count()} cores; median of {options.rounds} rounds of {options.seconds:g} s")
     return Bench(options).run()
 

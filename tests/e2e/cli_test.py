@@ -42,6 +42,24 @@ class CliTest(Case):
                                       stdin=expected["prompt"])
                 self.assertEqual(printed, " ".join(map(str, expected[key])) + "\n")
 
+    def test_tokenize_takes_a_tokenizer_json_or_its_folder(self):
+        vocab = {"\u2581": 0, "h": 1, "i": 2, "hi": 3, "\u2581hi": 4, "<s>": 5}
+        metaspace = {"type": "Metaspace", "replacement": "\u2581"}
+        template = {"type": "TemplateProcessing",
+                    "single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}],
+                    "special_tokens": {"<s>": {"ids": [5]}}}
+        file = self.folder / "tokenizer.json"
+        file.write_text(json.dumps({
+            "added_tokens": [{"id": 5, "content": "<s>", "special": True}],
+            "pre_tokenizer": metaspace, "decoder": metaspace, "post_processor": template,
+            "model": {"type": "BPE", "vocab": vocab, "merges": ["h i", ["\u2581", "hi"]]}}))
+        self.assertEqual(self.kvgate("tokenize", "--model", file, stdin="hi hi"), "5 4 4\n")
+        self.assertEqual(self.kvgate("tokenize", "--model", self.folder, "--no-special",
+                                     stdin="hi"), "4\n")
+        file.write_text('{"model": {"type": "WordPiece"}}')
+        self.assertIn("model.type 'WordPiece' is not supported",
+                      self.kvgate("tokenize", "--model", file, code=1))
+
     def test_render_prints_exactly_what_the_template_writes(self):
         chat = self.folder / "chat.jinja"
         chat.write_text("{{ bos_token }}{% for m in messages %}\n<{{ m.role }}>{{ m.content }}"

@@ -47,13 +47,62 @@ EVENTS = (b": hi\r\nevent: a\ndata: "
           + json.dumps({"type": "message_start", "message": USAGE}).encode()
           + b"\r\rdata: {\ndata: }\n\ndata: [DONE]\n\n")
 
+JINJA = [
+    "{%- for m in messages recursive -%}{{ loop.index }}{{ m.role ~ m['content']|trim|tojson }}"
+    "{% if loop.last and not m.n is defined %}{% break %}{% else %}{{ loop([]) }}{% endif %}"
+    "{% else %}x{% endfor %}",
+    "{% macro f(a, b=1, *c) %}{% endmacro %}",
+    "{% macro f(a, b=[1, {'k': (1,)}]) %}{{ caller(a) }}{{ varargs }}{{ kwargs }}{% endmacro %}"
+    "{% call(y) f(s[::-1], *[2], **{'z': 3}) %}{{ y.split(',', 1)[-1]|upper }}{% endcall %}",
+    "{% set ns = namespace(t='') %}{% for k, v in tools[0].items() if v is not none %}"
+    "{% set ns.t = ns.t + '%s=%05.1f' % (k, x / 2) %}{% endfor %}{{ ns.t }}{{ big }}",
+    "{%+ filter indent(2, true) %}{% set b | title %}a{% endset %}{{ b }}{% endfilter %}{# c -#}"
+    "{% raw -%} {{ {% endraw %}{{ '{:>8}|{0!r}'.format(x) if x in [7] else strftime_now('%d') }}",
+    "{{ messages|selectattr('role', 'eq', 'user')|map(attribute='content')|join(', ') }}"
+    "{{ s|wordwrap(3) }}{{ tools|groupby('name')|pprint }}"
+    "{{ (x // 2 ** 3 % -4, -x.real, 1_0.5e-3, 0x1F)|sort }}"]
+
+WORDS = "Hello World's  12345 \u65e5\u672c e\u0301 \U0001f44d\n\n\t foo_bar();".encode()
+
+
+def tokenizer_json(model, text=WORDS, **more):
+    """Mode 2 of tokenizer_fuzz: a tokenizer.json and a text."""
+    return b"\2" + json.dumps({"model": model, **more}).encode() + b"\0" + text
+
+
+BPE = {"type": "BPE", "unk_token": "<unk>", "byte_fallback": True, "ignore_merges": True,
+       "fuse_unk": True, "vocab": {"<unk>": 0, "a": 1, "b": 2, "ab": 3, "<0x41>": 4},
+       "merges": ["a b"]}
+UNIGRAM = {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0], ["a", -1.5], ["ab", -2]]}
+STEPS = [{"type": "NFKC"}, {"type": "Lowercase"}, {"type": "Strip"}, {"type": "StripAccents"},
+         {"type": "Prepend", "prepend": "_"}, {"type": "Precompiled",
+                                               "precompiled_charsmap": "AAAAAAA="},
+         {"type": "Replace", "pattern": {"Regex": "\\s+"}, "content": " "}]
+CUTS = [{"type": "Split", "pattern": {"Regex": "\\p{N}{1,3}"}, "behavior": "Isolated"},
+        {"type": "Punctuation"}, {"type": "Digits"}, {"type": "Whitespace"},
+        {"type": "Metaspace", "replacement": "_", "prepend_scheme": "first"}]
+ADDED = [{"id": 9, "content": "<s>", "special": True, "rstrip": True},
+         {"id": 10, "content": "foo", "lstrip": True, "single_word": True}]
+TEMPLATE = {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>"}},
+                                                     {"Sequence": {"id": "A"}}],
+            "special_tokens": {"<s>": {"ids": [9]}}}
+
 SEEDS = {
+    "jinja_fuzz": [b"\x0b" + source.encode() for source in JINJA],
     "chat_completions_fuzz": json_seeds("messages", [MESSAGES, MESSAGES[:1]], logprobs=True,
                                         top_logprobs=2, max_completion_tokens=5),
     "completions_fuzz": json_seeds("prompt", ["hi", [1, 2, 3], ["a"]], logprobs=2, echo=True,
                                    max_tokens=5),
     "json_fuzz": json_seeds("prompt", ["hi"]) + [b"\xff\xed\xa0\x80", b'{"a":"\\ud83d\\ude00"}'],
     "gguf_fuzz": [gguf(), gguf(2), gguf()[:60]],
+    "tokenizer_fuzz": [bytes([0, family]) + WORDS for family in range(0, 40, 4)] + [
+        b"\1" + WORDS,
+        tokenizer_json(BPE, added_tokens=ADDED, post_processor=TEMPLATE,
+                       normalizer={"type": "Sequence", "normalizers": STEPS},
+                       pre_tokenizer={"type": "Sequence", "pretokenizers": CUTS},
+                       decoder={"type": "ByteFallback"}),
+        tokenizer_json(UNIGRAM, pre_tokenizer=CUTS[4]),
+        tokenizer_json(BPE, pre_tokenizer={"type": "ByteLevel"}, decoder={"type": "ByteLevel"})],
     "sse_reader_fuzz": [b"\3" + EVENTS, b"\0\xef\xbb\xbfdata\n\n"],
     # The first byte is the endpoint, the coding and whether it is events; the second the size of
     # pieces.

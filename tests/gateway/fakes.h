@@ -60,11 +60,16 @@ class FakeChatFormat final : public chat::ChatFormat {
  public:
   std::string_view name() const override { return "fake"; }
   std::span<const std::string> stop_strings() const override { return stops_; }
-  Result<chat::RenderedChat> Render(std::span<const chat::ChatMessage> messages) const override {
+  Result<chat::RenderedChat> Render(const chat::ChatRequest& request) const override {
     chat::RenderedChat rendered;
-    for (const chat::ChatMessage& message : messages) {
+    std::vector<size_t> ends;
+    for (const chat::ChatMessage& message : request.messages) {
       rendered.text += message.role + ": " + message.content + "\n";
-      rendered.message_ends.push_back(rendered.text.size());
+      ends.push_back(rendered.text.size());
+    }
+    if (!request.wanted_ends) rendered.message_ends = ends;
+    for (const size_t index : request.wanted_ends.value_or(std::span<const size_t>())) {
+      rendered.message_ends.push_back(ends[index]);
     }
     rendered.text += "assistant:";
     return rendered;

@@ -21,7 +21,7 @@ const std::vector<ChatMessage> kConversation = {
 RenderedChat Render(std::string_view format, std::span<const ChatMessage> messages) {
   const auto made = MakeChatFormat(format);
   EXPECT_TRUE(made);
-  auto chat = (*made)->Render(messages);
+  auto chat = (*made)->Render({.messages = messages});
   EXPECT_TRUE(chat) << chat.error().ToString();
   return chat ? *chat : RenderedChat();
 }
@@ -82,7 +82,7 @@ TEST(ChatFormatTest, ADeveloperMessageIsASystemMessageAndLlama3CallsAToolIpython
 
 TEST(ChatFormatTest, AMessageThatDoesNotFitIsNamed) {
   const auto field = [](std::string_view format, std::vector<ChatMessage> messages) {
-    const auto chat = (*MakeChatFormat(format))->Render(messages);
+    const auto chat = (*MakeChatFormat(format))->Render({.messages = messages});
     if (chat) return std::string("accepted");
     EXPECT_EQ(chat.error().code, ErrorCode::kInvalidArgument);
     return chat.error().field;

@@ -34,6 +34,11 @@ TEST(RegexTest, OnigurumasWhiteSpaceIsUnicodes) {
   EXPECT_THAT(MatchesOfOniguruma("\\S", "a\u180e "), ElementsAre("a", "\u180e"));
 }
 
+TEST(RegexTest, OnigurumasWordCharactersIncludeMarksAndFractions) {
+  EXPECT_THAT(MatchesOfOniguruma("\\w+", "a\u0301_½ ⑻!"), ElementsAre("a\u0301_½"));
+  EXPECT_THAT(MatchesOfOniguruma("[^\\w\\s]+", "a- !b"), ElementsAre("-", "!"));
+}
+
 TEST(RegexTest, OnigurumasAnchorsStandAtLines) {
   EXPECT_THAT(MatchesOfOniguruma("^.", "ab\ncd"), ElementsAre("a", "c"));
   EXPECT_THAT(MatchesOfOniguruma(".$", "ab\ncd"), ElementsAre("b", "d"));

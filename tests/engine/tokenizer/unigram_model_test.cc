@@ -11,7 +11,7 @@
 namespace kvgate::tokenizer {
 namespace {
 
-Vocabulary MakeVocabulary(const std::vector<std::pair<std::string, float>>& pieces) {
+Vocabulary MakeVocabulary(const std::vector<std::pair<std::string, double>>& pieces) {
   Vocabulary vocabulary;
   vocabulary.unknown = 0;
   vocabulary.texts = {"<unk>"};
@@ -54,12 +54,12 @@ TEST(UnigramModelTest, NoOtherWayToWriteATextScoresHigher) {
   std::mt19937_64 random(3);
   const std::vector<std::string> letters = {"a", "b", "é", "c"};
   for (int round = 0; round < 200; ++round) {
-    std::map<std::string, float> pieces;
-    float score_min = 0;
+    std::map<std::string, double> pieces;
+    double score_min = 0;
     for (int i = 0; i < 12; ++i) {
       std::string text;
       for (size_t n = 1 + random() % 3; n > 0; --n) text += letters[random() % 3];
-      const float score = -static_cast<float>(random() % 64) / 4;
+      const double score = -static_cast<double>(random() % 64) / 4;
       if (pieces.emplace(text, score).second) score_min = std::min(score_min, score);
     }
     const Vocabulary vocabulary = MakeVocabulary({pieces.begin(), pieces.end()});

@@ -17,9 +17,14 @@ using ::testing::HasSubstr;
 
 TEST(BenchTokenizerTest, EncodingIsPrintedBesideItsBounds) {
   const model::ScratchDirectory directory;
-  ASSERT_TRUE(model::MakeModel(
-      {.architecture = "qwen2", .num_layers = 1, .hidden_dim = 32, .vocab_size = 600, .name = ""},
-      directory / "made.gguf"));
+  ASSERT_TRUE(model::MakeModel({.architecture = "qwen2",
+                                .num_layers = 1,
+                                .hidden_dim = 64,
+                                .num_heads = 4,
+                                .num_kv_heads = 2,
+                                .vocab_size = 600,
+                                .name = ""},
+                               directory / "made.gguf"));
   std::ofstream(directory / "text") << "Some words, and some more of them.\n";
   char* text = nullptr;
   size_t size = 0;

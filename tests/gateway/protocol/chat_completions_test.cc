@@ -67,6 +67,26 @@ INSTANTIATE_TEST_SUITE_P(
         BadChat{Body(kUser, R"(,"max_completion_tokens":-1)"), "max_completion_tokens",
                 "must be between"}));
 
+TEST(DecodeChatCompletionsTest, ArgumentsOfTheTemplateKeepTheirTypesAndMayNotBeItsVariables) {
+  const auto decoded = DecodeChatCompletions(
+      Body(kUser, R"(,"chat_template_kwargs":{"enable_thinking":false,"n":[1,2.5,"x",null]})"), {});
+  ASSERT_TRUE(decoded) << decoded.error().ToString();
+  const auto& arguments = decoded->template_arguments;
+  ASSERT_EQ(arguments.size(), 2u);
+  EXPECT_EQ(arguments[0].first, "enable_thinking");
+  EXPECT_FALSE(std::get<bool>(arguments[0].second.value()));
+  const auto& list = std::get<jinja::Data::List>(arguments[1].second.value());
+  ASSERT_EQ(list.size(), 4u);
+  EXPECT_EQ(std::get<int64_t>(list[0].value()), 1);
+  EXPECT_EQ(std::get<double>(list[1].value()), 2.5);
+  for (const char* bad :
+       {R"(,"chat_template_kwargs":[])", R"(,"chat_template_kwargs":{"tools":1})"}) {
+    const auto refused = DecodeChatCompletions(Body(kUser, bad), {});
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().field, "chat_template_kwargs");
+  }
+}
+
 TEST(DecodeChatCompletionsTest, TakesTextInAllItsForms) {
   const auto decoded = DecodeChatCompletions(
       Body(R"([{"role":"developer","content":"d"},{"role":"user","content":)"
