@@ -44,6 +44,13 @@ Result<std::unique_ptr<FloatBuffer>> Backend::AllocateFloats(size_t count) {
 Result<std::unique_ptr<KvArena>> Backend::AllocateKv(const KvShape& shape, uint32_t num_blocks) {
   KVGATE_CHECK(shape.num_layers > 0 && shape.num_kv_heads > 0 && shape.head_dim > 0, "KV shape");
   KVGATE_CHECK(num_blocks > 0, "KV arena without blocks");
+  if (!IsKvDType(shape.dtype)) {
+    return MakeError(
+        ErrorCode::kInvalidArgument, "kernels",
+        fmt::format("kv_dtype {} is for weights only: use f32, f16, bf16, q8_0 or q4_0",
+                    DTypeName(shape.dtype)),
+        "kv_dtype");
+  }
   if (const int group = DTypeElements(shape.dtype); shape.head_dim % group != 0) {
     return MakeError(ErrorCode::kInvalidArgument, "kernels",
                      fmt::format("kv_dtype {} takes {} values of a head together, and the model's "

@@ -200,8 +200,8 @@ class Backend {
   void EmbedRows(const WeightView& table, std::span<const TokenId> ids, float* y);
   // y[i, :] = x[rows[i], :]; x is [*, columns], y is [rows.size(), columns].
   void GatherRows(const float* x, std::span<const int> rows, int64_t columns, float* y);
-  // Several products of one x [M, K]; every task's weight has K columns. f32 accumulation; for Q8_0
-  // weights a backend may quantize x (its numerics_id says how).
+  // Several products of one x [M, K]; every task's weight has K columns. f32 accumulation; for
+  // quantized weights a backend may quantize x (its numerics_id says how).
   void MatMul(const float* x, int num_rows, std::span<const MatMulTask> tasks);
   // y[r, i] = weight[i] * x[r, i] / sqrt(mean_i(x[r, i]^2) + eps), the mean accumulated in f32 or
   // better. In place allowed. Source: Zhang & Sennrich 2019.

@@ -6,6 +6,8 @@
 
 #include <kvgate/check.h>
 
+#include "kernels/weight_format.h"
+
 namespace kvgate::kernels {
 
 namespace {
@@ -25,51 +27,25 @@ float LargestOf(const float* values, int count) {
 
 }  // namespace
 
-int DTypeElements(DType dtype) {
-  static_assert(QuantBlockQ8_0::kElements == QuantBlockQ4_0::kElements);
-  return dtype == DType::kQ8_0 || dtype == DType::kQ4_0 ? QuantBlockQ8_0::kElements : 1;
-}
+int DTypeElements(DType dtype) { return WeightFormatOf(dtype).elements; }
 
 size_t DTypeBytes(DType dtype, size_t count) {
-  switch (dtype) {
-    case DType::kF32:
-      return count * 4;
-    case DType::kF16:
-    case DType::kBF16:
-      return count * 2;
-    case DType::kQ8_0:
-      KVGATE_CHECK(count % QuantBlockQ8_0::kElements == 0, "Q8_0 rows come in blocks of 32");
-      return count / QuantBlockQ8_0::kElements * sizeof(QuantBlockQ8_0);
-    case DType::kQ4_0:
-      KVGATE_CHECK(count % QuantBlockQ4_0::kElements == 0, "Q4_0 rows come in blocks of 32");
-      return count / QuantBlockQ4_0::kElements * sizeof(QuantBlockQ4_0);
-  }
-  KVGATE_CHECK(false, "unknown dtype");
-  return 0;
+  const WeightFormat& format = WeightFormatOf(dtype);
+  const auto elements = static_cast<size_t>(format.elements);
+  KVGATE_CHECK(count % elements == 0, "rows of this dtype come in whole blocks");
+  return count / elements * format.bytes;
 }
 
-std::string_view DTypeName(DType dtype) {
-  switch (dtype) {
-    case DType::kF32:
-      return "f32";
-    case DType::kF16:
-      return "f16";
-    case DType::kBF16:
-      return "bf16";
-    case DType::kQ8_0:
-      return "q8_0";
-    case DType::kQ4_0:
-      return "q4_0";
-  }
-  return "unknown";
-}
+std::string_view DTypeName(DType dtype) { return WeightFormatOf(dtype).name; }
 
 std::optional<DType> FindDType(std::string_view name) {
-  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0, DType::kQ4_0}) {
-    if (DTypeName(dtype) == name) return dtype;
+  for (const WeightFormat& format : WeightFormats()) {
+    if (format.name == name) return format.dtype;
   }
   return std::nullopt;
 }
+
+bool IsKvDType(DType dtype) { return dtype <= DType::kQ4_0; }
 
 uint16_t F32ToF16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);

@@ -8,7 +8,26 @@
 
 namespace kvgate::kernels {
 
-enum class DType : uint8_t { kF32 = 0, kF16 = 1, kBF16 = 2, kQ8_0 = 3, kQ4_0 = 4 };
+// What a format means, byte by byte, stands in kernels/weight_format.h.
+enum class DType : uint8_t {
+  kF32 = 0,
+  kF16 = 1,
+  kBF16 = 2,
+  kQ8_0 = 3,
+  kQ4_0 = 4,
+  // Of weights only, from here on.
+  kQ4_1 = 5,
+  kQ5_0 = 6,
+  kQ5_1 = 7,
+  kQ2_K = 8,
+  kQ3_K = 9,
+  kQ4_K = 10,
+  kQ5_K = 11,
+  kQ6_K = 12,
+  kIQ4_NL = 13,
+  kIQ4_XS = 14,
+  kMXFP4 = 15,
+};
 
 // Q8_0, as ggml defines it: 32 consecutive elements of a row share one f16 scale.
 //   value[i] = scale * quants[i]
@@ -30,12 +49,15 @@ static_assert(sizeof(QuantBlockQ4_0) == 18);
 
 // Bytes of `count` consecutive elements; count must be a multiple of DTypeElements(dtype).
 size_t DTypeBytes(DType dtype, size_t count);
-// Elements that share one unit of storage: 32 for Q8_0 and Q4_0, else 1.
+// Elements that share one unit of storage: 256 for Q2_K to Q6_K and IQ4_XS, 32 for the other
+// quantized ones, 1 for f32, f16 and bf16.
 int DTypeElements(DType dtype);
-// "f32", "f16", "bf16", "q8_0", "q4_0"
+// "f32", "q8_0", "q4_k", "iq4_nl"
 std::string_view DTypeName(DType dtype);
 // The reverse.
 std::optional<DType> FindDType(std::string_view name);
+// Whether KV can be stored in it: f32, f16, bf16, q8_0, q4_0.
+bool IsKvDType(DType dtype);
 
 // Round-to-nearest-even conversions, the same on every target.
 uint16_t F32ToF16(float value);

@@ -109,6 +109,7 @@ TESTED_ELSEWHERE = {
     "kernels/cpu/attention.cc": "tests/kernels/conformance_attention_test.cc",
     "kernels/cpu/attention_kernels.cc": "tests/kernels/conformance_attention_test.cc",
     "kernels/cpu/matmul_kernels.cc": "tests/kernels/conformance_matmul_test.cc",
+    "kernels/cpu/matmul_plane_kernels.cc": "tests/kernels/conformance_matmul_test.cc",
     "kernels/cpu/matmul_quant_kernels.cc": "tests/kernels/conformance_matmul_test.cc",
     "kernels/cpu/row_kernels.cc": "tests/kernels/conformance_rows_test.cc",
     "kernels/cpu/simd_target.cc": "tests/kernels/conformance_invariance_test.cc",

@@ -16,7 +16,7 @@
 #include <system_error>
 #include <type_traits>
 
-#include "kernels/dtype.h"
+#include "kernels/weight_format.h"
 
 namespace kvgate::model {
 namespace {
@@ -68,26 +68,6 @@ constexpr std::array<std::string_view, 40> kTypeNames = {
     "I8",      "I16",    "I32",     "I64",   "F64",    "IQ1_M", "BF16",  "",
     "",        "",       "TQ1_0",   "TQ2_0", "",       "",      "",      "MXFP4"};
 
-struct TypeSize {
-  size_t elements;  // that share one unit of storage
-  size_t bytes;     // of that unit
-};
-
-// {0, 0} for a type we cannot size.
-TypeSize SizeOfType(uint32_t type) {
-  switch (static_cast<GgufType>(type)) {
-    case GgufType::kF32:
-      return {1, 4};
-    case GgufType::kF16:
-      return {1, 2};
-    case GgufType::kBF16:
-      return {1, 2};
-    case GgufType::kQ8_0:
-      return {kernels::QuantBlockQ8_0::kElements, sizeof(kernels::QuantBlockQ8_0)};
-  }
-  return {0, 0};
-}
-
 }  // namespace
 
 std::string GgufTypeName(uint32_t type) {
@@ -95,18 +75,31 @@ std::string GgufTypeName(uint32_t type) {
   return fmt::format("type {}", type);
 }
 
-Result<size_t> GgufTensorBytes(uint32_t type, size_t count) {
-  const TypeSize size = SizeOfType(type);
-  if (size.bytes == 0) {
-    return Unsupported(
-        fmt::format("tensor type {} is not one of F32, F16, BF16, Q8_0", GgufTypeName(type)));
+GgufType GgufTypeOf(kernels::DType dtype) {
+  return static_cast<GgufType>(kernels::WeightFormatOf(dtype).gguf_type);
+}
+
+std::string SupportedGgufTypes() {
+  std::string names;
+  for (const kernels::WeightFormat& format : kernels::WeightFormats()) {
+    names += (names.empty() ? "" : ", ") + GgufTypeName(format.gguf_type);
   }
-  if (count % size.elements != 0) {
+  return names;
+}
+
+Result<size_t> GgufTensorBytes(uint32_t type, size_t count) {
+  const kernels::WeightFormat* format = kernels::FindWeightFormat(type);
+  if (format == nullptr) {
+    return Unsupported(
+        fmt::format("tensor type {} is not one of {}", GgufTypeName(type), SupportedGgufTypes()));
+  }
+  const auto elements = static_cast<size_t>(format->elements);
+  if (count % elements != 0) {
     return DataLoss(fmt::format("{} elements are no multiple of the {} that share a block of {}",
-                                count, size.elements, GgufTypeName(type)));
+                                count, elements, GgufTypeName(type)));
   }
   size_t bytes = 0;
-  if (__builtin_mul_overflow(count / size.elements, size.bytes, &bytes)) {
+  if (__builtin_mul_overflow(count / elements, format->bytes, &bytes)) {
     return DataLoss(
         fmt::format("the size of {} elements of {} overflows", count, GgufTypeName(type)));
   }
@@ -400,13 +393,13 @@ class GgufParser {
         return DataLoss(fmt::format("{}: offset {} is past the end of the tensor data ({} bytes)",
                                     field, offsets_[i], data.size()));
       }
-      const TypeSize type_size = SizeOfType(tensor.type);
-      if (type_size.bytes == 0) continue;  // a use of it is refused by name, not the whole file
-      if (tensor.dimensions[0] % static_cast<int64_t>(type_size.elements) != 0) {
-        return DataLoss(fmt::format(
-            "{}: rows of {} elements are no multiple of the {} that share "
-            "a block of {}",
-            field, tensor.dimensions[0], type_size.elements, GgufTypeName(tensor.type)));
+      const kernels::WeightFormat* format = kernels::FindWeightFormat(tensor.type);
+      if (format == nullptr) continue;  // a use of it is refused by name, not the whole file
+      if (tensor.dimensions[0] % format->elements != 0) {
+        return DataLoss(
+            fmt::format("{}: rows of {} elements are no multiple of the {} that share "
+                        "a block of {}",
+                        field, tensor.dimensions[0], format->elements, GgufTypeName(tensor.type)));
       }
       size_t count = 1;  // cannot overflow: ReadDimensions has checked the product
       for (const int64_t d : tensor.dimensions) count *= static_cast<size_t>(d);
@@ -437,11 +430,18 @@ GgufFile::~GgufFile() = default;
 Result<std::unique_ptr<GgufFile>> GgufFile::Parse(std::span<const std::byte> bytes) {
   std::unique_ptr<GgufFile> file(new GgufFile);
   file->bytes_ = bytes;
+  file->total_bytes_ = bytes.size();
   KVGATE_TRY_VOID(GgufParser(*file).Parse());
   return file;
 }
 
 Result<std::unique_ptr<GgufFile>> GgufFile::Open(const std::filesystem::path& path) {
+  KVGATE_TRY(std::unique_ptr<GgufFile> file, OpenOne(path));
+  KVGATE_TRY_VOID(file->OpenOtherParts(path));
+  return file;
+}
+
+Result<std::unique_ptr<GgufFile>> GgufFile::OpenOne(const std::filesystem::path& path) {
   const auto io_error = [&path](std::string_view what, int error) {
     const ErrorCode code = error == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo;
     return MakeError(code, kSource,
@@ -465,6 +465,7 @@ Result<std::unique_ptr<GgufFile>> GgufFile::Open(const std::filesystem::path& pa
 
   std::unique_ptr<GgufFile> file(new GgufFile);
   file->bytes_ = {static_cast<const std::byte*>(address), size};
+  file->total_bytes_ = size;
   file->mapping_ = std::make_unique<Mapping>(file->bytes_);
   Result<void> parsed = GgufParser(*file).Parse();
   if (!parsed) {

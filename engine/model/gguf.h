@@ -21,10 +21,21 @@
 
 #include <kvgate/result.h>
 
+#include "kernels/dtype.h"
+
 namespace kvgate::model {
 
-// Tensor types by their number in the file. Those we can multiply map to kernels::DType.
-enum class GgufType : uint32_t { kF32 = 0, kF16 = 1, kQ8_0 = 8, kBF16 = 30 };
+// Tensor types by their number in the file. Those that we can multiply are the formats of
+// kernels/weight_format.h; the ones that code speaks of by name stand here.
+enum class GgufType : uint32_t {
+  kF32 = 0,
+  kF16 = 1,
+  kQ4_0 = 2,
+  kQ8_0 = 8,
+  kQ4_K = 12,
+  kQ6_K = 14,
+  kBF16 = 30,
+};
 
 struct GgufArray;
 using GgufValue =
@@ -48,6 +59,8 @@ struct GgufTensor {
 
 class GgufFile {
  public:
+  // A model in several files (NAME-00001-of-00003.gguf) is opened by its first, whose metadata
+  // counts, and has the tensors of all. A part that is missing or another's is named.
   static Result<std::unique_ptr<GgufFile>> Open(const std::filesystem::path& path);
   // The same over bytes the caller keeps alive: for tests and fuzzing. Tensor data is aligned as
   // general.alignment says when the first byte is.
@@ -73,14 +86,20 @@ class GgufFile {
   std::span<const std::pair<std::string, GgufValue>> metadata() const { return metadata_; }
   std::span<const GgufTensor> tensors() const { return tensors_; }
   const GgufTensor* FindTensor(std::string_view name) const;
-  // All bytes of the file, for fingerprinting.
-  std::span<const std::byte> bytes() const { return bytes_; }
+  // Bytes of the file, of all its parts.
+  size_t total_bytes() const { return total_bytes_; }
 
  private:
   friend class GgufParser;
   GgufFile() = default;
   struct Mapping;
+  static Result<std::unique_ptr<GgufFile>> OpenOne(const std::filesystem::path& path);
+  Result<void> OpenOtherParts(const std::filesystem::path& path);
+  Result<void> IndexParts(const std::filesystem::path& path);
+
   std::unique_ptr<Mapping> mapping_;
+  std::vector<std::unique_ptr<GgufFile>> parts_;  // the other ones: tensors_ points into them
+  size_t total_bytes_ = 0;
   std::span<const std::byte> bytes_;
   uint32_t version_ = 0;
   std::vector<std::pair<std::string, GgufValue>> metadata_;
@@ -121,7 +140,12 @@ class GgufWriter {
 // count is no multiple of the type's block or the size overflows.
 Result<size_t> GgufTensorBytes(uint32_t type, size_t count);
 
+// Its number in a file.
+GgufType GgufTypeOf(kernels::DType dtype);
+
 // "F32", "Q4_K"; "type 99" for a number nobody has given a name.
 std::string GgufTypeName(uint32_t type);
+// "F32, F16, ...": those that GgufTensorBytes knows.
+std::string SupportedGgufTypes();
 
 }  // namespace kvgate::model

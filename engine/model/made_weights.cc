@@ -22,12 +22,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include <kvgate/check.h>
 #include <kvgate/digest.h>
 
-#include "kernels/dtype.h"
+#include "kernels/weight_format.h"
 
 namespace kvgate::model {
 namespace {
@@ -139,48 +138,6 @@ void FillRow(const MadeTensor& tensor, uint64_t key, int64_t row, std::span<floa
   if (tensor.has_first) values[0] = tensor.first;
 }
 
-void QuantizeQ8(std::span<const float> values, std::byte* out) {
-  using kernels::QuantBlockQ8_0;
-  constexpr size_t kElements = QuantBlockQ8_0::kElements;
-  for (size_t start = 0; start < values.size(); start += kElements) {
-    float largest = 0;
-    for (size_t i = 0; i < kElements; ++i) {
-      largest = std::max(largest, std::abs(values[start + i]));
-    }
-    QuantBlockQ8_0 block{};
-    const float scale = largest / 127;
-    const float inverse = scale > 0 ? 1 / scale : 0;
-    block.scale = kernels::F32ToF16(scale);
-    for (size_t i = 0; i < kElements; ++i) {
-      const float scaled = values[start + i] * inverse;
-      block.quants[i] = static_cast<int8_t>(scaled + (scaled < 0 ? -0.5f : 0.5f));
-    }
-    std::memcpy(out, &block, sizeof(block));
-    out += sizeof(block);
-  }
-}
-
-void StoreRow(std::span<const float> values, GgufType type, std::byte* out) {
-  switch (type) {
-    case GgufType::kF32:
-      std::memcpy(out, values.data(), values.size_bytes());
-      return;
-    case GgufType::kQ8_0:
-      QuantizeQ8(values, out);
-      return;
-    case GgufType::kF16:
-      for (const float value : values) {
-        const uint16_t bits = kernels::F32ToF16(value);
-        std::memcpy(out, &bits, sizeof(bits));
-        out += sizeof(bits);
-      }
-      return;
-    case GgufType::kBF16:
-      break;
-  }
-  KVGATE_CHECK(false, "a type that MakeModel refuses");
-}
-
 }  // namespace
 
 std::vector<MadeTensor> ListMadeTensors(const MakeModelOptions& options,
@@ -220,14 +177,16 @@ std::vector<MadeTensor> ListMadeTensors(const MakeModelOptions& options,
 
 void FillMadeRows(const MadeTensor& tensor, GgufType type, uint64_t seed, int64_t first_row,
                   std::span<std::byte> data) {
-  const size_t row_bytes =
-      *GgufTensorBytes(static_cast<uint32_t>(type), static_cast<size_t>(tensor.columns));
+  const kernels::WeightFormat* format = kernels::FindWeightFormat(static_cast<uint32_t>(type));
+  KVGATE_CHECK(format != nullptr, "a type without a format");
+  const size_t row_bytes = kernels::DTypeBytes(format->dtype, static_cast<size_t>(tensor.columns));
   const uint64_t key = Xxh3(std::as_bytes(std::span(tensor.name)), Mix(seed)).first;
   std::vector<float> values(static_cast<size_t>(tensor.columns));
   const int64_t num_rows = static_cast<int64_t>(data.size() / row_bytes);
   for (int64_t i = 0; i < num_rows; ++i) {
     FillRow(tensor, key, first_row + i, values);
-    StoreRow(values, type, data.data() + static_cast<size_t>(i) * row_bytes);
+    kernels::QuantizeValues(format->dtype, values.data(), tensor.columns,
+                            data.data() + static_cast<size_t>(i) * row_bytes);
   }
 }
 

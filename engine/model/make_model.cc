@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "engine/model/gguf.h"
 #include "engine/model/made_vocabulary.h"
 #include "engine/model/made_weights.h"
+#include "engine/model/weight_recipe.h"
 
 namespace kvgate::model {
 namespace {
@@ -21,6 +23,10 @@ Error Invalid(std::string_view field, std::string detail) {
 Result<void> CheckRange(std::string_view field, int value, int minimum, int maximum) {
   if (value >= minimum && value <= maximum) return {};
   return Invalid(field, fmt::format("{} is {}, not in {} to {}", field, value, minimum, maximum));
+}
+
+WeightRecipe RecipeOf(const MakeModelOptions& options) {
+  return {.dtype = options.dtype, .is_mixed = options.is_mixed};
 }
 
 Result<void> CheckOptions(const MakeModelOptions& options) {
@@ -45,51 +51,19 @@ Result<void> CheckOptions(const MakeModelOptions& options) {
     return Invalid("num_kv_heads", fmt::format("num_kv_heads {} does not divide num_heads {}",
                                                options.num_kv_heads, options.num_heads));
   }
-  if (options.dtype == kernels::DType::kBF16 || options.dtype == kernels::DType::kQ4_0) {
-    return Invalid("dtype", fmt::format("dtype {} is not one of f32, f16, q8_0",
-                                        kernels::DTypeName(options.dtype)));
+  if (options.is_mixed && options.dtype != kernels::DType::kQ4_K) {
+    return Invalid("is_mixed", fmt::format("is_mixed needs dtype q4_k; it is {}",
+                                           kernels::DTypeName(options.dtype)));
   }
-  const int elements = kernels::DTypeElements(options.dtype);
-  if (options.hidden_dim % elements != 0) {
-    return Invalid("hidden_dim", fmt::format("hidden_dim {} is no multiple of {}, which q8_0 needs",
-                                             options.hidden_dim, elements));
-  }
-  if (options.ffn_dim % elements != 0) {
-    return Invalid("ffn_dim", fmt::format("ffn_dim {} is no multiple of {}, which q8_0 needs",
-                                          options.ffn_dim, elements));
-  }
-  return {};
-}
-
-GgufType FileType(kernels::DType dtype) {
-  switch (dtype) {
-    case kernels::DType::kF32:
-      return GgufType::kF32;
-    case kernels::DType::kF16:
-      return GgufType::kF16;
-    case kernels::DType::kBF16:
-      return GgufType::kBF16;
-    case kernels::DType::kQ8_0:
-    case kernels::DType::kQ4_0:
-      break;
-  }
-  return GgufType::kQ8_0;
-}
-
-// ggml's number for "mostly this type".
-uint32_t FileTypeNumber(kernels::DType dtype) {
-  switch (dtype) {
-    case kernels::DType::kF32:
-      return 0;
-    case kernels::DType::kF16:
-      return 1;
-    case kernels::DType::kBF16:
-      return 32;
-    case kernels::DType::kQ8_0:
-    case kernels::DType::kQ4_0:
-      break;
-  }
-  return 7;
+  // Narrow rows take a format of 32; below that there is none.
+  const int elements = std::min(kernels::DTypeElements(options.dtype), 32);
+  const auto check_multiple = [&](std::string_view field, int value) -> Result<void> {
+    if (value % elements == 0) return {};
+    return Invalid(field, fmt::format("{} {} is no multiple of {}, which {} needs", field, value,
+                                      elements, RecipeName(RecipeOf(options))));
+  };
+  KVGATE_TRY_VOID(check_multiple("hidden_dim", options.hidden_dim));
+  return check_multiple("ffn_dim", options.ffn_dim);
 }
 
 void AddShape(const MakeModelOptions& options, GgufWriter& writer) {
@@ -101,8 +75,8 @@ void AddShape(const MakeModelOptions& options, GgufWriter& writer) {
   writer.Add("general.architecture", arch);
   writer.Add("general.name",
              options.name.empty() ? fmt::format("{}-random-{}", arch, options.seed) : options.name);
-  writer.Add("general.file_type", FileTypeNumber(options.dtype));
-  if (options.dtype == kernels::DType::kQ8_0) {
+  writer.Add("general.file_type", RecipeFileType(RecipeOf(options)));
+  if (kernels::DTypeElements(options.dtype) != 1) {
     writer.Add("general.quantization_version", uint32_t{2});
   }
   add_count("block_count", options.num_layers);
@@ -150,13 +124,20 @@ Result<void> MakeModel(const MakeModelOptions& options, const std::filesystem::p
   AddShape(options, writer);
   AddVocabulary(options, vocabulary, writer);
   const std::vector<MadeTensor> tensors = ListMadeTensors(options, vocabulary.sampled);
+  const std::string_view output_name =
+      options.architecture == "qwen2" ? "token_embd.weight" : "output.weight";
   std::unordered_map<std::string_view, const MadeTensor*> by_name;
   for (const MadeTensor& tensor : tensors) {
     by_name.emplace(tensor.name, &tensor);
     if (tensor.is_matrix) {
+      const kernels::DType dtype =
+          RecipeDType(RecipeOf(options), {.name = tensor.name,
+                                          .columns = tensor.columns,
+                                          .num_layers = options.num_layers,
+                                          .is_output = tensor.name == output_name});
       writer.AddTensor({.name = tensor.name,
                         .dimensions = {tensor.columns, tensor.rows},
-                        .type = FileType(options.dtype)});
+                        .type = GgufTypeOf(dtype)});
     } else {
       writer.AddTensor(
           {.name = tensor.name, .dimensions = {tensor.columns}, .type = GgufType::kF32});

@@ -20,13 +20,15 @@ struct MakeModelOptions {
   int ffn_dim = 768;
   int vocab_size = 1024;
   int context_length = 8192;
-  kernels::DType dtype = kernels::DType::kF16;  // f32, f16, q8_0 (matrices; norms stay f32)
+  kernels::DType dtype = kernels::DType::kF16;  // of the matrices; norms and biases stay f32
+  bool is_mixed = false;                        // with q4_k: the recipe q4_k_m (weight_recipe.h)
   uint64_t seed = 1;
   std::string name;  // general.name; default "ARCH-random-SEED"
 };
 
 // Deterministic: equal options give equal bytes. The vocabulary is printable ASCII (llama: a
-// SentencePiece-style one; qwen2: byte-level BPE), so that any output is valid text.
+// SentencePiece-style one; qwen2: byte-level BPE), so that any output is valid text (below 4 bits
+// that holds for most contexts only: the format rounds what made_weights.cc relies on).
 // kInvalidArgument names the option.
 Result<void> MakeModel(const MakeModelOptions& options, const std::filesystem::path& path);
 

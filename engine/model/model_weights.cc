@@ -12,6 +12,8 @@
 #include <kvgate/digest.h>
 #include <kvgate/log.h>
 
+#include "kernels/weight_format.h"
+
 namespace kvgate::model {
 namespace {
 
@@ -24,19 +26,11 @@ Error DataLoss(std::string detail) {
 
 // The dtype that a matrix of this file type is multiplied in.
 Result<kernels::DType> MatrixDType(const GgufTensor& tensor) {
-  switch (static_cast<GgufType>(tensor.type)) {
-    case GgufType::kF32:
-      return kernels::DType::kF32;
-    case GgufType::kF16:
-      return kernels::DType::kF16;
-    case GgufType::kBF16:
-      return kernels::DType::kBF16;
-    case GgufType::kQ8_0:
-      return kernels::DType::kQ8_0;
-  }
+  const kernels::WeightFormat* format = kernels::FindWeightFormat(tensor.type);
+  if (format != nullptr) return format->dtype;
   return MakeError(ErrorCode::kUnsupported, kSource,
-                   fmt::format("tensor '{}' has type {}; supported are F32, F16, BF16, Q8_0",
-                               tensor.name, GgufTypeName(tensor.type)));
+                   fmt::format("tensor '{}' has type {}; supported are {}", tensor.name,
+                               GgufTypeName(tensor.type), SupportedGgufTypes()));
 }
 
 // One pass over the model's tensors, in two uses: to check them all, then to load them. So what is
@@ -198,7 +192,7 @@ class LoadingVisitor final : public WeightVisitor {
     if (now - reported_ < kInterval) return;
     reported_ = now;
     KVGATE_LOG(kInfo, "model", "loading weights: {} of {} MiB", file_bytes_ >> 20,
-               file_.bytes().size() >> 20);
+               file_.total_bytes() >> 20);
   }
 
   const GgufFile& file_;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "engine/model/weight_recipe.h"
 #include "gateway/cli/bench_engine.h"
 #include "gateway/cli/bench_kv_quality.h"
 #include "gateway/cli/bench_load.h"
@@ -86,6 +87,10 @@ void AddEngine(CLI::App& bench, Run& chosen) {
   CLI::App* engine = bench.add_subcommand(
       "engine", "Prefill and decode against the machine's own bandwidth and FMA peak");
   auto options = std::make_shared<BenchEngineOptions>();
+  engine->add_option("--types", options->types, "Formats of the weights, as in make-model --type")
+      ->check(CLI::IsMember(model::RecipeNames()))
+      ->delimiter(',')
+      ->capture_default_str();
   engine->add_option("--threads", options->threads, "Numbers of threads to measure")
       ->capture_default_str();
   engine->add_option("--prompt", options->prompt_tokens, "Tokens of the prefill")

@@ -1,16 +1,19 @@
 #include "gateway/cli/bench_engine.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
 #include "engine/model/gguf.h"
 #include "engine/model/model.h"
+#include "engine/model/weight_recipe.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "gateway/cli/bench_file.h"
 #include "kernels/cpu/cpu_backend.h"
@@ -180,13 +183,21 @@ model::MakeModelOptions BenchModelShape() {
 
 Result<void> RunBenchEngine(const BenchEngineOptions& options) {
   KVGATE_TRY_VOID(CheckOptions(options));
-  fmt::print(options.out, "{:<6}{:>8}{:>12}{:>10}{:>10}{:>12}{:>10}{:>12}\n", "dtype", "threads",
+  fmt::print(options.out, "{:<8}{:>8}{:>12}{:>10}{:>10}{:>12}{:>10}{:>12}\n", "type", "threads",
              fmt::format("pp{} tok/s", options.prompt_tokens), "GFLOP/s", "of FMA",
              fmt::format("tg{} tok/s", options.decode_tokens), "GB/s", "of read bw");
   const int context = std::max(options.prompt_tokens, options.decode_tokens);
-  for (const DType dtype : options.dtypes) {
+  for (const std::string& type : options.types) {
+    const std::optional<model::WeightRecipe> recipe = model::FindRecipe(type);
+    if (!recipe) {
+      return MakeError(
+          ErrorCode::kInvalidArgument, "bench",
+          fmt::format("type {} is not one of {}", type, fmt::join(model::RecipeNames(), ", ")),
+          "types");
+    }
     model::MakeModelOptions shape = options.shape;
-    shape.dtype = dtype;
+    shape.dtype = recipe->dtype;
+    shape.is_mixed = recipe->is_mixed;
     KVGATE_TRY(const auto file, BenchFile::Make(shape, options.cache_directory));
     for (const int threads : options.threads) {
       const double bandwidth = kernels::cpu::MeasureReadBandwidth(threads);
@@ -198,12 +209,12 @@ Result<void> RunBenchEngine(const BenchEngineOptions& options) {
                                 speeds.prefill_tokens_per_second / options.prompt_tokens;
       const double bytes =
           DecodeBytes(*sequence, speeds.decode_context) * speeds.decode_tokens_per_second;
-      fmt::print(options.out, "{:<6}{:>8}{:>12.1f}{:>10.1f}{:>9.0f}%{:>12.1f}{:>10.2f}{:>11.0f}%\n",
-                 kernels::DTypeName(dtype), threads, speeds.prefill_tokens_per_second,
-                 operations / 1e9, 100 * operations / peak, speeds.decode_tokens_per_second,
-                 bytes / 1e9, bandwidth > 0 ? 100 * bytes / bandwidth : 0);
+      fmt::print(options.out, "{:<8}{:>8}{:>12.1f}{:>10.1f}{:>9.0f}%{:>12.1f}{:>10.2f}{:>11.0f}%\n",
+                 type, threads, speeds.prefill_tokens_per_second, operations / 1e9,
+                 100 * operations / peak, speeds.decode_tokens_per_second, bytes / 1e9,
+                 bandwidth > 0 ? 100 * bytes / bandwidth : 0);
       fmt::print(options.out,
-                 "{:<6}{:>8}  limits here: FMA peak {:.1f} GFLOP/s, read {:.2f} GB/s\n", "", "",
+                 "{:<8}{:>8}  limits here: FMA peak {:.1f} GFLOP/s, read {:.2f} GB/s\n", "", "",
                  peak / 1e9, bandwidth / 1e9);
       std::fflush(options.out);
     }

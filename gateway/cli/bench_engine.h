@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <string>
 #include <vector>
 
 #include <kvgate/result.h>
@@ -18,7 +19,7 @@ model::MakeModelOptions BenchModelShape();
 
 struct BenchEngineOptions {
   model::MakeModelOptions shape = BenchModelShape();  // its dtype is not used
-  std::vector<kernels::DType> dtypes = {kernels::DType::kF16, kernels::DType::kQ8_0};
+  std::vector<std::string> types = {"f16", "q8_0"};    // of weights, as in make-model --type
   kernels::DType kv_dtype = kernels::DType::kF16;
   std::vector<int> threads = {1, 2};
   int prompt_tokens = 512;
@@ -31,7 +32,7 @@ struct BenchEngineOptions {
   std::FILE* out = stdout;
 };
 
-// Prints one line per dtype and number of threads: tok/s, GFLOP/s of prefill and its share of the
+// Prints one line per type and number of threads: tok/s, GFLOP/s of prefill and its share of the
 // FMA peak, GB/s of decode and its share of the read bandwidth, both limits measured in this run.
 Result<void> RunBenchEngine(const BenchEngineOptions& options);
 

@@ -6,17 +6,19 @@
 #include <string>
 #include <system_error>
 
+#include "engine/model/weight_recipe.h"
+
 namespace kvgate::cli {
 
 Result<std::unique_ptr<BenchFile>> BenchFile::Make(const model::MakeModelOptions& shape,
                                                    const std::filesystem::path& cache_directory) {
   std::unique_ptr<BenchFile> file(new BenchFile);
   file->is_kept_ = !cache_directory.empty();
-  const std::string name =
-      fmt::format("kvgate-bench-{}-{}x{}-{}-{}-{}-{}-{}-{}{}.gguf", shape.architecture,
-                  shape.num_layers, shape.hidden_dim, shape.num_heads, shape.num_kv_heads,
-                  shape.ffn_dim, shape.vocab_size, kernels::DTypeName(shape.dtype), shape.seed,
-                  file->is_kept_ ? std::string() : fmt::format("-{}", getpid()));
+  const std::string name = fmt::format(
+      "kvgate-bench-{}-{}x{}-{}-{}-{}-{}-{}-{}{}.gguf", shape.architecture, shape.num_layers,
+      shape.hidden_dim, shape.num_heads, shape.num_kv_heads, shape.ffn_dim, shape.vocab_size,
+      model::RecipeName({.dtype = shape.dtype, .is_mixed = shape.is_mixed}), shape.seed,
+      file->is_kept_ ? std::string() : fmt::format("-{}", getpid()));
   std::error_code ignored;
   if (file->is_kept_) std::filesystem::create_directories(cache_directory, ignored);
   file->path_ = (file->is_kept_ ? cache_directory : std::filesystem::temp_directory_path()) / name;

@@ -22,6 +22,7 @@ void AddWarm(CLI::App& app, Run& chosen);
 void AddCache(CLI::App& app, Run& chosen);
 void AddStats(CLI::App& app, Run& chosen);
 void AddMakeModel(CLI::App& app, Run& chosen);
+void AddQuantize(CLI::App& app, Run& chosen);
 void AddTokenize(CLI::App& app, Run& chosen);
 void AddRender(CLI::App& app, Run& chosen);
 void AddConfig(CLI::App& app, Run& chosen);

@@ -286,7 +286,7 @@ std::optional<ModelFacts> CheckModel(const config::Config& config, Findings& fin
   if (!read) return fail(read.error());
   const auto tokenizer = tokenizer::Tokenizer::Load(**file);
   if (!tokenizer) return fail(tokenizer.error());
-  const ModelFacts facts{.config = *read, .file_bytes = (*file)->bytes().size()};
+  const ModelFacts facts{.config = *read, .file_bytes = (*file)->total_bytes()};
   findings.push_back(
       {Status::kOk, "model",
        fmt::format("{}: {}, {} layers, context {}, {}", config.engine.model, read->architecture,

@@ -23,6 +23,7 @@ int RunCommandLine(int argc, char** argv) {
   kvgate::cli::AddCache(app, chosen);
   kvgate::cli::AddStats(app, chosen);
   kvgate::cli::AddMakeModel(app, chosen);
+  kvgate::cli::AddQuantize(app, chosen);
   kvgate::cli::AddTokenize(app, chosen);
   kvgate::cli::AddRender(app, chosen);
   kvgate::cli::AddConfig(app, chosen);

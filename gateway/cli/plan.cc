@@ -14,6 +14,7 @@
 #include "gateway/cli/commands.h"
 #include "gateway/cli/machine_memory.h"
 #include "gateway/config/config.h"
+#include "kernels/weight_format.h"
 
 namespace kvgate::cli {
 namespace {
@@ -157,7 +158,7 @@ Result<Plan> FindPlan(const std::string& model, const CapacityRequest& request) 
   }
   KVGATE_TRY(const auto file, model::GgufFile::Open(model));
   KVGATE_TRY(plan.shape, model::ReadCapacityShape(*file));
-  plan.request.weight_bytes = file->bytes().size();
+  plan.request.weight_bytes = file->total_bytes();
   return plan;
 }
 
@@ -256,9 +257,13 @@ void AddPlan(CLI::App& app, Run& chosen) {
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   const auto dtypes = CLI::IsMember({"f32", "f16", "bf16", "q8_0", "q4_0"});
+  std::vector<std::string> weight_dtypes;
+  for (const kernels::WeightFormat& format : kernels::WeightFormats()) {
+    weight_dtypes.emplace_back(format.name);
+  }
   command->add_option("--kv-dtype", flags->kv_dtype)->check(dtypes)->capture_default_str();
   command->add_option("--weights", flags->weight_dtype, "dtype of a known shape's weights")
-      ->check(dtypes)
+      ->check(CLI::IsMember(weight_dtypes))
       ->capture_default_str();
   command->add_option("--memory", flags->memory, "80GiB, 24GB ...: how many sequences fit");
   command->add_flag("--json", flags->json, "Print one JSON object");

@@ -1,4 +1,4 @@
-// The small commands: `make-model`, `tokenize`, `config check`.
+// The small commands: `make-model`, `quantize`, `tokenize`, `config check`.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -10,6 +10,8 @@
 #include <kvgate/log.h>
 
 #include "engine/model/make_model.h"
+#include "engine/model/quantize_model.h"
+#include "engine/model/weight_recipe.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "gateway/cli/commands.h"
 #include "gateway/config/config.h"
@@ -20,17 +22,24 @@ namespace {
 
 struct MakeModelFlags {
   model::MakeModelOptions options;
-  std::string dtype = "f16";
+  std::string type = "f16";
   std::string out;
 };
 
 Result<int> MakeModelFile(MakeModelFlags flags) {
-  flags.options.dtype = flags.dtype == "f32"    ? kernels::DType::kF32
-                        : flags.dtype == "q8_0" ? kernels::DType::kQ8_0
-                                                : kernels::DType::kF16;
+  const model::WeightRecipe recipe = model::FindRecipe(flags.type).value();
+  flags.options.dtype = recipe.dtype;
+  flags.options.is_mixed = recipe.is_mixed;
   fmt::print(stderr, "making {} ...\n", flags.out);
   KVGATE_TRY_VOID(model::MakeModel(flags.options, flags.out));
   fmt::print("{}\n", flags.out);
+  return 0;
+}
+
+Result<int> Quantize(const std::string& in, const std::string& out, const std::string& type) {
+  fmt::print(stderr, "making {} ...\n", out);
+  KVGATE_TRY_VOID(model::QuantizeModel(in, out, kernels::FindDType(type).value()));
+  fmt::print("{}\n", out);
   return 0;
 }
 
@@ -76,13 +85,32 @@ void AddMakeModel(CLI::App& app, Run& chosen) {
   command->add_option("--ffn", options.ffn_dim)->capture_default_str();
   command->add_option("--vocab", options.vocab_size)->capture_default_str();
   command->add_option("--context", options.context_length)->capture_default_str();
-  command->add_option("--type", flags->dtype, "f32, f16 or q8_0")
-      ->check(CLI::IsMember({"f32", "f16", "q8_0"}))
+  command->add_option("--type", flags->type, "Format of the matrices; q4_k_m mixes q4_k and q6_k")
+      ->check(CLI::IsMember(model::RecipeNames()))
       ->capture_default_str();
   command->add_option("--seed", options.seed)->capture_default_str();
   command->add_option("--name", options.name, "general.name");
   command->add_option("--out", flags->out, "the GGUF file to write")->required();
   command->callback([flags, &chosen] { chosen = [flags] { return MakeModelFile(*flags); }; });
+}
+
+void AddQuantize(CLI::App& app, Run& chosen) {
+  struct Flags {
+    std::string in;
+    std::string out;
+    std::string type;
+  };
+  auto flags = std::make_shared<Flags>();
+  CLI::App* command =
+      app.add_subcommand("quantize", "Rewrite a model file with its matrices in another format");
+  command->add_option("in", flags->in, "GGUF file of f32, f16 or bf16 weights")->required();
+  command->add_option("out", flags->out, "the GGUF file to write")->required();
+  command->add_option("type", flags->type, "f16, bf16, q8_0, q4_0, q4_1, q5_0 or q5_1")
+      ->check(CLI::IsMember({"f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1"}))
+      ->required();
+  command->callback([flags, &chosen] {
+    chosen = [flags] { return Quantize(flags->in, flags->out, flags->type); };
+  });
 }
 
 void AddTokenize(CLI::App& app, Run& chosen) {

@@ -387,6 +387,8 @@ void Attend(const AttentionPart& part) {
       case DType::kQ4_0:
         ExpandQuantTile<QuantBlockQ4_0>(kv, part.head_dim, num_tokens, s);
         break;
+      default:
+        KVGATE_DCHECK(false, "not a KV dtype");
     }
     for (int group = 0; group < num_groups; ++group) {
       const int begin = GroupBegin(group, num_groups, num_rows);

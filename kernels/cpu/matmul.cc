@@ -26,7 +26,7 @@ T* Reserve(HostMemory& memory, size_t count) {
   return reinterpret_cast<T*>(memory.data());
 }
 
-bool IsQuantized(const MatMulTask& task) { return task.weight->dtype() == DType::kQ8_0; }
+bool IsQuantized(const MatMulTask& task) { return DTypeElements(task.weight->dtype()) != 1; }
 
 const PackedWeight& Packed(const MatMulTask& task) {
   return *static_cast<const PackedWeight*>(task.weight);
@@ -57,6 +57,7 @@ std::vector<RowTile> CutRows(int num_rows, int max_rows) {
 ParallelMatMul::ParallelMatMul(int64_t target, ThreadPool& pool)
     : float_kernels_(FloatMatMulKernelsFor(target)),
       quant_kernels_(QuantMatMulKernelsFor(target)),
+      plane_kernels_(PlaneMatMulKernelsFor(target)),
       pool_(pool) {
   Reserve<float>(thread_scratch_, kMatMulScratchFloats * pool.num_threads());
 }
@@ -69,23 +70,22 @@ void ParallelMatMul::PrepareRows(const float* x, int64_t columns,
   const bool plain = !std::all_of(tasks.begin(), tasks.end(), IsQuantized);
   const size_t count = static_cast<size_t>(rows_.num_rows) * columns;
   float* values = nullptr;
-  int32_t* pairs = nullptr;
-  float* scales = nullptr;
+  QuantizedRows quants;
   if (plain && rows_.num_rows > 1) values = Reserve<float>(values_, count);
   if (quantized) {
-    pairs = Reserve<int32_t>(pairs_, count / 2);
-    scales = Reserve<float>(scales_, count / PackedQuantBlock::kColumns);
+    quants = {.pairs = Reserve<int32_t>(pairs_, count / 2),
+              .scales = Reserve<float>(scales_, count / PackedQuantBlock::kColumns),
+              .sums = Reserve<int32_t>(sums_, 2 * count / PackedQuantBlock::kColumns)};
   }
   // A single row is its own packed form.
   rows_.values = values != nullptr ? values : x;
-  rows_.pairs = pairs;
-  rows_.scales = scales;
+  rows_.pairs = quants.pairs;
+  rows_.scales = quants.scales;
+  rows_.sums = quants.sums;
   const auto prepare = [&](int64_t index, int) {
     const RowTile tile = tiles_[index];
     if (values != nullptr) float_kernels_.pack_rows(x, columns, rows_.num_rows, tile, values);
-    if (pairs != nullptr) {
-      quant_kernels_.quantize_rows(x, columns, rows_.num_rows, tile, pairs, scales);
-    }
+    if (quantized) quant_kernels_.quantize_rows(x, columns, rows_.num_rows, tile, quants);
   };
   const auto num_tiles = static_cast<int64_t>(tiles_.size());
   if (static_cast<int64_t>(count) >= kParallelValuesMin) {
@@ -93,6 +93,11 @@ void ParallelMatMul::PrepareRows(const float* x, int64_t columns,
   } else {
     for (int64_t index = 0; index < num_tiles; ++index) prepare(index, 0);
   }
+}
+
+ParallelMatMul::Multiply ParallelMatMul::KernelFor(const MatMulTask& task) const {
+  if (!IsQuantized(task)) return float_kernels_.multiply;
+  return task.weight->dtype() == DType::kQ8_0 ? quant_kernels_.multiply : plane_kernels_.multiply;
 }
 
 void ParallelMatMul::Run(const float* x, int num_rows, std::span<const MatMulTask> tasks) {
@@ -125,16 +130,15 @@ void ParallelMatMul::Run(const float* x, int num_rows, std::span<const MatMulTas
       begin -= weight.num_panels();
       end -= weight.num_panels();
       if (panel_begin >= panel_end) continue;
-      const auto multiply = IsQuantized(task) ? quant_kernels_.multiply : float_kernels_.multiply;
-      multiply({.weight = &weight,
-                .bias = task.bias,
-                .y = task.y,
-                .accumulate = task.accumulate,
-                .panel_begin = panel_begin,
-                .panel_end = panel_end,
-                .x = &rows_,
-                .tiles = std::span(tiles_).subspan(tile_begin, tile_end - tile_begin),
-                .scratch = scratch + kMatMulScratchFloats * thread});
+      KernelFor(task)({.weight = &weight,
+                       .bias = task.bias,
+                       .y = task.y,
+                       .accumulate = task.accumulate,
+                       .panel_begin = panel_begin,
+                       .panel_end = panel_end,
+                       .x = &rows_,
+                       .tiles = std::span(tiles_).subspan(tile_begin, tile_end - tile_begin),
+                       .scratch = scratch + kMatMulScratchFloats * thread});
     }
   });
 }

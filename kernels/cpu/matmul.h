@@ -24,16 +24,20 @@ class ParallelMatMul {
   void Run(const float* x, int num_rows, std::span<const MatMulTask> tasks);
 
  private:
+  using Multiply = void (*)(const MatMulPart& part);
+  Multiply KernelFor(const MatMulTask& task) const;
   void PrepareRows(const float* x, int64_t columns, std::span<const MatMulTask> tasks);
 
   const FloatMatMulKernels float_kernels_;
   const QuantMatMulKernels quant_kernels_;
+  const PlaneMatMulKernels plane_kernels_;
   ThreadPool& pool_;
   std::vector<RowTile> tiles_;  // of rows_.num_rows rows
   PackedRows rows_;
   HostMemory values_;
   HostMemory pairs_;
   HostMemory scales_;
+  HostMemory sums_;
   HostMemory thread_scratch_;  // kMatMulScratchFloats per thread
 };
 

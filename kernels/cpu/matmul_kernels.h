@@ -1,5 +1,5 @@
-// The inner loops of MatMul, two tables of functions per SIMD target. matmul.h cuts a product into
-// parts for them.
+// The inner loops of MatMul, three tables of functions per SIMD target. matmul.h cuts a product
+// into parts for them.
 //
 // Numerics, equal for every way of cutting (the bits of y[r, n] depend on row r of x only):
 //   f32, f16, bf16: y = base + p0 + p1 + ..., where p_b is the sum over the b-th 256 columns, from
@@ -7,6 +7,11 @@
 //   q8_0: x is quantized per row and 32 columns to int16 (scale max|x| / 32767, nearest even);
 //     products are summed exactly in int32 over 32 columns; p_b is the sum over the b-th 512
 //     columns, one fused multiply-add of (int sum, scale of w * scale of x) per 32 columns.
+//   formats of codes (q4_0 ... mxfp4): x as for q8_0. Per group of 16 or 32 columns, the products
+//   of
+//     x and the codes' whole values are summed exactly in int32; p_b is the sum over the b-th 512
+//     columns, one fused multiply-add of (int sum, scale of the group * scale of x) per group, and
+//     where the format has mins another of (min, sum of x).
 //   base = (bias or 0) + (old y, where accumulate).
 #pragma once
 
@@ -31,6 +36,7 @@ struct PackedRows {
   const float* values = nullptr;   // blocks of kFloatColumnBlock
   const int32_t* pairs = nullptr;  // two int16 columns each; blocks of kQuantColumnBlock columns
   const float* scales = nullptr;   // one per 32 columns, in the order of `pairs`
+  const int32_t* sums = nullptr;   // of the quants of 16 columns, in the order of `pairs`
 };
 
 inline constexpr int64_t kFloatColumnBlock = 256;
@@ -60,15 +66,28 @@ struct FloatMatMulKernels {
   void (*multiply)(const MatMulPart& part);
 };
 
+// Where the quantized rows of x go; see PackedRows.
+struct QuantizedRows {
+  int32_t* pairs = nullptr;
+  float* scales = nullptr;
+  int32_t* sums = nullptr;
+};
+
 // For q8_0.
 struct QuantMatMulKernels {
-  // Quantizes one tile into its place in `pairs` and `scales`; columns is a multiple of 32.
-  void (*quantize_rows)(const float* x, int64_t columns, int num_rows, RowTile tile, int32_t* pairs,
-                        float* scales);
+  // Quantizes one tile into its place; columns is a multiple of 32.
+  void (*quantize_rows)(const float* x, int64_t columns, int num_rows, RowTile tile,
+                        const QuantizedRows& to);
+  void (*multiply)(const MatMulPart& part);
+};
+
+// For the formats that packed_planes.h packs; x is quantized as for q8_0.
+struct PlaneMatMulKernels {
   void (*multiply)(const MatMulPart& part);
 };
 
 FloatMatMulKernels FloatMatMulKernelsFor(int64_t target);  // matmul_kernels.cc
 QuantMatMulKernels QuantMatMulKernelsFor(int64_t target);  // matmul_quant_kernels.cc
+PlaneMatMulKernels PlaneMatMulKernelsFor(int64_t target);  // matmul_plane_kernels.cc
 
 }  // namespace kvgate::kernels::cpu

@@ -17,26 +17,7 @@ HWY_BEFORE_NAMESPACE();
 namespace kvgate::kernels::cpu {
 namespace HWY_NAMESPACE {
 
-using D16 = hn::Repartition<int16_t, DF>;
-using V16 = hn::Vec<D16>;
-
 // ---- q8_0 -----------------------------------------------------------------------------------
-
-// Lane i: a[2i] * b[2i] + a[2i+1] * b[2i+1], exact in int32 as |a| <= 128.
-HWY_INLINE VI32 PairProducts(V16 a, V16 b) {
-  const DI32 di;
-#if HWY_ARCH_X86 && HWY_TARGET <= HWY_SSE4
-  VI32 unused = hn::Zero(di);
-  return hn::ReorderWidenMulAccumulate(di, a, b, hn::Zero(di), unused);  // pmaddwd
-#else
-  const VI32 a32 = hn::BitCast(di, a);
-  const VI32 b32 = hn::BitCast(di, b);
-  const VI32 high = hn::Mul(hn::ShiftRight<16>(a32), hn::ShiftRight<16>(b32));
-  const VI32 low = hn::Mul(hn::ShiftRight<16>(hn::ShiftLeft<16>(a32)),
-                           hn::ShiftRight<16>(hn::ShiftLeft<16>(b32)));
-  return hn::Add(high, low);
-#endif
-}
 
 // products[r][v] += the products of one pair of columns.
 template <int kRows, int kVectors>
@@ -258,21 +239,28 @@ HWY_INLINE float QuantizeBlock(const float* x, int16_t* quants) {
   return magnitude / 32767.0f;
 }
 
-void QuantizeRows(const float* x, int64_t columns, int num_rows, RowTile tile, int32_t* pairs,
-                  float* scales) {
+void QuantizeRows(const float* x, int64_t columns, int num_rows, RowTile tile,
+                  const QuantizedRows& to) {
   constexpr int kColumns = PackedQuantBlock::kColumns;
+  constexpr int kHalf = kColumns / 2;
   HWY_ALIGN int16_t quants[kColumns];
   for (int64_t k = 0; k < columns; k += kQuantColumnBlock) {
     const int64_t count = std::min(kQuantColumnBlock, columns - k);
-    int32_t* to = pairs + (k * num_rows + tile.first * count) / 2;
-    float* to_scales = scales + (k * num_rows + tile.first * count) / kColumns;
+    const int64_t place = k * num_rows + tile.first * count;
     for (int r = 0; r < tile.rows; ++r) {
       const float* from = x + (tile.first + r) * columns + k;
       for (int64_t index = 0; index < count / kColumns; ++index) {
-        to_scales[index * tile.rows + r] = QuantizeBlock(from + index * kColumns, quants);
-        int32_t* out = to + index * (kColumns / 2) * tile.rows + r;
-        for (int pair = 0; pair < kColumns / 2; ++pair) {
-          std::memcpy(out + pair * tile.rows, quants + 2 * pair, sizeof(int32_t));
+        to.scales[place / kColumns + index * tile.rows + r] =
+            QuantizeBlock(from + index * kColumns, quants);
+        int32_t* pairs = to.pairs + place / 2 + index * kHalf * tile.rows + r;
+        for (int pair = 0; pair < kHalf; ++pair) {
+          std::memcpy(pairs + pair * tile.rows, quants + 2 * pair, sizeof(int32_t));
+        }
+        int32_t* sums = to.sums + place / kHalf + 2 * index * tile.rows + r;
+        for (int half = 0; half < 2; ++half) {
+          int32_t sum = 0;
+          for (int i = 0; i < kHalf; ++i) sum += quants[half * kHalf + i];
+          sums[half * tile.rows] = sum;
         }
       }
     }

@@ -29,6 +29,27 @@ static_assert(kVectorsPerPanel >= 2);
 // (87 % of the read bandwidth of a core against 75 %).
 constexpr int VectorsFor(int rows) { return rows <= 3 ? std::min(kVectorsPerPanel, 4) : 2; }
 
+// ---- int16 products -------------------------------------------------------------------------
+
+using D16 = hn::Repartition<int16_t, DF>;
+using V16 = hn::Vec<D16>;
+
+// Lane i: a[2i] * b[2i] + a[2i+1] * b[2i+1], exact in int32 as |a| <= 128 and b is a quant of x.
+HWY_INLINE VI32 PairProducts(V16 a, V16 b) {
+  const DI32 di;
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_SSE4
+  VI32 unused = hn::Zero(di);
+  return hn::ReorderWidenMulAccumulate(di, a, b, hn::Zero(di), unused);  // pmaddwd
+#else
+  const VI32 a32 = hn::BitCast(di, a);
+  const VI32 b32 = hn::BitCast(di, b);
+  const VI32 high = hn::Mul(hn::ShiftRight<16>(a32), hn::ShiftRight<16>(b32));
+  const VI32 low = hn::Mul(hn::ShiftRight<16>(hn::ShiftLeft<16>(a32)),
+                           hn::ShiftRight<16>(hn::ShiftLeft<16>(b32)));
+  return hn::Add(high, low);
+#endif
+}
+
 // ---- output ---------------------------------------------------------------------------------
 
 // Where the sums of one tile go.

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <utility>
 
+#include "kernels/cpu/packed_planes.h"
+
 namespace kvgate::kernels::cpu {
 namespace {
 
@@ -47,12 +49,11 @@ void PackQuantPanel(const WeightView& view, int64_t first_row, int num_rows, std
 }  // namespace
 
 Result<std::unique_ptr<PackedWeight>> PackedWeight::Pack(const WeightView& view, ThreadPool& pool) {
-  if (view.dtype == DType::kQ4_0) {
-    return MakeError(ErrorCode::kUnsupported, "kernels.cpu",
-                     "weights of dtype q4_0: f32, f16, bf16 or q8_0");
-  }
   const int64_t num_panels = (view.rows + kPanelRows - 1) / kPanelRows;
-  const size_t panel_bytes = kPanelRows * DTypeBytes(view.dtype, static_cast<size_t>(view.columns));
+  const size_t panel_bytes =
+      HasQuantLayout(view.dtype)
+          ? PlanePanelBytes(view.dtype, view.columns)
+          : kPanelRows * DTypeBytes(view.dtype, static_cast<size_t>(view.columns));
   KVGATE_TRY(HostMemory memory,
              HostMemory::Allocate(static_cast<size_t>(num_panels) * panel_bytes,
                                   fmt::format("weight [{}, {}] {}", view.rows, view.columns,
@@ -70,8 +71,8 @@ Result<std::unique_ptr<PackedWeight>> PackedWeight::Pack(const WeightView& view,
         return PackPanel<uint16_t>(view, first_row, num_rows, to);
       case DType::kQ8_0:
         return PackQuantPanel(view, first_row, num_rows, to);
-      case DType::kQ4_0:
-        break;  // refused above
+      default:
+        return PackPlanePanel(view, first_row, num_rows, to);
     }
   });
   return std::unique_ptr<PackedWeight>(

@@ -7,6 +7,7 @@
 //   q8_0:            per 32 columns a PackedQuantBlock: the rows' scales, then for each pair of
 //                    columns and each row the two quants side by side, which is what an int16
 //                    pair product wants.
+//   the others:      packed_planes.h.
 // The order is the same for every SIMD target.
 #pragma once
 

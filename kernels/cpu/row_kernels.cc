@@ -12,6 +12,7 @@
 
 #include "kernels/cpu/simd-inl.h"
 #include "kernels/cpu/simd_target.h"
+#include "kernels/weight_format.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace kvgate::kernels::cpu {
@@ -192,14 +193,8 @@ void Widen(DType dtype, const std::byte* from, int64_t count, float* to) {
       return WidenValues<BF16>(from, count, to);
     case DType::kQ8_0:
       return WidenQuants(from, count, to);
-    case DType::kQ4_0:
-      for (int64_t i = 0; i < count; i += QuantBlockQ4_0::kElements) {
-        QuantBlockQ4_0 block;
-        std::memcpy(&block, from, sizeof(block));
-        from += sizeof(block);
-        DequantizeBlock(block, to + i);
-      }
-      return;
+    default:
+      return DequantizeValues(dtype, from, count, to);
   }
 }
 

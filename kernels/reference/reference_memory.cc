@@ -4,46 +4,10 @@
 #include <cstring>
 #include <new>
 
-#include <kvgate/check.h>
+#include "kernels/weight_format.h"
 
 namespace kvgate::kernels::reference {
 namespace {
-
-template <typename T>
-T Load(const std::byte* data, size_t index) {
-  T value;
-  std::memcpy(&value, data + index * sizeof(T), sizeof(T));
-  return value;
-}
-
-template <typename T>
-void Store(std::byte* data, const T& value) {
-  std::memcpy(data, &value, sizeof(T));
-}
-
-template <typename QuantBlock>
-void StoreQuantized(std::byte* data, const float* values) {
-  QuantBlock block;
-  QuantizeBlock(values, &block);
-  Store(data, block);
-}
-
-// Rounds DTypeElements(dtype) values to `dtype`.
-void EncodeGroup(DType dtype, const float* values, std::byte* data) {
-  switch (dtype) {
-    case DType::kF32:
-      return Store(data, *values);
-    case DType::kF16:
-      return Store(data, F32ToF16(*values));
-    case DType::kBF16:
-      return Store(data, F32ToBF16(*values));
-    case DType::kQ8_0:
-      return StoreQuantized<QuantBlockQ8_0>(data, values);
-    case DType::kQ4_0:
-      return StoreQuantized<QuantBlockQ4_0>(data, values);
-  }
-  KVGATE_CHECK(false, "unknown dtype");
-}
 
 // Bytes of the arena, or bad_alloc where the product does not fit.
 size_t ArenaBytes(const KvShape& shape, uint32_t num_blocks) {
@@ -56,34 +20,8 @@ size_t ArenaBytes(const KvShape& shape, uint32_t num_blocks) {
 
 }  // namespace
 
-void DequantizeRow(DType dtype, const std::byte* data, int64_t count, float* out) {
-  const auto size = static_cast<size_t>(count);
-  switch (dtype) {
-    case DType::kF32:
-      std::memcpy(out, data, size * sizeof(float));
-      return;
-    case DType::kF16:
-      for (size_t i = 0; i < size; ++i) out[i] = F16ToF32(Load<uint16_t>(data, i));
-      return;
-    case DType::kBF16:
-      for (size_t i = 0; i < size; ++i) out[i] = BF16ToF32(Load<uint16_t>(data, i));
-      return;
-    case DType::kQ8_0:
-      for (size_t i = 0; i < size; i += QuantBlockQ8_0::kElements) {
-        DequantizeBlock(Load<QuantBlockQ8_0>(data, i / QuantBlockQ8_0::kElements), out + i);
-      }
-      return;
-    case DType::kQ4_0:
-      for (size_t i = 0; i < size; i += QuantBlockQ4_0::kElements) {
-        DequantizeBlock(Load<QuantBlockQ4_0>(data, i / QuantBlockQ4_0::kElements), out + i);
-      }
-      return;
-  }
-  KVGATE_CHECK(false, "unknown dtype");
-}
-
 void ReferenceWeight::ReadRow(int64_t row, float* out) const {
-  DequantizeRow(dtype(), view_.data + static_cast<size_t>(row) * row_bytes(), columns(), out);
+  DequantizeValues(dtype(), view_.data + static_cast<size_t>(row) * row_bytes(), columns(), out);
 }
 
 ReferenceKvArena::ReferenceKvArena(const KvShape& shape, uint32_t num_blocks)
@@ -130,8 +68,8 @@ void KvHeadView::ReadRow(int part, int slot, float* values) const {
   for (int group = 0; group < places.num_groups; ++group) {
     const std::byte* from = data + group * places.stride;
     for (size_t i = 0; i < places.num_bytes; ++i) stored[i] = from[places.bytes[i]];
-    DequantizeRow(shape->dtype, stored.data(), places.num_elements,
-                  values + group * places.num_elements);
+    DequantizeValues(shape->dtype, stored.data(), places.num_elements,
+                     values + group * places.num_elements);
   }
 }
 
@@ -139,7 +77,8 @@ void KvHeadView::WriteRow(int part, int slot, const float* values) const {
   const RowPlaces places = PlacesOf(part, slot);
   std::array<std::byte, kGroupBytesMax> stored{};
   for (int group = 0; group < places.num_groups; ++group) {
-    EncodeGroup(shape->dtype, values + group * places.num_elements, stored.data());
+    QuantizeValues(shape->dtype, values + group * places.num_elements, places.num_elements,
+                   stored.data());
     std::byte* to = data + group * places.stride;
     for (size_t i = 0; i < places.num_bytes; ++i) to[places.bytes[i]] = stored[i];
   }

@@ -12,10 +12,6 @@
 
 namespace kvgate::kernels::reference {
 
-// Writes `count` consecutive elements of `data` as f32; every dtype converts exactly. The data may
-// be unaligned. REQUIRES: count is a multiple of DTypeElements(dtype).
-void DequantizeRow(DType dtype, const std::byte* data, int64_t count, float* out);
-
 // Keeps the view: rows are dequantized when they are used.
 class ReferenceWeight final : public Weight {
  public:

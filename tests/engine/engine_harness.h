@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <filesystem>
 #include <memory>
@@ -84,7 +85,8 @@ struct TestModel {
                       ("kvgate-engine-test-" + std::to_string(::getpid()) + ".gguf");
     const auto made = model::MakeModel({.architecture = architecture,
                                         .num_layers = 3,
-                                        .hidden_dim = 128,
+                                        // Formats with blocks of 256 need rows of that length.
+                                        .hidden_dim = std::max(128, kernels::DTypeElements(dtype)),
                                         .num_heads = num_heads,
                                         .num_kv_heads = 2,
                                         .ffn_dim = 256,

@@ -5,6 +5,7 @@
 
 #include <random>
 
+#include "kernels/weight_format.h"
 #include "tests/engine/engine_harness.h"
 #include "tests/engine/memory_kv_store.h"
 
@@ -210,6 +211,44 @@ TEST_P(EnginePromiseTest, TenantsShareNoPrefix) {
   EXPECT_EQ(a, b);
   EXPECT_EQ(run("a").finish.stats.num_cached_tokens, 199);
 }
+
+// Every format of weights, in few tests: half of the prompt comes from memory, then from disk, and
+// the text goes on alike.
+class WeightFormatPromiseTest : public testing::TestWithParam<kernels::DType> {};
+
+TEST_P(WeightFormatPromiseTest, ColdMemoryAndDiskGiveTheSameBits) {
+  TestModel model = TestModel::Make("llama", GetParam());
+  EngineOptions options;
+  options.kv_bytes = 8 << 20;
+  store::MemoryKvStore store;
+  const Tokens prompt = RandomPrompt(200, 21);
+  Outcome cold;
+  {
+    const auto engine = model.Open(options, &store);
+    cold = Generate(*engine, prompt, 24);
+    EXPECT_EQ(cold.finish.stats.num_cached_tokens, 0);
+    EXPECT_EQ(cold.tokens.size(), 24u);
+    const Outcome memory = Generate(*engine, prompt, 24);
+    EXPECT_EQ(memory, cold);
+    EXPECT_EQ(memory.finish.stats.num_cached_tokens, 199);
+    ASSERT_TRUE(engine->Drain(std::chrono::seconds(10)));
+  }
+  const auto engine = model.Open(options, &store);
+  const Outcome disk = Generate(*engine, prompt, 24);
+  EXPECT_EQ(disk, cold);
+  EXPECT_EQ(disk.finish.stats.num_disk_tokens, 192);
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, WeightFormatPromiseTest, testing::ValuesIn([] {
+                           std::vector<kernels::DType> dtypes;
+                           for (const auto& format : kernels::WeightFormats()) {
+                             dtypes.push_back(format.dtype);
+                           }
+                           return dtypes;
+                         }()),
+                         [](const testing::TestParamInfo<kernels::DType>& tested) {
+                           return std::string(kernels::DTypeName(tested.param));
+                         });
 
 INSTANTIATE_TEST_SUITE_P(
     Models, EnginePromiseTest,

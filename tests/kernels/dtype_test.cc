@@ -141,7 +141,8 @@ TEST(DTypeTest, ANameFindsItsDType) {
   for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0, DType::kQ4_0}) {
     EXPECT_EQ(FindDType(DTypeName(dtype)), dtype);
   }
-  EXPECT_EQ(FindDType("q4_1"), std::nullopt);
+  EXPECT_EQ(FindDType("q4_k"), DType::kQ4_K);
+  EXPECT_EQ(FindDType("q4_2"), std::nullopt);
 }
 
 // Values 0 but for those given.
@@ -213,8 +214,8 @@ TEST(DTypeTest, QuantizedEdgesAreFiniteAndNanIsNotHidden) {
 }
 
 TEST(DTypeDeathTest, PartOfAQuantBlockHasNoSize) {
-  EXPECT_DEATH((void)DTypeBytes(DType::kQ8_0, 33), "blocks of 32");
-  EXPECT_DEATH((void)DTypeBytes(DType::kQ4_0, 33), "blocks of 32");
+  EXPECT_DEATH((void)DTypeBytes(DType::kQ8_0, 33), "whole blocks");
+  EXPECT_DEATH((void)DTypeBytes(DType::kQ4_0, 33), "whole blocks");
 }
 
 }  // namespace

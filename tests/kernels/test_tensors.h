@@ -16,6 +16,8 @@
 #include <vector>
 
 #include "kernels/backend.h"
+#include "kernels/quant_parts.h"
+#include "kernels/weight_format.h"
 
 namespace kvgate::kernels {
 
@@ -113,24 +115,53 @@ class TestWeight {
   }
 
   void Encode(std::span<const float> values, TestRandom& random) {
-    for (size_t i = 0; i < values.size() && dtype_ != DType::kQ8_0; ++i) {
-      if (dtype_ == DType::kF32) Put(i, values[i]);
-      if (dtype_ == DType::kF16) Put(i, F32ToF16(values[i]));
-      if (dtype_ == DType::kBF16) Put(i, F32ToBF16(values[i]));
-    }
-    if (dtype_ != DType::kQ8_0) return;
-    // Any int8 is a legal quant, -128 too; scales are of either sign, sometimes subnormal or zero.
-    for (size_t b = 0; b < values.size() / QuantBlockQ8_0::kElements; ++b) {
-      float scale = 0.001f + 0.002f * std::abs(random.Uniform());
+    if (dtype_ == DType::kQ8_0) return EncodeQ8(values.size(), random);
+    if (DTypeElements(dtype_) != 1) return EncodeParts(random);
+    QuantizeValues(dtype_, values.data(), static_cast<int64_t>(values.size()),
+                   bytes_.data() + kOffset);
+  }
+
+  // Any int8 is a legal quant, -128 too; scales are of either sign, sometimes subnormal or zero.
+  void EncodeQ8(size_t count, TestRandom& random) {
+    for (size_t b = 0; b < count / QuantBlockQ8_0::kElements; ++b) {
       const uint64_t kind = random.Below(32);
-      if (kind == 0) scale = 0;
-      if (kind == 1) scale = 1e-6f;
-      if (kind == 2) scale = -scale;
-      QuantBlockQ8_0 block{.scale = F32ToF16(scale), .quants = {}};
+      QuantBlockQ8_0 block{.scale = Scale(kind, random), .quants = {}};
       for (int8_t& quant : block.quants) quant = static_cast<int8_t>(random.Below(256));
       if (kind == 3) std::fill(std::begin(block.quants), std::end(block.quants), int8_t{-128});
       Put(b, block);
     }
+  }
+
+  // Any code and any scale of a group is legal in the formats of codes, too.
+  void EncodeParts(TestRandom& random) {
+    const WeightFormat& format = WeightFormatOf(dtype_);
+    const QuantLayout layout = QuantLayoutOf(dtype_);
+    for (size_t at = kOffset; at < bytes_.size(); at += format.bytes) {
+      const uint64_t kind = random.Below(32);
+      QuantParts parts{.scale = Scale(kind, random), .min = Scale(random.Below(32), random)};
+      if (layout.scale == QuantScale::kExponent) {
+        parts.scale = static_cast<uint16_t>(110 + random.Below(10));
+      }
+      const int range = layout.group_scale_max - layout.group_scale_min + 1;
+      for (int g = 0; g < layout.num_groups() && layout.has_group_scales(); ++g) {
+        parts.group_scales[g] = static_cast<int16_t>(
+            layout.group_scale_min + static_cast<int>(random.Below(static_cast<uint64_t>(range))));
+        parts.group_mins[g] =
+            static_cast<uint8_t>(random.Below(static_cast<uint64_t>(layout.group_scale_max) + 1));
+      }
+      const uint64_t num_codes = uint64_t{1} << layout.bits;
+      for (uint8_t& code : parts.codes) {
+        code = static_cast<uint8_t>(kind == 3 ? num_codes - 1 : random.Below(num_codes));
+      }
+      PackBlock(dtype_, parts, bytes_.data() + at);
+    }
+  }
+
+  static uint16_t Scale(uint64_t kind, TestRandom& random) {
+    const float scale = 0.001f + 0.002f * std::abs(random.Uniform());
+    if (kind == 0) return 0;
+    if (kind == 1) return F32ToF16(1e-6f);
+    return F32ToF16(kind == 2 ? -scale : scale);
   }
 
   DType dtype_;
@@ -240,7 +271,10 @@ inline std::span<const float> RowsOf(std::span<const float> values, int64_t firs
                         static_cast<size_t>(num_rows * columns));
 }
 
-inline constexpr DType kWeightDTypes[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0};
+inline constexpr DType kWeightDTypes[] = {
+    DType::kF32,  DType::kF16,    DType::kBF16,   DType::kQ8_0, DType::kQ4_0, DType::kQ4_1,
+    DType::kQ5_0, DType::kQ5_1,   DType::kQ2_K,   DType::kQ3_K, DType::kQ4_K, DType::kQ5_K,
+    DType::kQ6_K, DType::kIQ4_NL, DType::kIQ4_XS, DType::kMXFP4};
 inline constexpr DType kKvDTypes[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0,
                                       DType::kQ4_0};
 // Quantized KV has groups of 32 along head_dim.

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <random>
 
+#include "kernels/weight_format.h"
 #include "tests/engine/model/full_file.h"
 #include "tests/engine/model/test_paths.h"
 
@@ -347,14 +348,34 @@ TEST(GgufTest, AlignmentIsHonouredAndBounded) {
 }
 
 TEST(GgufTest, ATensorOfAnUnknownTypeIsListedWithoutData) {
-  const auto parsed = RawFile(1, 0).Tensor("t", {256}, 12, 0).Pad(32).Zeros(144).Parse();
+  const auto parsed = RawFile(1, 0).Tensor("t", {256}, 16, 0).Pad(32).Zeros(66).Parse();
   ASSERT_TRUE(parsed.has_value()) << parsed.error().ToString();
-  EXPECT_EQ((*parsed)->tensors()[0].type, 12u);
+  EXPECT_EQ((*parsed)->tensors()[0].type, 16u);
   EXPECT_TRUE((*parsed)->tensors()[0].data.empty());
   EXPECT_EQ(GgufTypeName(12), "Q4_K");
   EXPECT_EQ(GgufTypeName(30), "BF16");
   EXPECT_EQ(GgufTypeName(4), "type 4");
   EXPECT_EQ(GgufTypeName(4000000000u), "type 4000000000");
+}
+
+TEST(GgufTest, EveryWeightFormatIsSizedInWholeBlocksOfARow) {
+  for (const kernels::WeightFormat& format : kernels::WeightFormats()) {
+    const std::string name = GgufTypeName(format.gguf_type);
+    const auto unit = static_cast<uint64_t>(format.elements);
+    const auto file = [&](uint64_t columns, size_t bytes) {
+      return RawFile(1, 0)
+          .Tensor("t", {columns, 3}, format.gguf_type, 0)
+          .Pad(32)
+          .Zeros(bytes)
+          .Parse();
+    };
+    const auto parsed = file(2 * unit, 6 * format.bytes);
+    ASSERT_TRUE(parsed.has_value()) << name << ": " << parsed.error().ToString();
+    EXPECT_EQ((*parsed)->tensors()[0].data.size(), 6 * format.bytes) << name;
+    ExpectError(file(2 * unit, 6 * format.bytes - 1), ErrorCode::kDataLoss, "tensor 't'");
+    if (unit > 1) ExpectError(file(unit + 1, 1 << 16), ErrorCode::kDataLoss, name);
+    if (unit > 32) ExpectError(file(unit + 32, 1 << 16), ErrorCode::kDataLoss, name);
+  }
 }
 
 TEST(GgufTest, RealFilesOpen) {

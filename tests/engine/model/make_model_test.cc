@@ -74,7 +74,7 @@ TEST(MakeModelOptionsTest, ABadOptionIsNamed) {
     o.vocab_size = 258;
   });
   refused("context_length", [](MakeModelOptions& o) { o.context_length = 0; });
-  refused("dtype", [](MakeModelOptions& o) { o.dtype = kernels::DType::kBF16; });
+  refused("is_mixed", [](MakeModelOptions& o) { o.is_mixed = true; });
 }
 
 }  // namespace

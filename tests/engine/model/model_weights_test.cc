@@ -53,15 +53,16 @@ TEST_F(ModelWeightsTest, AnUnknownTensorTypeIsNamedWithThoseWeHave) {
   std::string bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
   const std::string name = "blk.1.attn_k.weight";
   const size_t type_at = bytes.find(name) + name.size() + 4 + 2 * 8;
-  bytes[type_at] = 12;
+  bytes[type_at] = 16;
   std::ofstream(scratch_ / "m.gguf", std::ios::binary) << bytes;
   auto file = GgufFile::Open(scratch_ / "m.gguf");
   ASSERT_TRUE(file.has_value()) << file.error().ToString();
   const auto model = Model::Load(std::shared_ptr<const GgufFile>(*std::move(file)), *backend_);
   ASSERT_FALSE(model.has_value());
   EXPECT_EQ(model.error().code, ErrorCode::kUnsupported);
-  EXPECT_THAT(model.error().detail, HasSubstr("'blk.1.attn_k.weight' has type Q4_K"));
-  EXPECT_THAT(model.error().detail, HasSubstr("F32, F16, BF16, Q8_0"));
+  EXPECT_THAT(model.error().detail, HasSubstr("'blk.1.attn_k.weight' has type IQ2_XXS"));
+  EXPECT_THAT(model.error().detail,
+              HasSubstr("F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K"));
 }
 
 TEST_F(ModelWeightsTest, ATensorThatWouldBeIgnoredIsRefused) {

@@ -31,7 +31,7 @@ TEST(BenchEngineTest, EachDTypeAndThreadCountGetsALineAgainstMeasuredLimits) {
                                           .hidden_dim = 128,
                                           .vocab_size = 600,
                                           .name = ""},
-                                .dtypes = {kernels::DType::kQ8_0},
+                                .types = {"q8_0"},
                                 .threads = {1, 2},
                                 .prompt_tokens = 40,
                                 .decode_tokens = 5,

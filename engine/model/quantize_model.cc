@@ -1,0 +1,110 @@
+#include "engine/model/quantize_model.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <vector>
+
+#include <kvgate/check.h>
+
+#include "engine/model/gguf.h"
+#include "engine/model/weight_recipe.h"
+#include "kernels/weight_format.h"
+
+namespace kvgate::model {
+namespace {
+
+using kernels::DType;
+
+Error Invalid(std::string_view field, std::string detail) {
+  return MakeError(ErrorCode::kInvalidArgument, "quantize", std::move(detail), std::string(field));
+}
+
+bool IsTarget(DType dtype) {
+  constexpr DType kTargets[] = {DType::kF16,  DType::kBF16, DType::kQ8_0, DType::kQ4_0,
+                                DType::kQ4_1, DType::kQ5_0, DType::kQ5_1};
+  for (const DType target : kTargets) {
+    if (target == dtype) return true;
+  }
+  return false;
+}
+
+// Keys that the new file says itself, or that were only true of the old one.
+bool IsOwnKey(std::string_view key) {
+  return key == "general.file_type" || key == "general.quantization_version" ||
+         key == "general.alignment" || key.starts_with("split.");
+}
+
+// The format that a tensor has in the new file.
+Result<GgufType> TargetType(const GgufTensor& tensor, DType dtype) {
+  const kernels::WeightFormat* format = kernels::FindWeightFormat(tensor.type);
+  if (format == nullptr) {
+    return Invalid("in", fmt::format("tensor '{}' has type {}; supported are {}", tensor.name,
+                                     GgufTypeName(tensor.type), SupportedGgufTypes()));
+  }
+  if (tensor.dimensions.size() < 2) return static_cast<GgufType>(tensor.type);
+  if (format->elements != 1 && format->dtype != dtype) {
+    return Invalid("in", fmt::format("tensor '{}' is {} already: quantize the f32, f16 or bf16 "
+                                     "file it was made from",
+                                     tensor.name, GgufTypeName(tensor.type)));
+  }
+  const int elements = kernels::DTypeElements(dtype);
+  if (tensor.dimensions[0] % elements != 0) {
+    return Invalid("type", fmt::format("tensor '{}' has rows of {}, no multiple of the {} that {} "
+                                       "takes together",
+                                       tensor.name, tensor.dimensions[0], elements,
+                                       kernels::DTypeName(dtype)));
+  }
+  return GgufTypeOf(dtype);
+}
+
+void Convert(const GgufTensor& from, GgufType type, int64_t first_row, std::span<std::byte> data) {
+  const DType old_dtype = kernels::FindWeightFormat(from.type)->dtype;
+  const DType new_dtype = kernels::FindWeightFormat(static_cast<uint32_t>(type))->dtype;
+  const auto columns = static_cast<size_t>(from.dimensions[0]);
+  const size_t old_bytes = kernels::DTypeBytes(old_dtype, columns);
+  const size_t new_bytes = kernels::DTypeBytes(new_dtype, columns);
+  const std::byte* row = from.data.data() + static_cast<size_t>(first_row) * old_bytes;
+  if (old_dtype == new_dtype) {
+    std::memcpy(data.data(), row, data.size());
+    return;
+  }
+  std::vector<float> values(columns);
+  for (size_t at = 0; at < data.size(); at += new_bytes, row += old_bytes) {
+    const auto count = static_cast<int64_t>(columns);
+    kernels::DequantizeValues(old_dtype, row, count, values.data());
+    kernels::QuantizeValues(new_dtype, values.data(), count, data.data() + at);
+  }
+}
+
+}  // namespace
+
+Result<void> QuantizeModel(const std::filesystem::path& in, const std::filesystem::path& out,
+                           DType dtype) {
+  if (!IsTarget(dtype)) {
+    return Invalid("type", fmt::format("type {} is not one of f16, bf16, q8_0, q4_0, q4_1, q5_0, "
+                                       "q5_1",
+                                       kernels::DTypeName(dtype)));
+  }
+  KVGATE_TRY(const std::unique_ptr<GgufFile> file, GgufFile::Open(in));
+  std::error_code no_such_file;
+  if (std::filesystem::equivalent(in, out, no_such_file)) {
+    return Invalid("out", fmt::format("{} is the file to read", out.string()));
+  }
+  GgufWriter writer;
+  for (const auto& [key, value] : file->metadata()) {
+    if (!IsOwnKey(key)) writer.Add(key, value);
+  }
+  writer.Add("general.file_type", RecipeFileType({.dtype = dtype}));
+  if (kernels::DTypeElements(dtype) != 1) writer.Add("general.quantization_version", uint32_t{2});
+  for (const GgufTensor& tensor : file->tensors()) {
+    KVGATE_TRY(const GgufType type, TargetType(tensor, dtype));
+    writer.AddTensor({.name = tensor.name, .dimensions = tensor.dimensions, .type = type});
+  }
+  return writer.Write(
+      out, [&](const GgufWriter::TensorSpec& spec, int64_t first_row, std::span<std::byte> data) {
+        Convert(*file->FindTensor(spec.name), spec.type, first_row, data);
+      });
+}
+
+}  // namespace kvgate::model
