@@ -1,25 +1,18 @@
 #include "store/turn_format.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
-#include <kvgate/digest.h>
-
 #include "store/byte_codec.h"
+#include "store/sealed_value.h"
 
 namespace kvgate::store {
 namespace {
 
-constexpr uint32_t kMagic = 0x4e54564b;  // "KVTN"
-constexpr uint16_t kVersion = 1;
-constexpr size_t kChecksumBytes = 8;
-
-// Covers the key too: a value that strayed under another key is found out.
-uint64_t Checksum(std::string_view key, std::string_view body) {
-  return Xxh3(AsBytes(body), Xxh3(AsBytes(key)).first).first;
-}
+constexpr SealedKind kKind = {.magic = 0x4e54564b,  // "KVTN"
+                              .version = 1,
+                              .source = "store.turns",
+                              .name = "a turn"};
 
 void AppendName(std::string& key, std::string_view name) {
   key += static_cast<char>(name.size() >> 8);
@@ -37,10 +30,6 @@ std::optional<PrefixDigest> TakeDigest(ByteReader& reader) {
   const bool there = reader.Take<uint8_t>() != 0;
   const PrefixDigest digest{.bytes = reader.Take<decltype(PrefixDigest::bytes)>()};
   return there ? std::optional(digest) : std::nullopt;
-}
-
-Error Damaged(std::string_view what) {
-  return MakeError(ErrorCode::kDataLoss, "store.turns", fmt::format("a turn: {}", what));
 }
 
 }  // namespace
@@ -92,9 +81,6 @@ uint64_t OrderOf(std::string_view key) {
 std::string EncodeTurn(const TurnRecord& record) {
   const Turn& turn = record.turn;
   std::string body;
-  AppendValue(body, kMagic);
-  AppendValue(body, kVersion);
-  AppendValue(body, uint16_t{0});
   AppendValue(body, record.parent_order);
   AppendValue(body, record.conversation);
   AppendValue(body, turn.created_us);
@@ -110,25 +96,11 @@ std::string EncodeTurn(const TurnRecord& record) {
     AppendText(body, item.role);
     AppendText(body, item.payload);
   }
-  std::string out;
-  out.reserve(kChecksumBytes + body.size());
-  AppendValue(out, Checksum(TurnKey(turn.order), body));
-  return out += body;
+  return Seal(kKind, TurnKey(turn.order), body);
 }
 
 Result<TurnRecord> DecodeTurn(std::string_view key, std::string_view value) {
-  if (value.size() < kChecksumBytes) return Damaged("it is cut short");
-  ByteReader reader(value);
-  const auto checksum = reader.Take<uint64_t>();
-  if (checksum != Checksum(key, value.substr(kChecksumBytes))) {
-    return Damaged("its checksum does not match");
-  }
-  const auto magic = reader.Take<uint32_t>();
-  const auto version = reader.Take<uint16_t>();
-  if (magic != kMagic || version != kVersion) {
-    return Damaged(fmt::format("version {}, not {}", version, kVersion));
-  }
-  reader.Take<uint16_t>();
+  KVGATE_TRY(ByteReader reader, Unseal(kKind, key, value));
   TurnRecord record;
   Turn& turn = record.turn;
   turn.order = OrderOf(key);
@@ -147,9 +119,9 @@ Result<TurnRecord> DecodeTurn(std::string_view key, std::string_view value) {
     TurnItem item{.role = reader.TakeText(), .payload = reader.TakeText()};
     turn.items.push_back(std::move(item));
   }
-  if (!reader.at_end()) return Damaged("its sizes do not add up");
+  if (!reader.at_end()) return Damaged(kKind, "its sizes do not add up");
   // A chain that goes to older turns only ends.
-  if (record.parent_order >= turn.order) return Damaged("its parent is not older");
+  if (record.parent_order >= turn.order) return Damaged(kKind, "its parent is not older");
   return record;
 }
 

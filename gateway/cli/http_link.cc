@@ -12,11 +12,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <iterator>
 #include <system_error>
 #include <utility>
+
+#include "gateway/http/listener_tls.h"
 
 namespace kvgate::cli {
 namespace {
@@ -24,17 +24,6 @@ namespace {
 constexpr int kPollMilliseconds = 100;
 
 Error Failed(std::string why) { return MakeError(ErrorCode::kUnavailable, "cli", std::move(why)); }
-
-std::string DigestOf(const X509* certificate) {
-  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
-  unsigned size = 0;
-  X509_digest(certificate, EVP_sha256(), digest.data(), &size);
-  std::string hex;
-  for (unsigned i = 0; i < size; ++i) {
-    fmt::format_to(std::back_inserter(hex), "{:02x}", digest[i]);
-  }
-  return hex;
-}
 
 // OpenSSL writes to a socket without MSG_NOSIGNAL: while this lives, a server that is gone is an
 // error to this thread, not a signal. Commands keep dying of a closed pipe behind their output.
@@ -132,7 +121,7 @@ Result<void> HttpLink::Verify(const Target& target) {
   if (target.certificate_sha256.empty()) return {};
   const std::unique_ptr<X509, decltype(&::X509_free)> shown(SSL_get1_peer_certificate(tls_),
                                                             &::X509_free);
-  if (shown && DigestOf(shown.get()) == target.certificate_sha256) return {};
+  if (shown && http::CertificateSha256(shown.get()) == target.certificate_sha256) return {};
   return Failed("it shows another certificate than the server that holds the data directory");
 }
 

@@ -38,8 +38,6 @@ constexpr size_t kBodyPieceBytes = 256 * 1024;
 // For the last bytes of TLS to a client that does not read.
 constexpr std::chrono::seconds kFarewellTimeout{1};
 
-constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
-
 std::string_view ToView(beast::string_view text) { return {text.data(), text.size()}; }
 
 bool TakesBytes(const RouteResult& found) {
@@ -430,9 +428,15 @@ Task<bool> Connection::ServeCompletion(RouteMatch match) {
   } else {
     again = co_await SendWhole(*completion_, std::move(match));
   }
+  Settle();
+  co_return again;
+}
+
+// Before the last bytes go out: the client's next request may come before this thread goes on.
+void Connection::Settle() {
+  if (completion_ == nullptr) return;
   if (key_ != nullptr) key_->Spend(completion_->num_tokens(), Clock::now());
   completion_ = nullptr;
-  co_return again;
 }
 
 // The head goes out with the first event, or when the client has waited for head_delay: until then
@@ -447,6 +451,7 @@ Task<bool> Connection::SendStream(service::Completion& completion, RouteMatch ma
   bool there = true;
   while (there) {
     service::Completion::Output output = completion.Next();
+    if (output.error || output.finished) Settle();
     if (output.error) {
       const bool again = co_await SendOutput(std::move(output), std::move(match));
       co_return again;
@@ -486,6 +491,7 @@ Task<bool> Connection::SendWhole(service::Completion& completion, RouteMatch mat
   while (true) {
     service::Completion::Output output = completion.Next();
     if (output.finished) {
+      Settle();
       const bool again = co_await SendOutput(std::move(output), std::move(match));
       co_return again;
     }

@@ -131,6 +131,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Task<std::string> FetchModels(upstream::Upstream& upstream);
 
   Task<bool> SendStream(service::Completion& completion, RouteMatch match);
+  void Settle();
   Task<bool> SendWhole(service::Completion& completion, RouteMatch match);
   Task<bool> SendOutput(service::Completion::Output output, RouteMatch match);
   // Sleeps until woken or the poll interval is over; false: the client is gone.

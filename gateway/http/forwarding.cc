@@ -31,7 +31,6 @@ using upstream::ExchangeOutcome;
 constexpr size_t kHashedHereBytes = 256 * 1024;
 constexpr size_t kSharedBytesMax = size_t{8} << 20;
 
-constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 constexpr std::string_view kLastChunk = "0\r\n\r\n";
 
 std::string_view ToView(beast::string_view text) { return {text.data(), text.size()}; }

@@ -9,8 +9,9 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <string_view>
+
+#include <kvgate/digest.h>
 
 namespace kvgate::http {
 namespace {
@@ -55,17 +56,6 @@ std::string TimeText(const ASN1_TIME* time) {
   return text;
 }
 
-std::string DigestOf(const X509* certificate) {
-  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
-  unsigned size = 0;
-  X509_digest(certificate, EVP_sha256(), digest.data(), &size);
-  std::string hex;
-  for (unsigned i = 0; i < size; ++i) {
-    fmt::format_to(std::back_inserter(hex), "{:02x}", digest[i]);
-  }
-  return hex;
-}
-
 // A client that wants only other protocols is told so; one that names none gets HTTP/1.1.
 int SelectProtocol(SSL*, const unsigned char** out, unsigned char* out_size,
                    const unsigned char* in, unsigned in_size, void*) {
@@ -80,6 +70,13 @@ int SelectProtocol(SSL*, const unsigned char** out, unsigned char* out_size,
 int RefusePassword(char*, int, int, void*) { return -1; }
 
 }  // namespace
+
+std::string CertificateSha256(const X509* certificate) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  unsigned size = 0;
+  X509_digest(certificate, EVP_sha256(), digest.data(), &size);
+  return ToHex({digest.data(), size});
+}
 
 void ListenerTls::Free::operator()(ssl_ctx_st* context) const { SSL_CTX_free(context); }
 
@@ -128,7 +125,7 @@ Result<void> ListenerTls::LoadCertificate(const Options& options) {
                  fmt::format("the certificate in {} is not valid before {}", options.cert_file,
                              TimeText(X509_get0_notBefore(certificate))));
   }
-  certificate_sha256_ = DigestOf(certificate);
+  certificate_sha256_ = CertificateSha256(certificate);
   return {};
 }
 

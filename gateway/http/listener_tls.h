@@ -12,8 +12,12 @@
 #include <kvgate/result.h>
 
 struct ssl_ctx_st;
+struct x509_st;
 
 namespace kvgate::http {
+
+// In hex.
+std::string CertificateSha256(const x509_st* certificate);
 
 class ListenerTls {
  public:

@@ -32,6 +32,9 @@ struct HeadOptions {
   bool http_1_0 = false;
 };
 
+// An interim answer: every HTTP/1.1 client skips those that it did not wait for.
+inline constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+
 // Status line and headers of a whole response, content-length included, up to the empty line.
 std::string ResponseHead(const Response& response, const HeadOptions& options);
 // The same for a stream of server-sent events: chunked, or until close for HTTP/1.0.

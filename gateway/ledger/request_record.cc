@@ -1,7 +1,8 @@
 #include "gateway/ledger/request_record.h"
 
-#include <array>
 #include <string_view>
+
+#include <kvgate/digest.h>
 
 #include "gateway/protocol/json_writer.h"
 
@@ -21,13 +22,7 @@ void WriteTime(std::string_view key, int64_t microseconds, JsonWriter& json) {
 void WriteDigest(std::string_view key, const std::optional<PrefixDigest>& digest,
                  JsonWriter& json) {
   if (!digest) return;
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::array<char, 2 * sizeof(digest->bytes)> hex;
-  for (size_t i = 0; i < digest->bytes.size(); ++i) {
-    hex[2 * i] = kDigits[digest->bytes[i] >> 4];
-    hex[2 * i + 1] = kDigits[digest->bytes[i] & 15];
-  }
-  json.Key(key).String({hex.data(), hex.size()});
+  json.Key(key).String(ToHex(digest->bytes));
 }
 
 void WriteUsage(const RequestRecord& record, JsonWriter& json) {

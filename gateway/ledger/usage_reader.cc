@@ -1,15 +1,9 @@
 #include "gateway/ledger/usage_reader.h"
 
-#include <algorithm>
+#include "gateway/upstream/header_rules.h"
 
 namespace kvgate::ledger {
 namespace {
-
-bool EqualsIgnoringCase(std::string_view text, std::string_view lower) {
-  return std::equal(text.begin(), text.end(), lower.begin(), lower.end(), [](char a, char b) {
-    return (a >= 'A' && a <= 'Z' ? static_cast<char>(a - 'A' + 'a') : a) == b;
-  });
-}
 
 // "application/json; charset=utf-8": without its parameters and spaces.
 std::string_view MediaType(std::string_view content_type) {
@@ -23,9 +17,9 @@ std::string_view MediaType(std::string_view content_type) {
 
 UsageReader::UsageReader(const Body& body) : endpoint_(body.endpoint) {
   const std::string_view type = MediaType(body.content_type);
-  events_ = EqualsIgnoringCase(type, "text/event-stream");
-  const bool json = EqualsIgnoringCase(type, "application/json") ||
-                    (type.size() > 5 && EqualsIgnoringCase(type.substr(type.size() - 5), "+json"));
+  events_ = upstream::SameName(type, "text/event-stream");
+  const bool json = upstream::SameName(type, "application/json") ||
+                    (type.size() > 5 && upstream::SameName(type.substr(type.size() - 5), "+json"));
   if (!events_ && !json) {
     unreadable_ = "media type";
   } else if (!upstream::IsIdentity(body.content_encoding)) {

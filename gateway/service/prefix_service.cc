@@ -61,9 +61,7 @@ std::string TenantOf(std::string_view credential) {
   if (credential.empty()) return "";
   Sha256 sha;
   const PrefixDigest digest = sha.Update("kvgate.tenant:").Update(credential).Finish();
-  std::string hex;
-  for (const uint8_t byte : digest.bytes) hex += fmt::format("{:02x}", byte);
-  return hex;
+  return ToHex(digest.bytes);
 }
 
 engine::Protection ToProtection(const store::Pin& pin, int priority) {

@@ -12,6 +12,17 @@ std::pair<uint64_t, uint64_t> Xxh3(std::span<const std::byte> data, uint64_t see
   return {hash.low64, hash.high64};
 }
 
+std::string ToHex(std::span<const uint8_t> bytes) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string hex;
+  hex.reserve(2 * bytes.size());
+  for (const uint8_t byte : bytes) {
+    hex += kDigits[byte >> 4];
+    hex += kDigits[byte & 15];
+  }
+  return hex;
+}
+
 struct Sha256::Impl {
   EVP_MD_CTX* context = EVP_MD_CTX_new();
   // Fetched once: an implicit fetch per digest costs more than hashing a block of tokens.

@@ -2,9 +2,9 @@
 """Bad input: the right status, a message that names the field, and a server that keeps serving."""
 
 import json
-import socket
 import unittest
 
+import raw_http
 from case import Case, text_of
 
 CHAT = "/v1/chat/completions"
@@ -130,11 +130,10 @@ class BadInputTest(Case):
         self.assertEqual(self.running.send(TEXT, body, plain).status, 415)
 
     def test_bytes_that_are_no_http_end_their_connection_only(self):
-        host, port = self.running.address.rsplit(":", 1)
         for garbage in (b"\0" * 100, b"GET\r\n\r\n",
                         b"POST / HTTP/1.1\r\nContent-Length: -5\r\n\r\n",
                         b"GET / HTTP/1.1\r\nX: " + b"y" * (1 << 20) + b"\r\n\r\n"):
-            with socket.create_connection((host, int(port)), timeout=10) as connection:
+            with raw_http.connect(self.running.address, timeout=10) as connection:
                 try:
                     connection.sendall(garbage)
                     answer = connection.recv(1 << 16)

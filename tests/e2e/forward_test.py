@@ -18,6 +18,7 @@ import unittest
 import unittest.mock
 from pathlib import Path
 
+import raw_http
 import server
 from case import Case
 
@@ -208,12 +209,7 @@ class ForwardCase(Case):
         return running
 
     def connect(self, running, receive_bytes=None, timeout=20):
-        host, port = running.address.rsplit(":", 1)
-        connection = socket.socket()
-        if receive_bytes:
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
-        connection.settimeout(timeout)
-        connection.connect((host, int(port)))
+        connection = raw_http.connect(running.address, timeout, receive_bytes)
         self.addCleanup(connection.close)
         return connection
 

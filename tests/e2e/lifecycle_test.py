@@ -2,18 +2,17 @@
 """Ends of all kinds: SIGTERM drains, a client that leaves cancels, a stuck client hurts nobody."""
 
 import json
-import socket
 import threading
 import time
 import unittest
 
+import raw_http
 from case import Case, text_of
 
 
 def open_stream(running, body):
     """A raw socket with a streaming request sent; the caller reads or leaves."""
-    host, port = running.address.rsplit(":", 1)
-    connection = socket.create_connection((host, int(port)), timeout=60)
+    connection = raw_http.connect(running.address, timeout=60)
     data = json.dumps(body).encode()
     connection.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: %s\r\nContent-Type: "
                        b"application/json\r\nContent-Length: %d\r\n\r\n%s"

@@ -11,22 +11,12 @@ import time
 import unittest
 from pathlib import Path
 
+import raw_http
 import server
 from case import Case, text_of
 
 CHAT = "/v1/chat/completions"
 TEXT = "/v1/completions"
-
-
-def raw(running, timeout=20, receive_bytes=None):
-    """A socket to the server; a small receive buffer makes a slow reader's window small."""
-    host, port = running.address.rsplit(":", 1)
-    connection = socket.socket()
-    if receive_bytes:
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
-    connection.settimeout(timeout)
-    connection.connect((host, int(port)))
-    return connection
 
 
 def post(body, more=""):
@@ -108,7 +98,7 @@ class BoundsTest(Case):
 
     def test_a_chunked_body_that_never_ends_is_cut_at_the_bound(self):
         running = self.serve_with("limits.body=64KiB")
-        with raw(running) as connection:
+        with raw_http.connect(running.address) as connection:
             connection.sendall(f"POST {TEXT} HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
                                "application/json\r\nTransfer-Encoding: chunked\r\n\r\n".encode())
             try:
@@ -147,8 +137,8 @@ class BoundsTest(Case):
 
     def test_connections_over_the_limit_get_503_and_those_inside_are_served(self):
         running = self.serve_with("limits.connections=4")
-        held = [raw(running) for _ in range(4)]
-        with raw(running) as late:
+        held = [raw_http.connect(running.address) for _ in range(4)]
+        with raw_http.connect(running.address) as late:
             answer = read_all(late)
         self.assertTrue(answer.startswith(b"HTTP/1.1 503"), answer[:200])
         self.assertIn(b"retry-after: 1\r\n", answer)
@@ -205,11 +195,11 @@ class SlowClientsTest(Case):
 
     def test_slow_loris_heads_and_stalled_bodies_are_closed_and_idle_ones_too(self):
         running = self.serve_impatient()
-        loris = raw(running)
+        loris = raw_http.connect(running.address)
         loris.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n")
-        stalled = raw(running)
+        stalled = raw_http.connect(running.address)
         stalled.sendall(post(request())[:-5])
-        idle_one = raw(running)
+        idle_one = raw_http.connect(running.address)
         self.assertEqual(running.get("/health").status, 200)
         # A byte now and then does not help: the whole head has one deadline.
         self.assertTrue(self.closed_within(loris, 5, b"X-A: b\r\n"))
@@ -221,7 +211,7 @@ class SlowClientsTest(Case):
     def test_a_half_closed_client_gets_its_whole_answer(self):
         running = self.serve()
         for stream in (False, True):
-            with raw(running) as connection:
+            with raw_http.connect(running.address) as connection:
                 connection.sendall(post(request(stream=stream, max_tokens=50)))
                 connection.shutdown(socket.SHUT_WR)
                 answer = read_all(connection)
@@ -233,7 +223,7 @@ class SlowClientsTest(Case):
         body = request(prompt=text_of("unread", 20), max_tokens=6000, stream=True, logprobs=20)
         self.assert_ok(running.complete("warm", max_tokens=50, logprobs=20, stream=True))
         before = rss_mib(running)
-        stuck = [raw(running, receive_bytes=4096) for _ in range(4)]
+        stuck = [raw_http.connect(running.address, receive_bytes=4096) for _ in range(4)]
         for connection in stuck:
             connection.sendall(post(body))
         running.wait_for("the stuck ones to run", lambda s: s["engine"]["running"] > 0, timeout=20)
@@ -257,7 +247,7 @@ class FloodTest(Case):
         opened = []
         for _ in range(400):
             try:
-                opened.append(raw(running, timeout=2))
+                opened.append(raw_http.connect(running.address, timeout=2))
             except OSError:
                 pass
         for connection in opened:
@@ -275,7 +265,7 @@ class FloodTest(Case):
 
     def test_pipelined_requests_are_answered_in_order(self):
         running = self.serve()
-        with raw(running) as connection:
+        with raw_http.connect(running.address) as connection:
             wanted = 100
             many = b"".join(
                 post(request(prompt=f"p{i}", max_tokens=1)) if i % 10 == 0 else
@@ -300,7 +290,7 @@ class FloodTest(Case):
                 junk[rng.randrange(len(junk))] = rng.randrange(256)
             if index % 3 == 0:
                 junk = rng.randbytes(rng.randrange(1, 3000))
-            with raw(running, timeout=5) as connection:
+            with raw_http.connect(running.address, timeout=5) as connection:
                 try:
                     connection.sendall(bytes(junk[:rng.randrange(1, len(junk) + 1)]))
                     connection.shutdown(socket.SHUT_WR)

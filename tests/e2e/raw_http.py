@@ -20,9 +20,14 @@ class NotHttp(Exception):
     pass
 
 
-def connect(address, timeout=DEADLINE_SECONDS):
+def connect(address, timeout=DEADLINE_SECONDS, receive_bytes=None):
+    """A socket to "HOST:PORT"; a small receive buffer makes a slow reader's window small."""
     host, port = address.rsplit(":", 1)
-    connection = socket.create_connection((host, int(port)), timeout=timeout)
+    connection = socket.socket()
+    if receive_bytes:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+    connection.settimeout(timeout)
+    connection.connect((host, int(port)))
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return connection
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -14,6 +15,9 @@ namespace kvgate {
 
 // XXH3-128 of `data` with `seed`, as {low, high}.
 std::pair<uint64_t, uint64_t> Xxh3(std::span<const std::byte> data, uint64_t seed = 0);
+
+// Two lower-case hex digits a byte.
+std::string ToHex(std::span<const uint8_t> bytes);
 
 // SHA-256, incremental. One object serves any number of digests; not thread-safe.
 class Sha256 {

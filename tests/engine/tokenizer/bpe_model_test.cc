@@ -13,8 +13,6 @@ namespace {
 
 using ::testing::ElementsAre;
 
-constexpr EncodeOptions kPlain = {.add_special = false, .parse_special = false};
-
 // SentencePiece's pieces with merges instead of scores, as in Gemma 4.
 Fixture GemmaFixture() {
   Fixture fixture = SpmFixture(SpmPieces());
@@ -25,14 +23,6 @@ Fixture GemmaFixture() {
   fixture.Add("\n\n", kNormal);
   fixture.scores.clear();
   return fixture;
-}
-
-std::vector<std::string> Texts(const Tokenizer& tokenizer, std::string_view text) {
-  std::vector<std::string> texts;
-  for (const TokenId id : tokenizer.Encode(text, kPlain)) {
-    texts.push_back(tokenizer.TokenBytes(id, true));
-  }
-  return texts;
 }
 
 TEST(BpeModelTest, CharactersMergeByRankAndSpacesAreMarks) {

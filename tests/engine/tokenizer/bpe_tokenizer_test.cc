@@ -13,17 +13,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr EncodeOptions kPlain = {.add_special = false, .parse_special = false};
-
-std::vector<std::string> Texts(const Tokenizer& tokenizer, std::string_view text,
-                               const EncodeOptions& options = kPlain) {
-  std::vector<std::string> texts;
-  for (const TokenId id : tokenizer.Encode(text, options)) {
-    texts.push_back(tokenizer.TokenBytes(id, true));
-  }
-  return texts;
-}
-
 TEST(BpeTokenizerTest, MergesByRankWithinWordsOnly) {
   const auto tokenizer = BpeFixture(BpeMerges()).MustLoad();
   EXPECT_THAT(Texts(*tokenizer, "then the thing"),

@@ -24,6 +24,18 @@ inline double ThreadSeconds() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
+inline constexpr EncodeOptions kPlain = {.add_special = false, .parse_special = false};
+
+// What a text is cut into.
+inline std::vector<std::string> Texts(const Tokenizer& tokenizer, std::string_view text,
+                                      const EncodeOptions& options = kPlain) {
+  std::vector<std::string> texts;
+  for (const TokenId id : tokenizer.Encode(text, options)) {
+    texts.push_back(tokenizer.TokenBytes(id, true));
+  }
+  return texts;
+}
+
 enum Type : int32_t { kNormal = 1, kUnknown = 2, kControl = 3, kUser = 4, kUnused = 5, kByte = 6 };
 
 // A tokenizer in the making: fill, change, Load.

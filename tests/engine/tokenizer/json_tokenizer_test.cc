@@ -15,17 +15,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr EncodeOptions kPlain = {.add_special = false, .parse_special = false};
-
-std::vector<std::string> Texts(const Tokenizer& tokenizer, std::string_view text,
-                               const EncodeOptions& options = kPlain) {
-  std::vector<std::string> texts;
-  for (const TokenId id : tokenizer.Encode(text, options)) {
-    texts.push_back(tokenizer.TokenBytes(id, true));
-  }
-  return texts;
-}
-
 TEST(JsonTokenizerTest, ByteLevelBpeIsThatOfTheSameGgufVocabulary) {
   std::mt19937_64 random(21);
   const auto json = MustParse(ByteLevelJson());

@@ -13,18 +13,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr EncodeOptions kPlain = {.add_special = false, .parse_special = false};
 constexpr TokenId kBytes = 3;         // <0x00>
 constexpr TokenId kPieces = 3 + 256;  // the first piece
-
-std::vector<std::string> Texts(const Tokenizer& tokenizer, std::string_view text,
-                               const EncodeOptions& options = kPlain) {
-  std::vector<std::string> texts;
-  for (const TokenId id : tokenizer.Encode(text, options)) {
-    texts.push_back(tokenizer.TokenBytes(id, true));
-  }
-  return texts;
-}
 
 TEST(SpmTokenizerTest, ThePairOfTheHighestScoreMergesFirst) {
   const auto tokenizer = SpmFixture(SpmPieces()).MustLoad();

@@ -14,8 +14,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr EncodeOptions kPlain = {.add_special = false, .parse_special = false};
-
 // T5's order of special tokens; pieces whose scores fall in the order given.
 Fixture UnigramFixture(const std::vector<std::string>& pieces) {
   Fixture fixture;
@@ -41,15 +39,6 @@ void AddCharsmap(Fixture& fixture, const std::map<std::string, std::string>& rul
   array->values = std::vector<int8_t>(bytes.begin(), bytes.end());
   fixture.extra.emplace_back("tokenizer.ggml.precompiled_charsmap",
                              std::shared_ptr<const model::GgufArray>(array));
-}
-
-std::vector<std::string> Texts(const Tokenizer& tokenizer, std::string_view text,
-                               const EncodeOptions& options = kPlain) {
-  std::vector<std::string> texts;
-  for (const TokenId id : tokenizer.Encode(text, options)) {
-    texts.push_back(tokenizer.TokenBytes(id, true));
-  }
-  return texts;
 }
 
 TEST(UnigramTokenizerTest, BlanksAreFoldedAndWrittenBeforeWords) {
