@@ -182,8 +182,8 @@ void TransformerModel::StoreWantedSequences(const StepInput& input) {
   int previous_row = -2;
   for (const int row : input.logit_rows) {
     const size_t before = sequence_index;
-    while (row >=
-           input.groups[0].sequences[sequence_index].first_row + input.groups[0].sequences[sequence_index].num_rows) {
+    while (row >= input.groups[0].sequences[sequence_index].first_row +
+                      input.groups[0].sequences[sequence_index].num_rows) {
       ++sequence_index;
     }
     const SequenceRows& sequence = input.groups[0].sequences[sequence_index];
