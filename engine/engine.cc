@@ -88,8 +88,8 @@ double TimeStep(int num_tokens, model::Model& model, kernels::KvArena& arena) {
   const int logit_row = num_tokens - 1;
   std::vector<float> logits(static_cast<size_t>(model.config().vocab_size));
   const auto began = std::chrono::steady_clock::now();
-  model.Forward({.tokens = tokens, .sequences = {&rows, 1}, .logit_rows = {&logit_row, 1}}, arena,
-                logits);
+  const model::StepGroup group{.arena = &arena, .sequences = {&rows, 1}};
+  model.Forward({.tokens = tokens, .groups = {&group, 1}, .logit_rows = {&logit_row, 1}}, logits);
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
 }
 

@@ -364,9 +364,10 @@ void EngineLoop::GatherStep(const std::vector<schedule::StepItem>& step) {
 void EngineLoop::RunStep(const std::vector<schedule::StepItem>& step) {
   GatherStep(step);
   const Clock::time_point began = Clock::now();
+  const model::StepGroup group{.arena = parts_.arena.get(), .sequences = step_rows_};
   parts_.model->Forward(
-      {.tokens = step_tokens_, .sequences = step_rows_, .logit_rows = step_logit_rows_},
-      *parts_.arena, step_logits_);
+      {.tokens = step_tokens_, .groups = {&group, 1}, .logit_rows = step_logit_rows_},
+      step_logits_);
   ObserveStep(step, Seconds(began, Clock::now()));
   ++stats_.num_steps;
   const auto vocab_size = static_cast<size_t>(info_.model.vocab_size);

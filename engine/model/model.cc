@@ -45,11 +45,10 @@ class TransformerModel final : public Model {
   size_t weight_bytes() const override { return weights_.bytes; }
   Fingerprint fingerprint() const override { return fingerprint_; }
   Result<void> Reserve(int step_tokens_max, int logit_rows_max) override;
-  void Forward(const StepInput& input, kernels::KvArena& arena, std::span<float> logits) override;
+  void Forward(const StepInput& input, std::span<float> logits) override;
 
  private:
-  void CheckInput(const StepInput& input, const kernels::KvArena& arena,
-                  std::span<const float> logits) const;
+  void CheckInput(const StepInput& input, std::span<const float> logits) const;
   void StorePositions(std::span<const SequenceRows> sequences);
   void StoreWantedSequences(const StepInput& input);
   RowSet GatherWanted(const StepInput& input);
@@ -147,14 +146,17 @@ Result<void> TransformerModel::Reserve(int step_tokens_max, int logit_rows_max) 
   return {};
 }
 
-void TransformerModel::CheckInput(const StepInput& input, const kernels::KvArena& arena,
-                                  std::span<const float> logits) const {
+void TransformerModel::CheckInput(const StepInput& input, std::span<const float> logits) const {
   KVGATE_CHECK(!input.tokens.empty() && std::ssize(input.tokens) <= step_tokens_max_,
                "tokens of a step: Reserve decides how many");
   KVGATE_CHECK(std::ssize(input.logit_rows) <= logit_rows_max_, "logit rows of a step");
   KVGATE_CHECK(logits.size() == input.logit_rows.size() * static_cast<size_t>(config_.vocab_size),
                "size of the logits");
-  KVGATE_CHECK(arena.shape() == config_.kv_shape(arena.shape().dtype), "KV arena of another model");
+  KVGATE_CHECK(input.groups.size() == config_.kv_groups.size(), "KV groups");
+  for (size_t i = 0; i < input.groups.size(); ++i) {
+    const kernels::KvShape& shape = input.groups[i].arena->shape();
+    KVGATE_CHECK(shape == config_.kv_shape(shape.dtype, i), "KV arena of another model");
+  }
   int previous = -1;
   for (const int row : input.logit_rows) {
     KVGATE_CHECK(row > previous && row < std::ssize(input.tokens), "logit rows ascend");
@@ -180,11 +182,11 @@ void TransformerModel::StoreWantedSequences(const StepInput& input) {
   int previous_row = -2;
   for (const int row : input.logit_rows) {
     const size_t before = sequence_index;
-    while (row >=
-           input.sequences[sequence_index].first_row + input.sequences[sequence_index].num_rows) {
+    while (row >= input.groups[0].sequences[sequence_index].first_row +
+                      input.groups[0].sequences[sequence_index].num_rows) {
       ++sequence_index;
     }
-    const SequenceRows& sequence = input.sequences[sequence_index];
+    const SequenceRows& sequence = input.groups[0].sequences[sequence_index];
     const int slot = sequence.first_position + (row - sequence.first_row);
     if (row == previous_row + 1 && before == sequence_index && !wanted_sequences_.empty()) {
       ++wanted_sequences_.back().num_rows;
@@ -291,15 +293,16 @@ void TransformerModel::RunLastLayer(const RowSet& rows, const StepInput& input,
   FeedForward(weights, wanted);
 }
 
-void TransformerModel::Forward(const StepInput& input, kernels::KvArena& arena,
-                               std::span<float> logits) {
-  CheckInput(input, arena, logits);
-  StorePositions(input.sequences);
+void TransformerModel::Forward(const StepInput& input, std::span<float> logits) {
+  CheckInput(input, logits);
+  const StepGroup& group = input.groups[0];
+  kernels::KvArena& arena = *group.arena;
+  StorePositions(group.sequences);
   KVGATE_CHECK(positions_.size() == input.tokens.size(), "sequences cover all rows");
   backend_.EmbedRows(weights_.token_embd, input.tokens, x_->data());
   backend_.RopeTable(positions_, inv_freq_, rope_table_->data());
   const RowSet rows = {.num_rows = static_cast<int>(input.tokens.size()),
-                       .sequences = input.sequences,
+                       .sequences = group.sequences,
                        .x = x_->data(),
                        .rope_table = rope_table_->data()};
   for (int layer = 0; layer + 1 < config_.num_layers; ++layer) RunLayer(layer, rows, arena);

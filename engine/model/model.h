@@ -17,6 +17,14 @@
 
 namespace kvgate::model {
 
+// Layers whose KV lives and dies together: they have an arena and block tables of their own.
+struct KvGroup {
+  // A layer of this group reads the last `window` positions, its own included; what lies before
+  // them need not be kept. 0: all positions.
+  int window = 0;
+  int num_layers = 0;
+};
+
 struct ModelConfig {
   std::string architecture;  // "llama", "qwen2"
   std::string name;          // general.name, may be empty
@@ -34,9 +42,12 @@ struct ModelConfig {
   kernels::RopeKind rope_kind = kernels::RopeKind::kInterleaved;
   bool qkv_bias = false;
   bool tied_embeddings = false;
+  // The first is of the layers without a window, and of all layers where each has one: its blocks
+  // are kept from position 0 on. Then one for each size of window.
+  std::vector<KvGroup> kv_groups;
 
-  kernels::KvShape kv_shape(kernels::DType dtype) const {
-    return {.num_layers = num_layers,
+  kernels::KvShape kv_shape(kernels::DType dtype, size_t group = 0) const {
+    return {.num_layers = kv_groups[group].num_layers,
             .num_kv_heads = num_kv_heads,
             .head_dim = head_dim,
             .dtype = dtype};
@@ -55,14 +66,21 @@ struct ActivationFloats {
 };
 ActivationFloats CountActivations(const ModelConfig& config);
 
+// What a step needs of one KV group. Of a group with a window, a table's entries for positions that
+// no row of the step sees may hold anything.
+struct StepGroup {
+  kernels::KvArena* arena = nullptr;                 // of the shape config().kv_shape(dtype, group)
+  std::span<const kernels::SequenceRows> sequences;  // cover the rows 0..M-1 in order
+};
+
 // One step: the rows of several sequences, each a run at consecutive positions. Where blocks were
 // dropped from a sequence's table, first_position is the slot behind what is left, and the rotation
 // goes on from the place in the text. block_mass gets what every layer's attention adds; in the
 // last layer only the rows whose logits are wanted attend.
 struct StepInput {
-  std::span<const TokenId> tokens;                   // [M]
-  std::span<const kernels::SequenceRows> sequences;  // cover the rows 0..M-1 in order
-  std::span<const int> logit_rows;                   // rows whose logits are wanted, ascending
+  std::span<const TokenId> tokens;    // [M]
+  std::span<const StepGroup> groups;  // config().kv_groups; the same rows and positions in each
+  std::span<const int> logit_rows;    // rows whose logits are wanted, ascending
 };
 
 class Model {
@@ -78,10 +96,9 @@ class Model {
   // XXH3-128 over the shape-giving metadata and every tensor's name, type, shape and bytes: two
   // files with one fingerprint give the same logits.
   virtual Fingerprint fingerprint() const = 0;
-  // Stores the KV of all rows into `arena` and writes logits [logit_rows.size(), vocab_size] to
-  // host memory. tokens.size() <= max_step_tokens.
-  virtual void Forward(const StepInput& input, kernels::KvArena& arena,
-                       std::span<float> logits) = 0;
+  // Stores the KV of all rows into the groups' arenas and writes logits [logit_rows.size(),
+  // vocab_size] to host memory. tokens.size() <= max_step_tokens.
+  virtual void Forward(const StepInput& input, std::span<float> logits) = 0;
   // Activations are allocated for this many rows a step; call once before Forward.
   virtual Result<void> Reserve(int step_tokens_max, int logit_rows_max) = 0;
 };

@@ -216,6 +216,7 @@ Result<ModelConfig> ReadModelConfig(const GgufFile& file) {
   config.rope_kind = architecture->rope_kind;
   config.qkv_bias = architecture->qkv_bias;
   config.tied_embeddings = file.FindTensor("output.weight") == nullptr;
+  config.kv_groups = {{.window = 0, .num_layers = config.num_layers}};
   return config;
 }
 

@@ -61,8 +61,8 @@ class BenchSequence {
                                         .first_position = position_,
                                         .block_table = blocks_};
     const int last = rows.num_rows - 1;
-    model_->Forward({.tokens = tokens, .sequences = {&rows, 1}, .logit_rows = {&last, 1}}, *arena_,
-                    logits_);
+    const model::StepGroup group = {.arena = arena_.get(), .sequences = {&rows, 1}};
+    model_->Forward({.tokens = tokens, .groups = {&group, 1}, .logit_rows = {&last, 1}}, logits_);
     position_ += rows.num_rows;
     return static_cast<TokenId>(std::max_element(logits_.begin(), logits_.end()) - logits_.begin());
   }

@@ -141,8 +141,8 @@ class Contender {
         .block_table = table_,
         .num_dropped_tokens = num_dropped_ * kKvBlockTokens,
         .block_mass = wants_mass ? mass_.data() : nullptr};
-    model_.Forward({.tokens = tokens, .sequences = {&sequence, 1}, .logit_rows = rows_}, *arena_,
-                   logits_);
+    const model::StepGroup group{.arena = arena_.get(), .sequences = {&sequence, 1}};
+    model_.Forward({.tokens = tokens, .groups = {&group, 1}, .logit_rows = rows_}, logits_);
     Shrink();
     return logits_;
   }

@@ -55,8 +55,8 @@ class SequenceRunner {
                                             .block_table = blocks_,
                                             .num_dropped_tokens = num_dropped_tokens_,
                                             .block_mass = block_mass};
-    model_.Forward({.tokens = tokens, .sequences = {&sequence, 1}, .logit_rows = rows}, *arena_,
-                   logits);
+    const StepGroup group{.arena = arena_.get(), .sequences = {&sequence, 1}};
+    model_.Forward({.tokens = tokens, .groups = {&group, 1}, .logit_rows = rows}, logits);
     position_ += static_cast<int>(tokens.size());
     return logits;
   }

@@ -320,8 +320,8 @@ TEST_P(InvarianceTest, OtherSequencesInTheStepChangeNothing) {
     const std::vector<int> rows = {num_before - 1, num_before + num_known - 1,
                                    num_before + num_known + num_after - 1};
     std::vector<float> logits(3 * 500);
-    loaded_.model->Forward({.tokens = step, .sequences = sequences, .logit_rows = rows}, **arena,
-                           logits);
+    const StepGroup group{.arena = arena->get(), .sequences = sequences};
+    loaded_.model->Forward({.tokens = step, .groups = {&group, 1}, .logit_rows = rows}, logits);
     ExpectRow(std::span(logits).subspan(500, 500), done - 1);
   }
   EXPECT_EQ(done, kTokens);
