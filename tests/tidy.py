@@ -64,6 +64,7 @@ THIRD_PARTY = [
 TESTS_WITHOUT_SOURCE = {
     "tests/engine/kv/eviction_trace_test.cc": "pool and prefix cache together, on traces",
     "tests/engine/engine_promise_test.cc": "the promise of the product over the whole engine",
+    "tests/kernels/conformance_attention_invariance_test.cc": "one suite for all backends",
     "tests/kernels/conformance_attention_test.cc": "one suite for all backends",
     "tests/kernels/conformance_invariance_test.cc": "one suite for all backends",
     "tests/kernels/conformance_kv_test.cc": "one suite for all backends",

@@ -206,7 +206,7 @@ void TransformerModel::StoreWantedSequences(const StepInput& input) {
 RowSet TransformerModel::GatherWanted(const StepInput& input) {
   StoreWantedSequences(input);
   backend_.GatherRows(x_->data(), input.logit_rows, config_.hidden_dim, wanted_x_->data());
-  backend_.RopeTable(wanted_positions_, inv_freq_, wanted_rope_table_->data());
+  backend_.RopeTable(wanted_positions_, inv_freq_, 1.0f, wanted_rope_table_->data());
   return {.num_rows = static_cast<int>(input.logit_rows.size()),
           .sequences = wanted_sequences_,
           .x = wanted_x_->data(),
@@ -241,7 +241,7 @@ void TransformerModel::FeedForward(const LayerWeights& weights, const RowSet& ro
                               {.weight = weights.ffn_up.get(), .y = up_->data()}};
   backend_.MatMul(normed_->data(), rows.num_rows, tasks);
   const size_t count = static_cast<size_t>(rows.num_rows) * static_cast<size_t>(config_.ffn_dim);
-  backend_.SwiGlu(gate_->data(), up_->data(), count, gate_->data());
+  backend_.Glu(kernels::GluKind::kSilu, gate_->data(), up_->data(), count, gate_->data());
   const MatMulTask down = {
       .weight = weights.ffn_down.get(), .bias = nullptr, .y = rows.x, .accumulate = true};
   backend_.MatMul(gate_->data(), rows.num_rows, {&down, 1});
@@ -300,7 +300,7 @@ void TransformerModel::Forward(const StepInput& input, std::span<float> logits) 
   StorePositions(group.sequences);
   KVGATE_CHECK(positions_.size() == input.tokens.size(), "sequences cover all rows");
   backend_.EmbedRows(weights_.token_embd, input.tokens, x_->data());
-  backend_.RopeTable(positions_, inv_freq_, rope_table_->data());
+  backend_.RopeTable(positions_, inv_freq_, 1.0f, rope_table_->data());
   const RowSet rows = {.num_rows = static_cast<int>(input.tokens.size()),
                        .sequences = group.sequences,
                        .x = x_->data(),
