@@ -40,6 +40,12 @@ class Channel {
     boost::system::error_code ignored;
     socket_.close(ignored);
   }
+  // As Close, and what is on its way is dropped: a peer that does not read would keep it for ever.
+  void Reset() {
+    boost::system::error_code ignored;
+    socket_.set_option(Socket::linger(true, 0), ignored);
+    Close();
+  }
   // Nothing has come that nobody asked for: neither an end nor bytes.
   bool IsQuiet();
 
