@@ -30,8 +30,9 @@ struct Answer {
   int num_attempts = 0;
 };
 
-Task<void> Ask(Upstream& upstream, const Upstream::Executor& executor, std::string body,
-               Answer& answer, Exchange*& running) {
+// What a coroutine is given by reference must outlive it: the executor would not.
+Task<void> Ask(Upstream& upstream, Upstream::Executor executor, std::string body, Answer& answer,
+               Exchange*& running) {
   Exchange exchange(upstream, executor);
   running = &exchange;
   const std::string head =
@@ -353,7 +354,7 @@ TEST(ExchangeTest, WhatTheParserHoldsBackOfABodyIsBounded) {
   }
 }
 
-Task<void> TakeFields(Upstream& upstream, const Upstream::Executor& executor, std::string& names) {
+Task<void> TakeFields(Upstream& upstream, Upstream::Executor executor, std::string& names) {
   Exchange exchange(upstream, executor);
   const Result<void> started =
       co_await exchange.Start({.head = "GET /v1/x HTTP/1.1\r\nHost: h\r\n\r\n", .body = ""});
