@@ -196,7 +196,9 @@ class RecordingUpstream:
                 self.faults.append(str(fault))
             except OSError:
                 pass
-        self.num_closed += 1
+            finally:
+                connection.close()
+                self.num_closed += 1
 
 
 class Recorded:
