@@ -5,13 +5,18 @@
 
 #include <chrono>
 #include <cstring>
+#include <optional>
+#include <span>
 #include <string_view>
 #include <unordered_set>
+#include <utility>
 
 #include <kvgate/check.h>
 #include <kvgate/digest.h>
 #include <kvgate/log.h>
+#include <kvgate/pages.h>
 
+#include "engine/model/read_ahead.h"
 #include "kernels/weight_format.h"
 
 namespace kvgate::model {
@@ -109,6 +114,9 @@ class CheckingVisitor final : public WeightVisitor {
     return Matrix(name, rows, columns, none);
   }
 
+  // The tensors in the order in which they are visited.
+  std::span<const GgufTensor* const> order() const { return order_; }
+
   // A tensor that no architecture of ours reads would change the result where it belongs.
   Result<void> CheckNoneIgnored(const ModelConfig& config) const {
     for (const GgufTensor& tensor : file_.tensors()) {
@@ -130,24 +138,49 @@ class CheckingVisitor final : public WeightVisitor {
       return DataLoss(fmt::format("tensor '{}' has shape [{}]; expected is [{}]", name,
                                   fmt::join(tensor->dimensions, ", "), fmt::join(expected, ", ")));
     }
-    seen_.insert(name);
+    if (seen_.insert(name).second) order_.push_back(tensor);
     return tensor;
   }
 
   const GgufFile& file_;
   std::unordered_set<std::string> seen_;
+  std::vector<const GgufTensor*> order_;
+};
+
+// Hashes each tensor of a file once, when its bytes are about to be used anyway.
+class TensorHasher {
+ public:
+  explicit TensorHasher(const GgufFile& file) : file_(file), digests_(file.tensors().size()) {}
+
+  void Hash(const GgufTensor& tensor) {
+    auto& digest = digests_[static_cast<size_t>(&tensor - file_.tensors().data())];
+    if (!digest) digest = Xxh3(tensor.data);
+  }
+  // Of all tensors; hashes those that nobody used.
+  TensorDigests Finish() {
+    TensorDigests all;
+    for (const GgufTensor& tensor : file_.tensors()) {
+      Hash(tensor);
+      all.push_back(*digests_[all.size()]);
+    }
+    return all;
+  }
+
+ private:
+  const GgufFile& file_;
+  std::vector<std::optional<TensorDigests::value_type>> digests_;
 };
 
 // REQUIRES: a CheckingVisitor has been over the same file and configuration.
 class LoadingVisitor final : public WeightVisitor {
  public:
   LoadingVisitor(const GgufFile& file, kernels::Backend& backend)
-      : file_(file), backend_(backend) {}
+      : file_(file), backend_(backend), hasher_(file) {}
 
   Result<void> Matrix(const std::string& name, int64_t rows, int64_t columns,
                       std::unique_ptr<kernels::Weight>& weight) override {
-    kernels::WeightView view;
-    KVGATE_TRY_VOID(Table(name, rows, columns, view));
+    const GgufTensor& tensor = Use(name);
+    KVGATE_TRY(const kernels::WeightView view, ViewOf(tensor, rows, columns));
     Result<std::unique_ptr<kernels::Weight>> loaded = backend_.LoadWeight(view);
     if (!loaded) {
       Error error = std::move(loaded).error();
@@ -161,7 +194,7 @@ class LoadingVisitor final : public WeightVisitor {
   }
   Result<void> Vector(const std::string& name, int64_t size,
                       std::unique_ptr<kernels::FloatBuffer>& buffer) override {
-    const GgufTensor& tensor = *file_.FindTensor(name);
+    const GgufTensor& tensor = Use(name);
     std::vector<float> host(static_cast<size_t>(size));
     std::memcpy(host.data(), tensor.data.data(), tensor.data.size());
     KVGATE_TRY(buffer, backend_.AllocateFloats(host.size()));
@@ -171,15 +204,32 @@ class LoadingVisitor final : public WeightVisitor {
   }
   Result<void> Table(const std::string& name, int64_t rows, int64_t columns,
                      kernels::WeightView& view) override {
-    const GgufTensor& tensor = *file_.FindTensor(name);
-    KVGATE_TRY(const kernels::DType dtype, MatrixDType(tensor));
-    view = {.dtype = dtype, .data = tensor.data.data(), .rows = rows, .columns = columns};
+    const GgufTensor& tensor = Use(name);
+    KVGATE_TRY(view, ViewOf(tensor, rows, columns));
+    if (tensor.is_mapped) DropPages(tensor.data);  // rows are read as tokens ask for them
     return {};
   }
 
   size_t weight_bytes() const { return weight_bytes_; }
+  TensorDigests Digests() { return hasher_.Finish(); }
 
  private:
+  const GgufTensor& Use(const std::string& name) {
+    const GgufTensor& tensor = *file_.FindTensor(name);
+    hasher_.Hash(tensor);
+    return tensor;
+  }
+
+  static Result<kernels::WeightView> ViewOf(const GgufTensor& tensor, int64_t rows,
+                                            int64_t columns) {
+    KVGATE_TRY(const kernels::DType dtype, MatrixDType(tensor));
+    return kernels::WeightView{.dtype = dtype,
+                               .data = tensor.data.data(),
+                               .rows = rows,
+                               .columns = columns,
+                               .is_file_mapping = tensor.is_mapped};
+  }
+
   static size_t Elements(const kernels::WeightView& view) {
     return static_cast<size_t>(view.rows) * static_cast<size_t>(view.columns);
   }
@@ -197,6 +247,7 @@ class LoadingVisitor final : public WeightVisitor {
 
   const GgufFile& file_;
   kernels::Backend& backend_;
+  TensorHasher hasher_;
   size_t weight_bytes_ = 0;
   size_t file_bytes_ = 0;
   std::chrono::steady_clock::time_point reported_ = std::chrono::steady_clock::now();
@@ -223,9 +274,15 @@ Result<ModelWeights> LoadModelWeights(const GgufFile& file, const ModelConfig& c
   CheckingVisitor checking(file);
   KVGATE_TRY_VOID(VisitWeights(config, weights, checking));
   KVGATE_TRY_VOID(checking.CheckNoneIgnored(config));
+  std::vector<std::span<const std::byte>> runs;
+  for (const GgufTensor* tensor : checking.order()) {
+    if (tensor->is_mapped) runs.push_back(tensor->data);
+  }
+  const ReadAhead read_ahead(std::move(runs));
   LoadingVisitor loading(file, backend);
   KVGATE_TRY_VOID(VisitWeights(config, weights, loading));
   weights.bytes = loading.weight_bytes();
+  weights.digests = loading.Digests();
   if (!config.tied_embeddings) {
     const kernels::WeightView& table = weights.token_embd;
     weights.bytes += kernels::DTypeBytes(
@@ -234,7 +291,8 @@ Result<ModelWeights> LoadModelWeights(const GgufFile& file, const ModelConfig& c
   return weights;
 }
 
-Fingerprint ComputeWeightFingerprint(const GgufFile& file, const ModelConfig& config) {
+Fingerprint ComputeWeightFingerprint(const GgufFile& file, const ModelConfig& config,
+                                     const TensorDigests& digests) {
   // A list of fields, each of known length, so that no two configurations spell the same bytes.
   std::vector<std::byte> summary;
   PutText(summary, "kvgate.weights.1");
@@ -252,7 +310,7 @@ Fingerprint ComputeWeightFingerprint(const GgufFile& file, const ModelConfig& co
     Put(summary, tensor.type);
     Put<uint64_t>(summary, tensor.dimensions.size());
     for (const int64_t dimension : tensor.dimensions) Put(summary, dimension);
-    const auto [low, high] = Xxh3(tensor.data);
+    const auto [low, high] = digests[static_cast<size_t>(&tensor - file.tensors().data())];
     Put(summary, low);
     Put(summary, high);
   }
