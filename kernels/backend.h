@@ -39,6 +39,9 @@ struct WeightView {
   const std::byte* data = nullptr;
   int64_t rows = 0;     // N: outputs
   int64_t columns = 0;  // K: inputs; a multiple of DTypeElements(dtype)
+  // The data lies in a read-only file mapping, whose pages a backend may drop (<kvgate/pages.h>)
+  // once it has its own copy: a model must not be in memory twice.
+  bool is_file_mapping = false;
 };
 
 // A matrix prepared by one backend for MatMul. Immutable, shareable between threads.

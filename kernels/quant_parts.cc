@@ -15,11 +15,25 @@ constexpr int kHalf = 16;  // bytes of 32 nibbles
 
 // ---- codes ----------------------------------------------------------------------------------
 
+// Eight codes at a time, one in each byte of a word: models are unpacked block by block at load.
+constexpr uint64_t kEachByte = 0x0101'0101'0101'0101u;
+constexpr int kAtOnce = sizeof(uint64_t);
+static_assert(std::endian::native == std::endian::little, "the first code is the lowest byte");
+
+uint64_t LoadEight(const uint8_t* from) {
+  uint64_t eight = 0;
+  std::memcpy(&eight, from, sizeof(eight));
+  return eight;
+}
+
+void StoreEight(uint64_t eight, uint8_t* to) { std::memcpy(to, &eight, sizeof(eight)); }
+
 // 32 codes of 4 bits: element j in the low half of byte j, element j + 16 in the high half.
 void TakeNibbles(const uint8_t* quants, uint8_t* codes) {
-  for (int j = 0; j < kHalf; ++j) {
-    codes[j] = quants[j] & 15;
-    codes[j + kHalf] = quants[j] >> 4;
+  for (int j = 0; j < kHalf; j += kAtOnce) {
+    const uint64_t eight = LoadEight(quants + j);
+    StoreEight(eight & 15 * kEachByte, codes + j);
+    StoreEight(eight >> 4 & 15 * kEachByte, codes + j + kHalf);
   }
 }
 
@@ -31,7 +45,12 @@ void PutNibbles(const uint8_t* codes, uint8_t* quants) {
 
 // Bit 4 of 32 codes, bit i of element i.
 void TakeFifthBits(const uint8_t* bits, uint8_t* codes) {
-  for (int i = 0; i < 32; ++i) codes[i] |= static_cast<uint8_t>((bits[i / 8] >> i % 8 & 1) << 4);
+  for (int i = 0; i < 32; i += kAtOnce) {
+    // Bit j stays in byte j; adding 127 carries it into the byte's bit 7, wherever it was.
+    const uint64_t own = bits[i / 8] * kEachByte & 0x8040'2010'0804'0201u;
+    const uint64_t fifth = (own + 0x7f * kEachByte) >> 3 & 0x10 * kEachByte;
+    StoreEight(LoadEight(codes + i) | fifth, codes + i);
+  }
 }
 
 void PutFifthBits(const uint8_t* codes, uint8_t* bits) {
@@ -51,15 +70,17 @@ Place OneBit(int i) { return {.byte = i % 32, .shift = i / 32}; }
 Place NibbleOf64(int i) { return {.byte = i / 64 * 32 + i % 32, .shift = i / 32 % 2 * 4}; }
 Place NibbleOf128(int i) { return {.byte = i / 128 * 64 + i % 64, .shift = i / 64 % 2 * 4}; }
 
-// `bits` bits of every code, from bit `at` on. 32 elements lie in 32 neighbouring bytes.
+// `bits` bits of every code, from bit `at` on; the low ones first. 32 elements lie in 32
+// neighbouring bytes.
 template <Place (*kPlace)(int)>
 void TakeBits(const uint8_t* from, int bits, int at, QuantParts* parts) {
-  const int mask = (1 << bits) - 1;
+  const uint64_t mask = ((uint64_t{1} << bits) - 1) * kEachByte;
   for (int begin = 0; begin < kQuantElementsMax; begin += 32) {
     const Place place = kPlace(begin);
     uint8_t* codes = parts->codes.data() + begin;
-    for (int i = 0; i < 32; ++i) {
-      codes[i] |= static_cast<uint8_t>((from[place.byte + i] >> place.shift & mask) << at);
+    for (int i = 0; i < 32; i += kAtOnce) {
+      const uint64_t taken = LoadEight(from + place.byte + i) >> place.shift & mask;
+      StoreEight(at == 0 ? taken : LoadEight(codes + i) | taken << at, codes + i);
     }
   }
 }
@@ -274,7 +295,6 @@ constexpr Entry EntryOf() {
               [](const std::byte* bytes, QuantParts* parts) {
                 Block block;
                 std::memcpy(&block, bytes, sizeof(block));
-                *parts = {};
                 Unpack(block, parts);
               },
           .pack =

@@ -119,7 +119,8 @@ constexpr QuantLayout QuantLayoutOf(DType dtype) {
 }
 constexpr bool HasQuantLayout(DType dtype) { return QuantLayoutOf(dtype).elements != 0; }
 
-// One block of a format that has a layout. The bytes may be unaligned.
+// One block of a format that has a layout. The bytes may be unaligned. What the format has none of,
+// mins or codes past its elements say, stays as it is.
 void UnpackBlock(DType dtype, const std::byte* block, QuantParts* parts);
 // The reverse. REQUIRES: every part within its format's bounds.
 void PackBlock(DType dtype, const QuantParts& parts, std::byte* block);

@@ -460,9 +460,6 @@ Result<std::unique_ptr<GgufFile>> GgufFile::OpenOne(const std::filesystem::path&
   if (!is_file) return io_error("read", EINVAL);
   if (size == 0) return DataLoss(path.string() + " is empty");
   if (address == MAP_FAILED) return io_error("map", map_error);
-  // A hint, so a refusal is none of our business: weights will be read, from a cold disk at that.
-  (void)madvise(address, size, MADV_WILLNEED);
-
   std::unique_ptr<GgufFile> file(new GgufFile);
   file->bytes_ = {static_cast<const std::byte*>(address), size};
   file->total_bytes_ = size;
@@ -473,6 +470,7 @@ Result<std::unique_ptr<GgufFile>> GgufFile::OpenOne(const std::filesystem::path&
     error.detail = fmt::format("{}: {}", path.string(), error.detail);
     return error;
   }
+  for (GgufTensor& tensor : file->tensors_) tensor.is_mapped = true;
   return file;
 }
 

@@ -55,6 +55,7 @@ struct GgufTensor {
   std::vector<int64_t> dimensions;  // innermost first, as in the file; [columns, rows] of a matrix
   uint32_t type = 0;                // GgufType, or one we do not know
   std::span<const std::byte> data;  // in the mapping; for an unknown type empty
+  bool is_mapped = false;           // data lies in a file mapping: <kvgate/pages.h> may be used
 };
 
 class GgufFile {

@@ -5,13 +5,18 @@
 
 #include <chrono>
 #include <cstring>
+#include <optional>
+#include <span>
 #include <string_view>
 #include <unordered_set>
+#include <utility>
 
 #include <kvgate/check.h>
 #include <kvgate/digest.h>
 #include <kvgate/log.h>
+#include <kvgate/pages.h>
 
+#include "engine/model/read_ahead.h"
 #include "kernels/weight_format.h"
 
 namespace kvgate::model {
@@ -255,6 +260,9 @@ class CheckingVisitor final : public WeightVisitor {
   }
   void KnownTensor(const std::string& name) override { seen_.insert(name); }
 
+  // The tensors in the order in which they are visited.
+  std::span<const GgufTensor* const> order() const { return order_; }
+
   // A tensor that no architecture of ours reads would change the result where it belongs.
   Result<void> CheckNoneIgnored(const ModelConfig& config) const {
     for (const GgufTensor& tensor : file_.tensors()) {
@@ -276,30 +284,58 @@ class CheckingVisitor final : public WeightVisitor {
       return DataLoss(fmt::format("tensor '{}' has shape [{}]; expected is [{}]", name,
                                   fmt::join(tensor->dimensions, ", "), fmt::join(expected, ", ")));
     }
-    seen_.insert(name);
+    if (seen_.insert(name).second) order_.push_back(tensor);
     return tensor;
   }
 
   const GgufFile& file_;
   std::unordered_set<std::string> seen_;
+  std::vector<const GgufTensor*> order_;
+};
+
+// Hashes each tensor of a file once, when its bytes are about to be used anyway.
+class TensorHasher {
+ public:
+  explicit TensorHasher(const GgufFile& file) : file_(file), digests_(file.tensors().size()) {}
+
+  void Hash(const GgufTensor& tensor) {
+    auto& digest = digests_[static_cast<size_t>(&tensor - file_.tensors().data())];
+    if (!digest) digest = Xxh3(tensor.data);
+  }
+  // Of all tensors; hashes those that nobody used.
+  TensorDigests Finish() {
+    TensorDigests all;
+    for (const GgufTensor& tensor : file_.tensors()) {
+      Hash(tensor);
+      all.push_back(*digests_[all.size()]);
+    }
+    return all;
+  }
+
+ private:
+  const GgufFile& file_;
+  std::vector<std::optional<TensorDigests::value_type>> digests_;
 };
 
 // REQUIRES: a CheckingVisitor has been over the same file and configuration.
 class LoadingVisitor final : public WeightVisitor {
  public:
   LoadingVisitor(const GgufFile& file, kernels::Backend& backend)
-      : file_(file), backend_(backend) {}
+      : file_(file), backend_(backend), hasher_(file) {}
 
   Result<void> Slices(const std::string& name, const Dimensions& dimensions,
                       std::span<const RowSlice> slices) override {
-    const GgufTensor& tensor = *file_.FindTensor(name);
+    const GgufTensor& tensor = Use(name);
     KVGATE_TRY(const kernels::DType dtype, MatrixDType(tensor));
     const int64_t columns = dimensions[0];
     const size_t row_bytes = kernels::DTypeBytes(dtype, static_cast<size_t>(columns));
     const std::byte* data = tensor.data.data();
     for (const RowSlice& slice : slices) {
-      const kernels::WeightView view = {
-          .dtype = dtype, .data = data, .rows = slice.rows, .columns = columns};
+      const kernels::WeightView view = {.dtype = dtype,
+                                        .data = data,
+                                        .rows = slice.rows,
+                                        .columns = columns,
+                                        .is_file_mapping = tensor.is_mapped};
       Result<std::unique_ptr<kernels::Weight>> loaded = backend_.LoadWeight(view);
       if (!loaded) {
         Error error = std::move(loaded).error();
@@ -316,7 +352,7 @@ class LoadingVisitor final : public WeightVisitor {
   }
   Result<void> Vector(const std::string& name, const Dimensions&,
                       std::unique_ptr<kernels::FloatBuffer>& buffer) override {
-    const GgufTensor& tensor = *file_.FindTensor(name);
+    const GgufTensor& tensor = Use(name);
     std::vector<float> host(tensor.data.size() / sizeof(float));
     std::memcpy(host.data(), tensor.data.data(), tensor.data.size());
     KVGATE_TRY(buffer, backend_.AllocateFloats(host.size()));
@@ -326,16 +362,24 @@ class LoadingVisitor final : public WeightVisitor {
   }
   Result<void> Table(const std::string& name, int64_t rows, int64_t columns,
                      kernels::WeightView& view) override {
-    const GgufTensor& tensor = *file_.FindTensor(name);
+    const GgufTensor& tensor = Use(name);
     KVGATE_TRY(const kernels::DType dtype, MatrixDType(tensor));
     view = {.dtype = dtype, .data = tensor.data.data(), .rows = rows, .columns = columns};
+    if (tensor.is_mapped) DropPages(tensor.data);  // rows are read as tokens ask for them
     return {};
   }
   void KnownTensor(const std::string&) override {}
 
   size_t weight_bytes() const { return weight_bytes_; }
+  TensorDigests Digests() { return hasher_.Finish(); }
 
  private:
+  const GgufTensor& Use(const std::string& name) {
+    const GgufTensor& tensor = *file_.FindTensor(name);
+    hasher_.Hash(tensor);
+    return tensor;
+  }
+
   // Says every two seconds how far it is, so that a large model on a slow disk is not silent.
   void Report(size_t bytes) {
     constexpr auto kInterval = std::chrono::seconds(2);
@@ -349,6 +393,7 @@ class LoadingVisitor final : public WeightVisitor {
 
   const GgufFile& file_;
   kernels::Backend& backend_;
+  TensorHasher hasher_;
   size_t weight_bytes_ = 0;
   size_t file_bytes_ = 0;
   std::chrono::steady_clock::time_point reported_ = std::chrono::steady_clock::now();
@@ -427,9 +472,15 @@ Result<ModelWeights> LoadModelWeights(const GgufFile& file, const ModelConfig& c
   CheckingVisitor checking(file);
   KVGATE_TRY_VOID(VisitWeights(config, weights, checking));
   KVGATE_TRY_VOID(checking.CheckNoneIgnored(config));
+  std::vector<std::span<const std::byte>> runs;
+  for (const GgufTensor* tensor : checking.order()) {
+    if (tensor->is_mapped) runs.push_back(tensor->data);
+  }
+  const ReadAhead read_ahead(std::move(runs));
   LoadingVisitor loading(file, backend);
   KVGATE_TRY_VOID(VisitWeights(config, weights, loading));
   weights.bytes = loading.weight_bytes();
+  weights.digests = loading.Digests();
   if (!config.tied_embeddings) {
     const kernels::WeightView& table = weights.token_embd;
     weights.bytes += kernels::DTypeBytes(
@@ -438,7 +489,8 @@ Result<ModelWeights> LoadModelWeights(const GgufFile& file, const ModelConfig& c
   return weights;
 }
 
-Fingerprint ComputeWeightFingerprint(const GgufFile& file, const ModelConfig& config) {
+Fingerprint ComputeWeightFingerprint(const GgufFile& file, const ModelConfig& config,
+                                     const TensorDigests& digests) {
   std::vector<std::byte> summary;
   PutText(summary, "kvgate.weights.2");
   PutConfig(summary, config);
@@ -447,7 +499,7 @@ Fingerprint ComputeWeightFingerprint(const GgufFile& file, const ModelConfig& co
     Put(summary, tensor.type);
     Put<uint64_t>(summary, tensor.dimensions.size());
     for (const int64_t dimension : tensor.dimensions) Put(summary, dimension);
-    const auto [low, high] = Xxh3(tensor.data);
+    const auto [low, high] = digests[static_cast<size_t>(&tensor - file.tensors().data())];
     Put(summary, low);
     Put(summary, high);
   }

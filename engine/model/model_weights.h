@@ -1,7 +1,9 @@
 // The weights of one model, checked and loaded. Knows names and shapes of tensors, not the forward.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "engine/model/model.h"
@@ -49,20 +51,26 @@ struct LayerWeights {
   ExpertWeights experts;                                   // instead of ffn_gate, ffn_up, ffn_down
 };
 
+// XXH3-128 of the bytes of each tensor of a file, {low, high}, in the file's order.
+using TensorDigests = std::vector<std::pair<uint64_t, uint64_t>>;
+
 struct ModelWeights {
   kernels::WeightView token_embd;  // [vocab_size, hidden_dim], in the file's mapping
   std::vector<LayerWeights> layers;
   std::unique_ptr<kernels::FloatBuffer> output_norm;  // [hidden_dim]
   std::unique_ptr<kernels::Weight> output;            // [vocab_size, hidden_dim]
   size_t bytes = 0;  // of all these; the embedding table counts only where it is not the output
+  TensorDigests digests;
 };
 
 // Checks every tensor (present, shape, type; none that we would ignore) before it loads the first.
-// kDataLoss or kUnsupported with the tensor's name. Logs progress when it takes long.
+// kDataLoss or kUnsupported with the tensor's name. Logs progress when it takes long. Every byte is
+// read from disk once, ahead of its use, hashed and loaded, and its page is let go.
 Result<ModelWeights> LoadModelWeights(const GgufFile& file, const ModelConfig& config,
                                       kernels::Backend& backend);
 
 // XXH3-128 of the shape in `config` and of every tensor's name, type, shape and bytes.
-Fingerprint ComputeWeightFingerprint(const GgufFile& file, const ModelConfig& config);
+Fingerprint ComputeWeightFingerprint(const GgufFile& file, const ModelConfig& config,
+                                     const TensorDigests& digests);
 
 }  // namespace kvgate::model

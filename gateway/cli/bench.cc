@@ -1,4 +1,4 @@
-// `kvgate bench engine`, `kv-cache`, `kv-quality`, `tokenizer` and `serve`.
+// `kvgate bench engine`, `load`, `kv-cache`, `kv-quality`, `tokenizer` and `serve`.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -9,6 +9,8 @@
 #include "gateway/cli/bench_engine.h"
 #include "gateway/cli/bench_kv_quality.h"
 #include "gateway/cli/bench_load.h"
+#include "gateway/cli/bench_model_load.h"
+#include "gateway/cli/bench_shapes.h"
 #include "gateway/cli/bench_tokenizer.h"
 #include "gateway/cli/commands.h"
 
@@ -83,10 +85,47 @@ void AddBenchServe(CLI::App& bench, Run& chosen) {
   });
 }
 
+void AddShape(CLI::App& app, model::MakeModelOptions& shape) {
+  app.add_option_function<std::string>(
+         "--shape", [&shape](const std::string& name) { shape = FindBenchShape(name).value(); },
+         "Whose shape the random weights have")
+      ->check(CLI::IsMember(BenchShapeNames()))
+      ->default_str("0.5b");
+}
+
+void AddModelLoad(CLI::App& bench, Run& chosen) {
+  CLI::App* load = bench.add_subcommand(
+      "load", "Loading a model against reading its file, and the memory held meanwhile");
+  auto options = std::make_shared<BenchModelLoadOptions>();
+  AddShape(*load, options->shape);
+  load->add_option("--types", options->types, "Formats of the weights, as in make-model --type")
+      ->check(CLI::IsMember(model::RecipeNames()))
+      ->delimiter(',')
+      ->capture_default_str();
+  load->add_option("--threads", options->threads, "0: one per hardware thread")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  load->add_option("--kv-memory", options->kv_bytes)
+      ->transform(CLI::AsSizeValue(false))
+      ->capture_default_str();
+  load->add_option("--repetitions", options->repetitions, "The fastest of this many runs")
+      ->check(CLI::Range(1, 100))
+      ->capture_default_str();
+  load->add_option("--cache", options->cache_directory,
+                   "Keeps the models made for the measurement here for the next run");
+  load->callback([&chosen, options] {
+    chosen = [options]() -> Result<int> {
+      KVGATE_TRY(const bool is_within, RunBenchModelLoad(*options));
+      return is_within ? 0 : 1;
+    };
+  });
+}
+
 void AddEngine(CLI::App& bench, Run& chosen) {
   CLI::App* engine = bench.add_subcommand(
       "engine", "Prefill and decode against the machine's own bandwidth and FMA peak");
   auto options = std::make_shared<BenchEngineOptions>();
+  AddShape(*engine, options->shape);
   engine->add_option("--types", options->types, "Formats of the weights, as in make-model --type")
       ->check(CLI::IsMember(model::RecipeNames()))
       ->delimiter(',')
@@ -182,6 +221,7 @@ void AddBench(CLI::App& app, Run& chosen) {
   CLI::App* bench = app.add_subcommand("bench", "Measure this machine and print the figures");
   bench->require_subcommand(1);
   AddEngine(*bench, chosen);
+  AddModelLoad(*bench, chosen);
   AddKvCache(*bench, chosen);
   AddKvQuality(*bench, chosen);
   AddTokenizer(*bench, chosen);

@@ -179,18 +179,6 @@ Result<void> CheckOptions(const BenchEngineOptions& options) {
 
 }  // namespace
 
-model::MakeModelOptions BenchModelShape() {
-  return {.architecture = "qwen2",
-          .num_layers = 24,
-          .hidden_dim = 896,
-          .num_heads = 14,
-          .num_kv_heads = 2,
-          .ffn_dim = 4864,
-          .vocab_size = 151936,
-          .context_length = 32768,
-          .name = ""};
-}
-
 Result<void> RunBenchEngine(const BenchEngineOptions& options) {
   KVGATE_TRY_VOID(CheckOptions(options));
   fmt::print(options.out, "{:<8}{:>8}{:>12}{:>10}{:>10}{:>12}{:>10}{:>12}\n", "type", "threads",

@@ -10,16 +10,14 @@
 #include <kvgate/result.h>
 
 #include "engine/model/make_model.h"
+#include "gateway/cli/bench_shapes.h"
 #include "kernels/dtype.h"
 
 namespace kvgate::cli {
 
-// The shape of Qwen2.5-0.5B with random weights: speed does not depend on their values.
-model::MakeModelOptions BenchModelShape();
-
 struct BenchEngineOptions {
-  model::MakeModelOptions shape = BenchModelShape();  // its dtype is not used
-  std::vector<std::string> types = {"f16", "q8_0"};    // of weights, as in make-model --type
+  model::MakeModelOptions shape = *FindBenchShape("0.5b");  // its dtype is not used
+  std::vector<std::string> types = {"f16", "q8_0"};         // of weights, as in make-model --type
   kernels::DType kv_dtype = kernels::DType::kF16;
   std::vector<int> threads = {1, 2};
   int prompt_tokens = 512;

@@ -1,6 +1,7 @@
 #include "kernels/cpu/packed_weight.h"
 
 #include <fmt/format.h>
+#include <kvgate/pages.h>
 
 #include <algorithm>
 #include <cstring>
@@ -46,6 +47,36 @@ void PackQuantPanel(const WeightView& view, int64_t first_row, int num_rows, std
   }
 }
 
+// Panel `panel` of the view, into zeroed memory.
+void PackAnyPanel(const WeightView& view, int64_t panel, std::byte* to) {
+  const int64_t first_row = panel * kPanelRows;
+  const int num_rows = static_cast<int>(std::min<int64_t>(kPanelRows, view.rows - first_row));
+  switch (view.dtype) {
+    case DType::kF32:
+      return PackPanel<float>(view, first_row, num_rows, to);
+    case DType::kF16:
+    case DType::kBF16:
+      return PackPanel<uint16_t>(view, first_row, num_rows, to);
+    case DType::kQ8_0:
+      return PackQuantPanel(view, first_row, num_rows, to);
+    default:
+      return PackPlanePanel(view, first_row, num_rows, to);
+  }
+}
+
+// Of the source, between two calls to let go of its pages: what may be in memory twice.
+constexpr size_t kSourceBytesAtOnce = size_t{16} << 20;
+
+size_t RowBytes(const WeightView& view) {
+  return DTypeBytes(view.dtype, static_cast<size_t>(view.columns));
+}
+
+void DropRows(const WeightView& view, int64_t first_row, int64_t num_rows) {
+  const int64_t here = std::min(num_rows, view.rows - first_row);
+  DropPages({view.data + static_cast<size_t>(first_row) * RowBytes(view),
+             static_cast<size_t>(here) * RowBytes(view)});
+}
+
 }  // namespace
 
 Result<std::unique_ptr<PackedWeight>> PackedWeight::Pack(const WeightView& view, ThreadPool& pool) {
@@ -58,23 +89,16 @@ Result<std::unique_ptr<PackedWeight>> PackedWeight::Pack(const WeightView& view,
              HostMemory::Allocate(static_cast<size_t>(num_panels) * panel_bytes,
                                   fmt::format("weight [{}, {}] {}", view.rows, view.columns,
                                               DTypeName(view.dtype))));
-  std::byte* base = memory.data();
-  pool.ForEach(num_panels, [&](int64_t panel, int) {
-    const int64_t first_row = panel * kPanelRows;
-    const int num_rows = static_cast<int>(std::min<int64_t>(kPanelRows, view.rows - first_row));
-    std::byte* to = base + static_cast<size_t>(panel) * panel_bytes;
-    switch (view.dtype) {
-      case DType::kF32:
-        return PackPanel<float>(view, first_row, num_rows, to);
-      case DType::kF16:
-      case DType::kBF16:
-        return PackPanel<uint16_t>(view, first_row, num_rows, to);
-      case DType::kQ8_0:
-        return PackQuantPanel(view, first_row, num_rows, to);
-      default:
-        return PackPlanePanel(view, first_row, num_rows, to);
-    }
-  });
+  const size_t source_bytes = kPanelRows * RowBytes(view);
+  const auto panels_at_once =
+      std::max<int64_t>(1, static_cast<int64_t>(kSourceBytesAtOnce / source_bytes));
+  for (int64_t begin = 0; begin < num_panels; begin += panels_at_once) {
+    const int64_t count = std::min(panels_at_once, num_panels - begin);
+    pool.ForEach(count, [&](int64_t i, int) {
+      PackAnyPanel(view, begin + i, memory.data() + static_cast<size_t>(begin + i) * panel_bytes);
+    });
+    if (view.is_file_mapping) DropRows(view, begin * kPanelRows, count * kPanelRows);
+  }
   return std::unique_ptr<PackedWeight>(
       new PackedWeight(view, std::move(memory), num_panels, panel_bytes));
 }

@@ -4,26 +4,14 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <cstdlib>
-#include <functional>
 #include <string>
+
+#include "tests/gateway/cli/printed.h"
 
 namespace kvgate::cli {
 namespace {
 
 using ::testing::HasSubstr;
-
-// What `work` prints into the file it is given.
-std::string Printed(const std::function<void(std::FILE*)>& work) {
-  char* text = nullptr;
-  size_t size = 0;
-  std::FILE* out = open_memstream(&text, &size);
-  work(out);
-  std::fclose(out);
-  const std::string printed(text, size);
-  std::free(text);
-  return printed;
-}
 
 TEST(BenchEngineTest, EachDTypeAndThreadCountGetsALineAgainstMeasuredLimits) {
   BenchEngineOptions options = {.shape = {.architecture = "qwen2",

@@ -6,6 +6,8 @@
 #include <random>
 #include <vector>
 
+#include "tests/sdk/leaf/mapped_pages.h"
+
 namespace kvgate::kernels::cpu {
 namespace {
 
@@ -62,6 +64,26 @@ TEST(PackedWeightTest, QuantsOfAPairOfColumnsLieSideBySide) {
       }
     }
   }
+}
+
+// More than one run of 16 MiB, and an end that is no whole panel.
+TEST(PackedWeightTest, PagesOfAFileMappingAreLetGoAndTheBytesAreTheSame) {
+  constexpr int64_t kManyRows = 4099;
+  constexpr int64_t kManyColumns = 4096;
+  ThreadPool pool(2);
+  const auto bytes = RandomBytes(DTypeBytes(DType::kQ8_0, kManyRows * kManyColumns));
+  const MappedPages file(bytes);
+  WeightView view{
+      .dtype = DType::kQ8_0, .data = bytes.data(), .rows = kManyRows, .columns = kManyColumns};
+  const auto want = PackedWeight::Pack(view, pool);
+  view.data = file.bytes().data();
+  const auto held = PackedWeight::Pack(view, pool);
+  EXPECT_EQ(file.NumHeld(), file.num_pages());
+  view.is_file_mapping = true;
+  const auto got = PackedWeight::Pack(view, pool);
+  EXPECT_EQ(file.NumHeld(), 0u);
+  ASSERT_TRUE(want.has_value() && got.has_value());
+  EXPECT_EQ(std::memcmp((*want)->panel(0), (*got)->panel(0), (*want)->bytes()), 0);
 }
 
 }  // namespace
