@@ -28,7 +28,7 @@ const KvIndex::Node* KvIndex::Find(const KvKey& key) const {
 }
 
 bool KvIndex::HasPlaceFor(const KvIndexEntry& entry) const {
-  if (entry.depth == 0) return entry.parent == BlockHash{};
+  if (entry.depth == 0) return entry.parent == BlockHash{} && entry.group == 0;
   const Node* parent = Find({entry.key.fingerprint, entry.parent});
   return parent != nullptr && parent->entry.depth + 1 == entry.depth && !IsWindow(*parent);
 }

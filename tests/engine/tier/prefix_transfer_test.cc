@@ -111,7 +111,7 @@ TEST(PrefixTransfer, TheWindowsOfAPrefixMoveWithItUnderTheKeysThatHoldThere) {
 
 TEST(PrefixTransfer, AWindowOfAnotherPrefixEndsTheImport) {
   store::MemoryKvStore from;
-  const BlockHash id = StorePrefix(from, "tenant");
+  StorePrefix(from, "tenant");
   StoreWindows(from, "tenant");
   const auto keys = PrefixKeys({.fingerprint = kModel, .seed = kSeed}, "tenant", SomeTokens());
   store::KvBlock window =
