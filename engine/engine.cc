@@ -184,7 +184,11 @@ Result<std::unique_ptr<Engine>> Engine::Open(const EngineOptions& options,
                                              kernels::Backend& backend,
                                              const tokenizer::Tokenizer& tokenizer,
                                              store::KvStore* store) {
-  KVGATE_TRY(std::unique_ptr<model::Model> model, model::Model::Load(std::move(file), backend));
+  const int context_tokens =
+      options.context_tokens_max > 0 ? options.context_tokens_max : kContextTokensDefaultMax;
+  KVGATE_TRY(std::unique_ptr<model::Model> model,
+             model::Model::Load(std::move(file), backend,
+                                {.context_tokens = context_tokens, .one_kv_group = false}));
   return Open(options, std::move(model), backend, tokenizer, store);
 }
 

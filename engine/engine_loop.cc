@@ -35,9 +35,14 @@ Fingerprint KvFingerprint(const EngineInfo& info, const model::Model& model,
                           const tokenizer::Tokenizer& tokenizer) {
   const Fingerprint weights = model.fingerprint();
   const Fingerprint text = tokenizer.fingerprint();
+  // Of a model with windows a block of group 0 is of fewer layers.
+  std::string groups = "0";
+  for (size_t i = 1; i < info.kv_groups.size(); ++i) {
+    groups += fmt::format("/{}", info.kv_groups[i].window);
+  }
   const std::string identity = fmt::format(
-      "weights={};tokenizer={};kv={};block={};group=0;numerics={}", ToHex(weights), ToHex(text),
-      kernels::DTypeName(info.kv_dtype), kernels::kKvBlockTokens, info.backend.numerics_id);
+      "weights={};tokenizer={};kv={};block={};group={};numerics={}", ToHex(weights), ToHex(text),
+      kernels::DTypeName(info.kv_dtype), kernels::kKvBlockTokens, groups, info.backend.numerics_id);
   const auto [low, high] = Xxh3(std::as_bytes(std::span(identity)));
   return {.low = low, .high = high};
 }

@@ -23,36 +23,40 @@ uint64_t WindowBlocks(int window, uint64_t n, const MemorySplitArgs& args) {
   return std::min(n, std::max(alone, shared));
 }
 
+std::vector<uint32_t> CountBlocks(uint64_t n, std::span<const GroupShape> groups,
+                                  const MemorySplitArgs& args) {
+  std::vector<uint32_t> blocks{static_cast<uint32_t>(n)};
+  for (const GroupShape& group : groups.subspan(1)) {
+    blocks.push_back(static_cast<uint32_t>(WindowBlocks(group.window, n, args)));
+  }
+  return blocks;
+}
+
 }  // namespace
+
+uint64_t KvMemoryFor(uint64_t num_blocks, std::span<const GroupShape> groups,
+                     const MemorySplitArgs& args) {
+  uint64_t bytes = 0;
+  const std::vector<uint32_t> blocks = CountBlocks(num_blocks, groups, args);
+  for (size_t i = 0; i < groups.size(); ++i) bytes += blocks[i] * groups[i].block_bytes;
+  return bytes;
+}
 
 std::vector<uint32_t> SplitKvMemory(std::span<const GroupShape> groups,
                                     const MemorySplitArgs& args) {
   KVGATE_CHECK(!groups.empty() && groups[0].block_bytes > 0, "KV groups");
-  const auto counts = [&](uint64_t n) {
-    std::vector<uint32_t> blocks{static_cast<uint32_t>(n)};
-    for (const GroupShape& group : groups.subspan(1)) {
-      blocks.push_back(static_cast<uint32_t>(WindowBlocks(group.window, n, args)));
-    }
-    return blocks;
-  };
-  const auto fits = [&](uint64_t n) {
-    uint64_t bytes = 0;
-    const std::vector<uint32_t> blocks = counts(n);
-    for (size_t i = 0; i < groups.size(); ++i) bytes += blocks[i] * groups[i].block_bytes;
-    return bytes <= args.bytes;
-  };
   // More blocks of group 0 never leave fewer to the others: the largest n that fits is in between.
   uint64_t low = 0;
   uint64_t high = std::min(args.bytes / groups[0].block_bytes, args.num_blocks_max);
   while (low < high) {
     const uint64_t middle = (low + high + 1) / 2;
-    if (fits(middle)) {
+    if (KvMemoryFor(middle, groups, args) <= args.bytes) {
       low = middle;
     } else {
       high = middle - 1;
     }
   }
-  return counts(low);
+  return CountBlocks(low, groups, args);
 }
 
 std::vector<uint64_t> SplitHostMemory(uint64_t bytes, std::span<const GroupShape> groups,

@@ -33,6 +33,10 @@ struct MemorySplitArgs {
 std::vector<uint32_t> SplitKvMemory(std::span<const GroupShape> groups,
                                     const MemorySplitArgs& args);
 
+// What so many blocks of group 0 take together with the windows beside them; args.bytes is ignored.
+uint64_t KvMemoryFor(uint64_t num_blocks, std::span<const GroupShape> groups,
+                     const MemorySplitArgs& args);
+
 // `bytes` divided in the proportion of the groups' memory.
 std::vector<uint64_t> SplitHostMemory(uint64_t bytes, std::span<const GroupShape> groups,
                                       std::span<const uint32_t> num_blocks);
