@@ -19,7 +19,7 @@ uint64_t WindowBlocks(int window, uint64_t n, const MemorySplitArgs& args) {
   const auto tail = static_cast<uint64_t>(WindowTailBlocks(window));
   const uint64_t alone = 2 * tail + BlocksFor(args.step_tokens) + 2;
   const uint64_t context = std::max<uint64_t>(1, BlocksFor(args.context_tokens));
-  const uint64_t shared = (n * 8 * (tail + 1) + context - 1) / context;
+  const uint64_t shared = (n * 4 * (tail + 1) + context - 1) / context;
   return std::min(n, std::max(alone, shared));
 }
 

@@ -1,9 +1,9 @@
 // How the KV memory is divided between the groups of a model, in blocks. Pure arithmetic.
 //
 //   group 0     as many blocks n as make the whole fit
-//   a window    n x share, where share = what two places of a conversation of a quarter of the
-//               context take, to what that conversation takes of group 0: 8 (tail + 1) / (context
-//               in blocks); at least what one sequence needs while it prefills, its window twice;
+//   a window    n x share, where share = what two places of a conversation of half the context
+//               take, to what that conversation takes of group 0: 4 (tail + 1) / (context in
+//               blocks); at least what one sequence needs while it prefills, its window twice;
 //               never more than n, since a block that group 0 has not is of no use
 //
 // tail is WindowTailBlocks. So short windows leave nearly all memory to group 0, and many short

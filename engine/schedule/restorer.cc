@@ -119,10 +119,13 @@ bool Restorer::IsLate(uint64_t ticket, const Load& load, double elapsed) const {
         costs_.PrefillSeconds(sequence.num_computed, num_loaded * kKvBlockTokens);
     return elapsed > slack + computed;
   }
-  if (num_loaded == 0) return true;
+  const auto all = static_cast<double>(load.bytes_until.back());
+  if (num_loaded == 0) {  // the first is at best about to arrive
+    const auto first = static_cast<double>(load.bytes_until.front());
+    return elapsed * all / first > sequence.restore_compute_seconds + slack;
+  }
   const auto arrived = static_cast<double>(load.bytes_until[static_cast<size_t>(num_loaded) - 1]);
-  const double missing = static_cast<double>(load.bytes_until.back()) - arrived;
-  return elapsed * missing / arrived > sequence.restore_compute_seconds + slack;
+  return elapsed * (all - arrived) / arrived > sequence.restore_compute_seconds + slack;
 }
 
 std::vector<Sequence*> Restorer::LateSequences(Clock::time_point now) const {

@@ -162,7 +162,7 @@ TEST_F(EngineWindowsTest, AHitIsCutToTheLastPlaceWhoseWindowsAreThere) {
 TEST_F(EngineWindowsTest, WhereAHitWasCutTheNextOneIsWhole) {
   model_options_.windows = {0, 130};
   options_.step_tokens_max = 128;
-  options_.kv_bytes = 70 << 10;
+  options_.kv_bytes = 90 << 10;
   const auto engine = Open();
   ASSERT_LT(engine->info().kv_groups[1].num_blocks, 70u);
   const Tokens prompt = RandomPrompt(1000, 3);

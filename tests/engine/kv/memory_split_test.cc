@@ -57,12 +57,12 @@ TEST(MemorySplitTest, AWindowedModelHoldsSeveralTimesTheTokensInTheSameMemory) {
                              .num_blocks_max = 1 << 17};
   const uint64_t without_windows = args.bytes / (26 * 32768);
   const std::vector<uint32_t> blocks = SplitKvMemory(groups, args);
-  EXPECT_GT(blocks[0], without_windows * 3 / 2);
+  EXPECT_GT(blocks[0], without_windows * 5 / 2);
   const std::vector<uint32_t> at_32k = SplitKvMemory(groups, {.bytes = args.bytes,
                                                               .context_tokens = 32768,
                                                               .step_tokens = 512,
                                                               .num_blocks_max = 1 << 17});
-  EXPECT_GT(at_32k[0], without_windows * 3);
+  EXPECT_GT(at_32k[0], without_windows * 4);
 }
 
 TEST(MemorySplitTest, HostMemoryIsSplitAsTheArenasAre) {
