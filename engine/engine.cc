@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <chrono>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <kvgate/log.h>
 
 #include "engine/engine_loop.h"
+#include "engine/kv/memory_split.h"
 
 namespace kvgate::engine {
 namespace {
@@ -16,15 +19,47 @@ constexpr int kContextTokensDefaultMax = 32768;
 // More than any machine needs; keeps the pool's bookkeeping small where blocks are tiny.
 constexpr uint64_t kNumKvBlocksMax = uint64_t{1} << 17;
 
-Result<uint32_t> CountKvBlocks(const EngineOptions& options, size_t block_bytes) {
-  const uint64_t num_blocks = std::min(options.kv_bytes / block_bytes, kNumKvBlocksMax);
-  if (num_blocks < 2) {
-    return MakeError(ErrorCode::kInvalidArgument, "engine",
-                     fmt::format("{} bytes of KV memory hold no two blocks of {} bytes; give more",
-                                 options.kv_bytes, block_bytes),
-                     "kv-memory");
+// The longest context that is asked for, whatever the memory holds.
+int WantedContextTokens(const EngineOptions& options, const model::ModelConfig& config) {
+  return options.context_tokens_max > 0 ? options.context_tokens_max
+                                        : std::min(config.context_length, kContextTokensDefaultMax);
+}
+
+std::vector<kv::GroupShape> GroupShapes(const EngineInfo& info) {
+  std::vector<kv::GroupShape> shapes;
+  for (const KvGroupInfo& group : info.kv_groups) {
+    shapes.push_back({.block_bytes = group.block_bytes, .window = group.window});
   }
-  return static_cast<uint32_t>(num_blocks);
+  return shapes;
+}
+
+// Fills in what the KV memory holds.
+Result<void> SizeGroups(const EngineOptions& options, EngineInfo& info) {
+  for (size_t i = 0; i < info.model.kv_groups.size(); ++i) {
+    const model::KvGroup& group = info.model.kv_groups[i];
+    info.kv_groups.push_back(
+        {.window = group.window,
+         .num_layers = group.num_layers,
+         .num_blocks = 0,
+         .block_bytes = info.model.kv_shape(options.kv_dtype, i).block_bytes()});
+  }
+  const std::vector<uint32_t> num_blocks = kv::SplitKvMemory(
+      GroupShapes(info), {.bytes = options.kv_bytes,
+                          .context_tokens = WantedContextTokens(options, info.model),
+                          .step_tokens = options.step_tokens_max,
+                          .num_blocks_max = kNumKvBlocksMax});
+  size_t bytes = 0;  // of a block of every group
+  for (size_t i = 0; i < num_blocks.size(); ++i) {
+    info.kv_groups[i].num_blocks = num_blocks[i];
+    bytes += info.kv_groups[i].block_bytes;
+  }
+  info.num_kv_blocks = num_blocks[0];
+  info.kv_block_bytes = info.kv_groups[0].block_bytes;
+  if (info.num_kv_blocks >= 2) return {};
+  return MakeError(ErrorCode::kInvalidArgument, "engine",
+                   fmt::format("{} bytes of KV memory hold no two blocks of {} bytes; give more",
+                               options.kv_bytes, bytes),
+                   "kv-memory");
 }
 
 bool IsContextBounded(const EngineOptions& options) {
@@ -35,9 +70,7 @@ bool IsContextBounded(const EngineOptions& options) {
 // The longest sequence: what was asked for, what the model knows, what the pool can hold.
 int ContextTokensMax(const EngineOptions& options, const model::ModelConfig& config,
                      uint32_t num_blocks) {
-  int tokens = options.context_tokens_max > 0
-                   ? options.context_tokens_max
-                   : std::min(config.context_length, kContextTokensDefaultMax);
+  int tokens = WantedContextTokens(options, config);
   if (tokens > config.context_length) {
     KVGATE_LOG(kWarning, "engine", "context of {} tokens cut to the model's own {}", tokens,
                config.context_length);
@@ -54,8 +87,17 @@ int ContextTokensMax(const EngineOptions& options, const model::ModelConfig& con
   return tokens;
 }
 
-Result<void> CheckContextPolicy(const EngineOptions& options, uint32_t num_blocks) {
+Result<void> CheckContextPolicy(const EngineOptions& options, const EngineInfo& info) {
+  if (IsContextBounded(options) && info.kv_groups.size() > 1) {
+    return MakeError(
+        ErrorCode::kInvalidArgument, "engine",
+        fmt::format("context_policy {}: this model's layers have a window of {} tokens and see the "
+                    "context by it; take context_policy none",
+                    schedule::ContextPolicyName(options.context_policy), info.kv_groups[1].window),
+        "context_policy");
+  }
   const int tokens = options.context_policy_tokens;
+  const uint32_t num_blocks = info.num_kv_blocks;
   // What is kept, twice (its copies are made before the first drop), and room for chunks.
   const int tokens_max = (static_cast<int>(num_blocks) / 2 - 16) * kernels::kKvBlockTokens;
   if (tokens == 0 || (tokens >= schedule::kContextPolicyTokensMin &&
@@ -76,8 +118,8 @@ int BlocksFor(int num_tokens) {
 
 // What it writes into the first blocks is never hit: they are in no index, and are overwritten by
 // whoever acquires them. Each row has a place of its own there, as threads write side by side.
-// REQUIRES: the arena has as many blocks.
-double TimeStep(int num_tokens, model::Model& model, kernels::KvArena& arena) {
+// REQUIRES: the arenas have as many blocks.
+double TimeStep(int num_tokens, model::Model& model, std::span<const EngineLoop::KvParts> parts) {
   const std::vector<TokenId> tokens(static_cast<size_t>(num_tokens), 0);
   std::vector<BlockId> block_table;
   for (int block = 0; block < BlocksFor(num_tokens); ++block) {
@@ -88,27 +130,51 @@ double TimeStep(int num_tokens, model::Model& model, kernels::KvArena& arena) {
   const int logit_row = num_tokens - 1;
   std::vector<float> logits(static_cast<size_t>(model.config().vocab_size));
   const auto began = std::chrono::steady_clock::now();
-  const model::StepGroup group{.arena = &arena, .sequences = {&rows, 1}};
-  model.Forward({.tokens = tokens, .groups = {&group, 1}, .logit_rows = {&logit_row, 1}}, logits);
+  std::vector<model::StepGroup> groups;
+  for (const EngineLoop::KvParts& part : parts) {
+    groups.push_back({.arena = part.arena.get(), .sequences = {&rows, 1}});
+  }
+  model.Forward({.tokens = tokens, .groups = groups, .logit_rows = {&logit_row, 1}}, logits);
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
 }
 
 // A small step before the first request brings weights, scratch and activations into memory, which
 // would cost that request tens of milliseconds. A second one says what prefill costs here, so that
 // the first hit on disk can be weighed: of as many tokens as half a second allows.
-WarmUpStep WarmUp(const EngineOptions& options, model::Model& model, kernels::KvArena& arena) {
+WarmUpStep WarmUp(const EngineOptions& options, model::Model& model,
+                  std::span<const EngineLoop::KvParts> parts) {
   constexpr double kSecondsMax = 0.5;
   const int smallest = std::min(options.step_tokens_max, 8);
-  TimeStep(smallest, model, arena);
-  WarmUpStep step{.num_rows = smallest, .seconds = TimeStep(smallest, model, arena)};
+  TimeStep(smallest, model, parts);
+  WarmUpStep step{.num_rows = smallest, .seconds = TimeStep(smallest, model, parts)};
+  uint32_t num_blocks = UINT32_MAX;
+  for (const EngineLoop::KvParts& part : parts) {
+    num_blocks = std::min(num_blocks, part.arena->num_blocks());
+  }
   for (const int num_rows : {32, 128}) {
     const double expected = step.seconds / step.num_rows * num_rows;
     const bool fits = num_rows <= options.step_tokens_max &&
-                      BlocksFor(num_rows) <= static_cast<int>(arena.num_blocks());
+                      static_cast<uint32_t>(BlocksFor(num_rows)) <= num_blocks;
     if (!fits || expected > kSecondsMax) break;
-    step = {.num_rows = num_rows, .seconds = TimeStep(num_rows, model, arena)};
+    step = {.num_rows = num_rows, .seconds = TimeStep(num_rows, model, parts)};
   }
   return step;
+}
+
+Result<void> AllocateGroups(const EngineOptions& options, const EngineInfo& info,
+                            kernels::Backend& backend, EngineLoop::Parts& parts) {
+  std::vector<uint32_t> num_blocks;
+  for (const KvGroupInfo& group : info.kv_groups) num_blocks.push_back(group.num_blocks);
+  const std::vector<uint64_t> host_bytes =
+      kv::SplitHostMemory(options.host_bytes, GroupShapes(info), num_blocks);
+  for (size_t i = 0; i < info.kv_groups.size(); ++i) {
+    EngineLoop::KvParts& part = parts.groups.emplace_back();
+    const kernels::KvShape shape = info.model.kv_shape(options.kv_dtype, i);
+    KVGATE_TRY(part.arena, backend.AllocateKv(shape, num_blocks[i]));
+    if (options.host_bytes == 0) continue;
+    KVGATE_TRY(part.host, tier::HostTier::Open(host_bytes[i], backend, *part.arena));
+  }
+  return {};
 }
 
 }  // namespace
@@ -118,30 +184,31 @@ Result<std::unique_ptr<Engine>> Engine::Open(const EngineOptions& options,
                                              kernels::Backend& backend,
                                              const tokenizer::Tokenizer& tokenizer,
                                              store::KvStore* store) {
-  EngineLoop::Parts parts{
-      .file = file, .model = nullptr, .arena = nullptr, .host = nullptr, .warm_up = {}};
-  // One group for all layers: windows are seen, and what they have left behind is kept.
-  KVGATE_TRY(parts.model, model::Model::Load(std::move(file), backend,
-                                             {.context_tokens = options.context_tokens_max > 0
-                                                                    ? options.context_tokens_max
-                                                                    : kContextTokensDefaultMax,
-                                              .one_kv_group = true}));
+  const int context_tokens =
+      options.context_tokens_max > 0 ? options.context_tokens_max : kContextTokensDefaultMax;
+  KVGATE_TRY(std::unique_ptr<model::Model> model,
+             model::Model::Load(std::move(file), backend,
+                                {.context_tokens = context_tokens, .one_kv_group = false}));
+  return Open(options, std::move(model), backend, tokenizer, store);
+}
+
+Result<std::unique_ptr<Engine>> Engine::Open(const EngineOptions& options,
+                                             std::unique_ptr<model::Model> model,
+                                             kernels::Backend& backend,
+                                             const tokenizer::Tokenizer& tokenizer,
+                                             store::KvStore* store) {
+  EngineLoop::Parts parts{.model = std::move(model), .groups = {}, .warm_up = {}};
   EngineInfo info;
   info.model = parts.model->config();
   info.backend = backend.Info();
   info.weight_bytes = parts.model->weight_bytes();
   info.kv_dtype = options.kv_dtype;
-  const kernels::KvShape shape = info.model.kv_shape(options.kv_dtype);
-  info.kv_block_bytes = shape.block_bytes();
-  KVGATE_TRY(info.num_kv_blocks, CountKvBlocks(options, info.kv_block_bytes));
-  KVGATE_TRY_VOID(CheckContextPolicy(options, info.num_kv_blocks));
+  KVGATE_TRY_VOID(SizeGroups(options, info));
+  KVGATE_TRY_VOID(CheckContextPolicy(options, info));
   info.context_tokens_max = ContextTokensMax(options, info.model, info.num_kv_blocks);
-  KVGATE_TRY(parts.arena, backend.AllocateKv(shape, info.num_kv_blocks));
-  if (options.host_bytes > 0) {
-    KVGATE_TRY(parts.host, tier::HostTier::Open(options.host_bytes, backend, *parts.arena));
-  }
+  KVGATE_TRY_VOID(AllocateGroups(options, info, backend, parts));
   KVGATE_TRY_VOID(parts.model->Reserve(options.step_tokens_max, options.sequences_max));
-  parts.warm_up = WarmUp(options, *parts.model, *parts.arena);
+  parts.warm_up = WarmUp(options, *parts.model, parts.groups);
   return std::make_unique<EngineLoop>(options, std::move(info), std::move(parts), backend,
                                       tokenizer, store);
 }

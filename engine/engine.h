@@ -30,13 +30,14 @@ struct EngineOptions {
   int step_tokens_max = 512;   // token budget of one step: prefill chunks fill what decode leaves
   int mixed_step_tokens_max = 256;  // the same while a sequence decodes: bounds its gaps
   int step_ms_max = 1000;  // of prefill in a step, as measured; a quarter while others wait for it
-  int short_prompt_tokens = 1024;         // prompts with no more to prefill take the short lane
-  int ttft_slo_ms = 0;                    // refuse what cannot have its first token by then; 0: off
-  double tenant_kv_share = 1.0;           // of the pool, for one tenant's running requests
-  int sequences_max = 64;                 // running at once
-  int queue_max = 1024;                   // accepted and not yet finished; beyond: kOverloaded
-  uint64_t kv_bytes = uint64_t{1} << 30;  // memory of the KV block pool
-  uint64_t host_bytes = 0;                // of the host arena, the tier between pool and disk
+  int short_prompt_tokens = 1024;  // prompts with no more to prefill take the short lane
+  int ttft_slo_ms = 0;             // refuse what cannot have its first token by then; 0: off
+  double tenant_kv_share = 1.0;    // of the pool, for one tenant's running requests
+  int sequences_max = 64;          // running at once
+  int queue_max = 1024;            // accepted and not yet finished; beyond: kOverloaded
+  // Memory of the KV block pools; kv/memory_split.h says how groups with a window share it.
+  uint64_t kv_bytes = uint64_t{1} << 30;
+  uint64_t host_bytes = 0;  // of the host arenas, the tier between pool and disk; the same shares
   kernels::DType kv_dtype = kernels::DType::kF16;
   // What a sequence whose KV grows beyond context_policy_tokens gives up; 0: it may keep it all.
   schedule::ContextPolicy context_policy = schedule::ContextPolicy::kNone;
@@ -115,13 +116,23 @@ struct Protection {
   std::chrono::steady_clock::time_point until = std::chrono::steady_clock::time_point::max();
 };
 
+// The KV memory of one of the model's groups.
+struct KvGroupInfo {
+  int window = 0;  // 0: its layers see all positions
+  int num_layers = 0;
+  uint32_t num_blocks = 0;
+  size_t block_bytes = 0;
+};
+
 struct EngineInfo {
   model::ModelConfig model;
   kernels::BackendInfo backend;
   size_t weight_bytes = 0;
   int context_tokens_max = 0;
+  // Of group 0, which decides how many tokens fit; of a model without windows that is all.
   uint32_t num_kv_blocks = 0;
   size_t kv_block_bytes = 0;
+  std::vector<KvGroupInfo> kv_groups;
   kernels::DType kv_dtype = kernels::DType::kF16;
   Fingerprint kv_fingerprint;     // of what it stores: model, numerics, KV dtype
   Fingerprint model_fingerprint;  // weights and tokenizer alone
@@ -143,6 +154,11 @@ struct EngineStats {
   uint64_t num_blocks_cached = 0;  // evictable, hash kept
   uint64_t num_blocks_used = 0;    // referenced by running sequences or copies
   uint64_t num_blocks_evicted = 0;
+  // The same of the groups with a window, together.
+  uint64_t num_window_blocks_free = 0;
+  uint64_t num_window_blocks_cached = 0;
+  uint64_t num_window_blocks_used = 0;
+  uint64_t num_window_blocks_evicted = 0;
   uint64_t num_digest_mismatches = 0;  // hash matched, digest did not: served as a miss
   uint64_t write_back_bytes_queued = 0;
   uint64_t num_blocks_written = 0;
@@ -162,6 +178,12 @@ class Engine {
   // `store` may be null: no disk tier. Backend, tokenizer and store must outlive the engine.
   static Result<std::unique_ptr<Engine>> Open(const EngineOptions& options,
                                               std::shared_ptr<const model::GgufFile> file,
+                                              kernels::Backend& backend,
+                                              const tokenizer::Tokenizer& tokenizer,
+                                              store::KvStore* store);
+  // The same over a model that is loaded already, with that backend.
+  static Result<std::unique_ptr<Engine>> Open(const EngineOptions& options,
+                                              std::unique_ptr<model::Model> model,
                                               kernels::Backend& backend,
                                               const tokenizer::Tokenizer& tokenizer,
                                               store::KvStore* store);

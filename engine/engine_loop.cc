@@ -35,9 +35,14 @@ Fingerprint KvFingerprint(const EngineInfo& info, const model::Model& model,
                           const tokenizer::Tokenizer& tokenizer) {
   const Fingerprint weights = model.fingerprint();
   const Fingerprint text = tokenizer.fingerprint();
+  // Of a model with windows a block of group 0 is of fewer layers.
+  std::string groups = "0";
+  for (size_t i = 1; i < info.kv_groups.size(); ++i) {
+    groups += fmt::format("/{}", info.kv_groups[i].window);
+  }
   const std::string identity = fmt::format(
-      "weights={};tokenizer={};kv={};block={};group=0;numerics={}", ToHex(weights), ToHex(text),
-      kernels::DTypeName(info.kv_dtype), kernels::kKvBlockTokens, info.backend.numerics_id);
+      "weights={};tokenizer={};kv={};block={};group={};numerics={}", ToHex(weights), ToHex(text),
+      kernels::DTypeName(info.kv_dtype), kernels::kKvBlockTokens, groups, info.backend.numerics_id);
   const auto [low, high] = Xxh3(std::as_bytes(std::span(identity)));
   return {.low = low, .high = high};
 }
@@ -90,19 +95,8 @@ EngineLoop::EngineLoop(const EngineOptions& options, EngineInfo info, Parts part
       pool_({.num_blocks = info_.num_kv_blocks,
              .owner_blocks_max = OwnerBlocksMax(options_, info_.num_kv_blocks)}),
       cache_(pool_),
-      tier_(store == nullptr
-                ? nullptr
-                : std::make_unique<tier::DiskTier>(
-                      tier::DiskTier::Options{
-                          .fingerprint = KvFingerprint(info_, *parts_.model, tokenizer),
-                          .shape_tag = ShapeTag(parts_.arena->shape()),
-                          .write_bytes_max = options.write_back_bytes_max,
-                          .load_threads = options.io_threads,
-                          .on_completion =
-                              [this](tier::Completion completion) {
-                                mailbox_.Post([this, completion] { OnCompletion(completion); });
-                              }},
-                      *store, backend, *parts_.arena)),
+      windows_(MakeWindows()),
+      tier_(MakeDiskTier(store)),
       scheduler_(
           {.step_tokens_max = options.step_tokens_max,
            .mixed_step_tokens_max = options.mixed_step_tokens_max,
@@ -113,17 +107,19 @@ EngineLoop::EngineLoop(const EngineOptions& options, EngineInfo info, Parts part
            .context_policy = options.context_policy_tokens > 0 ? options.context_policy
                                                                : schedule::ContextPolicy::kNone,
            .context_policy_tokens = options.context_policy_tokens},
-          {.hasher = hasher_,
-           .pool = pool_,
-           .cache = cache_,
-           .host = parts_.host.get(),
-           .disk = tier_.get(),
-           .backend = backend,
-           .arena = *parts_.arena,
-           .costs = costs_}) {
-  if (parts_.host != nullptr) {
+          SchedulerParts()),
+      num_blocks_writing_(info_.kv_groups.size()),
+      step_rows_(info_.kv_groups.size()) {
+  if (parts_.groups[0].host != nullptr) {
     cache_.SetDemote([this](const kv::BlockKey& key, BlockId id, int priority) {
-      parts_.host->Put(key, id, priority);
+      parts_.groups[0].host->Put(key, id, priority);
+    });
+  }
+  for (size_t i = 0; i < windows_.size(); ++i) {
+    tier::HostTier* const host = parts_.groups[i + 1].host.get();
+    if (host == nullptr) continue;
+    windows_[i]->cache.SetDemote([host](const kv::BlockKey& key, BlockId id, int priority) {
+      host->Put(key, id, priority);
     });
   }
   if (parts_.warm_up.num_rows > 0) {
@@ -132,6 +128,55 @@ EngineLoop::EngineLoop(const EngineOptions& options, EngineInfo info, Parts part
   PublishStats();
   thread_ = std::thread([this] { Run(); });
   pthread_setname_np(thread_.native_handle(), "kvgate-engine");
+}
+
+std::vector<std::unique_ptr<EngineLoop::Window>> EngineLoop::MakeWindows() const {
+  std::vector<std::unique_ptr<Window>> windows;
+  for (size_t i = 1; i < info_.kv_groups.size(); ++i) {
+    const KvGroupInfo& group = info_.kv_groups[i];
+    windows.push_back(std::make_unique<Window>(
+        group.window,
+        kv::BlockPool::Options{.num_blocks = group.num_blocks,
+                               .owner_blocks_max = OwnerBlocksMax(options_, group.num_blocks)}));
+  }
+  return windows;
+}
+
+std::unique_ptr<tier::DiskTier> EngineLoop::MakeDiskTier(store::KvStore* store) {
+  if (store == nullptr) return nullptr;
+  tier::DiskTier::Options options{.fingerprint = info_.kv_fingerprint,
+                                  .shape_tag = ShapeTag(parts_.groups[0].arena->shape()),
+                                  .windows = {},
+                                  .write_bytes_max = options_.write_back_bytes_max,
+                                  .load_threads = options_.io_threads,
+                                  .on_completion = [this](tier::Completion completion) {
+                                    mailbox_.Post([this, completion] { OnCompletion(completion); });
+                                  }};
+  for (size_t i = 1; i < parts_.groups.size(); ++i) {
+    kernels::KvArena* const arena = parts_.groups[i].arena.get();
+    options.windows.push_back({.arena = arena, .shape_tag = ShapeTag(arena->shape())});
+  }
+  return std::make_unique<tier::DiskTier>(std::move(options), *store, backend_,
+                                          *parts_.groups[0].arena);
+}
+
+schedule::Scheduler::Parts EngineLoop::SchedulerParts() {
+  schedule::Scheduler::Parts parts{.hasher = hasher_,
+                                   .pool = pool_,
+                                   .cache = cache_,
+                                   .host = parts_.groups[0].host.get(),
+                                   .disk = tier_.get(),
+                                   .backend = backend_,
+                                   .arena = *parts_.groups[0].arena,
+                                   .costs = costs_};
+  for (size_t i = 0; i < windows_.size(); ++i) {
+    parts.windows.push_back({.window = windows_[i]->window,
+                             .pool = windows_[i]->pool,
+                             .cache = windows_[i]->cache,
+                             .arena = *parts_.groups[i + 1].arena,
+                             .host = parts_.groups[i + 1].host.get()});
+  }
+  return parts;
 }
 
 EngineLoop::~EngineLoop() {
@@ -227,8 +272,15 @@ void EngineLoop::CheckIntegrity() {
   Call([this] {
     pool_.CheckIntegrity();
     cache_.CheckIntegrity();
-    if (parts_.host != nullptr) parts_.host->CheckIntegrity();
     if (Idle()) KVGATE_CHECK(pool_.num_used() == 0, "an idle engine holds blocks");
+    for (const std::unique_ptr<Window>& window : windows_) {
+      window->pool.CheckIntegrity();
+      window->cache.CheckIntegrity();
+      if (Idle()) KVGATE_CHECK(window->pool.num_used() == 0, "an idle engine holds windows");
+    }
+    for (const KvParts& group : parts_.groups) {
+      if (group.host != nullptr) group.host->CheckIntegrity();
+    }
   });
 }
 
@@ -321,8 +373,29 @@ void EngineLoop::ApplyProtections() {
       priority = std::max(priority, prefix.priority);
     }
   }
-  if (parts_.host != nullptr) parts_.host->SetPriorities(priorities);
+  if (parts_.groups[0].host != nullptr) parts_.groups[0].host->SetPriorities(priorities);
   cache_.SetPriorities(std::move(priorities));
+  ApplyWindowProtections();
+}
+
+// Of the windows those before the prefix's end: the same prompt goes on from its last block but one
+// when it ends with it.
+void EngineLoop::ApplyWindowProtections() {
+  for (size_t i = 0; i < windows_.size(); ++i) {
+    std::unordered_map<BlockHash, int> priorities;
+    for (const auto& [last, prefix] : protections_) {
+      const auto tail = static_cast<size_t>(kv::WindowTailBlocks(windows_[i]->window)) + 1;
+      const size_t first = prefix.keys.size() - std::min(prefix.keys.size(), tail);
+      for (const kv::BlockKey& key : std::span(prefix.keys).subspan(first)) {
+        int& priority = priorities[key.hash];
+        priority = std::max(priority, prefix.priority);
+      }
+    }
+    if (tier::HostTier* const host = parts_.groups[i + 1].host.get(); host != nullptr) {
+      host->SetPriorities(priorities);
+    }
+    windows_[i]->cache.SetPriorities(std::move(priorities));
+  }
 }
 
 void EngineLoop::EndExpiredProtections() {
@@ -335,28 +408,41 @@ void EngineLoop::EndExpiredProtections() {
 void EngineLoop::OnCompletion(const tier::Completion& completion) {
   if (completion.kind == tier::Completion::Kind::kLoad) return scheduler_.OnRestored(completion);
   const auto write = writes_.find(completion.ticket);
-  num_blocks_writing_ -= write->second.num_items;
+  for (size_t group = 0; group < num_blocks_writing_.size(); ++group) {
+    num_blocks_writing_[group] -= write->second.num_items[group];
+  }
   kv::ReleaseLastToFirst(write->second.held);
   writes_.erase(write);
 }
 
 void EngineLoop::GatherStep(const std::vector<schedule::StepItem>& step) {
   step_tokens_.clear();
-  step_rows_.clear();
+  step_groups_.clear();
+  for (auto& rows : step_rows_) rows.clear();
   step_logit_rows_.clear();
   for (const schedule::StepItem& item : step) {
     Sequence& sequence = *item.sequence;
     const int first_row = static_cast<int>(step_tokens_.size());
     const auto begin = sequence.tokens.begin() + sequence.num_computed;
     step_tokens_.insert(step_tokens_.end(), begin, begin + item.num_tokens);
-    step_rows_.push_back(
+    step_rows_[0].push_back(
         {.first_row = first_row,
          .num_rows = item.num_tokens,
          .first_position = sequence.num_slots(),
          .block_table = sequence.block_table,
          .num_dropped_tokens = sequence.num_dropped_tokens,
          .block_mass = sequence.block_mass.empty() ? nullptr : sequence.block_mass.data()});
+    for (size_t group = 1; group < step_rows_.size(); ++group) {
+      step_rows_[group].push_back({.first_row = first_row,
+                                   .num_rows = item.num_tokens,
+                                   .first_position = sequence.num_computed,
+                                   .block_table = sequence.windows[group - 1].block_table});
+    }
     if (item.wants_logits) step_logit_rows_.push_back(first_row + item.num_tokens - 1);
+  }
+  for (size_t group = 0; group < step_rows_.size(); ++group) {
+    step_groups_.push_back(
+        {.arena = parts_.groups[group].arena.get(), .sequences = step_rows_[group]});
   }
   step_logits_.resize(step_logit_rows_.size() * static_cast<size_t>(info_.model.vocab_size));
 }
@@ -364,9 +450,8 @@ void EngineLoop::GatherStep(const std::vector<schedule::StepItem>& step) {
 void EngineLoop::RunStep(const std::vector<schedule::StepItem>& step) {
   GatherStep(step);
   const Clock::time_point began = Clock::now();
-  const model::StepGroup group{.arena = parts_.arena.get(), .sequences = step_rows_};
   parts_.model->Forward(
-      {.tokens = step_tokens_, .groups = {&group, 1}, .logit_rows = step_logit_rows_},
+      {.tokens = step_tokens_, .groups = step_groups_, .logit_rows = step_logit_rows_},
       step_logits_);
   ObserveStep(step, Seconds(began, Clock::now()));
   ++stats_.num_steps;
@@ -374,6 +459,7 @@ void EngineLoop::RunStep(const std::vector<schedule::StepItem>& step) {
   size_t logit_row = 0;
   for (const schedule::StepItem& item : step) {
     scheduler_.OnComputed(item);
+    if (scheduler_.has_windows()) KeepWindows(*item.sequence);
     if (!item.wants_logits) continue;
     AdvanceSequence(*item.sequence,
                     std::span(step_logits_).subspan(logit_row++ * vocab_size, vocab_size));
@@ -407,24 +493,52 @@ void EngineLoop::AdvanceSequence(Sequence& sequence, std::span<const float> logi
   if (is_first) WriteBack(sequence);
 }
 
+// What slides out of a window is written first: later nobody holds it.
+void EngineLoop::KeepWindows(Sequence& sequence) {
+  if (scheduler_.SlidesUnstored(sequence)) WriteBack(sequence);
+  scheduler_.SlideWindows(sequence);
+}
+
+// Blocks that wait for the disk cannot be used for anything else: at most a quarter of each pool,
+// or one request's.
+bool EngineLoop::FitsWriting(const std::vector<tier::WriteItem>& items) const {
+  if (writes_.empty()) return true;
+  std::vector<size_t> wanted = num_blocks_writing_;
+  for (const tier::WriteItem& item : items) ++wanted[item.group];
+  for (size_t group = 0; group < wanted.size(); ++group) {
+    if (wanted[group] > info_.kv_groups[group].num_blocks / 4) return false;
+  }
+  return true;
+}
+
 void EngineLoop::WriteBack(Sequence& sequence) {
   if (tier_ == nullptr) return;
+  const int num_stored = sequence.num_stored_blocks;
   std::vector<tier::WriteItem> items =
       scheduler_.TakeUnstoredBlocks(sequence, options_.write_admission.get());
   if (items.empty()) return;
   const size_t num_items = items.size();
   const uint64_t ticket = next_ticket_++;
-  Write write{.held = scheduler_.HoldBlocks(sequence, items.back().depth + size_t{1}),
-              .num_items = num_items};
-  // Blocks that wait for the disk cannot be used for anything else: at most a quarter of the pool,
-  // or one request's.
-  const bool fits = writes_.empty() || num_blocks_writing_ + num_items <= pool_.num_blocks() / 4;
+  Write write{.held = {},
+              .held_windows = scheduler_.HoldWindows(items),
+              .num_items = std::vector<size_t>(info_.kv_groups.size())};
+  size_t num_held = 0;
+  for (const tier::WriteItem& item : items) {
+    ++write.num_items[item.group];
+    if (item.group == 0) num_held = item.depth + size_t{1};
+  }
+  write.held = scheduler_.HoldBlocks(sequence, num_held);
+  const bool fits = FitsWriting(items);
   if (!fits || !tier_->Write(ticket, std::move(items))) {
     stats_.num_blocks_write_skipped += num_items;
     kv::ReleaseLastToFirst(write.held);
+    // With windows there is a next time; until then nothing behind these could be found.
+    if (scheduler_.has_windows()) sequence.num_stored_blocks = num_stored;
     return;
   }
-  num_blocks_writing_ += num_items;
+  for (size_t group = 0; group < num_blocks_writing_.size(); ++group) {
+    num_blocks_writing_[group] += write.num_items[group];
+  }
   writes_.emplace(ticket, std::move(write));
 }
 
@@ -469,6 +583,18 @@ RequestStats EngineLoop::StatsOf(const Sequence& sequence) const {
   return stats;
 }
 
+void EngineLoop::SumWindowStats() {
+  stats_.num_window_blocks_free = stats_.num_window_blocks_cached = 0;
+  stats_.num_window_blocks_used = stats_.num_window_blocks_evicted = 0;
+  for (const std::unique_ptr<Window>& window : windows_) {
+    stats_.num_window_blocks_free += window->pool.num_free();
+    stats_.num_window_blocks_cached += window->pool.num_cached();
+    stats_.num_window_blocks_used += window->pool.num_used();
+    stats_.num_window_blocks_evicted += window->pool.num_evicted();
+    stats_.num_digest_mismatches += window->cache.num_digest_mismatches();
+  }
+}
+
 void EngineLoop::PublishStats() {
   stats_.num_running = scheduler_.num_running();
   stats_.num_waiting = scheduler_.num_waiting();
@@ -482,10 +608,11 @@ void EngineLoop::PublishStats() {
   stats_.num_restores_cut = scheduler_.restorer().num_cut();
   stats_.num_restores_skipped = scheduler_.restorer().num_skipped();
   stats_.prefill_tokens_per_second = static_cast<uint64_t>(costs_.prefill_tokens_per_second());
-  if (parts_.host != nullptr) {
-    stats_.num_host_blocks = parts_.host->num_cached();
-    stats_.num_host_blocks_max = parts_.host->num_blocks();
+  if (const tier::HostTier* const host = parts_.groups[0].host.get(); host != nullptr) {
+    stats_.num_host_blocks = host->num_cached();
+    stats_.num_host_blocks_max = host->num_blocks();
   }
+  SumWindowStats();
   if (tier_ != nullptr) {
     stats_.restore_bytes_per_second = static_cast<uint64_t>(tier_->load_speed().bytes_per_second);
     stats_.write_back_bytes_queued = tier_->write_bytes_queued();

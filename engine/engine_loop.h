@@ -13,6 +13,7 @@
 #include "engine/engine.h"
 #include "engine/generation.h"
 #include "engine/kv/prefix_cache.h"
+#include "engine/kv/window_cache.h"
 #include "engine/mailbox.h"
 #include "engine/schedule/scheduler.h"
 #include "engine/tier/disk_tier.h"
@@ -27,11 +28,13 @@ struct WarmUpStep {
 
 class EngineLoop final : public Engine {
  public:
-  struct Parts {
-    std::shared_ptr<const model::GgufFile> file;
-    std::unique_ptr<model::Model> model;
+  struct KvParts {
     std::unique_ptr<kernels::KvArena> arena;
     std::unique_ptr<tier::HostTier> host;  // null: none
+  };
+  struct Parts {
+    std::unique_ptr<model::Model> model;
+    std::vector<KvParts> groups;  // as the model's kv_groups
     WarmUpStep warm_up;
   };
   EngineLoop(const EngineOptions& options, EngineInfo info, Parts parts, kernels::Backend& backend,
@@ -47,6 +50,15 @@ class EngineLoop final : public Engine {
   void CheckIntegrity() override;
 
  private:
+  // What keeps the blocks of a group with a window.
+  struct Window {
+    Window(int window_tokens, const kv::BlockPool::Options& options)
+        : window(window_tokens), pool(options), cache(pool) {}
+    int window;
+    kv::BlockPool pool;
+    kv::WindowCache cache;
+  };
+
   void Run();
   void RunStep(const std::vector<schedule::StepItem>& step);
   void ObserveStep(const std::vector<schedule::StepItem>& step, double seconds);
@@ -57,11 +69,18 @@ class EngineLoop final : public Engine {
   void OnCancel(RequestId id);
   void OnProtect(Protection protection);
   void ApplyProtections();
+  void ApplyWindowProtections();
+  std::vector<std::unique_ptr<Window>> MakeWindows() const;
+  std::unique_ptr<tier::DiskTier> MakeDiskTier(store::KvStore* store);
+  schedule::Scheduler::Parts SchedulerParts();
   void EndExpiredProtections();
   void OnCompletion(const tier::Completion& completion);
   void End(RequestId id, FinishReason reason);
+  void KeepWindows(schedule::Sequence& sequence);
   void WriteBack(schedule::Sequence& sequence);
+  bool FitsWriting(const std::vector<tier::WriteItem>& items) const;
   RequestStats StatsOf(const schedule::Sequence& sequence) const;
+  void SumWindowStats();
   void PublishStats();
   bool Idle() const;
   // Runs `body` on the engine thread and waits for it.
@@ -76,6 +95,7 @@ class EngineLoop final : public Engine {
   kv::BlockHasher hasher_;
   kv::BlockPool pool_;
   kv::PrefixCache cache_;
+  std::vector<std::unique_ptr<Window>> windows_;  // of groups 1, 2, ...
   schedule::CostModel costs_;
   std::unique_ptr<tier::DiskTier> tier_;
   schedule::Scheduler scheduler_;
@@ -83,11 +103,12 @@ class EngineLoop final : public Engine {
   // A write under way holds the chain up to its last block: parents too, see block_pool.h.
   struct Write {
     std::vector<kv::BlockRef> held;
-    size_t num_items = 0;
+    std::vector<kv::BlockRef> held_windows;
+    std::vector<size_t> num_items;  // of each group
   };
   std::unordered_map<uint64_t, Write> writes_;  // by ticket
   uint64_t next_ticket_ = 1;
-  size_t num_blocks_writing_ = 0;
+  std::vector<size_t> num_blocks_writing_;  // of each group
 
   // By the last key of what is protected; what each key of theirs is protected with is in the
   // prefix cache.
@@ -100,7 +121,8 @@ class EngineLoop final : public Engine {
 
   // Of the current step; kept between steps for their memory.
   std::vector<TokenId> step_tokens_;
-  std::vector<kernels::SequenceRows> step_rows_;
+  std::vector<std::vector<kernels::SequenceRows>> step_rows_;  // of each group
+  std::vector<model::StepGroup> step_groups_;
   std::vector<int> step_logit_rows_;
   std::vector<float> step_logits_;
 

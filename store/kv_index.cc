@@ -28,9 +28,9 @@ const KvIndex::Node* KvIndex::Find(const KvKey& key) const {
 }
 
 bool KvIndex::HasPlaceFor(const KvIndexEntry& entry) const {
-  if (entry.depth == 0) return entry.parent == BlockHash{};
+  if (entry.depth == 0) return entry.parent == BlockHash{} && entry.group == 0;
   const Node* parent = Find({entry.key.fingerprint, entry.parent});
-  return parent != nullptr && parent->entry.depth + 1 == entry.depth;
+  return parent != nullptr && parent->entry.depth + 1 == entry.depth && !IsWindow(*parent);
 }
 
 KvIndex::Node& KvIndex::Insert(const KvIndexEntry& entry) {
@@ -51,7 +51,35 @@ KvIndex::Node& KvIndex::Insert(const KvIndexEntry& entry) {
   }
   leaves_.insert(OrderOf(node));
   payload_bytes_ += entry.payload_bytes;
+  if (IsKeptWindow(node)) pinned_bytes_ += DiskBytesOf(node);
   return node;
+}
+
+bool KvIndex::HasNextBlock(const Node& node) {
+  const Node* child = node.first_child;
+  while (child != nullptr && IsWindow(*child)) child = child->next_sibling;
+  return child != nullptr;
+}
+
+KvIndex::Node* KvIndex::LastBlockOf(Node& leaf) {
+  Node* const block = IsWindow(leaf) ? leaf.parent : &leaf;
+  return block != nullptr && !HasNextBlock(*block) ? block : nullptr;
+}
+
+std::vector<KvKey> KvIndex::WindowKeys(const Node& node) const {
+  std::vector<KvKey> keys;
+  for (const Node* child = node.first_child; child != nullptr; child = child->next_sibling) {
+    if (IsWindow(*child) && child->visible) keys.push_back(child->entry.key);
+  }
+  return keys;
+}
+
+uint64_t KvIndex::PayloadBytesWithWindows(const Node& node) {
+  uint64_t bytes = node.entry.payload_bytes;
+  for (const Node* child = node.first_child; child != nullptr; child = child->next_sibling) {
+    if (IsWindow(*child)) bytes += child->entry.payload_bytes;
+  }
+  return bytes;
 }
 
 void KvIndex::Touch(Node& node) {
@@ -76,6 +104,9 @@ uint64_t KvIndex::BytesToPin(const Node& node) const {
   uint64_t bytes = 0;
   for (const Node* at = &node; at != nullptr && at->num_pins == 0; at = at->parent) {
     bytes += DiskBytesOf(*at);
+    for (const Node* child = at->first_child; child != nullptr; child = child->next_sibling) {
+      if (IsWindow(*child)) bytes += DiskBytesOf(*child);
+    }
   }
   return bytes;
 }
@@ -86,9 +117,31 @@ void KvIndex::SetPinned(Node& node, bool pinned) {
   if (leaf) leaves_.erase(OrderOf(node));
   node.pinned = pinned;
   if (leaf) leaves_.insert(OrderOf(node));
-  for (Node* at = &node; at != nullptr; at = at->parent) {
-    if (pinned && at->num_pins++ == 0) pinned_bytes_ += DiskBytesOf(*at);
-    if (!pinned && --at->num_pins == 0) pinned_bytes_ -= DiskBytesOf(*at);
+  for (Node* at = &node; at != nullptr; at = at->parent) CountPin(*at, pinned);
+}
+
+void KvIndex::CountPin(Node& node, bool pinned) {
+  const bool is_kept = node.num_pins > 0;
+  const uint32_t num_pins = pinned ? node.num_pins + 1 : node.num_pins - 1;
+  if (is_kept == (num_pins > 0)) {
+    node.num_pins = num_pins;
+    return;
+  }
+  // Its windows change their place in the order of eviction with it.
+  uint64_t bytes = DiskBytesOf(node);
+  for (Node* child = node.first_child; child != nullptr; child = child->next_sibling) {
+    if (!IsWindow(*child)) continue;
+    bytes += DiskBytesOf(*child);
+    leaves_.erase(OrderOf(*child));
+  }
+  node.num_pins = num_pins;
+  for (Node* child = node.first_child; child != nullptr; child = child->next_sibling) {
+    if (IsWindow(*child)) leaves_.insert(OrderOf(*child));
+  }
+  if (pinned) {
+    pinned_bytes_ += bytes;
+  } else {
+    pinned_bytes_ -= bytes;
   }
 }
 
@@ -104,6 +157,7 @@ void KvIndex::Unlink(Node& node) {
 void KvIndex::RemoveLeaf(Node& node) {
   KVGATE_CHECK(node.first_child == nullptr, "a block is removed before its children");
   SetPinned(node, false);
+  if (IsKeptWindow(node)) pinned_bytes_ -= DiskBytesOf(node);
   leaves_.erase(OrderOf(node));
   Unlink(node);
   payload_bytes_ -= node.entry.payload_bytes;
@@ -128,8 +182,12 @@ uint64_t KvIndex::RemoveSubtree(Node& node, std::vector<KvKey>& removed) {
 
 void KvIndex::RemoveBranch(Node& leaf, std::vector<KvKey>& removed) {
   Node* current = &leaf;
-  while (current != nullptr && current->first_child == nullptr) {
+  while (current != nullptr && !HasNextBlock(*current)) {
     if (current->pinned && current != &leaf) return;
+    while (Node* const window = current->first_child) {
+      removed.push_back(window->entry.key);
+      RemoveLeaf(*window);
+    }
     Node* const parent = current->parent;
     removed.push_back(current->entry.key);
     RemoveLeaf(*current);
@@ -162,7 +220,7 @@ std::vector<KvPrefix> KvIndex::ListPrefixes() const {
   std::vector<const Node*> ends;
   ends.reserve(leaves_.size());
   for (const auto& [pinned, time, leaf] : leaves_) {
-    ends.push_back(leaf);
+    if (const Node* const end = LastBlockOf(*leaf); end != nullptr) ends.push_back(end);
     for (const Node* at = leaf->parent; at != nullptr && pinned_bytes_ > 0; at = at->parent) {
       if (at->pinned) ends.push_back(at);
     }
@@ -179,7 +237,8 @@ std::vector<KvPrefix> KvIndex::ListPrefixes() const {
                     .num_blocks = node->entry.depth + 1,
                     .last_used_unix = node->entry.last_used_us / 1'000'000,
                     .pinned = node->pinned};
-    for (; node != nullptr; node = node->parent) prefix.payload_bytes += node->entry.payload_bytes;
+    for (; node != nullptr; node = node->parent)
+      prefix.payload_bytes += PayloadBytesWithWindows(*node);
     prefixes.push_back(prefix);
   }
   return prefixes;
@@ -187,15 +246,17 @@ std::vector<KvPrefix> KvIndex::ListPrefixes() const {
 
 const KvIndex::Node* KvIndex::FindByHash(const BlockHash& hash) const {
   for (const auto& [key, node] : nodes_) {
-    if (key.hash == hash) return &node;
+    if (key.hash == hash && !IsWindow(node)) return &node;
   }
   return nullptr;
 }
 
 std::vector<KvIndex::Node*> KvIndex::FindLeaves(const BlockHash& hash) {
   std::vector<Node*> found;
-  for (const auto& [pinned, time, node] : leaves_) {
-    if (node->entry.key.hash == hash) found.push_back(node);
+  for (const auto& [pinned, time, leaf] : leaves_) {
+    Node* const end = LastBlockOf(*leaf);
+    if (end == nullptr || end->entry.key.hash != hash) continue;
+    if (std::ranges::find(found, end) == found.end()) found.push_back(end);
   }
   return found;
 }
@@ -231,7 +292,8 @@ void KvIndex::CheckIntegrity() const {
     KVGATE_CHECK(node.parent == nullptr || node.parent->entry.key.hash == node.entry.parent,
                  "a node hangs under another parent");
     payload_bytes += node.entry.payload_bytes;
-    pinned_bytes += node.num_pins > 0 ? DiskBytesOf(node) : 0;
+    pinned_bytes += node.num_pins > 0 || IsKeptWindow(node) ? DiskBytesOf(node) : 0;
+    KVGATE_CHECK(!IsWindow(node) || node.first_child == nullptr, "a window has children");
     if (node.first_child == nullptr) {
       ++num_leaves;
       KVGATE_CHECK(leaves_.contains(OrderOf(const_cast<Node&>(node))),

@@ -4,6 +4,10 @@
 // an entry of depth 0 has no parent, any other has its parent here, one less deep; `leaves_` holds
 // exactly the entries without children, those that are pinned last, else by last use; an entry's
 // num_pins counts the pinned ones among itself and all below it. About 270 bytes per entry.
+//
+// Records of KV groups other than 0 are leaves that hang from group 0's record of the same block:
+// windows, of use only beside it. They are no prefixes, go with it or before it, and are pinned
+// where it is pinned or has a pin below it.
 #pragma once
 
 #include <cstdint>
@@ -50,6 +54,8 @@ class KvIndex {
   Node& Insert(const KvIndexEntry& entry);
   // Sets last use to now; later calls get later times even if the clock steps back.
   void Touch(Node& node);
+  // The keys of a block's records in other KV groups.
+  std::vector<KvKey> WindowKeys(const Node& node) const;
   // The leaf unused for longest that is not pinned; nullptr when there is none.
   Node* OldestLeaf();
   // What pinning the node would add to pinned_bytes().
@@ -59,19 +65,19 @@ class KvIndex {
   void RemoveLeaf(Node& node);
   // Removes the node and all below it, children first; appends the keys. Returns how many.
   uint64_t RemoveSubtree(Node& node, std::vector<KvKey>& removed);
-  // Removes the leaf and every ancestor that has no other child and is not pinned; appends the
-  // keys.
+  // Removes the last block of a prefix and every ancestor that no other prefix or pin needs, with
+  // their windows; appends the keys.
   void RemoveBranch(Node& leaf, std::vector<KvKey>& removed);
   void Clear();
 
   // Fills an empty index from entries in any order. Appends those that have no place (orphans).
   void Load(std::vector<KvIndexEntry> entries, std::vector<KvKey>& orphans);
 
-  // One per leaf and per pinned node, newest use first.
+  // One per last block of a prefix and per pinned node, newest use first.
   std::vector<KvPrefix> ListPrefixes() const;
   // The node of this hash, whatever the fingerprint; looks at all of them.
   const Node* FindByHash(const BlockHash& hash) const;
-  // Leaves whose hash is `hash`, whatever the fingerprint.
+  // Last blocks of prefixes whose hash is `hash`, whatever the fingerprint.
   std::vector<Node*> FindLeaves(const BlockHash& hash);
   std::vector<KvKey> Keys() const;
   // Entries touched since the last call, and forgets that they were.
@@ -90,7 +96,19 @@ class KvIndex {
 
  private:
   using LeafOrder = std::tuple<bool, int64_t, Node*>;
-  static LeafOrder OrderOf(Node& node) { return {node.pinned, node.entry.last_used_us, &node}; }
+  static LeafOrder OrderOf(Node& node) {
+    return {node.pinned || IsKeptWindow(node), node.entry.last_used_us, &node};
+  }
+  static bool IsWindow(const Node& node) { return node.entry.group != 0; }
+  static bool IsKeptWindow(const Node& node) {
+    return IsWindow(node) && node.parent != nullptr && node.parent->num_pins > 0;
+  }
+  // A block of group 0 behind this one.
+  static bool HasNextBlock(const Node& node);
+  // The block whose prefix a leaf shows, where that ends there; else null.
+  static Node* LastBlockOf(Node& leaf);
+  static uint64_t PayloadBytesWithWindows(const Node& node);
+  void CountPin(Node& node, bool pinned);
   static uint64_t DiskBytesOf(const Node& node) {
     return node.entry.payload_bytes + kKvOverheadBytes;
   }

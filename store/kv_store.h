@@ -29,10 +29,12 @@ struct KvKey {
 // One block to be written. The payload is borrowed for the duration of the call.
 struct KvRecord {
   KvKey key;
-  BlockHash parent;        // of the block before it; zero for the first
+  // Of the block before it; zero for the first. A window (group > 0) hangs from group 0's record of
+  // its own block: then depth is one more than that one's.
+  BlockHash parent;
   uint32_t depth = 0;      // blocks before it
   PrefixDigest digest;     // of the whole prefix, this block included
-  uint32_t group = 0;      // KV group (0: global attention)
+  uint32_t group = 0;      // KV group; 0: the one that prefixes are chains of
   uint32_t shape_tag = 0;  // the caller's shape code; compared on Get
   // What the block is of, at most kKvTokensMax. Kept with it, so that a stored prefix can be named,
   // exported and computed again; empty: it cannot.
@@ -119,17 +121,20 @@ class KvStore {
   virtual std::vector<KvPrefix> ListPrefixes() const = 0;
   // The keys of a prefix, from its first block to the one whose hash is `last`. kNotFound.
   virtual Result<std::vector<KvKey>> Chain(const BlockHash& last) const = 0;
+  // The keys of what other KV groups have of a block.
+  virtual std::vector<KvKey> WindowKeys(const KvKey& key) const = 0;
   // One block, whole. Errors as Get's.
   virtual Result<KvBlock> Read(const KvKey& key) = 0;
-  // Removes a leaf and every ancestor that no other leaf or pin needs; returns the number of
-  // records. kInvalidArgument: it is pinned.
+  // Removes a prefix's last block and every ancestor that no other prefix or pin needs, with their
+  // windows; returns the number of records. kInvalidArgument: it is pinned.
   virtual Result<uint64_t> RemovePrefix(const BlockHash& leaf) = 0;
   // kInvalidArgument: something is pinned.
   virtual Result<uint64_t> RemoveAll() = 0;
 
-  // Eviction takes neither this block nor those before it until `expires_unix` (0: never). The
-  // block need not be stored yet: then the pin holds from the moment it is. kTooLarge: pinned
-  // blocks would take more than half of the cap. In memory only: PinBook (pin_book.h) keeps pins.
+  // Eviction takes neither this block nor those before it, nor their windows, until `expires_unix`
+  // (0: never). The block need not be stored yet: then the pin holds from the moment it is.
+  // kTooLarge: pinned blocks would take more than half of the cap. In memory only: PinBook
+  // (pin_book.h) keeps pins.
   virtual Result<void> Pin(const KvKey& key, int64_t expires_unix) = 0;
   // Unknown keys are ignored.
   virtual void Unpin(const KvKey& key) = 0;

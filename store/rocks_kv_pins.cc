@@ -50,6 +50,15 @@ bool RocksKvStore::TryPin(KvIndex::Node& node) {
   return true;
 }
 
+// A window of a pinned block is pinned, too; where that would be too much it is not kept at all.
+bool RocksKvStore::HasPinRoomFor(const KvIndexEntry& entry) const {
+  if (entry.group == 0) return true;
+  const KvIndex::Node* block = index_.Find({entry.key.fingerprint, entry.parent});
+  const uint64_t bytes = entry.payload_bytes + kKvOverheadBytes;
+  return block == nullptr || block->num_pins == 0 ||
+         index_.pinned_bytes() + bytes <= options_.capacity_bytes / 2;
+}
+
 // After the index was read anew.
 void RocksKvStore::PinAgain() {
   for (const auto& [key, expires_unix] : pins_) {

@@ -199,7 +199,7 @@ void RocksKvStore::PlaceRecord(const KvRecord& record, PutCall& call) {
     }
     return;
   }
-  if (!index_.HasPlaceFor(entry)) {
+  if (!index_.HasPlaceFor(entry) || !HasPinRoomFor(entry)) {
     ++counters_.num_skipped;
     return;
   }
@@ -397,6 +397,12 @@ Result<std::vector<KvKey>> RocksKvStore::Chain(const BlockHash& last) const {
   for (; node != nullptr; node = node->parent) keys.push_back(node->entry.key);
   std::ranges::reverse(keys);
   return keys;
+}
+
+std::vector<KvKey> RocksKvStore::WindowKeys(const KvKey& key) const {
+  const std::lock_guard lock(index_mutex_);
+  const KvIndex::Node* node = index_.Find(key);
+  return node != nullptr ? index_.WindowKeys(*node) : std::vector<KvKey>{};
 }
 
 Result<KvBlock> RocksKvStore::Read(const KvKey& key) {

@@ -73,6 +73,7 @@ class RocksKvStore final : public KvStore {
   KvStoreStats Stats() const override;
   std::vector<KvPrefix> ListPrefixes() const override;
   Result<std::vector<KvKey>> Chain(const BlockHash& last) const override;
+  std::vector<KvKey> WindowKeys(const KvKey& key) const override;
   Result<KvBlock> Read(const KvKey& key) override;
   Result<uint64_t> RemovePrefix(const BlockHash& leaf) override;
   Result<uint64_t> RemoveAll() override;
@@ -106,6 +107,7 @@ class RocksKvStore final : public KvStore {
   Result<void> CheckWritable() const;
 
   // rocks_kv_pins.cc. All REQUIRE index_mutex_ held.
+  bool HasPinRoomFor(const KvIndexEntry& entry) const;
   bool TryPin(KvIndex::Node& node);
   void PinAgain();
   void ExpirePins();

@@ -64,6 +64,7 @@ THIRD_PARTY = [
 TESTS_WITHOUT_SOURCE = {
     "tests/engine/kv/eviction_trace_test.cc": "pool and prefix cache together, on traces",
     "tests/engine/engine_promise_test.cc": "the promise of the product over the whole engine",
+    "tests/engine/engine_windows_test.cc": "the same where layers have windows",
     "tests/kernels/conformance_attention_invariance_test.cc": "one suite for all backends",
     "tests/kernels/conformance_attention_test.cc": "one suite for all backends",
     "tests/kernels/conformance_invariance_test.cc": "one suite for all backends",
@@ -90,6 +91,7 @@ TESTED_ELSEWHERE = {
     "engine/schedule/bounded_context.cc": "tests/engine/schedule/scheduler_test.cc",
     "engine/schedule/restorer.cc": "tests/engine/schedule/scheduler_test.cc",
     "engine/schedule/step_plan.cc": "tests/engine/schedule/scheduler_test.cc",
+    "engine/schedule/windowed_admission.cc": "tests/engine/schedule/window_groups_test.cc",
     "engine/tokenizer/special_matcher.cc": "tests/engine/tokenizer/tokenizer_test.cc",
     "engine/tokenizer/word_table.cc": "tests/engine/tokenizer/bpe_tokenizer_test.cc",
     "gateway/cli/bench.cc": "tests/gateway/cli/bench_engine_test.cc",

@@ -17,6 +17,13 @@ std::span<const std::byte> BytesOf(const auto& value) {
 
 }  // namespace
 
+BlockHash GroupHash(const BlockHash& hash, uint32_t group) {
+  if (group == 0) return hash;
+  const std::array<uint64_t, 3> input{hash.low, hash.high, group};
+  const auto [low, high] = Xxh3(std::as_bytes(std::span(input)));
+  return {.low = low, .high = high};
+}
+
 BlockHasher::BlockHasher(const Options& options) : options_(options) {
   KVGATE_CHECK(options.hash_bits >= 1 && options.hash_bits <= 128, "hash bits");
 }

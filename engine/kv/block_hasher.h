@@ -23,6 +23,10 @@ struct BlockKey {
   friend bool operator==(const BlockKey&, const BlockKey&) = default;
 };
 
+// The name of what the layers of one KV group hold of a block, where it is stored: bytes of one
+// group are never found as another's. Group 0 has the block's own hash.
+BlockHash GroupHash(const BlockHash& hash, uint32_t group);
+
 class BlockHasher {
  public:
   struct Options {

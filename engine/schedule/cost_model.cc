@@ -118,4 +118,11 @@ CostModel::RestorePlan CostModel::PlanRestore(const RestoreArgs& args) const {
   return best;
 }
 
+bool CostModel::Pays(const LoadArgs& args) const {
+  if (!has_prefill_speed() || args.bytes_per_second <= 0) return true;
+  const auto bytes = static_cast<double>(args.bytes_ahead + args.bytes);
+  const double load = kLoadSecondsMin + bytes / args.bytes_per_second;
+  return load <= PrefillSeconds(args.first_position, args.num_tokens) + kNoiseSeconds;
+}
+
 }  // namespace kvgate::schedule

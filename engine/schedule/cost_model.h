@@ -43,6 +43,16 @@ class CostModel {
   // measured is tried: the caller gives a load up that turns out slower than computing.
   RestorePlan PlanRestore(const RestoreArgs& args) const;
 
+  struct LoadArgs {
+    int first_position = 0;
+    int num_tokens = 0;  // that need not be computed after the load
+    uint64_t bytes = 0;
+    uint64_t bytes_ahead = 0;
+    double bytes_per_second = 0;
+  };
+  // Whether a load that is good only as a whole is worth it.
+  bool Pays(const LoadArgs& args) const;
+
  private:
   // Positions by powers of two: [0, 512), [512, 1024), [1024, 2048) ...
   static constexpr int kNumBuckets = 16;

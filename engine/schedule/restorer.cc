@@ -1,6 +1,7 @@
 #include "engine/schedule/restorer.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include <kvgate/check.h>
@@ -57,16 +58,74 @@ void Restorer::Begin(Sequence& sequence, int num_on_disk) {
   sequence.restore_compute_seconds = plan.compute_seconds;
   sequence.restore_began_at = Clock::now();
   sequence.load_ticket = tier_->Load(std::move(items));
-  loads_.emplace(sequence.load_ticket, Load{.sequence = &sequence, .held = {}});
+  loads_.emplace(sequence.load_ticket,
+                 Load{.sequence = &sequence, .held = {}, .bytes_until = {}, .num_blocks = 0});
 }
 
-Sequence* Restorer::OnCompletion(const tier::Completion& completion) {
+bool Restorer::Pays(Sequence& sequence, int first_position, int num_tokens, uint64_t bytes) {
+  const tier::DiskTier::LoadSpeed speed = tier_->load_speed();
+  sequence.restore_compute_seconds = costs_.PrefillSeconds(first_position, num_tokens);
+  if (costs_.Pays({.first_position = first_position,
+                   .num_tokens = num_tokens,
+                   .bytes = bytes,
+                   .bytes_ahead = tier_->load_bytes_queued(),
+                   .bytes_per_second = speed.bytes_per_second})) {
+    return true;
+  }
+  ++num_skipped_;
+  if (Clock::now() - speed.measured_at > kProbeInterval) tier_->Probe(sequence.keys.front());
+  return false;
+}
+
+void Restorer::BeginWhole(Sequence& sequence, std::vector<tier::LoadItem> items, int num_blocks) {
+  Load load{.sequence = &sequence, .held = {}, .bytes_until = {}, .num_blocks = num_blocks};
+  uint64_t bytes = 0;
+  for (const tier::LoadItem& item : items) {
+    load.bytes_until.push_back(bytes += tier_->block_bytes(item.group));
+  }
+  sequence.state = SequenceState::kRestoring;
+  sequence.num_restoring_blocks = num_blocks;
+  sequence.restore_began_at = Clock::now();
+  sequence.load_ticket = tier_->Load(std::move(items));
+  loads_.emplace(sequence.load_ticket, std::move(load));
+}
+
+Restorer::Restored Restorer::OnCompletion(const tier::Completion& completion) {
   const auto found = loads_.find(completion.ticket);
   KVGATE_CHECK(found != loads_.end(), "a load came back that nobody started");
-  Sequence* const sequence = found->second.sequence;
-  kv::ReleaseLastToFirst(found->second.held);
+  Load& load = found->second;
+  Restored restored{.sequence = load.sequence,
+                    .num_blocks = static_cast<int>(completion.num_ok),
+                    .has_failed = false};
+  if (load.is_whole()) {
+    restored.has_failed = completion.num_ok < load.bytes_until.size();
+    restored.num_blocks = restored.has_failed ? 0 : load.num_blocks;
+  }
+  kv::ReleaseLastToFirst(load.held);
   loads_.erase(found);
-  return sequence;
+  return restored;
+}
+
+// Of a load that is good only as a whole what has arrived saves nothing yet: it is late when what
+// is missing would take longer, at the speed so far, than computing everything.
+bool Restorer::IsLate(uint64_t ticket, const Load& load, double elapsed) const {
+  const Sequence& sequence = *load.sequence;
+  const double slack =
+      std::max(CostModel::kNoiseSeconds, kSlackPart * sequence.restore_compute_seconds);
+  if (elapsed <= slack) return false;
+  const auto num_loaded = static_cast<int>(tier_->NumLoaded(ticket));
+  if (!load.is_whole()) {
+    const double computed =
+        costs_.PrefillSeconds(sequence.num_computed, num_loaded * kKvBlockTokens);
+    return elapsed > slack + computed;
+  }
+  const auto all = static_cast<double>(load.bytes_until.back());
+  if (num_loaded == 0) {  // the first is at best about to arrive
+    const auto first = static_cast<double>(load.bytes_until.front());
+    return elapsed * all / first > sequence.restore_compute_seconds + slack;
+  }
+  const auto arrived = static_cast<double>(load.bytes_until[static_cast<size_t>(num_loaded) - 1]);
+  return elapsed * (all - arrived) / arrived > sequence.restore_compute_seconds + slack;
 }
 
 std::vector<Sequence*> Restorer::LateSequences(Clock::time_point now) const {
@@ -74,15 +133,9 @@ std::vector<Sequence*> Restorer::LateSequences(Clock::time_point now) const {
   if (!costs_.has_prefill_speed()) return late;
   for (const auto& [ticket, load] : loads_) {
     if (load.sequence == nullptr) continue;
-    const Sequence& sequence = *load.sequence;
-    const double elapsed = std::chrono::duration<double>(now - sequence.restore_began_at).count();
-    const double slack =
-        std::max(CostModel::kNoiseSeconds, kSlackPart * sequence.restore_compute_seconds);
-    if (elapsed <= slack) continue;
-    const auto num_loaded = static_cast<int>(tier_->NumLoaded(ticket));
-    const double computed =
-        costs_.PrefillSeconds(sequence.num_computed, num_loaded * kKvBlockTokens);
-    if (elapsed > slack + computed) late.push_back(load.sequence);
+    const double elapsed =
+        std::chrono::duration<double>(now - load.sequence->restore_began_at).count();
+    if (IsLate(ticket, load, elapsed)) late.push_back(load.sequence);
   }
   return late;
 }
@@ -104,6 +157,26 @@ int Restorer::GiveUp(Sequence& sequence, bool is_late) {
   }
   if (is_late) ++num_cut_;
   return static_cast<int>(given_up.num_ok);
+}
+
+void Restorer::GiveUpWhole(Sequence& sequence, bool is_late) {
+  const uint64_t ticket = std::exchange(sequence.load_ticket, 0);
+  const tier::DiskTier::GivenUp given_up = tier_->GiveUp(ticket);
+  const auto load = loads_.find(ticket);
+  KVGATE_CHECK(load != loads_.end(), "a load is given up that is not under way");
+  std::vector<kv::BlockRef>& held = load->second.held;
+  held = std::exchange(sequence.blocks, {});
+  for (HeldWindow& window : sequence.windows) {
+    std::ranges::move(window.blocks, std::back_inserter(held));
+    window.blocks.clear();
+  }
+  if (given_up.completes) {
+    load->second.sequence = nullptr;
+  } else {
+    kv::ReleaseLastToFirst(held);
+    loads_.erase(load);
+  }
+  if (is_late) ++num_cut_;
 }
 
 }  // namespace kvgate::schedule

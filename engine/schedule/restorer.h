@@ -31,14 +31,28 @@ class Restorer {
   // the sequence is kRestoring. REQUIRES: it holds the blocks.
   void Begin(Sequence& sequence, int num_on_disk);
 
-  // A load's completion. The sequence that waited for it and has num_ok blocks more now, or null
-  // when it was given up before.
-  Sequence* OnCompletion(const tier::Completion& completion);
+  // The same where windows must come with the blocks of group 0: `items` are good only together.
+  // The last num_blocks of them are group 0's behind num_computed.
+  void BeginWhole(Sequence& sequence, std::vector<tier::LoadItem> items, int num_blocks);
+  // Whether such a load is worth it: then num_tokens more need not be computed from first_position
+  // on. Notes what computing them would take; measures the disk anew where it is not worth it.
+  bool Pays(Sequence& sequence, int first_position, int num_tokens, uint64_t bytes);
+
+  struct Restored {
+    Sequence* sequence = nullptr;  // that waited for it; null: it was given up before
+    int num_blocks = 0;            // that it has more now
+    bool has_failed = false;       // a load that is good only as a whole, and is not
+  };
+  // A load's completion.
+  Restored OnCompletion(const tier::Completion& completion);
   // Those whose load has fallen behind computing.
   std::vector<Sequence*> LateSequences(Clock::time_point now) const;
   // Gives the sequence's load up. How many blocks are in place; of those after them, the ones still
   // being written to are taken out of sequence.blocks (and held here).
   int GiveUp(Sequence& sequence, bool is_late);
+  // The same of a load that is good only as a whole: nothing of it is. Takes all the sequence's
+  // blocks.
+  void GiveUpWhole(Sequence& sequence, bool is_late);
 
   bool idle() const { return loads_.empty(); }
   uint64_t num_cut() const { return num_cut_; }
@@ -48,7 +62,13 @@ class Restorer {
   struct Load {
     Sequence* sequence = nullptr;    // null: given up
     std::vector<kv::BlockRef> held;  // of one that was given up
+    // Where it is good only as a whole: the bytes up to the end of each item, and how many of the
+    // items are group 0's.
+    std::vector<uint64_t> bytes_until;
+    int num_blocks = 0;
+    bool is_whole() const { return !bytes_until.empty(); }
   };
+  bool IsLate(uint64_t ticket, const Load& load, double elapsed) const;
 
   tier::DiskTier* const tier_;
   const CostModel& costs_;

@@ -36,6 +36,7 @@ Scheduler::Scheduler(const Options& options, const Parts& parts)
       bounded_blocks_(options.context_policy == ContextPolicy::kNone
                           ? 0
                           : options.context_policy_tokens / kKvBlockTokens),
+      windows_(parts.windows, parts.disk, parts.backend),
       restorer_(parts.disk, parts.costs, parts.arena.block_bytes()) {}
 
 void Scheduler::Add(std::unique_ptr<Sequence> sequence) {
@@ -76,6 +77,10 @@ int Scheduler::CountCachedTokens(const Sequence& sequence) const {
   while (host_ != nullptr && count < sequence.keys.size() &&
          host_->Contains(sequence.keys[count])) {
     ++count;
+  }
+  if (has_windows()) {
+    const int place = windows_.LastPlace(sequence.keys, static_cast<int>(count), false);
+    count = static_cast<size_t>(place);
   }
   return static_cast<int>(count) * kKvBlockTokens;
 }
@@ -146,23 +151,32 @@ void Scheduler::AdmitWaiting() {
   }
 }
 
-Scheduler::Admission Scheduler::TryAdmit(Sequence& sequence) {
+Scheduler::Hit Scheduler::FindHit(Sequence& sequence) {
   const int num_reusable = NumReusableBlocks(sequence);
   ComputeKeys(sequence, num_reusable);
   sequence.keys.resize(static_cast<size_t>(num_reusable));
   const size_t num_tokens =
       std::min(sequence.tokens.size() - 1, static_cast<size_t>(num_reusable + 1) * kKvBlockTokens);
-  kv::PrefixMatch match =
-      cache_.Match(sequence.root, sequence.keys, std::span(sequence.tokens).first(num_tokens));
-  // Held from here on: making room below may push other blocks into the host arena.
-  std::vector<kv::BlockRef> on_host;
+  Hit hit{.match = cache_.Match(sequence.root, sequence.keys,
+                                std::span(sequence.tokens).first(num_tokens))};
+  // Held from here on: making room later may push other blocks into the host arena.
   if (host_ != nullptr) {
-    on_host = host_->Match(std::span(sequence.keys).subspan(match.blocks.size()));
+    hit.on_host = host_->Match(std::span(sequence.keys).subspan(hit.match.blocks.size()));
   }
-  const size_t num_in_memory = match.blocks.size() + on_host.size();
+  return hit;
+}
+
+Scheduler::Admission Scheduler::TryAdmit(Sequence& sequence) {
+  Hit hit = FindHit(sequence);
+  const auto num_in_memory = static_cast<size_t>(hit.num_in_memory());
   if (AwaitAnother(sequence, num_in_memory)) return Admission::kAwaitsAnother;
+  if (!sequence.skips_disk) hit.num_on_disk = restorer_.CountOnDisk(sequence, num_in_memory);
+  if (has_windows()) {
+    if (AwaitsWindows(sequence, hit)) return Admission::kAwaitsAnother;
+    CutToWindows(sequence, hit);
+  }
+  kv::PrefixMatch& match = hit.match;
   const int num_shared = static_cast<int>(match.blocks.size());
-  const int num_on_disk = restorer_.CountOnDisk(sequence, num_in_memory);
   const int num_new = BlocksNeeded(sequence) - num_shared;
   Admission room = CheckRoom(sequence, num_new);
   if (room == Admission::kNoRoom && match.partial) {
@@ -171,11 +185,13 @@ Scheduler::Admission Scheduler::TryAdmit(Sequence& sequence) {
     match.partial.Reset();
     room = CheckRoom(sequence, num_new);
   }
+  if (room == Admission::kAdmitted && has_windows()) room = CheckWindowRoom(sequence);
   if (room != Admission::kAdmitted) return room;
   std::optional<std::vector<kv::BlockRef>> fresh = AcquireFresh(num_new, sequence);
   if (!fresh.has_value()) return Admission::kNoRoom;
+  if (has_windows() && !TakeWindows(sequence, hit)) return Admission::kNoRoom;
 
-  if (on_host.empty() && num_on_disk == 0 && match.partial) {
+  if (hit.on_host.empty() && hit.num_on_disk == 0 && match.partial) {
     backend_.CopyKvBlock(arena_, match.partial.id(), fresh->front().id(), match.num_partial_tokens);
   } else {
     match.num_partial_tokens = 0;
@@ -188,16 +204,19 @@ Scheduler::Admission Scheduler::TryAdmit(Sequence& sequence) {
   sequence.num_computed = num_shared * kKvBlockTokens + num_partial;
   sequence.num_offered_blocks = num_shared;
   sequence.num_stored_blocks = 0;
-  Start(sequence, std::move(on_host), num_on_disk);
+  Start(sequence, std::move(hit));
   return Admission::kAdmitted;
+}
+
+bool Scheduler::RunsAlone(const Sequence& sequence) const {
+  return std::ranges::none_of(running_,
+                              [&](const auto& other) { return other->tenant == sequence.tenant; });
 }
 
 Scheduler::Admission Scheduler::CheckRoom(const Sequence& sequence, int num_new) const {
   const auto wanted = static_cast<size_t>(num_new);
-  const bool runs_alone = std::ranges::none_of(
-      running_, [&](const auto& other) { return other->tenant == sequence.tenant; });
   const bool has_quota = tenant_blocks_max_ < pool_.num_blocks();
-  if (has_quota && !runs_alone &&
+  if (has_quota && !RunsAlone(sequence) &&
       pool_.num_used_by(sequence.tenant) + wanted > tenant_blocks_max_) {
     return Admission::kOverQuota;
   }
@@ -218,11 +237,13 @@ bool Scheduler::AwaitAnother(Sequence& sequence, size_t next_block) {
     ++end;
   }
   // A hash may collide: only the digest says that it is the same prefix.
-  const Sequence* const leader = FindRunning(first->second);
+  Sequence* const leader = FindRunning(first->second);
   if (leader == nullptr || leader->keys[end - 1] != sequence.keys[end - 1]) return false;
   sequence.waits_for = leader->id;
   sequence.num_tokens_awaited = static_cast<int>(end) * kKvBlockTokens;
-  if (const int tail = CountSharedTail(*leader, sequence, end); tail > 0) {
+  if (has_windows()) {
+    AddPlace(*leader, sequence.num_tokens_awaited);
+  } else if (const int tail = CountSharedTail(*leader, sequence, end); tail > 0) {
     // Of an equal prompt the unfinished last block is wanted, too: it is there when the leader's
     // prompt is computed, or the block full.
     sequence.num_tokens_awaited =
@@ -253,19 +274,19 @@ bool Scheduler::IsAwaiting(const Sequence& sequence) const {
 }
 
 // The sequence has all its blocks: what the tiers below hold comes into them.
-void Scheduler::Start(Sequence& sequence, std::vector<kv::BlockRef> on_host, int num_on_disk) {
+void Scheduler::Start(Sequence& sequence, Hit hit) {
   sequence.state = SequenceState::kRunning;
   const bool is_first = !sequence.admitted_before;
   sequence.admitted_before = true;
   const int first = sequence.num_computed / kKvBlockTokens;
-  const int num_on_host = static_cast<int>(on_host.size());
+  const int num_on_host = static_cast<int>(hit.on_host.size());
   if (is_first) {
     sequence.num_device_tokens = sequence.num_computed;
     sequence.num_host_tokens = num_on_host * kKvBlockTokens;
     sequence.admitted_at = Clock::now();
   }
   if (num_on_host > 0) {
-    host_->Restore(std::move(on_host),
+    host_->Restore(std::move(hit.on_host),
                    std::span(sequence.block_table)
                        .subspan(static_cast<size_t>(first), static_cast<size_t>(num_on_host)));
     sequence.num_computed += num_on_host * kKvBlockTokens;
@@ -279,13 +300,19 @@ void Scheduler::Start(Sequence& sequence, std::vector<kv::BlockRef> on_host, int
   for (size_t i = static_cast<size_t>(num_known); i < sequence.keys.size(); ++i) {
     in_flight_.try_emplace(sequence.keys[i].hash, sequence.id);
   }
-  if (num_on_disk > 0) restorer_.Begin(sequence, num_on_disk);
+  if (has_windows()) {
+    BeginRestore(sequence, std::move(hit));
+  } else if (hit.num_on_disk > 0) {
+    restorer_.Begin(sequence, hit.num_on_disk);
+  }
   if (is_first) sequence.restored_at = Clock::now();
 }
 
 void Scheduler::OnRestored(const tier::Completion& completion) {
-  Sequence* const sequence = restorer_.OnCompletion(completion);
-  if (sequence != nullptr) Continue(*sequence, static_cast<int>(completion.num_ok));
+  const Restorer::Restored restored = restorer_.OnCompletion(completion);
+  if (restored.sequence == nullptr) return;
+  if (restored.has_failed) return AdmitAnew(*restored.sequence);
+  Continue(*restored.sequence, restored.num_blocks);
 }
 
 // Its load is over: so many blocks are in place, the rest is to be computed.
@@ -299,6 +326,7 @@ void Scheduler::Continue(Sequence& sequence, int num_restored_blocks) {
   if (sequence.num_preemptions == 0) sequence.num_disk_tokens = num_tokens;
   sequence.restored_at = Clock::now();
   OfferFullBlocks(sequence);
+  if (has_windows()) windows_.Offer(sequence, 0, sequence.num_computed / kKvBlockTokens);
 }
 
 void Scheduler::GiveUpLateRestores() {
@@ -306,6 +334,10 @@ void Scheduler::GiveUpLateRestores() {
 }
 
 void Scheduler::GiveUpRestore(Sequence& sequence) {
+  if (has_windows()) {
+    restorer_.GiveUpWhole(sequence, true);
+    return AdmitAnew(sequence);
+  }
   const int num_restored = restorer_.GiveUp(sequence, true);
   std::vector<size_t> missing;
   for (size_t i = 0; i < sequence.blocks.size(); ++i) {
@@ -323,6 +355,10 @@ void Scheduler::GiveUpRestore(Sequence& sequence) {
 void Scheduler::Preempt(Sequence& sequence) {
   ++num_preemptions_;
   ++sequence.num_preemptions;
+  BackToLine(sequence);
+}
+
+void Scheduler::BackToLine(Sequence& sequence) {
   ReleaseBlocks(sequence);
   sequence.state = SequenceState::kWaiting;
   const auto it = std::ranges::find(running_, &sequence, &std::unique_ptr<Sequence>::get);
@@ -340,6 +376,9 @@ void Scheduler::OnComputed(const StepItem& item) {
                                    std::min(num_before, sequence.num_prompt_tokens);
   waiting_.Charge(sequence.tenant, item.num_tokens);
   OfferFullBlocks(sequence);
+  if (has_windows()) {
+    windows_.Offer(sequence, num_before / kKvBlockTokens, sequence.num_computed / kKvBlockTokens);
+  }
   BoundContext(sequence);
   // Requests with the same prompt (parallel samples) need its last, unfinished block, too.
   if (sequence.num_computed == sequence.num_prompt_tokens) OfferPartialBlock(sequence);
@@ -372,6 +411,7 @@ void Scheduler::OfferPartialBlock(Sequence& sequence) {
   const int num_full = sequence.num_computed / kKvBlockTokens;
   const int num_rest = sequence.num_computed % kKvBlockTokens;
   if (num_rest == 0 || sequence.num_dropped_tokens > 0) return;
+  if (has_windows()) return;  // whose blocks are found whole only
   const auto index = static_cast<size_t>(num_full);
   cache_.InsertPartial(
       ParentKey(sequence, num_full),
@@ -383,6 +423,7 @@ void Scheduler::ReleaseBlocks(Sequence& sequence) {
   OfferPartialBlock(sequence);
   ForgetInFlight(sequence);
   kv::ReleaseLastToFirst(sequence.blocks);
+  windows_.Release(sequence);
   sequence.block_table.clear();
   sequence.block_mass.clear();
   sequence.num_computed = 0;
@@ -395,7 +436,11 @@ std::unique_ptr<Sequence> Scheduler::Remove(RequestId id) {
   std::unique_ptr<Sequence> sequence;
   if (const auto it = std::ranges::find_if(running_, has_id); it != running_.end()) {
     if ((*it)->state == SequenceState::kRestoring) {
-      Continue(**it, restorer_.GiveUp(**it, false));
+      if (has_windows()) {
+        restorer_.GiveUpWhole(**it, false);
+      } else {
+        Continue(**it, restorer_.GiveUp(**it, false));
+      }
     }
     sequence = std::move(*it);
     running_.erase(it);
@@ -442,13 +487,15 @@ std::vector<tier::WriteItem> Scheduler::TakeUnstoredBlocks(Sequence& sequence,
       break;
     }
     ++sequence.num_stored_blocks;
-    if (is_stored) continue;
-    items.push_back({.key = sequence.keys[index],
-                     .parent = block == 0 ? BlockHash{} : sequence.keys[index - 1].hash,
-                     .depth = static_cast<uint32_t>(block),
-                     .block = sequence.block_table[index],
-                     .tokens = {sequence.tokens.begin() + block * kKvBlockTokens,
-                                sequence.tokens.begin() + (block + 1) * kKvBlockTokens}});
+    if (!is_stored) {
+      items.push_back({.key = sequence.keys[index],
+                       .parent = block == 0 ? BlockHash{} : sequence.keys[index - 1].hash,
+                       .depth = static_cast<uint32_t>(block),
+                       .block = sequence.block_table[index],
+                       .tokens = {sequence.tokens.begin() + block * kKvBlockTokens,
+                                  sequence.tokens.begin() + (block + 1) * kKvBlockTokens}});
+    }
+    if (has_windows()) TakeUnstoredWindows(sequence, block, admission, items);
   }
   return items;
 }

@@ -17,6 +17,11 @@
 // blocks out of the prefix cache (copies of its own) and drops one after the other; the blocks that
 // it drops are the ones it writes next.
 //
+// Windows. Where groups of layers see a window only (window_groups.h), a hit is good as far as the
+// windows before its end are to be had, and is cut to that; a load from disk counts only as a
+// whole, and a sequence whose load has failed is admitted anew without it. A step's blocks of those
+// groups are reserved when it is planned.
+//
 // One thread: the engine's.
 #pragma once
 
@@ -24,6 +29,7 @@
 #include <list>
 #include <memory>
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -33,6 +39,7 @@
 #include "engine/schedule/restorer.h"
 #include "engine/schedule/sequence.h"
 #include "engine/schedule/waiting_line.h"
+#include "engine/schedule/window_groups.h"
 #include "engine/tier/disk_tier.h"
 #include "engine/tier/host_tier.h"
 #include "engine/tier/write_admission.h"
@@ -69,6 +76,7 @@ class Scheduler {
     kernels::Backend& backend;
     kernels::KvArena& arena;
     const CostModel& costs;
+    std::vector<WindowGroups::Group> windows = {};  // KV groups 1, 2, ...
   };
   Scheduler(const Options& options, const Parts& parts);
 
@@ -100,8 +108,18 @@ class Scheduler {
   // tier.
   std::vector<tier::WriteItem> TakeUnstoredBlocks(Sequence& sequence,
                                                   tier::WriteAdmission* admission = nullptr);
-  // References to the first `count` blocks: what a write must hold.
+  // References to the first `count` blocks of group 0: what a write must hold.
   std::vector<kv::BlockRef> HoldBlocks(const Sequence& sequence, size_t count);
+  // The same of the windows' blocks among the items.
+  std::vector<kv::BlockRef> HoldWindows(std::span<const tier::WriteItem> items);
+
+  bool has_windows() const { return !windows_.empty(); }
+  // Whether SlideWindows would let go of blocks that TakeUnstoredBlocks has not seen.
+  bool SlidesUnstored(const Sequence& sequence) const {
+    return windows_.SlidesBehind(sequence, sequence.num_stored_blocks);
+  }
+  // Lets go of what the window has left behind. To be called after OnComputed; not without windows.
+  void SlideWindows(Sequence& sequence) { windows_.Slide(sequence); }
 
   size_t num_waiting() const { return waiting_.size(); }
   size_t num_running() const { return running_.size(); }
@@ -116,18 +134,31 @@ class Scheduler {
  private:
   enum class Admission { kAdmitted, kNoRoom, kOverQuota, kAwaitsAnother };
 
+  // What the tiers have of a sequence's beginning, in this order.
+  struct Hit {
+    kv::PrefixMatch match = {};
+    std::vector<kv::BlockRef> on_host = {};
+    int num_on_disk = 0;
+    std::vector<tier::LoadItem> windows_on_disk = {};
+    int num_in_memory() const { return static_cast<int>(match.blocks.size() + on_host.size()); }
+    int num_blocks() const { return num_in_memory() + num_on_disk; }
+  };
+
   // scheduler.cc
   void Prepare(Sequence& sequence);
   Admission TryAdmit(Sequence& sequence);
   Admission CheckRoom(const Sequence& sequence, int num_new) const;
+  bool RunsAlone(const Sequence& sequence) const;
   bool AwaitAnother(Sequence& sequence, size_t next_block);
   static int CountSharedTail(const Sequence& leader, const Sequence& sequence,
                              size_t num_shared_blocks);
   bool IsAwaiting(const Sequence& sequence) const;
-  void Start(Sequence& sequence, std::vector<kv::BlockRef> on_host, int num_on_disk);
+  Hit FindHit(Sequence& sequence);
+  void Start(Sequence& sequence, Hit hit);
   void Continue(Sequence& sequence, int num_restored_blocks);
   void GiveUpRestore(Sequence& sequence);
   void Preempt(Sequence& sequence);
+  void BackToLine(Sequence& sequence);
   void ReleaseBlocks(Sequence& sequence);
   void ComputeKeys(Sequence& sequence, int num_blocks);
   void OfferFullBlocks(Sequence& sequence);
@@ -141,6 +172,18 @@ class Scheduler {
   int CountCachedTokens(const Sequence& sequence) const;
   Sequence* FindRunning(RequestId id) const;
   tier::Worth WorthOf(const Sequence& sequence, int block) const;
+
+  // windowed_admission.cc
+  bool AwaitsWindows(Sequence& sequence, const Hit& hit);
+  void CutToWindows(Sequence& sequence, Hit& hit);
+  Admission CheckWindowRoom(const Sequence& sequence) const;
+  bool TakeWindows(Sequence& sequence, Hit& hit);
+  void BeginRestore(Sequence& sequence, Hit hit);
+  void AdmitAnew(Sequence& sequence);
+  bool PreemptForWindows();
+  void TakeUnstoredWindows(const Sequence& sequence, int block, tier::WriteAdmission* admission,
+                           std::vector<tier::WriteItem>& items);
+  static void AddPlace(Sequence& sequence, int num_tokens);
 
   // bounded_context.cc
   int BlocksNeeded(const Sequence& sequence) const;
@@ -173,6 +216,7 @@ class Scheduler {
   const CostModel& costs_;
   const uint32_t tenant_blocks_max_;
   const int bounded_blocks_;  // that a sequence keeps; 0: all
+  WindowGroups windows_;
   Restorer restorer_;
   WaitingLine waiting_;
   std::list<std::unique_ptr<Sequence>> running_;  // by admission, oldest first

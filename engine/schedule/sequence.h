@@ -27,6 +27,15 @@ struct SequenceOwnerData {
   virtual ~SequenceOwnerData() = default;
 };
 
+// What a sequence holds in a KV group whose layers see a window only: the blocks from `first` on.
+// Those before have slid out.
+struct HeldWindow {
+  int first = 0;
+  std::vector<kv::BlockRef> blocks;  // of the blocks first, first + 1, ...
+  std::vector<BlockId> block_table;  // as kernels take it; before `first` anything
+  int end() const { return first + static_cast<int>(blocks.size()); }
+};
+
 struct Sequence {
   RequestId id;
   std::string salt;
@@ -57,9 +66,14 @@ struct Sequence {
   std::vector<kv::BlockRef> blocks;
   std::vector<BlockId> block_table;  // the ids of `blocks`, as kernels take them
   kv::BlockKey root;
-  std::vector<kv::BlockKey> keys;      // of full blocks of `tokens`, as far as they were needed
-  int num_offered_blocks = 0;          // full blocks offered to the prefix cache
-  int num_stored_blocks = 0;           // leading blocks on disk, or on their way there
+  std::vector<kv::BlockKey> keys;   // of full blocks of `tokens`, as far as they were needed
+  int num_offered_blocks = 0;       // full blocks offered to the prefix cache
+  int num_stored_blocks = 0;        // leading blocks on disk, or on their way there
+  std::vector<HeldWindow> windows;  // one for each group beside group 0
+  // Tokens behind which another prompt may go on (besides the prompt's own end and that of its
+  // stable part): the windows before them are worth keeping.
+  std::vector<int> places;
+  bool skips_disk = false;             // a load of windows has failed: it is not tried again
   uint64_t load_ticket = 0;            // while kRestoring
   int num_restoring_blocks = 0;        // asked of the store, behind num_computed
   double restore_compute_seconds = 0;  // what computing them instead would take

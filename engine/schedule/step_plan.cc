@@ -19,8 +19,10 @@ int WholeBlocks(int num_tokens) { return num_tokens / kKvBlockTokens * kKvBlockT
 
 std::vector<StepItem> Scheduler::PlanStep() {
   std::vector<StepItem> step;
-  PlanDecode(step);
-  PlanPrefill(step);
+  do {
+    PlanDecode(step);
+    PlanPrefill(step);
+  } while (step.empty() && has_windows() && PreemptForWindows());
   return step;
 }
 
@@ -91,6 +93,11 @@ void Scheduler::PlanLane(std::vector<Sequence*>& lane, PrefillBudget& budget,
     if (num_tokens < sequence->num_pending()) {
       num_tokens = WholeBlocks(sequence->num_computed + num_tokens) - sequence->num_computed;
     }
+    if (num_tokens > 0 && has_windows()) {
+      const int end = sequence->num_computed + num_tokens;
+      const int reserved = windows_.Reserve(*sequence, end);
+      if (reserved < end) num_tokens = WholeBlocks(reserved) - sequence->num_computed;
+    }
     if (num_tokens <= 0) continue;
     step.push_back({.sequence = sequence,
                     .num_tokens = num_tokens,
@@ -108,6 +115,9 @@ bool Scheduler::Grow(Sequence& sequence) {
     std::optional<std::vector<kv::BlockRef>> fresh = AcquireFresh(num_new, sequence);
     if (!fresh.has_value()) return false;
     AppendBlocks(sequence, std::move(*fresh));
+  }
+  if (has_windows() && windows_.Reserve(sequence, sequence.num_tokens()) < sequence.num_tokens()) {
+    return false;
   }
   if (NumSlotsLeft(sequence) == 0) BoundContext(sequence);
   return NumSlotsLeft(sequence) > 0;

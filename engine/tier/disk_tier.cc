@@ -57,16 +57,33 @@ DiskTier::~DiskTier() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-bool DiskTier::Contains(const kv::BlockKey& key) const {
-  return store_.Contains({.fingerprint = options_.fingerprint, .hash = key.hash});
+store::KvKey DiskTier::KeyOf(const kv::BlockKey& key, uint32_t group) const {
+  return {.fingerprint = options_.fingerprint, .hash = kv::GroupHash(key.hash, group)};
 }
 
-void DiskTier::Touch(std::span<const kv::BlockKey> keys) {
+size_t DiskTier::block_bytes_max() const {
+  size_t bytes = arena_.block_bytes();
+  for (const WindowArena& window : options_.windows) {
+    bytes = std::max(bytes, window.arena->block_bytes());
+  }
+  return bytes;
+}
+
+template <typename Items>
+uint64_t DiskTier::BytesOf(const Items& items) const {
+  uint64_t bytes = 0;
+  for (const auto& item : items) bytes += ArenaOf(item.group).block_bytes();
+  return bytes;
+}
+
+bool DiskTier::Contains(const kv::BlockKey& key, uint32_t group) const {
+  return store_.Contains(KeyOf(key, group));
+}
+
+void DiskTier::Touch(std::span<const kv::BlockKey> keys, uint32_t group) {
   std::vector<store::KvKey> store_keys;
   store_keys.reserve(keys.size());
-  for (const kv::BlockKey& key : keys) {
-    store_keys.push_back({.fingerprint = options_.fingerprint, .hash = key.hash});
-  }
+  for (const kv::BlockKey& key : keys) store_keys.push_back(KeyOf(key, group));
   store_.Touch(store_keys);
 }
 
@@ -104,7 +121,7 @@ DiskTier::GivenUp DiskTier::GiveUp(uint64_t ticket) {
   // What is being read counts as read: the speed is at most that, even where nothing came at all.
   CountBusyTime();
   if (num_loading_ > 0 && measured_seconds_ > 0) {
-    const double bytes = measured_bytes_ + num_loading_ * static_cast<double>(arena_.block_bytes());
+    const double bytes = measured_bytes_ + num_loading_ * static_cast<double>(block_bytes_max());
     const double bound = bytes / measured_seconds_;
     double& speed = load_speed_.bytes_per_second;
     speed = speed > 0 ? std::min(speed, bound) : bound;
@@ -131,7 +148,7 @@ void DiskTier::Probe(const kv::BlockKey& key) {
 }
 
 bool DiskTier::Write(uint64_t ticket, std::vector<WriteItem> items) {
-  const uint64_t bytes = items.size() * arena_.block_bytes();
+  const uint64_t bytes = BytesOf(items);
   {
     const std::lock_guard lock(mutex_);
     if (write_bytes_queued_ + bytes > options_.write_bytes_max) return false;
@@ -150,9 +167,11 @@ uint64_t DiskTier::write_bytes_queued() const {
 
 uint64_t DiskTier::load_bytes_queued() const {
   const std::lock_guard lock(mutex_);
-  uint64_t num_items = 0;
-  for (const auto& job : loads_) num_items += job->end - job->next;
-  return num_items * arena_.block_bytes();
+  uint64_t bytes = 0;
+  for (const auto& job : loads_) {
+    bytes += BytesOf(std::span(job->items).subspan(job->next, job->end - job->next));
+  }
+  return bytes;
 }
 
 DiskTier::LoadSpeed DiskTier::load_speed() const {
@@ -173,25 +192,26 @@ Result<void> DiskTier::Flush() {
   return store_.Flush();
 }
 
-bool DiskTier::ReadRecord(const kv::BlockKey& key, std::span<std::byte> payload) {
+bool DiskTier::ReadRecord(const kv::BlockKey& key, uint32_t group, std::span<std::byte> payload) {
   return store_
       .Get({
-          .key = {.fingerprint = options_.fingerprint, .hash = key.hash},
+          .key = KeyOf(key, group),
           .digest = key.digest,
-          .group = 0,
-          .shape_tag = options_.shape_tag,
+          .group = group,
+          .shape_tag = ShapeTagOf(group),
           .payload = payload,
       })
       .has_value();
 }
 
 bool DiskTier::LoadOne(const LoadItem& item) {
+  kernels::KvArena& arena = ArenaOf(item.group);
   if (backend_.Info().kv_host_visible) {
-    return ReadRecord(item.key, {arena_.block(item.block), arena_.block_bytes()});
+    return ReadRecord(item.key, item.group, {arena.block(item.block), arena.block_bytes()});
   }
-  std::vector<std::byte> staging(arena_.block_bytes());
-  if (!ReadRecord(item.key, staging)) return false;
-  backend_.WriteKvBlock(arena_, item.block, staging);
+  std::vector<std::byte> staging(arena.block_bytes());
+  if (!ReadRecord(item.key, item.group, staging)) return false;
+  backend_.WriteKvBlock(arena, item.block, staging);
   return true;
 }
 
@@ -211,10 +231,10 @@ void DiskTier::BeginLoading() {
   ++num_loading_;
 }
 
-void DiskTier::EndLoading(bool ok) {
+void DiskTier::EndLoading(uint64_t bytes) {
   CountBusyTime();
   --num_loading_;
-  if (ok) measured_bytes_ += static_cast<double>(arena_.block_bytes());
+  measured_bytes_ += static_cast<double>(bytes);
   if (measured_bytes_ == 0 || measured_seconds_ <= 0) return;
   load_speed_ = {.bytes_per_second = measured_bytes_ / measured_seconds_,
                  .measured_at = counted_until_};
@@ -242,9 +262,10 @@ void DiskTier::RunLoader() {
       if (job->next == job->end) loads_.pop_front();
       BeginLoading();
       lock.unlock();
-      const bool ok = LoadOne(job->items[index]);
+      const LoadItem& item = job->items[index];
+      const bool ok = LoadOne(item);
       lock.lock();
-      EndLoading(ok);
+      EndLoading(ok ? ArenaOf(item.group).block_bytes() : 0);
       job->ok[index] = ok;
       ++job->num_done;
       if (!FinishIfDone(job)) continue;
@@ -259,9 +280,9 @@ void DiskTier::RunLoader() {
       BeginLoading();
       lock.unlock();
       scratch.resize(arena_.block_bytes());
-      const bool ok = ReadRecord(key, scratch);
+      const bool ok = ReadRecord(key, 0, scratch);
       lock.lock();
-      EndLoading(ok);
+      EndLoading(ok ? scratch.size() : 0);
     } else {
       return;
     }
@@ -269,10 +290,18 @@ void DiskTier::RunLoader() {
   }
 }
 
+std::span<const std::byte> DiskTier::Fetch(const WriteItem& item,
+                                           std::span<std::byte> staging) const {
+  const kernels::KvArena& arena = ArenaOf(item.group);
+  if (backend_.Info().kv_host_visible) return {arena.block(item.block), arena.block_bytes()};
+  const std::span<std::byte> slot = staging.first(arena.block_bytes());
+  backend_.ReadKvBlock(arena, item.block, slot);
+  return slot;
+}
+
 uint32_t DiskTier::WriteAll(const WriteJob& job, std::vector<std::byte>& staging) {
-  const size_t block_bytes = arena_.block_bytes();
-  const bool direct = backend_.Info().kv_host_visible;
-  if (!direct) staging.resize(kWriteBatchBlocks * block_bytes);
+  const size_t slot_bytes = backend_.Info().kv_host_visible ? 0 : block_bytes_max();
+  staging.resize(kWriteBatchBlocks * slot_bytes);
   uint32_t num_written = 0;
   std::vector<store::KvRecord> records;
   for (size_t first = 0; first < job.items.size(); first += kWriteBatchBlocks) {
@@ -280,20 +309,15 @@ uint32_t DiskTier::WriteAll(const WriteJob& job, std::vector<std::byte>& staging
     records.clear();
     for (size_t i = 0; i < count; ++i) {
       const WriteItem& item = job.items[first + i];
-      std::span<const std::byte> payload{arena_.block(item.block), block_bytes};
-      if (!direct) {
-        const auto slot = std::span(staging).subspan(i * block_bytes, block_bytes);
-        backend_.ReadKvBlock(arena_, item.block, slot);
-        payload = slot;
-      }
-      records.push_back({.key = {.fingerprint = options_.fingerprint, .hash = item.key.hash},
-                         .parent = item.parent,
-                         .depth = item.depth,
-                         .digest = item.key.digest,
-                         .group = 0,
-                         .shape_tag = options_.shape_tag,
-                         .tokens = item.tokens,
-                         .payload = payload});
+      records.push_back(
+          {.key = KeyOf(item.key, item.group),
+           .parent = item.parent,
+           .depth = item.depth,
+           .digest = item.key.digest,
+           .group = item.group,
+           .shape_tag = ShapeTagOf(item.group),
+           .tokens = item.tokens,
+           .payload = Fetch(item, std::span(staging).subspan(i * slot_bytes, slot_bytes))});
     }
     if (const Result<void> put = store_.Put(records); !put) {
       // The store says once why writing is off (its stats carry the reason); a line per batch would
@@ -321,7 +345,7 @@ void DiskTier::RunWriter() {
     // Before the completion: it wakes the engine, which publishes these and may then sleep for
     // long.
     lock.lock();
-    write_bytes_queued_ -= job.items.size() * arena_.block_bytes();
+    write_bytes_queued_ -= BytesOf(job.items);
     num_blocks_written_ += num_written;
     lock.unlock();
     options_.on_completion(

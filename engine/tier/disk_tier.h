@@ -30,15 +30,17 @@ namespace kvgate::tier {
 
 struct LoadItem {
   kv::BlockKey key;
-  BlockId block;  // where the bytes go
+  BlockId block;       // where the bytes go
+  uint32_t group = 0;  // in whose arena
 };
 
 struct WriteItem {
   kv::BlockKey key;
-  BlockHash parent;  // zero for the first block of a prefix
+  BlockHash parent;  // zero for the first block of a prefix; of a window's block the key's own hash
   uint32_t depth = 0;
   BlockId block;
-  std::vector<TokenId> tokens = {};  // of the block; kept with it
+  std::vector<TokenId> tokens = {};  // of the block; kept with it, in group 0
+  uint32_t group = 0;
 };
 
 struct Completion {
@@ -49,25 +51,32 @@ struct Completion {
   uint32_t num_ok = 0;
 };
 
+// Of a KV group beside group 0.
+struct WindowArena {
+  kernels::KvArena* arena = nullptr;
+  uint32_t shape_tag = 0;
+};
+
 class DiskTier {
  public:
   struct Options {
     Fingerprint fingerprint;
     uint32_t shape_tag = 0;
+    std::vector<WindowArena> windows = {};           // of groups 1, 2, ...
     uint64_t write_bytes_max = uint64_t{256} << 20;  // queued or being written
     int load_threads = 2;
     std::function<void(Completion)> on_completion;
   };
 
-  // Backend, arena and store must outlive the tier.
+  // Backend, arena (of group 0) and store must outlive the tier.
   DiskTier(Options options, store::KvStore& store, kernels::Backend& backend,
            kernels::KvArena& arena);
   // Finishes what is queued, delivers its completions, and joins.
   ~DiskTier();
 
   // From the store's index: no I/O, no proof.
-  bool Contains(const kv::BlockKey& key) const;
-  void Touch(std::span<const kv::BlockKey> keys);
+  bool Contains(const kv::BlockKey& key, uint32_t group = 0) const;
+  void Touch(std::span<const kv::BlockKey> keys, uint32_t group = 0);
 
   // Starts loading; the ticket names the load from now on. Exactly one completion follows, unless
   // GiveUp says otherwise. REQUIRES: items not empty.
@@ -86,6 +95,7 @@ class DiskTier {
   // False, and no completion, when the queue has no room for all of them.
   [[nodiscard]] bool Write(uint64_t ticket, std::vector<WriteItem> items);
 
+  size_t block_bytes(uint32_t group) const { return ArenaOf(group).block_bytes(); }
   uint64_t write_bytes_queued() const;
   // Of loads not begun yet.
   uint64_t load_bytes_queued() const;
@@ -110,13 +120,26 @@ class DiskTier {
   void RunLoader();
   void RunWriter();
   bool LoadOne(const LoadItem& item);
-  bool ReadRecord(const kv::BlockKey& key, std::span<std::byte> payload);
+  bool ReadRecord(const kv::BlockKey& key, uint32_t group, std::span<std::byte> payload);
+  store::KvKey KeyOf(const kv::BlockKey& key, uint32_t group) const;
+  kernels::KvArena& ArenaOf(uint32_t group) const {
+    return group == 0 ? arena_ : *options_.windows[group - 1].arena;
+  }
+  uint32_t ShapeTagOf(uint32_t group) const {
+    return group == 0 ? options_.shape_tag : options_.windows[group - 1].shape_tag;
+  }
+  size_t block_bytes_max() const;  // of any group
+  // Of load or write items.
+  template <typename Items>
+  uint64_t BytesOf(const Items& items) const;
   // The rest REQUIRES mutex_ held.
   void BeginLoading();
-  void EndLoading(bool ok);
+  void EndLoading(uint64_t bytes);  // 0: it failed
   void CountBusyTime();
   bool FinishIfDone(const std::shared_ptr<LoadJob>& job);
   uint32_t WriteAll(const WriteJob& job, std::vector<std::byte>& staging);
+  // The staging's part where the arena is not host memory.
+  std::span<const std::byte> Fetch(const WriteItem& item, std::span<std::byte> staging) const;
 
   Options options_;
   store::KvStore& store_;

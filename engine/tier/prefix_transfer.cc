@@ -77,8 +77,13 @@ Result<bool> PrefixExporter::Next(std::string& out) {
     return true;
   }
   if (num_done_ < prefix_.keys.size()) {
-    KVGATE_TRY(const store::KvBlock block, kv_.Read(prefix_.keys[num_done_]));
+    const store::KvKey& key = prefix_.keys[num_done_];
+    KVGATE_TRY(const store::KvBlock block, kv_.Read(key));
     writer_.Block(block, out);
+    for (const store::KvKey& window_key : kv_.WindowKeys(key)) {
+      // One that was evicted meanwhile is none.
+      if (const auto window = kv_.Read(window_key)) writer_.Block(*window, out);
+    }
     last_digest_ = block.digest;
     ++num_done_;
     return true;
@@ -112,7 +117,9 @@ Result<void> PrefixImporter::Take(store::PrefixFileReader::Frame frame) {
   if (const auto* header = std::get_if<store::PrefixFileHeader>(&frame)) {
     return TakeHeader(*header);
   }
-  if (auto* block = std::get_if<store::KvBlock>(&frame)) return TakeBlock(std::move(*block));
+  if (auto* block = std::get_if<store::KvBlock>(&frame)) {
+    return block->group == 0 ? TakeBlock(std::move(*block)) : TakeWindow(std::move(*block));
+  }
   const auto& end = std::get<store::PrefixFileEnd>(frame);
   ended_ = true;
   if (end.num_blocks != num_proved_ || end.digest != last_.digest) {
@@ -147,6 +154,23 @@ Result<void> PrefixImporter::TakeBlock(store::KvBlock block) {
   block.parent = num_proved_ == 0 ? BlockHash{} : last_.hash;
   last_ = key;
   ++num_proved_;
+  return Append(std::move(block));
+}
+
+// What another KV group has of the newest block.
+Result<void> PrefixImporter::TakeWindow(store::KvBlock window) {
+  if (num_proved_ == 0 || window.depth != num_proved_ || window.digest != last_.digest ||
+      !window.tokens.empty()) {
+    Stop(fmt::format("block {}: a window that is not its own", num_proved_));
+    return {};
+  }
+  window.key = {.fingerprint = header_->fingerprint,
+                .hash = kv::GroupHash(last_.hash, window.group)};
+  window.parent = last_.hash;
+  return Append(std::move(window));
+}
+
+Result<void> PrefixImporter::Append(store::KvBlock block) {
   batch_bytes_ += block.payload.size();
   batch_.push_back(std::move(block));
   if (batch_bytes_ < kBatchBytes) return {};
@@ -164,7 +188,7 @@ Result<void> PrefixImporter::Store() {
                        .shape_tag = block.shape_tag,
                        .tokens = block.tokens,
                        .payload = block.payload});
-    stored_.push_back(block.key);
+    if (block.group == 0) stored_.push_back(block.key);
   }
   if (!records.empty()) KVGATE_TRY_VOID(kv_.Put(records));
   batch_.clear();

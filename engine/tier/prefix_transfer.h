@@ -3,6 +3,9 @@
 //
 // Nothing is believed: keys are computed from token ids and salt and compared with what is stored,
 // by digest. One block is in memory at a time. Not thread-safe; the store is.
+//
+// The windows that are stored of a prefix's blocks (KV groups other than 0) move with them; one
+// that is missing shortens what can be gone on from, never what is right.
 #pragma once
 
 #include <cstdint>
@@ -79,6 +82,8 @@ class PrefixImporter {
   Result<void> Take(store::PrefixFileReader::Frame frame);
   Result<void> TakeHeader(const store::PrefixFileHeader& header);
   Result<void> TakeBlock(store::KvBlock block);
+  Result<void> TakeWindow(store::KvBlock window);
+  Result<void> Append(store::KvBlock block);
   Result<void> Store();
   void Stop(std::string reason);
 

@@ -23,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/kv/memory_split.h"
 #include "engine/model/architecture.h"
 #include "engine/model/gguf.h"
 #include "engine/model/model.h"
@@ -322,21 +323,26 @@ void CheckMemory(const config::Config& config, const std::optional<ModelFacts>& 
 void CheckKvMemory(const config::Config& config, const ModelFacts& facts, Findings& findings) {
   const kernels::DType dtype =
       config.engine.kv_dtype == "f32" ? kernels::DType::kF32 : kernels::DType::kF16;
-  uint64_t block_bytes = 0;
+  std::vector<kv::GroupShape> groups;
   for (size_t group = 0; group < facts.config.kv_groups.size(); ++group) {
-    block_bytes += facts.config.kv_shape(dtype, group).block_bytes();
+    groups.push_back({.block_bytes = facts.config.kv_shape(dtype, group).block_bytes(),
+                      .window = facts.config.kv_groups[group].window});
   }
   const int context = config.engine.context > 0 ? config.engine.context
                                                 : std::min(facts.config.context_length, 32768);
+  const kv::MemorySplitArgs split{.bytes = config.engine.kv_memory_bytes,
+                                  .context_tokens = context,
+                                  .step_tokens = config.engine.step_tokens,
+                                  .num_blocks_max = UINT32_MAX};
   const uint64_t tokens =
-      config.engine.kv_memory_bytes / block_bytes * uint64_t{kernels::kKvBlockTokens};
+      uint64_t{kv::SplitKvMemory(groups, split)[0]} * uint64_t{kernels::kKvBlockTokens};
   const std::string detail =
       fmt::format("room for {} tokens; one request may have {}", tokens, context);
   if (tokens < static_cast<uint64_t>(context)) {
     const uint64_t blocks = static_cast<uint64_t>(context) / kernels::kKvBlockTokens + 1;
     findings.push_back({Status::kWarning, "KV memory", detail,
                         fmt::format("set engine.kv_memory to {} or more, or engine.context lower",
-                                    Bytes(blocks * block_bytes))});
+                                    Bytes(kv::KvMemoryFor(blocks, groups, split)))});
   } else {
     findings.push_back({Status::kOk, "KV memory", detail});
   }

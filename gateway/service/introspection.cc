@@ -36,6 +36,10 @@ std::vector<Field> EngineFields(const engine::EngineStats& stats) {
           {"blocks_cached", stats.num_blocks_cached},
           {"blocks_used", stats.num_blocks_used},
           {"blocks_evicted", stats.num_blocks_evicted},
+          {"window_blocks_free", stats.num_window_blocks_free},
+          {"window_blocks_cached", stats.num_window_blocks_cached},
+          {"window_blocks_used", stats.num_window_blocks_used},
+          {"window_blocks_evicted", stats.num_window_blocks_evicted},
           {"digest_mismatches", stats.num_digest_mismatches},
           {"write_back_bytes_queued", stats.write_back_bytes_queued},
           {"blocks_written", stats.num_blocks_written},
@@ -82,6 +86,14 @@ void WriteEngine(const engine::Engine& engine, JsonWriter& json) {
   json.Key("weight_bytes").Unsigned(info.weight_bytes);
   json.Key("kv_blocks").Unsigned(info.num_kv_blocks);
   json.Key("kv_block_bytes").Unsigned(info.kv_block_bytes);
+  json.Key("kv_groups").BeginArray();
+  for (const engine::KvGroupInfo& group : info.kv_groups) {
+    json.BeginObject().Key("window").Integer(group.window);
+    json.Key("layers").Integer(group.num_layers);
+    json.Key("blocks").Unsigned(group.num_blocks);
+    json.Key("block_bytes").Unsigned(group.block_bytes).EndObject();
+  }
+  json.EndArray();
   json.EndObject();
 }
 
@@ -203,6 +215,11 @@ void Service::CollectEngine(metrics::TextWriter& writer) const {
   writer.Sample("kvgate_kv_blocks", {{"state", "free"}}, stats.num_blocks_free);
   writer.Sample("kvgate_kv_blocks", {{"state", "cached"}}, stats.num_blocks_cached);
   writer.Sample("kvgate_kv_blocks", {{"state", "used"}}, stats.num_blocks_used);
+  writer.Family("kvgate_kv_window_blocks", "gauge",
+                "KV blocks of the layers with a sliding window by state.");
+  writer.Sample("kvgate_kv_window_blocks", {{"state", "free"}}, stats.num_window_blocks_free);
+  writer.Sample("kvgate_kv_window_blocks", {{"state", "cached"}}, stats.num_window_blocks_cached);
+  writer.Sample("kvgate_kv_window_blocks", {{"state", "used"}}, stats.num_window_blocks_used);
   WriteOne("kvgate_kv_blocks_evicted_total", "counter", "KV blocks evicted from the device pool.",
            stats.num_blocks_evicted, writer);
   WriteOne("kvgate_kv_digest_mismatches_total", "counter",

@@ -17,6 +17,7 @@ class MemoryKvStore : public KvStore {
  public:
   std::atomic<bool> fail_put{false};
   std::atomic<int> fail_gets_from_depth{-1};  // records at or past this depth are damaged
+  std::atomic<int> fail_gets_of_group{-1};    // records of this KV group are damaged
   std::atomic<int> get_delay_ms{0};
   std::atomic<int> put_delay_ms{0};
 
@@ -51,13 +52,25 @@ class MemoryKvStore : public KvStore {
         stored.record.depth >= static_cast<uint32_t>(fail_gets_from_depth)) {
       return miss(ErrorCode::kDataLoss);
     }
-    if (stored.record.digest != lookup.digest || stored.record.shape_tag != lookup.shape_tag ||
+    if (fail_gets_of_group == static_cast<int>(stored.record.group)) {
+      return miss(ErrorCode::kDataLoss);
+    }
+    if (stored.record.digest != lookup.digest || stored.record.group != lookup.group ||
+        stored.record.shape_tag != lookup.shape_tag ||
         stored.payload.size() != lookup.payload.size()) {
       return miss(ErrorCode::kNotFound);
     }
     std::memcpy(lookup.payload.data(), stored.payload.data(), stored.payload.size());
     ++stats_.num_hits;
     return {};
+  }
+  // Those of a KV group at or past this depth.
+  void RemoveGroup(uint32_t group, uint32_t depth) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(records_, [&](const auto& item) {
+      const KvRecord& record = item.second.record;
+      return record.group == group && record.depth >= depth;
+    });
   }
   void Touch(std::span<const KvKey>) override {}
   Result<void> Flush() override { return {}; }
@@ -81,6 +94,14 @@ class MemoryKvStore : public KvStore {
       keys.insert(keys.begin(), KvKey{keys.back().fingerprint, found->second.record.parent});
     }
     return MakeError(ErrorCode::kNotFound, "memory_kv_store", "no such prefix");
+  }
+  std::vector<KvKey> WindowKeys(const KvKey& key) const override {
+    const std::lock_guard lock(mutex_);
+    std::vector<KvKey> keys;
+    for (const auto& [other, stored] : records_) {
+      if (stored.record.group != 0 && stored.record.parent == key.hash) keys.push_back(other);
+    }
+    return keys;
   }
   Result<KvBlock> Read(const KvKey& key) override {
     const std::lock_guard lock(mutex_);

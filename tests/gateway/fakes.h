@@ -250,6 +250,7 @@ class FakeKvStore final : public store::KvStore {
   Result<std::vector<store::KvKey>> Chain(const BlockHash&) const override {
     return MakeError(ErrorCode::kNotFound, "store", "empty");
   }
+  std::vector<store::KvKey> WindowKeys(const store::KvKey&) const override { return {}; }
   Result<store::KvBlock> Read(const store::KvKey&) override {
     return MakeError(ErrorCode::kNotFound, "store", "empty");
   }

@@ -42,6 +42,108 @@ TEST(KvIndex, AnEntryWithoutItsParentOrOfAWrongDepthHasNoPlace) {
   EXPECT_TRUE(index.HasPlaceFor(Entry(5, 1, 1)));
 }
 
+KvIndexEntry WindowOf(uint64_t id, uint64_t block, uint32_t block_depth) {
+  KvIndexEntry entry = Entry(id, block, block_depth + 1);
+  entry.group = 1;
+  return entry;
+}
+
+TEST(KvIndex, AWindowHangsFromItsBlockAndIsNoPrefix) {
+  KvIndex index;
+  for (const auto& entry :
+       {Entry(1, 0, 0), Entry(2, 1, 1), WindowOf(101, 1, 0), WindowOf(102, 2, 1), Entry(3, 1, 1)}) {
+    ASSERT_TRUE(index.HasPlaceFor(entry));
+    index.Touch(index.Insert(entry));
+  }
+  EXPECT_FALSE(index.HasPlaceFor(Entry(5, 102, 3)));  // nothing hangs from a window
+  EXPECT_EQ(index.WindowKeys(*index.Find(Entry(2, 1, 1).key)),
+            std::vector<KvKey>{WindowOf(102, 2, 1).key});
+  const std::vector<KvPrefix> prefixes = index.ListPrefixes();
+  ASSERT_EQ(prefixes.size(), 2u);
+  EXPECT_EQ(prefixes[0].leaf, Entry(3, 1, 1).key);
+  EXPECT_EQ(prefixes[0].payload_bytes, 13u + 11 + 111);
+  EXPECT_EQ(prefixes[1].leaf, Entry(2, 1, 1).key);
+  EXPECT_EQ(prefixes[1].payload_bytes, 12u + 112 + 11 + 111);
+  EXPECT_EQ(index.FindByHash(BlockHash{102, 0}), nullptr);
+  ASSERT_EQ(index.FindLeaves(BlockHash{2, 0}).size(), 1u);
+  EXPECT_TRUE(index.FindLeaves(BlockHash{1, 0}).empty());
+  std::vector<KvKey> removed;
+  index.RemoveBranch(*index.Find(Entry(2, 1, 1).key), removed);
+  EXPECT_EQ(removed.size(), 2u);  // with its window; the other prefix keeps the first block's
+  EXPECT_NE(index.Find(WindowOf(101, 1, 0).key), nullptr);
+  index.CheckIntegrity();
+  index.RemoveBranch(*index.Find(Entry(3, 1, 1).key), removed);
+  EXPECT_EQ(index.num_records(), 0u);
+}
+
+TEST(KvIndex, WindowsArePinnedWithTheirBlockAndElseGoBeforeIt) {
+  KvIndex index;
+  index.Insert(Entry(1, 0, 0));
+  index.Insert(Entry(2, 1, 1));
+  index.Insert(WindowOf(101, 1, 0));
+  index.Touch(index.Insert(Entry(3, 1, 1)));
+  index.Touch(index.Insert(WindowOf(103, 3, 1)));
+  const uint64_t bytes = 11 + 12 + 111 + 3 * kKvOverheadBytes;
+  EXPECT_EQ(index.BytesToPin(*index.Find(Entry(2, 1, 1).key)), bytes);
+  index.SetPinned(*index.Find(Entry(2, 1, 1).key), true);
+  EXPECT_EQ(index.pinned_bytes(), bytes);
+  index.Touch(index.Insert(WindowOf(102, 2, 1)));  // one that comes later is pinned, too
+  EXPECT_EQ(index.pinned_bytes(), bytes + 112 + kKvOverheadBytes);
+  index.CheckIntegrity();
+  std::vector<uint64_t> order;
+  while (KvIndex::Node* leaf = index.OldestLeaf()) {
+    order.push_back(leaf->entry.key.hash.low);
+    index.RemoveLeaf(*leaf);
+    index.CheckIntegrity();
+  }
+  EXPECT_EQ(order, (std::vector<uint64_t>{103, 3}));
+  index.SetPinned(*index.Find(Entry(2, 1, 1).key), false);
+  EXPECT_EQ(index.pinned_bytes(), 0u);
+  index.CheckIntegrity();
+  EXPECT_NE(index.OldestLeaf(), nullptr);
+}
+
+TEST(KvIndex, KeepsItsBooksOverRandomTreesWithWindowsAndPins) {
+  std::mt19937_64 random(4);
+  KvIndex index;
+  uint64_t next_id = 1;
+  for (int step = 0; step < 4000; ++step) {
+    const std::vector<KvKey> keys = index.Keys();
+    KvIndex::Node* const node = keys.empty() ? nullptr : index.Find(keys[random() % keys.size()]);
+    const bool is_block = node != nullptr && node->entry.group == 0;
+    std::vector<KvKey> removed;
+    switch (random() % 8) {
+      case 0:
+        index.Touch(index.Insert(Entry(next_id++, 0, 0)));
+        break;
+      case 1:
+      case 2:
+        if (!is_block) break;
+        index.Touch(
+            index.Insert(Entry(next_id++, node->entry.key.hash.low, node->entry.depth + 1)));
+        break;
+      case 3:
+      case 4:
+        if (!is_block) break;
+        index.Touch(index.Insert(WindowOf(next_id++, node->entry.key.hash.low, node->entry.depth)));
+        break;
+      case 5:
+        if (is_block) index.SetPinned(*node, random() % 2 == 0);
+        break;
+      case 6:
+        if (is_block && random() % 4 == 0) index.RemoveSubtree(*node, removed);
+        break;
+      default:
+        if (KvIndex::Node* const oldest = index.OldestLeaf(); oldest != nullptr) {
+          EXPECT_TRUE(oldest->num_pins == 0);
+          EXPECT_TRUE(oldest->entry.group == 0 || oldest->parent->num_pins == 0);
+          index.RemoveLeaf(*oldest);
+        }
+    }
+    index.CheckIntegrity();
+  }
+}
+
 TEST(KvIndex, LoadingTakesAnyOrderAndNamesTheOrphans) {
   KvIndex index;
   std::vector<KvKey> orphans;

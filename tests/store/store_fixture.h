@@ -58,12 +58,12 @@ struct Block {
             .parent = parent,
             .depth = depth,
             .digest = digest,
-            .group = 3,
+            .group = 0,
             .shape_tag = 7,
             .payload = payload};
   }
   KvLookup Lookup(std::span<std::byte> into) const {
-    return {.key = key, .digest = digest, .group = 3, .shape_tag = 7, .payload = into};
+    return {.key = key, .digest = digest, .group = 0, .shape_tag = 7, .payload = into};
   }
 };
 

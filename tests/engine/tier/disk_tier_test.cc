@@ -110,6 +110,33 @@ TEST_F(DiskTierTest, WhatIsWrittenComesBackBitForBitInOtherBlocks) {
   for (uint32_t i = 0; i < 12; ++i) EXPECT_TRUE(Holds(16 + i, static_cast<uint8_t>(i + 1)));
 }
 
+TEST_F(DiskTierTest, GroupsAreKeptApartUnderOneKey) {
+  const auto window_arena =
+      *backend_->AllocateKv({.num_layers = 3, .num_kv_heads = 1, .head_dim = 8}, 8);
+  DiskTier tier({.fingerprint = {.low = 5, .high = 6},
+                 .shape_tag = 9,
+                 .windows = {{.arena = window_arena.get(), .shape_tag = 10}},
+                 .on_completion = [this](Completion completion) { OnDone(completion); }},
+                store_, *backend_, *arena_);
+  const std::vector<std::byte> bytes(window_arena->block_bytes(), std::byte{77});
+  backend_->WriteKvBlock(*window_arena, BlockId{2}, bytes);
+  std::vector<WriteItem> items = Items(1);
+  items.push_back(
+      {.key = Key(0), .parent = Key(0).hash, .depth = 1, .block = BlockId{2}, .group = 1});
+  ASSERT_TRUE(tier.Write(1000, std::move(items)));
+  EXPECT_EQ(WaitFor(1000).num_ok, 2u);
+  EXPECT_EQ(tier.write_bytes_queued(), 0u);
+  EXPECT_TRUE(tier.Contains(Key(0), 1));
+  EXPECT_FALSE(tier.Contains(Key(0), 2));
+  const uint64_t ticket = tier.Load(
+      {{.key = Key(0), .block = BlockId{5}, .group = 1}, {.key = Key(0), .block = BlockId{16}}});
+  EXPECT_EQ(WaitForLoad(ticket).num_ok, 2u);
+  EXPECT_TRUE(Holds(16, 1));
+  std::vector<std::byte> loaded(window_arena->block_bytes());
+  backend_->ReadKvBlock(*window_arena, BlockId{5}, loaded);
+  EXPECT_EQ(loaded, bytes);
+}
+
 TEST_F(DiskTierTest, ALoadCountsOnlyTheItemsBeforeTheFirstFailure) {
   const auto tier = MakeTier();
   ASSERT_TRUE(tier->Write(1, Items(6)));

@@ -71,6 +71,67 @@ Result<ImportReport> Import(store::KvStore& kv, uint64_t seed, std::string_view 
   return importer.Finish();
 }
 
+// What a second KV group has of the prefix's last two blocks.
+void StoreWindows(store::KvStore& kv, const std::string& salt) {
+  const auto keys = PrefixKeys({.fingerprint = kModel, .seed = kSeed}, salt, SomeTokens());
+  for (size_t i = kNumBlocks - 2; i < kNumBlocks; ++i) {
+    const auto payload = PayloadOf(100 + i);
+    const store::KvRecord record{
+        .key = {.fingerprint = kModel, .hash = kv::GroupHash(keys[i].hash, 1)},
+        .parent = keys[i].hash,
+        .depth = static_cast<uint32_t>(i) + 1,
+        .digest = keys[i].digest,
+        .group = 1,
+        .shape_tag = 10,
+        .payload = payload};
+    EXPECT_TRUE(kv.Put({&record, 1}));
+  }
+}
+
+TEST(PrefixTransfer, TheWindowsOfAPrefixMoveWithItUnderTheKeysThatHoldThere) {
+  store::MemoryKvStore from;
+  const BlockHash id = StorePrefix(from, "tenant");
+  StoreWindows(from, "tenant");
+  const std::string file = Export(from, id, "tenant");
+  store::MemoryKvStore to;
+  const auto report = Import(to, kSeed + 1, file);
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->num_imported, kNumBlocks);
+  EXPECT_EQ(report->num_dropped(), 0u);
+  EXPECT_EQ(to.Stats().num_records, kNumBlocks + 2);
+  const auto keys = PrefixKeys({.fingerprint = kModel, .seed = kSeed + 1}, "tenant", SomeTokens());
+  std::vector<std::byte> payload(kPayloadBytes);
+  EXPECT_TRUE(to.Get({.key = {.fingerprint = kModel, .hash = kv::GroupHash(keys.back().hash, 1)},
+                      .digest = keys.back().digest,
+                      .group = 1,
+                      .shape_tag = 10,
+                      .payload = payload}));
+  EXPECT_EQ(payload, PayloadOf(100 + kNumBlocks - 1));
+}
+
+TEST(PrefixTransfer, AWindowOfAnotherPrefixEndsTheImport) {
+  store::MemoryKvStore from;
+  StorePrefix(from, "tenant");
+  StoreWindows(from, "tenant");
+  const auto keys = PrefixKeys({.fingerprint = kModel, .seed = kSeed}, "tenant", SomeTokens());
+  store::KvBlock window =
+      *from.Read({.fingerprint = kModel, .hash = kv::GroupHash(keys.back().hash, 1)});
+  store::PrefixFileWriter writer;
+  std::string file;
+  writer.Header({.fingerprint = kModel, .salt = "tenant", .num_blocks = 2}, file);
+  writer.Block(*from.Read({.fingerprint = kModel, .hash = keys[0].hash}), file);
+  window.depth = 1;  // of another block, by its digest
+  writer.Block(window, file);
+  writer.Block(*from.Read({.fingerprint = kModel, .hash = keys[1].hash}), file);
+  writer.End({.num_blocks = 2, .digest = keys[1].digest}, file);
+  store::MemoryKvStore to;
+  const auto report = Import(to, kSeed, file);
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->num_imported, 1u);
+  EXPECT_NE(report->reason.find("window"), std::string::npos) << report->reason;
+  EXPECT_EQ(to.Stats().num_records, 1u);
+}
+
 TEST(PrefixTransfer, WhatIsExportedIsFoundInADirectoryOfAnotherSeed) {
   store::MemoryKvStore from;
   store::MemoryKvStore to;

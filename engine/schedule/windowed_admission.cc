@@ -1,0 +1,111 @@
+// Sequences of models with sliding windows: Scheduler's part of it.
+#include <algorithm>
+#include <utility>
+
+#include "engine/schedule/scheduler.h"
+
+namespace kvgate::schedule {
+
+using kernels::kKvBlockTokens;
+
+void Scheduler::AddPlace(Sequence& sequence, int num_tokens) {
+  if (std::ranges::find(sequence.places, num_tokens) == sequence.places.end()) {
+    sequence.places.push_back(num_tokens);
+  }
+}
+
+// Blocks of group 0 may be in memory and their windows gone: whoever computes those again will have
+// them.
+bool Scheduler::AwaitsWindows(Sequence& sequence, const Hit& hit) {
+  const int place = windows_.LastPlace(sequence.keys, hit.num_in_memory(), false);
+  return place < hit.num_in_memory() && AwaitAnother(sequence, static_cast<size_t>(place));
+}
+
+// Leaves of the hit what the windows before its end allow.
+void Scheduler::CutToWindows(Sequence& sequence, Hit& hit) {
+  hit.match.partial.Reset();  // its windows are in no index
+  hit.match.num_partial_tokens = 0;
+  const int num_found = hit.num_blocks();
+  int place = windows_.LastPlace(sequence.keys, hit.num_in_memory(), false);
+  if (disk_ != nullptr && !sequence.skips_disk) {
+    const int farther = windows_.LastPlace(sequence.keys, num_found, true);
+    const int num_from_disk = std::max(0, farther - hit.num_in_memory());
+    const uint64_t bytes = static_cast<uint64_t>(num_from_disk) * arena_.block_bytes() +
+                           windows_.DiskBytes(sequence.keys, farther);
+    if (farther > place && restorer_.Pays(sequence, place * kKvBlockTokens,
+                                          (farther - place) * kKvBlockTokens, bytes)) {
+      place = farther;
+    }
+  }
+  // Somebody was here before, and somebody may come again.
+  if (place < num_found) AddPlace(sequence, num_found * kKvBlockTokens);
+  if (place > 0) AddPlace(sequence, place * kKvBlockTokens);
+  hit.num_on_disk = std::clamp(place - hit.num_in_memory(), 0, hit.num_on_disk);
+  while (hit.num_in_memory() > place && !hit.on_host.empty()) hit.on_host.pop_back();
+  while (hit.num_in_memory() > place) hit.match.blocks.pop_back();
+}
+
+Scheduler::Admission Scheduler::CheckWindowRoom(const Sequence& sequence) const {
+  if (options_.tenant_kv_share < 1 && !RunsAlone(sequence) &&
+      !windows_.HasQuota(sequence, options_.tenant_kv_share)) {
+    return Admission::kOverQuota;
+  }
+  return windows_.HasRoom(sequence, running_) ? Admission::kAdmitted : Admission::kNoRoom;
+}
+
+bool Scheduler::TakeWindows(Sequence& sequence, Hit& hit) {
+  return windows_.Take(sequence, hit.num_blocks(), hit.windows_on_disk);
+}
+
+// Windows first: without them the rest is of no use.
+void Scheduler::BeginRestore(Sequence& sequence, Hit hit) {
+  const int first = sequence.num_computed / kKvBlockTokens;
+  windows_.TouchOnDisk(sequence, first);
+  std::vector<tier::LoadItem> items = std::move(hit.windows_on_disk);
+  for (int block = first; block < first + hit.num_on_disk; ++block) {
+    items.push_back({.key = sequence.keys[static_cast<size_t>(block)],
+                     .block = sequence.block_table[static_cast<size_t>(block)]});
+  }
+  if (!items.empty()) restorer_.BeginWhole(sequence, std::move(items), hit.num_on_disk);
+}
+
+// Its load has come to nothing: it does without the disk, from what was in memory.
+void Scheduler::AdmitAnew(Sequence& sequence) {
+  sequence.skips_disk = true;
+  sequence.num_restoring_blocks = 0;
+  sequence.admitted_before = sequence.num_preemptions > 0;
+  BackToLine(sequence);
+}
+
+// Where nobody gets on for want of window blocks, the one admitted last gives up its own.
+bool Scheduler::PreemptForWindows() {
+  const auto victim = std::find_if(running_.rbegin(), running_.rend(), [](const auto& other) {
+    return other->state == SequenceState::kRunning;
+  });
+  if (victim == running_.rend() || victim->get() == running_.front().get()) return false;
+  Preempt(**victim);
+  return true;
+}
+
+// The windows before a place where others may go on are worth what the block itself is; of the
+// others nothing is known.
+void Scheduler::TakeUnstoredWindows(const Sequence& sequence, int block,
+                                    tier::WriteAdmission* admission,
+                                    std::vector<tier::WriteItem>& items) {
+  const tier::Worth worth =
+      windows_.IsNearPlace(sequence, block) ? WorthOf(sequence, block) : tier::Worth::kCommon;
+  windows_.TakeUnstored(
+      sequence, block,
+      [&](uint64_t bytes) { return admission == nullptr || admission->Admit(bytes, worth); },
+      items);
+}
+
+std::vector<kv::BlockRef> Scheduler::HoldWindows(std::span<const tier::WriteItem> items) {
+  std::vector<kv::BlockRef> held;
+  for (const tier::WriteItem& item : items) {
+    if (item.group > 0) held.push_back(windows_.Hold(item));
+  }
+  return held;
+}
+
+}  // namespace kvgate::schedule

@@ -1,0 +1,216 @@
+#include "engine/schedule/window_groups.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "engine/schedule/scheduler.h"
+#include "kernels/reference/reference_backend.h"
+#include "tests/engine/memory_kv_store.h"
+
+namespace kvgate::schedule {
+namespace {
+
+using kernels::kKvBlockTokens;
+using Tokens = std::vector<TokenId>;
+
+constexpr int kWindow = 70;  // three blocks before a place
+constexpr int kTail = 3;
+
+Tokens Range(int count, TokenId first = 0) {
+  Tokens tokens(static_cast<size_t>(count));
+  for (int i = 0; i < count; ++i) tokens[static_cast<size_t>(i)] = first + i;
+  return tokens;
+}
+
+// A scheduler over group 0 and one group with a window; the "model" is a counter.
+class WindowGroupsTest : public testing::Test {
+ protected:
+  void Make(uint32_t num_blocks, uint32_t num_window_blocks, int step_tokens_max = 128) {
+    backend_ = kernels::reference::MakeReferenceBackend();
+    arena_ = *backend_->AllocateKv({.num_layers = 1, .num_kv_heads = 1, .head_dim = 2}, num_blocks);
+    window_arena_ = *backend_->AllocateKv({.num_layers = 2, .num_kv_heads = 1, .head_dim = 2},
+                                          num_window_blocks);
+    pool_ = std::make_unique<kv::BlockPool>(kv::BlockPool::Options{.num_blocks = num_blocks});
+    cache_ = std::make_unique<kv::PrefixCache>(*pool_);
+    window_pool_ =
+        std::make_unique<kv::BlockPool>(kv::BlockPool::Options{.num_blocks = num_window_blocks});
+    window_cache_ = std::make_unique<kv::WindowCache>(*window_pool_);
+    Scheduler::Options options;
+    options.step_tokens_max = step_tokens_max;
+    options.sequences_max = 8;
+    Scheduler::Parts parts{.hasher = hasher_,
+                           .pool = *pool_,
+                           .cache = *cache_,
+                           .host = nullptr,
+                           .disk = nullptr,
+                           .backend = *backend_,
+                           .arena = *arena_,
+                           .costs = costs_};
+    parts.windows.push_back({.window = kWindow,
+                             .pool = *window_pool_,
+                             .cache = *window_cache_,
+                             .arena = *window_arena_});
+    scheduler_ = std::make_unique<Scheduler>(options, parts);
+    groups_ = std::make_unique<WindowGroups>(parts.windows, nullptr, *backend_);
+  }
+  void TearDown() override {
+    for (const RequestId id : scheduler_->Ids()) scheduler_->Remove(id);
+    EXPECT_EQ(pool_->num_used(), 0u);
+    EXPECT_EQ(window_pool_->num_used(), 0u);
+  }
+  RequestId Add(Tokens tokens) {
+    auto sequence = std::make_unique<Sequence>();
+    sequence->id = RequestId{next_id_++};
+    sequence->num_prompt_tokens = static_cast<int>(tokens.size());
+    sequence->tokens = std::move(tokens);
+    const RequestId id = sequence->id;
+    scheduler_->Add(std::move(sequence));
+    return id;
+  }
+  // What the step reads and writes is held: [first position - window + 1, end).
+  void CheckHeld(const StepItem& item) {
+    const Sequence& sequence = *item.sequence;
+    const HeldWindow& held = sequence.windows[0];
+    const int first = std::max(0, sequence.num_computed - kWindow + 1);
+    const int last = sequence.num_computed + item.num_tokens - 1;
+    EXPECT_LE(held.first, first / kKvBlockTokens);
+    EXPECT_GE(held.end(), last / kKvBlockTokens + 1);
+    EXPECT_EQ(std::ssize(held.block_table), held.end());
+  }
+  std::vector<StepItem> Turn() {
+    scheduler_->AdmitWaiting();
+    std::vector<StepItem> step = scheduler_->PlanStep();
+    for (const StepItem& item : step) CheckHeld(item);
+    most_used_ = std::max(most_used_, window_pool_->num_used());
+    for (const StepItem& item : step) {
+      scheduler_->OnComputed(item);
+      scheduler_->SlideWindows(*item.sequence);
+      if (item.wants_logits) item.sequence->tokens.push_back(7);
+    }
+    pool_->CheckIntegrity();
+    cache_->CheckIntegrity();
+    window_pool_->CheckIntegrity();
+    window_cache_->CheckIntegrity();
+    return step;
+  }
+  void Finish(RequestId id) {
+    while (scheduler_->Find(id)->num_computed < scheduler_->Find(id)->num_prompt_tokens) Turn();
+    scheduler_->Remove(id);
+  }
+
+  CostModel costs_;
+  std::unique_ptr<kernels::Backend> backend_;
+  std::unique_ptr<kernels::KvArena> arena_;
+  std::unique_ptr<kernels::KvArena> window_arena_;
+  kv::BlockHasher hasher_{{.fingerprint = {}, .seed = 1}};
+  std::unique_ptr<kv::BlockPool> pool_;
+  std::unique_ptr<kv::PrefixCache> cache_;
+  std::unique_ptr<kv::BlockPool> window_pool_;
+  std::unique_ptr<kv::WindowCache> window_cache_;
+  std::unique_ptr<Scheduler> scheduler_;
+  std::unique_ptr<WindowGroups> groups_;
+  uint32_t most_used_ = 0;
+  uint64_t next_id_ = 1;
+};
+
+TEST_F(WindowGroupsTest, APromptOfTwentyWindowsHoldsAWindowAndAStepAtAnyTime) {
+  Make(64, 64);
+  const RequestId id = Add(Range(20 * kWindow));
+  Finish(id);
+  // The tail, the block before the newest place, and a step's.
+  EXPECT_LE(most_used_, static_cast<uint32_t>(kTail + 1 + 128 / kKvBlockTokens));
+  EXPECT_GT(most_used_, 0u);
+}
+
+TEST_F(WindowGroupsTest, ThePlaceIsTheLastOneBehindWhichNoBlockIsMissing) {
+  Make(64, 64);
+  Finish(Add(Range(640)));
+  std::vector<kv::BlockKey> keys;
+  kv::BlockKey last = hasher_.Root("");
+  const Tokens tokens = Range(640);
+  for (size_t block = 0; block < 20; ++block) {
+    last = hasher_.Next(last, std::span(tokens).subspan(block * 32).first<32>());
+    keys.push_back(last);
+  }
+  EXPECT_EQ(groups_->LastPlace(keys, 20, false), 20);
+  EXPECT_EQ(groups_->LastPlace(keys, 11, false), 11);
+  // Without block 12 nobody can go on behind blocks 12 to 14.
+  std::vector<kv::BlockRef> others;
+  while (window_cache_->Contains(keys[12])) {
+    others.push_back(std::move(window_pool_->Acquire(1)->front()));
+  }
+  EXPECT_FALSE(window_cache_->Contains(keys[0]));  // it slid out before
+  EXPECT_EQ(groups_->LastPlace(keys, 15, false), 0);
+  EXPECT_EQ(groups_->LastPlace(keys, 16, false), 16);
+  EXPECT_EQ(groups_->LastPlace(keys, 20, false), 20);
+}
+
+TEST_F(WindowGroupsTest, AHitIsCutAndItsOwnPlaceIsKeptFromThenOn) {
+  Make(128, 40);
+  Tokens first = Range(640);
+  Finish(Add(first));
+  for (TokenId other = 1; other <= 3; ++other) Finish(Add(Range(320, other * 1000)));
+  Tokens second = Range(400);
+  second.push_back(9999);
+  const RequestId cut = Add(second);
+  Turn();
+  EXPECT_EQ(scheduler_->Find(cut)->num_device_tokens, 0);
+  Finish(cut);
+  for (TokenId other = 4; other <= 5; ++other) Finish(Add(Range(320, other * 1000)));
+  second.back() = 9998;
+  const RequestId hit = Add(second);
+  Turn();
+  EXPECT_EQ(scheduler_->Find(hit)->num_device_tokens, 384);
+}
+
+TEST_F(WindowGroupsTest, WhoFindsNoWindowBlocksGivesWayToTheOldest) {
+  Make(128, 12);
+  std::vector<RequestId> ids;
+  for (TokenId i = 0; i < 6; ++i) ids.push_back(Add(Range(60 + 20 * i, i * 1000)));
+  std::vector<bool> done(ids.size());
+  size_t num_done = 0;
+  for (int turn = 0; turn < 3000 && num_done < ids.size(); ++turn) {
+    Turn();
+    for (size_t i = 0; i < ids.size(); ++i) {
+      if (done[i] || scheduler_->Find(ids[i])->num_tokens() < 260) continue;
+      scheduler_->Remove(ids[i]);
+      done[i] = true;
+      ++num_done;
+    }
+  }
+  EXPECT_EQ(num_done, ids.size());
+}
+
+TEST_F(WindowGroupsTest, KeepsItsBooksOverRandomTraffic) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 8; ++round) {
+    if (scheduler_ != nullptr) TearDown();
+    scheduler_.reset();
+    Make(40 + random() % 40, 12 + random() % 30, 64);
+    std::vector<RequestId> ids;
+    for (int turn = 0; turn < 400; ++turn) {
+      if (random() % 4 == 0 && ids.size() < 12) {
+        Tokens tokens = Range(1 + static_cast<int>(random() % 600));
+        for (size_t i = random() % tokens.size(); i < tokens.size(); ++i) {
+          tokens[i] += static_cast<TokenId>(1000 * (random() % 3));
+        }
+        ids.push_back(Add(std::move(tokens)));
+      }
+      if (random() % 12 == 0 && !ids.empty()) {
+        const size_t index = random() % ids.size();
+        scheduler_->Remove(ids[index]);
+        ids.erase(ids.begin() + static_cast<long>(index));
+      }
+      Turn();
+      std::erase_if(ids, [&](RequestId id) {
+        if (scheduler_->Find(id)->num_tokens() < 620) return false;
+        scheduler_->Remove(id);
+        return true;
+      });
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kvgate::schedule

@@ -1,0 +1,149 @@
+// A model with windows that is all memory: what it computes of a token is a hash of the token and
+// of every KV value that the token's layers see, read from the arenas through the block tables. A
+// block that is wrong, stale or missing anywhere in a window changes every token from there on.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "engine/model/model.h"
+
+namespace kvgate::engine {
+
+class WindowModel final : public model::Model {
+ public:
+  struct Options {
+    std::vector<int> windows = {0, 40};  // of each group
+    int vocab_size = 600;
+    // Of the first steps, which say what prefill costs: so that a load pays on any machine.
+    std::chrono::milliseconds warm_up_delay{0};
+    std::chrono::microseconds token_delay{0};
+  };
+  static constexpr int kWarmUpSteps = 4;
+
+  explicit WindowModel(Options options) : options_(std::move(options)) {
+    config_.architecture = "windows";
+    config_.num_kv_heads = 1;
+    config_.head_dim = 2;
+    config_.vocab_size = options_.vocab_size;
+    config_.context_length = 4096;
+    for (size_t i = 0; i < options_.windows.size(); ++i) {
+      config_.kv_groups.push_back(
+          {.window = options_.windows[i], .num_layers = 1 + static_cast<int>(i)});
+      config_.num_layers += 1 + static_cast<int>(i);
+    }
+  }
+
+  const model::ModelConfig& config() const override { return config_; }
+  size_t weight_bytes() const override { return 0; }
+  Fingerprint fingerprint() const override { return {.low = 7, .high = 7}; }
+  Result<void> Reserve(int, int) override { return {}; }
+
+  void Forward(const model::StepInput& input, std::span<float> logits) override {
+    if (num_steps_++ < kWarmUpSteps) std::this_thread::sleep_for(options_.warm_up_delay);
+    std::this_thread::sleep_for(options_.token_delay * input.tokens.size());
+    std::vector<uint64_t> values(input.tokens.size());
+    for (size_t s = 0; s < input.groups[0].sequences.size(); ++s) {
+      const kernels::SequenceRows& rows = input.groups[0].sequences[s];
+      for (int i = 0; i < rows.num_rows; ++i) {
+        const auto row = static_cast<size_t>(rows.first_row + i);
+        const int position = rows.first_position + i;
+        uint64_t value = Begin(input.tokens[row], position);
+        for (size_t g = 0; g < input.groups.size(); ++g) {
+          const model::StepGroup& group = input.groups[g];
+          for (int p = FirstSeen(g, position); p < position; ++p) {
+            value = Mix(value, Read(group, s, p));
+          }
+        }
+        for (size_t g = 0; g < input.groups.size(); ++g) {
+          Write(input.groups[g], s, position, Mix(value, g));
+        }
+        values[row] = value;
+      }
+    }
+    for (size_t i = 0; i < input.logit_rows.size(); ++i) {
+      const auto vocab_size = static_cast<size_t>(options_.vocab_size);
+      const std::span<float> row = logits.subspan(i * vocab_size, vocab_size);
+      std::ranges::fill(row, 0.0f);
+      const uint64_t value = values[static_cast<size_t>(input.logit_rows[i])];
+      row[static_cast<size_t>(Choose(value))] = 1.0f + static_cast<float>(value % 4096);
+    }
+  }
+
+  // What the model says after the prompt, without any engine.
+  std::vector<TokenId> Answer(std::vector<TokenId> tokens, int num_tokens) const {
+    std::vector<TokenId> answer;
+    std::vector<uint64_t> values;
+    while (std::ssize(answer) < num_tokens) {
+      for (auto position = static_cast<int>(values.size()); position < std::ssize(tokens);
+           ++position) {
+        uint64_t value = Begin(tokens[static_cast<size_t>(position)], position);
+        for (size_t g = 0; g < options_.windows.size(); ++g) {
+          for (int p = FirstSeen(g, position); p < position; ++p) {
+            value = Mix(value, Mix(values[static_cast<size_t>(p)], g));
+          }
+        }
+        values.push_back(value);
+      }
+      answer.push_back(Choose(values.back()));
+      tokens.push_back(answer.back());
+    }
+    return answer;
+  }
+
+ private:
+  static uint64_t Mix(uint64_t a, uint64_t b) {
+    uint64_t x = a * 0x9e3779b97f4a7c15ULL ^ (b + 0x2545f4914f6cdd1dULL);
+    x ^= x >> 29;
+    return x * 0xbf58476d1ce4e5b9ULL;
+  }
+  static uint64_t Begin(TokenId token, int position) {
+    return Mix(static_cast<uint64_t>(token), static_cast<uint64_t>(position));
+  }
+  TokenId Choose(uint64_t value) const {
+    return 3 +
+           static_cast<TokenId>((value >> 20) % static_cast<uint64_t>(options_.vocab_size - 10));
+  }
+  int FirstSeen(size_t group, int position) const {
+    const int window = options_.windows[group];
+    return window == 0 ? 0 : std::max(0, position - window + 1);
+  }
+  // Every lane of a block holds the token's value: what is lost of a block shows, wherever it is.
+  static uint64_t Read(const model::StepGroup& group, size_t sequence, int position) {
+    const std::byte* block = BlockOf(group, sequence, position);
+    const auto token = static_cast<size_t>(position % kernels::kKvBlockTokens);
+    uint64_t first = 0;
+    std::memcpy(&first, block + token * 8, 8);
+    for (size_t lane = 1; lane < NumLanes(group); ++lane) {
+      uint64_t value = 0;
+      std::memcpy(&value, block + (lane * kernels::kKvBlockTokens + token) * 8, 8);
+      if (value != first) first = ~value;
+    }
+    return first;
+  }
+  static void Write(const model::StepGroup& group, size_t sequence, int position, uint64_t value) {
+    std::byte* block = BlockOf(group, sequence, position);
+    const auto token = static_cast<size_t>(position % kernels::kKvBlockTokens);
+    for (size_t lane = 0; lane < NumLanes(group); ++lane) {
+      std::memcpy(block + (lane * kernels::kKvBlockTokens + token) * 8, &value, 8);
+    }
+  }
+  static size_t NumLanes(const model::StepGroup& group) {
+    return group.arena->block_bytes() / (8 * kernels::kKvBlockTokens);
+  }
+  static std::byte* BlockOf(const model::StepGroup& group, size_t sequence, int position) {
+    const auto& table = group.sequences[sequence].block_table;
+    return group.arena->block(table[static_cast<size_t>(position / kernels::kKvBlockTokens)]);
+  }
+
+  Options options_;
+  model::ModelConfig config_;
+  int num_steps_ = 0;
+};
+
+}  // namespace kvgate::engine
