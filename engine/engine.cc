@@ -114,7 +114,7 @@ WarmUpStep WarmUp(const EngineOptions& options, model::Model& model, kernels::Kv
 }  // namespace
 
 Result<std::unique_ptr<Engine>> Engine::Open(const EngineOptions& options,
-                                             std::shared_ptr<const model::GgufFile> file,
+                                             std::shared_ptr<const model::ModelFile> file,
                                              kernels::Backend& backend,
                                              const tokenizer::Tokenizer& tokenizer,
                                              store::KvStore* store) {

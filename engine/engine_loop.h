@@ -28,7 +28,7 @@ struct WarmUpStep {
 class EngineLoop final : public Engine {
  public:
   struct Parts {
-    std::shared_ptr<const model::GgufFile> file;
+    std::shared_ptr<const model::ModelFile> file;
     std::unique_ptr<model::Model> model;
     std::unique_ptr<kernels::KvArena> arena;
     std::unique_ptr<tier::HostTier> host;  // null: none

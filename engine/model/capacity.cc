@@ -86,7 +86,7 @@ Result<void> Check(const CapacityShape& shape, const CapacityRequest& request) {
   return {};
 }
 
-Result<int> ReadCount(const GgufFile& file, const std::string& key) {
+Result<int> ReadCount(const ModelFile& file, const std::string& key) {
   constexpr int64_t kCountMax = 1 << 28;
   const Result<int64_t> value = file.GetInteger(key);
   if (!value && value.error().code != ErrorCode::kNotFound) {
@@ -115,7 +115,7 @@ const CapacityShape* FindKnownShape(std::string_view name) {
   return at == shapes.end() ? nullptr : &*at;
 }
 
-Result<CapacityShape> ReadCapacityShape(const GgufFile& file) {
+Result<CapacityShape> ReadCapacityShape(const ModelFile& file) {
   KVGATE_TRY(const std::string architecture, file.GetString("general.architecture"));
   const auto key = [&](std::string_view name) { return fmt::format("{}.{}", architecture, name); };
   CapacityShape shape;

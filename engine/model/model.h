@@ -12,7 +12,7 @@
 #include <kvgate/ids.h>
 #include <kvgate/result.h>
 
-#include "engine/model/gguf.h"
+#include "engine/model/model_file.h"
 #include "kernels/backend.h"
 
 namespace kvgate::model {
@@ -56,7 +56,7 @@ struct ModelConfig {
 
 // kUnsupported: unknown architecture (detail lists those we have) or a feature we lack (rope
 // scaling and the like); kDataLoss: a key is missing or senseless.
-Result<ModelConfig> ReadModelConfig(const GgufFile& file);
+Result<ModelConfig> ReadModelConfig(const ModelFile& file);
 
 // Floats that a model's Reserve allocates for each token of a step and for each row whose logits
 // are wanted: the engine's memory beside weights and KV.
@@ -87,7 +87,7 @@ class Model {
  public:
   // Checks every tensor's presence, shape and type before loading any; an error names the tensor.
   // Keeps a reference to the file (weights are read from its mapping) and to the backend.
-  static Result<std::unique_ptr<Model>> Load(std::shared_ptr<const GgufFile> file,
+  static Result<std::unique_ptr<Model>> Load(std::shared_ptr<const ModelFile> file,
                                              kernels::Backend& backend);
   virtual ~Model() = default;
 

@@ -38,7 +38,7 @@ Error Unsupported(std::string detail) {
 // Reads keys "ARCHITECTURE.name" and checks their ranges.
 class Metadata {
  public:
-  Metadata(const GgufFile& file, std::string_view architecture)
+  Metadata(const ModelFile& file, std::string_view architecture)
       : file_(file), architecture_(architecture) {}
 
   std::string Key(std::string_view name) const { return fmt::format("{}.{}", architecture_, name); }
@@ -85,11 +85,11 @@ class Metadata {
   }
 
  private:
-  const GgufFile& file_;
+  const ModelFile& file_;
   std::string architecture_;
 };
 
-Result<void> CheckRopeScaling(const GgufFile& file, const Metadata& metadata) {
+Result<void> CheckRopeScaling(const ModelFile& file, const Metadata& metadata) {
   const std::string type_key = metadata.Key("rope.scaling.type");
   if (file.Find(type_key) != nullptr) {
     KVGATE_TRY(const std::string type, file.GetString(type_key));
@@ -109,7 +109,7 @@ Result<void> CheckRopeScaling(const GgufFile& file, const Metadata& metadata) {
   return {};
 }
 
-Result<void> CheckFeatures(const GgufFile& file, const Metadata& metadata) {
+Result<void> CheckFeatures(const ModelFile& file, const Metadata& metadata) {
   KVGATE_TRY_VOID(CheckRopeScaling(file, metadata));
   KVGATE_TRY_VOID(metadata.OnlyNeutral("expert_count", 0));
   KVGATE_TRY_VOID(metadata.OnlyNeutral("attention.sliding_window", 0));
@@ -156,7 +156,7 @@ Result<void> ReadAttentionShape(const Metadata& metadata, ModelConfig& config) {
 }
 
 // The vocabulary is as large as the embedding table; what else speaks of its size must agree.
-Result<void> ReadVocabSize(const GgufFile& file, const Metadata& metadata, ModelConfig& config) {
+Result<void> ReadVocabSize(const ModelFile& file, const Metadata& metadata, ModelConfig& config) {
   constexpr int64_t kVocabMax = 1 << 24;
   const GgufTensor* table = file.FindTensor("token_embd.weight");
   if (table == nullptr) return DataLoss("tensor 'token_embd.weight' is missing");
@@ -183,7 +183,7 @@ Result<void> ReadVocabSize(const GgufFile& file, const Metadata& metadata, Model
 
 }  // namespace
 
-Result<ModelConfig> ReadModelConfig(const GgufFile& file) {
+Result<ModelConfig> ReadModelConfig(const ModelFile& file) {
   constexpr int kLayersMax = 1 << 12;
   constexpr int kDimMax = 1 << 20;
   constexpr int kContextMax = 1 << 28;
@@ -214,6 +214,10 @@ Result<ModelConfig> ReadModelConfig(const GgufFile& file) {
   KVGATE_TRY_VOID(ReadVocabSize(file, metadata, config));
   KVGATE_TRY_VOID(CheckFeatures(file, metadata));
   config.rope_kind = architecture->rope_kind;
+  if (file.Find(kRopeHalvesKey) != nullptr) {
+    KVGATE_TRY(const bool halves, file.GetBool(kRopeHalvesKey));
+    if (halves) config.rope_kind = kernels::RopeKind::kHalves;
+  }
   config.qkv_bias = architecture->qkv_bias;
   config.tied_embeddings = file.FindTensor("output.weight") == nullptr;
   config.kv_groups = {{.window = 0, .num_layers = config.num_layers}};

@@ -12,6 +12,7 @@
 #include <kvgate/digest.h>
 #include <kvgate/log.h>
 
+#include "engine/model/gguf.h"
 #include "kernels/weight_format.h"
 
 namespace kvgate::model {
@@ -85,7 +86,7 @@ Result<void> VisitWeights(const ModelConfig& config, ModelWeights& weights,
 
 class CheckingVisitor final : public WeightVisitor {
  public:
-  explicit CheckingVisitor(const GgufFile& file) : file_(file) {}
+  explicit CheckingVisitor(const ModelFile& file) : file_(file) {}
 
   Result<void> Matrix(const std::string& name, int64_t rows, int64_t columns,
                       std::unique_ptr<kernels::Weight>&) override {
@@ -134,14 +135,14 @@ class CheckingVisitor final : public WeightVisitor {
     return tensor;
   }
 
-  const GgufFile& file_;
+  const ModelFile& file_;
   std::unordered_set<std::string> seen_;
 };
 
 // REQUIRES: a CheckingVisitor has been over the same file and configuration.
 class LoadingVisitor final : public WeightVisitor {
  public:
-  LoadingVisitor(const GgufFile& file, kernels::Backend& backend)
+  LoadingVisitor(const ModelFile& file, kernels::Backend& backend)
       : file_(file), backend_(backend) {}
 
   Result<void> Matrix(const std::string& name, int64_t rows, int64_t columns,
@@ -195,7 +196,7 @@ class LoadingVisitor final : public WeightVisitor {
                file_.total_bytes() >> 20);
   }
 
-  const GgufFile& file_;
+  const ModelFile& file_;
   kernels::Backend& backend_;
   size_t weight_bytes_ = 0;
   size_t file_bytes_ = 0;
@@ -217,7 +218,7 @@ void PutText(std::vector<std::byte>& out, std::string_view text) {
 
 }  // namespace
 
-Result<ModelWeights> LoadModelWeights(const GgufFile& file, const ModelConfig& config,
+Result<ModelWeights> LoadModelWeights(const ModelFile& file, const ModelConfig& config,
                                       kernels::Backend& backend) {
   ModelWeights weights;
   CheckingVisitor checking(file);
@@ -234,7 +235,7 @@ Result<ModelWeights> LoadModelWeights(const GgufFile& file, const ModelConfig& c
   return weights;
 }
 
-Fingerprint ComputeWeightFingerprint(const GgufFile& file, const ModelConfig& config) {
+Fingerprint ComputeWeightFingerprint(const ModelFile& file, const ModelConfig& config) {
   // A list of fields, each of known length, so that no two configurations spell the same bytes.
   std::vector<std::byte> summary;
   PutText(summary, "kvgate.weights.1");

@@ -23,7 +23,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/model/gguf.h"
+#include "engine/model/hf_folder.h"
 #include "engine/model/model.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "gateway/cli/commands.h"
@@ -271,16 +271,17 @@ std::optional<ModelFacts> CheckModel(const config::Config& config, Findings& fin
     findings.push_back({Status::kWarning, "model",
                         "none named: serve makes a small one of random weights, whose answers mean "
                         "nothing",
-                        "name a GGUF file with --model"});
+                        "name a GGUF file or a Hugging Face folder with --model"});
     return std::nullopt;
   }
   const auto fail = [&](const Error& error) {
     findings.push_back({Status::kFailure, "model",
                         fmt::format("{}: {}", config.engine.model, error.ToString()),
-                        "name a GGUF file of a Llama or Qwen2 model with --model"});
+                        "name a GGUF file or a Hugging Face folder of a Llama or Qwen2 model with "
+                        "--model"});
     return std::nullopt;
   };
-  const auto file = model::GgufFile::Open(config.engine.model);
+  const auto file = model::OpenModelFile(config.engine.model);
   if (!file) return fail(file.error());
   const Result<model::ModelConfig> read = model::ReadModelConfig(**file);
   if (!read) return fail(read.error());

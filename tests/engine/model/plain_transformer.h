@@ -98,7 +98,7 @@ inline void FillPlain(const GgufWriter::TensorSpec& spec, int64_t first_row,
 
 class PlainTransformer {
  public:
-  PlainTransformer(const PlainShape& shape, const GgufFile& file) : shape_(shape) {
+  PlainTransformer(const PlainShape& shape, const ModelFile& file) : shape_(shape) {
     for (const GgufTensor& tensor : file.tensors()) {
       std::vector<float>& values = tensors_[tensor.name];
       values.resize(tensor.data.size() / sizeof(float));
