@@ -312,10 +312,8 @@ class ConfigReader {
     Add("rope.scaling.yarn_beta_fast", fast);
     Add("rope.scaling.yarn_beta_slow", slow);
     if (scaling.Find("attention_factor") == nullptr) return {};
-    // GGUF's key is a factor of what the paper recommends, this one stands instead of it.
     KVGATE_TRY(const float magnitude, scaling.Positive("attention_factor"));
-    const float recommended = factor > 1 ? 0.1f * std::log(factor) + 1 : 1.0f;
-    Add("rope.scaling.attn_factor", magnitude / recommended);
+    Add("rope.scaling.attn_factor", magnitude);
     return {};
   }
 

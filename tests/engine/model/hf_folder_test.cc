@@ -90,6 +90,51 @@ TEST_F(HfFolderTest, AQwenFolderGivesTheLogitsOfItsGgufFileBitForBit) {
   EXPECT_EQ(Logits(folder_), Logits(scratch_ / "m.gguf"));
 }
 
+TEST_F(HfFolderTest, TheKinAreServedFromTheirFoldersToo) {
+  PlainShape qwen3 = kQwen;
+  qwen3.architecture = "qwen3";
+  PlainShape yarn = qwen3;
+  yarn.rope_scaling = "yarn";
+  yarn.rope_factor = 4;
+  yarn.original_context = 64;
+  PlainShape linear = kQwen;
+  linear.rope_scaling = "linear";
+  linear.rope_factor = 2;
+  PlainShape moe = kQwen;
+  moe.architecture = "qwen2moe";
+  moe.num_experts = 5;
+  moe.num_used = 2;
+  moe.expert_ffn = 32;
+  moe.shared_ffn = 48;
+  moe.one_tensor_each = true;
+  PlainShape moe3 = moe;
+  moe3.architecture = "qwen3moe";
+  moe3.shared_ffn = 0;
+  for (const PlainShape& shape : {qwen3, yarn, linear, moe, moe3}) {
+    Write(shape);
+    EXPECT_EQ(Logits(folder_), Logits(scratch_ / "m.gguf")) << shape.architecture;
+  }
+}
+
+TEST_F(HfFolderTest, TheKinOfLlamaAreTurnedByHalvesToo) {
+  PlainShape llama3 = kLlama;
+  llama3.rope_scaling = "llama3";
+  llama3.theta = PlainLlama3::kTheta;
+  PlainShape mistral = kLlama;
+  mistral.window = 6;
+  PlainShape mixtral = kLlama;
+  mixtral.num_experts = 4;
+  mixtral.num_used = 2;
+  mixtral.one_tensor_each = true;
+  const std::vector<float> plain = (Write(kLlama), Logits(folder_));
+  for (const PlainShape& shape : {llama3, mistral, mixtral}) {
+    Write(shape);
+    const std::vector<float> logits = Logits(folder_);
+    EXPECT_LE(Distance(logits, Logits(scratch_ / "m.gguf")), 1e-6) << HfClass(shape);
+    EXPECT_GE(Distance(logits, plain), 1e-3) << HfClass(shape);  // it makes a difference
+  }
+}
+
 // Rope turns the halves of heads where the file's rows are permuted for neighbours: the same sums
 // in another order.
 TEST_F(HfFolderTest, ALlamaFolderGivesTheLogitsOfItsGgufFile) {

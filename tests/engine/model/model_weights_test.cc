@@ -67,10 +67,10 @@ TEST_F(ModelWeightsTest, AnUnknownTensorTypeIsNamedWithThoseWeHave) {
 
 TEST_F(ModelWeightsTest, ATensorThatWouldBeIgnoredIsRefused) {
   GgufWriter writer = PlainFile({});
-  writer.AddTensor({.name = "blk.0.attn_q.bias", .dimensions = {48}, .type = GgufType::kF32});
+  writer.AddTensor({.name = "blk.0.ffn_up.bias", .dimensions = {80}, .type = GgufType::kF32});
   const Error error = LoadError(writer);
   EXPECT_EQ(error.code, ErrorCode::kUnsupported);
-  EXPECT_THAT(error.detail, HasSubstr("'blk.0.attn_q.bias'"));
+  EXPECT_THAT(error.detail, HasSubstr("'blk.0.ffn_up.bias'"));
 }
 
 TEST(FingerprintTest, OneChangedBitOfAWeightOrOfTheShapeShows) {
