@@ -13,7 +13,7 @@ using kernels::RopeKind;
 // GGUF files of llama and its kin hold q and k permuted, so that rope pairs are neighbours.
 constexpr auto kNeighbours = RopeKind::kInterleaved;
 
-constexpr std::array<Architecture, 13> kArchitectures = {{
+constexpr std::array<Architecture, 15> kArchitectures = {{
     {.name = "llama",
      .rope_kind = kNeighbours,
      .window_rule = WindowRule::kAll,
@@ -21,6 +21,7 @@ constexpr std::array<Architecture, 13> kArchitectures = {{
      .renormalise = true},
     {.name = "qwen2", .qkv_bias = true},
     {.name = "qwen3", .qk_norm = QkNorm::kHead},
+    {.name = "gemma", .glu = GluKind::kGeluTanh, .scales_embedding = true},
     {.name = "gemma2",
      .post_norms = true,
      .glu = GluKind::kGeluTanh,
@@ -53,6 +54,7 @@ constexpr std::array<Architecture, 13> kArchitectures = {{
      .window_rule = WindowRule::kPattern,
      .window_period = 4,
      .window_rope_theta = -1},
+    {.name = "olmoe", .qk_norm = QkNorm::kProjection, .experts = ExpertRule::kAlways},
     {.name = "granite", .rope_kind = kNeighbours, .has_scales = true},
     {.name = "granitemoe",
      .rope_kind = kNeighbours,

@@ -98,7 +98,7 @@ Result<void> CheckOptions(const MakeModelOptions& options) {
 }
 
 bool IsSentencePiece(const MakeModelOptions& options) {
-  constexpr std::string_view kNames[] = {"llama", "gemma2", "gemma3", "phi3"};
+  constexpr std::string_view kNames[] = {"llama", "gemma", "gemma2", "gemma3", "phi3"};
   return std::ranges::find(kNames, options.architecture) != std::end(kNames);
 }
 
@@ -189,7 +189,7 @@ void AddKeys(const MakeModelOptions& options, GgufWriter& writer) {
 // How the architecture's own tokenizers cut text into words.
 std::string PretokenizerOf(std::string_view architecture) {
   if (architecture == "gpt-oss") return "gpt-4o";
-  if (architecture == "olmo2") return "dbrx";
+  if (architecture.starts_with("olmo")) return "dbrx";
   if (architecture == "smollm3") return "smaug-bpe";
   if (architecture.starts_with("granite")) return "refact";
   return "qwen2";

@@ -14,11 +14,13 @@ SHAPES = {
     "mixtral": dict(arch="llama", experts=4),
     "qwen2": dict(),
     "qwen3": dict(rope_original=256),
+    "gemma": dict(),
     "gemma2": dict(layers=4, **WINDOW),
     "gemma3": dict(layers=7, rope_original=1024, **WINDOW),
     "phi3": dict(rope_original=256, **WINDOW),
     "smollm3": dict(layers=4),
     "olmo2": dict(layers=4, rope_original=256, **WINDOW),
+    "olmoe": dict(),
     "granite": dict(),
     "granitemoe": dict(),
     "qwen2moe": dict(),
@@ -42,19 +44,23 @@ class ArchitecturesTest(Case):
                 cold = self.assert_ok(running.complete(prompt))
                 memory = self.assert_ok(running.complete(prompt))
                 running.wait_on_disk()
-                running.kill()
-                running.restart()
-                disk = self.assert_ok(running.complete(prompt))
+                whole_blocks = (cold.usage["prompt_tokens"] - 1) // 32 * 32
+                # Where the disk seems slower than computing, the engine computes: try again.
+                for _ in range(8):
+                    running.kill()
+                    running.restart()
+                    disk = self.assert_ok(running.complete(prompt))
+                    self.assertEqual(disk.answer, cold.answer)
+                    if disk.tier("disk") >= whole_blocks:
+                        break
                 running.kill()
 
-                whole_blocks = (cold.usage["prompt_tokens"] - 1) // 32 * 32
                 self.assertGreater(whole_blocks, 300)
                 self.assertEqual(cold.cached_tokens, 0)
                 self.assertGreaterEqual(memory.tier("device"), whole_blocks)
                 self.assertGreaterEqual(disk.tier("disk"), whole_blocks)
                 self.assertTrue(cold.text)
                 self.assertEqual(memory.answer, cold.answer)
-                self.assertEqual(disk.answer, cold.answer)
 
     def test_a_turn_behind_the_window_reuses_what_decoding_wrote(self):
         for name in ("gemma3", "gpt-oss", "qwen3moe"):

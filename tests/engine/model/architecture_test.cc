@@ -33,6 +33,8 @@ struct ArchitectureCase {
 
 std::vector<ArchitectureCase> GemmaCases() {
   std::vector<ArchitectureCase> cases;
+  cases.push_back(
+      {"gemma", {.architecture = "gemma", .head_dim = 16, .rotary_dim = 16, .tied = true}});
   cases.push_back({"gemma2",
                    {.architecture = "gemma2",
                     .num_layers = 4,
@@ -41,11 +43,13 @@ std::vector<ArchitectureCase> GemmaCases() {
                     .tied = true,
                     .eps = 1e-6f,
                     .window = 33}});
+  // What is told by the number of layers alone: scores over sqrt(16), not sqrt(8).
   cases.push_back({"gemma2_27b",
                    {.architecture = "gemma2",
                     .num_layers = 46,
                     .hidden = 32,
-                    .num_heads = 4,
+                    .num_heads = 2,
+                    .num_kv_heads = 1,
                     .ffn = 32,
                     .tied = true,
                     .window = 64}});
@@ -386,7 +390,7 @@ TEST_F(LayersTest, TheNamesAreListedInOneLine) {
   EXPECT_THAT(ArchitectureNames(), ::testing::StartsWith("llama, qwen2, qwen3, "));
   EXPECT_EQ(FindArchitecture("mamba"), nullptr);
   EXPECT_EQ(FindArchitecture("gpt-oss")->name, "gpt-oss");
-  EXPECT_EQ(Architectures().size(), 13u);
+  EXPECT_EQ(Architectures().size(), 15u);
 }
 
 }  // namespace

@@ -46,6 +46,8 @@ struct PlainShape {
   bool is(const std::set<std::string>& names) const { return names.contains(architecture); }
   bool has_qkv_bias() const { return is({"qwen2", "qwen2moe", "gpt-oss"}); }
   bool has_head_norms() const { return is({"qwen3", "qwen3moe", "gemma3"}); }
+  bool has_projection_norms() const { return is({"olmo2", "olmoe"}); }
+  bool is_gemma() const { return is({"gemma", "gemma2", "gemma3"}); }
   bool has_pre_norms() const { return !is({"olmo2"}); }
   bool has_post_norms() const { return is({"gemma2", "gemma3", "olmo2"}); }
   bool is_granite() const { return is({"granite", "granitemoe"}); }
@@ -176,8 +178,8 @@ class PlainFileMaker {
       Tensor(prefix_ + "attn_k.bias", {kv_dim});
       Tensor(prefix_ + "attn_v.bias", {kv_dim});
     }
-    if (shape_.has_head_norms() || shape_.is({"olmo2"})) {
-      const bool is_whole = shape_.is({"olmo2"});
+    if (shape_.has_head_norms() || shape_.has_projection_norms()) {
+      const bool is_whole = shape_.has_projection_norms();
       Tensor(prefix_ + "attn_q_norm.weight", {is_whole ? q_dim : shape_.head_dim});
       Tensor(prefix_ + "attn_k_norm.weight", {is_whole ? kv_dim : shape_.head_dim});
     }

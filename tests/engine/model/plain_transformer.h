@@ -41,7 +41,7 @@ class PlainTransformer {
   std::vector<std::vector<double>> Run(const std::vector<int32_t>& tokens,
                                        const Sees& sees = nullptr) const {
     double multiplier = 1;
-    if (shape_.is({"gemma2", "gemma3"})) multiplier = std::sqrt(static_cast<double>(shape_.hidden));
+    if (shape_.is_gemma()) multiplier = std::sqrt(static_cast<double>(shape_.hidden));
     if (shape_.is_granite()) multiplier = kPlainEmbeddingMultiplier;
     std::vector<std::vector<double>> xs;
     for (const int32_t token : tokens) {
@@ -146,7 +146,7 @@ class PlainTransformer {
     }
     if (shape_.has_qkv_bias()) AddBias(name + ".bias", x);
     if (which == 'v') return x;
-    if (shape_.is({"olmo2"})) x = Norm(name + "_norm.weight", x);
+    if (shape_.has_projection_norms()) x = Norm(name + "_norm.weight", x);
     if (shape_.has_head_norms()) {
       for (int head = 0; head < num_heads; ++head) {
         const auto begin = x.begin() + head * shape_.head_dim;
@@ -219,7 +219,7 @@ class PlainTransformer {
   // --- feed forward -----------------------------------------------------------------------------
 
   double Activate(double gate, double up) const {
-    if (shape_.is({"gemma2", "gemma3"})) {
+    if (shape_.is_gemma()) {
       const double inner = std::sqrt(2 / std::numbers::pi) * (gate + 0.044715 * gate * gate * gate);
       return 0.5 * gate * (1 + std::tanh(inner)) * up;
     }
@@ -275,8 +275,9 @@ class PlainTransformer {
     taken.resize(static_cast<size_t>(shape_.num_used));
     double selected = 0;
     for (const auto& [expert, weight] : taken) selected += weight;
-    // norm_topk_prob is false in qwen2moe only.
-    for (auto& [expert, weight] : taken) weight /= shape_.is({"qwen2moe"}) ? all : selected;
+    // norm_topk_prob is false there.
+    const bool is_of_all = shape_.is({"qwen2moe", "olmoe"});
+    for (auto& [expert, weight] : taken) weight /= is_of_all ? all : selected;
     return taken;
   }
 
