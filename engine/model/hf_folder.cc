@@ -101,7 +101,10 @@ Result<fs::path> OnlyFile(const fs::path& folder) {
   std::error_code code;
   for (fs::directory_iterator entry(folder, code), end; !code && entry != end;
        entry.increment(code)) {
-    if (entry->path().extension() == ".safetensors") found.push_back(entry->path());
+    const fs::path& path = entry->path();
+    // A shard is not the whole.
+    const bool is_shard = path.stem().string().find("-of-") != std::string::npos;
+    if (path.extension() == ".safetensors" && !is_shard) found.push_back(path);
   }
   if (found.size() == 1) return found.front();
   return Missing(folder / "model.safetensors",

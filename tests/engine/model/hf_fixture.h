@@ -163,11 +163,11 @@ inline void SplitHfFolder(const std::filesystem::path& folder,
   nlohmann::json map;
   for (size_t i = 0; i < tensors.size(); ++i) {
     halves[i % 2].push_back(tensors[i]);
-    map[tensors[i].name] = i % 2 == 0 ? "model-1.safetensors" : "model-2.safetensors";
+    map[tensors[i].name] = i % 2 == 0 ? "model-1-of-2.safetensors" : "model-2-of-2.safetensors";
   }
   std::filesystem::remove(folder / "model.safetensors");
-  WriteFile(folder / "model-1.safetensors", SafetensorsBytes(halves[0]));
-  WriteFile(folder / "model-2.safetensors", SafetensorsBytes(halves[1]));
+  WriteFile(folder / "model-1-of-2.safetensors", SafetensorsBytes(halves[0]));
+  WriteFile(folder / "model-2-of-2.safetensors", SafetensorsBytes(halves[1]));
   WriteFile(folder / "model.safetensors.index.json",
             nlohmann::json{{"metadata", {{"total_size", 1}}}, {"weight_map", map}}.dump());
 }

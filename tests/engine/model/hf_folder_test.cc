@@ -268,7 +268,7 @@ TEST_F(HfFolderTest, WhatMayLieBesideTheWeightsIsLeftAlone) {
 TEST_F(HfFolderTest, AMissingFileIsNamed) {
   Write(kLlama);
   SplitHfFolder(folder_, tensors_);
-  for (const std::string name : {"model-2.safetensors", "tokenizer.json", "config.json"}) {
+  for (const std::string name : {"model-2-of-2.safetensors", "tokenizer.json", "config.json"}) {
     fs::remove(folder_ / name);
     const Error error = OpenError();
     EXPECT_EQ(error.code, ErrorCode::kNotFound);
@@ -279,8 +279,9 @@ TEST_F(HfFolderTest, AMissingFileIsNamed) {
     fs::remove(folder_ / name);
   }
   EXPECT_THAT(OpenError().detail, HasSubstr("hf/model.safetensors is missing"));
-  fs::remove(folder_ / "model-1.safetensors");
   EXPECT_THAT(OpenError().detail, HasSubstr("and 0 other *.safetensors"));
+  WriteFile(folder_ / "weights.safetensors", SafetensorsBytes(tensors_));
+  EXPECT_TRUE(OpenModelFile(folder_).has_value());  // the only one
   fs::remove_all(folder_);
   EXPECT_THAT(OpenError().detail, HasSubstr("hf"));
 }
@@ -297,14 +298,14 @@ TEST_F(HfFolderTest, WhatIsWrongWithTheShardsIsNamed) {
   EXPECT_THAT(write_index(R"({"weight_map":{"a":"../b"}})"),
               HasSubstr("'a' is not in a file of the folder"));
   EXPECT_THAT(write_index(R"({"weight_map":{"a":7}})"), HasSubstr("'a' is not in a file"));
-  EXPECT_THAT(write_index(R"({"weight_map":{"a":"model-1.safetensors",
-                              "lm_head.weight":"model-1.safetensors"}})"),
-              HasSubstr("model-1.safetensors: tensor 'a' is missing, which "
+  EXPECT_THAT(write_index(R"({"weight_map":{"a":"model-1-of-2.safetensors",
+                              "lm_head.weight":"model-1-of-2.safetensors"}})"),
+              HasSubstr("model-1-of-2.safetensors: tensor 'a' is missing, which "
                         "model.safetensors.index.json says is there"));
   // A tensor in both.
   SplitHfFolder(folder_, tensors_);
-  WriteFile(folder_ / "model-2.safetensors", SafetensorsBytes(tensors_));
-  EXPECT_THAT(OpenError().detail, HasSubstr("is in model-1.safetensors as well"));
+  WriteFile(folder_ / "model-2-of-2.safetensors", SafetensorsBytes(tensors_));
+  EXPECT_THAT(OpenError().detail, HasSubstr("is in model-1-of-2.safetensors as well"));
 }
 
 TEST_F(HfFolderTest, ATensorThatCannotBeUsedIsNamed) {

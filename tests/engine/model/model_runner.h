@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/model/gguf.h"
 #include "engine/model/hf_folder.h"
 #include "engine/model/model.h"
 
