@@ -16,6 +16,7 @@
 #include <kvgate/log.h>
 #include <kvgate/pages.h>
 
+#include "engine/model/gguf.h"
 #include "engine/model/read_ahead.h"
 #include "kernels/weight_format.h"
 
@@ -236,7 +237,7 @@ Result<void> VisitWeights(const ModelConfig& config, ModelWeights& weights,
 
 class CheckingVisitor final : public WeightVisitor {
  public:
-  explicit CheckingVisitor(const GgufFile& file) : file_(file) {}
+  explicit CheckingVisitor(const ModelFile& file) : file_(file) {}
 
   Result<void> Slices(const std::string& name, const Dimensions& dimensions,
                       std::span<const RowSlice>) override {
@@ -288,7 +289,7 @@ class CheckingVisitor final : public WeightVisitor {
     return tensor;
   }
 
-  const GgufFile& file_;
+  const ModelFile& file_;
   std::unordered_set<std::string> seen_;
   std::vector<const GgufTensor*> order_;
 };
@@ -296,7 +297,7 @@ class CheckingVisitor final : public WeightVisitor {
 // Hashes each tensor of a file once, when its bytes are about to be used anyway.
 class TensorHasher {
  public:
-  explicit TensorHasher(const GgufFile& file) : file_(file), digests_(file.tensors().size()) {}
+  explicit TensorHasher(const ModelFile& file) : file_(file), digests_(file.tensors().size()) {}
 
   void Hash(const GgufTensor& tensor) {
     auto& digest = digests_[static_cast<size_t>(&tensor - file_.tensors().data())];
@@ -313,14 +314,14 @@ class TensorHasher {
   }
 
  private:
-  const GgufFile& file_;
+  const ModelFile& file_;
   std::vector<std::optional<TensorDigests::value_type>> digests_;
 };
 
 // REQUIRES: a CheckingVisitor has been over the same file and configuration.
 class LoadingVisitor final : public WeightVisitor {
  public:
-  LoadingVisitor(const GgufFile& file, kernels::Backend& backend)
+  LoadingVisitor(const ModelFile& file, kernels::Backend& backend)
       : file_(file), backend_(backend), hasher_(file) {}
 
   Result<void> Slices(const std::string& name, const Dimensions& dimensions,
@@ -391,7 +392,7 @@ class LoadingVisitor final : public WeightVisitor {
                file_.total_bytes() >> 20);
   }
 
-  const GgufFile& file_;
+  const ModelFile& file_;
   kernels::Backend& backend_;
   TensorHasher hasher_;
   size_t weight_bytes_ = 0;
@@ -466,7 +467,7 @@ void PutConfig(std::vector<std::byte>& out, const ModelConfig& config) {
 
 }  // namespace
 
-Result<ModelWeights> LoadModelWeights(const GgufFile& file, const ModelConfig& config,
+Result<ModelWeights> LoadModelWeights(const ModelFile& file, const ModelConfig& config,
                                       kernels::Backend& backend) {
   ModelWeights weights;
   CheckingVisitor checking(file);
@@ -489,7 +490,7 @@ Result<ModelWeights> LoadModelWeights(const GgufFile& file, const ModelConfig& c
   return weights;
 }
 
-Fingerprint ComputeWeightFingerprint(const GgufFile& file, const ModelConfig& config,
+Fingerprint ComputeWeightFingerprint(const ModelFile& file, const ModelConfig& config,
                                      const TensorDigests& digests) {
   std::vector<std::byte> summary;
   PutText(summary, "kvgate.weights.2");
