@@ -43,16 +43,14 @@ std::vector<ArchitectureCase> GemmaCases() {
                     .tied = true,
                     .eps = 1e-6f,
                     .window = 33}});
-  // What is told by the number of layers alone: scores over sqrt(8), not sqrt(4).
+  // What is told by the number of layers alone: scores over sqrt(16), not sqrt(8).
   cases.push_back({"gemma2_27b",
                    {.architecture = "gemma2",
                     .num_layers = 46,
-                    .hidden = 16,
+                    .hidden = 32,
                     .num_heads = 2,
                     .num_kv_heads = 1,
-                    .head_dim = 4,
-                    .rotary_dim = 4,
-                    .ffn = 16,
+                    .ffn = 32,
                     .tied = true,
                     .window = 64}});
   cases.push_back({"gemma3",
