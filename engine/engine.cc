@@ -180,7 +180,7 @@ Result<void> AllocateGroups(const EngineOptions& options, const EngineInfo& info
 }  // namespace
 
 Result<std::unique_ptr<Engine>> Engine::Open(const EngineOptions& options,
-                                             std::shared_ptr<const model::GgufFile> file,
+                                             std::shared_ptr<const model::ModelFile> file,
                                              kernels::Backend& backend,
                                              const tokenizer::Tokenizer& tokenizer,
                                              store::KvStore* store) {

@@ -177,7 +177,7 @@ class Engine {
  public:
   // `store` may be null: no disk tier. Backend, tokenizer and store must outlive the engine.
   static Result<std::unique_ptr<Engine>> Open(const EngineOptions& options,
-                                              std::shared_ptr<const model::GgufFile> file,
+                                              std::shared_ptr<const model::ModelFile> file,
                                               kernels::Backend& backend,
                                               const tokenizer::Tokenizer& tokenizer,
                                               store::KvStore* store);

@@ -92,6 +92,8 @@ TESTED_ELSEWHERE = {
     "engine/schedule/restorer.cc": "tests/engine/schedule/scheduler_test.cc",
     "engine/schedule/step_plan.cc": "tests/engine/schedule/scheduler_test.cc",
     "engine/schedule/windowed_admission.cc": "tests/engine/schedule/window_groups_test.cc",
+    "engine/model/mapped_file.cc": "tests/engine/model/gguf_test.cc",
+    "engine/model/model_file.cc": "tests/engine/model/gguf_test.cc",
     "engine/tokenizer/special_matcher.cc": "tests/engine/tokenizer/tokenizer_test.cc",
     "engine/tokenizer/word_table.cc": "tests/engine/tokenizer/bpe_tokenizer_test.cc",
     "gateway/cli/bench.cc": "tests/gateway/cli/bench_engine_test.cc",

@@ -91,7 +91,7 @@ Result<void> Check(const CapacityShape& shape, const CapacityRequest& request) {
 }
 
 // Windows and experts, where the architecture is one whose files we understand.
-Result<void> ReadKnownParts(const GgufFile& file, const std::string& name, CapacityShape& shape) {
+Result<void> ReadKnownParts(const ModelFile& file, const std::string& name, CapacityShape& shape) {
   const Architecture* architecture = FindArchitecture(name);
   if (architecture == nullptr) return {};
   const Metadata metadata(file, name);
@@ -113,7 +113,7 @@ Result<void> ReadKnownParts(const GgufFile& file, const std::string& name, Capac
   return {};
 }
 
-Result<int> ReadCount(const GgufFile& file, const std::string& key) {
+Result<int> ReadCount(const ModelFile& file, const std::string& key) {
   constexpr int64_t kCountMax = 1 << 28;
   const Result<int64_t> value = file.GetInteger(key);
   if (!value && value.error().code != ErrorCode::kNotFound) {
@@ -142,7 +142,7 @@ const CapacityShape* FindKnownShape(std::string_view name) {
   return at == shapes.end() ? nullptr : &*at;
 }
 
-Result<CapacityShape> ReadCapacityShape(const GgufFile& file) {
+Result<CapacityShape> ReadCapacityShape(const ModelFile& file) {
   KVGATE_TRY(const std::string architecture, file.GetString("general.architecture"));
   const auto key = [&](std::string_view name) { return fmt::format("{}.{}", architecture, name); };
   CapacityShape shape;

@@ -16,8 +16,8 @@
 
 #include <kvgate/result.h>
 
-#include "engine/model/gguf.h"
 #include "engine/model/model.h"
+#include "engine/model/model_file.h"
 #include "kernels/dtype.h"
 
 namespace kvgate::model {
@@ -47,7 +47,7 @@ const CapacityShape* FindKnownShape(std::string_view name);
 
 // The shape of a GGUF file of any architecture, also of one that the engine cannot run. kDataLoss:
 // a key is missing or senseless; kUnsupported: layers of different widths. Detail names the key.
-Result<CapacityShape> ReadCapacityShape(const GgufFile& file);
+Result<CapacityShape> ReadCapacityShape(const ModelFile& file);
 
 struct CapacityRequest {
   int context_tokens = 4096;

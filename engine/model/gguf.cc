@@ -2,18 +2,12 @@
 // of the file before it happens, so a lying count fails before it can allocate.
 #include "engine/model/gguf.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <array>
 #include <bit>
-#include <cerrno>
 #include <cstring>
 #include <limits>
-#include <system_error>
 #include <type_traits>
 
 #include "kernels/weight_format.h"
@@ -105,15 +99,6 @@ Result<size_t> GgufTensorBytes(uint32_t type, size_t count) {
   }
   return bytes;
 }
-
-// The mapped file. Its pages are shared with every other process that reads the same model.
-struct GgufFile::Mapping {
-  explicit Mapping(std::span<const std::byte> mapped) : bytes(mapped) {}
-  ~Mapping() { munmap(const_cast<std::byte*>(bytes.data()), bytes.size()); }
-  Mapping(const Mapping&) = delete;
-  Mapping& operator=(const Mapping&) = delete;
-  std::span<const std::byte> bytes;
-};
 
 // Walks one file from its first byte. `Read*` functions take what the field is called, for errors.
 class GgufParser {
@@ -442,31 +427,11 @@ Result<std::unique_ptr<GgufFile>> GgufFile::Open(const std::filesystem::path& pa
 }
 
 Result<std::unique_ptr<GgufFile>> GgufFile::OpenOne(const std::filesystem::path& path) {
-  const auto io_error = [&path](std::string_view what, int error) {
-    const ErrorCode code = error == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo;
-    return MakeError(code, kSource,
-                     fmt::format("cannot {} {}: {}", what, path.string(),
-                                 std::generic_category().message(error)));
-  };
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return io_error("open", errno);
-  struct stat status {};
-  const bool is_file = fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
-  const size_t size = is_file ? static_cast<size_t>(status.st_size) : 0;
-  void* address = MAP_FAILED;
-  if (size > 0) address = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
-  const int map_error = errno;
-  close(fd);
-  if (!is_file) return io_error("read", EINVAL);
-  if (size == 0) return DataLoss(path.string() + " is empty");
-  if (address == MAP_FAILED) return io_error("map", map_error);
-  // A hint, so a refusal is none of our business: weights will be read, from a cold disk at that.
-  (void)madvise(address, size, MADV_WILLNEED);
-
+  KVGATE_TRY(std::unique_ptr<MappedFile> mapping, MappedFile::Open(path));
   std::unique_ptr<GgufFile> file(new GgufFile);
-  file->bytes_ = {static_cast<const std::byte*>(address), size};
-  file->total_bytes_ = size;
-  file->mapping_ = std::make_unique<Mapping>(file->bytes_);
+  file->bytes_ = mapping->bytes();
+  file->total_bytes_ = file->bytes_.size();
+  file->mapping_ = std::move(mapping);
   Result<void> parsed = GgufParser(*file).Parse();
   if (!parsed) {
     Error error = std::move(parsed).error();
@@ -474,112 +439,6 @@ Result<std::unique_ptr<GgufFile>> GgufFile::OpenOne(const std::filesystem::path&
     return error;
   }
   return file;
-}
-
-const GgufValue* GgufFile::Find(std::string_view key) const {
-  const auto found = metadata_index_.find(key);
-  return found == metadata_index_.end() ? nullptr : &metadata_[found->second].second;
-}
-
-const GgufTensor* GgufFile::FindTensor(std::string_view name) const {
-  const auto found = tensor_index_.find(name);
-  return found == tensor_index_.end() ? nullptr : &tensors_[found->second];
-}
-
-namespace {
-
-Error Absent(std::string_view key) {
-  return MakeError(ErrorCode::kNotFound, kSource, fmt::format("metadata '{}' is absent", key));
-}
-
-Error WrongType(std::string_view key, std::string_view wanted) {
-  return DataLoss(fmt::format("metadata '{}' is not {}", key, wanted));
-}
-
-// The array's elements when they are T, else null.
-template <typename T>
-const std::vector<T>* ArrayOf(const GgufValue& value) {
-  const auto* array = std::get_if<std::shared_ptr<const GgufArray>>(&value);
-  return array == nullptr ? nullptr : std::get_if<std::vector<T>>(&(*array)->values);
-}
-
-}  // namespace
-
-Result<std::string> GgufFile::GetString(std::string_view key) const {
-  const GgufValue* value = Find(key);
-  if (value == nullptr) return Absent(key);
-  const std::string* text = std::get_if<std::string>(value);
-  if (text == nullptr) return WrongType(key, "a string");
-  return *text;
-}
-
-Result<int64_t> GgufFile::GetInteger(std::string_view key) const {
-  const GgufValue* value = Find(key);
-  if (value == nullptr) return Absent(key);
-  return std::visit(
-      [&](const auto& held) -> Result<int64_t> {
-        using T = std::decay_t<decltype(held)>;
-        if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
-          if (std::in_range<int64_t>(held)) return static_cast<int64_t>(held);
-        }
-        return WrongType(key, "an integer of 64 signed bits");
-      },
-      *value);
-}
-
-Result<double> GgufFile::GetNumber(std::string_view key) const {
-  const GgufValue* value = Find(key);
-  if (value == nullptr) return Absent(key);
-  return std::visit(
-      [&](const auto& held) -> Result<double> {
-        using T = std::decay_t<decltype(held)>;
-        if constexpr (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) {
-          return static_cast<double>(held);
-        } else {
-          return WrongType(key, "a number");
-        }
-      },
-      *value);
-}
-
-Result<bool> GgufFile::GetBool(std::string_view key) const {
-  const GgufValue* value = Find(key);
-  if (value == nullptr) return Absent(key);
-  const bool* held = std::get_if<bool>(value);
-  if (held == nullptr) return WrongType(key, "a bool");
-  return *held;
-}
-
-Result<std::span<const std::string>> GgufFile::GetStrings(std::string_view key) const {
-  const GgufValue* value = Find(key);
-  if (value == nullptr) return Absent(key);
-  const auto* values = ArrayOf<std::string>(*value);
-  if (values == nullptr) return WrongType(key, "an array of strings");
-  return std::span<const std::string>(*values);
-}
-
-Result<std::span<const float>> GgufFile::GetFloats(std::string_view key) const {
-  const GgufValue* value = Find(key);
-  if (value == nullptr) return Absent(key);
-  const auto* values = ArrayOf<float>(*value);
-  if (values == nullptr) return WrongType(key, "an array of 32-bit floats");
-  return std::span<const float>(*values);
-}
-
-Result<std::vector<int32_t>> GgufFile::GetIntegers(std::string_view key) const {
-  const GgufValue* value = Find(key);
-  if (value == nullptr) return Absent(key);
-  if (const auto* values = ArrayOf<int32_t>(*value)) return *values;
-  if (const auto* values = ArrayOf<uint32_t>(*value)) {
-    std::vector<int32_t> converted;
-    converted.reserve(values->size());
-    for (const uint32_t element : *values) {
-      if (!std::in_range<int32_t>(element)) return WrongType(key, "an array of 31-bit integers");
-      converted.push_back(static_cast<int32_t>(element));
-    }
-    return converted;
-  }
-  return WrongType(key, "an array of 32-bit integers");
 }
 
 }  // namespace kvgate::model

@@ -9,7 +9,7 @@
 
 #include <kvgate/result.h>
 
-#include "engine/model/gguf.h"
+#include "engine/model/model_file.h"
 
 namespace kvgate::model {
 
@@ -19,10 +19,10 @@ Error ModelUnsupported(std::string detail);
 class Metadata {
  public:
   // `file` must outlive this.
-  Metadata(const GgufFile& file, std::string_view architecture)
+  Metadata(const ModelFile& file, std::string_view architecture)
       : file_(file), architecture_(architecture) {}
 
-  const GgufFile& file() const { return file_; }
+  const ModelFile& file() const { return file_; }
   std::string Key(std::string_view name) const;
   bool Has(std::string_view name) const { return file_.Find(Key(name)) != nullptr; }
 
@@ -39,7 +39,7 @@ class Metadata {
   Result<void> OnlyNeutral(std::string_view name, double neutral) const;
 
  private:
-  const GgufFile& file_;
+  const ModelFile& file_;
   std::string architecture_;
 };
 

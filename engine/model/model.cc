@@ -41,7 +41,7 @@ struct RowSet {
 
 class TransformerModel final : public Model {
  public:
-  TransformerModel(std::shared_ptr<const GgufFile> file, kernels::Backend& backend,
+  TransformerModel(std::shared_ptr<const ModelFile> file, kernels::Backend& backend,
                    ModelConfig config, ModelWeights weights, Fingerprint fingerprint);
 
   const ModelConfig& config() const override { return config_; }
@@ -72,7 +72,7 @@ class TransformerModel final : public Model {
   int64_t q_dim() const { return int64_t{config_.num_heads} * config_.head_dim; }
   int64_t kv_dim() const { return int64_t{config_.num_kv_heads} * config_.head_dim; }
 
-  std::shared_ptr<const GgufFile> file_;  // weights are read from its mapping
+  std::shared_ptr<const ModelFile> file_;  // weights are read from its mapping
   kernels::Backend& backend_;
   ModelConfig config_;
   ModelWeights weights_;
@@ -104,7 +104,7 @@ class TransformerModel final : public Model {
   std::vector<Sequences> wanted_groups_;
 };
 
-TransformerModel::TransformerModel(std::shared_ptr<const GgufFile> file, kernels::Backend& backend,
+TransformerModel::TransformerModel(std::shared_ptr<const ModelFile> file, kernels::Backend& backend,
                                    ModelConfig config, ModelWeights weights,
                                    Fingerprint fingerprint)
     : file_(std::move(file)),
@@ -440,7 +440,7 @@ ActivationFloats CountActivations(const ModelConfig& config) {
   return floats;
 }
 
-Result<std::unique_ptr<Model>> Model::Load(std::shared_ptr<const GgufFile> file,
+Result<std::unique_ptr<Model>> Model::Load(std::shared_ptr<const ModelFile> file,
                                            kernels::Backend& backend,
                                            const ConfigOptions& options) {
   const auto start = std::chrono::steady_clock::now();

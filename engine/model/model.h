@@ -11,8 +11,8 @@
 #include <kvgate/ids.h>
 #include <kvgate/result.h>
 
-#include "engine/model/gguf.h"
 #include "engine/model/model_config.h"
+#include "engine/model/model_file.h"
 #include "kernels/backend.h"
 
 namespace kvgate::model {
@@ -47,7 +47,7 @@ class Model {
  public:
   // Checks every tensor's presence, shape and type before loading any; an error names the tensor.
   // Keeps a reference to the file (weights are read from its mapping) and to the backend.
-  static Result<std::unique_ptr<Model>> Load(std::shared_ptr<const GgufFile> file,
+  static Result<std::unique_ptr<Model>> Load(std::shared_ptr<const ModelFile> file,
                                              kernels::Backend& backend,
                                              const ConfigOptions& options = {});
   virtual ~Model() = default;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kDimMax = 1 << 20;
 
-bool HasTensor(const GgufFile& file, std::string_view name) {
+bool HasTensor(const ModelFile& file, std::string_view name) {
   return file.FindTensor(name) != nullptr;
 }
 
@@ -51,7 +51,7 @@ Result<void> ReadAttentionShape(const Metadata& metadata, ModelConfig& config) {
 // The vocabulary is as large as the embedding table; what else speaks of its size must agree.
 Result<void> ReadVocabSize(const Metadata& metadata, ModelConfig& config) {
   constexpr int64_t kVocabMax = 1 << 24;
-  const GgufFile& file = metadata.file();
+  const ModelFile& file = metadata.file();
   const GgufTensor* table = file.FindTensor("token_embd.weight");
   if (table == nullptr) return ModelDataLoss("tensor 'token_embd.weight' is missing");
   if (table->dimensions.size() != 2 || table->dimensions[1] > kVocabMax) {
@@ -182,7 +182,7 @@ Result<void> CheckOtherKeys(const Metadata& metadata) {
 }
 
 // What an architecture does, and what a file shows by the tensors that it has.
-void TakeSwitches(const Architecture& architecture, const GgufFile& file, ModelConfig& config) {
+void TakeSwitches(const Architecture& architecture, const ModelFile& file, ModelConfig& config) {
   config.rope_kind = architecture.rope_kind;
   config.qkv_bias = architecture.qkv_bias || HasTensor(file, "blk.0.attn_q.bias");
   config.output_bias = architecture.output_bias || HasTensor(file, "blk.0.attn_output.bias");
@@ -228,7 +228,7 @@ void GroupLayers(ModelConfig& config, bool one_kv_group) {
   }
 }
 
-Result<ModelConfig> ReadModelConfig(const GgufFile& file, const ConfigOptions& options) {
+Result<ModelConfig> ReadModelConfig(const ModelFile& file, const ConfigOptions& options) {
   constexpr int kLayersMax = 1 << 12;
   constexpr int kContextMax = 1 << 28;
   KVGATE_TRY(const std::string name, file.GetString("general.architecture"));
@@ -249,6 +249,10 @@ Result<ModelConfig> ReadModelConfig(const GgufFile& file, const ConfigOptions& o
   KVGATE_TRY(config.context_length, metadata.Count("context_length", kContextMax));
   KVGATE_TRY(config.norm_eps, metadata.Positive("attention.layer_norm_rms_epsilon"));
   TakeSwitches(*architecture, file, config);
+  if (file.Find(kRopeHalvesKey) != nullptr) {
+    KVGATE_TRY(const bool halves, file.GetBool(kRopeHalvesKey));
+    if (halves) config.rope_kind = kernels::RopeKind::kHalves;
+  }
   KVGATE_TRY_VOID(ReadAttentionShape(metadata, config));
   KVGATE_TRY_VOID(ReadVocabSize(metadata, config));
   KVGATE_TRY_VOID(ReadScales(metadata, *architecture, config));

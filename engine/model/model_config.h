@@ -9,7 +9,7 @@
 
 #include <kvgate/result.h>
 
-#include "engine/model/gguf.h"
+#include "engine/model/model_file.h"
 #include "kernels/backend.h"
 
 namespace kvgate::model {
@@ -124,7 +124,7 @@ struct ConfigOptions {
 
 // kUnsupported: unknown architecture (detail lists those we have) or a feature we lack; kDataLoss:
 // a key is missing or senseless.
-Result<ModelConfig> ReadModelConfig(const GgufFile& file, const ConfigOptions& options = {});
+Result<ModelConfig> ReadModelConfig(const ModelFile& file, const ConfigOptions& options = {});
 
 // Sets kv_groups and the layers' places in them, by the layers' windows.
 void GroupLayers(ModelConfig& config, bool one_kv_group);

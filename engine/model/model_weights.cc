@@ -12,6 +12,7 @@
 #include <kvgate/digest.h>
 #include <kvgate/log.h>
 
+#include "engine/model/gguf.h"
 #include "kernels/weight_format.h"
 
 namespace kvgate::model {
@@ -231,7 +232,7 @@ Result<void> VisitWeights(const ModelConfig& config, ModelWeights& weights,
 
 class CheckingVisitor final : public WeightVisitor {
  public:
-  explicit CheckingVisitor(const GgufFile& file) : file_(file) {}
+  explicit CheckingVisitor(const ModelFile& file) : file_(file) {}
 
   Result<void> Slices(const std::string& name, const Dimensions& dimensions,
                       std::span<const RowSlice>) override {
@@ -280,14 +281,14 @@ class CheckingVisitor final : public WeightVisitor {
     return tensor;
   }
 
-  const GgufFile& file_;
+  const ModelFile& file_;
   std::unordered_set<std::string> seen_;
 };
 
 // REQUIRES: a CheckingVisitor has been over the same file and configuration.
 class LoadingVisitor final : public WeightVisitor {
  public:
-  LoadingVisitor(const GgufFile& file, kernels::Backend& backend)
+  LoadingVisitor(const ModelFile& file, kernels::Backend& backend)
       : file_(file), backend_(backend) {}
 
   Result<void> Slices(const std::string& name, const Dimensions& dimensions,
@@ -347,7 +348,7 @@ class LoadingVisitor final : public WeightVisitor {
                file_.total_bytes() >> 20);
   }
 
-  const GgufFile& file_;
+  const ModelFile& file_;
   kernels::Backend& backend_;
   size_t weight_bytes_ = 0;
   size_t file_bytes_ = 0;
@@ -421,7 +422,7 @@ void PutConfig(std::vector<std::byte>& out, const ModelConfig& config) {
 
 }  // namespace
 
-Result<ModelWeights> LoadModelWeights(const GgufFile& file, const ModelConfig& config,
+Result<ModelWeights> LoadModelWeights(const ModelFile& file, const ModelConfig& config,
                                       kernels::Backend& backend) {
   ModelWeights weights;
   CheckingVisitor checking(file);
@@ -438,7 +439,7 @@ Result<ModelWeights> LoadModelWeights(const GgufFile& file, const ModelConfig& c
   return weights;
 }
 
-Fingerprint ComputeWeightFingerprint(const GgufFile& file, const ModelConfig& config) {
+Fingerprint ComputeWeightFingerprint(const ModelFile& file, const ModelConfig& config) {
   std::vector<std::byte> summary;
   PutText(summary, "kvgate.weights.2");
   PutConfig(summary, config);

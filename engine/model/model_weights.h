@@ -59,10 +59,10 @@ struct ModelWeights {
 
 // Checks every tensor (present, shape, type; none that we would ignore) before it loads the first.
 // kDataLoss or kUnsupported with the tensor's name. Logs progress when it takes long.
-Result<ModelWeights> LoadModelWeights(const GgufFile& file, const ModelConfig& config,
+Result<ModelWeights> LoadModelWeights(const ModelFile& file, const ModelConfig& config,
                                       kernels::Backend& backend);
 
 // XXH3-128 of the shape in `config` and of every tensor's name, type, shape and bytes.
-Fingerprint ComputeWeightFingerprint(const GgufFile& file, const ModelConfig& config);
+Fingerprint ComputeWeightFingerprint(const ModelFile& file, const ModelConfig& config);
 
 }  // namespace kvgate::model

@@ -8,6 +8,7 @@
 #include <kvgate/check.h>
 
 #include "engine/model/gguf.h"
+#include "engine/model/hf_folder.h"
 #include "engine/model/weight_recipe.h"
 #include "kernels/weight_format.h"
 
@@ -32,7 +33,7 @@ bool IsTarget(DType dtype) {
 // Keys that the new file says itself, or that were only true of the old one.
 bool IsOwnKey(std::string_view key) {
   return key == "general.file_type" || key == "general.quantization_version" ||
-         key == "general.alignment" || key.starts_with("split.");
+         key == "general.alignment" || key.starts_with("split.") || key == kRopeHalvesKey;
 }
 
 // The format that a tensor has in the new file.
@@ -62,21 +63,64 @@ Result<GgufType> TargetType(const GgufTensor& tensor, DType dtype) {
   return GgufTypeOf(dtype);
 }
 
-void Convert(const GgufTensor& from, GgufType type, int64_t first_row, std::span<std::byte> data) {
+// The order of rows in GGUF files of architectures that turn neighbours, where `file` has the
+// halves of heads: row 2 i + j of a head is row j head_dim / 2 + i of the old one.
+class RowOrder {
+ public:
+  static Result<RowOrder> Of(const ModelFile& file) {
+    RowOrder order;
+    if (file.Find(kRopeHalvesKey) == nullptr) return order;
+    KVGATE_TRY(const bool halves, file.GetBool(kRopeHalvesKey));
+    KVGATE_TRY(const std::string architecture, file.GetString("general.architecture"));
+    if (!halves) return order;
+    KVGATE_TRY(order.head_dim_, file.GetInteger(architecture + ".attention.key_length"));
+    if (order.head_dim_ >= 2 && order.head_dim_ % 2 == 0) return order;
+    return Invalid("in", fmt::format("heads of {} dimensions have no halves", order.head_dim_));
+  }
+
+  // The row of `tensor` that becomes row `row`.
+  int64_t OldRow(const GgufTensor& tensor, int64_t row) const {
+    if (head_dim_ == 0 || !IsTurned(tensor.name)) return row;
+    const int64_t place = row % head_dim_;
+    return row - place + place % 2 * (head_dim_ / 2) + place / 2;
+  }
+  // A head that is cut off would be read past its end.
+  Result<void> Check(const GgufTensor& tensor) const {
+    if (head_dim_ == 0 || !IsTurned(tensor.name) || tensor.dimensions.back() % head_dim_ == 0) {
+      return {};
+    }
+    return Invalid("in", fmt::format("tensor '{}' has {} rows, which heads of {} do not divide",
+                                     tensor.name, tensor.dimensions.back(), head_dim_));
+  }
+
+ private:
+  static bool IsTurned(std::string_view name) {
+    return name.find(".attn_q.") != std::string_view::npos ||
+           name.find(".attn_k.") != std::string_view::npos;
+  }
+  int64_t head_dim_ = 0;  // 0: all rows stay where they are
+};
+
+void Convert(const GgufTensor& from, const RowOrder& order, GgufType type, int64_t first_row,
+             std::span<std::byte> data) {
   const DType old_dtype = kernels::FindWeightFormat(from.type)->dtype;
   const DType new_dtype = kernels::FindWeightFormat(static_cast<uint32_t>(type))->dtype;
-  const auto columns = static_cast<size_t>(from.dimensions[0]);
+  // A vector's elements are ordered as a matrix' rows are.
+  const bool is_vector = from.dimensions.size() == 1;
+  const auto columns = is_vector ? size_t{1} : static_cast<size_t>(from.dimensions[0]);
   const size_t old_bytes = kernels::DTypeBytes(old_dtype, columns);
   const size_t new_bytes = kernels::DTypeBytes(new_dtype, columns);
-  const std::byte* row = from.data.data() + static_cast<size_t>(first_row) * old_bytes;
-  if (old_dtype == new_dtype) {
-    std::memcpy(data.data(), row, data.size());
-    return;
-  }
   std::vector<float> values(columns);
-  for (size_t at = 0; at < data.size(); at += new_bytes, row += old_bytes) {
+  int64_t row = first_row;
+  for (size_t at = 0; at < data.size(); at += new_bytes, ++row) {
+    const auto old_row = static_cast<size_t>(order.OldRow(from, row));
+    const std::byte* old_data = from.data.data() + old_row * old_bytes;
+    if (old_dtype == new_dtype) {
+      std::memcpy(data.data() + at, old_data, new_bytes);
+      continue;
+    }
     const auto count = static_cast<int64_t>(columns);
-    kernels::DequantizeValues(old_dtype, row, count, values.data());
+    kernels::DequantizeValues(old_dtype, old_data, count, values.data());
     kernels::QuantizeValues(new_dtype, values.data(), count, data.data() + at);
   }
 }
@@ -90,11 +134,12 @@ Result<void> QuantizeModel(const std::filesystem::path& in, const std::filesyste
                                        "q5_1",
                                        kernels::DTypeName(dtype)));
   }
-  KVGATE_TRY(const std::unique_ptr<GgufFile> file, GgufFile::Open(in));
+  KVGATE_TRY(const std::unique_ptr<ModelFile> file, OpenModelFile(in));
   std::error_code no_such_file;
   if (std::filesystem::equivalent(in, out, no_such_file)) {
     return Invalid("out", fmt::format("{} is the file to read", out.string()));
   }
+  KVGATE_TRY(const RowOrder order, RowOrder::Of(*file));
   GgufWriter writer;
   for (const auto& [key, value] : file->metadata()) {
     if (!IsOwnKey(key)) writer.Add(key, value);
@@ -103,11 +148,12 @@ Result<void> QuantizeModel(const std::filesystem::path& in, const std::filesyste
   if (kernels::DTypeElements(dtype) != 1) writer.Add("general.quantization_version", uint32_t{2});
   for (const GgufTensor& tensor : file->tensors()) {
     KVGATE_TRY(const GgufType type, TargetType(tensor, dtype));
+    KVGATE_TRY_VOID(order.Check(tensor));
     writer.AddTensor({.name = tensor.name, .dimensions = tensor.dimensions, .type = type});
   }
   return writer.Write(
       out, [&](const GgufWriter::TensorSpec& spec, int64_t first_row, std::span<std::byte> data) {
-        Convert(*file->FindTensor(spec.name), spec.type, first_row, data);
+        Convert(*file->FindTensor(spec.name), order, spec.type, first_row, data);
       });
 }
 

@@ -25,7 +25,7 @@ constexpr std::string_view kShortTensor = "rope_factors_short.weight";
 constexpr int kContextMax = 1 << 28;
 
 // What each frequency is divided by, [rotary_dim / 2] of F32.
-Result<std::vector<double>> ReadDivisors(const GgufFile& file, std::string_view name,
+Result<std::vector<double>> ReadDivisors(const ModelFile& file, std::string_view name,
                                          int rotary_dim) {
   const GgufTensor* tensor = file.FindTensor(name);
   if (tensor == nullptr) return ModelDataLoss(fmt::format("tensor '{}' is missing", name));
@@ -48,7 +48,7 @@ enum class Scaling : uint8_t { kNone, kLinear, kYarn, kLongRope };
 
 Result<Scaling> ReadScaling(const Metadata& metadata) {
   const std::string key = metadata.Key("rope.scaling.type");
-  const GgufFile& file = metadata.file();
+  const ModelFile& file = metadata.file();
   const bool has_factors = file.FindTensor(kLongTensor) != nullptr;
   if (file.Find(key) == nullptr) {
     // Files of phi3 have the factors and no type; without a type a factor means linear scaling.

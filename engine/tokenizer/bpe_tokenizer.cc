@@ -6,7 +6,7 @@
 
 namespace kvgate::tokenizer {
 
-Result<std::unique_ptr<Tokenizer>> BpeTokenizer::Load(const model::GgufFile& file) {
+Result<std::unique_ptr<Tokenizer>> BpeTokenizer::Load(const model::ModelFile& file) {
   // The pre-tokenizer decides a default, so it comes first.
   std::string pre;
   if (file.Find("tokenizer.ggml.pre") != nullptr) {

@@ -16,7 +16,7 @@ namespace kvgate::tokenizer {
 
 class BpeTokenizer final : public VocabularyTokenizer {
  public:
-  static Result<std::unique_ptr<Tokenizer>> Load(const model::GgufFile& file);
+  static Result<std::unique_ptr<Tokenizer>> Load(const model::ModelFile& file);
 
  private:
   BpeTokenizer(Vocabulary vocabulary, std::vector<std::string> token_bytes,

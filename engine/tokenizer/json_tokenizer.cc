@@ -67,12 +67,32 @@ Result<std::unique_ptr<Tokenizer>> JsonTokenizer::Load(const fs::path& path) {
     KVGATE_TRY(config, ReadFile(config_path));
   }
   const fs::path template_path = file.parent_path() / "chat_template.jinja";
-  if (!fs::exists(template_path, code)) return Parse(json, config);
-  // The template's own file wins over the configuration's.
-  KVGATE_TRY(std::string chat_template, ReadFile(template_path));
-  KVGATE_TRY(nlohmann::json merged, ParseJson(config.empty() ? "{}" : config, "tokenizer_config"));
-  merged["chat_template"] = std::move(chat_template);
-  return Parse(json, merged.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  std::string chat_template;
+  Source source = {.json = json, .config = config, .chat_template = {}, .end_tokens = {}};
+  if (fs::exists(template_path, code)) {
+    KVGATE_TRY(chat_template, ReadFile(template_path));
+    source.chat_template = chat_template;
+  }
+  return Build(source);
+}
+
+Result<std::unique_ptr<Tokenizer>> JsonTokenizer::Load(const model::ModelFile& file) {
+  const auto text_of = [&file](std::string_view key) -> const std::string* {
+    const model::GgufValue* value = file.Find(key);
+    return value == nullptr ? nullptr : std::get_if<std::string>(value);
+  };
+  const std::string* json = text_of(model::kTokenizerJsonKey);
+  if (json == nullptr) {
+    return MakeError(ErrorCode::kDataLoss, "tokenizer",
+                     fmt::format("metadata '{}' is missing or no text", model::kTokenizerJsonKey));
+  }
+  Source source = {.json = *json, .config = {}, .chat_template = {}, .end_tokens = {}};
+  if (const std::string* config = text_of(model::kTokenizerConfigKey)) source.config = *config;
+  if (const std::string* text = text_of("tokenizer.chat_template")) source.chat_template = *text;
+  if (file.Find(model::kEndTokensKey) != nullptr) {
+    KVGATE_TRY(source.end_tokens, file.GetIntegers(model::kEndTokensKey));
+  }
+  return Build(source);
 }
 
 Result<void> JsonTokenizer::ReadModel(const JsonNode& root, Parts& parts) {
@@ -102,9 +122,13 @@ Result<void> JsonTokenizer::ReadAddedTokens(const JsonNode& root, Parts& parts) 
   return {};
 }
 
-Result<std::unique_ptr<Tokenizer>> JsonTokenizer::Parse(std::string_view json_text,
-                                                        std::string_view config_text) {
-  KVGATE_TRY(const nlohmann::json json, ParseJson(json_text, "tokenizer.json"));
+Result<std::unique_ptr<Tokenizer>> JsonTokenizer::Parse(std::string_view json,
+                                                        std::string_view config) {
+  return Build({.json = json, .config = config, .chat_template = {}, .end_tokens = {}});
+}
+
+Result<std::unique_ptr<Tokenizer>> JsonTokenizer::Build(const Source& source) {
+  KVGATE_TRY(const nlohmann::json json, ParseJson(source.json, "tokenizer.json"));
   const JsonNode root(json, "");
   Parts parts;
   KVGATE_TRY(parts.normalizer, Normalizer::FromJson(root.At("normalizer")));
@@ -113,15 +137,19 @@ Result<std::unique_ptr<Tokenizer>> JsonTokenizer::Parse(std::string_view json_te
   KVGATE_TRY_VOID(ReadAddedTokens(root, parts));
   Vocabulary& vocabulary = parts.vocabulary;
   KVGATE_TRY_VOID(ReadPostProcessor(root.At("post_processor"), vocabulary));
-  if (!config_text.empty()) {
-    KVGATE_TRY(const nlohmann::json config, ParseJson(config_text, "tokenizer_config.json"));
+  if (!source.config.empty()) {
+    KVGATE_TRY(const nlohmann::json config, ParseJson(source.config, "tokenizer_config.json"));
     KVGATE_TRY_VOID(ReadTokenizerConfig(JsonNode(config, "tokenizer_config"), vocabulary));
   }
+  if (source.chat_template) vocabulary.chat_template = *source.chat_template;
   NameBos(vocabulary);
   KVGATE_TRY(parts.token_bytes,
              ReadDecoder(root.At("decoder"), parts.splitter.is_byte_level(), vocabulary));
   vocabulary.MarkEndTexts();
   if (vocabulary.eos) vocabulary.end_of_generation[static_cast<size_t>(*vocabulary.eos)] = true;
+  for (const TokenId token : source.end_tokens) {
+    if (vocabulary.contains(token)) vocabulary.end_of_generation[static_cast<size_t>(token)] = true;
+  }
   // All that decides Encode beside the tokens.
   nlohmann::json rules = {json.value("normalizer", nlohmann::json()),
                           json.value("pre_tokenizer", nlohmann::json()), parts.bpe.ignores_merges,

@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,10 +29,21 @@ class JsonTokenizer final : public VocabularyTokenizer {
   // beside it, where they are, say what BOS, EOS and the chat template are.
   // kNotFound, kIo: the file; kDataLoss, kUnsupported: what is in it, by its path in the JSON.
   static Result<std::unique_ptr<Tokenizer>> Load(const std::filesystem::path& path);
+  // The same from the texts under kTokenizerJsonKey and kTokenizerConfigKey, with what the file's
+  // own keys say of the chat template and of the tokens that end an answer.
+  static Result<std::unique_ptr<Tokenizer>> Load(const model::ModelFile& file);
   // The same from texts; `config` may be empty.
   static Result<std::unique_ptr<Tokenizer>> Parse(std::string_view json, std::string_view config);
 
  private:
+  struct Source {
+    std::string_view json;
+    std::string_view config;                        // empty: none
+    std::optional<std::string_view> chat_template;  // wins over the configuration's
+    std::vector<int32_t> end_tokens;                // beside those that the texts say
+  };
+  static Result<std::unique_ptr<Tokenizer>> Build(const Source& source);
+
   // What the file says, before the tables are made.
   struct Parts {
     Vocabulary vocabulary;

@@ -71,7 +71,7 @@ std::vector<uint32_t> RankByScore(const std::vector<double>& scores) {
 
 }  // namespace
 
-Result<std::unique_ptr<Tokenizer>> SpmTokenizer::Load(const model::GgufFile& file) {
+Result<std::unique_ptr<Tokenizer>> SpmTokenizer::Load(const model::ModelFile& file) {
   KVGATE_TRY(Vocabulary vocabulary, ReadVocabulary(file, {.bos = 1,
                                                           .eos = 2,
                                                           .unknown = 0,

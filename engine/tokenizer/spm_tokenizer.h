@@ -19,7 +19,7 @@ namespace kvgate::tokenizer {
 
 class SpmTokenizer final : public VocabularyTokenizer {
  public:
-  static Result<std::unique_ptr<Tokenizer>> Load(const model::GgufFile& file);
+  static Result<std::unique_ptr<Tokenizer>> Load(const model::ModelFile& file);
 
  private:
   struct Tables {

@@ -4,6 +4,7 @@
 
 #include <system_error>
 
+#include "engine/model/gguf.h"
 #include "engine/tokenizer/bpe_tokenizer.h"
 #include "engine/tokenizer/json_tokenizer.h"
 #include "engine/tokenizer/spm_tokenizer.h"
@@ -11,7 +12,9 @@
 
 namespace kvgate::tokenizer {
 
-Result<std::unique_ptr<Tokenizer>> Tokenizer::Load(const model::GgufFile& file) {
+Result<std::unique_ptr<Tokenizer>> Tokenizer::Load(const model::ModelFile& file) {
+  const bool has_ggml = file.Find("tokenizer.ggml.model") != nullptr;
+  if (!has_ggml && file.Find(model::kTokenizerJsonKey) != nullptr) return JsonTokenizer::Load(file);
   KVGATE_TRY(const std::string model, file.GetString("tokenizer.ggml.model"));
   if (model == "llama") return SpmTokenizer::Load(file);
   if (model == "gpt2" || model == "gemma4") return BpeTokenizer::Load(file);

@@ -19,7 +19,7 @@
 #include <kvgate/ids.h>
 #include <kvgate/result.h>
 
-#include "engine/model/gguf.h"
+#include "engine/model/model_file.h"
 
 namespace kvgate::tokenizer {
 
@@ -51,10 +51,11 @@ struct MarkedTokens {
 
 class Tokenizer {
  public:
+  // From tokenizer.ggml.* of a GGUF file, or from the texts of a Hugging Face folder.
   // kUnsupported: a tokenizer model or pre-tokenizer we do not have (detail names it and lists
   // ours). kDataLoss: a key is missing or senseless (detail names it). Keeps no reference to the
   // file.
-  static Result<std::unique_ptr<Tokenizer>> Load(const model::GgufFile& file);
+  static Result<std::unique_ptr<Tokenizer>> Load(const model::ModelFile& file);
   // The same from a path: a GGUF file, a Hugging Face tokenizer.json, or a folder that holds one.
   static Result<std::unique_ptr<Tokenizer>> LoadFile(const std::filesystem::path& path);
   virtual ~Tokenizer() = default;
@@ -75,6 +76,7 @@ class Tokenizer {
 
   virtual int vocab_size() const = 0;
   virtual std::optional<TokenId> bos() const = 0;
+  virtual std::optional<TokenId> eos() const = 0;
   virtual bool adds_bos() const = 0;
   virtual bool adds_space_prefix() const = 0;
   virtual bool is_end_of_generation(TokenId token) const = 0;

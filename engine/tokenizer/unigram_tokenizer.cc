@@ -16,7 +16,7 @@ constexpr std::string_view kCharsmapKey = "tokenizer.ggml.precompiled_charsmap";
 // Longer pieces do not occur; the bound keeps a hostile file's text linear.
 constexpr size_t kPieceBytesMax = 512;
 
-Result<Charsmap> ReadCharsmap(const model::GgufFile& file) {
+Result<Charsmap> ReadCharsmap(const model::ModelFile& file) {
   const model::GgufValue* value = file.Find(kCharsmapKey);
   if (value == nullptr) return Charsmap();
   const auto* array = std::get_if<std::shared_ptr<const model::GgufArray>>(value);
@@ -34,7 +34,7 @@ Result<Charsmap> ReadCharsmap(const model::GgufFile& file) {
                    fmt::format("{} is no array of bytes", kCharsmapKey));
 }
 
-Result<bool> ReadFlag(const model::GgufFile& file, std::string_view name, bool fallback) {
+Result<bool> ReadFlag(const model::ModelFile& file, std::string_view name, bool fallback) {
   const std::string key = fmt::format("tokenizer.ggml.{}", name);
   if (file.Find(key) == nullptr) return fallback;
   return file.GetBool(key);
@@ -42,7 +42,7 @@ Result<bool> ReadFlag(const model::GgufFile& file, std::string_view name, bool f
 
 }  // namespace
 
-Result<std::unique_ptr<Tokenizer>> UnigramTokenizer::Load(const model::GgufFile& file) {
+Result<std::unique_ptr<Tokenizer>> UnigramTokenizer::Load(const model::ModelFile& file) {
   KVGATE_TRY(Vocabulary vocabulary, ReadVocabulary(file, {.bos = std::nullopt,
                                                           .eos = 1,
                                                           .unknown = 2,

@@ -26,7 +26,7 @@ Error Bad(std::string_view key, std::string detail) {
 
 std::string Key(std::string_view name) { return std::string(kPrefix) + std::string(name); }
 
-Result<std::optional<TokenId>> ReadId(const model::GgufFile& file, std::string_view name,
+Result<std::optional<TokenId>> ReadId(const model::ModelFile& file, std::string_view name,
                                       std::optional<TokenId> fallback, int vocab_size) {
   if (file.Find(Key(name)) == nullptr) {
     if (fallback && *fallback >= vocab_size) return std::optional<TokenId>();
@@ -41,12 +41,12 @@ Result<std::optional<TokenId>> ReadId(const model::GgufFile& file, std::string_v
   return std::optional<TokenId>(static_cast<TokenId>(id));
 }
 
-Result<bool> ReadFlag(const model::GgufFile& file, std::string_view name, bool fallback) {
+Result<bool> ReadFlag(const model::ModelFile& file, std::string_view name, bool fallback) {
   if (file.Find(Key(name)) == nullptr) return fallback;
   return file.GetBool(Key(name));
 }
 
-Result<void> ReadTokens(const model::GgufFile& file, Vocabulary& vocabulary) {
+Result<void> ReadTokens(const model::ModelFile& file, Vocabulary& vocabulary) {
   KVGATE_TRY(const auto texts, file.GetStrings(Key("tokens")));
   if (texts.empty()) return Bad("tokens", "the vocabulary is empty");
   if (texts.size() > kNumTokensMax) {
@@ -69,7 +69,7 @@ Result<void> ReadTokens(const model::GgufFile& file, Vocabulary& vocabulary) {
   return {};
 }
 
-Result<void> ReadScores(const model::GgufFile& file, Vocabulary& vocabulary) {
+Result<void> ReadScores(const model::ModelFile& file, Vocabulary& vocabulary) {
   if (file.Find(Key("scores")) == nullptr) return {};
   KVGATE_TRY(const auto scores, file.GetFloats(Key("scores")));
   if (scores.size() != vocabulary.texts.size()) {
@@ -80,7 +80,7 @@ Result<void> ReadScores(const model::GgufFile& file, Vocabulary& vocabulary) {
   return {};
 }
 
-Result<void> ReadMerges(const model::GgufFile& file, Vocabulary& vocabulary) {
+Result<void> ReadMerges(const model::ModelFile& file, Vocabulary& vocabulary) {
   KVGATE_TRY(const auto merges, file.GetStrings(Key("merges")));
   vocabulary.merges.reserve(merges.size());
   for (size_t rank = 0; rank < merges.size(); ++rank) {
@@ -149,7 +149,7 @@ constexpr std::string_view kEndTexts[] = {"<|eot_id|>",
                                           "<end_of_utterance>",
                                           "<｜end▁of▁sentence｜>"};
 
-Result<void> MarkEndOfGeneration(const model::GgufFile& file, Vocabulary& vocabulary) {
+Result<void> MarkEndOfGeneration(const model::ModelFile& file, Vocabulary& vocabulary) {
   vocabulary.MarkEndTexts();
   std::vector<bool>& ends = vocabulary.end_of_generation;
   if (vocabulary.eos) ends[static_cast<size_t>(*vocabulary.eos)] = true;
@@ -226,7 +226,8 @@ Fingerprint Vocabulary::ComputeFingerprint() const {
   return {.low = low, .high = high};
 }
 
-Result<Vocabulary> ReadVocabulary(const model::GgufFile& file, const VocabularyDefaults& defaults) {
+Result<Vocabulary> ReadVocabulary(const model::ModelFile& file,
+                                  const VocabularyDefaults& defaults) {
   Vocabulary vocabulary;
   KVGATE_TRY(vocabulary.model, file.GetString(Key("model")));
   if (file.Find(Key("pre")) != nullptr) {

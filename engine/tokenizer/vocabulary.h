@@ -12,7 +12,7 @@
 #include <kvgate/ids.h>
 #include <kvgate/result.h>
 
-#include "engine/model/gguf.h"
+#include "engine/model/model_file.h"
 #include "engine/tokenizer/special_matcher.h"
 
 namespace kvgate::tokenizer {
@@ -76,6 +76,6 @@ struct Vocabulary {
 };
 
 // kDataLoss: a key is missing or senseless; detail names it.
-Result<Vocabulary> ReadVocabulary(const model::GgufFile& file, const VocabularyDefaults& defaults);
+Result<Vocabulary> ReadVocabulary(const model::ModelFile& file, const VocabularyDefaults& defaults);
 
 }  // namespace kvgate::tokenizer

@@ -42,6 +42,7 @@ class VocabularyTokenizer : public Tokenizer {
 
   int vocab_size() const override { return vocabulary_.size(); }
   std::optional<TokenId> bos() const override { return vocabulary_.bos; }
+  std::optional<TokenId> eos() const override { return vocabulary_.eos; }
   bool adds_bos() const override { return vocabulary_.add_bos && vocabulary_.bos; }
   bool adds_space_prefix() const override { return vocabulary_.add_space_prefix; }
   bool is_end_of_generation(TokenId token) const override;

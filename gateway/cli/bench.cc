@@ -121,7 +121,8 @@ void AddKvCache(CLI::App& bench, Run& chosen) {
   CLI::App* kv_cache = bench.add_subcommand(
       "kv-cache", "Generation with and without the KV cache: work n against n(n+1)/2");
   auto demonstration = std::make_shared<BenchKvCacheOptions>();
-  kv_cache->add_option("--model", demonstration->model_path, "A GGUF file; default: a small one");
+  kv_cache->add_option("--model", demonstration->model_path,
+                       "A GGUF file or a Hugging Face folder; default: a small one");
   kv_cache->add_option("--tokens", demonstration->num_tokens, "Tokens to generate")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();

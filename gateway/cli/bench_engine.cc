@@ -11,7 +11,7 @@
 #include <span>
 #include <string>
 
-#include "engine/model/gguf.h"
+#include "engine/model/hf_folder.h"
 #include "engine/model/model.h"
 #include "engine/model/weight_recipe.h"
 #include "engine/tokenizer/tokenizer.h"
@@ -37,7 +37,7 @@ class BenchSequence {
                                                      int num_threads, int context,
                                                      DType kv_dtype = DType::kF16) {
     std::unique_ptr<BenchSequence> sequence(new BenchSequence);
-    KVGATE_TRY(std::unique_ptr<model::GgufFile> file, model::GgufFile::Open(path));
+    KVGATE_TRY(std::unique_ptr<model::ModelFile> file, model::OpenModelFile(path));
     sequence->file_ = std::move(file);
     KVGATE_TRY(sequence->backend_,
                kernels::cpu::MakeCpuBackend({.num_threads = num_threads, .target = ""}));
@@ -71,11 +71,11 @@ class BenchSequence {
 
   const model::ModelConfig& config() const { return model_->config(); }
   size_t kv_block_bytes() const { return arena_->block_bytes(); }
-  const model::GgufFile& file() const { return *file_; }
+  const model::ModelFile& file() const { return *file_; }
 
  private:
   BenchSequence() = default;
-  std::shared_ptr<const model::GgufFile> file_;
+  std::shared_ptr<const model::ModelFile> file_;
   std::unique_ptr<kernels::Backend> backend_;
   std::unique_ptr<model::Model> model_;
   std::unique_ptr<kernels::KvArena> arena_;

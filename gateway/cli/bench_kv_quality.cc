@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/model/gguf.h"
+#include "engine/model/hf_folder.h"
 #include "engine/model/model.h"
 #include "engine/schedule/context_policy.h"
 #include "engine/tokenizer/tokenizer.h"
@@ -211,8 +211,8 @@ class QualityTable {
   static Result<std::unique_ptr<QualityTable>> Open(const std::filesystem::path& path,
                                                     const BenchKvQualityOptions& options) {
     std::unique_ptr<QualityTable> table(new QualityTable);
-    KVGATE_TRY(std::unique_ptr<model::GgufFile> file, model::GgufFile::Open(path));
-    const std::shared_ptr<const model::GgufFile> shared = std::move(file);
+    KVGATE_TRY(std::unique_ptr<model::ModelFile> file, model::OpenModelFile(path));
+    const std::shared_ptr<const model::ModelFile> shared = std::move(file);
     KVGATE_TRY(table->backend_,
                kernels::cpu::MakeCpuBackend({.num_threads = options.threads, .target = ""}));
     KVGATE_TRY(table->model_, model::Model::Load(shared, *table->backend_, {.one_kv_group = true}));

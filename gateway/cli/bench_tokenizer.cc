@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/model/gguf.h"
+#include "engine/model/hf_folder.h"
 #include "engine/tokenizer/pretokenizer.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "engine/tokenizer/utf8.h"
@@ -55,7 +55,7 @@ double MegabytesPerSecond(size_t bytes, double seconds, const std::function<void
 // The words of a byte-level BPE's text: by our scanner, and by the expression that it stands for.
 Result<void> MeasureWords(const BenchTokenizerOptions& options, const fs::path& model,
                           std::string_view text) {
-  const auto file = model::GgufFile::Open(model);
+  const auto file = model::OpenModelFile(model);
   if (!file) return {};
   const auto kind = (*file)->GetString("tokenizer.ggml.model");
   const auto pre = (*file)->GetString("tokenizer.ggml.pre");

@@ -25,7 +25,7 @@
 
 #include "engine/kv/memory_split.h"
 #include "engine/model/architecture.h"
-#include "engine/model/gguf.h"
+#include "engine/model/hf_folder.h"
 #include "engine/model/model.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "gateway/cli/commands.h"
@@ -278,17 +278,18 @@ std::optional<ModelFacts> CheckModel(const config::Config& config, Findings& fin
     findings.push_back({Status::kWarning, "model",
                         "none named: serve makes a small one of random weights, whose answers mean "
                         "nothing",
-                        "name a GGUF file with --model"});
+                        "name a GGUF file or a Hugging Face folder with --model"});
     return std::nullopt;
   }
   const auto fail = [&](const Error& error) {
     findings.push_back({Status::kFailure, "model",
                         fmt::format("{}: {}", config.engine.model, error.ToString()),
-                        fmt::format("name a GGUF file with --model; architectures are {}",
+                        fmt::format("name a GGUF file or a Hugging Face folder with --model; "
+                                    "architectures are {}",
                                     model::ArchitectureNames())});
     return std::nullopt;
   };
-  const auto file = model::GgufFile::Open(config.engine.model);
+  const auto file = model::OpenModelFile(config.engine.model);
   if (!file) return fail(file.error());
   const Result<model::ModelConfig> read = model::ReadModelConfig(**file);
   if (!read) return fail(read.error());

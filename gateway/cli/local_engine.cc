@@ -13,6 +13,7 @@
 
 #include <kvgate/log.h>
 
+#include "engine/model/hf_folder.h"
 #include "engine/model/make_model.h"
 #include "engine/template/template_format.h"
 #include "gateway/service/upkeep.h"
@@ -88,21 +89,14 @@ engine::EngineOptions ToEngineOptions(const config::Config& config, const DataTi
           .hash_seed = tier.hash_seed()};
 }
 
-// The text of a special token that the file names by a key; absent where it names none.
-std::optional<std::string> SpecialToken(const model::GgufFile& file,
-                                        const tokenizer::Tokenizer& tokenizer,
-                                        std::string_view key) {
-  const auto id = file.GetInteger(key);
-  if (!id || *id < 0 || *id >= tokenizer.vocab_size()) return std::nullopt;
-  return tokenizer.TokenBytes(static_cast<TokenId>(*id), true);
-}
-
-chat::TemplateFormatOptions TemplateOptions(const model::GgufFile& file,
-                                            const tokenizer::Tokenizer& tokenizer) {
+chat::TemplateFormatOptions TemplateOptions(const tokenizer::Tokenizer& tokenizer) {
+  const auto text_of = [&tokenizer](std::optional<TokenId> id) {
+    return id ? std::optional(tokenizer.TokenBytes(*id, true)) : std::nullopt;
+  };
   return {.name = "tokenizer.chat_template",
           .source = {},
-          .bos_token = SpecialToken(file, tokenizer, "tokenizer.ggml.bos_token_id"),
-          .eos_token = SpecialToken(file, tokenizer, "tokenizer.ggml.eos_token_id")};
+          .bos_token = text_of(tokenizer.bos()),
+          .eos_token = text_of(tokenizer.eos())};
 }
 
 // A built-in's name, or a file.
@@ -135,9 +129,9 @@ Result<std::unique_ptr<chat::ChatFormat>> FallbackFormat(const tokenizer::Tokeni
 
 // The template or built-in that is asked for, else the model's own template.
 Result<std::unique_ptr<chat::ChatFormat>> ChooseChatFormat(const config::Config& config,
-                                                           const model::GgufFile& file,
+                                                           const model::ModelFile& file,
                                                            const tokenizer::Tokenizer& tokenizer) {
-  chat::TemplateFormatOptions options = TemplateOptions(file, tokenizer);
+  chat::TemplateFormatOptions options = TemplateOptions(tokenizer);
   if (!config.engine.chat_template.empty()) {
     return NamedFormat(config.engine.chat_template, std::move(options));
   }
@@ -198,7 +192,7 @@ Result<std::unique_ptr<LocalEngine>> LocalEngine::Open(const config::Config& con
   std::unique_ptr<LocalEngine> local(new LocalEngine());
   KVGATE_TRY(local->path_, FindModel(config));
   KVGATE_LOG(kInfo, "cli", "loading {}", local->path_.string());
-  KVGATE_TRY(std::unique_ptr<model::GgufFile> file, model::GgufFile::Open(local->path_));
+  KVGATE_TRY(std::unique_ptr<model::ModelFile> file, model::OpenModelFile(local->path_));
   local->file_ = std::move(file);
   KVGATE_TRY(local->tokenizer_, tokenizer::Tokenizer::Load(*local->file_));
   KVGATE_TRY(local->backend_,

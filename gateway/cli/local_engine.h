@@ -9,7 +9,7 @@
 #include <kvgate/result.h>
 
 #include "engine/engine.h"
-#include "engine/model/gguf.h"
+#include "engine/model/model_file.h"
 #include "engine/template/chat_format.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "gateway/config/config.h"
@@ -47,7 +47,7 @@ class LocalEngine {
   LocalEngine() = default;
 
   std::filesystem::path path_;
-  std::shared_ptr<const model::GgufFile> file_;
+  std::shared_ptr<const model::ModelFile> file_;
   std::unique_ptr<tokenizer::Tokenizer> tokenizer_;
   std::unique_ptr<kernels::Backend> backend_;
   std::unique_ptr<engine::Engine> engine_;  // last: it uses all of the above

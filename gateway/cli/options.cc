@@ -18,7 +18,8 @@ struct Flag {
 };
 
 constexpr Flag kEngineFlags[] = {
-    {"--model", "engine", "model", "GGUF file (default: a small random one, made once)"},
+    {"--model", "engine", "model",
+     "GGUF file or Hugging Face folder (default: a small random model, made once)"},
     {"--device", "engine", "device", "auto or cpu"},
     {"--context", "engine", "context", "tokens of a sequence (0: the model's own, at most 32768)"},
     {"--threads", "engine", "threads", "threads of the engine (0: one per hardware thread)"},

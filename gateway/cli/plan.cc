@@ -10,7 +10,7 @@
 #include <system_error>
 #include <vector>
 
-#include "engine/model/gguf.h"
+#include "engine/model/hf_folder.h"
 #include "gateway/cli/commands.h"
 #include "gateway/cli/machine_memory.h"
 #include "gateway/config/config.h"
@@ -156,7 +156,7 @@ Result<Plan> FindPlan(const std::string& model, const CapacityRequest& request) 
         ErrorCode::kNotFound, "cli",
         fmt::format("'{}' is neither a file nor a known shape; known are {}", model, KnownNames()));
   }
-  KVGATE_TRY(const auto file, model::GgufFile::Open(model));
+  KVGATE_TRY(const auto file, model::OpenModelFile(model));
   KVGATE_TRY(plan.shape, model::ReadCapacityShape(*file));
   plan.request.weight_bytes = file->total_bytes();
   return plan;
@@ -249,7 +249,9 @@ void AddPlan(CLI::App& app, Run& chosen) {
   CLI::App* command =
       app.add_subcommand("plan", "What a model, a context and sequences need of memory");
   command->footer(kFooter);
-  command->add_option("--model", flags->model, "a GGUF file, or one of: " + KnownNames())
+  command
+      ->add_option("--model", flags->model,
+                   "a GGUF file, a Hugging Face folder, or one of: " + KnownNames())
       ->required();
   command->add_option("--context", flags->context, "tokens of a sequence; default: the model's own")
       ->check(CLI::Range(1, 1 << 28));

@@ -113,7 +113,9 @@ void AddQuantize(CLI::App& app, Run& chosen) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command =
       app.add_subcommand("quantize", "Rewrite a model file with its matrices in another format");
-  command->add_option("in", flags->in, "GGUF file of f32, f16 or bf16 weights")->required();
+  command
+      ->add_option("in", flags->in, "GGUF file or Hugging Face folder of f32, f16 or bf16 weights")
+      ->required();
   command->add_option("out", flags->out, "the GGUF file to write")->required();
   command->add_option("type", flags->type, "f16, bf16, q8_0, q4_0, q4_1, q5_0 or q5_1")
       ->check(CLI::IsMember({"f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1"}))

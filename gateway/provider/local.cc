@@ -267,8 +267,10 @@ Result<std::unique_ptr<EventStream>> LocalProvider::Run(const RunArgs& args) con
 std::vector<std::string> LocalModelNames(std::string_view general_name, std::string_view path) {
   const std::filesystem::path file(path);
   std::vector<std::string> names;
-  for (std::string name : {std::string(general_name), file.stem().string(),
-                           file.filename().string(), std::string("local")}) {
+  // A folder's name may have dots of its own.
+  const std::string stem = file.extension() == ".gguf" ? file.stem().string() : std::string();
+  for (std::string name :
+       {std::string(general_name), stem, file.filename().string(), std::string("local")}) {
     const bool seen = std::find(names.begin(), names.end(), name) != names.end();
     if (!name.empty() && !seen) names.push_back(std::move(name));
   }

@@ -1,5 +1,6 @@
-"""Just enough of GGUF to read a vocabulary without any of the code under test."""
+"""Just enough of GGUF to read vocabularies and plain tensors without any of the code under test."""
 
+import math
 import struct
 
 GGUF_SCALARS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?",
@@ -31,12 +32,25 @@ class GgufReader:
         return self.scalar(GGUF_SCALARS[kind])
 
     def metadata(self):
-        self.scalar("<I"), self.scalar("<Q")  # version, number of tensors
+        self.scalar("<I")  # version
+        self.num_tensors = self.scalar("<Q")
         pairs = {}
         for _ in range(self.scalar("<Q")):
             key = self.string()
             pairs[key] = self.value(self.scalar("<I"))
         return pairs
+
+    def tensors(self):
+        """Behind the metadata: name, dimensions (innermost first), type (F32 or F16), bytes."""
+        infos = []
+        for _ in range(self.num_tensors):
+            name = self.string()
+            dimensions = [self.scalar("<Q") for _ in range(self.scalar("<I"))]
+            infos.append((name, dimensions, self.scalar("<I"), self.scalar("<Q")))
+        start = -(-self.at // 32) * 32
+        for name, dimensions, kind, offset in infos:
+            size = math.prod(dimensions) * {0: 4, 1: 2}[kind]
+            yield name, dimensions, kind, self.data[start + offset:start + offset + size]
 
 
 def token_texts(path):

@@ -39,6 +39,14 @@ def gguf(version=3):
     return head + bytes(-len(head) % 32) + struct.pack("<8f", *range(8))
 
 
+def safetensors(data_bytes=16, **more):
+    """Its header in mode 1 to 255, which is the size of the data behind it."""
+    header = {"__metadata__": {"format": "pt"},
+              "w": {"dtype": "BF16", "shape": [2, 2], "data_offsets": [0, 8]},
+              "b": {"dtype": "F32", "shape": [2], "data_offsets": [8, 16]}, **more}
+    return bytes([data_bytes]) + json.dumps(header).encode()
+
+
 USAGE = {"model": "m", "error": None, "usage": {
     "prompt_tokens": 9, "completion_tokens": 2.0, "prompt_tokens_details": {"cached_tokens": 8},
     "input_tokens": 3, "cache_read_input_tokens": 4, "cache_creation": {
@@ -105,6 +113,9 @@ SEEDS = {
                                    max_tokens=5),
     "json_fuzz": json_seeds("prompt", ["hi"]) + [b"\xff\xed\xa0\x80", b'{"a":"\\ud83d\\ude00"}'],
     "gguf_fuzz": [gguf(), gguf(2), gguf()[:60]],
+    "safetensors_fuzz": [
+        safetensors(), safetensors(20, c={"dtype": "I8", "shape": [], "data_offsets": [16, 17]}),
+        b"\0" + struct.pack("<Q", 2) + b"{}", b"\0" + struct.pack("<Q", 1 << 63)],
     "tokenizer_fuzz": [bytes([0, family]) + WORDS for family in range(0, 40, 4)] + [
         b"\1" + WORDS,
         tokenizer_json(BPE, added_tokens=ADDED, post_processor=TEMPLATE,

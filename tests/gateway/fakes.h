@@ -47,6 +47,7 @@ class FakeTokenizer final : public tokenizer::Tokenizer {
   }
   int vocab_size() const override { return 256; }
   std::optional<TokenId> bos() const override { return std::nullopt; }
+  std::optional<TokenId> eos() const override { return std::nullopt; }
   bool adds_bos() const override { return false; }
   bool adds_space_prefix() const override { return false; }
   bool is_end_of_generation(TokenId) const override { return false; }

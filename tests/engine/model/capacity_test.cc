@@ -5,6 +5,7 @@
 
 #include <limits>
 
+#include "engine/model/gguf.h"
 #include "engine/model/make_model.h"
 #include "tests/engine/model/test_paths.h"
 

@@ -8,18 +8,20 @@
 #include <span>
 #include <vector>
 
+#include "engine/model/gguf.h"
+#include "engine/model/hf_folder.h"
 #include "engine/model/model.h"
 
 namespace kvgate::model {
 
 struct LoadedModel {
-  std::shared_ptr<const GgufFile> file;
+  std::shared_ptr<const ModelFile> file;
   std::unique_ptr<Model> model;
 
   static LoadedModel Open(const std::filesystem::path& path, kernels::Backend& backend,
                           const ConfigOptions& options = {}) {
     LoadedModel loaded;
-    auto file = GgufFile::Open(path);
+    auto file = OpenModelFile(path);
     EXPECT_TRUE(file.has_value()) << file.error().ToString();
     loaded.file = *std::move(file);
     auto model = Model::Load(loaded.file, backend, options);

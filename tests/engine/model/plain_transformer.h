@@ -17,7 +17,7 @@ namespace kvgate::model {
 
 class PlainTransformer {
  public:
-  PlainTransformer(const PlainShape& shape, const GgufFile& file) : shape_(shape) {
+  PlainTransformer(const PlainShape& shape, const ModelFile& file) : shape_(shape) {
     for (const GgufTensor& tensor : file.tensors()) {
       const kernels::WeightFormat& format = *kernels::FindWeightFormat(tensor.type);
       int64_t count = 1;

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "engine/model/gguf.h"
 #include "kernels/weight_format.h"
 #include "tests/engine/model/made_model.h"
 

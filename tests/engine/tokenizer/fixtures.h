@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/model/gguf.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "engine/tokenizer/utf8.h"
 #include "tests/engine/model/test_paths.h"

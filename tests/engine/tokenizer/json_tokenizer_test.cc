@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <random>
 
 #include "tests/engine/model/test_paths.h"
@@ -134,6 +135,44 @@ TEST(JsonTokenizerTest, TheFolderSaysWhatBosEosAndTheTemplateAre) {
   ASSERT_TRUE(tokenizer);
   EXPECT_EQ((*tokenizer)->chat_template(), "new");
   EXPECT_EQ(Tokenizer::LoadFile(directory / "none.json").error().code, ErrorCode::kNotFound);
+}
+
+// As a Hugging Face folder gives them, and a GGUF file that was made of one.
+TEST(JsonTokenizerTest, TheTextsMayStandInAModelFile) {
+  const model::ScratchDirectory directory;
+  const Json config = {{"eos_token", "</s>"}, {"chat_template", "old"}};
+  const auto load = [&](const std::function<void(model::GgufWriter&)>& add) {
+    model::GgufWriter writer;
+    add(writer);
+    const auto fill = [](const auto&, int64_t, std::span<std::byte>) {};
+    EXPECT_TRUE(writer.Write(directory / "m.gguf", fill).has_value());
+    return Tokenizer::LoadFile(directory / "m.gguf");
+  };
+  const auto add_texts = [&](model::GgufWriter& writer) {
+    writer.Add(std::string(model::kTokenizerJsonKey), SentencePieceJson().dump());
+    writer.Add(std::string(model::kTokenizerConfigKey), config.dump());
+  };
+  auto tokenizer = load(add_texts);
+  ASSERT_TRUE(tokenizer) << tokenizer.error().ToString();
+  const auto expected = MustParse(SentencePieceJson(), config);
+  EXPECT_EQ((*tokenizer)->fingerprint(), expected->fingerprint());
+  EXPECT_EQ((*tokenizer)->eos(), TokenId{2});
+  EXPECT_EQ((*tokenizer)->chat_template(), "old");
+  EXPECT_FALSE((*tokenizer)->is_end_of_generation(7));
+  tokenizer = load([&](model::GgufWriter& writer) {
+    add_texts(writer);
+    writer.Add("tokenizer.chat_template", std::string("new"));
+    writer.AddIntegers(std::string(model::kEndTokensKey), {7, 100'000});
+  });
+  ASSERT_TRUE(tokenizer) << tokenizer.error().ToString();
+  EXPECT_EQ((*tokenizer)->chat_template(), "new");
+  EXPECT_TRUE((*tokenizer)->is_end_of_generation(7));
+  EXPECT_TRUE((*tokenizer)->is_end_of_generation(2));
+  const auto bad = load([](model::GgufWriter& writer) {
+    writer.Add(std::string(model::kTokenizerJsonKey), uint32_t{7});
+  });
+  ASSERT_FALSE(bad);
+  EXPECT_THAT(bad.error().detail, HasSubstr(std::string(model::kTokenizerJsonKey)));
 }
 
 TEST(JsonTokenizerTest, TheFingerprintFollowsWhatDecidesEncode) {

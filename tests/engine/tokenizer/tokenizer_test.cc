@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/tokenizer/tokenizer.h"
+#include "engine/model/gguf.h"
 #include "tests/engine/model/test_paths.h"
 
 namespace kvgate::tokenizer {
