@@ -210,7 +210,7 @@ TEST_F(EngineWindowsTest, SeveralWindowsAreGroupsOfTheirOwn) {
 TEST_F(EngineWindowsTest, ABatchInASmallPoolIsPreemptedAndAnswersAsAlone) {
   options_.context_tokens_max = 1024;
   options_.step_tokens_max = 64;
-  options_.kv_bytes = 20 << 10;
+  options_.kv_bytes = 14 << 10;
   const auto engine = Open();
   std::vector<std::shared_ptr<CollectingSink>> sinks;
   for (uint32_t i = 0; i < 12; ++i) {

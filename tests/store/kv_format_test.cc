@@ -12,7 +12,7 @@ KvIndexEntry EntryFor(const Block& block) {
           .parent = block.parent,
           .depth = block.depth,
           .digest = block.digest,
-          .group = 3,
+          .group = 0,
           .shape_tag = 7,
           .payload_bytes = block.payload.size(),
           .last_used_us = 123456789};

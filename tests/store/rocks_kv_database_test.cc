@@ -103,7 +103,7 @@ TEST(KvDatabase, AWriteIsAtomicAndItsDeletesComeFirst) {
   const KvIndexEntry entry{.key = block.key,
                            .parent = {},
                            .digest = block.digest,
-                           .group = 3,
+                           .group = 0,
                            .shape_tag = 7,
                            .payload_bytes = 100};
   ASSERT_TRUE(database->Write({.deletes = std::span(&block.key, 1),
