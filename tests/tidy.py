@@ -65,6 +65,7 @@ TESTS_WITHOUT_SOURCE = {
     "tests/engine/kv/eviction_trace_test.cc": "pool and prefix cache together, on traces",
     "tests/engine/engine_promise_test.cc": "the promise of the product over the whole engine",
     "tests/engine/engine_windows_test.cc": "the same where layers have windows",
+    "tests/engine/model/architecture_formats_test.cc": "every architecture in every weight format",
     "tests/kernels/conformance_attention_invariance_test.cc": "one suite for all backends",
     "tests/kernels/conformance_attention_test.cc": "one suite for all backends",
     "tests/kernels/conformance_invariance_test.cc": "one suite for all backends",
