@@ -262,7 +262,11 @@ TEST(ExchangeTest, AnAnswerThatGoesOnWhileTheRequestIsReadIsWhole) {
 }
 
 TEST(ExchangeTest, AnUpstreamThatClosesInTheMiddleOfARequestFailsAtOnce) {
-  ScriptedUpstream server([](Peer& peer, int) { peer.Reset(); });
+  ScriptedUpstream server([](Peer& peer, int) {
+    char some[1000];
+    EXPECT_GT(::recv(peer.fd(), some, sizeof(some), 0), 0);
+    peer.Reset();
+  });
   Client client(Client::To(server));
   const auto begin = Exchange::Clock::now();
   const Answer answer = client.Post(UnreadBody());
