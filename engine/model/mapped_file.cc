@@ -12,7 +12,7 @@
 namespace kvgate::model {
 
 Result<std::unique_ptr<MappedFile>> MappedFile::Open(const std::filesystem::path& path) {
-  constexpr std::string_view kSource = "model";
+  static constexpr std::string_view kSource = "model";
   const auto io_error = [&path](std::string_view what, int error) {
     const ErrorCode code = error == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo;
     return MakeError(code, kSource,
