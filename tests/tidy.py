@@ -102,6 +102,7 @@ TESTED_ELSEWHERE = {
     "gateway/cli/tools.cc": "tests/e2e/cli_test.py",
     "gateway/cli/warm.cc": "tests/e2e/pin_test.py",
     "gateway/http/connection_access.cc": "tests/e2e/forward_test.py",
+    "gateway/http/connection_completions.cc": "tests/gateway/http/connection_test.cc",
     "gateway/http/connection_group.cc": "tests/gateway/http/server_test.cc",
     "gateway/http/connection_models.cc": "tests/e2e/forward_test.py",
     "gateway/http/forwarding.cc": "tests/e2e/forward_test.py",
