@@ -4,6 +4,7 @@
 
 #include "engine/reply/channel_parser.h"
 #include "engine/reply/families.h"
+#include "engine/reply/json_scan.h"
 #include "engine/reply/recipient_parser.h"
 #include "engine/reply/tag_parser.h"
 
@@ -29,8 +30,9 @@ void ReplyParser::EmitCall(std::string_view name, std::string_view id) {
   pieces_.push_back({.kind = PieceKind::kCall, .text = std::string(name), .id = std::string(id)});
 }
 
-std::unique_ptr<ReplyParser> MakeReplyParser(const ReplyParserOptions& options) {
-  const Family& family = FamilyNamed(options.family.empty() ? "generic" : options.family);
+namespace {
+
+std::unique_ptr<ReplyParser> Make(const Family& family, const ReplyParserOptions& options) {
   switch (family.shape) {
     case ReplyShape::kTags:
       return std::make_unique<TagParser>(family, options);
@@ -40,6 +42,20 @@ std::unique_ptr<ReplyParser> MakeReplyParser(const ReplyParserOptions& options) 
       return std::make_unique<RecipientParser>(options);
   }
   return nullptr;
+}
+
+}  // namespace
+
+bool OpensReasoning(std::string_view family, std::string_view prompt_tail) {
+  const Family& known = FamilyNamed(family);
+  return known.shape == ReplyShape::kTags &&
+         TrimBlanks(prompt_tail).ends_with(known.reasoning.open);
+}
+
+std::unique_ptr<ReplyParser> MakeReplyParser(const ReplyParserOptions& options) {
+  auto parser = Make(FamilyNamed(options.family.empty() ? "generic" : options.family), options);
+  for (const char byte : options.begun) parser->Step(byte);
+  return parser;
 }
 
 }  // namespace kvgate::reply

@@ -36,6 +36,8 @@ struct ToolShape {
   std::vector<std::string> text_arguments;
 };
 
+struct ReplyParserOptions;
+
 class ReplyParser {
  public:
   virtual ~ReplyParser() = default;
@@ -45,7 +47,7 @@ class ReplyParser {
   void Finish(std::vector<Piece>& out);
 
  protected:
-  virtual void Step(char byte) = 0;
+  virtual void Step(char byte) = 0;  // pieces go to Emit, EmitCall, EmitCallEnd
   virtual void End() = 0;
 
   void Emit(PieceKind kind, std::string_view text);
@@ -53,6 +55,8 @@ class ReplyParser {
   void EmitCallEnd() { pieces_.push_back({.kind = PieceKind::kCallEnd}); }
 
  private:
+  friend std::unique_ptr<ReplyParser> MakeReplyParser(const ReplyParserOptions& options);
+
   std::vector<Piece> pieces_;  // since Push or Finish began
 };
 
@@ -61,7 +65,11 @@ struct ReplyParserOptions {
   bool calls = false;                 // tools are offered: calls are looked for
   std::vector<ToolShape> tools = {};  // those
   std::string_view prompt_tail = {};  // the end of the prompt, which may have opened the reasoning
+  std::string_view begun = {};        // what the prompt has already written of the reply
 };
+// Whether the prompt leaves the model in its reasoning: nothing else can be begun for it there.
+bool OpensReasoning(std::string_view family, std::string_view prompt_tail);
+
 std::unique_ptr<ReplyParser> MakeReplyParser(const ReplyParserOptions& options);
 
 }  // namespace kvgate::reply

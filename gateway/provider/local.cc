@@ -297,6 +297,15 @@ Result<LocalProvider::EncodedPrompt> LocalProvider::EncodeChat(
   const size_t tail = std::min(rendered.text.size(), kTailBytes);
   prompt.tail = rendered.text.substr(rendered.text.size() - tail);
   rendered.text += request.answer_prefix;
+  prompt.opening = CallOpening(request, prompt.tail);
+  if (!prompt.opening.empty()) {
+    // Where tools are text, so are the marks of calls.
+    const size_t opening_begin = rendered.text.size();
+    rendered.text += prompt.opening;
+    if (input.has_tools) {
+      rendered.markers.push_back({.begin = opening_begin, .end = rendered.text.size()});
+    }
+  }
   chat::TokenizedChat tokenized = chat::TokenizeChat(parts_.tokenizer, rendered);
   prompt.tokens = std::move(tokenized.tokens);
   size_t begin = 0;
@@ -384,6 +393,17 @@ bool LocalProvider::LooksForCalls(const CompletionRequest& request) {
   return !request.tools.empty() && request.tool_choice.mode != protocol::ToolMode::kNone;
 }
 
+// Of an answer that has to call: where the family allows it the call is begun for the model.
+std::string LocalProvider::CallOpening(const CompletionRequest& request,
+                                       std::string_view tail) const {
+  const protocol::ToolChoice& choice = request.tool_choice;
+  if (choice.mode != protocol::ToolMode::kRequired || !request.answer_prefix.empty() ||
+      reply::OpensReasoning(family_.name, tail)) {
+    return {};
+  }
+  return reply::CallOpening(family_, choice.allowed.size() == 1 ? choice.allowed.front() : "");
+}
+
 bool LocalProvider::ShowsMarks(const CompletionRequest& request) const {
   if (!family_.control_marks) return false;
   return LooksForCalls(request) || family_.shape != reply::ReplyShape::kTags ||
@@ -396,9 +416,11 @@ std::unique_ptr<EventStream> LocalProvider::Parse(std::unique_ptr<EventStream> s
   ParsedStreamOptions options{
       .parser = {.family = family_.name,
                  .calls = LooksForCalls(request),
+                 .tools = {},
                  // Where the answer has begun, so has its text.
                  .prompt_tail = request.answer_prefix.empty() ? std::string_view(prompt.tail)
-                                                              : std::string_view()},
+                                                              : std::string_view(),
+                 .begun = prompt.opening},
       .id_prefix = request.dialect == Dialect::kMessages ? "toolu_" : "call_",
       .id_length = family_.id_length,
       .parallel = request.tool_choice.parallel};

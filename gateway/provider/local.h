@@ -74,7 +74,8 @@ class LocalProvider {
       num_fixed_tokens = std::max(num_fixed_tokens, num_tokens);
       fixed_ttl_seconds = std::max(fixed_ttl_seconds, ttl_seconds);
     }
-    std::string tail;  // the end of a chat's rendering, as it opens the answer's turn
+    std::string opening;  // of a call, which the answer goes on from
+    std::string tail;     // the end of a chat's rendering, as it opens the answer's turn
   };
   // All prompts of the request, checked against the context.
   Result<std::vector<EncodedPrompt>> EncodeAll(const protocol::CompletionRequest& request) const;
@@ -88,6 +89,7 @@ class LocalProvider {
   Result<void> CheckLogitBias(const protocol::CompletionRequest& request) const;
   std::string PromptText(const protocol::Prompt& prompt) const;
 
+  std::string CallOpening(const protocol::CompletionRequest& request, std::string_view tail) const;
   static bool LooksForCalls(const protocol::CompletionRequest& request);
   // Whether the marks that the answer is taken apart by are control tokens.
   bool ShowsMarks(const protocol::CompletionRequest& request) const;

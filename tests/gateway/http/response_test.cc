@@ -11,7 +11,8 @@ using ::testing::Not;
 
 TEST(ResponseTest, AHeadHasItsLengthAndIds) {
   const Response response{.status = 404, .body = "abc", .headers = {{"allow", "GET"}}};
-  const std::string head = ResponseHead(response, {.request_id = "r1", .dialect_id_name = "x-request-id"});
+  const std::string head =
+      ResponseHead(response, {.request_id = "r1", .dialect_id_name = "x-request-id"});
   EXPECT_TRUE(head.starts_with("HTTP/1.1 404 Not Found\r\n"));
   EXPECT_TRUE(head.ends_with("\r\n\r\n"));
   EXPECT_THAT(head, HasSubstr("content-length: 3\r\n"));
