@@ -93,9 +93,12 @@ void WriteUsage(const CompletionStats& stats, JsonWriter& json) {
   json.Key("total_tokens").Integer(stats.num_prompt_tokens + stats.num_output_tokens);
   json.Key("prompt_tokens_details").BeginObject();
   json.Key("cached_tokens").Integer(stats.num_cached_tokens);
-  json.EndObject().Key("completion_tokens_details").BeginObject();
-  json.Key("reasoning_tokens").Integer(stats.num_reasoning_tokens);
-  json.EndObject().EndObject();
+  json.EndObject();
+  if (stats.num_reasoning_tokens > 0) {
+    json.Key("completion_tokens_details").BeginObject();
+    json.Key("reasoning_tokens").Integer(stats.num_reasoning_tokens).EndObject();
+  }
+  json.EndObject();
 }
 
 void WriteExplain(const CompletionStats& stats, std::string_view request_id, JsonWriter& json) {

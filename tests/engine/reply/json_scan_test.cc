@@ -7,10 +7,10 @@ namespace {
 
 TEST(JsonScanTest, AValueEndsWhereItEnds) {
   const auto scan = [](std::string_view text) {
-    JsonScan scan;
+    JsonScan value_scan;
     std::string value;
     for (const char byte : text) {
-      const ScanStatus status = scan.Step(byte, value);
+      const ScanStatus status = value_scan.Step(byte, value);
       if (status == ScanStatus::kFailed) return std::string("failed");
       if (status != ScanStatus::kMore) return value;
     }
