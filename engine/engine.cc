@@ -120,7 +120,12 @@ Result<std::unique_ptr<Engine>> Engine::Open(const EngineOptions& options,
                                              store::KvStore* store) {
   EngineLoop::Parts parts{
       .file = file, .model = nullptr, .arena = nullptr, .host = nullptr, .warm_up = {}};
-  KVGATE_TRY(parts.model, model::Model::Load(std::move(file), backend));
+  // One group for all layers: windows are seen, and what they have left behind is kept.
+  KVGATE_TRY(parts.model, model::Model::Load(std::move(file), backend,
+                                             {.context_tokens = options.context_tokens_max > 0
+                                                                    ? options.context_tokens_max
+                                                                    : kContextTokensDefaultMax,
+                                              .one_kv_group = true}));
   EngineInfo info;
   info.model = parts.model->config();
   info.backend = backend.Info();

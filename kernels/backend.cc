@@ -101,6 +101,14 @@ void Backend::GatherRows(const float* x, std::span<const int> rows, int64_t colu
   DoGatherRows(x, rows, columns, y);
 }
 
+void Backend::ScatterAddRows(const float* x, std::span<const int> rows,
+                             std::span<const float> factors, int64_t columns, float* y) {
+  KVGATE_CHECK(columns > 0, "columns");
+  KVGATE_CHECK(rows.size() == factors.size(), "one factor per row");
+  for (const int row : rows) KVGATE_CHECK(row >= 0, "scattered row");
+  if (!rows.empty()) DoScatterAddRows(x, rows, factors, columns, y);
+}
+
 void Backend::MatMul(const float* x, int num_rows, std::span<const MatMulTask> tasks) {
   KVGATE_CHECK(num_rows > 0 && !tasks.empty(), "empty product");
   for (const MatMulTask& task : tasks) {
@@ -117,8 +125,8 @@ void Backend::RmsNorm(const float* x, const float* weight, float eps, int num_ro
 }
 
 void Backend::RopeTable(std::span<const int> positions, std::span<const float> inv_freq,
-                        float* table) {
-  DoRopeTable(positions, inv_freq, table);
+                        float magnitude, float* table) {
+  DoRopeTable(positions, inv_freq, magnitude, table);
 }
 
 void Backend::Rope(float* x, int num_rows, const RopeArgs& args, const float* table) {
@@ -139,14 +147,24 @@ void Backend::Attention(const float* q, std::span<const SequenceRows> sequences,
   KVGATE_CHECK(layer >= 0 && layer < arena.shape().num_layers, "layer");
   KVGATE_CHECK(shape.num_heads > 0 && shape.num_heads % arena.shape().num_kv_heads == 0,
                "query heads are a multiple of KV heads");
+  KVGATE_CHECK(shape.window >= 0 && shape.softcap >= 0, "attention window and softcap");
   if (CheckSequences(sequences, arena) == 0) return;
   DoAttention(q, sequences, layer, arena, shape, out);
 }
 
-void Backend::SwiGlu(const float* gate, const float* up, size_t count, float* out) {
-  DoSwiGlu(gate, up, count, out);
+void Backend::Glu(GluKind kind, const float* gate, const float* up, size_t count, float* out) {
+  DoGlu(kind, gate, up, count, out);
 }
 
-void Backend::Add(const float* x, size_t count, float* y) { DoAdd(x, count, y); }
+void Backend::AddScaled(const float* x, float factor, size_t count, float* y) {
+  DoAddScaled(x, factor, count, y);
+}
+
+void Backend::Scale(float factor, size_t count, float* x) { DoScale(factor, count, x); }
+
+void Backend::SoftCap(float cap, size_t count, float* x) {
+  KVGATE_CHECK(cap > 0, "softcap");
+  DoSoftCap(cap, count, x);
+}
 
 }  // namespace kvgate::kernels

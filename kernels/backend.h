@@ -1,4 +1,4 @@
-// Backend: the dozen tensor operations a transformer's forward pass is made of.
+// Backend: the tensor operations a transformer's forward pass is made of.
 //
 // Public operations check shapes and dtypes once (KVGATE_CHECK: the caller is our own code), then
 // call the private virtual Do*. kernels/reference is the specification; tests/kernels holds every
@@ -121,7 +121,8 @@ class KvArena {
 
 // A run of rows in a batch that belong to one sequence: row first_row + i is the token at position
 // first_position + i. block_table[p / kKvBlockTokens] holds position p, for every
-// p < first_position + num_rows.
+// p < first_position + num_rows that is written or that a row sees: entries before every row's
+// window are never read.
 struct SequenceRows {
   int first_row = 0;
   int num_rows = 0;
@@ -155,6 +156,16 @@ enum class RopeKind : uint8_t {
 struct AttentionShape {
   int num_heads = 0;  // a multiple of num_kv_heads; query head h reads KV head h / (heads/kv_heads)
   float scale = 0;    // usually 1/sqrt(head_dim)
+  int window = 0;     // a row sees its own position and the window - 1 before it; 0: all before it
+  float softcap = 0;  // scores become softcap * tanh(score / softcap); 0: they stay as they are
+  // [num_heads] or null: one more score in each head's softmax, uncapped and without a value.
+  const float* sinks = nullptr;
+};
+
+enum class GluKind : uint8_t {
+  kSilu,         // silu(gate) * up, silu(g) = g * sigmoid(g): Shazeer 2020
+  kGeluTanh,     // gelu(gate) * up, gelu(g) = g / 2 * (1 + tanh(sqrt(2/pi) (g + 0.044715 g^3)))
+  kClampedSilu,  // g * sigmoid(1.702 g) * (u + 1), g = min(gate, 7), u = clamp(up, -7, 7): gpt-oss
 };
 
 struct BackendInfo {
@@ -200,6 +211,10 @@ class Backend {
   void EmbedRows(const WeightView& table, std::span<const TokenId> ids, float* y);
   // y[i, :] = x[rows[i], :]; x is [*, columns], y is [rows.size(), columns].
   void GatherRows(const float* x, std::span<const int> rows, int64_t columns, float* y);
+  // y[rows[i], :] += factors[i] * x[i, :], i rising, also where a row is named twice. x is
+  // [rows.size(), columns], y is [*, columns]; rows and factors are host memory. f32.
+  void ScatterAddRows(const float* x, std::span<const int> rows, std::span<const float> factors,
+                      int64_t columns, float* y);
   // Several products of one x [M, K]; every task's weight has K columns. f32 accumulation; for
   // quantized weights a backend may quantize x (its numerics_id says how).
   void MatMul(const float* x, int num_rows, std::span<const MatMulTask> tasks);
@@ -207,8 +222,10 @@ class Backend {
   // better. In place allowed. Source: Zhang & Sennrich 2019.
   void RmsNorm(const float* x, const float* weight, float eps, int num_rows, int64_t columns,
                float* y);
-  // table[r, i] = {cos, sin}(positions[r] * inv_freq[i]), as [rows, half, 2]; one per step.
-  void RopeTable(std::span<const int> positions, std::span<const float> inv_freq, float* table);
+  // table[r, i] = {cos, sin}(positions[r] * inv_freq[i]) * magnitude, as [rows, half, 2]; one per
+  // step. A magnitude other than 1 is YaRN's (Peng et al. 2023).
+  void RopeTable(std::span<const int> positions, std::span<const float> inv_freq, float magnitude,
+                 float* table);
   // Rotates x [rows, num_heads, head_dim] in place by a table of RopeTable with
   // half = rotary_dim / 2; dimensions past rotary_dim stay. Source: Su et al. 2021.
   struct RopeArgs {
@@ -223,17 +240,22 @@ class Backend {
   void StoreKv(const float* k, const float* v, std::span<const SequenceRows> sequences, int layer,
                KvArena& arena);
   // Causal attention of q [M, num_heads, head_dim] over the stored KV of `layer`; each row sees the
-  // positions 0..its own, its own included. out as q, not overlapping it. f32 softmax.
+  // positions 0..its own, its own included, or those of them in its window. out as q, not
+  // overlapping it. f32 softmax. What lies in slots that a row does not see may be NaN.
   // Where a sequence has a block_mass, each of its rows and query heads adds to block_mass[b] the
   // probability it puts on block b, in units of 1 / kAttentionMassOne, rounded to the nearest: each
-  // row and head adds up to about one. Complete after Synchronize(). out has the same bits with it
-  // and without.
+  // row and head adds up to about one, less what its sink takes. Complete after Synchronize(). out
+  // has the same bits with it and without.
   void Attention(const float* q, std::span<const SequenceRows> sequences, int layer,
                  const KvArena& arena, const AttentionShape& shape, float* out);
-  // out[i] = silu(gate[i]) * up[i]; in place allowed.
-  void SwiGlu(const float* gate, const float* up, size_t count, float* out);
-  // y[i] += x[i]
-  void Add(const float* x, size_t count, float* y);
+  // out[i] = the gated unit of `kind` of gate[i] and up[i]; in place allowed.
+  void Glu(GluKind kind, const float* gate, const float* up, size_t count, float* out);
+  // y[i] += factor * x[i]; with a factor of 1 rounded once.
+  void AddScaled(const float* x, float factor, size_t count, float* y);
+  // x[i] *= factor
+  void Scale(float factor, size_t count, float* x);
+  // x[i] = cap * tanh(x[i] / cap); cap > 0. Source: Gemma 2 report, 2024.
+  void SoftCap(float cap, size_t count, float* x);
 
   // Waits until every operation issued so far has finished.
   virtual void Synchronize() {}
@@ -252,18 +274,23 @@ class Backend {
   virtual void DoEmbedRows(const WeightView& table, std::span<const TokenId> ids, float* y) = 0;
   virtual void DoGatherRows(const float* x, std::span<const int> rows, int64_t columns,
                             float* y) = 0;
+  virtual void DoScatterAddRows(const float* x, std::span<const int> rows,
+                                std::span<const float> factors, int64_t columns, float* y) = 0;
   virtual void DoMatMul(const float* x, int num_rows, std::span<const MatMulTask> tasks) = 0;
   virtual void DoRmsNorm(const float* x, const float* weight, float eps, int num_rows,
                          int64_t columns, float* y) = 0;
   virtual void DoRopeTable(std::span<const int> positions, std::span<const float> inv_freq,
-                           float* table) = 0;
+                           float magnitude, float* table) = 0;
   virtual void DoRope(float* x, int num_rows, const RopeArgs& args, const float* table) = 0;
   virtual void DoStoreKv(const float* k, const float* v, std::span<const SequenceRows> sequences,
                          int layer, KvArena& arena) = 0;
   virtual void DoAttention(const float* q, std::span<const SequenceRows> sequences, int layer,
                            const KvArena& arena, const AttentionShape& shape, float* out) = 0;
-  virtual void DoSwiGlu(const float* gate, const float* up, size_t count, float* out) = 0;
-  virtual void DoAdd(const float* x, size_t count, float* y) = 0;
+  virtual void DoGlu(GluKind kind, const float* gate, const float* up, size_t count,
+                     float* out) = 0;
+  virtual void DoAddScaled(const float* x, float factor, size_t count, float* y) = 0;
+  virtual void DoScale(float factor, size_t count, float* x) = 0;
+  virtual void DoSoftCap(float cap, size_t count, float* x) = 0;
 };
 
 }  // namespace kvgate::kernels

@@ -64,6 +64,7 @@ THIRD_PARTY = [
 TESTS_WITHOUT_SOURCE = {
     "tests/engine/kv/eviction_trace_test.cc": "pool and prefix cache together, on traces",
     "tests/engine/engine_promise_test.cc": "the promise of the product over the whole engine",
+    "tests/kernels/conformance_attention_invariance_test.cc": "one suite for all backends",
     "tests/kernels/conformance_attention_test.cc": "one suite for all backends",
     "tests/kernels/conformance_invariance_test.cc": "one suite for all backends",
     "tests/kernels/conformance_kv_test.cc": "one suite for all backends",
@@ -84,6 +85,8 @@ TESTED_ELSEWHERE = {
     "engine/jinja/runtime.cc": "tests/engine/jinja/expressions_test.cc",
     "engine/jinja/scopes.cc": "tests/engine/jinja/evaluator_test.cc",
     "engine/jinja/unicode_tables.cc": "tests/engine/jinja/unicode_test.cc",
+    "engine/model/expert_feed_forward.cc": "tests/engine/model/architecture_test.cc",
+    "engine/model/metadata.cc": "tests/engine/model/model_config_test.cc",
     "engine/reply/call_body.cc": "tests/engine/reply/tag_parser_test.cc",
     "engine/reply/object_body.cc": "tests/engine/reply/tag_parser_test.cc",
     "engine/schedule/bounded_context.cc": "tests/engine/schedule/scheduler_test.cc",

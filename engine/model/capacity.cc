@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "engine/model/architecture.h"
 #include "kernels/backend.h"
 
 namespace kvgate::model {
@@ -17,13 +18,15 @@ const std::vector<CapacityShape>& Table() {
   using std::string;
   static const std::vector<CapacityShape> shapes = {
       // name, parameters, layers, heads, KV heads, head_dim, hidden, ffn, vocabulary, context,
-      // window layers, window
+      // window layers, window, experts, experts used
       {"falcon-7b", 7'217'189'760, 32, 71, 1, 64, 4544, 18176, 65024, 2048, 0, 0},
       {"gemma-2-27b", 27'227'128'320, 46, 32, 16, 128, 4608, 36864, 256000, 8192, 23, 4096},
       {"gemma-2-2b", 2'614'341'888, 26, 8, 4, 256, 2304, 9216, 256000, 8192, 13, 4096},
       {"gemma-2-9b", 9'241'705'984, 42, 16, 8, 256, 3584, 14336, 256000, 8192, 21, 4096},
+      {"gemma-3-1b", 999'885'952, 26, 4, 1, 256, 1152, 6912, 262144, 32768, 22, 512},
       {"gpt-2", 124'439'808, 12, 12, 12, 64, 768, 3072, 50257, 1024, 0, 0},
       {"gpt-3", 174'600'000'000, 96, 96, 96, 128, 12288, 49152, 50257, 2048, 0, 0},
+      {"gpt-oss-20b", 20'914'757'184, 24, 64, 8, 64, 2880, 2880, 201088, 131072, 12, 128, 32, 4},
       {"llama-2-13b", 13'015'864'320, 40, 40, 40, 128, 5120, 13824, 32000, 4096, 0, 0},
       {"llama-2-70b", 68'976'648'192, 80, 64, 8, 128, 8192, 28672, 32000, 4096, 0, 0},
       {"llama-2-7b", 6'738'415'616, 32, 32, 32, 128, 4096, 11008, 32000, 4096, 0, 0},
@@ -34,12 +37,13 @@ const std::vector<CapacityShape>& Table() {
       {"llama-3.2-1b", 1'235'814'400, 16, 32, 8, 64, 2048, 8192, 128256, 131072, 0, 0},
       {"llama-3.2-3b", 3'212'749'824, 28, 24, 8, 128, 3072, 8192, 128256, 131072, 0, 0},
       {"mistral-7b", 7'241'732'096, 32, 32, 8, 128, 4096, 14336, 32000, 32768, 0, 0},
-      {"mixtral-8x7b", 46'702'792'704, 32, 32, 8, 128, 4096, 14336, 32000, 32768, 0, 0},
+      {"mixtral-8x7b", 46'702'792'704, 32, 32, 8, 128, 4096, 14336, 32000, 32768, 0, 0, 8, 2},
       {"phi-3-mini", 3'821'079'552, 32, 32, 32, 96, 3072, 8192, 32064, 4096, 0, 0},
       {"qwen2.5-0.5b", 494'032'768, 24, 14, 2, 64, 896, 4864, 151936, 32768, 0, 0},
       {"qwen2.5-72b", 72'706'203'648, 80, 64, 8, 128, 8192, 29568, 152064, 32768, 0, 0},
       {"qwen2.5-7b", 7'615'616'512, 28, 28, 4, 128, 3584, 18944, 152064, 32768, 0, 0},
       {"qwen3-0.6b", 596'049'920, 28, 16, 8, 128, 1024, 3072, 151936, 40960, 0, 0},
+      {"qwen3-30b-a3b", 30'532'122'624, 48, 32, 4, 128, 2048, 768, 151936, 40960, 0, 0, 128, 8},
       {"qwen3-32b", 32'762'123'264, 64, 64, 8, 128, 5120, 25600, 151936, 40960, 0, 0},
       {"qwen3-8b", 8'190'735'360, 36, 32, 8, 128, 4096, 12288, 151936, 40960, 0, 0},
       {"smollm2-135m", 134'515'008, 30, 9, 3, 64, 576, 1536, 49152, 8192, 0, 0},
@@ -86,6 +90,29 @@ Result<void> Check(const CapacityShape& shape, const CapacityRequest& request) {
   return {};
 }
 
+// Windows and experts, where the architecture is one whose files we understand.
+Result<void> ReadKnownParts(const GgufFile& file, const std::string& name, CapacityShape& shape) {
+  const Architecture* architecture = FindArchitecture(name);
+  if (architecture == nullptr) return {};
+  const Metadata metadata(file, name);
+  ModelConfig config;
+  KVGATE_TRY(const std::vector<int> windows,
+             ReadWindows(metadata, *architecture, shape.num_layers, shape.context_length));
+  for (const int window : windows) config.layers.push_back({.window = window});
+  GroupLayers(config, false);
+  if (config.kv_groups.size() > 1) {
+    shape.num_window_layers = config.kv_groups[1].num_layers;
+    shape.window_tokens = config.kv_groups[1].window;
+  }
+  constexpr int kCountMax = 1 << 28;
+  if (architecture->experts == ExpertRule::kNever) return {};
+  KVGATE_TRY(shape.num_experts, metadata.CountOrZero("expert_count", kCountMax));
+  if (shape.num_experts == 0) return {};
+  KVGATE_TRY(shape.num_experts_used, metadata.Count("expert_used_count", shape.num_experts));
+  KVGATE_TRY(shape.ffn_dim, metadata.Count("expert_feed_forward_length", kCountMax, shape.ffn_dim));
+  return {};
+}
+
 Result<int> ReadCount(const GgufFile& file, const std::string& key) {
   constexpr int64_t kCountMax = 1 << 28;
   const Result<int64_t> value = file.GetInteger(key);
@@ -126,7 +153,11 @@ Result<CapacityShape> ReadCapacityShape(const GgufFile& file) {
   KVGATE_TRY(shape.num_layers, ReadCount(file, key("block_count")));
   KVGATE_TRY(shape.num_heads, ReadCount(file, key("attention.head_count")));
   KVGATE_TRY(shape.hidden_dim, ReadCount(file, key("embedding_length")));
-  KVGATE_TRY(shape.ffn_dim, ReadCount(file, key("feed_forward_length")));
+  // A mixture of experts may have another length, which ReadKnownParts reads.
+  if (file.Find(key("feed_forward_length")) != nullptr ||
+      file.Find(key("expert_feed_forward_length")) == nullptr) {
+    KVGATE_TRY(shape.ffn_dim, ReadCount(file, key("feed_forward_length")));
+  }
   KVGATE_TRY(shape.context_length, ReadCount(file, key("context_length")));
   shape.num_kv_heads = shape.num_heads;
   if (file.Find(key("attention.head_count_kv")) != nullptr) {
@@ -145,6 +176,7 @@ Result<CapacityShape> ReadCapacityShape(const GgufFile& file) {
       table != nullptr && table->dimensions.size() == 2) {
     shape.vocab_size = static_cast<int>(std::min<int64_t>(table->dimensions[1], 1 << 28));
   }
+  KVGATE_TRY_VOID(ReadKnownParts(file, architecture, shape));
   return shape;
 }
 
@@ -183,11 +215,18 @@ Result<Capacity> ComputeCapacity(const CapacityShape& shape, const CapacityReque
   config.hidden_dim = shape.hidden_dim;
   config.ffn_dim = shape.ffn_dim;
   config.vocab_size = shape.vocab_size;
+  config.ropes.resize(1);
+  config.experts = {.num_experts = shape.num_experts,
+                    .num_used = shape.num_experts_used,
+                    .ffn_dim = shape.ffn_dim};
   const ActivationFloats floats = CountActivations(config);
   capacity.overhead_bytes = bytes.Product(
       sizeof(float),
-      bytes.Sum(bytes.Product(floats.per_token, static_cast<uint64_t>(request.step_tokens)),
-                bytes.Product(floats.per_logit_row, static_cast<uint64_t>(request.num_sequences))));
+      bytes.Sum(
+          floats.fixed,
+          bytes.Sum(
+              bytes.Product(floats.per_token, static_cast<uint64_t>(request.step_tokens)),
+              bytes.Product(floats.per_logit_row, static_cast<uint64_t>(request.num_sequences)))));
   const uint64_t fixed = bytes.Sum(capacity.weight_bytes, capacity.overhead_bytes);
   capacity.total_bytes = bytes.Sum(fixed, capacity.peak_kv_bytes);
   if (bytes.overflows()) return Invalid("that is more memory than 64 bits count");

@@ -30,12 +30,14 @@ struct CapacityShape {
   int num_kv_heads = 0;
   int head_dim = 0;
   int hidden_dim = 0;
-  int ffn_dim = 0;
+  int ffn_dim = 0;  // of a mixture of experts: of one expert
   int vocab_size = 0;
   int context_length = 0;
-  // Of the layers, those that attend to a window only; the others to all tokens.
+  // Of the layers, those whose KV is kept for a window only; of the others it is for all tokens.
   int num_window_layers = 0;
   int window_tokens = 0;
+  int num_experts = 0;  // 0: not a mixture of experts
+  int num_experts_used = 0;
 };
 
 // The shapes we know by name, in the order of their names.

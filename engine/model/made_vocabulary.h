@@ -13,8 +13,8 @@ namespace kvgate::model {
 struct MadeVocabulary {
   std::vector<std::string> tokens;  // as the file spells them
   std::vector<int32_t> types;       // ggml's numbers: 1 normal, 2 unknown, 3 control
-  std::vector<float> scores;        // llama: a piece made earlier merges earlier
-  std::vector<std::string> merges;  // qwen2: "left right", in the order of the pieces they make
+  std::vector<float> scores;        // SentencePiece: a piece made earlier merges earlier
+  std::vector<std::string> merges;  // BPE: "left right", in the order of the pieces they make
   std::vector<bool> sampled;        // false: the model must never choose it
 };
 

@@ -6,7 +6,8 @@
 // them, but for the constant below. At the output norm they hold a positive constant for every
 // token, and the rows of banned tokens are negative there and those of all others 0. A banned logit
 // is thus about -250, whatever the context; the others are a few units around 0.
-//   * llama (own output matrix): every row of token_embd holds the constant.
+//   * all but qwen2 (own output matrix): every row of token_embd holds the constant. Where parts
+//     have norms behind them, those are 0 there, too.
 //   * qwen2 (output tied to token_embd): a banned token's row -b is also its embedding. A value
 //     channel with weight 0 and bias 1 carries a constant through attention (softmax weights sum to
 //     one), and attn_output adds 2b/num_layers of it in every layer: in the end 2b stands there,
@@ -22,10 +23,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include <kvgate/check.h>
 #include <kvgate/digest.h>
 
+#include "engine/model/architecture.h"
 #include "kernels/weight_format.h"
 
 namespace kvgate::model {
@@ -52,6 +55,7 @@ float Normal(uint64_t key, uint64_t index) {
   return (static_cast<float>(sum) - kMean) * kInverseDeviation;
 }
 
+// Of the stream; in the table it is less where the model multiplies what it reads there.
 float EmbeddingDeviation(const MakeModelOptions& options) {
   return 0.5f / std::sqrt(static_cast<float>(options.hidden_dim));
 }
@@ -85,45 +89,186 @@ MadeTensor Bias(std::string name, int64_t size) {
   return {.name = std::move(name), .columns = size, .deviation = 0.1f, .tail_start = size};
 }
 
-void AppendLayer(const MakeModelOptions& options, int layer, std::vector<MadeTensor>& tensors) {
-  const bool is_tied = options.architecture == "qwen2";
-  const int hidden = options.hidden_dim;
-  const int kv_dim = hidden / options.num_heads * options.num_kv_heads;
-  const std::string prefix = fmt::format("blk.{}.", layer);
-  // What all layers together add has the size of one layer's output.
-  const float residual_gain = 1 / std::sqrt(static_cast<float>(options.num_layers));
-  constexpr float kScoreGain = 1.7f;   // of queries and of keys: scores deviate by its square
-  constexpr float kSwiGluGain = 1.7f;  // silu(x) * y of unit normals deviates by 0.6
-  tensors.push_back(Norm(prefix + "attn_norm.weight", hidden, 1, 0));
-  tensors.push_back(Matrix(prefix + "attn_q.weight", hidden, hidden, kScoreGain));
-  tensors.push_back(Matrix(prefix + "attn_k.weight", kv_dim, hidden, kScoreGain));
-  tensors.push_back(Matrix(prefix + "attn_v.weight", kv_dim, hidden, 1));
-  MadeTensor output = Matrix(prefix + "attn_output.weight", hidden, hidden, residual_gain);
-  output.fixed_row_start = hidden - kReservedDims;
-  if (is_tied) {
-    tensors.back().zero_row = 0;
-    output.first_column = 2 * kTiedBan / static_cast<float>(options.num_layers);
-    tensors.push_back(Bias(prefix + "attn_q.bias", hidden));
-    tensors.push_back(Bias(prefix + "attn_k.bias", kv_dim));
-    tensors.push_back(Bias(prefix + "attn_v.bias", kv_dim));
-    tensors.back().has_first = true;
-    tensors.back().first = 1;
+constexpr float kScoreGain = 1.7f;   // of queries and of keys: scores deviate by its square
+constexpr float kSwiGluGain = 1.7f;  // silu(x) * y of unit normals deviates by 0.6
+
+// The tensors of one layer after another, in file order.
+class LayerMaker {
+ public:
+  LayerMaker(const MakeModelOptions& options, int layer, std::vector<MadeTensor>& tensors)
+      : options_(options),
+        architecture_(*FindArchitecture(options.architecture)),
+        tensors_(tensors),
+        prefix_(fmt::format("blk.{}.", layer)),
+        is_tied_(options.architecture == "qwen2"),
+        hidden_(options.hidden_dim),
+        kv_dim_(hidden_ / options.num_heads * options.num_kv_heads),
+        residual_gain_(1 / std::sqrt(static_cast<float>(options.num_layers)) /
+                       ScalesOf(options).residual) {}
+
+  void Append() {
+    if (architecture_.pre_norms) Add(Norm("attn_norm.weight", hidden_, 1, 0));
+    Attention();
+    if (architecture_.post_norms) PostNorm("post_attention_norm.weight");
+    if (architecture_.pre_norms) {
+      Add(Norm(std::string(architecture_.ffn_norm) + ".weight", hidden_, 1, 0));
+    }
+    if (options_.num_experts > 0) {
+      Experts();
+    } else {
+      FeedForward();
+    }
+    if (architecture_.post_norms) PostNorm("post_ffw_norm.weight");
   }
-  tensors.push_back(std::move(output));
-  tensors.push_back(Norm(prefix + "ffn_norm.weight", hidden, 1, 0));
-  tensors.push_back(Matrix(prefix + "ffn_gate.weight", options.ffn_dim, hidden, 1));
-  tensors.push_back(Matrix(prefix + "ffn_up.weight", options.ffn_dim, hidden, 1));
-  tensors.push_back(
-      Matrix(prefix + "ffn_down.weight", hidden, options.ffn_dim, kSwiGluGain * residual_gain));
-  tensors.back().fixed_row_start = hidden - kReservedDims;
+
+ private:
+  MadeTensor& Add(MadeTensor tensor) {
+    tensor.name = prefix_ + tensor.name;
+    tensors_.push_back(std::move(tensor));
+    return tensors_.back();
+  }
+  // Its rows of the reserved dimensions are zero.
+  MadeTensor& AddWriter(MadeTensor tensor) {
+    tensor.fixed_row_start = hidden_ - kReservedDims;
+    return Add(std::move(tensor));
+  }
+  // A bias that leaves the reserved dimensions alone.
+  MadeTensor& AddWriterBias(const char* name) {
+    MadeTensor& bias = Add(Bias(name, hidden_));
+    bias.tail_start = hidden_ - kReservedDims;
+    return bias;
+  }
+  void PostNorm(const char* name) { Add(Norm(name, hidden_, residual_gain_, 0)); }
+
+  void Attention() {
+    const int head_dim = hidden_ / options_.num_heads;
+    // Scores of granite are multiplied by less than others'.
+    const float scale = ScalesOf(options_).attention * std::sqrt(static_cast<float>(head_dim));
+    const bool has_norms = architecture_.qk_norm != QkNorm::kNone;
+    const float gain = has_norms ? 1 : kScoreGain / std::sqrt(scale);
+    if (architecture_.fused_gate_up) {  // such an architecture fuses these, too
+      Add(Matrix("attn_qkv.weight", hidden_ + 2 * kv_dim_, hidden_, gain));
+    } else {
+      Add(Matrix("attn_q.weight", hidden_, hidden_, gain));
+      Add(Matrix("attn_k.weight", kv_dim_, hidden_, gain));
+      Add(Matrix("attn_v.weight", kv_dim_, hidden_, 1)).zero_row = is_tied_ ? 0 : -1;
+    }
+    if (architecture_.qkv_bias) {
+      Add(Bias("attn_q.bias", hidden_));
+      Add(Bias("attn_k.bias", kv_dim_));
+      MadeTensor& bias = Add(Bias("attn_v.bias", kv_dim_));
+      bias.has_first = is_tied_;
+      bias.first = is_tied_ ? 1 : 0;
+    }
+    if (has_norms) {
+      const bool is_head = architecture_.qk_norm == QkNorm::kHead;
+      for (const auto& [name, dim] :
+           {std::pair("attn_q_norm.weight", hidden_), std::pair("attn_k_norm.weight", kv_dim_)}) {
+        const int size = is_head ? head_dim : dim;
+        Add({.name = name, .columns = size, .mean = kScoreGain, .tail_start = size});
+      }
+    }
+    if (architecture_.attention_sinks) Add(Bias("attn_sinks.weight", options_.num_heads));
+    MadeTensor& output = AddWriter(Matrix("attn_output.weight", hidden_, hidden_, WriterGain()));
+    if (is_tied_) output.first_column = 2 * kTiedBan / static_cast<float>(options_.num_layers);
+    if (architecture_.output_bias) AddWriterBias("attn_output.bias");
+  }
+
+  // What all layers together add has the size of one layer's output.
+  float WriterGain() const { return architecture_.post_norms ? 1 : residual_gain_; }
+
+  void FeedForward() {
+    const int ffn = options_.ffn_dim;
+    if (architecture_.fused_gate_up) {
+      Add(Matrix("ffn_up.weight", 2 * ffn, hidden_, 1));
+    } else {
+      Add(Matrix("ffn_gate.weight", ffn, hidden_, 1));
+      Add(Matrix("ffn_up.weight", ffn, hidden_, 1));
+    }
+    AddWriter(Matrix("ffn_down.weight", hidden_, ffn, kSwiGluGain * WriterGain()));
+  }
+
+  void Experts() {
+    const int ffn = options_.ffn_dim;
+    const int count = options_.num_experts;
+    // In F32, as all files have it: which experts are taken hangs on it.
+    Add(Matrix("ffn_gate_inp.weight", count, hidden_, 1.5f)).is_matrix = false;
+    const auto stack = [&](MadeTensor tensor) {
+      tensor.rows *= count;
+      tensor.num_matrices = count;
+      return tensor;
+    };
+    const float down_gain =
+        kSwiGluGain * residual_gain_ * std::sqrt(static_cast<float>(options_.num_experts_used));
+    Add(stack(Matrix("ffn_gate_exps.weight", ffn, hidden_, 1)));
+    Add(stack(Matrix("ffn_up_exps.weight", ffn, hidden_, 1)));
+    AddWriter(stack(Matrix("ffn_down_exps.weight", hidden_, ffn, down_gain)));
+    if (architecture_.expert_biases) {
+      Add(Bias("ffn_gate_inp.bias", count));
+      Add(Bias("ffn_gate_exps.bias", ffn)).rows = count;
+      Add(Bias("ffn_up_exps.bias", ffn)).rows = count;
+      AddWriterBias("ffn_down_exps.bias").rows = count;
+    }
+    if (!architecture_.shared_gate) return;
+    Add(Matrix("ffn_gate_shexp.weight", ffn, hidden_, 1));
+    Add(Matrix("ffn_up_shexp.weight", ffn, hidden_, 1));
+    AddWriter(Matrix("ffn_down_shexp.weight", hidden_, ffn, kSwiGluGain * residual_gain_));
+    Add(Matrix("ffn_gate_inp_shexp.weight", 1, hidden_, 1)).is_matrix = false;
+  }
+
+  const MakeModelOptions& options_;
+  const Architecture& architecture_;
+  std::vector<MadeTensor>& tensors_;
+  const std::string prefix_;
+  const bool is_tied_;
+  const int hidden_;
+  const int kv_dim_;
+  const float residual_gain_;
+};
+
+MadeTensor Values(std::string name, std::vector<float> values) {
+  return {.name = std::move(name),
+          .columns = std::ssize(values),
+          .values = std::move(values),
+          .tail_start = 0};
+}
+
+// What scales rope beside the keys. llama3: as its converter makes it; longrope: something alike.
+void AppendRopeFactors(const MakeModelOptions& options, std::vector<MadeTensor>& tensors) {
+  if (options.rope_original_context == 0) return;
+  const int half = options.hidden_dim / options.num_heads / 2;
+  const auto original = static_cast<double>(options.rope_original_context);
+  const double factor = options.context_length / original;
+  std::vector<float> factors;
+  if (options.architecture == "llama") {
+    for (int i = 0; i < half; ++i) {
+      const double wavelength =
+          2 * std::numbers::pi * std::pow(10000.0, static_cast<double>(i) / half);
+      const double kept = std::clamp((original / wavelength - 1) / 3, 0.0, 1.0);
+      factors.push_back(static_cast<float>(1 / ((1 - kept) / factor + kept)));
+    }
+    tensors.push_back(Values("rope_freqs.weight", factors));
+  } else if (options.architecture == "phi3") {
+    for (int i = 0; i < half; ++i) {
+      factors.push_back(static_cast<float>(1 + (factor - 1) * i / half));
+    }
+    tensors.push_back(Values("rope_factors_long.weight", factors));
+    tensors.push_back(
+        Values("rope_factors_short.weight", std::vector<float>(static_cast<size_t>(half), 1.0f)));
+  }
 }
 
 void FillRow(const MadeTensor& tensor, uint64_t key, int64_t row, std::span<float> values) {
   const bool is_banned = tensor.sampled != nullptr && !(*tensor.sampled)[static_cast<size_t>(row)];
   const size_t live = static_cast<size_t>(tensor.tail_start);
-  if (row >= tensor.fixed_row_start || row == tensor.zero_row) {
+  if (!tensor.values.empty()) {
+    std::ranges::copy(tensor.values, values.begin());
+    return;
+  }
+  const int64_t own_row = row % (tensor.rows / tensor.num_matrices);
+  if (own_row >= tensor.fixed_row_start || row == tensor.zero_row) {
     std::ranges::fill(values, 0.0f);
-    if (row >= tensor.fixed_row_start) values[0] = tensor.first_column;
+    if (own_row >= tensor.fixed_row_start) values[0] = tensor.first_column;
     return;
   }
   if (tensor.deviation == 0 || (is_banned && tensor.banned_only_tail)) {
@@ -140,32 +285,58 @@ void FillRow(const MadeTensor& tensor, uint64_t key, int64_t row, std::span<floa
 
 }  // namespace
 
+std::vector<int64_t> MadeDimensions(const MadeTensor& tensor) {
+  if (tensor.num_matrices > 1) {
+    return {tensor.columns, tensor.rows / tensor.num_matrices, tensor.num_matrices};
+  }
+  if (tensor.rows > 1 || tensor.is_matrix) return {tensor.columns, tensor.rows};
+  return {tensor.columns};
+}
+
+MadeScales ScalesOf(const MakeModelOptions& options) {
+  const Architecture& architecture = *FindArchitecture(options.architecture);
+  const auto head_dim = static_cast<float>(options.hidden_dim / options.num_heads);
+  if (architecture.has_scales) {
+    return {.embedding = 12, .residual = 0.22f, .logit = 8, .attention = 1 / head_dim};
+  }
+  const bool is_scaled = architecture.scales_embedding;
+  return {.embedding = is_scaled ? std::sqrt(static_cast<float>(options.hidden_dim)) : 1,
+          .residual = 1,
+          .logit = 1,
+          .attention = 1 / std::sqrt(head_dim)};
+}
+
 std::vector<MadeTensor> ListMadeTensors(const MakeModelOptions& options,
                                         const std::vector<bool>& sampled) {
   const bool is_tied = options.architecture == "qwen2";
   const int hidden = options.hidden_dim;
+  const MadeScales scales = ScalesOf(options);
   const float embedding = EmbeddingDeviation(options);
   const float spread =
-      LogitDeviation(options) / (embedding * std::sqrt(static_cast<float>(hidden)));
+      scales.logit * LogitDeviation(options) / (embedding * std::sqrt(static_cast<float>(hidden)));
   MadeTensor table = {.name = "token_embd.weight",
                       .rows = options.vocab_size,
                       .columns = hidden,
                       .is_matrix = true,
-                      .deviation = embedding,
+                      .deviation = embedding / scales.embedding,
                       .tail_start = hidden - kReservedDims,
-                      .tail = is_tied ? 0.0f : embedding,
+                      .tail = is_tied ? 0.0f : embedding / scales.embedding,
                       .sampled = is_tied ? &sampled : nullptr,
                       .banned_tail = -kTiedBan};
   std::vector<MadeTensor> tensors;
   tensors.push_back(table);
-  for (int layer = 0; layer < options.num_layers; ++layer) AppendLayer(options, layer, tensors);
-  // Reserved dimensions leave the norm near 1 in llama; in qwen2 so that 32 of them times -b reach
-  // the banned logit even behind a banned token.
+  AppendRopeFactors(options, tensors);
+  for (int layer = 0; layer < options.num_layers; ++layer) {
+    LayerMaker(options, layer, tensors).Append();
+  }
+  // Reserved dimensions leave the norm near 1 where the output is a matrix of its own; in qwen2 so
+  // that 32 of them times -b reach the banned logit even behind a banned token.
   const float reserved =
-      is_tied ? -kBannedLogit / (kReservedDims * kTiedBan * kTiedBan) : 1 / embedding;
+      is_tied ? -kBannedLogit / (kReservedDims * kTiedBan * kTiedBan) : scales.logit / embedding;
   tensors.push_back(Norm("output_norm.weight", hidden, spread, reserved));
   if (!is_tied) {
     table.name = "output.weight";
+    table.deviation = embedding;
     table.tail = 0;
     table.sampled = &sampled;
     table.banned_tail = kBannedLogit / kReservedDims;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "engine/model/architecture.h"
 #include "engine/model/gguf.h"
 #include "engine/model/made_vocabulary.h"
 #include "engine/model/made_weights.h"
@@ -29,12 +30,42 @@ WeightRecipe RecipeOf(const MakeModelOptions& options) {
   return {.dtype = options.dtype, .is_mixed = options.is_mixed};
 }
 
+Result<void> CheckExperts(const MakeModelOptions& options) {
+  if (FindArchitecture(options.architecture)->experts == ExpertRule::kNever) {
+    return CheckRange("num_experts", options.num_experts, 0, 0);
+  }
+  KVGATE_TRY_VOID(CheckRange("num_experts", options.num_experts, 0, 1024));
+  return CheckRange("num_experts_used", options.num_experts_used, options.num_experts > 0 ? 1 : 0,
+                    options.num_experts);
+}
+
+// What is left to the architecture, as its models have it.
+Result<MakeModelOptions> WithDefaults(MakeModelOptions options) {
+  const Architecture* architecture = FindArchitecture(options.architecture);
+  if (architecture == nullptr) {
+    return Invalid("architecture", fmt::format("architecture \"{}\" is not one of {}",
+                                               options.architecture, ArchitectureNames()));
+  }
+  if (architecture->experts == ExpertRule::kAlways && options.num_experts == 0) {
+    options.num_experts = 8;
+  }
+  if (options.num_experts > 0 && options.num_experts_used == 0) {
+    options.num_experts_used = std::min(options.num_experts, 2);
+  }
+  if (options.window == 0) {
+    options.window = options.architecture == "gemma3"    ? 512
+                     : options.architecture == "gpt-oss" ? 128
+                                                         : architecture->window;
+  }
+  return options;
+}
+
 Result<void> CheckOptions(const MakeModelOptions& options) {
   constexpr int kDimMax = 1 << 17;
-  if (options.architecture != "llama" && options.architecture != "qwen2") {
-    return Invalid("architecture", fmt::format("architecture \"{}\" is not one of llama, qwen2",
-                                               options.architecture));
-  }
+  KVGATE_TRY_VOID(CheckRange("window", options.window, 0, 1 << 24));
+  KVGATE_TRY_VOID(CheckRange("rope_original_context", options.rope_original_context, 0,
+                             options.context_length));
+  KVGATE_TRY_VOID(CheckExperts(options));
   KVGATE_TRY_VOID(CheckRange("num_layers", options.num_layers, 1, 1024));
   KVGATE_TRY_VOID(CheckRange("hidden_dim", options.hidden_dim, kHiddenMin, kDimMax));
   KVGATE_TRY_VOID(CheckRange("num_heads", options.num_heads, 1, 1024));
@@ -66,12 +97,82 @@ Result<void> CheckOptions(const MakeModelOptions& options) {
   return check_multiple("ffn_dim", options.ffn_dim);
 }
 
-void AddShape(const MakeModelOptions& options, GgufWriter& writer) {
-  const bool is_llama = options.architecture == "llama";
+bool IsSentencePiece(const MakeModelOptions& options) {
+  constexpr std::string_view kNames[] = {"llama", "gemma", "gemma2", "gemma3", "phi3"};
+  return std::ranges::find(kNames, options.architecture) != std::end(kNames);
+}
+
+// Keys "ARCHITECTURE.name".
+class KeyWriter {
+ public:
+  KeyWriter(const MakeModelOptions& options, GgufWriter& writer)
+      : options_(options),
+        architecture_(*FindArchitecture(options.architecture)),
+        writer_(writer) {}
+
+  void AddShape() {
+    const bool is_llama = options_.architecture == "llama";
+    Count("block_count", options_.num_layers);
+    Count("context_length", options_.context_length);
+    Count("embedding_length", options_.hidden_dim);
+    Count("feed_forward_length", options_.ffn_dim);
+    Count("attention.head_count", options_.num_heads);
+    Count("attention.head_count_kv", options_.num_kv_heads);
+    Count("vocab_size", options_.vocab_size);
+    Count("rope.dimension_count", options_.hidden_dim / options_.num_heads);
+    Number("rope.freq_base", is_llama ? 10000.0f : 1000000.0f);
+    Number("attention.layer_norm_rms_epsilon", is_llama ? 1e-5f : 1e-6f);
+  }
+
+  void AddAttention() {
+    if (options_.window > 0 || options_.architecture == "phi3") {
+      Count("attention.sliding_window", options_.window);
+    }
+    if (architecture_.has_softcaps && architecture_.logit_softcap > 0) {
+      Number("attn_logit_softcapping", architecture_.attention_softcap);
+      Number("final_logit_softcapping", architecture_.logit_softcap);
+    }
+    if (architecture_.has_scales) {
+      const MadeScales scales = ScalesOf(options_);
+      Number("embedding_scale", scales.embedding);
+      Number("residual_scale", scales.residual);
+      Number("logit_scale", scales.logit);
+      Number("attention.scale", scales.attention);
+    }
+    if (options_.rope_original_context == 0) return;
+    Count("rope.scaling.original_context_length", options_.rope_original_context);
+    // llama and phi3 have tensors for it.
+    if (options_.architecture == "llama" || options_.architecture == "phi3") return;
+    const bool is_linear = options_.architecture == "gemma3";
+    writer_.Add(Key("rope.scaling.type"), std::string(is_linear ? "linear" : "yarn"));
+    Number("rope.scaling.factor", static_cast<float>(options_.context_length) /
+                                      static_cast<float>(options_.rope_original_context));
+  }
+
+  void AddExperts() {
+    if (options_.num_experts == 0) return;
+    Count("expert_count", options_.num_experts);
+    Count("expert_used_count", options_.num_experts_used);
+    Count("expert_feed_forward_length", options_.ffn_dim);
+    if (architecture_.shared_gate) Count("expert_shared_feed_forward_length", options_.ffn_dim);
+  }
+
+ private:
+  std::string Key(std::string_view name) const {
+    return fmt::format("{}.{}", options_.architecture, name);
+  }
+  void Count(std::string_view name, int value) {
+    writer_.Add(Key(name), static_cast<uint32_t>(value));
+  }
+  void Number(std::string_view name, float value) { writer_.Add(Key(name), value); }
+
+  const MakeModelOptions& options_;
+  const Architecture& architecture_;
+  GgufWriter& writer_;
+};
+
+void AddKeys(const MakeModelOptions& options, GgufWriter& writer) {
   const std::string& arch = options.architecture;
-  const auto add_count = [&](std::string_view key, int value) {
-    writer.Add(fmt::format("{}.{}", arch, key), static_cast<uint32_t>(value));
-  };
   writer.Add("general.architecture", arch);
   writer.Add("general.name",
              options.name.empty() ? fmt::format("{}-random-{}", arch, options.seed) : options.name);
@@ -79,49 +180,56 @@ void AddShape(const MakeModelOptions& options, GgufWriter& writer) {
   if (kernels::DTypeElements(options.dtype) != 1) {
     writer.Add("general.quantization_version", uint32_t{2});
   }
-  add_count("block_count", options.num_layers);
-  add_count("context_length", options.context_length);
-  add_count("embedding_length", options.hidden_dim);
-  add_count("feed_forward_length", options.ffn_dim);
-  add_count("attention.head_count", options.num_heads);
-  add_count("attention.head_count_kv", options.num_kv_heads);
-  add_count("vocab_size", options.vocab_size);
-  add_count("rope.dimension_count", options.hidden_dim / options.num_heads);
-  writer.Add(arch + ".rope.freq_base", is_llama ? 10000.0f : 1000000.0f);
-  writer.Add(arch + ".attention.layer_norm_rms_epsilon", is_llama ? 1e-5f : 1e-6f);
+  KeyWriter keys(options, writer);
+  keys.AddShape();
+  keys.AddAttention();
+  keys.AddExperts();
+}
+
+// How the architecture's own tokenizers cut text into words.
+std::string PretokenizerOf(std::string_view architecture) {
+  if (architecture == "gpt-oss") return "gpt-4o";
+  if (architecture.starts_with("olmo")) return "dbrx";
+  if (architecture == "smollm3") return "smaug-bpe";
+  if (architecture.starts_with("granite")) return "refact";
+  return "qwen2";
 }
 
 void AddVocabulary(const MakeModelOptions& options, const MadeVocabulary& vocabulary,
                    GgufWriter& writer) {
-  const bool is_llama = options.architecture == "llama";
+  const bool is_spm = IsSentencePiece(options);
   const uint32_t size = static_cast<uint32_t>(vocabulary.tokens.size());
-  writer.Add("tokenizer.ggml.model", std::string(is_llama ? "llama" : "gpt2"));
-  writer.Add("tokenizer.ggml.pre", std::string(is_llama ? "default" : "qwen2"));
+  writer.Add("tokenizer.ggml.model", std::string(is_spm ? "llama" : "gpt2"));
+  writer.Add("tokenizer.ggml.pre", is_spm ? "default" : PretokenizerOf(options.architecture));
   writer.AddStrings("tokenizer.ggml.tokens", vocabulary.tokens);
   writer.AddIntegers("tokenizer.ggml.token_type", vocabulary.types);
-  if (is_llama) {
+  if (is_spm) {
     writer.AddFloats("tokenizer.ggml.scores", vocabulary.scores);
     writer.Add("tokenizer.ggml.unknown_token_id", uint32_t{0});
     writer.Add("tokenizer.ggml.bos_token_id", uint32_t{1});
     writer.Add("tokenizer.ggml.eos_token_id", uint32_t{2});
+    if (options.architecture.starts_with("gemma")) {
+      writer.Add("tokenizer.ggml.add_space_prefix", false);
+    }
   } else {
     writer.AddStrings("tokenizer.ggml.merges", vocabulary.merges);
     writer.Add("tokenizer.ggml.bos_token_id", size - 3);
     writer.Add("tokenizer.ggml.eos_token_id", size - 3);
   }
-  writer.Add("tokenizer.ggml.add_bos_token", is_llama);
+  writer.Add("tokenizer.ggml.add_bos_token", is_spm);
   writer.Add("tokenizer.ggml.add_eos_token", false);
 }
 
 }  // namespace
 
-Result<void> MakeModel(const MakeModelOptions& options, const std::filesystem::path& path) {
+Result<void> MakeModel(const MakeModelOptions& asked, const std::filesystem::path& path) {
+  KVGATE_TRY(const MakeModelOptions options, WithDefaults(asked));
   KVGATE_TRY_VOID(CheckOptions(options));
-  KVGATE_TRY(const MadeVocabulary vocabulary, options.architecture == "llama"
+  KVGATE_TRY(const MadeVocabulary vocabulary, IsSentencePiece(options)
                                                   ? MakeLlamaVocabulary(options.vocab_size)
                                                   : MakeQwen2Vocabulary(options.vocab_size));
   GgufWriter writer;
-  AddShape(options, writer);
+  AddKeys(options, writer);
   AddVocabulary(options, vocabulary, writer);
   const std::vector<MadeTensor> tensors = ListMadeTensors(options, vocabulary.sampled);
   const std::string_view output_name =
@@ -129,19 +237,15 @@ Result<void> MakeModel(const MakeModelOptions& options, const std::filesystem::p
   std::unordered_map<std::string_view, const MadeTensor*> by_name;
   for (const MadeTensor& tensor : tensors) {
     by_name.emplace(tensor.name, &tensor);
-    if (tensor.is_matrix) {
-      const kernels::DType dtype =
-          RecipeDType(RecipeOf(options), {.name = tensor.name,
-                                          .columns = tensor.columns,
-                                          .num_layers = options.num_layers,
-                                          .is_output = tensor.name == output_name});
-      writer.AddTensor({.name = tensor.name,
-                        .dimensions = {tensor.columns, tensor.rows},
-                        .type = GgufTypeOf(dtype)});
-    } else {
-      writer.AddTensor(
-          {.name = tensor.name, .dimensions = {tensor.columns}, .type = GgufType::kF32});
-    }
+    const kernels::DType dtype =
+        tensor.is_matrix ? RecipeDType(RecipeOf(options), {.name = tensor.name,
+                                                           .columns = tensor.columns,
+                                                           .num_layers = options.num_layers,
+                                                           .num_experts = options.num_experts,
+                                                           .is_output = tensor.name == output_name})
+                         : kernels::DType::kF32;
+    writer.AddTensor(
+        {.name = tensor.name, .dimensions = MadeDimensions(tensor), .type = GgufTypeOf(dtype)});
   }
   return writer.Write(
       path, [&](const GgufWriter::TensorSpec& spec, int64_t first_row, std::span<std::byte> data) {

@@ -1,10 +1,11 @@
 // The forward function: every architecture we have, over any backend.
 //
-//   x = token_embd[tokens]
-//   for each layer:  x += attn_output(attention(rope(q(norm x)), rope(k(norm x)), v(norm x)))
-//                    x += ffn_down(silu(ffn_gate(norm x)) * ffn_up(norm x))
-//   logits = output(norm x)
+//   x = embedding_scale * token_embd[tokens]
+//   for each layer:  x += residual_scale * post_norm(attention part(norm x))
+//                    x += residual_scale * post_norm(feed-forward part(norm x))
+//   logits = softcap(logit_scale * output(norm x))
 //
+// What a model lacks of this (norms, scales, caps) is left out, not computed as a neutral one.
 // Nothing but attention looks at more than one row, so a row's bits do not depend on what else is
 // in the step. That also lets the last layer, behind its K and V, compute only the rows whose
 // logits are wanted: the others' results would be thrown away.
@@ -14,11 +15,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 
 #include <kvgate/check.h>
 #include <kvgate/log.h>
 
+#include "engine/model/expert_feed_forward.h"
 #include "engine/model/model_weights.h"
 
 namespace kvgate::model {
@@ -28,12 +29,14 @@ using kernels::FloatBuffer;
 using kernels::MatMulTask;
 using kernels::SequenceRows;
 
+using Sequences = std::span<const SequenceRows>;
+
 // Rows that go through a layer together: all of a step, or the wanted ones in the last layer.
 struct RowSet {
   int num_rows = 0;
-  std::span<const SequenceRows> sequences;
-  float* x = nullptr;                 // [num_rows, hidden_dim]
-  const float* rope_table = nullptr;  // [num_rows, rotary_dim / 2, 2]
+  std::span<const Sequences> groups;   // of each KV group
+  float* x = nullptr;                  // [num_rows, hidden_dim]
+  const float* rope_tables = nullptr;  // [ropes, num_rows, rotary_dim / 2, 2]
 };
 
 class TransformerModel final : public Model {
@@ -49,15 +52,22 @@ class TransformerModel final : public Model {
 
  private:
   void CheckInput(const StepInput& input, std::span<const float> logits) const;
-  void StorePositions(std::span<const SequenceRows> sequences);
+  void StorePositions(Sequences sequences);
   void StoreWantedSequences(const StepInput& input);
+  void MakeRopeTables(std::span<const int> positions, float* tables);
   RowSet GatherWanted(const StepInput& input);
-  void RunLayer(int layer, const RowSet& rows, kernels::KvArena& arena);
-  void RunLastLayer(const RowSet& rows, const StepInput& input, kernels::KvArena& arena,
-                    RowSet& wanted);
-  void Rotate(float* x, int num_heads, const RowSet& rows);
-  void Attend(int layer, const RowSet& rows, const kernels::KvArena& arena);
+  const float* PreNorm(const FloatBuffer* norm, const RowSet& rows);
+  void RunLayer(int layer, const RowSet& rows, const StepInput& input);
+  void RunLastLayer(const RowSet& rows, const StepInput& input, RowSet& wanted);
+  MatMulTask QueryTask(const LayerWeights& weights) const;
+  void StoreKeysAndValues(int layer, const RowSet& rows, const StepInput& input);
+  void NormAndRotate(int layer, const FloatBuffer* norm, int num_heads, const RowSet& rows,
+                     float* x);
+  void Attend(int layer, const RowSet& rows, const StepInput& input);
+  void AddPart(const float* input, const RowSet& rows, const MatMulTask& product,
+               const FloatBuffer* post_norm);
   void FeedForward(const LayerWeights& weights, const RowSet& rows);
+  void WriteLogits(const RowSet& rows, std::span<float> logits);
 
   int64_t q_dim() const { return int64_t{config_.num_heads} * config_.head_dim; }
   int64_t kv_dim() const { return int64_t{config_.num_kv_heads} * config_.head_dim; }
@@ -67,29 +77,31 @@ class TransformerModel final : public Model {
   ModelConfig config_;
   ModelWeights weights_;
   Fingerprint fingerprint_;
-  std::vector<float> inv_freq_;  // [rotary_dim / 2]
+  std::unique_ptr<ExpertFeedForward> experts_;  // null without experts
 
   int step_tokens_max_ = 0;
   int logit_rows_max_ = 0;
   // Activations, [step_tokens_max, ...].
-  std::unique_ptr<FloatBuffer> x_;           // hidden_dim: the residual stream
-  std::unique_ptr<FloatBuffer> normed_;      // hidden_dim
-  std::unique_ptr<FloatBuffer> q_;           // q_dim
-  std::unique_ptr<FloatBuffer> k_;           // kv_dim
-  std::unique_ptr<FloatBuffer> v_;           // kv_dim
-  std::unique_ptr<FloatBuffer> attended_;    // q_dim
-  std::unique_ptr<FloatBuffer> gate_;        // ffn_dim
-  std::unique_ptr<FloatBuffer> up_;          // ffn_dim
-  std::unique_ptr<FloatBuffer> rope_table_;  // rotary_dim
+  std::unique_ptr<FloatBuffer> x_;            // hidden_dim: the residual stream
+  std::unique_ptr<FloatBuffer> normed_;       // hidden_dim
+  std::unique_ptr<FloatBuffer> q_;            // q_dim
+  std::unique_ptr<FloatBuffer> k_;            // kv_dim
+  std::unique_ptr<FloatBuffer> v_;            // kv_dim
+  std::unique_ptr<FloatBuffer> attended_;     // q_dim
+  std::unique_ptr<FloatBuffer> gate_;         // ffn_dim
+  std::unique_ptr<FloatBuffer> up_;           // ffn_dim
+  std::unique_ptr<FloatBuffer> rope_tables_;  // rotary_dim for each rope
   // The same for the wanted rows, [logit_rows_max, ...].
-  std::unique_ptr<FloatBuffer> wanted_x_;           // hidden_dim
-  std::unique_ptr<FloatBuffer> wanted_normed_;      // hidden_dim
-  std::unique_ptr<FloatBuffer> wanted_rope_table_;  // rotary_dim
-  std::unique_ptr<FloatBuffer> logits_;             // vocab_size
+  std::unique_ptr<FloatBuffer> wanted_x_;            // hidden_dim
+  std::unique_ptr<FloatBuffer> wanted_normed_;       // hidden_dim
+  std::unique_ptr<FloatBuffer> wanted_rope_tables_;  // rotary_dim for each rope
+  std::unique_ptr<FloatBuffer> logits_;              // vocab_size
   // Scratch of one step, kept for its memory.
   std::vector<int> positions_;
   std::vector<int> wanted_positions_;
-  std::vector<SequenceRows> wanted_sequences_;
+  std::vector<Sequences> groups_;
+  std::vector<std::vector<SequenceRows>> wanted_sequences_;  // of each KV group
+  std::vector<Sequences> wanted_groups_;
 };
 
 TransformerModel::TransformerModel(std::shared_ptr<const GgufFile> file, kernels::Backend& backend,
@@ -100,11 +112,8 @@ TransformerModel::TransformerModel(std::shared_ptr<const GgufFile> file, kernels
       config_(std::move(config)),
       weights_(std::move(weights)),
       fingerprint_(fingerprint) {
-  // In double: in f32 the pow of a large base is off by enough to show at position 10^5.
-  for (int i = 0; i < config_.rotary_dim / 2; ++i) {
-    const double exponent = -2.0 * i / config_.rotary_dim;
-    inv_freq_.push_back(
-        static_cast<float>(std::pow(static_cast<double>(config_.rope_theta), exponent)));
+  if (config_.experts.num_experts > 0) {
+    experts_ = std::make_unique<ExpertFeedForward>(backend_, config_);
   }
 }
 
@@ -127,20 +136,26 @@ Result<void> TransformerModel::Reserve(int step_tokens_max, int logit_rows_max) 
   KVGATE_TRY_VOID(allocate(k_, tokens, kv_dim()));
   KVGATE_TRY_VOID(allocate(v_, tokens, kv_dim()));
   KVGATE_TRY_VOID(allocate(attended_, tokens, q_dim()));
-  KVGATE_TRY_VOID(allocate(gate_, tokens, config_.ffn_dim));
-  KVGATE_TRY_VOID(allocate(up_, tokens, config_.ffn_dim));
-  KVGATE_TRY_VOID(allocate(rope_table_, tokens, config_.rotary_dim));
+  const int64_t rope_columns = std::ssize(config_.ropes) * config_.rotary_dim;
+  if (experts_ == nullptr) {
+    KVGATE_TRY_VOID(allocate(gate_, tokens, config_.ffn_dim));
+    KVGATE_TRY_VOID(allocate(up_, tokens, config_.ffn_dim));
+  } else {
+    KVGATE_TRY(const uint64_t scratch, experts_->Reserve(tokens));
+    num_floats += scratch;
+  }
+  KVGATE_TRY_VOID(allocate(rope_tables_, tokens, rope_columns));
   KVGATE_TRY_VOID(allocate(wanted_x_, wanted, config_.hidden_dim));
   KVGATE_TRY_VOID(allocate(wanted_normed_, wanted, config_.hidden_dim));
-  KVGATE_TRY_VOID(allocate(wanted_rope_table_, wanted, config_.rotary_dim));
+  KVGATE_TRY_VOID(allocate(wanted_rope_tables_, wanted, rope_columns));
   KVGATE_TRY_VOID(allocate(logits_, wanted, config_.vocab_size));
   const ActivationFloats counted = CountActivations(config_);
   KVGATE_CHECK(num_floats == counted.per_token * static_cast<uint64_t>(tokens) +
-                                 counted.per_logit_row * static_cast<uint64_t>(wanted),
+                                 counted.per_logit_row * static_cast<uint64_t>(wanted) +
+                                 counted.fixed,
                "CountActivations counts what is allocated here");
   positions_.reserve(static_cast<size_t>(tokens));
   wanted_positions_.reserve(static_cast<size_t>(wanted));
-  wanted_sequences_.reserve(static_cast<size_t>(wanted));
   step_tokens_max_ = step_tokens_max;
   logit_rows_max_ = logit_rows_max;
   return {};
@@ -164,7 +179,7 @@ void TransformerModel::CheckInput(const StepInput& input, std::span<const float>
   }
 }
 
-void TransformerModel::StorePositions(std::span<const SequenceRows> sequences) {
+void TransformerModel::StorePositions(Sequences sequences) {
   positions_.clear();
   for (const SequenceRows& sequence : sequences) {
     KVGATE_CHECK(sequence.first_row == std::ssize(positions_), "sequences cover the rows in order");
@@ -174,156 +189,234 @@ void TransformerModel::StorePositions(std::span<const SequenceRows> sequences) {
   }
 }
 
-// The wanted rows as sequences of their own: runs of neighbours, at the positions they have.
-void TransformerModel::StoreWantedSequences(const StepInput& input) {
-  wanted_sequences_.clear();
-  wanted_positions_.clear();
+// The wanted rows of one KV group as sequences of their own: runs of neighbours, at the positions
+// they have.
+void AppendWanted(Sequences sequences, std::span<const int> wanted_rows,
+                  std::vector<SequenceRows>& wanted) {
   size_t sequence_index = 0;
   int previous_row = -2;
-  for (const int row : input.logit_rows) {
+  int num_wanted = 0;
+  for (const int row : wanted_rows) {
     const size_t before = sequence_index;
-    while (row >= input.groups[0].sequences[sequence_index].first_row +
-                      input.groups[0].sequences[sequence_index].num_rows) {
+    while (row >= sequences[sequence_index].first_row + sequences[sequence_index].num_rows) {
       ++sequence_index;
     }
-    const SequenceRows& sequence = input.groups[0].sequences[sequence_index];
-    const int slot = sequence.first_position + (row - sequence.first_row);
-    if (row == previous_row + 1 && before == sequence_index && !wanted_sequences_.empty()) {
-      ++wanted_sequences_.back().num_rows;
+    const SequenceRows& sequence = sequences[sequence_index];
+    if (row == previous_row + 1 && before == sequence_index && !wanted.empty()) {
+      ++wanted.back().num_rows;
     } else {
-      wanted_sequences_.push_back({.first_row = static_cast<int>(wanted_positions_.size()),
-                                   .num_rows = 1,
-                                   .first_position = slot,
-                                   .block_table = sequence.block_table,
-                                   .num_dropped_tokens = sequence.num_dropped_tokens,
-                                   .block_mass = sequence.block_mass});
+      wanted.push_back({.first_row = num_wanted,
+                        .num_rows = 1,
+                        .first_position = sequence.first_position + (row - sequence.first_row),
+                        .block_table = sequence.block_table,
+                        .num_dropped_tokens = sequence.num_dropped_tokens,
+                        .block_mass = sequence.block_mass});
     }
-    wanted_positions_.push_back(slot + sequence.num_dropped_tokens);
+    ++num_wanted;
     previous_row = row;
+  }
+}
+
+void TransformerModel::StoreWantedSequences(const StepInput& input) {
+  wanted_sequences_.resize(input.groups.size());
+  wanted_groups_.clear();
+  for (size_t i = 0; i < input.groups.size(); ++i) {
+    wanted_sequences_[i].clear();
+    AppendWanted(input.groups[i].sequences, input.logit_rows, wanted_sequences_[i]);
+    wanted_groups_.push_back(wanted_sequences_[i]);
+  }
+  wanted_positions_.clear();
+  for (const int row : input.logit_rows) {
+    wanted_positions_.push_back(positions_[static_cast<size_t>(row)]);
+  }
+}
+
+void TransformerModel::MakeRopeTables(std::span<const int> positions, float* tables) {
+  for (const RopeConfig& rope : config_.ropes) {
+    backend_.RopeTable(positions, rope.inv_freq, rope.magnitude, tables);
+    tables += std::ssize(positions) * config_.rotary_dim;
   }
 }
 
 RowSet TransformerModel::GatherWanted(const StepInput& input) {
   StoreWantedSequences(input);
   backend_.GatherRows(x_->data(), input.logit_rows, config_.hidden_dim, wanted_x_->data());
-  backend_.RopeTable(wanted_positions_, inv_freq_, wanted_rope_table_->data());
+  MakeRopeTables(wanted_positions_, wanted_rope_tables_->data());
   return {.num_rows = static_cast<int>(input.logit_rows.size()),
-          .sequences = wanted_sequences_,
+          .groups = wanted_groups_,
           .x = wanted_x_->data(),
-          .rope_table = wanted_rope_table_->data()};
-}
-
-void TransformerModel::Rotate(float* x, int num_heads, const RowSet& rows) {
-  backend_.Rope(x, rows.num_rows,
-                {.kind = config_.rope_kind,
-                 .num_heads = num_heads,
-                 .head_dim = config_.head_dim,
-                 .rotary_dim = config_.rotary_dim},
-                rows.rope_table);
-}
-
-// REQUIRES: q_ holds the rotated queries of `rows`; their K and V are stored.
-void TransformerModel::Attend(int layer, const RowSet& rows, const kernels::KvArena& arena) {
-  const kernels::AttentionShape shape = {
-      .num_heads = config_.num_heads,
-      .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(config_.head_dim)))};
-  backend_.Attention(q_->data(), rows.sequences, layer, arena, shape, attended_->data());
-  const LayerWeights& weights = weights_.layers[static_cast<size_t>(layer)];
-  const MatMulTask task = {
-      .weight = weights.attn_output.get(), .bias = nullptr, .y = rows.x, .accumulate = true};
-  backend_.MatMul(attended_->data(), rows.num_rows, {&task, 1});
-}
-
-void TransformerModel::FeedForward(const LayerWeights& weights, const RowSet& rows) {
-  backend_.RmsNorm(rows.x, weights.ffn_norm->data(), config_.norm_eps, rows.num_rows,
-                   config_.hidden_dim, normed_->data());
-  const MatMulTask tasks[] = {{.weight = weights.ffn_gate.get(), .y = gate_->data()},
-                              {.weight = weights.ffn_up.get(), .y = up_->data()}};
-  backend_.MatMul(normed_->data(), rows.num_rows, tasks);
-  const size_t count = static_cast<size_t>(rows.num_rows) * static_cast<size_t>(config_.ffn_dim);
-  backend_.SwiGlu(gate_->data(), up_->data(), count, gate_->data());
-  const MatMulTask down = {
-      .weight = weights.ffn_down.get(), .bias = nullptr, .y = rows.x, .accumulate = true};
-  backend_.MatMul(gate_->data(), rows.num_rows, {&down, 1});
+          .rope_tables = wanted_rope_tables_->data()};
 }
 
 const float* DataOrNull(const std::unique_ptr<FloatBuffer>& buffer) {
   return buffer == nullptr ? nullptr : buffer->data();
 }
 
-void TransformerModel::RunLayer(int layer, const RowSet& rows, kernels::KvArena& arena) {
+// What a part of a layer reads: the stream, through its norm where it has one.
+const float* TransformerModel::PreNorm(const FloatBuffer* norm, const RowSet& rows) {
+  if (norm == nullptr) return rows.x;
+  backend_.RmsNorm(rows.x, norm->data(), config_.norm_eps, rows.num_rows, config_.hidden_dim,
+                   normed_->data());
+  return normed_->data();
+}
+
+// The stream takes what a part of a layer made: residual_scale * post_norm(product of input).
+// REQUIRES: input is not normed_.
+void TransformerModel::AddPart(const float* input, const RowSet& rows, const MatMulTask& product,
+                               const FloatBuffer* post_norm) {
+  MatMulTask task = product;
+  const bool is_direct = post_norm == nullptr && config_.residual_scale == 1;
+  task.y = is_direct ? rows.x : normed_->data();
+  task.accumulate = is_direct;
+  backend_.MatMul(input, rows.num_rows, {&task, 1});
+  if (is_direct) return;
+  if (post_norm != nullptr) {
+    backend_.RmsNorm(task.y, post_norm->data(), config_.norm_eps, rows.num_rows, config_.hidden_dim,
+                     task.y);
+  }
+  const size_t count = static_cast<size_t>(rows.num_rows) * static_cast<size_t>(config_.hidden_dim);
+  backend_.AddScaled(task.y, config_.residual_scale, count, rows.x);
+}
+
+// Queries or keys [num_rows, num_heads, head_dim], as attention takes them.
+void TransformerModel::NormAndRotate(int layer, const FloatBuffer* norm, int num_heads,
+                                     const RowSet& rows, float* x) {
+  if (norm != nullptr) {
+    const bool is_head = config_.qk_norm == QkNorm::kHead;
+    const int64_t columns = int64_t{config_.head_dim} * (is_head ? 1 : num_heads);
+    backend_.RmsNorm(x, norm->data(), config_.norm_eps, rows.num_rows * (is_head ? num_heads : 1),
+                     columns, x);
+  }
+  const int rope = config_.layers[static_cast<size_t>(layer)].rope;
+  if (rope < 0) return;
+  backend_.Rope(x, rows.num_rows,
+                {.kind = config_.rope_kind,
+                 .num_heads = num_heads,
+                 .head_dim = config_.head_dim,
+                 .rotary_dim = config_.rotary_dim},
+                rows.rope_tables + int64_t{rope} * rows.num_rows * config_.rotary_dim);
+}
+
+// REQUIRES: k_ and v_ hold the products of `rows`.
+void TransformerModel::StoreKeysAndValues(int layer, const RowSet& rows, const StepInput& input) {
+  const LayerConfig& place = config_.layers[static_cast<size_t>(layer)];
+  const auto group = static_cast<size_t>(place.kv_group);
+  NormAndRotate(layer, weights_.layers[static_cast<size_t>(layer)].attn_k_norm.get(),
+                config_.num_kv_heads, rows, k_->data());
+  backend_.StoreKv(k_->data(), v_->data(), rows.groups[group], place.kv_layer,
+                   *input.groups[group].arena);
+}
+
+// REQUIRES: q_ holds the products of `rows`; their K and V are stored.
+void TransformerModel::Attend(int layer, const RowSet& rows, const StepInput& input) {
+  const LayerConfig& place = config_.layers[static_cast<size_t>(layer)];
   const LayerWeights& weights = weights_.layers[static_cast<size_t>(layer)];
-  backend_.RmsNorm(rows.x, weights.attn_norm->data(), config_.norm_eps, rows.num_rows,
-                   config_.hidden_dim, normed_->data());
+  const auto group = static_cast<size_t>(place.kv_group);
+  NormAndRotate(layer, weights.attn_q_norm.get(), config_.num_heads, rows, q_->data());
+  const kernels::AttentionShape shape = {.num_heads = config_.num_heads,
+                                         .scale = config_.attention_scale,
+                                         .window = place.window,
+                                         .softcap = config_.attention_softcap,
+                                         .sinks = DataOrNull(weights.attn_sinks)};
+  backend_.Attention(q_->data(), rows.groups[group], place.kv_layer, *input.groups[group].arena,
+                     shape, attended_->data());
+  AddPart(attended_->data(), rows,
+          {.weight = weights.attn_output.get(), .bias = DataOrNull(weights.attn_output_bias)},
+          weights.attn_post_norm.get());
+}
+
+void TransformerModel::FeedForward(const LayerWeights& weights, const RowSet& rows) {
+  const float* normed = PreNorm(weights.ffn_norm.get(), rows);
+  if (experts_ != nullptr) return experts_->Run(weights.experts, normed, rows.num_rows, rows.x);
+  const MatMulTask tasks[] = {{.weight = weights.ffn_gate.get(), .y = gate_->data()},
+                              {.weight = weights.ffn_up.get(), .y = up_->data()}};
+  backend_.MatMul(normed, rows.num_rows, tasks);
+  const size_t count = static_cast<size_t>(rows.num_rows) * static_cast<size_t>(config_.ffn_dim);
+  backend_.Glu(config_.glu, gate_->data(), up_->data(), count, gate_->data());
+  AddPart(gate_->data(), rows, {.weight = weights.ffn_down.get()}, weights.ffn_post_norm.get());
+}
+
+MatMulTask TransformerModel::QueryTask(const LayerWeights& weights) const {
+  return {.weight = weights.attn_q.get(), .bias = DataOrNull(weights.attn_q_bias), .y = q_->data()};
+}
+
+void TransformerModel::RunLayer(int layer, const RowSet& rows, const StepInput& input) {
+  const LayerWeights& weights = weights_.layers[static_cast<size_t>(layer)];
+  const float* normed = PreNorm(weights.attn_norm.get(), rows);
   const MatMulTask tasks[] = {
-      {.weight = weights.attn_q.get(), .bias = DataOrNull(weights.attn_q_bias), .y = q_->data()},
+      QueryTask(weights),
       {.weight = weights.attn_k.get(), .bias = DataOrNull(weights.attn_k_bias), .y = k_->data()},
       {.weight = weights.attn_v.get(), .bias = DataOrNull(weights.attn_v_bias), .y = v_->data()}};
-  backend_.MatMul(normed_->data(), rows.num_rows, tasks);
-  Rotate(q_->data(), config_.num_heads, rows);
-  Rotate(k_->data(), config_.num_kv_heads, rows);
-  backend_.StoreKv(k_->data(), v_->data(), rows.sequences, layer, arena);
-  Attend(layer, rows, arena);
+  backend_.MatMul(normed, rows.num_rows, tasks);
+  StoreKeysAndValues(layer, rows, input);
+  Attend(layer, rows, input);
   FeedForward(weights, rows);
 }
 
 // As RunLayer, but only K and V are of all rows; the rest is of the wanted ones, maybe none.
-void TransformerModel::RunLastLayer(const RowSet& rows, const StepInput& input,
-                                    kernels::KvArena& arena, RowSet& wanted) {
+void TransformerModel::RunLastLayer(const RowSet& rows, const StepInput& input, RowSet& wanted) {
   const int layer = config_.num_layers - 1;
   const LayerWeights& weights = weights_.layers[static_cast<size_t>(layer)];
-  backend_.RmsNorm(rows.x, weights.attn_norm->data(), config_.norm_eps, rows.num_rows,
-                   config_.hidden_dim, normed_->data());
+  const float* normed = PreNorm(weights.attn_norm.get(), rows);
   const MatMulTask tasks[] = {
       {.weight = weights.attn_k.get(), .bias = DataOrNull(weights.attn_k_bias), .y = k_->data()},
       {.weight = weights.attn_v.get(), .bias = DataOrNull(weights.attn_v_bias), .y = v_->data()}};
-  backend_.MatMul(normed_->data(), rows.num_rows, tasks);
-  Rotate(k_->data(), config_.num_kv_heads, rows);
-  backend_.StoreKv(k_->data(), v_->data(), rows.sequences, layer, arena);
+  backend_.MatMul(normed, rows.num_rows, tasks);
+  StoreKeysAndValues(layer, rows, input);
   if (input.logit_rows.empty()) return;
 
   wanted = GatherWanted(input);
-  backend_.GatherRows(normed_->data(), input.logit_rows, config_.hidden_dim,
-                      wanted_normed_->data());
-  const MatMulTask query = {
-      .weight = weights.attn_q.get(), .bias = DataOrNull(weights.attn_q_bias), .y = q_->data()};
+  backend_.GatherRows(normed, input.logit_rows, config_.hidden_dim, wanted_normed_->data());
+  const MatMulTask query = QueryTask(weights);
   backend_.MatMul(wanted_normed_->data(), wanted.num_rows, {&query, 1});
-  Rotate(q_->data(), config_.num_heads, wanted);
-  Attend(layer, wanted, arena);
+  Attend(layer, wanted, input);
   FeedForward(weights, wanted);
+}
+
+void TransformerModel::WriteLogits(const RowSet& rows, std::span<float> logits) {
+  const float* normed = PreNorm(weights_.output_norm.get(), rows);
+  const MatMulTask output = {
+      .weight = weights_.output.get(), .bias = nullptr, .y = logits_->data()};
+  backend_.MatMul(normed, rows.num_rows, {&output, 1});
+  if (config_.logit_scale != 1) {
+    backend_.Scale(config_.logit_scale, logits.size(), logits_->data());
+  }
+  if (config_.logit_softcap != 0) {
+    backend_.SoftCap(config_.logit_softcap, logits.size(), logits_->data());
+  }
+  backend_.Synchronize();
+  backend_.CopyOut(logits_->data(), logits);
 }
 
 void TransformerModel::Forward(const StepInput& input, std::span<float> logits) {
   CheckInput(input, logits);
-  const StepGroup& group = input.groups[0];
-  kernels::KvArena& arena = *group.arena;
-  StorePositions(group.sequences);
+  StorePositions(input.groups[0].sequences);
   KVGATE_CHECK(positions_.size() == input.tokens.size(), "sequences cover all rows");
   backend_.EmbedRows(weights_.token_embd, input.tokens, x_->data());
-  backend_.RopeTable(positions_, inv_freq_, rope_table_->data());
+  if (config_.embedding_scale != 1) {
+    const size_t count = input.tokens.size() * static_cast<size_t>(config_.hidden_dim);
+    backend_.Scale(config_.embedding_scale, count, x_->data());
+  }
+  MakeRopeTables(positions_, rope_tables_->data());
+  groups_.clear();
+  for (const StepGroup& group : input.groups) groups_.push_back(group.sequences);
   const RowSet rows = {.num_rows = static_cast<int>(input.tokens.size()),
-                       .sequences = group.sequences,
+                       .groups = groups_,
                        .x = x_->data(),
-                       .rope_table = rope_table_->data()};
-  for (int layer = 0; layer + 1 < config_.num_layers; ++layer) RunLayer(layer, rows, arena);
+                       .rope_tables = rope_tables_->data()};
+  for (int layer = 0; layer + 1 < config_.num_layers; ++layer) RunLayer(layer, rows, input);
 
   RowSet wanted = rows;
   if (input.logit_rows.size() == input.tokens.size()) {
-    RunLayer(config_.num_layers - 1, rows, arena);  // pure decode: nothing to leave out
+    RunLayer(config_.num_layers - 1, rows, input);  // pure decode: nothing to leave out
   } else {
-    RunLastLayer(rows, input, arena, wanted);
+    RunLastLayer(rows, input, wanted);
   }
   if (input.logit_rows.empty()) {
     backend_.Synchronize();  // the KV is there when Forward returns, as it is with logits
     return;
   }
-  backend_.RmsNorm(wanted.x, weights_.output_norm->data(), config_.norm_eps, wanted.num_rows,
-                   config_.hidden_dim, normed_->data());
-  const MatMulTask output = {
-      .weight = weights_.output.get(), .bias = nullptr, .y = logits_->data()};
-  backend_.MatMul(normed_->data(), wanted.num_rows, {&output, 1});
-  backend_.Synchronize();
-  backend_.CopyOut(logits_->data(), logits);
+  WriteLogits(wanted, logits);
 }
 
 }  // namespace
@@ -331,17 +424,27 @@ void TransformerModel::Forward(const StepInput& input, std::span<float> logits) 
 ActivationFloats CountActivations(const ModelConfig& config) {
   const auto count = [](int64_t n) { return static_cast<uint64_t>(n); };
   const int64_t head_dim = config.head_dim;
-  return {.per_token = count(2 * int64_t{config.hidden_dim} + 2 * config.num_heads * head_dim +
-                             2 * config.num_kv_heads * head_dim + 2 * int64_t{config.ffn_dim} +
-                             config.rotary_dim),
-          .per_logit_row =
-              count(2 * int64_t{config.hidden_dim} + config.rotary_dim + config.vocab_size)};
+  const int64_t rope_columns = std::ssize(config.ropes) * config.rotary_dim;
+  ActivationFloats floats = {
+      .per_token = count(2 * int64_t{config.hidden_dim} + 2 * config.num_heads * head_dim +
+                         2 * config.num_kv_heads * head_dim + rope_columns),
+      .per_logit_row = count(2 * int64_t{config.hidden_dim} + rope_columns + config.vocab_size),
+      .fixed = 0};
+  if (config.experts.num_experts == 0) {
+    floats.per_token += count(2 * int64_t{config.ffn_dim});
+  } else {
+    const ActivationFloats scratch = ExpertFeedForward::CountScratch(config);
+    floats.per_token += scratch.per_token;
+    floats.fixed += scratch.fixed;
+  }
+  return floats;
 }
 
 Result<std::unique_ptr<Model>> Model::Load(std::shared_ptr<const GgufFile> file,
-                                           kernels::Backend& backend) {
+                                           kernels::Backend& backend,
+                                           const ConfigOptions& options) {
   const auto start = std::chrono::steady_clock::now();
-  KVGATE_TRY(ModelConfig config, ReadModelConfig(*file));
+  KVGATE_TRY(ModelConfig config, ReadModelConfig(*file, options));
   KVGATE_TRY(ModelWeights weights, LoadModelWeights(*file, config, backend));
   const Fingerprint fingerprint = ComputeWeightFingerprint(*file, config);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;

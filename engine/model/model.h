@@ -6,63 +6,23 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
 #include <vector>
 
 #include <kvgate/ids.h>
 #include <kvgate/result.h>
 
 #include "engine/model/gguf.h"
+#include "engine/model/model_config.h"
 #include "kernels/backend.h"
 
 namespace kvgate::model {
 
-// Layers whose KV lives and dies together: they have an arena and block tables of their own.
-struct KvGroup {
-  // A layer of this group reads the last `window` positions, its own included; what lies before
-  // them need not be kept. 0: all positions.
-  int window = 0;
-  int num_layers = 0;
-};
-
-struct ModelConfig {
-  std::string architecture;  // "llama", "qwen2"
-  std::string name;          // general.name, may be empty
-  int num_layers = 0;
-  int num_heads = 0;
-  int num_kv_heads = 0;
-  int head_dim = 0;
-  int hidden_dim = 0;
-  int ffn_dim = 0;
-  int vocab_size = 0;
-  int context_length = 0;  // the model's own maximum, in tokens
-  float norm_eps = 0;
-  float rope_theta = 0;
-  int rotary_dim = 0;
-  kernels::RopeKind rope_kind = kernels::RopeKind::kInterleaved;
-  bool qkv_bias = false;
-  bool tied_embeddings = false;
-  // The first is of the layers without a window, and of all layers where each has one: its blocks
-  // are kept from position 0 on. Then one for each size of window.
-  std::vector<KvGroup> kv_groups;
-
-  kernels::KvShape kv_shape(kernels::DType dtype, size_t group = 0) const {
-    return {.num_layers = kv_groups[group].num_layers,
-            .num_kv_heads = num_kv_heads,
-            .head_dim = head_dim,
-            .dtype = dtype};
-  }
-};
-
-// kUnsupported: unknown architecture (detail lists those we have) or a feature we lack (rope
-// scaling and the like); kDataLoss: a key is missing or senseless.
-Result<ModelConfig> ReadModelConfig(const GgufFile& file);
-
-// Floats that a model's Reserve allocates for each token of a step and for each row whose logits
-// are wanted: the engine's memory beside weights and KV.
+// Floats that a model's Reserve allocates for each token of a step, for each row whose logits are
+// wanted, and once: the engine's memory beside weights and KV.
 struct ActivationFloats {
   uint64_t per_token = 0;
   uint64_t per_logit_row = 0;
+  uint64_t fixed = 0;
 };
 ActivationFloats CountActivations(const ModelConfig& config);
 
@@ -88,7 +48,8 @@ class Model {
   // Checks every tensor's presence, shape and type before loading any; an error names the tensor.
   // Keeps a reference to the file (weights are read from its mapping) and to the backend.
   static Result<std::unique_ptr<Model>> Load(std::shared_ptr<const GgufFile> file,
-                                             kernels::Backend& backend);
+                                             kernels::Backend& backend,
+                                             const ConfigOptions& options = {});
   virtual ~Model() = default;
 
   virtual const ModelConfig& config() const = 0;

@@ -1,129 +1,22 @@
 // The shape of a model from the metadata of its file. What we cannot compute exactly is refused by
 // the name of its key: a model that runs but differs from its authors' would be worse than none.
+#include "engine/model/model_config.h"
+
 #include <fmt/format.h>
 
-#include <array>
+#include <algorithm>
 #include <cmath>
-#include <optional>
 #include <string_view>
 
-#include "engine/model/model.h"
+#include "engine/model/architecture.h"
 
 namespace kvgate::model {
 namespace {
 
-constexpr std::string_view kSource = "model";
+constexpr int kDimMax = 1 << 20;
 
-// What tells one architecture from another. The forward function is the same.
-struct Architecture {
-  std::string_view name;
-  kernels::RopeKind rope_kind;
-  bool qkv_bias;
-};
-
-constexpr std::array<Architecture, 2> kArchitectures = {{
-    // GGUF files of llama hold q and k permuted, so that rope pairs are neighbours.
-    {.name = "llama", .rope_kind = kernels::RopeKind::kInterleaved, .qkv_bias = false},
-    {.name = "qwen2", .rope_kind = kernels::RopeKind::kHalves, .qkv_bias = true},
-}};
-
-Error DataLoss(std::string detail) {
-  return MakeError(ErrorCode::kDataLoss, kSource, std::move(detail));
-}
-
-Error Unsupported(std::string detail) {
-  return MakeError(ErrorCode::kUnsupported, kSource, std::move(detail));
-}
-
-// Reads keys "ARCHITECTURE.name" and checks their ranges.
-class Metadata {
- public:
-  Metadata(const GgufFile& file, std::string_view architecture)
-      : file_(file), architecture_(architecture) {}
-
-  std::string Key(std::string_view name) const { return fmt::format("{}.{}", architecture_, name); }
-  bool Has(std::string_view name) const { return file_.Find(Key(name)) != nullptr; }
-
-  // The integer in [1, maximum], or `absent` where the key is not there and has a default.
-  Result<int> Count(std::string_view name, int maximum, std::optional<int> absent = {}) const {
-    const std::string key = Key(name);
-    Result<int64_t> value = file_.GetInteger(key);
-    if (!value) {
-      if (value.error().code != ErrorCode::kNotFound) return std::move(value).error();
-      if (absent) return *absent;
-      return DataLoss(fmt::format("metadata '{}' is missing", key));
-    }
-    if (*value < 1 || *value > maximum) {
-      return DataLoss(fmt::format("metadata '{}' is {}, not in 1 to {}", key, *value, maximum));
-    }
-    return static_cast<int>(*value);
-  }
-
-  // The finite number above 0, likewise.
-  Result<float> Positive(std::string_view name, std::optional<float> absent = {}) const {
-    const std::string key = Key(name);
-    Result<double> value = file_.GetNumber(key);
-    if (!value) {
-      if (value.error().code != ErrorCode::kNotFound) return std::move(value).error();
-      if (absent) return *absent;
-      return DataLoss(fmt::format("metadata '{}' is missing", key));
-    }
-    const float number = static_cast<float>(*value);
-    if (!std::isfinite(number) || number <= 0) {
-      return DataLoss(fmt::format("metadata '{}' is {}, not a positive number", key, *value));
-    }
-    return number;
-  }
-
-  // kUnsupported when the key is there with another value than the one that changes nothing.
-  Result<void> OnlyNeutral(std::string_view name, double neutral) const {
-    if (!Has(name)) return {};
-    KVGATE_TRY(const double value, file_.GetNumber(Key(name)));
-    if (value == neutral) return {};
-    return Unsupported(
-        fmt::format("metadata '{}' is {}; only {} is supported", Key(name), value, neutral));
-  }
-
- private:
-  const GgufFile& file_;
-  std::string architecture_;
-};
-
-Result<void> CheckRopeScaling(const GgufFile& file, const Metadata& metadata) {
-  const std::string type_key = metadata.Key("rope.scaling.type");
-  if (file.Find(type_key) != nullptr) {
-    KVGATE_TRY(const std::string type, file.GetString(type_key));
-    if (type != "none") {
-      return Unsupported(
-          fmt::format("metadata '{}' is \"{}\"; rope scaling is not supported", type_key, type));
-    }
-  } else {
-    // Without a type a factor means linear scaling.
-    KVGATE_TRY_VOID(metadata.OnlyNeutral("rope.scaling.factor", 1));
-  }
-  KVGATE_TRY_VOID(metadata.OnlyNeutral("rope.scale_linear", 1));
-  KVGATE_TRY_VOID(metadata.OnlyNeutral("rope.scaling.attn_factor", 1));
-  if (file.FindTensor("rope_freqs.weight") != nullptr) {
-    return Unsupported("tensor 'rope_freqs.weight': frequency factors are not supported");
-  }
-  return {};
-}
-
-Result<void> CheckFeatures(const GgufFile& file, const Metadata& metadata) {
-  KVGATE_TRY_VOID(CheckRopeScaling(file, metadata));
-  KVGATE_TRY_VOID(metadata.OnlyNeutral("expert_count", 0));
-  KVGATE_TRY_VOID(metadata.OnlyNeutral("attention.sliding_window", 0));
-  KVGATE_TRY_VOID(metadata.OnlyNeutral("attention.max_alibi_bias", 0));
-  KVGATE_TRY_VOID(metadata.OnlyNeutral("attention.clamp_kqv", 0));
-  KVGATE_TRY_VOID(metadata.OnlyNeutral("logit_scale", 1));
-  KVGATE_TRY_VOID(metadata.OnlyNeutral("embedding_scale", 1));
-  KVGATE_TRY_VOID(metadata.OnlyNeutral("residual_scale", 1));
-  const std::string causal_key = metadata.Key("attention.causal");
-  if (file.Find(causal_key) != nullptr) {
-    KVGATE_TRY(const bool causal, file.GetBool(causal_key));
-    if (!causal) return Unsupported(fmt::format("metadata '{}' is false", causal_key));
-  }
-  return {};
+bool HasTensor(const GgufFile& file, std::string_view name) {
+  return file.FindTensor(name) != nullptr;
 }
 
 Result<void> ReadAttentionShape(const Metadata& metadata, ModelConfig& config) {
@@ -133,12 +26,12 @@ Result<void> ReadAttentionShape(const Metadata& metadata, ModelConfig& config) {
   KVGATE_TRY(config.num_kv_heads,
              metadata.Count("attention.head_count_kv", kHeadsMax, config.num_heads));
   if (config.num_heads % config.num_kv_heads != 0) {
-    return DataLoss(fmt::format("metadata '{}' is {}, which does not divide the {} heads",
-                                metadata.Key("attention.head_count_kv"), config.num_kv_heads,
-                                config.num_heads));
+    return ModelDataLoss(fmt::format("metadata '{}' is {}, which does not divide the {} heads",
+                                     metadata.Key("attention.head_count_kv"), config.num_kv_heads,
+                                     config.num_heads));
   }
   if (!metadata.Has("attention.key_length") && config.hidden_dim % config.num_heads != 0) {
-    return DataLoss(
+    return ModelDataLoss(
         fmt::format("metadata '{}' is {}, which does not divide the embedding length "
                     "{}",
                     metadata.Key("attention.head_count"), config.num_heads, config.hidden_dim));
@@ -149,31 +42,33 @@ Result<void> ReadAttentionShape(const Metadata& metadata, ModelConfig& config) {
   KVGATE_TRY(config.rotary_dim,
              metadata.Count("rope.dimension_count", config.head_dim, config.head_dim));
   if (config.rotary_dim % 2 != 0) {
-    return DataLoss(fmt::format("metadata '{}' is {}: rope turns pairs, so it must be even",
-                                metadata.Key("rope.dimension_count"), config.rotary_dim));
+    return ModelDataLoss(fmt::format("metadata '{}' is {}: rope turns pairs, so it must be even",
+                                     metadata.Key("rope.dimension_count"), config.rotary_dim));
   }
   return {};
 }
 
 // The vocabulary is as large as the embedding table; what else speaks of its size must agree.
-Result<void> ReadVocabSize(const GgufFile& file, const Metadata& metadata, ModelConfig& config) {
+Result<void> ReadVocabSize(const Metadata& metadata, ModelConfig& config) {
   constexpr int64_t kVocabMax = 1 << 24;
+  const GgufFile& file = metadata.file();
   const GgufTensor* table = file.FindTensor("token_embd.weight");
-  if (table == nullptr) return DataLoss("tensor 'token_embd.weight' is missing");
+  if (table == nullptr) return ModelDataLoss("tensor 'token_embd.weight' is missing");
   if (table->dimensions.size() != 2 || table->dimensions[1] > kVocabMax) {
-    return DataLoss("tensor 'token_embd.weight' is not a matrix of at most 2^24 rows");
+    return ModelDataLoss("tensor 'token_embd.weight' is not a matrix of at most 2^24 rows");
   }
   config.vocab_size = static_cast<int>(table->dimensions[1]);
   KVGATE_TRY(const int declared, metadata.Count("vocab_size", kVocabMax, config.vocab_size));
   if (declared != config.vocab_size) {
-    return DataLoss(fmt::format("metadata '{}' is {}, but tensor 'token_embd.weight' has {} rows",
-                                metadata.Key("vocab_size"), declared, config.vocab_size));
+    return ModelDataLoss(
+        fmt::format("metadata '{}' is {}, but tensor 'token_embd.weight' has {} rows",
+                    metadata.Key("vocab_size"), declared, config.vocab_size));
   }
   constexpr std::string_view kTokensKey = "tokenizer.ggml.tokens";
   if (file.Find(kTokensKey) == nullptr) return {};
   KVGATE_TRY(const std::span<const std::string> tokens, file.GetStrings(kTokensKey));
   if (tokens.size() != static_cast<size_t>(config.vocab_size)) {
-    return DataLoss(
+    return ModelDataLoss(
         fmt::format("metadata '{}' has {} tokens, but tensor 'token_embd.weight' has "
                     "{} rows",
                     kTokensKey, tokens.size(), config.vocab_size));
@@ -181,21 +76,166 @@ Result<void> ReadVocabSize(const GgufFile& file, const Metadata& metadata, Model
   return {};
 }
 
+Result<void> ReadScales(const Metadata& metadata, const Architecture& architecture,
+                        ModelConfig& config) {
+  const int query_dim = architecture.wide_query_layers == config.num_layers
+                            ? config.hidden_dim / config.num_heads
+                            : config.head_dim;
+  const auto attention_scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(query_dim)));
+  if (architecture.has_scales) {
+    KVGATE_TRY(config.attention_scale, metadata.Positive("attention.scale"));
+    KVGATE_TRY(config.embedding_scale, metadata.Positive("embedding_scale"));
+    KVGATE_TRY(config.residual_scale, metadata.Positive("residual_scale"));
+    KVGATE_TRY(const float divisor, metadata.Positive("logit_scale"));
+    config.logit_scale = static_cast<float>(1.0 / divisor);
+    return {};
+  }
+  KVGATE_TRY(config.attention_scale, metadata.PositiveOr("attention.scale", attention_scale));
+  for (const std::string_view name : {"embedding_scale", "residual_scale", "logit_scale"}) {
+    KVGATE_TRY_VOID(metadata.OnlyNeutral(name, 1));
+  }
+  if (architecture.scales_embedding) {
+    config.embedding_scale = static_cast<float>(std::sqrt(static_cast<double>(config.hidden_dim)));
+  }
+  if (!architecture.has_softcaps) {
+    KVGATE_TRY_VOID(metadata.OnlyNeutral("attn_logit_softcapping", 0));
+    return metadata.OnlyNeutral("final_logit_softcapping", 0);
+  }
+  // Absent is the architecture's own; a file that says 0 has none.
+  const auto read_cap = [&](std::string_view name, float absent) -> Result<float> {
+    if (!metadata.Has(name)) return absent;
+    return metadata.PositiveOr(name, 0);
+  };
+  KVGATE_TRY(config.attention_softcap,
+             read_cap("attn_logit_softcapping", architecture.attention_softcap));
+  KVGATE_TRY(config.logit_softcap, read_cap("final_logit_softcapping", architecture.logit_softcap));
+  return {};
+}
+
+Result<void> CheckGatingKey(const Metadata& metadata, ExpertGating gating) {
+  // The file format's numbers: 1 is softmax, 2 sigmoid, 3 softmax of the selected.
+  const bool is_selected = gating == ExpertGating::kSoftmaxOfSelected;
+  if (!metadata.Has("expert_gating_func")) return {};
+  KVGATE_TRY(const double value, metadata.file().GetNumber(metadata.Key("expert_gating_func")));
+  if (value == 0) return {};
+  return metadata.OnlyNeutral("expert_gating_func", is_selected ? 3 : 1);
+}
+
+Result<void> ReadExperts(const Metadata& metadata, const Architecture& architecture,
+                         ModelConfig& config) {
+  constexpr int kExpertsMax = 1 << 12;
+  for (const auto& [name, neutral] :
+       {std::pair<std::string_view, double>{"leading_dense_block_count", 0},
+        {"interleave_moe_layer_step", 1},
+        {"expert_group_count", 1},
+        {"expert_group_used_count", 1}}) {
+    KVGATE_TRY_VOID(metadata.OnlyNeutral(name, neutral));
+  }
+  if (architecture.experts == ExpertRule::kNever) return metadata.OnlyNeutral("expert_count", 0);
+  ExpertConfig& experts = config.experts;
+  if (architecture.experts == ExpertRule::kAlways) {
+    KVGATE_TRY(experts.num_experts, metadata.Count("expert_count", kExpertsMax));
+  } else {
+    KVGATE_TRY(experts.num_experts, metadata.CountOrZero("expert_count", kExpertsMax));
+    if (experts.num_experts == 0) return {};
+  }
+  KVGATE_TRY(experts.num_used, metadata.Count("expert_used_count", experts.num_experts));
+  if (!metadata.Has("expert_feed_forward_length")) {
+    KVGATE_TRY(const int whole, metadata.Count("feed_forward_length", kDimMax));
+    experts.ffn_dim = architecture.ffn_split ? whole / experts.num_used : whole;
+  } else {
+    KVGATE_TRY(experts.ffn_dim, metadata.Count("expert_feed_forward_length", kDimMax));
+  }
+  if (experts.ffn_dim < 1) {
+    return ModelDataLoss(fmt::format("metadata '{}' is below the number of experts used",
+                                     metadata.Key("feed_forward_length")));
+  }
+  constexpr std::string_view kSharedName = "expert_shared_feed_forward_length";
+  if (!architecture.shared_expert) {
+    KVGATE_TRY_VOID(metadata.OnlyNeutral(kSharedName, 0));
+  } else if (architecture.shared_gate && !metadata.Has(kSharedName)) {
+    KVGATE_TRY(experts.shared_dim, metadata.Count("feed_forward_length", kDimMax));
+  } else {
+    KVGATE_TRY(experts.shared_dim, metadata.CountOrZero(kSharedName, kDimMax));
+  }
+  experts.shared_gate = architecture.shared_gate && experts.shared_dim > 0;
+  experts.gating = architecture.gating;
+  KVGATE_TRY_VOID(CheckGatingKey(metadata, experts.gating));
+  KVGATE_TRY(experts.renormalise, metadata.Bool("expert_weights_norm", architecture.renormalise));
+  KVGATE_TRY(experts.share_scale, metadata.PositiveOr("expert_weights_scale", 1));
+  experts.router_bias = experts.biases = architecture.expert_biases;
+  experts.one_tensor_each = HasTensor(metadata.file(), "blk.0.ffn_gate.0.weight");
+  return {};
+}
+
+Result<void> CheckOtherKeys(const Metadata& metadata) {
+  KVGATE_TRY_VOID(metadata.OnlyNeutral("attention.max_alibi_bias", 0));
+  KVGATE_TRY_VOID(metadata.OnlyNeutral("attention.clamp_kqv", 0));
+  KVGATE_TRY_VOID(metadata.OnlyNeutral("attention.temperature_scale", 0));
+  KVGATE_TRY_VOID(metadata.OnlyNeutral("router_logit_softcapping", 0));
+  KVGATE_TRY(const bool causal, metadata.Bool("attention.causal", true));
+  if (!causal) {
+    return ModelUnsupported(
+        fmt::format("metadata '{}' is false", metadata.Key("attention.causal")));
+  }
+  return {};
+}
+
+// What an architecture does, and what a file shows by the tensors that it has.
+void TakeSwitches(const Architecture& architecture, const GgufFile& file, ModelConfig& config) {
+  config.rope_kind = architecture.rope_kind;
+  config.qkv_bias = architecture.qkv_bias || HasTensor(file, "blk.0.attn_q.bias");
+  config.output_bias = architecture.output_bias || HasTensor(file, "blk.0.attn_output.bias");
+  config.fused_qkv = HasTensor(file, "blk.0.attn_qkv.weight");
+  config.fused_gate_up = architecture.fused_gate_up && !HasTensor(file, "blk.0.ffn_gate.weight");
+  config.attention_sinks = architecture.attention_sinks;
+  config.qk_norm = architecture.qk_norm;
+  config.pre_norms = architecture.pre_norms;
+  config.post_norms = architecture.post_norms;
+  config.ffn_norm_name = architecture.ffn_norm;
+  config.glu = architecture.glu;
+  config.tied_embeddings = !HasTensor(file, "output.weight");
+}
+
+Result<void> ReadLayers(const Metadata& metadata, const Architecture& architecture,
+                        const ConfigOptions& options, ModelConfig& config) {
+  KVGATE_TRY(const std::vector<int> windows,
+             ReadWindows(metadata, architecture, config.num_layers, config.context_length));
+  for (const int window : windows) config.layers.push_back({.window = window});
+  KVGATE_TRY_VOID(ReadRopes(metadata, architecture, options.context_tokens, config));
+  for (LayerConfig& layer : config.layers) {
+    if (layer.window >= config.context_length) layer.window = 0;  // no context fills it
+  }
+  GroupLayers(config, options.one_kv_group);
+  return {};
+}
+
 }  // namespace
 
-Result<ModelConfig> ReadModelConfig(const GgufFile& file) {
+void GroupLayers(ModelConfig& config, bool one_kv_group) {
+  const auto has_window = [](const LayerConfig& layer) { return layer.window > 0; };
+  const bool is_one = one_kv_group || std::ranges::all_of(config.layers, has_window);
+  config.kv_groups = {{.window = 0, .num_layers = 0}};
+  for (LayerConfig& layer : config.layers) {
+    const int window = is_one ? 0 : layer.window;
+    auto group = std::ranges::find(config.kv_groups, window, &KvGroup::window);
+    if (group == config.kv_groups.end()) {
+      config.kv_groups.push_back({.window = window, .num_layers = 0});
+      group = std::prev(config.kv_groups.end());
+    }
+    layer.kv_group = static_cast<int>(group - config.kv_groups.begin());
+    layer.kv_layer = group->num_layers++;
+  }
+}
+
+Result<ModelConfig> ReadModelConfig(const GgufFile& file, const ConfigOptions& options) {
   constexpr int kLayersMax = 1 << 12;
-  constexpr int kDimMax = 1 << 20;
   constexpr int kContextMax = 1 << 28;
   KVGATE_TRY(const std::string name, file.GetString("general.architecture"));
-  const Architecture* architecture = nullptr;
-  std::string known;
-  for (const Architecture& candidate : kArchitectures) {
-    if (candidate.name == name) architecture = &candidate;
-    known += fmt::format("{}{}", known.empty() ? "" : ", ", candidate.name);
-  }
+  const Architecture* architecture = FindArchitecture(name);
   if (architecture == nullptr) {
-    return Unsupported(fmt::format("architecture \"{}\" is not one of {}", name, known));
+    return ModelUnsupported(
+        fmt::format("architecture \"{}\" is not one of {}", name, ArchitectureNames()));
   }
 
   const Metadata metadata(file, name);
@@ -206,17 +246,18 @@ Result<ModelConfig> ReadModelConfig(const GgufFile& file) {
   }
   KVGATE_TRY(config.num_layers, metadata.Count("block_count", kLayersMax));
   KVGATE_TRY(config.hidden_dim, metadata.Count("embedding_length", kDimMax));
-  KVGATE_TRY(config.ffn_dim, metadata.Count("feed_forward_length", kDimMax));
   KVGATE_TRY(config.context_length, metadata.Count("context_length", kContextMax));
   KVGATE_TRY(config.norm_eps, metadata.Positive("attention.layer_norm_rms_epsilon"));
-  KVGATE_TRY(config.rope_theta, metadata.Positive("rope.freq_base", 10000.0f));
+  TakeSwitches(*architecture, file, config);
   KVGATE_TRY_VOID(ReadAttentionShape(metadata, config));
-  KVGATE_TRY_VOID(ReadVocabSize(file, metadata, config));
-  KVGATE_TRY_VOID(CheckFeatures(file, metadata));
-  config.rope_kind = architecture->rope_kind;
-  config.qkv_bias = architecture->qkv_bias;
-  config.tied_embeddings = file.FindTensor("output.weight") == nullptr;
-  config.kv_groups = {{.window = 0, .num_layers = config.num_layers}};
+  KVGATE_TRY_VOID(ReadVocabSize(metadata, config));
+  KVGATE_TRY_VOID(ReadScales(metadata, *architecture, config));
+  KVGATE_TRY_VOID(ReadExperts(metadata, *architecture, config));
+  if (config.experts.num_experts == 0) {
+    KVGATE_TRY(config.ffn_dim, metadata.Count("feed_forward_length", kDimMax));
+  }
+  KVGATE_TRY_VOID(CheckOtherKeys(metadata));
+  KVGATE_TRY_VOID(ReadLayers(metadata, *architecture, options, config));
   return config;
 }
 

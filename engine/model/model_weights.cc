@@ -33,42 +33,183 @@ Result<kernels::DType> MatrixDType(const GgufTensor& tensor) {
                                GgufTypeName(tensor.type), SupportedGgufTypes()));
 }
 
+// Consecutive rows of a tensor that make one matrix.
+struct RowSlice {
+  int64_t rows = 0;
+  std::unique_ptr<kernels::Weight>* weight = nullptr;
+};
+
 // One pass over the model's tensors, in two uses: to check them all, then to load them. So what is
 // loaded and what was checked cannot differ.
 class WeightVisitor {
  public:
   virtual ~WeightVisitor() = default;
-  virtual Result<void> Matrix(const std::string& name, int64_t rows, int64_t columns,
-                              std::unique_ptr<kernels::Weight>& weight) = 0;
-  virtual Result<void> Vector(const std::string& name, int64_t size,
+  // The tensor has `dimensions`, innermost first, and its rows are those of the slices in order.
+  virtual Result<void> Slices(const std::string& name, const Dimensions& dimensions,
+                              std::span<const RowSlice> slices) = 0;
+  virtual Result<void> Vector(const std::string& name, const Dimensions& dimensions,
                               std::unique_ptr<kernels::FloatBuffer>& buffer) = 0;
   virtual Result<void> Table(const std::string& name, int64_t rows, int64_t columns,
                              kernels::WeightView& view) = 0;
+  // A tensor that the configuration has read already.
+  virtual void KnownTensor(const std::string& name) = 0;
+
+  Result<void> Matrix(const std::string& name, int64_t rows, int64_t columns,
+                      std::unique_ptr<kernels::Weight>& weight) {
+    const RowSlice slice = {.rows = rows, .weight = &weight};
+    return Slices(name, {columns, rows}, {&slice, 1});
+  }
 };
 
-Result<void> VisitLayer(const ModelConfig& config, int layer, LayerWeights& weights,
-                        WeightVisitor& visitor) {
-  const int64_t hidden = config.hidden_dim;
-  const int64_t q_dim = int64_t{config.num_heads} * config.head_dim;
-  const int64_t kv_dim = int64_t{config.num_kv_heads} * config.head_dim;
-  const std::string prefix = fmt::format("blk.{}.", layer);
-  KVGATE_TRY_VOID(visitor.Vector(prefix + "attn_norm.weight", hidden, weights.attn_norm));
-  KVGATE_TRY_VOID(visitor.Matrix(prefix + "attn_q.weight", q_dim, hidden, weights.attn_q));
-  KVGATE_TRY_VOID(visitor.Matrix(prefix + "attn_k.weight", kv_dim, hidden, weights.attn_k));
-  KVGATE_TRY_VOID(visitor.Matrix(prefix + "attn_v.weight", kv_dim, hidden, weights.attn_v));
-  if (config.qkv_bias) {
-    KVGATE_TRY_VOID(visitor.Vector(prefix + "attn_q.bias", q_dim, weights.attn_q_bias));
-    KVGATE_TRY_VOID(visitor.Vector(prefix + "attn_k.bias", kv_dim, weights.attn_k_bias));
-    KVGATE_TRY_VOID(visitor.Vector(prefix + "attn_v.bias", kv_dim, weights.attn_v_bias));
+// Of one layer: its tensors' names and widths.
+class LayerVisit {
+ public:
+  LayerVisit(const ModelConfig& config, int layer, LayerWeights& weights, WeightVisitor& visitor)
+      : config_(config),
+        weights_(weights),
+        visitor_(visitor),
+        prefix_(fmt::format("blk.{}.", layer)),
+        hidden_(config.hidden_dim),
+        q_dim_(int64_t{config.num_heads} * config.head_dim),
+        kv_dim_(int64_t{config.num_kv_heads} * config.head_dim) {}
+
+  Result<void> Run() {
+    KVGATE_TRY_VOID(Attention());
+    if (config_.pre_norms) {
+      KVGATE_TRY_VOID(Vector(config_.ffn_norm_name + ".weight", hidden_, weights_.ffn_norm));
+    }
+    KVGATE_TRY_VOID(config_.experts.num_experts > 0 ? Experts() : FeedForward());
+    if (!config_.post_norms) return {};
+    KVGATE_TRY_VOID(Vector("post_attention_norm.weight", hidden_, weights_.attn_post_norm));
+    return Vector("post_ffw_norm.weight", hidden_, weights_.ffn_post_norm);
   }
-  KVGATE_TRY_VOID(
-      visitor.Matrix(prefix + "attn_output.weight", hidden, q_dim, weights.attn_output));
-  KVGATE_TRY_VOID(visitor.Vector(prefix + "ffn_norm.weight", hidden, weights.ffn_norm));
-  KVGATE_TRY_VOID(
-      visitor.Matrix(prefix + "ffn_gate.weight", config.ffn_dim, hidden, weights.ffn_gate));
-  KVGATE_TRY_VOID(visitor.Matrix(prefix + "ffn_up.weight", config.ffn_dim, hidden, weights.ffn_up));
-  return visitor.Matrix(prefix + "ffn_down.weight", hidden, config.ffn_dim, weights.ffn_down);
-}
+
+ private:
+  Result<void> Vector(const std::string& name, int64_t size,
+                      std::unique_ptr<kernels::FloatBuffer>& buffer) {
+    return visitor_.Vector(prefix_ + name, {size}, buffer);
+  }
+  Result<void> Matrix(const std::string& name, int64_t rows, int64_t columns,
+                      std::unique_ptr<kernels::Weight>& weight) {
+    return visitor_.Matrix(prefix_ + name, rows, columns, weight);
+  }
+
+  Result<void> Attention() {
+    if (config_.pre_norms) {
+      KVGATE_TRY_VOID(Vector("attn_norm.weight", hidden_, weights_.attn_norm));
+    }
+    KVGATE_TRY_VOID(Projections());
+    if (config_.qkv_bias) {
+      KVGATE_TRY_VOID(Vector("attn_q.bias", q_dim_, weights_.attn_q_bias));
+      KVGATE_TRY_VOID(Vector("attn_k.bias", kv_dim_, weights_.attn_k_bias));
+      KVGATE_TRY_VOID(Vector("attn_v.bias", kv_dim_, weights_.attn_v_bias));
+    }
+    if (config_.qk_norm != QkNorm::kNone) {
+      const bool is_head = config_.qk_norm == QkNorm::kHead;
+      const int64_t head_dim = config_.head_dim;
+      KVGATE_TRY_VOID(
+          Vector("attn_q_norm.weight", is_head ? head_dim : q_dim_, weights_.attn_q_norm));
+      KVGATE_TRY_VOID(
+          Vector("attn_k_norm.weight", is_head ? head_dim : kv_dim_, weights_.attn_k_norm));
+    }
+    if (config_.attention_sinks) {
+      KVGATE_TRY_VOID(Vector("attn_sinks.weight", config_.num_heads, weights_.attn_sinks));
+    }
+    KVGATE_TRY_VOID(Matrix("attn_output.weight", hidden_, q_dim_, weights_.attn_output));
+    if (!config_.output_bias) return {};
+    return Vector("attn_output.bias", hidden_, weights_.attn_output_bias);
+  }
+
+  Result<void> Projections() {
+    if (config_.fused_qkv) {
+      const RowSlice slices[] = {{.rows = q_dim_, .weight = &weights_.attn_q},
+                                 {.rows = kv_dim_, .weight = &weights_.attn_k},
+                                 {.rows = kv_dim_, .weight = &weights_.attn_v}};
+      return visitor_.Slices(prefix_ + "attn_qkv.weight", {hidden_, q_dim_ + 2 * kv_dim_}, slices);
+    }
+    KVGATE_TRY_VOID(Matrix("attn_q.weight", q_dim_, hidden_, weights_.attn_q));
+    KVGATE_TRY_VOID(Matrix("attn_k.weight", kv_dim_, hidden_, weights_.attn_k));
+    return Matrix("attn_v.weight", kv_dim_, hidden_, weights_.attn_v);
+  }
+
+  Result<void> FeedForward() {
+    const int64_t ffn = config_.ffn_dim;
+    if (config_.fused_gate_up) {
+      const RowSlice slices[] = {{.rows = ffn, .weight = &weights_.ffn_gate},
+                                 {.rows = ffn, .weight = &weights_.ffn_up}};
+      KVGATE_TRY_VOID(visitor_.Slices(prefix_ + "ffn_up.weight", {hidden_, 2 * ffn}, slices));
+    } else {
+      KVGATE_TRY_VOID(Matrix("ffn_gate.weight", ffn, hidden_, weights_.ffn_gate));
+      KVGATE_TRY_VOID(Matrix("ffn_up.weight", ffn, hidden_, weights_.ffn_up));
+    }
+    return Matrix("ffn_down.weight", hidden_, ffn, weights_.ffn_down);
+  }
+
+  // `part` of all experts, one matrix each.
+  Result<void> ExpertMatrix(std::string_view part, int64_t rows, int64_t columns,
+                            std::unique_ptr<kernels::Weight> ExpertMatrices::*member) {
+    std::vector<ExpertMatrices>& experts = weights_.experts.experts;
+    if (!config_.experts.one_tensor_each) {
+      std::vector<RowSlice> slices;
+      for (ExpertMatrices& expert : experts) {
+        slices.push_back({.rows = rows, .weight = &(expert.*member)});
+      }
+      return visitor_.Slices(fmt::format("{}ffn_{}_exps.weight", prefix_, part),
+                             {columns, rows, std::ssize(experts)}, slices);
+    }
+    for (size_t i = 0; i < experts.size(); ++i) {
+      KVGATE_TRY_VOID(
+          Matrix(fmt::format("ffn_{}.{}.weight", part, i), rows, columns, experts[i].*member));
+    }
+    return {};
+  }
+
+  Result<void> Experts() {
+    const ExpertConfig& experts = config_.experts;
+    ExpertWeights& weights = weights_.experts;
+    const int64_t count = experts.num_experts;
+    weights.experts.resize(static_cast<size_t>(count));
+    KVGATE_TRY_VOID(Matrix("ffn_gate_inp.weight", count, hidden_, weights.router));
+    if (experts.router_bias) {
+      KVGATE_TRY_VOID(Vector("ffn_gate_inp.bias", count, weights.router_bias));
+    }
+    const int64_t ffn = experts.ffn_dim;
+    KVGATE_TRY_VOID(ExpertMatrix("gate", ffn, hidden_, &ExpertMatrices::gate));
+    KVGATE_TRY_VOID(ExpertMatrix("up", ffn, hidden_, &ExpertMatrices::up));
+    KVGATE_TRY_VOID(ExpertMatrix("down", hidden_, ffn, &ExpertMatrices::down));
+    if (experts.biases) {
+      const auto bias = [&](std::string_view part, int64_t size, auto& buffer) {
+        return visitor_.Vector(fmt::format("{}ffn_{}_exps.bias", prefix_, part), {size, count},
+                               buffer);
+      };
+      KVGATE_TRY_VOID(bias("gate", ffn, weights.gate_bias));
+      KVGATE_TRY_VOID(bias("up", ffn, weights.up_bias));
+      KVGATE_TRY_VOID(bias("down", hidden_, weights.down_bias));
+    }
+    return SharedExpert();
+  }
+
+  Result<void> SharedExpert() {
+    const int64_t ffn = config_.experts.shared_dim;
+    ExpertWeights& weights = weights_.experts;
+    if (ffn == 0) return {};
+    KVGATE_TRY_VOID(Matrix("ffn_gate_shexp.weight", ffn, hidden_, weights.shared.gate));
+    KVGATE_TRY_VOID(Matrix("ffn_up_shexp.weight", ffn, hidden_, weights.shared.up));
+    KVGATE_TRY_VOID(Matrix("ffn_down_shexp.weight", hidden_, ffn, weights.shared.down));
+    if (!config_.experts.shared_gate) return {};
+    // A matrix of one row, which files hold as a vector.
+    const RowSlice slice = {.rows = 1, .weight = &weights.shared_router};
+    return visitor_.Slices(prefix_ + "ffn_gate_inp_shexp.weight", {hidden_}, {&slice, 1});
+  }
+
+  const ModelConfig& config_;
+  LayerWeights& weights_;
+  WeightVisitor& visitor_;
+  const std::string prefix_;
+  const int64_t hidden_;
+  const int64_t q_dim_;
+  const int64_t kv_dim_;
+};
 
 Result<void> VisitWeights(const ModelConfig& config, ModelWeights& weights,
                           WeightVisitor& visitor) {
@@ -76,9 +217,14 @@ Result<void> VisitWeights(const ModelConfig& config, ModelWeights& weights,
       visitor.Table("token_embd.weight", config.vocab_size, config.hidden_dim, weights.token_embd));
   weights.layers.resize(static_cast<size_t>(config.num_layers));
   for (int layer = 0; layer < config.num_layers; ++layer) {
-    KVGATE_TRY_VOID(VisitLayer(config, layer, weights.layers[static_cast<size_t>(layer)], visitor));
+    LayerWeights& layer_weights = weights.layers[static_cast<size_t>(layer)];
+    KVGATE_TRY_VOID(LayerVisit(config, layer, layer_weights, visitor).Run());
   }
-  KVGATE_TRY_VOID(visitor.Vector("output_norm.weight", config.hidden_dim, weights.output_norm));
+  for (const char* name :
+       {"rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"}) {
+    visitor.KnownTensor(name);
+  }
+  KVGATE_TRY_VOID(visitor.Vector("output_norm.weight", {config.hidden_dim}, weights.output_norm));
   return visitor.Matrix(config.tied_embeddings ? "token_embd.weight" : "output.weight",
                         config.vocab_size, config.hidden_dim, weights.output);
 }
@@ -87,15 +233,15 @@ class CheckingVisitor final : public WeightVisitor {
  public:
   explicit CheckingVisitor(const GgufFile& file) : file_(file) {}
 
-  Result<void> Matrix(const std::string& name, int64_t rows, int64_t columns,
-                      std::unique_ptr<kernels::Weight>&) override {
-    KVGATE_TRY(const GgufTensor* tensor, Check(name, {columns, rows}));
+  Result<void> Slices(const std::string& name, const Dimensions& dimensions,
+                      std::span<const RowSlice>) override {
+    KVGATE_TRY(const GgufTensor* tensor, Check(name, dimensions));
     KVGATE_TRY([[maybe_unused]] const kernels::DType dtype, MatrixDType(*tensor));
     return {};
   }
-  Result<void> Vector(const std::string& name, int64_t size,
+  Result<void> Vector(const std::string& name, const Dimensions& dimensions,
                       std::unique_ptr<kernels::FloatBuffer>&) override {
-    KVGATE_TRY(const GgufTensor* tensor, Check(name, {size}));
+    KVGATE_TRY(const GgufTensor* tensor, Check(name, dimensions));
     if (tensor->type != static_cast<uint32_t>(GgufType::kF32)) {
       return MakeError(ErrorCode::kUnsupported, kSource,
                        fmt::format("tensor '{}' has type {}; norms and biases must be F32", name,
@@ -105,9 +251,9 @@ class CheckingVisitor final : public WeightVisitor {
   }
   Result<void> Table(const std::string& name, int64_t rows, int64_t columns,
                      kernels::WeightView&) override {
-    std::unique_ptr<kernels::Weight> none;
-    return Matrix(name, rows, columns, none);
+    return Slices(name, {columns, rows}, {});
   }
+  void KnownTensor(const std::string& name) override { seen_.insert(name); }
 
   // A tensor that no architecture of ours reads would change the result where it belongs.
   Result<void> CheckNoneIgnored(const ModelConfig& config) const {
@@ -144,25 +290,34 @@ class LoadingVisitor final : public WeightVisitor {
   LoadingVisitor(const GgufFile& file, kernels::Backend& backend)
       : file_(file), backend_(backend) {}
 
-  Result<void> Matrix(const std::string& name, int64_t rows, int64_t columns,
-                      std::unique_ptr<kernels::Weight>& weight) override {
-    kernels::WeightView view;
-    KVGATE_TRY_VOID(Table(name, rows, columns, view));
-    Result<std::unique_ptr<kernels::Weight>> loaded = backend_.LoadWeight(view);
-    if (!loaded) {
-      Error error = std::move(loaded).error();
-      error.detail = fmt::format("tensor '{}': {}", name, error.detail);
-      return error;
+  Result<void> Slices(const std::string& name, const Dimensions& dimensions,
+                      std::span<const RowSlice> slices) override {
+    const GgufTensor& tensor = *file_.FindTensor(name);
+    KVGATE_TRY(const kernels::DType dtype, MatrixDType(tensor));
+    const int64_t columns = dimensions[0];
+    const size_t row_bytes = kernels::DTypeBytes(dtype, static_cast<size_t>(columns));
+    const std::byte* data = tensor.data.data();
+    for (const RowSlice& slice : slices) {
+      const kernels::WeightView view = {
+          .dtype = dtype, .data = data, .rows = slice.rows, .columns = columns};
+      Result<std::unique_ptr<kernels::Weight>> loaded = backend_.LoadWeight(view);
+      if (!loaded) {
+        Error error = std::move(loaded).error();
+        error.detail = fmt::format("tensor '{}': {}", name, error.detail);
+        return error;
+      }
+      *slice.weight = *std::move(loaded);
+      weight_bytes_ += (*slice.weight)->bytes();
+      const size_t bytes = static_cast<size_t>(slice.rows) * row_bytes;
+      data += bytes;
+      Report(bytes);
     }
-    weight = *std::move(loaded);
-    weight_bytes_ += weight->bytes();
-    Report(kernels::DTypeBytes(view.dtype, Elements(view)));
     return {};
   }
-  Result<void> Vector(const std::string& name, int64_t size,
+  Result<void> Vector(const std::string& name, const Dimensions&,
                       std::unique_ptr<kernels::FloatBuffer>& buffer) override {
     const GgufTensor& tensor = *file_.FindTensor(name);
-    std::vector<float> host(static_cast<size_t>(size));
+    std::vector<float> host(tensor.data.size() / sizeof(float));
     std::memcpy(host.data(), tensor.data.data(), tensor.data.size());
     KVGATE_TRY(buffer, backend_.AllocateFloats(host.size()));
     backend_.CopyIn(host, buffer->data());
@@ -176,14 +331,11 @@ class LoadingVisitor final : public WeightVisitor {
     view = {.dtype = dtype, .data = tensor.data.data(), .rows = rows, .columns = columns};
     return {};
   }
+  void KnownTensor(const std::string&) override {}
 
   size_t weight_bytes() const { return weight_bytes_; }
 
  private:
-  static size_t Elements(const kernels::WeightView& view) {
-    return static_cast<size_t>(view.rows) * static_cast<size_t>(view.columns);
-  }
-
   // Says every two seconds how far it is, so that a large model on a slow disk is not silent.
   void Report(size_t bytes) {
     constexpr auto kInterval = std::chrono::seconds(2);
@@ -215,6 +367,58 @@ void PutText(std::vector<std::byte>& out, std::string_view text) {
   out.insert(out.end(), bytes, bytes + text.size());
 }
 
+// Every field that the forward reads, each of known length, so that no two configurations spell the
+// same bytes. Not the KV groups: they say where KV lies, not what it is.
+void PutConfig(std::vector<std::byte>& out, const ModelConfig& config) {
+  const ExpertConfig& experts = config.experts;
+  PutText(out, config.architecture);
+  for (const int number : {config.num_layers,
+                           config.num_heads,
+                           config.num_kv_heads,
+                           config.head_dim,
+                           config.hidden_dim,
+                           config.ffn_dim,
+                           config.vocab_size,
+                           config.rotary_dim,
+                           static_cast<int>(config.rope_kind),
+                           int{config.tied_embeddings},
+                           int{config.pre_norms},
+                           int{config.post_norms},
+                           int{config.qkv_bias},
+                           int{config.output_bias},
+                           int{config.fused_qkv},
+                           int{config.fused_gate_up},
+                           int{config.attention_sinks},
+                           static_cast<int>(config.qk_norm),
+                           static_cast<int>(config.glu),
+                           experts.num_experts,
+                           experts.num_used,
+                           experts.ffn_dim,
+                           experts.shared_dim,
+                           int{experts.shared_gate},
+                           static_cast<int>(experts.gating),
+                           int{experts.renormalise},
+                           int{experts.router_bias},
+                           int{experts.biases},
+                           int{experts.one_tensor_each}}) {
+    Put(out, number);
+  }
+  for (const float number : {config.norm_eps, config.embedding_scale, config.residual_scale,
+                             config.logit_scale, config.logit_softcap, config.attention_scale,
+                             config.attention_softcap, experts.share_scale}) {
+    Put(out, number);
+  }
+  PutText(out, config.ffn_norm_name);
+  for (const RopeConfig& rope : config.ropes) {
+    for (const float frequency : rope.inv_freq) Put(out, frequency);
+    Put(out, rope.magnitude);
+  }
+  for (const LayerConfig& layer : config.layers) {
+    Put(out, layer.window);
+    Put(out, layer.rope);
+  }
+}
+
 }  // namespace
 
 Result<ModelWeights> LoadModelWeights(const GgufFile& file, const ModelConfig& config,
@@ -235,18 +439,9 @@ Result<ModelWeights> LoadModelWeights(const GgufFile& file, const ModelConfig& c
 }
 
 Fingerprint ComputeWeightFingerprint(const GgufFile& file, const ModelConfig& config) {
-  // A list of fields, each of known length, so that no two configurations spell the same bytes.
   std::vector<std::byte> summary;
-  PutText(summary, "kvgate.weights.1");
-  PutText(summary, config.architecture);
-  for (const int number :
-       {config.num_layers, config.num_heads, config.num_kv_heads, config.head_dim,
-        config.hidden_dim, config.ffn_dim, config.vocab_size, config.rotary_dim,
-        static_cast<int>(config.rope_kind), int{config.qkv_bias}, int{config.tied_embeddings}}) {
-    Put(summary, number);
-  }
-  Put(summary, config.norm_eps);
-  Put(summary, config.rope_theta);
+  PutText(summary, "kvgate.weights.2");
+  PutConfig(summary, config);
   for (const GgufTensor& tensor : file.tensors()) {
     PutText(summary, tensor.name);
     Put(summary, tensor.type);

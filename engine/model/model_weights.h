@@ -8,19 +8,45 @@
 
 namespace kvgate::model {
 
+// Of one expert of a layer: three matrices, and biases where the architecture has them.
+struct ExpertMatrices {
+  std::unique_ptr<kernels::Weight> gate;  // [ffn_dim, hidden_dim]
+  std::unique_ptr<kernels::Weight> up;    // [ffn_dim, hidden_dim]
+  std::unique_ptr<kernels::Weight> down;  // [hidden_dim, ffn_dim]
+};
+
+struct ExpertWeights {
+  std::unique_ptr<kernels::Weight> router;  // [num_experts, hidden_dim]
+  std::unique_ptr<kernels::FloatBuffer> router_bias;
+  std::vector<ExpertMatrices> experts;              // [num_experts]
+  std::unique_ptr<kernels::FloatBuffer> gate_bias;  // [num_experts, ffn_dim]; null without biases
+  std::unique_ptr<kernels::FloatBuffer> up_bias;    // as gate_bias
+  std::unique_ptr<kernels::FloatBuffer> down_bias;  // [num_experts, hidden_dim]
+  ExpertMatrices shared;                            // of shared_dim; null without
+  std::unique_ptr<kernels::Weight> shared_router;   // [1, hidden_dim]; null without shared_gate
+};
+
+// What a model does not have is null.
 struct LayerWeights {
   std::unique_ptr<kernels::FloatBuffer> attn_norm;    // [hidden_dim]
   std::unique_ptr<kernels::Weight> attn_q;            // [num_heads * head_dim, hidden_dim]
   std::unique_ptr<kernels::Weight> attn_k;            // [num_kv_heads * head_dim, hidden_dim]
   std::unique_ptr<kernels::Weight> attn_v;            // as attn_k
-  std::unique_ptr<kernels::FloatBuffer> attn_q_bias;  // null without qkv_bias, as the next two
-  std::unique_ptr<kernels::FloatBuffer> attn_k_bias;
+  std::unique_ptr<kernels::FloatBuffer> attn_q_bias;  // [num_heads * head_dim]
+  std::unique_ptr<kernels::FloatBuffer> attn_k_bias;  // [num_kv_heads * head_dim]
   std::unique_ptr<kernels::FloatBuffer> attn_v_bias;
-  std::unique_ptr<kernels::Weight> attn_output;    // [hidden_dim, num_heads * head_dim]
-  std::unique_ptr<kernels::FloatBuffer> ffn_norm;  // [hidden_dim]
-  std::unique_ptr<kernels::Weight> ffn_gate;       // [ffn_dim, hidden_dim]
-  std::unique_ptr<kernels::Weight> ffn_up;         // [ffn_dim, hidden_dim]
-  std::unique_ptr<kernels::Weight> ffn_down;       // [hidden_dim, ffn_dim]
+  std::unique_ptr<kernels::FloatBuffer> attn_q_norm;  // [head_dim], or of the whole projection
+  std::unique_ptr<kernels::FloatBuffer> attn_k_norm;
+  std::unique_ptr<kernels::FloatBuffer> attn_sinks;        // [num_heads]
+  std::unique_ptr<kernels::Weight> attn_output;            // [hidden_dim, num_heads * head_dim]
+  std::unique_ptr<kernels::FloatBuffer> attn_output_bias;  // [hidden_dim]
+  std::unique_ptr<kernels::FloatBuffer> attn_post_norm;    // [hidden_dim]
+  std::unique_ptr<kernels::FloatBuffer> ffn_norm;          // [hidden_dim]
+  std::unique_ptr<kernels::Weight> ffn_gate;               // [ffn_dim, hidden_dim]
+  std::unique_ptr<kernels::Weight> ffn_up;                 // [ffn_dim, hidden_dim]
+  std::unique_ptr<kernels::Weight> ffn_down;               // [hidden_dim, ffn_dim]
+  std::unique_ptr<kernels::FloatBuffer> ffn_post_norm;     // [hidden_dim]
+  ExpertWeights experts;                                   // instead of ffn_gate, ffn_up, ffn_down
 };
 
 struct ModelWeights {

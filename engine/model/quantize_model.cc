@@ -42,7 +42,11 @@ Result<GgufType> TargetType(const GgufTensor& tensor, DType dtype) {
     return Invalid("in", fmt::format("tensor '{}' has type {}; supported are {}", tensor.name,
                                      GgufTypeName(tensor.type), SupportedGgufTypes()));
   }
-  if (tensor.dimensions.size() < 2) return static_cast<GgufType>(tensor.type);
+  // Vectors, the experts' biases, and routers: which experts are taken hangs on their last bits.
+  if (tensor.dimensions.size() < 2 || tensor.name.ends_with(".bias") ||
+      tensor.name.ends_with("ffn_gate_inp.weight")) {
+    return static_cast<GgufType>(tensor.type);
+  }
   if (format->elements != 1 && format->dtype != dtype) {
     return Invalid("in", fmt::format("tensor '{}' is {} already: quantize the f32, f16 or bf16 "
                                      "file it was made from",

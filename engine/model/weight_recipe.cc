@@ -106,13 +106,16 @@ uint32_t RecipeFileType(const WeightRecipe& recipe) {
 DType RecipeDType(const WeightRecipe& recipe, const RecipeTensor& tensor) {
   DType dtype = recipe.dtype;
   if (recipe.is_mixed) {
-    const bool is_sensitive =
-        tensor.name.ends_with("attn_v.weight") || tensor.name.ends_with("ffn_down.weight");
+    const bool is_sensitive = tensor.name.ends_with("attn_v.weight") ||
+                              tensor.name.ends_with("ffn_down.weight") ||
+                              tensor.name.ends_with("ffn_down_exps.weight");
     const int layer = LayerOf(tensor.name);
     if (tensor.is_output || (is_sensitive && TakesMoreBits(layer, tensor.num_layers))) {
       dtype = DType::kQ6_K;
     }
   }
+  const bool is_expert = tensor.name.ends_with("_exps.weight");
+  if (dtype == DType::kMXFP4 && tensor.num_experts > 0 && !is_expert) dtype = DType::kQ8_0;
   return tensor.columns % kernels::DTypeElements(dtype) == 0 ? dtype : Fallback(dtype);
 }
 

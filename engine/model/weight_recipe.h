@@ -28,11 +28,13 @@ uint32_t RecipeFileType(const WeightRecipe& recipe);
 
 // The matrix `tensor` ("blk.3.ffn_down.weight") of a model of so many layers. Rows that are no
 // multiple of 256 cannot have a format of 256: they take the nearest one of 32, as everyone's files
-// do (q2_k, q3_k, iq4_xs: iq4_nl; q4_k: q5_0; q5_k: q5_1; q6_k: q8_0).
+// do (q2_k, q3_k, iq4_xs: iq4_nl; q4_k: q5_0; q5_k: q5_1; q6_k: q8_0). mxfp4 is for experts: in a
+// mixture of them the other matrices are q8_0.
 struct RecipeTensor {
   std::string_view name;
   int64_t columns = 0;
   int num_layers = 0;
+  int num_experts = 0;
   bool is_output = false;  // output.weight, or token_embd.weight where that is the output too
 };
 kernels::DType RecipeDType(const WeightRecipe& recipe, const RecipeTensor& tensor);

@@ -41,7 +41,9 @@ class BenchSequence {
     sequence->file_ = std::move(file);
     KVGATE_TRY(sequence->backend_,
                kernels::cpu::MakeCpuBackend({.num_threads = num_threads, .target = ""}));
-    KVGATE_TRY(sequence->model_, model::Model::Load(sequence->file_, *sequence->backend_));
+    KVGATE_TRY(sequence->model_,
+               model::Model::Load(sequence->file_, *sequence->backend_,
+                                  {.context_tokens = context, .one_kv_group = true}));
     KVGATE_TRY_VOID(sequence->model_->Reserve(context, 1));
     const auto num_blocks =
         static_cast<uint32_t>((context + kernels::kKvBlockTokens - 1) / kernels::kKvBlockTokens);
@@ -88,7 +90,10 @@ double PrefillOperations(const model::ModelConfig& config, double num_tokens) {
   const double hidden = config.hidden_dim;
   const double q_dim = static_cast<double>(config.num_heads) * config.head_dim;
   const double kv_dim = static_cast<double>(config.num_kv_heads) * config.head_dim;
-  const double layer = hidden * (2 * q_dim + 2 * kv_dim + 3.0 * config.ffn_dim);
+  const model::ExpertConfig& experts = config.experts;
+  const double ffn_dim =
+      config.ffn_dim + static_cast<double>(experts.num_used) * experts.ffn_dim + experts.shared_dim;
+  const double layer = hidden * (2 * q_dim + 2 * kv_dim + 3.0 * ffn_dim);
   const double last_layer_others = hidden * 2 * kv_dim;
   const double products = (config.num_layers - 1) * layer * num_tokens +
                           last_layer_others * (num_tokens - 1) + layer + hidden * config.vocab_size;
@@ -96,13 +101,18 @@ double PrefillOperations(const model::ModelConfig& config, double num_tokens) {
   return 2 * products + 4 * q_dim * attended;
 }
 
-// Bytes that one decoded token reads: every matrix once, and the KV before it.
+// Bytes that one decoded token reads: every matrix that it takes once, and the KV before it.
 double DecodeBytes(const BenchSequence& sequence, double context) {
   const model::ModelConfig& config = sequence.config();
   double bytes = 0;
   for (const model::GgufTensor& tensor : sequence.file().tensors()) {
     if (tensor.name == "token_embd.weight" && !config.tied_embeddings) continue;
-    bytes += static_cast<double>(tensor.data.size());
+    // Of all experts in one tensor those that the token takes.
+    double share = 1;
+    if (tensor.dimensions.size() == 3) {
+      share = static_cast<double>(config.experts.num_used) / config.experts.num_experts;
+    }
+    bytes += share * static_cast<double>(tensor.data.size());
   }
   const double kv_token = static_cast<double>(sequence.kv_block_bytes()) / kernels::kKvBlockTokens;
   return bytes + kv_token * context;

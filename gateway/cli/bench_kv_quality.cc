@@ -215,7 +215,7 @@ class QualityTable {
     const std::shared_ptr<const model::GgufFile> shared = std::move(file);
     KVGATE_TRY(table->backend_,
                kernels::cpu::MakeCpuBackend({.num_threads = options.threads, .target = ""}));
-    KVGATE_TRY(table->model_, model::Model::Load(shared, *table->backend_));
+    KVGATE_TRY(table->model_, model::Model::Load(shared, *table->backend_, {.one_kv_group = true}));
     KVGATE_TRY_VOID(table->model_->Reserve(kKvBlockTokens, kKvBlockTokens));
     KVGATE_TRY(const auto tokenizer, tokenizer::Tokenizer::Load(*shared));
     KVGATE_TRY(const std::string text, ReadText(options.text_path));

@@ -23,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/model/architecture.h"
 #include "engine/model/gguf.h"
 #include "engine/model/model.h"
 #include "engine/tokenizer/tokenizer.h"
@@ -266,6 +267,11 @@ struct ModelFacts {
   uint64_t file_bytes = 0;
 };
 
+std::string ExpertsOf(const model::ModelConfig& config) {
+  if (config.experts.num_experts == 0) return "";
+  return fmt::format(" of {} experts", config.experts.num_experts);
+}
+
 std::optional<ModelFacts> CheckModel(const config::Config& config, Findings& findings) {
   if (config.engine.model.empty()) {
     findings.push_back({Status::kWarning, "model",
@@ -277,7 +283,8 @@ std::optional<ModelFacts> CheckModel(const config::Config& config, Findings& fin
   const auto fail = [&](const Error& error) {
     findings.push_back({Status::kFailure, "model",
                         fmt::format("{}: {}", config.engine.model, error.ToString()),
-                        "name a GGUF file of a Llama or Qwen2 model with --model"});
+                        fmt::format("name a GGUF file with --model; architectures are {}",
+                                    model::ArchitectureNames())});
     return std::nullopt;
   };
   const auto file = model::GgufFile::Open(config.engine.model);
@@ -287,10 +294,10 @@ std::optional<ModelFacts> CheckModel(const config::Config& config, Findings& fin
   const auto tokenizer = tokenizer::Tokenizer::Load(**file);
   if (!tokenizer) return fail(tokenizer.error());
   const ModelFacts facts{.config = *read, .file_bytes = (*file)->total_bytes()};
-  findings.push_back(
-      {Status::kOk, "model",
-       fmt::format("{}: {}, {} layers, context {}, {}", config.engine.model, read->architecture,
-                   read->num_layers, read->context_length, Bytes(facts.file_bytes))});
+  findings.push_back({Status::kOk, "model",
+                      fmt::format("{}: {}, {} layers{}, context {}, {}", config.engine.model,
+                                  read->architecture, read->num_layers, ExpertsOf(*read),
+                                  read->context_length, Bytes(facts.file_bytes))});
   return facts;
 }
 
@@ -315,7 +322,10 @@ void CheckMemory(const config::Config& config, const std::optional<ModelFacts>& 
 void CheckKvMemory(const config::Config& config, const ModelFacts& facts, Findings& findings) {
   const kernels::DType dtype =
       config.engine.kv_dtype == "f32" ? kernels::DType::kF32 : kernels::DType::kF16;
-  const uint64_t block_bytes = facts.config.kv_shape(dtype).block_bytes();
+  uint64_t block_bytes = 0;
+  for (size_t group = 0; group < facts.config.kv_groups.size(); ++group) {
+    block_bytes += facts.config.kv_shape(dtype, group).block_bytes();
+  }
   const int context = config.engine.context > 0 ? config.engine.context
                                                 : std::min(facts.config.context_length, 32768);
   const uint64_t tokens =

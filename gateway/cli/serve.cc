@@ -85,6 +85,7 @@ http::ServerOptions ToServerOptions(const config::Config& config, const config::
           .connections_max = limits.connections,
           .header_timeout = std::chrono::seconds(limits.header_timeout_seconds),
           .body_timeout = std::chrono::seconds(limits.body_timeout_seconds),
+          .body_bytes_per_second_min = static_cast<uint64_t>(limits.body_bytes_per_second_min),
           .idle_timeout = std::chrono::seconds(limits.idle_timeout_seconds),
           .write_timeout = std::chrono::seconds(limits.write_timeout_seconds),
           .upstreams = config.upstreams,

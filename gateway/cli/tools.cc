@@ -9,6 +9,7 @@
 
 #include <kvgate/log.h>
 
+#include "engine/model/architecture.h"
 #include "engine/model/make_model.h"
 #include "engine/model/quantize_model.h"
 #include "engine/model/weight_recipe.h"
@@ -77,12 +78,21 @@ void AddMakeModel(CLI::App& app, Run& chosen) {
   auto flags = std::make_shared<MakeModelFlags>();
   model::MakeModelOptions& options = flags->options;
   CLI::App* command = app.add_subcommand("make-model", "Make a random-weight model of any shape");
-  command->add_option("--arch", options.architecture, "llama or qwen2")->capture_default_str();
+  command->add_option("--arch", options.architecture, model::ArchitectureNames())
+      ->capture_default_str();
   command->add_option("--layers", options.num_layers)->capture_default_str();
   command->add_option("--hidden", options.hidden_dim)->capture_default_str();
   command->add_option("--heads", options.num_heads)->capture_default_str();
   command->add_option("--kv-heads", options.num_kv_heads)->capture_default_str();
-  command->add_option("--ffn", options.ffn_dim)->capture_default_str();
+  command->add_option("--ffn", options.ffn_dim, "of each expert, where there are")
+      ->capture_default_str();
+  command->add_option("--experts", options.num_experts,
+                      "in each layer: of llama, and of what is named moe or gpt-oss [8 there]");
+  command->add_option("--experts-used", options.num_experts_used, "by each token [2]");
+  command->add_option("--window", options.window,
+                      "sliding window in tokens, where the architecture has one [its models']");
+  command->add_option("--rope-original", options.rope_original_context,
+                      "context that rope is scaled from, in the architecture's way [unscaled]");
   command->add_option("--vocab", options.vocab_size)->capture_default_str();
   command->add_option("--context", options.context_length)->capture_default_str();
   command->add_option("--type", flags->type, "Format of the matrices; q4_k_m mixes q4_k and q6_k")

@@ -297,6 +297,10 @@ constexpr Key kKeys[] = {
      [](const Value& v, Config& c) {
        return SetInteger(v, 1, kDaySeconds, c.limits.body_timeout_seconds);
      }},
+    {"limits", "body_bytes_per_second_min",
+     [](const Value& v, Config& c) {
+       return SetInteger(v, 0, int64_t{1} << 30, c.limits.body_bytes_per_second_min);
+     }},
     {"limits", "idle_timeout_seconds",
      [](const Value& v, Config& c) {
        return SetInteger(v, 1, kDaySeconds, c.limits.idle_timeout_seconds);

@@ -283,8 +283,9 @@ Task<bool> Connection::ReadBody() {
   std::optional<bhttp::request_header<>> head;
   if (parser_->chunked()) head = parser_->get().base();
   parser_->eager(true);
+  const Clock::time_point began = Clock::now();
   while (!parser_->is_done()) {
-    stream_.ExpireAfter(context_.options.body_timeout);
+    ExpireBody(began, parser_->get().body().size());
     auto [code, size] = co_await bhttp::async_read_some(stream_, buffer_, *parser_, kAwait);
     if (code) {
       keep_alive_ = false;
@@ -306,10 +307,11 @@ Task<bool> Connection::ReadSizedBody(size_t size) {
   body.assign(static_cast<const char*>(buffer_.data().data()), here);
   buffer_.consume(here);
   size_t filled = here;
+  const Clock::time_point began = Clock::now();
   while (filled < size) {
     // Memory is touched as bytes come, not as they are announced.
     if (filled == body.size()) body.resize(filled + std::min(size - filled, kBodyPieceBytes));
-    stream_.ExpireAfter(context_.options.body_timeout);
+    ExpireBody(began, filled);
     auto [code, count] = co_await stream_.async_read_some(
         asio::buffer(body.data() + filled, body.size() - filled), kAwait);
     if (code) {
@@ -320,6 +322,18 @@ Task<bool> Connection::ReadSizedBody(size_t size) {
   }
   stream_.ExpireNever();
   co_return true;
+}
+
+// One that sends a byte now and then would hold its connection for ever.
+void Connection::ExpireBody(Clock::time_point began, size_t received) {
+  const ServerOptions& options = context_.options;
+  Clock::time_point deadline = Clock::now() + options.body_timeout;
+  if (options.body_bytes_per_second_min > 0) {
+    const auto allowed =
+        std::chrono::milliseconds(received * 1000 / options.body_bytes_per_second_min);
+    deadline = std::min(deadline, began + options.body_timeout + allowed);
+  }
+  stream_.ExpireAt(deadline);
 }
 
 void Connection::ReleaseBody() { ReturnBody(std::exchange(parser_->get().body(), {})); }

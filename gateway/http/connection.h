@@ -77,6 +77,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Task<bool> Dispatch(RouteMatch match);
   Task<bool> ReadBody();
   Task<bool> ReadSizedBody(size_t size);
+  void ExpireBody(std::chrono::steady_clock::time_point began, size_t received);
   // Once nobody needs it any more.
   void ReleaseBody();
   Task<bool> RefuseOverLimit();

@@ -199,9 +199,11 @@ Task<bool> Connection::Forward(Forwarding& job) {
     const bool again = co_await SendFailure(job, std::move(error));
     co_return again;
   }
-  // The body has been sent; a long answer need not hold it.
-  job.body.reset();
-  ReleaseBody();
+  // A long answer need not hold a body that has been sent.
+  if (!job.exchange->sending()) {
+    job.body.reset();
+    ReleaseBody();
+  }
   const bool again = co_await PassAnswer(job);
   co_return again;
 }

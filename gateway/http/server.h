@@ -34,9 +34,11 @@ struct ServerOptions {
   int connections_max = 1024;
   std::chrono::milliseconds header_timeout{15'000};  // a whole head, from its first byte
   std::chrono::milliseconds body_timeout{30'000};    // between two pieces of a body
-  std::chrono::milliseconds idle_timeout{120'000};   // between two requests
-  std::chrono::milliseconds write_timeout{60'000};   // a client that does not read
-  std::chrono::milliseconds ping_interval{10'000};   // of a silent stream
+  // A body's average speed from body_timeout on; 0: any.
+  uint64_t body_bytes_per_second_min = 1024;
+  std::chrono::milliseconds idle_timeout{120'000};  // between two requests
+  std::chrono::milliseconds write_timeout{60'000};  // a client that does not read
+  std::chrono::milliseconds ping_interval{10'000};  // of a silent stream
   // A stream's head goes out with its first event, or after so long: an error that comes before
   // is answered with its own status, not as an event.
   std::chrono::milliseconds head_delay{2'000};

@@ -6,6 +6,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl/context.hpp>
 #include <boost/asio/ssl/stream.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <optional>
 #include <utility>
 
@@ -18,12 +19,14 @@ class Channel {
   using Socket = boost::asio::ip::tcp::socket;
   using executor_type = Socket::executor_type;
 
-  explicit Channel(const executor_type& executor) : socket_(executor) {}
+  explicit Channel(const executor_type& executor) : socket_(executor), pause_(executor) {}
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
   executor_type get_executor() { return socket_.get_executor(); }
   Socket& socket() { return socket_; }
+  // For waits that are not the socket's; Close ends them, too.
+  boost::asio::steady_timer& pause() { return pause_; }
 
   // From now on bytes go through TLS; the handshake is the caller's.
   boost::asio::ssl::stream<Socket&>& StartTls(boost::asio::ssl::context& context) {
@@ -39,6 +42,13 @@ class Channel {
   void Close() {
     boost::system::error_code ignored;
     socket_.close(ignored);
+    pause_.cancel();
+  }
+  // As Close, and what is on its way is dropped: a peer that does not read would keep it for ever.
+  void Reset() {
+    boost::system::error_code ignored;
+    socket_.set_option(Socket::linger(true, 0), ignored);
+    Close();
   }
   // Nothing has come that nobody asked for: neither an end nor bytes.
   bool IsQuiet();
@@ -56,6 +66,7 @@ class Channel {
 
  private:
   Socket socket_;
+  boost::asio::steady_timer pause_;
   std::optional<boost::asio::ssl::stream<Socket&>> tls_;
 };
 

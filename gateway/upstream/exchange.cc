@@ -29,9 +29,10 @@ std::string_view ToView(beast::string_view text) { return {text.data(), text.siz
 }  // namespace
 
 Exchange::~Exchange() {
-  const bool clean = finished_ && channel_ && parser_ && parser_->keep_alive() &&
+  const bool clean = finished_ && channel_ && parser_ && parser_->keep_alive() && sent_ &&
                      buffer_.size() == 0 && !aborted_ && !timed_out_;
   if (clean) upstream_.Keep(std::move(channel_));
+  DropChannel();
   if (reserved_) upstream_.Release();
 }
 
@@ -83,21 +84,38 @@ Task<Exchange::Attempt> Exchange::TryOnce(Request request) {
   if (!connected) co_return timed_out_ ? Attempt::kFailed : Attempt::kNotReceived;
   times_.connected = Clock::now();
   Enter(Stage::kWaiting);
-  std::string joined;
-  if (channel_->secure() && request.body.size() <= kJoinedBytes) {
-    joined = fmt::format("{}{}", request.head, request.body);
-    request.head = joined;
-    request.body = {};
-  }
-  const bool sent = co_await WriteAll(*channel_, {request.head, request.body});
-  if (sent) {
-    times_.sent = Clock::now();
-    if (on_sent_) std::exchange(on_sent_, {})();
-  }
+  BeginSending(request);
   const bool answered = co_await ReadHead();
   if (answered) co_return Attempt::kDone;
   if (any_byte_ || timed_out_ || aborted_) co_return Attempt::kFailed;
-  co_return !sent && reused_ ? Attempt::kNotReceived : Attempt::kNoAnswer;
+  co_return !sent_ && reused_ ? Attempt::kNotReceived : Attempt::kNoAnswer;
+}
+
+void Exchange::BeginSending(Request request) {
+  sent_ = false;
+  WriteParts parts = {request.head, request.body};
+  if (WriteNow(*channel_, parts)) {
+    EndSending(true);
+    return;
+  }
+  sending_ = std::make_shared<Sending>();
+  sending_->exchange = this;
+  if (channel_->secure() && request.body.size() <= kJoinedBytes) {
+    sending_->joined = fmt::format("{}{}", request.head, request.body);
+    parts = {sending_->joined};
+  }
+  WriteRest(*channel_, parts, [sending = sending_](const boost::system::error_code& code, size_t) {
+    if (sending->exchange != nullptr) sending->exchange->EndSending(!code);
+  });
+}
+
+// A connection that takes no more may still have an answer to be read.
+void Exchange::EndSending(bool sent) {
+  sending_.reset();
+  sent_ = sent;
+  if (!sent) return;
+  times_.sent = Clock::now();
+  if (on_sent_) std::exchange(on_sent_, {})();
 }
 
 Task<bool> Exchange::Connect() {
@@ -276,6 +294,12 @@ void Exchange::Abort() {
 }
 
 void Exchange::DropChannel() {
+  if (sending_) {
+    channel_->Reset();
+    sending_->exchange = nullptr;
+    sending_->channel = std::move(channel_);
+    sending_.reset();
+  }
   if (channel_) channel_->Close();
   channel_.reset();
 }

@@ -2,7 +2,9 @@
 //
 // Threads: one executor. Start and Read are its coroutine's; Tick and Abort are called between
 // their waits, on the same one. Nothing is read from the upstream but by Read, so that a client
-// that reads slowly slows its upstream: what is in memory is one piece.
+// that reads slowly slows its upstream: what is in memory is one piece. The answer is read while
+// the request is still being sent: an upstream may refuse a body that it does not read. After such
+// an answer the connection is not kept.
 //
 // A request is sent again only where the upstream cannot have received it whole: no connection, or
 // a kept connection that was closed while it was being written; and, with retry = "reset", where
@@ -45,9 +47,10 @@ class Exchange {
     std::string_view body;
     bool head_only = false;  // HEAD: the answer has no body
   };
-  // Called when the whole request has been handed over, before its answer is awaited.
+  // Called when the whole request has been handed over; not at all where the answer ended first.
   void OnSent(std::function<void()> on_sent) { on_sent_ = std::move(on_sent); }
-  // Connects, sends, reads the answer's head. What `request` shows lives until it returns.
+  // Connects, sends, reads the answer's head. What `request` shows lives until it returns, and on
+  // until sending() is over or the exchange ends.
   // kOverloaded: all connections in use, or the breaker is open. kDeadline: a timeout.
   // kUnavailable: no connection, or no readable answer. kCancelled: aborted.
   Task<Result<void>> Start(Request request);
@@ -59,6 +62,8 @@ class Exchange {
   // Its body's length does not stand in the head: it came in chunks, or ends with the connection.
   bool length_unknown() const;
   bool finished() const { return finished_; }
+  // Part of the request is still to be handed over.
+  bool sending() const { return sending_ != nullptr; }
 
   // What has come of the body already, without waiting; may be empty.
   std::string TakeReady();
@@ -88,9 +93,19 @@ class Exchange {
   static constexpr size_t kPieceBytesMax = 64 * 1024;
   enum class Attempt { kDone, kNotReceived, kNoAnswer, kFailed };
   enum class Stage { kIdle, kConnecting, kWaiting, kReading };
+  // A request that did not fit into the socket's buffer, until it has been handed over. Where the
+  // exchange lets go of it first, it takes the closed channel along: the stream below is still
+  // being used.
+  struct Sending {
+    Exchange* exchange = nullptr;  // null: it has let go
+    std::unique_ptr<Channel> channel;
+    std::string joined;
+  };
 
   Task<Attempt> TryOnce(Request request);
   Task<bool> Connect();
+  void BeginSending(Request request);
+  void EndSending(bool sent);
   Task<bool> ReadHead();
   Task<boost::system::error_code> ReadSome();
   // Feeds the parser with what is in the buffer, the head alone or what follows it.
@@ -107,6 +122,8 @@ class Exchange {
   Upstream& upstream_;
   const Upstream::Executor executor_;
   std::unique_ptr<Channel> channel_;
+  std::shared_ptr<Sending> sending_;
+  bool sent_ = false;  // the whole request
   bool reserved_ = false;
   bool reused_ = false;
   bool head_only_ = false;

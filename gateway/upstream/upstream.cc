@@ -94,6 +94,8 @@ Result<std::unique_ptr<Upstream>> Upstream::Open(const config::UpstreamConfig& c
   auto proxy = FindProxy(upstream->url_, environment);
   if (!proxy) return named(proxy.error());
   upstream->proxy_ = std::move(*proxy);
+  upstream->lookup_.emplace(upstream->proxy_ ? upstream->proxy_->host : upstream->url_.host,
+                            upstream->proxy_ ? upstream->proxy_->port : upstream->url_.port);
   if (auto opened = upstream->OpenTls(); !opened) return named(opened.error());
   return upstream;
 }
@@ -206,22 +208,11 @@ Task<Result<void>> Upstream::Connect(Channel& channel) {
 }
 
 Task<Result<void>> Upstream::ConnectTcp(Channel& channel) {
-  const std::string& host = proxy_ ? proxy_->host : url_.host;
-  const uint16_t port = proxy_ ? proxy_->port : url_.port;
-  std::vector<tcp::endpoint> endpoints;
-  boost::system::error_code parse_code;
-  const asio::ip::address address = asio::ip::make_address(host, parse_code);
-  if (!parse_code) {
-    endpoints.emplace_back(address, port);
-  } else {
-    tcp::resolver resolver(channel.get_executor());
-    const std::string service = fmt::format("{}", port);
-    auto [code, results] = co_await resolver.async_resolve(host, service, kAwait);
-    if (code) co_return Failure("its host name cannot be resolved", code.message());
-    for (const auto& entry : results) endpoints.push_back(entry.endpoint());
-  }
+  const auto deadline = Clock::now() + std::chrono::milliseconds(config_.connect_timeout_ms);
+  const Result<NameLookup::Endpoints> endpoints = co_await lookup_->Find(channel, deadline);
+  if (!endpoints) co_return Failure("its host name cannot be resolved", endpoints.error().detail);
   boost::system::error_code last = asio::error::host_not_found;
-  for (const tcp::endpoint& endpoint : endpoints) {
+  for (const tcp::endpoint& endpoint : *endpoints) {
     boost::system::error_code ignored;
     channel.Close();
     auto [code] = co_await channel.socket().async_connect(endpoint, kAwait);

@@ -23,6 +23,7 @@
 #include "gateway/upstream/breaker.h"
 #include "gateway/upstream/channel.h"
 #include "gateway/upstream/dialect.h"
+#include "gateway/upstream/name_lookup.h"
 #include "gateway/upstream/proxy_env.h"
 #include "gateway/upstream/task.h"
 
@@ -96,6 +97,7 @@ class Upstream {
   std::string api_key_;
   std::string host_;
   std::optional<Proxy> proxy_;
+  std::optional<NameLookup> lookup_;  // of the proxy's host, or of its own
   std::optional<boost::asio::ssl::context> tls_;
   Breaker breaker_;
   std::atomic<int> in_use_{0};

@@ -8,6 +8,7 @@
 #include <boost/asio/write.hpp>
 #include <cstddef>
 #include <string_view>
+#include <utility>
 
 #include "gateway/upstream/task.h"
 
@@ -22,17 +23,17 @@ inline constexpr size_t kWrittenAtOnce = size_t{1} << 20;
 // What the socket takes now; 0 also where it fails: whoever then waits for it is told why.
 size_t SendNow(int socket, const WriteBuffers& buffers);
 
+inline WriteBuffers BuffersOf(const WriteParts& parts) {
+  WriteBuffers buffers;
+  for (size_t i = 0; i < parts.size(); ++i) buffers[i] = {parts[i].data(), parts[i].size()};
+  return buffers;
+}
+
 // `Stream` has, beside Asio's, TryWrite(buffers): SendNow, or 0 where bytes do not go to the socket
-// as they are. The parts live until it returns. False: the connection is gone.
+// as they are. Takes what was written away from `parts`; true: that was all.
 template <typename Stream>
-Task<bool> WriteAll(Stream& stream, WriteParts parts) {
-  namespace asio = boost::asio;
-  const auto buffers = [&parts] {
-    WriteBuffers all;
-    for (size_t i = 0; i < parts.size(); ++i) all[i] = {parts[i].data(), parts[i].size()};
-    return all;
-  };
-  size_t written = stream.TryWrite(buffers());
+bool WriteNow(Stream& stream, WriteParts& parts) {
+  size_t written = stream.TryWrite(BuffersOf(parts));
   bool complete = true;
   for (std::string_view& part : parts) {
     const size_t taken = std::min(written, part.size());
@@ -40,11 +41,24 @@ Task<bool> WriteAll(Stream& stream, WriteParts parts) {
     written -= taken;
     complete = complete && part.empty();
   }
-  if (complete) co_return true;
+  return complete;
+}
+
+// What WriteNow has left; the handler gets (error_code, size). The parts' bytes live until then, or
+// until the stream is closed.
+template <typename Stream, typename Token>
+auto WriteRest(Stream& stream, const WriteParts& parts, Token&& token) {
   const auto at_once = [](const boost::system::error_code& code, size_t) {
     return code ? 0 : kWrittenAtOnce;
   };
-  auto [code, size] = co_await asio::async_write(stream, buffers(), at_once, kAwait);
+  return boost::asio::async_write(stream, BuffersOf(parts), at_once, std::forward<Token>(token));
+}
+
+// The parts live until it returns. False: the connection is gone.
+template <typename Stream>
+Task<bool> WriteAll(Stream& stream, WriteParts parts) {
+  if (WriteNow(stream, parts)) co_return true;
+  auto [code, size] = co_await WriteRest(stream, parts, kAwait);
   co_return !code;
 }
 

@@ -84,7 +84,7 @@ void ParallelAttention::Run(const float* q, std::span<const SequenceRows> sequen
                           .num_heads_here = heads,
                           .num_tokens = next - position,
                           .first_position = position,
-                          .scale = shape.scale,
+                          .shape = shape,
                           .dtype = kv.dtype,
                           .block_table = sequence.block_table,
                           .arena = &arena,

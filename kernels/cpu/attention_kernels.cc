@@ -190,18 +190,40 @@ void ScoreTile(const float* HWY_RESTRICT q, const float* HWY_RESTRICT k, int hea
   }
 }
 
-// Turns one row's scores into weights p, and returns c, by which what came before is scaled.
-HWY_INLINE float SoftmaxRow(float* scores, int num_tokens, float* maximum, float* sum) {
+// The tokens of a tile that one row sees; none where end <= begin.
+struct SeenTokens {
+  int begin;
+  int end;
+  bool all() const { return begin == 0 && end == kKvBlockTokens; }
+};
+
+// Which lanes of vector v of a tile are seen.
+HWY_INLINE hn::Mask<DF> SeenLanes(SeenTokens seen, int v) {
+  const DF df;
+  constexpr int kLanesOf = static_cast<int>(kLanes);
+  const auto before_end = hn::FirstN(df, std::clamp(seen.end - v * kLanesOf, 0, kLanesOf));
+  if (seen.begin == 0) return before_end;
+  const auto unseen = hn::FirstN(df, std::clamp(seen.begin - v * kLanesOf, 0, kLanesOf));
+  return hn::AndNot(unseen, before_end);
+}
+
+void SoftCapScores(float cap, int num_rows, float* scores) {
+  for (int i = 0; i < num_rows * kKvBlockTokens; i += kLanes) {
+    hn::Store(SoftCap(cap, hn::Load(DF(), scores + i)), DF(), scores + i);
+  }
+}
+
+// Turns one row's scores into weights p, 0 where it does not see the token, and returns c, by which
+// what came before is scaled.
+HWY_INLINE float SoftmaxRow(float* scores, SeenTokens seen, float* maximum, float* sum) {
   const DF df;
   VF values[kTileVectors];
   VF largest = hn::Set(df, *maximum);
   KVGATE_UNROLL
   for (int v = 0; v < kTileVectors; ++v) {
     values[v] = hn::Load(df, scores + v * kLanes);
-    if (num_tokens < kKvBlockTokens) {
-      const int here =
-          std::clamp(num_tokens - v * static_cast<int>(kLanes), 0, static_cast<int>(kLanes));
-      values[v] = hn::IfThenElse(hn::FirstN(df, here), values[v], hn::Set(df, kNoMaximum));
+    if (!seen.all()) {
+      values[v] = hn::IfThenElse(SeenLanes(seen, v), values[v], hn::Set(df, kNoMaximum));
     }
     largest = hn::Max(largest, values[v]);
   }
@@ -210,11 +232,7 @@ HWY_INLINE float SoftmaxRow(float* scores, int num_tokens, float* maximum, float
   KVGATE_UNROLL
   for (int v = 0; v < kTileVectors; ++v) {
     VF weight = Exp(hn::Sub(values[v], largest));
-    if (num_tokens < kKvBlockTokens) {
-      const int here =
-          std::clamp(num_tokens - v * static_cast<int>(kLanes), 0, static_cast<int>(kLanes));
-      weight = hn::IfThenElseZero(hn::FirstN(df, here), weight);
-    }
+    if (!seen.all()) weight = hn::IfThenElseZero(SeenLanes(seen, v), weight);
     hn::Store(weight, df, scores + v * kLanes);
     total = hn::Add(total, weight);
   }
@@ -256,51 +274,65 @@ void AddValues(const float* HWY_RESTRICT p, const float* HWY_RESTRICT v, int pad
   }
 }
 
-// One tile for one group of rows. counts[r]: tokens of the tile that row r sees, at least 1,
-// rising.
+// Adds the values that each row sees. Begins and ends rise from row to row.
 template <int kRows>
-void AttendGroup(const AttentionScratch& s, const float* q, int head_dim, int first_row,
-                 const int* counts) {
-  const int padded = PaddedHeadDim(head_dim);
-  float* out = s.out + first_row * padded;
+void AddSeenValues(const AttentionScratch& s, int padded, const SeenTokens* seen,
+                   const float* scales, float* out) {
+  // Where windows begin inside the tile, the rows of several tokens see different runs of it.
+  if (seen[kRows - 1].begin != seen[0].begin) {
+    for (int r = 0; r < kRows; ++r) {
+      AddValues<1>(s.scores + r * kKvBlockTokens, s.v, padded, seen[r].begin, seen[r].end,
+                   scales + r, out + r * padded);
+    }
+    return;
+  }
+  AddValues<kRows>(s.scores, s.v, padded, seen[0].begin, seen[0].end, scales, out);
+  // In a row's last tile the group's rows may see different numbers of tokens.
+  constexpr float kOne = 1.0f;
+  for (int r = 1; r < kRows; ++r) {
+    if (seen[r].end == seen[0].end) continue;
+    AddValues<1>(s.scores + r * kKvBlockTokens, s.v, padded, seen[0].end, seen[r].end, &kOne,
+                 out + r * padded);
+  }
+}
+
+// One tile for one group of rows.
+template <int kRows>
+void AttendGroup(const AttentionPart& part, const AttentionScratch& s, int first_row,
+                 const SeenTokens* seen) {
+  const int padded = PaddedHeadDim(part.head_dim);
   float scales[kRows];
-  ScoreTile<kRows>(q, s.k, head_dim, s.scores);
+  ScoreTile<kRows>(s.q + first_row * part.head_dim, s.k, part.head_dim, s.scores);
+  if (part.shape.softcap > 0) SoftCapScores(part.shape.softcap, kRows, s.scores);
   for (int r = 0; r < kRows; ++r) {
-    scales[r] = SoftmaxRow(s.scores + r * kKvBlockTokens, counts[r], s.maximum + first_row + r,
+    scales[r] = SoftmaxRow(s.scores + r * kKvBlockTokens, seen[r], s.maximum + first_row + r,
                            s.sum + first_row + r);
   }
   if (s.mass != nullptr) {
     for (int r = 0; r < kRows; ++r) {
       const float* weights = s.scores + r * kKvBlockTokens;
-      s.mass[first_row + r] = {.sum = std::accumulate(weights, weights + counts[r], 0.0f),
+      s.mass[first_row + r] = {.sum = std::accumulate(weights, weights + seen[r].end, 0.0f),
                                .maximum = s.maximum[first_row + r]};
     }
   }
-  AddValues<kRows>(s.scores, s.v, padded, 0, counts[0], scales, out);
-  // In a row's last tile the group's rows may see different numbers of tokens.
-  constexpr float kOne = 1.0f;
-  for (int r = 1; r < kRows; ++r) {
-    if (counts[r] == counts[0]) continue;
-    AddValues<1>(s.scores + r * kKvBlockTokens, s.v, padded, counts[0], counts[r], &kOne,
-                 out + r * padded);
-  }
+  AddSeenValues<kRows>(s, padded, seen, scales, s.out + first_row * padded);
 }
 
-void AttendGroupOf(int rows, const AttentionScratch& s, const float* q, int head_dim, int first_row,
-                   const int* counts) {
+void AttendGroupOf(int rows, const AttentionPart& part, const AttentionScratch& s, int first_row,
+                   const SeenTokens* seen) {
   switch (rows) {
     case 1:
-      return AttendGroup<1>(s, q, head_dim, first_row, counts);
+      return AttendGroup<1>(part, s, first_row, seen);
     case 2:
-      return AttendGroup<2>(s, q, head_dim, first_row, counts);
+      return AttendGroup<2>(part, s, first_row, seen);
     case 3:
-      return AttendGroup<3>(s, q, head_dim, first_row, counts);
+      return AttendGroup<3>(part, s, first_row, seen);
     case 4:
-      return AttendGroup<4>(s, q, head_dim, first_row, counts);
+      return AttendGroup<4>(part, s, first_row, seen);
     case 5:
-      return AttendGroup<5>(s, q, head_dim, first_row, counts);
+      return AttendGroup<5>(part, s, first_row, seen);
     default:
-      return AttendGroup<kGroupRowsMax>(s, q, head_dim, first_row, counts);
+      return AttendGroup<kGroupRowsMax>(part, s, first_row, seen);
   }
 }
 
@@ -312,7 +344,7 @@ const float* RowOfQ(const AttentionPart& part, int row) {
          (part.head_begin + row % part.num_heads_here) * part.head_dim;
 }
 
-// Scales and transposes q group by group, and sets the running state to "nothing seen".
+// Scales and transposes q group by group, and sets the running state to "nothing seen" but sinks.
 void BeginRows(const AttentionPart& part, int num_rows, int num_groups, const AttentionScratch& s) {
   const int padded = PaddedHeadDim(part.head_dim);
   for (int group = 0; group < num_groups; ++group) {
@@ -321,12 +353,16 @@ void BeginRows(const AttentionPart& part, int num_rows, int num_groups, const At
     for (int r = 0; r < rows; ++r) {
       const float* from = RowOfQ(part, begin + r);
       float* to = s.q + begin * part.head_dim + r;
-      for (int d = 0; d < part.head_dim; ++d) to[d * rows] = from[d] * part.scale;
+      for (int d = 0; d < part.head_dim; ++d) to[d * rows] = from[d] * part.shape.scale;
     }
   }
   std::fill_n(s.out, num_rows * padded, 0.0f);
-  std::fill_n(s.maximum, num_rows, kNoMaximum);
-  std::fill_n(s.sum, num_rows, 0.0f);
+  for (int row = 0; row < num_rows; ++row) {
+    const float* sinks = part.shape.sinks;
+    s.maximum[row] =
+        sinks == nullptr ? kNoMaximum : sinks[part.head_begin + row % part.num_heads_here];
+    s.sum[row] = sinks == nullptr ? 0.0f : 1.0f;
+  }
   if (padded != part.head_dim) std::fill_n(s.v, kKvBlockTokens * padded, 0.0f);
 }
 
@@ -340,10 +376,11 @@ void EndRows(const AttentionPart& part, int num_rows, const AttentionScratch& s)
   }
 }
 
-// Adds what all rows put on each tile. Other threads add to the same blocks.
-void AddBlockMass(const AttentionPart& part, int num_rows, int num_tiles,
+// Adds what all rows put on each tile of [first_tile, last_tile]. Other threads add to the same
+// blocks.
+void AddBlockMass(const AttentionPart& part, int num_rows, int first_tile, int last_tile,
                   const AttentionScratch& s) {
-  for (int tile = 0; tile < num_tiles; ++tile) {
+  for (int tile = first_tile; tile <= last_tile; ++tile) {
     const TileMass* mass = part.tile_mass + static_cast<ptrdiff_t>(tile) * kAttentionRowsMax;
     uint64_t units = 0;
     for (int row = 0; row < num_rows; ++row) {
@@ -355,54 +392,66 @@ void AddBlockMass(const AttentionPart& part, int num_rows, int num_tiles,
   }
 }
 
+// The first position that the row of the token at `position` sees.
+int WindowBegin(const AttentionPart& part, int position) {
+  return part.shape.window == 0 ? 0 : std::max(0, position - part.shape.window + 1);
+}
+
+// What the row of the token at `position` sees of a tile that begins at tile_begin.
+SeenTokens SeenOfTile(const AttentionPart& part, int position, int tile_begin) {
+  return {.begin = std::clamp(WindowBegin(part, position) - tile_begin, 0, kKvBlockTokens),
+          .end = std::min(position - tile_begin + 1, kKvBlockTokens)};
+}
+
+void ExpandTileOf(DType dtype, const std::byte* kv, int head_dim, int num_tokens,
+                  const AttentionScratch& s) {
+  switch (dtype) {
+    case DType::kF32:
+      return ExpandTile<float>(kv, head_dim, num_tokens, s);
+    case DType::kBF16:
+      return ExpandTile<BF16>(kv, head_dim, num_tokens, s);
+    case DType::kF16:
+      return ExpandTile<F16>(kv, head_dim, num_tokens, s);
+    case DType::kQ8_0:
+      return ExpandQuantTile<QuantBlockQ8_0>(kv, head_dim, num_tokens, s);
+    case DType::kQ4_0:
+      return ExpandQuantTile<QuantBlockQ4_0>(kv, head_dim, num_tokens, s);
+    default:
+      KVGATE_DCHECK(false, "not a KV dtype");
+  }
+}
+
 void Attend(const AttentionPart& part) {
   AttentionScratch s = CutScratch(part.scratch, part.head_dim);
   const int num_rows = part.num_tokens * part.num_heads_here;
   const int num_groups = (num_rows + kGroupRowsMax - 1) / kGroupRowsMax;
   const int last_position = part.first_position + part.num_tokens - 1;
+  const int first_tile = WindowBegin(part, part.first_position) / kKvBlockTokens;
   const int last_tile = last_position / kKvBlockTokens;
   KVGATE_DCHECK(num_rows <= kAttentionRowsMax, "rows of an attention part");
   KVGATE_DCHECK(part.first_position / kKvBlockTokens == last_tile, "rows end in one KV block");
   BeginRows(part, num_rows, num_groups, s);
-  for (int tile = 0; tile <= last_tile; ++tile) {
+  for (int tile = first_tile; tile <= last_tile; ++tile) {
     const std::byte* kv = part.arena->block(part.block_table[tile]) + part.block_offset;
-    const bool last = tile == last_tile;
+    const int tile_begin = tile * kKvBlockTokens;
     if (part.block_mass != nullptr) {
       s.mass = part.tile_mass + static_cast<ptrdiff_t>(tile) * kAttentionRowsMax;
     }
-    const int num_tokens = last ? last_position % kKvBlockTokens + 1 : kKvBlockTokens;
-    switch (part.dtype) {
-      case DType::kF32:
-        ExpandTile<float>(kv, part.head_dim, num_tokens, s);
-        break;
-      case DType::kBF16:
-        ExpandTile<BF16>(kv, part.head_dim, num_tokens, s);
-        break;
-      case DType::kF16:
-        ExpandTile<F16>(kv, part.head_dim, num_tokens, s);
-        break;
-      case DType::kQ8_0:
-        ExpandQuantTile<QuantBlockQ8_0>(kv, part.head_dim, num_tokens, s);
-        break;
-      case DType::kQ4_0:
-        ExpandQuantTile<QuantBlockQ4_0>(kv, part.head_dim, num_tokens, s);
-        break;
-      default:
-        KVGATE_DCHECK(false, "not a KV dtype");
-    }
+    ExpandTileOf(part.dtype, kv, part.head_dim,
+                 std::min(last_position - tile_begin + 1, kKvBlockTokens), s);
     for (int group = 0; group < num_groups; ++group) {
       const int begin = GroupBegin(group, num_groups, num_rows);
       const int rows = GroupBegin(group + 1, num_groups, num_rows) - begin;
-      int counts[kGroupRowsMax];
+      SeenTokens seen[kGroupRowsMax];
       for (int r = 0; r < rows; ++r) {
         const int position = part.first_position + (begin + r) / part.num_heads_here;
-        counts[r] = last ? position % kKvBlockTokens + 1 : kKvBlockTokens;
+        seen[r] = SeenOfTile(part, position, tile_begin);
       }
-      AttendGroupOf(rows, s, s.q + begin * part.head_dim, part.head_dim, begin, counts);
+      AttendGroupOf(rows, part, s, begin, seen);
     }
   }
   EndRows(part, num_rows, s);
-  if (part.block_mass != nullptr) AddBlockMass(part, num_rows, last_tile + 1, s);
+  if (part.block_mass != nullptr) AddBlockMass(part, num_rows, first_tile, last_tile, s);
 }
 
 AttentionKernels MakeAttentionKernels() { return {.attend = Attend}; }

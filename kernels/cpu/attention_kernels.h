@@ -4,13 +4,15 @@
 // Numerics, equal for every way of cutting: one KV block is one tile, at its absolute position, and
 // a row walks its tiles in order from position 0 with a running maximum and sum (online softmax;
 // Milakov & Gimelshein 2018). Per row and tile:
-//   s[t] = sum over d of (q[d] * scale) * k[d][t], from zero, fused, in rising d
+//   s[t] = sum over d of (q[d] * scale) * k[d][t], from zero, fused, in rising d; then softcap
 //   m' = max(m, max s), c = exp(m - m'), p[t] = exp(s[t] - m')
 //   l = l * c + sum p, the sum as one vector tree over the tile, absent tokens 0
 //   o[d] = o[d] * c + p[0] * v[0][d] + ..., fused, in rising t, over the row's own tokens only
 // and out = o * (1 / l). Where the mass of blocks is asked for, that of a tile is
-// sum p * exp(m at the tile - m at the end) / l. A token past the row's position never takes part:
-// its slot may hold NaN.
+// sum p * exp(m at the tile - m at the end) / l. A token past the row's position, or before its
+// window, never takes part: its slot may hold NaN. A tile of which a row sees nothing leaves the
+// row's m, l and o bit for bit as they were, so it does not matter which of them a part walks: it
+// begins with the first that one of its rows sees. A sink is seen first: m = sink, l = 1.
 #pragma once
 
 #include <cstddef>
@@ -41,7 +43,7 @@ struct AttentionPart {
   int num_heads_here = 0;
   int num_tokens = 0;  // num_tokens * num_heads_here <= kAttentionRowsMax
   int first_position = 0;
-  float scale = 0;
+  AttentionShape shape;
   DType dtype = DType::kF16;
   std::span<const BlockId> block_table;
   const KvArena* arena = nullptr;

@@ -67,18 +67,22 @@ class CpuBackend final : public Backend {
   void DoPoisonKvBlock(KvArena& arena, BlockId id) override;
   void DoEmbedRows(const WeightView& table, std::span<const TokenId> ids, float* y) override;
   void DoGatherRows(const float* x, std::span<const int> rows, int64_t columns, float* y) override;
+  void DoScatterAddRows(const float* x, std::span<const int> rows, std::span<const float> factors,
+                        int64_t columns, float* y) override;
   void DoMatMul(const float* x, int num_rows, std::span<const MatMulTask> tasks) override;
   void DoRmsNorm(const float* x, const float* weight, float eps, int num_rows, int64_t columns,
                  float* y) override;
-  void DoRopeTable(std::span<const int> positions, std::span<const float> inv_freq,
+  void DoRopeTable(std::span<const int> positions, std::span<const float> inv_freq, float magnitude,
                    float* table) override;
   void DoRope(float* x, int num_rows, const RopeArgs& args, const float* table) override;
   void DoStoreKv(const float* k, const float* v, std::span<const SequenceRows> sequences, int layer,
                  KvArena& arena) override;
   void DoAttention(const float* q, std::span<const SequenceRows> sequences, int layer,
                    const KvArena& arena, const AttentionShape& shape, float* out) override;
-  void DoSwiGlu(const float* gate, const float* up, size_t count, float* out) override;
-  void DoAdd(const float* x, size_t count, float* y) override;
+  void DoGlu(GluKind kind, const float* gate, const float* up, size_t count, float* out) override;
+  void DoAddScaled(const float* x, float factor, size_t count, float* y) override;
+  void DoScale(float factor, size_t count, float* x) override;
+  void DoSoftCap(float cap, size_t count, float* x) override;
 
   // Calls body(begin, end) on pieces of [0, count) rows or values, on all threads where the work,
   // count * unit values' worth, is more than a parallel region costs.
@@ -188,6 +192,17 @@ void CpuBackend::DoGatherRows(const float* x, std::span<const int> rows, int64_t
   for (const int row : rows) y = std::copy_n(x + row * columns, columns, y);
 }
 
+void CpuBackend::DoScatterAddRows(const float* x, std::span<const int> rows,
+                                  std::span<const float> factors, int64_t columns, float* y) {
+  // Cut along columns: two rows of x may be for one row of y.
+  ForPieces(columns, static_cast<int64_t>(rows.size()), [&](int64_t begin, int64_t end) {
+    for (size_t i = 0; i < rows.size(); ++i) {
+      rows_.add_scaled(x + static_cast<int64_t>(i) * columns + begin, factors[i],
+                       static_cast<size_t>(end - begin), y + rows[i] * columns + begin);
+    }
+  });
+}
+
 void CpuBackend::DoMatMul(const float* x, int num_rows, std::span<const MatMulTask> tasks) {
   matmul_.Run(x, num_rows, tasks);
 }
@@ -202,7 +217,7 @@ void CpuBackend::DoRmsNorm(const float* x, const float* weight, float eps, int n
 }
 
 void CpuBackend::DoRopeTable(std::span<const int> positions, std::span<const float> inv_freq,
-                             float* table) {
+                             float magnitude, float* table) {
   constexpr int64_t kSineWork = 50;  // a double sine and cosine, in values of cheap work
   const auto half = static_cast<int64_t>(inv_freq.size());
   ForPieces(static_cast<int64_t>(positions.size()), kSineWork * half,
@@ -211,8 +226,9 @@ void CpuBackend::DoRopeTable(std::span<const int> positions, std::span<const flo
                 for (int64_t i = 0; i < half; ++i) {
                   const double angle =
                       static_cast<double>(positions[r]) * static_cast<double>(inv_freq[i]);
-                  table[(r * half + i) * 2] = static_cast<float>(std::cos(angle));
-                  table[(r * half + i) * 2 + 1] = static_cast<float>(std::sin(angle));
+                  float* entry = table + (r * half + i) * 2;
+                  entry[0] = static_cast<float>(std::cos(angle) * magnitude);
+                  entry[1] = static_cast<float>(std::sin(angle) * magnitude);
                 }
               }
             });
@@ -296,16 +312,29 @@ void CpuBackend::DoAttention(const float* q, std::span<const SequenceRows> seque
   attention_.Run(q, sequences, layer, arena, shape, out);
 }
 
-void CpuBackend::DoSwiGlu(const float* gate, const float* up, size_t count, float* out) {
+void CpuBackend::DoGlu(GluKind kind, const float* gate, const float* up, size_t count, float* out) {
   constexpr int64_t kExpWork = 4;
   ForPieces(static_cast<int64_t>(count), kExpWork, [&](int64_t begin, int64_t end) {
-    rows_.swiglu(gate + begin, up + begin, static_cast<size_t>(end - begin), out + begin);
+    rows_.glu(kind, gate + begin, up + begin, static_cast<size_t>(end - begin), out + begin);
   });
 }
 
-void CpuBackend::DoAdd(const float* x, size_t count, float* y) {
+void CpuBackend::DoAddScaled(const float* x, float factor, size_t count, float* y) {
   ForPieces(static_cast<int64_t>(count), 1, [&](int64_t begin, int64_t end) {
-    rows_.add(x + begin, static_cast<size_t>(end - begin), y + begin);
+    rows_.add_scaled(x + begin, factor, static_cast<size_t>(end - begin), y + begin);
+  });
+}
+
+void CpuBackend::DoScale(float factor, size_t count, float* x) {
+  ForPieces(static_cast<int64_t>(count), 1, [&](int64_t begin, int64_t end) {
+    rows_.scale(factor, static_cast<size_t>(end - begin), x + begin);
+  });
+}
+
+void CpuBackend::DoSoftCap(float cap, size_t count, float* x) {
+  constexpr int64_t kTanhWork = 4;
+  ForPieces(static_cast<int64_t>(count), kTanhWork, [&](int64_t begin, int64_t end) {
+    rows_.soft_cap(cap, static_cast<size_t>(end - begin), x + begin);
   });
 }
 

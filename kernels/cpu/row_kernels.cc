@@ -117,40 +117,100 @@ void Rope(float* x, const Backend::RopeArgs& args, const float* table) {
 
 // ---- elementwise ----------------------------------------------------------------------------
 
-// The exponential of -|gate| stays in [0, 1], so that a huge negative gate gives 0, even times a
-// huge up.
-HWY_INLINE VF SwiGluOf(VF gate, VF up) {
+// The exponential of -|x| stays in [0, 1], so that a huge negative x gives 0, not 1 / infinity.
+HWY_INLINE VF Sigmoid(VF x) {
   const DF df;
   const VF one = hn::Set(df, 1.0f);
-  const VF decay = Exp(hn::Neg(hn::Abs(gate)));
-  const VF numerator = hn::IfThenElse(hn::Lt(gate, hn::Zero(df)), decay, one);
-  const VF sigmoid = hn::Div(numerator, hn::Add(one, decay));
-  return hn::Mul(hn::Mul(gate, sigmoid), up);
+  const VF decay = Exp(hn::Neg(hn::Abs(x)));
+  const VF numerator = hn::IfThenElse(hn::Lt(x, hn::Zero(df)), decay, one);
+  return hn::Div(numerator, hn::Add(one, decay));
 }
 
-void SwiGlu(const float* gate, const float* up, size_t count, float* out) {
+// The sigmoid goes to the gate first: a gate that vanishes does so even times a huge up.
+template <GluKind kKind>
+HWY_INLINE VF GluOf(VF gate, VF up) {
+  const DF df;
+  if constexpr (kKind == GluKind::kSilu) {
+    return hn::Mul(hn::Mul(gate, Sigmoid(gate)), up);
+  } else if constexpr (kKind == GluKind::kGeluTanh) {
+    // (1 + tanh(u)) / 2 is sigmoid(2u).
+    constexpr float kTwoRootTwoOverPi = 1.5957691216057308f;
+    const VF square = hn::Mul(gate, gate);
+    const VF bend = hn::MulAdd(square, hn::Set(df, 0.044715f), hn::Set(df, 1.0f));
+    const VF u2 = hn::Mul(hn::Mul(gate, hn::Set(df, kTwoRootTwoOverPi)), bend);
+    return hn::Mul(hn::Mul(gate, Sigmoid(u2)), up);
+  } else {
+    // The value second: x86 min and max return the second operand when one is NaN.
+    const VF limit = hn::Set(df, 7.0f);
+    const VF g = hn::Min(limit, gate);
+    const VF u = hn::Max(hn::Set(df, -7.0f), hn::Min(limit, up));
+    const VF swish = hn::Mul(g, Sigmoid(hn::Mul(g, hn::Set(df, 1.702f))));
+    return hn::Mul(swish, hn::Add(u, hn::Set(df, 1.0f)));
+  }
+}
+
+template <GluKind kKind>
+void GluRun(const float* gate, const float* up, size_t count, float* out) {
   const DF df;
   size_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {
-    hn::StoreU(SwiGluOf(hn::LoadU(df, gate + i), hn::LoadU(df, up + i)), df, out + i);
+    hn::StoreU(GluOf<kKind>(hn::LoadU(df, gate + i), hn::LoadU(df, up + i)), df, out + i);
   }
   if (i < count) {
     HWY_ALIGN float gates[kLanes] = {};
     HWY_ALIGN float ups[kLanes] = {};
     std::copy(gate + i, gate + count, gates);
     std::copy(up + i, up + count, ups);
-    hn::Store(SwiGluOf(hn::Load(df, gates), hn::Load(df, ups)), df, gates);
+    hn::Store(GluOf<kKind>(hn::Load(df, gates), hn::Load(df, ups)), df, gates);
     std::copy(gates, gates + (count - i), out + i);
   }
 }
 
-void AddValues(const float* x, size_t count, float* y) {
+void Glu(GluKind kind, const float* gate, const float* up, size_t count, float* out) {
+  switch (kind) {
+    case GluKind::kSilu:
+      return GluRun<GluKind::kSilu>(gate, up, count, out);
+    case GluKind::kGeluTanh:
+      return GluRun<GluKind::kGeluTanh>(gate, up, count, out);
+    case GluKind::kClampedSilu:
+      return GluRun<GluKind::kClampedSilu>(gate, up, count, out);
+  }
+}
+
+// Product and sum are rounded one by one, so that vector and scalar code agree.
+void AddScaled(const float* x, float factor, size_t count, float* y) {
+  const DF df;
+  const VF factors = hn::Set(df, factor);
+  size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    const VF product = hn::Mul(hn::LoadU(df, x + i), factors);
+    hn::StoreU(hn::Add(hn::LoadU(df, y + i), product), df, y + i);
+  }
+  for (; i < count; ++i) y[i] += x[i] * factor;
+}
+
+void Scale(float factor, size_t count, float* x) {
+  const DF df;
+  const VF factors = hn::Set(df, factor);
+  size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    hn::StoreU(hn::Mul(hn::LoadU(df, x + i), factors), df, x + i);
+  }
+  for (; i < count; ++i) x[i] *= factor;
+}
+
+void SoftCapRun(float cap, size_t count, float* x) {
   const DF df;
   size_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {
-    hn::StoreU(hn::Add(hn::LoadU(df, y + i), hn::LoadU(df, x + i)), df, y + i);
+    hn::StoreU(SoftCap(cap, hn::LoadU(df, x + i)), df, x + i);
   }
-  for (; i < count; ++i) y[i] += x[i];
+  if (i < count) {
+    HWY_ALIGN float values[kLanes] = {};
+    std::copy(x + i, x + count, values);
+    hn::Store(SoftCap(cap, hn::Load(df, values)), df, values);
+    std::copy(values, values + (count - i), x + i);
+  }
 }
 
 // ---- conversions ----------------------------------------------------------------------------
@@ -237,8 +297,10 @@ void Narrow(DType dtype, const float* from, int64_t count, uint16_t* to) {
 RowKernels MakeRowKernels() {
   return {.rms_norm = RmsNorm,
           .rope = Rope,
-          .swiglu = SwiGlu,
-          .add = AddValues,
+          .glu = Glu,
+          .add_scaled = AddScaled,
+          .scale = Scale,
+          .soft_cap = SoftCapRun,
           .widen = Widen,
           .narrow = Narrow};
 }

@@ -15,10 +15,11 @@ struct RowKernels {
   void (*rms_norm)(const float* x, const float* weight, float eps, int64_t columns, float* y);
   // Rotates one token's heads in place; table is its [rotary_dim / 2, 2] of {cos, sin}.
   void (*rope)(float* x, const Backend::RopeArgs& args, const float* table);
-  // out[i] = silu(gate[i]) * up[i]; out may be gate or up.
-  void (*swiglu)(const float* gate, const float* up, size_t count, float* out);
-  // y[i] += x[i]
-  void (*add)(const float* x, size_t count, float* y);
+  // As the operations of Backend; out may be gate or up.
+  void (*glu)(GluKind kind, const float* gate, const float* up, size_t count, float* out);
+  void (*add_scaled)(const float* x, float factor, size_t count, float* y);
+  void (*scale)(float factor, size_t count, float* x);
+  void (*soft_cap)(float cap, size_t count, float* x);
   // `count` consecutive stored elements as f32; any alignment.
   void (*widen)(DType dtype, const std::byte* from, int64_t count, float* to);
   // f32 to f16 or bf16 bits, to nearest even.

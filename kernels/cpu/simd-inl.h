@@ -119,6 +119,29 @@ HWY_INLINE VF Exp(VF x) {
   return hn::IfThenZeroElse(hn::Lt(x, hn::Set(df, kLowest)), result);
 }
 
+// tanh to about 2 ulp; NaN stays NaN. Near zero, where 1 - 2 / (e^2x + 1) cancels, the odd
+// polynomial of Cephes' tanhf (Moshier).
+HWY_INLINE VF Tanh(VF x) {
+  const DF df;
+  const VF magnitude = hn::Abs(x);
+  const VF one = hn::Set(df, 1.0f);
+  const VF power = Exp(hn::Add(magnitude, magnitude));
+  const VF large = hn::Sub(one, hn::Div(hn::Set(df, 2.0f), hn::Add(power, one)));
+  const VF z = hn::Mul(x, x);
+  VF p = hn::Set(df, -5.70498872745e-3f);
+  p = hn::MulAdd(p, z, hn::Set(df, 2.06390887954e-2f));
+  p = hn::MulAdd(p, z, hn::Set(df, -5.37397155531e-2f));
+  p = hn::MulAdd(p, z, hn::Set(df, 1.33314422036e-1f));
+  p = hn::MulAdd(p, z, hn::Set(df, -3.33332819422e-1f));
+  const VF small = hn::MulAdd(hn::Mul(p, z), x, x);
+  return hn::IfThenElse(hn::Lt(magnitude, hn::Set(df, 0.625f)), small, hn::CopySign(large, x));
+}
+
+HWY_INLINE VF SoftCap(float cap, VF x) {
+  const VF caps = hn::Set(DF(), cap);
+  return hn::Mul(caps, Tanh(hn::Div(x, caps)));
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace kvgate::kernels::cpu
 HWY_AFTER_NAMESPACE();

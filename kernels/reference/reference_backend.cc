@@ -3,11 +3,14 @@
 // is. Invariant, because no output looks at the shape of the call it was computed in.
 #include "kernels/reference/reference_backend.h"
 
+#include <kvgate/check.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <new>
+#include <numbers>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -33,18 +36,22 @@ class ReferenceBackend final : public Backend {
   void DoPoisonKvBlock(KvArena& arena, BlockId id) override;
   void DoEmbedRows(const WeightView& table, std::span<const TokenId> ids, float* y) override;
   void DoGatherRows(const float* x, std::span<const int> rows, int64_t columns, float* y) override;
+  void DoScatterAddRows(const float* x, std::span<const int> rows, std::span<const float> factors,
+                        int64_t columns, float* y) override;
   void DoMatMul(const float* x, int num_rows, std::span<const MatMulTask> tasks) override;
   void DoRmsNorm(const float* x, const float* weight, float eps, int num_rows, int64_t columns,
                  float* y) override;
-  void DoRopeTable(std::span<const int> positions, std::span<const float> inv_freq,
+  void DoRopeTable(std::span<const int> positions, std::span<const float> inv_freq, float magnitude,
                    float* table) override;
   void DoRope(float* x, int num_rows, const RopeArgs& args, const float* table) override;
   void DoStoreKv(const float* k, const float* v, std::span<const SequenceRows> sequences, int layer,
                  KvArena& arena) override;
   void DoAttention(const float* q, std::span<const SequenceRows> sequences, int layer,
                    const KvArena& arena, const AttentionShape& shape, float* out) override;
-  void DoSwiGlu(const float* gate, const float* up, size_t count, float* out) override;
-  void DoAdd(const float* x, size_t count, float* y) override;
+  void DoGlu(GluKind kind, const float* gate, const float* up, size_t count, float* out) override;
+  void DoAddScaled(const float* x, float factor, size_t count, float* y) override;
+  void DoScale(float factor, size_t count, float* x) override;
+  void DoSoftCap(float cap, size_t count, float* x) override;
 
   BackendInfo info_{.name = "reference",
                     .target = "scalar",
@@ -128,6 +135,13 @@ void ReferenceBackend::DoGatherRows(const float* x, std::span<const int> rows, i
   for (const int row : rows) y = std::copy_n(x + row * columns, columns, y);
 }
 
+void ReferenceBackend::DoScatterAddRows(const float* x, std::span<const int> rows,
+                                        std::span<const float> factors, int64_t columns, float* y) {
+  for (size_t i = 0; i < rows.size(); ++i, x += columns) {
+    DoAddScaled(x, factors[i], static_cast<size_t>(columns), y + rows[i] * columns);
+  }
+}
+
 void ReferenceBackend::DoMatMul(const float* x, int num_rows, std::span<const MatMulTask> tasks) {
   const int64_t columns = tasks[0].weight->columns();
   std::vector<float> weight_row(static_cast<size_t>(columns));
@@ -161,13 +175,13 @@ void ReferenceBackend::DoRmsNorm(const float* x, const float* weight, float eps,
 }
 
 void ReferenceBackend::DoRopeTable(std::span<const int> positions, std::span<const float> inv_freq,
-                                   float* table) {
+                                   float magnitude, float* table) {
   // The product is taken in double: at position 100 000 an f32 product is off by up to 0.004 rad.
   for (const int position : positions) {
     for (const float frequency : inv_freq) {
       const double angle = static_cast<double>(position) * frequency;
-      *table++ = static_cast<float>(std::cos(angle));
-      *table++ = static_cast<float>(std::sin(angle));
+      *table++ = static_cast<float>(std::cos(angle) * magnitude);
+      *table++ = static_cast<float>(std::sin(angle) * magnitude);
     }
   }
 }
@@ -211,57 +225,68 @@ void ReferenceBackend::DoStoreKv(const float* k, const float* v,
   }
 }
 
-// What one query head of one row reads: the stored positions 0..position of one KV head.
+// What one query head of one row reads: the stored positions first..last of one KV head.
 struct AttentionRow {
   const KvArena& arena;
   std::span<const BlockId> block_table;
   int layer;
   int kv_head;
-  int position;
+  int first;
+  int last;
   float scale;
+  float softcap;
+  const float* sink;  // or null
 
   KvHeadView HeadAt(int p) const {
     return KvHeadOf(arena, block_table[static_cast<size_t>(p / kKvBlockTokens)], layer, kv_head);
   }
+  // The score of position p; `stored` is scratch of head_dim floats.
+  double Score(const float* q, int p, std::vector<float>& stored) const;
   // block_mass may be null.
   void Compute(const float* q, float* out, uint64_t* block_mass) const;
+  // Adds the weights of positions first..last to their blocks, as shares of total.
+  void AddMass(std::span<const double> weights, double total, uint64_t* block_mass) const;
 };
 
+double AttentionRow::Score(const float* q, int p, std::vector<float>& stored) const {
+  HeadAt(p).ReadK(p % kKvBlockTokens, stored.data());
+  double dot = 0;
+  for (size_t d = 0; d < stored.size(); ++d) dot += static_cast<double>(q[d]) * stored[d];
+  const double score = dot * scale;
+  return softcap == 0 ? score : softcap * std::tanh(score / softcap);
+}
+
 void AttentionRow::Compute(const float* q, float* out, uint64_t* block_mass) const {
-  const int head_dim = arena.shape().head_dim;
-  std::vector<float> stored(static_cast<size_t>(head_dim));
-  std::vector<double> scores(static_cast<size_t>(position) + 1);
-  double highest = -std::numeric_limits<double>::infinity();
-  for (int p = 0; p <= position; ++p) {
-    HeadAt(p).ReadK(p % kKvBlockTokens, stored.data());
-    double dot = 0;
-    for (int d = 0; d < head_dim; ++d) {
-      dot += static_cast<double>(q[d]) * stored[static_cast<size_t>(d)];
-    }
-    scores[static_cast<size_t>(p)] = dot * scale;
-    highest = std::max(highest, dot * scale);
+  const auto head_dim = static_cast<size_t>(arena.shape().head_dim);
+  std::vector<float> stored(head_dim);
+  std::vector<double> weights;  // of positions first..last; scores at first
+  double highest = sink == nullptr ? -std::numeric_limits<double>::infinity() : *sink;
+  for (int p = first; p <= last; ++p) {
+    weights.push_back(Score(q, p, stored));
+    highest = std::max(highest, weights.back());
   }
-  double total = 0;
-  std::vector<double> mixed(static_cast<size_t>(head_dim), 0.0);
-  for (int p = 0; p <= position; ++p) {
+  double total = sink == nullptr ? 0 : std::exp(*sink - highest);
+  std::vector<double> mixed(head_dim, 0.0);
+  for (int p = first; p <= last; ++p) {
     HeadAt(p).ReadV(p % kKvBlockTokens, stored.data());
-    const double weight = std::exp(scores[static_cast<size_t>(p)] - highest);
-    scores[static_cast<size_t>(p)] = weight;
+    double& weight = weights[static_cast<size_t>(p - first)];
+    weight = std::exp(weight - highest);
     total += weight;
-    for (int d = 0; d < head_dim; ++d) {
-      mixed[static_cast<size_t>(d)] += weight * stored[static_cast<size_t>(d)];
-    }
+    for (size_t d = 0; d < head_dim; ++d) mixed[d] += weight * stored[d];
   }
-  for (int d = 0; d < head_dim; ++d) {
-    out[d] = static_cast<float>(mixed[static_cast<size_t>(d)] / total);
-  }
-  if (block_mass == nullptr || !std::isfinite(total)) return;
-  for (int begin = 0; begin <= position; begin += kKvBlockTokens, ++block_mass) {
+  for (size_t d = 0; d < head_dim; ++d) out[d] = static_cast<float>(mixed[d] / total);
+  if (block_mass != nullptr && std::isfinite(total)) AddMass(weights, total, block_mass);
+}
+
+void AttentionRow::AddMass(std::span<const double> weights, double total,
+                           uint64_t* block_mass) const {
+  for (int p = first; p <= last;) {
+    const int block = p / kKvBlockTokens;
     double weight = 0;
-    for (int p = begin; p <= std::min(position, begin + kKvBlockTokens - 1); ++p) {
-      weight += scores[static_cast<size_t>(p)];
+    for (; p <= last && p / kKvBlockTokens == block; ++p) {
+      weight += weights[static_cast<size_t>(p - first)];
     }
-    *block_mass += static_cast<uint64_t>(weight / total * kAttentionMassOne + 0.5);
+    block_mass[block] += static_cast<uint64_t>(weight / total * kAttentionMassOne + 0.5);
   }
 }
 
@@ -272,28 +297,63 @@ void ReferenceBackend::DoAttention(const float* q, std::span<const SequenceRows>
   const int heads_per_kv_head = shape.num_heads / arena.shape().num_kv_heads;
   for (const SequenceRows& sequence : sequences) {
     for (int i = 0; i < sequence.num_rows; ++i) {
+      const int position = sequence.first_position + i;
+      const int first = shape.window == 0 ? 0 : std::max(0, position - shape.window + 1);
       for (int head = 0; head < shape.num_heads; ++head, q += head_dim, out += head_dim) {
         const AttentionRow row{.arena = arena,
                                .block_table = sequence.block_table,
                                .layer = layer,
                                .kv_head = head / heads_per_kv_head,
-                               .position = sequence.first_position + i,
-                               .scale = shape.scale};
+                               .first = first,
+                               .last = position,
+                               .scale = shape.scale,
+                               .softcap = shape.softcap,
+                               .sink = shape.sinks == nullptr ? nullptr : shape.sinks + head};
         row.Compute(q, out, sequence.block_mass);
       }
     }
   }
 }
 
-void ReferenceBackend::DoSwiGlu(const float* gate, const float* up, size_t count, float* out) {
+// value * sigmoid(x)
+double Gated(double value, double x) { return value / (1.0 + std::exp(-x)); }
+
+double GluOf(GluKind kind, double gate, double up) {
+  switch (kind) {
+    case GluKind::kSilu:
+      return Gated(gate, gate) * up;
+    case GluKind::kGeluTanh: {
+      // (1 + tanh(u)) / 2 is sigmoid(2u), which keeps its digits where tanh is near -1.
+      const double u = std::sqrt(2 / std::numbers::pi) * (gate + 0.044715 * gate * gate * gate);
+      return Gated(gate, 2 * u) * up;
+    }
+    case GluKind::kClampedSilu: {
+      const double clamped = std::min(gate, 7.0);
+      return Gated(clamped, 1.702 * clamped) * (std::clamp(up, -7.0, 7.0) + 1);
+    }
+  }
+  KVGATE_CHECK(false, "a kind of gated unit");
+}
+
+void ReferenceBackend::DoGlu(GluKind kind, const float* gate, const float* up, size_t count,
+                             float* out) {
+  for (size_t i = 0; i < count; ++i) out[i] = static_cast<float>(GluOf(kind, gate[i], up[i]));
+}
+
+void ReferenceBackend::DoAddScaled(const float* x, float factor, size_t count, float* y) {
   for (size_t i = 0; i < count; ++i) {
-    const double g = gate[i];
-    out[i] = static_cast<float>(g / (1.0 + std::exp(-g)) * up[i]);
+    y[i] = static_cast<float>(static_cast<double>(factor) * x[i] + y[i]);
   }
 }
 
-void ReferenceBackend::DoAdd(const float* x, size_t count, float* y) {
-  for (size_t i = 0; i < count; ++i) y[i] += x[i];
+void ReferenceBackend::DoScale(float factor, size_t count, float* x) {
+  for (size_t i = 0; i < count; ++i) x[i] *= factor;
+}
+
+void ReferenceBackend::DoSoftCap(float cap, size_t count, float* x) {
+  for (size_t i = 0; i < count; ++i) {
+    x[i] = static_cast<float>(cap * std::tanh(static_cast<double>(x[i]) / cap));
+  }
 }
 
 }  // namespace

@@ -208,6 +208,22 @@ class SlowClientsTest(Case):
         for connection in (loris, stalled, idle_one):
             connection.close()
 
+    def test_a_body_that_drips_is_closed_and_one_that_flows_is_not(self):
+        settings = ("body_timeout_seconds=1", "body_bytes_per_second_min=2000")
+        running = self.serve(arguments=[part for each in settings
+                                        for part in ("--set", f"limits.{each}")])
+        # Both send a piece every 0.2 s, so that no single wait is long.
+        with raw_http.connect(running.address) as dripping:
+            dripping.sendall(post(request(prompt="a" * 3000))[:-2000])
+            self.assertTrue(self.closed_within(dripping, 5, b"aaaa"))
+        with raw_http.connect(running.address) as flowing:
+            message = post(request(prompt="b " * 4000, max_tokens=1))
+            for at in range(0, len(message), 800):
+                flowing.sendall(message[at:at + 800])
+                time.sleep(0.2)
+            flowing.shutdown(socket.SHUT_WR)
+            self.assertIn(b" 200 OK", read_all(flowing))
+
     def test_a_half_closed_client_gets_its_whole_answer(self):
         running = self.serve()
         for stream in (False, True):

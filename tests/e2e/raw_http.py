@@ -148,7 +148,7 @@ class RecordingUpstream:
     def __init__(self, script=None):
         self.script = script  # script(connection, number of the connection): instead of answering
         self.requests, self.faults, self.raw = [], [], b""
-        self.num_connections = 0
+        self.num_connections = self.num_closed = 0
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=256)
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
@@ -196,6 +196,9 @@ class RecordingUpstream:
                 self.faults.append(str(fault))
             except OSError:
                 pass
+            finally:
+                connection.close()
+                self.num_closed += 1
 
 
 class Recorded:

@@ -161,5 +161,29 @@ TEST_F(BackendDeathTest, AttentionRefusesHeadsThatDoNotShareKvHeadsEvenly) {
   EXPECT_DEATH(attend(2, 2), "layer");
 }
 
+TEST_F(BackendDeathTest, AttentionRefusesANegativeWindowAndSoftcap) {
+  const auto attend = [this](const AttentionShape& shape) {
+    backend_->Attention(floats_.data(), OneSequence(0, 1, 0), 0, *arena_, shape, output_.data());
+  };
+  EXPECT_DEATH(attend({.num_heads = 2, .scale = 1, .window = -1}), "window");
+  EXPECT_DEATH(attend({.num_heads = 2, .scale = 1, .softcap = -1.0f}), "softcap");
+}
+
+TEST_F(BackendDeathTest, SoftCapRefusesACapThatIsNotAboveZero) {
+  EXPECT_DEATH(backend_->SoftCap(0, 4, output_.data()), "softcap");
+}
+
+TEST_F(BackendDeathTest, ScatterAddRowsTakesOneFactorPerRow) {
+  const std::vector<int> rows{0, 1};
+  const std::vector<int> before{0, -1};
+  const std::vector<float> factors{1, 1};
+  const auto scatter = [this](std::span<const int> to, std::span<const float> by, int64_t columns) {
+    backend_->ScatterAddRows(floats_.data(), to, by, columns, output_.data());
+  };
+  EXPECT_DEATH(scatter(rows, std::span(factors).first(1), 8), "one factor per row");
+  EXPECT_DEATH(scatter(before, factors, 8), "scattered row");
+  EXPECT_DEATH(scatter(rows, factors, 0), "columns");
+}
+
 }  // namespace
 }  // namespace kvgate::kernels

@@ -23,16 +23,21 @@ const std::vector<std::vector<Piece>> kCalls{
 
 class AttentionConformance : public BackendTest {
  protected:
-  void ExpectClose(const HeadShape& shape, DType dtype, float q_scale, double bound) {
+  void ExpectClose(const HeadShape& shape, DType dtype, float q_scale, double bound,
+                   const Variant& variant = {}) {
     SCOPED_TRACE(testing::Message()
                  << "Attention heads " << shape.num_heads << " KV heads " << shape.num_kv_heads
-                 << " head_dim " << shape.head_dim << " KV " << DTypeName(dtype));
+                 << " head_dim " << shape.head_dim << " KV " << DTypeName(dtype) << " window "
+                 << variant.window << " softcap " << variant.softcap << " sinks "
+                 << variant.has_sinks);
     std::vector<TestSequence> sequences;
     for (const int length : kLengths) {
       sequences.push_back(MakeSequence(shape, length, 70 + sequences.size(), q_scale));
     }
     AttentionRun want(*reference_, shape, dtype, sequences, 1);
     AttentionRun got(*backend_, shape, dtype, sequences, 2);
+    variant.ApplyTo(want, shape.num_heads);
+    variant.ApplyTo(got, shape.num_heads);
     for (const auto& call : kCalls) {
       want.Call(call);
       got.Call(call);
@@ -40,6 +45,44 @@ class AttentionConformance : public BackendTest {
     for (size_t s = 0; s < sequences.size(); ++s) {
       SCOPED_TRACE(testing::Message() << "sequence " << s << " (a row below is one head)");
       ExpectRowsClose(want.output(s), got.output(s), shape.head_dim, bound);
+    }
+  }
+
+  // The masses of the calls below within the rounding of each row and head, and outputs that do not
+  // show that they were asked for.
+  void ExpectMasses(const HeadShape& shape, float q_scale, const Variant& variant) {
+    std::vector<TestSequence> sequences;
+    for (const int length : kLengths) {
+      sequences.push_back(MakeSequence(shape, length, 70 + sequences.size(), q_scale));
+    }
+    AttentionRun want(*reference_, shape, DType::kF16, sequences, 1);
+    AttentionRun got(*backend_, shape, DType::kF16, sequences, 2);
+    AttentionRun unasked(*backend_, shape, DType::kF16, sequences, 3);
+    constexpr uint64_t kBefore = 1000;  // masses are added to what is there
+    want.AskForMass(kBefore);
+    got.AskForMass(kBefore);
+    for (AttentionRun* run : {&want, &got, &unasked}) {
+      variant.ApplyTo(*run, shape.num_heads);
+      for (const auto& call : kCalls) run->Call(call);
+    }
+    for (size_t s = 0; s < sequences.size(); ++s) {
+      SCOPED_TRACE(testing::Message() << "sequence " << s << " q_scale " << q_scale << " window "
+                                      << variant.window << " sinks " << variant.has_sinks);
+      const int num_terms = sequences[s].length * shape.num_heads;
+      double total = 0;
+      for (size_t b = 0; b < want.mass(s).size(); ++b) {
+        const auto mass = static_cast<double>(got.mass(s)[b]);
+        EXPECT_NEAR(mass, static_cast<double>(want.mass(s)[b]),
+                    num_terms * (1 + 2e-5 * kAttentionMassOne))
+            << "block " << b;
+        total += mass - kBefore;
+      }
+      if (variant.has_sinks) {
+        EXPECT_LT(total / kAttentionMassOne, 0.95 * num_terms);
+      } else {
+        EXPECT_NEAR(total / kAttentionMassOne, num_terms, 1e-5 * num_terms);
+      }
+      ExpectSameBits(unasked.output(s), got.output(s), shape.head_dim);
     }
   }
 };
@@ -73,39 +116,61 @@ TEST_P(AttentionConformance, SharpScoresNeitherOverflowNorLoseTheWinner) {
   }
 }
 
-// The calls and sequences of above, with scores sharp and flat: the same masses within the rounding
-// of each row and head, and outputs that do not show that they were asked for.
+// Windows shorter than a block, a block, across blocks, and longer than every context.
+TEST_P(AttentionConformance, AWindowOfAnyLengthIsClose) {
+  for (const int window : {1, 2, 5, 31, 32, 33, 64, 70, 106, 107, 5000}) {
+    ExpectClose({.num_heads = 7, .num_kv_heads = 1, .head_dim = 64}, DType::kF16, 1, 1e-5,
+                {.window = window});
+    ExpectClose({.num_heads = 2, .num_kv_heads = 2, .head_dim = 80}, DType::kF32, 1, 1e-5,
+                {.window = window});
+  }
+}
+
+TEST_P(AttentionConformance, AWindowIsCloseForEveryKvDType) {
+  for (const DType dtype : kKvDTypes) {
+    ExpectClose({.num_heads = 14, .num_kv_heads = 2, .head_dim = 64}, dtype, 1, 1e-5,
+                {.window = 40});
+  }
+}
+
+TEST_P(AttentionConformance, CappedScoresAreClose) {
+  const HeadShape shape{.num_heads = 6, .num_kv_heads = 2, .head_dim = 64};
+  for (const float softcap : {0.5f, 5.0f, 50.0f}) {
+    for (const float q_scale : {0.01f, 1.0f, 200.0f}) {
+      ExpectClose(shape, DType::kF16, q_scale, 2e-5, {.softcap = softcap});
+    }
+  }
+}
+
+TEST_P(AttentionConformance, SinksTakeTheirShare) {
+  for (const int head_dim : {8, 64}) {
+    for (const float q_scale : {0.1f, 1.0f, 20.0f}) {
+      ExpectClose({.num_heads = 8, .num_kv_heads = 2, .head_dim = head_dim}, DType::kF16, q_scale,
+                  head_dim * 1e-5, {.has_sinks = true});
+    }
+  }
+}
+
+TEST_P(AttentionConformance, WindowSoftcapAndSinksTogetherAreClose) {
+  for (const int window : {3, 32, 50}) {
+    ExpectClose({.num_heads = 6, .num_kv_heads = 3, .head_dim = 96}, DType::kBF16, 3, 2e-5,
+                {.window = window, .softcap = 20, .has_sinks = true});
+  }
+}
+
+// The calls and sequences of above, with scores sharp and flat.
 TEST_P(AttentionConformance, BlockMassesAreTheProbabilitiesThatRowsPutOnBlocks) {
   const HeadShape shape{.num_heads = 6, .num_kv_heads = 2, .head_dim = 64};
   for (const float q_scale : {1.0f, 20.0f}) {
-    std::vector<TestSequence> sequences;
-    for (const int length : kLengths) {
-      sequences.push_back(MakeSequence(shape, length, 70 + sequences.size(), q_scale));
-    }
-    AttentionRun want(*reference_, shape, DType::kF16, sequences, 1);
-    AttentionRun got(*backend_, shape, DType::kF16, sequences, 2);
-    AttentionRun unasked(*backend_, shape, DType::kF16, sequences, 3);
-    constexpr uint64_t kBefore = 1000;  // masses are added to what is there
-    want.AskForMass(kBefore);
-    got.AskForMass(kBefore);
-    for (const auto& call : kCalls) {
-      for (AttentionRun* run : {&want, &got, &unasked}) run->Call(call);
-    }
-    for (size_t s = 0; s < sequences.size(); ++s) {
-      SCOPED_TRACE(testing::Message() << "sequence " << s << " q_scale " << q_scale);
-      const int num_terms = sequences[s].length * shape.num_heads;
-      double total = 0;
-      for (size_t b = 0; b < want.mass(s).size(); ++b) {
-        const auto mass = static_cast<double>(got.mass(s)[b]);
-        EXPECT_NEAR(mass, static_cast<double>(want.mass(s)[b]),
-                    num_terms * (1 + 2e-5 * kAttentionMassOne))
-            << "block " << b;
-        total += mass - kBefore;
-      }
-      EXPECT_NEAR(total / kAttentionMassOne, num_terms, 1e-5 * num_terms);
-      ExpectSameBits(unasked.output(s), got.output(s), shape.head_dim);
-    }
+    ExpectMasses(shape, q_scale, {});
+    ExpectMasses(shape, q_scale, {.window = 20});
+    ExpectMasses(shape, q_scale, {.window = 45, .softcap = 10});
   }
+}
+
+TEST_P(AttentionConformance, WhatASinkTakesIsNoBlocksMass) {
+  ExpectMasses({.num_heads = 6, .num_kv_heads = 2, .head_dim = 64}, 1.0f,
+               {.window = 45, .has_sinks = true});
 }
 
 // At position 0 the softmax has one weight, 1: the output is V itself, as it was stored.

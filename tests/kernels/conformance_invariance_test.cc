@@ -1,35 +1,17 @@
 // The promise of an invariant backend: the bits of a row depend on that row's inputs alone. Rows
 // are computed alone, in batches of every size, at every place, beside rows of NaN, with one thread
-// and with two; sequences token by token, in chunks and batched with others.
+// and with two. Attention has a file of its own.
 #include <gtest/gtest.h>
 
 #include <limits>
 #include <vector>
 
-#include "tests/kernels/test_attention.h"
 #include "tests/kernels/test_backends.h"
+#include "tests/kernels/test_invariance.h"
 #include "tests/kernels/test_tensors.h"
 
 namespace kvgate::kernels {
 namespace {
-
-class Invariance : public BackendTest {
- protected:
-  void SetUp() override {
-    BackendTest::SetUp();
-    if (!backend_->Info().invariant) GTEST_SKIP() << "this backend does not claim invariance";
-    if (GetParam().make_twin != nullptr) twin_ = GetParam().make_twin();
-  }
-
-  // The backend, and its twin of another thread count where there is one.
-  std::vector<Backend*> Backends() const {
-    std::vector<Backend*> backends{backend_.get()};
-    if (twin_ != nullptr) backends.push_back(twin_.get());
-    return backends;
-  }
-
-  std::unique_ptr<Backend> twin_;
-};
 
 TEST_P(Invariance, BackendsOfOneNumericsIdShareIt) {
   EXPECT_FALSE(backend_->Info().numerics_id.empty());
@@ -239,27 +221,87 @@ TEST_P(Invariance, ARmsNormRowHasTheSameBitsAlone) {
   }
 }
 
-TEST_P(Invariance, ASwiGluRowHasTheSameBitsAlone) {
+TEST_P(Invariance, AGluRowHasTheSameBitsAlone) {
+  for (const GluKind kind : {GluKind::kSilu, GluKind::kGeluTanh, GluKind::kClampedSilu}) {
+    for (const int64_t columns : kWidths) {
+      std::vector<float> gate = HostileRows(kNumRows, columns, 123);
+      for (size_t i = 0; i < gate.size(); i += 5) gate[i] *= 30;  // the tails of the sigmoid
+      const std::vector<float> up = HostileValues(gate.size(), 124);
+      std::vector<float> want;
+      for (Backend* backend : Backends()) {
+        SCOPED_TRACE(testing::Message() << "Glu " << static_cast<int>(kind) << " columns "
+                                        << columns << " threads " << backend->Info().num_threads);
+        TestFloats device_gate(*backend, gate);
+        TestFloats device_up(*backend, up);
+        TestFloats all(*backend, gate.size());
+        backend->Glu(kind, device_gate.data(), device_up.data(), gate.size(), all.data());
+        if (want.empty()) want = all.Read();
+        ExpectSameBits(want, all.Read(), columns);
+        for (int row = 0; row < kNumRows; ++row) {
+          TestFloats one_gate(*backend, RowsOf(gate, row, 1, columns));
+          TestFloats one_up(*backend, RowsOf(up, row, 1, columns));
+          backend->Glu(kind, one_gate.data(), one_up.data(), static_cast<size_t>(columns),
+                       one_gate.data());
+          ExpectSameBits(RowsOf(want, row, 1, columns), one_gate.Read(), columns);
+        }
+      }
+    }
+  }
+}
+
+// Sums, factors and soft caps of one run of values, and of each row of it alone.
+TEST_P(Invariance, AScaledOrCappedRowHasTheSameBitsAlone) {
+  const auto compute = [](Backend& backend, std::span<const float> x, std::span<const float> y) {
+    TestFloats device_x(backend, x);
+    TestFloats device_y(backend, y);
+    backend.AddScaled(device_x.data(), 0.37f, x.size(), device_y.data());
+    backend.SoftCap(30.0f, x.size(), device_y.data());
+    backend.Scale(1.7f, x.size(), device_y.data());
+    return device_y.Read();
+  };
   for (const int64_t columns : kWidths) {
-    std::vector<float> gate = HostileRows(kNumRows, columns, 123);
-    for (size_t i = 0; i < gate.size(); i += 5) gate[i] *= 30;  // the tails of the sigmoid
-    const std::vector<float> up = HostileValues(gate.size(), 124);
+    const std::vector<float> x = HostileRows(kNumRows, columns, 126);
+    const std::vector<float> y = HostileValues(x.size(), 127, 20.0f);
+    const std::vector<float> want = compute(*backend_, x, y);
+    for (Backend* backend : Backends()) {
+      SCOPED_TRACE(testing::Message()
+                   << "columns " << columns << " threads " << backend->Info().num_threads);
+      ExpectSameBits(want, compute(*backend, x, y), columns);
+      for (int row = 0; row < kNumRows; ++row) {
+        ExpectSameBits(RowsOf(want, row, 1, columns),
+                       compute(*backend, RowsOf(x, row, 1, columns), RowsOf(y, row, 1, columns)),
+                       columns);
+      }
+    }
+  }
+}
+
+// A row of experts' outputs adds up in their order, whichever other rows those experts served.
+TEST_P(Invariance, AScatteredRowHasTheSameBitsAlone) {
+  for (const int64_t columns : {int64_t{3}, int64_t{301}, int64_t{4096}}) {
+    const std::vector<float> x = HostileRows(kNumRows, columns, 128);
+    const std::vector<float> y = HostileValues(static_cast<size_t>(5 * columns), 129);
+    const std::vector<float> factors = NormalValues(kNumRows, 130);
+    std::vector<int> rows(kNumRows);
+    for (int i = 0; i < kNumRows; ++i) rows[static_cast<size_t>(i)] = i * 7 % 5;
     std::vector<float> want;
     for (Backend* backend : Backends()) {
       SCOPED_TRACE(testing::Message()
-                   << "SwiGlu columns " << columns << " threads " << backend->Info().num_threads);
-      TestFloats device_gate(*backend, gate);
-      TestFloats device_up(*backend, up);
-      TestFloats all(*backend, gate.size());
-      backend->SwiGlu(device_gate.data(), device_up.data(), gate.size(), all.data());
+                   << "columns " << columns << " threads " << backend->Info().num_threads);
+      TestFloats device_x(*backend, x);
+      TestFloats all(*backend, y);
+      backend->ScatterAddRows(device_x.data(), rows, factors, columns, all.data());
       if (want.empty()) want = all.Read();
       ExpectSameBits(want, all.Read(), columns);
-      for (int row = 0; row < kNumRows; ++row) {
-        TestFloats one_gate(*backend, RowsOf(gate, row, 1, columns));
-        TestFloats one_up(*backend, RowsOf(up, row, 1, columns));
-        backend->SwiGlu(one_gate.data(), one_up.data(), static_cast<size_t>(columns),
-                        one_gate.data());
-        ExpectSameBits(RowsOf(want, row, 1, columns), one_gate.Read(), columns);
+      for (int row = 0; row < 5; ++row) {
+        TestFloats one(*backend, RowsOf(y, row, 1, columns));
+        for (size_t i = 0; i < rows.size(); ++i) {
+          if (rows[i] != row) continue;
+          TestFloats term(*backend, RowsOf(x, static_cast<int64_t>(i), 1, columns));
+          const int first = 0;
+          backend->ScatterAddRows(term.data(), {&first, 1}, {&factors[i], 1}, columns, one.data());
+        }
+        ExpectSameBits(RowsOf(want, row, 1, columns), one.Read(), columns);
       }
     }
   }
@@ -287,14 +329,15 @@ TEST_P(Invariance, ARopeRowHasTheSameBitsAlone) {
                      << " threads " << backend->Info().num_threads);
         TestFloats all(*backend, x);
         TestFloats table(*backend, positions.size() * half * 2);
-        backend->RopeTable(positions, inv_freq, table.data());
+        backend->RopeTable(positions, inv_freq, 1.0f, table.data());
         backend->Rope(all.data(), kNumRows, args, table.data());
         if (want.empty()) want = all.Read();
         ExpectSameBits(want, all.Read(), columns);
         for (int row = 0; row < kNumRows; ++row) {
           TestFloats one(*backend, RowsOf(x, row, 1, columns));
           TestFloats one_table(*backend, half * 2);
-          backend->RopeTable({&positions[static_cast<size_t>(row)], 1}, inv_freq, one_table.data());
+          backend->RopeTable({&positions[static_cast<size_t>(row)], 1}, inv_freq, 1.0f,
+                             one_table.data());
           backend->Rope(one.data(), 1, args, one_table.data());
           ExpectSameBits(RowsOf(want, row, 1, columns), one.Read(), columns);
         }
@@ -303,128 +346,7 @@ TEST_P(Invariance, ARopeRowHasTheSameBitsAlone) {
   }
 }
 
-// --- attention ----------------------------------------------------------------------------------
-
-class AttentionInvariance : public Invariance {
- protected:
-  // Every way to compute a sequence of `length` gives the bits of one call: outputs and KV blocks.
-  void ExpectSameHoweverCut(const HeadShape& shape, DType dtype, int length) {
-    std::vector<TestSequence> sequences;
-    for (const int n : {length, 40, 1, 97, 33, 7, 64}) {
-      sequences.push_back(MakeSequence(shape, n, 130 + sequences.size(), 2.0f));
-    }
-    AttentionRun whole(*backend_, shape, dtype, sequences, 1);
-    whole.CallInChunks(0, length);
-    const std::vector<std::byte> want_kv = whole.KvBytes(0);
-    for (Backend* backend : Backends()) {
-      for (const int chunk : {1, 7, 32, 33, 100, 512}) {
-        SCOPED_TRACE(testing::Message() << Describe(shape, dtype, *backend) << " length " << length
-                                        << " in chunks of " << chunk);
-        AttentionRun cut(*backend, shape, dtype, sequences, 2);
-        cut.CallInChunks(0, chunk);
-        ExpectSameBits(whole.output(0), cut.output(0), shape.head_dim);
-        EXPECT_TRUE(want_kv == cut.KvBytes(0)) << "the KV blocks differ";
-        if (HasFailure()) return;
-      }
-      SCOPED_TRACE(testing::Message()
-                   << Describe(shape, dtype, *backend) << " length " << length << " batched");
-      AttentionRun batched(*backend, shape, dtype, sequences, 3);
-      CallBatched(batched, sequences);
-      ExpectSameBits(whole.output(0), batched.output(0), shape.head_dim);
-      EXPECT_TRUE(want_kv == batched.KvBytes(0)) << "the KV blocks differ";
-      if (HasFailure()) return;
-    }
-  }
-
-  static std::string Describe(const HeadShape& shape, DType dtype, const Backend& backend) {
-    return "Attention heads " + std::to_string(shape.num_heads) + " KV heads " +
-           std::to_string(shape.num_kv_heads) + " head_dim " + std::to_string(shape.head_dim) +
-           " KV " + std::string(DTypeName(dtype)) + " threads " +
-           std::to_string(backend.Info().num_threads);
-  }
-
-  // Sequence 0 in chunks of 29, in every call among pieces of the others: some before, some after.
-  static void CallBatched(AttentionRun& run, std::span<const TestSequence> sequences) {
-    std::vector<int> done(sequences.size(), 0);
-    for (int step = 0; done[0] < sequences[0].length; ++step) {
-      std::vector<Piece> call;
-      for (size_t i = 0; i < sequences.size(); ++i) {
-        const size_t s = (i + static_cast<size_t>(step)) % sequences.size();
-        const int chunk = s == 0 ? 29 : 1 + static_cast<int>(s) * 3 * (step % 2);
-        const int num_rows = std::min(chunk, sequences[s].length - done[s]);
-        if (num_rows > 0) call.push_back({s, done[s], num_rows});
-        done[s] += num_rows;
-      }
-      run.Call(call);
-    }
-  }
-};
-
-TEST_P(AttentionInvariance, ALongSequenceHasTheSameBitsHoweverItIsCut) {
-  ExpectSameHoweverCut({.num_heads = 2, .num_kv_heads = 1, .head_dim = 16}, DType::kF16, 545);
-}
-
-TEST_P(AttentionInvariance, EveryKvDTypeHasTheSameBitsHoweverItIsCut) {
-  for (const DType dtype : kKvDTypes) {
-    ExpectSameHoweverCut({.num_heads = 7, .num_kv_heads = 1, .head_dim = 64}, dtype, 110);
-  }
-}
-
-TEST_P(AttentionInvariance, EveryHeadShapeHasTheSameBitsHoweverItIsCut) {
-  for (const HeadShape& shape :
-       {HeadShape{2, 2, 8}, HeadShape{6, 2, 80}, HeadShape{4, 4, 96}, HeadShape{2, 1, 128}}) {
-    ExpectSameHoweverCut(shape, DType::kF16, 75);
-  }
-}
-
-// Masses are sums over rows and heads of integers: how a sequence was cut does not show.
-TEST_P(AttentionInvariance, BlockMassesAreTheSameHoweverTheSequenceIsCut) {
-  const HeadShape shape{.num_heads = 7, .num_kv_heads = 1, .head_dim = 64};
-  std::vector<TestSequence> sequences;
-  for (const int n : {150, 40, 97}) {
-    sequences.push_back(MakeSequence(shape, n, 150 + sequences.size(), 2.0f));
-  }
-  AttentionRun whole(*backend_, shape, DType::kF16, sequences, 1);
-  whole.AskForMass(0);
-  whole.CallInChunks(0, 150);
-  const std::vector<uint64_t> want(whole.mass(0).begin(), whole.mass(0).end());
-  for (Backend* backend : Backends()) {
-    for (const int chunk : {1, 7, 33, 100}) {
-      AttentionRun cut(*backend, shape, DType::kF16, sequences, 2);
-      cut.AskForMass(0);
-      cut.CallInChunks(0, chunk);
-      EXPECT_TRUE(std::ranges::equal(want, cut.mass(0))) << "chunks of " << chunk;
-    }
-    AttentionRun batched(*backend, shape, DType::kF16, sequences, 3);
-    batched.AskForMass(0);
-    CallBatched(batched, sequences);
-    EXPECT_TRUE(std::ranges::equal(want, batched.mass(0))) << "batched";
-  }
-}
-
-// Blocks that went through host memory and came back to other ids are the same to a reader.
-TEST_P(AttentionInvariance, ARestoredPrefixContinuesWithTheSameBits) {
-  const HeadShape shape{.num_heads = 4, .num_kv_heads = 2, .head_dim = 64};
-  for (const DType dtype : kKvDTypes) {
-    const std::vector<TestSequence> sequences{MakeSequence(shape, 100, 140)};
-    AttentionRun cold(*backend_, shape, dtype, sequences, 1);
-    cold.CallInChunks(0, 100);
-    AttentionRun prefix(*backend_, shape, dtype, sequences, 2);
-    prefix.Call(std::vector<Piece>{{0, 0, 64}});
-    for (Backend* backend : Backends()) {
-      SCOPED_TRACE(testing::Message() << Describe(shape, dtype, *backend) << " restored");
-      AttentionRun restored(*backend, shape, dtype, sequences, 3);
-      restored.RestoreKvBytes(0, prefix.KvBytes(0));
-      restored.Call(std::vector<Piece>{{0, 64, 36}});
-      ExpectSameBits(RowsOf(cold.output(0), 64, 36, shape.q_columns()),
-                     RowsOf(restored.output(0), 64, 36, shape.q_columns()), shape.head_dim);
-      EXPECT_TRUE(cold.KvBytes(0) == restored.KvBytes(0)) << "the KV blocks differ";
-    }
-  }
-}
-
 KVGATE_RUN_ON_ALL_BACKENDS(Invariance);
-KVGATE_RUN_ON_ALL_BACKENDS(AttentionInvariance);
 
 }  // namespace
 }  // namespace kvgate::kernels

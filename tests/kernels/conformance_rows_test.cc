@@ -1,5 +1,6 @@
 // The operations that work row by row or element by element, of every backend, against the
-// reference: embedding, gather, norm, rotary embedding, SwiGLU and add.
+// reference: embedding, gather, scatter, norm, rotary embedding, gated units, sums, factors and
+// soft caps.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -107,6 +108,7 @@ TEST_P(RowsConformance, RmsNormIsCloseForEveryWidth) {
 TEST_P(RowsConformance, RopeTableIsExactAtFarPositions) {
   const std::vector<int> positions{0, 1, 31, 32, 1000, 4095, 32767, 131071};
   for (const double theta : {1e4, 1e6}) {
+    const float magnitude = theta == 1e4 ? 1.0f : 1.3465736f;
     for (const int half : {1, 3, 4, 20, 64}) {
       SCOPED_TRACE(testing::Message() << "RopeTable theta " << theta << " half " << half);
       std::vector<float> inv_freq(static_cast<size_t>(half));
@@ -116,9 +118,9 @@ TEST_P(RowsConformance, RopeTableIsExactAtFarPositions) {
       }
       const size_t count = positions.size() * inv_freq.size() * 2;
       std::vector<float> want(count);
-      reference_->RopeTable(positions, inv_freq, want.data());
+      reference_->RopeTable(positions, inv_freq, magnitude, want.data());
       TestFloats table(*backend_, count);
-      backend_->RopeTable(positions, inv_freq, table.data());
+      backend_->RopeTable(positions, inv_freq, magnitude, table.data());
       const std::vector<float> got = table.Read();
       for (size_t i = 0; i < count; ++i) {
         ASSERT_NEAR(want[i], got[i], 1e-6) << "position " << positions[i / inv_freq.size() / 2]
@@ -149,7 +151,7 @@ TEST_P(RowsConformance, RopeRotatesTheRightPairsAndLeavesTheRest) {
         std::vector<float> inv_freq(static_cast<size_t>(shape.rotary_dim / 2));
         for (size_t i = 0; i < inv_freq.size(); ++i) inv_freq[i] = 1.0f / static_cast<float>(1 + i);
         std::vector<float> table(positions.size() * inv_freq.size() * 2);
-        reference_->RopeTable(positions, inv_freq, table.data());
+        reference_->RopeTable(positions, inv_freq, 1.0f, table.data());
         const Backend::RopeArgs args{.kind = kind,
                                      .num_heads = num_heads,
                                      .head_dim = shape.head_dim,
@@ -171,7 +173,9 @@ TEST_P(RowsConformance, RopeRotatesTheRightPairsAndLeavesTheRest) {
   }
 }
 
-TEST_P(RowsConformance, SwiGluIsCloseOverTheWholeRange) {
+constexpr GluKind kGluKinds[] = {GluKind::kSilu, GluKind::kGeluTanh, GluKind::kClampedSilu};
+
+TEST_P(RowsConformance, GluIsCloseOverTheWholeRange) {
   std::vector<float> gate;
   for (int i = -10400; i <= 10400; ++i) gate.push_back(static_cast<float>(i) * 0.01f);
   const float float_max = std::numeric_limits<float>::max();
@@ -179,51 +183,137 @@ TEST_P(RowsConformance, SwiGluIsCloseOverTheWholeRange) {
                             -1e30f, float_max, -float_max}) {
     gate.push_back(value);
   }
-  for (const float up_value : {1.0f, -0.75f, 100.0f}) {
-    std::vector<float> up(gate.size(), up_value);
-    if (up_value > 1) std::fill(up.end() - 2, up.end(), 0.5f);  // FLT_MAX * 100 is no float
-    std::vector<float> want(gate.size());
-    reference_->SwiGlu(gate.data(), up.data(), gate.size(), want.data());
-    TestFloats device_gate(*backend_, gate);
-    TestFloats device_up(*backend_, up);
-    TestFloats out(*backend_, gate.size());
-    backend_->SwiGlu(device_gate.data(), device_up.data(), gate.size(), out.data());
-    const std::vector<float> got = out.Read();
-    for (size_t i = 0; i < gate.size(); ++i) {
-      // Below 1e-36 the sigmoid is a denormal, which a backend may flush.
-      const double limit = 2e-6 * std::abs(static_cast<double>(want[i])) + 1e-36 * 100;
-      ASSERT_NEAR(want[i], got[i], limit) << "SwiGlu gate " << gate[i] << " up " << up[i];
+  for (const GluKind kind : kGluKinds) {
+    for (const float up_value : {1.0f, -0.75f, 100.0f, -100.0f}) {
+      std::vector<float> up(gate.size(), up_value);
+      if (std::abs(up_value) > 1) std::fill(up.end() - 2, up.end(), 0.5f);  // FLT_MAX * 100: none
+      std::vector<float> want(gate.size());
+      reference_->Glu(kind, gate.data(), up.data(), gate.size(), want.data());
+      TestFloats device_gate(*backend_, gate);
+      TestFloats device_up(*backend_, up);
+      TestFloats out(*backend_, gate.size());
+      backend_->Glu(kind, device_gate.data(), device_up.data(), gate.size(), out.data());
+      const std::vector<float> got = out.Read();
+      for (size_t i = 0; i < gate.size(); ++i) {
+        // Below 1e-36 the sigmoid is a denormal, which a backend may flush. Of the other kinds the
+        // sigmoid's argument is rounded, which shows where it is far below zero.
+        const bool exact = kind == GluKind::kSilu;
+        const double limit = (exact ? 2e-6 : 4e-6) * std::abs(static_cast<double>(want[i])) +
+                             (exact ? 1e-36 : 1e-9) * 100;
+        ASSERT_NEAR(want[i], got[i], limit)
+            << "Glu " << static_cast<int>(kind) << " gate " << gate[i] << " up " << up[i];
+      }
+      backend_->Glu(kind, device_gate.data(), device_up.data(), gate.size(), device_gate.data());
+      ExpectSameBits(got, device_gate.Read(), static_cast<int64_t>(gate.size()));
     }
-    backend_->SwiGlu(device_gate.data(), device_up.data(), gate.size(), device_gate.data());
-    ExpectSameBits(got, device_gate.Read(), static_cast<int64_t>(gate.size()));
   }
 }
 
-TEST_P(RowsConformance, SwiGluOfAVanishingGateVanishesEvenTimesAHugeUp) {
+TEST_P(RowsConformance, GluOfAVanishingGateVanishesEvenTimesAHugeUp) {
   const std::vector<float> gate{-200.0f, -1e4f, -1e30f, -std::numeric_limits<float>::max(),
                                 -150.0f};
   const std::vector<float> up(gate.size(), 1e30f);
-  TestFloats device_gate(*backend_, gate);
-  TestFloats device_up(*backend_, up);
-  TestFloats out(*backend_, gate.size());
-  backend_->SwiGlu(device_gate.data(), device_up.data(), gate.size(), out.data());
-  const std::vector<float> got = out.Read();
-  for (size_t i = 0; i < gate.size(); ++i) {
-    EXPECT_LE(std::abs(got[i]), 1e-5f) << "SwiGlu gate " << gate[i] << " up 1e30";
+  for (const GluKind kind : kGluKinds) {
+    TestFloats device_gate(*backend_, gate);
+    TestFloats device_up(*backend_, up);
+    TestFloats out(*backend_, gate.size());
+    backend_->Glu(kind, device_gate.data(), device_up.data(), gate.size(), out.data());
+    const std::vector<float> got = out.Read();
+    for (size_t i = 0; i < gate.size(); ++i) {
+      EXPECT_LE(std::abs(got[i]), 1e-5f)
+          << "Glu " << static_cast<int>(kind) << " gate " << gate[i] << " up 1e30";
+    }
   }
 }
 
-TEST_P(RowsConformance, AddIsTheSumRoundedOnce) {
+TEST_P(RowsConformance, AddScaledByOneIsTheSumRoundedOnce) {
   for (const size_t count : {size_t{1}, size_t{7}, size_t{8}, size_t{1003}}) {
-    SCOPED_TRACE(testing::Message() << "Add count " << count);
+    SCOPED_TRACE(testing::Message() << "AddScaled count " << count);
     const std::vector<float> x = HostileValues(count, 61);
     const std::vector<float> y = HostileValues(count, 62);
     std::vector<float> want(count);
     for (size_t i = 0; i < count; ++i) want[i] = x[i] + y[i];
     TestFloats device_x(*backend_, x);
     TestFloats device_y(*backend_, y);
-    backend_->Add(device_x.data(), count, device_y.data());
+    backend_->AddScaled(device_x.data(), 1.0f, count, device_y.data());
     ExpectSameBits(want, device_y.Read(), static_cast<int64_t>(count));
+  }
+}
+
+// Within two roundings of terms that may cancel.
+double SumLimit(float term, float old) {
+  return 1.3e-7 * (std::abs(static_cast<double>(term)) + std::abs(static_cast<double>(old))) +
+         1e-37;
+}
+
+TEST_P(RowsConformance, AddScaledAndScaleMultiplyByTheFactor) {
+  for (const size_t count : {size_t{1}, size_t{7}, size_t{8}, size_t{40003}}) {
+    for (const float factor : {0.0f, -0.22f, 12.0f}) {
+      SCOPED_TRACE(testing::Message() << "count " << count << " factor " << factor);
+      const std::vector<float> x = HostileValues(count, 63);
+      const std::vector<float> y = HostileValues(count, 64);
+      TestFloats device_x(*backend_, x);
+      TestFloats device_y(*backend_, y);
+      backend_->AddScaled(device_x.data(), factor, count, device_y.data());
+      backend_->Scale(factor, count, device_x.data());
+      const std::vector<float> sums = device_y.Read();
+      const std::vector<float> products = device_x.Read();
+      std::vector<float> want = y;
+      reference_->AddScaled(x.data(), factor, count, want.data());
+      for (size_t i = 0; i < count; ++i) {
+        ASSERT_NEAR(want[i], sums[i], SumLimit(factor * x[i], y[i])) << "element " << i;
+        ASSERT_NEAR(factor * x[i], products[i], 1e-37) << "element " << i;
+      }
+    }
+  }
+}
+
+TEST_P(RowsConformance, SoftCapIsCloseOverTheWholeRange) {
+  std::vector<float> x;
+  for (int i = -4001; i <= 4001; ++i) x.push_back(static_cast<float>(i) * 0.05f);
+  for (const float value : {0.0f, 1e-40f, 1e-30f, 1e-6f, 18.74f, 18.76f, 1e4f, 1e30f,
+                            std::numeric_limits<float>::max()}) {
+    x.push_back(value);
+    x.push_back(-value);
+  }
+  for (const float cap : {1.0f, 30.0f, 50.0f}) {
+    std::vector<float> want = x;
+    reference_->SoftCap(cap, x.size(), want.data());
+    TestFloats device_x(*backend_, x);
+    backend_->SoftCap(cap, x.size(), device_x.data());
+    const std::vector<float> got = device_x.Read();
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double limit = 5e-7 * std::abs(static_cast<double>(want[i])) + 1e-36;
+      ASSERT_NEAR(want[i], got[i], limit) << "SoftCap " << cap << " of " << x[i];
+    }
+  }
+}
+
+TEST_P(RowsConformance, ScatterAddRowsAddsToTheRowsNamed) {
+  for (const int64_t columns : {1, 7, 64, 2049}) {
+    SCOPED_TRACE(testing::Message() << "ScatterAddRows columns " << columns);
+    const std::vector<int> rows{4, 0, 4, 11, 7};  // row 4 twice, most not at all
+    const std::vector<float> factors{0.25f, -1.5f, 0.75f, 1.0f, 0.0f};
+    const std::vector<float> x = HostileRows(static_cast<int>(rows.size()), columns, 65);
+    const std::vector<float> old = HostileRows(12, columns, 66);
+    std::vector<float> want = old;
+    reference_->ScatterAddRows(x.data(), rows, factors, columns, want.data());
+    std::vector<double> limits(want.size(), 0.0);
+    for (size_t i = 0; i < want.size(); ++i) limits[i] = SumLimit(0, old[i]);
+    for (size_t r = 0; r < rows.size(); ++r) {
+      for (int64_t c = 0; c < columns; ++c) {
+        limits[static_cast<size_t>(rows[r] * columns + c)] +=
+            2 * SumLimit(factors[r] * x[r * static_cast<size_t>(columns) + c], 0);
+      }
+    }
+    TestFloats device_x(*backend_, x);
+    TestFloats y(*backend_, old);
+    backend_->ScatterAddRows(device_x.data(), rows, factors, columns, y.data());
+    const std::vector<float> got = y.Read();
+    for (size_t i = 0; i < want.size(); ++i) {
+      ASSERT_NEAR(want[i], got[i], limits[i]) << "row " << i / columns << " column " << i % columns;
+    }
+    ExpectSameBits(RowsOf(old, 1, 3, columns), RowsOf(got, 1, 3, columns), columns);
   }
 }
 

@@ -65,7 +65,10 @@ class AttentionRun {
   // it.
   AttentionRun(Backend& backend, const HeadShape& shape, DType dtype,
                std::span<const TestSequence> sequences, uint64_t seed)
-      : backend_(backend), shape_(shape), sequences_(sequences) {
+      : backend_(backend),
+        shape_(shape),
+        sequences_(sequences),
+        attention_(shape.AttentionShapeOf()) {
     uint32_t num_blocks = 3;
     for (const TestSequence& sequence : sequences) num_blocks += BlocksOf(sequence);
     arena_ = std::move(*backend.AllocateKv(shape.KvShapeOf(dtype), num_blocks));
@@ -78,6 +81,23 @@ class AttentionRun {
       tables_.emplace_back(ids.end() - BlocksOf(sequence), ids.end());
       ids.resize(ids.size() - BlocksOf(sequence));
       outputs_.emplace_back(sequence.q.size(), std::numeric_limits<float>::quiet_NaN());
+    }
+  }
+
+  // From now on attention has this window, softcap and (if not empty) sinks, one per head.
+  void Use(int window, float softcap, std::span<const float> sinks) {
+    attention_ = shape_.AttentionShapeOf();
+    attention_.window = window;
+    attention_.softcap = softcap;
+    sinks_ = sinks.empty() ? nullptr : std::make_unique<TestFloats>(backend_, sinks);
+    attention_.sinks = sinks.empty() ? nullptr : sinks_->data();
+  }
+
+  // What no window reaches any more, blocks [begin, end): NaN, and table entries that are no block.
+  void ForgetBlocks(size_t sequence, size_t begin, size_t end) {
+    for (size_t b = begin; b < end; ++b) {
+      backend_.PoisonKvBlock(*arena_, tables_[sequence][b]);
+      tables_[sequence][b] = BlockId{0x7fffffff};
     }
   }
 
@@ -107,7 +127,7 @@ class AttentionRun {
     TestFloats out(backend_, q.size());
     backend_.StoreKv(device_k.data(), device_v.data(), rows, 1, *arena_);
     backend_.StoreKv(device_v.data(), device_k.data(), rows, 0, *arena_);
-    backend_.Attention(device_q.data(), rows, 1, *arena_, shape_.AttentionShapeOf(), out.data());
+    backend_.Attention(device_q.data(), rows, 1, *arena_, attention_, out.data());
     const std::vector<float> got = out.Read();
     auto next = got.begin();
     for (const Piece& piece : pieces) {
@@ -172,10 +192,25 @@ class AttentionRun {
   Backend& backend_;
   HeadShape shape_;
   std::span<const TestSequence> sequences_;
+  AttentionShape attention_;
+  std::unique_ptr<TestFloats> sinks_;
   std::unique_ptr<KvArena> arena_;
   std::vector<std::vector<BlockId>> tables_;
   std::vector<std::vector<float>> outputs_;
   std::vector<std::vector<uint64_t>> masses_;
+};
+
+// What attention may have beside the plain softmax.
+struct Variant {
+  int window = 0;
+  float softcap = 0;
+  bool has_sinks = false;
+
+  void ApplyTo(AttentionRun& run, int num_heads) const {
+    std::vector<float> sinks;
+    if (has_sinks) sinks = NormalValues(static_cast<size_t>(num_heads), 90, 4.0f);
+    run.Use(window, softcap, sinks);
+  }
 };
 
 }  // namespace kvgate::kernels

@@ -66,14 +66,12 @@ TEST(CapacityTest, EveryKnownShapeHoldsTogether) {
     // Attention and feed-forward make up most of the parameters: a slip in a row would show.
     const double attention =
         2.0 * shape.hidden_dim * shape.head_dim * (shape.num_heads + shape.num_kv_heads);
-    const double ffn = 2.0 * shape.hidden_dim * shape.ffn_dim;
+    const double ffn = 2.0 * shape.hidden_dim * shape.ffn_dim * std::max(shape.num_experts, 1);
     const double least = shape.num_layers * (attention + ffn);
     EXPECT_GT(static_cast<double>(shape.num_parameters), least) << shape.name;
-    if (shape.name != "mixtral-8x7b") {
-      const double most =
-          shape.num_layers * (attention + 1.5 * ffn) + 2.1 * shape.hidden_dim * shape.vocab_size;
-      EXPECT_LT(static_cast<double>(shape.num_parameters), 1.02 * most) << shape.name;
-    }
+    const double most =
+        shape.num_layers * (attention + 1.5 * ffn) + 2.1 * shape.hidden_dim * shape.vocab_size;
+    EXPECT_LT(static_cast<double>(shape.num_parameters), 1.02 * most) << shape.name;
   }
   EXPECT_EQ(FindKnownShape("no-such"), nullptr);
 }
@@ -157,6 +155,43 @@ TEST(CapacityTest, AFilesShapeIsReadWhateverItsArchitecture) {
   EXPECT_EQ(shape->head_dim, 16);
   EXPECT_EQ(shape->vocab_size, 600);
   EXPECT_EQ(shape->context_length, 256);
+}
+
+TEST(CapacityTest, WindowsAndExpertsAreReadFromAFilesKeys) {
+  const ScratchDirectory directory;
+  const auto read = [&](const MakeModelOptions& options) {
+    EXPECT_TRUE(MakeModel(options, directory / "m.gguf"));
+    const auto file = GgufFile::Open(directory / "m.gguf");
+    const auto shape = ReadCapacityShape(**file);
+    EXPECT_TRUE(shape) << shape.error().ToString();
+    return *shape;
+  };
+  MakeModelOptions options;
+  options.architecture = "gemma3";
+  options.num_layers = 7;
+  options.window = 100;
+  const CapacityShape gemma3 = read(options);
+  EXPECT_EQ(gemma3.num_window_layers, 6);
+  EXPECT_EQ(gemma3.window_tokens, 100);
+  options.architecture = "phi3";  // a window in every layer: all are kept from position 0 on
+  EXPECT_EQ(read(options).num_window_layers, 0);
+  options.architecture = "gpt-oss";
+  const CapacityShape gpt_oss = read(options);
+  EXPECT_EQ(gpt_oss.num_window_layers, 4);
+  EXPECT_EQ(gpt_oss.num_experts, 8);
+  EXPECT_EQ(gpt_oss.num_experts_used, 2);
+  EXPECT_EQ(gpt_oss.ffn_dim, 768);
+}
+
+// The engine's buffers, as the model would allocate them.
+TEST(CapacityTest, ExpertsTakeScratchForTheStepsRows) {
+  CapacityRequest request = Context(4096);
+  const Capacity capacity = Of("mixtral-8x7b", request);
+  const uint64_t attention = 2 * 4096 + 2 * 4096 + 2 * 1024 + 128;
+  const uint64_t row = 2 * 14336 + 4096;
+  const uint64_t per_token = attention + row + 4096 + 8 + 1;
+  const uint64_t per_row = 2 * 4096 + 128 + 32000;
+  EXPECT_EQ(capacity.overhead_bytes, 4 * (512 * per_token + per_row + 4 * 2 * row));
 }
 
 TEST(CapacityTest, AFileWithoutAShapeIsRefusedByTheKey) {

@@ -82,7 +82,14 @@ class MadeModelTest : public ::testing::TestWithParam<MadeCase> {
 inline auto MadeCases() {
   return ::testing::Values(
       MadeCase{"llama", kernels::DType::kF32}, MadeCase{"llama", kernels::DType::kQ8_0},
-      MadeCase{"qwen2", kernels::DType::kF16}, MadeCase{"qwen2", kernels::DType::kQ8_0});
+      MadeCase{"qwen2", kernels::DType::kF16}, MadeCase{"qwen2", kernels::DType::kQ8_0},
+      MadeCase{"gemma", kernels::DType::kF16}, MadeCase{"olmoe", kernels::DType::kF16},
+      MadeCase{"qwen3", kernels::DType::kF16}, MadeCase{"gemma2", kernels::DType::kQ8_0},
+      MadeCase{"gemma3", kernels::DType::kF16}, MadeCase{"phi3", kernels::DType::kF16},
+      MadeCase{"smollm3", kernels::DType::kQ8_0}, MadeCase{"olmo2", kernels::DType::kF16},
+      MadeCase{"granite", kernels::DType::kF16}, MadeCase{"granitemoe", kernels::DType::kF16},
+      MadeCase{"qwen2moe", kernels::DType::kQ8_0}, MadeCase{"qwen3moe", kernels::DType::kF16},
+      MadeCase{"gpt-oss", kernels::DType::kMXFP4});
 }
 
 }  // namespace kvgate::model

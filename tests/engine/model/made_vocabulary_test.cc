@@ -27,8 +27,10 @@ TEST_P(MadeVocabularyTest, EveryPieceIsReachable) {
     const std::string bytes = tokenizer_->TokenBytes(id);
     if (bytes.empty() || static_cast<unsigned char>(bytes[0]) >= 0x80) continue;
     // SentencePiece puts a space in front, which makes the pieces without one parts of others.
-    if (GetParam().architecture == "llama" && bytes[0] != ' ') continue;
-    const std::string text = GetParam().architecture == "llama" ? bytes.substr(1) : bytes;
+    const std::string& architecture = GetParam().architecture;
+    const bool adds_space = architecture == "llama" || architecture == "phi3";
+    if (adds_space && bytes[0] != ' ') continue;
+    const std::string text = adds_space ? bytes.substr(1) : bytes;
     if (text.empty()) continue;
     const auto tokens = tokenizer_->Encode(text, {.add_special = false, .parse_special = false});
     if (tokens != std::vector<TokenId>{id}) ++num_unreachable;

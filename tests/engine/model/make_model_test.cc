@@ -41,11 +41,43 @@ TEST_P(MakeModelTest, TheShapeIsTheOneAskedFor) {
   EXPECT_EQ(config.num_heads, 8);
   EXPECT_EQ(config.num_kv_heads, 2);
   EXPECT_EQ(config.head_dim, 16);
-  EXPECT_EQ(config.ffn_dim, 256);
+  EXPECT_EQ(config.experts.num_experts > 0 ? config.experts.ffn_dim : config.ffn_dim, 256);
   EXPECT_EQ(config.vocab_size, 700);
   EXPECT_EQ(config.context_length, 4096);
   EXPECT_EQ(config.tied_embeddings, GetParam().architecture == "qwen2");
   EXPECT_EQ(tokenizer_->vocab_size(), 700);
+}
+
+// What only some architectures have is there where it is asked for.
+TEST(MakeModelOptionsTest, WindowsExpertsAndRopeScalingAreMade) {
+  const ScratchDirectory scratch;
+  const auto made = [&](auto change) {
+    MakeModelOptions options = Tiny("llama", kernels::DType::kF32);
+    change(options);
+    EXPECT_TRUE(MakeModel(options, scratch / "m.gguf").has_value());
+    const auto file = GgufFile::Open(scratch / "m.gguf");
+    const auto config = ReadModelConfig(**file);
+    EXPECT_TRUE(config.has_value()) << config.error().ToString();
+    return *config;
+  };
+  const ModelConfig plain = made([](MakeModelOptions&) {});
+  const ModelConfig mixtral = made([](MakeModelOptions& o) { o.num_experts = 4; });
+  EXPECT_EQ(mixtral.experts.num_experts, 4);
+  EXPECT_EQ(mixtral.experts.num_used, 2);
+  const ModelConfig gpt_oss = made([](MakeModelOptions& o) { o.architecture = "gpt-oss"; });
+  EXPECT_EQ(gpt_oss.experts.num_experts, 8);
+  EXPECT_EQ(gpt_oss.layers[0].window, 128);
+  EXPECT_EQ(made([](MakeModelOptions& o) { o.window = 40; }).layers[2].window, 40);
+  for (const char* architecture : {"llama", "qwen3", "gemma3", "phi3", "gpt-oss"}) {
+    const auto scaled = [&](int original) {
+      return made([&](MakeModelOptions& o) {
+        o.architecture = architecture;
+        o.rope_original_context = original;
+      });
+    };
+    EXPECT_NE(scaled(512).ropes[0].inv_freq, scaled(0).ropes[0].inv_freq) << architecture;
+  }
+  EXPECT_EQ(plain.kv_groups.size(), 1u);
 }
 
 TEST(MakeModelOptionsTest, ABadOptionIsNamed) {
@@ -74,6 +106,16 @@ TEST(MakeModelOptionsTest, ABadOptionIsNamed) {
     o.vocab_size = 258;
   });
   refused("context_length", [](MakeModelOptions& o) { o.context_length = 0; });
+  refused("window", [](MakeModelOptions& o) { o.window = -1; });
+  refused("rope_original_context", [](MakeModelOptions& o) { o.rope_original_context = 9999; });
+  refused("num_experts", [](MakeModelOptions& o) {
+    o.architecture = "gemma3";
+    o.num_experts = 4;
+  });
+  refused("num_experts_used", [](MakeModelOptions& o) {
+    o.num_experts = 4;
+    o.num_experts_used = 5;
+  });
   refused("is_mixed", [](MakeModelOptions& o) { o.is_mixed = true; });
 }
 

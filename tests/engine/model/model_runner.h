@@ -16,12 +16,13 @@ struct LoadedModel {
   std::shared_ptr<const GgufFile> file;
   std::unique_ptr<Model> model;
 
-  static LoadedModel Open(const std::filesystem::path& path, kernels::Backend& backend) {
+  static LoadedModel Open(const std::filesystem::path& path, kernels::Backend& backend,
+                          const ConfigOptions& options = {}) {
     LoadedModel loaded;
     auto file = GgufFile::Open(path);
     EXPECT_TRUE(file.has_value()) << file.error().ToString();
     loaded.file = *std::move(file);
-    auto model = Model::Load(loaded.file, backend);
+    auto model = Model::Load(loaded.file, backend, options);
     EXPECT_TRUE(model.has_value()) << model.error().ToString();
     loaded.model = *std::move(model);
     const auto reserved = loaded.model->Reserve(512, 512);
@@ -39,9 +40,11 @@ class SequenceRunner {
   SequenceRunner(Model& model, kernels::Backend& backend, const Options& options) : model_(model) {
     const auto num_blocks = static_cast<uint32_t>((options.context + kernels::kKvBlockTokens - 1) /
                                                   kernels::kKvBlockTokens);
-    auto arena = backend.AllocateKv(model.config().kv_shape(options.kv_dtype), num_blocks);
-    EXPECT_TRUE(arena.has_value());
-    arena_ = *std::move(arena);
+    for (size_t i = 0; i < model.config().kv_groups.size(); ++i) {
+      auto arena = backend.AllocateKv(model.config().kv_shape(options.kv_dtype, i), num_blocks);
+      EXPECT_TRUE(arena.has_value());
+      arenas_.push_back(*std::move(arena));
+    }
     // In reverse, so that a block's place and its number differ.
     for (uint32_t i = num_blocks; i > 0; --i) blocks_.push_back(BlockId{i - 1});
   }
@@ -55,8 +58,11 @@ class SequenceRunner {
                                             .block_table = blocks_,
                                             .num_dropped_tokens = num_dropped_tokens_,
                                             .block_mass = block_mass};
-    const StepGroup group{.arena = arena_.get(), .sequences = {&sequence, 1}};
-    model_.Forward({.tokens = tokens, .groups = {&group, 1}, .logit_rows = rows}, logits);
+    std::vector<StepGroup> groups;
+    for (const auto& arena : arenas_) {
+      groups.push_back({.arena = arena.get(), .sequences = {&sequence, 1}});
+    }
+    model_.Forward({.tokens = tokens, .groups = groups, .logit_rows = rows}, logits);
     position_ += static_cast<int>(tokens.size());
     return logits;
   }
@@ -76,15 +82,65 @@ class SequenceRunner {
 
   uint64_t* block_mass = nullptr;  // as SequenceRows has it
 
-  kernels::KvArena& arena() { return *arena_; }
+  kernels::KvArena& arena(size_t group = 0) { return *arenas_[group]; }
+  size_t num_groups() const { return arenas_.size(); }
+  // Goes on behind tokens whose KV somebody else has put into the blocks.
+  void SkipTo(int position) { position_ = position; }
   std::span<const BlockId> blocks() const { return blocks_; }
 
  private:
   Model& model_;
-  std::unique_ptr<kernels::KvArena> arena_;
-  std::vector<BlockId> blocks_;
-  int position_ = 0;  // in slots
+  std::vector<std::unique_ptr<kernels::KvArena>> arenas_;  // of each KV group
+  std::vector<BlockId> blocks_;                            // the same in each
+  int position_ = 0;                                       // in slots
   int num_dropped_tokens_ = 0;
+};
+
+// Several sequences in the same steps.
+class BatchRunner {
+ public:
+  BatchRunner(Model& model, kernels::Backend& backend, const SequenceRunner::Options& options,
+              size_t num_sequences)
+      : model_(model), positions_(num_sequences, 0), tables_(num_sequences) {
+    const auto num_blocks = static_cast<uint32_t>(num_sequences) *
+                            static_cast<uint32_t>((options.context + kernels::kKvBlockTokens - 1) /
+                                                  kernels::kKvBlockTokens);
+    for (size_t i = 0; i < model.config().kv_groups.size(); ++i) {
+      auto arena = backend.AllocateKv(model.config().kv_shape(options.kv_dtype, i), num_blocks);
+      EXPECT_TRUE(arena.has_value());
+      arenas_.push_back(*std::move(arena));
+    }
+    for (uint32_t i = 0; i < num_blocks; ++i) tables_[i % num_sequences].push_back(BlockId{i});
+  }
+
+  // The next tokens of each sequence; logits of each one's last.
+  std::vector<float> Step(const std::vector<std::span<const TokenId>>& runs) {
+    std::vector<TokenId> tokens;
+    std::vector<kernels::SequenceRows> sequences;
+    std::vector<int> rows;
+    for (size_t i = 0; i < runs.size(); ++i) {
+      sequences.push_back({.first_row = static_cast<int>(tokens.size()),
+                           .num_rows = static_cast<int>(runs[i].size()),
+                           .first_position = positions_[i],
+                           .block_table = tables_[i]});
+      tokens.insert(tokens.end(), runs[i].begin(), runs[i].end());
+      rows.push_back(static_cast<int>(tokens.size()) - 1);
+      positions_[i] += static_cast<int>(runs[i].size());
+    }
+    std::vector<StepGroup> groups;
+    for (const auto& arena : arenas_) {
+      groups.push_back({.arena = arena.get(), .sequences = sequences});
+    }
+    std::vector<float> logits(rows.size() * static_cast<size_t>(model_.config().vocab_size));
+    model_.Forward({.tokens = tokens, .groups = groups, .logit_rows = rows}, logits);
+    return logits;
+  }
+
+ private:
+  Model& model_;
+  std::vector<std::unique_ptr<kernels::KvArena>> arenas_;  // of each KV group
+  std::vector<int> positions_;
+  std::vector<std::vector<BlockId>> tables_;
 };
 
 }  // namespace kvgate::model

@@ -65,12 +65,46 @@ TEST_F(ModelWeightsTest, AnUnknownTensorTypeIsNamedWithThoseWeHave) {
               HasSubstr("F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K"));
 }
 
+TEST_F(ModelWeightsTest, AnExpertsTensorOfTheWrongShapeIsNamed) {
+  const PlainShape mixtral = {.num_experts = 4, .num_used = 2};
+  const auto changed = [&](const std::string& name, std::vector<int64_t> dimensions) {
+    return LoadChanged(
+        [&](GgufWriter::TensorSpec& spec) {
+          if (spec.name == name) spec.dimensions = dimensions;
+          return true;
+        },
+        mixtral);
+  };
+  const Error experts = changed("blk.1.ffn_up_exps.weight", {48, 80, 3});
+  EXPECT_EQ(experts.code, ErrorCode::kDataLoss);
+  EXPECT_THAT(experts.detail, HasSubstr("'blk.1.ffn_up_exps.weight' has shape [48, 80, 3]; "
+                                        "expected is [48, 80, 4]"));
+  EXPECT_THAT(changed("blk.0.ffn_gate_inp.weight", {48, 5}).detail,
+              HasSubstr("'blk.0.ffn_gate_inp.weight' has shape [48, 5]; expected is [48, 4]"));
+  PlainShape old = mixtral;
+  old.one_tensor_each = true;
+  const auto without = [](GgufWriter::TensorSpec& spec) {
+    return spec.name != "blk.1.ffn_down.2.weight";
+  };
+  EXPECT_THAT(LoadChanged(without, old).detail,
+              HasSubstr("tensor 'blk.1.ffn_down.2.weight' is missing"));
+}
+
+TEST_F(ModelWeightsTest, AFusedTensorOfTheWrongShapeIsNamed) {
+  const auto change = [](GgufWriter::TensorSpec& spec) {
+    if (spec.name == "blk.0.attn_qkv.weight") spec.dimensions = {48, 79};
+    return true;
+  };
+  EXPECT_THAT(LoadChanged(change, {.architecture = "phi3"}).detail,
+              HasSubstr("'blk.0.attn_qkv.weight' has shape [48, 79]; expected is [48, 80]"));
+}
+
 TEST_F(ModelWeightsTest, ATensorThatWouldBeIgnoredIsRefused) {
   GgufWriter writer = PlainFile({});
-  writer.AddTensor({.name = "blk.0.attn_q.bias", .dimensions = {48}, .type = GgufType::kF32});
+  writer.AddTensor({.name = "blk.0.ffn_up.bias", .dimensions = {80}, .type = GgufType::kF32});
   const Error error = LoadError(writer);
   EXPECT_EQ(error.code, ErrorCode::kUnsupported);
-  EXPECT_THAT(error.detail, HasSubstr("'blk.0.attn_q.bias'"));
+  EXPECT_THAT(error.detail, HasSubstr("'blk.0.ffn_up.bias'"));
 }
 
 TEST(FingerprintTest, OneChangedBitOfAWeightOrOfTheShapeShows) {

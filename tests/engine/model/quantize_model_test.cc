@@ -63,6 +63,22 @@ TEST_F(QuantizeModelTest, MatricesAreRoundedAndTheRestStays) {
   }
 }
 
+TEST_F(QuantizeModelTest, ExpertsAreRoundedAndTheirRoutersAndBiasesStay) {
+  ASSERT_TRUE(MakeModel(Tiny("gpt-oss", DType::kF32), scratch_ / "e.gguf").has_value());
+  const auto written = QuantizeModel(scratch_ / "e.gguf", scratch_ / "q.gguf", DType::kQ8_0);
+  ASSERT_TRUE(written.has_value()) << written.error().ToString();
+  const auto file = *GgufFile::Open(scratch_ / "q.gguf");
+  const auto type = [&](const char* name) {
+    return static_cast<GgufType>(file->FindTensor(name)->type);
+  };
+  EXPECT_EQ(type("blk.0.ffn_down_exps.weight"), GgufType::kQ8_0);
+  EXPECT_EQ(type("blk.0.attn_output.weight"), GgufType::kQ8_0);
+  EXPECT_EQ(type("blk.0.ffn_down_exps.bias"), GgufType::kF32);
+  EXPECT_EQ(type("blk.0.ffn_gate_inp.weight"), GgufType::kF32);
+  EXPECT_EQ(LoadedModel::Open(scratch_ / "q.gguf", *backend_).model->config().architecture,
+            "gpt-oss");
+}
+
 // The encoders are one, so a model made in a type and one rounded to it later are the same.
 TEST_F(QuantizeModelTest, AModelMadeInATypeIsTheOneRoundedToIt) {
   ASSERT_TRUE(MakeModel(Tiny("llama", DType::kQ4_1), scratch_ / "made.gguf").has_value());

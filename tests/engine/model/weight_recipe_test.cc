@@ -37,6 +37,16 @@ TEST(WeightRecipeTest, TheMixedRecipeGivesMoreBitsWhereErrorsCostMost) {
   EXPECT_EQ(Mixed("token_embd.weight", 256, true), DType::kQ6_K);
 }
 
+TEST(WeightRecipeTest, Mxfp4IsForExpertsWhereThereAre) {
+  const WeightRecipe mxfp4 = *FindRecipe("mxfp4");
+  const auto of = [&](const char* name, int num_experts) {
+    return RecipeDType(mxfp4, {.name = name, .columns = 64, .num_experts = num_experts});
+  };
+  EXPECT_EQ(of("blk.0.ffn_up_exps.weight", 8), DType::kMXFP4);
+  EXPECT_EQ(of("blk.0.attn_q.weight", 8), DType::kQ8_0);
+  EXPECT_EQ(of("blk.0.attn_q.weight", 0), DType::kMXFP4);
+}
+
 TEST(WeightRecipeTest, NarrowRowsTakeTheNearestFormatOf32) {
   EXPECT_EQ(Mixed("blk.0.attn_q.weight", 896), DType::kQ5_0);
   EXPECT_EQ(Mixed("blk.0.attn_v.weight", 896), DType::kQ8_0);

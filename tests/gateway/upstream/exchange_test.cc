@@ -30,8 +30,9 @@ struct Answer {
   int num_attempts = 0;
 };
 
-Task<void> Ask(Upstream& upstream, const Upstream::Executor& executor, std::string body,
-               Answer& answer, Exchange*& running) {
+// What a coroutine is given by reference must outlive it: the executor would not.
+Task<void> Ask(Upstream& upstream, Upstream::Executor executor, std::string body, Answer& answer,
+               Exchange*& running) {
   Exchange exchange(upstream, executor);
   running = &exchange;
   const std::string head =
@@ -222,6 +223,55 @@ TEST(ExchangeTest, AnUpstreamThatIsDownIsTriedAgainAndThenLeftAlone) {
   EXPECT_GT(refused.error->retry_after_seconds, 0);
 }
 
+// More than the sockets of both sides take.
+std::string UnreadBody() { return std::string(size_t{16} << 20, 'x'); }
+
+TEST(ExchangeTest, AnAnswerThatComesBeforeTheRequestHasBeenReadIsPassedOn) {
+  for (const std::string status : {"413 Too Large", "200 OK"}) {
+    std::atomic<bool> ended{false};
+    ScriptedUpstream server([&](Peer& peer, int) {
+      peer.Send("HTTP/1.1 " + status + "\r\nContent-Length: 2\r\n\r\nno");
+      ended = peer.WaitForEnd(milliseconds(5000));
+    });
+    Client client(Client::To(server));
+    const auto begin = Exchange::Clock::now();
+    const Answer answer = client.Post(UnreadBody());
+    EXPECT_EQ(answer.body, "no") << status;
+    EXPECT_EQ(answer.num_attempts, 1);
+    EXPECT_LT(Exchange::Clock::now() - begin, milliseconds(2000));
+    EXPECT_EQ(client.upstream->num_kept(), 0u) << "the rest of the request would follow";
+    EXPECT_EQ(client.upstream->num_in_use(), 0);
+    std::this_thread::sleep_for(milliseconds(200));
+    EXPECT_TRUE(ended) << "and not only when its peer has read what was on its way";
+  }
+}
+
+TEST(ExchangeTest, AnAnswerThatGoesOnWhileTheRequestIsReadIsWhole) {
+  const std::string body = UnreadBody();
+  ScriptedUpstream server([&](Peer& peer, int) {
+    peer.Send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nearly");
+    EXPECT_EQ(peer.ReadRequest().size(), body.size() + 58);
+    peer.Send("-late");
+    peer.ReadRequest();
+  });
+  Client client(Client::To(server));
+  const Answer answer = client.Post(body);
+  EXPECT_EQ(answer.body, "early-late");
+  EXPECT_FALSE(answer.cut);
+  EXPECT_EQ(client.upstream->num_kept(), 1u) << "all of the request was sent";
+}
+
+TEST(ExchangeTest, AnUpstreamThatClosesInTheMiddleOfARequestFailsAtOnce) {
+  ScriptedUpstream server([](Peer& peer, int) { peer.Reset(); });
+  Client client(Client::To(server));
+  const auto begin = Exchange::Clock::now();
+  const Answer answer = client.Post(UnreadBody());
+  ASSERT_TRUE(answer.error);
+  EXPECT_EQ(answer.error->code, ErrorCode::kUnavailable);
+  EXPECT_EQ(answer.num_attempts, 1) << "it may have been read";
+  EXPECT_LT(Exchange::Clock::now() - begin, milliseconds(2000));
+}
+
 TEST(ExchangeTest, TimeoutsEndWhatSaysNothing) {
   ScriptedUpstream server([](Peer& peer, int connection) {
     peer.ReadRequest();
@@ -304,7 +354,7 @@ TEST(ExchangeTest, WhatTheParserHoldsBackOfABodyIsBounded) {
   }
 }
 
-Task<void> TakeFields(Upstream& upstream, const Upstream::Executor& executor, std::string& names) {
+Task<void> TakeFields(Upstream& upstream, Upstream::Executor executor, std::string& names) {
   Exchange exchange(upstream, executor);
   const Result<void> started =
       co_await exchange.Start({.head = "GET /v1/x HTTP/1.1\r\nHost: h\r\n\r\n", .body = ""});

@@ -113,12 +113,15 @@ TEST_F(ReferenceBackendTest, RopeTableHoldsCosineAndSineOfTheAngle) {
   const std::vector<int> positions{0, 100000};
   const std::vector<float> inv_freq{1.0f, 0.1f};
   std::vector<float> table(8);
-  backend_->RopeTable(positions, inv_freq, table.data());
+  backend_->RopeTable(positions, inv_freq, 1.0f, table.data());
   EXPECT_EQ(table[0], 1.0f);
   EXPECT_EQ(table[1], 0.0f);
   EXPECT_FLOAT_EQ(table[4], static_cast<float>(std::cos(100000.0)));
   EXPECT_FLOAT_EQ(table[5], static_cast<float>(std::sin(100000.0)));
   EXPECT_FLOAT_EQ(table[7], static_cast<float>(std::sin(100000.0 * 0.1f)));
+  backend_->RopeTable(positions, inv_freq, 1.5f, table.data());
+  EXPECT_EQ(table[0], 1.5f);
+  EXPECT_FLOAT_EQ(table[7], static_cast<float>(1.5 * std::sin(100000.0 * 0.1f)));
 }
 
 TEST_F(ReferenceBackendTest, RopeTurnsThePairsOfItsKindByTheAngle) {
@@ -135,22 +138,70 @@ TEST_F(ReferenceBackendTest, RopeTurnsThePairsOfItsKindByTheAngle) {
   EXPECT_EQ(x, (std::vector<float>{-3, 2, 1, 4, 5, 6}));
 }
 
-TEST_F(ReferenceBackendTest, SwiGluIsTheGatesSiluTimesUp) {
+TEST_F(ReferenceBackendTest, SiluIsTheGateTimesItsSigmoidTimesUp) {
   const std::vector<float> gate{0, std::numbers::ln2_v<float>, -1e30f, 50};
   const std::vector<float> up{5, 3, 7, 2};
   std::vector<float> out(4);
-  backend_->SwiGlu(gate.data(), up.data(), 4, out.data());
+  backend_->Glu(GluKind::kSilu, gate.data(), up.data(), 4, out.data());
   EXPECT_EQ(out[0], 0.0f);
   EXPECT_FLOAT_EQ(out[1], 2 * std::numbers::ln2_v<float>);  // sigmoid(ln 2) = 2/3
   EXPECT_EQ(out[2], 0.0f);
   EXPECT_FLOAT_EQ(out[3], 100.0f);
 }
 
-TEST_F(ReferenceBackendTest, AddAddsInPlace) {
+TEST_F(ReferenceBackendTest, GeluIsHalfTheGateTimesOnePlusTanh) {
+  const std::vector<float> gate{0, 1, -1, 40, -40};
+  const std::vector<float> up{5, 3, 3, 2, 2};
+  std::vector<float> out(5);
+  backend_->Glu(GluKind::kGeluTanh, gate.data(), up.data(), 5, out.data());
+  const double tanh_one = std::tanh(std::sqrt(2 / std::numbers::pi) * 1.044715);
+  EXPECT_EQ(out[0], 0.0f);
+  EXPECT_FLOAT_EQ(out[1], static_cast<float>(0.5 * (1 + tanh_one) * 3));
+  EXPECT_FLOAT_EQ(out[2], static_cast<float>(-0.5 * (1 - tanh_one) * 3));
+  EXPECT_FLOAT_EQ(out[3], 80.0f);
+  EXPECT_EQ(out[4], 0.0f);
+}
+
+TEST_F(ReferenceBackendTest, ClampedSiluClampsGateAboveAndUpOnBothSides) {
+  const float gate_of_half = std::numbers::ln2_v<float> / 1.702f;  // sigmoid(ln 2) = 2/3
+  const std::vector<float> gate{gate_of_half, 7, 100, 1, -100};
+  const std::vector<float> up{2, 7, 50, -50, 3};
+  std::vector<float> out(5);
+  backend_->Glu(GluKind::kClampedSilu, gate.data(), up.data(), 5, out.data());
+  EXPECT_FLOAT_EQ(out[0], gate_of_half * 2 / 3 * 3);
+  EXPECT_FLOAT_EQ(out[1], static_cast<float>(7 / (1 + std::exp(-1.702 * 7)) * 8));
+  EXPECT_EQ(out[2], out[1]);
+  EXPECT_FLOAT_EQ(out[3], static_cast<float>(-6 / (1 + std::exp(-1.702))));
+  EXPECT_NEAR(out[4], 0.0f, 1e-30f);
+}
+
+TEST_F(ReferenceBackendTest, AddScaledAndScaleWorkInPlace) {
   const std::vector<float> x{1, 2};
   std::vector<float> y{10, 20};
-  backend_->Add(x.data(), 2, y.data());
-  EXPECT_EQ(y, (std::vector<float>{11, 22}));
+  backend_->AddScaled(x.data(), -2.0f, 2, y.data());
+  EXPECT_EQ(y, (std::vector<float>{8, 16}));
+  backend_->Scale(0.5f, 2, y.data());
+  EXPECT_EQ(y, (std::vector<float>{4, 8}));
+}
+
+TEST_F(ReferenceBackendTest, SoftCapBendsTowardsTheCap) {
+  std::vector<float> x{0, 30, -30, 1e30f, -1e30f};
+  backend_->SoftCap(30.0f, 5, x.data());
+  const auto bent = static_cast<float>(30 * std::tanh(1.0));
+  EXPECT_FLOAT_EQ(x[1], bent);
+  EXPECT_FLOAT_EQ(x[2], -bent);
+  EXPECT_EQ(x[0], 0.0f);
+  EXPECT_EQ(x[3], 30.0f);
+  EXPECT_EQ(x[4], -30.0f);
+}
+
+TEST_F(ReferenceBackendTest, ScatterAddRowsAddsEachRowTimesItsFactor) {
+  const std::vector<float> x{1, 2, 3, 4, 5, 6};  // [3, 2]
+  std::vector<float> y{10, 20, 30, 40};          // [2, 2]
+  const std::vector<int> rows{1, 0, 1};
+  const std::vector<float> factors{1, 2, -1};
+  backend_->ScatterAddRows(x.data(), rows, factors, 2, y.data());
+  EXPECT_EQ(y, (std::vector<float>{16, 28, 26, 36}));
 }
 
 // One KV head of dimension 1, two query heads; a decode row and a chunk that crosses a block.
@@ -204,6 +255,53 @@ TEST_F(ReferenceAttentionTest, AChunkFindsItsPositionsInTheBlockTable) {
   backend_->Attention(zeros.data(), {&second, 1}, 0, *arena_, {.num_heads = 1, .scale = 1},
                       out.data());
   for (int i = 0; i < 10; ++i) EXPECT_FLOAT_EQ(out[static_cast<size_t>(i)], (30 + i) / 2.0f);
+}
+
+// v = position and equal scores, so the output is the mean of the positions seen.
+TEST_F(ReferenceAttentionTest, AWindowEndsAtTheRowsOwnPosition) {
+  std::vector<float> v(40);
+  for (size_t p = 0; p < v.size(); ++p) v[p] = static_cast<float>(p);
+  const std::vector<float> zeros(40, 0.0f);
+  const SequenceRows rows = Rows(0, 40);
+  backend_->StoreKv(zeros.data(), v.data(), {&rows, 1}, 0, *arena_);
+  std::vector<float> out(40);
+  backend_->Attention(zeros.data(), {&rows, 1}, 0, *arena_,
+                      {.num_heads = 1, .scale = 1, .window = 5}, out.data());
+  EXPECT_FLOAT_EQ(out[0], 0.0f);
+  EXPECT_FLOAT_EQ(out[3], 1.5f);
+  for (size_t p = 4; p < 40; ++p) EXPECT_FLOAT_EQ(out[p], static_cast<float>(p) - 2);
+}
+
+TEST_F(ReferenceAttentionTest, ASinkTakesAShareAndGivesNothing) {
+  // Weights 1 and 1 of two positions, and 2 of the sink of head 0; head 1's sink is nothing.
+  const std::vector<float> zeros(4, 0.0f);
+  const std::vector<float> v{8, 16};
+  const std::vector<float> sinks{std::numbers::ln2_v<float>, -1e4f};
+  const SequenceRows rows = Rows(0, 2);
+  std::vector<uint64_t> mass(2, 0);
+  SequenceRows with_mass = rows;
+  with_mass.block_mass = mass.data();
+  backend_->StoreKv(zeros.data(), v.data(), {&rows, 1}, 0, *arena_);
+  std::vector<float> out(4);
+  backend_->Attention(zeros.data(), {&with_mass, 1}, 0, *arena_,
+                      {.num_heads = 2, .scale = 1, .sinks = sinks.data()}, out.data());
+  EXPECT_FLOAT_EQ(out[2], 24.0f / 4);
+  EXPECT_FLOAT_EQ(out[3], 24.0f / 2);
+  // Row 0 puts 1/3 and 1 on the block, row 1 1/2 and 1.
+  EXPECT_NEAR(static_cast<double>(mass[0]) / kAttentionMassOne, 1.0 / 3 + 0.5 + 2, 1e-6);
+}
+
+TEST_F(ReferenceAttentionTest, CappedScoresAreBentBeforeTheSoftmax) {
+  // Scores 0 and 4 with a cap of 2: 2 tanh(2).
+  const std::vector<float> k{0, 4};
+  const std::vector<float> v{0, 1};
+  const std::vector<float> q{1, 1};
+  const SequenceRows rows = Rows(0, 2);
+  backend_->StoreKv(k.data(), v.data(), {&rows, 1}, 0, *arena_);
+  std::vector<float> out(2);
+  backend_->Attention(q.data(), {&rows, 1}, 0, *arena_, {.num_heads = 1, .scale = 1, .softcap = 2},
+                      out.data());
+  EXPECT_FLOAT_EQ(out[1], static_cast<float>(1 / (1 + std::exp(-2 * std::tanh(2.0)))));
 }
 
 TEST_F(ReferenceAttentionTest, BlocksLieAsTheCpuOrderSays) {

@@ -1,0 +1,68 @@
+#include "engine/model/expert_routing.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace kvgate::model {
+namespace {
+
+// Shares of one row: the softmax in double, of all experts or of the selected.
+void ChooseRow(const ExpertConfig& config, std::span<const float> logits, std::vector<int>& order,
+               std::span<ExpertShare> shares) {
+  std::iota(order.begin(), order.end(), 0);
+  const auto before = [&](int a, int b) {
+    const float x = logits[static_cast<size_t>(a)];
+    const float y = logits[static_cast<size_t>(b)];
+    return x > y || (x == y && a < b);
+  };
+  const auto selected_end = order.begin() + config.num_used;
+  std::partial_sort(order.begin(), selected_end, order.end(), before);
+  const double largest = logits[static_cast<size_t>(order[0])];
+  std::sort(order.begin(), selected_end);
+  const auto weight = [&](int expert) {
+    return std::exp(static_cast<double>(logits[static_cast<size_t>(expert)]) - largest);
+  };
+  double selected_sum = 0;
+  for (auto at = order.begin(); at != selected_end; ++at) selected_sum += weight(*at);
+  double sum = selected_sum;
+  if (config.gating == ExpertGating::kSoftmax && !config.renormalise) {
+    sum = 0;
+    for (int expert = 0; expert < config.num_experts; ++expert) sum += weight(expert);
+  }
+  for (size_t i = 0; i < shares.size(); ++i) {
+    const double share = weight(order[i]) / sum * config.share_scale;
+    shares[i] = {.expert = order[i], .share = static_cast<float>(share)};
+  }
+}
+
+}  // namespace
+
+void ChooseExperts(const ExpertConfig& config, std::span<const float> logits,
+                   std::vector<ExpertShare>& shares) {
+  const auto num_experts = static_cast<size_t>(config.num_experts);
+  const auto num_used = static_cast<size_t>(config.num_used);
+  const size_t num_rows = logits.size() / num_experts;
+  shares.resize(num_rows * num_used);
+  std::vector<int> order(num_experts);
+  for (size_t row = 0; row < num_rows; ++row) {
+    ChooseRow(config, logits.subspan(row * num_experts, num_experts), order,
+              std::span(shares).subspan(row * num_used, num_used));
+  }
+}
+
+void ExpertPlan::Build(const ExpertConfig& config, std::span<const ExpertShare> shares) {
+  first_.assign(static_cast<size_t>(config.num_experts) + 1, 0);
+  for (const ExpertShare& share : shares) ++first_[static_cast<size_t>(share.expert) + 1];
+  std::partial_sum(first_.begin(), first_.end(), first_.begin());
+  next_.assign(first_.begin(), first_.end() - 1);
+  rows_.resize(shares.size());
+  shares_.resize(shares.size());
+  for (size_t i = 0; i < shares.size(); ++i) {
+    const size_t at = next_[static_cast<size_t>(shares[i].expert)]++;
+    rows_[at] = static_cast<int>(i / static_cast<size_t>(config.num_used));
+    shares_[at] = shares[i].share;
+  }
+}
+
+}  // namespace kvgate::model
