@@ -74,6 +74,7 @@ struct TokenEvent {
   std::string text;  // what may be shown now: whole characters, no part of a stop string
   float logprob = 0;
   std::vector<sample::TokenLogprob> top_logprobs;
+  int num_cached_tokens = 0;  // of the prompt, as in RequestStats
 };
 
 struct FinishEvent {
@@ -99,6 +100,7 @@ struct GenerationRequest {
   sample::SamplingParams sampling;
   std::vector<std::string> stop_strings;  // <= 16, none empty
   bool ignore_end_of_generation = false;
+  bool shows_control_tokens = false;  // their text is part of the answer, but for end tokens
   bool hash_logits = false;
   std::string cache_salt;  // the tenant; prefixes are shared only within one
   // Leading prompt tokens that other requests will probably begin with (system, tools, history):
@@ -112,6 +114,8 @@ struct Protection {
   std::vector<TokenId> tokens;  // full blocks of it are protected
   std::string cache_salt;
   int priority = 0;  // 0: like any other; higher: evicted only after all that is lower
+  // Takes the place of no protection that lasts as long, and gives way where there are many.
+  bool is_hint = false;
   // The protection ends by itself then.
   std::chrono::steady_clock::time_point until = std::chrono::steady_clock::time_point::max();
 };

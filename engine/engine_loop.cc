@@ -22,6 +22,9 @@ using schedule::SequenceState;
 
 namespace {
 
+// Of prefixes that callers hinted at; each costs a pass over its blocks when one is added.
+constexpr size_t kHintedPrefixesMax = 256;
+
 static_assert(std::is_trivially_copyable_v<EngineStats> &&
                   sizeof(EngineStats) % sizeof(uint64_t) == 0,
               "EngineStats is published word by word");
@@ -358,6 +361,11 @@ void EngineLoop::OnProtect(Protection protection) {
                                       .first<kernels::kKvBlockTokens>());
     prefix.keys.push_back(parent);
   }
+  if (protection.is_hint) {
+    const auto known = protections_.find(parent.hash);
+    if (known != protections_.end() && known->second.until >= protection.until) return;
+    if (known == protections_.end() && protections_.size() >= kHintedPrefixesMax) return;
+  }
   protections_.erase(parent.hash);
   if (prefix.priority > 0) protections_.emplace(parent.hash, std::move(prefix));
   ApplyProtections();
@@ -484,7 +492,10 @@ void EngineLoop::ObserveStep(const std::vector<schedule::StepItem>& step, double
 void EngineLoop::AdvanceSequence(Sequence& sequence, std::span<const float> logits) {
   Generation& generation = GenerationOf(sequence);
   const bool is_first = generation.num_output_tokens() == 0;
-  if (is_first) sequence.first_token_at = Clock::now();
+  if (is_first) {
+    sequence.first_token_at = Clock::now();
+    generation.SetCachedTokens(StatsOf(sequence).num_cached_tokens);
+  }
   if (!generation.wants_output()) return End(sequence.id, FinishReason::kLength);
   const std::optional<TokenId> token = generation.Advance(logits);
   if (!token.has_value()) return End(sequence.id, generation.finish_reason());

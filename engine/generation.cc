@@ -15,6 +15,7 @@ Generation::Generation(GenerationRequest& request, const tokenizer::Tokenizer& t
       sink_(std::move(request.sink)),
       max_tokens_(request.max_tokens),
       ignore_end_of_generation_(request.ignore_end_of_generation),
+      shows_control_tokens_(request.shows_control_tokens),
       hash_logits_(request.hash_logits) {
   sampler_.AcceptPrompt(request.prompt);
 }
@@ -24,15 +25,18 @@ std::optional<TokenId> Generation::Advance(std::span<const float> logits) {
   sample::SampledToken sampled = sampler_.Sample(logits);
   sampler_.Accept(sampled.token);
   ++num_output_tokens_;
-  if (!ignore_end_of_generation_ && tokenizer_.is_end_of_generation(sampled.token)) {
+  const bool is_end = tokenizer_.is_end_of_generation(sampled.token);
+  if (is_end && !ignore_end_of_generation_) {
     finish_reason_ = FinishReason::kStop;
     return std::nullopt;
   }
-  sample::StopMatcher::Output output = stop_matcher_.Push(detokenizer_.Push(sampled.token));
+  const std::string piece = detokenizer_.Push(sampled.token, shows_control_tokens_ && !is_end);
+  sample::StopMatcher::Output output = stop_matcher_.Push(piece);
   sink_->OnToken({.token = sampled.token,
                   .text = std::move(output.text),
                   .logprob = sampled.logprob,
-                  .top_logprobs = std::move(sampled.top)});
+                  .top_logprobs = std::move(sampled.top),
+                  .num_cached_tokens = num_cached_tokens_});
   if (output.stopped) {
     stopped_by_string_ = true;
     stop_string_ = std::move(output.matched);

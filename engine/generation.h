@@ -29,6 +29,8 @@ class Generation : public schedule::SequenceOwnerData {
 
   FinishReason finish_reason() const { return finish_reason_; }
   int num_output_tokens() const { return num_output_tokens_; }
+  // Of the prompt; told with every token.
+  void SetCachedTokens(int num_cached_tokens) { num_cached_tokens_ = num_cached_tokens; }
   bool wants_output() const { return max_tokens_ > 0; }
 
  private:
@@ -39,9 +41,11 @@ class Generation : public schedule::SequenceOwnerData {
   std::shared_ptr<TokenSink> sink_;
   int max_tokens_;
   bool ignore_end_of_generation_;
+  bool shows_control_tokens_;
   bool hash_logits_;
   uint64_t logits_hash_ = 0;
   int num_output_tokens_ = 0;
+  int num_cached_tokens_ = 0;
   bool stopped_by_string_ = false;
   std::string stop_string_;
   FinishReason finish_reason_ = FinishReason::kStop;

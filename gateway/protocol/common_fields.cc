@@ -46,23 +46,6 @@ Result<void> AddStop(JsonElement value, const std::string& path, DecodeState& st
   return {};
 }
 
-Result<void> ReadStop(JsonElement value, const std::string& path, DecodeState& state) {
-  if (value.is_string()) return AddStop(value, path, state);
-  JsonArray array;
-  if (value.get(array) != simdjson::SUCCESS) {
-    return TypeError(path, "a string or an array of strings", value);
-  }
-  if (array.size() > state.limits.stop_strings_max) {
-    return RangeError(path,
-                      fmt::format("must have at most {} strings", state.limits.stop_strings_max));
-  }
-  size_t index = 0;
-  for (const JsonElement element : array) {
-    KVGATE_TRY_VOID(AddStop(element, IndexPath(path, index++), state));
-  }
-  return {};
-}
-
 Result<void> ReadStream(JsonElement value, const std::string& path, DecodeState& state) {
   KVGATE_TRY(state.request.stream, ReadBool(value, path));
   return {};
@@ -195,7 +178,7 @@ Result<void> ReadResponseFormat(JsonElement value, const std::string& path, Deco
   return {};
 }
 
-constexpr FieldSpec kCommonFields[] = {
+constexpr FieldSpec kSamplerFields[] = {
     {"model", ReadModel},
     {"max_tokens", ReadMaxTokens},
     {"temperature", ReadTemperature},
@@ -207,25 +190,48 @@ constexpr FieldSpec kCommonFields[] = {
     {"top_n_sigma", ReadTopNSigma},
     {"top_k", ReadTopK},
     {"seed", ReadSeed},
-    {"stop", ReadStop},
     {"stream", ReadStream},
-    {"stream_options", ReadStreamOptions},
     {"ignore_eos", ReadIgnoreEos},
-    {"user", ReadUser},
-    {"n", ReadN},
     {"presence_penalty", ReadPenalty<&CompletionRequest::presence_penalty>},
     {"frequency_penalty", ReadPenalty<&CompletionRequest::frequency_penalty>},
     {"repetition_penalty", ReadRepetitionPenalty},
     {"repeat_penalty", ReadRepetitionPenalty},
     {"repeat_last_n", ReadRepeatLastN},
     {"logit_bias", ReadLogitBias},
-    {"response_format", ReadResponseFormat},
+};
+
+constexpr FieldSpec kCompletionFields[] = {
+    {"stop", ReadStop}, {"stream_options", ReadStreamOptions},   {"user", ReadUser},
+    {"n", ReadN},       {"response_format", ReadResponseFormat},
 };
 
 }  // namespace
 
+Result<void> ReadStop(JsonElement value, const std::string& path, DecodeState& state) {
+  if (value.is_string()) return AddStop(value, path, state);
+  JsonArray array;
+  if (value.get(array) != simdjson::SUCCESS) {
+    return TypeError(path, "a string or an array of strings", value);
+  }
+  if (array.size() > state.limits.stop_strings_max) {
+    return RangeError(path,
+                      fmt::format("must have at most {} strings", state.limits.stop_strings_max));
+  }
+  size_t index = 0;
+  for (const JsonElement element : array) {
+    KVGATE_TRY_VOID(AddStop(element, IndexPath(path, index++), state));
+  }
+  return {};
+}
+
+std::vector<FieldSpec> WithSamplerFields(std::span<const FieldSpec> own) {
+  std::vector<FieldSpec> fields(std::begin(kSamplerFields), std::end(kSamplerFields));
+  fields.insert(fields.end(), own.begin(), own.end());
+  return fields;
+}
+
 std::vector<FieldSpec> WithCommonFields(std::span<const FieldSpec> own) {
-  std::vector<FieldSpec> fields(std::begin(kCommonFields), std::end(kCommonFields));
+  std::vector<FieldSpec> fields = WithSamplerFields(kCompletionFields);
   fields.insert(fields.end(), own.begin(), own.end());
   return fields;
 }
