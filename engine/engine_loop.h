@@ -78,6 +78,7 @@ class EngineLoop final : public Engine {
   kv::PrefixCache cache_;
   schedule::CostModel costs_;
   std::unique_ptr<tier::DiskTier> tier_;
+  grammar::MatcherPool matchers_;
   schedule::Scheduler scheduler_;
 
   // A write under way holds the chain up to its last block: parents too, see block_pool.h.
