@@ -12,6 +12,7 @@
 #include <kvgate/result.h>
 
 #include "engine/engine.h"
+#include "engine/grammar/compiler.h"
 #include "engine/template/chat_format.h"
 #include "gateway/metrics/gateway_metrics.h"
 #include "gateway/protocol/completion.h"
@@ -70,11 +71,15 @@ class LocalProvider {
                                const jinja::Data::Dict& arguments) const;
   Result<EncodedPrompt> EncodeChat(const std::vector<protocol::Message>& messages,
                                    const jinja::Data::Dict& arguments) const;
+  // What the answer must be; null: anything. Takes time with a large schema.
+  Result<std::shared_ptr<const grammar::CompiledGrammar>> CompileOutput(
+      const protocol::CompletionRequest& request) const;
   Result<int> TokensMax(const protocol::CompletionRequest& request, size_t num_prompt_tokens) const;
   Result<void> CheckLogitBias(const protocol::CompletionRequest& request) const;
   std::string PromptText(const protocol::Prompt& prompt) const;
 
   Parts parts_;
+  const std::unique_ptr<grammar::Compiler> compiler_;  // thread-safe
 };
 
 // What a model file answers to: its general.name, file name, file stem, and "local".
