@@ -218,6 +218,9 @@ Result<RequestId> EngineLoop::Submit(GenerationRequest request) {
                               "answer",
                               num_prompt, info_.context_tokens_max, room));
   }
+  if (request.grammar != nullptr && request.grammar->trie->vocab_size() > info_.model.vocab_size) {
+    return refuse("grammar", "the grammar is for a larger vocabulary than the model's");
+  }
   if (request.max_tokens < 0) return refuse("max_tokens", "max_tokens is negative");
   request.max_tokens = static_cast<int>(
       std::min<int64_t>(request.max_tokens, info_.context_tokens_max - num_prompt));
@@ -225,7 +228,8 @@ Result<RequestId> EngineLoop::Submit(GenerationRequest request) {
   auto sequence = std::make_shared<std::unique_ptr<Sequence>>(std::make_unique<Sequence>());
   Sequence& made = **sequence;
   made.id = RequestId{next_request_id_.fetch_add(1, std::memory_order_relaxed)};
-  made.owner = std::make_unique<Generation>(request, tokenizer_);  // looks at the prompt
+  made.owner =
+      std::make_unique<Generation>(request, tokenizer_, &matchers_);  // looks at the prompt
   made.salt = std::move(request.cache_salt);
   made.tokens = std::move(request.prompt);
   made.num_prompt_tokens = static_cast<int>(num_prompt);

@@ -71,6 +71,15 @@ struct TokenBias {
   float bias = 0;
 };
 
+// What the answer must be.
+enum class OutputKind : uint8_t { kAnyText, kJsonObject, kJsonSchema, kGbnf };
+
+struct OutputFormat {
+  OutputKind kind = OutputKind::kAnyText;
+  std::string text = {};   // the schema as JSON, or the grammar
+  std::string field = {};  // where it stands in the body, for errors
+};
+
 struct CompletionRequest {
   Dialect dialect = Dialect::kChatCompletions;
   std::string model;
@@ -105,6 +114,7 @@ struct CompletionRequest {
   std::vector<std::string> stop;
   int num_logprobs = -1;  // -1: none; k: the chosen token's and the k most likely ones'
   bool ignore_eos = false;
+  OutputFormat output;
   bool echo = false;
 
   bool stream = false;

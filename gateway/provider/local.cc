@@ -213,7 +213,9 @@ Result<ChatInput> ToChatInput(const chat::ChatFormat& format, const std::vector<
 
 LocalProvider::LocalProvider(Parts parts)
     : parts_(std::move(parts)),
-      family_(reply::FamilyNamed(reply::RecogniseFamily(parts_.chat_format->source()))) {
+      family_(reply::FamilyNamed(reply::RecogniseFamily(parts_.chat_format->source()))),
+      compiler_(
+          std::make_unique<grammar::Compiler>(parts_.tokenizer, grammar::Compiler::Options())) {
   KVGATE_CHECK(!parts_.names.empty(), "a model without a name");
 }
 
@@ -370,6 +372,37 @@ Result<void> LocalProvider::CheckLogitBias(const CompletionRequest& request) con
   return {};
 }
 
+Result<std::shared_ptr<const grammar::CompiledGrammar>> LocalProvider::CompileOutput(
+    const CompletionRequest& request) const {
+  const protocol::OutputFormat& output = request.output;
+  grammar::Source source{.text = output.text};
+  switch (output.kind) {
+    case protocol::OutputKind::kAnyText:
+      return std::shared_ptr<const grammar::CompiledGrammar>();
+    case protocol::OutputKind::kJsonObject:
+      source.kind = grammar::SourceKind::kJsonObject;
+      break;
+    case protocol::OutputKind::kJsonSchema:
+      source.kind = grammar::SourceKind::kJsonSchema;
+      break;
+    case protocol::OutputKind::kGbnf:
+      source.kind = grammar::SourceKind::kGbnf;
+      break;
+  }
+  auto compiled = compiler_->Compile(source);
+  if (compiled) return compiled;
+  // A place in the schema is a place in the body.
+  const Error& error = compiled.error();
+  const std::string field =
+      error.field.empty() ? output.field : fmt::format("{}.{}", output.field, error.field);
+  const bool is_unsupported = error.code == ErrorCode::kUnsupported;
+  return MakeError(is_unsupported ? ErrorCode::kUnsupported : ErrorCode::kInvalidArgument,
+                   "provider.local",
+                   fmt::format("{} value for '{}': {}.", is_unsupported ? "Unsupported" : "Invalid",
+                               field, error.detail),
+                   field);
+}
+
 Result<std::vector<TokenId>> LocalProvider::EncodePrefix(const CompletionRequest& request) const {
   if (!request.more_prompts.empty()) {
     return MakeError(ErrorCode::kInvalidArgument, "provider.local",
@@ -447,6 +480,7 @@ void LocalProvider::ProtectMarked(const EncodedPrompt& prompt, const RunArgs& ar
 Result<std::unique_ptr<EventStream>> LocalProvider::Run(const RunArgs& args) const {
   const CompletionRequest& request = args.request;
   KVGATE_TRY_VOID(CheckLogitBias(request));
+  KVGATE_TRY(const auto grammar, CompileOutput(request));
   KVGATE_TRY(const std::vector<EncodedPrompt> prompts, EncodeAll(request));
   ProtectMarked(prompts.front(), args);
   std::vector<std::string> stops = request.stop;
@@ -467,6 +501,7 @@ Result<std::unique_ptr<EventStream>> LocalProvider::Run(const RunArgs& args) con
         .stop_strings = stops,
         .ignore_end_of_generation = request.ignore_eos,
         .shows_control_tokens = is_chat && ShowsMarks(request),
+        .grammar = grammar,
         .hash_logits = args.logits_hash,
         .cache_salt = args.tenant,
         .num_stable_tokens = static_cast<int>(prompt.num_stable_tokens),

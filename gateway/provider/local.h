@@ -13,6 +13,7 @@
 #include <kvgate/result.h>
 
 #include "engine/engine.h"
+#include "engine/grammar/compiler.h"
 #include "engine/reply/families.h"
 #include "engine/template/chat_format.h"
 #include "gateway/metrics/gateway_metrics.h"
@@ -85,6 +86,9 @@ class LocalProvider {
                                    const protocol::CompletionRequest& request) const;
   // Keeps what the caller marked in the pool and the arena, as long as it said.
   void ProtectMarked(const EncodedPrompt& prompt, const RunArgs& args) const;
+  // What the answer must be; null: anything. Takes time with a large schema.
+  Result<std::shared_ptr<const grammar::CompiledGrammar>> CompileOutput(
+      const protocol::CompletionRequest& request) const;
   Result<int> TokensMax(const protocol::CompletionRequest& request, size_t num_prompt_tokens) const;
   Result<void> CheckLogitBias(const protocol::CompletionRequest& request) const;
   std::string PromptText(const protocol::Prompt& prompt) const;
@@ -99,6 +103,7 @@ class LocalProvider {
 
   Parts parts_;
   const reply::Family& family_;  // how the model writes reasoning and calls
+  const std::unique_ptr<grammar::Compiler> compiler_;  // thread-safe
 };
 
 // What a model file answers to: its general.name, file name, file stem, and "local".

@@ -129,8 +129,23 @@ ANTHROPIC = [{"role": "user", "content": [{"type": "text", "text": "a", "cache_c
     {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1", "is_error": True,
                                   "content": [{"type": "text", "text": "r"}]}]},
     {"role": "system", "content": "s"}]
+GBNF = [b'root ::= "{" (p ("," p)*)? "}" # x\np ::= "\\"" [^"\\\\x00-\\x1F]{0,9} "\\":" v\n'
+        b'v ::= root | [0-9]+ | . \n | "\\u00e9" ("a" | "")? [a-z\\]-]{2,}',
+        b"root ::= a b\na ::= \"x\" a | \"\"\nb ::= (a | [^b])"]
+SCHEMAS = [
+    {"type": "object",
+     "properties": {"a": {"$ref": "#/$defs/x"}, "b": {"type": ["null", "number"]}},
+     "required": ["a", "c"], "additionalProperties": {"type": "string", "maxLength": 3},
+     "$defs": {"x": {"anyOf": [{"const": "\u00e9"}, {"items": {"$ref": "#"}, "maxItems": 2}]}}},
+    {"allOf": [{"type": "integer", "minimum": -12}, {"exclusiveMaximum": 99.5, "multipleOf": 3}]},
+    {"type": "string", "pattern": "^(a|[^b-d\\\\s]{2,})+x?$", "minLength": 2, "maxLength": 9},
+    {"prefixItems": [{"enum": [1, None, {"k": []}]}, {"format": "date-time", "type": "string"}],
+     "items": False, "minItems": 1},
+    {"oneOf": [{"type": "null"}, {"type": "number", "minimum": 0.125, "maximum": 1e3}]}]
 
 SEEDS = {
+    "gbnf_fuzz": GBNF,
+    "schema_fuzz": [json.dumps(schema).encode() for schema in SCHEMAS],
     "jinja_fuzz": [b"\x0b" + source.encode() for source in JINJA],
     "chat_completions_fuzz": json_seeds("messages", [MESSAGES, MESSAGES[:1]], logprobs=True,
                                         top_logprobs=2, max_completion_tokens=5),
