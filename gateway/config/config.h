@@ -78,7 +78,7 @@ struct LimitsConfig {
   int connections = 1024;                      // beyond: 503
   int64_t header_timeout_seconds = 15;         // for a whole request head
   int64_t body_timeout_seconds = 30;           // between two pieces of a body
-  int64_t body_bytes_per_second_min = 1024;    // on average, from body_timeout on; 0: any speed
+  int64_t body_bytes_per_second_min = 1024;    // on average, from ten body_timeouts on; 0: any
   int64_t idle_timeout_seconds = 120;          // between requests of one connection
   int64_t write_timeout_seconds = 60;          // for a client that does not read
   int json_depth = 64;                         // nesting of a request body

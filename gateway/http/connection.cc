@@ -31,6 +31,9 @@ using Clock = std::chrono::steady_clock;
 // A refused body of at most this size is read to its end, so that the connection can be kept.
 constexpr uint64_t kDrainedBodyBytes = 64 * 1024;
 
+// However short a body is, it may take as many of body_timeout.
+constexpr int kSlowBodyTimeouts = 10;
+
 // A body up to here gets its room at once; a larger one as it comes.
 constexpr size_t kBodyReservedBytes = size_t{4} << 20;
 constexpr size_t kBodyPieceBytes = 256 * 1024;
@@ -331,7 +334,7 @@ void Connection::ExpireBody(Clock::time_point began, size_t received) {
   if (options.body_bytes_per_second_min > 0) {
     const auto allowed =
         std::chrono::milliseconds(received * 1000 / options.body_bytes_per_second_min);
-    deadline = std::min(deadline, began + options.body_timeout + allowed);
+    deadline = std::min(deadline, began + kSlowBodyTimeouts * options.body_timeout + allowed);
   }
   stream_.ExpireAt(deadline);
 }

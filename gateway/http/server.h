@@ -34,7 +34,7 @@ struct ServerOptions {
   int connections_max = 1024;
   std::chrono::milliseconds header_timeout{15'000};  // a whole head, from its first byte
   std::chrono::milliseconds body_timeout{30'000};    // between two pieces of a body
-  // A body's average speed from body_timeout on; 0: any.
+  // A body's average speed from ten body_timeouts on; 0: any.
   uint64_t body_bytes_per_second_min = 1024;
   std::chrono::milliseconds idle_timeout{120'000};  // between two requests
   std::chrono::milliseconds write_timeout{60'000};  // a client that does not read
