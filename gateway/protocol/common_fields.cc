@@ -259,7 +259,7 @@ constexpr FieldSpec kSamplerFields[] = {
 constexpr FieldSpec kCompletionFields[] = {
     {"stop", ReadStop},
     {"stream_options", ReadStreamOptions},
-    {"user", ReadUser},
+    {"user", CheckText},
     {"n", ReadN},
     {"response_format", ReadResponseFormat},
     {"json_schema", ReadSchema},
