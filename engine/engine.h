@@ -15,6 +15,7 @@
 #include <kvgate/ids.h>
 #include <kvgate/result.h>
 
+#include "engine/grammar/compiled_grammar.h"
 #include "engine/model/model.h"
 #include "engine/sample/sampler.h"
 #include "engine/schedule/context_policy.h"
@@ -74,6 +75,7 @@ struct TokenEvent {
   std::string text;  // what may be shown now: whole characters, no part of a stop string
   float logprob = 0;
   std::vector<sample::TokenLogprob> top_logprobs;
+  int num_cached_tokens = 0;  // of the prompt, as in RequestStats
 };
 
 struct FinishEvent {
@@ -99,6 +101,12 @@ struct GenerationRequest {
   sample::SamplingParams sampling;
   std::vector<std::string> stop_strings;  // <= 16, none empty
   bool ignore_end_of_generation = false;
+  bool shows_control_tokens = false;  // their text is part of the answer, but for end tokens
+  // What the output must be; null: anything. Its own end ends the output, whatever
+  // ignore_end_of_generation says. As long as max_tokens are enough for some whole text, the output
+  // is one: near them only tokens that lead to an end in time are sampled, and if that ruled one
+  // out the reason is kLength.
+  std::shared_ptr<const grammar::CompiledGrammar> grammar = {};
   bool hash_logits = false;
   std::string cache_salt;  // the tenant; prefixes are shared only within one
   // Leading prompt tokens that other requests will probably begin with (system, tools, history):
@@ -112,6 +120,8 @@ struct Protection {
   std::vector<TokenId> tokens;  // full blocks of it are protected
   std::string cache_salt;
   int priority = 0;  // 0: like any other; higher: evicted only after all that is lower
+  // Takes the place of no protection that lasts as long, and gives way where there are many.
+  bool is_hint = false;
   // The protection ends by itself then.
   std::chrono::steady_clock::time_point until = std::chrono::steady_clock::time_point::max();
 };
@@ -190,10 +200,12 @@ class Engine {
   // Finishes every request with kCancelled, writes back what is queued, and joins the thread.
   virtual ~Engine() = default;
 
-  // kInvalidArgument (field: "prompt", "max_tokens"): the prompt is empty, holds an unknown id or
-  // is longer than the context; kOverloaded: the mailbox is full. Then the sink is never called.
+  // kInvalidArgument (field: "prompt", "max_tokens", "grammar"): the prompt is empty, holds an
+  // unknown id or is longer than the context, or the grammar is for a larger vocabulary;
+  // kOverloaded: the mailbox is full. Then the sink is never called.
   // A request that cannot meet ttft_slo_ms is accepted and then ends with kError: kRateLimited,
-  // retry_after_seconds set.
+  // retry_after_seconds set. One whose grammar leaves no token (all are banned, or it is too
+  // ambiguous) ends with kError: kInvalidArgument.
   virtual Result<RequestId> Submit(GenerationRequest request) = 0;
   // The request ends with kCancelled at the next step boundary. Unknown ids are ignored.
   virtual void Cancel(RequestId id) = 0;

@@ -22,6 +22,9 @@ using schedule::SequenceState;
 
 namespace {
 
+// Of prefixes that callers hinted at; each costs a pass over its blocks when one is added.
+constexpr size_t kHintedPrefixesMax = 256;
+
 static_assert(std::is_trivially_copyable_v<EngineStats> &&
                   sizeof(EngineStats) % sizeof(uint64_t) == 0,
               "EngineStats is published word by word");
@@ -215,6 +218,9 @@ Result<RequestId> EngineLoop::Submit(GenerationRequest request) {
                               "answer",
                               num_prompt, info_.context_tokens_max, room));
   }
+  if (request.grammar != nullptr && request.grammar->trie->vocab_size() > info_.model.vocab_size) {
+    return refuse("grammar", "the grammar is for a larger vocabulary than the model's");
+  }
   if (request.max_tokens < 0) return refuse("max_tokens", "max_tokens is negative");
   request.max_tokens = static_cast<int>(
       std::min<int64_t>(request.max_tokens, info_.context_tokens_max - num_prompt));
@@ -222,7 +228,8 @@ Result<RequestId> EngineLoop::Submit(GenerationRequest request) {
   auto sequence = std::make_shared<std::unique_ptr<Sequence>>(std::make_unique<Sequence>());
   Sequence& made = **sequence;
   made.id = RequestId{next_request_id_.fetch_add(1, std::memory_order_relaxed)};
-  made.owner = std::make_unique<Generation>(request, tokenizer_);  // looks at the prompt
+  made.owner =
+      std::make_unique<Generation>(request, tokenizer_, &matchers_);  // looks at the prompt
   made.salt = std::move(request.cache_salt);
   made.tokens = std::move(request.prompt);
   made.num_prompt_tokens = static_cast<int>(num_prompt);
@@ -358,6 +365,11 @@ void EngineLoop::OnProtect(Protection protection) {
                                       .first<kernels::kKvBlockTokens>());
     prefix.keys.push_back(parent);
   }
+  if (protection.is_hint) {
+    const auto known = protections_.find(parent.hash);
+    if (known != protections_.end() && known->second.until >= protection.until) return;
+    if (known == protections_.end() && protections_.size() >= kHintedPrefixesMax) return;
+  }
   protections_.erase(parent.hash);
   if (prefix.priority > 0) protections_.emplace(parent.hash, std::move(prefix));
   ApplyProtections();
@@ -484,7 +496,10 @@ void EngineLoop::ObserveStep(const std::vector<schedule::StepItem>& step, double
 void EngineLoop::AdvanceSequence(Sequence& sequence, std::span<const float> logits) {
   Generation& generation = GenerationOf(sequence);
   const bool is_first = generation.num_output_tokens() == 0;
-  if (is_first) sequence.first_token_at = Clock::now();
+  if (is_first) {
+    sequence.first_token_at = Clock::now();
+    generation.SetCachedTokens(StatsOf(sequence).num_cached_tokens);
+  }
   if (!generation.wants_output()) return End(sequence.id, FinishReason::kLength);
   const std::optional<TokenId> token = generation.Advance(logits);
   if (!token.has_value()) return End(sequence.id, generation.finish_reason());

@@ -98,6 +98,7 @@ class EngineLoop final : public Engine {
   std::vector<std::unique_ptr<Window>> windows_;  // of groups 1, 2, ...
   schedule::CostModel costs_;
   std::unique_ptr<tier::DiskTier> tier_;
+  grammar::MatcherPool matchers_;
   schedule::Scheduler scheduler_;
 
   // A write under way holds the chain up to its last block: parents too, see block_pool.h.

@@ -7,7 +7,8 @@
 
 namespace kvgate::engine {
 
-Generation::Generation(GenerationRequest& request, const tokenizer::Tokenizer& tokenizer)
+Generation::Generation(GenerationRequest& request, const tokenizer::Tokenizer& tokenizer,
+                       grammar::MatcherPool* matchers)
     : tokenizer_(tokenizer),
       sampler_(request.sampling),
       detokenizer_(tokenizer),
@@ -15,34 +16,68 @@ Generation::Generation(GenerationRequest& request, const tokenizer::Tokenizer& t
       sink_(std::move(request.sink)),
       max_tokens_(request.max_tokens),
       ignore_end_of_generation_(request.ignore_end_of_generation),
-      hash_logits_(request.hash_logits) {
+      shows_control_tokens_(request.shows_control_tokens),
+      hash_logits_(request.hash_logits),
+      grammar_(std::move(request.grammar)),
+      matchers_(matchers) {
+  KVGATE_CHECK(grammar_ == nullptr || matchers_ != nullptr, "a grammar needs matchers");
   sampler_.AcceptPrompt(request.prompt);
+}
+
+std::nullopt_t Generation::End(FinishReason reason) {
+  finish_reason_ = reason;
+  return std::nullopt;
+}
+
+std::nullopt_t Generation::Fail(Error error) {
+  error_ = std::move(error);
+  return End(FinishReason::kError);
+}
+
+FinishReason Generation::EndReason() const {
+  const bool is_cut = matcher_ != nullptr && matcher_->was_cut_short();
+  return is_cut ? FinishReason::kLength : FinishReason::kStop;
+}
+
+bool Generation::FillMask(size_t num_logits) {
+  if (matcher_ == nullptr) {
+    matcher_ = matchers_->Start(grammar_);
+    mask_.resize((num_logits + 63) / 64);
+  }
+  const auto filled = matcher_->FillMask(mask_, max_tokens_ - num_output_tokens_);
+  if (!filled) Fail(filled.error());
+  return filled.has_value();
 }
 
 std::optional<TokenId> Generation::Advance(std::span<const float> logits) {
   if (hash_logits_) logits_hash_ = Xxh3(std::as_bytes(logits), logits_hash_).first;
-  sample::SampledToken sampled = sampler_.Sample(logits);
+  if (grammar_ != nullptr && !FillMask(logits.size())) return std::nullopt;
+  sample::SampledToken sampled = sampler_.Sample(logits, mask_);
+  const bool ends = tokenizer_.is_end_of_generation(sampled.token) &&
+                    (!ignore_end_of_generation_ || matcher_ != nullptr);
+  if (matcher_ != nullptr && (!sampled.is_possible || !matcher_->AcceptToken(sampled.token))) {
+    return Fail(MakeError(ErrorCode::kInvalidArgument, "engine",
+                          "No token is left that the grammar allows here: the vocabulary has none, "
+                          "logit_bias bans all, or it is nested too deep."));
+  }
   sampler_.Accept(sampled.token);
   ++num_output_tokens_;
-  if (!ignore_end_of_generation_ && tokenizer_.is_end_of_generation(sampled.token)) {
-    finish_reason_ = FinishReason::kStop;
-    return std::nullopt;
-  }
-  sample::StopMatcher::Output output = stop_matcher_.Push(detokenizer_.Push(sampled.token));
+  const bool is_end = tokenizer_.is_end_of_generation(sampled.token);
+  if (ends) return End(EndReason());
+  const std::string piece = detokenizer_.Push(sampled.token, shows_control_tokens_ && !is_end);
+  sample::StopMatcher::Output output = stop_matcher_.Push(piece);
   sink_->OnToken({.token = sampled.token,
                   .text = std::move(output.text),
                   .logprob = sampled.logprob,
-                  .top_logprobs = std::move(sampled.top)});
+                  .top_logprobs = std::move(sampled.top),
+                  .num_cached_tokens = num_cached_tokens_});
   if (output.stopped) {
     stopped_by_string_ = true;
     stop_string_ = std::move(output.matched);
-    finish_reason_ = FinishReason::kStop;
-    return std::nullopt;
+    return End(FinishReason::kStop);
   }
-  if (num_output_tokens_ >= max_tokens_) {
-    finish_reason_ = FinishReason::kLength;
-    return std::nullopt;
-  }
+  if (matcher_ != nullptr && matcher_->IsComplete()) return End(EndReason());
+  if (num_output_tokens_ >= max_tokens_) return End(FinishReason::kLength);
   return sampled.token;
 }
 
@@ -65,7 +100,7 @@ void Generation::Finish(FinishReason reason, RequestStats stats, std::optional<E
       ->OnFinish({.reason = reason,
                   .text = std::move(text),
                   .stop_string = std::move(stop_string_),
-                  .error = std::move(error),
+                  .error = error ? std::move(error) : std::move(error_),
                   .stats = stats});
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "engine/engine.h"
+#include "engine/grammar/matcher.h"
 #include "engine/sample/sampler.h"
 #include "engine/sample/stop_matcher.h"
 #include "engine/schedule/sequence.h"
@@ -17,21 +18,33 @@ namespace kvgate::engine {
 class Generation : public schedule::SequenceOwnerData {
  public:
   // Takes the output-related parts of the request and looks at its prompt, which must still be
-  // there; the tokenizer outlives this.
-  Generation(GenerationRequest& request, const tokenizer::Tokenizer& tokenizer);
+  // there; the tokenizer outlives this, and so do the matchers, which a grammar needs and which are
+  // not touched before the first Advance.
+  Generation(GenerationRequest& request, const tokenizer::Tokenizer& tokenizer,
+             grammar::MatcherPool* matchers = nullptr);
 
   // Samples from one row of logits and sends what may be shown. The token sampled, to be computed
   // next, or nothing when the request is over: then Finish is due with finish_reason().
   std::optional<TokenId> Advance(std::span<const float> logits);
 
-  // Sends the last event. Exactly once.
+  // Sends the last event. Exactly once. With kError of its own (finish_reason()), `error` is not
+  // needed.
   void Finish(FinishReason reason, RequestStats stats, std::optional<Error> error = std::nullopt);
 
   FinishReason finish_reason() const { return finish_reason_; }
   int num_output_tokens() const { return num_output_tokens_; }
+  // Of the prompt; told with every token.
+  void SetCachedTokens(int num_cached_tokens) { num_cached_tokens_ = num_cached_tokens; }
   bool wants_output() const { return max_tokens_ > 0; }
 
  private:
+  // Which tokens may come next, into mask_; false: the request is over.
+  bool FillMask(size_t num_logits);
+  std::nullopt_t End(FinishReason reason);
+  std::nullopt_t Fail(Error error);
+  // Of a text that has come to its end.
+  FinishReason EndReason() const;
+
   const tokenizer::Tokenizer& tokenizer_;
   sample::Sampler sampler_;
   tokenizer::Detokenizer detokenizer_;
@@ -39,12 +52,20 @@ class Generation : public schedule::SequenceOwnerData {
   std::shared_ptr<TokenSink> sink_;
   int max_tokens_;
   bool ignore_end_of_generation_;
+  bool shows_control_tokens_;
   bool hash_logits_;
   uint64_t logits_hash_ = 0;
   int num_output_tokens_ = 0;
+  int num_cached_tokens_ = 0;
   bool stopped_by_string_ = false;
   std::string stop_string_;
   FinishReason finish_reason_ = FinishReason::kStop;
+  std::optional<Error> error_;  // with kError
+  std::shared_ptr<const grammar::CompiledGrammar> grammar_;
+  grammar::MatcherPool* const matchers_;
+  std::unique_ptr<grammar::Matcher>
+      matcher_;  // from the first Advance on, where there is a grammar
+  std::vector<uint64_t> mask_;
 };
 
 }  // namespace kvgate::engine

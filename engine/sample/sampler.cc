@@ -187,20 +187,30 @@ uint64_t Sampler::NextRandom() {
 
 double Sampler::NextUniform() { return static_cast<double>(NextRandom() >> 11) * 0x1.0p-53; }
 
-SampledToken Sampler::Sample(std::span<const float> logits) {
+SampledToken Sampler::Sample(std::span<const float> logits, std::span<const uint64_t> mask) {
   KVGATE_CHECK(!logits.empty(), "no logits to sample from");
+  KVGATE_CHECK(mask.empty() || mask.size() * 64 >= logits.size(), "a mask is too short");
   SampledToken sampled;
-  const std::span<const float> adjusted = Adjust(logits);
+  const std::span<const float> adjusted = Adjust(logits, mask);
   // `!(> 0)`: a temperature that is no number is greedy, too.
   sampled.token = !(params_.temperature > 0) ? FindGreatest(adjusted).token : Draw(adjusted);
+  sampled.is_possible = adjusted[static_cast<size_t>(sampled.token)] > kLowest;
   if (params_.num_logprobs >= 0) AddLogprobs(logits, sampled);
   return sampled;
 }
 
-std::span<const float> Sampler::Adjust(std::span<const float> logits) {
-  if (adjuster_.is_idle()) return logits;
+std::span<const float> Sampler::Adjust(std::span<const float> logits,
+                                       std::span<const uint64_t> mask) {
+  if (adjuster_.is_idle() && mask.empty()) return logits;
   adjusted_.assign(logits.begin(), logits.end());
   adjuster_.Apply(adjusted_);
+  for (size_t word = 0; word < mask.size() && word * 64 < adjusted_.size(); ++word) {
+    if (mask[word] == ~uint64_t{0}) continue;
+    const size_t end = std::min(adjusted_.size(), word * 64 + 64);
+    for (size_t i = word * 64; i < end; ++i) {
+      if ((mask[word] >> (i % 64) & 1) == 0) adjusted_[i] = kLowest;
+    }
+  }
   return adjusted_;
 }
 

@@ -5,7 +5,7 @@
 // Knows no sequences. Not thread-safe.
 //
 // The steps, in the order of llama.cpp's default chain (it has DRY behind the penalties):
-//   bias -> penalties -> top_n_sigma -> top_k -> typical_p -> top_p -> min_p -> xtc
+//   bias -> penalties -> mask -> top_n_sigma -> top_k -> typical_p -> top_p -> min_p -> xtc
 //   -> temperature -> draw.
 // So every filter looks at probabilities at temperature 1, of what the one before has left, and
 // temperature only reshapes the rest. Greedy (temperature 0) takes the greatest logit after bias
@@ -14,7 +14,8 @@
 // them in that order.
 //
 // Log-probabilities are those of the raw logits: what the model said, whatever was done to it. So a
-// banned token may be the most likely one of the list, and the chosen one need not be in it.
+// banned or masked token may be the most likely one of the list, and the chosen one need not be in
+// it.
 #pragma once
 
 #include <array>
@@ -58,6 +59,7 @@ struct TokenLogprob {
 struct SampledToken {
   TokenId token = 0;
   float logprob = 0;              // valid when num_logprobs >= 0
+  bool is_possible = true;        // false: nothing was left to choose from; the token means nothing
   std::vector<TokenLogprob> top;  // num_logprobs entries at most, most likely first
 };
 
@@ -70,8 +72,11 @@ class Sampler {
   void AcceptPrompt(std::span<const TokenId> tokens) { adjuster_.AcceptPrompt(tokens); }
   void Accept(TokenId token) { adjuster_.Accept(token); }
 
-  // REQUIRES: logits not empty; NaN counts as -infinity. Where every logit does, token 0.
-  SampledToken Sample(std::span<const float> logits);
+  // Of the tokens whose bit in `mask` is set (word i has tokens 64 i to 64 i + 63); without a mask,
+  // of all.
+  // REQUIRES: logits not empty, the mask empty or with a bit for each of them; NaN counts as
+  // -infinity. Where every logit does, token 0.
+  SampledToken Sample(std::span<const float> logits, std::span<const uint64_t> mask = {});
 
  private:
   struct Candidate {
@@ -86,7 +91,7 @@ class Sampler {
   };
 
   // The logits to choose from: the row itself where nothing is to be changed, else a copy.
-  std::span<const float> Adjust(std::span<const float> logits);
+  std::span<const float> Adjust(std::span<const float> logits, std::span<const uint64_t> mask);
   TokenId Draw(std::span<const float> logits);
   // All that may be drawn, sorted with top_k.
   void GatherCandidates(std::span<const float> logits);

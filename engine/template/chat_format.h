@@ -60,6 +60,8 @@ class ChatFormat {
  public:
   virtual ~ChatFormat() = default;
   virtual std::string_view name() const = 0;
+  // The template as it is written; empty: a built-in, which knows plain turns alone.
+  virtual std::string_view source() const { return {}; }
   // What ends an assistant's turn, beside the model's own end tokens: "<|im_end|>".
   virtual std::span<const std::string> stop_strings() const = 0;
   // With the opening of an assistant turn at the end. kInvalidArgument: the field at fault is

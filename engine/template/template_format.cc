@@ -81,12 +81,14 @@ class TemplateFormat final : public ChatFormat {
       : name_(options.name),
         main_(std::move(main)),
         tool_use_(std::move(tool_use)),
+        source_(options.source + options.tool_use_source.value_or("")),
         knows_developer_(options.source.find("developer") != std::string::npos) {
     if (options.bos_token) bos_token_ = Data::Trusted(*options.bos_token);
     if (options.eos_token) eos_token_ = Data::Trusted(*options.eos_token);
   }
 
   std::string_view name() const override { return name_; }
+  std::string_view source() const override { return source_; }
   std::span<const std::string> stop_strings() const override { return {}; }
   Result<RenderedChat> Render(const ChatRequest& request) const override;
 
@@ -110,6 +112,7 @@ class TemplateFormat final : public ChatFormat {
   std::string name_;
   std::unique_ptr<const Template> main_;
   std::unique_ptr<const Template> tool_use_;  // may be null
+  std::string source_;                        // of both
   bool knows_developer_;
   std::optional<Data> bos_token_;
   std::optional<Data> eos_token_;

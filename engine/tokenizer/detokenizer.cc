@@ -6,9 +6,9 @@ namespace kvgate::tokenizer {
 Detokenizer::Detokenizer(const Tokenizer& tokenizer, Start start)
     : tokenizer_(tokenizer), drops_space_(start == Start::kText && tokenizer.adds_space_prefix()) {}
 
-std::string Detokenizer::Push(TokenId token) {
+std::string Detokenizer::Push(TokenId token, bool special) {
   std::string_view piece;
-  const std::string bytes = tokenizer_.TokenBytes(token);
+  const std::string bytes = tokenizer_.TokenBytes(token, special);
   piece = bytes;
   if (drops_space_ && !piece.empty()) {
     if (piece.front() == ' ') piece.remove_prefix(1);

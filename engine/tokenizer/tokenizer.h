@@ -98,7 +98,8 @@ class Detokenizer {
     kText,          // the tokens are a text from its start: the whole equals Decode
   };
   explicit Detokenizer(const Tokenizer& tokenizer, Start start = Start::kContinuation);
-  std::string Push(TokenId token);
+  // Control tokens give nothing unless `special`.
+  std::string Push(TokenId token, bool special = false);
   std::string Finish();
 
  private:

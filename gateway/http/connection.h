@@ -85,7 +85,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Task<bool> Refuse(Response refusal, std::string_view route);
   Task<void> Linger();
 
+  // connection_completions.cc
   Task<bool> ServeCompletion(RouteMatch match);
+  Task<bool> ServeTokenCount(RouteMatch match);
+  Task<bool> SendStream(service::Completion& completion, RouteMatch match);
+  void Settle();
+  Task<bool> SendWhole(service::Completion& completion, RouteMatch match);
+  Task<bool> SendOutput(service::Completion::Output output, RouteMatch match);
+
   // connection_prefixes.cc
   Task<bool> ServeWarm(RouteMatch match);
   Task<bool> ServeExport(RouteMatch match);
@@ -131,10 +138,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Task<void> AddModelsOf(upstream::Upstream& upstream, std::vector<upstream::ListedModel>& all);
   Task<std::string> FetchModels(upstream::Upstream& upstream);
 
-  Task<bool> SendStream(service::Completion& completion, RouteMatch match);
-  void Settle();
-  Task<bool> SendWhole(service::Completion& completion, RouteMatch match);
-  Task<bool> SendOutput(service::Completion::Output output, RouteMatch match);
   // Sleeps until woken or the poll interval is over; false: the client is gone.
   Task<bool> WaitForProgress(std::string probe);
   Task<void> RunOnWorker(std::function<void()> work);

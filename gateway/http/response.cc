@@ -19,8 +19,9 @@ void AppendCommon(int status, const HeadOptions& options, std::string& head) {
                  "server: kvgate\r\ndate: {:%a, %d %b %Y %H:%M:%S} GMT\r\n",
                  fmt::gmtime(std::time(nullptr)));
   fmt::format_to(std::back_inserter(head), "x-kvgate-request-id: {}\r\n", options.request_id);
-  if (options.openai_dialect) {
-    fmt::format_to(std::back_inserter(head), "x-request-id: {}\r\n", options.request_id);
+  if (!options.dialect_id_name.empty()) {
+    fmt::format_to(std::back_inserter(head), "{}: {}\r\n", options.dialect_id_name,
+                   options.request_id);
   }
   if (!options.keep_alive) {
     head += "connection: close\r\n";
@@ -81,7 +82,8 @@ Response ErrorResponse(const Error& error) {
   const int status = error.code == ErrorCode::kCancelled ? 503 : protocol::HttpStatus(error.code);
   Response response{.status = status,
                     .body = protocol::EncodeError(error),
-                    .error_message = protocol::PublicMessage(error)};
+                    .error_message = protocol::PublicMessage(error),
+                    .error_details = protocol::MessagesErrorDetails(error)};
   // 429 and 503 pass; where the error does not know when, a second is worth trying.
   const int pause = error.retry_after_seconds > 0    ? error.retry_after_seconds
                     : status == 429 || status == 503 ? 1
@@ -100,9 +102,10 @@ Response StatusResponse(int status, std::string_view message) {
 
 void ToMessagesError(std::string_view request_id, Response& response) {
   if (response.error_message.empty()) return;
-  response.body = protocol::EncodeMessagesError(
-      {.status = response.status, .message = response.error_message, .request_id = request_id});
-  response.headers.emplace_back("request-id", request_id);
+  response.body = protocol::EncodeMessagesError({.status = response.status,
+                                                 .message = response.error_message,
+                                                 .request_id = request_id,
+                                                 .details = response.error_details});
 }
 
 std::string ResponseHead(const Response& response, const HeadOptions& options) {

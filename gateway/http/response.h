@@ -16,18 +16,19 @@ struct Response {
   std::string body = {};
   std::vector<std::pair<std::string, std::string>> headers = {};
   std::string error_message = {};  // of an error: what its body says, for another dialect's body
+  std::string error_details = {};  // … and what that tells beside it, as JSON
 };
 
 // An error in the OpenAI form, with its status; with retry-after where trying again may help.
 Response ErrorResponse(const Error& error);
 // The same where HTTP itself is the matter and no ErrorCode has the status: 405, 415, 421, 431.
 Response StatusResponse(int status, std::string_view message);
-// Puts an error into the Messages form, with its request-id; leaves other responses alone.
+// Puts an error into the Messages form; leaves other responses alone.
 void ToMessagesError(std::string_view request_id, Response& response);
 
 struct HeadOptions {
   std::string_view request_id;
-  bool openai_dialect = false;  // adds x-request-id
+  std::string_view dialect_id_name = {};  // the dialect's own header for it; empty: none
   bool keep_alive = true;
   bool http_1_0 = false;
 };

@@ -18,6 +18,8 @@ constexpr Entry kEntries[] = {
     {"GET", "/", Route::kRoot},
     {"POST", "/v1/chat/completions", Route::kChatCompletions},
     {"POST", "/v1/completions", Route::kCompletions},
+    {"POST", "/v1/messages", Route::kMessages},
+    {"POST", "/v1/messages/count_tokens", Route::kCountTokens},
     {"GET", "/v1/models", Route::kModels},
     {"GET", "/v1/models/{id}", Route::kModel},
     {"GET", "/health", Route::kHealth},

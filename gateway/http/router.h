@@ -13,6 +13,8 @@ enum class Route : uint8_t {
   kRoot,
   kChatCompletions,
   kCompletions,
+  kMessages,
+  kCountTokens,
   kModels,
   kModel,
   kHealth,
@@ -32,6 +34,12 @@ enum class Route : uint8_t {
   kPrefixUnpin,
   kForwarded,  // no path of ours: FindRoute never yields it
 };
+
+// Whether a model answers it, the local one or an upstream's.
+inline bool IsGeneration(Route route) {
+  return route == Route::kChatCompletions || route == Route::kCompletions ||
+         route == Route::kMessages || route == Route::kCountTokens;
+}
 
 struct RouteMatch {
   Route route;

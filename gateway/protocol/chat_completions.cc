@@ -10,6 +10,8 @@
 #include "gateway/protocol/common_fields.h"
 #include "gateway/protocol/errors.h"
 #include "gateway/protocol/field_reader.h"
+#include "gateway/protocol/json_value.h"
+#include "gateway/protocol/tools.h"
 
 namespace kvgate::protocol {
 namespace {
@@ -20,68 +22,99 @@ std::vector<Message>& Messages(DecodeState& state) {
   return std::get<std::vector<Message>>(state.request.prompt);
 }
 
-Result<void> ReadRole(JsonElement value, const std::string& path, DecodeState& state) {
+Result<void> CheckRole(const std::string& role, const std::string& path) {
   static constexpr std::array<std::string_view, 5> kRoles = {"system", "developer", "user",
                                                              "assistant", "tool"};
-  KVGATE_TRY(std::string role, ReadString(value, path));
-  if (std::find(kRoles.begin(), kRoles.end(), role) == kRoles.end()) {
-    return RangeError(path, "must be one of 'system', 'developer', 'user', 'assistant', 'tool'");
-  }
-  Messages(state).back().role = std::move(role);
-  return {};
+  if (std::find(kRoles.begin(), kRoles.end(), role) != kRoles.end()) return {};
+  return RangeError(path, "must be one of 'system', 'developer', 'user', 'assistant', 'tool'");
 }
 
 Result<std::string> ReadTextPart(JsonElement value, const std::string& path) {
-  KVGATE_TRY(const JsonObject part, ReadObject(value, path));
-  JsonElement type;
-  if (part.at_key("type").get(type) != simdjson::SUCCESS) return MissingError(path + ".type");
-  KVGATE_TRY(const std::string name, ReadString(type, path + ".type"));
-  if (name != "text") {
-    return UnsupportedError(path + ".type", fmt::format("a content part of type '{}' is", name));
+  KVGATE_TRY(const Fields part, Fields::Read(value, path, {"type", "text", "refusal"}));
+  KVGATE_TRY(const std::string type, part.String("type"));
+  if (type == "refusal") return part.String("refusal");
+  if (type != "text") {
+    return UnsupportedError(part.Path("type"), fmt::format("a content part of type '{}' is", type));
   }
-  JsonElement text;
-  if (part.at_key("text").get(text) != simdjson::SUCCESS) return MissingError(path + ".text");
-  return ReadString(text, path + ".text");
+  return part.String("text");
 }
 
 // Text parts stand on lines of their own, as they would if the caller had joined them.
-Result<void> ReadContent(JsonElement value, const std::string& path, DecodeState& state) {
-  std::string& content = Messages(state).back().content;
-  if (value.is_string()) {
-    KVGATE_TRY(content, ReadString(value, path));
-    return {};
-  }
+Result<std::string> ReadContent(JsonElement value, const std::string& path) {
+  if (value.is_string()) return ReadString(value, path);
   JsonArray parts;
   if (value.get(parts) != simdjson::SUCCESS) {
     return TypeError(path, "a string or an array of content parts", value);
   }
   if (parts.size() == 0) return RangeError(path, "must not be an empty array");
+  std::string content;
   size_t index = 0;
   for (const JsonElement part : parts) {
     if (index > 0) content += '\n';
     KVGATE_TRY(const std::string text, ReadTextPart(part, IndexPath(path, index++)));
     content += text;
   }
+  return content;
+}
+
+Result<void> ReadToolCalls(JsonElement value, const std::string& path, Message& message) {
+  KVGATE_TRY(const JsonArray calls, ReadArray(value, path));
+  size_t index = 0;
+  for (const JsonElement call : calls) {
+    KVGATE_TRY(const Fields fields,
+               Fields::Read(call, IndexPath(path, index++), {"id", "type", "function"}));
+    KVGATE_TRY(const std::string type, fields.StringOrEmpty("type"));
+    if (!type.empty() && type != "function") {
+      return UnsupportedError(fields.Path("type"), fmt::format("a call of type '{}' is", type));
+    }
+    const JsonElement* function = fields.Find("function");
+    if (function == nullptr) return MissingError(fields.Path("function"));
+    KVGATE_TRY(const Fields inner,
+               Fields::Read(*function, fields.Path("function"), {"name", "arguments"}));
+    ToolCall& added = message.tool_calls.emplace_back();
+    KVGATE_TRY(added.id, fields.String("id"));
+    KVGATE_TRY(added.name, inner.String("name"));
+    KVGATE_TRY(added.arguments, inner.StringOrEmpty("arguments"));
+  }
   return {};
 }
 
-Result<void> ReadToolCalls(JsonElement value, const std::string& path, DecodeState&) {
-  KVGATE_TRY(const JsonArray calls, ReadArray(value, path));
-  if (calls.size() != 0) return UnsupportedError(path, "a tool call is");
+Result<void> ReadAssistant(const Fields& fields, Message& message) {
+  if (const JsonElement* calls = fields.Find("tool_calls"); calls != nullptr) {
+    KVGATE_TRY_VOID(ReadToolCalls(*calls, fields.Path("tool_calls"), message));
+  }
+  if (fields.Find("function_call") != nullptr) {
+    return UnsupportedError(fields.Path("function_call"),
+                            "a call in the form before tool_calls is");
+  }
+  // As DeepSeek and llama.cpp name it, and as others do.
+  KVGATE_TRY(message.reasoning, fields.StringOrEmpty("reasoning_content"));
+  if (message.reasoning.empty() && fields.Find("reasoning") != nullptr &&
+      fields.Find("reasoning")->is_string()) {
+    KVGATE_TRY(message.reasoning, fields.String("reasoning"));
+  }
   return {};
 }
 
 Result<void> ReadMessage(JsonElement value, const std::string& path, DecodeState& state) {
-  static constexpr FieldSpec kFields[] = {
-      {"role", ReadRole}, {"content", ReadContent}, {"tool_calls", ReadToolCalls}};
-  KVGATE_TRY(const JsonObject object, ReadObject(value, path));
-  Messages(state).emplace_back();
-  KVGATE_TRY_VOID(ReadFields(object, path, kFields, state));
-  if (Messages(state).back().role.empty()) return MissingError(path + ".role");
-  JsonElement content;
-  if (object.at_key("content").get(content) != simdjson::SUCCESS || content.is_null()) {
-    return MissingError(path + ".content");
+  KVGATE_TRY(const Fields fields, Fields::Read(value, path,
+                                               {"role", "content", "tool_calls", "function_call",
+                                                "tool_call_id", "reasoning_content", "reasoning"}));
+  Message message;
+  KVGATE_TRY(message.role, fields.String("role"));
+  KVGATE_TRY_VOID(CheckRole(message.role, fields.Path("role")));
+  if (message.role == "assistant") KVGATE_TRY_VOID(ReadAssistant(fields, message));
+  if (message.role == "tool") {
+    KVGATE_TRY(message.tool_call_id, fields.String("tool_call_id"));
+    KVGATE_TRY_VOID(
+        CheckAnswersCall(fields.Path("tool_call_id"), message.tool_call_id, Messages(state)));
   }
+  if (const JsonElement* content = fields.Find("content"); content != nullptr) {
+    KVGATE_TRY(message.content, ReadContent(*content, fields.Path("content")));
+  } else if (message.tool_calls.empty() && message.reasoning.empty()) {
+    return MissingError(fields.Path("content"));
+  }
+  Messages(state).push_back(std::move(message));
   return {};
 }
 
@@ -119,42 +152,11 @@ Result<void> ReadTopLogprobs(JsonElement value, const std::string& path, DecodeS
   return {};
 }
 
-Result<void> ReadTools(JsonElement value, const std::string& path, DecodeState&) {
-  KVGATE_TRY(const JsonArray tools, ReadArray(value, path));
-  if (tools.size() != 0) return UnsupportedError(path, "calling tools is");
+// The form before "tools".
+Result<void> ReadFunctions(JsonElement value, const std::string& path, DecodeState&) {
+  KVGATE_TRY(const JsonArray functions, ReadArray(value, path));
+  if (functions.size() != 0) return UnsupportedError(path, "the form before 'tools' is");
   return {};
-}
-
-// Bounded in depth by the body's limit.
-jinja::Data ToData(JsonElement value) {
-  switch (value.type()) {
-    case simdjson::dom::element_type::BOOL:
-      return value.get_bool().value_unsafe();
-    case simdjson::dom::element_type::INT64:
-      return value.get_int64().value_unsafe();
-    case simdjson::dom::element_type::UINT64:
-      return jinja::Data::BigInteger{std::to_string(value.get_uint64().value_unsafe())};
-    case simdjson::dom::element_type::DOUBLE:
-      return value.get_double().value_unsafe();
-    case simdjson::dom::element_type::STRING:
-      return value.get_string().value_unsafe();
-    case simdjson::dom::element_type::ARRAY: {
-      jinja::Data::List list;
-      const JsonArray array = value.get_array().value_unsafe();
-      for (const JsonElement item : array) list.push_back(ToData(item));
-      return list;
-    }
-    case simdjson::dom::element_type::OBJECT: {
-      jinja::Data::Dict dict;
-      const JsonObject object = value.get_object().value_unsafe();
-      for (const simdjson::dom::key_value_pair field : object) {
-        dict.emplace_back(std::string(field.key), ToData(field.value));
-      }
-      return dict;
-    }
-    default:
-      return {};
-  }
 }
 
 // As vLLM and llama.cpp name it.
@@ -182,10 +184,16 @@ Result<void> ReadModalities(JsonElement value, const std::string& path, DecodeSt
 }
 
 constexpr FieldSpec kOwnFields[] = {
-    {"messages", ReadMessages},     {"max_completion_tokens", ReadMaxCompletionTokens},
-    {"logprobs", ReadLogprobs},     {"top_logprobs", ReadTopLogprobs},
-    {"tools", ReadTools},           {"functions", ReadTools},
-    {"modalities", ReadModalities}, {"chat_template_kwargs", ReadTemplateArguments},
+    {"messages", ReadMessages},
+    {"max_completion_tokens", ReadMaxCompletionTokens},
+    {"logprobs", ReadLogprobs},
+    {"top_logprobs", ReadTopLogprobs},
+    {"tools", ReadChatTools},
+    {"tool_choice", ReadToolChoice},
+    {"parallel_tool_calls", ReadParallelToolCalls},
+    {"functions", ReadFunctions},
+    {"modalities", ReadModalities},
+    {"chat_template_kwargs", ReadTemplateArguments},
 };
 
 // --- encoding ---------------------------------------------------------------------------------
@@ -223,15 +231,15 @@ class ChatCompletionsEncoder final : public ReplyEncoder {
  public:
   using ReplyEncoder::ReplyEncoder;
 
-  void OnStart(std::string& out) override {
+  void OnStart(const PromptUsage&, std::string& out) override {
     if (!options_.stream) return;
-    for (const DeltaEvent& choice : choices_) WriteRoleChunk(choice.choice, out);
+    for (const ReplyChoice& choice : choices_) WriteRoleChunk(choice.index(), out);
   }
 
   void OnDelta(const DeltaEvent& event, std::string& out) override {
     Keep(event);
     if (!options_.stream) return;
-    if (!event.text.empty() || !event.tokens.empty()) WriteTextChunk(event, out);
+    if (!event.text.empty() || !event.tokens.empty()) WriteDeltaChunk(event, out);
     if (event.finish) WriteFinishChunk(event.choice, *event.finish, nullptr, out);
   }
 
@@ -282,12 +290,38 @@ class ChatCompletionsEncoder final : public ReplyEncoder {
     AppendSseEvent(chunk, out);
   }
 
-  void WriteTextChunk(const DeltaEvent& event, std::string& out) const {
+  static void WriteDelta(const DeltaEvent& event, JsonWriter& json) {
+    json.BeginObject();
+    switch (event.kind) {
+      case DeltaKind::kText:
+        json.Key("content").String(event.text);
+        break;
+      case DeltaKind::kReasoning:
+        json.Key("reasoning_content").String(event.text);
+        break;
+      case DeltaKind::kCall:
+        json.Key("tool_calls").BeginArray().BeginObject().Key("index").Integer(event.call);
+        json.Key("id").String(event.call_id).Key("type").String("function");
+        json.Key("function").BeginObject().Key("name").String(event.text);
+        json.Key("arguments").String("").EndObject().EndObject().EndArray();
+        break;
+      case DeltaKind::kArguments:
+        json.Key("tool_calls").BeginArray().BeginObject().Key("index").Integer(event.call);
+        json.Key("function").BeginObject().Key("arguments").String(event.text);
+        json.EndObject().EndObject().EndArray();
+        break;
+      case DeltaKind::kCallEnd:
+        break;
+    }
+    json.EndObject();
+  }
+
+  void WriteDeltaChunk(const DeltaEvent& event, std::string& out) const {
     std::string chunk;
     JsonWriter json(chunk);
     BeginChunk(json);
-    json.BeginObject().Key("index").Integer(event.choice);
-    json.Key("delta").BeginObject().Key("content").String(event.text).EndObject();
+    json.BeginObject().Key("index").Integer(event.choice).Key("delta");
+    WriteDelta(event, json);
     json.Key("logprobs");
     WriteLogprobs(event.tokens, options_.logprobs, json);
     json.Key("finish_reason").Null().EndObject();
@@ -328,16 +362,38 @@ class ChatCompletionsEncoder final : public ReplyEncoder {
     AppendSseEvent(chunk, out);
   }
 
+  static void WriteMessage(const ReplyChoice& choice, JsonWriter& json) {
+    const Message message = choice.ToMessage();
+    json.BeginObject().Key("role").String("assistant").Key("content");
+    // Of a turn that only calls the content is absent, which null says.
+    if (message.content.empty() && !message.tool_calls.empty()) {
+      json.Null();
+    } else {
+      json.String(message.content);
+    }
+    json.Key("refusal").Null();
+    if (!message.reasoning.empty()) json.Key("reasoning_content").String(message.reasoning);
+    if (!message.tool_calls.empty()) {
+      json.Key("tool_calls").BeginArray();
+      for (const ToolCall& call : message.tool_calls) {
+        json.BeginObject().Key("id").String(call.id).Key("type").String("function");
+        json.Key("function").BeginObject().Key("name").String(call.name);
+        json.Key("arguments").String(call.arguments).EndObject().EndObject();
+      }
+      json.EndArray();
+    }
+    json.EndObject();
+  }
+
   void WriteBody(const FinishEvent& event, std::string& out) const {
     JsonWriter json(out);
     WriteHead("chat.completion", json);
-    for (const DeltaEvent& choice : choices_) {
-      json.BeginObject().Key("index").Integer(choice.choice);
-      json.Key("message").BeginObject().Key("role").String("assistant");
-      json.Key("content").String(choice.text).Key("refusal").Null().EndObject();
+    for (const ReplyChoice& choice : choices_) {
+      json.BeginObject().Key("index").Integer(choice.index()).Key("message");
+      WriteMessage(choice, json);
       json.Key("logprobs");
-      WriteLogprobs(choice.tokens, options_.logprobs, json);
-      json.Key("finish_reason").String(FinishReasonName(*choice.finish)).EndObject();
+      WriteLogprobs(choice.tokens(), options_.logprobs, json);
+      json.Key("finish_reason").String(FinishReasonName(*choice.finish())).EndObject();
     }
     json.EndArray();
     json.Key("usage");
@@ -361,6 +417,7 @@ Result<CompletionRequest> DecodeChatCompletions(std::string_view body, const Dec
   KVGATE_TRY_VOID(ReadFields(object, "", fields, state));
   KVGATE_TRY_VOID(FinishCommonFields(state));
   if (!state.has_prompt) return MissingError("messages");
+  KVGATE_TRY_VOID(CheckToolChoice("tool_choice", state));
   if (state.top_logprobs >= 0 && !state.logprobs) {
     return RangeError("top_logprobs", "is only allowed when logprobs is true");
   }

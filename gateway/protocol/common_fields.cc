@@ -46,23 +46,6 @@ Result<void> AddStop(JsonElement value, const std::string& path, DecodeState& st
   return {};
 }
 
-Result<void> ReadStop(JsonElement value, const std::string& path, DecodeState& state) {
-  if (value.is_string()) return AddStop(value, path, state);
-  JsonArray array;
-  if (value.get(array) != simdjson::SUCCESS) {
-    return TypeError(path, "a string or an array of strings", value);
-  }
-  if (array.size() > state.limits.stop_strings_max) {
-    return RangeError(path,
-                      fmt::format("must have at most {} strings", state.limits.stop_strings_max));
-  }
-  size_t index = 0;
-  for (const JsonElement element : array) {
-    KVGATE_TRY_VOID(AddStop(element, IndexPath(path, index++), state));
-  }
-  return {};
-}
-
 Result<void> ReadStream(JsonElement value, const std::string& path, DecodeState& state) {
   KVGATE_TRY(state.request.stream, ReadBool(value, path));
   return {};
@@ -85,9 +68,15 @@ Result<void> ReadIgnoreEos(JsonElement value, const std::string& path, DecodeSta
   return {};
 }
 
-// Checked and dropped: it names an end user to a provider's abuse desk, and decides nothing here.
-Result<void> ReadUser(JsonElement value, const std::string& path, DecodeState&) {
+// Checked and dropped: `user` names an end user to a provider's abuse desk; names and descriptions
+// decide nothing here either.
+Result<void> CheckText(JsonElement value, const std::string& path, DecodeState&) {
   KVGATE_TRY([[maybe_unused]] const std::string user, ReadString(value, path));
+  return {};
+}
+
+Result<void> CheckBool(JsonElement value, const std::string& path, DecodeState&) {
+  KVGATE_TRY([[maybe_unused]] const bool flag, ReadBool(value, path));
   return {};
 }
 
@@ -186,16 +175,66 @@ Result<void> ReadLogitBias(JsonElement value, const std::string& path, DecodeSta
 
 // --- the form of the answer ------------------------------------------------------------------
 
-Result<void> ReadResponseFormat(JsonElement value, const std::string& path, DecodeState&) {
+Result<void> SetOutput(OutputFormat output, DecodeState& state) {
+  if (state.request.output.kind != OutputKind::kAnyText) {
+    return RangeError(output.field, fmt::format("must not be given together with '{}'",
+                                                state.request.output.field));
+  }
+  state.request.output = std::move(output);
+  return {};
+}
+
+// Whether a schema makes sense is for who compiles it to say.
+Result<void> ReadSchema(JsonElement value, const std::string& path, DecodeState& state) {
+  if (!value.is_object() && !value.is_bool()) return TypeError(path, "a JSON schema", value);
+  return SetOutput(
+      {.kind = OutputKind::kJsonSchema, .text = simdjson::minify(value), .field = path}, state);
+}
+
+// {name, description, schema, strict}: the name and what else is said of the schema decide nothing,
+// and the answer follows the schema strictly whatever `strict` says.
+Result<void> ReadNamedSchema(JsonElement value, const std::string& path, DecodeState& state) {
+  static constexpr FieldSpec kFields[] = {{"name", CheckText},
+                                          {"description", CheckText},
+                                          {"schema", ReadSchema},
+                                          {"strict", CheckBool}};
+  KVGATE_TRY(const JsonObject object, ReadObject(value, path));
+  KVGATE_TRY_VOID(ReadFields(object, path, kFields, state));
+  if (state.request.output.kind != OutputKind::kJsonSchema) return MissingError(path + ".schema");
+  return {};
+}
+
+Result<void> ReadResponseFormat(JsonElement value, const std::string& path, DecodeState& state) {
   KVGATE_TRY(const JsonObject object, ReadObject(value, path));
   JsonElement type;
   if (object.at_key("type").get(type) != simdjson::SUCCESS) return MissingError(path + ".type");
   KVGATE_TRY(const std::string name, ReadString(type, path + ".type"));
-  if (name != "text") return UnsupportedError(path + ".type", "a format other than \"text\" is");
-  return {};
+  if (name == "text") return {};
+  if (name == "json_object") {
+    // llama.cpp takes a schema here, too.
+    static constexpr FieldSpec kFields[] = {{"schema", ReadSchema}};
+    KVGATE_TRY_VOID(ReadFields(object, path, kFields, state));
+    if (state.request.output.field == path + ".schema") return {};
+    return SetOutput({.kind = OutputKind::kJsonObject, .field = path}, state);
+  }
+  if (name == "json_schema") {
+    static constexpr FieldSpec kFields[] = {{"json_schema", ReadNamedSchema}};
+    KVGATE_TRY_VOID(ReadFields(object, path, kFields, state));
+    if (state.request.output.kind != OutputKind::kJsonSchema) {
+      return MissingError(path + ".json_schema");
+    }
+    return {};
+  }
+  return RangeError(path + ".type", "must be one of 'text', 'json_object', 'json_schema'");
 }
 
-constexpr FieldSpec kCommonFields[] = {
+Result<void> ReadGrammar(JsonElement value, const std::string& path, DecodeState& state) {
+  KVGATE_TRY(std::string text, ReadString(value, path));
+  if (text.empty()) return {};  // how some clients say that there is none
+  return SetOutput({.kind = OutputKind::kGbnf, .text = std::move(text), .field = path}, state);
+}
+
+constexpr FieldSpec kSamplerFields[] = {
     {"model", ReadModel},
     {"max_tokens", ReadMaxTokens},
     {"temperature", ReadTemperature},
@@ -207,25 +246,53 @@ constexpr FieldSpec kCommonFields[] = {
     {"top_n_sigma", ReadTopNSigma},
     {"top_k", ReadTopK},
     {"seed", ReadSeed},
-    {"stop", ReadStop},
     {"stream", ReadStream},
-    {"stream_options", ReadStreamOptions},
     {"ignore_eos", ReadIgnoreEos},
-    {"user", ReadUser},
-    {"n", ReadN},
     {"presence_penalty", ReadPenalty<&CompletionRequest::presence_penalty>},
     {"frequency_penalty", ReadPenalty<&CompletionRequest::frequency_penalty>},
     {"repetition_penalty", ReadRepetitionPenalty},
     {"repeat_penalty", ReadRepetitionPenalty},
     {"repeat_last_n", ReadRepeatLastN},
     {"logit_bias", ReadLogitBias},
+};
+
+constexpr FieldSpec kCompletionFields[] = {
+    {"stop", ReadStop},
+    {"stream_options", ReadStreamOptions},
+    {"user", CheckText},
+    {"n", ReadN},
     {"response_format", ReadResponseFormat},
+    {"json_schema", ReadSchema},
+    {"grammar", ReadGrammar},
 };
 
 }  // namespace
 
+Result<void> ReadStop(JsonElement value, const std::string& path, DecodeState& state) {
+  if (value.is_string()) return AddStop(value, path, state);
+  JsonArray array;
+  if (value.get(array) != simdjson::SUCCESS) {
+    return TypeError(path, "a string or an array of strings", value);
+  }
+  if (array.size() > state.limits.stop_strings_max) {
+    return RangeError(path,
+                      fmt::format("must have at most {} strings", state.limits.stop_strings_max));
+  }
+  size_t index = 0;
+  for (const JsonElement element : array) {
+    KVGATE_TRY_VOID(AddStop(element, IndexPath(path, index++), state));
+  }
+  return {};
+}
+
+std::vector<FieldSpec> WithSamplerFields(std::span<const FieldSpec> own) {
+  std::vector<FieldSpec> fields(std::begin(kSamplerFields), std::end(kSamplerFields));
+  fields.insert(fields.end(), own.begin(), own.end());
+  return fields;
+}
+
 std::vector<FieldSpec> WithCommonFields(std::span<const FieldSpec> own) {
-  std::vector<FieldSpec> fields(std::begin(kCommonFields), std::end(kCommonFields));
+  std::vector<FieldSpec> fields = WithSamplerFields(kCompletionFields);
   fields.insert(fields.end(), own.begin(), own.end());
   return fields;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <vector>
 
 #include <kvgate/result.h>
@@ -10,7 +11,12 @@
 
 namespace kvgate::protocol {
 
-// The shared table with a dialect's own fields behind it.
+// One string, or an array of strings.
+Result<void> ReadStop(JsonElement value, const std::string& path, DecodeState& state);
+
+// What all dialects share, the samplers above all, with a dialect's own fields behind it.
+std::vector<FieldSpec> WithSamplerFields(std::span<const FieldSpec> own);
+// … and with what both OpenAI completion dialects have.
 std::vector<FieldSpec> WithCommonFields(std::span<const FieldSpec> own);
 // Checks that need the whole body: what is missing, what contradicts what.
 Result<void> FinishCommonFields(DecodeState& state);

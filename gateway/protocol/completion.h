@@ -16,15 +16,50 @@
 
 namespace kvgate::protocol {
 
-enum class Dialect : uint8_t { kChatCompletions, kCompletions };
+enum class Dialect : uint8_t { kChatCompletions, kCompletions, kMessages, kResponses };
 
 // An error whose `source` is this one means: the prompt does not fit the model's context.
 inline constexpr std::string_view kContextLengthSource = "context_length";
+// … and these: a conversation that the server was to keep (the Messages dialect's threads), which
+// it does not do; one that it was said to have kept.
+inline constexpr std::string_view kThreadSource = "thread_unsupported_request";
+inline constexpr std::string_view kThreadLostSource = "thread_not_found";
+
+// A call of a tool that a model made.
+struct ToolCall {
+  std::string id;
+  std::string name;
+  std::string arguments;  // JSON text as the model, or the caller, wrote it
+  friend bool operator==(const ToolCall&, const ToolCall&) = default;
+};
 
 // One turn of a conversation; content parts are joined in their order.
 struct Message {
   std::string role;  // "system", "developer", "user", "assistant" or "tool"
-  std::string content;
+  std::string content = {};
+  std::string reasoning = {};             // of an assistant, before its content
+  std::vector<ToolCall> tool_calls = {};  // of an assistant, behind its content
+  std::string tool_call_id = {};          // of a tool: the call that it answers
+  int cache_ttl_seconds = 0;              // the caller marks the end of this turn as worth keeping
+  friend bool operator==(const Message&, const Message&) = default;
+};
+
+// A tool that the model may call.
+struct Tool {
+  std::string name;
+  jinja::Data definition = {};  // as chat templates take it: {"type":"function","function":{…}}
+  std::string parameters = {};  // the JSON Schema of its arguments, as text; empty: none given
+  bool strict = false;          // arguments must follow it
+};
+
+enum class ToolMode : uint8_t { kAuto, kNone, kRequired };
+
+// Which of the tools may be called. The prompt holds all of them whatever this says: a choice must
+// not cost the prefix.
+struct ToolChoice {
+  ToolMode mode = ToolMode::kAuto;
+  std::vector<std::string> allowed = {};  // names; empty: all. One and kRequired: that one
+  bool parallel = true;                   // more than one call in a turn
 };
 
 // A conversation, a raw text, or token ids as they are.
@@ -36,10 +71,26 @@ struct TokenBias {
   float bias = 0;
 };
 
+// What the answer must be.
+enum class OutputKind : uint8_t { kAnyText, kJsonObject, kJsonSchema, kGbnf };
+
+struct OutputFormat {
+  OutputKind kind = OutputKind::kAnyText;
+  std::string text = {};   // the schema as JSON, or the grammar
+  std::string field = {};  // where it stands in the body, for errors
+};
+
 struct CompletionRequest {
   Dialect dialect = Dialect::kChatCompletions;
   std::string model;
   Prompt prompt;
+  std::vector<Tool> tools;
+  ToolChoice tool_choice;
+  int tools_cache_ttl_seconds = 0;  // as Message's
+  // The answer goes on from this text of its own; chat alone.
+  std::string answer_prefix;
+  std::optional<bool> thinking;  // whether the model is to think first; absent: as it is used to
+  std::string reasoning_effort;  // in the caller's words; empty: none given
   jinja::Data::Dict template_arguments;  // chat_template_kwargs: variables of the chat template
   std::vector<Prompt> more_prompts;      // answered in the same reply; completions only
   int num_choices = 1;                   // answers to each prompt
@@ -63,6 +114,7 @@ struct CompletionRequest {
   std::vector<std::string> stop;
   int num_logprobs = -1;  // -1: none; k: the chosen token's and the k most likely ones'
   bool ignore_eos = false;
+  OutputFormat output;
   bool echo = false;
 
   bool stream = false;
@@ -80,14 +132,33 @@ struct TokenDetail {
   std::vector<TokenLogprob> top;  // most likely first
 };
 
-enum class FinishReason : uint8_t { kStop, kLength };
+enum class FinishReason : uint8_t { kStop, kLength, kToolCalls };
 
-// Text to be shown now. Several may be merged into one when the reader is slow.
+// What a delta adds to. Of a call first kCall with its id and name, then its arguments in pieces,
+// then kCallEnd; calls do not overlap.
+enum class DeltaKind : uint8_t { kText, kReasoning, kCall, kArguments, kCallEnd };
+
+// What is to be shown now. Several of one kind may be merged into one when the reader is slow.
 struct DeltaEvent {
-  std::string text = {};
+  DeltaKind kind = DeltaKind::kText;
+  std::string text = {};                 // a piece of text, reasoning or arguments; a call's name
+  std::string call_id = {};              // kCall
+  int call = 0;                          // which call of its choice, from 0
   std::vector<TokenDetail> tokens = {};  // only where log-probabilities were asked for
   int choice = 0;                        // index of the prompt * num_choices + index of the answer
   std::optional<FinishReason> finish = {};  // nothing follows for this choice, but others go on
+};
+
+// How long a prompt is and what of it was there already.
+struct PromptUsage {
+  int64_t num_prompt_tokens = 0;
+  int64_t num_cached_tokens = 0;
+  int64_t num_marked_tokens = 0;  // up to the caller's last mark; 0: it has none
+};
+
+// The prompt has been computed: the first event, where there is an answer and only one.
+struct BeginEvent {
+  PromptUsage usage;
 };
 
 // A run of the prompt by where it came from: "system", "history", "tool_results" or "user".
@@ -101,6 +172,8 @@ struct CompletionStats {
   int64_t num_prompt_tokens = 0;
   int64_t num_output_tokens = 0;
   int64_t num_cached_tokens = 0;
+  int64_t num_marked_tokens = 0;     // see PromptUsage
+  int64_t num_reasoning_tokens = 0;  // of the output; estimated by its share of the text
   int64_t num_device_tokens = 0;
   int64_t num_host_tokens = 0;
   int64_t num_disk_tokens = 0;
@@ -118,10 +191,11 @@ struct CompletionStats {
 // what was cached for its first answer; durations are the first choice's, the total the longest.
 struct FinishEvent {
   FinishReason reason = FinishReason::kStop;
+  std::string stop_string = {};  // the caller's, where one ended the only choice
   CompletionStats stats = {};
   std::optional<Error> error = {};
 };
 
-using CompletionEvent = std::variant<DeltaEvent, FinishEvent>;
+using CompletionEvent = std::variant<BeginEvent, DeltaEvent, FinishEvent>;
 
 }  // namespace kvgate::protocol

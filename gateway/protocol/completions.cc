@@ -111,7 +111,7 @@ class CompletionsEncoder final : public ReplyEncoder {
  public:
   using ReplyEncoder::ReplyEncoder;
 
-  void OnStart(std::string& out) override {
+  void OnStart(const PromptUsage&, std::string& out) override {
     if (options_.echo.empty()) return;
     const size_t num_answers = choices_.size() / options_.echo.size();
     for (size_t i = 0; i < choices_.size(); ++i) {
@@ -232,7 +232,13 @@ class CompletionsEncoder final : public ReplyEncoder {
   void WriteBody(const FinishEvent& event, std::string& out) {
     JsonWriter json(out);
     WriteHead(json);
-    for (const DeltaEvent& choice : choices_) WriteChoice(choice, json);
+    for (const ReplyChoice& choice : choices_) {
+      WriteChoice({.text = choice.Text(DeltaKind::kText),
+                   .tokens = choice.tokens(),
+                   .choice = choice.index(),
+                   .finish = choice.finish()},
+                  json);
+    }
     json.EndArray().Key("usage");
     WriteUsage(event.stats, json);
     WriteExplainIf(options_.explain, &event.stats, json);

@@ -11,6 +11,7 @@ struct DecodeLimits {
   size_t stop_strings_max = 16;
   size_t stop_string_bytes_max = 4096;
   size_t logit_biases_max = 1024;
+  size_t tools_max = 1024;
   int choices_max = 128;  // prompts times answers to each; every one is a request of the engine
 };
 

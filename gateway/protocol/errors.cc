@@ -1,5 +1,7 @@
 #include "gateway/protocol/errors.h"
 
+#include <fmt/format.h>
+
 #include <string_view>
 
 #include "gateway/protocol/completion.h"
@@ -125,11 +127,22 @@ std::string PublicMessage(const Error& error) {
   return "the server failed to answer; its log has the reason under this request's id";
 }
 
+std::string MessagesErrorDetails(const Error& error) {
+  if (error.source == kThreadSource) {
+    return fmt::format(R"({{"error_code":"{}","unsupported":["thread"]}})", kThreadSource);
+  }
+  if (error.source == kThreadLostSource) {
+    return fmt::format(R"({{"error_code":"{}"}})", kThreadLostSource);
+  }
+  return {};
+}
+
 std::string EncodeMessagesError(const MessagesError& error) {
   std::string out;
   JsonWriter json(out);
   json.BeginObject().Key("type").String("error").Key("error").BeginObject();
   json.Key("type").String(MessagesTypeOf(error.status)).Key("message").String(error.message);
+  if (!error.details.empty()) json.Key("details").Raw(error.details);
   json.EndObject().Key("request_id").String(error.request_id).EndObject();
   return out;
 }

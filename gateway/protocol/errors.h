@@ -21,7 +21,10 @@ struct MessagesError {
   int status = 500;
   std::string_view message;
   std::string_view request_id;
+  std::string_view details = {};  // JSON, for "details"; empty: none
 };
 std::string EncodeMessagesError(const MessagesError& error);
+// What its clients have to know of an error beside the text, as JSON; mostly nothing.
+std::string MessagesErrorDetails(const Error& error);
 
 }  // namespace kvgate::protocol

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <vector>
 
+#include <kvgate/check.h>
+
 namespace kvgate::protocol {
 namespace {
 
@@ -50,6 +52,11 @@ std::string ParseProblem(simdjson::error_code code, const DecodeLimits& limits) 
   }
 }
 
+Error TwiceError(const std::string& path) {
+  return MakeError(ErrorCode::kInvalidArgument, kSource,
+                   fmt::format("{} is given more than once.", path), path);
+}
+
 }  // namespace
 
 Result<JsonObject> ParseBody(std::string_view body, const DecodeLimits& limits,
@@ -82,14 +89,57 @@ Result<void> ReadFields(JsonObject object, const std::string& path,
         path.empty() ? std::string(spec->name) : fmt::format("{}.{}", path, spec->name);
     const size_t index = static_cast<size_t>(spec - fields.begin());
     if (seen[index]) {
-      return MakeError(ErrorCode::kInvalidArgument, kSource,
-                       fmt::format("{} is given more than once.", field_path), field_path);
+      return TwiceError(field_path);
     }
     seen[index] = true;
     if (field.value.is_null()) continue;
     KVGATE_TRY_VOID(spec->read(field.value, field_path, state));
   }
   return {};
+}
+
+Result<Fields> Fields::Read(JsonElement value, std::string path,
+                            std::initializer_list<std::string_view> names) {
+  KVGATE_TRY(const JsonObject object, ReadObject(value, path));
+  Fields fields;
+  fields.path_ = std::move(path);
+  for (const std::string_view name : names) fields.fields_.push_back({.name = name, .value = {}});
+  for (const simdjson::dom::key_value_pair field : object) {
+    const auto known =
+        std::find_if(fields.fields_.begin(), fields.fields_.end(),
+                     [&](const Field& candidate) { return candidate.name == field.key; });
+    if (known == fields.fields_.end()) continue;
+    if (known->seen) return TwiceError(fields.Path(known->name));
+    known->seen = true;
+    if (!field.value.is_null()) known->value = field.value;
+  }
+  return fields;
+}
+
+const JsonElement* Fields::Find(std::string_view name) const {
+  for (const Field& field : fields_) {
+    if (field.name == name) return field.value ? &*field.value : nullptr;
+  }
+  KVGATE_CHECK(false, "a field that nobody asked for");
+  return nullptr;
+}
+
+Result<std::string> Fields::String(std::string_view name) const {
+  const JsonElement* value = Find(name);
+  if (value == nullptr) return MissingError(Path(name));
+  return ReadString(*value, Path(name));
+}
+
+Result<std::string> Fields::StringOrEmpty(std::string_view name) const {
+  const JsonElement* value = Find(name);
+  if (value == nullptr) return std::string();
+  return ReadString(*value, Path(name));
+}
+
+Result<bool> Fields::BoolOr(std::string_view name, bool fallback) const {
+  const JsonElement* value = Find(name);
+  if (value == nullptr) return fallback;
+  return ReadBool(*value, Path(name));
 }
 
 Error TypeError(const std::string& path, std::string_view expected, JsonElement value) {

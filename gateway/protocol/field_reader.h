@@ -10,10 +10,13 @@
 #include <simdjson.h>
 
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <kvgate/result.h>
 
@@ -38,6 +41,12 @@ struct DecodeState {
   std::optional<int64_t> max_completion_tokens = {};
   bool has_repetition_penalty = false;
   int best_of = 0;  // 0: absent
+  // Of the Messages dialect: the system text, and the lives of the cache marks in their places.
+  std::optional<Message> system = {};
+  std::vector<int> tool_marks = {};
+  std::vector<int> system_marks = {};
+  std::vector<int> message_marks = {};
+  int automatic_mark = 0;  // 0: absent
 };
 
 using FieldFunction = Result<void> (*)(JsonElement value, const std::string& path,
@@ -57,6 +66,36 @@ Result<JsonObject> ParseBody(std::string_view body, const DecodeLimits& limits,
 // ("messages[2]"), empty for the body.
 Result<void> ReadFields(JsonObject object, const std::string& path,
                         std::span<const FieldSpec> fields, DecodeState& state);
+
+// The known fields of one object, where a table of functions would be too much: content parts,
+// tools. The rules are the same.
+class Fields {
+ public:
+  // kInvalidArgument: not an object; a known field twice.
+  static Result<Fields> Read(JsonElement value, std::string path,
+                             std::initializer_list<std::string_view> names);
+
+  // Absent and null alike are nothing. REQUIRES: a known field.
+  const JsonElement* Find(std::string_view name) const;
+  // "messages[2].role"
+  std::string Path(std::string_view name) const { return path_ + "." + std::string(name); }
+  const std::string& path() const { return path_; }
+
+  // A string that must be there.
+  Result<std::string> String(std::string_view name) const;
+  // … or is empty where it is not.
+  Result<std::string> StringOrEmpty(std::string_view name) const;
+  Result<bool> BoolOr(std::string_view name, bool fallback) const;
+
+ private:
+  struct Field {
+    std::string_view name;
+    std::optional<JsonElement> value;
+    bool seen = false;
+  };
+  std::string path_;
+  std::vector<Field> fields_;
+};
 
 // Errors. "messages[2].role must be a string, but got an integer."
 Error TypeError(const std::string& path, std::string_view expected, JsonElement value);

@@ -6,6 +6,7 @@
 
 #include "gateway/protocol/chat_completions.h"
 #include "gateway/protocol/completions.h"
+#include "gateway/protocol/messages.h"
 
 namespace kvgate::protocol {
 
@@ -15,46 +16,74 @@ std::unique_ptr<ReplyEncoder> MakeReplyEncoder(ReplyOptions options) {
       return MakeChatCompletionsEncoder(std::move(options));
     case Dialect::kCompletions:
       return MakeCompletionsEncoder(std::move(options));
+    case Dialect::kMessages:
+      return MakeMessagesEncoder(std::move(options));
+    case Dialect::kResponses:
+      break;
   }
   return nullptr;
 }
 
 ReplyEncoder::ReplyEncoder(ReplyOptions options) : options_(std::move(options)) {
-  for (int i = 0; i < options_.num_choices; ++i) choices_.push_back({.choice = i});
+  for (int i = 0; i < options_.num_choices; ++i) choices_.emplace_back(i);
 }
 
 void ReplyEncoder::Keep(const DeltaEvent& event) {
-  DeltaEvent& choice = choices_[static_cast<size_t>(event.choice)];
-  if (event.finish) choice.finish = event.finish;
-  if (options_.stream) return;
-  choice.text += event.text;
-  choice.tokens.insert(choice.tokens.end(), event.tokens.begin(), event.tokens.end());
+  ReplyChoice& choice = choices_[static_cast<size_t>(event.choice)];
+  if (!options_.stream) {
+    choice.Add(event);
+  } else if (event.finish) {
+    choice.Finish(*event.finish);
+  }
 }
 
 std::vector<int> ReplyEncoder::EndOpenChoices(FinishReason reason) {
   std::vector<int> ended;
-  for (DeltaEvent& choice : choices_) {
-    if (choice.finish) continue;
-    choice.finish = reason;
-    ended.push_back(choice.choice);
+  for (ReplyChoice& choice : choices_) {
+    if (choice.finish()) continue;
+    choice.Finish(reason);
+    ended.push_back(choice.index());
   }
   return ended;
 }
 
 std::string ReplyId(const ReplyOptions& options) {
-  const std::string_view prefix =
-      options.dialect == Dialect::kChatCompletions ? "chatcmpl-" : "cmpl-";
-  return fmt::format("{}{}", prefix, options.request_id);
+  const auto prefix = [&]() -> std::string_view {
+    switch (options.dialect) {
+      case Dialect::kChatCompletions:
+        return "chatcmpl-";
+      case Dialect::kCompletions:
+        return "cmpl-";
+      case Dialect::kMessages:
+        return "msg_";
+      case Dialect::kResponses:
+        return "resp_";
+    }
+    return "";
+  };
+  return fmt::format("{}{}", prefix(), options.request_id);
 }
 
 std::string_view FinishReasonName(FinishReason reason) {
-  return reason == FinishReason::kLength ? "length" : "stop";
+  switch (reason) {
+    case FinishReason::kStop:
+      return "stop";
+    case FinishReason::kLength:
+      return "length";
+    case FinishReason::kToolCalls:
+      return "tool_calls";
+  }
+  return "stop";
 }
 
 void AppendSseEvent(std::string_view json, std::string& out) {
   out += "data: ";
   out += json;
   out += "\n\n";
+}
+
+void AppendNamedSseEvent(std::string_view name, std::string_view json, std::string& out) {
+  out.append("event: ").append(name).append("\ndata: ").append(json).append("\n\n");
 }
 
 void WriteUsage(const CompletionStats& stats, JsonWriter& json) {
@@ -64,7 +93,12 @@ void WriteUsage(const CompletionStats& stats, JsonWriter& json) {
   json.Key("total_tokens").Integer(stats.num_prompt_tokens + stats.num_output_tokens);
   json.Key("prompt_tokens_details").BeginObject();
   json.Key("cached_tokens").Integer(stats.num_cached_tokens);
-  json.EndObject().EndObject();
+  json.EndObject();
+  if (stats.num_reasoning_tokens > 0) {
+    json.Key("completion_tokens_details").BeginObject();
+    json.Key("reasoning_tokens").Integer(stats.num_reasoning_tokens).EndObject();
+  }
+  json.EndObject();
 }
 
 void WriteExplain(const CompletionStats& stats, std::string_view request_id, JsonWriter& json) {

@@ -10,21 +10,26 @@
 
 #include "gateway/protocol/completion.h"
 #include "gateway/protocol/json_writer.h"
+#include "gateway/protocol/reply_choice.h"
 
 namespace kvgate::protocol {
 
+// A comment.
+inline constexpr std::string_view kSsePing = ": ping\n\n";
+
 struct ReplyOptions {
   Dialect dialect = Dialect::kChatCompletions;
-  std::string request_id;
+  std::string request_id = {};
   int64_t created_unix = 0;
-  std::string model;
-  std::string system_fingerprint;
+  std::string model = {};
+  std::string system_fingerprint = {};
   std::vector<std::string> echo = {};  // text before the answers, one a prompt; completions only
   int num_choices = 1;                 // of all prompts together
   bool stream = false;
   bool include_usage = false;  // of a stream; a single body always has it
   bool logprobs = false;
-  bool explain = false;  // add the kvgate object
+  bool explain = false;       // add the kvgate object
+  int cache_ttl_seconds = 0;  // the longest of the caller's marks
 };
 
 // One reply. Not thread-safe. OnStart, OnDelta any number of times, then OnFinish once.
@@ -34,34 +39,37 @@ class ReplyEncoder {
   virtual ~ReplyEncoder() = default;
 
   // Each appends what can be sent now; nothing before OnFinish for a single body.
-  virtual void OnStart(std::string& out) = 0;
+  // `usage` is what is known by now: of what was cached often nothing yet.
+  virtual void OnStart(const PromptUsage& usage, std::string& out) = 0;
   virtual void OnDelta(const DeltaEvent& event, std::string& out) = 0;
   // In a stream an error becomes its last event, and no [DONE] follows.
   // REQUIRES for a single body: no error (an error has a status and a body of its own: errors.h).
   virtual void OnFinish(const FinishEvent& event, std::string& out) = 0;
+  // What keeps a silent stream alive and shows a dead one; every reader skips it.
+  virtual std::string_view ping() const { return kSsePing; }
 
  protected:
-  // Adds a delta to what is known of its choice; a stream needs no text kept.
+  // Adds a delta to what is known of its choice; most streams need no text kept.
   void Keep(const DeltaEvent& event);
   // Ends the choices that no delta has ended; their indices.
   std::vector<int> EndOpenChoices(FinishReason reason);
 
   const ReplyOptions options_;
-  std::vector<DeltaEvent> choices_;  // each one's deltas so far, as one
+  std::vector<ReplyChoice> choices_;
 };
 
 std::unique_ptr<ReplyEncoder> MakeReplyEncoder(ReplyOptions options);
 
 // --- what the dialects share ------------------------------------------------------------------
 
-// "chatcmpl-…" or "cmpl-…": the dialect's prefix and the request's own id.
+// "chatcmpl-…", "cmpl-…", "msg_…", "resp_…": the dialect's prefix and the request's own id.
 std::string ReplyId(const ReplyOptions& options);
 std::string_view FinishReasonName(FinishReason reason);
 // Appends one SSE event: "data: JSON\n\n". `json` holds no line break: AppendJsonString escapes
 // them.
 void AppendSseEvent(std::string_view json, std::string& out);
-// A comment that every SSE reader skips: it keeps a silent connection alive and shows a dead one.
-inline constexpr std::string_view kSsePing = ": ping\n\n";
+// Appends "event: NAME\ndata: JSON\n\n".
+void AppendNamedSseEvent(std::string_view name, std::string_view json, std::string& out);
 // {"prompt_tokens":…}
 void WriteUsage(const CompletionStats& stats, JsonWriter& json);
 // The kvgate object of x-kvgate-explain.

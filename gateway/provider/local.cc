@@ -5,13 +5,18 @@
 #include <algorithm>
 #include <filesystem>
 #include <limits>
+#include <map>
+#include <numeric>
 #include <random>
 #include <utility>
 
 #include <kvgate/check.h>
 
+#include "engine/template/tool_text.h"
+#include "gateway/protocol/json_text.h"
 #include "gateway/provider/local_stream.h"
 #include "gateway/provider/merged_stream.h"
+#include "gateway/provider/parsed_stream.h"
 
 namespace kvgate::provider {
 namespace {
@@ -25,7 +30,8 @@ constexpr int64_t kCompletionsTokensDefault = 16;
 
 // The field that a prompt came in, for errors: "messages", "prompt", "prompt[3]".
 std::string PromptField(const CompletionRequest& request, size_t index) {
-  if (request.dialect == Dialect::kChatCompletions) return "messages";
+  if (request.dialect == Dialect::kResponses) return "input";
+  if (request.dialect != Dialect::kCompletions) return "messages";
   return request.more_prompts.empty() ? "prompt" : fmt::format("prompt[{}]", index);
 }
 
@@ -76,9 +82,140 @@ std::vector<std::string_view> SourcesOf(const std::vector<Message>& messages) {
   return sources;
 }
 
+const char* kToolsVariable = "tools";
+
+// How much of a rendering's end is looked at: the opening of an answer is shorter.
+constexpr size_t kTailBytes = 256;
+
+// A call as templates take it. Those that take arguments as text too get the caller's own bytes.
+jinja::Data ToCallData(const protocol::ToolCall& call, bool arguments_as_text) {
+  jinja::Data arguments(call.arguments);
+  if (!arguments_as_text) {
+    if (auto object = protocol::ParseObject(call.arguments)) arguments = std::move(*object);
+  }
+  return jinja::Data::Dict{
+      {"id", call.id},
+      {"type", jinja::Data::Trusted("function")},
+      {"function", jinja::Data::Dict{{"name", call.name}, {"arguments", std::move(arguments)}}}};
+}
+
+chat::ChatMessage ToChatMessage(const Message& message, bool arguments_as_text) {
+  chat::ChatMessage turn{.role = message.role, .content = message.content};
+  if (!message.reasoning.empty()) turn.more.emplace_back("reasoning_content", message.reasoning);
+  if (!message.tool_calls.empty()) {
+    jinja::Data::List calls;
+    for (const protocol::ToolCall& call : message.tool_calls) {
+      calls.push_back(ToCallData(call, arguments_as_text));
+    }
+    turn.more.emplace_back("tool_calls", std::move(calls));
+  }
+  if (message.role == "tool") turn.more.emplace_back("tool_call_id", message.tool_call_id);
+  return turn;
+}
+
+// The names of the tools that results are of; templates ask for them.
+void NameResults(const std::vector<Message>& messages, std::vector<chat::ChatMessage>& turns) {
+  std::map<std::string_view, std::string_view> names;
+  for (size_t i = 0; i < messages.size(); ++i) {
+    for (const protocol::ToolCall& call : messages[i].tool_calls) names[call.id] = call.name;
+    if (messages[i].role != "tool") continue;
+    if (const auto name = names.find(messages[i].tool_call_id); name != names.end()) {
+      turns[i].more.emplace_back("name", name->second);
+    }
+  }
+}
+
+bool SpeaksOfTools(const CompletionRequest& request, const std::vector<Message>& messages) {
+  return !request.tools.empty() ||
+         std::any_of(messages.begin(), messages.end(), [](const Message& message) {
+           return message.role == "tool" || !message.tool_calls.empty();
+         });
+}
+
+const jinja::Data* Find(const jinja::Data* data, std::string_view name) {
+  const auto* dict = data == nullptr ? nullptr : std::get_if<jinja::Data::Dict>(&data->value());
+  if (dict == nullptr) return nullptr;
+  for (const auto& [key, value] : *dict) {
+    if (key == name) return &value;
+  }
+  return nullptr;
+}
+
+bool IsTextType(const jinja::Data* type) {
+  if (type == nullptr) return false;
+  if (const auto* name = std::get_if<std::string>(&type->value())) return *name == "string";
+  const auto* names = std::get_if<jinja::Data::List>(&type->value());
+  return names != nullptr && std::any_of(names->begin(), names->end(),
+                                         [](const auto& name) { return IsTextType(&name); });
+}
+
+// Which arguments of a tool are texts, as its schema says.
+reply::ToolShape ToShape(const protocol::Tool& tool) {
+  reply::ToolShape shape{.name = tool.name, .text_arguments = {}};
+  const jinja::Data* function = Find(&tool.definition, "function");
+  const jinja::Data* properties = Find(Find(function, "parameters"), "properties");
+  if (properties == nullptr) return shape;
+  if (const auto* dict = std::get_if<jinja::Data::Dict>(&properties->value())) {
+    for (const auto& [key, schema] : *dict) {
+      if (IsTextType(Find(&schema, "type"))) shape.text_arguments.push_back(key);
+    }
+  }
+  return shape;
+}
+
+// What a chat is rendered from.
+struct ChatInput {
+  std::vector<chat::ChatMessage> messages = {};
+  std::vector<size_t> places = {};  // where each message of the request went
+  bool has_tools = false;
+  jinja::Data tools = {};
+  jinja::Data::Dict arguments;
+};
+
+Result<ChatInput> ToChatInput(const chat::ChatFormat& format, const std::vector<Message>& messages,
+                              const CompletionRequest& request) {
+  const std::string_view source = format.source();
+  const bool arguments_as_text = source.find("arguments is string") != std::string_view::npos;
+  ChatInput input{.arguments = request.template_arguments};
+  for (const Message& message : messages) {
+    input.messages.push_back(ToChatMessage(message, arguments_as_text));
+  }
+  NameResults(messages, input.messages);
+  jinja::Data::List tools;
+  for (const protocol::Tool& tool : request.tools) tools.push_back(tool.definition);
+  input.has_tools = !tools.empty();
+  input.tools = std::move(tools);
+  if (source.find(kToolsVariable) == std::string_view::npos && SpeaksOfTools(request, messages)) {
+    KVGATE_TRY(chat::ToolTextChat text,
+               chat::WriteToolsAsText(input.messages, input.has_tools ? &input.tools : nullptr));
+    input.messages = std::move(text.messages);
+    input.places = std::move(text.places);
+    input.has_tools = false;
+  } else {
+    input.places.resize(messages.size());
+    std::iota(input.places.begin(), input.places.end(), size_t{0});
+  }
+  const auto set = [&](std::string_view name, jinja::Data value) {
+    const auto& given = input.arguments;
+    if (source.find(name) == std::string_view::npos) return;
+    if (std::any_of(given.begin(), given.end(),
+                    [&](const auto& argument) { return argument.first == name; })) {
+      return;
+    }
+    input.arguments.emplace_back(std::string(name), std::move(value));
+  };
+  if (request.thinking) set("enable_thinking", *request.thinking);
+  if (!request.reasoning_effort.empty()) set("reasoning_effort", request.reasoning_effort);
+  return input;
+}
+
 }  // namespace
 
-LocalProvider::LocalProvider(Parts parts) : parts_(std::move(parts)) {
+LocalProvider::LocalProvider(Parts parts)
+    : parts_(std::move(parts)),
+      family_(reply::FamilyNamed(reply::RecogniseFamily(parts_.chat_format->source()))),
+      compiler_(
+          std::make_unique<grammar::Compiler>(parts_.tokenizer, grammar::Compiler::Options())) {
   KVGATE_CHECK(!parts_.names.empty(), "a model without a name");
 }
 
@@ -108,7 +245,7 @@ Result<std::vector<LocalProvider::EncodedPrompt>> LocalProvider::EncodeAll(
   std::vector<EncodedPrompt> encoded;
   for (size_t i = 0; i <= request.more_prompts.size(); ++i) {
     const protocol::Prompt& source = i == 0 ? request.prompt : request.more_prompts[i - 1];
-    KVGATE_TRY(EncodedPrompt prompt, Encode(source, request.template_arguments));
+    KVGATE_TRY(EncodedPrompt prompt, Encode(source, request));
     Result<int> max_tokens = TokensMax(request, prompt.tokens.size());
     if (!max_tokens) {
       max_tokens.error().field = PromptField(request, i);
@@ -120,10 +257,10 @@ Result<std::vector<LocalProvider::EncodedPrompt>> LocalProvider::EncodeAll(
   return encoded;
 }
 
-Result<LocalProvider::EncodedPrompt> LocalProvider::Encode(
-    const protocol::Prompt& prompt, const jinja::Data::Dict& arguments) const {
+Result<LocalProvider::EncodedPrompt> LocalProvider::Encode(const protocol::Prompt& prompt,
+                                                           const CompletionRequest& request) const {
   if (const auto* messages = std::get_if<std::vector<Message>>(&prompt)) {
-    return EncodeChat(*messages, arguments);
+    return EncodeChat(*messages, request);
   }
   EncodedPrompt encoded;
   if (const auto* ids = std::get_if<std::vector<TokenId>>(&prompt)) {
@@ -138,34 +275,69 @@ Result<LocalProvider::EncodedPrompt> LocalProvider::Encode(
 }
 
 Result<LocalProvider::EncodedPrompt> LocalProvider::EncodeChat(
-    const std::vector<Message>& messages, const jinja::Data::Dict& arguments) const {
-  std::vector<chat::ChatMessage> turns;
-  for (const Message& message : messages) {
-    turns.push_back({.role = message.role, .content = message.content});
-  }
-  // Only the ends of runs of one source matter, and that of the last message.
+    const std::vector<Message>& messages, const CompletionRequest& request) const {
+  KVGATE_TRY(const ChatInput input, ToChatInput(*parts_.chat_format, messages, request));
+  // Only the ends of runs of one source matter, those the caller marked, and that of the last
+  // message.
   const std::vector<std::string_view> sources = SourcesOf(messages);
-  std::vector<size_t> run_ends;
+  std::vector<size_t> wanted;  // of the messages as they are rendered, ascending
+  const auto wants = [&](size_t i) {
+    return i + 1 == sources.size() || sources[i + 1] != sources[i] ||
+           messages[i].cache_ttl_seconds > 0;
+  };
   for (size_t i = 0; i < sources.size(); ++i) {
-    if (i + 1 == sources.size() || sources[i + 1] != sources[i]) run_ends.push_back(i);
+    if (wants(i) && (wanted.empty() || wanted.back() != input.places[i])) {
+      wanted.push_back(input.places[i]);
+    }
   }
-  KVGATE_TRY(const chat::RenderedChat rendered,
-             parts_.chat_format->Render(
-                 {.messages = turns, .arguments = &arguments, .wanted_ends = run_ends}));
+  KVGATE_TRY(chat::RenderedChat rendered,
+             parts_.chat_format->Render({.messages = input.messages,
+                                         .tools = input.has_tools ? &input.tools : nullptr,
+                                         .arguments = &input.arguments,
+                                         .wanted_ends = wanted}));
+  EncodedPrompt prompt;
+  const size_t tail = std::min(rendered.text.size(), kTailBytes);
+  prompt.tail = rendered.text.substr(rendered.text.size() - tail);
+  rendered.text += request.answer_prefix;
+  prompt.opening = CallOpening(request, prompt.tail);
+  if (!prompt.opening.empty()) {
+    // Where tools are text, so are the marks of calls.
+    const size_t opening_begin = rendered.text.size();
+    rendered.text += prompt.opening;
+    if (input.has_tools) {
+      rendered.markers.push_back({.begin = opening_begin, .end = rendered.text.size()});
+    }
+  }
   chat::TokenizedChat tokenized = chat::TokenizeChat(parts_.tokenizer, rendered);
-  EncodedPrompt prompt{.tokens = std::move(tokenized.tokens), .segments = {}};
+  prompt.tokens = std::move(tokenized.tokens);
   size_t begin = 0;
-  for (size_t i = 0; i < run_ends.size(); ++i) {
+  size_t next = 0;
+  for (size_t i = 0; i < sources.size(); ++i) {
+    if (!wants(i)) continue;
+    while (wanted[next] != input.places[i]) ++next;
     // The opening of the answer's turn belongs to the last message. Of a template that rewrites
     // history the ends may not ascend.
-    const bool last = i + 1 == run_ends.size();
-    const size_t end = last ? prompt.tokens.size() : std::max(begin, tokenized.message_ends[i]);
-    const std::string_view source = sources[run_ends[i]];
-    prompt.segments.push_back({.source = source, .num_tokens = static_cast<int64_t>(end - begin)});
-    const bool stable = source == "system" || source == "history";
+    const bool last = i + 1 == sources.size();
+    const size_t message_end = tokenized.message_ends[next];
+    if (const int ttl = messages[i].cache_ttl_seconds; ttl > 0) {
+      prompt.num_marked_tokens = std::max(prompt.num_marked_tokens, message_end);
+      if (sources[i] == "system") prompt.Fix(message_end, ttl);
+    }
+    if (!last && sources[i + 1] == sources[i]) continue;
+    const size_t end = last ? prompt.tokens.size() : std::max(begin, message_end);
+    prompt.segments.push_back(
+        {.source = sources[i], .num_tokens = static_cast<int64_t>(end - begin)});
+    const bool stable = sources[i] == "system" || sources[i] == "history";
     if (stable && prompt.num_stable_tokens == begin) prompt.num_stable_tokens = end;
     begin = end;
   }
+  if (const int ttl = request.tools_cache_ttl_seconds; ttl > 0) {
+    // Tools that became text lie in the first message.
+    const size_t end = tokenized.tools_end > 0 ? tokenized.tools_end : tokenized.message_ends[0];
+    prompt.num_marked_tokens = std::max(prompt.num_marked_tokens, end);
+    prompt.Fix(end, ttl);
+  }
+  prompt.num_stable_tokens = std::max(prompt.num_stable_tokens, prompt.num_marked_tokens);
   prompt.num_prefix_tokens = tokenized.message_ends.back();
   return prompt;
 }
@@ -200,13 +372,44 @@ Result<void> LocalProvider::CheckLogitBias(const CompletionRequest& request) con
   return {};
 }
 
+Result<std::shared_ptr<const grammar::CompiledGrammar>> LocalProvider::CompileOutput(
+    const CompletionRequest& request) const {
+  const protocol::OutputFormat& output = request.output;
+  grammar::Source source{.text = output.text};
+  switch (output.kind) {
+    case protocol::OutputKind::kAnyText:
+      return std::shared_ptr<const grammar::CompiledGrammar>();
+    case protocol::OutputKind::kJsonObject:
+      source.kind = grammar::SourceKind::kJsonObject;
+      break;
+    case protocol::OutputKind::kJsonSchema:
+      source.kind = grammar::SourceKind::kJsonSchema;
+      break;
+    case protocol::OutputKind::kGbnf:
+      source.kind = grammar::SourceKind::kGbnf;
+      break;
+  }
+  auto compiled = compiler_->Compile(source);
+  if (compiled) return compiled;
+  // A place in the schema is a place in the body.
+  const Error& error = compiled.error();
+  const std::string field =
+      error.field.empty() ? output.field : fmt::format("{}.{}", output.field, error.field);
+  const bool is_unsupported = error.code == ErrorCode::kUnsupported;
+  return MakeError(is_unsupported ? ErrorCode::kUnsupported : ErrorCode::kInvalidArgument,
+                   "provider.local",
+                   fmt::format("{} value for '{}': {}.", is_unsupported ? "Unsupported" : "Invalid",
+                               field, error.detail),
+                   field);
+}
+
 Result<std::vector<TokenId>> LocalProvider::EncodePrefix(const CompletionRequest& request) const {
   if (!request.more_prompts.empty()) {
     return MakeError(ErrorCode::kInvalidArgument, "provider.local",
                      "Invalid value for 'prompt': one prompt has one prefix; there are several.",
                      "prompt");
   }
-  KVGATE_TRY(EncodedPrompt prompt, Encode(request.prompt, request.template_arguments));
+  KVGATE_TRY(EncodedPrompt prompt, Encode(request.prompt, request));
   prompt.tokens.resize(prompt.num_prefix_tokens);
   const auto context = static_cast<size_t>(parts_.engine.info().context_tokens_max);
   if (prompt.tokens.size() > context) {
@@ -219,15 +422,73 @@ Result<std::vector<TokenId>> LocalProvider::EncodePrefix(const CompletionRequest
   return std::move(prompt.tokens);
 }
 
+bool LocalProvider::LooksForCalls(const CompletionRequest& request) {
+  return !request.tools.empty() && request.tool_choice.mode != protocol::ToolMode::kNone;
+}
+
+// Of an answer that has to call: where the family allows it the call is begun for the model.
+std::string LocalProvider::CallOpening(const CompletionRequest& request,
+                                       std::string_view tail) const {
+  const protocol::ToolChoice& choice = request.tool_choice;
+  if (choice.mode != protocol::ToolMode::kRequired || !request.answer_prefix.empty() ||
+      reply::OpensReasoning(family_.name, tail)) {
+    return {};
+  }
+  return reply::CallOpening(family_, choice.allowed.size() == 1 ? choice.allowed.front() : "");
+}
+
+bool LocalProvider::ShowsMarks(const CompletionRequest& request) const {
+  if (!family_.control_marks) return false;
+  return LooksForCalls(request) || family_.shape != reply::ReplyShape::kTags ||
+         family_.reasoning.open != "<think>";
+}
+
+std::unique_ptr<EventStream> LocalProvider::Parse(std::unique_ptr<EventStream> stream,
+                                                  const EncodedPrompt& prompt,
+                                                  const CompletionRequest& request) const {
+  ParsedStreamOptions options{
+      .parser = {.family = family_.name,
+                 .calls = LooksForCalls(request),
+                 .tools = {},
+                 // Where the answer has begun, so has its text.
+                 .prompt_tail = request.answer_prefix.empty() ? std::string_view(prompt.tail)
+                                                              : std::string_view(),
+                 .begun = prompt.opening},
+      .id_prefix = request.dialect == Dialect::kMessages ? "toolu_" : "call_",
+      .id_length = family_.id_length,
+      .parallel = request.tool_choice.parallel};
+  for (const protocol::Tool& tool : request.tools) options.parser.tools.push_back(ToShape(tool));
+  return ParseStream(std::move(stream), options);
+}
+
+Result<int64_t> LocalProvider::CountTokens(const CompletionRequest& request) const {
+  KVGATE_TRY(const EncodedPrompt prompt, Encode(request.prompt, request));
+  return static_cast<int64_t>(prompt.tokens.size());
+}
+
+void LocalProvider::ProtectMarked(const EncodedPrompt& prompt, const RunArgs& args) const {
+  if (prompt.num_fixed_tokens == 0) return;
+  const auto end = prompt.tokens.begin() + static_cast<std::ptrdiff_t>(prompt.num_fixed_tokens);
+  parts_.engine.Protect(
+      {.tokens = {prompt.tokens.begin(), end},
+       .cache_salt = args.tenant,
+       .priority = 1,
+       .is_hint = true,
+       .until = std::chrono::steady_clock::now() + std::chrono::seconds(prompt.fixed_ttl_seconds)});
+}
+
 Result<std::unique_ptr<EventStream>> LocalProvider::Run(const RunArgs& args) const {
   const CompletionRequest& request = args.request;
   KVGATE_TRY_VOID(CheckLogitBias(request));
+  KVGATE_TRY(const auto grammar, CompileOutput(request));
   KVGATE_TRY(const std::vector<EncodedPrompt> prompts, EncodeAll(request));
+  ProtectMarked(prompts.front(), args);
   std::vector<std::string> stops = request.stop;
   // Who ignores the end of a generation ignores the end of a turn with it.
-  if (request.dialect == Dialect::kChatCompletions && !request.ignore_eos) {
+  if (request.dialect != Dialect::kCompletions && !request.ignore_eos) {
     for (const std::string& stop : parts_.chat_format->stop_strings()) stops.push_back(stop);
   }
+  const bool is_chat = request.dialect != Dialect::kCompletions;
   const auto num_answers = static_cast<size_t>(request.num_choices);
   const size_t num_choices = prompts.size() * num_answers;
   std::vector<std::unique_ptr<EventStream>> choices;
@@ -239,6 +500,8 @@ Result<std::unique_ptr<EventStream>> LocalProvider::Run(const RunArgs& args) con
         .sampling = ToSampling(request, static_cast<int>(i % num_answers)),
         .stop_strings = stops,
         .ignore_end_of_generation = request.ignore_eos,
+        .shows_control_tokens = is_chat && ShowsMarks(request),
+        .grammar = grammar,
         .hash_logits = args.logits_hash,
         .cache_salt = args.tenant,
         .num_stable_tokens = static_cast<int>(prompt.num_stable_tokens),
@@ -251,8 +514,12 @@ Result<std::unique_ptr<EventStream>> LocalProvider::Run(const RunArgs& args) con
          .logprobs = request.num_logprobs >= 0,
          .logits_hash = args.logits_hash,
          .segments = prompt.segments,
+         .usage = {.num_prompt_tokens = static_cast<int64_t>(prompt.tokens.size()),
+                   .num_marked_tokens = static_cast<int64_t>(prompt.num_marked_tokens)},
+         .caller_stops = request.stop,
          .pending_bytes_max = std::max(kPendingBytesMax / num_choices, kPendingBytesMin),
          .wake = args.wake});
+    if (stream && is_chat) *stream = Parse(std::move(*stream), prompt, request);
     if (!stream) {  // those begun end with their streams
       Error error = std::move(stream).error();
       if (error.field == "prompt") error.field = PromptField(request, i / num_answers);

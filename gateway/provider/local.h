@@ -2,6 +2,7 @@
 // It knows no sockets and no JSON. Thread-safe: all state is fixed at construction.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -12,6 +13,8 @@
 #include <kvgate/result.h>
 
 #include "engine/engine.h"
+#include "engine/grammar/compiler.h"
+#include "engine/reply/families.h"
 #include "engine/template/chat_format.h"
 #include "gateway/metrics/gateway_metrics.h"
 #include "gateway/protocol/completion.h"
@@ -52,6 +55,9 @@ class LocalProvider {
   // the opening of the answer's turn, else the whole prompt. Errors as Run's.
   Result<std::vector<TokenId>> EncodePrefix(const protocol::CompletionRequest& request) const;
 
+  // How many tokens a request's prompt has. Errors as Run's.
+  Result<int64_t> CountTokens(const protocol::CompletionRequest& request) const;
+
   // The prompts as texts, for `echo`.
   std::vector<std::string> PromptTexts(const protocol::CompletionRequest& request) const;
 
@@ -62,19 +68,42 @@ class LocalProvider {
     int max_tokens = 0;
     size_t num_prefix_tokens = 0;  // without the opening of the answer's turn
     size_t num_stable_tokens = 0;  // before the newest turn
+    size_t num_marked_tokens = 0;  // up to the caller's last mark
+    size_t num_fixed_tokens = 0;   // up to its last mark of tools or the system text
+    int fixed_ttl_seconds = 0;
+    void Fix(size_t num_tokens, int ttl_seconds) {
+      num_fixed_tokens = std::max(num_fixed_tokens, num_tokens);
+      fixed_ttl_seconds = std::max(fixed_ttl_seconds, ttl_seconds);
+    }
+    std::string opening;  // of a call, which the answer goes on from
+    std::string tail;     // the end of a chat's rendering, as it opens the answer's turn
   };
   // All prompts of the request, checked against the context.
   Result<std::vector<EncodedPrompt>> EncodeAll(const protocol::CompletionRequest& request) const;
-  // `arguments`: of the chat template.
   Result<EncodedPrompt> Encode(const protocol::Prompt& prompt,
-                               const jinja::Data::Dict& arguments) const;
+                               const protocol::CompletionRequest& request) const;
   Result<EncodedPrompt> EncodeChat(const std::vector<protocol::Message>& messages,
-                                   const jinja::Data::Dict& arguments) const;
+                                   const protocol::CompletionRequest& request) const;
+  // Keeps what the caller marked in the pool and the arena, as long as it said.
+  void ProtectMarked(const EncodedPrompt& prompt, const RunArgs& args) const;
+  // What the answer must be; null: anything. Takes time with a large schema.
+  Result<std::shared_ptr<const grammar::CompiledGrammar>> CompileOutput(
+      const protocol::CompletionRequest& request) const;
   Result<int> TokensMax(const protocol::CompletionRequest& request, size_t num_prompt_tokens) const;
   Result<void> CheckLogitBias(const protocol::CompletionRequest& request) const;
   std::string PromptText(const protocol::Prompt& prompt) const;
 
+  std::string CallOpening(const protocol::CompletionRequest& request, std::string_view tail) const;
+  static bool LooksForCalls(const protocol::CompletionRequest& request);
+  // Whether the marks that the answer is taken apart by are control tokens.
+  bool ShowsMarks(const protocol::CompletionRequest& request) const;
+  std::unique_ptr<EventStream> Parse(std::unique_ptr<EventStream> stream,
+                                     const EncodedPrompt& prompt,
+                                     const protocol::CompletionRequest& request) const;
+
   Parts parts_;
+  const reply::Family& family_;  // how the model writes reasoning and calls
+  const std::unique_ptr<grammar::Compiler> compiler_;  // thread-safe
 };
 
 // What a model file answers to: its general.name, file name, file stem, and "local".

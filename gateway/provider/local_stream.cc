@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <mutex>
 #include <optional>
@@ -50,6 +51,8 @@ class Buffer final : public engine::TokenSink {
     const std::lock_guard lock(mutex_);
     if (overflowed_) return;
     const bool was_empty = Empty();
+    if (!std::exchange(seen_, true)) begun_ = true;
+    num_cached_tokens_ = event.num_cached_tokens;
     text_ += event.text;
     size_t bytes = event.text.size();
     if (logprobs_) {
@@ -72,6 +75,8 @@ class Buffer final : public engine::TokenSink {
   }
 
   struct Taken {
+    bool begun = false;
+    int num_cached_tokens = 0;
     std::string text;
     std::vector<PendingToken> tokens;
     std::optional<engine::FinishEvent> finish;
@@ -80,7 +85,9 @@ class Buffer final : public engine::TokenSink {
   Taken Take() {
     const std::lock_guard lock(mutex_);
     pending_bytes_ = 0;
-    return {.text = std::exchange(text_, {}),
+    return {.begun = std::exchange(begun_, false),
+            .num_cached_tokens = num_cached_tokens_,
+            .text = std::exchange(text_, {}),
             .tokens = std::exchange(tokens_, {}),
             .finish = std::exchange(finish_, std::nullopt),
             .overflowed = overflowed_};
@@ -93,7 +100,9 @@ class Buffer final : public engine::TokenSink {
   }
 
  private:
-  bool Empty() const { return text_.empty() && tokens_.empty() && !finish_ && !overflowed_; }
+  bool Empty() const {
+    return text_.empty() && tokens_.empty() && !begun_ && !finish_ && !overflowed_;
+  }
 
   void Wake() {
     if (wake_) wake_();
@@ -117,6 +126,9 @@ class Buffer final : public engine::TokenSink {
 
   std::mutex mutex_;
   std::function<void()> wake_;
+  bool seen_ = false;   // there has been a token
+  bool begun_ = false;  // … and Take has not told of it
+  int num_cached_tokens_ = 0;
   std::string text_;
   std::vector<PendingToken> tokens_;
   std::optional<engine::FinishEvent> finish_;
@@ -133,6 +145,8 @@ class LocalStream final : public EventStream {
         tokenizer_(options.tokenizer),
         logits_hash_(options.logits_hash),
         segments_(options.segments),
+        usage_(options.usage),
+        caller_stops_(options.caller_stops),
         pending_bytes_max_(options.pending_bytes_max) {}
 
   ~LocalStream() override {
@@ -144,6 +158,10 @@ class LocalStream final : public EventStream {
     std::vector<protocol::CompletionEvent> events;
     Buffer::Taken taken = buffer_->Take();
     if (finished_) return events;
+    if (taken.begun && !std::exchange(begun_, true)) {
+      usage_.num_cached_tokens = taken.num_cached_tokens;
+      events.emplace_back(protocol::BeginEvent{.usage = usage_});
+    }
     if (!taken.text.empty() || !taken.tokens.empty()) {
       events.emplace_back(
           protocol::DeltaEvent{.text = std::move(taken.text), .tokens = Spell(taken.tokens)});
@@ -188,6 +206,11 @@ class LocalStream final : public EventStream {
   protocol::FinishEvent ToFinish(engine::FinishEvent event) const {
     protocol::FinishEvent finish{.stats = ToStats(event.stats, logits_hash_)};
     finish.stats.segments = segments_;
+    finish.stats.num_marked_tokens = usage_.num_marked_tokens;
+    if (std::find(caller_stops_.begin(), caller_stops_.end(), event.stop_string) !=
+        caller_stops_.end()) {
+      finish.stop_string = std::move(event.stop_string);
+    }
     switch (event.reason) {
       case engine::FinishReason::kStop:
         finish.reason = protocol::FinishReason::kStop;
@@ -213,7 +236,10 @@ class LocalStream final : public EventStream {
   const tokenizer::Tokenizer& tokenizer_;
   const bool logits_hash_;
   const std::vector<protocol::PromptSegment> segments_;
+  protocol::PromptUsage usage_;
+  const std::vector<std::string> caller_stops_;
   const size_t pending_bytes_max_;
+  bool begun_ = false;
   bool finished_ = false;
 };
 

@@ -25,6 +25,8 @@ struct LocalStreamOptions {
   bool logprobs = false;
   bool logits_hash = false;
   std::vector<protocol::PromptSegment> segments = {};  // handed through to the FinishEvent
+  protocol::PromptUsage usage = {};                    // likewise, and to the BeginEvent
+  std::vector<std::string> caller_stops = {};  // which of the stop strings the caller gets to know
   size_t pending_bytes_max = size_t{16} << 20;
   // Called on the engine thread when the reader has something to take; must not block.
   std::function<void()> wake = {};

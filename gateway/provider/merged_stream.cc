@@ -45,6 +45,7 @@ class MergedStream final : public EventStream {
           events.push_back(std::move(event));
           continue;
         }
+        if (std::holds_alternative<protocol::BeginEvent>(event)) continue;  // each choice has one
         auto& finish = std::get<FinishEvent>(event);
         if (finish.error) {
           choices_.clear();  // stops the others
@@ -79,6 +80,7 @@ class MergedStream final : public EventStream {
     for (size_t i = 1; i < stats_.size(); ++i) {
       const CompletionStats& stats = stats_[i];
       sum.num_output_tokens += stats.num_output_tokens;
+      sum.num_reasoning_tokens += stats.num_reasoning_tokens;
       sum.total_seconds = std::max(sum.total_seconds, stats.total_seconds);
       if (i % num_answers_ != 0) continue;
       sum.num_prompt_tokens += stats.num_prompt_tokens;

@@ -22,14 +22,28 @@ int64_t NowUs() {
 
 int64_t ToMicroseconds(double seconds) { return std::llround(seconds * 1e6); }
 
+std::pair<upstream::Endpoint, std::string_view> EndpointOf(protocol::Dialect dialect) {
+  switch (dialect) {
+    case protocol::Dialect::kChatCompletions:
+      return {upstream::Endpoint::kChatCompletions, "/v1/chat/completions"};
+    case protocol::Dialect::kCompletions:
+      return {upstream::Endpoint::kCompletions, "/v1/completions"};
+    case protocol::Dialect::kMessages:
+      return {upstream::Endpoint::kMessages, "/v1/messages"};
+    case protocol::Dialect::kResponses:
+      return {upstream::Endpoint::kResponses, "/v1/responses"};
+  }
+  return {upstream::Endpoint::kOther, ""};
+}
+
 }  // namespace
 
 LocalRecord::LocalRecord(const Args& args) : ledger_(args.ledger) {
-  const bool chat = args.dialect == protocol::Dialect::kChatCompletions;
+  const auto [endpoint, path] = EndpointOf(args.dialect);
   record_.id = args.request_id;
   record_.time_us = NowUs();
-  record_.endpoint = chat ? upstream::Endpoint::kChatCompletions : upstream::Endpoint::kCompletions;
-  record_.path = chat ? "/v1/chat/completions" : "/v1/completions";
+  record_.endpoint = endpoint;
+  record_.path = path;
   record_.upstream = "local";
   record_.provider = "local";
   record_.tenant = args.tenant;
@@ -62,11 +76,18 @@ void LocalRecord::OnFinish(const protocol::FinishEvent& finish, bool begun) {
     record_.outcome = begun ? "upstream_cut" : "failed";
     record_.error = finish.error->detail;
   } else {
-    record_.reported.Set(UsageField::kPromptTokens, stats.num_prompt_tokens);
-    record_.reported.Set(UsageField::kCompletionTokens, stats.num_output_tokens);
-    record_.reported.Set(UsageField::kTotalTokens,
-                         stats.num_prompt_tokens + stats.num_output_tokens);
-    record_.reported.Set(UsageField::kPromptCached, stats.num_cached_tokens);
+    if (record_.endpoint == upstream::Endpoint::kMessages) {
+      record_.reported.Set(UsageField::kInputTokens,
+                           stats.num_prompt_tokens - stats.num_cached_tokens);
+      record_.reported.Set(UsageField::kOutputTokens, stats.num_output_tokens);
+      record_.reported.Set(UsageField::kCacheRead, stats.num_cached_tokens);
+    } else {
+      record_.reported.Set(UsageField::kPromptTokens, stats.num_prompt_tokens);
+      record_.reported.Set(UsageField::kCompletionTokens, stats.num_output_tokens);
+      record_.reported.Set(UsageField::kTotalTokens,
+                           stats.num_prompt_tokens + stats.num_output_tokens);
+      record_.reported.Set(UsageField::kPromptCached, stats.num_cached_tokens);
+    }
     record_.usage = Normalize(record_.reported, record_.endpoint);
     record_.timings.queue_us = ToMicroseconds(stats.queue_seconds);
     record_.timings.ttft_us = ToMicroseconds(stats.ttft_seconds);

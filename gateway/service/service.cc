@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <ctime>
 #include <utility>
@@ -11,12 +12,42 @@
 #include "gateway/protocol/chat_completions.h"
 #include "gateway/protocol/completions.h"
 #include "gateway/protocol/json_writer.h"
+#include "gateway/protocol/messages.h"
 
 namespace kvgate::service {
 
 using protocol::CompletionRequest;
 using protocol::Dialect;
 using protocol::JsonWriter;
+
+namespace {
+
+Result<CompletionRequest> Decode(Dialect dialect, std::string_view body,
+                                 const protocol::DecodeLimits& limits) {
+  switch (dialect) {
+    case Dialect::kChatCompletions:
+      return protocol::DecodeChatCompletions(body, limits);
+    case Dialect::kCompletions:
+      return protocol::DecodeCompletions(body, limits);
+    case Dialect::kMessages:
+      return protocol::DecodeMessages(body, protocol::MessagesUse::kCreate, limits);
+    case Dialect::kResponses:
+      break;
+  }
+  return MakeError(ErrorCode::kUnsupported, "service", "This dialect is not served.");
+}
+
+int LongestMark(const CompletionRequest& request) {
+  int ttl_seconds = request.tools_cache_ttl_seconds;
+  if (const auto* messages = std::get_if<std::vector<protocol::Message>>(&request.prompt)) {
+    for (const protocol::Message& message : *messages) {
+      ttl_seconds = std::max(ttl_seconds, message.cache_ttl_seconds);
+    }
+  }
+  return ttl_seconds;
+}
+
+}  // namespace
 
 // --- Completion -------------------------------------------------------------------------------
 
@@ -35,7 +66,7 @@ Completion::~Completion() { metrics_.requests_active.Add(-1); }
 
 std::string Completion::Begin() {
   std::string bytes;
-  if (!std::exchange(started_, true)) encoder_->OnStart(bytes);
+  if (!std::exchange(started_, true)) encoder_->OnStart(usage_, bytes);
   return bytes;
 }
 
@@ -54,6 +85,7 @@ Completion::Output Completion::Next() {
       record_->OnFinish(*finish, false);
       return output;
     }
+    if (const auto* begin = std::get_if<protocol::BeginEvent>(&event)) usage_ = begin->usage;
     output.bytes += Begin();
     if (finish != nullptr) {
       encoder_->OnFinish(*finish, output.bytes);
@@ -61,7 +93,9 @@ Completion::Output Completion::Next() {
       record_->OnFinish(*finish, streaming_);
       return output;
     }
-    encoder_->OnDelta(std::get<protocol::DeltaEvent>(event), output.bytes);
+    if (const auto* delta = std::get_if<protocol::DeltaEvent>(&event)) {
+      encoder_->OnDelta(*delta, output.bytes);
+    }
   }
   record_->OnAnswer(output.bytes.size());
   return output;
@@ -113,13 +147,11 @@ Result<const provider::LocalProvider*> Service::Route(const std::string& model) 
 }
 
 Result<std::unique_ptr<Completion>> Service::Start(const StartArgs& args) {
-  auto record =
-      std::make_unique<LocalRecord>(LocalRecord::Args{.ledger = parts_.ledger,
-                                                      .dialect = args.dialect,
-                                                      .request_id = args.request_id,
-                                                      .tenant = args.tenant.empty()
-                                                                    ? TenantOf(args.credential)
-                                                                    : args.tenant});
+  auto record = std::make_unique<LocalRecord>(
+      LocalRecord::Args{.ledger = parts_.ledger,
+                        .dialect = args.dialect,
+                        .request_id = args.request_id,
+                        .tenant = args.tenant.empty() ? TenantOf(args.credential) : args.tenant});
   Result<std::unique_ptr<Completion>> completion = StartLocal(args, record);
   if (!completion) record->OnRefused(completion.error());
   return completion;
@@ -132,10 +164,7 @@ Result<std::unique_ptr<Completion>> Service::StartLocal(const StartArgs& args,
     return MakeError(ErrorCode::kUnavailable, "service",
                      "The server is shutting down and takes no new requests.");
   }
-  KVGATE_TRY(const CompletionRequest request,
-             args.dialect == Dialect::kChatCompletions
-                 ? protocol::DecodeChatCompletions(args.body, parts_.limits)
-                 : protocol::DecodeCompletions(args.body, parts_.limits));
+  KVGATE_TRY(const CompletionRequest request, Decode(args.dialect, args.body, parts_.limits));
   record->OnRequest(request);
   KVGATE_TRY(const provider::LocalProvider* local, Route(request.model));
   KVGATE_TRY(auto stream, local->Run({.request = request,
@@ -155,10 +184,19 @@ Result<std::unique_ptr<Completion>> Service::StartLocal(const StartArgs& args,
       .include_usage = request.include_usage,
       .logprobs = request.num_logprobs >= 0,
       .explain = args.explain,
+      .cache_ttl_seconds = LongestMark(request),
   };
   return std::make_unique<Completion>(std::move(stream),
                                       protocol::MakeReplyEncoder(std::move(options)),
                                       request.stream, parts_.metrics, std::move(record));
+}
+
+Result<std::string> Service::CountTokens(std::string_view body) const {
+  KVGATE_TRY(const CompletionRequest request,
+             protocol::DecodeMessages(body, protocol::MessagesUse::kCount, parts_.limits));
+  KVGATE_TRY(const provider::LocalProvider* local, Route(request.model));
+  KVGATE_TRY(const int64_t num_tokens, local->CountTokens(request));
+  return protocol::EncodeTokenCount(num_tokens);
 }
 
 Result<std::unique_ptr<WarmJob>> Service::StartWarm(const WarmArgs& args) {

@@ -56,6 +56,8 @@ class Completion {
   void Cancel() { stream_->Cancel(); }
   // Of the prompt and the answer together, once it has finished; 0 before.
   uint64_t num_tokens() const { return num_tokens_; }
+  // What keeps the stream alive while it is silent.
+  std::string_view ping() const { return encoder_->ping(); }
   // Begins a stream that has been silent for long; from then on an error is an event of it. What
   // to send first; may be empty.
   std::string Begin();
@@ -65,6 +67,7 @@ class Completion {
   std::unique_ptr<protocol::ReplyEncoder> encoder_;
   const bool streaming_;
   bool started_ = false;
+  protocol::PromptUsage usage_;  // as far as it is known
   uint64_t num_tokens_ = 0;
   metrics::GatewayMetrics& metrics_;
   const std::unique_ptr<LocalRecord> record_;
@@ -108,6 +111,9 @@ class Service {
   };
   // Decodes, routes, renders, tokenizes and submits: takes time with a long body.
   Result<std::unique_ptr<Completion>> Start(const StartArgs& args);
+
+  // {"input_tokens":…} of a body of the Messages dialect.
+  Result<std::string> CountTokens(std::string_view body) const;
 
   struct WarmArgs {
     std::string_view body;

@@ -15,11 +15,17 @@ const SHAPE = {
   context: 8192, type: "f16", seed: 7,
 };
 
-export async function startKvgate() {
+// Quick: for tests of many requests.
+export const TINY_SHAPE = {
+  arch: "llama", layers: 2, hidden: 128, heads: 4, "kv-heads": 2, ffn: 256, vocab: 512,
+  context: 8192, type: "f32", seed: 7,
+};
+
+export async function startKvgate(made = SHAPE) {
   if (!existsSync(BINARY)) throw new Error(`${BINARY} is not built`);
   const folder = mkdtempSync(join(tmpdir(), "kvgate-clients-"));
   const model = join(folder, "model.gguf");
-  const shape = Object.entries(SHAPE).flatMap(([key, value]) => [`--${key}`, String(value)]);
+  const shape = Object.entries(made).flatMap(([key, value]) => [`--${key}`, String(value)]);
   execFileSync(BINARY, ["make-model", ...shape, "--out", model]);
   return serve(folder, ["--model", model, "--set", "engine.kv_memory=192MiB"]);
 }

@@ -4,6 +4,7 @@ import { after, before, test } from "node:test";
 
 import OpenAI from "openai";
 
+import { agentTools } from "./agent.mjs";
 import { longText, startKvgate, waitIdle } from "./kvgate.mjs";
 
 let server;
@@ -144,6 +145,30 @@ test("a logit bias forces a token, and one of no token is the client's own error
   await assert.rejects(
     client.chat.completions.create({ ...asked("x"), logit_bias: { 99999999: 1 } }),
     (error) => error instanceof OpenAI.BadRequestError && error.param === "logit_bias");
+});
+
+test("ten turns of an agent with twenty tools read the prompt from the cache", async () => {
+  const messages = [{ role: "system", content: longText("agent") },
+    { role: "user", content: "Begin." }];
+  for (let turn = 0; turn < 10; ++turn) {
+    const { usage } = await client.chat.completions.create({
+      model: "local", max_tokens: 4, temperature: 0, tools: agentTools(20).chat, messages,
+    });
+    const share = usage.prompt_tokens_details.cached_tokens / usage.prompt_tokens;
+    if (turn > 0) assert.ok(share >= 0.95, `turn ${turn}: ${share}`);
+    const id = `call_${turn}`;
+    messages.push(
+      { role: "assistant", content: null, tool_calls: [{ id, type: "function", function: {
+        name: "tool_3", arguments: JSON.stringify({ path: `f${turn}`, count: turn }) } }] },
+      { role: "tool", tool_call_id: id, content: `result ${turn}` });
+  }
+});
+
+test("a result that answers no call is the client's own error", async () => {
+  await assert.rejects(client.chat.completions.create({ ...asked("x"),
+    messages: [{ role: "user", content: "x" },
+      { role: "tool", tool_call_id: "call_1", content: "y" }] }),
+  (error) => error instanceof OpenAI.BadRequestError && error.param === "messages[1].tool_call_id");
 });
 
 test("models are listed and found by id", async () => {

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <regex>
 #include <thread>
 
+#include "engine/grammar/compiler.h"
 #include "tests/engine/engine_harness.h"
 #include "tests/engine/memory_kv_store.h"
 
@@ -94,6 +96,29 @@ TEST_F(EngineTest, AStopStringEndsTheAnswerBeforeIt) {
   EXPECT_EQ(stopped.finish.reason, FinishReason::kStop);
   EXPECT_EQ(stopped.finish.stop_string, stop);
   EXPECT_EQ(stopped.text, free_run.text.substr(0, free_run.text.find(stop)));
+}
+
+TEST_F(EngineTest, RequestsWithAndWithoutAGrammarRunTogether) {
+  const auto engine = model_->Open(options_);
+  grammar::Compiler compiler(*model_->tokenizer, {});
+  const auto compiled = *compiler.Compile(
+      {.kind = grammar::SourceKind::kJsonSchema,
+       .text = R"({"type":"array","items":{"type":"boolean"},"minItems":3,"maxItems":3})"});
+  std::vector<std::shared_ptr<CollectingSink>> sinks;
+  for (uint64_t i = 0; i < 6; ++i) {
+    sinks.push_back(std::make_shared<CollectingSink>());
+    GenerationRequest request = MakeRequest({1, 2, 3, static_cast<TokenId>(i)}, 60, sinks.back());
+    request.sampling.temperature = 1;
+    request.sampling.seed = i;
+    if (i % 2 == 0) request.grammar = compiled;
+    ASSERT_TRUE(engine->Submit(std::move(request)).has_value());
+  }
+  const std::regex list(R"(\[(true|false)(, ?(true|false)){2}\])");
+  for (size_t i = 0; i < sinks.size(); ++i) {
+    const Outcome outcome = Collect(*sinks[i]);
+    EXPECT_EQ(std::regex_match(outcome.text, list), i % 2 == 0) << outcome.text;
+    EXPECT_EQ(outcome.finish.reason, i % 2 == 0 ? FinishReason::kStop : FinishReason::kLength);
+  }
 }
 
 TEST_F(EngineTest, LogprobsAreThoseOfTheTokensChosen) {

@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <random>
 #include <utility>
 
+#include "engine/grammar/compiler.h"
 #include "tests/engine/engine_harness.h"
 #include "tests/engine/tokenizer/fixtures.h"
 
@@ -84,6 +86,66 @@ TEST(GenerationTest, PiecesOfRandomByteTokensEndBetweenCharactersAndStopsAreFoun
     num_stopped += finish.stop_string.empty() ? 0 : 1;
   }
   EXPECT_GT(num_stopped, 100);
+}
+
+struct Written {
+  std::string text;
+  FinishEvent finish;
+};
+
+// What a grammar lets a model write that likes `liked` best and then the lowest ids.
+Written Write(const std::string& gbnf, char liked,
+              const std::function<void(GenerationRequest&)>& set) {
+  const auto tokenizer = tokenizer::BpeFixture({}).MustLoad();
+  grammar::Compiler compiler(*tokenizer, {});
+  grammar::MatcherPool matchers;
+  auto sink = std::make_shared<CollectingSink>();
+  GenerationRequest request = Greedy(sink);
+  request.grammar = *compiler.Compile({.kind = grammar::SourceKind::kGbnf, .text = gbnf});
+  set(request);
+  Generation generation(request, *tokenizer, &matchers);
+  while (generation.Advance(Choosing(liked))) {
+  }
+  generation.Finish(generation.finish_reason(), {});
+  return {.text = sink->text(), .finish = sink->WaitForFinish()};
+}
+
+TEST(GenerationTest, AGrammarDecidesWhatIsWrittenAndWhereItEnds) {
+  const auto nothing = [](GenerationRequest&) {};
+  const Written exact = Write("root ::= \"a\" [b-d] \"z\"", 'c', nothing);
+  EXPECT_EQ(exact.text, "acz");
+  EXPECT_EQ(exact.finish.reason, FinishReason::kStop);
+  EXPECT_EQ(exact.finish.stats.num_output_tokens, 3);
+  // Its end ends the output even where the model's would not.
+  const Written ignoring = Write("root ::= \"ab\"", 'q', [](GenerationRequest& request) {
+    request.ignore_end_of_generation = true;
+  });
+  EXPECT_EQ(ignoring.text, "ab");
+}
+
+TEST(GenerationTest, AGrammarThatTheTokensCutIsWholeAndSaysSo) {
+  const auto tokens = [](int count) {
+    return [count](GenerationRequest& request) { request.max_tokens = count; };
+  };
+  const std::string list = "root ::= \"[\" \"x\"* \"]\"";
+  const Written cut = Write(list, 'x', tokens(10));
+  EXPECT_EQ(cut.text, "[xxxxxxxx]");
+  EXPECT_EQ(cut.finish.reason, FinishReason::kLength);
+  const Written exact = Write("root ::= \"abc\"", 'a', tokens(3));
+  EXPECT_EQ(exact.finish.reason, FinishReason::kStop);
+  const Written hopeless = Write("root ::= \"abcdef\"", 'a', tokens(3));
+  EXPECT_EQ(hopeless.text, "abc");
+  EXPECT_EQ(hopeless.finish.reason, FinishReason::kLength);
+}
+
+TEST(GenerationTest, WhereNoTokenIsLeftTheErrorSaysSo) {
+  const Written banned = Write("root ::= \"ab\"", 'a', [](GenerationRequest& request) {
+    request.sampling.adjustments.biases = {{'b', -100}};
+  });
+  EXPECT_EQ(banned.text, "a");
+  EXPECT_EQ(banned.finish.reason, FinishReason::kError);
+  ASSERT_TRUE(banned.finish.error);
+  EXPECT_EQ(banned.finish.error->code, ErrorCode::kInvalidArgument);
 }
 
 TEST(GenerationTest, PenaltiesSeeThePromptAndTheOutput) {

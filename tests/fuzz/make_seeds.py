@@ -105,10 +105,55 @@ TURN = (struct.pack("<IHH", 0x4e54564b, 1, 0) + struct.pack("<QQqqqq", 3, 2, 5, 
 RECORD = (b"\2" + bytes(8) + b"\x2f\0\0" + b"\1x" * 13 + b"\2" * 9 + b"\3\2\4" + b"\6" * 6
           + b"\x0a\x0c" + bytes(32) + b"\1\1e")
 
+# Replies with calls, as the families write them; the first byte is the family's row.
+CALL = '{"name": "f", "arguments": {"s": "a\\n}", "n": [1, null]}}'
+NAMED = '{"s": "x"}'
+REPLIES = [
+    "<think>hm</think>\nso\n<tool_call>\n" + CALL + "\n</tool_call>", "<tool_call>" + CALL,
+    "<tool_call>\n<function=f>\n<parameter=s>\nx\n</parameter>\n</function>\n</tool_call>",
+    "<tool_call>f\n<arg_key>s</arg_key>\n<arg_value>x</arg_value>\n</tool_call>",
+    "<function=f>" + NAMED + "</function>",
+    CALL.replace("arguments", "parameters") + "; <|python_tag|>f.call(s='x')",
+    "[TOOL_CALLS][" + CALL + "][TOOL_CALLS]f[CALL_ID]abcdefghi[ARGS]" + NAMED,
+    "<\uff5ctool\u2581call\u2581begin\uff5c>function<\uff5ctool\u2581sep\uff5c>f\n```json\n"
+    + NAMED + "\n```<\uff5ctool\u2581call\u2581end\uff5c>",
+    "<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>" + NAMED + "<|tool_call_end|>",
+    "<|START_THINKING|>x<|END_THINKING|><|START_ACTION|>[" + CALL + "]<|END_ACTION|>",
+    "<|channel|>analysis<|message|>x<|end|><|start|>assistant<|channel|>commentary "
+    "to=functions.f<|message|>" + NAMED + "<|call|>",
+    "all\nx>>>f\n" + NAMED]
+ANTHROPIC = [{"role": "user", "content": [{"type": "text", "text": "a", "cache_control": {
+    "type": "ephemeral", "ttl": "1h"}}]}, {"role": "assistant", "content": [
+        {"type": "thinking", "thinking": "t", "signature": "s"},
+        {"type": "tool_use", "id": "1", "name": "f", "input": {"a": 1}}]},
+    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1", "is_error": True,
+                                  "content": [{"type": "text", "text": "r"}]}]},
+    {"role": "system", "content": "s"}]
+GBNF = [b'root ::= "{" (p ("," p)*)? "}" # x\np ::= "\\"" [^"\\\\x00-\\x1F]{0,9} "\\":" v\n'
+        b'v ::= root | [0-9]+ | . \n | "\\u00e9" ("a" | "")? [a-z\\]-]{2,}',
+        b"root ::= a b\na ::= \"x\" a | \"\"\nb ::= (a | [^b])"]
+SCHEMAS = [
+    {"type": "object",
+     "properties": {"a": {"$ref": "#/$defs/x"}, "b": {"type": ["null", "number"]}},
+     "required": ["a", "c"], "additionalProperties": {"type": "string", "maxLength": 3},
+     "$defs": {"x": {"anyOf": [{"const": "\u00e9"}, {"items": {"$ref": "#"}, "maxItems": 2}]}}},
+    {"allOf": [{"type": "integer", "minimum": -12}, {"exclusiveMaximum": 99.5, "multipleOf": 3}]},
+    {"type": "string", "pattern": "^(a|[^b-d\\\\s]{2,})+x?$", "minLength": 2, "maxLength": 9},
+    {"prefixItems": [{"enum": [1, None, {"k": []}]}, {"format": "date-time", "type": "string"}],
+     "items": False, "minItems": 1},
+    {"oneOf": [{"type": "null"}, {"type": "number", "minimum": 0.125, "maximum": 1e3}]}]
+
 SEEDS = {
+    "gbnf_fuzz": GBNF,
+    "schema_fuzz": [json.dumps(schema).encode() for schema in SCHEMAS],
     "jinja_fuzz": [b"\x0b" + source.encode() for source in JINJA],
     "chat_completions_fuzz": json_seeds("messages", [MESSAGES, MESSAGES[:1]], logprobs=True,
                                         top_logprobs=2, max_completion_tokens=5),
+    "messages_fuzz": json_seeds("messages", [ANTHROPIC, ANTHROPIC[:1]], max_tokens=5, system="s",
+                                tools=[{"name": "f", "input_schema": {"type": "object"}}],
+                                tool_choice={"type": "tool", "name": "f"},
+                                thinking={"type": "disabled"}, stop_sequences=["x"]),
+    "tool_call_fuzz": [bytes([row, 1]) + reply.encode() for row, reply in enumerate(REPLIES)],
     "completions_fuzz": json_seeds("prompt", ["hi", [1, 2, 3], ["a"]], logprobs=2, echo=True,
                                    max_tokens=5),
     "json_fuzz": json_seeds("prompt", ["hi"]) + [b"\xff\xed\xa0\x80", b'{"a":"\\ud83d\\ude00"}'],

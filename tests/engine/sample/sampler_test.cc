@@ -368,6 +368,32 @@ TEST(SamplerTest, ABannedTokenNeverComesAndItsLogprobStaysThatOfTheModel) {
   }
 }
 
+TEST(SamplerTest, OnlyTokensOfTheMaskAreDrawnByEverySamplerAndLogprobsStayTheModels) {
+  std::vector<float> logits(200);
+  for (size_t i = 0; i < logits.size(); ++i) logits[i] = static_cast<float>(i % 7);
+  std::vector<uint64_t> mask = {0, uint64_t{1} << 5 | uint64_t{1} << 6, 0, 1};
+  for (const float temperature : {0.0f, 1.0f}) {
+    for (const int top_k : {0, 3}) {
+      Sampler sampler({.temperature = temperature, .top_k = top_k, .top_p = 0.99f, .seed = 4});
+      for (int i = 0; i < 50; ++i) {
+        const SampledToken sampled = sampler.Sample(logits, mask);
+        ASSERT_TRUE(sampled.is_possible);
+        ASSERT_TRUE(sampled.token == 69 || sampled.token == 70 || sampled.token == 192);
+      }
+    }
+  }
+  Sampler greedy({.temperature = 0, .num_logprobs = 1});
+  const SampledToken sampled = greedy.Sample(logits, mask);
+  EXPECT_EQ(sampled.token, 69);  // 6 of 0 to 6
+  EXPECT_EQ(sampled.top[0].token, 6);
+  EXPECT_FLOAT_EQ(sampled.logprob, sampled.top[0].logprob);
+  mask = {uint64_t{1} << 9, 0, 0, 0};
+  for (const float temperature : {0.0f, 1.0f}) {
+    Sampler banned({.temperature = temperature, .adjustments = {.biases = {{9, -100}}}});
+    EXPECT_FALSE(banned.Sample(logits, mask).is_possible);
+  }
+}
+
 TEST(SamplerTest, ASeedGivesOneSequenceOnEveryMachine) {
   std::vector<float> logits;
   for (int i = 0; i < 1000; ++i) logits.push_back(static_cast<float>((i * 7919) % 1000) / 250);

@@ -56,8 +56,22 @@ INSTANTIATE_TEST_SUITE_P(
                 "messages[0].content[0].text", "Missing"},
         BadChat{Body(R"([{"role":"user","content":"x"},{"role":"assistant","content":"",)"
                      R"("tool_calls":[{"id":"1"}]}])"),
-                "messages[1].tool_calls", "not supported"},
-        BadChat{Body(kUser, R"(,"tools":[{"type":"function"}])"), "tools", "not supported"},
+                "messages[1].tool_calls[0].function", "Missing"},
+        BadChat{Body(kUser, R"(,"tools":[{"type":"function"}])"), "tools[0].function", "Missing"},
+        BadChat{Body(kUser, R"(,"tools":[{"type":"custom","custom":{}}])"), "tools[0].type",
+                "not supported"},
+        BadChat{Body(kUser, R"(,"tools":[{"type":"function","function":{"name":"a b"}}])"),
+                "tools[0].function.name", "letters"},
+        BadChat{Body(kUser, R"(,"tool_choice":"required")"), "tool_choice",
+                "where tools are given"},
+        BadChat{Body(kUser, R"(,"tool_choice":{"type":"function","function":{"name":"x"}},)"
+                            R"("tools":[{"type":"function","function":{"name":"y"}}])"),
+                "tool_choice", "'x'"},
+        BadChat{Body(R"([{"role":"user","content":"x"},{"role":"tool","content":"y"}])"),
+                "messages[1].tool_call_id", "Missing"},
+        BadChat{Body(R"([{"role":"user","content":"x"},{"role":"tool","tool_call_id":"1",)"
+                     R"("content":"y"}])"),
+                "messages[1].tool_call_id", "in the assistant's turn before"},
         BadChat{Body(kUser, R"(,"functions":[{}])"), "functions", "not supported"},
         BadChat{Body(kUser, R"(,"modalities":["text","audio"])"), "modalities[1]", "not supported"},
         BadChat{Body(kUser, R"(,"logprobs":3)"), "logprobs", "expected a boolean"},
@@ -91,9 +105,14 @@ TEST(DecodeChatCompletionsTest, TakesTextInAllItsForms) {
   const auto decoded = DecodeChatCompletions(
       Body(R"([{"role":"developer","content":"d"},{"role":"user","content":)"
            R"([{"type":"text","text":"a"},{"type":"text","text":"b\u00e9"}]},)"
-           R"({"role":"assistant","content":"c","tool_calls":[]},)"
+           R"({"role":"assistant","content":null,"reasoning_content":"why","tool_calls":)"
+           R"([{"id":"1","type":"function","function":{"name":"f","arguments":"{ \"a\":1}"}}]},)"
            R"({"role":"tool","tool_call_id":"1","content":"t"}])",
-           R"(,"tools":[],"logprobs":true,"top_logprobs":5,"max_tokens":3,)"
+           R"(,"tools":[{"type":"function","function":{"name":"f","strict":true,"parameters":)"
+           R"({"type":"object","properties":{"a":{"type":"integer","maximum":9007199254740993}}})"
+           R"(}}],"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"required",)"
+           R"("tools":[{"type":"function","function":{"name":"f"}}]}},)"
+           R"("parallel_tool_calls":false,"logprobs":true,"top_logprobs":5,"max_tokens":3,)"
            R"("max_completion_tokens":9)"),
       {});
   ASSERT_TRUE(decoded) << decoded.error().ToString();
@@ -101,7 +120,18 @@ TEST(DecodeChatCompletionsTest, TakesTextInAllItsForms) {
   ASSERT_EQ(messages.size(), 4u);
   EXPECT_EQ(messages[0].role, "developer");
   EXPECT_EQ(messages[1].content, "a\nb\xC3\xA9");
+  EXPECT_EQ(messages[2].reasoning, "why");
+  ASSERT_EQ(messages[2].tool_calls.size(), 1u);
+  EXPECT_EQ(messages[2].tool_calls[0],
+            (ToolCall{.id = "1", .name = "f", .arguments = "{ \"a\":1}"}));
   EXPECT_EQ(messages[3].role, "tool");
+  EXPECT_EQ(messages[3].tool_call_id, "1");
+  ASSERT_EQ(decoded->tools.size(), 1u);
+  EXPECT_TRUE(decoded->tools[0].strict);
+  EXPECT_THAT(decoded->tools[0].parameters, HasSubstr("9007199254740993"));
+  EXPECT_EQ(decoded->tool_choice.mode, ToolMode::kRequired);
+  EXPECT_EQ(decoded->tool_choice.allowed, std::vector<std::string>{"f"});
+  EXPECT_FALSE(decoded->tool_choice.parallel);
   EXPECT_EQ(decoded->num_logprobs, 5);
   EXPECT_EQ(decoded->max_tokens, 9);
 }
@@ -125,7 +155,7 @@ FinishEvent Finish() {
 std::string Play(ReplyOptions options, const FinishEvent& finish = Finish()) {
   const auto encoder = MakeChatCompletionsEncoder(std::move(options));
   std::string out;
-  encoder->OnStart(out);
+  encoder->OnStart({}, out);
   encoder->OnDelta({.text = "He said \"hi\"\n"}, out);
   encoder->OnDelta({.text = ""}, out);
   encoder->OnDelta({.text = "\xC3\xA9"}, out);
@@ -177,7 +207,7 @@ TEST(EncodeChatCompletionsTest, EachChoiceHasItsRoleItsTextAndItsEnd) {
     options.stream = stream;
     const auto encoder = MakeChatCompletionsEncoder(options);
     std::string out;
-    encoder->OnStart(out);
+    encoder->OnStart({}, out);
     encoder->OnDelta({.text = "b", .choice = 1}, out);
     encoder->OnDelta({.text = "a", .choice = 0}, out);
     encoder->OnDelta({.text = "B", .choice = 1, .finish = FinishReason::kStop}, out);
@@ -219,6 +249,46 @@ TEST(EncodeChatCompletionsTest, AnErrorEndsTheStreamWithoutDone) {
   EXPECT_THAT(out, HasSubstr(R"(data: {"error":{"message":"full","type":"server_error")"));
   EXPECT_THAT(out, Not(HasSubstr("[DONE]")));
   EXPECT_THAT(out, Not(HasSubstr("finish_reason\":\"")));
+}
+
+// A turn that thinks, speaks and calls twice.
+std::string PlayCalls(ReplyOptions options) {
+  const auto encoder = MakeChatCompletionsEncoder(std::move(options));
+  std::string out;
+  encoder->OnStart({}, out);
+  encoder->OnDelta({.kind = DeltaKind::kReasoning, .text = "hm"}, out);
+  for (int call = 0; call < 2; ++call) {
+    encoder->OnDelta({.kind = DeltaKind::kCall, .text = "f", .call_id = "id", .call = call}, out);
+    encoder->OnDelta({.kind = DeltaKind::kArguments, .text = "{\"a\"", .call = call}, out);
+    encoder->OnDelta({.kind = DeltaKind::kArguments, .text = ":1}", .call = call}, out);
+    encoder->OnDelta({.kind = DeltaKind::kCallEnd, .call = call}, out);
+  }
+  encoder->OnFinish({.reason = FinishReason::kToolCalls}, out);
+  return out;
+}
+
+TEST(EncodeChatCompletionsTest, CallsAndReasoningStandInTheMessage) {
+  const auto body = nlohmann::json::parse(PlayCalls(Options()));
+  const auto& message = body["choices"][0]["message"];
+  EXPECT_TRUE(message["content"].is_null());
+  EXPECT_EQ(message["reasoning_content"], "hm");
+  ASSERT_EQ(message["tool_calls"].size(), 2u);
+  EXPECT_EQ(message["tool_calls"][1],
+            nlohmann::json::parse(R"({"id":"id","type":"function","function":)"
+                                  R"({"name":"f","arguments":"{\"a\":1}"}})"));
+  EXPECT_EQ(body["choices"][0]["finish_reason"], "tool_calls");
+}
+
+TEST(EncodeChatCompletionsTest, AStreamedCallBeginsWithIdTypeAndName) {
+  ReplyOptions options = Options();
+  options.stream = true;
+  const std::string out = PlayCalls(options);
+  EXPECT_THAT(out, HasSubstr(R"("delta":{"reasoning_content":"hm"})"));
+  EXPECT_THAT(out, HasSubstr(R"("delta":{"tool_calls":[{"index":1,"id":"id","type":"function",)"
+                             R"("function":{"name":"f","arguments":""}}]})"));
+  EXPECT_THAT(out, HasSubstr(R"("delta":{"tool_calls":[{"index":1,"function":)"
+                             R"({"arguments":":1}"}}]})"));
+  EXPECT_THAT(out, HasSubstr(R"("finish_reason":"tool_calls")"));
 }
 
 TEST(EncodeChatCompletionsTest, LogprobsCarryTextAndBytes) {

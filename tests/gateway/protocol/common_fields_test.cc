@@ -84,9 +84,44 @@ INSTANTIATE_TEST_SUITE_P(
         BadField{R"(,"logit_bias":{"5":1,"05":2})", "logit_bias", "has 5 twice"},
         BadField{R"(,"logit_bias":{"5":100.5})", "logit_bias.5", "between -100 and 100"},
         BadField{R"(,"logit_bias":{"5":null})", "logit_bias.5", "expected a number"},
-        BadField{R"(,"response_format":{"type":"json_object"})", "response_format.type",
-                 "not supported"},
+        BadField{R"(,"response_format":{"type":"xml"})", "response_format.type",
+                 "must be one of 'text', 'json_object', 'json_schema'"},
+        BadField{R"(,"response_format":{"type":"json_schema"})", "response_format.json_schema",
+                 "Missing"},
+        BadField{R"(,"response_format":{"type":"json_schema","json_schema":{"name":"n"}})",
+                 "response_format.json_schema.schema", "Missing"},
+        BadField{R"(,"response_format":{"type":"json_schema","json_schema":{"schema":[]}})",
+                 "response_format.json_schema.schema", "expected a JSON schema"},
+        BadField{R"(,"response_format":{"type":"json_schema","json_schema":{"strict":1}})",
+                 "response_format.json_schema.strict", "expected a boolean"},
+        BadField{R"(,"grammar":7)", "grammar", "expected a string"},
+        BadField{R"(,"json_schema":"x")", "json_schema", "expected a JSON schema"},
+        BadField{R"(,"response_format":{"type":"json_object"},"grammar":"root ::= \"a\"")",
+                 "grammar", "together with 'response_format'"},
         BadField{R"(,"response_format":{})", "response_format.type", "Missing"}));
+
+TEST(CommonFieldsTest, TheFormOfTheAnswerArrivesWithItsPlace) {
+  const auto output = [](std::string_view fields) {
+    const auto decoded = Decode(fields);
+    EXPECT_TRUE(decoded) << decoded.error().ToString();
+    return decoded ? decoded->output : OutputFormat();
+  };
+  const OutputFormat schema =
+      output(R"(,"response_format":{"type":"json_schema","json_schema":{"name":"n","strict":true,)"
+             R"("schema":{ "type" : "object", "properties":{"b":{},"a":{"const":0.5}} }}})");
+  EXPECT_EQ(schema.kind, OutputKind::kJsonSchema);
+  EXPECT_EQ(schema.text, R"({"type":"object","properties":{"b":{},"a":{"const":0.5}}})");
+  EXPECT_EQ(schema.field, "response_format.json_schema.schema");
+  EXPECT_EQ(output(R"(,"response_format":{"type":"json_object"})").kind, OutputKind::kJsonObject);
+  EXPECT_EQ(output(R"(,"response_format":{"type":"json_object","schema":{}})").field,
+            "response_format.schema");
+  EXPECT_EQ(output(R"(,"json_schema":true)").text, "true");
+  const OutputFormat grammar = output(R"(,"grammar":"root ::= \"a\"","response_format":null)");
+  EXPECT_EQ(grammar.kind, OutputKind::kGbnf);
+  EXPECT_EQ(grammar.text, "root ::= \"a\"");
+  EXPECT_EQ(output(R"(,"grammar":"","response_format":{"type":"text"})").kind,
+            OutputKind::kAnyText);
+}
 
 TEST(CommonFieldsTest, TheModelIsRequired) {
   const auto decoded = DecodeCompletions(R"({"prompt":"p"})", {});

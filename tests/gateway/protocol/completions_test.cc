@@ -97,7 +97,7 @@ TEST(EncodeCompletionsTest, AStreamIsExactlyTheDocumentedChunks) {
   options.echo = {"Once"};
   const auto encoder = MakeCompletionsEncoder(options);
   std::string out;
-  encoder->OnStart(out);
+  encoder->OnStart({}, out);
   encoder->OnDelta({.text = " upon"}, out);
   encoder->OnFinish({.reason = FinishReason::kStop}, out);
   const std::string head =
@@ -114,7 +114,7 @@ TEST(EncodeCompletionsTest, LogprobsOfOneBodySpellTokensAndOffsets) {
   options.logprobs = true;
   const auto encoder = MakeCompletionsEncoder(options);
   std::string out;
-  encoder->OnStart(out);
+  encoder->OnStart({}, out);
   encoder->OnDelta(
       {.text = "ab",
        .tokens = {{.token = {.bytes = "ab", .logprob = -0.5f},
@@ -136,7 +136,7 @@ std::string PlayFour(ReplyOptions options) {
   options.echo = {"P", "Q"};
   const auto encoder = MakeCompletionsEncoder(std::move(options));
   std::string out;
-  encoder->OnStart(out);
+  encoder->OnStart({}, out);
   for (const int choice : {3, 0, 1, 2}) {
     encoder->OnDelta({.text = std::to_string(choice), .choice = choice}, out);
     if (choice != 2) encoder->OnDelta({.choice = choice, .finish = FinishReason::kLength}, out);

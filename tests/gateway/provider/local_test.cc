@@ -163,6 +163,32 @@ TEST(LocalProviderTest, ABiasOfATokenBeyondTheVocabularyIsRefused) {
   EXPECT_TRUE(fixture.engine.requests().empty());
 }
 
+TEST(LocalProviderTest, TheFormOfTheAnswerArrivesAtTheEngineAndItsFaultsAreNamed) {
+  Fixture fixture;
+  CompletionRequest request = Text("p");
+  request.num_choices = 2;
+  request.output = {.kind = protocol::OutputKind::kJsonSchema,
+                    .text = R"({"type":"boolean"})",
+                    .field = "response_format.json_schema.schema"};
+  const auto run = fixture.provider.Run({.request = request, .tenant = "t"});
+  ASSERT_TRUE(run) << run.error().ToString();
+  WaitForFinish(**run);
+  ASSERT_EQ(fixture.engine.requests().size(), 2u);
+  EXPECT_NE(fixture.engine.requests()[0].grammar, nullptr);
+  EXPECT_EQ(fixture.engine.requests()[0].grammar, fixture.engine.requests()[1].grammar);
+  request.output.text = R"({"properties":{"x":{"foo":1}}})";
+  const auto unsupported = fixture.provider.Run({.request = request, .tenant = "t"});
+  ASSERT_FALSE(unsupported);
+  EXPECT_EQ(unsupported.error().field, "response_format.json_schema.schema.properties.x.foo");
+  EXPECT_EQ(unsupported.error().code, ErrorCode::kUnsupported);
+  request.output = {.kind = protocol::OutputKind::kGbnf, .text = "root ::= x", .field = "grammar"};
+  const auto bad = fixture.provider.Run({.request = request, .tenant = "t"});
+  ASSERT_FALSE(bad);
+  EXPECT_EQ(bad.error().field, "grammar");
+  EXPECT_EQ(bad.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_THAT(bad.error().detail, HasSubstr("Invalid value for 'grammar': line 1, column 10"));
+}
+
 TEST(LocalProviderTest, EachChoiceIsARequestWithItsPromptAndItsSeed) {
   Fixture fixture;
   CompletionRequest request = Text("a");

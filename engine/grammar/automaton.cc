@@ -1,0 +1,329 @@
+#include "engine/grammar/automaton.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bitset>
+#include <limits>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "engine/grammar/utf8_ranges.h"
+
+namespace kvgate::grammar {
+namespace {
+
+// More bytes or frames than anything has.
+constexpr uint32_t kFar = uint32_t{1} << 30;
+
+uint32_t Plus(uint64_t a, uint64_t b) {
+  return static_cast<uint32_t>(std::min<uint64_t>(a + b, kFar));
+}
+
+Error Refusal(std::string detail) {
+  return MakeError(ErrorCode::kInvalidArgument, "grammar", std::move(detail));
+}
+
+}  // namespace
+
+// Works backwards: what comes behind a part is there before the part, so that equal endings become
+// the same nodes.
+class AutomatonBuilder {
+ public:
+  AutomatonBuilder(const Grammar& grammar, const GrammarFacts& facts,
+                   const Automaton::Limits& limits)
+      : grammar_(grammar), facts_(facts), limits_(limits) {}
+
+  Result<Automaton> Build() {
+    Add({.kind = NodeKind::kEnd});
+    Add({.kind = NodeKind::kFinish});
+    Add({.kind = NodeKind::kUnknown});
+    made_.start_ = StartOf(grammar_.root());
+    while (!pending_.empty() && !refused_) {
+      const RuleId rule = pending_.back();
+      pending_.pop_back();
+      const NodeId begin = Make(grammar_.body(rule), Automaton::kEnd);
+      // The start was there before the body, for those who call it.
+      SetSplit(starts_[rule.value], {&begin, 1});
+    }
+    if (refused_) return *refused_;
+    SetClasses();
+    SetDistances();
+    if (made_.nodes_[made_.start_].min_frames > Automaton::kFramesMax) {
+      return Refusal(
+          fmt::format("rules stand in rules deeper than {} levels", Automaton::kFramesMax));
+    }
+    return std::move(made_);
+  }
+
+ private:
+  struct KeyHash {
+    size_t operator()(const std::tuple<uint32_t, uint32_t>& key) const {
+      return (size_t{std::get<0>(key)} << 32 | std::get<1>(key)) * 0x9E3779B97F4A7C15u;
+    }
+  };
+  using NodeMap = std::unordered_map<std::tuple<uint32_t, uint32_t>, NodeId, KeyHash>;
+
+  NodeId Add(Node node) {
+    if (made_.nodes_.size() == limits_.nodes_max && !refused_) {
+      refused_ = MakeError(ErrorCode::kTooLarge, "grammar",
+                           fmt::format("the grammar needs more than {} states", limits_.nodes_max));
+    }
+    if (refused_) return Automaton::kEnd;
+    made_.nodes_.push_back(node);
+    return static_cast<NodeId>(made_.nodes_.size() - 1);
+  }
+
+  NodeId StartOf(RuleId rule) {
+    const auto [at, is_new] = starts_.try_emplace(rule.value, 0);
+    if (is_new) {
+      at->second = Add({.kind = NodeKind::kSplit});
+      pending_.push_back(rule);
+    }
+    return at->second;
+  }
+
+  void SetSplit(NodeId split, std::span<const NodeId> targets) {
+    Node& node = made_.nodes_[split];
+    node.begin = static_cast<uint32_t>(made_.targets_.size());
+    made_.targets_.insert(made_.targets_.end(), targets.begin(), targets.end());
+    node.end = static_cast<uint32_t>(made_.targets_.size());
+  }
+
+  NodeId AddBytes(std::span<const Edge> edges) {
+    const auto begin = static_cast<uint32_t>(made_.edges_.size());
+    made_.edges_.insert(made_.edges_.end(), edges.begin(), edges.end());
+    return Add({.kind = NodeKind::kBytes,
+                .begin = begin,
+                .end = static_cast<uint32_t>(made_.edges_.size())});
+  }
+
+  NodeId MakeByte(ByteRange range, NodeId next) {
+    const auto [at, is_new] = bytes_.try_emplace({range.first * 256u + range.last, next}, 0);
+    if (is_new) {
+      const Edge edge = {.first = range.first, .last = range.last, .target = next};
+      at->second = AddBytes({&edge, 1});
+    }
+    return at->second;
+  }
+
+  NodeId MakeChars(const CharSet& set, NodeId next) {
+    std::vector<Edge> edges;
+    for (const CharRange& range : set.ranges()) {
+      for (const ByteSequence& sequence : Utf8Sequences(range)) {
+        NodeId behind = next;
+        for (size_t i = sequence.length; i-- > 1;) behind = MakeByte(sequence.ranges[i], behind);
+        edges.push_back(
+            {.first = sequence.ranges[0].first, .last = sequence.ranges[0].last, .target = behind});
+      }
+    }
+    return AddBytes(edges);
+  }
+
+  NodeId MakeCall(RuleId rule, NodeId next) {
+    const NodeId start = StartOf(rule);
+    if (next == Automaton::kEnd) return start;
+    const auto [at, is_new] = calls_.try_emplace({rule.value, next}, 0);
+    if (is_new) at->second = Add({.kind = NodeKind::kCall, .target = start, .next = next});
+    return at->second;
+  }
+
+  NodeId MakeRepeat(const Expr& expr, NodeId next) {
+    const ExprId part = grammar_.children(expr).front();
+    const RepeatCount count = expr.count;
+    if (count.max == 0 || !facts_.productive[part.value]) return next;
+    if (count.max == 1) {
+      const NodeId once = Make(part, next);
+      if (count.min == 1) return once;
+      const NodeId split = Add({.kind = NodeKind::kSplit});
+      const NodeId targets[] = {once, next};
+      SetSplit(split, targets);
+      return split;
+    }
+    const bool nullable = facts_.nullable[part.value];
+    if (count.max == kUnbounded && (count.min <= 1 || nullable)) {
+      const NodeId loop = Add({.kind = NodeKind::kSplit});
+      const NodeId body = Make(part, loop);
+      const NodeId targets[] = {body, next};
+      SetSplit(loop, targets);
+      return count.min == 0 || nullable ? loop : body;
+    }
+    if (nullable && count.max > Automaton::kEmptyRepeatMax && !refused_) {
+      refused_ = Refusal(
+          fmt::format("what may be empty is repeated up to {} times; at most {}, or without an end",
+                      count.max, Automaton::kEmptyRepeatMax));
+    }
+    return Add({.kind = NodeKind::kRepeat,
+                .target_nullable = nullable,
+                .target = Make(part, Automaton::kEnd),
+                .next = next,
+                .count = {.min = nullable ? 0 : count.min, .max = count.max}});
+  }
+
+  NodeId MakeChoice(const Expr& expr, NodeId next) {
+    std::vector<NodeId> targets;
+    for (const ExprId part : grammar_.children(expr)) {
+      if (facts_.productive[part.value]) targets.push_back(Make(part, next));
+    }
+    std::sort(targets.begin(), targets.end());
+    targets.erase(std::unique(targets.begin(), targets.end()), targets.end());
+    if (targets.size() == 1) return targets.front();
+    const NodeId split = Add({.kind = NodeKind::kSplit});
+    if (!refused_) SetSplit(split, targets);
+    return split;
+  }
+
+  // Recursion goes as deep as expressions nest, which who makes them bounds.
+  NodeId Make(ExprId id, NodeId next) {
+    if (refused_) return Automaton::kEnd;
+    const Expr& expr = grammar_.expr(id);
+    switch (expr.kind) {
+      case ExprKind::kNothing:
+        break;
+      case ExprKind::kLiteral: {
+        const std::string_view text = grammar_.literal(expr);
+        for (size_t i = text.size(); i-- > 0;) {
+          const auto byte = static_cast<uint8_t>(text[i]);
+          next = MakeByte({byte, byte}, next);
+        }
+        return next;
+      }
+      case ExprKind::kChars:
+        return MakeChars(grammar_.set(expr), next);
+      case ExprKind::kSequence: {
+        const std::span<const ExprId> parts = grammar_.children(expr);
+        for (size_t i = parts.size(); i-- > 0;) next = Make(parts[i], next);
+        return next;
+      }
+      case ExprKind::kChoice:
+        return MakeChoice(expr, next);
+      case ExprKind::kRepeat:
+        return MakeRepeat(expr, next);
+      case ExprKind::kRule:
+        return MakeCall(Grammar::rule(expr), next);
+    }
+    return Automaton::kEnd;  // not reached: parts without text are left out
+  }
+
+  void SetClasses() {
+    std::bitset<257> begins;
+    begins.set(0);
+    for (const Edge& edge : made_.edges_) {
+      begins.set(edge.first);
+      begins.set(size_t{edge.last} + 1);
+    }
+    uint32_t current = 0;
+    for (size_t byte = 0; byte < 256; ++byte) {
+      if (byte > 0 && begins.test(byte)) ++current;
+      made_.classes_[byte] = static_cast<uint8_t>(current);
+    }
+    made_.num_classes_ = current + 1;
+  }
+
+  template <typename Function>
+  void ForEachSuccessor(const Node& node, Function function) const {
+    for (const Edge& edge : Edges(node)) function(edge.target);
+    if (node.kind == NodeKind::kSplit) {
+      for (const NodeId target : made_.targets(node)) function(target);
+    }
+    if (node.kind == NodeKind::kCall || node.kind == NodeKind::kRepeat) {
+      function(node.target);
+      function(node.next);
+    }
+  }
+
+  std::span<const Edge> Edges(const Node& node) const {
+    return node.kind == NodeKind::kBytes ? made_.edges(node) : std::span<const Edge>();
+  }
+
+  // The distances of a node from its successors', which only ever become less.
+  std::pair<uint32_t, uint32_t> DistancesOf(const Node& node) const {
+    const std::vector<Node>& nodes = made_.nodes_;
+    uint32_t bytes = kFar;
+    uint32_t frames = kFar;
+    switch (node.kind) {
+      case NodeKind::kBytes:
+      case NodeKind::kSplit: {
+        const uint32_t own = node.kind == NodeKind::kBytes ? 1 : 0;
+        ForEachSuccessor(node, [&](NodeId target) {
+          bytes = std::min(bytes, Plus(nodes[target].min_bytes, own));
+          frames = std::min(frames, nodes[target].min_frames);
+        });
+        return {bytes, frames};
+      }
+      case NodeKind::kCall:
+        return {Plus(nodes[node.target].min_bytes, nodes[node.next].min_bytes),
+                std::max(Plus(nodes[node.target].min_frames, 1), nodes[node.next].min_frames)};
+      case NodeKind::kRepeat:
+        bytes = Plus(uint64_t{nodes[node.target].min_bytes} * node.count.min,
+                     nodes[node.next].min_bytes);
+        frames = nodes[node.next].min_frames;
+        if (node.count.min > 0) {
+          frames = std::max(Plus(nodes[node.target].min_frames, 1), frames);
+        }
+        return {bytes, frames};
+      default:
+        return {0, 0};
+    }
+  }
+
+  void SetDistances() {
+    std::vector<uint32_t> begins(made_.nodes_.size() + 1, 0);
+    for (const Node& node : made_.nodes_) {
+      ForEachSuccessor(node, [&](NodeId target) { ++begins[target + 1]; });
+    }
+    for (size_t i = 1; i < begins.size(); ++i) begins[i] += begins[i - 1];
+    std::vector<NodeId> predecessors(begins.back());
+    std::vector<uint32_t> next(begins.begin(), begins.end() - 1);
+    std::vector<NodeId> pending;
+    for (NodeId id = 0; id < made_.nodes_.size(); ++id) {
+      Node& node = made_.nodes_[id];
+      ForEachSuccessor(node, [&](NodeId target) { predecessors[next[target]++] = id; });
+      const bool is_last = id <= Automaton::kUnknown;
+      node.min_bytes = node.min_frames = is_last ? 0 : kFar;
+      if (is_last) pending.push_back(id);
+    }
+    for (size_t at = 0; at < pending.size(); ++at) {
+      const NodeId changed = pending[at];
+      for (uint32_t i = begins[changed]; i < begins[changed + 1]; ++i) {
+        Node& node = made_.nodes_[predecessors[i]];
+        const auto [bytes, frames] = DistancesOf(node);
+        if (bytes >= node.min_bytes && frames >= node.min_frames) continue;
+        node.min_bytes = std::min(node.min_bytes, bytes);
+        node.min_frames = std::min(node.min_frames, frames);
+        pending.push_back(predecessors[i]);
+      }
+    }
+  }
+
+  const Grammar& grammar_;
+  const GrammarFacts& facts_;
+  const Automaton::Limits& limits_;
+  Automaton made_;
+  std::unordered_map<uint32_t, NodeId> starts_;  // by rule
+  std::vector<RuleId> pending_;                  // rules whose bodies are to be made
+  NodeMap bytes_;
+  NodeMap calls_;
+  std::optional<Error> refused_;
+};
+
+Result<Automaton> Automaton::Build(const Grammar& grammar, const Limits& limits) {
+  const GrammarFacts facts = Analyze(grammar);
+  if (!facts.productive[grammar.body(grammar.root()).value]) {
+    return Refusal("no text is in the language of the grammar");
+  }
+  if (facts.left_recursive) {
+    return Refusal(
+        fmt::format("the rule '{}' is left recursive: it comes to itself before any byte",
+                    grammar.name(*facts.left_recursive)));
+  }
+  return AutomatonBuilder(grammar, facts, limits).Build();
+}
+
+size_t Automaton::bytes() const {
+  return nodes_.size() * sizeof(Node) + edges_.size() * sizeof(Edge) +
+         targets_.size() * sizeof(NodeId);
+}
+
+}  // namespace kvgate::grammar

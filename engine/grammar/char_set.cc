@@ -1,0 +1,77 @@
+#include "engine/grammar/char_set.h"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace kvgate::grammar {
+namespace {
+
+constexpr char32_t kBeforeSurrogates = 0xD7FF;
+constexpr char32_t kBehindSurrogates = 0xE000;
+
+}  // namespace
+
+CharSet::CharSet(std::initializer_list<CharRange> ranges) {
+  for (const CharRange& range : ranges) Add(range);
+}
+
+void CharSet::Add(CharRange range) {
+  if (range.first <= kBeforeSurrogates) {
+    Insert({range.first, std::min(range.last, kBeforeSurrogates)});
+  }
+  if (range.last >= kBehindSurrogates) {
+    Insert({std::max(range.first, kBehindSurrogates), range.last});
+  }
+}
+
+void CharSet::Add(const CharSet& other) {
+  for (const CharRange& range : other.ranges_) Insert(range);
+}
+
+void CharSet::Insert(CharRange range) {
+  // The first that touches the new range or lies behind it.
+  auto at = std::lower_bound(
+      ranges_.begin(), ranges_.end(), range.first,
+      [](const CharRange& a, char32_t first) { return uint64_t{a.last} + 1 < first; });
+  auto end = at;
+  while (end != ranges_.end() && end->first <= uint64_t{range.last} + 1) {
+    range.first = std::min(range.first, end->first);
+    range.last = std::max(range.last, end->last);
+    ++end;
+  }
+  at = ranges_.erase(at, end);
+  ranges_.insert(at, range);
+}
+
+CharSet CharSet::Complement() const {
+  CharSet result;
+  char32_t next = 0;
+  for (const CharRange& range : ranges_) {
+    if (range.first > next) result.Add({next, range.first - 1});
+    next = range.last + 1;
+  }
+  if (next <= kLastChar) result.Add({next, kLastChar});
+  return result;
+}
+
+CharSet CharSet::Intersect(const CharSet& other) const {
+  CharSet result;
+  auto a = ranges_.begin();
+  auto b = other.ranges_.begin();
+  while (a != ranges_.end() && b != other.ranges_.end()) {
+    const char32_t first = std::max(a->first, b->first);
+    const char32_t last = std::min(a->last, b->last);
+    if (first <= last) result.ranges_.push_back({first, last});
+    a->last < b->last ? ++a : ++b;
+  }
+  return result;
+}
+
+bool CharSet::Contains(char32_t character) const {
+  const auto at =
+      std::lower_bound(ranges_.begin(), ranges_.end(), character,
+                       [](const CharRange& range, char32_t wanted) { return range.last < wanted; });
+  return at != ranges_.end() && at->first <= character;
+}
+
+}  // namespace kvgate::grammar

@@ -1,0 +1,44 @@
+// CharSet: a set of Unicode scalar values (code points without the surrogates), as ranges.
+#pragma once
+
+#include <initializer_list>
+#include <span>
+#include <vector>
+
+namespace kvgate::grammar {
+
+struct CharRange {
+  char32_t first = 0;
+  char32_t last = 0;  // inclusive
+  friend bool operator==(const CharRange&, const CharRange&) = default;
+};
+
+inline constexpr char32_t kLastChar = 0x10FFFF;
+
+class CharSet {
+ public:
+  CharSet() = default;
+  CharSet(std::initializer_list<CharRange> ranges);
+  static CharSet All() { return {{0, kLastChar}}; }
+  static CharSet Of(char32_t character) { return {{character, character}}; }
+
+  // Surrogates in the range are left out. REQUIRES: first <= last <= kLastChar.
+  void Add(CharRange range);
+  void Add(const CharSet& other);
+  CharSet Complement() const;
+  CharSet Intersect(const CharSet& other) const;
+  CharSet Without(const CharSet& other) const { return Intersect(other.Complement()); }
+
+  bool empty() const { return ranges_.empty(); }
+  bool Contains(char32_t character) const;
+  // Ascending, with gaps between them.
+  std::span<const CharRange> ranges() const { return ranges_; }
+  friend bool operator==(const CharSet&, const CharSet&) = default;
+
+ private:
+  void Insert(CharRange range);
+
+  std::vector<CharRange> ranges_;
+};
+
+}  // namespace kvgate::grammar

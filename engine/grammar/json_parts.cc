@@ -1,0 +1,217 @@
+#include "engine/grammar/json_parts.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <utility>
+
+#include "engine/tokenizer/utf8.h"
+
+namespace kvgate::grammar {
+namespace {
+
+const CharSet& Unescaped() {
+  static const CharSet set = CharSet({{0, 0x1F}, {'"', '"'}, {'\\', '\\'}}).Complement();
+  return set;
+}
+
+std::string EscapeOf(char32_t character) {
+  switch (character) {
+    case '"':
+      return "\\\"";
+    case '\\':
+      return "\\\\";
+    case '\b':
+      return "\\b";
+    case '\f':
+      return "\\f";
+    case '\n':
+      return "\\n";
+    case '\r':
+      return "\\r";
+    case '\t':
+      return "\\t";
+    default:
+      return fmt::format("\\u{:04x}", static_cast<uint32_t>(character));
+  }
+}
+
+std::vector<char32_t> CharsOf(std::string_view text) {
+  std::vector<char32_t> characters;
+  while (!text.empty()) {
+    const tokenizer::Utf8Step step = tokenizer::NextUtf8(text);
+    characters.push_back(step.code_point);
+    text.remove_prefix(step.length);
+  }
+  return characters;
+}
+
+// Names as a tree of characters.
+struct NameNode {
+  std::map<char32_t, NameNode> children;
+  bool is_name = false;
+};
+
+// What may follow a node of the tree without completing a name.
+ExprId OtherThan(Grammar& grammar, const NameNode& node, ExprId any_rest) {
+  CharSet others = Unescaped();
+  std::vector<ExprId> alternatives;
+  for (const auto& [character, child] : node.children) {
+    others = others.Without(CharSet::Of(character));
+    // A rule each: names are long, expressions nest no deeper than they must.
+    const RuleId rule = grammar.AddRule("name");
+    grammar.SetBody(rule, OtherThan(grammar, child, any_rest));
+    alternatives.push_back(
+        grammar.Sequence({grammar.Chars(CharSet::Of(character)), grammar.Rule(rule)}));
+  }
+  alternatives.push_back(grammar.Sequence({grammar.Chars(others), any_rest}));
+  if (!node.is_name) alternatives.push_back(grammar.Empty());
+  return grammar.Choice(alternatives);
+}
+
+}  // namespace
+
+std::string QuoteJson(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char32_t character : CharsOf(text)) {
+    if (Unescaped().Contains(character)) {
+      tokenizer::AppendUtf8(character, quoted);
+    } else {
+      quoted += EscapeOf(character);
+    }
+  }
+  return quoted += '"';
+}
+
+ExprId JsonParts::WithSpace(std::string_view sign) {
+  return grammar_.Sequence({grammar_.Literal(sign), grammar_.Optional(grammar_.Literal(" "))});
+}
+
+RuleId JsonParts::AnyChar() {
+  if (any_char_) return *any_char_;
+  any_char_ = grammar_.AddRule("character");
+  const CharSet hex = {{'0', '9'}, {'a', 'f'}, {'A', 'F'}};
+  const CharSet not_d = hex.Without({{'d', 'd'}, {'D', 'D'}});
+  const ExprId three = grammar_.Repeat(grammar_.Chars(hex), {.min = 3, .max = 3});
+  const ExprId two = grammar_.Repeat(grammar_.Chars(hex), {.min = 2, .max = 2});
+  const ExprId code = grammar_.Choice({grammar_.Sequence({grammar_.Chars(not_d), three}),
+                                       grammar_.Sequence({grammar_.Chars({{'d', 'd'}, {'D', 'D'}}),
+                                                          grammar_.Chars({{'0', '7'}}), two})});
+  const ExprId escape = grammar_.Choice({grammar_.Chars({{'"', '"'},
+                                                         {'\\', '\\'},
+                                                         {'/', '/'},
+                                                         {'b', 'b'},
+                                                         {'f', 'f'},
+                                                         {'n', 'n'},
+                                                         {'r', 'r'},
+                                                         {'t', 't'}}),
+                                         grammar_.Sequence({grammar_.Literal("u"), code})});
+  grammar_.SetBody(*any_char_,
+                   grammar_.Choice({grammar_.Chars(Unescaped()),
+                                    grammar_.Sequence({grammar_.Literal("\\"), escape})}));
+  return *any_char_;
+}
+
+ExprId JsonParts::String(RepeatCount length) {
+  return grammar_.Sequence({grammar_.Literal("\""),
+                            grammar_.Repeat(grammar_.Rule(AnyChar()), length),
+                            grammar_.Literal("\"")});
+}
+
+ExprId JsonParts::StringChar(const CharSet& set) {
+  std::vector<ExprId> alternatives;
+  if (const CharSet plain = set.Intersect(Unescaped()); !plain.empty()) {
+    alternatives.push_back(grammar_.Chars(plain));
+  }
+  for (const CharRange& range : set.Without(Unescaped()).ranges()) {
+    for (char32_t character = range.first; character <= range.last; ++character) {
+      alternatives.push_back(grammar_.Literal(EscapeOf(character)));
+    }
+  }
+  return grammar_.Choice(alternatives);
+}
+
+ExprId JsonParts::NameOtherThan(std::span<const std::string> names) {
+  NameNode root;
+  for (const std::string& name : names) {
+    NameNode* node = &root;
+    for (const char32_t character : CharsOf(name)) {
+      if (!Unescaped().Contains(character)) {
+        node = nullptr;  // it cannot be spelled without an escape
+        break;
+      }
+      node = &node->children[character];
+    }
+    if (node != nullptr) node->is_name = true;
+  }
+  const ExprId rest = grammar_.Repeat(grammar_.Chars(Unescaped()), {});
+  return grammar_.Sequence(
+      {grammar_.Literal("\""), OtherThan(grammar_, root, rest), grammar_.Literal("\"")});
+}
+
+ExprId JsonParts::AnyInteger() {
+  const ExprId digit = grammar_.Chars({{'0', '9'}});
+  const ExprId positive = grammar_.Sequence(
+      {grammar_.Chars({{'1', '9'}}), grammar_.Repeat(digit, {.min = 0, .max = 17})});
+  return grammar_.Choice({grammar_.Literal("0"),
+                          grammar_.Sequence({grammar_.Optional(grammar_.Literal("-")), positive})});
+}
+
+ExprId JsonParts::AnyNumber() {
+  const ExprId digit = grammar_.Chars({{'0', '9'}});
+  const ExprId whole = grammar_.Choice(
+      {grammar_.Literal("0"), grammar_.Sequence({grammar_.Chars({{'1', '9'}}),
+                                                 grammar_.Repeat(digit, {.min = 0, .max = 17})})});
+  const ExprId fraction =
+      grammar_.Sequence({grammar_.Literal("."), grammar_.Repeat(digit, {.min = 1, .max = 15})});
+  const ExprId exponent =
+      grammar_.Sequence({grammar_.Chars({{'e', 'e'}, {'E', 'E'}}),
+                         grammar_.Optional(grammar_.Chars({{'+', '+'}, {'-', '-'}})),
+                         grammar_.Repeat(digit, {.min = 1, .max = 2})});
+  return grammar_.Sequence({grammar_.Optional(grammar_.Literal("-")), whole,
+                            grammar_.Optional(fraction), grammar_.Optional(exponent)});
+}
+
+ExprId JsonParts::Boolean() {
+  return grammar_.Choice({grammar_.Literal("true"), grammar_.Literal("false")});
+}
+
+ExprId JsonParts::List(ExprId item, RepeatCount count) {
+  if (count.max == 0) return grammar_.Empty();
+  const RepeatCount more = {.min = count.min > 0 ? count.min - 1 : 0,
+                            .max = count.max == kUnbounded ? kUnbounded : count.max - 1};
+  const ExprId list =
+      grammar_.Sequence({item, grammar_.Repeat(grammar_.Sequence({Comma(), item}), more)});
+  return count.min == 0 ? grammar_.Optional(list) : list;
+}
+
+ExprId JsonParts::AnyValue() {
+  if (!any_value_) {
+    any_value_ = grammar_.AddRule("value");
+    grammar_.SetBody(*any_value_, grammar_.Choice({AnyObject(), AnyArray(), String({}), AnyNumber(),
+                                                   Boolean(), Null()}));
+  }
+  return grammar_.Rule(*any_value_);
+}
+
+ExprId JsonParts::AnyObject() {
+  if (!any_object_) {
+    any_object_ = grammar_.AddRule("object");
+    const ExprId pair = grammar_.Sequence({String({}), Colon(), AnyValue()});
+    grammar_.SetBody(*any_object_, grammar_.Sequence({grammar_.Literal("{"), List(pair, {}),
+                                                      grammar_.Literal("}")}));
+  }
+  return grammar_.Rule(*any_object_);
+}
+
+ExprId JsonParts::AnyArray() {
+  if (!any_array_) {
+    any_array_ = grammar_.AddRule("array");
+    const ExprId item = AnyValue();
+    grammar_.SetBody(*any_array_, grammar_.Sequence({grammar_.Literal("["), List(item, {}),
+                                                     grammar_.Literal("]")}));
+  }
+  return grammar_.Rule(*any_array_);
+}
+
+}  // namespace kvgate::grammar

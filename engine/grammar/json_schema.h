@@ -1,0 +1,26 @@
+// JSON Schema (2020-12, with the older spellings that are in use) compiled to a grammar: each text
+// of the grammar is a JSON text whose value the schema allows. The converse does not hold: where a
+// schema leaves things open the grammar takes one way, as the README says.
+#pragma once
+
+#include <string_view>
+
+#include <kvgate/result.h>
+
+#include "engine/grammar/grammar.h"
+#include "engine/grammar/schema_document.h"
+
+namespace kvgate::grammar {
+
+// Errors have the place in `field` ("properties.x.foo"; empty: the whole schema) and say in
+// `detail` what is wrong there. kUnsupported: a keyword or value that we do not have.
+// kInvalidArgument: not a schema, or nothing can meet it. kTooLarge: a limit.
+Result<Grammar> CompileJsonSchema(std::string_view schema, const SchemaLimits& limits);
+
+// The same as a part of a larger grammar.
+Result<ExprId> AddJsonSchema(Grammar& grammar, std::string_view schema, const SchemaLimits& limits);
+
+// Any JSON object.
+Grammar AnyJsonObject();
+
+}  // namespace kvgate::grammar

@@ -1,0 +1,170 @@
+#include "engine/grammar/mask_table.h"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <utility>
+
+namespace kvgate::grammar {
+namespace {
+
+constexpr uint32_t kAnyLength = std::numeric_limits<uint32_t>::max();
+
+void SetBit(std::span<uint64_t> mask, TokenId token) {
+  mask[static_cast<size_t>(token) / 64] |= uint64_t{1} << (token % 64);
+}
+
+}  // namespace
+
+// One walk of the trie from a state, or of subtrees of it.
+struct MaskTable::Walk {
+  std::span<uint64_t> mask;
+  uint32_t depth_max = kAnyLength;      // deeper, and unknown states, are put into `undecided`
+  uint32_t min_bytes_max = kAnyLength;  // of the state behind a token
+  std::vector<uint32_t>* undecided = nullptr;
+  uint32_t longest_rest = 0;  // the greatest min_bytes behind a token
+  bool ruled_out = false;     // a token, by min_bytes_max
+};
+
+MaskTable::MaskTable(std::shared_ptr<const CompiledGrammar> grammar, const Options& options)
+    : grammar_(std::move(grammar)),
+      options_(options),
+      states_(std::make_unique<StateTable>(grammar_->automaton)),
+      path_(grammar_->trie->depth_max() + 1, StateTable::kDead) {}
+
+void MaskTable::Add(User& user) {
+  user.state = states_->Start();
+  users_.push_back(&user);
+}
+
+void MaskTable::Remove(User& user) { std::erase(users_, &user); }
+
+// path_ holds the state before the root, at the depth of its parent.
+void MaskTable::WalkSubtree(Walk& walk, uint32_t root) {
+  const TokenTrie& trie = *grammar_->trie;
+  const uint32_t end = trie.node(root).end;
+  for (uint32_t index = root; index < end && states_->work() < work_end_;) {
+    const TokenTrie::Node& node = trie.node(index);
+    const StateId state = states_->Next(path_[node.depth - 1u], node.byte);
+    if (state == StateTable::kDead) {
+      index = node.end;
+      continue;
+    }
+    if (walk.undecided != nullptr && (states_->is_unknown(state) || node.depth > walk.depth_max)) {
+      walk.undecided->push_back(index);
+      index = node.end;
+      continue;
+    }
+    path_[node.depth] = state;
+    if (const std::span<const TokenId> tokens = trie.tokens(index); !tokens.empty()) {
+      const uint32_t rest = states_->min_bytes(state);
+      if (rest > walk.min_bytes_max) {
+        walk.ruled_out = true;
+      } else {
+        walk.longest_rest = std::max(walk.longest_rest, rest);
+        for (const TokenId token : tokens) SetBit(walk.mask, token);
+      }
+    }
+    ++index;
+  }
+}
+
+const MaskTable::Mask& MaskTable::MaskOf(StateId canonical) {
+  const auto [at, is_new] = masks_.try_emplace(canonical);
+  Mask& mask = at->second;
+  if (!is_new) return mask;
+  const TokenTrie& trie = *grammar_->trie;
+  mask.words.resize((static_cast<size_t>(trie.vocab_size()) + 63) / 64);
+  Walk walk{
+      .mask = mask.words, .depth_max = StateTable::kHorizonBytes, .undecided = &mask.undecided};
+  path_[0] = canonical;
+  for (uint32_t child = 1; child < trie.num_nodes(); child = trie.node(child).end) {
+    WalkSubtree(walk, child);
+  }
+  const uint32_t before = states_->min_bytes(canonical);
+  mask.growth = walk.longest_rest > before ? walk.longest_rest - before : 0;
+  size_t num_tokens = 0;
+  for (const uint64_t word : mask.words) num_tokens += static_cast<size_t>(std::popcount(word));
+  if (num_tokens * 8 * sizeof(TokenId) < static_cast<size_t>(trie.vocab_size())) {
+    for (size_t i = 0; i < mask.words.size(); ++i) {
+      for (uint64_t word = mask.words[i]; word != 0; word &= word - 1) {
+        mask.tokens.push_back(static_cast<TokenId>(i * 64) + std::countr_zero(word));
+      }
+    }
+    mask.words = {};
+  }
+  mask_bytes_ += sizeof(Mask) + 64 + mask.words.size() * sizeof(uint64_t) +
+                 mask.tokens.size() * sizeof(TokenId) + mask.undecided.size() * sizeof(uint32_t);
+  return mask;
+}
+
+// Leaves the states of the path to the node in path_.
+StateId MaskTable::StateBefore(StateId state, uint32_t node) {
+  const TokenTrie& trie = *grammar_->trie;
+  const uint32_t parent = trie.node(node).parent;
+  const StateId before = parent == 0 ? state : StateBefore(state, parent);
+  if (parent == 0) {
+    path_[0] = state;
+    return state;
+  }
+  const StateId reached = states_->Next(before, trie.node(parent).byte);
+  path_[trie.node(parent).depth] = reached;
+  return reached;
+}
+
+bool MaskTable::FillExactly(StateId state, std::span<uint64_t> mask, uint32_t bytes_left) {
+  std::fill(mask.begin(), mask.end(), 0);
+  Walk walk{.mask = mask, .min_bytes_max = bytes_left - 1};
+  const TokenTrie& trie = *grammar_->trie;
+  path_[0] = state;
+  for (uint32_t child = 1; child < trie.num_nodes(); child = trie.node(child).end) {
+    WalkSubtree(walk, child);
+  }
+  return walk.ruled_out;
+}
+
+Result<bool> MaskTable::FillMask(User& user, std::span<uint64_t> mask, uint32_t bytes_left) {
+  if (bytes() > options_.bytes_max) Forget();
+  work_end_ = states_->work() + options_.mask_work_max;
+  const StateId state = user.state;
+  const StateId canonical = states_->Canonical(state);
+  const Mask& known = MaskOf(canonical);
+  std::fill(mask.begin(), mask.end(), 0);
+  std::copy(known.words.begin(), known.words.end(), mask.begin());
+  for (const TokenId token : known.tokens) SetBit(mask, token);
+  Walk walk{.mask = mask};
+  for (const uint32_t root : known.undecided) {
+    if (StateBefore(state, root) != StateTable::kDead) WalkSubtree(walk, root);
+  }
+  const uint64_t rest = states_->min_bytes(state);
+  const uint64_t longest = std::max<uint64_t>(rest + known.growth, walk.longest_rest);
+  bool ruled_out = false;
+  if (rest <= bytes_left && longest >= bytes_left) {
+    std::vector<uint64_t> all(mask.begin(), mask.end());
+    ruled_out = FillExactly(state, mask, bytes_left);
+    const bool none = std::all_of(mask.begin(), mask.end(), [](uint64_t w) { return w == 0; });
+    if (none && !states_->can_end(state)) {
+      std::copy(all.begin(), all.end(), mask.begin());  // no byte is a token: let it grow
+      ruled_out = false;
+    }
+  }
+  if (states_->can_end(state)) {
+    for (const TokenId token : grammar_->trie->end_tokens()) SetBit(mask, token);
+  }
+  if (states_->work() >= work_end_) {
+    masks_.erase(canonical);  // it may not be whole
+    return MakeError(ErrorCode::kInvalidArgument, "grammar",
+                     "the grammar is so ambiguous that the next tokens cost too much to find");
+  }
+  return ruled_out;
+}
+
+void MaskTable::Forget() {
+  masks_.clear();
+  mask_bytes_ = 0;
+  auto fresh = std::make_unique<StateTable>(grammar_->automaton);
+  for (User* const user : users_) user->state = fresh->Import(*states_, user->state);
+  states_ = std::move(fresh);
+}
+
+}  // namespace kvgate::grammar

@@ -1,0 +1,78 @@
+// MaskTable: for the states of one grammar, which tokens of the vocabulary may come next; each
+// computed once. Not thread-safe.
+//
+// A mask is computed by walking the token trie and the states together. It is remembered for the
+// canonical state (StateTable::Canonical), so that it serves every depth of nesting and every count
+// that is far from its bounds. What the canonical state cannot decide (tokens that leave the upper
+// frames, or are longer than its horizon) is a short list of subtrees that are walked each time.
+//
+// Memory is bounded: beyond it all is forgotten but the states that users stand in.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include <kvgate/ids.h>
+#include <kvgate/result.h>
+
+#include "engine/grammar/compiled_grammar.h"
+#include "engine/grammar/state_table.h"
+
+namespace kvgate::grammar {
+
+class MaskTable {
+ public:
+  struct Options {
+    size_t bytes_max = size_t{8} << 20;  // of states and masks
+    uint64_t mask_work_max = 300'000;  // of computing one mask; some 20 ms
+  };
+  MaskTable(std::shared_ptr<const CompiledGrammar> grammar, const Options& options);
+
+  // Who stands in a state. Its state is renumbered when the table forgets.
+  struct User {
+    StateId state = StateTable::kDead;
+  };
+  // The user begins at the start; it must be removed before its end.
+  void Add(User& user);
+  void Remove(User& user);
+
+  // The state's mask, see Matcher::FillMask; `bytes_left` in place of tokens. Returns whether
+  // bytes_left ruled out a token.
+  Result<bool> FillMask(User& user, std::span<uint64_t> mask, uint32_t bytes_left);
+
+  StateTable& states() { return *states_; }
+  const CompiledGrammar& grammar() const { return *grammar_; }
+  const std::shared_ptr<const CompiledGrammar>& shared_grammar() const { return grammar_; }
+  size_t num_masks() const { return masks_.size(); }
+  size_t bytes() const { return states_->bytes() + mask_bytes_; }
+
+ private:
+  struct Mask {
+    std::vector<uint64_t> words;      // where many tokens may come
+    std::vector<TokenId> tokens;      // else
+    std::vector<uint32_t> undecided;  // roots of subtrees of the trie
+    // By how much a token that may come can lengthen the shortest way to an end.
+    uint32_t growth = 0;
+  };
+  struct Walk;
+
+  const Mask& MaskOf(StateId canonical);
+  void WalkSubtree(Walk& walk, uint32_t root);
+  StateId StateBefore(StateId state, uint32_t node);
+  bool FillExactly(StateId state, std::span<uint64_t> mask, uint32_t bytes_left);
+  void Forget();
+
+  const std::shared_ptr<const CompiledGrammar> grammar_;
+  const Options options_;
+  std::unique_ptr<StateTable> states_;
+  std::unordered_map<StateId, Mask> masks_;  // by canonical state
+  size_t mask_bytes_ = 0;
+  uint64_t work_end_ = 0;  // where StateTable::work() ends the mask under way
+  std::vector<User*> users_;
+  std::vector<StateId> path_;  // scratch: the states along a path of the trie, by depth
+};
+
+}  // namespace kvgate::grammar

@@ -1,0 +1,474 @@
+#include "engine/grammar/pattern.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "engine/tokenizer/utf8.h"
+
+namespace kvgate::grammar {
+namespace {
+
+// What every reader counts as of a kind, and what some reader does.
+struct Kind {
+  CharSet surely;
+  CharSet maybe;
+};
+
+CharSet BeyondAscii() { return {{0x80, kLastChar}}; }
+
+Kind OfAscii(CharSet members) {
+  Kind kind{.surely = members, .maybe = members};
+  kind.maybe.Add(BeyondAscii());
+  return kind;
+}
+
+Kind OppositeOf(const Kind& kind) {
+  return {.surely = kind.maybe.Complement(), .maybe = kind.surely.Complement()};
+}
+
+Kind DigitKind() { return OfAscii({{'0', '9'}}); }
+Kind WordKind() { return OfAscii({{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}}); }
+// Some count the separators 1C to 1F as white space.
+Kind SpaceKind() {
+  Kind kind = OfAscii({{'\t', '\r'}, {' ', ' '}});
+  kind.maybe.Add(CharRange{0x1C, 0x1F});
+  return kind;
+}
+CharSet Dot() { return CharSet({{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}}).Complement(); }
+
+class PatternParser {
+ public:
+  PatternParser(std::string_view text, const PatternLimits& limits)
+      : text_(text), limits_(limits) {}
+
+  // A part of the automaton with one way in and one out.
+  struct Part {
+    uint32_t begin = 0;
+    uint32_t end = 0;
+  };
+
+  Result<Pattern> Parse() {
+    const uint32_t start = AddState();
+    const uint32_t accept = AddState();
+    do {
+      KVGATE_TRY(const Part part, ParseAnchored());
+      Link(start, part.begin);
+      Link(part.end, accept);
+    } while (Take('|'));
+    if (!AtEnd()) return Unsupported("this )");
+    if (pattern_.states.size() > limits_.states_max) return TooLarge();
+    pattern_.accept = accept;
+    return std::move(pattern_);
+  }
+
+ private:
+  bool AtEnd() const { return at_ >= text_.size(); }
+  bool At(char c) const { return !AtEnd() && text_[at_] == c; }
+  bool Take(char c) {
+    if (!At(c)) return false;
+    ++at_;
+    return true;
+  }
+
+  Error Unsupported(std::string_view what) const {
+    return MakeError(ErrorCode::kUnsupported, "grammar.schema",
+                     fmt::format("{} at character {} of the pattern is not supported", what,
+                                 std::min(at_, text_.size()) + 1));
+  }
+  Error Invalid(std::string_view what) const {
+    return MakeError(ErrorCode::kInvalidArgument, "grammar.schema",
+                     fmt::format("the pattern is none: {} at character {}", what, at_ + 1));
+  }
+  Error TooLarge() const {
+    return MakeError(ErrorCode::kTooLarge, "grammar.schema",
+                     fmt::format("the pattern needs more than {} states", limits_.states_max));
+  }
+
+  uint32_t AddState() {
+    pattern_.states.emplace_back();
+    return static_cast<uint32_t>(pattern_.states.size() - 1);
+  }
+  void Link(uint32_t from, uint32_t to) { pattern_.states[from].empty_edges.push_back(to); }
+
+  Part AddChars(const CharSet& set) {
+    const Part part = {.begin = AddState(), .end = AddState()};
+    if (!set.empty()) pattern_.states[part.begin].edges.push_back({set, part.end});
+    return part;
+  }
+
+  Part AddAnything() {
+    Part part = AddChars(CharSet::All());
+    Link(part.end, part.begin);
+    return {.begin = part.begin, .end = part.begin};
+  }
+
+  Part Join(Part a, Part b) {
+    Link(a.end, b.begin);
+    return {.begin = a.begin, .end = b.end};
+  }
+
+  Result<Part> ParseAnchored() {
+    const bool from_begin = Take('^');
+    KVGATE_TRY(Part part, ParseSequence(0));
+    const bool to_end = Take('$');
+    if (to_end && !AtEnd() && !At('|')) return Unsupported("$ elsewhere than at an end");
+    if (!from_begin) part = Join(AddAnything(), part);
+    if (!to_end) part = Join(part, AddAnything());
+    return part;
+  }
+
+  Result<Part> ParseSequence(int depth) {
+    const uint32_t state = AddState();
+    Part sequence = {.begin = state, .end = state};
+    while (!AtEnd() && !At('|') && !At(')')) {
+      if (At('$') && depth == 0) break;
+      KVGATE_TRY(const Part part, ParseRepeated(depth));
+      if (pattern_.states.size() > limits_.states_max) return TooLarge();
+      sequence = Join(sequence, part);
+    }
+    return sequence;
+  }
+
+  // A part that is repeated is read again for each of its copies.
+  Result<Part> ParseRepeated(int depth) {
+    const size_t begin = at_;
+    KVGATE_TRY(Part part, ParsePart(depth));
+    KVGATE_TRY(const std::optional<RepeatCount> count, TakeCount());
+    if (!count) return part;
+    const size_t behind = at_;
+    if (count->max == 0) {
+      const uint32_t state = AddState();
+      return Part{.begin = state, .end = state};
+    }
+    const uint32_t out = AddState();
+    const uint32_t in = AddState();
+    Link(in, part.begin);
+    uint32_t num_copies = 1;
+    if (count->min == 0) Link(in, out);
+    const uint32_t wanted = count->max == kUnbounded ? std::max(count->min, 1u) : count->max;
+    while (num_copies < wanted) {
+      if (num_copies >= count->min) Link(part.end, out);
+      at_ = begin;
+      KVGATE_TRY(const Part copy, ParsePart(depth));
+      if (pattern_.states.size() > limits_.states_max) return TooLarge();
+      Link(part.end, copy.begin);
+      part = copy;
+      ++num_copies;
+    }
+    if (count->max == kUnbounded) Link(part.end, part.begin);
+    Link(part.end, out);
+    at_ = behind;
+    return Part{.begin = in, .end = out};
+  }
+
+  Result<std::optional<RepeatCount>> TakeCount() {
+    std::optional<RepeatCount> count;
+    if (Take('*')) {
+      count = RepeatCount{};
+    } else if (Take('+')) {
+      count = RepeatCount{.min = 1};
+    } else if (Take('?')) {
+      count = RepeatCount{.min = 0, .max = 1};
+    } else if (Take('{')) {
+      KVGATE_TRY(count, TakeBraces());
+    } else {
+      return count;
+    }
+    Take('?');  // lazy: the same texts
+    if (At('*') || At('+') || At('?') || At('{')) return Unsupported("a second repetition");
+    return count;
+  }
+
+  Result<uint32_t> TakeNumber() {
+    const size_t begin = at_;
+    uint32_t number = 0;
+    while (!AtEnd() && text_[at_] >= '0' && text_[at_] <= '9') {
+      number = number * 10 + static_cast<uint32_t>(text_[at_++] - '0');
+      if (number > limits_.states_max) return TooLarge();
+    }
+    if (at_ == begin) return Invalid("a number is missing");
+    return number;
+  }
+
+  Result<RepeatCount> TakeBraces() {
+    RepeatCount count;
+    KVGATE_TRY(count.min, TakeNumber());
+    count.max = count.min;
+    if (Take(',')) {
+      count.max = kUnbounded;
+      if (!At('}')) {
+        KVGATE_TRY(count.max, TakeNumber());
+      }
+    }
+    if (!Take('}')) return Invalid("a } is missing");
+    if (count.max < count.min) return Invalid("a repetition that ends before it begins");
+    return count;
+  }
+
+  Result<Part> ParsePart(int depth) {
+    switch (text_[at_]) {
+      case '(':
+        return ParseGroup(depth);
+      case '[': {
+        KVGATE_TRY(const CharSet set, ParseClass());
+        return AddChars(set);
+      }
+      case '.':
+        ++at_;
+        return AddChars(Dot());
+      case '^':
+        return Unsupported("^ elsewhere than at a beginning");
+      case '$':
+        return Unsupported("$ elsewhere than at an end");
+      case '*':
+      case '+':
+      case '?':
+      case '{':
+        return Invalid("nothing to repeat");
+      case '\\': {
+        KVGATE_TRY(const Kind kind, TakeEscape());
+        return AddChars(kind.surely);
+      }
+      default:
+        return AddChars(CharSet::Of(TakeCharacter()));
+    }
+  }
+
+  Result<Part> ParseGroup(int depth) {
+    ++at_;
+    if (depth == limits_.depth_max) return Unsupported("a group so deep in others");
+    if (Take('?')) {
+      if (Take('<') && !At('=') && !At('!')) {
+        at_ = std::min(text_.find('>', at_), text_.size() - 1) + 1;
+      } else if (!Take(':')) {
+        return Unsupported("a group of this kind");
+      }
+    }
+    const Part group = {.begin = AddState(), .end = AddState()};
+    do {
+      KVGATE_TRY(const Part part, ParseSequence(depth + 1));
+      Link(group.begin, part.begin);
+      Link(part.end, group.end);
+    } while (Take('|'));
+    if (!Take(')')) return Invalid("a ) is missing");
+    return group;
+  }
+
+  char32_t TakeCharacter() {
+    const tokenizer::Utf8Step step = tokenizer::NextUtf8(text_.substr(at_));
+    at_ += step.length;
+    return step.code_point;
+  }
+
+  Result<Kind> TakeHex(size_t digits) {
+    char32_t value = 0;
+    for (size_t i = 0; i < digits; ++i, ++at_) {
+      const char c = AtEnd() ? '\0' : text_[at_];
+      const bool is_digit = c >= '0' && c <= '9';
+      const char lower = static_cast<char>(c | 0x20);
+      if (!is_digit && (lower < 'a' || lower > 'f')) return Invalid("a hex digit is missing");
+      value = value * 16 + static_cast<char32_t>(is_digit ? c - '0' : lower - 'a' + 10);
+    }
+    if (value > kLastChar || (value >= 0xD800 && value < 0xE000)) {
+      return Unsupported("this character");
+    }
+    return One(value);
+  }
+
+  static Kind One(char32_t character) {
+    return {.surely = CharSet::Of(character), .maybe = CharSet::Of(character)};
+  }
+
+  Result<Kind> TakeEscape() {
+    ++at_;
+    if (AtEnd()) return Invalid("an escape without a character");
+    const char c = text_[at_];
+    static constexpr std::string_view kPunctuation = "^$\\.*+?()[]{}|/-\"'#&,:;<=>@!%~` _";
+    if (kPunctuation.find(c) != std::string_view::npos) {
+      ++at_;
+      return One(static_cast<char32_t>(c));
+    }
+    static constexpr std::string_view kNames = "nrtfv0";
+    static constexpr std::string_view kValues("\n\r\t\f\v\0", 6);
+    if (const size_t index = kNames.find(c); index != std::string_view::npos) {
+      ++at_;
+      return One(static_cast<char32_t>(kValues[index]));
+    }
+    ++at_;
+    switch (c) {
+      case 'd':
+        return DigitKind();
+      case 'D':
+        return OppositeOf(DigitKind());
+      case 'w':
+        return WordKind();
+      case 'W':
+        return OppositeOf(WordKind());
+      case 's':
+        return SpaceKind();
+      case 'S':
+        return OppositeOf(SpaceKind());
+      case 'x':
+        return TakeHex(2);
+      case 'u': {
+        if (!Take('{')) return TakeHex(4);
+        const size_t end = text_.find('}', at_);
+        if (end == std::string_view::npos || end - at_ > 6 || end == at_) {
+          return Invalid("a \\u{} without a number");
+        }
+        KVGATE_TRY(const Kind kind, TakeHex(end - at_));
+        ++at_;
+        return kind;
+      }
+      default:
+        --at_;
+        return Unsupported(fmt::format("the escape \\{}", c));
+    }
+  }
+
+  Result<CharSet> ParseClass() {
+    ++at_;
+    const bool negated = Take('^');
+    Kind kind;
+    while (!At(']')) {
+      if (AtEnd()) return Invalid("a ] is missing");
+      KVGATE_TRY(const Kind first, TakeClassMember());
+      const bool is_range = At('-') && at_ + 1 < text_.size() && text_[at_ + 1] != ']';
+      if (!is_range) {
+        kind.surely.Add(first.surely);
+        kind.maybe.Add(first.maybe);
+        continue;
+      }
+      ++at_;
+      KVGATE_TRY(const Kind last, TakeClassMember());
+      const std::optional<char32_t> from = OneOf(first);
+      const std::optional<char32_t> to = OneOf(last);
+      if (!from || !to) return Unsupported("a range of classes");
+      if (*to < *from) return Invalid("a range that ends before it begins");
+      kind.surely.Add({*from, *to});
+      kind.maybe.Add({*from, *to});
+    }
+    ++at_;
+    return negated ? kind.maybe.Complement() : kind.surely;
+  }
+
+  static std::optional<char32_t> OneOf(const Kind& kind) {
+    const auto ranges = kind.maybe.ranges();
+    if (ranges.size() != 1 || ranges[0].first != ranges[0].last) return std::nullopt;
+    return ranges[0].first;
+  }
+
+  Result<Kind> TakeClassMember() {
+    if (AtEnd()) return Invalid("a ] is missing");
+    if (!At('\\')) return One(TakeCharacter());
+    if (at_ + 1 < text_.size() && text_[at_ + 1] == 'b') {
+      at_ += 2;
+      return One(U'\b');
+    }
+    return TakeEscape();
+  }
+
+  const std::string_view text_;
+  const PatternLimits& limits_;
+  size_t at_ = 0;
+  Pattern pattern_;
+};
+
+// The pattern's states times how many characters there have been; a rule each.
+class PatternRules {
+ public:
+  PatternRules(Grammar& grammar, JsonParts& parts, const Pattern& pattern, RepeatCount length,
+               const PatternLimits& limits)
+      : grammar_(grammar), parts_(parts), pattern_(pattern), length_(length), limits_(limits) {}
+
+  Result<ExprId> Make() {
+    const RuleId start = RuleOf(0, 0);
+    while (!pending_.empty()) {
+      if (grammar_.num_rules() > limits_.rules_max) {
+        return MakeError(ErrorCode::kTooLarge, "grammar.schema",
+                         fmt::format("the pattern with its lengths needs more than {} rules",
+                                     limits_.rules_max));
+      }
+      const auto [state, count] = pending_.back();
+      pending_.pop_back();
+      grammar_.SetBody(rules_.at({state, count}), BodyOf(state, count));
+    }
+    return grammar_.Sequence(
+        {grammar_.Literal("\""), grammar_.Rule(start), grammar_.Literal("\"")});
+  }
+
+ private:
+  RuleId RuleOf(uint32_t state, uint32_t count) {
+    const auto [at, is_new] = rules_.try_emplace({state, count});
+    if (is_new) {
+      at->second = grammar_.AddRule("pattern");
+      pending_.emplace_back(state, count);
+    }
+    return at->second;
+  }
+
+  // All that is reached without a character.
+  std::vector<uint32_t> ReachedFrom(uint32_t state) const {
+    std::vector<uint32_t> reached = {state};
+    std::vector<bool> seen(pattern_.states.size(), false);
+    seen[state] = true;
+    for (size_t i = 0; i < reached.size(); ++i) {
+      for (const uint32_t next : pattern_.states[reached[i]].empty_edges) {
+        if (!seen[next]) reached.push_back(next);
+        seen[next] = true;
+      }
+    }
+    return reached;
+  }
+
+  ExprId BodyOf(uint32_t state, uint32_t count) {
+    const uint32_t then = length_.max == kUnbounded ? std::min(count + 1, length_.min) : count + 1;
+    std::vector<ExprId> alternatives;
+    for (const uint32_t from : ReachedFrom(state)) {
+      if (from == pattern_.accept && count >= length_.min) {
+        alternatives.push_back(grammar_.Empty());
+      }
+      if (count >= length_.max) continue;
+      for (const Pattern::Edge& edge : pattern_.states[from].edges) {
+        alternatives.push_back(
+            grammar_.Sequence({CharOf(edge.characters), grammar_.Rule(RuleOf(edge.target, then))}));
+      }
+    }
+    return grammar_.Choice(alternatives);
+  }
+
+  ExprId CharOf(const CharSet& set) {
+    for (const auto& [known, id] : characters_) {
+      if (known == set) return id;
+    }
+    characters_.emplace_back(set, parts_.StringChar(set));
+    return characters_.back().second;
+  }
+
+  Grammar& grammar_;
+  JsonParts& parts_;
+  const Pattern& pattern_;
+  const RepeatCount length_;
+  const PatternLimits& limits_;
+  std::map<std::pair<uint32_t, uint32_t>, RuleId> rules_;
+  std::vector<std::pair<uint32_t, uint32_t>> pending_;
+  std::vector<std::pair<CharSet, ExprId>> characters_;
+};
+
+}  // namespace
+
+Result<Pattern> ParsePattern(std::string_view text, const PatternLimits& limits) {
+  return PatternParser(text, limits).Parse();
+}
+
+Result<ExprId> AddPattern(Grammar& grammar, JsonParts& parts, const Pattern& pattern,
+                          RepeatCount length, const PatternLimits& limits) {
+  return PatternRules(grammar, parts, pattern, length, limits).Make();
+}
+
+}  // namespace kvgate::grammar

@@ -1,0 +1,99 @@
+// SchemaCompiler: the rules of a grammar from a schema. Included only by this folder's .cc files.
+//
+// What one value must be is a conjunction: a list of schemas that all hold. References and allOf
+// add to the list; anyOf and oneOf make a choice of longer lists. Equal lists share a rule, which
+// is what ends recursion.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <kvgate/result.h>
+
+#include "engine/grammar/grammar.h"
+#include "engine/grammar/json_parts.h"
+#include "engine/grammar/number_range.h"
+#include "engine/grammar/schema_document.h"
+
+namespace kvgate::grammar {
+
+class SchemaCompiler {
+ public:
+  SchemaCompiler(Grammar& grammar, SchemaDocument& document, const SchemaLimits& limits)
+      : grammar_(grammar), parts_(grammar), document_(document), limits_(limits) {}
+
+  Result<ExprId> Compile();
+
+ private:
+  // A schema by its own keywords alone: what it refers to stands beside it.
+  struct Element {
+    const Json* schema = nullptr;
+    bool any_done = false;  // its anyOf is dealt with
+    bool one_done = false;
+    friend auto operator<=>(const Element&, const Element&) = default;
+  };
+  struct Conjunction {
+    std::vector<Element> elements;
+    bool impossible = false;  // one of them is `false`
+    friend auto operator<=>(const Conjunction&, const Conjunction&) = default;
+  };
+
+  Result<Conjunction> Join(std::span<const Json* const> schemas);
+  Result<void> Add(const Json& schema, Conjunction& conjunction);
+  RuleId RuleOf(Conjunction conjunction);
+  Result<ExprId> BodyOf(const Conjunction& conjunction);
+  Result<ExprId> BodyOfChoice(const Conjunction& conjunction, size_t index, const char* keyword);
+  Result<void> CheckDisjoint(const Conjunction& conjunction, size_t index);
+  unsigned TypesOf(const Conjunction& conjunction) const;
+
+  // schema_values.cc
+  bool HasValues(const Conjunction& conjunction) const;
+  Result<ExprId> Values(const Conjunction& conjunction, unsigned types);
+  Result<bool> Accepts(const Element& element, const Json& value) const;
+  Result<ExprId> String(const Conjunction& conjunction);
+  Result<RepeatCount> Lengths(const Conjunction& conjunction, const char* min,
+                              const char* max) const;
+  Result<ExprId> Number(const Conjunction& conjunction, bool only_integers);
+  Result<uint64_t> MultipleOf(const Conjunction& conjunction) const;
+
+  // schema_collections.cc
+  struct Property {
+    std::string name;
+    RuleId value;
+    bool required = false;
+  };
+  struct Rest {  // of an object or array: what may follow the declared ones
+    bool open = false;
+    std::vector<const Json*> schemas;
+  };
+  Result<ExprId> Object(const Conjunction& conjunction);
+  Result<std::vector<Property>> Properties(const Conjunction& conjunction);
+  Result<Rest> AdditionalProperties(const Conjunction& conjunction);
+  Result<RuleId> PropertyValue(const Conjunction& conjunction, const std::string& name);
+  Result<ExprId> OpenObject(const Conjunction& conjunction, ExprId pair);
+  Result<void> CheckPropertyCounts(const Conjunction& conjunction, size_t num_required,
+                                   size_t num_all, bool open) const;
+  ExprId PropertyList(std::span<const Property> properties, std::optional<ExprId> more);
+  Result<ExprId> Array(const Conjunction& conjunction);
+  Result<size_t> PrefixLength(const Conjunction& conjunction) const;
+  Result<RuleId> ItemAt(const Conjunction& conjunction, size_t index);
+  Result<bool> IsClosedBehind(const Conjunction& conjunction, size_t prefix) const;
+
+  Error ErrorAt(const Element& element, const char* keyword, ErrorCode code,
+                std::string_view what) const {
+    return document_.ErrorAt(*element.schema, keyword, code, what);
+  }
+
+  Grammar& grammar_;
+  JsonParts parts_;
+  SchemaDocument& document_;
+  const SchemaLimits& limits_;
+  std::map<Conjunction, RuleId> rules_;
+  std::vector<std::pair<Conjunction, RuleId>> pending_;
+};
+
+}  // namespace kvgate::grammar

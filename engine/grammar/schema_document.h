@@ -1,0 +1,81 @@
+// SchemaDocument: a JSON Schema as it was sent: its parts by place, references resolved, keywords
+// checked. It knows no grammars.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include <kvgate/result.h>
+#include <nlohmann/json.hpp>
+
+namespace kvgate::grammar {
+
+using Json = nlohmann::ordered_json;  // properties are written in the schema's order
+
+struct SchemaLimits {
+  size_t bytes_max = 256 * 1024;
+  int depth_max = 64;
+  size_t rules_max = 50'000;  // of the grammar that is made from it
+  size_t one_of_max = 64;     // alternatives, each compared with each
+  size_t parts_max = 64;      // schemas that one value must all meet
+};
+
+// What a value may be, one bit each. A number that is an integer is both.
+enum ValueType : unsigned {
+  kNull = 1,
+  kBoolean = 2,
+  kString = 4,
+  kInteger = 8,
+  kFraction = 16,  // a number that is not written as an integer
+  kArray = 32,
+  kObject = 64,
+  kAnyType = 127,
+};
+
+class SchemaDocument {
+ public:
+  // kInvalidArgument: no JSON, or neither an object nor a boolean; kTooLarge: a limit. Errors carry
+  // the place in `field`: "properties.x.foo", empty for the whole.
+  static Result<SchemaDocument> Parse(std::string_view text, const SchemaLimits& limits);
+
+  const Json& root() const { return *root_; }
+  // Where a part stands. REQUIRES: it was returned by Child or Resolve, or is the root.
+  const std::string& PathOf(const Json& part) const { return paths_.at(&part); }
+
+  // The schema in schema[keyword], or in [keyword][index], [keyword][name].
+  // kInvalidArgument: neither an object nor a boolean.
+  Result<const Json*> Child(const Json& schema, const std::string& keyword);
+  Result<const Json*> Child(const Json& schema, const std::string& keyword, size_t index);
+  Result<const Json*> Child(const Json& schema, const std::string& keyword,
+                            const std::string& name);
+  // What schema["$ref"] points to. kUnsupported: outside this document; kInvalidArgument: nothing.
+  Result<const Json*> Resolve(const Json& schema);
+
+  // Every keyword is one that we have, with a value of its kind. kUnsupported names one that is
+  // not. Of children only that they are there.
+  Result<void> CheckKeywords(const Json& schema) const;
+
+  Error ErrorAt(const Json& schema, std::string_view keyword, ErrorCode code,
+                std::string_view what) const;
+
+ private:
+  SchemaDocument() = default;
+  Result<const Json*> Enter(const Json& part, std::string path);
+  std::string PathTo(const Json& schema, std::string_view keyword) const;
+
+  std::unique_ptr<Json> root_;  // stays where it is
+  std::unordered_map<const Json*, std::string> paths_;
+};
+
+// The types that schema["type"] and "nullable" name; absent: it names none.
+// REQUIRES: CheckKeywords was content.
+std::optional<unsigned> NamedTypes(const Json& schema);
+// The types that keywords of the schema are about; 0: none.
+unsigned TypesOfKeywords(const Json& schema);
+unsigned TypeOf(const Json& value);
+
+}  // namespace kvgate::grammar

@@ -1,0 +1,155 @@
+#include "engine/grammar/schema_exclusion.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kvgate::grammar {
+namespace {
+
+constexpr int kDepthMax = 8;  // of properties in properties, and of references
+
+// The values that a schema names; absent: it names none.
+std::optional<std::vector<Json>> NamedValues(const Json& schema) {
+  if (schema.contains("const")) return std::vector<Json>{schema.at("const")};
+  if (!schema.contains("enum")) return std::nullopt;
+  return std::vector<Json>(schema.at("enum").begin(), schema.at("enum").end());
+}
+
+unsigned TypesFor(const Json& schema, bool implied) {
+  unsigned types = NamedTypes(schema).value_or(kAnyType);
+  if (const auto values = NamedValues(schema)) {
+    unsigned of_values = 0;
+    for (const Json& value : *values) of_values |= TypeOf(value);
+    types &= of_values;
+  } else if (implied && !NamedTypes(schema) && TypesOfKeywords(schema) != 0) {
+    types = TypesOfKeywords(schema);
+  }
+  return types;
+}
+
+bool Requires(const Json& schema, const std::string& name) {
+  if (!schema.contains("required")) return false;
+  const Json& names = schema.at("required");
+  return std::find(names.begin(), names.end(), Json(name)) != names.end();
+}
+
+bool Declares(const Json& schema, const std::string& name) {
+  return schema.contains("properties") && schema.at("properties").contains(name);
+}
+
+bool ForbidsMore(const Json& schema) {
+  return schema.contains("additionalProperties") && schema.at("additionalProperties") == false;
+}
+
+// Whether our grammar of it has only the properties that it declares.
+bool WritesOnlyDeclared(const Json& schema) {
+  if (ForbidsMore(schema)) return true;
+  return schema.contains("properties") && !schema.at("properties").empty() &&
+         !schema.contains("additionalProperties");
+}
+
+class Comparison {
+ public:
+  explicit Comparison(SchemaDocument& document) : document_(document) {}
+
+  Result<bool> Excludes(const Json& written, const Json& read, bool alone, int depth) {
+    if (written.is_boolean()) return !written.get<bool>();
+    if (read.is_boolean()) return !read.get<bool>();
+    if (depth > kDepthMax) return false;
+    KVGATE_TRY_VOID(document_.CheckKeywords(written));
+    KVGATE_TRY_VOID(document_.CheckKeywords(read));
+    KVGATE_TRY(const bool apart, PartsExclude(written, read, alone, depth));
+    if (apart) return true;
+    const unsigned types = TypesFor(written, alone);
+    if ((types & TypesFor(read, false)) == 0) return true;
+    if (ValuesApart(written, read)) return true;
+    const bool objects = types == kObject;
+    return objects ? PropertiesExclude(written, read, alone, depth) : Result<bool>(false);
+  }
+
+ private:
+  // Through references, allOf (one part is enough) and choices (every part).
+  Result<bool> PartsExclude(const Json& written, const Json& read, bool alone, int depth) {
+    if (written.contains("$ref")) {
+      KVGATE_TRY(const Json* target, document_.Resolve(written));
+      const bool is_all = written.size() == 1;
+      KVGATE_TRY(const bool apart, Excludes(*target, read, alone && is_all, depth + 1));
+      if (apart) return true;
+    }
+    if (read.contains("$ref")) {
+      KVGATE_TRY(const Json* target, document_.Resolve(read));
+      KVGATE_TRY(const bool apart, Excludes(written, *target, alone, depth + 1));
+      if (apart) return true;
+    }
+    for (const char* const keyword : {"allOf", "anyOf", "oneOf"}) {
+      const bool all = std::string_view(keyword) != "allOf";
+      if (written.contains(keyword)) {
+        KVGATE_TRY(const bool apart, EachExcludes(written, keyword, all, [&](const Json& part) {
+                     return Excludes(part, read, false, depth + 1);
+                   }));
+        if (apart) return true;
+      }
+      if (read.contains(keyword)) {
+        KVGATE_TRY(const bool apart, EachExcludes(read, keyword, all, [&](const Json& part) {
+                     return Excludes(written, part, alone, depth + 1);
+                   }));
+        if (apart) return true;
+      }
+    }
+    return false;
+  }
+
+  template <typename Function>
+  Result<bool> EachExcludes(const Json& schema, const char* keyword, bool all, Function excludes) {
+    for (size_t i = 0; i < schema.at(keyword).size(); ++i) {
+      KVGATE_TRY(const Json* part, document_.Child(schema, keyword, i));
+      KVGATE_TRY(const bool apart, excludes(*part));
+      if (apart != all) return apart;
+    }
+    return all;
+  }
+
+  static bool ValuesApart(const Json& written, const Json& read) {
+    const auto ours = NamedValues(written);
+    const auto theirs = NamedValues(read);
+    if (!ours || !theirs) return false;
+    return std::none_of(ours->begin(), ours->end(), [&](const Json& value) {
+      return std::find(theirs->begin(), theirs->end(), value) != theirs->end();
+    });
+  }
+
+  Result<bool> PropertiesExclude(const Json& written, const Json& read, bool alone, int depth) {
+    if (read.contains("required") && alone && WritesOnlyDeclared(written)) {
+      for (const Json& name : read.at("required")) {
+        const auto& text = name.get_ref<const std::string&>();
+        if (!Declares(written, text) && !Requires(written, text)) return true;
+      }
+    }
+    if (!written.contains("required")) return false;
+    for (const Json& name : written.at("required")) {
+      const auto& text = name.get_ref<const std::string&>();
+      if (!Declares(read, text)) {
+        if (ForbidsMore(read)) return true;
+        continue;
+      }
+      if (!Declares(written, text)) continue;
+      KVGATE_TRY(const Json* ours, document_.Child(written, "properties", text));
+      KVGATE_TRY(const Json* theirs, document_.Child(read, "properties", text));
+      KVGATE_TRY(const bool apart, Excludes(*ours, *theirs, alone, depth + 1));
+      if (apart) return true;
+    }
+    return false;
+  }
+
+  SchemaDocument& document_;
+};
+
+}  // namespace
+
+Result<bool> Excludes(SchemaDocument& document, const ExclusionQuestion& question) {
+  return Comparison(document).Excludes(question.written, question.read, question.alone, 0);
+}
+
+}  // namespace kvgate::grammar

@@ -1,0 +1,69 @@
+#include "engine/grammar/token_trie.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace kvgate::grammar {
+
+TokenTrie::TokenTrie(const tokenizer::Tokenizer& tokenizer) : vocab_size_(tokenizer.vocab_size()) {
+  std::vector<TokenId> sorted;
+  offsets_.push_back(0);
+  for (TokenId token = 0; token < vocab_size_; ++token) {
+    if (tokenizer.is_end_of_generation(token)) {
+      end_tokens_.push_back(token);
+    } else {
+      const std::string bytes = tokenizer.TokenBytes(token);
+      // Longer ones than a node's depth can say would not be sampled for their length alone.
+      if (!bytes.empty() && bytes.size() < std::numeric_limits<uint16_t>::max()) {
+        sorted.push_back(token);
+        bytes_ += bytes;
+      }
+    }
+    offsets_.push_back(static_cast<uint32_t>(bytes_.size()));
+  }
+  std::sort(sorted.begin(), sorted.end(), [this](TokenId a, TokenId b) {
+    const int order = bytes_of(a).compare(bytes_of(b));
+    return order != 0 ? order < 0 : a < b;
+  });
+  nodes_.emplace_back();
+  std::vector<uint32_t> path = {0};  // from the root to the last token's node
+  std::string_view last;
+  const auto close = [&](size_t depth) {
+    while (path.size() > depth + 1) {
+      nodes_[path.back()].end = static_cast<uint32_t>(nodes_.size());
+      path.pop_back();
+    }
+  };
+  for (const TokenId token : sorted) {
+    const std::string_view bytes = bytes_of(token);
+    const auto [differs, unused] =
+        std::mismatch(bytes.begin(), bytes.end(), last.begin(), last.end());
+    close(static_cast<size_t>(differs - bytes.begin()));
+    while (path.size() <= bytes.size()) {
+      const auto index = static_cast<uint32_t>(nodes_.size());
+      nodes_.push_back({.parent = path.back(),
+                        .first_token = static_cast<uint32_t>(tokens_.size()),
+                        .depth = static_cast<uint16_t>(path.size()),
+                        .byte = static_cast<uint8_t>(bytes[path.size() - 1])});
+      path.push_back(index);
+    }
+    tokens_.push_back(token);
+    depth_max_ = std::max(depth_max_, bytes.size());
+    last = bytes;
+  }
+  close(0);
+  nodes_[0].end = static_cast<uint32_t>(nodes_.size());
+  nodes_.push_back({.first_token = static_cast<uint32_t>(tokens_.size())});
+}
+
+bool TokenTrie::is_end_token(TokenId token) const {
+  return std::binary_search(end_tokens_.begin(), end_tokens_.end(), token);
+}
+
+std::string_view TokenTrie::bytes_of(TokenId token) const {
+  if (token < 0 || token >= vocab_size_) return {};
+  const auto index = static_cast<size_t>(token);
+  return std::string_view(bytes_).substr(offsets_[index], offsets_[index + 1] - offsets_[index]);
+}
+
+}  // namespace kvgate::grammar

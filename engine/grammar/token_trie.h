@@ -1,0 +1,56 @@
+// TokenTrie: the bytes of all tokens of a vocabulary as a tree, so that what many tokens begin with
+// is looked at once. Immutable, shared between threads. Control tokens are not in it, nor are
+// tokens without bytes; those that end a generation stand apart.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <kvgate/ids.h>
+
+#include "engine/tokenizer/tokenizer.h"
+
+namespace kvgate::grammar {
+
+class TokenTrie {
+ public:
+  // In the order of a walk that visits a node before its children. Node 0 is the root; it has no
+  // byte and depth 0.
+  struct Node {
+    uint32_t end = 0;  // the node behind its subtree
+    uint32_t parent = 0;
+    uint32_t first_token = 0;  // its tokens: from here to the next node's first
+    uint16_t depth = 0;        // in bytes
+    uint8_t byte = 0;
+  };
+
+  // Takes the tokenizer's tokens; keeps no reference.
+  explicit TokenTrie(const tokenizer::Tokenizer& tokenizer);
+
+  size_t num_nodes() const { return nodes_.size() - 1; }
+  const Node& node(uint32_t index) const { return nodes_[index]; }
+  std::span<const TokenId> tokens(uint32_t index) const {
+    const uint32_t first = nodes_[index].first_token;
+    return std::span(tokens_).subspan(first, nodes_[index + 1].first_token - first);
+  }
+  size_t depth_max() const { return depth_max_; }
+  int vocab_size() const { return vocab_size_; }
+  std::span<const TokenId> end_tokens() const { return end_tokens_; }
+  bool is_end_token(TokenId token) const;
+  // "" for a token that is not in the tree.
+  std::string_view bytes_of(TokenId token) const;
+
+ private:
+  int vocab_size_ = 0;
+  size_t depth_max_ = 0;
+  std::vector<Node> nodes_;  // and one behind the last
+  std::vector<TokenId> tokens_;
+  std::vector<TokenId> end_tokens_;
+  std::string bytes_;
+  std::vector<uint32_t> offsets_;  // of each token's bytes
+};
+
+}  // namespace kvgate::grammar

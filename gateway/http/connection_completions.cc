@@ -1,0 +1,162 @@
+// Answers of the local model: streamed, whole, or counted only.
+#include <chrono>
+#include <utility>
+
+#include <kvgate/log.h>
+
+#include "gateway/http/connection.h"
+#include "gateway/protocol/errors.h"
+
+namespace kvgate::http {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+protocol::Dialect DialectOf(Route route) {
+  switch (route) {
+    case Route::kCompletions:
+      return protocol::Dialect::kCompletions;
+    case Route::kMessages:
+      return protocol::Dialect::kMessages;
+    default:
+      return protocol::Dialect::kChatCompletions;
+  }
+}
+
+}  // namespace
+
+Task<bool> Connection::ServeCompletion(RouteMatch match) {
+  Result<std::unique_ptr<service::Completion>> completion =
+      MakeError(ErrorCode::kInternal, "http", "starting the completion failed");
+  const std::string credential = Credential();
+  if (match.route == Route::kCountTokens) {
+    const bool again = co_await ServeTokenCount(std::move(match));
+    co_return again;
+  }
+  const service::Service::StartArgs args{.dialect = DialectOf(match.route),
+                                         .body = parser_->get().body(),
+                                         .credential = credential,
+                                         .request_id = request_id_,
+                                         .tenant = Tenant(),
+                                         .explain = Header("x-kvgate-explain") == "1",
+                                         .wake = MakeWake()};
+  std::function<void()> work = [&] { completion = context_.service.Start(args); };
+  co_await RunOnWorker(std::move(work));
+  if (!completion) {
+    const Error& error = completion.error();
+    if (protocol::HttpStatus(error.code) == 500) {
+      KVGATE_LOG(kError, "http", "request {}: {}", request_id_, error.ToString());
+    }
+    Response response = ErrorResponse(error);
+    const bool again = co_await Send(std::move(response), match.name, match.openai_dialect);
+    co_return again;
+  }
+  // The body has been decoded; a long answer need not hold it.
+  ReleaseBody();
+  completion_ = completion->get();
+  bool again = false;
+  if (completion_->streaming()) {
+    again = co_await SendStream(*completion_, std::move(match));
+  } else {
+    again = co_await SendWhole(*completion_, std::move(match));
+  }
+  Settle();
+  co_return again;
+}
+
+Task<bool> Connection::ServeTokenCount(RouteMatch match) {
+  Result<std::string> body = MakeError(ErrorCode::kInternal, "http", "counting the tokens failed");
+  std::function<void()> work = [&] { body = context_.service.CountTokens(parser_->get().body()); };
+  co_await RunOnWorker(std::move(work));
+  Response response = body ? Response{.body = std::move(*body)} : ErrorResponse(body.error());
+  const bool again = co_await Send(std::move(response), match.name, match.openai_dialect);
+  co_return again;
+}
+
+// Before the last bytes go out: the client's next request may come before this thread goes on.
+void Connection::Settle() {
+  if (completion_ == nullptr) return;
+  if (key_ != nullptr) key_->Spend(completion_->num_tokens(), Clock::now());
+  completion_ = nullptr;
+}
+
+// The head goes out with the first event, or when the client has waited for head_delay: until then
+// an error still has its own status.
+Task<bool> Connection::SendStream(service::Completion& completion, RouteMatch match) {
+  const ServerOptions& options = context_.options;
+  if (http_1_0_) keep_alive_ = false;
+  const std::string ping = Frame(completion.ping());
+  Clock::time_point last_write = Clock::now();
+  bool head_sent = false;
+  bool ping_due = false;
+  bool there = true;
+  while (there) {
+    service::Completion::Output output = completion.Next();
+    if (output.error || output.finished) Settle();
+    if (output.error) {
+      const bool again = co_await SendOutput(std::move(output), std::move(match));
+      co_return again;
+    }
+    std::string bytes = Frame(output.bytes);
+    if (bytes.empty() && ping_due) bytes = head_sent ? ping : Frame(completion.Begin());
+    if (!head_sent && (ping_due || output.finished || !bytes.empty())) {
+      head_sent = true;
+      Count(match.name, 200);
+      bytes.insert(0, StreamHead(Head(match.openai_dialect)));
+    }
+    if (output.finished && !http_1_0_) bytes += "0\r\n\r\n";
+    ping_due = false;
+    if (!bytes.empty()) {
+      last_write = Clock::now();
+      there = co_await Write(std::move(bytes));
+      if (output.finished) co_return there&& keep_alive_;
+      continue;  // more may have come while this was written
+    }
+    if (output.finished) co_return keep_alive_;
+    std::string probe;
+    if (head_sent) {
+      probe = ping;
+    } else if (!http_1_0_) {
+      probe = kContinue;
+    }
+    there = co_await WaitForProgress(std::move(probe));
+    ping_due =
+        Clock::now() - last_write >= (head_sent ? options.ping_interval : options.head_delay);
+  }
+  if (!cancelled_) context_.service.metrics().client_disconnects.Add();
+  if (!head_sent) Count(match.name, cancelled_ ? 503 : 499);
+  co_return false;
+}
+
+Task<bool> Connection::SendWhole(service::Completion& completion, RouteMatch match) {
+  while (true) {
+    service::Completion::Output output = completion.Next();
+    if (output.finished) {
+      Settle();
+      const bool again = co_await SendOutput(std::move(output), std::move(match));
+      co_return again;
+    }
+    // The one thing that may be sent before an answer is an interim response; every HTTP/1.1
+    // client skips this one.
+    std::string probe;
+    if (!http_1_0_) probe = kContinue;
+    const bool there = co_await WaitForProgress(std::move(probe));
+    if (!there) break;
+  }
+  if (!cancelled_) context_.service.metrics().client_disconnects.Add();
+  Count(match.name, cancelled_ ? 503 : 499);
+  co_return false;
+}
+
+// One whole response: the answer, or the error that came before any of it.
+Task<bool> Connection::SendOutput(service::Completion::Output output, RouteMatch match) {
+  if (output.error && protocol::HttpStatus(output.error->code) == 500) {
+    KVGATE_LOG(kError, "http", "request {}: {}", request_id_, output.error->ToString());
+  }
+  Response response = output.error ? ErrorResponse(*output.error)
+                                   : Response{.status = 200, .body = std::move(output.bytes)};
+  const bool again = co_await Send(std::move(response), match.name, match.openai_dialect);
+  co_return again;
+}
+
+}  // namespace kvgate::http

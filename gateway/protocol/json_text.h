@@ -1,0 +1,21 @@
+// Texts that should be JSON but were written by a model or a client: read without a body's limits.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "engine/jinja/data.h"
+
+namespace kvgate::protocol {
+
+// A JSON object; nothing where it is none, or nested too deep.
+std::optional<jinja::Data> ParseObject(std::string_view text);
+// An object as it stands, blanks and all; of anything else an object that holds it, and of nothing
+// an empty one: for dialects where arguments are an object and must be one.
+std::string AsObject(std::string_view text);
+// The same for all spellings of a value: keys sorted, no blanks. The text itself where it is no
+// JSON.
+std::string CanonicalJson(std::string_view text);
+
+}  // namespace kvgate::protocol

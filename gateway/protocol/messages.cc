@@ -1,0 +1,433 @@
+#include "gateway/protocol/messages.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "gateway/protocol/common_fields.h"
+#include "gateway/protocol/field_reader.h"
+#include "gateway/protocol/json_value.h"
+#include "gateway/protocol/tools.h"
+
+namespace kvgate::protocol {
+namespace {
+
+constexpr int kShortTtlSeconds = 300;
+constexpr int kLongTtlSeconds = 3600;
+constexpr size_t kMarksMax = 4;
+
+std::vector<Message>& Messages(DecodeState& state) {
+  return std::get<std::vector<Message>>(state.request.prompt);
+}
+
+// Texts of one turn stand on lines of their own.
+void AppendText(std::string_view more, std::string& text) {
+  if (!text.empty() && !more.empty()) text += '\n';
+  text += more;
+}
+
+// The turn of that role that is open at the end, or a new one.
+Message& OpenTurn(std::string_view role, DecodeState& state) {
+  std::vector<Message>& messages = Messages(state);
+  if (messages.empty() || messages.back().role != role) {
+    messages.push_back({.role = std::string(role)});
+  }
+  return messages.back();
+}
+
+// --- cache_control ----------------------------------------------------------------------------
+
+Result<int> ReadMark(JsonElement value, const std::string& path) {
+  KVGATE_TRY(const Fields fields, Fields::Read(value, path, {"type", "ttl"}));
+  KVGATE_TRY(const std::string type, fields.String("type"));
+  if (type != "ephemeral") return RangeError(fields.Path("type"), "must be 'ephemeral'");
+  KVGATE_TRY(const std::string ttl, fields.StringOrEmpty("ttl"));
+  if (ttl.empty() || ttl == "5m") return kShortTtlSeconds;
+  if (ttl == "1h") return kLongTtlSeconds;
+  return RangeError(fields.Path("ttl"), "must be '5m' or '1h'");
+}
+
+// The mark of a block, 0 where it has none. `marks` collects those of its place in the prefix.
+Result<int> TakeMark(const Fields& block, std::vector<int>& marks) {
+  const JsonElement* mark = block.Find("cache_control");
+  if (mark == nullptr) return 0;
+  KVGATE_TRY(const int ttl, ReadMark(*mark, block.Path("cache_control")));
+  marks.push_back(ttl);
+  return ttl;
+}
+
+Result<void> CheckMarks(const DecodeState& state) {
+  std::vector<int> marks;
+  for (const std::vector<int>* place :
+       {&state.tool_marks, &state.system_marks, &state.message_marks}) {
+    marks.insert(marks.end(), place->begin(), place->end());
+  }
+  if (marks.size() > kMarksMax) {
+    return RangeError(
+        "cache_control",
+        fmt::format("may stand at most {} times, but stands {} times", kMarksMax, marks.size()));
+  }
+  for (size_t i = 1; i < marks.size(); ++i) {
+    if (marks[i] > marks[i - 1]) {
+      return RangeError("cache_control", "must not have a ttl of '1h' behind one of '5m'");
+    }
+  }
+  return {};
+}
+
+// Marks the last turn, as the newest one of the caller's marks.
+Result<void> ReadAutomaticMark(JsonElement value, const std::string& path, DecodeState& state) {
+  KVGATE_TRY(state.automatic_mark, ReadMark(value, path));
+  return {};
+}
+
+// --- content ----------------------------------------------------------------------------------
+
+// A string, or text blocks alone.
+Result<std::string> ReadTexts(JsonElement value, const std::string& path, std::vector<int>& marks,
+                              int& mark) {
+  if (value.is_string()) return ReadString(value, path);
+  JsonArray blocks;
+  if (value.get(blocks) != simdjson::SUCCESS) {
+    return TypeError(path, "a string or an array of content blocks", value);
+  }
+  std::string text;
+  size_t index = 0;
+  for (const JsonElement block : blocks) {
+    KVGATE_TRY(const Fields fields,
+               Fields::Read(block, IndexPath(path, index++), {"type", "text", "cache_control"}));
+    KVGATE_TRY(const std::string type, fields.String("type"));
+    if (type != "text") {
+      return UnsupportedError(fields.Path("type"),
+                              fmt::format("a content block of type '{}' here is", type));
+    }
+    KVGATE_TRY(const std::string more, fields.String("text"));
+    AppendText(more, text);
+    KVGATE_TRY(const int ttl, TakeMark(fields, marks));
+    mark = std::max(mark, ttl);
+  }
+  return text;
+}
+
+Result<void> ReadToolResult(const Fields& block, DecodeState& state) {
+  Message message{.role = "tool"};
+  KVGATE_TRY(message.tool_call_id, block.String("tool_use_id"));
+  KVGATE_TRY_VOID(
+      CheckAnswersCall(block.Path("tool_use_id"), message.tool_call_id, Messages(state)));
+  int mark = 0;
+  if (const JsonElement* content = block.Find("content"); content != nullptr) {
+    KVGATE_TRY(message.content,
+               ReadTexts(*content, block.Path("content"), state.message_marks, mark));
+  }
+  KVGATE_TRY(const bool is_error, block.BoolOr("is_error", false));
+  // Templates know no errors of tools: the model reads it.
+  if (is_error) message.content.insert(0, "Error: ");
+  KVGATE_TRY(const int ttl, TakeMark(block, state.message_marks));
+  message.cache_ttl_seconds = std::max(mark, ttl);
+  Messages(state).push_back(std::move(message));
+  return {};
+}
+
+Result<Fields> ReadBlock(JsonElement value, const std::string& path) {
+  return Fields::Read(value, path,
+                      {"type", "text", "cache_control", "id", "name", "input", "tool_use_id",
+                       "content", "is_error", "thinking", "data"});
+}
+
+Result<void> ReadUserText(const Fields& block, const std::string& type, DecodeState& state) {
+  if (type != "text") {
+    return UnsupportedError(block.Path("type"),
+                            fmt::format("a content block of type '{}' in a user's turn is", type));
+  }
+  KVGATE_TRY(const std::string text, block.String("text"));
+  KVGATE_TRY(const int mark, TakeMark(block, state.message_marks));
+  if (mark > 0 && text.empty()) {
+    return RangeError(block.Path("cache_control"), "must not mark an empty text");
+  }
+  Message& turn = OpenTurn("user", state);
+  AppendText(text, turn.content);
+  turn.cache_ttl_seconds = std::max(turn.cache_ttl_seconds, mark);
+  return {};
+}
+
+// Results come before text, whatever the order of the blocks.
+Result<void> ReadUserBlocks(const JsonArray& blocks, const std::string& path, DecodeState& state) {
+  for (const bool results : {true, false}) {
+    size_t index = 0;
+    for (const JsonElement value : blocks) {
+      KVGATE_TRY(const Fields block, ReadBlock(value, IndexPath(path, index++)));
+      KVGATE_TRY(const std::string type, block.String("type"));
+      if ((type == "tool_result") != results) continue;
+      if (results) {
+        KVGATE_TRY_VOID(ReadToolResult(block, state));
+      } else {
+        KVGATE_TRY_VOID(ReadUserText(block, type, state));
+      }
+    }
+  }
+  return {};
+}
+
+Result<void> ReadAssistantBlock(const Fields& block, Message& turn) {
+  KVGATE_TRY(const std::string type, block.String("type"));
+  if (type == "text") {
+    KVGATE_TRY(const std::string text, block.String("text"));
+    AppendText(text, turn.content);
+    return {};
+  }
+  if (type == "thinking") {
+    KVGATE_TRY(const std::string thinking, block.String("thinking"));
+    AppendText(thinking, turn.reasoning);
+    return {};
+  }
+  // Nobody but the provider that wrote it can read it.
+  if (type == "redacted_thinking") return {};
+  if (type != "tool_use") {
+    return UnsupportedError(
+        block.Path("type"),
+        fmt::format("a content block of type '{}' in an assistant's turn is", type));
+  }
+  ToolCall call;
+  KVGATE_TRY(call.id, block.String("id"));
+  KVGATE_TRY(call.name, block.String("name"));
+  const JsonElement* input = block.Find("input");
+  if (input == nullptr) return MissingError(block.Path("input"));
+  KVGATE_TRY_VOID(ReadObject(*input, block.Path("input")));
+  call.arguments = ToJson(*input);
+  turn.tool_calls.push_back(std::move(call));
+  return {};
+}
+
+Result<void> ReadAssistantBlocks(const JsonArray& blocks, const std::string& path,
+                                 DecodeState& state) {
+  Message& turn = OpenTurn("assistant", state);
+  size_t index = 0;
+  for (const JsonElement value : blocks) {
+    KVGATE_TRY(const Fields block, ReadBlock(value, IndexPath(path, index++)));
+    KVGATE_TRY_VOID(ReadAssistantBlock(block, turn));
+    KVGATE_TRY(const int mark, TakeMark(block, state.message_marks));
+    turn.cache_ttl_seconds = std::max(turn.cache_ttl_seconds, mark);
+  }
+  return {};
+}
+
+Result<void> ReadMessage(JsonElement value, const std::string& path, DecodeState& state) {
+  KVGATE_TRY(const Fields fields, Fields::Read(value, path, {"role", "content"}));
+  KVGATE_TRY(const std::string role, fields.String("role"));
+  const bool assistant = role == "assistant";
+  if (!assistant && role != "user" && role != "system") {
+    return RangeError(fields.Path("role"), "must be 'user', 'assistant' or 'system'");
+  }
+  const JsonElement* content = fields.Find("content");
+  if (content == nullptr) return MissingError(fields.Path("content"));
+  if (content->is_string()) {
+    KVGATE_TRY(const std::string text, ReadString(*content, fields.Path("content")));
+    AppendText(text, OpenTurn(assistant ? "assistant" : "user", state).content);
+    return {};
+  }
+  JsonArray blocks;
+  if (content->get(blocks) != simdjson::SUCCESS) {
+    return TypeError(fields.Path("content"), "a string or an array of content blocks", *content);
+  }
+  if (!assistant && blocks.size() == 0) {
+    return RangeError(fields.Path("content"), "must not be an empty array");
+  }
+  return assistant ? ReadAssistantBlocks(blocks, fields.Path("content"), state)
+                   : ReadUserBlocks(blocks, fields.Path("content"), state);
+}
+
+Result<void> ReadMessages(JsonElement value, const std::string& path, DecodeState& state) {
+  KVGATE_TRY(const JsonArray array, ReadArray(value, path));
+  if (array.size() == 0) return RangeError(path, "must have at least one message");
+  if (array.size() > state.limits.messages_max) {
+    return RangeError(path,
+                      fmt::format("must have at most {} messages", state.limits.messages_max));
+  }
+  state.has_prompt = true;
+  size_t index = 0;
+  for (const JsonElement message : array) {
+    KVGATE_TRY_VOID(ReadMessage(message, IndexPath(path, index++), state));
+  }
+  return {};
+}
+
+Result<void> ReadSystem(JsonElement value, const std::string& path, DecodeState& state) {
+  Message& system = state.system.emplace(Message{.role = "system"});
+  KVGATE_TRY(system.content, ReadTexts(value, path, state.system_marks, system.cache_ttl_seconds));
+  return {};
+}
+
+// --- tools ------------------------------------------------------------------------------------
+
+Result<void> ReadTools(JsonElement value, const std::string& path, DecodeState& state) {
+  KVGATE_TRY(const JsonArray tools, ReadArray(value, path));
+  size_t index = 0;
+  for (const JsonElement tool : tools) {
+    KVGATE_TRY(const Fields fields, Fields::Read(tool, IndexPath(path, index++),
+                                                 {"type", "name", "description", "input_schema",
+                                                  "cache_control", "strict"}));
+    KVGATE_TRY(const std::string type, fields.StringOrEmpty("type"));
+    if (!type.empty() && type != "custom") {
+      return UnsupportedError(fields.Path("type"), fmt::format("a tool of type '{}' is", type));
+    }
+    ToolSpec spec{.path = fields.path(),
+                  .name_path = fields.Path("name"),
+                  .parameters = fields.Find("input_schema"),
+                  .parameters_path = fields.Path("input_schema")};
+    if (spec.parameters == nullptr) return MissingError(spec.parameters_path);
+    KVGATE_TRY(spec.name, fields.String("name"));
+    KVGATE_TRY(spec.description, fields.StringOrEmpty("description"));
+    KVGATE_TRY(spec.strict, fields.BoolOr("strict", false));
+    KVGATE_TRY_VOID(AddTool(spec, state));
+    KVGATE_TRY(const int mark, TakeMark(fields, state.tool_marks));
+    int& ttl = state.request.tools_cache_ttl_seconds;
+    ttl = std::max(ttl, mark);
+  }
+  return {};
+}
+
+Result<void> ReadChoice(JsonElement value, const std::string& path, DecodeState& state) {
+  KVGATE_TRY(const Fields fields,
+             Fields::Read(value, path, {"type", "name", "disable_parallel_tool_use"}));
+  KVGATE_TRY(const std::string type, fields.String("type"));
+  ToolChoice& choice = state.request.tool_choice;
+  if (type == "any" || type == "tool") {
+    choice.mode = ToolMode::kRequired;
+  } else if (type == "none") {
+    choice.mode = ToolMode::kNone;
+  } else if (type != "auto") {
+    return RangeError(fields.Path("type"), "must be 'auto', 'any', 'tool' or 'none'");
+  }
+  if (type == "tool") {
+    KVGATE_TRY(std::string name, fields.String("name"));
+    choice.allowed = {std::move(name)};
+  }
+  KVGATE_TRY(const bool single, fields.BoolOr("disable_parallel_tool_use", false));
+  choice.parallel = !single;
+  return {};
+}
+
+// --- the rest ---------------------------------------------------------------------------------
+
+Result<void> ReadStops(JsonElement value, const std::string& path, DecodeState& state) {
+  if (!value.is_array()) return TypeError(path, "an array of strings", value);
+  return ReadStop(value, path, state);
+}
+
+Result<void> ReadThinking(JsonElement value, const std::string& path, DecodeState& state) {
+  KVGATE_TRY(const Fields fields, Fields::Read(value, path, {"type", "budget_tokens"}));
+  KVGATE_TRY(const std::string type, fields.String("type"));
+  if (type != "enabled" && type != "disabled" && type != "adaptive") {
+    return RangeError(fields.Path("type"), "must be 'enabled', 'disabled' or 'adaptive'");
+  }
+  state.request.thinking = type != "disabled";
+  return {};
+}
+
+// Threads are not kept here. The official clients go on without them when they are told so in these
+// words, and send a lost thread's conversation again.
+Result<void> ReadThread(JsonElement value, const std::string& path, DecodeState&) {
+  KVGATE_TRY(const Fields fields, Fields::Read(value, path, {"type", "previous_message_id"}));
+  KVGATE_TRY(const std::string type, fields.String("type"));
+  if (type == "continue") {
+    KVGATE_TRY(const std::string id, fields.String("previous_message_id"));
+    return MakeError(
+        ErrorCode::kNotFound, kThreadLostSource,
+        fmt::format("There is no thread that ends with the message '{}'.", id.substr(0, 80)), path);
+  }
+  return MakeError(ErrorCode::kUnsupported, kThreadSource,
+                   "Threads are not supported by the local engine: send the whole conversation.",
+                   path);
+}
+
+Result<void> ReadOutputConfig(JsonElement value, const std::string& path, DecodeState& state) {
+  KVGATE_TRY(const Fields fields, Fields::Read(value, path, {"effort", "format"}));
+  if (fields.Find("format") != nullptr) {
+    return UnsupportedError(fields.Path("format"), "a format of the answer is");
+  }
+  KVGATE_TRY(state.request.reasoning_effort, fields.StringOrEmpty("effort"));
+  return {};
+}
+
+Result<void> RefuseIfFilled(JsonElement value, const std::string& path, DecodeState&) {
+  KVGATE_TRY(const JsonArray array, ReadArray(value, path));
+  if (array.size() != 0) return UnsupportedError(path, "it is");
+  return {};
+}
+
+Result<void> RefuseFormat(JsonElement, const std::string& path, DecodeState&) {
+  return UnsupportedError(path, "a format of the answer is");
+}
+
+constexpr FieldSpec kOwnFields[] = {
+    {"messages", ReadMessages},
+    {"system", ReadSystem},
+    {"tools", ReadTools},
+    {"tool_choice", ReadChoice},
+    {"stop_sequences", ReadStops},
+    {"thinking", ReadThinking},
+    {"cache_control", ReadAutomaticMark},
+    {"thread", ReadThread},
+    {"output_config", ReadOutputConfig},
+    {"output_format", RefuseFormat},
+    {"mcp_servers", RefuseIfFilled},
+};
+
+// A pre-warm asks for the prompt's KV and no answer: what shapes one contradicts it.
+Result<void> CheckPrewarm(const CompletionRequest& request) {
+  if (request.max_tokens != 0) return {};
+  if (request.stream) return RangeError("stream", "must not be true where max_tokens is 0");
+  if (request.thinking.value_or(false)) {
+    return RangeError("thinking", "must not be enabled where max_tokens is 0");
+  }
+  if (request.tool_choice.mode == ToolMode::kRequired) {
+    return RangeError("tool_choice", "must not ask for a call where max_tokens is 0");
+  }
+  return {};
+}
+
+// An assistant's turn at the end is the beginning of the answer.
+Result<void> TakeAnswerPrefix(DecodeState& state) {
+  std::vector<Message>& messages = Messages(state);
+  if (messages.back().role != "assistant") return {};
+  if (!messages.back().tool_calls.empty()) {
+    return RangeError("messages", "must not end with calls that have no results");
+  }
+  std::string& prefix = state.request.answer_prefix;
+  prefix = std::move(messages.back().content);
+  prefix.erase(prefix.find_last_not_of(" \t\r\n") + 1);
+  messages.pop_back();
+  if (!messages.empty()) return {};
+  return RangeError("messages", "must have a turn of the user's");
+}
+
+}  // namespace
+
+Result<CompletionRequest> DecodeMessages(std::string_view body, MessagesUse use,
+                                         const DecodeLimits& limits) {
+  static const std::vector<FieldSpec> fields = WithSamplerFields(kOwnFields);
+  simdjson::dom::parser parser;
+  KVGATE_TRY(const JsonObject object, ParseBody(body, limits, parser));
+  DecodeState state{.limits = limits};
+  state.request.dialect = Dialect::kMessages;
+  state.request.prompt = std::vector<Message>();
+  KVGATE_TRY_VOID(ReadFields(object, "", fields, state));
+  if (!state.has_model) return MissingError("model");
+  if (!state.has_prompt) return MissingError("messages");
+  if (use == MessagesUse::kCreate && !state.request.max_tokens) return MissingError("max_tokens");
+  KVGATE_TRY_VOID(CheckToolChoice("tool_choice", state));
+  if (state.automatic_mark > 0) {
+    state.message_marks.push_back(state.automatic_mark);
+    Messages(state).back().cache_ttl_seconds = state.automatic_mark;
+  }
+  KVGATE_TRY_VOID(CheckMarks(state));
+  KVGATE_TRY_VOID(CheckPrewarm(state.request));
+  KVGATE_TRY_VOID(TakeAnswerPrefix(state));
+  if (state.system && !state.system->content.empty()) {
+    Messages(state).insert(Messages(state).begin(), std::move(*state.system));
+  }
+  return std::move(state.request);
+}
+
+}  // namespace kvgate::protocol

@@ -1,0 +1,48 @@
+#include "gateway/protocol/reply_choice.h"
+
+namespace kvgate::protocol {
+
+void ReplyChoice::Add(const DeltaEvent& event) {
+  if (event.finish) finish_ = event.finish;
+  tokens_.insert(tokens_.end(), event.tokens.begin(), event.tokens.end());
+  switch (event.kind) {
+    case DeltaKind::kText:
+    case DeltaKind::kReasoning:
+      if (event.text.empty()) break;
+      if (blocks_.empty() || blocks_.back().kind != event.kind) {
+        blocks_.push_back({.kind = event.kind});
+      }
+      blocks_.back().text += event.text;
+      break;
+    case DeltaKind::kCall:
+      blocks_.push_back({.kind = event.kind, .call_id = event.call_id, .name = event.text});
+      break;
+    case DeltaKind::kArguments:
+      blocks_.back().text += event.text;
+      break;
+    case DeltaKind::kCallEnd:
+      break;
+  }
+}
+
+std::string ReplyChoice::Text(DeltaKind kind) const {
+  std::string text;
+  for (const ReplyBlock& block : blocks_) {
+    if (block.kind == kind) text += block.text;
+  }
+  return text;
+}
+
+Message ReplyChoice::ToMessage() const {
+  Message message{.role = "assistant",
+                  .content = Text(DeltaKind::kText),
+                  .reasoning = Text(DeltaKind::kReasoning)};
+  for (const ReplyBlock& block : blocks_) {
+    if (block.kind != DeltaKind::kCall) continue;
+    message.tool_calls.push_back(
+        {.id = block.call_id, .name = block.name, .arguments = block.text});
+  }
+  return message;
+}
+
+}  // namespace kvgate::protocol

@@ -1,0 +1,101 @@
+// Grammars at work in tests: texts taken or not, random texts under the mask, a vocabulary.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "engine/grammar/compiler.h"
+#include "engine/grammar/gbnf.h"
+#include "engine/grammar/json_schema.h"
+#include "engine/grammar/matcher.h"
+#include "tests/engine/tokenizer/fixtures.h"
+
+namespace kvgate::grammar {
+
+inline Automaton MustBuild(const Result<Grammar>& grammar) {
+  if (!grammar) throw std::runtime_error(grammar.error().ToString());
+  auto automaton = Automaton::Build(*grammar, {});
+  if (!automaton) throw std::runtime_error(automaton.error().ToString());
+  return std::move(*automaton);
+}
+
+inline Automaton FromGbnf(std::string_view text) { return MustBuild(ParseGbnf(text, {})); }
+inline Automaton FromSchema(std::string_view text) {
+  return MustBuild(CompileJsonSchema(text, {}));
+}
+
+// Whether exactly this text is taken.
+inline bool Takes(StateTable& states, std::string_view text) {
+  StateId state = states.Start();
+  for (const char byte : text) state = states.Next(state, static_cast<uint8_t>(byte));
+  return state != StateTable::kDead && states.can_end(state);
+}
+inline bool Takes(const Automaton& automaton, std::string_view text) {
+  StateTable states(automaton);
+  return Takes(states, text);
+}
+
+// "" where the schema is fine.
+inline std::string SchemaError(std::string_view schema) {
+  const auto made = CompileJsonSchema(schema, {});
+  if (!made) return made.error().field + ": " + made.error().detail;
+  return "";
+}
+
+inline std::string GbnfError(std::string_view text) {
+  const auto made = ParseGbnf(text, {});
+  if (!made) return made.error().detail;
+  const auto automaton = Automaton::Build(*made, {});
+  return automaton ? "" : automaton.error().detail;
+}
+
+// The 256 bytes and some longer tokens, those of JSON among them; <|end|> ends.
+inline std::unique_ptr<tokenizer::Tokenizer> JsonTokenizer() {
+  tokenizer::Fixture fixture = tokenizer::BpeFixture({"\" :",
+                                                      "\" ,",
+                                                      "{ \"",
+                                                      "} }",
+                                                      "] }",
+                                                      "} ,",
+                                                      "t r",
+                                                      "tr u",
+                                                      "tru e",
+                                                      "n a",
+                                                      "na m",
+                                                      "nam e",
+                                                      "a b",
+                                                      "ab c",
+                                                      "1 2",
+                                                      "12 3",
+                                                      "0 0",
+                                                      "00 00",
+                                                      "Ã ©",
+                                                      "æ Ĺ",
+                                                      "ĠĠ ĠĠ",
+                                                      "Ġ Ġ",
+                                                      "a a",
+                                                      "aa aa",
+                                                      "aaaa aaaa",
+                                                      "aaaaaaaa aaaaaaaa",
+                                                      "aaaaaaaaaaaaaaaa aaaaaaaaaaaaaaaa"});
+  fixture.extra.emplace_back("tokenizer.ggml.eos_token_id",
+                             static_cast<uint32_t>(fixture.texts.size() - 1));
+  return fixture.MustLoad();
+}
+
+inline std::vector<TokenId> TokensIn(const std::vector<uint64_t>& mask) {
+  std::vector<TokenId> tokens;
+  for (size_t i = 0; i < mask.size() * 64; ++i) {
+    if ((mask[i / 64] >> (i % 64) & 1) != 0) tokens.push_back(static_cast<TokenId>(i));
+  }
+  return tokens;
+}
+
+}  // namespace kvgate::grammar
