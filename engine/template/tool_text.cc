@@ -19,12 +19,12 @@ using jinja::Template;
 constexpr const char* kToolsSource =
     "{%- if text %}{{ text }}\n\n{% endif -%}\n"
     "# Tools\n\nYou may call one or more functions to help with the user's request. Their "
-    "signatures stand within <tools></tools>:\n<tools>{% for tool in tools %}\n"
-    "{{ tool | tojson }}{% endfor %}\n</tools>\n\nFor each call return a JSON object with the "
+    "signatures stand within <tools></tools>:\n<tools>{% for tool in tools %}"
+    "{{ '\n' }}{{ tool | tojson }}{% endfor %}{{ '\n' }}</tools>\n\nFor each call return a JSON object with the "
     "function's name and its arguments within <tool_call></tool_call>:\n<tool_call>\n"
     "{\"name\": <function-name>, \"arguments\": <arguments-object>}\n</tool_call>";
 constexpr const char* kCallsSource =
-    "{{ text }}{% for call in calls %}{% if text or not loop.first %}\n{% endif %}<tool_call>\n"
+    "{{ text }}{% for call in calls %}{% if text or not loop.first %}{{ '\n' }}{% endif %}<tool_call>\n"
     "{\"name\": {{ call.function.name | tojson }}, \"arguments\": "
     "{% if call.function.arguments is string %}{{ call.function.arguments }}"
     "{% else %}{{ call.function.arguments | tojson }}{% endif %}}\n</tool_call>{% endfor %}";

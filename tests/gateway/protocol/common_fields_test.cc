@@ -101,7 +101,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadField{R"(,"response_format":{})", "response_format.type", "Missing"}));
 
 TEST(CommonFieldsTest, TheFormOfTheAnswerArrivesWithItsPlace) {
-  const auto output = [](std::string_view fields) {
+  const auto output = [](const std::string& fields) {
     const auto decoded = Decode(fields);
     EXPECT_TRUE(decoded) << decoded.error().ToString();
     return decoded ? decoded->output : OutputFormat();
