@@ -102,7 +102,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(CommonFieldsTest, TheFormOfTheAnswerArrivesWithItsPlace) {
   const auto output = [](std::string_view fields) {
-    const auto decoded = Decode(fields);
+    const auto decoded = Decode(std::string(fields));
     EXPECT_TRUE(decoded) << decoded.error().ToString();
     return decoded ? decoded->output : OutputFormat();
   };
