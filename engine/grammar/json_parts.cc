@@ -123,7 +123,8 @@ ExprId JsonParts::StringChar(const CharSet& set) {
   if (const CharSet plain = set.Intersect(Unescaped()); !plain.empty()) {
     alternatives.push_back(grammar_.Chars(plain));
   }
-  for (const CharRange& range : set.Without(Unescaped()).ranges()) {
+  const CharSet escaped = set.Without(Unescaped());
+  for (const CharRange& range : escaped.ranges()) {
     for (char32_t character = range.first; character <= range.last; ++character) {
       alternatives.push_back(grammar_.Literal(EscapeOf(character)));
     }

@@ -18,6 +18,7 @@ constexpr int64_t kIntegerMax = 999'999'999'999'999'999;     // 18 digits
 constexpr int64_t kMultipleDigitsMax = 999'999'999'999'999;  // 15
 constexpr size_t kDigitsMax = 15;                            // of numbers
 constexpr int64_t kExactMax = int64_t{1} << 53;
+constexpr int64_t kDoubleGapMax = 256;  // more than between doubles of 18 digits
 
 // Where the digits so far stand to a bound's: equal to them, or no longer bound by it.
 struct Tight {
@@ -110,23 +111,21 @@ ExprId Magnitudes(Grammar& grammar, IntegerDigits& digits, int64_t lower, int64_
 }
 
 // The bound as the last integer on its side that is in the range.
-Result<int64_t> ToInteger(const Bound& bound, bool is_lower) {
+int64_t ToInteger(const Bound& bound, bool is_lower) {
   const Decimal& value = bound.value;
   const int64_t sign = value.negative ? -1 : 1;
   if (value.whole.size() > 18) return sign * (kIntegerMax + 1);
   const int64_t whole = sign * std::stoll(value.whole);
-  if (bound.exclusive && std::abs(whole) > kExactMax) {
-    return MakeError(ErrorCode::kUnsupported, "grammar.schema",
-                     "an exclusive bound beyond 2^53 is not supported");
-  }
+  // Beyond 2^53 neighbours may read as the same double.
+  const int64_t step = std::abs(whole) < kExactMax ? 1 : kDoubleGapMax;
   const bool is_integer = value.fraction.empty();
   // `whole` is cut towards zero.
   if (is_lower) {
     const bool passed = is_integer ? bound.exclusive : !value.negative;
-    return passed ? whole + 1 : whole;
+    return passed ? whole + step : whole;
   }
   const bool passed = is_integer ? bound.exclusive : value.negative;
-  return passed ? whole - 1 : whole;
+  return passed ? whole - step : whole;
 }
 
 // --- numbers ----------------------------------------------------------------------------------
@@ -284,14 +283,8 @@ Result<ExprId> AddIntegerRange(Grammar& grammar, const NumberRange& range, uint6
   const int64_t most = multiple_of == 1 ? kIntegerMax : kMultipleDigitsMax;
   int64_t lower = -most;
   int64_t upper = most;
-  if (range.lower) {
-    KVGATE_TRY(const int64_t bound, ToInteger(*range.lower, true));
-    lower = std::max(lower, bound);
-  }
-  if (range.upper) {
-    KVGATE_TRY(const int64_t bound, ToInteger(*range.upper, false));
-    upper = std::min(upper, bound);
-  }
+  if (range.lower) lower = std::max(lower, ToInteger(*range.lower, true));
+  if (range.upper) upper = std::min(upper, ToInteger(*range.upper, false));
   if (lower > upper) return grammar.Nothing();
   IntegerDigits digits(grammar, multiple_of);
   std::vector<ExprId> alternatives;

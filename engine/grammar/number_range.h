@@ -36,7 +36,7 @@ struct NumberRange {
 };
 
 // The multiples of `multiple_of` in the range; Grammar::Nothing where there are none.
-// kUnsupported: an exclusive bound beyond 2^53; multiple_of above kMultipleMax.
+// kUnsupported: multiple_of above kMultipleMax.
 Result<ExprId> AddIntegerRange(Grammar& grammar, const NumberRange& range, uint64_t multiple_of);
 inline constexpr uint64_t kMultipleMax = 1000;
 

@@ -101,8 +101,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadField{R"(,"response_format":{})", "response_format.type", "Missing"}));
 
 TEST(CommonFieldsTest, TheFormOfTheAnswerArrivesWithItsPlace) {
-  const auto output = [](const std::string& fields) {
-    const auto decoded = Decode(fields);
+  const auto output = [](std::string_view fields) {
+    const auto decoded = Decode(std::string(fields));
     EXPECT_TRUE(decoded) << decoded.error().ToString();
     return decoded ? decoded->output : OutputFormat();
   };
