@@ -90,6 +90,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Task<bool> ServeTokenCount(RouteMatch match);
   Task<bool> SendStream(service::Completion& completion, RouteMatch match);
   void Settle();
+  Task<service::Completion::Output> TakeOutput(service::Completion& completion);
   Task<bool> SendWhole(service::Completion& completion, RouteMatch match);
   Task<bool> SendOutput(service::Completion::Output output, RouteMatch match);
 

@@ -80,6 +80,17 @@ void Connection::Settle() {
   completion_ = nullptr;
 }
 
+// What an answer leaves behind is written on a worker, before its last bytes.
+Task<service::Completion::Output> Connection::TakeOutput(service::Completion& completion) {
+  service::Completion::Output output = completion.Next();
+  if (!output.completed) co_return output;
+  std::function<void()> work = [&completion] { completion.RunHooks(); };
+  co_await RunOnWorker(std::move(work));
+  service::Completion::Output rest = completion.Next();
+  if (!rest.error) rest.bytes.insert(0, output.bytes);
+  co_return rest;
+}
+
 // The head goes out with the first event, or when the client has waited for head_delay: until then
 // an error still has its own status.
 Task<bool> Connection::SendStream(service::Completion& completion, RouteMatch match) {
@@ -91,7 +102,7 @@ Task<bool> Connection::SendStream(service::Completion& completion, RouteMatch ma
   bool ping_due = false;
   bool there = true;
   while (there) {
-    service::Completion::Output output = completion.Next();
+    service::Completion::Output output = co_await TakeOutput(completion);
     if (output.error || output.finished) Settle();
     if (output.error) {
       const bool again = co_await SendOutput(std::move(output), std::move(match));
@@ -130,7 +141,7 @@ Task<bool> Connection::SendStream(service::Completion& completion, RouteMatch ma
 
 Task<bool> Connection::SendWhole(service::Completion& completion, RouteMatch match) {
   while (true) {
-    service::Completion::Output output = completion.Next();
+    service::Completion::Output output = co_await TakeOutput(completion);
     if (output.finished) {
       Settle();
       const bool again = co_await SendOutput(std::move(output), std::move(match));

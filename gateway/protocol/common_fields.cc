@@ -204,11 +204,17 @@ Result<void> ReadNamedSchema(JsonElement value, const std::string& path, DecodeS
   return {};
 }
 
+Result<std::string> ReadFormatType(const JsonObject& format, const std::string& path) {
+  JsonElement value;
+  if (format.at_key("type").get(value) != simdjson::SUCCESS) return MissingError(path + ".type");
+  KVGATE_TRY(std::string type, ReadString(value, path + ".type"));
+  if (type == "text" || type == "json_object" || type == "json_schema") return type;
+  return RangeError(path + ".type", "must be one of 'text', 'json_object', 'json_schema'");
+}
+
 Result<void> ReadResponseFormat(JsonElement value, const std::string& path, DecodeState& state) {
   KVGATE_TRY(const JsonObject object, ReadObject(value, path));
-  JsonElement type;
-  if (object.at_key("type").get(type) != simdjson::SUCCESS) return MissingError(path + ".type");
-  KVGATE_TRY(const std::string name, ReadString(type, path + ".type"));
+  KVGATE_TRY(const std::string name, ReadFormatType(object, path));
   if (name == "text") return {};
   if (name == "json_object") {
     // llama.cpp takes a schema here, too.
@@ -217,15 +223,12 @@ Result<void> ReadResponseFormat(JsonElement value, const std::string& path, Deco
     if (state.request.output.field == path + ".schema") return {};
     return SetOutput({.kind = OutputKind::kJsonObject, .field = path}, state);
   }
-  if (name == "json_schema") {
-    static constexpr FieldSpec kFields[] = {{"json_schema", ReadNamedSchema}};
-    KVGATE_TRY_VOID(ReadFields(object, path, kFields, state));
-    if (state.request.output.kind != OutputKind::kJsonSchema) {
-      return MissingError(path + ".json_schema");
-    }
-    return {};
+  static constexpr FieldSpec kFields[] = {{"json_schema", ReadNamedSchema}};
+  KVGATE_TRY_VOID(ReadFields(object, path, kFields, state));
+  if (state.request.output.kind != OutputKind::kJsonSchema) {
+    return MissingError(path + ".json_schema");
   }
-  return RangeError(path + ".type", "must be one of 'text', 'json_object', 'json_schema'");
+  return {};
 }
 
 Result<void> ReadGrammar(JsonElement value, const std::string& path, DecodeState& state) {
@@ -282,6 +285,22 @@ Result<void> ReadStop(JsonElement value, const std::string& path, DecodeState& s
   for (const JsonElement element : array) {
     KVGATE_TRY_VOID(AddStop(element, IndexPath(path, index++), state));
   }
+  return {};
+}
+
+Result<void> ReadFlatFormat(JsonElement value, const std::string& path, DecodeState& state) {
+  static constexpr FieldSpec kFields[] = {{"name", CheckText},
+                                          {"description", CheckText},
+                                          {"schema", ReadSchema},
+                                          {"strict", CheckBool}};
+  KVGATE_TRY(const JsonObject object, ReadObject(value, path));
+  KVGATE_TRY(const std::string type, ReadFormatType(object, path));
+  if (type == "text") return {};
+  if (type == "json_object") {
+    return SetOutput({.kind = OutputKind::kJsonObject, .field = path}, state);
+  }
+  KVGATE_TRY_VOID(ReadFields(object, path, kFields, state));
+  if (state.request.output.kind != OutputKind::kJsonSchema) return MissingError(path + ".schema");
   return {};
 }
 

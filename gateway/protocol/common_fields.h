@@ -1,4 +1,4 @@
-// The fields that both OpenAI completion dialects share. Included only by the decoders' .cc files.
+// The fields that dialects share. Included only by the decoders' .cc files.
 #pragma once
 
 #include <span>
@@ -13,6 +13,10 @@ namespace kvgate::protocol {
 
 // One string, or an array of strings.
 Result<void> ReadStop(JsonElement value, const std::string& path, DecodeState& state);
+
+// {"type","schema",…}: what the answer must be, with its schema beside its type, as the Messages
+// and Responses dialects have it.
+Result<void> ReadFlatFormat(JsonElement value, const std::string& path, DecodeState& state);
 
 // What all dialects share, the samplers above all, with a dialect's own fields behind it.
 std::vector<FieldSpec> WithSamplerFields(std::span<const FieldSpec> own);

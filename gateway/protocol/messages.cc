@@ -343,8 +343,8 @@ Result<void> ReadThread(JsonElement value, const std::string& path, DecodeState&
 
 Result<void> ReadOutputConfig(JsonElement value, const std::string& path, DecodeState& state) {
   KVGATE_TRY(const Fields fields, Fields::Read(value, path, {"effort", "format"}));
-  if (fields.Find("format") != nullptr) {
-    return UnsupportedError(fields.Path("format"), "a format of the answer is");
+  if (const JsonElement* format = fields.Find("format"); format != nullptr) {
+    KVGATE_TRY_VOID(ReadFlatFormat(*format, fields.Path("format"), state));
   }
   KVGATE_TRY(state.request.reasoning_effort, fields.StringOrEmpty("effort"));
   return {};
@@ -354,10 +354,6 @@ Result<void> RefuseIfFilled(JsonElement value, const std::string& path, DecodeSt
   KVGATE_TRY(const JsonArray array, ReadArray(value, path));
   if (array.size() != 0) return UnsupportedError(path, "it is");
   return {};
-}
-
-Result<void> RefuseFormat(JsonElement, const std::string& path, DecodeState&) {
-  return UnsupportedError(path, "a format of the answer is");
 }
 
 constexpr FieldSpec kOwnFields[] = {
@@ -370,7 +366,7 @@ constexpr FieldSpec kOwnFields[] = {
     {"cache_control", ReadAutomaticMark},
     {"thread", ReadThread},
     {"output_config", ReadOutputConfig},
-    {"output_format", RefuseFormat},
+    {"output_format", ReadFlatFormat},
     {"mcp_servers", RefuseIfFilled},
 };
 

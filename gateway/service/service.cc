@@ -51,54 +51,70 @@ int LongestMark(const CompletionRequest& request) {
 
 // --- Completion -------------------------------------------------------------------------------
 
-Completion::Completion(std::unique_ptr<provider::EventStream> stream,
-                       std::unique_ptr<protocol::ReplyEncoder> encoder, bool streaming,
-                       metrics::GatewayMetrics& metrics, std::unique_ptr<LocalRecord> record)
-    : stream_(std::move(stream)),
-      encoder_(std::move(encoder)),
-      streaming_(streaming),
-      metrics_(metrics),
-      record_(std::move(record)) {
-  metrics_.requests_active.Add(1);
+Completion::Completion(Parts parts) : parts_(std::move(parts)) {
+  for (int i = 0; i < parts_.num_choices && !parts_.hooks.empty(); ++i) choices_.emplace_back(i);
+  parts_.metrics.requests_active.Add(1);
 }
 
-Completion::~Completion() { metrics_.requests_active.Add(-1); }
+Completion::~Completion() { parts_.metrics.requests_active.Add(-1); }
 
 std::string Completion::Begin() {
   std::string bytes;
-  if (!std::exchange(started_, true)) encoder_->OnStart(usage_, bytes);
+  if (!std::exchange(started_, true)) parts_.encoder->OnStart(usage_, bytes);
   return bytes;
 }
 
 Completion::Output Completion::Next() {
   Output output;
-  for (const protocol::CompletionEvent& event : stream_->Take()) {
-    const auto* finish = std::get_if<protocol::FinishEvent>(&event);
-    output.finished = finish != nullptr;
-    if (finish != nullptr) {
-      num_tokens_ =
-          static_cast<uint64_t>(finish->stats.num_prompt_tokens + finish->stats.num_output_tokens);
-    }
-    if (finish != nullptr && finish->error && !(streaming_ && started_)) {
-      output.error = finish->error;
-      output.bytes.clear();
-      record_->OnFinish(*finish, false);
-      return output;
+  if (!finish_) TakeEvents(output);
+  output.completed = finish_ && !finish_->error && !parts_.hooks.empty();
+  if (finish_ && !output.completed) {
+    Finish(*finish_, output);
+  } else {
+    parts_.record->OnAnswer(output.bytes.size());
+  }
+  return output;
+}
+
+void Completion::TakeEvents(Output& output) {
+  for (protocol::CompletionEvent& event : parts_.stream->Take()) {
+    if (auto* finish = std::get_if<protocol::FinishEvent>(&event)) {
+      finish_ = std::move(*finish);
+      return;
     }
     if (const auto* begin = std::get_if<protocol::BeginEvent>(&event)) usage_ = begin->usage;
     output.bytes += Begin();
-    if (finish != nullptr) {
-      encoder_->OnFinish(*finish, output.bytes);
-      record_->OnAnswer(output.bytes.size());
-      record_->OnFinish(*finish, streaming_);
-      return output;
-    }
     if (const auto* delta = std::get_if<protocol::DeltaEvent>(&event)) {
-      encoder_->OnDelta(*delta, output.bytes);
+      if (!choices_.empty()) choices_[static_cast<size_t>(delta->choice)].Add(*delta);
+      parts_.encoder->OnDelta(*delta, output.bytes);
     }
   }
-  record_->OnAnswer(output.bytes.size());
-  return output;
+}
+
+void Completion::RunHooks() {
+  // What they hold is let go of before the client knows of the end, too.
+  const std::vector<AnswerHook> hooks = std::exchange(parts_.hooks, {});
+  for (const AnswerHook& hook : hooks) {
+    const Result<void> done = hook({.finish = *finish_, .choices = choices_});
+    if (done) continue;
+    finish_->error = done.error();
+    return;
+  }
+}
+
+void Completion::Finish(const protocol::FinishEvent& finish, Output& output) {
+  output.finished = true;
+  num_tokens_ =
+      static_cast<uint64_t>(finish.stats.num_prompt_tokens + finish.stats.num_output_tokens);
+  if (finish.error && !(parts_.streaming && started_)) {
+    output.error = finish.error;
+    output.bytes.clear();
+  } else {
+    output.bytes += Begin();
+    parts_.encoder->OnFinish(finish, output.bytes);
+  }
+  parts_.record->OnAnswer(output.bytes.size());
+  parts_.record->OnFinish(finish, !output.error && parts_.streaming);
 }
 
 // --- Service ----------------------------------------------------------------------------------
@@ -172,6 +188,7 @@ Result<std::unique_ptr<Completion>> Service::StartLocal(const StartArgs& args,
                                       .logits_hash = args.explain,
                                       .wake = args.wake}));
   record->OnBody(args.body);
+  const int num_choices = static_cast<int>(request.more_prompts.size() + 1) * request.num_choices;
   protocol::ReplyOptions options{
       .dialect = request.dialect,
       .request_id = args.request_id,
@@ -179,16 +196,20 @@ Result<std::unique_ptr<Completion>> Service::StartLocal(const StartArgs& args,
       .model = local->id(),
       .system_fingerprint = parts_.system_fingerprint,
       .echo = request.echo ? local->PromptTexts(request) : std::vector<std::string>(),
-      .num_choices = static_cast<int>(request.more_prompts.size() + 1) * request.num_choices,
+      .num_choices = num_choices,
       .stream = request.stream,
       .include_usage = request.include_usage,
       .logprobs = request.num_logprobs >= 0,
       .explain = args.explain,
       .cache_ttl_seconds = LongestMark(request),
   };
-  return std::make_unique<Completion>(std::move(stream),
-                                      protocol::MakeReplyEncoder(std::move(options)),
-                                      request.stream, parts_.metrics, std::move(record));
+  return std::make_unique<Completion>(
+      Completion::Parts{.stream = std::move(stream),
+                        .encoder = protocol::MakeReplyEncoder(std::move(options)),
+                        .streaming = request.stream,
+                        .num_choices = num_choices,
+                        .metrics = parts_.metrics,
+                        .record = std::move(record)});
 }
 
 Result<std::string> Service::CountTokens(std::string_view body) const {

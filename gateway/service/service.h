@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "gateway/metrics/gateway_metrics.h"
 #include "gateway/protocol/completion.h"
 #include "gateway/protocol/decode_limits.h"
+#include "gateway/protocol/reply_choice.h"
 #include "gateway/protocol/reply_encoder.h"
 #include "gateway/provider/event_stream.h"
 #include "gateway/provider/local.h"
@@ -30,47 +32,67 @@
 
 namespace kvgate::service {
 
+// An answer that is complete, before its last bytes go out.
+struct Answer {
+  const protocol::FinishEvent& finish;
+  std::span<const protocol::ReplyChoice> choices;
+};
+// What is to happen then, once and with time to wait: what is kept of an answer is durable before
+// its client knows that it has ended. An error becomes the answer's end.
+using AnswerHook = std::function<Result<void>(const Answer&)>;
+
 // A completion under way: bytes for the client as they become available. One thread at a time.
 class Completion {
  public:
-  Completion(std::unique_ptr<provider::EventStream> stream,
-             std::unique_ptr<protocol::ReplyEncoder> encoder, bool streaming,
-             metrics::GatewayMetrics& metrics, std::unique_ptr<LocalRecord> record);
+  struct Parts {
+    std::unique_ptr<provider::EventStream> stream;
+    std::unique_ptr<protocol::ReplyEncoder> encoder;
+    bool streaming = false;
+    int num_choices = 1;
+    metrics::GatewayMetrics& metrics;
+    std::unique_ptr<LocalRecord> record;
+    std::vector<AnswerHook> hooks = {};  // in order; an error ends it, the rest is not called
+  };
+  explicit Completion(Parts parts);
   // Stops the work when the answer is not complete.
   ~Completion();
   Completion(const Completion&) = delete;
   Completion& operator=(const Completion&) = delete;
 
   // Whether the answer goes out in pieces (SSE) or as one JSON body.
-  bool streaming() const { return streaming_; }
+  bool streaming() const { return parts_.streaming; }
 
   struct Output {
     std::string bytes;           // to be sent now; may be empty
     bool finished = false;       // nothing follows
+    bool completed = false;      // call RunHooks, then Next again, which has the rest
     std::optional<Error> error;  // nothing has been sent: answer with its status instead of bytes
   };
   // Never blocks. Not finished and no bytes: wait for the wake function. A stream begins with its
   // first event, so that an error which comes first still has a status of its own.
   Output Next();
+  // Calls the hooks of an answer that is complete; may wait for the disk.
+  void RunHooks();
   // Asks for an early end, which comes as an error like any other.
-  void Cancel() { stream_->Cancel(); }
+  void Cancel() { parts_.stream->Cancel(); }
   // Of the prompt and the answer together, once it has finished; 0 before.
   uint64_t num_tokens() const { return num_tokens_; }
   // What keeps the stream alive while it is silent.
-  std::string_view ping() const { return encoder_->ping(); }
+  std::string_view ping() const { return parts_.encoder->ping(); }
   // Begins a stream that has been silent for long; from then on an error is an event of it. What
   // to send first; may be empty.
   std::string Begin();
 
  private:
-  std::unique_ptr<provider::EventStream> stream_;
-  std::unique_ptr<protocol::ReplyEncoder> encoder_;
-  const bool streaming_;
+  void TakeEvents(Output& output);
+  void Finish(const protocol::FinishEvent& finish, Output& output);
+
+  Parts parts_;
   bool started_ = false;
   protocol::PromptUsage usage_;  // as far as it is known
   uint64_t num_tokens_ = 0;
-  metrics::GatewayMetrics& metrics_;
-  const std::unique_ptr<LocalRecord> record_;
+  std::vector<protocol::ReplyChoice> choices_;   // where hooks want to see them
+  std::optional<protocol::FinishEvent> finish_;  // it has come, and waits for the hooks
 };
 
 class Service {

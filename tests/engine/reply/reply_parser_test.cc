@@ -27,13 +27,15 @@ struct Form {
 };
 
 constexpr const char* kHermes =
-    "{{ content }}{% for c in calls %}{% if content or not loop.first %}\n{% endif %}<tool_call>\n"
+    "{{ content }}{% for c in calls %}{% if content or not loop.first %}{{ '\n' }}{% endif %}"
+    "<tool_call>\n"
     "{\"name\": \"{{ c.name }}\", \"arguments\": {{ c.arguments | tojson }}}\n</tool_call>"
     "{% endfor %}";
 constexpr const char* kCoder =
     "{{ content }}{% for c in calls %}\n<tool_call>\n<function={{ c.name }}>\n"
     "{% for k, v in c.arguments.items() %}<parameter={{ k }}>\n"
-    "{% if v is string %}{{ v }}{% else %}{{ v | tojson }}{% endif %}\n</parameter>\n{% endfor %}"
+    "{% if v is string %}{{ v }}{% else %}{{ v | tojson }}{% endif %}{{ '\n' }}</parameter>\n"
+    "{% endfor %}"
     "</function>\n</tool_call>{% endfor %}";
 constexpr const char* kGlm =
     "{{ content }}{% for c in calls %}\n<tool_call>{{ c.name }}\n"

@@ -80,7 +80,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadMessages{Body(kUser, R"(,"stop_sequences":"x")"), "stop_sequences", "an array"},
         BadMessages{Body(kUser, R"(,"thinking":{"type":"often"})"), "thinking.type", "enabled"},
         BadMessages{Body(kUser, R"(,"output_config":{"format":{"type":"json_schema"}})"),
-                    "output_config.format", "not supported"},
+                    "output_config.format.schema", "Missing"},
+        BadMessages{Body(kUser, R"(,"output_format":{"type":"yaml"})"), "output_format.type",
+                    "'json_schema'"},
         BadMessages{Body(kUser, R"(,"cache_control":{"type":"ephemeral","ttl":"2h"})"),
                     "cache_control.ttl", "'1h'"},
         BadMessages{Body(R"([{"role":"user","content":[{"type":"text","text":"",)" +
@@ -160,6 +162,19 @@ TEST(DecodeMessagesTest, ToolsAndChoicesTakeTheOneForm) {
   EXPECT_THAT(decoded->tool_choice.allowed, ElementsAre("f"));
   EXPECT_FALSE(decoded->tool_choice.parallel);
   EXPECT_EQ(decoded->thinking, false);
+}
+
+TEST(DecodeMessagesTest, AFormatOfTheAnswerIsItsSchema) {
+  for (const std::string field : {"output_config.format", "output_format"}) {
+    const std::string format = R"({"type":"json_schema","schema":{"type": "integer"}})";
+    const auto decoded = Decode(Body(kUser, field == "output_format"
+                                                ? R"(,"output_format":)" + format
+                                                : R"(,"output_config":{"format":)" + format + "}"));
+    ASSERT_TRUE(decoded) << decoded.error().ToString();
+    EXPECT_EQ(decoded->output.kind, OutputKind::kJsonSchema);
+    EXPECT_EQ(decoded->output.text, R"({"type":"integer"})");
+    EXPECT_EQ(decoded->output.field, field + ".schema");
+  }
 }
 
 TEST(DecodeMessagesTest, CountingNeedsNoLimitAndAPrewarmTakesZero) {

@@ -39,9 +39,10 @@ TEST(LocalStreamTest, DeltasThatNobodyTookMergeIntoOne) {
   ASSERT_TRUE(stream);
   ASSERT_TRUE(Eventually([&] { return num_wakes.load() >= 2; }));
   const auto events = (*stream)->Take();
-  ASSERT_EQ(events.size(), 2u);
-  EXPECT_EQ(std::get<protocol::DeltaEvent>(events[0]).text, "abc");
-  EXPECT_EQ(std::get<protocol::FinishEvent>(events[1]).stats.num_output_tokens, 3);
+  ASSERT_EQ(events.size(), 3u);
+  EXPECT_TRUE(std::holds_alternative<protocol::BeginEvent>(events[0]));
+  EXPECT_EQ(std::get<protocol::DeltaEvent>(events[1]).text, "abc");
+  EXPECT_EQ(std::get<protocol::FinishEvent>(events[2]).stats.num_output_tokens, 3);
   EXPECT_TRUE((*stream)->Take().empty());
   // One for the first token, one for the end: an unread buffer is not announced again.
   EXPECT_EQ(num_wakes.load(), 2);
@@ -72,9 +73,9 @@ TEST(LocalStreamTest, AnUnreadAnswerIsBoundedAndCancelled) {
   ASSERT_TRUE(stream);
   std::this_thread::sleep_for(milliseconds(50));
   const auto events = (*stream)->Take();
-  ASSERT_EQ(events.size(), 2u);
-  EXPECT_LE(std::get<protocol::DeltaEvent>(events[0]).text.size(), 51'000u);
-  const auto& finish = std::get<protocol::FinishEvent>(events[1]);
+  ASSERT_EQ(events.size(), 3u);
+  EXPECT_LE(std::get<protocol::DeltaEvent>(events[1]).text.size(), 51'000u);
+  const auto& finish = std::get<protocol::FinishEvent>(events[2]);
   ASSERT_TRUE(finish.error);
   EXPECT_EQ(finish.error->code, ErrorCode::kOverloaded);
   EXPECT_TRUE(Eventually([&] { return engine.num_running() == 0; }));
@@ -104,7 +105,7 @@ TEST(LocalStreamTest, LogprobsAreSpelled) {
   ASSERT_TRUE(stream);
   ASSERT_TRUE(Eventually([&] { return engine.num_running() == 0; }));
   const auto events = (*stream)->Take();
-  const auto& tokens = std::get<protocol::DeltaEvent>(events[0]).tokens;
+  const auto& tokens = std::get<protocol::DeltaEvent>(events.at(1)).tokens;
   ASSERT_EQ(tokens.size(), 1u);
   EXPECT_EQ(tokens[0].token.bytes, "h");
   EXPECT_EQ(tokens[0].top[1].bytes, "b");

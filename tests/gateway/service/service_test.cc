@@ -32,6 +32,7 @@ std::string Finish(Completion& completion) {
     Completion::Output output = completion.Next();
     bytes += output.bytes;
     if (output.finished) return bytes;
+    if (output.completed) completion.RunHooks();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }
@@ -142,6 +143,94 @@ TEST(ServiceTest, ACompletionThatIsDroppedStopsTheEngine) {
   }
   EXPECT_EQ(gateway.engine.num_cancelled(), 1);
   EXPECT_EQ(gateway.metrics.requests_active.value(), 0);
+}
+
+// --- hooks ------------------------------------------------------------------------------------
+
+// What a provider gives, all at once.
+class ScriptedStream final : public provider::EventStream {
+ public:
+  explicit ScriptedStream(std::vector<protocol::CompletionEvent> events)
+      : events_(std::move(events)) {}
+  std::vector<protocol::CompletionEvent> Take() override { return std::exchange(events_, {}); }
+  void Cancel() override {}
+
+ private:
+  std::vector<protocol::CompletionEvent> events_;
+};
+
+struct HookedAnswer {
+  std::string bytes;
+  std::optional<Error> error;
+};
+
+HookedAnswer RunHooked(bool streaming, std::vector<AnswerHook> hooks,
+                       std::optional<Error> failure = {}) {
+  metrics::Registry registry;
+  metrics::GatewayMetrics metrics(registry);
+  const protocol::ReplyOptions options{.request_id = "r", .stream = streaming};
+  Completion completion(
+      {.stream = std::make_unique<ScriptedStream>(std::vector<protocol::CompletionEvent>{
+           protocol::DeltaEvent{.text = "He"}, protocol::DeltaEvent{.text = "llo"},
+           protocol::FinishEvent{.error = std::move(failure)}}),
+       .encoder = protocol::MakeReplyEncoder(options),
+       .streaming = streaming,
+       .metrics = metrics,
+       .record = std::make_unique<LocalRecord>(LocalRecord::Args{}),
+       .hooks = std::move(hooks)});
+  HookedAnswer answer;
+  while (true) {
+    const Completion::Output output = completion.Next();
+    answer.bytes += output.bytes;
+    if (output.completed) completion.RunHooks();
+    if (!output.finished) continue;
+    answer.error = output.error;
+    return answer;
+  }
+}
+
+TEST(AnswerHookTest, SeesTheWholeAnswerBeforeTheClientSeesItsEnd) {
+  for (const bool streaming : {false, true}) {
+    std::string seen;
+    const AnswerHook hook = [&](const Answer& answer) -> Result<void> {
+      seen += answer.choices[0].ToMessage().content;
+      return {};
+    };
+    const HookedAnswer answer = RunHooked(streaming, {hook, hook});
+    EXPECT_EQ(seen, "HelloHello");
+    EXPECT_FALSE(answer.error);
+    EXPECT_THAT(answer.bytes, HasSubstr(streaming ? "[DONE]" : "Hello"));
+  }
+}
+
+TEST(AnswerHookTest, ThatFailsIsTheAnswersEnd) {
+  const AnswerHook hook = [](const Answer&) -> Result<void> {
+    return MakeError(ErrorCode::kUnavailable, "test", "the disk is full");
+  };
+  bool called = false;
+  const AnswerHook next = [&](const Answer&) -> Result<void> {
+    called = true;
+    return {};
+  };
+  const HookedAnswer whole = RunHooked(false, {hook, next});
+  ASSERT_TRUE(whole.error);
+  EXPECT_EQ(whole.error->detail, "the disk is full");
+  EXPECT_EQ(whole.bytes, "");
+  const HookedAnswer stream = RunHooked(true, {hook, next});
+  EXPECT_THAT(stream.bytes, HasSubstr("the disk is full"));
+  EXPECT_EQ(stream.bytes.find("[DONE]"), std::string::npos);
+  EXPECT_FALSE(called);
+}
+
+TEST(AnswerHookTest, IsNotCalledForAnAnswerThatFailed) {
+  bool called = false;
+  const AnswerHook hook = [&](const Answer&) -> Result<void> {
+    called = true;
+    return {};
+  };
+  const Error failure = MakeError(ErrorCode::kCancelled, "engine", "stopped");
+  EXPECT_TRUE(RunHooked(false, {hook}, failure).error);
+  EXPECT_FALSE(called);
 }
 
 }  // namespace
