@@ -162,7 +162,7 @@ class StructuredOutputTest(Case):
                 ("response_format.type", dict(response_format={"type": "yaml"})),
                 ("grammar", dict(grammar="root ::= root \"x\" | \"y\"")),
                 ("grammar", dict(grammar="root ::= [a")),
-                ("grammar", dict(grammar="root ::= \"a\"", json_schema={}))):
+                ("json_schema", dict(grammar="root ::= \"a\"", json_schema={}))):
             with self.subTest(field=field, **fields):
                 reply = self.running.send("/v1/completions",
                                           {"model": "local", "prompt": "a", **fields})
