@@ -22,8 +22,8 @@ using protocol::JsonWriter;
 
 namespace {
 
-Result<CompletionRequest> Decode(Dialect dialect, std::string_view body,
-                                 const protocol::DecodeLimits& limits) {
+Result<CompletionRequest> DecodeAlone(Dialect dialect, std::string_view body,
+                                      const protocol::DecodeLimits& limits) {
   switch (dialect) {
     case Dialect::kChatCompletions:
       return protocol::DecodeChatCompletions(body, limits);
@@ -104,6 +104,7 @@ void Completion::RunHooks() {
 
 void Completion::Finish(const protocol::FinishEvent& finish, Output& output) {
   output.finished = true;
+  parts_.hooks.clear();
   num_tokens_ =
       static_cast<uint64_t>(finish.stats.num_prompt_tokens + finish.stats.num_output_tokens);
   if (finish.error && !(parts_.streaming && started_)) {
@@ -125,7 +126,9 @@ Service::Service(Parts parts)
                  .pins = parts_.pins,
                  .hash_seed = parts_.hash_seed,
                  .no_disk_reason = parts_.no_disk_reason,
-                 .limits = parts_.limits}) {
+                 .limits = parts_.limits}),
+      responses_(parts_.turns, parts_.limits),
+      conversations_(responses_.conversations(), responses_.limits()) {
   parts_.registry.AddCollector([this](metrics::TextWriter& writer) {
     CollectEngine(writer);
     CollectStore(writer);
@@ -173,6 +176,18 @@ Result<std::unique_ptr<Completion>> Service::Start(const StartArgs& args) {
   return completion;
 }
 
+// What goes on from earlier answers has a turn of its own.
+Result<CompletionRequest> Service::Decode(const StartArgs& args,
+                                          std::shared_ptr<ResponseTurn>& turn) {
+  if (args.dialect != Dialect::kResponses) {
+    return DecodeAlone(args.dialect, args.body, parts_.limits);
+  }
+  KVGATE_TRY(turn, responses_.Begin({.body = args.body,
+                                     .tenant = TenantOf(args.credential),
+                                     .request_id = args.request_id}));
+  return std::move(turn->request);
+}
+
 // Takes the record where it begins a completion.
 Result<std::unique_ptr<Completion>> Service::StartLocal(const StartArgs& args,
                                                         std::unique_ptr<LocalRecord>& record) {
@@ -180,13 +195,17 @@ Result<std::unique_ptr<Completion>> Service::StartLocal(const StartArgs& args,
     return MakeError(ErrorCode::kUnavailable, "service",
                      "The server is shutting down and takes no new requests.");
   }
-  KVGATE_TRY(const CompletionRequest request, Decode(args.dialect, args.body, parts_.limits));
+  std::shared_ptr<ResponseTurn> turn;
+  KVGATE_TRY(CompletionRequest request, Decode(args, turn));
   record->OnRequest(request);
   KVGATE_TRY(const provider::LocalProvider* local, Route(request.model));
-  KVGATE_TRY(auto stream, local->Run({.request = request,
-                                      .tenant = TenantOf(args.credential),
-                                      .logits_hash = args.explain,
-                                      .wake = args.wake}));
+  const provider::LocalProvider::RunArgs run{.request = request,
+                                             .tenant = TenantOf(args.credential),
+                                             .logits_hash = args.explain,
+                                             .wake = args.wake};
+  auto stream = local->Run(run);
+  while (!stream && turn && turn->Shorten(stream.error(), request)) stream = local->Run(run);
+  if (!stream) return std::move(stream).error();
   record->OnBody(args.body);
   const int num_choices = static_cast<int>(request.more_prompts.size() + 1) * request.num_choices;
   protocol::ReplyOptions options{
@@ -202,14 +221,18 @@ Result<std::unique_ptr<Completion>> Service::StartLocal(const StartArgs& args,
       .logprobs = request.num_logprobs >= 0,
       .explain = args.explain,
       .cache_ttl_seconds = LongestMark(request),
+      .response = turn ? turn->shape : protocol::ResponseShape(),
   };
+  std::vector<AnswerHook> hooks;
+  if (turn) hooks.push_back(responses_.KeepAnswer(std::move(turn), options));
   return std::make_unique<Completion>(
-      Completion::Parts{.stream = std::move(stream),
+      Completion::Parts{.stream = std::move(*stream),
                         .encoder = protocol::MakeReplyEncoder(std::move(options)),
                         .streaming = request.stream,
                         .num_choices = num_choices,
                         .metrics = parts_.metrics,
-                        .record = std::move(record)});
+                        .record = std::move(record),
+                        .hooks = std::move(hooks)});
 }
 
 Result<std::string> Service::CountTokens(std::string_view body) const {
@@ -218,6 +241,16 @@ Result<std::string> Service::CountTokens(std::string_view body) const {
   KVGATE_TRY(const provider::LocalProvider* local, Route(request.model));
   KVGATE_TRY(const int64_t num_tokens, local->CountTokens(request));
   return protocol::EncodeTokenCount(num_tokens);
+}
+
+Result<std::string> Service::CountInputTokens(std::string_view body, std::string_view credential) {
+  KVGATE_TRY(const auto turn, responses_.Begin({.body = body,
+                                                .tenant = TenantOf(credential),
+                                                .request_id = {},
+                                                .use = Responses::Use::kCount}));
+  KVGATE_TRY(const provider::LocalProvider* local, Route(turn->request.model));
+  KVGATE_TRY(const int64_t num_tokens, local->CountTokens(turn->request));
+  return protocol::EncodeInputTokens(num_tokens);
 }
 
 Result<std::unique_ptr<WarmJob>> Service::StartWarm(const WarmArgs& args) {
