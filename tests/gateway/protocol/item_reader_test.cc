@@ -1,4 +1,5 @@
-#include "gateway/protocol/item_reader.h"
+// Through the decoder that uses it: its own header is for decoders alone.
+#include "gateway/protocol/responses.h"
 
 #include <gtest/gtest.h>
 
@@ -11,8 +12,10 @@ namespace {
 using nlohmann::json;
 
 Result<std::vector<ResponsesItem>> Read(const std::string& text) {
-  simdjson::dom::parser parser;
-  return ReadItems(parser.parse(text), "input", "0123456789abcdef01234567");
+  const std::string body = R"({"model":"m","input":)" + text + "}";
+  KVGATE_TRY(ResponsesRequest request,
+             DecodeResponses({.body = body, .request_id = "0123456789abcdef01234567"}, {}));
+  return std::move(request.input);
 }
 
 TEST(ItemReaderTest, AStringIsAUsersMessage) {
@@ -52,6 +55,7 @@ TEST(ItemReaderTest, WhatIsNoItemIsRefusedByItsPlace) {
             "input[0].id");
   EXPECT_EQ(Read(R"([{"role":"user","role":"user","content":"x"}])").error().field,
             "input[0].role");
+  EXPECT_EQ(Read(R"([{"role":"user"}])").error().field, "input[0].content");
 }
 
 }  // namespace
