@@ -48,7 +48,8 @@ TEST(PromptBuilderTest, ReasoningTextAndCallsAreOneTurn) {
       R"({"type":"message","role":"assistant","content":[{"type":"output_text","text":"I look"}]},)"
       R"({"type":"function_call","call_id":"1","name":"f","arguments":"{}"},)"
       R"({"type":"function_call","call_id":"2","name":"g","arguments":"{\"a\":1}"},)"
-      R"({"type":"function_call_output","call_id":"2","output":[{"type":"input_text","text":"x"}]},)"
+      R"({"type":"function_call_output","call_id":"2","output":[{"type":"input_text",)"
+      R"("text":"x"}]},)"
       R"({"type":"function_call_output","call_id":"1","output":"y"},)"
       R"({"role":"developer","content":"be brief"}])");
   ASSERT_EQ(turns.size(), 5u);
