@@ -266,7 +266,7 @@ class LoopTest(ResponsesCase):
         previous = {}
         input_ = "Begin."
         for turn in range(10):
-            response = self.answer(running, input_, tools=tools(NUM_TOOLS), max_output_tokens=200,
+            response = self.answer(running, input_, tools=tools(NUM_TOOLS), max_output_tokens=40,
                                    tool_choice={"type": "function", "name": f"tool_{turn}"},
                                    **previous)
             self.assert_cached(response, turn)
