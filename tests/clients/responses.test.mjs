@@ -122,7 +122,8 @@ test("a loop of two turns with a tool that must be called", async () => {
     const history = [{ role: "user", content: "What is the weather in Rome?" }];
     const common = { model: "local", tools: [weather], max_output_tokens: 300, store: stored };
     const first = await client.responses.stream(
-      { ...common, input: history, tool_choice: "required" }).finalResponse();
+      { ...common, input: history, tool_choice: { type: "function", name: "weather" } },
+    ).finalResponse();
     const call = first.output.find((item) => item.type === "function_call");
     assert.equal(call.name, "weather");
     assert.ok(call.call_id && call.id);
