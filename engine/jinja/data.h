@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -28,6 +29,15 @@ class Data {
   struct Borrowed {
     std::string_view text;
   };
+  // Likewise, with parts that count as the template's own: bytes [begin, end), ascending.
+  struct Part {
+    size_t begin = 0;
+    size_t end = 0;
+  };
+  struct Marked {
+    std::string_view text;
+    std::span<const Part> own;  // kept alive as the text
+  };
 
   Data() = default;                                             // none
   Data(bool value) : value_(value) {}                           // NOLINT: meant to convert
@@ -41,6 +51,7 @@ class Data {
   Data(Dict value) : value_(std::move(value)) {}                // NOLINT
   Data(BigInteger value) : value_(std::move(value)) {}          // NOLINT
   Data(Borrowed value) : value_(value) {}                       // NOLINT
+  Data(Marked value) : value_(value) {}                         // NOLINT
   // Text that counts as the template's own: a role that was checked, bos_token.
   static Data Trusted(std::string value) {
     Data data(std::move(value));
@@ -49,7 +60,7 @@ class Data {
   }
 
   using Variant = std::variant<std::monostate, bool, int64_t, double, std::string, List, Dict,
-                               BigInteger, Borrowed>;
+                               BigInteger, Borrowed, Marked>;
   const Variant& value() const { return value_; }
   bool trusted() const { return trusted_; }
 

@@ -23,6 +23,8 @@ struct Weight {
       bytes += text->size();
     } else if (const auto* borrowed = std::get_if<Data::Borrowed>(&data.value())) {
       bytes += borrowed->text.size();
+    } else if (const auto* marked = std::get_if<Data::Marked>(&data.value())) {
+      bytes += marked->text.size();
     } else if (const auto* list = std::get_if<Data::List>(&data.value())) {
       for (const Data& item : *list) Add(item);
     } else if (const auto* dict = std::get_if<Data::Dict>(&data.value())) {
@@ -54,6 +56,17 @@ class Loader {
   Value Make(double value, Origin) { return MakeFloat(value); }
   Value Make(const std::string& value, Origin origin) { return Text(value, origin); }
   Value Make(const Data::Borrowed& value, Origin origin) { return Text(value.text, origin); }
+  Value Make(const Data::Marked& value, Origin origin) {
+    TextBuilder builder(heap_);
+    size_t begin = 0;
+    for (const Data::Part& own : value.own) {
+      builder.Append(value.text.substr(begin, own.begin - begin), origin);
+      builder.Append(value.text.substr(own.begin, own.end - own.begin));
+      begin = own.end;
+    }
+    builder.Append(value.text.substr(begin), origin);
+    return MakeString(builder.Build());
+  }
   Value Make(const Data::BigInteger& value, Origin origin) {
     Value number = Text(value.digits, origin);
     number.tag = Tag::kBigInteger;

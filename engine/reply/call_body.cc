@@ -408,6 +408,68 @@ class PythonTagBody final : public CallBody {
   std::unique_ptr<CallBody> inner_;
 };
 
+// [NAME(KEY=VALUE, …), …], or a list of objects.
+class PythonListBody final : public CallBody {
+ public:
+  PythonListBody(CallSink& sink, std::span<const ToolShape> tools) : CallBody(sink), tools_(tools) {}
+
+  BodyStatus Step(char byte) override {
+    if (inner_) return inner_->Step(byte);
+    if (is_open()) return StepArguments(byte);
+    if (!opened_) {
+      if (IsBlank(byte)) return BodyStatus::kMore;
+      opened_ = byte == '[';
+      return opened_ ? BodyStatus::kMore : BodyStatus::kFailed;
+    }
+    if (byte == '(' && !name_.empty()) {
+      Begin(std::exchange(name_, {}));
+      arguments_ = {};
+      ++num_calls_;
+      return BodyStatus::kMore;
+    }
+    if (name_.empty()) {
+      if (byte == ']' && num_calls_ > 0) return BodyStatus::kDone;
+      if (IsBlank(byte) || (byte == ',' && num_calls_ > 0)) return BodyStatus::kMore;
+      if (byte == '{' && num_calls_ == 0) {
+        inner_ = MakeListBody(sink_, tools_);
+        inner_->Step('[');
+        return inner_->Step(byte);
+      }
+    }
+    name_ += byte;
+    return IsNameByte(byte) && name_.size() <= kNameBytesMax ? BodyStatus::kMore
+                                                             : BodyStatus::kFailed;
+  }
+
+  void End() override {
+    if (inner_) return inner_->End();
+    if (is_open()) Add(has_pairs_ ? "}" : "{}");
+    EndOpen();
+  }
+
+ private:
+  BodyStatus StepArguments(char byte) {
+    std::string json;
+    const ScanStatus status = arguments_.Step(byte, json);
+    if (status == ScanStatus::kFailed) return BodyStatus::kFailed;
+    Add(json);
+    has_pairs_ = has_pairs_ || !json.empty();
+    if (status == ScanStatus::kDone) {
+      EndOpen();
+      has_pairs_ = false;
+    }
+    return BodyStatus::kMore;
+  }
+
+  const std::span<const ToolShape> tools_;
+  bool opened_ = false;
+  std::string name_;
+  size_t num_calls_ = 0;
+  PythonArguments arguments_;
+  bool has_pairs_ = false;  // of the open call
+  std::unique_ptr<CallBody> inner_;
+};
+
 }  // namespace
 
 void CallBody::Begin(std::string_view name, std::string_view id) {
@@ -442,6 +504,8 @@ std::unique_ptr<CallBody> MakeCallBody(const CallForm& form, CallSink& sink,
       return MakeObjectBody(sink, tools, {.known_tools_only = true});
     case CallSyntax::kPythonTag:
       return std::make_unique<PythonTagBody>(sink, tools);
+    case CallSyntax::kPython:
+      return std::make_unique<PythonListBody>(sink, tools);
   }
   return nullptr;
 }

@@ -17,6 +17,7 @@ enum class CallSyntax : uint8_t {
   kNamed,      // NAME, a separator, {…}; or {…} or […] as kTagged
   kBare,       // {"name","parameters"} of a tool that there is, at the beginning of the reply
   kPythonTag,  // {"name","parameters"}, or NAME.call(KEY=VALUE, …), or code
+  kPython,     // [NAME(KEY=VALUE, …), …], or a list of {"name","arguments"}
 };
 
 struct CallForm {

@@ -33,25 +33,6 @@ void AppendEscaped(char byte, std::string& out) {
 
 bool IsControl(char byte) { return static_cast<unsigned char>(byte) < 0x20; }
 
-void AppendUtf8(uint32_t code, std::string& out) {
-  const auto put = [&](uint32_t byte) { out += static_cast<char>(byte); };
-  if (code < 0x80) {
-    put(code);
-  } else if (code < 0x800) {
-    put(0xC0 | code >> 6);
-    put(0x80 | (code & 0x3F));
-  } else if (code < 0x10000) {
-    put(0xE0 | code >> 12);
-    put(0x80 | (code >> 6 & 0x3F));
-    put(0x80 | (code & 0x3F));
-  } else {
-    put(0xF0 | code >> 18);
-    put(0x80 | (code >> 12 & 0x3F));
-    put(0x80 | (code >> 6 & 0x3F));
-    put(0x80 | (code & 0x3F));
-  }
-}
-
 // Four hex digits at the front, taken away.
 std::optional<uint32_t> TakeHex(std::string_view& text) {
   uint32_t code = 0;
@@ -246,6 +227,25 @@ std::string EncodeJsonString(std::string_view text) {
     json += byte;
   }
   return json + "\"";
+}
+
+void AppendUtf8(uint32_t code, std::string& out) {
+  const auto put = [&](uint32_t byte) { out += static_cast<char>(byte); };
+  if (code < 0x80) {
+    put(code);
+  } else if (code < 0x800) {
+    put(0xC0 | code >> 6);
+    put(0x80 | (code & 0x3F));
+  } else if (code < 0x10000) {
+    put(0xE0 | code >> 12);
+    put(0x80 | (code >> 6 & 0x3F));
+    put(0x80 | (code & 0x3F));
+  } else {
+    put(0xF0 | code >> 18);
+    put(0x80 | (code >> 12 & 0x3F));
+    put(0x80 | (code >> 6 & 0x3F));
+    put(0x80 | (code & 0x3F));
+  }
 }
 
 bool IsJson(std::string_view text) { return Checker(text).Whole(); }

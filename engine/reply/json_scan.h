@@ -41,6 +41,7 @@ std::string_view TrimBlanks(std::string_view text);
 std::optional<std::string> DecodeJsonString(std::string_view json);
 // Quotes included.
 std::string EncodeJsonString(std::string_view text);
+void AppendUtf8(uint32_t code, std::string& out);
 // Whether it is one JSON value, all of it, with blanks around at most.
 bool IsJson(std::string_view text);
 

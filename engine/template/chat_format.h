@@ -35,6 +35,9 @@ struct ChatMessage {
   std::string content;
   // Further fields for templates that read them: tool_calls, name, reasoning_content.
   jinja::Data::Dict more = {};
+  // Parts of the content that count as the format's own; ascending. Only templates read them.
+  std::vector<jinja::Data::Part> markers = {};
+  bool no_content = false;  // a template gets none instead of the (empty) content
 };
 
 struct ChatRequest {

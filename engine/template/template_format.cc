@@ -58,6 +58,7 @@ class Hasher {
   void Add(const std::string& value) { Text(value); }
   void Add(const Data::BigInteger& value) { Text(value.digits); }
   void Add(const Data::Borrowed& value) { Text(value.text); }
+  void Add(const Data::Marked& value) { Text(value.text); }
   void Add(const Data::List& list) {
     Number(list.size());
     for (const Data& item : list) Value(item);
@@ -102,6 +103,7 @@ class TemplateFormat final : public ChatFormat {
     return request.tools != nullptr && tool_use_ != nullptr ? *tool_use_ : *main_;
   }
   Data ToData(const ChatMessage& message) const;
+  static Data ContentOf(const ChatMessage& message);
   Result<Template::Rendering> RenderSpan(const ChatRequest& request, const Span& span) const;
   Result<EndMemo::End> FindEnd(const ChatRequest& request, size_t index,
                                std::string_view whole) const;
@@ -127,9 +129,15 @@ Data TemplateFormat::ToData(const ChatMessage& message) const {
   Data::Dict fields;
   fields.reserve(2 + message.more.size());
   fields.emplace_back("role", IsKnownRole(role) ? Data::Trusted(std::move(role)) : Data(role));
-  fields.emplace_back("content", Data::Borrowed{message.content});
+  fields.emplace_back("content", ContentOf(message));
   for (const auto& field : message.more) fields.push_back(field);
   return fields;
+}
+
+Data TemplateFormat::ContentOf(const ChatMessage& message) {
+  if (message.no_content) return {};
+  if (message.markers.empty()) return Data::Borrowed{message.content};
+  return Data::Marked{.text = message.content, .own = message.markers};
 }
 
 Data TemplateFormat::Messages(const ChatRequest& request, size_t count) const {
@@ -182,6 +190,8 @@ std::vector<ConversationHash> TemplateFormat::HashPrefixes(const ChatRequest& re
   for (const ChatMessage& message : request.messages) {
     hasher.Text(message.role);
     hasher.Text(message.content);
+    hasher.Number(message.no_content ? 1 : 0);
+    hasher.Number(message.markers.size());
     hasher.Number(message.more.size());
     for (const auto& [name, value] : message.more) {
       hasher.Text(name);

@@ -3,16 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <limits>
 #include <map>
-#include <numeric>
 #include <random>
 #include <utility>
 
 #include <kvgate/check.h>
+#include <kvgate/digest.h>
 
-#include "engine/template/tool_text.h"
+#include "engine/template/chat_fit.h"
 #include "gateway/protocol/json_text.h"
 #include "gateway/provider/local_stream.h"
 #include "gateway/provider/merged_stream.h"
@@ -82,34 +83,56 @@ std::vector<std::string_view> SourcesOf(const std::vector<Message>& messages) {
   return sources;
 }
 
-const char* kToolsVariable = "tools";
-
 // How much of a rendering's end is looked at: the opening of an answer is shorter.
 constexpr size_t kTailBytes = 256;
 
-// A call as templates take it. Those that take arguments as text too get the caller's own bytes.
-jinja::Data ToCallData(const protocol::ToolCall& call, bool arguments_as_text) {
-  jinja::Data arguments(call.arguments);
-  if (!arguments_as_text) {
-    if (auto object = protocol::ParseObject(call.arguments)) arguments = std::move(*object);
+// What a chat is fitted to.
+struct ChatForm {
+  const chat::ChatTraits& traits;
+  chat::CallStyle style;
+  int id_length;  // of ids of calls; 0: any
+};
+
+// Some templates insist on the form that their model's own ids have.
+std::string IdFor(const std::string& id, int length) {
+  const bool fits = id.size() == static_cast<size_t>(length) &&
+                    std::all_of(id.begin(), id.end(), [](unsigned char c) { return std::isalnum(c); });
+  if (length == 0 || fits) return id;
+  return ToHex(Sha256().Update(id).Finish().bytes).substr(0, static_cast<size_t>(length));
+}
+
+// A call as templates take it. Those that take arguments as text get the caller's own bytes.
+jinja::Data ToCallData(const protocol::ToolCall& call, const ChatForm& form) {
+  const bool as_text = form.traits.writes_calls ? form.traits.arguments_as_text
+                                                : form.style != chat::CallStyle::kPython;
+  // Models write what is no object; templates want one.
+  const std::string object = protocol::AsObject(call.arguments);
+  jinja::Data arguments(object);
+  if (!as_text) {
+    if (auto data = protocol::ParseObject(object)) arguments = std::move(*data);
   }
   return jinja::Data::Dict{
-      {"id", call.id},
+      {"id", IdFor(call.id, form.id_length)},
       {"type", jinja::Data::Trusted("function")},
       {"function", jinja::Data::Dict{{"name", call.name}, {"arguments", std::move(arguments)}}}};
 }
 
-chat::ChatMessage ToChatMessage(const Message& message, bool arguments_as_text) {
+chat::ChatMessage ToChatMessage(const Message& message, const ChatForm& form) {
   chat::ChatMessage turn{.role = message.role, .content = message.content};
-  if (!message.reasoning.empty()) turn.more.emplace_back("reasoning_content", message.reasoning);
+  if (const std::string& field = form.traits.reasoning_field;
+      !message.reasoning.empty() && !field.empty()) {
+    turn.more.emplace_back(field, message.reasoning);
+  }
   if (!message.tool_calls.empty()) {
     jinja::Data::List calls;
     for (const protocol::ToolCall& call : message.tool_calls) {
-      calls.push_back(ToCallData(call, arguments_as_text));
+      calls.push_back(ToCallData(call, form));
     }
     turn.more.emplace_back("tool_calls", std::move(calls));
   }
-  if (message.role == "tool") turn.more.emplace_back("tool_call_id", message.tool_call_id);
+  if (message.role == "tool") {
+    turn.more.emplace_back("tool_call_id", IdFor(message.tool_call_id, form.id_length));
+  }
   return turn;
 }
 
@@ -123,13 +146,6 @@ void NameResults(const std::vector<Message>& messages, std::vector<chat::ChatMes
       turns[i].more.emplace_back("name", name->second);
     }
   }
-}
-
-bool SpeaksOfTools(const CompletionRequest& request, const std::vector<Message>& messages) {
-  return !request.tools.empty() ||
-         std::any_of(messages.begin(), messages.end(), [](const Message& message) {
-           return message.role == "tool" || !message.tool_calls.empty();
-         });
 }
 
 const jinja::Data* Find(const jinja::Data* data, std::string_view name) {
@@ -163,37 +179,45 @@ reply::ToolShape ToShape(const protocol::Tool& tool) {
   return shape;
 }
 
+chat::CallStyle StyleOf(const reply::Family& family) {
+  if (family.name == "lfm2") return chat::CallStyle::kPython;
+  if (family.name == "phi") return chat::CallStyle::kList;
+  return chat::CallStyle::kTags;
+}
+
 // What a chat is rendered from.
 struct ChatInput {
   std::vector<chat::ChatMessage> messages = {};
   std::vector<size_t> places = {};  // where each message of the request went
-  bool has_tools = false;
+  bool tools_are_marked = false;  // told by the format itself
+  bool passes_tools = false;      // under their own name
   jinja::Data tools = {};
   jinja::Data::Dict arguments;
 };
 
-Result<ChatInput> ToChatInput(const chat::ChatFormat& format, const std::vector<Message>& messages,
+Result<ChatInput> ToChatInput(const chat::ChatFormat& format, const ChatForm& form,
+                              const std::vector<Message>& messages,
                               const CompletionRequest& request) {
   const std::string_view source = format.source();
-  const bool arguments_as_text = source.find("arguments is string") != std::string_view::npos;
   ChatInput input{.arguments = request.template_arguments};
-  for (const Message& message : messages) {
-    input.messages.push_back(ToChatMessage(message, arguments_as_text));
-  }
-  NameResults(messages, input.messages);
+  std::vector<chat::ChatMessage> turns;
+  for (const Message& message : messages) turns.push_back(ToChatMessage(message, form));
+  NameResults(messages, turns);
   jinja::Data::List tools;
   for (const protocol::Tool& tool : request.tools) tools.push_back(tool.definition);
-  input.has_tools = !tools.empty();
+  const bool has_tools = !tools.empty();
   input.tools = std::move(tools);
-  if (source.find(kToolsVariable) == std::string_view::npos && SpeaksOfTools(request, messages)) {
-    KVGATE_TRY(chat::ToolTextChat text,
-               chat::WriteToolsAsText(input.messages, input.has_tools ? &input.tools : nullptr));
-    input.messages = std::move(text.messages);
-    input.places = std::move(text.places);
-    input.has_tools = false;
-  } else {
-    input.places.resize(messages.size());
-    std::iota(input.places.begin(), input.places.end(), size_t{0});
+  KVGATE_TRY(chat::FittedChat fitted, chat::FitChat({.messages = turns,
+                                                     .tools = has_tools ? &input.tools : nullptr,
+                                                     .traits = form.traits,
+                                                     .style = form.style}));
+  input.messages = std::move(fitted.messages);
+  input.places = std::move(fitted.places);
+  input.tools_are_marked = has_tools && !fitted.tools_as_text;
+  const bool standard = form.traits.tools_variable == "tools";
+  input.passes_tools = (input.tools_are_marked && standard) || (!has_tools && form.traits.needs_tool_list);
+  if (input.tools_are_marked && !standard) {
+    input.arguments.emplace_back(form.traits.tools_variable, input.tools);
   }
   const auto set = [&](std::string_view name, jinja::Data value) {
     const auto& given = input.arguments;
@@ -213,6 +237,7 @@ Result<ChatInput> ToChatInput(const chat::ChatFormat& format, const std::vector<
 
 LocalProvider::LocalProvider(Parts parts)
     : parts_(std::move(parts)),
+      traits_(chat::ProbeTraits(*parts_.chat_format)),
       family_(reply::FamilyNamed(reply::RecogniseFamily(parts_.chat_format->source()))),
       compiler_(
           std::make_unique<grammar::Compiler>(parts_.tokenizer, grammar::Compiler::Options())) {
@@ -276,7 +301,9 @@ Result<LocalProvider::EncodedPrompt> LocalProvider::Encode(const protocol::Promp
 
 Result<LocalProvider::EncodedPrompt> LocalProvider::EncodeChat(
     const std::vector<Message>& messages, const CompletionRequest& request) const {
-  KVGATE_TRY(const ChatInput input, ToChatInput(*parts_.chat_format, messages, request));
+  const ChatForm form{
+      .traits = traits_, .style = StyleOf(family_), .id_length = family_.id_length};
+  KVGATE_TRY(const ChatInput input, ToChatInput(*parts_.chat_format, form, messages, request));
   // Only the ends of runs of one source matter, those the caller marked, and that of the last
   // message.
   const std::vector<std::string_view> sources = SourcesOf(messages);
@@ -292,7 +319,7 @@ Result<LocalProvider::EncodedPrompt> LocalProvider::EncodeChat(
   }
   KVGATE_TRY(chat::RenderedChat rendered,
              parts_.chat_format->Render({.messages = input.messages,
-                                         .tools = input.has_tools ? &input.tools : nullptr,
+                                         .tools = input.passes_tools ? &input.tools : nullptr,
                                          .arguments = &input.arguments,
                                          .wanted_ends = wanted}));
   EncodedPrompt prompt;
@@ -304,7 +331,7 @@ Result<LocalProvider::EncodedPrompt> LocalProvider::EncodeChat(
     // Where tools are text, so are the marks of calls.
     const size_t opening_begin = rendered.text.size();
     rendered.text += prompt.opening;
-    if (input.has_tools) {
+    if (input.tools_are_marked) {
       rendered.markers.push_back({.begin = opening_begin, .end = rendered.text.size()});
     }
   }

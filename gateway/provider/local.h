@@ -16,6 +16,7 @@
 #include "engine/grammar/compiler.h"
 #include "engine/reply/families.h"
 #include "engine/template/chat_format.h"
+#include "engine/template/chat_traits.h"
 #include "gateway/metrics/gateway_metrics.h"
 #include "gateway/protocol/completion.h"
 #include "gateway/provider/event_stream.h"
@@ -102,6 +103,7 @@ class LocalProvider {
                                      const protocol::CompletionRequest& request) const;
 
   Parts parts_;
+  const chat::ChatTraits traits_;
   const reply::Family& family_;  // how the model writes reasoning and calls
   const std::unique_ptr<grammar::Compiler> compiler_;  // thread-safe
 };
