@@ -145,8 +145,14 @@ AnswerHook Responses::KeepAnswer(std::shared_ptr<ResponseTurn> turn,
     if (turn->conversation.empty()) return {};
     std::vector<ResponsesItem> items = turn->input;
     items.insert(items.end(), output.begin(), output.end());
-    return conversations_.Append(
+    const Result<void> added = conversations_.Append(
         {.tenant = turn->tenant, .id = turn->conversation, .request_id = turn->request_id}, items);
+    // A response that failed is not one to go on from.
+    if (!added && turn->shape.stored) {
+      [[maybe_unused]] const auto taken_back =
+          responses_.Delete(turn->tenant, protocol::ReplyId(*shared));
+    }
+    return added;
   };
 }
 

@@ -125,6 +125,17 @@ TEST(ConversationsTest, ADeletedOneIsGoneWithItsItems) {
       kept.gateway.service.responses().Get(kept.tenant, (*response)["id"].get<std::string>()));
 }
 
+TEST(ConversationsTest, AnAnswerWhoseConversationHasGoneFailsAndIsNotKept) {
+  KeptResponses kept({.first_delay = std::chrono::milliseconds(50)});
+  const std::string id = Create(kept);
+  const auto completion = kept.Start(Body(R"("one")", In(id)));
+  ASSERT_TRUE(completion);
+  ASSERT_TRUE(kept.gateway.service.conversations().Delete(kept.Place(id)));
+  const auto failed = KeptResponses::Finish(**completion);
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(kept.turns->Stats().num_turns, 0u);
+}
+
 TEST(ConversationsTest, AnotherTenantDoesNotSeeIt) {
   KeptResponses kept;
   const std::string id = Create(kept);
