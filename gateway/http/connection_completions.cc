@@ -66,7 +66,11 @@ Task<bool> Connection::ServeCompletion(RouteMatch match) {
 
 Task<bool> Connection::ServeTokenCount(RouteMatch match) {
   Result<std::string> body = MakeError(ErrorCode::kInternal, "http", "counting the tokens failed");
-  std::function<void()> work = [&] { body = context_.service.CountTokens(parser_->get().body()); };
+  const std::string credential = Credential();
+  std::function<void()> work = [&] {
+    body = context_.service.CountTokens(
+        {.body = parser_->get().body(), .credential = credential});
+  };
   co_await RunOnWorker(std::move(work));
   Response response = body ? Response{.body = std::move(*body)} : ErrorResponse(body.error());
   const bool again = co_await Send(std::move(response), match.name, match.openai_dialect);

@@ -125,7 +125,8 @@ Service::Service(Parts parts)
                  .pins = parts_.pins,
                  .hash_seed = parts_.hash_seed,
                  .no_disk_reason = parts_.no_disk_reason,
-                 .limits = parts_.limits}) {
+                 .limits = parts_.limits}),
+      reasoning_(parts_.turns) {
   parts_.registry.AddCollector([this](metrics::TextWriter& writer) {
     CollectEngine(writer);
     CollectStore(writer);
@@ -180,9 +181,11 @@ Result<std::unique_ptr<Completion>> Service::StartLocal(const StartArgs& args,
     return MakeError(ErrorCode::kUnavailable, "service",
                      "The server is shutting down and takes no new requests.");
   }
-  KVGATE_TRY(const CompletionRequest request, Decode(args.dialect, args.body, parts_.limits));
+  KVGATE_TRY(CompletionRequest request, Decode(args.dialect, args.body, parts_.limits));
   record->OnRequest(request);
   KVGATE_TRY(const provider::LocalProvider* local, Route(request.model));
+  std::vector<AnswerHook> hooks;
+  if (auto hook = RememberReasoning(args, *local, request); hook) hooks.push_back(std::move(hook));
   KVGATE_TRY(auto stream, local->Run({.request = request,
                                       .tenant = TenantOf(args.credential),
                                       .logits_hash = args.explain,
@@ -209,13 +212,37 @@ Result<std::unique_ptr<Completion>> Service::StartLocal(const StartArgs& args,
                         .streaming = request.stream,
                         .num_choices = num_choices,
                         .metrics = parts_.metrics,
-                        .record = std::move(record)});
+                        .record = std::move(record),
+                        .hooks = std::move(hooks)});
 }
 
-Result<std::string> Service::CountTokens(std::string_view body) const {
-  KVGATE_TRY(const CompletionRequest request,
-             protocol::DecodeMessages(body, protocol::MessagesUse::kCount, parts_.limits));
+// Gives the request's turns their reasoning back; what keeps that of its answer.
+AnswerHook Service::RememberReasoning(const StartArgs& args, const provider::LocalProvider& local,
+                                      CompletionRequest& request) const {
+  auto* messages = std::get_if<std::vector<protocol::Message>>(&request.prompt);
+  if (messages == nullptr || parts_.turns == nullptr || !local.writes_reasoning()) return {};
+  ReasoningMemory::KeepArgs keep{.tenant = TenantOf(args.credential), .id = args.request_id};
+  keep.before = reasoning_.Restore(keep.tenant, *messages);
+  return [this, keep, prefix = request.answer_prefix](const Answer& answer) -> Result<void> {
+    for (const protocol::ReplyChoice& choice : answer.choices) {
+      ReasoningMemory::KeepArgs each = keep;
+      if (choice.index() > 0) each.id += fmt::format("-{}", choice.index());
+      each.message = choice.ToMessage();
+      each.message.content.insert(0, prefix);
+      reasoning_.Keep(each);
+    }
+    return {};
+  };
+}
+
+Result<std::string> Service::CountTokens(const CountArgs& args) const {
+  KVGATE_TRY(CompletionRequest request,
+             protocol::DecodeMessages(args.body, protocol::MessagesUse::kCount, parts_.limits));
   KVGATE_TRY(const provider::LocalProvider* local, Route(request.model));
+  auto* messages = std::get_if<std::vector<protocol::Message>>(&request.prompt);
+  if (messages != nullptr && local->writes_reasoning()) {
+    reasoning_.Restore(TenantOf(args.credential), *messages);
+  }
   KVGATE_TRY(const int64_t num_tokens, local->CountTokens(request));
   return protocol::EncodeTokenCount(num_tokens);
 }

@@ -26,6 +26,7 @@
 #include "gateway/provider/local.h"
 #include "gateway/service/local_record.h"
 #include "gateway/service/prefix_service.h"
+#include "gateway/service/reasoning_memory.h"
 #include "gateway/service/warm_job.h"
 #include "store/kv_store.h"
 #include "store/turn_store.h"
@@ -134,8 +135,12 @@ class Service {
   // Decodes, routes, renders, tokenizes and submits: takes time with a long body.
   Result<std::unique_ptr<Completion>> Start(const StartArgs& args);
 
+  struct CountArgs {
+    std::string_view body;
+    std::string_view credential;
+  };
   // {"input_tokens":…} of a body of the Messages dialect.
-  Result<std::string> CountTokens(std::string_view body) const;
+  Result<std::string> CountTokens(const CountArgs& args) const;
 
   struct WarmArgs {
     std::string_view body;
@@ -166,6 +171,8 @@ class Service {
   Result<const provider::LocalProvider*> Route(const std::string& model) const;
   Result<std::unique_ptr<Completion>> StartLocal(const StartArgs& args,
                                                  std::unique_ptr<LocalRecord>& record);
+  AnswerHook RememberReasoning(const StartArgs& args, const provider::LocalProvider& local,
+                               protocol::CompletionRequest& request) const;
   Result<ledger::Ledger*> RequireLedger() const;
   void CollectEngine(metrics::TextWriter& writer) const;
   void CollectStore(metrics::TextWriter& writer) const;
@@ -173,6 +180,7 @@ class Service {
 
   const Parts parts_;
   PrefixService prefixes_;
+  const ReasoningMemory reasoning_;
   std::unique_ptr<provider::LocalProvider> local_;  // published by local_ready_
   std::atomic<bool> local_ready_{false};
   std::atomic<bool> draining_{false};
