@@ -23,7 +23,7 @@ SYSTEM = "You work in a repository. " + text_of("system", 20)
 
 def tool(index):
     return {"name": f"tool_{index}",
-            "description": f"Does number {index}. {text_of(index, 24)}",
+            "description": f"Does number {index}. {text_of(index, 36)}",
             "parameters": {"type": "object", "properties": {
                 "path": {"type": "string", "maxLength": 12, "description": text_of(-index, 8)},
                 "count": {"type": "integer", "minimum": 0, "maximum": 999}},
