@@ -16,6 +16,7 @@ namespace {
 constexpr int32_t kNormal = 1;
 constexpr int32_t kUnknown = 2;
 constexpr int32_t kControl = 3;
+constexpr int32_t kByte = 6;
 constexpr std::string_view kSpaceMark = "\xE2\x96\x81";  // U+2581, SentencePiece's space
 
 constexpr std::string_view kPairs =
@@ -190,6 +191,7 @@ std::string SpellByte(int byte) {
 
 Result<MadeVocabulary> MakeLlamaVocabulary(int vocab_size) {
   constexpr int kMinimum = 3 + 2 + 94;
+  constexpr int kNumBytes = 256;
   if (vocab_size < kMinimum) {
     return TooSmall(vocab_size, kMinimum, "3 special tokens, space, newline, printable ASCII");
   }
@@ -197,6 +199,11 @@ Result<MadeVocabulary> MakeLlamaVocabulary(int vocab_size) {
   AppendSpecial(vocabulary, "<unk>", kUnknown);
   AppendSpecial(vocabulary, "<s>", kControl);
   AppendSpecial(vocabulary, "</s>", kControl);
+  if (vocab_size >= kMinimum + kNumBytes) {
+    for (int byte = 0; byte < kNumBytes; ++byte) {
+      AppendSpecial(vocabulary, fmt::format("<0x{:02X}>", byte), kByte);
+    }
+  }
   PieceMaker maker(vocabulary, {.space = kSpaceMark, .any_split = true},
                    static_cast<size_t>(vocab_size));
   maker.AddCharacter(std::string(kSpaceMark), true);

@@ -12,14 +12,15 @@ namespace kvgate::model {
 
 struct MadeVocabulary {
   std::vector<std::string> tokens;  // as the file spells them
-  std::vector<int32_t> types;       // ggml's numbers: 1 normal, 2 unknown, 3 control
+  std::vector<int32_t> types;       // ggml's numbers: 1 normal, 2 unknown, 3 control, 6 byte
   std::vector<float> scores;        // SentencePiece: a piece made earlier merges earlier
   std::vector<std::string> merges;  // BPE: "left right", in the order of the pieces they make
   std::vector<bool> sampled;        // false: the model must never choose it
 };
 
-// SentencePiece-style: <unk>, <s>, </s>, then the space mark, newline, printable ASCII, then
-// pieces. No byte tokens: a character it lacks becomes <unk>. kInvalidArgument when vocab_size is
+// SentencePiece-style: <unk>, <s>, </s>, all 256 bytes, so that any input has tokens, then the
+// space mark, newline, printable ASCII, then pieces. Below 355 tokens there are no bytes, and a
+// character that it lacks becomes <unk>. Bytes are not sampled. kInvalidArgument when vocab_size is
 // too small.
 Result<MadeVocabulary> MakeLlamaVocabulary(int vocab_size);
 

@@ -21,9 +21,18 @@ TEST_P(MadeVocabularyTest, EnglishTakesFewTokensAndComesBack) {
   EXPECT_EQ(decoded, text);
 }
 
+TEST_P(MadeVocabularyTest, AnyTextHasTokens) {
+  const std::string text = "caf\u00e9 \u6771\u4eac \U0001F642\t.";
+  std::string decoded = tokenizer_->Decode(tokenizer_->Encode(text, {.add_special = false}));
+  if (decoded.starts_with(' ')) decoded.erase(0, 1);
+  EXPECT_EQ(decoded, text);
+}
+
 TEST_P(MadeVocabularyTest, EveryPieceIsReachable) {
   int num_unreachable = 0;
-  for (TokenId id = 0; id < tokenizer_->vocab_size(); ++id) {
+  // Behind the three special tokens SentencePiece has bytes, for what has no piece.
+  const bool has_bytes = tokenizer_->TokenBytes(3) == std::string(1, '\0');
+  for (TokenId id = has_bytes ? 3 + 256 : 0; id < tokenizer_->vocab_size(); ++id) {
     const std::string bytes = tokenizer_->TokenBytes(id);
     if (bytes.empty() || static_cast<unsigned char>(bytes[0]) >= 0x80) continue;
     // SentencePiece puts a space in front, which makes the pieces without one parts of others.
