@@ -230,33 +230,15 @@ constexpr FieldSpec kOwnFields[] = {
 
 // --- encoding ---------------------------------------------------------------------------------
 
-void WriteTokenLogprob(const TokenLogprob& token, JsonWriter& json) {
-  json.Key("token").String(token.bytes);
-  json.Key("logprob").Number(token.logprob);
-  json.Key("bytes").BeginArray();
-  for (const char byte : token.bytes) json.Integer(static_cast<unsigned char>(byte));
-  json.EndArray();
-}
-
 // {"content":[…]}; null where none were asked for.
 void WriteLogprobs(const std::vector<TokenDetail>& tokens, bool wanted, JsonWriter& json) {
   if (!wanted) {
     json.Null();
     return;
   }
-  json.BeginObject().Key("content").BeginArray();
-  for (const TokenDetail& detail : tokens) {
-    json.BeginObject();
-    WriteTokenLogprob(detail.token, json);
-    json.Key("top_logprobs").BeginArray();
-    for (const TokenLogprob& top : detail.top) {
-      json.BeginObject();
-      WriteTokenLogprob(top, json);
-      json.EndObject();
-    }
-    json.EndArray().EndObject();
-  }
-  json.EndArray().Key("refusal").Null().EndObject();
+  json.BeginObject().Key("content");
+  WriteTokenDetails(tokens, json);
+  json.Key("refusal").Null().EndObject();
 }
 
 class ChatCompletionsEncoder final : public ReplyEncoder {

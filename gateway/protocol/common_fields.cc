@@ -68,13 +68,6 @@ Result<void> ReadIgnoreEos(JsonElement value, const std::string& path, DecodeSta
   return {};
 }
 
-// Checked and dropped: `user` names an end user to a provider's abuse desk; names and descriptions
-// decide nothing here either.
-Result<void> CheckText(JsonElement value, const std::string& path, DecodeState&) {
-  KVGATE_TRY([[maybe_unused]] const std::string user, ReadString(value, path));
-  return {};
-}
-
 Result<void> CheckBool(JsonElement value, const std::string& path, DecodeState&) {
   KVGATE_TRY([[maybe_unused]] const bool flag, ReadBool(value, path));
   return {};
@@ -270,6 +263,13 @@ constexpr FieldSpec kCompletionFields[] = {
 };
 
 }  // namespace
+
+// Checked and dropped: `user` names an end user to a provider's abuse desk; names and descriptions
+// decide nothing here either.
+Result<void> CheckText(JsonElement value, const std::string& path, DecodeState&) {
+  KVGATE_TRY([[maybe_unused]] const std::string user, ReadString(value, path));
+  return {};
+}
 
 Result<void> ReadStop(JsonElement value, const std::string& path, DecodeState& state) {
   if (value.is_string()) return AddStop(value, path, state);
