@@ -27,7 +27,7 @@ class MaskTable {
  public:
   struct Options {
     size_t bytes_max = size_t{8} << 20;  // of states and masks
-    uint64_t mask_work_max = 300'000;  // of computing one mask; some 20 ms
+    uint64_t mask_work_max = 300'000;    // of computing one mask; some 20 ms
   };
   MaskTable(std::shared_ptr<const CompiledGrammar> grammar, const Options& options);
 

@@ -17,8 +17,10 @@ protocol::Dialect DialectOf(Route route) {
     case Route::kCompletions:
       return protocol::Dialect::kCompletions;
     case Route::kMessages:
+    case Route::kCountTokens:
       return protocol::Dialect::kMessages;
     case Route::kResponses:
+    case Route::kInputTokens:
       return protocol::Dialect::kResponses;
     default:
       return protocol::Dialect::kChatCompletions;
@@ -70,10 +72,9 @@ Task<bool> Connection::ServeTokenCount(RouteMatch match) {
   Result<std::string> body = MakeError(ErrorCode::kInternal, "http", "counting the tokens failed");
   const std::string credential = Credential();
   std::function<void()> work = [&] {
-    service::Service& service = context_.service;
-    const std::string& request = parser_->get().body();
-    body = match.route == Route::kCountTokens ? service.CountTokens(request)
-                                              : service.CountInputTokens(request, credential);
+    body = context_.service.CountTokens({.dialect = DialectOf(match.route),
+                                         .body = parser_->get().body(),
+                                         .credential = credential});
   };
   co_await RunOnWorker(std::move(work));
   Response response = body ? Response{.body = std::move(*body)} : ErrorResponse(body.error());

@@ -99,7 +99,8 @@ Result<void> ReadAssistant(const Fields& fields, Message& message) {
 Result<void> ReadMessage(JsonElement value, const std::string& path, DecodeState& state) {
   KVGATE_TRY(const Fields fields, Fields::Read(value, path,
                                                {"role", "content", "tool_calls", "function_call",
-                                                "tool_call_id", "reasoning_content", "reasoning"}));
+                                                "tool_call_id", "reasoning_content", "reasoning",
+                                                "refusal"}));
   Message message;
   KVGATE_TRY(message.role, fields.String("role"));
   KVGATE_TRY_VOID(CheckRole(message.role, fields.Path("role")));
@@ -111,6 +112,8 @@ Result<void> ReadMessage(JsonElement value, const std::string& path, DecodeState
   }
   if (const JsonElement* content = fields.Find("content"); content != nullptr) {
     KVGATE_TRY(message.content, ReadContent(*content, fields.Path("content")));
+  } else if (message.role == "assistant" && fields.Find("refusal") != nullptr) {
+    KVGATE_TRY(message.content, fields.String("refusal"));
   } else if (message.tool_calls.empty() && message.reasoning.empty()) {
     return MissingError(fields.Path("content"));
   }
@@ -172,6 +175,33 @@ Result<void> ReadTemplateArguments(JsonElement value, const std::string& path, D
   return {};
 }
 
+Result<void> ReadReasoningEffort(JsonElement value, const std::string& path, DecodeState& state) {
+  static constexpr std::array<std::string_view, 7> kEfforts = {"none",   "minimal", "low", "medium",
+                                                               "high", "xhigh",   "max"};
+  KVGATE_TRY(std::string effort, ReadString(value, path));
+  if (std::find(kEfforts.begin(), kEfforts.end(), effort) == kEfforts.end()) {
+    return RangeError(
+        path, "must be one of 'none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'");
+  }
+  if (effort == "none") {
+    state.request.thinking = false;
+  } else {
+    state.request.reasoning_effort = std::move(effort);
+  }
+  return {};
+}
+
+// As DeepSeek, GLM and Kimi have it: {"type":"enabled"}.
+Result<void> ReadThinking(JsonElement value, const std::string& path, DecodeState& state) {
+  KVGATE_TRY(const Fields fields, Fields::Read(value, path, {"type"}));
+  KVGATE_TRY(const std::string type, fields.String("type"));
+  if (type != "enabled" && type != "disabled" && type != "auto") {
+    return RangeError(fields.Path("type"), "must be 'enabled', 'disabled' or 'auto'");
+  }
+  if (type != "auto") state.request.thinking = type == "enabled";
+  return {};
+}
+
 Result<void> ReadModalities(JsonElement value, const std::string& path, DecodeState&) {
   KVGATE_TRY(const JsonArray modalities, ReadArray(value, path));
   size_t index = 0;
@@ -194,6 +224,8 @@ constexpr FieldSpec kOwnFields[] = {
     {"functions", ReadFunctions},
     {"modalities", ReadModalities},
     {"chat_template_kwargs", ReadTemplateArguments},
+    {"reasoning_effort", ReadReasoningEffort},
+    {"thinking", ReadThinking},
 };
 
 // --- encoding ---------------------------------------------------------------------------------

@@ -123,10 +123,8 @@ void WriteUsage(const CompletionStats& stats, JsonWriter& json) {
   json.Key("prompt_tokens_details").BeginObject();
   json.Key("cached_tokens").Integer(stats.num_cached_tokens);
   json.EndObject();
-  if (stats.num_reasoning_tokens > 0) {
-    json.Key("completion_tokens_details").BeginObject();
-    json.Key("reasoning_tokens").Integer(stats.num_reasoning_tokens).EndObject();
-  }
+  json.Key("completion_tokens_details").BeginObject();
+  json.Key("reasoning_tokens").Integer(stats.num_reasoning_tokens).EndObject();
   json.EndObject();
 }
 

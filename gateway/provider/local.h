@@ -40,6 +40,8 @@ class LocalProvider {
   const std::vector<std::string>& names() const { return parts_.names; }
   int64_t created_unix() const { return parts_.created_unix; }
   bool Serves(std::string_view model) const;
+  // Whether the reasoning of turns before is a part of prompts.
+  bool writes_reasoning() const { return !traits_.reasoning_field.empty(); }
   engine::Engine& engine() const { return parts_.engine; }
 
   struct RunArgs {

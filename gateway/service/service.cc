@@ -127,6 +127,7 @@ Service::Service(Parts parts)
                  .hash_seed = parts_.hash_seed,
                  .no_disk_reason = parts_.no_disk_reason,
                  .limits = parts_.limits}),
+      reasoning_(parts_.turns),
       responses_(parts_.turns, parts_.limits),
       conversations_(responses_.conversations(), responses_.limits()) {
   parts_.registry.AddCollector([this](metrics::TextWriter& writer) {
@@ -199,6 +200,8 @@ Result<std::unique_ptr<Completion>> Service::StartLocal(const StartArgs& args,
   KVGATE_TRY(CompletionRequest request, Decode(args, turn));
   record->OnRequest(request);
   KVGATE_TRY(const provider::LocalProvider* local, Route(request.model));
+  std::vector<AnswerHook> hooks;
+  if (auto hook = RememberReasoning(args, *local, request); hook) hooks.push_back(std::move(hook));
   const provider::LocalProvider::RunArgs run{.request = request,
                                              .tenant = TenantOf(args.credential),
                                              .logits_hash = args.explain,
@@ -223,7 +226,6 @@ Result<std::unique_ptr<Completion>> Service::StartLocal(const StartArgs& args,
       .cache_ttl_seconds = LongestMark(request),
       .response = turn ? turn->shape : protocol::ResponseShape(),
   };
-  std::vector<AnswerHook> hooks;
   if (turn) hooks.push_back(responses_.KeepAnswer(std::move(turn), options));
   return std::make_unique<Completion>(
       Completion::Parts{.stream = std::move(*stream),
@@ -235,22 +237,44 @@ Result<std::unique_ptr<Completion>> Service::StartLocal(const StartArgs& args,
                         .hooks = std::move(hooks)});
 }
 
-Result<std::string> Service::CountTokens(std::string_view body) const {
-  KVGATE_TRY(const CompletionRequest request,
-             protocol::DecodeMessages(body, protocol::MessagesUse::kCount, parts_.limits));
-  KVGATE_TRY(const provider::LocalProvider* local, Route(request.model));
-  KVGATE_TRY(const int64_t num_tokens, local->CountTokens(request));
-  return protocol::EncodeTokenCount(num_tokens);
+// Gives the request's turns their reasoning back; what keeps that of its answer.
+AnswerHook Service::RememberReasoning(const StartArgs& args, const provider::LocalProvider& local,
+                                      CompletionRequest& request) const {
+  auto* messages = std::get_if<std::vector<protocol::Message>>(&request.prompt);
+  if (messages == nullptr || parts_.turns == nullptr || !local.writes_reasoning()) return {};
+  ReasoningMemory::KeepArgs keep{.tenant = TenantOf(args.credential), .id = args.request_id};
+  keep.before = reasoning_.Restore(keep.tenant, *messages);
+  return [this, keep, prefix = request.answer_prefix](const Answer& answer) -> Result<void> {
+    for (const protocol::ReplyChoice& choice : answer.choices) {
+      ReasoningMemory::KeepArgs each = keep;
+      if (choice.index() > 0) each.id += fmt::format("-{}", choice.index());
+      each.message = choice.ToMessage();
+      each.message.content.insert(0, prefix);
+      reasoning_.Keep(each);
+    }
+    return {};
+  };
 }
 
-Result<std::string> Service::CountInputTokens(std::string_view body, std::string_view credential) {
-  KVGATE_TRY(const auto turn, responses_.Begin({.body = body,
-                                                .tenant = TenantOf(credential),
-                                                .request_id = {},
-                                                .use = Responses::Use::kCount}));
-  KVGATE_TRY(const provider::LocalProvider* local, Route(turn->request.model));
-  KVGATE_TRY(const int64_t num_tokens, local->CountTokens(turn->request));
-  return protocol::EncodeInputTokens(num_tokens);
+Result<std::string> Service::CountTokens(const CountArgs& args) {
+  CompletionRequest request;
+  const std::string tenant = TenantOf(args.credential);
+  if (args.dialect == Dialect::kResponses) {
+    KVGATE_TRY(const auto turn, responses_.Begin({.body = args.body,
+                                                  .tenant = tenant,
+                                                  .request_id = {},
+                                                  .use = Responses::Use::kCount}));
+    request = std::move(turn->request);
+  } else {
+    KVGATE_TRY(request,
+               protocol::DecodeMessages(args.body, protocol::MessagesUse::kCount, parts_.limits));
+  }
+  KVGATE_TRY(const provider::LocalProvider* local, Route(request.model));
+  auto* messages = std::get_if<std::vector<protocol::Message>>(&request.prompt);
+  if (messages != nullptr && local->writes_reasoning()) reasoning_.Restore(tenant, *messages);
+  KVGATE_TRY(const int64_t num_tokens, local->CountTokens(request));
+  return args.dialect == Dialect::kResponses ? protocol::EncodeInputTokens(num_tokens)
+                                             : protocol::EncodeTokenCount(num_tokens);
 }
 
 Result<std::unique_ptr<WarmJob>> Service::StartWarm(const WarmArgs& args) {

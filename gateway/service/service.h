@@ -28,6 +28,7 @@
 #include "gateway/service/conversations.h"
 #include "gateway/service/local_record.h"
 #include "gateway/service/prefix_service.h"
+#include "gateway/service/reasoning_memory.h"
 #include "gateway/service/responses.h"
 #include "gateway/service/warm_job.h"
 #include "store/kv_store.h"
@@ -128,11 +129,13 @@ class Service {
   // Decodes, routes, renders, tokenizes and submits: takes time with a long body.
   Result<std::unique_ptr<Completion>> Start(const StartArgs& args);
 
-  // {"input_tokens":…} of a body of the Messages dialect.
-  Result<std::string> CountTokens(std::string_view body) const;
-
-  // {"object":"response.input_tokens",…} of a body of the Responses dialect.
-  Result<std::string> CountInputTokens(std::string_view body, std::string_view credential);
+  struct CountArgs {
+    protocol::Dialect dialect;  // kMessages or kResponses
+    std::string_view body;
+    std::string_view credential;
+  };
+  // How many tokens the prompt of a body has, as that dialect says it.
+  Result<std::string> CountTokens(const CountArgs& args);
 
   struct WarmArgs {
     std::string_view body;
@@ -165,6 +168,8 @@ class Service {
   Result<const provider::LocalProvider*> Route(const std::string& model) const;
   Result<std::unique_ptr<Completion>> StartLocal(const StartArgs& args,
                                                  std::unique_ptr<LocalRecord>& record);
+  AnswerHook RememberReasoning(const StartArgs& args, const provider::LocalProvider& local,
+                               protocol::CompletionRequest& request) const;
   Result<protocol::CompletionRequest> Decode(const StartArgs& args,
                                              std::shared_ptr<ResponseTurn>& turn);
   Result<ledger::Ledger*> RequireLedger() const;
@@ -174,6 +179,7 @@ class Service {
 
   const Parts parts_;
   PrefixService prefixes_;
+  const ReasoningMemory reasoning_;
   Responses responses_;
   Conversations conversations_;
   std::unique_ptr<provider::LocalProvider> local_;  // published by local_ready_

@@ -189,7 +189,8 @@ TEST(ResponsesTest, WhatDoesNotFitIsLeftOutAtTheFrontWhereTheCallerAllowsIt) {
 
 TEST(ResponsesTest, TokensAreCountedWithoutAnAnswer) {
   KeptResponses kept;
-  const auto counted = kept.gateway.service.CountInputTokens(Body(R"("hi")"), "");
+  const auto counted = kept.gateway.service.CountTokens(
+      {.dialect = protocol::Dialect::kResponses, .body = Body(R"("hi")"), .credential = ""});
   ASSERT_TRUE(counted);
   EXPECT_EQ(json::parse(*counted),
             (json{{"object", "response.input_tokens"},
