@@ -68,8 +68,7 @@ Task<bool> Connection::ServeTokenCount(RouteMatch match) {
   Result<std::string> body = MakeError(ErrorCode::kInternal, "http", "counting the tokens failed");
   const std::string credential = Credential();
   std::function<void()> work = [&] {
-    body = context_.service.CountTokens(
-        {.body = parser_->get().body(), .credential = credential});
+    body = context_.service.CountTokens({.body = parser_->get().body(), .credential = credential});
   };
   co_await RunOnWorker(std::move(work));
   Response response = body ? Response{.body = std::move(*body)} : ErrorResponse(body.error());

@@ -96,8 +96,9 @@ struct ChatForm {
 
 // Some templates insist on the form that their model's own ids have.
 std::string IdFor(const std::string& id, int length) {
-  const bool fits = id.size() == static_cast<size_t>(length) &&
-                    std::all_of(id.begin(), id.end(), [](unsigned char c) { return std::isalnum(c); });
+  const bool fits =
+      id.size() == static_cast<size_t>(length) &&
+      std::all_of(id.begin(), id.end(), [](unsigned char c) { return std::isalnum(c); });
   if (length == 0 || fits) return id;
   return ToHex(Sha256().Update(id).Finish().bytes).substr(0, static_cast<size_t>(length));
 }
@@ -163,9 +164,8 @@ bool IsType(const jinja::Data* type, std::string_view wanted) {
   if (type == nullptr) return false;
   if (const auto* name = std::get_if<std::string>(&type->value())) return *name == wanted;
   const auto* names = std::get_if<jinja::Data::List>(&type->value());
-  return names != nullptr && std::any_of(names->begin(), names->end(), [&](const auto& name) {
-           return IsType(&name, wanted);
-         });
+  return names != nullptr && std::any_of(names->begin(), names->end(),
+                                         [&](const auto& name) { return IsType(&name, wanted); });
 }
 
 // The type itself, one of several that may be it, or that of the values that it may have.
@@ -215,11 +215,20 @@ chat::CallStyle StyleOf(const reply::Family& family) {
 std::string_view ExampleOf(const reply::Family& family, std::string_view source) {
   if (family.name != "deepseek") return {};
   if (source.find("```json") != std::string_view::npos) {
-    return "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>NAME\n```json\n{…}\n```"
+    return "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>NAME\n```json\n{…}\n``"
+           "`"
            "<｜tool▁call▁end｜><｜tool▁calls▁end｜>";
   }
   return "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>NAME<｜tool▁sep｜>{…}<｜tool▁call▁end｜>"
          "<｜tool▁calls▁end｜>";
+}
+
+ChatForm FormOf(const reply::Family& family, const chat::ChatTraits& traits,
+                const chat::ChatFormat& format) {
+  return {.traits = traits,
+          .style = StyleOf(family),
+          .id_length = family.id_length,
+          .call_example = ExampleOf(family, format.source())};
 }
 
 // Where tools are text, calls are asked for in the tags that every model knows.
@@ -235,8 +244,8 @@ const reply::Family& FamilyOf(const chat::ChatFormat& format, const chat::ChatTr
 struct ChatInput {
   std::vector<chat::ChatMessage> messages = {};
   std::vector<size_t> places = {};  // where each message of the request went
-  bool tools_are_marked = false;  // told by the format itself
-  bool passes_tools = false;      // under their own name
+  bool tools_are_marked = false;    // told by the format itself
+  bool passes_tools = false;        // under their own name
   jinja::Data tools = {};
   jinja::Data::Dict arguments;
 };
@@ -262,7 +271,8 @@ Result<ChatInput> ToChatInput(const chat::ChatFormat& format, const ChatForm& fo
   input.places = std::move(fitted.places);
   input.tools_are_marked = has_tools && !fitted.tools_as_text;
   const bool standard = form.traits.tools_variable == "tools";
-  input.passes_tools = (input.tools_are_marked && standard) || (!has_tools && form.traits.needs_tool_list);
+  input.passes_tools =
+      (input.tools_are_marked && standard) || (!has_tools && form.traits.needs_tool_list);
   if (input.tools_are_marked && !standard) {
     input.arguments.emplace_back(form.traits.tools_variable, input.tools);
   }
@@ -353,11 +363,7 @@ Result<LocalProvider::EncodedPrompt> LocalProvider::Encode(const protocol::Promp
 
 Result<LocalProvider::EncodedPrompt> LocalProvider::EncodeChat(
     const std::vector<Message>& messages, const CompletionRequest& request) const {
-  const ChatForm form{
-      .traits = traits_,
-      .style = StyleOf(family_),
-      .id_length = family_.id_length,
-      .call_example = ExampleOf(family_, parts_.chat_format->source())};
+  const ChatForm form = FormOf(family_, traits_, *parts_.chat_format);
   KVGATE_TRY(const ChatInput input, ToChatInput(*parts_.chat_format, form, messages, request));
   // Only the ends of runs of one source matter, those the caller marked, and that of the last
   // message.

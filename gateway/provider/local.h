@@ -106,7 +106,7 @@ class LocalProvider {
 
   Parts parts_;
   const chat::ChatTraits traits_;
-  const reply::Family& family_;  // how the model writes reasoning and calls
+  const reply::Family& family_;                        // how the model writes reasoning and calls
   const std::unique_ptr<grammar::Compiler> compiler_;  // thread-safe
 };
 
