@@ -189,6 +189,8 @@ class AutomatonBuilder {
         }
         return next;
       }
+      case ExprKind::kByte:
+        return MakeByte({static_cast<uint8_t>(expr.begin), static_cast<uint8_t>(expr.end)}, next);
       case ExprKind::kChars:
         return MakeChars(grammar_.set(expr), next);
       case ExprKind::kSequence: {

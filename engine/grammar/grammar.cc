@@ -151,6 +151,10 @@ ExprId Grammar::Literal(std::string_view bytes) {
       {.kind = ExprKind::kLiteral, .begin = begin, .end = static_cast<uint32_t>(bytes_.size())});
 }
 
+ExprId Grammar::Bytes(uint8_t first, uint8_t last) {
+  return Add({.kind = ExprKind::kByte, .begin = first, .end = last});
+}
+
 ExprId Grammar::Chars(const CharSet& set) {
   if (set.empty()) return Nothing();
   sets_.push_back(set);

@@ -30,11 +30,21 @@ struct RepeatCount {
   uint32_t max = kUnbounded;
 };
 
-enum class ExprKind : uint8_t { kNothing, kLiteral, kChars, kSequence, kChoice, kRepeat, kRule };
+enum class ExprKind : uint8_t {
+  kNothing,
+  kLiteral,
+  kByte,
+  kChars,
+  kSequence,
+  kChoice,
+  kRepeat,
+  kRule,
+};
 
 struct Expr {
   ExprKind kind = ExprKind::kNothing;
-  uint32_t begin = 0;  // children, bytes of a literal, or index of the set or the rule
+  // Children, bytes of a literal, first and last byte, or index of the set or the rule.
+  uint32_t begin = 0;
   uint32_t end = 0;
   RepeatCount count = {};
 };
@@ -44,7 +54,8 @@ class Grammar {
   ExprId Empty() { return Literal({}); }
   ExprId Nothing();  // no text at all, not even the empty one
   ExprId Literal(std::string_view bytes);
-  ExprId Chars(const CharSet& set);  // one of them, as UTF-8
+  ExprId Bytes(uint8_t first, uint8_t last);  // one of them, whatever it is of
+  ExprId Chars(const CharSet& set);           // one of them, as UTF-8
   ExprId Sequence(std::span<const ExprId> parts);
   ExprId Sequence(std::initializer_list<ExprId> parts) {
     return Sequence({parts.begin(), parts.size()});

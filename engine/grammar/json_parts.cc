@@ -15,6 +15,11 @@ const CharSet& Unescaped() {
   return set;
 }
 
+const CharSet& ShortlyEscaped() {
+  static const CharSet set = {{'"', '"'}, {'\\', '\\'}, {'\b', '\n'}, {'\f', '\r'}};
+  return set;
+}
+
 std::string EscapeOf(char32_t character) {
   switch (character) {
     case '"':
@@ -53,14 +58,14 @@ struct NameNode {
 };
 
 // What may follow a node of the tree without completing a name.
-ExprId OtherThan(Grammar& grammar, const NameNode& node, ExprId any_rest) {
-  CharSet others = Unescaped();
+ExprId OtherThan(Grammar& grammar, const NameNode& node, const CharSet& plain, ExprId any_rest) {
+  CharSet others = plain;
   std::vector<ExprId> alternatives;
   for (const auto& [character, child] : node.children) {
     others = others.Without(CharSet::Of(character));
     // A rule each: names are long, expressions nest no deeper than they must.
     const RuleId rule = grammar.AddRule("name");
-    grammar.SetBody(rule, OtherThan(grammar, child, any_rest));
+    grammar.SetBody(rule, OtherThan(grammar, child, plain, any_rest));
     alternatives.push_back(
         grammar.Sequence({grammar.Chars(CharSet::Of(character)), grammar.Rule(rule)}));
   }
@@ -81,6 +86,20 @@ std::string QuoteJson(std::string_view text) {
     }
   }
   return quoted += '"';
+}
+
+JsonParts::JsonParts(Grammar& grammar, JsonStyle style)
+    : grammar_(grammar),
+      style_(style),
+      plain_(style == JsonStyle::kUsual ? Unescaped() : Unescaped().Without(CharSet::Of('<'))) {}
+
+ExprId JsonParts::Value(std::string json) {
+  if (style_ == JsonStyle::kInMarkup) {
+    for (size_t at = json.find('<'); at != std::string::npos; at = json.find('<', at)) {
+      json.replace(at, 1, EscapeOf('<'));
+    }
+  }
+  return grammar_.Literal(json);
 }
 
 ExprId JsonParts::WithSpace(std::string_view sign) {
@@ -107,7 +126,7 @@ RuleId JsonParts::AnyChar() {
                                                          {'t', 't'}}),
                                          grammar_.Sequence({grammar_.Literal("u"), code})});
   grammar_.SetBody(*any_char_,
-                   grammar_.Choice({grammar_.Chars(Unescaped()),
+                   grammar_.Choice({grammar_.Chars(plain_),
                                     grammar_.Sequence({grammar_.Literal("\\"), escape})}));
   return *any_char_;
 }
@@ -120,11 +139,17 @@ ExprId JsonParts::String(RepeatCount length) {
 
 ExprId JsonParts::StringChar(const CharSet& set) {
   std::vector<ExprId> alternatives;
-  if (const CharSet plain = set.Intersect(Unescaped()); !plain.empty()) {
+  if (const CharSet plain = set.Intersect(plain_); !plain.empty()) {
     alternatives.push_back(grammar_.Chars(plain));
   }
-  const CharSet escaped = set.Without(Unescaped());
-  for (const CharRange& range : escaped.ranges()) {
+  const CharSet escaped = set.Without(plain_);
+  CharSet wanted = ShortlyEscaped();
+  wanted.Add(CharSet::Of('<'));
+  // Of control characters those with names of their own, but where there is nothing else.
+  const CharSet written = alternatives.empty() && escaped.Intersect(wanted).empty()
+                              ? escaped
+                              : escaped.Intersect(wanted);
+  for (const CharRange& range : written.ranges()) {
     for (char32_t character = range.first; character <= range.last; ++character) {
       alternatives.push_back(grammar_.Literal(EscapeOf(character)));
     }
@@ -137,7 +162,7 @@ ExprId JsonParts::NameOtherThan(std::span<const std::string> names) {
   for (const std::string& name : names) {
     NameNode* node = &root;
     for (const char32_t character : CharsOf(name)) {
-      if (!Unescaped().Contains(character)) {
+      if (!plain_.Contains(character)) {
         node = nullptr;  // it cannot be spelled without an escape
         break;
       }
@@ -145,9 +170,9 @@ ExprId JsonParts::NameOtherThan(std::span<const std::string> names) {
     }
     if (node != nullptr) node->is_name = true;
   }
-  const ExprId rest = grammar_.Repeat(grammar_.Chars(Unescaped()), {});
+  const ExprId rest = grammar_.Repeat(grammar_.Chars(plain_), {});
   return grammar_.Sequence(
-      {grammar_.Literal("\""), OtherThan(grammar_, root, rest), grammar_.Literal("\"")});
+      {grammar_.Literal("\""), OtherThan(grammar_, root, plain_, rest), grammar_.Literal("\"")});
 }
 
 ExprId JsonParts::AnyInteger() {

@@ -14,16 +14,24 @@ Result<ExprId> SchemaCompiler::Compile() {
   const Json* const root = &document_.root();
   KVGATE_TRY(Conjunction whole, Join({&root, 1}));
   const RuleId start = RuleOf(std::move(whole));
+  KVGATE_TRY_VOID(CompilePending());
+  return grammar_.Rule(start);
+}
+
+Result<void> SchemaCompiler::CompilePending() {
   for (size_t i = 0; i < pending_.size(); ++i) {
     if (grammar_.num_rules() > limits_.rules_max) {
       return MakeError(ErrorCode::kTooLarge, "grammar.schema",
                        fmt::format("the schema needs more than {} rules", limits_.rules_max));
     }
     const auto [conjunction, rule] = pending_[i];  // a copy: more may be added
-    KVGATE_TRY(const ExprId body, BodyOf(conjunction));
-    grammar_.SetBody(rule, body);
+    const Result<ExprId> body =
+        BodyOf(conjunction, root_ && rule == *root_ ? unsigned{kObject} : unsigned{kAnyType});
+    if (!body && !limits_.is_relaxed) return body.error();
+    const bool is_root = root_ && rule == *root_;
+    grammar_.SetBody(rule, body ? *body : is_root ? parts_.AnyObject() : parts_.AnyValue());
   }
-  return grammar_.Rule(start);
+  return {};
 }
 
 Result<SchemaCompiler::Conjunction> SchemaCompiler::Join(std::span<const Json* const> schemas) {
@@ -47,12 +55,16 @@ Result<void> SchemaCompiler::Add(const Json& schema, Conjunction& conjunction) {
         schema, "", ErrorCode::kTooLarge,
         fmt::format("one value must meet more than {} schemas at once", limits_.parts_max));
   }
-  KVGATE_TRY_VOID(document_.CheckKeywords(schema));
+  if (const auto checked = document_.CheckKeywords(schema); !checked) {
+    if (limits_.is_relaxed) return {};  // it says nothing then
+    return checked;
+  }
   const size_t own = elements.size();
   elements.push_back({.schema = &schema});
   if (schema.contains("$ref")) {
-    KVGATE_TRY(const Json* target, document_.Resolve(schema));
-    KVGATE_TRY_VOID(Add(*target, conjunction));
+    const Result<const Json*> target = document_.Resolve(schema);
+    if (!target && !limits_.is_relaxed) return target.error();
+    if (target) KVGATE_TRY_VOID(Add(**target, conjunction));
   }
   if (schema.contains("allOf")) {
     for (size_t i = 0; i < schema.at("allOf").size(); ++i) {
@@ -75,19 +87,35 @@ RuleId SchemaCompiler::RuleOf(Conjunction conjunction) {
 }
 
 Result<ExprId> SchemaCompiler::BodyOfChoice(const Conjunction& conjunction, size_t index,
-                                            const char* keyword) {
+                                            const char* keyword, const Make& make) {
   const Json& schema = *conjunction.elements[index].schema;
   const bool is_one = std::string_view(keyword) == "oneOf";
-  if (is_one) KVGATE_TRY_VOID(CheckDisjoint(conjunction, index));
+  if (is_one && !limits_.is_relaxed) KVGATE_TRY_VOID(CheckDisjoint(conjunction, index));
   std::vector<ExprId> alternatives;
   for (size_t i = 0; i < schema.at(keyword).size(); ++i) {
     KVGATE_TRY(const Json* alternative, document_.Child(schema, keyword, i));
     Conjunction longer = conjunction;
     (is_one ? longer.elements[index].one_done : longer.elements[index].any_done) = true;
     KVGATE_TRY_VOID(Add(*alternative, longer));
-    alternatives.push_back(grammar_.Rule(RuleOf(std::move(longer))));
+    KVGATE_TRY(const ExprId made, make(longer));
+    alternatives.push_back(made);
   }
   return grammar_.Choice(alternatives);
+}
+
+Result<std::optional<ExprId>> SchemaCompiler::ChoiceOf(const Conjunction& conjunction,
+                                                       const Make& make) {
+  for (size_t i = 0; i < conjunction.elements.size(); ++i) {
+    const Element& element = conjunction.elements[i];
+    for (const char* const keyword : {"anyOf", "oneOf"}) {
+      const bool is_done =
+          std::string_view(keyword) == "anyOf" ? element.any_done : element.one_done;
+      if (is_done || !element.schema->contains(keyword)) continue;
+      KVGATE_TRY(const ExprId choice, BodyOfChoice(conjunction, i, keyword, make));
+      return std::optional<ExprId>(choice);
+    }
+  }
+  return std::optional<ExprId>();
 }
 
 // Of oneOf exactly one may hold, which a grammar cannot count: they must rule each other out.
@@ -119,9 +147,10 @@ Result<void> SchemaCompiler::CheckDisjoint(const Conjunction& conjunction, size_
   return {};
 }
 
-unsigned SchemaCompiler::TypesOf(const Conjunction& conjunction) const {
+Result<unsigned> SchemaCompiler::TypesOf(const Conjunction& conjunction) const {
   unsigned types = kAnyType;
   unsigned implied = 0;
+  unsigned excluded = 0;
   bool named = false;
   for (const Element& element : conjunction.elements) {
     if (const std::optional<unsigned> own = NamedTypes(*element.schema)) {
@@ -129,43 +158,92 @@ unsigned SchemaCompiler::TypesOf(const Conjunction& conjunction) const {
       named = true;
     }
     implied |= TypesOfKeywords(*element.schema);
+    KVGATE_TRY(const Exclusion exclusion, ExclusionOf(element));
+    excluded |= exclusion.types;
   }
-  return !named && implied != 0 ? implied : types;
+  return (!named && implied != 0 ? implied : types) & ~excluded;
 }
 
-Result<ExprId> SchemaCompiler::BodyOf(const Conjunction& conjunction) {
-  if (conjunction.impossible) return grammar_.Nothing();
-  for (size_t i = 0; i < conjunction.elements.size(); ++i) {
-    const Element& element = conjunction.elements[i];
-    if (!element.any_done && element.schema->contains("anyOf")) {
-      return BodyOfChoice(conjunction, i, "anyOf");
-    }
-    if (!element.one_done && element.schema->contains("oneOf")) {
-      return BodyOfChoice(conjunction, i, "oneOf");
-    }
+// "not" of a type, of values, of a pattern; else it would take a grammar's complement.
+Result<SchemaCompiler::Exclusion> SchemaCompiler::ExclusionOf(const Element& element) const {
+  const auto found = element.schema->find("not");
+  if (found == element.schema->end()) return Exclusion();
+  KVGATE_TRY(const Json* excluded, document_.Child(*element.schema, "not"));
+  if (excluded->is_boolean()) return Exclusion{.types = *excluded == true ? kAnyType : 0u};
+  KVGATE_TRY_VOID(document_.CheckKeywords(*excluded));
+  Json schema = *excluded;
+  for (const char* const note : {"title", "description"}) schema.erase(note);
+  if (schema.empty()) return Exclusion{.types = kAnyType};
+  const std::optional<unsigned> named = NamedTypes(schema);
+  const unsigned types = named.value_or(kAnyType);
+  schema.erase("type");
+  schema.erase("nullable");
+  const bool splits_numbers = (types & kInteger) != 0 && (types & kFraction) == 0;
+  if (schema.empty() && !splits_numbers) return Exclusion{.types = types};
+  Exclusion exclusion;
+  if (schema.size() == 1 && schema.contains("pattern") && (types & kString) != 0) {
+    // A value of another type that is not named has every pattern.
+    exclusion.types = types & ~static_cast<unsigned>(kString);
+    exclusion.pattern_of = excluded;
+    if (!splits_numbers) return exclusion;
   }
-  unsigned types = TypesOf(conjunction);
+  if (schema.size() == 1 && (schema.contains("enum") || schema.contains("const"))) {
+    const Json values = schema.contains("const") ? Json::array({schema["const"]}) : schema["enum"];
+    bool simple = true;
+    for (const Json& value : values) {
+      if ((TypeOf(value) & types) == 0) continue;
+      simple = simple && (value.is_string() || value.is_null() || value.is_boolean());
+      exclusion.values.push_back(value);
+    }
+    if (simple || HasValues({.elements = {element}})) return exclusion;
+  }
+  return ErrorAt(element, "not", ErrorCode::kUnsupported,
+                 "is only supported of a type, of named strings, booleans and null, or of a "
+                 "pattern");
+}
+
+Result<ExprId> SchemaCompiler::BodyOf(const Conjunction& conjunction, unsigned wanted) {
+  if (conjunction.impossible) return grammar_.Nothing();
+  const auto as_rule = [this](const Conjunction& longer) -> Result<ExprId> {
+    return grammar_.Rule(RuleOf(longer));
+  };
+  KVGATE_TRY(const std::optional<ExprId> choice, ChoiceOf(conjunction, as_rule));
+  if (choice) return *choice;
+  KVGATE_TRY(unsigned types, TypesOf(conjunction));
+  types &= wanted;
   if (HasValues(conjunction)) return Values(conjunction, types);
-  if (types == kAnyType) return parts_.AnyValue();
+  const bool excludes =
+      std::any_of(conjunction.elements.begin(), conjunction.elements.end(),
+                  [](const Element& element) { return element.schema->contains("not"); });
+  if (types == kAnyType && !excludes) return parts_.AnyValue();
   std::vector<ExprId> alternatives;
+  const auto add = [&](const Result<ExprId>& made, auto any) -> Result<void> {
+    if (!made && !limits_.is_relaxed) return made.error();
+    alternatives.push_back(made ? *made : any());
+    return {};
+  };
   if (types & kObject) {
-    KVGATE_TRY(const ExprId object, Object(conjunction));
-    alternatives.push_back(object);
+    KVGATE_TRY_VOID(add(Object(conjunction), [&] { return parts_.AnyObject(); }));
   }
   if (types & kArray) {
-    KVGATE_TRY(const ExprId array, Array(conjunction));
-    alternatives.push_back(array);
+    KVGATE_TRY_VOID(add(Array(conjunction), [&] { return parts_.AnyArray(); }));
   }
   if (types & kString) {
-    KVGATE_TRY(const ExprId string, String(conjunction));
-    alternatives.push_back(string);
+    KVGATE_TRY_VOID(add(String(conjunction), [&] { return parts_.String({}); }));
   }
   if (types & (kInteger | kFraction)) {
-    KVGATE_TRY(const ExprId number, Number(conjunction, (types & kFraction) == 0));
-    alternatives.push_back(number);
+    const bool only_integers = (types & kFraction) == 0;
+    KVGATE_TRY_VOID(add(Number(conjunction, only_integers),
+                        [&] { return only_integers ? parts_.AnyInteger() : parts_.AnyNumber(); }));
   }
-  if (types & kBoolean) alternatives.push_back(parts_.Boolean());
-  if (types & kNull) alternatives.push_back(parts_.Null());
+  for (const Json& value : {Json(true), Json(false), Json()}) {
+    bool accepted = (types & TypeOf(value)) != 0;
+    for (const Element& element : conjunction.elements) {
+      KVGATE_TRY(const bool accepts, Accepts(element, value));
+      accepted = accepted && accepts;
+    }
+    if (accepted) alternatives.push_back(parts_.Value(value.dump()));
+  }
   return grammar_.Choice(alternatives);
 }
 
@@ -173,6 +251,15 @@ Result<ExprId> AddJsonSchema(Grammar& grammar, std::string_view schema,
                              const SchemaLimits& limits) {
   KVGATE_TRY(SchemaDocument document, SchemaDocument::Parse(schema, limits));
   return SchemaCompiler(grammar, document, limits).Compile();
+}
+
+Result<ExprId> AddArguments(Grammar& grammar, std::string_view schema, const SchemaLimits& limits,
+                            const PairForm* form) {
+  KVGATE_TRY(SchemaDocument document, SchemaDocument::Parse(schema, limits));
+  const bool in_markup = form != nullptr && !form->closing.empty();
+  return SchemaCompiler(grammar, document, limits,
+                        in_markup ? JsonStyle::kInMarkup : JsonStyle::kUsual)
+      .CompileArguments(form);
 }
 
 Result<Grammar> CompileJsonSchema(std::string_view schema, const SchemaLimits& limits) {

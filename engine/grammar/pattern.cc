@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "engine/grammar/grammar.h"
 #include "engine/tokenizer/utf8.h"
 
 namespace kvgate::grammar {
@@ -53,22 +53,18 @@ class PatternParser {
   };
 
   Result<Pattern> Parse() {
-    const uint32_t start = AddState();
-    const uint32_t accept = AddState();
     do {
-      KVGATE_TRY(const Part part, ParseAnchored());
-      Link(start, part.begin);
-      Link(part.end, accept);
+      KVGATE_TRY_VOID(ParseBranch());
     } while (Take('|'));
     if (!AtEnd()) return Unsupported("this )");
-    if (pattern_.states.size() > limits_.states_max) return TooLarge();
-    pattern_.accept = accept;
+    if (!plain_.states.empty()) pattern_.branches.push_back({{.nfa = std::move(plain_)}});
     return std::move(pattern_);
   }
 
  private:
   bool AtEnd() const { return at_ >= text_.size(); }
   bool At(char c) const { return !AtEnd() && text_[at_] == c; }
+  bool AtText(std::string_view text) const { return text_.substr(at_).starts_with(text); }
   bool Take(char c) {
     if (!At(c)) return false;
     ++at_;
@@ -90,14 +86,14 @@ class PatternParser {
   }
 
   uint32_t AddState() {
-    pattern_.states.emplace_back();
-    return static_cast<uint32_t>(pattern_.states.size() - 1);
+    nfa_.states.emplace_back();
+    return static_cast<uint32_t>(nfa_.states.size() - 1);
   }
-  void Link(uint32_t from, uint32_t to) { pattern_.states[from].empty_edges.push_back(to); }
+  void Link(uint32_t from, uint32_t to) { nfa_.states[from].empty_edges.push_back(to); }
 
   Part AddChars(const CharSet& set) {
     const Part part = {.begin = AddState(), .end = AddState()};
-    if (!set.empty()) pattern_.states[part.begin].edges.push_back({set, part.end});
+    if (!set.empty()) nfa_.states[part.begin].edges.push_back({set, part.end});
     return part;
   }
 
@@ -112,23 +108,64 @@ class PatternParser {
     return {.begin = a.begin, .end = b.end};
   }
 
-  Result<Part> ParseAnchored() {
+  // Branches without lookaheads share an automaton.
+  Result<void> ParseBranch() {
     const bool from_begin = Take('^');
-    KVGATE_TRY(Part part, ParseSequence(0));
-    const bool to_end = Take('$');
-    if (to_end && !AtEnd() && !At('|')) return Unsupported("$ elsewhere than at an end");
-    if (!from_begin) part = Join(AddAnything(), part);
-    if (!to_end) part = Join(part, AddAnything());
+    PatternBranch lookaheads;
+    while (from_begin && (AtText("(?=") || AtText("(?!"))) {
+      KVGATE_TRY(PatternPart part, ParseLookahead());
+      lookaheads.push_back(std::move(part));
+    }
+    nfa_ = lookaheads.empty() ? std::move(plain_) : CharNfa();
+    KVGATE_TRY_VOID(ParseAnchored(from_begin, 0));
+    if (nfa_.states.size() > limits_.states_max) return TooLarge();
+    if (lookaheads.empty()) {
+      plain_ = std::move(nfa_);
+    } else {
+      lookaheads.push_back({.nfa = std::move(nfa_)});
+      pattern_.branches.push_back(std::move(lookaheads));
+    }
+    return {};
+  }
+
+  Result<PatternPart> ParseLookahead() {
+    PatternPart part{.nfa = {}, .negated = text_[at_ + 2] == '!'};
+    at_ += 3;
+    nfa_ = {};
+    do {
+      Take('^');
+      KVGATE_TRY_VOID(ParseAnchored(true, 1));
+    } while (Take('|'));
+    if (!Take(')')) return Invalid("a ) is missing");
+    if (nfa_.states.size() > limits_.states_max) return TooLarge();
+    part.nfa = std::move(nfa_);
     return part;
   }
 
-  Result<Part> ParseSequence(int depth) {
+  // A branch of nfa_, whose start and end are made with its first.
+  Result<void> ParseAnchored(bool from_begin, int depth) {
+    if (nfa_.states.empty()) {
+      AddState();
+      nfa_.accept = AddState();
+    }
+    KVGATE_TRY(Part part, ParseSequence(depth, true));
+    const bool to_end = Take('$');
+    const bool ends = AtEnd() || At('|') || (depth > 0 && At(')'));
+    if (to_end && !ends) return Unsupported("$ elsewhere than at an end");
+    if (!from_begin) part = Join(AddAnything(), part);
+    if (!to_end) part = Join(part, AddAnything());
+    Link(0, part.begin);
+    Link(part.end, nfa_.accept);
+    return {};
+  }
+
+  Result<Part> ParseSequence(int depth, bool anchored) {
     const uint32_t state = AddState();
     Part sequence = {.begin = state, .end = state};
     while (!AtEnd() && !At('|') && !At(')')) {
-      if (At('$') && depth == 0) break;
+      if (At('$') && anchored) break;
       KVGATE_TRY(const Part part, ParseRepeated(depth));
-      if (pattern_.states.size() > limits_.states_max) return TooLarge();
+      if (nfa_.states.size() > limits_.states_max) return TooLarge();
       sequence = Join(sequence, part);
     }
     return sequence;
@@ -155,7 +192,7 @@ class PatternParser {
       if (num_copies >= count->min) Link(part.end, out);
       at_ = begin;
       KVGATE_TRY(const Part copy, ParsePart(depth));
-      if (pattern_.states.size() > limits_.states_max) return TooLarge();
+      if (nfa_.states.size() > limits_.states_max) return TooLarge();
       Link(part.end, copy.begin);
       part = copy;
       ++num_copies;
@@ -251,7 +288,7 @@ class PatternParser {
     }
     const Part group = {.begin = AddState(), .end = AddState()};
     do {
-      KVGATE_TRY(const Part part, ParseSequence(depth + 1));
+      KVGATE_TRY(const Part part, ParseSequence(depth + 1, false));
       Link(group.begin, part.begin);
       Link(part.end, group.end);
     } while (Take('|'));
@@ -376,88 +413,9 @@ class PatternParser {
   const std::string_view text_;
   const PatternLimits& limits_;
   size_t at_ = 0;
+  CharNfa nfa_;    // under way
+  CharNfa plain_;  // of the branches without lookaheads
   Pattern pattern_;
-};
-
-// The pattern's states times how many characters there have been; a rule each.
-class PatternRules {
- public:
-  PatternRules(Grammar& grammar, JsonParts& parts, const Pattern& pattern, RepeatCount length,
-               const PatternLimits& limits)
-      : grammar_(grammar), parts_(parts), pattern_(pattern), length_(length), limits_(limits) {}
-
-  Result<ExprId> Make() {
-    const RuleId start = RuleOf(0, 0);
-    while (!pending_.empty()) {
-      if (grammar_.num_rules() > limits_.rules_max) {
-        return MakeError(ErrorCode::kTooLarge, "grammar.schema",
-                         fmt::format("the pattern with its lengths needs more than {} rules",
-                                     limits_.rules_max));
-      }
-      const auto [state, count] = pending_.back();
-      pending_.pop_back();
-      grammar_.SetBody(rules_.at({state, count}), BodyOf(state, count));
-    }
-    return grammar_.Sequence(
-        {grammar_.Literal("\""), grammar_.Rule(start), grammar_.Literal("\"")});
-  }
-
- private:
-  RuleId RuleOf(uint32_t state, uint32_t count) {
-    const auto [at, is_new] = rules_.try_emplace({state, count});
-    if (is_new) {
-      at->second = grammar_.AddRule("pattern");
-      pending_.emplace_back(state, count);
-    }
-    return at->second;
-  }
-
-  // All that is reached without a character.
-  std::vector<uint32_t> ReachedFrom(uint32_t state) const {
-    std::vector<uint32_t> reached = {state};
-    std::vector<bool> seen(pattern_.states.size(), false);
-    seen[state] = true;
-    for (size_t i = 0; i < reached.size(); ++i) {
-      for (const uint32_t next : pattern_.states[reached[i]].empty_edges) {
-        if (!seen[next]) reached.push_back(next);
-        seen[next] = true;
-      }
-    }
-    return reached;
-  }
-
-  ExprId BodyOf(uint32_t state, uint32_t count) {
-    const uint32_t then = length_.max == kUnbounded ? std::min(count + 1, length_.min) : count + 1;
-    std::vector<ExprId> alternatives;
-    for (const uint32_t from : ReachedFrom(state)) {
-      if (from == pattern_.accept && count >= length_.min) {
-        alternatives.push_back(grammar_.Empty());
-      }
-      if (count >= length_.max) continue;
-      for (const Pattern::Edge& edge : pattern_.states[from].edges) {
-        alternatives.push_back(
-            grammar_.Sequence({CharOf(edge.characters), grammar_.Rule(RuleOf(edge.target, then))}));
-      }
-    }
-    return grammar_.Choice(alternatives);
-  }
-
-  ExprId CharOf(const CharSet& set) {
-    for (const auto& [known, id] : characters_) {
-      if (known == set) return id;
-    }
-    characters_.emplace_back(set, parts_.StringChar(set));
-    return characters_.back().second;
-  }
-
-  Grammar& grammar_;
-  JsonParts& parts_;
-  const Pattern& pattern_;
-  const RepeatCount length_;
-  const PatternLimits& limits_;
-  std::map<std::pair<uint32_t, uint32_t>, RuleId> rules_;
-  std::vector<std::pair<uint32_t, uint32_t>> pending_;
-  std::vector<std::pair<CharSet, ExprId>> characters_;
 };
 
 }  // namespace
@@ -466,9 +424,18 @@ Result<Pattern> ParsePattern(std::string_view text, const PatternLimits& limits)
   return PatternParser(text, limits).Parse();
 }
 
-Result<ExprId> AddPattern(Grammar& grammar, JsonParts& parts, const Pattern& pattern,
-                          RepeatCount length, const PatternLimits& limits) {
-  return PatternRules(grammar, parts, pattern, length, limits).Make();
+Pattern PatternOfText(std::string_view text) {
+  CharNfa nfa;
+  nfa.states.emplace_back();
+  while (!text.empty()) {
+    const tokenizer::Utf8Step step = tokenizer::NextUtf8(text);
+    text.remove_prefix(step.length);
+    const auto next = static_cast<uint32_t>(nfa.states.size());
+    nfa.states.back().edges.push_back({.characters = CharSet::Of(step.code_point), .target = next});
+    nfa.states.emplace_back();
+  }
+  nfa.accept = static_cast<uint32_t>(nfa.states.size() - 1);
+  return {.branches = {{{.nfa = std::move(nfa)}}}};
 }
 
 }  // namespace kvgate::grammar

@@ -2,6 +2,7 @@
 // alternation, groups (named or not, none captured), classes, . \d \w \s and their opposites, \n \r
 // \t \f \v \0 \xHH \uHHHH \u{H...}, escaped punctuation, and * + ? {m} {m,} {m,n}, greedy or lazy.
 // ^ and $ only at the ends of the pattern's alternatives; without them anything may stand there.
+// Behind a leading ^ also lookaheads, (?=…) and (?!…).
 //
 // Readers disagree about what \d, \w, \s and . are outside ASCII, so: a class takes only what all
 // of them take, a negated class only what none of them takes.
@@ -13,13 +14,12 @@
 
 #include <kvgate/result.h>
 
-#include "engine/grammar/grammar.h"
-#include "engine/grammar/json_parts.h"
+#include "engine/grammar/char_set.h"
 
 namespace kvgate::grammar {
 
 // A nondeterministic automaton over characters. State 0 is the start.
-struct Pattern {
+struct CharNfa {
   struct Edge {
     CharSet characters;
     uint32_t target = 0;
@@ -32,9 +32,18 @@ struct Pattern {
   uint32_t accept = 0;
 };
 
+// A text matches where some branch has it: all of its parts do, or do not.
+struct PatternPart {
+  CharNfa nfa;
+  bool negated = false;
+};
+using PatternBranch = std::vector<PatternPart>;
+struct Pattern {
+  std::vector<PatternBranch> branches;
+};
+
 struct PatternLimits {
-  size_t states_max = 4'000;
-  size_t rules_max = 20'000;  // states times lengths
+  size_t states_max = 4'000;  // of its automata
   int depth_max = 32;         // of groups
 };
 
@@ -42,8 +51,7 @@ struct PatternLimits {
 // kTooLarge: a limit.
 Result<Pattern> ParsePattern(std::string_view text, const PatternLimits& limits);
 
-// The JSON strings, quotes included, that match and have so many characters. kTooLarge: a limit.
-Result<ExprId> AddPattern(Grammar& grammar, JsonParts& parts, const Pattern& pattern,
-                          RepeatCount length, const PatternLimits& limits);
+// What only this text matches.
+Pattern PatternOfText(std::string_view text);
 
 }  // namespace kvgate::grammar

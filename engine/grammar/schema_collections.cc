@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "engine/grammar/schema_compiler.h"
@@ -9,8 +10,8 @@
 namespace kvgate::grammar {
 namespace {
 
-bool HasProperties(const Json& schema) {
-  return schema.contains("properties") && !schema.at("properties").empty();
+bool DeclaresProperties(const Json& schema) {
+  return schema.contains("properties") || schema.contains("patternProperties");
 }
 
 // The schemas of the first items: "prefixItems", or "items" as older drafts have it; null: none.
@@ -34,18 +35,30 @@ const char* RestKeyword(const Json& schema) {
 // A property's value meets what every schema says of it: by its name, or else of additional ones.
 Result<RuleId> SchemaCompiler::PropertyValue(const Conjunction& conjunction,
                                              const std::string& name) {
+  KVGATE_TRY(const std::vector<NamePattern> patterns, NamePatterns(conjunction));
+  KVGATE_TRY(const bool accepted, AcceptsName(conjunction, name));
   std::vector<const Json*> schemas;
   for (const Element& element : conjunction.elements) {
     const Json& schema = *element.schema;
+    bool is_declared = false;
     if (schema.contains("properties") && schema.at("properties").contains(name)) {
       KVGATE_TRY(const Json* value, document_.Child(schema, "properties", name));
       schemas.push_back(value);
-    } else if (schema.contains("additionalProperties")) {
+      is_declared = true;
+    }
+    for (const NamePattern& pattern : patterns) {
+      if (pattern.element != &element || !pattern.dfa.Takes(name)) continue;
+      KVGATE_TRY(const Json* value, document_.Child(schema, "patternProperties", pattern.text));
+      schemas.push_back(value);
+      is_declared = true;
+    }
+    if (!is_declared && schema.contains("additionalProperties")) {
       KVGATE_TRY(const Json* value, document_.Child(schema, "additionalProperties"));
       schemas.push_back(value);
     }
   }
   KVGATE_TRY(Conjunction joined, Join(schemas));
+  joined.impossible |= !accepted;
   return RuleOf(std::move(joined));
 }
 
@@ -84,7 +97,7 @@ Result<SchemaCompiler::Rest> SchemaCompiler::AdditionalProperties(const Conjunct
   bool forbidden = false;
   for (const Element& element : conjunction.elements) {
     const Json& schema = *element.schema;
-    declared |= HasProperties(schema);
+    declared |= DeclaresProperties(schema);
     if (!schema.contains("additionalProperties")) continue;
     KVGATE_TRY(const Json* value, document_.Child(schema, "additionalProperties"));
     forbidden |= *value == false;
@@ -95,57 +108,83 @@ Result<SchemaCompiler::Rest> SchemaCompiler::AdditionalProperties(const Conjunct
   return rest;
 }
 
-Result<void> SchemaCompiler::CheckPropertyCounts(const Conjunction& conjunction,
-                                                 size_t num_required, size_t num_all,
-                                                 bool open) const {
-  for (const Element& element : conjunction.elements) {
-    const Json& schema = *element.schema;
-    if (schema.contains("minProperties") &&
-        schema.at("minProperties").get<double>() > static_cast<double>(num_required)) {
-      return ErrorAt(element, "minProperties", ErrorCode::kUnsupported,
-                     "is only supported up to the number of required properties (or 1, where none "
-                     "is declared)");
-    }
-    if (schema.contains("maxProperties") &&
-        (open || schema.at("maxProperties").get<double>() < static_cast<double>(num_all))) {
-      return ErrorAt(element, "maxProperties", ErrorCode::kUnsupported,
-                     "is only supported where no property is declared, or not less than the "
-                     "number of those declared and no others may be there");
+// Additional names may repeat, so no more than one of them is sure to be there.
+Result<void> SchemaCompiler::CheckPropertyCounts(const Conjunction& conjunction, RepeatCount count,
+                                                 size_t num_properties, bool open) const {
+  constexpr size_t kCountedMax = 200;
+  const bool too_many = count.min > num_properties + (open ? 1 : 0);
+  if (!too_many && num_properties <= kCountedMax) return {};
+  for (const char* const keyword : {"minProperties", "maxProperties"}) {
+    for (const Element& element : conjunction.elements) {
+      if (!element.schema->contains(keyword)) continue;
+      return ErrorAt(element, keyword, ErrorCode::kUnsupported,
+                     fmt::format("is only supported up to the number of declared properties (and "
+                                 "1, where others may be there), and beside {} of them at most",
+                                 kCountedMax));
     }
   }
   return {};
 }
 
-// No property is declared. Names may repeat, so no more than one is sure to be there.
-Result<ExprId> SchemaCompiler::OpenObject(const Conjunction& conjunction, ExprId pair) {
-  KVGATE_TRY(const RepeatCount count, Lengths(conjunction, "minProperties", "maxProperties"));
-  if (count.min > count.max) return grammar_.Nothing();
-  if (count.min > 1) {
-    KVGATE_TRY_VOID(CheckPropertyCounts(conjunction, 1, 0, false));
-  }
-  return grammar_.Sequence(
-      {grammar_.Literal("{"), parts_.List(pair, count), grammar_.Literal("}")});
-}
-
 Result<ExprId> SchemaCompiler::Object(const Conjunction& conjunction) {
   KVGATE_TRY(const std::vector<Property> properties, Properties(conjunction));
   KVGATE_TRY(const Rest rest, AdditionalProperties(conjunction));
-  std::optional<ExprId> more;
-  if (rest.open) {
-    KVGATE_TRY(Conjunction joined, Join(rest.schemas));
-    std::vector<std::string> names;
-    for (const Property& property : properties) names.push_back(property.name);
-    more = grammar_.Sequence(
-        {parts_.NameOtherThan(names), parts_.Colon(), grammar_.Rule(RuleOf(std::move(joined)))});
-    if (properties.empty()) return OpenObject(conjunction, *more);
-  }
-  const auto num_required =
+  KVGATE_TRY(const std::optional<ExprId> more, OtherPairs(conjunction, properties, rest));
+  KVGATE_TRY(const RepeatCount count, Lengths(conjunction, "minProperties", "maxProperties"));
+  if (count.min > count.max) return grammar_.Nothing();
+  const auto num_required = static_cast<size_t>(
       std::count_if(properties.begin(), properties.end(),
-                    [](const Property& property) { return property.required; });
-  KVGATE_TRY_VOID(CheckPropertyCounts(conjunction, static_cast<size_t>(num_required),
-                                      properties.size(), rest.open));
+                    [](const Property& property) { return property.required; }));
+  const bool counts = count.min > num_required ||
+                      (count.max != kUnbounded && (more || count.max < properties.size()));
+  if (counts) {
+    KVGATE_TRY_VOID(CheckPropertyCounts(conjunction, count, properties.size(), more.has_value()));
+  }
   return grammar_.Sequence(
-      {grammar_.Literal("{"), PropertyList(properties, more), grammar_.Literal("}")});
+      {grammar_.Literal("{"),
+       counts ? CountedList(properties, more, count) : PropertyList(properties, more),
+       grammar_.Literal("}")});
+}
+
+// What stands behind the declared properties, so many of it.
+ExprId SchemaCompiler::ShortList(std::optional<ExprId> more, RepeatCount count, bool is_first) {
+  if (!more) return count.min == 0 ? grammar_.Empty() : grammar_.Nothing();
+  if (count.min > 1) return grammar_.Nothing();
+  return is_first ? parts_.List(*more, count)
+                  : grammar_.Repeat(grammar_.Sequence({parts_.Comma(), *more}), count);
+}
+
+// As PropertyList, by how many are written before.
+ExprId SchemaCompiler::CountedList(std::span<const Property> properties, std::optional<ExprId> more,
+                                   RepeatCount count) {
+  const size_t written_max = std::min<size_t>(properties.size(), count.max);
+  std::vector<ExprId> behind;  // by the number written
+  for (uint32_t written = 0; written <= written_max; ++written) {
+    behind.push_back(ShortList(more,
+                               {.min = count.min > written ? count.min - written : 0,
+                                .max = count.max == kUnbounded ? kUnbounded : count.max - written},
+                               written == 0));
+  }
+  for (size_t i = properties.size(); i-- > 0;) {
+    const Property& property = properties[i];
+    std::vector<ExprId> before;
+    for (size_t written = 0; written <= std::min(i, written_max); ++written) {
+      std::vector<ExprId> alternatives;
+      if (written < written_max) {
+        std::vector<ExprId> pair;
+        if (written > 0) pair.push_back(parts_.Comma());
+        pair.insert(pair.end(), {parts_.Name(property.name), parts_.Colon(),
+                                 grammar_.Rule(property.value), behind[written + 1]});
+        alternatives.push_back(grammar_.Sequence(pair));
+      }
+      if (!property.required) alternatives.push_back(behind[written]);
+      const RuleId rule = grammar_.AddRule("properties");
+      grammar_.SetBody(rule, grammar_.Choice(alternatives));
+      before.push_back(grammar_.Rule(rule));
+    }
+    behind = std::move(before);
+  }
+  return behind.front();
 }
 
 // From the last to the first: what may follow where nothing is written yet, and where something is
@@ -164,8 +203,8 @@ ExprId SchemaCompiler::PropertyList(std::span<const Property> properties,
     const Property& property = properties[i];
     later = as_rule(later);
     first = as_rule(first);
-    const ExprId pair = grammar_.Sequence({grammar_.Literal(QuoteJson(property.name)),
-                                           parts_.Colon(), grammar_.Rule(property.value), later});
+    const ExprId pair = grammar_.Sequence(
+        {parts_.Name(property.name), parts_.Colon(), grammar_.Rule(property.value), later});
     const ExprId behind = grammar_.Sequence({parts_.Comma(), pair});
     first = property.required ? pair : grammar_.Choice({pair, first});
     later = property.required ? behind : grammar_.Choice({behind, later});
@@ -221,6 +260,14 @@ Result<ExprId> SchemaCompiler::Array(const Conjunction& conjunction) {
     count.max = std::min(count.max, static_cast<uint32_t>(prefix));
   }
   if (count.min > count.max) return grammar_.Nothing();
+  const auto unique = std::find_if(
+      conjunction.elements.begin(), conjunction.elements.end(),
+      [](const Element& element) { return element.schema->value("uniqueItems", false); });
+  if (unique != conjunction.elements.end() && count.max > 1 && !limits_.is_relaxed) {
+    if (prefix == 0) return DistinctItems(conjunction, *unique, count);
+    return ErrorAt(*unique, "uniqueItems", ErrorCode::kUnsupported,
+                   "is not supported beside schemas of single items");
+  }
   KVGATE_TRY(const RuleId rest, ItemAt(conjunction, prefix));
   const auto in_brackets = [this](ExprId items) {
     return grammar_.Sequence({grammar_.Literal("["), items, grammar_.Literal("]")});
@@ -245,6 +292,100 @@ Result<ExprId> SchemaCompiler::Array(const Conjunction& conjunction) {
     if (i >= count.min) items = grammar_.Optional(items);
   }
   return in_brackets(items);
+}
+
+// The values of what has only few; absent: it may have more.
+Result<std::optional<std::vector<Json>>> SchemaCompiler::FewValues(
+    const Conjunction& conjunction) const {
+  using Values = std::optional<std::vector<Json>>;
+  if (conjunction.impossible) return Values(std::vector<Json>());
+  for (const Element& element : conjunction.elements) {
+    if (element.schema->contains("anyOf") || element.schema->contains("oneOf")) return Values();
+  }
+  KVGATE_TRY(const unsigned types, TypesOf(conjunction));
+  if (HasValues(conjunction)) {
+    KVGATE_TRY(std::vector<Json> values, NamedValues(conjunction, types));
+    return Values(std::move(values));
+  }
+  if ((types & ~static_cast<unsigned>(kBoolean | kNull)) != 0) return Values();
+  std::vector<Json> values;
+  if (types & kBoolean) values = {false, true};
+  if (types & kNull) values.emplace_back(nullptr);
+  return Values(std::move(values));
+}
+
+// All different: a grammar remembers what it has named, not what it has not. Of other items there
+// is one at most.
+Result<ExprId> SchemaCompiler::DistinctItems(const Conjunction& conjunction, const Element& owner,
+                                             RepeatCount count) {
+  std::vector<const Json*> schemas;
+  for (const Element& element : conjunction.elements) {
+    if (const char* const rest = RestKeyword(*element.schema)) {
+      KVGATE_TRY(const Json* item, document_.Child(*element.schema, rest));
+      schemas.push_back(item);
+    }
+  }
+  KVGATE_TRY(Conjunction item, Join(schemas));
+  KVGATE_TRY(const std::optional<std::vector<Json>> values, FewValues(item));
+  const ExprId open = grammar_.Literal("[");
+  const ExprId close = grammar_.Literal("]");
+  if (!values) {
+    if (count.min > 1) {
+      return ErrorAt(owner, "uniqueItems", ErrorCode::kUnsupported,
+                     "is only supported of values that are named (enum, const, booleans), or with "
+                     "minItems of at most 1");
+    }
+    count.max = 1;
+    return grammar_.Sequence({open, parts_.List(grammar_.Rule(RuleOf(item)), count), close});
+  }
+  constexpr size_t kAnyOrderMax = 7;  // values: there is a rule for each set of them
+  std::vector<ExprId> texts;
+  for (const Json& value : *values) texts.push_back(parts_.Value(value.dump()));
+  if (texts.size() <= kAnyOrderMax) {
+    return grammar_.Sequence({open, InAnyOrder(texts, count), close});
+  }
+  // In the schema's order.
+  const size_t written_max = std::min<size_t>(texts.size(), count.max);
+  std::vector<ExprId> behind;  // by the number written
+  for (size_t written = 0; written <= written_max; ++written) {
+    behind.push_back(written >= count.min ? grammar_.Empty() : grammar_.Nothing());
+  }
+  for (size_t i = texts.size(); i-- > 0;) {
+    std::vector<ExprId> before;
+    for (size_t written = 0; written <= std::min(i, written_max); ++written) {
+      std::vector<ExprId> alternatives = {behind[written]};
+      if (written < written_max) {
+        std::vector<ExprId> parts = {texts[i], behind[written + 1]};
+        if (written > 0) parts.insert(parts.begin(), parts_.Comma());
+        alternatives.push_back(grammar_.Sequence(parts));
+      }
+      const RuleId rule = grammar_.AddRule("items");
+      grammar_.SetBody(rule, grammar_.Choice(alternatives));
+      before.push_back(grammar_.Rule(rule));
+    }
+    behind = std::move(before);
+  }
+  return grammar_.Sequence({open, behind.front(), close});
+}
+
+ExprId SchemaCompiler::InAnyOrder(std::span<const ExprId> values, RepeatCount count) {
+  const uint32_t num_sets = 1u << values.size();
+  std::vector<ExprId> behind(num_sets, ExprId{});  // by the set that is written
+  for (uint32_t written = num_sets; written-- > 0;) {
+    const auto num_written = static_cast<uint32_t>(std::popcount(written));
+    std::vector<ExprId> alternatives;
+    if (num_written >= count.min) alternatives.push_back(grammar_.Empty());
+    for (uint32_t i = 0; i < values.size() && num_written < count.max; ++i) {
+      if ((written >> i & 1) != 0) continue;
+      std::vector<ExprId> parts = {values[i], behind[written | 1u << i]};
+      if (written != 0) parts.insert(parts.begin(), parts_.Comma());
+      alternatives.push_back(grammar_.Sequence(parts));
+    }
+    const RuleId rule = grammar_.AddRule("items");
+    grammar_.SetBody(rule, grammar_.Choice(alternatives));
+    behind[written] = grammar_.Rule(rule);
+  }
+  return behind.front();
 }
 
 }  // namespace kvgate::grammar

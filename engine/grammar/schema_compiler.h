@@ -5,6 +5,7 @@
 // is what ends recursion.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -14,8 +15,10 @@
 
 #include <kvgate/result.h>
 
+#include "engine/grammar/char_dfa.h"
 #include "engine/grammar/grammar.h"
 #include "engine/grammar/json_parts.h"
+#include "engine/grammar/json_schema.h"
 #include "engine/grammar/number_range.h"
 #include "engine/grammar/schema_document.h"
 
@@ -23,10 +26,13 @@ namespace kvgate::grammar {
 
 class SchemaCompiler {
  public:
-  SchemaCompiler(Grammar& grammar, SchemaDocument& document, const SchemaLimits& limits)
-      : grammar_(grammar), parts_(grammar), document_(document), limits_(limits) {}
+  SchemaCompiler(Grammar& grammar, SchemaDocument& document, const SchemaLimits& limits,
+                 JsonStyle style = JsonStyle::kUsual)
+      : grammar_(grammar), parts_(grammar, style), document_(document), limits_(limits) {}
 
   Result<ExprId> Compile();
+  // See AddArguments.
+  Result<ExprId> CompileArguments(const PairForm* form);
 
  private:
   // A schema by its own keywords alone: what it refers to stands beside it.
@@ -42,19 +48,39 @@ class SchemaCompiler {
     friend auto operator<=>(const Conjunction&, const Conjunction&) = default;
   };
 
+  Result<void> CompilePending();
   Result<Conjunction> Join(std::span<const Json* const> schemas);
   Result<void> Add(const Json& schema, Conjunction& conjunction);
   RuleId RuleOf(Conjunction conjunction);
-  Result<ExprId> BodyOf(const Conjunction& conjunction);
-  Result<ExprId> BodyOfChoice(const Conjunction& conjunction, size_t index, const char* keyword);
+  Result<ExprId> BodyOf(const Conjunction& conjunction, unsigned wanted_types);
+  // The choice that anyOf or oneOf leaves, each alternative made by `make`; absent: there is none.
+  using Make = std::function<Result<ExprId>(const Conjunction&)>;
+  Result<std::optional<ExprId>> ChoiceOf(const Conjunction& conjunction, const Make& make);
+  Result<ExprId> BodyOfChoice(const Conjunction& conjunction, size_t index, const char* keyword,
+                              const Make& make);
   Result<void> CheckDisjoint(const Conjunction& conjunction, size_t index);
-  unsigned TypesOf(const Conjunction& conjunction) const;
+  Result<unsigned> TypesOf(const Conjunction& conjunction) const;
+  // Of a schema under "not", as far as we have it.
+  struct Exclusion {
+    unsigned types = 0;
+    std::vector<Json> values = {};
+    const Json* pattern_of = nullptr;  // its pattern is not to match
+  };
+  Result<Exclusion> ExclusionOf(const Element& element) const;
 
   // schema_values.cc
   bool HasValues(const Conjunction& conjunction) const;
   Result<ExprId> Values(const Conjunction& conjunction, unsigned types);
+  Result<std::vector<Json>> NamedValues(const Conjunction& conjunction, unsigned types) const;
   Result<bool> Accepts(const Element& element, const Json& value) const;
+  Result<bool> AcceptsNumber(const Element& element, const Json& value) const;
+  Result<bool> AcceptsText(const Element& element, const std::string& text) const;
   Result<ExprId> String(const Conjunction& conjunction);
+  // What its patterns, formats and exclusions say of a text.
+  Result<std::vector<TextCondition>> TextConditions(const Conjunction& conjunction) const;
+  Result<void> AddTextConditions(const Element& element,
+                                 std::vector<TextCondition>& conditions) const;
+  Error TooManyStates(const Conjunction& conjunction, const Error& error) const;
   Result<RepeatCount> Lengths(const Conjunction& conjunction, const char* min,
                               const char* max) const;
   Result<ExprId> Number(const Conjunction& conjunction, bool only_integers);
@@ -74,14 +100,45 @@ class SchemaCompiler {
   Result<std::vector<Property>> Properties(const Conjunction& conjunction);
   Result<Rest> AdditionalProperties(const Conjunction& conjunction);
   Result<RuleId> PropertyValue(const Conjunction& conjunction, const std::string& name);
-  Result<ExprId> OpenObject(const Conjunction& conjunction, ExprId pair);
-  Result<void> CheckPropertyCounts(const Conjunction& conjunction, size_t num_required,
-                                   size_t num_all, bool open) const;
+  Result<void> CheckPropertyCounts(const Conjunction& conjunction, RepeatCount count,
+                                   size_t num_properties, bool open) const;
   ExprId PropertyList(std::span<const Property> properties, std::optional<ExprId> more);
+  ExprId CountedList(std::span<const Property> properties, std::optional<ExprId> more,
+                     RepeatCount count);
+  ExprId ShortList(std::optional<ExprId> more, RepeatCount count, bool is_first);
+
+  // schema_arguments.cc
+  Result<ExprId> Pairs(const Conjunction& conjunction, const PairForm& form);
+  Result<ExprId> PairValue(const Property& property, const PairForm& form);
+  Result<ExprId> PlainText(const Conjunction& conjunction, const PairForm& form);
+
+  // schema_names.cc: the names of properties that are not declared.
+  struct NamePattern {  // one of patternProperties
+    const Element* element = nullptr;
+    std::string text;
+    Pattern pattern;
+    CharDfa dfa;
+  };
+  Result<std::vector<NamePattern>> NamePatterns(const Conjunction& conjunction) const;
+  // What propertyNames say; absent: nothing.
+  Result<std::optional<Conjunction>> NamesOf(const Conjunction& conjunction);
+  Result<bool> AcceptsName(const Conjunction& conjunction, const std::string& name);
+  // A name that is not declared, a colon and a value; absent: there are no others.
+  Result<std::optional<ExprId>> OtherPairs(const Conjunction& conjunction,
+                                           std::span<const Property> properties, const Rest& rest);
+  Result<ExprId> PairsOfPatterns(const Conjunction& conjunction,
+                                 std::span<const NamePattern> patterns, unsigned matched,
+                                 std::span<const Property> properties,
+                                 const std::optional<Conjunction>& names);
+
   Result<ExprId> Array(const Conjunction& conjunction);
   Result<size_t> PrefixLength(const Conjunction& conjunction) const;
   Result<RuleId> ItemAt(const Conjunction& conjunction, size_t index);
   Result<bool> IsClosedBehind(const Conjunction& conjunction, size_t prefix) const;
+  Result<ExprId> DistinctItems(const Conjunction& conjunction, const Element& owner,
+                               RepeatCount count);
+  ExprId InAnyOrder(std::span<const ExprId> values, RepeatCount count);
+  Result<std::optional<std::vector<Json>>> FewValues(const Conjunction& conjunction) const;
 
   Error ErrorAt(const Element& element, const char* keyword, ErrorCode code,
                 std::string_view what) const {
@@ -92,6 +149,7 @@ class SchemaCompiler {
   JsonParts parts_;
   SchemaDocument& document_;
   const SchemaLimits& limits_;
+  std::optional<RuleId> root_;  // that must be an object
   std::map<Conjunction, RuleId> rules_;
   std::vector<std::pair<Conjunction, RuleId>> pending_;
 };

@@ -25,7 +25,7 @@ enum class Form : uint8_t {
   kValues,
   kTypes,
   kItems,  // a schema, or in older drafts an array of them
-  kFalse,  // only false is supported
+  kTrue,   // only true is supported
 };
 
 struct Keyword {
@@ -50,6 +50,10 @@ constexpr std::array kKeywords = {
     Keyword{"readOnly", Form::kNote},
     Keyword{"writeOnly", Form::kNote},
     Keyword{"discriminator", Form::kNote},
+    Keyword{"contentEncoding", Form::kNote},
+    Keyword{"contentMediaType", Form::kNote},
+    Keyword{"contentSchema", Form::kNote},
+    Keyword{"id", Form::kNote},
     Keyword{"type", Form::kTypes},
     Keyword{"nullable", Form::kBool},
     Keyword{"enum", Form::kValues},
@@ -57,9 +61,13 @@ constexpr std::array kKeywords = {
     Keyword{"anyOf", Form::kSchemas},
     Keyword{"oneOf", Form::kSchemas},
     Keyword{"allOf", Form::kSchemas},
+    Keyword{"not", Form::kSchema},
     Keyword{"properties", Form::kSchemaMap, kObject},
     Keyword{"required", Form::kNames, kObject},
     Keyword{"additionalProperties", Form::kSchema, kObject},
+    Keyword{"propertyNames", Form::kSchema, kObject},
+    Keyword{"patternProperties", Form::kSchemaMap, kObject},
+    Keyword{"unevaluatedProperties", Form::kTrue, kObject},
     Keyword{"minProperties", Form::kCount, kObject},
     Keyword{"maxProperties", Form::kCount, kObject},
     Keyword{"items", Form::kItems, kArray},
@@ -67,7 +75,8 @@ constexpr std::array kKeywords = {
     Keyword{"additionalItems", Form::kSchema, kArray},
     Keyword{"minItems", Form::kCount, kArray},
     Keyword{"maxItems", Form::kCount, kArray},
-    Keyword{"uniqueItems", Form::kFalse, kArray},
+    Keyword{"uniqueItems", Form::kBool, kArray},
+    Keyword{"unevaluatedItems", Form::kTrue, kArray},
     Keyword{"minLength", Form::kCount, kString},
     Keyword{"maxLength", Form::kCount, kString},
     Keyword{"pattern", Form::kText, kString},
@@ -158,8 +167,8 @@ std::string_view Problem(Form form, const Json& value) {
     case Form::kItems:
       return IsSchema(value) || (value.is_array() && AllOf(value, IsSchema)) ? ""
                                                                              : "must be a schema";
-    case Form::kFalse:
-      return value.is_boolean() ? "" : "must be true or false";
+    case Form::kTrue:
+      return IsSchema(value) ? "" : "must be a schema";
   }
   return "";
 }
@@ -226,6 +235,7 @@ Result<SchemaDocument> SchemaDocument::Parse(std::string_view text, const Schema
     return !too_deep;  // what is too deep is not kept
   };
   SchemaDocument document;
+  document.is_relaxed_ = limits.is_relaxed;
   document.root_ = std::make_unique<Json>(Json::parse(text, watch, false));
   if (too_deep) {
     return Refusal(ErrorCode::kTooLarge,
@@ -294,7 +304,8 @@ Result<void> SchemaDocument::CheckKeywords(const Json& schema) const {
   for (const auto& [name, value] : schema.items()) {
     const Keyword* const keyword = FindKeyword(name);
     if (keyword == nullptr) {
-      if (name.starts_with("x-")) continue;  // notes of other tools
+      // Notes of other tools; where nothing is strict, what we do not know is one, too.
+      if (is_relaxed_ || name.starts_with("x-")) continue;
       return ErrorAt(schema, name.substr(0, 100), ErrorCode::kUnsupported,
                      "is not a keyword that is supported");
     }
@@ -302,8 +313,8 @@ Result<void> SchemaDocument::CheckKeywords(const Json& schema) const {
     if (!problem.empty()) {
       return ErrorAt(schema, name, ErrorCode::kInvalidArgument, problem);
     }
-    if (keyword->form == Form::kFalse && value.get<bool>()) {
-      return ErrorAt(schema, name, ErrorCode::kUnsupported, "is only supported as false");
+    if (keyword->form == Form::kTrue && value != true && !is_relaxed_) {
+      return ErrorAt(schema, name, ErrorCode::kUnsupported, "is only supported as true");
     }
   }
   return {};

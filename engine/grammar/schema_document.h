@@ -22,6 +22,9 @@ struct SchemaLimits {
   size_t rules_max = 50'000;  // of the grammar that is made from it
   size_t one_of_max = 64;     // alternatives, each compared with each
   size_t parts_max = 64;      // schemas that one value must all meet
+  // What is not supported is not an error: it is left out, or any value stands there. So not every
+  // text need meet the schema.
+  bool is_relaxed = false;
 };
 
 // What a value may be, one bit each. A number that is an integer is both.
@@ -67,6 +70,7 @@ class SchemaDocument {
   Result<const Json*> Enter(const Json& part, std::string path);
   std::string PathTo(const Json& schema, std::string_view keyword) const;
 
+  bool is_relaxed_ = false;
   std::unique_ptr<Json> root_;  // stays where it is
   std::unordered_map<const Json*, std::string> paths_;
 };

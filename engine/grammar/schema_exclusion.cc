@@ -40,13 +40,14 @@ bool Declares(const Json& schema, const std::string& name) {
 }
 
 bool ForbidsMore(const Json& schema) {
-  return schema.contains("additionalProperties") && schema.at("additionalProperties") == false;
+  return !schema.contains("patternProperties") && schema.contains("additionalProperties") &&
+         schema.at("additionalProperties") == false;
 }
 
 // Whether our grammar of it has only the properties that it declares.
 bool WritesOnlyDeclared(const Json& schema) {
   if (ForbidsMore(schema)) return true;
-  return schema.contains("properties") && !schema.at("properties").empty() &&
+  return schema.contains("properties") && !schema.contains("patternProperties") &&
          !schema.contains("additionalProperties");
 }
 

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "engine/grammar/char_dfa.h"
 #include "engine/grammar/pattern.h"
 #include "engine/grammar/schema_compiler.h"
 #include "engine/grammar/string_format.h"
@@ -52,7 +53,9 @@ bool SchemaCompiler::HasValues(const Conjunction& conjunction) const {
                      });
 }
 
-Result<ExprId> SchemaCompiler::Values(const Conjunction& conjunction, unsigned types) {
+// Those of them that meet everything else, each once.
+Result<std::vector<Json>> SchemaCompiler::NamedValues(const Conjunction& conjunction,
+                                                      unsigned types) const {
   std::vector<const Json*> named;
   for (const Element& element : conjunction.elements) {
     if (element.schema->contains("const")) {
@@ -63,15 +66,23 @@ Result<ExprId> SchemaCompiler::Values(const Conjunction& conjunction, unsigned t
       for (const Json& value : element.schema->at("enum")) named.push_back(&value);
     }
   }
-  std::vector<ExprId> alternatives;
+  std::vector<Json> values;
   for (const Json* const value : named) {
-    bool accepted = (TypeOf(*value) & types) != 0;
+    bool accepted = (TypeOf(*value) & types) != 0 &&
+                    std::find(values.begin(), values.end(), *value) == values.end();
     for (const Element& element : conjunction.elements) {
       KVGATE_TRY(const bool accepts, Accepts(element, *value));
       accepted = accepted && accepts;
     }
-    if (accepted) alternatives.push_back(grammar_.Literal(value->dump()));
+    if (accepted) values.push_back(*value);
   }
+  return values;
+}
+
+Result<ExprId> SchemaCompiler::Values(const Conjunction& conjunction, unsigned types) {
+  KVGATE_TRY(const std::vector<Json> values, NamedValues(conjunction, types));
+  std::vector<ExprId> alternatives;
+  for (const Json& value : values) alternatives.push_back(parts_.Value(value.dump()));
   return grammar_.Choice(alternatives);
 }
 
@@ -83,32 +94,40 @@ Result<bool> SchemaCompiler::Accepts(const Element& element, const Json& value) 
     const Json& values = schema.at("enum");
     if (std::find(values.begin(), values.end(), value) == values.end()) return false;
   }
-  if (value.is_number()) {
-    if (schema.contains("multipleOf")) {
-      return ErrorAt(element, "multipleOf", ErrorCode::kUnsupported,
-                     "is not supported beside const or enum");
-    }
-    for (const char* keyword : {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}) {
-      if (!Meets(schema, keyword, value)) return false;
-    }
-    return true;
-  }
-  if (value.is_string()) {
-    for (const char* keyword : {"pattern", "format"}) {
-      if (!schema.contains(keyword)) continue;
-      return ErrorAt(element, keyword, ErrorCode::kUnsupported,
-                     "is not supported beside const or enum");
-    }
-    const size_t length = NumCharacters(value.get_ref<const std::string&>());
-    if (schema.contains("minLength") && length < ToCount(schema.at("minLength"))) return false;
-    return !schema.contains("maxLength") || length <= ToCount(schema.at("maxLength"));
-  }
+  KVGATE_TRY(const Exclusion exclusion, ExclusionOf(element));
+  const auto& excluded = exclusion.values;
+  if (std::find(excluded.begin(), excluded.end(), value) != excluded.end()) return false;
+  if (value.is_number()) return AcceptsNumber(element, value);
+  if (value.is_string()) return AcceptsText(element, value.get_ref<const std::string&>());
   if ((TypesOfKeywords(schema) & TypeOf(value)) != 0) {
     return ErrorAt(element, "", ErrorCode::kUnsupported,
                    "keywords about objects or arrays are not supported beside a const or enum of "
                    "them");
   }
   return true;
+}
+
+Result<bool> SchemaCompiler::AcceptsNumber(const Element& element, const Json& value) const {
+  const Json& schema = *element.schema;
+  for (const char* keyword : {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}) {
+    if (!Meets(schema, keyword, value)) return false;
+  }
+  if (!schema.contains("multipleOf")) return true;
+  const double quotient = value.get<double>() / schema.at("multipleOf").get<double>();
+  return quotient == std::floor(quotient);  // as readers with doubles ask
+}
+
+Result<bool> SchemaCompiler::AcceptsText(const Element& element, const std::string& text) const {
+  const Json& schema = *element.schema;
+  const size_t length = NumCharacters(text);
+  if (schema.contains("minLength") && length < ToCount(schema.at("minLength"))) return false;
+  if (schema.contains("maxLength") && length > ToCount(schema.at("maxLength"))) return false;
+  std::vector<TextCondition> conditions;
+  KVGATE_TRY_VOID(AddTextConditions(element, conditions));
+  if (conditions.empty()) return true;
+  const Result<CharDfa> dfa = MakeDfa(conditions, {});
+  if (!dfa) return TooManyStates({.elements = {element}}, dfa.error());
+  return dfa->Takes(text);
 }
 
 Result<RepeatCount> SchemaCompiler::Lengths(const Conjunction& conjunction, const char* min,
@@ -129,53 +148,95 @@ Result<RepeatCount> SchemaCompiler::Lengths(const Conjunction& conjunction, cons
   return count;
 }
 
+Result<void> SchemaCompiler::AddTextConditions(const Element& element,
+                                               std::vector<TextCondition>& conditions) const {
+  const Json& schema = *element.schema;
+  const auto add = [&](const Json& owner, const char* keyword, std::string_view text,
+                       bool negated) -> Result<void> {
+    Result<Pattern> parsed = ParsePattern(text, {});
+    if (!parsed) {
+      return document_.ErrorAt(owner, keyword, parsed.error().code, parsed.error().detail);
+    }
+    conditions.push_back({.pattern = std::move(*parsed), .negated = negated});
+    return {};
+  };
+  if (schema.contains("pattern")) {
+    const auto& text = schema.at("pattern").get_ref<const std::string&>();
+    KVGATE_TRY_VOID(add(schema, "pattern", text, false));
+  }
+  if (schema.contains("format")) {
+    const auto& name = schema.at("format").get_ref<const std::string&>();
+    const std::optional<std::string_view> text = PatternOfFormat(name);
+    if (!text && !limits_.is_relaxed) {
+      return ErrorAt(element, "format", ErrorCode::kUnsupported,
+                     fmt::format("is '{}', which is not supported; supported are {}",
+                                 name.substr(0, 100), FormatNames()));
+    }
+    if (text && !text->empty()) KVGATE_TRY_VOID(add(schema, "format", *text, false));
+  }
+  KVGATE_TRY(const Exclusion exclusion, ExclusionOf(element));
+  if (const Json* const owner = exclusion.pattern_of) {
+    const auto& text = owner->at("pattern").get_ref<const std::string&>();
+    KVGATE_TRY_VOID(add(*owner, "pattern", text, true));
+  }
+  for (const Json& value : exclusion.values) {
+    if (!value.is_string()) continue;
+    conditions.push_back(
+        {.pattern = PatternOfText(value.get_ref<const std::string&>()), .negated = true});
+  }
+  return {};
+}
+
+Result<std::vector<TextCondition>> SchemaCompiler::TextConditions(
+    const Conjunction& conjunction) const {
+  std::vector<TextCondition> conditions;
+  for (const Element& element : conjunction.elements) {
+    KVGATE_TRY_VOID(AddTextConditions(element, conditions));
+  }
+  return conditions;
+}
+
+// Under the name of the keyword that is to blame.
+Error SchemaCompiler::TooManyStates(const Conjunction& conjunction, const Error& error) const {
+  for (const char* const keyword : {"pattern", "format", "not"}) {
+    for (const Element& element : conjunction.elements) {
+      if (!element.schema->contains(keyword)) continue;
+      return ErrorAt(element, keyword, error.code, error.detail);
+    }
+  }
+  return error;
+}
+
 Result<ExprId> SchemaCompiler::String(const Conjunction& conjunction) {
   KVGATE_TRY(const RepeatCount length, Lengths(conjunction, "minLength", "maxLength"));
   if (length.min > length.max) return grammar_.Nothing();
-  const Element* owner = nullptr;
-  const char* keyword = nullptr;
-  std::string pattern;
-  for (const Element& element : conjunction.elements) {
-    for (const char* const name : {"pattern", "format"}) {
-      if (!element.schema->contains(name)) continue;
-      const auto& text = element.schema->at(name).get_ref<const std::string&>();
-      const bool is_format = std::string_view(name) == "format";
-      const std::optional<std::string_view> known =
-          is_format ? PatternOfFormat(text) : std::optional<std::string_view>(text);
-      if (!known) {
-        return ErrorAt(element, name, ErrorCode::kUnsupported,
-                       fmt::format("is '{}', which is not supported; supported are {}",
-                                   text.substr(0, 100), FormatNames()));
-      }
-      if (owner != nullptr && pattern != *known) {
-        return ErrorAt(element, name, ErrorCode::kUnsupported,
-                       "is the second pattern or format of one string; one is supported");
-      }
-      owner = &element;
-      keyword = name;
-      pattern = *known;
-    }
-  }
-  if (owner == nullptr) return parts_.String(length);
-  const PatternLimits limits = {.rules_max = limits_.rules_max};
-  const auto placed = [&](Error error) {
-    return ErrorAt(*owner, keyword, error.code, error.detail);
-  };
-  const Result<Pattern> parsed = ParsePattern(pattern, limits);
-  if (!parsed) return placed(parsed.error());
-  Result<ExprId> made = AddPattern(grammar_, parts_, *parsed, length, limits);
-  if (!made) return placed(made.error());
-  return *made;
+  KVGATE_TRY(const std::vector<TextCondition> conditions, TextConditions(conjunction));
+  if (conditions.empty()) return parts_.String(length);
+  const Result<CharDfa> dfa = MakeDfa(conditions, {});
+  if (!dfa) return TooManyStates(conjunction, dfa.error());
+  const Result<ExprId> text = AddTexts(grammar_, parts_, *dfa, {.length = length});
+  if (!text) return TooManyStates(conjunction, text.error());
+  return grammar_.Sequence({grammar_.Literal("\""), *text, grammar_.Literal("\"")});
 }
 
+// The integers among the multiples: what has a fraction divides differently for each reader.
 Result<uint64_t> SchemaCompiler::MultipleOf(const Conjunction& conjunction) const {
   uint64_t multiple = 0;
   for (const Element& element : conjunction.elements) {
     if (!element.schema->contains("multipleOf")) continue;
-    const double number = element.schema->at("multipleOf").get<double>();
+    double number = element.schema->at("multipleOf").get<double>();
+    // Every integer is a multiple of these, exactly or as doubles divide.
+    static constexpr double kParts[] = {0.1, 0.01, 0.001, 0.0001};
+    if (std::find(std::begin(kParts), std::end(kParts), number) != std::end(kParts)) number = 1;
+    // Of 2.5 the multiples of 5, of 0.75 those of 3.
+    for (int halves = 0; halves < 20 && number > 0 && number != std::floor(number); ++halves) {
+      number *= 2;
+    }
     if (number < 1 || number > static_cast<double>(kMultipleMax) || number != std::floor(number)) {
       return ErrorAt(element, "multipleOf", ErrorCode::kUnsupported,
-                     fmt::format("must be an integer from 1 to {}", kMultipleMax));
+                     fmt::format("must be an integer from 1 to {}, such a number by a power of "
+                                 "two, or 0.1 to 0.0001",
+                                 kMultipleMax));
     }
     const auto own = static_cast<uint64_t>(number);
     multiple = multiple == 0 ? own : std::lcm(multiple, own);
@@ -211,6 +272,11 @@ Result<ExprId> SchemaCompiler::Number(const Conjunction& conjunction, bool only_
         }
         owner = &element;
       }
+    }
+    if (schema.value("format", "") == "int32") {
+      constexpr int64_t kEnd = int64_t{1} << 31;
+      if (!lower || lower->first < -kEnd) lower.emplace(-kEnd, false);
+      if (!upper || upper->first > kEnd - 1) upper.emplace(kEnd - 1, false);
     }
   }
   if (lower) range.lower = ToBound(lower->first, lower->second);

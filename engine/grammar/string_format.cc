@@ -1,6 +1,8 @@
 #include "engine/grammar/string_format.h"
 
+#include <algorithm>
 #include <array>
+#include <utility>
 
 namespace kvgate::grammar {
 namespace {
@@ -34,7 +36,10 @@ constexpr std::array kFormats = {
     Format{"ipv4", "^" KVGATE_BYTE "(?:\\." KVGATE_BYTE "){3}$"},
     Format{"ipv6", "^[0-9a-f]{1,4}(?::[0-9a-f]{1,4}){7}$"},
     Format{"uri", "^https?://" KVGATE_LABEL "(?:\\." KVGATE_LABEL
-                  "){1,3}(?:/[A-Za-z0-9_~.-]*)?(?:\\?[A-Za-z0-9_=&-]+)?(?:#[A-Za-z0-9_-]+)?$"},
+                  "){1,3}(?:/[A-Za-z0-9_~.-]+)*/?(?:\\?[A-Za-z0-9_=&-]+)?(?:#[A-Za-z0-9_-]+)?$"},
+    Format{"uri-reference", "^/[A-Za-z0-9_~./-]*(?:\\?[A-Za-z0-9_=&-]+)?$"},
+    Format{"base64", "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"},
+    Format{"json-pointer", "^(?:/[A-Za-z0-9_-]*)*$"},
     Format{"uuid", "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"},
 };
 
@@ -43,9 +48,24 @@ constexpr std::array kFormats = {
 #undef KVGATE_LABEL
 #undef KVGATE_BYTE
 
+// Said the same in other words.
+constexpr std::pair<std::string_view, std::string_view> kSynonyms[] = {
+    {"idn-email", "email"}, {"idn-hostname", "hostname"},
+    {"iri", "uri"},         {"iri-reference", "uri-reference"},
+    {"url", "uri"},         {"byte", "base64"},
+    {"uuid4", "uuid"}};
+// Notes for people, and what is about numbers.
+constexpr std::string_view kAnyText[] = {"password",       "binary",      "path",  "file-path",
+                                         "directory-path", "json-string", "int32", "int64",
+                                         "float",          "double"};
+
 }  // namespace
 
 std::optional<std::string_view> PatternOfFormat(std::string_view format) {
+  if (std::find(std::begin(kAnyText), std::end(kAnyText), format) != std::end(kAnyText)) return "";
+  for (const auto& [name, same] : kSynonyms) {
+    if (name == format) format = same;
+  }
   for (const Format& known : kFormats) {
     if (known.name == format) return known.pattern;
   }

@@ -73,8 +73,8 @@ TEST(NumberRangeTest, NumbersAreThoseInTheRange) {
       double value = probe == 0 ? a : probe == 1 ? b : draw();
       const std::string text = fmt::format("{}", value == 0 ? 0.0 : value);
       if (text.find('e') != std::string::npos) continue;
-      const auto num_digits = std::count_if(text.begin(), text.end(),
-                                            [](char c) { return c >= '0' && c <= '9'; });
+      const auto num_digits =
+          std::count_if(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
       if (num_digits > 15) continue;  // none is written with so many
       const bool wanted = (!range.lower || (from_open ? value > a : value >= a)) &&
                           (!range.upper || (to_open ? value < b : value <= b));

@@ -4,6 +4,7 @@
 
 #include <regex>
 
+#include "engine/grammar/char_dfa.h"
 #include "tests/engine/grammar/grammar_fixture.h"
 
 namespace kvgate::grammar {
@@ -12,20 +13,39 @@ namespace {
 Result<Automaton> Build(std::string_view text, RepeatCount length = {}) {
   Grammar grammar;
   JsonParts parts(grammar);
-  KVGATE_TRY(const Pattern pattern, ParsePattern(text, {}));
-  KVGATE_TRY(const ExprId body, AddPattern(grammar, parts, pattern, length, {}));
+  KVGATE_TRY(Pattern pattern, ParsePattern(text, {}));
+  const TextCondition condition = {.pattern = std::move(pattern)};
+  KVGATE_TRY(const CharDfa dfa, MakeDfa({&condition, 1}, {}));
+  KVGATE_TRY(const ExprId body, AddTexts(grammar, parts, dfa, {.length = length}));
   const RuleId root = grammar.AddRule("root");
-  grammar.SetBody(root, body);
+  const ExprId quote = grammar.Literal("\"");
+  grammar.SetBody(root, grammar.Sequence({quote, body, quote}));
   grammar.SetRoot(root);
   return Automaton::Build(grammar, {});
 }
 
 TEST(PatternTest, RandomTextsMatchAsInTheStandardLibrary) {
-  const std::vector<std::string> patterns = {
-      "^[a-c]+$",         "b",          "^a|c$",          "^(a|bc)*d?$", "^a{2,4}b{0,2}$",
-      "^(?:ab?){3}$",     "^[^a]{2,}$", "^a.c$",          "a+?b*$",      "^(a(b(c)?)?)?$",
-      "^\\w\\d\\s?$",     "^[\\d-]+$",  "^\\x61\\u0062$", "^$",          "^a{3}$|^b{3}$",
-      "^(a*b){2}c{1,3}$", "[ab][bc]",   "^a\\.b$|\\-"};
+  const std::vector<std::string> patterns = {"^[a-c]+$",
+                                             "b",
+                                             "^a|c$",
+                                             "^(a|bc)*d?$",
+                                             "^a{2,4}b{0,2}$",
+                                             "^(?:ab?){3}$",
+                                             "^[^a]{2,}$",
+                                             "^a.c$",
+                                             "a+?b*$",
+                                             "^(a(b(c)?)?)?$",
+                                             "^\\w\\d\\s?$",
+                                             "^[\\d-]+$",
+                                             "^\\x61\\u0062$",
+                                             "^$",
+                                             "^a{3}$|^b{3}$",
+                                             "^(a*b){2}c{1,3}$",
+                                             "[ab][bc]",
+                                             "^a\\.b$|\\-",
+                                             "^(?=.*b)(?!.*d)[a-d]{2,}$",
+                                             "^(?!a|^b$)[ab]|^c$",
+                                             "^(?!^[-.]*$)[a.-]*$"};
   std::mt19937 random(8);
   int num_matches = 0;
   for (const std::string& text : patterns) {

@@ -1,0 +1,416 @@
+#include "engine/grammar/char_dfa.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "engine/tokenizer/utf8.h"
+
+namespace kvgate::grammar {
+namespace {
+
+constexpr uint32_t kFar = uint32_t{1} << 30;
+
+// The characters in classes that no set of the patterns tells apart.
+class Alphabet {
+ public:
+  explicit Alphabet(std::span<const TextCondition> conditions) {
+    for (const TextCondition& condition : conditions) {
+      for (const PatternBranch& branch : condition.pattern.branches) {
+        for (const PatternPart& part : branch) AddSets(part.nfa);
+      }
+    }
+    std::set<char32_t> begins = {0};
+    for (const CharSet& set : sets_) {
+      for (const CharRange& range : set.ranges()) {
+        begins.insert(range.first);
+        if (range.last < kLastChar) begins.insert(range.last + 1);
+      }
+    }
+    std::map<std::vector<bool>, size_t> known;
+    for (auto at = begins.begin(); at != begins.end(); ++at) {
+      std::vector<bool> in;
+      for (const CharSet& set : sets_) in.push_back(set.Contains(*at));
+      const auto [place, is_new] = known.try_emplace(std::move(in), classes_.size());
+      if (is_new) classes_.emplace_back();
+      const auto next = std::next(at);
+      classes_[place->second].Add({*at, next == begins.end() ? kLastChar : *next - 1});
+    }
+    classes_of_.resize(sets_.size());
+    for (const auto& [in, index] : known) {
+      for (size_t set = 0; set < in.size(); ++set) {
+        if (in[set]) classes_of_[set].push_back(static_cast<uint32_t>(index));
+      }
+    }
+  }
+
+  const std::vector<CharSet>& classes() const { return classes_; }
+  const std::vector<uint32_t>& ClassesOf(const CharSet& set) const {
+    return classes_of_[static_cast<size_t>(std::find(sets_.begin(), sets_.end(), set) -
+                                           sets_.begin())];
+  }
+
+ private:
+  void AddSets(const CharNfa& nfa) {
+    for (const CharNfa::State& state : nfa.states) {
+      for (const CharNfa::Edge& edge : state.edges) {
+        if (std::find(sets_.begin(), sets_.end(), edge.characters) == sets_.end()) {
+          sets_.push_back(edge.characters);
+        }
+      }
+    }
+  }
+
+  std::vector<CharSet> sets_;
+  std::vector<CharSet> classes_;
+  std::vector<std::vector<uint32_t>> classes_of_;  // by set
+};
+
+// All parts of all conditions go on together: a state is the set of their states.
+class SubsetBuilder {
+ public:
+  SubsetBuilder(std::span<const TextCondition> conditions, const DfaLimits& limits)
+      : conditions_(conditions), limits_(limits), alphabet_(conditions) {
+    for (const TextCondition& condition : conditions_) {
+      for (const PatternBranch& branch : condition.pattern.branches) {
+        for (const PatternPart& part : branch) AddPart(part.nfa);
+      }
+    }
+  }
+
+  Result<CharDfa> Build() {
+    CharDfa dfa{.classes = alphabet_.classes(), .states = {}};
+    std::vector<uint32_t> start;
+    for (const Part& part : parts_) start.push_back(part.begin);
+    StateOf(std::move(start), dfa);
+    for (size_t i = 0; i < subsets_.size(); ++i) {
+      if (dfa.states.size() > limits_.states_max || work_ > limits_.work_max) {
+        return MakeError(ErrorCode::kTooLarge, "grammar.schema",
+                         fmt::format("needs more than {} states", limits_.states_max));
+      }
+      Expand(i, dfa);
+    }
+    return dfa;
+  }
+
+ private:
+  struct Part {
+    uint32_t begin = 0;  // of its states
+    uint32_t end = 0;
+    uint32_t accept = 0;
+  };
+  struct Step {
+    std::vector<uint32_t> classes;
+    uint32_t target = 0;
+  };
+
+  void AddPart(const CharNfa& nfa) {
+    const auto begin = static_cast<uint32_t>(steps_.size());
+    for (const CharNfa::State& state : nfa.states) {
+      std::vector<Step>& steps = steps_.emplace_back();
+      for (const CharNfa::Edge& edge : state.edges) {
+        steps.push_back(
+            {.classes = alphabet_.ClassesOf(edge.characters), .target = begin + edge.target});
+      }
+      std::vector<uint32_t>& empty = empty_steps_.emplace_back();
+      for (const uint32_t target : state.empty_edges) empty.push_back(begin + target);
+    }
+    seen_.resize(steps_.size(), 0);
+    parts_.push_back({.begin = begin,
+                      .end = static_cast<uint32_t>(steps_.size()),
+                      .accept = begin + nfa.accept});
+  }
+
+  // With all that is reached without a character, in order.
+  void Close(std::vector<uint32_t>& subset) {
+    ++round_;
+    for (const uint32_t state : subset) seen_[state] = round_;
+    for (size_t i = 0; i < subset.size(); ++i) {
+      for (const uint32_t next : empty_steps_[subset[i]]) {
+        if (seen_[next] != round_) subset.push_back(next);
+        seen_[next] = round_;
+      }
+    }
+    work_ += subset.size();
+    std::sort(subset.begin(), subset.end());
+  }
+
+  // Whether a text may end here, or, with `later`, behind some more characters as far as is known.
+  bool Accepts(const std::vector<uint32_t>& subset, bool later) const {
+    size_t at = 0;
+    for (const TextCondition& condition : conditions_) {
+      bool any = false;
+      for (const PatternBranch& branch : condition.pattern.branches) {
+        bool all = true;
+        for (const PatternPart& pattern : branch) {
+          const Part& part = parts_[at++];
+          const auto first = std::lower_bound(subset.begin(), subset.end(), part.begin);
+          const bool alive = first != subset.end() && *first < part.end;
+          const bool accepted = std::binary_search(subset.begin(), subset.end(), part.accept);
+          all = all && (later ? alive || pattern.negated : accepted != pattern.negated);
+        }
+        any = any || all;
+      }
+      if (later ? !any && !condition.negated : any == condition.negated) return false;
+    }
+    return true;
+  }
+
+  uint32_t StateOf(std::vector<uint32_t> subset, CharDfa& dfa) {
+    Close(subset);
+    if (!Accepts(subset, true)) return CharDfa::kDead;
+    const auto [at, is_new] =
+        known_.try_emplace(std::move(subset), static_cast<uint32_t>(dfa.states.size()));
+    if (is_new) {
+      subsets_.push_back(&at->first);
+      dfa.states.push_back({.next = {}, .accepts = Accepts(at->first, false)});
+    }
+    return at->second;
+  }
+
+  void Expand(size_t index, CharDfa& dfa) {
+    const size_t num_classes = dfa.classes.size();
+    std::vector<std::vector<uint32_t>> targets(num_classes);
+    for (const uint32_t state : *subsets_[index]) {
+      for (const Step& step : steps_[state]) {
+        for (const uint32_t symbol : step.classes) targets[symbol].push_back(step.target);
+        work_ += step.classes.size();
+      }
+    }
+    std::vector<uint32_t> next;
+    for (std::vector<uint32_t>& target : targets) {
+      std::sort(target.begin(), target.end());
+      target.erase(std::unique(target.begin(), target.end()), target.end());
+      next.push_back(StateOf(std::move(target), dfa));
+    }
+    work_ += num_classes;
+    dfa.states[index].next = std::move(next);
+  }
+
+  const std::span<const TextCondition> conditions_;
+  const DfaLimits& limits_;
+  const Alphabet alphabet_;
+  std::vector<Part> parts_;                         // in the order of conditions and branches
+  std::vector<std::vector<Step>> steps_;            // by state of all parts
+  std::vector<std::vector<uint32_t>> empty_steps_;  // likewise
+  std::vector<uint64_t> seen_;                      // in which round of Close
+  uint64_t round_ = 0;
+  uint64_t work_ = 0;
+  std::map<std::vector<uint32_t>, uint32_t> known_;
+  std::vector<const std::vector<uint32_t>*> subsets_;  // by state made
+};
+
+// Without the states that come to no end; min_rest is known then.
+void Prune(CharDfa& dfa) {
+  std::vector<std::vector<uint32_t>> sources(dfa.states.size());
+  std::vector<uint32_t> order;
+  for (uint32_t i = 0; i < dfa.states.size(); ++i) {
+    CharDfa::State& state = dfa.states[i];
+    state.min_rest = state.accepts ? 0 : kFar;
+    if (state.accepts) order.push_back(i);
+    for (const uint32_t next : state.next) {
+      if (next != CharDfa::kDead) sources[next].push_back(i);
+    }
+  }
+  for (size_t at = 0; at < order.size(); ++at) {
+    for (const uint32_t source : sources[order[at]]) {
+      if (dfa.states[source].min_rest != kFar) continue;
+      dfa.states[source].min_rest = dfa.states[order[at]].min_rest + 1;
+      order.push_back(source);
+    }
+  }
+  std::vector<uint32_t> renamed(dfa.states.size(), CharDfa::kDead);
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < dfa.states.size(); ++i) {
+    if (dfa.states[i].min_rest != kFar) renamed[i] = kept++;
+  }
+  const bool is_empty = dfa.states.empty() || renamed[0] == CharDfa::kDead;
+  std::vector<CharDfa::State> states;
+  for (uint32_t i = 0; i < dfa.states.size() && !is_empty; ++i) {
+    if (renamed[i] == CharDfa::kDead) continue;
+    for (uint32_t& next : dfa.states[i].next) {
+      if (next != CharDfa::kDead) next = renamed[next];
+    }
+    states.push_back(std::move(dfa.states[i]));
+  }
+  dfa.states = std::move(states);
+}
+
+// Equal states become one (Moore). What is large stays as it is.
+void Minimise(CharDfa& dfa) {
+  constexpr size_t kStatesMax = 600;
+  if (dfa.states.size() > kStatesMax) return;
+  std::vector<uint32_t> group;
+  for (const CharDfa::State& state : dfa.states) group.push_back(state.accepts ? 1 : 0);
+  size_t num_groups = 0;
+  std::map<std::vector<uint32_t>, uint32_t> groups;
+  do {
+    num_groups = groups.size();
+    groups.clear();
+    std::vector<uint32_t> finer;
+    for (size_t i = 0; i < dfa.states.size(); ++i) {
+      std::vector<uint32_t> key = {group[i]};
+      for (const uint32_t next : dfa.states[i].next) {
+        key.push_back(next == CharDfa::kDead ? next : group[next]);
+      }
+      finer.push_back(
+          groups.try_emplace(std::move(key), static_cast<uint32_t>(groups.size())).first->second);
+    }
+    group = std::move(finer);
+  } while (groups.size() != num_groups);
+  std::vector<CharDfa::State> states(num_groups);
+  for (size_t i = dfa.states.size();
+       i-- > 0;) {  // groups are numbered as they come: 0 has the start
+    CharDfa::State& state = dfa.states[i];
+    for (uint32_t& next : state.next) {
+      if (next != CharDfa::kDead) next = group[next];
+    }
+    states[group[i]] = std::move(state);
+  }
+  dfa.states = std::move(states);
+}
+
+// States times how many characters there have been; a rule each.
+class TextRules {
+ public:
+  TextRules(Grammar& grammar, JsonParts& parts, const CharDfa& dfa, const TextOptions& options)
+      : grammar_(grammar), parts_(parts), dfa_(dfa), options_(options), length_(options.length) {}
+
+  Result<ExprId> Make() {
+    if (dfa_.empty() || length_.min > length_.max) return grammar_.Nothing();
+    const std::optional<uint32_t> length_max = dfa_.LengthMax();
+    if (length_max && *length_max < length_.min) return grammar_.Nothing();
+    if (length_max && *length_max <= length_.max) length_.max = kUnbounded;
+    if (dfa_.states[0].min_rest >= length_.min) length_.min = 0;
+    KVGATE_TRY_VOID(Cap());
+    if (dfa_.states[0].min_rest > length_.max) return grammar_.Nothing();
+    const RuleId start = RuleOf(0, 0);
+    while (!pending_.empty()) {
+      const auto [state, count] = pending_.back();
+      pending_.pop_back();
+      grammar_.SetBody(rules_.at({state, count}), BodyOf(state, count));
+    }
+    return grammar_.Rule(start);
+  }
+
+ private:
+  // What cannot be counted is not written.
+  Result<void> Cap() {
+    const size_t counts = options_.rules_max / dfa_.states.size();
+    const uint32_t least = std::max(length_.min, dfa_.states[0].min_rest);
+    const bool counts_up = length_.max != kUnbounded || length_.min > 0;
+    if (counts_up && counts < size_t{least} + 1) {
+      return MakeError(ErrorCode::kTooLarge, "grammar.schema",
+                       fmt::format("with its length needs more than {} rules", options_.rules_max));
+    }
+    if (length_.max != kUnbounded) {
+      length_.max = static_cast<uint32_t>(std::min<size_t>(length_.max, counts));
+    }
+    return {};
+  }
+
+  RuleId RuleOf(uint32_t state, uint32_t count) {
+    const auto [at, is_new] = rules_.try_emplace({state, count});
+    if (is_new) {
+      at->second = grammar_.AddRule("text");
+      pending_.emplace_back(state, count);
+    }
+    return at->second;
+  }
+
+  ExprId BodyOf(uint32_t index, uint32_t count) {
+    const uint32_t then = length_.max == kUnbounded ? std::min(count + 1, length_.min) : count + 1;
+    const CharDfa::State& state = dfa_.states[index];
+    std::map<uint32_t, CharSet> sets;  // by target
+    for (size_t symbol = 0; symbol < state.next.size(); ++symbol) {
+      const uint32_t next = state.next[symbol];
+      if (next == CharDfa::kDead || then > length_.max) continue;
+      if (length_.max != kUnbounded && dfa_.states[next].min_rest > length_.max - then) continue;
+      sets[next].Add(dfa_.classes[symbol]);
+    }
+    std::vector<ExprId> alternatives;
+    if (state.accepts && count >= length_.min) alternatives.push_back(grammar_.Empty());
+    for (const auto& [next, set] : sets) {
+      alternatives.push_back(grammar_.Sequence({CharOf(set), grammar_.Rule(RuleOf(next, then))}));
+    }
+    return grammar_.Choice(alternatives);
+  }
+
+  ExprId CharOf(const CharSet& set) {
+    if (options_.spelling == Spelling::kPlain) return grammar_.Chars(set);
+    for (const auto& [known, id] : characters_) {
+      if (known == set) return id;
+    }
+    characters_.emplace_back(set, parts_.StringChar(set));
+    return characters_.back().second;
+  }
+
+  Grammar& grammar_;
+  JsonParts& parts_;
+  const CharDfa& dfa_;
+  const TextOptions& options_;
+  RepeatCount length_;
+  std::map<std::pair<uint32_t, uint32_t>, RuleId> rules_;
+  std::vector<std::pair<uint32_t, uint32_t>> pending_;
+  std::vector<std::pair<CharSet, ExprId>> characters_;
+};
+
+}  // namespace
+
+bool CharDfa::Takes(std::string_view text) const {
+  if (empty()) return false;
+  uint32_t state = 0;
+  while (!text.empty() && state != kDead) {
+    const tokenizer::Utf8Step step = tokenizer::NextUtf8(text);
+    text.remove_prefix(step.length);
+    const auto symbol = std::find_if(classes.begin(), classes.end(), [&](const CharSet& set) {
+      return set.Contains(step.code_point);
+    });
+    state = symbol == classes.end()
+                ? kDead
+                : states[state].next[static_cast<size_t>(symbol - classes.begin())];
+  }
+  return state != kDead && states[state].accepts;
+}
+
+// Every state comes to an end, so a way without an end is a text without one.
+std::optional<uint32_t> CharDfa::LengthMax() const {
+  std::vector<uint32_t> num_sources(states.size(), 0);
+  for (const State& state : states) {
+    for (const uint32_t next : state.next) num_sources[next == kDead ? 0 : next] += next != kDead;
+  }
+  std::vector<uint32_t> order;
+  for (uint32_t i = 0; i < states.size(); ++i) {
+    if (num_sources[i] == 0) order.push_back(i);
+  }
+  std::vector<uint32_t> length(states.size(), 0);
+  uint32_t longest = 0;
+  for (size_t at = 0; at < order.size(); ++at) {
+    const State& state = states[order[at]];
+    longest = std::max(longest, length[order[at]]);
+    for (const uint32_t next : state.next) {
+      if (next == kDead) continue;
+      length[next] = std::max(length[next], length[order[at]] + 1);
+      if (--num_sources[next] == 0) order.push_back(next);
+    }
+  }
+  if (order.size() < states.size()) return std::nullopt;
+  return longest;
+}
+
+Result<CharDfa> MakeDfa(std::span<const TextCondition> conditions, const DfaLimits& limits) {
+  KVGATE_TRY(CharDfa dfa, SubsetBuilder(conditions, limits).Build());
+  Prune(dfa);
+  Minimise(dfa);
+  return dfa;
+}
+
+Result<ExprId> AddTexts(Grammar& grammar, JsonParts& parts, const CharDfa& dfa,
+                        const TextOptions& options) {
+  return TextRules(grammar, parts, dfa, options).Make();
+}
+
+}  // namespace kvgate::grammar
