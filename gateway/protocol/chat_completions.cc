@@ -97,10 +97,10 @@ Result<void> ReadAssistant(const Fields& fields, Message& message) {
 }
 
 Result<void> ReadMessage(JsonElement value, const std::string& path, DecodeState& state) {
-  KVGATE_TRY(const Fields fields, Fields::Read(value, path,
-                                               {"role", "content", "tool_calls", "function_call",
-                                                "tool_call_id", "reasoning_content", "reasoning",
-                                                "refusal"}));
+  KVGATE_TRY(const Fields fields,
+             Fields::Read(value, path,
+                          {"role", "content", "tool_calls", "function_call", "tool_call_id",
+                           "reasoning_content", "reasoning", "refusal"}));
   Message message;
   KVGATE_TRY(message.role, fields.String("role"));
   KVGATE_TRY_VOID(CheckRole(message.role, fields.Path("role")));
@@ -176,12 +176,12 @@ Result<void> ReadTemplateArguments(JsonElement value, const std::string& path, D
 }
 
 Result<void> ReadReasoningEffort(JsonElement value, const std::string& path, DecodeState& state) {
-  static constexpr std::array<std::string_view, 7> kEfforts = {"none",   "minimal", "low", "medium",
+  static constexpr std::array<std::string_view, 7> kEfforts = {"none", "minimal", "low", "medium",
                                                                "high", "xhigh",   "max"};
   KVGATE_TRY(std::string effort, ReadString(value, path));
   if (std::find(kEfforts.begin(), kEfforts.end(), effort) == kEfforts.end()) {
-    return RangeError(
-        path, "must be one of 'none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'");
+    return RangeError(path,
+                      "must be one of 'none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'");
   }
   if (effort == "none") {
     state.request.thinking = false;
