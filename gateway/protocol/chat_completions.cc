@@ -175,22 +175,6 @@ Result<void> ReadTemplateArguments(JsonElement value, const std::string& path, D
   return {};
 }
 
-Result<void> ReadReasoningEffort(JsonElement value, const std::string& path, DecodeState& state) {
-  static constexpr std::array<std::string_view, 7> kEfforts = {"none", "minimal", "low", "medium",
-                                                               "high", "xhigh",   "max"};
-  KVGATE_TRY(std::string effort, ReadString(value, path));
-  if (std::find(kEfforts.begin(), kEfforts.end(), effort) == kEfforts.end()) {
-    return RangeError(path,
-                      "must be one of 'none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'");
-  }
-  if (effort == "none") {
-    state.request.thinking = false;
-  } else {
-    state.request.reasoning_effort = std::move(effort);
-  }
-  return {};
-}
-
 // As DeepSeek, GLM and Kimi have it: {"type":"enabled"}.
 Result<void> ReadThinking(JsonElement value, const std::string& path, DecodeState& state) {
   KVGATE_TRY(const Fields fields, Fields::Read(value, path, {"type"}));

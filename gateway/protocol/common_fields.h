@@ -18,6 +18,9 @@ Result<void> ReadStop(JsonElement value, const std::string& path, DecodeState& s
 // and Responses dialects have it.
 Result<void> ReadFlatFormat(JsonElement value, const std::string& path, DecodeState& state);
 
+// "none" to "max", by whatever name the dialect has it.
+Result<void> ReadReasoningEffort(JsonElement value, const std::string& path, DecodeState& state);
+
 // A string that decides nothing here.
 Result<void> CheckText(JsonElement value, const std::string& path, DecodeState& state);
 

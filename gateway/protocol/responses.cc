@@ -26,8 +26,9 @@ constexpr int64_t kTokensMax = int64_t{1} << 31;
 Result<void> ReadReasoning(JsonElement value, const std::string& path, DecodeState& state) {
   KVGATE_TRY(const Fields fields,
              Fields::Read(value, path, {"effort", "summary", "generate_summary"}));
-  KVGATE_TRY(state.request.reasoning_effort, fields.StringOrEmpty("effort"));
-  if (state.request.reasoning_effort == "none") state.request.thinking = false;
+  if (const JsonElement* effort = fields.Find("effort"); effort != nullptr) {
+    KVGATE_TRY_VOID(ReadReasoningEffort(*effort, fields.Path("effort"), state));
+  }
   for (const char* name : {"summary", "generate_summary"}) {
     KVGATE_TRY(const std::string summary, fields.StringOrEmpty(name));
     if (summary.empty() || summary == "auto" || summary == "concise" || summary == "detailed") {

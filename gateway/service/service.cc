@@ -201,7 +201,11 @@ Result<std::unique_ptr<Completion>> Service::StartLocal(const StartArgs& args,
   record->OnRequest(request);
   KVGATE_TRY(const provider::LocalProvider* local, Route(request.model));
   std::vector<AnswerHook> hooks;
-  if (auto hook = RememberReasoning(args, *local, request); hook) hooks.push_back(std::move(hook));
+  // A caller who says that a response is not to be stored means all of it.
+  const bool stores = !turn || turn->shape.stored;
+  if (auto hook = RememberReasoning(args, *local, request); hook && stores) {
+    hooks.push_back(std::move(hook));
+  }
   const provider::LocalProvider::RunArgs run{.request = request,
                                              .tenant = TenantOf(args.credential),
                                              .logits_hash = args.explain,

@@ -67,6 +67,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadResponses{Body(R"(,"include":["x"])"), "include[0]", "'x'"},
         BadResponses{Body(R"(,"truncation":"some")"), "truncation", "'auto'"},
         BadResponses{Body(R"(,"reasoning":{"summary":"long"})"), "reasoning.summary", "'auto'"},
+        BadResponses{Body(R"(,"reasoning":{"effort":"some"})"), "reasoning.effort", "'none'"},
         BadResponses{Body(R"(,"text":{"format":{"type":"xml"}})"), "text.format.type", "must be"},
         BadResponses{Body(R"(,"text":{"format":{"type":"json_schema"}})"), "text.format.schema",
                      "Missing"},
