@@ -39,22 +39,24 @@ FinishReason Generation::EndReason() const {
   return is_cut ? FinishReason::kLength : FinishReason::kStop;
 }
 
-bool Generation::FillMask(size_t num_logits) {
+Result<std::span<const uint64_t>> Generation::NextMask(size_t num_logits) {
+  if (grammar_ == nullptr) return std::span<const uint64_t>();
   if (matcher_ == nullptr) {
     matcher_ = matchers_->Start(grammar_);
     mask_.resize((num_logits + 63) / 64);
   }
-  const auto filled = matcher_->FillMask(mask_, max_tokens_ - num_output_tokens_);
-  if (!filled) Fail(filled.error());
-  return filled.has_value();
+  KVGATE_TRY(const bool any, matcher_->FillMask(mask_, max_tokens_ - num_output_tokens_));
+  return any ? std::span<const uint64_t>() : std::span<const uint64_t>(mask_);
 }
 
 std::optional<TokenId> Generation::Advance(std::span<const float> logits) {
   if (hash_logits_) logits_hash_ = Xxh3(std::as_bytes(logits), logits_hash_).first;
-  if (grammar_ != nullptr && !FillMask(logits.size())) return std::nullopt;
-  sample::SampledToken sampled = sampler_.Sample(logits, mask_);
+  const auto mask = NextMask(logits.size());
+  if (!mask) return Fail(mask.error());
+  sample::SampledToken sampled = sampler_.Sample(logits, *mask);
+  // A text that must be whole has an end of its own.
   const bool ends = tokenizer_.is_end_of_generation(sampled.token) &&
-                    (!ignore_end_of_generation_ || matcher_ != nullptr);
+                    (!ignore_end_of_generation_ || (grammar_ != nullptr && !grammar_->is_open));
   if (matcher_ != nullptr && (!sampled.is_possible || !matcher_->AcceptToken(sampled.token))) {
     return Fail(MakeError(ErrorCode::kInvalidArgument, "engine",
                           "No token is left that the grammar allows here: the vocabulary has none, "

@@ -38,8 +38,8 @@ class Generation : public schedule::SequenceOwnerData {
   bool wants_output() const { return max_tokens_ > 0; }
 
  private:
-  // Which tokens may come next, into mask_; false: the request is over.
-  bool FillMask(size_t num_logits);
+  // Which tokens may come next; empty: any.
+  Result<std::span<const uint64_t>> NextMask(size_t num_logits);
   std::nullopt_t End(FinishReason reason);
   std::nullopt_t Fail(Error error);
   // Of a text that has come to its end.

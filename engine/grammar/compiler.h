@@ -5,10 +5,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include <kvgate/result.h>
 
@@ -39,21 +41,31 @@ class Compiler {
     SchemaLimits schema = {};
     GbnfLimits gbnf = {};
     Automaton::Limits automaton = {};
+    std::vector<std::string> shown_marks = {};  // see TokenTrie
+  };
+  // A grammar that is made elsewhere.
+  struct Recipe {
+    std::string key;  // equal keys, equal grammars
+    std::function<Result<Grammar>()> make;
+    bool is_open = false;  // see CompiledGrammar
   };
   // The tokenizer outlives the compiler.
   Compiler(const tokenizer::Tokenizer& tokenizer, const Options& options);
 
   // Errors as CompileJsonSchema's, ParseGbnf's and Automaton::Build's.
   Result<std::shared_ptr<const CompiledGrammar>> Compile(const Source& source);
+  // Errors as those of `make` and Automaton::Build.
+  Result<std::shared_ptr<const CompiledGrammar>> Compile(const Recipe& recipe);
+
+  const Options& options() const { return options_; }
 
  private:
   struct Entry {
-    Source source;
+    std::string key;
     std::shared_ptr<const CompiledGrammar> grammar;
     size_t bytes = 0;
   };
-  std::shared_ptr<const CompiledGrammar> Find(const Source& source);
-  Result<Automaton> Build(const Source& source) const;
+  std::shared_ptr<const CompiledGrammar> Find(const std::string& key);
   std::shared_ptr<const TokenTrie> Trie();
 
   const tokenizer::Tokenizer& tokenizer_;
@@ -64,5 +76,8 @@ class Compiler {
   std::list<Entry> entries_;  // most recently used first
   size_t bytes_ = 0;
 };
+
+// Errors as CompileJsonSchema's and ParseGbnf's.
+Result<Grammar> ReadSource(const Source& source, const Compiler::Options& options);
 
 }  // namespace kvgate::grammar

@@ -14,17 +14,24 @@ Result<ExprId> SchemaCompiler::Compile() {
   const Json* const root = &document_.root();
   KVGATE_TRY(Conjunction whole, Join({&root, 1}));
   const RuleId start = RuleOf(std::move(whole));
+  KVGATE_TRY_VOID(CompilePending());
+  return grammar_.Rule(start);
+}
+
+Result<void> SchemaCompiler::CompilePending() {
   for (size_t i = 0; i < pending_.size(); ++i) {
     if (grammar_.num_rules() > limits_.rules_max) {
       return MakeError(ErrorCode::kTooLarge, "grammar.schema",
                        fmt::format("the schema needs more than {} rules", limits_.rules_max));
     }
     const auto [conjunction, rule] = pending_[i];  // a copy: more may be added
-    const Result<ExprId> body = BodyOf(conjunction);
+    const Result<ExprId> body =
+        BodyOf(conjunction, root_ && rule == *root_ ? unsigned{kObject} : unsigned{kAnyType});
     if (!body && !limits_.is_relaxed) return body.error();
-    grammar_.SetBody(rule, body ? *body : parts_.AnyValue());
+    const bool is_root = root_ && rule == *root_;
+    grammar_.SetBody(rule, body ? *body : is_root ? parts_.AnyObject() : parts_.AnyValue());
   }
-  return grammar_.Rule(start);
+  return {};
 }
 
 Result<SchemaCompiler::Conjunction> SchemaCompiler::Join(std::span<const Json* const> schemas) {
@@ -80,19 +87,35 @@ RuleId SchemaCompiler::RuleOf(Conjunction conjunction) {
 }
 
 Result<ExprId> SchemaCompiler::BodyOfChoice(const Conjunction& conjunction, size_t index,
-                                            const char* keyword) {
+                                            const char* keyword, const Make& make) {
   const Json& schema = *conjunction.elements[index].schema;
   const bool is_one = std::string_view(keyword) == "oneOf";
-  if (is_one) KVGATE_TRY_VOID(CheckDisjoint(conjunction, index));
+  if (is_one && !limits_.is_relaxed) KVGATE_TRY_VOID(CheckDisjoint(conjunction, index));
   std::vector<ExprId> alternatives;
   for (size_t i = 0; i < schema.at(keyword).size(); ++i) {
     KVGATE_TRY(const Json* alternative, document_.Child(schema, keyword, i));
     Conjunction longer = conjunction;
     (is_one ? longer.elements[index].one_done : longer.elements[index].any_done) = true;
     KVGATE_TRY_VOID(Add(*alternative, longer));
-    alternatives.push_back(grammar_.Rule(RuleOf(std::move(longer))));
+    KVGATE_TRY(const ExprId made, make(longer));
+    alternatives.push_back(made);
   }
   return grammar_.Choice(alternatives);
+}
+
+Result<std::optional<ExprId>> SchemaCompiler::ChoiceOf(const Conjunction& conjunction,
+                                                       const Make& make) {
+  for (size_t i = 0; i < conjunction.elements.size(); ++i) {
+    const Element& element = conjunction.elements[i];
+    for (const char* const keyword : {"anyOf", "oneOf"}) {
+      const bool is_done =
+          std::string_view(keyword) == "anyOf" ? element.any_done : element.one_done;
+      if (is_done || !element.schema->contains(keyword)) continue;
+      KVGATE_TRY(const ExprId choice, BodyOfChoice(conjunction, i, keyword, make));
+      return std::optional<ExprId>(choice);
+    }
+  }
+  return std::optional<ExprId>();
 }
 
 // Of oneOf exactly one may hold, which a grammar cannot count: they must rule each other out.
@@ -179,18 +202,15 @@ Result<SchemaCompiler::Exclusion> SchemaCompiler::ExclusionOf(const Element& ele
                  "pattern");
 }
 
-Result<ExprId> SchemaCompiler::BodyOf(const Conjunction& conjunction) {
+Result<ExprId> SchemaCompiler::BodyOf(const Conjunction& conjunction, unsigned wanted) {
   if (conjunction.impossible) return grammar_.Nothing();
-  for (size_t i = 0; i < conjunction.elements.size(); ++i) {
-    const Element& element = conjunction.elements[i];
-    if (!element.any_done && element.schema->contains("anyOf")) {
-      return BodyOfChoice(conjunction, i, "anyOf");
-    }
-    if (!element.one_done && element.schema->contains("oneOf")) {
-      return BodyOfChoice(conjunction, i, "oneOf");
-    }
-  }
-  KVGATE_TRY(const unsigned types, TypesOf(conjunction));
+  const auto as_rule = [this](const Conjunction& longer) -> Result<ExprId> {
+    return grammar_.Rule(RuleOf(longer));
+  };
+  KVGATE_TRY(const std::optional<ExprId> choice, ChoiceOf(conjunction, as_rule));
+  if (choice) return *choice;
+  KVGATE_TRY(unsigned types, TypesOf(conjunction));
+  types &= wanted;
   if (HasValues(conjunction)) return Values(conjunction, types);
   const bool excludes =
       std::any_of(conjunction.elements.begin(), conjunction.elements.end(),
@@ -231,6 +251,15 @@ Result<ExprId> AddJsonSchema(Grammar& grammar, std::string_view schema,
                              const SchemaLimits& limits) {
   KVGATE_TRY(SchemaDocument document, SchemaDocument::Parse(schema, limits));
   return SchemaCompiler(grammar, document, limits).Compile();
+}
+
+Result<ExprId> AddArguments(Grammar& grammar, std::string_view schema, const SchemaLimits& limits,
+                            const PairForm* form) {
+  KVGATE_TRY(SchemaDocument document, SchemaDocument::Parse(schema, limits));
+  const bool in_markup = form != nullptr && !form->closing.empty();
+  return SchemaCompiler(grammar, document, limits,
+                        in_markup ? JsonStyle::kInMarkup : JsonStyle::kUsual)
+      .CompileArguments(form);
 }
 
 Result<Grammar> CompileJsonSchema(std::string_view schema, const SchemaLimits& limits) {

@@ -3,6 +3,7 @@
 // schema leaves things open the grammar takes one way, as the README says.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include <kvgate/result.h>
@@ -19,6 +20,22 @@ Result<Grammar> CompileJsonSchema(std::string_view schema, const SchemaLimits& l
 
 // The same as a part of a larger grammar.
 Result<ExprId> AddJsonSchema(Grammar& grammar, std::string_view schema, const SchemaLimits& limits);
+
+// How some models write the properties of an object, one by one, each in turn:
+// before_key KEY behind_key VALUE behind_value, with `between` between them.
+struct PairForm {
+  std::string before_key = {};
+  std::string behind_key = {};
+  std::string behind_value = {};
+  std::string between = {};
+  // Strings are written as they are, and nothing contains this; empty: all values are JSON.
+  std::string closing = {};
+  bool plain_names = false;  // letters, digits and _
+};
+// The arguments of a call: an object, or what it has in that form. That nothing can meet the schema
+// is no error here: Analyze tells.
+Result<ExprId> AddArguments(Grammar& grammar, std::string_view schema, const SchemaLimits& limits,
+                            const PairForm* form);
 
 // Any JSON object.
 Grammar AnyJsonObject();

@@ -75,8 +75,9 @@ const MaskTable::Mask& MaskTable::MaskOf(StateId canonical) {
   if (!is_new) return mask;
   const TokenTrie& trie = *grammar_->trie;
   mask.words.resize((static_cast<size_t>(trie.vocab_size()) + 63) / 64);
-  Walk walk{
-      .mask = mask.words, .depth_max = StateTable::kHorizonBytes, .undecided = &mask.undecided};
+  Walk walk{.mask = mask.words,
+            .depth_max = states_->is_exact(canonical) ? kAnyLength : StateTable::kHorizonBytes,
+            .undecided = &mask.undecided};
   path_[0] = canonical;
   for (uint32_t child = 1; child < trie.num_nodes(); child = trie.node(child).end) {
     WalkSubtree(walk, child);
@@ -85,6 +86,7 @@ const MaskTable::Mask& MaskTable::MaskOf(StateId canonical) {
   mask.growth = walk.longest_rest > before ? walk.longest_rest - before : 0;
   size_t num_tokens = 0;
   for (const uint64_t word : mask.words) num_tokens += static_cast<size_t>(std::popcount(word));
+  mask.is_all = num_tokens == trie.num_tokens() && mask.undecided.empty();
   if (num_tokens * 8 * sizeof(TokenId) < static_cast<size_t>(trie.vocab_size())) {
     for (size_t i = 0; i < mask.words.size(); ++i) {
       for (uint64_t word = mask.words[i]; word != 0; word &= word - 1) {
@@ -123,12 +125,15 @@ bool MaskTable::FillExactly(StateId state, std::span<uint64_t> mask, uint32_t by
   return walk.ruled_out;
 }
 
-Result<bool> MaskTable::FillMask(User& user, std::span<uint64_t> mask, uint32_t bytes_left) {
+Result<MaskTable::Filled> MaskTable::FillMask(User& user, std::span<uint64_t> mask,
+                                              uint32_t bytes_left) {
   if (bytes() > options_.bytes_max) Forget();
   work_end_ = states_->work() + options_.mask_work_max;
   const StateId state = user.state;
   const StateId canonical = states_->Canonical(state);
   const Mask& known = MaskOf(canonical);
+  const bool is_free = grammar_->is_open && states_->can_end(state);
+  if (is_free && known.is_all && states_->work() < work_end_) return Filled{.is_all = true};
   std::fill(mask.begin(), mask.end(), 0);
   std::copy(known.words.begin(), known.words.end(), mask.begin());
   for (const TokenId token : known.tokens) SetBit(mask, token);
@@ -139,7 +144,7 @@ Result<bool> MaskTable::FillMask(User& user, std::span<uint64_t> mask, uint32_t 
   const uint64_t rest = states_->min_bytes(state);
   const uint64_t longest = std::max<uint64_t>(rest + known.growth, walk.longest_rest);
   bool ruled_out = false;
-  if (rest <= bytes_left && longest >= bytes_left) {
+  if (!is_free && rest <= bytes_left && longest >= bytes_left) {
     std::vector<uint64_t> all(mask.begin(), mask.end());
     ruled_out = FillExactly(state, mask, bytes_left);
     const bool none = std::all_of(mask.begin(), mask.end(), [](uint64_t w) { return w == 0; });
@@ -147,6 +152,9 @@ Result<bool> MaskTable::FillMask(User& user, std::span<uint64_t> mask, uint32_t 
       std::copy(all.begin(), all.end(), mask.begin());  // no byte is a token: let it grow
       ruled_out = false;
     }
+  }
+  if (is_free) {
+    for (const TokenId token : grammar_->trie->silent_tokens()) SetBit(mask, token);
   }
   if (states_->can_end(state)) {
     for (const TokenId token : grammar_->trie->end_tokens()) SetBit(mask, token);
@@ -156,7 +164,7 @@ Result<bool> MaskTable::FillMask(User& user, std::span<uint64_t> mask, uint32_t 
     return MakeError(ErrorCode::kInvalidArgument, "grammar",
                      "the grammar is so ambiguous that the next tokens cost too much to find");
   }
-  return ruled_out;
+  return Filled{.was_cut = ruled_out};
 }
 
 void MaskTable::Forget() {

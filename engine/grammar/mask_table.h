@@ -39,9 +39,12 @@ class MaskTable {
   void Add(User& user);
   void Remove(User& user);
 
-  // The state's mask, see Matcher::FillMask; `bytes_left` in place of tokens. Returns whether
-  // bytes_left ruled out a token.
-  Result<bool> FillMask(User& user, std::span<uint64_t> mask, uint32_t bytes_left);
+  struct Filled {
+    bool is_all = false;   // every token may come; the mask is as it was
+    bool was_cut = false;  // bytes_left ruled out a token
+  };
+  // The state's mask, see Matcher::FillMask; `bytes_left` in place of tokens.
+  Result<Filled> FillMask(User& user, std::span<uint64_t> mask, uint32_t bytes_left);
 
   StateTable& states() { return *states_; }
   const CompiledGrammar& grammar() const { return *grammar_; }
@@ -54,6 +57,7 @@ class MaskTable {
     std::vector<uint64_t> words;      // where many tokens may come
     std::vector<TokenId> tokens;      // else
     std::vector<uint32_t> undecided;  // roots of subtrees of the trie
+    bool is_all = false;              // all tokens with bytes may come
     // By how much a token that may come can lengthen the shortest way to an end.
     uint32_t growth = 0;
   };

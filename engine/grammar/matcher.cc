@@ -14,20 +14,21 @@ Matcher::Matcher(std::shared_ptr<MaskTable> table) : table_(std::move(table)) {
 
 Matcher::~Matcher() { table_->Remove(*this); }
 
-Result<void> Matcher::FillMask(std::span<uint64_t> mask, int tokens_left) {
+Result<bool> Matcher::FillMask(std::span<uint64_t> mask, int tokens_left) {
   KVGATE_CHECK(mask.size() * 64 >= static_cast<size_t>(table_->grammar().trie->vocab_size()),
                "a mask is smaller than the vocabulary");
   KVGATE_CHECK(tokens_left > 0, "a mask for a token that cannot come");
-  KVGATE_TRY(const bool ruled_out,
+  KVGATE_TRY(const MaskTable::Filled filled,
              table_->FillMask(*this, mask, static_cast<uint32_t>(tokens_left)));
-  was_cut_short_ |= ruled_out;
-  return {};
+  was_cut_short_ |= filled.was_cut;
+  return filled.is_all;
 }
 
 bool Matcher::AcceptToken(TokenId token) {
   const TokenTrie& trie = *table_->grammar().trie;
   if (trie.is_end_token(token)) return CanEnd();
   const std::string_view bytes = trie.bytes_of(token);
+  if (bytes.empty() && table_->grammar().is_open && CanEnd()) return true;
   StateId next = bytes.empty() ? StateTable::kDead : state;
   for (const char byte : bytes) {
     next = table_->states().Next(next, static_cast<uint8_t>(byte));

@@ -32,8 +32,9 @@ class Matcher : private MaskTable::User {
   // behind which they still are: so the text is whole when they are used up. (One byte is one token
   // in the worst case; a vocabulary without some byte as a token may miss it.)
   // kInvalidArgument: the grammar is so ambiguous that it costs too much to go on.
+  // True, and the mask stays as it was: any token may come.
   // REQUIRES: a bit for each token of the vocabulary.
-  Result<void> FillMask(std::span<uint64_t> mask, int tokens_left);
+  Result<bool> FillMask(std::span<uint64_t> mask, int tokens_left);
 
   // Goes on by a token; false, and nothing changes, where it may not come. A token that ends the
   // generation changes nothing.

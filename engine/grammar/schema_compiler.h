@@ -5,6 +5,7 @@
 // is what ends recursion.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -17,6 +18,7 @@
 #include "engine/grammar/char_dfa.h"
 #include "engine/grammar/grammar.h"
 #include "engine/grammar/json_parts.h"
+#include "engine/grammar/json_schema.h"
 #include "engine/grammar/number_range.h"
 #include "engine/grammar/schema_document.h"
 
@@ -24,10 +26,13 @@ namespace kvgate::grammar {
 
 class SchemaCompiler {
  public:
-  SchemaCompiler(Grammar& grammar, SchemaDocument& document, const SchemaLimits& limits)
-      : grammar_(grammar), parts_(grammar), document_(document), limits_(limits) {}
+  SchemaCompiler(Grammar& grammar, SchemaDocument& document, const SchemaLimits& limits,
+                 JsonStyle style = JsonStyle::kUsual)
+      : grammar_(grammar), parts_(grammar, style), document_(document), limits_(limits) {}
 
   Result<ExprId> Compile();
+  // See AddArguments.
+  Result<ExprId> CompileArguments(const PairForm* form);
 
  private:
   // A schema by its own keywords alone: what it refers to stands beside it.
@@ -43,11 +48,16 @@ class SchemaCompiler {
     friend auto operator<=>(const Conjunction&, const Conjunction&) = default;
   };
 
+  Result<void> CompilePending();
   Result<Conjunction> Join(std::span<const Json* const> schemas);
   Result<void> Add(const Json& schema, Conjunction& conjunction);
   RuleId RuleOf(Conjunction conjunction);
-  Result<ExprId> BodyOf(const Conjunction& conjunction);
-  Result<ExprId> BodyOfChoice(const Conjunction& conjunction, size_t index, const char* keyword);
+  Result<ExprId> BodyOf(const Conjunction& conjunction, unsigned wanted_types);
+  // The choice that anyOf or oneOf leaves, each alternative made by `make`; absent: there is none.
+  using Make = std::function<Result<ExprId>(const Conjunction&)>;
+  Result<std::optional<ExprId>> ChoiceOf(const Conjunction& conjunction, const Make& make);
+  Result<ExprId> BodyOfChoice(const Conjunction& conjunction, size_t index, const char* keyword,
+                              const Make& make);
   Result<void> CheckDisjoint(const Conjunction& conjunction, size_t index);
   Result<unsigned> TypesOf(const Conjunction& conjunction) const;
   // Of a schema under "not", as far as we have it.
@@ -97,6 +107,11 @@ class SchemaCompiler {
                      RepeatCount count);
   ExprId ShortList(std::optional<ExprId> more, RepeatCount count, bool is_first);
 
+  // schema_arguments.cc
+  Result<ExprId> Pairs(const Conjunction& conjunction, const PairForm& form);
+  Result<ExprId> PairValue(const Property& property, const PairForm& form);
+  Result<ExprId> PlainText(const Conjunction& conjunction, const PairForm& form);
+
   // schema_names.cc: the names of properties that are not declared.
   struct NamePattern {  // one of patternProperties
     const Element* element = nullptr;
@@ -134,6 +149,7 @@ class SchemaCompiler {
   JsonParts parts_;
   SchemaDocument& document_;
   const SchemaLimits& limits_;
+  std::optional<RuleId> root_;  // that must be an object
   std::map<Conjunction, RuleId> rules_;
   std::vector<std::pair<Conjunction, RuleId>> pending_;
 };

@@ -253,12 +253,24 @@ StateTable::StacksId StateTable::Truncate(StacksId id, uint32_t frames_left) {
   return truncated;
 }
 
+// Whether nothing is left out of it, nor may be.
+bool StateTable::IsWhole(StacksId id) const {
+  const std::span<const Frame> all = frames(id);
+  return std::all_of(all.begin(), all.end(), [this](const Frame& frame) {
+    const NodeKind kind = automaton_.node(frame.node).kind;
+    return kind != NodeKind::kUnknown && kind != NodeKind::kRepeat && IsWhole(frame.below);
+  });
+}
+
 StateId StateTable::Canonical(StateId state) {
   if (states_[state].canonical != kUnset) return states_[state].canonical;
   std::vector<Item> kept(items(state).begin(), items(state).end());
   for (Item& item : kept) item.stacks = Truncate(item.stacks, kHorizonFrames);
   const StateId canonical = InternState(kept);
   states_[state].canonical = canonical;
+  const std::span<const Item> all = items(canonical);
+  states_[canonical].is_exact = std::all_of(
+      all.begin(), all.end(), [this](const Item& item) { return IsWhole(item.stacks); });
   return canonical;
 }
 

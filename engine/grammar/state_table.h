@@ -49,6 +49,8 @@ class StateTable {
   // what follows is not longer and does not come to an unknown state, it is taken from here exactly
   // if it is taken from `state`.
   StateId Canonical(StateId state);
+  // Of a canonical state: it is that of itself alone, so that all is decided from it.
+  bool is_exact(StateId canonical) const { return states_[canonical].is_exact; }
   static constexpr uint32_t kHorizonBytes = 24;
   static constexpr uint32_t kHorizonFrames = 4;
 
@@ -92,6 +94,7 @@ class StateTable {
     bool can_end = false;
     bool is_complete = false;
     bool is_unknown = false;
+    bool is_exact = false;
   };
 
   std::span<const Frame> frames(StacksId id) const;
@@ -100,6 +103,7 @@ class StateTable {
   StacksId StacksOf(Frame frame);
   StateId InternState(const std::vector<Item>& sorted);
   StacksId Unite(StacksId a, StacksId b);
+  bool IsWhole(StacksId id) const;
   StacksId Truncate(StacksId id, uint32_t frames_left);
   StacksId ImportStacks(const StateTable& other, StacksId id,
                         std::unordered_map<StacksId, StacksId>& known);

@@ -2,21 +2,32 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 
 namespace kvgate::grammar {
 
-TokenTrie::TokenTrie(const tokenizer::Tokenizer& tokenizer) : vocab_size_(tokenizer.vocab_size()) {
+TokenTrie::TokenTrie(const tokenizer::Tokenizer& tokenizer,
+                     std::span<const std::string> shown_marks)
+    : vocab_size_(tokenizer.vocab_size()) {
+  std::map<TokenId, std::string_view> shown;
+  for (const std::string& mark : shown_marks) {
+    if (const auto token = tokenizer.FindSpecial(mark)) shown.emplace(*token, mark);
+  }
   std::vector<TokenId> sorted;
   offsets_.push_back(0);
   for (TokenId token = 0; token < vocab_size_; ++token) {
     if (tokenizer.is_end_of_generation(token)) {
       end_tokens_.push_back(token);
     } else {
-      const std::string bytes = tokenizer.TokenBytes(token);
+      const auto mark = shown.find(token);
+      const std::string bytes =
+          mark == shown.end() ? tokenizer.TokenBytes(token) : std::string(mark->second);
       // Longer ones than a node's depth can say would not be sampled for their length alone.
       if (!bytes.empty() && bytes.size() < std::numeric_limits<uint16_t>::max()) {
         sorted.push_back(token);
         bytes_ += bytes;
+      } else {
+        silent_tokens_.push_back(token);
       }
     }
     offsets_.push_back(static_cast<uint32_t>(bytes_.size()));

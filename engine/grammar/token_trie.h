@@ -1,6 +1,7 @@
 // TokenTrie: the bytes of all tokens of a vocabulary as a tree, so that what many tokens begin with
-// is looked at once. Immutable, shared between threads. Control tokens are not in it, nor are
-// tokens without bytes; those that end a generation stand apart.
+// is looked at once. Immutable, shared between threads. Control tokens are not in it but for marks
+// that are shown as their text, nor are tokens without bytes; those that end a generation stand
+// apart.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +29,8 @@ class TokenTrie {
   };
 
   // Takes the tokenizer's tokens; keeps no reference.
-  explicit TokenTrie(const tokenizer::Tokenizer& tokenizer);
+  explicit TokenTrie(const tokenizer::Tokenizer& tokenizer,
+                     std::span<const std::string> shown_marks = {});
 
   size_t num_nodes() const { return nodes_.size() - 1; }
   const Node& node(uint32_t index) const { return nodes_[index]; }
@@ -40,6 +42,9 @@ class TokenTrie {
   int vocab_size() const { return vocab_size_; }
   std::span<const TokenId> end_tokens() const { return end_tokens_; }
   bool is_end_token(TokenId token) const;
+  size_t num_tokens() const { return tokens_.size(); }
+  // Those that are neither in the tree nor end anything.
+  std::span<const TokenId> silent_tokens() const { return silent_tokens_; }
   // "" for a token that is not in the tree.
   std::string_view bytes_of(TokenId token) const;
 
@@ -49,6 +54,7 @@ class TokenTrie {
   std::vector<Node> nodes_;  // and one behind the last
   std::vector<TokenId> tokens_;
   std::vector<TokenId> end_tokens_;
+  std::vector<TokenId> silent_tokens_;
   std::string bytes_;
   std::vector<uint32_t> offsets_;  // of each token's bytes
 };

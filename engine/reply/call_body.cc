@@ -411,7 +411,8 @@ class PythonTagBody final : public CallBody {
 // [NAME(KEY=VALUE, …), …], or a list of objects.
 class PythonListBody final : public CallBody {
  public:
-  PythonListBody(CallSink& sink, std::span<const ToolShape> tools) : CallBody(sink), tools_(tools) {}
+  PythonListBody(CallSink& sink, std::span<const ToolShape> tools)
+      : CallBody(sink), tools_(tools) {}
 
   BodyStatus Step(char byte) override {
     if (inner_) return inner_->Step(byte);

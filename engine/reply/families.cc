@@ -11,37 +11,20 @@ constexpr CallForm kToolCallTag = {.open = "<tool_call>", .close = {"</tool_call
 constexpr CallForm kFunctionTag = {
     .open = "<function=", .syntax = CallSyntax::kFunction, .close = {"</tool_call>"}};
 
-constexpr std::string_view kObjectOpening = "<tool_call>\n{\"name\": \"";
-constexpr std::string_view kBehindName = "\", \"arguments\": ";
-
 constexpr Family kFamilies[] = {
     // What conversations with tools as text are answered in, and what is tried where nothing else
     // is known.
-    {.name = "generic",
-     .forms = {kToolCallTag},
-     .call_opening = kObjectOpening,
-     .behind_name = kBehindName},
+    {.name = "generic", .forms = {kToolCallTag}},
     // Hermes, Qwen 2.5 and 3, and many that were trained on their calls.
-    {.name = "hermes",
-     .forms = {kToolCallTag},
-     .call_opening = kObjectOpening,
-     .behind_name = kBehindName},
-    {.name = "qwen3-coder",
-     .forms = {kToolCallTag, kFunctionTag},
-     .call_opening = "<tool_call>\n<function=",
-     .behind_name = ">\n"},
+    {.name = "hermes", .forms = {kToolCallTag}},
+    {.name = "qwen3-coder", .forms = {kToolCallTag, kFunctionTag}},
     // GLM 4.5 and later.
-    {.name = "glm", .forms = {kToolCallTag}, .call_opening = "<tool_call>", .behind_name = "\n"},
+    {.name = "glm", .forms = {kToolCallTag}},
     // Functionary 3.1, and Llama's own form for custom tools.
-    {.name = "functionary-3.1",
-     .forms = {kFunctionTag},
-     .call_opening = "<function=",
-     .behind_name = ">"},
+    {.name = "functionary-3.1", .forms = {kFunctionTag}},
     {.name = "llama3",
      .forms = {CallForm{.open = "<|python_tag|>", .syntax = CallSyntax::kPythonTag},
                CallForm{.open = "", .syntax = CallSyntax::kBare}},
-     .call_opening = "{\"name\": \"",
-     .behind_name = "\", \"parameters\": ",
      .control_marks = true},
     {.name = "mistral",
      .forms = {CallForm{.open = "[TOOL_CALLS]",
@@ -65,8 +48,6 @@ constexpr Family kFamilies[] = {
                         .before_arguments = "<|tool_call_argument_begin|>",
                         .close = {"<|tool_call_end|>"}}},
      .silent = {"<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"},
-     .call_opening = "<|tool_calls_section_begin|><|tool_call_begin|>functions.",
-     .behind_name = ":0<|tool_call_argument_begin|>",
      .control_marks = true},
     {.name = "command-r",
      .forms = {CallForm{.open = "<|START_ACTION|>", .close = {"<|END_ACTION|>"}},
@@ -78,14 +59,10 @@ constexpr Family kFamilies[] = {
      .forms = {CallForm{.open = "<|tool_call_start|>",
                         .syntax = CallSyntax::kPython,
                         .close = {"<|tool_call_end|>"}}},
-     .call_opening = "<|tool_call_start|>[",
-     .behind_name = "(",
      .control_marks = true},
     // Phi 4; Granite writes the first mark alone.
     {.name = "phi",
      .forms = {CallForm{.open = "<|tool_call|>", .close = {"<|/tool_call|>"}}},
-     .call_opening = "<|tool_call|>[{\"name\": \"",
-     .behind_name = kBehindName,
      .control_marks = true},
     // gpt-oss.
     {.name = "harmony", .shape = ReplyShape::kChannels, .control_marks = true},
@@ -126,12 +103,6 @@ const Family& FamilyNamed(std::string_view name) {
                                          [&](const Family& family) { return family.name == name; });
   KVGATE_CHECK(found != std::end(kFamilies), "a family that there is not");
   return *found;
-}
-
-std::string CallOpening(const Family& family, std::string_view tool) {
-  std::string opening(family.call_opening);
-  if (!opening.empty() && !tool.empty()) opening.append(tool).append(family.behind_name);
-  return opening;
 }
 
 std::string_view RecogniseFamily(std::string_view chat_template) {

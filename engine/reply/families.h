@@ -44,10 +44,6 @@ struct Family {
   ReasoningTags reasoning = {.open = "<think>", .close = "</think>"};
   // Marks around calls and answers that say nothing themselves.
   std::array<std::string_view, 4> silent = {};
-  // How a call begins, up to the name of the tool, and what stands behind the name: an answer that
-  // has to call is begun so. Empty: it cannot be begun for the model.
-  std::string_view call_opening = {};
-  std::string_view behind_name = {};
   // Its marks are control tokens, which a detokenizer leaves out unless asked for them.
   bool control_marks = false;
   // Ids are the model's own to choose: letters and digits, so many. 0: any.
@@ -57,8 +53,6 @@ struct Family {
 std::span<const Family> AllFamilies();
 // REQUIRES: there is one of that name.
 const Family& FamilyNamed(std::string_view name);
-// The beginning of an answer that has to call that tool, or one that the model chooses (empty).
-std::string CallOpening(const Family& family, std::string_view tool);
 // The family whose marks a chat template has; "generic" where it has none, or knows no tools.
 std::string_view RecogniseFamily(std::string_view chat_template);
 

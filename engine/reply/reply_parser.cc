@@ -53,9 +53,7 @@ bool OpensReasoning(std::string_view family, std::string_view prompt_tail) {
 }
 
 std::unique_ptr<ReplyParser> MakeReplyParser(const ReplyParserOptions& options) {
-  auto parser = Make(FamilyNamed(options.family.empty() ? "generic" : options.family), options);
-  for (const char byte : options.begun) parser->Step(byte);
-  return parser;
+  return Make(FamilyNamed(options.family.empty() ? "generic" : options.family), options);
 }
 
 }  // namespace kvgate::reply

@@ -66,9 +66,8 @@ struct ReplyParserOptions {
   bool calls = false;                 // tools are offered: calls are looked for
   std::vector<ToolShape> tools = {};  // those
   std::string_view prompt_tail = {};  // the end of the prompt, which may have opened the reasoning
-  std::string_view begun = {};        // what the prompt has already written of the reply
 };
-// Whether the prompt leaves the model in its reasoning: nothing else can be begun for it there.
+// Whether the prompt leaves the model in its reasoning.
 bool OpensReasoning(std::string_view family, std::string_view prompt_tail);
 
 std::unique_ptr<ReplyParser> MakeReplyParser(const ReplyParserOptions& options);

@@ -29,7 +29,8 @@ constexpr const char* kToolsLikeSource =
     "{%- if text %}{{ text }}\n\n{% endif -%}\n"
     "# Tools\n\nYou may call one or more functions to help with the user's request. Their "
     "signatures stand within <tools></tools>:\n<tools>{% for tool in tools %}"
-    "{{ '\\n' }}{{ tool | tojson }}{% endfor %}{{ '\\n' }}</tools>\n\nWrite calls exactly so, with a "
+    "{{ '\\n' }}{{ tool | tojson }}{% endfor %}{{ '\\n' }}</tools>\n\nWrite calls exactly so, with "
+    "a "
     "function's name and its arguments as a JSON object:\n{{ example }}";
 constexpr const char* kKimiSource =
     "{{ text }}<|tool_calls_section_begin|>{% for call in calls %}<|tool_call_begin|>functions."
@@ -214,8 +215,7 @@ class Fitter {
       SetField(turn, "tool_calls", Data::List{calls[c]});
       AddTurn(std::move(turn), i);
       for (size_t j = i + 1; j < end; ++j) {
-        const bool answers =
-            TextOf(Find(args_.messages[j].more, "tool_call_id")) == IdOf(calls[c]);
+        const bool answers = TextOf(Find(args_.messages[j].more, "tool_call_id")) == IdOf(calls[c]);
         if (taken[j] || !(answers || c + 1 == calls.size())) continue;
         taken[j] = true;
         KVGATE_TRY_VOID(Take(j));
@@ -277,9 +277,8 @@ class Fitter {
       message = std::move(both);
     }
     std::vector<ChatMessage>& messages = chat_.messages;
-    const bool joins = (!alone || (after_result_ && message.role == "user")) &&
-                       !messages.empty() && messages.back().role == message.role &&
-                       CallsOf(messages.back()) == nullptr;
+    const bool joins = (!alone || (after_result_ && message.role == "user")) && !messages.empty() &&
+                       messages.back().role == message.role && CallsOf(messages.back()) == nullptr;
     if (joins) {
       Append(message, messages.back());
     } else {

@@ -54,6 +54,7 @@ struct Tool {
   jinja::Data definition = {};  // as chat templates take it: {"type":"function","function":{…}}
   std::string parameters = {};  // the JSON Schema of its arguments, as text; empty: none given
   bool strict = false;          // arguments must follow it
+  std::string field = {};       // where that schema stands in the body, for errors
 };
 
 enum class ToolMode : uint8_t { kAuto, kNone, kRequired };

@@ -17,8 +17,7 @@ constexpr size_t kDepthMax = 64;
 // Whole numbers as such; of others, which would be spelled anew, the digits as they stand.
 Data NumberOf(std::string_view digits) {
   int64_t whole = 0;
-  const auto [end, problem] =
-      std::from_chars(digits.data(), digits.data() + digits.size(), whole);
+  const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), whole);
   const bool fits = problem == std::errc() && end == digits.data() + digits.size();
   if (fits && std::to_string(whole) == digits) return whole;
   return Data::BigInteger{std::string(digits)};

@@ -98,7 +98,7 @@ Result<void> AddTool(const ToolSpec& spec, DecodeState& state) {
     return RangeError(spec.name_path,
                       fmt::format("must be unique, but '{}' is there twice", spec.name));
   }
-  Tool tool{.name = spec.name, .strict = spec.strict};
+  Tool tool{.name = spec.name, .strict = spec.strict, .field = spec.parameters_path};
   jinja::Data::Dict function;
   function.emplace_back("name", spec.name);
   function.emplace_back("description", spec.description);

@@ -14,6 +14,7 @@
 #include <kvgate/digest.h>
 
 #include "engine/template/chat_fit.h"
+#include "engine/reply/reply_grammar.h"
 #include "gateway/protocol/json_text.h"
 #include "gateway/provider/local_stream.h"
 #include "gateway/provider/merged_stream.h"
@@ -83,6 +84,17 @@ std::vector<std::string_view> SourcesOf(const std::vector<Message>& messages) {
   return sources;
 }
 
+grammar::SourceKind ToSourceKind(protocol::OutputKind kind) {
+  switch (kind) {
+    case protocol::OutputKind::kJsonSchema:
+      return grammar::SourceKind::kJsonSchema;
+    case protocol::OutputKind::kGbnf:
+      return grammar::SourceKind::kGbnf;
+    default:
+      return grammar::SourceKind::kJsonObject;
+  }
+}
+
 // How much of a rendering's end is looked at: the opening of an answer is shorter.
 constexpr size_t kTailBytes = 256;
 
@@ -96,8 +108,9 @@ struct ChatForm {
 
 // Some templates insist on the form that their model's own ids have.
 std::string IdFor(const std::string& id, int length) {
-  const bool fits = id.size() == static_cast<size_t>(length) &&
-                    std::all_of(id.begin(), id.end(), [](unsigned char c) { return std::isalnum(c); });
+  const bool fits =
+      id.size() == static_cast<size_t>(length) &&
+      std::all_of(id.begin(), id.end(), [](unsigned char c) { return std::isalnum(c); });
   if (length == 0 || fits) return id;
   return ToHex(Sha256().Update(id).Finish().bytes).substr(0, static_cast<size_t>(length));
 }
@@ -163,9 +176,8 @@ bool IsType(const jinja::Data* type, std::string_view wanted) {
   if (type == nullptr) return false;
   if (const auto* name = std::get_if<std::string>(&type->value())) return *name == wanted;
   const auto* names = std::get_if<jinja::Data::List>(&type->value());
-  return names != nullptr && std::any_of(names->begin(), names->end(), [&](const auto& name) {
-           return IsType(&name, wanted);
-         });
+  return names != nullptr && std::any_of(names->begin(), names->end(),
+                                         [&](const auto& name) { return IsType(&name, wanted); });
 }
 
 // The type itself, one of several that may be it, or that of the values that it may have.
@@ -215,11 +227,20 @@ chat::CallStyle StyleOf(const reply::Family& family) {
 std::string_view ExampleOf(const reply::Family& family, std::string_view source) {
   if (family.name != "deepseek") return {};
   if (source.find("```json") != std::string_view::npos) {
-    return "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>NAME\n```json\n{…}\n```"
+    return "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>NAME\n```json\n{…}\n``"
+           "`"
            "<｜tool▁call▁end｜><｜tool▁calls▁end｜>";
   }
   return "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>NAME<｜tool▁sep｜>{…}<｜tool▁call▁end｜>"
          "<｜tool▁calls▁end｜>";
+}
+
+ChatForm FormOf(const reply::Family& family, const chat::ChatTraits& traits,
+                const chat::ChatFormat& format) {
+  return {.traits = traits,
+          .style = StyleOf(family),
+          .id_length = family.id_length,
+          .call_example = ExampleOf(family, format.source())};
 }
 
 // Where tools are text, calls are asked for in the tags that every model knows.
@@ -235,8 +256,8 @@ const reply::Family& FamilyOf(const chat::ChatFormat& format, const chat::ChatTr
 struct ChatInput {
   std::vector<chat::ChatMessage> messages = {};
   std::vector<size_t> places = {};  // where each message of the request went
-  bool tools_are_marked = false;  // told by the format itself
-  bool passes_tools = false;      // under their own name
+  bool tools_are_marked = false;    // told by the format itself
+  bool passes_tools = false;        // under their own name
   jinja::Data tools = {};
   jinja::Data::Dict arguments;
 };
@@ -262,7 +283,8 @@ Result<ChatInput> ToChatInput(const chat::ChatFormat& format, const ChatForm& fo
   input.places = std::move(fitted.places);
   input.tools_are_marked = has_tools && !fitted.tools_as_text;
   const bool standard = form.traits.tools_variable == "tools";
-  input.passes_tools = (input.tools_are_marked && standard) || (!has_tools && form.traits.needs_tool_list);
+  input.passes_tools =
+      (input.tools_are_marked && standard) || (!has_tools && form.traits.needs_tool_list);
   if (input.tools_are_marked && !standard) {
     input.arguments.emplace_back(form.traits.tools_variable, input.tools);
   }
@@ -292,7 +314,9 @@ LocalProvider::LocalProvider(Parts parts)
       traits_(chat::ProbeTraits(*parts_.chat_format)),
       family_(FamilyOf(*parts_.chat_format, traits_)),
       compiler_(
-          std::make_unique<grammar::Compiler>(parts_.tokenizer, grammar::Compiler::Options())) {
+          std::make_unique<grammar::Compiler>(parts_.tokenizer, grammar::Compiler::Options())),
+      marks_compiler_(std::make_unique<grammar::Compiler>(
+          parts_.tokenizer, grammar::Compiler::Options{.shown_marks = reply::MarksOf(family_)})) {
   KVGATE_CHECK(!parts_.names.empty(), "a model without a name");
 }
 
@@ -353,11 +377,7 @@ Result<LocalProvider::EncodedPrompt> LocalProvider::Encode(const protocol::Promp
 
 Result<LocalProvider::EncodedPrompt> LocalProvider::EncodeChat(
     const std::vector<Message>& messages, const CompletionRequest& request) const {
-  const ChatForm form{
-      .traits = traits_,
-      .style = StyleOf(family_),
-      .id_length = family_.id_length,
-      .call_example = ExampleOf(family_, parts_.chat_format->source())};
+  const ChatForm form = FormOf(family_, traits_, *parts_.chat_format);
   KVGATE_TRY(const ChatInput input, ToChatInput(*parts_.chat_format, form, messages, request));
   // Only the ends of runs of one source matter, those the caller marked, and that of the last
   // message.
@@ -381,15 +401,6 @@ Result<LocalProvider::EncodedPrompt> LocalProvider::EncodeChat(
   const size_t tail = std::min(rendered.text.size(), kTailBytes);
   prompt.tail = rendered.text.substr(rendered.text.size() - tail);
   rendered.text += request.answer_prefix;
-  prompt.opening = CallOpening(request, prompt.tail);
-  if (!prompt.opening.empty()) {
-    // Where tools are text, so are the marks of calls.
-    const size_t opening_begin = rendered.text.size();
-    rendered.text += prompt.opening;
-    if (input.tools_are_marked) {
-      rendered.markers.push_back({.begin = opening_begin, .end = rendered.text.size()});
-    }
-  }
   chat::TokenizedChat tokenized = chat::TokenizeChat(parts_.tokenizer, rendered);
   prompt.tokens = std::move(tokenized.tokens);
   size_t begin = 0;
@@ -455,34 +466,58 @@ Result<void> LocalProvider::CheckLogitBias(const CompletionRequest& request) con
 }
 
 Result<std::shared_ptr<const grammar::CompiledGrammar>> LocalProvider::CompileOutput(
-    const CompletionRequest& request) const {
+    const CompletionRequest& request, std::string_view tail) const {
   const protocol::OutputFormat& output = request.output;
-  grammar::Source source{.text = output.text};
-  switch (output.kind) {
-    case protocol::OutputKind::kAnyText:
-      return std::shared_ptr<const grammar::CompiledGrammar>();
-    case protocol::OutputKind::kJsonObject:
-      source.kind = grammar::SourceKind::kJsonObject;
-      break;
-    case protocol::OutputKind::kJsonSchema:
-      source.kind = grammar::SourceKind::kJsonSchema;
-      break;
-    case protocol::OutputKind::kGbnf:
-      source.kind = grammar::SourceKind::kGbnf;
-      break;
+  const bool is_any = output.kind == protocol::OutputKind::kAnyText;
+  const bool is_chat = request.dialect != Dialect::kCompletions;
+  if (is_any && !(is_chat && LooksForCalls(request))) {
+    return std::shared_ptr<const grammar::CompiledGrammar>();
   }
-  auto compiled = compiler_->Compile(source);
+  const grammar::Source source = {.kind = ToSourceKind(output.kind), .text = output.text};
+  auto compiled = is_chat ? CompileReply(request, is_any ? nullptr : &source, tail)
+                          : compiler_->Compile(source);
   if (compiled) return compiled;
-  // A place in the schema is a place in the body.
+  // A place in a schema is a place in the body.
   const Error& error = compiled.error();
-  const std::string field =
-      error.field.empty() ? output.field : fmt::format("{}.{}", output.field, error.field);
+  std::string field = error.field;
+  if (!is_chat || field.empty()) {
+    field = is_any ? "tools" : output.field;
+    if (!error.field.empty()) field += "." + error.field;
+  }
   const bool is_unsupported = error.code == ErrorCode::kUnsupported;
   return MakeError(is_unsupported ? ErrorCode::kUnsupported : ErrorCode::kInvalidArgument,
                    "provider.local",
                    fmt::format("{} value for '{}': {}.", is_unsupported ? "Unsupported" : "Invalid",
                                field, error.detail),
                    field);
+}
+
+Result<std::shared_ptr<const grammar::CompiledGrammar>> LocalProvider::CompileReply(
+    const CompletionRequest& request, const grammar::Source* output, std::string_view tail) const {
+  const protocol::ToolChoice& choice = request.tool_choice;
+  reply::ReplyRules rules{.family = family_.name,
+                          .chat_template = parts_.chat_format->source(),
+                          .prompt_tail = request.answer_prefix.empty() ? tail : std::string_view(),
+                          .tools = {},
+                          .must_call = choice.mode == protocol::ToolMode::kRequired,
+                          .parallel = choice.parallel,
+                          .output = output,
+                          .output_field = request.output.field};
+  for (const protocol::Tool& tool : request.tools) {
+    const bool is_allowed =
+        choice.allowed.empty() || std::find(choice.allowed.begin(), choice.allowed.end(),
+                                            tool.name) != choice.allowed.end();
+    if (!LooksForCalls(request) || !is_allowed) continue;
+    rules.tools.push_back({.name = tool.name,
+                           .parameters = tool.parameters,
+                           .strict = tool.strict,
+                           .field = tool.field});
+  }
+  grammar::Compiler& compiler = ShowsMarks(request) ? *marks_compiler_ : *compiler_;
+  return compiler.Compile(grammar::Compiler::Recipe{
+      .key = "reply " + reply::KeyOf(rules),
+      .make = [&] { return reply::MakeReplyGrammar(rules, compiler.options()); },
+      .is_open = output == nullptr && !rules.must_call});
 }
 
 Result<std::vector<TokenId>> LocalProvider::EncodePrefix(const CompletionRequest& request) const {
@@ -508,17 +543,6 @@ bool LocalProvider::LooksForCalls(const CompletionRequest& request) {
   return !request.tools.empty() && request.tool_choice.mode != protocol::ToolMode::kNone;
 }
 
-// Of an answer that has to call: where the family allows it the call is begun for the model.
-std::string LocalProvider::CallOpening(const CompletionRequest& request,
-                                       std::string_view tail) const {
-  const protocol::ToolChoice& choice = request.tool_choice;
-  if (choice.mode != protocol::ToolMode::kRequired || !request.answer_prefix.empty() ||
-      reply::OpensReasoning(family_.name, tail)) {
-    return {};
-  }
-  return reply::CallOpening(family_, choice.allowed.size() == 1 ? choice.allowed.front() : "");
-}
-
 bool LocalProvider::ShowsMarks(const CompletionRequest& request) const {
   if (!family_.control_marks) return false;
   return LooksForCalls(request) || family_.shape != reply::ReplyShape::kTags ||
@@ -534,8 +558,7 @@ std::unique_ptr<EventStream> LocalProvider::Parse(std::unique_ptr<EventStream> s
                  .tools = {},
                  // Where the answer has begun, so has its text.
                  .prompt_tail = request.answer_prefix.empty() ? std::string_view(prompt.tail)
-                                                              : std::string_view(),
-                 .begun = prompt.opening},
+                                                              : std::string_view()},
       .id_prefix = request.dialect == Dialect::kMessages ? "toolu_" : "call_",
       .id_length = family_.id_length,
       .parallel = request.tool_choice.parallel};
@@ -562,8 +585,8 @@ void LocalProvider::ProtectMarked(const EncodedPrompt& prompt, const RunArgs& ar
 Result<std::unique_ptr<EventStream>> LocalProvider::Run(const RunArgs& args) const {
   const CompletionRequest& request = args.request;
   KVGATE_TRY_VOID(CheckLogitBias(request));
-  KVGATE_TRY(const auto grammar, CompileOutput(request));
   KVGATE_TRY(const std::vector<EncodedPrompt> prompts, EncodeAll(request));
+  KVGATE_TRY(const auto grammar, CompileOutput(request, prompts.front().tail));
   ProtectMarked(prompts.front(), args);
   std::vector<std::string> stops = request.stop;
   // Who ignores the end of a generation ignores the end of a turn with it.

@@ -78,8 +78,7 @@ class LocalProvider {
       num_fixed_tokens = std::max(num_fixed_tokens, num_tokens);
       fixed_ttl_seconds = std::max(fixed_ttl_seconds, ttl_seconds);
     }
-    std::string opening;  // of a call, which the answer goes on from
-    std::string tail;     // the end of a chat's rendering, as it opens the answer's turn
+    std::string tail;  // the end of a chat's rendering, as it opens the answer's turn
   };
   // All prompts of the request, checked against the context.
   Result<std::vector<EncodedPrompt>> EncodeAll(const protocol::CompletionRequest& request) const;
@@ -89,14 +88,17 @@ class LocalProvider {
                                    const protocol::CompletionRequest& request) const;
   // Keeps what the caller marked in the pool and the arena, as long as it said.
   void ProtectMarked(const EncodedPrompt& prompt, const RunArgs& args) const;
-  // What the answer must be; null: anything. Takes time with a large schema.
+  // What the answer must be; null: anything. Takes time with a large schema. `tail`: the prompt's.
   Result<std::shared_ptr<const grammar::CompiledGrammar>> CompileOutput(
-      const protocol::CompletionRequest& request) const;
+      const protocol::CompletionRequest& request, std::string_view tail) const;
+  // Of a chat: with the calls of its tools.
+  Result<std::shared_ptr<const grammar::CompiledGrammar>> CompileReply(
+      const protocol::CompletionRequest& request, const grammar::Source* output,
+      std::string_view tail) const;
   Result<int> TokensMax(const protocol::CompletionRequest& request, size_t num_prompt_tokens) const;
   Result<void> CheckLogitBias(const protocol::CompletionRequest& request) const;
   std::string PromptText(const protocol::Prompt& prompt) const;
 
-  std::string CallOpening(const protocol::CompletionRequest& request, std::string_view tail) const;
   static bool LooksForCalls(const protocol::CompletionRequest& request);
   // Whether the marks that the answer is taken apart by are control tokens.
   bool ShowsMarks(const protocol::CompletionRequest& request) const;
@@ -106,8 +108,9 @@ class LocalProvider {
 
   Parts parts_;
   const chat::ChatTraits traits_;
-  const reply::Family& family_;  // how the model writes reasoning and calls
+  const reply::Family& family_;                        // how the model writes reasoning and calls
   const std::unique_ptr<grammar::Compiler> compiler_;  // thread-safe
+  const std::unique_ptr<grammar::Compiler> marks_compiler_;  // where marks are shown; likewise
 };
 
 // What a model file answers to: its general.name, file name, file stem, and "local".

@@ -32,7 +32,7 @@ class ReasoningMemory {
 
   struct KeepArgs {
     std::string tenant;
-    std::string id;             // unique in the tenant
+    std::string id;                  // unique in the tenant
     PrefixDigest before = {};        // from Restore
     protocol::Message message = {};  // the answer
   };

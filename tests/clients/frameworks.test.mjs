@@ -6,7 +6,9 @@ import { after, before, test } from "node:test";
 
 import { createAnthropic } from "@ai-sdk/anthropic";
 import { createOpenAI } from "@ai-sdk/openai";
-import { Agent, OpenAIChatCompletionsModel, Runner, setTracingDisabled, tool as agentTool } from "@openai/agents";
+import {
+  Agent, OpenAIChatCompletionsModel, Runner, setTracingDisabled, tool as agentTool,
+} from "@openai/agents";
 import { APICallError, generateText, stepCountIs, streamText, tool } from "ai";
 import OpenAI from "openai";
 import { z } from "zod";

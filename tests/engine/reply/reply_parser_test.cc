@@ -254,22 +254,6 @@ TEST(RoundTripTest, ArgumentsComeBeforeTheCallIsAtItsEnd) {
   EXPECT_EQ(Show(Merge(pieces)), "call run{\"code\": \"lo");
 }
 
-TEST(RoundTripTest, ACallThatThePromptHasBegunIsACall) {
-  for (const Form& form : kForms) {
-    const Family& family = FamilyNamed(form.family);
-    if (family.call_opening.empty()) continue;
-    const std::string text = Render(form, "", {{"run", Json::parse(R"({"code":"x"})")}});
-    for (const char* tool : {"", "run"}) {
-      const std::string opening = CallOpening(family, tool);
-      if (text.find(opening) != 0) continue;  // another of the family's forms
-      ReplyParserOptions options = Options(form);
-      options.begun = opening;
-      EXPECT_EQ(Parse(options, text.substr(opening.size())), Parse(Options(form), text))
-          << form.family;
-    }
-  }
-}
-
 TEST(RoundTripTest, ReasoningThatThePromptOpensIsSeen) {
   EXPECT_TRUE(OpensReasoning("hermes", "<|im_start|>assistant\n<think>\n"));
   EXPECT_FALSE(OpensReasoning("hermes", "<think>\n\n</think>\n\n"));

@@ -93,7 +93,8 @@ TEST(ChatTraitsTest, TheTemplatesOfModelsAreKnown) {
     const char* traits;
   };
   constexpr Known kKnown[] = {
-      {"CohereForAI-c4ai-command-r7b-12-2024-tool_use", "tools data beside several results reasoning_content"},
+      {"CohereForAI-c4ai-command-r7b-12-2024-tool_use",
+       "tools data beside several results reasoning_content"},
       {"GLM-4.6", "tools data beside several results reasoning_content"},
       {"HuggingFaceTB-SmolLM3-3B", "none results -late"},
       {"Kimi-K2-Instruct", "tools results"},

@@ -21,11 +21,11 @@ std::vector<DeltaEvent> Deltas() {
     if (kind == DeltaKind::kCall) event.call_id = call == 0 ? "call_a" : "call_b";
     return event;
   };
-  return {delta(DeltaKind::kReasoning, "why"),          delta(DeltaKind::kText, "so "),
-          delta(DeltaKind::kText, "it is"),             delta(DeltaKind::kCall, "look"),
-          delta(DeltaKind::kArguments, "{\"a\":"),      delta(DeltaKind::kArguments, "1}"),
-          delta(DeltaKind::kCallEnd, ""),               delta(DeltaKind::kCall, "stop", 1),
-          delta(DeltaKind::kArguments, "{}", 1),        delta(DeltaKind::kCallEnd, "", 1)};
+  return {delta(DeltaKind::kReasoning, "why"),     delta(DeltaKind::kText, "so "),
+          delta(DeltaKind::kText, "it is"),        delta(DeltaKind::kCall, "look"),
+          delta(DeltaKind::kArguments, "{\"a\":"), delta(DeltaKind::kArguments, "1}"),
+          delta(DeltaKind::kCallEnd, ""),          delta(DeltaKind::kCall, "stop", 1),
+          delta(DeltaKind::kArguments, "{}", 1),   delta(DeltaKind::kCallEnd, "", 1)};
 }
 
 std::string Encode(Dialect dialect, bool stream) {

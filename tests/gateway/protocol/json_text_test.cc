@@ -21,9 +21,9 @@ TEST(JsonTextTest, ArgumentsAreAlwaysAnObject) {
 }
 
 TEST(JsonTextTest, NumbersKeepTheirSpellingAndTextsTheirMeaning) {
-  const auto object = ParseObject(
-      R"( {"i":-7,"big":123456789012345678901234567890,"f":1.10,"e":1E+5,"z":-0,)"
-      R"("s":"\u00e9\ud83d\ude00\n\"","deep":[true,false,null,{"":[]}]} )");
+  const auto object =
+      ParseObject(R"( {"i":-7,"big":123456789012345678901234567890,"f":1.10,"e":1E+5,"z":-0,)"
+                  R"("s":"\u00e9\ud83d\ude00\n\"","deep":[true,false,null,{"":[]}]} )");
   ASSERT_TRUE(object);
   const auto& fields = std::get<jinja::Data::Dict>(object->value());
   const auto digits = [&](size_t i) {

@@ -139,8 +139,8 @@ std::string ReplyOf(const Source& source, const Message& turn) {
   size_t end = reply.size();
   for (const char* mark :
        {"<|im_end|>", "<|eot_id|>", "<|eom_id|>", "</s>", "<｜end▁of▁sentence｜>", "<|call|>",
-        "<|observation|>", "<|END_OF_TURN_TOKEN|>", "[TOOL_RESULTS]", "<｜tool▁outputs▁begin｜>", "<|end|>\n",
-        "<end_of_turn>", "<END>"}) {
+        "<|observation|>", "<|END_OF_TURN_TOKEN|>", "[TOOL_RESULTS]", "<｜tool▁outputs▁begin｜>",
+        "<|end|>\n", "<end_of_turn>", "<END>"}) {
     end = std::min(end, reply.find(mark));
   }
   return thinking + reply.substr(0, end);
@@ -173,7 +173,7 @@ std::vector<std::vector<Case>> Cases() {
 }
 
 struct Expectation {
-  size_t calls_max = 9;        // that a turn holds in this template
+  size_t calls_max = 9;    // that a turn holds in this template
   bool keeps_text = true;  // beside calls
   bool nullable = true;    // takes null among the types of a parameter
 };
