@@ -411,7 +411,8 @@ class PythonTagBody final : public CallBody {
 // [NAME(KEY=VALUE, …), …], or a list of objects.
 class PythonListBody final : public CallBody {
  public:
-  PythonListBody(CallSink& sink, std::span<const ToolShape> tools) : CallBody(sink), tools_(tools) {}
+  PythonListBody(CallSink& sink, std::span<const ToolShape> tools)
+      : CallBody(sink), tools_(tools) {}
 
   BodyStatus Step(char byte) override {
     if (inner_) return inner_->Step(byte);
@@ -517,14 +518,15 @@ bool IsNameByte(char byte) {
 }
 
 std::string ToJsonValue(const PlainValue& value, std::span<const ToolShape> tools) {
-  for (const ToolShape& tool : tools) {
-    const auto& texts = tool.text_arguments;
-    if (tool.name == value.tool &&
-        std::find(texts.begin(), texts.end(), value.key) != texts.end()) {
-      return EncodeJsonString(value.value);
-    }
-  }
   const std::string_view word = TrimBlanks(value.value);
+  const auto has = [&](const std::vector<std::string>& keys) {
+    return std::find(keys.begin(), keys.end(), value.key) != keys.end();
+  };
+  for (const ToolShape& tool : tools) {
+    if (tool.name != value.tool || !has(tool.text_arguments)) continue;
+    const bool is_null = has(tool.nullable_arguments) && (word == "null" || word == "None");
+    return is_null ? "null" : EncodeJsonString(value.value);
+  }
   if (word == "True") return "true";
   if (word == "False") return "false";
   if (word == "None") return "null";

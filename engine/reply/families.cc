@@ -110,7 +110,7 @@ std::string_view RecogniseFamily(std::string_view chat_template) {
     return chat_template.find(text) != std::string_view::npos;
   };
   const bool harmony = has("<|channel|>");
-  if (!has("tools") && !harmony) return "generic";
+  if (!has("tool") && !harmony) return "generic";
   for (const Mark& mark : kMarks) {
     if (has(mark.text)) return mark.family;
   }

@@ -158,8 +158,7 @@ class LiteralReader {
   std::optional<uint32_t> Hex(size_t digits) {
     uint32_t code = 0;
     if (rest_.size() < digits) return std::nullopt;
-    const auto [end, problem] =
-        std::from_chars(rest_.data(), rest_.data() + digits, code, 16);
+    const auto [end, problem] = std::from_chars(rest_.data(), rest_.data() + digits, code, 16);
     if (problem != std::errc() || end != rest_.data() + digits) return std::nullopt;
     rest_.remove_prefix(digits);
     return code;

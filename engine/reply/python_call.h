@@ -37,8 +37,8 @@ class PythonArguments {
   char quote_ = 0;    // of the text under way in it; 0: none
   bool triple_ = false;
   bool escaped_ = false;
-  size_t num_quotes_ = 0;   // in a row at the end of a text in three quotes
-  size_t text_begin_ = 0;   // of the text under way, behind its quote
+  size_t num_quotes_ = 0;    // in a row at the end of a text in three quotes
+  size_t text_begin_ = 0;    // of the text under way, behind its quote
   bool may_triple_ = false;  // an empty text has just ended
   bool any_ = false;
 };

@@ -24,7 +24,8 @@ void RecipientParser::Step(char byte) {
       name_ = std::exchange(pending_, {});
       told_ = false;
       scan_ = {};
-      state_ = name_ == "all" || !calls_ || byte != '\n' ? State::kText : State::kArguments;
+      state_ = name_ == "all" || name_.empty() || !calls_ || byte != '\n' ? State::kText
+                                                                         : State::kArguments;
       // Who is addressed is part of what was said where no call comes of it.
       if (state_ == State::kText && name_ != "all") Say(name_ + byte);
       return;

@@ -34,6 +34,7 @@ struct Piece {
 struct ToolShape {
   std::string name;
   std::vector<std::string> text_arguments;
+  std::vector<std::string> nullable_arguments = {};  // of those, where null is one, too
 };
 
 struct ReplyParserOptions;

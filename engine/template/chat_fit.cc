@@ -24,6 +24,20 @@ constexpr const char* kToolsSource =
     "{{ '\\n' }}{{ tool | tojson }}{% endfor %}{{ '\\n' }}</tools>\n\nFor each call return a JSON "
     "object with the function's name and its arguments within <tool_call></tool_call>:\n"
     "<tool_call>\n{\"name\": <function-name>, \"arguments\": <arguments-object>}\n</tool_call>";
+// Where the format writes calls, its own form is what the model is to write.
+constexpr const char* kToolsLikeSource =
+    "{%- if text %}{{ text }}\n\n{% endif -%}\n"
+    "# Tools\n\nYou may call one or more functions to help with the user's request. Their "
+    "signatures stand within <tools></tools>:\n<tools>{% for tool in tools %}"
+    "{{ '\\n' }}{{ tool | tojson }}{% endfor %}{{ '\\n' }}</tools>\n\nWrite calls exactly so, with "
+    "a "
+    "function's name and its arguments as a JSON object:\n{{ example }}";
+constexpr const char* kKimiSource =
+    "{{ text }}<|tool_calls_section_begin|>{% for call in calls %}<|tool_call_begin|>functions."
+    "{{ call.function.name }}:{{ loop.index0 }}<|tool_call_argument_begin|>"
+    "{% if call.function.arguments is string %}{{ call.function.arguments }}"
+    "{% else %}{{ call.function.arguments | tojson }}{% endif %}<|tool_call_end|>{% endfor %}"
+    "<|tool_calls_section_end|>";
 constexpr const char* kTagsSource =
     "{{ text }}{% for call in calls %}{% if text or not loop.first %}{{ '\\n' }}{% endif %}"
     "<tool_call>\n{\"name\": {{ call.function.name | tojson }}, \"arguments\": "
@@ -50,14 +64,27 @@ const Template& FormOf(CallStyle style) {
   static const std::unique_ptr<const Template> tags = Parsed(kTagsSource);
   static const std::unique_ptr<const Template> python = Parsed(kPythonSource);
   static const std::unique_ptr<const Template> list = Parsed(kListSource);
-  return style == CallStyle::kTags ? *tags : style == CallStyle::kPython ? *python : *list;
+  static const std::unique_ptr<const Template> kimi = Parsed(kKimiSource);
+  switch (style) {
+    case CallStyle::kTags:
+      return *tags;
+    case CallStyle::kPython:
+      return *python;
+    case CallStyle::kList:
+      return *list;
+    case CallStyle::kKimi:
+      return *kimi;
+  }
+  return *tags;
 }
 
 // Rewrites the content of a message; `name` is what the template calls the value beside the text.
 Result<void> Rewrite(const Template& form, std::string_view name, const Data& value,
-                     ChatMessage& message) {
+                     ChatMessage& message, std::string_view example = {}) {
   const Data text(message.content);
+  const Data example_data = Data::Trusted(std::string(example));
   const std::vector<Template::Variable> variables = {{.name = "text", .value = &text},
+                                                     {.name = "example", .value = &example_data},
                                                      {.name = name, .value = &value}};
   auto rendered = form.Render({.variables = variables});
   if (!rendered) {
@@ -188,8 +215,7 @@ class Fitter {
       SetField(turn, "tool_calls", Data::List{calls[c]});
       AddTurn(std::move(turn), i);
       for (size_t j = i + 1; j < end; ++j) {
-        const bool answers =
-            TextOf(Find(args_.messages[j].more, "tool_call_id")) == IdOf(calls[c]);
+        const bool answers = TextOf(Find(args_.messages[j].more, "tool_call_id")) == IdOf(calls[c]);
         if (taken[j] || !(answers || c + 1 == calls.size())) continue;
         taken[j] = true;
         KVGATE_TRY_VOID(Take(j));
@@ -218,8 +244,11 @@ class Fitter {
 
   Result<void> AddSystem(ChatMessage message) {
     if (tools_as_text_) {
-      static const std::unique_ptr<const Template> form = Parsed(kToolsSource);
-      KVGATE_TRY_VOID(Rewrite(*form, "tools", *args_.tools, message));
+      static const std::unique_ptr<const Template> tags = Parsed(kToolsSource);
+      static const std::unique_ptr<const Template> like = Parsed(kToolsLikeSource);
+      const bool own = traits_.writes_calls && !args_.call_example.empty();
+      KVGATE_TRY_VOID(
+          Rewrite(own ? *like : *tags, "tools", *args_.tools, message, args_.call_example));
     }
     if (traits_.has_system) {
       chat_.messages.push_back(std::move(message));
@@ -248,9 +277,8 @@ class Fitter {
       message = std::move(both);
     }
     std::vector<ChatMessage>& messages = chat_.messages;
-    const bool joins = (!alone || (after_result_ && message.role == "user")) &&
-                       !messages.empty() && messages.back().role == message.role &&
-                       CallsOf(messages.back()) == nullptr;
+    const bool joins = (!alone || (after_result_ && message.role == "user")) && !messages.empty() &&
+                       messages.back().role == message.role && CallsOf(messages.back()) == nullptr;
     if (joins) {
       Append(message, messages.back());
     } else {

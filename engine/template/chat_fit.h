@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include <kvgate/result.h>
@@ -26,6 +27,7 @@ enum class CallStyle : uint8_t {
   kTags,    // <tool_call>{"name","arguments"}</tool_call>, one for each
   kPython,  // <|tool_call_start|>[name(key=value)]<|tool_call_end|>: LFM2
   kList,    // <|tool_call|>[{"name","arguments"}]<|/tool_call|>: Phi 4
+  kKimi,    // <|tool_call_begin|>functions.name:0<|tool_call_argument_begin|>{…}<|tool_call_end|>
 };
 
 struct FittedChat {
@@ -40,6 +42,8 @@ struct FitArgs {
   const jinja::Data* tools = nullptr;     // a list; null: none are offered
   const ChatTraits& traits;
   CallStyle style = CallStyle::kTags;
+  // What a call looks like that the format writes, for tools that it does not tell; empty: kTags.
+  std::string_view call_example = {};
 };
 // kInternal: it could not be written, which no input should bring about.
 Result<FittedChat> FitChat(const FitArgs& args);

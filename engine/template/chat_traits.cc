@@ -137,9 +137,8 @@ class Prober {
     turn.more.emplace_back("tool_calls", std::move(calls));
     std::vector<ChatMessage> messages = {{.role = "user", .content = kUser}, std::move(turn)};
     const auto answer = [&](const std::string& id, const char* name) {
-      messages.push_back({.role = "tool",
-                          .content = kResult,
-                          .more = {{"tool_call_id", id}, {"name", name}}});
+      messages.push_back(
+          {.role = "tool", .content = kResult, .more = {{"tool_call_id", id}, {"name", name}}});
     };
     answer(first_id, kCall);
     if (probe.two_calls) answer(second_id, kSecondCall);
@@ -175,9 +174,8 @@ class Prober {
                         {.role = "tool", .content = kResult}});
       if (!Has(text, kThought)) continue;
       traits_.reasoning_field = field;
-      traits_.reasoning_beside_text =
-          !traits_.writes_calls || !traits_.calls_beside_text ||
-          HasCall(Ask({.content = kText, .reasoning_field = field}));
+      traits_.reasoning_beside_text = !traits_.writes_calls || !traits_.calls_beside_text ||
+                                      HasCall(Ask({.content = kText, .reasoning_field = field}));
       return;
     }
   }

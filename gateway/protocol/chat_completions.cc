@@ -97,9 +97,10 @@ Result<void> ReadAssistant(const Fields& fields, Message& message) {
 }
 
 Result<void> ReadMessage(JsonElement value, const std::string& path, DecodeState& state) {
-  KVGATE_TRY(const Fields fields, Fields::Read(value, path,
-                                               {"role", "content", "tool_calls", "function_call",
-                                                "tool_call_id", "reasoning_content", "reasoning"}));
+  KVGATE_TRY(const Fields fields,
+             Fields::Read(value, path,
+                          {"role", "content", "tool_calls", "function_call", "tool_call_id",
+                           "reasoning_content", "reasoning", "refusal"}));
   Message message;
   KVGATE_TRY(message.role, fields.String("role"));
   KVGATE_TRY_VOID(CheckRole(message.role, fields.Path("role")));
@@ -111,6 +112,8 @@ Result<void> ReadMessage(JsonElement value, const std::string& path, DecodeState
   }
   if (const JsonElement* content = fields.Find("content"); content != nullptr) {
     KVGATE_TRY(message.content, ReadContent(*content, fields.Path("content")));
+  } else if (message.role == "assistant" && fields.Find("refusal") != nullptr) {
+    KVGATE_TRY(message.content, fields.String("refusal"));
   } else if (message.tool_calls.empty() && message.reasoning.empty()) {
     return MissingError(fields.Path("content"));
   }
@@ -172,6 +175,17 @@ Result<void> ReadTemplateArguments(JsonElement value, const std::string& path, D
   return {};
 }
 
+// As DeepSeek, GLM and Kimi have it: {"type":"enabled"}.
+Result<void> ReadThinking(JsonElement value, const std::string& path, DecodeState& state) {
+  KVGATE_TRY(const Fields fields, Fields::Read(value, path, {"type"}));
+  KVGATE_TRY(const std::string type, fields.String("type"));
+  if (type != "enabled" && type != "disabled" && type != "auto") {
+    return RangeError(fields.Path("type"), "must be 'enabled', 'disabled' or 'auto'");
+  }
+  if (type != "auto") state.request.thinking = type == "enabled";
+  return {};
+}
+
 Result<void> ReadModalities(JsonElement value, const std::string& path, DecodeState&) {
   KVGATE_TRY(const JsonArray modalities, ReadArray(value, path));
   size_t index = 0;
@@ -194,17 +208,11 @@ constexpr FieldSpec kOwnFields[] = {
     {"functions", ReadFunctions},
     {"modalities", ReadModalities},
     {"chat_template_kwargs", ReadTemplateArguments},
+    {"reasoning_effort", ReadReasoningEffort},
+    {"thinking", ReadThinking},
 };
 
 // --- encoding ---------------------------------------------------------------------------------
-
-void WriteTokenLogprob(const TokenLogprob& token, JsonWriter& json) {
-  json.Key("token").String(token.bytes);
-  json.Key("logprob").Number(token.logprob);
-  json.Key("bytes").BeginArray();
-  for (const char byte : token.bytes) json.Integer(static_cast<unsigned char>(byte));
-  json.EndArray();
-}
 
 // {"content":[…]}; null where none were asked for.
 void WriteLogprobs(const std::vector<TokenDetail>& tokens, bool wanted, JsonWriter& json) {
@@ -212,19 +220,9 @@ void WriteLogprobs(const std::vector<TokenDetail>& tokens, bool wanted, JsonWrit
     json.Null();
     return;
   }
-  json.BeginObject().Key("content").BeginArray();
-  for (const TokenDetail& detail : tokens) {
-    json.BeginObject();
-    WriteTokenLogprob(detail.token, json);
-    json.Key("top_logprobs").BeginArray();
-    for (const TokenLogprob& top : detail.top) {
-      json.BeginObject();
-      WriteTokenLogprob(top, json);
-      json.EndObject();
-    }
-    json.EndArray().EndObject();
-  }
-  json.EndArray().Key("refusal").Null().EndObject();
+  json.BeginObject().Key("content");
+  WriteTokenDetails(tokens, json);
+  json.Key("refusal").Null().EndObject();
 }
 
 class ChatCompletionsEncoder final : public ReplyEncoder {

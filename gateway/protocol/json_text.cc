@@ -1,85 +1,132 @@
 #include "gateway/protocol/json_text.h"
 
 #include <algorithm>
-#include <vector>
+#include <charconv>
+#include <utility>
 
-#include "gateway/protocol/json_value.h"
+#include "engine/reply/json_scan.h"
 #include "gateway/protocol/json_writer.h"
 
 namespace kvgate::protocol {
 namespace {
 
+using jinja::Data;
+
 constexpr size_t kDepthMax = 64;
 
-// The value lives in `parser`.
-std::optional<JsonElement> Parse(std::string_view text, simdjson::dom::parser& parser) {
-  JsonElement root;
-  if (parser.allocate(std::max<size_t>(text.size(), 64), kDepthMax) != simdjson::SUCCESS ||
-      parser.parse(text.data(), text.size(), true).get(root) != simdjson::SUCCESS) {
-    return std::nullopt;
-  }
-  return root;
+// Whole numbers as such; of others, which would be spelled anew, the digits as they stand.
+Data NumberOf(std::string_view digits) {
+  int64_t whole = 0;
+  const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), whole);
+  const bool fits = problem == std::errc() && end == digits.data() + digits.size();
+  if (fits && std::to_string(whole) == digits) return whole;
+  return Data::BigInteger{std::string(digits)};
 }
 
-void WriteSorted(JsonElement value, std::string& out) {
-  if (JsonArray array; value.get(array) == simdjson::SUCCESS) {
-    out += '[';
-    for (const JsonElement item : array) {
-      if (out.back() != '[') out += ',';
-      WriteSorted(item, out);
+// Makes data of a text that is known to be JSON.
+class Reader {
+ public:
+  explicit Reader(std::string_view json) : rest_(json) {}
+
+  // False: nested too deep.
+  bool Value(Data& value, size_t depth) {
+    Skip();
+    if (depth > kDepthMax) return false;
+    switch (rest_.front()) {
+      case '{':
+        return Object(value, depth);
+      case '[':
+        return List(value, depth);
+      case '"':
+        value = Text();
+        return true;
+      default:
+        value = Word();
+        return true;
     }
-    out += ']';
-    return;
   }
-  JsonObject object;
-  if (value.get(object) != simdjson::SUCCESS) {
-    out += ToJson(value);
-    return;
+
+ private:
+  void Skip() { rest_.remove_prefix(std::min(rest_.find_first_not_of(" \t\r\n"), rest_.size())); }
+
+  bool Take(char byte) {
+    Skip();
+    if (!rest_.starts_with(byte)) return false;
+    rest_.remove_prefix(1);
+    return true;
   }
-  std::vector<simdjson::dom::key_value_pair> fields;
-  for (const simdjson::dom::key_value_pair field : object) fields.push_back(field);
-  std::stable_sort(fields.begin(), fields.end(),
-                   [](const auto& a, const auto& b) { return a.key < b.key; });
-  out += '{';
-  for (const simdjson::dom::key_value_pair& field : fields) {
-    if (out.back() != '{') out += ',';
-    AppendJsonString(field.key, out);
-    out += ':';
-    WriteSorted(field.value, out);
+
+  std::string Text() {
+    Skip();
+    size_t end = 1;
+    while (rest_[end] != '"') end += rest_[end] == '\\' ? 2 : 1;
+    std::string text = reply::DecodeJsonString(rest_.substr(0, end + 1)).value_or("");
+    rest_.remove_prefix(end + 1);
+    return text;
   }
-  out += '}';
-}
+
+  Data Word() {
+    const std::string_view word =
+        rest_.substr(0, std::min(rest_.find_first_of(" \t\r\n,]}"), rest_.size()));
+    rest_.remove_prefix(word.size());
+    if (word == "true") return true;
+    if (word == "false") return false;
+    return word == "null" ? Data() : NumberOf(word);
+  }
+
+  bool List(Data& value, size_t depth) {
+    Data::List list;
+    Take('[');
+    while (!Take(']')) {
+      Take(',');
+      Data item;
+      if (!Value(item, depth + 1)) return false;
+      list.push_back(std::move(item));
+    }
+    value = std::move(list);
+    return true;
+  }
+
+  bool Object(Data& value, size_t depth) {
+    Data::Dict dict;
+    Take('{');
+    while (!Take('}')) {
+      Take(',');
+      std::string key = Text();
+      Take(':');
+      Data item;
+      if (!Value(item, depth + 1)) return false;
+      dict.emplace_back(std::move(key), std::move(item));
+    }
+    value = std::move(dict);
+    return true;
+  }
+
+  std::string_view rest_;
+};
+
+bool IsObject(std::string_view json) { return reply::TrimBlanks(json).starts_with('{'); }
 
 }  // namespace
 
 std::optional<jinja::Data> ParseObject(std::string_view text) {
-  simdjson::dom::parser parser;
-  const std::optional<JsonElement> value = Parse(text, parser);
-  if (!value || !value->is_object()) return std::nullopt;
-  return ToData(*value);
+  if (!IsObject(text) || !reply::IsJson(text)) return std::nullopt;
+  Data value;
+  if (!Reader(text).Value(value, 0)) return std::nullopt;
+  return value;
 }
 
 std::string AsObject(std::string_view text) {
-  if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) return "{}";
-  simdjson::dom::parser parser;
-  const std::optional<JsonElement> value = Parse(text, parser);
-  if (value && value->is_object()) return std::string(text);
+  if (reply::TrimBlanks(text).empty()) return "{}";
+  const bool is_json = reply::IsJson(text);
+  if (is_json && IsObject(text)) return std::string(text);
   std::string object = R"({"arguments":)";
-  if (value) {
+  if (is_json) {
     object += text;
   } else {
     AppendJsonString(text, object);
   }
   return object + "}";
-}
-
-std::string CanonicalJson(std::string_view text) {
-  simdjson::dom::parser parser;
-  const std::optional<JsonElement> value = Parse(text, parser);
-  if (!value) return std::string(text);
-  std::string out;
-  WriteSorted(*value, out);
-  return out;
 }
 
 }  // namespace kvgate::protocol

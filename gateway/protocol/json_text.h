@@ -9,13 +9,10 @@
 
 namespace kvgate::protocol {
 
-// A JSON object; nothing where it is none, or nested too deep.
+// A JSON object; nothing where it is none, or nested too deep. Numbers keep their spelling.
 std::optional<jinja::Data> ParseObject(std::string_view text);
 // An object as it stands, blanks and all; of anything else an object that holds it, and of nothing
 // an empty one: for dialects where arguments are an object and must be one.
 std::string AsObject(std::string_view text);
-// The same for all spellings of a value: keys sorted, no blanks. The text itself where it is no
-// JSON.
-std::string CanonicalJson(std::string_view text);
 
 }  // namespace kvgate::protocol

@@ -103,12 +103,14 @@ struct ChatForm {
   const chat::ChatTraits& traits;
   chat::CallStyle style;
   int id_length;  // of ids of calls; 0: any
+  std::string_view call_example;
 };
 
 // Some templates insist on the form that their model's own ids have.
 std::string IdFor(const std::string& id, int length) {
-  const bool fits = id.size() == static_cast<size_t>(length) &&
-                    std::all_of(id.begin(), id.end(), [](unsigned char c) { return std::isalnum(c); });
+  const bool fits =
+      id.size() == static_cast<size_t>(length) &&
+      std::all_of(id.begin(), id.end(), [](unsigned char c) { return std::isalnum(c); });
   if (length == 0 || fits) return id;
   return ToHex(Sha256().Update(id).Finish().bytes).substr(0, static_cast<size_t>(length));
 }
@@ -169,12 +171,33 @@ const jinja::Data* Find(const jinja::Data* data, std::string_view name) {
   return nullptr;
 }
 
-bool IsTextType(const jinja::Data* type) {
+// "string", or ["string", "null"].
+bool IsType(const jinja::Data* type, std::string_view wanted) {
   if (type == nullptr) return false;
-  if (const auto* name = std::get_if<std::string>(&type->value())) return *name == "string";
+  if (const auto* name = std::get_if<std::string>(&type->value())) return *name == wanted;
   const auto* names = std::get_if<jinja::Data::List>(&type->value());
   return names != nullptr && std::any_of(names->begin(), names->end(),
-                                         [](const auto& name) { return IsTextType(&name); });
+                                         [&](const auto& name) { return IsType(&name, wanted); });
+}
+
+// The type itself, one of several that may be it, or that of the values that it may have.
+bool MayBe(const jinja::Data& schema, std::string_view wanted) {
+  if (IsType(Find(&schema, "type"), wanted)) return true;
+  for (const char* name : {"anyOf", "oneOf"}) {
+    const jinja::Data* any = Find(&schema, name);
+    const auto* list = any == nullptr ? nullptr : std::get_if<jinja::Data::List>(&any->value());
+    if (list != nullptr && std::any_of(list->begin(), list->end(), [&](const auto& item) {
+          return IsType(Find(&item, "type"), wanted);
+        })) {
+      return true;
+    }
+  }
+  const jinja::Data* values = Find(&schema, "enum");
+  const auto* list = values == nullptr ? nullptr : std::get_if<jinja::Data::List>(&values->value());
+  return wanted == "string" && list != nullptr && !list->empty() &&
+         std::all_of(list->begin(), list->end(), [](const jinja::Data& value) {
+           return std::holds_alternative<std::string>(value.value());
+         });
 }
 
 // Which arguments of a tool are texts, as its schema says.
@@ -185,7 +208,9 @@ reply::ToolShape ToShape(const protocol::Tool& tool) {
   if (properties == nullptr) return shape;
   if (const auto* dict = std::get_if<jinja::Data::Dict>(&properties->value())) {
     for (const auto& [key, schema] : *dict) {
-      if (IsTextType(Find(&schema, "type"))) shape.text_arguments.push_back(key);
+      if (!MayBe(schema, "string")) continue;
+      shape.text_arguments.push_back(key);
+      if (MayBe(schema, "null")) shape.nullable_arguments.push_back(key);
     }
   }
   return shape;
@@ -194,15 +219,45 @@ reply::ToolShape ToShape(const protocol::Tool& tool) {
 chat::CallStyle StyleOf(const reply::Family& family) {
   if (family.name == "lfm2") return chat::CallStyle::kPython;
   if (family.name == "phi") return chat::CallStyle::kList;
+  if (family.name == "kimi") return chat::CallStyle::kKimi;
   return chat::CallStyle::kTags;
+}
+
+// What a call looks like where the template writes calls but tells no tools.
+std::string_view ExampleOf(const reply::Family& family, std::string_view source) {
+  if (family.name != "deepseek") return {};
+  if (source.find("```json") != std::string_view::npos) {
+    return "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>NAME\n```json\n{…}\n``"
+           "`"
+           "<｜tool▁call▁end｜><｜tool▁calls▁end｜>";
+  }
+  return "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>NAME<｜tool▁sep｜>{…}<｜tool▁call▁end｜>"
+         "<｜tool▁calls▁end｜>";
+}
+
+ChatForm FormOf(const reply::Family& family, const chat::ChatTraits& traits,
+                const chat::ChatFormat& format) {
+  return {.traits = traits,
+          .style = StyleOf(family),
+          .id_length = family.id_length,
+          .call_example = ExampleOf(family, format.source())};
+}
+
+// Where tools are text, calls are asked for in the tags that every model knows.
+const reply::Family& FamilyOf(const chat::ChatFormat& format, const chat::ChatTraits& traits) {
+  const reply::Family& family = reply::FamilyNamed(reply::RecogniseFamily(format.source()));
+  const bool other_tags = family.shape == reply::ReplyShape::kTags &&
+                          family.reasoning.open == std::string_view("<think>");
+  const bool knows_calls = !traits.tools_variable.empty() || traits.writes_calls;
+  return !knows_calls && other_tags ? reply::FamilyNamed("generic") : family;
 }
 
 // What a chat is rendered from.
 struct ChatInput {
   std::vector<chat::ChatMessage> messages = {};
   std::vector<size_t> places = {};  // where each message of the request went
-  bool tools_are_marked = false;  // told by the format itself
-  bool passes_tools = false;      // under their own name
+  bool tools_are_marked = false;    // told by the format itself
+  bool passes_tools = false;        // under their own name
   jinja::Data tools = {};
   jinja::Data::Dict arguments;
 };
@@ -222,12 +277,14 @@ Result<ChatInput> ToChatInput(const chat::ChatFormat& format, const ChatForm& fo
   KVGATE_TRY(chat::FittedChat fitted, chat::FitChat({.messages = turns,
                                                      .tools = has_tools ? &input.tools : nullptr,
                                                      .traits = form.traits,
-                                                     .style = form.style}));
+                                                     .style = form.style,
+                                                     .call_example = form.call_example}));
   input.messages = std::move(fitted.messages);
   input.places = std::move(fitted.places);
   input.tools_are_marked = has_tools && !fitted.tools_as_text;
   const bool standard = form.traits.tools_variable == "tools";
-  input.passes_tools = (input.tools_are_marked && standard) || (!has_tools && form.traits.needs_tool_list);
+  input.passes_tools =
+      (input.tools_are_marked && standard) || (!has_tools && form.traits.needs_tool_list);
   if (input.tools_are_marked && !standard) {
     input.arguments.emplace_back(form.traits.tools_variable, input.tools);
   }
@@ -240,7 +297,12 @@ Result<ChatInput> ToChatInput(const chat::ChatFormat& format, const ChatForm& fo
     }
     input.arguments.emplace_back(std::string(name), std::move(value));
   };
-  if (request.thinking) set("enable_thinking", *request.thinking);
+  if (request.thinking) {
+    set("enable_thinking", *request.thinking);
+    if (source.find("enable_thinking") == std::string_view::npos) {
+      set("thinking", *request.thinking);  // DeepSeek's name for it, and Granite's
+    }
+  }
   if (!request.reasoning_effort.empty()) set("reasoning_effort", request.reasoning_effort);
   return input;
 }
@@ -250,7 +312,7 @@ Result<ChatInput> ToChatInput(const chat::ChatFormat& format, const ChatForm& fo
 LocalProvider::LocalProvider(Parts parts)
     : parts_(std::move(parts)),
       traits_(chat::ProbeTraits(*parts_.chat_format)),
-      family_(reply::FamilyNamed(reply::RecogniseFamily(parts_.chat_format->source()))),
+      family_(FamilyOf(*parts_.chat_format, traits_)),
       compiler_(
           std::make_unique<grammar::Compiler>(parts_.tokenizer, grammar::Compiler::Options())),
       marks_compiler_(std::make_unique<grammar::Compiler>(
@@ -315,8 +377,7 @@ Result<LocalProvider::EncodedPrompt> LocalProvider::Encode(const protocol::Promp
 
 Result<LocalProvider::EncodedPrompt> LocalProvider::EncodeChat(
     const std::vector<Message>& messages, const CompletionRequest& request) const {
-  const ChatForm form{
-      .traits = traits_, .style = StyleOf(family_), .id_length = family_.id_length};
+  const ChatForm form = FormOf(family_, traits_, *parts_.chat_format);
   KVGATE_TRY(const ChatInput input, ToChatInput(*parts_.chat_format, form, messages, request));
   // Only the ends of runs of one source matter, those the caller marked, and that of the last
   // message.

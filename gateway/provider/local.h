@@ -40,6 +40,8 @@ class LocalProvider {
   const std::vector<std::string>& names() const { return parts_.names; }
   int64_t created_unix() const { return parts_.created_unix; }
   bool Serves(std::string_view model) const;
+  // Whether the reasoning of turns before is a part of prompts.
+  bool writes_reasoning() const { return !traits_.reasoning_field.empty(); }
   engine::Engine& engine() const { return parts_.engine; }
 
   struct RunArgs {
@@ -106,8 +108,8 @@ class LocalProvider {
 
   Parts parts_;
   const chat::ChatTraits traits_;
-  const reply::Family& family_;  // how the model writes reasoning and calls
-  const std::unique_ptr<grammar::Compiler> compiler_;        // thread-safe
+  const reply::Family& family_;                        // how the model writes reasoning and calls
+  const std::unique_ptr<grammar::Compiler> compiler_;  // thread-safe
   const std::unique_ptr<grammar::Compiler> marks_compiler_;  // where marks are shown; likewise
 };
 

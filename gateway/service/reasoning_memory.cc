@@ -1,7 +1,9 @@
 #include "gateway/service/reasoning_memory.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -138,10 +140,11 @@ PrefixDigest ReasoningMemory::Restore(std::string_view tenant,
 
 void ReasoningMemory::Keep(const KeepArgs& args) const {
   if (args.message.reasoning.empty() || !enabled()) return;
-  store::Turn turn{.id = NameOf(args.message),
-                   .tenant = args.tenant,
-                   .items = {{.role = kRole, .payload = args.message.reasoning}},
-                   .content = Chain(args.before, args.message)};
+  store::Turn turn;
+  turn.id = NameOf(args.message);
+  turn.tenant = args.tenant;
+  turn.items = {{.role = kRole, .payload = args.message.reasoning}};
+  turn.content = Chain(args.before, args.message);
   // Of a model that writes its own ids the newest turn of that name counts.
   if (turn.id.empty() || turns_->Get(args.tenant, turn.id)) turn.id = "reasoning-" + args.id;
   const Result<void> kept = turns_->Append(std::move(turn));

@@ -32,9 +32,9 @@ class ReasoningMemory {
 
   struct KeepArgs {
     std::string tenant;
-    std::string id;             // unique in the tenant
-    PrefixDigest before;        // from Restore
-    protocol::Message message;  // the answer
+    std::string id;                  // unique in the tenant
+    PrefixDigest before = {};        // from Restore
+    protocol::Message message = {};  // the answer
   };
   // An answer without reasoning is not kept; one that cannot be is logged.
   void Keep(const KeepArgs& args) const;

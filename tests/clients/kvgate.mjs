@@ -12,7 +12,7 @@ const READY_MS_MAX = 120_000;
 // Slow enough that a long stream is still running when a test aborts it.
 const SHAPE = {
   arch: "qwen2", layers: 8, hidden: 512, heads: 8, "kv-heads": 4, ffn: 1536, vocab: 4096,
-  context: 8192, type: "f16", seed: 7,
+  context: 16384, type: "f16", seed: 7,
 };
 
 // Quick: for tests of many requests.

@@ -22,6 +22,8 @@ TEST(FamiliesTest, ATemplateIsRecognisedByItsMarks) {
   EXPECT_EQ(of("<|START_OF_TURN_TOKEN|>Action:"), "command-r");
   EXPECT_EQ(of("<|start|>assistant<|channel|>"), "harmony");
   EXPECT_EQ(of(">>>all\n"), "functionary-3.2");
+  EXPECT_EQ(of("<|tool_list_start|>["), "lfm2");
+  EXPECT_EQ(of("<|tool|>{{ tools }}<|/tool|>"), "phi");
   EXPECT_EQ(of("[INST]"), "generic");
 }
 

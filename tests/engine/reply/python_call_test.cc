@@ -24,6 +24,39 @@ TEST(PythonCallTest, OtherCodeIsForTheToolThatRunsCode) {
   EXPECT_EQ(Read("print(\"x\")"), "none");
 }
 
+TEST(PythonCallTest, LiteralsBecomeJson) {
+  const auto json = [](std::string_view literal) { return PythonToJson(literal).value_or("none"); };
+  EXPECT_EQ(json("'a\\'b\\n\"\\x41\\u00e9'"), "\"a'b\\n\\\"A\u00e9\"");
+  EXPECT_EQ(json("'\\ud83d\\ude00' \"two\""), "\"\U0001F600two\"");
+  EXPECT_EQ(json("'''it's \"so\"'''"), R"("it's \"so\"")");
+  EXPECT_EQ(json("[1, 'a', (True, None,), {'k': [1.5], 2: false}]"),
+            R"([1, "a", [true, null], {"k": [1.5], "2": false}])");
+  EXPECT_EQ(json("1_000"), "1000");
+  EXPECT_EQ(json("+5."), "5.0");
+  for (const char* bad : {"", "name", "[1", "{'a'}", "'open", "1 2", "nan", "f(1)"}) {
+    EXPECT_EQ(json(bad), "none") << bad;
+  }
+}
+
+TEST(PythonCallTest, ArgumentsEndWhereTheirParenthesisDoes) {
+  const auto read = [](std::string_view text) {
+    PythonArguments arguments;
+    std::string json;
+    for (size_t i = 0; i < text.size(); ++i) {
+      const ScanStatus status = arguments.Step(text[i], json);
+      if (status == ScanStatus::kDone) return json + "@" + std::string(text.substr(i + 1));
+      if (status == ScanStatus::kFailed) return json + "!";
+    }
+    return json;
+  };
+  EXPECT_EQ(read("a='x), y=\\'', b=[1, (2)], c=\"\"\"q\"))\"\"\") rest"),
+            R"x({"a": "x), y='", "b": [1, [2]], "c": "q\"))"}@ rest)x");
+  EXPECT_EQ(read("a='', b='')"), R"({"a": "", "b": ""}@)");
+  EXPECT_EQ(read("a=some words)"), R"({"a": "some words"}@)");
+  EXPECT_EQ(read("'positional')"), "!");
+  EXPECT_EQ(read("a=1, b="), R"({"a": 1)");
+}
+
 TEST(PythonCallTest, WhatIsCutShortIsNoCall) {
   for (const char* code : {"f.call(", "f.call(a", "f.call(a=", "f.call(a=\"x", "f.call(a=1", "f",
                            "f.call(a=1) + 2", ".call()", ""}) {

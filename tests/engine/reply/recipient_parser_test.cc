@@ -21,6 +21,7 @@ TEST(RecipientParserTest, WithoutTheMarkInThePromptItIsText) {
 TEST(RecipientParserTest, WhatIsNoArgumentsIsText) {
   EXPECT_EQ(ShowReply("functionary-3.2", "f\nnot an object", kTail), "f\nnot an object");
   EXPECT_EQ(ShowReply("functionary-3.2", "f\n", kTail), "call f{};");
+  EXPECT_EQ(ShowReply("functionary-3.2", "\n{\"a\": 1}", kTail), "\n{\"a\": 1}");
 }
 
 }  // namespace

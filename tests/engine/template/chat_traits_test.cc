@@ -61,7 +61,7 @@ TEST(ChatTraitsTest, RefusalsAndLossesAreFound) {
                           "{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}"
                           "{{ raise_exception('alternate') }}{% endif %}"
                           "{{ m.role + m.content }}{% endfor %}")),
-            "none results -system -late -repeats");
+            "none -system -late -repeats");
   EXPECT_EQ(Show(TraitsOf("{{ tools | length }}{% for m in messages %}{{ m.content }}"
                           "{% endfor %}")),
             "none results list");
@@ -93,24 +93,25 @@ TEST(ChatTraitsTest, TheTemplatesOfModelsAreKnown) {
     const char* traits;
   };
   constexpr Known kKnown[] = {
-      {"CohereForAI-c4ai-command-r7b-12-2024-tool_use", ""},
-      {"GLM-4.6", ""},
-      {"HuggingFaceTB-SmolLM3-3B", ""},
-      {"Kimi-K2-Instruct", ""},
-      {"LFM2-8B-A1B", ""},
-      {"NousResearch-Hermes-2-Pro-Llama-3-8B-tool_use", ""},
-      {"Qwen-Qwen2.5-7B-Instruct", ""},
-      {"Qwen-Qwen3-0.6B", ""},
-      {"Qwen3-Coder", ""},
-      {"deepseek-ai-DeepSeek-R1-Distill-Llama-8B", ""},
-      {"deepseek-ai-DeepSeek-V3.1", ""},
-      {"google-gemma-2-2b-it", ""},
-      {"meetkai-functionary-medium-v3.1", ""},
-      {"meta-llama-Llama-3.1-8B-Instruct", ""},
-      {"meta-llama-Llama-3.2-3B-Instruct", ""},
-      {"microsoft-Phi-3.5-mini-instruct", ""},
-      {"mistralai-Mistral-Nemo-Instruct-2407", ""},
-      {"openai-gpt-oss-120b", ""},
+      {"CohereForAI-c4ai-command-r7b-12-2024-tool_use",
+       "tools data beside several results reasoning_content"},
+      {"GLM-4.6", "tools data beside several results reasoning_content"},
+      {"HuggingFaceTB-SmolLM3-3B", "none results -late"},
+      {"Kimi-K2-Instruct", "tools results"},
+      {"LFM2-8B-A1B", "tools results"},
+      {"NousResearch-Hermes-2-Pro-Llama-3-8B-tool_use", "tools text beside several results list"},
+      {"Qwen-Qwen2.5-7B-Instruct", "tools data beside several results"},
+      {"Qwen-Qwen3-0.6B", "tools text beside several results reasoning_content"},
+      {"Qwen3-Coder", "tools data beside several results"},
+      {"deepseek-ai-DeepSeek-R1-Distill-Llama-8B", "none text none several results -late"},
+      {"deepseek-ai-DeepSeek-V3.1", "none data beside several results -late"},
+      {"google-gemma-2-2b-it", "none -system -late -repeats"},
+      {"meetkai-functionary-medium-v3.1", "tools data beside several results"},
+      {"meta-llama-Llama-3.1-8B-Instruct", "tools data beside results"},
+      {"meta-llama-Llama-3.2-3B-Instruct", "tools data beside results"},
+      {"microsoft-Phi-3.5-mini-instruct", "none"},
+      {"mistralai-Mistral-Nemo-Instruct-2407", "tools data beside several results -late -repeats"},
+      {"openai-gpt-oss-120b", "tools data beside results thinking -late"},
   };
   for (const Known& known : kKnown) {
     std::ifstream file(folder / (std::string(known.file) + ".jinja"));

@@ -185,7 +185,8 @@ TEST(EncodeChatCompletionsTest, AStreamIsExactlyTheDocumentedChunks) {
           R"({"index":0,"delta":{},"logprobs":null,"finish_reason":"length"}],"usage":null})" +
           "\n\n" + head +
           R"(],"usage":{"prompt_tokens":10,"completion_tokens":2,"total_tokens":12,)"
-          R"("prompt_tokens_details":{"cached_tokens":8}}})" +
+          R"("prompt_tokens_details":{"cached_tokens":8},)"
+          R"("completion_tokens_details":{"reasoning_tokens":0}}})" +
           "\n\n" + "data: [DONE]\n\n");
 }
 

@@ -20,11 +20,23 @@ TEST(JsonTextTest, ArgumentsAreAlwaysAnObject) {
   EXPECT_EQ(AsObject("{\"a\": \"x"), R"({"arguments":"{\"a\": \"x"})");
 }
 
-TEST(JsonTextTest, SpellingsOfOneValueAreOneText) {
-  EXPECT_EQ(CanonicalJson(R"({ "b": [1, {"d": 2, "c": "\u00e9"}], "a": null })"),
-            CanonicalJson(R"({"a":null,"b":[1,{"c":"é","d":2}]})"));
-  EXPECT_NE(CanonicalJson("{\"a\":1}"), CanonicalJson("{\"a\":2}"));
-  EXPECT_EQ(CanonicalJson("no json"), "no json");
+TEST(JsonTextTest, NumbersKeepTheirSpellingAndTextsTheirMeaning) {
+  const auto object =
+      ParseObject(R"( {"i":-7,"big":123456789012345678901234567890,"f":1.10,"e":1E+5,"z":-0,)"
+                  R"("s":"\u00e9\ud83d\ude00\n\"","deep":[true,false,null,{"":[]}]} )");
+  ASSERT_TRUE(object);
+  const auto& fields = std::get<jinja::Data::Dict>(object->value());
+  const auto digits = [&](size_t i) {
+    return std::get<jinja::Data::BigInteger>(fields[i].second.value()).digits;
+  };
+  EXPECT_EQ(std::get<int64_t>(fields[0].second.value()), -7);
+  EXPECT_EQ(digits(1), "123456789012345678901234567890");
+  EXPECT_EQ(digits(2), "1.10");
+  EXPECT_EQ(digits(3), "1E+5");
+  EXPECT_EQ(digits(4), "-0");
+  EXPECT_EQ(std::get<std::string>(fields[5].second.value()), "é😀\n\"");
+  EXPECT_EQ(std::get<jinja::Data::List>(fields[6].second.value()).size(), 4u);
+  EXPECT_EQ(AsObject("{\"n\":1e999}"), "{\"n\":1e999}");
 }
 
 }  // namespace

@@ -1,0 +1,129 @@
+// Agent frameworks against the real binary, by their base URL alone: the AI SDK with OpenAI's and
+// Anthropic's providers, and the OpenAI Agents SDK. The model has random weights: that it calls a
+// tool is asked for.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+
+import { createAnthropic } from "@ai-sdk/anthropic";
+import { createOpenAI } from "@ai-sdk/openai";
+import {
+  Agent, OpenAIChatCompletionsModel, Runner, setTracingDisabled, tool as agentTool,
+} from "@openai/agents";
+import { APICallError, generateText, stepCountIs, streamText, tool } from "ai";
+import OpenAI from "openai";
+import { z } from "zod";
+
+import { startKvgate, TINY_SHAPE, waitIdle } from "./kvgate.mjs";
+
+let server;
+let models;
+
+before(async () => {
+  server = await startKvgate(TINY_SHAPE);
+  setTracingDisabled(true);
+  const openai = createOpenAI({ baseURL: server.baseURL, apiKey: "test-key" });
+  const anthropic = createAnthropic({ baseURL: server.baseURL, apiKey: "test-key" });
+  models = { chat: (id) => openai.chat(id), messages: (id) => anthropic(id) };
+});
+after(() => server.stop());
+
+const schema = z.object({ city: z.string().max(8), days: z.number().int().min(1).max(9) }).strict();
+const runs = [];
+const weather = tool({
+  description: "Tells the weather.",
+  inputSchema: schema,
+  execute: async (input) => {
+    runs.push(input);
+    return `Rain in ${input.city}.`;
+  },
+});
+
+// Two turns: the first must call, the second says something.
+const asked = (dialect, more = {}) => ({
+  model: models[dialect]("local"), system: "Be brief.", prompt: "Go.", tools: { weather },
+  stopWhen: stepCountIs(2), maxOutputTokens: 80, temperature: 0, maxRetries: 0,
+  prepareStep: ({ stepNumber }) => ({ toolChoice: stepNumber === 0 ? "required" : "none" }),
+  ...more,
+});
+
+for (const dialect of ["chat", "messages"]) {
+  test(`AI SDK, ${dialect}: a loop of two turns`, async () => {
+    runs.length = 0;
+    const { steps, finishReason, usage } = await generateText(asked(dialect));
+    assert.equal(steps.length, 2);
+    assert.equal(steps[0].finishReason, "tool-calls");
+    assert.equal(runs.length, steps[0].toolCalls.length);
+    assert.ok(runs.length >= 1);
+    for (const input of runs) schema.parse(input);
+    assert.equal(steps[0].toolResults[0].output, `Rain in ${runs[0].city}.`);
+    assert.ok(["stop", "length"].includes(finishReason));
+    assert.ok(usage.inputTokens > 0 && usage.outputTokens > 0);
+    assert.ok(steps[1].usage.inputTokenDetails.cacheReadTokens > 0);
+  });
+
+  test(`AI SDK, ${dialect}: the same, streamed`, async () => {
+    runs.length = 0;
+    const kinds = new Set();
+    const streamed = streamText(asked(dialect));
+    let input = "";
+    for await (const part of streamed.fullStream) {
+      kinds.add(part.type);
+      if (part.type === "error") throw part.error;
+      if (part.type === "tool-input-delta") input += part.delta;
+    }
+    const steps = await streamed.steps;
+    assert.equal(steps.length, 2);
+    assert.ok(runs.length >= 1);
+    for (const kind of ["tool-input-start", "tool-call", "tool-result", "finish"]) {
+      assert.ok(kinds.has(kind), kind);
+    }
+    if (runs.length === 1) assert.deepEqual(JSON.parse(input), runs[0]);
+  });
+
+  test(`AI SDK, ${dialect}: errors name what is wrong`, async () => {
+    await assert.rejects(generateText(asked(dialect, { model: models[dialect]("none") })),
+      (error) => APICallError.isInstance(error) && error.statusCode === 404
+        && /none/.test(error.message));
+  });
+
+  test(`AI SDK, ${dialect}: an abort stops the engine`, async () => {
+    const abort = new AbortController();
+    const streamed = streamText(asked(dialect, {
+      tools: undefined, prepareStep: undefined, maxOutputTokens: 7000, onError: () => {},
+      abortSignal: abort.signal,
+    }));
+    for await (const _ of streamed.fullStream) abort.abort();
+    await waitIdle(server, 1000);
+  });
+}
+
+const agent = (model) => new Agent({
+  name: "Weather", instructions: "Be brief.", model,
+  modelSettings: { toolChoice: "required", maxTokens: 80, temperature: 0 },
+  tools: [agentTool({
+    name: "weather", description: "Tells the weather.", parameters: schema,
+    execute: async (input) => {
+      runs.push(input);
+      return `Rain in ${input.city}.`;
+    },
+  })],
+});
+
+for (const stream of [false, true]) {
+  test(`OpenAI Agents, chat${stream ? ", streamed" : ""}: a loop of two turns`, async () => {
+    runs.length = 0;
+    const client = new OpenAI({ baseURL: server.baseURL, apiKey: "test-key", maxRetries: 0 });
+    const model = new OpenAIChatCompletionsModel(client, "local");
+    // After a call the framework asks without a choice, and the model says something.
+    const result = await new Runner().run(agent(model), "Go.", { stream, maxTurns: 4 });
+    if (stream) {
+      for await (const _ of result) { /* to its end */ }
+      await result.completed;
+    }
+    assert.ok(runs.length >= 1);
+    for (const input of runs) schema.parse(input);
+    const kinds = result.newItems.map((item) => item.type);
+    assert.ok(kinds.includes("tool_call_item") && kinds.includes("tool_call_output_item"));
+    assert.equal(typeof result.finalOutput, "string");
+  });
+}

@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""An agent's ten turns with twenty tools: from the second turn on at least 95 % of the prompt is
+read from the cache, with the templates of several models, in the Chat and the Messages dialect.
+
+Each turn must call a tool; the call goes back with its result. The shares are printed."""
+
+import json
+import unittest
+
+from case import TEST_DATA, TINY, Case, tenant, text_of
+
+TURNS = 10
+SHARE_MIN = 0.95
+TEMPLATES = ["Qwen-Qwen3-0.6B", "Qwen3-Coder", "NousResearch-Hermes-2-Pro-Llama-3-8B-tool_use",
+             "meta-llama-Llama-3.1-8B-Instruct", "deepseek-ai-DeepSeek-V3.1", "GLM-4.6",
+             "Kimi-K2-Instruct", "openai-gpt-oss-120b", "LFM2-8B-A1B",
+             "mistralai-Mistral-Nemo-Instruct-2407", "google-gemma-2-2b-it"]
+# Nothing of any model's: tools are told as text.
+PLAIN = ("{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}"
+         "{% if add_generation_prompt %}<assistant>{% endif %}")
+SYSTEM = "You work in a repository. " + text_of("system", 20)
+
+
+def tool(index):
+    return {"name": f"tool_{index}",
+            "description": f"Does number {index}. {text_of(index, 36)}",
+            "parameters": {"type": "object", "properties": {
+                "path": {"type": "string", "maxLength": 12, "description": text_of(-index, 8)},
+                "count": {"type": "integer", "minimum": 0, "maximum": 999}},
+                "required": ["path"], "additionalProperties": False}}
+
+
+TOOLS = [tool(i) for i in range(20)]
+
+
+class ChatAgent:
+    path = "/v1/chat/completions"
+
+    def __init__(self):
+        self.messages = [{"role": "system", "content": SYSTEM},
+                         {"role": "user", "content": "Begin."}]
+
+    def body(self):
+        return {"model": "local", "messages": self.messages, "max_tokens": 120, "temperature": 0,
+                "tools": [{"type": "function", "function": each} for each in TOOLS],
+                "tool_choice": "required", "parallel_tool_calls": False}
+
+    def share(self, reply):
+        usage = reply["usage"]
+        return usage["prompt_tokens_details"]["cached_tokens"] / usage["prompt_tokens"]
+
+    def go_on(self, reply, result):
+        """The calls of the turn, with their arguments."""
+        message = reply["choices"][0]["message"]
+        assert reply["choices"][0]["finish_reason"] == "tool_calls", reply["choices"][0]
+        message.pop("reasoning_content", None)  # as agents do
+        calls = message["tool_calls"]
+        self.messages += [message, *({"role": "tool", "tool_call_id": call["id"], "content": result}
+                                     for call in calls)]
+        return [(call["function"]["name"], json.loads(call["function"]["arguments"]))
+                for call in calls]
+
+
+class MessagesAgent:
+    path = "/v1/messages"
+
+    def __init__(self):
+        self.messages = [{"role": "user", "content": "Begin."}]
+
+    def body(self):
+        return {"model": "local", "system": SYSTEM, "messages": self.messages, "max_tokens": 120,
+                "temperature": 0,
+                "tools": [{"name": each["name"], "description": each["description"],
+                           "input_schema": each["parameters"]} for each in TOOLS],
+                "tool_choice": {"type": "any", "disable_parallel_tool_use": True}}
+
+    def share(self, reply):
+        usage = reply["usage"]
+        read = usage["cache_read_input_tokens"]
+        return read / (read + usage["cache_creation_input_tokens"] + usage["input_tokens"])
+
+    def go_on(self, reply, result):
+        assert reply["stop_reason"] == "tool_use", reply
+        content = [block for block in reply["content"] if block["type"] != "thinking"]
+        calls = [block for block in content if block["type"] == "tool_use"]
+        self.messages += [{"role": "assistant", "content": content}, {"role": "user", "content": [
+            {"type": "tool_result", "tool_use_id": call["id"], "content": result}
+            for call in calls]}]
+        return [(call["name"], call["input"]) for call in calls]
+
+
+class AgentLoopTest(Case):
+    def loop(self, running, agent, name):
+        shares = []
+        for turn in range(TURNS):
+            reply = self.assert_ok(running.send(agent.path, agent.body(), tenant(name))).json
+            shares.append(agent.share(reply))
+            calls = agent.go_on(reply, f"Result {turn}: {text_of(turn, 10)}.")
+            self.assertEqual(len(calls), 1)
+            self.assertIn(calls[0][0], [each["name"] for each in TOOLS])
+            self.assertIsInstance(calls[0][1].get("path"), str, calls)
+        print(f"{name}: " + " ".join(f"{share:.3f}" for share in shares))
+        self.assertGreaterEqual(min(shares[1:]), SHARE_MIN, f"{name}: {shares}")
+
+    def loops(self, template, name):
+        # Room for twenty tools in tokens of a byte or two.
+        model = self.model({**TINY, "context": 65536}, "tiny-long")
+        running = self.serve(model, arguments=["--chat-template", str(template)])
+        self.loop(running, ChatAgent(), f"{name}, chat")
+        self.loop(running, MessagesAgent(), f"{name}, messages")
+        running.__exit__()
+
+    def test_a_template_that_knows_no_tools(self):
+        path = self.folder / "plain.jinja"
+        path.write_text(PLAIN)
+        self.loops(path, "plain")
+
+    def test_the_templates_of_models(self):
+        for name in TEMPLATES:
+            path = TEST_DATA / "templates" / f"{name}.jinja"
+            if not path.exists():
+                self.skipTest(f"{path} is not there (KVGATE_TEST_DATA)")
+            with self.subTest(name):
+                self.loops(path, name)
+
+
+if __name__ == "__main__":
+    unittest.main()
