@@ -41,7 +41,10 @@ const weather = tool({
 // Two turns: the first must call, the second says something.
 const asked = (dialect, more = {}) => ({
   model: models[dialect]("local"), system: "Be brief.", prompt: "Go.", tools: { weather },
-  stopWhen: stepCountIs(2), maxOutputTokens: 80, temperature: 0, maxRetries: 0,
+  stopWhen: stepCountIs(2), maxOutputTokens: 200, temperature: 0, maxRetries: 0,
+  providerOptions: {
+    openai: { parallelToolCalls: false }, anthropic: { disableParallelToolUse: true },
+  },
   prepareStep: ({ stepNumber }) => ({ toolChoice: stepNumber === 0 ? "required" : "none" }),
   ...more,
 });
@@ -99,7 +102,7 @@ for (const dialect of ["chat", "messages"]) {
 
 const agent = (model) => new Agent({
   name: "Weather", instructions: "Be brief.", model,
-  modelSettings: { toolChoice: "required", maxTokens: 80, temperature: 0 },
+  modelSettings: { toolChoice: "required", parallelToolCalls: false, maxTokens: 200 },
   tools: [agentTool({
     name: "weather", description: "Tells the weather.", parameters: schema,
     execute: async (input) => {
