@@ -80,7 +80,9 @@ TESTS_WITHOUT_SOURCE = {
 # Library sources that another test than their mirror's shows to work: path -> that test.
 TESTED_ELSEWHERE = {
     "engine/engine_loop.cc": "tests/engine/engine_test.cc",
+    "engine/grammar/schema_arguments.cc": "tests/engine/reply/reply_grammar_test.cc",
     "engine/grammar/schema_collections.cc": "tests/engine/grammar/json_schema_test.cc",
+    "engine/grammar/schema_names.cc": "tests/engine/grammar/json_schema_test.cc",
     "engine/grammar/schema_values.cc": "tests/engine/grammar/json_schema_test.cc",
     "engine/jinja/collection_methods.cc": "tests/engine/jinja/expressions_test.cc",
     "engine/jinja/expression_parser.cc": "tests/engine/jinja/parser_test.cc",
