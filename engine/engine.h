@@ -104,8 +104,8 @@ struct GenerationRequest {
   bool shows_control_tokens = false;  // their text is part of the answer, but for end tokens
   // What the output must be; null: anything. Its own end ends the output, whatever
   // ignore_end_of_generation says. As long as max_tokens are enough for some whole text, the output
-  // is one: near them only tokens that lead to an end in time are sampled, and if that ruled one
-  // out the reason is kLength.
+  // is one, and then the reason is kStop: near them only tokens that lead to an end in time are
+  // sampled.
   std::shared_ptr<const grammar::CompiledGrammar> grammar = {};
   bool hash_logits = false;
   std::string cache_salt;  // the tenant; prefixes are shared only within one

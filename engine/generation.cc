@@ -34,9 +34,9 @@ std::nullopt_t Generation::Fail(Error error) {
   return End(FinishReason::kError);
 }
 
-FinishReason Generation::EndReason() const {
-  const bool is_cut = matcher_ != nullptr && matcher_->was_cut_short();
-  return is_cut ? FinishReason::kLength : FinishReason::kStop;
+// Of a text that must be something: it is, and nothing needs to come.
+bool Generation::IsWhole() const {
+  return matcher_ != nullptr && !grammar_->is_open && matcher_->CanEnd();
 }
 
 Result<std::span<const uint64_t>> Generation::NextMask(size_t num_logits) {
@@ -65,7 +65,7 @@ std::optional<TokenId> Generation::Advance(std::span<const float> logits) {
   sampler_.Accept(sampled.token);
   ++num_output_tokens_;
   const bool is_end = tokenizer_.is_end_of_generation(sampled.token);
-  if (ends) return End(EndReason());
+  if (ends) return End(FinishReason::kStop);
   const std::string piece = detokenizer_.Push(sampled.token, shows_control_tokens_ && !is_end);
   sample::StopMatcher::Output output = stop_matcher_.Push(piece);
   sink_->OnToken({.token = sampled.token,
@@ -78,8 +78,10 @@ std::optional<TokenId> Generation::Advance(std::span<const float> logits) {
     stop_string_ = std::move(output.matched);
     return End(FinishReason::kStop);
   }
-  if (matcher_ != nullptr && matcher_->IsComplete()) return End(EndReason());
-  if (num_output_tokens_ >= max_tokens_) return End(FinishReason::kLength);
+  if (matcher_ != nullptr && matcher_->IsComplete()) return End(FinishReason::kStop);
+  if (num_output_tokens_ >= max_tokens_) {
+    return End(IsWhole() ? FinishReason::kStop : FinishReason::kLength);
+  }
   return sampled.token;
 }
 

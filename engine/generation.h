@@ -42,8 +42,7 @@ class Generation : public schedule::SequenceOwnerData {
   Result<std::span<const uint64_t>> NextMask(size_t num_logits);
   std::nullopt_t End(FinishReason reason);
   std::nullopt_t Fail(Error error);
-  // Of a text that has come to its end.
-  FinishReason EndReason() const;
+  bool IsWhole() const;
 
   const tokenizer::Tokenizer& tokenizer_;
   sample::Sampler sampler_;

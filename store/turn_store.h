@@ -107,6 +107,8 @@ class TurnStore {
   Result<uint64_t> Retire();
 
   TurnStats Stats() const;
+  // Of one turn's items; more is kTooLarge.
+  uint64_t turn_bytes_max() const { return options_.turn_bytes_max; }
 
  private:
   class Removal;

@@ -82,7 +82,8 @@ class SubsetBuilder {
   }
 
   Result<CharDfa> Build() {
-    CharDfa dfa{.classes = alphabet_.classes(), .states = {}};
+    CharDfa dfa;
+    dfa.classes = alphabet_.classes();
     std::vector<uint32_t> start;
     for (const Part& part : parts_) start.push_back(part.begin);
     StateOf(std::move(start), dfa);
@@ -93,6 +94,7 @@ class SubsetBuilder {
       }
       Expand(i, dfa);
     }
+    dfa.work = work_;
     return dfa;
   }
 

@@ -34,6 +34,7 @@ struct CharDfa {
   };
   std::vector<CharSet> classes;  // apart from each other, together all characters
   std::vector<State> states;     // 0 is the start; every one comes to an accepting one
+  uint64_t work = 0;             // that it took, in steps
 
   bool empty() const { return states.empty(); }
   bool Takes(std::string_view text) const;

@@ -23,7 +23,6 @@ struct MaskTable::Walk {
   uint32_t min_bytes_max = kAnyLength;  // of the state behind a token
   std::vector<uint32_t>* undecided = nullptr;
   uint32_t longest_rest = 0;  // the greatest min_bytes behind a token
-  bool ruled_out = false;     // a token, by min_bytes_max
 };
 
 MaskTable::MaskTable(std::shared_ptr<const CompiledGrammar> grammar, const Options& options)
@@ -58,9 +57,7 @@ void MaskTable::WalkSubtree(Walk& walk, uint32_t root) {
     path_[node.depth] = state;
     if (const std::span<const TokenId> tokens = trie.tokens(index); !tokens.empty()) {
       const uint32_t rest = states_->min_bytes(state);
-      if (rest > walk.min_bytes_max) {
-        walk.ruled_out = true;
-      } else {
+      if (rest <= walk.min_bytes_max) {
         walk.longest_rest = std::max(walk.longest_rest, rest);
         for (const TokenId token : tokens) SetBit(walk.mask, token);
       }
@@ -114,7 +111,7 @@ StateId MaskTable::StateBefore(StateId state, uint32_t node) {
   return reached;
 }
 
-bool MaskTable::FillExactly(StateId state, std::span<uint64_t> mask, uint32_t bytes_left) {
+void MaskTable::FillExactly(StateId state, std::span<uint64_t> mask, uint32_t bytes_left) {
   std::fill(mask.begin(), mask.end(), 0);
   Walk walk{.mask = mask, .min_bytes_max = bytes_left - 1};
   const TokenTrie& trie = *grammar_->trie;
@@ -122,18 +119,16 @@ bool MaskTable::FillExactly(StateId state, std::span<uint64_t> mask, uint32_t by
   for (uint32_t child = 1; child < trie.num_nodes(); child = trie.node(child).end) {
     WalkSubtree(walk, child);
   }
-  return walk.ruled_out;
 }
 
-Result<MaskTable::Filled> MaskTable::FillMask(User& user, std::span<uint64_t> mask,
-                                              uint32_t bytes_left) {
+Result<bool> MaskTable::FillMask(User& user, std::span<uint64_t> mask, uint32_t bytes_left) {
   if (bytes() > options_.bytes_max) Forget();
   work_end_ = states_->work() + options_.mask_work_max;
   const StateId state = user.state;
   const StateId canonical = states_->Canonical(state);
   const Mask& known = MaskOf(canonical);
   const bool is_free = grammar_->is_open && states_->can_end(state);
-  if (is_free && known.is_all && states_->work() < work_end_) return Filled{.is_all = true};
+  if (is_free && known.is_all && states_->work() < work_end_) return true;
   std::fill(mask.begin(), mask.end(), 0);
   std::copy(known.words.begin(), known.words.end(), mask.begin());
   for (const TokenId token : known.tokens) SetBit(mask, token);
@@ -143,14 +138,12 @@ Result<MaskTable::Filled> MaskTable::FillMask(User& user, std::span<uint64_t> ma
   }
   const uint64_t rest = states_->min_bytes(state);
   const uint64_t longest = std::max<uint64_t>(rest + known.growth, walk.longest_rest);
-  bool ruled_out = false;
   if (!is_free && rest <= bytes_left && longest >= bytes_left) {
     std::vector<uint64_t> all(mask.begin(), mask.end());
-    ruled_out = FillExactly(state, mask, bytes_left);
+    FillExactly(state, mask, bytes_left);
     const bool none = std::all_of(mask.begin(), mask.end(), [](uint64_t w) { return w == 0; });
     if (none && !states_->can_end(state)) {
       std::copy(all.begin(), all.end(), mask.begin());  // no byte is a token: let it grow
-      ruled_out = false;
     }
   }
   if (is_free) {
@@ -164,7 +157,7 @@ Result<MaskTable::Filled> MaskTable::FillMask(User& user, std::span<uint64_t> ma
     return MakeError(ErrorCode::kInvalidArgument, "grammar",
                      "the grammar is so ambiguous that the next tokens cost too much to find");
   }
-  return Filled{.was_cut = ruled_out};
+  return false;
 }
 
 void MaskTable::Forget() {

@@ -39,12 +39,9 @@ class MaskTable {
   void Add(User& user);
   void Remove(User& user);
 
-  struct Filled {
-    bool is_all = false;   // every token may come; the mask is as it was
-    bool was_cut = false;  // bytes_left ruled out a token
-  };
-  // The state's mask, see Matcher::FillMask; `bytes_left` in place of tokens.
-  Result<Filled> FillMask(User& user, std::span<uint64_t> mask, uint32_t bytes_left);
+  // The state's mask, see Matcher::FillMask; `bytes_left` in place of tokens. True, and the mask is
+  // as it was: every token may come.
+  Result<bool> FillMask(User& user, std::span<uint64_t> mask, uint32_t bytes_left);
 
   StateTable& states() { return *states_; }
   const CompiledGrammar& grammar() const { return *grammar_; }
@@ -66,7 +63,7 @@ class MaskTable {
   const Mask& MaskOf(StateId canonical);
   void WalkSubtree(Walk& walk, uint32_t root);
   StateId StateBefore(StateId state, uint32_t node);
-  bool FillExactly(StateId state, std::span<uint64_t> mask, uint32_t bytes_left);
+  void FillExactly(StateId state, std::span<uint64_t> mask, uint32_t bytes_left);
   void Forget();
 
   const std::shared_ptr<const CompiledGrammar> grammar_;

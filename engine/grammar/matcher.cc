@@ -18,10 +18,7 @@ Result<bool> Matcher::FillMask(std::span<uint64_t> mask, int tokens_left) {
   KVGATE_CHECK(mask.size() * 64 >= static_cast<size_t>(table_->grammar().trie->vocab_size()),
                "a mask is smaller than the vocabulary");
   KVGATE_CHECK(tokens_left > 0, "a mask for a token that cannot come");
-  KVGATE_TRY(const MaskTable::Filled filled,
-             table_->FillMask(*this, mask, static_cast<uint32_t>(tokens_left)));
-  was_cut_short_ |= filled.was_cut;
-  return filled.is_all;
+  return table_->FillMask(*this, mask, static_cast<uint32_t>(tokens_left));
 }
 
 bool Matcher::AcceptToken(TokenId token) {

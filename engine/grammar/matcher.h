@@ -43,12 +43,9 @@ class Matcher : private MaskTable::User {
   bool CanEnd() const;
   // It can end and not go on.
   bool IsComplete() const;
-  // Whether tokens_left ever ruled out a token that the grammar allows.
-  bool was_cut_short() const { return was_cut_short_; }
 
  private:
   const std::shared_ptr<MaskTable> table_;
-  bool was_cut_short_ = false;
 };
 
 class MatcherPool {

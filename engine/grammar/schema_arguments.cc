@@ -106,7 +106,7 @@ Result<ExprId> SchemaCompiler::PlainText(const Conjunction& conjunction, const P
   KVGATE_TRY(const RepeatCount length, Lengths(conjunction, "minLength", "maxLength"));
   KVGATE_TRY(Pattern closing, ParsePattern(form.closing, {}));
   conditions.push_back({.pattern = std::move(closing), .negated = true});
-  const Result<CharDfa> dfa = MakeDfa(conditions, {});
+  const Result<CharDfa> dfa = MakeTextDfa(conditions);
   if (!dfa) return TooManyStates(conjunction, dfa.error());
   const Result<ExprId> made =
       AddTexts(grammar_, parts_, *dfa, {.length = length, .spelling = Spelling::kPlain});

@@ -47,7 +47,7 @@ Result<RuleId> SchemaCompiler::PropertyValue(const Conjunction& conjunction,
       is_declared = true;
     }
     for (const NamePattern& pattern : patterns) {
-      if (pattern.element != &element || !pattern.dfa.Takes(name)) continue;
+      if (pattern.element != &element || !pattern.dfa->Takes(name)) continue;
       KVGATE_TRY(const Json* value, document_.Child(schema, "patternProperties", pattern.text));
       schemas.push_back(value);
       is_declared = true;

@@ -80,6 +80,8 @@ class SchemaCompiler {
   Result<std::vector<TextCondition>> TextConditions(const Conjunction& conjunction) const;
   Result<void> AddTextConditions(const Element& element,
                                  std::vector<TextCondition>& conditions) const;
+  // Within what all automata of the schema may cost together.
+  Result<CharDfa> MakeTextDfa(std::span<const TextCondition> conditions) const;
   Error TooManyStates(const Conjunction& conjunction, const Error& error) const;
   Result<RepeatCount> Lengths(const Conjunction& conjunction, const char* min,
                               const char* max) const;
@@ -117,7 +119,7 @@ class SchemaCompiler {
     const Element* element = nullptr;
     std::string text;
     Pattern pattern;
-    CharDfa dfa;
+    const CharDfa* dfa = nullptr;
   };
   Result<std::vector<NamePattern>> NamePatterns(const Conjunction& conjunction) const;
   // What propertyNames say; absent: nothing.
@@ -149,7 +151,10 @@ class SchemaCompiler {
   JsonParts parts_;
   SchemaDocument& document_;
   const SchemaLimits& limits_;
-  std::optional<RuleId> root_;  // that must be an object
+  std::optional<RuleId> root_;                         // that must be an object
+  static constexpr uint64_t kDfaWorkMax = 40'000'000;  // some 200 ms
+  mutable uint64_t dfa_work_ = 0;
+  mutable std::map<std::string, CharDfa> name_dfas_;  // of patternProperties
   std::map<Conjunction, RuleId> rules_;
   std::vector<std::pair<Conjunction, RuleId>> pending_;
 };

@@ -26,13 +26,17 @@ Result<std::vector<SchemaCompiler::NamePattern>> SchemaCompiler::NamePatterns(
       }
       Result<Pattern> pattern = ParsePattern(text, {});
       if (!pattern) return failed(pattern.error());
-      const TextCondition condition = {.pattern = *pattern};
-      Result<CharDfa> dfa = MakeDfa({&condition, 1}, {});
-      if (!dfa) return failed(dfa.error());
+      auto known = name_dfas_.find(text);
+      if (known == name_dfas_.end()) {
+        const TextCondition condition = {.pattern = *pattern};
+        Result<CharDfa> dfa = MakeTextDfa({&condition, 1});
+        if (!dfa) return failed(dfa.error());
+        known = name_dfas_.emplace(text, std::move(*dfa)).first;
+      }
       patterns.push_back({.element = &element,
                           .text = text,
                           .pattern = std::move(*pattern),
-                          .dfa = std::move(*dfa)});
+                          .dfa = &known->second});
     }
   }
   return patterns;
@@ -138,7 +142,7 @@ Result<ExprId> SchemaCompiler::PairsOfPatterns(const Conjunction& conjunction,
     conditions.push_back({.pattern = patterns[i].pattern, .negated = (matched >> i & 1) == 0});
   }
   KVGATE_TRY(Conjunction joined, Join(schemas));
-  const Result<CharDfa> dfa = MakeDfa(conditions, {});
+  const Result<CharDfa> dfa = MakeTextDfa(conditions);
   const Result<ExprId> name =
       !dfa ? Result<ExprId>(dfa.error()) : AddTexts(grammar_, parts_, *dfa, {.length = length});
   if (!name) {

@@ -125,7 +125,7 @@ Result<bool> SchemaCompiler::AcceptsText(const Element& element, const std::stri
   std::vector<TextCondition> conditions;
   KVGATE_TRY_VOID(AddTextConditions(element, conditions));
   if (conditions.empty()) return true;
-  const Result<CharDfa> dfa = MakeDfa(conditions, {});
+  const Result<CharDfa> dfa = MakeTextDfa(conditions);
   if (!dfa) return TooManyStates({.elements = {element}}, dfa.error());
   return dfa->Takes(text);
 }
@@ -196,6 +196,16 @@ Result<std::vector<TextCondition>> SchemaCompiler::TextConditions(
   return conditions;
 }
 
+Result<CharDfa> SchemaCompiler::MakeTextDfa(std::span<const TextCondition> conditions) const {
+  if (dfa_work_ >= kDfaWorkMax) {
+    return MakeError(ErrorCode::kTooLarge, "grammar.schema",
+                     "needs too many states together with the schema's other patterns");
+  }
+  Result<CharDfa> dfa = MakeDfa(conditions, {});
+  dfa_work_ += dfa ? dfa->work : DfaLimits().work_max;
+  return dfa;
+}
+
 // Under the name of the keyword that is to blame.
 Error SchemaCompiler::TooManyStates(const Conjunction& conjunction, const Error& error) const {
   for (const char* const keyword : {"pattern", "format", "not"}) {
@@ -212,7 +222,7 @@ Result<ExprId> SchemaCompiler::String(const Conjunction& conjunction) {
   if (length.min > length.max) return grammar_.Nothing();
   KVGATE_TRY(const std::vector<TextCondition> conditions, TextConditions(conjunction));
   if (conditions.empty()) return parts_.String(length);
-  const Result<CharDfa> dfa = MakeDfa(conditions, {});
+  const Result<CharDfa> dfa = MakeTextDfa(conditions);
   if (!dfa) return TooManyStates(conjunction, dfa.error());
   const Result<ExprId> text = AddTexts(grammar_, parts_, *dfa, {.length = length});
   if (!text) return TooManyStates(conjunction, text.error());

@@ -47,6 +47,11 @@ bool TakesBytes(const RouteResult& found) {
   return found.match && found.match->route == Route::kPrefixesImport;
 }
 
+// Clients cancel without a body, and so without its type.
+bool HasNoBody(const RouteResult& found) {
+  return found.match && found.match->route == Route::kResponseCancel;
+}
+
 // Probes of load balancers and supervisors hold no key.
 bool IsPublic(Route route) {
   return route == Route::kRoot || route == Route::kHealth || route == Route::kReady;
@@ -208,12 +213,13 @@ Task<bool> Connection::ServeOne() {
     co_return again;
   }
   keep_alive_ = message.keep_alive() && !context_.draining.load();
-  std::optional<Response> refusal = context_.guard.Check({.method = ToView(message.method_string()),
-                                                          .host = Header("host"),
-                                                          .origin = Header("origin"),
-                                                          .content_type = Header("content-type"),
-                                                          .http_1_0 = http_1_0_,
-                                                          .takes_bytes = TakesBytes(found)});
+  std::optional<Response> refusal = context_.guard.Check(
+      {.method = ToView(message.method_string()),
+       .host = Header("host"),
+       .origin = Header("origin"),
+       .content_type = HasNoBody(found) ? "application/json" : Header("content-type"),
+       .http_1_0 = http_1_0_,
+       .takes_bytes = TakesBytes(found)});
   if (!refusal && !Authenticate() && !(found.match && IsPublic(found.match->route))) {
     refusal = ErrorResponse(
         MakeError(ErrorCode::kUnauthenticated, "http",
@@ -269,7 +275,11 @@ Task<bool> Connection::Dispatch(RouteMatch match) {
     co_return again;
   }
   Response response = StatusResponse(500, "The server failed to answer.");
-  std::function<void()> work = [this, &match, &response] { response = Handle(match); };
+  std::function<void()> work = [this, &match, &response] {
+    response = !IsKept(match.route)                  ? Handle(match)
+               : match.route < Route::kConversations ? HandleResponse(match)
+                                                     : HandleConversation(match);
+  };
   co_await RunOnWorker(std::move(work));
   const bool again = co_await Send(std::move(response), match.name, match.openai_dialect);
   co_return again;
@@ -557,14 +567,7 @@ Response Connection::Handle(const RouteMatch& match) {
       return json(service.prefixes().Pin(match.argument, parser_->get().body(), Credential()));
     case Route::kPrefixUnpin:
       return json(service.prefixes().Unpin(match.argument));
-    case Route::kChatCompletions:
-    case Route::kCompletions:
-    case Route::kMessages:
-    case Route::kCountTokens:
-    case Route::kForwarded:
-    case Route::kPrefixesWarm:
-    case Route::kPrefixesImport:
-    case Route::kPrefixExport:
+    default:  // answered elsewhere
       break;
   }
   return StatusResponse(500, "This route has no answer.");

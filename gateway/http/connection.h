@@ -102,6 +102,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Task<bool> ReadPiece(ImportBody& body);
   uint64_t BodyLimit(const RouteResult& found) const;
 
+  // connection_responses.cc
+  Response HandleResponse(const RouteMatch& match);
+  Response HandleConversation(const RouteMatch& match);
+
   // connection_access.cc
   // What tells callers apart: their gateway key's name, else their credential as sent.
   std::string Credential() const;
@@ -116,6 +120,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   struct Forwarding;
   bool ForwardsUnknown(std::string_view target) const;
   bool IsForwarded(const RouteMatch& match) const;
+  bool IsForeign(const RouteMatch& match) const;
   bool RunsLocally() const;
   // Looks into the body; one that is encoded is decoded for that, on a worker.
   Task<void> ScanBody();

@@ -17,7 +17,11 @@ protocol::Dialect DialectOf(Route route) {
     case Route::kCompletions:
       return protocol::Dialect::kCompletions;
     case Route::kMessages:
+    case Route::kCountTokens:
       return protocol::Dialect::kMessages;
+    case Route::kResponses:
+    case Route::kInputTokens:
+      return protocol::Dialect::kResponses;
     default:
       return protocol::Dialect::kChatCompletions;
   }
@@ -29,7 +33,7 @@ Task<bool> Connection::ServeCompletion(RouteMatch match) {
   Result<std::unique_ptr<service::Completion>> completion =
       MakeError(ErrorCode::kInternal, "http", "starting the completion failed");
   const std::string credential = Credential();
-  if (match.route == Route::kCountTokens) {
+  if (match.route == Route::kCountTokens || match.route == Route::kInputTokens) {
     const bool again = co_await ServeTokenCount(std::move(match));
     co_return again;
   }
@@ -68,7 +72,9 @@ Task<bool> Connection::ServeTokenCount(RouteMatch match) {
   Result<std::string> body = MakeError(ErrorCode::kInternal, "http", "counting the tokens failed");
   const std::string credential = Credential();
   std::function<void()> work = [&] {
-    body = context_.service.CountTokens({.body = parser_->get().body(), .credential = credential});
+    body = context_.service.CountTokens({.dialect = DialectOf(match.route),
+                                         .body = parser_->get().body(),
+                                         .credential = credential});
   };
   co_await RunOnWorker(std::move(work));
   Response response = body ? Response{.body = std::move(*body)} : ErrorResponse(body.error());

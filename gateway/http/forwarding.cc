@@ -14,6 +14,7 @@
 #include "gateway/http/body_pool.h"
 #include "gateway/http/connection.h"
 #include "gateway/http/exchange_account.h"
+#include "gateway/protocol/response_items.h"
 #include "gateway/upstream/content_decoder.h"
 #include "gateway/upstream/exchange_observer.h"
 
@@ -65,8 +66,16 @@ bool Connection::ForwardsUnknown(std::string_view target) const {
 
 bool Connection::IsForwarded(const RouteMatch& match) const {
   if (match.route == Route::kForwarded) return true;
+  if (IsKept(match.route)) return !context_.upstreams.empty() && IsForeign(match);
   return match.route == Route::kModel && !context_.upstreams.empty() &&
          !context_.service.ServesLocal(match.argument);
+}
+
+// Whether an upstream keeps what is asked for: the ids of its own tell what the gateway keeps.
+bool Connection::IsForeign(const RouteMatch& match) const {
+  if (!Header("x-kvgate-upstream").empty()) return true;
+  if (match.route == Route::kConversations) return !context_.service.has_local();
+  return protocol::RequestOf(match.argument).empty();
 }
 
 Task<void> Connection::ScanBody() {
@@ -123,7 +132,7 @@ Task<bool> Connection::ServeForward(RouteMatch match) {
   Forwarding job;
   job.route = match.name;
   job.end.body_read = Clock::now() - received_at_;
-  if (match.route == Route::kForwarded) co_await ScanBody();
+  if (match.route == Route::kForwarded || IsKept(match.route)) co_await ScanBody();
   decoded_.reset();
   job.model = match.route == Route::kModel ? match.argument : scan_.model;
   const Result<upstream::Upstream*> chosen = context_.upstreams.Choose(

@@ -44,6 +44,8 @@ std::string_view ReasonPhrase(int status) {
       return "Forbidden";
     case 404:
       return "Not Found";
+    case 409:
+      return "Conflict";
     case 405:
       return "Method Not Allowed";
     case 408:
@@ -79,7 +81,7 @@ std::string_view ReasonPhrase(int status) {
 
 Response ErrorResponse(const Error& error) {
   // A cancelled request whose client is still there was cancelled by the server's own end.
-  const int status = error.code == ErrorCode::kCancelled ? 503 : protocol::HttpStatus(error.code);
+  const int status = error.code == ErrorCode::kCancelled ? 503 : protocol::HttpStatus(error);
   Response response{.status = status,
                     .body = protocol::EncodeError(error),
                     .error_message = protocol::PublicMessage(error),

@@ -10,7 +10,8 @@ namespace {
 
 struct Entry {
   std::string_view method;
-  std::string_view path;  // "{id}" takes what stands between; at the end the rest, with slashes
+  std::string_view path;  // "{id}" takes what stands between; at the end the rest, with slashes;
+                          // behind it, at the end, "{item}"
   Route route;
 };
 
@@ -20,6 +21,20 @@ constexpr Entry kEntries[] = {
     {"POST", "/v1/completions", Route::kCompletions},
     {"POST", "/v1/messages", Route::kMessages},
     {"POST", "/v1/messages/count_tokens", Route::kCountTokens},
+    {"POST", "/v1/responses", Route::kResponses},
+    {"POST", "/v1/responses/input_tokens", Route::kInputTokens},
+    {"GET", "/v1/responses/{id}/input_items", Route::kResponseItems},
+    {"POST", "/v1/responses/{id}/cancel", Route::kResponseCancel},
+    {"GET", "/v1/responses/{id}", Route::kResponse},
+    {"DELETE", "/v1/responses/{id}", Route::kResponseDelete},
+    {"POST", "/v1/conversations", Route::kConversations},
+    {"GET", "/v1/conversations/{id}/items", Route::kConversationItems},
+    {"POST", "/v1/conversations/{id}/items", Route::kConversationAdd},
+    {"GET", "/v1/conversations/{id}/items/{item}", Route::kConversationItem},
+    {"DELETE", "/v1/conversations/{id}/items/{item}", Route::kConversationItemDelete},
+    {"GET", "/v1/conversations/{id}", Route::kConversation},
+    {"POST", "/v1/conversations/{id}", Route::kConversationUpdate},
+    {"DELETE", "/v1/conversations/{id}", Route::kConversationDelete},
     {"GET", "/v1/models", Route::kModels},
     {"GET", "/v1/models/{id}", Route::kModel},
     {"GET", "/health", Route::kHealth},
@@ -39,20 +54,35 @@ constexpr Entry kEntries[] = {
     {"DELETE", "/kvgate/v1/prefixes/{id}", Route::kPrefixRemove},
 };
 
-// The argument where the path fits the pattern.
-std::optional<std::string> Fits(std::string_view pattern, std::string_view path) {
+struct Arguments {
+  std::string id = {};
+  std::string item = {};
+};
+
+// The arguments where the path fits the pattern.
+std::optional<Arguments> Fits(std::string_view pattern, std::string_view path) {
+  constexpr std::string_view kItem = "{item}";
+  Arguments arguments;
+  if (pattern.ends_with(kItem)) {
+    const size_t begin = path.rfind('/') + 1;
+    if (begin == path.size()) return std::nullopt;
+    arguments.item = PercentDecode(path.substr(begin));
+    pattern.remove_suffix(kItem.size());
+    path = path.substr(0, begin);
+  }
   const size_t hole = pattern.find("{id}");
   if (hole == std::string_view::npos) {
-    return path == pattern ? std::optional<std::string>("") : std::nullopt;
+    return path == pattern ? std::optional(arguments) : std::nullopt;
   }
   const std::string_view behind = pattern.substr(hole + 4);
   if (!path.starts_with(pattern.substr(0, hole)) || !path.ends_with(behind) ||
       path.size() <= hole + behind.size()) {
     return std::nullopt;
   }
-  const std::string_view argument = path.substr(hole, path.size() - hole - behind.size());
-  if (!behind.empty() && argument.find('/') != std::string_view::npos) return std::nullopt;
-  return PercentDecode(argument);
+  const std::string_view id = path.substr(hole, path.size() - hole - behind.size());
+  if (!behind.empty() && id.find('/') != std::string_view::npos) return std::nullopt;
+  arguments.id = PercentDecode(id);
+  return arguments;
 }
 
 std::string_view QueryOf(std::string_view target) {
@@ -108,12 +138,13 @@ RouteResult FindRoute(std::string_view method, std::string_view target) {
   const std::string_view wanted = method == "HEAD" ? "GET" : method;
   std::string allowed;
   for (const Entry& entry : kEntries) {
-    std::optional<std::string> argument = Fits(entry.path, path);
-    if (!argument) continue;
+    std::optional<Arguments> arguments = Fits(entry.path, path);
+    if (!arguments) continue;
     if (entry.method == wanted) {
       return {.match = RouteMatch{.route = entry.route,
                                   .name = entry.path,
-                                  .argument = std::move(*argument),
+                                  .argument = std::move(arguments->id),
+                                  .item = std::move(arguments->item),
                                   .force = QueryOf(target) == "force=1",
                                   .openai_dialect = IsOpenAiPath(target)},
               .refusal = {}};

@@ -15,6 +15,20 @@ enum class Route : uint8_t {
   kCompletions,
   kMessages,
   kCountTokens,
+  kResponses,
+  kInputTokens,
+  kResponse,
+  kResponseDelete,
+  kResponseItems,
+  kResponseCancel,
+  kConversations,
+  kConversation,
+  kConversationUpdate,
+  kConversationDelete,
+  kConversationItems,
+  kConversationAdd,
+  kConversationItem,
+  kConversationItemDelete,
   kModels,
   kModel,
   kHealth,
@@ -38,13 +52,20 @@ enum class Route : uint8_t {
 // Whether a model answers it, the local one or an upstream's.
 inline bool IsGeneration(Route route) {
   return route == Route::kChatCompletions || route == Route::kCompletions ||
-         route == Route::kMessages || route == Route::kCountTokens;
+         route == Route::kMessages || route == Route::kCountTokens || route == Route::kResponses ||
+         route == Route::kInputTokens;
+}
+
+// Whether it is about a response or a conversation that somebody keeps, the gateway or an upstream.
+inline bool IsKept(Route route) {
+  return route >= Route::kResponse && route <= Route::kConversationItemDelete;
 }
 
 struct RouteMatch {
   Route route;
   std::string_view name;  // for metrics: bounded, "/v1/models/{id}"
   std::string argument;   // {id}, percent-decoded
+  std::string item = {};  // {item}, likewise
   bool force = false;     // "force=1" in the query
   bool openai_dialect = false;
 };

@@ -175,22 +175,6 @@ Result<void> ReadTemplateArguments(JsonElement value, const std::string& path, D
   return {};
 }
 
-Result<void> ReadReasoningEffort(JsonElement value, const std::string& path, DecodeState& state) {
-  static constexpr std::array<std::string_view, 7> kEfforts = {"none", "minimal", "low", "medium",
-                                                               "high", "xhigh",   "max"};
-  KVGATE_TRY(std::string effort, ReadString(value, path));
-  if (std::find(kEfforts.begin(), kEfforts.end(), effort) == kEfforts.end()) {
-    return RangeError(path,
-                      "must be one of 'none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'");
-  }
-  if (effort == "none") {
-    state.request.thinking = false;
-  } else {
-    state.request.reasoning_effort = std::move(effort);
-  }
-  return {};
-}
-
 // As DeepSeek, GLM and Kimi have it: {"type":"enabled"}.
 Result<void> ReadThinking(JsonElement value, const std::string& path, DecodeState& state) {
   KVGATE_TRY(const Fields fields, Fields::Read(value, path, {"type"}));
@@ -230,33 +214,15 @@ constexpr FieldSpec kOwnFields[] = {
 
 // --- encoding ---------------------------------------------------------------------------------
 
-void WriteTokenLogprob(const TokenLogprob& token, JsonWriter& json) {
-  json.Key("token").String(token.bytes);
-  json.Key("logprob").Number(token.logprob);
-  json.Key("bytes").BeginArray();
-  for (const char byte : token.bytes) json.Integer(static_cast<unsigned char>(byte));
-  json.EndArray();
-}
-
 // {"content":[…]}; null where none were asked for.
 void WriteLogprobs(const std::vector<TokenDetail>& tokens, bool wanted, JsonWriter& json) {
   if (!wanted) {
     json.Null();
     return;
   }
-  json.BeginObject().Key("content").BeginArray();
-  for (const TokenDetail& detail : tokens) {
-    json.BeginObject();
-    WriteTokenLogprob(detail.token, json);
-    json.Key("top_logprobs").BeginArray();
-    for (const TokenLogprob& top : detail.top) {
-      json.BeginObject();
-      WriteTokenLogprob(top, json);
-      json.EndObject();
-    }
-    json.EndArray().EndObject();
-  }
-  json.EndArray().Key("refusal").Null().EndObject();
+  json.BeginObject().Key("content");
+  WriteTokenDetails(tokens, json);
+  json.Key("refusal").Null().EndObject();
 }
 
 class ChatCompletionsEncoder final : public ReplyEncoder {

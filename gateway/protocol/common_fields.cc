@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdint>
 #include <string>
 #include <system_error>
+#include <utility>
 
 namespace kvgate::protocol {
 namespace {
@@ -65,13 +67,6 @@ Result<void> ReadStreamOptions(JsonElement value, const std::string& path, Decod
 
 Result<void> ReadIgnoreEos(JsonElement value, const std::string& path, DecodeState& state) {
   KVGATE_TRY(state.request.ignore_eos, ReadBool(value, path));
-  return {};
-}
-
-// Checked and dropped: `user` names an end user to a provider's abuse desk; names and descriptions
-// decide nothing here either.
-Result<void> CheckText(JsonElement value, const std::string& path, DecodeState&) {
-  KVGATE_TRY([[maybe_unused]] const std::string user, ReadString(value, path));
   return {};
 }
 
@@ -270,6 +265,29 @@ constexpr FieldSpec kCompletionFields[] = {
 };
 
 }  // namespace
+
+// Checked and dropped: `user` names an end user to a provider's abuse desk; names and descriptions
+// decide nothing here either.
+Result<void> CheckText(JsonElement value, const std::string& path, DecodeState&) {
+  KVGATE_TRY([[maybe_unused]] const std::string user, ReadString(value, path));
+  return {};
+}
+
+Result<void> ReadReasoningEffort(JsonElement value, const std::string& path, DecodeState& state) {
+  static constexpr std::array<std::string_view, 7> kEfforts = {"none", "minimal", "low", "medium",
+                                                               "high", "xhigh",   "max"};
+  KVGATE_TRY(std::string effort, ReadString(value, path));
+  if (std::find(kEfforts.begin(), kEfforts.end(), effort) == kEfforts.end()) {
+    return RangeError(path,
+                      "must be one of 'none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'");
+  }
+  if (effort == "none") {
+    state.request.thinking = false;
+  } else {
+    state.request.reasoning_effort = std::move(effort);
+  }
+  return {};
+}
 
 Result<void> ReadStop(JsonElement value, const std::string& path, DecodeState& state) {
   if (value.is_string()) return AddStop(value, path, state);

@@ -18,6 +18,12 @@ Result<void> ReadStop(JsonElement value, const std::string& path, DecodeState& s
 // and Responses dialects have it.
 Result<void> ReadFlatFormat(JsonElement value, const std::string& path, DecodeState& state);
 
+// "none" to "max", by whatever name the dialect has it.
+Result<void> ReadReasoningEffort(JsonElement value, const std::string& path, DecodeState& state);
+
+// A string that decides nothing here.
+Result<void> CheckText(JsonElement value, const std::string& path, DecodeState& state);
+
 // What all dialects share, the samplers above all, with a dialect's own fields behind it.
 std::vector<FieldSpec> WithSamplerFields(std::span<const FieldSpec> own);
 // … and with what both OpenAI completion dialects have.

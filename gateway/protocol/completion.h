@@ -24,6 +24,10 @@ inline constexpr std::string_view kContextLengthSource = "context_length";
 // it does not do; one that it was said to have kept.
 inline constexpr std::string_view kThreadSource = "thread_unsupported_request";
 inline constexpr std::string_view kThreadLostSource = "thread_not_found";
+// … and these, of the Responses dialect: a response to go on from that is not there; a conversation
+// that is being answered in. They are the codes that clients get.
+inline constexpr std::string_view kPreviousResponseSource = "previous_response_not_found";
+inline constexpr std::string_view kLockedSource = "conversation_locked";
 
 // A call of a tool that a model made.
 struct ToolCall {

@@ -10,8 +10,10 @@
 namespace kvgate::protocol {
 namespace {
 
-std::string_view TypeOf(ErrorCode code) {
-  switch (code) {
+constexpr int kConflict = 409;
+
+std::string_view TypeOf(const Error& error) {
+  switch (error.code) {
     case ErrorCode::kUnauthenticated:
       return "authentication_error";
     case ErrorCode::kPermissionDenied:
@@ -19,7 +21,7 @@ std::string_view TypeOf(ErrorCode code) {
     case ErrorCode::kRateLimited:
       return "rate_limit_error";
     default:
-      return HttpStatus(code) >= 500 ? "server_error" : "invalid_request_error";
+      return HttpStatus(error) >= 500 ? "server_error" : "invalid_request_error";
   }
 }
 
@@ -47,6 +49,8 @@ std::string_view MessagesTypeOf(int status) {
 // The machine-readable code, or "" for null.
 std::string_view CodeOf(const Error& error) {
   if (error.source == kContextLengthSource) return "context_length_exceeded";
+  if (error.source == kPreviousResponseSource) return kPreviousResponseSource;
+  if (error.source == kLockedSource) return kLockedSource;
   switch (error.code) {
     case ErrorCode::kUnsupported:
       return "unsupported_parameter";
@@ -107,13 +111,17 @@ int HttpStatus(ErrorCode code) {
   return 500;
 }
 
+int HttpStatus(const Error& error) {
+  return error.source == kLockedSource ? kConflict : HttpStatus(error.code);
+}
+
 std::string EncodeError(const Error& error) {
   const std::string_view code = CodeOf(error);
   std::string out;
   JsonWriter json(out);
   json.BeginObject().Key("error").BeginObject();
   json.Key("message").String(PublicMessage(error));
-  json.Key("type").String(TypeOf(error.code));
+  json.Key("type").String(TypeOf(error));
   json.Key("param");
   error.field.empty() ? json.Null() : json.String(error.field);
   json.Key("code");

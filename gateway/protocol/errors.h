@@ -9,6 +9,8 @@
 namespace kvgate::protocol {
 
 int HttpStatus(ErrorCode code);
+// … of which few errors have one of their own: kLockedSource is 409.
+int HttpStatus(const Error& error);
 
 // {"error":{"message","type","param","code"}}. Internal detail (kInternal, kDataLoss, kIo) is not
 // sent: the caller logs it under the request id.

@@ -101,6 +101,11 @@ Result<void> ReadFields(JsonObject object, const std::string& path,
 Result<Fields> Fields::Read(JsonElement value, std::string path,
                             std::initializer_list<std::string_view> names) {
   KVGATE_TRY(const JsonObject object, ReadObject(value, path));
+  return Read(object, std::move(path), names);
+}
+
+Result<Fields> Fields::Read(JsonObject object, std::string path,
+                            std::initializer_list<std::string_view> names) {
   Fields fields;
   fields.path_ = std::move(path);
   for (const std::string_view name : names) fields.fields_.push_back({.name = name, .value = {}});

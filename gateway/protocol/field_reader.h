@@ -75,11 +75,15 @@ class Fields {
   // kInvalidArgument: not an object; a known field twice.
   static Result<Fields> Read(JsonElement value, std::string path,
                              std::initializer_list<std::string_view> names);
+  static Result<Fields> Read(JsonObject object, std::string path,
+                             std::initializer_list<std::string_view> names);
 
   // Absent and null alike are nothing. REQUIRES: a known field.
   const JsonElement* Find(std::string_view name) const;
-  // "messages[2].role"
-  std::string Path(std::string_view name) const { return path_ + "." + std::string(name); }
+  // "messages[2].role"; of the body's own fields their names.
+  std::string Path(std::string_view name) const {
+    return path_.empty() ? std::string(name) : path_ + "." + std::string(name);
+  }
   const std::string& path() const { return path_; }
 
   // A string that must be there.

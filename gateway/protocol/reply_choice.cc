@@ -23,6 +23,7 @@ void ReplyChoice::Add(const DeltaEvent& event) {
     case DeltaKind::kCallEnd:
       break;
   }
+  if (!blocks_.empty() && !event.text.empty()) blocks_.back().tokens_end = tokens_.size();
 }
 
 std::string ReplyChoice::Text(DeltaKind kind) const {

@@ -7,8 +7,21 @@
 #include "gateway/protocol/chat_completions.h"
 #include "gateway/protocol/completions.h"
 #include "gateway/protocol/messages.h"
+#include "gateway/protocol/response_items.h"
+#include "gateway/protocol/responses.h"
 
 namespace kvgate::protocol {
+namespace {
+
+void WriteTokenLogprob(const TokenLogprob& token, JsonWriter& json) {
+  json.Key("token").String(token.bytes);
+  json.Key("logprob").Number(token.logprob);
+  json.Key("bytes").BeginArray();
+  for (const char byte : token.bytes) json.Integer(static_cast<unsigned char>(byte));
+  json.EndArray();
+}
+
+}  // namespace
 
 std::unique_ptr<ReplyEncoder> MakeReplyEncoder(ReplyOptions options) {
   switch (options.dialect) {
@@ -19,7 +32,7 @@ std::unique_ptr<ReplyEncoder> MakeReplyEncoder(ReplyOptions options) {
     case Dialect::kMessages:
       return MakeMessagesEncoder(std::move(options));
     case Dialect::kResponses:
-      break;
+      return MakeResponsesEncoder(std::move(options));
   }
   return nullptr;
 }
@@ -57,7 +70,7 @@ std::string ReplyId(const ReplyOptions& options) {
       case Dialect::kMessages:
         return "msg_";
       case Dialect::kResponses:
-        return "resp_";
+        return kResponsePrefix;
     }
     return "";
   };
@@ -84,6 +97,22 @@ void AppendSseEvent(std::string_view json, std::string& out) {
 
 void AppendNamedSseEvent(std::string_view name, std::string_view json, std::string& out) {
   out.append("event: ").append(name).append("\ndata: ").append(json).append("\n\n");
+}
+
+void WriteTokenDetails(std::span<const TokenDetail> tokens, JsonWriter& json) {
+  json.BeginArray();
+  for (const TokenDetail& detail : tokens) {
+    json.BeginObject();
+    WriteTokenLogprob(detail.token, json);
+    json.Key("top_logprobs").BeginArray();
+    for (const TokenLogprob& top : detail.top) {
+      json.BeginObject();
+      WriteTokenLogprob(top, json);
+      json.EndObject();
+    }
+    json.EndArray().EndObject();
+  }
+  json.EndArray();
 }
 
 void WriteUsage(const CompletionStats& stats, JsonWriter& json) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,14 @@ namespace kvgate::protocol {
 
 // A comment.
 inline constexpr std::string_view kSsePing = ": ping\n\n";
+
+// What only a reply of the Responses dialect shows.
+struct ResponseShape {
+  std::string echo = {};             // what it repeats of its request: members of an object
+  bool stored = false;               // it can be asked for by its id
+  bool summary = false;              // reasoning is told as its summary, too
+  bool encrypted_reasoning = false;  // … and in a form that the client sends back unread
+};
 
 struct ReplyOptions {
   Dialect dialect = Dialect::kChatCompletions;
@@ -30,6 +39,7 @@ struct ReplyOptions {
   bool logprobs = false;
   bool explain = false;       // add the kvgate object
   int cache_ttl_seconds = 0;  // the longest of the caller's marks
+  ResponseShape response = {};
 };
 
 // One reply. Not thread-safe. OnStart, OnDelta any number of times, then OnFinish once.
@@ -70,6 +80,8 @@ std::string_view FinishReasonName(FinishReason reason);
 void AppendSseEvent(std::string_view json, std::string& out);
 // Appends "event: NAME\ndata: JSON\n\n".
 void AppendNamedSseEvent(std::string_view name, std::string_view json, std::string& out);
+// [{"token","logprob","bytes","top_logprobs":[…]}]: as both OpenAI dialects with messages have it.
+void WriteTokenDetails(std::span<const TokenDetail> tokens, JsonWriter& json);
 // {"prompt_tokens":…}
 void WriteUsage(const CompletionStats& stats, JsonWriter& json);
 // The kvgate object of x-kvgate-explain.

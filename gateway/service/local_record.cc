@@ -72,7 +72,7 @@ void LocalRecord::OnFinish(const protocol::FinishEvent& finish, bool begun) {
   record_.num_attempts = 1;
   record_.status = 200;
   if (finish.error) {
-    if (!begun) record_.status = protocol::HttpStatus(finish.error->code);
+    if (!begun) record_.status = protocol::HttpStatus(*finish.error);
     record_.outcome = begun ? "upstream_cut" : "failed";
     record_.error = finish.error->detail;
   } else {
@@ -97,7 +97,7 @@ void LocalRecord::OnFinish(const protocol::FinishEvent& finish, bool begun) {
 
 void LocalRecord::OnRefused(const Error& error) {
   record_.outcome = "refused";
-  record_.status = protocol::HttpStatus(error.code);
+  record_.status = protocol::HttpStatus(error);
   record_.error = std::string(ErrorCodeName(error.code));
   End();
 }

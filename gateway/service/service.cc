@@ -22,8 +22,8 @@ using protocol::JsonWriter;
 
 namespace {
 
-Result<CompletionRequest> Decode(Dialect dialect, std::string_view body,
-                                 const protocol::DecodeLimits& limits) {
+Result<CompletionRequest> DecodeAlone(Dialect dialect, std::string_view body,
+                                      const protocol::DecodeLimits& limits) {
   switch (dialect) {
     case Dialect::kChatCompletions:
       return protocol::DecodeChatCompletions(body, limits);
@@ -104,6 +104,7 @@ void Completion::RunHooks() {
 
 void Completion::Finish(const protocol::FinishEvent& finish, Output& output) {
   output.finished = true;
+  parts_.hooks.clear();
   num_tokens_ =
       static_cast<uint64_t>(finish.stats.num_prompt_tokens + finish.stats.num_output_tokens);
   if (finish.error && !(parts_.streaming && started_)) {
@@ -126,7 +127,9 @@ Service::Service(Parts parts)
                  .hash_seed = parts_.hash_seed,
                  .no_disk_reason = parts_.no_disk_reason,
                  .limits = parts_.limits}),
-      reasoning_(parts_.turns) {
+      reasoning_(parts_.turns),
+      responses_(parts_.turns, parts_.limits),
+      conversations_(responses_.conversations(), responses_.limits()) {
   parts_.registry.AddCollector([this](metrics::TextWriter& writer) {
     CollectEngine(writer);
     CollectStore(writer);
@@ -174,6 +177,18 @@ Result<std::unique_ptr<Completion>> Service::Start(const StartArgs& args) {
   return completion;
 }
 
+// What goes on from earlier answers has a turn of its own.
+Result<CompletionRequest> Service::Decode(const StartArgs& args,
+                                          std::shared_ptr<ResponseTurn>& turn) {
+  if (args.dialect != Dialect::kResponses) {
+    return DecodeAlone(args.dialect, args.body, parts_.limits);
+  }
+  KVGATE_TRY(turn, responses_.Begin({.body = args.body,
+                                     .tenant = TenantOf(args.credential),
+                                     .request_id = args.request_id}));
+  return std::move(turn->request);
+}
+
 // Takes the record where it begins a completion.
 Result<std::unique_ptr<Completion>> Service::StartLocal(const StartArgs& args,
                                                         std::unique_ptr<LocalRecord>& record) {
@@ -181,15 +196,23 @@ Result<std::unique_ptr<Completion>> Service::StartLocal(const StartArgs& args,
     return MakeError(ErrorCode::kUnavailable, "service",
                      "The server is shutting down and takes no new requests.");
   }
-  KVGATE_TRY(CompletionRequest request, Decode(args.dialect, args.body, parts_.limits));
+  std::shared_ptr<ResponseTurn> turn;
+  KVGATE_TRY(CompletionRequest request, Decode(args, turn));
   record->OnRequest(request);
   KVGATE_TRY(const provider::LocalProvider* local, Route(request.model));
   std::vector<AnswerHook> hooks;
-  if (auto hook = RememberReasoning(args, *local, request); hook) hooks.push_back(std::move(hook));
-  KVGATE_TRY(auto stream, local->Run({.request = request,
-                                      .tenant = TenantOf(args.credential),
-                                      .logits_hash = args.explain,
-                                      .wake = args.wake}));
+  // A caller who says that a response is not to be stored means all of it.
+  const bool stores = !turn || turn->shape.stored;
+  if (auto hook = RememberReasoning(args, *local, request); hook && stores) {
+    hooks.push_back(std::move(hook));
+  }
+  const provider::LocalProvider::RunArgs run{.request = request,
+                                             .tenant = TenantOf(args.credential),
+                                             .logits_hash = args.explain,
+                                             .wake = args.wake};
+  auto stream = local->Run(run);
+  while (!stream && turn && turn->Shorten(stream.error(), request)) stream = local->Run(run);
+  if (!stream) return std::move(stream).error();
   record->OnBody(args.body);
   const int num_choices = static_cast<int>(request.more_prompts.size() + 1) * request.num_choices;
   protocol::ReplyOptions options{
@@ -205,9 +228,11 @@ Result<std::unique_ptr<Completion>> Service::StartLocal(const StartArgs& args,
       .logprobs = request.num_logprobs >= 0,
       .explain = args.explain,
       .cache_ttl_seconds = LongestMark(request),
+      .response = turn ? turn->shape : protocol::ResponseShape(),
   };
+  if (turn) hooks.push_back(responses_.KeepAnswer(std::move(turn), options));
   return std::make_unique<Completion>(
-      Completion::Parts{.stream = std::move(stream),
+      Completion::Parts{.stream = std::move(*stream),
                         .encoder = protocol::MakeReplyEncoder(std::move(options)),
                         .streaming = request.stream,
                         .num_choices = num_choices,
@@ -235,16 +260,25 @@ AnswerHook Service::RememberReasoning(const StartArgs& args, const provider::Loc
   };
 }
 
-Result<std::string> Service::CountTokens(const CountArgs& args) const {
-  KVGATE_TRY(CompletionRequest request,
-             protocol::DecodeMessages(args.body, protocol::MessagesUse::kCount, parts_.limits));
+Result<std::string> Service::CountTokens(const CountArgs& args) {
+  CompletionRequest request;
+  const std::string tenant = TenantOf(args.credential);
+  if (args.dialect == Dialect::kResponses) {
+    KVGATE_TRY(const auto turn, responses_.Begin({.body = args.body,
+                                                  .tenant = tenant,
+                                                  .request_id = {},
+                                                  .use = Responses::Use::kCount}));
+    request = std::move(turn->request);
+  } else {
+    KVGATE_TRY(request,
+               protocol::DecodeMessages(args.body, protocol::MessagesUse::kCount, parts_.limits));
+  }
   KVGATE_TRY(const provider::LocalProvider* local, Route(request.model));
   auto* messages = std::get_if<std::vector<protocol::Message>>(&request.prompt);
-  if (messages != nullptr && local->writes_reasoning()) {
-    reasoning_.Restore(TenantOf(args.credential), *messages);
-  }
+  if (messages != nullptr && local->writes_reasoning()) reasoning_.Restore(tenant, *messages);
   KVGATE_TRY(const int64_t num_tokens, local->CountTokens(request));
-  return protocol::EncodeTokenCount(num_tokens);
+  return args.dialect == Dialect::kResponses ? protocol::EncodeInputTokens(num_tokens)
+                                             : protocol::EncodeTokenCount(num_tokens);
 }
 
 Result<std::unique_ptr<WarmJob>> Service::StartWarm(const WarmArgs& args) {

@@ -24,23 +24,17 @@
 #include "gateway/protocol/reply_encoder.h"
 #include "gateway/provider/event_stream.h"
 #include "gateway/provider/local.h"
+#include "gateway/service/answer_hook.h"
+#include "gateway/service/conversations.h"
 #include "gateway/service/local_record.h"
 #include "gateway/service/prefix_service.h"
 #include "gateway/service/reasoning_memory.h"
+#include "gateway/service/responses.h"
 #include "gateway/service/warm_job.h"
 #include "store/kv_store.h"
 #include "store/turn_store.h"
 
 namespace kvgate::service {
-
-// An answer that is complete, before its last bytes go out.
-struct Answer {
-  const protocol::FinishEvent& finish;
-  std::span<const protocol::ReplyChoice> choices;
-};
-// What is to happen then, once and with time to wait: what is kept of an answer is durable before
-// its client knows that it has ended. An error becomes the answer's end.
-using AnswerHook = std::function<Result<void>(const Answer&)>;
 
 // A completion under way: bytes for the client as they become available. One thread at a time.
 class Completion {
@@ -136,11 +130,12 @@ class Service {
   Result<std::unique_ptr<Completion>> Start(const StartArgs& args);
 
   struct CountArgs {
+    protocol::Dialect dialect;  // kMessages or kResponses
     std::string_view body;
     std::string_view credential;
   };
-  // {"input_tokens":…} of a body of the Messages dialect.
-  Result<std::string> CountTokens(const CountArgs& args) const;
+  // How many tokens the prompt of a body has, as that dialect says it.
+  Result<std::string> CountTokens(const CountArgs& args);
 
   struct WarmArgs {
     std::string_view body;
@@ -151,6 +146,8 @@ class Service {
   Result<std::unique_ptr<WarmJob>> StartWarm(const WarmArgs& args);
 
   PrefixService& prefixes() { return prefixes_; }
+  Responses& responses() { return responses_; }
+  Conversations& conversations() { return conversations_; }
   // JSON bodies.
   std::string ListModels() const;
   Result<std::string> GetModel(std::string_view id) const;
@@ -173,6 +170,8 @@ class Service {
                                                  std::unique_ptr<LocalRecord>& record);
   AnswerHook RememberReasoning(const StartArgs& args, const provider::LocalProvider& local,
                                protocol::CompletionRequest& request) const;
+  Result<protocol::CompletionRequest> Decode(const StartArgs& args,
+                                             std::shared_ptr<ResponseTurn>& turn);
   Result<ledger::Ledger*> RequireLedger() const;
   void CollectEngine(metrics::TextWriter& writer) const;
   void CollectStore(metrics::TextWriter& writer) const;
@@ -181,6 +180,8 @@ class Service {
   const Parts parts_;
   PrefixService prefixes_;
   const ReasoningMemory reasoning_;
+  Responses responses_;
+  Conversations conversations_;
   std::unique_ptr<provider::LocalProvider> local_;  // published by local_ready_
   std::atomic<bool> local_ready_{false};
   std::atomic<bool> draining_{false};

@@ -123,7 +123,7 @@ class StructuredOutputTest(Case):
         self.assertEqual(len(set(texts)), 3)
         for text, reason in zip(texts, reasons):
             self.assertIsInstance(json.loads(text)["name"], str)
-            self.assertIn(reason, ("stop", "length"))
+            self.assertEqual(reason, "stop")
 
     def test_an_object_is_whole_even_where_the_tokens_cut_it(self):
         for seed in range(10):
@@ -154,15 +154,15 @@ class StructuredOutputTest(Case):
 
     def test_what_cannot_be_is_named(self):
         base = "response_format.json_schema.schema"
-        many = {"type": "object", "properties": {"x": {"not": {}}}}
+        many = {"type": "object", "properties": {"x": {"if": {}}}}
         for field, fields in (
-                (f"{base}.properties.x.not", dict(response_format=schema_format(many))),
+                (f"{base}.properties.x.if", dict(response_format=schema_format(many))),
                 (f"{base}.type", dict(response_format=schema_format({"type": "frog"}))),
                 (base, dict(response_format=schema_format({"enum": [1], "type": "string"}))),
                 ("response_format.type", dict(response_format={"type": "yaml"})),
                 ("grammar", dict(grammar="root ::= root \"x\" | \"y\"")),
                 ("grammar", dict(grammar="root ::= [a")),
-                ("grammar", dict(grammar="root ::= \"a\"", json_schema={}))):
+                ("json_schema", dict(grammar="root ::= \"a\"", json_schema={}))):
             with self.subTest(field=field, **fields):
                 reply = self.running.send("/v1/completions",
                                           {"model": "local", "prompt": "a", **fields})

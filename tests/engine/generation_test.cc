@@ -123,14 +123,14 @@ TEST(GenerationTest, AGrammarDecidesWhatIsWrittenAndWhereItEnds) {
   EXPECT_EQ(ignoring.text, "ab");
 }
 
-TEST(GenerationTest, AGrammarThatTheTokensCutIsWholeAndSaysSo) {
+TEST(GenerationTest, AGrammarIsWholeWhereTheTokensAreEnough) {
   const auto tokens = [](int count) {
     return [count](GenerationRequest& request) { request.max_tokens = count; };
   };
   const std::string list = "root ::= \"[\" \"x\"* \"]\"";
   const Written cut = Write(list, 'x', tokens(10));
   EXPECT_EQ(cut.text, "[xxxxxxxx]");
-  EXPECT_EQ(cut.finish.reason, FinishReason::kLength);
+  EXPECT_EQ(cut.finish.reason, FinishReason::kStop);
   const Written exact = Write("root ::= \"abc\"", 'a', tokens(3));
   EXPECT_EQ(exact.finish.reason, FinishReason::kStop);
   const Written hopeless = Write("root ::= \"abcdef\"", 'a', tokens(3));

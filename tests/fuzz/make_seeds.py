@@ -129,6 +129,14 @@ ANTHROPIC = [{"role": "user", "content": [{"type": "text", "text": "a", "cache_c
     {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1", "is_error": True,
                                   "content": [{"type": "text", "text": "r"}]}]},
     {"role": "system", "content": "s"}]
+ITEMS = [{"role": "user", "content": [{"type": "input_text", "text": "a"}]},
+         {"type": "reasoning", "id": "rs_kv0123456789abcdef01234567_0", "summary": [],
+          "encrypted_content": "kvgate-reasoning-1:aG0="},
+         {"type": "message", "id": "msg_kv0123456789abcdef01234567_1", "role": "assistant",
+          "content": [{"type": "output_text", "text": "b", "annotations": []}]},
+         {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
+         {"type": "function_call_output", "call_id": "c", "output": "r"},
+         {"type": "item_reference", "id": "msg_1"}]
 GBNF = [b'root ::= "{" (p ("," p)*)? "}" # x\np ::= "\\"" [^"\\\\x00-\\x1F]{0,9} "\\":" v\n'
         b'v ::= root | [0-9]+ | . \n | "\\u00e9" ("a" | "")? [a-z\\]-]{2,}',
         b"root ::= a b\na ::= \"x\" a | \"\"\nb ::= (a | [^b])"]
@@ -153,6 +161,14 @@ SEEDS = {
                                 tools=[{"name": "f", "input_schema": {"type": "object"}}],
                                 tool_choice={"type": "tool", "name": "f"},
                                 thinking={"type": "disabled"}, stop_sequences=["x"]),
+    "responses_fuzz": json_seeds("input", ["hi", ITEMS, ITEMS[:1]], store=True, instructions="s",
+                                 tools=[{"type": "function", "name": "f",
+                                         "parameters": {"type": "object"}}],
+                                 tool_choice={"type": "function", "name": "f"},
+                                 reasoning={"effort": "low", "summary": "auto"},
+                                 text={"format": {"type": "json_object"}},
+                                 include=["reasoning.encrypted_content"], max_output_tokens=5,
+                                 previous_response_id="resp_1"),
     "tool_call_fuzz": [bytes([row, 1]) + reply.encode() for row, reply in enumerate(REPLIES)],
     "completions_fuzz": json_seeds("prompt", ["hi", [1, 2, 3], ["a"]], logprobs=2, echo=True,
                                    max_tokens=5),

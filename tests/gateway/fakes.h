@@ -270,11 +270,13 @@ class FakeKvStore final : public store::KvStore {
 
 // A whole gateway over the fakes, without sockets.
 struct Gateway {
-  explicit Gateway(Script script = {}, store::KvStore* kv = nullptr)
+  explicit Gateway(Script script = {}, store::KvStore* kv = nullptr,
+                   store::TurnStore* turns = nullptr)
       : engine(std::move(script)),
         service({.registry = registry,
                  .metrics = metrics,
                  .kv = kv,
+                 .turns = turns,
                  .no_disk_reason = "switched off",
                  .system_fingerprint = "kvgate-test"}) {
     service.SetLocal(std::make_unique<provider::LocalProvider>(

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/engine/grammar/generated_schemas.h"
 #include "tests/engine/grammar/grammar_fixture.h"
 #include "tests/engine/grammar/random_schema.h"
 #include "tests/engine/grammar/schema_validator.h"
@@ -184,6 +185,23 @@ std::string RandomText(Matcher& matcher, const tokenizer::Tokenizer& tokenizer, 
     text += tokenizer.TokenBytes(token);
   }
   return text;
+}
+
+// What zod, pydantic and their like write.
+TEST(JsonSchemaTest, SchemasOfCommonGeneratorsAreTaken) {
+  const auto tokenizer = JsonTokenizer();
+  Compiler compiler(*tokenizer, {});
+  MatcherPool pool;
+  std::mt19937_64 random(9);
+  for (const char* const schema : kGeneratedSchemas) {
+    ASSERT_EQ(SchemaError(schema), "") << schema;
+    const auto compiled = compiler.Compile({.kind = SourceKind::kJsonSchema, .text = schema});
+    ASSERT_TRUE(compiled.has_value());
+    const auto matcher = pool.Start(*compiled);
+    const PlainJson value =
+        PlainJson::parse(RandomText(*matcher, *tokenizer, 2000, random), nullptr, false);
+    EXPECT_TRUE(value.is_object()) << schema;
+  }
 }
 
 TEST(JsonSchemaTest, RandomTextsOfRandomSchemasAreValid) {

@@ -66,7 +66,6 @@ TEST_F(MatcherTest, TheTextIsWholeWhenTheTokensAreUsedUp) {
       Compile(SourceKind::kJsonSchema,
               R"({"type":"object","properties":{"text":{"type":"string"},"more":{"$ref":"#"}},
           "required":["text"]})");
-  int num_cut_short = 0;
   for (int budget = 1; budget < 60; ++budget) {
     const auto matcher = pool_.Start(grammar);
     std::string text;
@@ -79,9 +78,7 @@ TEST_F(MatcherTest, TheTextIsWholeWhenTheTokensAreUsedUp) {
     }
     const bool fits = budget >= static_cast<int>(std::string_view(R"({"text":""})").size());
     EXPECT_TRUE(matcher->CanEnd() || !fits) << budget << text;
-    num_cut_short += matcher->was_cut_short() ? 1 : 0;
   }
-  EXPECT_GT(num_cut_short, 30);
 }
 
 TEST_F(MatcherTest, LearningsOutliveMatchersUpToABound) {

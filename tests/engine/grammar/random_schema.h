@@ -81,6 +81,8 @@ class RandomSchema {
     static const char* const kPatterns[] = {"^[A-Z]{2}-[0-9]{3,5}$", "^(red|green|blue)$",
                                             "^[^@ ]+@[a-z]+\\.com$", "[0-9]", "^\\w+(\\s\\w+)*$"};
     Json schema = {{"type", "string"}, {"pattern", kPatterns[Below(5)]}};
+    if (Chance(4)) schema["allOf"] = {{{"pattern", "[a-z0-9]$"}}};
+    if (Chance(4)) schema["not"] = {{"enum", {"red", "A1", "0"}}};
     if (Chance(3)) schema["maxLength"] = 9 + Below(6);
     return schema;
   }
@@ -111,6 +113,7 @@ class RandomSchema {
       const size_t min = Below(3);
       if (Chance(2)) schema["minItems"] = min;
       if (Chance(2)) schema["maxItems"] = min + Below(4);
+      if (min < 2 && Chance(3)) schema["uniqueItems"] = true;
     }
     return schema;
   }
@@ -127,6 +130,9 @@ class RandomSchema {
     }
     if (Chance(2)) schema["required"] = required;
     if (Chance(3)) schema["additionalProperties"] = Chance(2) ? Json(false) : Any(depth + 1);
+    if (Chance(6)) schema["patternProperties"] = {{"^[a-f]", Any(depth + 1)}};
+    if (Chance(6)) schema["propertyNames"] = {{"pattern", "^[^x]*$"}, {"maxLength", 9}};
+    if (Chance(5)) schema["maxProperties"] = schema["properties"].size() + 1;
     return schema;
   }
 

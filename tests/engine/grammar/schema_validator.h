@@ -68,6 +68,8 @@ class SchemaValidator {
       ok = keyword == "anyOf"   ? count > 0
            : keyword == "oneOf" ? count == 1
                                 : count == wanted.size();
+    } else if (keyword == "not") {
+      ok = !Check(wanted, value).empty();
     } else if (value.is_number()) {
       ok = CheckNumber(keyword, wanted, value.get<double>());
     } else if (value.is_string()) {
@@ -101,6 +103,13 @@ class SchemaValidator {
   std::string CheckArray(const PlainJson& schema, const std::string& keyword,
                          const PlainJson& wanted, const PlainJson& value) const {
     if (keyword == "minItems") return value.size() >= wanted.get<size_t>() ? "" : "minItems";
+    if (keyword == "uniqueItems" && wanted == true) {
+      for (size_t i = 0; i < value.size(); ++i) {
+        for (size_t j = 0; j < i; ++j) {
+          if (value.at(i) == value.at(j)) return "uniqueItems";
+        }
+      }
+    }
     if (keyword == "maxItems") return value.size() <= wanted.get<size_t>() ? "" : "maxItems";
     const size_t prefix = schema.contains("prefixItems") ? schema.at("prefixItems").size() : 0;
     for (size_t i = 0; i < value.size(); ++i) {
@@ -119,9 +128,19 @@ class SchemaValidator {
         if (!value.contains(name.get<std::string>())) return "required " + name.dump();
       }
     }
+    if (keyword == "maxProperties") return value.size() <= wanted.get<size_t>() ? "" : keyword;
+    if (keyword == "minProperties") return value.size() >= wanted.get<size_t>() ? "" : keyword;
     for (const auto& [name, item] : value.items()) {
-      const bool declared = schema.contains("properties") && schema.at("properties").contains(name);
+      bool declared = schema.contains("properties") && schema.at("properties").contains(name);
       std::string problem;
+      if (schema.contains("patternProperties")) {
+        for (const auto& [pattern, part] : schema.at("patternProperties").items()) {
+          if (!std::regex_search(name, std::regex(pattern))) continue;
+          declared = declared || keyword == "additionalProperties";
+          if (keyword == "patternProperties") problem += Check(part, item);
+        }
+      }
+      if (keyword == "propertyNames") problem = Check(wanted, PlainJson(name));
       if (keyword == "properties" && declared) problem = Check(wanted.at(name), item);
       if (keyword == "additionalProperties" && !declared) problem = Check(wanted, item);
       if (!problem.empty()) return name + ": " + problem;

@@ -53,6 +53,31 @@ TEST(RouterTest, WhatCanBeDoneWithOnePrefixStandsBehindItsId) {
   EXPECT_FALSE(FindRoute("DELETE", "/kvgate/v1/prefixes/ab?force=0").match->force);
 }
 
+TEST(RouterTest, ResponsesAndConversationsHaveIdsAndItems) {
+  const auto route = [](std::string_view method, std::string_view target) {
+    return FindRoute(method, target).match->route;
+  };
+  EXPECT_EQ(route("POST", "/v1/responses"), Route::kResponses);
+  EXPECT_EQ(route("POST", "/v1/responses/input_tokens"), Route::kInputTokens);
+  EXPECT_EQ(route("GET", "/v1/responses/resp_1?include=x"), Route::kResponse);
+  EXPECT_EQ(route("DELETE", "/v1/responses/resp_1"), Route::kResponseDelete);
+  EXPECT_EQ(route("GET", "/v1/responses/resp_1/input_items"), Route::kResponseItems);
+  EXPECT_EQ(route("POST", "/v1/responses/resp_1/cancel"), Route::kResponseCancel);
+  EXPECT_EQ(route("POST", "/v1/conversations"), Route::kConversations);
+  EXPECT_EQ(route("POST", "/v1/conversations/conv_1"), Route::kConversationUpdate);
+  EXPECT_EQ(route("GET", "/v1/conversations/conv_1/items"), Route::kConversationItems);
+  EXPECT_EQ(route("POST", "/v1/conversations/conv_1/items"), Route::kConversationAdd);
+  const auto item = FindRoute("DELETE", "/v1/conversations/conv%5F1/items/msg%5F2").match;
+  ASSERT_TRUE(item);
+  EXPECT_EQ(item->route, Route::kConversationItemDelete);
+  EXPECT_EQ(item->argument, "conv_1");
+  EXPECT_EQ(item->item, "msg_2");
+  EXPECT_TRUE(IsKept(item->route));
+  EXPECT_FALSE(IsKept(Route::kResponses));
+  EXPECT_FALSE(IsKept(Route::kModels));
+  EXPECT_EQ(FindRoute("PUT", "/v1/conversations/c/items/i").refusal.status, 405);
+}
+
 TEST(RouterTest, TheValuesOfAQueryAreFoundAndDecoded) {
   constexpr std::string_view kTarget = "/kvgate/v1/requests?limit=5&before=a%2Fb&flag#part=2";
   EXPECT_EQ(FindRoute("GET", kTarget).match->route, Route::kRequests);

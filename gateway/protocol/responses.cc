@@ -1,0 +1,343 @@
+#include "gateway/protocol/responses.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "gateway/protocol/common_fields.h"
+#include "gateway/protocol/field_reader.h"
+#include "gateway/protocol/item_reader.h"
+#include "gateway/protocol/json_value.h"
+#include "gateway/protocol/json_writer.h"
+#include "gateway/protocol/tools.h"
+
+namespace kvgate::protocol {
+namespace {
+
+constexpr size_t kMetadataPairsMax = 16;
+constexpr size_t kMetadataKeyBytesMax = 64;
+constexpr size_t kMetadataValueCharactersMax = 512;
+constexpr int64_t kTokensMax = int64_t{1} << 31;
+
+// --- fields that shape the answer ---------------------------------------------------------------
+
+Result<void> ReadReasoning(JsonElement value, const std::string& path, DecodeState& state) {
+  KVGATE_TRY(const Fields fields,
+             Fields::Read(value, path, {"effort", "summary", "generate_summary"}));
+  if (const JsonElement* effort = fields.Find("effort"); effort != nullptr) {
+    KVGATE_TRY_VOID(ReadReasoningEffort(*effort, fields.Path("effort"), state));
+  }
+  for (const char* name : {"summary", "generate_summary"}) {
+    KVGATE_TRY(const std::string summary, fields.StringOrEmpty(name));
+    if (summary.empty() || summary == "auto" || summary == "concise" || summary == "detailed") {
+      continue;
+    }
+    return RangeError(fields.Path(name), "must be 'auto', 'concise' or 'detailed'");
+  }
+  return {};
+}
+
+Result<void> ReadText(JsonElement value, const std::string& path, DecodeState& state) {
+  static constexpr FieldSpec kFields[] = {{"format", ReadFlatFormat}, {"verbosity", CheckText}};
+  KVGATE_TRY(const JsonObject object, ReadObject(value, path));
+  return ReadFields(object, path, kFields, state);
+}
+
+Result<void> ReadMaxOutputTokens(JsonElement value, const std::string& path, DecodeState& state) {
+  KVGATE_TRY(state.max_completion_tokens, ReadInteger(value, path, {.min = 1, .max = kTokensMax}));
+  return {};
+}
+
+Result<void> ReadTopLogprobs(JsonElement value, const std::string& path, DecodeState& state) {
+  KVGATE_TRY(const int64_t number, ReadInteger(value, path, {.min = 0, .max = 20}));
+  state.top_logprobs = static_cast<int>(number);
+  return {};
+}
+
+Result<void> ReadInclude(JsonElement value, const std::string& path, DecodeState& state) {
+  static constexpr std::array<std::string_view, 9> kKnown = {
+      "reasoning.encrypted_content",      "message.output_text.logprobs",
+      "message.input_image.image_url",    "file_search_call.results",
+      "web_search_call.results",          "web_search_call.action.sources",
+      "code_interpreter_call.outputs",    "computer_call_output.output.image_url",
+      "computer_call_output.output.image"};
+  KVGATE_TRY(const JsonArray array, ReadArray(value, path));
+  size_t index = 0;
+  for (const JsonElement element : array) {
+    const std::string element_path = IndexPath(path, index++);
+    KVGATE_TRY(const std::string name, ReadString(element, element_path));
+    if (std::find(kKnown.begin(), kKnown.end(), name) == kKnown.end()) {
+      return RangeError(element_path, fmt::format("must be something that can be included, which "
+                                                  "'{}' is not",
+                                                  name.substr(0, 80)));
+    }
+    state.logprobs = state.logprobs || name == "message.output_text.logprobs";
+  }
+  return {};
+}
+
+Result<void> ReadStreamOptions(JsonElement value, const std::string& path, DecodeState& state) {
+  KVGATE_TRY(const Fields fields, Fields::Read(value, path, {"include_obfuscation"}));
+  KVGATE_TRY([[maybe_unused]] const bool flag, fields.BoolOr("include_obfuscation", false));
+  state.has_stream_options = true;
+  return {};
+}
+
+// --- fields that are checked, and repeated at most ----------------------------------------------
+
+Result<void> RefuseBackground(JsonElement value, const std::string& path, DecodeState&) {
+  KVGATE_TRY(const bool background, ReadBool(value, path));
+  if (background) return UnsupportedError(path, "a response in the background is");
+  return {};
+}
+
+Result<void> RefusePrompt(JsonElement, const std::string& path, DecodeState&) {
+  return UnsupportedError(path, "a prompt that a provider keeps is");
+}
+
+Result<void> CheckMaxToolCalls(JsonElement value, const std::string& path, DecodeState&) {
+  KVGATE_TRY([[maybe_unused]] const int64_t number,
+             ReadInteger(value, path, {.min = 1, .max = kTokensMax}));
+  return {};
+}
+
+Result<void> CheckMetadata(JsonElement value, const std::string& path, DecodeState&) {
+  KVGATE_TRY(const JsonObject object, ReadObject(value, path));
+  if (object.size() > kMetadataPairsMax) {
+    return RangeError(path, fmt::format("must have at most {} pairs", kMetadataPairsMax));
+  }
+  for (const simdjson::dom::key_value_pair field : object) {
+    if (field.key.size() > kMetadataKeyBytesMax) {
+      return RangeError(path,
+                        fmt::format("must have keys of at most {} bytes", kMetadataKeyBytesMax));
+    }
+    const std::string field_path = fmt::format("{}.{}", path, field.key);
+    KVGATE_TRY(const std::string text, ReadString(field.value, field_path));
+    const auto is_lead = [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; };
+    if (static_cast<size_t>(std::count_if(text.begin(), text.end(), is_lead)) >
+        kMetadataValueCharactersMax) {
+      return RangeError(
+          field_path, fmt::format("must have at most {} characters", kMetadataValueCharactersMax));
+    }
+  }
+  return {};
+}
+
+constexpr FieldSpec kOwnFields[] = {
+    {"tools", ReadFlatTools},
+    {"tool_choice", ReadToolChoice},
+    {"parallel_tool_calls", ReadParallelToolCalls},
+    {"reasoning", ReadReasoning},
+    {"text", ReadText},
+    {"max_output_tokens", ReadMaxOutputTokens},
+    {"include", ReadInclude},
+    {"top_logprobs", ReadTopLogprobs},
+    {"stop", ReadStop},
+    {"stream_options", ReadStreamOptions},
+    {"background", RefuseBackground},
+    {"prompt", RefusePrompt},
+    {"max_tool_calls", CheckMaxToolCalls},
+    {"metadata", CheckMetadata},
+    {"user", CheckText},
+    {"safety_identifier", CheckText},
+    {"prompt_cache_key", CheckText},
+    {"prompt_cache_retention", CheckText},
+    {"service_tier", CheckText},
+};
+
+// --- what a response repeats
+// ----------------------------------------------------------------------
+
+// Members of a request that its response repeats as they came, and what stands there otherwise.
+struct Echo {
+  std::string_view name;
+  std::string_view fallback;  // JSON
+};
+constexpr Echo kEchoes[] = {
+    {"instructions", "null"},        {"max_output_tokens", "null"},
+    {"max_tool_calls", "null"},      {"metadata", "{}"},
+    {"parallel_tool_calls", "true"}, {"previous_response_id", "null"},
+    {"prompt_cache_key", "null"},    {"prompt_cache_retention", "null"},
+    {"safety_identifier", "null"},   {"temperature", "1.0"},
+    {"tool_choice", R"("auto")"},    {"tools", "[]"},
+    {"top_logprobs", "0"},           {"top_p", "1.0"},
+    {"truncation", R"("disabled")"}, {"user", "null"},
+};
+
+std::string MemberOr(JsonObject object, std::string_view name, std::string_view fallback) {
+  JsonElement value;
+  const bool given = object.at_key(name).get(value) == simdjson::SUCCESS && !value.is_null();
+  return given ? ToJson(value) : std::string(fallback);
+}
+
+// An object's two members, each with what stands there otherwise.
+std::string PairOf(JsonObject body, std::string_view name, const Echo& first, const Echo& second) {
+  JsonObject object;
+  const bool given = body.at_key(name).get(object) == simdjson::SUCCESS;
+  const auto member = [&](const Echo& echo) {
+    return given ? MemberOr(object, echo.name, echo.fallback) : std::string(echo.fallback);
+  };
+  return fmt::format(R"(,"{}":{{"{}":{},"{}":{}}})", name, first.name, member(first), second.name,
+                     member(second));
+}
+
+std::string EchoOf(JsonObject body, const std::string& conversation) {
+  std::string echo;
+  for (const Echo& member : kEchoes) {
+    echo += fmt::format(R"(,"{}":{})", member.name, MemberOr(body, member.name, member.fallback));
+  }
+  echo += PairOf(body, "reasoning", {"effort", "null"}, {"summary", "null"});
+  echo += PairOf(body, "text", {"format", R"({"type":"text"})"}, {"verbosity", R"("medium")"});
+  echo += R"(,"conversation":)";
+  JsonWriter json(echo);
+  if (conversation.empty()) {
+    json.Null();
+  } else {
+    json.BeginObject().Key("id").String(conversation).EndObject();
+  }
+  return echo.substr(1);
+}
+
+// "conv_…" or {"id":"conv_…"}
+Result<std::string> ReadConversation(JsonElement value, const std::string& path) {
+  if (value.is_string()) return ReadString(value, path);
+  KVGATE_TRY(const Fields fields, Fields::Read(value, path, {"id"}));
+  return fields.String("id");
+}
+
+// Which text of the reasoning the client asks for.
+ResponseShape ShapeOf(JsonObject body, const std::string& conversation) {
+  ResponseShape shape{.echo = EchoOf(body, conversation)};
+  JsonObject reasoning;
+  if (body.at_key("reasoning").get(reasoning) == simdjson::SUCCESS) {
+    shape.summary = MemberOr(reasoning, "summary", "") != "" ||
+                    MemberOr(reasoning, "generate_summary", "") != "";
+  }
+  JsonArray include;
+  if (body.at_key("include").get(include) == simdjson::SUCCESS) {
+    for (const JsonElement name : include) {
+      std::string_view text;
+      shape.encrypted_reasoning |=
+          name.get(text) == simdjson::SUCCESS && text == "reasoning.encrypted_content";
+    }
+  }
+  return shape;
+}
+
+Result<void> ReadWhence(const Fields& own, ResponsesRequest& request) {
+  KVGATE_TRY(request.previous_response_id, own.StringOrEmpty("previous_response_id"));
+  if (const JsonElement* conversation = own.Find("conversation"); conversation != nullptr) {
+    KVGATE_TRY(request.conversation, ReadConversation(*conversation, "conversation"));
+  }
+  if (!request.conversation.empty() && !request.previous_response_id.empty()) {
+    return RangeError("conversation", "must not stand beside previous_response_id");
+  }
+  return {};
+}
+
+void TakeLimits(DecodeState& state) {
+  if (state.max_completion_tokens) state.request.max_tokens = state.max_completion_tokens;
+  if (state.logprobs || state.top_logprobs > 0) {
+    state.request.num_logprobs = std::max(state.top_logprobs, 0);
+  }
+}
+
+}  // namespace
+
+Result<ResponsesRequest> DecodeResponses(const DecodeResponsesArgs& args,
+                                         const DecodeLimits& limits) {
+  static const std::vector<FieldSpec> fields = WithSamplerFields(kOwnFields);
+  simdjson::dom::parser parser;
+  KVGATE_TRY(const JsonObject object, ParseBody(args.body, limits, parser));
+  DecodeState state{.limits = limits};
+  state.request.dialect = Dialect::kResponses;
+  KVGATE_TRY_VOID(ReadFields(object, "", fields, state));
+  if (!state.has_model) return MissingError("model");
+  if (state.has_stream_options && !state.request.stream) {
+    return RangeError("stream_options", "is only allowed when stream is true");
+  }
+  KVGATE_TRY_VOID(CheckToolChoice("tool_choice", state));
+  TakeLimits(state);
+  KVGATE_TRY(const Fields own, Fields::Read(object, "",
+                                            {"input", "instructions", "previous_response_id",
+                                             "conversation", "store", "truncation"}));
+  ResponsesRequest request;
+  KVGATE_TRY(request.instructions, own.StringOrEmpty("instructions"));
+  KVGATE_TRY(request.store, own.BoolOr("store", true));
+  KVGATE_TRY(const std::string truncation, own.StringOrEmpty("truncation"));
+  request.truncates = truncation == "auto";
+  if (!truncation.empty() && truncation != "disabled" && !request.truncates) {
+    return RangeError("truncation", "must be 'auto' or 'disabled'");
+  }
+  KVGATE_TRY_VOID(ReadWhence(own, request));
+  if (const JsonElement* input = own.Find("input"); input != nullptr) {
+    KVGATE_TRY(request.input, ReadItems(*input, "input", args.request_id));
+  }
+  if (request.input.empty() && request.previous_response_id.empty() &&
+      request.conversation.empty()) {
+    return own.Find("input") == nullptr ? MissingError("input")
+                                        : RangeError("input", "must have at least one item");
+  }
+  request.shape = ShapeOf(object, request.conversation);
+  request.request = std::move(state.request);
+  return request;
+}
+
+Result<ConversationBody> DecodeConversation(const DecodeResponsesArgs& args,
+                                            const DecodeLimits& limits) {
+  simdjson::dom::parser parser;
+  ConversationBody conversation;
+  if (args.body.empty()) return conversation;
+  KVGATE_TRY(const JsonObject object, ParseBody(args.body, limits, parser));
+  KVGATE_TRY(const Fields fields, Fields::Read(object, "", {"items", "metadata"}));
+  if (const JsonElement* items = fields.Find("items"); items != nullptr) {
+    KVGATE_TRY([[maybe_unused]] const JsonArray array, ReadArray(*items, "items"));
+    KVGATE_TRY(conversation.items, ReadItems(*items, "items", args.request_id));
+  }
+  for (size_t i = 0; i < conversation.items.size(); ++i) {
+    if (!conversation.items[i].is_reference) continue;
+    return UnsupportedError(IndexPath("items", i) + ".type", "a reference to an item is");
+  }
+  if (const JsonElement* metadata = fields.Find("metadata"); metadata != nullptr) {
+    DecodeState state{.limits = limits};
+    KVGATE_TRY_VOID(CheckMetadata(*metadata, "metadata", state));
+    conversation.metadata = ToJson(*metadata);
+  }
+  return conversation;
+}
+
+Result<std::vector<ResponsesItem>> OutputOf(std::string_view response) {
+  simdjson::dom::parser parser;
+  JsonElement output;
+  if (parser.parse(response.data(), response.size(), true)["output"].get(output) !=
+      simdjson::SUCCESS) {
+    return MakeError(ErrorCode::kDataLoss, "protocol", "a kept response has no output");
+  }
+  return ParseItems(ToJson(output));
+}
+
+std::string EncodeInputTokens(int64_t num_tokens) {
+  return fmt::format(R"({{"object":"response.input_tokens","input_tokens":{}}})", num_tokens);
+}
+
+std::string EncodeConversation(const ConversationView& conversation) {
+  std::string out;
+  JsonWriter json(out);
+  json.BeginObject().Key("id").String(conversation.id).Key("object").String("conversation");
+  json.Key("created_at").Integer(conversation.created_unix);
+  json.Key("metadata").Raw(conversation.metadata.empty() ? "{}" : conversation.metadata);
+  json.EndObject();
+  return out;
+}
+
+std::string EncodeDeleted(std::string_view id, std::string_view object) {
+  std::string out;
+  JsonWriter json(out);
+  json.BeginObject().Key("id").String(id).Key("object").String(object);
+  json.Key("deleted").Bool(true).EndObject();
+  return out;
+}
+
+}  // namespace kvgate::protocol

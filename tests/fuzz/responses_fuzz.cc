@@ -1,0 +1,49 @@
+// Fuzzes the Responses dialect: its decoder, and the prompt that its items make.
+#include "gateway/protocol/responses.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "gateway/protocol/prompt_builder.h"
+#include "tests/fuzz/decoder_fuzz.h"
+
+namespace {
+
+using namespace kvgate;            // NOLINT
+using namespace kvgate::protocol;  // NOLINT
+
+// As it is kept and read again, an item says the same.
+void CheckKept(const ResponsesRequest& request, const DecodeLimits& limits) {
+  std::vector<ResponsesItem> items;
+  for (const ResponsesItem& item : request.input) {
+    if (!item.is_reference) items.push_back(item);
+  }
+  const auto again = ParseItems(ToArray(items));
+  if (!again || again->size() != items.size()) std::abort();
+  PromptBuilder first(limits);
+  PromptBuilder second(limits);
+  const Result<void> built = first.Add(items, "input");
+  if (second.Add(*again, "input").has_value() != built.has_value()) std::abort();
+  if (!built && built.error().field.empty()) std::abort();
+  if (built && first.Take() != second.Take()) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const DecodeLimits limits{.stop_strings_max = 4, .stop_string_bytes_max = 16};
+  const std::string_view body(reinterpret_cast<const char*>(data), size);
+  auto decoded = DecodeResponses({.body = body, .request_id = "0123456789abcdef01234567"}, limits);
+  if (decoded) {
+    CheckKept(*decoded, limits);
+    CheckDecoded(std::move(decoded->request), limits);
+  } else {
+    CheckDecoded(decoded.error(), limits);
+  }
+  if (const auto conversation = DecodeConversation({.body = body, .request_id = ""}, limits);
+      !conversation) {
+    CheckDecoded(conversation.error(), limits);
+  }
+  return 0;
+}

@@ -1,0 +1,126 @@
+#include "gateway/protocol/prompt_builder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "gateway/protocol/responses.h"
+
+namespace kvgate::protocol {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr std::string_view kRequest = "000000000000000000000abc";
+
+Result<std::vector<Message>> Build(const std::string& items, const DecodeLimits& limits = {}) {
+  const std::string body = R"({"model":"m","input":)" + items + "}";
+  KVGATE_TRY(const ResponsesRequest request,
+             DecodeResponses({.body = body, .request_id = kRequest}, limits));
+  PromptBuilder builder(limits);
+  KVGATE_TRY_VOID(builder.Add(request.input, "input"));
+  builder.AddInstructions("rules");
+  return builder.Take();
+}
+
+std::vector<Message> Turns(const std::string& items) {
+  auto turns = Build(items);
+  EXPECT_TRUE(turns) << turns.error().ToString();
+  if (!turns) return {};
+  turns->erase(turns->begin());
+  return *turns;
+}
+
+TEST(PromptBuilderTest, InstructionsComeFirst) {
+  EXPECT_EQ(Build(R"("hi")")->front(), (Message{.role = "system", .content = "rules"}));
+  EXPECT_THAT(Turns(R"("hi")"), ElementsAre(Message{.role = "user", .content = "hi"}));
+}
+
+TEST(PromptBuilderTest, ReasoningTextAndCallsAreOneTurn) {
+  const auto turns = Turns(
+      R"([{"role":"user","content":[{"type":"input_text","text":"a"},)"
+      R"({"type":"input_text","text":"b"}]},)"
+      R"({"type":"reasoning","summary":[{"type":"summary_text","text":"short"}],)"
+      R"("content":[{"type":"reasoning_text","text":"long"}]},)"
+      R"({"type":"message","role":"assistant","content":[{"type":"output_text","text":"I look"}]},)"
+      R"({"type":"function_call","call_id":"1","name":"f","arguments":"{}"},)"
+      R"({"type":"function_call","call_id":"2","name":"g","arguments":"{\"a\":1}"},)"
+      R"({"type":"function_call_output","call_id":"2","output":[{"type":"input_text",)"
+      R"("text":"x"}]},)"
+      R"({"type":"function_call_output","call_id":"1","output":"y"},)"
+      R"({"role":"developer","content":"be brief"}])");
+  ASSERT_EQ(turns.size(), 5u);
+  EXPECT_EQ(turns[0].content, "a\nb");
+  EXPECT_EQ(turns[1],
+            (Message{.role = "assistant",
+                     .content = "I look",
+                     .reasoning = "long",
+                     .tool_calls = {{.id = "1", .name = "f", .arguments = "{}"},
+                                    {.id = "2", .name = "g", .arguments = R"({"a":1})"}}}));
+  EXPECT_EQ(turns[2], (Message{.role = "tool", .content = "x", .tool_call_id = "2"}));
+  EXPECT_EQ(turns[4].role, "developer");
+}
+
+TEST(PromptBuilderTest, AllItemsOfOneAnswerAreOneTurnAndOthersAreNot) {
+  const auto item = [](const std::string& id, const std::string& text) {
+    return R"({"role":"assistant","id":")" + id + R"(","content":")" + text + R"("})";
+  };
+  const std::string one = "msg_kv000000000000000000000abc_";
+  EXPECT_EQ(Turns("[" + item(one + "0", "a") + "," + item(one + "2", "b") + "]").size(), 1u);
+  EXPECT_EQ(Turns("[" + item("x", "a") + "," + item("y", "b") + "]").size(), 2u);
+  const std::string other = "msg_kv000000000000000000000def_";
+  EXPECT_EQ(Turns("[" + item(one + "0", "a") + "," + item(other + "0", "b") + "]").size(), 2u);
+  // Reasoning begins a turn.
+  EXPECT_EQ(Turns("[" + item("x", "a") +
+                  R"(,{"type":"reasoning","summary":[{"type":"summary_text","text":"r"}]}])")
+                .size(),
+            2u);
+}
+
+struct BadItem {
+  const char* items;
+  const char* field;
+  const char* message;
+};
+
+class BadItemTest : public ::testing::TestWithParam<BadItem> {};
+
+TEST_P(BadItemTest, IsRefusedByItsPlace) {
+  const auto turns = Build(GetParam().items);
+  ASSERT_FALSE(turns) << GetParam().items;
+  EXPECT_EQ(turns.error().field, GetParam().field);
+  EXPECT_THAT(turns.error().detail, HasSubstr(GetParam().message));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Items, BadItemTest,
+    ::testing::Values(
+        BadItem{R"([{"role":"tool","content":"x"}])", "input[0].role", "'developer'"},
+        BadItem{R"([{"role":"user","content":[{"type":"input_image","image_url":"x"}]}])",
+                "input[0].content[0].type", "input_image"},
+        BadItem{R"([{"role":"user","content":7}])", "input[0].content", "array of content parts"},
+        BadItem{R"([{"type":"web_search_call","id":"ws"}])", "input[0].type", "web_search_call"},
+        BadItem{R"([{"type":"function_call","name":"f","arguments":"{}"}])", "input[0].call_id",
+                "Missing"},
+        BadItem{R"([{"type":"function_call","call_id":"1","name":"f","arguments":{}}])",
+                "input[0].arguments", "a string"},
+        BadItem{R"([{"type":"function_call_output","call_id":"9","output":"x"}])",
+                "input[0].call_id", "No tool call found"},
+        BadItem{R"([{"type":"function_call","call_id":"1","name":"f","arguments":"{}"},)"
+                R"({"type":"function_call_output","call_id":"1"}])",
+                "input[1].output", "Missing"}));
+
+TEST(PromptBuilderTest, AConversationHasSoManyTurnsAtMost) {
+  const DecodeLimits limits{.messages_max = 2};
+  const auto turns = Build(R"([{"role":"user","content":"a"},{"role":"user","content":"b"},)"
+                           R"({"role":"user","content":"c"}])",
+                           limits);
+  ASSERT_FALSE(turns);
+  EXPECT_EQ(turns.error().field, "input");
+}
+
+}  // namespace
+}  // namespace kvgate::protocol
