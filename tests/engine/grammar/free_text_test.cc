@@ -38,7 +38,7 @@ TEST(FreeTextTest, RandomTextsGoOnBehindTheFirstMarkAlone) {
     ASSERT_EQ(Takes(states, text), wanted) << text;
     num_marked += end != std::string::npos && wanted ? 1 : 0;
   }
-  EXPECT_GT(num_marked, 20);
+  EXPECT_GT(num_marked, 5);
 }
 
 TEST(FreeTextTest, AMarkAtTheBeginningIsOneOnlyThere) {

@@ -54,8 +54,7 @@ inline const char* const kGeneratedSchemas[] = {
     {"type":"object","properties":{"y":{"type":"string","format":"uri"}},"required":["y")j"
     R"j(]}]},
     "s":{"$ref":"#/properties/a"}},"required":["a","b","u","i","s"],
-    "additionalProperties":false,"$schema":"http://json-schema.org/draft-07/schema#"})j")j"
-    R"j(,
+    "additionalProperties":false,"$schema":"http://json-schema.org/draft-07/schema#"})j",
     // pydantic 2
     R"j({"$defs":{"Color":{"enum":["red","green"],"title":"Color","type":"string"},
     "Node":{"properties":{"children":{"default":[],"items":{"$ref":"#/$defs/Node"},"titl)j"

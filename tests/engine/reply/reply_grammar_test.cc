@@ -223,7 +223,7 @@ TEST_F(ReplyGrammarTest, OnlyAllowedToolsAreCalled) {
 // The mark that a model begins a call with in each family.
 std::string OpeningOf(const Way& way) {
   if (way.family == "harmony") return "<|channel|>commentary to=functions.";
-  if (way.family == "functionary-3.2") return way.tail.empty() ? ">>>" : "";
+  if (way.family == "functionary-3.2") return ">>>tool_1";
   if (way.family == "llama3") return "<|python_tag|>";
   if (way.family == "command-r" && way.chat_template.empty()) return "Action: ```json";
   return std::string(FamilyNamed(way.family).forms[0].open);
@@ -245,8 +245,7 @@ TEST_F(ReplyGrammarTest, AFreeReplyIsAnyTextUntilItCalls) {
     // What has begun goes on as a call.
     const std::string close(FamilyNamed(way.family).reasoning.close);
     const std::string begun = (Thinks(way) ? "hm <tool_call> " + close + "\n" : "") +
-                              (opens_part ? "all\nhello {} >>>" : "hello { < \xff ") +
-                              (opens_part ? "" : OpeningOf(way));
+                              (opens_part ? "all\n" : "") + "hello { < \xff " + OpeningOf(way);
     grammar::StateTable states(compiled->automaton);
     grammar::StateId state = states.Start();
     for (const char byte : begun) state = states.Next(state, static_cast<uint8_t>(byte));
