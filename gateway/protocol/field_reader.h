@@ -40,7 +40,8 @@ struct DecodeState {
   int top_logprobs = -1;
   std::optional<int64_t> max_completion_tokens = {};
   bool has_repetition_penalty = false;
-  int best_of = 0;  // 0: absent
+  int best_of = 0;              // 0: absent
+  bool asks_for_calls = false;  // more than one in a turn, in so many words
   // Of the Messages dialect: the system text, and the lives of the cache marks in their places.
   std::optional<Message> system = {};
   std::vector<int> tool_marks = {};

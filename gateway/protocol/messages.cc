@@ -305,6 +305,7 @@ Result<void> ReadChoice(JsonElement value, const std::string& path, DecodeState&
   }
   KVGATE_TRY(const bool single, fields.BoolOr("disable_parallel_tool_use", false));
   choice.parallel = !single;
+  state.asks_for_calls = !single && fields.Find("disable_parallel_tool_use") != nullptr;
   return {};
 }
 

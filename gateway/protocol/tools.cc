@@ -157,11 +157,15 @@ Result<void> ReadToolChoice(JsonElement value, const std::string& path, DecodeSt
 
 Result<void> ReadParallelToolCalls(JsonElement value, const std::string& path, DecodeState& state) {
   KVGATE_TRY(state.request.tool_choice.parallel, ReadBool(value, path));
+  state.asks_for_calls = state.request.tool_choice.parallel;
   return {};
 }
 
-Result<void> CheckToolChoice(const std::string& path, const DecodeState& state) {
-  const CompletionRequest& request = state.request;
+Result<void> CheckToolChoice(const std::string& path, DecodeState& state) {
+  CompletionRequest& request = state.request;
+  if (request.tool_choice.mode == ToolMode::kRequired && !state.asks_for_calls) {
+    request.tool_choice.parallel = false;
+  }
   if (request.tool_choice.mode == ToolMode::kRequired && request.tools.empty()) {
     return RangeError(path, "is only allowed where tools are given");
   }

@@ -31,8 +31,9 @@ Result<void> ReadFlatTools(JsonElement value, const std::string& path, DecodeSta
 Result<void> ReadToolChoice(JsonElement value, const std::string& path, DecodeState& state);
 Result<void> ReadParallelToolCalls(JsonElement value, const std::string& path, DecodeState& state);
 
-// Once all is read: a choice names tools that there are.
-Result<void> CheckToolChoice(const std::string& path, const DecodeState& state);
+// Once all is read: a choice names tools that there are. A turn that must call makes one call,
+// unless more were asked for: nothing but the end of its tokens would stop some models.
+Result<void> CheckToolChoice(const std::string& path, DecodeState& state);
 
 // A tool's result must answer a call of the assistant's turn before it.
 Result<void> CheckAnswersCall(const std::string& path, const std::string& id,

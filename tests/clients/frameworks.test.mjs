@@ -7,7 +7,8 @@ import { after, before, test } from "node:test";
 import { createAnthropic } from "@ai-sdk/anthropic";
 import { createOpenAI } from "@ai-sdk/openai";
 import {
-  Agent, OpenAIChatCompletionsModel, Runner, setTracingDisabled, tool as agentTool,
+  Agent, OpenAIChatCompletionsModel, OpenAIResponsesModel, Runner, setTracingDisabled,
+  tool as agentTool,
 } from "@openai/agents";
 import { APICallError, generateText, stepCountIs, streamText, tool } from "ai";
 import OpenAI from "openai";
@@ -23,7 +24,10 @@ before(async () => {
   setTracingDisabled(true);
   const openai = createOpenAI({ baseURL: server.baseURL, apiKey: "test-key" });
   const anthropic = createAnthropic({ baseURL: server.baseURL, apiKey: "test-key" });
-  models = { chat: (id) => openai.chat(id), messages: (id) => anthropic(id) };
+  models = {
+    chat: (id) => openai.chat(id), responses: (id) => openai.responses(id),
+    messages: (id) => anthropic(id),
+  };
 });
 after(() => server.stop());
 
@@ -41,12 +45,15 @@ const weather = tool({
 // Two turns: the first must call, the second says something.
 const asked = (dialect, more = {}) => ({
   model: models[dialect]("local"), system: "Be brief.", prompt: "Go.", tools: { weather },
-  stopWhen: stepCountIs(2), maxOutputTokens: 80, temperature: 0, maxRetries: 0,
+  stopWhen: stepCountIs(2), maxOutputTokens: 200, temperature: 0, maxRetries: 0,
+  providerOptions: {
+    openai: { parallelToolCalls: false }, anthropic: { disableParallelToolUse: true },
+  },
   prepareStep: ({ stepNumber }) => ({ toolChoice: stepNumber === 0 ? "required" : "none" }),
   ...more,
 });
 
-for (const dialect of ["chat", "messages"]) {
+for (const dialect of ["chat", "responses", "messages"]) {
   test(`AI SDK, ${dialect}: a loop of two turns`, async () => {
     runs.length = 0;
     const { steps, finishReason, usage } = await generateText(asked(dialect));
@@ -99,7 +106,7 @@ for (const dialect of ["chat", "messages"]) {
 
 const agent = (model) => new Agent({
   name: "Weather", instructions: "Be brief.", model,
-  modelSettings: { toolChoice: "required", maxTokens: 80, temperature: 0 },
+  modelSettings: { toolChoice: "required", parallelToolCalls: false, maxTokens: 200 },
   tools: [agentTool({
     name: "weather", description: "Tells the weather.", parameters: schema,
     execute: async (input) => {
@@ -109,11 +116,14 @@ const agent = (model) => new Agent({
   })],
 });
 
-for (const stream of [false, true]) {
-  test(`OpenAI Agents, chat${stream ? ", streamed" : ""}: a loop of two turns`, async () => {
+const kinds = { chat: OpenAIChatCompletionsModel, responses: OpenAIResponsesModel };
+for (const [dialect, stream] of [
+  ["chat", false], ["chat", true], ["responses", false], ["responses", true],
+]) {
+  test(`OpenAI Agents, ${dialect}${stream ? ", streamed" : ""}: a loop of two turns`, async () => {
     runs.length = 0;
     const client = new OpenAI({ baseURL: server.baseURL, apiKey: "test-key", maxRetries: 0 });
-    const model = new OpenAIChatCompletionsModel(client, "local");
+    const model = new kinds[dialect](client, "local");
     // After a call the framework asks without a choice, and the model says something.
     const result = await new Runner().run(agent(model), "Go.", { stream, maxTurns: 4 });
     if (stream) {
@@ -122,8 +132,8 @@ for (const stream of [false, true]) {
     }
     assert.ok(runs.length >= 1);
     for (const input of runs) schema.parse(input);
-    const kinds = result.newItems.map((item) => item.type);
-    assert.ok(kinds.includes("tool_call_item") && kinds.includes("tool_call_output_item"));
+    const items = result.newItems.map((item) => item.type);
+    assert.ok(items.includes("tool_call_item") && items.includes("tool_call_output_item"));
     assert.equal(typeof result.finalOutput, "string");
   });
 }

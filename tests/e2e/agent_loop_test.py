@@ -41,7 +41,7 @@ class ChatAgent:
                          {"role": "user", "content": "Begin."}]
 
     def body(self):
-        return {"model": "local", "messages": self.messages, "max_tokens": 120, "temperature": 0,
+        return {"model": "local", "messages": self.messages, "max_tokens": 300, "temperature": 0,
                 "tools": [{"type": "function", "function": each} for each in TOOLS],
                 "tool_choice": "required", "parallel_tool_calls": False}
 
@@ -68,7 +68,7 @@ class MessagesAgent:
         self.messages = [{"role": "user", "content": "Begin."}]
 
     def body(self):
-        return {"model": "local", "system": SYSTEM, "messages": self.messages, "max_tokens": 120,
+        return {"model": "local", "system": SYSTEM, "messages": self.messages, "max_tokens": 300,
                 "temperature": 0,
                 "tools": [{"name": each["name"], "description": each["description"],
                            "input_schema": each["parameters"]} for each in TOOLS],

@@ -138,6 +138,45 @@ TEST(DecodeChatCompletionsTest, TakesTextInAllItsForms) {
 
 // --- encoding ---------------------------------------------------------------------------------
 
+TEST(DecodeChatCompletionsTest, ATurnThatMustCallMakesOneCallUnlessMoreAreAskedFor) {
+  const auto parallel = [](const std::string& more) {
+    const auto decoded = DecodeChatCompletions(
+        R"({"model":"m","messages":[{"role":"user","content":"u"}],"tools":[{"type":"function",)"
+        R"("function":{"name":"f"}}])" +
+            more + "}",
+        {});
+    EXPECT_TRUE(decoded) << decoded.error().ToString();
+    return decoded && decoded->tool_choice.parallel;
+  };
+  EXPECT_TRUE(parallel(""));
+  EXPECT_FALSE(parallel(R"(,"parallel_tool_calls":false)"));
+  EXPECT_FALSE(parallel(R"(,"tool_choice":"required")"));
+  EXPECT_TRUE(parallel(R"(,"tool_choice":"required","parallel_tool_calls":true)"));
+  EXPECT_TRUE(parallel(R"(,"parallel_tool_calls":true,"tool_choice":"required")"));
+}
+
+TEST(DecodeChatCompletionsTest, ReasoningEffortAndThinkingReachTheTemplate) {
+  const auto decode = [](const std::string& more) {
+    return DecodeChatCompletions(
+        R"({"model":"m","messages":[{"role":"user","content":"u"}])" + more + "}", {});
+  };
+  EXPECT_EQ(decode(R"(,"reasoning_effort":"low")")->reasoning_effort, "low");
+  EXPECT_EQ(decode(R"(,"reasoning_effort":"none")")->thinking, false);
+  EXPECT_EQ(decode(R"(,"thinking":{"type":"enabled"})")->thinking, true);
+  EXPECT_EQ(decode(R"(,"thinking":{"type":"auto"})")->thinking, std::nullopt);
+  EXPECT_EQ(decode(R"(,"reasoning_effort":"huge")").error().field, "reasoning_effort");
+  EXPECT_EQ(decode(R"(,"thinking":{"type":"x"})").error().field, "thinking.type");
+}
+
+TEST(DecodeChatCompletionsTest, ARefusalIsWhatTheAssistantSaid) {
+  const auto decoded = DecodeChatCompletions(
+      R"({"model":"m","messages":[{"role":"user","content":"u"},)"
+      R"({"role":"assistant","content":null,"refusal":"No."},{"role":"user","content":"w"}]})",
+      {});
+  ASSERT_TRUE(decoded);
+  EXPECT_EQ(std::get<std::vector<Message>>(decoded->prompt)[1].content, "No.");
+}
+
 ReplyOptions Options() {
   return {.dialect = Dialect::kChatCompletions,
           .request_id = "r1",
