@@ -38,8 +38,8 @@ THINKING_TEMPLATE = TEMPLATE.replace("assistant\n{% endif %}", "assistant\n<thin
 
 def tools(count):
     return [{"type": "function", "name": f"tool_{i}", "description": text_of(f"tool {i}", 30),
-             "parameters": {"type": "object", "properties": {"path": {"type": "string"}},
-                            "required": ["path"], "additionalProperties": False},
+             "parameters": {"type": "object", "required": ["path"], "additionalProperties": False,
+                            "properties": {"path": {"type": "string", "maxLength": 8}}},
              "strict": True} for i in range(count)]
 
 
@@ -268,17 +268,19 @@ class LoopTest(ResponsesCase):
         running = self.loop_server()
         previous, num_called, input_ = {}, 0, "Begin."
         for turn in range(10):
-            response = self.answer(running, input_, tools=tools(NUM_TOOLS), max_output_tokens=40,
+            response = self.answer(running, input_, tools=tools(NUM_TOOLS), max_output_tokens=80,
                                    tool_choice={"type": "function", "name": f"tool_{turn}"},
                                    **previous)
             self.assert_cached(response, turn)
             calls = [item for item in response["output"] if item["type"] == "function_call"]
             self.assertLessEqual({call["name"] for call in calls}, {f"tool_{turn}"})
+            for call in calls:
+                self.assertEqual(list(json.loads(call["arguments"])), ["path"])
             num_called += len(calls)
             previous = {"previous_response_id": response["id"]}
             input_ = [{"type": "function_call_output", "call_id": call["call_id"],
                        "output": f"result {turn}"} for call in calls] or "Go on."
-        self.assertGreaterEqual(num_called, 5)
+        self.assertEqual(num_called, 10)
 
     def test_reasoning_is_where_it_was_however_it_comes_back(self):
         running = self.loop_server(THINKING_TEMPLATE)
