@@ -63,6 +63,11 @@ Result<MakeModelOptions> WithDefaults(MakeModelOptions options) {
 Result<void> CheckOptions(const MakeModelOptions& options) {
   constexpr int kDimMax = 1 << 17;
   KVGATE_TRY_VOID(CheckRange("window", options.window, 0, 1 << 24));
+  if (options.window > 0 &&
+      FindArchitecture(options.architecture)->window_rule == WindowRule::kNever) {
+    return Invalid("window", fmt::format("window: {} has no layers with a sliding window",
+                                         options.architecture));
+  }
   KVGATE_TRY_VOID(CheckRange("rope_original_context", options.rope_original_context, 0,
                              options.context_length));
   KVGATE_TRY_VOID(CheckExperts(options));

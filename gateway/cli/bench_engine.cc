@@ -1,7 +1,6 @@
 #include "gateway/cli/bench_engine.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -13,7 +12,6 @@
 
 #include "engine/model/hf_folder.h"
 #include "engine/model/model.h"
-#include "engine/model/weight_recipe.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "gateway/cli/bench_file.h"
 #include "kernels/cpu/cpu_backend.h"
@@ -186,17 +184,8 @@ Result<void> RunBenchEngine(const BenchEngineOptions& options) {
              fmt::format("tg{} tok/s", options.decode_tokens), "GB/s", "of read bw");
   const int context = std::max(options.prompt_tokens, options.decode_tokens);
   for (const std::string& type : options.types) {
-    const std::optional<model::WeightRecipe> recipe = model::FindRecipe(type);
-    if (!recipe) {
-      return MakeError(
-          ErrorCode::kInvalidArgument, "bench",
-          fmt::format("type {} is not one of {}", type, fmt::join(model::RecipeNames(), ", ")),
-          "types");
-    }
-    model::MakeModelOptions shape = options.shape;
-    shape.dtype = recipe->dtype;
-    shape.is_mixed = recipe->is_mixed;
-    KVGATE_TRY(const auto file, BenchFile::Make(shape, options.cache_directory));
+    KVGATE_TRY(const auto file,
+               BenchFile::MakeAs(type, options.shape, options.cache_directory));
     for (const int threads : options.threads) {
       const double bandwidth = kernels::cpu::MeasureReadBandwidth(threads);
       const double peak = kernels::cpu::MeasureFmaPeak(threads);

@@ -1,9 +1,10 @@
 #include "gateway/cli/bench_file.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
-#include <string>
+#include <optional>
 #include <system_error>
 
 #include "engine/model/weight_recipe.h"
@@ -26,6 +27,21 @@ Result<std::unique_ptr<BenchFile>> BenchFile::Make(const model::MakeModelOptions
     KVGATE_TRY_VOID(model::MakeModel(shape, file->path_));
   }
   return file;
+}
+
+Result<std::unique_ptr<BenchFile>> BenchFile::MakeAs(const std::string& type,
+                                                     model::MakeModelOptions shape,
+                                                     const std::filesystem::path& cache_directory) {
+  const std::optional<model::WeightRecipe> recipe = model::FindRecipe(type);
+  if (!recipe) {
+    return MakeError(
+        ErrorCode::kInvalidArgument, "bench",
+        fmt::format("type {} is not one of {}", type, fmt::join(model::RecipeNames(), ", ")),
+        "types");
+  }
+  shape.dtype = recipe->dtype;
+  shape.is_mixed = recipe->is_mixed;
+  return Make(shape, cache_directory);
 }
 
 BenchFile::~BenchFile() {

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <string>
 
 #include <kvgate/result.h>
 
@@ -16,6 +17,10 @@ class BenchFile {
   // An empty cache_directory: made in the temporary directory, and not kept.
   static Result<std::unique_ptr<BenchFile>> Make(const model::MakeModelOptions& shape,
                                                  const std::filesystem::path& cache_directory);
+  // In the format or recipe of this name; kInvalidArgument (field: "types"): there is none.
+  static Result<std::unique_ptr<BenchFile>> MakeAs(const std::string& type,
+                                                   model::MakeModelOptions shape,
+                                                   const std::filesystem::path& cache_directory);
   ~BenchFile();
   BenchFile(const BenchFile&) = delete;
   BenchFile& operator=(const BenchFile&) = delete;

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -177,17 +176,8 @@ Result<bool> RunBenchModelLoad(const BenchModelLoadOptions& options) {
              "of limit");
   bool is_within = true;
   for (const std::string& type : options.types) {
-    const std::optional<model::WeightRecipe> recipe = model::FindRecipe(type);
-    if (!recipe) {
-      return MakeError(
-          ErrorCode::kInvalidArgument, "bench",
-          fmt::format("type {} is not one of {}", type, fmt::join(model::RecipeNames(), ", ")),
-          "types");
-    }
-    model::MakeModelOptions shape = options.shape;
-    shape.dtype = recipe->dtype;
-    shape.is_mixed = recipe->is_mixed;
-    KVGATE_TRY(const auto file, BenchFile::Make(shape, options.cache_directory));
+    KVGATE_TRY(const auto file,
+               BenchFile::MakeAs(type, options.shape, options.cache_directory));
     KVGATE_TRY(const LoadFigures figures, MeasureFile(file->path(), options));
     PrintFigures(options.out, type, figures);
     is_within = is_within && figures.is_within();

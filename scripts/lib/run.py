@@ -109,7 +109,7 @@ RESTARTS_MAX = 3
 
 
 def chose_to_compute(running):
-    engine = running.get("/kvgate/v1/stats").json["engine"]
+    engine = running.stats()["engine"]
     return engine["restores_cut"] + engine["restores_skipped"] > 0
 
 

@@ -32,7 +32,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self):
         records = self.disk.read_text().count("\n") + 1 if self.disk.exists() else 0
-        self.reply(200, json.dumps({"engine": {"write_back_bytes_queued": 0},
+        self.reply(200, json.dumps({"engine": {"write_back_bytes_queued": 0, "restores_cut": 0,
+                                               "restores_skipped": 0},
                                     "store": {"records": records, "unflushed": 0}}).encode())
 
     def do_POST(self):

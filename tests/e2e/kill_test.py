@@ -32,6 +32,29 @@ def drive(running, prompts, seed, stop):
             return  # killed in the middle of an answer: what this test is about
 
 
+def kill_under_load(test, running, prompts, expected, rng, label):
+    """Kills and restarts `running` while clients drive it; then each prompt must have its expected
+    answer. Returns how many tokens came from disk."""
+    stop = threading.Event()
+    clients = [threading.Thread(target=drive, args=(running, prompts, rng.random(), stop))
+               for _ in range(CLIENTS)]
+    for client in clients:
+        client.start()
+    time.sleep(rng.uniform(0.05, 2.5))
+    running.kill()
+    stop.set()
+    for client in clients:
+        client.join()
+    running.restart()
+    disk_tokens = 0
+    for index, prompt in enumerate(prompts):
+        reply = test.assert_ok(running.complete(prompt))
+        disk_tokens += reply.tier("disk")
+        test.assertEqual(reply.answer, expected[index],
+                         f"{label}, prompt {index}, explain {reply.explain}")
+    return disk_tokens
+
+
 class KillTest(Case):
     def test_the_answers_after_kill_9_are_those_of_a_server_that_was_never_killed(self):
         seed = random.SystemRandom().randrange(1 << 30)
@@ -47,23 +70,8 @@ class KillTest(Case):
         killed = self.serve(data_dir=self.folder / "killed")
         disk_tokens = 0
         for round_index in range(ROUNDS):
-            stop = threading.Event()
-            clients = [threading.Thread(target=drive, args=(killed, prompts, rng.random(), stop))
-                       for _ in range(CLIENTS)]
-            for client in clients:
-                client.start()
-            time.sleep(rng.uniform(0.05, 2.5))
-            killed.kill()
-            stop.set()
-            for client in clients:
-                client.join()
-            killed.restart()
-            for index, prompt in enumerate(prompts):
-                reply = self.assert_ok(killed.complete(prompt))
-                disk_tokens += reply.tier("disk")
-                self.assertEqual(reply.answer, expected[index],
-                                 f"seed {seed}, round {round_index}, prompt {index}, "
-                                 f"explain {reply.explain}")
+            disk_tokens += kill_under_load(self, killed, prompts, expected, rng,
+                                           f"seed {seed}, round {round_index}")
             # Later rounds begin with some prefixes gone, so that not every block is there already.
             if round_index % 4 == 3:
                 killed.kill()

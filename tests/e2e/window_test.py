@@ -3,16 +3,14 @@
 
 import random
 import subprocess
-import threading
 import time
 import unittest
 
 import server
 from case import FULL, TINY, Case, tenant, text_of
-from kill_test import drive
+from kill_test import kill_under_load
 
 ROUNDS = 40 if FULL else 6
-CLIENTS = 4
 # Six layers with a window of 96 tokens, one without.
 WINDOWED = dict(TINY, arch="gemma3", layers=7, window=96)
 
@@ -40,23 +38,8 @@ class WindowTest(Case):
                             ["--set", "engine.kv_memory=4MiB", "--set", "cache.host_memory=2MiB"])
         disk_tokens = 0
         for round_index in range(ROUNDS):
-            stop = threading.Event()
-            clients = [threading.Thread(target=drive, args=(killed, prompts, rng.random(), stop))
-                       for _ in range(CLIENTS)]
-            for client in clients:
-                client.start()
-            time.sleep(rng.uniform(0.1, 2.5))
-            killed.kill()
-            stop.set()
-            for client in clients:
-                client.join()
-            killed.restart()
-            for index, prompt in enumerate(prompts):
-                reply = self.assert_ok(killed.complete(prompt))
-                disk_tokens += reply.tier("disk")
-                self.assertEqual(reply.answer, expected[index],
-                                 f"seed {seed}, round {round_index}, prompt {index}, "
-                                 f"explain {reply.explain}")
+            disk_tokens += kill_under_load(self, killed, prompts, expected, rng,
+                                           f"seed {seed}, round {round_index}")
         self.assertGreater(disk_tokens, 0, "no round restored anything: the test showed nothing")
 
     def test_a_branch_from_the_middle_is_a_disk_hit_after_kill_9(self):

@@ -70,7 +70,7 @@ void KeepsTheCap(uint64_t capacity, uint64_t factor, size_t block_bytes, bool re
   uint64_t peak = 0;
   std::thread watcher([&] {
     while (!stop) {
-      peak = std::max(peak, DirectoryBytes(options.directory));
+      peak = std::max(peak, DirectoryBytesAtOnce(options.directory));
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
   });

@@ -16,6 +16,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <random>
 #include <string>
 #include <thread>
@@ -116,14 +117,32 @@ inline Found Read(KvStore& store, const Block& block) {
   return got.error().code == ErrorCode::kNotFound ? Found::kMissing : Found::kDamaged;
 }
 
-inline uint64_t DirectoryBytes(const std::filesystem::path& path) {
-  uint64_t total = 0;
+inline std::map<std::filesystem::path, uint64_t> FileSizes(const std::filesystem::path& path) {
+  std::map<std::filesystem::path, uint64_t> sizes;
   std::error_code error;
   std::filesystem::directory_iterator file(path, error);
   for (; !error && file != std::filesystem::directory_iterator(); file.increment(error)) {
     std::error_code gone;
     const uint64_t bytes = file->file_size(gone);
-    if (!gone) total += bytes;
+    if (!gone) sizes.emplace(file->path(), bytes);
+  }
+  return sizes;
+}
+
+inline uint64_t DirectoryBytes(const std::filesystem::path& path) {
+  uint64_t total = 0;
+  for (const auto& [file, bytes] : FileSizes(path)) total += bytes;
+  return total;
+}
+
+// What files have had together at one moment. Of a directory whose files come and go one look may
+// see a file that went before another came; those that two looks see were there between them.
+inline uint64_t DirectoryBytesAtOnce(const std::filesystem::path& path) {
+  const auto before = FileSizes(path);
+  const auto after = FileSizes(path);
+  uint64_t total = 0;
+  for (const auto& [file, bytes] : before) {
+    if (after.contains(file)) total += bytes;
   }
   return total;
 }

@@ -7,8 +7,6 @@
 #include <gtest/gtest.h>
 
 #include <map>
-#include <numeric>
-#include <random>
 
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/reference/reference_backend.h"
@@ -152,21 +150,6 @@ std::vector<ArchitectureCase> ExpertCases() {
   // The CPU backend rounds what it multiplies with such weights to 8 bits.
   cases.push_back({"gpt_oss_mxfp4", mxfp4, 1e-3});
   return cases;
-}
-
-std::vector<TokenId> RandomTokens(int count, int vocab_size, unsigned seed) {
-  std::mt19937 random(seed);
-  std::vector<TokenId> tokens;
-  for (int i = 0; i < count; ++i) {
-    tokens.push_back(static_cast<TokenId>(random() % static_cast<unsigned>(vocab_size)));
-  }
-  return tokens;
-}
-
-std::vector<int> AllRows(int count) {
-  std::vector<int> rows(static_cast<size_t>(count));
-  std::iota(rows.begin(), rows.end(), 0);
-  return rows;
 }
 
 using Param = std::tuple<std::string, ArchitectureCase>;

@@ -107,6 +107,10 @@ TEST(MakeModelOptionsTest, ABadOptionIsNamed) {
   });
   refused("context_length", [](MakeModelOptions& o) { o.context_length = 0; });
   refused("window", [](MakeModelOptions& o) { o.window = -1; });
+  refused("window", [](MakeModelOptions& o) {
+    o.architecture = "qwen3";
+    o.window = 64;
+  });
   refused("rope_original_context", [](MakeModelOptions& o) { o.rope_original_context = 9999; });
   refused("num_experts", [](MakeModelOptions& o) {
     o.architecture = "gemma3";

@@ -5,6 +5,8 @@
 
 #include <filesystem>
 #include <memory>
+#include <numeric>
+#include <random>
 #include <span>
 #include <vector>
 
@@ -13,6 +15,21 @@
 #include "engine/model/model.h"
 
 namespace kvgate::model {
+
+inline std::vector<TokenId> RandomTokens(int count, int vocab_size, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<TokenId> tokens;
+  for (int i = 0; i < count; ++i) {
+    tokens.push_back(static_cast<TokenId>(random() % static_cast<unsigned>(vocab_size)));
+  }
+  return tokens;
+}
+
+inline std::vector<int> AllRows(int count) {
+  std::vector<int> rows(static_cast<size_t>(count));
+  std::iota(rows.begin(), rows.end(), 0);
+  return rows;
+}
 
 struct LoadedModel {
   std::shared_ptr<const ModelFile> file;

@@ -25,21 +25,6 @@ std::unique_ptr<kernels::Backend> MakeBackend(const std::string& name) {
   return *kernels::cpu::MakeCpuBackend({.num_threads = 1, .target = ""});
 }
 
-std::vector<TokenId> RandomTokens(int count, int vocab_size, unsigned seed) {
-  std::mt19937 random(seed);
-  std::vector<TokenId> tokens;
-  for (int i = 0; i < count; ++i) {
-    tokens.push_back(static_cast<TokenId>(random() % static_cast<unsigned>(vocab_size)));
-  }
-  return tokens;
-}
-
-std::vector<int> AllRows(int count) {
-  std::vector<int> rows(static_cast<size_t>(count));
-  std::iota(rows.begin(), rows.end(), 0);
-  return rows;
-}
-
 // --- against a forward written independently
 // ------------------------------------------------------
 
