@@ -102,11 +102,10 @@ class LocalAnswerer final : public Answerer {
       for (const protocol::CompletionEvent& event : stream->Take()) {
         if (const auto* delta = std::get_if<protocol::DeltaEvent>(&event)) {
           on_text(delta->text);
-          continue;
+        } else if (const auto* finish = std::get_if<protocol::FinishEvent>(&event)) {
+          if (finish->error) return *finish->error;
+          return {};
         }
-        const auto& finish = std::get<protocol::FinishEvent>(event);
-        if (finish.error) return *finish.error;
-        return {};
       }
       bell.Wait(std::chrono::milliseconds(100));
     }

@@ -474,8 +474,18 @@ Result<std::shared_ptr<const grammar::CompiledGrammar>> LocalProvider::CompileOu
     return std::shared_ptr<const grammar::CompiledGrammar>();
   }
   const grammar::Source source = {.kind = ToSourceKind(output.kind), .text = output.text};
-  auto compiled = is_chat ? CompileReply(request, is_any ? nullptr : &source, tail)
-                          : compiler_->Compile(source);
+  // A grammar of the caller's own says how the whole reply is written, reasoning, calls and all.
+  const bool is_own = output.kind == protocol::OutputKind::kGbnf;
+  if (is_own && request.tool_choice.mode == protocol::ToolMode::kRequired) {
+    return MakeError(ErrorCode::kInvalidArgument, "provider.local",
+                     fmt::format("Invalid value for '{}': it must not be given together with a "
+                                 "tool_choice that asks for a call.",
+                                 output.field),
+                     output.field);
+  }
+  grammar::Compiler& compiler = is_chat && ShowsMarks(request) ? *marks_compiler_ : *compiler_;
+  auto compiled = is_chat && !is_own ? CompileReply(request, is_any ? nullptr : &source, tail)
+                                     : compiler.Compile(source);
   if (compiled) return compiled;
   // A place in a schema is a place in the body.
   const Error& error = compiled.error();

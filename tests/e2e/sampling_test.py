@@ -23,6 +23,11 @@ def choices_of(reply):
     return [texts[i] for i in sorted(texts)], [reasons[i] for i in sorted(reasons)]
 
 
+def id_of(text, texts):
+    """The piece's id: bytes, which models do not choose, come before it."""
+    return len(texts) - 1 - texts[::-1].index(text)
+
+
 class SamplingTest(Case):
     def setUp(self):
         super().setUp()
@@ -74,7 +79,7 @@ class SamplingTest(Case):
         texts = token_texts(self.tiny())
         plain = self.ask(logprobs=1)
         first = self.tokens_of(plain)[0]
-        token = texts.index(first)
+        token = id_of(first, texts)
         banned = self.ask(logprobs=1, logit_bias={str(token): -100})
         self.assertNotIn(first, self.tokens_of(banned))
         # What the model thought of it is still told.
@@ -85,7 +90,7 @@ class SamplingTest(Case):
 
     def test_penalties_end_a_repetition(self):
         texts = token_texts(self.tiny())
-        token = texts.index(self.tokens_of(self.ask(logprobs=1))[0])
+        token = id_of(self.tokens_of(self.ask(logprobs=1))[0], texts)
         pushed = dict(logprobs=1, logit_bias={str(token): 12})
 
         def count(**fields):
@@ -102,7 +107,7 @@ class SamplingTest(Case):
     def test_every_sampler_gives_an_answer_that_its_seed_gives_again(self):
         loose = dict(temperature=2, seed=3)
         plain = self.ask(**loose).text
-        for fields in (dict(typical_p=0.2), dict(top_n_sigma=0.5),
+        for fields in (dict(typical_p=0.2), dict(top_n_sigma=0.05),
                        dict(xtc_probability=1, xtc_threshold=0.0001),
                        dict(presence_penalty=2), dict(repetition_penalty=2, repeat_last_n=8)):
             with self.subTest(fields):
