@@ -25,7 +25,7 @@ void RecipientParser::Step(char byte) {
       told_ = false;
       scan_ = {};
       state_ = name_ == "all" || name_.empty() || !calls_ || byte != '\n' ? State::kText
-                                                                         : State::kArguments;
+                                                                          : State::kArguments;
       // Who is addressed is part of what was said where no call comes of it.
       if (state_ == State::kText && name_ != "all") Say(name_ + byte);
       return;

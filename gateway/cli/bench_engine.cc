@@ -184,8 +184,7 @@ Result<void> RunBenchEngine(const BenchEngineOptions& options) {
              fmt::format("tg{} tok/s", options.decode_tokens), "GB/s", "of read bw");
   const int context = std::max(options.prompt_tokens, options.decode_tokens);
   for (const std::string& type : options.types) {
-    KVGATE_TRY(const auto file,
-               BenchFile::MakeAs(type, options.shape, options.cache_directory));
+    KVGATE_TRY(const auto file, BenchFile::MakeAs(type, options.shape, options.cache_directory));
     for (const int threads : options.threads) {
       const double bandwidth = kernels::cpu::MeasureReadBandwidth(threads);
       const double peak = kernels::cpu::MeasureFmaPeak(threads);

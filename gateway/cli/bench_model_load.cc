@@ -176,8 +176,7 @@ Result<bool> RunBenchModelLoad(const BenchModelLoadOptions& options) {
              "of limit");
   bool is_within = true;
   for (const std::string& type : options.types) {
-    KVGATE_TRY(const auto file,
-               BenchFile::MakeAs(type, options.shape, options.cache_directory));
+    KVGATE_TRY(const auto file, BenchFile::MakeAs(type, options.shape, options.cache_directory));
     KVGATE_TRY(const LoadFigures figures, MeasureFile(file->path(), options));
     PrintFigures(options.out, type, figures);
     is_within = is_within && figures.is_within();

@@ -13,8 +13,8 @@
 #include <kvgate/check.h>
 #include <kvgate/digest.h>
 
-#include "engine/template/chat_fit.h"
 #include "engine/reply/reply_grammar.h"
+#include "engine/template/chat_fit.h"
 #include "gateway/protocol/json_text.h"
 #include "gateway/provider/local_stream.h"
 #include "gateway/provider/merged_stream.h"
@@ -515,8 +515,8 @@ Result<std::shared_ptr<const grammar::CompiledGrammar>> LocalProvider::CompileRe
                           .output_field = request.output.field};
   for (const protocol::Tool& tool : request.tools) {
     const bool is_allowed =
-        choice.allowed.empty() || std::find(choice.allowed.begin(), choice.allowed.end(),
-                                            tool.name) != choice.allowed.end();
+        choice.allowed.empty() ||
+        std::find(choice.allowed.begin(), choice.allowed.end(), tool.name) != choice.allowed.end();
     if (!LooksForCalls(request) || !is_allowed) continue;
     rules.tools.push_back({.name = tool.name,
                            .parameters = tool.parameters,
