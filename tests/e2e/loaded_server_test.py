@@ -34,7 +34,7 @@ class LoadedServerTest(Case):
                                         "--set", "cache.host_memory=16MiB"])
         first = self.assert_ok(running.complete(text_of(2, 500), 16))
         for seed in range(10, 16):
-            self.assert_ok(running.complete(text_of(seed, 700), 4))
+            self.assert_ok(running.complete(text_of(seed, 480), 4))
         again = running.complete(text_of(2, 500), 16)
         self.assertGreater(again.tier("host"), 0)
         self.assertEqual(again.answer, first.answer)
