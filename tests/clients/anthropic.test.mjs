@@ -148,7 +148,7 @@ test("the tool runner goes on without threads", async () => {
     tools: [{ name: "look", description: "Looks.", input_schema: { type: "object", properties: {} },
       run: async () => "nothing", parse: (input) => input }],
   });
-  const message = await runner.done();
+  const message = await runner.runUntilDone();
   assert.equal(message.role, "assistant");
 });
 
