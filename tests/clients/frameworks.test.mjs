@@ -104,8 +104,11 @@ for (const dialect of ["chat", "responses", "messages"]) {
   });
 }
 
+// An output of a type: a model of random weights would write until its budget is spent, at which
+// the framework throws.
+const answerType = z.object({ answer: z.string().max(20) }).strict();
 const agent = (model) => new Agent({
-  name: "Weather", instructions: "Be brief.", model,
+  name: "Weather", instructions: "Be brief.", model, outputType: answerType,
   modelSettings: { toolChoice: "required", parallelToolCalls: false, maxTokens: 200 },
   tools: [agentTool({
     name: "weather", description: "Tells the weather.", parameters: schema,
@@ -124,7 +127,7 @@ for (const [dialect, stream] of [
     runs.length = 0;
     const client = new OpenAI({ baseURL: server.baseURL, apiKey: "test-key", maxRetries: 0 });
     const model = new kinds[dialect](client, "local");
-    // After a call the framework asks without a choice, and the model says something.
+    // After a call the framework asks without a choice, and the model answers.
     const result = await new Runner().run(agent(model), "Go.", { stream, maxTurns: 4 });
     if (stream) {
       for await (const _ of result) { /* to its end */ }
@@ -134,6 +137,6 @@ for (const [dialect, stream] of [
     for (const input of runs) schema.parse(input);
     const items = result.newItems.map((item) => item.type);
     assert.ok(items.includes("tool_call_item") && items.includes("tool_call_output_item"));
-    assert.equal(typeof result.finalOutput, "string");
+    answerType.parse(result.finalOutput);
   });
 }

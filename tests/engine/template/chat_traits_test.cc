@@ -2,13 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <sstream>
 
 #include "engine/template/template_format.h"
+#include "tests/engine/model/test_paths.h"
 
 namespace kvgate::chat {
 namespace {
@@ -85,9 +85,7 @@ TEST(ChatTraitsTest, BuiltInFormatsKnowNoTools) {
 }
 
 TEST(ChatTraitsTest, TheTemplatesOfModelsAreKnown) {
-  const char* root = std::getenv("KVGATE_TEST_DATA");
-  const std::filesystem::path folder =
-      std::filesystem::path(root != nullptr ? root : "../shared") / "templates";
+  const std::filesystem::path folder = model::TestDataPath("templates");
   struct Known {
     const char* file;
     const char* traits;

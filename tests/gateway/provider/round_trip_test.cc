@@ -3,7 +3,6 @@
 // small templates of the tree's own, and with those of models where they lie at hand.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -12,6 +11,7 @@
 
 #include "engine/template/template_format.h"
 #include "gateway/protocol/reply_choice.h"
+#include "tests/engine/model/test_paths.h"
 #include "tests/gateway/fakes.h"
 
 namespace kvgate::provider {
@@ -246,9 +246,7 @@ TEST(RoundTripTest, CallsOfTemplatesThatTakeNoTextBesideThem) {
 }
 
 TEST(RoundTripTest, CallsOfTheTemplatesOfModels) {
-  const char* root = std::getenv("KVGATE_TEST_DATA");
-  const std::filesystem::path folder =
-      std::filesystem::path(root != nullptr ? root : "../shared") / "templates";
+  const std::filesystem::path folder = model::TestDataPath("templates");
   struct Known {
     const char* file;
     Expectation expected = {};
