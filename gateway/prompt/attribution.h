@@ -1,0 +1,26 @@
+// Attribution: a request's tokens by source, each as cached, written and uncached. Estimates by
+// section, scaled so that they sum exactly to what the provider reported. Pure; any thread.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "gateway/ledger/usage.h"
+#include "gateway/prompt/conversation.h"
+
+namespace kvgate::prompt {
+
+struct SourceTokens {
+  int64_t cached = 0;
+  int64_t written = 0;
+  int64_t uncached = 0;
+  friend bool operator==(const SourceTokens&, const SourceTokens&) = default;
+};
+using Attribution = std::array<SourceTokens, kNumSources>;  // by Source
+
+// Cached tokens are the front of the prompt in render order, then come written ones, then the rest.
+// Sums over sources equal cache_read, both cache_writes together, and uncached tokens of `usage`.
+Attribution Attribute(std::span<const SentSegment> segments, const ledger::TokenUsage& usage);
+
+}  // namespace kvgate::prompt
