@@ -47,7 +47,6 @@ MUST_NOT_INCLUDE = [
     ("gateway/ledger", ("gateway/http", "gateway/cli", "gateway/service"),
      "accounts know no sockets"),
     ("gateway/upstream", ("gateway/http", "gateway/service"), "upstreams know no clients"),
-    ("gateway/prompt", ("gateway/http", "gateway/service"), "prompts know no sockets"),
     ("engine/grammar", ("engine/sample", "engine/schedule", "engine/kv"),
      "a grammar knows no requests"),
     ("engine/jinja", ("engine/template", "engine/tokenizer", "engine/model"),
