@@ -10,7 +10,6 @@
 
 #include <kvgate/log.h>
 
-#include "gateway/ledger/exchange_recorder.h"
 #include "gateway/ledger/record_format.h"
 
 namespace kvgate::ledger {
@@ -112,7 +111,7 @@ void Ledger::Add(RequestRecord record) {
 
 std::unique_ptr<upstream::ExchangeObserver> Ledger::Begin(const upstream::ExchangeStart& start) {
   return std::make_unique<ExchangeRecorder>(
-      start, [this](RequestRecord&& record) { Add(std::move(record)); });
+      start, [this](RequestRecord&& record) { Add(std::move(record)); }, options_.complete);
 }
 
 upstream::Spending Ledger::Spent(std::string_view tenant) const {
