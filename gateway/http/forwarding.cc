@@ -15,6 +15,7 @@
 #include "gateway/http/connection.h"
 #include "gateway/http/exchange_account.h"
 #include "gateway/protocol/response_items.h"
+#include "gateway/service/upstream_prompts.h"
 #include "gateway/upstream/content_decoder.h"
 #include "gateway/upstream/exchange_observer.h"
 
@@ -31,10 +32,17 @@ using upstream::ExchangeOutcome;
 // millisecond for 1.7 MB.
 constexpr size_t kHashedHereBytes = 256 * 1024;
 constexpr size_t kSharedBytesMax = size_t{8} << 20;
+// A larger body is looked at on a worker: one that is all new takes about a millisecond for 300 KB.
+constexpr size_t kPreparedHereBytes = 256 * 1024;
 
 constexpr std::string_view kLastChunk = "0\r\n\r\n";
 
 std::string_view ToView(beast::string_view text) { return {text.data(), text.size()}; }
+
+bool HasPrompt(upstream::Endpoint endpoint) {
+  return endpoint == upstream::Endpoint::kChatCompletions ||
+         endpoint == upstream::Endpoint::kResponses || endpoint == upstream::Endpoint::kMessages;
+}
 
 int StatusOf(const Error& error) {
   switch (error.code) {
@@ -57,7 +65,11 @@ struct Connection::Forwarding {
   std::unique_ptr<Exchange> exchange = nullptr;
   std::shared_ptr<ExchangeAccount> account = nullptr;  // null: nobody keeps accounts
   std::shared_ptr<const std::string> body = nullptr;   // a large one, until nobody needs it
+  service::UpstreamPrompts::Prompt prompt = {};        // what was made of it
+  std::shared_ptr<const std::string> sent = nullptr;   // instead of what was received
+  std::string renamed = {};  // the body with the model that its target has; empty: as received
   upstream::ExchangeEnd end = {};
+  ForwardArgs args = {};
 };
 
 bool Connection::ForwardsUnknown(std::string_view target) const {
@@ -104,7 +116,12 @@ bool Connection::RunsLocally() const {
 
 Task<bool> Connection::ServeGeneration(RouteMatch match) {
   const bool encoded = !upstream::IsIdentity(Header("content-encoding"));
+  known_.reset();
   if (!context_.upstreams.empty() || key_ != nullptr || encoded) co_await ScanBody();
+  if (route::Route* const route = ModelRoute(match); route != nullptr) {
+    const bool again = co_await ServeRouted(std::move(match), *route);
+    co_return again;
+  }
   if (!RunsLocally()) {
     const bool again = co_await ServeForward(std::move(match));
     co_return again;
@@ -124,23 +141,33 @@ Task<bool> Connection::ServeGeneration(RouteMatch match) {
     co_return again;
   }
   if (decoded_) parser_->get().body() = std::move(*decoded_);
-  const bool again = co_await ServeCompletion(std::move(match));
-  co_return again;
+  const std::optional<bool> again = co_await ServeCompletion(std::move(match), {});
+  co_return again.value_or(false);
 }
 
 Task<bool> Connection::ServeForward(RouteMatch match) {
+  const std::optional<bool> again = co_await ForwardTo(std::move(match), {});
+  co_return again.value_or(false);
+}
+
+Task<std::optional<bool>> Connection::ForwardTo(RouteMatch match, ForwardArgs args) {
   Forwarding job;
+  job.args = args;
   job.route = match.name;
   job.end.body_read = Clock::now() - received_at_;
   if (match.route == Route::kForwarded || IsKept(match.route)) co_await ScanBody();
-  decoded_.reset();
   job.model = match.route == Route::kModel ? match.argument : scan_.model;
-  const Result<upstream::Upstream*> chosen = context_.upstreams.Choose(
-      {.dialect = kind_.dialect, .name = Header("x-kvgate-upstream"), .model = job.model});
-  const Result<void> admitted = Admit(job.model);
+  Result<upstream::Upstream*> chosen = args.upstream;
+  Result<void> admitted;
+  if (args.upstream == nullptr) {
+    chosen = context_.upstreams.Choose(
+        {.dialect = kind_.dialect, .name = Header("x-kvgate-upstream"), .model = job.model});
+    admitted = co_await CheckPrompt(job.model);
+  }
   if (chosen && admitted) job.upstream = *chosen;
+  if (!args.model.empty()) Rename(job);
   Begin(job);
-  bool again = false;
+  std::optional<bool> again;
   if (!admitted || !chosen) {
     Error error = !admitted ? admitted.error() : chosen.error();
     job.end.outcome = ExchangeOutcome::kRefused;
@@ -157,8 +184,18 @@ Task<bool> Connection::ServeForward(RouteMatch match) {
   ArmTick();
   again = co_await Forward(job);
   exchange_ = nullptr;
+  // The next target needs the body again.
+  if (!again && job.body) parser_->get().body() = *job.body;
+  job.end.superseded = !again.has_value();
   End(job);
   co_return again;
+}
+
+// Where a target has the model under another name.
+void Connection::Rename(Forwarding& job) {
+  job.model = job.args.model;
+  const std::string& body = decoded_ ? *decoded_ : parser_->get().body();
+  if (scan_.model_end != 0) job.renamed = upstream::WithModel(body, scan_, job.model);
 }
 
 // Workers that cannot keep up are not given more: then hashing holds up who sends.
@@ -178,31 +215,52 @@ std::shared_ptr<const std::string> Connection::ShareBody() {
           }};
 }
 
-Task<bool> Connection::Forward(Forwarding& job) {
+Task<std::optional<bool>> Connection::Forward(Forwarding& job) {
   const auto& message = parser_->get();
   const upstream::HeaderFields fields = RequestFields();
+  const bool is_renamed = !job.renamed.empty();
+  co_await PreparePrompt(job);
   if (job.account && SharesBody()) job.body = ShareBody();
-  const std::string& body = job.body ? *job.body : message.body();
+  const std::string& received = job.body ? *job.body : message.body();
+  const std::string& body = job.sent ? *job.sent : received;
+  upstream::HeaderFields added;
+  for (const auto& [name, value] : job.prompt.headers) added.push_back({name, value});
   const std::string target = upstream::UpstreamTarget(
       job.upstream->url().path, job.upstream->dialect(), ToView(message.target()));
   const std::string head = upstream::RequestHead({.method = ToView(message.method_string()),
                                                   .target = target,
                                                   .host = job.upstream->host(),
                                                   .fields = fields,
+                                                  .added = added,
+                                                  .drop_encoding = is_renamed,
                                                   .body_bytes = body.size(),
                                                   .api_key = job.upstream->api_key(),
                                                   .dialect = job.upstream->dialect(),
                                                   .drop_credential = key_is_credential_});
-  job.exchange->OnSent([this, &job, &body] {
+  job.exchange->OnSent([this, &job, &received, &body] {
     if (!job.account) return;
     if (job.body) {
-      job.account->HashOnWorker(context_.workers, executor(), job.body);
+      job.account->HashOnWorker(context_.workers, executor(), job.body,
+                                job.sent ? job.sent : job.body);
     } else {
-      job.account->observer().OnSent(body, body);
+      job.account->observer().OnSent(received, body);
     }
   });
   const Result<void> started =
       co_await job.exchange->Start({.head = head, .body = body, .head_only = head_only_});
+  const bool passes_on = job.args.has_next && !client_gone_ && !cancelled_;
+  if (!started && passes_on) {
+    job.end.error = started.error().detail;
+    KVGATE_LOG(kWarning, "http", "request {}: {}; the next target is asked", request_id_,
+               job.end.error);
+    co_return std::nullopt;
+  }
+  if (started && passes_on && route::IsFallbackStatus(job.exchange->status())) {
+    KVGATE_LOG(kWarning, "http", "request {}: '{}' answered {}; the next target is asked",
+               request_id_, job.upstream->name(), job.exchange->status());
+    co_return std::nullopt;
+  }
+  if (job.args.seat != nullptr) job.args.seat->Land(Clock::now());
   if (!started) {
     Error error = started.error();
     const bool again = co_await SendFailure(job, std::move(error));
@@ -211,10 +269,50 @@ Task<bool> Connection::Forward(Forwarding& job) {
   // A long answer need not hold a body that has been sent.
   if (!job.exchange->sending()) {
     job.body.reset();
+    job.sent.reset();
     ReleaseBody();
   }
   const bool again = co_await PassAnswer(job);
   co_return again;
+}
+
+// What of the prompt its upstream's cache can hold, and what is sent for that.
+Task<void> Connection::PreparePrompt(Forwarding& job) {
+  const bool encoded = !upstream::IsIdentity(Header("content-encoding"));
+  if (context_.options.prompts == nullptr || !scan_.readable || !HasPrompt(kind_.endpoint)) {
+    if (!job.renamed.empty()) job.sent = std::make_shared<const std::string>(job.renamed);
+    co_return;
+  }
+  const std::string_view body = !job.renamed.empty() ? std::string_view(job.renamed)
+                                : decoded_           ? std::string_view(*decoded_)
+                                                     : parser_->get().body();
+  const upstream::HeaderFields fields = RequestFields();
+  const std::string tenant = Tenant();
+  const std::string caller = key_is_credential_ ? "" : Credential();
+  const std::string& api_key = job.upstream->api_key();
+  const service::UpstreamPrompts::Args args{.body = body,
+                                            .encoded = encoded && job.renamed.empty(),
+                                            .endpoint = kind_.endpoint,
+                                            .tenant = tenant,
+                                            .upstream = job.upstream->config(),
+                                            .provider = job.upstream->provider(),
+                                            .key = key_ == nullptr ? nullptr : &key_->config(),
+                                            .fields = fields,
+                                            .credential = api_key.empty() ? caller : api_key};
+  std::function<void()> work = [&] { job.prompt = context_.options.prompts->Prepare(args); };
+  if (args.body.size() < kPreparedHereBytes) {
+    work();
+  } else {
+    co_await RunOnWorker(std::move(work));
+  }
+  if (job.prompt.body) {
+    job.sent = std::make_shared<const std::string>(std::move(*job.prompt.body));
+  } else if (!job.renamed.empty()) {
+    job.sent = std::make_shared<const std::string>(std::move(job.renamed));
+  }
+  if (job.account && job.prompt.preparation) {
+    job.account->observer().OnPrepared(job.prompt.preparation);
+  }
 }
 
 Task<bool> Connection::PassAnswer(Forwarding& job) {

@@ -33,6 +33,8 @@ class LocalRecord {
   void OnAnswer(size_t bytes) { record_.answer_bytes += bytes; }
   // Ends it. `begun`: a part of the answer has gone out under a status of success.
   void OnFinish(const protocol::FinishEvent& finish, bool begun);
+  // Ends it without a record: someone else answers.
+  void Drop() { ledger_ = nullptr; }
   // Ends it before the engine saw it.
   void OnRefused(const Error& error);
 

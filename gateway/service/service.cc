@@ -148,6 +148,11 @@ bool Service::ServesLocal(const std::string& model) const {
   return local_ready_.load() && local_->Serves(model);
 }
 
+bool IsOverload(const Error& error) {
+  return error.code == ErrorCode::kOverloaded || error.code == ErrorCode::kRateLimited ||
+         error.code == ErrorCode::kUnavailable;
+}
+
 Result<const provider::LocalProvider*> Service::Route(const std::string& model) const {
   if (!parts_.has_local) {
     return MakeError(ErrorCode::kNotFound, "service",
@@ -173,7 +178,11 @@ Result<std::unique_ptr<Completion>> Service::Start(const StartArgs& args) {
                         .request_id = args.request_id,
                         .tenant = args.tenant.empty() ? TenantOf(args.credential) : args.tenant});
   Result<std::unique_ptr<Completion>> completion = StartLocal(args, record);
-  if (!completion) record->OnRefused(completion.error());
+  if (!completion && args.has_next && IsOverload(completion.error())) {
+    record->Drop();
+  } else if (!completion) {
+    record->OnRefused(completion.error());
+  }
   return completion;
 }
 
@@ -199,7 +208,8 @@ Result<std::unique_ptr<Completion>> Service::StartLocal(const StartArgs& args,
   std::shared_ptr<ResponseTurn> turn;
   KVGATE_TRY(CompletionRequest request, Decode(args, turn));
   record->OnRequest(request);
-  KVGATE_TRY(const provider::LocalProvider* local, Route(request.model));
+  KVGATE_TRY(const provider::LocalProvider* local,
+             Route(args.any_model && local_ready_.load() ? local_->id() : request.model));
   std::vector<AnswerHook> hooks;
   // A caller who says that a response is not to be stored means all of it.
   const bool stores = !turn || turn->shape.stored;

@@ -36,6 +36,9 @@
 
 namespace kvgate::service {
 
+// Nothing is wrong with the request: there is no room for it, or nobody to take it, now.
+bool IsOverload(const Error& error);
+
 // A completion under way: bytes for the client as they become available. One thread at a time.
 class Completion {
  public:
@@ -124,6 +127,9 @@ class Service {
     std::string request_id;
     std::string tenant = {};  // in the ledger; empty: the credential's hash
     bool explain = false;
+    bool any_model = false;  // a route has chosen the engine, whatever name the body has
+    // Someone else can be asked: that this one has no room now is not recorded.
+    bool has_next = false;
     std::function<void()> wake;  // on the engine thread, when Completion::Next has something
   };
   // Decodes, routes, renders, tokenizes and submits: takes time with a long body.

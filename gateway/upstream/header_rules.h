@@ -28,6 +28,8 @@ struct RequestHeadArgs {
   std::string_view target;  // as it goes into the request line
   std::string_view host;    // with the port where it is not the scheme's
   const HeaderFields& fields;
+  HeaderFields added = {};     // behind them
+  bool drop_encoding = false;  // the body goes out without the content-encoding that it came in
   uint64_t body_bytes = 0;
   // Replaces the caller's credential, in the dialect's place; empty: it is passed on.
   std::string_view api_key = {};
