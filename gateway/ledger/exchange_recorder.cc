@@ -93,6 +93,7 @@ void ExchangeRecorder::TakeUsage() {
   record_.usage = reader_->usage();
   record_.answered_by = facts.model.view();
   record_.service_tier = facts.service_tier.view();
+  record_.provider_reason = facts.provider_reason.view();
   record_.usage_unknown = reader_->unreadable().empty() ? "not reported" : reader_->unreadable();
 }
 

@@ -126,7 +126,7 @@ TEST_F(ExchangeRecorderTest, APreparationCompletesTheRecordOnceWithTheUsageTaken
         EXPECT_EQ(record.outcome, "complete");
         EXPECT_EQ(facts.model.view(), "m");
         EXPECT_FALSE(record.cost);
-        record.edits.push_back(static_cast<Preparation&>(prepared).mode);
+        record.mode = static_cast<Preparation&>(prepared).mode;
       });
   recorder.OnPrepared(std::make_shared<Preparation>());
   recorder.OnSent(kBody, kBody);
@@ -138,7 +138,7 @@ TEST_F(ExchangeRecorderTest, APreparationCompletesTheRecordOnceWithTheUsageTaken
   EXPECT_EQ(num_calls, 0);
   recorder.OnEnd({.status = 200, .error = {}});
   EXPECT_EQ(num_calls, 1);
-  EXPECT_EQ(record_.edits, std::vector<std::string>{"pin"});
+  EXPECT_EQ(record_.mode, "pin");
 }
 
 TEST_F(ExchangeRecorderTest, APreparationOfARequestWithoutAnAnswerIsToldOfToo) {
