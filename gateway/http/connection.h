@@ -27,6 +27,7 @@
 #include "gateway/http/router.h"
 #include "gateway/http/server.h"
 #include "gateway/http/task.h"
+#include "gateway/protocol/answer_extension.h"
 #include "gateway/route/route_table.h"
 #include "gateway/service/gateway_keys.h"
 #include "gateway/service/upstream_prompts.h"
@@ -163,9 +164,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool SharesBody() const;
   std::shared_ptr<const std::string> ShareBody();
   Task<bool> PassAnswer(Forwarding& job);
+  std::optional<protocol::AnswerExtension> ExtensionOf(const Forwarding& job) const;
+  std::string ExplanationOf(Forwarding& job);
+  bool Explains() const { return Header("x-kvgate-explain") == "1"; }
   Task<bool> WritePiece(std::string_view before, std::string_view piece, std::string_view after);
   Task<bool> SendFailure(Forwarding& job, Error error);
   void Begin(Forwarding& job);
+  void TakeTimes(Forwarding& job) const;
   void End(Forwarding& job);
   upstream::HeaderFields RequestFields() const;
   void ArmTick();

@@ -231,9 +231,10 @@ Task<std::optional<bool>> Connection::Forward(Forwarding& job) {
                                                   .target = target,
                                                   .host = job.upstream->host(),
                                                   .fields = fields,
+                                                  .body_bytes = body.size(),
                                                   .added = added,
                                                   .drop_encoding = is_renamed,
-                                                  .body_bytes = body.size(),
+                                                  .drop_accept_encoding = Explains(),
                                                   .api_key = job.upstream->api_key(),
                                                   .dialect = job.upstream->dialect(),
                                                   .drop_credential = key_is_credential_});
@@ -318,10 +319,11 @@ Task<void> Connection::PreparePrompt(Forwarding& job) {
 Task<bool> Connection::PassAnswer(Forwarding& job) {
   Exchange& exchange = *job.exchange;
   job.end.status = exchange.status();
-  const bool sized = !exchange.length_unknown();
+  const upstream::HeaderFields& fields = exchange.fields();
+  std::optional<protocol::AnswerExtension> extension = ExtensionOf(job);
+  const bool sized = !exchange.length_unknown() && !extension;
   const bool chunked = !sized && !http_1_0_;
   if (context_.draining.load() || (!sized && http_1_0_)) keep_alive_ = false;
-  const upstream::HeaderFields& fields = exchange.fields();
   if (job.account) {
     const std::string_view own = upstream::FindHeader(fields, "x-request-id");
     job.account->observer().OnHead(
@@ -342,15 +344,20 @@ Task<bool> Connection::PassAnswer(Forwarding& job) {
   std::string piece = exchange.TakeReady();
   while (true) {
     const bool last = exchange.finished();
+    if (!piece.empty() && job.end.first_body.count() < 0) {
+      job.end.first_body = Clock::now() - received_at_;
+    }
+    if (extension) {
+      if (!piece.empty()) job.account->observer().OnBody(piece);
+      piece = extension->Feed(piece);
+      if (last) piece += extension->Finish("kvgate", ExplanationOf(job));
+    }
     std::string after;
     if (chunked && !piece.empty()) {
       before += fmt::format("{:x}\r\n", piece.size());
       after = "\r\n";
     }
     if (chunked && last) after += kLastChunk;
-    if (!piece.empty() && job.end.first_body.count() < 0) {
-      job.end.first_body = Clock::now() - received_at_;
-    }
     const bool written = co_await WritePiece(before, piece, after);
     if (!written) {
       job.end.outcome = ExchangeOutcome::kClientLeft;
@@ -358,13 +365,18 @@ Task<bool> Connection::PassAnswer(Forwarding& job) {
       co_return false;
     }
     job.end.body_bytes += piece.size();
-    if (job.account && !piece.empty()) job.account->observer().OnBody(piece);
+    if (job.account && !extension && !piece.empty()) job.account->observer().OnBody(piece);
     if (last) break;
     before.clear();
     Result<std::string> next = co_await exchange.Read();
     if (!next) {
       job.end.outcome = client_gone_ ? ExchangeOutcome::kClientLeft : ExchangeOutcome::kUpstreamCut;
       job.end.error = next.error().detail;
+      if (extension && !client_gone_) {
+        const std::string rest = extension->Finish("kvgate", "");
+        const std::string size = fmt::format("{:x}\r\n", rest.size());
+        if (!rest.empty()) co_await WritePiece(size, rest, "\r\n");
+      }
       // Where the end of the connection is the end of the body only a reset tells a cut.
       if (http_1_0_) stream_.ResetAtEnd();
       co_return false;
@@ -372,6 +384,24 @@ Task<bool> Connection::PassAnswer(Forwarding& job) {
     piece = std::move(*next);
   }
   co_return keep_alive_;
+}
+
+// For a caller who asked for an explanation, of an answer that has a place for it.
+std::optional<protocol::AnswerExtension> Connection::ExtensionOf(const Forwarding& job) const {
+  const upstream::HeaderFields& fields = job.exchange->fields();
+  const std::string_view type = upstream::FindHeader(fields, "content-type");
+  const bool events = type.starts_with("text/event-stream");
+  if (!Explains() || !job.account || http_1_0_ || head_only_ || job.exchange->status() != 200 ||
+      !upstream::IsIdentity(upstream::FindHeader(fields, "content-encoding")) ||
+      (!events && !type.starts_with("application/json"))) {
+    return std::nullopt;
+  }
+  return protocol::AnswerExtension(events);
+}
+
+std::string Connection::ExplanationOf(Forwarding& job) {
+  TakeTimes(job);
+  return job.account->observer().Explain(job.end);
 }
 
 Task<bool> Connection::WritePiece(std::string_view before, std::string_view piece,
@@ -430,8 +460,7 @@ void Connection::Begin(Forwarding& job) {
   job.account = std::make_shared<ExchangeAccount>(std::move(observer), key_);
 }
 
-void Connection::End(Forwarding& job) {
-  if (!job.account) return;
+void Connection::TakeTimes(Forwarding& job) const {
   if (job.exchange) {
     const Exchange::Times& times = job.exchange->times();
     const auto since = [this](const std::optional<Clock::time_point>& time) {
@@ -443,6 +472,11 @@ void Connection::End(Forwarding& job) {
     job.end.first_byte = since(times.first_byte);
   }
   job.end.ended = Clock::now() - received_at_;
+}
+
+void Connection::End(Forwarding& job) {
+  if (!job.account) return;
+  TakeTimes(job);
   job.account->End(job.end);
 }
 

@@ -22,23 +22,31 @@ class ExchangeRecorder final : public upstream::ExchangeObserver {
   // preparation; the facts are empty where no answer came.
   using Complete =
       std::function<void(RequestRecord&, const ReplyFacts&, upstream::ExchangePreparation&)>;
-  // `sink` gets the record when the exchange has ended. `complete` may be empty.
-  ExchangeRecorder(const upstream::ExchangeStart& start, Sink sink, Complete complete = {});
+  using Price = std::function<void(RequestRecord&)>;
+  // `sink` gets the record when the exchange has ended, `price` one that is to be explained before;
+  // `complete` and `price` may be empty.
+  struct Hooks {
+    Sink sink;
+    Complete complete = {};
+    Price price = {};
+  };
+  ExchangeRecorder(const upstream::ExchangeStart& start, Hooks hooks);
 
   void OnPrepared(std::shared_ptr<upstream::ExchangePreparation> preparation) override;
   void OnSent(std::string_view body_received, std::string_view body_sent) override;
   void OnHead(const upstream::ExchangeHead& head) override;
   void OnBody(std::string_view piece) override;
+  std::string Explain(const upstream::ExchangeEnd& until_now) override;
   upstream::ExchangeTotals OnEnd(const upstream::ExchangeEnd& end) override;
 
  private:
   void TakeUsage();
+  void TakeEnd(const upstream::ExchangeEnd& end);
 
   RequestRecord record_;
   std::optional<UsageReader> reader_;                           // from the head on
   std::shared_ptr<upstream::ExchangePreparation> preparation_;  // null: there was none
-  const Sink sink_;
-  const Complete complete_;
+  const Hooks hooks_;
 };
 
 PrefixDigest DigestOf(std::string_view bytes);

@@ -80,19 +80,21 @@ void Ledger::Restore() {
   if (count && *count) num_stored_ = ParseInteger(**count).value_or(0);
 }
 
+void Ledger::Price(RequestRecord& record) const {
+  if (!record.usage) return;
+  const std::string& answered = record.answered_by.empty() ? record.model : record.answered_by;
+  const PriceRow* row = options_.prices.Find(record.provider, answered);
+  // An answer may name a deployment; what was asked for is then the better name.
+  if (row == nullptr || !row->prices) row = options_.prices.Find(record.provider, record.model);
+  if (row != nullptr) record.cost = CostOf(*row, *record.usage, record.service_tier);
+  if (!record.cost) return;
+  record.price_date = row->date;
+  ShareInputCost(*row, *record.usage, record.service_tier, record.attribution);
+}
+
 void Ledger::Add(RequestRecord record) {
   BoundRecord(record);
-  if (record.usage) {
-    const std::string& answered = record.answered_by.empty() ? record.model : record.answered_by;
-    const PriceRow* row = options_.prices.Find(record.provider, answered);
-    // An answer may name a deployment; what was asked for is then the better name.
-    if (row == nullptr || !row->prices) row = options_.prices.Find(record.provider, record.model);
-    if (row != nullptr) record.cost = CostOf(*row, *record.usage, record.service_tier);
-    if (record.cost) {
-      record.price_date = row->date;
-      ShareInputCost(*row, *record.usage, record.service_tier, record.attribution);
-    }
-  }
+  Price(record);
   bool wakes = false;
   {
     const std::lock_guard lock(mutex_);
@@ -110,7 +112,10 @@ void Ledger::Add(RequestRecord record) {
 
 std::unique_ptr<upstream::ExchangeObserver> Ledger::Begin(const upstream::ExchangeStart& start) {
   return std::make_unique<ExchangeRecorder>(
-      start, [this](RequestRecord&& record) { Add(std::move(record)); }, options_.complete);
+      start,
+      ExchangeRecorder::Hooks{.sink = [this](RequestRecord&& record) { Add(std::move(record)); },
+                              .complete = options_.complete,
+                              .price = [this](RequestRecord& record) { Price(record); }});
 }
 
 upstream::Spending Ledger::Spent(std::string_view tenant) const {

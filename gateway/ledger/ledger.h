@@ -52,6 +52,8 @@ class Ledger final : public upstream::ExchangeLog {
 
   // Prices the record and counts it.
   void Add(RequestRecord record);
+  // What it costs, as far as that is known.
+  void Price(RequestRecord& record) const;
 
   // upstream::ExchangeLog
   std::unique_ptr<upstream::ExchangeObserver> Begin(const upstream::ExchangeStart& start) override;

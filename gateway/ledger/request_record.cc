@@ -134,6 +134,43 @@ void BoundRecord(RequestRecord& record) {
   }
 }
 
+std::string ExplanationJson(const RequestRecord& record) {
+  std::string out;
+  JsonWriter json(out);
+  json.BeginObject().Key("request_id").String(record.id);
+  json.Key("cached_tokens");
+  if (record.usage) {
+    json.Integer(record.usage->cache_read_tokens);
+  } else {
+    json.Null();
+  }
+  // The engine's; an upstream has none that it would tell of.
+  json.Key("tiers").Null();
+  json.Key("attribution").BeginArray();
+  for (const SourceTokens& tokens : record.attribution) {
+    json.BeginObject().Key("source").String(CutName(tokens.source));
+    json.Key("tokens").Integer(tokens.cached + tokens.written + tokens.uncached);
+    json.Key("cached_tokens").Integer(tokens.cached);
+    json.Key("written_tokens").Integer(tokens.written).EndObject();
+  }
+  json.EndArray();
+  if (record.prefix_break) {
+    WriteBreak(*record.prefix_break, json);
+  } else {
+    json.Key("break").Null();
+  }
+  WritePreparation(record, json);
+  json.Key("ttft_ms");
+  if (record.timings.ttft_us >= 0) {
+    json.Number(static_cast<double>(record.timings.ttft_us) / 1e3);
+  } else {
+    json.Null();
+  }
+  WriteCost(record, json);
+  json.EndObject();
+  return out;
+}
+
 std::string_view EndpointName(upstream::Endpoint endpoint) {
   switch (endpoint) {
     case upstream::Endpoint::kChatCompletions:

@@ -110,6 +110,9 @@ void BoundRecord(RequestRecord& record);
 // As one JSON object, which is what the API shows, within the bounds.
 std::string RecordJson(const RequestRecord& record);
 
+// What a caller who asked for an explanation gets with its answer: the object "kvgate".
+std::string ExplanationJson(const RequestRecord& record);
+
 // "chat_completions"
 std::string_view EndpointName(upstream::Endpoint endpoint);
 

@@ -56,6 +56,28 @@ class Preparation final : public upstream::ExchangePreparation {
   bool told_ = false;
 };
 
+void CountEdit(const prompt::Edit& edit, std::vector<ledger::RecordEdit>& edits) {
+  const std::string_view rule = prompt::RuleName(edit.rule);
+  for (ledger::RecordEdit& counted : edits) {
+    if (counted.rule != rule) continue;
+    ++counted.count;
+    return;
+  }
+  edits.push_back({.rule = std::string(rule)});
+}
+
+ledger::RecordBreak ToRecord(const prompt::PrefixBreak& found) {
+  return {.cause = std::string(prompt::BreakCauseName(found.cause)),
+          .path = found.path,
+          .volatile_kind = std::string(found.volatile_kind),
+          .before = found.before,
+          .after = found.after,
+          .verdict = std::string(found.verdict),
+          .reusable_tokens = found.reusable_tokens,
+          .lost_tokens = found.lost_tokens,
+          .lost_nanodollars = found.lost_nanodollars};
+}
+
 }  // namespace
 
 uint32_t RuleBits(const std::vector<std::string>& names) {
@@ -103,10 +125,41 @@ prompt::OptimizeArgs UpstreamPrompts::ArgsOf(const Args& args) const {
 
 UpstreamPrompts::Prompt UpstreamPrompts::Prepare(const Args& args) {
   prompt::Prepared prepared = optimizer_.Prepare(ArgsOf(args));
-  Prompt result{.body = std::exchange(prepared.body, std::nullopt),
-                .headers = std::exchange(prepared.headers, {})};
+  Prompt result;
+  result.body = std::exchange(prepared.body, std::nullopt);
+  result.headers = std::exchange(prepared.headers, {});
   result.preparation = std::make_shared<Preparation>(optimizer_, std::move(prepared));
   return result;
+}
+
+void UpstreamPrompts::Complete(ledger::RequestRecord& record, const ledger::ReplyFacts& facts,
+                               upstream::ExchangePreparation& preparation) {
+  auto& own = static_cast<Preparation&>(preparation);
+  const prompt::Prepared& prepared = own.prepared();
+  record.mode = prompt::ModeName(prepared.mode);
+  if (!prepared.unreadable.empty()) return;
+  record.conversation = ToHex(prepared.conversation.id);
+  record.conversation_origin = prepared.conversation.origin;
+  for (const prompt::Edit& edit : prepared.edits) CountEdit(edit, record.edits);
+  record.plan =
+      ledger::RecordPlan{.reason = std::string(prepared.plan.reason),
+                         .expected_reuse = prepared.plan.expected_reuse,
+                         .num_markers = static_cast<int64_t>(prepared.plan.markers.size())};
+  // What was refused has written nothing that could be read.
+  if (record.status < 200 || record.status >= 300) return;
+  const prompt::Report report = own.Finish(
+      {.usage = record.usage, .provider_reason = facts.provider_reason.view(), .now_us = NowUs()});
+  record.prefix_break = ToRecord(report.prefix_break);
+  if (!report.attribution) return;
+  for (size_t i = 0; i < prompt::kNumSources; ++i) {
+    const prompt::SourceTokens& tokens = (*report.attribution)[i];
+    if (tokens == prompt::SourceTokens()) continue;
+    record.attribution.push_back(
+        {.source = std::string(prompt::SourceName(static_cast<prompt::Source>(i))),
+         .cached = tokens.cached,
+         .written = tokens.written,
+         .uncached = tokens.uncached});
+  }
 }
 
 namespace {
@@ -182,3 +235,5 @@ std::string UpstreamPrompts::Explain(const Args& args) const {
   json.EndArray().EndObject();
   return text;
 }
+
+}  // namespace kvgate::service

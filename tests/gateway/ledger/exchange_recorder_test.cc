@@ -31,7 +31,8 @@ class ExchangeRecorderTest : public testing::Test {
  protected:
   std::unique_ptr<ExchangeRecorder> Begin() {
     return std::make_unique<ExchangeRecorder>(
-        Start(), [this](RequestRecord record) { record_ = std::move(record); });
+        Start(), ExchangeRecorder::Hooks{
+                     .sink = [this](RequestRecord record) { record_ = std::move(record); }});
   }
   RequestRecord record_;
 };
@@ -118,16 +119,18 @@ struct Preparation final : upstream::ExchangePreparation {
 
 TEST_F(ExchangeRecorderTest, APreparationCompletesTheRecordOnceWithTheUsageTaken) {
   int num_calls = 0;
-  ExchangeRecorder recorder(
-      Start(), [this](RequestRecord record) { record_ = std::move(record); },
-      [&](RequestRecord& record, const ReplyFacts& facts, upstream::ExchangePreparation& prepared) {
-        ++num_calls;
-        EXPECT_EQ(record.usage->input_tokens(), 3);
-        EXPECT_EQ(record.outcome, "complete");
-        EXPECT_EQ(facts.model.view(), "m");
-        EXPECT_FALSE(record.cost);
-        record.mode = static_cast<Preparation&>(prepared).mode;
-      });
+  ExchangeRecorder recorder(Start(),
+                            {.sink = [this](RequestRecord record) { record_ = std::move(record); },
+                             .complete =
+                                 [&](RequestRecord& record, const ReplyFacts& facts,
+                                     upstream::ExchangePreparation& prepared) {
+                                   ++num_calls;
+                                   EXPECT_EQ(record.usage->input_tokens(), 3);
+                                   EXPECT_EQ(record.outcome, "complete");
+                                   EXPECT_EQ(facts.model.view(), "m");
+                                   EXPECT_FALSE(record.cost);
+                                   record.mode = static_cast<Preparation&>(prepared).mode;
+                                 }});
   recorder.OnPrepared(std::make_shared<Preparation>());
   recorder.OnSent(kBody, kBody);
   recorder.OnHead({.status = 200,
@@ -148,14 +151,13 @@ TEST_F(ExchangeRecorderTest, APreparationOfARequestWithoutAnAnswerIsToldOfToo) {
     outcome = record.outcome;
     EXPECT_TRUE(facts.usage.empty());
   };
-  ExchangeRecorder with(
-      Start(), [](RequestRecord) {}, complete);
+  ExchangeRecorder with(Start(), {.sink = [](RequestRecord) {}, .complete = complete, .price = {}});
   with.OnPrepared(std::make_shared<Preparation>());
   with.OnEnd({.outcome = upstream::ExchangeOutcome::kFailed, .status = 502, .error = {}});
   EXPECT_EQ(outcome, "failed");
   outcome.clear();
-  ExchangeRecorder without(
-      Start(), [](RequestRecord) {}, complete);
+  ExchangeRecorder without(Start(),
+                           {.sink = [](RequestRecord) {}, .complete = complete, .price = {}});
   without.OnEnd({.outcome = upstream::ExchangeOutcome::kFailed, .status = 502, .error = {}});
   EXPECT_EQ(outcome, "");
 }
