@@ -116,6 +116,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Response HandleResponse(const RouteMatch& match);
   Response HandleConversation(const RouteMatch& match);
 
+  // connection_explain.cc
+  Response HandleExplain();
+
   // connection_access.cc
   // What tells callers apart: their gateway key's name, else their credential as sent.
   std::string Credential() const;

@@ -100,6 +100,15 @@ bool IsSubscription(std::string_view credential, const upstream::HeaderFields& f
   });
 }
 
+std::optional<upstream::Endpoint> PromptEndpoint(std::string_view name) {
+  using upstream::Endpoint;
+  for (const Endpoint endpoint :
+       {Endpoint::kChatCompletions, Endpoint::kResponses, Endpoint::kMessages}) {
+    if (ledger::EndpointName(endpoint) == name) return endpoint;
+  }
+  return std::nullopt;
+}
+
 prompt::OptimizeArgs UpstreamPrompts::ArgsOf(const Args& args) const {
   std::string_view mode = args.upstream.mode;
   uint32_t rules_off = RuleBits(args.upstream.rules_off);

@@ -25,6 +25,9 @@ uint32_t RuleBits(const std::vector<std::string>& names);
 // and OpenAI's account header and JWTs.
 bool IsSubscription(std::string_view credential, const upstream::HeaderFields& fields);
 
+// "chat_completions", "responses", "messages": those whose bodies have a prompt that is understood.
+std::optional<upstream::Endpoint> PromptEndpoint(std::string_view name);
+
 class UpstreamPrompts {
  public:
   explicit UpstreamPrompts(const prompt::Optimizer::Options& options) : optimizer_(options) {}
