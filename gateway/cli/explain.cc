@@ -16,7 +16,7 @@
 #include "gateway/cli/http_client.h"
 #include "gateway/cli/local_engine.h"
 #include "gateway/cli/options.h"
-#include "gateway/service/upstream_prompts.h"
+#include "gateway/service/prompts.h"
 #include "gateway/upstream/upstreams.h"
 #include "store/rocks_data_directory.h"
 
@@ -73,7 +73,7 @@ Result<std::string> ExplainHere(const config::Config& config, const ExplainFlags
     provider = found->provider();
   }
   if (!flags.mode.empty()) chosen.mode = flags.mode;
-  const service::UpstreamPrompts prompts({.keep_text = true});
+  const service::Prompts prompts({.keep_text = true});
   return prompts.Explain({.body = body,
                           .endpoint = *endpoint,
                           .tenant = "",

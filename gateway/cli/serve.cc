@@ -16,8 +16,8 @@
 #include "gateway/cli/local_engine.h"
 #include "gateway/cli/options.h"
 #include "gateway/http/server.h"
+#include "gateway/service/prompts.h"
 #include "gateway/service/upkeep.h"
-#include "gateway/service/upstream_prompts.h"
 #include "store/turn_store.h"
 
 namespace kvgate::cli {
@@ -150,9 +150,9 @@ Result<int> Serve(const ConfigFlags& flags) {
   // With upstreams and no model named the gateway forwards, and needs no engine of its own.
   const bool has_local = config.upstreams.empty() || !config.engine.model.empty();
   const DataTier tier = OpenDataTier(config);
-  service::UpstreamPrompts prompts({.prices = prices,
-                                    .memory_bytes = config.cache.prompt_memory_bytes,
-                                    .keep_text = config.ledger.excerpts});
+  service::Prompts prompts({.prices = prices,
+                            .memory_bytes = config.cache.prompt_memory_bytes,
+                            .keep_text = config.ledger.excerpts});
   ledger::Ledger ledger(
       {.meta = tier.meta(),
        .prices = prices,
@@ -173,6 +173,7 @@ Result<int> Serve(const ConfigFlags& flags) {
                             .write_admission = tier.write_admission,
                             .ledger = &ledger,
                             .turns = turns.get(),
+                            .prompts = &prompts,
                             .no_disk_reason = tier.reason,
                             .limits = {.json_depth_max = config.limits.json_depth},
                             .system_fingerprint = "kvgate-" KVGATE_VERSION,

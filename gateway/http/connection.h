@@ -30,7 +30,7 @@
 #include "gateway/protocol/answer_extension.h"
 #include "gateway/route/route_table.h"
 #include "gateway/service/gateway_keys.h"
-#include "gateway/service/upstream_prompts.h"
+#include "gateway/service/prompts.h"
 #include "gateway/upstream/body_scan.h"
 #include "gateway/upstream/exchange.h"
 #include "gateway/upstream/model_list.h"
@@ -134,7 +134,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // The model's route; null: it has none.
   route::Route* ModelRoute(const RouteMatch& match) const;
   Task<bool> ServeRouted(RouteMatch match, route::Route& route);
-  Task<service::UpstreamPrompts::Known> Recognize();
+  Task<service::Prompts::Known> Recognize();
   Task<std::optional<bool>> ServeTarget(Routing& routing, const route::Target& target,
                                         bool has_next);
   Task<void> WaitForFlight(Routing& routing);
@@ -211,7 +211,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   upstream::PathKind kind_;                    // of the request's path
   upstream::BodyScan scan_;                    // of its body, where that decides
   std::optional<std::string> decoded_;         // the body, where it came encoded and is readable
-  std::optional<service::UpstreamPrompts::Known> known_;  // of its prompt, where someone asked
+  std::optional<service::Prompts::Known> known_;  // of its prompt, where someone asked
   std::chrono::steady_clock::time_point received_at_;     // the end of the request's head
   std::string request_id_;
   bool keep_alive_ = true;

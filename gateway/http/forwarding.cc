@@ -15,7 +15,7 @@
 #include "gateway/http/connection.h"
 #include "gateway/http/exchange_account.h"
 #include "gateway/protocol/response_items.h"
-#include "gateway/service/upstream_prompts.h"
+#include "gateway/service/prompts.h"
 #include "gateway/upstream/content_decoder.h"
 #include "gateway/upstream/exchange_observer.h"
 
@@ -65,7 +65,7 @@ struct Connection::Forwarding {
   std::unique_ptr<Exchange> exchange = nullptr;
   std::shared_ptr<ExchangeAccount> account = nullptr;  // null: nobody keeps accounts
   std::shared_ptr<const std::string> body = nullptr;   // a large one, until nobody needs it
-  service::UpstreamPrompts::Prompt prompt = {};        // what was made of it
+  service::Prompts::Prompt prompt = {};        // what was made of it
   std::shared_ptr<const std::string> sent = nullptr;   // instead of what was received
   std::string renamed = {};  // the body with the model that its target has; empty: as received
   upstream::ExchangeEnd end = {};
@@ -291,7 +291,7 @@ Task<void> Connection::PreparePrompt(Forwarding& job) {
   const std::string tenant = Tenant();
   const std::string caller = key_is_credential_ ? "" : Credential();
   const std::string& api_key = job.upstream->api_key();
-  const service::UpstreamPrompts::Args args{.body = body,
+  const service::Prompts::Args args{.body = body,
                                             .encoded = encoded && job.renamed.empty(),
                                             .endpoint = kind_.endpoint,
                                             .tenant = tenant,

@@ -31,7 +31,7 @@ route::Route* Connection::ModelRoute(const RouteMatch& match) const {
   return context_.routes.Find(scan_.model);
 }
 
-Task<service::UpstreamPrompts::Known> Connection::Recognize() {
+Task<service::Prompts::Known> Connection::Recognize() {
   if (!known_) {
     known_.emplace();
     const std::string tenant = Tenant();
@@ -54,7 +54,7 @@ Task<Result<void>> Connection::CheckPrompt(std::string model) {
   if (!admitted) co_return admitted;
   const int64_t most = key_ == nullptr ? 0 : key_->config().prompt_tokens_max;
   if (most > 0) {
-    const service::UpstreamPrompts::Known known = co_await Recognize();
+    const service::Prompts::Known known = co_await Recognize();
     if (known.num_tokens > most) {
       co_return MakeError(
           ErrorCode::kInvalidArgument, protocol::kContextLengthSource,
@@ -78,7 +78,7 @@ Task<bool> Connection::ServeRouted(RouteMatch match, route::Route& route) {
     const bool again = co_await Send(std::move(response), match.name, match.openai_dialect);
     co_return again;
   }
-  const service::UpstreamPrompts::Known known = co_await Recognize();
+  const service::Prompts::Known known = co_await Recognize();
   routing.query = {.conversation = known.conversation,
                    .prefix = known.prefix,
                    .num_tokens = known.num_tokens,

@@ -20,7 +20,7 @@ class ExchangeLog;
 }
 
 namespace kvgate::service {
-class UpstreamPrompts;
+class Prompts;
 }
 
 namespace kvgate::http {
@@ -57,7 +57,7 @@ struct ServerOptions {
   // Keeps accounts of what is forwarded; may be null. Outlives the server.
   upstream::ExchangeLog* exchange_log = nullptr;
   // Looks at the prompts of what is forwarded; null: nobody does. Outlives the server.
-  service::UpstreamPrompts* prompts = nullptr;
+  service::Prompts* prompts = nullptr;
 };
 
 class Server {

@@ -84,7 +84,7 @@ void WritePreparation(const RequestRecord& record, JsonWriter& json) {
 }
 
 void WriteBreak(const RecordBreak& found, JsonWriter& json) {
-  json.Key("break").BeginObject().Key("cause").String(CutName(found.cause));
+  json.BeginObject().Key("cause").String(CutName(found.cause));
   WriteText("path", found.path, json);
   WriteText("volatile_kind", CutName(found.volatile_kind), json);
   WriteText("before", found.before, json);
@@ -134,6 +134,13 @@ void BoundRecord(RequestRecord& record) {
   }
 }
 
+std::string BreakJson(const RecordBreak& found) {
+  std::string out;
+  JsonWriter json(out);
+  if (found.cause != "none") WriteBreak(found, json);
+  return out;
+}
+
 std::string ExplanationJson(const RequestRecord& record) {
   std::string out;
   JsonWriter json(out);
@@ -154,11 +161,8 @@ std::string ExplanationJson(const RequestRecord& record) {
     json.Key("written_tokens").Integer(tokens.written).EndObject();
   }
   json.EndArray();
-  if (record.prefix_break) {
-    WriteBreak(*record.prefix_break, json);
-  } else {
-    json.Key("break").Null();
-  }
+  const std::string found = record.prefix_break ? BreakJson(*record.prefix_break) : "";
+  json.Key("break").Raw(found.empty() ? "null" : found);
   WritePreparation(record, json);
   json.Key("ttft_ms");
   if (record.timings.ttft_us >= 0) {
@@ -229,7 +233,10 @@ std::string RecordJson(const RequestRecord& record) {
   WriteText("service_tier", record.service_tier, json);
   WriteCost(record, json);
   if (!record.attribution.empty()) WriteAttribution(record.attribution, json);
-  if (record.prefix_break) WriteBreak(*record.prefix_break, json);
+  if (record.prefix_break) {
+    json.Key("break");
+    WriteBreak(*record.prefix_break, json);
+  }
   WriteText("provider_reason", record.provider_reason, json);
   json.EndObject();
   return out;

@@ -110,6 +110,9 @@ void BoundRecord(RequestRecord& record);
 // As one JSON object, which is what the API shows, within the bounds.
 std::string RecordJson(const RequestRecord& record);
 
+// A break as an object; empty where nothing is lost (its cause is "none").
+std::string BreakJson(const RecordBreak& found);
+
 // What a caller who asked for an explanation gets with its answer: the object "kvgate".
 std::string ExplanationJson(const RequestRecord& record);
 

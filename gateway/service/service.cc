@@ -102,12 +102,15 @@ void Completion::RunHooks() {
   }
 }
 
-void Completion::Finish(const protocol::FinishEvent& finish, Output& output) {
+void Completion::Finish(protocol::FinishEvent& finish, Output& output) {
   output.finished = true;
   parts_.hooks.clear();
+  const bool begun = parts_.streaming && started_;
+  parts_.record->OnFinish(finish, begun);
+  finish.stats.prefix_break = parts_.record->BreakJson();
   num_tokens_ =
       static_cast<uint64_t>(finish.stats.num_prompt_tokens + finish.stats.num_output_tokens);
-  if (finish.error && !(parts_.streaming && started_)) {
+  if (finish.error && !begun) {
     output.error = finish.error;
     output.bytes.clear();
   } else {
@@ -115,7 +118,7 @@ void Completion::Finish(const protocol::FinishEvent& finish, Output& output) {
     parts_.encoder->OnFinish(finish, output.bytes);
   }
   parts_.record->OnAnswer(output.bytes.size());
-  parts_.record->OnFinish(finish, !output.error && parts_.streaming);
+  parts_.record->End();
 }
 
 // --- Service ----------------------------------------------------------------------------------
@@ -224,6 +227,11 @@ Result<std::unique_ptr<Completion>> Service::StartLocal(const StartArgs& args,
   while (!stream && turn && turn->Shorten(stream.error(), request)) stream = local->Run(run);
   if (!stream) return std::move(stream).error();
   record->OnBody(args.body);
+  // What goes on from kept turns is not told by its body.
+  if (parts_.prompts != nullptr &&
+      !(turn && (!turn->parent.empty() || !turn->conversation.empty()))) {
+    record->Watch(*parts_.prompts, args.body);
+  }
   const int num_choices = static_cast<int>(request.more_prompts.size() + 1) * request.num_choices;
   protocol::ReplyOptions options{
       .dialect = request.dialect,

@@ -28,6 +28,7 @@
 #include "gateway/service/conversations.h"
 #include "gateway/service/local_record.h"
 #include "gateway/service/prefix_service.h"
+#include "gateway/service/prompts.h"
 #include "gateway/service/reasoning_memory.h"
 #include "gateway/service/responses.h"
 #include "gateway/service/warm_job.h"
@@ -83,7 +84,7 @@ class Completion {
 
  private:
   void TakeEvents(Output& output);
-  void Finish(const protocol::FinishEvent& finish, Output& output);
+  void Finish(protocol::FinishEvent& finish, Output& output);
 
   Parts parts_;
   bool started_ = false;
@@ -104,6 +105,7 @@ class Service {
     std::shared_ptr<tier::WriteAdmission> write_admission = {};  // the engine's, to be shown
     ledger::Ledger* ledger = nullptr;                            // null: requests are not recorded
     store::TurnStore* turns = nullptr;                           // null where kv is
+    Prompts* prompts = nullptr;  // null: nobody asks why a prefix was not cached
     std::string no_disk_reason = {};
     protocol::DecodeLimits limits = {};
     std::string system_fingerprint = {};

@@ -1,4 +1,4 @@
-#include "gateway/service/upstream_prompts.h"
+#include "gateway/service/prompts.h"
 
 #include <algorithm>
 #include <chrono>
@@ -109,7 +109,7 @@ std::optional<upstream::Endpoint> PromptEndpoint(std::string_view name) {
   return std::nullopt;
 }
 
-prompt::OptimizeArgs UpstreamPrompts::ArgsOf(const Args& args) const {
+prompt::OptimizeArgs Prompts::ArgsOf(const Args& args) const {
   std::string_view mode = args.upstream.mode;
   uint32_t rules_off = RuleBits(args.upstream.rules_off);
   if (args.key != nullptr) {
@@ -132,7 +132,7 @@ prompt::OptimizeArgs UpstreamPrompts::ArgsOf(const Args& args) const {
           .now_us = NowUs()};
 }
 
-UpstreamPrompts::Prompt UpstreamPrompts::Prepare(const Args& args) {
+Prompts::Prompt Prompts::Prepare(const Args& args) {
   prompt::Prepared prepared = optimizer_.Prepare(ArgsOf(args));
   Prompt result;
   result.body = std::exchange(prepared.body, std::nullopt);
@@ -141,8 +141,21 @@ UpstreamPrompts::Prompt UpstreamPrompts::Prepare(const Args& args) {
   return result;
 }
 
-void UpstreamPrompts::Complete(ledger::RequestRecord& record, const ledger::ReplyFacts& facts,
-                               upstream::ExchangePreparation& preparation) {
+std::shared_ptr<upstream::ExchangePreparation> Prompts::Watch(std::string_view body,
+                                                              upstream::Endpoint endpoint,
+                                                              std::string_view tenant) {
+  return std::make_shared<Preparation>(optimizer_, optimizer_.Prepare({.body = body,
+                                                                       .endpoint = endpoint,
+                                                                       .tenant = tenant,
+                                                                       .session = {},
+                                                                       .upstream = "local",
+                                                                       .provider = "local",
+                                                                       .mode = Mode::kObserve,
+                                                                       .now_us = NowUs()}));
+}
+
+void Prompts::Complete(ledger::RequestRecord& record, const ledger::ReplyFacts& facts,
+                       upstream::ExchangePreparation& preparation) {
   auto& own = static_cast<Preparation&>(preparation);
   const prompt::Prepared& prepared = own.prepared();
   record.mode = prompt::ModeName(prepared.mode);
@@ -212,7 +225,7 @@ void WritePlan(const prompt::Plan& plan, protocol::JsonWriter& json) {
 
 }  // namespace
 
-std::string UpstreamPrompts::Explain(const Args& args) const {
+std::string Prompts::Explain(const Args& args) const {
   const prompt::OptimizeArgs asked = ArgsOf(args);
   const prompt::Prepared prepared = optimizer_.DryRun(asked);
   std::string text;

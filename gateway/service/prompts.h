@@ -1,5 +1,6 @@
-// UpstreamPrompts: what happens to the prompt of a forwarded request: the mode that it gets, what
-// the Optimizer makes of it, and what the ledger's record tells of that. Thread-safe.
+// Prompts: what happens to the prompt of a request: the mode that it gets, what the Optimizer makes
+// of it, and what the ledger's record tells of that; for upstreams and, without a change to
+// anything, for the local engine. Thread-safe.
 #pragma once
 
 #include <memory>
@@ -28,9 +29,9 @@ bool IsSubscription(std::string_view credential, const upstream::HeaderFields& f
 // "chat_completions", "responses", "messages": those whose bodies have a prompt that is understood.
 std::optional<upstream::Endpoint> PromptEndpoint(std::string_view name);
 
-class UpstreamPrompts {
+class Prompts {
  public:
-  explicit UpstreamPrompts(const prompt::Optimizer::Options& options) : optimizer_(options) {}
+  explicit Prompts(const prompt::Optimizer::Options& options) : optimizer_(options) {}
 
   struct Args {
     std::string_view body;  // without its content-encoding
@@ -67,6 +68,10 @@ class UpstreamPrompts {
   };
   // Takes as long as what is new in the body.
   Prompt Prepare(const Args& args);
+  // The same of a request that the local engine answers; nothing is changed.
+  std::shared_ptr<upstream::ExchangePreparation> Watch(std::string_view body,
+                                                       upstream::Endpoint endpoint,
+                                                       std::string_view tenant);
   // What would be done, as JSON; nothing is remembered of it.
   std::string Explain(const Args& args) const;
 
