@@ -276,10 +276,10 @@ mode = "{mode}"
             {"role": "system", "content": text_of(1, 300)},
             {"role": "user", "content": "question one"}]}
         headers = {"x-kvgate-explain": "1", **tenant("breaks")}
-        first = self.assert_ok(running.post("/v1/chat/completions", body, headers=headers))
+        first = self.assert_ok(running.send("/v1/chat/completions", body, headers))
         self.assertEqual(first.explain["break"]["cause"], "first_seen")
         body["messages"][0]["content"] = "Changed. " + body["messages"][0]["content"]
-        broken = self.assert_ok(running.post("/v1/chat/completions", body, headers=headers))
+        broken = self.assert_ok(running.send("/v1/chat/completions", body, headers))
         self.assertEqual(broken.explain["break"]["cause"], "system_changed")
 
 
