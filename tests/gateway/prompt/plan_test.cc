@@ -1,0 +1,4 @@
+#include "gateway/prompt/plan.h"
+
+#include <gtest/gtest.h>
+TEST(X, Y) {}
