@@ -98,6 +98,12 @@ class LearningPlanner final : public Planner {
     DropWritten(*memory);
     ForAccounts(*memory,
                 [&](Account& account) { account.Unsend(sent.premium, sent.total_tokens); });
+    const bool was_first = memory->num_requests == 0;
+    const auto withdraw = [&](auto* of) {
+      if (of != nullptr) (was_first ? of->first : of->later).Withdraw(sent.time_us);
+    };
+    withdraw(shapes_.Find(memory->shape));
+    withdraw(groups_.Find(memory->group));
   }
 
  private:

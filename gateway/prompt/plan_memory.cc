@@ -53,6 +53,12 @@ void ReuseCounts::Return(int64_t issued_us, int64_t now_us) {
   returned_ = std::min(returned_ + 1, issued_);
 }
 
+void ReuseCounts::Withdraw(int64_t issued_us) {
+  open_ = std::max(0.0, open_ - Decay(issued_us, open_us_, kPatienceUs));
+  issued_ = std::max(0.0, issued_ - 1);
+  returned_ = std::min(returned_, issued_);
+}
+
 double ReuseCounts::Share(double prior, double weight, int64_t now_us) const {
   const double ended = std::max(issued_ - OpenAt(now_us), returned_);
   return (prior * weight + returned_) / (weight + ended);

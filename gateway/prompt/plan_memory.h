@@ -46,6 +46,7 @@ class ReuseCounts {
  public:
   void Issue(int64_t now_us);
   void Return(int64_t issued_us, int64_t now_us);
+  void Withdraw(int64_t issued_us);  // it was never answered
   // The share that is followed, `weight` requests of `prior` among them.
   double Share(double prior, double weight, int64_t now_us) const;
 

