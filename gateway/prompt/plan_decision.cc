@@ -40,7 +40,7 @@ constexpr double kArrivalWeight = 1;
 constexpr double kArrivalKeep = 0.9;
 
 // What may be lost on writes that nothing reads, in requests, before they have earned anything.
-constexpr double kFirstLossMax = 0.3;   // a shape, or all new shapes of a kind: one write
+constexpr double kFirstLossMax = 0.3;    // a shape, or all new shapes of a kind: one write
 constexpr double kOwnLossMax = 0.6;      // a conversation that goes on: two
 constexpr double kOwnLongLossMax = 1.6;  // one for the longer lifetime, after two that have lapsed
 constexpr double kReadLossMax = 0.3;     // beyond these: then not even reading is tried
@@ -133,7 +133,8 @@ double Continues(const PlanArgs& args, const View& view, bool is_agents) {
   }
   const double kind = view.group.later.Share(kContinuesAgain, kPriorWeight, args.now_us);
   const double shape = view.shape.later.Share(kind, kPriorWeight, args.now_us);
-  const auto returned = static_cast<double>(memory.num_requests - 1);
+  // That the first was followed tells of first ones.
+  const auto returned = static_cast<double>(memory.num_requests - 2);
   return (kPriorWeight * shape + returned) / (kPriorWeight + returned);
 }
 
@@ -247,7 +248,7 @@ std::string_view ReasonOf(const CostArgs& cost, const CostChoice& choice, bool c
   if (cost.readable_tokens > 0) return "already cached";
   if (callers) return "the caller's own markers";
   if (cost.stable_tokens == 0 && cost.tail_tokens == 0) return "below the minimum";
-  if (choice.is_refused) return "earlier writes were not read";
+  if (choice.is_refused) return "earlier writes have not been read yet";
   if (cost.gaps[static_cast<size_t>(Gap::kOver)] > 0.5) return "gaps exceed every lifetime";
   return "reuse not expected";
 }
@@ -447,7 +448,12 @@ void RecordArrival(const PlanArgs& args, const Scope& scope, int64_t readable_af
   }
   memory.shape = scope.shape;
   memory.group = scope.group;
-  if (memory.num_requests == 0) {
+  if (memory.num_requests == 0 && !args.first_of_conversation) {
+    // Forgotten, or from before a restart: it goes on, and nobody knows since when.
+    memory.num_requests = 1;
+    view.shape.later.Issue(args.now_us);
+    view.group.later.Issue(args.now_us);
+  } else if (memory.num_requests == 0) {
     RecordFirst(args, readable_after_us, view.shape, view.group);
   } else {
     RecordNext(args, memory, view.shape, view.group);

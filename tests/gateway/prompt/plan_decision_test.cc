@@ -306,6 +306,26 @@ TEST(PlanBillTest, AShapeThatIsLearntIsJudgedByWhatItDid) {
   EXPECT_EQ(first_of_last.markers.back().marker.ttl_seconds, 3600) << "from its first request on";
 }
 
+TEST(PlanBillTest, ChatsThatEndAfterTheirSecondQuestionAreLearnt) {
+  std::vector<Request> requests;
+  for (int i = 0; i < 100; ++i) {
+    AgentOptions options;
+    options.name = "chat " + std::to_string(i);
+    options.num_turns = 2;
+    options.start_us = (1 + i) * kMinuteUs;
+    options.shared_tokens = 120;
+    options.task_tokens = 4000;
+    requests = Join(std::move(requests), Agent(options));
+    for (size_t r = requests.size() - 2; r < requests.size(); ++r) {
+      std::erase_if(requests[r].blocks,
+                    [](const Block& b) { return b.section == Section::kTools; });
+    }
+  }
+  const RunResult run = Simulate(requests, Opus());
+  Print("100 chats of two questions", run);
+  EXPECT_LE(run.total.ratio(), 1.02);
+}
+
 // Random traffic of one seed: gaps from seconds to hours, prefixes and questions of all sizes.
 class RandomTraffic {
  public:

@@ -260,6 +260,15 @@ TEST_F(PlanTest, EntriesOfBeforeARestartAreFoundByStrides) {
   EXPECT_EQ(places, (Indices{2, 8, 28, 48}));
 }
 
+TEST_F(PlanTest, AConversationOfBeforeARestartGoesOn) {
+  request_.blocks = {System("s", 300), User("q", 3000), User("next", 200)};
+  segments_ = SegmentsOf(request_.blocks);
+  PlanArgs args = ArgsOf(request_, segments_, Opus());
+  EXPECT_TRUE(planner_->Preview(args).markers.empty()) << "a lone question";
+  args.first_of_conversation = false;
+  EXPECT_EQ(Places(planner_->Preview(args)).back(), 2U);
+}
+
 TEST_F(PlanTest, AColdBurstWritesWhatItSharesOnce) {
   const auto start = [&](const char* name) {
     Converse(name);
