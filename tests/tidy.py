@@ -70,6 +70,7 @@ TESTS_WITHOUT_SOURCE = {
     "tests/engine/engine_promise_test.cc": "the promise of the product over the whole engine",
     "tests/engine/engine_windows_test.cc": "the same where layers have windows",
     "tests/engine/model/architecture_formats_test.cc": "every architecture in every weight format",
+    "tests/gateway/prompt/break_generator_test.cc": "breaks planted at random are named",
     "tests/gateway/protocol/client_needs_test.cc": "what clients need of every encoder",
     "tests/gateway/provider/round_trip_test.cc": "calls, from a template's text to the parser's",
     "tests/kernels/conformance_attention_invariance_test.cc": "one suite for all backends",

@@ -6,18 +6,9 @@
 
 namespace kvgate::prompt {
 
-// Until the parts land that define them.
+// Until the part lands that defines it.
 __attribute__((weak)) std::unique_ptr<Planner> Planner::Make(const Options&) {
   return std::make_unique<testing::FakePlanner>();
-}
-__attribute__((weak)) PrefixBreak FindBreak(const BreakArgs& args) {
-  PrefixBreak found;
-  found.cause = args.before == nullptr ? BreakCause::kFirstSeen : BreakCause::kNone;
-  return found;
-}
-__attribute__((weak)) Attribution Attribute(std::span<const SentSegment>,
-                                            const ledger::TokenUsage&) {
-  return {};
 }
 
 namespace {
