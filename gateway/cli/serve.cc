@@ -141,6 +141,19 @@ Result<std::unique_ptr<LocalEngine>> LoadUnlessStopped(const config::Config& con
   return loading.get();
 }
 
+void Announce(const DataTier& tier, const http::Server& server) {
+  if (tier.directory) {
+    if (const auto published = tier.directory->PublishAddress(
+            {.url = server.url(), .certificate_sha256 = server.certificate_sha256()});
+        !published) {
+      KVGATE_LOG(kWarning, "cli", "`kvgate cache` will not find this server: {}",
+                 published.error().ToString());
+    }
+  }
+  fmt::print("listening on {}\n", server.url());
+  std::fflush(stdout);
+}
+
 }  // namespace
 
 Result<int> Serve(const ConfigFlags& flags, const WrapLog& wrap) {
@@ -199,16 +212,7 @@ Result<int> Serve(const ConfigFlags& flags, const WrapLog& wrap) {
                                .meta = tier.meta(),
                                .write_admission = tier.write_admission.get()});
   }
-  if (tier.directory) {
-    if (const auto published = tier.directory->PublishAddress(
-            {.url = server->url(), .certificate_sha256 = server->certificate_sha256()});
-        !published) {
-      KVGATE_LOG(kWarning, "cli", "`kvgate cache` will not find this server: {}",
-                 published.error().ToString());
-    }
-  }
-  fmt::print("listening on {}\n", server->url());
-  std::fflush(stdout);
+  Announce(tier, *server);
 
   WaitForSignal(signals);
   upkeep.reset();

@@ -158,7 +158,8 @@ mode = "{mode}"
         self.start("stabilize")
         jwt = {**OPENAI, "Authorization": "Bearer eyJhbGciOiJub25lIn0.eyJzdWIiOiIxIn0.c2ln"}
         beta = {**ANTHROPIC, "anthropic-beta": "claude-code-20250219,oauth-2025-04-20"}
-        system = "x-anthropic-billing-header: cc_version=2.1.177.01c; cch=36ee5;\n" + text_of(7, 900)
+        billing = "x-anthropic-billing-header: cc_version=2.1.177.01c; cch=36ee5;\n"
+        system = billing + text_of(7, 900)
         for headers in (OAUTH, beta):
             for turn in range(4):
                 raw = json.dumps(messages_turn(turn, seed=turn, system=system)).encode()

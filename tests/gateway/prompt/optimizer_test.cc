@@ -6,11 +6,6 @@
 
 namespace kvgate::prompt {
 
-// Until the part lands that defines it.
-__attribute__((weak)) std::unique_ptr<Planner> Planner::Make(const Options&) {
-  return std::make_unique<testing::FakePlanner>();
-}
-
 namespace {
 
 using namespace testing;  // NOLINT: the helpers of these tests
