@@ -6,9 +6,15 @@
 
 namespace kvgate::prompt {
 
-// Until the part lands that defines it.
-__attribute__((weak)) std::unique_ptr<Planner> Planner::Make(const Options&) {
-  return std::make_unique<testing::FakePlanner>();
+// Until the parts land that define them.
+__attribute__((weak)) PrefixBreak FindBreak(const BreakArgs& args) {
+  PrefixBreak found;
+  found.cause = args.before == nullptr ? BreakCause::kFirstSeen : BreakCause::kNone;
+  return found;
+}
+__attribute__((weak)) Attribution Attribute(std::span<const SentSegment>,
+                                            const ledger::TokenUsage&) {
+  return {};
 }
 
 namespace {
@@ -117,7 +123,7 @@ TEST(Optimizer, ADryRunRemembersNothing) {
   args.endpoint = Endpoint::kMessages;
   args.mode = Mode::kPin;
   EXPECT_TRUE(caller.optimizer().DryRun(args).first_of_conversation);
-  EXPECT_EQ(caller.planner().forgotten.size(), 1U);
+  EXPECT_TRUE(caller.planner().seen.empty());
   Request request = Simple();
   request.turns.push_back(Turn("assistant", "a"));
   request.turns.push_back(Turn("user", "two"));
