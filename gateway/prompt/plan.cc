@@ -17,15 +17,28 @@ constexpr size_t kScalesMax = 256;
 constexpr double kScaleMin = 0.25;  // an estimate is not off by more than four times
 constexpr double kScaleMax = 4;
 constexpr double kScaleWeight = 0.2;   // of the newest answer
+constexpr double kTokensSlack = 1.1;   // estimates of parts are off by more than those of the whole
 constexpr double kReadShareMin = 0.5;  // of what was expected: less, and it is gone
 
 void Drop(std::vector<CacheEntry>& entries, int64_t written_us) {
   std::erase_if(entries, [&](const CacheEntry& e) { return e.written_us == written_us; });
 }
 
-void BecomeReadable(std::vector<CacheEntry>& entries, int64_t written_us, int64_t now_us) {
+// An answer has reported `cached` tokens, read or written, by their estimates: those that its
+// request wrote or read are there.
+struct Report {
+  const SentPlan& sent;
+  double cached_tokens;
+  bool was_read;
+  int64_t now_us;
+};
+void Confirm(std::vector<CacheEntry>& entries, const Report& report) {
   for (CacheEntry& entry : entries) {
-    if (entry.written_us == written_us) entry.readable_us = std::min(entry.readable_us, now_us);
+    const bool is_of_it = entry.written_us == report.sent.time_us ||
+                          (report.was_read && entry.prefix == report.sent.read_prefix);
+    if (!is_of_it || entry.tokens > kTokensSlack * report.cached_tokens) continue;
+    entry.readable_us = std::min(entry.readable_us, report.now_us);
+    entry.is_confirmed = true;
   }
 }
 
@@ -163,9 +176,14 @@ class LearningPlanner final : public Planner {
     if (written == 0 && read == 0) {
       DropWritten(memory);
     } else {
-      BecomeReadable(memory.entries, sent.time_us, outcome.now_us);
-      ShapeMemory* shape = shapes_.Find(memory.shape);
-      if (shape != nullptr) BecomeReadable(shape->entries, sent.time_us, outcome.now_us);
+      const double estimated = static_cast<double>(outcome.estimated_tokens) /
+                               std::max<double>(static_cast<double>(outcome.input_tokens), 1);
+      const Report report{.sent = sent,
+                          .cached_tokens = (read + written) * estimated,
+                          .was_read = read > kReadShareMin * sent.read_tokens,
+                          .now_us = outcome.now_us};
+      Confirm(memory.entries, report);
+      if (ShapeMemory* shape = shapes_.Find(memory.shape)) Confirm(shape->entries, report);
     }
     // Evicted, or routed elsewhere: what was not written anew is not there any more.
     if (written == 0 && read < kReadShareMin * sent.read_tokens) memory.entries.clear();

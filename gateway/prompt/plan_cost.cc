@@ -72,11 +72,9 @@ double MissedToken(const CostArgs& args, Lifetime longest) {
 }
 
 double ReadersOfStable(const CostArgs& args, Lifetime stable) {
-  const double within_ttl = args.arrivals[0];
-  if (stable == Lifetime::kLong || args.stable_is_kept_long) {
-    return Chain(within_ttl + args.arrivals[1]);
-  }
-  return stable == Lifetime::kTtl || args.stable_is_kept ? Chain(within_ttl) : 0;
+  const bool is_long = args.stable_is_kept ? args.stable_is_kept_long : stable == Lifetime::kLong;
+  if (!args.stable_is_kept && stable == Lifetime::kNone) return 0;
+  return Chain(args.arrivals[0] + (is_long ? args.arrivals[1] : 0));
 }
 
 Option Evaluate(const CostArgs& args, Lifetime stable, Lifetime tail) {
@@ -104,6 +102,8 @@ std::vector<Option> AllOptions(const CostArgs& args) {
       if ((stable != Lifetime::kNone) && args.stable_tokens == 0) continue;
       // What is shared is written with the tail in any case, and a longer ttl must stand first.
       if (args.stable_tokens > 0 && stable < tail) continue;
+      // A known entry keeps the lifetime that it was written with, whatever its marker says.
+      if (args.stable_is_kept && stable == Lifetime::kLong && tail != Lifetime::kLong) continue;
       options.push_back(Evaluate(args, stable, tail));
     }
   }

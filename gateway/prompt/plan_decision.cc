@@ -40,10 +40,10 @@ constexpr double kArrivalWeight = 1;
 constexpr double kArrivalKeep = 0.9;
 
 // What may be lost on writes that nothing reads, in requests, before they have earned anything.
-constexpr double kFirstLossMax = 0.35;   // a shape, or all new shapes of a kind: one write
+constexpr double kFirstLossMax = 0.3;    // a shape, or all new shapes of a kind: one write
 constexpr double kOwnLossMax = 0.6;      // a conversation that goes on: two
-constexpr double kOwnLongLossMax = 1.3;  // one for the longer lifetime, after one that has lapsed
-constexpr int64_t kLongAfterRequests = 3;
+constexpr double kOwnLongLossMax = 1.6;  // one for the longer lifetime, after two that have lapsed
+constexpr double kReadLossMax = 0.3;     // beyond these: then not even reading is tried
 
 // Fields are told apart by their lengths.
 Identity Mix(std::string_view tag, std::initializer_list<std::string_view> texts,
@@ -133,7 +133,8 @@ double Continues(const PlanArgs& args, const View& view, bool is_agents) {
   }
   const double kind = view.group.later.Share(kContinuesAgain, kPriorWeight, args.now_us);
   const double shape = view.shape.later.Share(kind, kPriorWeight, args.now_us);
-  const auto returned = static_cast<double>(memory.num_requests - 1);
+  // That the first was followed tells of first ones.
+  const auto returned = static_cast<double>(memory.num_requests - 2);
   return (kPriorWeight * shape + returned) / (kPriorWeight + returned);
 }
 
@@ -141,6 +142,8 @@ double Continues(const PlanArgs& args, const View& view, bool is_agents) {
 struct Known {
   const CacheEntry* readable = nullptr;
   size_t readable_segment = 0;
+  const CacheEntry* confirmed = nullptr;  // the longest that an answer has reported
+  size_t confirmed_segment = 0;
   double kept = 0;
   double kept_long = 0;
   bool stable_is_kept = false;
@@ -162,10 +165,15 @@ void FindEntries(const PlanArgs& args, const Layout& layout, const std::vector<C
         known.stable_is_kept = true;
         known.stable_is_kept_long |= is_long;
       }
-      const bool is_longer = known.readable == nullptr || i - 1 > known.readable_segment;
-      if (entry.IsReadable(args.now_us) && is_longer) {
+      if (!entry.IsReadable(args.now_us)) break;
+      if (known.readable == nullptr || i - 1 > known.readable_segment) {
         known.readable = &entry;
         known.readable_segment = i - 1;
+      }
+      const bool is_longer = known.confirmed == nullptr || i - 1 > known.confirmed_segment;
+      if (entry.is_confirmed && is_longer) {
+        known.confirmed = &entry;
+        known.confirmed_segment = i - 1;
       }
       break;
     }
@@ -179,14 +187,15 @@ void FindEntries(const PlanArgs& args, const Layout& layout, const std::vector<C
 // that has gone on, and for the rest a fixed share of all its traffic; more from what was saved.
 bool Affords(const View& view, double total, double premium, Lifetime lifetime) {
   const ConversationMemory& memory = view.conversation;
+  const double more = lifetime == Lifetime::kNone ? kReadLossMax : 0;
   if (memory.num_requests <= 1) {
-    return view.shape.account.Affords(premium, total, {.num_lost = kFirstLossMax}) &&
-           view.group.account.Affords(premium, total, {.num_lost = kFirstLossMax});
+    const Account::Bound bound{.num_lost = kFirstLossMax + more};
+    return view.shape.account.Affords(premium, total, bound) &&
+           view.group.account.Affords(premium, total, bound);
   }
-  const bool may_be_long = lifetime == Lifetime::kLong && memory.num_requests >= kLongAfterRequests;
-  return memory.account.Affords(premium, total,
-                                {.num_lost = may_be_long ? kOwnLongLossMax : kOwnLossMax,
-                                 .surplus = std::max(0.0, -view.shape.account.loss)});
+  const double own = lifetime == Lifetime::kTtl ? kOwnLossMax : kOwnLongLossMax;
+  return memory.account.Affords(
+      premium, total, {.num_lost = own + more, .surplus = std::max(0.0, -view.shape.account.loss)});
 }
 
 // The caller's markers as lengths, for the choice.
@@ -239,7 +248,7 @@ std::string_view ReasonOf(const CostArgs& cost, const CostChoice& choice, bool c
   if (cost.readable_tokens > 0) return "already cached";
   if (callers) return "the caller's own markers";
   if (cost.stable_tokens == 0 && cost.tail_tokens == 0) return "below the minimum";
-  if (choice.is_refused) return "earlier writes were not read";
+  if (choice.is_refused) return "earlier writes have not been read yet";
   if (cost.gaps[static_cast<size_t>(Gap::kOver)] > 0.5) return "gaps exceed every lifetime";
   return "reuse not expected";
 }
@@ -270,6 +279,20 @@ void AddEntries(const PlanArgs& args, const View& view, const Layout& layout, co
   if (decision.plan.automatic && layout.tail) write(*layout.tail, *decision.plan.automatic);
 }
 
+// What it costs if an entry that no answer has reported yet cannot be read: the marker that should
+// read it writes it again. Where that is not afforded, only what is confirmed is counted on.
+double RiskOf(const View& view, const Layout& layout, const CostArgs& cost, Known& known) {
+  if (known.readable == nullptr || known.readable == known.confirmed) return 0;
+  const double confirmed =
+      known.confirmed == nullptr ? 0 : layout.ends[known.confirmed_segment] * view.scale;
+  const double sure = std::max(confirmed, cost.callers_tokens);
+  const double risk = (cost.factors.write - 1) * std::max(0.0, cost.readable_tokens - sure);
+  if (Affords(view, cost.total_tokens, risk, Lifetime::kTtl)) return risk;
+  known.readable = known.confirmed;
+  known.readable_segment = known.confirmed_segment;
+  return 0;
+}
+
 void DecideCacheControl(const PlanArgs& args, const View& view, const Layout& layout,
                         int64_t readable_after_us, Decision& decision) {
   const CallersMarkers callers = ReadCallersMarkers(args, layout);
@@ -278,9 +301,20 @@ void DecideCacheControl(const PlanArgs& args, const View& view, const Layout& la
   FindEntries(args, layout, view.shape.entries, known);
   CostArgs cost = CostArgsOf(args, view, layout, known);
   AddCallers(args, view, layout, callers, cost);
-  const CostChoice choice = Choose(cost, [&](double premium, Lifetime lifetime) {
-    return Affords(view, cost.total_tokens, premium, lifetime);
-  });
+  const double risk = RiskOf(view, layout, cost, known);
+  cost.readable_tokens =
+      known.readable == nullptr ? 0 : layout.ends[known.readable_segment] * view.scale;
+  CostChoice choice;
+  if (Affords(view, cost.total_tokens, risk, Lifetime::kNone)) {
+    choice = Choose(cost, [&](double premium, Lifetime lifetime) {
+      return Affords(view, cost.total_tokens, risk + premium, lifetime);
+    });
+  } else {
+    // Even what should be read has cost too much: entries do not stay where they were written.
+    choice.is_refused = true;
+    known.readable = nullptr;
+    cost.readable_tokens = 0;
+  }
   MarkerArgs marker_args{.args = args, .layout = layout, .callers = callers};
   marker_args.stable = choice.stable;
   marker_args.tail = choice.tail;
@@ -295,9 +329,10 @@ void DecideCacheControl(const PlanArgs& args, const View& view, const Layout& la
   decision.sent = {.is_open = true,
                    .is_callers = callers.any(),
                    .time_us = args.now_us,
-                   .premium = choice.premium,
+                   .premium = choice.premium + risk,
                    .written_tokens = choice.written_tokens,
                    .read_tokens = cost.readable_tokens,
+                   .read_prefix = known.readable == nullptr ? Identity() : known.readable->prefix,
                    .total_tokens = cost.total_tokens,
                    .write_factor = choice.write_factor,
                    .read_factor = cost.factors.read};
@@ -413,7 +448,12 @@ void RecordArrival(const PlanArgs& args, const Scope& scope, int64_t readable_af
   }
   memory.shape = scope.shape;
   memory.group = scope.group;
-  if (memory.num_requests == 0) {
+  if (memory.num_requests == 0 && !args.first_of_conversation) {
+    // Forgotten, or from before a restart: it goes on, and nobody knows since when.
+    memory.num_requests = 1;
+    view.shape.later.Issue(args.now_us);
+    view.group.later.Issue(args.now_us);
+  } else if (memory.num_requests == 0) {
     RecordFirst(args, readable_after_us, view.shape, view.group);
   } else {
     RecordNext(args, memory, view.shape, view.group);

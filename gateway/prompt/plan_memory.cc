@@ -8,7 +8,7 @@ constexpr double kPatienceUs = 120 * kSecond;  // of a request that nothing has 
 constexpr double kMinuteUs = 60 * kSecond;
 constexpr double kCountsMax = 200;  // then both counts are halved: traffic changes
 // Of all traffic; under the promised 2 % by what the estimates of tokens may be off.
-constexpr double kLossShare = 0.018;
+constexpr double kLossShare = 0.016;
 constexpr double kSurplusRequests = 4;
 
 double Decay(int64_t from_us, int64_t to_us, double time_us) {

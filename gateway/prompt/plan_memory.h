@@ -86,6 +86,7 @@ struct CacheEntry {
   int64_t written_us = 0;
   int64_t readable_us = 0;  // an answer has begun by then
   int64_t expires_us = 0;
+  bool is_confirmed = false;  // an answer has reported it
 
   bool IsAlive(int64_t now_us) const { return now_us < expires_us; }
   bool IsReadable(int64_t now_us) const { return IsAlive(now_us) && now_us >= readable_us; }
@@ -111,6 +112,7 @@ struct SentPlan {
   double premium = 0;         // charged for it
   double written_tokens = 0;  // expected, scaled
   double read_tokens = 0;     // expected, scaled
+  Identity read_prefix;       // of the entry that they are of
   double total_tokens = 0;    // scaled
   double write_factor = 1;    // of what is written
   double read_factor = 1;

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <random>
+
 #include "tests/gateway/prompt/plan_simulation.h"
 
 namespace kvgate::prompt {
@@ -301,6 +304,139 @@ TEST(PlanBillTest, AShapeThatIsLearntIsJudgedByWhatItDid) {
   const Plan& first_of_last = run.plans[run.plans.size() - 12];
   ASSERT_FALSE(first_of_last.markers.empty());
   EXPECT_EQ(first_of_last.markers.back().marker.ttl_seconds, 3600) << "from its first request on";
+}
+
+TEST(PlanBillTest, ChatsThatEndAfterTheirSecondQuestionAreLearnt) {
+  std::vector<Request> requests;
+  for (int i = 0; i < 100; ++i) {
+    AgentOptions options;
+    options.name = "chat " + std::to_string(i);
+    options.num_turns = 2;
+    options.start_us = (1 + i) * kMinuteUs;
+    options.shared_tokens = 120;
+    options.task_tokens = 4000;
+    requests = Join(std::move(requests), Agent(options));
+    for (size_t r = requests.size() - 2; r < requests.size(); ++r) {
+      std::erase_if(requests[r].blocks,
+                    [](const Block& b) { return b.section == Section::kTools; });
+    }
+  }
+  const RunResult run = Simulate(requests, Opus());
+  Print("100 chats of two questions", run);
+  EXPECT_LE(run.total.ratio(), 1.02);
+}
+
+// Random traffic of one seed: gaps from seconds to hours, prefixes and questions of all sizes.
+class RandomTraffic {
+ public:
+  explicit RandomTraffic(uint32_t seed) : random_(seed) {}
+
+  int64_t Gap(double mean_seconds) {
+    return 1 + static_cast<int64_t>(
+                   std::exponential_distribution<double>(1 / mean_seconds)(random_) * kSecondUs);
+  }
+  double LogUniform(double min, double max) {
+    return min * std::pow(max / min, std::uniform_real_distribution<double>(0, 1)(random_));
+  }
+  RunOptions Timing() {
+    RunOptions options;
+    options.first_byte_us = static_cast<int64_t>(LogUniform(0.3, 15) * kSecondUs);
+    options.answer_us = options.first_byte_us + static_cast<int64_t>(LogUniform(1, 60) * kSecondUs);
+    return options;
+  }
+
+  // Each request is its own conversation; sizes vary by a third.
+  std::vector<Request> OneShots(int count) {
+    const double mean_gap = LogUniform(0.3, 4000);
+    const int num_shapes = chance(2) ? 1 : 1 + static_cast<int>(random_() % 20);
+    const bool has_tools = chance(2);
+    const double shared = LogUniform(50, 20'000);
+    const double question = LogUniform(50, 20'000);
+    std::vector<Request> requests;
+    int64_t now_us = kMinuteUs;
+    for (int i = 0; i < count; ++i) {
+      const std::string shape = "shape " + std::to_string(random_() % num_shapes);
+      const std::string name = "question " + std::to_string(i);
+      const auto tokens = static_cast<uint32_t>(shared);
+      requests.push_back(
+          {now_us, name, shape, {has_tools ? Tool(shape, tokens) : System(shape, tokens)}});
+      const double size = question * LogUniform(0.7, 1.4);
+      requests.back().blocks.push_back(User(name, static_cast<uint32_t>(size)));
+      now_us += Gap(mean_gap);
+    }
+    return requests;
+  }
+
+  // The next turn follows the answer.
+  std::vector<Request> Agents(int num_turns_min, int64_t answer_us, int64_t gap_max_us) {
+    std::vector<Request> requests;
+    const int count = 1 + static_cast<int>(random_() % 6);
+    const bool one_shape = chance(2);
+    const double mean_gap = LogUniform(5, 3000);
+    const double apart = LogUniform(0.1, 1000);
+    AgentOptions options;
+    options.shared_tokens = static_cast<uint32_t>(LogUniform(600, 30'000));
+    options.tokens_a_turn = static_cast<uint32_t>(LogUniform(100, 4000));
+    options.task_tokens = static_cast<uint32_t>(LogUniform(50, 8000));
+    options.blocks_a_turn = 2 + static_cast<int>(random_() % 20);
+    for (int i = 0; i < count; ++i) {
+      options.name = "agent " + std::to_string(i);
+      if (!one_shape) options.shape = options.name;
+      options.start_us += Gap(apart);
+      options.num_turns = num_turns_min + static_cast<int>(random_() % 30);
+      options.gaps_us.clear();
+      for (int turn = 0; turn < options.num_turns; ++turn) {
+        options.gaps_us.push_back(std::min(answer_us + Gap(mean_gap), gap_max_us));
+      }
+      requests = Join(std::move(requests), Agent(options));
+    }
+    return requests;
+  }
+
+ private:
+  bool chance(uint32_t of) { return random_() % of == 0; }
+  std::mt19937 random_;
+};
+
+TEST(PlanBillTest, RandomOneShotsStayWithinTwoPercent) {
+  double worst = 0;
+  double paid = 0;
+  double direct = 0;
+  for (uint32_t seed = 0; seed < 400; ++seed) {
+    RandomTraffic traffic(seed);
+    const std::vector<Request> requests = traffic.OneShots(100);
+    const RunResult run = Simulate(requests, Opus(), traffic.Timing());
+    worst = std::max(worst, WorstFrom(run, 19));
+    paid += run.total.paid;
+    direct += run.total.direct;
+  }
+  std::printf("400 kinds of one-shots: %.1f %% of direct, the worst after 20: %.2f %%\n",
+              100 * paid / direct, 100 * worst);
+  EXPECT_LE(worst, 1.02);
+}
+
+// The worst share of direct over many fleets, all of whose gaps are at most so long.
+double WorstFleet(int64_t gap_max_us) {
+  double worst = 0;
+  Bill all;
+  for (uint32_t seed = 0; seed < 100; ++seed) {
+    RandomTraffic traffic(seed);
+    const RunOptions timing = traffic.Timing();
+    const RunResult run =
+        Simulate(traffic.Agents(10, timing.answer_us, gap_max_us), Opus(), timing);
+    worst = std::max(worst, run.total.ratio());
+    all.paid += run.total.paid;
+    all.direct += run.total.direct;
+  }
+  std::printf("100 fleets of agents, gaps to %3d min: %.1f %% of direct, the worst %.1f %%\n",
+              static_cast<int>(gap_max_us / kMinuteUs), 100 * all.ratio(), 100 * worst);
+  return worst;
+}
+
+TEST(PlanBillTest, RandomAgentsPayNoMoreThanDirect) {
+  EXPECT_LE(WorstFleet(4 * kMinuteUs), 0.7);
+  EXPECT_LE(WorstFleet(55 * kMinuteUs), 1);
+  EXPECT_LE(WorstFleet(1000 * kMinuteUs), 1.05) << "over every lifetime, where nothing helps";
 }
 
 }  // namespace

@@ -29,19 +29,19 @@ class PlanTest : public testing::Test {
     args.ttl_supported = ttl_supported_;
     args.caller_has_key = caller_has_key_;
     args.caller_has_options = caller_has_options_;
-    return planner_->Make(args);
+    plan_ = planner_->Make(args);
+    return plan_;
   }
 
-  // The answer comes: all that could be read was, the rest of the marked was written.
-  void Answer(int64_t read, int64_t written) {
-    int64_t total = 0;
-    for (const PlanSegment& segment : segments_) total += segment.num_tokens;
+  // The answer to the last request comes, as Anthropic would bill it.
+  void Answer() {
+    const Bill bill = cache_.Send(segments_, plan_, request_.time_us);
     planner_->Learn({.conversation = IdentityOf(request_.conversation),
                      .shape = IdentityOf(request_.shape),
-                     .cache_read_tokens = read,
-                     .cache_write_tokens = written,
-                     .input_tokens = total,
-                     .estimated_tokens = total,
+                     .cache_read_tokens = static_cast<int64_t>(bill.read),
+                     .cache_write_tokens = static_cast<int64_t>(bill.written),
+                     .input_tokens = static_cast<int64_t>(bill.input),
+                     .estimated_tokens = static_cast<int64_t>(bill.input),
                      .now_us = request_.time_us + 5 * kSecondUs});
   }
 
@@ -56,7 +56,9 @@ class PlanTest : public testing::Test {
 
   const std::unique_ptr<Planner> planner_ = Planner::Make(Planner::Options());
   Request request_{.time_us = kMinuteUs, .conversation = "c", .shape = "s", .blocks = {}};
+  MessagesCache cache_{Opus(), 2 * kSecondUs};
   std::vector<PlanSegment> segments_;
+  Plan plan_;
   std::optional<Marker> automatic_;
   bool ttl_supported_ = true;
   bool caller_has_key_ = false;
@@ -125,7 +127,7 @@ TEST_F(PlanTest, V6GitStatusThatStaysInAConversationIsNoBarrier) {
   std::vector<Block> blocks = {Tool("t", 4000), System("stable", 1000),
                                Volatile(System("git status", 100)), User("task", 900)};
   Make(blocks);
-  Answer(0, 5000);
+  Answer();
   Wait(20 * kSecondUs);
   blocks.push_back(Assistant("a", 300));
   blocks.push_back(User("b", 300));
@@ -140,7 +142,7 @@ TEST_F(PlanTest, V3CountersThatAreLeftInPlaceDoNotEndTheChain) {
     blocks.push_back(Assistant("a" + std::to_string(turn), 300));
     blocks.push_back(User("u" + std::to_string(turn), 300));
     last = Places(Make(blocks));
-    Answer(0, 5000);
+    Answer();
     Wait(20 * kSecondUs);
   }
   EXPECT_EQ(last.back(), blocks.size() - 1) << "they have always stayed";
@@ -241,7 +243,7 @@ TEST_F(PlanTest, TheMinimumIsJudgedByWhatTheProviderCounts) {
 TEST_F(PlanTest, NoMoreThanTheLookbackPilesUpBehindTheLastEntry) {
   std::vector<Block> blocks = AgentStart();
   Make(blocks);
-  Answer(0, 5500);
+  Answer();
   Wait(20 * kSecondUs);
   for (int i = 0; i < 50; ++i) blocks.push_back(User("b" + std::to_string(i), 100));
   const Indices places = Places(Make(blocks));
@@ -258,20 +260,38 @@ TEST_F(PlanTest, EntriesOfBeforeARestartAreFoundByStrides) {
   EXPECT_EQ(places, (Indices{2, 8, 28, 48}));
 }
 
+TEST_F(PlanTest, AConversationOfBeforeARestartGoesOn) {
+  request_.blocks = {System("s", 300), User("q", 3000), User("next", 200)};
+  segments_ = SegmentsOf(request_.blocks);
+  PlanArgs args = ArgsOf(request_, segments_, Opus());
+  EXPECT_TRUE(planner_->Preview(args).markers.empty()) << "a lone question";
+  args.first_of_conversation = false;
+  EXPECT_EQ(Places(planner_->Preview(args)).back(), 2U);
+}
+
 TEST_F(PlanTest, AColdBurstWritesWhatItSharesOnce) {
-  EXPECT_EQ(Places(Make(AgentStart())), (Indices{2, 3}));
-  for (const char* name : {"second", "third", "fourth"}) {
+  const auto start = [&](const char* name) {
     Converse(name);
-    Wait(100'000);
     std::vector<Block> blocks = AgentStart();
     blocks[3].text = name;
-    EXPECT_TRUE(Make(blocks).markers.empty()) << "the first one's entry cannot be read yet";
+    return Places(Make(blocks));
+  };
+  EXPECT_EQ(start("first"), (Indices{2, 3}));
+  for (const char* name : {"second", "third", "fourth"}) {
+    Wait(100'000);
+    EXPECT_EQ(start(name), Indices()) << "the first one's entry cannot be read yet";
   }
-  Wait(10 * kSecondUs);
-  Converse("fifth");
-  std::vector<Block> blocks = AgentStart();
-  blocks[3].text = "fifth";
-  EXPECT_EQ(Places(Make(blocks)).front(), 2U) << "now it can";
+  Converse("first");
+  planner_->Learn({.conversation = IdentityOf("first"),
+                   .shape = IdentityOf("s"),
+                   .cache_write_tokens = 5500,
+                   .input_tokens = 5500,
+                   .estimated_tokens = 5500,
+                   .now_us = request_.time_us});
+  Wait(100'000);
+  const Indices fifth = start("fifth");
+  ASSERT_FALSE(fifth.empty());
+  EXPECT_EQ(fifth.front(), 2U) << "now it can";
 }
 
 TEST_F(PlanTest, AnAnswerThatNeverCameLeavesNothingToReadOrPay) {
