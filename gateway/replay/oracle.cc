@@ -111,7 +111,8 @@ std::vector<std::string_view> PiecesOf(const Item& item) {
   size_t begin = 0;
   for (size_t i = 0; i < item.text.size(); ++i) {
     const bool line_end = i > begin && item.text[i] == 'n' && item.text[i - 1] == '\\';
-    if (!line_end && item.text[i] != '"' && i + 1 < item.text.size()) continue;
+    const bool cuts = line_end || item.text[i] == '"' || item.text[i] == '\n';
+    if (!cuts && i + 1 < item.text.size()) continue;
     pieces.push_back(std::string_view(item.text).substr(begin, i + 1 - begin));
     begin = i + 1;
   }
@@ -168,7 +169,8 @@ void Oracle::Settle(int64_t now_us) {
 
 Result<Oracle::Answer> Oracle::Ask(const TraceRequest& request, std::string_view provider) {
   KVGATE_TRY(const std::string body, NormalBody(request.body));
-  KVGATE_TRY(const Rendering prompt, Render(request.endpoint, body));
+  KVGATE_TRY(Rendering prompt, Render(request.endpoint, body));
+  if (provider == "anthropic") prompt.DropBillingHeader();
   const ledger::PriceRow* row = prices_.Find(provider, prompt.model);
   const ledger::CacheRules rules = row == nullptr ? ledger::CacheRules() : row->rules;
   const bool pays = row != nullptr && row->prices && row->prices->cache_write != row->prices->input;
