@@ -119,6 +119,17 @@ std::vector<std::string_view> PiecesOf(const Item& item) {
   return pieces;
 }
 
+// Whether a cached prefix can end behind tools and system prompt, in front of what is only this
+// conversation's: OpenAI's breakpoints stand in messages, and `instructions` is none.
+bool CanShare(const Rendering& prompt, const ledger::CacheRules& rules) {
+  if (rules.markers != ledger::MarkerSyntax::kBreakpoint) return true;
+  const auto first = std::find_if(prompt.items.begin(), prompt.items.end(),
+                                  [](const Item& item) { return item.part == Part::kMessages; });
+  if (first == prompt.items.begin()) return false;
+  const Item& last = *std::prev(first);
+  return last.part == Part::kSystem && last.unmarkable.empty();
+}
+
 std::string_view TextAt(Element value, std::string_view path) {
   std::string_view text;
   return value.at_pointer(path).get_string().get(text) == simdjson::SUCCESS ? text
@@ -189,6 +200,7 @@ Result<Oracle::Answer> Oracle::Ask(const TraceRequest& request, std::string_view
     return rules.ttl_seconds == 0 ||
            request.time_us < piece.used_us + rules.ttl_seconds * kMicroseconds;
   };
+  const bool shares = CanShare(prompt, rules);
   int64_t total = 0;
   int64_t cached = 0;
   int64_t written_bytes = 0;
@@ -196,7 +208,7 @@ Result<Oracle::Answer> Oracle::Ask(const TraceRequest& request, std::string_view
     size_t seen_bytes = 0;
     for (const std::string_view text : PiecesOf(item)) {
       const PrefixHash hash = HashOf(text);
-      const bool is_shared = item.part != Part::kMessages;
+      const bool is_shared = shares && item.part != Part::kMessages;
       auto& [count, marked] = coming.counts[hash];
       ++count;
       marked |= is_shared;

@@ -233,8 +233,10 @@ Rendering RenderOpenAi(Object body) {
     out.items.push_back({.part = Part::kTools, .text = simdjson::minify(tool)});
   }
   if (const std::optional<Element> text = Find(body, "instructions"); IsText(text)) {
-    out.items.push_back(
-        {.part = Part::kSystem, .text = std::string(TextOr(*text, "")), .ends_message = true});
+    out.items.push_back({.part = Part::kSystem,
+                         .text = std::string(TextOr(*text, "")),
+                         .ends_message = true,
+                         .unmarkable = "prompt_cache_breakpoint cannot be set on instructions."});
   }
   std::optional<Element> turns;
   for (const std::string_view name : {"messages", "input", "prompt"}) {
