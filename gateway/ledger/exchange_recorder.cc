@@ -57,8 +57,13 @@ PrefixDigest DigestOf(std::string_view bytes) {
   return sha.Update(bytes).Finish();
 }
 
-ExchangeRecorder::ExchangeRecorder(const upstream::ExchangeStart& start, Sink sink)
-    : record_(BeginRecord(start)), sink_(std::move(sink)) {}
+ExchangeRecorder::ExchangeRecorder(const upstream::ExchangeStart& start, Sink sink,
+                                   Complete complete)
+    : record_(BeginRecord(start)), sink_(std::move(sink)), complete_(std::move(complete)) {}
+
+void ExchangeRecorder::OnPrepared(std::shared_ptr<upstream::ExchangePreparation> preparation) {
+  preparation_ = std::move(preparation);
+}
 
 void ExchangeRecorder::OnSent(std::string_view body_received, std::string_view body_sent) {
   record_.received_bytes = body_received.size();
@@ -88,6 +93,7 @@ void ExchangeRecorder::TakeUsage() {
   record_.usage = reader_->usage();
   record_.answered_by = facts.model.view();
   record_.service_tier = facts.service_tier.view();
+  record_.provider_reason = facts.provider_reason.view();
   record_.usage_unknown = reader_->unreadable().empty() ? "not reported" : reader_->unreadable();
 }
 
@@ -104,6 +110,9 @@ upstream::ExchangeTotals ExchangeRecorder::OnEnd(const upstream::ExchangeEnd& en
   record_.timings.first_byte_us = ToMicroseconds(end.first_byte);
   record_.timings.ttft_us = ToMicroseconds(end.first_body);
   record_.timings.total_us = ToMicroseconds(end.ended);
+  if (preparation_ && complete_) {
+    complete_(record_, reader_ ? reader_->facts() : ReplyFacts(), *preparation_);
+  }
   const TokenUsage usage = record_.usage.value_or(TokenUsage());
   const upstream::ExchangeTotals totals{
       .input_tokens = static_cast<uint64_t>(usage.input_tokens()),

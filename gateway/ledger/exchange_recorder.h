@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string_view>
 
@@ -16,9 +17,15 @@ namespace kvgate::ledger {
 class ExchangeRecorder final : public upstream::ExchangeObserver {
  public:
   using Sink = std::function<void(RequestRecord&&)>;
-  // `sink` gets the record when the exchange has ended.
-  ExchangeRecorder(const upstream::ExchangeStart& start, Sink sink);
+  // Adds to a record that is whole but for its price what is known of how its request was
+  // prepared. Called once in OnEnd, whatever the outcome (the record has it), where there was a
+  // preparation; the facts are empty where no answer came.
+  using Complete =
+      std::function<void(RequestRecord&, const ReplyFacts&, upstream::ExchangePreparation&)>;
+  // `sink` gets the record when the exchange has ended. `complete` may be empty.
+  ExchangeRecorder(const upstream::ExchangeStart& start, Sink sink, Complete complete = {});
 
+  void OnPrepared(std::shared_ptr<upstream::ExchangePreparation> preparation) override;
   void OnSent(std::string_view body_received, std::string_view body_sent) override;
   void OnHead(const upstream::ExchangeHead& head) override;
   void OnBody(std::string_view piece) override;
@@ -28,8 +35,10 @@ class ExchangeRecorder final : public upstream::ExchangeObserver {
   void TakeUsage();
 
   RequestRecord record_;
-  std::optional<UsageReader> reader_;  // from the head on
+  std::optional<UsageReader> reader_;                           // from the head on
+  std::shared_ptr<upstream::ExchangePreparation> preparation_;  // null: there was none
   const Sink sink_;
+  const Complete complete_;
 };
 
 PrefixDigest DigestOf(std::string_view bytes);

@@ -1,9 +1,9 @@
 // ExchangeObserver: what a forwarded request shows to whoever keeps accounts of it. The ledger
 // implements it; forwarding calls it and knows nothing of records, usage or prices.
 //
-// Order of calls: ExchangeLog::Begin, then OnSent, OnHead, OnBody... and always exactly one OnEnd;
-// those before it may be missing where the exchange ended early. A request that was refused before
-// an upstream was chosen is begun too, with an empty `upstream`.
+// Order of calls: ExchangeLog::Begin, then OnPrepared, OnSent, OnHead, OnBody... and always exactly
+// one OnEnd; those before it may be missing where the exchange ended early. A request that was
+// refused before an upstream was chosen is begun too, with an empty `upstream`.
 //
 // Threads: Begin and Spent from any thread; the calls of one observer come one after the other,
 // each happens before the next, from whichever thread serves the connection. They stand between an
@@ -75,9 +75,18 @@ struct ExchangeTotals {
   uint64_t output_tokens = 0;
 };
 
+// What was decided of a request before it was sent. Forwarding passes it on and knows nothing of
+// it.
+class ExchangePreparation {
+ public:
+  virtual ~ExchangePreparation() = default;
+};
+
 class ExchangeObserver {
  public:
   virtual ~ExchangeObserver() = default;
+  // At most once, before OnSent. Never null. Who has no use for it lets it go.
+  virtual void OnPrepared(std::shared_ptr<ExchangePreparation> /*preparation*/) {}
   // The whole request has been handed to the upstream's connection: while it thinks there is time,
   // so what costs with the body's size (a digest) belongs here and not into Begin. With a large
   // body it is called on another thread, where OnHead and OnBody may be called meanwhile; it has
