@@ -6,17 +6,6 @@
 
 namespace kvgate::prompt {
 
-// Until the parts land that define them.
-__attribute__((weak)) PrefixBreak FindBreak(const BreakArgs& args) {
-  PrefixBreak found;
-  found.cause = args.before == nullptr ? BreakCause::kFirstSeen : BreakCause::kNone;
-  return found;
-}
-__attribute__((weak)) Attribution Attribute(std::span<const SentSegment>,
-                                            const ledger::TokenUsage&) {
-  return {};
-}
-
 namespace {
 
 using namespace testing;  // NOLINT: the helpers of these tests
