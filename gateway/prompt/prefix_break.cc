@@ -242,11 +242,16 @@ class Judge {
         !IsWithinLookback(*args_.before, args_.now, rules_.lookback_blocks)) {
       return Say(BreakCause::kNotMarked, BreakDetail::kLookback);
     }
+    return Say(BreakCause::kProviderMiss, MissDetail());
+  }
+
+  BreakDetail MissDetail() const {
+    if (!args_.before->input_tokens) return BreakDetail::kUnanswered;
     const auto& segments = args_.before->segments;
     const bool thinks = std::any_of(segments.begin(), segments.end(), [](const SentSegment& it) {
       return it.content == Content::kThinking;
     });
-    return Say(BreakCause::kProviderMiss, thinks ? BreakDetail::kThinking : BreakDetail::kPlain);
+    return thinks ? BreakDetail::kThinking : BreakDetail::kPlain;
   }
 
   // The lost tokens were paid for as those behind what was read: written ones first.
