@@ -28,6 +28,11 @@ Span ListedSpan(const Segment& segment) {
   return segment.place.block < 0 ? segment.element : segment.span;
 }
 
+std::shared_ptr<const std::string> InArena(const std::shared_ptr<std::deque<std::string>>& arena,
+                                           std::string text) {
+  return {arena, &arena->emplace_back(std::move(text))};
+}
+
 Section SectionOf(const Draft& draft, const DraftSegment& segment) {
   return segment.now != nullptr ? segment.now->place.section : draft.Before(segment)->place.section;
 }
@@ -220,12 +225,13 @@ void BodyWriter::WriteList(Outgoing& out) {
 
 void BodyWriter::WriteMarker(const Outgoing& out) {
   const Segment& slot = *draft_.segments[out.draft].slot;
-  const std::string path = PathOf(slot.place);
+  if (!slot.marker && !out.planned) return;
   const bool has_ttl = slot.marker && !options_.ttl_supported &&
                        slot.marker_span.In(draft_.body).find("\"ttl\"") != std::string_view::npos;
   if (slot.marker == out.planned && !(has_ttl && draft_.Allows(Rule::kTtlDropped))) return;
   const Rule rule = has_ttl && out.planned ? Rule::kTtlDropped
                                            : MarkerRule(out.planned ? *out.planned : *slot.marker);
+  const std::string path = PathOf(slot.place);
   if (slot.marker) Add(rule, slot.marker_span, "", path);
   if (!out.planned) return;
   const uint32_t end = slot.span.end - 1;
@@ -264,9 +270,10 @@ void BodyWriter::WriteInstead(const Outgoing& out) {
 
 void BodyWriter::WriteHead(const DraftSegment& segment) {
   const Segment& slot = *segment.slot;
+  if (!segment.bytes && slot.source_span.empty()) return;
   const std::string path = PathOf(slot.place);
   if (!segment.bytes) {
-    if (!slot.source_span.empty() && draft_.Allows(Rule::kSourceField)) {
+    if (draft_.Allows(Rule::kSourceField)) {
       Add(Rule::kSourceField, slot.source_span, "", path);
     }
     return;
@@ -358,7 +365,7 @@ uint32_t BodyWriter::HeadSplit(const Segment& head) const {
   return split;
 }
 
-SentSegment BodyWriter::SentOf(const Outgoing& out) const {
+SentSegment BodyWriter::SentOf(const Outgoing& out, const Arena& arena) const {
   const DraftSegment& segment = draft_.segments[out.draft];
   const SentSegment* before = draft_.Before(segment);
   SentSegment sent;
@@ -383,7 +390,7 @@ SentSegment BodyWriter::SentOf(const Outgoing& out) const {
   if (before != nullptr && before->sent_raw == out.raw) {
     sent.bytes = before->bytes;
   } else {
-    sent.bytes = out.bytes ? out.bytes : std::make_shared<const std::string>(OwnBytes(segment));
+    sent.bytes = out.bytes ? out.bytes : InArena(arena, OwnBytes(segment));
   }
   return sent;
 }
@@ -398,7 +405,7 @@ CallerForm BodyWriter::FormOf(const Outgoing& out, const SentSegment& sent) cons
   form.as_list = segment.as_list || out.to_list;
   form.head_split = out.to_list ? out.marker_at : segment.head_split;
   form.held = segment.held;
-  if (form.held.empty() && before != nullptr) form.held = before->held;
+  if (form.held.empty() && before != nullptr && !before->held.empty()) form.held = before->held;
   const bool own = !segment.bytes && !out.bytes;
   if (own) {
     if (segment.now->content == Content::kMessageHead) form.head_split = HeadSplit(*segment.now);
@@ -423,9 +430,10 @@ void BodyWriter::Fill(Branch& branch) const {
   segments.reserve(outgoing_.size());
   branch.forms.reserve(outgoing_.size());
   size_t bytes = sizeof(Branch);
+  const Arena arena = std::make_shared<std::deque<std::string>>();
   Place last;
   for (const Outgoing& out : outgoing_) {
-    SentSegment& sent = segments.emplace_back(SentOf(out));
+    SentSegment& sent = segments.emplace_back(SentOf(out, arena));
     branch.forms.push_back(FormOf(out, sent));
     // As numbered in the body that was sent.
     const bool same_list = last.field == sent.place.field;

@@ -2,6 +2,7 @@
 // markers are lifted out of all segments, and stand in the body sent where the plan has them.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,6 +31,9 @@ class BodyWriter {
   void Fill(Branch& branch) const;
 
  private:
+  // The texts that one request brings: one count of references for all of them, so that the next
+  // requests share them without touching each.
+  using Arena = std::shared_ptr<std::deque<std::string>>;
   struct Outgoing {
     size_t draft = 0;  // its index there
     Identity raw;
@@ -57,7 +61,7 @@ class BodyWriter {
   void WriteFields(const Plan& plan);
   void Add(Rule rule, Span span, std::string bytes, std::string path);
 
-  SentSegment SentOf(const Outgoing& out) const;
+  SentSegment SentOf(const Outgoing& out, const Arena& arena) const;
   CallerForm FormOf(const Outgoing& out, const SentSegment& sent) const;
   // Of an unchanged message's head: where its blocks stand in its bytes.
   uint32_t HeadSplit(const Segment& head) const;

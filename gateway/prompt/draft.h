@@ -60,8 +60,8 @@ std::vector<Element> ElementsOf(const Segments& segments, Section section) {
   std::vector<Element> elements;
   for (size_t i = 0; i < segments.size(); ++i) {
     if (segments[i].place.section != section) continue;
-    if (!elements.empty() && i > 0 && segments[i - 1].place.element == segments[i].place.element &&
-        segments[i - 1].place.field == segments[i].place.field && segments[i].place.block >= 0) {
+    if (!elements.empty() && segments[i].place.block >= 0 &&
+        segments[i - 1].place.element == segments[i].place.element) {
       ++elements.back().count;
     } else {
       elements.push_back({i, 1});

@@ -28,6 +28,10 @@ constexpr std::array<std::string_view, kOther> kFieldNames = {
 
 Field FieldOf(std::string_view raw) {
   for (size_t i = 0; i < kFieldNames.size(); ++i) {
+    if (raw == kFieldNames[i]) return static_cast<Field>(i);
+  }
+  if (raw.find('\\') == std::string_view::npos) return kOther;
+  for (size_t i = 0; i < kFieldNames.size(); ++i) {
     if (NameIs(raw, kFieldNames[i])) return static_cast<Field>(i);
   }
   return kOther;

@@ -133,14 +133,11 @@ Plan Optimizer::Impl::MakePlan(const OptimizeArgs& args, const Outline& outline,
   plan.caller_has_key = outline.Find("prompt_cache_key") != nullptr || args.has_conversation_header;
   plan.caller_has_options = outline.Find("prompt_cache_options") != nullptr ||
                             outline.Find("prompt_cache_retention") != nullptr;
-  // What a dry run plans is planned for nobody, and forgotten.
-  plan.conversation = dry ? Chain(state.line, state.line) : state.line;
+  plan.conversation = state.line;
   plan.shape = state.shape;
   plan.first_of_conversation = state.before == nullptr;
   plan.now_us = args.now_us;
-  Plan made = planner->Make(plan);
-  if (dry) planner->Forget(plan.conversation);
-  return made;
+  return dry ? planner->Preview(plan) : planner->Make(plan);
 }
 
 void Optimizer::Impl::KeepForTenant(const Draft& draft, const TenantMemory::Scope& scope) {
@@ -239,7 +236,8 @@ Prepared Optimizer::Impl::Prepare(const OptimizeArgs& args, bool dry) {
     prepared.body = ApplyEdits(args.body, prepared.edits, whole);
   }
   if (!prepared.plan.conversation_id.empty() && draft.Allows(Rule::kConversationId)) {
-    prepared.headers.push_back({"x-grok-conv-id", prepared.plan.conversation_id});
+    prepared.headers.push_back(
+        {std::string(prepared.plan.conversation_header), prepared.plan.conversation_id});
   }
   if (dry) return prepared;
   writer.Fill(*state->branch);

@@ -141,16 +141,16 @@ class OutlineReader {
     return skimmer_.List([&] {
       if (skimmer_.Peek() != '{') return false;
       ReadObject object;
-      std::vector<ReadObject> blocks;
+      blocks_.clear();
       const bool is_turn = field == fields_.messages;
-      why_ = ReadElement(body_, skimmer_, object, is_turn ? &blocks : nullptr);
+      why_ = ReadElement(body_, skimmer_, object, is_turn ? &blocks_ : nullptr);
       if (!why_.empty()) return false;
       const Place place = {field == "tools"  ? Section::kTools
                            : !is_turn        ? Section::kSystem
                            : LeadsIn(object) ? Section::kSystem
                                              : Section::kMessages,
                            field, index++, -1};
-      AddElement(place, object, blocks);
+      AddElement(place, object, blocks_);
       return true;
     });
   }
@@ -246,6 +246,7 @@ class OutlineReader {
   std::string field_;
   std::string why_;
   bool leading_ = true;
+  std::vector<ReadObject> blocks_;  // of one message at a time
   std::vector<Found> tools_;
   std::vector<Found> system_;
   std::vector<Found> messages_;

@@ -94,15 +94,16 @@ Beginning BeginningOf(const Outline& outline) {
   return begin;
 }
 
-// The turns' identities, volatile ones apart: where those stand differs from request to request.
+// Whether it counts for whose turn it is: where volatile texts stand differs between requests.
+template <typename S>
+bool IsTurn(const S& segment) {
+  return segment.place.section == Section::kMessages && !segment.is_volatile;
+}
+
 template <typename Segments>
-std::vector<Identity> TurnsOf(const Segments& segments) {
-  std::vector<Identity> turns;
-  for (const auto& segment : segments) {
-    if (segment.place.section != Section::kMessages || segment.is_volatile) continue;
-    turns.push_back(segment.stable);
-  }
-  return turns;
+size_t NextTurn(const Segments& segments, size_t at) {
+  while (at < segments.size() && !IsTurn(segments[at])) ++at;
+  return at;
 }
 
 struct Score {
@@ -111,20 +112,35 @@ struct Score {
   bool overlaps = false;  // half of the branch's are there, wherever
 };
 
-Score ScoreOf(const Branch& branch, const std::vector<Identity>& turns) {
-  const std::vector<Identity> sent = TurnsOf(branch.request.segments);
+template <typename Segments>
+bool Overlaps(const std::vector<SentSegment>& sent, const Segments& now) {
+  std::unordered_set<Identity> known;
+  for (const SentSegment& segment : sent) {
+    if (IsTurn(segment)) known.insert(segment.stable);
+  }
+  size_t turns = 0;
+  size_t common = 0;
+  for (const auto& segment : now) {
+    if (!IsTurn(segment)) continue;
+    ++turns;
+    common += known.contains(segment.stable) ? 1 : 0;
+  }
+  return common >= 2 && common * 2 >= std::min(turns, known.size());
+}
+
+template <typename Segments>
+Score ScoreOf(const Branch& branch, const Segments& now) {
+  const std::vector<SentSegment>& sent = branch.request.segments;
   Score score;
-  while (score.shared < sent.size() && score.shared < turns.size() &&
-         sent[score.shared] == turns[score.shared]) {
+  size_t b = NextTurn(sent, 0);
+  size_t n = NextTurn(now, 0);
+  while (b < sent.size() && n < now.size() && sent[b].stable == now[n].stable) {
     ++score.shared;
+    b = NextTurn(sent, b + 1);
+    n = NextTurn(now, n + 1);
   }
-  score.extends = score.shared == sent.size() && !sent.empty();
-  if (score.shared == 0 && turns.size() > 2) {
-    const std::unordered_set<Identity> known(sent.begin(), sent.end());
-    const auto common = static_cast<size_t>(std::count_if(
-        turns.begin(), turns.end(), [&](const Identity& turn) { return known.contains(turn); }));
-    score.overlaps = common >= 2 && common * 2 >= std::min(turns.size(), sent.size());
-  }
+  score.extends = b == sent.size() && score.shared > 0;
+  score.overlaps = score.shared == 0 && Overlaps(sent, now);
   return score;
 }
 
@@ -162,12 +178,11 @@ Recognition Recognize(const RecognitionArgs& args) {
 std::shared_ptr<const Branch> ChooseBranch(std::span<const std::shared_ptr<const Branch>> branches,
                                            const Outline& outline, const Recognition& recognition) {
   if (recognition.by_content() && !recognition.continues) return nullptr;
-  const std::vector<Identity> turns = TurnsOf(outline.segments);
   std::shared_ptr<const Branch> best;
   std::shared_ptr<const Branch> overlapping;
   Score best_score;
   for (const auto& branch : branches) {
-    const Score score = ScoreOf(*branch, turns);
+    const Score score = ScoreOf(*branch, outline.segments);
     if (score.overlaps && !overlapping) overlapping = branch;
     // A first turn alone is what many conversations begin with.
     const size_t least = recognition.by_content() && !score.extends ? 2 : 1;
@@ -183,7 +198,7 @@ std::shared_ptr<const Branch> ChooseBranch(std::span<const std::shared_ptr<const
 }
 
 bool GoesOnFrom(const Branch& before, const Branch& now) {
-  return ScoreOf(before, TurnsOf(now.request.segments)).extends;
+  return ScoreOf(before, now.request.segments).extends;
 }
 
 }  // namespace kvgate::prompt

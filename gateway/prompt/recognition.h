@@ -24,8 +24,8 @@ struct Recognition {
   // The conversation's own first, then what it may be known under where that has changed.
   std::vector<Identity> keys;
   std::string_view origin;  // as ConversationKey::origin
-  Identity shape;             // stable, of model, tools as a set, and system
-  Identity beginning;         // of that and the first user turn
+  Identity shape;           // stable, of model, tools as a set, and system
+  Identity beginning;       // of that and the first user turn
   bool continues = false;   // it holds an assistant's turn
   bool by_content() const { return origin == "content"; }
 };

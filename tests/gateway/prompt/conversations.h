@@ -23,6 +23,9 @@ class FakePlanner final : public Planner {
  public:
   Plan Make(const PlanArgs& args) override {
     seen.emplace_back(args.segments.begin(), args.segments.end());
+    return Preview(args);
+  }
+  Plan Preview(const PlanArgs& args) const override {
     Plan plan;
     plan.automatic = args.automatic;
     plan.prompt_cache_key = args.caller_has_key ? "" : key;
