@@ -87,7 +87,8 @@ class Judge {
  public:
   explicit Judge(const BreakArgs& args)
       : args_(args),
-        effects_(CacheEffectsOf(args.provider, args.now.endpoint)),
+        effects_(CacheEffectsOf(args.provider, args.now.endpoint,
+                                args.row == nullptr ? nullptr : &args.row->rules)),
         estimate_(EstimateOf(args.now)) {
     if (args.usage) {
       cached_ = args.usage->cache_read_tokens;
@@ -296,7 +297,7 @@ class Judge {
   }
 
   const BreakArgs& args_;
-  const CacheEffects& effects_;
+  const CacheEffects effects_;
   const int64_t estimate_;
   ledger::CacheRules rules_;
   double scale_ = 1;    // reported tokens for an estimated one
