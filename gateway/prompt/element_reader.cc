@@ -68,6 +68,11 @@ class Reader {
     if (field == kContent && blocks_ != nullptr && skimmer_.Peek() == '[') return Blocks();
     const std::optional<Span> value = skimmer_.Value();
     if (!value) return false;
+    const bool is_name = field == kType || field == kRole;
+    if (is_name && value->In(body_).find('\\') != std::string_view::npos) {
+      why_ = "a role or type that is spelled with escapes";
+      return false;
+    }
     if (!Lifted(field, name, *value)) {
       kept_ = true;
       Keep(field, *value);
