@@ -63,6 +63,7 @@ struct ExchangeEnd {
   std::string error = {};   // one sentence; empty where complete
   int num_attempts = 0;     // connections tried
   uint64_t body_bytes = 0;  // of the answer, passed on to the client
+  bool superseded = false;  // another upstream answers instead: this one leaves no record
   // Since the request's head was read; negative: it did not come to that.
   std::chrono::nanoseconds body_read{-1};   // the request's body was here
   std::chrono::nanoseconds connected{-1};   // a connection of the pool, or a new one
@@ -99,6 +100,9 @@ class ExchangeObserver {
   // The next piece of the answer's body, without chunk framing, in its content-encoding. It is on
   // its way to the client when this is called.
   virtual void OnBody(std::string_view piece) = 0;
+  // A JSON object that tells the caller of what has been told until now, for an answer that has
+  // all but ended; at most once, before OnEnd. Empty: there is nothing to tell.
+  virtual std::string Explain(const ExchangeEnd& /*until_now*/) { return ""; }
   virtual ExchangeTotals OnEnd(const ExchangeEnd& end) = 0;
 };
 
