@@ -135,7 +135,6 @@ TESTED_ELSEWHERE = {
     "gateway/http/connection_responses.cc": "tests/e2e/responses_test.py",
     "gateway/http/forwarding.cc": "tests/e2e/forward_test.py",
     "gateway/http/routing.cc": "tests/e2e/route_test.py",
-    "gateway/prompt/body_writer.cc": "tests/gateway/prompt/optimizer_test.cc",
     "gateway/prompt/draft.cc": "tests/gateway/prompt/pin_test.cc",
     "gateway/prompt/edit.cc": "tests/gateway/prompt/optimizer_test.cc",
     "gateway/prompt/element_reader.cc": "tests/gateway/prompt/outline_test.cc",

@@ -20,7 +20,7 @@ int64_t Take(int64_t tokens, int64_t& left) {
 }  // namespace
 
 Attribution Attribute(std::span<const SentSegment> segments, const ledger::TokenUsage& usage,
-                      std::string_view provider) {
+                      bool tools_after_system) {
   Attribution sources{};
   int64_t cached = usage.cache_read_tokens;
   int64_t written = usage.cache_write_tokens + usage.cache_write_1h_tokens;
@@ -29,12 +29,12 @@ Attribution Attribute(std::span<const SentSegment> segments, const ledger::Token
     return sources;
   }
   std::vector<const SentSegment*> rendered;
-  for (const SentSegment& segment : segments) rendered.push_back(&segment);
-  const CacheEffects& effects = CacheEffectsOf(provider, upstream::Endpoint::kOther);
-  std::stable_sort(rendered.begin(), rendered.end(),
-                   [&](const SentSegment* a, const SentSegment* b) {
-                     return effects.RankOf(a->place.section) < effects.RankOf(b->place.section);
-                   });
+  rendered.reserve(segments.size());
+  for (const Section section : RenderOrder(tools_after_system)) {
+    for (const SentSegment& segment : segments) {
+      if (segment.place.section == section) rendered.push_back(&segment);
+    }
+  }
   std::vector<int64_t> estimates;
   for (const SentSegment* segment : rendered) estimates.push_back(segment->num_tokens);
   std::vector<int64_t> tokens(estimates.size());

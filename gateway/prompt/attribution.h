@@ -5,7 +5,6 @@
 #include <array>
 #include <cstdint>
 #include <span>
-#include <string_view>
 
 #include "gateway/ledger/usage.h"
 #include "gateway/prompt/conversation.h"
@@ -22,8 +21,8 @@ using Attribution = std::array<SourceTokens, kNumSources>;  // by Source
 
 // Cached tokens are the front of the prompt in render order, then come written ones, then the rest.
 // Sums over sources equal cache_read, both cache_writes together, and uncached tokens of `usage`.
-// Of no segments all is the user's. `provider` decides the order of rendering.
+// Of no segments all is the user's. `tools_after_system`: in the order of rendering.
 Attribution Attribute(std::span<const SentSegment> segments, const ledger::TokenUsage& usage,
-                      std::string_view provider = {});
+                      bool tools_after_system = false);
 
 }  // namespace kvgate::prompt

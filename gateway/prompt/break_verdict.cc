@@ -67,6 +67,9 @@ constexpr std::string_view kSpellingVerdict =
 constexpr std::string_view kLookbackVerdict =
     "More blocks came than the provider looks back from a marker: set one in between, or let the "
     "mode pin do it.";
+constexpr std::string_view kUnansweredVerdict =
+    "Nothing that was sent differs, but the request before had not been answered: what it stores "
+    "can be read once its answer has begun.";
 constexpr std::string_view kThinkingVerdict =
     "Nothing that was sent differs: the provider evicted the prefix, routed the request elsewhere, "
     "or left earlier thinking out of the prompt, as some models do at a new user message.";
@@ -162,6 +165,8 @@ std::string_view VerdictOf(BreakCause cause, BreakDetail detail, Agreement agree
       return cause == BreakCause::kToolsReordered ? RowOf(cause).verdict : kSpellingVerdict;
     case BreakDetail::kLookback:
       return kLookbackVerdict;
+    case BreakDetail::kUnanswered:
+      return kUnansweredVerdict;
     case BreakDetail::kThinking:
       return kThinkingVerdict;
     case BreakDetail::kNothingStored:

@@ -15,6 +15,7 @@ enum class BreakDetail : uint8_t {
   kVolatile,        // only volatile text differs
   kSpelling,        // the values are equal as parsed
   kLookback,        // too many blocks stand between two markers
+  kUnanswered,      // no answer to the request before was known of when this one's ended
   kThinking,        // thinking was sent before, which a provider may leave out of its prompt
   kNothingStored,   // the request before stored nothing, although it asked for it
   kNoMarkerBefore,  // it did not ask for it

@@ -1,14 +1,13 @@
 #include "gateway/prompt/cache_effects.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace kvgate::prompt {
 namespace {
 
 constexpr std::array<Section, 3> kToolsFirst = {Section::kTools, Section::kSystem,
                                                 Section::kMessages};
-constexpr std::array<Section, 3> kSystemFirst = {Section::kSystem, Section::kTools,
-                                                 Section::kMessages};
 
 // Anthropic: prompt caching page, "what invalidates the cache", 2026-10.
 constexpr ParameterEffect kAnthropic[] = {
@@ -49,23 +48,30 @@ constexpr CacheEffects kRows[] = {
      .media_breaks_turns = true,
      .parameters = kAnthropic},
     {.provider = "openai", .order = kToolsFirst, .parameters = kOpenAi},
-    // DeepSeek renders its tools behind the system prompt (can1357/oh-my-pi#7324).
-    {.provider = "deepseek", .order = kSystemFirst, .parameters = kTemplate},
+    {.provider = "deepseek", .order = kToolsFirst, .parameters = kTemplate},
 };
 
 }  // namespace
 
-size_t CacheEffects::RankOf(Section section) const {
-  return static_cast<size_t>(std::find(order.begin(), order.end(), section) - order.begin());
+std::array<Section, 3> RenderOrder(bool tools_after_system) {
+  std::array<Section, 3> order = kToolsFirst;
+  if (tools_after_system) std::swap(order[0], order[1]);
+  return order;
 }
 
-const CacheEffects& CacheEffectsOf(std::string_view provider, upstream::Endpoint endpoint) {
-  for (const CacheEffects& row : kRows) {
-    if (row.provider == provider) return row;
-  }
+CacheEffects CacheEffectsOf(std::string_view provider, upstream::Endpoint endpoint,
+                            const ledger::CacheRules* rules) {
   const bool is_messages =
       endpoint == upstream::Endpoint::kMessages || endpoint == upstream::Endpoint::kCountTokens;
-  return is_messages ? kRows[0] : kRows[1];
+  const auto known = std::find_if(std::begin(kRows), std::end(kRows), [&](const CacheEffects& row) {
+    return row.provider == provider;
+  });
+  CacheEffects effects = known != std::end(kRows) ? *known : kRows[is_messages ? 0 : 1];
+  if (rules != nullptr) {
+    effects.needs_markers = rules->markers == ledger::MarkerSyntax::kCacheControl;
+    effects.order = RenderOrder(rules->tools_after_system);
+  }
+  return effects;
 }
 
 }  // namespace kvgate::prompt

@@ -1,11 +1,12 @@
-// CacheEffects: how a provider renders a prompt, and which part of what it has cached a change of a
-// parameter breaks, as tables. Pure; any thread.
+// CacheEffects: how a provider renders a prompt (by the ledger's data), and which part of what it
+// has cached a change of a parameter breaks, as tables. Pure; any thread.
 #pragma once
 
 #include <array>
 #include <span>
 #include <string_view>
 
+#include "gateway/ledger/prices.h"
 #include "gateway/prompt/segment.h"
 #include "gateway/upstream/dialect.h"
 
@@ -24,12 +25,14 @@ struct CacheEffects {
   bool switches_search = false;     // web search and citations are switches that spare the tools
   bool media_breaks_turns = false;  // the first image, or none any more, breaks all messages
   std::span<const ParameterEffect> parameters;
-
-  // The place of a section in the order, 0 to 2.
-  size_t RankOf(Section section) const;
 };
 
-// Of a provider that is not known: what most servers of that endpoint's dialect do.
-const CacheEffects& CacheEffectsOf(std::string_view provider, upstream::Endpoint endpoint);
+// Tools stand in front of the system prompt, or behind it.
+std::array<Section, 3> RenderOrder(bool tools_after_system);
+
+// `rules` of the model's row. Null, or a provider that is not known: what most servers of that
+// endpoint's dialect do.
+CacheEffects CacheEffectsOf(std::string_view provider, upstream::Endpoint endpoint,
+                            const ledger::CacheRules* rules);
 
 }  // namespace kvgate::prompt

@@ -26,9 +26,31 @@ constexpr std::array<std::string_view, kOther> kFieldNames = {
     "tool_calls",   "cache_control", "prompt_cache_breakpoint",
     "kvgate_source"};
 
+// Most members are none of them: a name's length and first letter say so.
 Field FieldOf(std::string_view raw) {
-  for (size_t i = 0; i < kFieldNames.size(); ++i) {
-    if (raw == kFieldNames[i]) return static_cast<Field>(i);
+  if (raw.empty()) return kOther;
+  const auto is = [&](Field field) { return raw == kFieldNames[field] ? field : kOther; };
+  switch (raw.size() << 8 | static_cast<unsigned char>(raw[0])) {
+    case 4 << 8 | 't':
+      return raw == "type" ? kType : is(kText);
+    case 4 << 8 | 'r':
+      return is(kRole);
+    case 4 << 8 | 'n':
+      return is(kName);
+    case 7 << 8 | 'c':
+      return is(kContent);
+    case 6 << 8 | 'o':
+      return is(kOutput);
+    case 10 << 8 | 't':
+      return is(kToolCalls);
+    case 13 << 8 | 'c':
+      return is(kCacheControl);
+    case 23 << 8 | 'p':
+      return is(kBreakpoint);
+    case 13 << 8 | 'k':
+      return is(kKvgateSource);
+    default:
+      break;
   }
   if (raw.find('\\') == std::string_view::npos) return kOther;
   for (size_t i = 0; i < kFieldNames.size(); ++i) {
@@ -68,6 +90,11 @@ class Reader {
     if (field == kContent && blocks_ != nullptr && skimmer_.Peek() == '[') return Blocks();
     const std::optional<Span> value = skimmer_.Value();
     if (!value) return false;
+    const bool is_name = field == kType || field == kRole;
+    if (is_name && value->In(body_).find('\\') != std::string_view::npos) {
+      why_ = "a role or type that is spelled with escapes";
+      return false;
+    }
     if (!Lifted(field, name, *value)) {
       kept_ = true;
       Keep(field, *value);

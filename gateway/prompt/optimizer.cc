@@ -272,7 +272,8 @@ Report Optimizer::Finish(const Prepared& prepared, const FinishArgs& args) {
                                    .provider_reason = args.provider_reason,
                                    .keep_text = impl_->options.keep_text});
   if (!args.usage) return report;
-  report.attribution = Attribute(state.branch->request.segments, *args.usage, state.provider);
+  report.attribution = Attribute(state.branch->request.segments, *args.usage,
+                                 state.row != nullptr && state.row->rules.tools_after_system);
   if (!state.planned) return report;
   const ledger::TokenUsage& usage = *args.usage;
   impl_->planner->Learn(

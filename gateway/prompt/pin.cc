@@ -16,8 +16,14 @@ bool IsTool(const DraftSegment& segment) {
   return segment.slot != nullptr && segment.slot->place.section == Section::kTools;
 }
 
-bool HasNoSplice(Content content) {
-  return content == Content::kMedia || content == Content::kThinking;
+// Other bytes would leave out a kvgate_source that is to stay.
+bool KeepsSource(const Draft& draft, const DraftSegment& segment) {
+  return !segment.now->source_span.empty() && !draft.Allows(Rule::kSourceField);
+}
+
+bool HasNoSplice(const Draft& draft, const DraftSegment& segment) {
+  const Content content = segment.now->content;
+  return content == Content::kMedia || content == Content::kThinking || KeepsSource(draft, segment);
 }
 
 // How two values of one identity are equal; nothing: they are not.
@@ -68,6 +74,9 @@ void OrderTools(Draft& draft, size_t num_tools, const std::vector<Identity>& kno
     draft.notes.push_back("tools: two of one name, their order is left alone");
     return;
   }
+  for (size_t i = 0; i < num_tools; ++i) {
+    if (KeepsSource(draft, draft.segments[i])) return;
+  }
   const std::vector<size_t> order = OrderBy(known, keys);
   const std::vector<DraftSegment> tools(draft.segments.begin(), draft.segments.begin() + num_tools);
   for (size_t i = 0; i < num_tools; ++i) {
@@ -84,7 +93,7 @@ void UseTenantBytes(Draft& draft, DraftSegment& segment, TenantMemory& tenants,
   const Segment& now = *segment.now;
   if (now.place.section == Section::kMessages || now.content == Content::kMessageHead) return;
   const std::shared_ptr<const std::string> bytes = tenants.FindBytes(scope, now.same);
-  if (!bytes) return;
+  if (!bytes || KeepsSource(draft, segment)) return;
   std::string assembled;
   const std::string_view own = BytesOf(draft.body, now, assembled);
   if (own == *bytes) return;
@@ -168,7 +177,7 @@ bool UseSentBytes(Draft& draft, DraftSegment& segment) {
   if (before == nullptr || before->same != segment.now->same) return false;
   const CallerForm& form = *draft.FormBefore(segment);
   if (before->sent_raw == segment.now->raw) return true;
-  if (!before->bytes || HasNoSplice(segment.now->content)) return true;
+  if (!before->bytes || HasNoSplice(draft, segment)) return true;
   Rule rule = form.rule;
   if (segment.now->raw != form.raw) {
     std::string assembled;

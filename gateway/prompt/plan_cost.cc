@@ -71,9 +71,15 @@ double MissedToken(const CostArgs& args, Lifetime longest) {
   return 1 + args.continues * ((is_long ? args.factors.write_long : args.factors.write) - 1);
 }
 
+// A marker on a known entry, or in front of one that is read, writes nothing.
+bool WritesStable(const CostArgs& args) {
+  return !args.stable_is_kept && args.stable_tokens > args.readable_tokens;
+}
+
 double ReadersOfStable(const CostArgs& args, Lifetime stable) {
-  const bool is_long = args.stable_is_kept ? args.stable_is_kept_long : stable == Lifetime::kLong;
-  if (!args.stable_is_kept && stable == Lifetime::kNone) return 0;
+  const bool is_written = stable != Lifetime::kNone && WritesStable(args);
+  const bool is_long = is_written ? stable == Lifetime::kLong : args.stable_is_kept_long;
+  if (!is_written && !args.stable_is_kept) return 0;
   return Chain(args.arrivals[0] + (is_long ? args.arrivals[1] : 0));
 }
 
@@ -102,8 +108,8 @@ std::vector<Option> AllOptions(const CostArgs& args) {
       if ((stable != Lifetime::kNone) && args.stable_tokens == 0) continue;
       // What is shared is written with the tail in any case, and a longer ttl must stand first.
       if (args.stable_tokens > 0 && stable < tail) continue;
-      // A known entry keeps the lifetime that it was written with, whatever its marker says.
-      if (args.stable_is_kept && stable == Lifetime::kLong && tail != Lifetime::kLong) continue;
+      // What is not written keeps the lifetime that it has, whatever its marker says.
+      if (!WritesStable(args) && stable == Lifetime::kLong && tail != Lifetime::kLong) continue;
       options.push_back(Evaluate(args, stable, tail));
     }
   }

@@ -87,7 +87,8 @@ class Judge {
  public:
   explicit Judge(const BreakArgs& args)
       : args_(args),
-        effects_(CacheEffectsOf(args.provider, args.now.endpoint)),
+        effects_(CacheEffectsOf(args.provider, args.now.endpoint,
+                                args.row == nullptr ? nullptr : &args.row->rules)),
         estimate_(EstimateOf(args.now)) {
     if (args.usage) {
       cached_ = args.usage->cache_read_tokens;
@@ -242,11 +243,16 @@ class Judge {
         !IsWithinLookback(*args_.before, args_.now, rules_.lookback_blocks)) {
       return Say(BreakCause::kNotMarked, BreakDetail::kLookback);
     }
+    return Say(BreakCause::kProviderMiss, MissDetail());
+  }
+
+  BreakDetail MissDetail() const {
+    if (!args_.before->input_tokens) return BreakDetail::kUnanswered;
     const auto& segments = args_.before->segments;
     const bool thinks = std::any_of(segments.begin(), segments.end(), [](const SentSegment& it) {
       return it.content == Content::kThinking;
     });
-    return Say(BreakCause::kProviderMiss, thinks ? BreakDetail::kThinking : BreakDetail::kPlain);
+    return thinks ? BreakDetail::kThinking : BreakDetail::kPlain;
   }
 
   // The lost tokens were paid for as those behind what was read: written ones first.
@@ -291,7 +297,7 @@ class Judge {
   }
 
   const BreakArgs& args_;
-  const CacheEffects& effects_;
+  const CacheEffects effects_;
   const int64_t estimate_;
   ledger::CacheRules rules_;
   double scale_ = 1;    // reported tokens for an estimated one

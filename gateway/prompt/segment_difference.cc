@@ -240,7 +240,10 @@ std::optional<SegmentDifference> CompareAround(const SegmentList& before, const 
 }  // namespace
 
 bool IsSearchTool(const SentSegment& tool) {
-  return FindJsonValue(BytesOf(tool), "type").starts_with("\"web_search");
+  // Most have no such word at all, and need not be read.
+  const std::string_view bytes = BytesOf(tool);
+  return bytes.find("\"web_search") != std::string_view::npos &&
+         FindJsonValue(bytes, "type").starts_with("\"web_search");
 }
 
 std::optional<SegmentDifference> CompareTools(const SegmentList& before, const SegmentList& now) {

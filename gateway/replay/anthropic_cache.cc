@@ -78,8 +78,9 @@ std::vector<Prefix> PrefixesOf(const Rendering& prompt, std::string_view credent
 
 SimulatedAnswer AnthropicCache::Ask(const SentRequestView& request) {
   SimulatedAnswer answer;
-  const Result<Rendering> prompt = Render(request.endpoint, request.body);
+  Result<Rendering> prompt = Render(request.endpoint, request.body);
   if (!prompt) return {.usage = {}, .refusal = prompt.error().detail};
+  if (options_.provider == "anthropic") prompt->DropBillingHeader();
   const ledger::PriceRow* row = options_.prices.Find(options_.provider, prompt->model);
   const ledger::CacheRules rules = row == nullptr ? ledger::CacheRules() : row->rules;
   const size_t most =

@@ -111,11 +111,23 @@ std::vector<std::string_view> PiecesOf(const Item& item) {
   size_t begin = 0;
   for (size_t i = 0; i < item.text.size(); ++i) {
     const bool line_end = i > begin && item.text[i] == 'n' && item.text[i - 1] == '\\';
-    if (!line_end && item.text[i] != '"' && i + 1 < item.text.size()) continue;
+    const bool cuts = line_end || item.text[i] == '"' || item.text[i] == '\n';
+    if (!cuts && i + 1 < item.text.size()) continue;
     pieces.push_back(std::string_view(item.text).substr(begin, i + 1 - begin));
     begin = i + 1;
   }
   return pieces;
+}
+
+// Whether a cached prefix can end behind tools and system prompt, in front of what is only this
+// conversation's: OpenAI's breakpoints stand in messages, and `instructions` is none.
+bool CanShare(const Rendering& prompt, const ledger::CacheRules& rules) {
+  if (rules.markers != ledger::MarkerSyntax::kBreakpoint) return true;
+  const auto first = std::find_if(prompt.items.begin(), prompt.items.end(),
+                                  [](const Item& item) { return item.part == Part::kMessages; });
+  if (first == prompt.items.begin()) return false;
+  const Item& last = *std::prev(first);
+  return last.part == Part::kSystem && last.unmarkable.empty();
 }
 
 std::string_view TextAt(Element value, std::string_view path) {
@@ -168,7 +180,8 @@ void Oracle::Settle(int64_t now_us) {
 
 Result<Oracle::Answer> Oracle::Ask(const TraceRequest& request, std::string_view provider) {
   KVGATE_TRY(const std::string body, NormalBody(request.body));
-  KVGATE_TRY(const Rendering prompt, Render(request.endpoint, body));
+  KVGATE_TRY(Rendering prompt, Render(request.endpoint, body));
+  if (provider == "anthropic") prompt.DropBillingHeader();
   const ledger::PriceRow* row = prices_.Find(provider, prompt.model);
   const ledger::CacheRules rules = row == nullptr ? ledger::CacheRules() : row->rules;
   const bool pays = row != nullptr && row->prices && row->prices->cache_write != row->prices->input;
@@ -187,6 +200,7 @@ Result<Oracle::Answer> Oracle::Ask(const TraceRequest& request, std::string_view
     return rules.ttl_seconds == 0 ||
            request.time_us < piece.used_us + rules.ttl_seconds * kMicroseconds;
   };
+  const bool shares = CanShare(prompt, rules);
   int64_t total = 0;
   int64_t cached = 0;
   int64_t written_bytes = 0;
@@ -194,7 +208,7 @@ Result<Oracle::Answer> Oracle::Ask(const TraceRequest& request, std::string_view
     size_t seen_bytes = 0;
     for (const std::string_view text : PiecesOf(item)) {
       const PrefixHash hash = HashOf(text);
-      const bool is_shared = item.part != Part::kMessages;
+      const bool is_shared = shares && item.part != Part::kMessages;
       auto& [count, marked] = coming.counts[hash];
       ++count;
       marked |= is_shared;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -53,6 +54,9 @@ class Recorder final : public upstream::ExchangeObserver {
         encoding_(start.content_encoding),
         request_(BeginRequest(start)) {}
 
+  void OnPrepared(std::shared_ptr<upstream::ExchangePreparation> preparation) override {
+    inner_->OnPrepared(std::move(preparation));
+  }
   void OnSent(std::string_view body_received, std::string_view body_sent) override {
     request_.body = body_received;
     is_sent_ = true;
@@ -69,8 +73,11 @@ class Recorder final : public upstream::ExchangeObserver {
     if (reader_) reader_->Feed(piece);
     inner_->OnBody(piece);
   }
+  std::string Explain(const upstream::ExchangeEnd& until_now) override {
+    return inner_->Explain(until_now);
+  }
   upstream::ExchangeTotals OnEnd(const upstream::ExchangeEnd& end) override {
-    if (is_sent_) Write(end);
+    if (is_sent_ && !end.superseded) Write(end);
     return inner_->OnEnd(end);
   }
 

@@ -180,6 +180,21 @@ Rendering RenderMessages(Object body) {
 // --- OpenAI
 // ---------------------------------------------------------------------------------------
 
+// A text, as a string or as the only thing in its part, is the same prompt.
+std::string PartText(Element part) {
+  Object object;
+  std::string_view text;
+  if (part.get_string().get(text) == simdjson::SUCCESS) return ToJson(part);
+  if (part.get_object().get(object) != simdjson::SUCCESS) return ToJson(part);
+  bool is_text = false;
+  for (const auto field : object) {
+    if (field.key == "text" && field.value.is_string()) is_text = true;
+    if (field.key != "type" && field.key != "text" && field.key != kBreakpoint)
+      return JsonWithout(part, kBreakpoint);
+  }
+  return is_text ? ToJson(Find(object, "text")) : JsonWithout(part, kBreakpoint);
+}
+
 void AddTurn(Element turn, Rendering& out) {
   Object object;
   if (turn.get_object().get(object) != simdjson::SUCCESS) {
@@ -198,7 +213,7 @@ void AddTurn(Element turn, Rendering& out) {
   const std::optional<Element> content = Find(object, "content");
   std::vector<std::pair<std::string, bool>> parts;  // text, and whether it is marked
   for (const Element element : ElementsOf(content)) {
-    parts.emplace_back(JsonWithout(element, kBreakpoint), Find(element, kBreakpoint).has_value());
+    parts.emplace_back(PartText(element), Find(element, kBreakpoint).has_value());
   }
   if (parts.empty()) parts.emplace_back(ToJson(content), false);
   std::string head = JsonWithout(turn, "content");
@@ -218,8 +233,10 @@ Rendering RenderOpenAi(Object body) {
     out.items.push_back({.part = Part::kTools, .text = simdjson::minify(tool)});
   }
   if (const std::optional<Element> text = Find(body, "instructions"); IsText(text)) {
-    out.items.push_back(
-        {.part = Part::kSystem, .text = std::string(TextOr(*text, "")), .ends_message = true});
+    out.items.push_back({.part = Part::kSystem,
+                         .text = std::string(TextOr(*text, "")),
+                         .ends_message = true,
+                         .unmarkable = "prompt_cache_breakpoint cannot be set on instructions."});
   }
   std::optional<Element> turns;
   for (const std::string_view name : {"messages", "input", "prompt"}) {
@@ -256,6 +273,13 @@ int64_t Item::num_tokens() const { return CountTokens(text.size()); }
 int Rendering::num_markers() const {
   return static_cast<int>(std::count_if(
       items.begin(), items.end(), [](const Item& item) { return item.marker_ttl.has_value(); }));
+}
+
+void Rendering::DropBillingHeader() {
+  std::erase_if(items, [](const Item& item) {
+    return item.part == Part::kSystem &&
+           item.text.starts_with(R"({"type":"text","text":"x-anthropic-billing-header:)");
+  });
 }
 
 Result<Rendering> Render(upstream::Endpoint endpoint, std::string_view body) {

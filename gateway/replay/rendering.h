@@ -43,6 +43,9 @@ struct Rendering {
   bool has_cache_options = false;        // prompt_cache_options
   bool is_explicit = false;              // … with mode "explicit"
   int num_markers() const;
+  // Anthropic's own servers leave the block out that its client signs requests with (V1); others
+  // take it for text of the prompt.
+  void DropBillingHeader();
 };
 
 // Four bytes a token, rounded up: crude, and the same for everyone.

@@ -158,6 +158,19 @@ SCHEMAS = [
      "items": False, "minItems": 1},
     {"oneOf": [{"type": "null"}, {"type": "number", "minimum": 0.125, "maximum": 1e3}]}]
 
+REMINDER = {"type": "text", "text": "<system-reminder>r</system-reminder>"}
+OUTLINES = [json.dumps({
+    "model": "m", "tools": [{"name": name, "input_schema": {"maximum": 1.0}} for name in names],
+    "system": [{"type": "text", "text": f"Be brief.\nCurrent time: 2026-11-22 10:0{turn}:00",
+                "cache_control": {"type": "ephemeral"}}],
+    "messages": [{"role": "user", "content": [*first, {"type": "text", "text": "go"}]}] + more,
+}).encode() for turn, names, first, more in (
+    (0, "ab", [REMINDER], []),
+    (1, "ba", [], [{"role": "assistant", "content": [
+        {"type": "tool_use", "id": "1", "name": "a", "input": {"x": 1}}]},
+        {"role": "user", "content": [
+            {"type": "tool_result", "tool_use_id": "1", "content": "ok"}, REMINDER]}]))]
+
 SEEDS = {
     "gbnf_fuzz": GBNF,
     "schema_fuzz": [json.dumps(schema).encode() for schema in SCHEMAS],
@@ -192,6 +205,8 @@ SEEDS = {
                        decoder={"type": "ByteFallback"}),
         tokenizer_json(UNIGRAM, pre_tokenizer=CUTS[4]),
         tokenizer_json(BPE, pre_tokenizer={"type": "ByteLevel"}, decoder={"type": "ByteLevel"})],
+    # The first byte is the endpoint, the mode and the rules; bodies of one conversation follow.
+    "outline_fuzz": [bytes([kind]) + b"\0".join(OUTLINES) for kind in (0, 3, 6, 0x43, 0xC3)],
     "sse_reader_fuzz": [b"\3" + EVENTS, b"\0\xef\xbb\xbfdata\n\n"],
     # The first byte is the endpoint, the coding and whether it is events; the second the size of
     # pieces.

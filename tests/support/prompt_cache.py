@@ -91,6 +91,15 @@ def has_breakpoints(model):
     return rules_of("openai", model).get("markers") == "breakpoint"
 
 
+def part_text(part):
+    """A text, as a string or as the only thing in its part, is the same prompt."""
+    if isinstance(part, dict):
+        part = {k: v for k, v in part.items() if k != "prompt_cache_breakpoint"}
+        if isinstance(part.get("text"), str) and set(part) <= {"type", "text"}:
+            part = part["text"]
+    return canonical(part)
+
+
 def openai_items(body):
     """The prompt as (text, ends a user or tool turn, has an explicit breakpoint), in its order."""
     items = []
@@ -111,9 +120,8 @@ def openai_items(body):
         head = {key: value for key, value in turn.items() if key != "content"}
         for index, part in enumerate(parts):
             marked = isinstance(part, dict) and "prompt_cache_breakpoint" in part
-            bare = {k: v for k, v in part.items() if k != "prompt_cache_breakpoint"} \
-                if marked else (content if part is None else part)
-            text = canonical(head if index == 0 else {}) + canonical(bare)
+            text = canonical(head if index == 0 else {}) + \
+                part_text(content if part is None else part)
             items.append((text, eligible and index + 1 == len(parts), marked))
     return items
 
@@ -209,7 +217,9 @@ def anthropic_blocks(body):
         blocks.append((canonical({"type": "text", "text": system}), None, "system", ""))
         system = []
     for block in system:
-        add("system", block)
+        # Anthropic's own servers leave out what its client signs requests with.
+        if not str(block.get("text", "")).startswith("x-anthropic-billing-header:"):
+            add("system", block)
     for message in body.get("messages") or []:
         content, role = message.get("content"), message.get("role", "") + ":"
         if isinstance(content, str):

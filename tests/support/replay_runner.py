@@ -64,10 +64,12 @@ def sent_bodies(binary, options, modes=("pin", "stabilize"), arguments=()):
 # --- meaning --------------------------------------------------------------------------------------
 
 def meaning(value):
-    """A value without cache markers; line ends and the order of keys do not count, and a text that
-    holds an object (a call's arguments) is that object."""
+    """A value without cache markers; line ends and the order of keys do not count, a text that
+    holds an object (a call's arguments) is that object, one part of text is the text."""
     if isinstance(value, list):
-        return [meaning(item) for item in value]
+        made = [meaning(item) for item in value]
+        is_text = len(made) == 1 and isinstance(made[0], dict) and set(made[0]) == {"type", "text"}
+        return made[0]["text"] if is_text else made
     if isinstance(value, dict):
         return {key: meaning(item) for key, item in value.items() if key not in MARKERS}
     if isinstance(value, str):
@@ -98,14 +100,25 @@ def prompt_lines(body):
         if isinstance(value, str):
             lines.update(line.strip() for line in value.split("\n") if line.strip())
         elif isinstance(value, dict):
-            for item in value.values():
-                collect(item)
+            for name, item in value.items():
+                if name != "type":
+                    collect(item)
         elif isinstance(value, list):
             for item in value:
                 collect(item)
 
     collect(body)
     return lines
+
+
+def ends_with_results(text):
+    """Whether the newest turn of a body holds results of tools."""
+    body = json.loads(text)
+    last = [turn for turn in body.get("messages", body.get("input"))
+            if turn.get("role") != "system"][-1]
+    parts = last.get("content") if isinstance(last.get("content"), list) else []
+    return last.get("role") == "tool" or last.get("type") == "function_call_output" or \
+        any(part.get("type") == "tool_result" for part in parts)
 
 
 def with_edits(body, edits):

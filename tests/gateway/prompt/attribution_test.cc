@@ -56,9 +56,9 @@ TEST(AttributionTest, TheFrontOfThePromptIsCachedThenWrittenThenNeither) {
 
 TEST(AttributionTest, V14TheFrontIsWhatTheProviderRendersFirst) {
   const TokenUsage usage = {.uncached_tokens = 450, .cache_read_tokens = 50};
-  EXPECT_EQ(At(Attribute(Prompt(), usage, "anthropic"), Source::kTools).cached, 50);
-  EXPECT_EQ(At(Attribute(Prompt(), usage, "deepseek"), Source::kTools).cached, 0);
-  EXPECT_EQ(At(Attribute(Prompt(), usage, "deepseek"), Source::kSystem).cached, 50);
+  EXPECT_EQ(At(Attribute(Prompt(), usage, false), Source::kTools).cached, 50);
+  EXPECT_EQ(At(Attribute(Prompt(), usage, true), Source::kTools).cached, 0);
+  EXPECT_EQ(At(Attribute(Prompt(), usage, true), Source::kSystem).cached, 50);
 }
 
 TEST(AttributionTest, A1A4SumsAreTheReportedCountsExactlyWhateverTheEstimates) {
@@ -78,8 +78,7 @@ TEST(AttributionTest, A1A4SumsAreTheReportedCountsExactlyWhateverTheEstimates) {
                               .cache_write_tokens = count(),
                               .cache_write_1h_tokens = count(),
                               .output_tokens = count()};
-    const char* provider = i % 2 == 0 ? "deepseek" : "openai";
-    const SourceTokens sum = Sum(Attribute(segments, usage, provider));
+    const SourceTokens sum = Sum(Attribute(segments, usage, i % 2 == 0));
     EXPECT_EQ(sum.cached, usage.cache_read_tokens);
     EXPECT_EQ(sum.written, usage.cache_write_tokens + usage.cache_write_1h_tokens);
     EXPECT_EQ(sum.uncached, usage.uncached_tokens);

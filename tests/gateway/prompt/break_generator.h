@@ -58,6 +58,8 @@ class BreakGenerator {
   // Nothing: this target has no such thing. REQUIRES: plant < kNumPlants; once.
   std::optional<Planted> Plant(size_t plant);
 
+  // Of the request that broke; known once Find has been called.
+  const ledger::TokenUsage& usage() const { return usage_; }
   // As the target's cache would have it, and what is found out.
   PrefixBreak Find(bool keep_text = true) {
     SentRequest before = Sent(before_, upstream_before_);
@@ -72,7 +74,7 @@ class BreakGenerator {
     before.written_tokens = target_.cache.step == 1 ? first.cache_write_tokens : 0;
     const std::optional<ledger::TokenUsage> usage =
         target_.cache.Use(evicted_ ? decltype(stops_before)() : stops_before, stops_now);
-    full_loss_ = first.cache_read_tokens + first.cache_write_tokens - usage->cache_read_tokens;
+    usage_ = *usage;
     return FindBreak({.before = first_seen_ ? nullptr : &before,
                       .now = now,
                       .row = ledger::Prices::Builtin().Find(target_.provider, target_.model),
@@ -398,7 +400,7 @@ class BreakGenerator {
   bool evicted_ = false;
   bool first_seen_ = false;
   bool marked_ = true;
-  int64_t full_loss_ = 0;
+  ledger::TokenUsage usage_;
 };
 
 inline std::optional<Planted> BreakGenerator::Plant(size_t plant) {

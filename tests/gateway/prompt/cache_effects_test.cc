@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <set>
 #include <string>
 
@@ -10,27 +12,33 @@ namespace {
 
 using upstream::Endpoint;
 
+CacheEffects Of(std::string_view provider, Endpoint endpoint) {
+  const ledger::PriceRow* row = ledger::Prices::Builtin().Find(provider, "some-model");
+  return CacheEffectsOf(provider, endpoint, row == nullptr ? nullptr : &row->rules);
+}
+
 TEST(CacheEffectsTest, V14DeepSeekRendersItsToolsBehindTheSystemPrompt) {
-  const CacheEffects& deepseek = CacheEffectsOf("deepseek", Endpoint::kChatCompletions);
-  EXPECT_LT(deepseek.RankOf(Section::kSystem), deepseek.RankOf(Section::kTools));
-  for (const char* provider : {"anthropic", "openai", "xai"}) {
-    const CacheEffects& others = CacheEffectsOf(provider, Endpoint::kChatCompletions);
-    EXPECT_EQ(others.RankOf(Section::kTools), 0u) << provider;
-    EXPECT_EQ(others.RankOf(Section::kMessages), 2u) << provider;
+  EXPECT_EQ(Of("deepseek", Endpoint::kChatCompletions).order,
+            (std::array{Section::kSystem, Section::kTools, Section::kMessages}));
+  for (const char* provider : {"anthropic", "openai", "xai", "some"}) {
+    EXPECT_EQ(Of(provider, Endpoint::kChatCompletions).order,
+              (std::array{Section::kTools, Section::kSystem, Section::kMessages}))
+        << provider;
   }
 }
 
 TEST(CacheEffectsTest, AnUnknownProviderCountsByItsDialect) {
-  EXPECT_EQ(CacheEffectsOf("some", Endpoint::kMessages).provider, "anthropic");
-  EXPECT_EQ(CacheEffectsOf("some", Endpoint::kChatCompletions).provider, "openai");
-  EXPECT_TRUE(CacheEffectsOf("some", Endpoint::kMessages).needs_markers);
-  EXPECT_FALSE(CacheEffectsOf("openai", Endpoint::kResponses).needs_markers);
+  EXPECT_EQ(Of("some", Endpoint::kMessages).provider, "anthropic");
+  EXPECT_EQ(Of("some", Endpoint::kChatCompletions).provider, "openai");
+  EXPECT_TRUE(Of("some", Endpoint::kMessages).needs_markers);
+  EXPECT_TRUE(Of("anthropic", Endpoint::kMessages).needs_markers);
+  EXPECT_FALSE(Of("openai", Endpoint::kResponses).needs_markers);
 }
 
 TEST(CacheEffectsTest, EachParameterStandsOnceAndIsOneOrTwoNames) {
   for (const char* provider : {"anthropic", "openai", "deepseek"}) {
     std::set<std::string_view> paths;
-    for (const ParameterEffect& effect : CacheEffectsOf(provider, Endpoint::kOther).parameters) {
+    for (const ParameterEffect& effect : Of(provider, Endpoint::kOther).parameters) {
       EXPECT_TRUE(paths.insert(effect.path).second) << effect.path;
       EXPECT_LE(std::count(effect.path.begin(), effect.path.end(), '.'), 1);
     }

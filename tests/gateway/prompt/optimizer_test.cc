@@ -152,6 +152,68 @@ TEST(Optimizer, FinishTellsThePlannerWhatWasRead) {
   EXPECT_GT(caller.planner().learnt[0].estimated_tokens, 0);
 }
 
+// A prompt long enough for any provider, and a conversation that goes on cleanly: what the rules
+// and markers change on its way is never taken for a break, and what its caller changed is.
+TEST(Optimizer, OnlyTheCallersChangesAreBreaks) {
+  std::string text;
+  for (int i = 0; i < 6000; ++i) text += "rule ";
+  const auto cause_of = [](Caller& caller) {
+    const ledger::TokenUsage usage = {.uncached_tokens = 10, .cache_write_tokens = 9000};
+    const PrefixBreak found =
+        caller.optimizer()
+            .Finish(caller.last, {.usage = usage, .provider_reason = {}, .now_us = 9})
+            .prefix_break;
+    return std::string(BreakCauseName(found.cause)) + " " + found.path;
+  };
+  for (const Mode mode : {Mode::kObserve, Mode::kPin, Mode::kStabilize}) {
+    for (const char* provider : {"anthropic", "openai"}) {
+      SCOPED_TRACE(std::string(provider) + " " + std::string(ModeName(mode)));
+      Caller caller(mode, provider);
+      caller.planner().mark_last = true;
+      const bool marks = std::string_view(provider) == "anthropic";
+      Request request{.endpoint = marks ? Endpoint::kMessages : Endpoint::kChatCompletions,
+                      .tools = {R"({"name":"a","x":1})", R"({"name":"b","x":1})"},
+                      .system = text + "\nCurrent time: 2026-11-22T10:15:07Z",
+                      .turns = {Turn("user", "one")}};
+      caller.Send(request);
+      EXPECT_EQ(cause_of(caller), "first_seen ");
+      for (const char* answer : {"two", "three"}) {
+        request.turns.push_back(Turn("assistant", answer));
+        request.turns.push_back(Turn("user", "and then?"));
+        caller.Send(request);
+        EXPECT_EQ(cause_of(caller), "provider_miss ");
+      }
+      request.tools.insert(request.tools.begin() + 1, R"({"name":"c","x":1})");
+      caller.Send(request);
+      EXPECT_EQ(cause_of(caller).substr(0, 10), "tool_added");
+    }
+  }
+}
+
+TEST(Optimizer, ATimeInTheSystemPromptBreaksUnlessItIsMoved) {
+  std::string text;
+  for (int i = 0; i < 6000; ++i) text += "rule ";
+  for (const Mode mode : {Mode::kObserve, Mode::kPin, Mode::kStabilize}) {
+    SCOPED_TRACE(std::string(ModeName(mode)));
+    Caller caller(mode, "openai");
+    Request request{.endpoint = Endpoint::kChatCompletions, .turns = {Turn("user", "one")}};
+    PrefixBreak found;
+    for (int minute = 10; minute < 13; ++minute) {
+      request.system = text + "\nCurrent time: 2026-11-22T10:" + std::to_string(minute) + ":07Z";
+      caller.Send(request);
+      const ledger::TokenUsage usage = {.uncached_tokens = 10, .cache_write_tokens = 9000};
+      found = caller.optimizer()
+                  .Finish(caller.last, {.usage = usage, .provider_reason = {}, .now_us = 9})
+                  .prefix_break;
+      request.turns.push_back(Turn("assistant", "two"));
+      request.turns.push_back(Turn("user", "and then?"));
+    }
+    const bool breaks = mode != Mode::kStabilize;
+    EXPECT_EQ(BreakCauseName(found.cause), breaks ? "system_changed" : "provider_miss");
+    EXPECT_EQ(found.volatile_kind, breaks ? "time" : "");
+  }
+}
+
 TEST(Optimizer, AStringThatGotAMarkerStaysAListFromThenOn) {
   for (const Endpoint endpoint :
        {Endpoint::kMessages, Endpoint::kChatCompletions, Endpoint::kResponses}) {

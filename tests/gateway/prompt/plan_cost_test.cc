@@ -90,6 +90,17 @@ TEST(PlanCostTest, WhatAnotherRequestIsAboutToWriteIsNotWrittenAgain) {
   EXPECT_EQ(Choose(args, Always).tail, Lifetime::kTtl) << "7,500 for a read of 20,000";
 }
 
+TEST(PlanCostTest, AMarkerInFrontOfWhatIsReadGivesNothingALongerLife) {
+  CostArgs args = Cold();
+  args.readable_tokens = args.kept_tokens = 11'500;
+  args.arrivals = {0, 0.9, 0.1};
+  args.gaps = {1, 0, 0};
+  args.continues = 0.9;
+  const CostChoice choice = Choose(args, Always);
+  EXPECT_EQ(choice.stable, Lifetime::kTtl) << "it stands there for nothing, and asks for nothing";
+  EXPECT_EQ(choice.tail, Lifetime::kTtl);
+}
+
 TEST(PlanCostTest, WhatTheCallerWritesCostsNothingMore) {
   CostArgs args = Cold();
   args.callers_tokens = 12'000;

@@ -352,6 +352,36 @@ TEST(PrefixBreakTest, G16AMissOfTheProvidersIsNotBlamedOnTheCaller) {
   EXPECT_EQ(Named(Told(Chat(), chat_on, kChatCase)), "provider_miss");
 }
 
+TEST(PrefixBreakTest, NothingIsBlamedOnAProviderThatHadNotAnsweredYet) {
+  Json now_body = Agent();
+  GoOn(now_body);
+  Json before_body = Agent();
+  Mark(before_body);
+  Mark(now_body);
+  const SentRequest before = SentAs(Endpoint::kMessages, before_body.dump());
+  const SentRequest now = SentAs(Endpoint::kMessages, now_body.dump());
+  const std::optional<ledger::TokenUsage> usage = ledger::TokenUsage{.cache_write_tokens = 8000};
+  const PrefixBreak found = FindBreak({.before = &before,
+                                       .now = now,
+                                       .row = ledger::Prices::Builtin().Find("anthropic", "claude"),
+                                       .usage = usage,
+                                       .provider = "anthropic"});
+  EXPECT_EQ(Named(found), "provider_miss");
+  EXPECT_NE(found.verdict.find("had not been answered"), std::string::npos);
+}
+
+TEST(PrefixBreakTest, AMissOfARequestWithThinkingDoesNotClaimToKnow) {
+  Json before = Agent();
+  before["messages"][1]["content"].insert(
+      before["messages"][1]["content"].begin(),
+      {{{"type", "thinking"}, {"thinking", "Hm."}, {"signature", "abc"}}});
+  Json now = before;
+  GoOn(now);
+  const PrefixBreak found = Told(before, now);
+  EXPECT_EQ(Named(found), "provider_miss");
+  EXPECT_EQ(found.verdict.find("Nothing you did"), std::string::npos);
+}
+
 TEST(PrefixBreakTest, AFullHitIsNoBreakWhateverDiffers) {
   Json now = Agent();
   GoOn(now);

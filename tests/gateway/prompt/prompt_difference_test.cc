@@ -24,10 +24,12 @@ std::string Told(const Json& before, const Json& now, std::string_view provider 
                  int64_t read_tokens = 0) {
   const SentRequest was = SentAs(Endpoint::kMessages, before.dump());
   const SentRequest is = SentAs(Endpoint::kMessages, now.dump());
-  const auto found = FindPromptDifference({.before = was,
-                                           .now = is,
-                                           .effects = CacheEffectsOf(provider, Endpoint::kMessages),
-                                           .read_tokens = read_tokens});
+  const ledger::PriceRow* row = ledger::Prices::Builtin().Find(provider, "some-model");
+  const auto found =
+      FindPromptDifference({.before = was,
+                            .now = is,
+                            .effects = CacheEffectsOf(provider, Endpoint::kMessages, &row->rules),
+                            .read_tokens = read_tokens});
   return found ? std::string(BreakCauseName(found->cause)) + " " + found->path : "none";
 }
 

@@ -14,7 +14,11 @@ using upstream::ExchangeEnd;
 class FakeObserver final : public upstream::ExchangeObserver {
  public:
   explicit FakeObserver(std::string& calls) : calls_(calls) {}
+  void OnPrepared(std::shared_ptr<upstream::ExchangePreparation>) override {
+    calls_ += "prepared ";
+  }
   void OnSent(std::string_view, std::string_view) override { calls_ += "sent "; }
+  std::string Explain(const ExchangeEnd&) override { return "{}"; }
   void OnHead(const upstream::ExchangeHead&) override { calls_ += "head "; }
   void OnBody(std::string_view) override { calls_ += "body "; }
   upstream::ExchangeTotals OnEnd(const ExchangeEnd&) override {
@@ -61,6 +65,7 @@ TEST(RecordingLog, KeepsARequestWithoutItsCredentialAndPassesEverythingOn) {
                    .content_encoding = "",
                    .fields = &fields,
                    .is_subscription = true});
+    observer->OnPrepared(std::make_shared<upstream::ExchangePreparation>());
     observer->OnSent(R"({"model":"m"})", R"({"model":"m","more":1})");
     observer->OnHead({.status = 200,
                       .content_type = "application/json",
@@ -68,11 +73,12 @@ TEST(RecordingLog, KeepsARequestWithoutItsCredentialAndPassesEverythingOn) {
                       .upstream_request_id = ""});
     observer->OnBody(R"({"usage":{"input_tokens":10,"output_tokens":3,)");
     observer->OnBody(R"("cache_read_input_tokens":90}})");
+    EXPECT_EQ(observer->Explain({}), "{}");
     const auto totals = observer->OnEnd({.status = 200,
                                          .first_byte = std::chrono::milliseconds(20),
                                          .ended = std::chrono::milliseconds(30)});
     EXPECT_EQ(totals.input_tokens, 7u);
-    EXPECT_EQ(inner.calls, "sent head body body end");
+    EXPECT_EQ(inner.calls, "prepared sent head body body end");
   }
   auto reader = TraceReader::Open(file);
   ASSERT_TRUE(reader.has_value());
@@ -98,6 +104,9 @@ TEST(RecordingLog, WhatWasNeverSentIsNotKept) {
     ASSERT_TRUE(writer.has_value());
     RecordingLog log(inner, **writer);
     log.Begin({})->OnEnd({.outcome = upstream::ExchangeOutcome::kRefused, .status = 404});
+    const auto first = log.Begin({});  // another upstream has answered instead
+    first->OnSent("{}", "{}");
+    first->OnEnd({.superseded = true});
   }
   EXPECT_EQ((*TraceReader::Open(file))->num_requests(), 0u);
   fs::remove(file);

@@ -37,8 +37,7 @@ TEST(Render, ResponsesWithInstructionsAndItems) {
       {"type":"input_text","text":"a","prompt_cache_breakpoint":{"mode":"explicit"}},
       {"type":"input_text","text":"b"}]},
       {"type":"function_call_output","output":"o"}],"instructions":"i"})"),
-            (std::vector<std::string>{"i", R"({"role":"user"}{"type":"input_text","text":"a"})",
-                                      R"({}{"type":"input_text","text":"b"})",
+            (std::vector<std::string>{"i", R"({"role":"user"}"a")", R"({}"b")",
                                       R"({"type":"function_call_output","output":"o"}null)"}));
 }
 
