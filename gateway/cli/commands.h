@@ -28,6 +28,7 @@ void AddRender(CLI::App& app, Run& chosen);
 void AddConfig(CLI::App& app, Run& chosen);
 void AddBench(CLI::App& app, Run& chosen);
 void AddPlan(CLI::App& app, Run& chosen);
+void AddExplain(CLI::App& app, Run& chosen);
 void AddDoctor(CLI::App& app, Run& chosen);
 
 }  // namespace kvgate::cli

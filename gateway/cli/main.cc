@@ -29,6 +29,7 @@ int RunCommandLine(int argc, char** argv) {
   kvgate::cli::AddConfig(app, chosen);
   kvgate::cli::AddBench(app, chosen);
   kvgate::cli::AddPlan(app, chosen);
+  kvgate::cli::AddExplain(app, chosen);
   kvgate::cli::AddDoctor(app, chosen);
   try {
     app.parse(argc, argv);

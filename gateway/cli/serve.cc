@@ -16,6 +16,7 @@
 #include "gateway/cli/local_engine.h"
 #include "gateway/cli/options.h"
 #include "gateway/http/server.h"
+#include "gateway/service/prompts.h"
 #include "gateway/service/upkeep.h"
 #include "store/turn_store.h"
 
@@ -89,6 +90,7 @@ http::ServerOptions ToServerOptions(const config::Config& config, const config::
           .idle_timeout = std::chrono::seconds(limits.idle_timeout_seconds),
           .write_timeout = std::chrono::seconds(limits.write_timeout_seconds),
           .upstreams = config.upstreams,
+          .routes = config.routes,
           .keys = config.keys};
 }
 
@@ -148,10 +150,17 @@ Result<int> Serve(const ConfigFlags& flags) {
   // With upstreams and no model named the gateway forwards, and needs no engine of its own.
   const bool has_local = config.upstreams.empty() || !config.engine.model.empty();
   const DataTier tier = OpenDataTier(config);
-  ledger::Ledger ledger({.meta = tier.meta(),
-                         .prices = prices,
-                         .records_max = config.ledger.records,
-                         .retention_days = config.ledger.retention_days});
+  service::Prompts prompts({.prices = prices,
+                            .memory_bytes = config.cache.prompt_memory_bytes,
+                            .keep_text = config.ledger.excerpts});
+  ledger::Ledger ledger(
+      {.meta = tier.meta(),
+       .prices = prices,
+       .records_max = config.ledger.records,
+       .retention_days = config.ledger.retention_days,
+       .complete = [&prompts](auto& record, const auto& facts, auto& preparation) {
+         prompts.Complete(record, facts, preparation);
+       }});
   const std::unique_ptr<store::TurnStore> turns = OpenTurns(config, tier);
   std::unique_ptr<LocalEngine> local;  // outlives the service, which borrows it
   metrics::Registry registry;
@@ -164,6 +173,7 @@ Result<int> Serve(const ConfigFlags& flags) {
                             .write_admission = tier.write_admission,
                             .ledger = &ledger,
                             .turns = turns.get(),
+                            .prompts = &prompts,
                             .no_disk_reason = tier.reason,
                             .limits = {.json_depth_max = config.limits.json_depth},
                             .system_fingerprint = "kvgate-" KVGATE_VERSION,
@@ -171,6 +181,7 @@ Result<int> Serve(const ConfigFlags& flags) {
   // Bound before the model loads: a taken port is known at once, and /ready can say "not yet".
   http::ServerOptions server_options = ToServerOptions(config, listen);
   server_options.exchange_log = &ledger;
+  if (!config.upstreams.empty()) server_options.prompts = &prompts;
   KVGATE_TRY(std::unique_ptr<http::Server> server, http::Server::Open(server_options, service));
   std::unique_ptr<service::Upkeep> upkeep;
   if (has_local) {

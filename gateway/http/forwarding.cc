@@ -15,6 +15,7 @@
 #include "gateway/http/connection.h"
 #include "gateway/http/exchange_account.h"
 #include "gateway/protocol/response_items.h"
+#include "gateway/service/prompts.h"
 #include "gateway/upstream/content_decoder.h"
 #include "gateway/upstream/exchange_observer.h"
 
@@ -31,10 +32,17 @@ using upstream::ExchangeOutcome;
 // millisecond for 1.7 MB.
 constexpr size_t kHashedHereBytes = 256 * 1024;
 constexpr size_t kSharedBytesMax = size_t{8} << 20;
+// A larger body is looked at on a worker: one that is all new takes about a millisecond for 300 KB.
+constexpr size_t kPreparedHereBytes = 256 * 1024;
 
 constexpr std::string_view kLastChunk = "0\r\n\r\n";
 
 std::string_view ToView(beast::string_view text) { return {text.data(), text.size()}; }
+
+bool HasPrompt(upstream::Endpoint endpoint) {
+  return endpoint == upstream::Endpoint::kChatCompletions ||
+         endpoint == upstream::Endpoint::kResponses || endpoint == upstream::Endpoint::kMessages;
+}
 
 int StatusOf(const Error& error) {
   switch (error.code) {
@@ -57,7 +65,11 @@ struct Connection::Forwarding {
   std::unique_ptr<Exchange> exchange = nullptr;
   std::shared_ptr<ExchangeAccount> account = nullptr;  // null: nobody keeps accounts
   std::shared_ptr<const std::string> body = nullptr;   // a large one, until nobody needs it
+  service::Prompts::Prompt prompt = {};        // what was made of it
+  std::shared_ptr<const std::string> sent = nullptr;   // instead of what was received
+  std::string renamed = {};  // the body with the model that its target has; empty: as received
   upstream::ExchangeEnd end = {};
+  ForwardArgs args = {};
 };
 
 bool Connection::ForwardsUnknown(std::string_view target) const {
@@ -104,7 +116,12 @@ bool Connection::RunsLocally() const {
 
 Task<bool> Connection::ServeGeneration(RouteMatch match) {
   const bool encoded = !upstream::IsIdentity(Header("content-encoding"));
+  known_.reset();
   if (!context_.upstreams.empty() || key_ != nullptr || encoded) co_await ScanBody();
+  if (route::Route* const route = ModelRoute(match); route != nullptr) {
+    const bool again = co_await ServeRouted(std::move(match), *route);
+    co_return again;
+  }
   if (!RunsLocally()) {
     const bool again = co_await ServeForward(std::move(match));
     co_return again;
@@ -124,23 +141,33 @@ Task<bool> Connection::ServeGeneration(RouteMatch match) {
     co_return again;
   }
   if (decoded_) parser_->get().body() = std::move(*decoded_);
-  const bool again = co_await ServeCompletion(std::move(match));
-  co_return again;
+  const std::optional<bool> again = co_await ServeCompletion(std::move(match), {});
+  co_return again.value_or(false);
 }
 
 Task<bool> Connection::ServeForward(RouteMatch match) {
+  const std::optional<bool> again = co_await ForwardTo(std::move(match), {});
+  co_return again.value_or(false);
+}
+
+Task<std::optional<bool>> Connection::ForwardTo(RouteMatch match, ForwardArgs args) {
   Forwarding job;
+  job.args = args;
   job.route = match.name;
   job.end.body_read = Clock::now() - received_at_;
   if (match.route == Route::kForwarded || IsKept(match.route)) co_await ScanBody();
-  decoded_.reset();
   job.model = match.route == Route::kModel ? match.argument : scan_.model;
-  const Result<upstream::Upstream*> chosen = context_.upstreams.Choose(
-      {.dialect = kind_.dialect, .name = Header("x-kvgate-upstream"), .model = job.model});
-  const Result<void> admitted = Admit(job.model);
+  Result<upstream::Upstream*> chosen = args.upstream;
+  Result<void> admitted;
+  if (args.upstream == nullptr) {
+    chosen = context_.upstreams.Choose(
+        {.dialect = kind_.dialect, .name = Header("x-kvgate-upstream"), .model = job.model});
+    admitted = co_await CheckPrompt(job.model);
+  }
   if (chosen && admitted) job.upstream = *chosen;
+  if (!args.model.empty()) Rename(job);
   Begin(job);
-  bool again = false;
+  std::optional<bool> again;
   if (!admitted || !chosen) {
     Error error = !admitted ? admitted.error() : chosen.error();
     job.end.outcome = ExchangeOutcome::kRefused;
@@ -157,8 +184,18 @@ Task<bool> Connection::ServeForward(RouteMatch match) {
   ArmTick();
   again = co_await Forward(job);
   exchange_ = nullptr;
+  // The next target needs the body again.
+  if (!again && job.body) parser_->get().body() = *job.body;
+  job.end.superseded = !again.has_value();
   End(job);
   co_return again;
+}
+
+// Where a target has the model under another name.
+void Connection::Rename(Forwarding& job) {
+  job.model = job.args.model;
+  const std::string& body = decoded_ ? *decoded_ : parser_->get().body();
+  if (scan_.model_end != 0) job.renamed = upstream::WithModel(body, scan_, job.model);
 }
 
 // Workers that cannot keep up are not given more: then hashing holds up who sends.
@@ -178,11 +215,16 @@ std::shared_ptr<const std::string> Connection::ShareBody() {
           }};
 }
 
-Task<bool> Connection::Forward(Forwarding& job) {
+Task<std::optional<bool>> Connection::Forward(Forwarding& job) {
   const auto& message = parser_->get();
   const upstream::HeaderFields fields = RequestFields();
+  const bool is_renamed = !job.renamed.empty();
+  co_await PreparePrompt(job);
   if (job.account && SharesBody()) job.body = ShareBody();
-  const std::string& body = job.body ? *job.body : message.body();
+  const std::string& received = job.body ? *job.body : message.body();
+  const std::string& body = job.sent ? *job.sent : received;
+  upstream::HeaderFields added;
+  for (const auto& [name, value] : job.prompt.headers) added.push_back({name, value});
   const std::string target = upstream::UpstreamTarget(
       job.upstream->url().path, job.upstream->dialect(), ToView(message.target()));
   const std::string head = upstream::RequestHead({.method = ToView(message.method_string()),
@@ -190,19 +232,36 @@ Task<bool> Connection::Forward(Forwarding& job) {
                                                   .host = job.upstream->host(),
                                                   .fields = fields,
                                                   .body_bytes = body.size(),
+                                                  .added = added,
+                                                  .drop_encoding = is_renamed,
+                                                  .drop_accept_encoding = Explains(),
                                                   .api_key = job.upstream->api_key(),
                                                   .dialect = job.upstream->dialect(),
                                                   .drop_credential = key_is_credential_});
-  job.exchange->OnSent([this, &job, &body] {
+  job.exchange->OnSent([this, &job, &received, &body] {
     if (!job.account) return;
     if (job.body) {
-      job.account->HashOnWorker(context_.workers, executor(), job.body);
+      job.account->HashOnWorker(context_.workers, executor(), job.body,
+                                job.sent ? job.sent : job.body);
     } else {
-      job.account->observer().OnSent(body, body);
+      job.account->observer().OnSent(received, body);
     }
   });
   const Result<void> started =
       co_await job.exchange->Start({.head = head, .body = body, .head_only = head_only_});
+  const bool passes_on = job.args.has_next && !client_gone_ && !cancelled_;
+  if (!started && passes_on) {
+    job.end.error = started.error().detail;
+    KVGATE_LOG(kWarning, "http", "request {}: {}; the next target is asked", request_id_,
+               job.end.error);
+    co_return std::nullopt;
+  }
+  if (started && passes_on && route::IsFallbackStatus(job.exchange->status())) {
+    KVGATE_LOG(kWarning, "http", "request {}: '{}' answered {}; the next target is asked",
+               request_id_, job.upstream->name(), job.exchange->status());
+    co_return std::nullopt;
+  }
+  if (job.args.seat != nullptr) job.args.seat->Land(Clock::now());
   if (!started) {
     Error error = started.error();
     const bool again = co_await SendFailure(job, std::move(error));
@@ -211,19 +270,60 @@ Task<bool> Connection::Forward(Forwarding& job) {
   // A long answer need not hold a body that has been sent.
   if (!job.exchange->sending()) {
     job.body.reset();
+    job.sent.reset();
     ReleaseBody();
   }
   const bool again = co_await PassAnswer(job);
   co_return again;
 }
 
+// What of the prompt its upstream's cache can hold, and what is sent for that.
+Task<void> Connection::PreparePrompt(Forwarding& job) {
+  const bool encoded = !upstream::IsIdentity(Header("content-encoding"));
+  if (context_.options.prompts == nullptr || !scan_.readable || !HasPrompt(kind_.endpoint)) {
+    if (!job.renamed.empty()) job.sent = std::make_shared<const std::string>(job.renamed);
+    co_return;
+  }
+  const std::string_view body = !job.renamed.empty() ? std::string_view(job.renamed)
+                                : decoded_           ? std::string_view(*decoded_)
+                                                     : parser_->get().body();
+  const upstream::HeaderFields fields = RequestFields();
+  const std::string tenant = Tenant();
+  const std::string caller = key_is_credential_ ? "" : Credential();
+  const std::string& api_key = job.upstream->api_key();
+  const service::Prompts::Args args{.body = body,
+                                            .encoded = encoded && job.renamed.empty(),
+                                            .endpoint = kind_.endpoint,
+                                            .tenant = tenant,
+                                            .upstream = job.upstream->config(),
+                                            .provider = job.upstream->provider(),
+                                            .key = key_ == nullptr ? nullptr : &key_->config(),
+                                            .fields = fields,
+                                            .credential = api_key.empty() ? caller : api_key};
+  std::function<void()> work = [&] { job.prompt = context_.options.prompts->Prepare(args); };
+  if (args.body.size() < kPreparedHereBytes) {
+    work();
+  } else {
+    co_await RunOnWorker(std::move(work));
+  }
+  if (job.prompt.body) {
+    job.sent = std::make_shared<const std::string>(std::move(*job.prompt.body));
+  } else if (!job.renamed.empty()) {
+    job.sent = std::make_shared<const std::string>(std::move(job.renamed));
+  }
+  if (job.account && job.prompt.preparation) {
+    job.account->observer().OnPrepared(job.prompt.preparation);
+  }
+}
+
 Task<bool> Connection::PassAnswer(Forwarding& job) {
   Exchange& exchange = *job.exchange;
   job.end.status = exchange.status();
-  const bool sized = !exchange.length_unknown();
+  const upstream::HeaderFields& fields = exchange.fields();
+  std::optional<protocol::AnswerExtension> extension = ExtensionOf(job);
+  const bool sized = !exchange.length_unknown() && !extension;
   const bool chunked = !sized && !http_1_0_;
   if (context_.draining.load() || (!sized && http_1_0_)) keep_alive_ = false;
-  const upstream::HeaderFields& fields = exchange.fields();
   if (job.account) {
     const std::string_view own = upstream::FindHeader(fields, "x-request-id");
     job.account->observer().OnHead(
@@ -244,15 +344,20 @@ Task<bool> Connection::PassAnswer(Forwarding& job) {
   std::string piece = exchange.TakeReady();
   while (true) {
     const bool last = exchange.finished();
+    if (!piece.empty() && job.end.first_body.count() < 0) {
+      job.end.first_body = Clock::now() - received_at_;
+    }
+    if (extension) {
+      if (!piece.empty()) job.account->observer().OnBody(piece);
+      piece = extension->Feed(piece);
+      if (last) piece += extension->Finish("kvgate", ExplanationOf(job));
+    }
     std::string after;
     if (chunked && !piece.empty()) {
       before += fmt::format("{:x}\r\n", piece.size());
       after = "\r\n";
     }
     if (chunked && last) after += kLastChunk;
-    if (!piece.empty() && job.end.first_body.count() < 0) {
-      job.end.first_body = Clock::now() - received_at_;
-    }
     const bool written = co_await WritePiece(before, piece, after);
     if (!written) {
       job.end.outcome = ExchangeOutcome::kClientLeft;
@@ -260,13 +365,18 @@ Task<bool> Connection::PassAnswer(Forwarding& job) {
       co_return false;
     }
     job.end.body_bytes += piece.size();
-    if (job.account && !piece.empty()) job.account->observer().OnBody(piece);
+    if (job.account && !extension && !piece.empty()) job.account->observer().OnBody(piece);
     if (last) break;
     before.clear();
     Result<std::string> next = co_await exchange.Read();
     if (!next) {
       job.end.outcome = client_gone_ ? ExchangeOutcome::kClientLeft : ExchangeOutcome::kUpstreamCut;
       job.end.error = next.error().detail;
+      if (extension && !client_gone_) {
+        const std::string rest = extension->Finish("kvgate", "");
+        const std::string size = fmt::format("{:x}\r\n", rest.size());
+        if (!rest.empty()) co_await WritePiece(size, rest, "\r\n");
+      }
       // Where the end of the connection is the end of the body only a reset tells a cut.
       if (http_1_0_) stream_.ResetAtEnd();
       co_return false;
@@ -274,6 +384,24 @@ Task<bool> Connection::PassAnswer(Forwarding& job) {
     piece = std::move(*next);
   }
   co_return keep_alive_;
+}
+
+// For a caller who asked for an explanation, of an answer that has a place for it.
+std::optional<protocol::AnswerExtension> Connection::ExtensionOf(const Forwarding& job) const {
+  const upstream::HeaderFields& fields = job.exchange->fields();
+  const std::string_view type = upstream::FindHeader(fields, "content-type");
+  const bool events = type.starts_with("text/event-stream");
+  if (!Explains() || !job.account || http_1_0_ || head_only_ || job.exchange->status() != 200 ||
+      !upstream::IsIdentity(upstream::FindHeader(fields, "content-encoding")) ||
+      (!events && !type.starts_with("application/json"))) {
+    return std::nullopt;
+  }
+  return protocol::AnswerExtension(events);
+}
+
+std::string Connection::ExplanationOf(Forwarding& job) {
+  TakeTimes(job);
+  return job.account->observer().Explain(job.end);
 }
 
 Task<bool> Connection::WritePiece(std::string_view before, std::string_view piece,
@@ -332,8 +460,7 @@ void Connection::Begin(Forwarding& job) {
   job.account = std::make_shared<ExchangeAccount>(std::move(observer), key_);
 }
 
-void Connection::End(Forwarding& job) {
-  if (!job.account) return;
+void Connection::TakeTimes(Forwarding& job) const {
   if (job.exchange) {
     const Exchange::Times& times = job.exchange->times();
     const auto since = [this](const std::optional<Clock::time_point>& time) {
@@ -345,6 +472,11 @@ void Connection::End(Forwarding& job) {
     job.end.first_byte = since(times.first_byte);
   }
   job.end.ended = Clock::now() - received_at_;
+}
+
+void Connection::End(Forwarding& job) {
+  if (!job.account) return;
+  TakeTimes(job);
   job.account->End(job.end);
 }
 

@@ -195,6 +195,7 @@ struct CompletionStats {
   double total_seconds = 0;
   std::optional<uint64_t> logits_hash = {};
   std::vector<PromptSegment> segments = {};  // in order; together the whole prompt
+  std::string prefix_break = {};  // why no more was cached, as a JSON object; empty: not known
 };
 
 // The last event of a stream: `reason` is that of every choice which no delta has ended, one at

@@ -154,8 +154,12 @@ void WriteExplain(const CompletionStats& stats, std::string_view request_id, Jso
     cached -= covered;
   }
   json.EndArray();
-  // Which divergence ended the hit is not known to the engine; null says so.
-  json.Key("break").Null();
+  json.Key("break");
+  if (stats.prefix_break.empty()) {
+    json.Null();
+  } else {
+    json.Raw(stats.prefix_break);
+  }
   json.Key("ttft_ms").Number(milliseconds(stats.ttft_seconds));
   json.Key("timings").BeginObject();
   json.Key("queue_ms").Number(milliseconds(stats.queue_seconds));

@@ -40,6 +40,13 @@ bool Upstreams::Serves(Dialect dialect, std::string_view model) const {
   return false;
 }
 
+Upstream* Upstreams::Find(std::string_view name) const {
+  for (const auto& upstream : upstreams_) {
+    if (upstream->name() == name) return upstream.get();
+  }
+  return nullptr;
+}
+
 Result<Upstream*> Upstreams::Choose(const Query& query) const {
   std::vector<Upstream*> candidates;
   for (const auto& upstream : upstreams_) {

@@ -39,6 +39,8 @@ class Upstreams {
   // one of the dialect. kNotFound: no such name, model or dialect. kInvalidArgument: several could
   // be meant.
   Result<Upstream*> Choose(const Query& query) const;
+  // Null: there is none of that name.
+  Upstream* Find(std::string_view name) const;
   // Whether one of the dialect serves the model.
   bool Serves(Dialect dialect, std::string_view model) const;
 

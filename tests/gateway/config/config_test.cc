@@ -80,7 +80,7 @@ kv_dtype = "f8"
 body = "10 parsecs"
 connections = 0
 [[route]]
-name = "x"
+modles = ["x"]
 [sessions]
 [nonsense]
 )",
@@ -93,7 +93,7 @@ name = "x"
                   HasSubstr("f.toml:4: engine.kv_dtype must be one of f32, f16, bf16, q8_0, q4_0"),
                   HasSubstr("f.toml:6: limits.body must be a size"),
                   HasSubstr("f.toml:7: limits.connections must be between 1 and"),
-                  "f.toml:8: [[route]] is not supported by this version yet",
+                  "f.toml:9: unknown key 'modles' in [[route]]",
                   "f.toml:10: [sessions] is not supported by this version yet",
                   "f.toml:11: unknown table [nonsense]"));
 }
