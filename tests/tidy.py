@@ -129,6 +129,7 @@ TESTED_ELSEWHERE = {
     "gateway/http/connection_models.cc": "tests/e2e/forward_test.py",
     "gateway/http/connection_responses.cc": "tests/e2e/responses_test.py",
     "gateway/http/forwarding.cc": "tests/e2e/forward_test.py",
+    "gateway/http/translated_answer.cc": "tests/e2e/translate_test.py",
     "gateway/protocol/json_value.cc": "tests/gateway/protocol/chat_completions_test.cc",
     "gateway/protocol/messages_encoder.cc": "tests/gateway/protocol/messages_test.cc",
     "gateway/protocol/responses_encoder.cc": "tests/gateway/protocol/responses_test.cc",

@@ -144,7 +144,10 @@ class Writer {
 
   Result<std::string> Body() {
     json_.BeginObject().Key("model").Raw(form_.model);
-    if (form_.max_tokens) json_.Key("max_completion_tokens").Raw(form_.max_tokens.value);
+    if (form_.max_tokens) {
+      json_.Key(traits_.plain_names ? "max_tokens" : "max_completion_tokens");
+      json_.Raw(form_.max_tokens.value);
+    }
     json_.Key("stream").Bool(form_.stream);
     if (form_.stream) {
       json_.Key("stream_options").BeginObject().Key("include_usage").Bool(true).EndObject();
@@ -194,9 +197,8 @@ class Writer {
       return WriteResult(turn.blocks.front());
     }
     json_.BeginObject().Key("role");
-    json_.String(turn.role == Role::kUser        ? "user"
-                 : turn.role == Role::kDeveloper ? "developer"
-                                                 : "system");
+    const bool developer = turn.role == Role::kDeveloper && !traits_.plain_names;
+    json_.String(turn.role == Role::kUser ? "user" : developer ? "developer" : "system");
     KVGATE_TRY_VOID(Contents(turn.blocks));
     json_.EndObject();
     return {};

@@ -128,6 +128,7 @@ struct TargetTraits {
   bool ttl = true;                 // cache_control may have a ttl
   bool cache_key = true;           // prompt_cache_key is known there
   bool reasoning_content = false;  // Chat Completions: turns may carry their reasoning
+  bool plain_names = false;        // … it has max_tokens and no role "developer"
 };
 
 // "messages[2].content: documents by URL cannot be said in the Chat Completions dialect."
