@@ -17,6 +17,8 @@ using Run = std::function<Result<int>()>;
 
 // Registers a subcommand; `chosen` gets its function when the command line names it.
 void AddServe(CLI::App& app, Run& chosen);
+void AddRecord(CLI::App& app, Run& chosen);
+void AddReplay(CLI::App& app, Run& chosen);
 void AddChat(CLI::App& app, Run& chosen);
 void AddWarm(CLI::App& app, Run& chosen);
 void AddCache(CLI::App& app, Run& chosen);

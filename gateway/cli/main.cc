@@ -18,6 +18,8 @@ int RunCommandLine(int argc, char** argv) {
   app.require_subcommand(1);
   kvgate::cli::Run chosen;
   kvgate::cli::AddServe(app, chosen);
+  kvgate::cli::AddRecord(app, chosen);
+  kvgate::cli::AddReplay(app, chosen);
   kvgate::cli::AddChat(app, chosen);
   kvgate::cli::AddWarm(app, chosen);
   kvgate::cli::AddCache(app, chosen);

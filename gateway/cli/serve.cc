@@ -1,4 +1,6 @@
 // `kvgate serve`: data directory, server, model, then signals until the end.
+#include "gateway/cli/serve.h"
+
 #include <fmt/format.h>
 #include <signal.h>
 #include <time.h>
@@ -139,7 +141,22 @@ Result<std::unique_ptr<LocalEngine>> LoadUnlessStopped(const config::Config& con
   return loading.get();
 }
 
-Result<int> Serve(const ConfigFlags& flags) {
+void Announce(const DataTier& tier, const http::Server& server) {
+  if (tier.directory) {
+    if (const auto published = tier.directory->PublishAddress(
+            {.url = server.url(), .certificate_sha256 = server.certificate_sha256()});
+        !published) {
+      KVGATE_LOG(kWarning, "cli", "`kvgate cache` will not find this server: {}",
+                 published.error().ToString());
+    }
+  }
+  fmt::print("listening on {}\n", server.url());
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+Result<int> Serve(const ConfigFlags& flags, const WrapLog& wrap) {
   KVGATE_TRY(const config::Config config, ReadConfig(flags));
   KVGATE_TRY(const config::HostPort listen, ListenAddress(config));
   // Before any thread starts, so that all of them inherit it and only sigwait sees the signals.
@@ -180,7 +197,8 @@ Result<int> Serve(const ConfigFlags& flags) {
                             .has_local = has_local});
   // Bound before the model loads: a taken port is known at once, and /ready can say "not yet".
   http::ServerOptions server_options = ToServerOptions(config, listen);
-  server_options.exchange_log = &ledger;
+  const std::unique_ptr<upstream::ExchangeLog> wrapped = wrap ? wrap(ledger) : nullptr;
+  server_options.exchange_log = wrapped ? wrapped.get() : &ledger;
   if (!config.upstreams.empty()) server_options.prompts = &prompts;
   KVGATE_TRY(std::unique_ptr<http::Server> server, http::Server::Open(server_options, service));
   std::unique_ptr<service::Upkeep> upkeep;
@@ -194,16 +212,7 @@ Result<int> Serve(const ConfigFlags& flags) {
                                .meta = tier.meta(),
                                .write_admission = tier.write_admission.get()});
   }
-  if (tier.directory) {
-    if (const auto published = tier.directory->PublishAddress(
-            {.url = server->url(), .certificate_sha256 = server->certificate_sha256()});
-        !published) {
-      KVGATE_LOG(kWarning, "cli", "`kvgate cache` will not find this server: {}",
-                 published.error().ToString());
-    }
-  }
-  fmt::print("listening on {}\n", server->url());
-  std::fflush(stdout);
+  Announce(tier, *server);
 
   WaitForSignal(signals);
   upkeep.reset();
@@ -218,14 +227,12 @@ Result<int> Serve(const ConfigFlags& flags) {
   return 0;
 }
 
-}  // namespace
-
 void AddServe(CLI::App& app, Run& chosen) {
   auto flags = std::make_shared<ConfigFlags>();
   CLI::App* command = app.add_subcommand("serve", "Serve the OpenAI API with the local engine");
   AddEngineFlags(*command, *flags);
   AddServerFlags(*command, *flags);
-  command->callback([flags, &chosen] { chosen = [flags] { return Serve(*flags); }; });
+  command->callback([flags, &chosen] { chosen = [flags] { return Serve(*flags, {}); }; });
 }
 
 }  // namespace kvgate::cli

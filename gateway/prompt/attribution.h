@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "gateway/ledger/usage.h"
 #include "gateway/prompt/conversation.h"
@@ -21,6 +22,8 @@ using Attribution = std::array<SourceTokens, kNumSources>;  // by Source
 
 // Cached tokens are the front of the prompt in render order, then come written ones, then the rest.
 // Sums over sources equal cache_read, both cache_writes together, and uncached tokens of `usage`.
-Attribution Attribute(std::span<const SentSegment> segments, const ledger::TokenUsage& usage);
+// Of no segments all is the user's. `provider` decides the order of rendering.
+Attribution Attribute(std::span<const SentSegment> segments, const ledger::TokenUsage& usage,
+                      std::string_view provider = {});
 
 }  // namespace kvgate::prompt

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "gateway/prompt/segment.h"
 
@@ -39,5 +40,10 @@ struct Edit {
   std::string bytes;  // empty: cut out
   std::string path;   // of what it changes
 };
+
+// In the order of the body; insertions in front of what begins at the same byte.
+void SortEdits(std::vector<Edit>& edits);
+// `part` of the body with the edits, which are sorted, lie in it and do not overlap.
+std::string ApplyEdits(std::string_view body, const std::vector<Edit>& edits, Span part);
 
 }  // namespace kvgate::prompt

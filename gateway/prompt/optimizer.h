@@ -74,6 +74,7 @@ class Optimizer {
     bool keep_text = true;  // excerpts in breaks
   };
   explicit Optimizer(const Options& options);
+  Optimizer(const Options& options, std::unique_ptr<Planner> planner);
   ~Optimizer();
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;

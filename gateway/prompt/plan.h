@@ -62,17 +62,22 @@ struct Plan {
   // without.
   std::vector<PlannedMarker> markers;
   std::optional<Marker> automatic;
-  std::string prompt_cache_key;  // to be added; empty: none. At most 64 characters
-  std::string conversation_id;   // the header x-grok-conv-id; empty: none
-  double expected_reuse = 0;     // of the prefix, in requests: what decided
-  std::string_view reason;       // a literal, for `explain`: "below the minimum", "expected reuse"
+  std::string prompt_cache_key;          // to be added; empty: none. At most 64 characters
+  std::string conversation_id;           // the value of a header; empty: none
+  std::string_view conversation_header;  // its name, of the row: "x-grok-conv-id"
+  double expected_reuse = 0;             // of the prefix, in requests: what decided
+  std::string_view reason;  // a literal, for `explain`: "below the minimum", "expected reuse"
+                            // (is expected), "already cached", "reuse not expected" …
 };
 
 class Planner {
  public:
   struct Options {
-    size_t conversations_max = 16'384;  // each about 200 bytes
-    size_t shapes_max = 4'096;
+    size_t conversations_max = 16'384;  // each about 1 KiB, 2 KiB at most
+    size_t shapes_max = 4'096;          // each about 1 KiB
+    // From sending a request to the first byte of its answer, when its entries can be read. Where
+    // answers are known to have come sooner, they tell; too late costs a read, too early a write.
+    int64_t readable_after_us = 3'000'000;
   };
   static std::unique_ptr<Planner> Make(const Options& options);
   virtual ~Planner() = default;
@@ -81,6 +86,8 @@ class Planner {
   // builds on them. The caller's own markers are kept and counted; at most four in all go out, 1h
   // in front of 5m, an intermediate one before more than the rules' lookback has piled up.
   virtual Plan Make(const PlanArgs& args) = 0;
+  // The same, and nothing is remembered of it.
+  virtual Plan Preview(const PlanArgs& args) const = 0;
 
   struct Outcome {
     Identity conversation;

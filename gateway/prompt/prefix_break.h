@@ -27,7 +27,7 @@ enum class BreakCause : uint8_t {
   kHistoryTruncated,  // turns sent before are missing
   kBlockMoved,        // a block left its place for another turn
   kParameterChanged,  // one that the provider keeps caches apart by
-  kTtlLapsed,         // nothing differs, but too much time has passed
+  kTtlLapsed,         // too much time has passed: what does not differ was not read either
   kProviderMiss,      // nothing differs and it is in time: evicted or routed elsewhere
   kBelowMinimum,      // the prefix is too short to be cached
   kNotMarked,         // nothing asked for it to be cached
@@ -41,7 +41,7 @@ struct PrefixBreak {
   std::string before;  // a short excerpt around the difference; only if text may be kept
   std::string after;
   int64_t reusable_tokens = 0;   // of the prefix in front of it
-  int64_t lost_tokens = 0;       // sent before, and not read
+  int64_t lost_tokens = 0;       // sent before and again, and not read
   int64_t lost_nanodollars = 0;  // what reading them would have saved; 0: no price known
   std::string_view verdict;      // a literal sentence: what to do about it
 };

@@ -86,7 +86,10 @@ struct Segment {
   std::optional<Marker> marker;  // the caller's
   Span marker_span;  // the member and one comma beside it; cut out, the rest is what would stand
                      // there without the marker
-  Identity raw;      // of the bytes without the marker
+  Span source_span;  // of kvgate_source, likewise
+  Span text;         // the one string, with its quotes, that holds its text; empty: there is none
+  Span blocks;       // of a kMessageHead: the list of blocks, which `raw` takes for empty
+  Identity raw;      // of the bytes without marker and kvgate_source
   Identity same;     // of the parsed value: keys sorted, numbers and escapes in one spelling
   Identity stable;   // the same with volatile spans cut out
   bool is_volatile = false;  // nothing is left without its volatile spans

@@ -1,9 +1,13 @@
 #include "gateway/service/prompts.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
+#include <initializer_list>
 #include <utility>
 
+#include "gateway/prompt/recognition.h"
 #include "gateway/protocol/json_writer.h"
 
 namespace kvgate::service {
@@ -30,6 +34,27 @@ std::string_view WithoutScheme(std::string_view credential) {
 // Three runs of base64url with dots between, the first one of a JSON object.
 bool IsJwt(std::string_view text) {
   return text.starts_with("eyJ") && std::count(text.begin(), text.end(), '.') == 2;
+}
+
+// The header of ours, or Codex's.
+std::string_view SessionOf(const upstream::HeaderFields& fields) {
+  const std::string_view session = FindHeader(fields, "x-kvgate-session");
+  return session.empty() ? FindHeader(fields, "session_id") : session;
+}
+
+// Much reasoning is asked for, in any dialect's words.
+bool ThinksHard(const prompt::Outline& outline, std::string_view body) {
+  const auto says = [&](std::string_view name, std::initializer_list<std::string_view> words) {
+    const prompt::Parameter* parameter = outline.Find(name);
+    return parameter != nullptr &&
+           std::any_of(words.begin(), words.end(), [&](std::string_view word) {
+             return parameter->value.In(body).find(word) != std::string_view::npos;
+           });
+  };
+  const auto hard = {std::string_view("\"high\""), std::string_view("\"xhigh\""),
+                     std::string_view("\"max\"")};
+  return says("reasoning_effort", hard) || says("reasoning", hard) || says("output_config", hard) ||
+         says("thinking", {"\"enabled\""});
 }
 
 // What Prepare has decided, on its way to the record.
@@ -117,12 +142,10 @@ prompt::OptimizeArgs Prompts::ArgsOf(const Args& args) const {
     rules_off |= RuleBits(args.key->rules_off);
   }
   const bool untouched = args.encoded || IsSubscription(args.credential, args.fields);
-  std::string_view session = FindHeader(args.fields, "x-kvgate-session");
-  if (session.empty()) session = FindHeader(args.fields, "session_id");
   return {.body = args.body,
           .endpoint = args.endpoint,
           .tenant = args.tenant,
-          .session = session,
+          .session = SessionOf(args.fields),
           .upstream = args.upstream.name,
           .provider = args.provider,
           .mode = untouched ? Mode::kObserve : prompt::ParseMode(mode).value_or(Mode::kPin),
@@ -132,8 +155,58 @@ prompt::OptimizeArgs Prompts::ArgsOf(const Args& args) const {
           .now_us = NowUs()};
 }
 
+Prompts::Known Prompts::Recognize(const KnowArgs& args) {
+  Known known;
+  const Result<prompt::Outline> outline = prompt::ReadOutline(args.endpoint, args.body, memo_);
+  if (!outline) return known;
+  const prompt::Recognition found = prompt::Recognize({.outline = *outline,
+                                                       .body = args.body,
+                                                       .tenant = args.tenant,
+                                                       .session = SessionOf(args.fields),
+                                                       .upstream = {}});
+  known.conversation = found.keys.front();
+  known.prefix = found.shape;
+  for (const prompt::Segment& segment : outline->segments) {
+    known.num_tokens += segment.num_tokens;
+    if (segment.place.section != prompt::Section::kMessages) {
+      known.num_prefix_tokens += segment.num_tokens;
+    }
+  }
+  known.thinks_hard = ThinksHard(*outline, args.body);
+  known.has_output_limit = outline->Find("max_tokens") != nullptr ||
+                           outline->Find("max_completion_tokens") != nullptr ||
+                           outline->Find("max_output_tokens") != nullptr;
+  return known;
+}
+
+void Prompts::CapOutput(const Args& args, prompt::Prepared& prepared) {
+  const int64_t most = args.key == nullptr ? 0 : args.key->default_max_tokens;
+  const bool is_off =
+      (ArgsOf(args).rules_off >> static_cast<int>(prompt::Rule::kOutputCap) & 1) != 0;
+  if (most == 0 || is_off || prepared.mode == Mode::kObserve || !prepared.unreadable.empty() ||
+      FindHeader(args.fields, "x-kvgate-intent") == "long-form") {
+    return;
+  }
+  const Known known = Recognize(
+      {.body = args.body, .endpoint = args.endpoint, .tenant = args.tenant, .fields = args.fields});
+  if (known.has_output_limit) return;
+  std::string body = prepared.body ? std::move(*prepared.body) : std::string(args.body);
+  const std::string_view name = args.endpoint == upstream::Endpoint::kResponses
+                                    ? "max_output_tokens"
+                                    : "max_completion_tokens";
+  const std::string member = fmt::format(",\"{}\":{}", name, most);
+  const auto end = static_cast<uint32_t>(args.body.rfind('}'));
+  body.insert(body.rfind('}'), member);
+  prepared.edits.push_back({.rule = prompt::Rule::kOutputCap,
+                            .span = {.begin = end, .end = end},
+                            .bytes = member,
+                            .path = std::string(name)});
+  prepared.body = std::move(body);
+}
+
 Prompts::Prompt Prompts::Prepare(const Args& args) {
   prompt::Prepared prepared = optimizer_.Prepare(ArgsOf(args));
+  CapOutput(args, prepared);
   Prompt result;
   result.body = std::exchange(prepared.body, std::nullopt);
   result.headers = std::exchange(prepared.headers, {});

@@ -13,6 +13,7 @@
 #include "gateway/ledger/request_record.h"
 #include "gateway/ledger/usage_reader.h"
 #include "gateway/prompt/optimizer.h"
+#include "gateway/prompt/segment_memo.h"
 #include "gateway/upstream/exchange_observer.h"
 #include "gateway/upstream/header_rules.h"
 
@@ -51,7 +52,7 @@ class Prompts {
     int64_t num_tokens = 0;         // estimated
     int64_t num_prefix_tokens = 0;  // of tools and system
     bool thinks_hard = false;       // the caller asks for much reasoning
-    bool has_output_limit = false;
+    bool has_output_limit = false;  // and bounds the answer
   };
   struct KnowArgs {
     std::string_view body;  // without its content-encoding
@@ -59,7 +60,7 @@ class Prompts {
     std::string_view tenant;
     const upstream::HeaderFields& fields;
   };
-  Known Recognize(const KnowArgs& args) const;
+  Known Recognize(const KnowArgs& args);
 
   struct Prompt {
     std::optional<std::string> body;  // to be sent; absent: what came
@@ -80,8 +81,14 @@ class Prompts {
                 upstream::ExchangePreparation& preparation);
 
  private:
-  prompt::OptimizeArgs ArgsOf(const Args& args) const;
+  static constexpr size_t kMemoEntries = size_t{1} << 16;
 
+  prompt::OptimizeArgs ArgsOf(const Args& args) const;
+  // A bound on the answer's length, where the caller's key has one and the request has none.
+  void CapOutput(const Args& args, prompt::Prepared& prepared);
+
+  prompt::SegmentMemo memo_{
+      kMemoEntries};  // for Recognize, which looks before there is an upstream
   prompt::Optimizer optimizer_;
 };
 

@@ -18,6 +18,7 @@
 #include <string_view>
 
 #include "gateway/upstream/dialect.h"
+#include "gateway/upstream/header_rules.h"
 
 namespace kvgate::upstream {
 
@@ -34,8 +35,10 @@ struct ExchangeStart {
   std::string_view tenant;  // the gateway key's name, else a hash of the credential, else empty
   std::string_view key;     // the gateway key's name; empty: there are no keys
   std::string_view body;    // as received, still in its content-encoding
-  std::string_view content_encoding;  // of the request; empty: none
-  bool stream = false;                // the body asks for events
+  std::string_view content_encoding;     // of the request; empty: none
+  bool stream = false;                   // the body asks for events
+  const HeaderFields* fields = nullptr;  // of the request; null: not told
+  bool is_subscription = false;  // the credential that goes upstream is one, so no byte is changed
 };
 
 // The upstream's status and headers have come.

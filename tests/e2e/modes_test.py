@@ -158,7 +158,8 @@ mode = "{mode}"
         self.start("stabilize")
         jwt = {**OPENAI, "Authorization": "Bearer eyJhbGciOiJub25lIn0.eyJzdWIiOiIxIn0.c2ln"}
         beta = {**ANTHROPIC, "anthropic-beta": "claude-code-20250219,oauth-2025-04-20"}
-        system = "x-anthropic-billing-header: cc_version=2.1.177.01c; cch=36ee5;\n" + text_of(7, 900)
+        billing = "x-anthropic-billing-header: cc_version=2.1.177.01c; cch=36ee5;\n"
+        system = billing + text_of(7, 900)
         for headers in (OAUTH, beta):
             for turn in range(4):
                 raw = json.dumps(messages_turn(turn, seed=turn, system=system)).encode()
@@ -276,10 +277,10 @@ mode = "{mode}"
             {"role": "system", "content": text_of(1, 300)},
             {"role": "user", "content": "question one"}]}
         headers = {"x-kvgate-explain": "1", **tenant("breaks")}
-        first = self.assert_ok(running.post("/v1/chat/completions", body, headers=headers))
+        first = self.assert_ok(running.send("/v1/chat/completions", body, headers))
         self.assertEqual(first.explain["break"]["cause"], "first_seen")
         body["messages"][0]["content"] = "Changed. " + body["messages"][0]["content"]
-        broken = self.assert_ok(running.post("/v1/chat/completions", body, headers=headers))
+        broken = self.assert_ok(running.send("/v1/chat/completions", body, headers))
         self.assertEqual(broken.explain["break"]["cause"], "system_changed")
 
 

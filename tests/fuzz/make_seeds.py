@@ -101,9 +101,16 @@ TURN = (struct.pack("<IHH", 0x4e54564b, 1, 0) + struct.pack("<QQqqqq", 3, 2, 5, 
                                for text in (b"id", b"parent", b"tenant", b""))
         + struct.pack("<I", 1) + struct.pack("<I", 4) + b"user" + struct.pack("<I", 2) + b"{}")
 # Flags (everything known, one digest for both), endpoint, dialect, 13 texts, 9 numbers, the counts
-# that are present, usage, cost, digest, one edit.
-RECORD = (b"\2" + bytes(8) + b"\x2f\0\0" + b"\1x" * 13 + b"\2" * 9 + b"\3\2\4" + b"\6" * 6
-          + b"\x0a\x0c" + bytes(32) + b"\1\1e")
+# that are present, usage, cost, digest; one edit.
+def record(version, flags):
+    return (version + bytes(8) + flags + b"\0\0" + b"\1x" * 13 + b"\2" * 9 + b"\3\2\4" + b"\6" * 6
+            + b"\x0a\x0c" + bytes(32) + b"\1\1e")
+
+
+# In version 3 behind it: its count, preparation, plan, break, one source, the provider's reason.
+RECORDS = [record(b"\2", b"\x2f"),
+           record(b"\3", b"\xef\x0f") + b"\2" + b"\1p" * 3 + b"\1r" + bytes(8) + b"\4" + b"\1b" * 6
+           + b"\2" * 3 + b"\1\1t" + b"\2" * 4 + b"\1y"]
 
 # Replies with calls, as the families write them; the first byte is the family's row.
 CALL = '{"name": "f", "arguments": {"s": "a\\n}", "n": [1, null]}}'
@@ -247,7 +254,7 @@ SEEDS = {
     "prefix_file_fuzz": [bytes(size) for size in (0, 16, 60, 200)],
     "turn_format_fuzz": [bytes(size) for size in (0, 16, 32, 61, 120, 400)] + [TURN],
     # Its version, a time, then zeros: numbers, absent texts, no edits.
-    "record_format_fuzz": [b"\2" + bytes(8 + size) for size in (0, 20, 30)] + [RECORD],
+    "record_format_fuzz": [b"\3" + bytes(8 + size) for size in (0, 20, 30)] + RECORDS,
     "kv_format_fuzz": [bytes(size) for size in (0, 32, 120, 128, 160, 400)],
 }
 

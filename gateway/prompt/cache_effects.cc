@@ -1,0 +1,71 @@
+#include "gateway/prompt/cache_effects.h"
+
+#include <algorithm>
+
+namespace kvgate::prompt {
+namespace {
+
+constexpr std::array<Section, 3> kToolsFirst = {Section::kTools, Section::kSystem,
+                                                Section::kMessages};
+constexpr std::array<Section, 3> kSystemFirst = {Section::kSystem, Section::kTools,
+                                                 Section::kMessages};
+
+// Anthropic: prompt caching page, "what invalidates the cache", 2026-10.
+constexpr ParameterEffect kAnthropic[] = {
+    {"speed", Section::kSystem, "\"standard\""},
+    {"tool_choice", Section::kMessages, R"({"type":"auto"})"},
+    {"thinking", Section::kMessages, R"({"type":"disabled"})"},
+    {"output_config.effort", Section::kMessages, "\"high\""},
+};
+
+// OpenAI: prompt caching guide, "settings that affect the prefix", 2026-10. The schema of an answer
+// is rendered in front of the system prompt. Responses and Chat Completions name them differently.
+constexpr ParameterEffect kOpenAi[] = {
+    {"prompt_cache_key", Section::kTools, ""},
+    {"service_tier", Section::kTools, "\"auto\""},
+    {"reasoning.effort", Section::kTools, ""},
+    {"reasoning_effort", Section::kTools, ""},
+    {"text.verbosity", Section::kTools, "\"medium\""},
+    {"verbosity", Section::kTools, "\"medium\""},
+    {"parallel_tool_calls", Section::kTools, "true"},
+    {"text.format", Section::kSystem, R"({"type":"text"})"},
+    {"response_format", Section::kSystem, R"({"type":"text"})"},
+};
+
+// Servers that render a chat template with such parameters.
+constexpr ParameterEffect kTemplate[] = {
+    {"prompt_cache_key", Section::kSystem, ""},
+    {"thinking", Section::kSystem, ""},
+    {"reasoning_effort", Section::kSystem, ""},
+    {"chat_template_kwargs", Section::kSystem, ""},
+    {"response_format", Section::kSystem, R"({"type":"text"})"},
+};
+
+constexpr CacheEffects kRows[] = {
+    {.provider = "anthropic",
+     .order = kToolsFirst,
+     .needs_markers = true,
+     .switches_search = true,
+     .media_breaks_turns = true,
+     .parameters = kAnthropic},
+    {.provider = "openai", .order = kToolsFirst, .parameters = kOpenAi},
+    // DeepSeek renders its tools behind the system prompt (can1357/oh-my-pi#7324).
+    {.provider = "deepseek", .order = kSystemFirst, .parameters = kTemplate},
+};
+
+}  // namespace
+
+size_t CacheEffects::RankOf(Section section) const {
+  return static_cast<size_t>(std::find(order.begin(), order.end(), section) - order.begin());
+}
+
+const CacheEffects& CacheEffectsOf(std::string_view provider, upstream::Endpoint endpoint) {
+  for (const CacheEffects& row : kRows) {
+    if (row.provider == provider) return row;
+  }
+  const bool is_messages =
+      endpoint == upstream::Endpoint::kMessages || endpoint == upstream::Endpoint::kCountTokens;
+  return is_messages ? kRows[0] : kRows[1];
+}
+
+}  // namespace kvgate::prompt

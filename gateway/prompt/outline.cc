@@ -1,0 +1,290 @@
+#include "gateway/prompt/outline.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <utility>
+
+#include "gateway/prompt/element_reader.h"
+#include "gateway/prompt/segment_memo.h"
+#include "gateway/prompt/segment_text.h"
+#include "gateway/prompt/sources.h"
+
+namespace kvgate::prompt {
+namespace {
+
+using upstream::Endpoint;
+
+constexpr std::string_view kSource = "prompt.outline";
+
+// How a dialect calls its parts.
+struct Fields {
+  std::string_view system;    // empty: only among the messages
+  std::string_view messages;  // the list of turns
+};
+std::optional<Fields> FieldsOf(Endpoint endpoint) {
+  switch (endpoint) {
+    case Endpoint::kChatCompletions:
+      return Fields{"", "messages"};
+    case Endpoint::kResponses:
+      return Fields{"instructions", "input"};
+    case Endpoint::kMessages:
+    case Endpoint::kCountTokens:
+      return Fields{"system", "messages"};
+    default:
+      return std::nullopt;
+  }
+}
+
+class OutlineReader {
+ public:
+  OutlineReader(std::string_view body, const Fields& fields, SegmentMemo& memo, Outline& outline)
+      : body_(body), fields_(fields), memo_(memo), outline_(outline), skimmer_(body) {}
+
+  Result<void> Run() {
+    skimmer_.Peek();
+    outline_.object.begin = skimmer_.at();
+    const bool whole = skimmer_.Object([&](const Skimmer::Name& name) { return Member(name); });
+    outline_.object.end = skimmer_.at();
+    if (!whole) return Refused(why_.empty() ? "no JSON object" : why_, field_);
+    skimmer_.SkipSpace();
+    if (skimmer_.at() != body_.size()) return Refused("something stands behind the object", "");
+    for (auto* part : {&tools_, &system_, &messages_}) {
+      for (auto& [segment, source, message, type] : *part) {
+        if (Identify(segment)) continue;
+        return Refused("no JSON, or nested too deeply", PathOf(segment.place));
+      }
+    }
+    Join();
+    for (Parameter& parameter : outline_.parameters) {
+      const std::optional<CanonicalFacts> facts =
+          Facts(parameter.value.In(body_), Content::kOther, nullptr);
+      if (!facts) return Refused("no JSON, or nested too deeply", std::string(parameter.name));
+      parameter.same = facts->same;
+    }
+    return {};
+  }
+
+ private:
+  static Error Refused(std::string_view why, const std::string& field) {
+    return MakeError(ErrorCode::kInvalidArgument, kSource, std::string(why), field);
+  }
+
+  bool Member(const Skimmer::Name& name) {
+    const std::string_view raw = name.span.In(body_);
+    const uint32_t begin = name.span.begin - 1;
+    for (const std::string_view field :
+         {std::string_view("tools"), fields_.system, fields_.messages, std::string_view("model")}) {
+      if (field.empty() || !NameIs(raw, field)) continue;
+      field_ = field;
+      if (std::find(seen_.begin(), seen_.end(), field) != seen_.end()) {
+        why_ = "the field stands twice";
+        return false;
+      }
+      seen_.push_back(field);
+      if (field == "model") return Model(begin, raw);
+      return Part(field);
+    }
+    field_ = raw;
+    return OtherMember(begin, raw);
+  }
+
+  bool Model(uint32_t begin, std::string_view raw) {
+    const std::optional<Span> value = skimmer_.Value();
+    if (!value || !DecodeString(value->In(body_), outline_.model)) return false;
+    outline_.parameters.push_back({raw, {begin, value->end}, *value, {}});
+    return true;
+  }
+
+  bool OtherMember(uint32_t begin, std::string_view raw) {
+    const std::optional<Span> value = skimmer_.Value();
+    if (!value) return false;
+    outline_.parameters.push_back({raw, {begin, value->end}, *value, {}});
+    if (fields_.system == "system" && NameIs(raw, "cache_control")) {
+      outline_.automatic = ReadMarker("cache_control", value->In(body_));
+    }
+    return true;
+  }
+
+  // One of tools, system and messages: a list of objects, a string, or null.
+  bool Part(std::string_view field) {
+    const char first = skimmer_.Peek();
+    const uint32_t begin = skimmer_.at();
+    const bool is_tools = field == "tools";
+    bool read = false;
+    if (first == '[') {
+      read = List(field);
+    } else if (const std::optional<Span> value = skimmer_.Value(); value) {
+      read = value->In(body_) == "null" || (!is_tools && first == '"');
+      if (first == '"' && !is_tools) AddString(field, *value);
+    }
+    if (!read && why_.empty()) why_ = "neither a list of objects nor a string";
+    const Span span = {begin, skimmer_.at()};
+    (is_tools                    ? outline_.tools
+     : field == fields_.messages ? outline_.messages
+                                 : outline_.system) = span;
+    return read;
+  }
+
+  void AddString(std::string_view field, Span value) {
+    const bool is_system = field == fields_.system;
+    Segment segment;
+    segment.place = {is_system ? Section::kSystem : Section::kMessages, field, -1, -1};
+    segment.role = is_system ? Role::kSystem : Role::kUser;
+    segment.content = Content::kText;
+    segment.span = segment.element = segment.text = value;
+    (is_system ? system_ : messages_).push_back({segment, std::nullopt, "", ""});
+  }
+
+  bool List(std::string_view field) {
+    int32_t index = 0;
+    return skimmer_.List([&] {
+      if (skimmer_.Peek() != '{') return false;
+      ReadObject object;
+      blocks_.clear();
+      const bool is_turn = field == fields_.messages;
+      why_ = ReadElement(body_, skimmer_, object, is_turn ? &blocks_ : nullptr);
+      if (!why_.empty()) return false;
+      const Place place = {field == "tools"  ? Section::kTools
+                           : !is_turn        ? Section::kSystem
+                           : LeadsIn(object) ? Section::kSystem
+                                             : Section::kMessages,
+                           field, index++, -1};
+      AddElement(place, object, blocks_);
+      return true;
+    });
+  }
+
+  // A system turn in front of all others is the system prompt.
+  bool LeadsIn(const ReadObject& object) {
+    const bool is_system = object.role == "system" || object.role == "developer";
+    leading_ = leading_ && is_system && fields_.system != "system";
+    return leading_;
+  }
+
+  void AddElement(const Place& place, const ReadObject& object,
+                  const std::vector<ReadObject>& blocks) {
+    std::vector<Found>& into = place.section == Section::kTools    ? tools_
+                               : place.section == Section::kSystem ? system_
+                                                                   : messages_;
+    Segment segment = SegmentOf(place, object);
+    segment.role = RoleOf(place, object);
+    segment.element = object.span;
+    if (object.blocks.empty()) {
+      segment.content = ContentOf(place, object);
+      into.push_back({segment, object.source, object.name, object.type});
+      return;
+    }
+    segment.content = Content::kMessageHead;
+    segment.blocks = object.blocks;
+    into.push_back({segment, object.source, object.name, ""});
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      Place at = place;
+      at.block = static_cast<int32_t>(i);
+      Segment block = SegmentOf(at, blocks[i]);
+      block.role = segment.role;
+      block.element = object.span;
+      block.content = ContentOf(at, blocks[i]);
+      into.push_back({block, blocks[i].source ? blocks[i].source : object.source, object.name,
+                      blocks[i].type});
+    }
+  }
+
+  static Segment SegmentOf(const Place& place, const ReadObject& object) {
+    Segment segment;
+    segment.place = place;
+    segment.span = object.span;
+    segment.marker = object.marker;
+    segment.marker_span = object.marker_span;
+    segment.source_span = object.source_span;
+    segment.text = object.text;
+    return segment;
+  }
+
+  // In render order, each with its source.
+  void Join() {
+    AssignSources(body_, system_, messages_);
+    outline_.segments.reserve(tools_.size() + system_.size() + messages_.size());
+    for (const Found& found : tools_) {
+      outline_.segments.push_back(found.segment);
+      outline_.segments.back().source = Source::kTools;
+    }
+    for (const auto* part : {&system_, &messages_}) {
+      for (const Found& found : *part) outline_.segments.push_back(found.segment);
+    }
+  }
+
+  bool Identify(Segment& segment) {
+    std::string assembled;
+    const std::string_view raw = BytesOf(body_, segment, assembled);
+    const std::optional<CanonicalFacts> facts = Facts(raw, segment.content, &segment.raw);
+    if (!facts) return false;
+    segment.same = facts->same;
+    segment.stable = facts->stable;
+    segment.is_volatile = facts->is_volatile && segment.role != Role::kAssistant;
+    segment.has_volatile = facts->has_volatile;
+    segment.num_tokens = facts->num_tokens;
+    return true;
+  }
+
+  std::optional<CanonicalFacts> Facts(std::string_view raw, Content content, Identity* hash) {
+    const Identity key = HashBytes(raw, Domain::kRaw);
+    if (hash != nullptr) *hash = key;
+    std::optional<CanonicalFacts> facts = memo_.Find(key, content);
+    if (facts) return facts;
+    facts = ReadCanonical(raw, content);
+    if (facts) memo_.Insert(key, content, *facts);
+    return facts;
+  }
+
+  std::string_view body_;
+  Fields fields_;
+  SegmentMemo& memo_;
+  Outline& outline_;
+  Skimmer skimmer_;
+  std::vector<std::string_view> seen_;
+  std::string field_;
+  std::string why_;
+  bool leading_ = true;
+  std::vector<ReadObject> blocks_;  // of one message at a time
+  std::vector<Found> tools_;
+  std::vector<Found> system_;
+  std::vector<Found> messages_;
+};
+
+}  // namespace
+
+const Parameter* Outline::Find(std::string_view name) const {
+  for (const Parameter& parameter : parameters) {
+    if (NameIs(parameter.name, name)) return &parameter;
+  }
+  return nullptr;
+}
+
+std::shared_ptr<SegmentMemo> MakeSegmentMemo(size_t entries_max) {
+  return std::make_shared<SegmentMemo>(entries_max);
+}
+
+Result<Outline> ReadOutline(Endpoint endpoint, std::string_view body, SegmentMemo& memo) {
+  const std::optional<Fields> fields = FieldsOf(endpoint);
+  if (!fields) {
+    return MakeError(ErrorCode::kInvalidArgument, kSource, "not an endpoint with a prompt");
+  }
+  if (body.size() > std::numeric_limits<uint32_t>::max()) {
+    return MakeError(ErrorCode::kInvalidArgument, kSource, "a body of more than 4 GiB");
+  }
+  Outline outline;
+  outline.endpoint = endpoint;
+  OutlineReader reader(body, *fields, memo, outline);
+  KVGATE_TRY_VOID(reader.Run());
+  return outline;
+}
+
+std::string PathOf(const Place& place) {
+  std::string path(place.field);
+  if (place.element >= 0) path += "[" + std::to_string(place.element) + "]";
+  if (place.block >= 0) path += ".content[" + std::to_string(place.block) + "]";
+  return path;
+}
+
+}  // namespace kvgate::prompt

@@ -1,0 +1,77 @@
+#include "gateway/prompt/tenant_memory.h"
+
+#include <algorithm>
+#include <unordered_set>
+#include <utility>
+
+#include "gateway/prompt/canonical.h"
+
+namespace kvgate::prompt {
+namespace {
+
+constexpr size_t kEntryBytes = 128;  // of a table's entry, beside what it points to
+
+}  // namespace
+
+TenantMemory::Scope TenantMemory::ScopeOf(std::string_view tenant, std::string_view upstream) {
+  return Chain(HashBytes(tenant, Domain::kConversation), HashBytes(upstream, Domain::kConversation),
+               Domain::kConversation);
+}
+
+std::shared_ptr<const std::string> TenantMemory::FindBytes(const Scope& scope,
+                                                           const Identity& same) {
+  const Identity key = Chain(scope, same);
+  const std::lock_guard lock(mutex_);
+  if (const auto found = young_.texts.find(key); found != young_.texts.end()) return found->second;
+  const auto found = old_.texts.find(key);
+  if (found == old_.texts.end()) return nullptr;
+  const std::shared_ptr<const std::string> bytes = found->second;
+  young_.bytes += kEntryBytes + bytes->size();
+  young_.texts.emplace(key, bytes);
+  TurnOverLocked();
+  return bytes;
+}
+
+void TenantMemory::KeepBytes(const Scope& scope, const Identity& same,
+                             std::shared_ptr<const std::string> bytes) {
+  const Identity key = Chain(scope, same);
+  const std::lock_guard lock(mutex_);
+  if (old_.texts.contains(key)) return;
+  const size_t size = kEntryBytes + bytes->size();
+  if (!young_.texts.emplace(key, std::move(bytes)).second) return;
+  young_.bytes += size;
+  TurnOverLocked();
+}
+
+std::vector<Identity> TenantMemory::FindOrder(const Scope& scope, std::span<const Identity> tools) {
+  const std::unordered_set<Identity> present(tools.begin(), tools.end());
+  const std::lock_guard lock(mutex_);
+  const std::vector<Identity>* best = nullptr;
+  for (const Generation* generation : {&old_, &young_}) {
+    const auto found = generation->orders.find(scope);
+    if (found == generation->orders.end()) continue;
+    for (const std::vector<Identity>& order : found->second) {
+      const bool fits = std::all_of(order.begin(), order.end(),
+                                    [&](const Identity& tool) { return present.contains(tool); });
+      if (fits && (best == nullptr || order.size() > best->size())) best = &order;
+    }
+  }
+  return best == nullptr ? std::vector<Identity>{} : *best;
+}
+
+void TenantMemory::KeepOrder(const Scope& scope, std::vector<Identity> tools) {
+  if (tools.empty()) return;
+  const std::lock_guard lock(mutex_);
+  auto& orders = young_.orders[scope];
+  if (std::find(orders.begin(), orders.end(), tools) != orders.end()) return;
+  young_.bytes += kEntryBytes + tools.size() * sizeof(Identity);
+  if (orders.size() >= kOrdersMax) orders.erase(orders.begin());
+  orders.push_back(std::move(tools));
+  TurnOverLocked();
+}
+
+void TenantMemory::TurnOverLocked() {
+  if (young_.bytes > young_bytes_max_) old_ = std::exchange(young_, {});
+}
+
+}  // namespace kvgate::prompt
