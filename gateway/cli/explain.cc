@@ -62,7 +62,8 @@ Result<std::string> ExplainHere(const config::Config& config, const ExplainFlags
   const bool messages = endpoint == upstream::Endpoint::kMessages;
   const upstream::Dialect dialect =
       messages ? upstream::Dialect::kAnthropic : upstream::Dialect::kOpenAi;
-  config::UpstreamConfig chosen{.name = std::string(upstream::DialectName(dialect))};
+  config::UpstreamConfig chosen;
+  chosen.name = upstream::DialectName(dialect);
   std::string provider(upstream::DialectName(dialect));
   if (!config.upstreams.empty()) {
     KVGATE_TRY(const auto upstreams,

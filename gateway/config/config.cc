@@ -340,6 +340,7 @@ constexpr std::string_view kRules[] = {
     "tools_order",      "first_seen_bytes", "newlines",        "cache_control",  "ttl_dropped",
     "prompt_cache_key", "breakpoints",      "conversation_id", "volatile_moved", "volatile_held",
     "reminder_kept",    "source_field",     "output_cap"};
+constexpr std::string_view kEndpoints[] = {"chat", "responses"};
 constexpr std::string_view kRetries[] = {"none", "connect", "reset"};
 
 using Upstream = UpstreamConfig;
@@ -349,6 +350,8 @@ constexpr ElementKey<Upstream> kUpstreamKeys[] = {
     {"provider", [](const Value& v, Upstream& u) { return SetName(v, u.provider); }},
     {"base_url", [](const Value& v, Upstream& u) { return SetUrl(v, u.base_url); }},
     {"models", [](const Value& v, Upstream& u) { return SetStrings(v, u.models); }},
+    {"endpoints",
+     [](const Value& v, Upstream& u) { return SetChoices(v, kEndpoints, u.endpoints); }},
     {"mode", [](const Value& v, Upstream& u) { return SetChoice(v, kModes, u.mode); }},
     {"rules_off", [](const Value& v, Upstream& u) { return SetChoices(v, kRules, u.rules_off); }},
     {"cache_ttl", [](const Value& v, Upstream& u) { return SetBool(v, u.cache_ttl); }},

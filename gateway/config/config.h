@@ -94,20 +94,22 @@ struct UpstreamConfig {
   std::string provider;                     // rules and prices; empty: guessed from base_url
   std::string base_url;                     // required; openai with /v1, anthropic without
   std::vector<std::string> models = {"*"};  // globs; the first upstream with a match is asked
-  std::string mode = "pin";                 // observe, pin, stabilize
-  std::vector<std::string> rules_off;       // rules of the modes that are not applied, by name
-  bool cache_ttl = true;                    // false: it takes no ttl in a cache_control
-  std::string api_key_env;                  // empty: the caller's own credential is passed on
-  std::string ca_file;                      // PEM; empty: the system's
-  int connect_timeout_ms = 5'000;           // resolving apart
-  int first_byte_timeout_seconds = 600;     // sending, then the answer's whole head
-  int idle_timeout_seconds = 300;           // between two pieces of the answer
-  int keep_alive_seconds = 30;              // an unused connection is kept so long
-  int connections = 1024;                   // at once; beyond: 503
-  std::string retry = "connect";            // none, connect, reset (also what was dropped unread)
-  int retries = 1;                          // of one request
-  int breaker_failures = 5;                 // in a row, then it is not asked for a while; 0: never
-  int breaker_seconds = 5;                  // that while
+  // Which of its dialects an openai one has: chat, responses; others are translated.
+  std::vector<std::string> endpoints = {"chat", "responses"};
+  std::string mode = "pin";              // observe, pin, stabilize
+  std::vector<std::string> rules_off;    // rules of the modes that are not applied, by name
+  bool cache_ttl = true;                 // false: it takes no ttl in a cache_control
+  std::string api_key_env;               // empty: the caller's own credential is passed on
+  std::string ca_file;                   // PEM; empty: the system's
+  int connect_timeout_ms = 5'000;        // resolving apart
+  int first_byte_timeout_seconds = 600;  // sending, then the answer's whole head
+  int idle_timeout_seconds = 300;        // between two pieces of the answer
+  int keep_alive_seconds = 30;           // an unused connection is kept so long
+  int connections = 1024;                // at once; beyond: 503
+  std::string retry = "connect";         // none, connect, reset (also what was dropped unread)
+  int retries = 1;                       // of one request
+  int breaker_failures = 5;              // in a row, then it is not asked for a while; 0: never
+  int breaker_seconds = 5;               // that while
 };
 
 // One [[route]]: whom to ask for some models. The first that fits the model counts; models without

@@ -122,6 +122,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // connection_access.cc
   // What tells callers apart: their gateway key's name, else their credential as sent.
   std::string Credential() const;
+  // A provider's, as sent, without its scheme; empty: there is none.
+  std::string_view ProviderCredential() const;
   // The key's name, else a hash of the credential; empty: neither.
   std::string Tenant() const;
   // False: there are keys, and the caller has none of them.
@@ -164,6 +166,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Nothing: it was not answered, no byte has gone out, and there is a next target.
   Task<std::optional<bool>> Forward(Forwarding& job);
   Task<void> PreparePrompt(Forwarding& job);
+  bool EstimatesTokens(const Forwarding& job) const;
   bool SharesBody() const;
   std::shared_ptr<const std::string> ShareBody();
   Task<bool> PassAnswer(Forwarding& job);
@@ -178,6 +181,16 @@ class Connection : public std::enable_shared_from_this<Connection> {
   upstream::HeaderFields RequestFields() const;
   void ArmTick();
   void OnTick();
+
+  // translated_answer.cc
+  // Makes the body one of the upstream's dialect, where it does not speak the client's.
+  Task<Result<void>> Translate(Forwarding& job);
+  Task<bool> SendEstimate(Forwarding& job);
+  Task<bool> PassTranslated(Forwarding& job);
+  Task<bool> PassRefusal(Forwarding& job);
+  Task<bool> WriteEvents(Forwarding& job, std::string events, bool last);
+  Task<bool> EndCut(Forwarding& job, std::string out, std::string why);
+  void TellHead(Forwarding& job);
 
   // connection_models.cc
   Task<bool> ServeModels(RouteMatch match);
@@ -204,15 +217,15 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::asio::steady_timer tick_;  // armed while something is forwarded, and a little longer
   boost::beast::flat_buffer buffer_;
   std::optional<Parser> parser_;
-  service::Completion* completion_ = nullptr;  // under way; owned by ServeCompletion's frame
-  upstream::Exchange* exchange_ = nullptr;     // under way; owned by ServeForward's frame
-  service::GatewayKeys::Key* key_ = nullptr;   // the caller's
-  bool key_is_credential_ = false;             // it stands where a provider's would
-  upstream::PathKind kind_;                    // of the request's path
-  upstream::BodyScan scan_;                    // of its body, where that decides
-  std::optional<std::string> decoded_;         // the body, where it came encoded and is readable
+  service::Completion* completion_ = nullptr;     // under way; owned by ServeCompletion's frame
+  upstream::Exchange* exchange_ = nullptr;        // under way; owned by ServeForward's frame
+  service::GatewayKeys::Key* key_ = nullptr;      // the caller's
+  bool key_is_credential_ = false;                // it stands where a provider's would
+  upstream::PathKind kind_;                       // of the request's path
+  upstream::BodyScan scan_;                       // of its body, where that decides
+  std::optional<std::string> decoded_;            // the body, where it came encoded and is readable
   std::optional<service::Prompts::Known> known_;  // of its prompt, where someone asked
-  std::chrono::steady_clock::time_point received_at_;     // the end of the request's head
+  std::chrono::steady_clock::time_point received_at_;  // the end of the request's head
   std::string request_id_;
   bool keep_alive_ = true;
   bool http_1_0_ = false;

@@ -41,6 +41,12 @@ std::string Connection::Credential() const {
   return std::string(key.empty() ? Header("authorization") : key);
 }
 
+std::string_view Connection::ProviderCredential() const {
+  if (key_is_credential_) return "";
+  const std::string_view key = Header("x-api-key");
+  return key.empty() ? BearerOf(Header("authorization")) : key;
+}
+
 std::string Connection::Tenant() const {
   return key_ != nullptr ? key_->name() : service::TenantOf(Credential());
 }

@@ -4,6 +4,8 @@
 // at its state, and at the upstream's timeouts. A client that has shut down its sending side before
 // the answer's head is probed once, as in WaitForProgress; after the head, where nothing may be
 // added, it counts as gone.
+#include "gateway/http/forwarding.h"
+
 #include <fmt/format.h>
 
 #include <chrono>
@@ -57,21 +59,6 @@ int StatusOf(const Error& error) {
 
 }  // namespace
 
-// One forwarded request; lives in ServeForward's frame.
-struct Connection::Forwarding {
-  std::string route;  // for metrics
-  std::string model;
-  upstream::Upstream* upstream = nullptr;  // null: none was chosen
-  std::unique_ptr<Exchange> exchange = nullptr;
-  std::shared_ptr<ExchangeAccount> account = nullptr;  // null: nobody keeps accounts
-  std::shared_ptr<const std::string> body = nullptr;   // a large one, until nobody needs it
-  service::Prompts::Prompt prompt = {};        // what was made of it
-  std::shared_ptr<const std::string> sent = nullptr;   // instead of what was received
-  std::string renamed = {};  // the body with the model that its target has; empty: as received
-  upstream::ExchangeEnd end = {};
-  ForwardArgs args = {};
-};
-
 bool Connection::ForwardsUnknown(std::string_view target) const {
   return !context_.upstreams.empty() && PathOf(target).starts_with("/v1/");
 }
@@ -111,7 +98,9 @@ bool Connection::RunsLocally() const {
   if (context_.service.ServesLocal(scan_.model)) return true;
   // What cannot be read is not the local model's to judge where it comes encoded.
   if (!decoded_ && !upstream::IsIdentity(Header("content-encoding"))) return false;
-  return scan_.model.empty() || !context_.upstreams.Serves(kind_.dialect, scan_.model);
+  return scan_.model.empty() ||
+         !context_.upstreams.Serves(
+             {.dialect = kind_.dialect, .endpoint = kind_.endpoint, .model = scan_.model});
 }
 
 Task<bool> Connection::ServeGeneration(RouteMatch match) {
@@ -145,6 +134,12 @@ Task<bool> Connection::ServeGeneration(RouteMatch match) {
   co_return again.value_or(false);
 }
 
+// Only Anthropic's count.
+bool Connection::EstimatesTokens(const Forwarding& job) const {
+  return kind_.endpoint == upstream::Endpoint::kCountTokens &&
+         job.upstream->dialect() != upstream::Dialect::kAnthropic;
+}
+
 Task<bool> Connection::ServeForward(RouteMatch match) {
   const std::optional<bool> again = co_await ForwardTo(std::move(match), {});
   co_return again.value_or(false);
@@ -160,14 +155,22 @@ Task<std::optional<bool>> Connection::ForwardTo(RouteMatch match, ForwardArgs ar
   Result<upstream::Upstream*> chosen = args.upstream;
   Result<void> admitted;
   if (args.upstream == nullptr) {
-    chosen = context_.upstreams.Choose(
-        {.dialect = kind_.dialect, .name = Header("x-kvgate-upstream"), .model = job.model});
+    chosen = context_.upstreams.Choose({.dialect = kind_.dialect,
+                                        .endpoint = kind_.endpoint,
+                                        .name = Header("x-kvgate-upstream"),
+                                        .model = job.model});
     admitted = co_await CheckPrompt(job.model);
   }
   if (chosen && admitted) job.upstream = *chosen;
   if (!args.model.empty()) Rename(job);
   Begin(job);
   std::optional<bool> again;
+  if (admitted && chosen) admitted = co_await Translate(job);
+  if (admitted && chosen && EstimatesTokens(job)) {
+    again = co_await SendEstimate(job);
+    End(job);
+    co_return again;
+  }
   if (!admitted || !chosen) {
     Error error = !admitted ? admitted.error() : chosen.error();
     job.end.outcome = ExchangeOutcome::kRefused;
@@ -217,27 +220,32 @@ std::shared_ptr<const std::string> Connection::ShareBody() {
 
 Task<std::optional<bool>> Connection::Forward(Forwarding& job) {
   const auto& message = parser_->get();
-  const upstream::HeaderFields fields = RequestFields();
+  upstream::HeaderFields fields = RequestFields();
+  if (job.translation) fields = job.translation->FieldsOf(fields);
   const bool is_renamed = !job.renamed.empty();
   co_await PreparePrompt(job);
   if (job.account && SharesBody()) job.body = ShareBody();
   const std::string& received = job.body ? *job.body : message.body();
   const std::string& body = job.sent ? *job.sent : received;
   upstream::HeaderFields added;
+  if (job.translation) added = job.translation->added();
   for (const auto& [name, value] : job.prompt.headers) added.push_back({name, value});
   const std::string target = upstream::UpstreamTarget(
-      job.upstream->url().path, job.upstream->dialect(), ToView(message.target()));
-  const std::string head = upstream::RequestHead({.method = ToView(message.method_string()),
-                                                  .target = target,
-                                                  .host = job.upstream->host(),
-                                                  .fields = fields,
-                                                  .body_bytes = body.size(),
-                                                  .added = added,
-                                                  .drop_encoding = is_renamed,
-                                                  .drop_accept_encoding = Explains(),
-                                                  .api_key = job.upstream->api_key(),
-                                                  .dialect = job.upstream->dialect(),
-                                                  .drop_credential = key_is_credential_});
+      job.upstream->url().path, job.upstream->dialect(),
+      job.translation ? job.translation->path() : ToView(message.target()));
+  const bool lends_key = job.translation && job.upstream->api_key().empty();
+  const std::string head = upstream::RequestHead(
+      {.method = ToView(message.method_string()),
+       .target = target,
+       .host = job.upstream->host(),
+       .fields = fields,
+       .body_bytes = body.size(),
+       .added = added,
+       .drop_encoding = is_renamed,
+       .drop_accept_encoding = Explains() || job.translation,
+       .api_key = lends_key ? job.translation->credential() : job.upstream->api_key(),
+       .dialect = job.upstream->dialect(),
+       .drop_credential = key_is_credential_});
   job.exchange->OnSent([this, &job, &received, &body] {
     if (!job.account) return;
     if (job.body) {
@@ -273,6 +281,10 @@ Task<std::optional<bool>> Connection::Forward(Forwarding& job) {
     job.sent.reset();
     ReleaseBody();
   }
+  if (job.translation) {
+    const bool again = co_await PassTranslated(job);
+    co_return again;
+  }
   const bool again = co_await PassAnswer(job);
   co_return again;
 }
@@ -280,7 +292,9 @@ Task<std::optional<bool>> Connection::Forward(Forwarding& job) {
 // What of the prompt its upstream's cache can hold, and what is sent for that.
 Task<void> Connection::PreparePrompt(Forwarding& job) {
   const bool encoded = !upstream::IsIdentity(Header("content-encoding"));
-  if (context_.options.prompts == nullptr || !scan_.readable || !HasPrompt(kind_.endpoint)) {
+  const upstream::Endpoint endpoint =
+      job.translation ? job.translation->sent_endpoint() : kind_.endpoint;
+  if (context_.options.prompts == nullptr || !scan_.readable || !HasPrompt(endpoint)) {
     if (!job.renamed.empty()) job.sent = std::make_shared<const std::string>(job.renamed);
     co_return;
   }
@@ -292,14 +306,14 @@ Task<void> Connection::PreparePrompt(Forwarding& job) {
   const std::string caller = key_is_credential_ ? "" : Credential();
   const std::string& api_key = job.upstream->api_key();
   const service::Prompts::Args args{.body = body,
-                                            .encoded = encoded && job.renamed.empty(),
-                                            .endpoint = kind_.endpoint,
-                                            .tenant = tenant,
-                                            .upstream = job.upstream->config(),
-                                            .provider = job.upstream->provider(),
-                                            .key = key_ == nullptr ? nullptr : &key_->config(),
-                                            .fields = fields,
-                                            .credential = api_key.empty() ? caller : api_key};
+                                    .encoded = encoded && job.renamed.empty(),
+                                    .endpoint = endpoint,
+                                    .tenant = tenant,
+                                    .upstream = job.upstream->config(),
+                                    .provider = job.upstream->provider(),
+                                    .key = key_ == nullptr ? nullptr : &key_->config(),
+                                    .fields = fields,
+                                    .credential = api_key.empty() ? caller : api_key};
   std::function<void()> work = [&] { job.prompt = context_.options.prompts->Prepare(args); };
   if (args.body.size() < kPreparedHereBytes) {
     work();
@@ -324,14 +338,7 @@ Task<bool> Connection::PassAnswer(Forwarding& job) {
   const bool sized = !exchange.length_unknown() && !extension;
   const bool chunked = !sized && !http_1_0_;
   if (context_.draining.load() || (!sized && http_1_0_)) keep_alive_ = false;
-  if (job.account) {
-    const std::string_view own = upstream::FindHeader(fields, "x-request-id");
-    job.account->observer().OnHead(
-        {.status = exchange.status(),
-         .content_type = upstream::FindHeader(fields, "content-type"),
-         .content_encoding = upstream::FindHeader(fields, "content-encoding"),
-         .upstream_request_id = own.empty() ? upstream::FindHeader(fields, "request-id") : own});
-  }
+  TellHead(job);
   std::string before = upstream::ForwardedHead({.status = exchange.status(),
                                                 .reason = exchange.reason(),
                                                 .fields = fields,

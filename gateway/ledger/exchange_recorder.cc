@@ -58,10 +58,15 @@ PrefixDigest DigestOf(std::string_view bytes) {
 }
 
 ExchangeRecorder::ExchangeRecorder(const upstream::ExchangeStart& start, Hooks hooks)
-    : record_(BeginRecord(start)), hooks_(std::move(hooks)) {}
+    : record_(BeginRecord(start)), answered_endpoint_(start.endpoint), hooks_(std::move(hooks)) {}
 
 void ExchangeRecorder::OnPrepared(std::shared_ptr<upstream::ExchangePreparation> preparation) {
   preparation_ = std::move(preparation);
+}
+
+void ExchangeRecorder::OnTranslated(upstream::Endpoint sent_endpoint) {
+  answered_endpoint_ = sent_endpoint;
+  record_.edits.push_back({.rule = "translated"});
 }
 
 void ExchangeRecorder::OnSent(std::string_view body_received, std::string_view body_sent) {
@@ -76,7 +81,7 @@ void ExchangeRecorder::OnSent(std::string_view body_received, std::string_view b
 void ExchangeRecorder::OnHead(const upstream::ExchangeHead& head) {
   record_.status = head.status;
   record_.upstream_request_id = head.upstream_request_id;
-  reader_.emplace(UsageReader::Body{.endpoint = record_.endpoint,
+  reader_.emplace(UsageReader::Body{.endpoint = answered_endpoint_,
                                     .content_type = head.content_type,
                                     .content_encoding = head.content_encoding});
 }

@@ -33,6 +33,7 @@ class ExchangeRecorder final : public upstream::ExchangeObserver {
   ExchangeRecorder(const upstream::ExchangeStart& start, Hooks hooks);
 
   void OnPrepared(std::shared_ptr<upstream::ExchangePreparation> preparation) override;
+  void OnTranslated(upstream::Endpoint sent_endpoint) override;
   void OnSent(std::string_view body_received, std::string_view body_sent) override;
   void OnHead(const upstream::ExchangeHead& head) override;
   void OnBody(std::string_view piece) override;
@@ -44,6 +45,7 @@ class ExchangeRecorder final : public upstream::ExchangeObserver {
   void TakeEnd(const upstream::ExchangeEnd& end);
 
   RequestRecord record_;
+  upstream::Endpoint answered_endpoint_;                        // whose usage is counted
   std::optional<UsageReader> reader_;                           // from the head on
   std::shared_ptr<upstream::ExchangePreparation> preparation_;  // null: there was none
   const Hooks hooks_;

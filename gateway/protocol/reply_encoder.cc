@@ -85,6 +85,8 @@ std::string_view FinishReasonName(FinishReason reason) {
       return "length";
     case FinishReason::kToolCalls:
       return "tool_calls";
+    case FinishReason::kRefusal:
+      return "content_filter";
   }
   return "stop";
 }
@@ -122,6 +124,9 @@ void WriteUsage(const CompletionStats& stats, JsonWriter& json) {
   json.Key("total_tokens").Integer(stats.num_prompt_tokens + stats.num_output_tokens);
   json.Key("prompt_tokens_details").BeginObject();
   json.Key("cached_tokens").Integer(stats.num_cached_tokens);
+  if (stats.num_written_tokens >= 0) {
+    json.Key("cache_write_tokens").Integer(stats.num_written_tokens);
+  }
   json.EndObject();
   json.Key("completion_tokens_details").BeginObject();
   json.Key("reasoning_tokens").Integer(stats.num_reasoning_tokens).EndObject();

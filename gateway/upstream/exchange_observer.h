@@ -91,6 +91,9 @@ class ExchangeObserver {
   virtual ~ExchangeObserver() = default;
   // At most once, before OnSent. Never null. Who has no use for it lets it go.
   virtual void OnPrepared(std::shared_ptr<ExchangePreparation> /*preparation*/) {}
+  // At most once, before OnSent: the request goes out in another dialect, to that endpoint, and
+  // what comes to OnBody is its answer.
+  virtual void OnTranslated(Endpoint /*sent_endpoint*/) {}
   // The whole request has been handed to the upstream's connection: while it thinks there is time,
   // so what costs with the body's size (a digest) belongs here and not into Begin. With a large
   // body it is called on another thread, where OnHead and OnBody may be called meanwhile; it has

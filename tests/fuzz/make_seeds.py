@@ -170,6 +170,51 @@ OUTLINES = [json.dumps({
         {"type": "tool_use", "id": "1", "name": "a", "input": {"x": 1}}]},
         {"role": "user", "content": [
             {"type": "tool_result", "tool_use_id": "1", "content": "ok"}, REMINDER]}]))]
+CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{\"a\": 1.0}"}}
+IMAGE = {"type": "base64", "media_type": "image/png", "data": "AA=="}
+TRANSLATED = [json.dumps(body).encode() for body in (
+    {"model": "m", "messages": [
+        MESSAGES[0], {"role": "user", "content": [
+            {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}]},
+        {"role": "assistant", "reasoning_content": "r", "tool_calls": [CALL]},
+        {"role": "tool", "tool_call_id": "c", "content": "t"}], "tools": [
+            {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}],
+     "tool_choice": "required", "reasoning_effort": "low", "stop": ["x"], "max_tokens": 3},
+    {"model": "m", "max_tokens": 3, "system": [{"type": "text", "text": "s"}], "messages": [
+        {"role": "user", "content": [{"type": "image", "source": IMAGE}]},
+        {"role": "assistant", "content": [
+            {"type": "thinking", "thinking": "t", "signature": "kvgate-item:a:b"},
+            {"type": "tool_use", "id": "c", "name": "f", "input": {"a": 1.0}}]},
+        {"role": "user", "content": [
+            {"type": "tool_result", "tool_use_id": "c", "is_error": True, "content": [
+                {"type": "image", "source": IMAGE}]}]}],
+     "tools": [{"name": "f", "input_schema": {}}], "tool_choice": {"type": "any"}},
+    {"model": "m", "instructions": "i", "input": [
+        {"role": "user", "content": [{"type": "input_text", "text": "x"}]},
+        {"type": "reasoning", "summary": [], "encrypted_content": "kvgate-thinking:s:t"},
+        {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c", "output": "o"}],
+     "text": {"format": {"type": "json_schema", "name": "n", "schema": {}}}})]
+UPSTREAM_REPLIES = [
+    {"choices": [{"message": {"content": "x", "tool_calls": [CALL]}, "finish_reason": "stop"}],
+     "usage": {"prompt_tokens": 9, "completion_tokens": 2}},
+    {"content": [{"type": "thinking", "thinking": "t", "signature": "s"},
+                 {"type": "tool_use", "id": "c", "name": "f", "input": {"a": 1}}],
+     "stop_reason": "tool_use", "usage": {"input_tokens": 1, "cache_read_input_tokens": 2}},
+    {"status": "completed", "output": [
+        {"type": "reasoning", "id": "r", "summary": [], "encrypted_content": "e"},
+        {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}]}]
+UPSTREAM_EVENTS = b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in (
+    {"type": "message_start", "message": {"model": "m", "usage": {"input_tokens": 3}}},
+    {"choices": [{"delta": {"content": "x", "tool_calls": [{"index": 0, **CALL}]}}]},
+    {"type": "content_block_start", "content_block": {"type": "tool_use", "id": "c", "name": "f"}},
+    {"type": "content_block_delta", "delta": {"type": "input_json_delta", "partial_json": "{}"}},
+    {"type": "response.output_text.delta", "delta": "x"},
+    {"type": "response.output_item.done", "item": {"type": "reasoning", "encrypted_content": "e"}},
+    {"choices": [{"delta": {}, "finish_reason": "stop"}]},
+    {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 1}},
+    {"type": "response.completed", "response": {"status": "completed"}},
+    {"type": "message_stop"})) + b"data: [DONE]\n\n"
 
 SEEDS = {
     "gbnf_fuzz": GBNF,
@@ -189,6 +234,11 @@ SEEDS = {
                                  text={"format": {"type": "json_object"}},
                                  include=["reasoning.encrypted_content"], max_output_tokens=5,
                                  previous_response_id="resp_1"),
+    # The first byte: a request, events, a whole answer or an error; where events are divided.
+    "translate_fuzz": [b"\4" + seed for seed in TRANSLATED] + [b"\1" + UPSTREAM_EVENTS] + [
+        b"\2" + json.dumps(reply).encode() for reply in UPSTREAM_REPLIES] + [
+        b"\3" + json.dumps({"type": "error", "error": {"type": "api_error", "message": "m"}})
+        .encode()],
     "tool_call_fuzz": [bytes([row, 1]) + reply.encode() for row, reply in enumerate(REPLIES)],
     "completions_fuzz": json_seeds("prompt", ["hi", [1, 2, 3], ["a"]], logprobs=2, echo=True,
                                    max_tokens=5),

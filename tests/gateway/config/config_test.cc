@@ -132,6 +132,7 @@ dialect = "anthropic"
 provider = "anthropic"
 base_url = "https://[::1]:8443"
 models = ["claude-*", "x"]
+endpoints = ["responses"]
 mode = "observe"
 api_key_env = "B_KEY"
 connect_timeout_ms = 250
@@ -151,6 +152,8 @@ dollars_per_day = 2.5
   EXPECT_EQ(config->upstreams[0].retry, "connect");
   EXPECT_EQ(config->upstreams[1].name, "b");
   EXPECT_THAT(config->upstreams[1].models, ElementsAre("claude-*", "x"));
+  EXPECT_THAT(config->upstreams[0].endpoints, ElementsAre("chat", "responses"));
+  EXPECT_THAT(config->upstreams[1].endpoints, ElementsAre("responses"));
   EXPECT_EQ(config->upstreams[1].connect_timeout_ms, 250);
   ASSERT_EQ(config->keys.size(), 1u);
   EXPECT_EQ(config->keys[0].key_env, "TEAM_KEY");
