@@ -279,6 +279,7 @@ Task<std::optional<bool>> Connection::Forward(Forwarding& job) {
   if (!job.exchange->sending()) {
     job.body.reset();
     job.sent.reset();
+    decoded_.reset();
     ReleaseBody();
   }
   if (job.translation) {
