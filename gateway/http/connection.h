@@ -165,6 +165,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Rename(Forwarding& job);
   // Nothing: it was not answered, no byte has gone out, and there is a next target.
   Task<std::optional<bool>> Forward(Forwarding& job);
+  bool PassesOn(Forwarding& job, const Result<void>& started) const;
   Task<void> PreparePrompt(Forwarding& job);
   bool EstimatesTokens(const Forwarding& job) const;
   bool SharesBody() const;

@@ -218,6 +218,18 @@ std::shared_ptr<const std::string> Connection::ShareBody() {
           }};
 }
 
+// Whether the next target is asked instead of passing this one's answer, or its failure, on.
+bool Connection::PassesOn(Forwarding& job, const Result<void>& started) const {
+  if (!job.args.has_next || client_gone_ || cancelled_) return false;
+  if (started && !route::IsFallbackStatus(job.exchange->status())) return false;
+  job.end.error =
+      started ? fmt::format("'{}' answered {}", job.upstream->name(), job.exchange->status())
+              : started.error().detail;
+  KVGATE_LOG(kWarning, "http", "request {}: {}; the next target is asked", request_id_,
+             job.end.error);
+  return true;
+}
+
 Task<std::optional<bool>> Connection::Forward(Forwarding& job) {
   const auto& message = parser_->get();
   upstream::HeaderFields fields = RequestFields();
@@ -257,18 +269,7 @@ Task<std::optional<bool>> Connection::Forward(Forwarding& job) {
   });
   const Result<void> started =
       co_await job.exchange->Start({.head = head, .body = body, .head_only = head_only_});
-  const bool passes_on = job.args.has_next && !client_gone_ && !cancelled_;
-  if (!started && passes_on) {
-    job.end.error = started.error().detail;
-    KVGATE_LOG(kWarning, "http", "request {}: {}; the next target is asked", request_id_,
-               job.end.error);
-    co_return std::nullopt;
-  }
-  if (started && passes_on && route::IsFallbackStatus(job.exchange->status())) {
-    KVGATE_LOG(kWarning, "http", "request {}: '{}' answered {}; the next target is asked",
-               request_id_, job.upstream->name(), job.exchange->status());
-    co_return std::nullopt;
-  }
+  if (PassesOn(job, started)) co_return std::nullopt;
   if (job.args.seat != nullptr) job.args.seat->Land(Clock::now());
   if (!started) {
     Error error = started.error();
