@@ -160,6 +160,12 @@ Task<std::optional<bool>> Connection::ForwardTo(RouteMatch match, ForwardArgs ar
                                         .name = Header("x-kvgate-upstream"),
                                         .model = job.model});
     admitted = co_await CheckPrompt(job.model);
+    if (admitted && Header("x-kvgate-private") == "1") {
+      admitted =
+          MakeError(ErrorCode::kPermissionDenied, "http",
+                    "x-kvgate-private keeps a request on this machine, and this one would go "
+                    "to an upstream; a [[route]] can send it to the local engine.");
+    }
   }
   if (chosen && admitted) job.upstream = *chosen;
   if (!args.model.empty()) Rename(job);

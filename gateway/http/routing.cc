@@ -62,11 +62,6 @@ Task<Result<void>> Connection::CheckPrompt(std::string model) {
                       known.num_tokens));
     }
   }
-  if (Header("x-kvgate-private") == "1" && !RunsLocally() && context_.routes.empty()) {
-    co_return MakeError(ErrorCode::kPermissionDenied, "route",
-                        "x-kvgate-private keeps a request on this machine, and its model is an "
-                        "upstream's; a [[route]] can send it to the local engine.");
-  }
   co_return Result<void>();
 }
 

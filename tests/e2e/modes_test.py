@@ -5,6 +5,7 @@ record and the caller are told of it, and `kvgate explain`."""
 import gzip
 import http.client
 import json
+import os
 import random
 import subprocess
 import sys
@@ -92,7 +93,8 @@ base_url = "{self.provider.url}/v1"
 mode = "{mode}"
 {more}
 """)
-        self.running = server.Server(None, self.folder / "data",
+        self.data = self.folder / f"data-{self.provider.port}"
+        self.running = server.Server(None, self.data,
                                      ["--config", str(self.config)]).start()
         self.addCleanup(self.running.__exit__)
 
@@ -225,7 +227,8 @@ mode = "{mode}"
     def test_a_caller_who_asks_is_told_in_the_answer_itself(self):
         self.start("observe")
         asks = {"x-kvgate-explain": "1"}
-        chat = {"model": "gpt-5.5", "messages": [{"role": "user", "content": text_of(1, 900)}]}
+        chat = {"model": "gpt-5.5", "messages": [
+            {"role": "user", "content": text_of(1, 900)}]}
         responses = {"model": "gpt-5.5", "input": text_of(2, 900)}
         for path, body, headers in (("/v1/messages", messages_turn(1), ANTHROPIC),
                                     ("/v1/chat/completions", chat, OPENAI),
@@ -233,6 +236,8 @@ mode = "{mode}"
             for stream in (False, True):
                 with self.subTest(path=path, stream=stream):
                     more = {**body, "stream": stream}
+                    if stream and "messages" in body and headers is OPENAI:
+                        more["stream_options"] = {"include_usage": True}
                     _, plain = self.post(more, headers, path)
                     response, data = self.post(more, {**headers, **asks}, path)
                     objects = [json.loads(data)] if not stream else [
@@ -250,21 +255,24 @@ mode = "{mode}"
 
     def test_explain_says_what_would_be_done_and_does_nothing(self):
         self.start("pin")
+        key = {"Authorization": "Bearer sk-test", "anthropic-version": "2023-06-01",
+               "Content-Type": "application/json"}
         for turn in range(2):
-            self.post(messages_turn(turn))
+            self.post(messages_turn(turn), key)
         before = len(self.provider.requests)
         file = self.folder / "request.json"
         file.write_text(json.dumps(messages_turn(2, seed=9)))
         arguments = [server.binary_path(), "explain", file, "--config", self.config,
-                     "--data-dir", self.folder / "data", "--json"]
-        made = subprocess.run(arguments, capture_output=True, text=True, timeout=30)
+                     "--data-dir", self.data, "--api-key-env", "SIMULATED_KEY", "--json"]
+        made = subprocess.run(arguments, capture_output=True, text=True, timeout=30,
+                              env={**os.environ, "SIMULATED_KEY": "sk-test"})
         self.assertEqual(made.returncode, 0, made.stderr)
         told = json.loads(made.stdout)
         self.assertIn("tools_order", [edit["rule"] for edit in told["edits"]])
         self.assertEqual(len(told["rules"]), 13)
         self.assertTrue(all(rule["on"] for rule in told["rules"]))
         self.assertEqual(len(self.provider.requests), before)
-        alone = subprocess.run([*arguments[:-1], "--mode", "observe"], capture_output=True,
+        alone = subprocess.run([*arguments[:-3], "--mode", "observe"], capture_output=True,
                                text=True, timeout=30)
         self.assertIn("no edits", alone.stdout, alone.stderr)
         file.write_text("{")
@@ -273,9 +281,13 @@ mode = "{mode}"
 
     def test_the_local_engine_names_its_breaks_too(self):
         running = self.serve()
-        body = {"model": "local", "max_tokens": 2, "temperature": 0, "messages": [
-            {"role": "system", "content": text_of(1, 300)},
-            {"role": "user", "content": "question one"}]}
+        body = {"model": "local", "max_tokens": 2, "temperature": 0, "tool_choice": "none",
+                "tools": [{"type": "function", "function": {
+                    "name": "look", "parameters": {"type": "object"}}}],
+                "messages": [{"role": "system", "content": text_of(1, 300)},
+                             {"role": "user", "content": "question one"},
+                             {"role": "assistant", "content": "answer"},
+                             {"role": "user", "content": "question two"}]}
         headers = {"x-kvgate-explain": "1", **tenant("breaks")}
         first = self.assert_ok(running.send("/v1/chat/completions", body, headers))
         self.assertEqual(first.explain["break"]["cause"], "first_seen")
