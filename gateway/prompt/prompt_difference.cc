@@ -157,8 +157,8 @@ class Comparison {
     }
     const JsonDifference inner = FindJsonDifference(was, is);
     if (inner.kind == JsonDifference::Kind::kNone) return std::nullopt;
-    const bool both = before != nullptr && now != nullptr && IsThere(*before, inside) &&
-                      IsThere(*now, inside);
+    const bool both =
+        before != nullptr && now != nullptr && IsThere(*before, inside) && IsThere(*now, inside);
     return From(effect.from, std::string(effect.path) + (both ? inner.path : ""), was, is);
   }
 
