@@ -33,8 +33,7 @@ struct Ends {
   double long_ttl = 0;
 };
 
-Ends EndsOf(const CostArgs& args, Lifetime stable, Lifetime tail) {
-  Ends ends{.all = args.callers_tokens, .long_ttl = args.callers_long_tokens};
+Ends EndsOf(const CostArgs& args, Ends ends, Lifetime stable, Lifetime tail) {
   if (stable != Lifetime::kNone) ends.all = std::max(ends.all, args.stable_tokens);
   if (tail != Lifetime::kNone) ends.all = std::max(ends.all, args.tail_tokens);
   if (stable == Lifetime::kLong) ends.long_ttl = std::max(ends.long_ttl, args.stable_tokens);
@@ -84,17 +83,18 @@ double ReadersOfStable(const CostArgs& args, Lifetime stable) {
 }
 
 Option Evaluate(const CostArgs& args, Lifetime stable, Lifetime tail) {
-  Option option{.stable = stable, .tail = tail};
-  const Ends ends = EndsOf(args, stable, tail);
-  const Ends callers = EndsOf(args, Lifetime::kNone, Lifetime::kNone);
+  const Ends callers{.all = args.callers_tokens, .long_ttl = args.callers_long_tokens};
+  const Ends found{.all = args.callers_found_tokens, .long_ttl = args.callers_found_long_tokens};
   const double missed = MissedToken(args, std::max(stable, tail));
-  AddNow(args, ends, option);
+  Option option{.stable = stable, .tail = tail};
+  AddNow(args, EndsOf(args, callers, stable, tail), option);
   Option none;
   AddNow(args, callers, none);
+  const double saved = NextOfConversation(args, found, missed) -
+                       NextOfConversation(args, EndsOf(args, found, stable, tail), missed);
   const double readers = ReadersOfStable(args, stable) - ReadersOfStable(args, Lifetime::kNone);
   option.premium = option.now - none.now;
-  option.gain = NextOfConversation(args, callers, missed) - NextOfConversation(args, ends, missed) +
-                readers * (1 - args.factors.read) * args.stable_tokens - option.premium;
+  option.gain = saved + readers * (1 - args.factors.read) * args.stable_tokens - option.premium;
   return option;
 }
 

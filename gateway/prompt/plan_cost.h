@@ -29,6 +29,9 @@ struct CostArgs {
   // Of the caller's own markers: up to the last one, up to the last one of the longer lifetime.
   double callers_tokens = 0;
   double callers_long_tokens = 0;
+  // And of those of them that the conversation's next request will find.
+  double callers_found_tokens = 0;
+  double callers_found_long_tokens = 0;
   // What is expected.
   double continues = 0;     // the probability that the conversation goes on
   GapShares gaps = {};      // if it does

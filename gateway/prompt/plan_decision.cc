@@ -22,7 +22,8 @@ using upstream::Endpoint;
 
 constexpr double kMicroseconds = 1e6;
 constexpr size_t kVolatilePrefixesMax = 64;
-constexpr uint32_t kSettledMin = 2;  // volatile blocks that stayed, and none that did not
+constexpr uint32_t kSettledMin = 2;    // volatile blocks that stayed, and …
+constexpr uint32_t kSettledShare = 4;  // … so many for each one that did not
 
 // Before anything has been seen. An agent's request (tools, or an assistant's turn) comes again; a
 // lone question does not until it has. Guesses, soon outweighed: the accounts bound what they cost.
@@ -87,12 +88,18 @@ void RecordVolatile(const PlanArgs& args, View& view) {
   for (const PlanSegment& segment : args.segments) {
     if (segment.is_volatile) now.push_back(segment.prefix.low);
   }
-  for (const uint64_t before : memory.volatile_prefixes) {
-    const bool stayed = std::ranges::find(now, before) != now.end();
-    ++(stayed ? memory.num_settled : memory.num_vanished);
+  const auto holds = [](const std::vector<uint64_t>& prefixes, uint64_t prefix) {
+    return std::ranges::find(prefixes, prefix) != prefixes.end();
+  };
+  if (now.size() > kVolatilePrefixesMax) now.erase(now.begin(), now.end() - kVolatilePrefixesMax);
+  for (const uint64_t before : memory.new_volatile_prefixes) {
+    ++(holds(now, before) ? memory.num_settled : memory.num_vanished);
   }
   view.settled = std::move(memory.volatile_prefixes);
-  if (now.size() > kVolatilePrefixesMax) now.resize(kVolatilePrefixesMax);
+  memory.new_volatile_prefixes.clear();
+  for (const uint64_t prefix : now) {
+    if (!holds(view.settled, prefix)) memory.new_volatile_prefixes.push_back(prefix);
+  }
   memory.volatile_prefixes = std::move(now);
 }
 
@@ -207,6 +214,11 @@ void AddCallers(const PlanArgs& args, const View& view, const Layout& layout,
     cost.callers_tokens = std::max(cost.callers_tokens, tokens);
     if (marker.ttl_seconds > args.row->rules.ttl_seconds) {
       cost.callers_long_tokens = std::max(cost.callers_long_tokens, tokens);
+    }
+    if (segment >= layout.barrier) return;
+    cost.callers_found_tokens = std::max(cost.callers_found_tokens, tokens);
+    if (marker.ttl_seconds > args.row->rules.ttl_seconds) {
+      cost.callers_found_long_tokens = std::max(cost.callers_found_long_tokens, tokens);
     }
   };
   for (const PlannedMarker& own : callers.markers) add(own.segment, own.marker);
@@ -474,7 +486,9 @@ Decision Decide(const PlanArgs& args, const View& view, int64_t readable_after_u
       FindLayout({.segments = args.segments,
                   .syntax = syntax,
                   .settled = view.settled,
-                  .volatile_stays = memory.num_settled >= kSettledMin && memory.num_vanished == 0});
+                  .volatile_stays = memory.num_settled >= kSettledMin &&
+                                    memory.num_settled >= kSettledShare * memory.num_vanished,
+                  .volatile_vanishes = memory.num_vanished > memory.num_settled});
   plan.reason = layout.total() * view.scale < static_cast<double>(args.row->rules.minimum_tokens)
                     ? "below the minimum"
                     : "the provider caches by itself";

@@ -36,6 +36,7 @@ Layout FindLayout(const LayoutArgs& args) {
   Layout layout;
   layout.num_shared = CountShared(segments);
   layout.barrier = segments.size();
+  layout.volatile_vanishes = args.volatile_vanishes;
   layout.ends.reserve(segments.size());
   double tokens = 0;
   bool is_stable = true;

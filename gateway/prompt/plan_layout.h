@@ -19,7 +19,8 @@ struct Layout {
   size_t barrier = 0;
   std::optional<size_t> stable;  // the last in front of the barrier that tools and system can mark
   std::optional<size_t> tail;    // the last of all in front of the barrier that can be marked
-  bool is_agents = false;        // has tools or an assistant's turn: comes again
+  bool volatile_vanishes = false;  // what stands at the barrier will most likely be gone
+  bool is_agents = false;          // has tools or an assistant's turn: comes again
 
   double total() const { return ends.empty() ? 0 : ends.back(); }
   double At(const std::optional<size_t>& segment) const { return segment ? ends[*segment] : 0; }
@@ -35,6 +36,7 @@ struct LayoutArgs {
   ledger::MarkerSyntax syntax = ledger::MarkerSyntax::kNone;
   std::span<const uint64_t> settled = {};
   bool volatile_stays = false;
+  bool volatile_vanishes = false;  // most have not
 };
 Layout FindLayout(const LayoutArgs& args);
 

@@ -109,7 +109,7 @@ CallersMarkers ReadCallersMarkers(const PlanArgs& args, const Layout& layout) {
     const PlanSegment& segment = args.segments[i];
     if (!segment.marker) continue;
     const bool stays = segment.markable && segment.content != Content::kThinking &&
-                       (!segment.is_volatile || i < layout.barrier);
+                       (!segment.is_volatile || i < layout.barrier || !layout.volatile_vanishes);
     const auto at = stays ? i : LastHolder(args, 0, i);
     if (at) add(*at, WithTtl(args, *segment.marker));
   }
@@ -117,9 +117,10 @@ CallersMarkers ReadCallersMarkers(const PlanArgs& args, const Layout& layout) {
     const Marker marker = WithTtl(args, *args.automatic);
     // It stands on the last block that can hold one; volatile ones can, as the provider sees it.
     const bool all_stays = layout.barrier == args.segments.size();
-    if (args.row->rules.automatic_marker && (all_stays || !layout.tail)) {
+    const bool may_stay = all_stays || !layout.tail || !layout.volatile_vanishes;
+    if (args.row->rules.automatic_marker && may_stay) {
       callers.automatic = marker;
-      callers.automatic_segment = layout.tail.value_or(0);
+      callers.automatic_segment = all_stays ? layout.tail.value_or(0) : args.segments.size() - 1;
     } else if (layout.tail) {
       add(*layout.tail, marker);
     }
@@ -132,9 +133,10 @@ Markers PlaceMarkers(const MarkerArgs& args) {
   const Layout& layout = args.layout;
   Wishes wishes;
   for (const PlannedMarker& own : args.callers.markers) {
-    const Rank rank = own.segment == layout.tail        ? Rank::kTail
-                      : own.segment < layout.num_shared ? Rank::kCallersPrefix
-                                                        : Rank::kCallersTurn;
+    const Rank rank = own.segment == layout.tail                    ? Rank::kTail
+                      : args.args.segments[own.segment].is_volatile ? Rank::kSpare
+                      : own.segment < layout.num_shared             ? Rank::kCallersPrefix
+                                                                    : Rank::kCallersTurn;
     Add(wishes, own.segment, {rank, own.marker.ttl_seconds});
   }
   Markers out;

@@ -13,10 +13,10 @@
 
 namespace kvgate::prompt {
 
-// The caller's own, as they will go out: none on volatile or unmarkable segments, each moved to the
-// nearest segment in front of it that can hold one (V4, V6); no ttl where the upstream takes none
-// (G8); the automatic one as an explicit one where it would stand on what does not come again, or
-// is not taken (G9).
+// The caller's own, as they will go out: none on unmarkable segments, nor on volatile ones once the
+// conversation's have been seen to vanish: each moves to the nearest segment in front of it that
+// can hold one (V4, V6). No ttl where the upstream takes none (G8); the automatic one as an
+// explicit one where it would stand on what does not come again, or is not taken (G9).
 struct CallersMarkers {
   std::vector<PlannedMarker> markers;  // in order, one a segment
   std::optional<Marker> automatic;     // where it can stay

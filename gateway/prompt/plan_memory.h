@@ -127,9 +127,10 @@ struct ConversationMemory {
   GapCounts gaps;
   Account account;
   std::vector<CacheEntry> entries;
-  std::vector<uint64_t> volatile_prefixes;  // of the request before, up to volatile segments
-  uint32_t num_settled = 0;                 // of them, those that came again as they were
-  uint32_t num_vanished = 0;
+  std::vector<uint64_t> volatile_prefixes;      // of the request before, up to volatile segments
+  std::vector<uint64_t> new_volatile_prefixes;  // of them, those that it was the first with
+  uint32_t num_settled = 0;                     // new ones that came again as they were
+  uint32_t num_vanished = 0;                    // and that did not
   bool is_key_decided = false;
   bool is_key_shared = false;  // with other conversations of its shape
   std::string key;

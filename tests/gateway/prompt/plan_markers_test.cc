@@ -27,14 +27,15 @@ struct Given {
   std::optional<Marker> automatic = {};
 };
 
-Placed Place(const Given& given) {
+Placed Place(const Given& given, bool vanishes = false) {
   Placed placed;
   placed.segments = SegmentsOf(given.blocks);
   Request request;
   PlanArgs args = ArgsOf(request, placed.segments, Row("anthropic", "claude-opus-5"));
   args.automatic = given.automatic;
-  placed.layout =
-      FindLayout({.segments = placed.segments, .syntax = ledger::MarkerSyntax::kCacheControl});
+  placed.layout = FindLayout({.segments = placed.segments,
+                              .syntax = ledger::MarkerSyntax::kCacheControl,
+                              .volatile_vanishes = vanishes});
   const CallersMarkers callers = ReadCallersMarkers(args, placed.layout);
   placed.markers = PlaceMarkers({.args = args,
                                  .layout = placed.layout,
@@ -92,7 +93,8 @@ TEST(PlanMarkersTest, NoPlanIsRefusedByTheProvider) {
     given.tail = std::min(given.stable, Lifetime(random() % 3));
     if (chance(2)) given.readable = random() % given.blocks.size();
     if (chance(3)) given.automatic = Marker{MarkerKind::kCacheControl, chance(2) ? 3600 : 300};
-    const Placed placed = Place(given);
+    const bool vanishes = chance(2);
+    const Placed placed = Place(given, vanishes);
     const std::vector<PlannedMarker>& markers = placed.markers.markers;
     ASSERT_LE(markers.size() + (placed.markers.automatic ? 1 : 0), 4U);
     int32_t before = 3600;
@@ -100,7 +102,7 @@ TEST(PlanMarkersTest, NoPlanIsRefusedByTheProvider) {
       const PlanSegment& segment = placed.segments[markers[i].segment];
       ASSERT_TRUE(segment.markable);
       ASSERT_NE(segment.content, Content::kThinking);
-      ASSERT_FALSE(segment.is_volatile);
+      ASSERT_TRUE(!segment.is_volatile || (segment.marker && !vanishes));
       ASSERT_LE(markers[i].marker.ttl_seconds, before);
       ASSERT_TRUE(i == 0 || markers[i - 1].segment < markers[i].segment);
       before = markers[i].marker.ttl_seconds;

@@ -111,10 +111,16 @@ TEST_F(PlanTest, V4TheLastMarkerStandsInFrontOfWhatIsVolatile) {
   EXPECT_EQ(Places(Make(blocks)), (Indices{2, 3}));
 }
 
-TEST_F(PlanTest, V4ACallersMarkerOnAVolatileBlockMovesInFrontOfIt) {
+TEST_F(PlanTest, V4ACallersMarkerOnAVolatileBlockMovesInFrontOfItOnceOneHasVanished) {
   std::vector<Block> blocks = AgentStart();
   blocks.push_back(Marked(Volatile(User("12345 tokens left", 20))));
-  EXPECT_EQ(Places(Make(blocks)), (Indices{2, 3}));
+  EXPECT_EQ(Places(Make(blocks)), (Indices{2, 3, 4})) << "as it would be written in any case";
+  Answer();
+  Wait(20 * kSecondUs);
+  blocks.back() = Assistant("a", 300);
+  blocks.push_back(User("b", 300));
+  blocks.push_back(Marked(Volatile(User("11111 tokens left", 20))));
+  EXPECT_EQ(Places(Make(blocks)).back(), 5U);
 }
 
 TEST_F(PlanTest, V6GitStatusAtTheEndOfTheSystemPromptStandsBehindTheMarker) {
@@ -189,13 +195,18 @@ TEST_F(PlanTest, G9TheAutomaticMarkerStaysWhereItIsTaken) {
   EXPECT_EQ(Places(plan), (Indices{2}));
 }
 
-TEST_F(PlanTest, V4TheAutomaticMarkerGivesWayToOneInFrontOfWhatIsVolatile) {
+TEST_F(PlanTest, V4TheAutomaticMarkerGivesWayToOneInFrontOfWhatHasVanished) {
   automatic_ = kFiveMinutes;
   std::vector<Block> blocks = AgentStart();
   blocks.push_back(Volatile(User("12345 tokens left", 20)));
-  const Plan plan = Make(blocks);
-  EXPECT_EQ(plan.automatic, std::nullopt);
-  EXPECT_EQ(Places(plan), (Indices{2, 3}));
+  EXPECT_EQ(Places(Make(blocks)), (Indices{2, 3}));
+  EXPECT_EQ(plan_.automatic, kFiveMinutes);
+  Answer();
+  Wait(20 * kSecondUs);
+  blocks.back() = Assistant("a", 300);
+  blocks.push_back(Volatile(User("11111 tokens left", 20)));
+  EXPECT_EQ(Places(Make(blocks)).back(), 4U);
+  EXPECT_EQ(plan_.automatic, std::nullopt);
 }
 
 TEST_F(PlanTest, G10FourMarkersGoOutHoweverManyTheCallerHas) {
