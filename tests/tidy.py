@@ -140,6 +140,7 @@ TESTED_ELSEWHERE = {
     "gateway/prompt/recognition.cc": "tests/gateway/prompt/optimizer_test.cc",
     "gateway/prompt/segment_text.cc": "tests/gateway/prompt/outline_test.cc",
     "gateway/prompt/sources.cc": "tests/gateway/prompt/outline_test.cc",
+    "gateway/prompt/turn_memo.cc": "tests/gateway/prompt/outline_test.cc",
     "gateway/prompt/volatile_values.cc": "tests/gateway/prompt/volatile_text_test.cc",
     "gateway/protocol/json_value.cc": "tests/gateway/protocol/chat_completions_test.cc",
     "gateway/protocol/messages_encoder.cc": "tests/gateway/protocol/messages_test.cc",

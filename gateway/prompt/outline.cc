@@ -50,12 +50,13 @@ class OutlineReader {
     skimmer_.SkipSpace();
     if (skimmer_.at() != body_.size()) return Refused("something stands behind the object", "");
     for (auto* part : {&tools_, &system_, &messages_}) {
-      for (auto& [segment, source, message, type] : *part) {
-        if (Identify(segment)) continue;
-        return Refused("no JSON, or nested too deeply", PathOf(segment.place));
+      for (Found& found : *part) {
+        if (found.is_read || Identify(found.segment)) continue;
+        return Refused("no JSON, or nested too deeply", PathOf(found.segment.place));
       }
     }
     Join();
+    KeepKnown();
     for (Parameter& parameter : outline_.parameters) {
       const std::optional<CanonicalFacts> facts =
           Facts(parameter.value.In(body_), Content::kOther, nullptr);
@@ -138,7 +139,13 @@ class OutlineReader {
 
   bool List(std::string_view field) {
     int32_t index = 0;
-    return skimmer_.List([&] {
+    if (field == fields_.messages) {
+      index = TakeKnown(field);
+      if (index > 0 && skimmer_.Take(']')) return true;
+      if (index > 0 && skimmer_.Peek() != ',') return false;
+    }
+    // Behind known turns a comma stands where a list's bracket does.
+    return skimmer_.List(index > 0 ? ',' : '[', [&] {
       if (skimmer_.Peek() != '{') return false;
       ReadObject object;
       blocks_.clear();
@@ -153,6 +160,49 @@ class OutlineReader {
       AddElement(place, object, blocks_);
       return true;
     });
+  }
+
+  // Takes over what is known of the list's beginning; how many of its elements that are.
+  int32_t TakeKnown(std::string_view field) {
+    const uint32_t begin = skimmer_.at();
+    const TurnMemo::Match match = memo_.turns().Find(body_.substr(begin), field);
+    if (match.num_cuts == 0) return 0;
+    const TurnCut& cut = match.known->cuts[match.num_cuts - 1];
+    for (uint32_t i = 0; i < cut.num_segments; ++i) {
+      const Found& known = match.known->segments[i];
+      const bool is_system = known.segment.place.section == Section::kSystem;
+      leading_ = leading_ && is_system;
+      Found& found = (is_system ? system_ : messages_).emplace_back(known);
+      Shift(found.segment, begin);
+    }
+    skimmer_ = Skimmer(body_, begin + cut.bytes);
+    return cut.num_elements;
+  }
+
+  // All turns as they are known now, for the next body that begins with them.
+  void KeepKnown() {
+    if (outline_.messages.In(body_).substr(0, 1) != "[") return;
+    std::vector<Found> turns;
+    turns.reserve(system_.size() + messages_.size());
+    for (const auto* part : {&system_, &messages_}) {
+      for (const Found& found : *part) {
+        if (found.segment.place.field != fields_.messages) continue;
+        Found& known = turns.emplace_back(found);
+        known.source.reset();
+        known.name = known.type = {};
+        Shift(known.segment, -outline_.messages.begin);
+      }
+    }
+    memo_.turns().Keep(outline_.messages.In(body_), fields_.messages, std::move(turns));
+  }
+
+  static void Shift(Segment& segment, uint32_t by) {
+    for (Span* span : {&segment.span, &segment.element, &segment.marker_span, &segment.source_span,
+                       &segment.text, &segment.blocks}) {
+      if (span->empty()) continue;
+      span->begin += by;
+      span->end += by;
+    }
   }
 
   // A system turn in front of all others is the system prompt.

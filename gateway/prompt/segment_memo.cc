@@ -13,7 +13,8 @@ Identity KeyOf(const Identity& raw, Content content) {
 }  // namespace
 
 SegmentMemo::SegmentMemo(size_t entries_max)
-    : young_max_(std::max<size_t>(entries_max / kNumShards / 2, 1)) {}
+    : young_max_(std::max<size_t>(entries_max / kNumShards / 2, 1)),
+      turns_(entries_max * sizeof(Found)) {}
 
 std::optional<CanonicalFacts> SegmentMemo::Find(const Identity& raw, Content content) {
   const Identity key = KeyOf(raw, content);

@@ -11,6 +11,7 @@
 
 #include "gateway/prompt/canonical.h"
 #include "gateway/prompt/segment.h"
+#include "gateway/prompt/turn_memo.h"
 
 namespace kvgate::prompt {
 
@@ -22,6 +23,7 @@ class SegmentMemo {
   std::optional<CanonicalFacts> Find(const Identity& raw, Content content);
   void Insert(const Identity& raw, Content content, const CanonicalFacts& facts);
   size_t num_entries() const;
+  TurnMemo& turns() { return turns_; }
 
  private:
   using Map = std::unordered_map<Identity, CanonicalFacts>;
@@ -36,6 +38,7 @@ class SegmentMemo {
 
   const size_t young_max_;  // a shard's
   std::array<Shard, kNumShards> shards_;
+  TurnMemo turns_;
 };
 
 }  // namespace kvgate::prompt

@@ -60,11 +60,15 @@ class Skimmer {
       ++at_;
     }
   }
-  // `on_element()` for each element, which it skims.
+  // `on_element()` for each element, which it skims. `opening` ',': from inside a list on.
   template <typename OnElement>
   bool List(OnElement on_element) {
-    if (!Take('[')) return false;
-    if (Take(']')) return true;
+    return List('[', on_element);
+  }
+  template <typename OnElement>
+  bool List(char opening, OnElement on_element) {
+    if (!Take(opening)) return false;
+    if (opening == '[' && Take(']')) return true;
     while (true) {
       SkipSpace();
       if (!on_element()) return false;

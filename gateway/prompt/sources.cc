@@ -129,7 +129,9 @@ Content ContentOf(const Place& place, const ReadObject& object) {
 void AssignSources(std::string_view body, std::vector<Found>& system,
                    std::vector<Found>& messages) {
   for (Found& found : system) {
-    found.segment.source = OwnSource(body, found, true).value_or(Source::kSystem);
+    if (!found.is_read) found.own = OwnSource(body, found, true);
+    found.is_read = true;
+    found.segment.source = found.own.value_or(Source::kSystem);
   }
   const int32_t last = LastUserTurn(messages);
   bool first_user = true;
@@ -137,7 +139,9 @@ void AssignSources(std::string_view body, std::vector<Found>& system,
     Segment& segment = found.segment;
     const bool is_user = segment.role == Role::kUser;
     const bool is_system = segment.role == Role::kSystem || segment.role == Role::kDeveloper;
-    const std::optional<Source> own = OwnSource(body, found, is_system || first_user);
+    if (!found.is_read) found.own = OwnSource(body, found, is_system || first_user);
+    found.is_read = true;
+    const std::optional<Source> own = found.own;
     if (is_user && segment.content == Content::kText) first_user = false;
     if (own) {
       segment.source = *own;

@@ -16,6 +16,9 @@ struct Found {
   std::optional<std::string_view> source;  // kvgate_source, its own or its message's
   std::string_view name;                   // of the message
   std::string_view type;                   // of the block
+  // What AssignSources has made of these three; nothing: its turn decides.
+  std::optional<Source> own = std::nullopt;
+  bool is_read = false;
 };
 
 Role RoleOf(const Place& place, const ReadObject& object);

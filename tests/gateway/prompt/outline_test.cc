@@ -153,5 +153,48 @@ TEST(Outline, AMemoGivesWhatParsingGives) {
   }
 }
 
+// The same segments as without a memory of the list's beginning.
+void ExpectSameAsFresh(SegmentMemo& memo, const std::string& body) {
+  const Result<Outline> known = ReadOutline(Endpoint::kChatCompletions, body, memo);
+  const Outline fresh = Read(Endpoint::kChatCompletions, body);
+  ASSERT_TRUE(known.has_value());
+  EXPECT_EQ(Lines(*known, body), Lines(fresh, body));
+  ASSERT_EQ(known->segments.size(), fresh.segments.size());
+  for (size_t i = 0; i < fresh.segments.size(); ++i) {
+    EXPECT_EQ(known->segments[i].raw, fresh.segments[i].raw);
+    EXPECT_EQ(known->segments[i].same, fresh.segments[i].same);
+    EXPECT_EQ(known->segments[i].span, fresh.segments[i].span);
+    EXPECT_EQ(known->segments[i].element, fresh.segments[i].element);
+    EXPECT_EQ(known->segments[i].blocks, fresh.segments[i].blocks);
+    EXPECT_EQ(known->segments[i].marker, fresh.segments[i].marker);
+    EXPECT_EQ(known->segments[i].place.section, fresh.segments[i].place.section);
+  }
+  EXPECT_EQ(known->messages, fresh.messages);
+}
+
+TEST(Outline, AListThatBeginsAsOneBeforeReadsAsIfItWereNew) {
+  SegmentMemo memo(1024);
+  std::string turns = R"({"role":"system","content":"s"},{"role":"developer","content":")" +
+                      std::string(9000, 'x') + "\"}";
+  for (int i = 0; i < 30; ++i) {
+    turns += R"(,{"role":"user","content":[{"type":"text","text":"<document>a</document>"},)"
+             R"({"type":"text","text":"q)" +
+             std::to_string(i) +
+             R"(","cache_control":{"type":"ephemeral"}}]},{"role":"assistant","content":"a"})";
+    ExpectSameAsFresh(memo,
+                      R"({"a":)" + std::to_string(i % 13) + R"(,"messages":[)" + turns + "]}");
+    // Its last turns without their markers, another end, no end at all.
+    ExpectSameAsFresh(memo, R"({"messages":[)" + turns + R"(, {"role":"user","content":"z"} ]})");
+    std::string unmarked = turns;
+    const std::string_view marker = R"(,"cache_control":{"type":"ephemeral"})";
+    unmarked.erase(unmarked.rfind(marker), marker.size());
+    ExpectSameAsFresh(memo, R"({"messages":[)" + unmarked + "]}");
+    for (const std::string_view end : {"", ",", ",]}", "x]}", "]"}) {
+      const std::string body = R"({"messages":[)" + turns + std::string(end);
+      EXPECT_FALSE(ReadOutline(Endpoint::kChatCompletions, body, memo).has_value()) << end;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace kvgate::prompt
