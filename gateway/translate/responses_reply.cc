@@ -14,7 +14,7 @@ class ResponsesReply final : public UpstreamReply {
 
   void OnEvent(const RawObject& event) override {
     const std::string type = event.String("type");
-    if (type == "error") {
+    if (type == "error" || event["error"]) {
       writer_.Fail(ReadError(0, event["error"] ? RawObject(event["error"]) : event));
     } else if (event["response"]) {
       OnResponse(type, RawObject(event["response"]));

@@ -119,7 +119,7 @@ def collected(dialect, data):
             elif delta["type"] == "input_json_delta":
                 partial[event["index"]] += delta["partial_json"]
         elif event["type"] == "message_delta":
-            reply.update(event["delta"], usage=event["usage"])
+            reply.update(event["delta"], usage={**reply["usage"], **event["usage"]})
     for block, text in zip(blocks, partial):
         if block["type"] == "tool_use":
             block["input"] = json.loads(text or "{}")
