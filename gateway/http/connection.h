@@ -176,6 +176,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool Explains() const { return Header("x-kvgate-explain") == "1"; }
   Task<bool> WritePiece(std::string_view before, std::string_view piece, std::string_view after);
   Task<bool> SendFailure(Forwarding& job, Error error);
+  // What stands for the caller at that upstream; empty: nothing.
+  std::string SentCredential(const upstream::Upstream* upstream) const;
   void Begin(Forwarding& job);
   void TakeTimes(Forwarding& job) const;
   void End(Forwarding& job);

@@ -44,7 +44,9 @@ std::string Connection::Credential() const {
 std::string_view Connection::ProviderCredential() const {
   if (key_is_credential_) return "";
   const std::string_view key = Header("x-api-key");
-  return key.empty() ? BearerOf(Header("authorization")) : key;
+  const std::string_view bearer = BearerOf(Header("authorization"));
+  // Both pass on; which one counts is the provider's to say, so the one that binds more does here.
+  return key.empty() || service::IsSubscription(bearer, {}) ? bearer : key;
 }
 
 std::string Connection::Tenant() const {

@@ -37,17 +37,16 @@ Response Connection::HandleExplain() {
   if (!chosen) return ErrorResponse(chosen.error());
   const upstream::HeaderFields fields = RequestFields();
   const std::string tenant = Tenant();
-  const std::string caller = key_is_credential_ ? "" : Credential();
-  const std::string& api_key = (*chosen)->api_key();
-  return {.body = context_.options.prompts->Explain(
-              {.body = message.body(),
-               .endpoint = *kind,
-               .tenant = tenant,
-               .upstream = (*chosen)->config(),
-               .provider = (*chosen)->provider(),
-               .key = key_ == nullptr ? nullptr : &key_->config(),
-               .fields = fields,
-               .credential = api_key.empty() ? caller : api_key})};
+  const std::string credential = SentCredential(*chosen);
+  return {.body =
+              context_.options.prompts->Explain({.body = message.body(),
+                                                 .endpoint = *kind,
+                                                 .tenant = tenant,
+                                                 .upstream = (*chosen)->config(),
+                                                 .provider = (*chosen)->provider(),
+                                                 .key = key_ == nullptr ? nullptr : &key_->config(),
+                                                 .fields = fields,
+                                                 .credential = credential})};
 }
 
 }  // namespace kvgate::http

@@ -129,7 +129,7 @@ Task<bool> Connection::ServeGeneration(RouteMatch match) {
     const bool again = co_await Send(std::move(response), match.name, match.openai_dialect);
     co_return again;
   }
-  if (decoded_) parser_->get().body() = std::move(*decoded_);
+  if (decoded_) parser_->get().body() = std::move(*std::exchange(decoded_, std::nullopt));
   const std::optional<bool> again = co_await ServeCompletion(std::move(match), {});
   co_return again.value_or(false);
 }
@@ -311,8 +311,7 @@ Task<void> Connection::PreparePrompt(Forwarding& job) {
                                                      : parser_->get().body();
   const upstream::HeaderFields fields = RequestFields();
   const std::string tenant = Tenant();
-  const std::string caller = key_is_credential_ ? "" : Credential();
-  const std::string& api_key = job.upstream->api_key();
+  const std::string credential = SentCredential(job.upstream);
   const service::Prompts::Args args{.body = body,
                                     .encoded = encoded && job.renamed.empty(),
                                     .endpoint = endpoint,
@@ -321,7 +320,7 @@ Task<void> Connection::PreparePrompt(Forwarding& job) {
                                     .provider = job.upstream->provider(),
                                     .key = key_ == nullptr ? nullptr : &key_->config(),
                                     .fields = fields,
-                                    .credential = api_key.empty() ? caller : api_key};
+                                    .credential = credential};
   std::function<void()> work = [&] { job.prompt = context_.options.prompts->Prepare(args); };
   if (args.body.size() < kPreparedHereBytes) {
     work();
@@ -451,9 +450,15 @@ Task<bool> Connection::SendFailure(Forwarding& job, Error error) {
   co_return again;
 }
 
+std::string Connection::SentCredential(const upstream::Upstream* upstream) const {
+  if (upstream != nullptr && !upstream->api_key().empty()) return upstream->api_key();
+  return std::string(ProviderCredential());
+}
+
 void Connection::Begin(Forwarding& job) {
   if (context_.options.exchange_log == nullptr) return;
   const auto& message = parser_->get();
+  const upstream::HeaderFields fields = RequestFields();
   const std::string tenant = Tenant();
   const auto since_head =
       std::chrono::duration_cast<std::chrono::system_clock::duration>(Clock::now() - received_at_);
@@ -471,7 +476,9 @@ void Connection::Begin(Forwarding& job) {
        .key = key_ == nullptr ? "" : std::string_view(key_->name()),
        .body = message.body(),
        .content_encoding = Header("content-encoding"),
-       .stream = scan_.stream});
+       .stream = scan_.stream,
+       .fields = &fields,
+       .is_subscription = service::IsSubscription(SentCredential(job.upstream), fields)});
   job.account = std::make_shared<ExchangeAccount>(std::move(observer), key_);
 }
 

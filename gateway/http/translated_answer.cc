@@ -204,6 +204,8 @@ Task<bool> Connection::PassTranslated(Forwarding& job) {
   translation.BeginReply(exchange.fields(), request_id_);
   const bool stream = translation.stream();
   if (stream && http_1_0_) keep_alive_ = false;
+  std::optional<protocol::AnswerExtension> extension;
+  if (Explains() && job.account) extension.emplace(stream);
   std::string out;
   std::string piece = exchange.TakeReady();
   while (true) {
@@ -211,17 +213,25 @@ Task<bool> Connection::PassTranslated(Forwarding& job) {
     translation.Feed(piece, out);
     if (exchange.finished()) break;
     if (stream && !out.empty()) {
-      const bool written = co_await WriteEvents(job, std::exchange(out, {}), false);
+      std::string events = std::exchange(out, {});
+      if (extension) events = extension->Feed(events);
+      const bool written = events.empty() || co_await WriteEvents(job, std::move(events), false);
       if (!written) co_return false;
     }
     Result<std::string> next = co_await exchange.Read();
     if (!next) {
+      if (extension) out = extension->Feed(out) + extension->Finish("kvgate", "");
       const bool again = co_await EndCut(job, std::move(out), next.error().detail);
       co_return again;
     }
     piece = std::move(*next);
   }
   const ReplyEnd end = translation.Finish(out);
+  if (extension) {
+    const bool whole = end != ReplyEnd::kCut && end != ReplyEnd::kFailed;
+    out = extension->Feed(out);
+    out += extension->Finish("kvgate", whole ? ExplanationOf(job) : "");
+  }
   if (end == ReplyEnd::kCut || (end == ReplyEnd::kFailed && !stream)) {
     const bool again = co_await EndCut(job, std::move(out), translation.error().detail);
     co_return again;

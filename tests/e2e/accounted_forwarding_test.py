@@ -35,6 +35,7 @@ dialect = "openai"
 provider = "openai"
 base_url = "{self.provider.url}/v1"
 models = ["gpt-*"]
+mode = "observe"
 
 [[upstream]]
 name = "anthropic"
@@ -42,6 +43,7 @@ dialect = "anthropic"
 provider = "anthropic"
 base_url = "{self.provider.url}"
 models = ["claude-*"]
+mode = "observe"
 """)
         self.running = server.Server(None, self.folder / "data",
                                      ["--config", str(config)]).start()

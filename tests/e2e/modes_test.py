@@ -162,7 +162,8 @@ mode = "{mode}"
         beta = {**ANTHROPIC, "anthropic-beta": "claude-code-20250219,oauth-2025-04-20"}
         billing = "x-anthropic-billing-header: cc_version=2.1.177.01c; cch=36ee5;\n"
         system = billing + text_of(7, 900)
-        for headers in (OAUTH, beta):
+        both = {**OAUTH, "x-api-key": "sk-test"}
+        for headers in (OAUTH, beta, both):
             for turn in range(4):
                 raw = json.dumps(messages_turn(turn, seed=turn, system=system)).encode()
                 response, _ = self.post(raw, headers)
