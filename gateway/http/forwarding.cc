@@ -149,6 +149,7 @@ Task<std::optional<bool>> Connection::ForwardTo(RouteMatch match, ForwardArgs ar
   Forwarding job;
   job.args = args;
   job.route = match.name;
+  job.fields = RequestFields();
   job.end.body_read = Clock::now() - received_at_;
   if (match.route == Route::kForwarded || IsKept(match.route)) co_await ScanBody();
   job.model = match.route == Route::kModel ? match.argument : scan_.model;
@@ -238,10 +239,10 @@ bool Connection::PassesOn(Forwarding& job, const Result<void>& started) const {
 
 Task<std::optional<bool>> Connection::Forward(Forwarding& job) {
   const auto& message = parser_->get();
-  upstream::HeaderFields fields = RequestFields();
-  if (job.translation) fields = job.translation->FieldsOf(fields);
   const bool is_renamed = !job.renamed.empty();
   co_await PreparePrompt(job);
+  const upstream::HeaderFields fields =
+      job.translation ? job.translation->FieldsOf(job.fields) : std::move(job.fields);
   if (job.account && SharesBody()) job.body = ShareBody();
   const std::string& received = job.body ? *job.body : message.body();
   const std::string& body = job.sent ? *job.sent : received;
@@ -309,7 +310,6 @@ Task<void> Connection::PreparePrompt(Forwarding& job) {
   const std::string_view body = !job.renamed.empty() ? std::string_view(job.renamed)
                                 : decoded_           ? std::string_view(*decoded_)
                                                      : parser_->get().body();
-  const upstream::HeaderFields fields = RequestFields();
   const std::string tenant = Tenant();
   const std::string credential = SentCredential(job.upstream);
   const service::Prompts::Args args{.body = body,
@@ -319,7 +319,7 @@ Task<void> Connection::PreparePrompt(Forwarding& job) {
                                     .upstream = job.upstream->config(),
                                     .provider = job.upstream->provider(),
                                     .key = key_ == nullptr ? nullptr : &key_->config(),
-                                    .fields = fields,
+                                    .fields = job.fields,
                                     .credential = credential};
   std::function<void()> work = [&] { job.prompt = context_.options.prompts->Prepare(args); };
   if (args.body.size() < kPreparedHereBytes) {
@@ -458,7 +458,6 @@ std::string Connection::SentCredential(const upstream::Upstream* upstream) const
 void Connection::Begin(Forwarding& job) {
   if (context_.options.exchange_log == nullptr) return;
   const auto& message = parser_->get();
-  const upstream::HeaderFields fields = RequestFields();
   const std::string tenant = Tenant();
   const auto since_head =
       std::chrono::duration_cast<std::chrono::system_clock::duration>(Clock::now() - received_at_);
@@ -477,8 +476,8 @@ void Connection::Begin(Forwarding& job) {
        .body = message.body(),
        .content_encoding = Header("content-encoding"),
        .stream = scan_.stream,
-       .fields = &fields,
-       .is_subscription = service::IsSubscription(SentCredential(job.upstream), fields)});
+       .fields = &job.fields,
+       .is_subscription = service::IsSubscription(SentCredential(job.upstream), job.fields)});
   job.account = std::make_shared<ExchangeAccount>(std::move(observer), key_);
 }
 

@@ -16,6 +16,7 @@ namespace kvgate::http {
 struct Connection::Forwarding {
   std::string route;  // for metrics
   std::string model;
+  upstream::HeaderFields fields;           // of the request
   upstream::Upstream* upstream = nullptr;  // null: none was chosen
   std::unique_ptr<upstream::Exchange> exchange = nullptr;
   std::shared_ptr<ExchangeAccount> account = nullptr;  // null: nobody keeps accounts
