@@ -225,6 +225,15 @@ mode = "{mode}"
                                     "uncached": usage["input_tokens"]})
         self.assertTrue({"tools", "system", "tool_results", "user"} <= set(record["attribution"]))
 
+    def test_stats_sum_sources_and_breaks(self):
+        self.start("pin")
+        for turn in range(3):
+            self.record(self.post(messages_turn(turn))[0])
+        shown = subprocess.run([server.binary_path(), "stats", "--data-dir", self.data],
+                               capture_output=True, text=True, timeout=30)
+        for name in ("SOURCE", "tool_results", "WHY A PREFIX ENDED", "first_seen"):
+            self.assertIn(name, shown.stdout, shown.stderr)
+
     def test_a_caller_who_asks_is_told_in_the_answer_itself(self):
         self.start("observe")
         asks = {"x-kvgate-explain": "1"}
