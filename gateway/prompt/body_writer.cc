@@ -167,7 +167,7 @@ std::vector<Edit> BodyWriter::Write(const Plan& plan) {
   }
   WriteFields(plan);
   SortEdits(edits_);
-  return edits_;
+  return std::exchange(edits_, {});
 }
 
 void BodyWriter::WriteSegment(Outgoing& out) {
@@ -316,9 +316,21 @@ void BodyWriter::WritePutBack(size_t index) {
   Add(Rule::kReminderKept, {at, at}, "," + bytes, PathOf(segment.slot->place));
 }
 
+bool BodyWriter::DroppedWithHead(size_t index) const {
+  const Place& place = draft_.segments[index].slot->place;
+  if (place.block < 0) return false;
+  while (index-- > 0) {
+    const DraftSegment& other = draft_.segments[index];
+    if (other.now == nullptr || other.now->place.element != place.element) return false;
+    if (other.now->place.block < 0) return other.dropped;
+  }
+  return false;
+}
+
 void BodyWriter::WriteDropped(size_t index) {
   const DraftSegment& segment = draft_.segments[index];
   const Segment& slot = *segment.slot;
+  if (DroppedWithHead(index)) return;
   const Segment* next = nullptr;
   const Segment* previous = nullptr;
   bool kept_behind = false;
@@ -377,6 +389,7 @@ SentSegment BodyWriter::SentOf(const Outgoing& out, const Arena& arena) const {
             .content = now.content,
             .same = now.same,
             .stable = now.stable,
+            .said = now.said,
             .sent_raw = {},
             .bytes = nullptr,
             .marker = {},

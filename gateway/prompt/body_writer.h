@@ -58,6 +58,8 @@ class BodyWriter {
   void WriteMarker(const Outgoing& out);
   void WritePutBack(size_t index);
   void WriteDropped(size_t index);
+  // A block whose whole message stays out.
+  bool DroppedWithHead(size_t index) const;
   void WriteFields(const Plan& plan);
   void Add(Rule rule, Span span, std::string bytes, std::string path);
 

@@ -82,6 +82,7 @@ struct Counts {
   size_t text_bytes = 0;
   bool has_volatile = false;
   bool text_left = false;  // of text that is read, without volatile spans
+  Identity said;           // of such texts, without volatile spans
 };
 
 // Writes the canonical text of one value behind what `out` holds.
@@ -159,14 +160,14 @@ class Writer {
     if (cut_ == Cut::kHeld) {
       std::erase_if(spans, [](const VolatileSpan& span) { return !MayBeHeld(span); });
     }
-    const bool cut = cut_ != Cut::kNone;
-    if (!spans.empty() && (cut || !counts_.text_left)) {
-      std::string left = CutVolatile(text, spans);
-      counts_.text_left = counts_.text_left || HasText(left);
-      if (cut) text = std::move(left);
-    } else if (spans.empty()) {
-      counts_.text_left = counts_.text_left || HasText(text);
+    std::string cut;
+    if (!spans.empty()) cut = CutVolatile(text, spans);
+    const std::string& left = spans.empty() ? text : cut;
+    counts_.text_left = counts_.text_left || HasText(left);
+    if (content_ == Content::kText) {
+      counts_.said = Chain(counts_.said, HashBytes(left, Domain::kStable));
     }
+    if (!spans.empty() && cut_ != Cut::kNone) text = std::move(cut);
   }
   static bool HasText(std::string_view text) {
     return text.find_first_not_of(" \t\r\n") != std::string_view::npos;
@@ -267,6 +268,7 @@ std::optional<CanonicalFacts> ReadCanonical(std::string_view json, Content conte
   CanonicalFacts facts;
   facts.same = HashBytes(out, Domain::kSame);
   facts.stable = HashBytes(out, Domain::kStable);
+  facts.said = counts.said;
   facts.has_volatile = counts.has_volatile;
   facts.is_volatile = content == Content::kText && !counts.text_left;
   facts.num_tokens = EstimateTokens(content, counts.text_bytes);

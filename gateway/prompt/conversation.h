@@ -25,6 +25,7 @@ struct SentSegment {
   Content content = Content::kOther;
   Identity same;  // of the caller's value
   Identity stable;
+  Identity said;                             // as Segment::said
   Identity sent_raw;                         // of `bytes`
   std::shared_ptr<const std::string> bytes;  // without a marker; null: over the memory's bound
   std::optional<Marker> marker;              // that went out with it
@@ -46,6 +47,7 @@ struct SentRequest {
   upstream::Endpoint endpoint = upstream::Endpoint::kOther;
   std::vector<SentSegment> segments;
   std::vector<SentParameter> parameters;  // those that decide caching or meaning
+  bool holds_history = true;              // false: its turns are only those that were new
   int64_t ttl_seconds = 0;                // the longest that went out, else the provider's own
   // Of its answer; absent: not known (yet).
   std::optional<int64_t> input_tokens;

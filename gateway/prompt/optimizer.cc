@@ -164,10 +164,12 @@ void Optimizer::Impl::Remember(const OptimizeArgs& args, const Draft& draft,
   request.upstream = args.upstream;
   request.model = draft.outline.model;
   request.endpoint = args.endpoint;
+  request.holds_history = found.holds_history;
   request.parameters = ParametersOf(args.body, draft.outline);
   request.ttl_seconds = TtlOf(branch, prepared.plan, state.row);
   branch.line = state.line;
   branch.tool_keys = draft.tool_keys;
+  branch.tools_order = ToolsOrder(state.before.get(), draft.tool_keys);
   branch.tail = draft.tail;
   branch.lines_move = draft.lines_move;
   if (branch.bytes > options.memory_bytes / 4) {
@@ -177,7 +179,7 @@ void Optimizer::Impl::Remember(const OptimizeArgs& args, const Draft& draft,
   }
   for (const SentSegment& segment : request.segments) state.estimated_tokens += segment.num_tokens;
   // A turn that was taken back leaves its branch where it is: it may be gone on with.
-  const bool goes_on = state.before && GoesOnFrom(*state.before, branch);
+  const bool goes_on = state.before && (!found.holds_history || GoesOnFrom(*state.before, branch));
   const std::span<const Identity> aliases =
       std::span(found.keys).subspan(std::min<size_t>(found.keys.size(), 1));
   conversations.Remember({.conversation = state.conversation,

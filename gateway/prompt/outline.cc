@@ -165,11 +165,13 @@ class OutlineReader {
   // Takes over what is known of the list's beginning; how many of its elements that are.
   int32_t TakeKnown(std::string_view field) {
     const uint32_t begin = skimmer_.at();
-    const TurnMemo::Match match = memo_.turns().Find(body_.substr(begin), field);
-    if (match.num_cuts == 0) return 0;
-    const TurnCut& cut = match.known->cuts[match.num_cuts - 1];
+    known_ = memo_.turns().Find(body_.substr(begin), field);
+    if (known_.num_cuts == 0) return 0;
+    const TurnCut& cut = known_.known->cuts[known_.num_cuts - 1];
+    // Some more will come.
+    messages_.reserve(cut.num_segments + cut.num_segments / 64 + 16);
     for (uint32_t i = 0; i < cut.num_segments; ++i) {
-      const Found& known = match.known->segments[i];
+      const Found& known = known_.known->segments[i];
       const bool is_system = known.segment.place.section == Section::kSystem;
       leading_ = leading_ && is_system;
       Found& found = (is_system ? system_ : messages_).emplace_back(known);
@@ -179,21 +181,20 @@ class OutlineReader {
     return cut.num_elements;
   }
 
-  // All turns as they are known now, for the next body that begins with them.
+  // All turns as they are known now, for the next body that begins with them. Nothing needs them
+  // any more.
   void KeepKnown() {
     if (outline_.messages.In(body_).substr(0, 1) != "[") return;
-    std::vector<Found> turns;
-    turns.reserve(system_.size() + messages_.size());
-    for (const auto* part : {&system_, &messages_}) {
-      for (const Found& found : *part) {
-        if (found.segment.place.field != fields_.messages) continue;
-        Found& known = turns.emplace_back(found);
-        known.source.reset();
-        known.name = known.type = {};
-        Shift(known.segment, -outline_.messages.begin);
-      }
+    std::vector<Found> turns = std::move(messages_);
+    std::erase_if(
+        system_, [&](const Found& found) { return found.segment.place.field != fields_.messages; });
+    turns.insert(turns.begin(), system_.begin(), system_.end());
+    for (Found& known : turns) {
+      known.source.reset();
+      known.name = known.type = {};
+      Shift(known.segment, -outline_.messages.begin);
     }
-    memo_.turns().Keep(outline_.messages.In(body_), fields_.messages, std::move(turns));
+    memo_.turns().Keep(outline_.messages.In(body_), fields_.messages, known_, std::move(turns));
   }
 
   static void Shift(Segment& segment, uint32_t by) {
@@ -271,6 +272,7 @@ class OutlineReader {
     if (!facts) return false;
     segment.same = facts->same;
     segment.stable = facts->stable;
+    segment.said = facts->said;
     segment.is_volatile = facts->is_volatile && segment.role != Role::kAssistant;
     segment.has_volatile = facts->has_volatile;
     segment.num_tokens = facts->num_tokens;
@@ -300,6 +302,7 @@ class OutlineReader {
   std::vector<Found> tools_;
   std::vector<Found> system_;
   std::vector<Found> messages_;
+  TurnMemo::Match known_;
 };
 
 }  // namespace
@@ -328,6 +331,15 @@ Result<Outline> ReadOutline(Endpoint endpoint, std::string_view body, SegmentMem
   OutlineReader reader(body, *fields, memo, outline);
   KVGATE_TRY_VOID(reader.Run());
   return outline;
+}
+
+bool HoldsHistory(std::string_view body, const Outline& outline) {
+  if (outline.endpoint != Endpoint::kResponses) return true;
+  for (const std::string_view name : {"previous_response_id", "conversation"}) {
+    const Parameter* parameter = outline.Find(name);
+    if (parameter != nullptr && parameter->value.In(body) != "null") return false;
+  }
+  return true;
 }
 
 std::string PathOf(const Place& place) {

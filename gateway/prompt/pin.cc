@@ -1,6 +1,7 @@
 #include "gateway/prompt/pin.h"
 
 #include <algorithm>
+#include <iterator>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -11,6 +12,9 @@
 
 namespace kvgate::prompt {
 namespace {
+
+// Some hundred at a time are the most that providers take.
+constexpr size_t kToolsRememberedMax = 1024;
 
 bool IsTool(const DraftSegment& segment) {
   return segment.slot != nullptr && segment.slot->place.section == Section::kTools;
@@ -150,6 +154,16 @@ void PairSystem(Draft& draft, const std::vector<SentSegment>& sent) {
 
 }  // namespace
 
+std::vector<Identity> ToolsOrder(const Branch* before, const std::vector<Identity>& sent) {
+  if (before == nullptr || before->tools_order.empty()) return sent;
+  std::vector<Identity> order = before->tools_order;
+  if (sent == before->tool_keys) return order;
+  const std::unordered_set<Identity> known(order.begin(), order.end());
+  std::copy_if(sent.begin(), sent.end(), std::back_inserter(order),
+               [&](const Identity& tool) { return !known.contains(tool); });
+  return order.size() <= kToolsRememberedMax ? order : sent;
+}
+
 Identity ToolKey(std::string_view body, const Segment& tool) {
   const std::string_view name = NameOf(tool.span.In(body), 0);
   return name.empty() ? tool.same : HashBytes(name, Domain::kTools);
@@ -169,7 +183,8 @@ void PairWithBranch(Draft& draft) {
     draft.segments[i].before = static_cast<int32_t>(found - before.begin());
   }
   PairSystem(draft, draft.branch->request.segments);
-  PairTurns(draft, draft.branch->request.segments);
+  // Turns of two requests whose provider holds the history do not follow each other in one list.
+  if (HoldsHistory(draft.body, draft.outline)) PairTurns(draft, draft.branch->request.segments);
 }
 
 bool UseSentBytes(Draft& draft, DraftSegment& segment) {
@@ -199,9 +214,9 @@ bool UseSentBytes(Draft& draft, DraftSegment& segment) {
 void Pin(Draft& draft, TenantMemory& tenants, const TenantMemory::Scope& scope) {
   const size_t num_tools = draft.tool_keys.size();
   if (num_tools > 0 && draft.Allows(Rule::kToolsOrder)) {
-    const bool has_before = draft.branch && !draft.branch->tool_keys.empty();
+    const bool has_before = draft.branch && !draft.branch->tools_order.empty();
     OrderTools(draft, num_tools,
-               has_before ? draft.branch->tool_keys : tenants.FindOrder(scope, draft.tool_keys));
+               has_before ? draft.branch->tools_order : tenants.FindOrder(scope, draft.tool_keys));
   }
   for (DraftSegment& segment : draft.segments) {
     if (segment.now == nullptr || segment.dropped || segment.bytes) continue;
