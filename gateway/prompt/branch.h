@@ -34,7 +34,7 @@ struct CallerForm {
 struct Branch {
   Identity line;  // the same from its first request on
   SentRequest request;
-  std::vector<CallerForm> forms;    // by segment
+  SharedList<CallerForm> forms;     // by segment
   std::vector<Identity> tool_keys;  // by tool, in the order sent
   // Of all tools it has ever sent, so that one that comes back stands where it stood.
   std::vector<Identity> tools_order;

@@ -103,6 +103,11 @@ class Writer {
   }
   const Counts& counts() const { return counts_; }
 
+  // The texts that are read, in their order, without volatile spans: kept where a first pass is
+  // asked to, taken from there by a second one, which need not look for them again.
+  void KeepTexts(std::vector<std::string>& texts) { kept_ = &texts; }
+  void TakeTexts(const std::vector<std::string>& texts) { taken_ = &texts; }
+
  private:
   void Sized(char tag, std::string_view bytes) {
     std::array<char, 24> size{};
@@ -144,6 +149,10 @@ class Writer {
   bool String(bool is_text, bool is_arguments, int depth) {
     const std::optional<Span> span = skimmer_.String();
     if (!span) return false;
+    if (is_text && taken_ != nullptr) {
+      Sized('s', (*taken_)[num_taken_++]);
+      return true;
+    }
     std::string text;
     if (!DecodeString(span->In(json_), text)) return false;
     counts_.text_bytes += text.size();
@@ -167,6 +176,7 @@ class Writer {
     if (content_ == Content::kText) {
       counts_.said = Chain(counts_.said, HashBytes(left, Domain::kStable));
     }
+    if (kept_ != nullptr) kept_->push_back(left);
     if (!spans.empty() && cut_ != Cut::kNone) text = std::move(cut);
   }
   static bool HasText(std::string_view text) {
@@ -240,6 +250,9 @@ class Writer {
   Skimmer skimmer_;
   std::string& out_;
   Counts counts_;
+  std::vector<std::string>* kept_ = nullptr;
+  const std::vector<std::string>* taken_ = nullptr;
+  size_t num_taken_ = 0;
 };
 
 // About four bytes of text are a token; what an image costs does not follow from its bytes.
@@ -263,6 +276,8 @@ std::optional<CanonicalFacts> ReadCanonical(std::string_view json, Content conte
   std::string out;
   out.reserve(json.size() + 64);
   Writer writer(json, content, {}, out);
+  std::vector<std::string> texts;
+  writer.KeepTexts(texts);
   if (!writer.Run()) return std::nullopt;
   const Counts& counts = writer.counts();
   CanonicalFacts facts;
@@ -275,6 +290,7 @@ std::optional<CanonicalFacts> ReadCanonical(std::string_view json, Content conte
   if (counts.has_volatile) {
     out.clear();
     Writer cutting(json, content, {.newlines_folded = true, .cut = Cut::kAll}, out);
+    cutting.TakeTexts(texts);
     if (!cutting.Run()) return std::nullopt;
     facts.stable = HashBytes(out, Domain::kStable);
   }

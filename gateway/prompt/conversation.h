@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "gateway/prompt/outline.h"
+#include "gateway/prompt/shared_list.h"
 
 namespace kvgate::prompt {
 
@@ -33,6 +34,8 @@ struct SentSegment {
   uint32_t num_tokens = 0;
 };
 
+using SentSegments = SharedList<SentSegment>;
+
 struct SentParameter {
   std::string name;
   std::string value;  // raw, cut to 256 bytes
@@ -45,7 +48,7 @@ struct SentRequest {
   std::string upstream;
   std::string model;
   upstream::Endpoint endpoint = upstream::Endpoint::kOther;
-  std::vector<SentSegment> segments;
+  SentSegments segments;
   std::vector<SentParameter> parameters;  // those that decide caching or meaning
   bool holds_history = true;              // false: its turns are only those that were new
   int64_t ttl_seconds = 0;                // the longest that went out, else the provider's own

@@ -307,7 +307,7 @@ class Aligner {
 
   Draft& draft_;
   const std::vector<Segment>& now_;
-  const std::vector<SentSegment>& sent_;
+  const SentSegments& sent_;
   const std::vector<Element> before_;
   const std::vector<Element> turns_;
   const size_t trail_;                   // of what was sent

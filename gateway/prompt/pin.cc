@@ -108,7 +108,7 @@ void UseTenantBytes(Draft& draft, DraftSegment& segment, TenantMemory& tenants,
 }
 
 // Pairs the turns from the front on; the first one that is another ends it.
-void PairTurns(Draft& draft, const std::vector<SentSegment>& sent) {
+void PairTurns(Draft& draft, const SentSegments& sent) {
   const std::vector<Segment>& now = draft.outline.segments;
   const std::vector<Element> before = ElementsOf(sent, Section::kMessages);
   const std::vector<Element> turns = ElementsOf(now, Section::kMessages);
@@ -124,7 +124,7 @@ void PairTurns(Draft& draft, const std::vector<SentSegment>& sent) {
 }
 
 // Pairs the system prompt's parts by what is stable of them, else by their position.
-void PairSystem(Draft& draft, const std::vector<SentSegment>& sent) {
+void PairSystem(Draft& draft, const SentSegments& sent) {
   const std::vector<Segment>& now = draft.outline.segments;
   const std::vector<Element> before = ElementsOf(sent, Section::kSystem);
   const std::vector<Element> system = ElementsOf(now, Section::kSystem);

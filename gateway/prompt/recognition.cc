@@ -121,7 +121,7 @@ struct Score {
 };
 
 template <typename Segments>
-bool Overlaps(const std::vector<SentSegment>& sent, const Segments& now) {
+bool Overlaps(const SentSegments& sent, const Segments& now) {
   std::unordered_set<Identity> known;
   for (const SentSegment& segment : sent) {
     if (IsTurn(segment)) known.insert(GistOf(segment));
@@ -138,7 +138,7 @@ bool Overlaps(const std::vector<SentSegment>& sent, const Segments& now) {
 
 template <typename Segments>
 Score ScoreOf(const Branch& branch, const Segments& now) {
-  const std::vector<SentSegment>& sent = branch.request.segments;
+  const SentSegments& sent = branch.request.segments;
   Score score;
   size_t b = NextTurn(sent, 0);
   size_t n = NextTurn(now, 0);
@@ -194,15 +194,15 @@ Recognition Recognize(const RecognitionArgs& args) {
   return found;
 }
 
-std::shared_ptr<const Branch> ChooseBranch(std::span<const std::shared_ptr<const Branch>> branches,
-                                           const Outline& outline, const Recognition& recognition) {
-  if (recognition.by_content() && !recognition.continues) return nullptr;
+Chosen ChooseBranch(std::span<const std::shared_ptr<const Branch>> branches, const Outline& outline,
+                    const Recognition& recognition) {
+  if (recognition.by_content() && !recognition.continues) return {};
   if (!recognition.holds_history && !branches.empty()) {
     const Identity system = SystemOf(outline.segments);
     const auto found = std::find_if(branches.begin(), branches.end(), [&](const auto& branch) {
       return SystemOf(branch->request.segments) == system;
     });
-    return found == branches.end() ? branches.front() : *found;
+    return {.branch = found == branches.end() ? branches.front() : *found, .extends = true};
   }
   std::shared_ptr<const Branch> best;
   std::shared_ptr<const Branch> overlapping;
@@ -220,11 +220,8 @@ std::shared_ptr<const Branch> ChooseBranch(std::span<const std::shared_ptr<const
       best_score = score;
     }
   }
-  return best ? best : overlapping;
-}
-
-bool GoesOnFrom(const Branch& before, const Branch& now) {
-  return ScoreOf(before, now.request.segments).extends;
+  if (!best) return {.branch = overlapping};
+  return {.branch = best, .extends = best_score.extends};
 }
 
 }  // namespace kvgate::prompt

@@ -127,7 +127,9 @@ class Finder {
     while (start < end && (text_[start] == ' ' || text_[start] == '\t')) ++start;
     const std::string_view line = text_.substr(start, end - start);
     if (line.starts_with("gitStatus:") || line.starts_with("Git status:")) return GitStatus(start);
+    const bool may_be_labelled = line.find(':') != std::string_view::npos;
     for (const Label& label : kLabels) {
+      if (!may_be_labelled) break;
       const std::string_view plain = line.starts_with("- ") ? line.substr(2) : line;
       if (!plain.starts_with(label.text)) continue;
       Add({begin, TrimmedEnd(begin, end), label.kind, true, true});
