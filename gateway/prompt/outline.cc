@@ -162,21 +162,22 @@ class OutlineReader {
     });
   }
 
-  // Takes over what is known of the list's beginning; how many of its elements that are.
+  // Finds what is known of the list's beginning; how many of its elements that are.
   int32_t TakeKnown(std::string_view field) {
     const uint32_t begin = skimmer_.at();
     known_ = memo_.turns().Find(body_.substr(begin), field);
     if (known_.num_cuts == 0) return 0;
     const TurnCut& cut = known_.known->cuts[known_.num_cuts - 1];
-    // Some more will come.
-    messages_.reserve(cut.num_segments + cut.num_segments / 64 + 16);
-    for (uint32_t i = 0; i < cut.num_segments; ++i) {
-      const Found& known = known_.known->segments[i];
-      const bool is_system = known.segment.place.section == Section::kSystem;
-      leading_ = leading_ && is_system;
-      Found& found = (is_system ? system_ : messages_).emplace_back(known);
-      Shift(found.segment, begin);
+    num_known_ = cut.num_segments;
+    const SharedList<Found>& turns = known_.known->segments;
+    const auto leads_in = [&](size_t i) {
+      return i < num_known_ && turns[i].segment.place.section == Section::kSystem;
+    };
+    for (; leads_in(num_leading_); ++num_leading_) {
+      system_.push_back(turns[num_leading_]);
+      Shift(system_.back().segment, begin);
     }
+    leading_ = leading_ && num_leading_ == num_known_;
     skimmer_ = Skimmer(body_, begin + cut.bytes);
     return cut.num_elements;
   }
@@ -185,15 +186,29 @@ class OutlineReader {
   // any more.
   void KeepKnown() {
     if (outline_.messages.In(body_).substr(0, 1) != "[") return;
-    std::vector<Found> turns = std::move(messages_);
-    std::erase_if(
-        system_, [&](const Found& found) { return found.segment.place.field != fields_.messages; });
-    turns.insert(turns.begin(), system_.begin(), system_.end());
-    for (Found& known : turns) {
-      known.source.reset();
-      known.name = known.type = {};
-      Shift(known.segment, -outline_.messages.begin);
+    SharedList<Found> turns;
+    if (num_known_ > 0) {
+      const SharedList<Found>& before = known_.known->segments;
+      const size_t size = SharedList<Found>::kChunkSize;
+      while (turns.size() + size <= num_known_ && turns.CanShare(before)) turns.Share(before);
+      while (turns.size() < num_known_) turns.push_back(before[turns.size()]);
     }
+    const auto keep = [&](Found& found) {
+      found.source.reset();
+      found.name = found.type = {};
+      Shift(found.segment, -outline_.messages.begin);
+      turns.push_back(found);
+    };
+    size_t num_kept = num_leading_;  // of the system turns: they are among the known ones
+    for (Found& found : system_) {
+      if (found.segment.place.field != fields_.messages) continue;
+      if (num_kept > 0) {
+        --num_kept;
+      } else {
+        keep(found);
+      }
+    }
+    for (Found& found : messages_) keep(found);
     memo_.turns().Keep(outline_.messages.In(body_), fields_.messages, known_, std::move(turns));
   }
 
@@ -254,15 +269,22 @@ class OutlineReader {
 
   // In render order, each with its source.
   void Join() {
-    AssignSources(body_, system_, messages_);
-    outline_.segments.reserve(tools_.size() + system_.size() + messages_.size());
+    FrontTurns front;
+    if (num_known_ > 0) front = ReadFront(known_.known->segments, num_leading_, num_known_);
+    const int32_t last_user = AssignSources(body_, front, system_, messages_);
+    outline_.segments.reserve(tools_.size() + system_.size() + num_known_ + messages_.size());
     for (const Found& found : tools_) {
       outline_.segments.push_back(found.segment);
       outline_.segments.back().source = Source::kTools;
     }
-    for (const auto* part : {&system_, &messages_}) {
-      for (const Found& found : *part) outline_.segments.push_back(found.segment);
+    for (const Found& found : system_) outline_.segments.push_back(found.segment);
+    for (size_t i = num_leading_; i < num_known_; ++i) {
+      const Found& found = known_.known->segments[i];
+      Segment& segment = outline_.segments.emplace_back(found.segment);
+      Shift(segment, outline_.messages.begin);
+      segment.source = SourceOf(found, last_user);
     }
+    for (const Found& found : messages_) outline_.segments.push_back(found.segment);
   }
 
   bool Identify(Segment& segment) {
@@ -301,8 +323,10 @@ class OutlineReader {
   std::vector<ReadObject> blocks_;  // of one message at a time
   std::vector<Found> tools_;
   std::vector<Found> system_;
-  std::vector<Found> messages_;
+  std::vector<Found> messages_;  // behind the known ones
   TurnMemo::Match known_;
+  size_t num_known_ = 0;    // segments at the front of the list of turns that are taken over, …
+  size_t num_leading_ = 0;  // … of which so many are in system_ as well
 };
 
 }  // namespace

@@ -72,7 +72,7 @@ TurnMemo::Match TurnMemo::Find(std::string_view list, std::string_view field) {
 }
 
 void TurnMemo::Keep(std::string_view list, std::string_view field, const Match& match,
-                    std::vector<Found> segments) {
+                    SharedList<Found> segments) {
   if (list.size() < kListBytesMin || segments.empty()) return;
   auto known = std::make_shared<KnownTurns>();
   std::vector<TurnCut>& cuts = known->cuts;

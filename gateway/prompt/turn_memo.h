@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "gateway/prompt/shared_list.h"
 #include "gateway/prompt/sources.h"
 
 namespace kvgate::prompt {
@@ -24,8 +25,8 @@ struct TurnCut {
 };
 
 struct KnownTurns {
-  std::vector<Found> segments;  // spans from the list's bracket on; no views of a body
-  std::vector<TurnCut> cuts;    // in their order
+  SharedList<Found> segments;  // spans from the list's bracket on; no views of a body
+  std::vector<TurnCut> cuts;   // in their order
 };
 
 class TurnMemo {
@@ -44,7 +45,7 @@ class TurnMemo {
   // `list` up to its last bracket, `match` what Find said of it; `segments` in its order, spans as
   // in KnownTurns.
   void Keep(std::string_view list, std::string_view field, const Match& match,
-            std::vector<Found> segments);
+            SharedList<Found> segments);
 
  private:
   using Map = std::unordered_map<Identity, std::shared_ptr<const KnownTurns>>;
