@@ -33,10 +33,6 @@ std::shared_ptr<const std::string> InArena(const std::shared_ptr<std::deque<std:
   return {arena, &arena->emplace_back(std::move(text))};
 }
 
-Section SectionOf(const Draft& draft, const DraftSegment& segment) {
-  return segment.now != nullptr ? segment.now->place.section : draft.Before(segment)->place.section;
-}
-
 }  // namespace
 
 BodyWriter::BodyWriter(Draft& draft, const Options& options) : draft_(draft), options_(options) {
@@ -116,17 +112,23 @@ void BodyWriter::AddOutgoing(size_t index) {
 
 void BodyWriter::AddPlanSegment(const Outgoing& out) {
   const DraftSegment& segment = draft_.segments[out.draft];
-  const SentSegment* before = draft_.Before(segment);
-  PlanSegment plan;
-  plan.section = SectionOf(draft_, segment);
-  plan.role = segment.now != nullptr ? segment.now->role : before->role;
-  plan.content = segment.now != nullptr ? segment.now->content : before->content;
-  plan.num_tokens = segment.now != nullptr ? segment.now->num_tokens : before->num_tokens;
-  plan.is_volatile = segment.now != nullptr ? segment.now->is_volatile : before->is_volatile;
+  PlanSegment& plan = plan_segments_.emplace_back();
+  const auto describe = [&](const auto& as) {
+    plan.section = as.place.section;
+    plan.role = as.role;
+    plan.content = as.content;
+    plan.num_tokens = as.num_tokens;
+    plan.is_volatile = as.is_volatile;
+  };
+  if (segment.now != nullptr) {
+    describe(*segment.now);
+  } else {
+    describe(*draft_.Before(segment));
+  }
   plan.markable = Markable(segment);
   plan.marker = out.caller;
-  plan.prefix = Chain(plan_segments_.empty() ? Identity{} : plan_segments_.back().prefix, out.raw);
-  plan_segments_.push_back(plan);
+  const size_t num = plan_segments_.size();
+  plan.prefix = Chain(num == 1 ? Identity{} : plan_segments_[num - 2].prefix, out.raw);
 }
 
 void BodyWriter::Collect() {

@@ -190,9 +190,9 @@ void PairWithBranch(Draft& draft) {
 bool UseSentBytes(Draft& draft, DraftSegment& segment) {
   const SentSegment* before = draft.Before(segment);
   if (before == nullptr || before->same != segment.now->same) return false;
-  const CallerForm& form = *draft.FormBefore(segment);
   if (before->sent_raw == segment.now->raw) return true;
   if (!before->bytes || HasNoSplice(draft, segment)) return true;
+  const CallerForm& form = *draft.FormBefore(segment);
   Rule rule = form.rule;
   if (segment.now->raw != form.raw) {
     std::string assembled;
