@@ -19,7 +19,7 @@ int64_t Take(int64_t tokens, int64_t& left) {
 
 }  // namespace
 
-Attribution Attribute(std::span<const SentSegment> segments, const ledger::TokenUsage& usage,
+Attribution Attribute(const SentSegments& segments, const ledger::TokenUsage& usage,
                       bool tools_after_system) {
   Attribution sources{};
   int64_t cached = usage.cache_read_tokens;

@@ -22,7 +22,7 @@ using Attribution = std::array<SourceTokens, kNumSources>;  // by Source
 // Cached tokens are the front of the prompt in render order, then come written ones, then the rest.
 // Sums over sources equal cache_read, both cache_writes together, and uncached tokens of `usage`.
 // Of no segments all is the user's. `tools_after_system`: in the order of rendering.
-Attribution Attribute(std::span<const SentSegment> segments, const ledger::TokenUsage& usage,
+Attribution Attribute(const SentSegments& segments, const ledger::TokenUsage& usage,
                       bool tools_after_system = false);
 
 }  // namespace kvgate::prompt

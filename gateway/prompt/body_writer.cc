@@ -33,10 +33,6 @@ std::shared_ptr<const std::string> InArena(const std::shared_ptr<std::deque<std:
   return {arena, &arena->emplace_back(std::move(text))};
 }
 
-Section SectionOf(const Draft& draft, const DraftSegment& segment) {
-  return segment.now != nullptr ? segment.now->place.section : draft.Before(segment)->place.section;
-}
-
 }  // namespace
 
 BodyWriter::BodyWriter(Draft& draft, const Options& options) : draft_(draft), options_(options) {
@@ -116,17 +112,23 @@ void BodyWriter::AddOutgoing(size_t index) {
 
 void BodyWriter::AddPlanSegment(const Outgoing& out) {
   const DraftSegment& segment = draft_.segments[out.draft];
-  const SentSegment* before = draft_.Before(segment);
-  PlanSegment plan;
-  plan.section = SectionOf(draft_, segment);
-  plan.role = segment.now != nullptr ? segment.now->role : before->role;
-  plan.content = segment.now != nullptr ? segment.now->content : before->content;
-  plan.num_tokens = segment.now != nullptr ? segment.now->num_tokens : before->num_tokens;
-  plan.is_volatile = segment.now != nullptr ? segment.now->is_volatile : before->is_volatile;
+  PlanSegment& plan = plan_segments_.emplace_back();
+  const auto describe = [&](const auto& as) {
+    plan.section = as.place.section;
+    plan.role = as.role;
+    plan.content = as.content;
+    plan.num_tokens = as.num_tokens;
+    plan.is_volatile = as.is_volatile;
+  };
+  if (segment.now != nullptr) {
+    describe(*segment.now);
+  } else {
+    describe(*draft_.Before(segment));
+  }
   plan.markable = Markable(segment);
   plan.marker = out.caller;
-  plan.prefix = Chain(plan_segments_.empty() ? Identity{} : plan_segments_.back().prefix, out.raw);
-  plan_segments_.push_back(plan);
+  const size_t num = plan_segments_.size();
+  plan.prefix = Chain(num == 1 ? Identity{} : plan_segments_[num - 2].prefix, out.raw);
 }
 
 void BodyWriter::Collect() {
@@ -167,7 +169,7 @@ std::vector<Edit> BodyWriter::Write(const Plan& plan) {
   }
   WriteFields(plan);
   SortEdits(edits_);
-  return edits_;
+  return std::exchange(edits_, {});
 }
 
 void BodyWriter::WriteSegment(Outgoing& out) {
@@ -316,9 +318,21 @@ void BodyWriter::WritePutBack(size_t index) {
   Add(Rule::kReminderKept, {at, at}, "," + bytes, PathOf(segment.slot->place));
 }
 
+bool BodyWriter::DroppedWithHead(size_t index) const {
+  const Place& place = draft_.segments[index].slot->place;
+  if (place.block < 0) return false;
+  while (index-- > 0) {
+    const DraftSegment& other = draft_.segments[index];
+    if (other.now == nullptr || other.now->place.element != place.element) return false;
+    if (other.now->place.block < 0) return other.dropped;
+  }
+  return false;
+}
+
 void BodyWriter::WriteDropped(size_t index) {
   const DraftSegment& segment = draft_.segments[index];
   const Segment& slot = *segment.slot;
+  if (DroppedWithHead(index)) return;
   const Segment* next = nullptr;
   const Segment* previous = nullptr;
   bool kept_behind = false;
@@ -377,6 +391,7 @@ SentSegment BodyWriter::SentOf(const Outgoing& out, const Arena& arena) const {
             .content = now.content,
             .same = now.same,
             .stable = now.stable,
+            .said = now.said,
             .sent_raw = {},
             .bytes = nullptr,
             .marker = {},
@@ -425,28 +440,76 @@ CallerForm BodyWriter::FormOf(const Outgoing& out, const SentSegment& sent) cons
   return form;
 }
 
-void BodyWriter::Fill(Branch& branch) const {
-  std::vector<SentSegment>& segments = branch.request.segments;
-  segments.reserve(outgoing_.size());
-  branch.forms.reserve(outgoing_.size());
-  size_t bytes = sizeof(Branch);
-  const Arena arena = std::make_shared<std::deque<std::string>>();
-  Place last;
+int64_t BodyWriter::num_tokens() const {
+  int64_t tokens = 0;
+  for (const PlanSegment& segment : plan_segments_) tokens += segment.num_tokens;
+  return tokens;
+}
+
+int64_t BodyWriter::ttl_seconds() const {
+  int64_t ttl = 0;
   for (const Outgoing& out : outgoing_) {
-    SentSegment& sent = segments.emplace_back(SentOf(out, arena));
-    branch.forms.push_back(FormOf(out, sent));
-    // As numbered in the body that was sent.
-    const bool same_list = last.field == sent.place.field;
-    const bool is_block = sent.place.block >= 0;
-    if (sent.place.element >= 0) {
-      sent.place.element = same_list ? last.element + (is_block ? 0 : 1) : 0;
-      if (is_block) sent.place.block = last.block + 1;
-    }
-    last = sent.place;
-    bytes += sizeof(SentSegment) + sizeof(CallerForm) + (sent.bytes ? sent.bytes->size() : 0);
-    if (branch.forms.back().caller) bytes += branch.forms.back().caller->size();
+    if (out.planned) ttl = std::max<int64_t>(ttl, out.planned->ttl_seconds);
   }
-  branch.bytes += bytes;
+  return ttl;
+}
+
+Place BodyWriter::PlaceOf(const Outgoing& out, const Place& last) const {
+  const DraftSegment& segment = draft_.segments[out.draft];
+  Place place = segment.now != nullptr ? segment.slot->place : draft_.Before(segment)->place;
+  if (place.element < 0) return place;
+  const bool is_block = place.block >= 0;
+  place.element = last.field == place.field ? last.element + (is_block ? 0 : 1) : 0;
+  if (is_block) place.block = last.block + 1;
+  return place;
+}
+
+bool BodyWriter::IsAsBefore(size_t begin, size_t end, Place last) const {
+  for (size_t i = begin; i < end; ++i) {
+    const Outgoing& out = outgoing_[i];
+    const DraftSegment& segment = draft_.segments[out.draft];
+    if (segment.before != static_cast<int32_t>(i)) return false;
+    const SentSegment& before = *draft_.Before(segment);
+    last = PlaceOf(out, last);
+    if (before.sent_raw != out.raw || before.marker != out.planned || !(before.place == last)) {
+      return false;
+    }
+    if (segment.now == nullptr) continue;
+    const Segment& now = *segment.now;
+    const bool same_value = before.same == now.same && before.source == now.source &&
+                            before.role == now.role && before.content == now.content;
+    if (!same_value || !segment.held.empty() || draft_.FormBefore(segment)->raw != now.raw) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void BodyWriter::Fill(Branch& branch) const {
+  const Arena arena = std::make_shared<std::deque<std::string>>();
+  SentSegments& segments = branch.request.segments;
+  const Branch* before = draft_.branch.get();
+  Place last;
+  for (size_t i = 0; i < outgoing_.size();) {
+    const size_t end = i + SentSegments::kChunkSize;
+    if (before != nullptr && end <= outgoing_.size() &&
+        segments.CanShare(before->request.segments) && IsAsBefore(i, end, last)) {
+      segments.Share(before->request.segments);
+      branch.forms.Share(before->forms);
+      last = segments.back().place;
+      i = end;
+      continue;
+    }
+    const Outgoing& out = outgoing_[i++];
+    SentSegment sent = SentOf(out, arena);
+    CallerForm form = FormOf(out, sent);
+    last = sent.place = PlaceOf(out, last);
+    const size_t sent_bytes = sizeof(sent) + (sent.bytes ? sent.bytes->size() : 0);
+    segments.push_back(std::move(sent), sent_bytes);
+    const size_t form_bytes = sizeof(form) + (form.caller ? form.caller->size() : 0);
+    branch.forms.push_back(std::move(form), form_bytes);
+  }
+  branch.bytes += sizeof(Branch) + segments.num_bytes() + branch.forms.num_bytes();
 }
 
 }  // namespace kvgate::prompt

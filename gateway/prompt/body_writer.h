@@ -25,6 +25,9 @@ class BodyWriter {
   // What goes out, in render order, for the planner; good while the writer is.
   const std::vector<PlanSegment>& plan_segments() const { return plan_segments_; }
 
+  int64_t num_tokens() const;   // estimated
+  int64_t ttl_seconds() const;  // the longest of the markers that go out; 0: there are none
+
   // The edits for the draft with the plan's markers and key.
   std::vector<Edit> Write(const Plan& plan);
   // What was sent, after Write: `branch` gets segments, forms and its size.
@@ -58,9 +61,15 @@ class BodyWriter {
   void WriteMarker(const Outgoing& out);
   void WritePutBack(size_t index);
   void WriteDropped(size_t index);
+  // A block whose whole message stays out.
+  bool DroppedWithHead(size_t index) const;
   void WriteFields(const Plan& plan);
   void Add(Rule rule, Span span, std::string bytes, std::string path);
 
+  // Whether Fill would write for [begin, end) what the branch has there: then that is shared.
+  bool IsAsBefore(size_t begin, size_t end, Place last) const;
+  // Where it stands in the body that is sent; `last` is in front of it.
+  Place PlaceOf(const Outgoing& out, const Place& last) const;
   SentSegment SentOf(const Outgoing& out, const Arena& arena) const;
   CallerForm FormOf(const Outgoing& out, const SentSegment& sent) const;
   // Of an unchanged message's head: where its blocks stand in its bytes.

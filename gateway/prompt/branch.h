@@ -34,12 +34,14 @@ struct CallerForm {
 struct Branch {
   Identity line;  // the same from its first request on
   SentRequest request;
-  std::vector<CallerForm> forms;    // by segment
+  SharedList<CallerForm> forms;     // by segment
   std::vector<Identity> tool_keys;  // by tool, in the order sent
-  std::vector<std::string> tail;    // the volatile lines that were sent last, in JSON's spelling
-  bool lines_move = false;          // out of the system prompt; decided by the first request
-  size_t bytes = 0;                 // of memory
-  bool finished = false;            // guarded by ConversationMemory
+  // Of all tools it has ever sent, so that one that comes back stands where it stood.
+  std::vector<Identity> tools_order;
+  std::vector<std::string> tail;  // the volatile lines that were sent last, in JSON's spelling
+  bool lines_move = false;        // out of the system prompt; decided by the first request
+  size_t bytes = 0;               // of memory
+  bool finished = false;          // guarded by ConversationMemory
 };
 
 }  // namespace kvgate::prompt

@@ -82,6 +82,7 @@ struct Counts {
   size_t text_bytes = 0;
   bool has_volatile = false;
   bool text_left = false;  // of text that is read, without volatile spans
+  Identity said;           // of such texts, without volatile spans
 };
 
 // Writes the canonical text of one value behind what `out` holds.
@@ -101,6 +102,11 @@ class Writer {
     return skimmer_.at() == json_.size();
   }
   const Counts& counts() const { return counts_; }
+
+  // The texts that are read, in their order, without volatile spans: kept where a first pass is
+  // asked to, taken from there by a second one, which need not look for them again.
+  void KeepTexts(std::vector<std::string>& texts) { kept_ = &texts; }
+  void TakeTexts(const std::vector<std::string>& texts) { taken_ = &texts; }
 
  private:
   void Sized(char tag, std::string_view bytes) {
@@ -143,6 +149,10 @@ class Writer {
   bool String(bool is_text, bool is_arguments, int depth) {
     const std::optional<Span> span = skimmer_.String();
     if (!span) return false;
+    if (is_text && taken_ != nullptr) {
+      Sized('s', (*taken_)[num_taken_++]);
+      return true;
+    }
     std::string text;
     if (!DecodeString(span->In(json_), text)) return false;
     counts_.text_bytes += text.size();
@@ -159,14 +169,15 @@ class Writer {
     if (cut_ == Cut::kHeld) {
       std::erase_if(spans, [](const VolatileSpan& span) { return !MayBeHeld(span); });
     }
-    const bool cut = cut_ != Cut::kNone;
-    if (!spans.empty() && (cut || !counts_.text_left)) {
-      std::string left = CutVolatile(text, spans);
-      counts_.text_left = counts_.text_left || HasText(left);
-      if (cut) text = std::move(left);
-    } else if (spans.empty()) {
-      counts_.text_left = counts_.text_left || HasText(text);
+    std::string cut;
+    if (!spans.empty()) cut = CutVolatile(text, spans);
+    const std::string& left = spans.empty() ? text : cut;
+    counts_.text_left = counts_.text_left || HasText(left);
+    if (content_ == Content::kText) {
+      counts_.said = Chain(counts_.said, HashBytes(left, Domain::kStable));
     }
+    if (kept_ != nullptr) kept_->push_back(left);
+    if (!spans.empty() && cut_ != Cut::kNone) text = std::move(cut);
   }
   static bool HasText(std::string_view text) {
     return text.find_first_not_of(" \t\r\n") != std::string_view::npos;
@@ -239,6 +250,9 @@ class Writer {
   Skimmer skimmer_;
   std::string& out_;
   Counts counts_;
+  std::vector<std::string>* kept_ = nullptr;
+  const std::vector<std::string>* taken_ = nullptr;
+  size_t num_taken_ = 0;
 };
 
 // About four bytes of text are a token; what an image costs does not follow from its bytes.
@@ -262,17 +276,21 @@ std::optional<CanonicalFacts> ReadCanonical(std::string_view json, Content conte
   std::string out;
   out.reserve(json.size() + 64);
   Writer writer(json, content, {}, out);
+  std::vector<std::string> texts;
+  writer.KeepTexts(texts);
   if (!writer.Run()) return std::nullopt;
   const Counts& counts = writer.counts();
   CanonicalFacts facts;
   facts.same = HashBytes(out, Domain::kSame);
   facts.stable = HashBytes(out, Domain::kStable);
+  facts.said = counts.said;
   facts.has_volatile = counts.has_volatile;
   facts.is_volatile = content == Content::kText && !counts.text_left;
   facts.num_tokens = EstimateTokens(content, counts.text_bytes);
   if (counts.has_volatile) {
     out.clear();
     Writer cutting(json, content, {.newlines_folded = true, .cut = Cut::kAll}, out);
+    cutting.TakeTexts(texts);
     if (!cutting.Run()) return std::nullopt;
     facts.stable = HashBytes(out, Domain::kStable);
   }

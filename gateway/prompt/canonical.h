@@ -16,6 +16,7 @@ namespace kvgate::prompt {
 struct CanonicalFacts {
   Identity same;
   Identity stable;
+  Identity said;  // of a text: of its strings alone, as Segment::said
   bool is_volatile = false;
   bool has_volatile = false;
   uint32_t num_tokens = 0;

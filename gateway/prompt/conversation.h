@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "gateway/prompt/outline.h"
+#include "gateway/prompt/shared_list.h"
 
 namespace kvgate::prompt {
 
@@ -25,12 +26,15 @@ struct SentSegment {
   Content content = Content::kOther;
   Identity same;  // of the caller's value
   Identity stable;
+  Identity said;                             // as Segment::said
   Identity sent_raw;                         // of `bytes`
   std::shared_ptr<const std::string> bytes;  // without a marker; null: over the memory's bound
   std::optional<Marker> marker;              // that went out with it
   bool is_volatile = false;
   uint32_t num_tokens = 0;
 };
+
+using SentSegments = SharedList<SentSegment>;
 
 struct SentParameter {
   std::string name;
@@ -44,8 +48,9 @@ struct SentRequest {
   std::string upstream;
   std::string model;
   upstream::Endpoint endpoint = upstream::Endpoint::kOther;
-  std::vector<SentSegment> segments;
+  SentSegments segments;
   std::vector<SentParameter> parameters;  // those that decide caching or meaning
+  bool holds_history = true;              // false: its turns are only those that were new
   int64_t ttl_seconds = 0;                // the longest that went out, else the provider's own
   // Of its answer; absent: not known (yet).
   std::optional<int64_t> input_tokens;

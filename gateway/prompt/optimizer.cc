@@ -61,13 +61,28 @@ std::vector<SentParameter> ParametersOf(std::string_view body, const Outline& ou
   return parameters;
 }
 
-int64_t TtlOf(const Branch& branch, const Plan& plan, const ledger::PriceRow* row) {
-  int64_t ttl = plan.automatic ? plan.automatic->ttl_seconds : 0;
-  for (const SentSegment& segment : branch.request.segments) {
-    if (segment.marker) ttl = std::max<int64_t>(ttl, segment.marker->ttl_seconds);
-  }
+// `longest`: of the markers that go out.
+int64_t TtlOf(int64_t longest, const Plan& plan, const ledger::PriceRow* row) {
+  const int64_t ttl = std::max<int64_t>(longest, plan.automatic ? plan.automatic->ttl_seconds : 0);
   if (ttl > 0) return ttl;
   return row != nullptr && row->rules.ttl_seconds > 0 ? row->rules.ttl_seconds : kDefaultTtlSeconds;
+}
+
+// A request too long to be remembered leaves what it was made of.
+void DropBytes(Branch& branch) {
+  SentSegments segments;
+  SharedList<CallerForm> forms;
+  for (SentSegment segment : branch.request.segments) {
+    segment.bytes = nullptr;
+    segments.push_back(std::move(segment));
+  }
+  for (CallerForm form : branch.forms) {
+    form.caller = nullptr;
+    forms.push_back(std::move(form));
+  }
+  branch.request.segments = std::move(segments);
+  branch.forms = std::move(forms);
+  branch.bytes = branch.forms.size() * (sizeof(SentSegment) + sizeof(CallerForm));
 }
 
 }  // namespace
@@ -87,12 +102,14 @@ std::optional<Mode> ParseMode(std::string_view name) {
 struct Prepared::State {
   std::shared_ptr<Branch> branch;
   std::shared_ptr<const Branch> before;
+  bool goes_on = false;  // from all of it
   Identity conversation;
   Identity line;
   Identity shape;
   std::string provider;
   const ledger::PriceRow* row = nullptr;
   int64_t estimated_tokens = 0;
+  int64_t ttl_seconds = 0;  // the longest of the markers that go out
   bool planned = false;
 };
 
@@ -164,26 +181,24 @@ void Optimizer::Impl::Remember(const OptimizeArgs& args, const Draft& draft,
   request.upstream = args.upstream;
   request.model = draft.outline.model;
   request.endpoint = args.endpoint;
+  request.holds_history = found.holds_history;
   request.parameters = ParametersOf(args.body, draft.outline);
-  request.ttl_seconds = TtlOf(branch, prepared.plan, state.row);
+  request.ttl_seconds = TtlOf(state.ttl_seconds, prepared.plan, state.row);
   branch.line = state.line;
   branch.tool_keys = draft.tool_keys;
+  branch.tools_order = ToolsOrder(state.before.get(), draft.tool_keys);
   branch.tail = draft.tail;
   branch.lines_move = draft.lines_move;
   if (branch.bytes > options.memory_bytes / 4) {
-    for (SentSegment& segment : request.segments) segment.bytes = nullptr;
-    for (CallerForm& form : branch.forms) form.caller = nullptr;
-    branch.bytes = request.segments.size() * (sizeof(SentSegment) + sizeof(CallerForm));
+    DropBytes(branch);
   }
-  for (const SentSegment& segment : request.segments) state.estimated_tokens += segment.num_tokens;
   // A turn that was taken back leaves its branch where it is: it may be gone on with.
-  const bool goes_on = state.before && GoesOnFrom(*state.before, branch);
   const std::span<const Identity> aliases =
       std::span(found.keys).subspan(std::min<size_t>(found.keys.size(), 1));
   conversations.Remember({.conversation = state.conversation,
                           .aliases = aliases,
                           .branch = state.branch,
-                          .replaced = goes_on ? state.before : nullptr});
+                          .replaced = state.goes_on ? state.before : nullptr});
 }
 
 Prepared Optimizer::Impl::Prepare(const OptimizeArgs& args, bool dry) {
@@ -202,7 +217,9 @@ Prepared Optimizer::Impl::Prepare(const OptimizeArgs& args, bool dry) {
                                        .upstream = args.upstream});
   const ConversationMemory::Line line = conversations.Find(found.keys);
   auto state = std::make_shared<Prepared::State>();
-  state->before = ChooseBranch(line.branches, outline, found);
+  const Chosen chosen = ChooseBranch(line.branches, outline, found);
+  state->before = chosen.branch;
+  state->goes_on = chosen.extends;
   state->conversation = line.conversation;
   state->shape = found.shape;
   state->line = state->before ? state->before->line : Chain(line.conversation, found.beginning);
@@ -241,6 +258,8 @@ Prepared Optimizer::Impl::Prepare(const OptimizeArgs& args, bool dry) {
   }
   if (dry) return prepared;
   writer.Fill(*state->branch);
+  state->estimated_tokens = writer.num_tokens();
+  state->ttl_seconds = writer.ttl_seconds();
   prepared.state = std::move(state);
   Remember(args, draft, found, prepared);
   KeepForTenant(draft, scope);

@@ -162,38 +162,54 @@ class OutlineReader {
     });
   }
 
-  // Takes over what is known of the list's beginning; how many of its elements that are.
+  // Finds what is known of the list's beginning; how many of its elements that are.
   int32_t TakeKnown(std::string_view field) {
     const uint32_t begin = skimmer_.at();
-    const TurnMemo::Match match = memo_.turns().Find(body_.substr(begin), field);
-    if (match.num_cuts == 0) return 0;
-    const TurnCut& cut = match.known->cuts[match.num_cuts - 1];
-    for (uint32_t i = 0; i < cut.num_segments; ++i) {
-      const Found& known = match.known->segments[i];
-      const bool is_system = known.segment.place.section == Section::kSystem;
-      leading_ = leading_ && is_system;
-      Found& found = (is_system ? system_ : messages_).emplace_back(known);
-      Shift(found.segment, begin);
+    known_ = memo_.turns().Find(body_.substr(begin), field);
+    if (known_.num_cuts == 0) return 0;
+    const TurnCut& cut = known_.known->cuts[known_.num_cuts - 1];
+    num_known_ = cut.num_segments;
+    const SharedList<Found>& turns = known_.known->segments;
+    const auto leads_in = [&](size_t i) {
+      return i < num_known_ && turns[i].segment.place.section == Section::kSystem;
+    };
+    for (; leads_in(num_leading_); ++num_leading_) {
+      system_.push_back(turns[num_leading_]);
+      Shift(system_.back().segment, begin);
     }
+    leading_ = leading_ && num_leading_ == num_known_;
     skimmer_ = Skimmer(body_, begin + cut.bytes);
     return cut.num_elements;
   }
 
-  // All turns as they are known now, for the next body that begins with them.
+  // All turns as they are known now, for the next body that begins with them. Nothing needs them
+  // any more.
   void KeepKnown() {
     if (outline_.messages.In(body_).substr(0, 1) != "[") return;
-    std::vector<Found> turns;
-    turns.reserve(system_.size() + messages_.size());
-    for (const auto* part : {&system_, &messages_}) {
-      for (const Found& found : *part) {
-        if (found.segment.place.field != fields_.messages) continue;
-        Found& known = turns.emplace_back(found);
-        known.source.reset();
-        known.name = known.type = {};
-        Shift(known.segment, -outline_.messages.begin);
+    SharedList<Found> turns;
+    if (num_known_ > 0) {
+      const SharedList<Found>& before = known_.known->segments;
+      const size_t size = SharedList<Found>::kChunkSize;
+      while (turns.size() + size <= num_known_ && turns.CanShare(before)) turns.Share(before);
+      while (turns.size() < num_known_) turns.push_back(before[turns.size()]);
+    }
+    const auto keep = [&](Found& found) {
+      found.source.reset();
+      found.name = found.type = {};
+      Shift(found.segment, -outline_.messages.begin);
+      turns.push_back(found);
+    };
+    size_t num_kept = num_leading_;  // of the system turns: they are among the known ones
+    for (Found& found : system_) {
+      if (found.segment.place.field != fields_.messages) continue;
+      if (num_kept > 0) {
+        --num_kept;
+      } else {
+        keep(found);
       }
     }
-    memo_.turns().Keep(outline_.messages.In(body_), fields_.messages, std::move(turns));
+    for (Found& found : messages_) keep(found);
+    memo_.turns().Keep(outline_.messages.In(body_), fields_.messages, known_, std::move(turns));
   }
 
   static void Shift(Segment& segment, uint32_t by) {
@@ -253,15 +269,22 @@ class OutlineReader {
 
   // In render order, each with its source.
   void Join() {
-    AssignSources(body_, system_, messages_);
-    outline_.segments.reserve(tools_.size() + system_.size() + messages_.size());
+    FrontTurns front;
+    if (num_known_ > 0) front = ReadFront(known_.known->segments, num_leading_, num_known_);
+    const int32_t last_user = AssignSources(body_, front, system_, messages_);
+    outline_.segments.reserve(tools_.size() + system_.size() + num_known_ + messages_.size());
     for (const Found& found : tools_) {
       outline_.segments.push_back(found.segment);
       outline_.segments.back().source = Source::kTools;
     }
-    for (const auto* part : {&system_, &messages_}) {
-      for (const Found& found : *part) outline_.segments.push_back(found.segment);
+    for (const Found& found : system_) outline_.segments.push_back(found.segment);
+    for (size_t i = num_leading_; i < num_known_; ++i) {
+      const Found& found = known_.known->segments[i];
+      Segment& segment = outline_.segments.emplace_back(found.segment);
+      Shift(segment, outline_.messages.begin);
+      segment.source = SourceOf(found, last_user);
     }
+    for (const Found& found : messages_) outline_.segments.push_back(found.segment);
   }
 
   bool Identify(Segment& segment) {
@@ -271,6 +294,7 @@ class OutlineReader {
     if (!facts) return false;
     segment.same = facts->same;
     segment.stable = facts->stable;
+    segment.said = facts->said;
     segment.is_volatile = facts->is_volatile && segment.role != Role::kAssistant;
     segment.has_volatile = facts->has_volatile;
     segment.num_tokens = facts->num_tokens;
@@ -299,7 +323,10 @@ class OutlineReader {
   std::vector<ReadObject> blocks_;  // of one message at a time
   std::vector<Found> tools_;
   std::vector<Found> system_;
-  std::vector<Found> messages_;
+  std::vector<Found> messages_;  // behind the known ones
+  TurnMemo::Match known_;
+  size_t num_known_ = 0;    // segments at the front of the list of turns that are taken over, …
+  size_t num_leading_ = 0;  // … of which so many are in system_ as well
 };
 
 }  // namespace
@@ -328,6 +355,15 @@ Result<Outline> ReadOutline(Endpoint endpoint, std::string_view body, SegmentMem
   OutlineReader reader(body, *fields, memo, outline);
   KVGATE_TRY_VOID(reader.Run());
   return outline;
+}
+
+bool HoldsHistory(std::string_view body, const Outline& outline) {
+  if (outline.endpoint != Endpoint::kResponses) return true;
+  for (const std::string_view name : {"previous_response_id", "conversation"}) {
+    const Parameter* parameter = outline.Find(name);
+    if (parameter != nullptr && parameter->value.In(body) != "null") return false;
+  }
+  return true;
 }
 
 std::string PathOf(const Place& place) {

@@ -47,6 +47,10 @@ std::shared_ptr<SegmentMemo> MakeSegmentMemo(size_t entries_max);
 // is forwarded as it is and nothing is said of it.
 Result<Outline> ReadOutline(upstream::Endpoint endpoint, std::string_view body, SegmentMemo& memo);
 
+// Whether the turns before are in the body. False: its provider has them, the body names them by a
+// response's or conversation's id, and holds what is new.
+bool HoldsHistory(std::string_view body, const Outline& outline);
+
 // "tools[3]", "system", "messages[4].content[1]", "input[2]".
 std::string PathOf(const Place& place);
 

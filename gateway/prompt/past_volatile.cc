@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "gateway/prompt/canonical.h"
+#include "gateway/prompt/element_reader.h"
 #include "gateway/prompt/segment_text.h"
 #include "gateway/prompt/stabilize.h"
 
@@ -17,6 +18,46 @@ bool IsVolatileText(const S& segment) {
          segment.role != Role::kAssistant;
 }
 
+// Where the last turns begin that hold nothing but volatile text, heads of messages apart.
+template <typename Segments>
+size_t TrailOf(const Segments& segments) {
+  size_t at = segments.size();
+  while (at > 0 &&
+         (IsVolatileText(segments[at - 1]) || segments[at - 1].content == Content::kMessageHead)) {
+    --at;
+  }
+  return at;
+}
+
+bool EqualValues(std::string_view a, std::string_view b) {
+  const std::optional<std::string> left = CanonicalText(a, Content::kText, {});
+  return left && left == CanonicalText(b, Content::kText, {});
+}
+
+// A message with a list of one text as its content, beside other blocks perhaps, and one with a
+// string; without markers.
+struct TwoForms {
+  std::string_view head;  // its list empty
+  std::string_view block;
+  std::string_view message;
+};
+bool SaySame(const TwoForms& forms) {
+  ReadObject object;
+  Skimmer skimmer(forms.message);
+  if (!ReadElement(forms.message, skimmer, object, nullptr).empty() || object.text.empty()) {
+    return false;
+  }
+  const std::string text(object.text.In(forms.message));
+  std::string head(forms.message);
+  head.replace(object.text.begin, object.text.size(), "[]");
+  if (!EqualValues(head, forms.head)) return false;
+  for (const std::string_view type : {"text", "input_text"}) {
+    const std::string block = R"({"type":")" + std::string(type) + R"(","text":)" + text + "}";
+    if (EqualValues(block, forms.block)) return true;
+  }
+  return false;
+}
+
 class Aligner {
  public:
   explicit Aligner(Draft& draft)
@@ -24,16 +65,27 @@ class Aligner {
         now_(draft.outline.segments),
         sent_(draft.branch->request.segments),
         before_(ElementsOf(sent_, Section::kMessages)),
-        turns_(ElementsOf(now_, Section::kMessages)) {}
+        turns_(ElementsOf(now_, Section::kMessages)),
+        trail_(TrailOf(sent_)) {
+    for (size_t i = TrailOf(now_); i < now_.size(); ++i) {
+      if (now_[i].content != Content::kMessageHead) newest_.insert(now_[i].same);
+    }
+  }
 
   void Run() {
-    size_t b = 0;
-    size_t n = 0;
+    size_t n = NumPaired();
+    size_t b = n;
+    const size_t first = n < turns_.size() ? turns_[n].first : now_.size();
     while (b < before_.size() && n < turns_.size()) {
       std::vector<DraftSegment> out;
-      if (Match(before_[b], turns_[n], n + 1 == turns_.size(), out)) {
+      const bool is_last = n + 1 == turns_.size();
+      if (Match(before_[b], turns_[n], is_last, out) ||
+          (!is_last && MatchOtherForm(before_[b], turns_[n], out))) {
         ++b;
         ++n;
+      } else if (IsVolatileElement(before_[b]) && IsReplaced(before_[b])) {
+        out.clear();
+        ++b;
       } else if (IsVolatileElement(before_[b]) && draft_.Allows(Rule::kReminderKept)) {
         out.clear();
         PutBack(before_[b++], out);
@@ -47,16 +99,21 @@ class Aligner {
       for (size_t k = 0; k < turns_[n].count; ++k) result_.push_back(Own(turns_[n].first + k));
     }
     DropMoved();
-    const auto is_turn = [](const DraftSegment& segment) {
-      return segment.now->place.section == Section::kMessages;
-    };
-    const auto first = std::find_if(draft_.segments.begin(), draft_.segments.end(), is_turn);
-    draft_.segments.erase(first, draft_.segments.end());
+    draft_.segments.resize(first);
     draft_.segments.insert(draft_.segments.end(), std::make_move_iterator(result_.begin()),
                            std::make_move_iterator(result_.end()));
   }
 
  private:
+  // The turns that nothing has to be done for: they are as they were.
+  size_t NumPaired() const {
+    size_t n = 0;
+    const auto is_paired = [&](const Element& turn) {
+      return draft_.segments[turn.first + turn.count - 1].before >= 0;
+    };
+    while (n < turns_.size() && is_paired(turns_[n])) ++n;
+    return n;
+  }
   DraftSegment Own(size_t index) const {
     DraftSegment out;
     out.now = &now_[index];
@@ -95,6 +152,18 @@ class Aligner {
       has_text = has_text || is_text;
     }
     return has_text;
+  }
+
+  // What came last, and what the newest turn has another text for, is let go as its caller lets go
+  // of it: nothing that was cached stands behind it. A text that comes again has moved.
+  bool IsReplaced(size_t before) const {
+    return before >= trail_ && !newest_.empty() && !newest_.contains(sent_[before].same);
+  }
+  bool IsReplaced(const Element& element) const {
+    for (size_t i = element.first; i < element.first + element.count; ++i) {
+      if (sent_[i].content != Content::kMessageHead && !IsReplaced(i)) return false;
+    }
+    return true;
   }
 
   void PutBack(const Element& element, std::vector<DraftSegment>& out) {
@@ -148,6 +217,8 @@ class Aligner {
       } else if (both && !is_last && MayHold(b, n)) {
         out.push_back(Held(b++, n++));
         ++paired;
+      } else if (b_volatile && !n_volatile && !is_last && IsReplaced(b)) {
+        ++b;
       } else if (b_volatile && !n_volatile && may_keep) {
         back.push_back(sent_[b].same);
         out.push_back(Back(b++, host));
@@ -163,6 +234,54 @@ class Aligner {
     if (paired < (head ? 2U : 1U)) return false;
     put_back_.insert(back.begin(), back.end());
     return true;
+  }
+
+  // The one segment of an element that is not volatile, if it is a text of a user's and all the
+  // others are a head and volatile text; nothing: there is none, or more.
+  template <typename Segments>
+  static std::optional<size_t> OnlyText(const Segments& segments, const Element& element) {
+    std::optional<size_t> found;
+    for (size_t i = element.first; i < element.first + element.count; ++i) {
+      if (segments[i].role != Role::kUser) return std::nullopt;
+      if (segments[i].content == Content::kMessageHead || IsVolatileText(segments[i])) continue;
+      if (found || segments[i].content != Content::kText) return std::nullopt;
+      found = i;
+    }
+    return found;
+  }
+
+  // A list of blocks where a string was, or the other way, is what becomes of a message that a
+  // reminder leaves or comes to: it goes out as it was.
+  bool MatchOtherForm(const Element& before, const Element& turn, std::vector<DraftSegment>& out) {
+    const bool was_list = sent_[before.first].content == Content::kMessageHead;
+    const bool is_list = now_[turn.first].content == Content::kMessageHead;
+    const std::optional<size_t> old = OnlyText(sent_, before);
+    const std::optional<size_t> text = OnlyText(now_, turn);
+    if (was_list == is_list || !old || !text || !draft_.Allows(Rule::kReminderKept)) return false;
+    if (sent_[*old].said != now_[*text].said || !WereSaid(before, turn, *old, *text)) return false;
+    out.clear();
+    PutBack(before, out);
+    for (size_t i = turn.first; i < turn.first + turn.count; ++i) {
+      out.push_back(Own(i));
+      out.back().dropped = true;
+      out.back().rule = Rule::kReminderKept;
+    }
+    return true;
+  }
+
+  // Compares the bytes; false as well where those that were sent are not remembered.
+  bool WereSaid(const Element& before, const Element& turn, size_t old, size_t text) const {
+    for (size_t i = before.first; i < before.first + before.count; ++i) {
+      if (!sent_[i].bytes) return false;
+    }
+    const std::string* head = CallerBytes(*draft_.branch, before.first);
+    const std::string* said = CallerBytes(*draft_.branch, old);
+    std::string head_now;
+    std::string text_now;
+    const std::string_view own_head = BytesOf(draft_.body, now_[turn.first], head_now);
+    const std::string_view own_text = BytesOf(draft_.body, now_[text], text_now);
+    return before.count > 1 ? SaySame({.head = *head, .block = *said, .message = own_text})
+                            : SaySame({.head = own_head, .block = own_text, .message = *said});
   }
 
   // A reminder that stays where it was first seen is not sent a second time by the newest turn.
@@ -188,9 +307,11 @@ class Aligner {
 
   Draft& draft_;
   const std::vector<Segment>& now_;
-  const std::vector<SentSegment>& sent_;
+  const SentSegments& sent_;
   const std::vector<Element> before_;
   const std::vector<Element> turns_;
+  const size_t trail_;                   // of what was sent
+  std::unordered_set<Identity> newest_;  // the texts at the end of what is sent now
   std::vector<DraftSegment> result_;
   std::unordered_set<Identity> put_back_;
 };
@@ -198,7 +319,7 @@ class Aligner {
 }  // namespace
 
 void PairPastVolatile(Draft& draft) {
-  if (draft.branch) Aligner(draft).Run();
+  if (draft.branch && HoldsHistory(draft.body, draft.outline)) Aligner(draft).Run();
 }
 
 }  // namespace kvgate::prompt

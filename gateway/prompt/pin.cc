@@ -1,6 +1,7 @@
 #include "gateway/prompt/pin.h"
 
 #include <algorithm>
+#include <iterator>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -11,6 +12,9 @@
 
 namespace kvgate::prompt {
 namespace {
+
+// Some hundred at a time are the most that providers take.
+constexpr size_t kToolsRememberedMax = 1024;
 
 bool IsTool(const DraftSegment& segment) {
   return segment.slot != nullptr && segment.slot->place.section == Section::kTools;
@@ -104,7 +108,7 @@ void UseTenantBytes(Draft& draft, DraftSegment& segment, TenantMemory& tenants,
 }
 
 // Pairs the turns from the front on; the first one that is another ends it.
-void PairTurns(Draft& draft, const std::vector<SentSegment>& sent) {
+void PairTurns(Draft& draft, const SentSegments& sent) {
   const std::vector<Segment>& now = draft.outline.segments;
   const std::vector<Element> before = ElementsOf(sent, Section::kMessages);
   const std::vector<Element> turns = ElementsOf(now, Section::kMessages);
@@ -120,7 +124,7 @@ void PairTurns(Draft& draft, const std::vector<SentSegment>& sent) {
 }
 
 // Pairs the system prompt's parts by what is stable of them, else by their position.
-void PairSystem(Draft& draft, const std::vector<SentSegment>& sent) {
+void PairSystem(Draft& draft, const SentSegments& sent) {
   const std::vector<Segment>& now = draft.outline.segments;
   const std::vector<Element> before = ElementsOf(sent, Section::kSystem);
   const std::vector<Element> system = ElementsOf(now, Section::kSystem);
@@ -150,6 +154,16 @@ void PairSystem(Draft& draft, const std::vector<SentSegment>& sent) {
 
 }  // namespace
 
+std::vector<Identity> ToolsOrder(const Branch* before, const std::vector<Identity>& sent) {
+  if (before == nullptr || before->tools_order.empty()) return sent;
+  std::vector<Identity> order = before->tools_order;
+  if (sent == before->tool_keys) return order;
+  const std::unordered_set<Identity> known(order.begin(), order.end());
+  std::copy_if(sent.begin(), sent.end(), std::back_inserter(order),
+               [&](const Identity& tool) { return !known.contains(tool); });
+  return order.size() <= kToolsRememberedMax ? order : sent;
+}
+
 Identity ToolKey(std::string_view body, const Segment& tool) {
   const std::string_view name = NameOf(tool.span.In(body), 0);
   return name.empty() ? tool.same : HashBytes(name, Domain::kTools);
@@ -169,15 +183,16 @@ void PairWithBranch(Draft& draft) {
     draft.segments[i].before = static_cast<int32_t>(found - before.begin());
   }
   PairSystem(draft, draft.branch->request.segments);
-  PairTurns(draft, draft.branch->request.segments);
+  // Turns of two requests whose provider holds the history do not follow each other in one list.
+  if (HoldsHistory(draft.body, draft.outline)) PairTurns(draft, draft.branch->request.segments);
 }
 
 bool UseSentBytes(Draft& draft, DraftSegment& segment) {
   const SentSegment* before = draft.Before(segment);
   if (before == nullptr || before->same != segment.now->same) return false;
-  const CallerForm& form = *draft.FormBefore(segment);
   if (before->sent_raw == segment.now->raw) return true;
   if (!before->bytes || HasNoSplice(draft, segment)) return true;
+  const CallerForm& form = *draft.FormBefore(segment);
   Rule rule = form.rule;
   if (segment.now->raw != form.raw) {
     std::string assembled;
@@ -199,9 +214,9 @@ bool UseSentBytes(Draft& draft, DraftSegment& segment) {
 void Pin(Draft& draft, TenantMemory& tenants, const TenantMemory::Scope& scope) {
   const size_t num_tools = draft.tool_keys.size();
   if (num_tools > 0 && draft.Allows(Rule::kToolsOrder)) {
-    const bool has_before = draft.branch && !draft.branch->tool_keys.empty();
+    const bool has_before = draft.branch && !draft.branch->tools_order.empty();
     OrderTools(draft, num_tools,
-               has_before ? draft.branch->tool_keys : tenants.FindOrder(scope, draft.tool_keys));
+               has_before ? draft.branch->tools_order : tenants.FindOrder(scope, draft.tool_keys));
   }
   for (DraftSegment& segment : draft.segments) {
     if (segment.now == nullptr || segment.dropped || segment.bytes) continue;

@@ -19,6 +19,10 @@ void Pin(Draft& draft, TenantMemory& tenants, const TenantMemory::Scope& scope);
 // The sent bytes in place of a paired segment whose value is the same; false: it is another value.
 bool UseSentBytes(Draft& draft, DraftSegment& segment);
 
+// The order of all tools that a conversation has sent: those of `before` (null: none), then what is
+// new in `sent`. Bounded: what has not been sent for long is forgotten.
+std::vector<Identity> ToolsOrder(const Branch* before, const std::vector<Identity>& sent);
+
 // Names a tool as long as its definition may change: its name, else its value.
 Identity ToolKey(std::string_view body, const Segment& tool);
 

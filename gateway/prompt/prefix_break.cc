@@ -93,13 +93,16 @@ class Judge {
     if (args.usage) {
       cached_ = args.usage->cache_read_tokens;
       total_ = args.usage->input_tokens();
-      if (estimate_ > 0) scale_ = static_cast<double>(total_) / static_cast<double>(estimate_);
+      if (estimate_ > 0 && IsWhole())
+        scale_ = static_cast<double>(total_) / static_cast<double>(estimate_);
     }
     if (args.row != nullptr) rules_ = args.row->rules;
   }
 
   PrefixBreak Run() {
-    if (args_.before == nullptr) return Say(BreakCause::kFirstSeen, BreakDetail::kPlain);
+    if (args_.before == nullptr) {
+      return IsWhole() ? Say(BreakCause::kFirstSeen, BreakDetail::kPlain) : Nothing();
+    }
     if (!args_.usage) return WithoutUsage();
     if (effects_.needs_markers) {
       if (const auto said = WithoutMarkers()) return *said;
@@ -113,8 +116,8 @@ class Judge {
         effects_.needs_markers ? 0 : std::max<int64_t>(rules_.increment_tokens, 16);
     if (lost_ <= step) return Nothing();
     const auto difference = Difference();
-    if (!difference || !Explains(*difference)) return WithoutDifference();
-    lost_ = std::min(lost_, ResentTokens() - cached_);
+    if (!difference || !Explains(*difference)) return IsWhole() ? WithoutDifference() : Nothing();
+    if (IsWhole()) lost_ = std::min(lost_, ResentTokens() - cached_);
     // That is an estimate, and a small loss may be its error.
     if (lost_ <= 2 * step || lost_ < stored_ / kLossPart) return Nothing();
     return Say(*difference);
@@ -128,6 +131,10 @@ class Judge {
                                  .effects = effects_,
                                  .read_tokens = args_.usage ? read : 0});
   }
+
+  // Else its provider holds the history: which response it goes on from, and what of that should
+  // have been read, is not known here.
+  bool IsWhole() const { return args_.now.holds_history; }
 
   // What differs is told; what it cost is not known.
   PrefixBreak WithoutUsage() {

@@ -63,8 +63,8 @@ class Comparison {
       : args_(args), before_(Divide(args.before)), now_(Divide(args.now)) {}
 
   std::optional<PromptDifference> Run() {
-    const std::optional<SegmentDifference> turns =
-        CompareTurns(before_[Section::kMessages], now_[Section::kMessages]);
+    std::optional<SegmentDifference> turns;
+    if (comparable_) turns = CompareTurns(before_[Section::kMessages], now_[Section::kMessages]);
     for (const Section section : args_.effects.order) {
       if (auto found = Parameters(section)) return found;
       if (section == Section::kSystem && args_.effects.switches_search) {
@@ -175,7 +175,7 @@ class Comparison {
   }
 
   std::optional<PromptDifference> Media() const {
-    if (!args_.effects.media_breaks_turns) return std::nullopt;
+    if (!args_.effects.media_breaks_turns || !comparable_) return std::nullopt;
     const SentSegment* const was = FirstMedia(before_[Section::kMessages]);
     const SentSegment* const is = FirstMedia(now_[Section::kMessages]);
     if ((was == nullptr) == (is == nullptr)) return std::nullopt;
@@ -185,6 +185,8 @@ class Comparison {
   const DifferenceArgs& args_;
   const Parts before_;
   const Parts now_;
+  // Turns that their provider holds are in neither.
+  const bool comparable_ = args_.before.holds_history && args_.now.holds_history;
 };
 
 }  // namespace

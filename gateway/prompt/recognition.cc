@@ -59,6 +59,12 @@ Named NamedConversation(const RecognitionArgs& args) {
 
 bool InTurns(const Segment& segment) { return segment.place.section == Section::kMessages; }
 
+// What it says, whether a text stands as a string or in a list of blocks.
+template <typename S>
+Identity GistOf(const S& segment) {
+  return segment.said == Identity{} ? segment.stable : segment.said;
+}
+
 // Stable identities of what a conversation begins with.
 struct Beginning {
   Identity model;
@@ -81,11 +87,11 @@ Beginning BeginningOf(const Outline& outline) {
     } else if (segment.place.section == Section::kSystem) {
       begin.system = Chain(begin.system, segment.stable);
     } else if (segment.role == Role::kUser) {
-      // Its text decides: a head may be spelled in several ways, and comes in front of its blocks.
+      // Its text decides, be it a string or in a list of blocks.
       if (segment.content == Content::kMessageHead) continue;
       if (first_user != -1 && segment.place.element != first_user) break;
       first_user = segment.place.element;
-      begin.first_user = Chain(begin.first_user, segment.stable);
+      begin.first_user = Chain(begin.first_user, GistOf(segment));
     }
   }
   std::sort(tools.begin(), tools.end());
@@ -94,10 +100,12 @@ Beginning BeginningOf(const Outline& outline) {
   return begin;
 }
 
-// Whether it counts for whose turn it is: where volatile texts stand differs between requests.
+// Whether it counts for whose turn it is: where volatile texts stand, and what is a list of blocks,
+// differs between requests.
 template <typename S>
 bool IsTurn(const S& segment) {
-  return segment.place.section == Section::kMessages && !segment.is_volatile;
+  return segment.place.section == Section::kMessages && !segment.is_volatile &&
+         segment.content != Content::kMessageHead;
 }
 
 template <typename Segments>
@@ -113,28 +121,28 @@ struct Score {
 };
 
 template <typename Segments>
-bool Overlaps(const std::vector<SentSegment>& sent, const Segments& now) {
+bool Overlaps(const SentSegments& sent, const Segments& now) {
   std::unordered_set<Identity> known;
   for (const SentSegment& segment : sent) {
-    if (IsTurn(segment)) known.insert(segment.stable);
+    if (IsTurn(segment)) known.insert(GistOf(segment));
   }
   size_t turns = 0;
   size_t common = 0;
   for (const auto& segment : now) {
     if (!IsTurn(segment)) continue;
     ++turns;
-    common += known.contains(segment.stable) ? 1 : 0;
+    common += known.contains(GistOf(segment)) ? 1 : 0;
   }
   return common >= 2 && common * 2 >= std::min(turns, known.size());
 }
 
 template <typename Segments>
 Score ScoreOf(const Branch& branch, const Segments& now) {
-  const std::vector<SentSegment>& sent = branch.request.segments;
+  const SentSegments& sent = branch.request.segments;
   Score score;
   size_t b = NextTurn(sent, 0);
   size_t n = NextTurn(now, 0);
-  while (b < sent.size() && n < now.size() && sent[b].stable == now[n].stable) {
+  while (b < sent.size() && n < now.size() && GistOf(sent[b]) == GistOf(now[n])) {
     ++score.shared;
     b = NextTurn(sent, b + 1);
     n = NextTurn(now, n + 1);
@@ -144,6 +152,16 @@ Score ScoreOf(const Branch& branch, const Segments& now) {
   return score;
 }
 
+template <typename Segments>
+Identity SystemOf(const Segments& segments) {
+  Identity system;
+  for (const auto& segment : segments) {
+    if (segment.place.section != Section::kSystem || segment.is_volatile) continue;
+    system = Chain(system, segment.stable);
+  }
+  return system;
+}
+
 }  // namespace
 
 Recognition Recognize(const RecognitionArgs& args) {
@@ -151,6 +169,7 @@ Recognition Recognize(const RecognitionArgs& args) {
   const Beginning begin = BeginningOf(args.outline);
   found.shape = Chain(Chain(begin.model, begin.tools), begin.system, Domain::kShape);
   found.beginning = Chain(found.shape, begin.first_user);
+  found.holds_history = HoldsHistory(args.body, args.outline);
   found.continues = std::any_of(
       args.outline.segments.begin(), args.outline.segments.end(),
       [](const Segment& segment) { return InTurns(segment) && segment.role == Role::kAssistant; });
@@ -175,9 +194,16 @@ Recognition Recognize(const RecognitionArgs& args) {
   return found;
 }
 
-std::shared_ptr<const Branch> ChooseBranch(std::span<const std::shared_ptr<const Branch>> branches,
-                                           const Outline& outline, const Recognition& recognition) {
-  if (recognition.by_content() && !recognition.continues) return nullptr;
+Chosen ChooseBranch(std::span<const std::shared_ptr<const Branch>> branches, const Outline& outline,
+                    const Recognition& recognition) {
+  if (recognition.by_content() && !recognition.continues) return {};
+  if (!recognition.holds_history && !branches.empty()) {
+    const Identity system = SystemOf(outline.segments);
+    const auto found = std::find_if(branches.begin(), branches.end(), [&](const auto& branch) {
+      return SystemOf(branch->request.segments) == system;
+    });
+    return {.branch = found == branches.end() ? branches.front() : *found, .extends = true};
+  }
   std::shared_ptr<const Branch> best;
   std::shared_ptr<const Branch> overlapping;
   Score best_score;
@@ -194,11 +220,8 @@ std::shared_ptr<const Branch> ChooseBranch(std::span<const std::shared_ptr<const
       best_score = score;
     }
   }
-  return best ? best : overlapping;
-}
-
-bool GoesOnFrom(const Branch& before, const Branch& now) {
-  return ScoreOf(before, now.request.segments).extends;
+  if (!best) return {.branch = overlapping};
+  return {.branch = best, .extends = best_score.extends};
 }
 
 }  // namespace kvgate::prompt

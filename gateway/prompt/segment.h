@@ -92,6 +92,7 @@ struct Segment {
   Identity raw;      // of the bytes without marker and kvgate_source
   Identity same;     // of the parsed value: keys sorted, numbers and escapes in one spelling
   Identity stable;   // the same with volatile spans cut out
+  Identity said;     // of a text: its string's, as `stable`, be it a message's content or a block's
   bool is_volatile = false;  // nothing is left without its volatile spans
   bool has_volatile = false;
   uint32_t num_tokens = 0;  // estimated from its text

@@ -80,14 +80,9 @@ std::optional<Source> OwnSource(std::string_view body, const Found& found, bool 
   return std::nullopt;
 }
 
-// The index of the last turn in which the user speaks; -1: there is none.
-int32_t LastUserTurn(const std::vector<Found>& messages) {
-  for (auto found = messages.rbegin(); found != messages.rend(); ++found) {
-    const Segment& segment = found->segment;
-    const bool speaks = segment.content == Content::kText || segment.content == Content::kMedia;
-    if (segment.role == Role::kUser && speaks && !segment.is_volatile) return segment.place.element;
-  }
-  return -1;
+bool IsUserSpeaking(const Segment& segment) {
+  const bool speaks = segment.content == Content::kText || segment.content == Content::kMedia;
+  return segment.role == Role::kUser && speaks && !segment.is_volatile;
 }
 
 }  // namespace
@@ -126,34 +121,46 @@ Content ContentOf(const Place& place, const ReadObject& object) {
   return Content::kOther;
 }
 
-void AssignSources(std::string_view body, std::vector<Found>& system,
-                   std::vector<Found>& messages) {
+FrontTurns ReadFront(const SharedList<Found>& turns, size_t begin, size_t end) {
+  FrontTurns front;
+  for (size_t i = end; i-- > begin && front.last_user < 0;) {
+    if (IsUserSpeaking(turns[i].segment)) front.last_user = turns[i].segment.place.element;
+  }
+  for (size_t i = begin; i < end && !front.has_user_text; ++i) {
+    const Segment& segment = turns[i].segment;
+    front.has_user_text = segment.role == Role::kUser && segment.content == Content::kText;
+  }
+  return front;
+}
+
+Source SourceOf(const Found& turn, int32_t last_user) {
+  const Segment& segment = turn.segment;
+  if (turn.own) return *turn.own;
+  if (segment.role == Role::kSystem || segment.role == Role::kDeveloper) return Source::kSystem;
+  if (segment.role == Role::kTool) return Source::kToolResults;
+  const bool is_newest = segment.role == Role::kUser && segment.place.element >= last_user;
+  return is_newest ? Source::kUser : Source::kHistory;
+}
+
+int32_t AssignSources(std::string_view body, const FrontTurns& front, std::vector<Found>& system,
+                      std::vector<Found>& messages) {
   for (Found& found : system) {
     if (!found.is_read) found.own = OwnSource(body, found, true);
     found.is_read = true;
     found.segment.source = found.own.value_or(Source::kSystem);
   }
-  const int32_t last = LastUserTurn(messages);
-  bool first_user = true;
+  int32_t last_user = front.last_user;
+  bool first_user = !front.has_user_text;
   for (Found& found : messages) {
-    Segment& segment = found.segment;
-    const bool is_user = segment.role == Role::kUser;
+    const Segment& segment = found.segment;
     const bool is_system = segment.role == Role::kSystem || segment.role == Role::kDeveloper;
-    if (!found.is_read) found.own = OwnSource(body, found, is_system || first_user);
+    found.own = OwnSource(body, found, is_system || first_user);
     found.is_read = true;
-    const std::optional<Source> own = found.own;
-    if (is_user && segment.content == Content::kText) first_user = false;
-    if (own) {
-      segment.source = *own;
-    } else if (is_system) {
-      segment.source = Source::kSystem;
-    } else if (segment.role == Role::kTool) {
-      segment.source = Source::kToolResults;
-    } else {
-      const bool is_newest = is_user && segment.place.element >= last;
-      segment.source = is_newest ? Source::kUser : Source::kHistory;
-    }
+    if (segment.role == Role::kUser && segment.content == Content::kText) first_user = false;
+    if (IsUserSpeaking(segment)) last_user = segment.place.element;
   }
+  for (Found& found : messages) found.segment.source = SourceOf(found, last_user);
+  return last_user;
 }
 
 }  // namespace kvgate::prompt

@@ -7,6 +7,7 @@
 
 #include "gateway/prompt/element_reader.h"
 #include "gateway/prompt/segment.h"
+#include "gateway/prompt/shared_list.h"
 
 namespace kvgate::prompt {
 
@@ -23,7 +24,19 @@ struct Found {
 
 Role RoleOf(const Place& place, const ReadObject& object);
 Content ContentOf(const Place& place, const ReadObject& object);
-// Of system and messages, each in its order.
-void AssignSources(std::string_view body, std::vector<Found>& system, std::vector<Found>& messages);
+
+// Of turns in front of others, [begin, end) of a list that is known already: what the sources of
+// the others depend on.
+struct FrontTurns {
+  int32_t last_user = -1;  // the last turn in which the user speaks
+  bool has_user_text = false;
+};
+FrontTurns ReadFront(const SharedList<Found>& turns, size_t begin, size_t end);
+// Of system and messages, each in its order. The last turn in which the user speaks; -1: there is
+// none.
+int32_t AssignSources(std::string_view body, const FrontTurns& front, std::vector<Found>& system,
+                      std::vector<Found>& messages);
+// Of one of the turns, once AssignSources has read it.
+Source SourceOf(const Found& turn, int32_t last_user);
 
 }  // namespace kvgate::prompt

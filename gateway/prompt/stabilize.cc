@@ -16,7 +16,8 @@ namespace {
 bool IsMoved(const VolatileSpan& span) {
   const VolatileKind kind = span.kind;
   return span.whole_lines && (kind == VolatileKind::kTime || kind == VolatileKind::kCwd ||
-                              kind == VolatileKind::kGitStatus || kind == VolatileKind::kFileList);
+                              kind == VolatileKind::kGitStatus || kind == VolatileKind::kFileList ||
+                              kind == VolatileKind::kEnvironment);
 }
 
 // Nobody reads it, so any value does.

@@ -21,29 +21,33 @@ Identity KeyOf(std::string_view list, std::string_view field) {
   return Chain(HashBytes(list.substr(0, kKeyBytes), Domain::kRaw), HashBytes(field, Domain::kRaw));
 }
 
-// The hash of a text as it grows.
-class Growing {
+}  // namespace
+
+class TurnMemo::Growing {
  public:
-  explicit Growing(std::string_view text) : text_(text) {
+  Growing() {
     // Of this process: what one caller sends cannot be made to look like another's.
     static const uint64_t seed = uint64_t{std::random_device{}()} << 32 | std::random_device{}();
     XXH3_128bits_reset_withSeed(state_.get(), seed);
   }
-  Identity At(size_t end) {
-    XXH3_128bits_update(state_.get(), text_.data() + at_, end - at_);
+  Growing(const Growing& other) : at_(other.at_) {
+    XXH3_copyState(state_.get(), other.state_.get());
+  }
+  Growing& operator=(const Growing&) = delete;
+
+  // Of `text` up to `end`; it begins with what has been read.
+  Identity At(std::string_view text, size_t end) {
+    XXH3_128bits_update(state_.get(), text.data() + at_, end - at_);
     at_ = end;
     const XXH128_hash_t hash = XXH3_128bits_digest(state_.get());
     return {hash.low64, hash.high64};
   }
 
  private:
-  std::string_view text_;
   size_t at_ = 0;
   const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state_{XXH3_createState(),
                                                                         &XXH3_freeState};
 };
-
-}  // namespace
 
 TurnMemo::Match TurnMemo::Find(std::string_view list, std::string_view field) {
   if (list.size() < kListBytesMin) return {};
@@ -58,19 +62,27 @@ TurnMemo::Match TurnMemo::Find(std::string_view list, std::string_view field) {
     }
   }
   if (!match.known) return {};
-  Growing growing(list);
+  Growing growing;
   for (const TurnCut& cut : match.known->cuts) {
-    if (cut.bytes > list.size() || growing.At(cut.bytes) != cut.hash) break;
+    if (cut.bytes > list.size() || growing.At(list, cut.bytes) != cut.hash) break;
     ++match.num_cuts;
+    match.hashed = std::make_shared<const Growing>(growing);
   }
   return match.num_cuts > 0 ? match : Match{};
 }
 
-void TurnMemo::Keep(std::string_view list, std::string_view field, std::vector<Found> segments) {
+void TurnMemo::Keep(std::string_view list, std::string_view field, const Match& match,
+                    SharedList<Found> segments) {
   if (list.size() < kListBytesMin || segments.empty()) return;
   auto known = std::make_shared<KnownTurns>();
   std::vector<TurnCut>& cuts = known->cuts;
-  for (size_t i = 0; i < segments.size(); ++i) {
+  size_t first = 0;
+  if (match.num_cuts > 0) {
+    cuts.assign(match.known->cuts.begin(), match.known->cuts.begin() + match.num_cuts);
+    first = cuts.back().num_segments;
+  }
+  const size_t num_known = cuts.size();
+  for (size_t i = first; i < segments.size(); ++i) {
     const bool last = i + 1 == segments.size();
     if (!last && segments[i + 1].segment.element == segments[i].segment.element) continue;
     TurnCut cut;
@@ -79,9 +91,12 @@ void TurnMemo::Keep(std::string_view list, std::string_view field, std::vector<F
     cut.num_elements = segments[i].segment.place.element + 1;
     cuts.push_back(cut);
   }
+  Growing growing = match.hashed ? Growing(*match.hashed) : Growing();
+  for (size_t i = std::max(num_known, cuts.size() - std::min(cuts.size(), kCutsMax));
+       i < cuts.size(); ++i) {
+    cuts[i].hash = growing.At(list, cuts[i].bytes);
+  }
   if (cuts.size() > kCutsMax) cuts.erase(cuts.begin(), cuts.end() - kCutsMax);
-  Growing growing(list);
-  for (TurnCut& cut : cuts) cut.hash = growing.At(cut.bytes);
   known->segments = std::move(segments);
   const size_t bytes = known->segments.size() * sizeof(Found);
   const std::lock_guard lock(mutex_);

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "gateway/prompt/shared_list.h"
 #include "gateway/prompt/sources.h"
 
 namespace kvgate::prompt {
@@ -24,22 +25,27 @@ struct TurnCut {
 };
 
 struct KnownTurns {
-  std::vector<Found> segments;  // spans from the list's bracket on; no views of a body
-  std::vector<TurnCut> cuts;    // in their order
+  SharedList<Found> segments;  // spans from the list's bracket on; no views of a body
+  std::vector<TurnCut> cuts;   // in their order
 };
 
 class TurnMemo {
  public:
   explicit TurnMemo(size_t bytes_max) : young_bytes_max_(bytes_max / 2) {}
 
+  // The hash of a list as far as it has been read.
+  class Growing;
   // What is known of a list that begins like `list`, and how much of that it has: cuts[0, count).
   struct Match {
     std::shared_ptr<const KnownTurns> known;
     size_t num_cuts = 0;
+    std::shared_ptr<const Growing> hashed;  // up to the last of them; null: there is none
   };
   Match Find(std::string_view list, std::string_view field);
-  // `list` up to its last bracket; `segments` in its order, spans as in KnownTurns.
-  void Keep(std::string_view list, std::string_view field, std::vector<Found> segments);
+  // `list` up to its last bracket, `match` what Find said of it; `segments` in its order, spans as
+  // in KnownTurns.
+  void Keep(std::string_view list, std::string_view field, const Match& match,
+            SharedList<Found> segments);
 
  private:
   using Map = std::unordered_map<Identity, std::shared_ptr<const KnownTurns>>;

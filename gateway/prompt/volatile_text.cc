@@ -12,9 +12,10 @@ namespace {
 struct Tag {
   std::string_view name;
   VolatileKind kind;
+  bool own_lines = false;  // only where it begins and ends a line: elsewhere it may be prose
 };
 // Elements whose whole content is volatile, as agents write them.
-constexpr std::array<Tag, 16> kTags = {{
+constexpr std::array<Tag, 20> kTags = {{
     {"system-reminder", VolatileKind::kReminder},
     {"info-msg", VolatileKind::kReminder},
     {"total_tokens", VolatileKind::kCounter},
@@ -25,6 +26,10 @@ constexpr std::array<Tag, 16> kTags = {{
     {"gitStatus", VolatileKind::kGitStatus},
     {"files", VolatileKind::kFileList},
     {"directories", VolatileKind::kFileList},
+    {"file_tree", VolatileKind::kFileList, true},
+    {"directory_structure", VolatileKind::kFileList, true},
+    {"env", VolatileKind::kEnvironment, true},
+    {"environment_details", VolatileKind::kEnvironment, true},
     {"current_time", VolatileKind::kTime},
     {"current_date", VolatileKind::kTime},
     {"current_datetime", VolatileKind::kTime},
@@ -122,7 +127,9 @@ class Finder {
     while (start < end && (text_[start] == ' ' || text_[start] == '\t')) ++start;
     const std::string_view line = text_.substr(start, end - start);
     if (line.starts_with("gitStatus:") || line.starts_with("Git status:")) return GitStatus(start);
+    const bool may_be_labelled = line.find(':') != std::string_view::npos;
     for (const Label& label : kLabels) {
+      if (!may_be_labelled) break;
       const std::string_view plain = line.starts_with("- ") ? line.substr(2) : line;
       if (!plain.starts_with(label.text)) continue;
       Add({begin, TrimmedEnd(begin, end), label.kind, true, true});
@@ -152,6 +159,12 @@ class Finder {
 
   void Add(const VolatileSpan& span) { spans_.push_back(span); }
 
+  bool OnOwnLines(size_t begin, size_t end) const {
+    while (begin > 0 && (text_[begin - 1] == ' ' || text_[begin - 1] == '\t')) --begin;
+    while (end < text_.size() && (text_[end] == ' ' || text_[end] == '\r')) ++end;
+    return (begin == 0 || text_[begin - 1] == '\n') && (end == text_.size() || text_[end] == '\n');
+  }
+
   // Behind the element that begins at `at`, or one byte on.
   size_t TagAt(size_t at) {
     for (const Tag& tag : kTags) {
@@ -160,8 +173,10 @@ class Finder {
       const std::string closing = "</" + std::string(tag.name) + ">";
       const size_t close = text_.find(closing, at + tag.name.size());
       if (close == std::string_view::npos) continue;
-      Add({at, close + closing.size(), tag.kind, true, false});
-      return close + closing.size();
+      const size_t end = close + closing.size();
+      if (tag.own_lines && !OnOwnLines(at, end)) continue;
+      Add({at, end, tag.kind, true, false});
+      return end;
     }
     return at + 1;
   }
@@ -229,9 +244,9 @@ class Finder {
 }  // namespace
 
 std::string_view VolatileKindName(VolatileKind kind) {
-  static constexpr std::array<std::string_view, 11> kNames = {
-      "time",       "epoch",     "uuid", "request_id",     "counter", "budget",
-      "git_status", "file_list", "cwd",  "billing_header", "reminder"};
+  static constexpr std::array<std::string_view, 12> kNames = {
+      "time",       "epoch",     "uuid",        "request_id", "counter",        "budget",
+      "git_status", "file_list", "environment", "cwd",        "billing_header", "reminder"};
   return kNames[static_cast<size_t>(kind)];
 }
 

@@ -22,6 +22,7 @@ enum class VolatileKind : uint8_t {
   kBudget,         // USD budget: $0.12/…
   kGitStatus,      // a block of it
   kFileList,       // a block of paths
+  kEnvironment,    // a block of what an agent runs in
   kCwd,            // Working directory: …
   kBillingHeader,  // x-anthropic-billing-header: …
   kReminder,       // <system-reminder>…
@@ -42,7 +43,8 @@ std::vector<VolatileSpan> FindVolatile(std::string_view text);
 // Whether a turn that was sent before may keep its value of it: what only programs write. Paths are
 // what a user may have asked about.
 inline bool MayBeHeld(const VolatileSpan& span) {
-  return span.machine && span.kind != VolatileKind::kFileList && span.kind != VolatileKind::kCwd;
+  return span.machine && span.kind != VolatileKind::kFileList &&
+         span.kind != VolatileKind::kEnvironment && span.kind != VolatileKind::kCwd;
 }
 
 // The text without the spans and the white space around each of them; what stood on both sides of

@@ -35,7 +35,7 @@ SourceTokens At(const Attribution& sources, Source source) {
   return sources[static_cast<size_t>(source)];
 }
 
-std::vector<SentSegment> Prompt() {
+SentSegments Prompt() {
   return {Of(Section::kTools, Source::kTools, 100), Of(Section::kSystem, Source::kSystem, 50),
           Of(Section::kMessages, Source::kHistory, 200),
           Of(Section::kMessages, Source::kRetrieval, 50),
@@ -64,7 +64,7 @@ TEST(AttributionTest, V14TheFrontIsWhatTheProviderRendersFirst) {
 TEST(AttributionTest, A1A4SumsAreTheReportedCountsExactlyWhateverTheEstimates) {
   std::mt19937 random(9);
   for (int i = 0; i < 5'000; ++i) {
-    std::vector<SentSegment> segments;
+    SentSegments segments;
     for (size_t k = random() % 40; k > 0; --k) {
       segments.push_back(Of(static_cast<Section>(random() % 3),
                             static_cast<Source>(random() % kNumSources),

@@ -190,6 +190,39 @@ TEST(Optimizer, OnlyTheCallersChangesAreBreaks) {
   }
 }
 
+TEST(Optimizer, HistoryThatItsProviderHoldsIsNeitherEditedNorTruncated) {
+  std::string text;
+  for (int i = 0; i < 6000; ++i) text += "rule ";
+  for (const Mode mode : {Mode::kObserve, Mode::kPin, Mode::kStabilize}) {
+    Caller caller(mode);
+    caller.session = "s";
+    const std::string reminder = Turn("system", "<system-reminder>Do.</system-reminder>");
+    Request request{.endpoint = Endpoint::kResponses,
+                    .tools = {R"({"name":"a"})", R"({"name":"b"})"},
+                    .system = text,
+                    .turns = {Turn("user", "one"), reminder}};
+    const auto cause_after = [&](int64_t read) {
+      const std::string sent = caller.Send(request);
+      EXPECT_EQ(json::parse(sent)["input"], json::parse(request.Body())["input"]);
+      const ledger::TokenUsage usage = {.uncached_tokens = 9000, .cache_read_tokens = read};
+      const Optimizer::FinishArgs args = {.usage = usage, .provider_reason = {}, .now_us = 9};
+      return std::string(
+          BreakCauseName(caller.optimizer().Finish(caller.last, args).prefix_break.cause));
+    };
+    EXPECT_EQ(cause_after(0), "first_seen");
+    request.more = R"("previous_response_id":"resp_1",)";
+    for (const char* turn : {"two", "one", "three"}) {
+      request.turns = {Turn("user", turn)};
+      EXPECT_EQ(cause_after(0), "none");
+      EXPECT_FALSE(caller.last.first_of_conversation);
+    }
+    request.tools.push_back(R"({"name":"c"})");
+    EXPECT_EQ(cause_after(0), "tool_added");
+    request.system += "And this.";
+    EXPECT_EQ(cause_after(0), "system_changed");
+  }
+}
+
 TEST(Optimizer, ATimeInTheSystemPromptBreaksUnlessItIsMoved) {
   std::string text;
   for (int i = 0; i < 6000; ++i) text += "rule ";

@@ -96,6 +96,28 @@ TEST_P(Pinned, G13AToolThatIsNewComesBehindTheKnownOnes) {
   EXPECT_EQ(sent["tools"][2]["name"], "grep");
 }
 
+TEST_P(Pinned, V13AToolThatComesBackStandsInItsOldPlace) {
+  Request request = Start();
+  request.tools = {std::string(kToolA), std::string(kToolB), std::string(kToolC)};
+  const std::string before = caller_.Send(request);
+  Answer(request, "plan");
+  request.tools = {std::string(kToolA), std::string(kToolC)};
+  caller_.Send(request);
+  Answer(request, "build");
+  request.tools = {std::string(kToolC), std::string(kToolB), std::string(kToolA)};
+  EXPECT_TRUE(GoesOn(before, caller_.Send(request)));
+  // One that was never there comes behind, and stays there.
+  const std::string other = R"({"name":"find","input_schema":{"type":"object"}})";
+  request.tools = {other, std::string(kToolB)};
+  Answer(request, "plan again");
+  caller_.Send(request);
+  request.tools = {other, std::string(kToolC), std::string(kToolB), std::string(kToolA)};
+  Answer(request, "build again");
+  const json sent = json::parse(caller_.Send(request));
+  EXPECT_EQ(sent["tools"][3]["name"], "find");
+  EXPECT_EQ(sent["tools"][1]["name"], "write");
+}
+
 TEST_P(Pinned, G13AnotherConversationOfTheTenantGetsItsToolsOrder) {
   Request request = Start();
   const std::string before = caller_.Send(request);

@@ -451,7 +451,12 @@ TEST(PrefixBreakTest, SegmentsWhoseBytesAreNotKeptAreToldByTheirPlace) {
   SentRequest before = SentAs(Endpoint::kMessages, Agent().dump());
   SentRequest now = SentAs(Endpoint::kMessages, now_body.dump());
   for (SentRequest* request : {&before, &now}) {
-    for (SentSegment& segment : request->segments) segment.bytes = nullptr;
+    SentSegments without_bytes;
+    for (SentSegment segment : request->segments) {
+      segment.bytes = nullptr;
+      without_bytes.push_back(std::move(segment));
+    }
+    request->segments = std::move(without_bytes);
   }
   const std::optional<ledger::TokenUsage> unknown;
   const PrefixBreak found =

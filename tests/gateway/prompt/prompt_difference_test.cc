@@ -108,6 +108,26 @@ TEST(PromptDifferenceTest, TheFirstImageBreaksTheTurnsInFrontOfItWithAnthropic) 
   EXPECT_EQ(Told(Body(), now, "openai"), "none");
 }
 
+TEST(PromptDifferenceTest, TurnsThatTheirProviderHoldsAreNotCompared) {
+  const auto request = [](const char* system, const char* text, bool holds_history) {
+    const std::string body = std::string(R"({"model":"m","instructions":")") + system +
+                             R"(","input":[{"role":"user","content":")" + text + R"("}]})";
+    SentRequest sent = SentAs(Endpoint::kResponses, body);
+    sent.holds_history = holds_history;
+    return sent;
+  };
+  const CacheEffects effects = CacheEffectsOf("openai", Endpoint::kResponses, nullptr);
+  for (const bool first : {false, true}) {
+    const SentRequest before = request("Be brief.", "one", first);
+    const SentRequest now = request("Be brief.", "two", false);
+    EXPECT_FALSE(FindPromptDifference({.before = before, .now = now, .effects = effects}));
+    const SentRequest other = request("Be kind.", "two", false);
+    const auto found = FindPromptDifference({.before = before, .now = other, .effects = effects});
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->cause, BreakCause::kSystemChanged);
+  }
+}
+
 TEST(PromptDifferenceTest, AParameterThatWouldHaveBrokenWhatWasReadIsNotToBlame) {
   Json now = With("tool_choice", R"({"type":"any"})");
   now["messages"][1]["content"] = "another";

@@ -30,6 +30,7 @@ inline SentRequest SentAs(upstream::Endpoint endpoint, std::string_view body) {
          .content = segment.content,
          .same = segment.same,
          .stable = segment.stable,
+         .said = segment.said,
          .sent_raw = segment.raw,
          .bytes = std::make_shared<std::string>(BytesOf(body, segment, assembled)),
          .marker = segment.marker,

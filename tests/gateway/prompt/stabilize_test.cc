@@ -203,7 +203,7 @@ TEST(Stabilize, AConversationFirstSeenInATurnOfToolResultsKeepsItsLineInPlace) {
   EXPECT_TRUE(GoesOn(before, caller.Send(request)));
 }
 
-TEST(Stabilize, V3CountersInSystemTurnsStayWhereTheyAre) {
+TEST(Stabilize, V3CountersInSystemTurnsStayWhereTheyAreWhileTheirCallerSendsThem) {
   for (const Endpoint endpoint : {Endpoint::kMessages, Endpoint::kChatCompletions}) {
     Caller caller(Mode::kStabilize, "vllm");
     const auto left = [](int n) {
@@ -218,10 +218,40 @@ TEST(Stabilize, V3CountersInSystemTurnsStayWhereTheyAre) {
                      left(800)};
     std::string after = caller.Send(request);
     EXPECT_TRUE(GoesOn(before, after));
-    before = after;
+    // What stood in front of other turns stays, what came last goes with its caller.
+    before = after.substr(0, after.rfind("," + left(800))) + "]}";
     request.turns = {Turn("user", "one"),    Turn("assistant", "a"), Turn("user", "two"),
                      Turn("assistant", "b"), Turn("user", "three"),  left(700)};
-    EXPECT_TRUE(GoesOn(before, caller.Send(request)));
+    const std::string last = caller.Send(request);
+    EXPECT_TRUE(GoesOn(before, last));
+    EXPECT_NE(last.find("900 tokens"), std::string::npos);
+    EXPECT_EQ(last.find("800 tokens"), std::string::npos);
+  }
+}
+
+TEST(Stabilize, V3ACounterThatCameLastIsLetGoWhenAnotherTakesItsPlace) {
+  for (const bool as_block : {false, true}) {
+    Caller caller(Mode::kStabilize, "anthropic");
+    const auto turns = [&](const std::vector<std::string>& said, int tokens) {
+      const std::string text =
+          "<total_tokens>" + std::to_string(tokens) + " tokens left</total_tokens>";
+      std::vector<std::string> all;
+      for (size_t i = 0; i < said.size(); ++i) {
+        std::vector<std::string> blocks = {Block(said[i])};
+        if (as_block && i + 1 == said.size()) blocks.push_back(Block(text));
+        all.push_back(TurnOf(i % 2 == 0 ? "user" : "assistant", blocks));
+      }
+      if (!as_block) all.push_back(TurnOf("system", {Block(text)}));
+      return all;
+    };
+    Request request{.turns = turns({"one"}, 900)};
+    caller.Send(request);
+    for (const int tokens : {800, 700, 600}) {
+      std::vector<std::string> said = {"one"};
+      for (int left = 900; left > tokens; left -= 100) said.insert(said.end(), {"yes", "more"});
+      request.turns = turns(said, tokens);
+      EXPECT_EQ(caller.Send(request), request.Body());
+    }
   }
 }
 
@@ -259,6 +289,59 @@ TEST(Stabilize, V9AReminderThatFollowsTheNewestTurnStaysInItsFirst) {
       before = after;
     }
   }
+}
+
+TEST(Stabilize, V9AMessageThatBecomesAStringWhenItsReminderLeavesGoesOutAsItWas) {
+  for (const Endpoint endpoint : {Endpoint::kMessages, Endpoint::kChatCompletions}) {
+    Caller caller(Mode::kStabilize, "openai");
+    const std::string mode = Block("<system-reminder>You may build now.</system-reminder>");
+    const auto system = [](int turn) {
+      return "Be brief.\nCurrent time: 2026-11-22T10:31:0" + std::to_string(turn) + "Z";
+    };
+    Request request{.endpoint = endpoint,
+                    .system = system(0),
+                    .turns = {TurnOf("user", {Block("turn 0"), mode})}};
+    std::string before = caller.Send(request);
+    for (int turn = 1; turn < 5; ++turn) {
+      request.system = system(turn);
+      request.turns.back() = Turn("user", "turn " + std::to_string(turn - 1));
+      request.turns.push_back(Turn("assistant", "done"));
+      request.turns.push_back(TurnOf("user", {Block("turn " + std::to_string(turn)), mode}));
+      const std::string after = caller.Send(request);
+      EXPECT_FALSE(caller.last.first_of_conversation);
+      EXPECT_TRUE(GoesOn(before, after));
+      before = after;
+    }
+  }
+}
+
+TEST(Stabilize, V5AStringThatBecomesAListWhenAReminderComesToItGoesOutAsItWas) {
+  Caller caller(Mode::kStabilize, "openai");
+  const std::string skills = Block("<system-reminder>Skills: a, b</system-reminder>");
+  Request request{.endpoint = Endpoint::kChatCompletions,
+                  .turns = {TurnOf("user", {skills, Block("fix it")}), Turn("assistant", "done"),
+                            Turn("user", "more"), Turn("assistant", "done")}};
+  caller.Send(request);
+  request.turns.push_back(Turn("user", "and more"));
+  const std::string before = caller.Send(request);
+  request.turns[0] = Turn("user", "fix it");
+  request.turns[2] = TurnOf("user", {skills, Block("more")});
+  request.turns.push_back(Turn("assistant", "done"));
+  request.turns.push_back(Turn("user", "the end"));
+  EXPECT_TRUE(GoesOn(before, caller.Send(request)));
+}
+
+TEST(Stabilize, AMessageOfAnotherFormThatSaysAnotherThingGoesOutAsItCame) {
+  Caller caller(Mode::kStabilize, "openai");
+  const std::string mode = Block("<system-reminder>You may build now.</system-reminder>");
+  Request request{.endpoint = Endpoint::kChatCompletions,
+                  .turns = {TurnOf("user", {Block("look at 10:31:07"), mode}),
+                            Turn("assistant", "a"), Turn("user", "more")}};
+  caller.Send(request);
+  request.turns[0] = Turn("user", "look at 10:31:08");
+  request.turns.push_back(Turn("assistant", "b"));
+  request.turns.push_back(Turn("user", "and more"));
+  EXPECT_EQ(caller.Send(request), request.Body());
 }
 
 TEST(Stabilize, V9AReminderInATextStaysWithTheTurnThatHadIt) {
@@ -359,6 +442,29 @@ TEST(Stabilize, V8AListOfFilesMovesBehindTheSystemPrompt) {
   request.turns.push_back(Turn("assistant", "done"));
   request.turns.push_back(Turn("user", "more"));
   EXPECT_TRUE(GoesOn(before, caller.Send(request)));
+}
+
+TEST(Stabilize, V8AnEnvironmentMovesBehindTheSystemPrompt) {
+  for (const std::string_view tag :
+       {"env", "environment_details", "directory_structure", "file_tree"}) {
+    Caller caller(Mode::kStabilize, "openai");
+    const auto system = [&](std::string_view file) {
+      const std::string name(tag);
+      return "Be brief.\n<" + name + ">\n  src/\n    " + std::string(file) + "\n</" + name +
+             ">\nBe kind.";
+    };
+    Request request{.endpoint = Endpoint::kChatCompletions,
+                    .system = system("a.c"),
+                    .turns = {Turn("user", "look")}};
+    const std::string before = caller.Send(request);
+    EXPECT_EQ(Texts(before)[0], "Be brief.\nBe kind.");
+    request.system = system("b.c");
+    request.turns.push_back(Turn("assistant", "done"));
+    request.turns.push_back(Turn("user", "more"));
+    const std::string after = caller.Send(request);
+    EXPECT_TRUE(GoesOn(before, after));
+    EXPECT_NE(Texts(after).back().find("b.c"), std::string::npos);
+  }
 }
 
 TEST(Stabilize, V12PrunedToolOutputsGoOutAsTheyCame) {

@@ -48,6 +48,10 @@ TEST(VolatileText, WhatAgentsWriteIsFoundWhole) {
            {"Today's date: 2026-11-22", "time"},
            {"Today's date is Sunday, November 22, 2026.", "time"},
            {"  <current_time>10:31</current_time>", "time"},
+           {"<env>\n  src/a.cc\n</env>", "environment"},
+           {"<environment_details>\nopen: a.cc\n</environment_details>", "environment"},
+           {"  <file_tree>\nsrc\n  </file_tree>", "file_list"},
+           {"<directory_structure>\nsrc/\n</directory_structure>\r", "file_list"},
            {"<!-- run 3f2504e0-4f89-11d3-9a0c-0305e82c3301 -->", "uuid"},
            {"gitStatus: now\nCurrent branch: main\n\nStatus:\nM a.c\n\nRecent commits:\nabc x",
             "git_status"}}) {
@@ -65,7 +69,8 @@ TEST(VolatileText, OrdinaryProseIsNotCut) {
         "for (i = 0; i < 1024; ++i)", "the ratio is 3:45", "see section 4.2.1",
         "the year 2026 was good", "port 8080", "0x1F", "sha a1b2c3d", "call me on 555 1234",
         "array[1234567]", "1234567890.5 metres", "a<files of b",
-        "<system-reminder> that does not end"}) {
+        "<system-reminder> that does not end", "the <env> tag\nends with </env>",
+        "<env>\nA=1\n</env> is how", "- <file_tree> and </file_tree>"}) {
     EXPECT_EQ(Finds(text), Strings{}) << text;
   }
 }
