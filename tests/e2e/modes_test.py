@@ -156,6 +156,28 @@ mode = "{mode}"
             self.assertEqual(self.provider.requests[-1].body, raw)
             self.assertEqual(self.record(response)["mode"], "observe")
 
+    def test_g2_g5_what_was_sent_stays_the_front_and_the_callers_fields_stay(self):
+        """A clean client: each body goes on where the one before ended, key and bounds kept."""
+        for mode in ("pin", "stabilize"):
+            self.start(mode)
+            sent = []
+            for turn in range(8):
+                body = {"model": "gpt-5.5", "max_completion_tokens": 77, "user": "u1",
+                        "prompt_cache_key": "mine", "messages": [
+                            {"role": "system", "content": text_of(1, 3000)}]}
+                for number in range(turn):
+                    body["messages"] += [{"role": "user", "content": text_of(number, 80)},
+                                         {"role": "assistant", "content": f"did {number}"}]
+                body["messages"].append({"role": "user", "content": text_of(turn, 80)})
+                response, data = self.post(body, OPENAI, "/v1/chat/completions")
+                sent.append(self.provider.requests[-1].body)
+                self.assertEqual(sent[-1], json.dumps(body).encode())
+                self.assertEqual(self.record(response)["edits"], [])
+            for shorter, longer in zip(sent, sent[1:]):
+                self.assertTrue(longer.startswith(shorter.rstrip(b"]}")))
+            details = json.loads(data)["usage"]["prompt_tokens_details"]
+            self.assertGreater(details["cached_tokens"], 3000)
+
     def test_subscription_credentials_get_no_changed_byte(self):
         self.start("stabilize")
         jwt = {**OPENAI, "Authorization": "Bearer eyJhbGciOiJub25lIn0.eyJzdWIiOiIxIn0.c2ln"}

@@ -236,6 +236,28 @@ breaker_failures = 0
                 self.assertTrue(second.startswith(first.rstrip(b"]}")), (first, second))
                 self.assertIn(b'"maximum": 9223372036854775807', second)
 
+    def test_g12_a_messages_agent_on_a_responses_upstream_hits_as_its_own_clients_do(self):
+        words = "".join(f"Rule {number} of the house is to be kept. " for number in range(900))
+        said, shares = [], []
+        for turn in range(12):
+            said.append({"role": "user", "content": [
+                {"type": "text", "text": f"<system-reminder>{turn}</system-reminder>"},
+                {"type": "text", "text": f"Step {turn}: {words[:400]}",
+                 "cache_control": {"type": "ephemeral"}}]})
+            body = {"model": "gpt-responses", "max_tokens": 100, "stream": False, "messages": said,
+                    "system": [{"type": "text", "text": "x-anthropic-billing-header: "
+                                f"cc_version=2.1.177; cch={turn:05x};"},
+                               {"type": "text", "text": words,
+                                "cache_control": {"type": "ephemeral"}}]}
+            _, reply = self.answered("messages", body)
+            usage = reply["usage"]
+            shares.append(usage["cache_read_input_tokens"] / (
+                usage["cache_read_input_tokens"] + usage["cache_creation_input_tokens"]
+                + usage["input_tokens"]))
+            del said[-1]["content"][1]["cache_control"]  # it moves on, as with Claude Code
+            said.append({"role": "assistant", "content": reply["content"]})
+        self.assertGreater(sum(shares[1:]) / len(shares[1:]), 0.9, shares)
+
     def test_credentials_and_headers_are_those_of_the_upstreams_dialect(self):
         self.answered("messages", request("messages", "gpt-chat", "x"))
         sent = {name.lower(): value for name, value in self.provider.requests[-1].headers}

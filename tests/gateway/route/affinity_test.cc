@@ -45,6 +45,7 @@ TEST(AffinityTest, AMemberThatGoesMovesOnlyItsOwnPrefixes) {
   }
 }
 
+// G11: a pin has an end, and what fails loses its pins.
 TEST(AffinityTest, AConversationStaysWhereItWasAnsweredUntilItsTimeIsOver) {
   Affinity affinity({.ttl = seconds(100)});
   const std::string home = First(affinity, 5, 5);

@@ -23,7 +23,9 @@ std::string Chat(std::string_view more = "") {
 }
 
 struct Sending {
-  config::UpstreamConfig upstream{.name = "up"};
+  Sending() { upstream.name = "up"; }
+
+  config::UpstreamConfig upstream;
   config::KeyConfig key;
   upstream::HeaderFields fields;
   std::string credential = "Bearer sk-1";
@@ -119,7 +121,8 @@ TEST(PromptsTest, TheRecordIsToldWhatWasDoneAndWhatBroke) {
   Prompts prompts({});
   Sending sending;
   sending.key.default_max_tokens = 77;
-  ledger::RequestRecord record{.id = "1"};
+  ledger::RequestRecord record;
+  record.id = "1";
   record.status = 200;
   record.usage = ledger::TokenUsage{.uncached_tokens = 900};
   const auto prompt = prompts.Prepare(sending.Args(Chat()));
@@ -138,7 +141,8 @@ TEST(PromptsTest, WhatWasRefusedIsNotCountedOn) {
   Prompts prompts({});
   Sending sending;
   for (const int status : {429, 200}) {
-    ledger::RequestRecord record{.id = "1"};
+    ledger::RequestRecord record;
+  record.id = "1";
     record.status = status;
     record.usage = ledger::TokenUsage{.uncached_tokens = 900};
     const auto prompt = prompts.Prepare(sending.Args(Chat()));
