@@ -142,7 +142,7 @@ TEST(PromptsTest, WhatWasRefusedIsNotCountedOn) {
   Sending sending;
   for (const int status : {429, 200}) {
     ledger::RequestRecord record;
-  record.id = "1";
+    record.id = "1";
     record.status = status;
     record.usage = ledger::TokenUsage{.uncached_tokens = 900};
     const auto prompt = prompts.Prepare(sending.Args(Chat()));
