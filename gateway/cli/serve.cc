@@ -18,6 +18,7 @@
 #include "gateway/cli/local_engine.h"
 #include "gateway/cli/options.h"
 #include "gateway/http/server.h"
+#include "gateway/service/prompt_store.h"
 #include "gateway/service/prompts.h"
 #include "gateway/service/upkeep.h"
 #include "store/turn_store.h"
@@ -127,6 +128,23 @@ std::unique_ptr<store::TurnStore> OpenTurns(const config::Config& config, const 
   return nullptr;
 }
 
+// Null where nothing is kept. It goes before what it borrows.
+std::unique_ptr<service::PromptStore> OpenPrompts(const config::Config& config,
+                                                  const DataTier& tier, service::Prompts& prompts) {
+  if (tier.meta() == nullptr || config.upstreams.empty()) return nullptr;
+  if (config.store.prompts) {
+    return std::make_unique<service::PromptStore>(service::PromptStore::Options{
+        .meta = *tier.meta(),
+        .tenants = prompts.tenants(),
+        .retention = std::chrono::seconds(config.store.prompts_retention_seconds),
+        .bytes_max = config.store.prompts_bytes});
+  }
+  if (const auto purged = service::PromptStore::Purge(*tier.meta()); !purged) {
+    KVGATE_LOG(kWarning, "cli", "stored prompts cannot be deleted: {}", purged.error().ToString());
+  }
+  return nullptr;
+}
+
 // Loading a large model takes minutes; a signal then ends the process at once, since nobody has
 // been served and a store survives worse.
 Result<std::unique_ptr<LocalEngine>> LoadUnlessStopped(const config::Config& config,
@@ -154,6 +172,18 @@ void Announce(const DataTier& tier, const http::Server& server) {
   std::fflush(stdout);
 }
 
+// `prices` and `prompts` outlive the ledger.
+ledger::Ledger::Options LedgerOptions(const config::Config& config, const DataTier& tier,
+                                      const ledger::Prices& prices, service::Prompts& prompts) {
+  return {.meta = tier.meta(),
+          .prices = prices,
+          .records_max = config.ledger.records,
+          .retention_days = config.ledger.retention_days,
+          .complete = [&prompts](auto& record, const auto& facts, auto& preparation) {
+            prompts.Complete(record, facts, preparation);
+          }};
+}
+
 }  // namespace
 
 Result<int> Serve(const ConfigFlags& flags, const WrapLog& wrap) {
@@ -170,15 +200,9 @@ Result<int> Serve(const ConfigFlags& flags, const WrapLog& wrap) {
   service::Prompts prompts({.prices = prices,
                             .memory_bytes = config.cache.prompt_memory_bytes,
                             .keep_text = config.ledger.excerpts});
-  ledger::Ledger ledger(
-      {.meta = tier.meta(),
-       .prices = prices,
-       .records_max = config.ledger.records,
-       .retention_days = config.ledger.retention_days,
-       .complete = [&prompts](auto& record, const auto& facts, auto& preparation) {
-         prompts.Complete(record, facts, preparation);
-       }});
+  ledger::Ledger ledger(LedgerOptions(config, tier, prices, prompts));
   const std::unique_ptr<store::TurnStore> turns = OpenTurns(config, tier);
+  const std::unique_ptr<service::PromptStore> prompt_store = OpenPrompts(config, tier, prompts);
   std::unique_ptr<LocalEngine> local;  // outlives the service, which borrows it
   metrics::Registry registry;
   metrics::GatewayMetrics metrics(registry);

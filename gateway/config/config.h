@@ -65,6 +65,11 @@ struct StoreConfig {
   int64_t turns_retention_seconds =
       2'592'000;                             // "turns_retention": after a conversation's last turn
   uint64_t turns_bytes = uint64_t{1} << 30;  // of all of them; the one silent longest goes first
+  // Tools and system prompts as upstreams got them first, so that a restart sends them alike;
+  // false: what is there is deleted.
+  bool prompts = true;
+  int64_t prompts_retention_seconds = 604'800;  // "prompts_retention": after it was written
+  uint64_t prompts_bytes = uint64_t{64} << 20;  // of all of them; the oldest go first
 };
 
 struct LedgerConfig {

@@ -262,7 +262,7 @@ Prepared Optimizer::Impl::Prepare(const OptimizeArgs& args, bool dry) {
   state->ttl_seconds = writer.ttl_seconds();
   prepared.state = std::move(state);
   Remember(args, draft, found, prepared);
-  KeepForTenant(draft, scope);
+  if (args.mode != Mode::kObserve) KeepForTenant(draft, scope);
   return prepared;
 }
 
@@ -312,5 +312,7 @@ void Optimizer::Abandon(const Prepared& prepared) {
   impl_->conversations.Withdraw(state.conversation, state.branch, state.before);
   if (state.planned) impl_->planner->Forget(state.line);
 }
+
+TenantMemory& Optimizer::tenants() { return impl_->tenants; }
 
 }  // namespace kvgate::prompt

@@ -18,6 +18,7 @@
 #include "gateway/prompt/edit.h"
 #include "gateway/prompt/plan.h"
 #include "gateway/prompt/prefix_break.h"
+#include "gateway/prompt/tenant_memory.h"
 
 namespace kvgate::prompt {
 
@@ -92,6 +93,9 @@ class Optimizer {
   Report Finish(const Prepared& prepared, const FinishArgs& args);
   // None came, or an error: what was sent is not to be counted on.
   void Abandon(const Prepared& prepared);
+
+  // What tenants' prompts begin with, as it was sent first.
+  TenantMemory& tenants();
 
  private:
   struct Impl;

@@ -38,8 +38,9 @@ void TenantMemory::KeepBytes(const Scope& scope, const Identity& same,
   const std::lock_guard lock(mutex_);
   if (old_.texts.contains(key)) return;
   const size_t size = kEntryBytes + bytes->size();
-  if (!young_.texts.emplace(key, std::move(bytes)).second) return;
+  if (!young_.texts.emplace(key, bytes).second) return;
   young_.bytes += size;
+  NoteLocked({.key = key, .bytes = std::move(bytes)}, size);
   TurnOverLocked();
 }
 
@@ -64,10 +65,39 @@ void TenantMemory::KeepOrder(const Scope& scope, std::vector<Identity> tools) {
   const std::lock_guard lock(mutex_);
   auto& orders = young_.orders[scope];
   if (std::find(orders.begin(), orders.end(), tools) != orders.end()) return;
-  young_.bytes += kEntryBytes + tools.size() * sizeof(Identity);
+  const size_t size = kEntryBytes + tools.size() * sizeof(Identity);
+  young_.bytes += size;
   if (orders.size() >= kOrdersMax) orders.erase(orders.begin());
-  orders.push_back(std::move(tools));
+  orders.push_back(tools);
+  NoteLocked({.key = scope, .order = std::move(tools)}, size);
   TurnOverLocked();
+}
+
+std::vector<TenantMemory::Row> TenantMemory::TakeNew() {
+  const std::lock_guard lock(mutex_);
+  notes_ = true;
+  noted_bytes_ = 0;
+  return std::exchange(noted_, {});
+}
+
+void TenantMemory::Restore(Row row) {
+  const std::lock_guard lock(mutex_);
+  if (row.bytes) {
+    const size_t size = kEntryBytes + row.bytes->size();
+    if (young_.texts.emplace(row.key, std::move(row.bytes)).second) young_.bytes += size;
+  } else {
+    auto& orders = young_.orders[row.key];
+    if (orders.size() >= kOrdersMax) return;
+    young_.bytes += kEntryBytes + row.order.size() * sizeof(Identity);
+    orders.push_back(std::move(row.order));
+  }
+  TurnOverLocked();
+}
+
+void TenantMemory::NoteLocked(Row row, size_t bytes) {
+  if (!notes_ || noted_bytes_ + bytes > young_bytes_max_ / 2) return;
+  noted_bytes_ += bytes;
+  noted_.push_back(std::move(row));
 }
 
 void TenantMemory::TurnOverLocked() {

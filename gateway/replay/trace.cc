@@ -87,6 +87,20 @@ class Line {
   std::optional<Error> error_;
 };
 
+// The bytes of a body that is written as an object, spelled as they are.
+std::string ObjectBody(const simdjson::padded_string& line) {
+  simdjson::ondemand::parser parser;
+  simdjson::ondemand::document document;
+  simdjson::ondemand::object body;
+  std::string_view bytes;
+  if (parser.iterate(line).get(document) == simdjson::SUCCESS &&
+      document.find_field("body").get_object().get(body) == simdjson::SUCCESS &&
+      body.raw_json().get(bytes) == simdjson::SUCCESS) {
+    return std::string(bytes);
+  }
+  return {};
+}
+
 int64_t ToMicroseconds(double value, double unit) {
   return static_cast<int64_t>(std::llround(value * unit));
 }
@@ -200,7 +214,7 @@ Result<TraceRequest> ParseTraceLine(std::string_view text) {
   out.status = static_cast<int>(line.Number("status"));
   out.ttft_us = ToMicroseconds(line.Number("ttft_ms"), kMicrosecondsPerMs);
   out.total_us = std::max(out.ttft_us, ToMicroseconds(line.Number("total_ms"), kMicrosecondsPerMs));
-  out.body = line.Text("body", true);
+  out.body = object["body"].is_object() ? ObjectBody(padded) : line.Text("body", true);
   if (auto error = line.TakeError()) return std::move(*error);
   return out;
 }

@@ -32,8 +32,9 @@ std::vector<size_t> Affinity::Order(const prompt::Identity& conversation,
   const auto usable = std::count_if(members.begin(), members.end(),
                                     [](const Member& member) { return member.usable; });
   // The request that is being placed counts too, so that an idle pool takes it.
-  const double bound = std::max(1.0, options_.load_factor * (running + 1) /
-                                         static_cast<double>(std::max<std::ptrdiff_t>(usable, 1)));
+  const double bound =
+      std::max<double>(kNeverBusy, options_.load_factor * (running + 1) /
+                                       static_cast<double>(std::max<std::ptrdiff_t>(usable, 1)));
   const auto rank = [&](const Member& member) {
     if (!member.usable) return 3;
     if (member.name == kept) return 0;

@@ -21,12 +21,14 @@ namespace kvgate::route {
 
 class Affinity {
  public:
+  // So few running requests keep no member from a prefix that it has: a cold one costs more.
+  static constexpr int kNeverBusy = 4;
   using TimePoint = std::chrono::steady_clock::time_point;
   struct Options {
     size_t conversations_max = 65'536;  // about 150 bytes each
     std::chrono::seconds ttl{600};      // after the last answer; then it is placed anew
-    // A member with more than this times the mean of running requests gets no new conversation
-    // while another has less; at least 1.
+    // A member with more than this times the mean of running requests, and more than
+    // kNeverBusy of them, gets no new conversation while another has less; at least 1.
     double load_factor = 1.25;
   };
   explicit Affinity(const Options& options) : options_(options) {}

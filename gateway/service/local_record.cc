@@ -52,8 +52,10 @@ LocalRecord::LocalRecord(const Args& args) : ledger_(args.ledger) {
 
 LocalRecord::~LocalRecord() {
   if (ledger_ == nullptr) return;
-  record_.outcome = "client_left";
-  record_.status = kClientLeft;
+  if (!finished_) {
+    record_.outcome = "client_left";
+    record_.status = kClientLeft;
+  }
   End();
 }
 
@@ -74,6 +76,7 @@ void LocalRecord::Watch(Prompts& prompts, std::string_view body) {
 
 void LocalRecord::OnFinish(const protocol::FinishEvent& finish, bool begun) {
   const protocol::CompletionStats& stats = finish.stats;
+  finished_ = true;
   record_.num_attempts = 1;
   record_.status = 200;
   if (finish.error) {

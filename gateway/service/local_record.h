@@ -24,7 +24,7 @@ class LocalRecord {
     std::string tenant = {};
   };
   explicit LocalRecord(const Args& args);
-  // One that has not ended by then was left by its client.
+  // One whose end is not known by then was left by its client.
   ~LocalRecord();
   LocalRecord(const LocalRecord&) = delete;
   LocalRecord& operator=(const LocalRecord&) = delete;
@@ -52,6 +52,7 @@ class LocalRecord {
   Prompts* prompts_ = nullptr;
   std::shared_ptr<upstream::ExchangePreparation> preparation_;  // null: it is not watched
   ledger::RequestRecord record_;
+  bool finished_ = false;
 };
 
 }  // namespace kvgate::service

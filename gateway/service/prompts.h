@@ -80,6 +80,8 @@ class Prompts {
   void Complete(ledger::RequestRecord& record, const ledger::ReplyFacts& facts,
                 upstream::ExchangePreparation& preparation);
 
+  prompt::TenantMemory& tenants() { return optimizer_.tenants(); }
+
  private:
   static constexpr size_t kMemoEntries = size_t{1} << 16;
 

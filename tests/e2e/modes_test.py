@@ -135,6 +135,28 @@ mode = "{mode}"
         self.assertLess(self.cached_share("observe"), 0.01)
         self.assertGreater(self.cached_share("pin"), 0.75)
 
+    def test_after_kill_9_tools_and_system_go_out_as_before(self):
+        self.start("pin")
+        self.post(messages_turn(1, seed=1))
+        _, data = self.post(messages_turn(2, seed=2))
+        prefix = json.loads(data)["usage"]["cache_read_input_tokens"]
+        self.assertGreater(prefix, 3000)
+        before = json.loads(self.provider.requests[-1].body)["tools"]
+        time.sleep(2.5)  # it is written a second later
+        self.running.kill()
+        self.running.start()
+        _, data = self.post(messages_turn(3, seed=3))
+        self.assertGreaterEqual(json.loads(data)["usage"]["cache_read_input_tokens"], prefix)
+        sent = json.loads(self.provider.requests[-1].body)["tools"]
+        self.assertEqual([tool["name"] for tool in sent], [tool["name"] for tool in before])
+        self.assertEqual([list(tool) for tool in sent[:-1]], [list(tool) for tool in before[:-1]])
+        self.running.kill()
+        self.config.write_text(self.config.read_text() + "[store]\nprompts = false\n")
+        self.running.start()
+        self.post(messages_turn(3, seed=4))
+        sent = json.loads(self.provider.requests[-1].body)["tools"]
+        self.assertNotEqual([tool["name"] for tool in sent], [tool["name"] for tool in before])
+
     def test_what_reaches_the_provider_means_the_same(self):
         for mode in ("pin", "stabilize"):
             self.start(mode)

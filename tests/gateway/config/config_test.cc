@@ -41,6 +41,9 @@ disk_cache = 2000000000
 turns = false
 turns_retention = "12h"
 turns_bytes = "2GiB"
+prompts = false
+prompts_retention = "2h"
+prompts_bytes = "8MiB"
 [ledger]
 prices = "own.json"
 records = 5
@@ -65,6 +68,9 @@ json_depth = 32
   EXPECT_FALSE(config->store.turns);
   EXPECT_EQ(config->store.turns_retention_seconds, 43'200);
   EXPECT_EQ(config->store.turns_bytes, uint64_t{2} << 30);
+  EXPECT_FALSE(config->store.prompts);
+  EXPECT_EQ(config->store.prompts_retention_seconds, 7200);
+  EXPECT_EQ(config->store.prompts_bytes, uint64_t{8} << 20);
   EXPECT_EQ(config->ledger.prices, "own.json");
   EXPECT_EQ(config->ledger.records, 5);
   EXPECT_EQ(config->ledger.retention_days, 30);

@@ -71,6 +71,14 @@ TEST(TraceLine, WhatIsNotUtf8HasNone) {
   EXPECT_FALSE(ToTraceLine(request).has_value());
 }
 
+TEST(TraceLine, ABodyMayBeWrittenAsAnObject) {
+  const auto read = ParseTraceLine(R"({"time":1,"endpoint":"messages","provider":"anthropic",)"
+                                   R"("body":{"n": 1.50, "é":[{}]},"status":200})");
+  ASSERT_TRUE(read) << read.error().detail;
+  EXPECT_EQ(read->body, R"({"n": 1.50, "é":[{}]})");
+  EXPECT_EQ(read->status, 200);
+}
+
 TEST(TraceLine, ErrorsNameTheField) {
   const auto field = [](std::string_view line) {
     const Result<TraceRequest> parsed = ParseTraceLine(line);
@@ -80,7 +88,7 @@ TEST(TraceLine, ErrorsNameTheField) {
   EXPECT_EQ(field(R"({"endpoint":"messages","provider":"x","body":"{}"})"), "time");
   EXPECT_EQ(field(R"({"time":-1,"endpoint":"messages","provider":"x","body":"{}"})"), "time");
   EXPECT_EQ(field(R"({"time":1,"endpoint":"mail","provider":"x","body":"{}"})"), "endpoint");
-  EXPECT_EQ(field(R"({"time":1,"endpoint":"messages","provider":"x","body":{}})"), "body");
+  EXPECT_EQ(field(R"({"time":1,"endpoint":"messages","provider":"x","body":[]})"), "body");
   EXPECT_EQ(field(R"({"time":1,"endpoint":"messages","provider":"x","body":"{}",)"
                   R"("usage":{"output_tokens":"x"}})"),
             "usage");

@@ -76,6 +76,16 @@ TEST(AffinityTest, NewConversationsGoPastABusyMemberAndOldOnesDoNot) {
   EXPECT_EQ(First(affinity, 1, 1, members), home) << "its cache is there";
 }
 
+TEST(AffinityTest, AFewRunningRequestsKeepNobodyFromAPrefix) {
+  Affinity affinity({.load_factor = 1.25});
+  const std::string home = First(affinity, 1, 1);
+  std::vector<Affinity::Member> members = kThree;
+  for (auto& member : members) member.num_running = member.name == home ? 3 : 0;
+  EXPECT_EQ(First(affinity, 1, 1, members), home);
+  for (auto& member : members) member.num_running = member.name == home ? 4 : 0;
+  EXPECT_NE(First(affinity, 1, 1, members), home);
+}
+
 TEST(AffinityTest, WhatIsRememberedIsBounded) {
   Affinity affinity({.conversations_max = 10});
   const std::string home = First(affinity, 0, 3);

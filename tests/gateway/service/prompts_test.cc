@@ -90,12 +90,12 @@ TEST(PromptsTest, AKeyBoundsAnswersWhoseRequestsDoNot) {
   Sending sending;
   sending.key.default_max_tokens = 77;
   EXPECT_THAT(Sent(prompts, sending.Args(Chat())), HasSubstr(R"(,"max_completion_tokens":77})"));
-  EXPECT_EQ(Sent(prompts, sending.Args(Chat(R"(,"max_tokens":5)"))).find("77"), std::string::npos);
+  EXPECT_EQ(Sent(prompts, sending.Args(Chat(R"(,"max_tokens":5)"))).find(":77"), std::string::npos);
   sending.fields = {{"X-Kvgate-Intent", "long-form"}};
-  EXPECT_EQ(Sent(prompts, sending.Args(Chat())).find("77"), std::string::npos);
+  EXPECT_EQ(Sent(prompts, sending.Args(Chat())).find(":77"), std::string::npos);
   sending.fields = {};
   sending.key.rules_off = {"output_cap"};
-  EXPECT_EQ(Sent(prompts, sending.Args(Chat())).find("77"), std::string::npos);
+  EXPECT_EQ(Sent(prompts, sending.Args(Chat())).find(":77"), std::string::npos);
   sending.key.rules_off = {};
   sending.credential = "Bearer sk-ant-oat01-x";
   EXPECT_EQ(Sent(prompts, sending.Args(Chat())), Chat());
