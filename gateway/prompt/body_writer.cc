@@ -404,8 +404,10 @@ SentSegment BodyWriter::SentOf(const Outgoing& out, const Arena& arena) const {
   sent.sent_raw = out.raw;
   if (before != nullptr && before->sent_raw == out.raw) {
     sent.bytes = before->bytes;
+  } else if (out.bytes) {
+    sent.bytes = out.bytes;
   } else {
-    sent.bytes = out.bytes ? out.bytes : InArena(arena, OwnBytes(segment));
+    sent.bytes = segment.own ? segment.own : InArena(arena, OwnBytes(segment));
   }
   return sent;
 }

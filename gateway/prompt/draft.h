@@ -20,6 +20,7 @@ struct DraftSegment {
   bool dropped = false;           // it stays out: an earlier turn went out without it
   bool as_list = false;
   std::shared_ptr<const std::string> bytes;  // sent instead of its own; null: its own
+  std::shared_ptr<const std::string> own;    // its own, where the tenant's memory holds them
   std::vector<Edit> inner;            // instead of `bytes`, where it is changed in places; sorted
   uint32_t head_split = 0;            // in `bytes`, of a message's head
   Rule rule = Rule::kFirstSeenBytes;  // why `bytes`, or why dropped

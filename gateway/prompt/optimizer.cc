@@ -160,7 +160,7 @@ Plan Optimizer::Impl::MakePlan(const OptimizeArgs& args, const Outline& outline,
 void Optimizer::Impl::KeepForTenant(const Draft& draft, const TenantMemory::Scope& scope) {
   for (const DraftSegment& segment : draft.segments) {
     if (segment.now == nullptr || segment.now->place.section == Section::kMessages) break;
-    const bool is_known = segment.before >= 0 || segment.bytes;
+    const bool is_known = segment.before >= 0 || segment.bytes || segment.own;
     if (is_known || segment.now->content == Content::kMessageHead) continue;
     std::string assembled;
     tenants.KeepBytes(

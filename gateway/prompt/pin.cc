@@ -100,7 +100,10 @@ void UseTenantBytes(Draft& draft, DraftSegment& segment, TenantMemory& tenants,
   if (!bytes || KeepsSource(draft, segment)) return;
   std::string assembled;
   const std::string_view own = BytesOf(draft.body, now, assembled);
-  if (own == *bytes) return;
+  if (own == *bytes) {
+    segment.own = bytes;
+    return;
+  }
   const std::optional<Rule> rule = EqualBy(own, *bytes, now.content);
   if (!rule || !draft.Allows(*rule)) return;
   segment.bytes = bytes;

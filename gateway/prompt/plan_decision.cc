@@ -50,13 +50,18 @@ constexpr double kReadLossMax = 0.3;     // beyond these: then not even reading 
 Identity Mix(std::string_view tag, std::initializer_list<std::string_view> texts,
              const Identity& id = {}) {
   std::string bytes;
+  bytes.reserve(256);
+  const auto add_number = [&](uint64_t number) {
+    bytes.append(reinterpret_cast<const char*>(&number), sizeof(number));
+  };
   const auto add = [&](std::string_view text) {
-    bytes += std::to_string(text.size()) + ":";
+    add_number(text.size());
     bytes += text;
   };
   add(tag);
   for (const std::string_view text : texts) add(text);
-  add(ToHex(id));
+  add_number(id.low);
+  add_number(id.high);
   const auto [low, high] = Xxh3(std::as_bytes(std::span(bytes)));
   return {low, high};
 }
