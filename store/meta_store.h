@@ -1,5 +1,5 @@
-// MetaStore: the small durable facts of a data directory: its hash seed, turns, ledger and pins;
-// prefix memory later. Values are the caller's bytes; each is in a named table.
+// MetaStore: the small durable facts of a data directory: its hash seed, turns, ledger, pins
+// and prefix memory. Values are the caller's bytes; each is in a named table.
 // All functions may be called from any thread.
 #pragma once
 

@@ -17,6 +17,8 @@ using Run = std::function<Result<int>()>;
 
 // Registers a subcommand; `chosen` gets its function when the command line names it.
 void AddServe(CLI::App& app, Run& chosen);
+void AddRecord(CLI::App& app, Run& chosen);
+void AddReplay(CLI::App& app, Run& chosen);
 void AddChat(CLI::App& app, Run& chosen);
 void AddWarm(CLI::App& app, Run& chosen);
 void AddCache(CLI::App& app, Run& chosen);
@@ -28,6 +30,7 @@ void AddRender(CLI::App& app, Run& chosen);
 void AddConfig(CLI::App& app, Run& chosen);
 void AddBench(CLI::App& app, Run& chosen);
 void AddPlan(CLI::App& app, Run& chosen);
+void AddExplain(CLI::App& app, Run& chosen);
 void AddDoctor(CLI::App& app, Run& chosen);
 
 }  // namespace kvgate::cli

@@ -18,6 +18,8 @@ int RunCommandLine(int argc, char** argv) {
   app.require_subcommand(1);
   kvgate::cli::Run chosen;
   kvgate::cli::AddServe(app, chosen);
+  kvgate::cli::AddRecord(app, chosen);
+  kvgate::cli::AddReplay(app, chosen);
   kvgate::cli::AddChat(app, chosen);
   kvgate::cli::AddWarm(app, chosen);
   kvgate::cli::AddCache(app, chosen);
@@ -29,6 +31,7 @@ int RunCommandLine(int argc, char** argv) {
   kvgate::cli::AddConfig(app, chosen);
   kvgate::cli::AddBench(app, chosen);
   kvgate::cli::AddPlan(app, chosen);
+  kvgate::cli::AddExplain(app, chosen);
   kvgate::cli::AddDoctor(app, chosen);
   try {
     app.parse(argc, argv);

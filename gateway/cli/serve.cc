@@ -1,4 +1,6 @@
 // `kvgate serve`: data directory, server, model, then signals until the end.
+#include "gateway/cli/serve.h"
+
 #include <fmt/format.h>
 #include <signal.h>
 #include <time.h>
@@ -16,6 +18,8 @@
 #include "gateway/cli/local_engine.h"
 #include "gateway/cli/options.h"
 #include "gateway/http/server.h"
+#include "gateway/service/prompt_store.h"
+#include "gateway/service/prompts.h"
 #include "gateway/service/upkeep.h"
 #include "store/turn_store.h"
 
@@ -89,6 +93,7 @@ http::ServerOptions ToServerOptions(const config::Config& config, const config::
           .idle_timeout = std::chrono::seconds(limits.idle_timeout_seconds),
           .write_timeout = std::chrono::seconds(limits.write_timeout_seconds),
           .upstreams = config.upstreams,
+          .routes = config.routes,
           .keys = config.keys};
 }
 
@@ -123,6 +128,23 @@ std::unique_ptr<store::TurnStore> OpenTurns(const config::Config& config, const 
   return nullptr;
 }
 
+// Null where nothing is kept. It goes before what it borrows.
+std::unique_ptr<service::PromptStore> OpenPrompts(const config::Config& config,
+                                                  const DataTier& tier, service::Prompts& prompts) {
+  if (tier.meta() == nullptr || config.upstreams.empty()) return nullptr;
+  if (config.store.prompts) {
+    return std::make_unique<service::PromptStore>(service::PromptStore::Options{
+        .meta = *tier.meta(),
+        .tenants = prompts.tenants(),
+        .retention = std::chrono::seconds(config.store.prompts_retention_seconds),
+        .bytes_max = config.store.prompts_bytes});
+  }
+  if (const auto purged = service::PromptStore::Purge(*tier.meta()); !purged) {
+    KVGATE_LOG(kWarning, "cli", "stored prompts cannot be deleted: {}", purged.error().ToString());
+  }
+  return nullptr;
+}
+
 // Loading a large model takes minutes; a signal then ends the process at once, since nobody has
 // been served and a store survives worse.
 Result<std::unique_ptr<LocalEngine>> LoadUnlessStopped(const config::Config& config,
@@ -137,7 +159,34 @@ Result<std::unique_ptr<LocalEngine>> LoadUnlessStopped(const config::Config& con
   return loading.get();
 }
 
-Result<int> Serve(const ConfigFlags& flags) {
+void Announce(const DataTier& tier, const http::Server& server) {
+  if (tier.directory) {
+    if (const auto published = tier.directory->PublishAddress(
+            {.url = server.url(), .certificate_sha256 = server.certificate_sha256()});
+        !published) {
+      KVGATE_LOG(kWarning, "cli", "`kvgate cache` will not find this server: {}",
+                 published.error().ToString());
+    }
+  }
+  fmt::print("listening on {}\n", server.url());
+  std::fflush(stdout);
+}
+
+// `prices` and `prompts` outlive the ledger.
+ledger::Ledger::Options LedgerOptions(const config::Config& config, const DataTier& tier,
+                                      const ledger::Prices& prices, service::Prompts& prompts) {
+  return {.meta = tier.meta(),
+          .prices = prices,
+          .records_max = config.ledger.records,
+          .retention_days = config.ledger.retention_days,
+          .complete = [&prompts](auto& record, const auto& facts, auto& preparation) {
+            prompts.Complete(record, facts, preparation);
+          }};
+}
+
+}  // namespace
+
+Result<int> Serve(const ConfigFlags& flags, const WrapLog& wrap) {
   KVGATE_TRY(const config::Config config, ReadConfig(flags));
   KVGATE_TRY(const config::HostPort listen, ListenAddress(config));
   // Before any thread starts, so that all of them inherit it and only sigwait sees the signals.
@@ -148,11 +197,12 @@ Result<int> Serve(const ConfigFlags& flags) {
   // With upstreams and no model named the gateway forwards, and needs no engine of its own.
   const bool has_local = config.upstreams.empty() || !config.engine.model.empty();
   const DataTier tier = OpenDataTier(config);
-  ledger::Ledger ledger({.meta = tier.meta(),
-                         .prices = prices,
-                         .records_max = config.ledger.records,
-                         .retention_days = config.ledger.retention_days});
+  service::Prompts prompts({.prices = prices,
+                            .memory_bytes = config.cache.prompt_memory_bytes,
+                            .keep_text = config.ledger.excerpts});
+  ledger::Ledger ledger(LedgerOptions(config, tier, prices, prompts));
   const std::unique_ptr<store::TurnStore> turns = OpenTurns(config, tier);
+  const std::unique_ptr<service::PromptStore> prompt_store = OpenPrompts(config, tier, prompts);
   std::unique_ptr<LocalEngine> local;  // outlives the service, which borrows it
   metrics::Registry registry;
   metrics::GatewayMetrics metrics(registry);
@@ -164,13 +214,16 @@ Result<int> Serve(const ConfigFlags& flags) {
                             .write_admission = tier.write_admission,
                             .ledger = &ledger,
                             .turns = turns.get(),
+                            .prompts = &prompts,
                             .no_disk_reason = tier.reason,
                             .limits = {.json_depth_max = config.limits.json_depth},
                             .system_fingerprint = "kvgate-" KVGATE_VERSION,
                             .has_local = has_local});
   // Bound before the model loads: a taken port is known at once, and /ready can say "not yet".
   http::ServerOptions server_options = ToServerOptions(config, listen);
-  server_options.exchange_log = &ledger;
+  const std::unique_ptr<upstream::ExchangeLog> wrapped = wrap ? wrap(ledger) : nullptr;
+  server_options.exchange_log = wrapped ? wrapped.get() : &ledger;
+  if (!config.upstreams.empty()) server_options.prompts = &prompts;
   KVGATE_TRY(std::unique_ptr<http::Server> server, http::Server::Open(server_options, service));
   std::unique_ptr<service::Upkeep> upkeep;
   if (has_local) {
@@ -183,16 +236,7 @@ Result<int> Serve(const ConfigFlags& flags) {
                                .meta = tier.meta(),
                                .write_admission = tier.write_admission.get()});
   }
-  if (tier.directory) {
-    if (const auto published = tier.directory->PublishAddress(
-            {.url = server->url(), .certificate_sha256 = server->certificate_sha256()});
-        !published) {
-      KVGATE_LOG(kWarning, "cli", "`kvgate cache` will not find this server: {}",
-                 published.error().ToString());
-    }
-  }
-  fmt::print("listening on {}\n", server->url());
-  std::fflush(stdout);
+  Announce(tier, *server);
 
   WaitForSignal(signals);
   upkeep.reset();
@@ -207,14 +251,12 @@ Result<int> Serve(const ConfigFlags& flags) {
   return 0;
 }
 
-}  // namespace
-
 void AddServe(CLI::App& app, Run& chosen) {
   auto flags = std::make_shared<ConfigFlags>();
   CLI::App* command = app.add_subcommand("serve", "Serve the OpenAI API with the local engine");
   AddEngineFlags(*command, *flags);
   AddServerFlags(*command, *flags);
-  command->callback([flags, &chosen] { chosen = [flags] { return Serve(*flags); }; });
+  command->callback([flags, &chosen] { chosen = [flags] { return Serve(*flags, {}); }; });
 }
 
 }  // namespace kvgate::cli

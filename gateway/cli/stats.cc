@@ -48,6 +48,27 @@ void PrintSums(const char* title, const Json& sums) {
   }
 }
 
+void PrintSources(const Json& sums) {
+  if (sums.empty()) return;
+  fmt::print("\n{:<32} {:>12} {:>12} {:>12} {:>14}\n", "SOURCE", "CACHED", "WRITTEN", "UNCACHED",
+             "COST");
+  for (const auto& [name, sum] : sums.items()) {
+    fmt::print("{:<32} {:>12} {:>12} {:>12} {:>14}\n", name.substr(0, 32),
+               Count(sum, "cached_tokens"), Count(sum, "written_tokens"),
+               Count(sum, "uncached_tokens"), Dollars(sum, "nanodollars"));
+  }
+}
+
+void PrintBreaks(const Json& sums) {
+  if (sums.empty()) return;
+  fmt::print("\n{:<32} {:>9} {:>12} {:>14}\n", "WHY A PREFIX ENDED", "REQUESTS", "TOKENS LOST",
+             "LOST");
+  for (const auto& [name, sum] : sums.items()) {
+    fmt::print("{:<32} {:>9} {:>12} {:>14}\n", name.substr(0, 32), Count(sum, "breaks"),
+               Count(sum, "lost_tokens"), Dollars(sum, "lost_nanodollars"));
+  }
+}
+
 void Print(const Json& ledger) {
   const Json totals = ledger.value("totals", Json::object());
   const int64_t since = Count(totals, "since_us");
@@ -67,6 +88,8 @@ void Print(const Json& ledger) {
   PrintSums("UPSTREAM", totals.value("by_upstream", Json::object()));
   PrintSums("MODEL", totals.value("by_model", Json::object()));
   PrintSums("TENANT", totals.value("by_tenant", Json::object()));
+  PrintSources(totals.value("by_source", Json::object()));
+  PrintBreaks(totals.value("breaks", Json::object()));
 }
 
 Result<Json> FromDirectory(const config::Config& config, const std::filesystem::path& directory) {

@@ -158,6 +158,16 @@ std::optional<std::string> SetStrings(const Value& value, std::vector<std::strin
   return std::nullopt;
 }
 
+std::optional<std::string> SetChoices(const Value& value, std::span<const std::string_view> choices,
+                                      std::vector<std::string>& out) {
+  if (auto problem = SetStrings(value, out)) return problem;
+  for (const std::string& chosen : out) {
+    std::string same;
+    if (auto problem = SetChoice(Value(chosen), choices, same)) return problem;
+  }
+  return std::nullopt;
+}
+
 std::optional<std::string> SetPrices(const Value& value, Config& config) {
   std::string text;
   if (auto problem = SetString(value, text)) return problem;
@@ -260,6 +270,8 @@ constexpr Key kKeys[] = {
      [](const Value& v, Config& c) { return SetBytes(v, 0, c.cache.host_memory_bytes); }},
     {"cache", "write_back",
      [](const Value& v, Config& c) { return SetBytes(v, 0, c.cache.write_back_bytes); }},
+    {"cache", "prompt_memory",
+     [](const Value& v, Config& c) { return SetBytes(v, 1 << 20, c.cache.prompt_memory_bytes); }},
     {"store", "data_dir", SetDataDir},
     {"store", "disk", [](const Value& v, Config& c) { return SetBool(v, c.store.disk); }},
     {"store", "disk_cache",
@@ -276,7 +288,13 @@ constexpr Key kKeys[] = {
      [](const Value& v, Config& c) { return SetAge(v, c.store.turns_retention_seconds); }},
     {"store", "turns_bytes",
      [](const Value& v, Config& c) { return SetBytes(v, kMebibyte, c.store.turns_bytes); }},
+    {"store", "prompts", [](const Value& v, Config& c) { return SetBool(v, c.store.prompts); }},
+    {"store", "prompts_retention",
+     [](const Value& v, Config& c) { return SetAge(v, c.store.prompts_retention_seconds); }},
+    {"store", "prompts_bytes",
+     [](const Value& v, Config& c) { return SetBytes(v, kMebibyte, c.store.prompts_bytes); }},
     {"ledger", "prices", SetPrices},
+    {"ledger", "excerpts", [](const Value& v, Config& c) { return SetBool(v, c.ledger.excerpts); }},
     {"ledger", "records",
      [](const Value& v, Config& c) { return SetInteger(v, 0, 1 << 30, c.ledger.records); }},
     {"ledger", "retention_days",
@@ -322,6 +340,12 @@ struct ElementKey {
 
 constexpr std::string_view kDialects[] = {"openai", "anthropic"};
 constexpr std::string_view kModes[] = {"observe", "pin", "stabilize"};
+// As gateway/prompt/edit.h names them; a test there holds both together.
+constexpr std::string_view kRules[] = {
+    "tools_order",      "first_seen_bytes", "newlines",        "cache_control",  "ttl_dropped",
+    "prompt_cache_key", "breakpoints",      "conversation_id", "volatile_moved", "volatile_held",
+    "reminder_kept",    "source_field",     "output_cap"};
+constexpr std::string_view kEndpoints[] = {"chat", "responses"};
 constexpr std::string_view kRetries[] = {"none", "connect", "reset"};
 
 using Upstream = UpstreamConfig;
@@ -331,7 +355,11 @@ constexpr ElementKey<Upstream> kUpstreamKeys[] = {
     {"provider", [](const Value& v, Upstream& u) { return SetName(v, u.provider); }},
     {"base_url", [](const Value& v, Upstream& u) { return SetUrl(v, u.base_url); }},
     {"models", [](const Value& v, Upstream& u) { return SetStrings(v, u.models); }},
+    {"endpoints",
+     [](const Value& v, Upstream& u) { return SetChoices(v, kEndpoints, u.endpoints); }},
     {"mode", [](const Value& v, Upstream& u) { return SetChoice(v, kModes, u.mode); }},
+    {"rules_off", [](const Value& v, Upstream& u) { return SetChoices(v, kRules, u.rules_off); }},
+    {"cache_ttl", [](const Value& v, Upstream& u) { return SetBool(v, u.cache_ttl); }},
     {"api_key_env", [](const Value& v, Upstream& u) { return SetString(v, u.api_key_env); }},
     {"ca_file", [](const Value& v, Upstream& u) { return SetString(v, u.ca_file); }},
     {"connect_timeout_ms",
@@ -360,11 +388,39 @@ constexpr ElementKey<Upstream> kUpstreamKeys[] = {
 
 constexpr int64_t kCountMax = int64_t{1} << 50;
 constexpr double kDollarsMax = 1e12;
+constexpr std::string_view kBalances[] = {"prefix", "order"};
+constexpr ElementKey<RouteConfig> kRouteKeys[] = {
+    {"name", [](const Value& v, RouteConfig& r) { return SetName(v, r.name); }},
+    {"models", [](const Value& v, RouteConfig& r) { return SetStrings(v, r.models); }},
+    {"targets", [](const Value& v, RouteConfig& r) { return SetStrings(v, r.targets); }},
+    {"fallback", [](const Value& v, RouteConfig& r) { return SetStrings(v, r.fallback); }},
+    {"balance", [](const Value& v, RouteConfig& r) { return SetChoice(v, kBalances, r.balance); }},
+    {"affinity_seconds",
+     [](const Value& v, RouteConfig& r) {
+       return SetInteger(v, 1, kDaySeconds, r.affinity_seconds);
+     }},
+    {"load_factor",
+     [](const Value& v, RouteConfig& r) { return SetNumber(v, 1, 1000, r.load_factor); }},
+    {"local_tokens_max",
+     [](const Value& v, RouteConfig& r) {
+       return SetInteger(v, 0, kCountMax, r.local_tokens_max);
+     }},
+    {"single_flight_ms",
+     [](const Value& v, RouteConfig& r) { return SetInteger(v, 0, 600'000, r.single_flight_ms); }},
+};
 constexpr ElementKey<KeyConfig> kKeyKeys[] = {
     {"name", [](const Value& v, KeyConfig& k) { return SetName(v, k.name); }},
     {"key_env", [](const Value& v, KeyConfig& k) { return SetString(v, k.key_env); }},
     {"sha256", [](const Value& v, KeyConfig& k) { return SetSha256(v, k.sha256); }},
     {"models", [](const Value& v, KeyConfig& k) { return SetStrings(v, k.models); }},
+    {"mode", [](const Value& v, KeyConfig& k) { return SetChoice(v, kModes, k.mode); }},
+    {"rules_off", [](const Value& v, KeyConfig& k) { return SetChoices(v, kRules, k.rules_off); }},
+    {"default_max_tokens",
+     [](const Value& v, KeyConfig& k) {
+       return SetInteger(v, 0, kCountMax, k.default_max_tokens);
+     }},
+    {"prompt_tokens_max",
+     [](const Value& v, KeyConfig& k) { return SetInteger(v, 0, kCountMax, k.prompt_tokens_max); }},
     {"requests_per_minute",
      [](const Value& v, KeyConfig& k) {
        return SetInteger(v, 0, kCountMax, k.requests_per_minute);
@@ -386,6 +442,10 @@ std::string Missing(const UpstreamConfig& upstream) {
   return "";
 }
 
+std::string Missing(const RouteConfig& route) {
+  return route.targets.empty() ? "route.targets is missing" : "";
+}
+
 std::string Missing(const KeyConfig& key) {
   if (key.name.empty()) return "key.name is missing";
   if (key.key_env.empty() == key.sha256.empty()) {
@@ -395,7 +455,7 @@ std::string Missing(const KeyConfig& key) {
 }
 
 // Tables the configuration will have; named so that a file for a later version is understood.
-constexpr std::string_view kLaterTables[] = {"sessions", "route"};
+constexpr std::string_view kLaterTables[] = {"sessions"};
 
 bool IsTable(std::string_view name) {
   return std::any_of(std::begin(kKeys), std::end(kKeys),
@@ -442,6 +502,8 @@ class Reader {
                                        array ? "[[" : "[", name, array ? "]]" : "]"));
       } else if (name == "upstream") {
         ReadElements<UpstreamConfig>("upstream", key, node, kUpstreamKeys, config_.upstreams);
+      } else if (name == "route") {
+        ReadElements<RouteConfig>("route", key, node, kRouteKeys, config_.routes);
       } else if (name == "key") {
         ReadElements<KeyConfig>("key", key, node, kKeyKeys, config_.keys);
       } else if (!IsTable(name)) {
@@ -486,7 +548,7 @@ class Reader {
       Element element = ReadElement(name, table, keys);
       std::string problem = errors_.size() == errors_before ? Missing(element) : "";
       for (const Element& other : out) {
-        if (problem.empty() && other.name == element.name) {
+        if (problem.empty() && !element.name.empty() && other.name == element.name) {
           problem = fmt::format("there is another {} of the name \"{}\"", name, element.name);
         }
       }

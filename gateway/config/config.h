@@ -50,6 +50,8 @@ struct EngineConfig {
 struct CacheConfig {
   uint64_t host_memory_bytes = 0;  // "host_memory": the arena between KV memory and disk; 0: none
   uint64_t write_back_bytes = uint64_t{256} << 20;  // "write_back": queued for disk at most
+  uint64_t prompt_memory_bytes = uint64_t{256}
+                                 << 20;  // "prompt_memory": of what conversations sent to upstreams
 };
 
 struct StoreConfig {
@@ -63,12 +65,18 @@ struct StoreConfig {
   int64_t turns_retention_seconds =
       2'592'000;                             // "turns_retention": after a conversation's last turn
   uint64_t turns_bytes = uint64_t{1} << 30;  // of all of them; the one silent longest goes first
+  // Tools and system prompts as upstreams got them first, so that a restart sends them alike;
+  // false: what is there is deleted.
+  bool prompts = true;
+  int64_t prompts_retention_seconds = 604'800;  // "prompts_retention": after it was written
+  uint64_t prompts_bytes = uint64_t{64} << 20;  // of all of them; the oldest go first
 };
 
 struct LedgerConfig {
   std::filesystem::path prices;  // a file whose rows stand in front of the built-in ones
   int64_t records = 100'000;     // of requests, kept; the sums go on counting
   int64_t retention_days = 30;   // the same, by age
+  bool excerpts = true;          // records show a few words where a prefix broke
 };
 
 struct LimitsConfig {
@@ -91,18 +99,36 @@ struct UpstreamConfig {
   std::string provider;                     // rules and prices; empty: guessed from base_url
   std::string base_url;                     // required; openai with /v1, anthropic without
   std::vector<std::string> models = {"*"};  // globs; the first upstream with a match is asked
-  std::string mode = "pin";                 // observe, pin, stabilize
-  std::string api_key_env;                  // empty: the caller's own credential is passed on
-  std::string ca_file;                      // PEM; empty: the system's
-  int connect_timeout_ms = 5'000;           // resolving apart
-  int first_byte_timeout_seconds = 600;     // sending, then the answer's whole head
-  int idle_timeout_seconds = 300;           // between two pieces of the answer
-  int keep_alive_seconds = 30;              // an unused connection is kept so long
-  int connections = 1024;                   // at once; beyond: 503
-  std::string retry = "connect";            // none, connect, reset (also what was dropped unread)
-  int retries = 1;                          // of one request
-  int breaker_failures = 5;                 // in a row, then it is not asked for a while; 0: never
-  int breaker_seconds = 5;                  // that while
+  // Which of its dialects an openai one has: chat, responses; others are translated.
+  std::vector<std::string> endpoints = {"chat", "responses"};
+  std::string mode = "pin";              // observe, pin, stabilize
+  std::vector<std::string> rules_off;    // rules of the modes that are not applied, by name
+  bool cache_ttl = true;                 // false: it takes no ttl in a cache_control
+  std::string api_key_env;               // empty: the caller's own credential is passed on
+  std::string ca_file;                   // PEM; empty: the system's
+  int connect_timeout_ms = 5'000;        // resolving apart
+  int first_byte_timeout_seconds = 600;  // sending, then the answer's whole head
+  int idle_timeout_seconds = 300;        // between two pieces of the answer
+  int keep_alive_seconds = 30;           // an unused connection is kept so long
+  int connections = 1024;                // at once; beyond: 503
+  std::string retry = "connect";         // none, connect, reset (also what was dropped unread)
+  int retries = 1;                       // of one request
+  int breaker_failures = 5;              // in a row, then it is not asked for a while; 0: never
+  int breaker_seconds = 5;               // that while
+};
+
+// One [[route]]: whom to ask for some models. The first that fits the model counts; models without
+// one go to the first upstream that serves them.
+struct RouteConfig {
+  std::string name = {};  // for messages; may be empty
+  std::vector<std::string> models = {"*"};
+  std::vector<std::string> targets = {};   // "UPSTREAM", "UPSTREAM/MODEL" or "local": a pool
+  std::vector<std::string> fallback = {};  // the same, asked in order when none of the pool answers
+  std::string balance = "prefix";  // prefix: a prompt goes where its prefix went; order: as listed
+  int affinity_seconds = 600;      // a conversation stays so long after its last answer
+  double load_factor = 1.25;       // of the mean load; beyond: no new conversations
+  int64_t local_tokens_max = 0;    // shorter prompts go to the local engine first; 0: none
+  int single_flight_ms = 0;  // equal cold prefixes wait so long for the first one's answer; 0: off
 };
 
 // One [[key]]: who may use this gateway, and how much of it. 0: no limit.
@@ -111,6 +137,10 @@ struct KeyConfig {
   std::string key_env;  // the variable that holds the key; or:
   std::string sha256;   // its SHA-256 in hex
   std::vector<std::string> models = {"*"};
+  std::string mode;                    // as an upstream's; empty: the upstream's
+  std::vector<std::string> rules_off;  // beside the upstream's
+  int64_t default_max_tokens = 0;      // of answers whose request names none; 0: the provider's own
+  int64_t prompt_tokens_max = 0;       // larger prompts, as estimated, are refused
   int64_t requests_per_minute = 0;
   int64_t tokens_per_minute = 0;
   double dollars_per_day = 0;
@@ -125,6 +155,7 @@ struct Config {
   LedgerConfig ledger;
   LimitsConfig limits;
   std::vector<UpstreamConfig> upstreams;
+  std::vector<RouteConfig> routes;
   std::vector<KeyConfig> keys;
 };
 

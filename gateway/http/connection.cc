@@ -555,6 +555,8 @@ Response Connection::Handle(const RouteMatch& match) {
     }
     case Route::kRequest:
       return json(service.GetRequest(match.argument));
+    case Route::kExplain:
+      return HandleExplain();
     case Route::kPrefixes:
       return json(service.prefixes().List());
     case Route::kPrefixesRemoveAll:

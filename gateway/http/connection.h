@@ -27,7 +27,10 @@
 #include "gateway/http/router.h"
 #include "gateway/http/server.h"
 #include "gateway/http/task.h"
+#include "gateway/protocol/answer_extension.h"
+#include "gateway/route/route_table.h"
 #include "gateway/service/gateway_keys.h"
+#include "gateway/service/prompts.h"
 #include "gateway/upstream/body_scan.h"
 #include "gateway/upstream/exchange.h"
 #include "gateway/upstream/model_list.h"
@@ -44,6 +47,7 @@ struct ConnectionContext {
   boost::asio::thread_pool& workers;
   const upstream::Upstreams& upstreams;
   const service::GatewayKeys& keys;
+  const route::RouteTable& routes;
   upstream::ModelListCache& model_lists;
   std::atomic<bool> draining{false};
   // Of bodies that wait to be hashed on a worker; the last of them may outlive this.
@@ -69,6 +73,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
  private:
   using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
   enum class Peer { kThere, kHalfClosed, kGone };
+  // How a route has the local engine asked.
+  struct LocalTurn {
+    bool any_model = false;
+    bool has_next = false;
+  };
 
   Task<bool> BeginTls();
   Task<void> RefusePlain();
@@ -86,7 +95,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Task<void> Linger();
 
   // connection_completions.cc
-  Task<bool> ServeCompletion(RouteMatch match);
+  // Nothing: there is no room for it, and someone else can be asked.
+  Task<std::optional<bool>> ServeCompletion(RouteMatch match, LocalTurn turn);
   Task<bool> ServeTokenCount(RouteMatch match);
   Task<bool> SendStream(service::Completion& completion, RouteMatch match);
   void Settle();
@@ -106,15 +116,32 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Response HandleResponse(const RouteMatch& match);
   Response HandleConversation(const RouteMatch& match);
 
+  // connection_explain.cc
+  Response HandleExplain();
+
   // connection_access.cc
   // What tells callers apart: their gateway key's name, else their credential as sent.
   std::string Credential() const;
+  // A provider's, as sent, without its scheme; empty: there is none.
+  std::string_view ProviderCredential() const;
   // The key's name, else a hash of the credential; empty: neither.
   std::string Tenant() const;
   // False: there are keys, and the caller has none of them.
   bool Authenticate();
   // Counts a request against the limits of the caller's key.
   Result<void> Admit(std::string_view model);
+
+  // routing.cc
+  struct Routing;
+  // The model's route; null: it has none.
+  route::Route* ModelRoute(const RouteMatch& match) const;
+  Task<bool> ServeRouted(RouteMatch match, route::Route& route);
+  Task<service::Prompts::Known> Recognize();
+  Task<std::optional<bool>> ServeTarget(Routing& routing, const route::Target& target,
+                                        bool has_next);
+  Task<void> WaitForFlight(Routing& routing);
+  // What a caller may ask for at all.
+  Task<Result<void>> CheckPrompt(std::string model);
 
   // forwarding.cc
   struct Forwarding;
@@ -126,18 +153,47 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Task<void> ScanBody();
   // A completion: of the local model where it has the name, else of an upstream.
   Task<bool> ServeGeneration(RouteMatch match);
+  struct ForwardArgs {
+    upstream::Upstream* upstream = nullptr;  // null: chosen by header or model
+    std::string_view model = {};             // to be asked for there; empty: the body's own
+    bool has_next = false;
+    route::SingleFlight::Seat* seat = nullptr;  // lands when the answer begins
+  };
   Task<bool> ServeForward(RouteMatch match);
-  Task<bool> Forward(Forwarding& job);
+  // Nothing: as Forward.
+  Task<std::optional<bool>> ForwardTo(RouteMatch match, ForwardArgs args);
+  void Rename(Forwarding& job);
+  // Nothing: it was not answered, no byte has gone out, and there is a next target.
+  Task<std::optional<bool>> Forward(Forwarding& job);
+  bool PassesOn(Forwarding& job, const Result<void>& started) const;
+  Task<void> PreparePrompt(Forwarding& job);
+  bool EstimatesTokens(const Forwarding& job) const;
   bool SharesBody() const;
   std::shared_ptr<const std::string> ShareBody();
   Task<bool> PassAnswer(Forwarding& job);
+  std::optional<protocol::AnswerExtension> ExtensionOf(const Forwarding& job) const;
+  std::string ExplanationOf(Forwarding& job);
+  bool Explains() const { return Header("x-kvgate-explain") == "1"; }
   Task<bool> WritePiece(std::string_view before, std::string_view piece, std::string_view after);
   Task<bool> SendFailure(Forwarding& job, Error error);
+  // What stands for the caller at that upstream; empty: nothing.
+  std::string SentCredential(const upstream::Upstream* upstream) const;
   void Begin(Forwarding& job);
+  void TakeTimes(Forwarding& job) const;
   void End(Forwarding& job);
   upstream::HeaderFields RequestFields() const;
   void ArmTick();
   void OnTick();
+
+  // translated_answer.cc
+  // Makes the body one of the upstream's dialect, where it does not speak the client's.
+  Task<Result<void>> Translate(Forwarding& job);
+  Task<bool> SendEstimate(Forwarding& job);
+  Task<bool> PassTranslated(Forwarding& job);
+  Task<bool> PassRefusal(Forwarding& job);
+  Task<bool> WriteEvents(Forwarding& job, std::string events, bool last);
+  Task<bool> EndCut(Forwarding& job, std::string out, std::string why);
+  void TellHead(Forwarding& job);
 
   // connection_models.cc
   Task<bool> ServeModels(RouteMatch match);
@@ -164,13 +220,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::asio::steady_timer tick_;  // armed while something is forwarded, and a little longer
   boost::beast::flat_buffer buffer_;
   std::optional<Parser> parser_;
-  service::Completion* completion_ = nullptr;  // under way; owned by ServeCompletion's frame
-  upstream::Exchange* exchange_ = nullptr;     // under way; owned by ServeForward's frame
-  service::GatewayKeys::Key* key_ = nullptr;   // the caller's
-  bool key_is_credential_ = false;             // it stands where a provider's would
-  upstream::PathKind kind_;                    // of the request's path
-  upstream::BodyScan scan_;                    // of its body, where that decides
-  std::optional<std::string> decoded_;         // the body, where it came encoded and is readable
+  service::Completion* completion_ = nullptr;     // under way; owned by ServeCompletion's frame
+  upstream::Exchange* exchange_ = nullptr;        // under way; owned by ServeForward's frame
+  service::GatewayKeys::Key* key_ = nullptr;      // the caller's
+  bool key_is_credential_ = false;                // it stands where a provider's would
+  upstream::PathKind kind_;                       // of the request's path
+  upstream::BodyScan scan_;                       // of its body, where that decides
+  std::optional<std::string> decoded_;            // the body, where it came encoded and is readable
+  std::optional<service::Prompts::Known> known_;  // of its prompt, where someone asked
   std::chrono::steady_clock::time_point received_at_;  // the end of the request's head
   std::string request_id_;
   bool keep_alive_ = true;

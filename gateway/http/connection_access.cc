@@ -41,6 +41,14 @@ std::string Connection::Credential() const {
   return std::string(key.empty() ? Header("authorization") : key);
 }
 
+std::string_view Connection::ProviderCredential() const {
+  if (key_is_credential_) return "";
+  const std::string_view key = Header("x-api-key");
+  const std::string_view bearer = BearerOf(Header("authorization"));
+  // Both pass on; which one counts is the provider's to say, so the one that binds more does here.
+  return key.empty() || service::IsSubscription(bearer, {}) ? bearer : key;
+}
+
 std::string Connection::Tenant() const {
   return key_ != nullptr ? key_->name() : service::TenantOf(Credential());
 }

@@ -29,7 +29,7 @@ protocol::Dialect DialectOf(Route route) {
 
 }  // namespace
 
-Task<bool> Connection::ServeCompletion(RouteMatch match) {
+Task<std::optional<bool>> Connection::ServeCompletion(RouteMatch match, LocalTurn turn) {
   Result<std::unique_ptr<service::Completion>> completion =
       MakeError(ErrorCode::kInternal, "http", "starting the completion failed");
   const std::string credential = Credential();
@@ -38,14 +38,21 @@ Task<bool> Connection::ServeCompletion(RouteMatch match) {
     co_return again;
   }
   const service::Service::StartArgs args{.dialect = DialectOf(match.route),
-                                         .body = parser_->get().body(),
+                                         .body = decoded_ ? *decoded_ : parser_->get().body(),
                                          .credential = credential,
                                          .request_id = request_id_,
                                          .tenant = Tenant(),
                                          .explain = Header("x-kvgate-explain") == "1",
+                                         .any_model = turn.any_model,
+                                         .has_next = turn.has_next,
                                          .wake = MakeWake()};
   std::function<void()> work = [&] { completion = context_.service.Start(args); };
   co_await RunOnWorker(std::move(work));
+  if (!completion && turn.has_next && service::IsOverload(completion.error())) {
+    KVGATE_LOG(kWarning, "http", "request {}: {}; the next target is asked", request_id_,
+               completion.error().detail);
+    co_return std::nullopt;
+  }
   if (!completion) {
     const Error& error = completion.error();
     if (protocol::HttpStatus(error.code) == 500) {
@@ -56,6 +63,7 @@ Task<bool> Connection::ServeCompletion(RouteMatch match) {
     co_return again;
   }
   // The body has been decoded; a long answer need not hold it.
+  decoded_.reset();
   ReleaseBody();
   completion_ = completion->get();
   bool again = false;

@@ -9,20 +9,22 @@ namespace kvgate::http {
 namespace asio = boost::asio;
 
 void ExchangeAccount::HashOnWorker(asio::thread_pool& workers, asio::any_io_executor home,
-                                   std::shared_ptr<const std::string> body) {
+                                   std::shared_ptr<const std::string> received,
+                                   std::shared_ptr<const std::string> sent) {
   hashing_ = true;  // before there is another thread
-  asio::post(workers,
-             [self = shared_from_this(), home = std::move(home), body = std::move(body)]() mutable {
-               self->observer_->OnSent(*body, *body);
-               asio::post(home, [body = std::move(body)] {});
-               std::optional<upstream::ExchangeEnd> end;
-               {
-                 const std::lock_guard lock(self->mutex_);
-                 self->hashing_ = false;
-                 end = std::move(self->end_);
-               }
-               if (end) self->Close(*end);
-             });
+  asio::post(workers, [self = shared_from_this(), home = std::move(home),
+                       received = std::move(received), sent = std::move(sent)]() mutable {
+    self->observer_->OnSent(*received, *sent);
+    sent.reset();
+    asio::post(home, [received = std::move(received)] {});
+    std::optional<upstream::ExchangeEnd> end;
+    {
+      const std::lock_guard lock(self->mutex_);
+      self->hashing_ = false;
+      end = std::move(self->end_);
+    }
+    if (end) self->Close(*end);
+  });
 }
 
 void ExchangeAccount::End(const upstream::ExchangeEnd& end) {

@@ -24,9 +24,10 @@ class ExchangeAccount : public std::enable_shared_from_this<ExchangeAccount> {
 
   // OnSent is told by one of these two, OnEnd by End.
   upstream::ExchangeObserver& observer() { return *observer_; }
-  // `body` is let go on `home`, where its memory is wanted again.
+  // `received` is let go on `home`, where its memory is wanted again; `sent` may be the same.
   void HashOnWorker(boost::asio::thread_pool& workers, boost::asio::any_io_executor home,
-                    std::shared_ptr<const std::string> body);
+                    std::shared_ptr<const std::string> received,
+                    std::shared_ptr<const std::string> sent);
   void End(const upstream::ExchangeEnd& end);
 
  private:

@@ -4,6 +4,8 @@
 // at its state, and at the upstream's timeouts. A client that has shut down its sending side before
 // the answer's head is probed once, as in WaitForProgress; after the head, where nothing may be
 // added, it counts as gone.
+#include "gateway/http/forwarding.h"
+
 #include <fmt/format.h>
 
 #include <chrono>
@@ -15,6 +17,7 @@
 #include "gateway/http/connection.h"
 #include "gateway/http/exchange_account.h"
 #include "gateway/protocol/response_items.h"
+#include "gateway/service/prompts.h"
 #include "gateway/upstream/content_decoder.h"
 #include "gateway/upstream/exchange_observer.h"
 
@@ -31,10 +34,17 @@ using upstream::ExchangeOutcome;
 // millisecond for 1.7 MB.
 constexpr size_t kHashedHereBytes = 256 * 1024;
 constexpr size_t kSharedBytesMax = size_t{8} << 20;
+// A larger body is looked at on a worker: one that is all new takes about a millisecond for 300 KB.
+constexpr size_t kPreparedHereBytes = 256 * 1024;
 
 constexpr std::string_view kLastChunk = "0\r\n\r\n";
 
 std::string_view ToView(beast::string_view text) { return {text.data(), text.size()}; }
+
+bool HasPrompt(upstream::Endpoint endpoint) {
+  return endpoint == upstream::Endpoint::kChatCompletions ||
+         endpoint == upstream::Endpoint::kResponses || endpoint == upstream::Endpoint::kMessages;
+}
 
 int StatusOf(const Error& error) {
   switch (error.code) {
@@ -48,17 +58,6 @@ int StatusOf(const Error& error) {
 }
 
 }  // namespace
-
-// One forwarded request; lives in ServeForward's frame.
-struct Connection::Forwarding {
-  std::string route;  // for metrics
-  std::string model;
-  upstream::Upstream* upstream = nullptr;  // null: none was chosen
-  std::unique_ptr<Exchange> exchange = nullptr;
-  std::shared_ptr<ExchangeAccount> account = nullptr;  // null: nobody keeps accounts
-  std::shared_ptr<const std::string> body = nullptr;   // a large one, until nobody needs it
-  upstream::ExchangeEnd end = {};
-};
 
 bool Connection::ForwardsUnknown(std::string_view target) const {
   return !context_.upstreams.empty() && PathOf(target).starts_with("/v1/");
@@ -99,12 +98,19 @@ bool Connection::RunsLocally() const {
   if (context_.service.ServesLocal(scan_.model)) return true;
   // What cannot be read is not the local model's to judge where it comes encoded.
   if (!decoded_ && !upstream::IsIdentity(Header("content-encoding"))) return false;
-  return scan_.model.empty() || !context_.upstreams.Serves(kind_.dialect, scan_.model);
+  return scan_.model.empty() ||
+         !context_.upstreams.Serves(
+             {.dialect = kind_.dialect, .endpoint = kind_.endpoint, .model = scan_.model});
 }
 
 Task<bool> Connection::ServeGeneration(RouteMatch match) {
   const bool encoded = !upstream::IsIdentity(Header("content-encoding"));
+  known_.reset();
   if (!context_.upstreams.empty() || key_ != nullptr || encoded) co_await ScanBody();
+  if (route::Route* const route = ModelRoute(match); route != nullptr) {
+    const bool again = co_await ServeRouted(std::move(match), *route);
+    co_return again;
+  }
   if (!RunsLocally()) {
     const bool again = co_await ServeForward(std::move(match));
     co_return again;
@@ -123,24 +129,55 @@ Task<bool> Connection::ServeGeneration(RouteMatch match) {
     const bool again = co_await Send(std::move(response), match.name, match.openai_dialect);
     co_return again;
   }
-  if (decoded_) parser_->get().body() = std::move(*decoded_);
-  const bool again = co_await ServeCompletion(std::move(match));
-  co_return again;
+  if (decoded_) parser_->get().body() = std::move(*std::exchange(decoded_, std::nullopt));
+  const std::optional<bool> again = co_await ServeCompletion(std::move(match), {});
+  co_return again.value_or(false);
+}
+
+// Only Anthropic's count.
+bool Connection::EstimatesTokens(const Forwarding& job) const {
+  return kind_.endpoint == upstream::Endpoint::kCountTokens &&
+         job.upstream->dialect() != upstream::Dialect::kAnthropic;
 }
 
 Task<bool> Connection::ServeForward(RouteMatch match) {
+  const std::optional<bool> again = co_await ForwardTo(std::move(match), {});
+  co_return again.value_or(false);
+}
+
+Task<std::optional<bool>> Connection::ForwardTo(RouteMatch match, ForwardArgs args) {
   Forwarding job;
+  job.args = args;
   job.route = match.name;
+  job.fields = RequestFields();
   job.end.body_read = Clock::now() - received_at_;
   if (match.route == Route::kForwarded || IsKept(match.route)) co_await ScanBody();
-  decoded_.reset();
   job.model = match.route == Route::kModel ? match.argument : scan_.model;
-  const Result<upstream::Upstream*> chosen = context_.upstreams.Choose(
-      {.dialect = kind_.dialect, .name = Header("x-kvgate-upstream"), .model = job.model});
-  const Result<void> admitted = Admit(job.model);
+  Result<upstream::Upstream*> chosen = args.upstream;
+  Result<void> admitted;
+  if (args.upstream == nullptr) {
+    chosen = context_.upstreams.Choose({.dialect = kind_.dialect,
+                                        .endpoint = kind_.endpoint,
+                                        .name = Header("x-kvgate-upstream"),
+                                        .model = job.model});
+    admitted = co_await CheckPrompt(job.model);
+    if (admitted && Header("x-kvgate-private") == "1") {
+      admitted =
+          MakeError(ErrorCode::kPermissionDenied, "http",
+                    "x-kvgate-private keeps a request on this machine, and this one would go "
+                    "to an upstream; a [[route]] can send it to the local engine.");
+    }
+  }
   if (chosen && admitted) job.upstream = *chosen;
+  if (!args.model.empty()) Rename(job);
   Begin(job);
-  bool again = false;
+  std::optional<bool> again;
+  if (admitted && chosen) admitted = co_await Translate(job);
+  if (admitted && chosen && EstimatesTokens(job)) {
+    again = co_await SendEstimate(job);
+    End(job);
+    co_return again;
+  }
   if (!admitted || !chosen) {
     Error error = !admitted ? admitted.error() : chosen.error();
     job.end.outcome = ExchangeOutcome::kRefused;
@@ -157,8 +194,18 @@ Task<bool> Connection::ServeForward(RouteMatch match) {
   ArmTick();
   again = co_await Forward(job);
   exchange_ = nullptr;
+  // The next target needs the body again.
+  if (!again && job.body) parser_->get().body() = *job.body;
+  job.end.superseded = !again.has_value();
   End(job);
   co_return again;
+}
+
+// Where a target has the model under another name.
+void Connection::Rename(Forwarding& job) {
+  job.model = job.args.model;
+  const std::string& body = decoded_ ? *decoded_ : parser_->get().body();
+  if (scan_.model_end != 0) job.renamed = upstream::WithModel(body, scan_, job.model);
 }
 
 // Workers that cannot keep up are not given more: then hashing holds up who sends.
@@ -178,31 +225,59 @@ std::shared_ptr<const std::string> Connection::ShareBody() {
           }};
 }
 
-Task<bool> Connection::Forward(Forwarding& job) {
+// Whether the next target is asked instead of passing this one's answer, or its failure, on.
+bool Connection::PassesOn(Forwarding& job, const Result<void>& started) const {
+  if (!job.args.has_next || client_gone_ || cancelled_) return false;
+  if (started && !route::IsFallbackStatus(job.exchange->status())) return false;
+  job.end.error =
+      started ? fmt::format("'{}' answered {}", job.upstream->name(), job.exchange->status())
+              : started.error().detail;
+  KVGATE_LOG(kWarning, "http", "request {}: {}; the next target is asked", request_id_,
+             job.end.error);
+  return true;
+}
+
+Task<std::optional<bool>> Connection::Forward(Forwarding& job) {
   const auto& message = parser_->get();
-  const upstream::HeaderFields fields = RequestFields();
+  const bool is_renamed = !job.renamed.empty();
+  co_await PreparePrompt(job);
+  const upstream::HeaderFields fields =
+      job.translation ? job.translation->FieldsOf(job.fields) : std::move(job.fields);
   if (job.account && SharesBody()) job.body = ShareBody();
-  const std::string& body = job.body ? *job.body : message.body();
+  const std::string& received = job.body ? *job.body : message.body();
+  const std::string& body = job.sent ? *job.sent : received;
+  upstream::HeaderFields added;
+  if (job.translation) added = job.translation->added();
+  for (const auto& [name, value] : job.prompt.headers) added.push_back({name, value});
   const std::string target = upstream::UpstreamTarget(
-      job.upstream->url().path, job.upstream->dialect(), ToView(message.target()));
-  const std::string head = upstream::RequestHead({.method = ToView(message.method_string()),
-                                                  .target = target,
-                                                  .host = job.upstream->host(),
-                                                  .fields = fields,
-                                                  .body_bytes = body.size(),
-                                                  .api_key = job.upstream->api_key(),
-                                                  .dialect = job.upstream->dialect(),
-                                                  .drop_credential = key_is_credential_});
-  job.exchange->OnSent([this, &job, &body] {
+      job.upstream->url().path, job.upstream->dialect(),
+      job.translation ? job.translation->path() : ToView(message.target()));
+  const bool lends_key = job.translation && job.upstream->api_key().empty();
+  const std::string head = upstream::RequestHead(
+      {.method = ToView(message.method_string()),
+       .target = target,
+       .host = job.upstream->host(),
+       .fields = fields,
+       .body_bytes = body.size(),
+       .added = added,
+       .drop_encoding = is_renamed,
+       .drop_accept_encoding = Explains() || job.translation,
+       .api_key = lends_key ? job.translation->credential() : job.upstream->api_key(),
+       .dialect = job.upstream->dialect(),
+       .drop_credential = key_is_credential_});
+  job.exchange->OnSent([this, &job, &received, &body] {
     if (!job.account) return;
     if (job.body) {
-      job.account->HashOnWorker(context_.workers, executor(), job.body);
+      job.account->HashOnWorker(context_.workers, executor(), job.body,
+                                job.sent ? job.sent : job.body);
     } else {
-      job.account->observer().OnSent(body, body);
+      job.account->observer().OnSent(received, body);
     }
   });
   const Result<void> started =
       co_await job.exchange->Start({.head = head, .body = body, .head_only = head_only_});
+  if (PassesOn(job, started)) co_return std::nullopt;
+  if (job.args.seat != nullptr) job.args.seat->Land(Clock::now());
   if (!started) {
     Error error = started.error();
     const bool again = co_await SendFailure(job, std::move(error));
@@ -211,27 +286,66 @@ Task<bool> Connection::Forward(Forwarding& job) {
   // A long answer need not hold a body that has been sent.
   if (!job.exchange->sending()) {
     job.body.reset();
+    job.sent.reset();
+    decoded_.reset();
     ReleaseBody();
+  }
+  if (job.translation) {
+    const bool again = co_await PassTranslated(job);
+    co_return again;
   }
   const bool again = co_await PassAnswer(job);
   co_return again;
 }
 
+// What of the prompt its upstream's cache can hold, and what is sent for that.
+Task<void> Connection::PreparePrompt(Forwarding& job) {
+  const bool encoded = !upstream::IsIdentity(Header("content-encoding"));
+  const upstream::Endpoint endpoint =
+      job.translation ? job.translation->sent_endpoint() : kind_.endpoint;
+  if (context_.options.prompts == nullptr || !scan_.readable || !HasPrompt(endpoint)) {
+    if (!job.renamed.empty()) job.sent = std::make_shared<const std::string>(job.renamed);
+    co_return;
+  }
+  const std::string_view body = !job.renamed.empty() ? std::string_view(job.renamed)
+                                : decoded_           ? std::string_view(*decoded_)
+                                                     : parser_->get().body();
+  const std::string tenant = Tenant();
+  const std::string credential = SentCredential(job.upstream);
+  const service::Prompts::Args args{.body = body,
+                                    .encoded = encoded && job.renamed.empty(),
+                                    .endpoint = endpoint,
+                                    .tenant = tenant,
+                                    .upstream = job.upstream->config(),
+                                    .provider = job.upstream->provider(),
+                                    .key = key_ == nullptr ? nullptr : &key_->config(),
+                                    .fields = job.fields,
+                                    .credential = credential};
+  std::function<void()> work = [&] { job.prompt = context_.options.prompts->Prepare(args); };
+  if (args.body.size() < kPreparedHereBytes) {
+    work();
+  } else {
+    co_await RunOnWorker(std::move(work));
+  }
+  if (job.prompt.body) {
+    job.sent = std::make_shared<const std::string>(std::move(*job.prompt.body));
+  } else if (!job.renamed.empty()) {
+    job.sent = std::make_shared<const std::string>(std::move(job.renamed));
+  }
+  if (job.account && job.prompt.preparation) {
+    job.account->observer().OnPrepared(job.prompt.preparation);
+  }
+}
+
 Task<bool> Connection::PassAnswer(Forwarding& job) {
   Exchange& exchange = *job.exchange;
   job.end.status = exchange.status();
-  const bool sized = !exchange.length_unknown();
+  const upstream::HeaderFields& fields = exchange.fields();
+  std::optional<protocol::AnswerExtension> extension = ExtensionOf(job);
+  const bool sized = !exchange.length_unknown() && !extension;
   const bool chunked = !sized && !http_1_0_;
   if (context_.draining.load() || (!sized && http_1_0_)) keep_alive_ = false;
-  const upstream::HeaderFields& fields = exchange.fields();
-  if (job.account) {
-    const std::string_view own = upstream::FindHeader(fields, "x-request-id");
-    job.account->observer().OnHead(
-        {.status = exchange.status(),
-         .content_type = upstream::FindHeader(fields, "content-type"),
-         .content_encoding = upstream::FindHeader(fields, "content-encoding"),
-         .upstream_request_id = own.empty() ? upstream::FindHeader(fields, "request-id") : own});
-  }
+  TellHead(job);
   std::string before = upstream::ForwardedHead({.status = exchange.status(),
                                                 .reason = exchange.reason(),
                                                 .fields = fields,
@@ -244,15 +358,20 @@ Task<bool> Connection::PassAnswer(Forwarding& job) {
   std::string piece = exchange.TakeReady();
   while (true) {
     const bool last = exchange.finished();
+    if (!piece.empty() && job.end.first_body.count() < 0) {
+      job.end.first_body = Clock::now() - received_at_;
+    }
+    if (extension) {
+      if (!piece.empty()) job.account->observer().OnBody(piece);
+      piece = extension->Feed(piece);
+      if (last) piece += extension->Finish("kvgate", ExplanationOf(job));
+    }
     std::string after;
     if (chunked && !piece.empty()) {
       before += fmt::format("{:x}\r\n", piece.size());
       after = "\r\n";
     }
     if (chunked && last) after += kLastChunk;
-    if (!piece.empty() && job.end.first_body.count() < 0) {
-      job.end.first_body = Clock::now() - received_at_;
-    }
     const bool written = co_await WritePiece(before, piece, after);
     if (!written) {
       job.end.outcome = ExchangeOutcome::kClientLeft;
@@ -260,13 +379,18 @@ Task<bool> Connection::PassAnswer(Forwarding& job) {
       co_return false;
     }
     job.end.body_bytes += piece.size();
-    if (job.account && !piece.empty()) job.account->observer().OnBody(piece);
+    if (job.account && !extension && !piece.empty()) job.account->observer().OnBody(piece);
     if (last) break;
     before.clear();
     Result<std::string> next = co_await exchange.Read();
     if (!next) {
       job.end.outcome = client_gone_ ? ExchangeOutcome::kClientLeft : ExchangeOutcome::kUpstreamCut;
       job.end.error = next.error().detail;
+      if (extension && !client_gone_) {
+        const std::string rest = extension->Finish("kvgate", "");
+        const std::string size = fmt::format("{:x}\r\n", rest.size());
+        if (!rest.empty()) co_await WritePiece(size, rest, "\r\n");
+      }
       // Where the end of the connection is the end of the body only a reset tells a cut.
       if (http_1_0_) stream_.ResetAtEnd();
       co_return false;
@@ -274,6 +398,24 @@ Task<bool> Connection::PassAnswer(Forwarding& job) {
     piece = std::move(*next);
   }
   co_return keep_alive_;
+}
+
+// For a caller who asked for an explanation, of an answer that has a place for it.
+std::optional<protocol::AnswerExtension> Connection::ExtensionOf(const Forwarding& job) const {
+  const upstream::HeaderFields& fields = job.exchange->fields();
+  const std::string_view type = upstream::FindHeader(fields, "content-type");
+  const bool events = type.starts_with("text/event-stream");
+  if (!Explains() || !job.account || http_1_0_ || head_only_ || job.exchange->status() != 200 ||
+      !upstream::IsIdentity(upstream::FindHeader(fields, "content-encoding")) ||
+      (!events && !type.starts_with("application/json"))) {
+    return std::nullopt;
+  }
+  return protocol::AnswerExtension(events);
+}
+
+std::string Connection::ExplanationOf(Forwarding& job) {
+  TakeTimes(job);
+  return job.account->observer().Explain(job.end);
 }
 
 Task<bool> Connection::WritePiece(std::string_view before, std::string_view piece,
@@ -308,6 +450,11 @@ Task<bool> Connection::SendFailure(Forwarding& job, Error error) {
   co_return again;
 }
 
+std::string Connection::SentCredential(const upstream::Upstream* upstream) const {
+  if (upstream != nullptr && !upstream->api_key().empty()) return upstream->api_key();
+  return std::string(ProviderCredential());
+}
+
 void Connection::Begin(Forwarding& job) {
   if (context_.options.exchange_log == nullptr) return;
   const auto& message = parser_->get();
@@ -328,12 +475,13 @@ void Connection::Begin(Forwarding& job) {
        .key = key_ == nullptr ? "" : std::string_view(key_->name()),
        .body = message.body(),
        .content_encoding = Header("content-encoding"),
-       .stream = scan_.stream});
+       .stream = scan_.stream,
+       .fields = &job.fields,
+       .is_subscription = service::IsSubscription(SentCredential(job.upstream), job.fields)});
   job.account = std::make_shared<ExchangeAccount>(std::move(observer), key_);
 }
 
-void Connection::End(Forwarding& job) {
-  if (!job.account) return;
+void Connection::TakeTimes(Forwarding& job) const {
   if (job.exchange) {
     const Exchange::Times& times = job.exchange->times();
     const auto since = [this](const std::optional<Clock::time_point>& time) {
@@ -345,6 +493,11 @@ void Connection::End(Forwarding& job) {
     job.end.first_byte = since(times.first_byte);
   }
   job.end.ended = Clock::now() - received_at_;
+}
+
+void Connection::End(Forwarding& job) {
+  if (!job.account) return;
+  TakeTimes(job);
   job.account->End(job.end);
 }
 

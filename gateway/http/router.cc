@@ -43,6 +43,7 @@ constexpr Entry kEntries[] = {
     {"GET", "/kvgate/v1/stats", Route::kStats},
     {"GET", "/kvgate/v1/requests", Route::kRequests},
     {"GET", "/kvgate/v1/requests/{id}", Route::kRequest},
+    {"POST", "/kvgate/v1/explain", Route::kExplain},
     {"GET", "/kvgate/v1/prefixes", Route::kPrefixes},
     {"DELETE", "/kvgate/v1/prefixes", Route::kPrefixesRemoveAll},
     {"POST", "/kvgate/v1/prefixes/verify", Route::kPrefixesVerify},

@@ -37,6 +37,7 @@ enum class Route : uint8_t {
   kStats,
   kRequests,
   kRequest,
+  kExplain,
   kPrefixes,
   kPrefixesRemoveAll,
   kPrefixRemove,

@@ -42,6 +42,7 @@ class AsioServer final : public Server {
     Loops loops;
     std::unique_ptr<upstream::Upstreams> upstreams;
     std::unique_ptr<service::GatewayKeys> keys;
+    std::unique_ptr<route::RouteTable> routes;
     std::unique_ptr<ListenerTls> tls;  // null: plain HTTP
   };
   AsioServer(const ServerOptions& options, service::Service& service,
@@ -58,6 +59,7 @@ class AsioServer final : public Server {
                  .workers = workers_,
                  .upstreams = *parts_.upstreams,
                  .keys = *parts_.keys,
+                 .routes = *parts_.routes,
                  .model_lists = model_lists_},
         acceptor_(*parts_.loops.front()),
         retry_(acceptor_.get_executor()),
@@ -214,6 +216,9 @@ Result<std::unique_ptr<Server>> Server::Open(const ServerOptions& options,
   KVGATE_TRY(parts.upstreams,
              upstream::Upstreams::Open(options.upstreams, upstream::ProcessEnvironment));
   KVGATE_TRY(parts.keys, service::GatewayKeys::Open(options.keys, upstream::ProcessEnvironment));
+  std::vector<std::string> names;
+  for (const auto& upstream : parts.upstreams->all()) names.push_back(upstream->name());
+  KVGATE_TRY(parts.routes, route::RouteTable::Open(options.routes, names, service.has_local()));
   auto server = std::make_unique<AsioServer>(options, service, std::move(hosts), std::move(parts));
   KVGATE_TRY_VOID(server->Start());
   return server;

@@ -19,6 +19,10 @@ namespace kvgate::upstream {
 class ExchangeLog;
 }
 
+namespace kvgate::service {
+class Prompts;
+}
+
 namespace kvgate::http {
 
 struct ServerOptions {
@@ -48,9 +52,12 @@ struct ServerOptions {
   std::chrono::milliseconds linger_timeout{5'000};
   size_t linger_bytes_max = size_t{1} << 30;
   std::vector<config::UpstreamConfig> upstreams = {};
+  std::vector<config::RouteConfig> routes = {};
   std::vector<config::KeyConfig> keys = {};  // none: everyone is let in
   // Keeps accounts of what is forwarded; may be null. Outlives the server.
   upstream::ExchangeLog* exchange_log = nullptr;
+  // Looks at the prompts of what is forwarded; null: nobody does. Outlives the server.
+  service::Prompts* prompts = nullptr;
 };
 
 class Server {

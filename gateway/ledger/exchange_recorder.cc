@@ -57,8 +57,17 @@ PrefixDigest DigestOf(std::string_view bytes) {
   return sha.Update(bytes).Finish();
 }
 
-ExchangeRecorder::ExchangeRecorder(const upstream::ExchangeStart& start, Sink sink)
-    : record_(BeginRecord(start)), sink_(std::move(sink)) {}
+ExchangeRecorder::ExchangeRecorder(const upstream::ExchangeStart& start, Hooks hooks)
+    : record_(BeginRecord(start)), answered_endpoint_(start.endpoint), hooks_(std::move(hooks)) {}
+
+void ExchangeRecorder::OnPrepared(std::shared_ptr<upstream::ExchangePreparation> preparation) {
+  preparation_ = std::move(preparation);
+}
+
+void ExchangeRecorder::OnTranslated(upstream::Endpoint sent_endpoint) {
+  answered_endpoint_ = sent_endpoint;
+  record_.edits.push_back({.rule = "translated"});
+}
 
 void ExchangeRecorder::OnSent(std::string_view body_received, std::string_view body_sent) {
   record_.received_bytes = body_received.size();
@@ -72,7 +81,7 @@ void ExchangeRecorder::OnSent(std::string_view body_received, std::string_view b
 void ExchangeRecorder::OnHead(const upstream::ExchangeHead& head) {
   record_.status = head.status;
   record_.upstream_request_id = head.upstream_request_id;
-  reader_.emplace(UsageReader::Body{.endpoint = record_.endpoint,
+  reader_.emplace(UsageReader::Body{.endpoint = answered_endpoint_,
                                     .content_type = head.content_type,
                                     .content_encoding = head.content_encoding});
 }
@@ -88,10 +97,11 @@ void ExchangeRecorder::TakeUsage() {
   record_.usage = reader_->usage();
   record_.answered_by = facts.model.view();
   record_.service_tier = facts.service_tier.view();
+  record_.provider_reason = facts.provider_reason.view();
   record_.usage_unknown = reader_->unreadable().empty() ? "not reported" : reader_->unreadable();
 }
 
-upstream::ExchangeTotals ExchangeRecorder::OnEnd(const upstream::ExchangeEnd& end) {
+void ExchangeRecorder::TakeEnd(const upstream::ExchangeEnd& end) {
   TakeUsage();
   record_.status = end.status;
   record_.outcome = OutcomeName(end.outcome);
@@ -104,11 +114,27 @@ upstream::ExchangeTotals ExchangeRecorder::OnEnd(const upstream::ExchangeEnd& en
   record_.timings.first_byte_us = ToMicroseconds(end.first_byte);
   record_.timings.ttft_us = ToMicroseconds(end.first_body);
   record_.timings.total_us = ToMicroseconds(end.ended);
+  // Once: what it concludes of this request counts for those that follow.
+  if (const auto preparation = std::exchange(preparation_, nullptr);
+      preparation && hooks_.complete && !end.superseded) {
+    hooks_.complete(record_, reader_ ? reader_->facts() : ReplyFacts(), *preparation);
+  }
+}
+
+std::string ExchangeRecorder::Explain(const upstream::ExchangeEnd& until_now) {
+  TakeEnd(until_now);
+  if (hooks_.price) hooks_.price(record_);
+  return ExplanationJson(record_);
+}
+
+upstream::ExchangeTotals ExchangeRecorder::OnEnd(const upstream::ExchangeEnd& end) {
+  TakeEnd(end);
+  if (end.superseded) return {};
   const TokenUsage usage = record_.usage.value_or(TokenUsage());
   const upstream::ExchangeTotals totals{
       .input_tokens = static_cast<uint64_t>(usage.input_tokens()),
       .output_tokens = static_cast<uint64_t>(usage.output_tokens)};
-  sink_(std::move(record_));
+  hooks_.sink(std::move(record_));
   return totals;
 }
 

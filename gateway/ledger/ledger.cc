@@ -10,8 +10,8 @@
 
 #include <kvgate/log.h>
 
-#include "gateway/ledger/exchange_recorder.h"
 #include "gateway/ledger/record_format.h"
+#include "gateway/ledger/source_cost.h"
 
 namespace kvgate::ledger {
 namespace {
@@ -28,7 +28,6 @@ constexpr int64_t kSecondUs = 1'000'000;
 constexpr int64_t kAgeCheckUs = 60 * kSecondUs;
 constexpr size_t kRetireMax = 1000;  // records in one step
 constexpr int64_t kListMax = 1000;
-constexpr size_t kTextBytesMax = 512;  // of what a caller or an upstream has worded
 
 int64_t NowUs() {
   return std::chrono::duration_cast<std::chrono::microseconds>(
@@ -81,20 +80,21 @@ void Ledger::Restore() {
   if (count && *count) num_stored_ = ParseInteger(**count).value_or(0);
 }
 
+void Ledger::Price(RequestRecord& record) const {
+  if (!record.usage) return;
+  const std::string& answered = record.answered_by.empty() ? record.model : record.answered_by;
+  const PriceRow* row = options_.prices.Find(record.provider, answered);
+  // An answer may name a deployment; what was asked for is then the better name.
+  if (row == nullptr || !row->prices) row = options_.prices.Find(record.provider, record.model);
+  if (row != nullptr) record.cost = CostOf(*row, *record.usage, record.service_tier);
+  if (!record.cost) return;
+  record.price_date = row->date;
+  ShareInputCost(*row, *record.usage, record.service_tier, record.attribution);
+}
+
 void Ledger::Add(RequestRecord record) {
-  for (std::string* text : {&record.model, &record.answered_by, &record.path, &record.error,
-                            &record.upstream_request_id, &record.tenant}) {
-    // A model's name may be as long as a body, and the queue holds thousands of them.
-    if (text->size() > kTextBytesMax) *text = text->substr(0, kTextBytesMax);
-  }
-  if (record.usage) {
-    const std::string& answered = record.answered_by.empty() ? record.model : record.answered_by;
-    const PriceRow* row = options_.prices.Find(record.provider, answered);
-    // An answer may name a deployment; what was asked for is then the better name.
-    if (row == nullptr || !row->prices) row = options_.prices.Find(record.provider, record.model);
-    if (row != nullptr) record.cost = CostOf(*row, *record.usage, record.service_tier);
-    if (record.cost) record.price_date = row->date;
-  }
+  BoundRecord(record);
+  Price(record);
   bool wakes = false;
   {
     const std::lock_guard lock(mutex_);
@@ -112,7 +112,10 @@ void Ledger::Add(RequestRecord record) {
 
 std::unique_ptr<upstream::ExchangeObserver> Ledger::Begin(const upstream::ExchangeStart& start) {
   return std::make_unique<ExchangeRecorder>(
-      start, [this](RequestRecord&& record) { Add(std::move(record)); });
+      start,
+      ExchangeRecorder::Hooks{.sink = [this](RequestRecord&& record) { Add(std::move(record)); },
+                              .complete = options_.complete,
+                              .price = [this](RequestRecord& record) { Price(record); }});
 }
 
 upstream::Spending Ledger::Spent(std::string_view tenant) const {
@@ -303,23 +306,73 @@ class SeriesWriter {
   std::vector<std::pair<std::string, Sum>> sums_;
 };
 
+// What one kind of named sums counts, as a family of its own.
+template <typename S>
+void WriteCounts(const char* family, const char* help, const char* label,
+                 const Totals::SeriesOf<S>& sums, int64_t S::*value, metrics::TextWriter& writer) {
+  writer.Family(family, "counter", help);
+  for (const auto& [name, sum] : sums) {
+    writer.Sample(family, {{label, name}}, static_cast<uint64_t>(sum.*value));
+  }
+}
+
+template <typename S>
+void WriteDollars(const char* family, const char* help, const char* label,
+                  const Totals::SeriesOf<S>& sums, int64_t S::*value, metrics::TextWriter& writer) {
+  writer.Family(family, "counter", help);
+  for (const auto& [name, sum] : sums) {
+    writer.Sample(family, {{label, name}}, static_cast<double>(sum.*value) / 1e9);
+  }
+}
+
+void WriteSources(const Totals::SeriesOf<SourceSum>& sources, metrics::TextWriter& writer) {
+  constexpr const char* kTokens = "kvgate_ledger_source_tokens_total";
+  writer.Family(kTokens, "counter",
+                "Tokens of prompts by what they are, and what the cache did for them.");
+  for (const auto& [name, sum] : sources) {
+    const auto sample = [&, &name = name](const char* kind, int64_t value) {
+      writer.Sample(kTokens, {{"source", name}, {"kind", kind}}, static_cast<uint64_t>(value));
+    };
+    sample("uncached", sum.uncached_tokens);
+    sample("cache_read", sum.cached_tokens);
+    sample("cache_write", sum.written_tokens);
+  }
+  WriteDollars("kvgate_ledger_source_cost_dollars_total", "Known cost of prompts.", "source",
+               sources, &SourceSum::nanodollars, writer);
+}
+
+void WriteBreaks(const Totals::SeriesOf<BreakSum>& breaks, metrics::TextWriter& writer) {
+  WriteCounts("kvgate_prefix_breaks_total", "Requests whose cached prefix ended early.", "cause",
+              breaks, &BreakSum::breaks, writer);
+  WriteCounts("kvgate_prefix_break_lost_tokens_total", "Tokens that were not read because of it.",
+              "cause", breaks, &BreakSum::lost_tokens, writer);
+  WriteDollars("kvgate_prefix_break_lost_dollars_total", "What reading them would have saved.",
+               "cause", breaks, &BreakSum::lost_nanodollars, writer);
+}
+
 }  // namespace
 
 void Ledger::Collect(metrics::TextWriter& writer) const {
   SeriesWriter upstreams("upstream", writer);
   SeriesWriter models("model", writer);
+  Totals::SeriesOf<SourceSum> sources;
+  Totals::SeriesOf<BreakSum> breaks;
   uint64_t num_dropped = 0;
   {
     const std::lock_guard lock(mutex_);
     num_dropped = num_dropped_;
     totals_.ForEachUpstream([&](const auto& name, const Sum& sum) { upstreams.Add(name, sum); });
     totals_.ForEachModel([&](const auto& name, const Sum& sum) { models.Add(name, sum); });
+    sources = totals_.sources();
+    breaks = totals_.breaks();
   }
   writer.Family("kvgate_ledger_records_dropped_total", "counter",
                 "Records that were not kept because the disk did not take them.");
   writer.Sample("kvgate_ledger_records_dropped_total", {}, num_dropped);
   upstreams.Write();
   models.Write();
+  WriteSources(sources, writer);
+  WriteBreaks(breaks, writer);
 }
 
 }  // namespace kvgate::ledger

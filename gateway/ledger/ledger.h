@@ -20,6 +20,7 @@
 
 #include <kvgate/result.h>
 
+#include "gateway/ledger/exchange_recorder.h"
 #include "gateway/ledger/prices.h"
 #include "gateway/ledger/request_record.h"
 #include "gateway/ledger/totals.h"
@@ -38,6 +39,9 @@ class Ledger final : public upstream::ExchangeLog {
     int64_t records_max = 100'000;  // kept; 0: none
     int64_t retention_days = 30;
     std::chrono::milliseconds write_interval{200};
+    // Adds to records of forwarded requests that were prepared; called before they are priced and
+    // counted, from the thread of the exchange's end. Empty: nothing is added.
+    ExchangeRecorder::Complete complete = {};
   };
   // Takes up the sums of the process before this one.
   explicit Ledger(const Options& options);
@@ -48,6 +52,8 @@ class Ledger final : public upstream::ExchangeLog {
 
   // Prices the record and counts it.
   void Add(RequestRecord record);
+  // What it costs, as far as that is known.
+  void Price(RequestRecord& record) const;
 
   // upstream::ExchangeLog
   std::unique_ptr<upstream::ExchangeObserver> Begin(const upstream::ExchangeStart& start) override;

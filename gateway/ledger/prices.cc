@@ -1,9 +1,11 @@
 #include "gateway/ledger/prices.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cmath>
 #include <fstream>
+#include <initializer_list>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -46,6 +48,25 @@ class Fields {
     if (Take(key) && object_[key].is_string()) return object_[key].get<std::string>();
     Fail(fmt::format("'{}' must be a text", At(key)));
     return {};
+  }
+
+  // One of `names`, by its index; 0: it is not there.
+  size_t OneOf(const char* key, std::initializer_list<std::string_view> names) {
+    if (!Take(key)) return 0;
+    const std::string text = Text(key);
+    size_t index = 0;
+    for (const std::string_view name : names) {
+      ++index;
+      if (text == name) return index;
+    }
+    Fail(fmt::format("'{}' must be one of: {}", At(key), fmt::join(names, ", ")));
+    return 0;
+  }
+
+  bool Flag(const char* key) {
+    if (!Take(key)) return false;
+    if (!object_[key].is_boolean()) Fail(fmt::format("'{}' must be true or false", At(key)));
+    return object_[key].is_boolean() && object_[key].get<bool>();
   }
 
   const Json* Any(const char* key) { return Take(key) ? &object_[key] : nullptr; }
@@ -93,6 +114,19 @@ std::optional<Error> ReadRules(const Json& json, const std::string& path, std::s
   read("breakpoints_max", rules.breakpoints_max);
   read("lookback_blocks", rules.lookback_blocks);
   read("ttl_seconds", rules.ttl_seconds);
+  read("ttl_long_seconds", rules.ttl_long_seconds);
+  rules.markers = MarkerSyntax(fields.OneOf("markers", {"cache_control", "breakpoint"}));
+  rules.automatic_marker = fields.Flag("automatic_marker");
+  rules.implicit_breakpoint = fields.Flag("implicit_breakpoint");
+  rules.cache_key = CacheKeyUse(fields.OneOf("prompt_cache_key", {"routing", "matched"}));
+  rules.key_of_conversation = fields.OneOf("key_of", {"shape", "conversation"}) == 2;
+  read("key_requests_per_minute", rules.key_requests_per_minute);
+  read("key_characters_max", rules.key_characters_max);
+  if (fields.has("conversation_header")) {
+    rules.conversation_header = fields.Text("conversation_header");
+  }
+  rules.unit_is_turn = fields.OneOf("unit", {"tokens", "turns"}) == 2;
+  rules.tools_after_system = fields.Flag("tools_after_system");
   return fields.Finish();
 }
 
@@ -117,7 +151,7 @@ std::optional<Error> ReadTiers(const Json& json, const std::string& path, std::s
   return fields.Finish();
 }
 
-// All prices or none: half a price would make up the other half.
+// All prices or none, all factors or none: half of them would make up the other half.
 void ReadPrices(Fields& fields, PriceRow& row) {
   const auto input = fields.Number("input", kDollarsMax);
   const auto output = fields.Number("output", kDollarsMax);
@@ -125,20 +159,25 @@ void ReadPrices(Fields& fields, PriceRow& row) {
   const auto write = fields.Number("cache_write_factor", kFactorMax);
   const auto write_1h = fields.Number("cache_write_1h_factor", kFactorMax);
   if (!input && !output && !read && !write && !write_1h) return;
-  if (!input || !output || !read || !write) {
-    fields.Fail(fmt::format("a price needs '{}', '{}', '{}' and '{}'", fields.At("input"),
-                            fields.At("output"), fields.At("cache_read_factor"),
-                            fields.At("cache_write_factor")));
+  const bool is_priced = input || output;
+  if (!read || !write || input.has_value() != output.has_value()) {
+    fields.Fail(fmt::format(
+        "{} needs {}'{}' and '{}'", is_priced ? "a price" : "a factor",
+        is_priced ? fmt::format("'{}', '{}', ", fields.At("input"), fields.At("output")) : "",
+        fields.At("cache_read_factor"), fields.At("cache_write_factor")));
     return;
   }
+  row.factors =
+      CacheFactors{.read = *read, .write = *write, .write_long = write_1h.value_or(*write)};
+  if (!is_priced) return;
   const auto picodollars = [](double dollars) {
     return static_cast<int64_t>(std::llround(dollars * kPicodollars));
   };
   row.prices = TokenPrices{.input = picodollars(*input),
                            .output = picodollars(*output),
-                           .cache_read = picodollars(*input * *read),
-                           .cache_write = picodollars(*input * *write),
-                           .cache_write_1h = picodollars(*input * write_1h.value_or(*write))};
+                           .cache_read = picodollars(*input * row.factors->read),
+                           .cache_write = picodollars(*input * row.factors->write),
+                           .cache_write_1h = picodollars(*input * row.factors->write_long)};
 }
 
 std::optional<Error> ReadRow(const Json& json, const std::string& path, std::string_view file,
@@ -156,6 +195,7 @@ std::optional<Error> ReadRow(const Json& json, const std::string& path, std::str
   ReadPrices(fields, row);
   if (const Json* rules = fields.Any("rules")) {
     fields.Adopt(ReadRules(*rules, fields.At("rules"), file, row.rules));
+    row.has_rules = true;
   }
   if (const Json* long_input = fields.Any("long_input")) {
     fields.Adopt(ReadLongInput(*long_input, fields.At("long_input"), file, row));
@@ -251,6 +291,11 @@ Result<Prices> Prices::Load(const std::filesystem::path& path) {
   KVGATE_TRY(Prices prices, Parse(text, path.string()));
   for (const auto& [provider, rows] : Builtin().providers_) {
     auto& own = prices.providers_[provider];
+    for (PriceRow& row : own) {
+      if (row.has_rules) continue;
+      const PriceRow* builtin = Builtin().Find(provider, row.models.front());
+      if (builtin != nullptr) row.rules = builtin->rules;
+    }
     own.insert(own.end(), rows.begin(), rows.end());
   }
   return prices;

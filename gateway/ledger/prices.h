@@ -26,6 +26,20 @@ struct TokenPrices {
   int64_t cache_write_1h = 0;
 };
 
+// What a request can put into its body to say where a cached prefix ends.
+enum class MarkerSyntax : uint8_t {
+  kNone,          // it cannot
+  kCacheControl,  // Anthropic's cache_control: a prefix is written at a marker only
+  kBreakpoint,    // OpenAI's prompt_cache_breakpoint
+};
+
+// What prompt_cache_key does.
+enum class CacheKeyUse : uint8_t {
+  kNone,     // it is not taken
+  kRouting,  // requests of one key go to one machine
+  kMatched,  // and entries are found only under the key that they were written with
+};
+
 // How a provider's own prompt cache behaves; 0: not known or not there.
 struct CacheRules {
   int64_t minimum_tokens = 0;    // of a prefix, to be cached at all
@@ -33,16 +47,36 @@ struct CacheRules {
   int64_t breakpoints_max = 0;   // explicit ones in a request
   int64_t lookback_blocks = 0;   // from a breakpoint, itself included
   int64_t ttl_seconds = 0;       // after the last use, where nothing else is asked for
+  int64_t ttl_long_seconds = 0;  // the longer one that a marker can ask for
+  MarkerSyntax markers = MarkerSyntax::kNone;
+  bool automatic_marker = false;     // a marker for the whole request, at its top level
+  bool implicit_breakpoint = false;  // the provider writes at the newest user or tool turn, unasked
+  CacheKeyUse cache_key = CacheKeyUse::kNone;
+  bool key_of_conversation = false;     // not shared by conversations of one prefix
+  int64_t key_requests_per_minute = 0;  // above it a key spreads over machines
+  int64_t key_characters_max = 0;       // a longer one is refused
+  std::string conversation_header;      // names a conversation on Chat Completions, not the key
+  bool unit_is_turn = false;            // only whole turns are found again
+  bool tools_after_system = false;      // the order in which they are rendered
+};
+
+// Times the price of input.
+struct CacheFactors {
+  double read = 1;
+  double write = 1;
+  double write_long = 1;  // with ttl_long_seconds
 };
 
 struct PriceRow {
-  std::vector<std::string> models;    // globs: * any text, ? one character
-  std::optional<TokenPrices> prices;  // absent: rules only
-  int64_t long_input_tokens = 0;      // above it the whole request costs …; 0: no such step
-  double long_input_factor = 1;       // … its input times this
-  double long_output_factor = 1;      // … and its output times this
+  std::vector<std::string> models;      // globs: * any text, ? one character
+  std::optional<TokenPrices> prices;    // absent: rules and factors only
+  std::optional<CacheFactors> factors;  // known also of models whose prices are not
+  int64_t long_input_tokens = 0;        // above it the whole request costs …; 0: no such step
+  double long_input_factor = 1;         // … its input times this
+  double long_output_factor = 1;        // … and its output times this
   std::map<std::string, double> service_tiers;  // factor of the whole; an unknown tier: no price
   CacheRules rules;
+  bool has_rules = false;  // it gives its own
   std::string source;
   std::string date;  // "2026-10" or "2026-10-05"
 };
@@ -58,7 +92,8 @@ class Prices {
  public:
   // The built-in file.
   static const Prices& Builtin();
-  // The rows of `path` in front of the built-in ones. kInvalidArgument names the file and field.
+  // The rows of `path` in front of the built-in ones; a row without rules takes those of the
+  // built-in row that its first glob fits. kInvalidArgument names the file and field.
   static Result<Prices> Load(const std::filesystem::path& path);
   static Result<Prices> Parse(std::string_view json, std::string_view file_name);
 

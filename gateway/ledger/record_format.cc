@@ -7,9 +7,9 @@
 namespace kvgate::ledger {
 namespace {
 
-constexpr char kVersion = 2;  // 1 was JSON, which begins with '{'
-constexpr size_t kTextBytesMax = 512;
-constexpr size_t kEditsMax = 64;
+constexpr char kVersion = 3;
+// 2 had edits without counts, and nothing behind them. 1 was JSON, which begins with '{'.
+constexpr char kOldestVersion = 2;
 
 constexpr uint64_t kStream = 1;
 constexpr uint64_t kUsageKnown = 2;
@@ -17,6 +17,13 @@ constexpr uint64_t kCostKnown = 4;
 constexpr uint64_t kReceivedDigest = 8;
 constexpr uint64_t kSentDigest = 16;
 constexpr uint64_t kSentIsReceived = 32;  // then only one digest follows
+constexpr uint64_t kPrepared = 64;
+constexpr uint64_t kPlanned = 128;
+constexpr uint64_t kBreakKnown = 256;
+constexpr uint64_t kAttributed = 512;
+constexpr uint64_t kReasonGiven = 1024;
+
+bool IsVersion(char version) { return version >= kOldestVersion && version <= kVersion; }
 
 // Both directions name a record's members once, in the order of their bytes.
 class Writer {
@@ -35,10 +42,16 @@ class Writer {
     const auto wide = static_cast<int64_t>(value);
     Unsigned((static_cast<uint64_t>(wide) << 1) ^ static_cast<uint64_t>(wide >> 63));
   }
-  void Text(const std::string& text) {
-    const size_t size = std::min(text.size(), kTextBytesMax);
+  void Text(const std::string& text, size_t bytes_max = kRecordTextBytesMax) {
+    const size_t size = std::min(text.size(), bytes_max);
     Unsigned(size);
     out_.append(text, 0, size);
+  }
+  void Name(const std::string& name) { Text(name, kRecordNameBytesMax); }
+  void Real(double value) {
+    std::array<char, sizeof(value)> bytes;
+    std::memcpy(bytes.data(), &value, bytes.size());
+    out_.append(bytes.data(), bytes.size());
   }
   void Digest(const PrefixDigest& digest) {
     out_.append(reinterpret_cast<const char*>(digest.bytes.data()), digest.bytes.size());
@@ -80,6 +93,15 @@ class Reader {
     }
     text = bytes_.substr(0, size);
     bytes_.remove_prefix(size);
+  }
+  void Name(std::string& name) { Text(name); }
+  void Real(double& value) {
+    if (bytes_.size() < sizeof(value)) {
+      well_ = false;
+      return;
+    }
+    std::memcpy(&value, bytes_.data(), sizeof(value));
+    bytes_.remove_prefix(sizeof(value));
   }
   void Digest(PrefixDigest& digest) {
     if (bytes_.size() < digest.bytes.size()) {
@@ -132,12 +154,94 @@ void UsageMembers(Direction& direction, Usage& usage) {
   direction.Signed(usage.reasoning_tokens);
 }
 
+template <typename Direction, typename Record>
+void PreparationMembers(Direction& direction, Record& record) {
+  direction.Name(record.mode);
+  direction.Name(record.conversation);
+  direction.Name(record.conversation_origin);
+}
+
+template <typename Direction, typename Plan>
+void PlanMembers(Direction& direction, Plan& plan) {
+  direction.Text(plan.reason);
+  direction.Real(plan.expected_reuse);
+  direction.Signed(plan.num_markers);
+}
+
+template <typename Direction, typename Break>
+void BreakMembers(Direction& direction, Break& found) {
+  direction.Name(found.cause);
+  direction.Text(found.path);
+  direction.Name(found.volatile_kind);
+  direction.Text(found.before);
+  direction.Text(found.after);
+  direction.Text(found.verdict);
+  direction.Signed(found.reusable_tokens);
+  direction.Signed(found.lost_tokens);
+  direction.Signed(found.lost_nanodollars);
+}
+
+template <typename Direction, typename Tokens>
+void SourceMembers(Direction& direction, Tokens& tokens) {
+  direction.Name(tokens.source);
+  direction.Signed(tokens.cached);
+  direction.Signed(tokens.written);
+  direction.Signed(tokens.uncached);
+  direction.Signed(tokens.nanodollars);
+}
+
 uint64_t FlagsOf(const RequestRecord& record) {
   const bool same = record.received_sha256 && record.sent_sha256 &&
                     record.received_sha256->bytes == record.sent_sha256->bytes;
   return (record.stream ? kStream : 0) | (record.usage ? kUsageKnown : 0) |
          (record.cost ? kCostKnown : 0) | (record.received_sha256 ? kReceivedDigest : 0) |
-         (record.sent_sha256 && !same ? kSentDigest : 0) | (same ? kSentIsReceived : 0);
+         (record.sent_sha256 && !same ? kSentDigest : 0) | (same ? kSentIsReceived : 0) |
+         (!record.mode.empty() || !record.conversation.empty() ? kPrepared : 0) |
+         (record.plan ? kPlanned : 0) | (record.prefix_break ? kBreakKnown : 0) |
+         (record.attribution.empty() ? 0 : kAttributed) |
+         (record.provider_reason.empty() ? 0 : kReasonGiven);
+}
+
+// How it was prepared, and what became of that.
+void WriteTail(const RequestRecord& record, uint64_t flags, Writer& writer) {
+  const size_t num_edits = std::min(record.edits.size(), kRecordEditsMax);
+  writer.Unsigned(num_edits);
+  for (size_t i = 0; i < num_edits; ++i) {
+    writer.Name(record.edits[i].rule);
+    writer.Signed(record.edits[i].count);
+  }
+  if ((flags & kPrepared) != 0) PreparationMembers(writer, record);
+  if (record.plan) PlanMembers(writer, *record.plan);
+  if (record.prefix_break) BreakMembers(writer, *record.prefix_break);
+  if ((flags & kAttributed) != 0) {
+    const size_t num_sources = std::min(record.attribution.size(), kRecordSourcesMax);
+    writer.Unsigned(num_sources);
+    for (size_t i = 0; i < num_sources; ++i) SourceMembers(writer, record.attribution[i]);
+  }
+  if ((flags & kReasonGiven) != 0) writer.Text(record.provider_reason);
+}
+
+// False: it is no record.
+bool ReadTail(Reader& reader, char version, uint64_t flags, RequestRecord& record) {
+  const uint64_t num_edits = reader.TakeUnsigned();
+  if (num_edits > kRecordEditsMax) return false;
+  record.edits.resize(num_edits);
+  for (RecordEdit& edit : record.edits) {
+    reader.Name(edit.rule);
+    if (version > kOldestVersion) reader.Signed(edit.count);
+  }
+  if (version == kOldestVersion) return true;
+  if ((flags & kPrepared) != 0) PreparationMembers(reader, record);
+  if ((flags & kPlanned) != 0) PlanMembers(reader, record.plan.emplace());
+  if ((flags & kBreakKnown) != 0) BreakMembers(reader, record.prefix_break.emplace());
+  if ((flags & kAttributed) != 0) {
+    const uint64_t num_sources = reader.TakeUnsigned();
+    if (num_sources > kRecordSourcesMax) return false;
+    record.attribution.resize(num_sources);
+    for (SourceTokens& tokens : record.attribution) SourceMembers(reader, tokens);
+  }
+  if ((flags & kReasonGiven) != 0) reader.Text(record.provider_reason);
+  return true;
 }
 
 void WriteReported(const ReportedUsage& reported, Writer& writer) {
@@ -184,15 +288,13 @@ std::string EncodeRecord(const RequestRecord& record) {
   const uint64_t flags = FlagsOf(record);
   if ((flags & kReceivedDigest) != 0) writer.Digest(*record.received_sha256);
   if ((flags & kSentDigest) != 0) writer.Digest(*record.sent_sha256);
-  const size_t num_edits = std::min(record.edits.size(), kEditsMax);
-  writer.Unsigned(num_edits);
-  for (size_t i = 0; i < num_edits; ++i) writer.Text(record.edits[i]);
+  WriteTail(record, flags, writer);
   return out;
 }
 
 std::optional<RequestRecord> DecodeRecord(std::string_view bytes) {
   RequestRecord record;
-  if (bytes.size() < 1 + sizeof(record.time_us) || bytes.front() != kVersion) return std::nullopt;
+  if (bytes.size() < 1 + sizeof(record.time_us) || !IsVersion(bytes.front())) return std::nullopt;
   record.time_us = TimeOfRecord(bytes);
   Reader reader(bytes.substr(1 + sizeof(record.time_us)));
   const uint64_t flags = reader.TakeUnsigned();
@@ -215,17 +317,13 @@ std::optional<RequestRecord> DecodeRecord(std::string_view bytes) {
   if ((flags & kReceivedDigest) != 0) reader.Digest(record.received_sha256.emplace());
   if ((flags & kSentDigest) != 0) reader.Digest(record.sent_sha256.emplace());
   if ((flags & kSentIsReceived) != 0) record.sent_sha256 = record.received_sha256;
-  const uint64_t num_edits = reader.TakeUnsigned();
-  if (num_edits > kEditsMax) return std::nullopt;
-  record.edits.resize(num_edits);
-  for (std::string& edit : record.edits) reader.Text(edit);
-  if (!reader.complete()) return std::nullopt;
+  if (!ReadTail(reader, bytes.front(), flags, record) || !reader.complete()) return std::nullopt;
   return record;
 }
 
 int64_t TimeOfRecord(std::string_view bytes) {
   int64_t time_us = 0;
-  if (bytes.size() > sizeof(time_us) && bytes.front() == kVersion) {
+  if (bytes.size() > sizeof(time_us) && IsVersion(bytes.front())) {
     std::memcpy(&time_us, bytes.data() + 1, sizeof(time_us));
   }
   return time_us;

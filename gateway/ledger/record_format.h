@@ -11,9 +11,10 @@
 
 namespace kvgate::ledger {
 
-// Bounded: texts are cut to 512 bytes. store/FORMAT.md has the layout.
+// Within the bounds of request_record.h. store/FORMAT.md has the layout.
 std::string EncodeRecord(const RequestRecord& record);
-// Nothing: these are not the bytes of a record, or of a version that is not ours.
+// Nothing: these are not the bytes of a record, or of a version that is not known. Records of the
+// version before this one are read.
 std::optional<RequestRecord> DecodeRecord(std::string_view bytes);
 // RequestRecord::time_us, without decoding the rest; 0: there is none.
 int64_t TimeOfRecord(std::string_view bytes);

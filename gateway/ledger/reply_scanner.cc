@@ -48,10 +48,18 @@ const ReplyScanner::Known ReplyScanner::kKnown[] = {
     {Node::kTop, "service_tier", What::kServiceTier, Node::kNone, {}},
     {Node::kTop, "type", What::kType, Node::kNone, {}},
     {Node::kTop, "error", What::kError, Node::kNone, {}},
+    {Node::kTop, "diagnostics", What::kObject, Node::kDiagnostics, {}},
+    {Node::kTop, "prompt_cache_diagnostics", What::kObject, Node::kCacheDiagnostics, {}},
     {Node::kResponse, "usage", What::kObject, Node::kUsage, {}},
     {Node::kResponse, "model", What::kModel, Node::kNone, {}},
     {Node::kResponse, "service_tier", What::kServiceTier, Node::kNone, {}},
     {Node::kResponse, "error", What::kError, Node::kNone, {}},
+    {Node::kResponse, "prompt_cache_diagnostics", What::kObject, Node::kCacheDiagnostics, {}},
+    {Node::kMessage, "diagnostics", What::kObject, Node::kDiagnostics, {}},
+    {Node::kDiagnostics, "cache_miss_reason", What::kObject, Node::kMissReason, {}},
+    {Node::kMissReason, "type", What::kReason, Node::kNone, {}},
+    {Node::kCacheDiagnostics, "reason", What::kReason, Node::kNone, {}},
+    {Node::kCacheDiagnostics, "type", What::kReasonType, Node::kNone, {}},
     {Node::kMessage, "usage", What::kObject, Node::kUsage, {}},
     {Node::kMessage, "model", What::kModel, Node::kNone, {}},
     {Node::kUsage, "service_tier", What::kServiceTier, Node::kNone, {}},
@@ -89,6 +97,7 @@ const ReplyScanner::Known ReplyScanner::kKnown[] = {
 void ReplyScanner::Reset() {
   state_ = State::kStart;
   depth_ = 0;
+  has_reason_ = false;
   facts_ = ReplyFacts();
 }
 
@@ -164,7 +173,8 @@ void ReplyScanner::BeginValue(char first) {
 // A key, or a string value. What is longer than the buffer is no key that we know.
 const char* ReplyScanner::TextBytes(const char* at, const char* end) {
   const bool keeps = state_ == State::kKey || what_ == What::kModel ||
-                     what_ == What::kServiceTier || what_ == What::kType;
+                     what_ == What::kServiceTier || what_ == What::kType ||
+                     what_ == What::kReason || what_ == What::kReasonType;
   for (; at != end; ++at) {
     const char c = *at;
     if (escaped_) {
@@ -248,8 +258,29 @@ void ReplyScanner::LookUpKey() {
   }
 }
 
+// A reason counts before a type; null, where an object would say more, is one that is not known
+// yet.
+void ReplyScanner::EndReason(bool text) {
+  ShortText<40>& reason = facts_.provider_reason;
+  std::string_view said = scalar_.view();
+  if (text == (what_ == What::kObject)) return;
+  if (!text) {
+    if (child_ != Node::kMissReason || said != "null") return;
+    said = "pending";
+  }
+  const bool is_type = what_ == What::kReasonType;
+  if (cut_ || (is_type && has_reason_)) return;
+  has_reason_ = has_reason_ || !is_type;
+  reason.clear();
+  for (const char c : said) reason.Append(c);
+}
+
 void ReplyScanner::EndScalar() {
   const bool text = state_ == State::kText;
+  if (what_ == What::kReason || what_ == What::kReasonType || what_ == What::kObject) {
+    EndReason(text);
+    return;
+  }
   const auto keep = [this](auto& out) {
     out.clear();
     if (cut_) return;

@@ -33,6 +33,10 @@ struct ReplyFacts {
   ShortText<24> service_tier;
   ShortText<32> type;  // of an event
   bool error = false;  // the document has an error that is not null
+  // Why the provider says that its cache missed: the type of Anthropic's
+  // diagnostics.cache_miss_reason ("pending" where that is null), the reason of OpenAI's
+  // prompt_cache_diagnostics, or its type where it has no reason. Empty: it says nothing.
+  ShortText<40> provider_reason;
 };
 
 class ReplyScanner {
@@ -57,6 +61,9 @@ class ReplyScanner {
     kInputDetails,
     kOutputDetails,
     kCacheCreation,
+    kDiagnostics,       // Anthropic's
+    kMissReason,        // its cache_miss_reason
+    kCacheDiagnostics,  // OpenAI's prompt_cache_diagnostics
     kNone,
   };
   enum class State : uint8_t {
@@ -72,7 +79,17 @@ class ReplyScanner {
     kDone,
     kBroken,
   };
-  enum class What : uint8_t { kNothing, kObject, kCount, kModel, kServiceTier, kType, kError };
+  enum class What : uint8_t {
+    kNothing,
+    kObject,
+    kCount,
+    kModel,
+    kServiceTier,
+    kType,
+    kError,
+    kReason,      // of the provider's diagnostics
+    kReasonType,  // stands in for it
+  };
   struct Known;
   static const Known kKnown[];
 
@@ -83,6 +100,7 @@ class ReplyScanner {
   void BeginValue(char first);
   void LookUpKey();
   void EndScalar();
+  void EndReason(bool text);
   void EndContainer();
 
   static constexpr size_t kDepthMax = 5;  // of known objects: top, response, usage, details
@@ -93,6 +111,7 @@ class ReplyScanner {
   bool in_string_ = false;  // while skipping
   bool escaped_ = false;
   bool cut_ = false;  // the scalar is longer than what is kept
+  bool has_reason_ = false;
   What what_ = What::kNothing;
   Node child_ = Node::kNone;
   UsageField field_ = UsageField::kCount;

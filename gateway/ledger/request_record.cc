@@ -1,5 +1,6 @@
 #include "gateway/ledger/request_record.h"
 
+#include <algorithm>
 #include <string_view>
 
 #include <kvgate/digest.h>
@@ -11,9 +12,12 @@ namespace {
 
 using protocol::JsonWriter;
 
-constexpr size_t kTextBytesMax = 512;
+std::string_view Cut(std::string_view text) { return text.substr(0, kRecordTextBytesMax); }
+std::string_view CutName(std::string_view name) { return name.substr(0, kRecordNameBytesMax); }
 
-std::string_view Cut(std::string_view text) { return text.substr(0, kTextBytesMax); }
+void WriteText(std::string_view key, std::string_view text, JsonWriter& json) {
+  if (!text.empty()) json.Key(key).String(Cut(text));
+}
 
 void WriteTime(std::string_view key, int64_t microseconds, JsonWriter& json) {
   if (microseconds >= 0) json.Key(key).Integer(microseconds);
@@ -60,7 +64,116 @@ void WriteCost(const RequestRecord& record, JsonWriter& json) {
   json.Key("price_date").String(Cut(record.price_date)).EndObject();
 }
 
+// What was done to the request, and for which conversation.
+void WritePreparation(const RequestRecord& record, JsonWriter& json) {
+  WriteText("mode", CutName(record.mode), json);
+  json.Key("edits").BeginArray();
+  for (size_t i = 0; i < std::min(record.edits.size(), kRecordEditsMax); ++i) {
+    json.BeginObject().Key("rule").String(CutName(record.edits[i].rule));
+    json.Key("count").Integer(record.edits[i].count).EndObject();
+  }
+  json.EndArray();
+  if (!record.conversation.empty()) {
+    json.Key("conversation").BeginObject().Key("id").String(CutName(record.conversation));
+    json.Key("origin").String(CutName(record.conversation_origin)).EndObject();
+  }
+  if (!record.plan) return;
+  json.Key("plan").BeginObject().Key("reason").String(Cut(record.plan->reason));
+  json.Key("expected_reuse").Number(record.plan->expected_reuse);
+  json.Key("markers").Integer(record.plan->num_markers).EndObject();
+}
+
+void WriteBreak(const RecordBreak& found, JsonWriter& json) {
+  json.BeginObject().Key("cause").String(CutName(found.cause));
+  WriteText("path", found.path, json);
+  WriteText("volatile_kind", CutName(found.volatile_kind), json);
+  WriteText("before", found.before, json);
+  WriteText("after", found.after, json);
+  json.Key("reusable_tokens").Integer(found.reusable_tokens);
+  json.Key("lost_tokens").Integer(found.lost_tokens);
+  json.Key("lost_nanodollars").Integer(found.lost_nanodollars);
+  WriteText("verdict", found.verdict, json);
+  json.EndObject();
+}
+
+void WriteAttribution(const std::vector<SourceTokens>& sources, JsonWriter& json) {
+  json.Key("attribution").BeginObject();
+  for (size_t i = 0; i < std::min(sources.size(), kRecordSourcesMax); ++i) {
+    json.Key(CutName(sources[i].source)).BeginObject();
+    json.Key("cached").Integer(sources[i].cached).Key("written").Integer(sources[i].written);
+    json.Key("uncached").Integer(sources[i].uncached);
+    json.Key("nanodollars").Integer(sources[i].nanodollars).EndObject();
+  }
+  json.EndObject();
+}
+
 }  // namespace
+
+void BoundRecord(RequestRecord& record) {
+  const auto cut = [](std::string& text, size_t bytes_max) {
+    if (text.size() > bytes_max) text.resize(bytes_max);
+  };
+  for (std::string* text : {&record.model, &record.answered_by, &record.path, &record.error,
+                            &record.upstream_request_id, &record.tenant, &record.provider_reason}) {
+    cut(*text, kRecordTextBytesMax);
+  }
+  if (record.plan) cut(record.plan->reason, kRecordTextBytesMax);
+  if (record.prefix_break) {
+    RecordBreak& found = *record.prefix_break;
+    for (std::string* text : {&found.path, &found.before, &found.after, &found.verdict}) {
+      cut(*text, kRecordTextBytesMax);
+    }
+    for (std::string* name : {&found.cause, &found.volatile_kind}) cut(*name, kRecordNameBytesMax);
+  }
+  if (record.edits.size() > kRecordEditsMax) record.edits.resize(kRecordEditsMax);
+  for (RecordEdit& edit : record.edits) cut(edit.rule, kRecordNameBytesMax);
+  if (record.attribution.size() > kRecordSourcesMax) record.attribution.resize(kRecordSourcesMax);
+  for (SourceTokens& tokens : record.attribution) cut(tokens.source, kRecordNameBytesMax);
+  for (std::string* name : {&record.mode, &record.conversation, &record.conversation_origin}) {
+    cut(*name, kRecordNameBytesMax);
+  }
+}
+
+std::string BreakJson(const RecordBreak& found) {
+  std::string out;
+  JsonWriter json(out);
+  if (found.cause != "none") WriteBreak(found, json);
+  return out;
+}
+
+std::string ExplanationJson(const RequestRecord& record) {
+  std::string out;
+  JsonWriter json(out);
+  json.BeginObject().Key("request_id").String(record.id);
+  json.Key("cached_tokens");
+  if (record.usage) {
+    json.Integer(record.usage->cache_read_tokens);
+  } else {
+    json.Null();
+  }
+  // The engine's; an upstream has none that it would tell of.
+  json.Key("tiers").Null();
+  json.Key("attribution").BeginArray();
+  for (const SourceTokens& tokens : record.attribution) {
+    json.BeginObject().Key("source").String(CutName(tokens.source));
+    json.Key("tokens").Integer(tokens.cached + tokens.written + tokens.uncached);
+    json.Key("cached_tokens").Integer(tokens.cached);
+    json.Key("written_tokens").Integer(tokens.written).EndObject();
+  }
+  json.EndArray();
+  const std::string found = record.prefix_break ? BreakJson(*record.prefix_break) : "";
+  json.Key("break").Raw(found.empty() ? "null" : found);
+  WritePreparation(record, json);
+  json.Key("ttft_ms");
+  if (record.timings.ttft_us >= 0) {
+    json.Number(static_cast<double>(record.timings.ttft_us) / 1e3);
+  } else {
+    json.Null();
+  }
+  WriteCost(record, json);
+  json.EndObject();
+  return out;
+}
 
 std::string_view EndpointName(upstream::Endpoint endpoint) {
   switch (endpoint) {
@@ -114,12 +227,17 @@ std::string RecordJson(const RequestRecord& record) {
   json.Key("sha256").BeginObject();
   WriteDigest("received", record.received_sha256, json);
   WriteDigest("sent", record.sent_sha256, json);
-  json.EndObject().Key("edits").BeginArray();
-  for (const std::string& edit : record.edits) json.String(Cut(edit));
-  json.EndArray();
+  json.EndObject();
+  WritePreparation(record, json);
   WriteUsage(record, json);
-  if (!record.service_tier.empty()) json.Key("service_tier").String(Cut(record.service_tier));
+  WriteText("service_tier", record.service_tier, json);
   WriteCost(record, json);
+  if (!record.attribution.empty()) WriteAttribution(record.attribution, json);
+  if (record.prefix_break) {
+    json.Key("break");
+    WriteBreak(*record.prefix_break, json);
+  }
+  WriteText("provider_reason", record.provider_reason, json);
   json.EndObject();
   return out;
 }

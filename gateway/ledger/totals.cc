@@ -5,6 +5,8 @@
 #include <charconv>
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <span>
+#include <type_traits>
 #include <utility>
 
 namespace kvgate::ledger {
@@ -14,29 +16,40 @@ using protocol::JsonWriter;
 
 constexpr std::array<std::string_view, 4> kKindNames = {"all", "upstream", "model", "tenant"};
 constexpr std::string_view kSinceKey = "since";
+constexpr std::string_view kSourceKind = "source";
+constexpr std::string_view kBreakKind = "break";
 constexpr std::string_view kOther = "other";
+constexpr std::string_view kNoBreak = "none";
 // Tenants have limits of their own, so more of them are told apart.
 constexpr size_t kTenantsMax = 4096;
 constexpr int64_t kDayUs = int64_t{86'400} * 1'000'000;
 
+template <typename S>
 struct Member {
   std::string_view name;
-  int64_t Sum::*value;
+  int64_t S::*value;
 };
-constexpr std::array<Member, 14> kMembers = {{{"requests", &Sum::requests},
-                                              {"failed", &Sum::failed},
-                                              {"unknown_usage", &Sum::unknown_usage},
-                                              {"unknown_cost", &Sum::unknown_cost},
-                                              {"uncached_tokens", &Sum::uncached_tokens},
-                                              {"cache_read_tokens", &Sum::cache_read_tokens},
-                                              {"cache_write_tokens", &Sum::cache_write_tokens},
-                                              {"output_tokens", &Sum::output_tokens},
-                                              {"nanodollars", &Sum::nanodollars},
-                                              {"uncached_nanodollars", &Sum::uncached_nanodollars},
-                                              {"day", &Sum::day},
-                                              {"day_nanodollars", &Sum::day_nanodollars},
-                                              {"month", &Sum::month},
-                                              {"month_nanodollars", &Sum::month_nanodollars}}};
+constexpr Member<Sum> kSumMembers[] = {{"requests", &Sum::requests},
+                                       {"failed", &Sum::failed},
+                                       {"unknown_usage", &Sum::unknown_usage},
+                                       {"unknown_cost", &Sum::unknown_cost},
+                                       {"uncached_tokens", &Sum::uncached_tokens},
+                                       {"cache_read_tokens", &Sum::cache_read_tokens},
+                                       {"cache_write_tokens", &Sum::cache_write_tokens},
+                                       {"output_tokens", &Sum::output_tokens},
+                                       {"nanodollars", &Sum::nanodollars},
+                                       {"uncached_nanodollars", &Sum::uncached_nanodollars},
+                                       {"day", &Sum::day},
+                                       {"day_nanodollars", &Sum::day_nanodollars},
+                                       {"month", &Sum::month},
+                                       {"month_nanodollars", &Sum::month_nanodollars}};
+constexpr Member<SourceSum> kSourceMembers[] = {{"cached_tokens", &SourceSum::cached_tokens},
+                                                {"written_tokens", &SourceSum::written_tokens},
+                                                {"uncached_tokens", &SourceSum::uncached_tokens},
+                                                {"nanodollars", &SourceSum::nanodollars}};
+constexpr Member<BreakSum> kBreakMembers[] = {{"breaks", &BreakSum::breaks},
+                                              {"lost_tokens", &BreakSum::lost_tokens},
+                                              {"lost_nanodollars", &BreakSum::lost_nanodollars}};
 constexpr size_t kNumShown = 10;  // the others are for limits
 
 int64_t DayOf(int64_t time_us) { return time_us / kDayUs; }
@@ -53,8 +66,63 @@ bool IsGeneration(upstream::Endpoint endpoint) {
          endpoint == upstream::Endpoint::kEmbeddings || endpoint == upstream::Endpoint::kMessages;
 }
 
-void WriteMembers(const Sum& sum, size_t count, JsonWriter& json) {
-  for (size_t i = 0; i < count; ++i) json.Key(kMembers[i].name).Integer(sum.*kMembers[i].value);
+template <typename S>
+void WriteMembers(const S& sum, std::span<const Member<S>> members, JsonWriter& json) {
+  for (const Member<S>& member : members) json.Key(member.name).Integer(sum.*member.value);
+}
+
+template <typename S>
+void WriteSeries(std::string_view key, const Totals::SeriesOf<S>& series,
+                 std::type_identity_t<std::span<const Member<S>>> members, JsonWriter& json) {
+  json.Key(key).BeginObject();
+  for (const auto& [name, sum] : series) {
+    json.Key(name).BeginObject();
+    WriteMembers(sum, members, json);
+    json.EndObject();
+  }
+  json.EndObject();
+}
+
+// The sum of that name; of those too many, "other".
+template <typename S>
+S& Place(Totals::SeriesOf<S>& series, std::string_view name, size_t series_max) {
+  auto found = series.find(name);
+  if (found == series.end()) {
+    const std::string_view key = series.size() + 1 < series_max ? name : kOther;
+    found = series.try_emplace(std::string(key)).first;
+  }
+  found->second.changed = true;
+  return found->second;
+}
+
+using Rows = std::vector<std::pair<std::string, std::string>>;
+
+template <typename S>
+void TakeSeries(std::string_view kind, std::type_identity_t<std::span<const Member<S>>> members,
+                Totals::SeriesOf<S>& series, Rows& rows) {
+  for (auto& [name, sum] : series) {
+    if (!std::exchange(sum.changed, false)) continue;
+    std::string value;
+    JsonWriter json(value);
+    json.BeginObject();
+    WriteMembers(sum, members, json);
+    json.EndObject();
+    rows.emplace_back(std::string(kind) + "/" + name, std::move(value));
+  }
+}
+
+template <typename S>
+bool RestoreSum(std::string_view name, const nlohmann::json& json,
+                std::type_identity_t<std::span<const Member<S>>> members,
+                Totals::SeriesOf<S>& series) {
+  S sum;
+  for (const Member<S>& member : members) {
+    const auto found = json.find(member.name);
+    if (found == json.end() || !found->is_number_integer()) return false;
+    sum.*member.value = found->template get<int64_t>();
+  }
+  series.insert_or_assign(std::string(name), sum);
+  return true;
 }
 
 // What comes late counts for the newer period's predecessor, which nobody asks for any more.
@@ -90,15 +158,22 @@ void Sum::Add(const RequestRecord& record) {
 }
 
 Sum& Totals::At(Kind kind, std::string_view name) {
-  Series& series = series_[kind];
-  auto found = series.find(name);
-  if (found == series.end()) {
-    const size_t max = kind == kTenant ? kTenantsMax : kSeriesMax;
-    const std::string_view key = series.size() + 1 < max ? name : kOther;
-    found = series.try_emplace(std::string(key)).first;
+  return Place(series_[kind], name, kind == kTenant ? kTenantsMax : kSeriesMax);
+}
+
+void Totals::AddPrompt(const RequestRecord& record) {
+  for (const SourceTokens& source : record.attribution) {
+    SourceSum& sum = Place(sources_, source.source, kSourcesMax);
+    sum.cached_tokens += source.cached;
+    sum.written_tokens += source.written;
+    sum.uncached_tokens += source.uncached;
+    sum.nanodollars += source.nanodollars;
   }
-  found->second.changed = true;
-  return found->second;
+  if (!record.prefix_break || record.prefix_break->cause == kNoBreak) return;
+  BreakSum& sum = Place(breaks_, record.prefix_break->cause, kCausesMax);
+  ++sum.breaks;
+  sum.lost_tokens += record.prefix_break->lost_tokens;
+  sum.lost_nanodollars += record.prefix_break->lost_nanodollars;
 }
 
 void Totals::Add(const RequestRecord& record) {
@@ -108,6 +183,7 @@ void Totals::Add(const RequestRecord& record) {
   // Names that were made up must not use up the places of those that exist.
   At(kModel, record.outcome == "refused" ? "none" : record.model).Add(record);
   At(kTenant, record.tenant).Add(record);
+  AddPrompt(record);
 }
 
 upstream::Spending Totals::Spent(std::string_view tenant, int64_t now_us) const {
@@ -121,26 +197,16 @@ upstream::Spending Totals::Spent(std::string_view tenant, int64_t now_us) const 
           .dollars_this_month = dollars(sum.month == MonthOf(now_us), sum.month_nanodollars)};
 }
 
-void Totals::WriteSeries(Kind kind, JsonWriter& json) const {
-  json.BeginObject();
-  for (const auto& [name, sum] : series_[kind]) {
-    json.Key(name).BeginObject();
-    WriteMembers(sum, kNumShown, json);
-    json.EndObject();
-  }
-  json.EndObject();
-}
-
 void Totals::Write(JsonWriter& json) const {
+  const auto shown = std::span(kSumMembers).first(kNumShown);
   const auto all = series_[kAll].find("");
   json.BeginObject().Key("since_us").Integer(since_us_);
-  WriteMembers(all == series_[kAll].end() ? Sum() : all->second, kNumShown, json);
-  json.Key("by_upstream");
-  WriteSeries(kUpstream, json);
-  json.Key("by_model");
-  WriteSeries(kModel, json);
-  json.Key("by_tenant");
-  WriteSeries(kTenant, json);
+  WriteMembers(all == series_[kAll].end() ? Sum() : all->second, shown, json);
+  WriteSeries("by_upstream", series_[kUpstream], shown, json);
+  WriteSeries("by_model", series_[kModel], shown, json);
+  WriteSeries("by_tenant", series_[kTenant], shown, json);
+  WriteSeries("by_source", sources_, kSourceMembers, json);
+  WriteSeries("breaks", breaks_, kBreakMembers, json);
   json.EndObject();
 }
 
@@ -154,18 +220,12 @@ void Totals::ForEachModel(const std::function<void(const std::string&, const Sum
 }
 
 std::vector<std::pair<std::string, std::string>> Totals::TakeChanged() {
-  std::vector<std::pair<std::string, std::string>> rows;
+  Rows rows;
   for (size_t kind = 0; kind < kNumKinds; ++kind) {
-    for (auto& [name, sum] : series_[kind]) {
-      if (!std::exchange(sum.changed, false)) continue;
-      std::string value;
-      JsonWriter json(value);
-      json.BeginObject();
-      WriteMembers(sum, kMembers.size(), json);
-      json.EndObject();
-      rows.emplace_back(std::string(kKindNames[kind]) + "/" + name, std::move(value));
-    }
+    TakeSeries(kKindNames[kind], kSumMembers, series_[kind], rows);
   }
+  TakeSeries(kSourceKind, kSourceMembers, sources_, rows);
+  TakeSeries(kBreakKind, kBreakMembers, breaks_, rows);
   if (!rows.empty()) rows.emplace_back(kSinceKey, std::to_string(since_us_));
   return rows;
 }
@@ -176,19 +236,15 @@ bool Totals::Restore(std::string_view key, std::string_view value) {
     return code == std::errc() && end == value.data() + value.size();
   }
   const size_t slash = key.find('/');
-  const auto kind = std::find(kKindNames.begin(), kKindNames.end(), key.substr(0, slash));
   const nlohmann::json json = nlohmann::json::parse(value, nullptr, false);
-  if (slash == std::string_view::npos || kind == kKindNames.end() || !json.is_object()) {
-    return false;
-  }
-  Sum sum;
-  for (const Member& member : kMembers) {
-    const auto found = json.find(member.name);
-    if (found == json.end() || !found->is_number_integer()) return false;
-    sum.*member.value = found->get<int64_t>();
-  }
-  series_[kind - kKindNames.begin()].insert_or_assign(std::string(key.substr(slash + 1)), sum);
-  return true;
+  if (slash == std::string_view::npos || !json.is_object()) return false;
+  const std::string_view kind_name = key.substr(0, slash);
+  const std::string_view name = key.substr(slash + 1);
+  if (kind_name == kSourceKind) return RestoreSum(name, json, kSourceMembers, sources_);
+  if (kind_name == kBreakKind) return RestoreSum(name, json, kBreakMembers, breaks_);
+  const auto kind = std::find(kKindNames.begin(), kKindNames.end(), kind_name);
+  if (kind == kKindNames.end()) return false;
+  return RestoreSum(name, json, kSumMembers, series_[kind - kKindNames.begin()]);
 }
 
 }  // namespace kvgate::ledger

@@ -1,7 +1,7 @@
-// Totals: sums over requests, as a whole and by upstream, model and tenant, and what a tenant has
-// spent today and this month. They count every request, also those whose records are gone, and
-// outlive the process: changed sums are handed out as rows to be written beside the records.
-// Not thread-safe.
+// Totals: sums over requests, as a whole and by upstream, model and tenant, what a tenant has spent
+// today and this month, tokens of prompts by source, and what broke their cached prefixes. They
+// count every request, also those whose records are gone, and outlive the process: changed sums are
+// handed out as rows to be written beside the records. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -38,18 +38,42 @@ struct Sum {
   void Add(const RequestRecord& record);
 };
 
+// The input of requests whose parts are known.
+struct SourceSum {
+  int64_t cached_tokens = 0;
+  int64_t written_tokens = 0;
+  int64_t uncached_tokens = 0;
+  int64_t nanodollars = 0;  // known cost
+  bool changed = false;
+};
+
+// The requests whose cached prefix ended early, by cause.
+struct BreakSum {
+  int64_t breaks = 0;
+  int64_t lost_tokens = 0;
+  int64_t lost_nanodollars = 0;
+  bool changed = false;
+};
+
 class Totals {
  public:
   static constexpr size_t kSeriesMax = 256;  // of each kind; what comes later is "other"
+  static constexpr size_t kSourcesMax = 16;
+  static constexpr size_t kCausesMax = 32;
 
   void Add(const RequestRecord& record);
   upstream::Spending Spent(std::string_view tenant, int64_t now_us) const;
 
-  // As an object: {"since", "requests", …, "by_upstream": {NAME: …}, "by_model", "by_tenant"}.
+  // As an object: {"since", "requests", …, "by_upstream": {NAME: …}, "by_model", "by_tenant",
+  // "by_source", "breaks": {CAUSE: {"breaks", "lost_tokens", "lost_nanodollars"}}}.
   void Write(protocol::JsonWriter& json) const;
   // Upstream by upstream, for metrics.
   void ForEachUpstream(const std::function<void(const std::string&, const Sum&)>& visit) const;
   void ForEachModel(const std::function<void(const std::string&, const Sum&)>& visit) const;
+  template <typename S>
+  using SeriesOf = std::map<std::string, S, std::less<>>;
+  const SeriesOf<SourceSum>& sources() const { return sources_; }
+  const SeriesOf<BreakSum>& breaks() const { return breaks_; }
 
   // Rows "KIND/NAME" that have changed since the last call.
   std::vector<std::pair<std::string, std::string>> TakeChanged();
@@ -58,12 +82,14 @@ class Totals {
 
  private:
   enum Kind : size_t { kAll, kUpstream, kModel, kTenant, kNumKinds };
-  using Series = std::map<std::string, Sum, std::less<>>;
+  using Series = SeriesOf<Sum>;
   Sum& At(Kind kind, std::string_view name);
-  void WriteSeries(Kind kind, protocol::JsonWriter& json) const;
+  void AddPrompt(const RequestRecord& record);
 
   int64_t since_us_ = 0;
   Series series_[kNumKinds];
+  SeriesOf<SourceSum> sources_;
+  SeriesOf<BreakSum> breaks_;
 };
 
 }  // namespace kvgate::ledger

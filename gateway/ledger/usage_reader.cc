@@ -69,6 +69,11 @@ void UsageReader::Merge() {
   if (found.service_tier.size > 0) facts_.service_tier = found.service_tier;
   facts_.type = found.type;
   facts_.error = facts_.error || found.error;
+  // The first event of a stream may say that the reason is not known yet.
+  const ShortText<40>& reason = found.provider_reason;
+  if (reason.size != 0 && (facts_.provider_reason.size == 0 || reason.view() != "pending")) {
+    facts_.provider_reason = reason;
+  }
 }
 
 }  // namespace kvgate::ledger

@@ -137,7 +137,8 @@ struct TokenDetail {
   std::vector<TokenLogprob> top;  // most likely first
 };
 
-enum class FinishReason : uint8_t { kStop, kLength, kToolCalls };
+// kRefusal: the model's provider broke it off, or it would not answer; a local one never does.
+enum class FinishReason : uint8_t { kStop, kLength, kToolCalls, kRefusal };
 
 // What a delta adds to. Of a call first kCall with its id and name, then its arguments in pieces,
 // then kCallEnd; calls do not overlap.
@@ -146,9 +147,13 @@ enum class DeltaKind : uint8_t { kText, kReasoning, kCall, kArguments, kCallEnd 
 // What is to be shown now. Several of one kind may be merged into one when the reader is slow.
 struct DeltaEvent {
   DeltaKind kind = DeltaKind::kText;
-  std::string text = {};                 // a piece of text, reasoning or arguments; a call's name
-  std::string call_id = {};              // kCall
-  int call = 0;                          // which call of its choice, from 0
+  std::string text = {};     // a piece of text, reasoning or arguments; a call's name
+  std::string call_id = {};  // kCall
+  int call = 0;              // which call of its choice, from 0
+  // kReasoning, of a provider: what it wants back unread with the reasoning up to here, which ends
+  // with it. Clients get it where their dialect keeps such things; without one the encoders make up
+  // their own.
+  std::string seal = {};
   std::vector<TokenDetail> tokens = {};  // only where log-probabilities were asked for
   int choice = 0;                        // index of the prompt * num_choices + index of the answer
   std::optional<FinishReason> finish = {};  // nothing follows for this choice, but others go on
@@ -178,6 +183,7 @@ struct CompletionStats {
   int64_t num_output_tokens = 0;
   int64_t num_cached_tokens = 0;
   int64_t num_marked_tokens = 0;     // see PromptUsage
+  int64_t num_written_tokens = -1;   // to a provider's cache, of the prompt; -1: nobody says
   int64_t num_reasoning_tokens = 0;  // of the output; estimated by its share of the text
   int64_t num_device_tokens = 0;
   int64_t num_host_tokens = 0;
@@ -189,6 +195,7 @@ struct CompletionStats {
   double total_seconds = 0;
   std::optional<uint64_t> logits_hash = {};
   std::vector<PromptSegment> segments = {};  // in order; together the whole prompt
+  std::string prefix_break = {};  // why no more was cached, as a JSON object; empty: not known
 };
 
 // The last event of a stream: `reason` is that of every choice which no delta has ended, one at

@@ -29,6 +29,8 @@ std::string_view StopReason(FinishReason reason, const std::string& stop_string)
       return "max_tokens";
     case FinishReason::kToolCalls:
       return "tool_use";
+    case FinishReason::kRefusal:
+      return "refusal";
   }
   return "end_turn";
 }
@@ -56,10 +58,12 @@ class MessagesEncoder final : public ReplyEncoder {
     switch (delta.kind) {
       case DeltaKind::kText:
       case DeltaKind::kReasoning:
-        if (delta.text.empty()) break;
-        if (open_ != delta.kind) Open(delta, out);
-        if (delta.kind == DeltaKind::kReasoning) thinking_ += delta.text;
-        WriteDelta(delta, out);
+        if (!delta.text.empty()) {
+          if (open_ != delta.kind) Open(delta, out);
+          if (delta.kind == DeltaKind::kReasoning) thinking_ += delta.text;
+          WriteDelta(delta, out);
+        }
+        if (!delta.seal.empty()) Seal(delta.seal, out);
         break;
       case DeltaKind::kCall:
         Open(delta, out);
@@ -201,9 +205,31 @@ class MessagesEncoder final : public ReplyEncoder {
   void Close(std::string& out) {
     if (!open_) return;
     if (*open_ == DeltaKind::kReasoning) {
-      const std::string signature = SignatureOf(std::exchange(thinking_, {}));
-      SendDelta({.type = "signature_delta", .field = "signature", .text = signature}, out);
+      Sign(SignatureOf(std::exchange(thinking_, {})), out);
     }
+    CloseSigned(out);
+  }
+
+  void Sign(std::string_view signature, std::string& out) const {
+    SendDelta({.type = "signature_delta", .field = "signature", .text = signature}, out);
+  }
+
+  // Ends the thinking that is open; where there is none, it is one that cannot be read.
+  void Seal(std::string_view seal, std::string& out) {
+    if (open_ == DeltaKind::kReasoning) {
+      thinking_.clear();
+      Sign(seal, out);
+    } else {
+      Close(out);
+      Event event(*this, "content_block_start");
+      event.json.Key("index").Integer(index_).Key("content_block").BeginObject();
+      event.json.Key("type").String("redacted_thinking").Key("data").String(seal).EndObject();
+      event.Send(out);
+    }
+    CloseSigned(out);
+  }
+
+  void CloseSigned(std::string& out) {
     open_.reset();
     Event event(*this, "content_block_stop");
     event.json.Key("index").Integer(index_++);
@@ -215,9 +241,11 @@ class MessagesEncoder final : public ReplyEncoder {
     if (block.kind == DeltaKind::kCall) {
       json.Key("type").String("tool_use").Key("id").String(block.call_id);
       json.Key("name").String(block.name).Key("input").Raw(AsObject(block.text));
+    } else if (block.kind == DeltaKind::kReasoning && block.text.empty()) {
+      json.Key("type").String("redacted_thinking").Key("data").String(block.seal);
     } else if (block.kind == DeltaKind::kReasoning) {
       json.Key("type").String("thinking").Key("thinking").String(block.text);
-      json.Key("signature").String(SignatureOf(block.text));
+      json.Key("signature").String(block.seal.empty() ? SignatureOf(block.text) : block.seal);
     } else {
       json.Key("type").String("text").Key("text").String(block.text);
     }

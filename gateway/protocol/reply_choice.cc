@@ -8,11 +8,12 @@ void ReplyChoice::Add(const DeltaEvent& event) {
   switch (event.kind) {
     case DeltaKind::kText:
     case DeltaKind::kReasoning:
-      if (event.text.empty()) break;
-      if (blocks_.empty() || blocks_.back().kind != event.kind) {
+      if (event.text.empty() && event.seal.empty()) break;
+      if (blocks_.empty() || blocks_.back().kind != event.kind || !blocks_.back().seal.empty()) {
         blocks_.push_back({.kind = event.kind});
       }
       blocks_.back().text += event.text;
+      blocks_.back().seal = event.seal;
       break;
     case DeltaKind::kCall:
       blocks_.push_back({.kind = event.kind, .call_id = event.call_id, .name = event.text});

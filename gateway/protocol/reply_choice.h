@@ -14,6 +14,7 @@ struct ReplyBlock {
   std::string text = {};              // of a call its arguments
   std::string call_id = {};
   std::string name = {};
+  std::string seal = {};  // of reasoning: DeltaEvent's; it has one: nothing more is added
   size_t tokens_end = 0;  // of the choice's tokens, those from the block before up to here
 };
 

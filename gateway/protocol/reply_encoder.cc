@@ -85,6 +85,8 @@ std::string_view FinishReasonName(FinishReason reason) {
       return "length";
     case FinishReason::kToolCalls:
       return "tool_calls";
+    case FinishReason::kRefusal:
+      return "content_filter";
   }
   return "stop";
 }
@@ -122,6 +124,9 @@ void WriteUsage(const CompletionStats& stats, JsonWriter& json) {
   json.Key("total_tokens").Integer(stats.num_prompt_tokens + stats.num_output_tokens);
   json.Key("prompt_tokens_details").BeginObject();
   json.Key("cached_tokens").Integer(stats.num_cached_tokens);
+  if (stats.num_written_tokens >= 0) {
+    json.Key("cache_write_tokens").Integer(stats.num_written_tokens);
+  }
   json.EndObject();
   json.Key("completion_tokens_details").BeginObject();
   json.Key("reasoning_tokens").Integer(stats.num_reasoning_tokens).EndObject();
@@ -149,8 +154,12 @@ void WriteExplain(const CompletionStats& stats, std::string_view request_id, Jso
     cached -= covered;
   }
   json.EndArray();
-  // Which divergence ended the hit is not known to the engine; null says so.
-  json.Key("break").Null();
+  json.Key("break");
+  if (stats.prefix_break.empty()) {
+    json.Null();
+  } else {
+    json.Raw(stats.prefix_break);
+  }
   json.Key("ttft_ms").Number(milliseconds(stats.ttft_seconds));
   json.Key("timings").BeginObject();
   json.Key("queue_ms").Number(milliseconds(stats.queue_seconds));

@@ -22,7 +22,8 @@ std::string_view TypeOf(DeltaKind kind) {
 
 // Of an answer that ended so, of its last item. What was cut off in the middle says so.
 std::string_view StatusOf(FinishReason reason) {
-  return reason == FinishReason::kLength ? kIncomplete : kCompleted;
+  return reason == FinishReason::kLength || reason == FinishReason::kRefusal ? kIncomplete
+                                                                             : kCompleted;
 }
 
 // An item of the answer: a block, and where it is.
@@ -79,7 +80,9 @@ void WriteReasoning(const ResponseShape& shape, const Item& item, bool begun, Js
   json.EndArray().Key("content").BeginArray();
   if (!begun) WriteReasoningPart("reasoning_text", item.block.text, json);
   json.EndArray().Key("encrypted_content");
-  if (shape.encrypted_reasoning && !begun) {
+  if (!item.block.seal.empty() && !begun) {
+    json.String(item.block.seal);
+  } else if (shape.encrypted_reasoning && !begun) {
     json.String(SealReasoning(item.block.text));
   } else {
     json.Null();
@@ -121,7 +124,11 @@ std::string_view ErrorCodeOf(const Error& error) {
 void WriteResponsesUsage(const CompletionStats& stats, JsonWriter& json) {
   json.BeginObject().Key("input_tokens").Integer(stats.num_prompt_tokens);
   json.Key("input_tokens_details").BeginObject();
-  json.Key("cached_tokens").Integer(stats.num_cached_tokens).EndObject();
+  json.Key("cached_tokens").Integer(stats.num_cached_tokens);
+  if (stats.num_written_tokens >= 0) {
+    json.Key("cache_write_tokens").Integer(stats.num_written_tokens);
+  }
+  json.EndObject();
   json.Key("output_tokens").Integer(stats.num_output_tokens);
   json.Key("output_tokens_details").BeginObject();
   json.Key("reasoning_tokens").Integer(stats.num_reasoning_tokens).EndObject();
@@ -158,7 +165,9 @@ void WriteEnd(const State& state, const ReplyOptions& options, JsonWriter& json)
   }
   json.Key("incomplete_details");
   if (state.status == kIncomplete) {
-    json.BeginObject().Key("reason").String("max_output_tokens").EndObject();
+    const bool refused = finish->reason == FinishReason::kRefusal;
+    json.BeginObject().Key("reason");
+    json.String(refused ? "content_filter" : "max_output_tokens").EndObject();
   } else {
     json.Null();
   }

@@ -45,6 +45,7 @@ class GatewayKeys::Key {
 
   const std::string& name() const { return config_.name; }
   const PrefixDigest& digest() const { return digest_; }
+  const config::KeyConfig& config() const { return config_; }
 
   struct Use {
     std::string_view model;      // empty: none is asked for

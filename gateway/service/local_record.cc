@@ -52,8 +52,10 @@ LocalRecord::LocalRecord(const Args& args) : ledger_(args.ledger) {
 
 LocalRecord::~LocalRecord() {
   if (ledger_ == nullptr) return;
-  record_.outcome = "client_left";
-  record_.status = kClientLeft;
+  if (!finished_) {
+    record_.outcome = "client_left";
+    record_.status = kClientLeft;
+  }
   End();
 }
 
@@ -67,8 +69,14 @@ void LocalRecord::OnBody(std::string_view body) {
   if (ledger_ != nullptr) record_.received_sha256 = ledger::DigestOf(body);
 }
 
+void LocalRecord::Watch(Prompts& prompts, std::string_view body) {
+  prompts_ = &prompts;
+  preparation_ = prompts.Watch(body, record_.endpoint, record_.tenant);
+}
+
 void LocalRecord::OnFinish(const protocol::FinishEvent& finish, bool begun) {
   const protocol::CompletionStats& stats = finish.stats;
+  finished_ = true;
   record_.num_attempts = 1;
   record_.status = 200;
   if (finish.error) {
@@ -92,7 +100,11 @@ void LocalRecord::OnFinish(const protocol::FinishEvent& finish, bool begun) {
     record_.timings.queue_us = ToMicroseconds(stats.queue_seconds);
     record_.timings.ttft_us = ToMicroseconds(stats.ttft_seconds);
   }
-  End();
+  if (preparation_) prompts_->Complete(record_, ledger::ReplyFacts(), *preparation_);
+}
+
+std::string LocalRecord::BreakJson() const {
+  return record_.prefix_break ? ledger::BreakJson(*record_.prefix_break) : "";
 }
 
 void LocalRecord::OnRefused(const Error& error) {

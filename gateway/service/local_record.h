@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -10,6 +11,7 @@
 
 #include "gateway/ledger/ledger.h"
 #include "gateway/protocol/completion.h"
+#include "gateway/service/prompts.h"
 
 namespace kvgate::service {
 
@@ -22,7 +24,7 @@ class LocalRecord {
     std::string tenant = {};
   };
   explicit LocalRecord(const Args& args);
-  // One that has not ended by then was left by its client.
+  // One whose end is not known by then was left by its client.
   ~LocalRecord();
   LocalRecord(const LocalRecord&) = delete;
   LocalRecord& operator=(const LocalRecord&) = delete;
@@ -31,16 +33,26 @@ class LocalRecord {
   // Costs with the body's size: to be called while the engine works.
   void OnBody(std::string_view body);
   void OnAnswer(size_t bytes) { record_.answer_bytes += bytes; }
-  // Ends it. `begun`: a part of the answer has gone out under a status of success.
+  // What its prompt is compared with, and remembered for; not at all for what the gateway itself
+  // adds turns to. Costs with what is new in the body: to be called while the engine works.
+  void Watch(Prompts& prompts, std::string_view body);
+  // Its end is known. `begun`: a part of the answer has gone out under a status of success.
   void OnFinish(const protocol::FinishEvent& finish, bool begun);
+  // Why no more of the prompt was cached, as a JSON object; empty: not known, or nothing is lost.
+  std::string BreakJson() const;
+  // Ends it.
+  void End();
+  // Ends it without a record: someone else answers.
+  void Drop() { ledger_ = nullptr; }
   // Ends it before the engine saw it.
   void OnRefused(const Error& error);
 
  private:
-  void End();
-
   ledger::Ledger* ledger_;  // null once it has ended
+  Prompts* prompts_ = nullptr;
+  std::shared_ptr<upstream::ExchangePreparation> preparation_;  // null: it is not watched
   ledger::RequestRecord record_;
+  bool finished_ = false;
 };
 
 }  // namespace kvgate::service

@@ -102,12 +102,15 @@ void Completion::RunHooks() {
   }
 }
 
-void Completion::Finish(const protocol::FinishEvent& finish, Output& output) {
+void Completion::Finish(protocol::FinishEvent& finish, Output& output) {
   output.finished = true;
   parts_.hooks.clear();
+  const bool begun = parts_.streaming && started_;
+  parts_.record->OnFinish(finish, begun);
+  finish.stats.prefix_break = parts_.record->BreakJson();
   num_tokens_ =
       static_cast<uint64_t>(finish.stats.num_prompt_tokens + finish.stats.num_output_tokens);
-  if (finish.error && !(parts_.streaming && started_)) {
+  if (finish.error && !begun) {
     output.error = finish.error;
     output.bytes.clear();
   } else {
@@ -115,7 +118,7 @@ void Completion::Finish(const protocol::FinishEvent& finish, Output& output) {
     parts_.encoder->OnFinish(finish, output.bytes);
   }
   parts_.record->OnAnswer(output.bytes.size());
-  parts_.record->OnFinish(finish, !output.error && parts_.streaming);
+  parts_.record->End();
 }
 
 // --- Service ----------------------------------------------------------------------------------
@@ -148,6 +151,11 @@ bool Service::ServesLocal(const std::string& model) const {
   return local_ready_.load() && local_->Serves(model);
 }
 
+bool IsOverload(const Error& error) {
+  return error.code == ErrorCode::kOverloaded || error.code == ErrorCode::kRateLimited ||
+         error.code == ErrorCode::kUnavailable;
+}
+
 Result<const provider::LocalProvider*> Service::Route(const std::string& model) const {
   if (!parts_.has_local) {
     return MakeError(ErrorCode::kNotFound, "service",
@@ -173,7 +181,11 @@ Result<std::unique_ptr<Completion>> Service::Start(const StartArgs& args) {
                         .request_id = args.request_id,
                         .tenant = args.tenant.empty() ? TenantOf(args.credential) : args.tenant});
   Result<std::unique_ptr<Completion>> completion = StartLocal(args, record);
-  if (!completion) record->OnRefused(completion.error());
+  if (!completion && args.has_next && IsOverload(completion.error())) {
+    record->Drop();
+  } else if (!completion) {
+    record->OnRefused(completion.error());
+  }
   return completion;
 }
 
@@ -199,7 +211,8 @@ Result<std::unique_ptr<Completion>> Service::StartLocal(const StartArgs& args,
   std::shared_ptr<ResponseTurn> turn;
   KVGATE_TRY(CompletionRequest request, Decode(args, turn));
   record->OnRequest(request);
-  KVGATE_TRY(const provider::LocalProvider* local, Route(request.model));
+  KVGATE_TRY(const provider::LocalProvider* local,
+             Route(args.any_model && local_ready_.load() ? local_->id() : request.model));
   std::vector<AnswerHook> hooks;
   // A caller who says that a response is not to be stored means all of it.
   const bool stores = !turn || turn->shape.stored;
@@ -214,6 +227,11 @@ Result<std::unique_ptr<Completion>> Service::StartLocal(const StartArgs& args,
   while (!stream && turn && turn->Shorten(stream.error(), request)) stream = local->Run(run);
   if (!stream) return std::move(stream).error();
   record->OnBody(args.body);
+  // What goes on from kept turns is not told by its body.
+  if (parts_.prompts != nullptr &&
+      !(turn && (!turn->parent.empty() || !turn->conversation.empty()))) {
+    record->Watch(*parts_.prompts, args.body);
+  }
   const int num_choices = static_cast<int>(request.more_prompts.size() + 1) * request.num_choices;
   protocol::ReplyOptions options{
       .dialect = request.dialect,

@@ -28,6 +28,7 @@
 #include "gateway/service/conversations.h"
 #include "gateway/service/local_record.h"
 #include "gateway/service/prefix_service.h"
+#include "gateway/service/prompts.h"
 #include "gateway/service/reasoning_memory.h"
 #include "gateway/service/responses.h"
 #include "gateway/service/warm_job.h"
@@ -35,6 +36,9 @@
 #include "store/turn_store.h"
 
 namespace kvgate::service {
+
+// Nothing is wrong with the request: there is no room for it, or nobody to take it, now.
+bool IsOverload(const Error& error);
 
 // A completion under way: bytes for the client as they become available. One thread at a time.
 class Completion {
@@ -80,7 +84,7 @@ class Completion {
 
  private:
   void TakeEvents(Output& output);
-  void Finish(const protocol::FinishEvent& finish, Output& output);
+  void Finish(protocol::FinishEvent& finish, Output& output);
 
   Parts parts_;
   bool started_ = false;
@@ -101,6 +105,7 @@ class Service {
     std::shared_ptr<tier::WriteAdmission> write_admission = {};  // the engine's, to be shown
     ledger::Ledger* ledger = nullptr;                            // null: requests are not recorded
     store::TurnStore* turns = nullptr;                           // null where kv is
+    Prompts* prompts = nullptr;  // null: nobody asks why a prefix was not cached
     std::string no_disk_reason = {};
     protocol::DecodeLimits limits = {};
     std::string system_fingerprint = {};
@@ -124,6 +129,9 @@ class Service {
     std::string request_id;
     std::string tenant = {};  // in the ledger; empty: the credential's hash
     bool explain = false;
+    bool any_model = false;  // a route has chosen the engine, whatever name the body has
+    // Someone else can be asked: that this one has no room now is not recorded.
+    bool has_next = false;
     std::function<void()> wake;  // on the engine thread, when Completion::Next has something
   };
   // Decodes, routes, renders, tokenizes and submits: takes time with a long body.

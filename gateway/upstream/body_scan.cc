@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "gateway/protocol/json_writer.h"
 #include "gateway/upstream/content_decoder.h"
 #include "gateway/upstream/header_rules.h"
 
@@ -32,8 +33,11 @@ BodyScan Scan(ondemand::parser& parser, const std::string& body) {
     if (field.unescaped_key().get(key) != simdjson::SUCCESS) return scan;
     if (key == "model") {
       std::string_view model;
+      const std::string_view token = field.value().raw_json_token();
       if (field.value().get_string().get(model) != simdjson::SUCCESS) model = "";
       scan.model = std::string(model);
+      scan.model_begin = static_cast<size_t>(token.data() - body.data());
+      scan.model_end = token.starts_with('"') ? scan.model_begin + token.rfind('"') + 1 : 0;
     } else if (key == "stream") {
       bool stream = false;
       if (field.value().get_bool().get(stream) != simdjson::SUCCESS) stream = false;
@@ -79,6 +83,12 @@ std::optional<std::string> DecodeBody(std::string_view content_encoding, std::st
   }
   if (collector.full() || decoder->state() != ContentDecoder::State::kWhole) return std::nullopt;
   return collector.Take();
+}
+
+std::string WithModel(std::string_view body, const BodyScan& scan, std::string_view model) {
+  std::string changed(body.substr(0, scan.model_begin));
+  protocol::AppendJsonString(model, changed);
+  return changed.append(body.substr(scan.model_end));
 }
 
 BodyScan ScanBody(std::string& body) {

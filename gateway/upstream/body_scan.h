@@ -9,8 +9,10 @@
 namespace kvgate::upstream {
 
 struct BodyScan {
-  bool readable = false;  // a JSON object, as far as it had to be read
-  std::string model;      // empty: none, or not a string
+  bool readable = false;   // a JSON object, as far as it had to be read
+  std::string model;       // empty: none, or not a string
+  size_t model_begin = 0;  // where it stands in the body, quotes included
+  size_t model_end = 0;    // 0: nowhere
   bool stream = false;
 };
 
@@ -20,6 +22,9 @@ struct BodyScan {
 // `body` is given a larger capacity where it has less than kScanPadding to spare; its bytes stay.
 constexpr size_t kScanPadding = 64;
 BodyScan ScanBody(std::string& body);
+
+// The body with another model in place of the one that `scan` found in it.
+std::string WithModel(std::string_view body, const BodyScan& scan, std::string_view model);
 
 // A body without its gzip, zstd or br; nothing where it is in none of them, not whole, or larger
 // than `bytes_max`. Not deflate: there are two readings of that, and an upstream could have the

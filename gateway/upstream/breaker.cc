@@ -13,6 +13,11 @@ bool Breaker::Allow(TimePoint now) {
   return true;
 }
 
+bool Breaker::IsOpen(TimePoint now) const {
+  const std::lock_guard lock(mutex_);
+  return options_.failures != 0 && failures_ >= options_.failures && now < next_try_;
+}
+
 void Breaker::Succeed() {
   const std::lock_guard lock(mutex_);
   failures_ = 0;

@@ -18,6 +18,8 @@ class Breaker {
 
   // Whether a request may be sent. Of an open breaker one may, once each pause.
   bool Allow(TimePoint now);
+  // No request may be sent now; nothing is counted.
+  bool IsOpen(TimePoint now) const;
   // An answer came, whatever its status.
   void Succeed();
   // None came: no connection, a timeout, an end without an answer.

@@ -1,9 +1,9 @@
 // ExchangeObserver: what a forwarded request shows to whoever keeps accounts of it. The ledger
 // implements it; forwarding calls it and knows nothing of records, usage or prices.
 //
-// Order of calls: ExchangeLog::Begin, then OnSent, OnHead, OnBody... and always exactly one OnEnd;
-// those before it may be missing where the exchange ended early. A request that was refused before
-// an upstream was chosen is begun too, with an empty `upstream`.
+// Order of calls: ExchangeLog::Begin, then OnPrepared, OnSent, OnHead, OnBody... and always exactly
+// one OnEnd; those before it may be missing where the exchange ended early. A request that was
+// refused before an upstream was chosen is begun too, with an empty `upstream`.
 //
 // Threads: Begin and Spent from any thread; the calls of one observer come one after the other,
 // each happens before the next, from whichever thread serves the connection. They stand between an
@@ -18,6 +18,7 @@
 #include <string_view>
 
 #include "gateway/upstream/dialect.h"
+#include "gateway/upstream/header_rules.h"
 
 namespace kvgate::upstream {
 
@@ -34,8 +35,10 @@ struct ExchangeStart {
   std::string_view tenant;  // the gateway key's name, else a hash of the credential, else empty
   std::string_view key;     // the gateway key's name; empty: there are no keys
   std::string_view body;    // as received, still in its content-encoding
-  std::string_view content_encoding;  // of the request; empty: none
-  bool stream = false;                // the body asks for events
+  std::string_view content_encoding;     // of the request; empty: none
+  bool stream = false;                   // the body asks for events
+  const HeaderFields* fields = nullptr;  // of the request; null: not told
+  bool is_subscription = false;  // the credential that goes upstream is one, so no byte is changed
 };
 
 // The upstream's status and headers have come.
@@ -60,6 +63,7 @@ struct ExchangeEnd {
   std::string error = {};   // one sentence; empty where complete
   int num_attempts = 0;     // connections tried
   uint64_t body_bytes = 0;  // of the answer, passed on to the client
+  bool superseded = false;  // another upstream answers instead: this one leaves no record
   // Since the request's head was read; negative: it did not come to that.
   std::chrono::nanoseconds body_read{-1};   // the request's body was here
   std::chrono::nanoseconds connected{-1};   // a connection of the pool, or a new one
@@ -75,9 +79,21 @@ struct ExchangeTotals {
   uint64_t output_tokens = 0;
 };
 
+// What was decided of a request before it was sent. Forwarding passes it on and knows nothing of
+// it.
+class ExchangePreparation {
+ public:
+  virtual ~ExchangePreparation() = default;
+};
+
 class ExchangeObserver {
  public:
   virtual ~ExchangeObserver() = default;
+  // At most once, before OnSent. Never null. Who has no use for it lets it go.
+  virtual void OnPrepared(std::shared_ptr<ExchangePreparation> /*preparation*/) {}
+  // At most once, before OnSent: the request goes out in another dialect, to that endpoint, and
+  // what comes to OnBody is its answer.
+  virtual void OnTranslated(Endpoint /*sent_endpoint*/) {}
   // The whole request has been handed to the upstream's connection: while it thinks there is time,
   // so what costs with the body's size (a digest) belongs here and not into Begin. With a large
   // body it is called on another thread, where OnHead and OnBody may be called meanwhile; it has
@@ -87,6 +103,9 @@ class ExchangeObserver {
   // The next piece of the answer's body, without chunk framing, in its content-encoding. It is on
   // its way to the client when this is called.
   virtual void OnBody(std::string_view piece) = 0;
+  // A JSON object that tells the caller of what has been told until now, for an answer that has
+  // all but ended; at most once, before OnEnd. Empty: there is nothing to tell.
+  virtual std::string Explain(const ExchangeEnd& /*until_now*/) { return ""; }
   virtual ExchangeTotals OnEnd(const ExchangeEnd& end) = 0;
 };
 

@@ -88,6 +88,8 @@ std::string RequestHead(const RequestHeadArgs& args) {
   };
   for (const HeaderField& field : args.fields) {
     if (!Passes(args.fields, field.name) || SameName(field.name, "expect")) continue;
+    if (args.drop_encoding && SameName(field.name, "content-encoding")) continue;
+    if (args.drop_accept_encoding && SameName(field.name, "accept-encoding")) continue;
     if (SameName(field.name, "host")) {
       if (!std::exchange(host_written, true)) Append(field.name, args.host, head);
       continue;
@@ -107,6 +109,7 @@ std::string RequestHead(const RequestHeadArgs& args) {
     }
     Append(field.name, field.value, head);
   }
+  for (const HeaderField& field : args.added) Append(field.name, field.value, head);
   if (!host_written) Append("Host", args.host, head);
   write_key("Authorization", "x-api-key");
   // A body that came in chunks goes out whole.

@@ -29,6 +29,9 @@ struct RequestHeadArgs {
   std::string_view host;    // with the port where it is not the scheme's
   const HeaderFields& fields;
   uint64_t body_bytes = 0;
+  HeaderFields added = {};     // behind them
+  bool drop_encoding = false;  // the body goes out without the content-encoding that it came in
+  bool drop_accept_encoding = false;  // the answer is to be read
   // Replaces the caller's credential, in the dialect's place; empty: it is passed on.
   std::string_view api_key = {};
   Dialect dialect = Dialect::kOpenAi;

@@ -141,6 +141,25 @@ bool Upstream::Serves(std::string_view model) const {
                      [&](const std::string& glob) { return GlobMatches(glob, model); });
 }
 
+bool Upstream::Has(Endpoint endpoint) const {
+  const bool anthropic = dialect_ == Dialect::kAnthropic;
+  const auto configured = [this](std::string_view name) {
+    return std::find(config_.endpoints.begin(), config_.endpoints.end(), name) !=
+           config_.endpoints.end();
+  };
+  switch (endpoint) {
+    case Endpoint::kChatCompletions:
+      return !anthropic && configured("chat");
+    case Endpoint::kResponses:
+      return !anthropic && configured("responses");
+    case Endpoint::kMessages:
+    case Endpoint::kCountTokens:
+      return anthropic;
+    default:
+      return true;
+  }
+}
+
 // --- the pool ---------------------------------------------------------------------------------
 
 Upstream::Pool& Upstream::PoolOf(asio::execution_context& context) {

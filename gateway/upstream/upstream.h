@@ -49,6 +49,9 @@ class Upstream {
   // For the Host header: the port where it is not the scheme's own.
   const std::string& host() const { return host_; }
   bool Serves(std::string_view model) const;
+  // Whether it is said to have the endpoint: of generations those of its dialect, and of OpenAI's
+  // two those that are configured; of anything else nobody says.
+  bool Has(Endpoint endpoint) const;
   Breaker& breaker() { return breaker_; }
 
   using Executor = boost::asio::any_io_executor;

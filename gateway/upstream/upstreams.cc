@@ -33,11 +33,45 @@ Result<std::unique_ptr<Upstreams>> Upstreams::Open(
   return upstreams;
 }
 
-bool Upstreams::Serves(Dialect dialect, std::string_view model) const {
-  for (const auto& upstream : upstreams_) {
-    if (upstream->dialect() == dialect && upstream->Serves(model)) return true;
+std::optional<Endpoint> TranslatedEndpoint(Endpoint endpoint, const Upstream& upstream) {
+  const bool chat = upstream.Has(Endpoint::kChatCompletions);
+  const bool responses = upstream.Has(Endpoint::kResponses);
+  switch (endpoint) {
+    case Endpoint::kChatCompletions:
+    case Endpoint::kResponses:
+      if (upstream.dialect() == Dialect::kAnthropic) return Endpoint::kMessages;
+      if (upstream.Has(endpoint)) return std::nullopt;
+      return chat ? Endpoint::kChatCompletions : Endpoint::kResponses;
+    case Endpoint::kMessages:
+      if (upstream.dialect() == Dialect::kAnthropic || !(chat || responses)) return std::nullopt;
+      return chat ? Endpoint::kChatCompletions : Endpoint::kResponses;
+    default:
+      return std::nullopt;
   }
-  return false;
+}
+
+Upstream* Upstreams::FindServing(const Query& query) const {
+  for (const auto& upstream : upstreams_) {
+    if (upstream->dialect() == query.dialect && upstream->Has(query.endpoint) &&
+        upstream->Serves(query.model)) {
+      return upstream.get();
+    }
+  }
+  for (const auto& upstream : upstreams_) {
+    const bool counts = query.endpoint == Endpoint::kCountTokens;
+    if ((counts || TranslatedEndpoint(query.endpoint, *upstream)) &&
+        upstream->Serves(query.model)) {
+      return upstream.get();
+    }
+  }
+  return nullptr;
+}
+
+Upstream* Upstreams::Find(std::string_view name) const {
+  for (const auto& upstream : upstreams_) {
+    if (upstream->name() == name) return upstream.get();
+  }
+  return nullptr;
 }
 
 Result<Upstream*> Upstreams::Choose(const Query& query) const {
@@ -45,10 +79,12 @@ Result<Upstream*> Upstreams::Choose(const Query& query) const {
   for (const auto& upstream : upstreams_) {
     if (!query.name.empty()) {
       if (upstream->name() == query.name) return upstream.get();
-    } else if (upstream->dialect() == query.dialect &&
-               (query.model.empty() || upstream->Serves(query.model))) {
+    } else if (upstream->dialect() == query.dialect && query.model.empty()) {
       candidates.push_back(upstream.get());
     }
+  }
+  if (query.name.empty() && !query.model.empty()) {
+    if (Upstream* const serving = FindServing(query)) candidates.push_back(serving);
   }
   if (!query.name.empty()) {
     return MakeError(ErrorCode::kNotFound, "upstream",

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,11 @@ struct PathKind {
 // sends anthropic-version.
 PathKind KindOf(std::string_view path, bool has_anthropic_version);
 
+// Where a request for an endpoint that the upstream has not goes instead, in other words: a body of
+// Chat Completions, Responses or Messages as one of the other two. Nothing: it has the endpoint, or
+// nothing that stands for it.
+std::optional<Endpoint> TranslatedEndpoint(Endpoint endpoint, const Upstream& upstream);
+
 class Upstreams {
  public:
   static Result<std::unique_ptr<Upstreams>> Open(const std::vector<config::UpstreamConfig>& configs,
@@ -32,17 +38,23 @@ class Upstreams {
 
   struct Query {
     Dialect dialect = Dialect::kOpenAi;
+    Endpoint endpoint = Endpoint::kOther;
     std::string_view name = {};   // asked for by x-kvgate-upstream; empty: by nobody
     std::string_view model = {};  // of the body or the path; empty: not known
   };
-  // By name; else the first of the dialect whose globs match the model; without a model the only
-  // one of the dialect. kNotFound: no such name, model or dialect. kInvalidArgument: several could
+  // By name; else the first of the dialect whose globs match the model, and that has the endpoint;
+  // else the first for which the request can be translated; without a model the only one of the
+  // dialect. kNotFound: no such name, model or dialect. kInvalidArgument: several could
   // be meant.
   Result<Upstream*> Choose(const Query& query) const;
-  // Whether one of the dialect serves the model.
-  bool Serves(Dialect dialect, std::string_view model) const;
+  // Null: there is none of that name.
+  Upstream* Find(std::string_view name) const;
+  // Whether one serves the model, in the query's dialect or translated.
+  bool Serves(const Query& query) const { return FindServing(query) != nullptr; }
 
  private:
+  Upstream* FindServing(const Query& query) const;
+
   std::vector<std::unique_ptr<Upstream>> upstreams_;
 };
 

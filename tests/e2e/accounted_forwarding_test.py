@@ -25,16 +25,21 @@ ANTHROPIC = {"x-api-key": "sk-test", "anthropic-version": "2023-06-01",
 class AccountedForwardingTest(Case):
     def setUp(self):
         super().setUp()
+        self.start()
+
+    def start(self, more=""):
         self.provider = Simulator().__enter__()
         self.addCleanup(self.provider.__exit__)
-        config = self.folder / "kvgate.toml"
+        config = self.folder / f"kvgate-{self.provider.port}.toml"
         config.write_text(f"""
+{more}
 [[upstream]]
 name = "open"
 dialect = "openai"
 provider = "openai"
 base_url = "{self.provider.url}/v1"
 models = ["gpt-*"]
+mode = "observe"
 
 [[upstream]]
 name = "anthropic"
@@ -42,8 +47,9 @@ dialect = "anthropic"
 provider = "anthropic"
 base_url = "{self.provider.url}"
 models = ["claude-*"]
+mode = "observe"
 """)
-        self.running = server.Server(None, self.folder / "data",
+        self.running = server.Server(None, self.folder / f"data-{self.provider.port}",
                                      ["--config", str(config)]).start()
         self.addCleanup(self.running.__exit__)
 
@@ -97,6 +103,38 @@ models = ["claude-*"]
             usage = record["usage"]
             field = "cache_read_tokens" if cached else "cache_write_tokens"
             self.assertGreater(usage[field], 4000, usage)
+
+    def test_a4_what_is_exported_counts_each_token_once(self):
+        block = {"type": "text", "text": "z" * 20000, "cache_control": {"type": "ephemeral"}}
+        body = json.dumps({"model": "claude-sonnet-5", "max_tokens": 9, "system": [block],
+                           "messages": [{"role": "user", "content": "hello"}]})
+        said = 0
+        for _ in range(2):
+            response, data = self.post("/v1/messages", body, ANTHROPIC)
+            usage = json.loads(data)["usage"]
+            said += (usage["input_tokens"] + usage["cache_read_input_tokens"]
+                     + usage["cache_creation_input_tokens"])
+            self.record(response.getheader("x-kvgate-request-id"))
+        counted = 0
+        for line in self.running.get("/metrics").body.decode().split("\n"):
+            if line.startswith("kvgate_ledger_upstream_tokens_total{") and "output" not in line:
+                counted += int(line.split()[-1])
+        self.assertEqual(counted, said)
+
+    def test_a5_a_budget_of_dollars_counts_what_the_cache_costs(self):
+        digest = hashlib.sha256(b"gate").hexdigest()
+        self.start(f'[[key]]\nname = "team"\nsha256 = "{digest}"\ndollars_per_day = 0.01\n')
+        block = {"type": "text", "text": "b" * 20000, "cache_control": {"type": "ephemeral"}}
+        body = json.dumps({"model": "claude-sonnet-5", "max_tokens": 9, "system": [block],
+                           "messages": [{"role": "user", "content": "hello"}]})
+        headers = {**ANTHROPIC, "x-kvgate-key": "gate"}
+        _, data = self.post("/v1/messages", body, headers)
+        # Without the tokens that were written into the cache it is a small part of the budget.
+        usage = json.loads(data)["usage"]
+        self.assertLess(usage["input_tokens"] + usage["output_tokens"], 100)
+        refused = self.running.send("/v1/messages", body.encode(), headers)
+        self.assertEqual(refused.status, 429, refused.body)
+        self.assertIn("dollars", refused.body.decode())
 
     def test_one_list_of_models_and_one_total_for_all_upstreams(self):
         self.post("/v1/chat/completions", json.dumps(

@@ -106,9 +106,30 @@ class AgentLoopTest(Case):
         # Room for twenty tools in tokens of a byte or two.
         model = self.model({**TINY, "context": 65536}, "tiny-long")
         running = self.serve(model, arguments=["--chat-template", str(template)])
+        # V20: turn by turn alike in both dialects.
         self.loop(running, ChatAgent(), f"{name}, chat")
         self.loop(running, MessagesAgent(), f"{name}, messages")
         running.__exit__()
+
+    def test_v11_thinking_that_a_template_drops_costs_the_last_turn_alone(self):
+        path = TEST_DATA / "templates" / "Qwen-Qwen3-0.6B.jinja"
+        if not path.exists():
+            self.skipTest(f"{path} is not there (KVGATE_TEST_DATA)")
+        running = self.serve(self.model({**TINY, "context": 65536}, "tiny-long"),
+                             arguments=["--chat-template", str(path)])
+        messages = [{"role": "system", "content": SYSTEM}]
+        before = 0
+        for turn in range(6):
+            messages.append({"role": "user", "content": f"{turn}: {text_of(turn, 40)}"})
+            usage = self.assert_ok(running.send("/v1/chat/completions", {
+                "model": "local", "messages": messages, "max_tokens": 20, "temperature": 0},
+                tenant("thinking"))).json["usage"]
+            read = usage["prompt_tokens_details"]["cached_tokens"]
+            # All that was asked before, but for what asks for an answer.
+            self.assertGreaterEqual(read, before - 2 * 32, f"turn {turn}")
+            before = usage["prompt_tokens"]
+            messages.append({"role": "assistant", "content": f"Answer {turn}.",
+                             "reasoning_content": f"Thought {turn}. {text_of(-turn, 30)}"})
 
     def test_a_template_that_knows_no_tools(self):
         path = self.folder / "plain.jinja"

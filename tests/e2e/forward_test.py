@@ -524,7 +524,11 @@ class RoutingTest(ForwardCase):
             self.assertEqual(ask("claude-5", b"/v1/messages/count_tokens"), (200, b"c"))
             self.assertEqual(ask("gpt-5", headers=b"x-kvgate-upstream: b\r\n"), (200, b"b"))
             self.assertNotIn(b"x-kvgate", b.requests[-1][0].lower())
+            # Translated, a request needs what its own dialect asks for; others have no translation.
             status, body = ask("gpt-5", b"/v1/messages")
+            self.assertEqual(status, 400)
+            self.assertIn("max_tokens", json.loads(body)["error"]["message"])
+            status, body = ask("gpt-5", b"/v1/messages/batches")
             self.assertEqual((status, json.loads(body)["error"]["type"]), (404, "not_found_error"))
             self.assertEqual(self.get_json(running, "/v1/responses/resp_1")[0], 400)
             reply = running.get("/v1/models", {"anthropic-version": "2023-06-01"})

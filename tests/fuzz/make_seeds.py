@@ -101,9 +101,16 @@ TURN = (struct.pack("<IHH", 0x4e54564b, 1, 0) + struct.pack("<QQqqqq", 3, 2, 5, 
                                for text in (b"id", b"parent", b"tenant", b""))
         + struct.pack("<I", 1) + struct.pack("<I", 4) + b"user" + struct.pack("<I", 2) + b"{}")
 # Flags (everything known, one digest for both), endpoint, dialect, 13 texts, 9 numbers, the counts
-# that are present, usage, cost, digest, one edit.
-RECORD = (b"\2" + bytes(8) + b"\x2f\0\0" + b"\1x" * 13 + b"\2" * 9 + b"\3\2\4" + b"\6" * 6
-          + b"\x0a\x0c" + bytes(32) + b"\1\1e")
+# that are present, usage, cost, digest; one edit.
+def record(version, flags):
+    return (version + bytes(8) + flags + b"\0\0" + b"\1x" * 13 + b"\2" * 9 + b"\3\2\4" + b"\6" * 6
+            + b"\x0a\x0c" + bytes(32) + b"\1\1e")
+
+
+# In version 3 behind it: its count, preparation, plan, break, one source, the provider's reason.
+RECORDS = [record(b"\2", b"\x2f"),
+           record(b"\3", b"\xef\x0f") + b"\2" + b"\1p" * 3 + b"\1r" + bytes(8) + b"\4" + b"\1b" * 6
+           + b"\2" * 3 + b"\1\1t" + b"\2" * 4 + b"\1y"]
 
 # Replies with calls, as the families write them; the first byte is the family's row.
 CALL = '{"name": "f", "arguments": {"s": "a\\n}", "n": [1, null]}}'
@@ -151,6 +158,64 @@ SCHEMAS = [
      "items": False, "minItems": 1},
     {"oneOf": [{"type": "null"}, {"type": "number", "minimum": 0.125, "maximum": 1e3}]}]
 
+REMINDER = {"type": "text", "text": "<system-reminder>r</system-reminder>"}
+OUTLINES = [json.dumps({
+    "model": "m", "tools": [{"name": name, "input_schema": {"maximum": 1.0}} for name in names],
+    "system": [{"type": "text", "text": f"Be brief.\nCurrent time: 2026-11-22 10:0{turn}:00",
+                "cache_control": {"type": "ephemeral"}}],
+    "messages": [{"role": "user", "content": [*first, {"type": "text", "text": "go"}]}] + more,
+}).encode() for turn, names, first, more in (
+    (0, "ab", [REMINDER], []),
+    (1, "ba", [], [{"role": "assistant", "content": [
+        {"type": "tool_use", "id": "1", "name": "a", "input": {"x": 1}}]},
+        {"role": "user", "content": [
+            {"type": "tool_result", "tool_use_id": "1", "content": "ok"}, REMINDER]}]))]
+CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{\"a\": 1.0}"}}
+IMAGE = {"type": "base64", "media_type": "image/png", "data": "AA=="}
+TRANSLATED = [json.dumps(body).encode() for body in (
+    {"model": "m", "messages": [
+        MESSAGES[0], {"role": "user", "content": [
+            {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}]},
+        {"role": "assistant", "reasoning_content": "r", "tool_calls": [CALL]},
+        {"role": "tool", "tool_call_id": "c", "content": "t"}], "tools": [
+            {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}],
+     "tool_choice": "required", "reasoning_effort": "low", "stop": ["x"], "max_tokens": 3},
+    {"model": "m", "max_tokens": 3, "system": [{"type": "text", "text": "s"}], "messages": [
+        {"role": "user", "content": [{"type": "image", "source": IMAGE}]},
+        {"role": "assistant", "content": [
+            {"type": "thinking", "thinking": "t", "signature": "kvgate-item:a:b"},
+            {"type": "tool_use", "id": "c", "name": "f", "input": {"a": 1.0}}]},
+        {"role": "user", "content": [
+            {"type": "tool_result", "tool_use_id": "c", "is_error": True, "content": [
+                {"type": "image", "source": IMAGE}]}]}],
+     "tools": [{"name": "f", "input_schema": {}}], "tool_choice": {"type": "any"}},
+    {"model": "m", "instructions": "i", "input": [
+        {"role": "user", "content": [{"type": "input_text", "text": "x"}]},
+        {"type": "reasoning", "summary": [], "encrypted_content": "kvgate-thinking:s:t"},
+        {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c", "output": "o"}],
+     "text": {"format": {"type": "json_schema", "name": "n", "schema": {}}}})]
+UPSTREAM_REPLIES = [
+    {"choices": [{"message": {"content": "x", "tool_calls": [CALL]}, "finish_reason": "stop"}],
+     "usage": {"prompt_tokens": 9, "completion_tokens": 2}},
+    {"content": [{"type": "thinking", "thinking": "t", "signature": "s"},
+                 {"type": "tool_use", "id": "c", "name": "f", "input": {"a": 1}}],
+     "stop_reason": "tool_use", "usage": {"input_tokens": 1, "cache_read_input_tokens": 2}},
+    {"status": "completed", "output": [
+        {"type": "reasoning", "id": "r", "summary": [], "encrypted_content": "e"},
+        {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}]}]
+UPSTREAM_EVENTS = b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in (
+    {"type": "message_start", "message": {"model": "m", "usage": {"input_tokens": 3}}},
+    {"choices": [{"delta": {"content": "x", "tool_calls": [{"index": 0, **CALL}]}}]},
+    {"type": "content_block_start", "content_block": {"type": "tool_use", "id": "c", "name": "f"}},
+    {"type": "content_block_delta", "delta": {"type": "input_json_delta", "partial_json": "{}"}},
+    {"type": "response.output_text.delta", "delta": "x"},
+    {"type": "response.output_item.done", "item": {"type": "reasoning", "encrypted_content": "e"}},
+    {"choices": [{"delta": {}, "finish_reason": "stop"}]},
+    {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 1}},
+    {"type": "response.completed", "response": {"status": "completed"}},
+    {"type": "message_stop"})) + b"data: [DONE]\n\n"
+
 SEEDS = {
     "gbnf_fuzz": GBNF,
     "schema_fuzz": [json.dumps(schema).encode() for schema in SCHEMAS],
@@ -169,6 +234,11 @@ SEEDS = {
                                  text={"format": {"type": "json_object"}},
                                  include=["reasoning.encrypted_content"], max_output_tokens=5,
                                  previous_response_id="resp_1"),
+    # The first byte: a request, events, a whole answer or an error; where events are divided.
+    "translate_fuzz": [b"\4" + seed for seed in TRANSLATED] + [b"\1" + UPSTREAM_EVENTS] + [
+        b"\2" + json.dumps(reply).encode() for reply in UPSTREAM_REPLIES] + [
+        b"\3" + json.dumps({"type": "error", "error": {"type": "api_error", "message": "m"}})
+        .encode()],
     "tool_call_fuzz": [bytes([row, 1]) + reply.encode() for row, reply in enumerate(REPLIES)],
     "completions_fuzz": json_seeds("prompt", ["hi", [1, 2, 3], ["a"]], logprobs=2, echo=True,
                                    max_tokens=5),
@@ -185,6 +255,8 @@ SEEDS = {
                        decoder={"type": "ByteFallback"}),
         tokenizer_json(UNIGRAM, pre_tokenizer=CUTS[4]),
         tokenizer_json(BPE, pre_tokenizer={"type": "ByteLevel"}, decoder={"type": "ByteLevel"})],
+    # The first byte is the endpoint, the mode and the rules; bodies of one conversation follow.
+    "outline_fuzz": [bytes([kind]) + b"\0".join(OUTLINES) for kind in (0, 3, 6, 0x43, 0xC3)],
     "sse_reader_fuzz": [b"\3" + EVENTS, b"\0\xef\xbb\xbfdata\n\n"],
     # The first byte is the endpoint, the coding and whether it is events; the second the size of
     # pieces.
@@ -196,7 +268,7 @@ SEEDS = {
     "prefix_file_fuzz": [bytes(size) for size in (0, 16, 60, 200)],
     "turn_format_fuzz": [bytes(size) for size in (0, 16, 32, 61, 120, 400)] + [TURN],
     # Its version, a time, then zeros: numbers, absent texts, no edits.
-    "record_format_fuzz": [b"\2" + bytes(8 + size) for size in (0, 20, 30)] + [RECORD],
+    "record_format_fuzz": [b"\3" + bytes(8 + size) for size in (0, 20, 30)] + RECORDS,
     "kv_format_fuzz": [bytes(size) for size in (0, 32, 120, 128, 160, 400)],
 }
 

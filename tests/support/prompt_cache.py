@@ -70,7 +70,10 @@ class Store:
         return self._ends.get(key, (0, 0))[0] > self._clock()
 
     def put(self, key, ttl):
-        self._ends[key] = (self._clock() + ttl, ttl)
+        end, before = self._ends.get(key, (0, 0))
+        if end > self._clock():  # it is there: nothing that was paid for is lost
+            ttl = max(ttl, before)
+        self._ends[key] = (max(end, self._clock() + ttl), ttl)
 
     def refresh(self, key):
         self.put(key, self._ends[key][1])
@@ -78,9 +81,23 @@ class Store:
 
 # --- OpenAI ---------------------------------------------------------------------------------------
 
+# What keeps caches apart, and is no text of the prompt.
+OPENAI_SALTS = ("parallel_tool_calls", "text", "response_format", "reasoning", "reasoning_effort",
+                "verbosity", "service_tier")
+
+
 def has_breakpoints(model):
     """The families with explicit breakpoints and paid writes."""
-    return model.startswith(("gpt-5.6", "gpt-6"))
+    return rules_of("openai", model).get("markers") == "breakpoint"
+
+
+def part_text(part):
+    """A text, as a string or as the only thing in its part, is the same prompt."""
+    if isinstance(part, dict):
+        part = {k: v for k, v in part.items() if k != "prompt_cache_breakpoint"}
+        if isinstance(part.get("text"), str) and set(part) <= {"type", "text"}:
+            part = part["text"]
+    return canonical(part)
 
 
 def openai_items(body):
@@ -103,9 +120,8 @@ def openai_items(body):
         head = {key: value for key, value in turn.items() if key != "content"}
         for index, part in enumerate(parts):
             marked = isinstance(part, dict) and "prompt_cache_breakpoint" in part
-            bare = {k: v for k, v in part.items() if k != "prompt_cache_breakpoint"} \
-                if marked else (content if part is None else part)
-            text = canonical(head if index == 0 else {}) + canonical(bare)
+            text = canonical(head if index == 0 else {}) + \
+                part_text(content if part is None else part)
             items.append((text, eligible and index + 1 == len(parts), marked))
     return items
 
@@ -132,7 +148,8 @@ def openai_usage(store, body, scope):
     if not has_breakpoints(model):
         return _by_increments(store, body, scope, rules)
     options = body.get("prompt_cache_options") or {}
-    chain = Chain(scope, model, body.get("prompt_cache_key"))
+    chain = Chain(scope, model, body.get("prompt_cache_key"),
+                  [body.get(name) for name in OPENAI_SALTS])
     points, explicit = [], []
     for text, ends_turn, marked in openai_items(body):
         point = chain.add(text)
@@ -157,7 +174,8 @@ def _by_increments(store, body, scope, rules):
     rendered = "".join(item[0] for item in openai_items(body)).encode()
     total = math.ceil(len(rendered) / TOKEN_BYTES)
     cached, keep, going = 0, [], True
-    running = hashlib.sha256(canonical([scope, body.get("model")]).encode())
+    salts = [body.get(name) for name in OPENAI_SALTS]
+    running = hashlib.sha256(canonical([scope, body.get("model"), salts]).encode())
     for end in range(step, total + 1, step):
         running.update(rendered[(end - step) * TOKEN_BYTES:end * TOKEN_BYTES])
         key = running.hexdigest()
@@ -170,27 +188,67 @@ def _by_increments(store, body, scope, rules):
 
 # --- Anthropic ------------------------------------------------------------------------------------
 
+def is_web_search(tool):
+    """Switched on and off it leaves the prefix of the other tools."""
+    return str(tool.get("type", "")).startswith("web_search") and not tool.get("cache_control")
+
+
 def anthropic_blocks(body):
-    """(text, cache_control or None, section) in the order in which the cache sees them."""
+    """(text, cache_control or None, section, why it cannot be marked or "") in the order in which
+    the cache sees them."""
     blocks = []
 
     def add(section, block, extra=""):
-        control = block.get("cache_control") if isinstance(block, dict) else None
-        bare = {k: v for k, v in block.items() if k != "cache_control"} \
-            if isinstance(block, dict) else block
-        blocks.append((extra + canonical(bare), control, section))
+        control, bare, problem = None, block, ""
+        if isinstance(block, dict):
+            control = block.get("cache_control")
+            bare = {k: v for k, v in block.items() if k != "cache_control"}
+            if block.get("type") in ("thinking", "redacted_thinking"):
+                problem = "cache_control cannot be set on thinking blocks."
+            elif block.get("type") == "text" and not block.get("text"):
+                problem = "cache_control cannot be set for empty text blocks."
+        blocks.append((extra + canonical(bare), control, section, problem))
 
     for tool in body.get("tools") or []:
-        add("tools", tool)
+        if not is_web_search(tool):
+            add("tools", tool)
     system = body.get("system") or []
-    for block in [{"type": "text", "text": system}] if isinstance(system, str) else system:
-        add("system", block)
+    if isinstance(system, str):
+        blocks.append((canonical({"type": "text", "text": system}), None, "system", ""))
+        system = []
+    for block in system:
+        # Anthropic's own servers leave out what its client signs requests with.
+        if not str(block.get("text", "")).startswith("x-anthropic-billing-header:"):
+            add("system", block)
     for message in body.get("messages") or []:
-        content = message.get("content")
-        parts = [{"type": "text", "text": content}] if isinstance(content, str) else content or []
-        for part in parts:
-            add("messages", part, message.get("role", "") + ":")
+        content, role = message.get("content"), message.get("role", "") + ":"
+        if isinstance(content, str):
+            text = role + canonical({"type": "text", "text": content})
+            blocks.append((text, None, "messages", ""))
+            continue
+        for part in content or []:
+            add("messages", part, role)
     return blocks
+
+
+def anthropic_salts(body):
+    """What changes everything from a section on, without being text of the prompt."""
+    def parts(value):
+        for part in value.get("content") or [] if isinstance(value, dict) and \
+                isinstance(value.get("content"), list) else []:
+            if isinstance(part, dict):
+                yield part
+                yield from parts(part)
+
+    found = [part for message in body.get("messages") or [] for part in parts(message)]
+    config = dict(body.get("output_config") or {})
+    if config.get("effort") == "high":  # the default, which is as good as nothing
+        del config["effort"]
+    cited = any((part.get("citations") or {}).get("enabled") is True for part in found)
+    search = [tool for tool in body.get("tools") or [] if is_web_search(tool)]
+    return {"tools": None, "system": [body.get("speed"), search, cited],
+            "messages": [body.get("tool_choice"), body.get("thinking"), config or None,
+                         any(part.get("type") == "image" for part in found)]}
 
 
 def anthropic_breakpoints(body, blocks):
@@ -198,10 +256,14 @@ def anthropic_breakpoints(body, blocks):
     def ttl_of(control):
         return 3600 if control.get("ttl") == "1h" else 300
 
-    points = {i: ttl_of(control) for i, (_, control, _) in enumerate(blocks) if control}
+    points = {i: ttl_of(block[1]) for i, block in enumerate(blocks) if block[1]}
+    for index in points:
+        if blocks[index][3]:
+            raise BadRequest(blocks[index][3])
     automatic = body.get("cache_control")
-    if automatic and blocks:
-        last = len(blocks) - 1
+    eligible = [i for i, block in enumerate(blocks) if not block[3]]
+    if automatic and eligible:
+        last = eligible[-1]
         if points.get(last, ttl_of(automatic)) != ttl_of(automatic) or \
                 (last not in points and len(points) >= 4):
             raise BadRequest("cache_control: automatic caching needs a breakpoint of its own.")
@@ -223,12 +285,12 @@ def anthropic_usage(store, body, scope):
     lookback = rules.get("lookback_blocks", 20)
     blocks = anthropic_blocks(body)
     points = anthropic_breakpoints(body, blocks)
-    chain, prefixes, section = Chain(scope, model), [], None
-    salts = {"system": ["speed"], "messages": ["tool_choice", "thinking", "output_config"]}
-    for text, _, now in blocks:
-        if now != section:
-            chain.salt([body.get(name) for name in salts.get(now, [])])
-            section = now
+    chain, prefixes = Chain(scope, model), []
+    salts = anthropic_salts(body)
+    sections = list(salts)  # in render order; those begun have had their salt
+    for text, _, section, _ in blocks:
+        while section in sections:
+            chain.salt(salts[sections.pop(0)])
         prefixes.append(chain.add(text))
     hit = -1
     for point in sorted(points, reverse=True):

@@ -41,6 +41,9 @@ disk_cache = 2000000000
 turns = false
 turns_retention = "12h"
 turns_bytes = "2GiB"
+prompts = false
+prompts_retention = "2h"
+prompts_bytes = "8MiB"
 [ledger]
 prices = "own.json"
 records = 5
@@ -65,6 +68,9 @@ json_depth = 32
   EXPECT_FALSE(config->store.turns);
   EXPECT_EQ(config->store.turns_retention_seconds, 43'200);
   EXPECT_EQ(config->store.turns_bytes, uint64_t{2} << 30);
+  EXPECT_FALSE(config->store.prompts);
+  EXPECT_EQ(config->store.prompts_retention_seconds, 7200);
+  EXPECT_EQ(config->store.prompts_bytes, uint64_t{8} << 20);
   EXPECT_EQ(config->ledger.prices, "own.json");
   EXPECT_EQ(config->ledger.records, 5);
   EXPECT_EQ(config->ledger.retention_days, 30);
@@ -80,7 +86,7 @@ kv_dtype = "f8"
 body = "10 parsecs"
 connections = 0
 [[route]]
-name = "x"
+modles = ["x"]
 [sessions]
 [nonsense]
 )",
@@ -93,7 +99,7 @@ name = "x"
                   HasSubstr("f.toml:4: engine.kv_dtype must be one of f32, f16, bf16, q8_0, q4_0"),
                   HasSubstr("f.toml:6: limits.body must be a size"),
                   HasSubstr("f.toml:7: limits.connections must be between 1 and"),
-                  "f.toml:8: [[route]] is not supported by this version yet",
+                  "f.toml:9: unknown key 'modles' in [[route]]",
                   "f.toml:10: [sessions] is not supported by this version yet",
                   "f.toml:11: unknown table [nonsense]"));
 }
@@ -132,6 +138,7 @@ dialect = "anthropic"
 provider = "anthropic"
 base_url = "https://[::1]:8443"
 models = ["claude-*", "x"]
+endpoints = ["responses"]
 mode = "observe"
 api_key_env = "B_KEY"
 connect_timeout_ms = 250
@@ -151,6 +158,8 @@ dollars_per_day = 2.5
   EXPECT_EQ(config->upstreams[0].retry, "connect");
   EXPECT_EQ(config->upstreams[1].name, "b");
   EXPECT_THAT(config->upstreams[1].models, ElementsAre("claude-*", "x"));
+  EXPECT_THAT(config->upstreams[0].endpoints, ElementsAre("chat", "responses"));
+  EXPECT_THAT(config->upstreams[1].endpoints, ElementsAre("responses"));
   EXPECT_EQ(config->upstreams[1].connect_timeout_ms, 250);
   ASSERT_EQ(config->keys.size(), 1u);
   EXPECT_EQ(config->keys[0].key_env, "TEAM_KEY");

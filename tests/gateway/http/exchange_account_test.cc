@@ -54,7 +54,8 @@ TEST(ExchangeAccountTest, IsClosedBehindTheHashWhoeverComesFirst) {
           std::make_shared<ExchangeAccount>(std::make_unique<Observer>(told), nullptr);
       auto body = std::make_shared<const std::string>("body");
       watched = body;
-      account->HashOnWorker(workers, io.get_executor(), std::move(body));
+      account->HashOnWorker(workers, io.get_executor(), body, body);
+      body.reset();
       if (!end_first) {
         told.release.set_value();
         workers.wait();

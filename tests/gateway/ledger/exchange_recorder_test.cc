@@ -31,7 +31,8 @@ class ExchangeRecorderTest : public testing::Test {
  protected:
   std::unique_ptr<ExchangeRecorder> Begin() {
     return std::make_unique<ExchangeRecorder>(
-        Start(), [this](RequestRecord record) { record_ = std::move(record); });
+        Start(), ExchangeRecorder::Hooks{
+                     .sink = [this](RequestRecord record) { record_ = std::move(record); }});
   }
   RequestRecord record_;
 };
@@ -110,6 +111,55 @@ TEST_F(ExchangeRecorderTest, AnAnswerInAnUnknownCodingHasNoUsageAndTheRecordSays
   EXPECT_EQ(recorder->OnEnd({.status = 200, .error = {}}).output_tokens, 0u);
   EXPECT_EQ(record_.usage, std::nullopt);
   EXPECT_EQ(record_.usage_unknown, "encoded");
+}
+
+struct Preparation final : upstream::ExchangePreparation {
+  std::string mode = "pin";
+};
+
+TEST_F(ExchangeRecorderTest, APreparationCompletesTheRecordOnceWithTheUsageTaken) {
+  int num_calls = 0;
+  ExchangeRecorder recorder(Start(),
+                            {.sink = [this](RequestRecord record) { record_ = std::move(record); },
+                             .complete =
+                                 [&](RequestRecord& record, const ReplyFacts& facts,
+                                     upstream::ExchangePreparation& prepared) {
+                                   ++num_calls;
+                                   EXPECT_EQ(record.usage->input_tokens(), 3);
+                                   EXPECT_EQ(record.outcome, "complete");
+                                   EXPECT_EQ(facts.model.view(), "m");
+                                   EXPECT_FALSE(record.cost);
+                                   record.mode = static_cast<Preparation&>(prepared).mode;
+                                 }});
+  recorder.OnPrepared(std::make_shared<Preparation>());
+  recorder.OnSent(kBody, kBody);
+  recorder.OnHead({.status = 200,
+                   .content_type = "application/json",
+                   .content_encoding = {},
+                   .upstream_request_id = {}});
+  recorder.OnBody(R"({"model":"m","usage":{"input_tokens":3,"output_tokens":5}})");
+  EXPECT_EQ(num_calls, 0);
+  recorder.OnEnd({.status = 200, .error = {}});
+  EXPECT_EQ(num_calls, 1);
+  EXPECT_EQ(record_.mode, "pin");
+}
+
+TEST_F(ExchangeRecorderTest, APreparationOfARequestWithoutAnAnswerIsToldOfToo) {
+  std::string outcome;
+  const auto complete = [&](RequestRecord& record, const ReplyFacts& facts,
+                            upstream::ExchangePreparation&) {
+    outcome = record.outcome;
+    EXPECT_TRUE(facts.usage.empty());
+  };
+  ExchangeRecorder with(Start(), {.sink = [](RequestRecord) {}, .complete = complete, .price = {}});
+  with.OnPrepared(std::make_shared<Preparation>());
+  with.OnEnd({.outcome = upstream::ExchangeOutcome::kFailed, .status = 502, .error = {}});
+  EXPECT_EQ(outcome, "failed");
+  outcome.clear();
+  ExchangeRecorder without(Start(),
+                           {.sink = [](RequestRecord) {}, .complete = complete, .price = {}});
+  without.OnEnd({.outcome = upstream::ExchangeOutcome::kFailed, .status = 502, .error = {}});
+  EXPECT_EQ(outcome, "");
 }
 
 }  // namespace

@@ -266,5 +266,96 @@ TEST(LedgerTest, IdsAreDifferentAndSortByTime) {
   EXPECT_EQ(ids.size(), 100u);
 }
 
+RequestRecord Broken(int number) {
+  RequestRecord record = Record(number);
+  record.mode = "pin";
+  record.attribution = {{.source = "tools", .written = 12'000},
+                        {.source = "user", .written = 304, .uncached = 3}};
+  record.prefix_break = RecordBreak{.cause = "tool_added",
+                                    .path = "tools[3]",
+                                    .reusable_tokens = 5,
+                                    .lost_tokens = 12'000,
+                                    .lost_nanodollars = 41'400'000};
+  return record;
+}
+
+TEST(LedgerTest, ATokensSourceIsPaidForAndSumsToTheInputsCost) {
+  MemoryMetaStore meta;
+  Ledger ledger({.meta = &meta, .write_interval = 1h});
+  ledger.Add(Broken(1));
+  const Json json = Json::parse(ledger.Get("id1001").value());
+  const auto paid = [&](const char* source) {
+    return json["attribution"][source]["nanodollars"].get<int64_t>();
+  };
+  EXPECT_EQ(paid("tools"), 45'000'000) << "12,000 at 3.75 dollars a million";
+  EXPECT_EQ(paid("tools") + paid("user"), 54'399'000 - 550 * 15'000);
+  EXPECT_EQ(json["break"]["cause"], "tool_added");
+}
+
+TEST(LedgerTest, SourcesAndBreaksAreSummedAndOutliveTheProcess) {
+  MemoryMetaStore meta;
+  {
+    Ledger ledger({.meta = &meta});
+    ledger.Add(Broken(1));
+    ledger.Add(Broken(2));
+    RequestRecord whole = Broken(3);
+    whole.prefix_break = RecordBreak{.cause = "none"};
+    ledger.Add(whole);
+  }
+  Ledger ledger({.meta = &meta});
+  const Json totals = Stats(ledger)["totals"];
+  EXPECT_EQ(totals["by_source"]["tools"]["written_tokens"], 36'000);
+  EXPECT_EQ(totals["by_source"]["user"]["uncached_tokens"], 9);
+  EXPECT_EQ(totals["by_source"]["tools"]["nanodollars"], 135'000'000);
+  EXPECT_EQ(totals["breaks"], Json::parse(R"({"tool_added":{"breaks":2,"lost_tokens":24000,)"
+                                          R"("lost_nanodollars":82800000}})"));
+  std::string text;
+  metrics::TextWriter writer(text);
+  ledger.Collect(writer);
+  EXPECT_THAT(text, HasSubstr("kvgate_ledger_source_tokens_total{source=\"tools\","
+                              "kind=\"cache_write\"} 36000\n"));
+  EXPECT_THAT(text, HasSubstr("kvgate_ledger_source_cost_dollars_total{source=\"tools\"} 0.135\n"));
+  EXPECT_THAT(text, HasSubstr("kvgate_prefix_breaks_total{cause=\"tool_added\"} 2\n"));
+  EXPECT_THAT(text, HasSubstr("kvgate_prefix_break_lost_tokens_total{cause=\"tool_added\"} 24000"));
+  EXPECT_THAT(text,
+              HasSubstr("kvgate_prefix_break_lost_dollars_total{cause=\"tool_added\"} 0.0828\n"));
+}
+
+TEST(LedgerTest, APreparationAddsToTheRecordBeforeItIsPricedAndCounted) {
+  struct Preparation final : upstream::ExchangePreparation {};
+  MemoryMetaStore meta;
+  Ledger ledger({.meta = &meta,
+                 .complete = [](RequestRecord& record, const ReplyFacts& facts,
+                                upstream::ExchangePreparation&) {
+                   EXPECT_EQ(facts.provider_reason.view(), "tools_changed");
+                   record.attribution = {{.source = "tools", .uncached = 3}};
+                 }});
+  const auto observer = ledger.Begin({.request_id = "id1",
+                                      .received_at = std::chrono::system_clock::now(),
+                                      .upstream = "main",
+                                      .provider = "anthropic",
+                                      .endpoint = upstream::Endpoint::kMessages,
+                                      .method = "POST",
+                                      .path = "/v1/messages",
+                                      .model = "claude-3-7-sonnet",
+                                      .tenant = {},
+                                      .key = {},
+                                      .body = "{}",
+                                      .content_encoding = {}});
+  observer->OnPrepared(std::make_shared<Preparation>());
+  observer->OnSent("{}", "{}");
+  observer->OnHead({.status = 200,
+                    .content_type = "application/json",
+                    .content_encoding = {},
+                    .upstream_request_id = {}});
+  observer->OnBody(R"({"usage":{"input_tokens":3,"output_tokens":1},)"
+                   R"("diagnostics":{"cache_miss_reason":{"type":"tools_changed"}}})");
+  observer->OnEnd({.status = 200, .error = {}});
+  const Json json = Json::parse(ledger.Get("id1").value());
+  EXPECT_EQ(json["attribution"]["tools"]["nanodollars"], 9'000);
+  EXPECT_EQ(json["provider_reason"], "tools_changed");
+  EXPECT_EQ(Stats(ledger)["totals"]["by_source"]["tools"]["uncached_tokens"], 3);
+}
+
 }  // namespace
 }  // namespace kvgate::ledger

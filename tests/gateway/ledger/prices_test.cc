@@ -81,6 +81,37 @@ TEST(PricesTest, NoModelTakesTheRowOfItsNeighbour) {
   EXPECT_EQ(Row("openai", "gpt-4o").rules.increment_tokens, 128);
 }
 
+TEST(PricesTest, WhatARequestCanAskOfACacheIsData) {
+  const PriceRow& opus = Row("anthropic", "claude-opus-5-5");
+  EXPECT_EQ(opus.rules.markers, MarkerSyntax::kCacheControl);
+  EXPECT_EQ(opus.rules.ttl_long_seconds, 3600);
+  EXPECT_TRUE(opus.rules.automatic_marker);
+  EXPECT_EQ(opus.factors->read, 0.05);
+  EXPECT_EQ(opus.factors->write_long, 2);
+  EXPECT_EQ(Row("anthropic", "claude-mythos-5-1").factors->read, 0.025);
+  EXPECT_EQ(Row("anthropic", "claude-mythos-5").factors->read, 0.1);
+  EXPECT_FALSE(Row("bedrock", "anthropic.claude-opus-4-7").rules.automatic_marker);        // G9
+  EXPECT_EQ(Row("anthropic", "a-clone").rules.ttl_long_seconds, 0) << "clones refuse it";  // G8
+
+  const PriceRow& sol = Row("openai", "gpt-6-sol");
+  EXPECT_EQ(sol.rules.markers, MarkerSyntax::kBreakpoint);
+  EXPECT_TRUE(sol.rules.implicit_breakpoint);
+  EXPECT_EQ(sol.rules.cache_key, CacheKeyUse::kMatched);
+  EXPECT_EQ(sol.rules.key_characters_max, 64);
+  EXPECT_EQ(sol.rules.key_requests_per_minute, 15);
+  EXPECT_EQ(Row("openai", "gpt-5.5").rules.markers, MarkerSyntax::kNone);
+  EXPECT_EQ(Row("openai", "gpt-4o").rules.cache_key, CacheKeyUse::kRouting);
+  EXPECT_EQ(Row("openai", "mystery-7b").rules.cache_key, CacheKeyUse::kNone);
+
+  EXPECT_EQ(Row("xai", "grok-5").rules.conversation_header, "x-grok-conv-id");
+  EXPECT_TRUE(Row("xai", "grok-5").rules.key_of_conversation);
+  EXPECT_EQ(Row("xai", "grok-5").factors->read, 0.25);
+  EXPECT_TRUE(Row("deepseek", "deepseek-v4-flash").rules.unit_is_turn);
+  EXPECT_TRUE(Row("deepseek", "deepseek-v4-flash").rules.tools_after_system);  // V14
+  EXPECT_EQ(Row("moonshot", "kimi-k3").rules.ttl_seconds, 3600);
+  EXPECT_EQ(Row("moonshot", "kimi-k3").factors->read, 0.1);
+}
+
 TEST(PricesTest, TheLocalEngineCostsNothing) {
   EXPECT_EQ(CostOf(Row("local", "any"), {.uncached_tokens = 5, .output_tokens = 9}, ""), Cost());
 }
@@ -116,6 +147,8 @@ TEST(PricesTest, TheUsersRowsStandInFront) {
   ASSERT_TRUE(prices.has_value()) << prices.error().ToString();
   EXPECT_EQ(prices->date(), "2027-01-01");
   EXPECT_EQ(prices->Find("anthropic", "claude-opus-5")->prices->cache_read, 500'000);
+  EXPECT_EQ(prices->Find("anthropic", "claude-opus-5")->rules.breakpoints_max, 4)
+      << "a contract about prices says nothing of caches";
   EXPECT_EQ(prices->Find("anthropic", "claude-opus-4-1")->prices->input, 15'000'000);
   EXPECT_NE(prices->Find("openai", "gpt-6-sol"), nullptr);
   EXPECT_NE(prices->Find("mine", "any"), nullptr);
@@ -135,6 +168,13 @@ TEST(PricesTest, AWrongFileIsRefusedAndTheFieldNamed) {
             "own.json: 'providers.p[0].input' must be a number from 0 to 1000");
   EXPECT_NE(detail(R"({"models": ["a"], "input": 3, "output": 1)" + ends).find("a price needs"),
             std::string::npos);
+  EXPECT_EQ(detail(R"({"models": ["a"], "cache_read_factor": 0.1)" + ends),
+            "own.json: a factor needs 'providers.p[0].cache_read_factor' and "
+            "'providers.p[0].cache_write_factor'");
+  EXPECT_EQ(detail(R"({"models": ["a"], "rules": {"markers": "both"})" + ends),
+            "own.json: 'providers.p[0].rules.markers' must be one of: cache_control, breakpoint");
+  EXPECT_EQ(detail(R"({"models": ["a"], "rules": {"automatic_marker": 1})" + ends),
+            "own.json: 'providers.p[0].rules.automatic_marker' must be true or false");
   EXPECT_NE(detail(R"({"models": "a")" + ends).find("'providers.p[0].models'"), std::string::npos);
   EXPECT_NE(detail(R"({"models": ["a"], "rules": {"minimum": 1})" + ends)
                 .find("'providers.p[0].rules.minimum'"),

@@ -13,6 +13,38 @@ std::string RandomText(std::mt19937& random) {
   return text;
 }
 
+void AddPreparation(std::mt19937& random, RequestRecord& record) {
+  const auto number = [&] { return static_cast<int64_t>(random()) << (random() % 20); };
+  if (random() % 2 == 0) {
+    record.mode = RandomText(random) + "pin";
+    record.conversation = RandomText(random);
+    record.conversation_origin = RandomText(random);
+  }
+  if (random() % 2 == 0) {
+    record.plan = RecordPlan{.reason = RandomText(random),
+                             .expected_reuse = static_cast<double>(random()) / 7,
+                             .num_markers = static_cast<int64_t>(random() % 5)};
+  }
+  if (random() % 2 == 0) {
+    RecordBreak& found = record.prefix_break.emplace();
+    for (std::string* text : {&found.cause, &found.path, &found.volatile_kind, &found.before,
+                              &found.after, &found.verdict}) {
+      *text = RandomText(random);
+    }
+    found.reusable_tokens = number();
+    found.lost_tokens = number();
+    found.lost_nanodollars = -number();
+  }
+  for (size_t i = random() % 4; i > 0; --i) {
+    record.attribution.push_back({.source = RandomText(random),
+                                  .cached = number(),
+                                  .written = number(),
+                                  .uncached = number(),
+                                  .nanodollars = number()});
+  }
+  if (random() % 2 == 0) record.provider_reason = RandomText(random);
+}
+
 RequestRecord RandomRecord(std::mt19937& random) {
   RequestRecord record;
   const auto number = [&] { return static_cast<int64_t>(random()) << (random() % 20); };
@@ -40,7 +72,9 @@ RequestRecord RandomRecord(std::mt19937& random) {
   if (random() % 3 != 0) record.received_sha256 = digest();
   if (random() % 3 == 0) record.sent_sha256 = digest();
   if (random() % 3 == 0) record.sent_sha256 = record.received_sha256;
-  for (size_t i = random() % 4; i > 0; --i) record.edits.push_back(RandomText(random));
+  for (size_t i = random() % 4; i > 0; --i) {
+    record.edits.push_back({.rule = RandomText(random), .count = number()});
+  }
   for (size_t i = 0; i < kNumUsageFields; ++i) {
     if (random() % 2 == 0) record.reported.Set(static_cast<UsageField>(i), random() % 100'000);
   }
@@ -50,6 +84,7 @@ RequestRecord RandomRecord(std::mt19937& random) {
   if (random() % 2 == 0) {
     record.cost = Cost{.nanodollars = number(), .uncached_nanodollars = -number()};
   }
+  AddPreparation(random, record);
   return record;
 }
 
@@ -82,13 +117,39 @@ TEST(RecordFormatTest, BytesThatAreNoRecordAreSaidToBeNone) {
   }
 }
 
+TEST(RecordFormatTest, ARecordOfTheVersionBeforeIsStillRead) {
+  RequestRecord record;
+  record.id = "id1";
+  record.time_us = 99;
+  record.usage = TokenUsage{.uncached_tokens = 7};
+  std::string bytes = EncodeRecord(record);
+  // As version 2 wrote it: edits are names, and nothing follows.
+  bytes.front() = 2;
+  bytes.back() = 1;
+  bytes +=
+      "\x0d"
+      "cache_control";
+  EXPECT_EQ(TimeOfRecord(bytes), 99);
+  const auto decoded = DecodeRecord(bytes);
+  ASSERT_TRUE(decoded);
+  EXPECT_EQ(decoded->id, "id1");
+  EXPECT_EQ(decoded->usage->uncached_tokens, 7);
+  EXPECT_EQ(decoded->edits, (std::vector<RecordEdit>{{.rule = "cache_control", .count = 1}}));
+  EXPECT_FALSE(decoded->prefix_break);
+  bytes.front() = 4;
+  EXPECT_FALSE(DecodeRecord(bytes));
+  EXPECT_EQ(TimeOfRecord(bytes), 0);
+}
+
 TEST(RecordFormatTest, ItsSizeIsBoundedWhateverACallerSends) {
   RequestRecord record;
   record.model = std::string(1 << 20, 'x');
   record.error = std::string(1 << 20, 'x');
-  record.edits.assign(10'000, std::string(5'000, 'x'));
+  record.edits.assign(10'000, {.rule = std::string(5'000, 'x'), .count = 1});
+  record.attribution.assign(10'000, {.source = std::string(5'000, 'x')});
+  record.prefix_break = RecordBreak{.path = std::string(1 << 20, 'x')};
   const std::string bytes = EncodeRecord(record);
-  EXPECT_LT(bytes.size(), 40'000u);
+  EXPECT_LT(bytes.size(), 10'000u);
   const auto decoded = DecodeRecord(bytes);
   ASSERT_TRUE(decoded);
   EXPECT_EQ(decoded->model, std::string(512, 'x'));

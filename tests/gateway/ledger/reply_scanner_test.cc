@@ -122,5 +122,44 @@ TEST(ReplyScannerTest, AnEscapedSlashIsPartOfAName) {
   EXPECT_EQ(Scan(R"({"model":"anthropic\/claude"})").facts().model.view(), "anthropic/claude");
 }
 
+std::string ReasonIn(std::string_view json) {
+  for (size_t piece_bytes = 1; piece_bytes < json.size(); piece_bytes = piece_bytes * 2 + 1) {
+    EXPECT_EQ(Scan(json, piece_bytes).facts().provider_reason.view(),
+              Scan(json).facts().provider_reason.view());
+  }
+  EXPECT_TRUE(Scan(json).complete());
+  return std::string(Scan(json).facts().provider_reason.view());
+}
+
+TEST(ReplyScannerTest, TakesUpWhatTheProviderSaysOfAMiss) {
+  EXPECT_EQ(ReasonIn(R"({"id":"m","diagnostics":{"cache_miss_reason":{"type":"tools_changed",)"
+                     R"("cache_missed_input_tokens":120}},"type":"message"})"),
+            "tools_changed");
+  EXPECT_EQ(ReasonIn(R"({"type":"message_start","message":{"diagnostics":{"x":1,)"
+                     R"("cache_miss_reason":{"type":"system_changed"}}}})"),
+            "system_changed");
+  EXPECT_EQ(ReasonIn(R"({"diagnostics":{"cache_miss_reason":null}})"), "pending");
+  EXPECT_EQ(ReasonIn(R"({"diagnostics":null,"usage":null})"), "");
+  EXPECT_EQ(ReasonIn(R"({"prompt_cache_diagnostics":{"type":"cache_miss",)"
+                     R"("reason":"prompt_cache_key_changed","cache_missed_tokens":5}})"),
+            "prompt_cache_key_changed");
+  EXPECT_EQ(ReasonIn(R"({"type":"response.completed","response":{"prompt_cache_diagnostics":)"
+                     R"({"reason":"input_changed","type":"cache_miss"}}})"),
+            "input_changed")
+      << "whatever the order of its members";
+  EXPECT_EQ(ReasonIn(R"({"prompt_cache_diagnostics":{"type":"cache_hit","reason":null}})"),
+            "cache_hit");
+}
+
+TEST(ReplyScannerTest, AReasonIsReadInItsPlaceOnlyAndBounded) {
+  EXPECT_EQ(ReasonIn(R"({"cache_miss_reason":{"type":"tools_changed"},"type":"message"})"), "");
+  EXPECT_EQ(ReasonIn(R"({"diagnostics":{"type":"tools_changed"}})"), "");
+  EXPECT_EQ(ReasonIn(R"({"diagnostics":{"cache_miss_reason":"tools_changed"}})"), "");
+  EXPECT_EQ(ReasonIn(R"({"content":[{"diagnostics":{"cache_miss_reason":{"type":"x"}}}]})"), "");
+  EXPECT_EQ(ReasonIn(R"({"diagnostics":{"cache_miss_reason":{"type":")" + std::string(60, 'x') +
+                     R"("}}})"),
+            std::string(40, 'x'));
+}
+
 }  // namespace
 }  // namespace kvgate::ledger

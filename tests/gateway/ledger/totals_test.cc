@@ -140,5 +140,40 @@ TEST(TotalsTest, ADamagedRowIsRefused) {
   EXPECT_EQ(Written(totals)["requests"], 0);
 }
 
+RequestRecord Attributed(std::string source, std::string cause) {
+  RequestRecord record = Priced("a", kOctober31, 10);
+  record.attribution = {{.source = std::move(source), .cached = 2, .written = 7, .uncached = 1}};
+  record.prefix_break = RecordBreak{.cause = std::move(cause), .lost_tokens = 4};
+  return record;
+}
+
+TEST(TotalsTest, SourcesAndCausesAreBoundedAndLoseNothing) {
+  Totals totals;
+  for (int i = 0; i < 100; ++i) {
+    totals.Add(Attributed("s" + std::to_string(i), "c" + std::to_string(i)));
+  }
+  totals.Add(Attributed("s0", "none"));
+  const Json json = Written(totals);
+  EXPECT_EQ(json["by_source"].size(), Totals::kSourcesMax);
+  EXPECT_EQ(json["breaks"].size(), Totals::kCausesMax);
+  EXPECT_EQ(json["by_source"]["s0"]["written_tokens"], 14);
+  EXPECT_EQ(json["by_source"]["other"]["cached_tokens"], 2 * (100 - 15));
+  EXPECT_EQ(json["breaks"]["other"]["breaks"], 100 - 31);
+  EXPECT_FALSE(json["breaks"].contains("none")) << "a whole hit is no break";
+}
+
+TEST(TotalsTest, ChangedRowsOfSourcesAndCausesRestoreTheSame) {
+  Totals totals;
+  totals.Add(Attributed("tools", "tool_added"));
+  Totals restored;
+  for (const auto& [key, value] : totals.TakeChanged()) {
+    EXPECT_TRUE(restored.Restore(key, value)) << key;
+  }
+  EXPECT_EQ(Written(restored), Written(totals));
+  EXPECT_EQ(Written(restored)["breaks"]["tool_added"]["lost_tokens"], 4);
+  EXPECT_FALSE(restored.Restore("source/tools", R"({"cached_tokens":1})"));
+  EXPECT_FALSE(restored.Restore("break/x", R"({"breaks":"1"})"));
+}
+
 }  // namespace
 }  // namespace kvgate::ledger

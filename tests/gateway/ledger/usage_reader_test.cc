@@ -205,5 +205,26 @@ TEST(UsageReaderTest, AnErrorBehindAGoodStatusIsSeen) {
   EXPECT_EQ(reader.usage(), std::nullopt);
 }
 
+TEST(UsageReaderTest, TheProvidersReasonIsTheOneThatWasKnownInTheEnd) {
+  const auto reason = [](std::string_view body, Endpoint endpoint) {
+    UsageReader reader({.endpoint = endpoint, .content_type = kEvents, .content_encoding = ""});
+    reader.Feed(body);
+    return std::string(reader.facts().provider_reason.view());
+  };
+  const std::string pending =
+      Event("message_start", R"({"message":{"diagnostics":{"cache_miss_reason":null}}})");
+  const std::string known =
+      Event("message_delta", R"({"diagnostics":{"cache_miss_reason":{"type":"tools_changed"}}})");
+  EXPECT_EQ(reason(pending, Endpoint::kMessages), "pending");
+  EXPECT_EQ(reason(pending + known, Endpoint::kMessages), "tools_changed");
+  EXPECT_EQ(reason(known + pending, Endpoint::kMessages), "tools_changed");
+  EXPECT_EQ(reason(Event("response.created", R"({"response":{"id":"r"}})") +
+                       Event("response.completed",
+                             R"({"response":{"prompt_cache_diagnostics":{"type":"cache_miss",)"
+                             R"("reason":"reasoning_effort_changed"}}})"),
+                   Endpoint::kResponses),
+            "reasoning_effort_changed");
+}
+
 }  // namespace
 }  // namespace kvgate::ledger

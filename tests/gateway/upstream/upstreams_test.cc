@@ -38,7 +38,46 @@ TEST(UpstreamsTest, TheFirstThatMatchesIsAsked) {
   EXPECT_EQ(name({.name = "c", .model = "gpt-5"}), "c");
   EXPECT_THAT(name({.name = "d"}), HasSubstr("There is no upstream 'd'"));
   EXPECT_THAT(name({}), HasSubstr("x-kvgate-upstream"));
-  EXPECT_TRUE(upstreams->Serves(Dialect::kOpenAi, "anything"));
+  EXPECT_TRUE(upstreams->Serves({.model = "anything"}));
+}
+
+TEST(UpstreamsTest, AnUpstreamOfAnotherDialectIsAskedWhereNoneOfTheCallersServesTheModel) {
+  config::UpstreamConfig plain = Named("plain", "openai", {"old-*"});
+  plain.endpoints = {"chat"};
+  config::UpstreamConfig modern = Named("modern", "openai", {"new-*"});
+  modern.endpoints = {"responses"};
+  const auto upstreams = Open({Named("claude", "anthropic", {"claude-*", "gpt-5"}),
+                               Named("gpt", "openai", {"gpt-*"}), plain, modern});
+  struct Case {
+    Endpoint endpoint;
+    std::string_view model;
+    std::string_view upstream;
+    std::optional<Endpoint> sent;  // nothing: as it came
+  };
+  for (const Case& test : std::vector<Case>{
+           {Endpoint::kChatCompletions, "gpt-5", "gpt", {}},
+           {Endpoint::kChatCompletions, "claude-x", "claude", Endpoint::kMessages},
+           {Endpoint::kResponses, "claude-x", "claude", Endpoint::kMessages},
+           {Endpoint::kMessages, "gpt-5", "claude", {}},
+           {Endpoint::kMessages, "gpt-6", "gpt", Endpoint::kChatCompletions},
+           {Endpoint::kMessages, "new-1", "modern", Endpoint::kResponses},
+           {Endpoint::kResponses, "old-1", "plain", Endpoint::kChatCompletions},
+           {Endpoint::kChatCompletions, "new-1", "modern", Endpoint::kResponses},
+           {Endpoint::kCountTokens, "gpt-6", "gpt", {}},
+       }) {
+    const bool messages =
+        test.endpoint == Endpoint::kMessages || test.endpoint == Endpoint::kCountTokens;
+    const Upstreams::Query query = {.dialect = messages ? Dialect::kAnthropic : Dialect::kOpenAi,
+                                    .endpoint = test.endpoint,
+                                    .model = test.model};
+    const auto chosen = upstreams->Choose(query);
+    ASSERT_TRUE(chosen) << test.model;
+    EXPECT_EQ((*chosen)->name(), test.upstream);
+    EXPECT_TRUE(upstreams->Serves(query));
+    EXPECT_EQ(TranslatedEndpoint(test.endpoint, **chosen), test.sent);
+  }
+  // Only what can be translated.
+  EXPECT_FALSE(upstreams->Choose({.endpoint = Endpoint::kEmbeddings, .model = "claude-x"}));
 }
 
 TEST(UpstreamsTest, AModelThatNobodyServesIsNamed) {

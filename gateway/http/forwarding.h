@@ -1,0 +1,33 @@
+// Forwarding: one forwarded request. Lives in ForwardTo's frame.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "gateway/http/connection.h"
+#include "gateway/http/exchange_account.h"
+#include "gateway/http/translated_answer.h"
+#include "gateway/service/prompts.h"
+#include "gateway/upstream/exchange.h"
+#include "gateway/upstream/exchange_observer.h"
+
+namespace kvgate::http {
+
+struct Connection::Forwarding {
+  std::string route;  // for metrics
+  std::string model;
+  upstream::HeaderFields fields;           // of the request
+  upstream::Upstream* upstream = nullptr;  // null: none was chosen
+  std::unique_ptr<upstream::Exchange> exchange = nullptr;
+  std::shared_ptr<ExchangeAccount> account = nullptr;  // null: nobody keeps accounts
+  std::shared_ptr<const std::string> body = nullptr;   // a large one, until nobody needs it
+  service::Prompts::Prompt prompt = {};                // what was made of it
+  std::shared_ptr<const std::string> sent = nullptr;   // instead of what was received
+  // The body with the model that its target has, or in its dialect; empty: as received.
+  std::string renamed = {};
+  std::unique_ptr<Translation> translation = nullptr;  // null: the upstream speaks the client's
+  upstream::ExchangeEnd end = {};
+  ForwardArgs args = {};
+};
+
+}  // namespace kvgate::http

@@ -1,0 +1,139 @@
+// Requests for a model that has a route: its targets are asked one after the other, until one
+// answers. Nothing reaches the client before that.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <utility>
+
+#include "gateway/http/connection.h"
+
+namespace kvgate::http {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Of tools and system: a shorter prefix is not worth waiting for at any provider.
+constexpr int64_t kFlightTokensMin = 1024;
+
+}  // namespace
+
+// One routed request; lives in ServeRouted's frame.
+struct Connection::Routing {
+  RouteMatch match;
+  route::Route& route;
+  route::Query query = {};
+  std::unique_ptr<route::SingleFlight::Seat> seat = nullptr;  // null: nobody waits for anybody
+};
+
+route::Route* Connection::ModelRoute(const RouteMatch& match) const {
+  const bool counts = match.route == Route::kCountTokens || match.route == Route::kInputTokens;
+  if (context_.routes.empty() || counts || !Header("x-kvgate-upstream").empty()) return nullptr;
+  return context_.routes.Find(scan_.model);
+}
+
+Task<service::Prompts::Known> Connection::Recognize() {
+  if (!known_) {
+    known_.emplace();
+    const std::string tenant = Tenant();
+    const upstream::HeaderFields fields = RequestFields();
+    std::function<void()> work = [&] {
+      known_ =
+          context_.options.prompts->Recognize({.body = decoded_ ? *decoded_ : parser_->get().body(),
+                                               .endpoint = kind_.endpoint,
+                                               .tenant = tenant,
+                                               .fields = fields});
+    };
+    if (context_.options.prompts != nullptr && scan_.readable)
+      co_await RunOnWorker(std::move(work));
+  }
+  co_return *known_;
+}
+
+Task<Result<void>> Connection::CheckPrompt(std::string model) {
+  const Result<void> admitted = Admit(model);
+  if (!admitted) co_return admitted;
+  const int64_t most = key_ == nullptr ? 0 : key_->config().prompt_tokens_max;
+  if (most > 0) {
+    const service::Prompts::Known known = co_await Recognize();
+    if (known.num_tokens > most) {
+      co_return MakeError(
+          ErrorCode::kInvalidArgument, protocol::kContextLengthSource,
+          fmt::format("This key takes prompts of at most {} tokens; this one has about {}.", most,
+                      known.num_tokens));
+    }
+  }
+  co_return Result<void>();
+}
+
+Task<bool> Connection::ServeRouted(RouteMatch match, route::Route& route) {
+  const Result<void> admitted = co_await CheckPrompt(scan_.model);
+  Routing routing{.match = match, .route = route};
+  if (!admitted) {
+    Response response = ErrorResponse(admitted.error());
+    const bool again = co_await Send(std::move(response), match.name, match.openai_dialect);
+    co_return again;
+  }
+  const service::Prompts::Known known = co_await Recognize();
+  routing.query = {.conversation = known.conversation,
+                   .prefix = known.prefix,
+                   .num_tokens = known.num_tokens,
+                   .is_private = Header("x-kvgate-private") == "1",
+                   .is_hard = known.thinks_hard || Header("x-kvgate-intent") == "hard",
+                   .now = Clock::now()};
+  const auto look = [this, now = routing.query.now](const route::Target& target) {
+    if (target.is_local()) return route::Affinity::Member{.usable = context_.service.ready()};
+    upstream::Upstream& upstream = *context_.upstreams.Find(target.upstream);
+    return route::Affinity::Member{.usable = !upstream.breaker().IsOpen(now),
+                                   .num_running = upstream.num_in_use()};
+  };
+  std::vector<const route::Target*> targets = route.Candidates(routing.query, look);
+  if (routing.query.is_private && !context_.service.has_local()) targets.clear();
+  if (targets.empty()) {
+    Response response = ErrorResponse(
+        {.code = ErrorCode::kPermissionDenied,
+         .source = "route",
+         .detail = "x-kvgate-private keeps a request on this machine, which has no local engine."});
+    const bool again = co_await Send(std::move(response), match.name, match.openai_dialect);
+    co_return again;
+  }
+  co_await WaitForFlight(routing);
+  if (cancelled_) co_return false;
+  std::optional<bool> again;
+  for (size_t i = 0; i < targets.size() && !again; ++i) {
+    again = co_await ServeTarget(routing, *targets[i], i + 1 < targets.size());
+    if (again) route.Keep(routing.query, *targets[i]);
+  }
+  co_return again.value_or(false);
+}
+
+Task<std::optional<bool>> Connection::ServeTarget(Routing& routing, const route::Target& target,
+                                                  bool has_next) {
+  RouteMatch match = routing.match;
+  if (target.is_local()) {
+    LocalTurn turn{.any_model = true, .has_next = has_next};
+    const std::optional<bool> again = co_await ServeCompletion(std::move(match), turn);
+    co_return again;
+  }
+  ForwardArgs args{.upstream = context_.upstreams.Find(target.upstream),
+                   .model = target.model,
+                   .has_next = has_next,
+                   .seat = routing.seat.get()};
+  const std::optional<bool> again = co_await ForwardTo(std::move(match), args);
+  co_return again;
+}
+
+// Behind a request with the same prefix that nobody has been answered yet: its cache entry can be
+// read when that one's answer begins.
+Task<void> Connection::WaitForFlight(Routing& routing) {
+  const int wait_ms = routing.route.config().single_flight_ms;
+  if (wait_ms == 0 || !known_ || known_->num_prefix_tokens < kFlightTokensMin) co_return;
+  routing.seat = routing.route.flights().Join(known_->prefix, MakeWake(), Clock::now());
+  const Clock::time_point until = Clock::now() + std::chrono::milliseconds(wait_ms);
+  while (!routing.seat->leads() && !routing.seat->landed() && Clock::now() < until) {
+    std::string probe(kContinue);
+    const bool there = co_await WaitForProgress(std::move(probe));
+    if (!there) break;
+  }
+}
+
+}  // namespace kvgate::http

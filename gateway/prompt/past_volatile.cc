@@ -1,0 +1,325 @@
+#include <algorithm>
+#include <optional>
+#include <unordered_set>
+#include <utility>
+
+#include "gateway/prompt/canonical.h"
+#include "gateway/prompt/element_reader.h"
+#include "gateway/prompt/segment_text.h"
+#include "gateway/prompt/stabilize.h"
+
+namespace kvgate::prompt {
+namespace {
+
+// Text that came from a program beside what a person or model wrote.
+template <typename S>
+bool IsVolatileText(const S& segment) {
+  return segment.is_volatile && segment.content == Content::kText &&
+         segment.role != Role::kAssistant;
+}
+
+// Where the last turns begin that hold nothing but volatile text, heads of messages apart.
+template <typename Segments>
+size_t TrailOf(const Segments& segments) {
+  size_t at = segments.size();
+  while (at > 0 &&
+         (IsVolatileText(segments[at - 1]) || segments[at - 1].content == Content::kMessageHead)) {
+    --at;
+  }
+  return at;
+}
+
+bool EqualValues(std::string_view a, std::string_view b) {
+  const std::optional<std::string> left = CanonicalText(a, Content::kText, {});
+  return left && left == CanonicalText(b, Content::kText, {});
+}
+
+// A message with a list of one text as its content, beside other blocks perhaps, and one with a
+// string; without markers.
+struct TwoForms {
+  std::string_view head;  // its list empty
+  std::string_view block;
+  std::string_view message;
+};
+bool SaySame(const TwoForms& forms) {
+  ReadObject object;
+  Skimmer skimmer(forms.message);
+  if (!ReadElement(forms.message, skimmer, object, nullptr).empty() || object.text.empty()) {
+    return false;
+  }
+  const std::string text(object.text.In(forms.message));
+  std::string head(forms.message);
+  head.replace(object.text.begin, object.text.size(), "[]");
+  if (!EqualValues(head, forms.head)) return false;
+  for (const std::string_view type : {"text", "input_text"}) {
+    const std::string block = R"({"type":")" + std::string(type) + R"(","text":)" + text + "}";
+    if (EqualValues(block, forms.block)) return true;
+  }
+  return false;
+}
+
+class Aligner {
+ public:
+  explicit Aligner(Draft& draft)
+      : draft_(draft),
+        now_(draft.outline.segments),
+        sent_(draft.branch->request.segments),
+        before_(ElementsOf(sent_, Section::kMessages)),
+        turns_(ElementsOf(now_, Section::kMessages)),
+        trail_(TrailOf(sent_)) {
+    for (size_t i = TrailOf(now_); i < now_.size(); ++i) {
+      if (now_[i].content != Content::kMessageHead) newest_.insert(now_[i].same);
+    }
+  }
+
+  void Run() {
+    size_t n = NumPaired();
+    size_t b = n;
+    const size_t first = n < turns_.size() ? turns_[n].first : now_.size();
+    while (b < before_.size() && n < turns_.size()) {
+      std::vector<DraftSegment> out;
+      const bool is_last = n + 1 == turns_.size();
+      if (Match(before_[b], turns_[n], is_last, out) ||
+          (!is_last && MatchOtherForm(before_[b], turns_[n], out))) {
+        ++b;
+        ++n;
+      } else if (IsVolatileElement(before_[b]) && IsReplaced(before_[b])) {
+        out.clear();
+        ++b;
+      } else if (IsVolatileElement(before_[b]) && draft_.Allows(Rule::kReminderKept)) {
+        out.clear();
+        PutBack(before_[b++], out);
+      } else {
+        break;
+      }
+      result_.insert(result_.end(), std::make_move_iterator(out.begin()),
+                     std::make_move_iterator(out.end()));
+    }
+    for (; n < turns_.size(); ++n) {
+      for (size_t k = 0; k < turns_[n].count; ++k) result_.push_back(Own(turns_[n].first + k));
+    }
+    DropMoved();
+    draft_.segments.resize(first);
+    draft_.segments.insert(draft_.segments.end(), std::make_move_iterator(result_.begin()),
+                           std::make_move_iterator(result_.end()));
+  }
+
+ private:
+  // The turns that nothing has to be done for: they are as they were.
+  size_t NumPaired() const {
+    size_t n = 0;
+    const auto is_paired = [&](const Element& turn) {
+      return draft_.segments[turn.first + turn.count - 1].before >= 0;
+    };
+    while (n < turns_.size() && is_paired(turns_[n])) ++n;
+    return n;
+  }
+  DraftSegment Own(size_t index) const {
+    DraftSegment out;
+    out.now = &now_[index];
+    out.slot = out.now;
+    return out;
+  }
+  DraftSegment Paired(size_t before, size_t index) const {
+    DraftSegment out = Own(index);
+    out.before = static_cast<int32_t>(before);
+    return out;
+  }
+  // Its value is sent as it was, whatever it says now.
+  DraftSegment Held(size_t before, size_t index) const {
+    DraftSegment out = Paired(before, index);
+    out.bytes = sent_[before].bytes;
+    out.head_split = draft_.branch->forms[before].head_split;
+    out.as_list = draft_.branch->forms[before].as_list;
+    out.rule = Rule::kVolatileHeld;
+    return out;
+  }
+  DraftSegment Back(size_t before, const Segment* host) const {
+    DraftSegment out;
+    out.slot = host;
+    out.before = static_cast<int32_t>(before);
+    out.bytes = sent_[before].bytes;
+    out.head_split = draft_.branch->forms[before].head_split;
+    out.rule = Rule::kReminderKept;
+    return out;
+  }
+
+  bool IsVolatileElement(const Element& element) const {
+    bool has_text = false;
+    for (size_t i = element.first; i < element.first + element.count; ++i) {
+      const bool is_text = IsVolatileText(sent_[i]);
+      if (!sent_[i].bytes || (!is_text && sent_[i].content != Content::kMessageHead)) return false;
+      has_text = has_text || is_text;
+    }
+    return has_text;
+  }
+
+  // What came last, and what the newest turn has another text for, is let go as its caller lets go
+  // of it: nothing that was cached stands behind it. A text that comes again has moved.
+  bool IsReplaced(size_t before) const {
+    return before >= trail_ && !newest_.empty() && !newest_.contains(sent_[before].same);
+  }
+  bool IsReplaced(const Element& element) const {
+    for (size_t i = element.first; i < element.first + element.count; ++i) {
+      if (sent_[i].content != Content::kMessageHead && !IsReplaced(i)) return false;
+    }
+    return true;
+  }
+
+  void PutBack(const Element& element, std::vector<DraftSegment>& out) {
+    for (size_t i = element.first; i < element.first + element.count; ++i) {
+      out.push_back(Back(i, nullptr));
+      put_back_.insert(sent_[i].same);
+    }
+  }
+
+  // Whether two values differ only in what programs write and may be held.
+  bool MayHold(size_t before, size_t index) const {
+    const SentSegment& old = sent_[before];
+    const Segment& segment = now_[index];
+    const bool untouched =
+        segment.content != Content::kText && segment.content != Content::kToolResult;
+    if (untouched || segment.role == Role::kAssistant || old.content != segment.content) {
+      return false;
+    }
+    const bool equal_but =
+        old.stable == segment.stable || (IsVolatileText(old) && IsVolatileText(segment));
+    const std::string* caller = CallerBytes(*draft_.branch, before);
+    if (!equal_but || !old.bytes || caller == nullptr || !draft_.Allows(Rule::kVolatileHeld)) {
+      return false;
+    }
+    std::string assembled;
+    const CanonicalForm form = {.newlines_folded = true, .cut = Cut::kHeld};
+    const auto left =
+        CanonicalText(BytesOf(draft_.body, segment, assembled), segment.content, form);
+    return left && left == CanonicalText(*caller, segment.content, form);
+  }
+
+  bool Match(const Element& before, const Element& turn, bool is_last,
+             std::vector<DraftSegment>& out) {
+    const bool head = now_[turn.first].content == Content::kMessageHead;
+    if (head != (sent_[before.first].content == Content::kMessageHead)) return false;
+    const Segment* host = head ? &now_[turn.first] : nullptr;
+    const bool may_keep = head && !is_last && draft_.Allows(Rule::kReminderKept);
+    const size_t b_end = before.first + before.count;
+    const size_t n_end = turn.first + turn.count;
+    size_t b = before.first;
+    size_t n = turn.first;
+    size_t paired = 0;
+    std::vector<Identity> back;
+    while (b < b_end || n < n_end) {
+      const bool both = b < b_end && n < n_end;
+      const bool b_volatile = b < b_end && IsVolatileText(sent_[b]) && sent_[b].bytes;
+      const bool n_volatile = n < n_end && IsVolatileText(now_[n]);
+      if (both && sent_[b].same == now_[n].same && sent_[b].content == now_[n].content) {
+        out.push_back(Paired(b++, n++));
+        ++paired;
+      } else if (both && !is_last && MayHold(b, n)) {
+        out.push_back(Held(b++, n++));
+        ++paired;
+      } else if (b_volatile && !n_volatile && !is_last && IsReplaced(b)) {
+        ++b;
+      } else if (b_volatile && !n_volatile && may_keep) {
+        back.push_back(sent_[b].same);
+        out.push_back(Back(b++, host));
+      } else if (n_volatile && may_keep) {
+        out.push_back(Own(n++));
+        out.back().dropped = true;
+        out.back().rule = Rule::kReminderKept;
+      } else {
+        return false;
+      }
+    }
+    // At least one block must be there to hang the others on.
+    if (paired < (head ? 2U : 1U)) return false;
+    put_back_.insert(back.begin(), back.end());
+    return true;
+  }
+
+  // The one segment of an element that is not volatile, if it is a text of a user's and all the
+  // others are a head and volatile text; nothing: there is none, or more.
+  template <typename Segments>
+  static std::optional<size_t> OnlyText(const Segments& segments, const Element& element) {
+    std::optional<size_t> found;
+    for (size_t i = element.first; i < element.first + element.count; ++i) {
+      if (segments[i].role != Role::kUser) return std::nullopt;
+      if (segments[i].content == Content::kMessageHead || IsVolatileText(segments[i])) continue;
+      if (found || segments[i].content != Content::kText) return std::nullopt;
+      found = i;
+    }
+    return found;
+  }
+
+  // A list of blocks where a string was, or the other way, is what becomes of a message that a
+  // reminder leaves or comes to: it goes out as it was.
+  bool MatchOtherForm(const Element& before, const Element& turn, std::vector<DraftSegment>& out) {
+    const bool was_list = sent_[before.first].content == Content::kMessageHead;
+    const bool is_list = now_[turn.first].content == Content::kMessageHead;
+    const std::optional<size_t> old = OnlyText(sent_, before);
+    const std::optional<size_t> text = OnlyText(now_, turn);
+    if (was_list == is_list || !old || !text || !draft_.Allows(Rule::kReminderKept)) return false;
+    if (sent_[*old].said != now_[*text].said || !WereSaid(before, turn, *old, *text)) return false;
+    out.clear();
+    PutBack(before, out);
+    for (size_t i = turn.first; i < turn.first + turn.count; ++i) {
+      out.push_back(Own(i));
+      out.back().dropped = true;
+      out.back().rule = Rule::kReminderKept;
+    }
+    return true;
+  }
+
+  // Compares the bytes; false as well where those that were sent are not remembered.
+  bool WereSaid(const Element& before, const Element& turn, size_t old, size_t text) const {
+    for (size_t i = before.first; i < before.first + before.count; ++i) {
+      if (!sent_[i].bytes) return false;
+    }
+    const std::string* head = CallerBytes(*draft_.branch, before.first);
+    const std::string* said = CallerBytes(*draft_.branch, old);
+    std::string head_now;
+    std::string text_now;
+    const std::string_view own_head = BytesOf(draft_.body, now_[turn.first], head_now);
+    const std::string_view own_text = BytesOf(draft_.body, now_[text], text_now);
+    return before.count > 1 ? SaySame({.head = *head, .block = *said, .message = own_text})
+                            : SaySame({.head = own_head, .block = own_text, .message = *said});
+  }
+
+  // A reminder that stays where it was first seen is not sent a second time by the newest turn.
+  void DropMoved() {
+    if (put_back_.empty() || turns_.empty()) return;
+    const Element& last = turns_.back();
+    if (result_.size() < last.count) return;
+    const size_t begin = result_.size() - last.count;
+    const auto moved = [&](const DraftSegment& out) {
+      return out.now != nullptr && out.before < 0 && IsVolatileText(*out.now) &&
+             out.now->place.block >= 0 && put_back_.contains(out.now->same);
+    };
+    const auto others = [&](const DraftSegment& out) {
+      return out.now != nullptr && out.now->content != Content::kMessageHead && !moved(out);
+    };
+    if (std::none_of(result_.begin() + begin, result_.end(), others)) return;
+    for (size_t i = begin; i < result_.size(); ++i) {
+      if (!moved(result_[i])) continue;
+      result_[i].dropped = true;
+      result_[i].rule = Rule::kReminderKept;
+    }
+  }
+
+  Draft& draft_;
+  const std::vector<Segment>& now_;
+  const SentSegments& sent_;
+  const std::vector<Element> before_;
+  const std::vector<Element> turns_;
+  const size_t trail_;                   // of what was sent
+  std::unordered_set<Identity> newest_;  // the texts at the end of what is sent now
+  std::vector<DraftSegment> result_;
+  std::unordered_set<Identity> put_back_;
+};
+
+}  // namespace
+
+void PairPastVolatile(Draft& draft) {
+  if (draft.branch && HoldsHistory(draft.body, draft.outline)) Aligner(draft).Run();
+}
+
+}  // namespace kvgate::prompt

@@ -1,0 +1,206 @@
+#include "gateway/prompt/plan.h"
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "gateway/prompt/plan_decision.h"
+#include "gateway/prompt/plan_memory.h"
+
+namespace kvgate::prompt {
+namespace {
+
+constexpr size_t kConversationEntriesMax = 8;
+constexpr size_t kShapeEntriesMax = 8;
+constexpr size_t kGroupsMax = 1024;
+constexpr size_t kScalesMax = 256;
+constexpr double kScaleMin = 0.25;  // an estimate is not off by more than four times
+constexpr double kScaleMax = 4;
+constexpr double kScaleWeight = 0.2;   // of the newest answer
+constexpr double kTokensSlack = 1.1;   // estimates of parts are off by more than those of the whole
+constexpr double kReadShareMin = 0.5;  // of what was expected: less, and it is gone
+
+void Drop(std::vector<CacheEntry>& entries, int64_t written_us) {
+  std::erase_if(entries, [&](const CacheEntry& e) { return e.written_us == written_us; });
+}
+
+// An answer has reported `cached` tokens, read or written, by their estimates: those that its
+// request wrote or read are there.
+struct Report {
+  const SentPlan& sent;
+  double cached_tokens;
+  bool was_read;
+  int64_t now_us;
+};
+void Confirm(std::vector<CacheEntry>& entries, const Report& report) {
+  for (CacheEntry& entry : entries) {
+    const bool is_of_it = entry.written_us == report.sent.time_us ||
+                          (report.was_read && entry.prefix == report.sent.read_prefix);
+    if (!is_of_it || entry.tokens > kTokensSlack * report.cached_tokens) continue;
+    entry.readable_us = std::min(entry.readable_us, report.now_us);
+    entry.is_confirmed = true;
+  }
+}
+
+// What writing has cost beyond the plain price, as far as it was the planner's doing.
+double PremiumOf(const SentPlan& sent, double written_tokens) {
+  if (!sent.is_callers) return (sent.write_factor - 1) * written_tokens;
+  return sent.written_tokens > 0 ? sent.premium * written_tokens / sent.written_tokens : 0;
+}
+
+class LearningPlanner final : public Planner {
+ public:
+  explicit LearningPlanner(const Options& options)
+      : options_(options),
+        conversations_(options.conversations_max),
+        shapes_(options.shapes_max),
+        groups_(kGroupsMax),
+        scales_(kScalesMax) {}
+
+  Plan Make(const PlanArgs& args) override {
+    if (!IsPlanned(args)) return Unplanned(args);
+    Scope scope = ScopeOf(args);
+    View view;
+    {
+      const std::lock_guard lock(mutex_);
+      view = ViewOf(args, scope);
+      RecordArrival(args, scope, options_.readable_after_us, view);
+      conversations_.FindOrAdd(args.conversation) = view.conversation;
+      shapes_.FindOrAdd(scope.shape) = view.shape;
+      groups_.FindOrAdd(scope.group) = view.group;
+    }
+    Decision decision = Decide(args, view, options_.readable_after_us);
+    Commit(args, scope, decision);
+    return std::move(decision.plan);
+  }
+
+  Plan Preview(const PlanArgs& args) const override {
+    if (!IsPlanned(args)) return Unplanned(args);
+    Scope scope = ScopeOf(args);
+    View view;
+    {
+      const std::lock_guard lock(mutex_);
+      view = ViewOf(args, scope);
+    }
+    RecordArrival(args, scope, options_.readable_after_us, view);
+    return Decide(args, view, options_.readable_after_us).plan;
+  }
+
+  void Learn(const Outcome& outcome) override {
+    const std::lock_guard lock(mutex_);
+    ConversationMemory* memory = conversations_.Find(outcome.conversation);
+    if (memory == nullptr) return;
+    const auto input = static_cast<double>(outcome.input_tokens);
+    memory->reported_tokens = std::max(memory->reported_tokens, input);
+    if (outcome.estimated_tokens > 0 && outcome.input_tokens > 0) {
+      const double ratio =
+          std::clamp(input / static_cast<double>(outcome.estimated_tokens), kScaleMin, kScaleMax);
+      double& scale = scales_.FindOrAdd(memory->target);
+      scale = scale == 0 ? ratio : scale + kScaleWeight * (ratio - scale);
+    }
+    if (memory->sent.is_open) Settle(outcome, *memory);
+  }
+
+  void Forget(const Identity& conversation) override {
+    const std::lock_guard lock(mutex_);
+    ConversationMemory* memory = conversations_.Find(conversation);
+    if (memory == nullptr || !memory->sent.is_open) return;
+    SentPlan& sent = memory->sent;
+    sent.is_open = false;
+    memory->num_requests = std::max<int64_t>(memory->num_requests - 1, 0);
+    DropWritten(*memory);
+    ForAccounts(*memory,
+                [&](Account& account) { account.Unsend(sent.premium, sent.total_tokens); });
+    const bool was_first = memory->num_requests == 0;
+    const auto withdraw = [&](auto* of) {
+      if (of != nullptr) (was_first ? of->first : of->later).Withdraw(sent.time_us);
+    };
+    withdraw(shapes_.Find(memory->shape));
+    withdraw(groups_.Find(memory->group));
+  }
+
+ private:
+  // A conversation stays in the group of its first request: a lone question that goes on is told
+  // from an agent by that.
+  View ViewOf(const PlanArgs& args, Scope& scope) const {
+    View view;
+    if (const auto* found = conversations_.Peek(args.conversation)) {
+      view.conversation = *found;
+      if (found->num_requests > 0 && found->target == scope.target) scope.group = found->group;
+    }
+    if (const auto* found = shapes_.Peek(scope.shape)) view.shape = *found;
+    if (const auto* found = groups_.Peek(scope.group)) view.group = *found;
+    if (const double* found = scales_.Peek(scope.target)) view.scale = *found;
+    return view;
+  }
+
+  template <typename Change>
+  void ForAccounts(ConversationMemory& memory, const Change& change) {
+    change(memory.account);
+    if (ShapeMemory* shape = shapes_.Find(memory.shape)) change(shape->account);
+    if (GroupMemory* group = groups_.Find(memory.group)) change(group->account);
+  }
+
+  void DropWritten(ConversationMemory& memory) {
+    Drop(memory.entries, memory.sent.time_us);
+    if (ShapeMemory* shape = shapes_.Find(memory.shape)) Drop(shape->entries, memory.sent.time_us);
+  }
+
+  void Commit(const PlanArgs& args, const Scope& scope, const Decision& decision) {
+    const std::lock_guard lock(mutex_);
+    ConversationMemory& memory = conversations_.FindOrAdd(args.conversation);
+    memory.sent = decision.sent;
+    for (const CacheEntry& entry : decision.entries) {
+      Remember(memory.entries, entry, kConversationEntriesMax);
+    }
+    ShapeMemory& shape = shapes_.FindOrAdd(scope.shape);
+    for (const CacheEntry& entry : decision.shared_entries) {
+      Remember(shape.entries, entry, kShapeEntriesMax);
+    }
+    ForAccounts(memory, [&](Account& account) {
+      account.Send(decision.sent.premium, decision.sent.total_tokens);
+    });
+  }
+
+  // What was believed of the newest request against what its answer says.
+  void Settle(const Outcome& outcome, ConversationMemory& memory) {
+    SentPlan& sent = memory.sent;
+    sent.is_open = false;
+    const auto read = static_cast<double>(outcome.cache_read_tokens);
+    const auto written = static_cast<double>(outcome.cache_write_tokens);
+    const double correction = PremiumOf(sent, written) - sent.premium;
+    ForAccounts(memory, [&](Account& account) {
+      account.loss += correction;
+      account.Save((1 - sent.read_factor) * read, sent.total_tokens);
+    });
+    if (written == 0 && read == 0) {
+      DropWritten(memory);
+    } else {
+      const double estimated = static_cast<double>(outcome.estimated_tokens) /
+                               std::max<double>(static_cast<double>(outcome.input_tokens), 1);
+      const Report report{.sent = sent,
+                          .cached_tokens = (read + written) * estimated,
+                          .was_read = read > kReadShareMin * sent.read_tokens,
+                          .now_us = outcome.now_us};
+      Confirm(memory.entries, report);
+      if (ShapeMemory* shape = shapes_.Find(memory.shape)) Confirm(shape->entries, report);
+    }
+    // Evicted, or routed elsewhere: what was not written anew is not there any more.
+    if (written == 0 && read < kReadShareMin * sent.read_tokens) memory.entries.clear();
+  }
+
+  const Options options_;
+  mutable std::mutex mutex_;
+  LruMap<ConversationMemory> conversations_;
+  LruMap<ShapeMemory> shapes_;
+  LruMap<GroupMemory> groups_;
+  LruMap<double> scales_;  // by target
+};
+
+}  // namespace
+
+std::unique_ptr<Planner> Planner::Make(const Options& options) {
+  return std::make_unique<LearningPlanner>(options);
+}
+
+}  // namespace kvgate::prompt

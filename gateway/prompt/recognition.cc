@@ -1,0 +1,227 @@
+#include "gateway/prompt/recognition.h"
+
+#include <algorithm>
+#include <array>
+#include <unordered_set>
+
+#include "gateway/prompt/canonical.h"
+#include "gateway/prompt/skimmer.h"
+
+namespace kvgate::prompt {
+namespace {
+
+// The string that `value` is, or that its member `name` is; empty: neither.
+std::string StringIn(std::string_view value, std::string_view name) {
+  std::string text;
+  if (value.starts_with('"')) {
+    if (!DecodeString(value, text)) text.clear();
+    return text;
+  }
+  Skimmer skimmer(value);
+  skimmer.Object([&](const Skimmer::Name& member) {
+    const std::optional<Span> inside = skimmer.Value();
+    if (!inside) return false;
+    if (NameIs(member.span.In(value), name) && !DecodeString(inside->In(value), text)) text.clear();
+    return true;
+  });
+  return text;
+}
+
+struct Named {
+  std::string key;
+  std::string_view origin;
+};
+
+// What the caller itself calls its conversation.
+Named NamedConversation(const RecognitionArgs& args) {
+  if (!args.session.empty()) return {std::string(args.session), "x-kvgate-session"};
+  struct Field {
+    std::string_view parameter;
+    std::string_view member;
+    std::string_view origin;
+  };
+  static constexpr std::array<Field, 3> kFields = {{
+      {"metadata", "user_id", "metadata.user_id"},
+      {"conversation", "id", "conversation"},
+      {"prompt_cache_key", "", "prompt_cache_key"},
+  }};
+  for (const Field& field : kFields) {
+    const Parameter* parameter = args.outline.Find(field.parameter);
+    if (parameter == nullptr) continue;
+    std::string key = StringIn(parameter->value.In(args.body), field.member);
+    // A user_id without a session in it names a person, who has many conversations.
+    const bool is_person =
+        field.parameter == "metadata" && key.find("session") == std::string::npos;
+    if (!key.empty() && !is_person) return {std::move(key), field.origin};
+  }
+  return {"", "content"};
+}
+
+bool InTurns(const Segment& segment) { return segment.place.section == Section::kMessages; }
+
+// What it says, whether a text stands as a string or in a list of blocks.
+template <typename S>
+Identity GistOf(const S& segment) {
+  return segment.said == Identity{} ? segment.stable : segment.said;
+}
+
+// Stable identities of what a conversation begins with.
+struct Beginning {
+  Identity model;
+  Identity tools;
+  Identity system;
+  Identity first_user;
+  bool has_tools = false;
+};
+
+Beginning BeginningOf(const Outline& outline) {
+  Beginning begin;
+  begin.model = HashBytes(outline.model, Domain::kConversation);
+  std::vector<Identity> tools;
+  int32_t first_user = -1;
+  for (const Segment& segment : outline.segments) {
+    if (segment.place.section == Section::kTools) {
+      tools.push_back(segment.stable);
+    } else if (segment.is_volatile) {
+      continue;
+    } else if (segment.place.section == Section::kSystem) {
+      begin.system = Chain(begin.system, segment.stable);
+    } else if (segment.role == Role::kUser) {
+      // Its text decides, be it a string or in a list of blocks.
+      if (segment.content == Content::kMessageHead) continue;
+      if (first_user != -1 && segment.place.element != first_user) break;
+      first_user = segment.place.element;
+      begin.first_user = Chain(begin.first_user, GistOf(segment));
+    }
+  }
+  std::sort(tools.begin(), tools.end());
+  begin.has_tools = !tools.empty();
+  for (const Identity& tool : tools) begin.tools = Chain(begin.tools, tool, Domain::kTools);
+  return begin;
+}
+
+// Whether it counts for whose turn it is: where volatile texts stand, and what is a list of blocks,
+// differs between requests.
+template <typename S>
+bool IsTurn(const S& segment) {
+  return segment.place.section == Section::kMessages && !segment.is_volatile &&
+         segment.content != Content::kMessageHead;
+}
+
+template <typename Segments>
+size_t NextTurn(const Segments& segments, size_t at) {
+  while (at < segments.size() && !IsTurn(segments[at])) ++at;
+  return at;
+}
+
+struct Score {
+  size_t shared = 0;      // turns' segments from the front on
+  bool extends = false;   // all of the branch's
+  bool overlaps = false;  // half of the branch's are there, wherever
+};
+
+template <typename Segments>
+bool Overlaps(const SentSegments& sent, const Segments& now) {
+  std::unordered_set<Identity> known;
+  for (const SentSegment& segment : sent) {
+    if (IsTurn(segment)) known.insert(GistOf(segment));
+  }
+  size_t turns = 0;
+  size_t common = 0;
+  for (const auto& segment : now) {
+    if (!IsTurn(segment)) continue;
+    ++turns;
+    common += known.contains(GistOf(segment)) ? 1 : 0;
+  }
+  return common >= 2 && common * 2 >= std::min(turns, known.size());
+}
+
+template <typename Segments>
+Score ScoreOf(const Branch& branch, const Segments& now) {
+  const SentSegments& sent = branch.request.segments;
+  Score score;
+  size_t b = NextTurn(sent, 0);
+  size_t n = NextTurn(now, 0);
+  while (b < sent.size() && n < now.size() && GistOf(sent[b]) == GistOf(now[n])) {
+    ++score.shared;
+    b = NextTurn(sent, b + 1);
+    n = NextTurn(now, n + 1);
+  }
+  score.extends = b == sent.size() && score.shared > 0;
+  score.overlaps = score.shared == 0 && Overlaps(sent, now);
+  return score;
+}
+
+template <typename Segments>
+Identity SystemOf(const Segments& segments) {
+  Identity system;
+  for (const auto& segment : segments) {
+    if (segment.place.section != Section::kSystem || segment.is_volatile) continue;
+    system = Chain(system, segment.stable);
+  }
+  return system;
+}
+
+}  // namespace
+
+Recognition Recognize(const RecognitionArgs& args) {
+  Recognition found;
+  const Beginning begin = BeginningOf(args.outline);
+  found.shape = Chain(Chain(begin.model, begin.tools), begin.system, Domain::kShape);
+  found.beginning = Chain(found.shape, begin.first_user);
+  found.holds_history = HoldsHistory(args.body, args.outline);
+  found.continues = std::any_of(
+      args.outline.segments.begin(), args.outline.segments.end(),
+      [](const Segment& segment) { return InTurns(segment) && segment.role == Role::kAssistant; });
+  const Identity scope = Chain(HashBytes(args.tenant, Domain::kConversation),
+                               HashBytes(args.upstream, Domain::kConversation));
+  const auto key_of = [&](std::string_view kind, const Identity& value) {
+    return Chain(Chain(scope, HashBytes(kind, Domain::kConversation)), value,
+                 Domain::kConversation);
+  };
+  Named named = NamedConversation(args);
+  found.origin = named.origin;
+  if (!found.by_content()) {
+    found.keys.push_back(key_of(named.origin, HashBytes(named.key, Domain::kConversation)));
+    return found;
+  }
+  // The whole beginning; and what is left of it where the tools or model, or the system changed.
+  found.keys.push_back(key_of("all", Chain(found.shape, begin.first_user)));
+  found.keys.push_back(key_of("system", Chain(begin.system, begin.first_user)));
+  if (begin.has_tools) {
+    found.keys.push_back(key_of("tools", Chain(begin.tools, begin.first_user)));
+  }
+  return found;
+}
+
+Chosen ChooseBranch(std::span<const std::shared_ptr<const Branch>> branches, const Outline& outline,
+                    const Recognition& recognition) {
+  if (recognition.by_content() && !recognition.continues) return {};
+  if (!recognition.holds_history && !branches.empty()) {
+    const Identity system = SystemOf(outline.segments);
+    const auto found = std::find_if(branches.begin(), branches.end(), [&](const auto& branch) {
+      return SystemOf(branch->request.segments) == system;
+    });
+    return {.branch = found == branches.end() ? branches.front() : *found, .extends = true};
+  }
+  std::shared_ptr<const Branch> best;
+  std::shared_ptr<const Branch> overlapping;
+  Score best_score;
+  for (const auto& branch : branches) {
+    const Score score = ScoreOf(*branch, outline.segments);
+    if (score.overlaps && !overlapping) overlapping = branch;
+    // A first turn alone is what many conversations begin with.
+    const size_t least = recognition.by_content() && !score.extends ? 2 : 1;
+    if (score.shared < least) continue;
+    const bool better = score.shared > best_score.shared ||
+                        (score.shared == best_score.shared && score.extends && !best_score.extends);
+    if (!best || better) {
+      best = branch;
+      best_score = score;
+    }
+  }
+  if (!best) return {.branch = overlapping};
+  return {.branch = best, .extends = best_score.extends};
+}
+
+}  // namespace kvgate::prompt

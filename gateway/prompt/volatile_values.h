@@ -1,0 +1,18 @@
+// Volatile values: single times and ids in running text, as volatile_text looks for them. Pure.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "gateway/prompt/volatile_text.h"
+
+namespace kvgate::prompt {
+
+inline bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+inline bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
+// The value that holds the digit at `at`, the first one behind `floor`: what it begins with may
+// stand in front of `at` ("Sunday, November 2…"). Nothing: the digit belongs to ordinary text.
+std::optional<VolatileSpan> VolatileValue(std::string_view text, size_t at, size_t floor);
+
+}  // namespace kvgate::prompt

@@ -1,0 +1,204 @@
+#include "gateway/service/prompt_store.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <kvgate/digest.h>
+#include <kvgate/log.h>
+
+#include "store/byte_codec.h"
+#include "store/sealed_value.h"
+
+namespace kvgate::service {
+namespace {
+
+using prompt::Identity;
+using prompt::TenantMemory;
+using store::MetaTable;
+using store::MetaWrite;
+
+constexpr store::SealedKind kKind = {.magic = 0x5050564b,  // "KVPP"
+                                     .version = 1,
+                                     .source = "service.prompt_store",
+                                     .name = "a part of a prompt"};
+constexpr char kText = 't';
+constexpr char kOrder = 'o';
+
+void AppendIdentity(std::string& out, const Identity& identity) {
+  store::AppendValue(out, identity.low);
+  store::AppendValue(out, identity.high);
+}
+
+Identity TakeIdentity(store::ByteReader& reader) {
+  Identity identity;
+  identity.low = reader.Take<uint64_t>();
+  identity.high = reader.Take<uint64_t>();
+  return identity;
+}
+
+struct Encoded {
+  std::string key;
+  std::string value;
+};
+
+Encoded Encode(const TenantMemory::Row& row, int64_t time_us) {
+  std::string payload;
+  if (row.bytes) {
+    payload = *row.bytes;
+  } else {
+    for (const Identity& tool : row.order) AppendIdentity(payload, tool);
+  }
+  Encoded out;
+  out.key += row.bytes ? kText : kOrder;
+  AppendIdentity(out.key, row.key);
+  // A scope has several orders.
+  if (!row.bytes) store::AppendValue(out.key, Xxh3(store::AsBytes(payload)).first);
+  std::string body;
+  store::AppendValue(body, time_us);
+  store::AppendText(body, payload);
+  out.value = Seal(kKind, out.key, body);
+  return out;
+}
+
+struct Decoded {
+  TenantMemory::Row row;
+  int64_t time_us = 0;
+};
+
+Result<Decoded> Decode(std::string_view key, std::string_view value) {
+  KVGATE_TRY(store::ByteReader reader, Unseal(kKind, key, value));
+  Decoded out;
+  out.time_us = reader.Take<int64_t>();
+  std::string payload = reader.TakeText();
+  store::ByteReader name(key);
+  const char kind = name.Take<char>();
+  out.row.key = TakeIdentity(name);
+  const bool whole = reader.at_end() && name.ok() && (kind == kText || kind == kOrder);
+  if (!whole || (kind == kOrder && payload.size() % sizeof(Identity) != 0)) {
+    return Damaged(kKind, "its sizes do not add up");
+  }
+  if (kind == kText) {
+    out.row.bytes = std::make_shared<const std::string>(std::move(payload));
+    return out;
+  }
+  store::ByteReader order(payload);
+  while (!order.at_end()) out.row.order.push_back(TakeIdentity(order));
+  return out;
+}
+
+}  // namespace
+
+PromptStore::PromptStore(const Options& options) : options_(options) {
+  Load();
+  options_.tenants.TakeNew();
+  thread_ = std::thread([this] { Run(); });
+}
+
+PromptStore::~PromptStore() {
+  {
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+  }
+  wake_.notify_all();
+  thread_.join();
+  WriteNew();
+}
+
+Result<void> PromptStore::Purge(store::MetaStore& meta) {
+  std::vector<MetaWrite> gone;
+  KVGATE_TRY_VOID(meta.Scan(MetaTable::kPrefixes, "", [&](std::string_view key, std::string_view) {
+    gone.push_back({.key = std::string(key), .value = std::nullopt});
+    return true;
+  }));
+  if (gone.empty()) return {};
+  return meta.PutAll(MetaTable::kPrefixes, gone);
+}
+
+int64_t PromptStore::NowUs() const {
+  if (options_.now_us) return options_.now_us();
+  return std::chrono::duration_cast<std::chrono::microseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+void PromptStore::Load() {
+  const int64_t oldest_us =
+      NowUs() - std::chrono::duration_cast<std::chrono::microseconds>(options_.retention).count();
+  std::vector<MetaWrite> gone;
+  std::vector<std::pair<Kept, TenantMemory::Row>> found;
+  const auto scanned = options_.meta.Scan(
+      MetaTable::kPrefixes, "", [&](std::string_view key, std::string_view value) {
+        Result<Decoded> decoded = Decode(key, value);
+        if (!decoded) KVGATE_LOG(kWarning, "service", "dropped: {}", decoded.error().ToString());
+        if (!decoded || decoded->time_us < oldest_us) {
+          gone.push_back({.key = std::string(key), .value = std::nullopt});
+          return true;
+        }
+        found.emplace_back(Kept{.time_us = decoded->time_us,
+                                .key = std::string(key),
+                                .bytes = key.size() + value.size()},
+                           std::move(decoded->row));
+        return true;
+      });
+  if (!scanned) {
+    KVGATE_LOG(kWarning, "service", "prompts sent before are not known: {}",
+               scanned.error().ToString());
+  }
+  std::stable_sort(found.begin(), found.end(),
+                   [](const auto& a, const auto& b) { return a.first.time_us < b.first.time_us; });
+  for (auto& [kept, row] : found) {
+    bytes_ += kept.bytes;
+    kept_.push_back(std::move(kept));
+    options_.tenants.Restore(std::move(row));
+  }
+  if (gone.empty()) return;
+  if (const auto dropped = options_.meta.PutAll(MetaTable::kPrefixes, gone); !dropped) {
+    KVGATE_LOG(kWarning, "service", "old prompts cannot be deleted: {}",
+               dropped.error().ToString());
+  }
+}
+
+void PromptStore::Run() {
+  std::unique_lock lock(mutex_);
+  while (!ends_) {
+    wake_.wait_for(lock, options_.write_interval, [this] { return ends_; });
+    if (ends_) return;
+    lock.unlock();
+    WriteNew();
+    lock.lock();
+  }
+}
+
+// The oldest go in the step that writes what takes their place.
+void PromptStore::WriteNew() {
+  const std::vector<TenantMemory::Row> rows = options_.tenants.TakeNew();
+  if (rows.empty()) return;
+  const int64_t now_us = NowUs();
+  std::vector<MetaWrite> writes;
+  for (const TenantMemory::Row& row : rows) {
+    Encoded encoded = Encode(row, now_us);
+    const size_t size = encoded.key.size() + encoded.value.size();
+    if (size > options_.bytes_max) continue;
+    bytes_ += size;
+    kept_.push_back({.time_us = now_us, .key = encoded.key, .bytes = size});
+    writes.push_back({.key = std::move(encoded.key), .value = std::move(encoded.value)});
+  }
+  const int64_t oldest_us =
+      now_us - std::chrono::duration_cast<std::chrono::microseconds>(options_.retention).count();
+  while (!kept_.empty() && (bytes_ > options_.bytes_max || kept_.front().time_us < oldest_us)) {
+    bytes_ -= kept_.front().bytes;
+    writes.push_back({.key = std::move(kept_.front().key), .value = std::nullopt});
+    kept_.pop_front();
+  }
+  const auto written = options_.meta.PutAll(MetaTable::kPrefixes, writes);
+  if (!written && !std::exchange(told_, true)) {
+    KVGATE_LOG(kWarning, "service", "what is sent now will not be known after a restart: {}",
+               written.error().ToString());
+  }
+}
+
+}  // namespace kvgate::service

@@ -1,0 +1,334 @@
+#include "gateway/service/prompts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <initializer_list>
+#include <utility>
+
+#include "gateway/prompt/recognition.h"
+#include "gateway/protocol/json_writer.h"
+
+namespace kvgate::service {
+namespace {
+
+using prompt::Mode;
+using upstream::FindHeader;
+
+int64_t NowUs() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+std::string_view WithoutScheme(std::string_view credential) {
+  constexpr std::string_view kScheme = "bearer ";
+  if (credential.size() > kScheme.size() &&
+      upstream::SameName(credential.substr(0, kScheme.size()), kScheme)) {
+    credential.remove_prefix(kScheme.size());
+  }
+  return credential;
+}
+
+// Three runs of base64url with dots between, the first one of a JSON object.
+bool IsJwt(std::string_view text) {
+  return text.starts_with("eyJ") && std::count(text.begin(), text.end(), '.') == 2;
+}
+
+// The header of ours, or Codex's.
+std::string_view SessionOf(const upstream::HeaderFields& fields) {
+  const std::string_view session = FindHeader(fields, "x-kvgate-session");
+  return session.empty() ? FindHeader(fields, "session_id") : session;
+}
+
+// Much reasoning is asked for, in any dialect's words.
+bool ThinksHard(const prompt::Outline& outline, std::string_view body) {
+  const auto says = [&](std::string_view name, std::initializer_list<std::string_view> words) {
+    const prompt::Parameter* parameter = outline.Find(name);
+    return parameter != nullptr &&
+           std::any_of(words.begin(), words.end(), [&](std::string_view word) {
+             return parameter->value.In(body).find(word) != std::string_view::npos;
+           });
+  };
+  const auto hard = {std::string_view("\"high\""), std::string_view("\"xhigh\""),
+                     std::string_view("\"max\"")};
+  return says("reasoning_effort", hard) || says("reasoning", hard) || says("output_config", hard) ||
+         says("thinking", {"\"enabled\""});
+}
+
+// What Prepare has decided, on its way to the record.
+class Preparation final : public upstream::ExchangePreparation {
+ public:
+  explicit Preparation(prompt::Optimizer& optimizer, prompt::Prepared prepared)
+      : optimizer_(optimizer), prepared_(std::move(prepared)) {}
+  // A request that nobody has told the end of was never answered.
+  ~Preparation() override {
+    if (!told_) optimizer_.Abandon(prepared_);
+  }
+  Preparation(const Preparation&) = delete;
+  Preparation& operator=(const Preparation&) = delete;
+
+  const prompt::Prepared& prepared() const { return prepared_; }
+  prompt::Report Finish(const prompt::Optimizer::FinishArgs& args) {
+    told_ = true;
+    return optimizer_.Finish(prepared_, args);
+  }
+
+ private:
+  prompt::Optimizer& optimizer_;
+  const prompt::Prepared prepared_;
+  bool told_ = false;
+};
+
+void CountEdit(const prompt::Edit& edit, std::vector<ledger::RecordEdit>& edits) {
+  const std::string_view rule = prompt::RuleName(edit.rule);
+  for (ledger::RecordEdit& counted : edits) {
+    if (counted.rule != rule) continue;
+    ++counted.count;
+    return;
+  }
+  edits.push_back({.rule = std::string(rule)});
+}
+
+ledger::RecordBreak ToRecord(const prompt::PrefixBreak& found) {
+  return {.cause = std::string(prompt::BreakCauseName(found.cause)),
+          .path = found.path,
+          .volatile_kind = std::string(found.volatile_kind),
+          .before = found.before,
+          .after = found.after,
+          .verdict = std::string(found.verdict),
+          .reusable_tokens = found.reusable_tokens,
+          .lost_tokens = found.lost_tokens,
+          .lost_nanodollars = found.lost_nanodollars};
+}
+
+}  // namespace
+
+uint32_t RuleBits(const std::vector<std::string>& names) {
+  uint32_t bits = 0;
+  for (size_t i = 0; i < prompt::kNumRules; ++i) {
+    const bool named = std::find(names.begin(), names.end(),
+                                 prompt::RuleName(static_cast<prompt::Rule>(i))) != names.end();
+    if (named) bits |= uint32_t{1} << i;
+  }
+  return bits;
+}
+
+bool IsSubscription(std::string_view credential, const upstream::HeaderFields& fields) {
+  const std::string_view secret = WithoutScheme(credential);
+  if (secret.starts_with("sk-ant-oat") || IsJwt(secret)) return true;
+  if (!FindHeader(fields, "chatgpt-account-id").empty()) return true;
+  return std::any_of(fields.begin(), fields.end(), [](const upstream::HeaderField& field) {
+    return upstream::SameName(field.name, "anthropic-beta") &&
+           field.value.find("oauth-") != std::string_view::npos;
+  });
+}
+
+std::optional<upstream::Endpoint> PromptEndpoint(std::string_view name) {
+  using upstream::Endpoint;
+  for (const Endpoint endpoint :
+       {Endpoint::kChatCompletions, Endpoint::kResponses, Endpoint::kMessages}) {
+    if (ledger::EndpointName(endpoint) == name) return endpoint;
+  }
+  return std::nullopt;
+}
+
+prompt::OptimizeArgs Prompts::ArgsOf(const Args& args) const {
+  std::string_view mode = args.upstream.mode;
+  uint32_t rules_off = RuleBits(args.upstream.rules_off);
+  if (args.key != nullptr) {
+    if (!args.key->mode.empty()) mode = args.key->mode;
+    rules_off |= RuleBits(args.key->rules_off);
+  }
+  const bool untouched = args.encoded || IsSubscription(args.credential, args.fields);
+  return {.body = args.body,
+          .endpoint = args.endpoint,
+          .tenant = args.tenant,
+          .session = SessionOf(args.fields),
+          .upstream = args.upstream.name,
+          .provider = args.provider,
+          .mode = untouched ? Mode::kObserve : prompt::ParseMode(mode).value_or(Mode::kPin),
+          .rules_off = rules_off,
+          .ttl_supported = args.upstream.cache_ttl,
+          .has_conversation_header = !FindHeader(args.fields, "x-grok-conv-id").empty(),
+          .now_us = NowUs()};
+}
+
+Prompts::Known Prompts::Recognize(const KnowArgs& args) {
+  Known known;
+  const Result<prompt::Outline> outline = prompt::ReadOutline(args.endpoint, args.body, memo_);
+  if (!outline) return known;
+  const prompt::Recognition found = prompt::Recognize({.outline = *outline,
+                                                       .body = args.body,
+                                                       .tenant = args.tenant,
+                                                       .session = SessionOf(args.fields),
+                                                       .upstream = {}});
+  known.conversation = found.keys.front();
+  known.prefix = found.shape;
+  for (const prompt::Segment& segment : outline->segments) {
+    known.num_tokens += segment.num_tokens;
+    if (segment.place.section != prompt::Section::kMessages) {
+      known.num_prefix_tokens += segment.num_tokens;
+    }
+  }
+  known.thinks_hard = ThinksHard(*outline, args.body);
+  known.has_output_limit = outline->Find("max_tokens") != nullptr ||
+                           outline->Find("max_completion_tokens") != nullptr ||
+                           outline->Find("max_output_tokens") != nullptr;
+  return known;
+}
+
+void Prompts::CapOutput(const Args& args, prompt::Prepared& prepared) {
+  const int64_t most = args.key == nullptr ? 0 : args.key->default_max_tokens;
+  const bool is_off =
+      (ArgsOf(args).rules_off >> static_cast<int>(prompt::Rule::kOutputCap) & 1) != 0;
+  if (most == 0 || is_off || prepared.mode == Mode::kObserve || !prepared.unreadable.empty() ||
+      FindHeader(args.fields, "x-kvgate-intent") == "long-form") {
+    return;
+  }
+  const Known known = Recognize(
+      {.body = args.body, .endpoint = args.endpoint, .tenant = args.tenant, .fields = args.fields});
+  if (known.has_output_limit) return;
+  std::string body = prepared.body ? std::move(*prepared.body) : std::string(args.body);
+  const std::string_view name = args.endpoint == upstream::Endpoint::kResponses
+                                    ? "max_output_tokens"
+                                    : "max_completion_tokens";
+  const std::string member = fmt::format(",\"{}\":{}", name, most);
+  const auto end = static_cast<uint32_t>(args.body.rfind('}'));
+  body.insert(body.rfind('}'), member);
+  prepared.edits.push_back({.rule = prompt::Rule::kOutputCap,
+                            .span = {.begin = end, .end = end},
+                            .bytes = member,
+                            .path = std::string(name)});
+  prepared.body = std::move(body);
+}
+
+Prompts::Prompt Prompts::Prepare(const Args& args) {
+  prompt::Prepared prepared = optimizer_.Prepare(ArgsOf(args));
+  CapOutput(args, prepared);
+  Prompt result;
+  result.body = std::exchange(prepared.body, std::nullopt);
+  result.headers = std::exchange(prepared.headers, {});
+  result.preparation = std::make_shared<Preparation>(optimizer_, std::move(prepared));
+  return result;
+}
+
+std::shared_ptr<upstream::ExchangePreparation> Prompts::Watch(std::string_view body,
+                                                              upstream::Endpoint endpoint,
+                                                              std::string_view tenant) {
+  return std::make_shared<Preparation>(optimizer_, optimizer_.Prepare({.body = body,
+                                                                       .endpoint = endpoint,
+                                                                       .tenant = tenant,
+                                                                       .session = {},
+                                                                       .upstream = "local",
+                                                                       .provider = "local",
+                                                                       .mode = Mode::kObserve,
+                                                                       .now_us = NowUs()}));
+}
+
+void Prompts::Complete(ledger::RequestRecord& record, const ledger::ReplyFacts& facts,
+                       upstream::ExchangePreparation& preparation) {
+  auto& own = static_cast<Preparation&>(preparation);
+  const prompt::Prepared& prepared = own.prepared();
+  record.mode = prompt::ModeName(prepared.mode);
+  if (!prepared.unreadable.empty()) return;
+  record.conversation = ToHex(prepared.conversation.id);
+  record.conversation_origin = prepared.conversation.origin;
+  for (const prompt::Edit& edit : prepared.edits) CountEdit(edit, record.edits);
+  record.plan =
+      ledger::RecordPlan{.reason = std::string(prepared.plan.reason),
+                         .expected_reuse = prepared.plan.expected_reuse,
+                         .num_markers = static_cast<int64_t>(prepared.plan.markers.size())};
+  // What was refused has written nothing that could be read.
+  if (record.status < 200 || record.status >= 300) return;
+  const prompt::Report report = own.Finish(
+      {.usage = record.usage, .provider_reason = facts.provider_reason.view(), .now_us = NowUs()});
+  record.prefix_break = ToRecord(report.prefix_break);
+  if (!report.attribution) return;
+  for (size_t i = 0; i < prompt::kNumSources; ++i) {
+    const prompt::SourceTokens& tokens = (*report.attribution)[i];
+    if (tokens == prompt::SourceTokens()) continue;
+    record.attribution.push_back(
+        {.source = std::string(prompt::SourceName(static_cast<prompt::Source>(i))),
+         .cached = tokens.cached,
+         .written = tokens.written,
+         .uncached = tokens.uncached});
+  }
+}
+
+namespace {
+
+// What an edit puts in place of what, cut for reading.
+constexpr size_t kShownBytesMax = 200;
+
+void WriteEdit(const prompt::Edit& edit, std::string_view body, protocol::JsonWriter& json) {
+  json.BeginObject().Key("rule").String(prompt::RuleName(edit.rule));
+  json.Key("path").String(edit.path);
+  json.Key("before").String(edit.span.In(body).substr(0, kShownBytesMax));
+  json.Key("after").String(std::string_view(edit.bytes).substr(0, kShownBytesMax));
+  json.Key("bytes_removed").Unsigned(edit.span.size());
+  json.Key("bytes_added").Unsigned(edit.bytes.size()).EndObject();
+}
+
+void WriteRules(const prompt::Prepared& prepared, uint32_t rules_off, protocol::JsonWriter& json) {
+  json.Key("rules").BeginArray();
+  for (size_t i = 0; i < prompt::kNumRules; ++i) {
+    const auto rule = static_cast<prompt::Rule>(i);
+    const auto count = std::count_if(prepared.edits.begin(), prepared.edits.end(),
+                                     [&](const prompt::Edit& edit) { return edit.rule == rule; });
+    json.BeginObject().Key("name").String(prompt::RuleName(rule));
+    json.Key("on").Bool((rules_off >> i & 1) == 0).Key("edits").Integer(count).EndObject();
+  }
+  json.EndArray();
+}
+
+void WritePlan(const prompt::Plan& plan, protocol::JsonWriter& json) {
+  json.Key("plan").BeginObject().Key("reason").String(plan.reason);
+  json.Key("expected_reuse").Number(plan.expected_reuse);
+  json.Key("markers").Unsigned(plan.markers.size());
+  json.Key("prompt_cache_key");
+  if (plan.prompt_cache_key.empty()) {
+    json.Null();
+  } else {
+    json.String(plan.prompt_cache_key);
+  }
+  json.EndObject();
+}
+
+}  // namespace
+
+std::string Prompts::Explain(const Args& args) const {
+  const prompt::OptimizeArgs asked = ArgsOf(args);
+  const prompt::Prepared prepared = optimizer_.DryRun(asked);
+  std::string text;
+  protocol::JsonWriter json(text);
+  json.BeginObject().Key("object").String("kvgate.explanation");
+  json.Key("upstream").String(asked.upstream).Key("provider").String(asked.provider);
+  json.Key("mode").String(prompt::ModeName(prepared.mode));
+  json.Key("unreadable");
+  if (prepared.unreadable.empty()) {
+    json.Null();
+  } else {
+    json.String(prepared.unreadable);
+  }
+  json.Key("conversation").BeginObject();
+  json.Key("id").String(ToHex(prepared.conversation.id));
+  json.Key("origin").String(prepared.conversation.origin);
+  json.Key("first").Bool(prepared.first_of_conversation).EndObject();
+  json.Key("edits").BeginArray();
+  for (const prompt::Edit& edit : prepared.edits) WriteEdit(edit, args.body, json);
+  json.EndArray().Key("headers").BeginArray();
+  for (const auto& [name, value] : prepared.headers) {
+    json.BeginObject().Key("name").String(name).Key("value").String(value).EndObject();
+  }
+  json.EndArray();
+  WritePlan(prepared.plan, json);
+  WriteRules(prepared, asked.rules_off, json);
+  json.Key("notes").BeginArray();
+  for (const std::string& note : prepared.notes) json.String(note);
+  json.EndArray().EndObject();
+  return text;
+}
+
+}  // namespace kvgate::service

@@ -1,0 +1,17 @@
+// Requests of the Messages dialect (Anthropic): bodies into the one form and back.
+#pragma once
+
+#include <string>
+
+#include <kvgate/result.h>
+
+#include "gateway/translate/raw_json.h"
+#include "gateway/translate/request_form.h"
+
+namespace kvgate::translate {
+
+// `target`: the name of the dialect that it is read for, for errors.
+Result<void> ReadMessagesRequest(const RawObject& body, std::string_view target, RequestForm& form);
+Result<std::string> WriteMessagesRequest(const TargetTraits& traits, RequestForm& form);
+
+}  // namespace kvgate::translate

@@ -1,0 +1,61 @@
+// What Chat Completions and Responses have in common: content parts, formats, hints. Included only
+// by their two files.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <kvgate/result.h>
+
+#include "gateway/protocol/json_writer.h"
+#include "gateway/translate/raw_json.h"
+#include "gateway/translate/request_form.h"
+
+namespace kvgate::translate {
+
+// Their parts are named apart and built alike.
+enum class OpenAiDialect : uint8_t { kChat, kResponses };
+
+struct OpenAiReader {
+  OpenAiDialect dialect;
+  std::string_view target;
+  RequestForm& form;
+
+  // A string or an array of parts.
+  Result<std::vector<Block>> Contents(const RawJson& value, const std::string& path) const;
+  // A tool's definition; `path` is the tool's.
+  Result<ToolForm> Tool(const RawObject& tool, const std::string& path) const;
+  Result<void> Choice(const RawJson& value) const;
+  // A string's worth of JSON and its text.
+  Block Call(const std::string& path, Literal arguments) const;
+  // {"type","json_schema"} of Chat, {"type","name","schema"} of Responses.
+  Result<void> Output(const RawJson& value, const std::string& path) const;
+  Result<void> Hints(const RawObject& body) const;
+
+ private:
+  Result<Block> Part(const RawObject& part, const std::string& path) const;
+  Result<Block> Image(const RawObject& part, const std::string& path) const;
+  Result<Block> File(const RawObject& part, const std::string& path) const;
+};
+
+struct OpenAiWriter {
+  OpenAiDialect dialect;
+  const TargetTraits& traits;
+  RequestForm& form;
+  protocol::JsonWriter& json;
+
+  // Text parts are "text", "input_text" or "output_text".
+  Result<void> Part(const Block& block, std::string_view text_type) const;
+  void Tools() const;
+  void Choice() const;
+  void Format() const;
+  void Hints() const;
+  // Of a call: as a JSON string.
+  void Arguments(const Block& call) const;
+  bool Marks(const std::vector<Block>& blocks) const {
+    return traits.breakpoints && HasMark(blocks);
+  }
+};
+
+}  // namespace kvgate::translate

@@ -1,0 +1,87 @@
+// A provider's cache, as far as one conversation's two requests need it: what of a prompt another
+// one left behind can be read. Tokens are not those that are estimated.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "gateway/ledger/usage.h"
+#include "gateway/prompt/conversation.h"
+
+namespace kvgate::prompt {
+
+struct CacheModel {
+  bool needs_markers = false;
+  bool tools_after_system = false;
+  int64_t step = 1;
+  int64_t minimum = 1024;
+
+  struct Stop {
+    std::string chain;  // identifies everything up to here
+    int64_t tokens = 0;
+    bool marked = false;
+  };
+
+  // `settings` by section: what else the prompt up to its end depends on.
+  std::vector<Stop> Stops(const SentRequest& request,
+                          const std::array<std::string, 3>& settings) const {
+    std::vector<const SentSegment*> order;
+    for (const Section section : Sections()) {
+      for (const SentSegment& segment : request.segments) {
+        if (segment.place.section == section) order.push_back(&segment);
+      }
+    }
+    std::vector<Stop> stops;
+    Identity chain;
+    int64_t tokens = 0;
+    size_t entered = 0;
+    for (const SentSegment* segment : order) {
+      const auto sections = Sections();
+      const auto rank = static_cast<size_t>(
+          std::find(sections.begin(), sections.end(), segment->place.section) - sections.begin());
+      for (; entered <= rank; ++entered) {
+        for (const char c : settings[static_cast<size_t>(sections[entered])]) Mix(chain, c);
+      }
+      Mix(chain, segment->sent_raw.low);
+      Mix(chain, static_cast<uint64_t>(segment->role) << 32 |
+                     static_cast<uint32_t>(segment->place.element));
+      tokens += segment->num_tokens + segment->num_tokens * (segment->sent_raw.low % 20) / 100 + 4;
+      stops.push_back({ToHex(chain), tokens, segment->marker.has_value()});
+    }
+    return stops;
+  }
+
+  // `before` empty: nothing was stored.
+  ledger::TokenUsage Use(const std::vector<Stop>& before, const std::vector<Stop>& now) const {
+    ledger::TokenUsage usage;
+    for (size_t i = 0; i < std::min(before.size(), now.size()); ++i) {
+      if (before[i].chain != now[i].chain) break;
+      if (!needs_markers || before[i].marked) usage.cache_read_tokens = now[i].tokens;
+    }
+    usage.cache_read_tokens -= usage.cache_read_tokens % step;
+    if (usage.cache_read_tokens < minimum) usage.cache_read_tokens = 0;
+    int64_t end = needs_markers ? 0 : (step == 1 ? now.back().tokens : usage.cache_read_tokens);
+    for (const Stop& stop : now) {
+      if (needs_markers && stop.marked) end = std::max(end, stop.tokens);
+    }
+    if (end < minimum) end = 0;
+    usage.cache_write_tokens = std::max<int64_t>(0, end - usage.cache_read_tokens);
+    usage.uncached_tokens = now.back().tokens - usage.cache_read_tokens - usage.cache_write_tokens;
+    usage.output_tokens = 50;
+    return usage;
+  }
+
+ private:
+  std::array<Section, 3> Sections() const {
+    if (tools_after_system) return {Section::kSystem, Section::kTools, Section::kMessages};
+    return {Section::kTools, Section::kSystem, Section::kMessages};
+  }
+  static void Mix(Identity& chain, uint64_t value) {
+    chain.low = (chain.low ^ value) * 0x9E3779B97F4A7C15u + 1;
+    chain.high = (chain.high ^ chain.low >> 29) * 0xBF58476D1CE4E5B9u;
+  }
+};
+
+}  // namespace kvgate::prompt

@@ -1,0 +1,94 @@
+#include "gateway/prompt/conversation_memory.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace kvgate::prompt {
+namespace {
+
+Identity Key(uint64_t i) { return {i, i}; }
+std::shared_ptr<Branch> BranchOf(size_t bytes) {
+  auto branch = std::make_shared<Branch>();
+  branch->bytes = bytes;
+  return branch;
+}
+
+TEST(ConversationMemory, ABranchThatIsGoneOnFromIsReplaced) {
+  ConversationMemory memory(1 << 20);
+  const auto first = BranchOf(10);
+  const auto second = BranchOf(20);
+  const std::vector<Identity> keys = {Key(1)};
+  memory.Remember({.conversation = Key(1), .aliases = {}, .branch = first});
+  memory.Remember({.conversation = Key(1), .aliases = {}, .branch = second, .replaced = first});
+  ASSERT_EQ(memory.Find(keys).branches.size(), 1U);
+  EXPECT_EQ(memory.Find(keys).branches[0], second);
+  memory.Withdraw(Key(1), second, first);
+  EXPECT_EQ(memory.Find(keys).branches[0], first);
+  memory.Withdraw(Key(1), first, nullptr);
+  EXPECT_TRUE(memory.Find(keys).branches.empty());
+  EXPECT_EQ(memory.num_bytes(), 0U);
+}
+
+TEST(ConversationMemory, AConversationIsFoundUnderItsAliases) {
+  ConversationMemory memory(1 << 20);
+  const std::vector<Identity> aliases = {Key(2)};
+  memory.Remember({.conversation = Key(1), .aliases = aliases, .branch = BranchOf(10)});
+  const std::vector<Identity> changed = {Key(9), Key(2)};
+  EXPECT_EQ(memory.Find(changed).conversation, Key(1));
+  const std::vector<Identity> unknown = {Key(8), Key(7)};
+  EXPECT_EQ(memory.Find(unknown).conversation, Key(8));
+}
+
+TEST(ConversationMemory, ItIsBoundedAndTheSilentOnesGoFirst) {
+  ConversationMemory memory(100'000);
+  for (uint64_t i = 0; i < 200; ++i) {
+    const std::vector<Identity> aliases = {Key(1000 + i)};
+    memory.Remember({.conversation = Key(i), .aliases = aliases, .branch = BranchOf(5000)});
+    memory.Remember({.conversation = Key(0), .aliases = {}, .branch = BranchOf(10)});
+    ASSERT_LE(memory.num_bytes(), 100'000U);
+  }
+  const std::vector<Identity> first = {Key(0)};
+  const std::vector<Identity> early = {Key(1), Key(1001)};
+  EXPECT_FALSE(memory.Find(first).branches.empty());
+  EXPECT_TRUE(memory.Find(early).branches.empty());
+}
+
+TEST(ConversationMemory, CountsOfAnAnswerAreWrittenOnce) {
+  ConversationMemory memory(1 << 20);
+  const auto branch = BranchOf(10);
+  std::optional<SentRequest> copy;
+  EXPECT_FALSE(memory.RequestOf(branch, copy).cached_tokens.has_value());
+  EXPECT_TRUE(copy.has_value());
+  ledger::TokenUsage usage;
+  usage.cache_read_tokens = 7;
+  memory.Finish(branch, usage);
+  usage.cache_read_tokens = 8;
+  memory.Finish(branch, usage);
+  EXPECT_EQ(memory.RequestOf(branch, copy).cached_tokens, 7);
+}
+
+TEST(ConversationMemory, ThreadsMayShareIt) {
+  ConversationMemory memory(50'000);
+  std::vector<std::thread> threads;
+  for (uint64_t t = 0; t < 4; ++t) {
+    threads.emplace_back([&memory, t] {
+      for (uint64_t i = 0; i < 500; ++i) {
+        const auto branch = BranchOf(1000);
+        const std::vector<Identity> keys = {Key((t + i) % 20)};
+        const auto line = memory.Find(keys);
+        memory.Remember({.conversation = keys[0],
+                         .aliases = {},
+                         .branch = branch,
+                         .replaced = line.branches.empty() ? nullptr : line.branches[0]});
+        memory.Finish(branch, std::nullopt);
+        if (i % 3 == 0) memory.Withdraw(keys[0], branch, nullptr);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_LE(memory.num_bytes(), 50'000U);
+}
+
+}  // namespace
+}  // namespace kvgate::prompt

@@ -1,0 +1,333 @@
+#include "gateway/prompt/optimizer.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/gateway/prompt/conversations.h"
+
+namespace kvgate::prompt {
+
+namespace {
+
+using namespace testing;  // NOLINT: the helpers of these tests
+
+Request Simple() { return {.system = "Be brief.", .turns = {Turn("user", "one")}}; }
+
+TEST(Optimizer, ObserveChangesNoByteAndRecognisesTheConversation) {
+  Caller caller(Mode::kObserve);
+  Request request = Simple();
+  request.tools = {R"({"name":"b"})", R"({"name":"a"})"};
+  caller.Send(request);
+  const Identity id = caller.last.conversation.id;
+  std::swap(request.tools[0], request.tools[1]);
+  request.turns.push_back(Turn("assistant", "yes"));
+  request.turns.push_back(Turn("user", "two"));
+  EXPECT_EQ(caller.Send(request), request.Body());
+  EXPECT_FALSE(caller.last.first_of_conversation);
+  EXPECT_EQ(caller.last.conversation.id, id);
+  EXPECT_EQ(caller.last.conversation.origin, "content");
+  EXPECT_TRUE(caller.planner().seen.empty());
+}
+
+TEST(Optimizer, ABodyThatIsNotUnderstoodIsForwardedAsItIs) {
+  Optimizer optimizer(Optimizer::Options{}, std::make_unique<FakePlanner>());
+  for (const std::string_view body : {"", "[]", "{", "{\"messages\":[1]}", "{\"messages\":{}}",
+                                      "{\"messages\":[]} x", "{\"messages\":[],\"messages\":[]}"}) {
+    OptimizeArgs args;
+    args.body = body;
+    args.endpoint = Endpoint::kMessages;
+    const Prepared prepared = optimizer.Prepare(args);
+    EXPECT_NE(prepared.unreadable, "") << body;
+    EXPECT_FALSE(prepared.body.has_value());
+    EXPECT_FALSE(optimizer.Finish(prepared, {}).attribution.has_value());
+    optimizer.Abandon(prepared);
+  }
+}
+
+TEST(Optimizer, AConversationIsNamedByWhatItsCallerCallsIt) {
+  Caller caller(Mode::kPin);
+  Request request = Simple();
+  request.more = R"("metadata":{"user_id":"user_1_account__session_2"},)";
+  caller.Send(request);
+  EXPECT_EQ(caller.last.conversation.origin, "metadata.user_id");
+  request.more = R"("metadata":{"user_id":"a person"},"prompt_cache_key":"k",)";
+  caller.Send(request);
+  EXPECT_EQ(caller.last.conversation.origin, "prompt_cache_key");
+  request.more = R"("conversation":{"id":"conv_1"},)";
+  caller.Send(request);
+  EXPECT_EQ(caller.last.conversation.origin, "conversation");
+  caller.session = "mine";
+  caller.Send(request);
+  EXPECT_EQ(caller.last.conversation.origin, "x-kvgate-session");
+}
+
+TEST(Optimizer, OfSeveralBranchesTheOneWithTheLongestPrefixGoesOn) {
+  Caller caller(Mode::kPin);
+  caller.session = "s";
+  Request main = Simple();
+  main.turns.push_back(Turn("assistant", "a"));
+  main.turns.push_back(Turn("user", "main"));
+  Request helper{.system = "You search.", .turns = {Turn("user", "find it")}};
+  caller.Send(main);
+  caller.Send(helper);
+  EXPECT_TRUE(caller.last.first_of_conversation);
+  // Both go on, each with a turn whose keys came in another order.
+  const auto other_keys = [](std::string_view text) {
+    return "{\"content\":" + Quoted(text) + ",\"role\":\"user\"}";
+  };
+  const std::string main_before = main.Body();
+  main.turns[2] = other_keys("main");
+  main.turns.push_back(Turn("assistant", "b"));
+  main.turns.push_back(Turn("user", "more"));
+  EXPECT_TRUE(GoesOn(main_before, caller.Send(main)));
+  const std::string helper_before = helper.Body();
+  helper.turns[0] = other_keys("find it");
+  helper.turns.push_back(Turn("assistant", "b"));
+  helper.turns.push_back(Turn("user", "more"));
+  EXPECT_TRUE(GoesOn(helper_before, caller.Send(helper)));
+}
+
+TEST(Optimizer, AConversationWithoutAKeyIsKnownAgainWhenItsToolsOrSystemChange) {
+  Caller caller(Mode::kPin);
+  Request request = Simple();
+  request.tools = {R"({"name":"a"})"};
+  caller.Send(request);
+  const Identity id = caller.last.conversation.id;
+  request.turns.push_back(Turn("assistant", "a"));
+  request.turns.push_back(Turn("user", "two"));
+  request.tools.push_back(R"({"name":"b"})");
+  caller.Send(request);
+  EXPECT_EQ(caller.last.conversation.id, id);
+  request.system = "Be long.";
+  request.turns.push_back(Turn("assistant", "b"));
+  request.turns.push_back(Turn("user", "three"));
+  caller.Send(request);
+  EXPECT_EQ(caller.last.conversation.id, id);
+}
+
+TEST(Optimizer, ADryRunRemembersNothing) {
+  Caller caller(Mode::kPin);
+  const std::string body = Simple().Body();
+  OptimizeArgs args;
+  args.body = body;
+  args.endpoint = Endpoint::kMessages;
+  args.mode = Mode::kPin;
+  EXPECT_TRUE(caller.optimizer().DryRun(args).first_of_conversation);
+  EXPECT_TRUE(caller.planner().seen.empty());
+  Request request = Simple();
+  request.turns.push_back(Turn("assistant", "a"));
+  request.turns.push_back(Turn("user", "two"));
+  caller.Send(request);
+  EXPECT_TRUE(caller.last.first_of_conversation);
+}
+
+TEST(Optimizer, WhatWasAbandonedIsNotGoneOnFrom) {
+  Caller caller(Mode::kPin);
+  caller.session = "s";
+  Request request = Simple();
+  caller.Send(request);
+  request.turns.push_back(Turn("assistant", "a"));
+  request.turns.push_back(Turn("user", "two"));
+  caller.Send(request);
+  caller.optimizer().Abandon(caller.last);
+  EXPECT_EQ(caller.planner().forgotten.size(), 1U);
+  const Report report = caller.optimizer().Finish(caller.last, {});
+  EXPECT_NE(report.prefix_break.cause, BreakCause::kFirstSeen);
+  caller.Send(request);
+  EXPECT_FALSE(caller.last.first_of_conversation);
+}
+
+TEST(Optimizer, FinishTellsThePlannerWhatWasRead) {
+  Caller caller(Mode::kPin);
+  caller.Send(Simple());
+  ledger::TokenUsage usage;
+  usage.uncached_tokens = 10;
+  usage.cache_read_tokens = 90;
+  const Report report =
+      caller.optimizer().Finish(caller.last, {.usage = usage, .provider_reason = "", .now_us = 5});
+  EXPECT_EQ(report.prefix_break.cause, BreakCause::kFirstSeen);
+  EXPECT_TRUE(report.attribution.has_value());
+  ASSERT_EQ(caller.planner().learnt.size(), 1U);
+  EXPECT_EQ(caller.planner().learnt[0].cache_read_tokens, 90);
+  EXPECT_EQ(caller.planner().learnt[0].input_tokens, 100);
+  EXPECT_GT(caller.planner().learnt[0].estimated_tokens, 0);
+}
+
+// A prompt long enough for any provider, and a conversation that goes on cleanly: what the rules
+// and markers change on its way is never taken for a break, and what its caller changed is.
+TEST(Optimizer, OnlyTheCallersChangesAreBreaks) {
+  std::string text;
+  for (int i = 0; i < 6000; ++i) text += "rule ";
+  const auto cause_of = [](Caller& caller) {
+    const ledger::TokenUsage usage = {.uncached_tokens = 10, .cache_write_tokens = 9000};
+    const PrefixBreak found =
+        caller.optimizer()
+            .Finish(caller.last, {.usage = usage, .provider_reason = {}, .now_us = 9})
+            .prefix_break;
+    return std::string(BreakCauseName(found.cause)) + " " + found.path;
+  };
+  for (const Mode mode : {Mode::kObserve, Mode::kPin, Mode::kStabilize}) {
+    for (const char* provider : {"anthropic", "openai"}) {
+      SCOPED_TRACE(std::string(provider) + " " + std::string(ModeName(mode)));
+      Caller caller(mode, provider);
+      caller.planner().mark_last = true;
+      const bool marks = std::string_view(provider) == "anthropic";
+      Request request{.endpoint = marks ? Endpoint::kMessages : Endpoint::kChatCompletions,
+                      .tools = {R"({"name":"a","x":1})", R"({"name":"b","x":1})"},
+                      .system = text + "\nCurrent time: 2026-11-22T10:15:07Z",
+                      .turns = {Turn("user", "one")}};
+      caller.Send(request);
+      EXPECT_EQ(cause_of(caller), "first_seen ");
+      for (const char* answer : {"two", "three"}) {
+        request.turns.push_back(Turn("assistant", answer));
+        request.turns.push_back(Turn("user", "and then?"));
+        caller.Send(request);
+        EXPECT_EQ(cause_of(caller), "provider_miss ");
+      }
+      request.tools.insert(request.tools.begin() + 1, R"({"name":"c","x":1})");
+      caller.Send(request);
+      EXPECT_EQ(cause_of(caller).substr(0, 10), "tool_added");
+    }
+  }
+}
+
+TEST(Optimizer, HistoryThatItsProviderHoldsIsNeitherEditedNorTruncated) {
+  std::string text;
+  for (int i = 0; i < 6000; ++i) text += "rule ";
+  for (const Mode mode : {Mode::kObserve, Mode::kPin, Mode::kStabilize}) {
+    Caller caller(mode);
+    caller.session = "s";
+    const std::string reminder = Turn("system", "<system-reminder>Do.</system-reminder>");
+    Request request{.endpoint = Endpoint::kResponses,
+                    .tools = {R"({"name":"a"})", R"({"name":"b"})"},
+                    .system = text,
+                    .turns = {Turn("user", "one"), reminder}};
+    const auto cause_after = [&](int64_t read) {
+      const std::string sent = caller.Send(request);
+      EXPECT_EQ(json::parse(sent)["input"], json::parse(request.Body())["input"]);
+      const ledger::TokenUsage usage = {.uncached_tokens = 9000, .cache_read_tokens = read};
+      const Optimizer::FinishArgs args = {.usage = usage, .provider_reason = {}, .now_us = 9};
+      return std::string(
+          BreakCauseName(caller.optimizer().Finish(caller.last, args).prefix_break.cause));
+    };
+    EXPECT_EQ(cause_after(0), "first_seen");
+    request.more = R"("previous_response_id":"resp_1",)";
+    for (const char* turn : {"two", "one", "three"}) {
+      request.turns = {Turn("user", turn)};
+      EXPECT_EQ(cause_after(0), "none");
+      EXPECT_FALSE(caller.last.first_of_conversation);
+    }
+    request.tools.push_back(R"({"name":"c"})");
+    EXPECT_EQ(cause_after(0), "tool_added");
+    request.system += "And this.";
+    EXPECT_EQ(cause_after(0), "system_changed");
+  }
+}
+
+TEST(Optimizer, ATimeInTheSystemPromptBreaksUnlessItIsMoved) {
+  std::string text;
+  for (int i = 0; i < 6000; ++i) text += "rule ";
+  for (const Mode mode : {Mode::kObserve, Mode::kPin, Mode::kStabilize}) {
+    SCOPED_TRACE(std::string(ModeName(mode)));
+    Caller caller(mode, "openai");
+    Request request{.endpoint = Endpoint::kChatCompletions, .turns = {Turn("user", "one")}};
+    PrefixBreak found;
+    for (int minute = 10; minute < 13; ++minute) {
+      request.system = text + "\nCurrent time: 2026-11-22T10:" + std::to_string(minute) + ":07Z";
+      caller.Send(request);
+      const ledger::TokenUsage usage = {.uncached_tokens = 10, .cache_write_tokens = 9000};
+      found = caller.optimizer()
+                  .Finish(caller.last, {.usage = usage, .provider_reason = {}, .now_us = 9})
+                  .prefix_break;
+      request.turns.push_back(Turn("assistant", "two"));
+      request.turns.push_back(Turn("user", "and then?"));
+    }
+    const bool breaks = mode != Mode::kStabilize;
+    EXPECT_EQ(BreakCauseName(found.cause), breaks ? "system_changed" : "provider_miss");
+    EXPECT_EQ(found.volatile_kind, breaks ? "time" : "");
+  }
+}
+
+TEST(Optimizer, AStringThatGotAMarkerStaysAListFromThenOn) {
+  for (const Endpoint endpoint :
+       {Endpoint::kMessages, Endpoint::kChatCompletions, Endpoint::kResponses}) {
+    Caller caller(Mode::kPin, "anthropic");
+    caller.planner().mark_last = true;
+    Request request{.endpoint = endpoint, .system = "Be brief.", .turns = {Turn("user", "one")}};
+    std::string before = caller.Send(request);
+    EXPECT_TRUE(caller.Used(Rule::kCacheControl));
+    EXPECT_NE(before.find(kMarker), std::string::npos);
+    for (int turn = 0; turn < 3; ++turn) {
+      request.turns.push_back(Turn("assistant", "yes"));
+      request.turns.push_back(Turn("user", "two"));
+      const std::string after = caller.Send(request);
+      EXPECT_TRUE(GoesOn(before, after));
+      before = after;
+    }
+  }
+}
+
+TEST(Optimizer, TheCallersMarkersAreThePlannersToKeep) {
+  Caller caller(Mode::kPin, "anthropic");
+  caller.planner().drop_markers = true;
+  Request request{.turns = {TurnOf("user", {Block("one", kMarker)})}};
+  const std::string sent = caller.Send(request);
+  EXPECT_EQ(sent, Unmarked(request.Body()));
+  EXPECT_TRUE(caller.Used(Rule::kCacheControl));
+  caller.rules_off = 1U << static_cast<uint32_t>(Rule::kCacheControl);
+  EXPECT_EQ(caller.Send(request), request.Body());
+}
+
+TEST(Optimizer, G8ATtlThatTheUpstreamDoesNotTakeIsDropped) {
+  Caller caller(Mode::kPin, "anthropic");
+  caller.ttl_supported = false;
+  Request request{
+      .turns = {
+          TurnOf("user", {Block("one", R"(,"cache_control":{"type":"ephemeral","ttl":"5m"})")})}};
+  const std::string sent = caller.Send(request);
+  EXPECT_EQ(sent.find("ttl"), std::string::npos);
+  EXPECT_NE(sent.find("cache_control"), std::string::npos);
+  EXPECT_TRUE(caller.Used(Rule::kTtlDropped));
+}
+
+TEST(Optimizer, APromptCacheKeyIsAddedUnlessTheCallerHasOne) {
+  Caller caller(Mode::kPin);
+  caller.planner().key = "kv-\"1";
+  Request request = Simple();
+  EXPECT_EQ(json::parse(caller.Send(request))["prompt_cache_key"], "kv-\"1");
+  request.more = R"("prompt_cache_key":"mine",)";
+  EXPECT_EQ(caller.Send(request), request.Body());
+}
+
+TEST(Optimizer, KvgateSourceIsTakenOut) {
+  Caller caller(Mode::kPin);
+  Request request{
+      .turns = {TurnOf("user", {Block("text", R"(,"kvgate_source":"retrieval")"), Block("one")}),
+                R"({"kvgate_source":"summary","role":"user","content":"x"})"}};
+  const std::string sent = caller.Send(request);
+  EXPECT_EQ(sent.find("kvgate_source"), std::string::npos);
+  EXPECT_TRUE(caller.Used(Rule::kSourceField));
+  Caller observing(Mode::kObserve);
+  observing.Send(request);
+}
+
+TEST(Optimizer, V18AnotherEffortIsRememberedAsAParameter) {
+  Caller caller(Mode::kPin);
+  Request request = Simple();
+  request.more = R"("output_config":{"effort":"high"},)";
+  EXPECT_EQ(caller.Send(request), request.Body());
+  request.more = R"("output_config":{"effort":"low"},)";
+  request.turns.push_back(Turn("assistant", "a"));
+  request.turns.push_back(Turn("user", "two"));
+  EXPECT_EQ(caller.Send(request), request.Body());
+  EXPECT_FALSE(caller.last.first_of_conversation);
+}
+
+TEST(Optimizer, ModesHaveNames) {
+  for (const Mode mode : {Mode::kObserve, Mode::kPin, Mode::kStabilize}) {
+    EXPECT_EQ(ParseMode(ModeName(mode)), mode);
+  }
+  EXPECT_FALSE(ParseMode("fast").has_value());
+}
+
+}  // namespace
+}  // namespace kvgate::prompt

@@ -1,0 +1,363 @@
+// An honest small model of providers' bills, for tests of the planner: requests as segments with
+// counts, entries that are written at breakpoints, read by walking back, billed as documented.
+// Money in tokens at the price of uncached input.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <kvgate/digest.h>
+
+#include "gateway/prompt/plan.h"
+
+namespace kvgate::prompt::simulation {
+
+inline constexpr int64_t kSecondUs = 1'000'000;
+inline constexpr int64_t kMinuteUs = 60 * kSecondUs;
+
+inline Identity IdentityOf(std::string_view text) {
+  const auto [low, high] = Xxh3(std::as_bytes(std::span(text)));
+  return {low, high};
+}
+
+inline const ledger::PriceRow& Row(std::string_view provider, std::string_view model) {
+  const ledger::PriceRow* row = ledger::Prices::Builtin().Find(provider, model);
+  EXPECT_NE(row, nullptr) << provider << " " << model;
+  return *row;
+}
+
+struct Block {
+  std::string text;  // what it is; equal texts are equal bytes
+  uint32_t num_tokens = 100;
+  Section section = Section::kMessages;
+  Role role = Role::kUser;
+  Content content = Content::kText;
+  bool is_volatile = false;
+  bool markable = true;
+  std::optional<Marker> marker = {};
+};
+
+inline Block Tool(std::string name, uint32_t tokens) {
+  return {std::move(name), tokens, Section::kTools, Role::kNone, Content::kTool};
+}
+inline Block System(std::string text, uint32_t tokens) {
+  return {std::move(text), tokens, Section::kSystem, Role::kSystem};
+}
+inline Block User(std::string text, uint32_t tokens) { return {std::move(text), tokens}; }
+inline Block Assistant(std::string text, uint32_t tokens) {
+  return {std::move(text), tokens, Section::kMessages, Role::kAssistant};
+}
+
+inline std::vector<PlanSegment> SegmentsOf(const std::vector<Block>& blocks) {
+  std::vector<PlanSegment> segments;
+  std::string prefix;
+  for (const Block& block : blocks) {
+    prefix = ToHex(IdentityOf(prefix + "|" + block.text));
+    segments.push_back({.section = block.section,
+                        .role = block.role,
+                        .content = block.content,
+                        .num_tokens = block.num_tokens,
+                        .is_volatile = block.is_volatile,
+                        .markable = block.markable,
+                        .marker = block.marker,
+                        .prefix = IdentityOf(prefix)});
+  }
+  return segments;
+}
+
+struct Request {
+  int64_t time_us = 0;
+  std::string conversation;
+  std::string shape;
+  std::vector<Block> blocks;
+};
+
+struct Bill {
+  double paid = 0;
+  double direct = 0;
+  double read = 0;
+  double written = 0;
+  double input = 0;
+  double ratio() const { return paid / direct; }
+};
+
+// Anthropic: entries at breakpoints, a walk of `lookback` blocks from each, A, B and C of its page.
+class MessagesCache {
+ public:
+  MessagesCache(const ledger::PriceRow& row, int64_t first_byte_us)
+      : row_(row), first_byte_us_(first_byte_us) {}
+
+  Bill Send(const std::vector<PlanSegment>& segments, const Plan& plan, int64_t now_us) {
+    const std::map<size_t, int64_t> points = PointsOf(segments, plan);
+    std::vector<double> ends;
+    double total = 0;
+    for (const PlanSegment& segment : segments) ends.push_back(total += segment.num_tokens);
+    const auto minimum = static_cast<double>(row_.rules.minimum_tokens);
+    const int64_t hit = Hit(segments, points, now_us);
+    const double a = hit < 0 ? 0 : ends[static_cast<size_t>(hit)];
+    double b = a;
+    double c = a;
+    for (const auto& [point, ttl] : points) {
+      if (ends[point] < minimum || ends[point] <= a) continue;
+      if (ttl > row_.rules.ttl_seconds) b = std::max(b, ends[point]);
+      c = std::max(c, ends[point]);
+      Entry& entry = entries_[segments[point].prefix];
+      if (entry.expires_us <= now_us) entry = {.readable_us = now_us + first_byte_us_};
+      entry.ttl_us = std::max(ttl * kSecondUs, entry.ttl_us);
+      entry.expires_us = now_us + entry.ttl_us;
+    }
+    const ledger::CacheFactors& factors = *row_.factors;
+    return {.paid = factors.read * a + factors.write_long * (b - a) +
+                    factors.write * (c - std::max(a, b)) + (total - std::max(b, c)),
+            .direct = total,
+            .read = a,
+            .written = c - a,
+            .input = total};
+  }
+
+ private:
+  struct Entry {
+    int64_t readable_us = 0;
+    int64_t expires_us = 0;
+    int64_t ttl_us = 0;
+  };
+
+  // What the API refuses is a failed test.
+  std::map<size_t, int64_t> PointsOf(const std::vector<PlanSegment>& segments,
+                                     const Plan& plan) const {
+    std::map<size_t, int64_t> points;
+    for (const PlannedMarker& planned : plan.markers) {
+      EXPECT_NE(segments[planned.segment].content, Content::kThinking);
+      points[planned.segment] = planned.marker.ttl_seconds;
+    }
+    const size_t slots = points.size() + (plan.automatic ? 1 : 0);
+    EXPECT_LE(slots, static_cast<size_t>(row_.rules.breakpoints_max)) << "a 400";
+    if (plan.automatic) points[segments.size() - 1] = plan.automatic->ttl_seconds;
+    int64_t before = 1 << 20;
+    for (const auto& [point, ttl] : points) {
+      EXPECT_LE(ttl, before) << "a 400: a longer ttl behind a shorter one";
+      before = ttl;
+    }
+    return points;
+  }
+
+  int64_t Hit(const std::vector<PlanSegment>& segments, const std::map<size_t, int64_t>& points,
+              int64_t now_us) {
+    int64_t hit = -1;
+    for (const auto& [point, ttl] : points) {
+      const auto last = static_cast<int64_t>(point);
+      for (int64_t i = last; i >= 0 && i > last - row_.rules.lookback_blocks; --i) {
+        const auto found = entries_.find(segments[static_cast<size_t>(i)].prefix);
+        if (found == entries_.end() || found->second.expires_us <= now_us ||
+            found->second.readable_us > now_us) {
+          continue;
+        }
+        hit = std::max(hit, i);
+        break;
+      }
+    }
+    if (hit >= 0) {
+      Entry& entry = entries_[segments[static_cast<size_t>(hit)].prefix];
+      entry.expires_us = now_us + entry.ttl_us;
+    }
+    return hit;
+  }
+
+  const ledger::PriceRow& row_;
+  const int64_t first_byte_us_;
+  std::map<Identity, Entry> entries_;
+};
+
+// OpenAI from GPT-5.6 on: an implicit breakpoint at the newest user or tool turn, explicit ones,
+// four writes in all; reads consider the latest 50, the longest wins, under the key it was written.
+class BreakpointCache {
+ public:
+  BreakpointCache(const ledger::PriceRow& row, int64_t first_byte_us)
+      : row_(row), first_byte_us_(first_byte_us) {}
+
+  Bill Send(const std::vector<PlanSegment>& segments, const Plan& plan, int64_t now_us) {
+    std::vector<size_t> points;
+    std::vector<size_t> wanted;
+    std::vector<double> ends;
+    double total = 0;
+    for (size_t i = 0; i < segments.size(); ++i) {
+      ends.push_back(total += segments[i].num_tokens);
+      const bool is_marked =
+          std::ranges::any_of(plan.markers, [&](const PlannedMarker& m) { return m.segment == i; });
+      const bool ends_turn = segments[i].role == Role::kUser || segments[i].role == Role::kTool;
+      EXPECT_FALSE(is_marked && segments[i].section == Section::kTools) << "a 400";
+      if (is_marked || ends_turn) points.push_back(i);
+      if (is_marked) wanted.push_back(i);
+    }
+    EXPECT_LT(wanted.size(), 4U) << "the implicit one is the fourth";
+    EXPECT_LE(plan.prompt_cache_key.size(), 64U) << "a 400";
+    if (!points.empty()) wanted.push_back(points.back());
+    if (points.size() > 50) points.erase(points.begin(), points.end() - 50);
+    double read = 0;
+    for (const size_t point : points) {
+      const auto found = entries_.find({plan.prompt_cache_key, segments[point].prefix});
+      if (found == entries_.end() || found->second.readable_us > now_us ||
+          found->second.expires_us <= now_us) {
+        continue;
+      }
+      read = std::max(read, ends[point]);
+      found->second.expires_us = now_us + row_.rules.ttl_seconds * kSecondUs;
+    }
+    double end = read;
+    for (const size_t point : wanted) {
+      if (ends[point] < static_cast<double>(row_.rules.minimum_tokens) || ends[point] <= read) {
+        continue;
+      }
+      end = std::max(end, ends[point]);
+      entries_[{plan.prompt_cache_key, segments[point].prefix}] = {
+          now_us + first_byte_us_, now_us + row_.rules.ttl_seconds * kSecondUs};
+    }
+    return {.paid = row_.factors->read * read + row_.factors->write * (end - read) + total - end,
+            .direct = total,
+            .read = read,
+            .written = end - read,
+            .input = total};
+  }
+
+ private:
+  struct Entry {
+    int64_t readable_us = 0;
+    int64_t expires_us = 0;
+  };
+  const ledger::PriceRow& row_;
+  const int64_t first_byte_us_;
+  std::map<std::pair<std::string, Identity>, Entry> entries_;
+};
+
+// Sends all requests in the order of their times through one planner; answers end `answer_us` after
+// they began, and are learnt from then.
+struct RunOptions {
+  int64_t first_byte_us = 2 * kSecondUs;
+  int64_t answer_us = 5 * kSecondUs;
+  double reported = 1;     // the provider's tokens, by those estimated
+  bool is_planned = true;  // else the caller's markers go out
+  upstream::Endpoint endpoint = upstream::Endpoint::kMessages;
+};
+struct RunResult {
+  Bill total;
+  std::vector<double> worst_after;  // paid / direct up to each request
+  std::vector<Plan> plans;
+};
+inline PlanArgs ArgsOf(const Request& request, const std::vector<PlanSegment>& segments,
+                       const ledger::PriceRow& row,
+                       upstream::Endpoint endpoint = upstream::Endpoint::kMessages) {
+  PlanArgs args;
+  args.tenant = "tenant";
+  args.upstream = "upstream";
+  args.model = row.models.front();
+  args.endpoint = endpoint;
+  args.row = &row;
+  args.segments = segments;
+  args.conversation = IdentityOf(request.conversation);
+  args.shape = IdentityOf(request.shape);
+  args.now_us = request.time_us;
+  return args;
+}
+
+// What the caller itself asks for.
+inline Plan CallersPlan(const std::vector<PlanSegment>& segments) {
+  Plan plan;
+  for (size_t i = 0; i < segments.size(); ++i) {
+    if (segments[i].marker) plan.markers.push_back({i, *segments[i].marker});
+  }
+  return plan;
+}
+
+template <typename Cache = MessagesCache>
+RunResult Simulate(std::vector<Request> requests, const ledger::PriceRow& row,
+                   const RunOptions& options = {}) {
+  std::ranges::stable_sort(requests, {}, &Request::time_us);
+  const auto planner = Planner::Make(Planner::Options());
+  Cache cache(row, options.first_byte_us);
+  RunResult result;
+  std::multimap<int64_t, Planner::Outcome> answers;
+  const auto learn_until = [&](int64_t now_us) {
+    while (!answers.empty() && answers.begin()->first <= now_us) {
+      planner->Learn(answers.begin()->second);
+      answers.erase(answers.begin());
+    }
+  };
+  for (const Request& request : requests) {
+    learn_until(request.time_us);
+    std::vector<PlanSegment> segments = SegmentsOf(request.blocks);
+    const PlanArgs args = ArgsOf(request, segments, row, options.endpoint);
+    result.plans.push_back(options.is_planned ? planner->Make(args) : CallersPlan(segments));
+    int64_t estimated = 0;
+    for (PlanSegment& segment : segments) {
+      estimated += segment.num_tokens;
+      segment.num_tokens = static_cast<uint32_t>(segment.num_tokens * options.reported);
+    }
+    const Bill bill = cache.Send(segments, result.plans.back(), request.time_us);
+    const int64_t end_us = request.time_us + options.answer_us;
+    answers.emplace(end_us,
+                    Planner::Outcome{.conversation = args.conversation,
+                                     .shape = args.shape,
+                                     .cache_read_tokens = static_cast<int64_t>(bill.read),
+                                     .cache_write_tokens = static_cast<int64_t>(bill.written),
+                                     .input_tokens = static_cast<int64_t>(bill.input),
+                                     .estimated_tokens = estimated,
+                                     .now_us = end_us});
+    result.total.paid += bill.paid;
+    result.total.direct += bill.direct;
+    result.total.read += bill.read;
+    result.total.written += bill.written;
+    result.total.input += bill.input;
+    result.worst_after.push_back(result.total.ratio());
+  }
+  return result;
+}
+
+// A coding agent as recorded ones are (V15): tools, a system prompt, a task; then turns of an
+// answer with a call and its result.
+struct AgentOptions {
+  std::string name = "agent";
+  std::string shape = "coder";
+  int num_turns = 40;
+  int64_t start_us = kMinuteUs;
+  std::vector<int64_t> gaps_us = {20 * kSecondUs};  // one after the other, again and again
+  int blocks_a_turn = 2;
+  uint32_t tokens_a_turn = 900;
+  uint32_t shared_tokens = 11'000;
+  uint32_t task_tokens = 600;
+};
+inline std::vector<Request> Agent(const AgentOptions& options) {
+  std::vector<Block> blocks;
+  for (int i = 0; i < 10; ++i) {
+    blocks.push_back(
+        Tool(options.shape + " tool " + std::to_string(i), options.shared_tokens / 12));
+  }
+  blocks.push_back(System(options.shape + " system", options.shared_tokens / 6));
+  blocks.push_back(User(options.name + " task", options.task_tokens));
+  std::vector<Request> requests;
+  int64_t now_us = options.start_us;
+  for (int turn = 0; turn < options.num_turns; ++turn) {
+    requests.push_back({now_us, options.name, options.shape, blocks});
+    now_us += options.gaps_us[static_cast<size_t>(turn) % options.gaps_us.size()];
+    for (int i = 0; i < options.blocks_a_turn; ++i) {
+      const std::string text = options.name + " " + std::to_string(turn) + "." + std::to_string(i);
+      const auto tokens = options.tokens_a_turn / static_cast<uint32_t>(options.blocks_a_turn);
+      blocks.push_back(i % 2 == 0 ? Assistant(text, tokens) : User(text, tokens));
+    }
+  }
+  return requests;
+}
+
+inline std::vector<Request> Join(std::vector<Request> a, const std::vector<Request>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+}  // namespace kvgate::prompt::simulation

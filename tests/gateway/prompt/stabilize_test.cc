@@ -1,0 +1,504 @@
+#include "gateway/prompt/stabilize.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/gateway/prompt/conversations.h"
+
+namespace kvgate::prompt {
+namespace {
+
+using namespace testing;  // NOLINT: the helpers of these tests
+
+// The texts of a request's turns, in their order.
+std::vector<std::string> Texts(const std::string& body) {
+  const json parsed = json::parse(body);
+  std::vector<std::string> texts;
+  for (const json& turn : parsed[parsed.contains("input") ? "input" : "messages"]) {
+    if (turn["content"].is_string()) texts.push_back(turn["content"]);
+    if (!turn["content"].is_array()) continue;
+    for (const json& block : turn["content"]) texts.push_back(block.value("text", "?"));
+  }
+  return texts;
+}
+
+class Stabilized : public ::testing::TestWithParam<Endpoint> {
+ protected:
+  Request Start(const std::string& system) const {
+    return {.endpoint = GetParam(), .system = system, .turns = {Turn("user", "fix the bug")}};
+  }
+  static void Answer(Request& request, const std::string& user) {
+    request.turns.push_back(Turn("assistant", "I did."));
+    request.turns.push_back(Turn("user", user));
+  }
+  Caller caller_{Mode::kStabilize, GetParam() == Endpoint::kMessages ? "vllm" : "openai"};
+};
+
+TEST_P(Stabilized, ACleanCallersBytesAreIdentical) {
+  Request request = Start("You are an agent. Version 2.1.177, $5 a month.");
+  for (int turn = 0; turn < 4; ++turn) {
+    EXPECT_EQ(caller_.Send(request), request.Body());
+    Answer(request, "more");
+  }
+}
+
+TEST_P(Stabilized, V1ABillingHeaderKeepsItsFirstValueForOtherProviders) {
+  const auto system = [](std::string_view cch) {
+    return "x-anthropic-billing-header: cc_version=2.1.177.01c; cch=" + std::string(cch) +
+           ";\nYou are an agent.";
+  };
+  Request request = Start(system("36ee5"));
+  const std::string before = caller_.Send(request);
+  EXPECT_EQ(before, request.Body());
+  request.system = system("77aa1");
+  Answer(request, "go on");
+  EXPECT_TRUE(GoesOn(before, caller_.Send(request)));
+  EXPECT_TRUE(caller_.Used(Rule::kVolatileHeld));
+}
+
+TEST_P(Stabilized, V2ABillingHeaderIsNeverTouchedForAnthropic) {
+  Caller caller(Mode::kStabilize, "anthropic");
+  Request request = Start("x-anthropic-billing-header: cch=36ee5;\nYou are an agent.");
+  caller.Send(request);
+  request.system = "x-anthropic-billing-header: cch=77aa1;\nYou are an agent.";
+  Answer(request, "go on");
+  EXPECT_EQ(caller.Send(request), request.Body());
+}
+
+TEST_P(Stabilized, V14ADateAndCwdAtTheEndOfTheSystemPromptMoveBehindIt) {
+  const auto system = [](std::string_view time) {
+    return "You are an agent.\nWorking directory: /src/app\nCurrent time: " + std::string(time);
+  };
+  Request request = Start(system("2026-11-22T10:31:07Z"));
+  const std::string first = caller_.Send(request);
+  EXPECT_TRUE(caller_.Used(Rule::kVolatileMoved));
+  EXPECT_EQ(Texts(first).back(),
+            "fix the bug\n\nWorking directory: /src/app\nCurrent time: 2026-11-22T10:31:07Z");
+  std::string before = first;
+  for (int turn = 0; turn < 4; ++turn) {
+    request.system = system("2026-11-22T10:4" + std::to_string(turn) + ":00Z");
+    Answer(request, "more");
+    const std::string after = caller_.Send(request);
+    EXPECT_TRUE(GoesOn(before, after));
+    EXPECT_EQ(Texts(after).back(),
+              "more\n\nCurrent time: 2026-11-22T10:4" + std::to_string(turn) + ":00Z");
+    before = after;
+  }
+}
+
+TEST_P(Stabilized, ALineThatDidNotChangeIsNotSentAgain) {
+  Request request = Start("Today's date: 2026-11-22\nYou are an agent.");
+  const std::string before = caller_.Send(request);
+  Answer(request, "more");
+  const std::string after = caller_.Send(request);
+  EXPECT_TRUE(GoesOn(before, after));
+  EXPECT_EQ(Texts(after).back(), "more");
+}
+
+TEST_P(Stabilized, V16AnHourGranularTimestampMoves) {
+  Request request = Start("It is currently 2026-11-22 10:00\nYou are an agent.");
+  const std::string before = caller_.Send(request);
+  request.system = "It is currently 2026-11-22 11:00\nYou are an agent.";
+  Answer(request, "more");
+  EXPECT_TRUE(GoesOn(before, caller_.Send(request)));
+}
+
+TEST_P(Stabilized, V17AUuidOnALineOfItsOwnKeepsItsFirstValue) {
+  const auto system = [](char digit) {
+    return "Rules.\n<!-- run 3f2504e0-4f89-11d3-9a0c-0305e82c330" + std::string(1, digit) +
+           " -->\nMore rules.";
+  };
+  Request request = Start(system('1'));
+  const std::string before = caller_.Send(request);
+  EXPECT_EQ(before, request.Body());
+  request.system = system('2');
+  Answer(request, "more");
+  EXPECT_TRUE(GoesOn(before, caller_.Send(request)));
+}
+
+TEST_P(Stabilized, AValueBesideOtherTextIsLeftAlone) {
+  Request request = Start("Meetings on 2026-11-22 count for ticket 5 only.");
+  caller_.Send(request);
+  request.system = "Meetings on 2026-11-23 count for ticket 5 only.";
+  Answer(request, "more");
+  EXPECT_EQ(caller_.Send(request), request.Body());
+  EXPECT_FALSE(caller_.last.notes.empty());
+}
+
+TEST_P(Stabilized, ADateThatAUserCorrectsReachesTheModel) {
+  Request request = Start("Be brief.");
+  request.turns[0] = Turn("user", "book the room for 2026-11-22");
+  caller_.Send(request);
+  request.turns[0] = Turn("user", "book the room for 2026-11-23");
+  Answer(request, "more");
+  EXPECT_EQ(caller_.Send(request), request.Body());
+}
+
+TEST_P(Stabilized, VolatileTextNeverCrossesConversations) {
+  Request request = Start("Request-Id: req_0123456789abcdef\nToday's date: 2026-11-22\nBe brief.");
+  caller_.Send(request);
+  Request other = request;
+  other.system = "Request-Id: req_fedcba9876543210\nToday's date: 2026-11-23\nBe brief.";
+  other.turns[0] = Turn("user", "something else");
+  const std::string sent = caller_.Send(other);
+  EXPECT_EQ(sent.find("0123456789abcdef"), std::string::npos);
+  EXPECT_EQ(sent.find("2026-11-22"), std::string::npos);
+  EXPECT_NE(sent.find("2026-11-23"), std::string::npos);
+  // Nor between two that begin alike.
+  other.turns = request.turns;
+  const std::string again = caller_.Send(other);
+  EXPECT_EQ(again.find("0123456789abcdef"), std::string::npos);
+}
+
+TEST_P(Stabilized, ATurnThatComesAgainGoesOutAsItDid) {
+  caller_.session = "s";
+  Request request = Start("Current time: 2026-11-22T10:31:07Z\nBe brief.");
+  const std::string before = caller_.Send(request);
+  request.system = "Current time: 2026-11-22T10:31:09Z\nBe brief.";
+  EXPECT_EQ(caller_.Send(request), before);
+}
+
+INSTANTIATE_TEST_SUITE_P(Dialects, Stabilized,
+                         ::testing::Values(Endpoint::kMessages, Endpoint::kChatCompletions,
+                                           Endpoint::kResponses),
+                         DialectOf);
+
+std::string Result(std::string_view text) {
+  return R"({"type":"tool_result","tool_use_id":"toolu_1","content":)" + Quoted(text) + "}";
+}
+std::string Call() {
+  return TurnOf("assistant", {R"({"type":"tool_use","id":"toolu_1","name":"f","input":{}})"});
+}
+std::string System(std::string_view time) {
+  return "Be brief.\nCurrent time: 2026-11-22 " + std::string(time);
+}
+
+TEST(Stabilize, NothingMovesIntoATurnOfToolResults) {
+  Caller caller(Mode::kStabilize, "anthropic");
+  Request request{.system = System("10:00:00"), .turns = {Turn("user", "look")}};
+  std::string before = caller.Send(request);
+  request.system = System("10:00:05");
+  request.turns.push_back(Call());
+  request.turns.push_back(TurnOf("user", {Result("ok")}));
+  std::string after = caller.Send(request);
+  EXPECT_TRUE(GoesOn(before, after));
+  EXPECT_EQ(after.find("10:00:05"), std::string::npos);
+  before = after;
+  request.system = System("10:00:09");
+  request.turns.push_back(Turn("assistant", "done"));
+  request.turns.push_back(Turn("user", "more"));
+  after = caller.Send(request);
+  EXPECT_TRUE(GoesOn(before, after));
+  EXPECT_NE(after.find("more\\n\\nCurrent time: 2026-11-22 10:00:09"), std::string::npos);
+}
+
+TEST(Stabilize, AConversationFirstSeenInATurnOfToolResultsKeepsItsLineInPlace) {
+  Caller caller(Mode::kStabilize, "anthropic");
+  Request request{.system = System("10:00:00"),
+                  .turns = {Turn("user", "look"), Call(), TurnOf("user", {Result("ok")})}};
+  const std::string before = caller.Send(request);
+  EXPECT_EQ(before, request.Body());
+  request.system = System("10:00:05");
+  request.turns.push_back(Call());
+  request.turns.push_back(TurnOf("user", {Result("ok")}));
+  EXPECT_TRUE(GoesOn(before, caller.Send(request)));
+}
+
+TEST(Stabilize, V3CountersInSystemTurnsStayWhereTheyAreWhileTheirCallerSendsThem) {
+  for (const Endpoint endpoint : {Endpoint::kMessages, Endpoint::kChatCompletions}) {
+    Caller caller(Mode::kStabilize, "vllm");
+    const auto left = [](int n) {
+      return Turn("system", "<total_tokens>" + std::to_string(n) + " tokens left</total_tokens>");
+    };
+    Request request{
+        .endpoint = endpoint, .system = "Be brief.", .turns = {Turn("user", "one"), left(900)}};
+    std::string before = caller.Send(request);
+    EXPECT_EQ(before, request.Body());
+    // The next turn's counter comes behind it; the old one is written anew, then left out.
+    request.turns = {Turn("user", "one"), left(800), Turn("assistant", "a"), Turn("user", "two"),
+                     left(800)};
+    std::string after = caller.Send(request);
+    EXPECT_TRUE(GoesOn(before, after));
+    // What stood in front of other turns stays, what came last goes with its caller.
+    before = after.substr(0, after.rfind("," + left(800))) + "]}";
+    request.turns = {Turn("user", "one"),    Turn("assistant", "a"), Turn("user", "two"),
+                     Turn("assistant", "b"), Turn("user", "three"),  left(700)};
+    const std::string last = caller.Send(request);
+    EXPECT_TRUE(GoesOn(before, last));
+    EXPECT_NE(last.find("900 tokens"), std::string::npos);
+    EXPECT_EQ(last.find("800 tokens"), std::string::npos);
+  }
+}
+
+TEST(Stabilize, V3ACounterThatCameLastIsLetGoWhenAnotherTakesItsPlace) {
+  for (const bool as_block : {false, true}) {
+    Caller caller(Mode::kStabilize, "anthropic");
+    const auto turns = [&](const std::vector<std::string>& said, int tokens) {
+      const std::string text =
+          "<total_tokens>" + std::to_string(tokens) + " tokens left</total_tokens>";
+      std::vector<std::string> all;
+      for (size_t i = 0; i < said.size(); ++i) {
+        std::vector<std::string> blocks = {Block(said[i])};
+        if (as_block && i + 1 == said.size()) blocks.push_back(Block(text));
+        all.push_back(TurnOf(i % 2 == 0 ? "user" : "assistant", blocks));
+      }
+      if (!as_block) all.push_back(TurnOf("system", {Block(text)}));
+      return all;
+    };
+    Request request{.turns = turns({"one"}, 900)};
+    caller.Send(request);
+    for (const int tokens : {800, 700, 600}) {
+      std::vector<std::string> said = {"one"};
+      for (int left = 900; left > tokens; left -= 100) said.insert(said.end(), {"yes", "more"});
+      request.turns = turns(said, tokens);
+      EXPECT_EQ(caller.Send(request), request.Body());
+    }
+  }
+}
+
+TEST(Stabilize, V5RemindersThatMigrateStayWhereTheyWereFirstSeen) {
+  Caller caller(Mode::kStabilize, "anthropic");
+  const std::string skills = Block("<system-reminder>Skills: a, b</system-reminder>");
+  Request request{.turns = {TurnOf("user", {skills, Block("fix it")})}};
+  const std::string before = caller.Send(request);
+  request.turns = {TurnOf("user", {Block("fix it")}), Turn("assistant", "done"),
+                   TurnOf("user", {skills, Block("more")})};
+  const std::string after = caller.Send(request);
+  EXPECT_TRUE(GoesOn(before, after));
+  EXPECT_TRUE(caller.Used(Rule::kReminderKept));
+  const std::vector<std::string> texts = Texts(after);
+  EXPECT_EQ(
+      std::count(texts.begin(), texts.end(), "<system-reminder>Skills: a, b</system-reminder>"), 1);
+  // It stays in the turn that it migrated to, and out of it here.
+  request.turns.push_back(Turn("assistant", "done"));
+  request.turns.push_back(Turn("user", "and more"));
+  EXPECT_TRUE(GoesOn(after, caller.Send(request)));
+}
+
+TEST(Stabilize, V9AReminderThatFollowsTheNewestTurnStaysInItsFirst) {
+  for (const Endpoint endpoint : {Endpoint::kMessages, Endpoint::kChatCompletions}) {
+    Caller caller(Mode::kStabilize, "vllm");
+    const std::string mode = Block("<system-reminder>You may build now.</system-reminder>");
+    Request request{.endpoint = endpoint, .turns = {TurnOf("user", {Block("turn 0"), mode})}};
+    std::string before = caller.Send(request);
+    for (int turn = 1; turn < 5; ++turn) {
+      request.turns.back() = TurnOf("user", {Block("turn " + std::to_string(turn - 1))});
+      request.turns.push_back(Turn("assistant", "done"));
+      request.turns.push_back(TurnOf("user", {Block("turn " + std::to_string(turn)), mode}));
+      const std::string after = caller.Send(request);
+      EXPECT_TRUE(GoesOn(before, after));
+      before = after;
+    }
+  }
+}
+
+TEST(Stabilize, V9AMessageThatBecomesAStringWhenItsReminderLeavesGoesOutAsItWas) {
+  for (const Endpoint endpoint : {Endpoint::kMessages, Endpoint::kChatCompletions}) {
+    Caller caller(Mode::kStabilize, "openai");
+    const std::string mode = Block("<system-reminder>You may build now.</system-reminder>");
+    const auto system = [](int turn) {
+      return "Be brief.\nCurrent time: 2026-11-22T10:31:0" + std::to_string(turn) + "Z";
+    };
+    Request request{.endpoint = endpoint,
+                    .system = system(0),
+                    .turns = {TurnOf("user", {Block("turn 0"), mode})}};
+    std::string before = caller.Send(request);
+    for (int turn = 1; turn < 5; ++turn) {
+      request.system = system(turn);
+      request.turns.back() = Turn("user", "turn " + std::to_string(turn - 1));
+      request.turns.push_back(Turn("assistant", "done"));
+      request.turns.push_back(TurnOf("user", {Block("turn " + std::to_string(turn)), mode}));
+      const std::string after = caller.Send(request);
+      EXPECT_FALSE(caller.last.first_of_conversation);
+      EXPECT_TRUE(GoesOn(before, after));
+      before = after;
+    }
+  }
+}
+
+TEST(Stabilize, V5AStringThatBecomesAListWhenAReminderComesToItGoesOutAsItWas) {
+  Caller caller(Mode::kStabilize, "openai");
+  const std::string skills = Block("<system-reminder>Skills: a, b</system-reminder>");
+  Request request{.endpoint = Endpoint::kChatCompletions,
+                  .turns = {TurnOf("user", {skills, Block("fix it")}), Turn("assistant", "done"),
+                            Turn("user", "more"), Turn("assistant", "done")}};
+  caller.Send(request);
+  request.turns.push_back(Turn("user", "and more"));
+  const std::string before = caller.Send(request);
+  request.turns[0] = Turn("user", "fix it");
+  request.turns[2] = TurnOf("user", {skills, Block("more")});
+  request.turns.push_back(Turn("assistant", "done"));
+  request.turns.push_back(Turn("user", "the end"));
+  EXPECT_TRUE(GoesOn(before, caller.Send(request)));
+}
+
+TEST(Stabilize, AMessageOfAnotherFormThatSaysAnotherThingGoesOutAsItCame) {
+  Caller caller(Mode::kStabilize, "openai");
+  const std::string mode = Block("<system-reminder>You may build now.</system-reminder>");
+  Request request{.endpoint = Endpoint::kChatCompletions,
+                  .turns = {TurnOf("user", {Block("look at 10:31:07"), mode}),
+                            Turn("assistant", "a"), Turn("user", "more")}};
+  caller.Send(request);
+  request.turns[0] = Turn("user", "look at 10:31:08");
+  request.turns.push_back(Turn("assistant", "b"));
+  request.turns.push_back(Turn("user", "and more"));
+  EXPECT_EQ(caller.Send(request), request.Body());
+}
+
+TEST(Stabilize, V9AReminderInATextStaysWithTheTurnThatHadIt) {
+  Caller caller(Mode::kStabilize, "openai");
+  Request request{.endpoint = Endpoint::kChatCompletions,
+                  .turns = {Turn("user", "plan\n\n<system-reminder>Read only.</system-reminder>")}};
+  const std::string before = caller.Send(request);
+  request.turns = {Turn("user", "plan"), Turn("assistant", "done"), Turn("user", "build")};
+  EXPECT_TRUE(GoesOn(before, caller.Send(request)));
+}
+
+TEST(Stabilize, V16AMessageOfTheMomentStaysWhereItWasFirstSeen) {
+  for (const Endpoint endpoint : {Endpoint::kMessages, Endpoint::kChatCompletions}) {
+    Caller caller(Mode::kStabilize, "vllm");
+    const auto moment = [](int minute) {
+      return Turn("user", "<info-msg>\nIt is currently 2026-11-22 10:0" + std::to_string(minute) +
+                              ":00\nWorking directory: /src\n</info-msg>");
+    };
+    Request request{.endpoint = endpoint,
+                    .turns = {Turn("user", "one"), moment(0), Turn("assistant", "a")}};
+    std::vector<std::string> plain = {Turn("user", "one"), Turn("assistant", "a")};
+    std::string before = caller.Send(request);
+    for (int turn = 1; turn < 5; ++turn) {
+      plain.push_back(Turn("user", "go on " + std::to_string(turn)));
+      request.turns = plain;
+      request.turns.push_back(moment(turn));
+      plain.push_back(Turn("assistant", "b" + std::to_string(turn)));
+      request.turns.push_back(plain.back());
+      const std::string after = caller.Send(request);
+      EXPECT_TRUE(GoesOn(before, after));
+      before = after;
+    }
+  }
+}
+
+TEST(Stabilize, V6AGitStatusOfItsOwnBlockMovesBehindTheStablePrefix) {
+  Caller caller(Mode::kStabilize, "anthropic");
+  const auto status = [](std::string_view file) {
+    return Block("gitStatus: This is the git status.\nCurrent branch: main\n\nStatus:\nM " +
+                 std::string(file) + "\n\nRecent commits:\nabc1234 first");
+  };
+  Request request{.system_blocks = {Block("Be brief."), status("a.c")},
+                  .turns = {Turn("user", "look")}};
+  const std::string before = caller.Send(request);
+  EXPECT_EQ(json::parse(before)["system"].size(), 1U);
+  EXPECT_NE(Texts(before)[0].find("M a.c"), std::string::npos);
+  request.system_blocks[1] = status("b.c");
+  request.turns.push_back(Turn("assistant", "done"));
+  request.turns.push_back(Turn("user", "more"));
+  const std::string after = caller.Send(request);
+  EXPECT_TRUE(GoesOn(before, after));
+  EXPECT_NE(Texts(after).back().find("M b.c"), std::string::npos);
+}
+
+TEST(Stabilize, V6AGitStatusInsideTheSystemTextMoves) {
+  Caller caller(Mode::kStabilize, "openai");
+  const auto system = [](std::string_view file) {
+    return "Be brief.\n\ngitStatus: now\nCurrent branch: main\n\nStatus:\nM " + std::string(file) +
+           "\n\nRecent commits:\nabc1234 first\n\nAnd be kind.";
+  };
+  Request request{.endpoint = Endpoint::kChatCompletions,
+                  .system = system("a.c"),
+                  .turns = {Turn("user", "look")}};
+  const std::string before = caller.Send(request);
+  EXPECT_NE(Texts(before)[0].find("And be kind."), std::string::npos);
+  EXPECT_EQ(Texts(before)[0].find("a.c"), std::string::npos);
+  request.system = system("b.c");
+  request.turns.push_back(Turn("assistant", "done"));
+  request.turns.push_back(Turn("user", "more"));
+  EXPECT_TRUE(GoesOn(before, caller.Send(request)));
+}
+
+TEST(Stabilize, V7CountersInOldToolResultsKeepWhatWasSent) {
+  Caller caller(Mode::kStabilize, "anthropic");
+  const auto result = [](int n) {
+    return TurnOf("user", {Result("file.c: 3 lines\n<system-reminder>Token usage: " +
+                                  std::to_string(n) + "/200000</system-reminder>")});
+  };
+  Request request{.turns = {Turn("user", "look"), Call(), result(100)}};
+  const std::string before = caller.Send(request);
+  request.turns[2] = result(200);
+  request.turns.push_back(Turn("assistant", "done"));
+  request.turns.push_back(Turn("user", "more"));
+  EXPECT_TRUE(GoesOn(before, caller.Send(request)));
+}
+
+TEST(Stabilize, V8AListOfFilesMovesBehindTheSystemPrompt) {
+  Caller caller(Mode::kStabilize, "openai");
+  const auto system = [](std::string_view file) {
+    return "Be brief.\n<files>\n  src/\n    " + std::string(file) + "\n</files>\nBe kind.";
+  };
+  Request request{.endpoint = Endpoint::kChatCompletions,
+                  .system = system("a.c"),
+                  .turns = {Turn("user", "look")}};
+  const std::string before = caller.Send(request);
+  EXPECT_EQ(Texts(before)[0], "Be brief.\nBe kind.");
+  request.system = system("b.c");
+  request.turns.push_back(Turn("assistant", "done"));
+  request.turns.push_back(Turn("user", "more"));
+  EXPECT_TRUE(GoesOn(before, caller.Send(request)));
+}
+
+TEST(Stabilize, V8AnEnvironmentMovesBehindTheSystemPrompt) {
+  for (const std::string_view tag :
+       {"env", "environment_details", "directory_structure", "file_tree"}) {
+    Caller caller(Mode::kStabilize, "openai");
+    const auto system = [&](std::string_view file) {
+      const std::string name(tag);
+      return "Be brief.\n<" + name + ">\n  src/\n    " + std::string(file) + "\n</" + name +
+             ">\nBe kind.";
+    };
+    Request request{.endpoint = Endpoint::kChatCompletions,
+                    .system = system("a.c"),
+                    .turns = {Turn("user", "look")}};
+    const std::string before = caller.Send(request);
+    EXPECT_EQ(Texts(before)[0], "Be brief.\nBe kind.");
+    request.system = system("b.c");
+    request.turns.push_back(Turn("assistant", "done"));
+    request.turns.push_back(Turn("user", "more"));
+    const std::string after = caller.Send(request);
+    EXPECT_TRUE(GoesOn(before, after));
+    EXPECT_NE(Texts(after).back().find("b.c"), std::string::npos);
+  }
+}
+
+TEST(Stabilize, V12PrunedToolOutputsGoOutAsTheyCame) {
+  Caller caller(Mode::kStabilize, "anthropic");
+  Request request{.turns = {Turn("user", "look"), Call(), TurnOf("user", {Result("long output")})}};
+  caller.Send(request);
+  request.turns[2] = TurnOf("user", {Result("[old output cleared]")});
+  request.turns.push_back(Turn("assistant", "done"));
+  request.turns.push_back(Turn("user", "more"));
+  EXPECT_EQ(caller.Send(request), request.Body());
+}
+
+TEST(Stabilize, V19AnAnchorThatCarriedAMarkerStaysWhenItIsGone) {
+  Caller caller(Mode::kStabilize, "anthropic");
+  Request request{.turns = {TurnOf("user", {Block("one"), Block(" ", kMarker)})}};
+  const std::string before = caller.Send(request);
+  request.turns = {TurnOf("user", {Block("one")}), Turn("assistant", "yes"),
+                   TurnOf("user", {Block("two", kMarker)})};
+  EXPECT_TRUE(GoesOn(before, caller.Send(request)));
+}
+
+TEST(Stabilize, ThinkingAndItsSignatureAreNeverTouched) {
+  Caller caller(Mode::kStabilize, "anthropic");
+  const auto thinking = [](std::string_view time) {
+    return TurnOf("assistant", {R"({"type":"thinking","thinking":"It is 2026-11-22 )" +
+                                std::string(time) + R"(","signature":"s"})"});
+  };
+  Request request{.turns = {Turn("user", "one"), thinking("10:00:00"), Turn("user", "two")}};
+  caller.Send(request);
+  request.turns[1] = thinking("10:00:01");
+  request.turns.push_back(Turn("assistant", "yes"));
+  request.turns.push_back(Turn("user", "three"));
+  EXPECT_EQ(caller.Send(request), request.Body());
+}
+
+}  // namespace
+}  // namespace kvgate::prompt

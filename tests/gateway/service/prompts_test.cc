@@ -1,0 +1,158 @@
+#include "gateway/service/prompts.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace kvgate::service {
+namespace {
+
+using testing::HasSubstr;
+using upstream::Endpoint;
+
+const std::string kWords = [] {
+  std::string text;
+  for (int i = 0; i < 2000; ++i) text += fmt::format("word{} ", i % 97);
+  return text;
+}();
+
+std::string Chat(std::string_view more = "") {
+  return fmt::format(R"({{"model":"m","messages":[{{"role":"system","content":"{}"}},)"
+                     R"({{"role":"user","content":"hi"}}]{}}})",
+                     kWords, more);
+}
+
+struct Sending {
+  Sending() { upstream.name = "up"; }
+
+  config::UpstreamConfig upstream;
+  config::KeyConfig key;
+  upstream::HeaderFields fields;
+  std::string credential = "Bearer sk-1";
+
+  Prompts::Args Args(std::string_view body) const {
+    return {.body = body,
+            .endpoint = Endpoint::kChatCompletions,
+            .tenant = "t",
+            .upstream = upstream,
+            .provider = "openai",
+            .key = &key,
+            .fields = fields,
+            .credential = credential};
+  }
+};
+
+std::string Sent(Prompts& prompts, const Prompts::Args& args) {
+  return prompts.Prepare(args).body.value_or(std::string(args.body));
+}
+
+TEST(RuleBitsTest, TheConfigurationKnowsEveryRuleAndNoOther) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < prompt::kNumRules; ++i) {
+    names.emplace_back(prompt::RuleName(static_cast<prompt::Rule>(i)));
+    const auto config = config::ParseConfig(
+        fmt::format("[[upstream]]\nname = \"a\"\nbase_url = \"http://127.0.0.1:1\"\n"
+                    "rules_off = [\"{}\"]\n",
+                    names.back()),
+        "f");
+    ASSERT_TRUE(config) << names.back();
+    EXPECT_EQ(RuleBits(config->upstreams[0].rules_off), uint32_t{1} << i);
+  }
+  EXPECT_EQ(RuleBits(names), (uint32_t{1} << prompt::kNumRules) - 1);
+  EXPECT_FALSE(
+      config::ParseConfig("[[key]]\nname = \"k\"\nkey_env = \"K\"\nrules_off = [\"no\"]", "f"));
+}
+
+TEST(IsSubscriptionTest, TokensOfPersonsAndTheHeadersThatComeWithThem) {
+  EXPECT_TRUE(IsSubscription("Bearer sk-ant-oat01-x", {}));
+  EXPECT_TRUE(IsSubscription("sk-ant-oat01-x", {}));
+  EXPECT_TRUE(IsSubscription("Bearer eyJhbGciOiJub25lIn0.eyJ9.c2ln", {}));
+  EXPECT_TRUE(IsSubscription("sk-1", {{"Anthropic-Beta", "a,oauth-2025-04-20"}}));
+  EXPECT_TRUE(IsSubscription("sk-1", {{"ChatGPT-Account-Id", "acct"}}));
+  EXPECT_FALSE(IsSubscription("Bearer sk-ant-api03-x", {{"anthropic-beta", "a,b"}}));
+  EXPECT_FALSE(IsSubscription("", {}));
+}
+
+TEST(PromptsTest, AKeysModeStandsInFrontOfTheUpstreams) {
+  Prompts prompts({});
+  Sending sending;
+  sending.upstream.mode = "stabilize";
+  EXPECT_THAT(prompts.Explain(sending.Args(Chat())), HasSubstr(R"("mode":"stabilize")"));
+  sending.key.mode = "observe";
+  EXPECT_THAT(prompts.Explain(sending.Args(Chat())), HasSubstr(R"("mode":"observe")"));
+  sending.key.mode = "pin";
+  sending.credential = "Bearer sk-ant-oat01-x";
+  EXPECT_THAT(prompts.Explain(sending.Args(Chat())), HasSubstr(R"("mode":"observe")"));
+}
+
+TEST(PromptsTest, AKeyBoundsAnswersWhoseRequestsDoNot) {
+  Prompts prompts({});
+  Sending sending;
+  sending.key.default_max_tokens = 77;
+  EXPECT_THAT(Sent(prompts, sending.Args(Chat())), HasSubstr(R"(,"max_completion_tokens":77})"));
+  EXPECT_EQ(Sent(prompts, sending.Args(Chat(R"(,"max_tokens":5)"))).find(":77"), std::string::npos);
+  sending.fields = {{"X-Kvgate-Intent", "long-form"}};
+  EXPECT_EQ(Sent(prompts, sending.Args(Chat())).find(":77"), std::string::npos);
+  sending.fields = {};
+  sending.key.rules_off = {"output_cap"};
+  EXPECT_EQ(Sent(prompts, sending.Args(Chat())).find(":77"), std::string::npos);
+  sending.key.rules_off = {};
+  sending.credential = "Bearer sk-ant-oat01-x";
+  EXPECT_EQ(Sent(prompts, sending.Args(Chat())), Chat());
+}
+
+TEST(PromptsTest, ARouteIsToldHowLongAPromptIsAndHowMuchThoughtIsAskedFor) {
+  Prompts prompts({});
+  const auto known = [&](const std::string& body) {
+    return prompts.Recognize(
+        {.body = body, .endpoint = Endpoint::kChatCompletions, .tenant = "t", .fields = {}});
+  };
+  EXPECT_GT(known(Chat()).num_prefix_tokens, 2000);
+  EXPECT_GE(known(Chat()).num_tokens, known(Chat()).num_prefix_tokens);
+  EXPECT_FALSE(known(Chat()).thinks_hard);
+  EXPECT_TRUE(known(Chat(R"(,"reasoning_effort":"high")")).thinks_hard);
+  EXPECT_TRUE(known(Chat(R"(,"thinking":{"type":"enabled"})")).thinks_hard);
+  EXPECT_FALSE(known(Chat(R"(,"reasoning_effort":"low")")).thinks_hard);
+  EXPECT_EQ(known(Chat()).prefix, known(Chat(R"(,"n":1)")).prefix);
+  EXPECT_EQ(known("[]").num_tokens, 0);
+}
+
+TEST(PromptsTest, TheRecordIsToldWhatWasDoneAndWhatBroke) {
+  Prompts prompts({});
+  Sending sending;
+  sending.key.default_max_tokens = 77;
+  ledger::RequestRecord record;
+  record.id = "1";
+  record.status = 200;
+  record.usage = ledger::TokenUsage{.uncached_tokens = 900};
+  const auto prompt = prompts.Prepare(sending.Args(Chat()));
+  prompts.Complete(record, {}, *prompt.preparation);
+  EXPECT_EQ(record.mode, "pin");
+  EXPECT_EQ(record.conversation.size(), 32u);
+  EXPECT_THAT(record.edits, testing::Contains(ledger::RecordEdit{.rule = "output_cap"}));
+  ASSERT_TRUE(record.prefix_break);
+  EXPECT_EQ(record.prefix_break->cause, "first_seen");
+  int64_t uncached = 0;
+  for (const auto& tokens : record.attribution) uncached += tokens.uncached;
+  EXPECT_EQ(uncached, 900);
+}
+
+TEST(PromptsTest, WhatWasRefusedIsNotCountedOn) {
+  Prompts prompts({});
+  Sending sending;
+  for (const int status : {429, 200}) {
+    ledger::RequestRecord record;
+    record.id = "1";
+    record.status = status;
+    record.usage = ledger::TokenUsage{.uncached_tokens = 900};
+    const auto prompt = prompts.Prepare(sending.Args(Chat()));
+    prompts.Complete(record, {}, *prompt.preparation);
+    EXPECT_EQ(record.prefix_break.has_value(), status == 200);
+    if (status == 200) {
+      EXPECT_EQ(record.prefix_break->cause, "first_seen");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kvgate::service
