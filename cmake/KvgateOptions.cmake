@@ -43,3 +43,11 @@ if(KVGATE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER
       "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros;${KVGATE_CCACHE}")
 endif()
+
+# The CUDA backend. auto: where nvcc is found. Its sources are compiled in any case, for the
+# emulator that the tests run them on.
+set(KVGATE_CUDA "auto" CACHE STRING "Build the CUDA backend: ON, OFF or auto")
+set_property(CACHE KVGATE_CUDA PROPERTY STRINGS auto ON OFF)
+if(NOT KVGATE_CUDA MATCHES "^(auto|ON|OFF)$")
+  message(FATAL_ERROR "KVGATE_CUDA is ${KVGATE_CUDA}: it can be ON, OFF or auto")
+endif()

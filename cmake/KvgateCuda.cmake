@@ -1,0 +1,35 @@
+# Finds nvcc and says for which devices it compiles; sets KVGATE_HAS_CUDA.
+set(KVGATE_HAS_CUDA OFF)
+# Sanitizers follow host code only, and one instrumented half of a program finds nothing but itself.
+if(NOT KVGATE_CUDA STREQUAL "OFF" AND NOT KVGATE_SANITIZE)
+  find_program(KVGATE_NVCC nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
+  if(KVGATE_NVCC)
+    set(CMAKE_CUDA_COMPILER "${KVGATE_NVCC}")
+    # What the release ships for: Ampere, Ada, Hopper; and PTX that newer ones compile at start.
+    # One architecture is enough where only compiling is tested.
+    if(NOT CMAKE_CUDA_ARCHITECTURES)
+      if(CMAKE_BUILD_TYPE STREQUAL "Release")
+        set(CMAKE_CUDA_ARCHITECTURES "80-real;86-real;89-real;90-real;90-virtual")
+      else()
+        set(CMAKE_CUDA_ARCHITECTURES "80-real")
+      endif()
+    endif()
+    enable_language(CUDA)
+    find_package(CUDAToolkit REQUIRED)
+    set(CMAKE_CUDA_STANDARD 20)
+    set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+    set(KVGATE_HAS_CUDA ON)
+    if(KVGATE_CCACHE AND NOT CMAKE_CUDA_COMPILER_LAUNCHER)
+      set(CMAKE_CUDA_COMPILER_LAUNCHER "${KVGATE_CCACHE}")
+    endif()
+  elseif(KVGATE_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "KVGATE_CUDA is ON and there is no nvcc: install the CUDA toolkit or put "
+                        "its nvcc on the PATH")
+  endif()
+endif()
+if(KVGATE_HAS_CUDA)
+  message(STATUS "CUDA backend: ${CMAKE_CUDA_COMPILER_VERSION}, "
+                 "architectures ${CMAKE_CUDA_ARCHITECTURES}")
+else()
+  message(STATUS "CUDA backend: not built (KVGATE_CUDA=${KVGATE_CUDA})")
+endif()

@@ -1,0 +1,16 @@
+// The CUDA backend of a build without nvcc.
+#include "kernels/cuda/cuda_backend.h"
+
+namespace kvgate::kernels::cuda {
+
+bool IsCudaBuilt() { return false; }
+
+Result<std::vector<CudaDevice>> FindCudaDevices() { return std::vector<CudaDevice>{}; }
+
+Result<std::unique_ptr<Backend>> MakeCudaBackend(const CudaBackendOptions&) {
+  return MakeError(ErrorCode::kUnavailable, "kernels.cuda",
+                   "this build has no CUDA backend: build it where nvcc is found, or use "
+                   "--device cpu");
+}
+
+}  // namespace kvgate::kernels::cuda
