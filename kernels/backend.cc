@@ -61,6 +61,10 @@ Result<std::unique_ptr<KvArena>> Backend::AllocateKv(const KvShape& shape, uint3
   return DoAllocateKv(shape, num_blocks);
 }
 
+Result<std::unique_ptr<HostBuffer>> Backend::AllocateHost(size_t bytes) {
+  return DoAllocateHost(bytes);
+}
+
 void Backend::CopyIn(std::span<const float> host, float* device) { DoCopyIn(host, device); }
 
 void Backend::CopyOut(const float* device, std::span<float> host) { DoCopyOut(device, host); }
