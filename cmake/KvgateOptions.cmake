@@ -15,7 +15,8 @@ endif()
 # One contraction rule everywhere: a*b+c is fused only where the code says MulAdd. Without it the
 # compiler may fuse in one loop and not in its twin, and equal inputs would give unequal bits.
 # nvcc's -Werror wants to know which.
-add_compile_options(-Wall -Wextra -Wshadow "$<IF:$<COMPILE_LANGUAGE:CUDA>,-Werror=all-warnings,-Werror>"
+add_compile_options(-Wall -Wextra -Wshadow
+                    "$<IF:$<COMPILE_LANGUAGE:CUDA>,-Werror=all-warnings,-Werror>"
                     -ffp-contract=off -fno-math-errno)
 # Tables of std::array would need a pair of braces more in every row.
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
