@@ -74,6 +74,7 @@ class AttentionBackend final : public Backend {
   [[noreturn]] static void Refuse() { KVGATE_CHECK(false, "an operation of attention"); }
 
   Result<std::unique_ptr<Weight>> DoLoadWeight(const WeightView&) override { Refuse(); }
+  Result<std::unique_ptr<HostBuffer>> DoAllocateHost(size_t) override { Refuse(); }
   void DoEmbedRows(const WeightView&, std::span<const TokenId>, float*) override { Refuse(); }
   void DoGatherRows(const float*, std::span<const int>, int64_t, float*) override { Refuse(); }
   void DoScatterAddRows(const float*, std::span<const int>, std::span<const float>, int64_t,
