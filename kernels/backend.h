@@ -77,6 +77,20 @@ class FloatBuffer {
   size_t size_ = 0;
 };
 
+// Host memory that the backend's device copies from and to at full speed: page-locked where that
+// makes a difference. Its bytes are the caller's, from any thread.
+class HostBuffer {
+ public:
+  virtual ~HostBuffer() = default;
+  std::byte* data() { return data_; }
+  const std::byte* data() const { return data_; }
+  size_t size() const { return size_; }  // in bytes
+
+ protected:
+  std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
 // The KV of one token of one layer is K [num_kv_heads, head_dim] and V likewise.
 struct KvShape {
   int num_layers = 0;
@@ -194,6 +208,15 @@ class Backend {
   // Blocks are NaN-filled where KVGATE_DEBUG is set. kOverloaded when the memory is not there;
   // kInvalidArgument (field: "kv_dtype") where the dtype's groups do not divide head_dim.
   Result<std::unique_ptr<KvArena>> AllocateKv(const KvShape& shape, uint32_t num_blocks);
+  // For what moves to the backend's memory and back in bulk; 64-aligned, bytes unspecified. Any
+  // thread may call it, and locking many gigabytes takes seconds: not the engine's. kOverloaded
+  // when the memory is not there or the system does not lock so much.
+  Result<std::unique_ptr<HostBuffer>> AllocateHost(size_t bytes);
+
+  // Says that EmbedRows will be called with `table`: a backend with memory of its own may keep a
+  // copy there as long as it lives, so the table's bytes must not change. Without this EmbedRows
+  // reads the rows from the host. kOverloaded when the memory is not there.
+  Result<void> LoadTable(const WeightView& table);
 
   // Host memory to backend memory and back, in floats.
   void CopyIn(std::span<const float> host, float* device);
@@ -268,6 +291,8 @@ class Backend {
   virtual Result<std::unique_ptr<FloatBuffer>> DoAllocateFloats(size_t count) = 0;
   virtual Result<std::unique_ptr<KvArena>> DoAllocateKv(const KvShape& shape,
                                                         uint32_t num_blocks) = 0;
+  virtual Result<std::unique_ptr<HostBuffer>> DoAllocateHost(size_t bytes) = 0;
+  virtual Result<void> DoLoadTable(const WeightView&) { return {}; }
   virtual void DoCopyIn(std::span<const float> host, float* device) = 0;
   virtual void DoCopyOut(const float* device, std::span<float> host) = 0;
   virtual void DoReadKvBlock(const KvArena& arena, BlockId id, std::span<std::byte> host) = 0;

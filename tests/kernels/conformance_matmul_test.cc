@@ -27,9 +27,6 @@ int64_t ColumnsFor(const MatrixShape& shape, DType dtype) {
   return (shape.k + unit - 1) / unit * unit;
 }
 
-// The promise of kernels/backend.h: f32 accumulation; with quantized weights x may be, to 15 bits.
-double BoundOf(DType dtype) { return DTypeElements(dtype) != 1 ? 2e-4 : 1e-5; }
-
 // What a row of the result would measure if its terms had random signs: the scale for the rows
 // that cancellation made small.
 std::vector<double> RowScales(Backend& reference, const TestWeight& weight,
@@ -85,7 +82,8 @@ class MatMulConformance : public BackendTest {
                                       << shape.n << " K " << k);
       const std::vector<float> got =
           Product{.weight = weight, .x = x, .num_rows = m}.RunOn(*backend_);
-      ExpectRowsClose(RowsOf(want, 0, m, shape.n), got, shape.n, BoundOf(dtype), scales);
+      ExpectRowsClose(RowsOf(want, 0, m, shape.n), got, shape.n, GetParam().MatMulBound(dtype),
+                      scales);
       if (HasFatalFailure()) return;
     }
   }
@@ -135,7 +133,8 @@ TEST_P(MatMulConformance, BiasAndOldOutputAreAdded) {
         Product product{.weight = weight, .x = x, .num_rows = m};
         if ((mask & 1) != 0) product.bias = bias;
         if ((mask & 2) != 0) product.old_y = old_y;
-        ExpectRowsClose(product.RunOn(*reference_), product.RunOn(*backend_), n, BoundOf(dtype));
+        ExpectRowsClose(product.RunOn(*reference_), product.RunOn(*backend_), n,
+                        GetParam().MatMulBound(dtype));
       }
     }
   }
@@ -174,7 +173,7 @@ TEST_P(MatMulConformance, SeveralTasksOfOneXAreIndependent) {
       if (i % 2 == 0) product.bias = RowsOf(bias, 0, 1, view.rows);
       if (i == 2) product.old_y = old_y;
       ExpectRowsClose(product.RunOn(*reference_), outputs[i]->Read(), view.rows,
-                      BoundOf(view.dtype), RowScales(*reference_, weights[i], x));
+                      GetParam().MatMulBound(view.dtype), RowScales(*reference_, weights[i], x));
     }
   }
 }

@@ -3,6 +3,7 @@
 #include <kvgate/check.h>
 
 #include "kernels/cpu/cpu_backend.h"
+#include "kernels/cuda/cuda_backend.h"
 #include "kernels/reference/reference_backend.h"
 
 namespace kvgate::kernels {
@@ -25,6 +26,21 @@ void AddCpuBackends(std::vector<BackendCase>& cases) {
   }
 }
 
+// x and weights are rounded to 11 bits, probabilities too: kernels/cuda/cuda_backend.h.
+void AddCudaBackend(std::vector<BackendCase>& cases) {
+  cases.push_back({.name = "cuda_emulated",
+                   .make =
+                       [] {
+                         auto backend = cuda::MakeCudaBackend({});
+                         KVGATE_CHECK(backend.has_value(), "the emulated device makes a backend");
+                         return std::move(*backend);
+                       },
+                   .make_twin = nullptr,
+                   .cpu_kv_order = false,
+                   .dense_bound = 2e-4,
+                   .attention_bound = 1e-3});
+}
+
 }  // namespace
 
 std::vector<BackendCase> AllBackends() {
@@ -32,6 +48,7 @@ std::vector<BackendCase> AllBackends() {
   cases.push_back(
       {.name = "reference", .make = reference::MakeReferenceBackend, .make_twin = nullptr});
   AddCpuBackends(cases);
+  AddCudaBackend(cases);
   return cases;
 }
 

@@ -20,6 +20,16 @@ struct BackendCase {
   std::function<std::unique_ptr<Backend>()> make_twin;
   // KV blocks lie as KvArena documents it for the CPU, so their bytes compare with the reference's.
   bool cpu_kv_order = true;
+  // Of a row's norm: MatMul with weights of 16 bits, with quantized ones; attention over KV of 16
+  // bits or less, where a test does not allow more. What is f32 throughout is held to 1e-5.
+  double dense_bound = 1e-5;
+  double quant_bound = 2e-4;
+  double attention_bound = 1e-5;
+
+  double MatMulBound(DType dtype) const {
+    if (DTypeElements(dtype) != 1) return quant_bound;
+    return dtype == DType::kF32 ? 1e-5 : dense_bound;
+  }
 
   friend void PrintTo(const BackendCase& value, std::ostream* out) { *out << value.name; }
 };
