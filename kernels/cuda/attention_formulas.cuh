@@ -26,7 +26,7 @@ struct HalfKv {
   static constexpr bool kIsBf16Value = false;
   static constexpr bool kIsQuantized = false;
   static constexpr int kQueryParts = 2;  // 22 bits
-  static constexpr int kProbabilityParts = 1;
+  static constexpr int kProbabilityParts = 2;
 };
 struct Bf16Kv {
   static constexpr bool kIsBf16Key = true;

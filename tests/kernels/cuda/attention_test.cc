@@ -40,32 +40,17 @@ class DeviceAttentionTest : public testing::Test {
     for (const int length : kLengths) {
       sequences.push_back(MakeSequence(shape, length, 70 + sequences.size(), q_scale));
     }
-    std::vector<TestSequence> magnitudes = sequences;
-    for (TestSequence& sequence : magnitudes) {
-      for (float& value : sequence.v) value = std::abs(value);
-    }
     AttentionRun want(*reference_, shape, dtype, sequences, 1);
-    AttentionRun terms(*reference_, shape, dtype, magnitudes, 1);
     AttentionRun got(*backend_, shape, dtype, sequences, 2);
-    for (AttentionRun* run : {&want, &terms, &got}) {
+    for (AttentionRun* run : {&want, &got}) {
       variant.ApplyTo(*run, shape.num_heads);
       for (const auto& call : kCalls) run->Call(call);
     }
-    const double bound = dtype == DType::kF32 ? 1e-5 : 5e-4;
+    const double bound = dtype == DType::kF32 ? 1e-5 : 2e-4;
     for (size_t s = 0; s < sequences.size(); ++s) {
       SCOPED_TRACE(testing::Message() << "sequence " << s);
-      ExpectRowsClose(want.output(s), got.output(s), shape.head_dim, bound,
-                      RowNorms(terms.output(s), shape.head_dim));
+      ExpectRowsClose(want.output(s), got.output(s), shape.head_dim, bound);
     }
-  }
-
-  // A row is the difference of terms that may be many times larger: what a weight's rounding shows
-  // in.
-  static std::vector<double> RowNorms(std::span<const float> rows, int columns) {
-    std::vector<double> norms;
-    const auto width = static_cast<size_t>(columns);
-    for (size_t i = 0; i < rows.size(); i += width) norms.push_back(Norm(rows.subspan(i, width)));
-    return norms;
   }
 
   void ExpectSameHoweverCut(const HeadShape& shape, DType dtype, int length,
