@@ -40,6 +40,10 @@ struct EngineOptions {
   uint64_t kv_bytes = uint64_t{1} << 30;
   uint64_t host_bytes = 0;  // of the host arenas, the tier between pool and disk; the same shares
   kernels::DType kv_dtype = kernels::DType::kF16;
+  // Of a row of logits, what comes to the host before somebody asks for all of it: the so many most
+  // likely tokens, at most 256; 0: every row comes whole; negative: 0 where the backend's memory is
+  // the host's, else 256. Tokens do not depend on it; log-probabilities by less than 1e-4.
+  int logit_head_tokens = -1;
   // What a sequence whose KV grows beyond context_policy_tokens gives up; 0: it may keep it all.
   schedule::ContextPolicy context_policy = schedule::ContextPolicy::kNone;
   int context_policy_tokens = 0;

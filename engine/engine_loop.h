@@ -15,6 +15,7 @@
 #include "engine/kv/prefix_cache.h"
 #include "engine/kv/window_cache.h"
 #include "engine/mailbox.h"
+#include "engine/sample/logit_row.h"
 #include "engine/schedule/scheduler.h"
 #include "engine/tier/disk_tier.h"
 
@@ -63,7 +64,10 @@ class EngineLoop final : public Engine {
   void RunStep(const std::vector<schedule::StepItem>& step);
   void ObserveStep(const std::vector<schedule::StepItem>& step, double seconds);
   void GatherStep(const std::vector<schedule::StepItem>& step);
-  void AdvanceSequence(schedule::Sequence& sequence, std::span<const float> logits);
+  int LogitHeadTokens() const;
+  void RunForward();
+  sample::LogitRow StepLogits(size_t index);
+  void AdvanceSequence(schedule::Sequence& sequence, sample::LogitRow& logits);
   void OnSubmit(std::unique_ptr<schedule::Sequence> sequence);
   void Refuse(std::unique_ptr<schedule::Sequence> sequence, double ttft_seconds);
   void OnCancel(RequestId id);
@@ -88,6 +92,7 @@ class EngineLoop final : public Engine {
 
   const EngineOptions options_;
   const EngineInfo info_;
+  const int logit_head_tokens_;  // 0: rows come whole
   kernels::Backend& backend_;
   const tokenizer::Tokenizer& tokenizer_;
   Parts parts_;
@@ -125,7 +130,9 @@ class EngineLoop final : public Engine {
   std::vector<std::vector<kernels::SequenceRows>> step_rows_;  // of each group
   std::vector<model::StepGroup> step_groups_;
   std::vector<int> step_logit_rows_;
-  std::vector<float> step_logits_;
+  std::vector<float> step_scales_;  // of each logit row
+  model::LogitHeads step_heads_;
+  std::vector<float> step_logits_;  // of all rows, or of the one that was fetched
 
   EngineStats stats_;  // the engine thread's own
   static constexpr size_t kNumStats = sizeof(EngineStats) / sizeof(uint64_t);

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <kvgate/check.h>
 
+#include <limits>
+
 namespace kvgate::kernels {
 namespace {
 
@@ -174,6 +176,17 @@ void Backend::Scale(float factor, size_t count, float* x) { DoScale(factor, coun
 void Backend::SoftCap(float cap, size_t count, float* x) {
   KVGATE_CHECK(cap > 0, "softcap");
   DoSoftCap(cap, count, x);
+}
+
+void Backend::TopRows(const TopRowsTask& task, const TopRowsResult& to) {
+  KVGATE_CHECK(task.num_rows > 0 && task.columns > 0 && task.columns <= kTopColumnsMax,
+               "rows and columns to take the top of");
+  KVGATE_CHECK(task.count > 0 && task.count <= kTopCountMax, "values of a row");
+  KVGATE_CHECK(std::ssize(task.scales) == task.num_rows, "one scale per row");
+  for (const float scale : task.scales) {
+    KVGATE_CHECK(scale > 0 && scale <= std::numeric_limits<float>::max(), "scale");
+  }
+  DoTopRows(task, to);
 }
 
 }  // namespace kvgate::kernels

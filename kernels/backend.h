@@ -185,6 +185,27 @@ enum class GluKind : uint8_t {
   kClampedSilu,  // g * sigmoid(1.702 g) * (u + 1), g = min(gate, 7), u = clamp(up, -7, 7): gpt-oss
 };
 
+// How far the sums of TopRows may be off, relative to themselves.
+inline constexpr double kExpSumTolerance = 1e-5;
+inline constexpr int kTopCountMax = 256;
+inline constexpr int64_t kTopColumnsMax = int64_t{1} << 19;
+
+struct TopRowsTask {
+  const float* x = nullptr;  // [num_rows, columns]
+  int num_rows = 0;
+  int64_t columns = 0;            // <= kTopColumnsMax
+  int count = 0;                  // of values wanted of a row, <= kTopCountMax; may exceed columns
+  std::span<const float> scales;  // [num_rows], host memory, finite, above 0
+};
+
+// Host memory of the caller.
+struct TopRowsResult {
+  TokenId* ids = nullptr;            // [num_rows, count]: columns
+  float* values = nullptr;           // [num_rows, count]
+  float* exp_sums = nullptr;         // [num_rows]
+  float* scaled_exp_sums = nullptr;  // [num_rows]
+};
+
 struct BackendInfo {
   std::string name;         // "cpu", "reference"
   std::string target;       // SIMD target or device: "AVX2", "sm_90"
@@ -282,6 +303,14 @@ class Backend {
   void Scale(float factor, size_t count, float* x);
   // x[i] = cap * tanh(x[i] / cap); cap > 0. Source: Gemma 2 report, 2024.
   void SoftCap(float cap, size_t count, float* x);
+  // Of each row the greatest values, greatest first, of equal ones the lower column first, and the
+  // sums that a softmax of the row needs:
+  //   values[r, i] = x[r, ids[r, i]], m = values[r, 0]
+  //   exp_sums[r] = sum_i exp(x[r, i] - m), scaled_exp_sums[r] = sum_i exp((x[r, i] - m) scales[r])
+  // i over all columns; each sum within kExpSumTolerance, 0 where m is -infinity. NaN counts as
+  // -infinity, +infinity as the greatest finite number, -0 as 0. Behind the last column ids are -1
+  // and values -infinity. Waits for everything issued before, as CopyOut does.
+  void TopRows(const TopRowsTask& task, const TopRowsResult& to);
 
   // Waits until every operation issued so far has finished.
   virtual void Synchronize() {}
@@ -319,6 +348,7 @@ class Backend {
   virtual void DoAddScaled(const float* x, float factor, size_t count, float* y) = 0;
   virtual void DoScale(float factor, size_t count, float* x) = 0;
   virtual void DoSoftCap(float cap, size_t count, float* x) = 0;
+  virtual void DoTopRows(const TopRowsTask& task, const TopRowsResult& to) = 0;
 };
 
 }  // namespace kvgate::kernels

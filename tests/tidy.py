@@ -80,6 +80,7 @@ TESTS_WITHOUT_SOURCE = {
     "tests/kernels/conformance_kv_test.cc": "one suite for all backends",
     "tests/kernels/conformance_matmul_test.cc": "one suite for all backends",
     "tests/kernels/conformance_rows_test.cc": "one suite for all backends",
+    "tests/kernels/conformance_sampling_test.cc": "one suite for all backends",
 }
 # Library sources that another test than their mirror's shows to work: path -> that test.
 TESTED_ELSEWHERE = {

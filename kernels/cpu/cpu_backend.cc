@@ -18,6 +18,7 @@
 #include "kernels/cpu/row_kernels.h"
 #include "kernels/cpu/simd_target.h"
 #include "kernels/cpu/thread_pool.h"
+#include "kernels/cpu/top_rows.h"
 
 namespace kvgate::kernels::cpu {
 namespace {
@@ -95,6 +96,7 @@ class CpuBackend final : public Backend {
   void DoAddScaled(const float* x, float factor, size_t count, float* y) override;
   void DoScale(float factor, size_t count, float* x) override;
   void DoSoftCap(float cap, size_t count, float* x) override;
+  void DoTopRows(const TopRowsTask& task, const TopRowsResult& to) override;
 
   // Calls body(begin, end) on pieces of [0, count) rows or values, on all threads where the work,
   // count * unit values' worth, is more than a parallel region costs.
@@ -353,6 +355,10 @@ void CpuBackend::DoSoftCap(float cap, size_t count, float* x) {
   ForPieces(static_cast<int64_t>(count), kTanhWork, [&](int64_t begin, int64_t end) {
     rows_.soft_cap(cap, static_cast<size_t>(end - begin), x + begin);
   });
+}
+
+void CpuBackend::DoTopRows(const TopRowsTask& task, const TopRowsResult& to) {
+  pool_.ForEach(task.num_rows, [&](int64_t row, int) { TopOfRow(task, row, to); });
 }
 
 }  // namespace

@@ -24,9 +24,11 @@ KVGATE_DEVICE uint32_t Shuffle(uint32_t value, int lane) {
   return __shfl_sync(0xffffffffu, value, lane);
 }
 KVGATE_DEVICE uint32_t Ballot(bool value) { return __ballot_sync(0xffffffffu, value); }
+KVGATE_DEVICE uint32_t WarpSum(uint32_t value) { return __reduce_add_sync(0xffffffffu, value); }
 KVGATE_DEVICE void AtomicAdd(unsigned long long* to, unsigned long long value) {
   atomicAdd(to, value);
 }
+KVGATE_DEVICE uint32_t AtomicFetchAdd(uint32_t* to, uint32_t value) { return atomicAdd(to, value); }
 
 KVGATE_DEVICE uint32_t BitsOf(__half2 value) { return *reinterpret_cast<uint32_t*>(&value); }
 KVGATE_DEVICE __half2 Half2Of(uint32_t bits) { return *reinterpret_cast<__half2*>(&bits); }

@@ -70,7 +70,11 @@ KVGATE_DEVICE float Shuffle(float value, int lane);
 KVGATE_DEVICE uint32_t Shuffle(uint32_t value, int lane);
 // Bit i: lane i's value.
 KVGATE_DEVICE uint32_t Ballot(bool value);
+// The sum of the lanes' values.
+KVGATE_DEVICE uint32_t WarpSum(uint32_t value);
 KVGATE_DEVICE void AtomicAdd(unsigned long long* to, unsigned long long value);
+// What was there before.
+KVGATE_DEVICE uint32_t AtomicFetchAdd(uint32_t* to, uint32_t value);
 
 // --- half precision, as bits; pairs hold the first value in the low half ----------------------
 

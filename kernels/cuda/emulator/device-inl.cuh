@@ -129,7 +129,25 @@ KVGATE_DEVICE uint32_t Ballot(bool value) {
   });
   return operands.result;
 }
+KVGATE_DEVICE uint32_t WarpSum(uint32_t value) {
+  emulator::ShuffleOperands<uint32_t> operands{value, 0, 0};
+  emulator::Collective("WarpSum", &operands, [](void* const* lanes) {
+    uint32_t sum = 0;
+    for (int i = 0; i < kWarpLanes; ++i) {
+      sum += static_cast<emulator::ShuffleOperands<uint32_t>*>(lanes[i])->value;
+    }
+    for (int i = 0; i < kWarpLanes; ++i) {
+      static_cast<emulator::ShuffleOperands<uint32_t>*>(lanes[i])->result = sum;
+    }
+  });
+  return operands.result;
+}
 KVGATE_DEVICE void AtomicAdd(unsigned long long* to, unsigned long long value) { *to += value; }
+KVGATE_DEVICE uint32_t AtomicFetchAdd(uint32_t* to, uint32_t value) {
+  const uint32_t before = *to;
+  *to += value;
+  return before;
+}
 
 KVGATE_DEVICE float HalfToFloat(uint16_t bits) { return F16ToF32(bits); }
 KVGATE_DEVICE uint16_t FloatToHalf(float value) { return F32ToF16(value); }

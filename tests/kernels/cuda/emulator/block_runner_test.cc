@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <vector>
@@ -44,6 +45,20 @@ TEST_P(BlockRunnerTest, ShufflesAndBarriersExchangeValues) {
   });
   EXPECT_EQ(sums[0], 8128.0f);
   EXPECT_EQ(sums[1], 8128.0f + 128000.0f);
+}
+
+TEST_P(BlockRunnerTest, WarpSumsAreInEveryLaneAndFetchedAddsCountEveryThreadOnce) {
+  std::vector<uint32_t> sums(128);
+  std::vector<uint32_t> threads_of(128, 200);
+  uint32_t count = 0;
+  emulator::RunGrid({1, 1, 1}, 128, 0, [&] {
+    sums[threadIdx.x] = WarpSum(threadIdx.x);
+    threads_of[AtomicFetchAdd(&count, 1)] = threadIdx.x;
+  });
+  for (uint32_t i = 0; i < 128; ++i) EXPECT_EQ(sums[i], 496 + i / 32 * 1024);
+  EXPECT_EQ(count, 128u);
+  std::sort(threads_of.begin(), threads_of.end());
+  for (uint32_t i = 0; i < 128; ++i) EXPECT_EQ(threads_of[i], i);
 }
 
 TEST_P(BlockRunnerTest, MmaMultipliesMatricesInTheDocumentedFragments) {
