@@ -1,0 +1,208 @@
+#include "gateway/cli/gpu_bench/tiers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "gateway/cli/bench_file.h"
+#include "gateway/cli/bench_work.h"
+
+namespace kvgate::cli::gpu_bench {
+namespace {
+
+constexpr uint64_t kSeed = uint64_t{1} << 32;  // away from the other parts'
+
+struct Prefix {
+  std::vector<TokenId> tokens;
+  double cold_ms = 0;
+  double device_ms = 0;
+  double host_ms = 0;
+  double disk_ms = 0;
+  // Of the requests above.
+  std::string device_source;
+  std::string host_source;
+  std::string disk_source;
+};
+
+class TierMeasurement {
+ public:
+  TierMeasurement(Run& run, std::shared_ptr<const model::ModelFile> file, std::string part)
+      : run_(run), file_(std::move(file)), part_(std::move(part)) {}
+
+  Result<void> Measure() {
+    KVGATE_TRY_VOID(OpenEngine());
+    KVGATE_TRY_VOID(AskColdAndAgain());
+    run_.Say("tiers: writing to disk");
+    if (!opened_.engine->Drain(std::chrono::minutes(3))) {
+      run_.figures().AddFact("tiers", "not all was on disk after 3 minutes");
+    }
+    KVGATE_TRY_VOID(Fill(pool_tokens_));
+    KVGATE_TRY_VOID(AskAll("host", &Prefix::host_ms, &Prefix::host_source));
+    KVGATE_TRY_VOID(Fill(pool_tokens_ + host_tokens_));
+    ForgetFiles(disk_directory_);
+    KVGATE_TRY_VOID(AskAll("disk", &Prefix::disk_ms, &Prefix::disk_source));
+    AddFigures();
+    return {};
+  }
+
+ private:
+  Result<void> OpenEngine() {
+    const Sizes& sizes = run_.sizes();
+    const int64_t held =
+        std::accumulate(sizes.prefixes.begin(), sizes.prefixes.end(), int64_t{0}) +
+        std::ssize(sizes.prefixes) * 8 * kernels::kKvBlockTokens;  // with the tails behind them
+    pool_tokens_ = held + held / 4;
+    host_tokens_ = held + held / 2;
+    KVGATE_TRY(const model::ModelConfig config, model::ReadModelConfig(*file_));
+    const uint64_t token_bytes =
+        config.kv_shape(kernels::DType::kF16).block_bytes() / kernels::kKvBlockTokens;
+    const uint64_t held_bytes = static_cast<uint64_t>(held) * token_bytes;
+    // The bucket holds the prefixes, which are stable and go first, and is below its half when the
+    // fillers come: those do not fill the disk.
+    auto admission = std::make_shared<tier::WriteAdmission>(tier::WriteAdmission::Options{
+        .bytes_per_day = 1, .burst_bytes_min = held_bytes + held_bytes / 2});
+    const EngineSize size{.kv_bytes = static_cast<uint64_t>(pool_tokens_) * token_bytes,
+                          .host_bytes = static_cast<uint64_t>(host_tokens_) * token_bytes,
+                          .disk_bytes = 3 * held_bytes + (uint64_t{64} << 20),
+                          .context_tokens = longest() + 8 * kernels::kKvBlockTokens,
+                          .write_back_bytes = 2 * held_bytes,
+                          .write_admission = admission};
+    KVGATE_TRY(opened_, run_.OpenEngine(file_, size));
+    disk_directory_ = run_.last_directory();
+    return {};
+  }
+
+  int longest() const { return *std::ranges::max_element(run_.sizes().prefixes); }
+
+  // The prefix and a tail that nobody has asked before.
+  Result<Answer> AskFor(const Prefix& prefix) {
+    std::vector<TokenId> prompt = prefix.tokens;
+    const std::vector<TokenId> tail =
+        RandomTokens(run_.sizes().tail_tokens, opened_.config().vocab_size, kSeed + next_seed_++);
+    prompt.insert(prompt.end(), tail.begin(), tail.end());
+    return AskOne(*opened_.engine, {.prompt = std::move(prompt),
+                                    .num_stable_tokens = static_cast<int>(prefix.tokens.size())});
+  }
+
+  Result<void> AskColdAndAgain() {
+    for (const int num_tokens : run_.sizes().prefixes) {
+      Prefix& prefix = prefixes_.emplace_back();
+      prefix.tokens = RandomTokens(num_tokens, opened_.config().vocab_size, kSeed + next_seed_++);
+      run_.Say(fmt::format("tiers: {} tokens cold, then from the device", num_tokens));
+      KVGATE_TRY(const Answer cold, AskFor(prefix));
+      prefix.cold_ms = 1e3 * cold.stats.ttft_seconds;
+      prefix.device_ms = 1e9;
+      for (int i = 0; i < 3; ++i) {
+        KVGATE_TRY(const Answer hit, AskFor(prefix));
+        prefix.device_ms = std::min(prefix.device_ms, 1e3 * hit.stats.ttft_seconds);
+        prefix.device_source = SourceText(hit.stats);
+      }
+    }
+    return {};
+  }
+
+  Result<void> AskAll(const char* tier, double Prefix::*ms, std::string Prefix::*source) {
+    for (Prefix& prefix : prefixes_) {
+      run_.Say(fmt::format("tiers: {} tokens from the {}", prefix.tokens.size(), tier));
+      KVGATE_TRY(const Answer answer, AskFor(prefix));
+      prefix.*ms = 1e3 * answer.stats.ttft_seconds;
+      prefix.*source = SourceText(answer.stats);
+    }
+    return {};
+  }
+
+  // Prompts of so many tokens that nobody asks for again.
+  Result<void> Fill(int64_t num_tokens) {
+    const int at_once = std::max(longest() / 8, kernels::kKvBlockTokens);
+    for (int64_t done = 0; done < num_tokens; done += at_once) {
+      if (done % (8 * at_once) == 0) {
+        run_.Say(
+            fmt::format("tiers: {} of {} tokens that push the prefixes down", done, num_tokens));
+      }
+      KVGATE_TRY_VOID(AskOne(
+          *opened_.engine,
+          {.prompt = RandomTokens(at_once, opened_.config().vocab_size, kSeed + next_seed_++)}));
+    }
+    return {};
+  }
+
+  void AddFigures() {
+    const Limits& limits = run_.limits();
+    for (const Prefix& prefix : prefixes_) {
+      const auto num_tokens = static_cast<double>(prefix.tokens.size());
+      const std::string name = fmt::format("{} tokens, ", prefix.tokens.size());
+      Figure figure{.part = part_, .name = name + "cold", .measured = prefix.cold_ms, .unit = "ms"};
+      figure.limit =
+          1e3 * PrefillOperations(opened_.config(), num_tokens) / limits.operations_per_second;
+      figure.limit_name = "operations / measured peak";
+      run_.figures().Add(figure);
+
+      figure = {.part = part_,
+                .name = name + "GPU hit",
+                .measured = prefix.device_ms,
+                .unit = "ms",
+                .note = prefix.device_source};
+      if (prefix.tokens.size() == 20480) {
+        figure.bound = run_.Asked({.kind = BoundKind::kMax, .value = 30});
+      }
+      run_.figures().Add(figure);
+
+      figure = {.part = part_,
+                .name = name + "host hit",
+                .measured = prefix.host_ms,
+                .unit = "ms",
+                .note = prefix.host_source};
+      figure.limit = 1.3 * 1e3 * num_tokens * opened_.kv_token_bytes() /
+                         limits.host_to_device_bytes_per_second +
+                     prefix.device_ms;
+      figure.limit_name = "1.3 x pinned copy + one step (a GPU hit)";
+      figure.bound = run_.Asked({.kind = BoundKind::kRatioMax, .value = 1});
+      run_.figures().Add(figure);
+
+      figure = {.part = part_,
+                .name = name + "disk hit",
+                .measured = prefix.disk_ms,
+                .unit = "ms",
+                .limit = prefix.cold_ms,
+                .limit_name = "cold",
+                .note = prefix.disk_source};
+      figure.bound = run_.Asked({.kind = BoundKind::kRatioMax, .value = 1});
+      run_.figures().Add(figure);
+    }
+  }
+
+  Run& run_;
+  std::shared_ptr<const model::ModelFile> file_;
+  const std::string part_;
+  OpenedEngine opened_;
+  std::filesystem::path disk_directory_;
+  std::vector<Prefix> prefixes_;
+  int64_t pool_tokens_ = 0;
+  int64_t host_tokens_ = 0;
+  uint64_t next_seed_ = 0;
+};
+
+}  // namespace
+
+std::string SourceText(const engine::RequestStats& stats) {
+  const std::pair<const char*, int> sources[] = {{"device", stats.num_device_tokens},
+                                                 {"host", stats.num_host_tokens},
+                                                 {"disk", stats.num_disk_tokens},
+                                                 {"computed", stats.num_computed_tokens}};
+  std::string text;
+  for (const auto& [name, count] : sources) {
+    if (count == 0) continue;
+    if (!text.empty()) text += ", ";
+    text += fmt::format("{} {:.1f} %", name, 100.0 * count / std::max(1, stats.num_prompt_tokens));
+  }
+  return text;
+}
+
+Result<void> MeasureTiers(Run& run, std::shared_ptr<const model::ModelFile> file,
+                          const std::string& dtype) {
+  return TierMeasurement(run, std::move(file), "TTFT of a prefix, " + dtype).Measure();
+}
+
+}  // namespace kvgate::cli::gpu_bench

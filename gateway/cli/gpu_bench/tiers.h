@@ -1,0 +1,20 @@
+// Tiers: time to the first token of prompts whose prefix is cold, in device memory, in the host
+// arena, on disk.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "gateway/cli/gpu_bench/run.h"
+
+namespace kvgate::cli::gpu_bench {
+
+// The pool holds all prefixes at once and little more: what is asked in between pushes them down a
+// tier. Each figure says where its tokens really came from.
+Result<void> MeasureTiers(Run& run, std::shared_ptr<const model::ModelFile> file,
+                          const std::string& dtype);
+
+// "device 97 %, computed 3 %"
+std::string SourceText(const engine::RequestStats& stats);
+
+}  // namespace kvgate::cli::gpu_bench
