@@ -203,8 +203,8 @@ Result<void> MeasureAgents(Run& run, std::shared_ptr<const model::ModelFile> fil
     KVGATE_TRY(OpenedEngine opened, run.OpenEngine(file, size));
     for (const int num_sessions : sizes.sessions) {
       const double seconds = std::max(1.0, run.seconds_left()) / static_cast<double>(num_runs--);
-      run.Say(fmt::format("agents: {} sessions {} the prefix cache, at most {:.0f} s", num_sessions,
-                          has_prefix_cache ? "with" : "without", seconds));
+      run.Say(fmt::format("agents: sessions at once: {}, {} the prefix cache, at most {:.0f} s",
+                          num_sessions, has_prefix_cache ? "with" : "without", seconds));
       const AgentRun agents{.sizes = sizes,
                             .num_sessions = num_sessions,
                             .has_prefix_cache = has_prefix_cache,

@@ -65,7 +65,8 @@ Result<void> RunFirst(Run& run, const std::string& dtype) {
   const RunOptions& options = run.options();
   KVGATE_TRY(const std::shared_ptr<const model::ModelFile> file, run.MakeFile(dtype));
   if (IsWanted(options, "kernels")) {
-    KVGATE_TRY_VOID(RunPart(run, "kernels", [&] { return MeasureKernels(run, file, dtype); }));
+    KVGATE_TRY_VOID(
+        RunPart(run, "kernels", [&] { return MeasureKernels(run, file, {.dtype = dtype}); }));
   }
   const SpeedParts speed{.dtype = dtype,
                          .has_decode = IsWanted(options, "decode"),
@@ -91,7 +92,9 @@ Result<void> RunOther(Run& run, const std::string& dtype) {
   if (!has_kernels && !speed.has_decode && !speed.has_prefill) return {};
   return RunPart(run, "speed " + dtype, [&]() -> Result<void> {
     KVGATE_TRY(const std::shared_ptr<const model::ModelFile> file, run.MakeFile(dtype));
-    if (has_kernels) KVGATE_TRY_VOID(MeasureKernels(run, file, dtype));
+    if (has_kernels) {
+      KVGATE_TRY_VOID(MeasureKernels(run, file, {.dtype = dtype, .has_attention = false}));
+    }
     if (!speed.has_decode && !speed.has_prefill) return {};
     return MeasureSpeed(run, file, speed);
   });

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <utility>
 
 #include "kernels/weight_format.h"
@@ -33,7 +34,7 @@ class KernelMeasurement {
   KernelMeasurement(Run& run, std::shared_ptr<const model::ModelFile> file, std::string dtype)
       : run_(run), file_(std::move(file)), dtype_(std::move(dtype)) {}
 
-  Result<void> Measure() {
+  Result<void> Measure(bool has_attention) {
     KVGATE_TRY(config_, model::ReadModelConfig(*file_));
     KVGATE_TRY(backend_, OpenBackend(run_.device()));
     run_.Say("kernels: products");
@@ -41,6 +42,7 @@ class KernelMeasurement {
       KVGATE_TRY_VOID(Product(name, {1, 16, run_.sizes().batch, run_.sizes().step_tokens}));
     }
     KVGATE_TRY_VOID(Product("output", {1, run_.sizes().batch}));
+    if (!has_attention) return {};
     run_.Say("kernels: attention");
     KVGATE_TRY_VOID(Attention(1, 1, run_.sizes().long_context));
     KVGATE_TRY_VOID(Attention(run_.sizes().batch, 1, run_.sizes().short_context));
@@ -102,12 +104,13 @@ class KernelMeasurement {
     return weights;
   }
 
-  Result<void> Product(const std::string& name, const std::vector<int>& row_counts) {
+  // Once for each number of rows.
+  Result<void> Product(const std::string& name, const std::set<int>& row_counts) {
     double bytes = 0;
     KVGATE_TRY(const auto weights, LoadWeights(name, bytes));
     const int64_t rows_out = weights[0]->rows();
     const int64_t columns = weights[0]->columns();
-    const int most = *std::ranges::max_element(row_counts);
+    const int most = *row_counts.rbegin();
     KVGATE_TRY(const auto x, RandomBuffer(most, columns));
     KVGATE_TRY(const auto y,
                backend_->AllocateFloats(static_cast<size_t>(most) * static_cast<size_t>(rows_out)));
@@ -213,8 +216,8 @@ double SecondsPerCall(kernels::Backend& backend, double seconds_min,
 }
 
 Result<void> MeasureKernels(Run& run, std::shared_ptr<const model::ModelFile> file,
-                            const std::string& dtype) {
-  return KernelMeasurement(run, std::move(file), dtype).Measure();
+                            const KernelParts& parts) {
+  return KernelMeasurement(run, std::move(file), parts.dtype).Measure(parts.has_attention);
 }
 
 }  // namespace kvgate::cli::gpu_bench

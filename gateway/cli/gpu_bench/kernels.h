@@ -10,8 +10,12 @@
 
 namespace kvgate::cli::gpu_bench {
 
+struct KernelParts {
+  std::string dtype;          // of the weights, for the figures' names
+  bool has_attention = true;  // which does not depend on it
+};
 Result<void> MeasureKernels(Run& run, std::shared_ptr<const model::ModelFile> file,
-                            const std::string& dtype);
+                            const KernelParts& parts);
 
 // Seconds of one call of `issue`, whose work is waited for once behind a row of them; the row is as
 // long as `seconds_min` wants. `issue` gets the number of the call.

@@ -104,8 +104,10 @@ Result<OpenedEngine> Run::OpenEngine(std::shared_ptr<const model::ModelFile> fil
   }
   DiskOptions disk;
   if (size.disk_bytes > 0) {
-    last_directory_ = directory_ / std::to_string(num_directories_++);
-    disk = {.directory = last_directory_, .bytes_max = size.disk_bytes};
+    disk = {.directory = size.disk_directory, .bytes_max = size.disk_bytes};
+    if (disk.directory.empty()) {
+      disk.directory = directory_ / fmt::format("new-{}", num_directories_++);
+    }
   }
   return gpu_bench::OpenEngine(
       std::move(loaded),

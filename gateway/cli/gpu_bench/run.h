@@ -41,6 +41,8 @@ struct EngineSize {
   uint64_t kv_bytes = 0;  // 0: as RunOptions::kv_bytes
   uint64_t host_bytes = 0;
   uint64_t disk_bytes = 0;  // 0: no disk tier
+  // Of the disk tier; below Run::directory(). Empty: a new one.
+  std::filesystem::path disk_directory = {};
   int context_tokens = 0;
   int mixed_step_tokens = 0;  // 0: as a step without decodes
   uint64_t write_back_bytes = uint64_t{256} << 20;
@@ -77,8 +79,7 @@ class Run {
   Result<OpenedEngine> OpenEngine(std::shared_ptr<const model::ModelFile> file,
                                   const EngineSize& size, bool is_fast = false);
   uint64_t host_bytes() const;
-  // Of the disk tier opened last; empty before.
-  const std::filesystem::path& last_directory() const { return last_directory_; }
+  const std::filesystem::path& directory() const { return directory_; }
 
  private:
   explicit Run(const RunOptions& options);
@@ -90,8 +91,7 @@ class Run {
   Clock::time_point begin_ = Clock::now();
   Clock::time_point deadline_;
   std::filesystem::path directory_;  // the run's own
-  std::filesystem::path last_directory_;
-  int num_directories_ = 0;  // made in it
+  int num_directories_ = 0;          // made in it
 };
 
 }  // namespace kvgate::cli::gpu_bench

@@ -9,8 +9,9 @@
 
 namespace kvgate::cli::gpu_bench {
 
-// The pool holds all prefixes at once and little more: what is asked in between pushes them down a
-// tier. Each figure says where its tokens really came from.
+// Each prefix is asked for cold; others push it down to the host arena; it comes back from there,
+// and is then asked for where it is. From disk it comes in a new engine, as after a restart, with
+// the page cache emptied. Each figure says where its tokens really came from.
 Result<void> MeasureTiers(Run& run, std::shared_ptr<const model::ModelFile> file,
                           const std::string& dtype);
 
