@@ -193,7 +193,8 @@ void AddGpu(CLI::App& bench, Run& chosen) {
       ->transform(CLI::AsSizeValue(false))
       ->capture_default_str();
   command->add_option("--dir", options->directory, "Where the disk tier lies meanwhile");
-  command->add_flag("--json", options->is_json, "Print one JSON object");
+  command->add_flag("--json", options->is_json, "Print one JSON object, not the table");
+  command->add_option("--json-file", options->json_file, "Write the JSON object here as well");
   command->callback([&chosen, options] {
     chosen = [options]() -> Result<int> {
       KVGATE_TRY(const bool is_within, gpu_bench::RunGpuBench(*options));

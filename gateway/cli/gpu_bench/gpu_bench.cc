@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <fstream>
 #include <functional>
 #include <utility>
 
@@ -112,6 +113,13 @@ Result<void> RunAll(Run& run) {
   });
 }
 
+Result<void> WriteJson(const std::filesystem::path& path, const Figures& figures) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  if (file << figures.Json() << std::flush) return {};
+  return MakeError(ErrorCode::kIo, "bench", fmt::format("cannot write {}", path.string()),
+                   "json_file");
+}
+
 }  // namespace
 
 std::vector<std::string> PartNames() {
@@ -131,6 +139,7 @@ Result<bool> RunGpuBench(const RunOptions& options) {
   }
   std::fflush(options.out);
   if (!done) return done.error();
+  if (!options.json_file.empty()) KVGATE_TRY_VOID(WriteJson(options.json_file, run->figures()));
   return run->figures().num_missed() == 0;
 }
 

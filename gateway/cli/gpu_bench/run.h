@@ -25,7 +25,8 @@ struct RunOptions {
   bool is_cuda = true;
   std::vector<std::string> parts = {};  // of PartNames(); empty: all
   bool is_quick = false;
-  bool is_json = false;
+  bool is_json = false;                  // print JSON, not the table
+  std::filesystem::path json_file = {};  // also write it here; empty: nowhere
   double minutes = 9;  // for all parts; what does not fit is cut short, and said to be
   int cpu_threads = 0;
   uint64_t kv_bytes = 0;    // of the pool for decode, prefill and agents; 0: what is free

@@ -80,7 +80,7 @@ class TierMeasurement {
   Result<void> OpenEngine() {
     KVGATE_TRY(OpenedEngine opened, run_.OpenEngine(file_, size_));
     opened_.emplace(std::move(opened));
-    return {};
+    return Fill(1);  // an engine's first request pays for what all use
   }
 
   // What the old one had in memory is gone, and the page cache with it.
@@ -130,7 +130,7 @@ class TierMeasurement {
   Result<void> Fill(int64_t num_tokens) {
     const int at_once = std::max(longest() / 8, kernels::kKvBlockTokens);
     for (int64_t done = 0; done < num_tokens; done += at_once) {
-      if (done % (8 * at_once) == 0) {
+      if (num_tokens > 1 && done % (8 * at_once) == 0) {
         run_.Say(
             fmt::format("tiers: {} of {} tokens that push the prefixes down", done, num_tokens));
       }

@@ -34,7 +34,8 @@ TEST(AgentsTest, EveryTurnGrowsByTheAnswerAndWhatAToolSaid) {
   for (const AgentTurn& turn : report->turns) {
     EXPECT_EQ(turn.stats.num_prompt_tokens, 192 + turn.turn * 36);
     // All whole blocks of the turn before are there: the answer's last token was never computed.
-    if (turn.turn > 0) EXPECT_GE(turn.stats.num_cached_tokens, 192 + (turn.turn - 1) * 36);
+    const int num_before = turn.turn > 0 ? 192 + (turn.turn - 1) * 36 : 0;
+    EXPECT_GE(turn.stats.num_cached_tokens, num_before);
   }
 }
 
