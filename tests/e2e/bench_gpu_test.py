@@ -66,7 +66,7 @@ class BenchGpuTest(Case):
     def test_without_time_parts_are_left_out_and_said_to_be(self):
         made = self.bench(*TINY, "--only", "tiers,agents", "--dtype", "bf16", "--minutes", "0.01")
         for part in "tiers", "agents":
-            self.assertRegex(made.stdout, rf"\n{part}: left out: the time is over")
+            self.assertRegex(made.stdout, rf"\n{part}: cut short: the time is over")
 
     def test_what_it_does_not_know_is_refused_by_name(self):
         self.assertIn("--only", self.bench(*TINY, "--only", "dance", code=2).stderr)

@@ -202,15 +202,14 @@ Result<void> MeasureAgents(Run& run, std::shared_ptr<const model::ModelFile> fil
     }
     KVGATE_TRY(OpenedEngine opened, run.OpenEngine(file, size));
     for (const int num_sessions : sizes.sessions) {
-      const double seconds = std::max(1.0, run.seconds_left()) / static_cast<double>(num_runs--);
+      const double seconds = run.seconds_left() / static_cast<double>(num_runs--);
       run.Say(fmt::format("agents: sessions at once: {}, {} the prefix cache, at most {:.0f} s",
                           num_sessions, has_prefix_cache ? "with" : "without", seconds));
       const AgentRun agents{.sizes = sizes,
                             .num_sessions = num_sessions,
                             .has_prefix_cache = has_prefix_cache,
                             .salt = fmt::format("agents-{}", num_sessions),
-                            .until = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                                        std::chrono::duration<double>(seconds))};
+                            .until = After(seconds)};
       KVGATE_TRY(AgentReport report, RunAgents(*opened.engine, agents));
       reports[has_prefix_cache ? 1 : 0].push_back(std::move(report));
     }

@@ -103,24 +103,6 @@ Result<LoadedModel> LoadModel(const DeviceOptions& options,
   return loaded;
 }
 
-Result<uint64_t> FreeKvBytes(const DeviceOptions& options, const model::ModelConfig& config,
-                             StepSize step) {
-  // Scratch of the kernels, graphs, and what the driver takes as it goes.
-  constexpr uint64_t kElseBytes = uint64_t{3} << 30;
-  if (!options.is_cuda) return 0;
-  KVGATE_TRY(const kernels::cuda::CudaDevice device, FindDevice());
-  const model::ActivationFloats floats = model::CountActivations(config);
-  const uint64_t taken =
-      kElseBytes +
-      sizeof(float) * (floats.per_token * static_cast<uint64_t>(step.tokens) +
-                       floats.per_logit_row * static_cast<uint64_t>(step.sequences) + floats.fixed);
-  if (device.bytes_free > taken) return device.bytes_free - taken;
-  return MakeError(ErrorCode::kOverloaded, "bench",
-                   fmt::format("{} bytes of device memory are free; activations and scratch need "
-                               "{} and KV the rest",
-                               device.bytes_free, taken));
-}
-
 Result<OpenedEngine> OpenEngine(LoadedModel loaded, engine::EngineOptions options,
                                 const DiskOptions& disk) {
   OpenedEngine opened;

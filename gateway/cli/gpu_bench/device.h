@@ -48,14 +48,6 @@ struct LoadedModel {
 Result<LoadedModel> LoadModel(const DeviceOptions& options,
                               std::shared_ptr<const model::ModelFile> file, int context_tokens);
 
-// Bytes of device memory that KV may take beside the model and the activations of such steps.
-struct StepSize {
-  int tokens = 0;
-  int sequences = 0;
-};
-Result<uint64_t> FreeKvBytes(const DeviceOptions& options, const model::ModelConfig& config,
-                             StepSize step);
-
 // An engine with all that it uses.
 struct OpenedEngine {
   std::unique_ptr<kernels::Backend> backend;

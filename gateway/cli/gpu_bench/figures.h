@@ -20,10 +20,10 @@ struct Bound {
 };
 
 struct Figure {
-  std::string part;  // "decode bf16"
-  std::string name;  // "1 sequence at 20480"
+  std::string part = {};  // "decode bf16"
+  std::string name = {};  // "1 sequence at 20480"
   double measured = 0;
-  std::string unit;             // "tok/s"
+  std::string unit = {};        // "tok/s"
   double limit = 0;             // in the same unit; 0: there is none
   std::string limit_name = {};  // "weights and KV / copy bandwidth"
   Bound bound = {};

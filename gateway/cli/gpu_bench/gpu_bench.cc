@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <fstream>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <utility>
 
 #include "gateway/cli/gpu_bench/agents.h"
@@ -15,9 +17,6 @@
 
 namespace kvgate::cli::gpu_bench {
 namespace {
-
-// No part begins with less than this left.
-constexpr double kPartSecondsMin = 5;
 
 bool IsWanted(const RunOptions& options, const char* part) {
   return options.parts.empty() || std::ranges::find(options.parts, part) != options.parts.end();
@@ -53,65 +52,83 @@ void AddLimits(Run& run) {
       "TFLOP/s");
 }
 
-// Runs a part, unless it is not wanted or there is no time left for it.
-Result<void> RunPart(Run& run, const std::string& name, const std::function<Result<void>()>& part) {
-  if (run.seconds_left() < kPartSecondsMin) {
-    run.figures().AddFact(name, "left out: the time is over; run it with --only");
-    return {};
-  }
-  return part();
-}
+// Runs part by part. One that fails leaves the others alone: a session on a device is short.
+class PartRunner {
+ public:
+  explicit PartRunner(Run& run) : run_(run), options_(run.options()) {}
 
-Result<void> RunFirst(Run& run, const std::string& dtype) {
-  const RunOptions& options = run.options();
-  KVGATE_TRY(const std::shared_ptr<const model::ModelFile> file, run.MakeFile(dtype));
-  if (IsWanted(options, "kernels")) {
-    KVGATE_TRY_VOID(
-        RunPart(run, "kernels", [&] { return MeasureKernels(run, file, {.dtype = dtype}); }));
+  // The agents come last: they take what time is left.
+  void RunAll() {
+    RunFirst(options_.dtypes[0]);
+    for (size_t i = 1; i < options_.dtypes.size(); ++i) RunOther(options_.dtypes[i]);
+    if (!IsWanted(options_, "agents")) return;
+    const std::string& dtype = options_.dtypes[0];
+    RunPart("agents", [&]() -> Result<void> {
+      KVGATE_TRY(const auto file, run_.MakeFile(dtype));
+      return MeasureAgents(run_, file, dtype);
+    });
   }
-  const SpeedParts speed{.dtype = dtype,
-                         .has_decode = IsWanted(options, "decode"),
-                         .has_prefill = IsWanted(options, "prefill")};
-  if (speed.has_decode || speed.has_prefill) {
-    KVGATE_TRY_VOID(RunPart(run, "speed", [&] { return MeasureSpeed(run, file, speed); }));
-  }
-  if (IsWanted(options, "numerics")) {
-    KVGATE_TRY_VOID(RunPart(run, "numerics", [&] { return MeasureNumerics(run, file, dtype); }));
-  }
-  if (IsWanted(options, "tiers")) {
-    KVGATE_TRY_VOID(RunPart(run, "tiers", [&] { return MeasureTiers(run, file, dtype); }));
-  }
-  return {};
-}
 
-Result<void> RunOther(Run& run, const std::string& dtype) {
-  const SpeedParts speed{.dtype = dtype,
-                         .has_decode = IsWanted(run.options(), "decode"),
-                         .has_prefill = IsWanted(run.options(), "prefill"),
-                         .is_first = false};
-  const bool has_kernels = IsWanted(run.options(), "kernels");
-  if (!has_kernels && !speed.has_decode && !speed.has_prefill) return {};
-  return RunPart(run, "speed " + dtype, [&]() -> Result<void> {
-    KVGATE_TRY(const std::shared_ptr<const model::ModelFile> file, run.MakeFile(dtype));
-    if (has_kernels) {
-      KVGATE_TRY_VOID(MeasureKernels(run, file, {.dtype = dtype, .has_attention = false}));
-    }
-    if (!speed.has_decode && !speed.has_prefill) return {};
-    return MeasureSpeed(run, file, speed);
-  });
-}
+  // Of the first part that failed.
+  const std::optional<Error>& error() const { return error_; }
 
-// The agents come last: they take what time is left.
-Result<void> RunAll(Run& run) {
-  const std::vector<std::string>& dtypes = run.options().dtypes;
-  KVGATE_TRY_VOID(RunFirst(run, dtypes[0]));
-  for (size_t i = 1; i < dtypes.size(); ++i) KVGATE_TRY_VOID(RunOther(run, dtypes[i]));
-  if (!IsWanted(run.options(), "agents")) return {};
-  return RunPart(run, "agents", [&]() -> Result<void> {
-    KVGATE_TRY(const std::shared_ptr<const model::ModelFile> file, run.MakeFile(dtypes[0]));
-    return MeasureAgents(run, file, dtypes[0]);
-  });
-}
+ private:
+  void RunPart(const std::string& name, const std::function<Result<void>()>& part) {
+    if (run_.IsCut(name)) return;
+    const Result<void> done = part();
+    if (done) return;
+    // Out of time is no failure.
+    const bool is_late = done.error().code == ErrorCode::kDeadline;
+    run_.figures().AddFact(name, (is_late ? "cut short: " : "FAILED: ") + done.error().ToString());
+    if (!is_late && !error_) error_ = done.error();
+  }
+
+  void RunFirst(const std::string& dtype) {
+    const bool has_speed = IsWanted(options_, "decode") || IsWanted(options_, "prefill");
+    std::shared_ptr<const model::ModelFile> file;
+    const auto run_one = [&](const char* name, bool is_wanted, auto measure) {
+      if (!is_wanted) return;
+      RunPart(name, [&]() -> Result<void> {
+        if (file == nullptr) {
+          KVGATE_TRY(file, run_.MakeFile(dtype));
+        }
+        return measure();
+      });
+    };
+    run_one("kernels", IsWanted(options_, "kernels"),
+            [&] { return MeasureKernels(run_, file, {.dtype = dtype}); });
+    run_one("speed", has_speed,
+            [&] { return MeasureSpeed(run_, file, Speed(dtype, /*is_first=*/true)); });
+    run_one("numerics", IsWanted(options_, "numerics"),
+            [&] { return MeasureNumerics(run_, file, dtype); });
+    run_one("tiers", IsWanted(options_, "tiers"), [&] { return MeasureTiers(run_, file, dtype); });
+  }
+
+  void RunOther(const std::string& dtype) {
+    const SpeedParts speed = Speed(dtype, /*is_first=*/false);
+    const bool has_kernels = IsWanted(options_, "kernels");
+    if (!has_kernels && !speed.has_decode && !speed.has_prefill) return;
+    RunPart("speed " + dtype, [&]() -> Result<void> {
+      KVGATE_TRY(const auto file, run_.MakeFile(dtype));
+      if (has_kernels) {
+        KVGATE_TRY_VOID(MeasureKernels(run_, file, {.dtype = dtype, .has_attention = false}));
+      }
+      if (!speed.has_decode && !speed.has_prefill) return {};
+      return MeasureSpeed(run_, file, speed);
+    });
+  }
+
+  SpeedParts Speed(const std::string& dtype, bool is_first) const {
+    return {.dtype = dtype,
+            .has_decode = IsWanted(options_, "decode"),
+            .has_prefill = IsWanted(options_, "prefill"),
+            .is_first = is_first};
+  }
+
+  Run& run_;
+  const RunOptions& options_;
+  std::optional<Error> error_;
+};
 
 Result<void> WriteJson(const std::filesystem::path& path, const Figures& figures) {
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
@@ -130,7 +147,8 @@ Result<bool> RunGpuBench(const RunOptions& options) {
   KVGATE_TRY_VOID(CheckOptions(options));
   KVGATE_TRY(const std::unique_ptr<Run> run, Run::Open(options));
   AddLimits(*run);
-  const Result<void> done = RunAll(*run);
+  PartRunner parts(*run);
+  parts.RunAll();
   if (options.is_json) {
     fmt::print(options.out, "{}", run->figures().Json());
   } else {
@@ -138,8 +156,8 @@ Result<bool> RunGpuBench(const RunOptions& options) {
                run->figures().num_missed());
   }
   std::fflush(options.out);
-  if (!done) return done.error();
   if (!options.json_file.empty()) KVGATE_TRY_VOID(WriteJson(options.json_file, run->figures()));
+  if (parts.error()) return *parts.error();
   return run->figures().num_missed() == 0;
 }
 

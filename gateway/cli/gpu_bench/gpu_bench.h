@@ -14,8 +14,8 @@ namespace kvgate::cli::gpu_bench {
 // "kernels", "decode", "prefill", "numerics", "tiers", "agents": in the order in which they run.
 std::vector<std::string> PartNames();
 
-// Prints the figures. True: none misses its bound. A part that fails ends the run with its error;
-// what was measured before it is printed.
+// Prints the figures. True: none misses its bound. A part that fails is said to have, the others
+// run, and its error is returned in the end.
 Result<bool> RunGpuBench(const RunOptions& options);
 
 }  // namespace kvgate::cli::gpu_bench

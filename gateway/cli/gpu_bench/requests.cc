@@ -86,9 +86,7 @@ Result<Answer> AskOne(engine::Engine& engine, Ask ask, double seconds_max) {
   Requests requests(engine);
   const size_t num_tokens = ask.prompt.size();
   KVGATE_TRY_VOID(requests.Submit(0, std::move(ask)));
-  const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                        std::chrono::duration<double>(seconds_max));
-  std::optional<Answer> answer = requests.Next(until);
+  std::optional<Answer> answer = requests.Next(After(seconds_max));
   if (!answer) {
     return MakeError(ErrorCode::kDeadline, "bench",
                      fmt::format("a prompt of {} tokens is not answered after {:.0f} s", num_tokens,

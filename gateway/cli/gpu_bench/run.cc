@@ -64,7 +64,14 @@ void Run::Say(const std::string& what) const {
   std::fflush(options_.progress);
 }
 
-double Run::seconds_left() const { return SecondsBetween(Clock::now(), deadline_); }
+double Run::seconds_left() const { return std::max(0.1, SecondsBetween(Clock::now(), deadline_)); }
+
+bool Run::IsCut(const std::string& part) {
+  constexpr double kSecondsMin = 3;
+  if (seconds_left() > kSecondsMin) return false;
+  figures_.AddFact(part, "cut short: the time is over; run it with --only");
+  return true;
+}
 
 Bound Run::Asked(Bound bound) const {
   return options_.is_cuda && options_.shape != "tiny" ? bound : Bound{};
@@ -97,11 +104,8 @@ Result<OpenedEngine> Run::OpenEngine(std::shared_ptr<const model::ModelFile> fil
   Say("loading the model");
   KVGATE_TRY(LoadedModel loaded, LoadModel(device(is_fast), std::move(file), size.context_tokens));
   uint64_t kv_bytes = size.kv_bytes > 0 ? size.kv_bytes : options_.kv_bytes;
-  if (kv_bytes == 0) {
-    KVGATE_TRY(kv_bytes, FreeKvBytes(device(), loaded.model->config(),
-                                     {.tokens = sizes_.step_tokens, .sequences = kSequencesMax}));
-    if (!options_.is_cuda) kv_bytes = sizes_.cpu_kv_bytes;
-  }
+  // On a device 0 leaves it to the engine, which takes what is free beside the model.
+  if (kv_bytes == 0 && !options_.is_cuda) kv_bytes = sizes_.cpu_kv_bytes;
   DiskOptions disk;
   if (size.disk_bytes > 0) {
     disk = {.directory = size.disk_directory, .bytes_max = size.disk_bytes};

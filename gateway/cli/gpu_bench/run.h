@@ -66,8 +66,9 @@ class Run {
 
   // Says on the progress stream what begins now.
   void Say(const std::string& what) const;
-  double seconds_left() const;
-  Clock::time_point deadline() const { return deadline_; }
+  double seconds_left() const;  // never 0
+  // Whether the time is over; then says that the part is cut short.
+  bool IsCut(const std::string& part);
   // `bound` where it is asked for: of the real shape on a device.
   Bound Asked(Bound bound) const;
 

@@ -102,8 +102,9 @@ Result<void> AddDecodes(Run& run, OpenedEngine& opened, const SpeedParts& parts)
     const std::string name =
         fmt::format("{} {} at {}", shape.num_sequences,
                     shape.num_sequences == 1 ? "sequence" : "sequences", shape.context);
+    if (run.IsCut("decode " + parts.dtype)) return {};
     run.Say(fmt::format("decode {}: {}", parts.dtype, name));
-    KVGATE_TRY(const BatchSpeed speed, MeasureDecode(*opened.engine, shape));
+    KVGATE_TRY(const BatchSpeed speed, MeasureDecode(*opened.engine, shape, run.seconds_left()));
     // Of the other formats only batch 1 is asked for.
     const bool is_asked = parts.is_first || shape.num_sequences == 1;
     const Bound bound{.kind = BoundKind::kRatioMin, .value = RatioAsked(parts, shape, sizes)};
@@ -122,8 +123,9 @@ Result<void> AddDecodes(Run& run, OpenedEngine& opened, const SpeedParts& parts)
 Result<void> AddPrefills(Run& run, OpenedEngine& opened, const SpeedParts& parts) {
   for (size_t i = 0; i < run.sizes().prefills.size(); ++i) {
     const int num_tokens = run.sizes().prefills[i];
+    if (run.IsCut("prefill " + parts.dtype)) return {};
     run.Say(fmt::format("prefill {}: {} tokens", parts.dtype, num_tokens));
-    KVGATE_TRY(const double speed, MeasurePrefill(*opened.engine, num_tokens));
+    KVGATE_TRY(const double speed, MeasurePrefill(*opened.engine, num_tokens, run.seconds_left()));
     const Bound bound{.kind = BoundKind::kMin, .value = i == 0 ? 25'000.0 : 20'000.0};
     run.figures().Add({.part = "prefill " + parts.dtype,
                        .name = fmt::format("{} tokens", num_tokens),
@@ -145,7 +147,8 @@ int ContextTokens(const Sizes& sizes) {
 
 }  // namespace
 
-Result<BatchSpeed> MeasureDecode(engine::Engine& engine, const BatchShape& shape) {
+Result<BatchSpeed> MeasureDecode(engine::Engine& engine, const BatchShape& shape,
+                                 double seconds_max) {
   // While the last prompts are computed the first sequences decode already: they need tokens left.
   const int max_tokens = shape.num_tokens + shape.num_sequences;
   const int vocab_size = engine.info().model.vocab_size;
@@ -156,10 +159,14 @@ Result<BatchSpeed> MeasureDecode(engine::Engine& engine, const BatchShape& shape
         {.prompt = RandomTokens(shape.context, vocab_size, NextSeed()), .max_tokens = max_tokens}));
   }
   std::vector<Answer> answers;
-  const auto until = Clock::now() + std::chrono::minutes(5);
+  const auto until = After(seconds_max);
   while (requests.num_running() > 0) {
     std::optional<Answer> answer = requests.Next(until);
-    if (!answer) return MakeError(ErrorCode::kDeadline, "bench", "decode takes over 5 minutes");
+    if (!answer) {
+      return MakeError(ErrorCode::kDeadline, "bench",
+                       fmt::format("{} sequences at {} take over {:.0f} s", shape.num_sequences,
+                                   shape.context, seconds_max));
+    }
     if (answer->error) return *std::move(answer->error);
     answers.push_back(*std::move(answer));
   }
@@ -185,12 +192,14 @@ Result<BatchSpeed> MeasureDecode(engine::Engine& engine, const BatchShape& shape
                     .context = positions / count};
 }
 
-Result<double> MeasurePrefill(engine::Engine& engine, int num_tokens) {
+Result<double> MeasurePrefill(engine::Engine& engine, int num_tokens, double seconds_max) {
   double best = 0;
   for (int i = 0; i < 2; ++i) {
-    KVGATE_TRY(const Answer answer,
-               AskOne(engine, {.prompt = RandomTokens(num_tokens, engine.info().model.vocab_size,
-                                                      NextSeed())}));
+    KVGATE_TRY(
+        const Answer answer,
+        AskOne(engine,
+               {.prompt = RandomTokens(num_tokens, engine.info().model.vocab_size, NextSeed())},
+               seconds_max));
     best = std::max(best, num_tokens / answer.stats.ttft_seconds);
   }
   return best;
@@ -204,6 +213,13 @@ Result<void> MeasureSpeed(Run& run, std::shared_ptr<const model::ModelFile> file
   }
   KVGATE_TRY(OpenedEngine opened,
              run.OpenEngine(std::move(file), {.context_tokens = ContextTokens(run.sizes())}));
+  const engine::EngineInfo& info = opened.engine->info();
+  run.figures().AddFact("KV pool " + parts.dtype,
+                        fmt::format("{} tokens in {:.1f} GiB beside {:.1f} GiB of weights",
+                                    uint64_t{info.num_kv_blocks} * kernels::kKvBlockTokens,
+                                    static_cast<double>(info.num_kv_blocks) *
+                                        static_cast<double>(info.kv_block_bytes) / (1 << 30),
+                                    static_cast<double>(info.weight_bytes) / (1 << 30)));
   if (parts.has_decode) KVGATE_TRY_VOID(AddDecodes(run, opened, parts));
   if (parts.has_prefill) KVGATE_TRY_VOID(AddPrefills(run, opened, parts));
   return {};
@@ -228,10 +244,11 @@ Result<void> MeasureNumerics(Run& run, std::shared_ptr<const model::ModelFile> f
                run.OpenEngine(file, {.context_tokens = ContextTokens(sizes)}, is_fast));
     run.Say(is_fast ? "numerics: fast" : "numerics: invariant");
     for (const BatchShape& shape : shapes) {
-      KVGATE_TRY(const BatchSpeed speed, MeasureDecode(*opened.engine, shape));
+      KVGATE_TRY(const BatchSpeed speed, MeasureDecode(*opened.engine, shape, run.seconds_left()));
       speeds[is_fast ? 1 : 0].push_back(speed.tokens_per_second);
     }
-    KVGATE_TRY(const double prefill, MeasurePrefill(*opened.engine, sizes.prefills.front()));
+    KVGATE_TRY(const double prefill,
+               MeasurePrefill(*opened.engine, sizes.prefills.front(), run.seconds_left()));
     speeds[is_fast ? 1 : 0].push_back(prefill);
   }
   const std::vector<std::string> names = {

@@ -34,10 +34,12 @@ struct BatchShape {
   int context = 0;
   int num_tokens = 0;  // decoded by each while all run
 };
-// Of the time in which all sequences decode. kInternal: they never did so together.
-Result<BatchSpeed> MeasureDecode(engine::Engine& engine, const BatchShape& shape);
+// Of the time in which all sequences decode. kInternal: they never did so together; kDeadline: it
+// takes longer than `seconds_max`.
+Result<BatchSpeed> MeasureDecode(engine::Engine& engine, const BatchShape& shape,
+                                 double seconds_max = 300);
 
-// tok/s of a prompt with no part of it cached: the better of two.
-Result<double> MeasurePrefill(engine::Engine& engine, int num_tokens);
+// tok/s of a prompt with no part of it cached: the better of two. kDeadline, as above, for each.
+Result<double> MeasurePrefill(engine::Engine& engine, int num_tokens, double seconds_max = 300);
 
 }  // namespace kvgate::cli::gpu_bench

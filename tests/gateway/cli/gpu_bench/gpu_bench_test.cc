@@ -35,6 +35,20 @@ TEST(GpuBenchTest, OnlyTheWantedPartsRunAndOnlyTheFirstDTypeInAllOfThem) {
   EXPECT_THAT(printed, HasSubstr("7 figures, 0 missed"));
 }
 
+TEST(GpuBenchTest, APartThatFailsLeavesTheOthersAlone) {
+  RunOptions options = Tiny();
+  options.dtypes = {"bf16", "q8_0"};
+  options.parts = {"prefill"};
+  options.kv_bytes = 1;  // no two blocks
+  const std::string printed = Printed([&](std::FILE* out) {
+    options.out = out;
+    EXPECT_EQ(RunGpuBench(options).error().code, ErrorCode::kInvalidArgument);
+  });
+  EXPECT_THAT(printed, HasSubstr("\nspeed: FAILED: "));
+  EXPECT_THAT(printed, HasSubstr("\nspeed q8_0: FAILED: "));
+  EXPECT_THAT(printed, HasSubstr("4 figures, 0 missed"));
+}
+
 TEST(GpuBenchTest, WhatIsUnknownIsNamed) {
   RunOptions options = Tiny();
   options.parts = {"dance"};

@@ -21,6 +21,14 @@ TEST(SpeedTest, ABatchIsMeasuredWhileAllOfItDecodes) {
   EXPECT_GT(eight->tokens_per_second, 0);
 }
 
+TEST(SpeedTest, WhatTakesTooLongIsNotWaitedFor) {
+  const OpenedEngine opened = OpenTinyEngine();
+  const BatchShape shape{.num_sequences = 2, .context = 32, .num_tokens = 1000};
+  EXPECT_EQ(MeasureDecode(*opened.engine, shape, 0).error().code, ErrorCode::kDeadline);
+  EXPECT_EQ(MeasurePrefill(*opened.engine, 1024, 0).error().code, ErrorCode::kDeadline);
+  EXPECT_EQ(opened.engine->Stats().num_running, 0u);
+}
+
 TEST(SpeedTest, NoPrefillFindsTheOneBeforeInTheCache) {
   const OpenedEngine opened = OpenTinyEngine();
   for (int i = 0; i < 2; ++i) {
