@@ -18,6 +18,7 @@
 #include "kernels/cuda/embedding_tables.h"
 #include "kernels/cuda/matmul.h"
 #include "kernels/cuda/row_kernels.h"
+#include "kernels/cuda/top_rows.h"
 #include "kernels/cuda/transfer_lanes.h"
 
 namespace kvgate::kernels::cuda {
@@ -76,6 +77,7 @@ class CudaBackend final : public Backend {
   void DoAddScaled(const float* x, float factor, size_t count, float* y) override;
   void DoScale(float factor, size_t count, float* x) override;
   void DoSoftCap(float cap, size_t count, float* x) override;
+  void DoTopRows(const TopRowsTask& task, const TopRowsResult& to) override;
 
   // Before every operation of the issuing thread: the device is chosen thread by thread.
   void Enter();
@@ -95,6 +97,8 @@ class CudaBackend final : public Backend {
   std::unique_ptr<DeviceAttention> attention_;
   std::unique_ptr<TransferLanes> lanes_;
   PinnedMemory out_;
+  DeviceMemory top_scratch_;
+  PinnedMemory top_results_;
 };
 
 Result<std::unique_ptr<Backend>> CudaBackend::Make(const CudaBackendOptions& options,
@@ -304,6 +308,39 @@ void CudaBackend::DoScale(float factor, size_t count, float* x) {
 void CudaBackend::DoSoftCap(float cap, size_t count, float* x) {
   Enter();
   rows_.SoftCap(cap, count, x);
+}
+
+// The device writes its few results into page-locked memory by itself.
+void CudaBackend::DoTopRows(const TopRowsTask& task, const TopRowsResult& to) {
+  Enter();
+  // So coarse that a batch that grows by a row has the same places, and its step the same commands.
+  const size_t num_rows = std::bit_ceil(static_cast<size_t>(task.num_rows));
+  const size_t num_entries = num_rows * static_cast<size_t>(task.count);
+  const size_t scratch_bytes = TopRowsScratchBytes(static_cast<int>(num_rows), task.columns);
+  const size_t result_bytes =
+      num_entries * (sizeof(TokenId) + sizeof(float)) + 2 * num_rows * sizeof(float);
+  if (top_scratch_.size() < scratch_bytes || top_results_.size() < result_bytes) {
+    stream_->Synchronize();
+    auto scratch = DeviceMemory::Allocate(scratch_bytes, "the greatest logits");
+    auto results = PinnedMemory::Allocate(result_bytes, "the greatest logits");
+    KVGATE_CHECK(scratch.has_value() && results.has_value(), "memory for the greatest logits");
+    top_scratch_ = std::move(*scratch);
+    top_results_ = std::move(*results);
+  }
+  auto* floats = reinterpret_cast<float*>(top_results_.data());
+  const TopRowsResult here = {
+      .ids = reinterpret_cast<TokenId*>(floats + num_entries + 2 * num_rows),
+      .values = floats,
+      .exp_sums = floats + num_entries,
+      .scaled_exp_sums = floats + num_entries + num_rows};
+  cuda::TopRows(*stream_, task, top_scratch_.data(), here);
+  Synchronize();
+  const auto rows = static_cast<size_t>(task.num_rows);
+  const size_t entries = rows * static_cast<size_t>(task.count);
+  std::copy_n(here.ids, entries, to.ids);
+  std::copy_n(here.values, entries, to.values);
+  std::copy_n(here.exp_sums, rows, to.exp_sums);
+  std::copy_n(here.scaled_exp_sums, rows, to.scaled_exp_sums);
 }
 
 // ---- devices --------------------------------------------------------------------------------
