@@ -30,10 +30,10 @@ class DeviceAttentionTest : public testing::Test {
  protected:
   void ExpectClose(const HeadShape& shape, DType dtype, const Variant& variant = {},
                    float q_scale = 1.0f) {
-    SCOPED_TRACE(testing::Message() << "heads " << shape.num_heads << "/" << shape.num_kv_heads
-                                    << " head_dim " << shape.head_dim << " KV " << DTypeName(dtype)
-                                    << " window " << variant.window << " softcap "
-                                    << variant.softcap << " sinks " << variant.has_sinks);
+    SCOPED_TRACE(testing::Message()
+                 << "heads " << shape.num_heads << "/" << shape.num_kv_heads << " head_dim "
+                 << shape.head_dim << " KV " << DTypeName(dtype) << " window " << variant.window
+                 << " softcap " << variant.softcap << " sinks " << variant.has_sinks);
     std::vector<TestSequence> sequences;
     for (const int length : kLengths) {
       sequences.push_back(MakeSequence(shape, length, 70 + sequences.size(), q_scale));
@@ -102,9 +102,8 @@ TEST_F(DeviceAttentionTest, EveryKvDTypeIsClose) {
 }
 
 TEST_F(DeviceAttentionTest, EveryHeadShapeIsClose) {
-  for (const HeadShape& shape :
-       {HeadShape{2, 2, 5}, HeadShape{3, 1, 8}, HeadShape{20, 1, 16}, HeadShape{2, 2, 80},
-        HeadShape{4, 1, 128}, HeadShape{1, 1, 256}}) {
+  for (const HeadShape& shape : {HeadShape{2, 2, 5}, HeadShape{3, 1, 8}, HeadShape{20, 1, 16},
+                                 HeadShape{2, 2, 80}, HeadShape{4, 1, 128}, HeadShape{1, 1, 256}}) {
     ExpectClose(shape, DType::kF16);
   }
   ExpectClose({2, 1, 256}, DType::kBF16);
