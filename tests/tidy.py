@@ -179,6 +179,12 @@ TESTED_ELSEWHERE = {
     "kernels/reference/reference_memory.cc": "tests/kernels/reference/reference_backend_test.cc",
     "sdk/leaf/ids.cc": "tests/sdk/leaf/digest_test.cc",
     "store/rocks_common.cc": "tests/store/rocks_kv_database_test.cc",
+    "kernels/cuda/attention_bf16.cu": "tests/kernels/cuda/attention_test.cc",
+    "kernels/cuda/attention_float.cu": "tests/kernels/cuda/attention_test.cc",
+    "kernels/cuda/attention_half.cu": "tests/kernels/cuda/attention_test.cc",
+    "kernels/cuda/attention_join.cu": "tests/kernels/cuda/attention_test.cc",
+    "kernels/cuda/attention_quant.cu": "tests/kernels/cuda/attention_test.cc",
+    "kernels/cuda/kv_kernels.cu": "tests/kernels/cuda/device_kv_arena_test.cc",
 }
 # Library sources without any test: path -> reason.
 SOURCES_WITHOUT_TEST = {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <numbers>
@@ -11,6 +12,7 @@
 
 #include <kvgate/check.h>
 
+#include "kernels/cuda/attention_plan.h"
 #include "kernels/cuda/attention_types.h"
 #include "kernels/cuda/device_error.h"
 #include "kernels/cuda/device_kv_arena.h"
@@ -19,21 +21,10 @@
 namespace kvgate::kernels::cuda {
 namespace {
 
-// A sequence of at most so many tiles of kWarpRows rows has its splits on different thread blocks,
-// each tile reading the KV again. More rows fill the device by themselves.
-constexpr int kSplitTilesMax = 8;
 // Of all sequences of one set of launches: bounds what it stages to a few MiB.
 constexpr size_t kLaunchTilesMax = size_t{1} << 18;
 constexpr size_t kPartialBytesMax = size_t{256} << 20;
 constexpr size_t kScratchBytesMin = size_t{1} << 20;
-
-int CeilDivide(int a, int b) { return (a + b - 1) / b; }
-
-// About eight steps an octave: what a growing context makes of a grid changes seldom.
-int Bucket(size_t count) {
-  const size_t step = std::max<size_t>(std::bit_floor(count) / 8, 1);
-  return static_cast<int>((count + step - 1) / step * step);
-}
 
 // The kernels that take whole tiles, for every KV dtype but f32.
 AttentionKernels KernelsOf(const KvShape& shape, size_t shared_bytes_max) {
@@ -47,133 +38,43 @@ AttentionKernels KernelsOf(const KvShape& shape, size_t shared_bytes_max) {
   }
 }
 
-// A step's rows, cut for the kernels. All vectors keep their memory from call to call.
-struct AttentionPlan {
-  std::vector<AttentionItem> split_items;
-  std::vector<AttentionItem> whole_items;
-  std::vector<AttentionItem> mass_items;
-  std::vector<AttentionItem> float_items;
-  std::vector<JoinItem> join_items;
-  std::vector<uint32_t> tables;
-  int num_partials = 0;  // of one head
-
-  void Clear() {
-    split_items.clear();
-    whole_items.clear();
-    mass_items.clear();
-    float_items.clear();
-    join_items.clear();
-    tables.clear();
-    num_partials = 0;
-  }
+// A plan and where it was staged.
+struct StagedPlan {
+  AttentionPlan plan;
+  uint64_t flush = 0;  // CommandStream::num_flushes then
+  bool is_staged = false;
+  const uint32_t* tables = nullptr;
+  const AttentionItem* split_items = nullptr;
+  const AttentionItem* whole_items = nullptr;
+  const AttentionItem* mass_items = nullptr;
+  const AttentionItem* float_items = nullptr;
+  const JoinItem* join_items = nullptr;
 };
-
-// What a plan depends on beside the sequences.
-struct PlanShape {
-  int group = 1;
-  int window = 0;
-  int whole_rows = 0;  // 0: f32 KV
-  int partials_max = 0;
-};
-
-int FirstTile(const PlanShape& shape, int position) {
-  const int begin = shape.window == 0 ? 0 : std::max(0, position - shape.window + 1);
-  return begin / kKvBlockTokens;
-}
-
-class SequencePlanner {
- public:
-  SequencePlanner(const PlanShape& shape, AttentionPlan& plan) : shape_(shape), plan_(plan) {}
-
-  void Add(const SequenceRows& sequence, int mass_begin);
-  // The longest first, so that the last blocks of a launch are short ones.
-  void Finish();
-
- private:
-  // The last tile of the item's last row, as a measure of its length.
-  int EndOf(const AttentionItem& item) const;
-  void AddSplits(const AttentionItem& item, int num_rows, std::vector<AttentionItem>& to) const;
-  void AddSplitRows(const SequenceRows& sequence, AttentionItem item);
-
-  const PlanShape shape_;
-  AttentionPlan& plan_;
-};
-
-void SequencePlanner::AddSplits(const AttentionItem& item, int num_rows,
-                                std::vector<AttentionItem>& to) const {
-  const int last_position = item.first_position + item.num_tokens - 1;
-  const int first_split = FirstTile(shape_, item.first_position) / kSplitBlocks;
-  const int last_split = last_position / kKvBlockTokens / kSplitBlocks;
-  for (int split = first_split; split <= last_split; ++split) {
-    for (int row = 0; row < num_rows; row += kWarpRows) {
-      to.push_back(item);
-      to.back().row_begin = row;
-      to.back().split = split;
-      to.back().partial_begin = item.partial_begin + split - first_split;
-    }
-  }
-}
-
-void SequencePlanner::AddSplitRows(const SequenceRows& sequence, AttentionItem item) {
-  item.partial_begin = plan_.num_partials;
-  AddSplits(item, sequence.num_rows * shape_.group, plan_.split_items);
-  for (int i = 0; i < sequence.num_rows; ++i) {
-    plan_.join_items.push_back({.row = sequence.first_row + i,
-                                .num_splits = item.num_splits,
-                                .partial_begin = item.partial_begin + i * item.num_splits});
-  }
-  plan_.num_partials += sequence.num_rows * item.num_splits;
-}
-
-void SequencePlanner::Add(const SequenceRows& sequence, int mass_begin) {
-  const int last_position = sequence.first_position + sequence.num_rows - 1;
-  const int num_rows = sequence.num_rows * shape_.group;
-  AttentionItem item{.first_row = sequence.first_row,
-                     .num_tokens = sequence.num_rows,
-                     .first_position = sequence.first_position,
-                     .table_begin = static_cast<int>(plan_.tables.size()),
-                     .mass_begin = mass_begin};
-  item.num_splits = last_position / kKvBlockTokens / kSplitBlocks -
-                    FirstTile(shape_, sequence.first_position) / kSplitBlocks + 1;
-  for (int tile = 0; tile <= last_position / kKvBlockTokens; ++tile) {
-    plan_.tables.push_back(sequence.block_table[static_cast<size_t>(tile)].value);
-  }
-  if (shape_.whole_rows == 0) {
-    for (; item.row_begin < sequence.num_rows; ++item.row_begin) plan_.float_items.push_back(item);
-    return;
-  }
-  if (mass_begin >= 0) AddSplits(item, num_rows, plan_.mass_items);
-  const bool is_split =
-      CeilDivide(num_rows, kWarpRows) <= kSplitTilesMax &&
-      plan_.num_partials + sequence.num_rows * item.num_splits <= shape_.partials_max;
-  if (is_split) return AddSplitRows(sequence, item);
-  for (; item.row_begin < num_rows; item.row_begin += shape_.whole_rows) {
-    plan_.whole_items.push_back(item);
-  }
-}
-
-int SequencePlanner::EndOf(const AttentionItem& item) const {
-  const int end =
-      std::min(item.row_begin + shape_.whole_rows, item.num_tokens * shape_.group) - 1;
-  return (item.first_position + end / shape_.group) / kKvBlockTokens -
-         FirstTile(shape_, item.first_position + item.row_begin / shape_.group);
-}
-
-void SequencePlanner::Finish() {
-  std::stable_sort(
-      plan_.whole_items.begin(), plan_.whole_items.end(),
-      [this](const AttentionItem& a, const AttentionItem& b) { return EndOf(a) > EndOf(b); });
-}
-
-// Fills up with items that are none, to the bucket of their number.
-template <typename Item>
-void FillUp(std::vector<Item>& items, const Item& none) {
-  if (!items.empty()) items.resize(static_cast<size_t>(Bucket(items.size())), none);
-}
 
 template <typename T>
-size_t StagedBytesOf(const std::vector<T>& values) {
-  return CommandStream::StagedBytes(values.size() * sizeof(T));
+size_t StagedBytesOf(std::span<const T> values) {
+  return CommandStream::StagedBytes(values.size_bytes());
+}
+
+// Stages the plan unless the commands since the last flush can use what was staged before: the
+// layers of a model attend to the same blocks.
+void Stage(CommandStream& stream, StagedPlan& staged) {
+  if (staged.is_staged && staged.flush == stream.num_flushes()) return;
+  const AttentionPlan& plan = staged.plan;
+  stream.ReserveStaging(StagedBytesOf(plan.tables()) + StagedBytesOf(plan.split_items()) +
+                        StagedBytesOf(plan.whole_items()) + StagedBytesOf(plan.mass_items()) +
+                        StagedBytesOf(plan.float_items()) + StagedBytesOf(plan.join_items()));
+  staged.flush = stream.num_flushes();
+  staged.is_staged = true;
+  const auto stage_items = [&](std::span<const AttentionItem> items) {
+    return items.empty() ? nullptr : stream.Stage(items);
+  };
+  staged.tables = stream.Stage(plan.tables());
+  staged.split_items = stage_items(plan.split_items());
+  staged.whole_items = stage_items(plan.whole_items());
+  staged.mass_items = stage_items(plan.mass_items());
+  staged.float_items = stage_items(plan.float_items());
+  staged.join_items = plan.join_items().empty() ? nullptr : stream.Stage(plan.join_items());
 }
 
 class TiledAttention final : public DeviceAttention {
@@ -207,15 +108,20 @@ class TiledAttention final : public DeviceAttention {
   // Where the masses of the sequences go, -1 where none are asked for.
   void PlaceMasses(std::span<const SequenceRows> sequences);
   int PlaceMass(uint64_t* to, size_t count);
-  void MakePlan(std::span<const SequenceRows> sequences, const PlanShape& shape);
-  void LaunchItems(const AttentionKernel& kernel, std::vector<AttentionItem>& items, int num_heads,
-                   AttentionArgument argument);
-  void LaunchPlan(const AttentionKernels& kernels, AttentionArgument& argument);
+  StagedPlan& FindPlan(std::span<const SequenceRows> sequences, const PlanShape& shape);
+  void LaunchItems(const AttentionKernel& kernel, std::span<const AttentionItem> items,
+                   const AttentionItem* staged, int num_heads, AttentionArgument argument);
+  void LaunchPlan(const AttentionKernels& kernels, StagedPlan& staged, AttentionArgument& argument);
 
   const size_t shared_bytes_max_;
   CommandStream& stream_;
-  AttentionPlan plan_;
+  // The latest ones: layers with a window and layers without take turns in some models.
+  std::array<StagedPlan, 4> plans_;
+  size_t next_plan_ = 0;
   std::vector<KvSlot> slots_;
+  std::vector<KvSlot> staged_slots_;
+  const KvSlot* staged_slots_at_ = nullptr;
+  uint64_t staged_slots_flush_ = 0;
   std::vector<int> mass_begins_;  // of the call's sequences
   std::vector<PendingMass> pending_;
   size_t num_masses_ = 0;
@@ -262,18 +168,23 @@ void TiledAttention::StoreKv(const float* k, const float* v,
     for (int i = 0; i < sequence.num_rows; ++i) {
       const int position = sequence.first_position + i;
       const auto block = static_cast<size_t>(position / kKvBlockTokens);
-      slots_.push_back({.block = sequence.block_table[block].value,
-                        .slot = position % kKvBlockTokens});
+      slots_.push_back(
+          {.block = sequence.block_table[block].value, .slot = position % kKvBlockTokens});
     }
   }
-  FillUp(slots_, {.slot = -1});
+  slots_.resize(Bucket(slots_.size()), {.slot = -1});
+  if (slots_ != staged_slots_ || staged_slots_flush_ != stream_.num_flushes()) {
+    staged_slots_at_ = stream_.Stage<KvSlot>(slots_);
+    staged_slots_flush_ = stream_.num_flushes();
+    std::swap(slots_, staged_slots_);
+  }
   LaunchStoreKv(stream_,
                 {.k = k,
                  .v = v,
-                 .slots = stream_.Stage<KvSlot>(slots_),
+                 .slots = staged_slots_at_,
                  .kv = static_cast<DeviceKvArena&>(arena).layout(),
                  .layer = layer},
-                static_cast<int>(slots_.size()));
+                static_cast<int>(staged_slots_.size()));
 }
 
 bool TiledAttention::Grow(DeviceMemory& memory, size_t bytes, const char* purpose) {
@@ -330,52 +241,53 @@ void TiledAttention::DeliverBlockMasses() {
   num_masses_ = 0;
 }
 
-void TiledAttention::MakePlan(std::span<const SequenceRows> sequences, const PlanShape& shape) {
-  plan_.Clear();
-  SequencePlanner planner(shape, plan_);
-  for (size_t i = 0; i < sequences.size(); ++i) planner.Add(sequences[i], mass_begins_[i]);
-  planner.Finish();
-  const AttentionItem none{.first_row = -1};
-  FillUp(plan_.split_items, none);
-  FillUp(plan_.whole_items, none);
-  FillUp(plan_.mass_items, none);
-  FillUp(plan_.float_items, none);
-  FillUp(plan_.join_items, {.row = -1});
+StagedPlan& TiledAttention::FindPlan(std::span<const SequenceRows> sequences,
+                                     const PlanShape& shape) {
+  for (StagedPlan& staged : plans_) {
+    if (staged.plan.IsOf(sequences, mass_begins_, shape)) return staged;
+  }
+  StagedPlan& staged = plans_[next_plan_];
+  next_plan_ = (next_plan_ + 1) % plans_.size();
+  staged.plan.Make(sequences, mass_begins_, shape);
+  staged.is_staged = false;
+  return staged;
 }
 
-void TiledAttention::LaunchItems(const AttentionKernel& kernel, std::vector<AttentionItem>& items,
+void TiledAttention::LaunchItems(const AttentionKernel& kernel,
+                                 std::span<const AttentionItem> items, const AttentionItem* staged,
                                  int num_heads, AttentionArgument argument) {
   if (items.empty()) return;
-  argument.items = stream_.Stage<AttentionItem>(items);
-  stream_.Launch(kernel.run,
-                 {.grid = dim3(static_cast<unsigned int>(items.size()) *
-                               static_cast<unsigned int>(num_heads)),
-                  .threads = kernel.threads,
-                  .shared_bytes = kernel.shared_bytes},
-                 argument);
+  argument.items = staged;
+  stream_.Launch(
+      kernel.run,
+      {.grid = dim3(static_cast<unsigned int>(items.size()) * static_cast<unsigned int>(num_heads)),
+       .threads = kernel.threads,
+       .shared_bytes = kernel.shared_bytes},
+      argument);
 }
 
-void TiledAttention::LaunchPlan(const AttentionKernels& kernels, AttentionArgument& argument) {
-  stream_.ReserveStaging(StagedBytesOf(plan_.tables) + StagedBytesOf(plan_.split_items) +
-                         StagedBytesOf(plan_.whole_items) + StagedBytesOf(plan_.mass_items) +
-                         StagedBytesOf(plan_.float_items) + StagedBytesOf(plan_.join_items));
-  argument.tables = stream_.Stage<uint32_t>(plan_.tables);
+void TiledAttention::LaunchPlan(const AttentionKernels& kernels, StagedPlan& staged,
+                                AttentionArgument& argument) {
+  Stage(stream_, staged);
+  const AttentionPlan& plan = staged.plan;
+  argument.tables = staged.tables;
   const int num_kv_heads = argument.kv.num_kv_heads;
-  LaunchItems(FloatAttentionKernel(), plan_.float_items, argument.num_heads, argument);
-  LaunchItems(kernels.whole, plan_.whole_items, num_kv_heads, argument);
-  LaunchItems(kernels.split, plan_.split_items, num_kv_heads, argument);
-  if (!plan_.join_items.empty()) {
+  LaunchItems(FloatAttentionKernel(), plan.float_items(), staged.float_items, argument.num_heads,
+              argument);
+  LaunchItems(kernels.whole, plan.whole_items(), staged.whole_items, num_kv_heads, argument);
+  LaunchItems(kernels.split, plan.split_items(), staged.split_items, num_kv_heads, argument);
+  if (!plan.join_items().empty()) {
     LaunchJoin(stream_,
-               {.items = stream_.Stage<JoinItem>(plan_.join_items),
+               {.items = staged.join_items,
                 .partials = argument.partials,
                 .sinks = argument.sinks,
                 .out = argument.out,
                 .totals = argument.totals,
                 .num_heads = argument.num_heads,
                 .head_dim = argument.kv.head_dim},
-               static_cast<int>(plan_.join_items.size()));
+               static_cast<int>(plan.join_items().size()));
   }
-  LaunchItems(kernels.mass, plan_.mass_items, num_kv_heads, argument);
+  LaunchItems(kernels.mass, plan.mass_items(), staged.mass_items, num_kv_heads, argument);
 }
 
 void TiledAttention::Run(const float* q, std::span<const SequenceRows> sequences, int layer,
@@ -385,8 +297,8 @@ void TiledAttention::Run(const float* q, std::span<const SequenceRows> sequences
     size_t end = begin;
     for (; end < sequences.size(); ++end) {
       const SequenceRows& sequence = sequences[end];
-      num_tiles += static_cast<size_t>(
-          (sequence.first_position + sequence.num_rows) / kKvBlockTokens + 1);
+      num_tiles +=
+          static_cast<size_t>((sequence.first_position + sequence.num_rows) / kKvBlockTokens + 1);
       if (num_tiles > kLaunchTilesMax && end > begin) break;
     }
     RunSome(q, sequences.subspan(begin, end - begin), layer, arena, shape, out);
@@ -406,14 +318,13 @@ void TiledAttention::RunSome(const float* q, std::span<const SequenceRows> seque
                        .window = shape.window,
                        .whole_rows = kernels.whole_rows,
                        .partials_max = static_cast<int>(kPartialBytesMax / partial_bytes)};
-  MakePlan(sequences, plan_shape);
-  const auto num_partials = static_cast<size_t>(plan_.num_partials);
+  StagedPlan* staged = &FindPlan(sequences, plan_shape);
+  const auto num_partials = static_cast<size_t>(staged->plan.num_partials());
   if (!Grow(partials_, num_partials * partial_bytes, "attention's partial results")) {
     plan_shape.partials_max = 0;  // all rows take their splits in turn
-    MakePlan(sequences, plan_shape);
+    staged = &FindPlan(sequences, plan_shape);
   }
-  const bool has_masses =
-      std::ranges::any_of(mass_begins_, [](int begin) { return begin >= 0; });
+  const bool has_masses = std::ranges::any_of(mass_begins_, [](int begin) { return begin >= 0; });
   const size_t num_rows =
       static_cast<size_t>(sequences.back().first_row + sequences.back().num_rows);
   if (has_masses) {
@@ -434,7 +345,7 @@ void TiledAttention::RunSome(const float* q, std::span<const SequenceRows> seque
       .partials = reinterpret_cast<float*>(partials_.data()),
       .totals = has_masses ? reinterpret_cast<float*>(totals_.data()) : nullptr,
       .masses = reinterpret_cast<unsigned long long*>(masses_.data())};
-  LaunchPlan(kernels, argument);
+  LaunchPlan(kernels, *staged, argument);
 }
 
 }  // namespace

@@ -82,8 +82,7 @@ KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kWarpLanes, 1) FloatKernel(AttentionArgu
     if (slot_position >= first && slot_position <= position) {
       weight = Exp2(ScoreOfLane(argument, q, keys_of(tile)) - total.maximum);
     }
-    const float share =
-        WarpSum(weight) * inverse * static_cast<float>(kAttentionMassOne) + 0.5f;
+    const float share = WarpSum(weight) * inverse * static_cast<float>(kAttentionMassOne) + 0.5f;
     if (lane == 0 && share >= 1) {
       AtomicAdd(argument.masses + item.mass_begin + tile, static_cast<uint32_t>(share));
     }

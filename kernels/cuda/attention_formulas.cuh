@@ -6,8 +6,8 @@
 //   m' = max(m, max s), c = 2^(m - m'), p[t] = 2^(s[t] - m')
 //   l = l * c + sum p, each lane its own 8 tokens, the 4 lanes of a row added at a split's end
 //   o = o * c + p * v, p in parts of 16 bits, the products of 16 tokens after the other
-// A split begins with m = -inf, l = 0, o = 0. Splits are joined in order by Join. A token that a row
-// does not see has p = 0 by selection; a tile of which it sees nothing leaves its m, l and o as
+// A split begins with m = -inf, l = 0, o = 0. Splits are joined in order by Join. A token that a
+// row does not see has p = 0 by selection; a tile of which it sees nothing leaves its m, l and o as
 // they are; V of what it does not see is zero where it is not finite. -0 and +0 may differ in o by
 // what lies beside a row: the end adds +0.
 // Source: online softmax, Milakov & Gimelshein 2018; tiles in shared memory, Dao 2023.
@@ -26,7 +26,7 @@ struct HalfKv {
   static constexpr bool kIsBf16Value = false;
   static constexpr bool kIsQuantized = false;
   static constexpr int kQueryParts = 2;  // 22 bits
-  static constexpr int kProbabilityParts = 1;
+  static constexpr int kProbabilityParts = 2;
 };
 struct Bf16Kv {
   static constexpr bool kIsBf16Key = true;
@@ -77,8 +77,8 @@ struct SeenSlots {
 struct LaneRows {
   int position[2];  // of their tokens; rows past the last take the last one's
   bool is_row[2];
-  int token[2];  // of the sequence
-  int head[2];   // of the query
+  int token[2];        // of the sequence
+  int head[2];         // of the query
   int first_position;  // of the warp's first row; positions rise with the rows
   int last_position;
   int window;
@@ -210,10 +210,10 @@ KVGATE_DEVICE void LoadQuery(const AttentionArgument& argument, const AttentionI
   const int column = LaneIndex() % 4 * 2;
   KVGATE_UNROLL
   for (int i = 0; i < 2; ++i) {
-    row[i] = argument.q +
-             (static_cast<ptrdiff_t>(item.first_row + rows.token[i]) * argument.num_heads +
-              rows.head[i]) *
-                 argument.kv.head_dim;
+    row[i] =
+        argument.q + (static_cast<ptrdiff_t>(item.first_row + rows.token[i]) * argument.num_heads +
+                      rows.head[i]) *
+                         argument.kv.head_dim;
     float largest = 0;
     for (int dim = column; dim < kD; dim += 8) {
       const float low = QueryAt(argument, row[i], dim);
@@ -250,8 +250,8 @@ template <typename Kv, int kD>
 KVGATE_DEVICE void AddScores(const Query<Kv, kD>& query, const std::byte* keys, int step,
                              float (&sums)[4][4]) {
   const int lane = LaneIndex();
-  const std::byte* at = keys + (lane / 16 * 8 + lane % 8) * TileRowBytes(kD) +
-                        (2 * step + lane / 8 % 2) * 16;
+  const std::byte* at =
+      keys + (lane / 16 * 8 + lane % 8) * TileRowBytes(kD) + (2 * step + lane / 8 % 2) * 16;
   uint32_t pairs[2][4];
   LoadMatrices4(pairs[0], at);
   LoadMatrices4(pairs[1], at + 16 * TileRowBytes(kD));
@@ -464,8 +464,7 @@ KVGATE_DEVICE bool HasNonFinite(const TileView& tile, int head_dim, const SeenSl
       }
     } else {
       constexpr uint32_t kExponent = Kv::kIsBf16Value ? 0x7f80u : 0x7c00u;
-      const auto* row =
-          reinterpret_cast<const Vector16*>(tile.values + slot * TileRowBytes(kD));
+      const auto* row = reinterpret_cast<const Vector16*>(tile.values + slot * TileRowBytes(kD));
       for (int i = 0; i < kD / 8; ++i) {
         const Vector16 eight = row[i];
         for (int j = 0; j < 4; ++j) {
@@ -510,16 +509,16 @@ KVGATE_DEVICE void AttendTile(const AttentionArgument& argument, const Query<Kv,
   }
   WeighTile<true>(scores, unit, seen, state.maximum, state.sum, carried);
   const bool sees[2] = {seen[0].begin < seen[0].end, seen[1].begin < seen[1].end};
-  if (!HasNonFinite<Kv, kD>(tile, head_dim, some, all)) {
-    AddValues<Kv, kD, true>(scores, tile, head_dim, some, sees, carried, state.values);
-    return;
-  }
+  // Token by token, where what only some of the rows see would make the others NaN.
+  const bool is_exact = HasNonFinite<Kv, kD>(tile, head_dim, some, all);
+  const int last_pass = is_exact ? rows.last_position : rows.first_position;
   KVGATE_NO_UNROLL
-  for (int position = rows.first_position; position <= rows.last_position; ++position) {
-    const bool takes[2] = {sees[0] && rows.position[0] == position,
-                           sees[1] && rows.position[1] == position};
-    AddValues<Kv, kD, true>(scores, tile, head_dim, rows.SeenAt(position, tile_begin), takes,
-                            carried, state.values);
+  for (int position = rows.first_position; position <= last_pass; ++position) {
+    const bool takes[2] = {sees[0] && (!is_exact || rows.position[0] == position),
+                           sees[1] && (!is_exact || rows.position[1] == position)};
+    AddValues<Kv, kD, true>(scores, tile, head_dim,
+                            is_exact ? rows.SeenAt(position, tile_begin) : some, takes, carried,
+                            state.values);
   }
 }
 

@@ -32,11 +32,9 @@ KVGATE_DEVICE void JoinChunk(const float* sums, ptrdiff_t stride, int count, Joi
     const float* from = sums + (begin + lane) * stride;
     const float maximum = is_there ? from[0] : NoMaximum();
     const float sum = is_there ? from[1] : 0.0f;
-    const float risen =
-        LargerOf(total.maximum, RisingMaximum(sum == 0.0f ? NoMaximum() : maximum));
+    const float risen = LargerOf(total.maximum, RisingMaximum(sum == 0.0f ? NoMaximum() : maximum));
     const float before = Shuffle(risen, lane == 0 ? 0 : lane - 1);
-    const JoinFactors factors =
-        FactorsOf(lane == 0 ? total.maximum : before, risen, maximum, sum);
+    const JoinFactors factors = FactorsOf(lane == 0 ? total.maximum : before, risen, maximum, sum);
     if (is_there) shared.factors[begin + lane] = factors;
     const int here = count - begin < kWarpLanes ? count - begin : kWarpLanes;
     for (int i = 0; i < here; ++i) {

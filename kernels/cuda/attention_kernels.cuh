@@ -32,11 +32,6 @@ KVGATE_DEVICE BlockPlace PlaceOfBlock(const AttentionArgument& argument) {
   return place;
 }
 
-struct TileRange {
-  int begin;
-  int end;
-};
-
 // The tiles that rows [row_begin, row_begin + num_rows) of an item see.
 KVGATE_DEVICE TileRange TilesOf(const AttentionArgument& argument, const AttentionItem& item,
                                 int num_rows) {
@@ -92,11 +87,11 @@ KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kWarpLanes, 1) SplitKernel(AttentionArgu
   Query<Kv, kD> query;
   query.shared = reinterpret_cast<Vector16*>(SharedMemory() + Ring::kBytes);
   SplitState<kD> state;
-  LoadQuery<Kv, kD>(argument, item, rows, query);
   state.Begin();
   const TileRange tiles = WithinSplit(TilesOf(argument, item, kWarpRows), item.split);
   ForEachTile<Kv, kD, SplitStages<kD>(), TileParts::kKeysAndValues>(
-      ring, argument.kv, place.table, place.head_offset, tiles.begin, tiles.end,
+      ring, argument.kv, place.table, place.head_offset, tiles,
+      [&] { LoadQuery<Kv, kD>(argument, item, rows, query); },
       [&](int tile, const TileView& view) {
         AttendTile<Kv, kD>(argument, query, rows, view, tile * kKvBlockTokens, state);
       });
@@ -106,8 +101,8 @@ KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kWarpLanes, 1) SplitKernel(AttentionArgu
   for (int i = 0; i < 2; ++i) {
     const ptrdiff_t partial =
         item.partial_begin + static_cast<ptrdiff_t>(rows.token[i]) * item.num_splits;
-    to[i] = argument.partials + (partial * argument.num_heads + rows.head[i]) *
-                                    (argument.kv.head_dim + kPartialExtra);
+    to[i] = argument.partials +
+            (partial * argument.num_heads + rows.head[i]) * (argument.kv.head_dim + kPartialExtra);
   }
   ForEachValue<kD>(argument.kv.head_dim, [&](int dims, int i, int column) {
     if (rows.is_row[i / 2]) to[i / 2][column] = state.values[dims][i];
@@ -166,8 +161,8 @@ KVGATE_DEVICE void StoreTotals(const AttentionArgument& argument, const Attentio
   float inverse[2];
   KVGATE_UNROLL
   for (int i = 0; i < 2; ++i) {
-    at[i] = static_cast<ptrdiff_t>(item.first_row + rows.token[i]) * argument.num_heads +
-            rows.head[i];
+    at[i] =
+        static_cast<ptrdiff_t>(item.first_row + rows.token[i]) * argument.num_heads + rows.head[i];
     inverse[i] = 1.0f / totals[i].sum;
     if (argument.totals == nullptr || !rows.is_row[i] || LaneIndex() % 4 != 0) continue;
     argument.totals[2 * at[i]] = totals[i].maximum;
@@ -199,7 +194,6 @@ KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kWholeWarpsMax* kWarpLanes, 1)
   for (int dims = 0; dims < kD / 8; ++dims) joined[dims * kWarpLanes + LaneIndex()] = {};
   Query<Kv, kD> query;
   query.shared = reinterpret_cast<Vector16*>(of_warp + TotalBytes<kD>());
-  LoadQuery<Kv, kD>(argument, item, rows, query);
   SplitState<kD> state;
   state.Begin();
   Total totals[2] = {Total::Begin(argument.sinks, rows.head[0]),
@@ -207,7 +201,8 @@ KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kWholeWarpsMax* kWarpLanes, 1)
   const TileRange tiles = TilesOf(argument, item, num_warps * kWarpRows);
   const Ring ring{SharedMemory()};
   ForEachTile<Kv, kD, WholeStages<kD>(), TileParts::kKeysAndValues>(
-      ring, argument.kv, place.table, place.head_offset, tiles.begin, tiles.end,
+      ring, argument.kv, place.table, place.head_offset, tiles,
+      [&] { LoadQuery<Kv, kD>(argument, item, rows, query); },
       [&](int tile, const TileView& view) {
         if (!has_rows) return;
         AttendTile<Kv, kD>(argument, query, rows, view, tile * kKvBlockTokens, state);
@@ -257,7 +252,6 @@ KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kWarpLanes, 1) MassKernel(AttentionArgum
   const Ring ring{SharedMemory()};
   Query<Kv, kD> query;
   query.shared = reinterpret_cast<Vector16*>(SharedMemory() + Ring::kBytes);
-  LoadQuery<Kv, kD>(argument, item, rows, query);
   float maximum[2];
   float inverse[2];
   KVGATE_UNROLL
@@ -269,7 +263,8 @@ KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kWarpLanes, 1) MassKernel(AttentionArgum
   }
   const TileRange tiles = WithinSplit(TilesOf(argument, item, kWarpRows), item.split);
   ForEachTile<Kv, kD, SplitStages<kD>(), TileParts::kKeys>(
-      ring, argument.kv, place.table, place.head_offset, tiles.begin, tiles.end,
+      ring, argument.kv, place.table, place.head_offset, tiles,
+      [&] { LoadQuery<Kv, kD>(argument, item, rows, query); },
       [&](int tile, const TileView& view) {
         AddTileMass<Kv, kD>(argument, query, rows, view, tile * kKvBlockTokens, maximum, inverse,
                             argument.masses + item.mass_begin + tile);
@@ -282,7 +277,8 @@ template <typename Kv, int kD>
 AttentionKernels MakeAttentionKernels(size_t shared_bytes_max) {
   constexpr size_t kSplitBytes = SplitSharedBytes<Kv, kD>();
   int num_warps = kD <= 128 ? kWholeWarpsMax : kWholeWarpsMax / 2;
-  while (num_warps > 1 && static_cast<size_t>(WholeSharedBytes<Kv, kD>(num_warps)) > shared_bytes_max) {
+  while (num_warps > 1 &&
+         static_cast<size_t>(WholeSharedBytes<Kv, kD>(num_warps)) > shared_bytes_max) {
     num_warps /= 2;
   }
   const auto whole_bytes = static_cast<size_t>(WholeSharedBytes<Kv, kD>(num_warps));

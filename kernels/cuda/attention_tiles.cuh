@@ -27,7 +27,8 @@ struct TileShape {
 template <int kD>
 KVGATE_DEVICE void CopyElements(const std::byte* from, int head_dim, int num_rows, std::byte* to) {
   const auto* values = reinterpret_cast<const uint16_t*>(from);
-  for (int i = static_cast<int>(threadIdx.x); i < num_rows * kD; i += static_cast<int>(blockDim.x)) {
+  for (int i = static_cast<int>(threadIdx.x); i < num_rows * kD;
+       i += static_cast<int>(blockDim.x)) {
     const int row = i / kD;
     const int dim = i % kD;
     reinterpret_cast<uint16_t*>(to + row * TileRowBytes(kD))[dim] =
@@ -117,8 +118,7 @@ KVGATE_DEVICE void UnpackPart(const std::byte* from, const KvLayout& kv, std::by
   for (int i = thread; i < kKvBlockTokens * num_pieces; i += num_threads) {
     const int row = i / num_pieces;
     const int piece = i % num_pieces;
-    const Vector16 quants =
-        *reinterpret_cast<const Vector16*>(from + kv.scale_bytes + i * 16);
+    const Vector16 quants = *reinterpret_cast<const Vector16*>(from + kv.scale_bytes + i * 16);
     UnpackPiece<kIsBf16>(quants, is_byte,
                          rows + row * TileRowBytes(kD) + piece * (is_byte ? 32 : 64));
   }
@@ -157,23 +157,30 @@ struct TileRing {
   }
 };
 
-// Calls take(tile, view) for the tiles [begin, end) of an item in order, copying kStages - 1 ahead.
-// All threads of the block come to it, and all to `take`.
-template <typename Kv, int kD, int kStages, TileParts kParts, typename Take>
+// Tiles [begin, end) of a sequence's table.
+struct TileRange {
+  int begin;
+  int end;
+};
+
+// Calls take(tile, view) for tiles in order, copying kStages - 1 ahead; prepare() while the first
+// ones are on their way. All threads of the block come to it, and all to `take`.
+template <typename Kv, int kD, int kStages, TileParts kParts, typename Prepare, typename Take>
 KVGATE_DEVICE void ForEachTile(const TileRing<Kv, kD, kStages>& ring, const KvLayout& kv,
-                               const uint32_t* table, size_t head_offset, int begin, int end,
-                               Take&& take) {
+                               const uint32_t* table, size_t head_offset, TileRange tiles,
+                               Prepare&& prepare, Take&& take) {
   const auto begin_tile = [&](int tile) {
-    if (tile < end) {
+    if (tile < tiles.end) {
       const std::byte* block = kv.base + table[tile] * kv.block_bytes;
       BeginTile<Kv, kD, kParts>(block + head_offset, kv, ring.stage(tile));
     }
     CopyCommit();
   };
   KVGATE_UNROLL
-  for (int i = 0; i < kStages - 1; ++i) begin_tile(begin + i);
+  for (int i = 0; i < kStages - 1; ++i) begin_tile(tiles.begin + i);
+  prepare();
   KVGATE_NO_UNROLL
-  for (int tile = begin; tile < end; ++tile) {
+  for (int tile = tiles.begin; tile < tiles.end; ++tile) {
     CopyWait<kStages - 2>();
     SyncThreads();  // the tile is there for all, and the one before is done with
     begin_tile(tile + kStages - 1);

@@ -28,7 +28,7 @@ struct AttentionItem {
   int split = 0;  // the one to take; where all are taken, unused
   // Of (token 0, split `split`) in the partial results; a token's splits are consecutive.
   int partial_begin = 0;
-  int num_splits = 0;  // of each token in the partial results
+  int num_splits = 0;   // of each token in the partial results
   int mass_begin = -1;  // of the sequence in the masses
 };
 
@@ -36,6 +36,7 @@ struct AttentionItem {
 struct KvSlot {
   uint32_t block = 0;
   int slot = 0;  // negative: no row
+  friend bool operator==(const KvSlot&, const KvSlot&) = default;
 };
 
 struct CopyKvTask {
@@ -60,11 +61,11 @@ struct AttentionArgument {
   int layer = 0;
   int num_heads = 0;
   int window = 0;
-  float q_factor = 0;   // q times it has scores with exponents of 2, or tanh's argument
-  float cap_log2 = 0;   // 0: no cap; else scores are cap_log2 * tanh
+  float q_factor = 0;  // q times it has scores with exponents of 2, or tanh's argument
+  float cap_log2 = 0;  // 0: no cap; else scores are cap_log2 * tanh
   const float* sinks = nullptr;
-  float* partials = nullptr;          // [tokens x splits, num_heads, head_dim + kPartialExtra]
-  float* totals = nullptr;            // null, or [rows, num_heads, 2]: the softmax's maximum and sum
+  float* partials = nullptr;  // [tokens x splits, num_heads, head_dim + kPartialExtra]
+  float* totals = nullptr;    // null, or [rows, num_heads, 2]: the softmax's maximum and sum
   unsigned long long* masses = nullptr;
 
   constexpr int group() const { return num_heads / kv.num_kv_heads; }
@@ -99,8 +100,8 @@ struct AttentionKernels {
 AttentionKernels HalfAttentionKernels(int head_dim, size_t shared_bytes_max);
 AttentionKernels Bf16AttentionKernels(int head_dim, size_t shared_bytes_max);
 AttentionKernels QuantAttentionKernels(int head_dim, size_t shared_bytes_max);
-// For f32: an item is one token, row_begin its number in the sequence; a warp takes one of its query
-// heads, masses too. Blocks are items x query heads, head fastest.
+// For f32: an item is one token, row_begin its number in the sequence; a warp takes one of its
+// query heads, masses too. Blocks are items x query heads, head fastest.
 AttentionKernel FloatAttentionKernel();
 // Joins the splits of `num_items` tokens.
 void LaunchJoin(CommandStream& stream, const JoinArgument& argument, int num_items);

@@ -250,6 +250,7 @@ void CommandStream::Capture(uint64_t hash) {
 
 void CommandStream::Flush() {
   if (commands_.empty() && staged_bytes_ == 0) return;
+  ++num_flushes_;
   Staging& staging = *stagings_[staging_index_];
   if (staged_bytes_ > 0) {
     CheckDevice(cudaMemcpyAsync(staging.device, staging.host, staged_bytes_, cudaMemcpyHostToDevice,

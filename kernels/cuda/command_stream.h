@@ -84,6 +84,8 @@ class CommandStream {
 
   cudaStream_t stream() const { return stream_; }
   uint64_t num_graph_launches() const { return num_graph_launches_; }
+  // Rises with every flush: what was staged at one number may be used again at the same.
+  uint64_t num_flushes() const { return num_flushes_; }
 
  private:
   using KernelInvoke = void (*)(const void* kernel, const void* argument);
@@ -120,6 +122,7 @@ class CommandStream {
   std::unordered_map<uint64_t, std::list<GraphEntry>::iterator> graphs_by_hash_;
   std::unordered_map<const void*, size_t> shared_bytes_;  // allowed beyond 48 KiB
   uint64_t num_graph_launches_ = 0;
+  uint64_t num_flushes_ = 0;
 };
 
 }  // namespace kvgate::kernels::cuda

@@ -16,8 +16,7 @@ Result<std::unique_ptr<KvArena>> DeviceKvArena::Allocate(const KvShape& shape, u
                                  num_blocks, block_bytes));
   }
   KVGATE_TRY(DeviceMemory memory, DeviceMemory::Allocate(block_bytes * num_blocks, "KV arena"));
-  return std::unique_ptr<KvArena>(
-      new DeviceKvArena(shape, num_blocks, std::move(memory), stream));
+  return std::unique_ptr<KvArena>(new DeviceKvArena(shape, num_blocks, std::move(memory), stream));
 }
 
 DeviceKvArena::DeviceKvArena(const KvShape& shape, uint32_t num_blocks, DeviceMemory memory,

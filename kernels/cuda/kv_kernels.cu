@@ -29,12 +29,12 @@ KVGATE_DEVICE bool FindPlace(const StoreKvArgument& argument, StorePlace& place)
   if (unit >= units) return false;
   const KvSlot slot = argument.slots[row];
   if (slot.slot < 0) return false;
-  const ptrdiff_t offset =
-      static_cast<ptrdiff_t>(row) * kv.num_kv_heads * kv.head_dim + static_cast<ptrdiff_t>(unit) * kDims;
-  place = {argument.k + offset, argument.v + offset,
-           kv.base + slot.block * kv.block_bytes +
-               kv.head_offset(argument.layer, unit / units_of_head),
-           slot.slot, unit % units_of_head * kDims};
+  const ptrdiff_t offset = static_cast<ptrdiff_t>(row) * kv.num_kv_heads * kv.head_dim +
+                           static_cast<ptrdiff_t>(unit) * kDims;
+  place = {
+      argument.k + offset, argument.v + offset,
+      kv.base + slot.block * kv.block_bytes + kv.head_offset(argument.layer, unit / units_of_head),
+      slot.slot, unit % units_of_head * kDims};
   return true;
 }
 
@@ -144,14 +144,13 @@ KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kThreads, 1) CopyKvKernel(CopyKvArgument
   const KvLayout& kv = argument.kv;
   const CopyKvTask task = *argument.task;
   const size_t part_begin = static_cast<size_t>(blockIdx.x) * static_cast<size_t>(kv.part_bytes());
-  const auto* from = reinterpret_cast<const uint16_t*>(
-      kv.base + task.from * kv.block_bytes + part_begin);
+  const auto* from =
+      reinterpret_cast<const uint16_t*>(kv.base + task.from * kv.block_bytes + part_begin);
   auto* to = reinterpret_cast<uint16_t*>(kv.base + task.to * kv.block_bytes + part_begin);
   const int unit = static_cast<int>(blockIdx.y) * kThreads + static_cast<int>(threadIdx.x);
   if (unit >= kv.part_bytes() / 2) return;
   const int scales = kv.scale_bytes / 2;
-  const int token =
-      unit < scales ? unit % kKvBlockTokens : (unit - scales) / (kv.row_bytes / 2);
+  const int token = unit < scales ? unit % kKvBlockTokens : (unit - scales) / (kv.row_bytes / 2);
   if (token < task.num_tokens) {
     to[unit] = from[unit];
   } else if (argument.is_poisoning) {
@@ -178,7 +177,8 @@ void LaunchCopyKv(CommandStream& stream, const CopyKvArgument& argument) {
   const KvLayout& kv = argument.kv;
   const auto parts = static_cast<unsigned int>(2 * kv.num_layers * kv.num_kv_heads);
   stream.Launch(&CopyKvKernel,
-                {.grid = dim3(parts, BlocksOf(kv.part_bytes() / 2)), .threads = kThreads}, argument);
+                {.grid = dim3(parts, BlocksOf(kv.part_bytes() / 2)), .threads = kThreads},
+                argument);
 }
 
 }  // namespace kvgate::kernels::cuda

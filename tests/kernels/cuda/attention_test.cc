@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -38,32 +40,17 @@ class DeviceAttentionTest : public testing::Test {
     for (const int length : kLengths) {
       sequences.push_back(MakeSequence(shape, length, 70 + sequences.size(), q_scale));
     }
-    std::vector<TestSequence> magnitudes = sequences;
-    for (TestSequence& sequence : magnitudes) {
-      for (float& value : sequence.v) value = std::abs(value);
-    }
     AttentionRun want(*reference_, shape, dtype, sequences, 1);
-    AttentionRun terms(*reference_, shape, dtype, magnitudes, 1);
     AttentionRun got(*backend_, shape, dtype, sequences, 2);
-    for (AttentionRun* run : {&want, &terms, &got}) {
+    for (AttentionRun* run : {&want, &got}) {
       variant.ApplyTo(*run, shape.num_heads);
       for (const auto& call : kCalls) run->Call(call);
     }
-    const double bound = dtype == DType::kF32 ? 1e-5 : 5e-4;
+    const double bound = dtype == DType::kF32 ? 1e-5 : 2e-4;
     for (size_t s = 0; s < sequences.size(); ++s) {
       SCOPED_TRACE(testing::Message() << "sequence " << s);
-      ExpectRowsClose(want.output(s), got.output(s), shape.head_dim, bound,
-                      RowNorms(terms.output(s), shape.head_dim));
+      ExpectRowsClose(want.output(s), got.output(s), shape.head_dim, bound);
     }
-  }
-
-  // A row is the difference of terms that may be many times larger: what a weight's rounding shows
-  // in.
-  static std::vector<double> RowNorms(std::span<const float> rows, int columns) {
-    std::vector<double> norms;
-    const auto width = static_cast<size_t>(columns);
-    for (size_t i = 0; i < rows.size(); i += width) norms.push_back(Norm(rows.subspan(i, width)));
-    return norms;
   }
 
   void ExpectSameHoweverCut(const HeadShape& shape, DType dtype, int length,
@@ -146,6 +133,123 @@ TEST_F(DeviceAttentionTest, WindowsCapsAndSinksHaveTheSameBitsHoweverTheSequence
   }
   ExpectSameHoweverCut(shape, DType::kQ8_0, 110, {1, 40},
                        {.window = 45, .softcap = 3, .has_sinks = true});
+}
+
+// NaN in K, V and q of some rows of a chunk, between and behind others that do not see them.
+TEST_F(DeviceAttentionTest, RowsThatAreNotNumbersLeaveTheirNeighboursBits) {
+  for (const DType dtype : kKvDTypes) {
+    for (const int num_heads : {1, 6}) {
+      SCOPED_TRACE(testing::Message() << DTypeName(dtype) << " heads " << num_heads);
+      const HeadShape shape{.num_heads = num_heads, .num_kv_heads = 1, .head_dim = 32};
+      const std::vector<TestSequence> whole{MakeSequence(shape, 60, 7)};
+      std::vector<TestSequence> spoilt = whole;
+      constexpr int kFirstNan = 41;
+      for (int row = kFirstNan; row < 60; row += 2) {
+        std::fill_n(spoilt[0].v.begin() + row * 32, 32, kNan);
+        if (row % 4 == 1) spoilt[0].k[static_cast<size_t>(row) * 32] = kNan;
+      }
+      spoilt[0].q[10 * static_cast<size_t>(shape.q_columns())] = kNan;
+      AttentionRun want(*backend_, shape, dtype, whole, 1);
+      AttentionRun got(*backend_, shape, dtype, spoilt, 2);
+      AttentionRun by_token(*backend_, shape, dtype, spoilt, 3);
+      want.CallInChunks(0, 60);
+      got.CallInChunks(0, 60);
+      by_token.CallInChunks(0, 1);
+      for (int row = 0; row < 60; ++row) {
+        const auto of_row = [&](const AttentionRun& run) {
+          return RowsOf(run.output(0), row, 1, shape.q_columns());
+        };
+        if (row == 10 || row >= kFirstNan) {
+          EXPECT_TRUE(std::isnan(of_row(got)[0])) << "row " << row;
+          EXPECT_TRUE(std::isnan(of_row(by_token)[0])) << "row " << row;
+        } else {
+          ExpectSameBits(of_row(want), of_row(got), shape.head_dim);
+          ExpectSameBits(of_row(want), of_row(by_token), shape.head_dim);
+        }
+      }
+    }
+  }
+}
+
+TEST_F(DeviceAttentionTest, MassesAreTheReferencesAndTheSameHoweverCut) {
+  for (const DType dtype : {DType::kF16, DType::kQ8_0, DType::kF32}) {
+    SCOPED_TRACE(DTypeName(dtype));
+    const HeadShape shape{.num_heads = 3, .num_kv_heads = 1, .head_dim = 32};
+    const std::vector<TestSequence> sequences{MakeSequence(shape, 150, 8, 2.0f)};
+    AttentionRun want(*reference_, shape, dtype, sequences, 1);
+    AttentionRun whole(*backend_, shape, dtype, sequences, 2);
+    AttentionRun cut(*backend_, shape, dtype, sequences, 3);
+    for (AttentionRun* run : {&want, &whole, &cut}) {
+      run->AskForMass(1000);
+      run->Use(70, 0, {});
+    }
+    want.CallInChunks(0, 150);
+    whole.CallInChunks(0, 150);
+    cut.CallInChunks(0, 13);
+    EXPECT_TRUE(std::ranges::equal(whole.mass(0), cut.mass(0)));
+    for (size_t b = 0; b < 5; ++b) {
+      const auto one = static_cast<double>(kAttentionMassOne);
+      EXPECT_NEAR(static_cast<double>(whole.mass(0)[b]) / one,
+                  static_cast<double>(want.mass(0)[b]) / one, 450 * 2e-5);
+    }
+  }
+}
+
+// Without memory for partial results every row takes its splits in turn: the bits are the same.
+TEST_F(DeviceAttentionTest, WithoutMemoryForPartialResultsTheBitsAreTheSame) {
+  const HeadShape shape{.num_heads = 2, .num_kv_heads = 1, .head_dim = 16};
+  const std::vector<TestSequence> sequences{MakeSequence(shape, 300, 9)};
+  AttentionRun want(*backend_, shape, DType::kF16, sequences, 1);
+  want.Call(std::vector<Piece>{{0, 0, 290}});
+  want.Call(std::vector<Piece>{{0, 290, 10}});
+  AttentionBackend other;
+  AttentionRun got(other, shape, DType::kF16, sequences, 2);
+  got.Call(std::vector<Piece>{{0, 0, 290}});
+  size_t bytes_free = 0;
+  size_t bytes_total = 0;
+  cudaMemGetInfo(&bytes_free, &bytes_total);
+  emulator::SetDeviceMemory(bytes_total - bytes_free + (size_t{512} << 10));
+  got.Call(std::vector<Piece>{{0, 290, 10}});
+  emulator::SetDeviceMemory(size_t{4} << 30);
+  ExpectSameBits(want.output(0), got.output(0), shape.head_dim);
+}
+
+// The layers of a step share what was staged for the first, and layers with a window and without
+// keep apart.
+TEST_F(DeviceAttentionTest, LayersOfOneStepDoNotMixTheirPlans) {
+  const HeadShape shape{.num_heads = 2, .num_kv_heads = 1, .head_dim = 16};
+  const std::vector<TestSequence> sequences{MakeSequence(shape, 80, 10)};
+  AttentionRun run(*backend_, shape, DType::kF16, sequences, 1);
+  run.CallInChunks(0, 80);
+  TestFloats q(*backend_, RowsOf(sequences[0].q, 79, 1, shape.q_columns()));
+  const SequenceRows rows{
+      .first_row = 0, .num_rows = 1, .first_position = 79, .block_table = run.table(0)};
+  AttentionShape attention = shape.AttentionShapeOf();
+  std::vector<std::vector<float>> together;
+  std::vector<std::unique_ptr<TestFloats>> outputs;
+  for (int i = 0; i < 9; ++i) outputs.push_back(std::make_unique<TestFloats>(*backend_, 32));
+  const auto issue = [&](int i, size_t output) {  // layers 0 and 1, without a window and with one
+    attention.window = i / 2 * 20;
+    backend_->Attention(q.data(), {&rows, 1}, i % 2, run.arena(), attention,
+                        outputs[output]->data());
+  };
+  for (size_t i = 0; i < 8; ++i) issue(static_cast<int>(i % 4), i);
+  for (size_t i = 0; i < 8; ++i) together.push_back(outputs[i]->Read());
+  for (int i = 0; i < 4; ++i) {
+    issue(i, 8);
+    const std::vector<float> alone = outputs[8]->Read();
+    ExpectSameBits(alone, together[static_cast<size_t>(i)], shape.head_dim);
+    ExpectSameBits(alone, together[static_cast<size_t>(4 + i)], shape.head_dim);
+  }
+  EXPECT_NE(together[0], together[1]);
+  EXPECT_NE(together[0], together[2]);
+}
+
+TEST_F(DeviceAttentionTest, WhatThereIsNoKernelForIsRefused) {
+  const auto arena = backend_->AllocateKv(
+      {.num_layers = 1, .num_kv_heads = 1, .head_dim = 264, .dtype = DType::kF16}, 1);
+  ASSERT_FALSE(arena.has_value());
+  EXPECT_EQ(arena.error().code, ErrorCode::kUnsupported);
 }
 
 }  // namespace
