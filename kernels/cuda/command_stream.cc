@@ -35,10 +35,11 @@ uint64_t HashOf(std::span<const std::byte> bytes) {
 // What stands in commands_, before the argument. Padding bytes are zero, so that equal commands
 // have equal bytes.
 struct CommandStream::Command {
-  enum class Kind : uint64_t { kLaunch, kFill, kCopy };
+  enum class Kind : uint64_t { kLaunch, kCall, kFill, kCopy };
   Kind kind = Kind::kLaunch;
-  const void* kernel = nullptr;  // of a copy: from
+  const void* kernel = nullptr;  // of a call: the function; of a copy: from
   KernelInvoke invoke = nullptr;
+  CallInvoke invoke_call = nullptr;
   void* memory = nullptr;  // of a fill or copy: to
   uint64_t grid_x = 0, grid_y = 0, grid_z = 0;
   uint64_t threads = 0;  // of a fill: the value
@@ -144,6 +145,15 @@ void CommandStream::Note(const void* kernel, KernelInvoke invoke, const LaunchSh
          argument);
 }
 
+void CommandStream::NoteCall(const void* call, CallInvoke invoke, const void* argument,
+                             size_t bytes) {
+  Append({.kind = Command::Kind::kCall,
+          .kernel = call,
+          .invoke_call = invoke,
+          .argument_bytes = bytes},
+         argument);
+}
+
 void CommandStream::Fill(void* memory, uint8_t value, size_t bytes) {
   Append({.kind = Command::Kind::kFill, .memory = memory, .threads = value, .bytes = bytes},
          nullptr);
@@ -189,6 +199,9 @@ void CommandStream::IssueCommands() {
 #endif
         break;
       }
+      case Command::Kind::kCall:
+        command.invoke_call(command.kernel, argument, stream_);
+        break;
       case Command::Kind::kFill:
         CheckDevice(cudaMemsetAsync(command.memory, static_cast<int>(command.threads),
                                     command.bytes, stream_),

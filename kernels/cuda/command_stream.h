@@ -59,6 +59,14 @@ class CommandStream {
     Note(reinterpret_cast<const void*>(kernel), &Invoke<Argument>, shape, &argument,
          sizeof(Argument));
   }
+  // Notes a call that gives work to a stream by itself, as libraries do. It may come within a
+  // capture.
+  template <typename Argument>
+  void Call(void (*call)(const Argument&, cudaStream_t), const Argument& argument) {
+    static_assert(std::is_trivially_copyable_v<Argument>);
+    NoteCall(reinterpret_cast<const void*>(call), &InvokeCall<Argument>, &argument,
+             sizeof(Argument));
+  }
   // Notes memset(memory, value, bytes) on the device.
   void Fill(void* memory, uint8_t value, size_t bytes);
   // Notes a copy within device memory.
@@ -98,7 +106,14 @@ class CommandStream {
     reinterpret_cast<void (*)(Argument)>(const_cast<void*>(kernel))(
         *static_cast<const Argument*>(argument));
   }
+  using CallInvoke = void (*)(const void* call, const void* argument, cudaStream_t stream);
+  template <typename Argument>
+  static void InvokeCall(const void* call, const void* argument, cudaStream_t stream) {
+    reinterpret_cast<void (*)(const Argument&, cudaStream_t)>(const_cast<void*>(call))(
+        *static_cast<const Argument*>(argument), stream);
+  }
   explicit CommandStream(const CommandStreamOptions& options);
+  void NoteCall(const void* call, CallInvoke invoke, const void* argument, size_t bytes);
   void Note(const void* kernel, KernelInvoke invoke, const LaunchShape& shape, const void* argument,
             size_t bytes);
   const void* StageBytes(const void* bytes, size_t count);

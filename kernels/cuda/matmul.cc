@@ -6,6 +6,7 @@
 
 #include <kvgate/check.h>
 
+#include "kernels/cuda/cublas_lt.h"
 #include "kernels/cuda/device_memory.h"
 #include "kernels/cuda/matmul_kernels.h"
 #include "kernels/cuda/packed_weight.h"
@@ -58,16 +59,27 @@ class Scratch {
 
 class PackedMatMul final : public DeviceMatMul {
  public:
-  PackedMatMul(const DeviceMatMulOptions& options, CommandStream& stream)
+  // cublas: null for invariant numerics.
+  PackedMatMul(const DeviceMatMulOptions& options, CommandStream& stream,
+               std::unique_ptr<CublasLt> cublas)
       : options_(options),
         stream_(stream),
+        cublas_(std::move(cublas)),
         halves_(stream, "activations in f16"),
         parts_(stream, "partial sums") {}
 
-  Result<size_t> AllocateScratch() { return halves_.Allocate(kScratchBytesMin); }
+  // What is there from the beginning: Run cannot fail.
+  Result<size_t> AllocateScratch() {
+    if (cublas_ != nullptr) {
+      KVGATE_TRY([[maybe_unused]] const size_t bytes, parts_.Allocate(kScratchBytesMin));
+    }
+    return halves_.Allocate(kScratchBytesMin);
+  }
 
   Result<std::unique_ptr<Weight>> LoadWeight(const WeightView& view) override {
-    KVGATE_TRY(std::unique_ptr<Weight> weight, packer_.Pack(view, PackedKindOf(view.dtype)));
+    PackedKind kind = PackedKindOf(view.dtype);
+    if (kind == PackedKind::kHalves && cublas_ != nullptr) kind = PackedKind::kPlainHalves;
+    KVGATE_TRY(std::unique_ptr<Weight> weight, packer_.Pack(view, kind));
     return weight;
   }
 
@@ -88,7 +100,7 @@ class PackedMatMul final : public DeviceMatMul {
       auto* values = reinterpret_cast<uint16_t*>(halves_.data());
       const InputRows rows{
           .x = x + first * columns,
-          .columns = static_cast<int>(columns),
+          .columns = columns,
           .halves = {.values = values,
                      .scales = reinterpret_cast<const float*>(values + count * padded),
                      .num_rows = count,
@@ -119,7 +131,7 @@ class PackedMatMul final : public DeviceMatMul {
       const Product product = ProductOf(task, first_row);
       const PackedKind kind = Packed(task).kind();
       if (kind == PackedKind::kFloats) {
-        LaunchFloatRows(rows.x, num_rows, rows.columns, product, stream_);
+        LaunchFloatRows(rows.x, num_rows, static_cast<int>(rows.columns), product, stream_);
         continue;
       }
       auto found = std::find_if(kinds.begin(), kinds.end(),
@@ -131,12 +143,14 @@ class PackedMatMul final : public DeviceMatMul {
     const size_t bytes = static_cast<size_t>(num_rows) * rows.halves.padded_columns * 2;
     const bool is_few = num_rows <= kFewRows && bytes <= kFewRowsBytesMax;
     const bool is_packed = !is_few || num_rows > kOwnRows;
-    if (is_packed) LaunchPackRows(rows.x, rows.columns, rows.halves, stream_);
+    if (is_packed) LaunchPackRows(rows, stream_);
     InputRows input = rows;
     if (!is_packed) input.halves.values = nullptr;
     for (auto& [kind, products] : kinds) {
       if (is_few) {
         LaunchFewRows(kind, input, products, stream_);
+      } else if (kind == PackedKind::kPlainHalves) {
+        for (const Product& product : products) RunCublas(rows.halves, product);
       } else {
         RunMany(kind, rows.halves, products);
       }
@@ -144,45 +158,67 @@ class PackedMatMul final : public DeviceMatMul {
   }
 
   void RunMany(PackedKind kind, const HalfRows& x, std::span<Product> products) {
-    int num_splits = SplitsFor(x.num_rows, products);
-    if (num_splits > 1) {
-      size_t num_parts = 0;
-      for (const Product& product : products) num_parts += PartsOf(x, product);
-      const size_t bytes = num_parts * sizeof(float);
-      if (bytes > kPartsBytesMax || parts_.Grow(bytes) < bytes) num_splits = 1;
-    }
-    if (num_splits == 1) return LaunchManyRows(kind, x, products, 1, stream_);
+    if (!IsSplit(x, products)) return LaunchManyRows(kind, x, products, false, stream_);
     auto* parts = reinterpret_cast<float*>(parts_.data());
     for (Product& product : products) {
       product.parts = parts;
       parts += PartsOf(x, product);
     }
-    LaunchManyRows(kind, x, products, num_splits, stream_);
+    LaunchManyRows(kind, x, products, true, stream_);
     LaunchAddParts(x, products, stream_);
+  }
+
+  // Where the old y is added, the sums need a place of their own, and go through it in pieces.
+  void RunCublas(const HalfRows& x, Product product) {
+    const size_t row_bytes = static_cast<size_t>(product.rows) * sizeof(float);
+    size_t rows_at_once = static_cast<size_t>(x.num_rows);
+    if (product.accumulates != 0) {
+      const size_t bytes = parts_.Grow(std::min(row_bytes * rows_at_once, kPartsBytesMax));
+      rows_at_once = std::min(rows_at_once, bytes / row_bytes);
+      KVGATE_CHECK(rows_at_once > 0, "a row of sums fits the scratch");
+    }
+    HalfRows piece = x;
+    for (int first = 0; first < x.num_rows; first += piece.num_rows) {
+      piece.num_rows = std::min(static_cast<int>(rows_at_once), x.num_rows - first);
+      product.parts =
+          product.accumulates != 0 ? reinterpret_cast<float*>(parts_.data()) : product.y;
+      cublas_->Note(
+          {.weight = product.weight,
+           .x = piece.values,
+           .sums = product.parts,
+           .num_rows = piece.num_rows,
+           .num_outputs = product.rows,
+           .columns = int64_t{product.num_units} * ShapeOf(PackedKind::kPlainHalves).unit_columns(),
+           .x_row_columns = x.padded_columns});
+      LaunchFinishRows(piece, product, stream_);
+      piece.values += int64_t{piece.num_rows} * x.padded_columns;
+      piece.scales += piece.num_rows;
+      product.y += int64_t{piece.num_rows} * product.rows;
+    }
   }
 
   static size_t PartsOf(const HalfRows& x, const Product& product) {
     return static_cast<size_t>(kSegments) * x.num_rows * product.num_tiles * kTileRows;
   }
 
-  // As many blocks as three quarters of the multiprocessors, if segments allow it.
-  int SplitsFor(int num_rows, std::span<const Product> products) const {
-    const int rows_of_block = RowsOfBlock(num_rows);
+  // Where blocks are fewer than three quarters of the multiprocessors, and there is memory for it.
+  bool IsSplit(const HalfRows& x, std::span<const Product> products) {
+    const int rows_of_block = RowsOfBlock(x.num_rows);
+    const int num_row_blocks = (x.num_rows + rows_of_block - 1) / rows_of_block;
     int num_blocks = 0;
+    size_t num_parts = 0;
     for (const Product& product : products) {
-      num_blocks += (product.rows + kBlockOutputs - 1) / kBlockOutputs;
+      num_blocks += (product.rows + kBlockOutputs - 1) / kBlockOutputs * num_row_blocks;
+      num_parts += PartsOf(x, product);
     }
-    num_blocks *= (num_rows + rows_of_block - 1) / rows_of_block;
-    int num_splits = 1;
-    while (num_splits < kSegments &&
-           num_blocks * num_splits * 4 < options_.num_multiprocessors * 3) {
-      num_splits *= 2;
-    }
-    return num_splits;
+    if (num_blocks * 4 >= options_.num_multiprocessors * 3) return false;
+    const size_t bytes = num_parts * sizeof(float);
+    return bytes <= kPartsBytesMax && parts_.Grow(bytes) >= bytes;
   }
 
   const DeviceMatMulOptions options_;
   CommandStream& stream_;
+  const std::unique_ptr<CublasLt> cublas_;
   WeightPacker packer_;
   Scratch halves_;
   Scratch parts_;
@@ -192,10 +228,11 @@ class PackedMatMul final : public DeviceMatMul {
 
 Result<std::unique_ptr<DeviceMatMul>> DeviceMatMul::Open(const DeviceMatMulOptions& options,
                                                          CommandStream& stream) {
+  std::unique_ptr<CublasLt> cublas;
   if (options.is_fast) {
-    return MakeError(ErrorCode::kUnsupported, "kernels.cuda", "no libcublasLt");
+    KVGATE_TRY(cublas, CublasLt::Open(stream));
   }
-  auto made = std::make_unique<PackedMatMul>(options, stream);
+  auto made = std::make_unique<PackedMatMul>(options, stream, std::move(cublas));
   KVGATE_TRY([[maybe_unused]] const size_t bytes, made->AllocateScratch());
   return std::unique_ptr<DeviceMatMul>(std::move(made));
 }

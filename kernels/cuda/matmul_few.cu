@@ -5,6 +5,7 @@
 // units are asked for before x is looked at, so that making x into f16 costs no time of its own.
 // Segments meet in shared memory.
 #include <algorithm>
+#include <type_traits>
 
 #include <kvgate/check.h>
 
@@ -22,6 +23,7 @@ struct FewRowsArgument {
   InputRows x;
   ProductTable table;
 };
+static_assert(std::has_unique_object_representations_v<FewRowsArgument>);
 
 // In shared memory: x, then the rest.
 struct FewRowsShared {
@@ -58,13 +60,14 @@ KVGATE_DEVICE void PrepareRows(const InputRows& x, const FewRowsShared& shared) 
     return;
   }
   for (int row = 0; row < x.halves.num_rows; ++row) {
-    const float* from = x.x + int64_t{row} * x.columns;
-    const uint32_t magnitude = BlockMagnitude(from, x.columns, shared.maxima + row * 8);
+    const float* from = x.x + row * x.columns;
+    const auto columns = static_cast<int>(x.columns);
+    const uint32_t magnitude = BlockMagnitude(from, columns, shared.maxima + row * 8);
     const float multiplier = BitsToFloat(MultiplierBits(magnitude));
     if (thread == 0) shared.x_scales[row] = BitsToFloat(InverseBits(magnitude));
     for (int pair = thread; pair < x.halves.padded_columns / 2; pair += kThreads) {
       std::byte* chunk = shared.x + row * row_bytes + SwizzledChunk(row, pair / 4) * 16;
-      reinterpret_cast<uint32_t*>(chunk)[pair % 4] = ScaledPair(from, x.columns, pair, multiplier);
+      reinterpret_cast<uint32_t*>(chunk)[pair % 4] = ScaledPair(from, columns, pair, multiplier);
     }
   }
 }
@@ -87,7 +90,7 @@ KVGATE_DEVICE void MultiplyUnit(const Vector16 (&pieces)[PackedUnits<kKind>::kPi
   KVGATE_UNROLL
   for (int part = 0; part < Units::kParts; ++part) {
     uint32_t a[2][4];
-    Units::MakeFragments(pieces, part, offset_pair, a);
+    Units::MakeFragments(Units::PartOf(pieces, part), offset_pair, a);
     Vector16 b{};
     if (row < x.num_rows) {
       const int chunk = (unit * Units::kParts + part) * 4 + LaneIndex() % 4;
@@ -191,7 +194,7 @@ void LaunchFewRows(PackedKind kind, const InputRows& x, std::span<const Product>
       argument.table.products[i].first_block = num_blocks;
       num_blocks += products[i].num_tiles;
     }
-    argument.table.num_products = static_cast<int>(count);
+    argument.table.num_products = static_cast<int64_t>(count);
     stream.Launch(KernelOf(kind),
                   {.grid = {static_cast<unsigned int>(num_blocks)},
                    .threads = kThreads,

@@ -1,5 +1,5 @@
 // The launches that DeviceMatMul is made of. All kernels give a row the same bits: matmul.h says in
-// which order they add.
+// which order they add. What is an argument has no padding, so that equal launches are equal bytes.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ struct Product {
   const float* row_scales = nullptr;
   const float* bias = nullptr;
   float* y = nullptr;
-  float* parts = nullptr;  // [kSegments][num_rows][num_tiles * kTileRows], where K is split
+  float* parts = nullptr;  // [kSegments][num_rows][num_tiles * kTileRows] where segments are split
   int rows = 0;            // outputs
   int num_tiles = 0;
   int num_units = 0;
@@ -37,14 +37,14 @@ struct HalfRows {
   int padded_columns = 0;
 };
 
-// x as f32, and where it was packed before, as f16.
+// x as f32, and where it is or will be packed, as f16.
 struct InputRows {
   const float* x = nullptr;
-  int columns = 0;
+  int64_t columns = 0;
   HalfRows halves;  // values may be null in FewRows: then each block packs for itself
 };
 
-void LaunchPackRows(const float* x, int columns, const HalfRows& to, CommandStream& stream);
+void LaunchPackRows(const InputRows& x, CommandStream& stream);
 
 // Rows that one matrix instruction takes, and bytes of x that a block keeps.
 inline constexpr int kFewRows = 8;
@@ -54,15 +54,18 @@ inline constexpr size_t kFewRowsBytesMax = size_t{112} << 10;
 void LaunchFewRows(PackedKind kind, const InputRows& x, std::span<const Product> products,
                    CommandStream& stream);
 
-// Products of one kind. num_splits: 1, 2, 4 or 8 blocks share the segments of a product; where more
-// than 1, sums go to `parts`, and LaunchAddParts follows.
+// Products of one kind. is_split: every segment has blocks of its own, whose sums go to `parts`,
+// and LaunchAddParts follows.
 void LaunchManyRows(PackedKind kind, const HalfRows& x, std::span<const Product> products,
-                    int num_splits, CommandStream& stream);
+                    bool is_split, CommandStream& stream);
 // Rows of x that a block of LaunchManyRows takes: 32, 64 or 128.
 int RowsOfBlock(int num_rows);
 // Outputs that it takes.
 inline constexpr int kBlockOutputs = 128;
 void LaunchAddParts(const HalfRows& x, std::span<const Product> products, CommandStream& stream);
+
+// y of a product from its sums [num_rows, rows], which lie in `parts`; they may be y.
+void LaunchFinishRows(const HalfRows& x, const Product& product, CommandStream& stream);
 
 // f32 weights, row-major [rows, columns], f32 x.
 void LaunchFloatRows(const float* x, int num_rows, int columns, const Product& product,

@@ -7,6 +7,7 @@
 // there are fewer blocks than multiprocessors, blocks share a product's segments instead, and write
 // their sums.
 #include <algorithm>
+#include <type_traits>
 
 #include <kvgate/check.h>
 
@@ -31,8 +32,9 @@ struct ManyRowsArgument {
   HalfRows x;
   ProductTable table;
   int num_row_blocks;
-  int num_splits;  // gridDim.y
+  int is_split;  // a block has one segment, blockIdx.y, and writes its sums to `parts`
 };
+static_assert(std::has_unique_object_representations_v<ManyRowsArgument>);
 
 // kRowTiles: of 8 rows, a warp's.
 template <PackedKind kKind, int kRowTiles>
@@ -48,6 +50,9 @@ struct ManyRows {
   static constexpr int kStagesMost = (kBlocks == 1 ? 200 : 108) * 1024 / kStageBytes;
   static constexpr int kStages = kStagesMost > 6 ? 6 : kStagesMost;
   static_assert(kStages >= 3);
+
+  // Of a unit, unrolled together: 128 registers are too few for more of 64 rows.
+  static constexpr int kPartsAtOnce = kRowTiles == 4 ? 1 : Units::kParts;
 
   using Sums = float[kWarpTiles][kRowTiles][4];
 
@@ -76,80 +81,104 @@ struct ManyRows {
             .first_row = in_group / width * kRows};
   }
 
-  // Asks for a unit; zeros in place of rows and outputs that are not there.
-  static KVGATE_DEVICE void CopyUnit(const HalfRows& x, const Place& place, int unit,
-                                     std::byte* stage) {
-    constexpr int kTilePieces = kUnitBytes / 16;
-    KVGATE_UNROLL
-    for (int begin = 0; begin < kWeightBytes / 16; begin += kThreads) {
-      const int i = begin + static_cast<int>(threadIdx.x);
-      if (kWeightBytes / 16 % kThreads != 0 && i >= kWeightBytes / 16) break;
-      const int tile = i / kTilePieces;
-      const bool is_there = tile < place.num_tiles;
-      const std::byte* from = place.weight;
-      if (is_there) {
-        from += tile * Units::TileBytes(place.num_units) + int64_t{unit} * kUnitBytes +
-                i % kTilePieces * 16;
+  // This thread's share of copying units to shared memory, one after the other: of the weights a
+  // warp has a tile, of x a thread has a chunk of every kRowStep-th row. Zeros stand in place of
+  // rows and outputs that are not there.
+  class Copier {
+   public:
+    KVGATE_DEVICE Copier(const HalfRows& x, const Place& place, int first_unit) {
+      constexpr int kTileOfWarp = kBlockTiles / (kThreads / kWarpLanes);
+      static_assert(kTileOfWarp == 1);
+      has_tile_ = WarpIndex() < place.num_tiles;
+      weight_ = place.weight;
+      if (has_tile_) {
+        weight_ += WarpIndex() * Units::TileBytes(place.num_units) +
+                   int64_t{first_unit} * kUnitBytes + LaneIndex() * 16;
       }
-      CopyAsync16(stage + i * 16, from, is_there);
+      const int thread = static_cast<int>(threadIdx.x);
+      const int row = thread / kChunks;
+      rows_left_ = x.num_rows - place.first_row - row;
+      step_bytes_ = kRowStep * x.padded_columns * 2;
+      x_ = reinterpret_cast<const std::byte*>(x.values) +
+           (int64_t{place.first_row} + row) * x.padded_columns * 2 +
+           int64_t{first_unit} * kRowBytes + thread % kChunks * 16;
+      weight_to_ = WarpIndex() * kUnitBytes + LaneIndex() * 16;
+      x_to_ = kWeightBytes + row * kRowBytes + SwizzledChunk(row, thread % kChunks) * 16;
     }
-    constexpr int kChunks = kRowBytes / 16;
-    const auto* values = reinterpret_cast<const std::byte*>(x.values);
-    KVGATE_UNROLL
-    for (int begin = 0; begin < kRows * kChunks; begin += kThreads) {
-      const int i = begin + static_cast<int>(threadIdx.x);
-      const int row = i / kChunks;
-      const bool is_there = place.first_row + row < x.num_rows;
-      const std::byte* from = values;
-      if (is_there) {
-        from += int64_t{place.first_row + row} * x.padded_columns * 2 + unit * kRowBytes +
-                i % kChunks * 16;
+
+    KVGATE_DEVICE void CopyUnit(std::byte* stage) {
+      constexpr int kTilePieces = kUnitBytes / 16;
+      KVGATE_UNROLL
+      for (int begin = 0; begin < kTilePieces; begin += kWarpLanes) {
+        if (begin + kWarpLanes > kTilePieces && LaneIndex() >= kTilePieces - begin) break;
+        CopyAsync16(stage + weight_to_ + begin * 16, weight_ + (has_tile_ ? begin * 16 : 0),
+                    has_tile_);
       }
-      CopyAsync16(stage + kWeightBytes + row * kRowBytes + SwizzledChunk(row, i % kChunks) * 16,
-                  from, is_there);
+      const std::byte* from = x_;
+      KVGATE_UNROLL
+      for (int row = 0; row < kRows; row += kRowStep) {
+        const bool is_there = row < rows_left_;
+        CopyAsync16(stage + x_to_ + row * kRowBytes, is_there ? from : x_, is_there);
+        from += step_bytes_;
+      }
+      weight_ += has_tile_ ? kUnitBytes : 0;
+      x_ += kRowBytes;
     }
-  }
-  static_assert(kRows * kRowBytes / 16 % kThreads == 0);
+
+   private:
+    static constexpr int kChunks = kRowBytes / 16;
+    static constexpr int kRowStep = kThreads / kChunks;  // even: one swizzle for all
+    static_assert(kRowStep % 2 == 0 && kRows % kRowStep == 0);
+
+    const std::byte* weight_;
+    const std::byte* x_;
+    int rows_left_;
+    int step_bytes_;
+    int weight_to_;
+    int x_to_;
+    bool has_tile_;
+  };
 
   static KVGATE_DEVICE void MultiplyUnit(const std::byte* stage, uint32_t offset_pair, Sums& sums) {
-    const int lane = LaneIndex();
     const std::byte* weight = stage + WarpIndex() / kRowWarps * kWarpTiles * kUnitBytes;
     const std::byte* x = stage + kWeightBytes;
-    Vector16 pieces[kWarpTiles][Units::kPieces];
-    KVGATE_UNROLL
-    for (int tile = 0; tile < kWarpTiles; ++tile) {
+    KVGATE_NO_UNROLL
+    for (int first = 0; first < Units::kParts; first += kPartsAtOnce) {
       KVGATE_UNROLL
-      for (int i = 0; i < Units::kPieces; ++i) {
-        pieces[tile][i] = *reinterpret_cast<const Vector16*>(weight + tile * kUnitBytes +
-                                                             Units::OffsetInUnit(i, lane));
+      for (int i = 0; i < kPartsAtOnce; ++i) {
+        MultiplyPart(weight, x, first + i, offset_pair, sums);
       }
     }
+  }
+
+  static KVGATE_DEVICE void MultiplyPart(const std::byte* weight, const std::byte* x, int part,
+                                         uint32_t offset_pair, Sums& sums) {
+    const int lane = LaneIndex();
+    uint32_t a[kWarpTiles][2][4];
     KVGATE_UNROLL
-    for (int part = 0; part < Units::kParts; ++part) {
-      uint32_t a[kWarpTiles][2][4];
+    for (int tile = 0; tile < kWarpTiles; ++tile) {
+      Units::MakeFragments(Units::LoadPart(weight + tile * kUnitBytes, part, lane), offset_pair,
+                           a[tile]);
+    }
+    KVGATE_UNROLL
+    for (int i = 0; i < kRowTiles; ++i) {
+      const int row = (WarpIndex() % kRowWarps * kRowTiles + i) * 8 + lane / 4;
+      const Vector16 b = *reinterpret_cast<const Vector16*>(
+          x + row * kRowBytes + SwizzledChunk(row, part * 4 + lane % 4) * 16);
       KVGATE_UNROLL
-      for (int tile = 0; tile < kWarpTiles; ++tile) {
-        Units::MakeFragments(pieces[tile], part, offset_pair, a[tile]);
-      }
-      KVGATE_UNROLL
-      for (int i = 0; i < kRowTiles; ++i) {
-        const int row = (WarpIndex() % kRowWarps * kRowTiles + i) * 8 + lane / 4;
-        const Vector16 b = *reinterpret_cast<const Vector16*>(
-            x + row * kRowBytes + SwizzledChunk(row, part * 4 + lane % 4) * 16);
+      for (int step = 0; step < 2; ++step) {
         KVGATE_UNROLL
-        for (int step = 0; step < 2; ++step) {
-          KVGATE_UNROLL
-          for (int tile = 0; tile < kWarpTiles; ++tile) {
-            MmaHalf(sums[tile][i], a[tile][step], {b.word[2 * step], b.word[2 * step + 1]});
-          }
+        for (int tile = 0; tile < kWarpTiles; ++tile) {
+          MmaHalf(sums[tile][i], a[tile][step], {b.word[2 * step], b.word[2 * step + 1]});
         }
       }
     }
   }
 
-  // visit(row, output in the block, index of the sum) for each of a lane's sums that is there.
+  // visit(row, output, sum) for each of a lane's sums whose row is there.
   template <typename Visit>
-  static KVGATE_DEVICE void ForEachSum(const Place& place, int num_rows, Visit visit) {
+  static KVGATE_DEVICE void ForEachSum(const Place& place, int num_rows, const Sums& sums,
+                                       Visit visit) {
     const int lane = LaneIndex();
     KVGATE_UNROLL
     for (int tile = 0; tile < kWarpTiles; ++tile) {
@@ -162,22 +191,13 @@ struct ManyRows {
           const int output =
               (place.first_tile + WarpIndex() / kRowWarps * kWarpTiles + tile) * kTileRows +
               lane / 4 + part / 2 * 8;
-          if (row < num_rows) visit(row, output, tile, i, part);
+          if (row < num_rows) visit(row, output, sums[tile][i][part]);
         }
       }
     }
   }
 
-  // Adds a segment's sums to the total, or writes them where others have the other segments.
-  static KVGATE_DEVICE void EndSegment(const ManyRowsArgument& argument, const Product& product,
-                                       const Place& place, int segment, Sums& sums, Sums& total) {
-    if (argument.num_splits > 1) {
-      const int64_t width = int64_t{product.num_tiles} * kTileRows;
-      float* parts = product.parts + segment * width * argument.x.num_rows;
-      ForEachSum(place, argument.x.num_rows, [&](int row, int output, int tile, int i, int part) {
-        if (output < width) parts[row * width + output] = sums[tile][i][part];
-      });
-    }
+  static KVGATE_DEVICE void AddSegment(Sums& sums, Sums& total) {
     KVGATE_UNROLL
     for (int tile = 0; tile < kWarpTiles; ++tile) {
       KVGATE_UNROLL
@@ -190,6 +210,23 @@ struct ManyRows {
       }
     }
   }
+
+  static KVGATE_DEVICE void Finish(const ManyRowsArgument& argument, const Product& product,
+                                   const Place& place, const Sums& total) {
+    const int num_rows = argument.x.num_rows;
+    if (argument.is_split == 0) {
+      ForEachSum(place, num_rows, total, [&](int row, int output, float sum) {
+        if (output >= product.rows) return;
+        FinishOutput(product, row, output, sum, argument.x.scales[row]);
+      });
+      return;
+    }
+    const int64_t width = int64_t{product.num_tiles} * kTileRows;
+    float* parts = product.parts + blockIdx.y * width * num_rows;
+    ForEachSum(place, num_rows, total, [&](int row, int output, float sum) {
+      if (output < width) parts[row * width + output] = sum;
+    });
+  }
 };
 
 template <PackedKind kKind, int kRowTiles>
@@ -200,45 +237,39 @@ KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kThreads, (ManyRows<kKind, kRowTiles>::k
   const int block = static_cast<int>(blockIdx.x);
   const Product& product = ProductOfBlock(argument.table, block);
   const typename Many::Place place = Many::PlaceOf(argument, product, block - product.first_block);
-  const int num_segments = kSegments / argument.num_splits;
-  int segment = static_cast<int>(blockIdx.y) * num_segments;
-  const int last_segment = segment + num_segments - 1;
-  const int begin = SegmentBegin(segment, place.num_units);
-  const int end = SegmentBegin(last_segment + 1, place.num_units);
+  const int first_segment = static_cast<int>(blockIdx.y);
+  const int end_segment = argument.is_split != 0 ? first_segment + 1 : kSegments;
+  int unit = SegmentBegin(first_segment, place.num_units);
+  const int end = SegmentBegin(end_segment, place.num_units);
   std::byte* stages = SharedMemory();
+  typename Many::Copier copier(argument.x, place, unit);
   for (int i = 0; i < kStages - 1; ++i) {
-    if (begin + i < end)
-      Many::CopyUnit(argument.x, place, begin + i, stages + i * Many::kStageBytes);
+    if (unit + i < end) copier.CopyUnit(stages + i * Many::kStageBytes);
     CopyCommit();
   }
   const bool has_outputs = WarpIndex() / kRowWarps * kWarpTiles < place.num_tiles;
   typename Many::Sums sums = {};
   typename Many::Sums total = {};
   int stage = 0;
-  for (int unit = begin; unit < end; ++unit) {
-    while (unit >= SegmentBegin(segment + 1, place.num_units)) {
-      Many::EndSegment(argument, product, place, segment++, sums, total);
+  KVGATE_NO_UNROLL
+  for (int segment = first_segment; segment < end_segment; ++segment) {
+    const int segment_end = SegmentBegin(segment + 1, place.num_units);
+    KVGATE_NO_UNROLL
+    for (; unit < segment_end; ++unit) {
+      CopyWait<kStages - 2>();
+      SyncThreads();  // the unit has landed for all; nobody reads the stage that is filled next
+      if (unit + kStages - 1 < end) {
+        copier.CopyUnit(stages + (stage == 0 ? kStages - 1 : stage - 1) * Many::kStageBytes);
+      }
+      CopyCommit();
+      if (has_outputs) {
+        Many::MultiplyUnit(stages + stage * Many::kStageBytes, product.offset_pair, sums);
+      }
+      stage = stage + 1 == kStages ? 0 : stage + 1;
     }
-    CopyWait<kStages - 2>();
-    SyncThreads();  // the unit has landed for all; nobody reads the stage that is filled next
-    if (unit + kStages - 1 < end) {
-      const int filled = stage == 0 ? kStages - 1 : stage - 1;
-      Many::CopyUnit(argument.x, place, unit + kStages - 1, stages + filled * Many::kStageBytes);
-    }
-    CopyCommit();
-    if (has_outputs) {
-      Many::MultiplyUnit(stages + stage * Many::kStageBytes, product.offset_pair, sums);
-    }
-    stage = stage + 1 == kStages ? 0 : stage + 1;
+    Many::AddSegment(sums, total);
   }
-  while (segment <= last_segment) {
-    Many::EndSegment(argument, product, place, segment++, sums, total);
-  }
-  if (argument.num_splits > 1) return;
-  Many::ForEachSum(place, argument.x.num_rows, [&](int row, int output, int tile, int i, int part) {
-    if (output >= product.rows) return;
-    FinishOutput(product, row, output, total[tile][i][part], argument.x.scales[row]);
-  });
+  Many::Finish(argument, product, place, total);
 }
 
 struct ManyRowsLaunch {
@@ -287,13 +318,13 @@ ManyRowsLaunch LaunchFor(PackedKind kind, int rows_of_block) {
 int RowsOfBlock(int num_rows) { return num_rows <= 32 ? 32 : num_rows <= 64 ? 64 : 128; }
 
 void LaunchManyRows(PackedKind kind, const HalfRows& x, std::span<const Product> products,
-                    int num_splits, CommandStream& stream) {
+                    bool is_split, CommandStream& stream) {
   const int rows_of_block = RowsOfBlock(x.num_rows);
   const ManyRowsLaunch launch = LaunchFor(kind, rows_of_block);
   ManyRowsArgument argument{};
   argument.x = x;
   argument.num_row_blocks = (x.num_rows + rows_of_block - 1) / rows_of_block;
-  argument.num_splits = num_splits;
+  argument.is_split = is_split ? 1 : 0;
   while (!products.empty()) {
     const size_t count = std::min<size_t>(products.size(), kProductsMax);
     argument.table = {};
@@ -304,13 +335,12 @@ void LaunchManyRows(PackedKind kind, const HalfRows& x, std::span<const Product>
       num_blocks +=
           (products[i].num_tiles + kBlockTiles - 1) / kBlockTiles * argument.num_row_blocks;
     }
-    argument.table.num_products = static_cast<int>(count);
-    stream.Launch(
-        launch.kernel,
-        {.grid = {static_cast<unsigned int>(num_blocks), static_cast<unsigned int>(num_splits)},
-         .threads = kThreads,
-         .shared_bytes = launch.shared_bytes},
-        argument);
+    argument.table.num_products = static_cast<int64_t>(count);
+    stream.Launch(launch.kernel,
+                  {.grid = {static_cast<unsigned int>(num_blocks), is_split ? kSegments : 1u},
+                   .threads = kThreads,
+                   .shared_bytes = launch.shared_bytes},
+                  argument);
     products = products.subspan(count);
   }
 }

@@ -1,6 +1,6 @@
 // What products of many rows need beside the product: x in f16, segments added up; and products
 // with f32 weights.
-#include <algorithm>
+#include <type_traits>
 
 #include "kernels/cuda/matmul_kernels.h"
 #include "kernels/cuda/packed_units.cuh"
@@ -20,6 +20,7 @@ struct PackRowsArgument {
   int columns;
   int padded_columns;
 };
+static_assert(std::has_unique_object_representations_v<PackRowsArgument>);
 
 KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kThreads, 4) PackRowsKernel(PackRowsArgument argument) {
   const int64_t row = blockIdx.x;
@@ -40,8 +41,9 @@ KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kThreads, 4) PackRowsKernel(PackRowsArgu
 struct AddPartsArgument {
   Product product;
   const float* x_scales;
-  int num_rows;
+  int64_t num_rows;
 };
+static_assert(std::has_unique_object_representations_v<AddPartsArgument>);
 
 KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kThreads, 4) AddPartsKernel(AddPartsArgument argument) {
   const Product& product = argument.product;
@@ -60,6 +62,17 @@ KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kThreads, 4) AddPartsKernel(AddPartsArgu
   FinishOutput(product, row, output, total, argument.x_scales[row]);
 }
 
+// ---- sums that a library has made ---------------------------------------------------------------
+
+KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kThreads, 4) FinishRowsKernel(AddPartsArgument argument) {
+  const Product& product = argument.product;
+  const int64_t index = int64_t{blockIdx.x} * kThreads + static_cast<int>(threadIdx.x);
+  if (index >= argument.num_rows * product.rows) return;
+  const auto row = static_cast<int>(index / product.rows);
+  FinishOutput(product, row, static_cast<int>(index % product.rows), product.parts[index],
+               argument.x_scales[row]);
+}
+
 // ---- f32 weights: a warp is an output and some rows
 // -----------------------------------------------
 
@@ -72,6 +85,7 @@ struct FloatRowsArgument {
   int num_rows;
   int columns;
 };
+static_assert(std::has_unique_object_representations_v<FloatRowsArgument>);
 
 KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kThreads, 4) FloatRowsKernel(FloatRowsArgument argument) {
   const Product& product = argument.product;
@@ -105,16 +119,16 @@ KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kThreads, 4) FloatRowsKernel(FloatRowsAr
 
 }  // namespace
 
-void LaunchPackRows(const float* x, int columns, const HalfRows& to, CommandStream& stream) {
+void LaunchPackRows(const InputRows& x, CommandStream& stream) {
   stream.Launch(&PackRowsKernel,
-                {.grid = {static_cast<unsigned int>(to.num_rows)},
+                {.grid = {static_cast<unsigned int>(x.halves.num_rows)},
                  .threads = kThreads,
                  .shared_bytes = 8 * sizeof(uint32_t)},
-                {.x = x,
-                 .values = const_cast<uint16_t*>(to.values),
-                 .scales = const_cast<float*>(to.scales),
-                 .columns = columns,
-                 .padded_columns = to.padded_columns});
+                {.x = x.x,
+                 .values = const_cast<uint16_t*>(x.halves.values),
+                 .scales = const_cast<float*>(x.halves.scales),
+                 .columns = static_cast<int>(x.columns),
+                 .padded_columns = x.halves.padded_columns});
 }
 
 void LaunchAddParts(const HalfRows& x, std::span<const Product> products, CommandStream& stream) {
@@ -125,6 +139,14 @@ void LaunchAddParts(const HalfRows& x, std::span<const Product> products, Comman
                    .threads = kThreads},
                   {.product = product, .x_scales = x.scales, .num_rows = x.num_rows});
   }
+}
+
+void LaunchFinishRows(const HalfRows& x, const Product& product, CommandStream& stream) {
+  const int64_t count = int64_t{x.num_rows} * product.rows;
+  stream.Launch(
+      &FinishRowsKernel,
+      {.grid = {static_cast<unsigned int>((count + kThreads - 1) / kThreads)}, .threads = kThreads},
+      {.product = product, .x_scales = x.scales, .num_rows = x.num_rows});
 }
 
 void LaunchFloatRows(const float* x, int num_rows, int columns, const Product& product,

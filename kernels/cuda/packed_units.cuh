@@ -7,6 +7,10 @@
 
 namespace kvgate::kernels::cuda {
 
+struct alignas(8) Vector8 {
+  uint32_t word[2];
+};
+
 template <PackedKind kKind>
 struct PackedUnits {
   static constexpr PackedShape kShape = ShapeOf(kKind);
@@ -34,24 +38,69 @@ struct PackedUnits {
     return int64_t{num_units} * kShape.unit_bytes();
   }
 
+  // A lane's share of 32 columns: rows g and g + 8 of 8 of them.
+  struct Part {
+    uint32_t codes[kShape.bits == 16 ? 8 : kShape.bits / 2];  // of 6 bits: 2 and the upper ones
+    uint32_t scales;
+    uint32_t mins;
+  };
+  static KVGATE_DEVICE Part PartOf(const Vector16 (&pieces)[kPieces], int part) {
+    Part made{};
+    if constexpr (kShape.bits >= 8) {
+      KVGATE_UNROLL
+      for (int i = 0; i < kShape.bits / 2; ++i) {
+        made.codes[i] = pieces[part * (kShape.bits / 8) + i / 4].word[i % 4];
+      }
+    } else {
+      made.codes[0] = pieces[part / 2].word[part % 2 * 2];
+      made.codes[1] = pieces[part / 2].word[part % 2 * 2 + 1];
+      if constexpr (kShape.bits == 6) made.codes[2] = pieces[2].word[part];
+    }
+    if constexpr (kShape.bits < 16) made.scales = pieces[kShape.code_pieces()].word[part];
+    if constexpr (kShape.has_mins) made.mins = pieces[kPieces - 1].word[part];
+    return made;
+  }
+  // The same from a unit in shared memory: reads what it needs and no more, without conflicts.
+  static KVGATE_DEVICE Part LoadPart(const std::byte* unit, int part, int lane) {
+    Part made{};
+    if constexpr (kShape.bits >= 8) {
+      KVGATE_UNROLL
+      for (int i = 0; i < kShape.bits / 8; ++i) {
+        const Vector16 piece = *reinterpret_cast<const Vector16*>(
+            unit + OffsetInUnit(part * (kShape.bits / 8) + i, lane));
+        KVGATE_UNROLL
+        for (int word = 0; word < 4; ++word) made.codes[4 * i + word] = piece.word[word];
+      }
+    } else {
+      const Vector8 piece =
+          *reinterpret_cast<const Vector8*>(unit + OffsetInUnit(part / 2, lane) + part % 2 * 8);
+      made.codes[0] = piece.word[0];
+      made.codes[1] = piece.word[1];
+      if constexpr (kShape.bits == 6) made.codes[2] = LoadWord(unit, 2, part, lane);
+    }
+    if constexpr (kShape.bits < 16) {
+      made.scales = LoadWord(unit, kShape.code_pieces(), part, lane);
+    }
+    if constexpr (kShape.has_mins) made.mins = LoadWord(unit, kPieces - 1, part, lane);
+    return made;
+  }
+
   // The fragments of 32 columns, of two steps. offset_pair: 1024 + a code's offset, as f16, twice.
-  static KVGATE_DEVICE void MakeFragments(const Vector16 (&pieces)[kPieces], int part,
-                                          uint32_t offset_pair, uint32_t (&a)[2][4]) {
+  static KVGATE_DEVICE void MakeFragments(const Part& part, uint32_t offset_pair,
+                                          uint32_t (&a)[2][4]) {
     if constexpr (kShape.bits == 16) {
       KVGATE_UNROLL
       for (int i = 0; i < 8; ++i) {  // step, then pair, then row: as a fragment counts them
-        a[i / 4][i % 4] = pieces[part * 2 + i % 2].word[i / 4 * 2 + i % 4 / 2];
+        a[i / 4][i % 4] = part.codes[i % 2 * 4 + i / 4 * 2 + i % 4 / 2];
       }
     } else {
-      const uint32_t scales = pieces[kShape.code_pieces()].word[part];
-      const uint32_t mins = kShape.has_mins ? pieces[kPieces - 1].word[part] : 0;
       KVGATE_UNROLL
       for (int half = 0; half < 2; ++half) {
-        const uint32_t scale = BothHalves(scales, half);
-        const uint32_t min = BothHalves(mins, half);
+        const uint32_t scale = BothHalves(part.scales, half);
+        const uint32_t min = BothHalves(part.mins, half);
         KVGATE_UNROLL
         for (int pair = 0; pair < 4; ++pair) {
-          const uint32_t code = HalfSub2(CodePair(pieces, part, half, pair), offset_pair);
+          const uint32_t code = HalfSub2(CodePair(part, half, pair), offset_pair);
           a[pair / 2][pair % 2 * 2 + half] =
               kShape.has_mins ? HalfFma2(code, scale, min) : HalfMul2(code, scale);
         }
@@ -60,22 +109,22 @@ struct PackedUnits {
   }
 
  private:
+  static KVGATE_DEVICE uint32_t LoadWord(const std::byte* unit, int piece, int word, int lane) {
+    return *reinterpret_cast<const uint32_t*>(unit + OffsetInUnit(piece, lane) + word * 4);
+  }
   static KVGATE_DEVICE uint32_t BothHalves(uint32_t pair, int half) {
     return half == 0 ? (pair & 0xffffu) | pair << 16 : pair >> 16 | (pair & 0xffff0000u);
   }
   // 1024 + code, as f16, of two neighbouring columns: the code is the mantissa's end.
-  static KVGATE_DEVICE uint32_t CodePair(const Vector16 (&pieces)[kPieces], int part, int half,
-                                         int pair) {
+  static KVGATE_DEVICE uint32_t CodePair(const Part& part, int half, int pair) {
     constexpr uint32_t kOf1024 = 0x64006400u;
     if constexpr (kShape.bits == 8) {
-      const uint32_t word = pieces[part].word[half * 2 + pair / 2];
-      return (word >> 8 * (pair % 2) & 0x00ff00ffu) | kOf1024;
+      return (part.codes[half * 2 + pair / 2] >> 8 * (pair % 2) & 0x00ff00ffu) | kOf1024;
     } else {
-      const uint32_t word = pieces[part / 2].word[part % 2 * 2 + half];
-      uint32_t code = (word >> 4 * pair & 0x000f000fu) | kOf1024;
+      uint32_t code = (part.codes[half] >> 4 * pair & 0x000f000fu) | kOf1024;
       if constexpr (kShape.bits == 6) {
         const int at = half * 8 + pair * 2;
-        const uint32_t upper = pieces[2].word[part];
+        const uint32_t upper = part.codes[2];
         code |= (at >= 4 ? upper >> (at - 4) : upper << (4 - at)) & 0x00300030u;
       }
       return code;

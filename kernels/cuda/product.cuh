@@ -8,7 +8,7 @@ namespace kvgate::kernels::cuda {
 
 struct ProductTable {
   Product products[kProductsMax];
-  int num_products;
+  int64_t num_products;
 };
 
 // The last product whose first block is not past this one.
