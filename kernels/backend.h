@@ -243,8 +243,10 @@ class Backend {
   void CopyIn(std::span<const float> host, float* device);
   void CopyOut(const float* device, std::span<float> host);
 
-  // Whole blocks between host memory and the arena; block_bytes() long. The CPU lets any thread
-  // call these for blocks it has exclusive use of.
+  // Whole blocks between host memory and the arena; block_bytes() long; the copy is complete on
+  // return. Any thread may call these for blocks it has exclusive use of, where every StoreKv and
+  // Attention of the block was followed by a Synchronize; they do not wait for a step that is under
+  // way. On the thread that issues operations they come after all of them.
   void ReadKvBlock(const KvArena& arena, BlockId id, std::span<std::byte> host);
   void WriteKvBlock(KvArena& arena, BlockId id, std::span<const std::byte> host);
   // Copies the first num_tokens tokens of a block; what the other slots of `to` hold is unspecified

@@ -175,6 +175,8 @@ TESTED_ELSEWHERE = {
     "kernels/cpu/matmul_quant_kernels.cc": "tests/kernels/conformance_matmul_test.cc",
     "kernels/cpu/row_kernels.cc": "tests/kernels/conformance_rows_test.cc",
     "kernels/cpu/simd_target.cc": "tests/kernels/conformance_invariance_test.cc",
+    "kernels/cuda/embedding_tables.cu": "tests/kernels/conformance_rows_test.cc",
+    "kernels/cuda/row_kernels.cu": "tests/kernels/conformance_rows_test.cc",
     "kernels/reference/reference_memory.cc": "tests/kernels/reference/reference_backend_test.cc",
     "sdk/leaf/ids.cc": "tests/sdk/leaf/digest_test.cc",
     "store/rocks_common.cc": "tests/store/rocks_kv_database_test.cc",
@@ -187,6 +189,7 @@ TESTED_ELSEWHERE = {
 }
 # Library sources without any test: path -> reason.
 SOURCES_WITHOUT_TEST = {
+    "kernels/cuda/no_cuda_backend.cc": "three constants, under the names the tests link otherwise",
     "sdk/leaf/check.cc": "prints and aborts; each KVGATE_CHECK death test runs it",
     "sdk/leaf/log.cc": "formatting of lines for people; its callers' output is tested end to end",
     "sdk/leaf/result.cc": "names for messages; every error test reads them",

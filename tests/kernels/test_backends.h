@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <ostream>
 #include <string>
@@ -26,6 +27,11 @@ struct BackendCase {
   double quant_bound = 2e-4;
   double attention_bound = 1e-5;
 
+  // Takes minutes for what others do in a second: an emulated device. Its suites run every test
+  // with fewer sizes (BackendTest::Sizes), at least one of each kind that kernels/cuda tells apart:
+  // a row, 8 rows, a tile of rows and more; chunks of a row, past a KV block, whole.
+  bool is_slow = false;
+
   double MatMulBound(DType dtype) const {
     if (DTypeElements(dtype) != 1) return quant_bound;
     return dtype == DType::kF32 ? 1e-5 : dense_bound;
@@ -40,6 +46,11 @@ std::vector<BackendCase> AllBackends();
 class BackendTest : public testing::TestWithParam<BackendCase> {
  protected:
   void SetUp() override;
+
+  template <typename T>
+  static std::vector<T> Sizes(std::initializer_list<T> all, std::initializer_list<T> few) {
+    return GetParam().is_slow ? few : all;
+  }
 
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Backend> reference_;
