@@ -61,6 +61,10 @@ Result<std::unique_ptr<KvArena>> Backend::AllocateKv(const KvShape& shape, uint3
   return DoAllocateKv(shape, num_blocks);
 }
 
+Result<std::unique_ptr<HostBuffer>> Backend::AllocateHost(size_t bytes) {
+  return DoAllocateHost(bytes);
+}
+
 void Backend::CopyIn(std::span<const float> host, float* device) { DoCopyIn(host, device); }
 
 void Backend::CopyOut(const float* device, std::span<float> host) { DoCopyOut(device, host); }
@@ -75,6 +79,30 @@ void Backend::WriteKvBlock(KvArena& arena, BlockId id, std::span<const std::byte
   CheckBlock(arena, id);
   KVGATE_CHECK(host.size() == arena.block_bytes(), "KV block size");
   DoWriteKvBlock(arena, id, host);
+}
+
+uint64_t Backend::ReadKvBlocks(const KvArena& arena, std::span<const KvBlockCopy> copies) {
+  for (const KvBlockCopy& copy : copies) CheckBlock(arena, copy.block);
+  return DoReadKvBlocks(arena, copies);
+}
+
+uint64_t Backend::WriteKvBlocks(KvArena& arena, std::span<const KvBlockCopy> copies) {
+  for (const KvBlockCopy& copy : copies) CheckBlock(arena, copy.block);
+  return DoWriteKvBlocks(arena, copies);
+}
+
+uint64_t Backend::DoReadKvBlocks(const KvArena& arena, std::span<const KvBlockCopy> copies) {
+  for (const KvBlockCopy& copy : copies) {
+    DoReadKvBlock(arena, copy.block, {copy.host, arena.block_bytes()});
+  }
+  return 0;
+}
+
+uint64_t Backend::DoWriteKvBlocks(KvArena& arena, std::span<const KvBlockCopy> copies) {
+  for (const KvBlockCopy& copy : copies) {
+    DoWriteKvBlock(arena, copy.block, {copy.host, arena.block_bytes()});
+  }
+  return 0;
 }
 
 void Backend::CopyKvBlock(KvArena& arena, BlockId from, BlockId to, int num_tokens) {

@@ -77,6 +77,20 @@ class FloatBuffer {
   size_t size_ = 0;
 };
 
+// Host memory that the backend's device copies from and to at full speed: page-locked where that
+// makes a difference. Its bytes are the caller's, from any thread.
+class HostBuffer {
+ public:
+  virtual ~HostBuffer() = default;
+  std::byte* data() { return data_; }
+  const std::byte* data() const { return data_; }
+  size_t size() const { return size_; }  // in bytes
+
+ protected:
+  std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
 // The KV of one token of one layer is K [num_kv_heads, head_dim] and V likewise.
 struct KvShape {
   int num_layers = 0;
@@ -180,10 +194,24 @@ struct BackendInfo {
   bool kv_host_visible = false;  // KvArena::block is host memory that any thread may read and write
 };
 
+// Of a device with memory of its own.
+struct BackendMemory {
+  uint64_t bytes_total = 0;
+  uint64_t bytes_free = 0;
+};
+
+// A block to be copied, and where in host memory: block_bytes() of an AllocateHost.
+struct KvBlockCopy {
+  BlockId block;
+  std::byte* host = nullptr;
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
   virtual const BackendInfo& Info() const = 0;
+  // As it is now; zeros where the backend works in the host's memory.
+  virtual BackendMemory Memory() const { return {}; }
 
   // --- memory ---------------------------------------------------------------------------------
   // kUnsupported for a dtype this backend has no MatMul for. The view's bytes must outlive the
@@ -194,6 +222,10 @@ class Backend {
   // Blocks are NaN-filled where KVGATE_DEBUG is set. kOverloaded when the memory is not there;
   // kInvalidArgument (field: "kv_dtype") where the dtype's groups do not divide head_dim.
   Result<std::unique_ptr<KvArena>> AllocateKv(const KvShape& shape, uint32_t num_blocks);
+  // For what moves to the backend's memory and back in bulk; 64-aligned, bytes unspecified. Any
+  // thread may call it, and locking many gigabytes takes seconds: not the engine's. kOverloaded
+  // when the memory is not there or the system does not lock so much.
+  Result<std::unique_ptr<HostBuffer>> AllocateHost(size_t bytes);
 
   // Host memory to backend memory and back, in floats.
   void CopyIn(std::span<const float> host, float* device);
@@ -203,6 +235,17 @@ class Backend {
   // call these for blocks it has exclusive use of.
   void ReadKvBlock(const KvArena& arena, BlockId id, std::span<std::byte> host);
   void WriteKvBlock(KvArena& arena, BlockId id, std::span<const std::byte> host);
+  // The same for many blocks, beside the operations: begins to copy and returns a ticket, or 0 when
+  // it was done at once. Tickets rise. A copy comes after the operations issued before it, and
+  // after the copies begun before it, of one block or many, that share a block or host memory with
+  // it. Operations do not wait for it: until it is done the caller lets none write what
+  // ReadKvBlocks reads or use what WriteKvBlocks writes, and keeps its own hands off the host
+  // memory. Copies of one direction are done in the order in which they were begun.
+  uint64_t ReadKvBlocks(const KvArena& arena, std::span<const KvBlockCopy> copies);
+  uint64_t WriteKvBlocks(KvArena& arena, std::span<const KvBlockCopy> copies);
+  // Whether the copy is done; does not wait. True for 0.
+  virtual bool IsCopied(uint64_t) { return true; }
+  virtual void WaitForCopy(uint64_t) {}
   // Copies the first num_tokens tokens of a block; what the other slots of `to` hold is unspecified
   // (NaN where KVGATE_DEBUG is set). 0 <= num_tokens <= kKvBlockTokens.
   void CopyKvBlock(KvArena& arena, BlockId from, BlockId to, int num_tokens);
@@ -268,10 +311,13 @@ class Backend {
   virtual Result<std::unique_ptr<FloatBuffer>> DoAllocateFloats(size_t count) = 0;
   virtual Result<std::unique_ptr<KvArena>> DoAllocateKv(const KvShape& shape,
                                                         uint32_t num_blocks) = 0;
+  virtual Result<std::unique_ptr<HostBuffer>> DoAllocateHost(size_t bytes) = 0;
   virtual void DoCopyIn(std::span<const float> host, float* device) = 0;
   virtual void DoCopyOut(const float* device, std::span<float> host) = 0;
   virtual void DoReadKvBlock(const KvArena& arena, BlockId id, std::span<std::byte> host) = 0;
   virtual void DoWriteKvBlock(KvArena& arena, BlockId id, std::span<const std::byte> host) = 0;
+  virtual uint64_t DoReadKvBlocks(const KvArena& arena, std::span<const KvBlockCopy> copies);
+  virtual uint64_t DoWriteKvBlocks(KvArena& arena, std::span<const KvBlockCopy> copies);
   virtual void DoCopyKvBlock(KvArena& arena, BlockId from, BlockId to, int num_tokens) = 0;
   virtual void DoPoisonKvBlock(KvArena& arena, BlockId id) = 0;
   virtual void DoEmbedRows(const WeightView& table, std::span<const TokenId> ids, float* y) = 0;

@@ -37,6 +37,17 @@ class HostFloats final : public FloatBuffer {
   HostMemory memory_;
 };
 
+class HostBytes final : public HostBuffer {
+ public:
+  explicit HostBytes(HostMemory memory) : memory_(std::move(memory)) {
+    data_ = memory_.data();
+    size_ = memory_.size();
+  }
+
+ private:
+  HostMemory memory_;
+};
+
 class CpuBackend final : public Backend {
  public:
   CpuBackend(int64_t target, int num_threads)
@@ -59,6 +70,7 @@ class CpuBackend final : public Backend {
   Result<std::unique_ptr<Weight>> DoLoadWeight(const WeightView& view) override;
   Result<std::unique_ptr<FloatBuffer>> DoAllocateFloats(size_t count) override;
   Result<std::unique_ptr<KvArena>> DoAllocateKv(const KvShape& shape, uint32_t num_blocks) override;
+  Result<std::unique_ptr<HostBuffer>> DoAllocateHost(size_t bytes) override;
   void DoCopyIn(std::span<const float> host, float* device) override;
   void DoCopyOut(const float* device, std::span<float> host) override;
   void DoReadKvBlock(const KvArena& arena, BlockId id, std::span<std::byte> host) override;
@@ -132,6 +144,11 @@ Result<std::unique_ptr<FloatBuffer>> CpuBackend::DoAllocateFloats(size_t count) 
 Result<std::unique_ptr<KvArena>> CpuBackend::DoAllocateKv(const KvShape& shape,
                                                           uint32_t num_blocks) {
   return HostKvArena::Allocate(shape, num_blocks);
+}
+
+Result<std::unique_ptr<HostBuffer>> CpuBackend::DoAllocateHost(size_t bytes) {
+  KVGATE_TRY(HostMemory memory, HostMemory::Allocate(bytes, "host buffer"));
+  return std::unique_ptr<HostBuffer>(std::make_unique<HostBytes>(std::move(memory)));
 }
 
 void CpuBackend::DoCopyIn(std::span<const float> host, float* device) {

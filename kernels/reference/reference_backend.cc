@@ -28,6 +28,7 @@ class ReferenceBackend final : public Backend {
   Result<std::unique_ptr<Weight>> DoLoadWeight(const WeightView& view) override;
   Result<std::unique_ptr<FloatBuffer>> DoAllocateFloats(size_t count) override;
   Result<std::unique_ptr<KvArena>> DoAllocateKv(const KvShape& shape, uint32_t num_blocks) override;
+  Result<std::unique_ptr<HostBuffer>> DoAllocateHost(size_t bytes) override;
   void DoCopyIn(std::span<const float> host, float* device) override;
   void DoCopyOut(const float* device, std::span<float> host) override;
   void DoReadKvBlock(const KvArena& arena, BlockId id, std::span<std::byte> host) override;
@@ -84,6 +85,10 @@ Result<std::unique_ptr<FloatBuffer>> ReferenceBackend::DoAllocateFloats(size_t c
 Result<std::unique_ptr<KvArena>> ReferenceBackend::DoAllocateKv(const KvShape& shape,
                                                                 uint32_t num_blocks) {
   return Allocate<KvArena>("a KV arena", [&] { return new ReferenceKvArena(shape, num_blocks); });
+}
+
+Result<std::unique_ptr<HostBuffer>> ReferenceBackend::DoAllocateHost(size_t bytes) {
+  return Allocate<HostBuffer>("a host buffer", [&] { return new ReferenceBytes(bytes); });
 }
 
 void ReferenceBackend::DoCopyIn(std::span<const float> host, float* device) {

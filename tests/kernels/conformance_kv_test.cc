@@ -2,6 +2,7 @@
 // copied and poisoned.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <vector>
@@ -110,6 +111,26 @@ TEST_P(KvConformance, ABlockReadsBackAsItWasWritten) {
   }
 }
 
+// The way of a block to another tier and back; none of the buffer's bytes belong to the backend.
+TEST_P(KvConformance, ABlockPassesThroughHostMemoryOfTheBackend) {
+  const auto arena = Allocate(DType::kF16, 2);
+  const size_t bytes = arena->block_bytes();
+  auto buffer = backend_->AllocateHost(2 * bytes);
+  ASSERT_TRUE(buffer.has_value());
+  ASSERT_EQ((*buffer)->size(), 2 * bytes);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>((*buffer)->data()) % 64, 0u);
+  const std::span<std::byte> host((*buffer)->data(), 2 * bytes);
+  TestRandom random(84);
+  for (std::byte& value : host) value = static_cast<std::byte>(random.Next());
+  const std::vector<std::byte> want(host.begin(), host.end());
+  backend_->WriteKvBlock(*arena, BlockId{0}, host.first(bytes));
+  backend_->WriteKvBlock(*arena, BlockId{1}, host.last(bytes));
+  std::ranges::fill(host, std::byte{0});
+  backend_->ReadKvBlock(*arena, BlockId{0}, host.first(bytes));
+  backend_->ReadKvBlock(*arena, BlockId{1}, host.last(bytes));
+  EXPECT_TRUE(std::ranges::equal(want, host));
+}
+
 TEST_P(KvConformance, PoisonFillsOneBlockWithNan) {
   for (const DType dtype : kKvDTypes) {
     const auto arena = Allocate(dtype, 3);
@@ -174,6 +195,9 @@ TEST_P(KvConformance, MemoryThatIsNotThereIsAnErrorNotACrash) {
   const auto floats = backend_->AllocateFloats(size_t{1} << 61);
   ASSERT_FALSE(floats.has_value());
   EXPECT_EQ(floats.error().code, ErrorCode::kOverloaded);
+  const auto host = backend_->AllocateHost(size_t{1} << 61);
+  ASSERT_FALSE(host.has_value());
+  EXPECT_EQ(host.error().code, ErrorCode::kOverloaded);
 #endif
 }
 
