@@ -19,7 +19,7 @@ class CliTest(Case):
         return made.stdout if code == 0 else made.stderr
 
     def test_version_help_and_an_unknown_command(self):
-        self.assertRegex(self.kvgate("--version"), r"^kvgate \d+\.\d+\.\d+\n$")
+        self.assertRegex(self.kvgate("--version"), r"^kvgate \d+\.\d+\.\d+( \(CUDA\))?\n$")
         self.assertIn("serve", self.kvgate("--help"))
         self.assertIn("subcommand", self.kvgate("dance", code=2))
 
