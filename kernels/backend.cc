@@ -65,6 +65,11 @@ Result<std::unique_ptr<HostBuffer>> Backend::AllocateHost(size_t bytes) {
   return DoAllocateHost(bytes);
 }
 
+Result<void> Backend::LoadTable(const WeightView& table) {
+  KVGATE_CHECK(table.data != nullptr && table.rows > 0 && table.columns > 0, "embedding table");
+  return DoLoadTable(table);
+}
+
 void Backend::CopyIn(std::span<const float> host, float* device) { DoCopyIn(host, device); }
 
 void Backend::CopyOut(const float* device, std::span<float> host) { DoCopyOut(device, host); }

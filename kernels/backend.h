@@ -227,6 +227,11 @@ class Backend {
   // when the memory is not there or the system does not lock so much.
   Result<std::unique_ptr<HostBuffer>> AllocateHost(size_t bytes);
 
+  // Says that EmbedRows will be called with `table`: a backend with memory of its own may keep a
+  // copy there as long as it lives, so the table's bytes must not change. Without this EmbedRows
+  // reads the rows from the host. kOverloaded when the memory is not there.
+  Result<void> LoadTable(const WeightView& table);
+
   // Host memory to backend memory and back, in floats.
   void CopyIn(std::span<const float> host, float* device);
   void CopyOut(const float* device, std::span<float> host);
@@ -312,6 +317,7 @@ class Backend {
   virtual Result<std::unique_ptr<KvArena>> DoAllocateKv(const KvShape& shape,
                                                         uint32_t num_blocks) = 0;
   virtual Result<std::unique_ptr<HostBuffer>> DoAllocateHost(size_t bytes) = 0;
+  virtual Result<void> DoLoadTable(const WeightView&) { return {}; }
   virtual void DoCopyIn(std::span<const float> host, float* device) = 0;
   virtual void DoCopyOut(const float* device, std::span<float> host) = 0;
   virtual void DoReadKvBlock(const KvArena& arena, BlockId id, std::span<std::byte> host) = 0;

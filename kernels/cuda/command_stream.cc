@@ -117,6 +117,7 @@ const void* CommandStream::StageBytes(const void* bytes, size_t count) {
 }
 
 void CommandStream::Append(const Command& command, const void* argument) {
+  ++num_commands_;
   const size_t begin = commands_.size();
   commands_.resize(begin + PaddedBytes(sizeof(Command)) + PaddedBytes(command.argument_bytes));
   std::memcpy(commands_.data() + begin, &command, sizeof(command));
@@ -255,13 +256,15 @@ void CommandStream::Flush() {
                                 stream_),
                 "copy what a step staged");
   }
-  if (options_.graphs_max > 0 && !commands_.empty()) {
+  if (options_.graphs_max > 0 &&
+      num_commands_ >= std::max<size_t>(1, options_.graph_commands_min)) {
     Capture(HashOf(commands_));
   } else {
     IssueCommands();
   }
   CheckDevice(cudaEventRecord(staging.is_read, stream_), "note the end of a step");
   commands_.clear();
+  num_commands_ = 0;
   staged_bytes_ = 0;
   staging_index_ = (staging_index_ + 1) % kStagings;
 }

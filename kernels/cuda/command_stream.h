@@ -40,7 +40,8 @@ struct CommandStreamOptions {
   // Of one flush; a step that stages more is flushed in pieces. Twice that is allocated, on the
   // device and pinned on the host.
   size_t staging_bytes = size_t{8} << 20;
-  size_t graphs_max = 64;  // kept, the least lately used one goes; 0: no graphs
+  size_t graphs_max = 64;         // kept, the least lately used one goes; 0: no graphs
+  size_t graph_commands_min = 1;  // a flush of fewer commands is issued plainly
 };
 
 class CommandStream {
@@ -113,6 +114,7 @@ class CommandStream {
   std::vector<std::unique_ptr<Staging>> stagings_;
   size_t staging_index_ = 0;
   size_t staged_bytes_ = 0;
+  size_t num_commands_ = 0;          // of this flush
   std::vector<std::byte> commands_;  // Command, its argument, padded to 16; and so on
   std::list<GraphEntry> graphs_;     // most lately used first
   std::unordered_map<uint64_t, std::list<GraphEntry>::iterator> graphs_by_hash_;

@@ -48,6 +48,8 @@ void DeviceMemory::CopyIn(std::span<const std::byte> host, size_t offset) {
   if (host.empty()) return;
   CheckDevice(cudaMemcpy(data_ + offset, host.data(), host.size(), cudaMemcpyHostToDevice),
               "copy to the device");
+  // A copy from pageable memory returns when its bytes are on their way.
+  CheckDevice(cudaStreamSynchronize(nullptr), "copy to the device");
 }
 
 Result<PinnedMemory> PinnedMemory::Allocate(size_t bytes, const std::string& purpose) {

@@ -46,6 +46,11 @@ DeviceMemory& Device() {
   return memory;
 }
 
+Machine& CurrentMachine() {
+  static Machine machine;
+  return machine;
+}
+
 cudaError_t Issue(Stream* stream, std::function<void()> work) {
   if (stream != nullptr && stream->is_capturing) {
     stream->captured.push_back(std::move(work));
@@ -61,6 +66,8 @@ void SetDeviceMemory(size_t bytes) {
   const std::lock_guard lock(Device().mutex);
   Device().bytes_max = bytes;
 }
+
+void SetMachine(const Machine& machine) { CurrentMachine() = machine; }
 
 cudaError_t LaunchKernel(const void* kernel, KernelInvoke invoke, Extent3 grid,
                          unsigned int block_threads, size_t shared_bytes, const void* argument,
@@ -97,6 +104,12 @@ const char* cudaGetErrorString(cudaError_t error) {
       return "invalid argument";
     case cudaErrorMemoryAllocation:
       return "out of memory";
+    case cudaErrorInsufficientDriver:
+      return "CUDA driver version is insufficient for CUDA runtime version";
+    case cudaErrorNoDevice:
+      return "no CUDA-capable device is detected";
+    case cudaErrorNoKernelImageForDevice:
+      return "no kernel image is available for execution on the device";
     case cudaErrorNotReady:
       return "device not ready";
   }
@@ -106,17 +119,34 @@ const char* cudaGetErrorString(cudaError_t error) {
 cudaError_t cudaGetLastError() { return cudaSuccess; }
 
 cudaError_t cudaGetDeviceCount(int* count) {
-  *count = 1;
+  const cudaError_t error = emulator::CurrentMachine().count_error;
+  *count = error == cudaSuccess ? 1 : 0;
+  return error;
+}
+
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = emulator::CurrentMachine().driver_version;
+  return cudaSuccess;
+}
+
+cudaError_t cudaRuntimeGetVersion(int* version) {
+  *version = 13000;
   return cudaSuccess;
 }
 
 cudaError_t cudaSetDevice(int device) { return device == 0 ? cudaSuccess : cudaErrorInvalidValue; }
 
+cudaError_t cudaGetDevice(int* device) {
+  *device = 0;
+  return cudaSuccess;
+}
+
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   if (device != 0) return cudaErrorInvalidValue;
   *properties = {};
   std::snprintf(properties->name, sizeof(properties->name), "emulated");
-  properties->major = 9;
+  properties->major = emulator::CurrentMachine().major;
+  properties->minor = emulator::CurrentMachine().minor;
   properties->multiProcessorCount = 4;
   properties->totalGlobalMem = emulator::Device().bytes_max;
   properties->sharedMemPerBlockOptin = 227 << 10;
@@ -272,4 +302,9 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
 
 cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int value) {
   return value <= (227 << 10) ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void*) {
+  *attributes = {};
+  return emulator::CurrentMachine().image_error;
 }

@@ -26,6 +26,9 @@ enum cudaError_t {
   cudaSuccess = 0,
   cudaErrorInvalidValue = 1,
   cudaErrorMemoryAllocation = 2,
+  cudaErrorInsufficientDriver = 35,
+  cudaErrorNoDevice = 100,
+  cudaErrorNoKernelImageForDevice = 209,
   cudaErrorNotReady = 600,
 };
 enum cudaMemcpyKind {
@@ -57,6 +60,10 @@ struct cudaDeviceProp {
   int l2CacheSize;
 };
 
+struct cudaFuncAttributes {
+  int numRegs;
+};
+
 struct dim3 {
   unsigned int x = 1, y = 1, z = 1;
   dim3(unsigned int x_ = 1, unsigned int y_ = 1, unsigned int z_ = 1) : x(x_), y(y_), z(z_) {}
@@ -66,6 +73,9 @@ const char* cudaGetErrorString(cudaError_t error);
 cudaError_t cudaGetLastError();
 cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaSetDevice(int device);
+cudaError_t cudaGetDevice(int* device);
+cudaError_t cudaDriverGetVersion(int* version);
+cudaError_t cudaRuntimeGetVersion(int* version);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
 cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes);
 cudaError_t cudaDeviceSynchronize();
@@ -102,8 +112,20 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
 
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value);
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* kernel);
 
 namespace kvgate::kernels::cuda::emulator {
+
+// What this machine has, from now on: the answer to how many devices there are, the driver's
+// version (0: no driver), and the one device's compute capability. At first 1 device of 9.0.
+struct Machine {
+  cudaError_t count_error = cudaSuccess;
+  int driver_version = 13000;
+  int major = 9;
+  int minor = 0;
+  cudaError_t image_error = cudaSuccess;  // of cudaFuncGetAttributes
+};
+void SetMachine(const Machine& machine);
 
 // cudaLaunchKernel for a kernel of one argument of argument_bytes; invoke(kernel, argument) calls
 // it. The argument is copied.
