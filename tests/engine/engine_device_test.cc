@@ -5,6 +5,7 @@
 #include <random>
 
 #include "engine/model/capacity.h"
+#include "kernels/cuda/cuda_backend.h"
 #include "tests/engine/engine_harness.h"
 #include "tests/engine/memory_kv_store.h"
 
@@ -158,6 +159,41 @@ TEST_F(EngineDeviceTest, OfNumericsThatAreNotInvariantWhatDecodeWroteIsNotAHit) 
   EXPECT_GE(cached, 64);
   EXPECT_LE(cached, 75);
   engine->CheckIntegrity();
+}
+
+// The CUDA backend's own code, on the emulated device: few tokens, for it is slow.
+TEST(EngineCudaTest, ColdMemoryHostAndDiskGiveTheSameBits) {
+  TestModel model = TestModel::Make("llama", kernels::DType::kF16);
+  model.backend = *kernels::cuda::MakeCudaBackend({});
+  ASSERT_FALSE(model.backend->Info().kv_host_visible);
+  const Tokens prompt = RandomPrompt(75, 1);
+  const size_t block_bytes =
+      kernels::KvShape{.num_layers = 3, .num_kv_heads = 2, .head_dim = 16}.block_bytes();
+  EngineOptions options;
+  options.step_tokens_max = 64;
+  options.sequences_max = 2;
+  options.kv_bytes = 5 * block_bytes;
+  options.host_bytes = 16 * block_bytes;
+  store::MemoryKvStore store;
+  Outcome cold;
+  {
+    const auto engine = model.Open(options, &store);
+    cold = Generate(*engine, prompt, 3);
+    EXPECT_EQ(cold.finish.stats.num_cached_tokens, 0);
+    const Outcome memory = Generate(*engine, prompt, 3);
+    EXPECT_EQ(memory, cold);
+    EXPECT_EQ(memory.finish.stats.num_device_tokens, 74);
+    Generate(*engine, RandomPrompt(150, 2), 1);  // takes the whole pool
+    const Outcome host = Generate(*engine, prompt, 3);
+    EXPECT_EQ(host, cold);
+    EXPECT_EQ(host.finish.stats.num_host_tokens, 64);
+    engine->CheckIntegrity();
+    ASSERT_TRUE(engine->Drain(std::chrono::seconds(60)));
+  }
+  const auto engine = model.Open(options, &store);
+  const Outcome disk = Generate(*engine, prompt, 3);
+  EXPECT_EQ(disk, cold);
+  EXPECT_EQ(disk.finish.stats.num_disk_tokens, 64);
 }
 
 }  // namespace
