@@ -71,9 +71,11 @@ uint32_t ShapeTag(const kernels::KvShape& shape) {
 }
 
 // While a load runs, how often the engine looks whether it still pays.
-constexpr std::chrono::milliseconds kRestoreCheckInterval{1};
+constexpr std::chrono::microseconds kRestoreCheckInterval{1000};
+// While all that run wait for copies from host memory, which take some milliseconds.
+constexpr std::chrono::microseconds kCopyCheckInterval{50};
 // An idle engine wakes this often: a protection may end.
-constexpr std::chrono::milliseconds kIdleInterval{60'000};
+constexpr std::chrono::microseconds kIdleInterval{60'000'000};
 
 // With a share of less than all, a tenant's cached blocks are counted against it, too.
 uint32_t OwnerBlocksMax(const EngineOptions& options, uint32_t num_blocks) {
@@ -128,6 +130,7 @@ EngineLoop::EngineLoop(const EngineOptions& options, EngineInfo info, Parts part
       host->Put(key, id, priority);
     });
   }
+  costs_.SetHostSpeed(parts_.warm_up.host_bytes_per_second);
   if (parts_.warm_up.num_rows > 0) {
     costs_.ObserveStep(parts_.warm_up.num_rows, 0, parts_.warm_up.seconds);
   }
@@ -309,7 +312,7 @@ bool EngineLoop::Idle() const {
 }
 
 void EngineLoop::Run() {
-  std::chrono::milliseconds wait{0};
+  std::chrono::microseconds wait{0};
   while (!stopping_) {
     for (const Mailbox::Message& message : mailbox_.TakeAll(wait)) message();
     EndExpiredProtections();
@@ -318,7 +321,8 @@ void EngineLoop::Run() {
     const std::vector<schedule::StepItem> step = scheduler_.PlanStep();
     if (!step.empty()) RunStep(step);
     // A load may fall behind at any moment; nothing else happens without a message.
-    wait = !step.empty()            ? std::chrono::milliseconds(0)
+    wait = !step.empty()            ? std::chrono::microseconds(0)
+           : scheduler_.copying()   ? kCopyCheckInterval
            : scheduler_.restoring() ? kRestoreCheckInterval
                                     : kIdleInterval;
     PublishStats();

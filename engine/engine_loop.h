@@ -21,10 +21,11 @@
 
 namespace kvgate::engine {
 
-// The forward pass that was timed before the first request.
-struct WarmUpStep {
+// What was timed before the first request: a forward pass, and copies from the host arena.
+struct WarmUp {
   int num_rows = 0;
   double seconds = 0;
+  double host_bytes_per_second = 0;  // 0: they cost next to nothing, or there is no host arena
 };
 
 class EngineLoop final : public Engine {
@@ -36,7 +37,7 @@ class EngineLoop final : public Engine {
   struct Parts {
     std::unique_ptr<model::Model> model;
     std::vector<KvParts> groups;  // as the model's kv_groups
-    WarmUpStep warm_up;
+    WarmUp warm_up;
   };
   EngineLoop(const EngineOptions& options, EngineInfo info, Parts parts, kernels::Backend& backend,
              const tokenizer::Tokenizer& tokenizer, store::KvStore* store);

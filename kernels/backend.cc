@@ -88,6 +88,30 @@ void Backend::WriteKvBlock(KvArena& arena, BlockId id, std::span<const std::byte
   DoWriteKvBlock(arena, id, host);
 }
 
+uint64_t Backend::ReadKvBlocks(const KvArena& arena, std::span<const KvBlockCopy> copies) {
+  for (const KvBlockCopy& copy : copies) CheckBlock(arena, copy.block);
+  return DoReadKvBlocks(arena, copies);
+}
+
+uint64_t Backend::WriteKvBlocks(KvArena& arena, std::span<const KvBlockCopy> copies) {
+  for (const KvBlockCopy& copy : copies) CheckBlock(arena, copy.block);
+  return DoWriteKvBlocks(arena, copies);
+}
+
+uint64_t Backend::DoReadKvBlocks(const KvArena& arena, std::span<const KvBlockCopy> copies) {
+  for (const KvBlockCopy& copy : copies) {
+    DoReadKvBlock(arena, copy.block, {copy.host, arena.block_bytes()});
+  }
+  return 0;
+}
+
+uint64_t Backend::DoWriteKvBlocks(KvArena& arena, std::span<const KvBlockCopy> copies) {
+  for (const KvBlockCopy& copy : copies) {
+    DoWriteKvBlock(arena, copy.block, {copy.host, arena.block_bytes()});
+  }
+  return 0;
+}
+
 void Backend::CopyKvBlock(KvArena& arena, BlockId from, BlockId to, int num_tokens) {
   CheckBlock(arena, from);
   CheckBlock(arena, to);

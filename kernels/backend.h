@@ -215,10 +215,24 @@ struct BackendInfo {
   bool kv_host_visible = false;  // KvArena::block is host memory that any thread may read and write
 };
 
+// Of a device with memory of its own.
+struct BackendMemory {
+  uint64_t bytes_total = 0;
+  uint64_t bytes_free = 0;
+};
+
+// A block to be copied, and where in host memory: block_bytes() of an AllocateHost.
+struct KvBlockCopy {
+  BlockId block;
+  std::byte* host = nullptr;
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
   virtual const BackendInfo& Info() const = 0;
+  // As it is now; zeros where the backend works in the host's memory.
+  virtual BackendMemory Memory() const { return {}; }
 
   // --- memory ---------------------------------------------------------------------------------
   // kUnsupported for a dtype this backend has no MatMul for. The view's bytes must outlive the
@@ -249,6 +263,17 @@ class Backend {
   // way. On the thread that issues operations they come after all of them.
   void ReadKvBlock(const KvArena& arena, BlockId id, std::span<std::byte> host);
   void WriteKvBlock(KvArena& arena, BlockId id, std::span<const std::byte> host);
+  // The same for many blocks, beside the operations: begins to copy and returns a ticket, or 0 when
+  // it was done at once. Tickets rise. A copy comes after the operations issued before it, and
+  // after the copies begun before it, of one block or many, that share a block or host memory with
+  // it. Operations do not wait for it: until it is done the caller lets none write what
+  // ReadKvBlocks reads or use what WriteKvBlocks writes, and keeps its own hands off the host
+  // memory. Copies of one direction are done in the order in which they were begun.
+  uint64_t ReadKvBlocks(const KvArena& arena, std::span<const KvBlockCopy> copies);
+  uint64_t WriteKvBlocks(KvArena& arena, std::span<const KvBlockCopy> copies);
+  // Whether the copy is done; does not wait. True for 0.
+  virtual bool IsCopied(uint64_t) { return true; }
+  virtual void WaitForCopy(uint64_t) {}
   // Copies the first num_tokens tokens of a block; what the other slots of `to` hold is unspecified
   // (NaN where KVGATE_DEBUG is set). 0 <= num_tokens <= kKvBlockTokens.
   void CopyKvBlock(KvArena& arena, BlockId from, BlockId to, int num_tokens);
@@ -328,6 +353,8 @@ class Backend {
   virtual void DoCopyOut(const float* device, std::span<float> host) = 0;
   virtual void DoReadKvBlock(const KvArena& arena, BlockId id, std::span<std::byte> host) = 0;
   virtual void DoWriteKvBlock(KvArena& arena, BlockId id, std::span<const std::byte> host) = 0;
+  virtual uint64_t DoReadKvBlocks(const KvArena& arena, std::span<const KvBlockCopy> copies);
+  virtual uint64_t DoWriteKvBlocks(KvArena& arena, std::span<const KvBlockCopy> copies);
   virtual void DoCopyKvBlock(KvArena& arena, BlockId from, BlockId to, int num_tokens) = 0;
   virtual void DoPoisonKvBlock(KvArena& arena, BlockId id) = 0;
   virtual void DoEmbedRows(const WeightView& table, std::span<const TokenId> ids, float* y) = 0;

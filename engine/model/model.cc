@@ -473,6 +473,7 @@ Result<std::unique_ptr<Model>> Model::Load(std::shared_ptr<const ModelFile> file
   const auto start = std::chrono::steady_clock::now();
   KVGATE_TRY(ModelConfig config, ReadModelConfig(*file, options));
   KVGATE_TRY(ModelWeights weights, LoadModelWeights(*file, config, backend));
+  KVGATE_TRY_VOID(backend.LoadTable(weights.token_embd));
   const Fingerprint fingerprint = ComputeWeightFingerprint(*file, config, weights.digests);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   KVGATE_LOG(kInfo, "model", "loaded {} ({}, {} layers, {} MiB of weights) in {:.1f} s",

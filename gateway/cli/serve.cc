@@ -15,6 +15,7 @@
 #include <kvgate/log.h>
 
 #include "gateway/cli/commands.h"
+#include "gateway/cli/device.h"
 #include "gateway/cli/local_engine.h"
 #include "gateway/cli/options.h"
 #include "gateway/http/server.h"
@@ -190,7 +191,7 @@ ledger::Ledger::Options LedgerOptions(const config::Config& config, const DataTi
 }  // namespace
 
 Result<int> Serve(const ConfigFlags& flags, const WrapLog& wrap) {
-  KVGATE_TRY(const config::Config config, ReadConfig(flags));
+  KVGATE_TRY(config::Config config, ReadConfig(flags));
   KVGATE_TRY(const config::HostPort listen, ListenAddress(config));
   // Before any thread starts, so that all of them inherit it and only sigwait sees the signals.
   const sigset_t signals = EndSignals();
@@ -199,6 +200,7 @@ Result<int> Serve(const ConfigFlags& flags, const WrapLog& wrap) {
   KVGATE_TRY(const ledger::Prices prices, ReadPrices(config));
   // With upstreams and no model named the gateway forwards, and needs no engine of its own.
   const bool has_local = config.upstreams.empty() || !config.engine.model.empty();
+  if (has_local) KVGATE_TRY_VOID(ResolveDevice(config));
   const DataTier tier = OpenDataTier(config);
   service::Prompts prompts({.prices = prices,
                             .memory_bytes = config.cache.prompt_memory_bytes,

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,19 +27,25 @@ struct ServerConfig {
 };
 
 struct EngineConfig {
-  std::string model;                    // a GGUF file; empty: the embedded default
-  std::string device = "auto";          // auto, cpu
+  std::string model;  // a GGUF file; empty: the embedded default
+  // auto (a CUDA device where there is a usable one), cpu, cuda. What is "by device" below is
+  // filled in when it is known: gateway/cli/device.h.
+  std::string device = "auto";
+  int device_ordinal = 0;  // found, not set: the first usable device of several
+  // Of a device's sums: invariant (one order for every number of rows: a hit never changes an
+  // answer), fast (CUDA only: the quickest there is; what decoding wrote is no hit afterwards).
+  std::string numerics = "invariant";
   int context = 0;                      // tokens; 0: the model's own, at most 32768
   int threads = 0;                      // of the CPU backend; 0: one per hardware thread
   std::string kv_dtype = "f16";         // f32, f16, bf16, q8_0, q4_0
   std::string context_policy = "none";  // none, sliding_window, attention_sink, least_attended
   int context_policy_tokens = 0;        // KV tokens that a sequence keeps under it; 0: all
-  uint64_t kv_memory_bytes = uint64_t{1} << 30;  // "kv_memory": the KV block pool
-  std::string chat_template;    // a Jinja file, or a built-in's name; empty: the model's own
-  std::string chat_format;      // a built-in instead of the model's template: chatml, llama2, …
-  int step_tokens = 512;        // prefill and decode tokens of one step
-  int mixed_step_tokens = 256;  // the same while a sequence decodes: bounds its gaps
-  int step_ms = 1000;           // prefill of one step at most; a quarter while others wait for it
+  uint64_t kv_memory_bytes = 0;         // "kv_memory": the KV block pool; 0: by device
+  std::string chat_template;  // a Jinja file, or a built-in's name; empty: the model's own
+  std::string chat_format;    // a built-in instead of the model's template: chatml, llama2, …
+  int step_tokens = 0;        // prefill and decode tokens of one step; 0: by device
+  int mixed_step_tokens = 0;  // the same while a sequence decodes: bounds its gaps
+  int step_ms = 1000;         // prefill of one step at most; a quarter while others wait for it
   int short_prompt_tokens = 1024;  // prompts with no more to prefill take the short lane
   int ttft_slo_ms = 0;             // refuse (429) what cannot have its first token by then; 0: off
   double tenant_kv_share = 1.0;    // of the KV memory, for one tenant's running requests
@@ -48,7 +55,8 @@ struct EngineConfig {
 };
 
 struct CacheConfig {
-  uint64_t host_memory_bytes = 0;  // "host_memory": the arena between KV memory and disk; 0: none
+  // "host_memory": the arena between KV memory and disk; 0: none; not set: by device.
+  std::optional<uint64_t> host_memory_bytes;
   uint64_t write_back_bytes = uint64_t{256} << 20;  // "write_back": queued for disk at most
   uint64_t prompt_memory_bytes = uint64_t{256}
                                  << 20;  // "prompt_memory": of what conversations sent to upstreams
@@ -166,6 +174,9 @@ struct ConfigErrors {
 
 tl::expected<Config, ConfigErrors> ParseConfig(std::string_view toml, std::string_view file_name);
 tl::expected<Config, ConfigErrors> LoadConfig(const std::filesystem::path& path);
+
+// What of a file and flags together cannot be, each value being right by itself.
+std::optional<std::string> FindConflict(const Config& config);
 
 // The same checks for one value as for the file, for command-line flags: "engine", "kv_dtype",
 // "f16".

@@ -16,6 +16,7 @@
 #include "kernels/cuda/device_error.h"
 #include "kernels/cuda/device_memory.h"
 #include "kernels/cuda/embedding_tables.h"
+#include "kernels/cuda/kv_copies.h"
 #include "kernels/cuda/matmul.h"
 #include "kernels/cuda/row_kernels.h"
 #include "kernels/cuda/top_rows.h"
@@ -39,6 +40,9 @@ class CudaBackend final : public Backend {
                                                const cudaDeviceProp& properties);
 
   const BackendInfo& Info() const override { return info_; }
+  BackendMemory Memory() const override;
+  bool IsCopied(uint64_t ticket) override { return copies_->IsCopied(ticket); }
+  void WaitForCopy(uint64_t ticket) override { copies_->Wait(ticket); }
   void Synchronize() override;
 
  private:
@@ -57,6 +61,8 @@ class CudaBackend final : public Backend {
   void DoCopyOut(const float* device, std::span<float> host) override;
   void DoReadKvBlock(const KvArena& arena, BlockId id, std::span<std::byte> host) override;
   void DoWriteKvBlock(KvArena& arena, BlockId id, std::span<const std::byte> host) override;
+  uint64_t DoReadKvBlocks(const KvArena& arena, std::span<const KvBlockCopy> copies) override;
+  uint64_t DoWriteKvBlocks(KvArena& arena, std::span<const KvBlockCopy> copies) override;
   void DoCopyKvBlock(KvArena& arena, BlockId from, BlockId to, int num_tokens) override;
   void DoPoisonKvBlock(KvArena& arena, BlockId id) override;
   void DoEmbedRows(const WeightView& table, std::span<const TokenId> ids, float* y) override;
@@ -96,6 +102,7 @@ class CudaBackend final : public Backend {
   std::unique_ptr<DeviceMatMul> matmul_;
   std::unique_ptr<DeviceAttention> attention_;
   std::unique_ptr<TransferLanes> lanes_;
+  std::unique_ptr<KvCopies> copies_;
   PinnedMemory out_;
   DeviceMemory top_scratch_;
   PinnedMemory top_results_;
@@ -114,6 +121,7 @@ Result<std::unique_ptr<Backend>> CudaBackend::Make(const CudaBackendOptions& opt
                                                *made->stream_));
   KVGATE_TRY(made->attention_, DeviceAttention::Open(num_multiprocessors, *made->stream_));
   KVGATE_TRY(made->lanes_, TransferLanes::Open(options.device));
+  made->copies_ = std::make_unique<KvCopies>(options.device);
 #if KVGATE_CUDA_EMULATED
   const std::string target = "emulated";
 #else
@@ -134,6 +142,14 @@ void CudaBackend::Enter() {
     return;
   CheckDevice(cudaSetDevice(device_), "choose the device");
   issuer_ = std::this_thread::get_id();
+}
+
+BackendMemory CudaBackend::Memory() const {
+  size_t bytes_free = 0;
+  size_t bytes_total = 0;
+  CheckDevice(cudaSetDevice(device_), "choose the device");
+  CheckDevice(cudaMemGetInfo(&bytes_free, &bytes_total), "ask for free device memory");
+  return {.bytes_total = bytes_total, .bytes_free = bytes_free};
 }
 
 void CudaBackend::Synchronize() {
@@ -211,12 +227,26 @@ void CudaBackend::DoCopyOut(const float* device, std::span<float> host) {
 // handed over), or was published, and a step that is under way is not waited for.
 void CudaBackend::DoReadKvBlock(const KvArena& arena, BlockId id, std::span<std::byte> host) {
   if (IsIssuingThread()) Synchronize();
+  copies_->AwaitBlock(arena.block(id));
   lanes_->Read(arena.block(id), host);
 }
 
 void CudaBackend::DoWriteKvBlock(KvArena& arena, BlockId id, std::span<const std::byte> host) {
   if (IsIssuingThread()) Synchronize();
+  copies_->AwaitBlock(arena.block(id));
   lanes_->Write(arena.block(id), host);
+}
+
+uint64_t CudaBackend::DoReadKvBlocks(const KvArena& arena, std::span<const KvBlockCopy> copies) {
+  Enter();
+  stream_->Flush();
+  return copies_->Begin(KvCopies::Direction::kToHost, arena, copies, stream_->stream());
+}
+
+uint64_t CudaBackend::DoWriteKvBlocks(KvArena& arena, std::span<const KvBlockCopy> copies) {
+  Enter();
+  stream_->Flush();
+  return copies_->Begin(KvCopies::Direction::kToDevice, arena, copies, stream_->stream());
 }
 
 void CudaBackend::PublishBlocks() {

@@ -5,7 +5,6 @@
 
 #include <random>
 
-#include "kernels/cuda/cuda_backend.h"
 #include "kernels/weight_format.h"
 #include "tests/engine/engine_harness.h"
 #include "tests/engine/memory_kv_store.h"
@@ -28,14 +27,14 @@ struct Case {
   kernels::DType weights;
   kernels::DType kv;
   int num_heads = 8;  // of 128 / num_heads dimensions: quantized KV takes 32 together
-  bool is_cuda_emulated = false;
+  bool is_device = false;
 };
 
 class EnginePromiseTest : public testing::TestWithParam<Case> {
  protected:
   EnginePromiseTest()
       : model_(TestModel::Make(GetParam().architecture, GetParam().weights, GetParam().num_heads)) {
-    if (GetParam().is_cuda_emulated) model_.backend = *kernels::cuda::MakeCudaBackend({});
+    if (GetParam().is_device) model_.MoveToDevice();
     options_.kv_dtype = GetParam().kv;
     options_.kv_bytes = 8 << 20;
   }
@@ -261,12 +260,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"Qwen2Q8KvBf16", "qwen2", kernels::DType::kQ8_0, kernels::DType::kBF16},
                     Case{"LlamaF16KvQ8", "llama", kernels::DType::kF16, kernels::DType::kQ8_0, 4},
                     Case{"Qwen2Q8KvQ4", "qwen2", kernels::DType::kQ8_0, kernels::DType::kQ4_0, 2},
-                    Case{.name = "LlamaQ8KvF16CudaEmulated",
-                         .architecture = "llama",
-                         .weights = kernels::DType::kQ8_0,
-                         .kv = kernels::DType::kF16,
-                         .num_heads = 2,
-                         .is_cuda_emulated = true}),
+                    Case{"LlamaF16KvF16OnADevice", "llama", kernels::DType::kF16,
+                         kernels::DType::kF16, 8, true}),
     [](const testing::TestParamInfo<Case>& tested) { return std::string(tested.param.name); });
 
 }  // namespace

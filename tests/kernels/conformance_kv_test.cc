@@ -131,6 +131,37 @@ TEST_P(KvConformance, ABlockPassesThroughHostMemoryOfTheBackend) {
   EXPECT_TRUE(std::ranges::equal(want, host));
 }
 
+// Out of three blocks and back into others beside the operations; one more copy out reuses the
+// host memory of a copy in, and must come after it.
+TEST_P(KvConformance, ManyBlocksMoveBesideTheOperations) {
+  const auto arena = Allocate(DType::kF16, 8);
+  const size_t bytes = arena->block_bytes();
+  auto buffer = backend_->AllocateHost(3 * bytes);
+  ASSERT_TRUE(buffer.has_value());
+  TestRandom random(85);
+  std::vector<std::vector<std::byte>> contents;
+  std::vector<KvBlockCopy> out;
+  std::vector<KvBlockCopy> in;
+  for (uint32_t i = 0; i < 4; ++i) {
+    contents.emplace_back(bytes);
+    for (std::byte& value : contents.back()) value = static_cast<std::byte>(random.Next());
+    backend_->WriteKvBlock(*arena, BlockId{i}, contents.back());
+    if (i == 3) break;
+    out.push_back({.block = BlockId{i}, .host = (*buffer)->data() + i * bytes});
+    in.push_back({.block = BlockId{4 + i}, .host = out.back().host});
+  }
+  const uint64_t out_ticket = backend_->ReadKvBlocks(*arena, out);
+  const uint64_t in_ticket = backend_->WriteKvBlocks(*arena, in);
+  EXPECT_TRUE(in_ticket == 0 || in_ticket > out_ticket);
+  const KvBlockCopy again{.block = BlockId{3}, .host = (*buffer)->data()};
+  backend_->WaitForCopy(backend_->ReadKvBlocks(*arena, {&again, 1}));
+  backend_->WaitForCopy(in_ticket);
+  EXPECT_TRUE(backend_->IsCopied(out_ticket));
+  EXPECT_TRUE(backend_->IsCopied(in_ticket));
+  for (uint32_t i = 0; i < 3; ++i) EXPECT_EQ(ReadBlock(*arena, 4 + i), contents[i]) << i;
+  EXPECT_TRUE(std::ranges::equal(contents[3], std::span((*buffer)->data(), bytes)));
+}
+
 TEST_P(KvConformance, PoisonFillsOneBlockWithNan) {
   for (const DType dtype : kKvDTypes) {
     const auto arena = Allocate(dtype, 3);
