@@ -35,6 +35,7 @@ class AgentDriver {
       KVGATE_TRY_VOID(Take(*answer));
     }
     report_.seconds = SecondsBetween(begin, Clock::now());
+    TakeCut();
     return std::move(report_);
   }
 
@@ -65,12 +66,30 @@ class AgentDriver {
   Result<void> Take(const Answer& answer) {
     const int session = static_cast<int>(answer.id / 65536);
     const int turn = static_cast<int>(answer.id % 65536);
-    report_.turns.push_back({.session = session, .turn = turn, .stats = answer.stats});
-    report_.num_output_tokens += static_cast<uint64_t>(answer.stats.num_output_tokens);
+    Note(answer);
     if (turn + 1 == agents_.sizes.num_turns) return {};
     Append(session, answer.tokens);
     Append(session, Made(agents_.sizes.turn_tokens, SeedOf(session, turn + 1)));
     return Submit(session, turn + 1);
+  }
+
+  void Note(const Answer& answer) {
+    report_.turns.push_back({.session = static_cast<int>(answer.id / 65536),
+                             .turn = static_cast<int>(answer.id % 65536),
+                             .ttft_ms = answer.ttft_ms(),
+                             .is_whole = !answer.error,
+                             .stats = answer.stats});
+    report_.num_output_tokens += answer.tokens.size();
+  }
+
+  // What runs when the time is over has said something, too.
+  void TakeCut() {
+    requests_.CancelAll();
+    while (requests_.num_running() > 0) {
+      const std::optional<Answer> answer = requests_.Next(After(60));
+      if (!answer) return;
+      if (!answer->tokens.empty()) Note(*answer);
+    }
   }
 
   engine::Engine& engine_;
@@ -92,7 +111,7 @@ std::vector<double> TtftMs(const AgentReport& report, const std::map<TurnKey, in
   std::vector<double> ms;
   for (const AgentTurn& turn : report.turns) {
     const auto found = keys.find({turn.session, turn.turn});
-    if (found != keys.end() && found->second == 2) ms.push_back(1e3 * turn.stats.ttft_seconds);
+    if (found != keys.end() && found->second == 2) ms.push_back(turn.ttft_ms);
   }
   return ms;
 }
@@ -128,7 +147,7 @@ double OutputSpeed(const AgentReport& report) {
 
 std::string CutText(const AgentReport& report) {
   if (!report.is_cut()) return "";
-  return fmt::format("cut after {:.0f} s: {} of {} turns", report.seconds, report.turns.size(),
+  return fmt::format("cut after {:.0f} s: {} of {} turns", report.seconds, report.num_answered(),
                      report.num_turns_wanted);
 }
 
@@ -147,7 +166,7 @@ void AddAgentFigures(Run& run, const std::string& part, const AgentReport& with,
                        .unit = "ms",
                        .limit = Percentile(without_ms, share),
                        .limit_name = "without the prefix cache",
-                       .note = fmt::format("{} turns that both answered", with_ms.size())});
+                       .note = fmt::format("of the {} turns that both began", with_ms.size())});
   }
   run.figures().Add({.part = part,
                      .name = "output",
@@ -158,9 +177,9 @@ void AddAgentFigures(Run& run, const std::string& part, const AgentReport& with,
                      .note = CutText(with)});
   run.figures().Add({.part = part,
                      .name = "turns answered",
-                     .measured = static_cast<double>(with.turns.size()),
+                     .measured = static_cast<double>(with.num_answered()),
                      .unit = "",
-                     .limit = static_cast<double>(without.turns.size()),
+                     .limit = static_cast<double>(without.num_answered()),
                      .limit_name = "without the prefix cache",
                      .note = CutText(without)});
   run.figures().Add({.part = part,

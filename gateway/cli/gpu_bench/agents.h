@@ -2,6 +2,7 @@
 // cache and without it.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,15 +14,20 @@ namespace kvgate::cli::gpu_bench {
 struct AgentTurn {
   int session = 0;
   int turn = 0;
+  double ttft_ms = 0;
+  bool is_whole = true;  // else it was cut behind its first token
   engine::RequestStats stats;
 };
 
 struct AgentReport {
-  std::vector<AgentTurn> turns;  // answered
+  std::vector<AgentTurn> turns;  // that had a first token
   double seconds = 0;            // until the last answer, or until it was cut short
   uint64_t num_output_tokens = 0;
   int num_turns_wanted = 0;
-  bool is_cut() const { return std::ssize(turns) < num_turns_wanted; }
+  int num_answered() const {
+    return static_cast<int>(std::ranges::count_if(turns, &AgentTurn::is_whole));
+  }
+  bool is_cut() const { return num_answered() < num_turns_wanted; }
 };
 
 struct AgentRun {

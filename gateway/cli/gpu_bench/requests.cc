@@ -18,6 +18,7 @@ class QueueSink final : public engine::TokenSink {
   QueueSink(size_t id, int max_tokens, std::shared_ptr<Requests::Queue> queue)
       : queue_(std::move(queue)) {
     answer_.id = id;
+    answer_.submitted = Clock::now();
     answer_.tokens.reserve(static_cast<size_t>(max_tokens));
     answer_.times.reserve(static_cast<size_t>(max_tokens));
   }

@@ -43,6 +43,9 @@ struct Answer {
   std::optional<Error> error;  // also where it was cancelled
   std::vector<TokenId> tokens;
   std::vector<Clock::time_point> times;  // of the tokens
+  Clock::time_point submitted;
+  // REQUIRES: there is a token
+  double ttft_ms() const { return 1e3 * SecondsBetween(submitted, times.front()); }
 };
 
 class Requests {
