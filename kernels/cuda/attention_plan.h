@@ -23,6 +23,9 @@ inline constexpr int kSplitTilesMax = 8;
 // `count`, rounded up to about eight steps an octave.
 size_t Bucket(size_t count);
 
+// Bytes that a sequence adds to what a plan stages, at most.
+size_t PlannedBytes(const SequenceRows& sequence, int group);
+
 // What a plan depends on beside the sequences.
 struct PlanShape {
   int group = 1;  // query heads of a KV head
@@ -59,7 +62,8 @@ class AttentionPlan {
   };
 
   void Add(const SequenceRows& sequence, int mass_begin);
-  void AddSplits(const AttentionItem& item, int num_rows, std::vector<AttentionItem>& to) const;
+  void AddSplits(const AttentionItem& item, std::vector<AttentionItem>& to) const;
+  void AddMasses(const AttentionItem& item);
   void AddSplitRows(AttentionItem item);
   int FirstTile(int position) const;
   int TilesOf(const AttentionItem& item) const;
