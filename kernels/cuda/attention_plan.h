@@ -17,8 +17,9 @@
 namespace kvgate::kernels::cuda {
 
 // A sequence of at most so many tiles of kWarpRows rows has its splits on different blocks, each
-// tile reading the KV again.
-inline constexpr int kSplitTilesMax = 8;
+// tile reading the KV again, from the L2 cache mostly. More rows than that fill a device by
+// themselves before those reads cost less than one block's walk through a long context.
+inline constexpr int kSplitTilesMax = 16;
 
 // `count`, rounded up to about eight steps an octave.
 size_t Bucket(size_t count);
