@@ -18,8 +18,8 @@ struct DeviceLimits {
   bool is_cublas = false;
 };
 
-// A figure is 0 where the memory for it is not there. kUnavailable: no such device, or not built with
-// CUDA. The device stays the calling thread's current one.
+// A figure is 0 where the memory for it is not there. kUnavailable: no such device, or not built
+// with CUDA. The device stays the calling thread's current one.
 Result<DeviceLimits> MeasureDeviceLimits(int device);
 
 }  // namespace kvgate::kernels::cuda
