@@ -5,13 +5,13 @@ if(NOT KVGATE_CUDA STREQUAL "OFF" AND NOT KVGATE_SANITIZE)
   find_program(KVGATE_NVCC nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
   if(KVGATE_NVCC)
     set(CMAKE_CUDA_COMPILER "${KVGATE_NVCC}")
-    # What the release ships for: Ampere, Ada, Hopper; and PTX that newer ones compile at start.
-    # One architecture is enough where only compiling is tested.
+    # This machine's devices; without one the oldest that is served, and its PTX, which newer ones
+    # compile at their first start. For many at once: -DCMAKE_CUDA_ARCHITECTURES="80;86;89;90".
     if(NOT CMAKE_CUDA_ARCHITECTURES)
-      if(CMAKE_BUILD_TYPE STREQUAL "Release")
-        set(CMAKE_CUDA_ARCHITECTURES "80-real;86-real;89-real;90-real;90-virtual")
+      if(EXISTS /dev/nvidia0)
+        set(CMAKE_CUDA_ARCHITECTURES native)
       else()
-        set(CMAKE_CUDA_ARCHITECTURES "80-real")
+        set(CMAKE_CUDA_ARCHITECTURES 80)
       endif()
     endif()
     enable_language(CUDA)
