@@ -331,7 +331,7 @@ class NamedBody final : public CallBody {
   BodyStatus StepBeforeJson(char byte) {
     constexpr std::string_view kFence = "```json";
     if (byte == '{' || byte == '[') {
-      TellName();
+      if (!TellName()) return BodyStatus::kFailed;
       state_ = State::kJson;
       return StepJson(byte);
     }
@@ -339,8 +339,8 @@ class NamedBody final : public CallBody {
     text_ += byte;
     if (kFence.starts_with(text_)) return BodyStatus::kMore;
     if (byte != '<') return BodyStatus::kFailed;
-    TellName();  // without arguments: this closes it
-    EndOpen();
+    if (!TellName()) return BodyStatus::kFailed;
+    EndOpen();  // without arguments: this closes it
     return BodyStatus::kDoneBefore;
   }
 
@@ -354,8 +354,8 @@ class NamedBody final : public CallBody {
     return BodyStatus::kDone;
   }
 
-  // Kimi's names are ids: "functions.NAME:INDEX".
-  void TellName() {
+  // Kimi's names are ids: "functions.NAME:INDEX". False: nothing stands for the name.
+  bool TellName() {
     constexpr std::string_view kPrefix = "functions.";
     std::string_view name = name_;
     if (name.starts_with(kPrefix)) {
@@ -363,7 +363,9 @@ class NamedBody final : public CallBody {
       name.remove_prefix(kPrefix.size());
       name = name.substr(0, name.rfind(':'));
     }
+    if (name.empty()) return false;
     Begin(name, id_);
+    return true;
   }
 
   const CallForm& form_;
