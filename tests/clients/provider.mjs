@@ -19,12 +19,14 @@ name = "open"
 dialect = "openai"
 base_url = "${direct}/v1"
 models = ["gpt-*", "text-*"]
+mode = "observe"
 breaker_failures = 0
 [[upstream]]
 name = "anthropic"
 dialect = "anthropic"
 base_url = "${direct}"
 models = ["claude-*"]
+mode = "observe"
 breaker_failures = 0
 `);
   const control = async (path, options) => (await fetch(`${direct}/sim/${path}`, options)).json();
