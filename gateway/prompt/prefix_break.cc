@@ -93,8 +93,9 @@ class Judge {
     if (args.usage) {
       cached_ = args.usage->cache_read_tokens;
       total_ = args.usage->input_tokens();
-      if (estimate_ > 0 && IsWhole())
+      if (estimate_ > 0 && IsWhole()) {
         scale_ = static_cast<double>(total_) / static_cast<double>(estimate_);
+      }
     }
     if (args.row != nullptr) rules_ = args.row->rules;
   }

@@ -34,8 +34,7 @@ class SharedList {
   // `bytes`: of memory.
   void push_back(T item, size_t bytes = 0) {
     if (size_ % kChunkSize == 0) {
-      chunks_.push_back(std::make_shared<Chunk>());
-      chunks_.back()->items.reserve(kChunkSize);
+      chunks_.push_back(std::make_shared<Chunk>());  // grows: most requests are short
     } else if (chunks_.back().use_count() > 1) {
       chunks_.back() = std::make_shared<Chunk>(*chunks_.back());
     }
