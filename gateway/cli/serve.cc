@@ -131,18 +131,21 @@ std::unique_ptr<store::TurnStore> OpenTurns(const config::Config& config, const 
 // Null where nothing is kept. It goes before what it borrows.
 std::unique_ptr<service::PromptStore> OpenPrompts(const config::Config& config,
                                                   const DataTier& tier, service::Prompts& prompts) {
-  if (tier.meta() == nullptr || config.upstreams.empty()) return nullptr;
-  if (config.store.prompts) {
-    return std::make_unique<service::PromptStore>(service::PromptStore::Options{
-        .meta = *tier.meta(),
-        .tenants = prompts.tenants(),
-        .retention = std::chrono::seconds(config.store.prompts_retention_seconds),
-        .bytes_max = config.store.prompts_bytes});
+  if (tier.meta() == nullptr) return nullptr;
+  if (!config.store.prompts) {
+    const auto purged = service::PromptStore::Purge(*tier.meta());
+    if (!purged) {
+      KVGATE_LOG(kWarning, "cli", "stored prompts cannot be deleted: {}",
+                 purged.error().ToString());
+    }
+    return nullptr;
   }
-  if (const auto purged = service::PromptStore::Purge(*tier.meta()); !purged) {
-    KVGATE_LOG(kWarning, "cli", "stored prompts cannot be deleted: {}", purged.error().ToString());
-  }
-  return nullptr;
+  if (config.upstreams.empty()) return nullptr;
+  return std::make_unique<service::PromptStore>(service::PromptStore::Options{
+      .meta = *tier.meta(),
+      .tenants = prompts.tenants(),
+      .retention = std::chrono::seconds(config.store.prompts_retention_seconds),
+      .bytes_max = config.store.prompts_bytes});
 }
 
 // Loading a large model takes minutes; a signal then ends the process at once, since nobody has

@@ -125,9 +125,12 @@ int64_t PromptStore::NowUs() const {
       .count();
 }
 
+int64_t PromptStore::OldestUs(int64_t now_us) const {
+  return now_us - std::chrono::duration_cast<std::chrono::microseconds>(options_.retention).count();
+}
+
 void PromptStore::Load() {
-  const int64_t oldest_us =
-      NowUs() - std::chrono::duration_cast<std::chrono::microseconds>(options_.retention).count();
+  const int64_t oldest_us = OldestUs(NowUs());
   std::vector<MetaWrite> gone;
   std::vector<std::pair<Kept, TenantMemory::Row>> found;
   const auto scanned = options_.meta.Scan(
@@ -173,31 +176,37 @@ void PromptStore::Run() {
   }
 }
 
-// The oldest go in the step that writes what takes their place.
 void PromptStore::WriteNew() {
+  if (unwritten_.empty()) TakeNew();
+  if (unwritten_.empty()) return;
+  const auto written = options_.meta.PutAll(MetaTable::kPrefixes, unwritten_);
+  if (written) {
+    unwritten_.clear();
+  } else if (!told_) {
+    KVGATE_LOG(kWarning, "service", "what is sent now will not be known after a restart: {}",
+               written.error().ToString());
+  }
+  told_ = !written;
+}
+
+// The oldest go in the step that writes what takes their place.
+void PromptStore::TakeNew() {
   const std::vector<TenantMemory::Row> rows = options_.tenants.TakeNew();
   if (rows.empty()) return;
   const int64_t now_us = NowUs();
-  std::vector<MetaWrite> writes;
   for (const TenantMemory::Row& row : rows) {
     Encoded encoded = Encode(row, now_us);
     const size_t size = encoded.key.size() + encoded.value.size();
     if (size > options_.bytes_max) continue;
     bytes_ += size;
     kept_.push_back({.time_us = now_us, .key = encoded.key, .bytes = size});
-    writes.push_back({.key = std::move(encoded.key), .value = std::move(encoded.value)});
+    unwritten_.push_back({.key = std::move(encoded.key), .value = std::move(encoded.value)});
   }
-  const int64_t oldest_us =
-      now_us - std::chrono::duration_cast<std::chrono::microseconds>(options_.retention).count();
+  const int64_t oldest_us = OldestUs(now_us);
   while (!kept_.empty() && (bytes_ > options_.bytes_max || kept_.front().time_us < oldest_us)) {
     bytes_ -= kept_.front().bytes;
-    writes.push_back({.key = std::move(kept_.front().key), .value = std::nullopt});
+    unwritten_.push_back({.key = std::move(kept_.front().key), .value = std::nullopt});
     kept_.pop_front();
-  }
-  const auto written = options_.meta.PutAll(MetaTable::kPrefixes, writes);
-  if (!written && !std::exchange(told_, true)) {
-    KVGATE_LOG(kWarning, "service", "what is sent now will not be known after a restart: {}",
-               written.error().ToString());
   }
 }
 

@@ -2,8 +2,8 @@
 // restart tools and system prompts go out in the same bytes and order, and meet the provider's
 // cache. Prompt text at rest: bounded in bytes and age, the oldest goes first.
 //
-// A thread writes what is new about a second later; nobody waits for it. A row that is damaged is
-// logged and dropped. What cannot be written is known for as long as this process lives.
+// A thread writes what is new about a second later; nobody waits for it. What cannot be written is
+// tried again each second. A row that is damaged is logged and dropped.
 #pragma once
 
 #include <chrono>
@@ -14,6 +14,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "gateway/prompt/tenant_memory.h"
 #include "store/meta_store.h"
@@ -48,12 +49,15 @@ class PromptStore {
   void Load();
   void Run();
   void WriteNew();
+  void TakeNew();
   int64_t NowUs() const;
+  int64_t OldestUs(int64_t now_us) const;  // what was written before is too old
 
   const Options options_;
   std::deque<Kept> kept_;  // the oldest first
   uint64_t bytes_ = 0;
-  bool told_ = false;  // that it cannot be written
+  std::vector<store::MetaWrite> unwritten_;  // while it fails, what is newer stays in `tenants`
+  bool told_ = false;                        // that it fails
   std::mutex mutex_;
   std::condition_variable wake_;
   bool ends_ = false;

@@ -1,5 +1,5 @@
 // A provider simulator, and kvgate in front of it: what works with the one must work through the
-// other, with the same results and the same requests.
+// other, with the same results and the same requests: in observe, which changes no byte.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";

@@ -67,8 +67,7 @@ TEST(TagParserTest, WhatIsNoCallIsTextAndWhatFollowsIsReadOn) {
   EXPECT_EQ(ShowReply("hermes", "<tool_call>{\"name\": \"f\""), "<tool_call>{\"name\": \"f\"");
   const std::string nameless =
       "<|tool_call_begin|>functions.:0<|tool_call_argument_begin|>{}<|tool_call_end|>";
-  EXPECT_EQ(ShowReply("kimi", nameless).find("call f"), std::string::npos);
-  EXPECT_EQ(ShowReply("kimi", nameless).find("|call"), std::string::npos);
+  EXPECT_EQ(ShowReply("kimi", nameless), nameless);
 }
 
 TEST(TagParserTest, WhatGoesWrongInsideACallEndsIt) {

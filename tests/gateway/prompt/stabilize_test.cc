@@ -428,25 +428,9 @@ TEST(Stabilize, V7CountersInOldToolResultsKeepWhatWasSent) {
   EXPECT_TRUE(GoesOn(before, caller.Send(request)));
 }
 
-TEST(Stabilize, V8AListOfFilesMovesBehindTheSystemPrompt) {
-  Caller caller(Mode::kStabilize, "openai");
-  const auto system = [](std::string_view file) {
-    return "Be brief.\n<files>\n  src/\n    " + std::string(file) + "\n</files>\nBe kind.";
-  };
-  Request request{.endpoint = Endpoint::kChatCompletions,
-                  .system = system("a.c"),
-                  .turns = {Turn("user", "look")}};
-  const std::string before = caller.Send(request);
-  EXPECT_EQ(Texts(before)[0], "Be brief.\nBe kind.");
-  request.system = system("b.c");
-  request.turns.push_back(Turn("assistant", "done"));
-  request.turns.push_back(Turn("user", "more"));
-  EXPECT_TRUE(GoesOn(before, caller.Send(request)));
-}
-
-TEST(Stabilize, V8AnEnvironmentMovesBehindTheSystemPrompt) {
+TEST(Stabilize, V8ListsOfFilesAndEnvironmentsMoveBehindTheSystemPrompt) {
   for (const std::string_view tag :
-       {"env", "environment_details", "directory_structure", "file_tree"}) {
+       {"files", "env", "environment_details", "directory_structure", "file_tree"}) {
     Caller caller(Mode::kStabilize, "openai");
     const auto system = [&](std::string_view file) {
       const std::string name(tag);
