@@ -5,6 +5,7 @@ The model is one whose KV is dear to read and quick to compute (a megabyte for 3
 recomputing wins on the slow disks and restoring on the fast one: the planner has to tell.
 """
 
+import itertools
 import os
 import random
 import shutil
@@ -21,6 +22,7 @@ SHAPE = dict(arch="llama", layers=16, hidden=512, heads=8, kv_heads=8, ffn=1024,
              context=4096, type="q8_0", seed=5)
 PROMPT_TOKENS = 1200
 PAIRS = 3
+ROUNDS_MAX = 6
 # The server's own bound is a twentieth; the rest is the machine's that the test runs on.
 FACTOR, NOISE_MS = 1.1, 40
 
@@ -28,6 +30,7 @@ FACTOR, NOISE_MS = 1.1, 40
 class SlowDiskTest(Case):
     def setUp(self):
         super().setUp()
+        self.cold_seeds = itertools.count(1000)
         compiler = shutil.which("cc") or shutil.which("gcc")
         if compiler is None:
             self.skipTest("no C compiler to make the shim with")
@@ -64,29 +67,41 @@ class SlowDiskTest(Case):
             expected[seed] = writer.complete(self.prompt(seed), 4).text
         writer.terminate()
         for index, rate in enumerate(rates):
+            seeds = range(index * PAIRS, (index + 1) * PAIRS)
+            self.compare(rate, {seed: expected[seed] for seed in seeds})
+
+    def compare(self, rate, expected):
+        """Colds and hits in turn, each round on a new server; another round only while the medians
+        of all rounds so far do not show what they have to: a machine that is busy for a second is
+        then outvoted, and a hit that does cost more fails in every round."""
+        name = "full speed" if rate is None else f"{rate / 1e6:.0f} MB/s"
+        colds, hits, first_hits = [], [], []
+        for _ in range(ROUNDS_MAX):
             running = self.start(rate)
-            colds, hits = [], []
-            for pair in range(PAIRS):
-                seed = index * PAIRS + pair
-                colds.append(running.complete(self.prompt(1000 + seed), 4, stream=True).ttft_ms)
+            for seed, text in expected.items():
+                cold = running.complete(self.prompt(next(self.cold_seeds)), 4, stream=True)
+                colds.append(cold.ttft_ms)
                 hit = running.complete(self.prompt(seed), 4, stream=True)
-                self.assertEqual(hit.text, expected[seed])
+                self.assertEqual(hit.text, text)
                 hits.append(hit.ttft_ms)
+            first_hits.append(hits[-len(expected)])
             engine = running.stats()["engine"]
             running.terminate()
-            cold, hit = statistics.median(colds), statistics.median(hits)
-            name = "full speed" if rate is None else f"{rate / 1e6:.0f} MB/s"
-            print(f"{name}: cold {cold:.0f} ms, hit {hit:.0f} ms; first hit {hits[0]:.0f} ms; "
+            cold, hit, first_hit = map(statistics.median, (colds, hits, first_hits))
+            print(f"{name}: cold {cold:.0f} ms, hit {hit:.0f} ms, first hit {first_hit:.0f} ms; "
                   f"{engine['disk_tokens']} tokens from disk, {engine['restores_cut']} loads given "
                   f"up, {engine['restores_skipped']} not begun", flush=True)
-            self.assertLessEqual(hit, FACTOR * cold + NOISE_MS, name)
-            # The first one, when nothing is known of the disk yet, too.
-            self.assertLessEqual(hits[0], FACTOR * max(colds) + NOISE_MS, name)
             if rate is None:
                 self.assertGreater(engine["disk_tokens"], PAIRS * (PROMPT_TOKENS - 64))
-                self.assertLess(hit, cold / 2)
             elif rate == 1_000_000:
                 self.assertGreaterEqual(engine["restores_cut"] + engine["restores_skipped"], PAIRS)
+            # The first one, when nothing is known of the disk yet, too.
+            if max(hit, first_hit) <= FACTOR * cold + NOISE_MS:
+                break
+        self.assertLessEqual(hit, FACTOR * cold + NOISE_MS, name)
+        self.assertLessEqual(first_hit, FACTOR * cold + NOISE_MS, name)
+        if rate is None:
+            self.assertLess(hit, cold / 2)
 
 
 if __name__ == "__main__":
