@@ -24,6 +24,8 @@ struct ServerConfig {
   int64_t drain_seconds = 30;              // grace for running requests at SIGTERM
   std::string log_level = "info";          // debug, info, warning, error
   std::string log_format = "text";         // text, json
+
+  friend bool operator==(const ServerConfig&, const ServerConfig&) = default;
 };
 
 struct EngineConfig {
@@ -52,6 +54,8 @@ struct EngineConfig {
   int sequences = 64;              // running at once
   int queue = 1024;                // waiting; beyond: 503
   int io_threads = 2;              // restoring from disk
+
+  friend bool operator==(const EngineConfig&, const EngineConfig&) = default;
 };
 
 struct CacheConfig {
@@ -60,6 +64,8 @@ struct CacheConfig {
   uint64_t write_back_bytes = uint64_t{256} << 20;  // "write_back": queued for disk at most
   uint64_t prompt_memory_bytes = uint64_t{256}
                                  << 20;  // "prompt_memory": of what conversations sent to upstreams
+
+  friend bool operator==(const CacheConfig&, const CacheConfig&) = default;
 };
 
 struct StoreConfig {
@@ -78,6 +84,8 @@ struct StoreConfig {
   bool prompts = true;
   int64_t prompts_retention_seconds = 604'800;  // "prompts_retention": after it was written
   uint64_t prompts_bytes = uint64_t{64} << 20;  // of all of them; the oldest go first
+
+  friend bool operator==(const StoreConfig&, const StoreConfig&) = default;
 };
 
 struct LedgerConfig {
@@ -85,6 +93,8 @@ struct LedgerConfig {
   int64_t records = 100'000;     // of requests, kept; the sums go on counting
   int64_t retention_days = 30;   // the same, by age
   bool excerpts = true;          // records show a few words where a prefix broke
+
+  friend bool operator==(const LedgerConfig&, const LedgerConfig&) = default;
 };
 
 struct LimitsConfig {
@@ -98,6 +108,8 @@ struct LimitsConfig {
   int64_t idle_timeout_seconds = 120;          // between requests of one connection
   int64_t write_timeout_seconds = 60;          // for a client that does not read
   int json_depth = 64;                         // nesting of a request body
+
+  friend bool operator==(const LimitsConfig&, const LimitsConfig&) = default;
 };
 
 // One [[upstream]]: a provider that requests are forwarded to.
@@ -123,6 +135,8 @@ struct UpstreamConfig {
   int retries = 1;                       // of one request
   int breaker_failures = 5;              // in a row, then it is not asked for a while; 0: never
   int breaker_seconds = 5;               // that while
+
+  friend bool operator==(const UpstreamConfig&, const UpstreamConfig&) = default;
 };
 
 // One [[route]]: whom to ask for some models. The first that fits the model counts; models without
@@ -137,6 +151,8 @@ struct RouteConfig {
   double load_factor = 1.25;       // of the mean load; beyond: no new conversations
   int64_t local_tokens_max = 0;    // shorter prompts go to the local engine first; 0: none
   int single_flight_ms = 0;  // equal cold prefixes wait so long for the first one's answer; 0: off
+
+  friend bool operator==(const RouteConfig&, const RouteConfig&) = default;
 };
 
 // One [[key]]: who may use this gateway, and how much of it. 0: no limit.
@@ -153,6 +169,8 @@ struct KeyConfig {
   int64_t tokens_per_minute = 0;
   double dollars_per_day = 0;
   double dollars_per_month = 0;
+
+  friend bool operator==(const KeyConfig&, const KeyConfig&) = default;
 };
 
 struct Config {

@@ -70,6 +70,8 @@ bool IsClosed(const beast::error_code& code) {
 
 Connection::Connection(asio::ip::tcp::socket socket, ConnectionContext& context, bool over_limit)
     : context_(context),
+      targets_(context.targets.Get()),
+      is_tls_(targets_->tls != nullptr),
       stream_(std::move(socket)),
       waiter_(stream_.get_executor()),
       tick_(stream_.get_executor()),
@@ -103,7 +105,7 @@ Task<void> Connection::Run() {
   beast::error_code ignored;
   stream_.socket().set_option(asio::ip::tcp::no_delay(true), ignored);
   bool open = true;
-  if (context_.tls != nullptr) {
+  if (is_tls_) {
     open = co_await BeginTls();
   }
   if (open && over_limit_) {
@@ -115,12 +117,21 @@ Task<void> Connection::Run() {
     open = co_await ServeOne();
   }
   tick_.cancel();
-  if (context_.tls != nullptr && !cancelled_) {
+  if (is_tls_ && !cancelled_) {
     stream_.ExpireAfter(kFarewellTimeout);
     co_await stream_.EndSending();
   }
   stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
   stream_.Close();
+}
+
+// Its head has been read.
+void Connection::BeginRequest() {
+  received_at_ = Clock::now();
+  const uint64_t generation = context_.targets.generation();
+  if (generation == targets_generation_) return;
+  targets_ = context_.targets.Get();
+  targets_generation_ = generation;
 }
 
 // False: the connection is to be closed; what there was to say has been said.
@@ -137,7 +148,7 @@ Task<bool> Connection::BeginTls() {
     co_await RefusePlain();
     co_return false;
   }
-  const beast::error_code failed = co_await stream_.Handshake(*context_.tls, buffer_.data());
+  const beast::error_code failed = co_await stream_.Handshake(*targets_->tls, buffer_.data());
   idle_ = false;
   buffer_.clear();
   if (failed) {
@@ -196,7 +207,7 @@ Task<bool> Connection::ServeOne() {
     const bool again = co_await AnswerReadError(code);
     co_return again;
   }
-  received_at_ = Clock::now();
+  BeginRequest();
   const auto& message = parser_->get();
   http_1_0_ = message.version() < 11;
   head_only_ = message.method() == bhttp::verb::head;
@@ -266,7 +277,7 @@ Task<bool> Connection::Dispatch(RouteMatch match) {
     co_return again;
   }
   const bool anthropic = kind_.dialect == upstream::Dialect::kAnthropic;
-  if (match.route == Route::kModels && (anthropic || !context_.upstreams.empty())) {
+  if (match.route == Route::kModels && (anthropic || !targets_->upstreams->empty())) {
     const bool again = co_await ServeModels(std::move(match));
     co_return again;
   }

@@ -48,7 +48,8 @@ Error Limited(std::string detail, double seconds) {
 GatewayKeys::~GatewayKeys() = default;
 
 Result<std::unique_ptr<GatewayKeys>> GatewayKeys::Open(
-    const std::vector<config::KeyConfig>& configs, const Environment& environment) {
+    const std::vector<config::KeyConfig>& configs, const Environment& environment,
+    const GatewayKeys* previous) {
   std::unique_ptr<GatewayKeys> keys(new GatewayKeys);
   for (const config::KeyConfig& config : configs) {
     PrefixDigest digest;
@@ -63,7 +64,11 @@ Result<std::unique_ptr<GatewayKeys>> GatewayKeys::Open(
       }
       digest = DigestOf(api_key);
     }
-    keys->keys_.push_back(std::make_unique<Key>(config, digest));
+    std::shared_ptr<Key> key;
+    for (const auto& before : previous ? previous->keys_ : std::vector<std::shared_ptr<Key>>{}) {
+      if (before->config() == config && before->digest() == digest) key = before;
+    }
+    keys->keys_.push_back(key ? std::move(key) : std::make_shared<Key>(config, digest));
   }
   return keys;
 }
