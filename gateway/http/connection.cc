@@ -180,9 +180,10 @@ Task<bool> Connection::WaitForRequest() {
   co_return true;
 }
 
-// One request and its answer; false: close the connection.
-Task<bool> Connection::ServeOne() {
+// All that belongs to one request is as at its beginning.
+void Connection::BeginRequest() {
   request_id_ = ledger::MakeRequestId();
+  tenant_.reset();
   keep_alive_ = false;
   http_1_0_ = false;
   head_only_ = false;
@@ -199,10 +200,23 @@ Task<bool> Connection::ServeOne() {
   // The route, and with it the limit, is known when the head has been read.
   parser_->body_limit(
       std::max<uint64_t>(context_.options.body_bytes_max, context_.options.import_bytes_max));
+}
+
+// One request and its answer; false: close the connection.
+Task<bool> Connection::ServeOne() {
+  BeginRequest();
   stream_.ExpireAfter(context_.options.header_timeout);
-  auto [code, size] = co_await bhttp::async_read_header(stream_, buffer_, *parser_, kAwait);
+  // Mostly the first bytes hold the whole head, and there is nothing to wait for.
+  beast::error_code code;
+  size_t size = parser_->put(buffer_.data(), code);
+  buffer_.consume(size);
+  if (code == bhttp::error::need_more) {
+    auto [rest_code, rest] = co_await bhttp::async_read_header(stream_, buffer_, *parser_, kAwait);
+    code = rest_code;
+    size += rest;
+  }
   // The parser applies its limit to what it has not yet taken, which may be half of the head.
-  if (!code && size > header_max) code = bhttp::error::header_limit;
+  if (!code && size > context_.options.header_bytes_max) code = bhttp::error::header_limit;
   if (code) {
     const bool again = co_await AnswerReadError(code);
     co_return again;

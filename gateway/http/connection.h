@@ -81,6 +81,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Task<bool> BeginTls();
   Task<void> RefusePlain();
   Task<bool> WaitForRequest();
+  void BeginRequest();
   Task<bool> ServeOne();
   Task<bool> Dispatch(RouteMatch match);
   Task<bool> ReadBody();
@@ -124,7 +125,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // A provider's, as sent, without its scheme; empty: there is none.
   std::string_view ProviderCredential() const;
   // The key's name, else a hash of the credential; empty: neither.
-  std::string Tenant() const;
+  const std::string& Tenant();
   // False: there are keys, and the caller has none of them.
   bool Authenticate();
   // Counts a request against the limits of the caller's key.
@@ -233,6 +234,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::optional<service::Prompts::Known> known_;  // of its prompt, where someone asked
   std::chrono::steady_clock::time_point received_at_;  // the end of the request's head
   std::string request_id_;
+  std::optional<std::string> tenant_;  // the caller's, where someone asked
   bool keep_alive_ = true;
   bool http_1_0_ = false;
   bool head_only_ = false;

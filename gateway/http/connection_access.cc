@@ -49,8 +49,9 @@ std::string_view Connection::ProviderCredential() const {
   return key.empty() || service::IsSubscription(bearer, {}) ? bearer : key;
 }
 
-std::string Connection::Tenant() const {
-  return key_ != nullptr ? key_->name() : service::TenantOf(Credential());
+const std::string& Connection::Tenant() {
+  if (!tenant_) tenant_ = key_ != nullptr ? key_->name() : service::TenantOf(Credential());
+  return *tenant_;
 }
 
 Result<void> Connection::Admit(std::string_view model) {

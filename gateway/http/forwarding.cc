@@ -310,12 +310,11 @@ Task<void> Connection::PreparePrompt(Forwarding& job) {
   const std::string_view body = !job.renamed.empty() ? std::string_view(job.renamed)
                                 : decoded_           ? std::string_view(*decoded_)
                                                      : parser_->get().body();
-  const std::string tenant = Tenant();
   const std::string credential = SentCredential(job.upstream);
   const service::Prompts::Args args{.body = body,
                                     .encoded = encoded && job.renamed.empty(),
                                     .endpoint = endpoint,
-                                    .tenant = tenant,
+                                    .tenant = Tenant(),
                                     .upstream = job.upstream->config(),
                                     .provider = job.upstream->provider(),
                                     .key = key_ == nullptr ? nullptr : &key_->config(),
@@ -458,7 +457,6 @@ std::string Connection::SentCredential(const upstream::Upstream* upstream) const
 void Connection::Begin(Forwarding& job) {
   if (context_.options.exchange_log == nullptr) return;
   const auto& message = parser_->get();
-  const std::string tenant = Tenant();
   const auto since_head =
       std::chrono::duration_cast<std::chrono::system_clock::duration>(Clock::now() - received_at_);
   auto observer = context_.options.exchange_log->Begin(
@@ -471,7 +469,7 @@ void Connection::Begin(Forwarding& job) {
        .method = ToView(message.method_string()),
        .path = PathOf(ToView(message.target())),
        .model = job.model,
-       .tenant = tenant,
+       .tenant = Tenant(),
        .key = key_ == nullptr ? "" : std::string_view(key_->name()),
        .body = message.body(),
        .content_encoding = Header("content-encoding"),

@@ -14,10 +14,7 @@
 namespace kvgate::service {
 namespace {
 
-PrefixDigest DigestOf(std::string_view api_key) {
-  Sha256 sha;
-  return sha.Update(api_key).Finish();
-}
+PrefixDigest DigestOf(std::string_view api_key) { return ThreadSha256().Update(api_key).Finish(); }
 
 // The configuration has checked it: 64 hex digits.
 PrefixDigest ParseDigest(std::string_view hex) {
