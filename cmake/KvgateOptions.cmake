@@ -14,7 +14,10 @@ endif()
 
 # One contraction rule everywhere: a*b+c is fused only where the code says MulAdd. Without it the
 # compiler may fuse in one loop and not in its twin, and equal inputs would give unequal bits.
-add_compile_options(-Wall -Wextra -Wshadow -Werror -ffp-contract=off -fno-math-errno)
+# nvcc's -Werror wants to know which.
+add_compile_options(-Wall -Wextra -Wshadow
+                    "$<IF:$<COMPILE_LANGUAGE:CUDA>,-Werror=all-warnings,-Werror>"
+                    -ffp-contract=off -fno-math-errno)
 # Tables of std::array would need a pair of braces more in every row.
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   add_compile_options(-Wno-missing-braces)
@@ -27,6 +30,8 @@ set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g1 -DKVGATE_DEBUG=1")
 # Nobody replaces our functions at load time, so they may be inlined although the code is PIC.
 set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG -fno-semantic-interposition")
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1 -DNDEBUG -DKVGATE_DEBUG=1")
+set(CMAKE_CUDA_FLAGS_DEBUG "-O1 -g -DKVGATE_DEBUG=1")
+set(CMAKE_CUDA_FLAGS_RELWITHDEBINFO "-O2 -g -DNDEBUG -DKVGATE_DEBUG=1")
 
 if(KVGATE_SANITIZE)
   add_compile_options(-fsanitize=${KVGATE_SANITIZE} -fno-omit-frame-pointer)
