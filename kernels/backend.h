@@ -13,8 +13,9 @@
 //   * StoreKv rounds K and V to the KV dtype before anyone reads them.
 //
 // Memory: `float*` and KV blocks are memory of this backend (host memory on the CPU). Operations
-// are issued in order from one thread; Synchronize() waits for all of them. Activations are f32,
-// row-major and dense: row r of [M, C] starts at data + r * C.
+// are issued in order from one thread; Synchronize() and CopyOut wait for all of them, and what
+// they use must live until then. Activations are f32, row-major and dense: row r of [M, C] starts
+// at data + r * C.
 #pragma once
 
 #include <cstddef>

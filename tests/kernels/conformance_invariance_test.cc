@@ -304,6 +304,7 @@ TEST_P(Invariance, AScatteredRowHasTheSameBitsAlone) {
           TestFloats term(*backend, RowsOf(x, static_cast<int64_t>(i), 1, columns));
           const int first = 0;
           backend->ScatterAddRows(term.data(), {&first, 1}, {&factors[i], 1}, columns, one.data());
+          backend->Synchronize();  // before `term` goes
         }
         ExpectSameBits(RowsOf(want, row, 1, columns), one.Read(), columns);
       }

@@ -24,7 +24,8 @@ BackendCase CudaCase(const std::string& name, const cuda::CudaBackendOptions& op
           .make = [options] { return MakeCuda(options); },
           .make_twin = nullptr,
           .cpu_kv_order = false,
-          .dense_bound = 2e-4,
+          .dense_bound = 5e-4,
+          .quant_bound = 5e-4,
           .attention_bound = 2e-4};
 }
 

@@ -26,7 +26,8 @@ void AddCpuBackends(std::vector<BackendCase>& cases) {
   }
 }
 
-// x and weights are rounded to 11 bits of their rows' magnitude: kernels/cuda/cuda_backend.h.
+// x and weights are rounded to 11 bits (kernels/cuda/cuda_backend.h): where one term outweighs the
+// others a result is off by twice 2^-12.
 void AddCudaBackend(std::vector<BackendCase>& cases) {
   cases.push_back({.name = "cuda_emulated",
                    .make =
@@ -37,7 +38,8 @@ void AddCudaBackend(std::vector<BackendCase>& cases) {
                        },
                    .make_twin = nullptr,
                    .cpu_kv_order = false,
-                   .dense_bound = 2e-4,
+                   .dense_bound = 5e-4,
+                   .quant_bound = 5e-4,
                    .attention_bound = 2e-4,
                    .is_slow = true});
 }
