@@ -24,7 +24,7 @@ if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
 endif()
 # g++ 12 takes `string = "x"` at -O3 for a copy onto itself: https://gcc.gnu.org/PR105329
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  add_compile_options(-Wno-restrict)
+  add_compile_options("$<$<NOT:$<COMPILE_LANGUAGE:CUDA>>:-Wno-restrict>")
 endif()
 set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g1 -DKVGATE_DEBUG=1")
 # Nobody replaces our functions at load time, so they may be inlined although the code is PIC.

@@ -182,7 +182,6 @@ TESTED_ELSEWHERE = {
     "kernels/cuda/attention_bf16.cu": "tests/kernels/cuda/attention_test.cc",
     "kernels/cuda/attention_float.cu": "tests/kernels/cuda/attention_test.cc",
     "kernels/cuda/attention_half.cu": "tests/kernels/cuda/attention_test.cc",
-    "kernels/cuda/attention_join.cu": "tests/kernels/cuda/attention_test.cc",
     "kernels/cuda/attention_quant.cu": "tests/kernels/cuda/attention_test.cc",
     "kernels/cuda/kv_kernels.cu": "tests/kernels/cuda/device_kv_arena_test.cc",
 }

@@ -21,8 +21,8 @@
 namespace kvgate::kernels::cuda {
 namespace {
 
-// Of all sequences of one set of launches: bounds what it stages to a few MiB.
-constexpr size_t kLaunchTilesMax = size_t{1} << 18;
+// Of the sequences of one set of launches, before each array is rounded up to a power of two.
+constexpr size_t kPlannedBytesMax = size_t{3} << 20;
 constexpr size_t kPartialBytesMax = size_t{256} << 20;
 constexpr size_t kScratchBytesMin = size_t{1} << 20;
 
@@ -293,13 +293,11 @@ void TiledAttention::LaunchPlan(const AttentionKernels& kernels, StagedPlan& sta
 void TiledAttention::Run(const float* q, std::span<const SequenceRows> sequences, int layer,
                          const KvArena& arena, const AttentionShape& shape, float* out) {
   for (size_t begin = 0; begin < sequences.size();) {
-    size_t num_tiles = 0;
+    size_t bytes = 0;
     size_t end = begin;
     for (; end < sequences.size(); ++end) {
-      const SequenceRows& sequence = sequences[end];
-      num_tiles +=
-          static_cast<size_t>((sequence.first_position + sequence.num_rows) / kKvBlockTokens + 1);
-      if (num_tiles > kLaunchTilesMax && end > begin) break;
+      bytes += PlannedBytes(sequences[end], shape.num_heads / arena.shape().num_kv_heads);
+      if (bytes > kPlannedBytesMax && end > begin) break;
     }
     RunSome(q, sequences.subspan(begin, end - begin), layer, arena, shape, out);
     begin = end;

@@ -261,7 +261,8 @@ KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kWarpLanes, 1) MassKernel(AttentionArgum
     maximum[i] = argument.totals[2 * at];
     inverse[i] = 1.0f / argument.totals[2 * at + 1];
   }
-  const TileRange tiles = WithinSplit(TilesOf(argument, item, kWarpRows), item.split);
+  const TileRange seen = TilesOf(argument, item, kWarpRows);
+  const TileRange tiles = item.split < 0 ? seen : WithinSplit(seen, item.split);
   ForEachTile<Kv, kD, SplitStages<kD>(), TileParts::kKeys>(
       ring, argument.kv, place.table, place.head_offset, tiles,
       [&] { LoadQuery<Kv, kD>(argument, item, rows, query); },

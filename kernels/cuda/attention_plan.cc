@@ -30,16 +30,24 @@ size_t Bucket(size_t count) {
   return (count + step - 1) / step * step;
 }
 
+size_t PlannedBytes(const SequenceRows& sequence, int group) {
+  const size_t tiles = TilesOfRows(sequence);
+  const auto rows = static_cast<size_t>(sequence.num_rows);
+  const size_t row_tiles = (rows * static_cast<size_t>(group) + kWarpRows - 1) / kWarpRows;
+  const size_t splits = row_tiles <= kSplitTilesMax ? tiles / kSplitBlocks + 1 : 1;
+  return tiles * sizeof(uint32_t) + 2 * splits * row_tiles * sizeof(AttentionItem) +
+         rows * (sizeof(JoinItem) + sizeof(AttentionItem));
+}
+
 int AttentionPlan::FirstTile(int position) const {
   const int begin = shape_.window == 0 ? 0 : std::max(0, position - shape_.window + 1);
   return begin / kKvBlockTokens;
 }
 
-void AttentionPlan::AddSplits(const AttentionItem& item, int num_rows,
-                              std::vector<AttentionItem>& to) const {
+void AttentionPlan::AddSplits(const AttentionItem& item, std::vector<AttentionItem>& to) const {
   const int first_split = FirstTile(item.first_position) / kSplitBlocks;
   for (int i = 0; i < item.num_splits; ++i) {
-    for (int row = 0; row < num_rows; row += kWarpRows) {
+    for (int row = 0; row < item.num_tokens * shape_.group; row += kWarpRows) {
       to.push_back(item);
       to.back().row_begin = row;
       to.back().split = first_split + i;
@@ -48,9 +56,20 @@ void AttentionPlan::AddSplits(const AttentionItem& item, int num_rows,
   }
 }
 
+// Few rows split by split, many rows all splits together.
+void AttentionPlan::AddMasses(const AttentionItem& item) {
+  const int num_rows = item.num_tokens * shape_.group;
+  if (CeilDivide(num_rows, kWarpRows) <= kSplitTilesMax) return AddSplits(item, mass_items_);
+  for (int row = 0; row < num_rows; row += kWarpRows) {
+    mass_items_.push_back(item);
+    mass_items_.back().row_begin = row;
+    mass_items_.back().split = -1;
+  }
+}
+
 void AttentionPlan::AddSplitRows(AttentionItem item) {
   item.partial_begin = num_partials_;
-  AddSplits(item, item.num_tokens * shape_.group, split_items_);
+  AddSplits(item, split_items_);
   for (int i = 0; i < item.num_tokens; ++i) {
     join_items_.push_back({.row = item.first_row + i,
                            .num_splits = item.num_splits,
@@ -81,7 +100,7 @@ void AttentionPlan::Add(const SequenceRows& sequence, int mass_begin) {
     for (; item.row_begin < sequence.num_rows; ++item.row_begin) float_items_.push_back(item);
     return;
   }
-  if (mass_begin >= 0) AddSplits(item, num_rows, mass_items_);
+  if (mass_begin >= 0) AddMasses(item);
   const bool is_split = CeilDivide(num_rows, kWarpRows) <= kSplitTilesMax &&
                         num_partials_ + sequence.num_rows * item.num_splits <= shape_.partials_max;
   if (is_split) return AddSplitRows(item);

@@ -17,11 +17,15 @@
 namespace kvgate::kernels::cuda {
 
 // A sequence of at most so many tiles of kWarpRows rows has its splits on different blocks, each
-// tile reading the KV again.
-inline constexpr int kSplitTilesMax = 8;
+// tile reading the KV again, from the L2 cache mostly. More rows than that fill a device by
+// themselves before those reads cost less than one block's walk through a long context.
+inline constexpr int kSplitTilesMax = 16;
 
 // `count`, rounded up to about eight steps an octave.
 size_t Bucket(size_t count);
+
+// Bytes that a sequence adds to what a plan stages, at most.
+size_t PlannedBytes(const SequenceRows& sequence, int group);
 
 // What a plan depends on beside the sequences.
 struct PlanShape {
@@ -59,7 +63,8 @@ class AttentionPlan {
   };
 
   void Add(const SequenceRows& sequence, int mass_begin);
-  void AddSplits(const AttentionItem& item, int num_rows, std::vector<AttentionItem>& to) const;
+  void AddSplits(const AttentionItem& item, std::vector<AttentionItem>& to) const;
+  void AddMasses(const AttentionItem& item);
   void AddSplitRows(AttentionItem item);
   int FirstTile(int position) const;
   int TilesOf(const AttentionItem& item) const;

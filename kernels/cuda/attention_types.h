@@ -25,7 +25,7 @@ struct AttentionItem {
   int first_position = 0;
   int table_begin = 0;  // of the sequence in the staged tables
   int row_begin = 0;
-  int split = 0;  // the one to take; where all are taken, unused
+  int split = 0;  // the one to take; negative: all
   // Of (token 0, split `split`) in the partial results; a token's splits are consecutive.
   int partial_begin = 0;
   int num_splits = 0;   // of each token in the partial results
@@ -92,7 +92,7 @@ struct AttentionKernel {
 struct AttentionKernels {
   AttentionKernel split;  // an item is at most kWarpRows rows and one split: to the partial results
   AttentionKernel whole;  // an item is at most whole_rows rows, all their splits: to out
-  AttentionKernel mass;   // an item as for `split`; reads totals, adds to masses
+  AttentionKernel mass;   // an item is at most kWarpRows rows; reads totals, adds to masses
   int whole_rows = 0;     // 0: a block cannot have the shared memory that it takes
 };
 

@@ -52,7 +52,8 @@ KVGATE_DEVICE uint16_t FloatToBf16(float value) {
   return __bfloat16_as_ushort(__float2bfloat16_rn(value));
 }
 KVGATE_DEVICE uint32_t FloatsToBf16x2(float low, float high) {
-  return static_cast<uint32_t>(FloatToBf16(low)) | static_cast<uint32_t>(FloatToBf16(high)) << 16;
+  __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+  return *reinterpret_cast<uint32_t*>(&pair);
 }
 
 KVGATE_DEVICE float Fma(float a, float b, float c) { return __fmaf_rn(a, b, c); }

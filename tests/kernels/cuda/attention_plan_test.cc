@@ -107,6 +107,24 @@ TEST_F(AttentionPlanTest, AWindowHasNoSplitsBeforeIt) {
   EXPECT_EQ(plan_.mass_items()[1].mass_begin, 7);
 }
 
+// A step of many long sequences is launched in parts, by these sizes.
+TEST_F(AttentionPlanTest, APlanStagesNoMoreBytesThanWasSaid) {
+  Add(1, 20000, 0);
+  Add(32, 5000, 1000);
+  Add(700, 3000, 2000);
+  for (const PlanShape& shape : {kShape, PlanShape{.group = 4, .window = 600, .whole_rows = 16}}) {
+    plan_.Make(sequences_, masses_, shape);
+    size_t said = 0;
+    for (const SequenceRows& sequence : sequences_) said += PlannedBytes(sequence, shape.group);
+    const size_t items = plan_.split_items().size() + plan_.whole_items().size() +
+                         plan_.mass_items().size() + plan_.float_items().size();
+    EXPECT_LE(items * sizeof(AttentionItem) + plan_.join_items().size_bytes() +
+                  plan_.tables().size_bytes(),
+              said);
+    EXPECT_LE(said, size_t{100} << 10);
+  }
+}
+
 TEST_F(AttentionPlanTest, LongItemsComeFirst) {
   Add(600, 0);
   plan_.Make(sequences_, masses_, kShape);
