@@ -105,7 +105,9 @@ KVGATE_DEVICE void MultiplyUnit(const Vector16 (&pieces)[PackedUnits<kKind>::kPi
 template <PackedKind kKind>
 KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kThreads, 3) FewRowsKernel(FewRowsArgument argument) {
   using Units = PackedUnits<kKind>;
-  constexpr int kDepth = Units::kPieces > 4 ? 2 : 12 / Units::kPieces;
+  // Units under way. 16 warps of a multiprocessor then have 36 to 96 KiB asked for; 25 would cover
+  // the memory's latency at its full speed. More pieces than 12 are more registers than there are.
+  constexpr int kDepth = Units::kPieces > 4 ? 2 : 3;
   const HalfRows& x = argument.x.halves;
   const int block = static_cast<int>(blockIdx.x);
   const Product& product = ProductOfBlock(argument.table, block);

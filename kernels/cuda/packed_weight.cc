@@ -44,18 +44,30 @@ float FloatOfHalf(uint16_t half) {
 
 float FloatOfBf16(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 
-// F32ToF16 without branches: an 8B model has as many values to convert as its name says.
-uint16_t HalfOfFloat(float value) {
-  const uint32_t bits = std::bit_cast<uint32_t>(value);
-  const uint32_t magnitude = bits & 0x7fffffffu;
-  const uint32_t normal = (magnitude + 0xfff + (magnitude >> 13 & 1) - (112u << 23)) >> 13;
-  // 0.5f counts in steps of 2^-24, as subnormal f16 do.
-  const uint32_t subnormal =
-      std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
-  uint32_t half = magnitude < 113u << 23 ? subnormal : normal;
-  half = magnitude >= 143u << 23 ? 0x7c00 : half;
-  half = magnitude > 0x7f800000u ? 0x7e00 : half;
-  return static_cast<uint16_t>(half | (bits >> 16 & 0x8000u));
+// f16 of so many values times a power of two, none of them infinite or NaN, by loops without
+// branches: an 8B model has as many values as its name says.
+template <bool kIsHalf>
+void ScaleToHalves(const uint16_t (&from)[kConverted], float multiplier,
+                   uint16_t (&to)[kConverted]) {
+  uint32_t bits[kConverted];
+  float values[kConverted];
+  float raised[kConverted];  // 0.5f counts in steps of 2^-24, as subnormal f16 do
+  uint32_t raised_bits[kConverted];
+  for (int i = 0; i < kConverted; ++i) bits[i] = (from[i] & 0x7fffu) << (kIsHalf ? 13 : 16);
+  std::memcpy(values, bits, sizeof(bits));
+  for (int i = 0; i < kConverted; ++i) {
+    values[i] = values[i] * (kIsHalf ? 0x1p112f : 1.0f) * multiplier;
+    raised[i] = values[i] + 0.5f;
+  }
+  std::memcpy(bits, values, sizeof(bits));
+  std::memcpy(raised_bits, raised, sizeof(bits));
+  for (int i = 0; i < kConverted; ++i) {
+    const uint32_t normal = (bits[i] + 0xfff + (bits[i] >> 13 & 1) - (112u << 23)) >> 13;
+    const uint32_t subnormal = raised_bits[i] - 0x3f000000u;
+    const uint32_t is_small = 0u - static_cast<uint32_t>(bits[i] < 113u << 23);
+    to[i] =
+        static_cast<uint16_t>((normal ^ ((normal ^ subnormal) & is_small)) | (from[i] & 0x8000u));
+  }
 }
 
 // Bits of the f32 of the row's largest magnitude.
@@ -89,8 +101,11 @@ void PackHalves(const WeightView& view, PackedKind kind, int64_t tile, std::byte
       const int64_t count = std::min<int64_t>(kConverted, view.columns - unit * kConverted);
       std::memcpy(values, from + unit * kConverted * 2, static_cast<size_t>(count) * 2);
       uint16_t halves[kConverted];
-      for (int i = 0; i < kConverted; ++i)
-        halves[i] = HalfOfFloat(kConvert(values[i]) * multiplier);
+      if (magnitude < 0x7f800000u) {
+        ScaleToHalves<kConvert == &FloatOfHalf>(values, multiplier, halves);
+      } else {
+        for (int i = 0; i < kConverted; ++i) halves[i] = F32ToF16(kConvert(values[i]));
+      }
       if (kind == PackedKind::kPlainHalves) {
         std::memcpy(to + (row * num_units + unit) * sizeof(halves), halves, sizeof(halves));
         continue;
@@ -228,8 +243,8 @@ void PackCodeRow(const CodeRow& row, const PackedShape& shape, int in_tile, floa
       }
       for (int j = 0; j < groups; ++j) {
         const auto group = static_cast<size_t>((unit * (unit_columns / 32) + part) * groups + j);
-        const uint16_t scale = HalfOfFloat(row.scales[group] * multiplier);
-        const uint16_t min = HalfOfFloat(row.mins[group] * multiplier);
+        const uint16_t scale = F32ToF16(row.scales[group] * multiplier);
+        const uint16_t min = F32ToF16(row.mins[group] * multiplier);
         std::byte* place = scales + j * 128 + part * 4;
         std::memcpy(place, &scale, sizeof(scale));
         if (shape.has_mins) std::memcpy(place + shape.scale_bytes(), &min, sizeof(min));

@@ -126,6 +126,23 @@ TEST(PackedWeight, CodesStayCodes) {
   EXPECT_EQ(bits(DType::kQ2_K), 6);
 }
 
+// A row that has one is not scaled: its other values stay what they are.
+TEST(PackedWeight, ARowWithANanKeepsIt) {
+  const float values[4] = {1.5f, NAN, -2.0f, INFINITY};
+  for (const DType dtype : {DType::kF16, DType::kBF16}) {
+    std::vector<std::byte> bytes(8);
+    QuantizeValues(dtype, values, 4, bytes.data());
+    const WeightView view{.dtype = dtype, .data = bytes.data(), .rows = 1, .columns = 4};
+    auto packed = WeightPacker().Pack(view, PackedKind::kPlainHalves);
+    ASSERT_TRUE(packed.has_value());
+    const auto* halves = reinterpret_cast<const uint16_t*>((*packed)->data());
+    EXPECT_EQ((*packed)->row_scales()[0], 1.0f);
+    EXPECT_EQ(F16ToF32(halves[0]), 1.5f);
+    EXPECT_TRUE(std::isnan(F16ToF32(halves[1])));
+    EXPECT_EQ(F16ToF32(halves[3]), INFINITY);
+  }
+}
+
 TEST(PackedWeight, PlainHalvesAreRowMajor) {
   const TestWeight file_weight(DType::kF16, 18, 70, 4);
   auto packed = WeightPacker().Pack(file_weight.view(), PackedKind::kPlainHalves);
