@@ -125,8 +125,8 @@ Task<void> Connection::Run() {
   stream_.Close();
 }
 
-// Its head has been read.
-void Connection::BeginRequest() {
+// The request's head has been read.
+void Connection::TakeHead() {
   received_at_ = Clock::now();
   const uint64_t generation = context_.targets.generation();
   if (generation == targets_generation_) return;
@@ -221,7 +221,7 @@ Task<bool> Connection::ServeOne() {
     const bool again = co_await AnswerReadError(code);
     co_return again;
   }
-  BeginRequest();
+  TakeHead();
   const auto& message = parser_->get();
   http_1_0_ = message.version() < 11;
   head_only_ = message.method() == bhttp::verb::head;

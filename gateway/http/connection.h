@@ -77,7 +77,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     bool has_next = false;
   };
 
-  void BeginRequest();
+  void TakeHead();
   Task<bool> BeginTls();
   Task<void> RefusePlain();
   Task<bool> WaitForRequest();

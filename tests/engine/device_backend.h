@@ -234,6 +234,9 @@ class DeviceBackend final : public Backend {
   }
   void DoScale(float factor, size_t count, float* x) override { inner_->Scale(factor, count, x); }
   void DoSoftCap(float cap, size_t count, float* x) override { inner_->SoftCap(cap, count, x); }
+  void DoTopRows(const TopRowsTask& task, const TopRowsResult& to) override {
+    inner_->TopRows(task, to);
+  }
 
   // The blocks that the rows write.
   void CheckIdle(const SequenceRows& rows, const KvArena& arena) {

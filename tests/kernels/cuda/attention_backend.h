@@ -91,6 +91,7 @@ class AttentionBackend final : public Backend {
   void DoAddScaled(const float*, float, size_t, float*) override { Refuse(); }
   void DoScale(float, size_t, float*) override { Refuse(); }
   void DoSoftCap(float, size_t, float*) override { Refuse(); }
+  void DoTopRows(const TopRowsTask&, const TopRowsResult&) override { Refuse(); }
 
   BackendInfo info_{.name = "cuda", .target = "emulator", .numerics_id = "", .invariant = true};
   std::unique_ptr<CommandStream> stream_;
