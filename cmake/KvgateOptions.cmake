@@ -14,16 +14,9 @@ endif()
 
 # One contraction rule everywhere: a*b+c is fused only where the code says MulAdd. Without it the
 # compiler may fuse in one loop and not in its twin, and equal inputs would give unequal bits.
-<<<<<<< HEAD
 # nvcc takes these flags for its own: what it hands on is in kernels/cuda.
 add_compile_options("$<$<NOT:$<COMPILE_LANGUAGE:CUDA>>:\
 -Wall;-Wextra;-Wshadow;-Werror;-ffp-contract=off;-fno-math-errno>")
-=======
-# nvcc's -Werror wants to know which.
-add_compile_options(-Wall -Wextra -Wshadow
-                    "$<IF:$<COMPILE_LANGUAGE:CUDA>,-Werror=all-warnings,-Werror>"
-                    -ffp-contract=off -fno-math-errno)
->>>>>>> gpu-rows
 # Tables of std::array would need a pair of braces more in every row.
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   add_compile_options(-Wno-missing-braces)

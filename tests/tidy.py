@@ -177,14 +177,10 @@ TESTED_ELSEWHERE = {
     "kernels/cpu/row_kernels.cc": "tests/kernels/conformance_rows_test.cc",
     "kernels/cpu/simd_target.cc": "tests/kernels/conformance_invariance_test.cc",
     "kernels/cuda/cublas_lt.cc": "tests/kernels/cuda/matmul_test.cc",
-    "kernels/cuda/embedding_tables.cu": "tests/kernels/conformance_rows_test.cc",
     "kernels/cuda/matmul_few.cu": "tests/kernels/cuda/matmul_test.cc",
     "kernels/cuda/matmul_many.cu": "tests/kernels/cuda/matmul_test.cc",
     "kernels/cuda/matmul_rows.cu": "tests/kernels/cuda/matmul_test.cc",
-<<<<<<< HEAD
     "kernels/cuda/embedding_tables.cu": "tests/kernels/conformance_rows_test.cc",
-=======
->>>>>>> gpu-rows
     "kernels/cuda/row_kernels.cu": "tests/kernels/conformance_rows_test.cc",
     "kernels/reference/reference_memory.cc": "tests/kernels/reference/reference_backend_test.cc",
     "sdk/leaf/ids.cc": "tests/sdk/leaf/digest_test.cc",

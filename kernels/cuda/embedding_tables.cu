@@ -163,7 +163,7 @@ const EmbeddingTables::Table* EmbeddingTables::Find(const WeightView& view) cons
 }
 
 Result<void> EmbeddingTables::Load(const WeightView& table) {
-  if (Find(table) != nullptr) return {};
+  std::erase_if(tables_, [&](const Table& loaded) { return loaded.view.data == table.data; });
   const DType dtype = DeviceDTypeOf(table.dtype);
   const size_t row_bytes = DTypeBytes(dtype, static_cast<size_t>(table.columns));
   const auto num_rows = static_cast<size_t>(table.rows);

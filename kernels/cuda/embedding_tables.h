@@ -23,7 +23,8 @@ class EmbeddingTables {
   EmbeddingTables(int num_multiprocessors, CommandStream& stream)
       : num_multiprocessors_(num_multiprocessors), stream_(stream) {}
 
-  // As Backend::LoadTable. A table that is there already is not loaded again.
+  // As Backend::LoadTable. What was loaded from the same place before is
+  // replaced: a file's memory may hold another one now.
   Result<void> Load(const WeightView& table);
   // As Backend::EmbedRows, bit for bit what kernels/weight_format.h says.
   void EmbedRows(const WeightView& table, std::span<const TokenId> ids, float* y);

@@ -38,8 +38,8 @@ void AddCudaBackend(std::vector<BackendCase>& cases) {
                        },
                    .make_twin = nullptr,
                    .cpu_kv_order = false,
-                   .dense_bound = 5e-4,
-                   .quant_bound = 5e-4,
+                   .dense_bound = 1e-3,
+                   .quant_bound = 1.5e-3,
                    .attention_bound = 2e-4,
                    .is_slow = true});
 }
