@@ -122,7 +122,7 @@ void CommandStream::Append(const Command& command, const void* argument) {
   const size_t begin = commands_.size();
   commands_.resize(begin + PaddedBytes(sizeof(Command)) + PaddedBytes(command.argument_bytes));
   std::memcpy(commands_.data() + begin, &command, sizeof(command));
-  if (command.argument_bytes > 0) {
+  if (argument != nullptr) {
     std::memcpy(commands_.data() + begin + PaddedBytes(sizeof(Command)), argument,
                 command.argument_bytes);
   }

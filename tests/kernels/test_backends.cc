@@ -26,8 +26,8 @@ void AddCpuBackends(std::vector<BackendCase>& cases) {
   }
 }
 
-// x and weights are rounded to 11 bits (kernels/cuda/cuda_backend.h): where one term outweighs the
-// others a result is off by twice 2^-12.
+// x is rounded to 11 bits (kernels/cuda/cuda_backend.h), half a unit of which is 2^-11, and of
+// quantized weights values and group scales too; an outlier's error stands beside its whole row.
 void AddCudaBackend(std::vector<BackendCase>& cases) {
   cases.push_back({.name = "cuda_emulated",
                    .make =
