@@ -116,9 +116,11 @@ Result<std::unique_ptr<Backend>> CudaBackend::Make(const CudaBackendOptions& opt
                                   .graph_commands_min = kGraphCommandsMin}));
   std::unique_ptr<CudaBackend> made(
       new CudaBackend(options.device, num_multiprocessors, std::move(stream)));
-  KVGATE_TRY(made->matmul_, DeviceMatMul::Open({.is_fast = options.is_fast,
-                                                .num_multiprocessors = num_multiprocessors},
-                                               *made->stream_));
+  KVGATE_TRY(made->matmul_,
+             DeviceMatMul::Open({.is_fast = options.is_fast,
+                                 .num_multiprocessors = num_multiprocessors,
+                                 .shared_bytes_max = properties.sharedMemPerBlockOptin},
+                                *made->stream_));
   KVGATE_TRY(made->attention_, DeviceAttention::Open(num_multiprocessors, *made->stream_));
   KVGATE_TRY(made->lanes_, TransferLanes::Open(options.device));
   made->copies_ = std::make_unique<KvCopies>(options.device);

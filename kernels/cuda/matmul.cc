@@ -141,7 +141,9 @@ class PackedMatMul final : public DeviceMatMul {
     }
     if (kinds.empty()) return;
     const size_t bytes = static_cast<size_t>(num_rows) * rows.halves.padded_columns * 2;
-    const bool is_few = num_rows <= kFewRows && bytes <= kFewRowsBytesMax;
+    const size_t few_bytes_max =
+        std::min(kFewRowsBytesMax, options_.shared_bytes_max - kFewRowsRestBytesMax);
+    const bool is_few = num_rows <= kFewRows && bytes <= few_bytes_max;
     const bool is_packed = !is_few || num_rows > kOwnRows;
     if (is_packed) LaunchPackRows(rows, stream_);
     InputRows input = rows;
@@ -158,13 +160,15 @@ class PackedMatMul final : public DeviceMatMul {
   }
 
   void RunMany(PackedKind kind, const HalfRows& x, std::span<Product> products) {
-    if (!IsSplit(x, products)) return LaunchManyRows(kind, x, products, false, stream_);
+    if (!IsSplit(x, products)) {
+      return LaunchManyRows(kind, x, products, false, options_.shared_bytes_max, stream_);
+    }
     auto* parts = reinterpret_cast<float*>(parts_.data());
     for (Product& product : products) {
       product.parts = parts;
       parts += PartsOf(x, product);
     }
-    LaunchManyRows(kind, x, products, true, stream_);
+    LaunchManyRows(kind, x, products, true, options_.shared_bytes_max, stream_);
     LaunchAddParts(x, products, stream_);
   }
 

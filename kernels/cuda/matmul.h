@@ -29,6 +29,7 @@ namespace kvgate::kernels::cuda {
 struct DeviceMatMulOptions {
   bool is_fast = false;
   int num_multiprocessors = 1;
+  size_t shared_bytes_max = size_t{99} << 10;  // of a block; at least what devices of 8.6 have
 };
 
 class DeviceMatMul {

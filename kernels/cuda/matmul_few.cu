@@ -33,6 +33,7 @@ struct FewRowsShared {
   uint32_t* maxima;  // [kFewRows][8]
 };
 constexpr size_t kRestBytes = (kSegments * kSums + kFewRows + kFewRows * 8) * sizeof(float);
+static_assert(kRestBytes <= kFewRowsRestBytesMax);
 
 KVGATE_DEVICE FewRowsShared SharedOf(const HalfRows& x) {
   FewRowsShared shared{};

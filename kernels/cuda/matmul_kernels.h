@@ -49,6 +49,7 @@ void LaunchPackRows(const InputRows& x, CommandStream& stream);
 // Rows that one matrix instruction takes, and bytes of x that a block keeps.
 inline constexpr int kFewRows = 8;
 inline constexpr size_t kFewRowsBytesMax = size_t{112} << 10;
+inline constexpr size_t kFewRowsRestBytesMax = size_t{8} << 10;  // beside x
 // Products of one kind. REQUIRES: num_rows <= kFewRows, num_rows * padded_columns * 2 <=
 // kFewRowsBytesMax.
 void LaunchFewRows(PackedKind kind, const InputRows& x, std::span<const Product> products,
@@ -57,7 +58,7 @@ void LaunchFewRows(PackedKind kind, const InputRows& x, std::span<const Product>
 // Products of one kind. is_split: every segment has blocks of its own, whose sums go to `parts`,
 // and LaunchAddParts follows.
 void LaunchManyRows(PackedKind kind, const HalfRows& x, std::span<const Product> products,
-                    bool is_split, CommandStream& stream);
+                    bool is_split, size_t shared_bytes_max, CommandStream& stream);
 // Rows of x that a block of LaunchManyRows takes: 32, 64 or 128.
 int RowsOfBlock(int num_rows);
 // Outputs that it takes.

@@ -32,7 +32,8 @@ struct ManyRowsArgument {
   HalfRows x;
   ProductTable table;
   int num_row_blocks;
-  int is_split;  // a block has one segment, blockIdx.y, and writes its sums to `parts`
+  int is_split;        // a block has one segment, blockIdx.y, and writes its sums to `parts`
+  int64_t num_stages;  // of units in shared memory: as the device has room, at least two
 };
 static_assert(std::has_unique_object_representations_v<ManyRowsArgument>);
 
@@ -45,7 +46,7 @@ struct ManyRows {
   static constexpr int kWeightBytes = kBlockTiles * kUnitBytes;
   static constexpr int kRowBytes = Units::kShape.unit_columns() * 2;
   static constexpr int kStageBytes = kWeightBytes + kRows * kRowBytes;
-  // Of a multiprocessor's 227 KiB: a block takes all for 128 rows, half for fewer.
+  // Of a Hopper multiprocessor's 227 KiB: a block takes all for 128 rows, half for fewer.
   static constexpr int kBlocks = kRowTiles == 8 ? 1 : 2;
   static constexpr int kStagesMost = (kBlocks == 1 ? 200 : 108) * 1024 / kStageBytes;
   static constexpr int kStages = kStagesMost > 6 ? 6 : kStagesMost;
@@ -229,11 +230,27 @@ struct ManyRows {
   }
 };
 
+// Until the oldest of num_stages - 1 units has landed.
+KVGATE_DEVICE void WaitForUnit(int num_stages) {
+  switch (num_stages) {
+    case 2:
+      return CopyWait<0>();
+    case 3:
+      return CopyWait<1>();
+    case 4:
+      return CopyWait<2>();
+    case 5:
+      return CopyWait<3>();
+    default:
+      return CopyWait<4>();
+  }
+}
+
 template <PackedKind kKind, int kRowTiles>
 KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kThreads, (ManyRows<kKind, kRowTiles>::kBlocks))
     ManyRowsKernel(ManyRowsArgument argument) {
   using Many = ManyRows<kKind, kRowTiles>;
-  constexpr int kStages = Many::kStages;
+  const auto num_stages = static_cast<int>(argument.num_stages);
   const int block = static_cast<int>(blockIdx.x);
   const Product& product = ProductOfBlock(argument.table, block);
   const typename Many::Place place = Many::PlaceOf(argument, product, block - product.first_block);
@@ -243,7 +260,7 @@ KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kThreads, (ManyRows<kKind, kRowTiles>::k
   const int end = SegmentBegin(end_segment, place.num_units);
   std::byte* stages = SharedMemory();
   typename Many::Copier copier(argument.x, place, unit);
-  for (int i = 0; i < kStages - 1; ++i) {
+  for (int i = 0; i < num_stages - 1; ++i) {
     if (unit + i < end) copier.CopyUnit(stages + i * Many::kStageBytes);
     CopyCommit();
   }
@@ -256,16 +273,16 @@ KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kThreads, (ManyRows<kKind, kRowTiles>::k
     const int segment_end = SegmentBegin(segment + 1, place.num_units);
     KVGATE_NO_UNROLL
     for (; unit < segment_end; ++unit) {
-      CopyWait<kStages - 2>();
+      WaitForUnit(num_stages);
       SyncThreads();  // the unit has landed for all; nobody reads the stage that is filled next
-      if (unit + kStages - 1 < end) {
-        copier.CopyUnit(stages + (stage == 0 ? kStages - 1 : stage - 1) * Many::kStageBytes);
+      if (unit + num_stages - 1 < end) {
+        copier.CopyUnit(stages + (stage == 0 ? num_stages - 1 : stage - 1) * Many::kStageBytes);
       }
       CopyCommit();
       if (has_outputs) {
         Many::MultiplyUnit(stages + stage * Many::kStageBytes, product.offset_pair, sums);
       }
-      stage = stage + 1 == kStages ? 0 : stage + 1;
+      stage = stage + 1 == num_stages ? 0 : stage + 1;
     }
     Many::AddSegment(sums, total);
   }
@@ -274,14 +291,16 @@ KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kThreads, (ManyRows<kKind, kRowTiles>::k
 
 struct ManyRowsLaunch {
   void (*kernel)(ManyRowsArgument);
-  size_t shared_bytes;
+  size_t stage_bytes;
+  int stages_max;
 };
 
 template <PackedKind kKind, int kRowTiles>
 constexpr ManyRowsLaunch LaunchOf() {
   using Many = ManyRows<kKind, kRowTiles>;
   return {.kernel = &ManyRowsKernel<kKind, kRowTiles>,
-          .shared_bytes = size_t{Many::kStages} * Many::kStageBytes};
+          .stage_bytes = Many::kStageBytes,
+          .stages_max = Many::kStages};
 }
 
 template <PackedKind kKind>
@@ -318,13 +337,16 @@ ManyRowsLaunch LaunchFor(PackedKind kind, int rows_of_block) {
 int RowsOfBlock(int num_rows) { return num_rows <= 32 ? 32 : num_rows <= 64 ? 64 : 128; }
 
 void LaunchManyRows(PackedKind kind, const HalfRows& x, std::span<const Product> products,
-                    bool is_split, CommandStream& stream) {
+                    bool is_split, size_t shared_bytes_max, CommandStream& stream) {
   const int rows_of_block = RowsOfBlock(x.num_rows);
   const ManyRowsLaunch launch = LaunchFor(kind, rows_of_block);
   ManyRowsArgument argument{};
   argument.x = x;
   argument.num_row_blocks = (x.num_rows + rows_of_block - 1) / rows_of_block;
   argument.is_split = is_split ? 1 : 0;
+  argument.num_stages = std::min<int64_t>(
+      launch.stages_max, static_cast<int64_t>(shared_bytes_max / launch.stage_bytes));
+  KVGATE_CHECK(argument.num_stages >= 2, "two stages fit the smallest shared memory");
   while (!products.empty()) {
     const size_t count = std::min<size_t>(products.size(), kProductsMax);
     argument.table = {};
@@ -339,7 +361,7 @@ void LaunchManyRows(PackedKind kind, const HalfRows& x, std::span<const Product>
     stream.Launch(launch.kernel,
                   {.grid = {static_cast<unsigned int>(num_blocks), is_split ? kSegments : 1u},
                    .threads = kThreads,
-                   .shared_bytes = launch.shared_bytes},
+                   .shared_bytes = static_cast<size_t>(argument.num_stages) * launch.stage_bytes},
                   argument);
     products = products.subspan(count);
   }
