@@ -14,19 +14,23 @@ endif()
 
 # One contraction rule everywhere: a*b+c is fused only where the code says MulAdd. Without it the
 # compiler may fuse in one loop and not in its twin, and equal inputs would give unequal bits.
-add_compile_options(-Wall -Wextra -Wshadow -Werror -ffp-contract=off -fno-math-errno)
+# nvcc takes these flags for its own: what it hands on is in kernels/cuda.
+add_compile_options("$<$<NOT:$<COMPILE_LANGUAGE:CUDA>>:\
+-Wall;-Wextra;-Wshadow;-Werror;-ffp-contract=off;-fno-math-errno>")
 # Tables of std::array would need a pair of braces more in every row.
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   add_compile_options(-Wno-missing-braces)
 endif()
 # g++ 12 takes `string = "x"` at -O3 for a copy onto itself: https://gcc.gnu.org/PR105329
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  add_compile_options(-Wno-restrict)
+  add_compile_options("$<$<NOT:$<COMPILE_LANGUAGE:CUDA>>:-Wno-restrict>")
 endif()
 set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g1 -DKVGATE_DEBUG=1")
 # Nobody replaces our functions at load time, so they may be inlined although the code is PIC.
 set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG -fno-semantic-interposition")
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1 -DNDEBUG -DKVGATE_DEBUG=1")
+set(CMAKE_CUDA_FLAGS_DEBUG "-O1 -g -DKVGATE_DEBUG=1")
+set(CMAKE_CUDA_FLAGS_RELWITHDEBINFO "-O2 -g -DNDEBUG -DKVGATE_DEBUG=1")
 
 if(KVGATE_SANITIZE)
   add_compile_options(-fsanitize=${KVGATE_SANITIZE} -fno-omit-frame-pointer)
@@ -42,4 +46,12 @@ find_program(KVGATE_CCACHE ccache)
 if(KVGATE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER
       "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros;${KVGATE_CCACHE}")
+endif()
+
+# The CUDA backend. auto: where nvcc is found. Its sources are compiled in any case, for the
+# emulator that the tests run them on.
+set(KVGATE_CUDA "auto" CACHE STRING "Build the CUDA backend: ON, OFF or auto")
+set_property(CACHE KVGATE_CUDA PROPERTY STRINGS auto ON OFF)
+if(NOT KVGATE_CUDA MATCHES "^(auto|ON|OFF)$")
+  message(FATAL_ERROR "KVGATE_CUDA is ${KVGATE_CUDA}: it can be ON, OFF or auto")
 endif()

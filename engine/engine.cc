@@ -11,6 +11,7 @@
 
 #include "engine/engine_loop.h"
 #include "engine/kv/memory_split.h"
+#include "engine/model/capacity.h"
 
 namespace kvgate::engine {
 namespace {
@@ -33,6 +34,37 @@ std::vector<kv::GroupShape> GroupShapes(const EngineInfo& info) {
   return shapes;
 }
 
+std::string MebiBytes(uint64_t bytes) {
+  return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
+}
+
+// Of the KV pools, with weights and activations in place: as asked for, or what the device's memory
+// allows.
+Result<uint64_t> KvBytes(const EngineOptions& options, const EngineInfo& info,
+                         const kernels::Backend& backend) {
+  const kernels::BackendMemory memory = backend.Memory();
+  if (memory.bytes_total == 0) return options.kv_bytes;
+  const uint64_t room = memory.bytes_free - model::DeviceReserveBytes(memory.bytes_free);
+  if (options.kv_bytes == 0) return model::DevicePoolBytes(memory.bytes_free);
+  if (options.kv_bytes <= room) return options.kv_bytes;
+  return MakeError(
+      ErrorCode::kInvalidArgument, "engine",
+      fmt::format("kv_memory {} does not fit: of the device's {} there are {} free beside weights "
+                  "({}) and activations ({}), and steps need some; set it to {} or less, or leave "
+                  "it out",
+                  MebiBytes(options.kv_bytes), MebiBytes(memory.bytes_total),
+                  MebiBytes(memory.bytes_free), MebiBytes(info.weight_bytes),
+                  MebiBytes(info.activation_bytes), MebiBytes(room)),
+      "kv_memory");
+}
+
+uint64_t ActivationBytes(const EngineOptions& options, const model::ModelConfig& config) {
+  const model::ActivationFloats floats = model::CountActivations(config);
+  return sizeof(float) *
+         (floats.fixed + floats.per_token * static_cast<uint64_t>(options.step_tokens_max) +
+          floats.per_logit_row * static_cast<uint64_t>(options.sequences_max));
+}
+
 // Fills in what the KV memory holds.
 Result<void> SizeGroups(const EngineOptions& options, EngineInfo& info) {
   for (size_t i = 0; i < info.model.kv_groups.size(); ++i) {
@@ -51,6 +83,7 @@ Result<void> SizeGroups(const EngineOptions& options, EngineInfo& info) {
   size_t bytes = 0;  // of a block of every group
   for (size_t i = 0; i < num_blocks.size(); ++i) {
     info.kv_groups[i].num_blocks = num_blocks[i];
+    info.kv_bytes += uint64_t{num_blocks[i]} * info.kv_groups[i].block_bytes;
     bytes += info.kv_groups[i].block_bytes;
   }
   info.num_kv_blocks = num_blocks[0];
@@ -141,12 +174,14 @@ double TimeStep(int num_tokens, model::Model& model, std::span<const EngineLoop:
 // A small step before the first request brings weights, scratch and activations into memory, which
 // would cost that request tens of milliseconds. A second one says what prefill costs here, so that
 // the first hit on disk can be weighed: of as many tokens as half a second allows.
-WarmUpStep WarmUp(const EngineOptions& options, model::Model& model,
-                  std::span<const EngineLoop::KvParts> parts) {
+WarmUp MeasureWarmUp(const EngineOptions& options, model::Model& model,
+                     std::span<const EngineLoop::KvParts> parts) {
   constexpr double kSecondsMax = 0.5;
   const int smallest = std::min(options.step_tokens_max, 8);
   TimeStep(smallest, model, parts);
-  WarmUpStep step{.num_rows = smallest, .seconds = TimeStep(smallest, model, parts)};
+  WarmUp step{.num_rows = smallest,
+              .seconds = TimeStep(smallest, model, parts),
+              .host_bytes_per_second = 0};
   uint32_t num_blocks = UINT32_MAX;
   for (const EngineLoop::KvParts& part : parts) {
     num_blocks = std::min(num_blocks, part.arena->num_blocks());
@@ -156,7 +191,11 @@ WarmUpStep WarmUp(const EngineOptions& options, model::Model& model,
     const bool fits = num_rows <= options.step_tokens_max &&
                       static_cast<uint32_t>(BlocksFor(num_rows)) <= num_blocks;
     if (!fits || expected > kSecondsMax) break;
-    step = {.num_rows = num_rows, .seconds = TimeStep(num_rows, model, parts)};
+    step.num_rows = num_rows;
+    step.seconds = TimeStep(num_rows, model, parts);
+  }
+  if (parts[0].host != nullptr) {
+    step.host_bytes_per_second = parts[0].host->MeasureBytesPerSecond();
   }
   return step;
 }
@@ -192,7 +231,7 @@ Result<std::unique_ptr<Engine>> Engine::Open(const EngineOptions& options,
   return Open(options, std::move(model), backend, tokenizer, store);
 }
 
-Result<std::unique_ptr<Engine>> Engine::Open(const EngineOptions& options,
+Result<std::unique_ptr<Engine>> Engine::Open(const EngineOptions& wanted,
                                              std::unique_ptr<model::Model> model,
                                              kernels::Backend& backend,
                                              const tokenizer::Tokenizer& tokenizer,
@@ -202,13 +241,17 @@ Result<std::unique_ptr<Engine>> Engine::Open(const EngineOptions& options,
   info.model = parts.model->config();
   info.backend = backend.Info();
   info.weight_bytes = parts.model->weight_bytes();
-  info.kv_dtype = options.kv_dtype;
+  info.kv_dtype = wanted.kv_dtype;
+  // Before the KV pools, which take what is left of a device's memory.
+  KVGATE_TRY_VOID(parts.model->Reserve(wanted.step_tokens_max, wanted.sequences_max));
+  info.activation_bytes = ActivationBytes(wanted, info.model);
+  EngineOptions options = wanted;
+  KVGATE_TRY(options.kv_bytes, KvBytes(wanted, info, backend));
   KVGATE_TRY_VOID(SizeGroups(options, info));
   KVGATE_TRY_VOID(CheckContextPolicy(options, info));
   info.context_tokens_max = ContextTokensMax(options, info.model, info.num_kv_blocks);
   KVGATE_TRY_VOID(AllocateGroups(options, info, backend, parts));
-  KVGATE_TRY_VOID(parts.model->Reserve(options.step_tokens_max, options.sequences_max));
-  parts.warm_up = WarmUp(options, *parts.model, parts.groups);
+  parts.warm_up = MeasureWarmUp(options, *parts.model, parts.groups);
   return std::make_unique<EngineLoop>(options, std::move(info), std::move(parts), backend,
                                       tokenizer, store);
 }

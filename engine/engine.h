@@ -37,9 +37,14 @@ struct EngineOptions {
   int sequences_max = 64;          // running at once
   int queue_max = 1024;            // accepted and not yet finished; beyond: kOverloaded
   // Memory of the KV block pools; kv/memory_split.h says how groups with a window share it.
+  // 0, on a device with memory of its own: model::DevicePoolBytes of what is free beside the model.
   uint64_t kv_bytes = uint64_t{1} << 30;
   uint64_t host_bytes = 0;  // of the host arenas, the tier between pool and disk; the same shares
   kernels::DType kv_dtype = kernels::DType::kF16;
+  // Of a row of logits, what comes to the host before somebody asks for all of it: the so many most
+  // likely tokens, at most 256; 0: every row comes whole; negative: 0 where the backend's memory is
+  // the host's, else 256. Tokens do not depend on it; log-probabilities by less than 1e-4.
+  int logit_head_tokens = -1;
   // What a sequence whose KV grows beyond context_policy_tokens gives up; 0: it may keep it all.
   schedule::ContextPolicy context_policy = schedule::ContextPolicy::kNone;
   int context_policy_tokens = 0;
@@ -138,6 +143,8 @@ struct EngineInfo {
   model::ModelConfig model;
   kernels::BackendInfo backend;
   size_t weight_bytes = 0;
+  uint64_t activation_bytes = 0;
+  uint64_t kv_bytes = 0;  // of the pools
   int context_tokens_max = 0;
   // Of group 0, which decides how many tokens fit; of a model without windows that is all.
   uint32_t num_kv_blocks = 0;
@@ -186,6 +193,8 @@ struct EngineStats {
 class Engine {
  public:
   // `store` may be null: no disk tier. Backend, tokenizer and store must outlive the engine.
+  // kInvalidArgument (field "kv_memory"): KV memory for not even two blocks, or more of it than the
+  // device has beside the model.
   static Result<std::unique_ptr<Engine>> Open(const EngineOptions& options,
                                               std::shared_ptr<const model::ModelFile> file,
                                               kernels::Backend& backend,

@@ -25,6 +25,8 @@ namespace {
 // Of prefixes that callers hinted at; each costs a pass over its blocks when one is added.
 constexpr size_t kHintedPrefixesMax = 256;
 
+static_assert(kernels::kTopCountMax <= static_cast<int>(sample::kHeadTokensMax),
+              "what a backend gives of a row is a head");
 static_assert(std::is_trivially_copyable_v<EngineStats> &&
                   sizeof(EngineStats) % sizeof(uint64_t) == 0,
               "EngineStats is published word by word");
@@ -69,9 +71,11 @@ uint32_t ShapeTag(const kernels::KvShape& shape) {
 }
 
 // While a load runs, how often the engine looks whether it still pays.
-constexpr std::chrono::milliseconds kRestoreCheckInterval{1};
+constexpr std::chrono::microseconds kRestoreCheckInterval{1000};
+// While all that run wait for copies from host memory, which take some milliseconds.
+constexpr std::chrono::microseconds kCopyCheckInterval{50};
 // An idle engine wakes this often: a protection may end.
-constexpr std::chrono::milliseconds kIdleInterval{60'000};
+constexpr std::chrono::microseconds kIdleInterval{60'000'000};
 
 // With a share of less than all, a tenant's cached blocks are counted against it, too.
 uint32_t OwnerBlocksMax(const EngineOptions& options, uint32_t num_blocks) {
@@ -88,6 +92,7 @@ EngineLoop::EngineLoop(const EngineOptions& options, EngineInfo info, Parts part
                        store::KvStore* store)
     : options_(options),
       info_(WithFingerprints(std::move(info), *parts.model, tokenizer)),
+      logit_head_tokens_(LogitHeadTokens()),
       backend_(backend),
       tokenizer_(tokenizer),
       parts_(std::move(parts)),
@@ -125,6 +130,7 @@ EngineLoop::EngineLoop(const EngineOptions& options, EngineInfo info, Parts part
       host->Put(key, id, priority);
     });
   }
+  costs_.SetHostSpeed(parts_.warm_up.host_bytes_per_second);
   if (parts_.warm_up.num_rows > 0) {
     costs_.ObserveStep(parts_.warm_up.num_rows, 0, parts_.warm_up.seconds);
   }
@@ -306,7 +312,7 @@ bool EngineLoop::Idle() const {
 }
 
 void EngineLoop::Run() {
-  std::chrono::milliseconds wait{0};
+  std::chrono::microseconds wait{0};
   while (!stopping_) {
     for (const Mailbox::Message& message : mailbox_.TakeAll(wait)) message();
     EndExpiredProtections();
@@ -315,7 +321,8 @@ void EngineLoop::Run() {
     const std::vector<schedule::StepItem> step = scheduler_.PlanStep();
     if (!step.empty()) RunStep(step);
     // A load may fall behind at any moment; nothing else happens without a message.
-    wait = !step.empty()            ? std::chrono::milliseconds(0)
+    wait = !step.empty()            ? std::chrono::microseconds(0)
+           : scheduler_.copying()   ? kCopyCheckInterval
            : scheduler_.restoring() ? kRestoreCheckInterval
                                     : kIdleInterval;
     PublishStats();
@@ -432,6 +439,7 @@ void EngineLoop::GatherStep(const std::vector<schedule::StepItem>& step) {
   step_groups_.clear();
   for (auto& rows : step_rows_) rows.clear();
   step_logit_rows_.clear();
+  step_scales_.clear();
   for (const schedule::StepItem& item : step) {
     Sequence& sequence = *item.sequence;
     const int first_row = static_cast<int>(step_tokens_.size());
@@ -450,31 +458,69 @@ void EngineLoop::GatherStep(const std::vector<schedule::StepItem>& step) {
                                    .first_position = sequence.num_computed,
                                    .block_table = sequence.windows[group - 1].block_table});
     }
-    if (item.wants_logits) step_logit_rows_.push_back(first_row + item.num_tokens - 1);
+    if (!item.wants_logits) continue;
+    step_logit_rows_.push_back(first_row + item.num_tokens - 1);
+    step_scales_.push_back(GenerationOf(sequence).inverse_temperature());
   }
   for (size_t group = 0; group < step_rows_.size(); ++group) {
     step_groups_.push_back(
         {.arena = parts_.groups[group].arena.get(), .sequences = step_rows_[group]});
   }
-  step_logits_.resize(step_logit_rows_.size() * static_cast<size_t>(info_.model.vocab_size));
+}
+
+int EngineLoop::LogitHeadTokens() const {
+  const int wanted = options_.logit_head_tokens;
+  if (info_.model.vocab_size > kernels::kTopColumnsMax) return 0;
+  if (wanted < 0) return info_.backend.kv_host_visible ? 0 : kernels::kTopCountMax;
+  return std::min(wanted, kernels::kTopCountMax);
+}
+
+void EngineLoop::RunForward() {
+  const model::StepInput input = {
+      .tokens = step_tokens_, .groups = step_groups_, .logit_rows = step_logit_rows_};
+  const auto vocab_size = static_cast<size_t>(info_.model.vocab_size);
+  if (logit_head_tokens_ == 0) {
+    step_logits_.resize(step_logit_rows_.size() * vocab_size);
+    parts_.model->Forward(input, step_logits_);
+    return;
+  }
+  step_logits_.resize(vocab_size);
+  step_heads_.count = logit_head_tokens_;
+  parts_.model->ForwardHeads(input, step_scales_, step_heads_);
+}
+
+// Valid until the next one is fetched.
+sample::LogitRow EngineLoop::StepLogits(size_t index) {
+  const auto vocab_size = static_cast<size_t>(info_.model.vocab_size);
+  if (logit_head_tokens_ == 0) {
+    return sample::LogitRow(std::span(step_logits_).subspan(index * vocab_size, vocab_size));
+  }
+  const auto count = static_cast<size_t>(step_heads_.count);
+  const sample::LogitHead head = {
+      .tokens = std::span(step_heads_.tokens).subspan(index * count, count),
+      .logits = std::span(step_heads_.logits).subspan(index * count, count),
+      .exp_sum = step_heads_.exp_sums[index],
+      .tempered_exp_sum = step_heads_.scaled_sums[index],
+      .tolerance = kernels::kExpSumTolerance};
+  return sample::LogitRow(head, vocab_size, [this, index] {
+    parts_.model->ReadLogits(index, step_logits_);
+    return std::span<const float>(step_logits_);
+  });
 }
 
 void EngineLoop::RunStep(const std::vector<schedule::StepItem>& step) {
   GatherStep(step);
   const Clock::time_point began = Clock::now();
-  parts_.model->Forward(
-      {.tokens = step_tokens_, .groups = step_groups_, .logit_rows = step_logit_rows_},
-      step_logits_);
+  RunForward();
   ObserveStep(step, Seconds(began, Clock::now()));
   ++stats_.num_steps;
-  const auto vocab_size = static_cast<size_t>(info_.model.vocab_size);
   size_t logit_row = 0;
   for (const schedule::StepItem& item : step) {
     scheduler_.OnComputed(item);
     if (scheduler_.has_windows()) KeepWindows(*item.sequence);
     if (!item.wants_logits) continue;
-    AdvanceSequence(*item.sequence,
-                    std::span(step_logits_).subspan(logit_row++ * vocab_size, vocab_size));
+    sample::LogitRow logits = StepLogits(logit_row++);
+    AdvanceSequence(*item.sequence, logits);
   }
 }
 
@@ -493,7 +539,7 @@ void EngineLoop::ObserveStep(const std::vector<schedule::StepItem>& step, double
   costs_.ObserveStep(num_rows, positions / num_prefill, seconds);
 }
 
-void EngineLoop::AdvanceSequence(Sequence& sequence, std::span<const float> logits) {
+void EngineLoop::AdvanceSequence(Sequence& sequence, sample::LogitRow& logits) {
   Generation& generation = GenerationOf(sequence);
   const bool is_first = generation.num_output_tokens() == 0;
   if (is_first) {

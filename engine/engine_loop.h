@@ -15,15 +15,17 @@
 #include "engine/kv/prefix_cache.h"
 #include "engine/kv/window_cache.h"
 #include "engine/mailbox.h"
+#include "engine/sample/logit_row.h"
 #include "engine/schedule/scheduler.h"
 #include "engine/tier/disk_tier.h"
 
 namespace kvgate::engine {
 
-// The forward pass that was timed before the first request.
-struct WarmUpStep {
+// What was timed before the first request: a forward pass, and copies from the host arena.
+struct WarmUp {
   int num_rows = 0;
   double seconds = 0;
+  double host_bytes_per_second = 0;  // 0: they cost next to nothing, or there is no host arena
 };
 
 class EngineLoop final : public Engine {
@@ -35,7 +37,7 @@ class EngineLoop final : public Engine {
   struct Parts {
     std::unique_ptr<model::Model> model;
     std::vector<KvParts> groups;  // as the model's kv_groups
-    WarmUpStep warm_up;
+    WarmUp warm_up;
   };
   EngineLoop(const EngineOptions& options, EngineInfo info, Parts parts, kernels::Backend& backend,
              const tokenizer::Tokenizer& tokenizer, store::KvStore* store);
@@ -63,7 +65,10 @@ class EngineLoop final : public Engine {
   void RunStep(const std::vector<schedule::StepItem>& step);
   void ObserveStep(const std::vector<schedule::StepItem>& step, double seconds);
   void GatherStep(const std::vector<schedule::StepItem>& step);
-  void AdvanceSequence(schedule::Sequence& sequence, std::span<const float> logits);
+  int LogitHeadTokens() const;
+  void RunForward();
+  sample::LogitRow StepLogits(size_t index);
+  void AdvanceSequence(schedule::Sequence& sequence, sample::LogitRow& logits);
   void OnSubmit(std::unique_ptr<schedule::Sequence> sequence);
   void Refuse(std::unique_ptr<schedule::Sequence> sequence, double ttft_seconds);
   void OnCancel(RequestId id);
@@ -88,6 +93,7 @@ class EngineLoop final : public Engine {
 
   const EngineOptions options_;
   const EngineInfo info_;
+  const int logit_head_tokens_;  // 0: rows come whole
   kernels::Backend& backend_;
   const tokenizer::Tokenizer& tokenizer_;
   Parts parts_;
@@ -125,7 +131,9 @@ class EngineLoop final : public Engine {
   std::vector<std::vector<kernels::SequenceRows>> step_rows_;  // of each group
   std::vector<model::StepGroup> step_groups_;
   std::vector<int> step_logit_rows_;
-  std::vector<float> step_logits_;
+  std::vector<float> step_scales_;  // of each logit row
+  model::LogitHeads step_heads_;
+  std::vector<float> step_logits_;  // of all rows, or of the one that was fetched
 
   EngineStats stats_;  // the engine thread's own
   static constexpr size_t kNumStats = sizeof(EngineStats) / sizeof(uint64_t);

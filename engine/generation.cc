@@ -50,7 +50,12 @@ Result<std::span<const uint64_t>> Generation::NextMask(size_t num_logits) {
 }
 
 std::optional<TokenId> Generation::Advance(std::span<const float> logits) {
-  if (hash_logits_) logits_hash_ = Xxh3(std::as_bytes(logits), logits_hash_).first;
+  sample::LogitRow row(logits);
+  return Advance(row);
+}
+
+std::optional<TokenId> Generation::Advance(sample::LogitRow& logits) {
+  if (hash_logits_) logits_hash_ = Xxh3(std::as_bytes(logits.Whole()), logits_hash_).first;
   const auto mask = NextMask(logits.size());
   if (!mask) return Fail(mask.error());
   sample::SampledToken sampled = sampler_.Sample(logits, *mask);

@@ -25,7 +25,10 @@ class Generation : public schedule::SequenceOwnerData {
 
   // Samples from one row of logits and sends what may be shown. The token sampled, to be computed
   // next, or nothing when the request is over: then Finish is due with finish_reason().
+  std::optional<TokenId> Advance(sample::LogitRow& logits);
   std::optional<TokenId> Advance(std::span<const float> logits);
+  // As Sampler's.
+  float inverse_temperature() const { return sampler_.inverse_temperature(); }
 
   // Sends the last event. Exactly once. With kError of its own (finish_reason()), `error` is not
   // needed.

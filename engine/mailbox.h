@@ -46,7 +46,7 @@ class Mailbox {
   }
 
   // All messages so far, oldest first; waits so long for the first.
-  std::vector<Message> TakeAll(std::chrono::milliseconds wait) {
+  std::vector<Message> TakeAll(std::chrono::microseconds wait) {
     std::unique_lock lock(mutex_);
     ready_.wait_for(lock, wait, [this] { return !messages_.empty(); });
     return std::exchange(messages_, {});

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <kvgate/check.h>
 
+#include <limits>
+
 namespace kvgate::kernels {
 namespace {
 
@@ -61,6 +63,15 @@ Result<std::unique_ptr<KvArena>> Backend::AllocateKv(const KvShape& shape, uint3
   return DoAllocateKv(shape, num_blocks);
 }
 
+Result<std::unique_ptr<HostBuffer>> Backend::AllocateHost(size_t bytes) {
+  return DoAllocateHost(bytes);
+}
+
+Result<void> Backend::LoadTable(const WeightView& table) {
+  KVGATE_CHECK(table.data != nullptr && table.rows > 0 && table.columns > 0, "embedding table");
+  return DoLoadTable(table);
+}
+
 void Backend::CopyIn(std::span<const float> host, float* device) { DoCopyIn(host, device); }
 
 void Backend::CopyOut(const float* device, std::span<float> host) { DoCopyOut(device, host); }
@@ -75,6 +86,30 @@ void Backend::WriteKvBlock(KvArena& arena, BlockId id, std::span<const std::byte
   CheckBlock(arena, id);
   KVGATE_CHECK(host.size() == arena.block_bytes(), "KV block size");
   DoWriteKvBlock(arena, id, host);
+}
+
+uint64_t Backend::ReadKvBlocks(const KvArena& arena, std::span<const KvBlockCopy> copies) {
+  for (const KvBlockCopy& copy : copies) CheckBlock(arena, copy.block);
+  return DoReadKvBlocks(arena, copies);
+}
+
+uint64_t Backend::WriteKvBlocks(KvArena& arena, std::span<const KvBlockCopy> copies) {
+  for (const KvBlockCopy& copy : copies) CheckBlock(arena, copy.block);
+  return DoWriteKvBlocks(arena, copies);
+}
+
+uint64_t Backend::DoReadKvBlocks(const KvArena& arena, std::span<const KvBlockCopy> copies) {
+  for (const KvBlockCopy& copy : copies) {
+    DoReadKvBlock(arena, copy.block, {copy.host, arena.block_bytes()});
+  }
+  return 0;
+}
+
+uint64_t Backend::DoWriteKvBlocks(KvArena& arena, std::span<const KvBlockCopy> copies) {
+  for (const KvBlockCopy& copy : copies) {
+    DoWriteKvBlock(arena, copy.block, {copy.host, arena.block_bytes()});
+  }
+  return 0;
 }
 
 void Backend::CopyKvBlock(KvArena& arena, BlockId from, BlockId to, int num_tokens) {
@@ -165,6 +200,17 @@ void Backend::Scale(float factor, size_t count, float* x) { DoScale(factor, coun
 void Backend::SoftCap(float cap, size_t count, float* x) {
   KVGATE_CHECK(cap > 0, "softcap");
   DoSoftCap(cap, count, x);
+}
+
+void Backend::TopRows(const TopRowsTask& task, const TopRowsResult& to) {
+  KVGATE_CHECK(task.num_rows > 0 && task.columns > 0 && task.columns <= kTopColumnsMax,
+               "rows and columns to take the top of");
+  KVGATE_CHECK(task.count > 0 && task.count <= kTopCountMax, "values of a row");
+  KVGATE_CHECK(std::ssize(task.scales) == task.num_rows, "one scale per row");
+  for (const float scale : task.scales) {
+    KVGATE_CHECK(scale > 0 && scale <= std::numeric_limits<float>::max(), "scale");
+  }
+  DoTopRows(task, to);
 }
 
 }  // namespace kvgate::kernels

@@ -13,8 +13,9 @@
 //   * StoreKv rounds K and V to the KV dtype before anyone reads them.
 //
 // Memory: `float*` and KV blocks are memory of this backend (host memory on the CPU). Operations
-// are issued in order from one thread; Synchronize() waits for all of them. Activations are f32,
-// row-major and dense: row r of [M, C] starts at data + r * C.
+// are issued in order from one thread; Synchronize() and CopyOut wait for all of them, and what
+// they use must live until then. Activations are f32, row-major and dense: row r of [M, C] starts
+// at data + r * C.
 #pragma once
 
 #include <cstddef>
@@ -74,6 +75,20 @@ class FloatBuffer {
 
  protected:
   float* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+// Host memory that the backend's device copies from and to at full speed: page-locked where that
+// makes a difference. Its bytes are the caller's, from any thread.
+class HostBuffer {
+ public:
+  virtual ~HostBuffer() = default;
+  std::byte* data() { return data_; }
+  const std::byte* data() const { return data_; }
+  size_t size() const { return size_; }  // in bytes
+
+ protected:
+  std::byte* data_ = nullptr;
   size_t size_ = 0;
 };
 
@@ -171,6 +186,27 @@ enum class GluKind : uint8_t {
   kClampedSilu,  // g * sigmoid(1.702 g) * (u + 1), g = min(gate, 7), u = clamp(up, -7, 7): gpt-oss
 };
 
+// How far the sums of TopRows may be off, relative to themselves.
+inline constexpr double kExpSumTolerance = 1e-5;
+inline constexpr int kTopCountMax = 256;
+inline constexpr int64_t kTopColumnsMax = int64_t{1} << 19;
+
+struct TopRowsTask {
+  const float* x = nullptr;  // [num_rows, columns]
+  int num_rows = 0;
+  int64_t columns = 0;            // <= kTopColumnsMax
+  int count = 0;                  // of values wanted of a row, <= kTopCountMax; may exceed columns
+  std::span<const float> scales;  // [num_rows], host memory, finite, above 0
+};
+
+// Host memory of the caller.
+struct TopRowsResult {
+  TokenId* ids = nullptr;            // [num_rows, count]: columns
+  float* values = nullptr;           // [num_rows, count]
+  float* exp_sums = nullptr;         // [num_rows]
+  float* scaled_exp_sums = nullptr;  // [num_rows]
+};
+
 struct BackendInfo {
   std::string name;         // "cpu", "reference"
   std::string target;       // SIMD target or device: "AVX2", "sm_90"
@@ -180,10 +216,24 @@ struct BackendInfo {
   bool kv_host_visible = false;  // KvArena::block is host memory that any thread may read and write
 };
 
+// Of a device with memory of its own.
+struct BackendMemory {
+  uint64_t bytes_total = 0;
+  uint64_t bytes_free = 0;
+};
+
+// A block to be copied, and where in host memory: block_bytes() of an AllocateHost.
+struct KvBlockCopy {
+  BlockId block;
+  std::byte* host = nullptr;
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
   virtual const BackendInfo& Info() const = 0;
+  // As it is now; zeros where the backend works in the host's memory.
+  virtual BackendMemory Memory() const { return {}; }
 
   // --- memory ---------------------------------------------------------------------------------
   // kUnsupported for a dtype this backend has no MatMul for. The view's bytes must outlive the
@@ -194,15 +244,37 @@ class Backend {
   // Blocks are NaN-filled where KVGATE_DEBUG is set. kOverloaded when the memory is not there;
   // kInvalidArgument (field: "kv_dtype") where the dtype's groups do not divide head_dim.
   Result<std::unique_ptr<KvArena>> AllocateKv(const KvShape& shape, uint32_t num_blocks);
+  // For what moves to the backend's memory and back in bulk; 64-aligned, bytes unspecified. Any
+  // thread may call it, and locking many gigabytes takes seconds: not the engine's. kOverloaded
+  // when the memory is not there or the system does not lock so much.
+  Result<std::unique_ptr<HostBuffer>> AllocateHost(size_t bytes);
+
+  // Says that EmbedRows will be called with `table`: a backend with memory of its own may keep a
+  // copy there as long as it lives, so the table's bytes must not change. Without this EmbedRows
+  // reads the rows from the host. kOverloaded when the memory is not there.
+  Result<void> LoadTable(const WeightView& table);
 
   // Host memory to backend memory and back, in floats.
   void CopyIn(std::span<const float> host, float* device);
   void CopyOut(const float* device, std::span<float> host);
 
-  // Whole blocks between host memory and the arena; block_bytes() long. The CPU lets any thread
-  // call these for blocks it has exclusive use of.
+  // Whole blocks between host memory and the arena; block_bytes() long; the copy is complete on
+  // return. Any thread may call these for blocks it has exclusive use of, where every StoreKv and
+  // Attention of the block was followed by a Synchronize; they do not wait for a step that is under
+  // way. On the thread that issues operations they come after all of them.
   void ReadKvBlock(const KvArena& arena, BlockId id, std::span<std::byte> host);
   void WriteKvBlock(KvArena& arena, BlockId id, std::span<const std::byte> host);
+  // The same for many blocks, beside the operations: begins to copy and returns a ticket, or 0 when
+  // it was done at once. Tickets rise. A copy comes after the operations issued before it, and
+  // after the copies begun before it, of one block or many, that share a block or host memory with
+  // it. Operations do not wait for it: until it is done the caller lets none write what
+  // ReadKvBlocks reads or use what WriteKvBlocks writes, and keeps its own hands off the host
+  // memory. Copies of one direction are done in the order in which they were begun.
+  uint64_t ReadKvBlocks(const KvArena& arena, std::span<const KvBlockCopy> copies);
+  uint64_t WriteKvBlocks(KvArena& arena, std::span<const KvBlockCopy> copies);
+  // Whether the copy is done; does not wait. True for 0.
+  virtual bool IsCopied(uint64_t) { return true; }
+  virtual void WaitForCopy(uint64_t) {}
   // Copies the first num_tokens tokens of a block; what the other slots of `to` hold is unspecified
   // (NaN where KVGATE_DEBUG is set). 0 <= num_tokens <= kKvBlockTokens.
   void CopyKvBlock(KvArena& arena, BlockId from, BlockId to, int num_tokens);
@@ -259,6 +331,14 @@ class Backend {
   void Scale(float factor, size_t count, float* x);
   // x[i] = cap * tanh(x[i] / cap); cap > 0. Source: Gemma 2 report, 2024.
   void SoftCap(float cap, size_t count, float* x);
+  // Of each row the greatest values, greatest first, of equal ones the lower column first, and the
+  // sums that a softmax of the row needs:
+  //   values[r, i] = x[r, ids[r, i]], m = values[r, 0]
+  //   exp_sums[r] = sum_i exp(x[r, i] - m), scaled_exp_sums[r] = sum_i exp((x[r, i] - m) scales[r])
+  // i over all columns; each sum within kExpSumTolerance, 0 where m is -infinity. NaN counts as
+  // -infinity, +infinity as the greatest finite number, -0 as 0. Behind the last column ids are -1
+  // and values -infinity. Waits for everything issued before, as CopyOut does.
+  void TopRows(const TopRowsTask& task, const TopRowsResult& to);
 
   // Waits until every operation issued so far has finished.
   virtual void Synchronize() {}
@@ -268,10 +348,14 @@ class Backend {
   virtual Result<std::unique_ptr<FloatBuffer>> DoAllocateFloats(size_t count) = 0;
   virtual Result<std::unique_ptr<KvArena>> DoAllocateKv(const KvShape& shape,
                                                         uint32_t num_blocks) = 0;
+  virtual Result<std::unique_ptr<HostBuffer>> DoAllocateHost(size_t bytes) = 0;
+  virtual Result<void> DoLoadTable(const WeightView&) { return {}; }
   virtual void DoCopyIn(std::span<const float> host, float* device) = 0;
   virtual void DoCopyOut(const float* device, std::span<float> host) = 0;
   virtual void DoReadKvBlock(const KvArena& arena, BlockId id, std::span<std::byte> host) = 0;
   virtual void DoWriteKvBlock(KvArena& arena, BlockId id, std::span<const std::byte> host) = 0;
+  virtual uint64_t DoReadKvBlocks(const KvArena& arena, std::span<const KvBlockCopy> copies);
+  virtual uint64_t DoWriteKvBlocks(KvArena& arena, std::span<const KvBlockCopy> copies);
   virtual void DoCopyKvBlock(KvArena& arena, BlockId from, BlockId to, int num_tokens) = 0;
   virtual void DoPoisonKvBlock(KvArena& arena, BlockId id) = 0;
   virtual void DoEmbedRows(const WeightView& table, std::span<const TokenId> ids, float* y) = 0;
@@ -294,6 +378,7 @@ class Backend {
   virtual void DoAddScaled(const float* x, float factor, size_t count, float* y) = 0;
   virtual void DoScale(float factor, size_t count, float* x) = 0;
   virtual void DoSoftCap(float cap, size_t count, float* x) = 0;
+  virtual void DoTopRows(const TopRowsTask& task, const TopRowsResult& to) = 0;
 };
 
 }  // namespace kvgate::kernels

@@ -68,6 +68,7 @@ THIRD_PARTY = [
 # Tests that mirror no single file: path -> reason.
 TESTS_WITHOUT_SOURCE = {
     "tests/engine/kv/eviction_trace_test.cc": "pool and prefix cache together, on traces",
+    "tests/engine/engine_device_test.cc": "the engine where KV lies in a device's memory",
     "tests/engine/engine_promise_test.cc": "the promise of the product over the whole engine",
     "tests/engine/engine_windows_test.cc": "the same where layers have windows",
     "tests/engine/model/architecture_formats_test.cc": "every architecture in every weight format",
@@ -80,6 +81,7 @@ TESTS_WITHOUT_SOURCE = {
     "tests/kernels/conformance_kv_test.cc": "one suite for all backends",
     "tests/kernels/conformance_matmul_test.cc": "one suite for all backends",
     "tests/kernels/conformance_rows_test.cc": "one suite for all backends",
+    "tests/kernels/conformance_sampling_test.cc": "one suite for all backends",
 }
 # Library sources that another test than their mirror's shows to work: path -> that test.
 TESTED_ELSEWHERE = {
@@ -174,12 +176,24 @@ TESTED_ELSEWHERE = {
     "kernels/cpu/matmul_quant_kernels.cc": "tests/kernels/conformance_matmul_test.cc",
     "kernels/cpu/row_kernels.cc": "tests/kernels/conformance_rows_test.cc",
     "kernels/cpu/simd_target.cc": "tests/kernels/conformance_invariance_test.cc",
+    "kernels/cuda/cublas_lt.cc": "tests/kernels/cuda/matmul_test.cc",
+    "kernels/cuda/matmul_few.cu": "tests/kernels/cuda/matmul_test.cc",
+    "kernels/cuda/matmul_many.cu": "tests/kernels/cuda/matmul_test.cc",
+    "kernels/cuda/matmul_rows.cu": "tests/kernels/cuda/matmul_test.cc",
+    "kernels/cuda/embedding_tables.cu": "tests/kernels/conformance_rows_test.cc",
+    "kernels/cuda/row_kernels.cu": "tests/kernels/conformance_rows_test.cc",
     "kernels/reference/reference_memory.cc": "tests/kernels/reference/reference_backend_test.cc",
     "sdk/leaf/ids.cc": "tests/sdk/leaf/digest_test.cc",
     "store/rocks_common.cc": "tests/store/rocks_kv_database_test.cc",
+    "kernels/cuda/attention_bf16.cu": "tests/kernels/cuda/attention_test.cc",
+    "kernels/cuda/attention_float.cu": "tests/kernels/cuda/attention_test.cc",
+    "kernels/cuda/attention_half.cu": "tests/kernels/cuda/attention_test.cc",
+    "kernels/cuda/attention_quant.cu": "tests/kernels/cuda/attention_test.cc",
+    "kernels/cuda/kv_kernels.cu": "tests/kernels/cuda/device_kv_arena_test.cc",
 }
 # Library sources without any test: path -> reason.
 SOURCES_WITHOUT_TEST = {
+    "kernels/cuda/no_cuda_backend.cc": "three constants, under the names the tests link otherwise",
     "sdk/leaf/check.cc": "prints and aborts; each KVGATE_CHECK death test runs it",
     "sdk/leaf/log.cc": "formatting of lines for people; its callers' output is tested end to end",
     "sdk/leaf/result.cc": "names for messages; every error test reads them",

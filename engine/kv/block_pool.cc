@@ -14,6 +14,13 @@ void ReleaseLastToFirst(std::vector<BlockRef>& blocks) {
   while (!blocks.empty()) blocks.pop_back();
 }
 
+std::vector<BlockId> IdsOf(std::span<const BlockRef> blocks) {
+  std::vector<BlockId> ids;
+  ids.reserve(blocks.size());
+  for (const BlockRef& block : blocks) ids.push_back(block.id());
+  return ids;
+}
+
 BlockPool::BlockPool(const Options& options) : options_(options), slots_(options.num_blocks) {
   KVGATE_CHECK(options.num_blocks > 0 && options.num_blocks < UINT32_MAX, "number of KV blocks");
   KVGATE_CHECK(options.uses_max > 0, "uses_max");

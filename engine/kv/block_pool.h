@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -59,6 +60,8 @@ class BlockRef {
 
 // Drops the references of a chain in the order that keeps leaves ahead of parents in the line.
 void ReleaseLastToFirst(std::vector<BlockRef>& blocks);
+
+std::vector<BlockId> IdsOf(std::span<const BlockRef> blocks);
 
 class BlockPool {
  public:

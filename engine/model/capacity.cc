@@ -180,6 +180,15 @@ Result<CapacityShape> ReadCapacityShape(const ModelFile& file) {
   return shape;
 }
 
+uint64_t DeviceReserveBytes(uint64_t bytes_free) {
+  // A sixteenth, so that a small device has room for KV at all.
+  return std::min(uint64_t{512} << 20, bytes_free / 16);
+}
+
+uint64_t DevicePoolBytes(uint64_t bytes_free) {
+  return (bytes_free - DeviceReserveBytes(bytes_free)) / 10 * 9;
+}
+
 Result<Capacity> ComputeCapacity(const CapacityShape& shape, const CapacityRequest& request) {
   KVGATE_TRY_VOID(Check(shape, request));
   Bytes bytes;
@@ -231,7 +240,9 @@ Result<Capacity> ComputeCapacity(const CapacityShape& shape, const CapacityReque
   capacity.total_bytes = bytes.Sum(fixed, capacity.peak_kv_bytes);
   if (bytes.overflows()) return Invalid("that is more memory than 64 bits count");
   if (request.memory_bytes > fixed) {
-    capacity.sequences_fit = (request.memory_bytes - fixed) / capacity.sequence_bytes;
+    const uint64_t left = request.memory_bytes - fixed;
+    capacity.kv_room_bytes = request.is_device ? DevicePoolBytes(left) : left;
+    capacity.sequences_fit = capacity.kv_room_bytes / capacity.sequence_bytes;
   }
   return capacity;
 }

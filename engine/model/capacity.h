@@ -6,7 +6,8 @@
 //   one sequence = KV per token x context, the context rounded up to whole KV blocks; a layer with
 //                  a sliding window holds no more than its window
 //   peak KV      = one sequence x sequences
-//   fit          = (memory - weights - overhead) / one sequence
+//   fit          = KV memory / one sequence, where
+//   KV memory    = memory - weights - overhead; of a device DevicePoolBytes of that
 #pragma once
 
 #include <cstdint>
@@ -56,7 +57,8 @@ struct CapacityRequest {
   kernels::DType weight_dtype = kernels::DType::kF16;  // of a known shape
   uint64_t weight_bytes = 0;                           // of a file; 0: by parameters and dtype
   uint64_t memory_bytes = 0;
-  int step_tokens = 512;  // tokens of one engine step
+  bool is_device = false;  // the memory is a device's: part of it is left alone
+  int step_tokens = 512;   // tokens of one engine step
 };
 
 struct Capacity {
@@ -66,8 +68,15 @@ struct Capacity {
   uint64_t weight_bytes = 0;
   uint64_t overhead_bytes = 0;  // activations and logits of a step
   uint64_t total_bytes = 0;
+  uint64_t kv_room_bytes = 0;  // of the memory, what is there for KV
   uint64_t sequences_fit = 0;
 };
+
+// Of a device's memory, with weights and activations in it: what must stay free for what steps
+// allocate as they come (staged arguments, graphs, partial sums, the kernels' own code).
+uint64_t DeviceReserveBytes(uint64_t bytes_free);
+// What the KV pools take of it where nobody says how much: nine tenths of the rest.
+uint64_t DevicePoolBytes(uint64_t bytes_free);
 
 // kInvalidArgument names what is out of range: a count below 1, a head_dim that the KV dtype cannot
 // hold, more bytes than 64 bits count.

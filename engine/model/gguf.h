@@ -63,6 +63,9 @@ class GgufWriter {
     GgufType type;
   };
   void AddTensor(TensorSpec spec);
+  // What was added so far, in order.
+  std::span<const std::pair<std::string, GgufValue>> metadata() const { return metadata_; }
+  std::span<const TensorSpec> tensors() const { return tensors_; }
   // Called for every tensor in order, and within one for its rows in order (a row is dimensions[0]
   // elements): must write all of `data`, which holds whole rows from `first_row` on.
   using Fill =

@@ -3,7 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <memory>
+#include <thread>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "engine/model/architecture.h"
 #include "engine/model/gguf.h"
@@ -225,23 +231,27 @@ void AddVocabulary(const MakeModelOptions& options, const MadeVocabulary& vocabu
   writer.Add("tokenizer.ggml.add_eos_token", false);
 }
 
-}  // namespace
-
-Result<void> MakeModel(const MakeModelOptions& asked, const std::filesystem::path& path) {
-  KVGATE_TRY(const MakeModelOptions options, WithDefaults(asked));
-  KVGATE_TRY_VOID(CheckOptions(options));
-  KVGATE_TRY(const MadeVocabulary vocabulary, IsSentencePiece(options)
-                                                  ? MakeLlamaVocabulary(options.vocab_size)
-                                                  : MakeQwen2Vocabulary(options.vocab_size));
+// A model that is decided on but not yet made.
+struct Plan {
+  MakeModelOptions options;
+  MadeVocabulary vocabulary;
   GgufWriter writer;
-  AddKeys(options, writer);
-  AddVocabulary(options, vocabulary, writer);
-  const std::vector<MadeTensor> tensors = ListMadeTensors(options, vocabulary.sampled);
+  std::vector<MadeTensor> tensors;  // views the vocabulary; in the writer's order
+};
+
+Result<std::unique_ptr<Plan>> PlanModel(const MakeModelOptions& asked) {
+  auto plan = std::make_unique<Plan>();
+  KVGATE_TRY(plan->options, WithDefaults(asked));
+  const MakeModelOptions& options = plan->options;
+  KVGATE_TRY_VOID(CheckOptions(options));
+  KVGATE_TRY(plan->vocabulary, IsSentencePiece(options) ? MakeLlamaVocabulary(options.vocab_size)
+                                                        : MakeQwen2Vocabulary(options.vocab_size));
+  AddKeys(options, plan->writer);
+  AddVocabulary(options, plan->vocabulary, plan->writer);
+  plan->tensors = ListMadeTensors(options, plan->vocabulary.sampled);
   const std::string_view output_name =
       options.architecture == "qwen2" ? "token_embd.weight" : "output.weight";
-  std::unordered_map<std::string_view, const MadeTensor*> by_name;
-  for (const MadeTensor& tensor : tensors) {
-    by_name.emplace(tensor.name, &tensor);
+  for (const MadeTensor& tensor : plan->tensors) {
     const kernels::DType dtype =
         tensor.is_matrix ? RecipeDType(RecipeOf(options), {.name = tensor.name,
                                                            .columns = tensor.columns,
@@ -249,13 +259,109 @@ Result<void> MakeModel(const MakeModelOptions& asked, const std::filesystem::pat
                                                            .num_experts = options.num_experts,
                                                            .is_output = tensor.name == output_name})
                          : kernels::DType::kF32;
-    writer.AddTensor(
+    plan->writer.AddTensor(
         {.name = tensor.name, .dimensions = MadeDimensions(tensor), .type = GgufTypeOf(dtype)});
   }
-  return writer.Write(
+  return plan;
+}
+
+// The tensors lie one behind the other, each on a cache line of its own.
+class MemoryModelFile final : public ModelFile {
+ public:
+  static Result<std::unique_ptr<ModelFile>> Make(const Plan& plan, int num_threads) {
+    std::unique_ptr<MemoryModelFile> file(new MemoryModelFile);
+    file->metadata_.assign(plan.writer.metadata().begin(), plan.writer.metadata().end());
+    KVGATE_TRY_VOID(file->Allocate(plan));
+    file->Fill(plan, num_threads);
+    KVGATE_TRY_VOID(file->IndexNames());
+    return std::unique_ptr<ModelFile>(std::move(file));
+  }
+
+ private:
+  MemoryModelFile() = default;
+
+  Result<void> Allocate(const Plan& plan) {
+    constexpr size_t kLine = 64;
+    std::vector<size_t> offsets;
+    for (const GgufWriter::TensorSpec& spec : plan.writer.tensors()) {
+      size_t count = 1;
+      for (const int64_t dimension : spec.dimensions) count *= static_cast<size_t>(dimension);
+      KVGATE_TRY(const size_t bytes, GgufTensorBytes(static_cast<uint32_t>(spec.type), count));
+      offsets.push_back(total_bytes_);
+      total_bytes_ += (bytes + kLine - 1) / kLine * kLine;
+      tensors_.push_back({.name = spec.name,
+                          .dimensions = spec.dimensions,
+                          .type = static_cast<uint32_t>(spec.type),
+                          .data = {static_cast<const std::byte*>(nullptr), bytes}});
+    }
+    bytes_.reset(static_cast<std::byte*>(std::aligned_alloc(kLine, total_bytes_)));
+    if (bytes_ == nullptr) {
+      return MakeError(ErrorCode::kOverloaded, "make_model",
+                       fmt::format("no memory for the model's {} bytes", total_bytes_));
+    }
+    for (size_t i = 0; i < tensors_.size(); ++i) {
+      tensors_[i].data = {bytes_.get() + offsets[i], tensors_[i].data.size()};
+    }
+    return {};
+  }
+
+  // Threads take runs of rows.
+  void Fill(const Plan& plan, int num_threads) {
+    constexpr int64_t kRowsAtOnce = 64;
+    struct Run {
+      size_t tensor;
+      int64_t first_row;
+    };
+    std::vector<Run> runs;
+    for (size_t i = 0; i < plan.tensors.size(); ++i) {
+      for (int64_t row = 0; row < plan.tensors[i].rows; row += kRowsAtOnce)
+        runs.push_back({i, row});
+    }
+    std::atomic<size_t> next{0};
+    const auto work = [&] {
+      for (size_t i = next++; i < runs.size(); i = next++) {
+        const MadeTensor& tensor = plan.tensors[runs[i].tensor];
+        const size_t row_bytes =
+            tensors_[runs[i].tensor].data.size() / static_cast<size_t>(tensor.rows);
+        const int64_t num_rows = std::min(kRowsAtOnce, tensor.rows - runs[i].first_row);
+        const size_t offset =
+            static_cast<size_t>(tensors_[runs[i].tensor].data.data() - bytes_.get());
+        FillMadeRows(tensor, plan.writer.tensors()[runs[i].tensor].type, plan.options.seed,
+                     runs[i].first_row,
+                     {bytes_.get() + offset + static_cast<size_t>(runs[i].first_row) * row_bytes,
+                      static_cast<size_t>(num_rows) * row_bytes});
+      }
+    };
+    const int count = num_threads > 0
+                          ? num_threads
+                          : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+    std::vector<std::jthread> threads;
+    for (int i = 1; i < count; ++i) threads.emplace_back(work);
+    work();
+  }
+
+  struct Free {
+    void operator()(std::byte* bytes) const { std::free(bytes); }
+  };
+  std::unique_ptr<std::byte, Free> bytes_;
+};
+
+}  // namespace
+
+Result<void> MakeModel(const MakeModelOptions& options, const std::filesystem::path& path) {
+  KVGATE_TRY(const std::unique_ptr<Plan> plan, PlanModel(options));
+  std::unordered_map<std::string_view, const MadeTensor*> by_name;
+  for (const MadeTensor& tensor : plan->tensors) by_name.emplace(tensor.name, &tensor);
+  return plan->writer.Write(
       path, [&](const GgufWriter::TensorSpec& spec, int64_t first_row, std::span<std::byte> data) {
-        FillMadeRows(*by_name.at(spec.name), spec.type, options.seed, first_row, data);
+        FillMadeRows(*by_name.at(spec.name), spec.type, plan->options.seed, first_row, data);
       });
+}
+
+Result<std::unique_ptr<ModelFile>> MakeModelInMemory(const MakeModelOptions& options,
+                                                     int num_threads) {
+  KVGATE_TRY(const std::unique_ptr<Plan> plan, PlanModel(options));
+  return MemoryModelFile::Make(*plan, num_threads);
 }
 
 }  // namespace kvgate::model

@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 
 #include <kvgate/result.h>
 
+#include "engine/model/model_file.h"
 #include "kernels/dtype.h"
 
 namespace kvgate::model {
@@ -38,5 +40,10 @@ struct MakeModelOptions {
 // (below 4 bits that holds for most contexts only: the format rounds what made_weights.cc relies
 // on). kInvalidArgument names the option.
 Result<void> MakeModel(const MakeModelOptions& options, const std::filesystem::path& path);
+// The same model, to the byte, without a file: for measurements, as a large one is made in seconds
+// by many threads (0: one per hardware thread) where there is no room on the disk.
+// kOverloaded: the memory is not there.
+Result<std::unique_ptr<ModelFile>> MakeModelInMemory(const MakeModelOptions& options,
+                                                     int num_threads = 0);
 
 }  // namespace kvgate::model

@@ -49,9 +49,13 @@ class TransformerModel final : public Model {
   Fingerprint fingerprint() const override { return fingerprint_; }
   Result<void> Reserve(int step_tokens_max, int logit_rows_max) override;
   void Forward(const StepInput& input, std::span<float> logits) override;
+  void ForwardHeads(const StepInput& input, std::span<const float> scales,
+                    LogitHeads& heads) override;
+  void ReadLogits(size_t index, std::span<float> logits) override;
 
  private:
-  void CheckInput(const StepInput& input, std::span<const float> logits) const;
+  void CheckInput(const StepInput& input) const;
+  void RunStep(const StepInput& input);
   void StorePositions(Sequences sequences);
   void StoreWantedSequences(const StepInput& input);
   void MakeRopeTables(std::span<const int> positions, float* tables);
@@ -67,7 +71,7 @@ class TransformerModel final : public Model {
   void AddPart(const float* input, const RowSet& rows, const MatMulTask& product,
                const FloatBuffer* post_norm);
   void FeedForward(const LayerWeights& weights, const RowSet& rows);
-  void WriteLogits(const RowSet& rows, std::span<float> logits);
+  void ComputeLogits(const RowSet& rows);
 
   int64_t q_dim() const { return int64_t{config_.num_heads} * config_.head_dim; }
   int64_t kv_dim() const { return int64_t{config_.num_kv_heads} * config_.head_dim; }
@@ -161,12 +165,10 @@ Result<void> TransformerModel::Reserve(int step_tokens_max, int logit_rows_max) 
   return {};
 }
 
-void TransformerModel::CheckInput(const StepInput& input, std::span<const float> logits) const {
+void TransformerModel::CheckInput(const StepInput& input) const {
   KVGATE_CHECK(!input.tokens.empty() && std::ssize(input.tokens) <= step_tokens_max_,
                "tokens of a step: Reserve decides how many");
   KVGATE_CHECK(std::ssize(input.logit_rows) <= logit_rows_max_, "logit rows of a step");
-  KVGATE_CHECK(logits.size() == input.logit_rows.size() * static_cast<size_t>(config_.vocab_size),
-               "size of the logits");
   KVGATE_CHECK(input.groups.size() == config_.kv_groups.size(), "KV groups");
   for (size_t i = 0; i < input.groups.size(); ++i) {
     const kernels::KvShape& shape = input.groups[i].arena->shape();
@@ -373,23 +375,52 @@ void TransformerModel::RunLastLayer(const RowSet& rows, const StepInput& input, 
   FeedForward(weights, wanted);
 }
 
-void TransformerModel::WriteLogits(const RowSet& rows, std::span<float> logits) {
+void TransformerModel::ComputeLogits(const RowSet& rows) {
   const float* normed = PreNorm(weights_.output_norm.get(), rows);
   const MatMulTask output = {
       .weight = weights_.output.get(), .bias = nullptr, .y = logits_->data()};
   backend_.MatMul(normed, rows.num_rows, {&output, 1});
-  if (config_.logit_scale != 1) {
-    backend_.Scale(config_.logit_scale, logits.size(), logits_->data());
-  }
-  if (config_.logit_softcap != 0) {
-    backend_.SoftCap(config_.logit_softcap, logits.size(), logits_->data());
-  }
-  backend_.Synchronize();
-  backend_.CopyOut(logits_->data(), logits);
+  const size_t count = static_cast<size_t>(rows.num_rows) * static_cast<size_t>(config_.vocab_size);
+  if (config_.logit_scale != 1) backend_.Scale(config_.logit_scale, count, logits_->data());
+  if (config_.logit_softcap != 0) backend_.SoftCap(config_.logit_softcap, count, logits_->data());
 }
 
 void TransformerModel::Forward(const StepInput& input, std::span<float> logits) {
-  CheckInput(input, logits);
+  KVGATE_CHECK(logits.size() == input.logit_rows.size() * static_cast<size_t>(config_.vocab_size),
+               "size of the logits");
+  RunStep(input);
+  backend_.Synchronize();  // the KV is there when Forward returns, also without logits
+  if (!logits.empty()) backend_.CopyOut(logits_->data(), logits);
+}
+
+void TransformerModel::ForwardHeads(const StepInput& input, std::span<const float> scales,
+                                    LogitHeads& heads) {
+  const size_t num_rows = input.logit_rows.size();
+  heads.count = std::min(heads.count, config_.vocab_size);
+  heads.tokens.resize(num_rows * static_cast<size_t>(heads.count));
+  heads.logits.resize(heads.tokens.size());
+  heads.exp_sums.resize(num_rows);
+  heads.scaled_sums.resize(num_rows);
+  RunStep(input);
+  if (num_rows == 0) return backend_.Synchronize();
+  backend_.TopRows({.x = logits_->data(),
+                    .num_rows = static_cast<int>(num_rows),
+                    .columns = config_.vocab_size,
+                    .count = heads.count,
+                    .scales = scales},
+                   {.ids = heads.tokens.data(),
+                    .values = heads.logits.data(),
+                    .exp_sums = heads.exp_sums.data(),
+                    .scaled_exp_sums = heads.scaled_sums.data()});
+}
+
+void TransformerModel::ReadLogits(size_t index, std::span<float> logits) {
+  KVGATE_CHECK(std::ssize(logits) == config_.vocab_size, "size of the logits");
+  backend_.CopyOut(logits_->data() + index * logits.size(), logits);
+}
+
+void TransformerModel::RunStep(const StepInput& input) {
+  CheckInput(input);
   StorePositions(input.groups[0].sequences);
   KVGATE_CHECK(positions_.size() == input.tokens.size(), "sequences cover all rows");
   backend_.EmbedRows(weights_.token_embd, input.tokens, x_->data());
@@ -412,11 +443,7 @@ void TransformerModel::Forward(const StepInput& input, std::span<float> logits) 
   } else {
     RunLastLayer(rows, input, wanted);
   }
-  if (input.logit_rows.empty()) {
-    backend_.Synchronize();  // the KV is there when Forward returns, as it is with logits
-    return;
-  }
-  WriteLogits(wanted, logits);
+  if (!input.logit_rows.empty()) ComputeLogits(wanted);
 }
 
 }  // namespace
@@ -446,6 +473,7 @@ Result<std::unique_ptr<Model>> Model::Load(std::shared_ptr<const ModelFile> file
   const auto start = std::chrono::steady_clock::now();
   KVGATE_TRY(ModelConfig config, ReadModelConfig(*file, options));
   KVGATE_TRY(ModelWeights weights, LoadModelWeights(*file, config, backend));
+  KVGATE_TRY_VOID(backend.LoadTable(weights.token_embd));
   const Fingerprint fingerprint = ComputeWeightFingerprint(*file, config, weights.digests);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   KVGATE_LOG(kInfo, "model", "loaded {} ({}, {} layers, {} MiB of weights) in {:.1f} s",

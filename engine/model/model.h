@@ -43,6 +43,16 @@ struct StepInput {
   std::span<const int> logit_rows;    // rows whose logits are wanted, ascending
 };
 
+// The heads of a step's logits (kernels::Backend::TopRows): of each wanted row the most likely
+// tokens and the sums of its exponentials, as they are and scaled.
+struct LogitHeads {
+  int count = 0;                   // tokens of a row
+  std::vector<TokenId> tokens;     // [rows, count]
+  std::vector<float> logits;       // [rows, count]
+  std::vector<float> exp_sums;     // [rows]
+  std::vector<float> scaled_sums;  // [rows]
+};
+
 class Model {
  public:
   // Checks every tensor's presence, shape and type before loading any; an error names the tensor.
@@ -60,6 +70,13 @@ class Model {
   // Stores the KV of all rows into the groups' arenas and writes logits [logit_rows.size(),
   // vocab_size] to host memory. tokens.size() <= max_step_tokens.
   virtual void Forward(const StepInput& input, std::span<float> logits) = 0;
+  // The same, but the logits stay with the backend: their heads of min(heads.count, vocab_size)
+  // tokens come to the host, which heads.count says then. scales: of each wanted row.
+  // REQUIRES: 0 < heads.count <= kernels::kTopCountMax.
+  virtual void ForwardHeads(const StepInput& input, std::span<const float> scales,
+                            LogitHeads& heads) = 0;
+  // After ForwardHeads: the logits of its wanted row `index`, [vocab_size].
+  virtual void ReadLogits(size_t index, std::span<float> logits) = 0;
   // Activations are allocated for this many rows a step; call once before Forward.
   virtual Result<void> Reserve(int step_tokens_max, int logit_rows_max) = 0;
 };

@@ -13,6 +13,9 @@ namespace {
 
 constexpr float kLowest = -std::numeric_limits<float>::infinity();
 
+// More than rounding does to a sum of weights, of any order and of any vocabulary.
+constexpr double kRoundingMax = 1e-9;
+
 // NaN as -infinity, +infinity as the greatest number, so that differences stay numbers.
 float Clean(float logit) {
   return logit > kLowest ? std::min(logit, std::numeric_limits<float>::max()) : kLowest;
@@ -115,9 +118,11 @@ Greatest FindGreatest(std::span<const float> logits) {
     }
   }
   if (best == kLowest) return greatest;
-  size_t token = best_block;
-  while (logits[token] != best) ++token;
-  return {.token = static_cast<TokenId>(token), .logit = Clean(best)};
+  // An earlier block may hold the greatest number, which infinity is no greater than.
+  const float greatest_logit = Clean(best);
+  size_t token = best > greatest_logit ? 0 : best_block;
+  while (Clean(logits[token]) != greatest_logit) ++token;
+  return {.token = static_cast<TokenId>(token), .logit = greatest_logit};
 }
 
 // The least logit that is within n standard deviations (of all finite logits) of the greatest.
@@ -187,16 +192,44 @@ uint64_t Sampler::NextRandom() {
 
 double Sampler::NextUniform() { return static_cast<double>(NextRandom() >> 11) * 0x1.0p-53; }
 
+float Sampler::inverse_temperature() const {
+  return is_greedy() ? 1.0f : std::clamp(1.0f / params_.temperature, 1e-30f, 1e30f);
+}
+
 SampledToken Sampler::Sample(std::span<const float> logits, std::span<const uint64_t> mask) {
-  KVGATE_CHECK(!logits.empty(), "no logits to sample from");
-  KVGATE_CHECK(mask.empty() || mask.size() * 64 >= logits.size(), "a mask is too short");
-  SampledToken sampled;
-  const std::span<const float> adjusted = Adjust(logits, mask);
-  // `!(> 0)`: a temperature that is no number is greedy, too.
-  sampled.token = !(params_.temperature > 0) ? FindGreatest(adjusted).token : Draw(adjusted);
-  sampled.is_possible = adjusted[static_cast<size_t>(sampled.token)] > kLowest;
-  if (params_.num_logprobs >= 0) AddLogprobs(logits, sampled);
+  LogitRow row(logits);
+  return Sample(row, mask);
+}
+
+SampledToken Sampler::Sample(LogitRow& row, std::span<const uint64_t> mask) {
+  KVGATE_CHECK(row.size() > 0, "no logits to sample from");
+  KVGATE_CHECK(mask.empty() || mask.size() * 64 >= row.size(), "a mask is too short");
+  const Chance chance = is_greedy() ? Chance{} : TakeChance();
+  std::optional<Candidate> chosen;
+  if (row.head() != nullptr && adjuster_.is_idle()) {
+    chosen = ChooseFromHead(*row.head(), row.size(), mask, chance);
+  }
+  const bool is_from_head = chosen.has_value();
+  if (!is_from_head) chosen = ChooseFromWhole(row.Whole(), mask, chance);
+  SampledToken sampled{.token = chosen->token, .is_possible = chosen->logit > kLowest, .top = {}};
+  if (params_.num_logprobs >= 0) {
+    const auto index = static_cast<size_t>(chosen->token);
+    AddLogprobs(row, is_from_head ? chosen->logit : row.Whole()[index], sampled);
+  }
   return sampled;
+}
+
+Sampler::Candidate Sampler::ChooseFromWhole(std::span<const float> logits,
+                                            std::span<const uint64_t> mask, const Chance& chance) {
+  const std::span<const float> adjusted = Adjust(logits, mask);
+  TokenId token = 0;
+  if (is_greedy()) {
+    token = FindGreatest(adjusted).token;
+  } else {
+    GatherCandidates(adjusted);
+    token = Draw(chance).token;
+  }
+  return {.token = token, .logit = adjusted[static_cast<size_t>(token)]};
 }
 
 std::span<const float> Sampler::Adjust(std::span<const float> logits,
@@ -214,40 +247,53 @@ std::span<const float> Sampler::Adjust(std::span<const float> logits,
   return adjusted_;
 }
 
-// The `count` most likely, sorted. Candidates gather in a buffer of twice that; each time it is
-// full its lower half goes and the bar rises to the least of the upper: O(n), and hardly anything
-// passes the bar after the first few thousand.
-void Sampler::SelectTop(std::span<const float> logits, size_t count) {
-  candidates_.clear();
+// The `count` most likely of `candidates`, of which `at` gives the i-th: ids ascend. Sorted.
+void Sampler::SelectTop(size_t count, size_t num_candidates, auto at, std::vector<Candidate>& top) {
+  // They gather in a buffer of twice that; each time it is full its lower half goes and the bar
+  // rises to the least of the upper: O(n), and hardly anything passes the bar after the first few
+  // thousand.
+  top.clear();
   if (count == 0) return;
-  count = std::min(count, logits.size());
+  count = std::min(count, num_candidates);
   const size_t room = count * 2 + 64;
   float bar = kLowest;
   const auto halve = [&] {
-    const auto nth = candidates_.begin() + static_cast<ptrdiff_t>(count - 1);
-    std::nth_element(candidates_.begin(), nth, candidates_.end(), LikelierFirst());
+    const auto nth = top.begin() + static_cast<ptrdiff_t>(count - 1);
+    std::nth_element(top.begin(), nth, top.end(), LikelierFirst());
     bar = nth->logit;
-    candidates_.resize(count);
+    top.resize(count);
   };
-  for (size_t i = 0; i < logits.size(); ++i) {
+  for (size_t i = 0; i < num_candidates; ++i) {
+    const Candidate candidate = at(i);
     // Ids ascend, so an equal logit comes after those already held and does not displace them.
-    if (!(logits[i] > bar)) continue;
-    candidates_.push_back({.token = static_cast<TokenId>(i), .logit = Clean(logits[i])});
-    if (candidates_.size() == room) halve();
+    if (!(candidate.logit > bar)) continue;
+    top.push_back({.token = candidate.token, .logit = Clean(candidate.logit)});
+    if (top.size() == room) halve();
   }
-  if (candidates_.size() > count) halve();
-  std::sort(candidates_.begin(), candidates_.end(), LikelierFirst());
+  if (top.size() > count) halve();
+  std::sort(top.begin(), top.end(), LikelierFirst());
+}
+
+void Sampler::SelectTop(std::span<const float> logits, size_t count) {
+  const auto at = [&](size_t i) {
+    return Candidate{.token = static_cast<TokenId>(i), .logit = logits[i]};
+  };
+  SelectTop(count, logits.size(), at, candidates_);
 }
 
 float Sampler::WeighCandidates(double temperature) {
   float greatest = kLowest;
   for (const Candidate& candidate : candidates_) greatest = std::max(greatest, candidate.logit);
+  WeighCandidates(temperature, greatest);
+  return greatest;
+}
+
+void Sampler::WeighCandidates(double temperature, float greatest) {
   weights_.resize(candidates_.size());
   for (size_t i = 0; i < candidates_.size(); ++i) {
     weights_[i] = (double{candidates_[i].logit} - greatest) / temperature;
   }
   ExpOfNegatives(weights_);
-  return greatest;
 }
 
 void Sampler::DropLighterThan(double weight) {
@@ -384,47 +430,212 @@ void Sampler::GatherCandidates(std::span<const float> logits) {
   }
 }
 
-TokenId Sampler::Draw(std::span<const float> logits) {
-  // One number a token, and with XTC one more, whatever the filters leave: the state depends on the
-  // count of tokens and the parameters alone.
-  const double uniform = NextUniform();
+// One number a token, and with XTC one more, whatever the filters leave: the state depends on the
+// count of tokens and the parameters alone.
+Sampler::Chance Sampler::TakeChance() {
+  Chance chance{.uniform = NextUniform()};
   const bool xtc_on = params_.xtc_probability > 0.0f && params_.xtc_threshold <= 0.5f;
-  const bool xtc_now = xtc_on && NextUniform() < double{params_.xtc_probability};
-  GatherCandidates(logits);
-  if (candidates_.empty()) return 0;
+  chance.xtc_now = xtc_on && NextUniform() < double{params_.xtc_probability};
+  return chance;
+}
+
+Sampler::Candidate Sampler::Draw(const Chance& chance) {
+  if (candidates_.empty()) return {.token = 0, .logit = kLowest};
   if (params_.typical_p < 1.0f) KeepTypical();
   if (params_.top_p < 1.0f) KeepTopP();
+  return DrawBehindTopP(chance);
+}
+
+// The candidate at which `sum`, going on with weights_, passes the target. Should rounding keep it
+// below: the last of weight > 0, or `passed` where none has any.
+size_t Sampler::Walk(double target, double sum, size_t passed) const {
+  constexpr size_t kBlock = 512;
+  static_assert(kHeadTokensMax <= kBlock);
+  for (size_t begin = 0; begin < weights_.size(); begin += kBlock) {
+    const std::span<const double> block =
+        std::span(weights_).subspan(begin, std::min(kBlock, weights_.size() - begin));
+    // In the first block one by one, as a head is walked.
+    if (const double of_block = begin == 0 ? 0 : Sum(block);
+        begin > 0 && sum + of_block <= target) {
+      sum += of_block;
+      continue;
+    }
+    for (size_t i = 0; i < block.size(); ++i) {
+      sum += block[i];
+      if (sum > target && block[i] > 0) return begin + i;
+    }
+  }
+  for (size_t i = weights_.size(); i-- > 0;) {
+    if (weights_[i] > 0) return i;
+  }
+  return passed;
+}
+
+Sampler::Candidate Sampler::DrawBehindTopP(const Chance& chance) {
   if (params_.min_p > 0.0f) {
     WeighCandidates(1.0);
     DropLighterThan(std::min(double{params_.min_p}, 1.0));
   }
-  if (xtc_now) ExcludeTopChoices();
-  WeighCandidates(double{params_.temperature});
-  const double target = uniform * Sum(weights_);
-  double sum = 0;
-  size_t chosen = 0;
-  for (size_t i = 0; i < weights_.size(); ++i) {
-    if (weights_[i] == 0) continue;
-    chosen = i;  // the last of weight > 0, should rounding keep the sum below the target
-    sum += weights_[i];
-    if (sum > target) break;
+  bool is_sorted = params_.top_k > 0 || params_.top_p < 1.0f;
+  if (!is_sorted && candidates_.size() <= kHeadTokensMax) {
+    std::sort(candidates_.begin(), candidates_.end(), LikelierFirst());
+    is_sorted = true;
   }
-  return candidates_[chosen].token;
+  if (chance.xtc_now) ExcludeTopChoices();
+  if (is_sorted) {
+    head_.clear();
+  } else {
+    // By their places, which ascend as ids do.
+    const auto at = [&](size_t i) {
+      return Candidate{.token = static_cast<TokenId>(i), .logit = candidates_[i].logit};
+    };
+    SelectTop(kHeadTokensMax, candidates_.size(), at, head_);
+  }
+  WeighCandidates(double{params_.temperature},
+                  is_sorted ? candidates_.front().logit : head_.front().logit);
+  const double target = chance.uniform * Sum(weights_);
+  double sum = 0;
+  size_t passed = 0;
+  // What was passed weighs nothing more.
+  for (const Candidate& likely : head_) {
+    const auto i = static_cast<size_t>(likely.token);
+    const double weight = std::exchange(weights_[i], 0.0);
+    if (weight > 0) passed = i;
+    sum += weight;
+    if (sum > target) return candidates_[passed];
+  }
+  return candidates_[Walk(target, sum, passed)];
 }
 
-void Sampler::AddLogprobs(std::span<const float> logits, SampledToken& sampled) {
-  const float greatest = FindGreatest(logits).logit;
-  weights_.resize(logits.size());
-  for (size_t i = 0; i < logits.size(); ++i) weights_[i] = double{Clean(logits[i])} - greatest;
-  ExpOfNegatives(weights_);
-  const double log_total = std::log(Sum(weights_));
+std::optional<Sampler::Candidate> Sampler::ChooseFromHead(const LogitHead& head, size_t num_logits,
+                                                          std::span<const uint64_t> mask,
+                                                          const Chance& chance) {
+  candidates_.clear();
+  for (size_t i = 0; i < head.tokens.size(); ++i) {
+    const auto token = static_cast<size_t>(head.tokens[i]);
+    if (head.logits[i] == kLowest) break;
+    if (!mask.empty() && (mask[token / 64] >> (token % 64) & 1) == 0) continue;
+    candidates_.push_back({.token = head.tokens[i], .logit = head.logits[i]});
+  }
+  const bool is_whole = head.tokens.size() >= num_logits || head.logits.back() == kLowest;
+  if (candidates_.empty()) {
+    if (!is_whole || !mask.empty()) return std::nullopt;
+    return Candidate{.token = 0, .logit = kLowest};
+  }
+  if (is_greedy()) return candidates_.front();
+  if (params_.top_n_sigma > 0) return std::nullopt;
+  if (params_.top_k > 0) {
+    const auto count = static_cast<size_t>(params_.top_k);
+    if (!is_whole && candidates_.size() < count) return std::nullopt;
+    candidates_.resize(std::min(count, candidates_.size()));
+    return Draw(chance);
+  }
+  if (is_whole) {
+    std::sort(candidates_.begin(), candidates_.end(),
+              [](const Candidate& a, const Candidate& b) { return a.token < b.token; });
+    return Draw(chance);
+  }
+  return DrawFromOpenHead(head, !mask.empty(), chance);
+}
+
+std::optional<Sampler::Candidate> Sampler::DrawFromOpenHead(const LogitHead& head, bool is_masked,
+                                                            const Chance& chance) {
+  if (params_.typical_p < 1.0f) return std::nullopt;
+  if (params_.top_p < 1.0f) {
+    WeighCandidates(1.0);
+    if (!KeepTopPOfHead(BoundTotal(head, is_masked, 1.0))) return std::nullopt;
+    return DrawBehindTopP(chance);
+  }
+  if (params_.min_p > 0.0f) {
+    // Whatever is not in the head weighs no more than its last, but for rounding.
+    double last = double{head.logits.back()} - candidates_.front().logit;
+    ExpOfNegatives({&last, 1});
+    if (!(last < (1 - kRoundingMax) * std::min(double{params_.min_p}, 1.0))) return std::nullopt;
+    return DrawBehindTopP(chance);
+  }
+  // A tempered sum of another temperature says nothing.
+  if (chance.xtc_now || inverse_temperature() != 1.0f / params_.temperature) return std::nullopt;
+  WeighCandidates(double{params_.temperature});
+  return DrawWithin(BoundTotal(head, is_masked, double{params_.temperature}), chance.uniform);
+}
+
+// REQUIRES: weights_ are the candidates' at `temperature`, 1 or that of the parameters.
+Sampler::Bounds Sampler::BoundTotal(const LogitHead& head, bool is_masked,
+                                    double temperature) const {
+  // Twice the tolerance: the tempered sum's temperature was rounded.
+  const double rest_factor = 2 * head.tolerance + kRoundingMax;
+  const double row_sum = temperature == 1.0 ? head.exp_sum : head.tempered_exp_sum;
+  const double sum = Sum(weights_);
+  if (!is_masked) {
+    return {.low = std::max(sum, row_sum * (1 - rest_factor)) * (1 - kRoundingMax),
+            .high = std::max(sum, row_sum * (1 + rest_factor)) * (1 + kRoundingMax)};
+  }
+  // Of what is behind the head, the mask allows nothing or all.
+  std::vector<double> weights(head.logits.size());
+  for (size_t i = 0; i < weights.size(); ++i) {
+    weights[i] = (double{head.logits[i]} - head.logits[0]) / temperature;
+  }
+  ExpOfNegatives(weights);
+  const double rest =
+      std::max(0.0, row_sum * (1 + rest_factor) - Sum(weights) * (1 - kRoundingMax));
+  const double unit = std::exp((double{head.logits[0]} - candidates_.front().logit) / temperature);
+  return {.low = sum * (1 - kRoundingMax), .high = (sum + rest * unit) * (1 + kRoundingMax)};
+}
+
+// As KeepTopP, or false. REQUIRES: the candidates begin the row's, in order; weights_ are theirs.
+bool Sampler::KeepTopPOfHead(const Bounds& total) {
+  const double share = std::max(params_.top_p, 0.0f);
+  double sum = 0;
+  for (size_t i = 0; i < weights_.size(); ++i) {
+    sum += weights_[i];
+    if (!(sum >= total.low * share)) continue;
+    candidates_.resize(i + 1);
+    return sum >= total.high * share;
+  }
+  return false;
+}
+
+// As the draw of DrawBehindTopP; likewise.
+std::optional<Sampler::Candidate> Sampler::DrawWithin(const Bounds& total, double uniform) {
+  double sum = 0;
+  for (size_t i = 0; i < weights_.size() && weights_[i] > 0; ++i) {
+    sum += weights_[i];
+    if (!(sum > total.low * uniform)) continue;
+    return sum > total.high * uniform ? std::optional(candidates_[i]) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
+void Sampler::AddLogprobs(LogitRow& row, float chosen, SampledToken& sampled) {
+  const LogitHead* head = row.head();
+  double greatest = 0;
+  double log_total = 0;
+  if (head != nullptr) {
+    greatest = head->logits[0];
+    log_total = std::log(head->exp_sum);
+  } else {
+    const std::span<const float> logits = row.Whole();
+    greatest = FindGreatest(logits).logit;
+    weights_.resize(logits.size());
+    for (size_t i = 0; i < logits.size(); ++i) weights_[i] = double{Clean(logits[i])} - greatest;
+    ExpOfNegatives(weights_);
+    log_total = std::log(Sum(weights_));
+  }
   const auto logprob = [&](float logit) {
     const float clean = Clean(logit);
     if (clean == kLowest) return kLowest;
     return static_cast<float>((double{clean} - greatest) - log_total);
   };
-  sampled.logprob = logprob(logits[static_cast<size_t>(sampled.token)]);
-  SelectTop(logits, static_cast<size_t>(params_.num_logprobs));
+  sampled.logprob = logprob(chosen);
+  const auto count = static_cast<size_t>(params_.num_logprobs);
+  if (head != nullptr && (count <= head->tokens.size() || head->tokens.size() >= row.size())) {
+    for (size_t i = 0; i < std::min(count, head->tokens.size()); ++i) {
+      if (head->logits[i] == kLowest) break;
+      sampled.top.push_back({.token = head->tokens[i], .logprob = logprob(head->logits[i])});
+    }
+    return;
+  }
+  SelectTop(row.Whole(), count);
   for (const Candidate& candidate : candidates_) {
     sampled.top.push_back({.token = candidate.token, .logprob = logprob(candidate.logit)});
   }

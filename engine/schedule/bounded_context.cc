@@ -53,7 +53,7 @@ bool Scheduler::Detach(Sequence& sequence) {
   for (size_t i = 0; i < sequence.blocks.size(); ++i) {
     const int num_tokens =
         std::clamp(sequence.num_slots() - static_cast<int>(i) * kKvBlockTokens, 0, kKvBlockTokens);
-    backend_.CopyKvBlock(arena_, sequence.blocks[i].id(), (*fresh)[i].id(), num_tokens);
+    CopyBlock(sequence.blocks[i].id(), (*fresh)[i].id(), num_tokens);
     sequence.block_table[i] = (*fresh)[i].id();
   }
   std::swap(sequence.blocks, *fresh);

@@ -1,4 +1,5 @@
-// CostModel: how long prefill takes here, and whether restoring a prefix from disk beats it.
+// CostModel: how long prefill takes here, and whether restoring a prefix from disk, or copying it
+// from host memory to a device, beats it.
 //
 // Prefill is measured as it runs: seconds per token by position, because attention makes later
 // tokens dearer. Knows no sequences. One thread: the engine's.
@@ -28,11 +29,11 @@ class CostModel {
   double prefill_tokens_per_second() const;
 
   struct RestoreArgs {
-    int first_position = 0;  // of the first block on disk
-    int num_blocks = 0;      // on disk, in a row
+    int first_position = 0;  // of the first block to restore
+    int num_blocks = 0;      // to be had, in a row
     uint64_t block_bytes = 0;
     uint64_t bytes_ahead = 0;     // queued before them
-    double bytes_per_second = 0;  // of the disk; 0: not known
+    double bytes_per_second = 0;  // of the disk, or of copies from the host; 0: not known
   };
   struct RestorePlan {
     int num_blocks = 0;          // to restore; the rest of them is recomputed
@@ -53,6 +54,11 @@ class CostModel {
   // Whether a load that is good only as a whole is worth it.
   bool Pays(const LoadArgs& args) const;
 
+  // Of copies from the host arena into the block pool, as measured when the engine started; 0: they
+  // cost next to nothing.
+  void SetHostSpeed(double bytes_per_second) { host_bytes_per_second_ = bytes_per_second; }
+  double host_bytes_per_second() const { return host_bytes_per_second_; }
+
  private:
   // Positions by powers of two: [0, 512), [512, 1024), [1024, 2048) ...
   static constexpr int kNumBuckets = 16;
@@ -63,6 +69,7 @@ class CostModel {
   std::array<double, kNumBuckets> seconds_per_token_{};  // 0: not seen
   std::array<int, kNumBuckets> rows_seen_{};             // of the largest pass
   int num_observed_ = 0;
+  double host_bytes_per_second_ = 0;
 };
 
 }  // namespace kvgate::schedule

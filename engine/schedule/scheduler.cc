@@ -1,6 +1,7 @@
 #include "engine/schedule/scheduler.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -105,9 +106,11 @@ std::optional<std::vector<kv::BlockRef>> Scheduler::AcquireFresh(int count,
                                                                  const Sequence& sequence) {
   std::optional<std::vector<kv::BlockRef>> fresh =
       pool_.Acquire(static_cast<uint32_t>(count), sequence.tenant);
+  if (host_ != nullptr) host_->BeginCopies();  // of what was evicted for them
 #if KVGATE_DEBUG
   // A read of what nobody wrote shows as NaN.
   if (fresh.has_value()) {
+    if (host_ != nullptr) host_->Await(kv::IdsOf(*fresh));
     for (const kv::BlockRef& block : *fresh) backend_.PoisonKvBlock(arena_, block.id());
   }
 #endif
@@ -162,15 +165,31 @@ Scheduler::Hit Scheduler::FindHit(Sequence& sequence) {
   // Held from here on: making room later may push other blocks into the host arena.
   if (host_ != nullptr) {
     hit.on_host = host_->Match(std::span(sequence.keys).subspan(hit.match.blocks.size()));
+    CutToHostSpeed(hit);
   }
   return hit;
+}
+
+// Leaves what is sooner copied than computed: a slow bus may lose against a fast device.
+void Scheduler::CutToHostSpeed(Hit& hit) const {
+  if (hit.on_host.empty() || costs_.host_bytes_per_second() <= 0) return;
+  const CostModel::RestorePlan plan = costs_.PlanRestore(
+      {.first_position = static_cast<int>(hit.match.blocks.size()) * kKvBlockTokens,
+       .num_blocks = static_cast<int>(hit.on_host.size()),
+       .block_bytes = arena_.block_bytes(),
+       .bytes_ahead = host_->bytes_restoring(),
+       .bytes_per_second = costs_.host_bytes_per_second()});
+  hit.is_cut = plan.num_blocks < static_cast<int>(hit.on_host.size());
+  while (static_cast<int>(hit.on_host.size()) > plan.num_blocks) hit.on_host.pop_back();
 }
 
 Scheduler::Admission Scheduler::TryAdmit(Sequence& sequence) {
   Hit hit = FindHit(sequence);
   const auto num_in_memory = static_cast<size_t>(hit.num_in_memory());
   if (AwaitAnother(sequence, num_in_memory)) return Admission::kAwaitsAnother;
-  if (!sequence.skips_disk) hit.num_on_disk = restorer_.CountOnDisk(sequence, num_in_memory);
+  if (!sequence.skips_disk && !hit.is_cut) {
+    hit.num_on_disk = restorer_.CountOnDisk(sequence, num_in_memory);
+  }
   if (has_windows()) {
     if (AwaitsWindows(sequence, hit)) return Admission::kAwaitsAnother;
     CutToWindows(sequence, hit);
@@ -192,7 +211,7 @@ Scheduler::Admission Scheduler::TryAdmit(Sequence& sequence) {
   if (has_windows() && !TakeWindows(sequence, hit)) return Admission::kNoRoom;
 
   if (hit.on_host.empty() && hit.num_on_disk == 0 && match.partial) {
-    backend_.CopyKvBlock(arena_, match.partial.id(), fresh->front().id(), match.num_partial_tokens);
+    CopyBlock(match.partial.id(), fresh->front().id(), match.num_partial_tokens);
   } else {
     match.num_partial_tokens = 0;
   }
@@ -206,6 +225,11 @@ Scheduler::Admission Scheduler::TryAdmit(Sequence& sequence) {
   sequence.num_stored_blocks = 0;
   Start(sequence, std::move(hit));
   return Admission::kAdmitted;
+}
+
+void Scheduler::CopyBlock(BlockId from, BlockId to, int num_tokens) {
+  if (host_ != nullptr) host_->Await(std::array{from, to});
+  backend_.CopyKvBlock(arena_, from, to, num_tokens);
 }
 
 bool Scheduler::RunsAlone(const Sequence& sequence) const {
@@ -285,13 +309,7 @@ void Scheduler::Start(Sequence& sequence, Hit hit) {
     sequence.num_host_tokens = num_on_host * kKvBlockTokens;
     sequence.admitted_at = Clock::now();
   }
-  if (num_on_host > 0) {
-    host_->Restore(std::move(hit.on_host),
-                   std::span(sequence.block_table)
-                       .subspan(static_cast<size_t>(first), static_cast<size_t>(num_on_host)));
-    sequence.num_computed += num_on_host * kKvBlockTokens;
-    OfferFullBlocks(sequence);
-  }
+  RestoreFromHost(sequence, std::move(hit.on_host));
   // The disk's copies of what is in use here are used as well.
   if (const int num_used = first + num_on_host; disk_ != nullptr && num_used > 0) {
     disk_->Touch(std::span(sequence.keys).first(static_cast<size_t>(num_used)));
@@ -306,6 +324,23 @@ void Scheduler::Start(Sequence& sequence, Hit hit) {
     restorer_.Begin(sequence, hit.num_on_disk);
   }
   if (is_first) sequence.restored_at = Clock::now();
+}
+
+// The copies may still be under way when the sequence and others have the blocks already.
+void Scheduler::RestoreFromHost(Sequence& sequence, std::vector<kv::BlockRef> on_host) {
+  if (host_ == nullptr) return;
+  const auto first = static_cast<size_t>(sequence.num_computed / kKvBlockTokens);
+  const size_t num_shared = first + on_host.size();
+  if (!on_host.empty()) {
+    const int num_tokens = static_cast<int>(on_host.size()) * kKvBlockTokens;
+    host_->Restore(std::move(on_host),
+                   std::span(sequence.block_table).subspan(first, num_shared - first));
+    sequence.num_computed += num_tokens;
+    OfferFullBlocks(sequence);
+  }
+  sequence.copy_ticket =
+      std::max(windows_.TicketOf(sequence),
+               host_->TicketOf(std::span(sequence.block_table).first(num_shared)));
 }
 
 void Scheduler::OnRestored(const tier::Completion& completion) {
@@ -377,16 +412,23 @@ void Scheduler::OnComputed(const StepItem& item) {
   waiting_.Charge(sequence.tenant, item.num_tokens);
   OfferFullBlocks(sequence);
   if (has_windows()) {
-    windows_.Offer(sequence, num_before / kKvBlockTokens, sequence.num_computed / kKvBlockTokens);
+    windows_.Offer(sequence, num_before / kKvBlockTokens,
+                   NumOfferable(sequence, sequence.num_computed) / kKvBlockTokens);
   }
   BoundContext(sequence);
   // Requests with the same prompt (parallel samples) need its last, unfinished block, too.
   if (sequence.num_computed == sequence.num_prompt_tokens) OfferPartialBlock(sequence);
 }
 
+// Of the sequence's first tokens, those whose KV is the same bits as a prefill's: of numerics that
+// are not invariant, what decoding wrote is not, and no hit may depend on who was there before.
+int Scheduler::NumOfferable(const Sequence& sequence, int num_tokens) const {
+  return backend_.Info().invariant ? num_tokens : std::min(num_tokens, sequence.num_prompt_tokens);
+}
+
 void Scheduler::OfferFullBlocks(Sequence& sequence) {
   if (sequence.num_dropped_tokens > 0) return;
-  const int num_full = sequence.num_computed / kKvBlockTokens;
+  const int num_full = NumOfferable(sequence, sequence.num_computed) / kKvBlockTokens;
   ComputeKeys(sequence, num_full);
   for (int block = sequence.num_offered_blocks; block < num_full; ++block) {
     const auto index = static_cast<size_t>(block);
@@ -408,6 +450,7 @@ void Scheduler::OfferFullBlocks(Sequence& sequence) {
 }
 
 void Scheduler::OfferPartialBlock(Sequence& sequence) {
+  if (NumOfferable(sequence, sequence.num_computed) < sequence.num_computed) return;
   const int num_full = sequence.num_computed / kKvBlockTokens;
   const int num_rest = sequence.num_computed % kKvBlockTokens;
   if (num_rest == 0 || sequence.num_dropped_tokens > 0) return;
@@ -429,6 +472,7 @@ void Scheduler::ReleaseBlocks(Sequence& sequence) {
   sequence.num_computed = 0;
   sequence.num_dropped_tokens = 0;
   sequence.num_offered_blocks = 0;
+  sequence.copy_ticket = 0;
 }
 
 std::unique_ptr<Sequence> Scheduler::Remove(RequestId id) {

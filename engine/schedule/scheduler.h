@@ -6,6 +6,10 @@
 // than computing. One whose next block another sequence is computing waits for that (single
 // flight): N requests with one cold prefix prefill it once.
 //
+// Copies from and to the host arena run beside the steps where the pool is a device's: a sequence
+// whose blocks are on their way is left out until they are there, and a step that writes a block
+// waits until its old content has been copied out.
+//
 // Steps. Decoding sequences come first; prefill takes what is left of the step's budget, in tokens
 // and in time. The budget is smaller while somebody waits for the step: a sequence that decodes, or
 // a short prompt beside a long one. Short prompts get three quarters of it, so that a long one
@@ -97,6 +101,8 @@ class Scheduler {
   void GiveUpLateRestores();
   // A load is under way.
   bool restoring() const { return !restorer_.idle(); }
+  // The last step left sequences out whose blocks were still being copied from host memory.
+  bool copying() const { return is_copying_; }
 
   // Ends a sequence: its KV goes to the prefix cache, its blocks back to the pool. Null when the id
   // is unknown.
@@ -138,6 +144,7 @@ class Scheduler {
   struct Hit {
     kv::PrefixMatch match = {};
     std::vector<kv::BlockRef> on_host = {};
+    bool is_cut = false;  // more of it is on the host, and computing that is quicker
     int num_on_disk = 0;
     std::vector<tier::LoadItem> windows_on_disk = {};
     int num_in_memory() const { return static_cast<int>(match.blocks.size() + on_host.size()); }
@@ -154,6 +161,9 @@ class Scheduler {
                              size_t num_shared_blocks);
   bool IsAwaiting(const Sequence& sequence) const;
   Hit FindHit(Sequence& sequence);
+  void CutToHostSpeed(Hit& hit) const;
+  void RestoreFromHost(Sequence& sequence, std::vector<kv::BlockRef> on_host);
+  void CopyBlock(BlockId from, BlockId to, int num_tokens);
   void Start(Sequence& sequence, Hit hit);
   void Continue(Sequence& sequence, int num_restored_blocks);
   void GiveUpRestore(Sequence& sequence);
@@ -161,6 +171,7 @@ class Scheduler {
   void BackToLine(Sequence& sequence);
   void ReleaseBlocks(Sequence& sequence);
   void ComputeKeys(Sequence& sequence, int num_blocks);
+  int NumOfferable(const Sequence& sequence, int num_tokens) const;
   void OfferFullBlocks(Sequence& sequence);
   void OfferPartialBlock(Sequence& sequence);
   const kv::BlockKey& ParentKey(const Sequence& sequence, int block) const {
@@ -202,6 +213,8 @@ class Scheduler {
   };
   void PlanPrefill(std::vector<StepItem>& step);
   void PlanLane(std::vector<Sequence*>& lane, PrefillBudget& budget, std::vector<StepItem>& step);
+  bool AwaitsCopies(Sequence& sequence);
+  void AwaitWrittenBlocks(std::span<const StepItem> step);
   bool Grow(Sequence& sequence);
   bool MakeRoomFor(Sequence& sequence);
 
@@ -225,6 +238,7 @@ class Scheduler {
   uint64_t num_steps_without_long_ = 0;
   uint64_t num_preemptions_ = 0;
   uint64_t num_single_flight_ = 0;
+  bool is_copying_ = false;
 };
 
 }  // namespace kvgate::schedule

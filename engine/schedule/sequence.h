@@ -77,6 +77,9 @@ struct Sequence {
   uint64_t load_ticket = 0;            // while kRestoring
   int num_restoring_blocks = 0;        // asked of the store, behind num_computed
   double restore_compute_seconds = 0;  // what computing them instead would take
+  // While blocks of its prefix are being copied from host memory: it is in no step until that is
+  // done. See Backend::WriteKvBlocks.
+  uint64_t copy_ticket = 0;
 
   // Where the prompt's beginning came from, at the first admission.
   bool admitted_before = false;

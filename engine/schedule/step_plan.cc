@@ -19,18 +19,46 @@ int WholeBlocks(int num_tokens) { return num_tokens / kKvBlockTokens * kKvBlockT
 
 std::vector<StepItem> Scheduler::PlanStep() {
   std::vector<StepItem> step;
+  is_copying_ = false;
   do {
     PlanDecode(step);
     PlanPrefill(step);
-  } while (step.empty() && has_windows() && PreemptForWindows());
+  } while (step.empty() && !is_copying_ && has_windows() && PreemptForWindows());
+  AwaitWrittenBlocks(step);
   return step;
+}
+
+// Whether blocks that the sequence reads are still on their way from the host.
+bool Scheduler::AwaitsCopies(Sequence& sequence) {
+  if (sequence.copy_ticket == 0) return false;
+  if (!backend_.IsCopied(sequence.copy_ticket)) {
+    is_copying_ = true;
+    return true;
+  }
+  sequence.copy_ticket = 0;
+  if (sequence.num_preemptions == 0) sequence.restored_at = Clock::now();
+  return false;
+}
+
+// What the blocks held before may still be on its way to the host.
+void Scheduler::AwaitWrittenBlocks(std::span<const StepItem> step) {
+  if (host_ == nullptr) return;
+  for (const StepItem& item : step) {
+    const Sequence& sequence = *item.sequence;
+    const auto first = static_cast<size_t>(sequence.num_slots() / kKvBlockTokens);
+    const auto end = static_cast<size_t>(
+        (sequence.num_slots() + item.num_tokens + kKvBlockTokens - 1) / kKvBlockTokens);
+    host_->Await(std::span(sequence.block_table).subspan(first, end - first));
+    windows_.AwaitWritten(sequence, first, end);
+  }
 }
 
 void Scheduler::PlanDecode(std::vector<StepItem>& step) {
   // Preempting removes from the end of running_, so this walk is by what is left.
   for (auto it = running_.begin(); it != running_.end();) {
     Sequence& sequence = **it;
-    if (sequence.state != SequenceState::kRunning || !sequence.is_decoding()) {
+    if (sequence.state != SequenceState::kRunning || !sequence.is_decoding() ||
+        AwaitsCopies(sequence)) {
       ++it;
       continue;
     }
@@ -50,6 +78,7 @@ void Scheduler::PlanPrefill(std::vector<StepItem>& step) {
   std::vector<Sequence*> long_lane;
   for (const std::unique_ptr<Sequence>& sequence : running_) {
     if (sequence->state != SequenceState::kRunning || sequence->is_decoding()) continue;
+    if (AwaitsCopies(*sequence)) continue;
     const bool is_short = sequence->num_pending() <= options_.short_prompt_tokens;
     (is_short ? short_lane : long_lane).push_back(sequence.get());
   }

@@ -1,6 +1,7 @@
 #include "engine/schedule/window_groups.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
 #include <utility>
@@ -104,12 +105,21 @@ bool WindowGroups::HasQuota(const Sequence& sequence, double share) const {
 void WindowGroups::Append(size_t group, HeldWindow& held, kv::BlockRef block) const {
 #if KVGATE_DEBUG
   // A read of what nobody wrote shows as NaN.
+  if (groups_[group].host != nullptr) groups_[group].host->Await(std::array{block.id()});
   backend_.PoisonKvBlock(groups_[group].arena, block.id());
 #else
   (void)group;
 #endif
   held.block_table.push_back(block.id());
   held.blocks.push_back(std::move(block));
+}
+
+std::optional<std::vector<kv::BlockRef>> WindowGroups::AcquireFresh(const Group& group,
+                                                                    uint32_t count,
+                                                                    uint32_t tenant) const {
+  auto fresh = group.pool.Acquire(count, tenant);
+  if (group.host != nullptr) group.host->BeginCopies();  // of what was evicted for them
+  return fresh;
 }
 
 bool WindowGroups::Take(Sequence& sequence, int place, std::vector<tier::LoadItem>& loads) {
@@ -135,7 +145,7 @@ bool WindowGroups::Take(Sequence& sequence, int place, std::vector<tier::LoadIte
       ++num_fresh;
       if (group.host != nullptr) copies.back() = group.host->Match({&key, 1});
     }
-    auto fresh = group.pool.Acquire(num_fresh, sequence.tenant);
+    auto fresh = AcquireFresh(group, num_fresh, sequence.tenant);
     if (!fresh.has_value()) {
       Release(sequence);
       return false;
@@ -144,6 +154,8 @@ bool WindowGroups::Take(Sequence& sequence, int place, std::vector<tier::LoadIte
     held.first = first;
     held.block_table.resize(static_cast<size_t>(first), BlockId{0});
     size_t next_fresh = 0;
+    std::vector<kv::BlockRef> on_host;  // copied back together
+    std::vector<BlockId> restored;
     for (size_t t = 0; t < tail.size(); ++t) {
       if (shared[t]) {
         held.block_table.push_back(shared[t].id());
@@ -155,10 +167,12 @@ bool WindowGroups::Take(Sequence& sequence, int place, std::vector<tier::LoadIte
       if (copies[t].empty()) {
         loads.push_back({.key = tail[t], .block = id, .group = static_cast<uint32_t>(i) + 1});
       } else {
-        group.host->Restore(std::move(copies[t]), {&id, 1});
+        on_host.push_back(std::move(copies[t].front()));
+        restored.push_back(id);
         (void)group.cache.Insert(tail[t], id);
       }
     }
+    if (!restored.empty()) group.host->Restore(std::move(on_host), restored);
   }
   return true;
 }
@@ -173,7 +187,7 @@ int WindowGroups::Reserve(Sequence& sequence, int end_tokens) {
     HeldWindow& held = sequence.windows[i];
     const int num_new = end - held.end();
     if (num_new <= 0) continue;
-    auto fresh = groups_[i].pool.Acquire(static_cast<uint32_t>(num_new), sequence.tenant);
+    auto fresh = AcquireFresh(groups_[i], static_cast<uint32_t>(num_new), sequence.tenant);
     for (kv::BlockRef& block : *fresh) Append(i, held, std::move(block));
   }
   return std::min(end_tokens, end * kKvBlockTokens);
@@ -228,6 +242,26 @@ void WindowGroups::Slide(Sequence& sequence) {
 void WindowGroups::Release(Sequence& sequence) {
   for (HeldWindow& held : sequence.windows) kv::ReleaseLastToFirst(held.blocks);
   sequence.windows.clear();
+}
+
+uint64_t WindowGroups::TicketOf(const Sequence& sequence) const {
+  uint64_t last = 0;
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    if (groups_[i].host == nullptr) continue;
+    const HeldWindow& held = sequence.windows[i];
+    last =
+        std::max(last, groups_[i].host->TicketOf(
+                           std::span(held.block_table).subspan(static_cast<size_t>(held.first))));
+  }
+  return last;
+}
+
+void WindowGroups::AwaitWritten(const Sequence& sequence, size_t first, size_t end) const {
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    if (groups_[i].host == nullptr) continue;
+    const std::span<const BlockId> table(sequence.windows[i].block_table);
+    groups_[i].host->Await(table.subspan(first, std::min(end, table.size()) - first));
+  }
 }
 
 void WindowGroups::TouchOnDisk(const Sequence& sequence, int place) const {

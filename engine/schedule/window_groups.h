@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -74,6 +75,10 @@ class WindowGroups {
   // Lets go of what the sequence's next tokens do not see.
   void Slide(Sequence& sequence);
   void Release(Sequence& sequence);
+  // Of copies from host memory into blocks that the sequence holds: as HostTier::TicketOf.
+  uint64_t TicketOf(const Sequence& sequence) const;
+  // As HostTier::Await, of the blocks [first, end) as far as they are held.
+  void AwaitWritten(const Sequence& sequence, size_t first, size_t end) const;
 
   // Appends write items for what is held of `block` and the disk has not, where `admit(bytes)`.
   template <typename Admit>
@@ -111,6 +116,8 @@ class WindowGroups {
   int FirstKept(size_t group, const Sequence& sequence) const;
   bool IsInMemory(const Group& group, const kv::BlockKey& key) const;
   void Append(size_t group, HeldWindow& held, kv::BlockRef block) const;
+  std::optional<std::vector<kv::BlockRef>> AcquireFresh(const Group& group, uint32_t count,
+                                                        uint32_t tenant) const;
 
   const std::vector<Group> groups_;
   tier::DiskTier* const disk_;

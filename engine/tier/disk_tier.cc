@@ -40,6 +40,30 @@ struct DiskTier::LoadJob {
   }
 };
 
+// Where records lie between the store and an arena that is not host memory: page-locked, as far as
+// the system allows; allocated when it is first used.
+class DiskTier::Staging {
+ public:
+  Staging(kernels::Backend& backend, size_t bytes) : backend_(backend), bytes_(bytes) {}
+  std::span<std::byte> memory() {
+    if (locked_ != nullptr) return {locked_->data(), bytes_};
+    if (pageable_.empty() && bytes_ > 0) {
+      if (Result<std::unique_ptr<kernels::HostBuffer>> made = backend_.AllocateHost(bytes_)) {
+        locked_ = std::move(*made);
+        return {locked_->data(), bytes_};
+      }
+      pageable_.resize(bytes_);  // slower, and as right
+    }
+    return pageable_;
+  }
+
+ private:
+  kernels::Backend& backend_;
+  const size_t bytes_;
+  std::unique_ptr<kernels::HostBuffer> locked_;
+  std::vector<std::byte> pageable_;
+};
+
 DiskTier::DiskTier(Options options, store::KvStore& store, kernels::Backend& backend,
                    kernels::KvArena& arena)
     : options_(std::move(options)), store_(store), backend_(backend), arena_(arena) {
@@ -204,14 +228,15 @@ bool DiskTier::ReadRecord(const kv::BlockKey& key, uint32_t group, std::span<std
       .has_value();
 }
 
-bool DiskTier::LoadOne(const LoadItem& item) {
+// The arena gets a record only when all of it was proved.
+bool DiskTier::LoadOne(const LoadItem& item, Staging& staging) {
   kernels::KvArena& arena = ArenaOf(item.group);
   if (backend_.Info().kv_host_visible) {
     return ReadRecord(item.key, item.group, {arena.block(item.block), arena.block_bytes()});
   }
-  std::vector<std::byte> staging(arena.block_bytes());
-  if (!ReadRecord(item.key, item.group, staging)) return false;
-  backend_.WriteKvBlock(arena, item.block, staging);
+  const std::span<std::byte> record = staging.memory().first(arena.block_bytes());
+  if (!ReadRecord(item.key, item.group, record)) return false;
+  backend_.WriteKvBlock(arena, item.block, record);
   return true;
 }
 
@@ -253,6 +278,7 @@ bool DiskTier::FinishIfDone(const std::shared_ptr<LoadJob>& job) {
 
 void DiskTier::RunLoader() {
   std::vector<std::byte> scratch;
+  Staging staging(backend_, block_bytes_max());
   std::unique_lock lock(mutex_);
   while (true) {
     load_ready_.wait(lock, [this] { return stopping_ || !loads_.empty() || !probes_.empty(); });
@@ -263,7 +289,7 @@ void DiskTier::RunLoader() {
       BeginLoading();
       lock.unlock();
       const LoadItem& item = job->items[index];
-      const bool ok = LoadOne(item);
+      const bool ok = LoadOne(item, staging);
       lock.lock();
       EndLoading(ok ? ArenaOf(item.group).block_bytes() : 0);
       job->ok[index] = ok;
@@ -299,9 +325,8 @@ std::span<const std::byte> DiskTier::Fetch(const WriteItem& item,
   return slot;
 }
 
-uint32_t DiskTier::WriteAll(const WriteJob& job, std::vector<std::byte>& staging) {
+uint32_t DiskTier::WriteAll(const WriteJob& job, Staging& staging) {
   const size_t slot_bytes = backend_.Info().kv_host_visible ? 0 : block_bytes_max();
-  staging.resize(kWriteBatchBlocks * slot_bytes);
   uint32_t num_written = 0;
   std::vector<store::KvRecord> records;
   for (size_t first = 0; first < job.items.size(); first += kWriteBatchBlocks) {
@@ -317,7 +342,7 @@ uint32_t DiskTier::WriteAll(const WriteJob& job, std::vector<std::byte>& staging
            .group = item.group,
            .shape_tag = ShapeTagOf(item.group),
            .tokens = item.tokens,
-           .payload = Fetch(item, std::span(staging).subspan(i * slot_bytes, slot_bytes))});
+           .payload = Fetch(item, staging.memory().subspan(i * slot_bytes, slot_bytes))});
     }
     if (const Result<void> put = store_.Put(records); !put) {
       // The store says once why writing is off (its stats carry the reason); a line per batch would
@@ -332,7 +357,8 @@ uint32_t DiskTier::WriteAll(const WriteJob& job, std::vector<std::byte>& staging
 
 void DiskTier::RunWriter() {
   LowerThreadPriority();
-  std::vector<std::byte> staging;
+  const size_t slot_bytes = backend_.Info().kv_host_visible ? 0 : block_bytes_max();
+  Staging staging(backend_, kWriteBatchBlocks * slot_bytes);
   std::unique_lock lock(mutex_);
   while (true) {
     write_ready_.wait(lock, [this] { return stopping_ || !writes_.empty(); });

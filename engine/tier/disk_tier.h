@@ -110,6 +110,7 @@ class DiskTier {
 
  private:
   struct LoadJob;
+  class Staging;
   struct WriteJob {
     uint64_t ticket = 0;
     std::vector<WriteItem> items;
@@ -119,7 +120,7 @@ class DiskTier {
 
   void RunLoader();
   void RunWriter();
-  bool LoadOne(const LoadItem& item);
+  bool LoadOne(const LoadItem& item, Staging& staging);
   bool ReadRecord(const kv::BlockKey& key, uint32_t group, std::span<std::byte> payload);
   store::KvKey KeyOf(const kv::BlockKey& key, uint32_t group) const;
   kernels::KvArena& ArenaOf(uint32_t group) const {
@@ -137,7 +138,7 @@ class DiskTier {
   void EndLoading(uint64_t bytes);  // 0: it failed
   void CountBusyTime();
   bool FinishIfDone(const std::shared_ptr<LoadJob>& job);
-  uint32_t WriteAll(const WriteJob& job, std::vector<std::byte>& staging);
+  uint32_t WriteAll(const WriteJob& job, Staging& staging);
   // The staging's part where the arena is not host memory.
   std::span<const std::byte> Fetch(const WriteItem& item, std::span<std::byte> staging) const;
 

@@ -1,8 +1,7 @@
 #include "engine/tier/host_tier.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
+#include <chrono>
 #include <optional>
 #include <utility>
 
@@ -14,13 +13,14 @@ namespace {
 
 // More than any machine needs; keeps the bookkeeping small where blocks are tiny.
 constexpr uint64_t kNumBlocksMax = uint64_t{1} << 20;
+// Copied as one: some milliseconds of copying, so that the other direction's next batch, or the
+// step that waits for the first of them, need not wait for all.
+constexpr size_t kBatchBlocks = 16;
 
 }  // namespace
 
-void HostTier::Unmap::operator()(std::byte* memory) const { munmap(memory, bytes); }
-
 Result<std::unique_ptr<HostTier>> HostTier::Open(uint64_t bytes, kernels::Backend& backend,
-                                                 kernels::KvArena& arena) {
+                                                 kernels::KvArena& arena, size_t piece_bytes) {
   const uint64_t num_blocks = std::min(bytes / arena.block_bytes(), kNumBlocksMax);
   if (num_blocks == 0) {
     return MakeError(ErrorCode::kInvalidArgument, "tier.host",
@@ -28,33 +28,46 @@ Result<std::unique_ptr<HostTier>> HostTier::Open(uint64_t bytes, kernels::Backen
                                  bytes, arena.block_bytes()),
                      "host_memory");
   }
-  const size_t mapped = num_blocks * arena.block_bytes();
-  // Pages come when they are first written: an arena that is never filled costs nothing.
-  void* memory = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) {
-    return MakeError(ErrorCode::kOverloaded, "tier.host",
-                     fmt::format("the system does not give {} bytes for the host arena", mapped),
-                     "host_memory");
-  }
-  return std::unique_ptr<HostTier>(
-      new HostTier(Memory(static_cast<std::byte*>(memory), Unmap{mapped}),
-                   static_cast<uint32_t>(num_blocks), backend, arena));
+  KVGATE_TRY(std::unique_ptr<HostArena> memory,
+             HostArena::Open(static_cast<uint32_t>(num_blocks), arena.block_bytes(), backend,
+                             piece_bytes));
+  return std::unique_ptr<HostTier>(new HostTier(std::move(memory), backend, arena));
 }
 
-HostTier::HostTier(Memory memory, uint32_t num_blocks, kernels::Backend& backend,
+HostTier::HostTier(std::unique_ptr<HostArena> memory, kernels::Backend& backend,
                    kernels::KvArena& arena)
     : backend_(backend),
       arena_(arena),
       memory_(std::move(memory)),
-      pool_({.num_blocks = num_blocks}),
-      keys_(num_blocks) {
+      pool_({.num_blocks = memory_->num_slots()}),
+      keys_(memory_->num_slots()) {
   pool_.SetListener(this);
+  if (memory_->num_ready() == memory_->num_slots()) return;
+  // Held, a slot is nobody's.
+  unready_.resize(memory_->num_slots());
+  std::optional<std::vector<kv::BlockRef>> all = pool_.Acquire(memory_->num_slots());
+  for (kv::BlockRef& slot : *all) {
+    const uint32_t index = slot.id().value;
+    unready_[index] = std::move(slot);
+  }
+  TakeReadySlots();
 }
 
-HostTier::~HostTier() { pool_.SetListener(nullptr); }
+HostTier::~HostTier() {
+  for (const Batch& batch : batches_) backend_.WaitForCopy(batch.ticket);
+  pool_.SetListener(nullptr);
+  unready_.clear();
+}
 
-std::span<std::byte> HostTier::slot_bytes(BlockId slot) const {
-  return {memory_.get() + size_t{slot.value} * arena_.block_bytes(), arena_.block_bytes()};
+void HostTier::TakeReadySlots() {
+  if (unready_.empty()) return;
+  const uint32_t num_ready = memory_->num_ready();
+  for (; num_taken_ < num_ready; ++num_taken_) unready_[num_taken_].Reset();
+  if (num_taken_ == memory_->num_slots()) unready_.clear();
+}
+
+uint32_t HostTier::num_blocks() const {
+  return memory_->is_cut() ? memory_->num_ready() : memory_->num_slots();
 }
 
 void HostTier::Put(const kv::BlockKey& key, BlockId block, int priority) {
@@ -64,10 +77,12 @@ void HostTier::Put(const kv::BlockKey& key, BlockId block, int priority) {
     (void)pool_.Share(found->second);
     return;
   }
+  TakeReadySlots();
   const std::optional<std::vector<kv::BlockRef>> slot = pool_.Acquire(1);
   if (!slot.has_value()) return;
   const BlockId id = slot->front().id();
-  backend_.ReadKvBlock(arena_, block, slot_bytes(id));
+  noted_.push_back({.block = block, .host = memory_->slot(id.value)});
+  if (noted_.size() >= kBatchBlocks) BeginCopies();
   keys_[id.value] = key;
   slots_.emplace(key.hash, id);
   pool_.MarkCached(id);
@@ -88,13 +103,98 @@ std::vector<kv::BlockRef> HostTier::Match(std::span<const kv::BlockKey> keys) {
   return copies;
 }
 
-void HostTier::Restore(std::vector<kv::BlockRef> copies, std::span<const BlockId> blocks) {
+uint64_t HostTier::Restore(std::vector<kv::BlockRef> copies, std::span<const BlockId> blocks) {
   KVGATE_CHECK(copies.size() == blocks.size(), "copies and blocks");
+  BeginCopies();  // what is restored may be among them, or lie where it goes
+  std::vector<kernels::KvBlockCopy> batch;
+  uint64_t ticket = 0;
   for (size_t i = 0; i < copies.size(); ++i) {
-    pool_.CountUse(copies[i].id());
-    backend_.WriteKvBlock(arena_, blocks[i], slot_bytes(copies[i].id()));
+    const BlockId slot = copies[i].id();
+    pool_.CountUse(slot);
+    batch.push_back({.block = blocks[i], .host = memory_->slot(slot.value)});
+    if (batch.size() < kBatchBlocks && i + 1 < copies.size()) continue;
+    ticket = backend_.WriteKvBlocks(arena_, batch);
+    Track(ticket, true, batch);
+    batch.clear();
   }
   kv::ReleaseLastToFirst(copies);
+  return ticket;
+}
+
+void HostTier::BeginCopies() {
+  if (noted_.empty()) return;
+  Track(backend_.ReadKvBlocks(arena_, noted_), false, noted_);
+  noted_.clear();
+}
+
+void HostTier::Track(uint64_t ticket, bool is_restore,
+                     std::span<const kernels::KvBlockCopy> copies) {
+  if (ticket == 0) return;
+  Batch batch{.ticket = ticket, .is_restore = is_restore, .blocks = {}};
+  for (const kernels::KvBlockCopy& copy : copies) {
+    batch.blocks.push_back(copy.block);
+    pending_[copy.block.value] = {.ticket = ticket, .is_restore = is_restore};
+  }
+  batches_.push_back(std::move(batch));
+}
+
+void HostTier::ForgetDone() {
+  std::erase_if(batches_, [this](const Batch& batch) {
+    if (!backend_.IsCopied(batch.ticket)) return false;
+    for (const BlockId block : batch.blocks) {
+      const auto found = pending_.find(block.value);
+      if (found != pending_.end() && found->second.ticket == batch.ticket) pending_.erase(found);
+    }
+    return true;
+  });
+}
+
+uint64_t HostTier::TicketOf(std::span<const BlockId> blocks) {
+  ForgetDone();
+  uint64_t last = 0;
+  if (pending_.empty()) return last;
+  for (const BlockId block : blocks) {
+    const auto found = pending_.find(block.value);
+    if (found == pending_.end() || !found->second.is_restore) continue;
+    last = std::max(last, found->second.ticket);
+  }
+  return last;
+}
+
+void HostTier::Await(std::span<const BlockId> blocks) {
+  if (batches_.empty()) return;
+  for (const BlockId block : blocks) {
+    const auto found = pending_.find(block.value);
+    if (found != pending_.end()) backend_.WaitForCopy(found->second.ticket);
+  }
+  ForgetDone();
+}
+
+uint64_t HostTier::bytes_restoring() {
+  ForgetDone();
+  uint64_t num_blocks = 0;
+  for (const Batch& batch : batches_) num_blocks += batch.is_restore ? batch.blocks.size() : 0;
+  return num_blocks * arena_.block_bytes();
+}
+
+double HostTier::MeasureBytesPerSecond() {
+  if (backend_.Info().kv_host_visible) return 0;
+  KVGATE_CHECK(slots_.empty(), "the arena is measured while it is in use");
+  const uint32_t count =
+      std::min({uint32_t{kBatchBlocks}, memory_->num_ready(), arena_.num_blocks()});
+  std::vector<kernels::KvBlockCopy> copies;
+  for (uint32_t i = 0; i < count; ++i) {
+    copies.push_back({.block = BlockId{i}, .host = memory_->slot(i)});
+  }
+  double best = 0;
+  for (int trial = 0; trial < 3; ++trial) {  // the first one is slower
+    const auto began = std::chrono::steady_clock::now();
+    backend_.WaitForCopy(backend_.WriteKvBlocks(arena_, copies));
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - began;
+    const double bytes = static_cast<double>(count) * static_cast<double>(arena_.block_bytes());
+    best = std::max(best, bytes / std::max(elapsed.count(), 1e-9));
+  }
+  return best;
 }
 
 void HostTier::SetPriorities(const std::unordered_map<BlockHash, int>& priorities) {
@@ -104,11 +204,17 @@ void HostTier::SetPriorities(const std::unordered_map<BlockHash, int>& prioritie
   }
 }
 
-void HostTier::OnEvict(BlockId slot) { slots_.erase(keys_[slot.value].hash); }
+void HostTier::OnEvict(BlockId slot) {
+  slots_.erase(keys_[slot.value].hash);
+  const std::byte* const host = memory_->slot(slot.value);
+  std::erase_if(noted_, [host](const kernels::KvBlockCopy& copy) { return copy.host == host; });
+}
 
 void HostTier::CheckIntegrity() const {
   pool_.CheckIntegrity();
-  KVGATE_CHECK(pool_.num_used() == 0, "the host arena holds a reference");
+  const auto num_unready = unready_.empty() ? 0u : memory_->num_slots() - num_taken_;
+  KVGATE_CHECK(pool_.num_used() == num_unready, "the host arena holds a reference");
+  KVGATE_CHECK(noted_.empty(), "copies were noted and not begun");
   KVGATE_CHECK(slots_.size() == pool_.num_cached(), "number of host blocks");
   for (const auto& [hash, slot] : slots_) {
     KVGATE_CHECK(pool_.is_marked(slot) && keys_[slot.value].hash == hash, "index of host blocks");

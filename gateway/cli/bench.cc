@@ -1,4 +1,4 @@
-// `kvgate bench engine`, `load`, `kv-cache`, `kv-quality`, `tokenizer` and `serve`.
+// `kvgate bench engine`, `gpu`, `load`, `kv-cache`, `kv-quality`, `tokenizer` and `serve`.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -13,6 +13,7 @@
 #include "gateway/cli/bench_shapes.h"
 #include "gateway/cli/bench_tokenizer.h"
 #include "gateway/cli/commands.h"
+#include "gateway/cli/gpu_bench/gpu_bench.h"
 
 namespace kvgate::cli {
 namespace {
@@ -156,6 +157,52 @@ void AddEngine(CLI::App& bench, Run& chosen) {
   });
 }
 
+void AddGpu(CLI::App& bench, Run& chosen) {
+  CLI::App* command = bench.add_subcommand(
+      "gpu", "A device: decode, prefill, the cache's tiers and agents, each beside its limit");
+  auto options = std::make_shared<gpu_bench::RunOptions>();
+  command->add_option("--shape", options->shape, "Whose shape the random weights have")
+      ->check(CLI::IsMember(gpu_bench::SizesNames()))
+      ->capture_default_str();
+  command->add_option("--dtype", options->dtypes, "Formats of the weights; the first in all parts")
+      ->check(CLI::IsMember(model::RecipeNames()))
+      ->delimiter(',')
+      ->capture_default_str();
+  command
+      ->add_option_function<std::string>(
+          "--device", [options](const std::string& name) { options->is_cuda = name == "cuda"; })
+      ->check(CLI::IsMember({"cuda", "cpu"}))
+      ->default_str("cuda");
+  command->add_option("--only", options->parts, "Parts to run; default: all")
+      ->check(CLI::IsMember(gpu_bench::PartNames()))
+      ->delimiter(',');
+  command->add_flag("--quick", options->is_quick, "Fewer tokens, turns and sessions");
+  command->add_option("--minutes", options->minutes, "For all parts together")
+      ->check(CLI::Range(0.01, 1e6))
+      ->capture_default_str();
+  command->add_option("--threads", options->cpu_threads, "Of the CPU; 0: one per hardware thread")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  command->add_option("--kv-memory", options->kv_bytes, "Of the KV pool; 0: what is free")
+      ->transform(CLI::AsSizeValue(false))
+      ->capture_default_str();
+  command->add_option("--host-memory", options->host_bytes, "Of the agents' host tier; 0: 32 GiB")
+      ->transform(CLI::AsSizeValue(false))
+      ->capture_default_str();
+  command->add_option("--disk", options->disk_bytes, "Of the agents' disk tier")
+      ->transform(CLI::AsSizeValue(false))
+      ->capture_default_str();
+  command->add_option("--dir", options->directory, "Where the disk tier lies meanwhile");
+  command->add_flag("--json", options->is_json, "Print one JSON object, not the table");
+  command->add_option("--json-file", options->json_file, "Write the JSON object here as well");
+  command->callback([&chosen, options] {
+    chosen = [options]() -> Result<int> {
+      KVGATE_TRY(const bool is_within, gpu_bench::RunGpuBench(*options));
+      return is_within ? 0 : 1;
+    };
+  });
+}
+
 void AddKvCache(CLI::App& bench, Run& chosen) {
   CLI::App* kv_cache = bench.add_subcommand(
       "kv-cache", "Generation with and without the KV cache: work n against n(n+1)/2");
@@ -222,6 +269,7 @@ void AddBench(CLI::App& app, Run& chosen) {
   CLI::App* bench = app.add_subcommand("bench", "Measure this machine and print the figures");
   bench->require_subcommand(1);
   AddEngine(*bench, chosen);
+  AddGpu(*bench, chosen);
   AddModelLoad(*bench, chosen);
   AddKvCache(*bench, chosen);
   AddKvQuality(*bench, chosen);

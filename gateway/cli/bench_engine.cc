@@ -14,6 +14,7 @@
 #include "engine/model/model.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "gateway/cli/bench_file.h"
+#include "gateway/cli/bench_work.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/peak.h"
 
@@ -82,38 +83,10 @@ class BenchSequence {
   int position_ = 0;
 };
 
-// The work of a prefill whose last row alone wants logits: what the forward really computes, so
-// that a share of the peak is never flattered.
-double PrefillOperations(const model::ModelConfig& config, double num_tokens) {
-  const double hidden = config.hidden_dim;
-  const double q_dim = static_cast<double>(config.num_heads) * config.head_dim;
-  const double kv_dim = static_cast<double>(config.num_kv_heads) * config.head_dim;
-  const model::ExpertConfig& experts = config.experts;
-  const double ffn_dim =
-      config.ffn_dim + static_cast<double>(experts.num_used) * experts.ffn_dim + experts.shared_dim;
-  const double layer = hidden * (2 * q_dim + 2 * kv_dim + 3.0 * ffn_dim);
-  const double last_layer_others = hidden * 2 * kv_dim;
-  const double products = (config.num_layers - 1) * layer * num_tokens +
-                          last_layer_others * (num_tokens - 1) + layer + hidden * config.vocab_size;
-  const double attended = (config.num_layers - 1) * num_tokens * (num_tokens + 1) / 2 + num_tokens;
-  return 2 * products + 4 * q_dim * attended;
-}
-
 // Bytes that one decoded token reads: every matrix that it takes once, and the KV before it.
 double DecodeBytes(const BenchSequence& sequence, double context) {
-  const model::ModelConfig& config = sequence.config();
-  double bytes = 0;
-  for (const model::GgufTensor& tensor : sequence.file().tensors()) {
-    if (tensor.name == "token_embd.weight" && !config.tied_embeddings) continue;
-    // Of all experts in one tensor those that the token takes.
-    double share = 1;
-    if (tensor.dimensions.size() == 3) {
-      share = static_cast<double>(config.experts.num_used) / config.experts.num_experts;
-    }
-    bytes += share * static_cast<double>(tensor.data.size());
-  }
   const double kv_token = static_cast<double>(sequence.kv_block_bytes()) / kernels::kKvBlockTokens;
-  return bytes + kv_token * context;
+  return WeightBytesRead(sequence.file(), sequence.config()) + kv_token * context;
 }
 
 std::vector<TokenId> BenchPrompt(int num_tokens, int vocab_size) {

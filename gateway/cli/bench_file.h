@@ -33,4 +33,9 @@ class BenchFile {
   bool is_kept_ = false;
 };
 
+// Takes the file out of the page cache: written pages first, as only clean ones go. kIo.
+Result<void> ForgetFile(const std::filesystem::path& path);
+// All files below the directory, as far as they can be.
+void ForgetFiles(const std::filesystem::path& directory);
+
 }  // namespace kvgate::cli

@@ -45,16 +45,6 @@ class Descriptor {
   int fd_;
 };
 
-// Takes the file out of the page cache: written pages first, as only clean ones go.
-Result<void> ForgetFile(const std::filesystem::path& path) {
-  const Descriptor file(path, O_RDONLY | O_CLOEXEC);
-  if (file.get() < 0 || fdatasync(file.get()) != 0 ||
-      posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED) != 0) {
-    return IoError("take out of the page cache", path);
-  }
-  return {};
-}
-
 // Seconds of reading the file from its first byte to its last, past the page cache where the file
 // system can (extra_flags: O_DIRECT) or through an empty one. nullopt: it cannot.
 std::optional<double> SecondsToRead(const std::filesystem::path& path, int extra_flags) {

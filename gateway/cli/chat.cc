@@ -16,6 +16,7 @@
 
 #include "gateway/cli/commands.h"
 #include "gateway/cli/conversation.h"
+#include "gateway/cli/device.h"
 #include "gateway/cli/local_engine.h"
 #include "gateway/cli/options.h"
 #include "store/rocks_data_directory.h"
@@ -134,6 +135,7 @@ Result<int> Chat(const ChatFlags& flags) {
     const auto answerer = MakeServerAnswerer(server, flags.answer);
     return Converse(Talk(*answerer, flags.system));
   }
+  KVGATE_TRY_VOID(ResolveDevice(config));
   const DataTier tier = OpenDataTier(config);
   KVGATE_TRY(const auto local, LocalEngine::Open(config, tier));
   KVGATE_TRY(const auto provider, local->MakeProvider(config, nullptr));

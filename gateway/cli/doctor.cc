@@ -25,10 +25,12 @@
 
 #include "engine/kv/memory_split.h"
 #include "engine/model/architecture.h"
+#include "engine/model/capacity.h"
 #include "engine/model/hf_folder.h"
 #include "engine/model/model.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "gateway/cli/commands.h"
+#include "gateway/cli/device.h"
 #include "gateway/cli/http_client.h"
 #include "gateway/cli/local_engine.h"
 #include "gateway/cli/machine_memory.h"
@@ -305,17 +307,21 @@ std::optional<ModelFacts> CheckModel(const config::Config& config, Findings& fin
 
 void CheckMemory(const config::Config& config, const std::optional<ModelFacts>& facts,
                  Findings& findings) {
-  const uint64_t weights = facts ? facts->file_bytes : 0;
-  const uint64_t needed = weights + config.engine.kv_memory_bytes + config.cache.host_memory_bytes;
+  // A device has memory of its own for weights and KV: what lies there CheckDeviceMemory says.
+  const bool is_device = config.engine.device == "cuda";
+  const uint64_t weights = facts && !is_device ? facts->file_bytes : 0;
+  const uint64_t kv = is_device ? 0 : config.engine.kv_memory_bytes;
+  const uint64_t host = config.cache.host_memory_bytes.value_or(0);
+  const uint64_t needed = weights + kv + host;
   const uint64_t limit = MemoryLimit();
   const uint64_t available = std::min(limit, AvailableMemory());
   const std::string detail =
       fmt::format("{} needed (weights {}, KV {}, host {}), {} available of {}", Bytes(needed),
-                  Bytes(weights), Bytes(config.engine.kv_memory_bytes),
-                  Bytes(config.cache.host_memory_bytes), Bytes(available), Bytes(limit));
+                  Bytes(weights), Bytes(kv), Bytes(host), Bytes(available), Bytes(limit));
   if (limit > 0 && needed > available) {
     findings.push_back({needed > limit ? Status::kFailure : Status::kWarning, "memory", detail,
-                        "set engine.kv_memory lower, or use a smaller model"});
+                        is_device ? "set cache.host_memory lower"
+                                  : "set engine.kv_memory lower, or use a smaller model"});
   } else {
     findings.push_back({Status::kOk, "memory", detail});
   }
@@ -346,6 +352,64 @@ void CheckKvMemory(const config::Config& config, const ModelFacts& facts, Findin
                                     Bytes(kv::KvMemoryFor(blocks, groups, split)))});
   } else {
     findings.push_back({Status::kOk, "KV memory", detail});
+  }
+}
+
+// The devices there are; then whether the engine gets what the configuration asks for.
+DeviceChoice CheckDevices(const config::Config& config, Findings& findings) {
+  const DeviceProbe probe = ProbeDevices();
+  std::string devices;
+  std::string problems;
+  for (const kernels::cuda::CudaDevice& device :
+       probe.found.value_or(std::vector<kernels::cuda::CudaDevice>())) {
+    devices += fmt::format("{}{}", devices.empty() ? "" : "; ", DeviceLine(device));
+    const std::string problem = UnusableReason(device);
+    if (!problem.empty()) problems += fmt::format("{}{}", problems.empty() ? "" : "; ", problem);
+  }
+  if (!probe.found) {
+    findings.push_back({Status::kWarning, "CUDA", probe.found.error().detail,
+                        "`nvidia-smi` says more about the driver"});
+  } else if (!devices.empty()) {
+    findings.push_back(
+        {problems.empty() ? Status::kOk : Status::kWarning, "CUDA", devices, problems});
+  }
+  Result<DeviceChoice> choice = ChooseDevice(config.engine, probe);
+  if (!choice) {
+    findings.push_back({Status::kFailure, "device", choice.error().detail,
+                        "set engine.device and engine.numerics to what is there"});
+    return {};
+  }
+  if (choice->is_cuda) {
+    findings.push_back(
+        {Status::kOk, "device",
+         fmt::format("CUDA device {}, numerics {}", choice->cuda.ordinal, config.engine.numerics)});
+  } else if (!devices.empty() || config.engine.device == "cpu") {
+    findings.push_back({Status::kOk, "device", "the engine runs on the CPU"});
+  } else {
+    findings.push_back({Status::kOk, "device",
+                        probe.is_cuda_built ? "no CUDA device: the engine runs on the CPU"
+                                            : "built without CUDA: the engine runs on the CPU"});
+  }
+  return *choice;
+}
+
+// What serve would find free now; a server that runs already has taken its part.
+void CheckDeviceMemory(config::Config& config, const DeviceChoice& choice,
+                       const std::optional<ModelFacts>& facts, Findings& findings) {
+  const uint64_t weights = facts ? facts->file_bytes : 0;
+  const uint64_t left = choice.cuda.bytes_free - std::min(choice.cuda.bytes_free, weights);
+  const uint64_t room = left - model::DeviceReserveBytes(left);
+  const uint64_t wanted = config.engine.kv_memory_bytes;
+  if (wanted == 0) config.engine.kv_memory_bytes = model::DevicePoolBytes(left);
+  const std::string detail =
+      fmt::format("{} free, weights {}, KV {}", Bytes(choice.cuda.bytes_free), Bytes(weights),
+                  Bytes(config.engine.kv_memory_bytes));
+  if (left == 0 || wanted > room) {
+    findings.push_back({Status::kFailure, "device memory", detail,
+                        "set engine.kv_memory lower, use a smaller model, or end what else uses "
+                        "the device"});
+  } else {
+    findings.push_back({Status::kOk, "device memory", detail});
   }
 }
 
@@ -443,7 +507,7 @@ void CheckOpenFiles(const config::Config& config, Findings& findings) {
   }
 }
 
-Findings Diagnose(const Result<config::Config>& config) {
+Findings Diagnose(Result<config::Config> config) {
   Findings findings;
   if (!config) {
     findings.push_back({Status::kFailure, "config", config.error().detail,
@@ -453,7 +517,10 @@ Findings Diagnose(const Result<config::Config>& config) {
   findings.push_back({Status::kOk, "config", "every key and value is known"});
   const std::optional<std::string> server = CheckDataDirectory(*config, findings);
   const std::optional<ModelFacts> facts = CheckModel(*config, findings);
+  const DeviceChoice choice = CheckDevices(*config, findings);
+  ApplyDeviceDefaults(choice, std::min(MemoryLimit(), AvailableMemory()), *config);
   CheckMemory(*config, facts, findings);
+  if (choice.is_cuda) CheckDeviceMemory(*config, choice, facts, findings);
   if (facts) CheckKvMemory(*config, *facts, findings);
   CheckCpu(*config, findings);
   CheckListen(*config, server, findings);

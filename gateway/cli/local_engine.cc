@@ -16,13 +16,16 @@
 #include "engine/model/hf_folder.h"
 #include "engine/model/make_model.h"
 #include "engine/template/template_format.h"
+#include "gateway/cli/device.h"
 #include "gateway/service/upkeep.h"
-#include "kernels/cpu/cpu_backend.h"
 
 namespace kvgate::cli {
 namespace {
 
 namespace fs = std::filesystem;
+
+// A context of 128 Ki tokens of 128 KiB.
+constexpr uint64_t kDeviceBurstBytes = uint64_t{16} << 30;
 
 // Small enough to be made in a second or two and to answer quickly on two cores.
 model::MakeModelOptions DefaultModel() {
@@ -79,7 +82,7 @@ engine::EngineOptions ToEngineOptions(const config::Config& config, const DataTi
           .sequences_max = config.engine.sequences,
           .queue_max = config.engine.queue,
           .kv_bytes = config.engine.kv_memory_bytes,
-          .host_bytes = config.cache.host_memory_bytes,
+          .host_bytes = config.cache.host_memory_bytes.value_or(0),
           .kv_dtype = kernels::FindDType(config.engine.kv_dtype).value(),
           .context_policy = schedule::FindContextPolicy(config.engine.context_policy).value(),
           .context_policy_tokens = config.engine.context_policy_tokens,
@@ -167,10 +170,12 @@ DataTier OpenDataTier(const config::Config& config) {
        .flush_interval = std::chrono::milliseconds(config.store.flush_interval_ms),
        .sync = config.store.sync});
   if (opened) {
-    // No request's KV is larger than the KV memory: the budget's burst holds that much.
-    auto admission = std::make_shared<tier::WriteAdmission>(
-        tier::WriteAdmission::Options{.bytes_per_day = config.store.write_budget_bytes,
-                                      .burst_bytes_min = config.engine.kv_memory_bytes});
+    // No request's KV is larger than the KV memory: the budget's burst holds that much. Of a device
+    // that decides later it holds a long context's.
+    const uint64_t kv_bytes = config.engine.kv_memory_bytes;
+    auto admission = std::make_shared<tier::WriteAdmission>(tier::WriteAdmission::Options{
+        .bytes_per_day = config.store.write_budget_bytes,
+        .burst_bytes_min = kv_bytes > 0 ? kv_bytes : kDeviceBurstBytes});
     service::RestoreWriteBudget((*opened)->meta(), *admission);
     return {.directory = std::move(*opened), .reason = {}, .write_admission = admission};
   }
@@ -195,8 +200,7 @@ Result<std::unique_ptr<LocalEngine>> LocalEngine::Open(const config::Config& con
   KVGATE_TRY(std::unique_ptr<model::ModelFile> file, model::OpenModelFile(local->path_));
   local->file_ = std::move(file);
   KVGATE_TRY(local->tokenizer_, tokenizer::Tokenizer::Load(*local->file_));
-  KVGATE_TRY(local->backend_,
-             kernels::cpu::MakeCpuBackend({.num_threads = config.engine.threads, .target = {}}));
+  KVGATE_TRY(local->backend_, MakeBackend(config.engine));
   KVGATE_TRY(local->engine_, engine::Engine::Open(ToEngineOptions(config, tier), local->file_,
                                                   *local->backend_, *local->tokenizer_, tier.kv()));
   const engine::EngineInfo& info = local->engine_->info();
@@ -207,6 +211,13 @@ Result<std::unique_ptr<LocalEngine>> LocalEngine::Open(const config::Config& con
              elapsed.count(), info.model.architecture, info.backend.name, info.backend.target,
              info.backend.num_threads, info.context_tokens_max, info.num_kv_blocks,
              info.kv_block_bytes / 1024);
+  if (!info.backend.kv_host_visible) {
+    constexpr uint64_t kMebibyte = uint64_t{1} << 20;
+    KVGATE_LOG(kInfo, "cli",
+               "device memory: weights {} MiB, activations {} MiB, KV {} MiB; host arena {} MiB",
+               info.weight_bytes / kMebibyte, info.activation_bytes / kMebibyte,
+               info.kv_bytes / kMebibyte, config.cache.host_memory_bytes.value_or(0) / kMebibyte);
+  }
   return local;
 }
 

@@ -34,7 +34,8 @@ DataTier OpenDataTier(const config::Config& config);
 
 class LocalEngine {
  public:
-  // Logs what takes time. kNotFound, kDataLoss, kUnsupported: the model file.
+  // Of a configuration that ResolveDevice (device.h) has filled in. Logs what takes time.
+  // kNotFound, kDataLoss, kUnsupported: the model file.
   static Result<std::unique_ptr<LocalEngine>> Open(const config::Config& config,
                                                    const DataTier& tier);
 

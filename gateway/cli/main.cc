@@ -6,6 +6,7 @@
 #include <exception>
 
 #include "gateway/cli/commands.h"
+#include "kernels/cuda/cuda_backend.h"
 
 namespace {
 
@@ -14,7 +15,9 @@ constexpr int kExitUsage = 2;
 
 int RunCommandLine(int argc, char** argv) {
   CLI::App app{"kvgate: a prompt-caching gateway with an embedded inference engine"};
-  app.set_version_flag("--version", "kvgate " KVGATE_VERSION);
+  app.set_version_flag("--version", kvgate::kernels::cuda::IsCudaBuilt()
+                                        ? "kvgate " KVGATE_VERSION " (CUDA)"
+                                        : "kvgate " KVGATE_VERSION);
   app.require_subcommand(1);
   kvgate::cli::Run chosen;
   kvgate::cli::AddServe(app, chosen);

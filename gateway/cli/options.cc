@@ -20,7 +20,8 @@ struct Flag {
 constexpr Flag kEngineFlags[] = {
     {"--model", "engine", "model",
      "GGUF file or Hugging Face folder (default: a small random model, made once)"},
-    {"--device", "engine", "device", "auto or cpu"},
+    {"--device", "engine", "device", "auto, cpu or cuda"},
+    {"--numerics", "engine", "numerics", "invariant or, on CUDA, fast"},
     {"--context", "engine", "context", "tokens of a sequence (0: the model's own, at most 32768)"},
     {"--threads", "engine", "threads", "threads of the engine (0: one per hardware thread)"},
     {"--kv-dtype", "engine", "kv_dtype", "f32, f16, bf16, q8_0 or q4_0"},
@@ -104,6 +105,9 @@ Result<config::Config> ReadConfig(const ConfigFlags& flags) {
   }
   for (const ConfigFlags::Setting& setting : flags.settings) {
     KVGATE_TRY_VOID(config::SetOption(setting.table, setting.key, setting.value, config));
+  }
+  if (const auto conflict = config::FindConflict(config)) {
+    return MakeError(ErrorCode::kInvalidArgument, "config", *conflict);
   }
   ConfigureLog(
       {.level = ToLogLevel(config.server.log_level),

@@ -12,6 +12,7 @@
 
 #include "engine/model/hf_folder.h"
 #include "gateway/cli/commands.h"
+#include "gateway/cli/device.h"
 #include "gateway/cli/machine_memory.h"
 #include "gateway/config/config.h"
 #include "kernels/weight_format.h"
@@ -139,7 +140,7 @@ nlohmann::ordered_json CapacityJson(const Capacity& capacity) {
   return {{"kv_token_bytes", capacity.kv_token_bytes}, {"sequence_bytes", capacity.sequence_bytes},
           {"peak_kv_bytes", capacity.peak_kv_bytes},   {"weight_bytes", capacity.weight_bytes},
           {"overhead_bytes", capacity.overhead_bytes}, {"total_bytes", capacity.total_bytes},
-          {"sequences_fit", capacity.sequences_fit}};
+          {"kv_memory_bytes", capacity.kv_room_bytes}, {"sequences_fit", capacity.sequences_fit}};
 }
 
 }  // namespace
@@ -159,6 +160,11 @@ Result<Plan> FindPlan(const std::string& model, const CapacityRequest& request) 
   KVGATE_TRY(const auto file, model::OpenModelFile(model));
   KVGATE_TRY(plan.shape, model::ReadCapacityShape(*file));
   plan.request.weight_bytes = file->total_bytes();
+  if (request.is_device && file->FindTensor("output.weight") == nullptr) {
+    // The table that is the output as well lies there twice: in rows, and ordered for products.
+    const model::GgufTensor* const table = file->FindTensor("token_embd.weight");
+    if (table != nullptr) plan.request.weight_bytes += table->data.size();
+  }
   return plan;
 }
 
@@ -169,8 +175,14 @@ Result<std::string> PlanText(const Plan& plan) {
   const bool has_memory = plan.request.memory_bytes > 0;
   if (has_memory) {
     text += fmt::format(
-        "\nsequences that fit into {}: {}\n  = (memory - weights - overhead) / one sequence\n",
-        Binary(plan.request.memory_bytes), Grouped(capacity.sequences_fit));
+        "\nsequences that fit into {}: {}\n  = KV memory / one sequence\n"
+        "KV memory     {}\n  = {}\n",
+        Binary(plan.request.memory_bytes), Grouped(capacity.sequences_fit),
+        Both(capacity.kv_room_bytes),
+        plan.request.is_device
+            ? "nine tenths of what the device has beside weights, overhead and a reserve of "
+              "512 MiB: what serve takes unless engine.kv_memory says otherwise"
+            : "memory - weights - overhead");
   }
   text += fmt::format("\nthe same shape  KV heads  KV per token  one sequence  {}\n",
                       has_memory ? "sequences that fit" : "peak KV");
@@ -197,7 +209,8 @@ Result<std::string> PlanJson(const Plan& plan) {
                                  {"context_tokens", plan.request.context_tokens},
                                  {"num_sequences", plan.request.num_sequences},
                                  {"kv_dtype", kernels::DTypeName(plan.request.kv_dtype)},
-                                 {"memory_bytes", plan.request.memory_bytes}};
+                                 {"memory_bytes", plan.request.memory_bytes},
+                                 {"is_device", plan.request.is_device}};
   json.update(CapacityJson(capacity));
   for (const Variant& variant : variants) {
     nlohmann::ordered_json entry = {{"attention", variant.name},
@@ -215,7 +228,8 @@ constexpr const char* kFooter =
     "and GiB are powers of 1024; kB, MB and GB of 1000.\n"
     "Texts that give Llama-2 70B 2.5 GB of KV at 4096 tokens count 4 bytes a value: with 8 KV "
     "heads in f16 it is 1.25 GiB; with one KV head for each of its 64 heads it would be 10 GiB.\n"
-    "Without --memory the memory of this machine counts.";
+    "Without --memory the memory of this machine counts; with --device cuda what is free of the "
+    "device, and a step is as long as it is there.";
 
 struct PlanFlags {
   std::string model;
@@ -223,6 +237,7 @@ struct PlanFlags {
   std::string kv_dtype = "f16";
   std::string weight_dtype = "f16";
   std::string memory;
+  std::string device = "cpu";
   int context = 0;
   bool json = false;
 };
@@ -232,6 +247,22 @@ Result<int> RunPlan(const PlanFlags& flags) {
   request.kv_dtype = kernels::FindDType(flags.kv_dtype).value();
   request.weight_dtype = kernels::FindDType(flags.weight_dtype).value();
   request.memory_bytes = MemoryLimit();
+  if (flags.device == "cuda") {
+    config::Config config;
+    ApplyDeviceDefaults({.is_cuda = true}, 0, config);
+    request.is_device = true;
+    request.step_tokens = config.engine.step_tokens;
+    if (flags.memory.empty()) {
+      config.engine.device = "cuda";
+      const Result<DeviceChoice> choice = ChooseDevice(config.engine, ProbeDevices());
+      if (!choice) {
+        return MakeError(
+            choice.error().code, "cli",
+            fmt::format("{}; or name the device's memory with --memory", choice.error().detail));
+      }
+      request.memory_bytes = choice->cuda.bytes_free;
+    }
+  }
   if (!flags.memory.empty()) {
     KVGATE_TRY(request.memory_bytes, config::ParseBytes(flags.memory));
   }
@@ -268,6 +299,9 @@ void AddPlan(CLI::App& app, Run& chosen) {
       ->check(CLI::IsMember(weight_dtypes))
       ->capture_default_str();
   command->add_option("--memory", flags->memory, "80GiB, 24GB ...: how many sequences fit");
+  command->add_option("--device", flags->device, "whose memory it is: cpu, or cuda")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->callback([flags, &chosen] { chosen = [flags] { return RunPlan(*flags); }; });
 }

@@ -2,6 +2,7 @@
 #include "gateway/cli/serve.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <signal.h>
 #include <time.h>
 
@@ -11,10 +12,14 @@
 #include <cstdlib>
 #include <future>
 #include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include <kvgate/log.h>
 
 #include "gateway/cli/commands.h"
+#include "gateway/cli/device.h"
 #include "gateway/cli/local_engine.h"
 #include "gateway/cli/options.h"
 #include "gateway/http/server.h"
@@ -48,10 +53,13 @@ bool SignalWithin(const sigset_t& signals, std::chrono::milliseconds timeout) {
   return sigtimedwait(&signals, nullptr, &wait) > 0;
 }
 
-void WaitForSignal(const sigset_t& signals) {
+// The next one of the end signals, or SIGHUP.
+int WaitForSignal(sigset_t signals) {
+  sigaddset(&signals, SIGHUP);
   int signal = 0;
   while (sigwait(&signals, &signal) != 0) {
   }
+  return signal;
 }
 
 // Until everyone has been answered or the time is over; false: or a signal came.
@@ -74,14 +82,21 @@ void Drain(http::Server& server, std::chrono::seconds grace, const sigset_t& sig
   WaitForConnections(server, kEndGrace, signals);
 }
 
+http::TargetOptions ToTargetOptions(const config::Config& config) {
+  return {.tls = {.cert_file = config.server.tls_cert,
+                  .key_file = config.server.tls_key,
+                  .min_version = config.server.tls_min_version},
+          .upstreams = config.upstreams,
+          .routes = config.routes,
+          .keys = config.keys};
+}
+
 http::ServerOptions ToServerOptions(const config::Config& config, const config::HostPort& listen) {
   const config::LimitsConfig& limits = config.limits;
   return {.address = listen.host,
           .port = listen.port,
           .threads = config.server.threads,
-          .tls = {.cert_file = config.server.tls_cert,
-                  .key_file = config.server.tls_key,
-                  .min_version = config.server.tls_min_version},
+          .targets = ToTargetOptions(config),
           .allowed_hosts = config.server.allowed_hosts,
           .body_bytes_max = limits.body_bytes,
           .import_bytes_max = limits.import_bytes,
@@ -91,10 +106,7 @@ http::ServerOptions ToServerOptions(const config::Config& config, const config::
           .body_timeout = std::chrono::seconds(limits.body_timeout_seconds),
           .body_bytes_per_second_min = static_cast<uint64_t>(limits.body_bytes_per_second_min),
           .idle_timeout = std::chrono::seconds(limits.idle_timeout_seconds),
-          .write_timeout = std::chrono::seconds(limits.write_timeout_seconds),
-          .upstreams = config.upstreams,
-          .routes = config.routes,
-          .keys = config.keys};
+          .write_timeout = std::chrono::seconds(limits.write_timeout_seconds)};
 }
 
 // Whom to let in from elsewhere only keys can tell.
@@ -107,6 +119,38 @@ Result<config::HostPort> ListenAddress(const config::Config& config) {
                                  listen.host));
   }
   return listen;
+}
+
+// The tables that differ and that only a start reads: "[engine], [limits]"; empty: none.
+std::string UnreadTables(const config::Config& running, config::Config next) {
+  next.server.log_level = running.server.log_level;  // read at once
+  next.server.log_format = running.server.log_format;
+  std::vector<std::string_view> tables;
+  if (!(next.server == running.server)) tables.push_back("[server]");
+  if (!(next.engine == running.engine)) tables.push_back("[engine]");
+  if (!(next.cache == running.cache)) tables.push_back("[cache]");
+  if (!(next.store == running.store)) tables.push_back("[store]");
+  if (!(next.ledger == running.ledger)) tables.push_back("[ledger]");
+  if (!(next.limits == running.limits)) tables.push_back("[limits]");
+  return fmt::format("{}", fmt::join(tables, ", "));
+}
+
+// Upstreams, routes, keys, the certificate and the log level as the file has them now.
+Result<void> Reload(const ConfigFlags& flags, const config::Config& running, http::Server& server) {
+  KVGATE_TRY(config::Config next, ReadConfig(flags));
+  const std::string unread = UnreadTables(running, next);
+  next.server = running.server;  // the address and the certificate's files stay
+  if (next.upstreams.empty() != running.upstreams.empty()) {
+    return MakeError(ErrorCode::kInvalidArgument, "config",
+                     "with its first [[upstream]], or without its last one, a server has to be "
+                     "started anew: that decides whether it has an engine of its own");
+  }
+  KVGATE_TRY_VOID(ListenAddress(next));
+  KVGATE_TRY_VOID(server.Reload(ToTargetOptions(next)));
+  KVGATE_LOG(kInfo, "cli", "configuration read again: {} upstreams, {} routes, {} keys{}",
+             next.upstreams.size(), next.routes.size(), next.keys.size(),
+             unread.empty() ? "" : "; what changed in " + unread + " is read at the next start");
+  return {};
 }
 
 // The built-in prices, or the user's in front of them.
@@ -162,17 +206,27 @@ Result<std::unique_ptr<LocalEngine>> LoadUnlessStopped(const config::Config& con
   return loading.get();
 }
 
-void Announce(const DataTier& tier, const http::Server& server) {
-  if (tier.directory) {
-    if (const auto published = tier.directory->PublishAddress(
-            {.url = server.url(), .certificate_sha256 = server.certificate_sha256()});
-        !published) {
-      KVGATE_LOG(kWarning, "cli", "`kvgate cache` will not find this server: {}",
-                 published.error().ToString());
-    }
+// Where the commands that talk to the server find it.
+void Publish(const DataTier& tier, const http::Server& server) {
+  if (!tier.directory) return;
+  if (const auto published = tier.directory->PublishAddress(
+          {.url = server.url(), .certificate_sha256 = server.certificate_sha256()});
+      !published) {
+    KVGATE_LOG(kWarning, "cli", "`kvgate cache` will not find this server: {}",
+               published.error().ToString());
   }
-  fmt::print("listening on {}\n", server.url());
-  std::fflush(stdout);
+}
+
+// Until a signal asks for the end.
+void ServeUntilEnd(const ConfigFlags& flags, const config::Config& config, const DataTier& tier,
+                   http::Server& server, const sigset_t& signals) {
+  while (WaitForSignal(signals) == SIGHUP) {
+    if (const auto reloaded = Reload(flags, config, server); !reloaded) {
+      KVGATE_LOG(kError, "cli", "the configuration stays as it was: {}",
+                 reloaded.error().ToString());
+    }
+    Publish(tier, server);
+  }
 }
 
 // `prices` and `prompts` outlive the ledger.
@@ -190,15 +244,18 @@ ledger::Ledger::Options LedgerOptions(const config::Config& config, const DataTi
 }  // namespace
 
 Result<int> Serve(const ConfigFlags& flags, const WrapLog& wrap) {
-  KVGATE_TRY(const config::Config config, ReadConfig(flags));
+  KVGATE_TRY(config::Config config, ReadConfig(flags));
   KVGATE_TRY(const config::HostPort listen, ListenAddress(config));
   // Before any thread starts, so that all of them inherit it and only sigwait sees the signals.
   const sigset_t signals = EndSignals();
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  sigset_t blocked = signals;
+  sigaddset(&blocked, SIGHUP);
+  pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
 
   KVGATE_TRY(const ledger::Prices prices, ReadPrices(config));
   // With upstreams and no model named the gateway forwards, and needs no engine of its own.
   const bool has_local = config.upstreams.empty() || !config.engine.model.empty();
+  if (has_local) KVGATE_TRY_VOID(ResolveDevice(config));
   const DataTier tier = OpenDataTier(config);
   service::Prompts prompts({.prices = prices,
                             .memory_bytes = config.cache.prompt_memory_bytes,
@@ -239,9 +296,10 @@ Result<int> Serve(const ConfigFlags& flags, const WrapLog& wrap) {
                                .meta = tier.meta(),
                                .write_admission = tier.write_admission.get()});
   }
-  Announce(tier, *server);
-
-  WaitForSignal(signals);
+  Publish(tier, *server);
+  fmt::print("listening on {}\n", server->url());
+  std::fflush(stdout);
+  ServeUntilEnd(flags, config, tier, *server, signals);
   upkeep.reset();
   service.BeginDrain();
   server->BeginDrain();

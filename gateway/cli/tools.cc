@@ -65,6 +65,10 @@ Result<int> CheckConfig(const std::string& path) {
       fmt::print(stderr, "{}: {}\n", path, tls.error().detail);
       return 1;
     }
+    if (const auto conflict = config::FindConflict(*config)) {
+      fmt::print(stderr, "{}: {}\n", path, *conflict);
+      return 1;
+    }
     fmt::print("ok\n");
     return 0;
   }

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "gateway/cli/commands.h"
+#include "gateway/cli/device.h"
 #include "gateway/cli/http_client.h"
 #include "gateway/cli/local_engine.h"
 #include "gateway/cli/options.h"
@@ -64,8 +65,9 @@ Result<std::string> ReadBody(const WarmFlags& flags) {
 }
 
 // With an engine in this process: on the data directory, which nobody else may hold.
-Result<std::string> WarmHere(const config::Config& config, const std::string& body,
+Result<std::string> WarmHere(config::Config config, const std::string& body,
                              const std::string& authorization) {
+  KVGATE_TRY_VOID(ResolveDevice(config));
   const DataTier tier = OpenDataTier(config);
   if (tier.directory == nullptr) {
     return MakeError(ErrorCode::kUnavailable, "cli",

@@ -185,7 +185,8 @@ std::optional<std::string> SetDataDir(const Value& value, Config& config) {
 constexpr std::string_view kTlsVersions[] = {"1.2", "1.3"};
 constexpr std::string_view kLogLevels[] = {"debug", "info", "warning", "error"};
 constexpr std::string_view kLogFormats[] = {"text", "json"};
-constexpr std::string_view kDevices[] = {"auto", "cpu"};
+constexpr std::string_view kDevices[] = {"auto", "cpu", "cuda"};
+constexpr std::string_view kNumerics[] = {"invariant", "fast"};
 constexpr std::string_view kKvDtypes[] = {"f32", "f16", "bf16", "q8_0", "q4_0"};
 constexpr std::string_view kContextPolicies[] = {"none", "sliding_window", "attention_sink",
                                                  "least_attended"};
@@ -222,6 +223,8 @@ constexpr Key kKeys[] = {
     {"engine", "model", [](const Value& v, Config& c) { return SetString(v, c.engine.model); }},
     {"engine", "device",
      [](const Value& v, Config& c) { return SetChoice(v, kDevices, c.engine.device); }},
+    {"engine", "numerics",
+     [](const Value& v, Config& c) { return SetChoice(v, kNumerics, c.engine.numerics); }},
     {"engine", "context",
      [](const Value& v, Config& c) { return SetInteger(v, 0, 1 << 24, c.engine.context); }},
     {"engine", "threads",
@@ -267,7 +270,7 @@ constexpr Key kKeys[] = {
     {"engine", "io_threads",
      [](const Value& v, Config& c) { return SetInteger(v, 1, 64, c.engine.io_threads); }},
     {"cache", "host_memory",
-     [](const Value& v, Config& c) { return SetBytes(v, 0, c.cache.host_memory_bytes); }},
+     [](const Value& v, Config& c) { return SetBytes(v, 0, c.cache.host_memory_bytes.emplace()); }},
     {"cache", "write_back",
      [](const Value& v, Config& c) { return SetBytes(v, 0, c.cache.write_back_bytes); }},
     {"cache", "prompt_memory",
@@ -620,6 +623,13 @@ tl::expected<Config, ConfigErrors> ParseConfig(std::string_view toml, std::strin
     reader.ReadTables(parsed.table());
   }
   return reader.Finish();
+}
+
+std::optional<std::string> FindConflict(const Config& config) {
+  if (config.engine.numerics == "fast" && config.engine.device == "cpu") {
+    return "engine.numerics is fast, which only CUDA has, and engine.device is cpu: take invariant";
+  }
+  return std::nullopt;
 }
 
 tl::expected<Config, ConfigErrors> LoadConfig(const std::filesystem::path& path) {

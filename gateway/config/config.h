@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,35 +24,48 @@ struct ServerConfig {
   int64_t drain_seconds = 30;              // grace for running requests at SIGTERM
   std::string log_level = "info";          // debug, info, warning, error
   std::string log_format = "text";         // text, json
+
+  friend bool operator==(const ServerConfig&, const ServerConfig&) = default;
 };
 
 struct EngineConfig {
-  std::string model;                    // a GGUF file; empty: the embedded default
-  std::string device = "auto";          // auto, cpu
+  std::string model;  // a GGUF file; empty: the embedded default
+  // auto (a CUDA device where there is a usable one), cpu, cuda. What is "by device" below is
+  // filled in when it is known: gateway/cli/device.h.
+  std::string device = "auto";
+  int device_ordinal = 0;  // found, not set: the first usable device of several
+  // Of a device's sums: invariant (one order for every number of rows: a hit never changes an
+  // answer), fast (CUDA only: the quickest there is; what decoding wrote is no hit afterwards).
+  std::string numerics = "invariant";
   int context = 0;                      // tokens; 0: the model's own, at most 32768
   int threads = 0;                      // of the CPU backend; 0: one per hardware thread
   std::string kv_dtype = "f16";         // f32, f16, bf16, q8_0, q4_0
   std::string context_policy = "none";  // none, sliding_window, attention_sink, least_attended
   int context_policy_tokens = 0;        // KV tokens that a sequence keeps under it; 0: all
-  uint64_t kv_memory_bytes = uint64_t{1} << 30;  // "kv_memory": the KV block pool
-  std::string chat_template;    // a Jinja file, or a built-in's name; empty: the model's own
-  std::string chat_format;      // a built-in instead of the model's template: chatml, llama2, …
-  int step_tokens = 512;        // prefill and decode tokens of one step
-  int mixed_step_tokens = 256;  // the same while a sequence decodes: bounds its gaps
-  int step_ms = 1000;           // prefill of one step at most; a quarter while others wait for it
+  uint64_t kv_memory_bytes = 0;         // "kv_memory": the KV block pool; 0: by device
+  std::string chat_template;  // a Jinja file, or a built-in's name; empty: the model's own
+  std::string chat_format;    // a built-in instead of the model's template: chatml, llama2, …
+  int step_tokens = 0;        // prefill and decode tokens of one step; 0: by device
+  int mixed_step_tokens = 0;  // the same while a sequence decodes: bounds its gaps
+  int step_ms = 1000;         // prefill of one step at most; a quarter while others wait for it
   int short_prompt_tokens = 1024;  // prompts with no more to prefill take the short lane
   int ttft_slo_ms = 0;             // refuse (429) what cannot have its first token by then; 0: off
   double tenant_kv_share = 1.0;    // of the KV memory, for one tenant's running requests
   int sequences = 64;              // running at once
   int queue = 1024;                // waiting; beyond: 503
   int io_threads = 2;              // restoring from disk
+
+  friend bool operator==(const EngineConfig&, const EngineConfig&) = default;
 };
 
 struct CacheConfig {
-  uint64_t host_memory_bytes = 0;  // "host_memory": the arena between KV memory and disk; 0: none
+  // "host_memory": the arena between KV memory and disk; 0: none; not set: by device.
+  std::optional<uint64_t> host_memory_bytes;
   uint64_t write_back_bytes = uint64_t{256} << 20;  // "write_back": queued for disk at most
   uint64_t prompt_memory_bytes = uint64_t{256}
                                  << 20;  // "prompt_memory": of what conversations sent to upstreams
+
+  friend bool operator==(const CacheConfig&, const CacheConfig&) = default;
 };
 
 struct StoreConfig {
@@ -70,6 +84,8 @@ struct StoreConfig {
   bool prompts = true;
   int64_t prompts_retention_seconds = 604'800;  // "prompts_retention": after it was written
   uint64_t prompts_bytes = uint64_t{64} << 20;  // of all of them; the oldest go first
+
+  friend bool operator==(const StoreConfig&, const StoreConfig&) = default;
 };
 
 struct LedgerConfig {
@@ -77,6 +93,8 @@ struct LedgerConfig {
   int64_t records = 100'000;     // of requests, kept; the sums go on counting
   int64_t retention_days = 30;   // the same, by age
   bool excerpts = true;          // records show a few words where a prefix broke
+
+  friend bool operator==(const LedgerConfig&, const LedgerConfig&) = default;
 };
 
 struct LimitsConfig {
@@ -90,6 +108,8 @@ struct LimitsConfig {
   int64_t idle_timeout_seconds = 120;          // between requests of one connection
   int64_t write_timeout_seconds = 60;          // for a client that does not read
   int json_depth = 64;                         // nesting of a request body
+
+  friend bool operator==(const LimitsConfig&, const LimitsConfig&) = default;
 };
 
 // One [[upstream]]: a provider that requests are forwarded to.
@@ -115,6 +135,8 @@ struct UpstreamConfig {
   int retries = 1;                       // of one request
   int breaker_failures = 5;              // in a row, then it is not asked for a while; 0: never
   int breaker_seconds = 5;               // that while
+
+  friend bool operator==(const UpstreamConfig&, const UpstreamConfig&) = default;
 };
 
 // One [[route]]: whom to ask for some models. The first that fits the model counts; models without
@@ -129,6 +151,8 @@ struct RouteConfig {
   double load_factor = 1.25;       // of the mean load; beyond: no new conversations
   int64_t local_tokens_max = 0;    // shorter prompts go to the local engine first; 0: none
   int single_flight_ms = 0;  // equal cold prefixes wait so long for the first one's answer; 0: off
+
+  friend bool operator==(const RouteConfig&, const RouteConfig&) = default;
 };
 
 // One [[key]]: who may use this gateway, and how much of it. 0: no limit.
@@ -145,6 +169,8 @@ struct KeyConfig {
   int64_t tokens_per_minute = 0;
   double dollars_per_day = 0;
   double dollars_per_month = 0;
+
+  friend bool operator==(const KeyConfig&, const KeyConfig&) = default;
 };
 
 struct Config {
@@ -166,6 +192,9 @@ struct ConfigErrors {
 
 tl::expected<Config, ConfigErrors> ParseConfig(std::string_view toml, std::string_view file_name);
 tl::expected<Config, ConfigErrors> LoadConfig(const std::filesystem::path& path);
+
+// What of a file and flags together cannot be, each value being right by itself.
+std::optional<std::string> FindConflict(const Config& config);
 
 // The same checks for one value as for the file, for command-line flags: "engine", "kv_dtype",
 // "f16".

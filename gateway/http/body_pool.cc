@@ -6,7 +6,7 @@
 namespace kvgate::http {
 namespace {
 
-constexpr size_t kBodyBytesMin = 4 * 1024;  // smaller ones are cheap to allocate
+constexpr size_t kBodyBytesMin = 1024;  // smaller ones are cheap to allocate
 constexpr size_t kBodyBytesMax = size_t{4} << 20;
 constexpr size_t kPoolBytesMax = size_t{8} << 20;
 

@@ -70,6 +70,8 @@ bool IsClosed(const beast::error_code& code) {
 
 Connection::Connection(asio::ip::tcp::socket socket, ConnectionContext& context, bool over_limit)
     : context_(context),
+      targets_(context.targets.Get()),
+      is_tls_(targets_->tls != nullptr),
       stream_(std::move(socket)),
       waiter_(stream_.get_executor()),
       tick_(stream_.get_executor()),
@@ -103,7 +105,7 @@ Task<void> Connection::Run() {
   beast::error_code ignored;
   stream_.socket().set_option(asio::ip::tcp::no_delay(true), ignored);
   bool open = true;
-  if (context_.tls != nullptr) {
+  if (is_tls_) {
     open = co_await BeginTls();
   }
   if (open && over_limit_) {
@@ -115,12 +117,21 @@ Task<void> Connection::Run() {
     open = co_await ServeOne();
   }
   tick_.cancel();
-  if (context_.tls != nullptr && !cancelled_) {
+  if (is_tls_ && !cancelled_) {
     stream_.ExpireAfter(kFarewellTimeout);
     co_await stream_.EndSending();
   }
   stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
   stream_.Close();
+}
+
+// The request's head has been read.
+void Connection::TakeHead() {
+  received_at_ = Clock::now();
+  const uint64_t generation = context_.targets.generation();
+  if (generation == targets_generation_) return;
+  targets_ = context_.targets.Get();
+  targets_generation_ = generation;
 }
 
 // False: the connection is to be closed; what there was to say has been said.
@@ -137,7 +148,7 @@ Task<bool> Connection::BeginTls() {
     co_await RefusePlain();
     co_return false;
   }
-  const beast::error_code failed = co_await stream_.Handshake(*context_.tls, buffer_.data());
+  const beast::error_code failed = co_await stream_.Handshake(*targets_->tls, buffer_.data());
   idle_ = false;
   buffer_.clear();
   if (failed) {
@@ -169,9 +180,10 @@ Task<bool> Connection::WaitForRequest() {
   co_return true;
 }
 
-// One request and its answer; false: close the connection.
-Task<bool> Connection::ServeOne() {
+// All that belongs to one request is as at its beginning.
+void Connection::BeginRequest() {
   request_id_ = ledger::MakeRequestId();
+  tenant_.reset();
   keep_alive_ = false;
   http_1_0_ = false;
   head_only_ = false;
@@ -188,15 +200,28 @@ Task<bool> Connection::ServeOne() {
   // The route, and with it the limit, is known when the head has been read.
   parser_->body_limit(
       std::max<uint64_t>(context_.options.body_bytes_max, context_.options.import_bytes_max));
+}
+
+// One request and its answer; false: close the connection.
+Task<bool> Connection::ServeOne() {
+  BeginRequest();
   stream_.ExpireAfter(context_.options.header_timeout);
-  auto [code, size] = co_await bhttp::async_read_header(stream_, buffer_, *parser_, kAwait);
+  // Mostly the first bytes hold the whole head, and there is nothing to wait for.
+  beast::error_code code;
+  size_t size = parser_->put(buffer_.data(), code);
+  buffer_.consume(size);
+  if (code == bhttp::error::need_more) {
+    auto [rest_code, rest] = co_await bhttp::async_read_header(stream_, buffer_, *parser_, kAwait);
+    code = rest_code;
+    size += rest;
+  }
   // The parser applies its limit to what it has not yet taken, which may be half of the head.
-  if (!code && size > header_max) code = bhttp::error::header_limit;
+  if (!code && size > context_.options.header_bytes_max) code = bhttp::error::header_limit;
   if (code) {
     const bool again = co_await AnswerReadError(code);
     co_return again;
   }
-  received_at_ = Clock::now();
+  TakeHead();
   const auto& message = parser_->get();
   http_1_0_ = message.version() < 11;
   head_only_ = message.method() == bhttp::verb::head;
@@ -266,7 +291,7 @@ Task<bool> Connection::Dispatch(RouteMatch match) {
     co_return again;
   }
   const bool anthropic = kind_.dialect == upstream::Dialect::kAnthropic;
-  if (match.route == Route::kModels && (anthropic || !context_.upstreams.empty())) {
+  if (match.route == Route::kModels && (anthropic || !targets_->upstreams->empty())) {
     const bool again = co_await ServeModels(std::move(match));
     co_return again;
   }

@@ -26,6 +26,7 @@
 #include "gateway/http/response.h"
 #include "gateway/http/router.h"
 #include "gateway/http/server.h"
+#include "gateway/http/targets.h"
 #include "gateway/http/task.h"
 #include "gateway/protocol/answer_extension.h"
 #include "gateway/route/route_table.h"
@@ -41,13 +42,10 @@ namespace kvgate::http {
 // What all connections share; outlives them.
 struct ConnectionContext {
   const ServerOptions& options;
-  const ListenerTls* tls;  // null: plain HTTP
   service::Service& service;
   const RequestGuard& guard;
   boost::asio::thread_pool& workers;
-  const upstream::Upstreams& upstreams;
-  const service::GatewayKeys& keys;
-  const route::RouteTable& routes;
+  const CurrentTargets& targets;
   upstream::ModelListCache& model_lists;
   std::atomic<bool> draining{false};
   // Of bodies that wait to be hashed on a worker; the last of them may outlive this.
@@ -79,9 +77,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
     bool has_next = false;
   };
 
+  void TakeHead();
   Task<bool> BeginTls();
   Task<void> RefusePlain();
   Task<bool> WaitForRequest();
+  void BeginRequest();
   Task<bool> ServeOne();
   Task<bool> Dispatch(RouteMatch match);
   Task<bool> ReadBody();
@@ -125,7 +125,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // A provider's, as sent, without its scheme; empty: there is none.
   std::string_view ProviderCredential() const;
   // The key's name, else a hash of the credential; empty: neither.
-  std::string Tenant() const;
+  const std::string& Tenant();
   // False: there are keys, and the caller has none of them.
   bool Authenticate();
   // Counts a request against the limits of the caller's key.
@@ -215,6 +215,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Count(std::string_view route, int status);
 
   ConnectionContext& context_;
+  // Of the request under way. Read after its head: a kept connection gets the newest.
+  std::shared_ptr<const Targets> targets_;
+  uint64_t targets_generation_ = 0;
+  const bool is_tls_;
   ClientStream stream_;
   boost::asio::steady_timer waiter_;
   boost::asio::steady_timer tick_;  // armed while something is forwarded, and a little longer
@@ -230,6 +234,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::optional<service::Prompts::Known> known_;  // of its prompt, where someone asked
   std::chrono::steady_clock::time_point received_at_;  // the end of the request's head
   std::string request_id_;
+  std::optional<std::string> tenant_;  // the caller's, where someone asked
   bool keep_alive_ = true;
   bool http_1_0_ = false;
   bool head_only_ = false;

@@ -24,14 +24,14 @@ std::string_view BearerOf(std::string_view authorization) {
 bool Connection::Authenticate() {
   key_ = nullptr;
   key_is_credential_ = false;
-  if (context_.keys.empty()) return true;
+  if (targets_->keys->empty()) return true;
   if (const std::string_view own = Header("x-kvgate-key"); !own.empty()) {
-    key_ = context_.keys.Find(own);
+    key_ = targets_->keys->Find(own);
     return key_ != nullptr;
   }
   key_is_credential_ = true;
-  key_ = context_.keys.Find(Header("x-api-key"));
-  if (key_ == nullptr) key_ = context_.keys.Find(BearerOf(Header("authorization")));
+  key_ = targets_->keys->Find(Header("x-api-key"));
+  if (key_ == nullptr) key_ = targets_->keys->Find(BearerOf(Header("authorization")));
   return key_ != nullptr;
 }
 
@@ -49,8 +49,9 @@ std::string_view Connection::ProviderCredential() const {
   return key.empty() || service::IsSubscription(bearer, {}) ? bearer : key;
 }
 
-std::string Connection::Tenant() const {
-  return key_ != nullptr ? key_->name() : service::TenantOf(Credential());
+const std::string& Connection::Tenant() {
+  if (!tenant_) tenant_ = key_ != nullptr ? key_->name() : service::TenantOf(Credential());
+  return *tenant_;
 }
 
 Result<void> Connection::Admit(std::string_view model) {

@@ -30,7 +30,7 @@ Response Connection::HandleExplain() {
                           .detail = "The body is not a request in JSON."});
   }
   const bool messages = *kind == upstream::Endpoint::kMessages;
-  const Result<upstream::Upstream*> chosen = context_.upstreams.Choose(
+  const Result<upstream::Upstream*> chosen = targets_->upstreams->Choose(
       {.dialect = messages ? upstream::Dialect::kAnthropic : upstream::Dialect::kOpenAi,
        .name = name,
        .model = scan.model});

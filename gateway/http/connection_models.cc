@@ -20,7 +20,7 @@ constexpr size_t kListBytesMax = size_t{8} << 20;
 }  // namespace
 
 Task<bool> Connection::ServeModels(RouteMatch match) {
-  const auto& upstreams = context_.upstreams.all();
+  const auto& upstreams = targets_->upstreams->all();
   // Of one upstream alone the list passes as it is, page by page.
   const bool alone = upstreams.size() == 1 && !context_.service.has_local() &&
                      upstreams.front()->dialect() == kind_.dialect;

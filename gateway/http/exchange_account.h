@@ -17,10 +17,10 @@ namespace kvgate::http {
 
 class ExchangeAccount : public std::enable_shared_from_this<ExchangeAccount> {
  public:
-  // `key`, the caller's, may be null; it and what the observer reports to outlive the account.
+  // `key`, the caller's, may be null; what the observer reports to outlives the account.
   ExchangeAccount(std::unique_ptr<upstream::ExchangeObserver> observer,
-                  service::GatewayKeys::Key* key)
-      : observer_(std::move(observer)), key_(key) {}
+                  std::shared_ptr<service::GatewayKeys::Key> key)
+      : observer_(std::move(observer)), key_(std::move(key)) {}
 
   // OnSent is told by one of these two, OnEnd by End.
   upstream::ExchangeObserver& observer() { return *observer_; }
@@ -34,7 +34,7 @@ class ExchangeAccount : public std::enable_shared_from_this<ExchangeAccount> {
   void Close(const upstream::ExchangeEnd& end);
 
   const std::unique_ptr<upstream::ExchangeObserver> observer_;
-  service::GatewayKeys::Key* const key_;
+  const std::shared_ptr<service::GatewayKeys::Key> key_;
   std::mutex mutex_;
   bool hashing_ = false;
   std::optional<upstream::ExchangeEnd> end_;  // it has ended, and waits for the hash

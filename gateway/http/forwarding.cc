@@ -60,13 +60,13 @@ int StatusOf(const Error& error) {
 }  // namespace
 
 bool Connection::ForwardsUnknown(std::string_view target) const {
-  return !context_.upstreams.empty() && PathOf(target).starts_with("/v1/");
+  return !targets_->upstreams->empty() && PathOf(target).starts_with("/v1/");
 }
 
 bool Connection::IsForwarded(const RouteMatch& match) const {
   if (match.route == Route::kForwarded) return true;
-  if (IsKept(match.route)) return !context_.upstreams.empty() && IsForeign(match);
-  return match.route == Route::kModel && !context_.upstreams.empty() &&
+  if (IsKept(match.route)) return !targets_->upstreams->empty() && IsForeign(match);
+  return match.route == Route::kModel && !targets_->upstreams->empty() &&
          !context_.service.ServesLocal(match.argument);
 }
 
@@ -93,20 +93,20 @@ Task<void> Connection::ScanBody() {
 }
 
 bool Connection::RunsLocally() const {
-  if (context_.upstreams.empty()) return true;
+  if (targets_->upstreams->empty()) return true;
   if (!context_.service.has_local() || !Header("x-kvgate-upstream").empty()) return false;
   if (context_.service.ServesLocal(scan_.model)) return true;
   // What cannot be read is not the local model's to judge where it comes encoded.
   if (!decoded_ && !upstream::IsIdentity(Header("content-encoding"))) return false;
   return scan_.model.empty() ||
-         !context_.upstreams.Serves(
+         !targets_->upstreams->Serves(
              {.dialect = kind_.dialect, .endpoint = kind_.endpoint, .model = scan_.model});
 }
 
 Task<bool> Connection::ServeGeneration(RouteMatch match) {
   const bool encoded = !upstream::IsIdentity(Header("content-encoding"));
   known_.reset();
-  if (!context_.upstreams.empty() || key_ != nullptr || encoded) co_await ScanBody();
+  if (!targets_->upstreams->empty() || key_ != nullptr || encoded) co_await ScanBody();
   if (route::Route* const route = ModelRoute(match); route != nullptr) {
     const bool again = co_await ServeRouted(std::move(match), *route);
     co_return again;
@@ -156,10 +156,10 @@ Task<std::optional<bool>> Connection::ForwardTo(RouteMatch match, ForwardArgs ar
   Result<upstream::Upstream*> chosen = args.upstream;
   Result<void> admitted;
   if (args.upstream == nullptr) {
-    chosen = context_.upstreams.Choose({.dialect = kind_.dialect,
-                                        .endpoint = kind_.endpoint,
-                                        .name = Header("x-kvgate-upstream"),
-                                        .model = job.model});
+    chosen = targets_->upstreams->Choose({.dialect = kind_.dialect,
+                                          .endpoint = kind_.endpoint,
+                                          .name = Header("x-kvgate-upstream"),
+                                          .model = job.model});
     admitted = co_await CheckPrompt(job.model);
     if (admitted && Header("x-kvgate-private") == "1") {
       admitted =
@@ -310,12 +310,11 @@ Task<void> Connection::PreparePrompt(Forwarding& job) {
   const std::string_view body = !job.renamed.empty() ? std::string_view(job.renamed)
                                 : decoded_           ? std::string_view(*decoded_)
                                                      : parser_->get().body();
-  const std::string tenant = Tenant();
   const std::string credential = SentCredential(job.upstream);
   const service::Prompts::Args args{.body = body,
                                     .encoded = encoded && job.renamed.empty(),
                                     .endpoint = endpoint,
-                                    .tenant = tenant,
+                                    .tenant = Tenant(),
                                     .upstream = job.upstream->config(),
                                     .provider = job.upstream->provider(),
                                     .key = key_ == nullptr ? nullptr : &key_->config(),
@@ -458,7 +457,6 @@ std::string Connection::SentCredential(const upstream::Upstream* upstream) const
 void Connection::Begin(Forwarding& job) {
   if (context_.options.exchange_log == nullptr) return;
   const auto& message = parser_->get();
-  const std::string tenant = Tenant();
   const auto since_head =
       std::chrono::duration_cast<std::chrono::system_clock::duration>(Clock::now() - received_at_);
   auto observer = context_.options.exchange_log->Begin(
@@ -471,14 +469,16 @@ void Connection::Begin(Forwarding& job) {
        .method = ToView(message.method_string()),
        .path = PathOf(ToView(message.target())),
        .model = job.model,
-       .tenant = tenant,
+       .tenant = Tenant(),
        .key = key_ == nullptr ? "" : std::string_view(key_->name()),
        .body = message.body(),
        .content_encoding = Header("content-encoding"),
        .stream = scan_.stream,
        .fields = &job.fields,
        .is_subscription = service::IsSubscription(SentCredential(job.upstream), job.fields)});
-  job.account = std::make_shared<ExchangeAccount>(std::move(observer), key_);
+  job.account = std::make_shared<ExchangeAccount>(
+      std::move(observer),
+      std::shared_ptr<service::GatewayKeys::Key>(targets_, key_));  // keeps the key alive
 }
 
 void Connection::TakeTimes(Forwarding& job) const {

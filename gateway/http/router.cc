@@ -129,7 +129,7 @@ std::string_view PathOf(std::string_view target) {
     const size_t slash = target.find('/', scheme + 3);
     target = slash == std::string_view::npos ? "/" : target.substr(slash);
   }
-  return target.substr(0, target.find_first_of("?#"));
+  return target.substr(0, std::min(target.find('?'), target.find('#')));
 }
 
 bool IsOpenAiPath(std::string_view target) { return PathOf(target).starts_with("/v1/"); }
@@ -147,7 +147,7 @@ RouteResult FindRoute(std::string_view method, std::string_view target) {
                                   .argument = std::move(arguments->id),
                                   .item = std::move(arguments->item),
                                   .force = QueryOf(target) == "force=1",
-                                  .openai_dialect = IsOpenAiPath(target)},
+                                  .openai_dialect = path.starts_with("/v1/")},
               .refusal = {}};
     }
     if (allowed.find(entry.method) != std::string::npos) continue;

@@ -27,8 +27,8 @@ struct Connection::Routing {
 
 route::Route* Connection::ModelRoute(const RouteMatch& match) const {
   const bool counts = match.route == Route::kCountTokens || match.route == Route::kInputTokens;
-  if (context_.routes.empty() || counts || !Header("x-kvgate-upstream").empty()) return nullptr;
-  return context_.routes.Find(scan_.model);
+  if (targets_->routes->empty() || counts || !Header("x-kvgate-upstream").empty()) return nullptr;
+  return targets_->routes->Find(scan_.model);
 }
 
 Task<service::Prompts::Known> Connection::Recognize() {
@@ -82,7 +82,7 @@ Task<bool> Connection::ServeRouted(RouteMatch match, route::Route& route) {
                    .now = Clock::now()};
   const auto look = [this, now = routing.query.now](const route::Target& target) {
     if (target.is_local()) return route::Affinity::Member{.usable = context_.service.ready()};
-    upstream::Upstream& upstream = *context_.upstreams.Find(target.upstream);
+    upstream::Upstream& upstream = *targets_->upstreams->Find(target.upstream);
     return route::Affinity::Member{.usable = !upstream.breaker().IsOpen(now),
                                    .num_running = upstream.num_in_use()};
   };
@@ -114,7 +114,7 @@ Task<std::optional<bool>> Connection::ServeTarget(Routing& routing, const route:
     const std::optional<bool> again = co_await ServeCompletion(std::move(match), turn);
     co_return again;
   }
-  ForwardArgs args{.upstream = context_.upstreams.Find(target.upstream),
+  ForwardArgs args{.upstream = targets_->upstreams->Find(target.upstream),
                    .model = target.model,
                    .has_next = has_next,
                    .seat = routing.seat.get()};

@@ -40,28 +40,22 @@ class AsioServer final : public Server {
   // What can fail has been opened before. Kept connections go before their loops.
   struct Parts {
     Loops loops;
-    std::unique_ptr<upstream::Upstreams> upstreams;
-    std::unique_ptr<service::GatewayKeys> keys;
-    std::unique_ptr<route::RouteTable> routes;
-    std::unique_ptr<ListenerTls> tls;  // null: plain HTTP
+    CurrentTargets targets;
   };
   AsioServer(const ServerOptions& options, service::Service& service,
-             std::vector<std::string> hosts, Parts parts)
+             std::vector<std::string> hosts, std::unique_ptr<Parts> parts)
       : options_(options),
         service_(service),
         guard_(std::move(hosts)),
         parts_(std::move(parts)),
         workers_(static_cast<size_t>(options.worker_threads)),
         context_{.options = options_,
-                 .tls = parts_.tls.get(),
                  .service = service,
                  .guard = guard_,
                  .workers = workers_,
-                 .upstreams = *parts_.upstreams,
-                 .keys = *parts_.keys,
-                 .routes = *parts_.routes,
+                 .targets = parts_->targets,
                  .model_lists = model_lists_},
-        acceptor_(*parts_.loops.front()),
+        acceptor_(*parts_->loops.front()),
         retry_(acceptor_.get_executor()),
         group_(service.metrics().connections) {}
 
@@ -72,7 +66,7 @@ class AsioServer final : public Server {
       if (failure) KVGATE_LOG(kError, "http", "accepting ended by an exception");
       accept_ended_.set_value();
     });
-    for (const auto& loop : parts_.loops) {
+    for (const auto& loop : parts_->loops) {
       work_.emplace_back(loop->get_executor());
       threads_.emplace_back([&io = *loop] { RunLoop(io); });
     }
@@ -89,16 +83,24 @@ class AsioServer final : public Server {
     }
     workers_.join();
     work_.clear();
-    for (const auto& loop : parts_.loops) loop->stop();
+    for (const auto& loop : parts_->loops) loop->stop();
     for (std::thread& thread : threads_) thread.join();
   }
 
   uint16_t port() const override { return port_; }
   std::string url() const override { return url_; }
   std::string certificate_sha256() const override {
-    return parts_.tls ? parts_.tls->certificate_sha256() : "";
+    const std::shared_ptr<const Targets> targets = parts_->targets.Get();
+    return targets->tls ? targets->tls->certificate_sha256() : "";
   }
   size_t num_connections() const override { return group_.size(); }
+
+  Result<void> Reload(const TargetOptions& options) override {
+    const std::shared_ptr<const Targets> before = parts_->targets.Get();
+    KVGATE_TRY(auto targets, Targets::Open(options, service_.has_local(), before.get()));
+    parts_->targets.Set(std::move(targets));
+    return {};
+  }
 
   void EndAnswers() override { group_.EndAnswers(); }
 
@@ -133,7 +135,7 @@ class AsioServer final : public Server {
     }
     port_ = acceptor_.local_endpoint().port();
     const std::string host = endpoint.address().to_string();
-    const char* const scheme = parts_.tls ? "https" : "http";
+    const char* const scheme = parts_->targets.Get()->tls ? "https" : "http";
     url_ = endpoint.address().is_v6() ? fmt::format("{}://[{}]:{}", scheme, host, port_)
                                       : fmt::format("{}://{}:{}", scheme, host, port_);
     return {};
@@ -141,7 +143,7 @@ class AsioServer final : public Server {
 
   Task<void> Accept() {
     while (!context_.draining.load() && !stopping_.load()) {
-      asio::io_context& loop = *parts_.loops[num_accepted_++ % parts_.loops.size()];
+      asio::io_context& loop = *parts_->loops[num_accepted_++ % parts_->loops.size()];
       auto [code, socket] = co_await acceptor_.async_accept(loop, kAwait);
       if (code == asio::error::operation_aborted || code == asio::error::bad_descriptor) break;
       if (code) {
@@ -188,7 +190,7 @@ class AsioServer final : public Server {
   const ServerOptions options_;
   service::Service& service_;
   const RequestGuard guard_;
-  const Parts parts_;
+  const std::unique_ptr<Parts> parts_;
   upstream::ModelListCache model_lists_;
   asio::thread_pool workers_;
   ConnectionContext context_;
@@ -210,15 +212,9 @@ Result<std::unique_ptr<Server>> Server::Open(const ServerOptions& options,
                                              service::Service& service) {
   std::vector<std::string> hosts = options.allowed_hosts;
   hosts.push_back(options.address);
-  AsioServer::Parts parts;
-  parts.loops = MakeLoops(options.threads);
-  KVGATE_TRY(parts.tls, ListenerTls::Open(options.tls));
-  KVGATE_TRY(parts.upstreams,
-             upstream::Upstreams::Open(options.upstreams, upstream::ProcessEnvironment));
-  KVGATE_TRY(parts.keys, service::GatewayKeys::Open(options.keys, upstream::ProcessEnvironment));
-  std::vector<std::string> names;
-  for (const auto& upstream : parts.upstreams->all()) names.push_back(upstream->name());
-  KVGATE_TRY(parts.routes, route::RouteTable::Open(options.routes, names, service.has_local()));
+  KVGATE_TRY(auto targets, Targets::Open(options.targets, service.has_local(), nullptr));
+  std::unique_ptr<AsioServer::Parts> parts(new AsioServer::Parts{
+      .loops = MakeLoops(options.threads), .targets = CurrentTargets(std::move(targets))});
   auto server = std::make_unique<AsioServer>(options, service, std::move(hosts), std::move(parts));
   KVGATE_TRY_VOID(server->Start());
   return server;

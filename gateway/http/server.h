@@ -25,12 +25,20 @@ class Prompts;
 
 namespace kvgate::http {
 
+// What a reload replaces as one (gateway/http/targets.h).
+struct TargetOptions {
+  ListenerTls::Options tls = {};  // no files: plain HTTP
+  std::vector<config::UpstreamConfig> upstreams = {};
+  std::vector<config::RouteConfig> routes = {};
+  std::vector<config::KeyConfig> keys = {};  // none: everyone is let in
+};
+
 struct ServerOptions {
   std::string address = "127.0.0.1";  // an IP address, or "localhost"
   uint16_t port = 0;                  // 0: a free one
   int threads = 2;                    // for sockets
   int worker_threads = 2;             // for decoding, tokenizing and the store
-  ListenerTls::Options tls = {};      // no files: plain HTTP
+  TargetOptions targets = {};
   std::vector<std::string> allowed_hosts = {};
   size_t body_bytes_max = size_t{64} << 20;
   uint64_t import_bytes_max = uint64_t{16} << 30;  // of a prefix file; in memory: a piece of it
@@ -51,9 +59,6 @@ struct ServerOptions {
   // sending sees the answer and not a reset: at most so long, and so much.
   std::chrono::milliseconds linger_timeout{5'000};
   size_t linger_bytes_max = size_t{1} << 30;
-  std::vector<config::UpstreamConfig> upstreams = {};
-  std::vector<config::RouteConfig> routes = {};
-  std::vector<config::KeyConfig> keys = {};  // none: everyone is let in
   // Keeps accounts of what is forwarded; may be null. Outlives the server.
   upstream::ExchangeLog* exchange_log = nullptr;
   // Looks at the prompts of what is forwarded; null: nobody does. Outlives the server.
@@ -74,6 +79,10 @@ class Server {
   virtual std::string url() const = 0;
   // Of the certificate it shows, in hex; empty without TLS.
   virtual std::string certificate_sha256() const = 0;
+
+  // Requests from now on begin with these targets; those under way keep theirs. Files and variables
+  // are read again. On an error, as Open's, everything stays as it is. Any thread.
+  virtual Result<void> Reload(const TargetOptions& targets) = 0;
 
   // Stops accepting, closes idle connections, lets running requests finish. Does not wait.
   virtual void BeginDrain() = 0;

@@ -51,11 +51,7 @@ RequestRecord BeginRecord(const upstream::ExchangeStart& start) {
 
 }  // namespace
 
-PrefixDigest DigestOf(std::string_view bytes) {
-  // Making one costs more than hashing a short body.
-  thread_local Sha256 sha;
-  return sha.Update(bytes).Finish();
-}
+PrefixDigest DigestOf(std::string_view bytes) { return ThreadSha256().Update(bytes).Finish(); }
 
 ExchangeRecorder::ExchangeRecorder(const upstream::ExchangeStart& start, Hooks hooks)
     : record_(BeginRecord(start)), answered_endpoint_(start.endpoint), hooks_(std::move(hooks)) {}

@@ -41,15 +41,16 @@ std::optional<int64_t> ParseInteger(std::string_view text) {
   return code == std::errc() ? std::optional(value) : std::nullopt;
 }
 
-std::string RecordKey(std::string_view id) { return fmt::format("{}{}", kRecordPrefix, id); }
+std::string RecordKey(std::string_view id) { return std::string(kRecordPrefix).append(id); }
 
 }  // namespace
 
 std::string MakeRequestId() {
   thread_local std::mt19937_64 random((uint64_t{std::random_device()()} << 32) |
                                       std::random_device()());
-  // 13 digits of microseconds last until 2112; the rest tells apart what comes in the same one.
-  return fmt::format("{:013x}{:011x}", NowUs(), random() >> 20);
+  // 13 digits of microseconds last until 2112; 11 more tell apart what comes in the same one.
+  const auto now = static_cast<uint64_t>(NowUs());
+  return ToHex(now >> 20, now << 44 | random() >> 20).substr(8);
 }
 
 Ledger::Ledger(const Options& options) : options_(options) {
@@ -85,16 +86,24 @@ void Ledger::Price(RequestRecord& record) const {
   const std::string& answered = record.answered_by.empty() ? record.model : record.answered_by;
   const PriceRow* row = options_.prices.Find(record.provider, answered);
   // An answer may name a deployment; what was asked for is then the better name.
-  if (row == nullptr || !row->prices) row = options_.prices.Find(record.provider, record.model);
+  if ((row == nullptr || !row->prices) && answered != record.model) {
+    row = options_.prices.Find(record.provider, record.model);
+  }
   if (row != nullptr) record.cost = CostOf(*row, *record.usage, record.service_tier);
   if (!record.cost) return;
   record.price_date = row->date;
   ShareInputCost(*row, *record.usage, record.service_tier, record.attribution);
 }
 
-void Ledger::Add(RequestRecord record) {
+void Ledger::Add(RequestRecord record) { Count(record); }
+
+void Ledger::Count(RequestRecord& record) {
   BoundRecord(record);
   Price(record);
+  store::MetaWrite row;
+  if (options_.meta != nullptr && options_.records_max > 0) {
+    row = {.key = RecordKey(record.id), .value = EncodeRecord(record)};
+  }
   bool wakes = false;
   {
     const std::lock_guard lock(mutex_);
@@ -105,17 +114,16 @@ void Ledger::Add(RequestRecord record) {
       return;
     }
     wakes = queue_.empty() || queue_.size() + 1 == options_.queue_max / 2;
-    queue_.push_back(std::move(record));
+    queue_.push_back(std::move(row));
   }
   if (wakes) wake_.notify_one();
 }
 
 std::unique_ptr<upstream::ExchangeObserver> Ledger::Begin(const upstream::ExchangeStart& start) {
   return std::make_unique<ExchangeRecorder>(
-      start,
-      ExchangeRecorder::Hooks{.sink = [this](RequestRecord&& record) { Add(std::move(record)); },
-                              .complete = options_.complete,
-                              .price = [this](RequestRecord& record) { Price(record); }});
+      start, ExchangeRecorder::Hooks{.sink = [this](RequestRecord&& record) { Count(record); },
+                                     .complete = options_.complete,
+                                     .price = [this](RequestRecord& record) { Price(record); }});
 }
 
 upstream::Spending Ledger::Spent(std::string_view tenant) const {
@@ -145,28 +153,24 @@ void Ledger::Flush() {
 }
 
 void Ledger::WriteQueued() {
-  std::vector<RequestRecord> records;
+  std::vector<store::MetaWrite> writes;
   {
     const std::lock_guard lock(mutex_);
     if (queue_.empty()) return;
-    records.swap(queue_);
+    writes.swap(queue_);
     for (auto& [key, value] : totals_.TakeChanged()) {
       unwritten_.insert_or_assign(fmt::format("{}{}", kTotalPrefix, key), std::move(value));
     }
   }
-  const bool keeps = options_.records_max > 0;
-  std::vector<store::MetaWrite> writes;
-  for (size_t i = 0; keeps && i < records.size(); ++i) {
-    writes.push_back({.key = RecordKey(records[i].id), .value = EncodeRecord(records[i])});
-  }
+  const size_t num_records = writes.size();
+  if (options_.records_max == 0) writes.clear();
   const auto num_stored = num_stored_ + static_cast<int64_t>(writes.size());
   for (const auto& [key, value] : unwritten_) writes.push_back({.key = key, .value = value});
   writes.push_back({.key = std::string(kCountKey), .value = std::to_string(num_stored)});
   if (const auto put = options_.meta->PutAll(MetaTable::kLedger, writes); !put) {
-    KVGATE_LOG(kWarning, "ledger", "{} records are lost: {}", records.size(),
-               put.error().ToString());
+    KVGATE_LOG(kWarning, "ledger", "{} records are lost: {}", num_records, put.error().ToString());
     const std::lock_guard lock(mutex_);
-    num_dropped_ += records.size();
+    num_dropped_ += num_records;
     return;
   }
   unwritten_.clear();

@@ -304,9 +304,13 @@ Result<Prices> Prices::Load(const std::filesystem::path& path) {
 const PriceRow* Prices::Find(std::string_view provider, std::string_view model) const {
   const auto found = providers_.find(provider);
   if (found == providers_.end()) return nullptr;
+  // Most rows are of models that begin with another letter.
+  const auto may_fit = [&](const std::string& glob) {
+    return model.empty() || glob[0] == model[0] || glob[0] == '*' || glob[0] == '?';
+  };
   for (const PriceRow& row : found->second) {
     for (const std::string& glob : row.models) {
-      if (FitsGlob(glob, model)) return &row;
+      if (may_fit(glob) && FitsGlob(glob, model)) return &row;
     }
   }
   return nullptr;

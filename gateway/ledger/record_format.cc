@@ -25,17 +25,18 @@ constexpr uint64_t kReasonGiven = 1024;
 
 bool IsVersion(char version) { return version >= kOldestVersion && version <= kVersion; }
 
-// Both directions name a record's members once, in the order of their bytes.
+// Both directions name a record's members once, in the order of their bytes. Most records fit into
+// the room at hand, and become a string once they are whole.
 class Writer {
  public:
-  explicit Writer(std::string& out) : out_(out) {}
-
   void Unsigned(uint64_t value) {
+    char* at = Room(kNumberBytesMax);
     while (value >= 0x80) {
-      out_ += static_cast<char>(value | 0x80);
+      *at++ = static_cast<char>(value | 0x80);
       value >>= 7;
     }
-    out_ += static_cast<char>(value);
+    *at++ = static_cast<char>(value);
+    size_ = static_cast<size_t>(at - here_.data());
   }
   template <typename Integer>
   void Signed(Integer value) {
@@ -45,20 +46,31 @@ class Writer {
   void Text(const std::string& text, size_t bytes_max = kRecordTextBytesMax) {
     const size_t size = std::min(text.size(), bytes_max);
     Unsigned(size);
-    out_.append(text, 0, size);
+    Bytes(text.data(), size);
   }
   void Name(const std::string& name) { Text(name, kRecordNameBytesMax); }
-  void Real(double value) {
-    std::array<char, sizeof(value)> bytes;
-    std::memcpy(bytes.data(), &value, bytes.size());
-    out_.append(bytes.data(), bytes.size());
+  void Real(double value) { Bytes(&value, sizeof(value)); }
+  void Digest(const PrefixDigest& digest) { Bytes(digest.bytes.data(), digest.bytes.size()); }
+  // At most kRecordTextBytesMax.
+  void Bytes(const void* bytes, size_t size) {
+    std::memcpy(Room(size), bytes, size);
+    size_ += size;
   }
-  void Digest(const PrefixDigest& digest) {
-    out_.append(reinterpret_cast<const char*>(digest.bytes.data()), digest.bytes.size());
-  }
+  std::string Take() { return out_.append(here_.data(), size_); }
 
  private:
-  std::string& out_;
+  static constexpr size_t kNumberBytesMax = 10;
+  char* Room(size_t bytes) {
+    if (size_ + bytes > here_.size()) {
+      out_.append(here_.data(), size_);
+      size_ = 0;
+    }
+    return here_.data() + size_;
+  }
+
+  std::string out_;
+  std::array<char, 1024> here_;
+  size_t size_ = 0;
 };
 
 class Reader {
@@ -268,13 +280,9 @@ void ReadReported(Reader& reader, ReportedUsage& reported) {
 }  // namespace
 
 std::string EncodeRecord(const RequestRecord& record) {
-  std::string out;
-  out.reserve(384);
-  out += kVersion;
-  std::array<char, sizeof(record.time_us)> time;
-  std::memcpy(time.data(), &record.time_us, time.size());
-  out.append(time.data(), time.size());
-  Writer writer(out);
+  Writer writer;
+  writer.Bytes(&kVersion, 1);
+  writer.Bytes(&record.time_us, sizeof(record.time_us));
   writer.Unsigned(FlagsOf(record));
   writer.Unsigned(static_cast<uint64_t>(record.endpoint));
   writer.Unsigned(static_cast<uint64_t>(record.dialect));
@@ -289,7 +297,7 @@ std::string EncodeRecord(const RequestRecord& record) {
   if ((flags & kReceivedDigest) != 0) writer.Digest(*record.received_sha256);
   if ((flags & kSentDigest) != 0) writer.Digest(*record.sent_sha256);
   WriteTail(record, flags, writer);
-  return out;
+  return writer.Take();
 }
 
 std::optional<RequestRecord> DecodeRecord(std::string_view bytes) {

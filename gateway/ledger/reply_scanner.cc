@@ -40,6 +40,7 @@ struct ReplyScanner::Known {
   UsageField field;
 };
 
+// Node by node.
 const ReplyScanner::Known ReplyScanner::kKnown[] = {
     {Node::kTop, "usage", What::kObject, Node::kUsage, {}},
     {Node::kTop, "response", What::kObject, Node::kResponse, {}},
@@ -56,12 +57,12 @@ const ReplyScanner::Known ReplyScanner::kKnown[] = {
     {Node::kResponse, "error", What::kError, Node::kNone, {}},
     {Node::kResponse, "prompt_cache_diagnostics", What::kObject, Node::kCacheDiagnostics, {}},
     {Node::kMessage, "diagnostics", What::kObject, Node::kDiagnostics, {}},
+    {Node::kMessage, "usage", What::kObject, Node::kUsage, {}},
+    {Node::kMessage, "model", What::kModel, Node::kNone, {}},
     {Node::kDiagnostics, "cache_miss_reason", What::kObject, Node::kMissReason, {}},
     {Node::kMissReason, "type", What::kReason, Node::kNone, {}},
     {Node::kCacheDiagnostics, "reason", What::kReason, Node::kNone, {}},
     {Node::kCacheDiagnostics, "type", What::kReasonType, Node::kNone, {}},
-    {Node::kMessage, "usage", What::kObject, Node::kUsage, {}},
-    {Node::kMessage, "model", What::kModel, Node::kNone, {}},
     {Node::kUsage, "service_tier", What::kServiceTier, Node::kNone, {}},
     {Node::kUsage, "prompt_tokens_details", What::kObject, Node::kPromptDetails, {}},
     {Node::kUsage, "completion_tokens_details", What::kObject, Node::kCompletionDetails, {}},
@@ -93,6 +94,20 @@ const ReplyScanner::Known ReplyScanner::kKnown[] = {
     {Node::kCacheCreation, "ephemeral_1h_input_tokens", What::kCount, Node::kNone,
      UsageField::kCacheCreation1h},
 };
+
+// Those of one node.
+std::span<const ReplyScanner::Known> ReplyScanner::KnownIn(Node node) {
+  using Ranges = std::array<std::span<const Known>, static_cast<size_t>(Node::kNone) + 1>;
+  static const Ranges ranges = [] {
+    Ranges made;
+    for (const Known& known : kKnown) {
+      std::span<const Known>& range = made[static_cast<size_t>(known.node)];
+      range = {range.empty() ? &known : range.data(), range.size() + 1};
+    }
+    return made;
+  }();
+  return ranges[static_cast<size_t>(node)];
+}
 
 void ReplyScanner::Reset() {
   state_ = State::kStart;
@@ -248,9 +263,8 @@ void ReplyScanner::LookUpKey() {
   what_ = What::kNothing;
   child_ = Node::kNone;
   if (cut_) return;
-  const Node node = nodes_[depth_ - 1];
-  for (const Known& known : kKnown) {
-    if (known.node != node || known.key != scalar_.view()) continue;
+  for (const Known& known : KnownIn(nodes_[depth_ - 1])) {
+    if (known.key != scalar_.view()) continue;
     what_ = known.what;
     child_ = known.child;
     field_ = known.field;

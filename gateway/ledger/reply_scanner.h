@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "gateway/ledger/usage.h"
@@ -92,6 +93,7 @@ class ReplyScanner {
   };
   struct Known;
   static const Known kKnown[];
+  static std::span<const Known> KnownIn(Node node);
 
   const char* Structure(const char* at);
   const char* TextBytes(const char* at, const char* end);

@@ -32,6 +32,7 @@ void Share(std::span<const int64_t> weights, int64_t total, Number sum, bool equ
            std::span<int64_t> shares) {
   std::vector<Number> remainders(weights.size());
   const int64_t left = ShareWholeParts<Number>(weights, total, sum, equal, shares, remainders);
+  if (left == 0) return;
   std::vector<size_t> order(weights.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::nth_element(order.begin(), order.begin() + left, order.end(), [&](size_t a, size_t b) {

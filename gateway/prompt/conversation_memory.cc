@@ -1,6 +1,8 @@
 #include "gateway/prompt/conversation_memory.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 namespace kvgate::prompt {
 namespace {
@@ -11,22 +13,29 @@ constexpr size_t kAliasesMax = 8;
 
 }  // namespace
 
-ConversationMemory::Line ConversationMemory::Find(std::span<const Identity> keys) const {
+ConversationMemory::Line ConversationMemory::Find(std::span<const Identity> keys,
+                                                  bool with_branches) const {
   const std::lock_guard lock(mutex_);
   for (const Identity& key : keys) {
     const auto found = by_key_.find(key);
     if (found == by_key_.end()) continue;
     const Conversation& conversation = *found->second;
-    return {conversation.id, {conversation.branches.begin(), conversation.branches.end()}};
+    Line line{conversation.id, {}};
+    if (with_branches) {
+      line.branches.assign(conversation.branches.begin(), conversation.branches.end());
+    }
+    return line;
   }
   return {keys.empty() ? Identity{} : keys.front(), {}};
 }
 
 void ConversationMemory::Remember(const Commit& commit) {
+  Dropped dropped;
   const std::lock_guard lock(mutex_);
   auto found = by_key_.find(commit.conversation);
   if (found == by_key_.end()) {
-    list_.push_front({.id = commit.conversation, .branches = {}, .aliases = {}, .bytes = 0});
+    list_.push_front({.id = commit.conversation, .branches = {}, .aliases = {}});
+    bytes_ += list_.front().bytes;
     found = by_key_.emplace(commit.conversation, list_.begin()).first;
   }
   list_.splice(list_.begin(), list_, found->second);
@@ -36,33 +45,39 @@ void ConversationMemory::Remember(const Commit& commit) {
     if (by_key_.emplace(alias, list_.begin()).second) conversation.aliases.push_back(alias);
   }
   auto& branches = conversation.branches;
-  const auto replaced = std::find(branches.begin(), branches.end(), commit.replaced);
-  if (replaced != branches.end()) branches.erase(replaced);
-  branches.insert(branches.begin(), commit.branch);
-  if (branches.size() > kBranchesMax) branches.pop_back();
-  Measure(conversation);
-  EvictLocked();
+  auto leaves = branches.end();
+  if (commit.replaced) leaves = std::find(branches.begin(), branches.end(), commit.replaced);
+  if (leaves == branches.end() && branches.size() == kBranchesMax) --leaves;
+  if (leaves != branches.end()) {
+    Count(conversation, -static_cast<int64_t>((*leaves)->bytes));
+    dropped.push_back(std::move(*leaves));
+    std::move_backward(branches.begin(), leaves, std::next(leaves));
+    branches.front() = commit.branch;
+  } else {
+    branches.insert(branches.begin(), commit.branch);
+  }
+  Count(conversation, static_cast<int64_t>(commit.branch->bytes));
+  while (bytes_ > bytes_max_ && !list_.empty()) EraseLocked(std::prev(list_.end()), dropped);
 }
 
 void ConversationMemory::Withdraw(const Identity& conversation,
                                   const std::shared_ptr<Branch>& branch,
                                   const std::shared_ptr<const Branch>& before) {
+  Dropped dropped;
   const std::lock_guard lock(mutex_);
   const auto found = by_key_.find(conversation);
   if (found == by_key_.end()) return;
   auto& branches = found->second->branches;
   const auto place = std::find(branches.begin(), branches.end(), branch);
   if (place == branches.end()) return;
+  Count(*found->second, -static_cast<int64_t>(branch->bytes));
   if (before && std::find(branches.begin(), branches.end(), before) == branches.end()) {
     *place = std::const_pointer_cast<Branch>(before);
+    Count(*found->second, static_cast<int64_t>(before->bytes));
   } else {
     branches.erase(place);
   }
-  if (branches.empty()) {
-    EraseLocked(found->second);
-  } else {
-    Measure(*found->second);
-  }
+  if (branches.empty()) EraseLocked(found->second, dropped);
 }
 
 void ConversationMemory::Finish(const std::shared_ptr<Branch>& branch,
@@ -89,21 +104,17 @@ size_t ConversationMemory::num_bytes() const {
   return bytes_;
 }
 
-void ConversationMemory::Measure(Conversation& conversation) {
-  size_t bytes = sizeof(Conversation);
-  for (const auto& branch : conversation.branches) bytes += branch->bytes;
-  bytes_ += bytes - conversation.bytes;
-  conversation.bytes = bytes;
+void ConversationMemory::Count(Conversation& conversation, int64_t bytes) {
+  conversation.bytes += static_cast<size_t>(bytes);
+  bytes_ += static_cast<size_t>(bytes);
 }
 
-void ConversationMemory::EvictLocked() {
-  while (bytes_ > bytes_max_ && !list_.empty()) EraseLocked(std::prev(list_.end()));
-}
-
-void ConversationMemory::EraseLocked(List::iterator conversation) {
+void ConversationMemory::EraseLocked(List::iterator conversation, Dropped& dropped) {
   bytes_ -= conversation->bytes;
   for (const Identity& alias : conversation->aliases) by_key_.erase(alias);
   by_key_.erase(conversation->id);
+  std::move(conversation->branches.begin(), conversation->branches.end(),
+            std::back_inserter(dropped));
   list_.erase(conversation);
 }
 

@@ -26,7 +26,8 @@ class ConversationMemory {
     std::vector<std::shared_ptr<const Branch>> branches;  // the newest first
   };
   // What is known under the first of `keys` that is known at all; else an empty line of the first.
-  Line Find(std::span<const Identity> keys) const;
+  // Its branches are left out where nobody will go on from one.
+  Line Find(std::span<const Identity> keys, bool with_branches = true) const;
 
   struct Commit {
     Identity conversation;
@@ -53,13 +54,15 @@ class ConversationMemory {
     Identity id;
     std::vector<std::shared_ptr<Branch>> branches;
     std::vector<Identity> aliases;
-    size_t bytes = 0;
+    size_t bytes = sizeof(Conversation);
   };
+  // What is let go of when the lock is gone: a branch is many allocations.
+  using Dropped = std::vector<std::shared_ptr<Branch>>;
   using List = std::list<Conversation>;
 
-  void Measure(Conversation& conversation);
-  void EvictLocked();
-  void EraseLocked(List::iterator conversation);
+  // `bytes` more or fewer of it.
+  void Count(Conversation& conversation, int64_t bytes);
+  void EraseLocked(List::iterator conversation, Dropped& dropped);
 
   const size_t bytes_max_;
   mutable std::mutex mutex_;

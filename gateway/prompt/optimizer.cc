@@ -215,7 +215,7 @@ Prepared Optimizer::Impl::Prepare(const OptimizeArgs& args, bool dry) {
                                        .tenant = args.tenant,
                                        .session = args.session,
                                        .upstream = args.upstream});
-  const ConversationMemory::Line line = conversations.Find(found.keys);
+  const ConversationMemory::Line line = conversations.Find(found.keys, found.may_go_on());
   auto state = std::make_shared<Prepared::State>();
   const Chosen chosen = ChooseBranch(line.branches, outline, found);
   state->before = chosen.branch;

@@ -74,15 +74,16 @@ class OutlineReader {
   bool Member(const Skimmer::Name& name) {
     const std::string_view raw = name.span.In(body_);
     const uint32_t begin = name.span.begin - 1;
-    for (const std::string_view field :
-         {std::string_view("tools"), fields_.system, fields_.messages, std::string_view("model")}) {
+    const std::array<std::string_view, 4> fields = {"tools", fields_.system, fields_.messages,
+                                                    "model"};
+    for (size_t i = 0; i < fields.size(); ++i) {
+      const std::string_view field = fields[i];
       if (field.empty() || !NameIs(raw, field)) continue;
       field_ = field;
-      if (std::find(seen_.begin(), seen_.end(), field) != seen_.end()) {
+      if (std::exchange(seen_[i], true)) {
         why_ = "the field stands twice";
         return false;
       }
-      seen_.push_back(field);
       if (field == "model") return Model(begin, raw);
       return Part(field);
     }
@@ -185,7 +186,8 @@ class OutlineReader {
   // All turns as they are known now, for the next body that begins with them. Nothing needs them
   // any more.
   void KeepKnown() {
-    if (outline_.messages.In(body_).substr(0, 1) != "[") return;
+    if (outline_.messages.size() < TurnMemo::kListBytesMin) return;
+    if (outline_.messages.In(body_).front() != '[') return;
     SharedList<Found> turns;
     if (num_known_ > 0) {
       const SharedList<Found>& before = known_.known->segments;
@@ -316,7 +318,7 @@ class OutlineReader {
   SegmentMemo& memo_;
   Outline& outline_;
   Skimmer skimmer_;
-  std::vector<std::string_view> seen_;
+  std::array<bool, 4> seen_{};  // tools, system, messages, model
   std::string field_;
   std::string why_;
   bool leading_ = true;

@@ -49,8 +49,8 @@ constexpr double kReadLossMax = 0.3;     // beyond these: then not even reading 
 // Fields are told apart by their lengths.
 Identity Mix(std::string_view tag, std::initializer_list<std::string_view> texts,
              const Identity& id = {}) {
-  std::string bytes;
-  bytes.reserve(256);
+  thread_local std::string bytes;  // its room is used again
+  bytes.clear();
   const auto add_number = [&](uint64_t number) {
     bytes.append(reinterpret_cast<const char*>(&number), sizeof(number));
   };

@@ -196,7 +196,7 @@ Recognition Recognize(const RecognitionArgs& args) {
 
 Chosen ChooseBranch(std::span<const std::shared_ptr<const Branch>> branches, const Outline& outline,
                     const Recognition& recognition) {
-  if (recognition.by_content() && !recognition.continues) return {};
+  if (!recognition.may_go_on()) return {};
   if (!recognition.holds_history && !branches.empty()) {
     const Identity system = SystemOf(outline.segments);
     const auto found = std::find_if(branches.begin(), branches.end(), [&](const auto& branch) {

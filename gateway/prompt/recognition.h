@@ -29,11 +29,12 @@ struct Recognition {
   bool continues = false;     // it holds an assistant's turn
   bool holds_history = true;  // as HoldsHistory
   bool by_content() const { return origin == "content"; }
+  // Two first requests that read alike are two conversations, unless their caller has named one.
+  bool may_go_on() const { return continues || !by_content(); }
 };
 Recognition Recognize(const RecognitionArgs& args);
 
-// The branch with which it shares the longest prefix; null: it goes on from none of them. Two first
-// requests that read alike are two conversations, unless their caller has named one. Where its
+// The branch with which it shares the longest prefix; null: it goes on from none of them. Where its
 // provider holds the history, the newest of that system prompt, else the newest.
 struct Chosen {
   std::shared_ptr<const Branch> branch = nullptr;

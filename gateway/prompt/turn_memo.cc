@@ -10,8 +10,6 @@
 namespace kvgate::prompt {
 namespace {
 
-// A shorter list is read as quickly as it is looked up.
-constexpr size_t kListBytesMin = 8192;
 // Of the beginning, which is what a conversation is found by.
 constexpr size_t kKeyBytes = 512;
 // The newest turns may differ in where a marker stands; behind a cut all is read again.

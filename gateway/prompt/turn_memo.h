@@ -32,6 +32,8 @@ struct KnownTurns {
 class TurnMemo {
  public:
   explicit TurnMemo(size_t bytes_max) : young_bytes_max_(bytes_max / 2) {}
+  // A shorter list is read as quickly as it is looked up: it is neither kept nor found.
+  static constexpr size_t kListBytesMin = 8192;
 
   // The hash of a list as far as it has been read.
   class Growing;

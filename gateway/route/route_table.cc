@@ -75,7 +75,7 @@ bool IsFallbackStatus(int status) {
 
 Result<std::unique_ptr<RouteTable>> RouteTable::Open(
     const std::vector<config::RouteConfig>& configs, const std::vector<std::string>& upstreams,
-    bool has_local) {
+    bool has_local, const RouteTable* previous) {
   auto table = std::make_unique<RouteTable>();
   for (const config::RouteConfig& config : configs) {
     for (const auto* list : {&config.targets, &config.fallback}) {
@@ -97,7 +97,12 @@ Result<std::unique_ptr<RouteTable>> RouteTable::Open(
       return MakeError(ErrorCode::kInvalidArgument, "route",
                        "local_tokens_max of a route needs the local engine (--model)");
     }
-    table->routes_.push_back(std::make_unique<Route>(config));
+    std::shared_ptr<Route> route;
+    for (const auto& before :
+         previous ? previous->routes_ : std::vector<std::shared_ptr<Route>>{}) {
+      if (before->config() == config) route = before;
+    }
+    table->routes_.push_back(route ? std::move(route) : std::make_shared<Route>(config));
   }
   return table;
 }

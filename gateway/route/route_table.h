@@ -65,16 +65,19 @@ bool IsFallbackStatus(int status);
 
 class RouteTable {
  public:
-  // kInvalidArgument: a target that is no upstream and not "local", or local without an engine.
+  // Of `previous`, which may be null, it keeps those that are configured as they were, with what
+  // they remember. kInvalidArgument: a target that is no upstream and not "local", or local without
+  // an engine.
   static Result<std::unique_ptr<RouteTable>> Open(const std::vector<config::RouteConfig>& configs,
                                                   const std::vector<std::string>& upstreams,
-                                                  bool has_local);
+                                                  bool has_local,
+                                                  const RouteTable* previous = nullptr);
   // The first one that takes the model; null: none does.
   Route* Find(std::string_view model) const;
   bool empty() const { return routes_.empty(); }
 
  private:
-  std::vector<std::unique_ptr<Route>> routes_;
+  std::vector<std::shared_ptr<Route>> routes_;
 };
 
 }  // namespace kvgate::route

@@ -14,10 +14,7 @@
 namespace kvgate::service {
 namespace {
 
-PrefixDigest DigestOf(std::string_view api_key) {
-  Sha256 sha;
-  return sha.Update(api_key).Finish();
-}
+PrefixDigest DigestOf(std::string_view api_key) { return ThreadSha256().Update(api_key).Finish(); }
 
 // The configuration has checked it: 64 hex digits.
 PrefixDigest ParseDigest(std::string_view hex) {
@@ -48,7 +45,8 @@ Error Limited(std::string detail, double seconds) {
 GatewayKeys::~GatewayKeys() = default;
 
 Result<std::unique_ptr<GatewayKeys>> GatewayKeys::Open(
-    const std::vector<config::KeyConfig>& configs, const Environment& environment) {
+    const std::vector<config::KeyConfig>& configs, const Environment& environment,
+    const GatewayKeys* previous) {
   std::unique_ptr<GatewayKeys> keys(new GatewayKeys);
   for (const config::KeyConfig& config : configs) {
     PrefixDigest digest;
@@ -63,7 +61,11 @@ Result<std::unique_ptr<GatewayKeys>> GatewayKeys::Open(
       }
       digest = DigestOf(api_key);
     }
-    keys->keys_.push_back(std::make_unique<Key>(config, digest));
+    std::shared_ptr<Key> key;
+    for (const auto& before : previous ? previous->keys_ : std::vector<std::shared_ptr<Key>>{}) {
+      if (before->config() == config && before->digest() == digest) key = before;
+    }
+    keys->keys_.push_back(key ? std::move(key) : std::make_shared<Key>(config, digest));
   }
   return keys;
 }

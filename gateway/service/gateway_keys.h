@@ -24,8 +24,11 @@ class GatewayKeys {
   class Key;
 
   // kInvalidArgument: an unset variable, by the key's name.
+  // Of `previous`, which may be null, it keeps those that are configured as they were, with what
+  // they have used.
   static Result<std::unique_ptr<GatewayKeys>> Open(const std::vector<config::KeyConfig>& configs,
-                                                   const Environment& environment);
+                                                   const Environment& environment,
+                                                   const GatewayKeys* previous = nullptr);
   ~GatewayKeys();
 
   // No keys: everyone is let in.
@@ -35,7 +38,7 @@ class GatewayKeys {
 
  private:
   GatewayKeys() = default;
-  std::vector<std::unique_ptr<Key>> keys_;
+  std::vector<std::shared_ptr<Key>> keys_;
 };
 
 class GatewayKeys::Key {

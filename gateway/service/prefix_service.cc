@@ -59,8 +59,7 @@ void WritePrefix(const store::KvPrefix& prefix, const store::Pin* pin, JsonWrite
 
 std::string TenantOf(std::string_view credential) {
   if (credential.empty()) return "";
-  Sha256 sha;
-  const PrefixDigest digest = sha.Update("kvgate.tenant:").Update(credential).Finish();
+  const PrefixDigest digest = ThreadSha256().Update("kvgate.tenant:").Update(credential).Finish();
   return ToHex(digest.bytes);
 }
 

@@ -106,6 +106,7 @@ ledger::RecordBreak ToRecord(const prompt::PrefixBreak& found) {
 }  // namespace
 
 uint32_t RuleBits(const std::vector<std::string>& names) {
+  if (names.empty()) return 0;
   uint32_t bits = 0;
   for (size_t i = 0; i < prompt::kNumRules; ++i) {
     const bool named = std::find(names.begin(), names.end(),
@@ -181,9 +182,10 @@ Prompts::Known Prompts::Recognize(const KnowArgs& args) {
 
 void Prompts::CapOutput(const Args& args, prompt::Prepared& prepared) {
   const int64_t most = args.key == nullptr ? 0 : args.key->default_max_tokens;
+  if (most == 0) return;
   const bool is_off =
       (ArgsOf(args).rules_off >> static_cast<int>(prompt::Rule::kOutputCap) & 1) != 0;
-  if (most == 0 || is_off || prepared.mode == Mode::kObserve || !prepared.unreadable.empty() ||
+  if (is_off || prepared.mode == Mode::kObserve || !prepared.unreadable.empty() ||
       FindHeader(args.fields, "x-kvgate-intent") == "long-form") {
     return;
   }

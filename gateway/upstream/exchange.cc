@@ -34,6 +34,7 @@ Exchange::~Exchange() {
   if (clean) upstream_.Keep(std::move(channel_));
   DropChannel();
   if (reserved_) upstream_.Release();
+  ReturnReadBuffer(std::move(buffer_));
 }
 
 Task<Result<void>> Exchange::Start(Request request) {

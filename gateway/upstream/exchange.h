@@ -25,6 +25,7 @@
 
 #include "gateway/upstream/header_rules.h"
 #include "gateway/upstream/piece_body.h"
+#include "gateway/upstream/read_buffers.h"
 #include "gateway/upstream/task.h"
 #include "gateway/upstream/upstream.h"
 
@@ -134,7 +135,7 @@ class Exchange {
   Stage stage_ = Stage::kIdle;
   Clock::time_point deadline_ = Clock::time_point::max();
   Clock::time_point end_ = Clock::time_point::max();
-  boost::beast::flat_buffer buffer_;
+  boost::beast::flat_buffer buffer_ = TakeReadBuffer();
   size_t piece_bytes_ = kPieceBytesMin;  // read at once
   std::optional<Parser> parser_;
   HeaderFields fields_;  // views into the parser; without trailers

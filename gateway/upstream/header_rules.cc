@@ -49,9 +49,9 @@ bool Passes(const HeaderFields& fields, std::string_view name) {
 
 }  // namespace
 
-bool SameName(std::string_view a, std::string_view b) {
-  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(),
-                                            [](char x, char y) { return Lower(x) == Lower(y); });
+bool SameBytes(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(),
+                    [](char x, char y) { return Lower(x) == Lower(y); });
 }
 
 std::string_view FindHeader(const HeaderFields& fields, std::string_view name) {
@@ -123,8 +123,8 @@ std::string RequestHead(const RequestHeadArgs& args) {
 std::string ForwardedHead(const ResponseHeadArgs& args) {
   std::string head;
   head.reserve(1024);
-  fmt::format_to(std::back_inserter(head), "HTTP/1.{} {} {}\r\n", args.http_1_0 ? 0 : 1,
-                 args.status, args.reason);
+  head.append(args.http_1_0 ? "HTTP/1.0 " : "HTTP/1.1 ");
+  head.append(std::to_string(args.status)).append(" ").append(args.reason).append("\r\n");
   bool length_written = args.status == 204 || args.chunked;
   for (const HeaderField& field : args.fields) {
     if (!Passes(args.fields, field.name)) continue;
@@ -154,7 +154,7 @@ std::string UpstreamTarget(std::string_view base_path, Dialect dialect, std::str
     target = slash == std::string_view::npos ? "/" : target.substr(slash);
   }
   if (dialect == Dialect::kOpenAi && target.starts_with("/v1/")) target.remove_prefix(3);
-  return fmt::format("{}{}", base_path, target);
+  return std::string(base_path).append(target);
 }
 
 }  // namespace kvgate::upstream

@@ -16,8 +16,11 @@ struct HeaderField {
 };
 using HeaderFields = std::vector<HeaderField>;
 
-// Names compare without case.
-bool SameName(std::string_view a, std::string_view b);
+// Names compare without case. Most differ in their length.
+bool SameBytes(std::string_view a, std::string_view b);  // REQUIRES: of one length
+inline bool SameName(std::string_view a, std::string_view b) {
+  return a.size() == b.size() && SameBytes(a, b);
+}
 // The first field of that name; empty: none.
 std::string_view FindHeader(const HeaderFields& fields, std::string_view name);
 // Belongs to one connection by its own name.

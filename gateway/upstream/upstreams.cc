@@ -24,11 +24,15 @@ PathKind KindOf(std::string_view path, bool has_anthropic_version) {
 }
 
 Result<std::unique_ptr<Upstreams>> Upstreams::Open(
-    const std::vector<config::UpstreamConfig>& configs, const Environment& environment) {
+    const std::vector<config::UpstreamConfig>& configs, const Environment& environment,
+    const Upstreams* previous) {
   auto upstreams = std::make_unique<Upstreams>();
   for (const config::UpstreamConfig& config : configs) {
-    KVGATE_TRY(std::unique_ptr<Upstream> upstream, Upstream::Open(config, environment));
-    upstreams->upstreams_.push_back(std::move(upstream));
+    KVGATE_TRY(std::shared_ptr<Upstream> upstream, Upstream::Open(config, environment));
+    std::shared_ptr<Upstream> before = previous ? previous->FindShared(config.name) : nullptr;
+    const bool same = before && config.ca_file.empty() && before->config() == config &&
+                      before->api_key() == upstream->api_key();
+    upstreams->upstreams_.push_back(same ? std::move(before) : std::move(upstream));
   }
   return upstreams;
 }
@@ -67,12 +71,14 @@ Upstream* Upstreams::FindServing(const Query& query) const {
   return nullptr;
 }
 
-Upstream* Upstreams::Find(std::string_view name) const {
+std::shared_ptr<Upstream> Upstreams::FindShared(std::string_view name) const {
   for (const auto& upstream : upstreams_) {
-    if (upstream->name() == name) return upstream.get();
+    if (upstream->name() == name) return upstream;
   }
   return nullptr;
 }
+
+Upstream* Upstreams::Find(std::string_view name) const { return FindShared(name).get(); }
 
 Result<Upstream*> Upstreams::Choose(const Query& query) const {
   std::vector<Upstream*> candidates;

@@ -30,11 +30,14 @@ std::optional<Endpoint> TranslatedEndpoint(Endpoint endpoint, const Upstream& up
 
 class Upstreams {
  public:
+  // Of `previous`, which may be null, it keeps those that are configured as they were, but not one
+  // with a CA file, which may hold others now.
   static Result<std::unique_ptr<Upstreams>> Open(const std::vector<config::UpstreamConfig>& configs,
-                                                 const Environment& environment);
+                                                 const Environment& environment,
+                                                 const Upstreams* previous = nullptr);
 
   bool empty() const { return upstreams_.empty(); }
-  const std::vector<std::unique_ptr<Upstream>>& all() const { return upstreams_; }
+  const std::vector<std::shared_ptr<Upstream>>& all() const { return upstreams_; }
 
   struct Query {
     Dialect dialect = Dialect::kOpenAi;
@@ -53,9 +56,10 @@ class Upstreams {
   bool Serves(const Query& query) const { return FindServing(query) != nullptr; }
 
  private:
+  std::shared_ptr<Upstream> FindShared(std::string_view name) const;
   Upstream* FindServing(const Query& query) const;
 
-  std::vector<std::unique_ptr<Upstream>> upstreams_;
+  std::vector<std::shared_ptr<Upstream>> upstreams_;
 };
 
 }  // namespace kvgate::upstream

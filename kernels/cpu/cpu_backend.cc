@@ -18,6 +18,7 @@
 #include "kernels/cpu/row_kernels.h"
 #include "kernels/cpu/simd_target.h"
 #include "kernels/cpu/thread_pool.h"
+#include "kernels/cpu/top_rows.h"
 
 namespace kvgate::kernels::cpu {
 namespace {
@@ -31,6 +32,17 @@ class HostFloats final : public FloatBuffer {
   HostFloats(HostMemory memory, size_t count) : memory_(std::move(memory)) {
     data_ = reinterpret_cast<float*>(memory_.data());
     size_ = count;
+  }
+
+ private:
+  HostMemory memory_;
+};
+
+class HostBytes final : public HostBuffer {
+ public:
+  explicit HostBytes(HostMemory memory) : memory_(std::move(memory)) {
+    data_ = memory_.data();
+    size_ = memory_.size();
   }
 
  private:
@@ -59,6 +71,7 @@ class CpuBackend final : public Backend {
   Result<std::unique_ptr<Weight>> DoLoadWeight(const WeightView& view) override;
   Result<std::unique_ptr<FloatBuffer>> DoAllocateFloats(size_t count) override;
   Result<std::unique_ptr<KvArena>> DoAllocateKv(const KvShape& shape, uint32_t num_blocks) override;
+  Result<std::unique_ptr<HostBuffer>> DoAllocateHost(size_t bytes) override;
   void DoCopyIn(std::span<const float> host, float* device) override;
   void DoCopyOut(const float* device, std::span<float> host) override;
   void DoReadKvBlock(const KvArena& arena, BlockId id, std::span<std::byte> host) override;
@@ -83,6 +96,7 @@ class CpuBackend final : public Backend {
   void DoAddScaled(const float* x, float factor, size_t count, float* y) override;
   void DoScale(float factor, size_t count, float* x) override;
   void DoSoftCap(float cap, size_t count, float* x) override;
+  void DoTopRows(const TopRowsTask& task, const TopRowsResult& to) override;
 
   // Calls body(begin, end) on pieces of [0, count) rows or values, on all threads where the work,
   // count * unit values' worth, is more than a parallel region costs.
@@ -132,6 +146,11 @@ Result<std::unique_ptr<FloatBuffer>> CpuBackend::DoAllocateFloats(size_t count) 
 Result<std::unique_ptr<KvArena>> CpuBackend::DoAllocateKv(const KvShape& shape,
                                                           uint32_t num_blocks) {
   return HostKvArena::Allocate(shape, num_blocks);
+}
+
+Result<std::unique_ptr<HostBuffer>> CpuBackend::DoAllocateHost(size_t bytes) {
+  KVGATE_TRY(HostMemory memory, HostMemory::Allocate(bytes, "host buffer"));
+  return std::unique_ptr<HostBuffer>(std::make_unique<HostBytes>(std::move(memory)));
 }
 
 void CpuBackend::DoCopyIn(std::span<const float> host, float* device) {
@@ -336,6 +355,10 @@ void CpuBackend::DoSoftCap(float cap, size_t count, float* x) {
   ForPieces(static_cast<int64_t>(count), kTanhWork, [&](int64_t begin, int64_t end) {
     rows_.soft_cap(cap, static_cast<size_t>(end - begin), x + begin);
   });
+}
+
+void CpuBackend::DoTopRows(const TopRowsTask& task, const TopRowsResult& to) {
+  pool_.ForEach(task.num_rows, [&](int64_t row, int) { TopOfRow(task, row, to); });
 }
 
 }  // namespace

@@ -28,6 +28,7 @@ class ReferenceBackend final : public Backend {
   Result<std::unique_ptr<Weight>> DoLoadWeight(const WeightView& view) override;
   Result<std::unique_ptr<FloatBuffer>> DoAllocateFloats(size_t count) override;
   Result<std::unique_ptr<KvArena>> DoAllocateKv(const KvShape& shape, uint32_t num_blocks) override;
+  Result<std::unique_ptr<HostBuffer>> DoAllocateHost(size_t bytes) override;
   void DoCopyIn(std::span<const float> host, float* device) override;
   void DoCopyOut(const float* device, std::span<float> host) override;
   void DoReadKvBlock(const KvArena& arena, BlockId id, std::span<std::byte> host) override;
@@ -52,6 +53,7 @@ class ReferenceBackend final : public Backend {
   void DoAddScaled(const float* x, float factor, size_t count, float* y) override;
   void DoScale(float factor, size_t count, float* x) override;
   void DoSoftCap(float cap, size_t count, float* x) override;
+  void DoTopRows(const TopRowsTask& task, const TopRowsResult& to) override;
 
   BackendInfo info_{.name = "reference",
                     .target = "scalar",
@@ -84,6 +86,10 @@ Result<std::unique_ptr<FloatBuffer>> ReferenceBackend::DoAllocateFloats(size_t c
 Result<std::unique_ptr<KvArena>> ReferenceBackend::DoAllocateKv(const KvShape& shape,
                                                                 uint32_t num_blocks) {
   return Allocate<KvArena>("a KV arena", [&] { return new ReferenceKvArena(shape, num_blocks); });
+}
+
+Result<std::unique_ptr<HostBuffer>> ReferenceBackend::DoAllocateHost(size_t bytes) {
+  return Allocate<HostBuffer>("a host buffer", [&] { return new ReferenceBytes(bytes); });
 }
 
 void ReferenceBackend::DoCopyIn(std::span<const float> host, float* device) {
@@ -353,6 +359,38 @@ void ReferenceBackend::DoScale(float factor, size_t count, float* x) {
 void ReferenceBackend::DoSoftCap(float cap, size_t count, float* x) {
   for (size_t i = 0; i < count; ++i) {
     x[i] = static_cast<float>(cap * std::tanh(static_cast<double>(x[i]) / cap));
+  }
+}
+
+void ReferenceBackend::DoTopRows(const TopRowsTask& task, const TopRowsResult& to) {
+  constexpr float kLowest = -std::numeric_limits<float>::infinity();
+  const auto count = static_cast<size_t>(task.count);
+  for (size_t r = 0; r < task.scales.size(); ++r) {
+    std::vector<float> row(static_cast<size_t>(task.columns));
+    std::vector<TokenId> order(row.size());
+    for (size_t i = 0; i < row.size(); ++i) {
+      const float x = task.x[r * row.size() + i];
+      row[i] = x > kLowest ? std::min(x, std::numeric_limits<float>::max()) + 0.0f : kLowest;
+      order[i] = static_cast<TokenId>(i);
+    }
+    std::stable_sort(order.begin(), order.end(), [&](TokenId a, TokenId b) {
+      return row[static_cast<size_t>(a)] > row[static_cast<size_t>(b)];
+    });
+    const double greatest = row[static_cast<size_t>(order[0])];
+    double sum = 0;
+    double scaled_sum = 0;
+    for (const float value : row) {
+      if (value == kLowest) continue;
+      sum += std::exp(value - greatest);
+      scaled_sum += std::exp((value - greatest) * task.scales[r]);
+    }
+    to.exp_sums[r] = static_cast<float>(sum);
+    to.scaled_exp_sums[r] = static_cast<float>(scaled_sum);
+    for (size_t i = 0; i < count; ++i) {
+      const TokenId id = i < order.size() ? order[i] : -1;
+      to.ids[r * count + i] = id;
+      to.values[r * count + i] = id < 0 ? kLowest : row[static_cast<size_t>(id)];
+    }
   }
 }
 

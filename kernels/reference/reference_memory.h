@@ -36,6 +36,20 @@ class ReferenceFloats final : public FloatBuffer {
   std::vector<float> values_;
 };
 
+class ReferenceBytes final : public HostBuffer {
+ public:
+  explicit ReferenceBytes(size_t size) : storage_(size / sizeof(Line) + 1) {
+    data_ = reinterpret_cast<std::byte*>(storage_.data());
+    size_ = size;
+  }
+
+ private:
+  struct alignas(64) Line {
+    std::byte bytes[64];
+  };
+  std::vector<Line> storage_;
+};
+
 class ReferenceKvArena final : public KvArena {
  public:
   // Throws std::bad_alloc when the memory is not there; the backend catches it.

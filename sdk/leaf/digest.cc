@@ -57,4 +57,9 @@ PrefixDigest Sha256::Finish() {
   return digest;
 }
 
+Sha256& ThreadSha256() {
+  thread_local Sha256 sha;
+  return sha;
+}
+
 }  // namespace kvgate

@@ -6,7 +6,15 @@
 
 namespace kvgate {
 
-std::string ToHex(uint64_t high, uint64_t low) { return fmt::format("{:016x}{:016x}", high, low); }
+std::string ToHex(uint64_t high, uint64_t low) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string hex(32, '0');
+  for (size_t i = 0; i < 16; ++i) {
+    hex[15 - i] = kDigits[high >> (4 * i) & 15];
+    hex[31 - i] = kDigits[low >> (4 * i) & 15];
+  }
+  return hex;
+}
 
 Result<BlockHash> ParseBlockHash(std::string_view hex) {
   BlockHash hash;

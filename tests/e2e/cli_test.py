@@ -19,7 +19,7 @@ class CliTest(Case):
         return made.stdout if code == 0 else made.stderr
 
     def test_version_help_and_an_unknown_command(self):
-        self.assertRegex(self.kvgate("--version"), r"^kvgate \d+\.\d+\.\d+\n$")
+        self.assertRegex(self.kvgate("--version"), r"^kvgate \d+\.\d+\.\d+( \(CUDA\))?\n$")
         self.assertIn("serve", self.kvgate("--help"))
         self.assertIn("subcommand", self.kvgate("dance", code=2))
 
@@ -115,6 +115,32 @@ class CliTest(Case):
         self.assertIn("2.5 GB", self.kvgate("plan", "--help"))
         self.assertIn("kv-dtype", self.kvgate("plan", "--model", "gpt-2", "--kv-dtype", "f8",
                                               code=2))
+
+    def test_plan_of_a_device_keeps_a_reserve_and_takes_its_steps(self):
+        how = ["plan", "--model", "llama-3.1-8b", "--context", 20000, "--memory", "80GiB", "--json"]
+        host = json.loads(self.kvgate(*how))
+        device = json.loads(self.kvgate(*how, "--device", "cuda"))
+        left = (80 << 30) - device["weight_bytes"] - device["overhead_bytes"]
+        self.assertAlmostEqual(device["kv_memory_bytes"], (left - (512 << 20)) * 0.9, delta=16)
+        self.assertGreater(device["overhead_bytes"], 3 * host["overhead_bytes"])
+        self.assertEqual(host["kv_memory_bytes"],
+                         (80 << 30) - host["weight_bytes"] - host["overhead_bytes"])
+
+    def test_cuda_without_a_device_is_refused_and_fast_needs_cuda(self):
+        serve = ["serve", "--listen", "127.0.0.1:0", "--data-dir", self.folder / "data"]
+        self.assertIn("engine.numerics", self.kvgate(*serve, "--device", "cpu", "--numerics",
+                                                     "fast", code=2))
+        self.assertIn("fast", self.kvgate(*serve, "--numerics", "quick", code=2))
+        found = json.loads(self.kvgate("doctor", "--json", "--listen", "127.0.0.1:0",
+                                       "--data-dir", self.folder / "data", "--kv-memory",
+                                       "64MiB", "--disk-cache", "1MiB"))["checks"]
+        if any(check["check"] == "CUDA" for check in found):
+            self.skipTest("there is a device")
+        message = self.kvgate(*serve, "--device", "cuda", code=1)
+        self.assertIn("engine.device is cuda, and", message)
+        self.assertIn("engine.device auto or cpu", message)
+        self.assertIn("on the CPU", next(check["detail"] for check in found
+                                         if check["check"] == "device"))
 
     def test_config_check_says_ok_or_names_the_line(self):
         file = self.folder / "kvgate.toml"

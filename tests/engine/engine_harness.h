@@ -17,6 +17,7 @@
 #include "engine/model/make_model.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "kernels/cpu/cpu_backend.h"
+#include "tests/engine/device_backend.h"
 
 namespace kvgate::engine {
 
@@ -104,6 +105,14 @@ struct TestModel {
     model.tokenizer = *tokenizer::Tokenizer::Load(*model.file);
     model.backend = *kernels::cpu::MakeCpuBackend({.num_threads = 2, .target = ""});
     return model;
+  }
+
+  // As a device: its KV in memory of its own, copies beside the steps.
+  kernels::DeviceBackend& MoveToDevice(uint64_t memory_bytes = 0) {
+    auto device = std::make_unique<kernels::DeviceBackend>(std::move(backend), memory_bytes);
+    kernels::DeviceBackend& moved = *device;
+    backend = std::move(device);
+    return moved;
   }
 
   std::unique_ptr<Engine> Open(const EngineOptions& options, store::KvStore* store = nullptr) {

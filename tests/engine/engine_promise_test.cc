@@ -27,12 +27,14 @@ struct Case {
   kernels::DType weights;
   kernels::DType kv;
   int num_heads = 8;  // of 128 / num_heads dimensions: quantized KV takes 32 together
+  bool is_device = false;
 };
 
 class EnginePromiseTest : public testing::TestWithParam<Case> {
  protected:
   EnginePromiseTest()
       : model_(TestModel::Make(GetParam().architecture, GetParam().weights, GetParam().num_heads)) {
+    if (GetParam().is_device) model_.MoveToDevice();
     options_.kv_dtype = GetParam().kv;
     options_.kv_bytes = 8 << 20;
   }
@@ -257,7 +259,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"Qwen2F16KvF16", "qwen2", kernels::DType::kF16, kernels::DType::kF16},
                     Case{"Qwen2Q8KvBf16", "qwen2", kernels::DType::kQ8_0, kernels::DType::kBF16},
                     Case{"LlamaF16KvQ8", "llama", kernels::DType::kF16, kernels::DType::kQ8_0, 4},
-                    Case{"Qwen2Q8KvQ4", "qwen2", kernels::DType::kQ8_0, kernels::DType::kQ4_0, 2}),
+                    Case{"Qwen2Q8KvQ4", "qwen2", kernels::DType::kQ8_0, kernels::DType::kQ4_0, 2},
+                    Case{"LlamaF16KvF16OnADevice", "llama", kernels::DType::kF16,
+                         kernels::DType::kF16, 8, true}),
     [](const testing::TestParamInfo<Case>& tested) { return std::string(tested.param.name); });
 
 }  // namespace

@@ -121,6 +121,61 @@ TEST_F(EngineTest, RequestsWithAndWithoutAGrammarRunTogether) {
   }
 }
 
+// Of every kind of request one: what heads answer, and what the whole row is fetched for.
+std::vector<GenerationRequest> MixedRequests(
+    const std::shared_ptr<const grammar::CompiledGrammar>& list,
+    std::vector<std::shared_ptr<CollectingSink>>& sinks) {
+  const std::vector<sample::SamplingParams> kinds = {
+      {.temperature = 0},
+      {.temperature = 0, .num_logprobs = 5},
+      {.temperature = 0.1f, .seed = 1},
+      {.seed = 2},
+      {.top_k = 40, .seed = 3},
+      {.top_p = 0.4f, .seed = 4},
+      {.min_p = 0.5f, .seed = 5, .num_logprobs = 20},
+      {.typical_p = 0.5f, .seed = 6},
+      {.adjustments = {.repetition_penalty = 1.3f}, .seed = 7, .num_logprobs = 2}};
+  std::vector<GenerationRequest> requests;
+  for (size_t i = 0; i < 3 * kinds.size(); ++i) {
+    sinks.push_back(std::make_shared<CollectingSink>());
+    const auto length = static_cast<int>(7 + 5 * i);
+    requests.push_back(MakeRequest(Prompt(length, static_cast<TokenId>(i)), 24, sinks.back()));
+    requests.back().sampling = kinds[i % kinds.size()];
+    requests.back().hash_logits = i % 2 == 0;
+    if (i >= 2 * kinds.size()) requests.back().grammar = list;
+  }
+  return requests;
+}
+
+TEST_F(EngineTest, HeadsOfLogitsGiveTheTokensOfWholeRows) {
+  grammar::Compiler compiler(*model_->tokenizer, {});
+  const auto list = *compiler.Compile({.kind = grammar::SourceKind::kJsonSchema,
+                                       .text = R"({"type":"array","items":{"type":"integer"}})"});
+  std::vector<std::vector<std::shared_ptr<CollectingSink>>> runs;
+  for (const int tokens : {0, 256, 40}) {
+    options_.logit_head_tokens = tokens;
+    const auto engine = model_->Open(options_);
+    for (GenerationRequest& request : MixedRequests(list, runs.emplace_back())) {
+      ASSERT_TRUE(engine->Submit(std::move(request)).has_value());
+    }
+    for (const auto& sink : runs.back()) Collect(*sink);
+  }
+  for (size_t run = 1; run < runs.size(); ++run) {
+    for (size_t i = 0; i < runs[0].size(); ++i) {
+      EXPECT_TRUE(Collect(*runs[0][i]) == Collect(*runs[run][i])) << i;
+      const std::vector<TokenEvent>& want = runs[0][i]->events();
+      const std::vector<TokenEvent>& got = runs[run][i]->events();
+      for (size_t t = 0; t < want.size(); ++t) {
+        EXPECT_NEAR(want[t].logprob, got[t].logprob, 1e-4);
+        ASSERT_EQ(want[t].top_logprobs.size(), got[t].top_logprobs.size());
+        for (size_t k = 0; k < want[t].top_logprobs.size(); ++k) {
+          EXPECT_EQ(want[t].top_logprobs[k].token, got[t].top_logprobs[k].token);
+        }
+      }
+    }
+  }
+}
+
 TEST_F(EngineTest, LogprobsAreThoseOfTheTokensChosen) {
   const auto engine = model_->Open(options_);
   const auto sink = std::make_shared<CollectingSink>();

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <memory>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "engine/model/model.h"
+#include "kernels/cpu/top_rows.h"
 
 namespace kvgate::engine {
 
@@ -73,6 +75,32 @@ class WindowModel final : public model::Model {
       const uint64_t value = values[static_cast<size_t>(input.logit_rows[i])];
       row[static_cast<size_t>(Choose(value))] = 1.0f + static_cast<float>(value % 4096);
     }
+  }
+
+  void ForwardHeads(const model::StepInput& input, std::span<const float> scales,
+                    model::LogitHeads& heads) override {
+    const size_t num_rows = input.logit_rows.size();
+    logits_.resize(num_rows * static_cast<size_t>(options_.vocab_size));
+    Forward(input, logits_);
+    heads.tokens.resize(num_rows * static_cast<size_t>(heads.count));
+    heads.logits.resize(heads.tokens.size());
+    heads.exp_sums.resize(num_rows);
+    heads.scaled_sums.resize(num_rows);
+    for (size_t row = 0; row < num_rows; ++row) {
+      kernels::cpu::TopOfRow({.x = logits_.data(),
+                              .num_rows = static_cast<int>(num_rows),
+                              .columns = options_.vocab_size,
+                              .count = heads.count,
+                              .scales = scales},
+                             static_cast<int64_t>(row),
+                             {.ids = heads.tokens.data(),
+                              .values = heads.logits.data(),
+                              .exp_sums = heads.exp_sums.data(),
+                              .scaled_exp_sums = heads.scaled_sums.data()});
+    }
+  }
+  void ReadLogits(size_t index, std::span<float> logits) override {
+    std::copy_n(logits_.data() + index * logits.size(), logits.size(), logits.data());
   }
 
   // What the model says after the prompt, without any engine.
@@ -143,6 +171,7 @@ class WindowModel final : public model::Model {
 
   Options options_;
   model::ModelConfig config_;
+  std::vector<float> logits_;  // of the last ForwardHeads
   int num_steps_ = 0;
 };
 

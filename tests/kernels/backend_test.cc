@@ -185,5 +185,24 @@ TEST_F(BackendDeathTest, ScatterAddRowsTakesOneFactorPerRow) {
   EXPECT_DEATH(scatter(rows, factors, 0), "columns");
 }
 
+TEST_F(BackendDeathTest, TopRowsTakesSoManyValuesOfRowsWithAScaleEach) {
+  std::vector<TokenId> ids(512);
+  const auto top = [&](int64_t columns, int count, const std::vector<float>& scales) {
+    backend_->TopRows(
+        {.x = floats_.data(), .num_rows = 1, .columns = columns, .count = count, .scales = scales},
+        {.ids = ids.data(),
+         .values = output_.data(),
+         .exp_sums = output_.data(),
+         .scaled_exp_sums = output_.data()});
+  };
+  EXPECT_DEATH(top(0, 1, {1}), "columns");
+  EXPECT_DEATH(top(kTopColumnsMax + 1, 1, {1}), "columns");
+  EXPECT_DEATH(top(8, 0, {1}), "values of a row");
+  EXPECT_DEATH(top(8, kTopCountMax + 1, {1}), "values of a row");
+  EXPECT_DEATH(top(8, 1, {1, 1}), "one scale per row");
+  EXPECT_DEATH(top(8, 1, {0}), "scale");
+  EXPECT_DEATH(top(8, 1, {std::numeric_limits<float>::infinity()}), "scale");
+}
+
 }  // namespace
 }  // namespace kvgate::kernels

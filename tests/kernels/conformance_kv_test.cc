@@ -2,6 +2,7 @@
 // copied and poisoned.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <vector>
@@ -110,6 +111,57 @@ TEST_P(KvConformance, ABlockReadsBackAsItWasWritten) {
   }
 }
 
+// The way of a block to another tier and back; none of the buffer's bytes belong to the backend.
+TEST_P(KvConformance, ABlockPassesThroughHostMemoryOfTheBackend) {
+  const auto arena = Allocate(DType::kF16, 2);
+  const size_t bytes = arena->block_bytes();
+  auto buffer = backend_->AllocateHost(2 * bytes);
+  ASSERT_TRUE(buffer.has_value());
+  ASSERT_EQ((*buffer)->size(), 2 * bytes);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>((*buffer)->data()) % 64, 0u);
+  const std::span<std::byte> host((*buffer)->data(), 2 * bytes);
+  TestRandom random(84);
+  for (std::byte& value : host) value = static_cast<std::byte>(random.Next());
+  const std::vector<std::byte> want(host.begin(), host.end());
+  backend_->WriteKvBlock(*arena, BlockId{0}, host.first(bytes));
+  backend_->WriteKvBlock(*arena, BlockId{1}, host.last(bytes));
+  std::ranges::fill(host, std::byte{0});
+  backend_->ReadKvBlock(*arena, BlockId{0}, host.first(bytes));
+  backend_->ReadKvBlock(*arena, BlockId{1}, host.last(bytes));
+  EXPECT_TRUE(std::ranges::equal(want, host));
+}
+
+// Out of three blocks and back into others beside the operations; one more copy out reuses the
+// host memory of a copy in, and must come after it.
+TEST_P(KvConformance, ManyBlocksMoveBesideTheOperations) {
+  const auto arena = Allocate(DType::kF16, 8);
+  const size_t bytes = arena->block_bytes();
+  auto buffer = backend_->AllocateHost(3 * bytes);
+  ASSERT_TRUE(buffer.has_value());
+  TestRandom random(85);
+  std::vector<std::vector<std::byte>> contents;
+  std::vector<KvBlockCopy> out;
+  std::vector<KvBlockCopy> in;
+  for (uint32_t i = 0; i < 4; ++i) {
+    contents.emplace_back(bytes);
+    for (std::byte& value : contents.back()) value = static_cast<std::byte>(random.Next());
+    backend_->WriteKvBlock(*arena, BlockId{i}, contents.back());
+    if (i == 3) break;
+    out.push_back({.block = BlockId{i}, .host = (*buffer)->data() + i * bytes});
+    in.push_back({.block = BlockId{4 + i}, .host = out.back().host});
+  }
+  const uint64_t out_ticket = backend_->ReadKvBlocks(*arena, out);
+  const uint64_t in_ticket = backend_->WriteKvBlocks(*arena, in);
+  EXPECT_TRUE(in_ticket == 0 || in_ticket > out_ticket);
+  const KvBlockCopy again{.block = BlockId{3}, .host = (*buffer)->data()};
+  backend_->WaitForCopy(backend_->ReadKvBlocks(*arena, {&again, 1}));
+  backend_->WaitForCopy(in_ticket);
+  EXPECT_TRUE(backend_->IsCopied(out_ticket));
+  EXPECT_TRUE(backend_->IsCopied(in_ticket));
+  for (uint32_t i = 0; i < 3; ++i) EXPECT_EQ(ReadBlock(*arena, 4 + i), contents[i]) << i;
+  EXPECT_TRUE(std::ranges::equal(contents[3], std::span((*buffer)->data(), bytes)));
+}
+
 TEST_P(KvConformance, PoisonFillsOneBlockWithNan) {
   for (const DType dtype : kKvDTypes) {
     const auto arena = Allocate(dtype, 3);
@@ -174,6 +226,9 @@ TEST_P(KvConformance, MemoryThatIsNotThereIsAnErrorNotACrash) {
   const auto floats = backend_->AllocateFloats(size_t{1} << 61);
   ASSERT_FALSE(floats.has_value());
   EXPECT_EQ(floats.error().code, ErrorCode::kOverloaded);
+  const auto host = backend_->AllocateHost(size_t{1} << 61);
+  ASSERT_FALSE(host.has_value());
+  EXPECT_EQ(host.error().code, ErrorCode::kOverloaded);
 #endif
 }
 

@@ -48,6 +48,26 @@ TEST_P(RowsConformance, EmbedRowsDequantizesExactly) {
   }
 }
 
+// A table that the backend may have copied, beside one of the same shape that it was not told of.
+TEST_P(RowsConformance, EmbedRowsOfALoadedTableHasTheSameBits) {
+  for (const DType dtype : kWeightDTypes) {
+    SCOPED_TRACE(testing::Message() << "EmbedRows " << DTypeName(dtype) << " loaded");
+    const int64_t columns = 3 * std::max(32, DTypeElements(dtype));
+    const TestWeight loaded(dtype, 50, columns, 7);
+    const TestWeight other(dtype, 50, columns, 8);
+    ASSERT_TRUE(backend_->LoadTable(loaded.view()).has_value());
+    ASSERT_TRUE(backend_->LoadTable(loaded.view()).has_value());  // twice is once
+    for (const TestWeight* table : {&loaded, &other}) {
+      const std::vector<TokenId> ids{49, 0, 7};
+      std::vector<float> want(ids.size() * static_cast<size_t>(columns));
+      reference_->EmbedRows(table->view(), ids, want.data());
+      TestFloats y(*backend_, want.size());
+      backend_->EmbedRows(table->view(), ids, y.data());
+      ExpectSameBits(want, y.Read(), columns);
+    }
+  }
+}
+
 TEST_P(RowsConformance, EmbedRowsTakesARowOfAnyWidth) {
   for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
     for (const int64_t columns : {1, 3, 17, 255}) {

@@ -3,6 +3,7 @@
 #include <kvgate/check.h>
 
 #include "kernels/cpu/cpu_backend.h"
+#include "kernels/cuda/cuda_backend.h"
 #include "kernels/reference/reference_backend.h"
 
 namespace kvgate::kernels {
@@ -25,6 +26,24 @@ void AddCpuBackends(std::vector<BackendCase>& cases) {
   }
 }
 
+// x is rounded to 11 bits (kernels/cuda/cuda_backend.h), half a unit of which is 2^-11, and of
+// quantized weights values and group scales too; an outlier's error stands beside its whole row.
+void AddCudaBackend(std::vector<BackendCase>& cases) {
+  cases.push_back({.name = "cuda_emulated",
+                   .make =
+                       [] {
+                         auto backend = cuda::MakeCudaBackend({});
+                         KVGATE_CHECK(backend.has_value(), "the emulated device makes a backend");
+                         return std::move(*backend);
+                       },
+                   .make_twin = nullptr,
+                   .cpu_kv_order = false,
+                   .dense_bound = 1e-3,
+                   .quant_bound = 1.5e-3,
+                   .attention_bound = 2e-4,
+                   .is_slow = true});
+}
+
 }  // namespace
 
 std::vector<BackendCase> AllBackends() {
@@ -32,6 +51,7 @@ std::vector<BackendCase> AllBackends() {
   cases.push_back(
       {.name = "reference", .make = reference::MakeReferenceBackend, .make_twin = nullptr});
   AddCpuBackends(cases);
+  AddCudaBackend(cases);
   return cases;
 }
 

@@ -14,6 +14,7 @@ class Invariance : public BackendTest {
  protected:
   void SetUp() override {
     BackendTest::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
     if (!backend_->Info().invariant) GTEST_SKIP() << "this backend does not claim invariance";
     if (GetParam().make_twin != nullptr) twin_ = GetParam().make_twin();
   }

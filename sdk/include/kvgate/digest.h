@@ -37,4 +37,7 @@ class Sha256 {
   std::unique_ptr<Impl> impl_;
 };
 
+// This thread's own, between two digests: making one costs more than hashing a short text.
+Sha256& ThreadSha256();
+
 }  // namespace kvgate

@@ -32,6 +32,21 @@ TEST_P(MakeModelTest, EqualOptionsGiveEqualBytesAndOtherSeedsOthers) {
   EXPECT_NE(other.model->fingerprint(), loaded_.model->fingerprint());
 }
 
+TEST_P(MakeModelTest, InMemoryItIsTheSameModelForAnyNumberOfThreads) {
+  const MakeModelOptions options = Tiny(GetParam().architecture, GetParam().dtype);
+  for (const int num_threads : {1, 3}) {
+    auto made = MakeModelInMemory(options, num_threads);
+    ASSERT_TRUE(made.has_value()) << made.error().ToString();
+    const std::shared_ptr<const ModelFile> file = *std::move(made);
+    const auto model = Model::Load(file, *backend_);
+    ASSERT_TRUE(model.has_value()) << model.error().ToString();
+    EXPECT_EQ((*model)->fingerprint(), loaded_.model->fingerprint());
+    const auto tokenizer = tokenizer::Tokenizer::Load(*file);
+    ASSERT_TRUE(tokenizer.has_value()) << tokenizer.error().ToString();
+    EXPECT_EQ((*tokenizer)->vocab_size(), tokenizer_->vocab_size());
+  }
+}
+
 TEST_P(MakeModelTest, TheShapeIsTheOneAskedFor) {
   const ModelConfig& config = loaded_.model->config();
   EXPECT_EQ(config.architecture, GetParam().architecture);

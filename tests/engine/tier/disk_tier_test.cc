@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "kernels/reference/reference_backend.h"
+#include "tests/engine/device_backend.h"
 #include "tests/engine/memory_kv_store.h"
 
 namespace kvgate::tier {
@@ -251,6 +252,44 @@ TEST_F(DiskTierTest, DestructionFinishesWhatIsQueued) {
   for (uint64_t ticket = 1; ticket <= 5; ++ticket) ASSERT_TRUE(tier->Write(ticket, Items(2)));
   tier.reset();
   EXPECT_EQ(done_.size(), 5u);
+}
+
+// An arena that is no host memory: records pass through page-locked staging, or any other where the
+// system locks none.
+TEST_F(DiskTierTest, ADevicesBlocksGoOutAndComeBackAndADamagedOneTouchesNothing) {
+  for (const uint64_t host_bytes : {UINT64_MAX, uint64_t{0}}) {
+    kernels::DeviceBackend device(kernels::reference::MakeReferenceBackend());
+    device.SetHostBytes(host_bytes);
+    const auto arena = *device.AllocateKv(arena_->shape(), 32);
+    const auto fill = [&](uint32_t block, uint8_t byte) {
+      device.WriteKvBlock(*arena, BlockId{block},
+                          std::vector<std::byte>(arena->block_bytes(), std::byte{byte}));
+    };
+    const auto holds = [&](uint32_t block, uint8_t byte) {
+      std::vector<std::byte> bytes(arena->block_bytes());
+      device.ReadKvBlock(*arena, BlockId{block}, bytes);
+      return std::ranges::all_of(bytes, [&](std::byte b) { return b == std::byte{byte}; });
+    };
+    store::MemoryKvStore store;
+    done_.clear();
+    DiskTier tier({.fingerprint = {.low = 5, .high = 6},
+                   .shape_tag = 9,
+                   .on_completion = [this](Completion completion) { OnDone(completion); }},
+                  store, device, *arena);
+    std::vector<LoadItem> loads;
+    for (uint32_t i = 0; i < 12; ++i) {
+      fill(i, static_cast<uint8_t>(i + 1));
+      fill(16 + i, 77);
+      loads.push_back({.key = Key(static_cast<TokenId>(i)), .block = BlockId{16 + i}});
+    }
+    ASSERT_TRUE(tier.Write(1000, Items(12)));
+    EXPECT_EQ(WaitFor(1000).num_ok, 12u);
+    store.fail_gets_from_depth = 9;
+    EXPECT_EQ(WaitForLoad(tier.Load(loads)).num_ok, 9u);
+    for (uint32_t i = 0; i < 12; ++i) {
+      EXPECT_TRUE(holds(16 + i, i < 9 ? static_cast<uint8_t>(i + 1) : uint8_t{77})) << i;
+    }
+  }
 }
 
 }  // namespace

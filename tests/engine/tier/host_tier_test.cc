@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <random>
+#include <thread>
 
 #include "kernels/reference/reference_backend.h"
+#include "tests/engine/device_backend.h"
 
 namespace kvgate::tier {
 namespace {
@@ -30,6 +33,7 @@ class HostTierTest : public testing::Test {
     const std::vector<std::byte> bytes(arena_->block_bytes(), static_cast<std::byte>(content));
     backend_->WriteKvBlock(*arena_, BlockId{0}, bytes);
     tier.Put(Key(content), BlockId{0}, 0);
+    tier.BeginCopies();
   }
   int Restore(HostTier& tier, int content) {
     const kv::BlockKey key = Key(content);
@@ -68,6 +72,7 @@ TEST_F(HostTierTest, AnotherPrefixUnderTheSameHashIsNotThere) {
   forged.digest.bytes[0] ^= 1;
   EXPECT_FALSE(tier->Contains(forged));
   tier->Put(forged, BlockId{0}, 0);  // the first one stays
+  tier->BeginCopies();
   EXPECT_TRUE(tier->Contains(Key(7)));
   EXPECT_FALSE(tier->Contains(forged));
 }
@@ -109,6 +114,107 @@ TEST_F(HostTierTest, HoldsWhatItSaysOverRandomOperations) {
     if (operation % 256 == 0) tier->CheckIntegrity();
   }
   EXPECT_EQ(tier->num_cached(), 6u);
+}
+
+// On a device copies run beside the steps.
+class DeviceHostTierTest : public testing::Test {
+ protected:
+  DeviceHostTierTest()
+      : backend_(kernels::reference::MakeReferenceBackend()),
+        arena_(*backend_.AllocateKv({.num_layers = 1, .num_kv_heads = 1, .head_dim = 8}, 64)),
+        hasher_({.fingerprint = {}, .seed = 1}) {
+    backend_.SetPace(0);
+  }
+  std::unique_ptr<HostTier> Make(uint32_t num_blocks) {
+    return *HostTier::Open(num_blocks * arena_->block_bytes(), backend_, *arena_);
+  }
+  kv::BlockKey Key(uint32_t first) {
+    std::array<TokenId, kernels::kKvBlockTokens> tokens{};
+    tokens[0] = static_cast<TokenId>(first);
+    return hasher_.Next(hasher_.Root(""), tokens);
+  }
+  void Fill(uint32_t block, uint32_t content) {
+    const std::vector<std::byte> bytes(arena_->block_bytes(), static_cast<std::byte>(content));
+    backend_.WriteKvBlock(*arena_, BlockId{block}, bytes);
+  }
+  uint32_t Content(uint32_t block) {
+    std::vector<std::byte> bytes(arena_->block_bytes());
+    backend_.ReadKvBlock(*arena_, BlockId{block}, bytes);
+    return static_cast<uint32_t>(bytes[0]);
+  }
+
+  kernels::DeviceBackend backend_;
+  std::unique_ptr<kernels::KvArena> arena_;
+  kv::BlockHasher hasher_;
+};
+
+TEST_F(DeviceHostTierTest, ManyBlocksAreBegunTogetherAndAwaitedWhereTheyAreUsed) {
+  const auto tier = Make(40);
+  for (uint32_t i = 0; i < 20; ++i) {
+    Fill(i, i + 1);
+    tier->Put(Key(i), BlockId{i}, 0);
+  }
+  tier->BeginCopies();
+  EXPECT_EQ(backend_.num_copied_beside(), 2);  // sixteen, and the rest
+  const std::vector<BlockId> first = {BlockId{3}, BlockId{4}};
+  tier->Await(first);  // as before a step that writes them
+  Fill(3, 99);
+  Fill(4, 99);
+  std::vector<kv::BlockKey> keys;
+  std::vector<BlockId> blocks;
+  for (uint32_t i = 0; i < 20; ++i) {
+    keys.push_back(Key(i));
+    blocks.push_back(BlockId{40 + i});
+  }
+  EXPECT_NE(tier->Restore(tier->Match(keys), blocks), 0u);
+  EXPECT_EQ(tier->bytes_restoring(), 20 * arena_->block_bytes());
+  EXPECT_NE(tier->TicketOf(blocks), 0u);
+  EXPECT_EQ(tier->TicketOf(first), 0u);
+  backend_.WaitForCopy(tier->TicketOf(blocks));
+  EXPECT_EQ(tier->TicketOf(blocks), 0u);
+  EXPECT_EQ(tier->bytes_restoring(), 0u);
+  for (uint32_t i = 0; i < 20; ++i) EXPECT_EQ(Content(40 + i), i + 1) << i;
+  tier->CheckIntegrity();
+}
+
+TEST_F(DeviceHostTierTest, ASlotThatIsLostBeforeItsCopyBeganIsNotCopiedTo) {
+  const auto tier = Make(2);
+  for (uint32_t i = 0; i < 6; ++i) {
+    Fill(i, i + 1);
+    tier->Put(Key(i), BlockId{i}, 0);
+  }
+  tier->BeginCopies();
+  for (const uint32_t kept : {4u, 5u}) {
+    const kv::BlockKey key = Key(kept);
+    const BlockId block{10 + kept};
+    tier->Restore(tier->Match({&key, 1}), {&block, 1});
+    tier->Await({&block, 1});
+    EXPECT_EQ(Content(block.value), kept + 1);
+  }
+  tier->CheckIntegrity();
+}
+
+TEST_F(DeviceHostTierTest, SlotsAreUsedAsTheirMemoryIsLocked) {
+  backend_.SetHostBytes(3 * arena_->block_bytes());
+  const auto tier =
+      *HostTier::Open(8 * arena_->block_bytes(), backend_, *arena_, arena_->block_bytes());
+  for (int wait = 0; wait < 5000 && tier->num_blocks() == 8; ++wait) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(tier->num_blocks(), 3u);
+  for (uint32_t i = 0; i < 8; ++i) {
+    tier->Put(Key(i), BlockId{i}, 0);
+    tier->BeginCopies();
+  }
+  EXPECT_EQ(tier->num_cached(), 3u);
+  tier->CheckIntegrity();
+}
+
+TEST_F(DeviceHostTierTest, ItsSpeedIsMeasuredBeforeItIsUsed) {
+  EXPECT_GT(Make(4)->MeasureBytesPerSecond(), 0);
+  const auto host = kernels::reference::MakeReferenceBackend();
+  const auto arena = *host->AllocateKv(arena_->shape(), 8);
+  EXPECT_EQ((*HostTier::Open(4 * arena->block_bytes(), *host, *arena))->MeasureBytesPerSecond(), 0);
 }
 
 }  // namespace

@@ -21,7 +21,8 @@ using testing::TestCertificate;
 struct Fixture {
   Fixture() {
     http::ServerOptions options;
-    options.tls = {.cert_file = certificate.cert_file(), .key_file = certificate.key_file()};
+    options.targets.tls = {.cert_file = certificate.cert_file(),
+                           .key_file = certificate.key_file()};
     server = std::move(*http::Server::Open(options, gateway.service));
   }
   HttpLink::Target target() const {

@@ -20,6 +20,15 @@ TEST(ParseConfigTest, AnEmptyFileGivesTheDefaults) {
   EXPECT_TRUE(config->store.disk);
 }
 
+TEST(FindConflictTest, FastNumericsAndTheCpuAreNamed) {
+  Config config;
+  EXPECT_FALSE(FindConflict(config).has_value());
+  config.engine.numerics = "fast";
+  EXPECT_FALSE(FindConflict(config).has_value());  // auto may find a device
+  config.engine.device = "cpu";
+  EXPECT_NE(FindConflict(config)->find("engine.numerics"), std::string::npos);
+}
+
 TEST(ParseConfigTest, EveryKindOfValueIsRead) {
   const auto config = ParseConfig(R"(
 [server]
@@ -33,6 +42,8 @@ kv_dtype = "bf16"
 context_policy = "attention_sink"
 context_policy_tokens = 4096
 kv_memory = "2GiB"
+device = "cuda"
+numerics = "fast"
 threads = 3
 [store]
 sync = true
@@ -58,6 +69,8 @@ json_depth = 32
   EXPECT_EQ(config->server.tls_key, "k.pem");
   EXPECT_EQ(config->server.tls_min_version, "1.3");
   EXPECT_EQ(config->engine.kv_dtype, "bf16");
+  EXPECT_EQ(config->engine.device, "cuda");
+  EXPECT_EQ(config->engine.numerics, "fast");
   EXPECT_EQ(config->engine.context_policy, "attention_sink");
   EXPECT_EQ(config->engine.context_policy_tokens, 4096);
   EXPECT_EQ(config->engine.kv_memory_bytes, uint64_t{2} << 30);

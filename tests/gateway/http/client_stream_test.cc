@@ -16,8 +16,8 @@ using testing::TlsClient;
 
 Setup Secure(const TestCertificate& certificate, Script script = {}) {
   return {.script = std::move(script),
-          .options = {
-              .tls = {.cert_file = certificate.cert_file(), .key_file = certificate.key_file()}}};
+          .options = {.targets = {.tls = {.cert_file = certificate.cert_file(),
+                                          .key_file = certificate.key_file()}}}};
 }
 
 TEST(ClientStreamTest, RequestsAndStreamsGoThroughTls) {

@@ -40,6 +40,32 @@ TEST(ConversationMemory, AConversationIsFoundUnderItsAliases) {
   EXPECT_EQ(memory.Find(unknown).conversation, Key(8));
 }
 
+TEST(ConversationMemory, OfOneConversationsBranchesTheOldestGoesFirst) {
+  ConversationMemory memory(1 << 20);
+  const std::vector<Identity> keys = {Key(1)};
+  std::vector<std::shared_ptr<Branch>> sent;
+  size_t bytes = 0;
+  for (size_t i = 0; i < 40; ++i) {
+    sent.push_back(BranchOf(100 + i));
+    memory.Remember({.conversation = Key(1), .aliases = {}, .branch = sent.back()});
+    if (i == 31) bytes = memory.num_bytes();
+  }
+  const std::vector<std::shared_ptr<const Branch>> kept = memory.Find(keys).branches;
+  EXPECT_EQ(kept, std::vector<std::shared_ptr<const Branch>>(sent.rbegin(), sent.rbegin() + 32));
+  EXPECT_EQ(memory.num_bytes(), bytes + 8 * 32) << "eight went, and eight of 32 bytes more came";
+  for (const auto& branch : sent) memory.Withdraw(Key(1), branch, nullptr);
+  EXPECT_EQ(memory.num_bytes(), 0U);
+}
+
+TEST(ConversationMemory, WhoGoesOnFromNoneIsToldOfNone) {
+  ConversationMemory memory(1 << 20);
+  const std::vector<Identity> aliases = {Key(2)};
+  memory.Remember({.conversation = Key(1), .aliases = aliases, .branch = BranchOf(10)});
+  const ConversationMemory::Line line = memory.Find(aliases, false);
+  EXPECT_EQ(line.conversation, Key(1));
+  EXPECT_TRUE(line.branches.empty());
+}
+
 TEST(ConversationMemory, ItIsBoundedAndTheSilentOnesGoFirst) {
   ConversationMemory memory(100'000);
   for (uint64_t i = 0; i < 200; ++i) {

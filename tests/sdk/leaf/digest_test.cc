@@ -18,6 +18,8 @@ TEST(Sha256Test, MatchesTheStandardsVectorsAndStartsAnewAfterFinish) {
   EXPECT_EQ(ToHex(sha.Update("abc").Finish().bytes), abc);
   EXPECT_EQ(ToHex(sha.Finish().bytes), empty);
   EXPECT_EQ(ToHex(sha.Update("a").Update("bc").Finish().bytes), abc);
+  EXPECT_EQ(ToHex(ThreadSha256().Update("abc").Finish().bytes), abc);
+  EXPECT_EQ(ToHex(ThreadSha256().Finish().bytes), empty);
 }
 
 TEST(Xxh3Test, DependsOnEveryByteAndTheSeed) {

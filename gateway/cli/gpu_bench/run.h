@@ -1,0 +1,99 @@
+// Run: what the parts of one run of the benchmark share: options, sizes, limits, the figures so
+// far, and how much time is left.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <kvgate/result.h>
+
+#include "gateway/cli/gpu_bench/device.h"
+#include "gateway/cli/gpu_bench/figures.h"
+#include "gateway/cli/gpu_bench/requests.h"
+#include "gateway/cli/gpu_bench/sizes.h"
+
+namespace kvgate::cli::gpu_bench {
+
+struct RunOptions {
+  std::string shape = "llama-3.1-8b";
+  std::vector<std::string> dtypes = {"bf16", "q8_0", "q4_k"};  // of weights; the first in all parts
+  bool is_cuda = true;
+  std::vector<std::string> parts = {};  // of PartNames(); empty: all
+  bool is_quick = false;
+  bool is_json = false;                  // print JSON, not the table
+  std::filesystem::path json_file = {};  // also write it here; empty: nowhere
+  double minutes = 9;  // for all parts; what does not fit is cut short, and said to be
+  int cpu_threads = 0;
+  uint64_t kv_bytes = 0;    // of the pool for decode, prefill and agents; 0: what is free
+  uint64_t host_bytes = 0;  // of the agents' host arena; 0: 32 GiB, on the CPU as the pool
+  uint64_t disk_bytes = uint64_t{24} << 30;
+  // A new directory is made in it for the disk tier, and removed; empty: the temporary directory.
+  std::filesystem::path directory = {};
+  std::FILE* out = stdout;
+  std::FILE* progress = stderr;
+};
+
+struct EngineSize {
+  uint64_t kv_bytes = 0;  // 0: as RunOptions::kv_bytes
+  uint64_t host_bytes = 0;
+  uint64_t disk_bytes = 0;  // 0: no disk tier
+  // Of the disk tier; below Run::directory(). Empty: a new one.
+  std::filesystem::path disk_directory = {};
+  int context_tokens = 0;
+  int mixed_step_tokens = 0;  // 0: as a step without decodes
+  uint64_t write_back_bytes = uint64_t{256} << 20;
+  std::shared_ptr<tier::WriteAdmission> write_admission = {};
+};
+
+class Run {
+ public:
+  // kUnavailable: no such device. kInvalidArgument names what is unknown.
+  static Result<std::unique_ptr<Run>> Open(const RunOptions& options);
+  // Removes the directory.
+  ~Run();
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+
+  const RunOptions& options() const { return options_; }
+  const Sizes& sizes() const { return sizes_; }
+  const Limits& limits() const { return limits_; }
+  Figures& figures() { return figures_; }
+
+  // Says on the progress stream what begins now.
+  void Say(const std::string& what) const;
+  double seconds_left() const;  // never 0
+  // Whether the time is over; then says that the part is cut short.
+  bool IsCut(const std::string& part);
+  // `bound` where it is asked for: of the real shape on a device.
+  Bound Asked(Bound bound) const;
+
+  // An invariant device unless is_fast.
+  DeviceOptions device(bool is_fast = false) const {
+    return {.is_cuda = options_.is_cuda, .cpu_threads = options_.cpu_threads, .is_fast = is_fast};
+  }
+  Result<std::shared_ptr<const model::ModelFile>> MakeFile(const std::string& dtype) const;
+  // Loads the model anew. Says so, as it takes seconds.
+  Result<OpenedEngine> OpenEngine(std::shared_ptr<const model::ModelFile> file,
+                                  const EngineSize& size, bool is_fast = false);
+  uint64_t host_bytes() const;
+  const std::filesystem::path& directory() const { return directory_; }
+
+ private:
+  explicit Run(const RunOptions& options);
+
+  RunOptions options_;
+  Sizes sizes_;
+  Limits limits_;
+  Figures figures_;
+  Clock::time_point begin_ = Clock::now();
+  Clock::time_point deadline_;
+  std::filesystem::path directory_;  // the run's own
+  int num_directories_ = 0;          // made in it
+};
+
+}  // namespace kvgate::cli::gpu_bench

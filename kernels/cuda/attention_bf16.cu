@@ -1,0 +1,9 @@
+#include "kernels/cuda/attention_kernels.cuh"
+
+namespace kvgate::kernels::cuda {
+
+AttentionKernels Bf16AttentionKernels(int head_dim, size_t shared_bytes_max) {
+  return AttentionKernelsOf<Bf16Kv>(head_dim, shared_bytes_max);
+}
+
+}  // namespace kvgate::kernels::cuda

@@ -1,0 +1,191 @@
+// KV tiles from device memory to shared memory: asynchronous copies a few tiles ahead, and of
+// quantized KV the unpacking of codes to 16-bit integers.
+#pragma once
+
+#include "kernels/cuda/attention_formulas.cuh"
+
+namespace kvgate::kernels::cuda {
+
+// Which parts of a tile are loaded.
+enum class TileParts : uint8_t { kKeys, kKeysAndValues };
+
+template <typename Kv, int kD>
+struct TileShape {
+  static constexpr int kRowBytes = TileRowBytes(kD);
+  static constexpr int kPartBytes = kKvBlockTokens * kRowBytes;
+  static constexpr int kTileBytes = 2 * kPartBytes;
+  // Quantized: as it lies in the block, q8_0 at most.
+  static constexpr int kRawBytes = 2 * kKvBlockTokens * kD / kQuantGroup * 34;
+  static constexpr int kStageBytes = Kv::kIsQuantized ? kRawBytes : kTileBytes;
+  static constexpr int kScaleFloats = kD / kQuantGroup * kKvBlockTokens;  // of K, or of V
+  // One tile unpacked, and its scales.
+  static constexpr int kUnpackedBytes =
+      Kv::kIsQuantized ? kTileBytes + 2 * kScaleFloats * int{sizeof(float)} : 0;
+};
+
+// Where rows are not whole pieces of 16 bytes.
+template <int kD>
+KVGATE_DEVICE void CopyElements(const std::byte* from, int head_dim, int num_rows, std::byte* to) {
+  const auto* values = reinterpret_cast<const uint16_t*>(from);
+  for (int i = static_cast<int>(threadIdx.x); i < num_rows * kD;
+       i += static_cast<int>(blockDim.x)) {
+    const int row = i / kD;
+    const int dim = i % kD;
+    reinterpret_cast<uint16_t*>(to + row * TileRowBytes(kD))[dim] =
+        dim < head_dim ? values[row * head_dim + dim] : uint16_t{0};
+  }
+}
+
+// Begins to copy the tile at `from`, K and behind it V, to a stage; all threads of the block.
+template <typename Kv, int kD, TileParts kParts>
+KVGATE_DEVICE void BeginTile(const std::byte* from, const KvLayout& kv, std::byte* stage) {
+  constexpr int kNumParts = kParts == TileParts::kKeys ? 1 : 2;
+  const auto num_threads = static_cast<int>(blockDim.x);
+  if constexpr (Kv::kIsQuantized) {
+    const int num_pieces = kNumParts * kv.part_bytes() / 16;
+    for (int i = static_cast<int>(threadIdx.x); i < num_pieces; i += num_threads) {
+      CopyAsync16(stage + i * 16, from + i * 16, true);
+    }
+  } else {
+    if (kv.head_dim % 8 != 0) {
+      CopyElements<kD>(from, kv.head_dim, kNumParts * kKvBlockTokens, stage);
+      return;
+    }
+    constexpr int kPieces = kD / 8;
+    const int num_pieces = kv.head_dim / 8;
+    for (int index = static_cast<int>(threadIdx.x); index < kNumParts * kKvBlockTokens * kPieces;
+         index += num_threads) {
+      const int row = index / kPieces;
+      const int piece = index % kPieces;
+      CopyAsync16(stage + row * TileRowBytes(kD) + piece * 16,
+                  from + row * kv.row_bytes + piece * 16, piece < num_pieces);
+    }
+  }
+}
+
+// Two quants, each plus `bias` a byte, as integers of 16 bits. f16 and f32 hold an integer in the
+// low bits of 1024 and 2^23, so that a subtraction is all it takes.
+template <bool kIsBf16>
+KVGATE_DEVICE uint32_t QuantPair(uint32_t first, uint32_t second, uint32_t bias) {
+  if constexpr (kIsBf16) {
+    const float zero = BitsToFloat(0x4b000000u + bias);
+    const float low = BitsToFloat(0x4b000000u | first) - zero;
+    const float high = BitsToFloat(0x4b000000u | second) - zero;
+    return FloatToBits(low) >> 16 | (FloatToBits(high) & 0xffff0000u);  // 8 bits: exact
+  } else {
+    const uint32_t zero = 0x6400u + bias;
+    return HalfSub2(first | second << 16 | 0x64006400u, zero | zero << 16);
+  }
+}
+
+// 4 bytes of quants to 4 values.
+template <bool kIsBf16>
+KVGATE_DEVICE void UnpackWord(uint32_t bytes, uint32_t bias, uint32_t& low, uint32_t& high) {
+  low = QuantPair<kIsBf16>(bytes & 255, bytes >> 8 & 255, bias);
+  high = QuantPair<kIsBf16>(bytes >> 16 & 255, bytes >> 24, bias);
+}
+
+// 16 bytes of q8_0: 16 values; of q4_0: 32, the low halves first.
+template <bool kIsBf16>
+KVGATE_DEVICE void UnpackPiece(const Vector16& quants, bool is_byte, std::byte* to) {
+  auto* pieces = reinterpret_cast<Vector16*>(to);
+  const uint32_t flip = is_byte ? 0x80808080u : 0u;  // from signed to biased by 128
+  const uint32_t bias = is_byte ? 128u : 8u;
+  const uint32_t mask = is_byte ? 0xffffffffu : 0x0f0f0f0fu;
+  const int num_halves = is_byte ? 1 : 2;
+  KVGATE_NO_UNROLL
+  for (int half = 0; half < num_halves; ++half) {
+    Vector16 values[2];
+    KVGATE_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      const uint32_t bytes = (quants.word[i] >> (4 * half) & mask) ^ flip;
+      UnpackWord<kIsBf16>(bytes, bias, values[i / 2].word[i % 2 * 2],
+                          values[i / 2].word[i % 2 * 2 + 1]);
+    }
+    pieces[2 * half] = values[0];
+    pieces[2 * half + 1] = values[1];
+  }
+}
+
+// K (or V) of a stage, unpacked.
+template <bool kIsBf16, int kD>
+KVGATE_DEVICE void UnpackPart(const std::byte* from, const KvLayout& kv, std::byte* rows,
+                              float* scales) {
+  const auto num_threads = static_cast<int>(blockDim.x);
+  const auto thread = static_cast<int>(threadIdx.x);
+  const bool is_byte = kv.dtype == DType::kQ8_0;
+  const int num_pieces = kv.row_bytes / 16;  // of a row
+  for (int i = thread; i < kKvBlockTokens * num_pieces; i += num_threads) {
+    const int row = i / num_pieces;
+    const int piece = i % num_pieces;
+    const Vector16 quants = *reinterpret_cast<const Vector16*>(from + kv.scale_bytes + i * 16);
+    UnpackPiece<kIsBf16>(quants, is_byte,
+                         rows + row * TileRowBytes(kD) + piece * (is_byte ? 32 : 64));
+  }
+  const auto* stored = reinterpret_cast<const uint16_t*>(from);
+  for (int i = thread; i < kv.scale_bytes / 2; i += num_threads) scales[i] = HalfToFloat(stored[i]);
+}
+
+// What lies where in shared memory for tiles that pass through kStages stages.
+template <typename Kv, int kD, int kStages>
+struct TileRing {
+  using Shape = TileShape<Kv, kD>;
+  static constexpr int kBytes = kStages * Shape::kStageBytes + Shape::kUnpackedBytes;
+
+  std::byte* shared;
+
+  KVGATE_DEVICE std::byte* stage(int tile) const {
+    return shared + tile % kStages * Shape::kStageBytes;
+  }
+  // The landed tile `tile`; where quantized, unpacked first. All threads of the block.
+  template <TileParts kParts>
+  KVGATE_DEVICE TileView Open(int tile, const KvLayout& kv) const {
+    const std::byte* from = stage(tile);
+    if constexpr (Kv::kIsQuantized) {
+      std::byte* unpacked = shared + kStages * Shape::kStageBytes;
+      auto* scales = reinterpret_cast<float*>(unpacked + Shape::kTileBytes);
+      UnpackPart<Kv::kIsBf16Key, kD>(from, kv, unpacked, scales);
+      if constexpr (kParts == TileParts::kKeysAndValues) {
+        UnpackPart<Kv::kIsBf16Value, kD>(from + kv.part_bytes(), kv, unpacked + Shape::kPartBytes,
+                                         scales + Shape::kScaleFloats);
+      }
+      SyncThreads();
+      return {unpacked, unpacked + Shape::kPartBytes, scales, scales + Shape::kScaleFloats};
+    } else {
+      return {from, from + Shape::kPartBytes, nullptr, nullptr};
+    }
+  }
+};
+
+// Tiles [begin, end) of a sequence's table.
+struct TileRange {
+  int begin;
+  int end;
+};
+
+// Calls take(tile, view) for tiles in order, copying kStages - 1 ahead; prepare() while the first
+// ones are on their way. All threads of the block come to it, and all to `take`.
+template <typename Kv, int kD, int kStages, TileParts kParts, typename Prepare, typename Take>
+KVGATE_DEVICE void ForEachTile(const TileRing<Kv, kD, kStages>& ring, const KvLayout& kv,
+                               const uint32_t* table, size_t head_offset, TileRange tiles,
+                               Prepare&& prepare, Take&& take) {
+  const auto begin_tile = [&](int tile) {
+    if (tile < tiles.end) {
+      const std::byte* block = kv.base + table[tile] * kv.block_bytes;
+      BeginTile<Kv, kD, kParts>(block + head_offset, kv, ring.stage(tile));
+    }
+    CopyCommit();
+  };
+  KVGATE_UNROLL
+  for (int i = 0; i < kStages - 1; ++i) begin_tile(tiles.begin + i);
+  prepare();
+  KVGATE_NO_UNROLL
+  for (int tile = tiles.begin; tile < tiles.end; ++tile) {
+    CopyWait<kStages - 2>();
+    SyncThreads();  // the tile is there for all, and the one before is done with
+    begin_tile(tile + kStages - 1);
+    take(tile, ring.template Open<kParts>(tile, kv));
+  }
+}
+
+}  // namespace kvgate::kernels::cuda

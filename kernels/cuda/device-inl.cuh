@@ -1,0 +1,121 @@
+// device.cuh on a device: PTX and the toolkit's intrinsics.
+#pragma once
+
+namespace kvgate::kernels::cuda {
+
+KVGATE_DEVICE std::byte* SharedMemory() {
+  extern __shared__ __align__(1024) unsigned char kvgate_shared_memory[];
+  return reinterpret_cast<std::byte*>(kvgate_shared_memory);
+}
+
+KVGATE_DEVICE void SyncThreads() { __syncthreads(); }
+KVGATE_DEVICE void SyncWarp() { __syncwarp(); }
+KVGATE_DEVICE int LaneIndex() { return static_cast<int>(threadIdx.x % kWarpLanes); }
+KVGATE_DEVICE int WarpIndex() { return static_cast<int>(threadIdx.x / kWarpLanes); }
+
+KVGATE_DEVICE float ShuffleXor(float value, int mask) {
+  return __shfl_xor_sync(0xffffffffu, value, mask);
+}
+KVGATE_DEVICE uint32_t ShuffleXor(uint32_t value, int mask) {
+  return __shfl_xor_sync(0xffffffffu, value, mask);
+}
+KVGATE_DEVICE float Shuffle(float value, int lane) { return __shfl_sync(0xffffffffu, value, lane); }
+KVGATE_DEVICE uint32_t Shuffle(uint32_t value, int lane) {
+  return __shfl_sync(0xffffffffu, value, lane);
+}
+KVGATE_DEVICE uint32_t Ballot(bool value) { return __ballot_sync(0xffffffffu, value); }
+KVGATE_DEVICE uint32_t WarpSum(uint32_t value) { return __reduce_add_sync(0xffffffffu, value); }
+KVGATE_DEVICE void AtomicAdd(unsigned long long* to, unsigned long long value) {
+  atomicAdd(to, value);
+}
+KVGATE_DEVICE uint32_t AtomicFetchAdd(uint32_t* to, uint32_t value) { return atomicAdd(to, value); }
+
+KVGATE_DEVICE uint32_t BitsOf(__half2 value) { return *reinterpret_cast<uint32_t*>(&value); }
+KVGATE_DEVICE __half2 Half2Of(uint32_t bits) { return *reinterpret_cast<__half2*>(&bits); }
+
+KVGATE_DEVICE float HalfToFloat(uint16_t bits) { return __half2float(__ushort_as_half(bits)); }
+KVGATE_DEVICE uint16_t FloatToHalf(float value) { return __half_as_ushort(__float2half_rn(value)); }
+KVGATE_DEVICE uint32_t FloatsToHalf2(float low, float high) {
+  return BitsOf(__floats2half2_rn(low, high));
+}
+KVGATE_DEVICE uint32_t HalfSub2(uint32_t a, uint32_t b) {
+  return BitsOf(__hsub2(Half2Of(a), Half2Of(b)));
+}
+KVGATE_DEVICE uint32_t HalfMul2(uint32_t a, uint32_t b) {
+  return BitsOf(__hmul2(Half2Of(a), Half2Of(b)));
+}
+KVGATE_DEVICE uint32_t HalfFma2(uint32_t a, uint32_t b, uint32_t c) {
+  return BitsOf(__hfma2(Half2Of(a), Half2Of(b), Half2Of(c)));
+}
+KVGATE_DEVICE float Bf16ToFloat(uint16_t bits) {
+  return __uint_as_float(static_cast<uint32_t>(bits) << 16);
+}
+KVGATE_DEVICE uint16_t FloatToBf16(float value) {
+  return __bfloat16_as_ushort(__float2bfloat16_rn(value));
+}
+KVGATE_DEVICE uint32_t FloatsToBf16x2(float low, float high) {
+  __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+  return *reinterpret_cast<uint32_t*>(&pair);
+}
+
+KVGATE_DEVICE float Fma(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+KVGATE_DEVICE float Exp2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+KVGATE_DEVICE float BitsToFloat(uint32_t bits) { return __uint_as_float(bits); }
+KVGATE_DEVICE uint32_t FloatToBits(float value) { return __float_as_uint(value); }
+
+KVGATE_DEVICE void MmaHalf(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+      "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+KVGATE_DEVICE void MmaBf16(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+      "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+KVGATE_DEVICE void LoadMatrices4(uint32_t (&to)[4], const void* row) {
+  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(row));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(address)
+               : "memory");
+}
+KVGATE_DEVICE void LoadMatrices4Transposed(uint32_t (&to)[4], const void* row) {
+  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(row));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(address)
+               : "memory");
+}
+
+KVGATE_DEVICE Vector16 LoadOnce(const void* from) {
+  Vector16 v;
+  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
+               : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])
+               : "l"(from));
+  return v;
+}
+KVGATE_DEVICE void CopyAsync16(void* to, const void* from, bool is_there) {
+  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(to));
+  const int bytes = is_there ? 16 : 0;
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+               :
+               : "r"(address), "l"(from), "r"(bytes)
+               : "memory");
+}
+KVGATE_DEVICE void CopyCommit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int kGroupsLeft>
+KVGATE_DEVICE void CopyWait() {
+  asm volatile("cp.async.wait_group %0;" : : "n"(kGroupsLeft) : "memory");
+}
+
+}  // namespace kvgate::kernels::cuda

@@ -1,0 +1,133 @@
+// What kernels are written with: lanes, barriers, half precision, matrix and copy instructions. One
+// name for each, a device's instruction where nvcc compiles and BlockRunner's where the emulator
+// does; so a kernel is one text, and is tested where there is no device.
+//
+// Arithmetic. `a * b + c` is never contracted (nvcc runs with -fmad=false, g++ with
+// -ffp-contract=off): fused is what says Fma. Division and square root are correctly rounded. The
+// approximate functions (Exp2) give the same bits wherever they are called on one device.
+//
+// Rules for kernels:
+//   * One argument, a trivially copyable struct by value; blocks in x only, of whole warps.
+//   * Lanes of a warp come to the same shuffles, votes, matrix instructions and ldmatrix, all 32.
+//   * Dynamic shared memory only, by SharedMemory(); 1024-aligned in the emulator, 128 on a device.
+// Source: PTX ISA 8.x, "Matrix multiply-accumulate" for the fragments.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cuda/runtime.h"
+
+#if KVGATE_CUDA_EMULATED
+
+#include <cmath>
+#include <cstring>
+
+#define KVGATE_KERNEL
+#define KVGATE_DEVICE inline
+#define KVGATE_LAUNCH_BOUNDS(threads, blocks)
+#define KVGATE_UNROLL
+#define KVGATE_NO_UNROLL
+#define threadIdx (::kvgate::kernels::cuda::emulator::CurrentPlace().thread_index)
+#define blockIdx (::kvgate::kernels::cuda::emulator::CurrentPlace().block_index)
+#define blockDim (::kvgate::kernels::cuda::emulator::CurrentPlace().block_extent)
+#define gridDim (::kvgate::kernels::cuda::emulator::CurrentPlace().grid_extent)
+
+#else
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#define KVGATE_KERNEL __global__
+#define KVGATE_DEVICE __device__ __forceinline__
+#define KVGATE_LAUNCH_BOUNDS(threads, blocks) __launch_bounds__(threads, blocks)
+#define KVGATE_UNROLL _Pragma("unroll")
+#define KVGATE_NO_UNROLL _Pragma("unroll 1")
+
+#endif
+
+namespace kvgate::kernels::cuda {
+
+inline constexpr int kWarpLanes = 32;
+
+// 16 bytes in one access.
+struct alignas(16) Vector16 {
+  uint32_t word[4];
+};
+
+// --- threads ----------------------------------------------------------------------------------
+
+KVGATE_DEVICE std::byte* SharedMemory();
+// All threads of the block that have not ended; shared and global writes before it are seen after.
+KVGATE_DEVICE void SyncThreads();
+KVGATE_DEVICE void SyncWarp();
+KVGATE_DEVICE int LaneIndex();
+KVGATE_DEVICE int WarpIndex();
+// The value of the lane `lane ^ mask`, of lane `lane`.
+KVGATE_DEVICE float ShuffleXor(float value, int mask);
+KVGATE_DEVICE uint32_t ShuffleXor(uint32_t value, int mask);
+KVGATE_DEVICE float Shuffle(float value, int lane);
+KVGATE_DEVICE uint32_t Shuffle(uint32_t value, int lane);
+// Bit i: lane i's value.
+KVGATE_DEVICE uint32_t Ballot(bool value);
+// The sum of the lanes' values.
+KVGATE_DEVICE uint32_t WarpSum(uint32_t value);
+KVGATE_DEVICE void AtomicAdd(unsigned long long* to, unsigned long long value);
+// What was there before.
+KVGATE_DEVICE uint32_t AtomicFetchAdd(uint32_t* to, uint32_t value);
+
+// --- half precision, as bits; pairs hold the first value in the low half ----------------------
+
+KVGATE_DEVICE float HalfToFloat(uint16_t bits);
+KVGATE_DEVICE uint16_t FloatToHalf(float value);  // nearest even; beyond f16: infinity
+KVGATE_DEVICE uint32_t FloatsToHalf2(float low, float high);
+KVGATE_DEVICE uint32_t HalfSub2(uint32_t a, uint32_t b);
+KVGATE_DEVICE uint32_t HalfMul2(uint32_t a, uint32_t b);
+KVGATE_DEVICE uint32_t HalfFma2(uint32_t a, uint32_t b, uint32_t c);  // a * b + c, rounded once
+KVGATE_DEVICE float Bf16ToFloat(uint16_t bits);
+KVGATE_DEVICE uint16_t FloatToBf16(float value);
+KVGATE_DEVICE uint32_t FloatsToBf16x2(float low, float high);
+
+// --- f32 --------------------------------------------------------------------------------------
+
+KVGATE_DEVICE float Fma(float a, float b, float c);
+KVGATE_DEVICE float Exp2(float x);  // 2^x to about 2 ulp; subnormal results are 0
+KVGATE_DEVICE float BitsToFloat(uint32_t bits);
+KVGATE_DEVICE uint32_t FloatToBits(float value);
+
+// --- matrix instructions ----------------------------------------------------------------------
+
+// c[16, 8] += a[16, 16] * b[16, 8] over a warp, f32 accumulation; a row of c depends on that row of
+// a only, a column on that column of b. With g = lane / 4 and t = lane % 4 a lane holds
+//   a: pairs along k, {row g, k 2t}, {row g + 8, k 2t}, {row g, k 2t + 8}, {row g + 8, k 2t + 8}
+//   b: pairs along k, {k 2t, column g}, {k 2t + 8, column g}
+//   c: {row g, column 2t}, {g, 2t + 1}, {g + 8, 2t}, {g + 8, 2t + 1}
+KVGATE_DEVICE void MmaHalf(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]);
+KVGATE_DEVICE void MmaBf16(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]);
+
+// Four 8 x 8 matrices of 16-bit values: lane i names row i % 8 of matrix i / 8 in shared memory, 16
+// bytes, aligned. A lane gets of each matrix the pair {row g, columns 2t, 2t + 1}; transposed:
+// {rows 2t, 2t + 1, column g}.
+KVGATE_DEVICE void LoadMatrices4(uint32_t (&to)[4], const void* row);
+KVGATE_DEVICE void LoadMatrices4Transposed(uint32_t (&to)[4], const void* row);
+
+// --- memory -----------------------------------------------------------------------------------
+
+// 16 bytes that are read once: they leave no trace in the L1 cache.
+KVGATE_DEVICE Vector16 LoadOnce(const void* from);
+// 16 bytes from global to shared memory, both aligned, in the background; where !is_there zeros,
+// and `from` is not read. Groups: what was issued since the last CopyCommit.
+KVGATE_DEVICE void CopyAsync16(void* to, const void* from, bool is_there);
+KVGATE_DEVICE void CopyCommit();
+// Until all but the newest kGroupsLeft groups of this thread have landed. Other threads see them
+// after a barrier.
+template <int kGroupsLeft>
+KVGATE_DEVICE void CopyWait();
+
+}  // namespace kvgate::kernels::cuda
+
+#if KVGATE_CUDA_EMULATED
+#include "kernels/cuda/emulator/device-inl.cuh"
+#else
+#include "kernels/cuda/device-inl.cuh"
+#endif

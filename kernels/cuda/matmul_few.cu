@@ -1,0 +1,210 @@
+// Products of at most 8 rows: the time is that of reading the weights once.
+//
+// A block is a tile of 16 outputs, a warp one segment of K: it streams its contiguous bytes from
+// global memory to registers, kDepth units ahead, unpacks them there and multiplies. The first
+// units are asked for before x is looked at, so that making x into f16 costs no time of its own.
+// Segments meet in shared memory.
+#include <algorithm>
+#include <type_traits>
+
+#include <kvgate/check.h>
+
+#include "kernels/cuda/matmul_kernels.h"
+#include "kernels/cuda/packed_units.cuh"
+#include "kernels/cuda/product.cuh"
+
+namespace kvgate::kernels::cuda {
+namespace {
+
+constexpr int kThreads = kSegments * kWarpLanes;
+constexpr int kSums = kTileRows * kFewRows;  // of a segment
+
+struct FewRowsArgument {
+  InputRows x;
+  ProductTable table;
+};
+static_assert(std::has_unique_object_representations_v<FewRowsArgument>);
+
+// In shared memory: x, then the rest.
+struct FewRowsShared {
+  std::byte* x;
+  float* sums;       // [kSegments][kFewRows][kTileRows]
+  float* x_scales;   // [kFewRows]
+  uint32_t* maxima;  // [kFewRows][8]
+};
+constexpr size_t kRestBytes = (kSegments * kSums + kFewRows + kFewRows * 8) * sizeof(float);
+static_assert(kRestBytes <= kFewRowsRestBytesMax);
+
+KVGATE_DEVICE FewRowsShared SharedOf(const HalfRows& x) {
+  FewRowsShared shared{};
+  shared.x = SharedMemory();
+  shared.sums = reinterpret_cast<float*>(shared.x + x.num_rows * x.padded_columns * 2);
+  shared.x_scales = shared.sums + kSegments * kSums;
+  shared.maxima = reinterpret_cast<uint32_t*>(shared.x_scales + kFewRows);
+  return shared;
+}
+
+// Fills shared.x and shared.x_scales; a barrier must follow.
+KVGATE_DEVICE void PrepareRows(const InputRows& x, const FewRowsShared& shared) {
+  const int row_bytes = x.halves.padded_columns * 2;
+  const int thread = static_cast<int>(threadIdx.x);
+  if (x.halves.values != nullptr) {
+    const int chunks = row_bytes / 16;
+    for (int i = thread; i < x.halves.num_rows * chunks; i += kThreads) {
+      const int row = i / chunks;
+      CopyAsync16(shared.x + row * row_bytes + SwizzledChunk(row, i % chunks) * 16,
+                  reinterpret_cast<const std::byte*>(x.halves.values) + int64_t{i} * 16, true);
+    }
+    CopyCommit();
+    if (thread < x.halves.num_rows) shared.x_scales[thread] = x.halves.scales[thread];
+    CopyWait<0>();
+    return;
+  }
+  for (int row = 0; row < x.halves.num_rows; ++row) {
+    const float* from = x.x + row * x.columns;
+    const auto columns = static_cast<int>(x.columns);
+    const uint32_t magnitude = BlockMagnitude(from, columns, shared.maxima + row * 8);
+    const float multiplier = BitsToFloat(MultiplierBits(magnitude));
+    if (thread == 0) shared.x_scales[row] = BitsToFloat(InverseBits(magnitude));
+    for (int pair = thread; pair < x.halves.padded_columns / 2; pair += kThreads) {
+      std::byte* chunk = shared.x + row * row_bytes + SwizzledChunk(row, pair / 4) * 16;
+      reinterpret_cast<uint32_t*>(chunk)[pair % 4] = ScaledPair(from, columns, pair, multiplier);
+    }
+  }
+}
+
+template <PackedKind kKind>
+KVGATE_DEVICE void LoadUnit(const std::byte* tile, int num_units, int unit,
+                            Vector16 (&pieces)[PackedUnits<kKind>::kPieces]) {
+  KVGATE_UNROLL
+  for (int i = 0; i < PackedUnits<kKind>::kPieces; ++i) {
+    pieces[i] = LoadOnce(tile + PackedUnits<kKind>::OffsetInTile(num_units, unit, i, LaneIndex()));
+  }
+}
+
+template <PackedKind kKind>
+KVGATE_DEVICE void MultiplyUnit(const Vector16 (&pieces)[PackedUnits<kKind>::kPieces],
+                                const HalfRows& x, const std::byte* shared_x, int unit,
+                                uint32_t offset_pair, float (&sum)[4]) {
+  using Units = PackedUnits<kKind>;
+  const int row = LaneIndex() / 4;
+  KVGATE_UNROLL
+  for (int part = 0; part < Units::kParts; ++part) {
+    uint32_t a[2][4];
+    Units::MakeFragments(Units::PartOf(pieces, part), offset_pair, a);
+    Vector16 b{};
+    if (row < x.num_rows) {
+      const int chunk = (unit * Units::kParts + part) * 4 + LaneIndex() % 4;
+      b = *reinterpret_cast<const Vector16*>(shared_x + row * x.padded_columns * 2 +
+                                             SwizzledChunk(row, chunk) * 16);
+    }
+    MmaHalf(sum, a[0], {b.word[0], b.word[1]});
+    MmaHalf(sum, a[1], {b.word[2], b.word[3]});
+  }
+}
+
+template <PackedKind kKind>
+KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kThreads, 3) FewRowsKernel(FewRowsArgument argument) {
+  using Units = PackedUnits<kKind>;
+  // Units under way. 16 warps of a multiprocessor then have 36 to 96 KiB asked for; 25 would cover
+  // the memory's latency at its full speed. More pieces than 12 are more registers than there are.
+  constexpr int kDepth = Units::kPieces > 4 ? 2 : 3;
+  const HalfRows& x = argument.x.halves;
+  const int block = static_cast<int>(blockIdx.x);
+  const Product& product = ProductOfBlock(argument.table, block);
+  const int tile_index = block - product.first_block;
+  const std::byte* tile = product.weight + tile_index * Units::TileBytes(product.num_units);
+  const int end = SegmentBegin(WarpIndex() + 1, product.num_units);
+  int unit = SegmentBegin(WarpIndex(), product.num_units);
+  Vector16 pieces[kDepth][Units::kPieces];
+  KVGATE_UNROLL
+  for (int i = 0; i < kDepth; ++i) {
+    if (unit + i < end) LoadUnit<kKind>(tile, product.num_units, unit + i, pieces[i]);
+  }
+  const FewRowsShared shared = SharedOf(x);
+  PrepareRows(argument.x, shared);
+  SyncThreads();
+
+  float sum[4] = {};
+  for (; unit < end; unit += kDepth) {
+    KVGATE_UNROLL
+    for (int i = 0; i < kDepth; ++i) {
+      const int here = unit + i;
+      if (here >= end) break;
+      MultiplyUnit<kKind>(pieces[i], x, shared.x, here, product.offset_pair, sum);
+      if (here + kDepth < end) {
+        LoadUnit<kKind>(tile, product.num_units, here + kDepth, pieces[i]);
+      }
+    }
+  }
+  float* mine = shared.sums + WarpIndex() * kSums + LaneIndex() % 4 * 2 * kTileRows;
+  const int g = LaneIndex() / 4;
+  mine[g] = sum[0];
+  mine[kTileRows + g] = sum[1];
+  mine[g + 8] = sum[2];
+  mine[kTileRows + g + 8] = sum[3];
+  SyncThreads();
+  const int place = static_cast<int>(threadIdx.x);
+  const int row = place / kTileRows;
+  const int output = tile_index * kTileRows + place % kTileRows;
+  if (row >= x.num_rows || output >= product.rows) return;
+  float total = 0;
+  for (int segment = 0; segment < kSegments; ++segment) {
+    total += shared.sums[segment * kSums + place];
+  }
+  FinishOutput(product, row, output, total, shared.x_scales[row]);
+}
+
+using FewRowsFunction = void (*)(FewRowsArgument);
+
+FewRowsFunction KernelOf(PackedKind kind) {
+  switch (kind) {
+    case PackedKind::kHalves:
+      return &FewRowsKernel<PackedKind::kHalves>;
+    case PackedKind::kPlainHalves:
+      return &FewRowsKernel<PackedKind::kPlainHalves>;
+    case PackedKind::kCodes4:
+      return &FewRowsKernel<PackedKind::kCodes4>;
+    case PackedKind::kCodes4Mins:
+      return &FewRowsKernel<PackedKind::kCodes4Mins>;
+    case PackedKind::kCodes4Of16:
+      return &FewRowsKernel<PackedKind::kCodes4Of16>;
+    case PackedKind::kCodes6Mins:
+      return &FewRowsKernel<PackedKind::kCodes6Mins>;
+    case PackedKind::kCodes6Of16:
+      return &FewRowsKernel<PackedKind::kCodes6Of16>;
+    case PackedKind::kCodes8:
+      return &FewRowsKernel<PackedKind::kCodes8>;
+    case PackedKind::kFloats:
+      break;
+  }
+  KVGATE_CHECK(false, "a kind with tiles");
+}
+
+}  // namespace
+
+void LaunchFewRows(PackedKind kind, const InputRows& x, std::span<const Product> products,
+                   CommandStream& stream) {
+  const size_t x_bytes = static_cast<size_t>(x.halves.num_rows) * x.halves.padded_columns * 2;
+  KVGATE_CHECK(x.halves.num_rows <= kFewRows && x_bytes <= kFewRowsBytesMax, "few rows");
+  while (!products.empty()) {
+    FewRowsArgument argument{};
+    argument.x = x;
+    const size_t count = std::min<size_t>(products.size(), kProductsMax);
+    int num_blocks = 0;
+    for (size_t i = 0; i < count; ++i) {
+      argument.table.products[i] = products[i];
+      argument.table.products[i].first_block = num_blocks;
+      num_blocks += products[i].num_tiles;
+    }
+    argument.table.num_products = static_cast<int64_t>(count);
+    stream.Launch(KernelOf(kind),
+                  {.grid = {static_cast<unsigned int>(num_blocks)},
+                   .threads = kThreads,
+                   .shared_bytes = x_bytes + kRestBytes},
+                  argument);
+    products = products.subspan(count);
+  }
+}
+
+}  // namespace kvgate::kernels::cuda

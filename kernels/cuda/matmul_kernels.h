@@ -1,0 +1,75 @@
+// The launches that DeviceMatMul is made of. All kernels give a row the same bits: matmul.h says in
+// which order they add. What is an argument has no padding, so that equal launches are equal bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "kernels/cuda/command_stream.h"
+#include "kernels/cuda/packed_layout.h"
+
+namespace kvgate::kernels::cuda {
+
+// One product: y[m, n] = (sum * row_scales[n]) * x_scales[m] (+ bias[n]) (+ the old y).
+struct Product {
+  const std::byte* weight = nullptr;
+  const float* row_scales = nullptr;
+  const float* bias = nullptr;
+  float* y = nullptr;
+  float* parts = nullptr;  // [kSegments][num_rows][num_tiles * kTileRows] where segments are split
+  int rows = 0;            // outputs
+  int num_tiles = 0;
+  int num_units = 0;
+  int first_block = 0;       // of the launch, this product's; set by the launch
+  uint32_t offset_pair = 0;  // 1024 + a code's offset, as f16, twice
+  uint32_t accumulates = 0;
+};
+
+// Products of one launch: as many as its argument holds.
+inline constexpr int kProductsMax = 16;
+
+// x in f16: row-major, rows of padded_columns, zeros past the end; values * x_scales are x.
+struct HalfRows {
+  const uint16_t* values = nullptr;
+  const float* scales = nullptr;
+  int num_rows = 0;
+  int padded_columns = 0;
+};
+
+// x as f32, and where it is or will be packed, as f16.
+struct InputRows {
+  const float* x = nullptr;
+  int64_t columns = 0;
+  HalfRows halves;  // values may be null in FewRows: then each block packs for itself
+};
+
+void LaunchPackRows(const InputRows& x, CommandStream& stream);
+
+// Rows that one matrix instruction takes, and bytes of x that a block keeps.
+inline constexpr int kFewRows = 8;
+inline constexpr size_t kFewRowsBytesMax = size_t{112} << 10;
+inline constexpr size_t kFewRowsRestBytesMax = size_t{8} << 10;  // beside x
+// Products of one kind. REQUIRES: num_rows <= kFewRows, num_rows * padded_columns * 2 <=
+// kFewRowsBytesMax.
+void LaunchFewRows(PackedKind kind, const InputRows& x, std::span<const Product> products,
+                   CommandStream& stream);
+
+// Products of one kind. is_split: every segment has blocks of its own, whose sums go to `parts`,
+// and LaunchAddParts follows.
+void LaunchManyRows(PackedKind kind, const HalfRows& x, std::span<const Product> products,
+                    bool is_split, size_t shared_bytes_max, CommandStream& stream);
+// Rows of x that a block of LaunchManyRows takes: 32, 64 or 128.
+int RowsOfBlock(int num_rows);
+// Outputs that it takes.
+inline constexpr int kBlockOutputs = 128;
+void LaunchAddParts(const HalfRows& x, std::span<const Product> products, CommandStream& stream);
+
+// y of a product from its sums [num_rows, rows], which lie in `parts`; they may be y.
+void LaunchFinishRows(const HalfRows& x, const Product& product, CommandStream& stream);
+
+// f32 weights, row-major [rows, columns], f32 x.
+void LaunchFloatRows(const float* x, int num_rows, int columns, const Product& product,
+                     CommandStream& stream);
+
+}  // namespace kvgate::kernels::cuda

@@ -1,0 +1,370 @@
+// Products of many rows: tiles of 128 outputs x 32, 64 or 128 rows of x, by tensor cores.
+//
+// A block of 8 warps brings units of its weights and the same columns of x to shared memory,
+// several stages ahead. 4 warps share the outputs (two tiles of 16 each), 2 the rows; a warp
+// unpacks its tiles' units in registers. At the end of a segment its sums are added to the total
+// and start from zero: two sets of accumulators, half of the registers each for 128 rows. Where
+// there are fewer blocks than multiprocessors, blocks share a product's segments instead, and write
+// their sums.
+#include <algorithm>
+#include <type_traits>
+
+#include <kvgate/check.h>
+
+#include "kernels/cuda/matmul_kernels.h"
+#include "kernels/cuda/packed_units.cuh"
+#include "kernels/cuda/product.cuh"
+
+namespace kvgate::kernels::cuda {
+namespace {
+
+constexpr int kOutputWarps = 4;
+constexpr int kRowWarps = 2;
+constexpr int kThreads = kOutputWarps * kRowWarps * kWarpLanes;
+constexpr int kWarpTiles = 2;
+constexpr int kBlockTiles = kOutputWarps * kWarpTiles;
+static_assert(kBlockTiles * kTileRows == kBlockOutputs);
+// Blocks are counted through groups of so many outputs' blocks, their rows first: blocks that run
+// together then share weights and x in the L2 cache.
+constexpr int kGroupBlocks = 8;
+
+struct ManyRowsArgument {
+  HalfRows x;
+  ProductTable table;
+  int num_row_blocks;
+  int is_split;        // a block has one segment, blockIdx.y, and writes its sums to `parts`
+  int64_t num_stages;  // of units in shared memory: as the device has room, at least two
+};
+static_assert(std::has_unique_object_representations_v<ManyRowsArgument>);
+
+// kRowTiles: of 8 rows, a warp's.
+template <PackedKind kKind, int kRowTiles>
+struct ManyRows {
+  using Units = PackedUnits<kKind>;
+  static constexpr int kRows = kRowWarps * kRowTiles * 8;
+  static constexpr int kUnitBytes = Units::kShape.unit_bytes();
+  static constexpr int kWeightBytes = kBlockTiles * kUnitBytes;
+  static constexpr int kRowBytes = Units::kShape.unit_columns() * 2;
+  static constexpr int kStageBytes = kWeightBytes + kRows * kRowBytes;
+  // Of a Hopper multiprocessor's 227 KiB: a block takes all for 128 rows, half for fewer.
+  static constexpr int kBlocks = kRowTiles == 8 ? 1 : 2;
+  static constexpr int kStagesMost = (kBlocks == 1 ? 200 : 108) * 1024 / kStageBytes;
+  static constexpr int kStages = kStagesMost > 6 ? 6 : kStagesMost;
+  static_assert(kStages >= 3);
+
+  // Of a unit, unrolled together: 128 registers are too few for more of 64 rows.
+  static constexpr int kPartsAtOnce = kRowTiles == 4 ? 1 : Units::kParts;
+
+  using Sums = float[kWarpTiles][kRowTiles][4];
+
+  // Where this block works.
+  struct Place {
+    const std::byte* weight;  // of its first tile
+    int num_units;
+    int num_tiles;  // of the product from the first on, at most kBlockTiles
+    int first_tile;
+    int first_row;
+  };
+
+  static KVGATE_DEVICE Place PlaceOf(const ManyRowsArgument& argument, const Product& product,
+                                     int block) {
+    const int num_output_blocks = (product.num_tiles + kBlockTiles - 1) / kBlockTiles;
+    const int group = block / (kGroupBlocks * argument.num_row_blocks);
+    const int in_group = block - group * kGroupBlocks * argument.num_row_blocks;
+    const int left = num_output_blocks - group * kGroupBlocks;
+    const int width = left < kGroupBlocks ? left : kGroupBlocks;
+    const int first_tile = (group * kGroupBlocks + in_group % width) * kBlockTiles;
+    const int tiles = product.num_tiles - first_tile;
+    return {.weight = product.weight + first_tile * Units::TileBytes(product.num_units),
+            .num_units = product.num_units,
+            .num_tiles = tiles < kBlockTiles ? tiles : kBlockTiles,
+            .first_tile = first_tile,
+            .first_row = in_group / width * kRows};
+  }
+
+  // This thread's share of copying units to shared memory, one after the other: of the weights a
+  // warp has a tile, of x a thread has a chunk of every kRowStep-th row. Zeros stand in place of
+  // rows and outputs that are not there.
+  class Copier {
+   public:
+    KVGATE_DEVICE Copier(const HalfRows& x, const Place& place, int first_unit) {
+      constexpr int kTileOfWarp = kBlockTiles / (kThreads / kWarpLanes);
+      static_assert(kTileOfWarp == 1);
+      has_tile_ = WarpIndex() < place.num_tiles;
+      weight_ = place.weight;
+      if (has_tile_) {
+        weight_ += WarpIndex() * Units::TileBytes(place.num_units) +
+                   int64_t{first_unit} * kUnitBytes + LaneIndex() * 16;
+      }
+      const int thread = static_cast<int>(threadIdx.x);
+      const int row = thread / kChunks;
+      rows_left_ = x.num_rows - place.first_row - row;
+      step_bytes_ = kRowStep * x.padded_columns * 2;
+      x_ = reinterpret_cast<const std::byte*>(x.values) +
+           (int64_t{place.first_row} + row) * x.padded_columns * 2 +
+           int64_t{first_unit} * kRowBytes + thread % kChunks * 16;
+      weight_to_ = WarpIndex() * kUnitBytes + LaneIndex() * 16;
+      x_to_ = kWeightBytes + row * kRowBytes + SwizzledChunk(row, thread % kChunks) * 16;
+    }
+
+    KVGATE_DEVICE void CopyUnit(std::byte* stage) {
+      constexpr int kTilePieces = kUnitBytes / 16;
+      KVGATE_UNROLL
+      for (int begin = 0; begin < kTilePieces; begin += kWarpLanes) {
+        if (begin + kWarpLanes > kTilePieces && LaneIndex() >= kTilePieces - begin) break;
+        CopyAsync16(stage + weight_to_ + begin * 16, weight_ + (has_tile_ ? begin * 16 : 0),
+                    has_tile_);
+      }
+      const std::byte* from = x_;
+      KVGATE_UNROLL
+      for (int row = 0; row < kRows; row += kRowStep) {
+        const bool is_there = row < rows_left_;
+        CopyAsync16(stage + x_to_ + row * kRowBytes, is_there ? from : x_, is_there);
+        from += step_bytes_;
+      }
+      weight_ += has_tile_ ? kUnitBytes : 0;
+      x_ += kRowBytes;
+    }
+
+   private:
+    static constexpr int kChunks = kRowBytes / 16;
+    static constexpr int kRowStep = kThreads / kChunks;  // even: one swizzle for all
+    static_assert(kRowStep % 2 == 0 && kRows % kRowStep == 0);
+
+    const std::byte* weight_;
+    const std::byte* x_;
+    int rows_left_;
+    int step_bytes_;
+    int weight_to_;
+    int x_to_;
+    bool has_tile_;
+  };
+
+  static KVGATE_DEVICE void MultiplyUnit(const std::byte* stage, uint32_t offset_pair, Sums& sums) {
+    const std::byte* weight = stage + WarpIndex() / kRowWarps * kWarpTiles * kUnitBytes;
+    const std::byte* x = stage + kWeightBytes;
+    KVGATE_NO_UNROLL
+    for (int first = 0; first < Units::kParts; first += kPartsAtOnce) {
+      KVGATE_UNROLL
+      for (int i = 0; i < kPartsAtOnce; ++i) {
+        MultiplyPart(weight, x, first + i, offset_pair, sums);
+      }
+    }
+  }
+
+  static KVGATE_DEVICE void MultiplyPart(const std::byte* weight, const std::byte* x, int part,
+                                         uint32_t offset_pair, Sums& sums) {
+    const int lane = LaneIndex();
+    uint32_t a[kWarpTiles][2][4];
+    KVGATE_UNROLL
+    for (int tile = 0; tile < kWarpTiles; ++tile) {
+      Units::MakeFragments(Units::LoadPart(weight + tile * kUnitBytes, part, lane), offset_pair,
+                           a[tile]);
+    }
+    KVGATE_UNROLL
+    for (int i = 0; i < kRowTiles; ++i) {
+      const int row = (WarpIndex() % kRowWarps * kRowTiles + i) * 8 + lane / 4;
+      const Vector16 b = *reinterpret_cast<const Vector16*>(
+          x + row * kRowBytes + SwizzledChunk(row, part * 4 + lane % 4) * 16);
+      KVGATE_UNROLL
+      for (int step = 0; step < 2; ++step) {
+        KVGATE_UNROLL
+        for (int tile = 0; tile < kWarpTiles; ++tile) {
+          MmaHalf(sums[tile][i], a[tile][step], {b.word[2 * step], b.word[2 * step + 1]});
+        }
+      }
+    }
+  }
+
+  // visit(row, output, sum) for each of a lane's sums whose row is there.
+  template <typename Visit>
+  static KVGATE_DEVICE void ForEachSum(const Place& place, int num_rows, const Sums& sums,
+                                       Visit visit) {
+    const int lane = LaneIndex();
+    KVGATE_UNROLL
+    for (int tile = 0; tile < kWarpTiles; ++tile) {
+      KVGATE_UNROLL
+      for (int i = 0; i < kRowTiles; ++i) {
+        KVGATE_UNROLL
+        for (int part = 0; part < 4; ++part) {
+          const int row = place.first_row + (WarpIndex() % kRowWarps * kRowTiles + i) * 8 +
+                          lane % 4 * 2 + part % 2;
+          const int output =
+              (place.first_tile + WarpIndex() / kRowWarps * kWarpTiles + tile) * kTileRows +
+              lane / 4 + part / 2 * 8;
+          if (row < num_rows) visit(row, output, sums[tile][i][part]);
+        }
+      }
+    }
+  }
+
+  static KVGATE_DEVICE void AddSegment(Sums& sums, Sums& total) {
+    KVGATE_UNROLL
+    for (int tile = 0; tile < kWarpTiles; ++tile) {
+      KVGATE_UNROLL
+      for (int i = 0; i < kRowTiles; ++i) {
+        KVGATE_UNROLL
+        for (int part = 0; part < 4; ++part) {
+          total[tile][i][part] += sums[tile][i][part];
+          sums[tile][i][part] = 0;
+        }
+      }
+    }
+  }
+
+  static KVGATE_DEVICE void Finish(const ManyRowsArgument& argument, const Product& product,
+                                   const Place& place, const Sums& total) {
+    const int num_rows = argument.x.num_rows;
+    if (argument.is_split == 0) {
+      ForEachSum(place, num_rows, total, [&](int row, int output, float sum) {
+        if (output >= product.rows) return;
+        FinishOutput(product, row, output, sum, argument.x.scales[row]);
+      });
+      return;
+    }
+    const int64_t width = int64_t{product.num_tiles} * kTileRows;
+    float* parts = product.parts + blockIdx.y * width * num_rows;
+    ForEachSum(place, num_rows, total, [&](int row, int output, float sum) {
+      if (output < width) parts[row * width + output] = sum;
+    });
+  }
+};
+
+// Until the oldest of num_stages - 1 units has landed.
+KVGATE_DEVICE void WaitForUnit(int num_stages) {
+  switch (num_stages) {
+    case 2:
+      return CopyWait<0>();
+    case 3:
+      return CopyWait<1>();
+    case 4:
+      return CopyWait<2>();
+    case 5:
+      return CopyWait<3>();
+    default:
+      return CopyWait<4>();
+  }
+}
+
+template <PackedKind kKind, int kRowTiles>
+KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kThreads, (ManyRows<kKind, kRowTiles>::kBlocks))
+    ManyRowsKernel(ManyRowsArgument argument) {
+  using Many = ManyRows<kKind, kRowTiles>;
+  const auto num_stages = static_cast<int>(argument.num_stages);
+  const int block = static_cast<int>(blockIdx.x);
+  const Product& product = ProductOfBlock(argument.table, block);
+  const typename Many::Place place = Many::PlaceOf(argument, product, block - product.first_block);
+  const int first_segment = static_cast<int>(blockIdx.y);
+  const int end_segment = argument.is_split != 0 ? first_segment + 1 : kSegments;
+  int unit = SegmentBegin(first_segment, place.num_units);
+  const int end = SegmentBegin(end_segment, place.num_units);
+  std::byte* stages = SharedMemory();
+  typename Many::Copier copier(argument.x, place, unit);
+  for (int i = 0; i < num_stages - 1; ++i) {
+    if (unit + i < end) copier.CopyUnit(stages + i * Many::kStageBytes);
+    CopyCommit();
+  }
+  const bool has_outputs = WarpIndex() / kRowWarps * kWarpTiles < place.num_tiles;
+  typename Many::Sums sums = {};
+  typename Many::Sums total = {};
+  int stage = 0;
+  KVGATE_NO_UNROLL
+  for (int segment = first_segment; segment < end_segment; ++segment) {
+    const int segment_end = SegmentBegin(segment + 1, place.num_units);
+    KVGATE_NO_UNROLL
+    for (; unit < segment_end; ++unit) {
+      WaitForUnit(num_stages);
+      SyncThreads();  // the unit has landed for all; nobody reads the stage that is filled next
+      if (unit + num_stages - 1 < end) {
+        copier.CopyUnit(stages + (stage == 0 ? num_stages - 1 : stage - 1) * Many::kStageBytes);
+      }
+      CopyCommit();
+      if (has_outputs) {
+        Many::MultiplyUnit(stages + stage * Many::kStageBytes, product.offset_pair, sums);
+      }
+      stage = stage + 1 == num_stages ? 0 : stage + 1;
+    }
+    Many::AddSegment(sums, total);
+  }
+  Many::Finish(argument, product, place, total);
+}
+
+struct ManyRowsLaunch {
+  void (*kernel)(ManyRowsArgument);
+  size_t stage_bytes;
+  int stages_max;
+};
+
+template <PackedKind kKind, int kRowTiles>
+constexpr ManyRowsLaunch LaunchOf() {
+  using Many = ManyRows<kKind, kRowTiles>;
+  return {.kernel = &ManyRowsKernel<kKind, kRowTiles>,
+          .stage_bytes = Many::kStageBytes,
+          .stages_max = Many::kStages};
+}
+
+template <PackedKind kKind>
+ManyRowsLaunch LaunchFor(int rows_of_block) {
+  if (rows_of_block == 128) return LaunchOf<kKind, 8>();
+  return rows_of_block == 64 ? LaunchOf<kKind, 4>() : LaunchOf<kKind, 2>();
+}
+
+ManyRowsLaunch LaunchFor(PackedKind kind, int rows_of_block) {
+  switch (kind) {
+    case PackedKind::kHalves:
+      return LaunchFor<PackedKind::kHalves>(rows_of_block);
+    case PackedKind::kCodes4:
+      return LaunchFor<PackedKind::kCodes4>(rows_of_block);
+    case PackedKind::kCodes4Mins:
+      return LaunchFor<PackedKind::kCodes4Mins>(rows_of_block);
+    case PackedKind::kCodes4Of16:
+      return LaunchFor<PackedKind::kCodes4Of16>(rows_of_block);
+    case PackedKind::kCodes6Mins:
+      return LaunchFor<PackedKind::kCodes6Mins>(rows_of_block);
+    case PackedKind::kCodes6Of16:
+      return LaunchFor<PackedKind::kCodes6Of16>(rows_of_block);
+    case PackedKind::kCodes8:
+      return LaunchFor<PackedKind::kCodes8>(rows_of_block);
+    case PackedKind::kFloats:
+    case PackedKind::kPlainHalves:
+      break;
+  }
+  KVGATE_CHECK(false, "a kind whose tiles lie in fragments' order");
+}
+
+}  // namespace
+
+int RowsOfBlock(int num_rows) { return num_rows <= 32 ? 32 : num_rows <= 64 ? 64 : 128; }
+
+void LaunchManyRows(PackedKind kind, const HalfRows& x, std::span<const Product> products,
+                    bool is_split, size_t shared_bytes_max, CommandStream& stream) {
+  const int rows_of_block = RowsOfBlock(x.num_rows);
+  const ManyRowsLaunch launch = LaunchFor(kind, rows_of_block);
+  ManyRowsArgument argument{};
+  argument.x = x;
+  argument.num_row_blocks = (x.num_rows + rows_of_block - 1) / rows_of_block;
+  argument.is_split = is_split ? 1 : 0;
+  argument.num_stages = std::min<int64_t>(
+      launch.stages_max, static_cast<int64_t>(shared_bytes_max / launch.stage_bytes));
+  KVGATE_CHECK(argument.num_stages >= 2, "two stages fit the smallest shared memory");
+  while (!products.empty()) {
+    const size_t count = std::min<size_t>(products.size(), kProductsMax);
+    argument.table = {};
+    int num_blocks = 0;
+    for (size_t i = 0; i < count; ++i) {
+      argument.table.products[i] = products[i];
+      argument.table.products[i].first_block = num_blocks;
+      num_blocks +=
+          (products[i].num_tiles + kBlockTiles - 1) / kBlockTiles * argument.num_row_blocks;
+    }
+    argument.table.num_products = static_cast<int64_t>(count);
+    stream.Launch(launch.kernel,
+                  {.grid = {static_cast<unsigned int>(num_blocks), is_split ? kSegments : 1u},
+                   .threads = kThreads,
+                   .shared_bytes = static_cast<size_t>(argument.num_stages) * launch.stage_bytes},
+                  argument);
+    products = products.subspan(count);
+  }
+}
+
+}  // namespace kvgate::kernels::cuda
