@@ -89,6 +89,8 @@ namespace {
 namespace emulator = kvgate::kernels::cuda::emulator;
 
 std::byte* Allocate(size_t bytes) {
+  constexpr size_t kBytesMax = size_t{1} << 40;  // beyond it sanitizers end the process
+  if (bytes > kBytesMax) return nullptr;
   const size_t rounded =
       (bytes + emulator::kAlignment - 1) / emulator::kAlignment * emulator::kAlignment;
   return static_cast<std::byte*>(std::aligned_alloc(emulator::kAlignment, rounded));
