@@ -179,6 +179,7 @@ TESTED_ELSEWHERE = {
     "kernels/cuda/cublas_lt.cc": "tests/kernels/cuda/matmul_test.cc",
     "kernels/cuda/matmul_few.cu": "tests/kernels/cuda/matmul_test.cc",
     "kernels/cuda/matmul_many.cu": "tests/kernels/cuda/matmul_test.cc",
+    "kernels/cuda/matmul_warpgroup.cu": "tests/kernels/cuda/matmul_test.cc",
     "kernels/cuda/matmul_rows.cu": "tests/kernels/cuda/matmul_test.cc",
     "kernels/cuda/embedding_tables.cu": "tests/kernels/conformance_rows_test.cc",
     "kernels/cuda/row_kernels.cu": "tests/kernels/conformance_rows_test.cc",

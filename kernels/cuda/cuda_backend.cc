@@ -119,7 +119,8 @@ Result<std::unique_ptr<Backend>> CudaBackend::Make(const CudaBackendOptions& opt
   KVGATE_TRY(made->matmul_,
              DeviceMatMul::Open({.is_fast = options.is_fast,
                                  .num_multiprocessors = num_multiprocessors,
-                                 .shared_bytes_max = properties.sharedMemPerBlockOptin},
+                                 .shared_bytes_max = properties.sharedMemPerBlockOptin,
+                                 .has_warpgroups = properties.major == 9 && properties.minor == 0},
                                 *made->stream_));
   KVGATE_TRY(made->attention_, DeviceAttention::Open(num_multiprocessors, *made->stream_));
   KVGATE_TRY(made->lanes_, TransferLanes::Open(options.device));
@@ -130,7 +131,7 @@ Result<std::unique_ptr<Backend>> CudaBackend::Make(const CudaBackendOptions& opt
   const std::string target = fmt::format("sm_{}{}", properties.major, properties.minor);
 #endif
   made->info_ = {.name = "cuda",
-                 .target = target,
+                 .target = target + (made->matmul_->uses_warpgroups() ? ", wgmma" : ""),
                  .numerics_id = fmt::format("cuda-{}-v{}-{}", target, kKernelVersion,
                                             options.is_fast ? "fast" : "invariant"),
                  .invariant = !options.is_fast,

@@ -118,4 +118,86 @@ KVGATE_DEVICE void CopyWait() {
   asm volatile("cp.async.wait_group %0;" : : "n"(kGroupsLeft) : "memory");
 }
 
+#if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
+// PTX ISA 8.x, "Asynchronous warpgroup level matrix instructions": a matrix descriptor of rows of
+// 128 bytes in the swizzle of 128 bytes, 8 of them 1024 bytes from the next 8. A step of 16 columns
+// is 32 bytes of a row.
+KVGATE_DEVICE uint64_t DescriptorOf(const void* b, int step) {
+  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(b)) + step * 32;
+  return uint64_t{(address & 0x3ffffu) >> 4} | uint64_t{1} << 16 | uint64_t{1024 >> 4} << 32 |
+         uint64_t{1} << 62;
+}
+
+// The operands that hold d: an asm statement names each.
+#define KVGATE_IN_OUT_8(i)                                                                    \
+  "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
+      "+f"(d[i + 6]), "+f"(d[i + 7])
+#define KVGATE_IN_OUT_32(i) \
+  KVGATE_IN_OUT_8(i), KVGATE_IN_OUT_8(i + 8), KVGATE_IN_OUT_8(i + 16), KVGATE_IN_OUT_8(i + 24)
+#define KVGATE_IN_OUT_64 KVGATE_IN_OUT_32(0), KVGATE_IN_OUT_32(32)
+#define KVGATE_IN_OUT_96 KVGATE_IN_OUT_64, KVGATE_IN_OUT_32(64)
+
+template <>
+KVGATE_DEVICE void WarpgroupMma<128>(float (&d)[64], const uint32_t (&a)[4], const void* b,
+                                     int step, bool accumulates) {
+  asm volatile(
+      "{.reg .pred p; setp.ne.b32 p, %69, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {"
+      "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,"
+      "%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,"
+      "%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+      "}, {%64,%65,%66,%67}, %68, p, 1, 1, 0;}\n"
+      : KVGATE_IN_OUT_64
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(DescriptorOf(b, step)),
+        "r"(static_cast<int>(accumulates)));
+}
+template <>
+KVGATE_DEVICE void WarpgroupMma<192>(float (&d)[96], const uint32_t (&a)[4], const void* b,
+                                     int step, bool accumulates) {
+  asm volatile(
+      "{.reg .pred p; setp.ne.b32 p, %101, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n192k16.f32.f16.f16 {"
+      "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,"
+      "%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,"
+      "%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63,%64,"
+      "%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84,%85,"
+      "%86,%87,%88,%89,%90,%91,%92,%93,%94,%95"
+      "}, {%96,%97,%98,%99}, %100, p, 1, 1, 0;}\n"
+      : KVGATE_IN_OUT_96
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(DescriptorOf(b, step)),
+        "r"(static_cast<int>(accumulates)));
+}
+
+KVGATE_DEVICE void WarpgroupFence(uint32_t (&a)[2][4]) {
+  asm volatile("wgmma.fence.sync.aligned;"
+               : "+r"(a[0][0]), "+r"(a[0][1]), "+r"(a[0][2]), "+r"(a[0][3]), "+r"(a[1][0]),
+                 "+r"(a[1][1]), "+r"(a[1][2]), "+r"(a[1][3])
+               :
+               : "memory");
+}
+KVGATE_DEVICE void WarpgroupCommit() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+template <int kGroupsLeft>
+KVGATE_DEVICE void WarpgroupWait() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" : : "n"(kGroupsLeft) : "memory");
+}
+template <>
+KVGATE_DEVICE void WarpgroupWaitAll<64>(float (&d)[64]) {
+  asm volatile("wgmma.wait_group.sync.aligned 0;" : KVGATE_IN_OUT_64 : : "memory");
+}
+template <>
+KVGATE_DEVICE void WarpgroupWaitAll<96>(float (&d)[96]) {
+  asm volatile("wgmma.wait_group.sync.aligned 0;" : KVGATE_IN_OUT_96 : : "memory");
+}
+KVGATE_DEVICE void PublishShared() { asm volatile("fence.proxy.async;" ::: "memory"); }
+
+#undef KVGATE_IN_OUT_96
+#undef KVGATE_IN_OUT_64
+#undef KVGATE_IN_OUT_32
+#undef KVGATE_IN_OUT_8
+
+#endif
+
 }  // namespace kvgate::kernels::cuda

@@ -9,7 +9,7 @@
 // Rules for kernels:
 //   * One argument, a trivially copyable struct by value; blocks in x only, of whole warps.
 //   * Lanes of a warp come to the same shuffles, votes, matrix instructions and ldmatrix, all 32.
-//   * Dynamic shared memory only, by SharedMemory(); 1024-aligned in the emulator, 128 on a device.
+//   * Dynamic shared memory only, by SharedMemory(), 1024-aligned.
 // Source: PTX ISA 8.x, "Matrix multiply-accumulate" for the fragments.
 #pragma once
 
@@ -110,6 +110,31 @@ KVGATE_DEVICE void MmaBf16(float (&c)[4], const uint32_t (&a)[4], const uint32_t
 // {rows 2t, 2t + 1, column g}.
 KVGATE_DEVICE void LoadMatrices4(uint32_t (&to)[4], const void* row);
 KVGATE_DEVICE void LoadMatrices4Transposed(uint32_t (&to)[4], const void* row);
+
+// --- matrix instructions of four warps, on devices of 9.0 (compiled for sm_90a) -----------------
+
+// d[64, kColumns] (+)= a[64, 16] * b[16, kColumns] by the warps 4i .. 4i + 3 together, in the
+// background; f32 accumulation from the old d or, where !accumulates, from zero. Warp w has rows
+// 16 (w % 4) and on: a lane's a is MmaHalf's, its d[4j .. 4j + 3] MmaHalf's c for columns 8j and
+// on. b: kColumns rows of 64 f16 in shared memory, 1024-aligned, 128 bytes each, chunk c (16 bytes)
+// of row r at place c ^ r % 8; `step` says which 16 of the 64 are k. kColumns: 128 or 192.
+//   WarpgroupFence(a)      before the first of a group: a and d are what they should be
+//   WarpgroupMma ...
+//   WarpgroupCommit()      ends the group
+//   WarpgroupWait<n>()     until all but the newest n groups are done: a and b may be written again
+//   WarpgroupWaitAll(d)    until all are done: d may be read
+template <int kColumns>
+KVGATE_DEVICE void WarpgroupMma(float (&d)[kColumns / 2], const uint32_t (&a)[4], const void* b,
+                                int step, bool accumulates);
+KVGATE_DEVICE void WarpgroupFence(uint32_t (&a)[2][4]);
+KVGATE_DEVICE void WarpgroupCommit();
+template <int kGroupsLeft>
+KVGATE_DEVICE void WarpgroupWait();
+template <int kCount>
+KVGATE_DEVICE void WarpgroupWaitAll(float (&d)[kCount]);
+// What this thread has written to shared memory, asynchronous copies that it waited for included,
+// is there for WarpgroupMma of every thread that a barrier then joins to it.
+KVGATE_DEVICE void PublishShared();
 
 // --- memory -----------------------------------------------------------------------------------
 

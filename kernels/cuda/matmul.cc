@@ -10,6 +10,7 @@
 #include "kernels/cuda/device_memory.h"
 #include "kernels/cuda/matmul_kernels.h"
 #include "kernels/cuda/packed_weight.h"
+#include "kernels/cuda/warpgroup_trial.h"
 
 namespace kvgate::kernels::cuda {
 namespace {
@@ -20,7 +21,12 @@ constexpr int kOwnRows = 2;
 constexpr size_t kScratchBytesMin = size_t{4} << 20;
 constexpr size_t kHalvesBytesMax = size_t{128} << 20;
 constexpr size_t kPartsBytesMax = size_t{64} << 20;
-constexpr int kRowsAligned = 128;  // pieces of x begin at blocks
+constexpr int kRowsAligned = 384;  // pieces of x begin at blocks
+// So many rows keep no device busy: blocks of 64 rows are for them.
+constexpr int kRowsOfSmallBlocks = 64;
+
+// Of one call, those of a kind together.
+using KindProducts = std::vector<std::pair<PackedKind, std::vector<Product>>>;
 
 const PackedWeight& Packed(const MatMulTask& task) {
   return static_cast<const PackedWeight&>(*task.weight);
@@ -76,6 +82,9 @@ class PackedMatMul final : public DeviceMatMul {
     return halves_.Allocate(kScratchBytesMin);
   }
 
+  void UseWarpgroups() { uses_warpgroups_ = true; }
+  bool uses_warpgroups() const override { return uses_warpgroups_; }
+
   Result<std::unique_ptr<Weight>> LoadWeight(const WeightView& view) override {
     PackedKind kind = PackedKindOf(view.dtype);
     if (kind == PackedKind::kHalves && cublas_ != nullptr) kind = PackedKind::kPlainHalves;
@@ -126,7 +135,7 @@ class PackedMatMul final : public DeviceMatMul {
 
   void RunRows(const InputRows& rows, int first_row, std::span<const MatMulTask> tasks) {
     const int num_rows = rows.halves.num_rows;
-    std::vector<std::pair<PackedKind, std::vector<Product>>> kinds;
+    KindProducts kinds;
     for (const MatMulTask& task : tasks) {
       const Product product = ProductOf(task, first_row);
       const PackedKind kind = Packed(task).kind();
@@ -145,7 +154,10 @@ class PackedMatMul final : public DeviceMatMul {
         std::min(kFewRowsBytesMax, options_.shared_bytes_max - kFewRowsRestBytesMax);
     const bool is_few = num_rows <= kFewRows && bytes <= few_bytes_max;
     const bool is_packed = !is_few || num_rows > kOwnRows;
-    if (is_packed) LaunchPackRows(rows, stream_);
+    const bool is_grouped = !is_few && AreForWarpgroups(num_rows, kinds);
+    if (is_packed) {
+      LaunchPackRows(rows, is_grouped ? ColumnOrder::kSteps : ColumnOrder::kNatural, stream_);
+    }
     InputRows input = rows;
     if (!is_packed) input.halves.values = nullptr;
     for (auto& [kind, products] : kinds) {
@@ -153,10 +165,30 @@ class PackedMatMul final : public DeviceMatMul {
         LaunchFewRows(kind, input, products, stream_);
       } else if (kind == PackedKind::kPlainHalves) {
         for (const Product& product : products) RunCublas(rows.halves, product);
+      } else if (is_grouped) {
+        LaunchWarpgroupRows(kind, rows.halves, products, ShapeFor(kind, num_rows, products),
+                            stream_);
       } else {
         RunMany(kind, rows.halves, products);
       }
     }
+  }
+
+  WarpgroupShape ShapeFor(PackedKind kind, int num_rows, std::span<const Product> products) const {
+    return WarpgroupShapeOf(kind, num_rows, products, options_.num_multiprocessors);
+  }
+
+  // All of one call: x is packed once.
+  bool AreForWarpgroups(int num_rows, const KindProducts& kinds) const {
+    return uses_warpgroups_ && num_rows > kRowsOfSmallBlocks &&
+           std::all_of(kinds.begin(), kinds.end(), [&](const auto& entry) {
+             return entry.first != PackedKind::kPlainHalves &&
+                    FillsDevice(ShapeFor(entry.first, num_rows, entry.second).num_blocks);
+           });
+  }
+  // Where blocks are fewer than three quarters of the multiprocessors, they had better share.
+  bool FillsDevice(int num_blocks) const {
+    return num_blocks * 4 >= options_.num_multiprocessors * 3;
   }
 
   void RunMany(PackedKind kind, const HalfRows& x, std::span<Product> products) {
@@ -205,7 +237,7 @@ class PackedMatMul final : public DeviceMatMul {
     return static_cast<size_t>(kSegments) * x.num_rows * product.num_tiles * kTileRows;
   }
 
-  // Where blocks are fewer than three quarters of the multiprocessors, and there is memory for it.
+  // Where that is few blocks, and there is memory for it.
   bool IsSplit(const HalfRows& x, std::span<const Product> products) {
     const int rows_of_block = RowsOfBlock(x.num_rows);
     const int num_row_blocks = (x.num_rows + rows_of_block - 1) / rows_of_block;
@@ -215,7 +247,7 @@ class PackedMatMul final : public DeviceMatMul {
       num_blocks += (product.rows + kBlockOutputs - 1) / kBlockOutputs * num_row_blocks;
       num_parts += PartsOf(x, product);
     }
-    if (num_blocks * 4 >= options_.num_multiprocessors * 3) return false;
+    if (FillsDevice(num_blocks)) return false;
     const size_t bytes = num_parts * sizeof(float);
     return bytes <= kPartsBytesMax && parts_.Grow(bytes) >= bytes;
   }
@@ -226,6 +258,7 @@ class PackedMatMul final : public DeviceMatMul {
   WeightPacker packer_;
   Scratch halves_;
   Scratch parts_;
+  bool uses_warpgroups_ = false;
 };
 
 }  // namespace
@@ -238,6 +271,10 @@ Result<std::unique_ptr<DeviceMatMul>> DeviceMatMul::Open(const DeviceMatMulOptio
   }
   auto made = std::make_unique<PackedMatMul>(options, stream, std::move(cublas));
   KVGATE_TRY([[maybe_unused]] const size_t bytes, made->AllocateScratch());
+  if (options.has_warpgroups) {
+    KVGATE_TRY(const bool add_alike, WarpgroupsAddAlike(stream));
+    if (add_alike) made->UseWarpgroups();
+  }
   return std::unique_ptr<DeviceMatMul>(std::move(made));
 }
 

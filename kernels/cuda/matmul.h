@@ -30,6 +30,7 @@ struct DeviceMatMulOptions {
   bool is_fast = false;
   int num_multiprocessors = 1;
   size_t shared_bytes_max = size_t{99} << 10;  // of a block; at least what devices of 8.6 have
+  bool has_warpgroups = false;                 // a device of 9.0
 };
 
 class DeviceMatMul {
@@ -45,6 +46,8 @@ class DeviceMatMul {
   virtual Result<std::unique_ptr<Weight>> LoadWeight(const WeightView& view) = 0;
   // As Backend::MatMul. Scratch for x in f16 grows to the largest num_rows * K and is kept.
   virtual void Run(const float* x, int num_rows, std::span<const MatMulTask> tasks) = 0;
+  // The device has instructions of warpgroups, and they were found to add like the others.
+  virtual bool uses_warpgroups() const = 0;
 };
 
 }  // namespace kvgate::kernels::cuda

@@ -44,7 +44,11 @@ struct InputRows {
   HalfRows halves;  // values may be null in FewRows: then each block packs for itself
 };
 
-void LaunchPackRows(const InputRows& x, CommandStream& stream);
+// Order of x's columns in f16. kSteps: of each 32 columns those of a matrix instruction's 16 after
+// the others', as they stand in the packed weights (packed_layout.h).
+enum class ColumnOrder : uint8_t { kNatural, kSteps };
+
+void LaunchPackRows(const InputRows& x, ColumnOrder order, CommandStream& stream);
 
 // Rows that one matrix instruction takes, and bytes of x that a block keeps.
 inline constexpr int kFewRows = 8;
@@ -63,6 +67,19 @@ void LaunchManyRows(PackedKind kind, const HalfRows& x, std::span<const Product>
 int RowsOfBlock(int num_rows);
 // Outputs that it takes.
 inline constexpr int kBlockOutputs = 128;
+
+// Products of one kind, not split, on devices of 9.0; x is in ColumnOrder::kSteps.
+struct WarpgroupShape {
+  int rows_of_block = 0;
+  int num_row_blocks = 0;
+  int num_blocks = 0;
+};
+// What takes the device least time.
+WarpgroupShape WarpgroupShapeOf(PackedKind kind, int num_rows, std::span<const Product> products,
+                                int num_multiprocessors);
+void LaunchWarpgroupRows(PackedKind kind, const HalfRows& x, std::span<const Product> products,
+                         const WarpgroupShape& shape, CommandStream& stream);
+
 void LaunchAddParts(const HalfRows& x, std::span<const Product> products, CommandStream& stream);
 
 // y of a product from its sums [num_rows, rows], which lie in `parts`; they may be y.

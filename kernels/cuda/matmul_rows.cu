@@ -19,8 +19,15 @@ struct PackRowsArgument {
   float* scales;
   int columns;
   int padded_columns;
+  int64_t is_in_steps;
 };
 static_assert(std::has_unique_object_representations_v<PackRowsArgument>);
+
+// Of each 16 pairs of columns, in ColumnOrder::kSteps: step, then half of the step, then lane,
+// where a lane has 4 pairs of neighbours, 2 of each step.
+KVGATE_DEVICE int PairInSteps(int pair) {
+  return (pair & ~15) | (pair & 3) << 2 | (pair >> 3 & 1) << 1 | (pair >> 2 & 1);
+}
 
 KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kThreads, 4) PackRowsKernel(PackRowsArgument argument) {
   const int64_t row = blockIdx.x;
@@ -32,7 +39,8 @@ KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kThreads, 4) PackRowsKernel(PackRowsArgu
   if (threadIdx.x == 0) argument.scales[row] = BitsToFloat(InverseBits(magnitude));
   for (int pair = static_cast<int>(threadIdx.x); pair < argument.padded_columns / 2;
        pair += kThreads) {
-    to[pair] = ScaledPair(from, argument.columns, pair, multiplier);
+    const int of_x = argument.is_in_steps != 0 ? PairInSteps(pair) : pair;
+    to[pair] = ScaledPair(from, argument.columns, of_x, multiplier);
   }
 }
 
@@ -119,7 +127,7 @@ KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kThreads, 4) FloatRowsKernel(FloatRowsAr
 
 }  // namespace
 
-void LaunchPackRows(const InputRows& x, CommandStream& stream) {
+void LaunchPackRows(const InputRows& x, ColumnOrder order, CommandStream& stream) {
   stream.Launch(&PackRowsKernel,
                 {.grid = {static_cast<unsigned int>(x.halves.num_rows)},
                  .threads = kThreads,
@@ -128,7 +136,8 @@ void LaunchPackRows(const InputRows& x, CommandStream& stream) {
                  .values = const_cast<uint16_t*>(x.halves.values),
                  .scales = const_cast<float*>(x.halves.scales),
                  .columns = static_cast<int>(x.columns),
-                 .padded_columns = x.halves.padded_columns});
+                 .padded_columns = x.halves.padded_columns,
+                 .is_in_steps = order == ColumnOrder::kSteps ? 1 : 0});
 }
 
 void LaunchAddParts(const HalfRows& x, std::span<const Product> products, CommandStream& stream) {

@@ -1,6 +1,8 @@
 // What the kernels of products share: finding a block's product, and what becomes of a sum.
 #pragma once
 
+#include <span>
+
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/matmul_kernels.h"
 
@@ -18,6 +20,44 @@ KVGATE_DEVICE const Product& ProductOfBlock(const ProductTable& table, int block
   return table.products[index];
 }
 
+// Blocks of one product: each has block_tiles tiles of outputs and block_rows rows of x.
+struct BlockGrid {
+  int num_tiles;
+  int block_tiles;
+  int num_row_blocks;
+  int block_rows;
+};
+struct TilePlace {
+  int first_tile;
+  int first_row;
+};
+// Blocks are counted through groups of so many outputs' blocks, their rows first: blocks that run
+// together then share weights and x in the L2 cache.
+inline constexpr int kGroupBlocks = 8;
+KVGATE_DEVICE TilePlace PlaceOfBlock(const BlockGrid& grid, int block) {
+  const int num_output_blocks = (grid.num_tiles + grid.block_tiles - 1) / grid.block_tiles;
+  const int group = block / (kGroupBlocks * grid.num_row_blocks);
+  const int in_group = block - group * kGroupBlocks * grid.num_row_blocks;
+  const int left = num_output_blocks - group * kGroupBlocks;
+  const int width = left < kGroupBlocks ? left : kGroupBlocks;
+  return {.first_tile = (group * kGroupBlocks + in_group % width) * grid.block_tiles,
+          .first_row = in_group / width * grid.block_rows};
+}
+
+// The products of a launch, each with its first block; how many blocks they have.
+inline int FillTable(std::span<const Product> products, int block_tiles, int num_row_blocks,
+                     ProductTable& table) {
+  table = {};
+  table.num_products = static_cast<int64_t>(products.size());
+  int num_blocks = 0;
+  for (size_t i = 0; i < products.size(); ++i) {
+    table.products[i] = products[i];
+    table.products[i].first_block = num_blocks;
+    num_blocks += (products[i].num_tiles + block_tiles - 1) / block_tiles * num_row_blocks;
+  }
+  return num_blocks;
+}
+
 KVGATE_DEVICE void FinishOutput(const Product& product, int row, int output, float sum,
                                 float x_scale) {
   float* y = product.y + int64_t{row} * product.rows + output;
@@ -25,6 +65,46 @@ KVGATE_DEVICE void FinishOutput(const Product& product, int row, int output, flo
   if (product.bias != nullptr) value += product.bias[output];
   if (product.accumulates != 0) value += *y;
   *y = value;
+}
+
+// The same for what a lane holds of kTiles tiles of 16 outputs x 8 rows, the tiles one behind the
+// other along the rows: sums[4 * i + part] is output `output` (parts 0 and 1) or output + 8, row
+// first_row + 8 * i + part % 2. All is read before anything is written: a read behind a write would
+// wait for memory once a value.
+template <int kTiles>
+KVGATE_DEVICE void FinishTiles(const Product& product, const HalfRows& x, int first_row, int output,
+                               const float* sums) {
+  float row_scale[2] = {};
+  float bias[2] = {};
+  KVGATE_UNROLL
+  for (int half = 0; half < 2; ++half) {
+    if (output + 8 * half >= product.rows) continue;
+    row_scale[half] = product.row_scales[output + 8 * half];
+    if (product.bias != nullptr) bias[half] = product.bias[output + 8 * half];
+  }
+  float x_scale[kTiles][2] = {};
+  float old[kTiles][4] = {};
+  KVGATE_UNROLL
+  for (int i = 0; i < kTiles * 4; ++i) {
+    const int row = first_row + i / 4 * 8 + i % 2;
+    const int column = output + i % 4 / 2 * 8;
+    if (row >= x.num_rows) continue;
+    if (i % 4 < 2) x_scale[i / 4][i % 2] = x.scales[row];
+    if (product.accumulates != 0 && column < product.rows) {
+      old[i / 4][i % 4] = product.y[int64_t{row} * product.rows + column];
+    }
+  }
+  KVGATE_UNROLL
+  for (int i = 0; i < kTiles * 4; ++i) {
+    const int row = first_row + i / 4 * 8 + i % 2;
+    const int half = i % 4 / 2;
+    float value = sums[i] * row_scale[half] * x_scale[i / 4][i % 2];
+    if (product.bias != nullptr) value += bias[half];
+    if (product.accumulates != 0) value += old[i / 4][i % 4];
+    if (row < x.num_rows && output + 8 * half < product.rows) {
+      product.y[int64_t{row} * product.rows + output + 8 * half] = value;
+    }
+  }
 }
 
 }  // namespace kvgate::kernels::cuda

@@ -68,10 +68,12 @@ Result<std::string> DescribeDevice(const DeviceOptions& options) {
                        CpuThreads(options));
   }
   KVGATE_TRY(const kernels::cuda::CudaDevice device, FindDevice());
-  return fmt::format("{}, compute capability {}.{}, {} multiprocessors, {:.1f} GiB, {:.1f} free",
-                     device.name, device.major, device.minor, device.num_multiprocessors,
-                     static_cast<double>(device.bytes_total) / (1 << 30),
-                     static_cast<double>(device.bytes_free) / (1 << 30));
+  KVGATE_TRY(const std::unique_ptr<kernels::Backend> backend, OpenBackend(options));
+  return fmt::format(
+      "{}, compute capability {}.{}, {} multiprocessors, {:.1f} GiB, {:.1f} free; kernels for {}",
+      device.name, device.major, device.minor, device.num_multiprocessors,
+      static_cast<double>(device.bytes_total) / (1 << 30),
+      static_cast<double>(device.bytes_free) / (1 << 30), backend->Info().target);
 }
 
 Result<Limits> MeasureLimits(const DeviceOptions& options) {

@@ -34,6 +34,12 @@ struct PendingCopy {
   }
 };
 
+struct PendingWork {
+  CollectiveRun run;
+  std::vector<std::byte> operands;
+};
+using WorkGroup = std::vector<PendingWork>;
+
 struct Thread {
   Fiber fiber;
   ThreadPlace place;
@@ -42,6 +48,8 @@ struct Thread {
   uint64_t seen = 0;
   std::deque<std::vector<PendingCopy>> copies;  // committed groups, oldest first
   std::vector<PendingCopy> uncommitted;
+  std::deque<WorkGroup> work;  // likewise
+  WorkGroup uncommitted_work;
 
   bool is_blocked() const { return generation != nullptr && *generation == seen; }
 };
@@ -74,6 +82,7 @@ class BlockRunner {
 
   std::mutex mutex;
   Order order = FirstOrder();
+  bool warpgroups_round = false;
 
  private:
   void RunBlock(Index3 block_index, Extent3 grid, unsigned int block_threads,
@@ -142,6 +151,8 @@ void BlockRunner::RunBlock(Index3 block_index, Extent3 grid, unsigned int block_
     thread.generation = nullptr;
     thread.copies.clear();
     thread.uncommitted.clear();
+    thread.work.clear();
+    thread.uncommitted_work.clear();
     thread.fiber.Start(body);
   }
   for (Warp& warp : warps_) warp.num_arrived = 0;
@@ -157,6 +168,8 @@ void BlockRunner::RunBlock(Index3 block_index, Extent3 grid, unsigned int block_
       current_ = &thread;
       thread.fiber.Resume();
       if (thread.fiber.has_ended()) {
+        KVGATE_CHECK(thread.work.empty() && thread.uncommitted_work.empty(),
+                     "a thread ends while its matrix instructions are under way");
         --num_alive_;
         ReleaseBarrierIfAllCame();
       }
@@ -202,6 +215,33 @@ void BlockRunner::Collective(const char* operation, void* operands, CollectiveRu
   ++warp.generation;
 }
 
+struct WorkOperands {
+  Thread* thread;
+  size_t groups_left;
+};
+
+// The oldest groups of all lanes, each piece of work when it is whole.
+void RunWork(void* const* lanes) {
+  const auto thread = [lanes](unsigned int lane) {
+    return static_cast<const WorkOperands*>(lanes[lane])->thread;
+  };
+  const size_t groups_left = static_cast<const WorkOperands*>(lanes[0])->groups_left;
+  while (thread(0)->work.size() > groups_left) {
+    const size_t count = thread(0)->work.front().size();
+    for (size_t i = 0; i < count; ++i) {
+      std::array<void*, kWarpLanes> operands{};
+      for (unsigned int lane = 0; lane < kWarpLanes; ++lane) {
+        KVGATE_CHECK(!thread(lane)->work.empty() && thread(lane)->work.front().size() == count &&
+                         thread(lane)->work.front()[i].run == thread(0)->work.front()[i].run,
+                     "the lanes of a warp began different work");
+        operands[lane] = thread(lane)->work.front()[i].operands.data();
+      }
+      thread(0)->work.front()[i].run(operands.data());
+    }
+    for (unsigned int lane = 0; lane < kWarpLanes; ++lane) thread(lane)->work.pop_front();
+  }
+}
+
 }  // namespace
 
 void SetOrder(Order order) {
@@ -244,5 +284,29 @@ void CopyWait(int groups_left) {
     self.copies.pop_front();
   }
 }
+
+void WorkLater(CollectiveRun run, const void* operands, size_t bytes) {
+  const auto* begin = static_cast<const std::byte*>(operands);
+  Runner().current().uncommitted_work.push_back({run, {begin, begin + bytes}});
+}
+
+void WorkCommit() {
+  Thread& self = Runner().current();
+  self.work.push_back(std::move(self.uncommitted_work));
+  self.uncommitted_work.clear();
+}
+
+void WorkWait(int groups_left) {
+  WorkOperands operands{&Runner().current(), static_cast<size_t>(groups_left)};
+  Collective("WorkWait", &operands, &RunWork);
+}
+
+void SetWarpgroupsRound(bool do_round) {
+  BlockRunner& runner = Runner();
+  const std::lock_guard lock(runner.mutex);
+  runner.warpgroups_round = do_round;
+}
+
+bool WarpgroupsRound() { return Runner().warpgroups_round; }
 
 }  // namespace kvgate::kernels::cuda::emulator

@@ -59,4 +59,16 @@ void CopyLater(void* to, size_t to_bytes, const void* from, size_t bytes);
 void CopyCommit();
 void CopyWait(int groups_left);  // the newest so many groups may still be under way
 
+// One lane's part in what a warp does in the background: `run` gets a copy of each lane's operands,
+// of `bytes`, when the lanes wait for its group and not before. Lanes come to the same ones, as to
+// a Collective. What was not waited for when a thread ends, ends the process.
+void WorkLater(CollectiveRun run, const void* operands, size_t bytes);
+void WorkCommit();
+void WorkWait(int groups_left);
+
+// Devices may add the 16 products of a WarpgroupMma otherwise than those of an Mma; the emulator
+// does after SetWarpgroupsRound(true): it rounds after each.
+void SetWarpgroupsRound(bool do_round);
+bool WarpgroupsRound();
+
 }  // namespace kvgate::kernels::cuda::emulator

@@ -1,6 +1,8 @@
 // device.cuh in the emulator: what the instructions do, lane by lane.
 #pragma once
 
+#include <kvgate/check.h>
+
 #include "kernels/dtype.h"
 
 namespace kvgate::kernels::cuda {
@@ -75,6 +77,52 @@ inline void RunMma(void* const* lanes) {
       double sum = operands->c[i];
       for (int k = 0; k < 16; ++k) sum += double{a[row][k]} * double{b[k][column]};
       operands->c[i] = static_cast<float>(sum);
+    }
+  }
+}
+
+struct WarpgroupMmaOperands {
+  float* d;
+  uint32_t a[4];
+  const std::byte* b;
+  int step;
+  bool accumulates;
+};
+
+// One warp's 16 rows. b is read when the work is waited for: a device may be so late.
+template <int kColumns>
+inline void RunWarpgroupMma(void* const* lanes) {
+  float a[16][16];
+  float b[kColumns][16];
+  const bool rounds = WarpgroupsRound();
+  const auto* first = static_cast<const WarpgroupMmaOperands*>(lanes[0]);
+  for (int column = 0; column < kColumns; ++column) {
+    for (int k = 0; k < 16; ++k) {
+      const int chunk = (first->step * 2 + k / 8) ^ (column % 8);
+      uint16_t value = 0;
+      std::memcpy(&value, first->b + column * 128 + chunk * 16 + k % 8 * 2, 2);
+      b[column][k] = F16ToF32(value);
+    }
+  }
+  for (int lane = 0; lane < kWarpLanes; ++lane) {
+    const auto* operands = static_cast<const WarpgroupMmaOperands*>(lanes[lane]);
+    for (int i = 0; i < 4; ++i) {
+      float* to = &a[lane / 4 + i % 2 * 8][lane % 4 * 2 + i / 2 * 8];
+      to[0] = LowHalf(operands->a[i]);
+      to[1] = HighHalf(operands->a[i]);
+    }
+  }
+  for (int lane = 0; lane < kWarpLanes; ++lane) {
+    const auto* operands = static_cast<const WarpgroupMmaOperands*>(lanes[lane]);
+    for (int i = 0; i < kColumns / 2; ++i) {
+      const float* row = a[lane / 4 + i % 4 / 2 * 8];
+      const float* column = b[i / 4 * 8 + lane % 4 * 2 + i % 2];
+      double sum = operands->accumulates ? operands->d[i] : 0.0f;
+      for (int k = 0; k < 16; ++k) {
+        sum += double{row[k]} * double{column[k]};
+        if (rounds) sum = static_cast<float>(sum);
+      }
+      operands->d[i] = static_cast<float>(sum);
     }
   }
 }
@@ -206,6 +254,26 @@ KVGATE_DEVICE void LoadMatrices4Transposed(uint32_t (&to)[4], const void* row) {
   emulator::MatrixOperands operands{to, row};
   emulator::Collective("LoadMatrices4Transposed", &operands, emulator::RunLoadMatrices<true>);
 }
+
+template <int kColumns>
+KVGATE_DEVICE void WarpgroupMma(float (&d)[kColumns / 2], const uint32_t (&a)[4], const void* b,
+                                int step, bool accumulates) {
+  KVGATE_CHECK(reinterpret_cast<uintptr_t>(b) % 1024 == 0, "b is aligned to its swizzle");
+  const emulator::WarpgroupMmaOperands operands{
+      d, {a[0], a[1], a[2], a[3]}, static_cast<const std::byte*>(b), step, accumulates};
+  emulator::WorkLater(&emulator::RunWarpgroupMma<kColumns>, &operands, sizeof(operands));
+}
+KVGATE_DEVICE void WarpgroupFence(uint32_t (&)[2][4]) {}
+KVGATE_DEVICE void WarpgroupCommit() { emulator::WorkCommit(); }
+template <int kGroupsLeft>
+KVGATE_DEVICE void WarpgroupWait() {
+  emulator::WorkWait(kGroupsLeft);
+}
+template <int kCount>
+KVGATE_DEVICE void WarpgroupWaitAll(float (&)[kCount]) {
+  emulator::WorkWait(0);
+}
+KVGATE_DEVICE void PublishShared() {}
 
 KVGATE_DEVICE Vector16 LoadOnce(const void* from) { return *static_cast<const Vector16*>(from); }
 KVGATE_DEVICE void CopyAsync16(void* to, const void* from, bool is_there) {

@@ -38,9 +38,9 @@ class DeviceMatMulTest : public testing::Test {
     stream_ = std::move(*CommandStream::Open({.staging_bytes = 4096}));
     Open(1);
   }
-  void Open(int num_multiprocessors) {
-    matmul_ =
-        std::move(*DeviceMatMul::Open({.num_multiprocessors = num_multiprocessors}, *stream_));
+  void Open(int num_multiprocessors, bool has_warpgroups = false) {
+    matmul_ = std::move(*DeviceMatMul::Open(
+        {.num_multiprocessors = num_multiprocessors, .has_warpgroups = has_warpgroups}, *stream_));
   }
   std::unique_ptr<Weight> Load(const TestWeight& weight) {
     auto loaded = matmul_->LoadWeight(weight.view());
@@ -165,6 +165,86 @@ TEST_F(DeviceMatMulTest, SharedSegmentsHaveTheSameBits) {
       ExpectSameBits(RowsOf(want, 0, 20, 150), Run(*weight, RowsOf(x, 0, 20, k)), 150);
     }
   }
+}
+
+// A dtype for each kind of packed weight; K of an odd number of units, of fewer than segments, past
+// a unit; outputs and rows past a block; blocks of 128 rows and, for 16 bits, of 192.
+TEST_F(DeviceMatMulTest, WarpgroupsGiveTheSameBits) {
+  for (const DType dtype : {DType::kBF16, DType::kQ4_0, DType::kQ4_K, DType::kQ2_K, DType::kQ5_0,
+                            DType::kQ6_K, DType::kQ8_0}) {
+    for (const Shape shape : {Shape{150, 1100}, Shape{17, 300}, Shape{128, 1}, Shape{130, 832}}) {
+      if (dtype != DType::kBF16 && shape.k == 832) continue;
+      const int64_t k = ColumnsFor(shape.k, dtype);
+      const TestWeight file_weight(dtype, shape.n, k, 25);
+      const std::vector<float> x = HostileRows(300, k, 26);
+      Open(1);
+      const std::vector<float> want = Run(*Load(file_weight), x);
+      Open(1, true);
+      ASSERT_TRUE(matmul_->uses_warpgroups());
+      const auto weight = Load(file_weight);
+      for (const int num_rows : {70, 193, 300}) {
+        SCOPED_TRACE(testing::Message()
+                     << DTypeName(dtype) << " M " << num_rows << " N " << shape.n << " K " << k);
+        ExpectSameBits(RowsOf(want, 0, num_rows, shape.n), Run(*weight, RowsOf(x, 0, num_rows, k)),
+                       shape.n);
+      }
+    }
+  }
+}
+
+// Several kinds in one call, one of them too small for blocks of its own: none goes to warpgroups.
+TEST_F(DeviceMatMulTest, TasksOfOneXAgreeOnAnOrderOfItsColumns) {
+  const int64_t k = 256;
+  const TestWeight large(DType::kQ8_0, 700, k, 27);
+  const TestWeight small(DType::kQ6_K, 20, k, 28);
+  const std::vector<float> x = HostileRows(130, k, 29);
+  const Floats device_x(x);
+  std::vector<std::vector<float>> of_warps;
+  for (const bool has_warpgroups : {false, true}) {
+    for (const int num_multiprocessors : {1, 4}) {
+      Open(num_multiprocessors, has_warpgroups);
+      const auto large_weight = Load(large);
+      const auto small_weight = Load(small);
+      const Floats large_y(std::vector<float>(130 * 700));
+      const Floats small_y(std::vector<float>(130 * 20));
+      const MatMulTask tasks[] = {{.weight = large_weight.get(), .y = large_y.data()},
+                                  {.weight = small_weight.get(), .y = small_y.data()}};
+      matmul_->Run(device_x.data(), 130, tasks);
+      stream_->Synchronize();
+      of_warps.push_back(large_y.Read());
+      of_warps.push_back(small_y.Read());
+    }
+  }
+  for (size_t i = 2; i < of_warps.size(); ++i) {
+    ExpectSameBits(of_warps[i % 2], of_warps[i], i % 2 == 0 ? 700 : 20);
+  }
+}
+
+TEST_F(DeviceMatMulTest, WarpgroupsThatAddOtherwiseAreNotUsed) {
+  const TestWeight file_weight(DType::kF16, 40, 300, 30);
+  const std::vector<float> x = HostileRows(70, 300, 31);
+  Open(1);
+  const std::vector<float> want = Run(*Load(file_weight), x);
+  emulator::SetWarpgroupsRound(true);
+  Open(1, true);
+  EXPECT_FALSE(matmul_->uses_warpgroups());
+  const std::vector<float> got = Run(*Load(file_weight), x);
+  emulator::SetWarpgroupsRound(false);
+  ExpectSameBits(want, got, 40);
+}
+
+// Blocks of 192 rows where that leaves fewer waves of blocks: of 16-bit weights alone.
+TEST_F(DeviceMatMulTest, RowsOfAWarpgroupsBlockAreWhatTheDeviceTakesLeastTimeFor) {
+  const Product product{.num_tiles = 8 * 4};  // four blocks of outputs
+  const auto rows_of_block = [&](PackedKind kind, int num_rows, int num_multiprocessors) {
+    return WarpgroupShapeOf(kind, num_rows, {&product, 1}, num_multiprocessors).rows_of_block;
+  };
+  EXPECT_EQ(rows_of_block(PackedKind::kHalves, 1920, 8), 192);  // 5 waves of 192, 8 of 128
+  EXPECT_EQ(rows_of_block(PackedKind::kHalves, 256, 8), 128);   // one of either
+  EXPECT_EQ(rows_of_block(PackedKind::kCodes8, 1920, 8), 128);
+  const WarpgroupShape shape = WarpgroupShapeOf(PackedKind::kHalves, 193, {&product, 1}, 8);
+  EXPECT_EQ(shape.num_row_blocks, 2);
+  EXPECT_EQ(shape.num_blocks, 8);
 }
 
 TEST_F(DeviceMatMulTest, ARowDoesNotFeelItsNeighbours) {

@@ -110,6 +110,50 @@ TEST_P(BlockRunnerTest, LoadMatricesGivesTheFragmentsThatMmaTakes) {
   });
 }
 
+// 64 x 16 by 16 x 128, the middle 16 of b's 64 rows; d is there when it is waited for, and b is
+// read until then.
+TEST_P(BlockRunnerTest, WarpgroupMmaMultipliesWhenItIsWaitedFor) {
+  const auto a_value = [](int row, int k) { return static_cast<float>(row % 7 - k); };
+  const auto b_value = [](int k, int column) { return static_cast<float>(column % 5 + 2 * k); };
+  std::vector<float> product(64 * 128);
+  emulator::RunGrid({1, 1, 1}, 128, 128 * 128, [&] {
+    auto* b = reinterpret_cast<uint16_t*>(SharedMemory());
+    for (int k = 0; k < 64; ++k) {
+      const auto column = static_cast<int>(threadIdx.x);
+      b[column * 64 + ((k / 8) ^ (column % 8)) * 8 + k % 8] =
+          F32ToF16(k / 16 == 1 ? b_value(k % 16, column) : 100.0f);
+    }
+    SyncThreads();
+    const int g = LaneIndex() / 4;
+    const int t = LaneIndex() % 4;
+    uint32_t a[2][4];
+    for (int i = 0; i < 4; ++i) {
+      const int row = WarpIndex() * 16 + g + i % 2 * 8;
+      const int k = 2 * t + i / 2 * 8;
+      a[0][i] = a[1][i] = FloatsToHalf2(a_value(row, k), a_value(row, k + 1));
+    }
+    float d[64];
+    for (float& value : d) value = 1.0f;
+    WarpgroupFence(a);
+    WarpgroupMma<128>(d, a[0], b, 1, false);
+    WarpgroupMma<128>(d, a[1], b, 1, true);
+    WarpgroupCommit();
+    EXPECT_EQ(d[0], 1.0f);
+    WarpgroupWaitAll(d);
+    for (int i = 0; i < 64; ++i) {
+      const int row = WarpIndex() * 16 + g + i % 4 / 2 * 8;
+      product[row * 128 + i / 4 * 8 + 2 * t + i % 2] = d[i];
+    }
+  });
+  for (int row = 0; row < 64; ++row) {
+    for (int column = 0; column < 128; ++column) {
+      float want = 0;
+      for (int k = 0; k < 16; ++k) want += 2 * a_value(row, k) * b_value(k, column);
+      ASSERT_EQ(product[row * 128 + column], want) << row << ", " << column;
+    }
+  }
+}
+
 TEST_P(BlockRunnerTest, AnAsynchronousCopyLandsWhenItIsWaitedFor) {
   alignas(16) uint32_t from[8] = {1, 2, 3, 4, 5, 6, 7, 8};
   emulator::RunGrid({1, 1, 1}, 32, 64, [&] {

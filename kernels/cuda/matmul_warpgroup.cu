@@ -1,0 +1,375 @@
+// Products of many rows on devices of 9.0: tiles of 128 outputs x 128 or 192 rows of x, by matrix
+// instructions of whole warpgroups, which reach what mma.sync cannot (about two thirds of it).
+//
+// A block is two warpgroups with 64 outputs each, a warp a tile of 16. Weights go from global
+// memory to registers, where they lie in fragments' order, and are unpacked there; x goes through
+// shared memory in stages of 64 columns, several ahead, and both warpgroups read it. While the
+// instructions of 32 columns run, the fragments of the next are made. Segments are added as in
+// matmul_many.cu: two sets of accumulators, which is why a tile has no more rows. Quantized weights
+// need registers to be unpacked in and have 128 rows.
+//
+// x has its columns in the order of the instructions (ColumnOrder::kSteps). The bits are those of
+// the other kernels if the device adds the 16 products of a step alike in both instructions;
+// DeviceMatMul proves it before it uses these.
+#include <algorithm>
+#include <type_traits>
+
+#include <kvgate/check.h>
+
+#include "kernels/cuda/matmul_kernels.h"
+#include "kernels/cuda/packed_units.cuh"
+#include "kernels/cuda/product.cuh"
+
+namespace kvgate::kernels::cuda {
+namespace {
+
+constexpr int kThreads = 8 * kWarpLanes;
+constexpr int kBlockTiles = kThreads / kWarpLanes;
+static_assert(kBlockTiles * kTileRows == kBlockOutputs);
+constexpr int kStageColumns = 64;
+constexpr int kRowBytes = kStageColumns * 2;
+constexpr int kRowChunks = kRowBytes / 16;
+constexpr size_t kSharedBytesMax = size_t{208} << 10;  // of 227 KiB
+
+struct WarpgroupRowsArgument {
+  HalfRows x;
+  ProductTable table;
+  int64_t num_row_blocks;
+};
+static_assert(std::has_unique_object_representations_v<WarpgroupRowsArgument>);
+
+constexpr int StageBytes(int rows) { return rows * kRowBytes; }
+// One is being read, one was just read by whom the others may overtake, the rest are under way.
+constexpr int NumStages(int rows) {
+  return std::min<int>(8, static_cast<int>(kSharedBytesMax) / StageBytes(rows));
+}
+
+// A lane's fragments of 32 columns after 32 columns. Part p is in `slot(p)`; Advance(p) may be
+// called when the instructions that read part p - 1 are done.
+//
+// 16-bit weights are fragments already: loaded three parts ahead.
+template <PackedKind kKind>
+class Fragments {
+ public:
+  // num_stages: of the tile; 0 where there is none, and its fragments are zeros.
+  KVGATE_DEVICE Fragments(const std::byte* tile, int num_stages, uint32_t)
+      : from_(tile + LaneIndex() * 16), parts_left_(num_stages * 2) {
+    KVGATE_UNROLL
+    for (int slot = 0; slot < kSlots - 1; ++slot) Load(slot);
+    KVGATE_UNROLL
+    for (int i = 0; i < 8; ++i) a_[kSlots - 1][i / 4][i % 4] = 0;
+  }
+  template <int kPart>
+  KVGATE_DEVICE void Prepare() {}
+  template <int kPart>
+  KVGATE_DEVICE uint32_t (&Of())[2][4] {
+    return a_[kPart % kSlots];
+  }
+  template <int kPart>
+  KVGATE_DEVICE void Advance() {
+    Load((kPart + kSlots - 1) % kSlots);
+  }
+
+ private:
+  static constexpr int kSlots = 4;
+  static constexpr int kPartBytes = 2 * kPieceBytes;
+
+  KVGATE_DEVICE void Load(int slot) {
+    Vector16 rows[2] = {};
+    if (parts_left_ > 0) {
+      rows[0] = LoadOnce(from_);
+      rows[1] = LoadOnce(from_ + kPieceBytes);
+    }
+    --parts_left_;
+    from_ += kPartBytes;
+    KVGATE_UNROLL
+    for (int i = 0; i < 8; ++i) {  // step, then pair, then row, as MakeFragments has them
+      a_[slot][i / 4][i % 4] = rows[i % 2].word[i / 4 * 2 + i % 4 / 2];
+    }
+  }
+
+  const std::byte* from_;
+  int parts_left_;
+  uint32_t a_[kSlots][2][4];
+};
+
+// Codes: a unit of four parts is loaded while the one before is unpacked.
+template <PackedKind kKind>
+requires(ShapeOf(kKind).bits < 16) class Fragments<kKind> {
+ public:
+  KVGATE_DEVICE Fragments(const std::byte* tile, int num_stages, uint32_t offset_pair)
+      : from_(tile), units_left_(num_stages / 2), offset_pair_(offset_pair) {
+    Load(pieces_);
+    Load(next_);
+  }
+  template <int kPart>
+  KVGATE_DEVICE void Prepare() {
+    Units::MakeFragments(Units::PartOf(pieces_, kPart), offset_pair_, a_[kPart % 2]);
+  }
+  template <int kPart>
+  KVGATE_DEVICE uint32_t (&Of())[2][4] {
+    return a_[kPart % 2];
+  }
+  template <int kPart>
+  KVGATE_DEVICE void Advance() {
+    if constexpr (kPart == Units::kParts - 1) {
+      KVGATE_UNROLL
+      for (int i = 0; i < Units::kPieces; ++i) pieces_[i] = next_[i];
+      Load(next_);
+    }
+  }
+
+ private:
+  using Units = PackedUnits<kKind>;
+  static_assert(Units::kParts == 4);
+
+  KVGATE_DEVICE void Load(Vector16 (&pieces)[Units::kPieces]) {
+    KVGATE_UNROLL
+    for (int i = 0; i < Units::kPieces; ++i) {
+      pieces[i] =
+          units_left_ > 0 ? LoadOnce(from_ + Units::OffsetInUnit(i, LaneIndex())) : Vector16{};
+    }
+    --units_left_;
+    from_ += Units::kShape.unit_bytes();
+  }
+
+  const std::byte* from_;
+  int units_left_;
+  uint32_t offset_pair_;
+  Vector16 pieces_[Units::kPieces];
+  Vector16 next_[Units::kPieces];
+  uint32_t a_[2][2][4];
+};
+
+// This thread's share of bringing x to shared memory, stage after stage: a chunk of every
+// kRowStep-th row. Zeros stand in place of rows that are not there.
+template <int kRows>
+class StageCopier {
+ public:
+  KVGATE_DEVICE StageCopier(const HalfRows& x, int first_row, int num_stages) {
+    const int thread = static_cast<int>(threadIdx.x);
+    const int row = thread / kRowChunks;
+    const int chunk = thread % kRowChunks;
+    from_ = reinterpret_cast<const std::byte*>(x.values) +
+            (int64_t{first_row} + row) * x.padded_columns * 2 + chunk * 16;
+    step_bytes_ = int64_t{kRowStep} * x.padded_columns * 2;
+    rows_left_ = x.num_rows - first_row - row;
+    stages_left_ = num_stages;
+    to_ = row * kRowBytes + (chunk ^ row % 8) * 16;
+  }
+
+  // One group of copies, empty behind the last stage.
+  KVGATE_DEVICE void CopyStage(std::byte* stage) {
+    if (stages_left_ > 0) {
+      const std::byte* from = from_;
+      KVGATE_UNROLL
+      for (int row = 0; row < kRows; row += kRowStep) {
+        const bool is_there = row < rows_left_;
+        CopyAsync16(stage + to_ + row * kRowBytes, is_there ? from : from_, is_there);
+        from += step_bytes_;
+      }
+    }
+    CopyCommit();
+    --stages_left_;
+    from_ += kRowBytes;
+  }
+
+ private:
+  static constexpr int kRowStep = kThreads / kRowChunks;  // a multiple of 8: one swizzle for all
+  static_assert(kRowStep % 8 == 0 && kRows % kRowStep == 0);
+
+  const std::byte* from_;
+  int64_t step_bytes_;
+  int rows_left_;
+  int stages_left_;
+  int to_;
+};
+
+template <PackedKind kKind, int kRows>
+class WarpgroupRows {
+ public:
+  KVGATE_DEVICE WarpgroupRows(const HalfRows& x, const Product& product, const TilePlace& place)
+      : product_(product),
+        place_(place),
+        num_stages_(product.num_units * kStagesOfUnit),
+        tile_(place.first_tile + WarpIndex()),
+        copier_(x, place.first_row, num_stages_),
+        fragments_(product.weight +
+                       (has_tile() ? tile_ * Units::TileBytes(product.num_units) : int64_t{0}),
+                   has_tile() ? num_stages_ : 0, product.offset_pair) {}
+
+  KVGATE_DEVICE void Run() {
+    for (int i = 0; i < kAhead; ++i) copier_.CopyStage(StageAt(i));
+    while (segment_end_ == 0) NextSegment();
+    KVGATE_NO_UNROLL
+    for (int stage = 0; stage < num_stages_; stage += 2) {
+      RunStage<0>(stage);
+      if (stage + 1 < num_stages_) RunStage<1>(stage + 1);
+    }
+    WarpgroupWait<0>();  // nothing is left; so the compiler knows it too
+  }
+
+  KVGATE_DEVICE void Finish(const HalfRows& x) const {
+    constexpr int kTilesAtOnce = 8;
+    const int row = place_.first_row + LaneIndex() % 4 * 2;
+    const int output = tile_ * kTileRows + LaneIndex() / 4;
+    KVGATE_UNROLL
+    for (int first = 0; first < kRows / 8; first += kTilesAtOnce) {
+      FinishTiles<kTilesAtOnce>(product_, x, row + first * 8, output, total_ + first * 4);
+    }
+  }
+
+ private:
+  using Units = PackedUnits<kKind>;
+  static constexpr int kStagesOfUnit = ShapeOf(kKind).unit_columns() / kStageColumns;
+  static constexpr int kStages = NumStages(kRows);
+  static constexpr int kAhead = kStages - 2;
+
+  KVGATE_DEVICE bool has_tile() const { return tile_ < product_.num_tiles; }
+  static KVGATE_DEVICE std::byte* StageAt(int index) {
+    return SharedMemory() + index * StageBytes(kRows);
+  }
+
+  KVGATE_DEVICE void NextSegment() {
+    ++segment_;
+    segment_end_ = SegmentBegin(segment_ + 1, product_.num_units) * kStagesOfUnit;
+  }
+
+  // kHalf: which of the two stages that fragments are counted through.
+  template <int kHalf>
+  KVGATE_DEVICE void RunStage(int stage) {
+    CopyWait<kAhead - 1>();
+    PublishShared();
+    SyncThreads();  // the stage has landed for all; the one before the last is read by nobody
+    RunPart<2 * kHalf>(0);
+    copier_.CopyStage(StageAt(at_ < 2 ? at_ + kAhead : at_ - 2));
+    WarpgroupWait<1>();
+    fragments_.template Advance<2 * kHalf>();
+    RunPart<2 * kHalf + 1>(1);
+    if (stage + 1 == segment_end_) {
+      WarpgroupWaitAll(sums_);
+      KVGATE_UNROLL
+      for (int i = 0; i < kRows / 2; ++i) total_[i] += sums_[i];
+      has_sums_ = false;
+      do {
+        NextSegment();
+      } while (segment_end_ == stage + 1 && segment_ + 1 < kSegments);
+    } else {
+      WarpgroupWait<1>();
+    }
+    fragments_.template Advance<2 * kHalf + 1>();
+    at_ = at_ + 1 == kStages ? 0 : at_ + 1;
+  }
+
+  template <int kPart>
+  KVGATE_DEVICE void RunPart(int part_of_stage) {
+    fragments_.template Prepare<kPart>();
+    uint32_t(&a)[2][4] = fragments_.template Of<kPart>();
+    WarpgroupFence(a);
+    WarpgroupMma<kRows>(sums_, a[0], StageAt(at_), part_of_stage * 2, has_sums_);
+    WarpgroupMma<kRows>(sums_, a[1], StageAt(at_), part_of_stage * 2 + 1, true);
+    WarpgroupCommit();
+    has_sums_ = true;
+  }
+
+  const Product& product_;
+  const TilePlace place_;
+  const int num_stages_;
+  const int tile_;
+  StageCopier<kRows> copier_;
+  Fragments<kKind> fragments_;
+  int segment_ = -1;
+  int segment_end_ = 0;
+  int at_ = 0;
+  bool has_sums_ = false;
+  float sums_[kRows / 2] = {};
+  float total_[kRows / 2] = {};
+};
+
+template <PackedKind kKind, int kRows>
+KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kThreads, 1)
+    WarpgroupRowsKernel(WarpgroupRowsArgument argument) {
+  const int block = static_cast<int>(blockIdx.x);
+  const Product& product = ProductOfBlock(argument.table, block);
+  const TilePlace place = PlaceOfBlock({.num_tiles = product.num_tiles,
+                                        .block_tiles = kBlockTiles,
+                                        .num_row_blocks = static_cast<int>(argument.num_row_blocks),
+                                        .block_rows = kRows},
+                                       block - product.first_block);
+  WarpgroupRows<kKind, kRows> rows(argument.x, product, place);
+  rows.Run();
+  rows.Finish(argument.x);
+}
+
+using Kernel = void (*)(WarpgroupRowsArgument);
+
+Kernel KernelFor(PackedKind kind, int rows_of_block) {
+  switch (kind) {
+    case PackedKind::kHalves:
+      return rows_of_block == 192 ? &WarpgroupRowsKernel<PackedKind::kHalves, 192>
+                                  : &WarpgroupRowsKernel<PackedKind::kHalves, 128>;
+    case PackedKind::kCodes4:
+      return &WarpgroupRowsKernel<PackedKind::kCodes4, 128>;
+    case PackedKind::kCodes4Mins:
+      return &WarpgroupRowsKernel<PackedKind::kCodes4Mins, 128>;
+    case PackedKind::kCodes4Of16:
+      return &WarpgroupRowsKernel<PackedKind::kCodes4Of16, 128>;
+    case PackedKind::kCodes6Mins:
+      return &WarpgroupRowsKernel<PackedKind::kCodes6Mins, 128>;
+    case PackedKind::kCodes6Of16:
+      return &WarpgroupRowsKernel<PackedKind::kCodes6Of16, 128>;
+    case PackedKind::kCodes8:
+      return &WarpgroupRowsKernel<PackedKind::kCodes8, 128>;
+    case PackedKind::kFloats:
+    case PackedKind::kPlainHalves:
+      break;
+  }
+  KVGATE_CHECK(false, "a kind whose tiles lie in fragments' order");
+}
+
+int CountBlocks(std::span<const Product> products, int num_row_blocks) {
+  int count = 0;
+  for (const Product& product : products) {
+    count += (product.num_tiles + kBlockTiles - 1) / kBlockTiles * num_row_blocks;
+  }
+  return count;
+}
+
+}  // namespace
+
+WarpgroupShape WarpgroupShapeOf(PackedKind kind, int num_rows, std::span<const Product> products,
+                                int num_multiprocessors) {
+  const auto shape_of = [&](int rows_of_block) {
+    const int num_row_blocks = (num_rows + rows_of_block - 1) / rows_of_block;
+    return WarpgroupShape{.rows_of_block = rows_of_block,
+                          .num_row_blocks = num_row_blocks,
+                          .num_blocks = CountBlocks(products, num_row_blocks)};
+  };
+  const WarpgroupShape narrow = shape_of(128);
+  if (kind != PackedKind::kHalves) return narrow;
+  const WarpgroupShape wide = shape_of(192);
+  const auto waves = [&](const WarpgroupShape& shape) {
+    return (shape.num_blocks + num_multiprocessors - 1) / num_multiprocessors;
+  };
+  return waves(wide) * 192 <= waves(narrow) * 128 ? wide : narrow;
+}
+
+void LaunchWarpgroupRows(PackedKind kind, const HalfRows& x, std::span<const Product> products,
+                         const WarpgroupShape& shape, CommandStream& stream) {
+  WarpgroupRowsArgument argument{};
+  argument.x = x;
+  argument.num_row_blocks = shape.num_row_blocks;
+  while (!products.empty()) {
+    const auto some = products.first(std::min<size_t>(products.size(), kProductsMax));
+    const int num_blocks = FillTable(some, kBlockTiles, shape.num_row_blocks, argument.table);
+    stream.Launch(KernelFor(kind, shape.rows_of_block),
+                  {.grid = {static_cast<unsigned int>(num_blocks)},
+                   .threads = kThreads,
+                   .shared_bytes = static_cast<size_t>(NumStages(shape.rows_of_block) *
+                                                       StageBytes(shape.rows_of_block))},
+                  argument);
+    products = products.subspan(some.size());
+  }
+}
+
+}  // namespace kvgate::kernels::cuda

@@ -1,0 +1,38 @@
+#include "kernels/cuda/warpgroup_trial.h"
+
+#include <gtest/gtest.h>
+
+namespace kvgate::kernels::cuda {
+namespace {
+
+class WarpgroupTrialTest : public testing::Test {
+ protected:
+  void TearDown() override {
+    emulator::SetWarpgroupsRound(false);
+    emulator::SetDeviceMemory(size_t{4} << 30);
+  }
+  std::unique_ptr<CommandStream> stream_ = std::move(*CommandStream::Open({.staging_bytes = 4096}));
+};
+
+TEST_F(WarpgroupTrialTest, InstructionsThatAddAlikeAreFoundAlike) {
+  const auto add_alike = WarpgroupsAddAlike(*stream_);
+  ASSERT_TRUE(add_alike.has_value());
+  EXPECT_TRUE(*add_alike);
+}
+
+TEST_F(WarpgroupTrialTest, OneThatRoundsOnItsWayIsFound) {
+  emulator::SetWarpgroupsRound(true);
+  const auto add_alike = WarpgroupsAddAlike(*stream_);
+  ASSERT_TRUE(add_alike.has_value());
+  EXPECT_FALSE(*add_alike);
+}
+
+TEST_F(WarpgroupTrialTest, MemoryThatIsNotThereIsAnError) {
+  emulator::SetDeviceMemory(100000);
+  const auto add_alike = WarpgroupsAddAlike(*stream_);
+  ASSERT_FALSE(add_alike.has_value());
+  EXPECT_EQ(add_alike.error().code, ErrorCode::kOverloaded);
+}
+
+}  // namespace
+}  // namespace kvgate::kernels::cuda
