@@ -27,6 +27,16 @@ int CheckSequences(std::span<const SequenceRows> sequences, const KvArena& arena
   return next_row;
 }
 
+// "f32, f16, ..."
+std::string KvDTypeNames() {
+  std::string names;
+  for (const DType dtype : kKvDTypes) {
+    if (!names.empty()) names += ", ";
+    names += DTypeName(dtype);
+  }
+  return names;
+}
+
 void CheckBlock(const KvArena& arena, BlockId id) {
   KVGATE_CHECK(id.value < arena.num_blocks(), "block id past the arena");
 }
@@ -36,6 +46,10 @@ void CheckBlock(const KvArena& arena, BlockId id) {
 Result<std::unique_ptr<Weight>> Backend::LoadWeight(const WeightView& view) {
   KVGATE_CHECK(view.data != nullptr && view.rows > 0 && view.columns > 0, "weight view");
   KVGATE_CHECK(view.columns % DTypeElements(view.dtype) == 0, "weight columns");
+  if (!IsWeightDType(view.dtype)) {
+    return MakeError(ErrorCode::kUnsupported, "kernels",
+                     fmt::format("a weight of dtype {}: it is for KV only", DTypeName(view.dtype)));
+  }
   return DoLoadWeight(view);
 }
 
@@ -47,16 +61,15 @@ Result<std::unique_ptr<KvArena>> Backend::AllocateKv(const KvShape& shape, uint3
   KVGATE_CHECK(shape.num_layers > 0 && shape.num_kv_heads > 0 && shape.head_dim > 0, "KV shape");
   KVGATE_CHECK(num_blocks > 0, "KV arena without blocks");
   if (!IsKvDType(shape.dtype)) {
-    return MakeError(
-        ErrorCode::kInvalidArgument, "kernels",
-        fmt::format("kv_dtype {} is for weights only: use f32, f16, bf16, q8_0 or q4_0",
-                    DTypeName(shape.dtype)),
-        "kv_dtype");
+    return MakeError(ErrorCode::kInvalidArgument, "kernels",
+                     fmt::format("kv_dtype {} is for weights only: use one of {}",
+                                 DTypeName(shape.dtype), KvDTypeNames()),
+                     "kv_dtype");
   }
   if (const int group = DTypeElements(shape.dtype); shape.head_dim % group != 0) {
     return MakeError(ErrorCode::kInvalidArgument, "kernels",
                      fmt::format("kv_dtype {} takes {} values of a head together, and the model's "
-                                 "head_dim is {}: use f16, bf16 or f32",
+                                 "head_dim is {}: use f16, bf16, fp8_e4m3 or f32",
                                  DTypeName(shape.dtype), group, shape.head_dim),
                      "kv_dtype");
   }
@@ -69,6 +82,7 @@ Result<std::unique_ptr<HostBuffer>> Backend::AllocateHost(size_t bytes) {
 
 Result<void> Backend::LoadTable(const WeightView& table) {
   KVGATE_CHECK(table.data != nullptr && table.rows > 0 && table.columns > 0, "embedding table");
+  KVGATE_CHECK(IsWeightDType(table.dtype), "an embedding table is a weight");
   return DoLoadTable(table);
 }
 

@@ -97,7 +97,7 @@ struct KvShape {
   int num_layers = 0;
   int num_kv_heads = 0;
   int head_dim = 0;
-  DType dtype = DType::kF16;  // f32, f16 or bf16; q8_0 or q4_0: groups of 32 along head_dim
+  DType dtype = DType::kF16;  // one of kKvDTypes; q8_0 and q4_0: groups of 32 along head_dim
 
   // K and V of one block over all layers, without padding.
   size_t block_bytes() const {
@@ -236,8 +236,8 @@ class Backend {
   virtual BackendMemory Memory() const { return {}; }
 
   // --- memory ---------------------------------------------------------------------------------
-  // kUnsupported for a dtype this backend has no MatMul for. The view's bytes must outlive the
-  // weight (a backend may keep reading them).
+  // kUnsupported for a dtype that no weight has, as KV's fp8_e4m3. The view's bytes must outlive
+  // the weight (a backend may keep reading them).
   Result<std::unique_ptr<Weight>> LoadWeight(const WeightView& view);
   // Zero-filled. kOverloaded when the memory is not there.
   Result<std::unique_ptr<FloatBuffer>> AllocateFloats(size_t count);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <iterator>
 
 #include <kvgate/check.h>
 
@@ -42,10 +43,19 @@ std::optional<DType> FindDType(std::string_view name) {
   for (const WeightFormat& format : WeightFormats()) {
     if (format.name == name) return format.dtype;
   }
+  for (const DType dtype : kKvDTypes) {
+    if (DTypeName(dtype) == name) return dtype;
+  }
   return std::nullopt;
 }
 
-bool IsKvDType(DType dtype) { return dtype <= DType::kQ4_0; }
+bool IsKvDType(DType dtype) {
+  return std::find(std::begin(kKvDTypes), std::end(kKvDTypes), dtype) != std::end(kKvDTypes);
+}
+
+bool IsWeightDType(DType dtype) {
+  return static_cast<size_t>(dtype) < WeightFormats().size();  // in the order of DType
+}
 
 uint16_t F32ToF16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
@@ -88,6 +98,37 @@ uint16_t F32ToBF16(float value) {
 }
 
 float BF16ToF32(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+
+uint8_t F32ToF8E4M3(float value) {
+  constexpr uint32_t kLargest = 0x43e00000u;         // 448
+  constexpr uint32_t kSmallestNormal = 0x3c800000u;  // 2^-6
+  constexpr uint32_t kBias = 120u << 23;             // between f32's and E4M3's
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const uint32_t sign = (bits >> 24) & 0x80u;
+  uint32_t magnitude = bits & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) return static_cast<uint8_t>(sign | 0x7fu);
+  magnitude = std::min(magnitude, kLargest);
+  if (magnitude < kSmallestNormal) {
+    // The sum's last bit is 2^-9, as a subnormal's is: the addition rounds.
+    constexpr float kShift = 16384.0f;
+    const float sum = std::bit_cast<float>(magnitude) + kShift;
+    return static_cast<uint8_t>(sign |
+                                (std::bit_cast<uint32_t>(sum) - std::bit_cast<uint32_t>(kShift)));
+  }
+  const uint32_t rounded = magnitude + 0x7ffffu + ((magnitude >> 20) & 1u);
+  return static_cast<uint8_t>(sign | ((rounded - kBias) >> 20));
+}
+
+float F8E4M3ToF32(uint8_t bits) {
+  const uint32_t sign = static_cast<uint32_t>(bits & 0x80u) << 24;
+  const uint32_t magnitude = bits & 0x7fu;
+  if (magnitude == 0x7fu) return std::bit_cast<float>(sign | 0x7fc00000u);
+  if (magnitude < 8) {
+    const float value = static_cast<float>(magnitude) * 0x1p-9f;
+    return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(value));
+  }
+  return std::bit_cast<float>(sign | ((magnitude << 20) + (120u << 23)));
+}
 
 void QuantizeBlock(const float* values, QuantBlockQ8_0* block) {
   constexpr int kLargestQuant = 127;

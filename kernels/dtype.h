@@ -27,7 +27,13 @@ enum class DType : uint8_t {
   kIQ4_NL = 13,
   kIQ4_XS = 14,
   kMXFP4 = 15,
+  // Of KV only.
+  kF8E4M3 = 16,
 };
+
+// What KV can be stored in.
+inline constexpr DType kKvDTypes[] = {DType::kF32,    DType::kF16,  DType::kBF16,
+                                      DType::kF8E4M3, DType::kQ8_0, DType::kQ4_0};
 
 // Q8_0, as ggml defines it: 32 consecutive elements of a row share one f16 scale.
 //   value[i] = scale * quants[i]
@@ -50,20 +56,26 @@ static_assert(sizeof(QuantBlockQ4_0) == 18);
 // Bytes of `count` consecutive elements; count must be a multiple of DTypeElements(dtype).
 size_t DTypeBytes(DType dtype, size_t count);
 // Elements that share one unit of storage: 256 for Q2_K to Q6_K and IQ4_XS, 32 for the other
-// quantized ones, 1 for f32, f16 and bf16.
+// quantized ones, 1 for f32, f16, bf16 and fp8_e4m3.
 int DTypeElements(DType dtype);
-// "f32", "q8_0", "q4_k", "iq4_nl"
+// "f32", "q8_0", "q4_k", "iq4_nl", "fp8_e4m3"
 std::string_view DTypeName(DType dtype);
 // The reverse.
 std::optional<DType> FindDType(std::string_view name);
-// Whether KV can be stored in it: f32, f16, bf16, q8_0, q4_0.
+// Whether it is one of kKvDTypes; whether a model file can hold a matrix in it.
 bool IsKvDType(DType dtype);
+bool IsWeightDType(DType dtype);
 
 // Round-to-nearest-even conversions, the same on every target.
 uint16_t F32ToF16(float value);
 float F16ToF32(uint16_t bits);
 uint16_t F32ToBF16(float value);
 float BF16ToF32(uint16_t bits);
+// E4M3 of the OCP 8-bit floating point specification: a sign, 4 bits of exponent with bias 7, 3 of
+// mantissa, subnormals; no infinity, and one NaN per sign (all ones below it). The least value
+// above 0 is 2^-9, the largest 448. What is beyond it saturates, infinities too; a NaN stays one.
+uint8_t F32ToF8E4M3(float value);
+float F8E4M3ToF32(uint8_t bits);
 
 // Quantization of 32 values, as ggml rounds; the same on every target.
 //   Q8_0: d = amax / 127, quant = round(x / d), halves away from zero

@@ -241,7 +241,10 @@ constexpr WeightFormat kFormats[] = {
     Quantized<DType::kIQ4_NL, QuantBlockIQ4_NL>("iq4_nl", 20, 32),
     Quantized<DType::kIQ4_XS, QuantBlockIQ4_XS>("iq4_xs", 23, 256),
     Quantized<DType::kMXFP4, QuantBlockMXFP4>("mxfp4", 39, 32),
+    {DType::kF8E4M3, "fp8_e4m3", kNoGgufType, 1, 1, ReadElement<uint8_t, F8E4M3ToF32>,
+     WriteElement<uint8_t, F32ToF8E4M3>},
 };
+constexpr size_t kNumWeightFormats = static_cast<size_t>(DType::kF8E4M3);
 
 constexpr bool InOrder() {
   for (size_t i = 0; i < std::size(kFormats); ++i) {
@@ -253,7 +256,9 @@ static_assert(InOrder());
 
 }  // namespace
 
-std::span<const WeightFormat> WeightFormats() { return kFormats; }
+std::span<const WeightFormat> WeightFormats() {
+  return std::span(kFormats).first(kNumWeightFormats);
+}
 
 const WeightFormat& WeightFormatOf(DType dtype) {
   KVGATE_DCHECK(static_cast<size_t>(dtype) < std::size(kFormats), "unknown dtype");
@@ -261,7 +266,7 @@ const WeightFormat& WeightFormatOf(DType dtype) {
 }
 
 const WeightFormat* FindWeightFormat(uint32_t gguf_type) {
-  for (const WeightFormat& format : kFormats) {
+  for (const WeightFormat& format : WeightFormats()) {
     if (format.gguf_type == gguf_type) return &format;
   }
   return nullptr;

@@ -48,7 +48,7 @@ DType Fallback(DType dtype) {
 std::optional<WeightRecipe> FindRecipe(std::string_view name) {
   if (name == kMixedName) return WeightRecipe{.dtype = DType::kQ4_K, .is_mixed = true};
   const std::optional<DType> dtype = kernels::FindDType(name);
-  if (!dtype) return std::nullopt;
+  if (!dtype || !kernels::IsWeightDType(*dtype)) return std::nullopt;
   return WeightRecipe{.dtype = *dtype, .is_mixed = false};
 }
 
@@ -99,6 +99,8 @@ uint32_t RecipeFileType(const WeightRecipe& recipe) {
       return 30;
     case DType::kMXFP4:
       return 38;
+    case DType::kF8E4M3:  // of KV only: no recipe has it
+      break;
   }
   return 0;
 }

@@ -144,7 +144,7 @@ void AddEngine(CLI::App& bench, Run& chosen) {
       ->capture_default_str();
   auto kv_dtype = std::make_shared<std::string>("f16");
   engine->add_option("--kv-dtype", *kv_dtype)
-      ->check(CLI::IsMember({"f32", "f16", "bf16", "q8_0", "q4_0"}))
+      ->check(CLI::IsMember({"f32", "f16", "bf16", "fp8_e4m3", "q8_0", "q4_0"}))
       ->capture_default_str();
   engine->add_option("--cache", options->cache_directory,
                      "Keeps the models made for the measurement here for the next run");

@@ -27,9 +27,9 @@ namespace {
 
 using kernels::DType;
 using kernels::kKvBlockTokens;
+using kernels::kKvDTypes;
 using schedule::ContextPolicy;
 
-constexpr DType kKvDTypes[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0, DType::kQ4_0};
 constexpr ContextPolicy kPolicies[] = {ContextPolicy::kSlidingWindow, ContextPolicy::kAttentionSink,
                                        ContextPolicy::kLeastAttended};
 

@@ -328,8 +328,7 @@ void CheckMemory(const config::Config& config, const std::optional<ModelFacts>& 
 }
 
 void CheckKvMemory(const config::Config& config, const ModelFacts& facts, Findings& findings) {
-  const kernels::DType dtype =
-      config.engine.kv_dtype == "f32" ? kernels::DType::kF32 : kernels::DType::kF16;
+  const kernels::DType dtype = kernels::FindDType(config.engine.kv_dtype).value();
   std::vector<kv::GroupShape> groups;
   for (size_t group = 0; group < facts.config.kv_groups.size(); ++group) {
     groups.push_back({.block_bytes = facts.config.kv_shape(dtype, group).block_bytes(),

@@ -289,7 +289,7 @@ void AddPlan(CLI::App& app, Run& chosen) {
   command->add_option("--sequences", flags->request.num_sequences, "at once")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
-  const auto dtypes = CLI::IsMember({"f32", "f16", "bf16", "q8_0", "q4_0"});
+  const auto dtypes = CLI::IsMember({"f32", "f16", "bf16", "fp8_e4m3", "q8_0", "q4_0"});
   std::vector<std::string> weight_dtypes;
   for (const kernels::WeightFormat& format : kernels::WeightFormats()) {
     weight_dtypes.emplace_back(format.name);

@@ -187,7 +187,7 @@ constexpr std::string_view kLogLevels[] = {"debug", "info", "warning", "error"};
 constexpr std::string_view kLogFormats[] = {"text", "json"};
 constexpr std::string_view kDevices[] = {"auto", "cpu", "cuda"};
 constexpr std::string_view kNumerics[] = {"invariant", "fast"};
-constexpr std::string_view kKvDtypes[] = {"f32", "f16", "bf16", "q8_0", "q4_0"};
+constexpr std::string_view kKvDtypes[] = {"f32", "f16", "bf16", "fp8_e4m3", "q8_0", "q4_0"};
 constexpr std::string_view kContextPolicies[] = {"none", "sliding_window", "attention_sink",
                                                  "least_attended"};
 constexpr int64_t kDaySeconds = 86400;

@@ -39,7 +39,7 @@ struct EngineConfig {
   std::string numerics = "invariant";
   int context = 0;                      // tokens; 0: the model's own, at most 32768
   int threads = 0;                      // of the CPU backend; 0: one per hardware thread
-  std::string kv_dtype = "f16";         // f32, f16, bf16, q8_0, q4_0
+  std::string kv_dtype = "f16";         // f32, f16, bf16, fp8_e4m3, q8_0, q4_0
   std::string context_policy = "none";  // none, sliding_window, attention_sink, least_attended
   int context_policy_tokens = 0;        // KV tokens that a sequence keeps under it; 0: all
   uint64_t kv_memory_bytes = 0;         // "kv_memory": the KV block pool; 0: by device

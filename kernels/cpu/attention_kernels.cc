@@ -66,8 +66,15 @@ constexpr float kNoMaximum = -1e38f;
 template <typename T>
 HWY_INLINE void ExpandRow(const T* from, int count, float* to) {
   int i = 0;
-  for (; i + static_cast<int>(kLanes) <= count; i += kLanes) {
+  for (; i + 2 * static_cast<int>(kLanes) <= count; i += 2 * kLanes) {
+    VF low, high;
+    LoadPairAsF32(from + i, &low, &high);
+    hn::StoreU(low, DF(), to + i);
+    hn::StoreU(high, DF(), to + i + kLanes);
+  }
+  if (i + static_cast<int>(kLanes) <= count) {
     hn::StoreU(LoadAsF32(from + i), DF(), to + i);
+    i += kLanes;
   }
   if (i < count) {  // a padded copy, so that every element takes the same path
     T rest[kLanes] = {};
@@ -85,8 +92,11 @@ void ExpandTile(const std::byte* kv, int head_dim, int num_tokens, const Attenti
   const int padded = PaddedHeadDim(head_dim);
   const T* k = reinterpret_cast<const T*>(kv);
   const T* v = k + head_dim * kKvBlockTokens;
-  for (int i = 0; i < head_dim * kKvBlockTokens; i += kLanes) {
-    hn::Store(LoadAsF32(k + i), DF(), to.k + i);
+  for (int i = 0; i < head_dim * kKvBlockTokens; i += 2 * kLanes) {
+    VF low, high;
+    LoadPairAsF32(k + i, &low, &high);
+    hn::Store(low, DF(), to.k + i);
+    hn::Store(high, DF(), to.k + i + kLanes);
   }
   for (int t = 0; t < num_tokens; ++t) ExpandRow(v + t * head_dim, head_dim, to.v + t * padded);
 }
@@ -412,6 +422,8 @@ void ExpandTileOf(DType dtype, const std::byte* kv, int head_dim, int num_tokens
       return ExpandTile<BF16>(kv, head_dim, num_tokens, s);
     case DType::kF16:
       return ExpandTile<F16>(kv, head_dim, num_tokens, s);
+    case DType::kF8E4M3:
+      return ExpandTile<F8E4M3>(kv, head_dim, num_tokens, s);
     case DType::kQ8_0:
       return ExpandQuantTile<QuantBlockQ8_0>(kv, head_dim, num_tokens, s);
     case DType::kQ4_0:

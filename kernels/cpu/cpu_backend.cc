@@ -102,6 +102,10 @@ class CpuBackend final : public Backend {
   // count * unit values' worth, is more than a parallel region costs.
   template <typename Body>
   void ForPieces(int64_t count, int64_t unit, const Body& body);
+  void Narrow(DType dtype, const float* from, int count, uint16_t* to) {
+    rows_.narrow16(dtype, from, count, to);
+  }
+  void Narrow(DType, const float* from, int count, uint8_t* to) { rows_.narrow8(from, count, to); }
   template <typename T>
   void StoreHeads(const float* k, const float* v, const SequenceRows& sequence, int row, int layer,
                   KvArena& arena);
@@ -281,12 +285,12 @@ void CpuBackend::StoreHeads(const float* k, const float* v, const SequenceRows& 
       for (int d = 0; d < head_dim; ++d) keys[d * kKvBlockTokens + slot] = k_row[d];
       std::copy_n(v_row, head_dim, values);
     } else {
-      rows_.narrow(shape.dtype, v_row, head_dim, values);
+      Narrow(shape.dtype, v_row, head_dim, values);
       constexpr int kAtOnce = 64;
       T narrow[kAtOnce];
       for (int d = 0; d < head_dim; d += kAtOnce) {
         const int count = std::min(kAtOnce, head_dim - d);
-        rows_.narrow(shape.dtype, k_row + d, count, narrow);
+        Narrow(shape.dtype, k_row + d, count, narrow);
         for (int i = 0; i < count; ++i) keys[(d + i) * kKvBlockTokens + slot] = narrow[i];
       }
     }
@@ -318,6 +322,8 @@ void CpuBackend::DoStoreKv(const float* k, const float* v, std::span<const Seque
           StoreQuantHeads(k, v, sequence, row, layer, arena);
         } else if (arena.shape().dtype == DType::kF32) {
           StoreHeads<float>(k, v, sequence, row, layer, arena);
+        } else if (arena.shape().dtype == DType::kF8E4M3) {
+          StoreHeads<uint8_t>(k, v, sequence, row, layer, arena);
         } else {
           StoreHeads<uint16_t>(k, v, sequence, row, layer, arena);
         }

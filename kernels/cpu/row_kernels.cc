@@ -288,10 +288,36 @@ void NarrowToBF16(const float* from, int64_t count, uint16_t* to) {
   for (; i < count; ++i) to[i] = F32ToBF16(from[i]);
 }
 
-void Narrow(DType dtype, const float* from, int64_t count, uint16_t* to) {
+void Narrow16(DType dtype, const float* from, int64_t count, uint16_t* to) {
   KVGATE_DCHECK(dtype == DType::kF16 || dtype == DType::kBF16, "a 16-bit dtype");
   if (dtype == DType::kF16) return NarrowToF16(from, count, to);
   NarrowToBF16(from, count, to);
+}
+
+// As F32ToF8E4M3 of kernels/dtype.h.
+void NarrowToF8(const float* from, int64_t count, uint8_t* to) {
+  const DF df;
+  const DI32 di;
+  const hn::Rebind<uint8_t, DF> du8;
+  const VF shift = hn::Set(df, 16384.0f);
+  const auto smallest_normal = hn::Set(di, 0x3c800000);
+  int64_t i = 0;
+  for (; i + kStep <= count; i += kStep) {
+    const auto bits = hn::BitCast(di, hn::LoadU(df, from + i));
+    const auto sign = hn::BitCast(
+        di, hn::ShiftRight<24>(hn::And(hn::BitCast(DU32(), bits), hn::Set(DU32(), 0x80000000))));
+    const auto whole = hn::And(bits, hn::Set(di, 0x7fffffff));
+    const auto magnitude = hn::Min(whole, hn::Set(di, 0x43e00000));
+    const auto even = hn::And(hn::ShiftRight<20>(magnitude), hn::Set(di, 1));
+    const auto rounded = hn::Add(hn::Add(magnitude, even), hn::Set(di, 0x7ffff - (120 << 23)));
+    const auto subnormal = hn::Sub(hn::BitCast(di, hn::Add(hn::BitCast(df, magnitude), shift)),
+                                   hn::BitCast(di, shift));
+    auto code =
+        hn::IfThenElse(hn::Lt(magnitude, smallest_normal), subnormal, hn::ShiftRight<20>(rounded));
+    code = hn::IfThenElse(hn::Gt(whole, hn::Set(di, 0x7f800000)), hn::Set(di, 0x7f), code);
+    hn::StoreU(hn::DemoteTo(du8, hn::Or(code, sign)), du8, to + i);
+  }
+  for (; i < count; ++i) to[i] = F32ToF8E4M3(from[i]);
 }
 
 RowKernels MakeRowKernels() {
@@ -302,7 +328,8 @@ RowKernels MakeRowKernels() {
           .scale = Scale,
           .soft_cap = SoftCapRun,
           .widen = Widen,
-          .narrow = Narrow};
+          .narrow16 = Narrow16,
+          .narrow8 = NarrowToF8};
 }
 
 }  // namespace HWY_NAMESPACE

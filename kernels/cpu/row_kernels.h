@@ -22,8 +22,9 @@ struct RowKernels {
   void (*soft_cap)(float cap, size_t count, float* x);
   // `count` consecutive stored elements as f32; any alignment.
   void (*widen)(DType dtype, const std::byte* from, int64_t count, float* to);
-  // f32 to f16 or bf16 bits, to nearest even.
-  void (*narrow)(DType dtype, const float* from, int64_t count, uint16_t* to);
+  // f32 to bits of f16 or bf16 (to nearest even), or of fp8_e4m3.
+  void (*narrow16)(DType dtype, const float* from, int64_t count, uint16_t* to);
+  void (*narrow8)(const float* from, int64_t count, uint8_t* to);
 };
 
 RowKernels RowKernelsFor(int64_t target);

@@ -63,6 +63,9 @@ struct F16 {
 struct BF16 {
   uint16_t bits;
 };
+struct F8E4M3 {
+  uint8_t bits;
+};
 
 // kLanes stored values as f32. Alignment is that of the element.
 HWY_INLINE VF LoadAsF32(const float* from) { return hn::LoadU(DF(), from); }
@@ -73,17 +76,18 @@ HWY_INLINE VF LoadAsF32(const BF16* from) {
   return hn::BitCast(DF(), hn::ShiftLeft<16>(hn::PromoteTo(DU32(), bits)));
 }
 
-HWY_INLINE VF LoadAsF32(const F16* from) {
+using DU16 = hn::Rebind<uint16_t, DF>;
+
+// f16 bits as f32.
+HWY_INLINE VF HalvesAsF32(hn::Vec<DU16> halves) {
 #if KVGATE_NATIVE_F16
-  const hn::Rebind<hwy::float16_t, DF> df16;
-  return hn::PromoteTo(DF(), hn::LoadU(df16, reinterpret_cast<const hwy::float16_t*>(from)));
+  return hn::PromoteTo(DF(), hn::BitCast(hn::Rebind<hwy::float16_t, DF>(), halves));
 #else
   // Moving exponent and mantissa up leaves the bias off by 112, which one exact product corrects,
   // for subnormals too; the all-ones exponent must stay all ones.
-  const hn::Rebind<uint16_t, DF> du16;
   const DF df;
   const DU32 du;
-  const auto bits = hn::PromoteTo(du, hn::LoadU(du16, reinterpret_cast<const uint16_t*>(from)));
+  const auto bits = hn::PromoteTo(du, halves);
   const auto magnitude = hn::And(bits, hn::Set(du, 0x7fffu));
   const auto sign = hn::ShiftLeft<16>(hn::And(bits, hn::Set(du, 0x8000u)));
   const VF scaled = hn::Mul(hn::BitCast(df, hn::ShiftLeft<13>(magnitude)),
@@ -92,6 +96,45 @@ HWY_INLINE VF LoadAsF32(const F16* from) {
   const auto ones = hn::IfThenElseZero(hn::RebindMask(du, special), hn::Set(du, 0x7f800000u));
   return hn::BitCast(df, hn::Or(hn::Or(hn::BitCast(du, scaled), ones), sign));
 #endif
+}
+
+HWY_INLINE VF LoadAsF32(const F16* from) {
+  return HalvesAsF32(hn::LoadU(DU16(), reinterpret_cast<const uint16_t*>(from)));
+}
+
+// E4M3 values / 256, as f16 bits: the fields moved to where f16 has them, whose bias is 8 more.
+template <class D16>
+HWY_INLINE hn::Vec<hn::RebindToUnsigned<D16>> LoadAsSmallF16(D16 d16, const F8E4M3* from) {
+  const hn::RebindToUnsigned<D16> du16;
+  const hn::Rebind<int8_t, D16> d8;
+  const auto bytes = hn::PromoteTo(d16, hn::LoadU(d8, reinterpret_cast<const int8_t*>(from)));
+  // The sign reaches bits 14 and 15; 14 is a bit of the exponent.
+  const auto fields =
+      hn::And(hn::BitCast(du16, hn::ShiftLeft<7>(bytes)), hn::Set(du16, uint16_t{0xbfff}));
+  const auto nan = hn::Set(du16, uint16_t{0x3f80});
+  const auto is_nan = hn::Eq(hn::And(fields, nan), nan);
+  return hn::Or(fields, hn::VecFromMask(du16, is_nan));
+}
+
+HWY_INLINE VF LoadAsF32(const F8E4M3* from) {
+  const auto halves = LoadAsSmallF16(hn::RebindToSigned<DU16>(), from);
+  return hn::Mul(HalvesAsF32(halves), hn::Set(DF(), 256.0f));
+}
+
+// 2 * kLanes stored values as f32.
+template <typename T>
+HWY_INLINE void LoadPairAsF32(const T* from, VF* low, VF* high) {
+  *low = LoadAsF32(from);
+  *high = LoadAsF32(from + kLanes);
+}
+
+// Most of the work on whole vectors of 16 bits.
+HWY_INLINE void LoadPairAsF32(const F8E4M3* from, VF* low, VF* high) {
+  const hn::Repartition<int16_t, DF> d16;
+  const auto halves = LoadAsSmallF16(d16, from);
+  const VF factor = hn::Set(DF(), 256.0f);
+  *low = hn::Mul(HalvesAsF32(hn::LowerHalf(DU16(), halves)), factor);
+  *high = hn::Mul(HalvesAsF32(hn::UpperHalf(DU16(), halves)), factor);
 }
 
 // e^x to about 2 ulp; 0 below -87.6 (where 2^n would be subnormal), e^88 above 88; NaN stays NaN.

@@ -33,6 +33,8 @@ AttentionKernels KernelsOf(const KvShape& shape, size_t shared_bytes_max) {
       return HalfAttentionKernels(shape.head_dim, shared_bytes_max);
     case DType::kBF16:
       return Bf16AttentionKernels(shape.head_dim, shared_bytes_max);
+    case DType::kF8E4M3:
+      return E4m3AttentionKernels(shape.head_dim, shared_bytes_max);
     default:
       return QuantAttentionKernels(shape.head_dim, shared_bytes_max);
   }
@@ -157,7 +159,7 @@ void TiledAttention::CopyKvBlock(KvArena& arena, BlockId from, BlockId to, int n
 }
 
 void TiledAttention::PoisonKvBlock(KvArena& arena, BlockId id) {
-  // All ones is a NaN in f32, f16 and bf16, and as the scale of a quant block.
+  // All ones is a NaN in f32, f16, bf16 and fp8_e4m3, and as the scale of a quant block.
   stream_.Fill(arena.block(id), 0xff, arena.block_bytes());
 }
 

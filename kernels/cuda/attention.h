@@ -9,6 +9,7 @@
 // Numbers. A row's q is scaled by a power of two and split into 16-bit parts, K and V go in as
 // stored, sums are f32.
 //   f16 KV: q and probabilities in two f16 (22 bits)
+//   fp8_e4m3 KV: as f16, which holds every value of it
 //   bf16 KV: q in three bf16 (24 bits), probabilities in two (16 bits)
 //   q8_0, q4_0: quants as they are, exact; q in two f16, probabilities times V's scales in two bf16
 //   f32 KV: plain f32 arithmetic

@@ -20,18 +20,24 @@ namespace kvgate::kernels::cuda {
 
 // How the KV of a dtype goes through the matrix instructions. Quantized KV: quants are small
 // integers, exact in both formats; the scales of K are multiplied in after the products of their
-// 32 dimensions, those of V into p.
+// 32 dimensions, those of V into p. Unpacked: what lies in a block is made values of 16 bits before
+// they are used; quantized KV is, and E4M3, every value of which is one of f16.
 struct HalfKv {
   static constexpr bool kIsBf16Key = false;
   static constexpr bool kIsBf16Value = false;
   static constexpr bool kIsQuantized = false;
+  static constexpr bool kIsUnpacked = false;
   static constexpr int kQueryParts = 2;  // 22 bits
   static constexpr int kProbabilityParts = 2;
+};
+struct E4m3Kv : HalfKv {
+  static constexpr bool kIsUnpacked = true;
 };
 struct Bf16Kv {
   static constexpr bool kIsBf16Key = true;
   static constexpr bool kIsBf16Value = true;
   static constexpr bool kIsQuantized = false;
+  static constexpr bool kIsUnpacked = false;
   static constexpr int kQueryParts = 3;  // 24 bits
   static constexpr int kProbabilityParts = 2;
 };
@@ -39,6 +45,7 @@ struct QuantKv {
   static constexpr bool kIsBf16Key = false;
   static constexpr bool kIsBf16Value = true;  // the range of f32 for p times a scale
   static constexpr bool kIsQuantized = true;
+  static constexpr bool kIsUnpacked = true;
   static constexpr int kQueryParts = 2;
   static constexpr int kProbabilityParts = 2;
 };

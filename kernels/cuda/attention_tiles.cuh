@@ -1,8 +1,9 @@
 // KV tiles from device memory to shared memory: asynchronous copies a few tiles ahead, and of
-// quantized KV the unpacking of codes to 16-bit integers.
+// quantized KV the unpacking of codes to 16-bit integers, of E4M3 to f16.
 #pragma once
 
 #include "kernels/cuda/attention_formulas.cuh"
+#include "kernels/cuda/e4m3.cuh"
 
 namespace kvgate::kernels::cuda {
 
@@ -14,13 +15,15 @@ struct TileShape {
   static constexpr int kRowBytes = TileRowBytes(kD);
   static constexpr int kPartBytes = kKvBlockTokens * kRowBytes;
   static constexpr int kTileBytes = 2 * kPartBytes;
-  // Quantized: as it lies in the block, q8_0 at most.
-  static constexpr int kRawBytes = 2 * kKvBlockTokens * kD / kQuantGroup * 34;
-  static constexpr int kStageBytes = Kv::kIsQuantized ? kRawBytes : kTileBytes;
-  static constexpr int kScaleFloats = kD / kQuantGroup * kKvBlockTokens;  // of K, or of V
+  // Unpacked: as it lies in the block, of quantized ones q8_0 at most.
+  static constexpr int kRawBytes =
+      2 * kKvBlockTokens * (Kv::kIsQuantized ? kD / kQuantGroup * 34 : kD);
+  static constexpr int kStageBytes = Kv::kIsUnpacked ? kRawBytes : kTileBytes;
+  static constexpr int kScaleFloats =  // of K, or of V
+      Kv::kIsQuantized ? kD / kQuantGroup * kKvBlockTokens : 0;
   // One tile unpacked, and its scales.
   static constexpr int kUnpackedBytes =
-      Kv::kIsQuantized ? kTileBytes + 2 * kScaleFloats * int{sizeof(float)} : 0;
+      Kv::kIsUnpacked ? kTileBytes + 2 * kScaleFloats * int{sizeof(float)} : 0;
 };
 
 // Where rows are not whole pieces of 16 bytes.
@@ -41,7 +44,7 @@ template <typename Kv, int kD, TileParts kParts>
 KVGATE_DEVICE void BeginTile(const std::byte* from, const KvLayout& kv, std::byte* stage) {
   constexpr int kNumParts = kParts == TileParts::kKeys ? 1 : 2;
   const auto num_threads = static_cast<int>(blockDim.x);
-  if constexpr (Kv::kIsQuantized) {
+  if constexpr (Kv::kIsUnpacked) {
     const int num_pieces = kNumParts * kv.part_bytes() / 16;
     for (int i = static_cast<int>(threadIdx.x); i < num_pieces; i += num_threads) {
       CopyAsync16(stage + i * 16, from + i * 16, true);
@@ -126,6 +129,48 @@ KVGATE_DEVICE void UnpackPart(const std::byte* from, const KvLayout& kv, std::by
   for (int i = thread; i < kv.scale_bytes / 2; i += num_threads) scales[i] = HalfToFloat(stored[i]);
 }
 
+// The first `count` of 16 bytes, zeros behind them.
+KVGATE_DEVICE Vector16 LoadBytes(const std::byte* from, int count) {
+  Vector16 bytes;
+  KVGATE_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    uint32_t word = 0;
+    KVGATE_NO_UNROLL
+    for (int j = 4 * i; j < 4 * i + 4 && j < count; ++j) {
+      word |= static_cast<uint32_t>(from[j]) << (j % 4 * 8);
+    }
+    bytes.word[i] = word;
+  }
+  return bytes;
+}
+
+// K (or V) of a stage of E4M3 as f16, with zeros behind the head.
+template <int kD>
+KVGATE_DEVICE void UnpackE4m3Part(const std::byte* from, int head_dim, std::byte* rows) {
+  constexpr int kPieces = kD / 16;
+  KVGATE_NO_UNROLL
+  for (int i = static_cast<int>(threadIdx.x); i < kKvBlockTokens * kPieces;
+       i += static_cast<int>(blockDim.x)) {
+    const int row = i / kPieces;
+    const int dim = i % kPieces * 16;
+    const std::byte* at = from + row * head_dim + dim;
+    Vector16 codes = {};
+    if (head_dim % 16 != 0) {
+      codes = LoadBytes(at, head_dim - dim);
+    } else if (dim < head_dim) {
+      codes = *reinterpret_cast<const Vector16*>(at);
+    }
+    Vector16 values[2];
+    KVGATE_UNROLL
+    for (int j = 0; j < 4; ++j) {
+      E4m3ToHalf4(codes.word[j], values[j / 2].word[j % 2 * 2], values[j / 2].word[j % 2 * 2 + 1]);
+    }
+    auto* to = reinterpret_cast<Vector16*>(rows + row * TileRowBytes(kD) + dim * 2);
+    to[0] = values[0];
+    to[1] = values[1];
+  }
+}
+
 // What lies where in shared memory for tiles that pass through kStages stages.
 template <typename Kv, int kD, int kStages>
 struct TileRing {
@@ -137,7 +182,7 @@ struct TileRing {
   KVGATE_DEVICE std::byte* stage(int tile) const {
     return shared + tile % kStages * Shape::kStageBytes;
   }
-  // The landed tile `tile`; where quantized, unpacked first. All threads of the block.
+  // The landed tile `tile`; where it is to be, unpacked first. All threads of the block.
   template <TileParts kParts>
   KVGATE_DEVICE TileView Open(int tile, const KvLayout& kv) const {
     const std::byte* from = stage(tile);
@@ -151,6 +196,14 @@ struct TileRing {
       }
       SyncThreads();
       return {unpacked, unpacked + Shape::kPartBytes, scales, scales + Shape::kScaleFloats};
+    } else if constexpr (Kv::kIsUnpacked) {
+      std::byte* unpacked = shared + kStages * Shape::kStageBytes;
+      UnpackE4m3Part<kD>(from, kv.head_dim, unpacked);
+      if constexpr (kParts == TileParts::kKeysAndValues) {
+        UnpackE4m3Part<kD>(from + kv.part_bytes(), kv.head_dim, unpacked + Shape::kPartBytes);
+      }
+      SyncThreads();
+      return {unpacked, unpacked + Shape::kPartBytes, nullptr, nullptr};
     } else {
       return {from, from + Shape::kPartBytes, nullptr, nullptr};
     }

@@ -96,9 +96,10 @@ struct AttentionKernels {
   int whole_rows = 0;     // 0: a block cannot have the shared memory that it takes
 };
 
-// For f16, bf16, and q8_0 and q4_0. head_dim <= kHeadDimMax.
+// For f16, bf16, fp8_e4m3, and q8_0 and q4_0. head_dim <= kHeadDimMax.
 AttentionKernels HalfAttentionKernels(int head_dim, size_t shared_bytes_max);
 AttentionKernels Bf16AttentionKernels(int head_dim, size_t shared_bytes_max);
+AttentionKernels E4m3AttentionKernels(int head_dim, size_t shared_bytes_max);
 AttentionKernels QuantAttentionKernels(int head_dim, size_t shared_bytes_max);
 // For f32: an item is one token, row_begin its number in the sequence; a warp takes one of its
 // query heads, masses too. Blocks are items x query heads, head fastest.

@@ -1,7 +1,7 @@
 // DeviceKvArena: KV blocks in device memory, and the order of the bytes inside one.
 //
 // A block holds, per layer and KV head, the K of its 32 tokens and behind it the V. Either is,
-// where the dtype is f32, f16 or bf16, [kKvBlockTokens][head_dim]; where it is quantized, the
+// where the dtype is not quantized, [kKvBlockTokens][head_dim]; where it is quantized, the
 // scales [head_dim / 32][kKvBlockTokens] (f16) and then the quants [kKvBlockTokens][bytes of a
 // row]. So a token's row is consecutive, which is what loading a tile in pieces of 16 bytes wants,
 // and every byte is one token's.

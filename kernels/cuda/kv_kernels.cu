@@ -1,6 +1,7 @@
 // Rows of K and V to KV blocks, and KV blocks to one another.
 #include "kernels/cuda/attention_types.h"
 #include "kernels/cuda/device.cuh"
+#include "kernels/cuda/e4m3.cuh"
 
 namespace kvgate::kernels::cuda {
 namespace {
@@ -47,6 +48,11 @@ KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kThreads, 1) StorePlainKernel(StoreKvArg
   if (kv.dtype == DType::kF32) {
     reinterpret_cast<float*>(key)[place.dim] = *place.k;
     reinterpret_cast<float*>(value)[place.dim] = *place.v;
+    return;
+  }
+  if (kv.dtype == DType::kF8E4M3) {
+    reinterpret_cast<uint8_t*>(key)[place.dim] = FloatToE4m3(*place.k);
+    reinterpret_cast<uint8_t*>(value)[place.dim] = FloatToE4m3(*place.v);
     return;
   }
   const bool is_bf16 = kv.dtype == DType::kBF16;
@@ -138,23 +144,26 @@ KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kThreads, 1) StoreQuantKernel(StoreKvArg
                   place.dim / 32);
 }
 
-// Blocks in x are the parts of a KV block: layers x heads x {K, V}. In units of 2 bytes, each of
-// which is one token's.
+// Blocks in x are the parts of a KV block: layers x heads x {K, V}. In units each of which is one
+// token's: of 2 bytes, or of 1 where a row is an odd number of them (fp8_e4m3 of an odd head_dim).
+template <typename Unit>
 KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kThreads, 1) CopyKvKernel(CopyKvArgument argument) {
   const KvLayout& kv = argument.kv;
   const CopyKvTask task = *argument.task;
   const size_t part_begin = static_cast<size_t>(blockIdx.x) * static_cast<size_t>(kv.part_bytes());
   const auto* from =
-      reinterpret_cast<const uint16_t*>(kv.base + task.from * kv.block_bytes + part_begin);
-  auto* to = reinterpret_cast<uint16_t*>(kv.base + task.to * kv.block_bytes + part_begin);
+      reinterpret_cast<const Unit*>(kv.base + task.from * kv.block_bytes + part_begin);
+  auto* to = reinterpret_cast<Unit*>(kv.base + task.to * kv.block_bytes + part_begin);
+  constexpr int kUnitBytes = sizeof(Unit);
   const int unit = static_cast<int>(blockIdx.y) * kThreads + static_cast<int>(threadIdx.x);
-  if (unit >= kv.part_bytes() / 2) return;
-  const int scales = kv.scale_bytes / 2;
-  const int token = unit < scales ? unit % kKvBlockTokens : (unit - scales) / (kv.row_bytes / 2);
+  if (unit >= kv.part_bytes() / kUnitBytes) return;
+  const int scales = kv.scale_bytes / kUnitBytes;
+  const int token =
+      unit < scales ? unit % kKvBlockTokens : (unit - scales) / (kv.row_bytes / kUnitBytes);
   if (token < task.num_tokens) {
     to[unit] = from[unit];
   } else if (argument.is_poisoning) {
-    to[unit] = 0xffff;
+    to[unit] = static_cast<Unit>(0xffff);
   }
 }
 
@@ -176,9 +185,11 @@ void LaunchStoreKv(CommandStream& stream, const StoreKvArgument& argument, int n
 void LaunchCopyKv(CommandStream& stream, const CopyKvArgument& argument) {
   const KvLayout& kv = argument.kv;
   const auto parts = static_cast<unsigned int>(2 * kv.num_layers * kv.num_kv_heads);
-  stream.Launch(&CopyKvKernel,
-                {.grid = dim3(parts, BlocksOf(kv.part_bytes() / 2)), .threads = kThreads},
-                argument);
+  const bool is_even = kv.row_bytes % 2 == 0;
+  stream.Launch(
+      is_even ? &CopyKvKernel<uint16_t> : &CopyKvKernel<uint8_t>,
+      {.grid = dim3(parts, BlocksOf(kv.part_bytes() / (is_even ? 2 : 1))), .threads = kThreads},
+      argument);
 }
 
 }  // namespace kvgate::kernels::cuda

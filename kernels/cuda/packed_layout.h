@@ -88,6 +88,7 @@ constexpr PackedShape ShapeOf(PackedKind kind) {
 constexpr PackedKind PackedKindOf(DType dtype) {
   switch (dtype) {
     case DType::kF32:
+    case DType::kF8E4M3:  // no weight
       return PackedKind::kFloats;
     case DType::kF16:
     case DType::kBF16:

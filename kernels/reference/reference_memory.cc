@@ -28,7 +28,7 @@ ReferenceKvArena::ReferenceKvArena(const KvShape& shape, uint32_t num_blocks)
     : KvArena(shape, num_blocks), storage_(ArenaBytes(shape, num_blocks)) {
   base_ = storage_.data();
 #if KVGATE_DEBUG
-  // All ones is a NaN in f32, f16 and bf16, and as the scale of a quant block.
+  // All ones is a NaN in f32, f16, bf16 and fp8_e4m3, and as the scale of a quant block.
   std::memset(base_, 0xff, storage_.size());
 #endif
 }

@@ -96,6 +96,9 @@ class CliTest(Case):
         self.assertIn("sequences that fit into 24 GiB: 5", text)
         for line in r"MHA \(its own\) +32 ", r"GQA +4 +64 KiB", r"MQA +1 +16 KiB":
             self.assertRegex(text, line)
+        text = self.kvgate("plan", "--model", "llama-2-7b", "--kv-dtype", "fp8_e4m3")
+        self.assertIn("KV per token  256 KiB", text)
+        self.assertIn("x 128 head_dim x 1 bytes (fp8_e4m3)", text)
         text = self.kvgate("plan", "--model", "gpt-3", "--context", 4096)
         self.assertIn("4.5 MiB (4.72 MB)", text)
         self.assertIn("18 GiB (19.33 GB)", text)

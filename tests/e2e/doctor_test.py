@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -113,6 +114,13 @@ class DoctorTest(Case):
         for arguments, check in warnings:
             with self.subTest(check):
                 self.assertEqual(self.doctor(*self.common(*arguments))[check]["status"], "warning")
+
+    def test_kv_memory_is_counted_in_the_kv_dtype_that_is_configured(self):
+        def room(kv_dtype):
+            found = self.doctor(*self.common("--kv-dtype", kv_dtype))
+            return int(re.search(r"room for (\d+) tokens", found["KV memory"]["detail"])[1])
+        self.assertEqual(room("f16"), 2 * room("f32"))
+        self.assertEqual(room("fp8_e4m3"), 2 * room("f16"))
 
     def test_a_damaged_store_is_a_failure_that_names_it(self):
         running = self.serve()

@@ -8,7 +8,7 @@ from case import TINY, Case, tenant, text_of
 
 import server
 
-KV_DTYPES = ("f32", "f16", "bf16", "q8_0", "q4_0")
+KV_DTYPES = ("f32", "f16", "bf16", "fp8_e4m3", "q8_0", "q4_0")
 
 
 class KvDtypeTest(Case):

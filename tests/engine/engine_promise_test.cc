@@ -260,8 +260,11 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"Qwen2Q8KvBf16", "qwen2", kernels::DType::kQ8_0, kernels::DType::kBF16},
                     Case{"LlamaF16KvQ8", "llama", kernels::DType::kF16, kernels::DType::kQ8_0, 4},
                     Case{"Qwen2Q8KvQ4", "qwen2", kernels::DType::kQ8_0, kernels::DType::kQ4_0, 2},
+                    Case{"LlamaQ8KvFp8", "llama", kernels::DType::kQ8_0, kernels::DType::kF8E4M3},
                     Case{"LlamaF16KvF16OnADevice", "llama", kernels::DType::kF16,
-                         kernels::DType::kF16, 8, true}),
+                         kernels::DType::kF16, 8, true},
+                    Case{"Qwen2F16KvFp8OnADevice", "qwen2", kernels::DType::kF16,
+                         kernels::DType::kF8E4M3, 8, true}),
     [](const testing::TestParamInfo<Case>& tested) { return std::string(tested.param.name); });
 
 }  // namespace

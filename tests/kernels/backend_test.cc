@@ -48,6 +48,25 @@ TEST_F(BackendDeathTest, LoadWeightRefusesAViewWithoutAMatrix) {
   EXPECT_DEATH((void)backend_->LoadWeight(view), "weight columns");
 }
 
+TEST_F(BackendDeathTest, LoadWeightRefusesADTypeOfKvOnly) {
+  WeightView view = file_weight_.view();
+  view.dtype = DType::kF8E4M3;
+  const auto refused = backend_->LoadWeight(view);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
+  EXPECT_NE(refused.error().detail.find("fp8_e4m3"), std::string::npos);
+  EXPECT_DEATH((void)backend_->LoadTable(view), "is a weight");
+}
+
+TEST_F(BackendDeathTest, AllocateKvRefusesADTypeOfWeightsOnly) {
+  KvShape shape = kShape;
+  shape.dtype = DType::kQ4_K;
+  const auto refused = backend_->AllocateKv(shape, 1);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().field, "kv_dtype");
+  EXPECT_NE(refused.error().detail.find("f32, f16, bf16, fp8_e4m3, q8_0, q4_0"), std::string::npos);
+}
+
 TEST_F(BackendDeathTest, AllocateKvRefusesAnEmptyShape) {
   EXPECT_DEATH((void)backend_->AllocateKv({.num_layers = 0, .num_kv_heads = 1, .head_dim = 8}, 1),
                "KV shape");
@@ -77,6 +96,7 @@ TEST(KvShapeTest, ABlockHasNoPadding) {
   constexpr size_t kValues = size_t{3} * 2 * 2 * 64 * kKvBlockTokens;
   EXPECT_EQ(bytes_of(DType::kF32), kValues * 4);
   EXPECT_EQ(bytes_of(DType::kF16), kValues * 2);
+  EXPECT_EQ(bytes_of(DType::kF8E4M3), kValues);
   EXPECT_EQ(bytes_of(DType::kQ8_0), kValues / 32 * 34);
   EXPECT_EQ(bytes_of(DType::kQ4_0), kValues / 32 * 18);
 }

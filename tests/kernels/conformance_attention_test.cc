@@ -196,6 +196,29 @@ TEST_P(AttentionConformance, StoredValuesAreRoundedToTheKvDType) {
   }
 }
 
+// Every code of fp8_e4m3 in V. A row that sees its own token alone has that token's V; where it is
+// NaN, that dimension is and no other, and no other row.
+TEST_P(AttentionConformance, EveryFp8ValueIsReadExactly) {
+  for (const int head_dim : {256, 80, 5}) {
+    const HeadShape shape{.num_heads = 1, .num_kv_heads = 1, .head_dim = head_dim};
+    constexpr int kLength = 52;
+    std::vector<TestSequence> sequences{MakeSequence(shape, kLength, 76)};
+    std::ranges::fill(sequences[0].k, 0.0f);
+    for (size_t i = 0; i < sequences[0].v.size(); ++i) {
+      sequences[0].v[i] = F8E4M3ToF32(static_cast<uint8_t>(i));
+    }
+    AttentionRun run(*backend_, shape, DType::kF8E4M3, sequences, 3);
+    run.Use(1, 0, {});
+    run.CallInChunks(0, kLength);
+    for (size_t i = 0; i < sequences[0].v.size(); ++i) {
+      const float want = sequences[0].v[i];
+      const float got = run.output(0)[i];
+      ASSERT_TRUE(std::isnan(want) ? std::isnan(got) : want == got)
+          << "head_dim " << head_dim << " element " << i << ": " << got << " for " << want;
+    }
+  }
+}
+
 KVGATE_RUN_ON_ALL_BACKENDS(AttentionConformance);
 
 }  // namespace

@@ -22,6 +22,7 @@ bool IsNan(DType dtype, const std::byte* data, size_t index) {
     std::memcpy(&value, data + index * sizeof(value), sizeof(value));
     return std::isnan(value);
   }
+  if (dtype == DType::kF8E4M3) return std::isnan(F8E4M3ToF32(static_cast<uint8_t>(data[index])));
   uint16_t bits;
   std::memcpy(&bits, data + index * sizeof(bits), sizeof(bits));
   return std::isnan(dtype == DType::kBF16 ? BF16ToF32(bits) : F16ToF32(bits));
@@ -29,7 +30,7 @@ bool IsNan(DType dtype, const std::byte* data, size_t index) {
 
 // Where the dtype is quantized, any two bytes may be a scale.
 void ExpectAllNan(DType dtype, std::span<const std::byte> bytes) {
-  const size_t element = dtype == DType::kF32 ? sizeof(float) : sizeof(uint16_t);
+  const size_t element = DTypeElements(dtype) == 1 ? DTypeBytes(dtype, 1) : sizeof(uint16_t);
   for (size_t i = 0; i < bytes.size() / element; ++i) {
     ASSERT_TRUE(IsNan(dtype, bytes.data(), i)) << "KV " << DTypeName(dtype) << " element " << i;
   }

@@ -113,12 +113,89 @@ TEST(DTypeTest, Bf16EdgesRoundAsTheStandardSays) {
   EXPECT_EQ(F32ToBF16(-0.0f), 0x8000);
 }
 
+// What the fields of an E4M3 pattern say; NaN for the two that are none.
+double E4M3Value(int pattern) {
+  const int exponent = pattern >> 3 & 15;
+  const int mantissa = pattern & 7;
+  if (exponent == 15 && mantissa == 7) return std::numeric_limits<double>::quiet_NaN();
+  const double magnitude =
+      exponent == 0 ? mantissa / 512.0 : std::ldexp(8 + mantissa, exponent - 10);
+  return std::copysign(magnitude, (pattern & 0x80) != 0 ? -1.0 : 1.0);
+}
+
+// The pattern whose value is nearest, by looking at all of them; of two the even one.
+int NearestE4M3(float value) {
+  const double magnitude = std::abs(static_cast<double>(value));
+  int nearest = 0;
+  for (int pattern = 1; pattern < 0x7f; ++pattern) {
+    const double nearer = std::abs(magnitude - E4M3Value(nearest));
+    const double distance = std::abs(magnitude - E4M3Value(pattern));
+    if (distance < nearer || (distance == nearer && pattern % 2 == 0)) nearest = pattern;
+  }
+  if (magnitude > 448) nearest = 0x7e;  // infinity is as far from all of them
+  return nearest | (std::signbit(value) ? 0x80 : 0);
+}
+
+TEST(DTypeTest, EveryF8E4M3PatternHasTheValueOfItsFieldsAndRoundTrips) {
+  for (int pattern = 0; pattern < 256; ++pattern) {
+    const double want = E4M3Value(pattern);
+    const float got = F8E4M3ToF32(static_cast<uint8_t>(pattern));
+    if (std::isnan(want)) {
+      EXPECT_TRUE(std::isnan(got)) << pattern;
+      EXPECT_EQ(std::signbit(got), pattern >= 0x80) << pattern;
+    } else {
+      EXPECT_TRUE(SameValueAndSign(want, got)) << pattern << ": " << got << " for " << want;
+    }
+    EXPECT_EQ(F32ToF8E4M3(got), pattern);
+  }
+}
+
+TEST(DTypeTest, F8E4M3RoundsToNearestEvenAtAndBesideEveryBoundary) {
+  for (int pattern = 0; pattern < 0x7e; ++pattern) {
+    // A value, the middle between it and the next, and what is just beside both; exact in f32.
+    const double middle = (E4M3Value(pattern) + E4M3Value(pattern + 1)) / 2;
+    for (const double at : {E4M3Value(pattern), middle}) {
+      const auto exact = static_cast<float>(at);
+      ASSERT_EQ(static_cast<double>(exact), at);
+      for (const float value : {exact, std::nextafterf(exact, 1e9f), std::nextafterf(exact, 0)}) {
+        ASSERT_EQ(F32ToF8E4M3(value), NearestE4M3(value)) << value;
+        ASSERT_EQ(F32ToF8E4M3(-value), NearestE4M3(-value)) << -value;
+      }
+    }
+  }
+}
+
+TEST(DTypeTest, F8E4M3RoundsToNearestEven) {
+  // Every sign, exponent and 7 bits of mantissa, joined with what lies below them.
+  for (uint32_t high = 0; high < 0x10000; ++high) {
+    for (const uint32_t low : {0x0000u, 0x0001u, 0x8000u, 0xffffu}) {
+      const float value = std::bit_cast<float>(high << 16 | low);
+      if (std::isnan(value)) continue;
+      ASSERT_EQ(F32ToF8E4M3(value), NearestE4M3(value)) << value;
+    }
+  }
+}
+
+TEST(DTypeTest, F8E4M3Saturates) {
+  EXPECT_EQ(F32ToF8E4M3(448.0f), 0x7e);
+  EXPECT_EQ(F32ToF8E4M3(464.0f), 0x7e);  // a NaN where the next value would be
+  EXPECT_EQ(F32ToF8E4M3(480.0f), 0x7e);
+  EXPECT_EQ(F32ToF8E4M3(std::numeric_limits<float>::max()), 0x7e);
+  EXPECT_EQ(F32ToF8E4M3(INFINITY), 0x7e);
+  EXPECT_EQ(F32ToF8E4M3(-INFINITY), 0xfe);
+  EXPECT_EQ(F32ToF8E4M3(0x1p-10f), 0x00);  // halfway to the smallest subnormal: even is zero
+  EXPECT_EQ(F32ToF8E4M3(0x1.000002p-10f), 0x01);
+  EXPECT_EQ(F32ToF8E4M3(0x1.ep-7f), 0x08);  // halfway between the largest subnormal and 2^-6
+  EXPECT_EQ(F32ToF8E4M3(-0.0f), 0x80);
+}
+
 TEST(DTypeTest, ANanStaysANan) {
   // The payload may sit wholly in the bits that are cut off: then it must not become an infinity.
   for (const uint32_t bits : {0x7f800001u, 0xff800001u, 0x7fc00000u, 0x7fffffffu, 0xffffffffu}) {
     const float nan = std::bit_cast<float>(bits);
     EXPECT_TRUE(std::isnan(F16ToF32(F32ToF16(nan)))) << bits;
     EXPECT_TRUE(std::isnan(BF16ToF32(F32ToBF16(nan)))) << bits;
+    EXPECT_EQ(F32ToF8E4M3(nan), std::signbit(nan) ? 0xff : 0x7f) << bits;
     EXPECT_EQ(std::signbit(F16ToF32(F32ToF16(nan))), std::signbit(nan)) << bits;
     EXPECT_EQ(std::signbit(BF16ToF32(F32ToBF16(nan))), std::signbit(nan)) << bits;
   }
@@ -135,14 +212,26 @@ TEST(DTypeTest, StorageSizesAreThoseOfTheFileFormat) {
   EXPECT_EQ(DTypeBytes(DType::kQ4_0, 64), 36u);
   EXPECT_EQ(DTypeElements(DType::kQ4_0), 32);
   EXPECT_EQ(DTypeName(DType::kQ4_0), "q4_0");
+  EXPECT_EQ(DTypeBytes(DType::kF8E4M3, 5), 5u);
+  EXPECT_EQ(DTypeName(DType::kF8E4M3), "fp8_e4m3");
 }
 
 TEST(DTypeTest, ANameFindsItsDType) {
-  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0, DType::kQ4_0}) {
-    EXPECT_EQ(FindDType(DTypeName(dtype)), dtype);
-  }
+  for (const DType dtype : kKvDTypes) EXPECT_EQ(FindDType(DTypeName(dtype)), dtype);
   EXPECT_EQ(FindDType("q4_k"), DType::kQ4_K);
   EXPECT_EQ(FindDType("q4_2"), std::nullopt);
+}
+
+TEST(DTypeTest, SomeDTypesAreOfWeightsOnlyAndOneOfKvOnly) {
+  EXPECT_TRUE(IsKvDType(DType::kF8E4M3));
+  EXPECT_FALSE(IsWeightDType(DType::kF8E4M3));
+  EXPECT_TRUE(IsWeightDType(DType::kMXFP4));
+  for (const DType dtype : {DType::kQ4_1, DType::kQ4_K, DType::kMXFP4}) {
+    EXPECT_FALSE(IsKvDType(dtype)) << DTypeName(dtype);
+  }
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0, DType::kQ4_0}) {
+    EXPECT_TRUE(IsKvDType(dtype) && IsWeightDType(dtype)) << DTypeName(dtype);
+  }
 }
 
 // Values 0 but for those given.

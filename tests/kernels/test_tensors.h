@@ -275,8 +275,6 @@ inline constexpr DType kWeightDTypes[] = {
     DType::kF32,  DType::kF16,    DType::kBF16,   DType::kQ8_0, DType::kQ4_0, DType::kQ4_1,
     DType::kQ5_0, DType::kQ5_1,   DType::kQ2_K,   DType::kQ3_K, DType::kQ4_K, DType::kQ5_K,
     DType::kQ6_K, DType::kIQ4_NL, DType::kIQ4_XS, DType::kMXFP4};
-inline constexpr DType kKvDTypes[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0,
-                                      DType::kQ4_0};
 // Quantized KV has groups of 32 along head_dim.
 inline bool FitsHead(DType dtype, int head_dim) { return head_dim % DTypeElements(dtype) == 0; }
 
@@ -286,6 +284,7 @@ inline std::vector<float> RoundedTo(DType dtype, std::span<const float> values) 
   for (size_t i = 0; i < rounded.size(); i += static_cast<size_t>(DTypeElements(dtype))) {
     if (dtype == DType::kF16) rounded[i] = F16ToF32(F32ToF16(values[i]));
     if (dtype == DType::kBF16) rounded[i] = BF16ToF32(F32ToBF16(values[i]));
+    if (dtype == DType::kF8E4M3) rounded[i] = F8E4M3ToF32(F32ToF8E4M3(values[i]));
     if (dtype == DType::kQ8_0) {
       QuantBlockQ8_0 block;
       QuantizeBlock(values.data() + i, &block);

@@ -309,6 +309,7 @@ TEST(WeightFormatsTest, EveryFormatHasAFormulaHereAndUnknownNumbersHaveNone) {
   ASSERT_EQ(WeightFormats().size(), std::size(kFormulas));
   EXPECT_EQ(FindWeightFormat(16), nullptr);
   EXPECT_EQ(FindWeightFormat(9999), nullptr);
+  EXPECT_EQ(FindWeightFormat(kNoGgufType), nullptr);  // what only KV is stored in
 }
 
 }  // namespace

@@ -88,6 +88,8 @@ TEST(CapacityTest, ContextIsRoundedUpToBlocksAndWindowsBoundIt) {
 
 TEST(CapacityTest, QuantizedKvCountsItsScales) {
   CapacityRequest request;
+  request.kv_dtype = kernels::DType::kF8E4M3;
+  EXPECT_EQ(Of("llama-2-7b", request).kv_token_bytes, 512 * kKiB / 2);  // it has none
   request.kv_dtype = kernels::DType::kQ8_0;
   EXPECT_EQ(Of("llama-2-7b", request).kv_token_bytes, 512 * kKiB / 64 * 34);
   request.kv_dtype = kernels::DType::kQ4_0;

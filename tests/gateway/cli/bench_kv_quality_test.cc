@@ -63,10 +63,12 @@ TEST(BenchKvQualityTest, SmallerKvIsFurtherFromF32AndSaysWhatItSaves) {
   EXPECT_EQ(lines.at("f32")[1], 0);
   EXPECT_EQ(lines.at("f32")[3], 100);
   EXPECT_EQ(lines.at("f16")[0], 512);
+  EXPECT_EQ(lines.at("fp8_e4m3")[0], 256);
   EXPECT_EQ(lines.at("q8_0")[0], 272);
   EXPECT_EQ(lines.at("q4_0")[0], 144);
   EXPECT_GT(lines.at("f16")[1], 0);
   EXPECT_GT(lines.at("q8_0")[1], lines.at("f16")[1]);
+  EXPECT_GT(lines.at("fp8_e4m3")[1], lines.at("q8_0")[1]);
   EXPECT_GT(lines.at("q4_0")[1], lines.at("q8_0")[1]);
   // Half of 270 tokens in whole blocks is 128; a quarter is 64.
   for (const std::string policy : {"sliding_window", "attention_sink", "least_attended"}) {

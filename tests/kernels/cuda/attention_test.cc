@@ -93,6 +93,10 @@ TEST_F(DeviceAttentionTest, EveryHeadShapeIsClose) {
                                  HeadShape{2, 2, 80}, HeadShape{4, 1, 128}, HeadShape{1, 1, 256}}) {
     ExpectClose(shape, DType::kF16);
   }
+  for (const HeadShape& shape : {HeadShape{2, 2, 5}, HeadShape{3, 1, 8}, HeadShape{2, 2, 80},
+                                 HeadShape{4, 1, 128}, HeadShape{1, 1, 256}}) {
+    ExpectClose(shape, DType::kF8E4M3);
+  }
   ExpectClose({2, 1, 256}, DType::kBF16);
   ExpectClose({2, 1, 256}, DType::kQ4_0);
 }
@@ -110,7 +114,7 @@ TEST_F(DeviceAttentionTest, WindowsCapsAndSinksAreClose) {
 }
 
 TEST_F(DeviceAttentionTest, SharpScoresAreClose) {
-  for (const DType dtype : {DType::kF16, DType::kBF16, DType::kQ8_0}) {
+  for (const DType dtype : {DType::kF16, DType::kBF16, DType::kF8E4M3, DType::kQ8_0}) {
     for (const float q_scale : {1e-3f, 200.0f}) {
       ExpectClose({.num_heads = 4, .num_kv_heads = 2, .head_dim = 64}, dtype, {}, q_scale);
     }
@@ -172,7 +176,7 @@ TEST_F(DeviceAttentionTest, RowsThatAreNotNumbersLeaveTheirNeighboursBits) {
 }
 
 TEST_F(DeviceAttentionTest, MassesAreTheReferencesAndTheSameHoweverCut) {
-  for (const DType dtype : {DType::kF16, DType::kQ8_0, DType::kF32}) {
+  for (const DType dtype : {DType::kF16, DType::kF8E4M3, DType::kQ8_0, DType::kF32}) {
     SCOPED_TRACE(DTypeName(dtype));
     const HeadShape shape{.num_heads = 3, .num_kv_heads = 1, .head_dim = 32};
     const std::vector<TestSequence> sequences{MakeSequence(shape, 150, 8, 2.0f)};

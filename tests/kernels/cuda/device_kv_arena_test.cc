@@ -97,7 +97,8 @@ TEST_F(DeviceKvArenaTest, StoreKvPutsEveryTokenInItsPlaceRoundedAsTheDTypeRounds
 
 TEST_F(DeviceKvArenaTest, ACopyOfSomeTokensLeavesTheOthersNan) {
   for (const DType dtype : kKvDTypes) {
-    Allocate(dtype, 32);
+    // An odd number of dimensions: a row of fp8_e4m3 ends inside a word.
+    Allocate(dtype, FitsHead(dtype, 5) ? 5 : 32);
     TestRandom random(3);
     std::vector<std::byte> bytes(arena_->block_bytes());
     for (std::byte& value : bytes) value = static_cast<std::byte>(random.Below(60));  // no NaN
