@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <string>
 
 #include "engine/model/capacity.h"
 #include "kernels/cuda/cuda_backend.h"
@@ -162,14 +163,18 @@ TEST_F(EngineDeviceTest, OfNumericsThatAreNotInvariantWhatDecodeWroteIsNotAHit) 
 }
 
 // The CUDA backend's own code, on the emulated device: few tokens, for it is slow.
-TEST(EngineCudaTest, ColdMemoryHostAndDiskGiveTheSameBits) {
+class EngineCudaTest : public testing::TestWithParam<kernels::DType> {};
+
+TEST_P(EngineCudaTest, ColdMemoryHostAndDiskGiveTheSameBits) {
   TestModel model = TestModel::Make("llama", kernels::DType::kF16);
   model.backend = *kernels::cuda::MakeCudaBackend({});
   ASSERT_FALSE(model.backend->Info().kv_host_visible);
   const Tokens prompt = RandomPrompt(75, 1);
-  const size_t block_bytes =
-      kernels::KvShape{.num_layers = 3, .num_kv_heads = 2, .head_dim = 16}.block_bytes();
+  const kernels::KvShape shape{
+      .num_layers = 3, .num_kv_heads = 2, .head_dim = 16, .dtype = GetParam()};
+  const size_t block_bytes = shape.block_bytes();
   EngineOptions options;
+  options.kv_dtype = GetParam();
   options.step_tokens_max = 64;
   options.sequences_max = 2;
   options.kv_bytes = 5 * block_bytes;
@@ -195,6 +200,12 @@ TEST(EngineCudaTest, ColdMemoryHostAndDiskGiveTheSameBits) {
   EXPECT_EQ(disk, cold);
   EXPECT_EQ(disk.finish.stats.num_disk_tokens, 64);
 }
+
+INSTANTIATE_TEST_SUITE_P(KvDTypes, EngineCudaTest,
+                         testing::Values(kernels::DType::kF16, kernels::DType::kF8E4M3),
+                         [](const testing::TestParamInfo<kernels::DType>& tested) {
+                           return std::string(kernels::DTypeName(tested.param));
+                         });
 
 }  // namespace
 }  // namespace kvgate::engine

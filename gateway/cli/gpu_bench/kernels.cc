@@ -12,6 +12,8 @@
 namespace kvgate::cli::gpu_bench {
 namespace {
 
+using kernels::DType;
+
 // Calls take turns over matrices or layers of so many bytes together, so that no cache holds them.
 constexpr double kBytesAround = 256 << 20;
 constexpr int kRowsAround = 64;  // of what is random in an activation
@@ -44,9 +46,12 @@ class KernelMeasurement {
     KVGATE_TRY_VOID(Product("output", {1, run_.sizes().batch}));
     if (!has_attention) return {};
     run_.Say("kernels: attention");
-    KVGATE_TRY_VOID(Attention(1, 1, run_.sizes().long_context));
-    KVGATE_TRY_VOID(Attention(run_.sizes().batch, 1, run_.sizes().short_context));
-    return Attention(1, run_.sizes().step_tokens, run_.sizes().long_context);
+    KVGATE_TRY_VOID(DecodeAttention(DType::kF16));
+    KVGATE_TRY_VOID(Attention(1, run_.sizes().step_tokens, run_.sizes().long_context, DType::kF16));
+    // Half the bytes to read, and codes to unpack.
+    KVGATE_TRY_VOID(DecodeAttention(DType::kF8E4M3));
+    if (config_.head_dim % kernels::DTypeElements(DType::kQ8_0) != 0) return {};
+    return DecodeAttention(DType::kQ8_0);
   }
 
  private:
@@ -132,9 +137,14 @@ class KernelMeasurement {
     return {};
   }
 
+  Result<void> DecodeAttention(DType kv_dtype) {
+    KVGATE_TRY_VOID(Attention(1, 1, run_.sizes().long_context, kv_dtype));
+    return Attention(run_.sizes().batch, 1, run_.sizes().short_context, kv_dtype);
+  }
+
   // Sequences of so many rows each behind `context` tokens, over all layers in turn.
-  Result<void> Attention(int num_sequences, int num_rows, int context) {
-    const kernels::KvShape shape = config_.kv_shape(kernels::DType::kF16);
+  Result<void> Attention(int num_sequences, int num_rows, int context, DType kv_dtype) {
+    const kernels::KvShape shape = config_.kv_shape(kv_dtype);
     const int blocks_each = (context + num_rows - 1) / kernels::kKvBlockTokens + 1;
     KVGATE_TRY(const auto arena,
                backend_->AllocateKv(shape, static_cast<uint32_t>(blocks_each * num_sequences)));
@@ -165,7 +175,10 @@ class KernelMeasurement {
     const double seen = num_rows * (context + (num_rows + 1) / 2.0) * num_sequences;
     const double token_bytes =
         static_cast<double>(arena->block_bytes()) / kernels::kKvBlockTokens / shape.num_layers;
-    AddFigure("attention", fmt::format("{} x {} rows at {}", num_sequences, num_rows, context),
+    const std::string kv =
+        kv_dtype == DType::kF16 ? "" : fmt::format(", {} KV", kernels::DTypeName(kv_dtype));
+    AddFigure("attention",
+              fmt::format("{} x {} rows at {}{}", num_sequences, num_rows, context, kv),
               {.bytes = num_sequences * (context + num_rows) * token_bytes,
                .operations = 4.0 * static_cast<double>(q_dim) * seen},
               seconds);

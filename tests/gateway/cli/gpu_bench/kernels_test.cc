@@ -31,8 +31,9 @@ TEST(KernelsTest, EachProductAndEachAttentionHasAFigureBesideWhatBoundsIt) {
   ASSERT_TRUE(file.has_value()) << file.error().ToString();
   const auto done = MeasureKernels(**run, *file, {.dtype = "q8_0"});
   ASSERT_TRUE(done.has_value()) << done.error().ToString();
-  // Four matrices with 1, 16 and 512 rows, the output with two numbers, three attentions.
-  EXPECT_EQ((*run)->figures().figures().size(), 4u * 3 + 2 + 3);
+  // Four matrices with 1, 16 and 512 rows, the output with two numbers; attention decoding
+  // over KV of three dtypes, two numbers each, and of a step.
+  EXPECT_EQ((*run)->figures().figures().size(), 4u * 3 + 2 + 3 * 2 + 1);
   for (const Figure& figure : (*run)->figures().figures()) {
     EXPECT_GT(figure.measured, 0) << figure.name;
     EXPECT_GT(figure.limit, 0) << figure.name;
