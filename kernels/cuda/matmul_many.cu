@@ -212,13 +212,13 @@ struct ManyRows {
     }
   }
 
-  static KVGATE_DEVICE void Finish(const ManyRowsArgument& argument, const Product& product,
-                                   const Place& place, const Sums& total) {
-    const int num_rows = argument.x.num_rows;
-    if (argument.is_split == 0) {
+  static KVGATE_DEVICE void Finish(const HalfRows& x, bool is_split, const Product& product,
+                                   float* all_y, const Place& place, const Sums& total) {
+    const int num_rows = x.num_rows;
+    if (!is_split) {
       ForEachSum(place, num_rows, total, [&](int row, int output, float sum) {
         if (output >= product.rows) return;
-        FinishOutput(product, row, output, sum, argument.x.scales[row]);
+        FinishOutput(product, all_y, row, output, sum, x.scales[row]);
       });
       return;
     }
@@ -246,20 +246,19 @@ KVGATE_DEVICE void WaitForUnit(int num_stages) {
   }
 }
 
+// All outputs of a place, by a whole block. all_y is product.y's place; is_split: of one segment,
+// blockIdx.y, whose sums go to product.parts.
 template <PackedKind kKind, int kRowTiles>
-KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kThreads, (ManyRows<kKind, kRowTiles>::kBlocks))
-    ManyRowsKernel(ManyRowsArgument argument) {
+KVGATE_DEVICE void RunPlace(const Product& product, float* all_y, const HalfRows& x,
+                            const typename ManyRows<kKind, kRowTiles>::Place& place, int num_stages,
+                            bool is_split) {
   using Many = ManyRows<kKind, kRowTiles>;
-  const auto num_stages = static_cast<int>(argument.num_stages);
-  const int block = static_cast<int>(blockIdx.x);
-  const Product& product = ProductOfBlock(argument.table, block);
-  const typename Many::Place place = Many::PlaceOf(argument, product, block - product.first_block);
   const int first_segment = static_cast<int>(blockIdx.y);
-  const int end_segment = argument.is_split != 0 ? first_segment + 1 : kSegments;
+  const int end_segment = is_split ? first_segment + 1 : kSegments;
   int unit = SegmentBegin(first_segment, place.num_units);
   const int end = SegmentBegin(end_segment, place.num_units);
   std::byte* stages = SharedMemory();
-  typename Many::Copier copier(argument.x, place, unit);
+  typename Many::Copier copier(x, place, unit);
   for (int i = 0; i < num_stages - 1; ++i) {
     if (unit + i < end) copier.CopyUnit(stages + i * Many::kStageBytes);
     CopyCommit();
@@ -286,11 +285,55 @@ KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kThreads, (ManyRows<kKind, kRowTiles>::k
     }
     Many::AddSegment(sums, total);
   }
-  Many::Finish(argument, product, place, total);
+  Many::Finish(x, is_split, product, all_y, place, total);
+}
+
+template <PackedKind kKind, int kRowTiles>
+KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kThreads, (ManyRows<kKind, kRowTiles>::kBlocks))
+    ManyRowsKernel(ManyRowsArgument argument) {
+  const int block = static_cast<int>(blockIdx.x);
+  const Product& product = ProductOfBlock(argument.table, block);
+  RunPlace<kKind, kRowTiles>(
+      product, product.y, argument.x,
+      ManyRows<kKind, kRowTiles>::PlaceOf(argument, product, block - product.first_block),
+      static_cast<int>(argument.num_stages), argument.is_split != 0);
+}
+
+struct ManyExpertRowsArgument {
+  HalfRows x;
+  ExpertProducts products;
+  int64_t num_stages;
+};
+static_assert(std::has_unique_object_representations_v<ManyExpertRowsArgument>);
+
+template <PackedKind kKind, int kRowTiles>
+KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kThreads, (ManyRows<kKind, kRowTiles>::kBlocks))
+    ManyExpertRowsKernel(ManyExpertRowsArgument argument) {
+  using Many = ManyRows<kKind, kRowTiles>;
+  const int num_blocks = (argument.products.outputs + kBlockOutputs - 1) / kBlockOutputs;
+  const GroupPlace group = GroupPlaceOf(argument.products, num_blocks);
+  const ExpertMatrix* matrix = MatrixOf(argument.products, group, kKind);
+  if (matrix == nullptr) return;  // the whole block
+  const Product& product = matrix->product;
+  HalfRows x = argument.x;
+  x.values += int64_t{group.group.first} * x.padded_columns;
+  x.scales += group.group.first;
+  x.num_rows = group.group.count;
+  const int first_tile = group.index * kBlockTiles;
+  const int tiles = product.num_tiles - first_tile;
+  const typename Many::Place place = {
+      .weight = product.weight + first_tile * Many::Units::TileBytes(product.num_units),
+      .num_units = product.num_units,
+      .num_tiles = tiles < kBlockTiles ? tiles : kBlockTiles,
+      .first_tile = first_tile,
+      .first_row = 0};
+  RunPlace<kKind, kRowTiles>(product, OutputOf(argument.products, group), x, place,
+                             static_cast<int>(argument.num_stages), false);
 }
 
 struct ManyRowsLaunch {
   void (*kernel)(ManyRowsArgument);
+  void (*expert_kernel)(ManyExpertRowsArgument);
   size_t stage_bytes;
   int stages_max;
 };
@@ -299,6 +342,7 @@ template <PackedKind kKind, int kRowTiles>
 constexpr ManyRowsLaunch LaunchOf() {
   using Many = ManyRows<kKind, kRowTiles>;
   return {.kernel = &ManyRowsKernel<kKind, kRowTiles>,
+          .expert_kernel = &ManyExpertRowsKernel<kKind, kRowTiles>,
           .stage_bytes = Many::kStageBytes,
           .stages_max = Many::kStages};
 }
@@ -332,6 +376,13 @@ ManyRowsLaunch LaunchFor(PackedKind kind, int rows_of_block) {
   KVGATE_CHECK(false, "a kind whose tiles lie in fragments' order");
 }
 
+int64_t StagesOf(const ManyRowsLaunch& launch, size_t shared_bytes_max) {
+  const auto num_stages = std::min<int64_t>(
+      launch.stages_max, static_cast<int64_t>(shared_bytes_max / launch.stage_bytes));
+  KVGATE_CHECK(num_stages >= 2, "two stages fit the smallest shared memory");
+  return num_stages;
+}
+
 }  // namespace
 
 int RowsOfBlock(int num_rows) { return num_rows <= 32 ? 32 : num_rows <= 64 ? 64 : 128; }
@@ -344,9 +395,7 @@ void LaunchManyRows(PackedKind kind, const HalfRows& x, std::span<const Product>
   argument.x = x;
   argument.num_row_blocks = (x.num_rows + rows_of_block - 1) / rows_of_block;
   argument.is_split = is_split ? 1 : 0;
-  argument.num_stages = std::min<int64_t>(
-      launch.stages_max, static_cast<int64_t>(shared_bytes_max / launch.stage_bytes));
-  KVGATE_CHECK(argument.num_stages >= 2, "two stages fit the smallest shared memory");
+  argument.num_stages = StagesOf(launch, shared_bytes_max);
   while (!products.empty()) {
     const size_t count = std::min<size_t>(products.size(), kProductsMax);
     argument.table = {};
@@ -365,6 +414,20 @@ void LaunchManyRows(PackedKind kind, const HalfRows& x, std::span<const Product>
                   argument);
     products = products.subspan(count);
   }
+}
+
+void LaunchManyRows(PackedKind kind, const HalfRows& x, const ExpertProducts& products,
+                    size_t shared_bytes_max, CommandStream& stream) {
+  KVGATE_CHECK(RowsOfBlock(products.rows_of_group) == products.rows_of_group, "a block's rows");
+  const ManyRowsLaunch launch = LaunchFor(kind, products.rows_of_group);
+  const int64_t num_stages = StagesOf(launch, shared_bytes_max);
+  const int blocks_of_product = (products.outputs + kBlockOutputs - 1) / kBlockOutputs;
+  const int num_blocks = products.num_groups * products.num_products * blocks_of_product;
+  stream.Launch(launch.expert_kernel,
+                {.grid = {static_cast<unsigned int>(num_blocks)},
+                 .threads = kThreads,
+                 .shared_bytes = static_cast<size_t>(num_stages) * launch.stage_bytes},
+                {.x = x, .products = products, .num_stages = num_stages});
 }
 
 }  // namespace kvgate::kernels::cuda
