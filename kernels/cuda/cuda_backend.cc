@@ -27,7 +27,7 @@ namespace kvgate::kernels::cuda {
 namespace {
 
 // Rises with every change that can change the bits of a result or the order inside KV blocks.
-constexpr int kKernelVersion = 1;
+constexpr int kKernelVersion = 2;
 constexpr int kMajorMin = 8;  // compute capability 8.0
 // A graph of fewer commands costs more than it saves, and would push those of whole steps out.
 constexpr size_t kGraphCommandsMin = 8;
