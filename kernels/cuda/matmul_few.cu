@@ -103,10 +103,10 @@ KVGATE_DEVICE void MultiplyUnit(const Vector16 (&pieces)[PackedUnits<kKind>::kPi
   }
 }
 
-// One tile of 16 outputs of a product, by a whole block; all_y is product.y's place.
-template <PackedKind kKind>
-KVGATE_DEVICE void RunTile(const Product& product, float* all_y, const InputRows& input,
-                           int tile_index) {
+// One tile of 16 outputs of a product, by a whole block; y_of() is where its y begins.
+template <PackedKind kKind, typename YOf>
+KVGATE_DEVICE void RunTile(const Product& product, const InputRows& input, int tile_index,
+                           YOf y_of) {
   using Units = PackedUnits<kKind>;
   // Units under way. 16 warps of a multiprocessor then have 36 to 96 KiB asked for; 25 would cover
   // the memory's latency at its full speed. More pieces than 12 are more registers than there are.
@@ -151,14 +151,14 @@ KVGATE_DEVICE void RunTile(const Product& product, float* all_y, const InputRows
   for (int segment = 0; segment < kSegments; ++segment) {
     total += shared.sums[segment * kSums + place];
   }
-  FinishOutput(product, all_y, row, output, total, shared.x_scales[row]);
+  FinishOutput(product, y_of(), row, output, total, shared.x_scales[row]);
 }
 
 template <PackedKind kKind>
 KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kThreads, 3) FewRowsKernel(FewRowsArgument argument) {
   const int block = static_cast<int>(blockIdx.x);
   const Product& product = ProductOfBlock(argument.table, block);
-  RunTile<kKind>(product, product.y, argument.x, block - product.first_block);
+  RunTile<kKind>(product, argument.x, block - product.first_block, [&] { return product.y; });
 }
 
 struct FewExpertRowsArgument {
@@ -183,7 +183,8 @@ KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kThreads, 3)
   } else {
     x.x += SourceOf(argument.sources, place.group.first) * x.columns;
   }
-  RunTile<kKind>(matrix->product, OutputOf(argument.products, place), x, place.index);
+  float* y = OutputOf(argument.products, place);
+  RunTile<kKind>(matrix->product, x, place.index, [y] { return y; });
 }
 
 struct FewRowsKernels {

@@ -212,13 +212,15 @@ struct ManyRows {
     }
   }
 
-  static KVGATE_DEVICE void Finish(const HalfRows& x, bool is_split, const Product& product,
-                                   float* all_y, const Place& place, const Sums& total) {
+  template <typename Work>
+  static KVGATE_DEVICE void Finish(const Work& work, const Product& product, const Place& place,
+                                   const Sums& total) {
+    const HalfRows& x = work.x();
     const int num_rows = x.num_rows;
-    if (!is_split) {
+    if (!work.is_split()) {
       ForEachSum(place, num_rows, total, [&](int row, int output, float sum) {
         if (output >= product.rows) return;
-        FinishOutput(product, all_y, row, output, sum, x.scales[row]);
+        FinishOutput(product, work.y(), row, output, sum, x.scales[row]);
       });
       return;
     }
@@ -246,19 +248,19 @@ KVGATE_DEVICE void WaitForUnit(int num_stages) {
   }
 }
 
-// All outputs of a place, by a whole block. all_y is product.y's place; is_split: of one segment,
-// blockIdx.y, whose sums go to product.parts.
-template <PackedKind kKind, int kRowTiles>
-KVGATE_DEVICE void RunPlace(const Product& product, float* all_y, const HalfRows& x,
-                            const typename ManyRows<kKind, kRowTiles>::Place& place, int num_stages,
-                            bool is_split) {
+// All outputs of a place, by a whole block. `work` is asked for what is needed when it is needed:
+// it would be kept in registers that are short.
+template <PackedKind kKind, int kRowTiles, typename Work>
+KVGATE_DEVICE void RunPlace(const Work& work, const Product& product,
+                            const typename ManyRows<kKind, kRowTiles>::Place& place) {
   using Many = ManyRows<kKind, kRowTiles>;
+  const int num_stages = work.num_stages();
   const int first_segment = static_cast<int>(blockIdx.y);
-  const int end_segment = is_split ? first_segment + 1 : kSegments;
+  const int end_segment = work.is_split() ? first_segment + 1 : kSegments;
   int unit = SegmentBegin(first_segment, place.num_units);
   const int end = SegmentBegin(end_segment, place.num_units);
   std::byte* stages = SharedMemory();
-  typename Many::Copier copier(x, place, unit);
+  typename Many::Copier copier(work.x(), place, unit);
   for (int i = 0; i < num_stages - 1; ++i) {
     if (unit + i < end) copier.CopyUnit(stages + i * Many::kStageBytes);
     CopyCommit();
@@ -279,14 +281,25 @@ KVGATE_DEVICE void RunPlace(const Product& product, float* all_y, const HalfRows
       }
       CopyCommit();
       if (has_outputs) {
-        Many::MultiplyUnit(stages + stage * Many::kStageBytes, product.offset_pair, sums);
+        Many::MultiplyUnit(stages + stage * Many::kStageBytes, work.offset_pair(), sums);
       }
       stage = stage + 1 == num_stages ? 0 : stage + 1;
     }
     Many::AddSegment(sums, total);
   }
-  Many::Finish(x, is_split, product, all_y, place, total);
+  Many::Finish(work, product, place, total);
 }
+
+struct DenseWork {
+  const ManyRowsArgument& argument;
+  const Product& product;
+
+  KVGATE_DEVICE const HalfRows& x() const { return argument.x; }
+  KVGATE_DEVICE float* y() const { return product.y; }
+  KVGATE_DEVICE uint32_t offset_pair() const { return product.offset_pair; }
+  KVGATE_DEVICE bool is_split() const { return argument.is_split != 0; }
+  KVGATE_DEVICE int num_stages() const { return static_cast<int>(argument.num_stages); }
+};
 
 template <PackedKind kKind, int kRowTiles>
 KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kThreads, (ManyRows<kKind, kRowTiles>::kBlocks))
@@ -294,9 +307,8 @@ KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kThreads, (ManyRows<kKind, kRowTiles>::k
   const int block = static_cast<int>(blockIdx.x);
   const Product& product = ProductOfBlock(argument.table, block);
   RunPlace<kKind, kRowTiles>(
-      product, product.y, argument.x,
-      ManyRows<kKind, kRowTiles>::PlaceOf(argument, product, block - product.first_block),
-      static_cast<int>(argument.num_stages), argument.is_split != 0);
+      DenseWork{argument, product}, product,
+      ManyRows<kKind, kRowTiles>::PlaceOf(argument, product, block - product.first_block));
 }
 
 struct ManyExpertRowsArgument {
@@ -305,6 +317,25 @@ struct ManyExpertRowsArgument {
   int64_t num_stages;
 };
 static_assert(std::has_unique_object_representations_v<ManyExpertRowsArgument>);
+
+// The rows of one group, counted from its first.
+struct ExpertWork {
+  const ManyExpertRowsArgument& argument;
+  const GroupPlace& place;
+  uint32_t kept_offset_pair;  // the loop's copies would have it read again for every unit
+
+  KVGATE_DEVICE HalfRows x() const {
+    HalfRows x = argument.x;
+    x.values += int64_t{place.group.first} * x.padded_columns;
+    x.scales += place.group.first;
+    x.num_rows = place.group.count;
+    return x;
+  }
+  KVGATE_DEVICE float* y() const { return OutputOf(argument.products, place); }
+  KVGATE_DEVICE uint32_t offset_pair() const { return kept_offset_pair; }
+  KVGATE_DEVICE bool is_split() const { return false; }
+  KVGATE_DEVICE int num_stages() const { return static_cast<int>(argument.num_stages); }
+};
 
 template <PackedKind kKind, int kRowTiles>
 KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kThreads, (ManyRows<kKind, kRowTiles>::kBlocks))
@@ -315,20 +346,15 @@ KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kThreads, (ManyRows<kKind, kRowTiles>::k
   const ExpertMatrix* matrix = MatrixOf(argument.products, group, kKind);
   if (matrix == nullptr) return;  // the whole block
   const Product& product = matrix->product;
-  HalfRows x = argument.x;
-  x.values += int64_t{group.group.first} * x.padded_columns;
-  x.scales += group.group.first;
-  x.num_rows = group.group.count;
   const int first_tile = group.index * kBlockTiles;
   const int tiles = product.num_tiles - first_tile;
-  const typename Many::Place place = {
-      .weight = product.weight + first_tile * Many::Units::TileBytes(product.num_units),
-      .num_units = product.num_units,
-      .num_tiles = tiles < kBlockTiles ? tiles : kBlockTiles,
-      .first_tile = first_tile,
-      .first_row = 0};
-  RunPlace<kKind, kRowTiles>(product, OutputOf(argument.products, group), x, place,
-                             static_cast<int>(argument.num_stages), false);
+  RunPlace<kKind, kRowTiles>(
+      ExpertWork{argument, group, product.offset_pair}, product,
+      {.weight = product.weight + first_tile * Many::Units::TileBytes(product.num_units),
+       .num_units = product.num_units,
+       .num_tiles = tiles < kBlockTiles ? tiles : kBlockTiles,
+       .first_tile = first_tile,
+       .first_row = 0});
 }
 
 struct ManyRowsLaunch {
