@@ -62,7 +62,7 @@ TEST_P(ExpertsConformance, EveryDTypeInEveryNumberOfRows) {
   for (const DType dtype : kWeightDTypes) {
     MixtureOptions options = {.dtypes = {dtype}};
     if (DTypeElements(dtype) == 256) options.hidden_dim = options.ffn_dim = 256;
-    for (const int num_rows : Sizes({1, 4, 5, 9, 40, 130, 200}, {2, 9, 40})) {
+    for (const int num_rows : Sizes({1, 5, 40, 90}, {2, 9, 40})) {
       SCOPED_TRACE(testing::Message() << DTypeName(dtype) << " rows " << num_rows);
       ExpectAsReference(options, MixtureRows(options, num_rows, 32));
       if (HasFatalFailure()) return;
@@ -159,7 +159,7 @@ class ExpertsInvariance : public Invariance {};
 
 // Alone, and in batches that every kernel of kernels/cuda takes.
 TEST_P(ExpertsInvariance, ARowHasTheSameBitsInEveryBatch) {
-  const std::vector<int> row_counts = Sizes({1, 3, 4, 5, 9, 40, 130, 200}, {1, 3, 9, 40, 200});
+  const std::vector<int> row_counts = Sizes({1, 3, 4, 5, 9, 40, 130, 200}, {1, 3, 9, 40, 130, 200});
   const int rows_max = row_counts.back();
   for (const DType dtype : Sizes<DType>({DType::kF32, DType::kBF16, DType::kQ8_0, DType::kQ4_0,
                                          DType::kQ4_K, DType::kQ5_K, DType::kQ6_K, DType::kQ2_K},

@@ -184,6 +184,7 @@ TEST(CapacityTest, WindowsAndExpertsAreReadFromAFilesKeys) {
   EXPECT_EQ(gpt_oss.ffn_dim, 768);
   EXPECT_EQ(gpt_oss.shared_expert_dim, 0);
   options.architecture = "qwen2moe";
+  options.window = 0;
   EXPECT_EQ(read(options).shared_expert_dim, 768);
 }
 
