@@ -58,8 +58,10 @@ Result<uint64_t> KvBytes(const EngineOptions& options, const EngineInfo& info,
       "kv_memory");
 }
 
-uint64_t ActivationBytes(const EngineOptions& options, const model::ModelConfig& config) {
-  const model::ActivationFloats floats = model::CountActivations(config);
+uint64_t ActivationBytes(const EngineOptions& options, const model::ModelConfig& config,
+                         const kernels::Backend& backend) {
+  const model::ActivationFloats floats =
+      model::CountActivations(config, backend.Info().routes_experts);
   return sizeof(float) *
          (floats.fixed + floats.per_token * static_cast<uint64_t>(options.step_tokens_max) +
           floats.per_logit_row * static_cast<uint64_t>(options.sequences_max));
@@ -244,7 +246,7 @@ Result<std::unique_ptr<Engine>> Engine::Open(const EngineOptions& wanted,
   info.kv_dtype = wanted.kv_dtype;
   // Before the KV pools, which take what is left of a device's memory.
   KVGATE_TRY_VOID(parts.model->Reserve(wanted.step_tokens_max, wanted.sequences_max));
-  info.activation_bytes = ActivationBytes(wanted, info.model);
+  info.activation_bytes = ActivationBytes(wanted, info.model, backend);
   EngineOptions options = wanted;
   KVGATE_TRY(options.kv_bytes, KvBytes(wanted, info, backend));
   KVGATE_TRY_VOID(SizeGroups(options, info));

@@ -5,6 +5,9 @@
 
 #include <limits>
 
+#include "kernels/experts.h"
+#include "kernels/host_experts.h"
+
 namespace kvgate::kernels {
 namespace {
 
@@ -39,6 +42,15 @@ std::string KvDTypeNames() {
 
 void CheckBlock(const KvArena& arena, BlockId id) {
   KVGATE_CHECK(id.value < arena.num_blocks(), "block id past the arena");
+}
+
+bool HasShape(const Weight* weight, int64_t rows, int64_t columns) {
+  return weight != nullptr && weight->rows() == rows && weight->columns() == columns;
+}
+
+bool HasShapes(const ExpertMatrices& matrices, int64_t ffn_dim, int64_t hidden_dim) {
+  return HasShape(matrices.gate, ffn_dim, hidden_dim) &&
+         HasShape(matrices.up, ffn_dim, hidden_dim) && HasShape(matrices.down, hidden_dim, ffn_dim);
 }
 
 }  // namespace
@@ -84,6 +96,44 @@ Result<void> Backend::LoadTable(const WeightView& table) {
   KVGATE_CHECK(table.data != nullptr && table.rows > 0 && table.columns > 0, "embedding table");
   KVGATE_CHECK(IsWeightDType(table.dtype), "an embedding table is a weight");
   return DoLoadTable(table);
+}
+
+Result<std::unique_ptr<ExpertSet>> Backend::LoadExperts(const ExpertSetView& view) {
+  const ExpertRule& rule = view.rule;
+  KVGATE_CHECK(rule.num_used > 0 && rule.num_used <= rule.num_experts, "experts used");
+  KVGATE_CHECK(std::ssize(view.experts) == rule.num_experts, "experts of the rule");
+  KVGATE_CHECK(view.router != nullptr && view.router->rows() == rule.num_experts, "router");
+  const int64_t hidden_dim = view.router->columns();
+  KVGATE_CHECK(view.experts[0].gate != nullptr, "an expert's matrix");
+  for (const ExpertMatrices& expert : view.experts) {
+    KVGATE_CHECK(HasShapes(expert, view.experts[0].gate->rows(), hidden_dim), "expert shapes");
+  }
+  if (view.shared.gate != nullptr) {
+    KVGATE_CHECK(HasShapes(view.shared, view.shared.gate->rows(), hidden_dim),
+                 "shapes of the shared expert");
+  }
+  if (view.shared_router != nullptr) {
+    KVGATE_CHECK(view.shared.gate != nullptr && HasShape(view.shared_router, 1, hidden_dim),
+                 "gate of the shared expert");
+  }
+  return DoLoadExperts(view);
+}
+
+Result<std::unique_ptr<ExpertSet>> Backend::DoLoadExperts(const ExpertSetView& view) {
+  return std::make_unique<ExpertSet>(view);
+}
+
+Result<std::unique_ptr<ExpertScratch>> Backend::AllocateExpertScratch(const ExpertShape& shape,
+                                                                      int num_rows_max) {
+  KVGATE_CHECK(shape.num_experts > 0 && shape.num_used > 0 && shape.hidden_dim > 0 &&
+                   shape.ffn_dim > 0 && shape.shared_dim >= 0 && num_rows_max > 0,
+               "shape of a mixture");
+  return DoAllocateExpertScratch(shape, num_rows_max);
+}
+
+Result<std::unique_ptr<ExpertScratch>> Backend::DoAllocateExpertScratch(const ExpertShape& shape,
+                                                                        int num_rows_max) {
+  return HostExpertScratch::Allocate(shape, num_rows_max, *this);
 }
 
 void Backend::CopyIn(std::span<const float> host, float* device) { DoCopyIn(host, device); }
@@ -165,6 +215,26 @@ void Backend::MatMul(const float* x, int num_rows, std::span<const MatMulTask> t
     KVGATE_CHECK(task.weight->columns() == tasks[0].weight->columns(), "products of one x");
   }
   DoMatMul(x, num_rows, tasks);
+}
+
+void Backend::MixExperts(const ExpertMixTask& task) {
+  KVGATE_CHECK(
+      task.experts != nullptr && task.scratch != nullptr && task.x != nullptr && task.y != nullptr,
+      "a mixture without experts, scratch, input or output");
+  const ExpertShape& shape = task.scratch->shape();
+  const ExpertSetView& view = task.experts->view();
+  KVGATE_CHECK(task.num_rows > 0 && task.num_rows <= task.scratch->num_rows_max(),
+               "rows of a mixture");
+  KVGATE_CHECK(shape.num_experts == view.rule.num_experts && shape.num_used == view.rule.num_used &&
+                   shape.hidden_dim == task.experts->hidden_dim() &&
+                   shape.ffn_dim == task.experts->ffn_dim() &&
+                   (view.shared.gate == nullptr || view.shared.gate->rows() == shape.shared_dim),
+               "scratch for experts of another shape");
+  DoMixExperts(task);
+}
+
+void Backend::DoMixExperts(const ExpertMixTask& task) {
+  static_cast<HostExpertScratch*>(task.scratch)->Mix(task, *this);
 }
 
 void Backend::RmsNorm(const float* x, const float* weight, float eps, int num_rows, int64_t columns,

@@ -43,6 +43,8 @@ struct WeightView {
   // The data lies in a read-only file mapping, whose pages a backend may drop (<kvgate/pages.h>)
   // once it has its own copy: a model must not be in memory twice.
   bool is_file_mapping = false;
+  // An expert's: MixExperts multiplies by it, so it must lie as rows that choose it take it.
+  bool is_expert = false;
 };
 
 // A matrix prepared by one backend for MatMul. Immutable, shareable between threads.
@@ -214,6 +216,8 @@ struct BackendInfo {
   bool invariant = false;
   int num_threads = 1;
   bool kv_host_visible = false;  // KvArena::block is host memory that any thread may read and write
+  // MixExperts chooses the experts by itself: nothing waits for it (kernels/experts.h).
+  bool routes_experts = false;
 };
 
 // Of a device with memory of its own.
@@ -227,6 +231,13 @@ struct KvBlockCopy {
   BlockId block;
   std::byte* host = nullptr;
 };
+
+// Mixtures of experts: kernels/experts.h.
+class ExpertSet;
+class ExpertScratch;
+struct ExpertSetView;
+struct ExpertShape;
+struct ExpertMixTask;
 
 class Backend {
  public:
@@ -253,6 +264,12 @@ class Backend {
   // copy there as long as it lives, so the table's bytes must not change. Without this EmbedRows
   // reads the rows from the host. kOverloaded when the memory is not there.
   Result<void> LoadTable(const WeightView& table);
+
+  // A layer's mixture, of this backend's weights; and scratch that mixtures of one shape share.
+  // kOverloaded when the memory is not there.
+  Result<std::unique_ptr<ExpertSet>> LoadExperts(const ExpertSetView& view);
+  Result<std::unique_ptr<ExpertScratch>> AllocateExpertScratch(const ExpertShape& shape,
+                                                               int num_rows_max);
 
   // Host memory to backend memory and back, in floats.
   void CopyIn(std::span<const float> host, float* device);
@@ -293,6 +310,9 @@ class Backend {
   // Several products of one x [M, K]; every task's weight has K columns. f32 accumulation; for
   // quantized weights a backend may quantize x (its numerics_id says how).
   void MatMul(const float* x, int num_rows, std::span<const MatMulTask> tasks);
+  // y += factor * a mixture of experts of x: kernels/experts.h. Waits for everything issued before,
+  // as CopyOut does, but where Info().routes_experts.
+  void MixExperts(const ExpertMixTask& task);
   // y[r, i] = weight[i] * x[r, i] / sqrt(mean_i(x[r, i]^2) + eps), the mean accumulated in f32 or
   // better. In place allowed. Source: Zhang & Sennrich 2019.
   void RmsNorm(const float* x, const float* weight, float eps, int num_rows, int64_t columns,
@@ -350,6 +370,10 @@ class Backend {
                                                         uint32_t num_blocks) = 0;
   virtual Result<std::unique_ptr<HostBuffer>> DoAllocateHost(size_t bytes) = 0;
   virtual Result<void> DoLoadTable(const WeightView&) { return {}; }
+  // The three of experts have the host's way of host_experts.h, by the operations of this backend.
+  virtual Result<std::unique_ptr<ExpertSet>> DoLoadExperts(const ExpertSetView& view);
+  virtual Result<std::unique_ptr<ExpertScratch>> DoAllocateExpertScratch(const ExpertShape& shape,
+                                                                         int num_rows_max);
   virtual void DoCopyIn(std::span<const float> host, float* device) = 0;
   virtual void DoCopyOut(const float* device, std::span<float> host) = 0;
   virtual void DoReadKvBlock(const KvArena& arena, BlockId id, std::span<std::byte> host) = 0;
@@ -364,6 +388,7 @@ class Backend {
   virtual void DoScatterAddRows(const float* x, std::span<const int> rows,
                                 std::span<const float> factors, int64_t columns, float* y) = 0;
   virtual void DoMatMul(const float* x, int num_rows, std::span<const MatMulTask> tasks) = 0;
+  virtual void DoMixExperts(const ExpertMixTask& task);
   virtual void DoRmsNorm(const float* x, const float* weight, float eps, int num_rows,
                          int64_t columns, float* y) = 0;
   virtual void DoRopeTable(std::span<const int> positions, std::span<const float> inv_freq,

@@ -110,6 +110,9 @@ Result<void> ReadKnownParts(const ModelFile& file, const std::string& name, Capa
   if (shape.num_experts == 0) return {};
   KVGATE_TRY(shape.num_experts_used, metadata.Count("expert_used_count", shape.num_experts));
   KVGATE_TRY(shape.ffn_dim, metadata.Count("expert_feed_forward_length", kCountMax, shape.ffn_dim));
+  if (!architecture->shared_expert) return {};
+  KVGATE_TRY(shape.shared_expert_dim,
+             metadata.CountOrZero("expert_shared_feed_forward_length", kCountMax));
   return {};
 }
 
@@ -227,8 +230,9 @@ Result<Capacity> ComputeCapacity(const CapacityShape& shape, const CapacityReque
   config.ropes.resize(1);
   config.experts = {.num_experts = shape.num_experts,
                     .num_used = shape.num_experts_used,
-                    .ffn_dim = shape.ffn_dim};
-  const ActivationFloats floats = CountActivations(config);
+                    .ffn_dim = shape.ffn_dim,
+                    .shared_dim = shape.shared_expert_dim};
+  const ActivationFloats floats = CountActivations(config, request.is_device);
   capacity.overhead_bytes = bytes.Product(
       sizeof(float),
       bytes.Sum(

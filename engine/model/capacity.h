@@ -39,6 +39,7 @@ struct CapacityShape {
   int window_tokens = 0;
   int num_experts = 0;  // 0: not a mixture of experts
   int num_experts_used = 0;
+  int shared_expert_dim = 0;  // of the expert that all tokens take; 0: none
 };
 
 // The shapes we know by name, in the order of their names.

@@ -19,7 +19,6 @@
 #include <kvgate/check.h>
 #include <kvgate/log.h>
 
-#include "engine/model/expert_feed_forward.h"
 #include "engine/model/model_weights.h"
 
 namespace kvgate::model {
@@ -38,6 +37,14 @@ struct RowSet {
   float* x = nullptr;                  // [num_rows, hidden_dim]
   const float* rope_tables = nullptr;  // [ropes, num_rows, rotary_dim / 2, 2]
 };
+
+kernels::ExpertShape ExpertShapeOf(const ModelConfig& config) {
+  return {.num_experts = config.experts.num_experts,
+          .num_used = config.experts.num_used,
+          .hidden_dim = config.hidden_dim,
+          .ffn_dim = config.experts.ffn_dim,
+          .shared_dim = config.experts.shared_dim};
+}
 
 class TransformerModel final : public Model {
  public:
@@ -81,20 +88,20 @@ class TransformerModel final : public Model {
   ModelConfig config_;
   ModelWeights weights_;
   Fingerprint fingerprint_;
-  std::unique_ptr<ExpertFeedForward> experts_;  // null without experts
 
   int step_tokens_max_ = 0;
   int logit_rows_max_ = 0;
   // Activations, [step_tokens_max, ...].
-  std::unique_ptr<FloatBuffer> x_;            // hidden_dim: the residual stream
-  std::unique_ptr<FloatBuffer> normed_;       // hidden_dim
-  std::unique_ptr<FloatBuffer> q_;            // q_dim
-  std::unique_ptr<FloatBuffer> k_;            // kv_dim
-  std::unique_ptr<FloatBuffer> v_;            // kv_dim
-  std::unique_ptr<FloatBuffer> attended_;     // q_dim
-  std::unique_ptr<FloatBuffer> gate_;         // ffn_dim
-  std::unique_ptr<FloatBuffer> up_;           // ffn_dim
-  std::unique_ptr<FloatBuffer> rope_tables_;  // rotary_dim for each rope
+  std::unique_ptr<FloatBuffer> x_;                          // hidden_dim: the residual stream
+  std::unique_ptr<FloatBuffer> normed_;                     // hidden_dim
+  std::unique_ptr<FloatBuffer> q_;                          // q_dim
+  std::unique_ptr<FloatBuffer> k_;                          // kv_dim
+  std::unique_ptr<FloatBuffer> v_;                          // kv_dim
+  std::unique_ptr<FloatBuffer> attended_;                   // q_dim
+  std::unique_ptr<FloatBuffer> gate_;                       // ffn_dim
+  std::unique_ptr<FloatBuffer> up_;                         // ffn_dim
+  std::unique_ptr<kernels::ExpertScratch> expert_scratch_;  // in place of these two
+  std::unique_ptr<FloatBuffer> rope_tables_;                // rotary_dim for each rope
   // The same for the wanted rows, [logit_rows_max, ...].
   std::unique_ptr<FloatBuffer> wanted_x_;            // hidden_dim
   std::unique_ptr<FloatBuffer> wanted_normed_;       // hidden_dim
@@ -116,9 +123,8 @@ TransformerModel::TransformerModel(std::shared_ptr<const ModelFile> file, kernel
       config_(std::move(config)),
       weights_(std::move(weights)),
       fingerprint_(fingerprint) {
-  if (config_.experts.num_experts > 0) {
-    experts_ = std::make_unique<ExpertFeedForward>(backend_, config_);
-  }
+  KVGATE_CHECK(config_.experts.num_experts == 0 || !config_.post_norms,
+               "a mixture adds to the stream by itself");
 }
 
 Result<void> TransformerModel::Reserve(int step_tokens_max, int logit_rows_max) {
@@ -141,19 +147,20 @@ Result<void> TransformerModel::Reserve(int step_tokens_max, int logit_rows_max) 
   KVGATE_TRY_VOID(allocate(v_, tokens, kv_dim()));
   KVGATE_TRY_VOID(allocate(attended_, tokens, q_dim()));
   const int64_t rope_columns = std::ssize(config_.ropes) * config_.rotary_dim;
-  if (experts_ == nullptr) {
+  if (config_.experts.num_experts == 0) {
     KVGATE_TRY_VOID(allocate(gate_, tokens, config_.ffn_dim));
     KVGATE_TRY_VOID(allocate(up_, tokens, config_.ffn_dim));
   } else {
-    KVGATE_TRY(const uint64_t scratch, experts_->Reserve(tokens));
-    num_floats += scratch;
+    expert_scratch_.reset();
+    KVGATE_TRY(expert_scratch_, backend_.AllocateExpertScratch(ExpertShapeOf(config_), tokens));
+    num_floats += expert_scratch_->num_floats();
   }
   KVGATE_TRY_VOID(allocate(rope_tables_, tokens, rope_columns));
   KVGATE_TRY_VOID(allocate(wanted_x_, wanted, config_.hidden_dim));
   KVGATE_TRY_VOID(allocate(wanted_normed_, wanted, config_.hidden_dim));
   KVGATE_TRY_VOID(allocate(wanted_rope_tables_, wanted, rope_columns));
   KVGATE_TRY_VOID(allocate(logits_, wanted, config_.vocab_size));
-  const ActivationFloats counted = CountActivations(config_);
+  const ActivationFloats counted = CountActivations(config_, backend_.Info().routes_experts);
   KVGATE_CHECK(num_floats == counted.per_token * static_cast<uint64_t>(tokens) +
                                  counted.per_logit_row * static_cast<uint64_t>(wanted) +
                                  counted.fixed,
@@ -329,7 +336,14 @@ void TransformerModel::Attend(int layer, const RowSet& rows, const StepInput& in
 
 void TransformerModel::FeedForward(const LayerWeights& weights, const RowSet& rows) {
   const float* normed = PreNorm(weights.ffn_norm.get(), rows);
-  if (experts_ != nullptr) return experts_->Run(weights.experts, normed, rows.num_rows, rows.x);
+  if (weights.experts.set != nullptr) {
+    return backend_.MixExperts({.experts = weights.experts.set.get(),
+                                .scratch = expert_scratch_.get(),
+                                .x = normed,
+                                .num_rows = rows.num_rows,
+                                .factor = config_.residual_scale,
+                                .y = rows.x});
+  }
   const MatMulTask tasks[] = {{.weight = weights.ffn_gate.get(), .y = gate_->data()},
                               {.weight = weights.ffn_up.get(), .y = up_->data()}};
   backend_.MatMul(normed, rows.num_rows, tasks);
@@ -448,7 +462,7 @@ void TransformerModel::RunStep(const StepInput& input) {
 
 }  // namespace
 
-ActivationFloats CountActivations(const ModelConfig& config) {
+ActivationFloats CountActivations(const ModelConfig& config, bool routes_experts) {
   const auto count = [](int64_t n) { return static_cast<uint64_t>(n); };
   const int64_t head_dim = config.head_dim;
   const int64_t rope_columns = std::ssize(config.ropes) * config.rotary_dim;
@@ -460,8 +474,8 @@ ActivationFloats CountActivations(const ModelConfig& config) {
   if (config.experts.num_experts == 0) {
     floats.per_token += count(2 * int64_t{config.ffn_dim});
   } else {
-    const ActivationFloats scratch = ExpertFeedForward::CountScratch(config);
-    floats.per_token += scratch.per_token;
+    const auto scratch = kernels::CountExpertScratch(ExpertShapeOf(config), routes_experts);
+    floats.per_token += scratch.per_row;
     floats.fixed += scratch.fixed;
   }
   return floats;

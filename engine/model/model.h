@@ -24,7 +24,8 @@ struct ActivationFloats {
   uint64_t per_logit_row = 0;
   uint64_t fixed = 0;
 };
-ActivationFloats CountActivations(const ModelConfig& config);
+// routes_experts: as kernels::BackendInfo has it.
+ActivationFloats CountActivations(const ModelConfig& config, bool routes_experts);
 
 // What a step needs of one KV group. Of a group with a window, a table's entries for positions that
 // no row of the step sees may hold anything.

@@ -11,6 +11,7 @@
 
 #include "engine/model/model_file.h"
 #include "kernels/backend.h"
+#include "kernels/expert_routing.h"
 
 namespace kvgate::model {
 
@@ -42,11 +43,7 @@ enum class QkNorm : uint8_t {
   kProjection,  // over all heads together
 };
 
-// From a router's logits to the experts' shares.
-enum class ExpertGating : uint8_t {
-  kSoftmax,            // the softmax of all logits, at the selected
-  kSoftmaxOfSelected,  // the softmax of the selected logits
-};
+using kernels::ExpertGating;
 
 // The feed-forward part of a mixture of experts; num_experts 0: there is none.
 struct ExpertConfig {
@@ -61,6 +58,14 @@ struct ExpertConfig {
   bool router_bias = false;
   bool biases = false;           // of the experts' own products
   bool one_tensor_each = false;  // blk.N.ffn_gate.E.weight, not one tensor of all experts
+
+  kernels::ExpertRule rule() const {
+    return {.num_experts = num_experts,
+            .num_used = num_used,
+            .gating = gating,
+            .renormalise = renormalise,
+            .share_scale = share_scale};
+  }
 };
 
 struct ModelConfig {

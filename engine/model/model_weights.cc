@@ -43,6 +43,7 @@ Result<kernels::DType> MatrixDType(const GgufTensor& tensor) {
 struct RowSlice {
   int64_t rows = 0;
   std::unique_ptr<kernels::Weight>* weight = nullptr;
+  bool is_expert = false;
 };
 
 // One pass over the model's tensors, in two uses: to check them all, then to load them. So what is
@@ -158,14 +159,15 @@ class LayerVisit {
     if (!config_.experts.one_tensor_each) {
       std::vector<RowSlice> slices;
       for (ExpertMatrices& expert : experts) {
-        slices.push_back({.rows = rows, .weight = &(expert.*member)});
+        slices.push_back({.rows = rows, .weight = &(expert.*member), .is_expert = true});
       }
       return visitor_.Slices(fmt::format("{}ffn_{}_exps.weight", prefix_, part),
                              {columns, rows, std::ssize(experts)}, slices);
     }
     for (size_t i = 0; i < experts.size(); ++i) {
-      KVGATE_TRY_VOID(
-          Matrix(fmt::format("ffn_{}.{}.weight", part, i), rows, columns, experts[i].*member));
+      const RowSlice slice = {.rows = rows, .weight = &(experts[i].*member), .is_expert = true};
+      KVGATE_TRY_VOID(visitor_.Slices(fmt::format("{}ffn_{}.{}.weight", prefix_, part, i),
+                                      {columns, rows}, {&slice, 1}));
     }
     return {};
   }
@@ -336,7 +338,8 @@ class LoadingVisitor final : public WeightVisitor {
                                         .data = data,
                                         .rows = slice.rows,
                                         .columns = columns,
-                                        .is_file_mapping = tensor.is_mapped};
+                                        .is_file_mapping = tensor.is_mapped,
+                                        .is_expert = slice.is_expert};
       Result<std::unique_ptr<kernels::Weight>> loaded = backend_.LoadWeight(view);
       if (!loaded) {
         Error error = std::move(loaded).error();
@@ -465,6 +468,31 @@ void PutConfig(std::vector<std::byte>& out, const ModelConfig& config) {
   }
 }
 
+kernels::ExpertMatrices ViewOf(const ExpertMatrices& matrices) {
+  return {.gate = matrices.gate.get(), .up = matrices.up.get(), .down = matrices.down.get()};
+}
+
+const float* DataOrNull(const std::unique_ptr<kernels::FloatBuffer>& buffer) {
+  return buffer == nullptr ? nullptr : buffer->data();
+}
+
+Result<std::unique_ptr<kernels::ExpertSet>> LoadExpertSet(const ModelConfig& config,
+                                                          const ExpertWeights& weights,
+                                                          kernels::Backend& backend) {
+  std::vector<kernels::ExpertMatrices> experts;
+  for (const ExpertMatrices& expert : weights.experts) experts.push_back(ViewOf(expert));
+  return backend.LoadExperts({.rule = config.experts.rule(),
+                              .glu = config.glu,
+                              .router = weights.router.get(),
+                              .router_bias = DataOrNull(weights.router_bias),
+                              .experts = experts,
+                              .gate_bias = DataOrNull(weights.gate_bias),
+                              .up_bias = DataOrNull(weights.up_bias),
+                              .down_bias = DataOrNull(weights.down_bias),
+                              .shared = ViewOf(weights.shared),
+                              .shared_router = weights.shared_router.get()});
+}
+
 }  // namespace
 
 Result<ModelWeights> LoadModelWeights(const ModelFile& file, const ModelConfig& config,
@@ -480,6 +508,10 @@ Result<ModelWeights> LoadModelWeights(const ModelFile& file, const ModelConfig& 
   const ReadAhead read_ahead(std::move(runs));
   LoadingVisitor loading(file, backend);
   KVGATE_TRY_VOID(VisitWeights(config, weights, loading));
+  for (LayerWeights& layer : weights.layers) {
+    if (layer.experts.router == nullptr) continue;
+    KVGATE_TRY(layer.experts.set, LoadExpertSet(config, layer.experts, backend));
+  }
   weights.bytes = loading.weight_bytes();
   weights.digests = loading.Digests();
   if (!config.tied_embeddings) {

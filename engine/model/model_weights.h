@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/model/model.h"
+#include "kernels/experts.h"
 
 namespace kvgate::model {
 
@@ -26,6 +27,7 @@ struct ExpertWeights {
   std::unique_ptr<kernels::FloatBuffer> down_bias;  // [num_experts, hidden_dim]
   ExpertMatrices shared;                            // of shared_dim; null without
   std::unique_ptr<kernels::Weight> shared_router;   // [1, hidden_dim]; null without shared_gate
+  std::unique_ptr<kernels::ExpertSet> set;          // of all these; null without experts
 };
 
 // What a model does not have is null.

@@ -14,6 +14,7 @@
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/command_stream.h"
 #include "kernels/cuda/device_error.h"
+#include "kernels/cuda/device_experts.h"
 #include "kernels/cuda/device_memory.h"
 #include "kernels/cuda/embedding_tables.h"
 #include "kernels/cuda/kv_copies.h"
@@ -26,7 +27,7 @@ namespace kvgate::kernels::cuda {
 namespace {
 
 // Rises with every change that can change the bits of a result or the order inside KV blocks.
-constexpr int kKernelVersion = 1;
+constexpr int kKernelVersion = 2;
 constexpr int kMajorMin = 8;  // compute capability 8.0
 // A graph of fewer commands costs more than it saves, and would push those of whole steps out.
 constexpr size_t kGraphCommandsMin = 8;
@@ -57,6 +58,9 @@ class CudaBackend final : public Backend {
   Result<std::unique_ptr<KvArena>> DoAllocateKv(const KvShape& shape, uint32_t num_blocks) override;
   Result<std::unique_ptr<HostBuffer>> DoAllocateHost(size_t bytes) override;
   Result<void> DoLoadTable(const WeightView& table) override;
+  Result<std::unique_ptr<ExpertSet>> DoLoadExperts(const ExpertSetView& view) override;
+  Result<std::unique_ptr<ExpertScratch>> DoAllocateExpertScratch(const ExpertShape& shape,
+                                                                 int num_rows_max) override;
   void DoCopyIn(std::span<const float> host, float* device) override;
   void DoCopyOut(const float* device, std::span<float> host) override;
   void DoReadKvBlock(const KvArena& arena, BlockId id, std::span<std::byte> host) override;
@@ -70,6 +74,7 @@ class CudaBackend final : public Backend {
   void DoScatterAddRows(const float* x, std::span<const int> rows, std::span<const float> factors,
                         int64_t columns, float* y) override;
   void DoMatMul(const float* x, int num_rows, std::span<const MatMulTask> tasks) override;
+  void DoMixExperts(const ExpertMixTask& task) override;
   void DoRmsNorm(const float* x, const float* weight, float eps, int num_rows, int64_t columns,
                  float* y) override;
   void DoRopeTable(std::span<const int> positions, std::span<const float> inv_freq, float magnitude,
@@ -100,6 +105,7 @@ class CudaBackend final : public Backend {
   EmbeddingTables tables_;
   RowKernels rows_;
   std::unique_ptr<DeviceMatMul> matmul_;
+  std::unique_ptr<DeviceExperts> experts_;
   std::unique_ptr<DeviceAttention> attention_;
   std::unique_ptr<TransferLanes> lanes_;
   std::unique_ptr<KvCopies> copies_;
@@ -122,6 +128,10 @@ Result<std::unique_ptr<Backend>> CudaBackend::Make(const CudaBackendOptions& opt
                                  .shared_bytes_max = properties.sharedMemPerBlockOptin,
                                  .has_warpgroups = properties.major == 9 && properties.minor == 0},
                                 *made->stream_));
+  made->experts_ = std::make_unique<DeviceExperts>(
+      DeviceExpertsOptions{.num_multiprocessors = num_multiprocessors,
+                           .shared_bytes_max = properties.sharedMemPerBlockOptin},
+      *made->matmul_, made->rows_, *made->stream_);
   KVGATE_TRY(made->attention_, DeviceAttention::Open(num_multiprocessors, *made->stream_));
   KVGATE_TRY(made->lanes_, TransferLanes::Open(options.device));
   made->copies_ = std::make_unique<KvCopies>(options.device);
@@ -136,7 +146,8 @@ Result<std::unique_ptr<Backend>> CudaBackend::Make(const CudaBackendOptions& opt
                                             options.is_fast ? "fast" : "invariant"),
                  .invariant = !options.is_fast,
                  .num_threads = 1,
-                 .kv_host_visible = false};
+                 .kv_host_visible = false,
+                 .routes_experts = true};
   return std::unique_ptr<Backend>(std::move(made));
 }
 
@@ -186,6 +197,17 @@ Result<std::unique_ptr<HostBuffer>> CudaBackend::DoAllocateHost(size_t bytes) {
 Result<void> CudaBackend::DoLoadTable(const WeightView& table) {
   Enter();
   return tables_.Load(table);
+}
+
+Result<std::unique_ptr<ExpertSet>> CudaBackend::DoLoadExperts(const ExpertSetView& view) {
+  Enter();
+  return DeviceExperts::Load(view);
+}
+
+Result<std::unique_ptr<ExpertScratch>> CudaBackend::DoAllocateExpertScratch(
+    const ExpertShape& shape, int num_rows_max) {
+  Enter();
+  return DeviceExperts::AllocateScratch(shape, num_rows_max);
 }
 
 void CudaBackend::DoCopyIn(std::span<const float> host, float* device) {
@@ -291,6 +313,11 @@ void CudaBackend::DoScatterAddRows(const float* x, std::span<const int> rows,
 void CudaBackend::DoMatMul(const float* x, int num_rows, std::span<const MatMulTask> tasks) {
   Enter();
   matmul_->Run(x, num_rows, tasks);
+}
+
+void CudaBackend::DoMixExperts(const ExpertMixTask& task) {
+  Enter();
+  experts_->Mix(task);
 }
 
 void CudaBackend::DoRmsNorm(const float* x, const float* weight, float eps, int num_rows,

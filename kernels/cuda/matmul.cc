@@ -87,7 +87,10 @@ class PackedMatMul final : public DeviceMatMul {
 
   Result<std::unique_ptr<Weight>> LoadWeight(const WeightView& view) override {
     PackedKind kind = PackedKindOf(view.dtype);
-    if (kind == PackedKind::kHalves && cublas_ != nullptr) kind = PackedKind::kPlainHalves;
+    // cuBLASLt does not see which expert the device chose.
+    if (kind == PackedKind::kHalves && cublas_ != nullptr && !view.is_expert) {
+      kind = PackedKind::kPlainHalves;
+    }
     KVGATE_TRY(std::unique_ptr<Weight> weight, packer_.Pack(view, kind));
     return weight;
   }
@@ -120,17 +123,11 @@ class PackedMatMul final : public DeviceMatMul {
 
  private:
   static Product ProductOf(const MatMulTask& task, int first_row) {
-    const PackedWeight& weight = Packed(task);
-    const uint32_t offset = 0x6400u + static_cast<uint32_t>(weight.offset());  // 1024 in f16 + it
-    return {.weight = weight.data(),
-            .row_scales = weight.row_scales(),
-            .bias = task.bias,
-            .y = task.y + first_row * weight.rows(),
-            .rows = static_cast<int>(weight.rows()),
-            .num_tiles = weight.num_tiles(),
-            .num_units = weight.num_units(),
-            .offset_pair = offset | offset << 16,
-            .accumulates = task.accumulate ? 1u : 0u};
+    Product product = cuda::ProductOf(Packed(task));
+    product.bias = task.bias;
+    product.y = task.y + first_row * task.weight->rows();
+    product.accumulates = task.accumulate ? 1u : 0u;
+    return product;
   }
 
   void RunRows(const InputRows& rows, int first_row, std::span<const MatMulTask> tasks) {
@@ -262,6 +259,16 @@ class PackedMatMul final : public DeviceMatMul {
 };
 
 }  // namespace
+
+Product ProductOf(const PackedWeight& weight) {
+  const uint32_t offset = 0x6400u + static_cast<uint32_t>(weight.offset());  // 1024 in f16 + it
+  return {.weight = weight.data(),
+          .row_scales = weight.row_scales(),
+          .rows = static_cast<int>(weight.rows()),
+          .num_tiles = weight.num_tiles(),
+          .num_units = weight.num_units(),
+          .offset_pair = offset | offset << 16};
+}
 
 Result<std::unique_ptr<DeviceMatMul>> DeviceMatMul::Open(const DeviceMatMulOptions& options,
                                                          CommandStream& stream) {

@@ -103,16 +103,15 @@ KVGATE_DEVICE void MultiplyUnit(const Vector16 (&pieces)[PackedUnits<kKind>::kPi
   }
 }
 
-template <PackedKind kKind>
-KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kThreads, 3) FewRowsKernel(FewRowsArgument argument) {
+// One tile of 16 outputs of a product, by a whole block; y_of() is where its y begins.
+template <PackedKind kKind, typename YOf>
+KVGATE_DEVICE void RunTile(const Product& product, const InputRows& input, int tile_index,
+                           YOf y_of) {
   using Units = PackedUnits<kKind>;
   // Units under way. 16 warps of a multiprocessor then have 36 to 96 KiB asked for; 25 would cover
   // the memory's latency at its full speed. More pieces than 12 are more registers than there are.
   constexpr int kDepth = Units::kPieces > 4 ? 2 : 3;
-  const HalfRows& x = argument.x.halves;
-  const int block = static_cast<int>(blockIdx.x);
-  const Product& product = ProductOfBlock(argument.table, block);
-  const int tile_index = block - product.first_block;
+  const HalfRows& x = input.halves;
   const std::byte* tile = product.weight + tile_index * Units::TileBytes(product.num_units);
   const int end = SegmentBegin(WarpIndex() + 1, product.num_units);
   int unit = SegmentBegin(WarpIndex(), product.num_units);
@@ -122,7 +121,7 @@ KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kThreads, 3) FewRowsKernel(FewRowsArgume
     if (unit + i < end) LoadUnit<kKind>(tile, product.num_units, unit + i, pieces[i]);
   }
   const FewRowsShared shared = SharedOf(x);
-  PrepareRows(argument.x, shared);
+  PrepareRows(input, shared);
   SyncThreads();
 
   float sum[4] = {};
@@ -152,29 +151,70 @@ KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kThreads, 3) FewRowsKernel(FewRowsArgume
   for (int segment = 0; segment < kSegments; ++segment) {
     total += shared.sums[segment * kSums + place];
   }
-  FinishOutput(product, row, output, total, shared.x_scales[row]);
+  FinishOutput(product, y_of(), row, output, total, shared.x_scales[row]);
 }
 
-using FewRowsFunction = void (*)(FewRowsArgument);
+template <PackedKind kKind>
+KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kThreads, 3) FewRowsKernel(FewRowsArgument argument) {
+  const int block = static_cast<int>(blockIdx.x);
+  const Product& product = ProductOfBlock(argument.table, block);
+  RunTile<kKind>(product, argument.x, block - product.first_block, [&] { return product.y; });
+}
 
-FewRowsFunction KernelOf(PackedKind kind) {
+struct FewExpertRowsArgument {
+  InputRows x;
+  RowSources sources;
+  ExpertProducts products;
+};
+static_assert(std::has_unique_object_representations_v<FewExpertRowsArgument>);
+
+template <PackedKind kKind>
+KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kThreads, 3)
+    FewExpertRowsKernel(FewExpertRowsArgument argument) {
+  const int num_tiles = (argument.products.outputs + kTileRows - 1) / kTileRows;
+  const GroupPlace place = GroupPlaceOf(argument.products, num_tiles);
+  const ExpertMatrix* matrix = MatrixOf(argument.products, place, kKind);
+  if (matrix == nullptr) return;  // the whole block
+  InputRows x = argument.x;
+  x.halves.num_rows = place.group.count;
+  if (x.halves.values != nullptr) {
+    x.halves.values += int64_t{place.group.first} * x.halves.padded_columns;
+    x.halves.scales += place.group.first;
+  } else {
+    x.x += SourceOf(argument.sources, place.group.first) * x.columns;
+  }
+  float* y = OutputOf(argument.products, place);
+  RunTile<kKind>(matrix->product, x, place.index, [y] { return y; });
+}
+
+struct FewRowsKernels {
+  void (*dense)(FewRowsArgument);
+  void (*expert)(FewExpertRowsArgument);
+};
+
+template <PackedKind kKind>
+constexpr FewRowsKernels KernelsOf() {
+  return {.dense = &FewRowsKernel<kKind>, .expert = &FewExpertRowsKernel<kKind>};
+}
+
+FewRowsKernels KernelsOf(PackedKind kind) {
   switch (kind) {
     case PackedKind::kHalves:
-      return &FewRowsKernel<PackedKind::kHalves>;
+      return KernelsOf<PackedKind::kHalves>();
     case PackedKind::kPlainHalves:
-      return &FewRowsKernel<PackedKind::kPlainHalves>;
+      return KernelsOf<PackedKind::kPlainHalves>();
     case PackedKind::kCodes4:
-      return &FewRowsKernel<PackedKind::kCodes4>;
+      return KernelsOf<PackedKind::kCodes4>();
     case PackedKind::kCodes4Mins:
-      return &FewRowsKernel<PackedKind::kCodes4Mins>;
+      return KernelsOf<PackedKind::kCodes4Mins>();
     case PackedKind::kCodes4Of16:
-      return &FewRowsKernel<PackedKind::kCodes4Of16>;
+      return KernelsOf<PackedKind::kCodes4Of16>();
     case PackedKind::kCodes6Mins:
-      return &FewRowsKernel<PackedKind::kCodes6Mins>;
+      return KernelsOf<PackedKind::kCodes6Mins>();
     case PackedKind::kCodes6Of16:
-      return &FewRowsKernel<PackedKind::kCodes6Of16>;
+      return KernelsOf<PackedKind::kCodes6Of16>();
     case PackedKind::kCodes8:
-      return &FewRowsKernel<PackedKind::kCodes8>;
+      return KernelsOf<PackedKind::kCodes8>();
     case PackedKind::kFloats:
       break;
   }
@@ -190,21 +230,28 @@ void LaunchFewRows(PackedKind kind, const InputRows& x, std::span<const Product>
   while (!products.empty()) {
     FewRowsArgument argument{};
     argument.x = x;
-    const size_t count = std::min<size_t>(products.size(), kProductsMax);
-    int num_blocks = 0;
-    for (size_t i = 0; i < count; ++i) {
-      argument.table.products[i] = products[i];
-      argument.table.products[i].first_block = num_blocks;
-      num_blocks += products[i].num_tiles;
-    }
-    argument.table.num_products = static_cast<int64_t>(count);
-    stream.Launch(KernelOf(kind),
+    const auto some = products.first(std::min<size_t>(products.size(), kProductsMax));
+    const int num_blocks = FillTable(some, 1, 1, argument.table);
+    stream.Launch(KernelsOf(kind).dense,
                   {.grid = {static_cast<unsigned int>(num_blocks)},
                    .threads = kThreads,
                    .shared_bytes = x_bytes + kRestBytes},
                   argument);
-    products = products.subspan(count);
+    products = products.subspan(some.size());
   }
+}
+
+void LaunchFewRows(PackedKind kind, const InputRows& x, const RowSources& sources,
+                   const ExpertProducts& products, CommandStream& stream) {
+  const size_t x_bytes = static_cast<size_t>(products.rows_of_group) * x.halves.padded_columns * 2;
+  KVGATE_CHECK(products.rows_of_group <= kFewRows && x_bytes <= kFewRowsBytesMax, "few rows");
+  const int num_tiles = (products.outputs + kTileRows - 1) / kTileRows;
+  const int num_blocks = products.num_groups * products.num_products * num_tiles;
+  stream.Launch(KernelsOf(kind).expert,
+                {.grid = {static_cast<unsigned int>(num_blocks)},
+                 .threads = kThreads,
+                 .shared_bytes = x_bytes + kRestBytes},
+                {.x = x, .sources = sources, .products = products});
 }
 
 }  // namespace kvgate::kernels::cuda

@@ -89,4 +89,54 @@ void LaunchFinishRows(const HalfRows& x, const Product& product, CommandStream& 
 void LaunchFloatRows(const float* x, int num_rows, int columns, const Product& product,
                      CommandStream& stream);
 
+// ---- products by expert: each row of x by a matrix of its own, which the device has chosen ----
+
+class PackedWeight;
+// y, bias and accumulates are the caller's.
+Product ProductOf(const PackedWeight& weight);
+
+// Row i of such a product's x is row pairs[i] / per_row of what lies there; of null pairs, i's.
+struct RowSources {
+  const int* pairs = nullptr;
+  int64_t per_row = 1;
+};
+
+// Rows [first, first + count) take one expert's matrix. A launch is for as many groups as there can
+// be; those that there are not have a count of 0.
+struct RowGroup {
+  int expert;
+  int first;
+  int count;
+  int padding;
+};
+
+struct ExpertMatrix {
+  Product product;  // y is null
+  uint64_t kind;    // a PackedKind
+};
+
+// Up to two products of one x. All matrices have the same outputs.
+struct ExpertProducts {
+  const ExpertMatrix* matrices[2] = {};  // [num_experts], device memory
+  float* y[2] = {};                      // [rows, outputs]
+  const RowGroup* groups = nullptr;      // [num_groups], device memory
+  int num_groups = 0;
+  int rows_of_group = 0;  // at most
+  int num_products = 0;
+  int outputs = 0;
+};
+
+// As LaunchPackRows; rows come from `sources`.
+void LaunchPackRows(const InputRows& x, const RowSources& sources, CommandStream& stream);
+// Matrices of other kinds are left to other launches. Where x has no halves, groups are of one row,
+// and x.x is of `sources`, which has no pairs.
+// REQUIRES: rows_of_group <= kFewRows, rows_of_group * padded_columns * 2 <= kFewRowsBytesMax.
+void LaunchFewRows(PackedKind kind, const InputRows& x, const RowSources& sources,
+                   const ExpertProducts& products, CommandStream& stream);
+// REQUIRES: rows_of_group is one that RowsOfBlock gives.
+void LaunchManyRows(PackedKind kind, const HalfRows& x, const ExpertProducts& products,
+                    size_t shared_bytes_max, CommandStream& stream);
+void LaunchFloatRows(const float* x, int columns, const RowSources& sources,
+                     const ExpertProducts& products, CommandStream& stream);
+
 }  // namespace kvgate::kernels::cuda

@@ -24,9 +24,6 @@ constexpr int kThreads = kOutputWarps * kRowWarps * kWarpLanes;
 constexpr int kWarpTiles = 2;
 constexpr int kBlockTiles = kOutputWarps * kWarpTiles;
 static_assert(kBlockTiles * kTileRows == kBlockOutputs);
-// Blocks are counted through groups of so many outputs' blocks, their rows first: blocks that run
-// together then share weights and x in the L2 cache.
-constexpr int kGroupBlocks = 8;
 
 struct ManyRowsArgument {
   HalfRows x;
@@ -66,20 +63,13 @@ struct ManyRows {
     int first_row;
   };
 
-  static KVGATE_DEVICE Place PlaceOf(const ManyRowsArgument& argument, const Product& product,
-                                     int block) {
-    const int num_output_blocks = (product.num_tiles + kBlockTiles - 1) / kBlockTiles;
-    const int group = block / (kGroupBlocks * argument.num_row_blocks);
-    const int in_group = block - group * kGroupBlocks * argument.num_row_blocks;
-    const int left = num_output_blocks - group * kGroupBlocks;
-    const int width = left < kGroupBlocks ? left : kGroupBlocks;
-    const int first_tile = (group * kGroupBlocks + in_group % width) * kBlockTiles;
-    const int tiles = product.num_tiles - first_tile;
-    return {.weight = product.weight + first_tile * Units::TileBytes(product.num_units),
+  static KVGATE_DEVICE Place PlaceOf(const Product& product, const TilePlace& at) {
+    const int tiles = product.num_tiles - at.first_tile;
+    return {.weight = product.weight + at.first_tile * Units::TileBytes(product.num_units),
             .num_units = product.num_units,
             .num_tiles = tiles < kBlockTiles ? tiles : kBlockTiles,
-            .first_tile = first_tile,
-            .first_row = in_group / width * kRows};
+            .first_tile = at.first_tile,
+            .first_row = at.first_row};
   }
 
   // This thread's share of copying units to shared memory, one after the other: of the weights a
@@ -176,28 +166,6 @@ struct ManyRows {
     }
   }
 
-  // visit(row, output, sum) for each of a lane's sums whose row is there.
-  template <typename Visit>
-  static KVGATE_DEVICE void ForEachSum(const Place& place, int num_rows, const Sums& sums,
-                                       Visit visit) {
-    const int lane = LaneIndex();
-    KVGATE_UNROLL
-    for (int tile = 0; tile < kWarpTiles; ++tile) {
-      KVGATE_UNROLL
-      for (int i = 0; i < kRowTiles; ++i) {
-        KVGATE_UNROLL
-        for (int part = 0; part < 4; ++part) {
-          const int row = place.first_row + (WarpIndex() % kRowWarps * kRowTiles + i) * 8 +
-                          lane % 4 * 2 + part % 2;
-          const int output =
-              (place.first_tile + WarpIndex() / kRowWarps * kWarpTiles + tile) * kTileRows +
-              lane / 4 + part / 2 * 8;
-          if (row < num_rows) visit(row, output, sums[tile][i][part]);
-        }
-      }
-    }
-  }
-
   static KVGATE_DEVICE void AddSegment(Sums& sums, Sums& total) {
     KVGATE_UNROLL
     for (int tile = 0; tile < kWarpTiles; ++tile) {
@@ -212,21 +180,33 @@ struct ManyRows {
     }
   }
 
-  static KVGATE_DEVICE void Finish(const ManyRowsArgument& argument, const Product& product,
-                                   const Place& place, const Sums& total) {
-    const int num_rows = argument.x.num_rows;
-    if (argument.is_split == 0) {
-      ForEachSum(place, num_rows, total, [&](int row, int output, float sum) {
-        if (output >= product.rows) return;
-        FinishOutput(product, row, output, sum, argument.x.scales[row]);
-      });
-      return;
+  template <typename Work>
+  static KVGATE_DEVICE void Finish(const Work& work, const Product& product, const Place& place,
+                                   const Sums& total) {
+    const int row = place.first_row + WarpIndex() % kRowWarps * kRowTiles * 8 + LaneIndex() % 4 * 2;
+    KVGATE_UNROLL
+    for (int tile = 0; tile < kWarpTiles; ++tile) {
+      const int output =
+          (place.first_tile + WarpIndex() / kRowWarps * kWarpTiles + tile) * kTileRows +
+          LaneIndex() / 4;
+      if (work.is_split()) {
+        StoreParts(work.x().num_rows, product, row, output, total[tile]);
+      } else {
+        FinishTiles<kRowTiles>(product, work.y(), work.x(), row, output, &total[tile][0][0]);
+      }
     }
+  }
+
+  static KVGATE_DEVICE void StoreParts(int num_rows, const Product& product, int first_row,
+                                       int output, const float (&sums)[kRowTiles][4]) {
     const int64_t width = int64_t{product.num_tiles} * kTileRows;
+    if (output >= width) return;  // output + 8 is of the same tile
     float* parts = product.parts + blockIdx.y * width * num_rows;
-    ForEachSum(place, num_rows, total, [&](int row, int output, float sum) {
-      if (output < width) parts[row * width + output] = sum;
-    });
+    KVGATE_UNROLL
+    for (int i = 0; i < kRowTiles * 4; ++i) {
+      const int row = first_row + i / 4 * 8 + i % 2;
+      if (row < num_rows) parts[row * width + output + i % 4 / 2 * 8] = sums[i / 4][i % 4];
+    }
   }
 };
 
@@ -246,20 +226,19 @@ KVGATE_DEVICE void WaitForUnit(int num_stages) {
   }
 }
 
-template <PackedKind kKind, int kRowTiles>
-KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kThreads, (ManyRows<kKind, kRowTiles>::kBlocks))
-    ManyRowsKernel(ManyRowsArgument argument) {
+// All outputs of a place, by a whole block. `work` is asked for what is needed when it is needed:
+// it would be kept in registers that are short.
+template <PackedKind kKind, int kRowTiles, typename Work>
+KVGATE_DEVICE void RunPlace(const Work& work, const Product& product,
+                            const typename ManyRows<kKind, kRowTiles>::Place& place) {
   using Many = ManyRows<kKind, kRowTiles>;
-  const auto num_stages = static_cast<int>(argument.num_stages);
-  const int block = static_cast<int>(blockIdx.x);
-  const Product& product = ProductOfBlock(argument.table, block);
-  const typename Many::Place place = Many::PlaceOf(argument, product, block - product.first_block);
+  const int num_stages = work.num_stages();
   const int first_segment = static_cast<int>(blockIdx.y);
-  const int end_segment = argument.is_split != 0 ? first_segment + 1 : kSegments;
+  const int end_segment = work.is_split() ? first_segment + 1 : kSegments;
   int unit = SegmentBegin(first_segment, place.num_units);
   const int end = SegmentBegin(end_segment, place.num_units);
   std::byte* stages = SharedMemory();
-  typename Many::Copier copier(argument.x, place, unit);
+  typename Many::Copier copier(work.x(), place, unit);
   for (int i = 0; i < num_stages - 1; ++i) {
     if (unit + i < end) copier.CopyUnit(stages + i * Many::kStageBytes);
     CopyCommit();
@@ -280,17 +259,83 @@ KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kThreads, (ManyRows<kKind, kRowTiles>::k
       }
       CopyCommit();
       if (has_outputs) {
-        Many::MultiplyUnit(stages + stage * Many::kStageBytes, product.offset_pair, sums);
+        Many::MultiplyUnit(stages + stage * Many::kStageBytes, work.offset_pair(), sums);
       }
       stage = stage + 1 == num_stages ? 0 : stage + 1;
     }
     Many::AddSegment(sums, total);
   }
-  Many::Finish(argument, product, place, total);
+  Many::Finish(work, product, place, total);
+}
+
+struct DenseWork {
+  const ManyRowsArgument& argument;
+  const Product& product;
+
+  KVGATE_DEVICE const HalfRows& x() const { return argument.x; }
+  KVGATE_DEVICE float* y() const { return product.y; }
+  KVGATE_DEVICE uint32_t offset_pair() const { return product.offset_pair; }
+  KVGATE_DEVICE bool is_split() const { return argument.is_split != 0; }
+  KVGATE_DEVICE int num_stages() const { return static_cast<int>(argument.num_stages); }
+};
+
+template <PackedKind kKind, int kRowTiles>
+KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kThreads, (ManyRows<kKind, kRowTiles>::kBlocks))
+    ManyRowsKernel(ManyRowsArgument argument) {
+  using Many = ManyRows<kKind, kRowTiles>;
+  const int block = static_cast<int>(blockIdx.x);
+  const Product& product = ProductOfBlock(argument.table, block);
+  const TilePlace at = PlaceOfBlock({.num_tiles = product.num_tiles,
+                                     .block_tiles = kBlockTiles,
+                                     .num_row_blocks = argument.num_row_blocks,
+                                     .block_rows = Many::kRows},
+                                    block - product.first_block);
+  RunPlace<kKind, kRowTiles>(DenseWork{argument, product}, product, Many::PlaceOf(product, at));
+}
+
+struct ManyExpertRowsArgument {
+  HalfRows x;
+  ExpertProducts products;
+  int64_t num_stages;
+};
+static_assert(std::has_unique_object_representations_v<ManyExpertRowsArgument>);
+
+// The rows of one group, counted from its first.
+struct ExpertWork {
+  const ManyExpertRowsArgument& argument;
+  const GroupPlace& place;
+  uint32_t kept_offset_pair;  // the loop's copies would have it read again for every unit
+
+  KVGATE_DEVICE HalfRows x() const {
+    HalfRows x = argument.x;
+    x.values += int64_t{place.group.first} * x.padded_columns;
+    x.scales += place.group.first;
+    x.num_rows = place.group.count;
+    return x;
+  }
+  KVGATE_DEVICE float* y() const { return OutputOf(argument.products, place); }
+  KVGATE_DEVICE uint32_t offset_pair() const { return kept_offset_pair; }
+  KVGATE_DEVICE bool is_split() const { return false; }
+  KVGATE_DEVICE int num_stages() const { return static_cast<int>(argument.num_stages); }
+};
+
+template <PackedKind kKind, int kRowTiles>
+KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kThreads, (ManyRows<kKind, kRowTiles>::kBlocks))
+    ManyExpertRowsKernel(ManyExpertRowsArgument argument) {
+  using Many = ManyRows<kKind, kRowTiles>;
+  const int num_blocks = (argument.products.outputs + kBlockOutputs - 1) / kBlockOutputs;
+  const GroupPlace group = GroupPlaceOf(argument.products, num_blocks);
+  const ExpertMatrix* matrix = MatrixOf(argument.products, group, kKind);
+  if (matrix == nullptr) return;  // the whole block
+  const Product& product = matrix->product;
+  RunPlace<kKind, kRowTiles>(
+      ExpertWork{argument, group, product.offset_pair}, product,
+      Many::PlaceOf(product, {.first_tile = group.index * kBlockTiles, .first_row = 0}));
 }
 
 struct ManyRowsLaunch {
   void (*kernel)(ManyRowsArgument);
+  void (*expert_kernel)(ManyExpertRowsArgument);
   size_t stage_bytes;
   int stages_max;
 };
@@ -299,6 +344,7 @@ template <PackedKind kKind, int kRowTiles>
 constexpr ManyRowsLaunch LaunchOf() {
   using Many = ManyRows<kKind, kRowTiles>;
   return {.kernel = &ManyRowsKernel<kKind, kRowTiles>,
+          .expert_kernel = &ManyExpertRowsKernel<kKind, kRowTiles>,
           .stage_bytes = Many::kStageBytes,
           .stages_max = Many::kStages};
 }
@@ -332,6 +378,13 @@ ManyRowsLaunch LaunchFor(PackedKind kind, int rows_of_block) {
   KVGATE_CHECK(false, "a kind whose tiles lie in fragments' order");
 }
 
+int64_t StagesOf(const ManyRowsLaunch& launch, size_t shared_bytes_max) {
+  const auto num_stages = std::min<int64_t>(
+      launch.stages_max, static_cast<int64_t>(shared_bytes_max / launch.stage_bytes));
+  KVGATE_CHECK(num_stages >= 2, "two stages fit the smallest shared memory");
+  return num_stages;
+}
+
 }  // namespace
 
 int RowsOfBlock(int num_rows) { return num_rows <= 32 ? 32 : num_rows <= 64 ? 64 : 128; }
@@ -344,27 +397,31 @@ void LaunchManyRows(PackedKind kind, const HalfRows& x, std::span<const Product>
   argument.x = x;
   argument.num_row_blocks = (x.num_rows + rows_of_block - 1) / rows_of_block;
   argument.is_split = is_split ? 1 : 0;
-  argument.num_stages = std::min<int64_t>(
-      launch.stages_max, static_cast<int64_t>(shared_bytes_max / launch.stage_bytes));
-  KVGATE_CHECK(argument.num_stages >= 2, "two stages fit the smallest shared memory");
+  argument.num_stages = StagesOf(launch, shared_bytes_max);
   while (!products.empty()) {
-    const size_t count = std::min<size_t>(products.size(), kProductsMax);
-    argument.table = {};
-    int num_blocks = 0;
-    for (size_t i = 0; i < count; ++i) {
-      argument.table.products[i] = products[i];
-      argument.table.products[i].first_block = num_blocks;
-      num_blocks +=
-          (products[i].num_tiles + kBlockTiles - 1) / kBlockTiles * argument.num_row_blocks;
-    }
-    argument.table.num_products = static_cast<int64_t>(count);
+    const auto some = products.first(std::min<size_t>(products.size(), kProductsMax));
+    const int num_blocks = FillTable(some, kBlockTiles, argument.num_row_blocks, argument.table);
     stream.Launch(launch.kernel,
                   {.grid = {static_cast<unsigned int>(num_blocks), is_split ? kSegments : 1u},
                    .threads = kThreads,
                    .shared_bytes = static_cast<size_t>(argument.num_stages) * launch.stage_bytes},
                   argument);
-    products = products.subspan(count);
+    products = products.subspan(some.size());
   }
+}
+
+void LaunchManyRows(PackedKind kind, const HalfRows& x, const ExpertProducts& products,
+                    size_t shared_bytes_max, CommandStream& stream) {
+  KVGATE_CHECK(RowsOfBlock(products.rows_of_group) == products.rows_of_group, "a block's rows");
+  const ManyRowsLaunch launch = LaunchFor(kind, products.rows_of_group);
+  const int64_t num_stages = StagesOf(launch, shared_bytes_max);
+  const int blocks_of_product = (products.outputs + kBlockOutputs - 1) / kBlockOutputs;
+  const int num_blocks = products.num_groups * products.num_products * blocks_of_product;
+  stream.Launch(launch.expert_kernel,
+                {.grid = {static_cast<unsigned int>(num_blocks)},
+                 .threads = kThreads,
+                 .shared_bytes = static_cast<size_t>(num_stages) * launch.stage_bytes},
+                {.x = x, .products = products, .num_stages = num_stages});
 }
 
 }  // namespace kvgate::kernels::cuda

@@ -15,6 +15,7 @@ constexpr int kThreads = 8 * kWarpLanes;
 
 struct PackRowsArgument {
   const float* x;
+  RowSources sources;
   uint16_t* values;
   float* scales;
   int columns;
@@ -31,7 +32,8 @@ KVGATE_DEVICE int PairInSteps(int pair) {
 
 KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kThreads, 4) PackRowsKernel(PackRowsArgument argument) {
   const int64_t row = blockIdx.x;
-  const float* from = argument.x + row * argument.columns;
+  const float* from =
+      argument.x + SourceOf(argument.sources, static_cast<int>(row)) * argument.columns;
   auto* to = reinterpret_cast<uint32_t*>(argument.values + row * argument.padded_columns);
   const uint32_t magnitude =
       BlockMagnitude(from, argument.columns, reinterpret_cast<uint32_t*>(SharedMemory()));
@@ -67,7 +69,7 @@ KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kThreads, 4) AddPartsKernel(AddPartsArgu
   float total = 0;
   KVGATE_UNROLL
   for (int i = 0; i < kSegments; ++i) total += parts[i];
-  FinishOutput(product, row, output, total, argument.x_scales[row]);
+  FinishOutput(product, product.y, row, output, total, argument.x_scales[row]);
 }
 
 // ---- sums that a library has made ---------------------------------------------------------------
@@ -77,8 +79,8 @@ KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kThreads, 4) FinishRowsKernel(AddPartsAr
   const int64_t index = int64_t{blockIdx.x} * kThreads + static_cast<int>(threadIdx.x);
   if (index >= argument.num_rows * product.rows) return;
   const auto row = static_cast<int>(index / product.rows);
-  FinishOutput(product, row, static_cast<int>(index % product.rows), product.parts[index],
-               argument.x_scales[row]);
+  FinishOutput(product, product.y, row, static_cast<int>(index % product.rows),
+               product.parts[index], argument.x_scales[row]);
 }
 
 // ---- f32 weights: a warp is an output and some rows
@@ -86,6 +88,36 @@ KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kThreads, 4) FinishRowsKernel(AddPartsAr
 
 constexpr int kFloatRows = 4;     // of x, of a warp
 constexpr int kFloatOutputs = 8;  // of a block, one each warp
+
+// x_of(row): a row of x. One output, by a warp.
+template <typename RowOf>
+KVGATE_DEVICE void RunFloatOutput(const Product& product, float* all_y, int output, int columns,
+                                  int first_row, int num_rows, RowOf x_of) {
+  const float* weight = reinterpret_cast<const float*>(product.weight) + int64_t{output} * columns;
+  const int count = num_rows - first_row < kFloatRows ? num_rows - first_row : kFloatRows;
+  const float* x[kFloatRows];
+  KVGATE_UNROLL
+  for (int row = 0; row < kFloatRows; ++row)
+    x[row] = x_of(row < count ? first_row + row : first_row);
+  float sum[kFloatRows] = {};
+  for (int k = LaneIndex(); k < columns; k += kWarpLanes) {
+    KVGATE_UNROLL
+    for (int row = 0; row < kFloatRows; ++row) {
+      if (row < count) sum[row] = Fma(weight[k], x[row][k], sum[row]);
+    }
+  }
+  KVGATE_UNROLL
+  for (int row = 0; row < kFloatRows; ++row) {
+    if (row >= count) break;
+    for (int mask = kWarpLanes / 2; mask > 0; mask /= 2) sum[row] += ShuffleXor(sum[row], mask);
+    if (LaneIndex() != 0) continue;
+    float* y = all_y + int64_t{first_row + row} * product.rows + output;
+    float value = sum[row];
+    if (product.bias != nullptr) value += product.bias[output];
+    if (product.accumulates != 0) value += *y;
+    *y = value;
+  }
+}
 
 struct FloatRowsArgument {
   Product product;
@@ -96,48 +128,60 @@ struct FloatRowsArgument {
 static_assert(std::has_unique_object_representations_v<FloatRowsArgument>);
 
 KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kThreads, 4) FloatRowsKernel(FloatRowsArgument argument) {
-  const Product& product = argument.product;
   const int output = static_cast<int>(blockIdx.x) * kFloatOutputs + WarpIndex();
-  const int first_row = static_cast<int>(blockIdx.y) * kFloatRows;
-  if (output >= product.rows) return;  // a whole warp
-  const float* weight =
-      reinterpret_cast<const float*>(product.weight) + int64_t{output} * argument.columns;
-  const float* x = argument.x + int64_t{first_row} * argument.columns;
-  const int count =
-      argument.num_rows - first_row < kFloatRows ? argument.num_rows - first_row : kFloatRows;
-  float sum[kFloatRows] = {};
-  for (int k = LaneIndex(); k < argument.columns; k += kWarpLanes) {
-    KVGATE_UNROLL
-    for (int row = 0; row < kFloatRows; ++row) {
-      if (row < count) sum[row] = Fma(weight[k], x[int64_t{row} * argument.columns + k], sum[row]);
-    }
-  }
-  KVGATE_UNROLL
-  for (int row = 0; row < kFloatRows; ++row) {
-    if (row >= count) break;
-    for (int mask = kWarpLanes / 2; mask > 0; mask /= 2) sum[row] += ShuffleXor(sum[row], mask);
-    if (LaneIndex() != 0) continue;
-    float* y = product.y + int64_t{first_row + row} * product.rows + output;
-    float value = sum[row];
-    if (product.bias != nullptr) value += product.bias[output];
-    if (product.accumulates != 0) value += *y;
-    *y = value;
+  if (output >= argument.product.rows) return;  // a whole warp
+  RunFloatOutput(argument.product, argument.product.y, output, argument.columns,
+                 static_cast<int>(blockIdx.y) * kFloatRows, argument.num_rows,
+                 [&](int row) { return argument.x + int64_t{row} * argument.columns; });
+}
+
+struct FloatExpertRowsArgument {
+  const float* x;
+  RowSources sources;
+  ExpertProducts products;
+  int64_t columns;
+};
+static_assert(std::has_unique_object_representations_v<FloatExpertRowsArgument>);
+
+KVGATE_KERNEL void KVGATE_LAUNCH_BOUNDS(kThreads, 4)
+    FloatExpertRowsKernel(FloatExpertRowsArgument argument) {
+  const int num_blocks = (argument.products.outputs + kFloatOutputs - 1) / kFloatOutputs;
+  const GroupPlace place = GroupPlaceOf(argument.products, num_blocks);
+  const ExpertMatrix* matrix = MatrixOf(argument.products, place, PackedKind::kFloats);
+  const int output = place.index * kFloatOutputs + WarpIndex();
+  if (matrix == nullptr || output >= argument.products.outputs) return;  // a whole warp
+  for (int first = 0; first < place.group.count; first += kFloatRows) {
+    RunFloatOutput(matrix->product, OutputOf(argument.products, place), output,
+                   static_cast<int>(argument.columns), first, place.group.count, [&](int row) {
+                     const int64_t source = SourceOf(argument.sources, place.group.first + row);
+                     return argument.x + source * argument.columns;
+                   });
   }
 }
 
-}  // namespace
-
-void LaunchPackRows(const InputRows& x, ColumnOrder order, CommandStream& stream) {
+void LaunchPack(const InputRows& x, const RowSources& sources, ColumnOrder order,
+                CommandStream& stream) {
   stream.Launch(&PackRowsKernel,
                 {.grid = {static_cast<unsigned int>(x.halves.num_rows)},
                  .threads = kThreads,
                  .shared_bytes = 8 * sizeof(uint32_t)},
                 {.x = x.x,
+                 .sources = sources,
                  .values = const_cast<uint16_t*>(x.halves.values),
                  .scales = const_cast<float*>(x.halves.scales),
                  .columns = static_cast<int>(x.columns),
                  .padded_columns = x.halves.padded_columns,
                  .is_in_steps = order == ColumnOrder::kSteps ? 1 : 0});
+}
+
+}  // namespace
+
+void LaunchPackRows(const InputRows& x, ColumnOrder order, CommandStream& stream) {
+  LaunchPack(x, {}, order, stream);
+}
+
+void LaunchPackRows(const InputRows& x, const RowSources& sources, CommandStream& stream) {
+  LaunchPack(x, sources, ColumnOrder::kNatural, stream);
 }
 
 void LaunchAddParts(const HalfRows& x, std::span<const Product> products, CommandStream& stream) {
@@ -167,6 +211,15 @@ void LaunchFloatRows(const float* x, int num_rows, int columns, const Product& p
                           (rows + kFloatRows - 1) / kFloatRows},
                  .threads = kThreads},
                 {.product = product, .x = x, .num_rows = num_rows, .columns = columns});
+}
+
+void LaunchFloatRows(const float* x, int columns, const RowSources& sources,
+                     const ExpertProducts& products, CommandStream& stream) {
+  const int blocks_of_product = (products.outputs + kFloatOutputs - 1) / kFloatOutputs;
+  const int num_blocks = products.num_groups * products.num_products * blocks_of_product;
+  stream.Launch(&FloatExpertRowsKernel,
+                {.grid = {static_cast<unsigned int>(num_blocks)}, .threads = kThreads},
+                {.x = x, .sources = sources, .products = products, .columns = columns});
 }
 
 }  // namespace kvgate::kernels::cuda

@@ -215,7 +215,8 @@ class WarpgroupRows {
     const int output = tile_ * kTileRows + LaneIndex() / 4;
     KVGATE_UNROLL
     for (int first = 0; first < kRows / 8; first += kTilesAtOnce) {
-      FinishTiles<kTilesAtOnce>(product_, x, row + first * 8, output, total_ + first * 4);
+      FinishTiles<kTilesAtOnce>(product_, product_.y, x, row + first * 8, output,
+                                total_ + first * 4);
     }
   }
 

@@ -58,9 +58,45 @@ inline int FillTable(std::span<const Product> products, int block_tiles, int num
   return num_blocks;
 }
 
-KVGATE_DEVICE void FinishOutput(const Product& product, int row, int output, float sum,
-                                float x_scale) {
-  float* y = product.y + int64_t{row} * product.rows + output;
+// What a block of a launch by expert works on. Blocks of a group stand together: they share x.
+struct GroupPlace {
+  RowGroup group;
+  int product;
+  int index;  // of the product's blocks for this group
+};
+
+KVGATE_DEVICE GroupPlace GroupPlaceOf(const ExpertProducts& products, int blocks_of_product) {
+  const int block = static_cast<int>(blockIdx.x);
+  const int blocks_of_group = blocks_of_product * products.num_products;
+  const int in_group = block % blocks_of_group;
+  return {.group = products.groups[block / blocks_of_group],
+          .product = in_group / blocks_of_product,
+          .index = in_group % blocks_of_product};
+}
+
+// The matrix of the group's expert, null where there is nothing to do for kernels of this kind.
+KVGATE_DEVICE const ExpertMatrix* MatrixOf(const ExpertProducts& products, const GroupPlace& place,
+                                           PackedKind kind) {
+  if (place.group.count == 0) return nullptr;
+  const ExpertMatrix* matrices = place.product == 0 ? products.matrices[0] : products.matrices[1];
+  const ExpertMatrix* matrix = matrices + place.group.expert;
+  return matrix->kind == static_cast<uint64_t>(kind) ? matrix : nullptr;
+}
+
+// Where y of the group's first row is.
+KVGATE_DEVICE float* OutputOf(const ExpertProducts& products, const GroupPlace& place) {
+  return (place.product == 0 ? products.y[0] : products.y[1]) +
+         int64_t{place.group.first} * products.outputs;
+}
+
+KVGATE_DEVICE int64_t SourceOf(const RowSources& sources, int row) {
+  const int pair = sources.pairs == nullptr ? row : sources.pairs[row];
+  return pair / static_cast<int>(sources.per_row);
+}
+
+KVGATE_DEVICE void FinishOutput(const Product& product, float* all_y, int row, int output,
+                                float sum, float x_scale) {
+  float* y = all_y + int64_t{row} * product.rows + output;
   float value = sum * product.row_scales[output] * x_scale;
   if (product.bias != nullptr) value += product.bias[output];
   if (product.accumulates != 0) value += *y;
@@ -72,8 +108,8 @@ KVGATE_DEVICE void FinishOutput(const Product& product, int row, int output, flo
 // first_row + 8 * i + part % 2. All is read before anything is written: a read behind a write would
 // wait for memory once a value.
 template <int kTiles>
-KVGATE_DEVICE void FinishTiles(const Product& product, const HalfRows& x, int first_row, int output,
-                               const float* sums) {
+KVGATE_DEVICE void FinishTiles(const Product& product, float* all_y, const HalfRows& x,
+                               int first_row, int output, const float* sums) {
   float row_scale[2] = {};
   float bias[2] = {};
   KVGATE_UNROLL
@@ -91,7 +127,7 @@ KVGATE_DEVICE void FinishTiles(const Product& product, const HalfRows& x, int fi
     if (row >= x.num_rows) continue;
     if (i % 4 < 2) x_scale[i / 4][i % 2] = x.scales[row];
     if (product.accumulates != 0 && column < product.rows) {
-      old[i / 4][i % 4] = product.y[int64_t{row} * product.rows + column];
+      old[i / 4][i % 4] = all_y[int64_t{row} * product.rows + column];
     }
   }
   KVGATE_UNROLL
@@ -102,7 +138,7 @@ KVGATE_DEVICE void FinishTiles(const Product& product, const HalfRows& x, int fi
     if (product.bias != nullptr) value += bias[half];
     if (product.accumulates != 0) value += old[i / 4][i % 4];
     if (row < x.num_rows && output + 8 * half < product.rows) {
-      product.y[int64_t{row} * product.rows + output + 8 * half] = value;
+      all_y[int64_t{row} * product.rows + output + 8 * half] = value;
     }
   }
 }

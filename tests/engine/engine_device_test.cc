@@ -1,5 +1,6 @@
 // An engine on a device: KV in memory of its own, copies beside the steps, three tiers. The
 // device is DeviceBackend (tests only), which does copies as late as it may.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <random>
@@ -7,6 +8,7 @@
 
 #include "engine/model/capacity.h"
 #include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/runtime.h"
 #include "tests/engine/engine_harness.h"
 #include "tests/engine/memory_kv_store.h"
 
@@ -163,18 +165,30 @@ TEST_F(EngineDeviceTest, OfNumericsThatAreNotInvariantWhatDecodeWroteIsNotAHit) 
 }
 
 // The CUDA backend's own code, on the emulated device: few tokens, for it is slow.
-class EngineCudaTest : public testing::TestWithParam<kernels::DType> {};
+struct CudaCase {
+  std::string architecture;
+  kernels::DType kv_dtype = kernels::DType::kF16;
+};
+class EngineCudaTest : public testing::TestWithParam<CudaCase> {};
+INSTANTIATE_TEST_SUITE_P(Of, EngineCudaTest,
+                         testing::Values(CudaCase{"llama"},
+                                         CudaCase{"llama", kernels::DType::kF8E4M3},
+                                         CudaCase{"qwen2moe"}),
+                         [](const auto& test) {
+                           return fmt::format("{}_{}", test.param.architecture,
+                                              kernels::DTypeName(test.param.kv_dtype));
+                         });
 
 TEST_P(EngineCudaTest, ColdMemoryHostAndDiskGiveTheSameBits) {
-  TestModel model = TestModel::Make("llama", kernels::DType::kF16);
+  TestModel model = TestModel::Make(GetParam().architecture, kernels::DType::kF16);
   model.backend = *kernels::cuda::MakeCudaBackend({});
   ASSERT_FALSE(model.backend->Info().kv_host_visible);
   const Tokens prompt = RandomPrompt(75, 1);
   const kernels::KvShape shape{
-      .num_layers = 3, .num_kv_heads = 2, .head_dim = 16, .dtype = GetParam()};
+      .num_layers = 3, .num_kv_heads = 2, .head_dim = 16, .dtype = GetParam().kv_dtype};
   const size_t block_bytes = shape.block_bytes();
   EngineOptions options;
-  options.kv_dtype = GetParam();
+  options.kv_dtype = GetParam().kv_dtype;
   options.step_tokens_max = 64;
   options.sequences_max = 2;
   options.kv_bytes = 5 * block_bytes;
@@ -201,11 +215,64 @@ TEST_P(EngineCudaTest, ColdMemoryHostAndDiskGiveTheSameBits) {
   EXPECT_EQ(disk.finish.stats.num_disk_tokens, 64);
 }
 
-INSTANTIATE_TEST_SUITE_P(KvDTypes, EngineCudaTest,
-                         testing::Values(kernels::DType::kF16, kernels::DType::kF8E4M3),
-                         [](const testing::TestParamInfo<kernels::DType>& tested) {
-                           return std::string(kernels::DTypeName(tested.param));
-                         });
+// Decode steps of one sequence: what one of them asks of the emulated device.
+struct StepCounts {
+  uint64_t num_waits = 0;
+  uint64_t num_launches = 0;
+  uint64_t num_graphs = 0;
+};
+StepCounts CountDecodeStep(const TestModel& test_model) {
+  const auto model = *model::Model::Load(test_model.file, *test_model.backend);
+  EXPECT_TRUE(model->Reserve(16, 2).has_value());
+  const auto arena =
+      *test_model.backend->AllocateKv(model->config().kv_shape(kernels::DType::kF16), 1);
+  const BlockId block{0};
+  const int row = 0;
+  const float scale = 1;
+  StepCounts counts;
+  for (int position = 0; position < 6; ++position) {
+    const TokenId token = 5 + position;
+    const kernels::SequenceRows sequence = {
+        .first_row = 0, .num_rows = 1, .first_position = position, .block_table = {&block, 1}};
+    const model::StepGroup group = {.arena = arena.get(), .sequences = {&sequence, 1}};
+    model::LogitHeads heads;
+    heads.count = 4;
+    const auto before = kernels::cuda::emulator::CurrentCounts();
+    model->ForwardHeads({.tokens = {&token, 1}, .groups = {&group, 1}, .logit_rows = {&row, 1}},
+                        {&scale, 1}, heads);
+    const auto after = kernels::cuda::emulator::CurrentCounts();
+    counts = {.num_waits = after.num_waits - before.num_waits,
+              .num_launches = after.num_launches - before.num_launches,
+              .num_graphs = after.num_graphs - before.num_graphs};
+  }
+  return counts;
+}
+
+// Once, for its logits' heads; every launch is in the graph that an earlier step left.
+TEST_P(EngineCudaTest, ADecodeStepWaitsOnceAndIsOneGraph) {
+  TestModel model = TestModel::Make(GetParam().architecture, kernels::DType::kQ8_0);
+  model.backend = *kernels::cuda::MakeCudaBackend({});
+  const StepCounts counts = CountDecodeStep(model);
+  EXPECT_EQ(counts.num_waits, 1u);
+  EXPECT_EQ(counts.num_graphs, 1u);
+  EXPECT_EQ(counts.num_launches, 0u);
+}
+
+TEST_P(EngineCudaTest, ActivationsTakeWhatThePlanSays) {
+  TestModel model = TestModel::Make(GetParam().architecture, kernels::DType::kF16);
+  model.backend = *kernels::cuda::MakeCudaBackend({});
+  const auto loaded = *model::Model::Load(model.file, *model.backend);
+  const uint64_t bytes_free = model.backend->Memory().bytes_free;
+  ASSERT_TRUE(loaded->Reserve(64, 4).has_value());
+  const auto used = static_cast<double>(bytes_free - model.backend->Memory().bytes_free);
+  const auto shape = *model::ReadCapacityShape(*model.file);
+  const auto plan = *model::ComputeCapacity(shape, {.context_tokens = 1024,
+                                                    .num_sequences = 4,
+                                                    .weight_bytes = model.file->total_bytes(),
+                                                    .is_device = true,
+                                                    .step_tokens = 64});
+  EXPECT_NEAR(static_cast<double>(plan.overhead_bytes) / used, 1, 0.03);
+}
 
 }  // namespace
 }  // namespace kvgate::engine

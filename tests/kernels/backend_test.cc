@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "kernels/experts.h"
 #include "kernels/reference/reference_backend.h"
 #include "tests/kernels/test_tensors.h"
 
@@ -222,6 +223,59 @@ TEST_F(BackendDeathTest, TopRowsTakesSoManyValuesOfRowsWithAScaleEach) {
   EXPECT_DEATH(top(8, 1, {1, 1}), "one scale per row");
   EXPECT_DEATH(top(8, 1, {0}), "scale");
   EXPECT_DEATH(top(8, 1, {std::numeric_limits<float>::infinity()}), "scale");
+}
+
+TEST_F(BackendDeathTest, LoadExpertsRefusesMatricesThatDoNotFit) {
+  const TestWeight file_down(DType::kF32, 8, 4, 2);
+  const auto down = Load(*backend_, file_down);
+  const auto other = Load(*backend_, other_weight_);
+  std::vector<ExpertMatrices> experts(
+      4, {.gate = weight_.get(), .up = weight_.get(), .down = down.get()});
+  const ExpertSetView whole = {
+      .rule = {.num_experts = 4, .num_used = 2}, .router = weight_.get(), .experts = experts};
+  EXPECT_TRUE(backend_->LoadExperts(whole).has_value());
+  ExpertSetView view = whole;
+  view.rule.num_used = 5;
+  EXPECT_DEATH((void)backend_->LoadExperts(view), "experts used");
+  view = whole;
+  view.experts = std::span(experts).first(3);
+  EXPECT_DEATH((void)backend_->LoadExperts(view), "experts of the rule");
+  view = whole;
+  view.router = down.get();
+  EXPECT_DEATH((void)backend_->LoadExperts(view), "router");
+  view = whole;
+  view.shared_router = weight_.get();
+  EXPECT_DEATH((void)backend_->LoadExperts(view), "gate of the shared expert");
+  experts[2].up = other.get();
+  EXPECT_DEATH((void)backend_->LoadExperts(whole), "expert shapes");
+}
+
+TEST_F(BackendDeathTest, MixExpertsRefusesScratchThatIsNotForIt) {
+  const TestWeight file_down(DType::kF32, 8, 4, 2);
+  const auto down = Load(*backend_, file_down);
+  const std::vector<ExpertMatrices> experts(
+      4, {.gate = weight_.get(), .up = weight_.get(), .down = down.get()});
+  const auto set = *backend_->LoadExperts(
+      {.rule = {.num_experts = 4, .num_used = 2}, .router = weight_.get(), .experts = experts});
+  const ExpertShape shape = {.num_experts = 4, .num_used = 2, .hidden_dim = 8, .ffn_dim = 4};
+  const auto scratch = *backend_->AllocateExpertScratch(shape, 3);
+  ExpertMixTask task = {.experts = set.get(),
+                        .scratch = scratch.get(),
+                        .x = floats_.data(),
+                        .num_rows = 3,
+                        .y = output_.data()};
+  backend_->MixExperts(task);
+  task.num_rows = 4;
+  EXPECT_DEATH(backend_->MixExperts(task), "rows of a mixture");
+  const auto other = *backend_->AllocateExpertScratch(
+      {.num_experts = 4, .num_used = 3, .hidden_dim = 8, .ffn_dim = 4}, 3);
+  task = {.experts = set.get(),
+          .scratch = other.get(),
+          .x = floats_.data(),
+          .num_rows = 3,
+          .y = output_.data()};
+  EXPECT_DEATH(backend_->MixExperts(task), "another shape");
+  EXPECT_DEATH((void)backend_->AllocateExpertScratch({}, 1), "shape of a mixture");
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "kernels/cuda/emulator/cuda_runtime.h"
 
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -51,6 +52,17 @@ Machine& CurrentMachine() {
   return machine;
 }
 
+struct AtomicCounts {
+  std::atomic<uint64_t> num_waits = 0;
+  std::atomic<uint64_t> num_launches = 0;
+  std::atomic<uint64_t> num_graphs = 0;
+};
+
+AtomicCounts& AllCounts() {
+  static AtomicCounts counts;
+  return counts;
+}
+
 cudaError_t Issue(Stream* stream, std::function<void()> work) {
   if (stream != nullptr && stream->is_capturing) {
     stream->captured.push_back(std::move(work));
@@ -69,6 +81,13 @@ void SetDeviceMemory(size_t bytes) {
 
 void SetMachine(const Machine& machine) { CurrentMachine() = machine; }
 
+Counts CurrentCounts() {
+  const AtomicCounts& counts = AllCounts();
+  return {.num_waits = counts.num_waits,
+          .num_launches = counts.num_launches,
+          .num_graphs = counts.num_graphs};
+}
+
 cudaError_t LaunchKernel(const void* kernel, KernelInvoke invoke, Extent3 grid,
                          unsigned int block_threads, size_t shared_bytes, const void* argument,
                          size_t argument_bytes, cudaStream_t stream) {
@@ -77,6 +96,7 @@ cudaError_t LaunchKernel(const void* kernel, KernelInvoke invoke, Extent3 grid,
   std::vector<std::max_align_t> copy((argument_bytes + sizeof(std::max_align_t) - 1) /
                                      sizeof(std::max_align_t));
   std::memcpy(copy.data(), begin, argument_bytes);
+  if (stream == nullptr || !stream->is_capturing) ++AllCounts().num_launches;
   return Issue(stream, [=, copy = std::move(copy)] {
     RunGrid(grid, block_threads, shared_bytes, [&] { invoke(kernel, copy.data()); });
   });
@@ -164,7 +184,10 @@ cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
   return cudaSuccess;
 }
 
-cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
+cudaError_t cudaDeviceSynchronize() {
+  ++emulator::AllCounts().num_waits;
+  return cudaSuccess;
+}
 
 cudaError_t cudaMalloc(void** memory, size_t bytes) {
   emulator::DeviceMemory& device = emulator::Device();
@@ -210,6 +233,7 @@ cudaError_t cudaHostRegister(void* memory, size_t bytes, unsigned int) {
 cudaError_t cudaHostUnregister(void*) { return cudaSuccess; }
 
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind) {
+  ++emulator::AllCounts().num_waits;
   std::memcpy(to, from, bytes);
   return cudaSuccess;
 }
@@ -239,6 +263,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  ++emulator::AllCounts().num_waits;
   return stream != nullptr && stream->is_capturing ? cudaErrorInvalidValue : cudaSuccess;
 }
 
@@ -288,6 +313,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsig
 }
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t) {
+  ++emulator::AllCounts().num_graphs;
   for (const auto& work : exec->work) work();
   return cudaSuccess;
 }

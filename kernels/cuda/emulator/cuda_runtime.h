@@ -127,6 +127,14 @@ struct Machine {
 };
 void SetMachine(const Machine& machine);
 
+// What was asked of the device since the process began.
+struct Counts {
+  uint64_t num_waits = 0;     // of the host, for streams or the device
+  uint64_t num_launches = 0;  // of kernels, one by one
+  uint64_t num_graphs = 0;    // launched
+};
+Counts CurrentCounts();
+
 // cudaLaunchKernel for a kernel of one argument of argument_bytes; invoke(kernel, argument) calls
 // it. The argument is copied.
 using KernelInvoke = void (*)(const void* kernel, const void* argument);

@@ -184,6 +184,10 @@ TEST(CapacityTest, WindowsAndExpertsAreReadFromAFilesKeys) {
   EXPECT_EQ(gpt_oss.num_experts, 8);
   EXPECT_EQ(gpt_oss.num_experts_used, 2);
   EXPECT_EQ(gpt_oss.ffn_dim, 768);
+  EXPECT_EQ(gpt_oss.shared_expert_dim, 0);
+  options.architecture = "qwen2moe";
+  options.window = 0;
+  EXPECT_EQ(read(options).shared_expert_dim, 768);
 }
 
 // The engine's buffers, as the model would allocate them.
@@ -195,6 +199,11 @@ TEST(CapacityTest, ExpertsTakeScratchForTheStepsRows) {
   const uint64_t per_token = attention + row + 4096 + 8 + 1;
   const uint64_t per_row = 2 * 4096 + 128 + 32000;
   EXPECT_EQ(capacity.overhead_bytes, 4 * (512 * per_token + per_row + 4 * 2 * row));
+  // A device routes by itself: what it keeps is of every row and expert of a row.
+  request.is_device = true;
+  const uint64_t pair = 2 * 14336 + 14336 / 2 + 5 + 2 * 4;
+  EXPECT_EQ(Of("mixtral-8x7b", request).overhead_bytes,
+            4 * (512 * (attention + 8 + 2 * pair) + per_row + 13 * 64));
 }
 
 TEST(CapacityTest, AFileWithoutAShapeIsRefusedByTheKey) {

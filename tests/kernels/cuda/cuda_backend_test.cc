@@ -72,7 +72,7 @@ TEST_F(CudaBackendTest, ADeviceThatIsNotThereOrTooOldOrNotBuiltForIsNamed) {
 TEST_F(CudaBackendTest, ItSaysWhatItIs) {
   const auto backend = std::move(*MakeCudaBackend({}));
   EXPECT_EQ(backend->Info().name, "cuda");
-  EXPECT_EQ(backend->Info().numerics_id, "cuda-emulated-v1-invariant");
+  EXPECT_EQ(backend->Info().numerics_id, "cuda-emulated-v2-invariant");
   EXPECT_TRUE(backend->Info().invariant);
   EXPECT_FALSE(backend->Info().kv_host_visible);
 }

@@ -62,4 +62,34 @@ TEST(EmulatedRuntimeTest, SharedMemoryBeyondTheDevicesIsRefused) {
   EXPECT_EQ(allow((227 << 10) + 1), cudaErrorInvalidValue);
 }
 
+TEST(EmulatedRuntimeTest, WaitsLaunchesAndGraphsAreCounted) {
+  cudaStream_t stream = nullptr;
+  ASSERT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+  const emulator::Counts before = emulator::CurrentCounts();
+  const auto launch = [&] {
+    int argument = 0;
+    EXPECT_EQ(emulator::LaunchKernel(
+                  nullptr, [](const void*, const void*) {}, {1, 1, 1}, 32, 0, &argument,
+                  sizeof(argument), stream),
+              cudaSuccess);
+  };
+  launch();
+  ASSERT_EQ(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+  launch();
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t exec = nullptr;
+  ASSERT_EQ(cudaStreamEndCapture(stream, &graph), cudaSuccess);
+  ASSERT_EQ(cudaGraphInstantiate(&exec, graph, 0), cudaSuccess);
+  EXPECT_EQ(emulator::CurrentCounts().num_waits, before.num_waits);
+  ASSERT_EQ(cudaGraphLaunch(exec, stream), cudaSuccess);
+  ASSERT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+  const emulator::Counts after = emulator::CurrentCounts();
+  EXPECT_EQ(after.num_launches, before.num_launches + 1);
+  EXPECT_EQ(after.num_graphs, before.num_graphs + 1);
+  EXPECT_EQ(after.num_waits, before.num_waits + 1);
+  EXPECT_EQ(cudaGraphExecDestroy(exec), cudaSuccess);
+  EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
+  EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
+}
+
 }  // namespace
