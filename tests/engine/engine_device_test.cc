@@ -215,6 +215,29 @@ TEST_P(EngineCudaTest, ColdMemoryHostAndDiskGiveTheSameBits) {
   EXPECT_EQ(disk.finish.stats.num_disk_tokens, 64);
 }
 
+// Prompts of several lengths in one engine at once: of a mixture, rows of other prompts share the
+// experts and the steps' kernels are others than alone.
+TEST_P(EngineCudaTest, InABatchEachGivesTheBitsItGivesAlone) {
+  TestModel model = TestModel::Make(GetParam(), kernels::DType::kQ8_0);
+  model.backend = *kernels::cuda::MakeCudaBackend({});
+  EngineOptions options;
+  options.step_tokens_max = 64;
+  options.mixed_step_tokens_max = 48;
+  options.sequences_max = 4;
+  options.kv_bytes = 1 << 20;
+  std::vector<Outcome> alone;
+  for (uint32_t i = 0; i < 4; ++i) {
+    alone.push_back(Generate(*model.Open(options), RandomPrompt(3 + 14 * i, i), 3));
+  }
+  const auto engine = model.Open(options);
+  std::vector<std::shared_ptr<CollectingSink>> sinks;
+  for (uint32_t i = 0; i < 4; ++i) {
+    sinks.push_back(std::make_shared<CollectingSink>());
+    ASSERT_TRUE(engine->Submit(MakeRequest(RandomPrompt(3 + 14 * i, i), 3, sinks.back())));
+  }
+  for (size_t i = 0; i < sinks.size(); ++i) EXPECT_EQ(Collect(*sinks[i]), alone[i]) << i;
+}
+
 // Decode steps of one sequence: what one of them asks of the emulated device.
 struct StepCounts {
   uint64_t num_waits = 0;
