@@ -218,7 +218,7 @@ TEST_P(EngineCudaTest, ColdMemoryHostAndDiskGiveTheSameBits) {
 // Prompts of several lengths in one engine at once: of a mixture, rows of other prompts share the
 // experts and the steps' kernels are others than alone.
 TEST_P(EngineCudaTest, InABatchEachGivesTheBitsItGivesAlone) {
-  TestModel model = TestModel::Make(GetParam(), kernels::DType::kQ8_0);
+  TestModel model = TestModel::Make(GetParam().architecture, kernels::DType::kQ8_0);
   model.backend = *kernels::cuda::MakeCudaBackend({});
   EngineOptions options;
   options.step_tokens_max = 64;
