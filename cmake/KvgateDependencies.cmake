@@ -13,11 +13,6 @@ pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(libz REQUIRED IMPORTED_TARGET zlib)
 pkg_check_modules(libzstd REQUIRED IMPORTED_TARGET libzstd)
 pkg_check_modules(libbrotlidec REQUIRED IMPORTED_TARGET libbrotlidec)
-# The program's malloc: forwarding a request allocates some hundred times, on several threads.
-# Sanitizers bring their own.
-if(NOT KVGATE_SANITIZE)
-  pkg_check_modules(tcmalloc REQUIRED IMPORTED_TARGET libtcmalloc_minimal)
-endif()
 pkg_check_modules(hwy REQUIRED IMPORTED_TARGET libhwy)
 pkg_check_modules(pcre2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc)

@@ -9,7 +9,6 @@ KVGATE_PACKAGES_BUILD=(
   libboost1.81-dev libssl-dev librocksdb-dev libxxhash-dev nlohmann-json3-dev libsimdjson-dev
   libexpected-dev libhwy-dev libpcre2-dev libutf8proc-dev libcli11-dev libspdlog-dev libfmt-dev
   libzstd-dev zlib1g-dev libbrotli-dev libtomlplusplus-dev libgtest-dev libgmock-dev
-  libgoogle-perftools-dev
 )
 KVGATE_PACKAGES_FULL=(clang libclang-rt-dev)
 KVGATE_PACKAGES_TIDY=(clang-format clang-tidy)
