@@ -11,6 +11,10 @@
 // not depend on how many there are (kernels/backend.h, invariant). `fast` gives many rows of dense
 // weights to cuBLASLt instead.
 //
+// Devices of 9.0 have matrix instructions of whole warpgroups, for many rows. PTX does not say in
+// which order one adds its 16 products, so Open multiplies the same numbers by both kinds; they are
+// used only where all bits are equal (warpgroup_trial.h).
+//
 // Weights lie in the order in which the matrix instruction takes them: for 16 rows x 16 columns a
 // lane's fragment is one 16-byte piece (16-bit weights), and a warp's 512 bytes are consecutive;
 // quantized ones likewise, codes packed so that a lane unpacks its own fragments from one load.

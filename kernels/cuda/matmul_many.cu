@@ -105,13 +105,7 @@ struct ManyRows {
         CopyAsync16(stage + weight_to_ + begin * 16, weight_ + (has_tile_ ? begin * 16 : 0),
                     has_tile_);
       }
-      const std::byte* from = x_;
-      KVGATE_UNROLL
-      for (int row = 0; row < kRows; row += kRowStep) {
-        const bool is_there = row < rows_left_;
-        CopyAsync16(stage + x_to_ + row * kRowBytes, is_there ? from : x_, is_there);
-        from += step_bytes_;
-      }
+      CopyRowChunks<kRows, kRowStep, kRowBytes>(stage + x_to_, x_, step_bytes_, rows_left_);
       weight_ += has_tile_ ? kUnitBytes : 0;
       x_ += kRowBytes;
     }

@@ -1,5 +1,5 @@
 // Products of many rows on devices of 9.0: tiles of 128 outputs x 128 or 192 rows of x, by matrix
-// instructions of whole warpgroups, which reach what mma.sync cannot (about two thirds of it).
+// instructions of whole warpgroups, which alone use a multiprocessor's tensor cores fully.
 //
 // A block is two warpgroups with 64 outputs each, a warp a tile of 16. Weights go from global
 // memory to registers, where they lie in fragments' order, and are unpacked there; x goes through
@@ -44,7 +44,7 @@ constexpr int NumStages(int rows) {
   return std::min<int>(8, static_cast<int>(kSharedBytesMax) / StageBytes(rows));
 }
 
-// A lane's fragments of 32 columns after 32 columns. Part p is in `slot(p)`; Advance(p) may be
+// A lane's fragments of 32 columns after 32 columns. Part p is Of<p>(); Advance(p) may be
 // called when the instructions that read part p - 1 are done.
 //
 // 16-bit weights are fragments already: loaded three parts ahead.
@@ -71,21 +71,21 @@ class Fragments {
   }
 
  private:
+  using Units = PackedUnits<kKind>;
   static constexpr int kSlots = 4;
   static constexpr int kPartBytes = 2 * kPieceBytes;
 
   KVGATE_DEVICE void Load(int slot) {
-    Vector16 rows[2] = {};
-    if (parts_left_ > 0) {
-      rows[0] = LoadOnce(from_);
-      rows[1] = LoadOnce(from_ + kPieceBytes);
+    typename Units::Part part{};
+    KVGATE_UNROLL
+    for (int row = 0; row < 2; ++row) {
+      const Vector16 piece = parts_left_ > 0 ? LoadOnce(from_ + row * kPieceBytes) : Vector16{};
+      KVGATE_UNROLL
+      for (int i = 0; i < 4; ++i) part.codes[4 * row + i] = piece.word[i];
     }
     --parts_left_;
     from_ += kPartBytes;
-    KVGATE_UNROLL
-    for (int i = 0; i < 8; ++i) {  // step, then pair, then row, as MakeFragments has them
-      a_[slot][i / 4][i % 4] = rows[i % 2].word[i / 4 * 2 + i % 4 / 2];
-    }
+    Units::MakeFragments(part, 0, a_[slot]);
   }
 
   const std::byte* from_;
@@ -161,13 +161,7 @@ class StageCopier {
   // One group of copies, empty behind the last stage.
   KVGATE_DEVICE void CopyStage(std::byte* stage) {
     if (stages_left_ > 0) {
-      const std::byte* from = from_;
-      KVGATE_UNROLL
-      for (int row = 0; row < kRows; row += kRowStep) {
-        const bool is_there = row < rows_left_;
-        CopyAsync16(stage + to_ + row * kRowBytes, is_there ? from : from_, is_there);
-        from += step_bytes_;
-      }
+      CopyRowChunks<kRows, kRowStep, kRowBytes>(stage + to_, from_, step_bytes_, rows_left_);
     }
     CopyCommit();
     --stages_left_;

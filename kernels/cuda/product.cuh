@@ -58,6 +58,20 @@ inline int FillTable(std::span<const Product> products, int block_tiles, int num
   return num_blocks;
 }
 
+// A chunk of every kRowStep-th row of x to shared memory, where rows are kRowBytes apart. `first`
+// is the first row's, step_bytes lie between two of them. Zeros where no row is left.
+template <int kRows, int kRowStep, int kRowBytes, typename Step>
+KVGATE_DEVICE void CopyRowChunks(std::byte* to, const std::byte* first, Step step_bytes,
+                                 int rows_left) {
+  const std::byte* from = first;
+  KVGATE_UNROLL
+  for (int row = 0; row < kRows; row += kRowStep) {
+    const bool is_there = row < rows_left;
+    CopyAsync16(to + row * kRowBytes, is_there ? from : first, is_there);
+    from += step_bytes;
+  }
+}
+
 // What a block of a launch by expert works on. Blocks of a group stand together: they share x.
 struct GroupPlace {
   RowGroup group;

@@ -70,12 +70,8 @@ Result<bool> WarpgroupsAddAlike(CommandStream& stream) {
   CheckDevice(cudaMemcpyAsync(x, x_values.data(), x_values.size() * sizeof(float),
                               cudaMemcpyHostToDevice, stream.stream()),
               "copy numbers to the device");
-  const Product product{.weight = weight->data(),
-                        .row_scales = weight->row_scales(),
-                        .y = y,
-                        .rows = kOutputs,
-                        .num_tiles = weight->num_tiles(),
-                        .num_units = weight->num_units()};
+  Product product = ProductOf(*weight);
+  product.y = y;
   const auto sums = [&] {
     std::vector<float> values(size_t{kRows} * kOutputs);
     stream.Synchronize();

@@ -9,8 +9,8 @@
 namespace kvgate::kernels::cuda {
 
 // Whether products by instructions of warpgroups have the bits of those by instructions of warps:
-// 24,576 sums of 512 products whose magnitudes are far apart. About a millisecond. REQUIRES: a
-// device of 9.0. kOverloaded: no memory for the numbers (1 MiB).
+// 24,576 sums of 512 products whose magnitudes are far apart. REQUIRES: a device of 9.0.
+// kOverloaded: no memory for the numbers (1 MiB).
 Result<bool> WarpgroupsAddAlike(CommandStream& stream);
 
 }  // namespace kvgate::kernels::cuda

@@ -7,32 +7,11 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/cuda/device_memory.h"
+#include "tests/kernels/cuda/device_values.h"
 #include "tests/kernels/test_tensors.h"
 
 namespace kvgate::kernels::cuda {
 namespace {
-
-// Values in device memory.
-template <typename T>
-class Values {
- public:
-  explicit Values(const std::vector<T>& values) : count_(values.size()) {
-    memory_ = std::move(*DeviceMemory::Allocate(count_ * sizeof(T), "test"));
-    memory_.CopyIn(std::as_bytes(std::span(values)));
-  }
-  explicit Values(size_t count) : Values(std::vector<T>(count)) {}
-  T* data() const { return reinterpret_cast<T*>(memory_.data()); }
-  std::vector<T> Read() const {
-    std::vector<T> values(count_);
-    cudaMemcpy(values.data(), memory_.data(), count_ * sizeof(T), cudaMemcpyDeviceToHost);
-    return values;
-  }
-
- private:
-  DeviceMemory memory_;
-  size_t count_;
-};
 
 class ExpertKernelsTest : public testing::Test {
  protected:
@@ -63,11 +42,11 @@ struct Routing {
 
   int num_rows;
   size_t num_pairs;
-  Values<float> logits;
-  Values<float> shares;
-  Values<int> chosen;
-  Values<int> order;
-  Values<int> places;
+  DeviceValues<float> logits;
+  DeviceValues<float> shares;
+  DeviceValues<int> chosen;
+  DeviceValues<int> order;
+  DeviceValues<int> places;
   RouteTask task;
   std::vector<ExpertShare> want;
 };
@@ -112,8 +91,8 @@ TEST_F(ExpertKernelsTest, GroupsHoldEveryPairOnceByExpertAndAscending) {
     Routing routing(rule, NormalValues(static_cast<size_t>(num_rows * 37), 4));
     const auto num_pairs = static_cast<int64_t>(routing.num_pairs);
     const int most[2] = {GroupsMost(num_pairs, 37, 3), GroupsMost(num_pairs, 37, 32)};
-    const Values<RowGroup> lists[2] = {Values<RowGroup>(static_cast<size_t>(most[0])),
-                                       Values<RowGroup>(static_cast<size_t>(most[1]))};
+    const DeviceValues<RowGroup> lists[2] = {DeviceValues<RowGroup>(static_cast<size_t>(most[0])),
+                                             DeviceValues<RowGroup>(static_cast<size_t>(most[1]))};
     LaunchRoute(routing.task, nullptr, *stream_);
     LaunchGroupPairs(routing.task, {lists[0].data(), most[0], 3}, {lists[1].data(), most[1], 32},
                      *stream_);
@@ -158,10 +137,10 @@ TEST_F(ExpertKernelsTest, NoChoiceMakesMoreGroupsThanTheMost) {
 
 TEST_F(ExpertKernelsTest, TermsAreAddedInTheirOrder) {
   // In f32 only this order gives 1: 0 + 1e8 - 1e8 + 1.
-  const Values<float> terms(std::vector<float>{1, -1, 1, 7, 7, 7});
-  const Values<float> factors(std::vector<float>{1e8f, 1e8f, 1});
-  const Values<int> places(std::vector<int>{0, 1, 2});
-  const Values<float> y(std::vector<float>{0});
+  const DeviceValues<float> terms(std::vector<float>{1, -1, 1, 7, 7, 7});
+  const DeviceValues<float> factors(std::vector<float>{1e8f, 1e8f, 1});
+  const DeviceValues<int> places(std::vector<int>{0, 1, 2});
+  const DeviceValues<float> y(std::vector<float>{0});
   LaunchAddTerms({.terms = terms.data(),
                   .places = places.data(),
                   .factors = factors.data(),

@@ -6,31 +6,14 @@
 #include <limits>
 #include <vector>
 
-#include "kernels/cuda/device_memory.h"
 #include "kernels/cuda/matmul_kernels.h"
+#include "tests/kernels/cuda/device_values.h"
 #include "tests/kernels/test_tensors.h"
 
 namespace kvgate::kernels::cuda {
 namespace {
 
-// Device memory with values, whole.
-class Floats {
- public:
-  explicit Floats(std::span<const float> values) : count_(values.size()) {
-    memory_ = std::move(*DeviceMemory::Allocate(values.size_bytes(), "test"));
-    memory_.CopyIn(std::as_bytes(values));
-  }
-  float* data() const { return reinterpret_cast<float*>(memory_.data()); }
-  std::vector<float> Read() const {
-    std::vector<float> values(count_);
-    cudaMemcpy(values.data(), memory_.data(), count_ * sizeof(float), cudaMemcpyDeviceToHost);
-    return values;
-  }
-
- private:
-  DeviceMemory memory_;
-  size_t count_;
-};
+using Floats = DeviceValues<float>;
 
 class DeviceMatMulTest : public testing::Test {
  protected:
