@@ -88,7 +88,7 @@ class LearningPlanner final : public Planner {
 
   void Learn(const Outcome& outcome) override {
     const std::lock_guard lock(mutex_);
-    ConversationMemory* memory = conversations_.Find(outcome.conversation);
+    PlannedConversation* memory = conversations_.Find(outcome.conversation);
     if (memory == nullptr) return;
     const auto input = static_cast<double>(outcome.input_tokens);
     memory->reported_tokens = std::max(memory->reported_tokens, input);
@@ -103,7 +103,7 @@ class LearningPlanner final : public Planner {
 
   void Forget(const Identity& conversation) override {
     const std::lock_guard lock(mutex_);
-    ConversationMemory* memory = conversations_.Find(conversation);
+    PlannedConversation* memory = conversations_.Find(conversation);
     if (memory == nullptr || !memory->sent.is_open) return;
     SentPlan& sent = memory->sent;
     sent.is_open = false;
@@ -135,20 +135,20 @@ class LearningPlanner final : public Planner {
   }
 
   template <typename Change>
-  void ForAccounts(ConversationMemory& memory, const Change& change) {
+  void ForAccounts(PlannedConversation& memory, const Change& change) {
     change(memory.account);
     if (ShapeMemory* shape = shapes_.Find(memory.shape)) change(shape->account);
     if (GroupMemory* group = groups_.Find(memory.group)) change(group->account);
   }
 
-  void DropWritten(ConversationMemory& memory) {
+  void DropWritten(PlannedConversation& memory) {
     Drop(memory.entries, memory.sent.time_us);
     if (ShapeMemory* shape = shapes_.Find(memory.shape)) Drop(shape->entries, memory.sent.time_us);
   }
 
   void Commit(const PlanArgs& args, const Scope& scope, const Decision& decision) {
     const std::lock_guard lock(mutex_);
-    ConversationMemory& memory = conversations_.FindOrAdd(args.conversation);
+    PlannedConversation& memory = conversations_.FindOrAdd(args.conversation);
     memory.sent = decision.sent;
     for (const CacheEntry& entry : decision.entries) {
       Remember(memory.entries, entry, kConversationEntriesMax);
@@ -163,7 +163,7 @@ class LearningPlanner final : public Planner {
   }
 
   // What was believed of the newest request against what its answer says.
-  void Settle(const Outcome& outcome, ConversationMemory& memory) {
+  void Settle(const Outcome& outcome, PlannedConversation& memory) {
     SentPlan& sent = memory.sent;
     sent.is_open = false;
     const auto read = static_cast<double>(outcome.cache_read_tokens);
@@ -191,7 +191,7 @@ class LearningPlanner final : public Planner {
 
   const Options options_;
   mutable std::mutex mutex_;
-  LruMap<ConversationMemory> conversations_;
+  LruMap<PlannedConversation> conversations_;
   LruMap<ShapeMemory> shapes_;
   LruMap<GroupMemory> groups_;
   LruMap<double> scales_;  // by target

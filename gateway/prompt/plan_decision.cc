@@ -88,7 +88,7 @@ Gap GapOf(const CacheRules& rules, int64_t gap_us) {
 
 // Which volatile segments came again as they were, and which are to be looked for next time.
 void RecordVolatile(const PlanArgs& args, View& view) {
-  ConversationMemory& memory = view.conversation;
+  PlannedConversation& memory = view.conversation;
   std::vector<uint64_t> now;
   for (const PlanSegment& segment : args.segments) {
     if (segment.is_volatile) now.push_back(segment.prefix.low);
@@ -121,7 +121,7 @@ void RecordFirst(const PlanArgs& args, int64_t readable_after_us, ShapeMemory& s
   group.first.Issue(args.now_us);
 }
 
-void RecordNext(const PlanArgs& args, ConversationMemory& memory, ShapeMemory& shape,
+void RecordNext(const PlanArgs& args, PlannedConversation& memory, ShapeMemory& shape,
                 GroupMemory& group) {
   const Gap gap = GapOf(args.row->rules, args.now_us - memory.last_us);
   memory.gaps.Add(gap, kOwnGapKeep);
@@ -137,7 +137,7 @@ void RecordNext(const PlanArgs& args, ConversationMemory& memory, ShapeMemory& s
 // -----------------------------------------------------------------------------
 
 double Continues(const PlanArgs& args, const View& view, bool is_agents) {
-  const ConversationMemory& memory = view.conversation;
+  const PlannedConversation& memory = view.conversation;
   if (memory.num_requests <= 1) {
     const double prior = is_agents ? kAgentContinues : kLoneContinues;
     const double kind = view.group.first.Share(prior, kPriorWeight, args.now_us);
@@ -198,7 +198,7 @@ void FindEntries(const PlanArgs& args, const Layout& layout, const std::vector<C
 // What was promised: one lost write for a shape that nothing is known of, two for a conversation
 // that has gone on, and for the rest a fixed share of all its traffic; more from what was saved.
 bool Affords(const View& view, double total, double premium, Lifetime lifetime) {
-  const ConversationMemory& memory = view.conversation;
+  const PlannedConversation& memory = view.conversation;
   const double more = lifetime == Lifetime::kNone ? kReadLossMax : 0;
   if (memory.num_requests <= 1) {
     const Account::Bound bound{.num_lost = kFirstLossMax + more};
@@ -408,7 +408,7 @@ bool TakesKey(const PlanArgs& args) {
 // With the first request that can be cached at all: until then there is nothing to miss. Where keys
 // are matched, one that comes after something has been cached without it would miss that.
 void DecideKey(const PlanArgs& args, const Scope& scope, View& view) {
-  ConversationMemory& memory = view.conversation;
+  PlannedConversation& memory = view.conversation;
   const CacheRules& rules = args.row->rules;
   if (!memory.is_key_decided && TakesKey(args)) {
     const Layout layout = FindLayout({.segments = args.segments});
@@ -458,7 +458,7 @@ Scope ScopeOf(const PlanArgs& args) {
 
 void RecordArrival(const PlanArgs& args, const Scope& scope, int64_t readable_after_us,
                    View& view) {
-  ConversationMemory& memory = view.conversation;
+  PlannedConversation& memory = view.conversation;
   if (memory.target != scope.target) {
     memory.entries.clear();
     memory.target = scope.target;
@@ -486,7 +486,7 @@ Decision Decide(const PlanArgs& args, const View& view, int64_t readable_after_u
   Decision decision;
   Plan& plan = decision.plan;
   const MarkerSyntax syntax = SyntaxOf(args);
-  const ConversationMemory& memory = view.conversation;
+  const PlannedConversation& memory = view.conversation;
   const Layout layout =
       FindLayout({.segments = args.segments,
                   .syntax = syntax,

@@ -20,7 +20,7 @@ Scope ScopeOf(const PlanArgs& args);
 
 // All that is known when a request is decided.
 struct View {
-  ConversationMemory conversation;
+  PlannedConversation conversation;
   ShapeMemory shape;
   GroupMemory group;
   double scale = 1;               // reported by estimated tokens

@@ -118,7 +118,7 @@ struct SentPlan {
   double read_factor = 1;
 };
 
-struct ConversationMemory {
+struct PlannedConversation {
   Identity target;  // upstream and model: entries are of one of them
   Identity shape;
   Identity group;
