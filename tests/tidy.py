@@ -461,6 +461,59 @@ def cpp_functions(text):
         position += 1
 
 
+NAMESPACE_HEAD = re.compile(r"(inline\s+)?namespace\b\s*([\w:]*)")
+TYPE_NAME = re.compile(r"(?:template\s*<.*>\s*)?"
+                       r"(?:class|struct|union|enum(?:\s+(?:class|struct))?)\s+"
+                       r"(?:alignas\s*\([^)]*\)\s*)?(\w+)\s*(?:final\s*)?(?::[^:]|$)", re.DOTALL)
+
+
+def cpp_types(text):
+    """Yields (line, qualified name) of each type that is defined at the scope of a named namespace.
+
+    What stands in an unnamed namespace, in a class or in a function is nobody else's.
+    """
+    code = strip_cpp(text)
+    spaces, ends, position, head_start = [], [], 0, 0
+    while position < len(code):
+        char = code[position]
+        if ends and position == ends[-1]:
+            ends.pop()
+            spaces.pop()
+            head_start = position + 1
+        elif char == ";":
+            head_start = position + 1
+        elif char == "{":
+            end = match_brace(code, position)
+            if end < 0:
+                return
+            head = re.sub(r"\[\[.*?\]\]", "", code[head_start:position]).strip()
+            namespace = NAMESPACE_HEAD.match(head)
+            if namespace:
+                spaces.append(namespace.group(2))
+                ends.append(end)
+            else:
+                type_name = TYPE_NAME.match(head + " ")
+                is_type = ENUM_HEAD.match(head) or is_class(head)
+                if type_name and is_type and all(spaces):
+                    line = code.count("\n", 0, head_start + len(code[head_start:position])) + 1
+                    yield line, "::".join([*spaces, type_name.group(1)])
+                position = end
+            head_start = position + 1
+        position += 1
+
+
+def check_one_definition(tree):
+    """Two types of one qualified name in one program are one type to the linker, at random."""
+    seen = {}  # (program, name) -> where
+    for path in tree.cpp():
+        # Each folder of tests is a program of its own; all other folders are linked into one.
+        program = path.rsplit("/", 1)[0] if path.startswith("tests/") else ""
+        for line, name in cpp_types(tree.text(path)):
+            first = seen.setdefault((program, name), path)
+            if first != path:
+                yield Finding(path, line, f"{name} is defined in {first} too: rename one")
+
+
 def check_function_length(tree):
     for path in tree.cpp():
         for line, count in cpp_functions(tree.text(path)):
@@ -576,7 +629,8 @@ def check_scripts(tree):
 
 RULES = [check_include_direction, check_third_party, check_mirror, check_columns,
          check_file_length, check_function_length, check_headers, check_stray_marks,
-         check_machine_paths, check_blobs, check_readmes, check_commented_code, check_scripts]
+         check_machine_paths, check_one_definition, check_blobs, check_readmes,
+         check_commented_code, check_scripts]
 
 
 def findings(root):

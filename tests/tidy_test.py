@@ -55,6 +55,21 @@ class TidyTest(unittest.TestCase):
                           'gateway/a.cc:2: "b.h": includes are rooted',
                           "tests/store/a_test.cc:2: store must not include engine/")
 
+    def test_two_types_of_one_name_in_one_namespace_are_found(self):
+        self.write("engine/a.h", "namespace kvgate::kv {\nclass Block {\n  struct Entry {};\n};\n"
+                                 "template <typename T>\nstruct Run : Base<T> {\n};\n}\n")
+        self.write("engine/b.h", "namespace kvgate {\nclass Block;\nnamespace kv {\n\n"
+                                 "struct Block {};\n}\nenum class Run : int { kA };\n}\n")
+        self.write("store/c.cc", "namespace kvgate::kv {\nnamespace {\nstruct Block {};\n}\n"
+                                 "struct Block Make() { return {}; }\n"
+                                 "template <>\nstruct Run<int> {};\n}\n")
+        self.write("store/d.cc", "namespace kvgate::kv {\nvoid F() {\n  struct Block {};\n}\n"
+                                 "union alignas(16) [[maybe_unused]] Run {};\n}\n")
+        self.write("tests/store/c_test.cc", "namespace kvgate::kv {\nstruct Block {};\n}\n")
+        self.assert_found(tidy.check_one_definition,
+                          "engine/b.h:5: kvgate::kv::Block is defined in engine/a.h too",
+                          "store/d.cc:5: kvgate::kv::Run is defined in engine/a.h too")
+
     def test_third_party_headers_stay_in_their_folders(self):
         self.write("gateway/a.cc", "#include <boost/asio.hpp>\n#include <rocksdb/db.h>\n")
         self.write("store/rocks_a.cc", "#include <rocksdb/db.h>\n")
