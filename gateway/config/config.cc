@@ -302,6 +302,9 @@ constexpr Key kKeys[] = {
      [](const Value& v, Config& c) { return SetInteger(v, 0, 1 << 30, c.ledger.records); }},
     {"ledger", "retention_days",
      [](const Value& v, Config& c) { return SetInteger(v, 1, 36'500, c.ledger.retention_days); }},
+    {"metrics", "key_env",
+     [](const Value& v, Config& c) { return SetString(v, c.metrics.key_env); }},
+    {"metrics", "sha256", [](const Value& v, Config& c) { return SetSha256(v, c.metrics.sha256); }},
     {"limits", "body",
      [](const Value& v, Config& c) { return SetBytes(v, 1024, c.limits.body_bytes); }},
     {"limits", "import",
@@ -387,11 +390,13 @@ constexpr ElementKey<Upstream> kUpstreamKeys[] = {
      [](const Value& v, Upstream& u) { return SetInteger(v, 0, 1'000'000, u.breaker_failures); }},
     {"breaker_seconds",
      [](const Value& v, Upstream& u) { return SetInteger(v, 1, kDaySeconds, u.breaker_seconds); }},
+    {"forward_unknown", [](const Value& v, Upstream& u) { return SetBool(v, u.forward_unknown); }},
 };
 
 constexpr int64_t kCountMax = int64_t{1} << 50;
 constexpr double kDollarsMax = 1e12;
 constexpr std::string_view kBalances[] = {"prefix", "order"};
+constexpr std::string_view kRoles[] = {"user", "admin"};
 constexpr ElementKey<RouteConfig> kRouteKeys[] = {
     {"name", [](const Value& v, RouteConfig& r) { return SetName(v, r.name); }},
     {"models", [](const Value& v, RouteConfig& r) { return SetStrings(v, r.models); }},
@@ -415,6 +420,7 @@ constexpr ElementKey<KeyConfig> kKeyKeys[] = {
     {"name", [](const Value& v, KeyConfig& k) { return SetName(v, k.name); }},
     {"key_env", [](const Value& v, KeyConfig& k) { return SetString(v, k.key_env); }},
     {"sha256", [](const Value& v, KeyConfig& k) { return SetSha256(v, k.sha256); }},
+    {"role", [](const Value& v, KeyConfig& k) { return SetChoice(v, kRoles, k.role); }},
     {"models", [](const Value& v, KeyConfig& k) { return SetStrings(v, k.models); }},
     {"mode", [](const Value& v, KeyConfig& k) { return SetChoice(v, kModes, k.mode); }},
     {"rules_off", [](const Value& v, KeyConfig& k) { return SetChoices(v, kRules, k.rules_off); }},
@@ -628,6 +634,9 @@ tl::expected<Config, ConfigErrors> ParseConfig(std::string_view toml, std::strin
 std::optional<std::string> FindConflict(const Config& config) {
   if (config.engine.numerics == "fast" && config.engine.device == "cpu") {
     return "engine.numerics is fast, which only CUDA has, and engine.device is cpu: take invariant";
+  }
+  if (!config.metrics.key_env.empty() && !config.metrics.sha256.empty()) {
+    return "metrics.key_env and metrics.sha256 are both set: name the key once";
   }
   return std::nullopt;
 }

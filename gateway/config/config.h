@@ -97,6 +97,14 @@ struct LedgerConfig {
   friend bool operator==(const LedgerConfig&, const LedgerConfig&) = default;
 };
 
+// Who reads /metrics beside admins: nobody, or whoever has this key. One of both, or neither.
+struct MetricsConfig {
+  std::string key_env;  // the variable that holds the key; or:
+  std::string sha256;   // its SHA-256 in hex
+
+  friend bool operator==(const MetricsConfig&, const MetricsConfig&) = default;
+};
+
 struct LimitsConfig {
   uint64_t body_bytes = uint64_t{64} << 20;    // "body": larger requests get 413
   uint64_t import_bytes = uint64_t{16} << 30;  // "import": a larger prefix file gets 413
@@ -135,6 +143,9 @@ struct UpstreamConfig {
   int retries = 1;                       // of one request
   int breaker_failures = 5;              // in a row, then it is not asked for a while; 0: never
   int breaker_seconds = 5;               // that while
+  // Paths under /v1 that are not known here go to it, from admins and from callers with a
+  // credential of their own; false: they are a 404.
+  bool forward_unknown = false;
 
   friend bool operator==(const UpstreamConfig&, const UpstreamConfig&) = default;
 };
@@ -160,6 +171,8 @@ struct KeyConfig {
   std::string name;     // required; unique; the tenant
   std::string key_env;  // the variable that holds the key; or:
   std::string sha256;   // its SHA-256 in hex
+  // user: its own completions, records and prefixes. admin: everybody's, imports, unknown paths.
+  std::string role = "user";
   std::vector<std::string> models = {"*"};
   std::string mode;                    // as an upstream's; empty: the upstream's
   std::vector<std::string> rules_off;  // beside the upstream's
@@ -179,6 +192,7 @@ struct Config {
   CacheConfig cache;
   StoreConfig store;
   LedgerConfig ledger;
+  MetricsConfig metrics;
   LimitsConfig limits;
   std::vector<UpstreamConfig> upstreams;
   std::vector<RouteConfig> routes;

@@ -29,6 +29,34 @@ TEST(FindConflictTest, FastNumericsAndTheCpuAreNamed) {
   EXPECT_NE(FindConflict(config)->find("engine.numerics"), std::string::npos);
 }
 
+TEST(FindConflictTest, TheMetricsKeyIsNamedOnce) {
+  const std::string digest(64, 'a');
+  const auto once = ParseConfig("[metrics]\nsha256 = '" + digest + "'\n", "f");
+  ASSERT_TRUE(once) << once.error().messages[0];
+  EXPECT_EQ(once->metrics.sha256, digest);
+  EXPECT_FALSE(FindConflict(*once).has_value());
+  Config twice = *once;
+  twice.metrics.key_env = "SCRAPER";
+  EXPECT_NE(FindConflict(twice)->find("metrics.key_env"), std::string::npos);
+}
+
+TEST(ParseConfigTest, AKeyIsAUsersUnlessItSaysAdmin) {
+  const auto config = ParseConfig(
+      "[[key]]\nname='a'\nkey_env='A'\nrole='admin'\n[[key]]\nname='b'\nkey_env='B'\n"
+      "[[upstream]]\nname='u'\nbase_url='http://h'\nforward_unknown=true\n"
+      "[[upstream]]\nname='v'\nbase_url='http://h'\n",
+      "f");
+  ASSERT_TRUE(config) << config.error().messages[0];
+  EXPECT_EQ(config->keys[0].role, "admin");
+  EXPECT_EQ(config->keys[1].role, "user");
+  EXPECT_TRUE(config->upstreams[0].forward_unknown);
+  EXPECT_FALSE(config->upstreams[1].forward_unknown);
+  const auto wrong = ParseConfig("[[key]]\nname='a'\nkey_env='A'\nrole='root'\n", "f");
+  ASSERT_FALSE(wrong);
+  EXPECT_THAT(wrong.error().messages,
+              ElementsAre(HasSubstr("f:4: key.role must be one of user, admin, not \"root\"")));
+}
+
 TEST(ParseConfigTest, EveryKindOfValueIsRead) {
   const auto config = ParseConfig(R"(
 [server]
