@@ -296,6 +296,12 @@ constexpr Key kKeys[] = {
      [](const Value& v, Config& c) { return SetAge(v, c.store.prompts_retention_seconds); }},
     {"store", "prompts_bytes",
      [](const Value& v, Config& c) { return SetBytes(v, kMebibyte, c.store.prompts_bytes); }},
+    {"store", "tenant_share",
+     [](const Value& v, Config& c) { return SetNumber(v, 0.01, 1, c.store.tenant_share); }},
+    {"store", "timeout_seconds",
+     [](const Value& v, Config& c) {
+       return SetInteger(v, 1, kDaySeconds, c.store.timeout_seconds);
+     }},
     {"ledger", "prices", SetPrices},
     {"ledger", "excerpts", [](const Value& v, Config& c) { return SetBool(v, c.ledger.excerpts); }},
     {"ledger", "records",
@@ -307,6 +313,10 @@ constexpr Key kKeys[] = {
     {"metrics", "sha256", [](const Value& v, Config& c) { return SetSha256(v, c.metrics.sha256); }},
     {"limits", "body",
      [](const Value& v, Config& c) { return SetBytes(v, 1024, c.limits.body_bytes); }},
+    {"limits", "bodies",
+     [](const Value& v, Config& c) { return SetBytes(v, kMebibyte, c.limits.bodies_bytes); }},
+    {"limits", "tenant_bodies_share",
+     [](const Value& v, Config& c) { return SetNumber(v, 0.01, 1, c.limits.tenant_bodies_share); }},
     {"limits", "import",
      [](const Value& v, Config& c) { return SetBytes(v, 1024, c.limits.import_bytes); }},
     {"limits", "headers",

@@ -84,6 +84,10 @@ struct StoreConfig {
   bool prompts = true;
   int64_t prompts_retention_seconds = 604'800;  // "prompts_retention": after it was written
   uint64_t prompts_bytes = uint64_t{64} << 20;  // of all of them; the oldest go first
+  // Of the bytes for turns and for prompts, and of what can be pinned: a tenant above it makes room
+  // first, and pins no more.
+  double tenant_share = 0.5;
+  int64_t timeout_seconds = 10;  // what waits for the disk gets 503 then
 
   friend bool operator==(const StoreConfig&, const StoreConfig&) = default;
 };
@@ -106,16 +110,18 @@ struct MetricsConfig {
 };
 
 struct LimitsConfig {
-  uint64_t body_bytes = uint64_t{64} << 20;    // "body": larger requests get 413
-  uint64_t import_bytes = uint64_t{16} << 30;  // "import": a larger prefix file gets 413
-  uint64_t header_bytes = uint64_t{64} << 10;  // "headers": larger ones get 431
-  int connections = 1024;                      // beyond: 503
-  int64_t header_timeout_seconds = 15;         // for a whole request head
-  int64_t body_timeout_seconds = 30;           // between two pieces of a body
-  int64_t body_bytes_per_second_min = 1024;    // on average, from ten body_timeouts on; 0: any
-  int64_t idle_timeout_seconds = 120;          // between requests of one connection
-  int64_t write_timeout_seconds = 60;          // for a client that does not read
-  int json_depth = 64;                         // nesting of a request body
+  uint64_t body_bytes = uint64_t{64} << 20;     // "body": larger requests get 413
+  uint64_t bodies_bytes = uint64_t{512} << 20;  // "bodies": in memory at once; beyond: 503
+  double tenant_bodies_share = 0.5;             // of that, for one tenant
+  uint64_t import_bytes = uint64_t{16} << 30;   // "import": a larger prefix file gets 413
+  uint64_t header_bytes = uint64_t{64} << 10;   // "headers": larger ones get 431
+  int connections = 1024;                       // beyond: 503
+  int64_t header_timeout_seconds = 15;          // for a whole request head
+  int64_t body_timeout_seconds = 30;            // between two pieces of a body
+  int64_t body_bytes_per_second_min = 1024;     // on average, from ten body_timeouts on; 0: any
+  int64_t idle_timeout_seconds = 120;           // between requests of one connection
+  int64_t write_timeout_seconds = 60;           // for a client that does not read
+  int json_depth = 64;                          // nesting of a request body
 
   friend bool operator==(const LimitsConfig&, const LimitsConfig&) = default;
 };

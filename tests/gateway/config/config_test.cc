@@ -83,10 +83,14 @@ turns_bytes = "2GiB"
 prompts = false
 prompts_retention = "2h"
 prompts_bytes = "8MiB"
+tenant_share = 0.25
+timeout_seconds = 3
 [ledger]
 prices = "own.json"
 records = 5
 [limits]
+bodies = "1GiB"
+tenant_bodies_share = 0.75
 json_depth = 32
 )",
                                   "f");
@@ -115,6 +119,10 @@ json_depth = 32
   EXPECT_EQ(config->ledger.prices, "own.json");
   EXPECT_EQ(config->ledger.records, 5);
   EXPECT_EQ(config->ledger.retention_days, 30);
+  EXPECT_EQ(config->store.tenant_share, 0.25);
+  EXPECT_EQ(config->store.timeout_seconds, 3);
+  EXPECT_EQ(config->limits.bodies_bytes, uint64_t{1} << 30);
+  EXPECT_EQ(config->limits.tenant_bodies_share, 0.75);
   EXPECT_EQ(config->limits.json_depth, 32);
 }
 
