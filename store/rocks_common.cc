@@ -2,16 +2,13 @@
 
 #include <fmt/format.h>
 #include <rocksdb/env.h>
-#include <rocksdb/file_system.h>
 #include <rocksdb/status.h>
-
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <cstdarg>
 #include <cstdio>
+#include <exception>
 #include <string>
+#include <system_error>
 
 #include <kvgate/log.h>
 
@@ -42,32 +39,6 @@ class ForwardingLogger final : public rocksdb::Logger {
   std::string part_;
 };
 
-// RocksDB makes files with mode 0644 and has no option for another; the process's umask is not a
-// library's to change.
-class PrivateFileSystem final : public rocksdb::FileSystemWrapper {
- public:
-  using FileSystemWrapper::FileSystemWrapper;
-  const char* Name() const override { return "KvgatePrivateFileSystem"; }
-
-  rocksdb::IOStatus NewWritableFile(const std::string& name, const rocksdb::FileOptions& options,
-                                    std::unique_ptr<rocksdb::FSWritableFile>* file,
-                                    rocksdb::IODebugContext* context) override {
-    return Restrict(name, FileSystemWrapper::NewWritableFile(name, options, file, context));
-  }
-  rocksdb::IOStatus LockFile(const std::string& name, const rocksdb::IOOptions& options,
-                             rocksdb::FileLock** lock, rocksdb::IODebugContext* context) override {
-    return Restrict(name, FileSystemWrapper::LockFile(name, options, lock, context));
-  }
-
- private:
-  static rocksdb::IOStatus Restrict(const std::string& name, rocksdb::IOStatus made) {
-    if (made.ok() && ::chmod(name.c_str(), 0600) != 0) {
-      KVGATE_LOG(kWarning, "store", "{}: cannot be made private", name);
-    }
-    return made;
-  }
-};
-
 }  // namespace
 
 Error FromStatus(const rocksdb::Status& status, std::string_view source, std::string_view doing) {
@@ -82,7 +53,9 @@ Error FromStatus(const rocksdb::Status& status, std::string_view source, std::st
                  .detail = fmt::format("{}: the disk is full ({})", doing, text),
                  .retryable = retryable};
   }
-  if (status.IsCorruption() || status.IsPathNotFound()) {
+  if (status.IsCorruption() || status.IsPathNotFound() ||
+      text.find("Is a directory") != std::string::npos ||
+      text.find("Not a directory") != std::string::npos) {
     code = ErrorCode::kDataLoss;
   } else if (status.IsNotFound()) {
     code = ErrorCode::kNotFound;
@@ -110,25 +83,39 @@ std::shared_ptr<rocksdb::Logger> MakeRocksLogger(std::string_view part) {
   return std::make_shared<ForwardingLogger>(part);
 }
 
-rocksdb::Env* PrivateEnv() {
-  // Never destroyed: databases may be closed while statics are torn down.
-  static rocksdb::Env* const env =
-      rocksdb::NewCompositeEnv(std::make_shared<PrivateFileSystem>(rocksdb::FileSystem::Default()))
-          .release();
-  return env;
+bool IsDiskWell(rocksdb::Env& env, const std::filesystem::path& directory) {
+  const std::string path = directory.string() + ".probe";
+  std::unique_ptr<rocksdb::WritableFile> file;
+  const std::string bytes(size_t{1} << 20, '\0');
+  const bool written = env.NewWritableFile(path, &file, rocksdb::EnvOptions()).ok() &&
+                       file->Append(bytes).ok() && file->Sync().ok() && file->Close().ok();
+  file.reset();
+  env.DeleteFile(path).PermitUncheckedError();
+  return written;
 }
 
-bool IsDiskWell(const std::filesystem::path& directory) {
-  const std::string path = directory.string() + ".probe";
-  const int file = ::open(path.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
-  if (file < 0) return false;
-  const std::string bytes(size_t{1} << 20, '\0');
-  const bool written =
-      ::write(file, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()) &&
-      ::fsync(file) == 0;
-  ::close(file);
-  ::unlink(path.c_str());
-  return written;
+Result<void> CheckNotBeheaded(const std::filesystem::path& directory, std::string_view source) {
+  std::error_code error;
+  if (std::filesystem::exists(directory / "CURRENT", error)) return {};
+  std::filesystem::directory_iterator file(directory, error);
+  for (; !error && file != std::filesystem::directory_iterator(); file.increment(error)) {
+    const std::string extension = file->path().extension().string();
+    const bool has_data = extension == ".sst" || extension == ".blob" || extension == ".log";
+    std::error_code gone;
+    if (!has_data || file->file_size(gone) == 0) continue;
+    return MakeError(ErrorCode::kDataLoss, source,
+                     fmt::format("{} has {} but no CURRENT, without which it cannot be opened",
+                                 directory.string(), file->path().filename().string()));
+  }
+  return {};
+}
+
+rocksdb::Status Fenced(const std::function<rocksdb::Status()>& call) {
+  try {
+    return call();
+  } catch (const std::exception& thrown) {
+    return rocksdb::Status::Corruption("a size that cannot be", thrown.what());
+  }
 }
 
 }  // namespace kvgate::store

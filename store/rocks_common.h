@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string_view>
 
@@ -30,9 +31,14 @@ inline bool SaysFull(const Error& error) {
 // Whether a file of 1 MiB can be written beside the database `directory` now. RocksDB takes an
 // error of the disk, other than a full one, for final: it has to be opened again, which must not be
 // tried before the disk is well, because what is closed cannot even be read.
-bool IsDiskWell(const std::filesystem::path& directory);
+bool IsDiskWell(rocksdb::Env& env, const std::filesystem::path& directory);
 
-// The default environment, but every file it makes is readable by its owner only.
-rocksdb::Env* PrivateEnv();
+// RocksDB begins a new database where there is no CURRENT, and deletes the files of the old one.
+// kDataLoss where files with data are there without it; they stay.
+Result<void> CheckNotBeheaded(const std::filesystem::path& directory, std::string_view source);
+
+// RocksDB throws nothing of its own, but sizes in damaged files can make it ask for more memory
+// than there is: that is damage, not the end of the process.
+rocksdb::Status Fenced(const std::function<rocksdb::Status()>& call);
 
 }  // namespace kvgate::store

@@ -17,24 +17,27 @@
 #include <kvgate/log.h>
 
 #include "store/rocks_common.h"
+#include "store/rocks_file_system.h"
 
 namespace kvgate::store {
 namespace {
 
 constexpr std::string_view kSource = "store.kv";
 constexpr uint64_t kMiB = uint64_t{1} << 20;
+constexpr uint64_t kBlobHeaderBytes = 32;  // RocksDB's, before the key
 
 rocksdb::Slice ToSlice(std::string_view text) { return {text.data(), text.size()}; }
 
-rocksdb::DBOptions MakeDbOptions() {
+rocksdb::DBOptions MakeDbOptions(rocksdb::Env* env) {
   rocksdb::DBOptions db;
-  db.env = PrivateEnv();
+  db.env = &EnvOr(env);
   db.create_if_missing = true;
   db.create_missing_column_families = true;
   // A record and its index entry are in different families and without a WAL: only an atomic
   // flush keeps them together.
   db.atomic_flush = true;
   db.paranoid_checks = true;
+  db.max_file_opening_threads = 1;  // the caller's: what is thrown on another ends the process
   db.info_log = MakeRocksLogger(kSource);
   db.max_background_jobs = 4;  // one flush, up to three compactions: a flush never queues for one
   db.max_open_files = 1024;
@@ -138,7 +141,7 @@ KvDatabase::~KvDatabase() {
 Result<std::unique_ptr<KvDatabase>> KvDatabase::Open(const KvDatabaseOptions& options) {
   auto listener = std::make_shared<Listener>(options.on_background_error);
   std::unique_ptr<KvDatabase> database(new KvDatabase(options, listener));
-  rocksdb::DBOptions db_options = MakeDbOptions();
+  rocksdb::DBOptions db_options = MakeDbOptions(options.env);
   db_options.listeners.push_back(listener);
   const std::vector<rocksdb::ColumnFamilyDescriptor> families{
       {rocksdb::kDefaultColumnFamilyName, MakeFamilyOptions(database->sizes_, false)},
@@ -151,9 +154,12 @@ Result<std::unique_ptr<KvDatabase>> KvDatabase::Open(const KvDatabaseOptions& op
   if (options.read_only && !std::filesystem::exists(options.directory / "CURRENT", exists_error)) {
     return MakeError(ErrorCode::kNotFound, kSource, fmt::format("{}: no database there", doing));
   }
-  const rocksdb::Status status =
-      options.read_only ? rocksdb::DB::OpenForReadOnly(db_options, path, families, &handles, &db)
-                        : rocksdb::DB::Open(db_options, path, families, &handles, &db);
+  KVGATE_TRY_VOID(CheckNotBeheaded(options.directory, kSource));
+  const rocksdb::Status status = Fenced([&] {
+    return options.read_only
+               ? rocksdb::DB::OpenForReadOnly(db_options, path, families, &handles, &db)
+               : rocksdb::DB::Open(db_options, path, families, &handles, &db);
+  });
   if (!status.ok()) {
     Error error = FromStatus(status, kSource, doing);
     // Unknown families, comparators or options: not ours, or damaged; either way not usable.
@@ -190,12 +196,16 @@ Result<std::vector<KvIndexEntry>> KvDatabase::ReadIndex(std::vector<KvKey>& dama
 
 Result<void> KvDatabase::ReadRecord(
     const KvKey& key, const std::function<Result<void>(std::string_view)>& use) const {
+  // A damaged table block must not be looked into: RocksDB asserts what is in it. The record's own
+  // checksum covers every byte of a blob that is used; RocksDB's would be a second, slower pass.
   rocksdb::ReadOptions read;
-  // The record's own checksum covers every byte that is used; RocksDB's would be a second pass.
-  read.verify_checksums = false;
+  read.verify_checksums = true;
   rocksdb::PinnableSlice value;
   const std::string encoded = EncodeKvKey(key);
-  const rocksdb::Status status = db_->Get(read, records_, encoded, &value);
+  const BlobTap tap(
+      {.bytes_min = kKvHeaderBytes, .header_bytes = kBlobHeaderBytes + kKvKeyBytes, .use = use});
+  const rocksdb::Status status = Fenced([&] { return db_->Get(read, records_, encoded, &value); });
+  if (tap.used()) return tap.result();
   if (!status.ok()) return FromStatus(status, kSource, "reading a record");
   return use({value.data(), value.size()});
 }

@@ -26,6 +26,7 @@
 namespace rocksdb {
 class ColumnFamilyHandle;
 class DB;
+class Env;
 }  // namespace rocksdb
 
 namespace kvgate::store {
@@ -42,6 +43,7 @@ struct KvDatabaseOptions {
   std::filesystem::path directory;
   uint64_t capacity_bytes = 0;
   bool read_only = false;
+  rocksdb::Env* env = nullptr;  // null: PrivateEnv()
   // Called on RocksDB's threads when it stops background work; must not call back in.
   std::function<void()> on_background_error = [] {};
 };

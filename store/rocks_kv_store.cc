@@ -76,6 +76,7 @@ Result<void> RocksKvStore::OpenDatabase() {
   const KvDatabaseOptions database_options{.directory = options_.directory,
                                            .capacity_bytes = options_.capacity_bytes,
                                            .read_only = options_.read_only,
+                                           .env = options_.env,
                                            .on_background_error = [this] { Wake(); }};
   const auto attempt = [&]() -> Result<void> {
     KVGATE_TRY(database_, KvDatabase::Open(database_options));

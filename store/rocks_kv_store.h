@@ -28,6 +28,10 @@
 #include "store/kv_store.h"
 #include "store/rocks_kv_database.h"
 
+namespace rocksdb {
+class Env;
+}
+
 namespace kvgate::store {
 
 struct KvStoreOptions {
@@ -36,6 +40,7 @@ struct KvStoreOptions {
   std::chrono::milliseconds flush_interval{1000};
   std::chrono::milliseconds admit_timeout{10'000};  // how long Put waits for space to be freed
   bool read_only = false;
+  rocksdb::Env* env = nullptr;  // null: PrivateEnv()
 };
 
 inline constexpr uint64_t kKvCapacityBytesMin = uint64_t{16} << 20;

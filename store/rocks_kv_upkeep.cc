@@ -7,6 +7,7 @@
 #include <kvgate/log.h>
 
 #include "store/rocks_common.h"
+#include "store/rocks_file_system.h"
 #include "store/rocks_kv_store.h"
 
 namespace kvgate::store {
@@ -175,7 +176,9 @@ void RocksKvStore::Recover() {
   } else {
     done = database_->Resume();
     lock.unlock();
-    if (!done && !SaysFull(done.error()) && IsDiskWell(options_.directory)) done = Reopen();
+    if (!done && !SaysFull(done.error()) && IsDiskWell(EnvOr(options_.env), options_.directory)) {
+      done = Reopen();
+    }
   }
   if (done) done = FlushNow();
   if (done) {

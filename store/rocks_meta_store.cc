@@ -19,6 +19,7 @@
 #include <kvgate/log.h>
 
 #include "store/rocks_common.h"
+#include "store/rocks_file_system.h"
 
 namespace kvgate::store {
 namespace {
@@ -156,7 +157,7 @@ class RocksMetaStore final : public MetaStore {
     const auto now = std::chrono::steady_clock::now();
     if (now < reopen_at_) return false;
     reopen_at_ = now + kReopenPause;
-    if (!IsDiskWell(options_.directory)) return false;
+    if (!IsDiskWell(*PrivateEnv(), options_.directory)) return false;
     Close();
     if (const auto opened = Open(); !opened) {
       KVGATE_LOG(kWarning, kSource, "opening again: {}", opened.error().ToString());
