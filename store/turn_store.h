@@ -106,7 +106,10 @@ class TurnStore {
   // Drops what is too old, or too much, now. How many went.
   Result<uint64_t> Retire();
 
+  // Waits for whoever writes.
   TurnStats Stats() const;
+  // Whether Append keeps anything. Never waits.
+  bool enabled() const { return options_.enabled; }
   // Of one turn's items; more is kTooLarge.
   uint64_t turn_bytes_max() const { return options_.turn_bytes_max; }
 

@@ -96,6 +96,7 @@ http::ServerOptions ToServerOptions(const config::Config& config, const config::
   return {.address = listen.host,
           .port = listen.port,
           .threads = config.server.threads,
+          .pools = {.store_timeout = std::chrono::seconds(config.store.timeout_seconds)},
           .targets = ToTargetOptions(config),
           .allowed_hosts = config.server.allowed_hosts,
           .body_bytes_max = limits.body_bytes,

@@ -38,6 +38,15 @@ constexpr int kSlowBodyTimeouts = 10;
 constexpr size_t kBodyReservedBytes = size_t{4} << 20;
 constexpr size_t kBodyPieceBytes = 256 * 1024;
 
+// How long who asks for numbers waits for those of the stores; older ones do as well.
+constexpr std::chrono::milliseconds kNumbersTimeout{1'000};
+constexpr std::chrono::milliseconds kNumbersPoll{5};
+
+// What has hung for so long will hang a little longer.
+constexpr int kDiskRetrySeconds = 5;
+
+constexpr Clock::time_point kNoDeadline = Clock::time_point::max();
+
 // For the last bytes of TLS to a client that does not read.
 constexpr std::chrono::seconds kFarewellTimeout{1};
 
@@ -299,15 +308,58 @@ Task<bool> Connection::Dispatch(RouteMatch match) {
     const bool again = co_await ServeForward(std::move(match));
     co_return again;
   }
-  Response response = StatusResponse(500, "The server failed to answer.");
-  std::function<void()> work = [this, &match, &response] {
-    response = !IsKept(match.route)                  ? Handle(match)
-               : match.route < Route::kConversations ? HandleResponse(match)
-                                                     : HandleConversation(match);
-  };
-  co_await RunOnWorker(std::move(work));
-  const bool again = co_await Send(std::move(response), match.name, match.openai_dialect);
+  const bool again = co_await ServeCall(std::move(match));
   co_return again;
+}
+
+Task<bool> Connection::ServeCall(RouteMatch match) {
+  auto response = std::make_shared<Response>(StatusResponse(500, "The server failed to answer."));
+  Result<void> ran;
+  if (match.route == Route::kExplain) {
+    std::function<void()> work = [this, &response] { *response = HandleExplain(); };
+    ran = co_await RunOn(context_.pools.request, std::move(work));
+  } else {
+    auto call = std::make_shared<ServiceCall>(
+        ServiceCall{.service = context_.service,
+                    .match = match,
+                    .target = std::string(ToView(parser_->get().target())),
+                    .body = std::move(parser_->get().body()),
+                    .credential = Credential(),
+                    .request_id = request_id_});
+    const CallPlace place = PlaceOf(match.route);
+    std::function<void()> work = [call, response] { *response = Answer(*call); };
+    if (place == CallPlace::kStore || place == CallPlace::kBulk) {
+      service::WorkQueue& pool =
+          place == CallPlace::kStore ? context_.pools.store : context_.pools.bulk;
+      ran = co_await RunOnDisk(pool, std::move(work));
+    } else {
+      if (place == CallPlace::kKnown) co_await RefreshNumbers();
+      work();
+    }
+  }
+  Response answer = ran ? std::move(*response) : ErrorResponse(ran.error());
+  const bool again = co_await Send(std::move(answer), match.name, match.openai_dialect);
+  co_return again;
+}
+
+// One at a time for all who ask: on a disk that hangs they would take its threads.
+Task<void> Connection::RefreshNumbers() {
+  const Clock::time_point deadline = Clock::now() + kNumbersTimeout;
+  while (context_.refreshing->exchange(true)) {
+    if (Clock::now() >= deadline || cancelled_) co_return;
+    waiter_.expires_after(kNumbersPoll);
+    co_await waiter_.async_wait(kAwait);
+  }
+  std::function<void()> work = [&service = context_.service, refreshing = context_.refreshing] {
+    service.RefreshStores();
+    refreshing->store(false);
+  };
+  const Result<std::shared_ptr<Job>> job = PostJob(context_.pools.store, std::move(work));
+  if (!job) {
+    context_.refreshing->store(false);
+    co_return;
+  }
+  co_await Await(**job, deadline);
 }
 
 // False: it did not come whole; what there was to say has been said.
@@ -483,24 +535,63 @@ std::function<void()> Connection::MakeWake() {
 
 // --- shared -----------------------------------------------------------------------------------
 
-// `work` may borrow from the awaiting coroutine, which does nothing else meanwhile.
-Task<void> Connection::RunOnWorker(std::function<void()> work) {
-  worker_done_ = false;
-  asio::post(context_.workers, [self = shared_from_this(), &work] {
-    try {
-      work();
-    } catch (const std::exception& failure) {
-      KVGATE_LOG(kError, "http", "request {}: {}", self->request_id_, failure.what());
+Result<std::shared_ptr<Connection::Job>> Connection::PostJob(service::WorkQueue& pool,
+                                                             std::function<void()> work) {
+  auto job = std::make_shared<Job>();
+  auto run = [job, work = std::move(work), weak = weak_from_this(),
+              executor = stream_.get_executor(), id = request_id_]() mutable {
+    job->begun.store(true);
+    if (!job->given_up.load()) {
+      try {
+        work();
+      } catch (const std::exception& failure) {
+        KVGATE_LOG(kError, "http", "request {}: {}", id, failure.what());
+      }
     }
-    asio::post(self->stream_.get_executor(), [self] {
-      self->worker_done_ = true;
-      self->waiter_.cancel();
+    work = nullptr;
+    asio::post(executor, [job, weak] {
+      job->done = true;
+      const auto self = weak.lock();
+      if (self && !job->given_up.load()) self->waiter_.cancel();
     });
-  });
-  while (!worker_done_) {
-    waiter_.expires_at(Clock::time_point::max());
+  };
+  KVGATE_TRY_VOID(pool.Post(Tenant(), std::move(run)));
+  return job;
+}
+
+// True: it is done.
+Task<bool> Connection::Await(Job& job, Clock::time_point deadline) {
+  while (!job.done && Clock::now() < deadline && !(cancelled_ && deadline != kNoDeadline)) {
+    waiter_.expires_at(deadline);
     co_await waiter_.async_wait(kAwait);
   }
+  co_return job.done;
+}
+
+Task<Result<void>> Connection::RunOn(service::WorkQueue& pool, std::function<void()> work) {
+  const Result<std::shared_ptr<Job>> job = PostJob(pool, std::move(work));
+  if (!job) co_return job.error();
+  co_await Await(**job, kNoDeadline);
+  co_return Result<void>();
+}
+
+Task<Result<void>> Connection::RunOnDisk(service::WorkQueue& pool, std::function<void()> work) {
+  const service::WorkPools::Options& options = context_.pools.options();
+  const auto timeout = &pool == &context_.pools.bulk ? options.bulk_timeout : options.store_timeout;
+  const Result<std::shared_ptr<Job>> job = PostJob(pool, std::move(work));
+  if (!job) co_return job.error();
+  const bool done = co_await Await(**job, Clock::now() + timeout);
+  if (done) co_return Result<void>();
+  (*job)->given_up.store(true);
+  Error error = MakeError(
+      ErrorCode::kUnavailable, "http",
+      (*job)->begun.load()
+          ? fmt::format("The disk has not answered within {} ms; try again later.", timeout.count())
+          : fmt::format("All {} threads have been busy for {} ms; try again later.", pool.name(),
+                        timeout.count()));
+  error.retryable = true;
+  error.retry_after_seconds = kDiskRetrySeconds;
+  co_return error;
 }
 
 Task<bool> Connection::Send(Response response, std::string_view route, bool openai_dialect) {
@@ -547,57 +638,6 @@ void Connection::Count(std::string_view route, int status) {
   const fmt::format_int text(status);
   context_.service.metrics().requests.With({route, {text.data(), text.size()}}).Add();
   KVGATE_LOG(kDebug, "http", "request {}: {} {}", request_id_, route, status);
-}
-
-Response Connection::Handle(const RouteMatch& match) {
-  service::Service& service = context_.service;
-  const auto json = [](Result<std::string> body) {
-    return body ? Response{.body = std::move(*body)} : ErrorResponse(body.error());
-  };
-  switch (match.route) {
-    case Route::kRoot:
-      return {.body = R"({"name":"kvgate","status":"ok"})"};
-    case Route::kHealth:
-      return {.body = R"({"status":"ok"})"};
-    case Route::kReady:
-      return service.ready()
-                 ? Response{.body = R"({"status":"ready"})"}
-                 : StatusResponse(503, "The model is being loaded or the server is shutting down.");
-    case Route::kMetrics:
-      return {.content_type = "text/plain; version=0.0.4; charset=utf-8",
-              .body = service.Metrics()};
-    case Route::kModels:
-      return {.body = service.ListModels()};
-    case Route::kModel:
-      return json(service.GetModel(match.argument));
-    case Route::kStats:
-      return {.body = service.Stats()};
-    case Route::kRequests: {
-      const std::string_view target = ToView(parser_->get().target());
-      const std::string limit = QueryValue(target, "limit");
-      const std::string before = QueryValue(target, "before");
-      return json(service.ListRequests({.limit = limit, .before = before}));
-    }
-    case Route::kRequest:
-      return json(service.GetRequest(match.argument));
-    case Route::kExplain:
-      return HandleExplain();
-    case Route::kPrefixes:
-      return json(service.prefixes().List());
-    case Route::kPrefixesRemoveAll:
-      return json(service.prefixes().RemoveAll(match.force));
-    case Route::kPrefixRemove:
-      return json(service.prefixes().Remove(match.argument, match.force));
-    case Route::kPrefixesVerify:
-      return json(service.prefixes().Verify([](uint64_t, uint64_t) {}));
-    case Route::kPrefixPin:
-      return json(service.prefixes().Pin(match.argument, parser_->get().body(), Credential()));
-    case Route::kPrefixUnpin:
-      return json(service.prefixes().Unpin(match.argument));
-    default:  // answered elsewhere
-      break;
-  }
-  return StatusResponse(500, "This route has no answer.");
 }
 
 }  // namespace kvgate::http

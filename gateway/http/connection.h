@@ -9,7 +9,6 @@
 
 #include <atomic>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
@@ -26,12 +25,15 @@
 #include "gateway/http/response.h"
 #include "gateway/http/router.h"
 #include "gateway/http/server.h"
+#include "gateway/http/service_call.h"
 #include "gateway/http/targets.h"
 #include "gateway/http/task.h"
 #include "gateway/protocol/answer_extension.h"
 #include "gateway/route/route_table.h"
+#include "gateway/service/completion_start.h"
 #include "gateway/service/gateway_keys.h"
 #include "gateway/service/prompts.h"
+#include "gateway/service/work_pools.h"
 #include "gateway/upstream/body_scan.h"
 #include "gateway/upstream/exchange.h"
 #include "gateway/upstream/model_list.h"
@@ -44,12 +46,14 @@ struct ConnectionContext {
   const ServerOptions& options;
   service::Service& service;
   const RequestGuard& guard;
-  boost::asio::thread_pool& workers;
+  service::WorkPools& pools;
   const CurrentTargets& targets;
   upstream::ModelListCache& model_lists;
   std::atomic<bool> draining{false};
   // Of bodies that wait to be hashed on a worker; the last of them may outlive this.
   std::shared_ptr<std::atomic<size_t>> shared_body_bytes = std::make_shared<std::atomic<size_t>>(0);
+  // Somebody is asking the stores for their numbers; they may take until after all of this is gone.
+  std::shared_ptr<std::atomic<bool>> refreshing = std::make_shared<std::atomic<bool>>(false);
 };
 
 class Connection : public std::enable_shared_from_this<Connection> {
@@ -84,6 +88,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void BeginRequest();
   Task<bool> ServeOne();
   Task<bool> Dispatch(RouteMatch match);
+  Task<bool> ServeCall(RouteMatch match);
   Task<bool> ReadBody();
   Task<bool> ReadSizedBody(size_t size);
   void ExpireBody(std::chrono::steady_clock::time_point began, size_t received);
@@ -98,6 +103,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Nothing: there is no room for it, and someone else can be asked.
   Task<std::optional<bool>> ServeCompletion(RouteMatch match, LocalTurn turn);
   Task<bool> ServeTokenCount(RouteMatch match);
+  Task<void> DriveStart(service::CompletionStart& start);
   Task<bool> SendStream(service::Completion& completion, RouteMatch match);
   void Settle();
   Task<service::Completion::Output> TakeOutput(service::Completion& completion);
@@ -109,12 +115,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Task<bool> ServeExport(RouteMatch match);
   Task<bool> ServeImport(RouteMatch match);
   struct ImportBody;
+  struct ExportBody;
   Task<bool> ReadPiece(ImportBody& body);
   uint64_t BodyLimit(const RouteResult& found) const;
-
-  // connection_responses.cc
-  Response HandleResponse(const RouteMatch& match);
-  Response HandleConversation(const RouteMatch& match);
 
   // connection_explain.cc
   Response HandleExplain();
@@ -136,7 +139,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // The model's route; null: it has none.
   route::Route* ModelRoute(const RouteMatch& match) const;
   Task<bool> ServeRouted(RouteMatch match, route::Route& route);
-  Task<service::Prompts::Known> Recognize();
+  Task<Result<service::Prompts::Known>> Recognize();
   Task<std::optional<bool>> ServeTarget(Routing& routing, const route::Target& target,
                                         bool has_next);
   Task<void> WaitForFlight(Routing& routing);
@@ -150,7 +153,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool IsForeign(const RouteMatch& match) const;
   bool RunsLocally() const;
   // Looks into the body; one that is encoded is decoded for that, on a worker.
-  Task<void> ScanBody();
+  Task<Result<void>> ScanBody();
   // A completion: of the local model where it has the name, else of an upstream.
   Task<bool> ServeGeneration(RouteMatch match);
   struct ForwardArgs {
@@ -166,7 +169,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Nothing: it was not answered, no byte has gone out, and there is a next target.
   Task<std::optional<bool>> Forward(Forwarding& job);
   bool PassesOn(Forwarding& job, const Result<void>& started) const;
-  Task<void> PreparePrompt(Forwarding& job);
+  Task<Result<void>> PreparePrompt(Forwarding& job);
   bool EstimatesTokens(const Forwarding& job) const;
   bool SharesBody() const;
   std::shared_ptr<const std::string> ShareBody();
@@ -202,12 +205,25 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // Sleeps until woken or the poll interval is over; false: the client is gone.
   Task<bool> WaitForProgress(std::string probe);
-  Task<void> RunOnWorker(std::function<void()> work);
+  // On a thread of the pool; `work` may borrow from the awaiting coroutine, which does nothing else
+  // meanwhile. An error: it was not called.
+  Task<Result<void>> RunOn(service::WorkQueue& pool, std::function<void()> work);
+  // The same for what waits for the disk, which may never answer: `work` owns what it uses. An
+  // error: it was not called, or has not come to an end in time and may still do so.
+  Task<Result<void>> RunOnDisk(service::WorkQueue& pool, std::function<void()> work);
+  // One piece of work on its way.
+  struct Job {
+    bool done = false;  // on the connection's thread
+    std::atomic<bool> begun{false};
+    std::atomic<bool> given_up{false};
+  };
+  Result<std::shared_ptr<Job>> PostJob(service::WorkQueue& pool, std::function<void()> work);
+  Task<bool> Await(Job& job, std::chrono::steady_clock::time_point deadline);
+  Task<void> RefreshNumbers();
 
   Task<bool> Send(Response response, std::string_view route, bool openai_dialect);
   Task<bool> Write(std::string bytes);
   Peer PollPeer();
-  Response Handle(const RouteMatch& match);
   std::function<void()> MakeWake();
   HeadOptions Head(bool openai_dialect) const;
   std::string Frame(std::string_view data) const;
@@ -241,7 +257,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool idle_ = false;
   bool cancelled_ = false;
   bool probed_ = false;
-  bool worker_done_ = false;
   bool tick_armed_ = false;
   bool head_sent_ = false;    // of a forwarded answer
   bool client_gone_ = false;  // while something was forwarded for it

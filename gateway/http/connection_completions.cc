@@ -30,8 +30,6 @@ protocol::Dialect DialectOf(Route route) {
 }  // namespace
 
 Task<std::optional<bool>> Connection::ServeCompletion(RouteMatch match, LocalTurn turn) {
-  Result<std::unique_ptr<service::Completion>> completion =
-      MakeError(ErrorCode::kInternal, "http", "starting the completion failed");
   const std::string credential = Credential();
   if (match.route == Route::kCountTokens || match.route == Route::kInputTokens) {
     const bool again = co_await ServeTokenCount(std::move(match));
@@ -46,8 +44,9 @@ Task<std::optional<bool>> Connection::ServeCompletion(RouteMatch match, LocalTur
                                          .any_model = turn.any_model,
                                          .has_next = turn.has_next,
                                          .wake = MakeWake()};
-  std::function<void()> work = [&] { completion = context_.service.Start(args); };
-  co_await RunOnWorker(std::move(work));
+  service::CompletionStart start(context_.service, args);
+  co_await DriveStart(start);
+  Result<std::unique_ptr<service::Completion>> completion = start.Take();
   if (!completion && turn.has_next && service::IsOverload(completion.error())) {
     KVGATE_LOG(kWarning, "http", "request {}: {}; the next target is asked", request_id_,
                completion.error().detail);
@@ -76,15 +75,40 @@ Task<std::optional<bool>> Connection::ServeCompletion(RouteMatch match, LocalTur
   co_return again;
 }
 
+// Each step on the threads that it belongs to. An answer that is to be stored is not begun while
+// the disk is known not to answer.
+Task<void> Connection::DriveStart(service::CompletionStart& start) {
+  using Place = service::CompletionStart::Place;
+  service::WorkPools& pools = context_.pools;
+  while (start.next() != Place::kNone) {
+    if (start.next() == Place::kStore) {
+      std::function<void()> work = start.StoreWork();
+      const Result<void> done = co_await RunOnDisk(pools.store, std::move(work));
+      start.EndStore(done);
+      continue;
+    }
+    if (const Result<void> alive = pools.store.CheckAlive(Tenant()); start.keeps() && !alive) {
+      start.Fail(alive.error());
+      continue;
+    }
+    std::function<void()> work = [&start] { start.Run(); };
+    service::WorkQueue& pool = start.next() == Place::kCompile ? pools.compile : pools.request;
+    const Result<void> ran = co_await RunOn(pool, std::move(work));
+    if (!ran) start.Fail(ran.error());
+  }
+}
+
 Task<bool> Connection::ServeTokenCount(RouteMatch match) {
-  Result<std::string> body = MakeError(ErrorCode::kInternal, "http", "counting the tokens failed");
   const std::string credential = Credential();
-  std::function<void()> work = [&] {
-    body = context_.service.CountTokens({.dialect = DialectOf(match.route),
-                                         .body = parser_->get().body(),
-                                         .credential = credential});
-  };
-  co_await RunOnWorker(std::move(work));
+  service::CompletionStart start(context_.service,
+                                 {.dialect = DialectOf(match.route),
+                                  .body = parser_->get().body(),
+                                  .credential = credential,
+                                  .request_id = {},
+                                  .wake = {}},
+                                 service::CompletionStart::Use::kCount);
+  co_await DriveStart(start);
+  Result<std::string> body = start.TakeCount();
   Response response = body ? Response{.body = std::move(*body)} : ErrorResponse(body.error());
   const bool again = co_await Send(std::move(response), match.name, match.openai_dialect);
   co_return again;
@@ -101,8 +125,10 @@ void Connection::Settle() {
 Task<service::Completion::Output> Connection::TakeOutput(service::Completion& completion) {
   service::Completion::Output output = completion.Next();
   if (!output.completed) co_return output;
-  std::function<void()> work = [&completion] { completion.RunHooks(); };
-  co_await RunOnWorker(std::move(work));
+  auto kept = std::make_shared<Result<void>>();
+  std::function<void()> work = [hooks = completion.TakeHooks(), kept] { *kept = hooks(); };
+  const Result<void> ran = co_await RunOnDisk(context_.pools.store, std::move(work));
+  completion.EndHooks(ran ? *kept : ran);
   service::Completion::Output rest = completion.Next();
   if (!rest.error) rest.bytes.insert(0, output.bytes);
   co_return rest;

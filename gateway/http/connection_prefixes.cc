@@ -26,23 +26,27 @@ Result<std::string> FinishImport(tier::PrefixImporter& importer, const Result<vo
 
 }  // namespace
 
-// The body of an import while it is read: into `piece`, never as a whole.
+// The body of an import while it is read: into `piece`, never as a whole. Shared with the thread
+// that writes to the disk.
 struct Connection::ImportBody {
-  explicit ImportBody(Parser&& head) : parser(std::move(head)), piece(kPieceBytes) {}
+  ImportBody(Parser&& head, std::unique_ptr<tier::PrefixImporter> into)
+      : parser(std::move(head)), importer(std::move(into)), piece(kPieceBytes) {}
   bhttp::request_parser<bhttp::buffer_body> parser;
+  std::unique_ptr<tier::PrefixImporter> importer;
   std::vector<char> piece;
   size_t filled = 0;
   Result<void> fed;
 };
 
 Task<bool> Connection::ServeWarm(RouteMatch match) {
-  Result<std::unique_ptr<service::WarmJob>> job =
+  Result<std::shared_ptr<service::WarmJob>> job =
       MakeError(ErrorCode::kInternal, "http", "starting to warm failed");
   const std::string credential = Credential();
   const service::Service::WarmArgs args{
       .body = parser_->get().body(), .credential = credential, .wake = MakeWake()};
   std::function<void()> start = [&] { job = context_.service.StartWarm(args); };
-  co_await RunOnWorker(std::move(start));
+  const Result<void> started = co_await RunOn(context_.pools.request, std::move(start));
+  if (!started) job = started.error();
   while (job && !(*job)->Poll()) {
     // As for a whole answer: an interim response tells a client that has left.
     std::string probe = http_1_0_ ? "" : "HTTP/1.1 100 Continue\r\n\r\n";
@@ -54,8 +58,10 @@ Task<bool> Connection::ServeWarm(RouteMatch match) {
   }
   Result<std::string> body = MakeError(ErrorCode::kInternal, "http", "warming failed");
   if (job) {
-    std::function<void()> finish = [&] { body = (*job)->Finish(); };
-    co_await RunOnWorker(std::move(finish));
+    auto said = std::make_shared<Result<std::string>>(body);
+    std::function<void()> finish = [job = *job, said] { *said = job->Finish(); };
+    const Result<void> ran = co_await RunOnDisk(context_.pools.bulk, std::move(finish));
+    body = ran ? *said : ran.error();
   } else {
     body = job.error();
   }
@@ -64,15 +70,23 @@ Task<bool> Connection::ServeWarm(RouteMatch match) {
   co_return again;
 }
 
-Task<bool> Connection::ServeExport(RouteMatch match) {
+// An export under way; shared with the thread that reads from the disk.
+struct Connection::ExportBody {
   Result<std::unique_ptr<tier::PrefixExporter>> exporter =
       MakeError(ErrorCode::kInternal, "http", "starting the export failed");
-  std::function<void()> start = [&] {
-    exporter = context_.service.prefixes().StartExport(match.argument, Credential());
+  Result<bool> more = false;
+  std::string piece;
+};
+
+Task<bool> Connection::ServeExport(RouteMatch match) {
+  auto body = std::make_shared<ExportBody>();
+  std::function<void()> start = [body, &prefixes = context_.service.prefixes(), id = match.argument,
+                                 credential = Credential()] {
+    body->exporter = prefixes.StartExport(id, credential);
   };
-  co_await RunOnWorker(std::move(start));
-  if (!exporter) {
-    Response response = ErrorResponse(exporter.error());
+  const Result<void> started = co_await RunOnDisk(context_.pools.bulk, std::move(start));
+  if (!started || !body->exporter) {
+    Response response = ErrorResponse(started ? body->exporter.error() : started.error());
     const bool again = co_await Send(std::move(response), match.name, match.openai_dialect);
     co_return again;
   }
@@ -81,17 +95,19 @@ Task<bool> Connection::ServeExport(RouteMatch match) {
   std::string pending = DownloadHead(Head(false), match.argument + ".kvgate");
   bool more = !head_only_;
   while (more) {
-    Result<bool> next = MakeError(ErrorCode::kInternal, "http", "the export failed");
-    std::string piece;
-    std::function<void()> work = [&] { next = (*exporter)->Next(piece); };
-    co_await RunOnWorker(std::move(work));
-    if (!next) {
+    std::function<void()> work = [body] {
+      body->piece.clear();
+      body->more = (*body->exporter)->Next(body->piece);
+    };
+    const Result<void> ran = co_await RunOnDisk(context_.pools.bulk, std::move(work));
+    if (!ran || !body->more) {
       // The head is out: a body without its end is how the client learns of it.
-      KVGATE_LOG(kError, "http", "request {}: {}", request_id_, next.error().ToString());
+      const Error& error = ran ? body->more.error() : ran.error();
+      KVGATE_LOG(kError, "http", "request {}: {}", request_id_, error.ToString());
       co_return false;
     }
-    more = *next;
-    pending += http_1_0_ ? piece : Chunk(piece);
+    more = *body->more;
+    pending += http_1_0_ ? body->piece : Chunk(body->piece);
     if (!more && !http_1_0_) pending += "0\r\n\r\n";
     std::string bytes = std::exchange(pending, {});
     const bool written = co_await Write(std::move(bytes));
@@ -127,30 +143,42 @@ Task<bool> Connection::ReadPiece(ImportBody& body) {
 }
 
 Task<bool> Connection::ServeImport(RouteMatch match) {
-  Result<std::unique_ptr<tier::PrefixImporter>> importer =
-      context_.service.prefixes().StartImport();
-  if (!importer) {
-    Response refusal = ErrorResponse(importer.error());
+  Result<std::unique_ptr<tier::PrefixImporter>> opened = context_.service.prefixes().StartImport();
+  if (!opened) {
+    Response refusal = ErrorResponse(opened.error());
     const bool again = co_await Refuse(std::move(refusal), match.name);
     co_return again;
   }
-  auto body = std::make_unique<ImportBody>(std::move(*parser_));
-  std::function<void()> feed = [&] {
-    body->fed = (*importer)->Feed({body->piece.data(), body->filled});
-  };
+  auto body = std::make_shared<ImportBody>(std::move(*parser_), std::move(*opened));
   while (body->fed && !body->parser.is_done()) {
     const bool there = co_await ReadPiece(*body);
     if (!there && body->fed) co_return false;
-    if (body->fed) co_await RunOnWorker(feed);
+    std::function<void()> feed = [body] {
+      body->fed = body->importer->Feed({body->piece.data(), body->filled});
+    };
+    Result<void> ran;
+    if (body->fed) ran = co_await RunOnDisk(context_.pools.bulk, std::move(feed));
+    if (ran) continue;
+    // The thread that hangs has the body.
+    keep_alive_ = false;
+    Response response = ErrorResponse(ran.error());
+    co_await Send(std::move(response), match.name, match.openai_dialect);
+    co_await Linger();
+    co_return false;
   }
   stream_.ExpireNever();
-  Result<std::string> reply = MakeError(ErrorCode::kInternal, "http", "the import failed");
-  std::function<void()> finish = [&] { reply = FinishImport(**importer, body->fed); };
-  co_await RunOnWorker(finish);
-  if (!body->fed) keep_alive_ = false;
-  Response response = reply ? Response{.body = std::move(*reply)} : ErrorResponse(reply.error());
+  auto reply = std::make_shared<Result<std::string>>(
+      MakeError(ErrorCode::kInternal, "http", "the import failed"));
+  const bool whole = body->fed.has_value();
+  std::function<void()> finish = [body, reply] {
+    *reply = FinishImport(*body->importer, body->fed);
+  };
+  const Result<void> ran = co_await RunOnDisk(context_.pools.bulk, std::move(finish));
+  if (!whole) keep_alive_ = false;
+  Response response = ErrorResponse(ran ? Error() : ran.error());
+  if (ran) response = *reply ? Response{.body = std::move(**reply)} : ErrorResponse(reply->error());
   const bool again = co_await Send(std::move(response), match.name, match.openai_dialect);
-  if (!body->fed) co_await Linger();
+  if (!whole) co_await Linger();
   co_return again;
 }
 

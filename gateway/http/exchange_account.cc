@@ -8,12 +8,12 @@ namespace kvgate::http {
 
 namespace asio = boost::asio;
 
-void ExchangeAccount::HashOnWorker(asio::thread_pool& workers, asio::any_io_executor home,
+void ExchangeAccount::HashOnWorker(service::WorkQueue& pool, asio::any_io_executor home,
                                    std::shared_ptr<const std::string> received,
                                    std::shared_ptr<const std::string> sent) {
   hashing_ = true;  // before there is another thread
-  asio::post(workers, [self = shared_from_this(), home = std::move(home),
-                       received = std::move(received), sent = std::move(sent)]() mutable {
+  const auto hash = [self = shared_from_this(), home = std::move(home),
+                     received = std::move(received), sent = std::move(sent)]() mutable {
     self->observer_->OnSent(*received, *sent);
     sent.reset();
     asio::post(home, [received = std::move(received)] {});
@@ -24,7 +24,10 @@ void ExchangeAccount::HashOnWorker(asio::thread_pool& workers, asio::any_io_exec
       end = std::move(self->end_);
     }
     if (end) self->Close(*end);
-  });
+  };
+  if (pool.Post(key_ ? key_->name() : "", hash)) return;
+  service::WorkQueue::Work here = hash;
+  here();
 }
 
 void ExchangeAccount::End(const upstream::ExchangeEnd& end) {

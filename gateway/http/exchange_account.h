@@ -4,13 +4,13 @@
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 
 #include "gateway/service/gateway_keys.h"
+#include "gateway/service/work_queue.h"
 #include "gateway/upstream/exchange_observer.h"
 
 namespace kvgate::http {
@@ -25,7 +25,8 @@ class ExchangeAccount : public std::enable_shared_from_this<ExchangeAccount> {
   // OnSent is told by one of these two, OnEnd by End.
   upstream::ExchangeObserver& observer() { return *observer_; }
   // `received` is let go on `home`, where its memory is wanted again; `sent` may be the same.
-  void HashOnWorker(boost::asio::thread_pool& workers, boost::asio::any_io_executor home,
+  // Where the pool is full it is hashed here.
+  void HashOnWorker(service::WorkQueue& pool, boost::asio::any_io_executor home,
                     std::shared_ptr<const std::string> received,
                     std::shared_ptr<const std::string> sent);
   void End(const upstream::ExchangeEnd& end);

@@ -77,19 +77,20 @@ bool Connection::IsForeign(const RouteMatch& match) const {
   return protocol::RequestOf(match.argument).empty();
 }
 
-Task<void> Connection::ScanBody() {
+Task<Result<void>> Connection::ScanBody() {
   const std::string_view coding = Header("content-encoding");
   if (upstream::IsIdentity(coding)) {
     scan_ = upstream::ScanBody(parser_->get().body());
-    co_return;
+    co_return Result<void>();
   }
   // Of two headers the order decides, and not everyone looks at both.
-  if (parser_->get().count(beast::http::field::content_encoding) > 1) co_return;
+  if (parser_->get().count(beast::http::field::content_encoding) > 1) co_return Result<void>();
   std::function<void()> work = [this, coding] {
     decoded_ = upstream::DecodeBody(coding, parser_->get().body(), context_.options.body_bytes_max);
     if (decoded_) scan_ = upstream::ScanBody(*decoded_);
   };
-  co_await RunOnWorker(std::move(work));
+  const Result<void> ran = co_await RunOn(context_.pools.request, std::move(work));
+  co_return ran;
 }
 
 bool Connection::RunsLocally() const {
@@ -106,7 +107,13 @@ bool Connection::RunsLocally() const {
 Task<bool> Connection::ServeGeneration(RouteMatch match) {
   const bool encoded = !upstream::IsIdentity(Header("content-encoding"));
   known_.reset();
-  if (!targets_->upstreams->empty() || key_ != nullptr || encoded) co_await ScanBody();
+  Result<void> scanned;
+  if (!targets_->upstreams->empty() || key_ != nullptr || encoded) scanned = co_await ScanBody();
+  if (!scanned) {
+    Response response = ErrorResponse(scanned.error());
+    const bool again = co_await Send(std::move(response), match.name, match.openai_dialect);
+    co_return again;
+  }
   if (route::Route* const route = ModelRoute(match); route != nullptr) {
     const bool again = co_await ServeRouted(std::move(match), *route);
     co_return again;
@@ -151,11 +158,11 @@ Task<std::optional<bool>> Connection::ForwardTo(RouteMatch match, ForwardArgs ar
   job.route = match.name;
   job.fields = RequestFields();
   job.end.body_read = Clock::now() - received_at_;
-  if (match.route == Route::kForwarded || IsKept(match.route)) co_await ScanBody();
+  Result<void> admitted;
+  if (match.route == Route::kForwarded || IsKept(match.route)) admitted = co_await ScanBody();
   job.model = match.route == Route::kModel ? match.argument : scan_.model;
   Result<upstream::Upstream*> chosen = args.upstream;
-  Result<void> admitted;
-  if (args.upstream == nullptr) {
+  if (args.upstream == nullptr && admitted) {
     chosen = targets_->upstreams->Choose({.dialect = kind_.dialect,
                                           .endpoint = kind_.endpoint,
                                           .name = Header("x-kvgate-upstream"),
@@ -178,6 +185,7 @@ Task<std::optional<bool>> Connection::ForwardTo(RouteMatch match, ForwardArgs ar
     End(job);
     co_return again;
   }
+  if (admitted && chosen) admitted = co_await PreparePrompt(job);
   if (!admitted || !chosen) {
     Error error = !admitted ? admitted.error() : chosen.error();
     job.end.outcome = ExchangeOutcome::kRefused;
@@ -239,8 +247,6 @@ bool Connection::PassesOn(Forwarding& job, const Result<void>& started) const {
 
 Task<std::optional<bool>> Connection::Forward(Forwarding& job) {
   const auto& message = parser_->get();
-  const bool is_renamed = !job.renamed.empty();
-  co_await PreparePrompt(job);
   const upstream::HeaderFields fields =
       job.translation ? job.translation->FieldsOf(job.fields) : std::move(job.fields);
   if (job.account && SharesBody()) job.body = ShareBody();
@@ -260,7 +266,7 @@ Task<std::optional<bool>> Connection::Forward(Forwarding& job) {
        .fields = fields,
        .body_bytes = body.size(),
        .added = added,
-       .drop_encoding = is_renamed,
+       .drop_encoding = job.is_renamed,
        .drop_accept_encoding = Explains() || job.translation,
        .api_key = lends_key ? job.translation->credential() : job.upstream->api_key(),
        .dialect = job.upstream->dialect(),
@@ -268,7 +274,7 @@ Task<std::optional<bool>> Connection::Forward(Forwarding& job) {
   job.exchange->OnSent([this, &job, &received, &body] {
     if (!job.account) return;
     if (job.body) {
-      job.account->HashOnWorker(context_.workers, executor(), job.body,
+      job.account->HashOnWorker(context_.pools.request, executor(), job.body,
                                 job.sent ? job.sent : job.body);
     } else {
       job.account->observer().OnSent(received, body);
@@ -299,13 +305,14 @@ Task<std::optional<bool>> Connection::Forward(Forwarding& job) {
 }
 
 // What of the prompt its upstream's cache can hold, and what is sent for that.
-Task<void> Connection::PreparePrompt(Forwarding& job) {
+Task<Result<void>> Connection::PreparePrompt(Forwarding& job) {
+  job.is_renamed = !job.renamed.empty();
   const bool encoded = !upstream::IsIdentity(Header("content-encoding"));
   const upstream::Endpoint endpoint =
       job.translation ? job.translation->sent_endpoint() : kind_.endpoint;
   if (context_.options.prompts == nullptr || !scan_.readable || !HasPrompt(endpoint)) {
     if (!job.renamed.empty()) job.sent = std::make_shared<const std::string>(job.renamed);
-    co_return;
+    co_return Result<void>();
   }
   const std::string_view body = !job.renamed.empty() ? std::string_view(job.renamed)
                                 : decoded_           ? std::string_view(*decoded_)
@@ -324,7 +331,8 @@ Task<void> Connection::PreparePrompt(Forwarding& job) {
   if (args.body.size() < kPreparedHereBytes) {
     work();
   } else {
-    co_await RunOnWorker(std::move(work));
+    const Result<void> ran = co_await RunOn(context_.pools.request, std::move(work));
+    if (!ran) co_return ran;
   }
   if (job.prompt.body) {
     job.sent = std::make_shared<const std::string>(std::move(*job.prompt.body));
@@ -334,6 +342,7 @@ Task<void> Connection::PreparePrompt(Forwarding& job) {
   if (job.account && job.prompt.preparation) {
     job.account->observer().OnPrepared(job.prompt.preparation);
   }
+  co_return Result<void>();
 }
 
 Task<bool> Connection::PassAnswer(Forwarding& job) {

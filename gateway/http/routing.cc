@@ -31,22 +31,24 @@ route::Route* Connection::ModelRoute(const RouteMatch& match) const {
   return targets_->routes->Find(scan_.model);
 }
 
-Task<service::Prompts::Known> Connection::Recognize() {
-  if (!known_) {
-    known_.emplace();
+Task<Result<service::Prompts::Known>> Connection::Recognize() {
+  if (known_) co_return *known_;
+  service::Prompts::Known known;
+  if (context_.options.prompts != nullptr && scan_.readable) {
     const std::string tenant = Tenant();
     const upstream::HeaderFields fields = RequestFields();
     std::function<void()> work = [&] {
-      known_ =
+      known =
           context_.options.prompts->Recognize({.body = decoded_ ? *decoded_ : parser_->get().body(),
                                                .endpoint = kind_.endpoint,
                                                .tenant = tenant,
                                                .fields = fields});
     };
-    if (context_.options.prompts != nullptr && scan_.readable)
-      co_await RunOnWorker(std::move(work));
+    const Result<void> ran = co_await RunOn(context_.pools.request, std::move(work));
+    if (!ran) co_return ran.error();
   }
-  co_return *known_;
+  known_ = known;
+  co_return known;
 }
 
 Task<Result<void>> Connection::CheckPrompt(std::string model) {
@@ -54,12 +56,13 @@ Task<Result<void>> Connection::CheckPrompt(std::string model) {
   if (!admitted) co_return admitted;
   const int64_t most = key_ == nullptr ? 0 : key_->config().prompt_tokens_max;
   if (most > 0) {
-    const service::Prompts::Known known = co_await Recognize();
-    if (known.num_tokens > most) {
+    const Result<service::Prompts::Known> known = co_await Recognize();
+    if (!known) co_return known.error();
+    if (known->num_tokens > most) {
       co_return MakeError(
           ErrorCode::kInvalidArgument, protocol::kContextLengthSource,
           fmt::format("This key takes prompts of at most {} tokens; this one has about {}.", most,
-                      known.num_tokens));
+                      known->num_tokens));
     }
   }
   co_return Result<void>();
@@ -68,12 +71,14 @@ Task<Result<void>> Connection::CheckPrompt(std::string model) {
 Task<bool> Connection::ServeRouted(RouteMatch match, route::Route& route) {
   const Result<void> admitted = co_await CheckPrompt(scan_.model);
   Routing routing{.match = match, .route = route};
-  if (!admitted) {
-    Response response = ErrorResponse(admitted.error());
+  Result<service::Prompts::Known> recognized = service::Prompts::Known();
+  if (admitted) recognized = co_await Recognize();
+  if (!admitted || !recognized) {
+    Response response = ErrorResponse(admitted ? recognized.error() : admitted.error());
     const bool again = co_await Send(std::move(response), match.name, match.openai_dialect);
     co_return again;
   }
-  const service::Prompts::Known known = co_await Recognize();
+  const service::Prompts::Known& known = *recognized;
   routing.query = {.conversation = known.conversation,
                    .prefix = known.prefix,
                    .num_tokens = known.num_tokens,

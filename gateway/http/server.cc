@@ -48,11 +48,11 @@ class AsioServer final : public Server {
         service_(service),
         guard_(std::move(hosts)),
         parts_(std::move(parts)),
-        workers_(static_cast<size_t>(options.worker_threads)),
+        pools_(std::make_shared<service::WorkPools>(options.pools)),
         context_{.options = options_,
                  .service = service,
                  .guard = guard_,
-                 .workers = workers_,
+                 .pools = *pools_,
                  .targets = parts_->targets,
                  .model_lists = model_lists_},
         acceptor_(*parts_->loops.front()),
@@ -60,6 +60,9 @@ class AsioServer final : public Server {
         group_(service.metrics().connections) {}
 
   Result<void> Start() {
+    service_.AddCollector([weak = std::weak_ptr<const service::WorkPools>(pools_)](auto& writer) {
+      if (const auto pools = weak.lock()) pools->Collect(writer);
+    });
     KVGATE_TRY(const tcp::endpoint endpoint, Resolve());
     KVGATE_TRY_VOID(Bind(endpoint));
     asio::co_spawn(acceptor_.get_executor(), Accept(), [this](std::exception_ptr failure) {
@@ -81,7 +84,7 @@ class AsioServer final : public Server {
       group_.CancelAll();
       while (!group_.WaitEmpty(std::chrono::seconds(1))) group_.CancelAll();
     }
-    workers_.join();
+    pools_.reset();  // waits for what they are at
     work_.clear();
     for (const auto& loop : parts_->loops) loop->stop();
     for (std::thread& thread : threads_) thread.join();
@@ -192,7 +195,7 @@ class AsioServer final : public Server {
   const RequestGuard guard_;
   const std::unique_ptr<Parts> parts_;
   upstream::ModelListCache model_lists_;
-  asio::thread_pool workers_;
+  std::shared_ptr<service::WorkPools> pools_;  // its numbers are asked for as long as it is there
   ConnectionContext context_;
   std::vector<asio::executor_work_guard<asio::io_context::executor_type>> work_;
   tcp::acceptor acceptor_;

@@ -14,6 +14,7 @@
 #include "gateway/config/config.h"
 #include "gateway/http/listener_tls.h"
 #include "gateway/service/service.h"
+#include "gateway/service/work_pools.h"
 
 namespace kvgate::upstream {
 class ExchangeLog;
@@ -37,7 +38,7 @@ struct ServerOptions {
   std::string address = "127.0.0.1";  // an IP address, or "localhost"
   uint16_t port = 0;                  // 0: a free one
   int threads = 2;                    // for sockets
-  int worker_threads = 2;             // for decoding, tokenizing and the store
+  service::WorkPools::Options pools = {};
   TargetOptions targets = {};
   std::vector<std::string> allowed_hosts = {};
   size_t body_bytes_max = size_t{64} << 20;

@@ -157,7 +157,8 @@ Task<Result<void>> Connection::Translate(Forwarding& job) {
   if (body.size() < kTranslatedHereBytes) {
     work();
   } else {
-    co_await RunOnWorker(std::move(work));
+    const Result<void> ran = co_await RunOn(context_.pools.request, std::move(work));
+    if (!ran) made = ran.error();
   }
   if (!made) co_return std::move(made).error();
   job.translation = std::move(*made);
@@ -171,7 +172,8 @@ Task<bool> Connection::SendEstimate(Forwarding& job) {
   const std::string& body = decoded_ ? *decoded_ : parser_->get().body();
   Result<int64_t> tokens = MakeError(ErrorCode::kInternal, "translate", "counting failed");
   std::function<void()> work = [&] { tokens = translate::EstimateTokens(body); };
-  co_await RunOnWorker(std::move(work));
+  const Result<void> ran = co_await RunOn(context_.pools.request, std::move(work));
+  if (!ran) tokens = ran.error();
   Response response = tokens ? Response{.body = protocol::EncodeTokenCount(*tokens)}
                              : ErrorResponse(tokens.error());
   job.end.outcome = upstream::ExchangeOutcome::kRefused;

@@ -549,6 +549,11 @@ Result<std::vector<TokenId>> LocalProvider::EncodePrefix(const CompletionRequest
   return std::move(prompt.tokens);
 }
 
+bool LocalProvider::Compiles(const CompletionRequest& request) {
+  return request.output.kind != protocol::OutputKind::kAnyText ||
+         (request.dialect != Dialect::kCompletions && LooksForCalls(request));
+}
+
 bool LocalProvider::LooksForCalls(const CompletionRequest& request) {
   return !request.tools.empty() && request.tool_choice.mode != protocol::ToolMode::kNone;
 }

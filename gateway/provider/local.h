@@ -44,6 +44,9 @@ class LocalProvider {
   bool writes_reasoning() const { return !traits_.reasoning_field.empty(); }
   engine::Engine& engine() const { return parts_.engine; }
 
+  // Whether Run compiles a grammar for it, which may take long.
+  static bool Compiles(const protocol::CompletionRequest& request);
+
   struct RunArgs {
     const protocol::CompletionRequest& request;
     std::string tenant;  // prefixes are shared only within one

@@ -131,7 +131,33 @@ Result<std::string> Service::GetModel(std::string_view id) const {
   return out;
 }
 
+// Waits for the stores.
+void Service::RefreshStores() const {
+  StoreNumbers numbers;
+  if (parts_.kv != nullptr) numbers.kv = parts_.kv->Stats();
+  if (parts_.pins != nullptr) numbers.num_pins = parts_.pins->size();
+  if (parts_.turns != nullptr) numbers.turns = parts_.turns->Stats();
+  const std::lock_guard lock(numbers_mutex_);
+  numbers_ = std::move(numbers);
+}
+
+Service::StoreNumbers Service::store_numbers() const {
+  const std::lock_guard lock(numbers_mutex_);
+  return numbers_;
+}
+
+std::string Service::Metrics() const {
+  RefreshStores();
+  return MetricsAsKnown();
+}
+
 std::string Service::Stats() const {
+  RefreshStores();
+  return StatsAsKnown();
+}
+
+std::string Service::StatsAsKnown() const {
+  const StoreNumbers numbers = store_numbers();
   std::string out;
   JsonWriter json(out);
   json.BeginObject().Key("ready").Bool(ready()).Key("engine");
@@ -142,16 +168,16 @@ std::string Service::Stats() const {
   }
   json.Key("store");
   if (parts_.kv != nullptr) {
-    const store::KvStoreStats stats = parts_.kv->Stats();
+    const store::KvStoreStats& stats = numbers.kv;
     json.BeginObject();
     WriteFields(StoreFields(stats), json);
-    json.Key("pins").Unsigned(parts_.pins == nullptr ? 0 : parts_.pins->size());
+    json.Key("pins").Unsigned(numbers.num_pins);
     json.Key("error").String(stats.error).EndObject();
   } else {
     json.BeginObject().Key("error").String(parts_.no_disk_reason).EndObject();
   }
   if (parts_.turns != nullptr) {
-    const store::TurnStats stats = parts_.turns->Stats();
+    const store::TurnStats& stats = numbers.turns;
     json.Key("turns").BeginObject().Key("enabled").Bool(stats.enabled);
     WriteFields(TurnFields(stats), json);
     json.EndObject();
@@ -256,9 +282,9 @@ void Service::CollectEngine(metrics::TextWriter& writer) const {
 
 void Service::CollectStore(metrics::TextWriter& writer) const {
   WriteOne("kvgate_store_up", "gauge", "1 when the disk tier is open and healthy.",
-           parts_.kv != nullptr && parts_.kv->Stats().error.empty() ? 1 : 0, writer);
+           parts_.kv != nullptr && store_numbers().kv.error.empty() ? 1 : 0, writer);
   if (parts_.kv == nullptr) return;
-  const store::KvStoreStats stats = parts_.kv->Stats();
+  const store::KvStoreStats stats = store_numbers().kv;
   WriteOne("kvgate_store_records", "gauge", "KV records on disk.", stats.num_records, writer);
   WriteOne("kvgate_store_payload_bytes", "gauge", "Live KV on disk.", stats.payload_bytes, writer);
   WriteOne("kvgate_store_disk_bytes", "gauge", "Files of the store.", stats.disk_bytes, writer);
@@ -280,7 +306,7 @@ void Service::CollectStore(metrics::TextWriter& writer) const {
 
 void Service::CollectTurns(metrics::TextWriter& writer) const {
   if (parts_.turns == nullptr) return;
-  const store::TurnStats stats = parts_.turns->Stats();
+  const store::TurnStats stats = store_numbers().turns;
   WriteOne("kvgate_turns", "gauge", "Conversation turns kept.", stats.num_turns, writer);
   WriteOne("kvgate_turn_conversations", "gauge", "Conversations kept.", stats.num_conversations,
            writer);

@@ -115,27 +115,45 @@ std::optional<std::string> ReasoningOf(const Result<store::Turn>& turn) {
 
 }  // namespace
 
-bool ReasoningMemory::enabled() const { return turns_ != nullptr && turns_->Stats().enabled; }
+bool ReasoningMemory::enabled() const { return turns_ != nullptr && turns_->enabled(); }
 
-PrefixDigest ReasoningMemory::Restore(std::string_view tenant,
-                                      std::vector<Message>& messages) const {
-  PrefixDigest chain;
-  if (!enabled()) return chain;
+ReasoningMemory::Plan ReasoningMemory::MakePlan(const std::vector<Message>& messages) const {
+  Plan plan;
+  if (!enabled()) return plan;
   size_t num_turns = 0;
   for (const Message& message : messages) num_turns += message.role == "assistant" ? 1 : 0;
-  for (Message& message : messages) {
-    chain = Chain(chain, message);
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const Message& message = messages[i];
+    plan.end = Chain(plan.end, message);
     if (message.role != "assistant" || num_turns-- > kTurnsMax || !message.reasoning.empty()) {
       continue;
     }
-    std::optional<std::string> found;
-    if (const std::string name = NameOf(message); !name.empty()) {
-      found = ReasoningOf(turns_->Get(tenant, name));
-    }
-    if (!found) found = ReasoningOf(turns_->FindByContent(tenant, chain));
-    if (found) message.reasoning = std::move(*found);
+    plan.wanted.push_back({.message = i, .name = NameOf(message), .chain = plan.end});
   }
-  return chain;
+  return plan;
+}
+
+std::vector<ReasoningMemory::Found> ReasoningMemory::Find(std::string_view tenant,
+                                                          const std::vector<Wanted>& wanted) const {
+  std::vector<Found> all;
+  for (const Wanted& one : wanted) {
+    std::optional<std::string> found;
+    if (!one.name.empty()) found = ReasoningOf(turns_->Get(tenant, one.name));
+    if (!found) found = ReasoningOf(turns_->FindByContent(tenant, one.chain));
+    if (found) all.push_back({.message = one.message, .reasoning = std::move(*found)});
+  }
+  return all;
+}
+
+void ReasoningMemory::Apply(std::vector<Found> found, std::vector<Message>& messages) {
+  for (Found& one : found) messages[one.message].reasoning = std::move(one.reasoning);
+}
+
+PrefixDigest ReasoningMemory::Restore(std::string_view tenant,
+                                      std::vector<Message>& messages) const {
+  const Plan plan = MakePlan(messages);
+  Apply(Find(tenant, plan.wanted), messages);
+  return plan.end;
 }
 
 void ReasoningMemory::Keep(const KeepArgs& args) const {

@@ -26,8 +26,26 @@ class ReasoningMemory {
   // Null: nothing is kept or found. Outlives it.
   explicit ReasoningMemory(store::TurnStore* turns) : turns_(turns) {}
 
-  // Gives the assistant's turns that have no reasoning theirs. What was visible up to the end, by
-  // which Keep knows where an answer stands.
+  // What is to be looked up for a list of messages.
+  struct Wanted {
+    size_t message = 0;     // its index
+    std::string name = {};  // by its calls; empty: it has none
+    PrefixDigest chain = {};
+  };
+  struct Plan {
+    PrefixDigest end = {};  // what was visible up to the end: Keep's `before`
+    std::vector<Wanted> wanted = {};
+  };
+  struct Found {
+    size_t message = 0;
+    std::string reasoning = {};
+  };
+  // Restore in three steps, of which Find alone may wait for the disk: turns of the assistant's
+  // that have no reasoning get theirs.
+  Plan MakePlan(const std::vector<protocol::Message>& messages) const;
+  std::vector<Found> Find(std::string_view tenant, const std::vector<Wanted>& wanted) const;
+  static void Apply(std::vector<Found> found, std::vector<protocol::Message>& messages);
+  // All of them. What was visible up to the end, by which Keep knows where an answer stands.
   PrefixDigest Restore(std::string_view tenant, std::vector<protocol::Message>& messages) const;
 
   struct KeepArgs {

@@ -20,7 +20,7 @@ class ResponseStore {
   explicit ResponseStore(store::TurnStore* turns) : turns_(turns) {}
 
   // Whether new ones are kept.
-  bool keeps() const { return turns_ != nullptr && turns_->Stats().enabled; }
+  bool keeps() const { return turns_ != nullptr && turns_->enabled(); }
   // kTooLarge: it would not be kept.
   Result<void> CheckInput(uint64_t bytes) const;
 

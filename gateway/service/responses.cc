@@ -49,15 +49,22 @@ bool ResponseTurn::Shorten(const Error& error, protocol::CompletionRequest& shor
   return true;
 }
 
-Result<std::vector<ResponsesItem>> Responses::FindContext(const protocol::ResponsesRequest& decoded,
-                                                          Use use, ResponseTurn& turn) {
+bool Responses::Draft::needs_store() const {
+  return !decoded.previous_response_id.empty() || !decoded.conversation.empty() ||
+         std::any_of(turn->input.begin(), turn->input.end(),
+                     [](const ResponsesItem& item) { return item.is_reference; });
+}
+
+Result<std::vector<ResponsesItem>> Responses::FindContext(Draft& draft) {
+  const protocol::ResponsesRequest& decoded = draft.decoded;
+  ResponseTurn& turn = *draft.turn;
   if (!decoded.previous_response_id.empty()) {
     turn.parent = decoded.previous_response_id;
     return responses_.Context(turn.tenant, turn.parent);
   }
   if (decoded.conversation.empty()) return std::vector<ResponsesItem>();
   turn.conversation = decoded.conversation;
-  if (use == Use::kCreate) {
+  if (draft.use == Use::kCreate) {
     KVGATE_TRY(turn.lock, conversations_.Lock(turn.tenant, turn.conversation));
   }
   Result<Conversation> conversation = conversations_.Load(turn.tenant, turn.conversation);
@@ -71,12 +78,12 @@ Result<std::vector<ResponsesItem>> Responses::FindContext(const protocol::Respon
 }
 
 // What is kept names no other items: they may be deleted.
-Result<void> Responses::Resolve(const std::vector<ResponsesItem>& context,
-                                ResponseTurn& turn) const {
+Result<void> Responses::Resolve(Draft& draft) const {
+  ResponseTurn& turn = *draft.turn;
   for (size_t i = 0; i < turn.input.size(); ++i) {
     ResponsesItem& item = turn.input[i];
     if (!item.is_reference) continue;
-    if (const ResponsesItem* known = FindItem(context, item.id); known != nullptr) {
+    if (const ResponsesItem* known = FindItem(draft.context, item.id); known != nullptr) {
       item = *known;
       continue;
     }
@@ -91,26 +98,34 @@ Result<void> Responses::Resolve(const std::vector<ResponsesItem>& context,
   return {};
 }
 
-Result<std::shared_ptr<ResponseTurn>> Responses::Begin(const BeginArgs& args) {
+Result<Responses::Draft> Responses::Decode(const BeginArgs& args) const {
   KVGATE_TRY(
       protocol::ResponsesRequest decoded,
       protocol::DecodeResponses({.body = args.body, .request_id = args.request_id}, limits_));
-  auto turn = std::make_shared<ResponseTurn>();
-  turn->tenant = args.tenant;
-  turn->request_id = args.request_id;
-  turn->truncates = decoded.truncates;
-  KVGATE_TRY(const std::vector<ResponsesItem> context, FindContext(decoded, args.use, *turn));
-  turn->input = std::move(decoded.input);
-  KVGATE_TRY_VOID(Resolve(context, *turn));
-  turn->shape = std::move(decoded.shape);
-  turn->shape.stored = decoded.store && responses_.keeps();
+  Draft draft{.decoded = std::move(decoded), .use = args.use};
+  draft.turn->tenant = args.tenant;
+  draft.turn->request_id = args.request_id;
+  draft.turn->truncates = draft.decoded.truncates;
+  draft.turn->input = std::move(draft.decoded.input);
+  draft.turn->shape = std::move(draft.decoded.shape);
+  draft.turn->shape.stored = draft.decoded.store && responses_.keeps();
+  return draft;
+}
+
+Result<void> Responses::Load(Draft& draft) {
+  KVGATE_TRY(draft.context, FindContext(draft));
+  return Resolve(draft);
+}
+
+Result<std::shared_ptr<ResponseTurn>> Responses::Compose(Draft draft) const {
+  const std::shared_ptr<ResponseTurn> turn = std::move(draft.turn);
   if (turn->shape.stored) {
     KVGATE_TRY_VOID(responses_.CheckInput(BytesOf(turn->input) + turn->shape.echo.size()));
   }
   protocol::PromptBuilder prompt(limits_);
-  prompt.AddInstructions(std::move(decoded.instructions));
-  KVGATE_TRY_VOID(
-      prompt.Add(context, turn->conversation.empty() ? "previous_response_id" : "conversation"));
+  prompt.AddInstructions(std::move(draft.decoded.instructions));
+  KVGATE_TRY_VOID(prompt.Add(draft.context,
+                             turn->conversation.empty() ? "previous_response_id" : "conversation"));
   KVGATE_TRY_VOID(prompt.Add(turn->input, "input"));
   std::vector<Message> messages = prompt.Take();
   if (messages.empty()) {
@@ -119,9 +134,15 @@ Result<std::shared_ptr<ResponseTurn>> Responses::Begin(const BeginArgs& args) {
                      "conversation has none.",
                      "input");
   }
-  turn->request = std::move(decoded.request);
+  turn->request = std::move(draft.decoded.request);
   turn->request.prompt = std::move(messages);
   return turn;
+}
+
+Result<std::shared_ptr<ResponseTurn>> Responses::Begin(const BeginArgs& args) {
+  KVGATE_TRY(Draft draft, Decode(args));
+  KVGATE_TRY_VOID(Load(draft));
+  return Compose(std::move(draft));
 }
 
 AnswerHook Responses::KeepAnswer(std::shared_ptr<ResponseTurn> turn,

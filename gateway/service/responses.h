@@ -52,6 +52,19 @@ class Responses {
     std::string request_id;
     Use use = Use::kCreate;
   };
+  // A turn in the making.
+  struct Draft {
+    protocol::ResponsesRequest decoded;
+    Use use = Use::kCreate;
+    std::shared_ptr<ResponseTurn> turn = std::make_shared<ResponseTurn>();
+    std::vector<protocol::ResponsesItem> context = {};
+    // It goes on from, or names, what is stored.
+    bool needs_store() const;
+  };
+  // Begin in three steps, of which Load alone may wait for the disk.
+  Result<Draft> Decode(const BeginArgs& args) const;
+  Result<void> Load(Draft& draft);
+  Result<std::shared_ptr<ResponseTurn>> Compose(Draft draft) const;
   // Decodes, finds what it goes on from, and builds the prompt.
   Result<std::shared_ptr<ResponseTurn>> Begin(const BeginArgs& args);
   // Keeps the answer: by its id, and in its conversation.
@@ -71,10 +84,8 @@ class Responses {
   const protocol::DecodeLimits& limits() const { return limits_; }
 
  private:
-  Result<std::vector<protocol::ResponsesItem>> FindContext(
-      const protocol::ResponsesRequest& decoded, Use use, ResponseTurn& turn);
-  Result<void> Resolve(const std::vector<protocol::ResponsesItem>& context,
-                       ResponseTurn& turn) const;
+  Result<std::vector<protocol::ResponsesItem>> FindContext(Draft& draft);
+  Result<void> Resolve(Draft& draft) const;
 
   const protocol::DecodeLimits limits_;
   ResponseStore responses_;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -51,6 +52,8 @@ class Completion {
     metrics::GatewayMetrics& metrics;
     std::unique_ptr<LocalRecord> record;
     std::vector<AnswerHook> hooks = {};  // in order; an error ends it, the rest is not called
+    // The client is told that they have kept the answer: it fails where they do not come to an end.
+    bool must_keep = false;
   };
   explicit Completion(Parts parts);
   // Stops the work when the answer is not complete.
@@ -64,14 +67,18 @@ class Completion {
   struct Output {
     std::string bytes;           // to be sent now; may be empty
     bool finished = false;       // nothing follows
-    bool completed = false;      // call RunHooks, then Next again, which has the rest
+    bool completed = false;      // call the hooks, then Next again, which has the rest
     std::optional<Error> error;  // nothing has been sent: answer with its status instead of bytes
   };
   // Never blocks. Not finished and no bytes: wait for the wake function. A stream begins with its
   // first event, so that an error which comes first still has a status of its own.
   Output Next();
-  // Calls the hooks of an answer that is complete; may wait for the disk.
-  void RunHooks();
+  // The hooks of an answer that is complete, to be called once; they may wait for the disk, and
+  // own what they use: it may never answer. EndHooks says how they ended, or that nobody waits.
+  std::function<Result<void>()> TakeHooks();
+  void EndHooks(const Result<void>& done);
+  // Both, on this thread.
+  void RunHooks() { EndHooks(TakeHooks()()); }
   // Asks for an early end, which comes as an error like any other.
   void Cancel() { parts_.stream->Cancel(); }
   // Of the prompt and the answer together, once it has finished; 0 before.
@@ -168,18 +175,29 @@ class Service {
   Result<std::string> ListRequests(const ListRequestsArgs& args) const;
   Result<std::string> GetRequest(std::string_view id) const;
   // Prometheus text.
-  std::string Metrics() const { return parts_.registry.Text(); }
+  std::string Metrics() const;
+  // Stats and Metrics without asking the stores, which may wait for a disk: with what they said at
+  // the last RefreshStores.
+  std::string StatsAsKnown() const;
+  std::string MetricsAsKnown() const { return parts_.registry.Text(); }
+  void RefreshStores() const;
+  // For numbers that another part keeps; before the first Metrics.
+  void AddCollector(std::function<void(metrics::TextWriter&)> collect) {
+    parts_.registry.AddCollector(std::move(collect));
+  }
 
   metrics::GatewayMetrics& metrics() { return parts_.metrics; }
 
  private:
+  friend class CompletionStart;
+  // What the stores said of themselves last.
+  struct StoreNumbers {
+    store::KvStoreStats kv;
+    size_t num_pins = 0;
+    store::TurnStats turns;
+  };
+  StoreNumbers store_numbers() const;
   Result<const provider::LocalProvider*> Route(const std::string& model) const;
-  Result<std::unique_ptr<Completion>> StartLocal(const StartArgs& args,
-                                                 std::unique_ptr<LocalRecord>& record);
-  AnswerHook RememberReasoning(const StartArgs& args, const provider::LocalProvider& local,
-                               protocol::CompletionRequest& request) const;
-  Result<protocol::CompletionRequest> Decode(const StartArgs& args,
-                                             std::shared_ptr<ResponseTurn>& turn);
   Result<ledger::Ledger*> RequireLedger() const;
   void CollectEngine(metrics::TextWriter& writer) const;
   void CollectStore(metrics::TextWriter& writer) const;
@@ -193,6 +211,8 @@ class Service {
   std::unique_ptr<provider::LocalProvider> local_;  // published by local_ready_
   std::atomic<bool> local_ready_{false};
   std::atomic<bool> draining_{false};
+  mutable std::mutex numbers_mutex_;
+  mutable StoreNumbers numbers_;
 };
 
 }  // namespace kvgate::service

@@ -47,18 +47,18 @@ TEST(ExchangeAccountTest, IsClosedBehindTheHashWhoeverComesFirst) {
   for (const bool end_first : {true, false}) {
     Told told;
     asio::io_context io;
-    asio::thread_pool workers(1);
+    auto workers = std::make_unique<service::WorkQueue>(service::WorkQueue::Options{.threads = 1});
     std::weak_ptr<const std::string> watched;
     {
       const auto account =
           std::make_shared<ExchangeAccount>(std::make_unique<Observer>(told), nullptr);
       auto body = std::make_shared<const std::string>("body");
       watched = body;
-      account->HashOnWorker(workers, io.get_executor(), body, body);
+      account->HashOnWorker(*workers, io.get_executor(), body, body);
       body.reset();
       if (!end_first) {
         told.release.set_value();
-        workers.wait();
+        workers.reset();
       }
       account->End({.error = "cut"});
     }
@@ -67,7 +67,7 @@ TEST(ExchangeAccountTest, IsClosedBehindTheHashWhoeverComesFirst) {
       told.release.set_value();
     }
     told.ended.get_future().wait();
-    workers.join();
+    workers.reset();
     EXPECT_EQ(told.text, "sent body;end cut");
     EXPECT_FALSE(watched.expired());
     io.run();

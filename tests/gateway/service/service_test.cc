@@ -177,7 +177,8 @@ HookedAnswer RunHooked(bool streaming, std::vector<AnswerHook> hooks,
        .streaming = streaming,
        .metrics = metrics,
        .record = std::make_unique<LocalRecord>(LocalRecord::Args{}),
-       .hooks = std::move(hooks)});
+       .hooks = std::move(hooks),
+       .must_keep = true});
   HookedAnswer answer;
   while (true) {
     const Completion::Output output = completion.Next();

@@ -1,0 +1,162 @@
+#include "gateway/http/service_call.h"
+
+#include <string_view>
+#include <utility>
+
+#include "gateway/protocol/errors.h"
+#include "gateway/service/prefix_service.h"
+
+namespace kvgate::http {
+namespace {
+
+Response ToResponse(Result<std::string> body) {
+  return body ? Response{.body = std::move(*body)} : ErrorResponse(body.error());
+}
+
+// A page as the query asks for it; views of `query`.
+struct PageQuery {
+  explicit PageQuery(std::string_view target)
+      : limit(QueryValue(target, "limit")),
+        order(QueryValue(target, "order")),
+        after(QueryValue(target, "after")) {}
+  protocol::PageArgs args() const { return {.limit = limit, .order = order, .after = after}; }
+  std::string limit;
+  std::string order;
+  std::string after;
+};
+
+Response AnswerResponse(const ServiceCall& call) {
+  service::Responses& responses = call.service.responses();
+  const std::string& target = call.target;
+  const std::string tenant = service::TenantOf(call.credential);
+  const std::string& id = call.match.argument;
+  switch (call.match.route) {
+    case Route::kResponse:
+      if (QueryValue(target, "stream") == "true") {
+        return ErrorResponse(MakeError(ErrorCode::kUnsupported, "http",
+                                       "Unsupported value for 'stream': a response that is kept "
+                                       "comes as a whole.",
+                                       "stream"));
+      }
+      return ToResponse(responses.Get(tenant, id));
+    case Route::kResponseDelete:
+      return ToResponse(responses.Delete(tenant, id));
+    case Route::kResponseItems:
+      return ToResponse(responses.ListInput(tenant, id, PageQuery(target).args()));
+    default:
+      return ToResponse(responses.Cancel(tenant, id));
+  }
+}
+
+Response AnswerConversation(const ServiceCall& call) {
+  service::Conversations& conversations = call.service.conversations();
+  const RouteMatch& match = call.match;
+  const std::string& target = call.target;
+  const std::string& body = call.body;
+  const std::string tenant = service::TenantOf(call.credential);
+  const service::Conversations::Place place{
+      .tenant = tenant, .id = match.argument, .request_id = call.request_id};
+  switch (match.route) {
+    case Route::kConversations:
+      return ToResponse(conversations.Create(tenant, call.request_id, body));
+    case Route::kConversation:
+      return ToResponse(conversations.Get(place));
+    case Route::kConversationUpdate:
+      return ToResponse(conversations.Update(place, body));
+    case Route::kConversationDelete:
+      return ToResponse(conversations.Delete(place));
+    case Route::kConversationItems:
+      return ToResponse(conversations.ListItems(place, PageQuery(target).args()));
+    case Route::kConversationAdd:
+      return ToResponse(conversations.AddItems(place, body));
+    case Route::kConversationItem:
+      return ToResponse(conversations.GetItem(place, match.item));
+    default:
+      return ToResponse(conversations.RemoveItem(place, match.item));
+  }
+}
+
+Response AnswerPrefix(const ServiceCall& call) {
+  service::PrefixService& prefixes = call.service.prefixes();
+  const RouteMatch& match = call.match;
+  switch (match.route) {
+    case Route::kPrefixes:
+      return ToResponse(prefixes.List());
+    case Route::kPrefixesRemoveAll:
+      return ToResponse(prefixes.RemoveAll(match.force));
+    case Route::kPrefixRemove:
+      return ToResponse(prefixes.Remove(match.argument, match.force));
+    case Route::kPrefixesVerify:
+      return ToResponse(prefixes.Verify([](uint64_t, uint64_t) {}));
+    case Route::kPrefixPin:
+      return ToResponse(prefixes.Pin(match.argument, call.body, call.credential));
+    default:
+      return ToResponse(prefixes.Unpin(match.argument));
+  }
+}
+
+}  // namespace
+
+CallPlace PlaceOf(Route route) {
+  switch (route) {
+    case Route::kRoot:
+    case Route::kHealth:
+    case Route::kReady:
+    case Route::kModels:
+    case Route::kModel:
+      return CallPlace::kHere;
+    case Route::kMetrics:
+    case Route::kStats:
+      return CallPlace::kKnown;
+    case Route::kPrefixesRemoveAll:
+    case Route::kPrefixesVerify:
+      return CallPlace::kBulk;
+    default:
+      return CallPlace::kStore;
+  }
+}
+
+Response Answer(const ServiceCall& call) {
+  service::Service& service = call.service;
+  const RouteMatch& match = call.match;
+  if (IsKept(match.route)) {
+    return match.route < Route::kConversations ? AnswerResponse(call) : AnswerConversation(call);
+  }
+  switch (match.route) {
+    case Route::kRoot:
+      return {.body = R"({"name":"kvgate","status":"ok"})"};
+    case Route::kHealth:
+      return {.body = R"({"status":"ok"})"};
+    case Route::kReady:
+      return service.ready()
+                 ? Response{.body = R"({"status":"ready"})"}
+                 : StatusResponse(503, "The model is being loaded or the server is shutting down.");
+    case Route::kMetrics:
+      return {.content_type = "text/plain; version=0.0.4; charset=utf-8",
+              .body = service.MetricsAsKnown()};
+    case Route::kStats:
+      return {.body = service.StatsAsKnown()};
+    case Route::kModels:
+      return {.body = service.ListModels()};
+    case Route::kModel:
+      return ToResponse(service.GetModel(match.argument));
+    case Route::kRequests: {
+      const std::string limit = QueryValue(call.target, "limit");
+      const std::string before = QueryValue(call.target, "before");
+      return ToResponse(service.ListRequests({.limit = limit, .before = before}));
+    }
+    case Route::kRequest:
+      return ToResponse(service.GetRequest(match.argument));
+    case Route::kPrefixes:
+    case Route::kPrefixesRemoveAll:
+    case Route::kPrefixRemove:
+    case Route::kPrefixesVerify:
+    case Route::kPrefixPin:
+    case Route::kPrefixUnpin:
+      return AnswerPrefix(call);
+    default:  // answered elsewhere
+      return StatusResponse(500, "This route has no answer.");
+  }
+}
+
+}  // namespace kvgate::http

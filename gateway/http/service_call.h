@@ -1,0 +1,34 @@
+// ServiceCall: a request for what the gateway keeps or tells, as data of its own: a thread that
+// waits for a disk may outlive whoever asked. It knows no sockets.
+#pragma once
+
+#include <string>
+
+#include "gateway/http/response.h"
+#include "gateway/http/router.h"
+#include "gateway/service/service.h"
+
+namespace kvgate::http {
+
+struct ServiceCall {
+  service::Service& service;
+  RouteMatch match;
+  std::string target = {};
+  std::string body = {};
+  std::string credential = {};
+  std::string request_id = {};
+};
+
+// Where a call runs.
+enum class CallPlace : uint8_t {
+  kHere,   // on the event loop: it waits for nothing
+  kKnown,  // there, too, after the stores have been asked, if they answer soon
+  kStore,  // it waits for the disk
+  kBulk,   // and for long
+};
+CallPlace PlaceOf(Route route);
+
+// May wait for the disk where PlaceOf says so.
+Response Answer(const ServiceCall& call);
+
+}  // namespace kvgate::http

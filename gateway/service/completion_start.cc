@@ -1,0 +1,261 @@
+#include "gateway/service/completion_start.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+#include <utility>
+
+#include <kvgate/check.h>
+#include <kvgate/log.h>
+
+#include "gateway/protocol/chat_completions.h"
+#include "gateway/protocol/completions.h"
+#include "gateway/protocol/messages.h"
+
+namespace kvgate::service {
+
+using protocol::CompletionRequest;
+using protocol::Dialect;
+
+namespace {
+
+Result<CompletionRequest> DecodeAlone(Dialect dialect, std::string_view body,
+                                      protocol::MessagesUse use,
+                                      const protocol::DecodeLimits& limits) {
+  switch (dialect) {
+    case Dialect::kChatCompletions:
+      return protocol::DecodeChatCompletions(body, limits);
+    case Dialect::kCompletions:
+      return protocol::DecodeCompletions(body, limits);
+    case Dialect::kMessages:
+      return protocol::DecodeMessages(body, use, limits);
+    case Dialect::kResponses:
+      break;
+  }
+  return MakeError(ErrorCode::kUnsupported, "service", "This dialect is not served.");
+}
+
+int LongestMark(const CompletionRequest& request) {
+  int ttl_seconds = request.tools_cache_ttl_seconds;
+  if (const auto* messages = std::get_if<std::vector<protocol::Message>>(&request.prompt)) {
+    for (const protocol::Message& message : *messages) {
+      ttl_seconds = std::max(ttl_seconds, message.cache_ttl_seconds);
+    }
+  }
+  return ttl_seconds;
+}
+
+}  // namespace
+
+// What a thread that waits for the disk has to itself.
+struct CompletionStart::Lookup {
+  Result<void> loaded;
+  std::vector<ReasoningMemory::Found> found;
+};
+
+CompletionStart::CompletionStart(Service& service, const Service::StartArgs& args, Use use)
+    : service_(service), args_(args), use_(use), tenant_(TenantOf(args.credential)) {
+  if (use_ == Use::kCount) return;
+  record_ = std::make_unique<LocalRecord>(
+      LocalRecord::Args{.ledger = service.parts_.ledger,
+                        .dialect = args.dialect,
+                        .request_id = args.request_id,
+                        .tenant = args.tenant.empty() ? tenant_ : args.tenant});
+  if (service.draining_.load()) {
+    Fail(MakeError(ErrorCode::kUnavailable, "service",
+                   "The server is shutting down and takes no new requests."));
+  }
+}
+
+CompletionStart::~CompletionStart() = default;
+
+void CompletionStart::Fail(Error error) {
+  next_ = Place::kNone;
+  if (record_ && args_.has_next && IsOverload(error)) {
+    record_->Drop();
+  } else if (record_) {
+    record_->OnRefused(error);
+  }
+  completion_ = std::move(error);
+}
+
+void CompletionStart::GoTo(Step step) {
+  step_ = step;
+  switch (step) {
+    case Step::kLoad:
+    case Step::kRecall:
+      next_ = Place::kStore;
+      break;
+    case Step::kSubmit:
+      next_ = provider::LocalProvider::Compiles(request_) && use_ == Use::kAnswer ? Place::kCompile
+                                                                                  : Place::kRequest;
+      break;
+    default:
+      next_ = Place::kRequest;
+  }
+}
+
+void CompletionStart::Run() {
+  KVGATE_CHECK(next_ == Place::kRequest || next_ == Place::kCompile, "no step to be run here");
+  if (Result<void> done = RunStep(); !done) Fail(std::move(done).error());
+}
+
+Result<void> CompletionStart::RunStep() {
+  if (step_ == Step::kDecode) return Decode();
+  if (step_ == Step::kCompose) return Compose();
+  return use_ == Use::kCount ? Count() : Submit();
+}
+
+// What goes on from earlier answers has a turn of its own.
+Result<void> CompletionStart::Decode() {
+  if (args_.dialect != Dialect::kResponses) {
+    const auto use =
+        use_ == Use::kCount ? protocol::MessagesUse::kCount : protocol::MessagesUse::kCreate;
+    KVGATE_TRY(request_, DecodeAlone(args_.dialect, args_.body, use, service_.parts_.limits));
+    return Compose();
+  }
+  KVGATE_TRY(Responses::Draft draft,
+             service_.responses_.Decode(
+                 {.body = args_.body,
+                  .tenant = tenant_,
+                  .request_id = args_.request_id,
+                  .use = use_ == Use::kCount ? Responses::Use::kCount : Responses::Use::kCreate}));
+  draft_ = std::make_shared<Responses::Draft>(std::move(draft));
+  if (!draft_->needs_store()) return Compose();
+  GoTo(Step::kLoad);
+  return {};
+}
+
+std::vector<protocol::Message>* CompletionStart::Messages() {
+  return std::get_if<std::vector<protocol::Message>>(&request_.prompt);
+}
+
+Result<void> CompletionStart::Compose() {
+  if (draft_) {
+    KVGATE_TRY(turn_, service_.responses_.Compose(std::move(*draft_)));
+    draft_.reset();
+    request_ = std::move(turn_->request);
+  }
+  if (record_) record_->OnRequest(request_);
+  const bool any = args_.any_model && service_.local_ready_.load();
+  KVGATE_TRY(local_, service_.Route(any ? service_.local_->id() : request_.model));
+  if (Messages() != nullptr && service_.parts_.turns != nullptr && local_->writes_reasoning()) {
+    plan_ = service_.reasoning_.MakePlan(*Messages());
+    AddReasoningHook();
+  }
+  GoTo(plan_.wanted.empty() ? Step::kSubmit : Step::kRecall);
+  return {};
+}
+
+std::function<void()> CompletionStart::StoreWork() {
+  KVGATE_CHECK(next_ == Place::kStore, "no step that waits for the disk");
+  lookup_ = std::make_shared<Lookup>();
+  if (step_ == Step::kLoad) {
+    return [lookup = lookup_, draft = draft_, &responses = service_.responses_] {
+      lookup->loaded = responses.Load(*draft);
+    };
+  }
+  return [lookup = lookup_, tenant = tenant_, wanted = plan_.wanted,
+          &reasoning = service_.reasoning_] { lookup->found = reasoning.Find(tenant, wanted); };
+}
+
+void CompletionStart::EndStore(const Result<void>& done) {
+  const std::shared_ptr<Lookup> lookup = std::move(lookup_);
+  if (step_ == Step::kLoad) {
+    if (!done || !lookup->loaded) return Fail(done ? lookup->loaded.error() : done.error());
+    return GoTo(Step::kCompose);
+  }
+  // Without it the answer is as good, and its prompt may have to be computed again.
+  if (done) {
+    ReasoningMemory::Apply(std::move(lookup->found), *Messages());
+  } else {
+    KVGATE_LOG(kWarning, "service", "request {}: the reasoning before is left out: {}",
+               args_.request_id, done.error().detail);
+  }
+  GoTo(Step::kSubmit);
+}
+
+// Keeps the reasoning of the answer. A caller who says that a response is not to be stored means
+// all of it.
+void CompletionStart::AddReasoningHook() {
+  if (use_ == Use::kCount || (turn_ && !turn_->shape.stored)) return;
+  const ReasoningMemory::KeepArgs keep{
+      .tenant = tenant_, .id = args_.request_id, .before = plan_.end};
+  hooks_.push_back([&reasoning = service_.reasoning_, keep,
+                    prefix = request_.answer_prefix](const Answer& answer) -> Result<void> {
+    for (const protocol::ReplyChoice& choice : answer.choices) {
+      ReasoningMemory::KeepArgs each = keep;
+      if (choice.index() > 0) each.id += fmt::format("-{}", choice.index());
+      each.message = choice.ToMessage();
+      each.message.content.insert(0, prefix);
+      reasoning.Keep(each);
+    }
+    return {};
+  });
+}
+
+Result<void> CompletionStart::Count() {
+  KVGATE_TRY(const int64_t num_tokens, local_->CountTokens(request_));
+  count_ = args_.dialect == Dialect::kResponses ? protocol::EncodeInputTokens(num_tokens)
+                                                : protocol::EncodeTokenCount(num_tokens);
+  next_ = Place::kNone;
+  return {};
+}
+
+protocol::ReplyOptions CompletionStart::OptionsOf() const {
+  return {
+      .dialect = request_.dialect,
+      .request_id = args_.request_id,
+      .created_unix = static_cast<int64_t>(std::time(nullptr)),
+      .model = local_->id(),
+      .system_fingerprint = service_.parts_.system_fingerprint,
+      .echo = request_.echo ? local_->PromptTexts(request_) : std::vector<std::string>(),
+      .num_choices = static_cast<int>(request_.more_prompts.size() + 1) * request_.num_choices,
+      .stream = request_.stream,
+      .include_usage = request_.include_usage,
+      .logprobs = request_.num_logprobs >= 0,
+      .explain = args_.explain,
+      .cache_ttl_seconds = LongestMark(request_),
+      .response = turn_ ? turn_->shape : protocol::ResponseShape(),
+  };
+}
+
+// Takes the record.
+Result<void> CompletionStart::Submit() {
+  const provider::LocalProvider::RunArgs run{
+      .request = request_, .tenant = tenant_, .logits_hash = args_.explain, .wake = args_.wake};
+  auto stream = local_->Run(run);
+  while (!stream && turn_ && turn_->Shorten(stream.error(), request_)) stream = local_->Run(run);
+  if (!stream) return std::move(stream).error();
+  record_->OnBody(args_.body);
+  // What goes on from kept turns is not told by its body.
+  if (service_.parts_.prompts != nullptr &&
+      !(turn_ && (!turn_->parent.empty() || !turn_->conversation.empty()))) {
+    record_->Watch(*service_.parts_.prompts, args_.body);
+  }
+  protocol::ReplyOptions options = OptionsOf();
+  const bool keeps = turn_ && (turn_->shape.stored || !turn_->conversation.empty());
+  if (turn_) hooks_.push_back(service_.responses_.KeepAnswer(std::move(turn_), options));
+  const int num_choices = options.num_choices;
+  completion_ = std::make_unique<Completion>(
+      Completion::Parts{.stream = std::move(*stream),
+                        .encoder = protocol::MakeReplyEncoder(std::move(options)),
+                        .streaming = request_.stream,
+                        .num_choices = num_choices,
+                        .metrics = service_.parts_.metrics,
+                        .record = std::move(record_),
+                        .hooks = std::move(hooks_),
+                        .must_keep = keeps});
+  next_ = Place::kNone;
+  return {};
+}
+
+Result<std::unique_ptr<Completion>> CompletionStart::Take() { return std::move(completion_); }
+
+Result<std::string> CompletionStart::TakeCount() {
+  if (!completion_) return completion_.error();
+  return std::move(count_);
+}
+
+}  // namespace kvgate::service

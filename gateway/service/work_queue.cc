@@ -1,0 +1,154 @@
+#include "gateway/service/work_queue.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include <kvgate/log.h>
+
+namespace kvgate::service {
+namespace {
+
+constexpr int kRetrySeconds = 1;
+// A disk that has been silent for long is asked again a little later.
+constexpr int kLostRetrySeconds = 5;
+
+Error Overloaded(std::string detail) {
+  Error error = MakeError(ErrorCode::kOverloaded, "service.work", std::move(detail));
+  error.retryable = true;
+  error.retry_after_seconds = kRetrySeconds;
+  return error;
+}
+
+}  // namespace
+
+WorkQueue::WorkQueue(Options options)
+    : options_(std::move(options)),
+      tenant_queue_max_(std::max<size_t>(
+          1, static_cast<size_t>(static_cast<double>(options_.queue_max) * options_.tenant_share))),
+      tenant_threads_max_(static_cast<size_t>(std::max(1, options_.threads - 1))) {
+  for (int i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { Run(); });
+}
+
+WorkQueue::~WorkQueue() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+Result<void> WorkQueue::Post(std::string_view tenant, Work work) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (IsLost(tenant)) {
+      ++stats_.num_refused;
+      return LostError();
+    }
+    const auto found = tenants_.find(tenant);
+    const size_t num_own = found == tenants_.end() ? 0 : found->second.queue.size();
+    if (stats_.num_queued >= options_.queue_max || num_own >= tenant_queue_max_) {
+      ++stats_.num_refused;
+      return Overloaded(
+          num_own >= tenant_queue_max_
+              ? fmt::format("{} of your requests wait for the {} threads, which is your limit.",
+                            num_own, options_.name)
+              : fmt::format("{} requests wait for the {} threads, which is the limit.",
+                            stats_.num_queued, options_.name));
+    }
+    Tenant& own = found == tenants_.end() ? tenants_[std::string(tenant)] : found->second;
+    own.queue.push_back(std::move(work));
+    ++stats_.num_queued;
+  }
+  wake_.notify_one();
+  return {};
+}
+
+Result<void> WorkQueue::CheckAlive(std::string_view tenant) const {
+  const std::lock_guard lock(mutex_);
+  if (IsLost(tenant)) return LostError();
+  return {};
+}
+
+WorkQueue::Stats WorkQueue::stats() const {
+  const std::lock_guard lock(mutex_);
+  return stats_;
+}
+
+bool WorkQueue::IsLost(std::string_view tenant) const {
+  if (options_.stalled_after.count() == 0) return false;
+  const Clock::time_point begun_before = Now() - options_.stalled_after;
+  const auto count_lost = [&](const Tenant& one) {
+    return static_cast<size_t>(std::count_if(one.running.begin(), one.running.end(),
+                                             [&](auto since) { return since <= begun_before; }));
+  };
+  size_t num_lost = 0;
+  for (const auto& [name, one] : tenants_) num_lost += count_lost(one);
+  if (num_lost >= static_cast<size_t>(options_.threads)) return true;
+  const auto own = tenants_.find(tenant);
+  return own != tenants_.end() && count_lost(own->second) >= tenant_threads_max_;
+}
+
+Error WorkQueue::LostError() const {
+  const char* const who =
+      options_.waits_for_disk ? "The disk has not answered" : "The threads for this have been busy";
+  Error error =
+      MakeError(ErrorCode::kUnavailable, "service.work",
+                fmt::format("{} for {} ms; try again later.", who, options_.stalled_after.count()));
+  error.retryable = true;
+  error.retry_after_seconds = kLostRetrySeconds;
+  return error;
+}
+
+const std::string* WorkQueue::NextTenant() const {
+  const auto begin = tenants_.upper_bound(last_);
+  const auto may_run = [&](const auto& entry) {
+    return !entry.second.queue.empty() && entry.second.running.size() < tenant_threads_max_;
+  };
+  auto found = std::find_if(begin, tenants_.end(), may_run);
+  if (found == tenants_.end()) {
+    found = std::find_if(tenants_.begin(), begin, may_run);
+    if (found == begin) return nullptr;
+  }
+  return &found->first;
+}
+
+void WorkQueue::Run() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    const std::string* next = nullptr;
+    wake_.wait(lock, [&] {
+      next = NextTenant();
+      return next != nullptr || (stopping_ && stats_.num_queued == 0);
+    });
+    if (next == nullptr) return;
+    const auto own = tenants_.find(*next);  // stays: it is running
+    last_ = *next;
+    Work work = std::move(own->second.queue.front());
+    own->second.queue.pop_front();
+    const Clock::time_point since = Now();
+    own->second.running.push_back(since);
+    --stats_.num_queued;
+    ++stats_.num_running;
+    lock.unlock();
+    try {
+      work();
+    } catch (const std::exception& failure) {
+      KVGATE_LOG(kError, "service", "work on a {} thread threw: {}", options_.name, failure.what());
+    }
+    work = nullptr;  // what it holds goes without the lock
+    lock.lock();
+    auto& running = own->second.running;
+    running.erase(std::find(running.begin(), running.end(), since));
+    --stats_.num_running;
+    ++stats_.num_done;
+    // Who waited for a thread of its own may have one now, and whoever stops may go.
+    if (own->second.queue.empty() && running.empty()) tenants_.erase(own);
+    wake_.notify_all();
+  }
+}
+
+}  // namespace kvgate::service
