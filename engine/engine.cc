@@ -154,7 +154,8 @@ int BlocksFor(int num_tokens) {
 // What it writes into the first blocks is never hit: they are in no index, and are overwritten by
 // whoever acquires them. Each row has a place of its own there, as threads write side by side.
 // REQUIRES: the arenas have as many blocks.
-double TimeStep(int num_tokens, model::Model& model, std::span<const EngineLoop::KvParts> parts) {
+Result<double> TimeStep(int num_tokens, model::Model& model,
+                        std::span<const EngineLoop::KvParts> parts) {
   const std::vector<TokenId> tokens(static_cast<size_t>(num_tokens), 0);
   std::vector<BlockId> block_table;
   for (int block = 0; block < BlocksFor(num_tokens); ++block) {
@@ -169,21 +170,21 @@ double TimeStep(int num_tokens, model::Model& model, std::span<const EngineLoop:
   for (const EngineLoop::KvParts& part : parts) {
     groups.push_back({.arena = part.arena.get(), .sequences = {&rows, 1}});
   }
-  model.Forward({.tokens = tokens, .groups = groups, .logit_rows = {&logit_row, 1}}, logits);
+  KVGATE_TRY_VOID(
+      model.Forward({.tokens = tokens, .groups = groups, .logit_rows = {&logit_row, 1}}, logits));
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
 }
 
 // A small step before the first request brings weights, scratch and activations into memory, which
 // would cost that request tens of milliseconds. A second one says what prefill costs here, so that
 // the first hit on disk can be weighed: of as many tokens as half a second allows.
-WarmUp MeasureWarmUp(const EngineOptions& options, model::Model& model,
-                     std::span<const EngineLoop::KvParts> parts) {
+Result<WarmUp> MeasureWarmUp(const EngineOptions& options, model::Model& model,
+                             std::span<const EngineLoop::KvParts> parts) {
   constexpr double kSecondsMax = 0.5;
   const int smallest = std::min(options.step_tokens_max, 8);
-  TimeStep(smallest, model, parts);
-  WarmUp step{.num_rows = smallest,
-              .seconds = TimeStep(smallest, model, parts),
-              .host_bytes_per_second = 0};
+  KVGATE_TRY([[maybe_unused]] const double cold, TimeStep(smallest, model, parts));
+  WarmUp step{.num_rows = smallest, .seconds = 0, .host_bytes_per_second = 0};
+  KVGATE_TRY(step.seconds, TimeStep(smallest, model, parts));
   uint32_t num_blocks = UINT32_MAX;
   for (const EngineLoop::KvParts& part : parts) {
     num_blocks = std::min(num_blocks, part.arena->num_blocks());
@@ -194,7 +195,7 @@ WarmUp MeasureWarmUp(const EngineOptions& options, model::Model& model,
                       static_cast<uint32_t>(BlocksFor(num_rows)) <= num_blocks;
     if (!fits || expected > kSecondsMax) break;
     step.num_rows = num_rows;
-    step.seconds = TimeStep(num_rows, model, parts);
+    KVGATE_TRY(step.seconds, TimeStep(num_rows, model, parts));
   }
   if (parts[0].host != nullptr) {
     step.host_bytes_per_second = parts[0].host->MeasureBytesPerSecond();
@@ -253,7 +254,7 @@ Result<std::unique_ptr<Engine>> Engine::Open(const EngineOptions& wanted,
   KVGATE_TRY_VOID(CheckContextPolicy(options, info));
   info.context_tokens_max = ContextTokensMax(options, info.model, info.num_kv_blocks);
   KVGATE_TRY_VOID(AllocateGroups(options, info, backend, parts));
-  parts.warm_up = MeasureWarmUp(options, *parts.model, parts.groups);
+  KVGATE_TRY(parts.warm_up, MeasureWarmUp(options, *parts.model, parts.groups));
   return std::make_unique<EngineLoop>(options, std::move(info), std::move(parts), backend,
                                       tokenizer, store);
 }

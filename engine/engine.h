@@ -52,6 +52,9 @@ struct EngineOptions {
   int io_threads = 2;                                   // load-back workers
   // The daily budget of write back; null: unlimited. Shared with who keeps its state and shows it.
   std::shared_ptr<tier::WriteAdmission> write_admission = {};
+  // Between two looks at whether the model's file was written (model_watch.h); 0: none. No answer
+  // depends on it.
+  std::chrono::milliseconds model_watch_interval{1000};
   uint64_t hash_seed = 0;  // of block hashes: the data directory's
   int hash_bits = 128;     // tests cut it to force collisions
 };
@@ -211,7 +214,7 @@ class Engine {
 
   // kInvalidArgument (field: "prompt", "max_tokens", "grammar"): the prompt is empty, holds an
   // unknown id or is longer than the context, or the grammar is for a larger vocabulary;
-  // kOverloaded: the mailbox is full. Then the sink is never called.
+  // kOverloaded: the mailbox is full; Failure()'s error. Then the sink is never called.
   // A request that cannot meet ttft_slo_ms is accepted and then ends with kError: kRateLimited,
   // retry_after_seconds set. One whose grammar leaves no token (all are banned, or it is too
   // ambiguous) ends with kError: kInvalidArgument.
@@ -223,6 +226,10 @@ class Engine {
   virtual void Protect(Protection protection) = 0;
   // Waits until no request runs or waits, write back is on disk, or the deadline has passed.
   virtual bool Drain(std::chrono::milliseconds timeout) = 0;
+
+  // Why the engine serves nobody any more, and never will again: its model file is not what was
+  // loaded (kUnavailable). All that ran and waited has ended with the same error. Any thread.
+  virtual std::optional<Error> Failure() const { return std::nullopt; }
 
   virtual const EngineInfo& info() const = 0;
   virtual EngineStats Stats() const = 0;

@@ -22,9 +22,6 @@ using schedule::SequenceState;
 
 namespace {
 
-// Of prefixes that callers hinted at; each costs a pass over its blocks when one is added.
-constexpr size_t kHintedPrefixesMax = 256;
-
 static_assert(kernels::kTopCountMax <= static_cast<int>(sample::kHeadTokensMax),
               "what a backend gives of a row is a head");
 static_assert(std::is_trivially_copyable_v<EngineStats> &&
@@ -103,6 +100,7 @@ EngineLoop::EngineLoop(const EngineOptions& options, EngineInfo info, Parts part
       pool_({.num_blocks = info_.num_kv_blocks,
              .owner_blocks_max = OwnerBlocksMax(options_, info_.num_kv_blocks)}),
       cache_(pool_),
+      protections_(hasher_),
       windows_(MakeWindows()),
       tier_(MakeDiskTier(store)),
       scheduler_(
@@ -137,6 +135,15 @@ EngineLoop::EngineLoop(const EngineOptions& options, EngineInfo info, Parts part
   PublishStats();
   thread_ = std::thread([this] { Run(); });
   pthread_setname_np(thread_.native_handle(), "kvgate-engine");
+  const model::EmbeddingTable* const rows = parts_.model->rows_in_file();
+  if (rows == nullptr || rows->file() == nullptr || options.model_watch_interval.count() <= 0) {
+    return;
+  }
+  watch_ = std::make_unique<ModelWatch>(
+      *rows, ModelWatch::Options{.interval = options.model_watch_interval,
+                                 .on_change = [this](const Error& cause) {
+                                   mailbox_.Post([this, cause] { FailModel(cause); });
+                                 }});
 }
 
 std::vector<std::unique_ptr<EngineLoop::Window>> EngineLoop::MakeWindows() const {
@@ -189,6 +196,7 @@ schedule::Scheduler::Parts EngineLoop::SchedulerParts() {
 }
 
 EngineLoop::~EngineLoop() {
+  watch_.reset();
   mailbox_.Post([this] { stopping_ = true; });
   thread_.join();
   tier_.reset();  // finishes its jobs; their completions are in the mailbox now
@@ -202,6 +210,7 @@ Result<RequestId> EngineLoop::Submit(GenerationRequest request) {
     return MakeError(ErrorCode::kInvalidArgument, "engine", std::move(detail), std::move(field));
   };
   KVGATE_CHECK(request.sink != nullptr, "a request without a sink");
+  if (std::optional<Error> failure = Failure()) return *std::move(failure);
   const auto num_prompt = static_cast<int64_t>(request.prompt.size());
   if (num_prompt == 0) return refuse("prompt", "the prompt has no tokens");
   for (const TokenId token : request.prompt) {
@@ -255,7 +264,7 @@ void EngineLoop::Cancel(RequestId id) {
 
 void EngineLoop::Protect(Protection protection) {
   auto shared = std::make_shared<Protection>(std::move(protection));
-  mailbox_.Post([this, shared] { OnProtect(std::move(*shared)); });
+  mailbox_.Post([this, shared] { OnProtect(*shared); });
 }
 
 bool EngineLoop::Drain(std::chrono::milliseconds timeout) {
@@ -331,17 +340,18 @@ void EngineLoop::Run() {
 
 void EngineLoop::OnSubmit(std::unique_ptr<Sequence> sequence) {
   ++stats_.num_requests;
+  if (failure_.has_value()) return Refuse(std::move(sequence), *failure_);
   // Who only warms a prefix waits for no token.
   if (options_.ttft_slo_ms > 0 && GenerationOf(*sequence).wants_output()) {
     const double seconds = scheduler_.EstimateTtftSeconds(*sequence);
-    if (seconds * 1e3 > options_.ttft_slo_ms) return Refuse(std::move(sequence), seconds);
+    if (seconds * 1e3 > options_.ttft_slo_ms) return RefuseBySlo(std::move(sequence), seconds);
   }
   stats_.num_prompt_tokens += static_cast<uint64_t>(sequence->num_prompt_tokens);
   scheduler_.Add(std::move(sequence));
 }
 
 // The work that goes before it must be done first: that is when trying again makes sense.
-void EngineLoop::Refuse(std::unique_ptr<Sequence> sequence, double ttft_seconds) {
+void EngineLoop::RefuseBySlo(std::unique_ptr<Sequence> sequence, double ttft_seconds) {
   ++stats_.num_refused_by_slo;
   const double slo_seconds = options_.ttft_slo_ms * 1e-3;
   Error error = MakeError(
@@ -351,6 +361,10 @@ void EngineLoop::Refuse(std::unique_ptr<Sequence> sequence, double ttft_seconds)
                   ttft_seconds, slo_seconds));
   error.retryable = true;
   error.retry_after_seconds = std::max(1, static_cast<int>(std::ceil(ttft_seconds - slo_seconds)));
+  Refuse(std::move(sequence), std::move(error));
+}
+
+void EngineLoop::Refuse(std::unique_ptr<Sequence> sequence, Error error) {
   mailbox_.ReleaseBounded();
   PublishStats();
   GenerationOf(*sequence).Finish(FinishReason::kError, StatsOf(*sequence), std::move(error));
@@ -361,67 +375,25 @@ void EngineLoop::OnCancel(RequestId id) {
   End(id, FinishReason::kCancelled);
 }
 
-void EngineLoop::OnProtect(Protection protection) {
-  const size_t num_blocks = protection.tokens.size() / kernels::kKvBlockTokens;
-  if (num_blocks == 0) return;
-  ProtectedPrefix prefix{.keys = {}, .priority = protection.priority, .until = protection.until};
-  kv::BlockKey parent = hasher_.Root(protection.cache_salt);
-  for (size_t block = 0; block < num_blocks; ++block) {
-    parent = hasher_.Next(parent, std::span<const TokenId>(protection.tokens)
-                                      .subspan(block * kernels::kKvBlockTokens)
-                                      .first<kernels::kKvBlockTokens>());
-    prefix.keys.push_back(parent);
-  }
-  if (protection.is_hint) {
-    const auto known = protections_.find(parent.hash);
-    if (known != protections_.end() && known->second.until >= protection.until) return;
-    if (known == protections_.end() && protections_.size() >= kHintedPrefixesMax) return;
-  }
-  protections_.erase(parent.hash);
-  if (prefix.priority > 0) protections_.emplace(parent.hash, std::move(prefix));
-  ApplyProtections();
+void EngineLoop::OnProtect(const Protection& protection) {
+  if (protections_.Set(protection)) ApplyProtections();
 }
 
-// A block that several protected prefixes begin with has the highest of their priorities, so a
-// parent's is never lower than its child's.
 void EngineLoop::ApplyProtections() {
-  std::unordered_map<BlockHash, int> priorities;
-  for (const auto& [last, prefix] : protections_) {
-    for (const kv::BlockKey& key : prefix.keys) {
-      int& priority = priorities[key.hash];
-      priority = std::max(priority, prefix.priority);
-    }
+  if (parts_.groups[0].host != nullptr) {
+    parts_.groups[0].host->SetPriorities(protections_.Priorities());
   }
-  if (parts_.groups[0].host != nullptr) parts_.groups[0].host->SetPriorities(priorities);
-  cache_.SetPriorities(std::move(priorities));
-  ApplyWindowProtections();
-}
-
-// Of the windows those before the prefix's end: the same prompt goes on from its last block but one
-// when it ends with it.
-void EngineLoop::ApplyWindowProtections() {
+  cache_.SetPriorities(protections_.Priorities());
   for (size_t i = 0; i < windows_.size(); ++i) {
-    std::unordered_map<BlockHash, int> priorities;
-    for (const auto& [last, prefix] : protections_) {
-      const auto tail = static_cast<size_t>(kv::WindowTailBlocks(windows_[i]->window)) + 1;
-      const size_t first = prefix.keys.size() - std::min(prefix.keys.size(), tail);
-      for (const kv::BlockKey& key : std::span(prefix.keys).subspan(first)) {
-        int& priority = priorities[key.hash];
-        priority = std::max(priority, prefix.priority);
-      }
-    }
-    if (tier::HostTier* const host = parts_.groups[i + 1].host.get(); host != nullptr) {
-      host->SetPriorities(priorities);
-    }
-    windows_[i]->cache.SetPriorities(std::move(priorities));
+    tier::HostTier* const host = parts_.groups[i + 1].host.get();
+    const int window = windows_[i]->window;
+    if (host != nullptr) host->SetPriorities(protections_.WindowPriorities(window));
+    windows_[i]->cache.SetPriorities(protections_.WindowPriorities(window));
   }
 }
 
 void EngineLoop::EndExpiredProtections() {
-  const Clock::time_point now = Clock::now();
-  if (std::erase_if(protections_, [&](const auto& item) { return item.second.until <= now; }) > 0) {
-    ApplyProtections();
-  }
+  if (protections_.EndExpired(Clock::now())) ApplyProtections();
 }
 
 void EngineLoop::OnCompletion(const tier::Completion& completion) {
@@ -475,18 +447,18 @@ int EngineLoop::LogitHeadTokens() const {
   return std::min(wanted, kernels::kTopCountMax);
 }
 
-void EngineLoop::RunForward() {
+// kDataLoss, kIo: the model file is not what was loaded; nothing was computed.
+Result<void> EngineLoop::RunForward() {
   const model::StepInput input = {
       .tokens = step_tokens_, .groups = step_groups_, .logit_rows = step_logit_rows_};
   const auto vocab_size = static_cast<size_t>(info_.model.vocab_size);
   if (logit_head_tokens_ == 0) {
     step_logits_.resize(step_logit_rows_.size() * vocab_size);
-    parts_.model->Forward(input, step_logits_);
-    return;
+    return parts_.model->Forward(input, step_logits_);
   }
   step_logits_.resize(vocab_size);
   step_heads_.count = logit_head_tokens_;
-  parts_.model->ForwardHeads(input, step_scales_, step_heads_);
+  return parts_.model->ForwardHeads(input, step_scales_, step_heads_);
 }
 
 // Valid until the next one is fetched.
@@ -511,7 +483,7 @@ sample::LogitRow EngineLoop::StepLogits(size_t index) {
 void EngineLoop::RunStep(const std::vector<schedule::StepItem>& step) {
   GatherStep(step);
   const Clock::time_point began = Clock::now();
-  RunForward();
+  if (const Result<void> computed = RunForward(); !computed) return FailModel(computed.error());
   ObserveStep(step, Seconds(began, Clock::now()));
   ++stats_.num_steps;
   size_t logit_row = 0;
@@ -573,7 +545,7 @@ bool EngineLoop::FitsWriting(const std::vector<tier::WriteItem>& items) const {
 }
 
 void EngineLoop::WriteBack(Sequence& sequence) {
-  if (tier_ == nullptr) return;
+  if (tier_ == nullptr || failure_.has_value()) return;
   const int num_stored = sequence.num_stored_blocks;
   std::vector<tier::WriteItem> items =
       scheduler_.TakeUnstoredBlocks(sequence, options_.write_admission.get());
@@ -603,7 +575,23 @@ void EngineLoop::WriteBack(Sequence& sequence) {
   writes_.emplace(ticket, std::move(write));
 }
 
-void EngineLoop::End(RequestId id, FinishReason reason) {
+// What the pool and the store hold was computed with the model that was loaded, and is as good as
+// ever; but hits would be gone on with by steps that cannot be computed any more.
+void EngineLoop::FailModel(const Error& cause) {
+  if (failure_.has_value()) return;
+  KVGATE_LOG(kError, "engine",
+             "THE MODEL FILE CHANGED WHILE IT IS SERVED: {}. No request is answered and no KV is "
+             "stored from now on; restart to serve the file as it is now, and replace model files "
+             "by rename",
+             cause.detail);
+  failure_ = MakeError(ErrorCode::kUnavailable, "engine",
+                       "the model file changed on disk while it was being served; nothing more is "
+                       "computed with it until kvgate is restarted");
+  has_failed_.store(true, std::memory_order_release);
+  for (const RequestId id : scheduler_.Ids()) End(id, FinishReason::kError, failure_);
+}
+
+void EngineLoop::End(RequestId id, FinishReason reason, std::optional<Error> error) {
   if (Sequence* sequence = scheduler_.Find(id); sequence->state == SequenceState::kRunning) {
     WriteBack(*sequence);
   }
@@ -618,7 +606,7 @@ void EngineLoop::End(RequestId id, FinishReason reason) {
   mailbox_.ReleaseBounded();
   // Before the sink hears of it, so that whoever asks after the answer sees it counted.
   PublishStats();
-  generation.Finish(reason, stats);
+  generation.Finish(reason, stats, std::move(error));
 }
 
 RequestStats EngineLoop::StatsOf(const Sequence& sequence) const {

@@ -15,6 +15,8 @@
 #include "engine/kv/prefix_cache.h"
 #include "engine/kv/window_cache.h"
 #include "engine/mailbox.h"
+#include "engine/model_watch.h"
+#include "engine/protections.h"
 #include "engine/sample/logit_row.h"
 #include "engine/schedule/scheduler.h"
 #include "engine/tier/disk_tier.h"
@@ -47,6 +49,9 @@ class EngineLoop final : public Engine {
   void Cancel(RequestId id) override;
   void Protect(Protection protection) override;
   bool Drain(std::chrono::milliseconds timeout) override;
+  std::optional<Error> Failure() const override {
+    return has_failed_.load(std::memory_order_acquire) ? failure_ : std::nullopt;
+  }
   const EngineInfo& info() const override { return info_; }
   EngineStats Stats() const override;
   void CheckIntegrity() override;
@@ -66,21 +71,22 @@ class EngineLoop final : public Engine {
   void ObserveStep(const std::vector<schedule::StepItem>& step, double seconds);
   void GatherStep(const std::vector<schedule::StepItem>& step);
   int LogitHeadTokens() const;
-  void RunForward();
+  Result<void> RunForward();
   sample::LogitRow StepLogits(size_t index);
   void AdvanceSequence(schedule::Sequence& sequence, sample::LogitRow& logits);
   void OnSubmit(std::unique_ptr<schedule::Sequence> sequence);
-  void Refuse(std::unique_ptr<schedule::Sequence> sequence, double ttft_seconds);
+  void RefuseBySlo(std::unique_ptr<schedule::Sequence> sequence, double ttft_seconds);
+  void Refuse(std::unique_ptr<schedule::Sequence> sequence, Error error);
   void OnCancel(RequestId id);
-  void OnProtect(Protection protection);
+  void OnProtect(const Protection& protection);
   void ApplyProtections();
-  void ApplyWindowProtections();
   std::vector<std::unique_ptr<Window>> MakeWindows() const;
   std::unique_ptr<tier::DiskTier> MakeDiskTier(store::KvStore* store);
   schedule::Scheduler::Parts SchedulerParts();
   void EndExpiredProtections();
   void OnCompletion(const tier::Completion& completion);
-  void End(RequestId id, FinishReason reason);
+  void End(RequestId id, FinishReason reason, std::optional<Error> error = std::nullopt);
+  void FailModel(const Error& cause);
   void KeepWindows(schedule::Sequence& sequence);
   void WriteBack(schedule::Sequence& sequence);
   bool FitsWriting(const std::vector<tier::WriteItem>& items) const;
@@ -101,6 +107,7 @@ class EngineLoop final : public Engine {
   kv::BlockHasher hasher_;
   kv::BlockPool pool_;
   kv::PrefixCache cache_;
+  Protections protections_;
   std::vector<std::unique_ptr<Window>> windows_;  // of groups 1, 2, ...
   schedule::CostModel costs_;
   std::unique_ptr<tier::DiskTier> tier_;
@@ -117,15 +124,6 @@ class EngineLoop final : public Engine {
   uint64_t next_ticket_ = 1;
   std::vector<size_t> num_blocks_writing_;  // of each group
 
-  // By the last key of what is protected; what each key of theirs is protected with is in the
-  // prefix cache.
-  struct ProtectedPrefix {
-    std::vector<kv::BlockKey> keys;
-    int priority = 0;
-    schedule::Clock::time_point until;
-  };
-  std::unordered_map<BlockHash, ProtectedPrefix> protections_;
-
   // Of the current step; kept between steps for their memory.
   std::vector<TokenId> step_tokens_;
   std::vector<std::vector<kernels::SequenceRows>> step_rows_;  // of each group
@@ -139,8 +137,11 @@ class EngineLoop final : public Engine {
   static constexpr size_t kNumStats = sizeof(EngineStats) / sizeof(uint64_t);
   std::array<std::atomic<uint64_t>, kNumStats> published_{};
   std::atomic<uint64_t> next_request_id_{1};
+  std::optional<Error> failure_;  // written once, before has_failed_ is
+  std::atomic<bool> has_failed_{false};
   bool stopping_ = false;
-  std::thread thread_;  // last: starts when the rest is there
+  std::thread thread_;                 // starts when the rest is there
+  std::unique_ptr<ModelWatch> watch_;  // null: none; posts to the mailbox
 };
 
 }  // namespace kvgate::engine

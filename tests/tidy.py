@@ -102,8 +102,6 @@ TESTED_ELSEWHERE = {
     "engine/jinja/runtime.cc": "tests/engine/jinja/expressions_test.cc",
     "engine/jinja/scopes.cc": "tests/engine/jinja/evaluator_test.cc",
     "engine/jinja/unicode_tables.cc": "tests/engine/jinja/unicode_test.cc",
-    "engine/model/mapped_file.cc": "tests/engine/model/gguf_test.cc",
-    "engine/model/mapped_file.cc": "tests/engine/model/gguf_test.cc",
     "engine/model/metadata.cc": "tests/engine/model/model_config_test.cc",
     "engine/model/model_file.cc": "tests/engine/model/gguf_test.cc",
     "engine/model/model_file.cc": "tests/engine/model/gguf_test.cc",

@@ -438,7 +438,7 @@ Result<std::unique_ptr<GgufFile>> GgufFile::OpenOne(const std::filesystem::path&
     error.detail = fmt::format("{}: {}", path.string(), error.detail);
     return error;
   }
-  for (GgufTensor& tensor : file->tensors_) tensor.is_mapped = true;
+  for (GgufTensor& tensor : file->tensors_) tensor.file = file->mapping_.get();
   return file;
 }
 

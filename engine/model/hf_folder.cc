@@ -203,7 +203,7 @@ Result<void> HfFolder::AddTensors(const fs::path& path, const SafetensorsFile& f
                         .dimensions = {tensor.shape.rbegin(), tensor.shape.rend()},
                         .type = static_cast<uint32_t>(GgufTypeOf(*dtype)),
                         .data = tensor.data,
-                        .is_mapped = true};
+                        .file = file.mapping()};
     // A matrix of one row, which GGUF files hold as a vector.
     if (name->ends_with("ffn_gate_inp_shexp.weight") && tensor.shape[0] == 1) {
       added.dimensions.pop_back();
@@ -214,7 +214,7 @@ Result<void> HfFolder::AddTensors(const fs::path& path, const SafetensorsFile& f
       kernels::DequantizeValues(*dtype, tensor.data.data(), count, values.data());
       added.type = static_cast<uint32_t>(GgufType::kF32);
       added.data = Own(std::move(values));
-      added.is_mapped = false;
+      added.file = nullptr;
     }
     tensors_.push_back(std::move(added));
   }

@@ -15,10 +15,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 
 #include <kvgate/check.h>
 #include <kvgate/log.h>
 
+#include "engine/model/mapped_file.h"
 #include "engine/model/model_weights.h"
 
 namespace kvgate::model {
@@ -54,15 +56,19 @@ class TransformerModel final : public Model {
   const ModelConfig& config() const override { return config_; }
   size_t weight_bytes() const override { return weights_.bytes; }
   Fingerprint fingerprint() const override { return fingerprint_; }
+  const EmbeddingTable* rows_in_file() const override {
+    return reads_rows_ ? &weights_.token_embd : nullptr;
+  }
   Result<void> Reserve(int step_tokens_max, int logit_rows_max) override;
-  void Forward(const StepInput& input, std::span<float> logits) override;
-  void ForwardHeads(const StepInput& input, std::span<const float> scales,
-                    LogitHeads& heads) override;
+  Result<void> Forward(const StepInput& input, std::span<float> logits) override;
+  Result<void> ForwardHeads(const StepInput& input, std::span<const float> scales,
+                            LogitHeads& heads) override;
   void ReadLogits(size_t index, std::span<float> logits) override;
 
  private:
   void CheckInput(const StepInput& input) const;
-  void RunStep(const StepInput& input);
+  Result<void> EmbedTokens(std::span<const TokenId> tokens);
+  Result<void> RunStep(const StepInput& input);
   void StorePositions(Sequences sequences);
   void StoreWantedSequences(const StepInput& input);
   void MakeRopeTables(std::span<const int> positions, float* tables);
@@ -83,11 +89,12 @@ class TransformerModel final : public Model {
   int64_t q_dim() const { return int64_t{config_.num_heads} * config_.head_dim; }
   int64_t kv_dim() const { return int64_t{config_.num_kv_heads} * config_.head_dim; }
 
-  std::shared_ptr<const ModelFile> file_;  // weights are read from its mapping
+  std::shared_ptr<const ModelFile> file_;  // embeddings are read from it
   kernels::Backend& backend_;
   ModelConfig config_;
   ModelWeights weights_;
   Fingerprint fingerprint_;
+  const bool reads_rows_;  // of the file; a backend with memory of its own has a copy (LoadTable)
 
   int step_tokens_max_ = 0;
   int logit_rows_max_ = 0;
@@ -108,6 +115,7 @@ class TransformerModel final : public Model {
   std::unique_ptr<FloatBuffer> wanted_rope_tables_;  // rotary_dim for each rope
   std::unique_ptr<FloatBuffer> logits_;              // vocab_size
   // Scratch of one step, kept for its memory.
+  std::vector<TokenId> places_;  // 0, 1, 2, ...
   std::vector<int> positions_;
   std::vector<int> wanted_positions_;
   std::vector<Sequences> groups_;
@@ -122,7 +130,8 @@ TransformerModel::TransformerModel(std::shared_ptr<const ModelFile> file, kernel
       backend_(backend),
       config_(std::move(config)),
       weights_(std::move(weights)),
-      fingerprint_(fingerprint) {
+      fingerprint_(fingerprint),
+      reads_rows_(backend.Info().kv_host_visible) {
   KVGATE_CHECK(config_.experts.num_experts == 0 || !config_.post_norms,
                "a mixture adds to the stream by itself");
 }
@@ -165,6 +174,9 @@ Result<void> TransformerModel::Reserve(int step_tokens_max, int logit_rows_max) 
                                  counted.per_logit_row * static_cast<uint64_t>(wanted) +
                                  counted.fixed,
                "CountActivations counts what is allocated here");
+  if (reads_rows_) weights_.token_embd.Reserve(static_cast<size_t>(tokens));
+  places_.resize(static_cast<size_t>(tokens));
+  std::iota(places_.begin(), places_.end(), 0);
   positions_.reserve(static_cast<size_t>(tokens));
   wanted_positions_.reserve(static_cast<size_t>(wanted));
   step_tokens_max_ = step_tokens_max;
@@ -399,24 +411,28 @@ void TransformerModel::ComputeLogits(const RowSet& rows) {
   if (config_.logit_softcap != 0) backend_.SoftCap(config_.logit_softcap, count, logits_->data());
 }
 
-void TransformerModel::Forward(const StepInput& input, std::span<float> logits) {
+Result<void> TransformerModel::Forward(const StepInput& input, std::span<float> logits) {
   KVGATE_CHECK(logits.size() == input.logit_rows.size() * static_cast<size_t>(config_.vocab_size),
                "size of the logits");
-  RunStep(input);
+  KVGATE_TRY_VOID(RunStep(input));
   backend_.Synchronize();  // the KV is there when Forward returns, also without logits
   if (!logits.empty()) backend_.CopyOut(logits_->data(), logits);
+  return {};
 }
 
-void TransformerModel::ForwardHeads(const StepInput& input, std::span<const float> scales,
-                                    LogitHeads& heads) {
+Result<void> TransformerModel::ForwardHeads(const StepInput& input, std::span<const float> scales,
+                                            LogitHeads& heads) {
   const size_t num_rows = input.logit_rows.size();
   heads.count = std::min(heads.count, config_.vocab_size);
   heads.tokens.resize(num_rows * static_cast<size_t>(heads.count));
   heads.logits.resize(heads.tokens.size());
   heads.exp_sums.resize(num_rows);
   heads.scaled_sums.resize(num_rows);
-  RunStep(input);
-  if (num_rows == 0) return backend_.Synchronize();
+  KVGATE_TRY_VOID(RunStep(input));
+  if (num_rows == 0) {
+    backend_.Synchronize();
+    return {};
+  }
   backend_.TopRows({.x = logits_->data(),
                     .num_rows = static_cast<int>(num_rows),
                     .columns = config_.vocab_size,
@@ -426,6 +442,7 @@ void TransformerModel::ForwardHeads(const StepInput& input, std::span<const floa
                     .values = heads.logits.data(),
                     .exp_sums = heads.exp_sums.data(),
                     .scaled_exp_sums = heads.scaled_sums.data()});
+  return {};
 }
 
 void TransformerModel::ReadLogits(size_t index, std::span<float> logits) {
@@ -433,15 +450,26 @@ void TransformerModel::ReadLogits(size_t index, std::span<float> logits) {
   backend_.CopyOut(logits_->data() + index * logits.size(), logits);
 }
 
-void TransformerModel::RunStep(const StepInput& input) {
+// The first thing of a step: what can fail fails before any KV is written.
+Result<void> TransformerModel::EmbedTokens(std::span<const TokenId> tokens) {
+  if (reads_rows_) {
+    KVGATE_TRY(const kernels::WeightView rows, weights_.token_embd.Stage(tokens));
+    backend_.EmbedRows(rows, std::span(places_).first(tokens.size()), x_->data());
+  } else {
+    backend_.EmbedRows(weights_.token_embd.view(), tokens, x_->data());
+  }
+  if (config_.embedding_scale != 1) {
+    const size_t count = tokens.size() * static_cast<size_t>(config_.hidden_dim);
+    backend_.Scale(config_.embedding_scale, count, x_->data());
+  }
+  return {};
+}
+
+Result<void> TransformerModel::RunStep(const StepInput& input) {
   CheckInput(input);
   StorePositions(input.groups[0].sequences);
   KVGATE_CHECK(positions_.size() == input.tokens.size(), "sequences cover all rows");
-  backend_.EmbedRows(weights_.token_embd, input.tokens, x_->data());
-  if (config_.embedding_scale != 1) {
-    const size_t count = input.tokens.size() * static_cast<size_t>(config_.hidden_dim);
-    backend_.Scale(config_.embedding_scale, count, x_->data());
-  }
+  KVGATE_TRY_VOID(EmbedTokens(input.tokens));
   MakeRopeTables(positions_, rope_tables_->data());
   groups_.clear();
   for (const StepGroup& group : input.groups) groups_.push_back(group.sequences);
@@ -458,6 +486,21 @@ void TransformerModel::RunStep(const StepInput& input) {
     RunLastLayer(rows, input, wanted);
   }
   if (!input.logit_rows.empty()) ComputeLogits(wanted);
+  return {};
+}
+
+// Weights are hashed and packed in two readings: they are of the same bytes when nobody wrote
+// between opening the file and the end of them.
+Result<void> CheckUnwritten(const ModelFile& file) {
+  for (const MappedFile* const mapping : file.mappings()) {
+    KVGATE_TRY(const FileIdentity now, mapping->CurrentIdentity());
+    if (!MayDiffer(mapping->identity(), now)) continue;
+    return MakeError(ErrorCode::kDataLoss, "model",
+                     fmt::format("{} was written while it was loaded; load it again when it is "
+                                 "whole, and replace model files by rename",
+                                 mapping->path().string()));
+  }
+  return {};
 }
 
 }  // namespace
@@ -487,7 +530,8 @@ Result<std::unique_ptr<Model>> Model::Load(std::shared_ptr<const ModelFile> file
   const auto start = std::chrono::steady_clock::now();
   KVGATE_TRY(ModelConfig config, ReadModelConfig(*file, options));
   KVGATE_TRY(ModelWeights weights, LoadModelWeights(*file, config, backend));
-  KVGATE_TRY_VOID(backend.LoadTable(weights.token_embd));
+  KVGATE_TRY_VOID(backend.LoadTable(weights.token_embd.view()));
+  KVGATE_TRY_VOID(CheckUnwritten(*file));
   const Fingerprint fingerprint = ComputeWeightFingerprint(*file, config, weights.digests);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   KVGATE_LOG(kInfo, "model", "loaded {} ({}, {} layers, {} MiB of weights) in {:.1f} s",

@@ -11,6 +11,7 @@
 #include <kvgate/ids.h>
 #include <kvgate/result.h>
 
+#include "engine/model/embedding_table.h"
 #include "engine/model/model_config.h"
 #include "engine/model/model_file.h"
 #include "kernels/backend.h"
@@ -57,7 +58,8 @@ struct LogitHeads {
 class Model {
  public:
   // Checks every tensor's presence, shape and type before loading any; an error names the tensor.
-  // Keeps a reference to the file (weights are read from its mapping) and to the backend.
+  // kDataLoss: the file was written while it was loaded. Keeps a reference to the file (rows of the
+  // embedding table are read from it) and to the backend.
   static Result<std::unique_ptr<Model>> Load(std::shared_ptr<const ModelFile> file,
                                              kernels::Backend& backend,
                                              const ConfigOptions& options = {});
@@ -69,15 +71,18 @@ class Model {
   // files with one fingerprint give the same logits.
   virtual Fingerprint fingerprint() const = 0;
   // Stores the KV of all rows into the groups' arenas and writes logits [logit_rows.size(),
-  // vocab_size] to host memory. tokens.size() <= max_step_tokens.
-  virtual void Forward(const StepInput& input, std::span<float> logits) = 0;
+  // vocab_size] to host memory. tokens.size() <= max_step_tokens. kDataLoss, kIo: the model file is
+  // not what was loaded; then nothing was computed or stored.
+  virtual Result<void> Forward(const StepInput& input, std::span<float> logits) = 0;
   // The same, but the logits stay with the backend: their heads of min(heads.count, vocab_size)
   // tokens come to the host, which heads.count says then. scales: of each wanted row.
   // REQUIRES: 0 < heads.count <= kernels::kTopCountMax.
-  virtual void ForwardHeads(const StepInput& input, std::span<const float> scales,
-                            LogitHeads& heads) = 0;
+  virtual Result<void> ForwardHeads(const StepInput& input, std::span<const float> scales,
+                                    LogitHeads& heads) = 0;
   // After ForwardHeads: the logits of its wanted row `index`, [vocab_size].
   virtual void ReadLogits(size_t index, std::span<float> logits) = 0;
+  // What steps still read of the model file; null: nothing, the backend has all of it.
+  virtual const EmbeddingTable* rows_in_file() const = 0;
   // Activations are allocated for this many rows a step; call once before Forward.
   virtual Result<void> Reserve(int step_tokens_max, int logit_rows_max) = 0;
 };

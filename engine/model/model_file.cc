@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <type_traits>
 
 namespace kvgate::model {
@@ -38,6 +39,15 @@ const GgufValue* ModelFile::Find(std::string_view key) const {
 const GgufTensor* ModelFile::FindTensor(std::string_view name) const {
   const auto found = tensor_index_.find(name);
   return found == tensor_index_.end() ? nullptr : &tensors_[found->second];
+}
+
+std::vector<const MappedFile*> ModelFile::mappings() const {
+  std::vector<const MappedFile*> files;
+  for (const GgufTensor& tensor : tensors_) {
+    const bool is_known = std::ranges::find(files, tensor.file) != files.end();
+    if (tensor.is_mapped() && !is_known) files.push_back(tensor.file);
+  }
+  return files;
 }
 
 Result<void> ModelFile::IndexNames() {

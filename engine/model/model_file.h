@@ -1,8 +1,7 @@
 // ModelFile: what a model's file says, whatever its form: metadata by key and tensors by name, both
 // in the terms of GGUF. A GgufFile is one, and a HfFolder translates its own terms into these.
 // Reading is thread-safe once it is open. Tensor data lies in mappings or buffers that live as long
-// as the object. A file must not be cut while it is mapped (the kernel would answer a read with
-// SIGBUS): replace model files by rename, as GgufWriter does.
+// as the object; mapped_file.h says what happens to a mapping whose file is written or cut.
 #pragma once
 
 #include <cstddef>
@@ -32,6 +31,7 @@ enum class GgufType : uint32_t {
   kBF16 = 30,
 };
 
+class MappedFile;
 struct GgufArray;
 using GgufValue =
     std::variant<uint8_t, int8_t, uint16_t, int16_t, uint32_t, int32_t, float, bool, std::string,
@@ -47,10 +47,12 @@ struct GgufArray {
 
 struct GgufTensor {
   std::string name;
-  std::vector<int64_t> dimensions;  // innermost first, as in the file; [columns, rows] of a matrix
-  uint32_t type = 0;                // GgufType, or one we do not know
-  std::span<const std::byte> data;  // for an unknown type empty
-  bool is_mapped = false;           // data lies in a file mapping: <kvgate/pages.h> may be used
+  std::vector<int64_t> dimensions;   // innermost first, as in the file; [columns, rows] of a matrix
+  uint32_t type = 0;                 // GgufType, or one we do not know
+  std::span<const std::byte> data;   // for an unknown type empty
+  const MappedFile* file = nullptr;  // that data lies in, mapped; null: it is memory of ours
+  // <kvgate/pages.h> may be used.
+  bool is_mapped() const { return file != nullptr; }
 };
 
 // Keys that are not of the GGUF specification, or that only HfFolder writes.
@@ -85,6 +87,8 @@ class ModelFile {
   std::span<const std::pair<std::string, GgufValue>> metadata() const { return metadata_; }
   std::span<const GgufTensor> tensors() const { return tensors_; }
   const GgufTensor* FindTensor(std::string_view name) const;
+  // The mappings that tensors lie in, each once.
+  std::vector<const MappedFile*> mappings() const;
   // Bytes of the file, or of all its parts.
   size_t total_bytes() const { return total_bytes_; }
 

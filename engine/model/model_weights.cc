@@ -57,7 +57,7 @@ class WeightVisitor {
   virtual Result<void> Vector(const std::string& name, const Dimensions& dimensions,
                               std::unique_ptr<kernels::FloatBuffer>& buffer) = 0;
   virtual Result<void> Table(const std::string& name, int64_t rows, int64_t columns,
-                             kernels::WeightView& view) = 0;
+                             EmbeddingTable& table) = 0;
   // A tensor that the configuration has read already.
   virtual void KnownTensor(const std::string& name) = 0;
 
@@ -258,7 +258,7 @@ class CheckingVisitor final : public WeightVisitor {
     return {};
   }
   Result<void> Table(const std::string& name, int64_t rows, int64_t columns,
-                     kernels::WeightView&) override {
+                     EmbeddingTable&) override {
     return Slices(name, {columns, rows}, {});
   }
   void KnownTensor(const std::string& name) override { seen_.insert(name); }
@@ -338,7 +338,7 @@ class LoadingVisitor final : public WeightVisitor {
                                         .data = data,
                                         .rows = slice.rows,
                                         .columns = columns,
-                                        .is_file_mapping = tensor.is_mapped,
+                                        .is_file_mapping = tensor.is_mapped(),
                                         .is_expert = slice.is_expert};
       Result<std::unique_ptr<kernels::Weight>> loaded = backend_.LoadWeight(view);
       if (!loaded) {
@@ -365,11 +365,15 @@ class LoadingVisitor final : public WeightVisitor {
     return {};
   }
   Result<void> Table(const std::string& name, int64_t rows, int64_t columns,
-                     kernels::WeightView& view) override {
+                     EmbeddingTable& table) override {
     const GgufTensor& tensor = Use(name);
     KVGATE_TRY(const kernels::DType dtype, MatrixDType(tensor));
-    view = {.dtype = dtype, .data = tensor.data.data(), .rows = rows, .columns = columns};
-    if (tensor.is_mapped) DropPages(tensor.data);  // rows are read as tokens ask for them
+    KVGATE_TRY(table, EmbeddingTable::Make(tensor, {.dtype = dtype,
+                                                    .data = tensor.data.data(),
+                                                    .rows = rows,
+                                                    .columns = columns,
+                                                    .is_file_mapping = tensor.is_mapped()}));
+    if (tensor.is_mapped()) DropPages(tensor.data);  // rows are read as tokens ask for them
     return {};
   }
   void KnownTensor(const std::string&) override {}
@@ -503,7 +507,7 @@ Result<ModelWeights> LoadModelWeights(const ModelFile& file, const ModelConfig& 
   KVGATE_TRY_VOID(checking.CheckNoneIgnored(config));
   std::vector<std::span<const std::byte>> runs;
   for (const GgufTensor* tensor : checking.order()) {
-    if (tensor->is_mapped) runs.push_back(tensor->data);
+    if (tensor->is_mapped()) runs.push_back(tensor->data);
   }
   const ReadAhead read_ahead(std::move(runs));
   LoadingVisitor loading(file, backend);
@@ -515,7 +519,7 @@ Result<ModelWeights> LoadModelWeights(const ModelFile& file, const ModelConfig& 
   weights.bytes = loading.weight_bytes();
   weights.digests = loading.Digests();
   if (!config.tied_embeddings) {
-    const kernels::WeightView& table = weights.token_embd;
+    const kernels::WeightView& table = weights.token_embd.view();
     weights.bytes += kernels::DTypeBytes(
         table.dtype, static_cast<size_t>(table.rows) * static_cast<size_t>(table.columns));
   }

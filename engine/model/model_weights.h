@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/model/embedding_table.h"
 #include "engine/model/model.h"
 #include "kernels/experts.h"
 
@@ -57,7 +58,7 @@ struct LayerWeights {
 using TensorDigests = std::vector<std::pair<uint64_t, uint64_t>>;
 
 struct ModelWeights {
-  kernels::WeightView token_embd;  // [vocab_size, hidden_dim], in the file's mapping
+  EmbeddingTable token_embd;  // [vocab_size, hidden_dim], read from the file as tokens ask
   std::vector<LayerWeights> layers;
   std::unique_ptr<kernels::FloatBuffer> output_norm;  // [hidden_dim]
   std::unique_ptr<kernels::Weight> output;            // [vocab_size, hidden_dim]
@@ -67,7 +68,8 @@ struct ModelWeights {
 
 // Checks every tensor (present, shape, type; none that we would ignore) before it loads the first.
 // kDataLoss or kUnsupported with the tensor's name. Logs progress when it takes long. Every byte is
-// read from disk once, ahead of its use, hashed and loaded, and its page is let go.
+// read from disk once, ahead of its use, hashed and loaded, and its page is let go. kDataLoss, too,
+// when the file was written meanwhile: what was hashed may not be what was loaded.
 Result<ModelWeights> LoadModelWeights(const ModelFile& file, const ModelConfig& config,
                                       kernels::Backend& backend);
 

@@ -37,6 +37,8 @@ class SafetensorsFile {
   // In the order of their data, which they share among them without overlaps or gaps.
   std::span<const SafetensorsTensor> tensors() const { return tensors_; }
   size_t total_bytes() const { return total_bytes_; }
+  // Null after Parse.
+  const MappedFile* mapping() const { return mapping_.get(); }
 
  private:
   SafetensorsFile() = default;

@@ -63,10 +63,15 @@ class BenchSequence {
                                         .block_table = blocks_};
     const int last = rows.num_rows - 1;
     const model::StepGroup group = {.arena = arena_.get(), .sequences = {&rows, 1}};
-    model_->Forward({.tokens = tokens, .groups = {&group, 1}, .logit_rows = {&last, 1}}, logits_);
+    Result<void> computed = model_->Forward(
+        {.tokens = tokens, .groups = {&group, 1}, .logit_rows = {&last, 1}}, logits_);
+    if (!computed) computed_ = std::move(computed);
     position_ += rows.num_rows;
     return static_cast<TokenId>(std::max_element(logits_.begin(), logits_.end()) - logits_.begin());
   }
+
+  // The error of a step that could not be computed; then the figures mean nothing.
+  const Result<void>& computed() const { return computed_; }
 
   const model::ModelConfig& config() const { return model_->config(); }
   size_t kv_block_bytes() const { return arena_->block_bytes(); }
@@ -80,6 +85,7 @@ class BenchSequence {
   std::unique_ptr<kernels::KvArena> arena_;
   std::vector<BlockId> blocks_;
   std::vector<float> logits_;
+  Result<void> computed_;
   int position_ = 0;
 };
 
@@ -164,6 +170,7 @@ Result<void> RunBenchEngine(const BenchEngineOptions& options) {
       KVGATE_TRY(const auto sequence,
                  BenchSequence::Open(file->path(), threads, context, options.kv_dtype));
       const Speeds speeds = MeasureSpeeds(*sequence, options);
+      KVGATE_TRY_VOID(sequence->computed());
       const double operations = PrefillOperations(sequence->config(), options.prompt_tokens) *
                                 speeds.prefill_tokens_per_second / options.prompt_tokens;
       const double bytes =

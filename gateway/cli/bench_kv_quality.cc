@@ -142,11 +142,15 @@ class Contender {
         .num_dropped_tokens = num_dropped_ * kKvBlockTokens,
         .block_mass = wants_mass ? mass_.data() : nullptr};
     const model::StepGroup group{.arena = arena_.get(), .sequences = {&sequence, 1}};
-    model_.Forward({.tokens = tokens, .groups = {&group, 1}, .logit_rows = rows_}, logits_);
+    Result<void> computed =
+        model_.Forward({.tokens = tokens, .groups = {&group, 1}, .logit_rows = rows_}, logits_);
+    if (!computed) computed_ = std::move(computed);
     Shrink();
     return logits_;
   }
 
+  // The error of a step that could not be computed; then the figures mean nothing.
+  const Result<void>& computed() const { return computed_; }
   const Way& way() const { return way_; }
   Distance& distance() { return distance_; }
   // Under a policy: of the blocks that are left at the end, spread over the whole text.
@@ -179,6 +183,7 @@ class Contender {
   int num_dropped_ = 0;
   std::vector<int> rows_;
   std::vector<float> logits_;
+  Result<void> computed_;
   Distance distance_;
 };
 
@@ -235,7 +240,7 @@ class QualityTable {
   const model::ModelConfig& config() const { return model_->config(); }
   bool has_quantized() const { return Fits(DType::kQ8_0); }
 
-  void Run() {
+  Result<void> Run() {
     const auto vocab_size = static_cast<size_t>(config().vocab_size);
     for (size_t first = 0; first < tokens_.size(); first += kKvBlockTokens) {
       const size_t count = std::min<size_t>(kKvBlockTokens, tokens_.size() - first);
@@ -243,6 +248,7 @@ class QualityTable {
       std::vector<std::vector<double>> base;
       for (const std::unique_ptr<Contender>& contender : contenders_) {
         const std::span<const float> logits = contender->Step(tokens);
+        KVGATE_TRY_VOID(contender->computed());
         for (size_t row = 0; row < count; ++row) {
           const auto values = logits.subspan(row * vocab_size, vocab_size);
           if (contender == contenders_.front()) base.push_back(LogSoftmax(values));
@@ -253,6 +259,7 @@ class QualityTable {
         }
       }
     }
+    return {};
   }
 
   void Print(std::FILE* out) {
@@ -395,7 +402,7 @@ Result<bool> RunTable(const std::filesystem::path& path, std::string_view weight
   fmt::print(options.out, "text: {}, {} tokens, teacher-forced; KL in nats against f32 KV\n",
              options.text_path.empty() ? "a built-in story" : options.text_path.string(),
              table->num_tokens());
-  table->Run();
+  KVGATE_TRY_VOID(table->Run());
   table->Print(options.out);
   return table->has_quantized();
 }

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <exception>
 
+#include "gateway/cli/bus_error.h"
 #include "gateway/cli/commands.h"
 #include "kernels/cuda/cuda_backend.h"
 
@@ -50,6 +51,7 @@ int RunCommandLine(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  kvgate::cli::ExplainBusErrors();
   try {
     return RunCommandLine(argc, argv);
   } catch (const std::exception& failure) {

@@ -118,6 +118,12 @@ void Service::SetLocal(std::unique_ptr<provider::LocalProvider> local) {
   local_ready_.store(true);
 }
 
+bool Service::ready() const {
+  if (draining_.load()) return false;
+  if (!parts_.has_local) return true;
+  return local_ready_.load() && !local_->engine().Failure().has_value();
+}
+
 bool Service::ServesLocal(const std::string& model) const {
   return local_ready_.load() && local_->Serves(model);
 }

@@ -124,7 +124,8 @@ class Service {
   void SetLocal(std::unique_ptr<provider::LocalProvider> local);
   // From then on new completions are refused and /ready says no.
   void BeginDrain() { draining_.store(true); }
-  bool ready() const { return (local_ready_.load() || !parts_.has_local) && !draining_.load(); }
+  // Nor without a local model that is there and can be used, where there is to be one.
+  bool ready() const;
   // Whether the local model is loaded and answers to that name.
   bool ServesLocal(const std::string& model) const;
   bool has_local() const { return parts_.has_local; }

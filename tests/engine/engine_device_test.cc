@@ -261,8 +261,10 @@ StepCounts CountDecodeStep(const TestModel& test_model) {
     model::LogitHeads heads;
     heads.count = 4;
     const auto before = kernels::cuda::emulator::CurrentCounts();
-    model->ForwardHeads({.tokens = {&token, 1}, .groups = {&group, 1}, .logit_rows = {&row, 1}},
-                        {&scale, 1}, heads);
+    const Result<void> computed =
+        model->ForwardHeads({.tokens = {&token, 1}, .groups = {&group, 1}, .logit_rows = {&row, 1}},
+                            {&scale, 1}, heads);
+    EXPECT_TRUE(computed.has_value());
     const auto after = kernels::cuda::emulator::CurrentCounts();
     counts = {.num_waits = after.num_waits - before.num_waits,
               .num_launches = after.num_launches - before.num_launches,

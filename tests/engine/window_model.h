@@ -44,9 +44,10 @@ class WindowModel final : public model::Model {
   const model::ModelConfig& config() const override { return config_; }
   size_t weight_bytes() const override { return 0; }
   Fingerprint fingerprint() const override { return {.low = 7, .high = 7}; }
+  const model::EmbeddingTable* rows_in_file() const override { return nullptr; }
   Result<void> Reserve(int, int) override { return {}; }
 
-  void Forward(const model::StepInput& input, std::span<float> logits) override {
+  Result<void> Forward(const model::StepInput& input, std::span<float> logits) override {
     if (num_steps_++ < kWarmUpSteps) std::this_thread::sleep_for(options_.warm_up_delay);
     std::this_thread::sleep_for(options_.token_delay * input.tokens.size());
     std::vector<uint64_t> values(input.tokens.size());
@@ -75,13 +76,14 @@ class WindowModel final : public model::Model {
       const uint64_t value = values[static_cast<size_t>(input.logit_rows[i])];
       row[static_cast<size_t>(Choose(value))] = 1.0f + static_cast<float>(value % 4096);
     }
+    return {};
   }
 
-  void ForwardHeads(const model::StepInput& input, std::span<const float> scales,
-                    model::LogitHeads& heads) override {
+  Result<void> ForwardHeads(const model::StepInput& input, std::span<const float> scales,
+                            model::LogitHeads& heads) override {
     const size_t num_rows = input.logit_rows.size();
     logits_.resize(num_rows * static_cast<size_t>(options_.vocab_size));
-    Forward(input, logits_);
+    KVGATE_TRY_VOID(Forward(input, logits_));
     heads.tokens.resize(num_rows * static_cast<size_t>(heads.count));
     heads.logits.resize(heads.tokens.size());
     heads.exp_sums.resize(num_rows);
@@ -98,6 +100,7 @@ class WindowModel final : public model::Model {
                               .exp_sums = heads.exp_sums.data(),
                               .scaled_exp_sums = heads.scaled_sums.data()});
     }
+    return {};
   }
   void ReadLogits(size_t index, std::span<float> logits) override {
     std::copy_n(logits_.data() + index * logits.size(), logits.size(), logits.data());

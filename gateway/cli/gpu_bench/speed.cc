@@ -55,12 +55,13 @@ Result<StepTimes> TimeStep(LoadedModel& loaded, int context) {
   StepTimes best{.noted_ms = 1e9, .whole_ms = 1e9};
   for (int i = 0; i < 8; ++i) {
     auto begin = Clock::now();
-    loaded.model->Forward({.tokens = {&token, 1}, .groups = {&group, 1}, .logit_rows = {&row, 1}},
-                          logits);
+    KVGATE_TRY_VOID(loaded.model->Forward(
+        {.tokens = {&token, 1}, .groups = {&group, 1}, .logit_rows = {&row, 1}}, logits));
     best.whole_ms = std::min(best.whole_ms, MillisecondsSince(begin));
     // Without logits nothing is waited for.
     begin = Clock::now();
-    loaded.model->Forward({.tokens = {&token, 1}, .groups = {&group, 1}, .logit_rows = {}}, {});
+    KVGATE_TRY_VOID(loaded.model->Forward(
+        {.tokens = {&token, 1}, .groups = {&group, 1}, .logit_rows = {}}, {}));
     best.noted_ms = std::min(best.noted_ms, MillisecondsSince(begin));
     loaded.backend->Synchronize();
   }

@@ -81,7 +81,8 @@ class SequenceRunner {
     for (const auto& arena : arenas_) {
       groups.push_back({.arena = arena.get(), .sequences = {&sequence, 1}});
     }
-    model_.Forward({.tokens = tokens, .groups = groups, .logit_rows = rows}, logits);
+    EXPECT_TRUE(model_.Forward({.tokens = tokens, .groups = groups, .logit_rows = rows}, logits)
+                    .has_value());
     position_ += static_cast<int>(tokens.size());
     return logits;
   }
@@ -151,7 +152,8 @@ class BatchRunner {
       groups.push_back({.arena = arena.get(), .sequences = sequences});
     }
     std::vector<float> logits(rows.size() * static_cast<size_t>(model_.config().vocab_size));
-    model_.Forward({.tokens = tokens, .groups = groups, .logit_rows = rows}, logits);
+    EXPECT_TRUE(model_.Forward({.tokens = tokens, .groups = groups, .logit_rows = rows}, logits)
+                    .has_value());
     return logits;
   }
 

@@ -306,7 +306,9 @@ TEST_P(InvarianceTest, OtherSequencesInTheStepChangeNothing) {
                                    num_before + num_known + num_after - 1};
     std::vector<float> logits(3 * 500);
     const StepGroup group{.arena = arena->get(), .sequences = sequences};
-    loaded_.model->Forward({.tokens = step, .groups = {&group, 1}, .logit_rows = rows}, logits);
+    const Result<void> computed =
+        loaded_.model->Forward({.tokens = step, .groups = {&group, 1}, .logit_rows = rows}, logits);
+    ASSERT_TRUE(computed.has_value()) << computed.error().ToString();
     ExpectRow(std::span(logits).subspan(500, 500), done - 1);
   }
   EXPECT_EQ(done, kTokens);
