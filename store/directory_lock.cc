@@ -9,16 +9,17 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <system_error>
 #include <utility>
+
+#include <kvgate/regular_file.h>
 
 namespace kvgate::store {
 namespace {
 
 constexpr std::string_view kSource = "store";
+constexpr uint64_t kServerInfoBytesMax = 64 * 1024;
 
 Error FromErrno(int number, std::string detail) {
   const bool denied = number == EACCES || number == EPERM || number == EROFS;
@@ -26,8 +27,29 @@ Error FromErrno(int number, std::string detail) {
                    fmt::format("{}: {}", detail, std::generic_category().message(number)));
 }
 
+// -1, also where what is there is a pipe or a link and would hold up or mislead whoever opens it.
 int OpenLockFile(const std::filesystem::path& directory, int flags) {
-  return ::open((directory / "lock").c_str(), flags | O_CLOEXEC, 0600);
+  const int descriptor = ::open((directory / "lock").c_str(),
+                                flags | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY, 0600);
+  struct stat info {};
+  if (descriptor < 0 || (::fstat(descriptor, &info) == 0 && S_ISREG(info.st_mode))) {
+    return descriptor;
+  }
+  ::close(descriptor);
+  errno = EINVAL;
+  return -1;
+}
+
+// A name of its own that nobody else has opened: what is written may be a secret.
+int CreatePrivate(const std::filesystem::path& path) {
+  ::unlink(path.c_str());
+  return ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+}
+
+// A text member; empty where there is none.
+std::string TextOf(const nlohmann::json& json, const char* name) {
+  const auto found = json.find(name);
+  return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
 Result<void> WriteAll(int descriptor, std::string_view text) {
@@ -83,11 +105,12 @@ DirectoryLock::~DirectoryLock() {
 Result<void> WriteServerInfo(const std::filesystem::path& directory, const ServerInfo& info) {
   nlohmann::json json{{"pid", info.pid}, {"address", info.address}};
   if (!info.certificate_sha256.empty()) json["certificate_sha256"] = info.certificate_sha256;
+  if (!info.admin_token.empty()) json["admin_token"] = info.admin_token;
   const std::string text =
       json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   const std::filesystem::path target = directory / "server.json";
   const std::filesystem::path draft = directory / "server.json.new";
-  const int descriptor = ::open(draft.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  const int descriptor = CreatePrivate(draft);
   if (descriptor < 0) return FromErrno(errno, fmt::format("creating {}", draft.string()));
   auto written = WriteAll(descriptor, text);
   ::close(descriptor);
@@ -100,21 +123,24 @@ Result<void> WriteServerInfo(const std::filesystem::path& directory, const Serve
 
 Result<ServerInfo> ReadServerInfo(const std::filesystem::path& directory) {
   const std::filesystem::path path = directory / "server.json";
-  std::ifstream file(path);
-  if (!file) {
+  const Result<std::string> text =
+      ReadRegularFile(path, {.bytes_max = kServerInfoBytesMax, .follows_link = false});
+  if (!text && text.error().code == ErrorCode::kNotFound) {
     return MakeError(ErrorCode::kNotFound, kSource,
                      fmt::format("{}: no server has published its address", path.string()));
   }
-  const auto json = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  if (!text && text.error().code == ErrorCode::kPermissionDenied) return text.error();
+  if (!text) return MakeError(ErrorCode::kDataLoss, kSource, text.error().detail);
+  const auto json = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || !json.contains("pid") || !json["pid"].is_number_integer() ||
       !json.contains("address") || !json["address"].is_string()) {
     return MakeError(ErrorCode::kDataLoss, kSource,
                      fmt::format("{}: not {{\"pid\", \"address\"}}", path.string()));
   }
-  const auto certificate = json.value("certificate_sha256", nlohmann::json());
   return ServerInfo{.pid = json["pid"].get<pid_t>(),
                     .address = json["address"],
-                    .certificate_sha256 = certificate.is_string() ? certificate : ""};
+                    .certificate_sha256 = TextOf(json, "certificate_sha256"),
+                    .admin_token = TextOf(json, "admin_token")};
 }
 
 bool IsProcessAlive(pid_t pid) { return pid > 0 && (::kill(pid, 0) == 0 || errno == EPERM); }

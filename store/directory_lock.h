@@ -18,6 +18,8 @@ struct ServerInfo {
   pid_t pid = 0;
   std::string address;
   std::string certificate_sha256 = {};  // in hex, of a server that speaks TLS; else empty
+  // Made anew at each start: whoever can read this file may do everything. Never logged.
+  std::string admin_token = {};
 };
 
 class DirectoryLock {

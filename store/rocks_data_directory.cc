@@ -57,7 +57,8 @@ class RocksDataDirectory final : public DataDirectory {
     }
     return WriteServerInfo(directory, {.pid = ::getpid(),
                                        .address = address.url,
-                                       .certificate_sha256 = address.certificate_sha256});
+                                       .certificate_sha256 = address.certificate_sha256,
+                                       .admin_token = address.admin_token});
   }
 };
 
@@ -213,7 +214,9 @@ Result<ServerAddress> DataDirectory::FindServer(const std::filesystem::path& dir
                      fmt::format("{} is held by process {}, which serves no address",
                                  directory.string(), info.pid));
   }
-  return ServerAddress{.url = info.address, .certificate_sha256 = info.certificate_sha256};
+  return ServerAddress{.url = info.address,
+                       .certificate_sha256 = info.certificate_sha256,
+                       .admin_token = info.admin_token};
 }
 
 }  // namespace kvgate::store

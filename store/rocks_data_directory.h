@@ -30,6 +30,7 @@ struct ServerAddress {
   // In hex, of the certificate that it shows over TLS: whoever can read this directory need not
   // trust a name. Empty without TLS.
   std::string certificate_sha256 = {};
+  std::string admin_token = {};  // makes a command an admin there; see ServerInfo
 };
 
 class DataDirectory {

@@ -14,6 +14,7 @@
 #include "gateway/cli/bench_tokenizer.h"
 #include "gateway/cli/commands.h"
 #include "gateway/cli/gpu_bench/gpu_bench.h"
+#include "gateway/cli/server_target.h"
 
 namespace kvgate::cli {
 namespace {
@@ -44,13 +45,15 @@ CLI::Option* AddRange(CLI::App& app, const char* name, const char* help, int& lo
 void AddBenchServe(CLI::App& bench, Run& chosen) {
   struct Flags {
     BenchLoadOptions load;
+    TargetFlags target;
     bool json = false;
   };
   auto flags = std::make_shared<Flags>();
   BenchLoadOptions& load = flags->load;
   CLI::App* serve = bench.add_subcommand(
       "serve", "Many clients against a running server: TTFT, ITL and whether answers agree");
-  serve->add_option("--url", load.url)->capture_default_str();
+  flags->target.url = load.url;
+  AddTargetFlags(*serve, flags->target);
   serve->add_option("--model", load.model)->capture_default_str();
   serve->add_option("--clients", load.clients, "At once")
       ->check(CLI::Range(1, 4096))
@@ -79,6 +82,8 @@ void AddBenchServe(CLI::App& bench, Run& chosen) {
   serve->add_flag("--json", flags->json, "Print one JSON object");
   serve->callback([&chosen, flags] {
     chosen = [flags]() -> Result<int> {
+      flags->load.url = flags->target.url;
+      KVGATE_TRY(flags->load.authorization, AuthorizationOf(flags->target));
       KVGATE_TRY(const BenchLoadReport report, RunBenchLoad(flags->load));
       fmt::print("{}", flags->json ? ReportJson(report) : ReportText(report));
       return report.num_errors + report.num_different == 0 ? 0 : 1;

@@ -202,6 +202,7 @@ class Client {
         FetchHttp({.method = "POST",
                    .url = options_.url + "/v1/completions",
                    .body = body.dump(),
+                   .authorization = options_.authorization,
                    .on_data = [&reader](std::string_view piece) { reader.Push(piece); },
                    .stop = &stop_});
     cancel_at_.store(kNever);

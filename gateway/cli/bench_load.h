@@ -15,6 +15,7 @@ namespace kvgate::cli {
 
 struct BenchLoadOptions {
   std::string url = "http://127.0.0.1:8080";
+  std::string authorization = {};  // the header's value; empty: none
   std::string model = "local";
   int clients = 16;
   double seconds = 10;  // no request starts later

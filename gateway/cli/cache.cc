@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -12,6 +11,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gateway/cli/commands.h"
@@ -20,6 +20,7 @@
 #include "gateway/cli/options.h"
 #include "gateway/cli/pin_flags.h"
 #include "gateway/cli/progress.h"
+#include "gateway/cli/server_target.h"
 #include "gateway/service/prefix_service.h"
 #include "store/rocks_data_directory.h"
 
@@ -93,19 +94,8 @@ struct CacheFlags {
   bool all = false;
   bool force = false;
   PinFlags pin;
-  std::string api_key_env;
+  TargetFlags target;
 };
-
-// What a client with that key sends: it decides the tenant.
-Result<std::string> Authorization(const CacheFlags& flags) {
-  if (flags.api_key_env.empty()) return std::string();
-  const char* key = std::getenv(flags.api_key_env.c_str());
-  if (key == nullptr) {
-    return MakeError(ErrorCode::kInvalidArgument, "cli",
-                     fmt::format("the environment has no {}", flags.api_key_env));
-  }
-  return fmt::format("Bearer {}", key);
-}
 
 // --- on a server, or on the directory itself ---------------------------------------------------
 
@@ -113,6 +103,11 @@ struct Target {
   store::ServerAddress server;                // where there is one; else:
   store::DataDirectory* directory = nullptr;  // opened here
   service::PrefixService* prefixes = nullptr;
+  std::string authorization = {};  // what a client with the key sends: it decides the tenant
+  // On the directory itself nobody else decides: whoever can open it is its admin.
+  service::Caller caller() const {
+    return {.role = service::CallerRole::kAdmin, .credential = authorization};
+  }
 };
 
 // Asks the server, or calls the service.
@@ -122,15 +117,14 @@ Result<Json> Ask(const Target& target, HttpRequest request,
     KVGATE_TRY(const std::string body, here());
     return ParseJson(body);
   }
-  request.url = target.server.url + request.url;
-  request.certificate_sha256 = target.server.certificate_sha256;
-  KVGATE_TRY(const std::string body, FetchOk(request));
+  request.authorization = target.authorization;
+  KVGATE_TRY(const std::string body, FetchOk(RequestTo(target.server, std::move(request))));
   return ParseJson(body);
 }
 
 Result<int> List(const Target& target) {
-  KVGATE_TRY(const Json json,
-             Ask(target, {.url = "/kvgate/v1/prefixes"}, [&] { return target.prefixes->List(); }));
+  KVGATE_TRY(const Json json, Ask(target, {.url = "/kvgate/v1/prefixes"},
+                                  [&] { return target.prefixes->List(target.caller()); }));
   PrintPrefixes(json);
   return 0;
 }
@@ -147,9 +141,13 @@ Result<int> Stats(const Target& target) {
     return 0;
   }
   KVGATE_TRY(const std::string body,
-             FetchOk({.url = target.server.url + "/kvgate/v1/stats",
-                      .certificate_sha256 = target.server.certificate_sha256}));
+             FetchOk(RequestTo(target.server, {.url = "/kvgate/v1/stats",
+                                               .authorization = target.authorization})));
   KVGATE_TRY(const Json json, ParseJson(body));
+  if (!json.contains("engine")) {
+    return MakeError(ErrorCode::kPermissionDenied, "cli",
+                     "what is stored is shown to admins: give --key-env a key of that role");
+  }
   for (const char* part : {"engine", "store", "write_budget"}) {
     const Json fields = json.value(part, Json::object());
     for (const auto& [name, value] : fields.items()) {
@@ -177,7 +175,7 @@ Result<int> Remove(const Target& target, const CacheFlags& flags) {
   if (flags.force) path += "?force=1";
   const auto here = [&] {
     return flags.id.empty() ? target.prefixes->RemoveAll(flags.force)
-                            : target.prefixes->Remove(flags.id, flags.force);
+                            : target.prefixes->Remove(target.caller(), flags.id, flags.force);
   };
   KVGATE_TRY(const Json json, Ask(target, {.method = "DELETE", .url = path}, here));
   PrintRemoved(json);
@@ -185,18 +183,16 @@ Result<int> Remove(const Target& target, const CacheFlags& flags) {
 }
 
 Result<int> Pin(const Target& target, const CacheFlags& flags) {
-  KVGATE_TRY(const std::string authorization, Authorization(flags));
   Json options = ToJson(flags.pin);
   options["pin"] = true;
   const std::string body = options.dump();
-  const auto here = [&] { return target.prefixes->Pin(flags.id, body, authorization); };
+  const auto here = [&] { return target.prefixes->Pin(target.caller(), flags.id, body); };
   const Progress progress("pinning");
-  KVGATE_TRY(const Json json, Ask(target,
-                                  {.method = "POST",
-                                   .url = "/kvgate/v1/prefixes/" + flags.id + "/pin",
-                                   .body = body,
-                                   .authorization = authorization},
-                                  here));
+  KVGATE_TRY(
+      const Json json,
+      Ask(target,
+          {.method = "POST", .url = "/kvgate/v1/prefixes/" + flags.id + "/pin", .body = body},
+          here));
   PrintPin(json);
   return 0;
 }
@@ -204,15 +200,14 @@ Result<int> Pin(const Target& target, const CacheFlags& flags) {
 Result<int> Unpin(const Target& target, const CacheFlags& flags) {
   KVGATE_TRY(const Json json,
              Ask(target, {.method = "DELETE", .url = "/kvgate/v1/prefixes/" + flags.id + "/pin"},
-                 [&] { return target.prefixes->Unpin(flags.id); }));
+                 [&] { return target.prefixes->Unpin(target.caller(), flags.id); }));
   PrintPin(json);
   return 0;
 }
 
-Result<void> ExportHere(service::PrefixService& prefixes, const CacheFlags& flags,
-                        const std::string& authorization,
+Result<void> ExportHere(const Target& target, const CacheFlags& flags,
                         const std::function<void(std::string_view)>& write) {
-  KVGATE_TRY(const auto exporter, prefixes.StartExport(flags.id, authorization));
+  KVGATE_TRY(const auto exporter, target.prefixes->StartExport(target.caller(), flags.id));
   std::string piece;
   bool more = true;
   while (more) {
@@ -223,7 +218,6 @@ Result<void> ExportHere(service::PrefixService& prefixes, const CacheFlags& flag
 }
 
 Result<int> Export(const Target& target, const CacheFlags& flags) {
-  KVGATE_TRY(const std::string authorization, Authorization(flags));
   // Under a name of its own until it is whole.
   const std::filesystem::path partial = flags.file + ".partial";
   std::ofstream file(partial, std::ios::binary | std::ios::trunc);
@@ -238,13 +232,12 @@ Result<int> Export(const Target& target, const CacheFlags& flags) {
   };
   Result<void> done;
   if (target.prefixes != nullptr) {
-    done = ExportHere(*target.prefixes, flags, authorization, write);
+    done = ExportHere(target, flags, write);
   } else {
     const auto fetched =
-        FetchOk({.url = target.server.url + "/kvgate/v1/prefixes/" + flags.id + "/export",
-                 .certificate_sha256 = target.server.certificate_sha256,
-                 .authorization = authorization,
-                 .on_data = write});
+        FetchOk(RequestTo(target.server, {.url = "/kvgate/v1/prefixes/" + flags.id + "/export",
+                                          .authorization = target.authorization,
+                                          .on_data = write}));
     if (!fetched) done = fetched.error();
   }
   file.close();
@@ -300,15 +293,17 @@ using Command = Result<int> (*)(const Target& target, const CacheFlags& flags);
 // The server that holds the directory, else the directory.
 Result<int> RunEither(const CacheFlags& flags, Command command, bool read_only) {
   KVGATE_TRY(const config::Config config, ReadConfig(flags.config));
+  KVGATE_TRY(const std::string authorization, AuthorizationOf(flags.target));
   const std::filesystem::path directory = DataDirOf(config);
+  const store::ServerAddress server = FindServer(flags.target, directory);
+  if (!server.url.empty()) {
+    return command({.server = server, .authorization = authorization}, flags);
+  }
   std::error_code code;
   if (!std::filesystem::exists(directory, code)) {
     return MakeError(
         ErrorCode::kNotFound, "cli",
         fmt::format("there is no data directory {}; name one with --data-dir", directory.string()));
-  }
-  if (const auto server = store::DataDirectory::FindServer(directory)) {
-    return command({.server = *server}, flags);
   }
   KVGATE_TRY(const auto opened,
              store::DataDirectory::Open({.directory = directory,
@@ -316,7 +311,11 @@ Result<int> RunEither(const CacheFlags& flags, Command command, bool read_only) 
                                          .read_only = read_only}));
   service::PrefixService prefixes(
       {.kv = &opened->kv(), .pins = &opened->pins(), .hash_seed = opened->hash_seed()});
-  return command({.server = {}, .directory = opened.get(), .prefixes = &prefixes}, flags);
+  return command({.server = {},
+                  .directory = opened.get(),
+                  .prefixes = &prefixes,
+                  .authorization = authorization},
+                 flags);
 }
 
 }  // namespace
@@ -328,6 +327,7 @@ void AddCache(CLI::App& app, Run& chosen) {
   const auto add = [&](const char* name, const char* help, Command run, bool read_only = false) {
     CLI::App* command = cache->add_subcommand(name, help);
     AddDataDirFlag(*command, flags->config);
+    AddTargetFlags(*command, flags->target);
     command->callback([flags, run, read_only, &chosen] {
       chosen = [flags, run, read_only] { return RunEither(*flags, run, read_only); };
     });
@@ -335,10 +335,6 @@ void AddCache(CLI::App& app, Run& chosen) {
   };
   const auto add_id = [&](CLI::App* command) {
     return command->add_option("id", flags->id, "as `kvgate cache ls` prints it");
-  };
-  const auto add_key = [&](CLI::App* command) {
-    command->add_option("--api-key-env", flags->api_key_env,
-                        "environment variable with the key whose prefix it is");
   };
   add(
       "ls", "The stored prefixes", [](const auto& on, const auto&) { return List(on); }, true);
@@ -349,12 +345,10 @@ void AddCache(CLI::App& app, Run& chosen) {
   CLI::App* pin = add("pin", "Keep a stored prefix from being evicted", Pin);
   add_id(pin)->required();
   AddPinFlags(*pin, flags->pin);
-  add_key(pin);
   add_id(add("unpin", "Let a pinned prefix go", Unpin))->required();
   CLI::App* move_out = add("export", "Write a stored prefix into a file", Export);
   add_id(move_out)->required();
   move_out->add_option("file", flags->file)->required();
-  add_key(move_out);
   add("import", "Store a prefix from a file that `export` wrote", Import)
       ->add_option("file", flags->file)
       ->required();

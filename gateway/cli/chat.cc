@@ -19,6 +19,7 @@
 #include "gateway/cli/device.h"
 #include "gateway/cli/local_engine.h"
 #include "gateway/cli/options.h"
+#include "gateway/cli/server_target.h"
 #include "store/rocks_data_directory.h"
 
 namespace kvgate::cli {
@@ -29,7 +30,7 @@ constexpr int kInterrupted = 130;
 
 struct ChatFlags {
   ConfigFlags config;
-  std::string url;
+  TargetFlags target;
   std::string system;
   AnswerOptions answer;
 };
@@ -127,12 +128,13 @@ Result<int> Converse(Talk talk) {
 Result<int> Chat(const ChatFlags& flags) {
   KVGATE_TRY(config::Config config, ReadConfig(flags.config));
   InstallInterrupt();
-  store::ServerAddress server{.url = flags.url};
-  if (server.url.empty() && config.engine.model.empty()) {
-    server = store::DataDirectory::FindServer(DataDirOf(config)).value_or(store::ServerAddress());
+  store::ServerAddress server;
+  if (!flags.target.url.empty() || config.engine.model.empty()) {
+    server = FindServer(flags.target, DataDirOf(config));
   }
   if (!server.url.empty()) {
-    const auto answerer = MakeServerAnswerer(server, flags.answer);
+    KVGATE_TRY(const std::string authorization, AuthorizationOf(flags.target));
+    const auto answerer = MakeServerAnswerer({server, authorization}, flags.answer);
     return Converse(Talk(*answerer, flags.system));
   }
   KVGATE_TRY_VOID(ResolveDevice(config));
@@ -150,7 +152,7 @@ void AddChat(CLI::App& app, Run& chosen) {
   CLI::App* command =
       app.add_subcommand("chat", "Talk to a server or, with --model, to a model in this process");
   AddEngineFlags(*command, flags->config);
-  command->add_option("--url", flags->url, "server, like http://127.0.0.1:8080");
+  AddTargetFlags(*command, flags->target);
   command->add_option("--system", flags->system, "system message");
   command->add_option("--name", flags->answer.model, "model to ask the server for")
       ->capture_default_str();

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "gateway/cli/http_client.h"
+#include "gateway/cli/server_target.h"
 #include "gateway/protocol/json_writer.h"
 
 namespace kvgate::cli {
@@ -34,10 +35,8 @@ std::string ChatBody(const std::vector<Message>& messages, const AnswerOptions& 
 
 class ServerAnswerer final : public Answerer {
  public:
-  ServerAnswerer(store::ServerAddress server, AnswerOptions options)
-      : server_(std::move(server)), options_(std::move(options)) {
-    while (server_.url.ends_with('/')) server_.url.pop_back();
-  }
+  ServerAnswerer(AnsweringServer server, AnswerOptions options)
+      : server_(std::move(server)), options_(std::move(options)) {}
 
   Result<void> Answer(const std::vector<Message>& messages, const OnText& on_text,
                       const std::atomic<bool>& stop) override {
@@ -48,19 +47,20 @@ class ServerAnswerer final : public Answerer {
       const Result<void> pushed = text.Push(piece, on_text);
       if (!pushed) failure = pushed.error();
     };
-    const Result<std::string> done = FetchOk({.method = "POST",
-                                              .url = server_.url + "/v1/chat/completions",
-                                              .body = ChatBody(messages, options_),
-                                              .certificate_sha256 = server_.certificate_sha256,
-                                              .on_data = on_data,
-                                              .stop = &stop});
+    const Result<std::string> done =
+        FetchOk(RequestTo(server_.address, {.method = "POST",
+                                            .url = "/v1/chat/completions",
+                                            .body = ChatBody(messages, options_),
+                                            .authorization = server_.authorization,
+                                            .on_data = on_data,
+                                            .stop = &stop}));
     if (failure) return *failure;
     if (!done && done.error().code != ErrorCode::kCancelled) return done.error();
     return {};
   }
 
  private:
-  store::ServerAddress server_;
+  const AnsweringServer server_;
   const AnswerOptions options_;
 };
 
@@ -155,7 +155,7 @@ Result<void> SseText::Push(std::string_view piece, const Answerer::OnText& on_te
   return {};
 }
 
-std::unique_ptr<Answerer> MakeServerAnswerer(store::ServerAddress server, AnswerOptions options) {
+std::unique_ptr<Answerer> MakeServerAnswerer(AnsweringServer server, AnswerOptions options) {
   return std::make_unique<ServerAnswerer>(std::move(server), std::move(options));
 }
 

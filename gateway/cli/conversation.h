@@ -31,8 +31,12 @@ class Answerer {
                               const std::atomic<bool>& stop) = 0;
 };
 
-// Over HTTP from a server ("http://127.0.0.1:8080").
-std::unique_ptr<Answerer> MakeServerAnswerer(store::ServerAddress server, AnswerOptions options);
+struct AnsweringServer {
+  store::ServerAddress address;    // "http://127.0.0.1:8080"
+  std::string authorization = {};  // the header's value; empty: none
+};
+// Over HTTP from a server.
+std::unique_ptr<Answerer> MakeServerAnswerer(AnsweringServer server, AnswerOptions options);
 // From an engine in this process. The provider outlives the answerer.
 std::unique_ptr<Answerer> MakeLocalAnswerer(const provider::LocalProvider& provider,
                                             AnswerOptions options);

@@ -35,6 +35,7 @@
 #include "gateway/cli/local_engine.h"
 #include "gateway/cli/machine_memory.h"
 #include "gateway/cli/options.h"
+#include "gateway/cli/server_target.h"
 #include "gateway/http/listener_tls.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "store/directory_lock.h"
@@ -172,15 +173,23 @@ void CheckSpace(const config::Config& config, const fs::path& place, Findings& f
 // --- who holds it, and its health ---------------------------------------------------------------
 
 // The published address; the server may still hang, which asking it shows.
-void CheckServersStore(const store::ServerAddress& server, Findings& findings) {
-  const Result<std::string> body = FetchOk(
-      {.url = server.url + "/kvgate/v1/stats", .certificate_sha256 = server.certificate_sha256});
+void CheckServersStore(const store::ServerAddress& server, const std::string& authorization,
+                       Findings& findings) {
+  const Result<std::string> body =
+      FetchOk(RequestTo(server, {.url = "/kvgate/v1/stats", .authorization = authorization}));
   if (!body) {
     findings.push_back({Status::kFailure, "store", body.error().detail,
                         "look into that server's log, or stop it"});
     return;
   }
-  const Json store = Json::parse(*body, nullptr, false).value("store", Json::object());
+  const Json stats = Json::parse(*body, nullptr, false);
+  if (!stats.is_object() || !stats.contains("engine")) {
+    findings.push_back({Status::kWarning, "store",
+                        fmt::format("{} does not say: this caller is no admin there", server.url),
+                        "give --key-env a key of the role admin"});
+    return;
+  }
+  const Json store = stats["store"];
   const std::string error = store.value("error", "");
   if (error.empty()) {
     findings.push_back({Status::kOk, "store",
@@ -214,11 +223,12 @@ void CheckOwnStore(const config::Config& config, Findings& findings) {
 }
 
 // The URL of the server that holds the directory, if one does.
-std::optional<std::string> CheckHolder(const config::Config& config, Findings& findings) {
+std::optional<std::string> CheckHolder(const config::Config& config,
+                                       const std::string& authorization, Findings& findings) {
   const fs::path directory = DataDirOf(config);
   if (const auto server = store::DataDirectory::FindServer(directory)) {
     findings.push_back({Status::kOk, "lock", fmt::format("held by the server at {}", server->url)});
-    CheckServersStore(*server, findings);
+    CheckServersStore(*server, authorization, findings);
     return server->url;
   }
   if (store::DirectoryLock::IsHeld(directory)) {
@@ -235,7 +245,9 @@ std::optional<std::string> CheckHolder(const config::Config& config, Findings& f
   return std::nullopt;
 }
 
-std::optional<std::string> CheckDataDirectory(const config::Config& config, Findings& findings) {
+std::optional<std::string> CheckDataDirectory(const config::Config& config,
+                                              const std::string& authorization,
+                                              Findings& findings) {
   if (!config.store.disk) {
     findings.push_back({Status::kWarning, "data directory",
                         "store.disk is false: nothing survives a restart",
@@ -260,7 +272,7 @@ std::optional<std::string> CheckDataDirectory(const config::Config& config, Find
   }
   CheckMode(directory, findings);
   CheckSpace(config, directory, findings);
-  return CheckHolder(config, findings);
+  return CheckHolder(config, authorization, findings);
 }
 
 // --- model, memory, CPU -------------------------------------------------------------------------
@@ -506,7 +518,23 @@ void CheckOpenFiles(const config::Config& config, Findings& findings) {
   }
 }
 
-Findings Diagnose(Result<config::Config> config) {
+// Whom only an admin can help.
+void CheckKeys(const config::Config& config, Findings& findings) {
+  if (config.keys.empty()) return;
+  const auto num_admins = std::count_if(config.keys.begin(), config.keys.end(),
+                                        [](const auto& key) { return key.role == "admin"; });
+  const std::string detail =
+      fmt::format("{} keys, {} of the role admin", config.keys.size(), num_admins);
+  if (num_admins == 0) {
+    findings.push_back({Status::kWarning, "keys", detail,
+                        "give one key role = \"admin\": without one only commands on this machine "
+                        "see all records, remove prefixes of others and import"});
+  } else {
+    findings.push_back({Status::kOk, "keys", detail});
+  }
+}
+
+Findings Diagnose(Result<config::Config> config, const TargetFlags& target) {
   Findings findings;
   if (!config) {
     findings.push_back({Status::kFailure, "config", config.error().detail,
@@ -514,7 +542,18 @@ Findings Diagnose(Result<config::Config> config) {
     return findings;
   }
   findings.push_back({Status::kOk, "config", "every key and value is known"});
-  const std::optional<std::string> server = CheckDataDirectory(*config, findings);
+  CheckKeys(*config, findings);
+  const Result<std::string> authorization = AuthorizationOf(target);
+  if (!authorization) {
+    findings.push_back(
+        {Status::kFailure, "keys", authorization.error().detail, "set it, or leave --key-env out"});
+  }
+  // Asked beside the one that holds the directory.
+  if (!target.url.empty()) {
+    CheckServersStore(FindServer(target, {}), authorization.value_or(""), findings);
+  }
+  const std::optional<std::string> server =
+      CheckDataDirectory(*config, authorization.value_or(""), findings);
   const std::optional<ModelFacts> facts = CheckModel(*config, findings);
   const DeviceChoice choice = CheckDevices(*config, findings);
   ApplyDeviceDefaults(choice, std::min(MemoryLimit(), AvailableMemory()), *config);
@@ -554,6 +593,7 @@ void PrintJson(const Findings& findings, bool ok) {
 void AddDoctor(CLI::App& app, Run& chosen) {
   struct Flags {
     ConfigFlags config;
+    TargetFlags target;
     bool json = false;
   };
   auto flags = std::make_shared<Flags>();
@@ -561,10 +601,11 @@ void AddDoctor(CLI::App& app, Run& chosen) {
       app.add_subcommand("doctor", "Check what `serve` with the same options would find");
   AddEngineFlags(*command, flags->config);
   AddServerFlags(*command, flags->config);
+  AddTargetFlags(*command, flags->target);
   command->add_flag("--json", flags->json, "print one JSON object");
   command->callback([flags, &chosen] {
     chosen = [flags]() -> Result<int> {
-      const Findings findings = Diagnose(ReadConfig(flags->config));
+      const Findings findings = Diagnose(ReadConfig(flags->config), flags->target);
       const bool ok = std::none_of(findings.begin(), findings.end(), [](const Finding& finding) {
         return finding.status == Status::kFailure;
       });

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdlib>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -16,6 +15,7 @@
 #include "gateway/cli/http_client.h"
 #include "gateway/cli/local_engine.h"
 #include "gateway/cli/options.h"
+#include "gateway/cli/server_target.h"
 #include "gateway/service/prompts.h"
 #include "gateway/upstream/upstreams.h"
 #include "store/rocks_data_directory.h"
@@ -31,8 +31,7 @@ struct ExplainFlags {
   std::string endpoint;
   std::string upstream;
   std::string mode;
-  std::string url;
-  std::string api_key_env;
+  TargetFlags target;
   bool json = false;
 };
 
@@ -127,21 +126,21 @@ Result<int> Explain(ExplainFlags flags) {
                      "--endpoint must be chat_completions, responses or messages");
   }
   const Json model = request.value("model", Json());
-  store::ServerAddress server{.url = flags.url};
-  if (server.url.empty() && flags.mode.empty()) {
-    server = store::DataDirectory::FindServer(DataDirOf(config)).value_or(store::ServerAddress());
+  KVGATE_TRY(const std::string authorization, AuthorizationOf(flags.target));
+  store::ServerAddress server;
+  if (!flags.target.url.empty() || flags.mode.empty()) {
+    server = FindServer(flags.target, DataDirOf(config));
   }
   Result<std::string> found;
   if (server.url.empty()) {
     found = ExplainHere(config, flags, body, model.is_string() ? model.get<std::string>() : "");
   } else {
-    const char* key = flags.api_key_env.empty() ? nullptr : std::getenv(flags.api_key_env.c_str());
-    found = FetchOk({.method = "POST",
-                     .url = fmt::format("{}/kvgate/v1/explain?endpoint={}&upstream={}", server.url,
-                                        flags.endpoint, flags.upstream),
-                     .body = body,
-                     .certificate_sha256 = server.certificate_sha256,
-                     .authorization = key == nullptr ? "" : fmt::format("Bearer {}", key)});
+    found =
+        FetchOk(RequestTo(server, {.method = "POST",
+                                   .url = fmt::format("/kvgate/v1/explain?endpoint={}&upstream={}",
+                                                      flags.endpoint, flags.upstream),
+                                   .body = body,
+                                   .authorization = authorization}));
   }
   KVGATE_TRY(const std::string text, std::move(found));
   const Json explanation = Json::parse(text, nullptr, false);
@@ -175,9 +174,7 @@ void AddExplain(CLI::App& app, Run& chosen) {
       ->add_option("--mode", flags->mode,
                    "as if it were the upstream's, for a first request; asks no server")
       ->check(CLI::IsMember({"observe", "pin", "stabilize"}));
-  command->add_option("--url", flags->url, "server, like http://127.0.0.1:8080");
-  command->add_option("--api-key-env", flags->api_key_env,
-                      "environment variable with the key that the clients use");
+  AddTargetFlags(*command, flags->target);
   command->add_flag("--json", flags->json, "as JSON");
   command->callback([flags, &chosen] { chosen = [flags] { return Explain(*flags); }; });
 }

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include <kvgate/log.h>
+#include <kvgate/regular_file.h>
 
 #include "engine/model/hf_folder.h"
 #include "engine/model/make_model.h"
@@ -26,6 +27,8 @@ namespace fs = std::filesystem;
 
 // A context of 128 Ki tokens of 128 KiB.
 constexpr uint64_t kDeviceBurstBytes = uint64_t{16} << 30;
+
+constexpr uint64_t kTemplateBytesMax = uint64_t{16} << 20;
 
 // Small enough to be made in a second or two and to answer quickly on two cores.
 model::MakeModelOptions DefaultModel() {
@@ -106,16 +109,15 @@ chat::TemplateFormatOptions TemplateOptions(const tokenizer::Tokenizer& tokenize
 Result<std::unique_ptr<chat::ChatFormat>> NamedFormat(const std::string& wanted,
                                                       chat::TemplateFormatOptions options) {
   if (auto builtin = chat::MakeChatFormat(wanted); builtin) return builtin;
-  std::ifstream file(wanted, std::ios::binary);
-  std::error_code code;
-  if (!file || fs::is_directory(wanted, code)) {
+  Result<std::string> source = ReadRegularFile(wanted, {.bytes_max = kTemplateBytesMax});
+  if (!source) {
     return MakeError(ErrorCode::kNotFound, "cli",
                      fmt::format("engine.chat_template: '{}' is neither a file that can be read "
-                                 "nor a built-in format (chatml, llama2, llama3, plain)",
-                                 wanted));
+                                 "nor a built-in format (chatml, llama2, llama3, plain): {}",
+                                 wanted, source.error().detail));
   }
   options.name = wanted;
-  options.source.assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  options.source = std::move(*source);
   return chat::MakeTemplateFormat(options);
 }
 

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -23,6 +24,7 @@
 #include "gateway/cli/local_engine.h"
 #include "gateway/cli/options.h"
 #include "gateway/http/server.h"
+#include "gateway/service/access.h"
 #include "gateway/service/prompt_store.h"
 #include "gateway/service/prompts.h"
 #include "gateway/service/upkeep.h"
@@ -88,12 +90,15 @@ http::TargetOptions ToTargetOptions(const config::Config& config) {
                   .min_version = config.server.tls_min_version},
           .upstreams = config.upstreams,
           .routes = config.routes,
-          .keys = config.keys};
+          .keys = config.keys,
+          .metrics = config.metrics};
 }
 
-http::ServerOptions ToServerOptions(const config::Config& config, const config::HostPort& listen) {
+http::ServerOptions ToServerOptions(const config::Config& config, const config::HostPort& listen,
+                                    const std::string& admin_token) {
   const config::LimitsConfig& limits = config.limits;
-  return {.address = listen.host,
+  return {.admin_token = admin_token,
+          .address = listen.host,
           .port = listen.port,
           .threads = config.server.threads,
           .pools = {.store_timeout = std::chrono::seconds(config.store.timeout_seconds)},
@@ -110,6 +115,17 @@ http::ServerOptions ToServerOptions(const config::Config& config, const config::
           .write_timeout = std::chrono::seconds(limits.write_timeout_seconds)};
 }
 
+// Keys without an admin among them were everybody's admins before there were roles.
+void WarnOfKeys(const config::Config& config) {
+  const bool has_admin = std::any_of(config.keys.begin(), config.keys.end(),
+                                     [](const auto& key) { return key.role == "admin"; });
+  if (config.keys.empty() || has_admin) return;
+  KVGATE_LOG(kWarning, "cli",
+             "none of the {} keys has role = \"admin\": only this machine's own commands see all "
+             "records, remove others' prefixes, import and reach /metrics",
+             config.keys.size());
+}
+
 // Whom to let in from elsewhere only keys can tell.
 Result<config::HostPort> ListenAddress(const config::Config& config) {
   KVGATE_TRY(config::HostPort listen, config::ParseHostPort(config.server.listen));
@@ -119,6 +135,7 @@ Result<config::HostPort> ListenAddress(const config::Config& config) {
                                  "one listen on 127.0.0.1",
                                  listen.host));
   }
+  WarnOfKeys(config);
   return listen;
 }
 
@@ -207,26 +224,45 @@ Result<std::unique_ptr<LocalEngine>> LoadUnlessStopped(const config::Config& con
   return loading.get();
 }
 
+std::unique_ptr<service::Upkeep> StartUpkeep(LocalEngine& local, const DataTier& tier,
+                                             service::Service& service) {
+  return std::make_unique<service::Upkeep>(
+      service::Upkeep::Parts{.engine = local.engine(),
+                             .prefixes = service.prefixes(),
+                             .meta = tier.meta(),
+                             .write_admission = tier.write_admission.get()});
+}
+
 // Where the commands that talk to the server find it.
-void Publish(const DataTier& tier, const http::Server& server) {
+void Publish(const DataTier& tier, const http::Server& server, const std::string& admin_token) {
   if (!tier.directory) return;
-  if (const auto published = tier.directory->PublishAddress(
-          {.url = server.url(), .certificate_sha256 = server.certificate_sha256()});
+  if (const auto published =
+          tier.directory->PublishAddress({.url = server.url(),
+                                          .certificate_sha256 = server.certificate_sha256(),
+                                          .admin_token = admin_token});
       !published) {
     KVGATE_LOG(kWarning, "cli", "`kvgate cache` will not find this server: {}",
                published.error().ToString());
   }
 }
 
+// What lasts from a start to its end.
+struct Serving {
+  const ConfigFlags& flags;
+  const config::Config& config;
+  const DataTier& tier;
+  http::Server& server;
+  const std::string& admin_token;
+};
+
 // Until a signal asks for the end.
-void ServeUntilEnd(const ConfigFlags& flags, const config::Config& config, const DataTier& tier,
-                   http::Server& server, const sigset_t& signals) {
+void ServeUntilEnd(const Serving& serving, const sigset_t& signals) {
   while (WaitForSignal(signals) == SIGHUP) {
-    if (const auto reloaded = Reload(flags, config, server); !reloaded) {
+    if (const auto reloaded = Reload(serving.flags, serving.config, serving.server); !reloaded) {
       KVGATE_LOG(kError, "cli", "the configuration stays as it was: {}",
                  reloaded.error().ToString());
     }
-    Publish(tier, server);
+    Publish(serving.tier, serving.server, serving.admin_token);
   }
 }
 
@@ -247,6 +283,7 @@ ledger::Ledger::Options LedgerOptions(const config::Config& config, const DataTi
 Result<int> Serve(const ConfigFlags& flags, const WrapLog& wrap) {
   KVGATE_TRY(config::Config config, ReadConfig(flags));
   KVGATE_TRY(const config::HostPort listen, ListenAddress(config));
+  KVGATE_TRY(const std::string admin_token, service::MakeAdminToken());
   // Before any thread starts, so that all of them inherit it and only sigwait sees the signals.
   const sigset_t signals = EndSignals();
   sigset_t blocked = signals;
@@ -281,7 +318,7 @@ Result<int> Serve(const ConfigFlags& flags, const WrapLog& wrap) {
                             .system_fingerprint = "kvgate-" KVGATE_VERSION,
                             .has_local = has_local});
   // Bound before the model loads: a taken port is known at once, and /ready can say "not yet".
-  http::ServerOptions server_options = ToServerOptions(config, listen);
+  http::ServerOptions server_options = ToServerOptions(config, listen, admin_token);
   const std::unique_ptr<upstream::ExchangeLog> wrapped = wrap ? wrap(ledger) : nullptr;
   server_options.exchange_log = wrapped ? wrapped.get() : &ledger;
   if (!config.upstreams.empty()) server_options.prompts = &prompts;
@@ -291,16 +328,17 @@ Result<int> Serve(const ConfigFlags& flags, const WrapLog& wrap) {
     KVGATE_TRY(local, LoadUnlessStopped(config, tier, signals));
     KVGATE_TRY(auto provider, local->MakeProvider(config, &metrics));
     service.SetLocal(std::move(provider));
-    upkeep = std::make_unique<service::Upkeep>(
-        service::Upkeep::Parts{.engine = local->engine(),
-                               .prefixes = service.prefixes(),
-                               .meta = tier.meta(),
-                               .write_admission = tier.write_admission.get()});
+    upkeep = StartUpkeep(*local, tier, service);
   }
-  Publish(tier, *server);
+  Publish(tier, *server, admin_token);
   fmt::print("listening on {}\n", server->url());
   std::fflush(stdout);
-  ServeUntilEnd(flags, config, tier, *server, signals);
+  ServeUntilEnd({.flags = flags,
+                 .config = config,
+                 .tier = tier,
+                 .server = *server,
+                 .admin_token = admin_token},
+                signals);
   upkeep.reset();
   service.BeginDrain();
   server->BeginDrain();

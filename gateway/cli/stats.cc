@@ -14,6 +14,7 @@
 #include "gateway/cli/http_client.h"
 #include "gateway/cli/local_engine.h"
 #include "gateway/cli/options.h"
+#include "gateway/cli/server_target.h"
 #include "gateway/ledger/ledger.h"
 #include "store/rocks_data_directory.h"
 
@@ -24,7 +25,7 @@ using Json = nlohmann::json;
 
 struct StatsFlags {
   ConfigFlags config;
-  std::string url;
+  TargetFlags target;
   bool json = false;
 };
 
@@ -113,16 +114,15 @@ Result<Json> FromDirectory(const config::Config& config, const std::filesystem::
 Result<int> Stats(const StatsFlags& flags) {
   KVGATE_TRY(const config::Config config, ReadConfig(flags.config));
   const std::filesystem::path directory = DataDirOf(config);
-  store::ServerAddress server{.url = flags.url};
-  if (server.url.empty()) {
-    server = store::DataDirectory::FindServer(directory).value_or(store::ServerAddress());
-  }
+  KVGATE_TRY(const std::string authorization, AuthorizationOf(flags.target));
+  const store::ServerAddress server = FindServer(flags.target, directory);
   Json ledger;
   if (server.url.empty()) {
     KVGATE_TRY(ledger, FromDirectory(config, directory));
   } else {
-    KVGATE_TRY(const std::string body, FetchOk({.url = server.url + "/kvgate/v1/stats",
-                                                .certificate_sha256 = server.certificate_sha256}));
+    KVGATE_TRY(
+        const std::string body,
+        FetchOk(RequestTo(server, {.url = "/kvgate/v1/stats", .authorization = authorization})));
     const Json stats = Json::parse(body, nullptr, false);
     if (!stats.is_object() || !stats.contains("ledger")) {
       return MakeError(ErrorCode::kUnavailable, "cli",
@@ -144,7 +144,7 @@ void AddStats(CLI::App& app, Run& chosen) {
   auto flags = std::make_shared<StatsFlags>();
   CLI::App* command = app.add_subcommand("stats", "Requests, cached tokens and cost so far");
   AddDataDirFlag(*command, flags->config);
-  command->add_option("--url", flags->url, "server, like http://127.0.0.1:8080");
+  AddTargetFlags(*command, flags->target);
   command->add_flag("--json", flags->json, "as the server gives it");
   command->callback([flags, &chosen] { chosen = [flags] { return Stats(*flags); }; });
 }

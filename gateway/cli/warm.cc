@@ -3,7 +3,6 @@
 
 #include <CLI/CLI.hpp>
 #include <chrono>
-#include <cstdlib>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -19,6 +18,7 @@
 #include "gateway/cli/options.h"
 #include "gateway/cli/pin_flags.h"
 #include "gateway/cli/progress.h"
+#include "gateway/cli/server_target.h"
 #include "gateway/service/service.h"
 #include "gateway/service/upkeep.h"
 #include "store/rocks_data_directory.h"
@@ -33,8 +33,7 @@ constexpr std::chrono::seconds kFlushGrace{10};
 struct WarmFlags {
   ConfigFlags config;
   std::string request;
-  std::string url;
-  std::string api_key_env;
+  TargetFlags target;
   bool pin = false;
   PinFlags how;
 };
@@ -98,20 +97,12 @@ Result<std::string> WarmHere(config::Config config, const std::string& body,
 Result<int> Warm(const WarmFlags& flags) {
   KVGATE_TRY(const config::Config config, ReadConfig(flags.config));
   KVGATE_TRY(const std::string body, ReadBody(flags));
-  std::string authorization;
-  if (!flags.api_key_env.empty()) {
-    const char* key = std::getenv(flags.api_key_env.c_str());
-    if (key == nullptr) {
-      return MakeError(ErrorCode::kInvalidArgument, "cli",
-                       fmt::format("the environment has no {}", flags.api_key_env));
-    }
-    authorization = fmt::format("Bearer {}", key);
-  }
+  KVGATE_TRY(const std::string authorization, AuthorizationOf(flags.target));
   // As `chat` chooses: the server named, else the one that holds the directory, else an engine
   // here.
-  store::ServerAddress server{.url = flags.url};
-  if (server.url.empty() && config.engine.model.empty()) {
-    server = store::DataDirectory::FindServer(DataDirOf(config)).value_or(store::ServerAddress());
+  store::ServerAddress server;
+  if (!flags.target.url.empty() || config.engine.model.empty()) {
+    server = FindServer(flags.target, DataDirOf(config));
   }
   Result<std::string> reply;
   {
@@ -119,11 +110,10 @@ Result<int> Warm(const WarmFlags& flags) {
     if (server.url.empty()) {
       reply = WarmHere(config, body, authorization);
     } else {
-      reply = FetchOk({.method = "POST",
-                       .url = server.url + "/kvgate/v1/prefixes/warm",
-                       .body = body,
-                       .certificate_sha256 = server.certificate_sha256,
-                       .authorization = authorization});
+      reply = FetchOk(RequestTo(server, {.method = "POST",
+                                         .url = "/kvgate/v1/prefixes/warm",
+                                         .body = body,
+                                         .authorization = authorization}));
     }
   }
   KVGATE_TRY(const std::string text, std::move(reply));
@@ -150,9 +140,7 @@ void AddWarm(CLI::App& app, Run& chosen) {
       ->add_option("request", flags->request,
                    "a chat or completions request in JSON, as a client sends it; - reads stdin")
       ->required();
-  command->add_option("--url", flags->url, "server, like http://127.0.0.1:8080");
-  command->add_option("--api-key-env", flags->api_key_env,
-                      "environment variable with the key that the clients will use");
+  AddTargetFlags(*command, flags->target);
   command->add_flag("--pin", flags->pin, "keep it from being evicted (as naming it does)");
   AddPinFlags(*command, flags->how);
   command->callback([flags, &chosen] { chosen = [flags] { return Warm(*flags); }; });

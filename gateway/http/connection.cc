@@ -61,9 +61,19 @@ bool HasNoBody(const RouteResult& found) {
   return found.match && found.match->route == Route::kResponseCancel;
 }
 
-// Probes of load balancers and supervisors hold no key.
-bool IsPublic(Route route) {
-  return route == Route::kRoot || route == Route::kHealth || route == Route::kReady;
+// Whether it counts against its key's limits beside what a model answers, which counts itself.
+bool Counts(Route route) {
+  return IsKept(route) || route == Route::kModel || route == Route::kPrefixExport ||
+         route == Route::kPrefixPin || route == Route::kPrefixUnpin;
+}
+
+bool IsLoopback(const asio::ip::tcp::socket& socket) {
+  beast::error_code code;
+  const asio::ip::address peer = socket.remote_endpoint(code).address();
+  if (code) return false;
+  const bool is_mapped = peer.is_v6() && peer.to_v6().is_v4_mapped();
+  return is_mapped ? asio::ip::make_address_v4(asio::ip::v4_mapped, peer.to_v6()).is_loopback()
+                   : peer.is_loopback();
 }
 
 bool IsClosed(const beast::error_code& code) {
@@ -81,6 +91,7 @@ Connection::Connection(asio::ip::tcp::socket socket, ConnectionContext& context,
     : context_(context),
       targets_(context.targets.Get()),
       is_tls_(targets_->tls != nullptr),
+      is_loopback_(IsLoopback(socket)),
       stream_(std::move(socket)),
       waiter_(stream_.get_executor()),
       tick_(stream_.get_executor()),
@@ -197,6 +208,7 @@ void Connection::BeginRequest() {
   http_1_0_ = false;
   head_only_ = false;
   probed_ = false;
+  needs_model_ = false;
   head_sent_ = false;
   kind_ = {};
   if (parser_) ReleaseBody();
@@ -254,18 +266,21 @@ Task<bool> Connection::ServeOne() {
        .content_type = HasNoBody(found) ? "application/json" : Header("content-type"),
        .http_1_0 = http_1_0_,
        .takes_bytes = TakesBytes(found)});
-  if (!refusal && !Authenticate() && !(found.match && IsPublic(found.match->route))) {
-    refusal = ErrorResponse(
-        MakeError(ErrorCode::kUnauthenticated, "http",
-                  "This gateway takes only its own keys, by Authorization: Bearer, x-api-key or "
-                  "x-kvgate-key."));
+  Identify();
+  if (!refusal) {
+    const Result<void> allowed =
+        service::CheckAccess(found.match ? found.match->access : service::Access::kUser, evidence_);
+    if (!allowed) refusal = ErrorResponse(allowed.error());
   }
   bool again = false;
   if (refusal) {
     again = co_await Refuse(std::move(*refusal), "refused");
   } else if (!found.match && ForwardsUnknown(ToView(message.target()))) {
-    const RouteMatch forwarded{
-        .route = Route::kForwarded, .name = "/v1/{other}", .argument = "", .openai_dialect = true};
+    const RouteMatch forwarded{.route = Route::kForwarded,
+                               .name = "/v1/{other}",
+                               .argument = "",
+                               .openai_dialect = true,
+                               .access = service::Access::kUser};
     again = co_await Dispatch(forwarded);
   } else if (!found.match) {
     again = co_await Refuse(std::move(found.refusal), "unknown");
@@ -287,12 +302,9 @@ Task<bool> Connection::Dispatch(RouteMatch match) {
   }
   const bool complete = co_await ReadBody();
   if (!complete) co_return false;
+  needs_model_ = NamesModel(match.route);
   if (match.route == Route::kPrefixesWarm) {
     const bool again = co_await ServeWarm(std::move(match));
-    co_return again;
-  }
-  if (match.route == Route::kPrefixExport) {
-    const bool again = co_await ServeExport(std::move(match));
     co_return again;
   }
   if (IsGeneration(match.route)) {
@@ -306,6 +318,19 @@ Task<bool> Connection::Dispatch(RouteMatch match) {
   }
   if (IsForwarded(match)) {
     const bool again = co_await ServeForward(std::move(match));
+    co_return again;
+  }
+  if (Counts(match.route)) {
+    const Result<void> admitted = AdmitModel(match.route == Route::kModel ? match.argument : "",
+                                             /*is_unknown=*/false);
+    if (!admitted) {
+      Response refusal = ErrorResponse(admitted.error());
+      const bool again = co_await Send(std::move(refusal), match.name, match.openai_dialect);
+      co_return again;
+    }
+  }
+  if (match.route == Route::kPrefixExport) {
+    const bool again = co_await ServeExport(std::move(match));
     co_return again;
   }
   const bool again = co_await ServeCall(std::move(match));
@@ -324,8 +349,9 @@ Task<bool> Connection::ServeCall(RouteMatch match) {
                     .match = match,
                     .target = std::string(ToView(parser_->get().target())),
                     .body = std::move(parser_->get().body()),
-                    .credential = Credential(),
-                    .request_id = request_id_});
+                    .caller = WhoCalls(),
+                    .request_id = request_id_,
+                    .may_use = ModelFilter()});
     const CallPlace place = PlaceOf(match.route);
     std::function<void()> work = [call, response] { *response = Answer(*call); };
     if (place == CallPlace::kStore || place == CallPlace::kBulk) {

@@ -30,6 +30,7 @@
 #include "gateway/http/task.h"
 #include "gateway/protocol/answer_extension.h"
 #include "gateway/route/route_table.h"
+#include "gateway/service/access.h"
 #include "gateway/service/completion_start.h"
 #include "gateway/service/gateway_keys.h"
 #include "gateway/service/prompts.h"
@@ -37,6 +38,7 @@
 #include "gateway/upstream/body_scan.h"
 #include "gateway/upstream/exchange.h"
 #include "gateway/upstream/model_list.h"
+#include "gateway/upstream/secret_mask.h"
 #include "gateway/upstream/upstreams.h"
 
 namespace kvgate::http {
@@ -129,10 +131,18 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::string_view ProviderCredential() const;
   // The key's name, else a hash of the credential; empty: neither.
   const std::string& Tenant();
-  // False: there are keys, and the caller has none of them.
-  bool Authenticate();
+  // Who is calling, by what the head shows.
+  void Identify();
+  bool TakeKey(std::string_view api_key);
+  bool HasForwardingHeader() const;
+  service::Caller WhoCalls();
   // Counts a request against the limits of the caller's key.
   Result<void> Admit(std::string_view model);
+  Result<void> AdmitModel(std::string_view model, bool is_unknown);
+  bool MayUse(std::string_view model) const;
+  std::function<bool(std::string_view)> ModelFilter() const;
+  // Whether a path that is not known goes there for this caller.
+  bool MaySendUnknown(const upstream::Upstream& upstream) const;
 
   // routing.cc
   struct Routing;
@@ -174,6 +184,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool SharesBody() const;
   std::shared_ptr<const std::string> ShareBody();
   Task<bool> PassAnswer(Forwarding& job);
+  void TakeAnswerFields(Forwarding& job);
+  // Nothing: the body goes out as it came.
+  std::optional<upstream::SecretMask> FailureMask(const Forwarding& job) const;
+  Task<bool> PassEncodedFailure(Forwarding& job);
   std::optional<protocol::AnswerExtension> ExtensionOf(const Forwarding& job) const;
   std::string ExplanationOf(Forwarding& job);
   bool Explains() const { return Header("x-kvgate-explain") == "1"; }
@@ -235,6 +249,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::shared_ptr<const Targets> targets_;
   uint64_t targets_generation_ = 0;
   const bool is_tls_;
+  const bool is_loopback_;
   ClientStream stream_;
   boost::asio::steady_timer waiter_;
   boost::asio::steady_timer tick_;  // armed while something is forwarded, and a little longer
@@ -244,6 +259,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   upstream::Exchange* exchange_ = nullptr;        // under way; owned by ServeForward's frame
   service::GatewayKeys::Key* key_ = nullptr;      // the caller's
   bool key_is_credential_ = false;                // it stands where a provider's would
+  service::CallerEvidence evidence_;              // of the caller's role
   upstream::PathKind kind_;                       // of the request's path
   upstream::BodyScan scan_;                       // of its body, where that decides
   std::optional<std::string> decoded_;            // the body, where it came encoded and is readable
@@ -257,6 +273,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool idle_ = false;
   bool cancelled_ = false;
   bool probed_ = false;
+  bool needs_model_ = false;  // the request has to name one
   bool tick_armed_ = false;
   bool head_sent_ = false;    // of a forwarded answer
   bool client_gone_ = false;  // while something was forwarded for it

@@ -1,6 +1,7 @@
 // Who is calling, and whether they may.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "gateway/http/connection.h"
@@ -8,6 +9,8 @@
 
 namespace kvgate::http {
 namespace {
+
+namespace beast = boost::beast;
 
 // "Bearer X" without its scheme.
 std::string_view BearerOf(std::string_view authorization) {
@@ -21,18 +24,60 @@ std::string_view BearerOf(std::string_view authorization) {
 
 }  // namespace
 
-bool Connection::Authenticate() {
+// Before anything else reads the head: the secrets that only this gateway may see are taken out of
+// it, so that neither an upstream nor a record can get them.
+void Connection::Identify() {
   key_ = nullptr;
   key_is_credential_ = false;
-  if (targets_->keys->empty()) return true;
+  const service::GatewayKeys& keys = *targets_->keys;
+  evidence_ = {.has_keys = !keys.empty(),
+               .has_metrics_key = keys.has_metrics_key(),
+               .is_loopback = is_loopback_};
+  // With keys it does not matter where a request comes from.
+  if (keys.empty()) evidence_.is_forwarded = HasForwardingHeader();
+  bool is_known = true;  // whatever is shown
   if (const std::string_view own = Header("x-kvgate-key"); !own.empty()) {
-    key_ = targets_->keys->Find(own);
-    return key_ != nullptr;
+    is_known = TakeKey(own);
+  } else if (!keys.empty() || keys.has_metrics_key()) {
+    const std::string_view key = Header("x-api-key");
+    const std::string_view bearer = BearerOf(Header("authorization"));
+    key_is_credential_ = TakeKey(key) || TakeKey(bearer);
+    is_known = key_is_credential_ || (key.empty() && Header("authorization").empty());
   }
-  key_is_credential_ = true;
-  key_ = targets_->keys->Find(Header("x-api-key"));
-  if (key_ == nullptr) key_ = targets_->keys->Find(BearerOf(Header("authorization")));
-  return key_ != nullptr;
+  const std::string_view token = Header("x-kvgate-admin");
+  if (!token.empty()) {
+    evidence_.shows_admin_token = service::IsSameSecret(token, context_.options.admin_token);
+  }
+  // A wrong secret lets nobody in by another way.
+  const bool is_refused =
+      (!is_known && evidence_.has_keys) || (!token.empty() && !evidence_.shows_admin_token);
+  if (is_refused) evidence_ = {.has_keys = true, .has_metrics_key = evidence_.has_metrics_key};
+  if (is_refused) key_ = nullptr;
+  parser_->get().erase("x-kvgate-key");
+  parser_->get().erase("x-kvgate-admin");
+}
+
+bool Connection::HasForwardingHeader() const {
+  const auto& fields = parser_->get();
+  return std::any_of(fields.begin(), fields.end(), [](const auto& field) {
+    const beast::string_view name = field.name_string();
+    return service::IsForwardingHeader({name.data(), name.size()});
+  });
+}
+
+// Whether it is a key of this gateway.
+bool Connection::TakeKey(std::string_view api_key) {
+  const service::GatewayKeys& keys = *targets_->keys;
+  if (service::GatewayKeys::Key* const found = keys.Find(api_key); found != nullptr) {
+    key_ = found;
+    evidence_.key = found->role();
+  }
+  if (keys.IsMetricsKey(api_key)) evidence_.shows_metrics_key = true;
+  return key_ != nullptr || evidence_.shows_metrics_key;
+}
+
+service::Caller Connection::WhoCalls() {
+  return {.role = service::RoleOf(evidence_), .credential = Credential(), .tenant = Tenant()};
 }
 
 std::string Connection::Credential() const {
@@ -55,16 +100,39 @@ const std::string& Connection::Tenant() {
 }
 
 Result<void> Connection::Admit(std::string_view model) {
+  const bool unreadable = !parser_->get().body().empty() && !scan_.readable;
+  return AdmitModel(model, unreadable || (needs_model_ && model.empty()));
+}
+
+Result<void> Connection::AdmitModel(std::string_view model, bool is_unknown) {
   if (key_ == nullptr) return {};
   upstream::Spending spending;
   if (context_.options.exchange_log != nullptr) {
     spending = context_.options.exchange_log->Spent(key_->name());
   }
   return key_->Admit({.model = model,
-                      .model_unknown = !parser_->get().body().empty() && !scan_.readable,
+                      .model_unknown = is_unknown,
                       .dollars_today = spending.dollars_today,
                       .dollars_month = spending.dollars_this_month,
                       .now = std::chrono::steady_clock::now()});
+}
+
+bool Connection::MayUse(std::string_view model) const {
+  return key_ == nullptr || key_->Serves(model);
+}
+
+// The same for whoever outlives this request; it holds the key.
+std::function<bool(std::string_view)> Connection::ModelFilter() const {
+  return [targets = targets_, key = key_](std::string_view model) {
+    return key == nullptr || key->Serves(model);
+  };
+}
+
+// What is the operator's is an admin's to use; what is the caller's own, the caller's.
+bool Connection::MaySendUnknown(const upstream::Upstream& upstream) const {
+  if (!upstream.config().forward_unknown) return false;
+  const bool has_own = upstream.api_key().empty() && !ProviderCredential().empty();
+  return has_own || service::RoleOf(evidence_) == service::CallerRole::kAdmin;
 }
 
 }  // namespace kvgate::http

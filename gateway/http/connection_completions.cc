@@ -35,15 +35,17 @@ Task<std::optional<bool>> Connection::ServeCompletion(RouteMatch match, LocalTur
     const bool again = co_await ServeTokenCount(std::move(match));
     co_return again;
   }
-  const service::Service::StartArgs args{.dialect = DialectOf(match.route),
-                                         .body = decoded_ ? *decoded_ : parser_->get().body(),
-                                         .credential = credential,
-                                         .request_id = request_id_,
-                                         .tenant = Tenant(),
-                                         .explain = Header("x-kvgate-explain") == "1",
-                                         .any_model = turn.any_model,
-                                         .has_next = turn.has_next,
-                                         .wake = MakeWake()};
+  const service::Service::StartArgs args{
+      .dialect = DialectOf(match.route),
+      .body = decoded_ ? *decoded_ : parser_->get().body(),
+      .credential = credential,
+      .request_id = request_id_,
+      .tenant = Tenant(),
+      .explain = Header("x-kvgate-explain") == "1",
+      .any_model = turn.any_model,
+      .has_next = turn.has_next,
+      .prompt_tokens_max = key_ == nullptr ? 0 : key_->config().prompt_tokens_max,
+      .wake = MakeWake()};
   service::CompletionStart start(context_.service, args);
   co_await DriveStart(start);
   Result<std::unique_ptr<service::Completion>> completion = start.Take();

@@ -29,6 +29,10 @@ Response Connection::HandleExplain() {
                           .source = "explain",
                           .detail = "The body is not a request in JSON."});
   }
+  // Nothing is sent, and it costs as much work here as what is.
+  if (const auto admitted = AdmitModel(scan.model, scan.model.empty()); !admitted) {
+    return ErrorResponse(admitted.error());
+  }
   const bool messages = *kind == upstream::Endpoint::kMessages;
   const Result<upstream::Upstream*> chosen = targets_->upstreams->Choose(
       {.dialect = messages ? upstream::Dialect::kAnthropic : upstream::Dialect::kOpenAi,

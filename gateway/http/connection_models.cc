@@ -21,15 +21,22 @@ constexpr size_t kListBytesMax = size_t{8} << 20;
 
 Task<bool> Connection::ServeModels(RouteMatch match) {
   const auto& upstreams = targets_->upstreams->all();
-  // Of one upstream alone the list passes as it is, page by page.
+  // Of one upstream alone the list passes as it is, page by page, to whoever may use all of it.
   const bool alone = upstreams.size() == 1 && !context_.service.has_local() &&
-                     upstreams.front()->dialect() == kind_.dialect;
+                     upstreams.front()->dialect() == kind_.dialect &&
+                     (key_ == nullptr || key_->serves_all());
   if (alone) {
     const bool again = co_await ServeForward(std::move(match));
     co_return again;
   }
+  if (const Result<void> admitted = AdmitModel("", /*is_unknown=*/false); !admitted) {
+    Response refusal = ErrorResponse(admitted.error());
+    const bool again = co_await Send(std::move(refusal), match.name, match.openai_dialect);
+    co_return again;
+  }
   std::vector<upstream::ListedModel> all;
-  const std::string local = context_.service.ListModels();
+  const std::string local =
+      context_.service.ListModels([this](std::string_view id) { return MayUse(id); });
   if (auto models = upstream::ParseModelList(local, upstream::Dialect::kOpenAi, "kvgate")) {
     all = std::move(*models);
   }
@@ -58,7 +65,9 @@ Task<void> Connection::AddModelsOf(upstream::Upstream& upstream,
     }
   }
   if (!models) co_return;
-  for (upstream::ListedModel& model : *models) all.push_back(std::move(model));
+  for (upstream::ListedModel& model : *models) {
+    if (MayUse(model.id)) all.push_back(std::move(model));
+  }
 }
 
 // The body of a 200, else nothing.

@@ -4,6 +4,7 @@
 
 #include <boost/beast/http/buffer_body.hpp>
 #include <boost/beast/http/read.hpp>
+#include <chrono>
 #include <utility>
 #include <vector>
 
@@ -41,12 +42,26 @@ struct Connection::ImportBody {
 Task<bool> Connection::ServeWarm(RouteMatch match) {
   Result<std::shared_ptr<service::WarmJob>> job =
       MakeError(ErrorCode::kInternal, "http", "starting to warm failed");
+  if (key_ != nullptr) {
+    Result<void> admitted = co_await ScanBody();
+    if (admitted) admitted = Admit(scan_.model);
+    if (!admitted) {
+      Response refusal = ErrorResponse(admitted.error());
+      const bool again = co_await Send(std::move(refusal), match.name, match.openai_dialect);
+      co_return again;
+    }
+  }
   const std::string credential = Credential();
   const service::Service::WarmArgs args{
-      .body = parser_->get().body(), .credential = credential, .wake = MakeWake()};
+      .body = parser_->get().body(),
+      .credential = credential,
+      .prompt_tokens_max = key_ == nullptr ? 0 : key_->config().prompt_tokens_max,
+      .wake = MakeWake()};
   std::function<void()> start = [&] { job = context_.service.StartWarm(args); };
   const Result<void> started = co_await RunOn(context_.pools.request, std::move(start));
   if (!started) job = started.error();
+  // At once: who leaves early has spent them too.
+  if (job && key_ != nullptr) key_->Spend((*job)->num_tokens(), std::chrono::steady_clock::now());
   while (job && !(*job)->Poll()) {
     // As for a whole answer: an interim response tells a client that has left.
     std::string probe = http_1_0_ ? "" : "HTTP/1.1 100 Continue\r\n\r\n";
@@ -81,8 +96,8 @@ struct Connection::ExportBody {
 Task<bool> Connection::ServeExport(RouteMatch match) {
   auto body = std::make_shared<ExportBody>();
   std::function<void()> start = [body, &prefixes = context_.service.prefixes(), id = match.argument,
-                                 credential = Credential()] {
-    body->exporter = prefixes.StartExport(id, credential);
+                                 caller = WhoCalls()] {
+    body->exporter = prefixes.StartExport(caller, id);
   };
   const Result<void> started = co_await RunOnDisk(context_.pools.bulk, std::move(start));
   if (!started || !body->exporter) {

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -37,6 +38,9 @@ constexpr size_t kSharedBytesMax = size_t{8} << 20;
 // A larger body is looked at on a worker: one that is all new takes about a millisecond for 300 KB.
 constexpr size_t kPreparedHereBytes = 256 * 1024;
 
+// An encoded error is held up to this size, to be looked through.
+constexpr size_t kFailureBytesMax = size_t{1} << 20;
+
 constexpr std::string_view kLastChunk = "0\r\n\r\n";
 
 std::string_view ToView(beast::string_view text) { return {text.data(), text.size()}; }
@@ -59,13 +63,18 @@ int StatusOf(const Error& error) {
 
 }  // namespace
 
+// The upstream is known when the body has been read: it names the model.
 bool Connection::ForwardsUnknown(std::string_view target) const {
-  return !targets_->upstreams->empty() && PathOf(target).starts_with("/v1/");
+  const auto& all = targets_->upstreams->all();
+  return PathOf(target).starts_with("/v1/") &&
+         std::any_of(all.begin(), all.end(),
+                     [this](const auto& upstream) { return MaySendUnknown(*upstream); });
 }
 
 bool Connection::IsForwarded(const RouteMatch& match) const {
   if (match.route == Route::kForwarded) return true;
   if (IsKept(match.route)) return !targets_->upstreams->empty() && IsForeign(match);
+  if (match.route == Route::kEmbeddings) return !targets_->upstreams->empty();
   return match.route == Route::kModel && !targets_->upstreams->empty() &&
          !context_.service.ServesLocal(match.argument);
 }
@@ -158,15 +167,23 @@ Task<std::optional<bool>> Connection::ForwardTo(RouteMatch match, ForwardArgs ar
   job.route = match.name;
   job.fields = RequestFields();
   job.end.body_read = Clock::now() - received_at_;
+  const bool is_unknown = match.route == Route::kForwarded;
   Result<void> admitted;
-  if (match.route == Route::kForwarded || IsKept(match.route)) admitted = co_await ScanBody();
+  if (is_unknown || match.route == Route::kEmbeddings || IsKept(match.route)) {
+    admitted = co_await ScanBody();
+  }
   job.model = match.route == Route::kModel ? match.argument : scan_.model;
   Result<upstream::Upstream*> chosen = args.upstream;
   if (args.upstream == nullptr && admitted) {
     chosen = targets_->upstreams->Choose({.dialect = kind_.dialect,
                                           .endpoint = kind_.endpoint,
                                           .name = Header("x-kvgate-upstream"),
-                                          .model = job.model});
+                                          .model = job.model,
+                                          .unknown_path = is_unknown});
+    if (is_unknown && !(chosen && MaySendUnknown(**chosen))) {
+      const std::string_view path = PathOf(ToView(parser_->get().target()));
+      chosen = MakeError(ErrorCode::kNotFound, "http", fmt::format("There is no {} here.", path));
+    }
     admitted = co_await CheckPrompt(job.model);
     if (admitted && Header("x-kvgate-private") == "1") {
       admitted =
@@ -345,17 +362,94 @@ Task<Result<void>> Connection::PreparePrompt(Forwarding& job) {
   co_return Result<void>();
 }
 
+void Connection::TakeAnswerFields(Forwarding& job) {
+  job.answer_fields = job.exchange->fields();
+  const upstream::SecretMask mask = job.Mask();
+  for (upstream::HeaderField& field : job.answer_fields) {
+    if (mask.IsIn(field.value)) {
+      field.value = job.masked_values.emplace_back(mask.Whole(field.value));
+    }
+  }
+}
+
+// Only failures repeat what was asked, and are looked through for the operator's key; an answer
+// goes out as it came.
+std::optional<upstream::SecretMask> Connection::FailureMask(const Forwarding& job) const {
+  const int status = job.exchange->status();
+  upstream::SecretMask mask = job.Mask();
+  if ((status >= 200 && status <= 299) || head_only_ || mask.is_empty()) return std::nullopt;
+  return mask;
+}
+
+// What is encoded can be looked through only as a whole. It goes out as it came, or decoded where
+// the key was in it.
+Task<bool> Connection::PassEncodedFailure(Forwarding& job) {
+  Exchange& exchange = *job.exchange;
+  TellHead(job);
+  std::string body = exchange.TakeReady();
+  while (!exchange.finished() && body.size() <= kFailureBytesMax) {
+    Result<std::string> next = co_await exchange.Read();
+    if (!next) break;
+    body += *next;
+  }
+  if (client_gone_) {
+    job.end.outcome = ExchangeOutcome::kClientLeft;
+    co_return false;
+  }
+  if (!exchange.finished()) {
+    job.end.outcome = ExchangeOutcome::kUpstreamCut;
+    job.end.error = fmt::format("The upstream's error {} was cut, or is larger than {} bytes.",
+                                exchange.status(), kFailureBytesMax);
+    Response response = StatusResponse(502, job.end.error);
+    job.end.status = response.status;
+    const bool again = co_await Send(std::move(response), job.route, true);
+    co_return again;
+  }
+  if (job.account) job.account->observer().OnBody(body);
+  const upstream::SecretMask mask = job.Mask();
+  const std::string_view coding = upstream::FindHeader(job.answer_fields, "content-encoding");
+  const auto decoded = upstream::DecodeBody(coding, body, kFailureBytesMax);
+  const bool shows_key = decoded && mask.IsIn(*decoded);
+  if (shows_key) body = mask.Whole(*decoded);
+  std::erase_if(job.answer_fields, [&](const upstream::HeaderField& field) {
+    return upstream::SameName(field.name, "content-length") ||
+           (shows_key && upstream::SameName(field.name, "content-encoding"));
+  });
+  const std::string& length = job.masked_values.emplace_back(std::to_string(body.size()));
+  job.answer_fields.push_back({.name = "content-length", .value = length});
+  if (context_.draining.load()) keep_alive_ = false;
+  std::string bytes = upstream::ForwardedHead({.status = exchange.status(),
+                                               .reason = mask.Whole(exchange.reason()),
+                                               .fields = job.answer_fields,
+                                               .request_id = request_id_,
+                                               .keep_alive = keep_alive_,
+                                               .http_1_0 = http_1_0_});
+  Count(job.route, exchange.status());
+  job.end.first_body = Clock::now() - received_at_;
+  job.end.body_bytes = body.size();
+  bytes += body;
+  const bool written = co_await Write(std::move(bytes));
+  if (!written) job.end.outcome = ExchangeOutcome::kClientLeft;
+  co_return written&& keep_alive_;
+}
+
 Task<bool> Connection::PassAnswer(Forwarding& job) {
   Exchange& exchange = *job.exchange;
   job.end.status = exchange.status();
-  const upstream::HeaderFields& fields = exchange.fields();
+  TakeAnswerFields(job);
+  const upstream::HeaderFields& fields = job.answer_fields;
+  std::optional<upstream::SecretMask> mask = FailureMask(job);
+  if (mask && !upstream::IsIdentity(upstream::FindHeader(fields, "content-encoding"))) {
+    const bool again = co_await PassEncodedFailure(job);
+    co_return again;
+  }
   std::optional<protocol::AnswerExtension> extension = ExtensionOf(job);
   const bool sized = !exchange.length_unknown() && !extension;
   const bool chunked = !sized && !http_1_0_;
   if (context_.draining.load() || (!sized && http_1_0_)) keep_alive_ = false;
   TellHead(job);
   std::string before = upstream::ForwardedHead({.status = exchange.status(),
-                                                .reason = exchange.reason(),
+                                                .reason = job.Mask().Whole(exchange.reason()),
                                                 .fields = fields,
                                                 .request_id = request_id_,
                                                 .keep_alive = keep_alive_,
@@ -366,6 +460,8 @@ Task<bool> Connection::PassAnswer(Forwarding& job) {
   std::string piece = exchange.TakeReady();
   while (true) {
     const bool last = exchange.finished();
+    if (mask) piece = mask->Feed(piece);
+    if (mask && last) piece += mask->Finish();
     if (!piece.empty() && job.end.first_body.count() < 0) {
       job.end.first_body = Clock::now() - received_at_;
     }
@@ -410,7 +506,7 @@ Task<bool> Connection::PassAnswer(Forwarding& job) {
 
 // For a caller who asked for an explanation, of an answer that has a place for it.
 std::optional<protocol::AnswerExtension> Connection::ExtensionOf(const Forwarding& job) const {
-  const upstream::HeaderFields& fields = job.exchange->fields();
+  const upstream::HeaderFields& fields = job.answer_fields;
   const std::string_view type = upstream::FindHeader(fields, "content-type");
   const bool events = type.starts_with("text/event-stream");
   if (!Explains() || !job.account || http_1_0_ || head_only_ || job.exchange->status() != 200 ||

@@ -1,6 +1,7 @@
 // Forwarding: one forwarded request. Lives in ForwardTo's frame.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <string>
 
@@ -10,6 +11,7 @@
 #include "gateway/service/prompts.h"
 #include "gateway/upstream/exchange.h"
 #include "gateway/upstream/exchange_observer.h"
+#include "gateway/upstream/secret_mask.h"
 
 namespace kvgate::http {
 
@@ -29,6 +31,14 @@ struct Connection::Forwarding {
   std::unique_ptr<Translation> translation = nullptr;  // null: the upstream speaks the client's
   upstream::ExchangeEnd end = {};
   ForwardArgs args = {};
+  // The answer's head, without the operator's key where the upstream repeats it.
+  upstream::HeaderFields answer_fields = {};
+  std::deque<std::string> masked_values = {};  // what they show of it
+
+  // Of the key that this gateway has added; empty: none.
+  upstream::SecretMask Mask() const {
+    return upstream::SecretMask(upstream == nullptr ? std::string_view() : upstream->api_key());
+  }
 };
 
 }  // namespace kvgate::http

@@ -4,14 +4,15 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
+#include <sys/stat.h>
 
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <string_view>
 
 #include <kvgate/digest.h>
+#include <kvgate/regular_file.h>
 
 namespace kvgate::http {
 namespace {
@@ -35,15 +36,28 @@ std::string TakeReason() {
   return reason == nullptr ? "unknown error" : reason;
 }
 
-// OpenSSL's own words for a missing file name its source files.
+// OpenSSL's own words for a missing file name its source files, and a pipe would hold it up.
 Result<void> CheckReadable(std::string_view key, const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  char first = 0;
-  if (file && file.get(first)) return {};
-  const int number = errno;
-  return Wrong(key,
-               fmt::format("{} cannot be read: {}", path,
-                           !file.is_open() ? std::strerror(number) : "it is empty or no file"));
+  const Result<std::string> text = ReadRegularFile(path);
+  if (!text) return Wrong(key, fmt::format("{} cannot be read: {}", path, text.error().detail));
+  if (text->empty()) return Wrong(key, fmt::format("{} cannot be read: it is empty", path));
+  return {};
+}
+
+// As PostgreSQL has it: a key is its owner's alone, and one that root owns may be a group's, as
+// those of ssl-cert are. What everybody on the machine can read is no secret any more, so this
+// refuses instead of warning, as ssh does.
+Result<void> CheckPrivate(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) {
+    return Wrong(kKeyKey, fmt::format("{}: {}", path, std::strerror(errno)));
+  }
+  const mode_t mode = info.st_mode & 07777;
+  const mode_t forbidden = info.st_uid == 0 ? 037 : 077;
+  if ((mode & forbidden) == 0) return {};
+  return Wrong(kKeyKey, fmt::format("{} has mode {:04o}, and a private key is its owner's alone: "
+                                    "chmod 600 it (640 where root owns it)",
+                                    path, mode));
 }
 
 std::string TimeText(const ASN1_TIME* time) {
@@ -151,7 +165,7 @@ Result<void> ListenerTls::LoadKey(const Options& options) {
     return Wrong(kKeyKey, fmt::format("the key in {} is not that of the certificate in {}",
                                       options.key_file, options.cert_file));
   }
-  return {};
+  return CheckPrivate(options.key_file);
 }
 
 }  // namespace kvgate::http

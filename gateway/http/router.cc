@@ -8,51 +8,54 @@
 namespace kvgate::http {
 namespace {
 
+using service::Access;
+
 struct Entry {
   std::string_view method;
-  std::string_view path;  // "{id}" takes what stands between; at the end the rest, with slashes;
-                          // behind it, at the end, "{item}"
+  std::string_view path;  // "{id}" and, at the end, "{item}" take one segment
   Route route;
+  Access access;
 };
 
 constexpr Entry kEntries[] = {
-    {"GET", "/", Route::kRoot},
-    {"POST", "/v1/chat/completions", Route::kChatCompletions},
-    {"POST", "/v1/completions", Route::kCompletions},
-    {"POST", "/v1/messages", Route::kMessages},
-    {"POST", "/v1/messages/count_tokens", Route::kCountTokens},
-    {"POST", "/v1/responses", Route::kResponses},
-    {"POST", "/v1/responses/input_tokens", Route::kInputTokens},
-    {"GET", "/v1/responses/{id}/input_items", Route::kResponseItems},
-    {"POST", "/v1/responses/{id}/cancel", Route::kResponseCancel},
-    {"GET", "/v1/responses/{id}", Route::kResponse},
-    {"DELETE", "/v1/responses/{id}", Route::kResponseDelete},
-    {"POST", "/v1/conversations", Route::kConversations},
-    {"GET", "/v1/conversations/{id}/items", Route::kConversationItems},
-    {"POST", "/v1/conversations/{id}/items", Route::kConversationAdd},
-    {"GET", "/v1/conversations/{id}/items/{item}", Route::kConversationItem},
-    {"DELETE", "/v1/conversations/{id}/items/{item}", Route::kConversationItemDelete},
-    {"GET", "/v1/conversations/{id}", Route::kConversation},
-    {"POST", "/v1/conversations/{id}", Route::kConversationUpdate},
-    {"DELETE", "/v1/conversations/{id}", Route::kConversationDelete},
-    {"GET", "/v1/models", Route::kModels},
-    {"GET", "/v1/models/{id}", Route::kModel},
-    {"GET", "/health", Route::kHealth},
-    {"GET", "/ready", Route::kReady},
-    {"GET", "/metrics", Route::kMetrics},
-    {"GET", "/kvgate/v1/stats", Route::kStats},
-    {"GET", "/kvgate/v1/requests", Route::kRequests},
-    {"GET", "/kvgate/v1/requests/{id}", Route::kRequest},
-    {"POST", "/kvgate/v1/explain", Route::kExplain},
-    {"GET", "/kvgate/v1/prefixes", Route::kPrefixes},
-    {"DELETE", "/kvgate/v1/prefixes", Route::kPrefixesRemoveAll},
-    {"POST", "/kvgate/v1/prefixes/verify", Route::kPrefixesVerify},
-    {"POST", "/kvgate/v1/prefixes/warm", Route::kPrefixesWarm},
-    {"POST", "/kvgate/v1/prefixes/import", Route::kPrefixesImport},
-    {"GET", "/kvgate/v1/prefixes/{id}/export", Route::kPrefixExport},
-    {"POST", "/kvgate/v1/prefixes/{id}/pin", Route::kPrefixPin},
-    {"DELETE", "/kvgate/v1/prefixes/{id}/pin", Route::kPrefixUnpin},
-    {"DELETE", "/kvgate/v1/prefixes/{id}", Route::kPrefixRemove},
+    {"GET", "/", Route::kRoot, Access::kOpen},
+    {"POST", "/v1/chat/completions", Route::kChatCompletions, Access::kUser},
+    {"POST", "/v1/completions", Route::kCompletions, Access::kUser},
+    {"POST", "/v1/messages", Route::kMessages, Access::kUser},
+    {"POST", "/v1/messages/count_tokens", Route::kCountTokens, Access::kUser},
+    {"POST", "/v1/responses", Route::kResponses, Access::kOwn},
+    {"POST", "/v1/responses/input_tokens", Route::kInputTokens, Access::kOwn},
+    {"POST", "/v1/embeddings", Route::kEmbeddings, Access::kUser},
+    {"GET", "/v1/responses/{id}/input_items", Route::kResponseItems, Access::kOwn},
+    {"POST", "/v1/responses/{id}/cancel", Route::kResponseCancel, Access::kOwn},
+    {"GET", "/v1/responses/{id}", Route::kResponse, Access::kOwn},
+    {"DELETE", "/v1/responses/{id}", Route::kResponseDelete, Access::kOwn},
+    {"POST", "/v1/conversations", Route::kConversations, Access::kOwn},
+    {"GET", "/v1/conversations/{id}/items", Route::kConversationItems, Access::kOwn},
+    {"POST", "/v1/conversations/{id}/items", Route::kConversationAdd, Access::kOwn},
+    {"GET", "/v1/conversations/{id}/items/{item}", Route::kConversationItem, Access::kOwn},
+    {"DELETE", "/v1/conversations/{id}/items/{item}", Route::kConversationItemDelete, Access::kOwn},
+    {"GET", "/v1/conversations/{id}", Route::kConversation, Access::kOwn},
+    {"POST", "/v1/conversations/{id}", Route::kConversationUpdate, Access::kOwn},
+    {"DELETE", "/v1/conversations/{id}", Route::kConversationDelete, Access::kOwn},
+    {"GET", "/v1/models", Route::kModels, Access::kUser},
+    {"GET", "/v1/models/{id}", Route::kModel, Access::kUser},
+    {"GET", "/health", Route::kHealth, Access::kOpen},
+    {"GET", "/ready", Route::kReady, Access::kOpen},
+    {"GET", "/metrics", Route::kMetrics, Access::kMetrics},
+    {"GET", "/kvgate/v1/stats", Route::kStats, Access::kOwn},
+    {"GET", "/kvgate/v1/requests", Route::kRequests, Access::kOwn},
+    {"GET", "/kvgate/v1/requests/{id}", Route::kRequest, Access::kOwn},
+    {"POST", "/kvgate/v1/explain", Route::kExplain, Access::kUser},
+    {"GET", "/kvgate/v1/prefixes", Route::kPrefixes, Access::kOwn},
+    {"DELETE", "/kvgate/v1/prefixes", Route::kPrefixesRemoveAll, Access::kAdmin},
+    {"POST", "/kvgate/v1/prefixes/verify", Route::kPrefixesVerify, Access::kAdmin},
+    {"POST", "/kvgate/v1/prefixes/warm", Route::kPrefixesWarm, Access::kUser},
+    {"POST", "/kvgate/v1/prefixes/import", Route::kPrefixesImport, Access::kAdmin},
+    {"GET", "/kvgate/v1/prefixes/{id}/export", Route::kPrefixExport, Access::kOwn},
+    {"POST", "/kvgate/v1/prefixes/{id}/pin", Route::kPrefixPin, Access::kOwn},
+    {"DELETE", "/kvgate/v1/prefixes/{id}/pin", Route::kPrefixUnpin, Access::kOwn},
+    {"DELETE", "/kvgate/v1/prefixes/{id}", Route::kPrefixRemove, Access::kOwn},
 };
 
 struct Arguments {
@@ -60,8 +63,9 @@ struct Arguments {
   std::string item = {};
 };
 
-// The arguments where the path fits the pattern.
-std::optional<Arguments> Fits(std::string_view pattern, std::string_view path) {
+// The arguments where the path fits the pattern. Only models have names with slashes.
+std::optional<Arguments> Fits(const Entry& entry, std::string_view path) {
+  std::string_view pattern = entry.path;
   constexpr std::string_view kItem = "{item}";
   Arguments arguments;
   if (pattern.ends_with(kItem)) {
@@ -80,9 +84,13 @@ std::optional<Arguments> Fits(std::string_view pattern, std::string_view path) {
       path.size() <= hole + behind.size()) {
     return std::nullopt;
   }
-  const std::string_view id = path.substr(hole, path.size() - hole - behind.size());
-  if (!behind.empty() && id.find('/') != std::string_view::npos) return std::nullopt;
-  arguments.id = PercentDecode(id);
+  arguments.id = PercentDecode(path.substr(hole, path.size() - hole - behind.size()));
+  // Also one that is spelled "%2F": an upstream may take it for another path.
+  const auto has_slash = [](std::string_view text) {
+    return text.find('/') != std::string_view::npos;
+  };
+  if (has_slash(arguments.item) || (entry.route != Route::kModel && has_slash(arguments.id)))
+    return std::nullopt;
   return arguments;
 }
 
@@ -139,7 +147,7 @@ RouteResult FindRoute(std::string_view method, std::string_view target) {
   const std::string_view wanted = method == "HEAD" ? "GET" : method;
   std::string allowed;
   for (const Entry& entry : kEntries) {
-    std::optional<Arguments> arguments = Fits(entry.path, path);
+    std::optional<Arguments> arguments = Fits(entry, path);
     if (!arguments) continue;
     if (entry.method == wanted) {
       return {.match = RouteMatch{.route = entry.route,
@@ -147,7 +155,8 @@ RouteResult FindRoute(std::string_view method, std::string_view target) {
                                   .argument = std::move(arguments->id),
                                   .item = std::move(arguments->item),
                                   .force = QueryOf(target) == "force=1",
-                                  .openai_dialect = path.starts_with("/v1/")},
+                                  .openai_dialect = path.starts_with("/v1/"),
+                                  .access = entry.access},
               .refusal = {}};
     }
     if (allowed.find(entry.method) != std::string::npos) continue;

@@ -1,4 +1,5 @@
-// Router: which path and method means what. No handler lives here: a route is a name.
+// Router: which path and method means what, and what it asks of a caller. No handler lives here: a
+// route is a name.
 #pragma once
 
 #include <optional>
@@ -6,6 +7,7 @@
 #include <string_view>
 
 #include "gateway/http/response.h"
+#include "gateway/service/access.h"
 
 namespace kvgate::http {
 
@@ -17,6 +19,7 @@ enum class Route : uint8_t {
   kCountTokens,
   kResponses,
   kInputTokens,
+  kEmbeddings,
   kResponse,
   kResponseDelete,
   kResponseItems,
@@ -62,6 +65,11 @@ inline bool IsKept(Route route) {
   return route >= Route::kResponse && route <= Route::kConversationItemDelete;
 }
 
+// Whether it names the model that answers it.
+inline bool NamesModel(Route route) {
+  return IsGeneration(route) || route == Route::kEmbeddings || route == Route::kPrefixesWarm;
+}
+
 struct RouteMatch {
   Route route;
   std::string_view name;  // for metrics: bounded, "/v1/models/{id}"
@@ -69,6 +77,7 @@ struct RouteMatch {
   std::string item = {};  // {item}, likewise
   bool force = false;     // "force=1" in the query
   bool openai_dialect = false;
+  service::Access access = service::Access::kAdmin;
 };
 
 // A match, or a 404 or 405 (with Allow) in JSON. HEAD is taken as GET.

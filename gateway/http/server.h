@@ -32,9 +32,11 @@ struct TargetOptions {
   std::vector<config::UpstreamConfig> upstreams = {};
   std::vector<config::RouteConfig> routes = {};
   std::vector<config::KeyConfig> keys = {};  // none: everyone is let in
+  config::MetricsConfig metrics = {};        // who else reads /metrics
 };
 
 struct ServerOptions {
+  std::string admin_token = {};  // in x-kvgate-admin it makes its caller an admin; empty: none does
   std::string address = "127.0.0.1";  // an IP address, or "localhost"
   uint16_t port = 0;                  // 0: a free one
   int threads = 2;                    // for sockets

@@ -28,7 +28,7 @@ struct PageQuery {
 Response AnswerResponse(const ServiceCall& call) {
   service::Responses& responses = call.service.responses();
   const std::string& target = call.target;
-  const std::string tenant = service::TenantOf(call.credential);
+  const std::string tenant = service::TenantOf(call.caller.credential);
   const std::string& id = call.match.argument;
   switch (call.match.route) {
     case Route::kResponse:
@@ -53,7 +53,7 @@ Response AnswerConversation(const ServiceCall& call) {
   const RouteMatch& match = call.match;
   const std::string& target = call.target;
   const std::string& body = call.body;
-  const std::string tenant = service::TenantOf(call.credential);
+  const std::string tenant = service::TenantOf(call.caller.credential);
   const service::Conversations::Place place{
       .tenant = tenant, .id = match.argument, .request_id = call.request_id};
   switch (match.route) {
@@ -81,17 +81,17 @@ Response AnswerPrefix(const ServiceCall& call) {
   const RouteMatch& match = call.match;
   switch (match.route) {
     case Route::kPrefixes:
-      return ToResponse(prefixes.List());
+      return ToResponse(prefixes.List(call.caller));
     case Route::kPrefixesRemoveAll:
       return ToResponse(prefixes.RemoveAll(match.force));
     case Route::kPrefixRemove:
-      return ToResponse(prefixes.Remove(match.argument, match.force));
+      return ToResponse(prefixes.Remove(call.caller, match.argument, match.force));
     case Route::kPrefixesVerify:
       return ToResponse(prefixes.Verify([](uint64_t, uint64_t) {}));
     case Route::kPrefixPin:
-      return ToResponse(prefixes.Pin(match.argument, call.body, call.credential));
+      return ToResponse(prefixes.Pin(call.caller, match.argument, call.body));
     default:
-      return ToResponse(prefixes.Unpin(match.argument));
+      return ToResponse(prefixes.Unpin(call.caller, match.argument));
   }
 }
 
@@ -104,6 +104,7 @@ CallPlace PlaceOf(Route route) {
     case Route::kReady:
     case Route::kModels:
     case Route::kModel:
+    case Route::kEmbeddings:
       return CallPlace::kHere;
     case Route::kMetrics:
     case Route::kStats:
@@ -135,18 +136,20 @@ Response Answer(const ServiceCall& call) {
       return {.content_type = "text/plain; version=0.0.4; charset=utf-8",
               .body = service.MetricsAsKnown()};
     case Route::kStats:
-      return {.body = service.StatsAsKnown()};
+      return {.body = service.StatsAsKnown(call.caller)};
     case Route::kModels:
-      return {.body = service.ListModels()};
+      return {.body = service.ListModels(call.may_use)};
     case Route::kModel:
       return ToResponse(service.GetModel(match.argument));
+    case Route::kEmbeddings:
+      return StatusResponse(404, "There is no upstream here that could make embeddings.");
     case Route::kRequests: {
       const std::string limit = QueryValue(call.target, "limit");
       const std::string before = QueryValue(call.target, "before");
-      return ToResponse(service.ListRequests({.limit = limit, .before = before}));
+      return ToResponse(service.ListRequests(call.caller, {.limit = limit, .before = before}));
     }
     case Route::kRequest:
-      return ToResponse(service.GetRequest(match.argument));
+      return ToResponse(service.GetRequest(call.caller, match.argument));
     case Route::kPrefixes:
     case Route::kPrefixesRemoveAll:
     case Route::kPrefixRemove:

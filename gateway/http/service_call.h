@@ -2,7 +2,9 @@
 // waits for a disk may outlive whoever asked. It knows no sockets.
 #pragma once
 
+#include <functional>
 #include <string>
+#include <string_view>
 
 #include "gateway/http/response.h"
 #include "gateway/http/router.h"
@@ -15,8 +17,10 @@ struct ServiceCall {
   RouteMatch match;
   std::string target = {};
   std::string body = {};
-  std::string credential = {};
+  service::Caller caller = {};
   std::string request_id = {};
+  // Which models the caller may use.
+  std::function<bool(std::string_view)> may_use = [](std::string_view) { return true; };
 };
 
 // Where a call runs.

@@ -16,7 +16,7 @@ Result<std::shared_ptr<const Targets>> Targets::Open(const TargetOptions& option
              upstream::Upstreams::Open(options.upstreams, upstream::ProcessEnvironment,
                                        before(&Targets::upstreams)));
   KVGATE_TRY(targets->keys, service::GatewayKeys::Open(options.keys, upstream::ProcessEnvironment,
-                                                       before(&Targets::keys)));
+                                                       before(&Targets::keys), options.metrics));
   std::vector<std::string> names;
   for (const auto& upstream : targets->upstreams->all()) names.push_back(upstream->name());
   KVGATE_TRY(targets->routes,

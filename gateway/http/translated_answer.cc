@@ -185,7 +185,7 @@ Task<bool> Connection::SendEstimate(Forwarding& job) {
 
 void Connection::TellHead(Forwarding& job) {
   if (!job.account) return;
-  const HeaderFields& fields = job.exchange->fields();
+  const HeaderFields& fields = job.answer_fields;
   const std::string_view own = upstream::FindHeader(fields, "x-request-id");
   job.account->observer().OnHead(
       {.status = job.exchange->status(),
@@ -198,12 +198,13 @@ Task<bool> Connection::PassTranslated(Forwarding& job) {
   upstream::Exchange& exchange = *job.exchange;
   Translation& translation = *job.translation;
   job.end.status = exchange.status();
+  TakeAnswerFields(job);
   TellHead(job);
   if (exchange.status() < 200 || exchange.status() > 299) {
     const bool again = co_await PassRefusal(job);
     co_return again;
   }
-  translation.BeginReply(exchange.fields(), request_id_);
+  translation.BeginReply(job.answer_fields, request_id_);
   const bool stream = translation.stream();
   if (stream && http_1_0_) keep_alive_ = false;
   std::optional<protocol::AnswerExtension> extension;
@@ -301,7 +302,10 @@ Task<bool> Connection::PassRefusal(Forwarding& job) {
   }
   if (job.account) job.account->observer().OnBody(body);
   Response response =
-      job.translation->RefusalOf(exchange.status(), exchange.fields(), body, request_id_);
+      job.translation->RefusalOf(exchange.status(), job.answer_fields, body, request_id_);
+  const upstream::SecretMask mask = job.Mask();
+  response.body = mask.Whole(response.body);
+  response.error_message = mask.Whole(response.error_message);
   job.end.status = response.status;
   job.end.body_bytes = response.body.size();
   const bool again = co_await Send(std::move(response), job.route, true);

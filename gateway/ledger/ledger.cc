@@ -224,7 +224,10 @@ Result<std::string> Ledger::List(const ListArgs& args) {
       MetaTable::kLedger,
       {.prefix = kRecordPrefix, .before = args.before.empty() ? "" : RecordKey(args.before)},
       [&](std::string_view key, std::string_view value) {
+        // The name stands in the bytes as it is: most of what is others' need not be decoded.
+        if (args.tenant && value.find(*args.tenant) == std::string_view::npos) return true;
         const auto record = DecodeRecord(value);
+        if (record && args.tenant && record->tenant != *args.tenant) return true;
         if (!record) {
           KVGATE_LOG(kWarning, "ledger", "the record '{}' cannot be read; it is left out", key);
           return true;
@@ -239,20 +242,27 @@ Result<std::string> Ledger::List(const ListArgs& args) {
   return out;
 }
 
-Result<std::string> Ledger::Get(std::string_view id) {
+Result<std::string> Ledger::Get(std::string_view id, std::optional<std::string_view> tenant) {
   if (options_.meta != nullptr) {
     Flush();
     KVGATE_TRY(const std::optional<std::string> found,
                options_.meta->Get(MetaTable::kLedger, RecordKey(id)));
-    if (const auto record = found ? DecodeRecord(*found) : std::nullopt) return RecordJson(*record);
+    const auto record = found ? DecodeRecord(*found) : std::nullopt;
+    if (record && (!tenant || record->tenant == *tenant)) return RecordJson(*record);
   }
   return MakeError(ErrorCode::kNotFound, "ledger",
                    fmt::format("There is no record of the request '{}'.", id));
 }
 
-void Ledger::WriteStats(JsonWriter& json) const {
+void Ledger::WriteStats(JsonWriter& json, std::optional<std::string_view> tenant) const {
   const std::lock_guard lock(mutex_);
   json.BeginObject().Key("price_date").String(options_.prices.date());
+  if (tenant) {
+    json.Key("totals");
+    totals_.WriteTenant(*tenant, json);
+    json.EndObject();
+    return;
+  }
   json.Key("records_queued").Unsigned(queue_.size());
   json.Key("records_dropped").Unsigned(num_dropped_);
   json.Key("totals");

@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -60,16 +61,17 @@ class Ledger final : public upstream::ExchangeLog {
   upstream::Spending Spent(std::string_view tenant) const override;
 
   struct ListArgs {
-    int64_t limit = 50;       // 1 to 1000
-    std::string before = {};  // an id: those before it in time
+    int64_t limit = 50;                      // 1 to 1000
+    std::string before = {};                 // an id: those before it in time
+    std::optional<std::string> tenant = {};  // whose; not set: everybody's
   };
   // JSON, newest first: {"data": [RECORD …], "has_more": true}. What was added before the call is
   // in it.
   Result<std::string> List(const ListArgs& args);
-  // One record. kNotFound.
-  Result<std::string> Get(std::string_view id);
-  // The sums and the state of the writer, as an object.
-  void WriteStats(protocol::JsonWriter& json) const;
+  // One record. kNotFound: there is none, or it is not that tenant's.
+  Result<std::string> Get(std::string_view id, std::optional<std::string_view> tenant = {});
+  // The sums and the state of the writer, as an object; with a tenant, its own sum alone.
+  void WriteStats(protocol::JsonWriter& json, std::optional<std::string_view> tenant = {}) const;
   void Collect(metrics::TextWriter& writer) const;
   // Until everything added so far is written, or could not be.
   void Flush();

@@ -4,13 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <cmath>
-#include <fstream>
 #include <initializer_list>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include <kvgate/check.h>
+#include <kvgate/regular_file.h>
 
 #include "gateway/ledger/prices_data.h"
 
@@ -21,6 +20,7 @@ using Json = nlohmann::json;
 
 constexpr double kDollarsMax = 1000;  // for a million tokens; keeps sums far from overflow
 constexpr double kFactorMax = 100;
+constexpr uint64_t kFileBytesMax = uint64_t{16} << 20;
 constexpr double kTokensMax = 1e9;
 constexpr double kPicodollars = 1e6;  // for one token, of a dollar for a million
 
@@ -281,14 +281,14 @@ Result<Prices> Prices::Parse(std::string_view json, std::string_view file_name) 
 }
 
 Result<Prices> Prices::Load(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (!file) {
-    return MakeError(ErrorCode::kInvalidArgument, "ledger.prices",
-                     fmt::format("{}: the price file cannot be read", path.string()),
-                     "ledger.prices");
+  const Result<std::string> text = ReadRegularFile(path, {.bytes_max = kFileBytesMax});
+  if (!text) {
+    return MakeError(
+        ErrorCode::kInvalidArgument, "ledger.prices",
+        fmt::format("{}: the price file cannot be read: {}", path.string(), text.error().detail),
+        "ledger.prices");
   }
-  KVGATE_TRY(Prices prices, Parse(text, path.string()));
+  KVGATE_TRY(Prices prices, Parse(*text, path.string()));
   for (const auto& [provider, rows] : Builtin().providers_) {
     auto& own = prices.providers_[provider];
     for (PriceRow& row : own) {

@@ -210,6 +210,17 @@ void Totals::Write(JsonWriter& json) const {
   json.EndObject();
 }
 
+void Totals::WriteTenant(std::string_view tenant, JsonWriter& json) const {
+  const auto shown = std::span(kSumMembers).first(kNumShown);
+  Series own;
+  const auto found = series_[kTenant].find(tenant);
+  if (found != series_[kTenant].end()) own.insert(*found);
+  json.BeginObject().Key("since_us").Integer(own.empty() ? 0 : since_us_);
+  WriteMembers(own.empty() ? Sum() : own.begin()->second, shown, json);
+  WriteSeries("by_tenant", own, shown, json);
+  json.EndObject();
+}
+
 void Totals::ForEachUpstream(
     const std::function<void(const std::string&, const Sum&)>& visit) const {
   for (const auto& [name, sum] : series_[kUpstream]) visit(name, sum);

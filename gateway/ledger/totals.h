@@ -67,6 +67,8 @@ class Totals {
   // As an object: {"since", "requests", …, "by_upstream": {NAME: …}, "by_model", "by_tenant",
   // "by_source", "breaks": {CAUSE: {"breaks", "lost_tokens", "lost_nanodollars"}}}.
   void Write(protocol::JsonWriter& json) const;
+  // In the same form what one tenant has: the sums, and "by_tenant" with it alone.
+  void WriteTenant(std::string_view tenant, protocol::JsonWriter& json) const;
   // Upstream by upstream, for metrics.
   void ForEachUpstream(const std::function<void(const std::string&, const Sum&)>& visit) const;
   void ForEachModel(const std::function<void(const std::string&, const Sum&)>& visit) const;

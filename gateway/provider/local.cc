@@ -597,10 +597,20 @@ void LocalProvider::ProtectMarked(const EncodedPrompt& prompt, const RunArgs& ar
        .until = std::chrono::steady_clock::now() + std::chrono::seconds(prompt.fixed_ttl_seconds)});
 }
 
+Result<void> CheckPromptTokens(size_t num_tokens, int64_t tokens_max) {
+  if (tokens_max == 0 || num_tokens <= static_cast<size_t>(tokens_max)) return {};
+  return MakeError(ErrorCode::kInvalidArgument, protocol::kContextLengthSource,
+                   fmt::format("This key takes prompts of at most {} tokens; this one has {}.",
+                               tokens_max, num_tokens));
+}
+
 Result<std::unique_ptr<EventStream>> LocalProvider::Run(const RunArgs& args) const {
   const CompletionRequest& request = args.request;
   KVGATE_TRY_VOID(CheckLogitBias(request));
   KVGATE_TRY(const std::vector<EncodedPrompt> prompts, EncodeAll(request));
+  for (const EncodedPrompt& prompt : prompts) {
+    KVGATE_TRY_VOID(CheckPromptTokens(prompt.tokens.size(), args.prompt_tokens_max));
+  }
   KVGATE_TRY(const auto grammar, CompileOutput(request, prompts.front().tail));
   ProtectMarked(prompts.front(), args);
   std::vector<std::string> stops = request.stop;

@@ -51,6 +51,7 @@ class LocalProvider {
     const protocol::CompletionRequest& request;
     std::string tenant;  // prefixes are shared only within one
     bool logits_hash = false;
+    int64_t prompt_tokens_max = 0;    // of each prompt, beside the context's; 0: no limit
     std::function<void()> wake = {};  // see EventStream; called on the engine thread
   };
   // Renders, tokenizes and submits, one engine request a choice. All of them or none:
@@ -115,6 +116,9 @@ class LocalProvider {
   const std::unique_ptr<grammar::Compiler> compiler_;  // thread-safe
   const std::unique_ptr<grammar::Compiler> marks_compiler_;  // where marks are shown; likewise
 };
+
+// kInvalidArgument: more tokens than a caller may send; 0: no limit.
+Result<void> CheckPromptTokens(size_t num_tokens, int64_t tokens_max);
 
 // What a model file answers to: its general.name, file name, file stem, and "local".
 std::vector<std::string> LocalModelNames(std::string_view general_name, std::string_view path);

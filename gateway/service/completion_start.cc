@@ -223,8 +223,11 @@ protocol::ReplyOptions CompletionStart::OptionsOf() const {
 
 // Takes the record.
 Result<void> CompletionStart::Submit() {
-  const provider::LocalProvider::RunArgs run{
-      .request = request_, .tenant = tenant_, .logits_hash = args_.explain, .wake = args_.wake};
+  const provider::LocalProvider::RunArgs run{.request = request_,
+                                             .tenant = tenant_,
+                                             .logits_hash = args_.explain,
+                                             .prompt_tokens_max = args_.prompt_tokens_max,
+                                             .wake = args_.wake};
   auto stream = local_->Run(run);
   while (!stream && turn_ && turn_->Shorten(stream.error(), request_)) stream = local_->Run(run);
   if (!stream) return std::move(stream).error();

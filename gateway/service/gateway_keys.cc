@@ -34,6 +34,18 @@ bool Equal(const PrefixDigest& a, const PrefixDigest& b) {
   return difference == 0;
 }
 
+// Of the variable's value, or as it is configured.
+Result<PrefixDigest> ReadDigest(std::string_view whose, const std::string& key_env,
+                                std::string_view sha256,
+                                const GatewayKeys::Environment& environment) {
+  if (key_env.empty()) return ParseDigest(sha256);
+  const std::string api_key = environment(key_env.c_str());
+  if (!api_key.empty()) return DigestOf(api_key);
+  return MakeError(
+      ErrorCode::kInvalidArgument, "keys",
+      fmt::format("{}: the environment variable {} (key_env) is not set", whose, key_env));
+}
+
 Error Limited(std::string detail, double seconds) {
   Error error = MakeError(ErrorCode::kRateLimited, "keys", std::move(detail));
   error.retry_after_seconds = std::max(1, static_cast<int>(std::ceil(seconds)));
@@ -46,21 +58,15 @@ GatewayKeys::~GatewayKeys() = default;
 
 Result<std::unique_ptr<GatewayKeys>> GatewayKeys::Open(
     const std::vector<config::KeyConfig>& configs, const Environment& environment,
-    const GatewayKeys* previous) {
+    const GatewayKeys* previous, const config::MetricsConfig& metrics) {
   std::unique_ptr<GatewayKeys> keys(new GatewayKeys);
+  if (!metrics.key_env.empty() || !metrics.sha256.empty()) {
+    KVGATE_TRY(keys->metrics_,
+               ReadDigest("[metrics]", metrics.key_env, metrics.sha256, environment));
+  }
   for (const config::KeyConfig& config : configs) {
-    PrefixDigest digest;
-    if (config.key_env.empty()) {
-      digest = ParseDigest(config.sha256);
-    } else {
-      const std::string api_key = environment(config.key_env.c_str());
-      if (api_key.empty()) {
-        return MakeError(ErrorCode::kInvalidArgument, "keys",
-                         fmt::format("key '{}': the environment variable {} (key_env) is not set",
-                                     config.name, config.key_env));
-      }
-      digest = DigestOf(api_key);
-    }
+    KVGATE_TRY(const PrefixDigest digest, ReadDigest(fmt::format("key '{}'", config.name),
+                                                     config.key_env, config.sha256, environment));
     std::shared_ptr<Key> key;
     for (const auto& before : previous ? previous->keys_ : std::vector<std::shared_ptr<Key>>{}) {
       if (before->config() == config && before->digest() == digest) key = before;
@@ -80,6 +86,19 @@ GatewayKeys::Key* GatewayKeys::Find(std::string_view api_key) const {
   return found;
 }
 
+bool GatewayKeys::IsMetricsKey(std::string_view api_key) const {
+  return metrics_ && !api_key.empty() && Equal(DigestOf(api_key), *metrics_);
+}
+
+bool GatewayKeys::Key::Serves(std::string_view model) const {
+  return std::any_of(config_.models.begin(), config_.models.end(),
+                     [&](const std::string& glob) { return upstream::GlobMatches(glob, model); });
+}
+
+bool GatewayKeys::Key::serves_all() const {
+  return std::find(config_.models.begin(), config_.models.end(), "*") != config_.models.end();
+}
+
 void GatewayKeys::Key::Bucket::Refill(double per_minute, TimePoint now) {
   const double minutes = std::chrono::duration<double, std::ratio<60>>(now - at).count();
   used = std::max(0.0, used - per_minute * minutes);
@@ -87,19 +106,15 @@ void GatewayKeys::Key::Bucket::Refill(double per_minute, TimePoint now) {
 }
 
 Result<void> GatewayKeys::Key::Admit(const Use& use) {
-  const auto serves = [&](const std::string& glob) {
-    return upstream::GlobMatches(glob, use.model);
-  };
-  const auto& globs = config_.models;
-  if (use.model_unknown && std::find(globs.begin(), globs.end(), "*") == globs.end()) {
+  if (use.model_unknown && !serves_all()) {
     return MakeError(
         ErrorCode::kPermissionDenied, "keys",
-        fmt::format("The key '{}' may use only some models, and the body does not show "
+        fmt::format("The key '{}' may use only some models, and the request does not show "
                     "which one this is.",
                     name()),
         "model");
   }
-  if (!use.model.empty() && std::none_of(globs.begin(), globs.end(), serves)) {
+  if (!use.model.empty() && !Serves(use.model)) {
     return MakeError(ErrorCode::kPermissionDenied, "keys",
                      fmt::format("The key '{}' may not use the model '{}'.", name(), use.model),
                      "model");

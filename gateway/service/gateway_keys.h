@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,7 @@
 #include <kvgate/result.h>
 
 #include "gateway/config/config.h"
+#include "gateway/service/access.h"
 
 namespace kvgate::service {
 
@@ -25,19 +27,23 @@ class GatewayKeys {
 
   // kInvalidArgument: an unset variable, by the key's name.
   // Of `previous`, which may be null, it keeps those that are configured as they were, with what
-  // they have used.
+  // they have used. `metrics` is the key that reads /metrics alone, where one is configured.
   static Result<std::unique_ptr<GatewayKeys>> Open(const std::vector<config::KeyConfig>& configs,
                                                    const Environment& environment,
-                                                   const GatewayKeys* previous = nullptr);
+                                                   const GatewayKeys* previous = nullptr,
+                                                   const config::MetricsConfig& metrics = {});
   ~GatewayKeys();
 
   // No keys: everyone is let in.
   bool empty() const { return keys_.empty(); }
   // Null: nobody's.
   Key* Find(std::string_view api_key) const;
+  bool has_metrics_key() const { return metrics_.has_value(); }
+  bool IsMetricsKey(std::string_view api_key) const;
 
  private:
   GatewayKeys() = default;
+  std::optional<PrefixDigest> metrics_;
   std::vector<std::shared_ptr<Key>> keys_;
 };
 
@@ -49,6 +55,10 @@ class GatewayKeys::Key {
   const std::string& name() const { return config_.name; }
   const PrefixDigest& digest() const { return digest_; }
   const config::KeyConfig& config() const { return config_; }
+  CallerRole role() const { return ParseRole(config_.role); }
+  // Whether it may use a model of that name.
+  bool Serves(std::string_view model) const;
+  bool serves_all() const;  // by the glob "*"
 
   struct Use {
     std::string_view model;      // empty: none is asked for

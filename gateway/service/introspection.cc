@@ -1,6 +1,7 @@
 // What a Service tells about itself: models, statistics, metrics.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <utility>
 #include <vector>
@@ -113,11 +114,16 @@ void WriteOne(std::string_view name, std::string_view type, std::string_view hel
 
 }  // namespace
 
-std::string Service::ListModels() const {
+std::string Service::ListModels(const std::function<bool(std::string_view)>& may) const {
   std::string out;
   JsonWriter json(out);
   json.BeginObject().Key("object").String("list").Key("data").BeginArray();
-  if (local_ready_.load()) WriteModel(local_->id(), local_->created_unix(), json);
+  if (local_ready_.load()) {
+    // Under the first of its names that the caller may use.
+    const std::vector<std::string>& names = local_->names();
+    const auto name = std::find_if(names.begin(), names.end(), may);
+    if (name != names.end()) WriteModel(*name, local_->created_unix(), json);
+  }
   json.EndArray().EndObject();
   return out;
 }
@@ -151,16 +157,27 @@ std::string Service::Metrics() const {
   return MetricsAsKnown();
 }
 
-std::string Service::Stats() const {
+std::string Service::Stats(const Caller& caller) const {
   RefreshStores();
-  return StatsAsKnown();
+  return StatsAsKnown(caller);
 }
 
-std::string Service::StatsAsKnown() const {
+std::string Service::StatsAsKnown(const Caller& caller) const {
   const StoreNumbers numbers = store_numbers();
   std::string out;
   JsonWriter json(out);
-  json.BeginObject().Key("ready").Bool(ready()).Key("engine");
+  json.BeginObject().Key("ready").Bool(ready());
+  // The rest shows what others do; null: not for this caller.
+  if (!caller.is_admin()) {
+    json.Key("store").Null();
+    if (parts_.ledger != nullptr) {
+      json.Key("ledger");
+      parts_.ledger->WriteStats(json, caller.tenant);
+    }
+    json.EndObject();
+    return out;
+  }
+  json.Key("engine");
   if (local_ready_.load()) {
     WriteEngine(local_->engine(), json);
   } else {
@@ -199,9 +216,11 @@ Result<ledger::Ledger*> Service::RequireLedger() const {
   return MakeError(ErrorCode::kUnavailable, "service", "Requests are not recorded here.");
 }
 
-Result<std::string> Service::ListRequests(const ListRequestsArgs& args) const {
+Result<std::string> Service::ListRequests(const Caller& caller,
+                                          const ListRequestsArgs& args) const {
   KVGATE_TRY(ledger::Ledger* const ledger, RequireLedger());
   ledger::Ledger::ListArgs list{.before = std::string(args.before)};
+  if (!caller.is_admin()) list.tenant = caller.tenant;
   if (!args.limit.empty()) {
     const char* const end = args.limit.data() + args.limit.size();
     const auto [at, code] = std::from_chars(args.limit.data(), end, list.limit);
@@ -213,9 +232,9 @@ Result<std::string> Service::ListRequests(const ListRequestsArgs& args) const {
   return ledger->List(list);
 }
 
-Result<std::string> Service::GetRequest(std::string_view id) const {
+Result<std::string> Service::GetRequest(const Caller& caller, std::string_view id) const {
   KVGATE_TRY(ledger::Ledger* const ledger, RequireLedger());
-  return ledger->Get(id);
+  return caller.is_admin() ? ledger->Get(id) : ledger->Get(id, caller.tenant);
 }
 
 void Service::CollectEngine(metrics::TextWriter& writer) const {

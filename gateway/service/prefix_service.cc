@@ -95,13 +95,74 @@ void PrefixService::Protect(const store::Pin& pin, int priority) const {
   }
 }
 
-Result<std::string> PrefixService::List() const {
+std::shared_ptr<const PrefixService::FirstBlock> PrefixService::FindFirstBlock(
+    const BlockHash& leaf, size_t& reads_left) {
+  const auto chain = parts_.kv->Chain(leaf);
+  if (!chain) return nullptr;
+  const store::KvKey& key = chain->front();
+  {
+    const std::lock_guard lock(owners_mutex_);
+    const auto known = first_blocks_.find(key);
+    if (known != first_blocks_.end()) return known->second;
+  }
+  if (reads_left == 0) return nullptr;
+  --reads_left;
+  Result<store::KvBlock> block = parts_.kv->Read(key);
+  if (!block) return nullptr;
+  auto first = std::make_shared<const FirstBlock>(
+      FirstBlock{.key = key, .tokens = std::move(block->tokens), .digest = block->digest});
+  const std::lock_guard lock(owners_mutex_);
+  if (first_blocks_.size() >= kOwnersMax) first_blocks_.clear();
+  first_blocks_.insert_or_assign(key, first);
+  return first;
+}
+
+// A chain's digests begin with the salt, so that its first block tells whose all of it is.
+bool PrefixService::Owns(const Caller& caller, const BlockHash& leaf, size_t& reads_left) {
+  const std::string salt = TenantOf(caller.credential);
+  if (parts_.pins != nullptr) {
+    if (const std::optional<store::Pin> pin = parts_.pins->Find(leaf)) return pin->salt == salt;
+  }
+  const auto first = FindFirstBlock(leaf, reads_left);
+  if (!first || first->tokens.size() != kKvBlockTokens) return false;
+  const auto keys = tier::PrefixKeys(
+      {.fingerprint = first->key.fingerprint, .seed = parts_.hash_seed}, salt, first->tokens);
+  return keys.front().digest == first->digest;
+}
+
+Result<void> PrefixService::RequireOwn(const Caller& caller, const BlockHash& leaf) {
+  size_t reads_left = 1;
+  if (caller.is_admin() || Owns(caller, leaf, reads_left)) return {};
+  return MakeError(ErrorCode::kNotFound, "service",
+                   fmt::format("No stored prefix has the id {}.", ToHex(leaf)), "id");
+}
+
+// The salts that a prefix is tried with: an admin's own, nobody's, and that of its pin.
+std::vector<std::string> PrefixService::SaltsOf(const Caller& caller, const BlockHash& leaf) const {
+  std::vector<std::string> salts = {TenantOf(caller.credential)};
+  if (!caller.is_admin()) return salts;
+  salts.emplace_back();
+  if (parts_.pins != nullptr) {
+    if (const std::optional<store::Pin> pin = parts_.pins->Find(leaf)) salts.push_back(pin->salt);
+  }
+  return salts;
+}
+
+Result<std::string> PrefixService::List(const Caller& caller) {
   KVGATE_TRY(store::KvStore* const kv, RequireStore());
   std::vector<store::KvPrefix> prefixes = kv->ListPrefixes();
   std::ranges::stable_sort(prefixes, std::greater<>(), &store::KvPrefix::last_used_unix);
+  size_t reads_left = kOwnersReadMax;
+  const auto is_others = [&](const store::KvPrefix& prefix) {
+    return !caller.is_admin() && !Owns(caller, prefix.leaf.hash, reads_left);
+  };
+  std::erase_if(prefixes, is_others);
   std::map<BlockHash, store::Pin> pins;
   if (parts_.pins != nullptr) {
-    for (store::Pin& pin : parts_.pins->List()) pins.emplace(pin.leaf.hash, std::move(pin));
+    const std::string salt = TenantOf(caller.credential);
+    for (store::Pin& pin : parts_.pins->List()) {
+      if (caller.is_admin() || pin.salt == salt) pins.emplace(pin.leaf.hash, std::move(pin));
+    }
   }
   std::string out;
   JsonWriter json(out);
@@ -116,15 +177,16 @@ Result<std::string> PrefixService::List() const {
         {.leaf = pin.leaf, .num_blocks = static_cast<uint32_t>(pin.tokens.size() / kKvBlockTokens)},
         &pin, json);
   }
-  json.EndArray().EndObject();
+  json.EndArray().Key("has_more").Bool(reads_left == 0).EndObject();
   return out;
 }
 
-Result<std::string> PrefixService::Remove(std::string_view id, bool force) {
+Result<std::string> PrefixService::Remove(const Caller& caller, std::string_view id, bool force) {
   KVGATE_TRY(store::KvStore* const kv, RequireStore());
   KVGATE_TRY(const BlockHash leaf, ParseId(id));
+  KVGATE_TRY_VOID(RequireOwn(caller, leaf));
   if (force && parts_.pins != nullptr && parts_.pins->Find(leaf)) {
-    KVGATE_TRY_VOID(Unpin(id));
+    KVGATE_TRY_VOID(EndPin(leaf));
   }
   KVGATE_TRY(const uint64_t num_records, kv->RemovePrefix(leaf));
   if (num_records == 0) {
@@ -138,7 +200,7 @@ Result<std::string> PrefixService::RemoveAll(bool force) {
   KVGATE_TRY(store::KvStore* const kv, RequireStore());
   if (force && parts_.pins != nullptr) {
     for (const store::Pin& pin : parts_.pins->List()) {
-      KVGATE_TRY_VOID(Unpin(ToHex(pin.leaf.hash)));
+      KVGATE_TRY_VOID(EndPin(pin.leaf.hash));
     }
   }
   KVGATE_TRY(const uint64_t num_records, kv->RemoveAll());
@@ -180,17 +242,17 @@ Result<void> PrefixService::KeepPin(const store::KvKey& leaf, std::string salt,
   return {};
 }
 
-Result<std::string> PrefixService::Pin(std::string_view id, std::string_view body,
-                                       std::string_view credential) {
+Result<std::string> PrefixService::Pin(const Caller& caller, std::string_view id,
+                                       std::string_view body) {
   KVGATE_TRY(store::PinBook* const pins, RequirePins());
   KVGATE_TRY(const BlockHash leaf, ParseId(id));
   KVGATE_TRY(const protocol::PinOptions options, protocol::DecodePinOptions(body, parts_.limits));
+  KVGATE_TRY_VOID(RequireOwn(caller, leaf));
   if (const std::optional<store::Pin> pinned = pins->Find(leaf)) {
     KVGATE_TRY_VOID(KeepPin(pinned->leaf, pinned->salt, pinned->tokens, options));
   } else {
-    const std::vector<std::string> salts = {TenantOf(credential), ""};
     KVGATE_TRY(tier::StoredPrefix prefix,
-               tier::ReadPrefix(*parts_.kv, parts_.hash_seed, leaf, salts));
+               tier::ReadPrefix(*parts_.kv, parts_.hash_seed, leaf, SaltsOf(caller, leaf)));
     KVGATE_TRY_VOID(KeepPin(prefix.keys.back(), prefix.salt, std::move(prefix.tokens), options));
   }
   std::string out;
@@ -202,25 +264,35 @@ Result<std::string> PrefixService::Pin(std::string_view id, std::string_view bod
   return out;
 }
 
-Result<std::string> PrefixService::Unpin(std::string_view id) {
+Result<void> PrefixService::EndPin(const BlockHash& leaf) {
+  KVGATE_TRY(store::PinBook* const pins, RequirePins());
+  KVGATE_TRY(const store::Pin pin, pins->Remove(leaf));
+  Protect(pin, 0);
+  return {};
+}
+
+Result<std::string> PrefixService::Unpin(const Caller& caller, std::string_view id) {
   KVGATE_TRY(store::PinBook* const pins, RequirePins());
   KVGATE_TRY(const BlockHash leaf, ParseId(id));
-  const Result<store::Pin> pin = pins->Remove(leaf);
-  if (!pin && pin.error().code == ErrorCode::kNotFound) {
+  const std::optional<store::Pin> pin = pins->Find(leaf);
+  const bool is_there = pin && (caller.is_admin() || pin->salt == TenantOf(caller.credential));
+  const Result<void> ended =
+      is_there ? EndPin(leaf) : MakeError(ErrorCode::kNotFound, "service", "not there");
+  if (!ended && ended.error().code == ErrorCode::kNotFound) {
     return MakeError(ErrorCode::kNotFound, "service",
                      fmt::format("No pinned prefix has the id {}.", id), "id");
   }
-  if (!pin) return pin.error();
-  Protect(*pin, 0);
+  if (!ended) return ended.error();
   return fmt::format("{{\"id\":\"{}\",\"object\":\"prefix\",\"pinned\":false}}", ToHex(leaf));
 }
 
-Result<std::unique_ptr<tier::PrefixExporter>> PrefixService::StartExport(
-    std::string_view id, std::string_view credential) {
+Result<std::unique_ptr<tier::PrefixExporter>> PrefixService::StartExport(const Caller& caller,
+                                                                         std::string_view id) {
   KVGATE_TRY(store::KvStore* const kv, RequireStore());
   KVGATE_TRY(const BlockHash leaf, ParseId(id));
-  const std::vector<std::string> salts = {TenantOf(credential), ""};
-  KVGATE_TRY(tier::StoredPrefix prefix, tier::ReadPrefix(*kv, parts_.hash_seed, leaf, salts));
+  KVGATE_TRY_VOID(RequireOwn(caller, leaf));
+  KVGATE_TRY(tier::StoredPrefix prefix,
+             tier::ReadPrefix(*kv, parts_.hash_seed, leaf, SaltsOf(caller, leaf)));
   return std::make_unique<tier::PrefixExporter>(*kv, std::move(prefix));
 }
 

@@ -1,12 +1,17 @@
 // PrefixService: what can be done with stored prefixes: list, remove, verify, pin, export, import.
 // It needs a data directory and no engine, so that commands can call it where no server runs; with
 // an engine, pins also hold in memory. Thread-safe. The parts outlive it. Bodies are JSON.
+//
+// To a caller who is no admin the prefixes and pins of other tenants are not there: not listed, and
+// their ids are answered as ids that nobody has.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +22,7 @@
 #include "engine/tier/prefix_transfer.h"
 #include "gateway/protocol/decode_limits.h"
 #include "gateway/protocol/prefix_requests.h"
+#include "gateway/service/access.h"
 #include "store/kv_store.h"
 #include "store/pin_book.h"
 
@@ -24,6 +30,8 @@ namespace kvgate::service {
 
 class PrefixService {
  public:
+  static constexpr size_t kOwnersReadMax = 1024;  // blocks that one List reads
+  static constexpr size_t kOwnersMax = 16'384;    // remembered; about 300 bytes each
   struct Parts {
     store::KvStore* kv = nullptr;    // null: no disk tier, for the reason below
     store::PinBook* pins = nullptr;  // null: nothing can be pinned
@@ -37,22 +45,25 @@ class PrefixService {
   void SetEngine(engine::Engine& engine) { engine_.store(&engine); }
   const Parts& parts() const { return parts_; }
 
-  // Stored prefixes, newest first, then pins whose KV is not stored.
-  Result<std::string> List() const;
+  // Stored prefixes, newest first, then pins whose KV is not stored. Whose a prefix is, its first
+  // block tells, which is read from disk once: "has_more" says that kOwnersReadMax were not enough,
+  // and that asking again goes on from there.
+  Result<std::string> List(const Caller& caller);
   // kInvalidArgument: it is pinned, and `force` does not say to unpin it.
-  Result<std::string> Remove(std::string_view id, bool force);
-  Result<std::string> RemoveAll(bool force);
+  Result<std::string> Remove(const Caller& caller, std::string_view id, bool force);
   using Progress = std::function<void(uint64_t done, uint64_t total)>;
+  // Admins' alone, as StartImport is: of everybody's prefixes.
+  Result<std::string> RemoveAll(bool force);
   Result<std::string> Verify(const Progress& progress);
 
   // `body` is PinOptions. A stored prefix can be pinned with its tenant's credential; one that is
-  // pinned already by anyone: then this changes the pin.
-  Result<std::string> Pin(std::string_view id, std::string_view body, std::string_view credential);
-  Result<std::string> Unpin(std::string_view id);
+  // pinned already also by an admin: then this changes the pin.
+  Result<std::string> Pin(const Caller& caller, std::string_view id, std::string_view body);
+  Result<std::string> Unpin(const Caller& caller, std::string_view id);
 
-  // With its tenant's credential.
-  Result<std::unique_ptr<tier::PrefixExporter>> StartExport(std::string_view id,
-                                                            std::string_view credential);
+  // With its tenant's credential; a pinned one also by an admin.
+  Result<std::unique_ptr<tier::PrefixExporter>> StartExport(const Caller& caller,
+                                                            std::string_view id);
   Result<std::unique_ptr<tier::PrefixImporter>> StartImport();
   static std::string Describe(const tier::ImportReport& report);
 
@@ -64,8 +75,23 @@ class PrefixService {
   Result<store::KvStore*> RequireStore() const;
   Result<store::PinBook*> RequirePins() const;
   void Protect(const store::Pin& pin, int priority) const;
+  Result<void> EndPin(const BlockHash& leaf);
+  // What proves whose a prefix is.
+  struct FirstBlock {
+    store::KvKey key;
+    std::vector<TokenId> tokens;
+    PrefixDigest digest;
+  };
+  // Null: it is not stored, or `reads_left` is 0 and it would have to be read.
+  std::shared_ptr<const FirstBlock> FindFirstBlock(const BlockHash& leaf, size_t& reads_left);
+  bool Owns(const Caller& caller, const BlockHash& leaf, size_t& reads_left);
+  // kNotFound, as of an id that nobody has.
+  Result<void> RequireOwn(const Caller& caller, const BlockHash& leaf);
+  std::vector<std::string> SaltsOf(const Caller& caller, const BlockHash& leaf) const;
 
   const Parts parts_;
+  std::mutex owners_mutex_;
+  std::map<store::KvKey, std::shared_ptr<const FirstBlock>> first_blocks_;  // at most kOwnersMax
   std::atomic<engine::Engine*> engine_{nullptr};
 };
 

@@ -25,6 +25,7 @@
 #include "gateway/protocol/reply_encoder.h"
 #include "gateway/provider/event_stream.h"
 #include "gateway/provider/local.h"
+#include "gateway/service/access.h"
 #include "gateway/service/answer_hook.h"
 #include "gateway/service/conversations.h"
 #include "gateway/service/local_record.h"
@@ -140,7 +141,8 @@ class Service {
     bool any_model = false;  // a route has chosen the engine, whatever name the body has
     // Someone else can be asked: that this one has no room now is not recorded.
     bool has_next = false;
-    std::function<void()> wake;  // on the engine thread, when Completion::Next has something
+    int64_t prompt_tokens_max = 0;  // the caller's key's; 0: no limit
+    std::function<void()> wake;     // on the engine thread, when Completion::Next has something
   };
   // Decodes, routes, renders, tokenizes and submits: takes time with a long body.
   Result<std::unique_ptr<Completion>> Start(const StartArgs& args);
@@ -156,6 +158,7 @@ class Service {
   struct WarmArgs {
     std::string_view body;
     std::string_view credential;
+    int64_t prompt_tokens_max = 0;    // as of StartArgs
     std::function<void()> wake = {};  // on the engine thread
   };
   // Decodes, routes, renders, tokenizes and submits.
@@ -164,22 +167,24 @@ class Service {
   PrefixService& prefixes() { return prefixes_; }
   Responses& responses() { return responses_; }
   Conversations& conversations() { return conversations_; }
-  // JSON bodies.
-  std::string ListModels() const;
+  // JSON bodies. `may` tells which models the caller may use.
+  std::string ListModels(const std::function<bool(std::string_view)>& may) const;
   Result<std::string> GetModel(std::string_view id) const;
-  std::string Stats() const;
-  // Records of the ledger, newest first; both texts as in a query, empty: the default.
+  // Of everybody to an admin, else the caller's own sums alone.
+  std::string Stats(const Caller& caller) const;
+  // Records of the ledger that the caller may see, newest first; both texts as in a query, empty:
+  // the default.
   struct ListRequestsArgs {
     std::string_view limit;
     std::string_view before;
   };
-  Result<std::string> ListRequests(const ListRequestsArgs& args) const;
-  Result<std::string> GetRequest(std::string_view id) const;
+  Result<std::string> ListRequests(const Caller& caller, const ListRequestsArgs& args) const;
+  Result<std::string> GetRequest(const Caller& caller, std::string_view id) const;
   // Prometheus text.
   std::string Metrics() const;
   // Stats and Metrics without asking the stores, which may wait for a disk: with what they said at
   // the last RefreshStores.
-  std::string StatsAsKnown() const;
+  std::string StatsAsKnown(const Caller& caller) const;
   std::string MetricsAsKnown() const { return parts_.registry.Text(); }
   void RefreshStores() const;
   // For numbers that another part keeps; before the first Metrics.

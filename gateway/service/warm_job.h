@@ -37,6 +37,8 @@ class WarmJob {
   WarmJob(const WarmJob&) = delete;
   WarmJob& operator=(const WarmJob&) = delete;
 
+  // Of the prefix.
+  uint64_t num_tokens() const { return args_.tokens.size(); }
   // Never blocks. True: call Finish.
   bool Poll();
   // Pins, flushes, and says what was done, in JSON. Waits for the disk.

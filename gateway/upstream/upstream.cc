@@ -12,6 +12,7 @@
 #include <boost/asio/write.hpp>
 
 #include <kvgate/log.h>
+#include <kvgate/regular_file.h>
 
 #include "gateway/upstream/body_scan.h"
 
@@ -23,6 +24,8 @@ using asio::ip::tcp;
 
 // A proxy's answer to CONNECT: a status line and a few headers.
 constexpr size_t kProxyHeadBytesMax = 16 * 1024;
+// The certificates of all roots that systems have are a quarter of a megabyte.
+constexpr uint64_t kCaFileBytesMax = uint64_t{16} << 20;
 
 bool IsAddress(const std::string& host) {
   boost::system::error_code code;
@@ -117,6 +120,11 @@ Result<void> Upstream::OpenTls() {
   if (config_.ca_file.empty()) {
     tls_->set_default_verify_paths(code);
   } else {
+    if (const auto file = CheckRegularFile(config_.ca_file, {.bytes_max = kCaFileBytesMax});
+        !file) {
+      return MakeError(ErrorCode::kInvalidArgument, "upstream",
+                       fmt::format("ca_file {}", file.error().detail));
+    }
     tls_->load_verify_file(config_.ca_file, code);
   }
   if (code) {

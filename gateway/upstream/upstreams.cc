@@ -54,10 +54,18 @@ std::optional<Endpoint> TranslatedEndpoint(Endpoint endpoint, const Upstream& up
   }
 }
 
+namespace {
+
+bool Takes(const Upstream& upstream, const Upstreams::Query& query) {
+  return !query.unknown_path || upstream.config().forward_unknown;
+}
+
+}  // namespace
+
 Upstream* Upstreams::FindServing(const Query& query) const {
   for (const auto& upstream : upstreams_) {
-    if (upstream->dialect() == query.dialect && upstream->Has(query.endpoint) &&
-        upstream->Serves(query.model)) {
+    if (Takes(*upstream, query) && upstream->dialect() == query.dialect &&
+        upstream->Has(query.endpoint) && upstream->Serves(query.model)) {
       return upstream.get();
     }
   }
@@ -83,6 +91,7 @@ Upstream* Upstreams::Find(std::string_view name) const { return FindShared(name)
 Result<Upstream*> Upstreams::Choose(const Query& query) const {
   std::vector<Upstream*> candidates;
   for (const auto& upstream : upstreams_) {
+    if (!Takes(*upstream, query)) continue;
     if (!query.name.empty()) {
       if (upstream->name() == query.name) return upstream.get();
     } else if (upstream->dialect() == query.dialect && query.model.empty()) {

@@ -44,6 +44,7 @@ class Upstreams {
     Endpoint endpoint = Endpoint::kOther;
     std::string_view name = {};   // asked for by x-kvgate-upstream; empty: by nobody
     std::string_view model = {};  // of the body or the path; empty: not known
+    bool unknown_path = false;    // only those with forward_unknown are asked
   };
   // By name; else the first of the dialect whose globs match the model, and that has the endpoint;
   // else the first for which the request can be translated; without a model the only one of the

@@ -186,7 +186,8 @@ class RequestTest(CompressedCase):
         def body(model, more=""):
             return ('{"model":"%s"%s}' % (model, more)).encode()
 
-        key = ('[[key]]\nname = "team"\nsha256 = "%s"\nmodels = ["gpt-*"]\n' %
+        # An admin's, because one of the paths is not known.
+        key = ('[[key]]\nname = "team"\nrole = "admin"\nsha256 = "%s"\nmodels = ["gpt-*"]\n' %
                hashlib.sha256(b"gate").hexdigest())
         good = gzip.compress(body("gpt-5"))
         evil = body("o3")
@@ -211,7 +212,7 @@ class RequestTest(CompressedCase):
             "a bomb": ("gzip", bomb),
         }
         with RecordingUpstream() as provider:
-            self.gateway(upstream("u", provider.port) + key)
+            self.gateway(upstream("u", provider.port) + "forward_unknown = true\n" + key)
             self.admin = {"Authorization": "Bearer gate"}
             headers = {**OPENAI, "Authorization": "Bearer gate"}
             for path in ("/v1/chat/completions", "/v1/embeddings", "/v1/unknown"):

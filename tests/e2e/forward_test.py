@@ -237,7 +237,8 @@ class BytesTest(ForwardCase):
             return None
 
         with Upstream(script) as upstream, \
-                self.gateway([("u", "openai", upstream.port)]) as running:
+                self.gateway([("u", "openai", upstream.port,
+                               "forward_unknown = true")]) as running:
             connection = self.connect(running)
             for index in range(1000):
                 size = rng.choice([0, 0, 0, 0, 5_000, 70_000])

@@ -2,7 +2,9 @@
 """Hostile answers: whatever an upstream says, the client gets one readable answer, an error in its
 dialect or a cut that it can see as one; and no other request's answer."""
 
+import gzip
 import json
+import os
 import threading
 import time
 import unittest
@@ -212,6 +214,75 @@ class AnswerTest(UpstreamCase):
             status, fields, _ = self.ask(b"HEAD /v1/thing HTTP/1.1\r\nHost: localhost\r\n\r\n")
             self.assertEqual((status, fields[b"content-length"]), (200, b"2"))
             self.assertEqual(self.ask()[::2], (200, b"{}"), "the body that nobody asked for")
+
+
+class EchoTest(UpstreamCase):
+    """An upstream that repeats the request's head tells nobody the operator's key."""
+
+    KEY = b"provider-key-provider-key-0123"
+    LINES = UpstreamCase.LINES + 'api_key_env = "KVGATE_TEST_UPSTREAM_KEY"\n'
+
+    def start(self, script):
+        os.environ["KVGATE_TEST_UPSTREAM_KEY"] = self.KEY.decode()
+        self.addCleanup(os.environ.pop, "KVGATE_TEST_UPSTREAM_KEY")
+        super().start(script)
+
+    def test_the_key_is_starred_out_of_errors_and_heads_however_they_come(self):
+        reply = [None]
+
+        def script(connection, request):
+            _, fields, _ = request
+            seen = dict(fields)[b"authorization"]
+            self.assertEqual(seen, b"Bearer " + self.KEY)
+            reply[0](connection, b'{"error":{"message":"bad head: authorization: ' + seen +
+                     b' (twice: ' + self.KEY + self.KEY + b')"}}')
+
+        def whole(status, more=b"", encode=lambda body: body):
+            def answer(connection, body):
+                raw = encode(body)
+                connection.sendall(b"HTTP/1.1 %s\r\nContent-Type: application/json\r\n%s"
+                                   b"Content-Length: %d\r\n\r\n%s" % (status, more, len(raw), raw))
+            return answer
+
+        def dripped(connection, body):
+            connection.sendall(b"HTTP/1.1 500 No\r\nContent-Type: application/json\r\n"
+                               b"Transfer-Encoding: chunked\r\n\r\n")
+            for at in range(0, len(body), 7):
+                piece = body[at:at + 7]
+                connection.sendall(b"%x\r\n%s\r\n" % (len(piece), piece))
+                time.sleep(0.002)
+            connection.sendall(b"0\r\n\r\n")
+
+        self.start(script)
+        stars = b"*" * len(self.KEY)
+        cases = {
+            "an error": (whole(b"401 No"), 401),
+            "in chunks": (dripped, 500),
+            "a redirect": (whole(b"302 Go", b"Location: http://x/?key=" + self.KEY + b"\r\n"), 302),
+            "compressed": (whole(b"400 Bad", b"Content-Encoding: gzip\r\n", gzip.compress), 400),
+            "a header of an answer": (whole(b"200 OK", b"X-Echo: " + self.KEY + b"\r\n",
+                                            lambda _: b"{}"), 200),
+            "the reason": (whole(b"418 " + self.KEY, b"", lambda _: b"{}"), 418),
+        }
+        for name, (answer, status) in cases.items():
+            with self.subTest(name):
+                reply[0] = answer
+                with connect(self.running.address) as connection:
+                    send(connection, REQUEST.replace(b"Host:", b"Connection: close\r\nHost:", 1))
+                    raw = b""
+                    while piece := connection.recv(1 << 16):
+                        raw += piece
+                self.assertTrue(raw.startswith(b"HTTP/1.1 %d" % status), raw[:200])
+                self.assertNotIn(self.KEY, raw)
+                self.assertIn(stars, raw.replace(b"\r\n7\r\n", b""), "the rest is there")
+        # What has no key in it comes as it was, compressed too.
+        plain = gzip.compress(b'{"error":{"message":"no"}}')
+        reply[0] = whole(b"429 Slow", b"Content-Encoding: gzip\r\nRetry-After: 7\r\n",
+                         lambda _: plain)
+        status, fields, body = self.ask()
+        self.assertEqual((status, body, fields[b"retry-after"]), (429, plain, b"7"))
+        self.assertEqual(fields[b"content-encoding"], b"gzip")
+        self.assertNotIn(self.KEY.decode(), self.running.log())
 
 
 class PoisonTest(UpstreamCase):

@@ -1,8 +1,10 @@
 #include "store/directory_lock.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <optional>
 
@@ -34,6 +36,34 @@ TEST(DirectoryLock, ServerInfoComesBackAndNonsenseIsDataLoss) {
     std::ofstream(temporary.path() / "server.json") << text;
     EXPECT_EQ(ReadServerInfo(temporary.path()).error().code, ErrorCode::kDataLoss) << text;
   }
+}
+
+TEST(DirectoryLock, TheAdminTokenIsInAFileThatOnlyItsOwnerReads) {
+  const TemporaryDirectory temporary;
+  // Somebody has prepared the name under which it is written, to read what comes.
+  const auto trap = temporary.path() / "trap";
+  std::ofstream(trap) << "";
+  std::filesystem::create_symlink(trap, temporary.path() / "server.json.new");
+  ASSERT_TRUE(WriteServerInfo(temporary.path(),
+                              {.pid = 1, .address = "http://x", .admin_token = "secret"}));
+  EXPECT_EQ(std::filesystem::file_size(trap), 0u);
+  const auto file = temporary.path() / "server.json";
+  EXPECT_EQ(std::filesystem::symlink_status(file).permissions(),
+            std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  EXPECT_EQ(ReadServerInfo(temporary.path()).value().admin_token, "secret");
+}
+
+// A pipe would hold up whoever reads it, for ever.
+TEST(DirectoryLock, WhatIsNoFileHoldsUpNobody) {
+  for (const char* name : {"server.json", "lock"}) {
+    const TemporaryDirectory temporary;
+    ASSERT_EQ(::mkfifo((temporary.path() / name).c_str(), 0600), 0);
+    EXPECT_FALSE(ReadServerInfo(temporary.path())) << name;
+    EXPECT_FALSE(DirectoryLock::IsHeld(temporary.path())) << name;
+  }
+  const TemporaryDirectory temporary;
+  ASSERT_EQ(::mkfifo((temporary.path() / "lock").c_str(), 0600), 0);
+  EXPECT_FALSE(DirectoryLock::Acquire(temporary.path()));
 }
 
 TEST(DirectoryLock, AMissingDirectoryIsAnIoError) {

@@ -46,8 +46,9 @@ TEST(AnswererTest, AServerAndAnEngineInThisProcessAnswerAlike) {
                                        .chat_format = std::make_unique<testing::FakeChatFormat>(),
                                        .names = {"m"}});
   const std::atomic<bool> stop{false};
-  for (const auto& answerer : {MakeServerAnswerer({.url = server->url() + "/"}, {}).release(),
-                               MakeLocalAnswerer(local, {}).release()}) {
+  for (const auto& answerer :
+       {MakeServerAnswerer({.address = {.url = server->url()}}, {}).release(),
+        MakeLocalAnswerer(local, {}).release()}) {
     const std::unique_ptr<Answerer> owned(answerer);
     std::string text;
     const auto answered = owned->Answer(

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <fstream>
 
@@ -69,6 +71,34 @@ TEST(ListenerTlsTest, EachProblemNamesTheKeyOfTheConfigurationAndTheFile) {
   std::ofstream(good.cert_file(), std::ios::trunc) << "hello";
   check({.cert_file = good.cert_file(), .key_file = other.key_file()}, "server.tls_cert",
         "no PEM certificate");
+}
+
+TEST(ListenerTlsTest, AKeyThatOthersCanReadIsRefused) {
+  const TestCertificate good;
+  const ListenerTls::Options options{.cert_file = good.cert_file(), .key_file = good.key_file()};
+  for (const auto& [mode, is_refused] :
+       {std::pair(0600, false), std::pair(0400, false), std::pair(0644, true),
+        std::pair(0604, true), std::pair(0660, true), std::pair(0602, true)}) {
+    ASSERT_EQ(::chmod(good.key_file().c_str(), static_cast<mode_t>(mode)), 0);
+    const auto opened = ListenerTls::Open(options);
+    EXPECT_EQ(!opened, is_refused) << std::oct << mode;
+    if (opened) continue;
+    EXPECT_THAT(opened.error().detail, HasSubstr("server.tls_key: "));
+    EXPECT_THAT(opened.error().detail, HasSubstr("chmod 600"));
+  }
+  // A group may read what root owns.
+  ASSERT_EQ(::chmod(good.key_file().c_str(), 0640), 0);
+  EXPECT_EQ(ListenerTls::Open(options).has_value(), ::geteuid() == 0);
+}
+
+TEST(ListenerTlsTest, APipeInPlaceOfAFileHoldsUpNobody) {
+  const TestCertificate good;
+  const std::string pipe = good.key_file() + ".pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_THAT(Problem({.cert_file = good.cert_file(), .key_file = pipe}).detail,
+              HasSubstr("not a regular file"));
+  EXPECT_THAT(Problem({.cert_file = pipe, .key_file = good.key_file()}).detail,
+              HasSubstr("not a regular file"));
 }
 
 }  // namespace

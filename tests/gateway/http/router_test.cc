@@ -29,6 +29,33 @@ TEST(RouterTest, IdsMayHoldSlashesAndEscapes) {
   EXPECT_FALSE(FindRoute("GET", "/v1/models/").match);
 }
 
+// An upstream may take what stands behind a slash, or "%2F", for another path than we do.
+TEST(RouterTest, OnlyModelsHaveNamesWithSlashes) {
+  for (const char* target :
+       {"/v1/responses/a/b", "/v1/responses/a%2Fb", "/v1/responses/a%2fb/input_items",
+        "/v1/conversations/a/b/c", "/v1/conversations/a/items/b%2Fc", "/kvgate/v1/requests/a/b"}) {
+    EXPECT_FALSE(FindRoute("GET", target).match) << target;
+  }
+  EXPECT_TRUE(FindRoute("GET", "/v1/responses/a%20b").match);
+}
+
+// The whole table stands in tests/e2e/roles_test.py, which asks every route by every role.
+TEST(RouterTest, ARouteSaysWhatItAsksOfItsCaller) {
+  using service::Access;
+  const auto access = [](std::string_view method, std::string_view target) {
+    return FindRoute(method, target).match->access;
+  };
+  EXPECT_EQ(access("GET", "/health"), Access::kOpen);
+  EXPECT_EQ(access("HEAD", "/metrics"), Access::kMetrics);
+  EXPECT_EQ(access("POST", "/v1/chat/completions"), Access::kUser);
+  EXPECT_EQ(access("GET", "/kvgate/v1/requests"), Access::kOwn);
+  EXPECT_EQ(access("DELETE", "/kvgate/v1/prefixes/ab"), Access::kOwn);
+  EXPECT_EQ(access("DELETE", "/kvgate/v1/prefixes"), Access::kAdmin);
+  EXPECT_EQ(access("POST", "/kvgate/v1/prefixes/import"), Access::kAdmin);
+  EXPECT_EQ(access("POST", "/kvgate/v1/prefixes/verify"), Access::kAdmin);
+  EXPECT_EQ(RouteMatch().access, Access::kAdmin) << "what says nothing";
+}
+
 TEST(RouterTest, AWrongMethodSaysWhichAreAllowed) {
   const RouteResult found = FindRoute("POST", "/kvgate/v1/prefixes");
   ASSERT_FALSE(found.match);

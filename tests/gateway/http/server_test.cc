@@ -54,7 +54,7 @@ TEST(ServerTest, ForeignHostsOriginsAndContentTypesAreRefused) {
 
 TEST(ServerTest, UnknownPathsAndMethodsGetJson) {
   TestServer server;
-  const RawResponse unknown = Exchange(server, Get("/v1/embeddings"));
+  const RawResponse unknown = Exchange(server, Get("/v1/files"));
   EXPECT_EQ(unknown.status, 404);
   EXPECT_THAT(unknown.body, HasSubstr(R"("type":"invalid_request_error")"));
   EXPECT_TRUE(unknown.headers.contains("x-request-id"));

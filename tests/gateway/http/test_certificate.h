@@ -41,6 +41,8 @@ class TestCertificate {
     file = std::fopen(key_file().c_str(), "w");
     PEM_write_PrivateKey(file, key, nullptr, nullptr, 0, nullptr, nullptr);
     std::fclose(file);
+    std::filesystem::permissions(
+        key_file(), std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
     X509_free(certificate);
     EVP_PKEY_free(key);
   }

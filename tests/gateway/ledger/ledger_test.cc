@@ -91,6 +91,34 @@ TEST(LedgerTest, RecordsAreListedNewestFirstAndPageByPage) {
   EXPECT_EQ(ledger.List({.limit = 1001}).error().field, "limit");
 }
 
+TEST(LedgerTest, ATenantSeesItsOwnRecordsAndSumsAlone) {
+  MemoryMetaStore meta;
+  Ledger ledger({.meta = &meta});
+  for (int i = 0; i < 6; ++i) ledger.Add(Record(i, i % 3 == 0 ? "a" : "b"));
+  EXPECT_EQ(Ids(ledger, {.tenant = "a"}), (std::vector<std::string>{"id1003", "id1000"}));
+  EXPECT_EQ(Ids(ledger, {.limit = 1, .before = "id1003", .tenant = "a"}),
+            (std::vector<std::string>{"id1000"}));
+  // A page is of what the tenant sees: what lies between does not count.
+  const Json page = Json::parse(ledger.List({.limit = 2, .tenant = "a"}).value());
+  EXPECT_EQ(page["data"].size(), 2u);
+  EXPECT_EQ(page["has_more"], false);
+  EXPECT_TRUE(Ids(ledger, {.tenant = ""}).empty()) << "nobody's is not everybody's";
+  EXPECT_TRUE(ledger.Get("id1000", "a"));
+  EXPECT_EQ(ledger.Get("id1001", "a").error().code, ErrorCode::kNotFound);
+  std::string text;
+  protocol::JsonWriter json(text);
+  ledger.WriteStats(json, "a");
+  const Json stats = Json::parse(text)["totals"];
+  EXPECT_EQ(stats["requests"], 2);
+  EXPECT_EQ(stats["nanodollars"], 2 * 54'399'000);
+  EXPECT_EQ(stats["by_tenant"].size(), 1u);
+  EXPECT_FALSE(stats.contains("by_upstream"));
+  std::string none;
+  protocol::JsonWriter writer(none);
+  ledger.WriteStats(writer, "c");
+  EXPECT_EQ(Json::parse(none)["totals"]["requests"], 0);
+}
+
 TEST(LedgerTest, WhatGathersIsWrittenInOneStep) {
   MemoryMetaStore meta;
   {

@@ -56,6 +56,30 @@ TEST(GatewayKeysTest, OnlyItsModelsAreAllowed) {
             ErrorCode::kPermissionDenied);
 }
 
+TEST(GatewayKeysTest, AKeyHasARoleAndTheKeyOfMetricsIsNone) {
+  config::KeyConfig admin = Config();
+  admin.role = "admin";
+  EXPECT_EQ(Open({Config()})->Find("the key")->role(), CallerRole::kUser);
+  EXPECT_EQ(Open({admin})->Find("the key")->role(), CallerRole::kAdmin);
+  EXPECT_FALSE(Open({admin})->has_metrics_key());
+  const auto environment = [](const char* name) {
+    return std::string_view(name) == "SCRAPER" ? "scraper's" : "";
+  };
+  const auto keys =
+      GatewayKeys::Open({}, environment, nullptr, {.key_env = "SCRAPER", .sha256 = ""});
+  ASSERT_TRUE(keys);
+  EXPECT_TRUE((*keys)->empty());
+  EXPECT_TRUE((*keys)->has_metrics_key());
+  EXPECT_TRUE((*keys)->IsMetricsKey("scraper's"));
+  EXPECT_FALSE((*keys)->IsMetricsKey("scraper"));
+  EXPECT_FALSE((*keys)->IsMetricsKey(""));
+  EXPECT_EQ((*keys)->Find("scraper's"), nullptr);
+  const auto unset =
+      GatewayKeys::Open({}, environment, nullptr, {.key_env = "UNSET", .sha256 = ""});
+  ASSERT_FALSE(unset);
+  EXPECT_THAT(unset.error().detail, HasSubstr("[metrics]: the environment variable UNSET"));
+}
+
 TEST(GatewayKeysTest, RequestsPerMinuteComeBackWithTime) {
   config::KeyConfig config = Config();
   config.requests_per_minute = 2;

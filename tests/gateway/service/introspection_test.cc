@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "gateway/service/service.h"
@@ -15,14 +16,16 @@ using ::testing::HasSubstr;
 
 TEST(IntrospectionTest, WithoutADiskTierTheStatsSayWhy) {
   Gateway gateway;
-  EXPECT_EQ(nlohmann::json::parse(gateway.service.Stats())["store"]["error"], "switched off");
+  EXPECT_EQ(
+      nlohmann::json::parse(gateway.service.Stats({.role = CallerRole::kAdmin}))["store"]["error"],
+      "switched off");
   EXPECT_THAT(gateway.service.Metrics(), HasSubstr("kvgate_store_up 0\n"));
 }
 
 TEST(IntrospectionTest, StatsAndMetricsCoverEngineAndStore) {
   testing::FakeKvStore kv;
   Gateway gateway({}, &kv);
-  const auto stats = nlohmann::json::parse(gateway.service.Stats());
+  const auto stats = nlohmann::json::parse(gateway.service.Stats({.role = CallerRole::kAdmin}));
   EXPECT_EQ(stats["ready"], true);
   EXPECT_EQ(stats["engine"]["device_tokens"], 96);
   EXPECT_EQ(stats["store"]["records"], 7);
@@ -44,7 +47,7 @@ TEST(IntrospectionTest, StoredTurnsAreCounted) {
   metrics::GatewayMetrics metrics{registry};
   const Service service(
       {.registry = registry, .metrics = metrics, .turns = turns.get(), .has_local = false});
-  const auto stats = nlohmann::json::parse(service.Stats())["turns"];
+  const auto stats = nlohmann::json::parse(service.Stats({.role = CallerRole::kAdmin}))["turns"];
   EXPECT_EQ(stats["enabled"], true);
   EXPECT_EQ(stats["turns"], 1);
   EXPECT_EQ(stats["conversations"], 1);
@@ -58,8 +61,59 @@ TEST(IntrospectionTest, StoredTurnsAreCounted) {
 TEST(IntrospectionTest, AModelIsShownUnderTheNameItWasAskedFor) {
   Gateway gateway;
   EXPECT_EQ(nlohmann::json::parse(*gateway.service.GetModel("local"))["id"], "local");
-  EXPECT_EQ(nlohmann::json::parse(gateway.service.ListModels())["data"][0]["id"], "fake-model");
+  EXPECT_EQ(
+      nlohmann::json::parse(gateway.service.ListModels([](auto) { return true; }))["data"][0]["id"],
+      "fake-model");
   EXPECT_EQ(gateway.service.GetModel("x").error().code, ErrorCode::kNotFound);
+}
+
+TEST(IntrospectionTest, AModelIsListedUnderANameThatTheCallerMayUse) {
+  Gateway gateway;
+  const auto ids = [&](std::string_view only) {
+    return nlohmann::json::parse(
+        gateway.service.ListModels([&](std::string_view id) { return id == only; }))["data"];
+  };
+  EXPECT_EQ(ids("local")[0]["id"], "local");
+  EXPECT_TRUE(ids("gpt-5").empty());
+}
+
+TEST(IntrospectionTest, AUserSeesNothingOfTheEngineTheStoreOrOthers) {
+  store::MemoryMetaStore meta;
+  ledger::Ledger ledger({.meta = &meta});
+  for (const char* tenant : {"alice", "bob", "bob"}) {
+    ledger::RequestRecord record;
+    record.id = ledger::MakeRequestId();
+    record.tenant = tenant;
+    record.time_us = std::chrono::duration_cast<std::chrono::microseconds>(
+                         std::chrono::system_clock::now().time_since_epoch())
+                         .count();
+    ledger.Add(std::move(record));
+  }
+  metrics::Registry registry;
+  metrics::GatewayMetrics metrics{registry};
+  const Service service(
+      {.registry = registry, .metrics = metrics, .ledger = &ledger, .has_local = false});
+  const Caller bob{.role = CallerRole::kUser, .tenant = "bob"};
+  const auto stats = nlohmann::json::parse(service.Stats(bob));
+  EXPECT_FALSE(stats.contains("engine"));
+  EXPECT_TRUE(stats["store"].is_null());
+  EXPECT_EQ(stats["ledger"]["totals"]["requests"], 2);
+  EXPECT_EQ(stats["ledger"]["totals"]["by_tenant"].size(), 1u);
+  EXPECT_EQ(stats["ledger"]["totals"]["by_tenant"]["bob"]["requests"], 2);
+  const auto records = nlohmann::json::parse(service.ListRequests(bob, {}).value())["data"];
+  ASSERT_EQ(records.size(), 2u);
+  EXPECT_EQ(records[0]["tenant"], "bob");
+  const auto all =
+      nlohmann::json::parse(service.ListRequests({.role = CallerRole::kAdmin}, {}).value())["data"];
+  ASSERT_EQ(all.size(), 3u);
+  const std::string others = all[2]["id"];
+  EXPECT_TRUE(service.GetRequest({.role = CallerRole::kAdmin}, others));
+  EXPECT_TRUE(service.GetRequest({.role = CallerRole::kUser, .tenant = "alice"}, others));
+  const auto hidden = service.GetRequest(bob, others);
+  const auto absent = service.GetRequest(bob, std::string(24, '0'));
+  EXPECT_EQ(hidden.error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(hidden.error().code, absent.error().code);
+  EXPECT_EQ(hidden.error().detail.size(), absent.error().detail.size()) << "but for the id";
 }
 
 }  // namespace

@@ -16,18 +16,25 @@ using ::testing::HasSubstr;
 
 const std::string kText(100, 'x');
 
+Caller Admin(std::string credential = "") {
+  return {.role = CallerRole::kAdmin, .credential = std::move(credential)};
+}
+Caller User(std::string credential) {
+  return {.role = CallerRole::kUser, .credential = std::move(credential)};
+}
+
 struct Fixture {
   testing::TemporaryData data;
   PrefixService prefixes{
       {.kv = &data->kv(), .pins = &data->pins(), .hash_seed = data->hash_seed()}};
-  json Rows() { return json::parse(*prefixes.List())["data"]; }
+  json Rows(const Caller& caller = Admin()) { return json::parse(*prefixes.List(caller))["data"]; }
 };
 
 TEST(PrefixServiceTest, WithoutADiskTierItSaysWhy) {
   PrefixService prefixes({.no_disk_reason = "switched off"});
-  EXPECT_EQ(prefixes.List().error().code, ErrorCode::kUnavailable);
-  EXPECT_THAT(prefixes.List().error().detail, HasSubstr("switched off"));
-  EXPECT_EQ(prefixes.Pin(std::string(32, '0'), "", "").error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(prefixes.List(Admin()).error().code, ErrorCode::kUnavailable);
+  EXPECT_THAT(prefixes.List(Admin()).error().detail, HasSubstr("switched off"));
+  EXPECT_EQ(prefixes.Pin(Admin(), std::string(32, '0'), "").error().code, ErrorCode::kUnavailable);
   EXPECT_EQ(prefixes.StartImport().error().code, ErrorCode::kUnavailable);
 }
 
@@ -38,8 +45,8 @@ TEST(PrefixServiceTest, PrefixesAreListedNewestFirst) {
                            .num_blocks = 1,
                            .last_used_unix = used});
   }
-  const PrefixService prefixes({.kv = &kv});
-  const auto list = json::parse(*prefixes.List())["data"];
+  PrefixService prefixes({.kv = &kv});
+  const auto list = json::parse(*prefixes.List(Admin()))["data"];
   EXPECT_EQ(list[0]["last_used"], 9);
   EXPECT_EQ(list[2]["last_used"], 5);
   EXPECT_EQ(list[2]["pinned"], false);
@@ -48,8 +55,8 @@ TEST(PrefixServiceTest, PrefixesAreListedNewestFirst) {
 TEST(PrefixServiceTest, AStoredPrefixIsPinnedShownAndUnpinned) {
   Fixture at;
   const std::string id = at.data.StorePrefix(kText, "");
-  const auto pinned =
-      at.prefixes.Pin(id, R"({"name":"agent","version":"1","priority":4,"ttl_seconds":60})", "");
+  const auto pinned = at.prefixes.Pin(
+      Admin(), id, R"({"name":"agent","version":"1","priority":4,"ttl_seconds":60})");
   ASSERT_TRUE(pinned) << pinned.error().ToString();
   ASSERT_EQ(at.Rows().size(), 1u);
   const json row = at.Rows()[0];
@@ -58,21 +65,21 @@ TEST(PrefixServiceTest, AStoredPrefixIsPinnedShownAndUnpinned) {
   EXPECT_EQ(row["name"], "agent");
   EXPECT_EQ(row["priority"], 4);
   EXPECT_GT(row["expires_at"].get<int64_t>(), 1'700'000'000);
-  EXPECT_EQ(at.prefixes.Remove(id, false).error().code, ErrorCode::kInvalidArgument);
-  ASSERT_TRUE(at.prefixes.Unpin(id));
+  EXPECT_EQ(at.prefixes.Remove(Admin(), id, false).error().code, ErrorCode::kInvalidArgument);
+  ASSERT_TRUE(at.prefixes.Unpin(Admin(), id));
   EXPECT_EQ(at.Rows()[0]["pinned"], false);
-  EXPECT_EQ(at.prefixes.Unpin(id).error().code, ErrorCode::kNotFound);
-  EXPECT_TRUE(at.prefixes.Remove(id, false));
+  EXPECT_EQ(at.prefixes.Unpin(Admin(), id).error().code, ErrorCode::kNotFound);
+  EXPECT_TRUE(at.prefixes.Remove(Admin(), id, false));
 }
 
 TEST(PrefixServiceTest, ForceUnpinsWhatItRemoves) {
   Fixture at;
   const std::string id = at.data.StorePrefix(kText, "");
-  ASSERT_TRUE(at.prefixes.Pin(id, "", ""));
+  ASSERT_TRUE(at.prefixes.Pin(Admin(), id, ""));
   EXPECT_EQ(at.prefixes.RemoveAll(false).error().code, ErrorCode::kInvalidArgument);
-  EXPECT_TRUE(at.prefixes.Remove(id, true));
+  EXPECT_TRUE(at.prefixes.Remove(Admin(), id, true));
   EXPECT_EQ(at.data->pins().size(), 0u);
-  ASSERT_TRUE(at.prefixes.Pin(at.data.StorePrefix(kText, ""), "", ""));
+  ASSERT_TRUE(at.prefixes.Pin(Admin(), at.data.StorePrefix(kText, ""), ""));
   EXPECT_TRUE(at.prefixes.RemoveAll(true));
   EXPECT_EQ(at.Rows().size(), 0u);
 }
@@ -80,13 +87,13 @@ TEST(PrefixServiceTest, ForceUnpinsWhatItRemoves) {
 TEST(PrefixServiceTest, APinWhoseKvIsGoneIsStillListedAndCanBeChanged) {
   Fixture at;
   const std::string id = at.data.StorePrefix(kText, "");
-  ASSERT_TRUE(at.prefixes.Pin(id, "", ""));
+  ASSERT_TRUE(at.prefixes.Pin(Admin(), id, ""));
   at.data->kv().Unpin({.fingerprint = {}, .hash = *ParseBlockHash(id)});
   ASSERT_TRUE(at.data->kv().RemoveAll());
   ASSERT_EQ(at.Rows().size(), 1u);
   EXPECT_EQ(at.Rows()[0]["bytes"], 0);
   EXPECT_EQ(at.Rows()[0]["tokens"], 96);
-  ASSERT_TRUE(at.prefixes.Pin(id, R"({"priority":9})", ""));
+  ASSERT_TRUE(at.prefixes.Pin(Admin(), id, R"({"priority":9})"));
   EXPECT_EQ(at.Rows()[0]["priority"], 9);
 }
 
@@ -94,11 +101,57 @@ TEST(PrefixServiceTest, AnotherTenantsPrefixIsNeitherPinnedNorExported) {
   Fixture at;
   const std::string id = at.data.StorePrefix(kText, TenantOf("Bearer alice"));
   for (const char* other : {"", "Bearer bob"}) {
-    EXPECT_EQ(at.prefixes.Pin(id, "", other).error().code, ErrorCode::kPermissionDenied);
-    EXPECT_EQ(at.prefixes.StartExport(id, other).error().code, ErrorCode::kPermissionDenied);
+    EXPECT_EQ(at.prefixes.Pin(Admin(other), id, "").error().code, ErrorCode::kPermissionDenied);
+    EXPECT_EQ(at.prefixes.StartExport(Admin(other), id).error().code, ErrorCode::kPermissionDenied);
   }
-  EXPECT_TRUE(at.prefixes.StartExport(id, "Bearer alice"));
-  EXPECT_TRUE(at.prefixes.Pin(id, "", "Bearer alice"));
+  EXPECT_TRUE(at.prefixes.StartExport(Admin("Bearer alice"), id));
+  EXPECT_TRUE(at.prefixes.Pin(Admin("Bearer alice"), id, ""));
+}
+
+TEST(PrefixServiceTest, ToAUserOthersPrefixesAndPinsAreNotThere) {
+  Fixture at;
+  const Caller alice = User("Bearer alice");
+  const Caller bob = User("Bearer bob");
+  const std::string one = at.data.StorePrefix(kText, TenantOf("Bearer alice"));
+  const std::string two = at.data.StorePrefix(kText, TenantOf("Bearer bob"));
+  const std::string nobodys = at.data.StorePrefix(kText, "");
+  ASSERT_TRUE(at.prefixes.Pin(alice, one, R"({"name":"secret"})"));
+  ASSERT_EQ(at.Rows(alice).size(), 1u);
+  EXPECT_EQ(at.Rows(alice)[0]["id"], one);
+  ASSERT_EQ(at.Rows(bob).size(), 1u);
+  EXPECT_EQ(at.Rows(bob)[0]["id"], two);
+  EXPECT_EQ(at.Rows().size(), 3u);
+  // Each answer is the one to an id that nobody has.
+  const std::string absent(32, '0');
+  const auto is_same = [](const auto& seen, const auto& unknown) {
+    return !seen && !unknown && seen.error().code == ErrorCode::kNotFound &&
+           unknown.error().code == ErrorCode::kNotFound &&
+           seen.error().detail.size() == unknown.error().detail.size() &&
+           seen.error().detail.substr(0, 20) == unknown.error().detail.substr(0, 20);
+  };
+  for (const std::string& id : {one, nobodys}) {
+    EXPECT_TRUE(is_same(at.prefixes.Pin(bob, id, ""), at.prefixes.Pin(bob, absent, "")));
+    EXPECT_TRUE(is_same(at.prefixes.Unpin(bob, id), at.prefixes.Unpin(bob, absent)));
+    EXPECT_TRUE(is_same(at.prefixes.Remove(bob, id, true), at.prefixes.Remove(bob, absent, true)));
+    EXPECT_TRUE(is_same(at.prefixes.StartExport(bob, id), at.prefixes.StartExport(bob, absent)));
+  }
+  EXPECT_EQ(at.Rows().size(), 3u) << "all of them are still there";
+  EXPECT_EQ(at.data->pins().size(), 1u);
+  EXPECT_TRUE(at.prefixes.StartExport(alice, one));
+  EXPECT_TRUE(at.prefixes.Unpin(alice, one));
+  EXPECT_TRUE(at.prefixes.Remove(bob, two, false));
+}
+
+TEST(PrefixServiceTest, APinnedPrefixWhoseKvIsGoneStaysItsTenants) {
+  Fixture at;
+  const std::string id = at.data.StorePrefix(kText, TenantOf("Bearer alice"));
+  ASSERT_TRUE(at.prefixes.Pin(User("Bearer alice"), id, ""));
+  at.data->kv().Unpin({.fingerprint = {}, .hash = *ParseBlockHash(id)});
+  ASSERT_TRUE(at.data->kv().RemoveAll());
+  EXPECT_EQ(at.Rows(User("Bearer alice")).size(), 1u);
+  EXPECT_TRUE(at.Rows(User("Bearer bob")).empty());
+  EXPECT_EQ(at.prefixes.Unpin(User("Bearer bob"), id).error().code, ErrorCode::kNotFound);
+  EXPECT_TRUE(at.prefixes.Unpin(Admin(), id));
 }
 
 TEST(PrefixServiceTest, PinsHoldInTheEnginesMemoryToo) {
@@ -107,9 +160,9 @@ TEST(PrefixServiceTest, PinsHoldInTheEnginesMemoryToo) {
   at.prefixes.SetEngine(engine);
   const std::string one = at.data.StorePrefix(kText, "");
   const std::string two = at.data.StorePrefix(std::string(64, 'y'), "");
-  ASSERT_TRUE(at.prefixes.Pin(one, R"({"name":"agent","version":"1","priority":3})", ""));
-  ASSERT_TRUE(at.prefixes.Pin(two, R"({"name":"agent","version":"2"})", ""));
-  ASSERT_TRUE(at.prefixes.Unpin(two));
+  ASSERT_TRUE(at.prefixes.Pin(Admin(), one, R"({"name":"agent","version":"1","priority":3})"));
+  ASSERT_TRUE(at.prefixes.Pin(Admin(), two, R"({"name":"agent","version":"2"})"));
+  ASSERT_TRUE(at.prefixes.Unpin(Admin(), two));
   const auto protections = engine.protections();
   ASSERT_EQ(protections.size(), 4u);
   EXPECT_EQ(protections[0].tokens, testing::TemporaryData::TokensOf(kText.substr(0, 96)));
@@ -124,8 +177,8 @@ TEST(PrefixServiceTest, PinsHoldInTheEnginesMemoryToo) {
 TEST(PrefixServiceTest, WhatIsExportedIsImported) {
   Fixture from;
   Fixture to;
-  const auto exporter =
-      from.prefixes.StartExport(from.data.StorePrefix(kText, TenantOf("Bearer a")), "Bearer a");
+  const auto exporter = from.prefixes.StartExport(
+      Admin("Bearer a"), from.data.StorePrefix(kText, TenantOf("Bearer a")));
   ASSERT_TRUE(exporter);
   const auto importer = to.prefixes.StartImport();
   ASSERT_TRUE(importer);
@@ -140,18 +193,18 @@ TEST(PrefixServiceTest, WhatIsExportedIsImported) {
   EXPECT_EQ(report["dropped"], 0);
   EXPECT_TRUE(report["reason"].is_null());
   EXPECT_EQ(to.Rows()[0]["id"], report["id"]);
-  EXPECT_TRUE(to.prefixes.Pin(report["id"].get<std::string>(), "", "Bearer a"));
+  EXPECT_TRUE(to.prefixes.Pin(Admin("Bearer a"), report["id"].get<std::string>(), ""));
 }
 
 TEST(PrefixServiceTest, BadIdsAndOptionsAreNamed) {
   Fixture at;
-  EXPECT_EQ(at.prefixes.Pin("xyz", "", "").error().field, "id");
-  EXPECT_EQ(at.prefixes.Unpin("xyz").error().field, "id");
-  EXPECT_EQ(at.prefixes.Remove("xyz", false).error().field, "id");
-  EXPECT_EQ(at.prefixes.Pin(std::string(32, '0'), "", "").error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(at.prefixes.Pin(Admin(), "xyz", "").error().field, "id");
+  EXPECT_EQ(at.prefixes.Unpin(Admin(), "xyz").error().field, "id");
+  EXPECT_EQ(at.prefixes.Remove(Admin(), "xyz", false).error().field, "id");
+  EXPECT_EQ(at.prefixes.Pin(Admin(), std::string(32, '0'), "").error().code, ErrorCode::kNotFound);
   const std::string id = at.data.StorePrefix(kText, "");
-  EXPECT_EQ(at.prefixes.Pin(id, R"({"priority":0})", "").error().field, "priority");
-  EXPECT_EQ(at.prefixes.Pin(id, R"({"version":"1"})", "").error().field, "name");
+  EXPECT_EQ(at.prefixes.Pin(Admin(), id, R"({"priority":0})").error().field, "priority");
+  EXPECT_EQ(at.prefixes.Pin(Admin(), id, R"({"version":"1"})").error().field, "name");
 }
 
 }  // namespace
