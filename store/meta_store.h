@@ -3,6 +3,7 @@
 // All functions may be called from any thread.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
@@ -20,9 +21,21 @@ struct MetaWrite {
   std::optional<std::string> value;  // absent: the key is deleted
 };
 
+struct MetaStoreStats {
+  // Rows that were acknowledged and are gone: damage of the log, or power lost without store.sync.
+  uint64_t num_lost = 0;
+  // Of the log, skipped because they were damaged. What was lost at its very front is no gap in the
+  // numbering of rows, and shows only here.
+  uint64_t damaged_log_bytes = 0;
+  uint64_t num_damaged_reads = 0;  // reads that met a damaged table
+  uint64_t num_write_errors = 0;
+  std::string error;  // why nothing can be written now; empty when healthy
+};
+
 class MetaStore {
  public:
   virtual ~MetaStore() = default;
+  virtual MetaStoreStats Stats() const { return {}; }
   // Durable against a process crash when it returns (and against power loss with sync = true).
   virtual Result<void> Put(MetaTable table, std::string_view key, std::string_view value) = 0;
   virtual Result<std::optional<std::string>> Get(MetaTable table, std::string_view key) const = 0;

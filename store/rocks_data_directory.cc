@@ -7,7 +7,10 @@
 
 #include <cerrno>
 #include <charconv>
+#include <fstream>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -16,8 +19,11 @@
 #include <kvgate/log.h>
 
 #include "store/directory_lock.h"
+#include "store/rocks_kv_database.h"
 #include "store/rocks_kv_store.h"
+#include "store/rocks_meta_repair.h"
 #include "store/rocks_meta_store.h"
+#include "store/start_marker.h"
 
 namespace kvgate::store {
 namespace {
@@ -29,24 +35,42 @@ constexpr std::string_view kSeedKey = "hash_seed";
 
 class RocksDataDirectory final : public DataDirectory {
  public:
+  explicit RocksDataDirectory(const StoreOptions& wanted)
+      : options(wanted),
+        meta_marker(wanted.directory / "meta.opening"),
+        kv_marker(wanted.directory / "kv.opening") {}
+
   // Destroyed in reverse order: the databases are closed before the lock goes.
-  std::filesystem::path directory;
+  const StoreOptions options;
   std::optional<DirectoryLock> lock;
+  StartMarker meta_marker;
+  StartMarker kv_marker;
+  std::optional<Error> why_no_meta;
   std::unique_ptr<MetaStore> meta_store;
   std::unique_ptr<KvStore> kv_store;
   std::unique_ptr<PinBook> pin_book;
   uint64_t seed = 0;
+  std::mutex info_mutex;
+  ServerInfo info{.pid = ::getpid(), .address = {}};
 
   ~RocksDataDirectory() override {
     pin_book.reset();
     kv_store.reset();
     meta_store.reset();
     std::error_code ignored;  // a left-over address is told apart by its dead process
-    if (lock) std::filesystem::remove(directory / "server.json", ignored);
+    if (lock) std::filesystem::remove(options.directory / "server.json", ignored);
   }
+
+  Result<void> Claim();
+  Result<void> OpenMeta();
+  Result<void> OpenKv();
+  Result<void> OpenPins();
+  void RefuseMeta(Error why);
+  Result<void> WriteInfo();
 
   KvStore& kv() override { return *kv_store; }
   MetaStore& meta() override { return *meta_store; }
+  const Error* meta_error() const override { return why_no_meta ? &*why_no_meta : nullptr; }
   PinBook& pins() override { return *pin_book; }
   uint64_t hash_seed() const override { return seed; }
 
@@ -55,10 +79,13 @@ class RocksDataDirectory final : public DataDirectory {
       return MakeError(ErrorCode::kUnsupported, kSource,
                        "publishing an address: the directory is open for reading only");
     }
-    return WriteServerInfo(directory, {.pid = ::getpid(),
-                                       .address = address.url,
-                                       .certificate_sha256 = address.certificate_sha256,
-                                       .admin_token = address.admin_token});
+    {
+      const std::lock_guard guard(info_mutex);
+      info.address = address.url;
+      info.certificate_sha256 = address.certificate_sha256;
+      info.admin_token = address.admin_token;
+    }
+    return WriteInfo();
   }
 };
 
@@ -137,8 +164,41 @@ Result<uint64_t> RandomNumber() {
   return value;
 }
 
-// Checks the format and returns the seed; writes both into a new directory.
-Result<uint64_t> PrepareMeta(MetaStore& meta, const StoreOptions& options) {
+// A copy of the seed stands beside the databases: without it kv/ could not be read when meta/
+// cannot. Absent, or not a number: meta/ alone knows.
+std::optional<uint64_t> ReadSeedFile(const std::filesystem::path& directory) {
+  std::ifstream file(directory / kSeedKey);
+  std::string text;
+  uint64_t value = 0;
+  if (!std::getline(file, text)) return std::nullopt;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+void WriteSeedFile(const std::filesystem::path& directory, uint64_t seed) {
+  if (ReadSeedFile(directory) == seed) return;
+  const std::filesystem::path target = directory / kSeedKey;
+  const std::filesystem::path draft = target.string() + ".new";
+  std::error_code error;
+  {
+    std::ofstream file(draft, std::ios::trunc);
+    std::filesystem::permissions(
+        draft, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write, error);
+    file << seed << std::endl;
+    if (!file.good()) error = std::make_error_code(std::errc::io_error);
+  }
+  if (!error) std::filesystem::rename(draft, target, error);
+  if (error) KVGATE_LOG(kDebug, kSource, "{}: {}", target.string(), error.message());
+}
+
+struct Identity {
+  uint64_t seed = 0;
+  bool complete = false;  // meta/ has it
+};
+
+// Checks the format and finds the seed; makes one for a new directory.
+Result<Identity> ReadIdentity(const MetaStore& meta, const StoreOptions& options) {
   KVGATE_TRY(const std::optional<uint64_t> version, ReadNumber(meta, kFormatKey));
   KVGATE_TRY(const std::optional<uint64_t> seed, ReadNumber(meta, kSeedKey));
   if (version && *version > kFormatVersion) {
@@ -147,43 +207,147 @@ Result<uint64_t> PrepareMeta(MetaStore& meta, const StoreOptions& options) {
                                  "use the newer program, or another directory",
                                  options.directory.string(), *version, kFormatVersion));
   }
-  if (version && seed) return *seed;
+  if (version && seed) return Identity{.seed = *seed, .complete = true};
   if (options.read_only) {
     return MakeError(ErrorCode::kNotFound, kSource,
                      fmt::format("{} is not yet a data directory", options.directory.string()));
   }
-  KVGATE_TRY(const uint64_t made, seed ? Result<uint64_t>(*seed) : RandomNumber());
-  KVGATE_TRY_VOID(meta.Put(MetaTable::kDirectory, kSeedKey, std::to_string(made)));
-  KVGATE_TRY_VOID(meta.Put(MetaTable::kDirectory, kFormatKey, std::to_string(kFormatVersion)));
-  return made;
+  const std::optional<uint64_t> known = seed ? seed : ReadSeedFile(options.directory);
+  KVGATE_TRY(const uint64_t made, known ? Result<uint64_t>(*known) : RandomNumber());
+  return Identity{.seed = made};
+}
+
+Result<void> WriteIdentity(MetaStore& meta, uint64_t seed) {
+  KVGATE_TRY_VOID(meta.Put(MetaTable::kDirectory, kSeedKey, std::to_string(seed)));
+  return meta.Put(MetaTable::kDirectory, kFormatKey, std::to_string(kFormatVersion));
+}
+
+Result<void> RocksDataDirectory::WriteInfo() {
+  const std::lock_guard guard(info_mutex);
+  return WriteServerInfo(options.directory, info);
+}
+
+Result<void> RocksDataDirectory::Claim() {
+  KVGATE_TRY_VOID(MakePrivateDirectory(options.directory));
+  KVGATE_TRY_VOID(CheckWritable(options.directory));
+  KVGATE_TRY_VOID(CloseToOthers(options.directory));
+  KVGATE_TRY(lock, DirectoryLock::Acquire(options.directory));
+  // Names this process to whoever is refused, and replaces a killed holder's name. A full disk
+  // keeps nobody from serving.
+  if (const auto written = WriteInfo(); !written) {
+    if (!written.error().retryable && written.error().code != ErrorCode::kIo) return written;
+    KVGATE_LOG(kWarning, kSource, "{}", written.error().ToString());
+  }
+  FinishMetaRepair(options.directory / "meta");
+  for (const char* part : {"kv", "meta"}) {
+    const auto path = options.directory / part;
+    std::error_code error;
+    if (std::filesystem::exists(path, error) && !std::filesystem::is_directory(path, error)) {
+      KVGATE_TRY(const auto target, SetAside(path, OlderOnes::kKeep));
+      KVGATE_LOG(kError, kSource, "{} was no directory; it is now {}", path.string(),
+                 target.string());
+    }
+    KVGATE_TRY_VOID(MakePrivateDirectory(path));
+  }
+  return {};
+}
+
+void RocksDataDirectory::RefuseMeta(Error why) {
+  meta_store.reset();
+  meta_marker.Settle();
+  KVGATE_LOG(kError, kSource,
+             "META/ IS DAMAGED: stored responses, conversations, pins and the ledger are out of "
+             "reach, and none are "
+             "kept: {}",
+             why.ToString());
+  meta_store = MakeRefusingMetaStore(why);
+  why_no_meta = std::move(why);
+}
+
+Result<void> RocksDataDirectory::OpenMeta() {
+  const auto path = options.directory / "meta";
+  // Both databases of a process that crashed were open; kv/ is the one that goes without loss.
+  const uint32_t num_crashes = meta_marker.num_crashes();
+  if (lock && (num_crashes >= 4 || (num_crashes >= 2 && kv_marker.num_crashes() == 0))) {
+    RefuseMeta(MakeError(ErrorCode::kDataLoss, kSource,
+                         fmt::format("{} starts have crashed with {} open; `kvgate cache repair` "
+                                     "keeps what can be read",
+                                     num_crashes, path.string())));
+  }
+  if (!why_no_meta) {
+    if (lock) meta_marker.Begin();
+    auto opened = OpenRocksMetaStore({.directory = path,
+                                      .sync = options.sync,
+                                      .read_only = options.read_only,
+                                      .env = options.env,
+                                      .on_writable = [this](MetaStore& meta) {
+                                        (void)WriteIdentity(meta, seed);
+                                        (void)WriteInfo();
+                                      }});
+    if (opened) {
+      meta_store = std::move(*opened);
+    } else if (options.read_only || opened.error().code != ErrorCode::kDataLoss) {
+      return opened.error();
+    } else {
+      RefuseMeta(opened.error());
+    }
+  }
+  auto identity = ReadIdentity(*meta_store, options);
+  if (!identity && identity.error().code == ErrorCode::kDataLoss && !options.read_only) {
+    RefuseMeta(identity.error());
+    identity = ReadIdentity(*meta_store, options);
+  }
+  if (!identity) return identity.error();
+  seed = identity->seed;
+  if (options.read_only || why_no_meta) return {};
+  if (!identity->complete) {
+    const auto written = WriteIdentity(*meta_store, seed);
+    // on_writable does it once there is room.
+    if (!written && meta_store->Stats().error.empty()) return written;
+  }
+  WriteSeedFile(options.directory, seed);
+  return {};
+}
+
+Result<void> RocksDataDirectory::OpenKv() {
+  const auto path = options.directory / "kv";
+  if (lock && kv_marker.num_crashes() >= 2) {
+    KVGATE_TRY(const auto target, SetAside(path));
+    KVGATE_TRY_VOID(MakePrivateDirectory(path));
+    KVGATE_LOG(kError, kSource, "{} starts have crashed with {} open: set aside as {}, begun anew",
+               kv_marker.num_crashes(), path.string(), target.string());
+    kv_marker.Forget();
+  }
+  if (lock) kv_marker.Begin();
+  KVGATE_TRY(kv_store, RocksKvStore::Open({.directory = path,
+                                           .capacity_bytes = options.kv_bytes_max,
+                                           .flush_interval = options.flush_interval,
+                                           .read_only = options.read_only,
+                                           .env = options.env,
+                                           .on_settled = [this] {
+                                             meta_marker.Settle();
+                                             kv_marker.Settle();
+                                           }}));
+  return {};
+}
+
+Result<void> RocksDataDirectory::OpenPins() {
+  auto opened = PinBook::Open(*meta_store, *kv_store, options.read_only || why_no_meta);
+  if (!opened && opened.error().code == ErrorCode::kDataLoss && !options.read_only) {
+    RefuseMeta(opened.error());
+    opened = PinBook::Open(*meta_store, *kv_store, true);
+  }
+  if (!opened) return opened.error();
+  pin_book = std::move(*opened);
+  return {};
 }
 
 Result<std::unique_ptr<DataDirectory>> OpenOnce(const StoreOptions& options) {
-  auto directory = std::make_unique<RocksDataDirectory>();
-  directory->directory = options.directory;
-  if (!options.read_only) {
-    for (const char* part : {"", "kv", "meta"}) {
-      const auto path = *part == '\0' ? options.directory : options.directory / part;
-      KVGATE_TRY_VOID(MakePrivateDirectory(path));
-      KVGATE_TRY_VOID(CheckWritable(path));
-      if (*part == '\0') {
-        KVGATE_TRY_VOID(CloseToOthers(path));
-        KVGATE_TRY(directory->lock, DirectoryLock::Acquire(options.directory));
-        // Names this process to whoever is refused, and replaces a killed holder's name.
-        KVGATE_TRY_VOID(WriteServerInfo(options.directory, {::getpid(), ""}));
-      }
-    }
-  }
-  KVGATE_TRY(directory->meta_store, OpenRocksMetaStore({.directory = options.directory / "meta",
-                                                        .sync = options.sync,
-                                                        .read_only = options.read_only}));
-  KVGATE_TRY(directory->seed, PrepareMeta(*directory->meta_store, options));
-  KVGATE_TRY(directory->kv_store, RocksKvStore::Open({.directory = options.directory / "kv",
-                                                      .capacity_bytes = options.kv_bytes_max,
-                                                      .flush_interval = options.flush_interval,
-                                                      .read_only = options.read_only}));
-  KVGATE_TRY(directory->pin_book,
-             PinBook::Open(*directory->meta_store, *directory->kv_store, options.read_only));
+  auto directory = std::make_unique<RocksDataDirectory>(options);
+  if (!options.read_only) KVGATE_TRY_VOID(directory->Claim());
+  KVGATE_TRY_VOID(directory->OpenMeta());
+  KVGATE_TRY_VOID(directory->OpenKv());
+  KVGATE_TRY_VOID(directory->OpenPins());
   return std::unique_ptr<DataDirectory>(std::move(directory));
 }
 
@@ -200,6 +364,31 @@ Result<std::unique_ptr<DataDirectory>> DataDirectory::Open(const StoreOptions& o
     opened = OpenOnce(options);
   }
   return opened;
+}
+
+Result<RepairReport> DataDirectory::Repair(const StoreOptions& options) {
+  const auto meta = options.directory / "meta";
+  RepairReport report;
+  {
+    KVGATE_TRY(const DirectoryLock lock, DirectoryLock::Acquire(options.directory));
+    StartMarker(options.directory / "meta.opening").Forget();
+    auto repaired = RepairMeta(meta, options.env);
+    if (!repaired && repaired.error().code != ErrorCode::kNotFound) return repaired.error();
+    if (repaired) report.meta = std::move(*repaired);
+  }
+  const auto set_aside = [&] {
+    std::set<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(options.directory)) {
+      const std::string name = entry.path().filename().string();
+      if (name.starts_with("kv.damaged-")) names.insert(name);
+    }
+    return names;
+  };
+  const auto before = set_aside();
+  KVGATE_TRY(const auto opened, Open(options));
+  report.kv_began_anew = set_aside() != before;
+  KVGATE_TRY(report.kv, opened->kv().Verify(nullptr));
+  return report;
 }
 
 Result<ServerAddress> DataDirectory::FindServer(const std::filesystem::path& directory) {

@@ -333,7 +333,7 @@ Result<void> KvDatabase::Resume() {
   return {};
 }
 
-Result<std::filesystem::path> SetAside(const std::filesystem::path& directory) {
+Result<std::filesystem::path> SetAside(const std::filesystem::path& directory, OlderOnes older) {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   const std::string prefix = directory.filename().string() + ".damaged-";
   const std::filesystem::path target =
@@ -347,6 +347,7 @@ Result<std::filesystem::path> SetAside(const std::filesystem::path& directory) {
                      fmt::format("setting {} aside as {}: {}", directory.string(), target.string(),
                                  error.message()));
   }
+  if (older == OlderOnes::kKeep) return target;
   std::filesystem::directory_iterator other(directory.parent_path(), error);
   for (; !error && other != std::filesystem::directory_iterator(); other.increment(error)) {
     if (other->path() == target || !other->path().filename().string().starts_with(prefix)) continue;

@@ -114,7 +114,10 @@ class KvDatabase {
   std::mutex compaction_mutex_;
 };
 
-// Renames `directory` to NAME.damaged-TIME and removes older ones of that name.
-Result<std::filesystem::path> SetAside(const std::filesystem::path& directory);
+// Renames `directory`, or a file in its place, to NAME.damaged-TIME; older ones of that name go,
+// unless what is in them cannot be made again.
+enum class OlderOnes { kRemove, kKeep };
+Result<std::filesystem::path> SetAside(const std::filesystem::path& directory,
+                                       OlderOnes older = OlderOnes::kRemove);
 
 }  // namespace kvgate::store

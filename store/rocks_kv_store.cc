@@ -63,8 +63,12 @@ Result<std::unique_ptr<RocksKvStore>> RocksKvStore::Open(const KvStoreOptions& o
                      "kv_bytes_max");
   }
   std::unique_ptr<RocksKvStore> store(new RocksKvStore(options));
-  KVGATE_TRY_VOID(store->OpenDatabase());
-  if (options.read_only) return store;
+  const auto opened = store->OpenDatabase();
+  if (options.read_only) {
+    KVGATE_TRY_VOID(opened);
+    return store;
+  }
+  if (!opened) store->SetError(opened.error());
   store->MeasureUsedBytes();
   store->upkeep_ = std::thread([raw = store.get()] { raw->RunUpkeep(); });
   store->collector_ = std::thread([raw = store.get()] { raw->RunCollector(); });

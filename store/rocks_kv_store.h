@@ -41,6 +41,8 @@ struct KvStoreOptions {
   std::chrono::milliseconds admit_timeout{10'000};  // how long Put waits for space to be freed
   bool read_only = false;
   rocksdb::Env* env = nullptr;  // null: PrivateEnv()
+  // Called once, when the store has been open for a minute.
+  std::function<void()> on_settled = [] {};
 };
 
 inline constexpr uint64_t kKvCapacityBytesMin = uint64_t{16} << 20;
@@ -67,6 +69,8 @@ struct KvWatermarks {
 
 class RocksKvStore final : public KvStore {
  public:
+  // Where the disk refuses, it opens without a database: Stats().error says why, and it is tried
+  // again until it opens. Not when read_only.
   static Result<std::unique_ptr<RocksKvStore>> Open(const KvStoreOptions& options);
   ~RocksKvStore() override;
 

@@ -77,6 +77,8 @@ void RocksKvStore::StopThreads() {
 
 void RocksKvStore::RunUpkeep() {
   auto touches_due = Clock::now() + kTouchInterval;
+  const auto settled_at = touches_due;
+  bool settled = false;
   while (!stopping_) {
     bool failing = false;
     {
@@ -100,6 +102,10 @@ void RocksKvStore::RunUpkeep() {
       if (failing && now < retry_at_) continue;
     }
     if (stopping_) return;
+    if (!settled && Clock::now() >= settled_at) {
+      settled = true;
+      options_.on_settled();
+    }
     std::optional<Error> background;
     {
       const std::shared_lock lock(database_mutex_);

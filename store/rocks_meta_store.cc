@@ -1,100 +1,149 @@
 #include "store/rocks_meta_store.h"
 
 #include <fmt/format.h>
-#include <rocksdb/cache.h>
-#include <rocksdb/convenience.h>
 #include <rocksdb/db.h>
-#include <rocksdb/options.h>
-#include <rocksdb/table.h>
 #include <rocksdb/write_batch.h>
 
-#include <algorithm>
+#include <sys/stat.h>
+
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include <kvgate/log.h>
 
+#include "store/acked_sequence.h"
 #include "store/rocks_common.h"
 #include "store/rocks_file_system.h"
+#include "store/rocks_meta_database.h"
 
 namespace kvgate::store {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr std::string_view kSource = "store.meta";
-constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr std::chrono::seconds kReopenPause{1};
-// In the order of MetaTable.
-constexpr std::array<const char*, 5> kTableNames{"directory", "turns", "prefixes", "ledger",
-                                                 "pins"};
 
 rocksdb::Slice ToSlice(std::string_view text) { return {text.data(), text.size()}; }
+
+// Which file a path leads to. IDENTITY is written once in the life of a database.
+struct FileIdentity {
+  dev_t device = 0;
+  ino_t inode = 0;
+  friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
+  static FileIdentity Of(const fs::path& path) {
+    struct stat info {};
+    if (::stat(path.c_str(), &info) != 0) return {};
+    return {.device = info.st_dev, .inode = info.st_ino};
+  }
+};
+
+// The logs as they are, beside the database, until it is known whether one of them is damaged:
+// opening reads them and then deletes them.
+class LogCopies {
+ public:
+  explicit LogCopies(const fs::path& database)
+      : database_(database), copies_(database.string() + ".logs") {
+    std::error_code error;
+    fs::remove_all(copies_, error);
+    fs::directory_iterator file(database_, error);
+    for (; !error && file != fs::directory_iterator(); file.increment(error)) {
+      std::error_code one;
+      if (file->path().extension() != ".log" || file->file_size(one) == 0) continue;
+      fs::create_directory(copies_, one);
+      fs::permissions(copies_, fs::perms::owner_all, one);
+      fs::create_hard_link(file->path(), copies_ / file->path().filename(), one);
+    }
+  }
+  ~LogCopies() {
+    std::error_code ignored;
+    fs::remove_all(copies_, ignored);
+  }
+  LogCopies(const LogCopies&) = delete;
+  LogCopies& operator=(const LogCopies&) = delete;
+
+  // Where they are kept from now on; empty: they could not be.
+  fs::path Keep() {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    const fs::path target =
+        fmt::format("{}.damaged-{}", database_.string(),
+                    std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
+    std::error_code error;
+    fs::rename(copies_, target, error);
+    return error ? fs::path() : target;
+  }
+
+ private:
+  const fs::path database_;
+  const fs::path copies_;
+};
 
 class RocksMetaStore final : public MetaStore {
  public:
   explicit RocksMetaStore(const MetaStoreOptions& options) : options_(options) {}
 
-  ~RocksMetaStore() override { Close(); }
-
+  // Also without a database that can be written, when the disk is why.
   Result<void> Open();
 
+  MetaStoreStats Stats() const override {
+    const std::lock_guard lock(stats_mutex_);
+    return stats_;
+  }
+
   Result<void> Put(MetaTable table, std::string_view key, std::string_view value) override {
-    return Write("writing", [&](const rocksdb::WriteOptions& write) {
-      return db_->Put(write, Family(table), ToSlice(key), ToSlice(value));
-    });
+    const MetaWrite write{.key = std::string(key), .value = std::string(value)};
+    return Write("writing", table, {&write, 1});
+  }
+
+  Result<void> Delete(MetaTable table, std::string_view key) override {
+    const MetaWrite write{.key = std::string(key), .value = std::nullopt};
+    return Write("deleting", table, {&write, 1});
+  }
+
+  Result<void> PutAll(MetaTable table, std::span<const MetaWrite> writes) override {
+    return Write("writing", table, writes);
   }
 
   Result<std::optional<std::string>> Get(MetaTable table, std::string_view key) const override {
     const std::shared_lock lock(mutex_);
-    if (db_ == nullptr) return NotOpen("reading");
+    KVGATE_TRY(const bool has_rows, HasRows("reading"));
+    if (!has_rows) return std::optional<std::string>();
     std::string value;
-    const rocksdb::Status status = db_->Get({}, Family(table), ToSlice(key), &value);
+    const rocksdb::Status status = Fenced(
+        [&] { return database_->db().Get({}, database_->Family(table), ToSlice(key), &value); });
     if (status.IsNotFound()) return std::optional<std::string>();
-    if (!status.ok()) return FromStatus(status, kSource, "reading");
+    if (!status.ok()) return ReadError(status, "reading");
     return std::optional<std::string>(std::move(value));
-  }
-
-  Result<void> Delete(MetaTable table, std::string_view key) override {
-    return Write("deleting", [&](const rocksdb::WriteOptions& write) {
-      return db_->Delete(write, Family(table), ToSlice(key));
-    });
   }
 
   Result<void> Scan(MetaTable table, std::string_view prefix, const Visit& visit) const override {
     const std::shared_lock lock(mutex_);
-    if (db_ == nullptr) return NotOpen("scanning");
-    const std::unique_ptr<rocksdb::Iterator> at(db_->NewIterator({}, Family(table)));
+    KVGATE_TRY(const bool has_rows, HasRows("scanning"));
+    if (!has_rows) return {};
+    const std::unique_ptr<rocksdb::Iterator> at(
+        database_->db().NewIterator({}, database_->Family(table)));
     for (at->Seek(ToSlice(prefix)); at->Valid() && at->key().starts_with(ToSlice(prefix));
          at->Next()) {
       const bool more =
           visit({at->key().data(), at->key().size()}, {at->value().data(), at->value().size()});
       if (!more) return {};
     }
-    if (!at->status().ok()) return FromStatus(at->status(), kSource, "scanning");
+    if (!at->status().ok()) return ReadError(at->status(), "scanning");
     return {};
-  }
-
-  Result<void> PutAll(MetaTable table, std::span<const MetaWrite> writes) override {
-    return Write("writing", [&](const rocksdb::WriteOptions& options) {
-      // Made here: the families are others once the database has been opened again.
-      rocksdb::WriteBatch batch;
-      for (const MetaWrite& write : writes) {
-        const rocksdb::Status added = write.value
-                                          ? batch.Put(Family(table), write.key, *write.value)
-                                          : batch.Delete(Family(table), write.key);
-        if (!added.ok()) return added;
-      }
-      return db_->Write(options, &batch);
-    });
   }
 
   Result<void> ScanBack(MetaTable table, const ScanBackArgs& args,
                         const Visit& visit) const override {
     const std::shared_lock lock(mutex_);
-    if (db_ == nullptr) return NotOpen("scanning");
+    KVGATE_TRY(const bool has_rows, HasRows("scanning"));
+    if (!has_rows) return {};
     std::string before = args.before;
     if (before.empty()) {
       // The first key behind all that have the prefix.
@@ -102,7 +151,8 @@ class RocksMetaStore final : public MetaStore {
       while (!before.empty() && before.back() == '\xff') before.pop_back();
       if (!before.empty()) before.back() = static_cast<char>(before.back() + 1);
     }
-    const std::unique_ptr<rocksdb::Iterator> at(db_->NewIterator({}, Family(table)));
+    const std::unique_ptr<rocksdb::Iterator> at(
+        database_->db().NewIterator({}, database_->Family(table)));
     if (before.empty()) {
       at->SeekToLast();
     } else {
@@ -114,129 +164,222 @@ class RocksMetaStore final : public MetaStore {
           visit({at->key().data(), at->key().size()}, {at->value().data(), at->value().size()});
       if (!more) return {};
     }
-    if (!at->status().ok()) return FromStatus(at->status(), kSource, "scanning");
+    if (!at->status().ok()) return ReadError(at->status(), "scanning");
     return {};
   }
 
  private:
-  rocksdb::ColumnFamilyHandle* Family(MetaTable table) const {
-    return families_[static_cast<size_t>(table) + 1];  // behind "default", which is not used
-  }
-
-  template <typename Operation>
-  Result<void> Write(std::string_view doing, Operation operation) {
-    if (options_.read_only) {
-      return MakeError(ErrorCode::kUnsupported, kSource,
-                       fmt::format("{}: the directory is open for reading only", doing));
-    }
-    auto written = TryWrite(doing, operation);
-    if (written || SaysFull(written.error()) || !Reopen()) return written;
-    return TryWrite(doing, operation);
-  }
-
-  template <typename Operation>
-  Result<void> TryWrite(std::string_view doing, Operation operation) {
-    const std::shared_lock lock(mutex_);
-    if (db_ == nullptr) return NotOpen(doing);
-    rocksdb::WriteOptions write;
-    write.sync = options_.sync;
-    rocksdb::Status status = operation(write);
-    // After a full disk RocksDB refuses writes until it is asked to go on: ask, once per write.
-    if (!status.ok() && status.severity() != rocksdb::Status::Severity::kNoError &&
-        db_->Resume().ok()) {
-      status = operation(write);
-    }
-    if (!status.ok()) return FromStatus(status, kSource, doing);
-    return {};
-  }
-
-  // After an error that RocksDB takes for final: what was written is in its log, and is found
-  // there. False: the disk is not well yet, or it was asked a moment ago.
-  bool Reopen() {
-    const std::unique_lock lock(mutex_);
-    const auto now = std::chrono::steady_clock::now();
-    if (now < reopen_at_) return false;
-    reopen_at_ = now + kReopenPause;
-    if (!IsDiskWell(*PrivateEnv(), options_.directory)) return false;
-    Close();
-    if (const auto opened = Open(); !opened) {
-      KVGATE_LOG(kWarning, kSource, "opening again: {}", opened.error().ToString());
-      return false;
-    }
-    KVGATE_LOG(kInfo, kSource, "opened again after an error of the disk");
-    return true;
-  }
-
-  void Close() {
-    if (db_ == nullptr) return;
-    for (rocksdb::ColumnFamilyHandle* family : families_) db_->DestroyColumnFamilyHandle(family);
-    families_.clear();
-    const rocksdb::Status status = db_->Close();
-    if (!status.ok()) KVGATE_LOG(kWarning, kSource, "closing: {}", status.ToString());
-    db_.reset();
-  }
-
-  static Error NotOpen(std::string_view doing) {
+  Result<void> Write(std::string_view doing, MetaTable table, std::span<const MetaWrite> writes);
+  Result<void> TryWrite(std::string_view doing, MetaTable table, std::span<const MetaWrite> writes);
+  Result<void> CheckDirectory(std::string_view doing) const;
+  // REQUIRES: mutex_ held.
+  Result<bool> HasRows(std::string_view doing) const {
+    if (database_ != nullptr || is_new_) return database_ != nullptr;
     return MakeError(ErrorCode::kUnavailable, kSource,
                      fmt::format("{}: the database is not open", doing));
   }
+  Error ReadError(const rocksdb::Status& status, std::string_view doing) const;
+  bool Reopen();
+  Result<void> OpenWritable();
+  void SetError(const Error* error);
+
+  fs::path SequencePath() const { return options_.directory.string() + ".sequence"; }
 
   const MetaStoreOptions options_;
   mutable std::shared_mutex mutex_;  // exclusive while the database is replaced
   std::chrono::steady_clock::time_point reopen_at_{};
-  std::unique_ptr<rocksdb::DB> db_;
-  std::vector<rocksdb::ColumnFamilyHandle*> families_;
+  std::unique_ptr<MetaDatabase> database_;  // null where the disk does not let it be opened
+  bool is_new_ = false;                     // it has never been made: nothing is in it
+  bool writable_ = false;
+  FileIdentity identity_;
+  std::unique_ptr<AckedSequence> acked_;  // of a writable database
+
+  mutable std::mutex stats_mutex_;
+  mutable MetaStoreStats stats_;
 };
 
 Result<void> RocksMetaStore::Open() {
-  rocksdb::Options options;
-  options.env = PrivateEnv();
-  options.create_if_missing = true;
-  options.create_missing_column_families = true;
-  options.info_log = MakeRocksLogger(kSource);
-  options.max_background_jobs = 2;
-  options.max_open_files = 256;
-  options.max_manifest_file_size = kMiB;
-  options.manifest_preallocation_size = 64 << 10;
-  options.max_total_wal_size = 32 * kMiB;
-  options.db_write_buffer_size = 32 * kMiB;
-  options.write_buffer_size = 8 * kMiB;
-  options.compression = rocksdb::kNoCompression;
-  options.stats_dump_period_sec = 0;
-  options.stats_persist_period_sec = 0;
-  rocksdb::BlockBasedTableOptions table;
-  table.block_cache = rocksdb::NewLRUCache(8 * kMiB);
-  options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
-  std::vector<rocksdb::ColumnFamilyDescriptor> families{
-      {rocksdb::kDefaultColumnFamilyName, options}};
-  for (const char* name : kTableNames) families.emplace_back(name, options);
-  // Conversations are text, and kept for long.
-  const auto supported = rocksdb::GetSupportedCompressions();
-  if (std::find(supported.begin(), supported.end(), rocksdb::kZSTD) != supported.end()) {
-    families[static_cast<size_t>(MetaTable::kTurns) + 1].options.compression = rocksdb::kZSTD;
+  if (options_.read_only) {
+    KVGATE_TRY(database_,
+               MetaDatabase::Open(
+                   {.directory = options_.directory, .read_only = true, .env = options_.env}));
+    return {};
   }
+  auto opened = OpenWritable();
+  if (opened) return opened;
+  Error error = opened.error();
+  if (error.code == ErrorCode::kDataLoss) {
+    error.detail += "; `kvgate cache repair` keeps what can be read";
+    return error;
+  }
+  // The disk refuses to be written: what is there can be read meanwhile.
+  auto readable =
+      MetaDatabase::Open({.directory = options_.directory, .read_only = true, .env = options_.env});
+  if (!readable && readable.error().code != ErrorCode::kNotFound) return error;
+  if (readable) database_ = std::move(*readable);
+  is_new_ = database_ == nullptr;
+  SetError(&error);
+  return {};
+}
 
-  const std::string path = options_.directory.string();
-  const std::string doing = fmt::format("opening {}", path);
-  std::error_code ignored;
-  if (options_.read_only && !std::filesystem::exists(options_.directory / "CURRENT", ignored)) {
-    return MakeError(ErrorCode::kNotFound, kSource, fmt::format("{}: no database there", doing));
+// REQUIRES: mutex_ held, or nobody else there yet.
+Result<void> RocksMetaStore::OpenWritable() {
+  LogCopies copies(options_.directory);
+  KVGATE_TRY(database_, MetaDatabase::Open({.directory = options_.directory, .env = options_.env}));
+  writable_ = true;
+  is_new_ = false;
+  identity_ = FileIdentity::Of(options_.directory / "IDENTITY");
+  acked_ = std::make_unique<AckedSequence>(SequencePath(), database_->Identity());
+  const LogLosses& losses = database_->losses();
+  const uint64_t latest = database_->LatestSequence();
+  const uint64_t acked = acked_->at_open().value_or(0);
+  const uint64_t num_lost = losses.num_writes + (acked > latest ? acked - latest : 0);
+  if (num_lost > 0 || losses.num_bytes > 0) {
+    const fs::path kept = losses.num_bytes > 0 ? copies.Keep() : fs::path();
+    KVGATE_LOG(kError, kSource,
+               "THE LOG OF {} WAS DAMAGED: {} rows that had been acknowledged are lost (of stored "
+               "responses, conversations, pins or the ledger); {} bytes were skipped{}{}{}{}",
+               options_.directory.string(), num_lost, losses.num_bytes,
+               losses.first.empty() ? "" : ": ", losses.first,
+               kept.empty() ? "" : "; the log as it was is in ", kept.string());
+    const std::lock_guard lock(stats_mutex_);
+    stats_.num_lost += num_lost;
+    stats_.damaged_log_bytes += losses.num_bytes;
   }
-  rocksdb::DB* db = nullptr;
-  const rocksdb::Status status =
-      options_.read_only ? rocksdb::DB::OpenForReadOnly(options, path, families, &families_, &db)
-                         : rocksdb::DB::Open(options, path, families, &families_, &db);
-  db_.reset(db);
-  if (status.ok()) return {};
+  acked_->Restart(latest);
+  return {};
+}
+
+Result<void> RocksMetaStore::Write(std::string_view doing, MetaTable table,
+                                   std::span<const MetaWrite> writes) {
+  if (options_.read_only) {
+    return MakeError(ErrorCode::kUnsupported, kSource,
+                     fmt::format("{}: the directory is open for reading only", doing));
+  }
+  auto written = TryWrite(doing, table, writes);
+  // Damage does not pass: opening again would only meet it again.
+  if (!written && !SaysFull(written.error()) && written.error().code != ErrorCode::kDataLoss &&
+      Reopen()) {
+    written = TryWrite(doing, table, writes);
+  }
+  if (written) {
+    SetError(nullptr);
+  } else {
+    SetError(&written.error());
+  }
+  return written;
+}
+
+Result<void> RocksMetaStore::TryWrite(std::string_view doing, MetaTable table,
+                                      std::span<const MetaWrite> writes) {
+  const std::shared_lock lock(mutex_);
+  if (!writable_) {
+    return MakeError(ErrorCode::kUnavailable, kSource,
+                     fmt::format("{}: the disk did not let the database be opened", doing));
+  }
+  rocksdb::WriteBatch batch;
+  for (const MetaWrite& write : writes) {
+    rocksdb::ColumnFamilyHandle* const family = database_->Family(table);
+    const rocksdb::Status added =
+        write.value ? batch.Put(family, write.key, *write.value) : batch.Delete(family, write.key);
+    if (!added.ok()) return FromStatus(added, kSource, doing);
+  }
+  rocksdb::WriteOptions options;
+  options.sync = options_.sync;
+  rocksdb::Status status = database_->db().Write(options, &batch);
+  // After a full disk RocksDB refuses writes until it is asked to go on: ask, once per write.
+  if (!status.ok() && status.severity() != rocksdb::Status::Severity::kNoError &&
+      database_->db().Resume().ok()) {
+    status = database_->db().Write(options, &batch);
+  }
+  if (!status.ok()) return FromStatus(status, kSource, doing);
+  KVGATE_TRY_VOID(CheckDirectory(doing));
+  acked_->Note(database_->LatestSequence());
+  return {};
+}
+
+// An open file can be written for as long as one likes after its name is gone.
+Result<void> RocksMetaStore::CheckDirectory(std::string_view doing) const {
+  if (FileIdentity::Of(options_.directory / "IDENTITY") == identity_) return {};
+  return MakeError(ErrorCode::kUnavailable, kSource,
+                   fmt::format("{}: {} has been removed or replaced while it was in use; nothing "
+                               "is kept until the next start",
+                               doing, options_.directory.string()));
+}
+
+Error RocksMetaStore::ReadError(const rocksdb::Status& status, std::string_view doing) const {
   Error error = FromStatus(status, kSource, doing);
-  if (status.IsInvalidArgument() || status.IsNotSupported() || status.IsNotFound()) {
-    error.code = ErrorCode::kDataLoss;
-  }
-  if (error.code == ErrorCode::kDataLoss && !options_.read_only) {
-    error.detail += fmt::format("; to begin anew (sessions and ledger are lost) remove {}", path);
+  if (error.code != ErrorCode::kDataLoss) return error;
+  const std::lock_guard lock(stats_mutex_);
+  if (stats_.num_damaged_reads++ == 0) {
+    KVGATE_LOG(kError, kSource, "{} IS DAMAGED: {}; `kvgate cache repair` keeps what can be read",
+               options_.directory.string(), error.detail);
   }
   return error;
 }
+
+void RocksMetaStore::SetError(const Error* error) {
+  const std::lock_guard lock(stats_mutex_);
+  if (error != nullptr) ++stats_.num_write_errors;
+  if (error != nullptr && stats_.error.empty()) {
+    KVGATE_LOG(kError, kSource, "nothing can be kept: {}", error->ToString());
+  } else if (error == nullptr && !stats_.error.empty()) {
+    KVGATE_LOG(kInfo, kSource, "what is written is kept again");
+  }
+  stats_.error = error != nullptr ? error->ToString() : "";
+}
+
+// After an error that RocksDB takes for final, or when it could not be opened for writing: what was
+// written is in its log, and is found there. False: the disk is not well yet, it was asked a moment
+// ago, or the directory is another one.
+bool RocksMetaStore::Reopen() {
+  bool was_writable = false;
+  {
+    const std::unique_lock lock(mutex_);
+    const auto now = std::chrono::steady_clock::now();
+    if (now < reopen_at_) return false;
+    reopen_at_ = now + kReopenPause;
+    was_writable = writable_;
+    if (writable_ && !CheckDirectory("opening again")) return false;
+    if (!IsDiskWell(EnvOr(options_.env), options_.directory)) return false;
+    writable_ = false;
+    acked_.reset();
+    database_.reset();
+    if (const auto opened = OpenWritable(); !opened) {
+      KVGATE_LOG(kWarning, kSource, "opening again: {}", opened.error().ToString());
+      auto readable = MetaDatabase::Open(
+          {.directory = options_.directory, .read_only = true, .env = options_.env});
+      if (readable) database_ = std::move(*readable);
+      return false;
+    }
+    KVGATE_LOG(kInfo, kSource, "opened again after an error of the disk");
+  }
+  if (!was_writable && options_.on_writable) options_.on_writable(*this);
+  return true;
+}
+
+class RefusingMetaStore final : public MetaStore {
+ public:
+  explicit RefusingMetaStore(Error why) : why_(std::move(why)) {
+    why_.code = ErrorCode::kUnavailable;
+  }
+  Result<void> Put(MetaTable, std::string_view, std::string_view) override { return why_; }
+  Result<void> PutAll(MetaTable, std::span<const MetaWrite>) override { return why_; }
+  Result<void> Delete(MetaTable, std::string_view) override { return why_; }
+  Result<std::optional<std::string>> Get(MetaTable, std::string_view) const override {
+    return std::optional<std::string>();
+  }
+  Result<void> Scan(MetaTable, std::string_view, const Visit&) const override { return {}; }
+  Result<void> ScanBack(MetaTable, const ScanBackArgs&, const Visit&) const override { return {}; }
+  MetaStoreStats Stats() const override {
+    MetaStoreStats stats;
+    stats.error = why_.ToString();
+    return stats;
+  }
+
+ private:
+  Error why_;
+};
 
 }  // namespace
 
@@ -244,6 +387,10 @@ Result<std::unique_ptr<MetaStore>> OpenRocksMetaStore(const MetaStoreOptions& op
   auto store = std::make_unique<RocksMetaStore>(options);
   KVGATE_TRY_VOID(store->Open());
   return std::unique_ptr<MetaStore>(std::move(store));
+}
+
+std::unique_ptr<MetaStore> MakeRefusingMetaStore(Error why) {
+  return std::make_unique<RefusingMetaStore>(std::move(why));
 }
 
 }  // namespace kvgate::store

@@ -1,5 +1,5 @@
-// `kvgate cache ls|stats|verify|pin|unpin|export|import|rm`: through the server that holds the data
-// directory, else on the directory itself.
+// `kvgate cache ls|stats|verify|repair|pin|unpin|export|import|rm`: through the server that holds
+// the data directory, else on the directory itself.
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
@@ -28,6 +28,9 @@ namespace kvgate::cli {
 namespace {
 
 using Json = nlohmann::json;
+
+// Of repair: what could be kept is kept, and something could not.
+constexpr int kExitLosses = 3;
 
 // Every answer is the JSON of the service, whoever gives it: a server, or the service here.
 Result<Json> ParseJson(const std::string& text) {
@@ -318,6 +321,52 @@ Result<int> RunEither(const CacheFlags& flags, Command command, bool read_only) 
                  flags);
 }
 
+void PrintRepair(const store::RepairReport& report) {
+  const store::MetaRepairReport& meta = report.meta;
+  uint64_t num_rows = 0;
+  for (const uint64_t rows : meta.num_rows) num_rows += rows;
+  if (meta.was_healthy) {
+    fmt::print("meta/: {} rows, all of them readable; nothing changed\n", num_rows);
+  } else if (!meta.set_aside.empty()) {
+    fmt::print("meta/: made anew of {} rows\n", num_rows);
+    for (size_t i = 0; i < meta.num_rows.size(); ++i) {
+      fmt::print("  {}: {}\n", store::MetaTableName(static_cast<store::MetaTable>(i)),
+                 meta.num_rows[i]);
+    }
+    fmt::print("  lost: {} tables, {} ranges of rows that cannot be read, {} rows of the log\n",
+               meta.num_tables, meta.num_gaps, meta.num_log_rows);
+    fmt::print("  the damaged one is kept as {}\n", meta.set_aside.string());
+  }
+  fmt::print("kv/: checked {} records: {} damaged and dropped, {} orphans dropped\n",
+             report.kv.num_checked, report.kv.num_dropped, report.kv.num_orphans);
+  if (report.kv_began_anew) fmt::print("  it could not be opened: set aside, begun anew\n");
+}
+
+// On the directory itself: a server has its files open.
+Result<int> Repair(const CacheFlags& flags) {
+  KVGATE_TRY(const config::Config config, ReadConfig(flags.config));
+  const std::filesystem::path directory = DataDirOf(config);
+  std::error_code code;
+  if (!std::filesystem::exists(directory / "lock", code)) {
+    return MakeError(
+        ErrorCode::kNotFound, "cli",
+        fmt::format("{} is no data directory; name one with --data-dir", directory.string()));
+  }
+  if (const auto server = store::DataDirectory::FindServer(directory)) {
+    return MakeError(ErrorCode::kUnavailable, "cli",
+                     fmt::format("the server at {} holds {}: stop it, then repair", server->url,
+                                 directory.string()));
+  }
+  const Progress progress("repairing");
+  KVGATE_TRY(const store::RepairReport report,
+             store::DataDirectory::Repair(
+                 {.directory = directory, .kv_bytes_max = config.store.disk_cache_bytes}));
+  PrintRepair(report);
+  const bool lossless = (report.meta.was_healthy || report.meta.complete()) &&
+                        report.kv.num_dropped == 0 && !report.kv_began_anew;
+  return lossless ? 0 : kExitLosses;
+}
+
 }  // namespace
 
 void AddCache(CLI::App& app, Run& chosen) {
@@ -342,6 +391,10 @@ void AddCache(CLI::App& app, Run& chosen) {
       "stats", "What is stored", [](const auto& on, const auto&) { return Stats(on); }, true);
   add("verify", "Read every record and drop what is damaged",
       [](const auto& on, const auto&) { return Verify(on); });
+  CLI::App* repair = cache->add_subcommand(
+      "repair", "Make what is damaged anew of what can be read; needs no server on the directory");
+  AddDataDirFlag(*repair, flags->config);
+  repair->callback([flags, &chosen] { chosen = [flags] { return Repair(*flags); }; });
   CLI::App* pin = add("pin", "Keep a stored prefix from being evicted", Pin);
   add_id(pin)->required();
   AddPinFlags(*pin, flags->pin);

@@ -27,7 +27,10 @@ struct DataTier {
   std::shared_ptr<tier::WriteAdmission> write_admission = {};
   store::KvStore* kv() const { return directory ? &directory->kv() : nullptr; }
   store::PinBook* pins() const { return directory ? &directory->pins() : nullptr; }
-  store::MetaStore* meta() const { return directory ? &directory->meta() : nullptr; }
+  // Null also where meta/ is damaged: kv/ serves without it.
+  store::MetaStore* meta() const {
+    return directory && directory->meta_error() == nullptr ? &directory->meta() : nullptr;
+  }
   uint64_t hash_seed() const { return directory ? directory->hash_seed() : 0; }
 };
 DataTier OpenDataTier(const config::Config& config);

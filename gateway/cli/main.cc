@@ -2,12 +2,14 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 
 #include "gateway/cli/bus_error.h"
 #include "gateway/cli/commands.h"
 #include "kernels/cuda/cuda_backend.h"
+#include "store/start_marker.h"
 
 namespace {
 
@@ -48,10 +50,20 @@ int RunCommandLine(int argc, char** argv) {
   return code.error().code == kvgate::ErrorCode::kInvalidArgument ? kExitUsage : kExitFailure;
 }
 
+// A file that a library takes for sound can make it abort: what was being opened remembers that,
+// and is set aside when it happens again.
+void NoteCrash(int signal) {
+  kvgate::store::StartMarker::NoteCrash();
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   kvgate::cli::ExplainBusErrors();
+  std::signal(SIGABRT, NoteCrash);
+  std::signal(SIGSEGV, NoteCrash);
   try {
     return RunCommandLine(argc, argv);
   } catch (const std::exception& failure) {

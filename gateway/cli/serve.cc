@@ -312,6 +312,7 @@ Result<int> Serve(const ConfigFlags& flags, const WrapLog& wrap) {
                             .write_admission = tier.write_admission,
                             .ledger = &ledger,
                             .turns = turns.get(),
+                            .meta = tier.directory ? &tier.directory->meta() : nullptr,
                             .prompts = &prompts,
                             .no_disk_reason = tier.reason,
                             .limits = {.json_depth_max = config.limits.json_depth},

@@ -324,6 +324,22 @@ void Service::CollectStore(metrics::TextWriter& writer) const {
 }
 
 void Service::CollectTurns(metrics::TextWriter& writer) const {
+  if (parts_.meta != nullptr) {
+    const store::MetaStoreStats stats = parts_.meta->Stats();
+    WriteOne("kvgate_store_meta_up", "gauge",
+             "1 when responses, conversations, pins and the ledger can be kept.",
+             stats.error.empty() ? 1 : 0, writer);
+    WriteOne("kvgate_store_meta_lost_total", "counter",
+             "Rows that had been acknowledged and were not there at the start.", stats.num_lost,
+             writer);
+    WriteOne("kvgate_store_meta_damaged_log_bytes_total", "counter",
+             "Bytes of the log that were skipped because they were damaged.",
+             stats.damaged_log_bytes, writer);
+    WriteOne("kvgate_store_meta_damaged_reads_total", "counter", "Reads that met a damaged table.",
+             stats.num_damaged_reads, writer);
+    WriteOne("kvgate_store_meta_write_errors_total", "counter", "Writes that were refused.",
+             stats.num_write_errors, writer);
+  }
   if (parts_.turns == nullptr) return;
   const store::TurnStats stats = store_numbers().turns;
   WriteOne("kvgate_turns", "gauge", "Conversation turns kept.", stats.num_turns, writer);

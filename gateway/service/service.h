@@ -113,6 +113,7 @@ class Service {
     std::shared_ptr<tier::WriteAdmission> write_admission = {};  // the engine's, to be shown
     ledger::Ledger* ledger = nullptr;                            // null: requests are not recorded
     store::TurnStore* turns = nullptr;                           // null where kv is
+    const store::MetaStore* meta = nullptr;                      // for what it says of itself
     Prompts* prompts = nullptr;  // null: nobody asks why a prefix was not cached
     std::string no_disk_reason = {};
     protocol::DecodeLimits limits = {};

@@ -221,6 +221,52 @@ TEST(DataDirectory, ANewerFormatIsRefusedByItsNumber) {
   EXPECT_NE(opened.error().detail.find("format 2"), std::string::npos);
 }
 
+TEST(DataDirectory, ADamagedMetaLeavesKvServingUntilItIsRepaired) {
+  const TemporaryDirectory temporary;
+  const auto chain = MakeChain(1, 3, 1000);
+  {
+    auto directory = DataDirectory::Open(Options(temporary.path())).value();
+    ASSERT_TRUE(directory->kv().Put(Records(chain)));
+    ASSERT_TRUE(directory->meta().Put(MetaTable::kTurns, "a", "turn"));
+  }
+  for (const auto& file : FilesWith(temporary.path() / "meta", "MANIFEST")) {
+    std::filesystem::resize_file(file, 20);
+  }
+  {
+    auto directory = DataDirectory::Open(Options(temporary.path()));
+    ASSERT_TRUE(directory.has_value()) << directory.error().ToString();
+    ASSERT_NE((*directory)->meta_error(), nullptr);
+    EXPECT_EQ(Read((*directory)->kv(), chain[2]), Found::kRight) << "the seed is the same";
+    EXPECT_EQ((*directory)->meta().Put(MetaTable::kTurns, "b", "turn").error().code,
+              ErrorCode::kUnavailable);
+    EXPECT_EQ(DataDirectory::Repair(Options(temporary.path())).error().code,
+              ErrorCode::kUnavailable)
+        << "somebody holds it";
+  }
+  const auto report = DataDirectory::Repair(Options(temporary.path()));
+  ASSERT_TRUE(report.has_value()) << report.error().ToString();
+  EXPECT_FALSE(report->meta.was_healthy);
+  EXPECT_EQ(report->kv.num_checked, 3u);
+  auto directory = DataDirectory::Open(Options(temporary.path())).value();
+  EXPECT_EQ(directory->meta_error(), nullptr);
+  EXPECT_EQ(directory->meta().Get(MetaTable::kTurns, "a").value(), "turn");
+}
+
+TEST(DataDirectory, TwoStartsThatCrashedSetKvAsideAndFourKeepMetaShut) {
+  const TemporaryDirectory temporary;
+  { ASSERT_TRUE(DataDirectory::Open(Options(temporary.path()))); }
+  std::ofstream(temporary.path() / "kv.opening") << "xx";
+  {
+    auto directory = DataDirectory::Open(Options(temporary.path())).value();
+    EXPECT_EQ(FilesWith(temporary.path(), "kv.damaged-").size(), 1u);
+    EXPECT_EQ(directory->meta_error(), nullptr);
+  }
+  std::ofstream(temporary.path() / "meta.opening") << "xxxx";
+  { EXPECT_NE(DataDirectory::Open(Options(temporary.path())).value()->meta_error(), nullptr); }
+  ASSERT_TRUE(DataDirectory::Repair(Options(temporary.path())));
+  EXPECT_EQ(DataDirectory::Open(Options(temporary.path())).value()->meta_error(), nullptr);
+}
+
 TEST(DataDirectory, AFileInItsPlaceIsRefusedWithItsPath) {
   const TemporaryDirectory temporary;
   const auto path = temporary.path() / "data";

@@ -28,10 +28,18 @@
 
 namespace kvgate::store {
 
+// In memory where the system has such a place: for tests that open a directory a thousand times.
+inline std::filesystem::path FastDirectory() {
+  std::error_code error;
+  const std::filesystem::path memory = "/dev/shm";
+  return ::access(memory.c_str(), W_OK) == 0 ? memory : std::filesystem::temp_directory_path(error);
+}
+
 class TemporaryDirectory {
  public:
-  TemporaryDirectory() {
-    std::string name = (std::filesystem::temp_directory_path() / "kvgate-store-XXXXXX").string();
+  explicit TemporaryDirectory(
+      const std::filesystem::path& place = std::filesystem::temp_directory_path()) {
+    std::string name = (place / "kvgate-store-XXXXXX").string();
     path_ = ::mkdtemp(name.data());
   }
   ~TemporaryDirectory() {
@@ -228,6 +236,13 @@ class ChildProcess {
     ::kill(pid_, SIGKILL);
     ::waitpid(pid_, nullptr, 0);
     pid_ = -1;
+  }
+  // Until it ends by itself; its status, as waitpid has it.
+  int Wait() {
+    int status = 0;
+    ::waitpid(pid_, &status, 0);
+    pid_ = -1;
+    return status;
   }
   pid_t pid() const { return pid_; }
 

@@ -1,0 +1,312 @@
+#include "store/rocks_meta_repair.h"
+
+#include <fmt/format.h>
+#include <rocksdb/db.h>
+#include <rocksdb/options.h>
+#include <rocksdb/sst_file_reader.h>
+#include <rocksdb/write_batch.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include <kvgate/log.h>
+
+#include "store/rocks_common.h"
+#include "store/rocks_file_system.h"
+#include "store/rocks_kv_database.h"
+
+namespace kvgate::store {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kSource = "store.meta";
+constexpr uint64_t kBatchBytes = uint64_t{1} << 20;
+constexpr size_t kWindowBytes = 16;  // of keys, in which the end of a gap is looked for
+constexpr uint64_t kGapsMax = 100'000;
+constexpr const char* kFamilyMark = "\xff\xff of no use";
+constexpr uint64_t kFamilyTablesFrom = 1'000'000'000;  // numbers that no table has
+
+using Wide = unsigned __int128;
+
+fs::path WorkPath(const fs::path& directory) { return directory.string() + ".work"; }
+fs::path RepairedPath(const fs::path& directory) { return directory.string() + ".repaired"; }
+
+Wide WindowOf(std::string_view key, size_t at) {
+  Wide value = 0;
+  for (size_t i = at; i < at + kWindowBytes; ++i) {
+    value = (value << 8) | (i < key.size() ? static_cast<uint8_t>(key[i]) : 0U);
+  }
+  return value;
+}
+
+std::string WithWindow(std::string_view prefix, Wide value) {
+  std::string key(prefix);
+  for (size_t i = 0; i < kWindowBytes; ++i) {
+    key += static_cast<char>(value >> (8 * (kWindowBytes - 1 - i)));
+  }
+  return key;
+}
+
+// One table's rows, in order, around what cannot be read.
+class Reader {
+ public:
+  Reader(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* family) : db_(db), family_(family) {}
+
+  using Visit = std::function<Result<void>(const rocksdb::Slice& key, const rocksdb::Slice& value)>;
+  // How many gaps there were. Errors other than damage are the disk's, or the visitor's.
+  Result<uint64_t> Read(const Visit& visit) {
+    uint64_t num_gaps = 0;
+    std::optional<std::string> from = std::string();
+    while (from) {
+      KVGATE_TRY(const bool whole, ReadFrom(*from, visit));
+      if (whole) break;
+      if (++num_gaps > kGapsMax) {
+        return MakeError(ErrorCode::kDataLoss, kSource, "nearly nothing of it can be read");
+      }
+      KVGATE_TRY(from, FindEndOfGap(last_ ? *last_ + '\0' : *from));
+    }
+    return num_gaps;
+  }
+
+ private:
+  // False: it met damage behind last_.
+  Result<bool> ReadFrom(const std::string& from, const Visit& visit) {
+    const auto at = NewIterator();
+    for (at->Seek(from); at->Valid(); at->Next()) {
+      KVGATE_TRY_VOID(visit(at->key(), at->value()));
+      last_ = at->key().ToString();
+    }
+    if (at->status().ok()) return true;
+    const Error error = FromStatus(at->status(), kSource, "reading");
+    if (error.code != ErrorCode::kDataLoss) return error;
+    if (!last_ || *last_ < from) last_ = from;
+    return false;
+  }
+
+  // The least key, as nearly as its first bytes tell, from which it can be read again.
+  Result<std::optional<std::string>> FindEndOfGap(const std::string& bad) {
+    for (size_t prefix = bad.size() < kWindowBytes ? 0 : bad.size() - kWindowBytes;; prefix = 0) {
+      const std::string_view head = std::string_view(bad).substr(0, prefix);
+      Wide low = WindowOf(bad, prefix);
+      Wide high = ~Wide{0};
+      KVGATE_TRY(const bool reaches, CanSeek(WithWindow(head, high)));
+      if (reaches) {
+        while (high - low > 1) {
+          const Wide middle = low + (high - low) / 2;
+          KVGATE_TRY(const bool good, CanSeek(WithWindow(head, middle)));
+          (good ? high : low) = middle;
+        }
+        return std::optional(WithWindow(head, high));
+      }
+      if (prefix == 0) return std::optional<std::string>();  // damaged to its end
+    }
+  }
+
+  Result<bool> CanSeek(const std::string& key) {
+    const auto at = NewIterator();
+    at->Seek(key);
+    if (at->status().ok()) return true;
+    const Error error = FromStatus(at->status(), kSource, "reading");
+    if (error.code != ErrorCode::kDataLoss) return error;
+    return false;
+  }
+
+  std::unique_ptr<rocksdb::Iterator> NewIterator() {
+    rocksdb::ReadOptions read;
+    read.fill_cache = false;
+    return std::unique_ptr<rocksdb::Iterator>(db_.NewIterator(read, family_));
+  }
+
+  rocksdb::DB& db_;
+  rocksdb::ColumnFamilyHandle* const family_;
+  std::optional<std::string> last_;
+};
+
+// Whether each table of it can be opened. One that cannot stands in the way of all that lie under
+// the same keys.
+bool OpensEveryTable(const MetaDatabase& database, rocksdb::Env& env) {
+  std::vector<rocksdb::LiveFileMetaData> files;
+  database.db().GetLiveFilesMetaData(&files);
+  rocksdb::Options options;
+  options.env = &env;
+  return std::ranges::all_of(files, [&](const rocksdb::LiveFileMetaData& file) {
+    rocksdb::SstFileReader reader(options);
+    return Fenced([&] { return reader.Open(file.db_path + file.name); }).ok();
+  });
+}
+
+// The same files under other names, which RocksDB may rename and delete: none is changed in place.
+Result<void> Clone(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  fs::remove_all(to, error);
+  fs::create_directories(to, error);
+  fs::permissions(to, fs::perms::owner_all, error);
+  fs::directory_iterator file(from, error);
+  for (; !error && file != fs::directory_iterator(); file.increment(error)) {
+    std::error_code one;
+    if (!file->is_regular_file(one)) continue;
+    const fs::path target = to / file->path().filename();
+    if (file->path().extension() == ".sst") fs::create_hard_link(file->path(), target, one);
+    if (!fs::exists(target)) fs::copy_file(file->path(), target, one);
+    if (one) error = one;
+  }
+  if (!error) return {};
+  return MakeError(
+      ErrorCode::kIo, kSource,
+      fmt::format("copying {} to {}: {}", from.string(), to.string(), error.message()));
+}
+
+// RocksDB learns of column families from their tables alone, and drops what the logs have of
+// others: a table for each, with a mark that is not copied.
+Result<void> AddFamilies(const fs::path& work, rocksdb::Env* env) {
+  const fs::path place = work.string() + ".families";
+  std::error_code error;
+  fs::remove_all(place, error);
+  {
+    KVGATE_TRY(const auto made, MetaDatabase::Open({.directory = place, .env = env}));
+    for (size_t i = 0; i < kNumMetaTables; ++i) {
+      rocksdb::ColumnFamilyHandle* const family = made->Family(static_cast<MetaTable>(i));
+      rocksdb::Status status = made->db().Put({}, family, kFamilyMark, "");
+      if (status.ok()) status = made->db().Flush({}, family);
+      if (!status.ok()) return FromStatus(status, kSource, "preparing a repair");
+    }
+  }
+  uint64_t number = kFamilyTablesFrom;
+  fs::directory_iterator file(place, error);
+  for (; !error && file != fs::directory_iterator(); file.increment(error)) {
+    if (file->path().extension() != ".sst") continue;
+    fs::rename(file->path(), work / fmt::format("{}.sst", number++), error);
+  }
+  std::error_code ignored;
+  fs::remove_all(place, ignored);
+  if (!error) return {};
+  return MakeError(ErrorCode::kIo, kSource,
+                   fmt::format("preparing a repair in {}: {}", work.string(), error.message()));
+}
+
+struct Source {
+  std::unique_ptr<MetaDatabase> database;
+  uint64_t num_log_rows = 0;
+  uint64_t num_tables = 0;  // lost
+};
+
+Result<Source> OpenSource(const fs::path& directory, rocksdb::Env* env) {
+  const auto open = [&](const fs::path& path) {
+    return MetaDatabase::Open({.directory = path, .read_only = true, .lenient = true, .env = env});
+  };
+  auto opened = open(directory);
+  if (opened && OpensEveryTable(**opened, EnvOr(env))) {
+    const uint64_t num_lost = (*opened)->losses().num_writes;
+    return Source{.database = std::move(*opened), .num_log_rows = num_lost};
+  }
+  const fs::path work = WorkPath(directory);
+  KVGATE_TRY_VOID(Clone(directory, work));
+  KVGATE_TRY_VOID(AddFamilies(work, env));
+  KVGATE_TRY_VOID(
+      MetaDatabase::RebuildFromTables({.directory = work, .lenient = true, .env = env}));
+  KVGATE_TRY(auto rebuilt, open(work));
+  // RocksDB counts rows afresh then: what a log has lost shows in nothing.
+  Source source{.database = std::move(rebuilt)};
+  std::error_code error;
+  fs::directory_iterator lost(work / "lost", error);
+  for (; !error && lost != fs::directory_iterator(); lost.increment(error)) {
+    source.num_tables += lost->path().extension() == ".sst" ? 1 : 0;
+  }
+  return source;
+}
+
+Result<void> CopyRows(const MetaDatabase& from, const MetaDatabase& to, MetaRepairReport& report) {
+  rocksdb::WriteOptions write;
+  write.disableWAL = true;  // flushed at the end
+  for (size_t i = 0; i < kNumMetaTables; ++i) {
+    const auto table = static_cast<MetaTable>(i);
+    rocksdb::WriteBatch batch;
+    const auto commit = [&]() -> Result<void> {
+      const rocksdb::Status status = to.db().Write(write, &batch);
+      batch.Clear();
+      if (!status.ok()) return FromStatus(status, kSource, "writing what was read");
+      return {};
+    };
+    KVGATE_TRY(const uint64_t num_gaps,
+               Reader(from.db(), from.Family(table)).Read([&](const auto& key, const auto& value) {
+                 if (key == kFamilyMark) return Result<void>();
+                 ++report.num_rows[i];
+                 const rocksdb::Status added = batch.Put(to.Family(table), key, value);
+                 if (!added.ok()) return Result<void>(FromStatus(added, kSource, "writing"));
+                 return batch.GetDataSize() < kBatchBytes ? Result<void>() : commit();
+               }));
+    report.num_gaps += num_gaps;
+    KVGATE_TRY_VOID(commit());
+  }
+  rocksdb::FlushOptions flush;
+  flush.allow_write_stall = true;
+  for (size_t i = 0; i < kNumMetaTables; ++i) {
+    const auto status = to.db().Flush(flush, to.Family(static_cast<MetaTable>(i)));
+    if (!status.ok()) return FromStatus(status, kSource, "flushing what was read");
+  }
+  return {};
+}
+
+// Whether every row can be read as it is, through the door that everybody takes.
+Result<bool> IsHealthy(const fs::path& directory, rocksdb::Env* env, MetaRepairReport& report) {
+  auto opened = MetaDatabase::Open({.directory = directory, .read_only = true, .env = env});
+  if (!opened && opened.error().code == ErrorCode::kDataLoss) return false;
+  if (!opened) return opened.error();
+  const LogLosses& losses = (*opened)->losses();
+  if (losses.num_bytes > 0 || losses.num_writes > 0) return false;
+  if (!Fenced([&] { return (*opened)->db().VerifyChecksum(); }).ok()) return false;
+  for (size_t i = 0; i < kNumMetaTables; ++i) {
+    Reader reader((*opened)->db(), (*opened)->Family(static_cast<MetaTable>(i)));
+    KVGATE_TRY(const uint64_t num_gaps, reader.Read([&](const auto&, const auto&) {
+      ++report.num_rows[i];
+      return Result<void>();
+    }));
+    if (num_gaps > 0) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void FinishMetaRepair(const fs::path& directory) {
+  std::error_code error;
+  const fs::path repaired = RepairedPath(directory);
+  if (fs::exists(directory, error) || !fs::exists(repaired, error)) return;
+  fs::rename(repaired, directory, error);
+}
+
+Result<MetaRepairReport> RepairMeta(const fs::path& directory, rocksdb::Env* env) {
+  FinishMetaRepair(directory);
+  MetaRepairReport report;
+  KVGATE_TRY(report.was_healthy, IsHealthy(directory, env, report));
+  if (report.was_healthy) return report;
+  report = {};
+  const fs::path repaired = RepairedPath(directory);
+  std::error_code ignored;
+  fs::remove_all(repaired, ignored);
+  {
+    KVGATE_TRY(const Source source, OpenSource(directory, env));
+    KVGATE_TRY(const auto target, MetaDatabase::Open({.directory = repaired, .env = env}));
+    fs::permissions(repaired, fs::perms::owner_all, ignored);
+    report.num_log_rows = source.num_log_rows;
+    report.num_tables = source.num_tables;
+    KVGATE_TRY_VOID(CopyRows(*source.database, *target, report));
+    if (!report.complete()) {
+      // The sums of turns are made anew of what is there.
+      target->db().Delete({}, target->Family(MetaTable::kTurns), "n").PermitUncheckedError();
+    }
+  }
+  KVGATE_TRY(report.set_aside, SetAside(directory, OlderOnes::kKeep));
+  FinishMetaRepair(directory);
+  fs::remove_all(WorkPath(directory), ignored);
+  fs::remove(directory.string() + ".sequence", ignored);
+  return report;
+}
+
+}  // namespace kvgate::store

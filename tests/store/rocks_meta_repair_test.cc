@@ -1,0 +1,117 @@
+#include "store/rocks_meta_repair.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <set>
+
+#include "store/rocks_meta_store.h"
+#include "tests/store/store_fixture.h"
+
+namespace kvgate::store {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kRows = 4000;
+
+std::string Key(int i) { return fmt::format("row {:06}", i); }
+std::string Value(int i) { return fmt::format("value of row {:06} {}", i, std::string(60, 'x')); }
+
+// A database with tables of some hundred blocks.
+class MetaRepair : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (int part = 0; part < 2; ++part) {
+      auto meta = OpenRocksMetaStore({.directory = directory_}).value();
+      std::vector<MetaWrite> writes;
+      for (int i = part; i < kRows; i += 2) writes.push_back({.key = Key(i), .value = Value(i)});
+      ASSERT_TRUE(meta->PutAll(MetaTable::kTurns, writes));
+      ASSERT_TRUE(meta->Put(MetaTable::kPins, "pin", "kept"));
+    }
+    // Opening writes the logs into tables.
+    ASSERT_TRUE(OpenRocksMetaStore({.directory = directory_}));
+  }
+
+  // How many rows are there; fails on a wrong one.
+  int CountRight() {
+    auto meta = OpenRocksMetaStore({.directory = directory_});
+    EXPECT_TRUE(meta.has_value()) << meta.error().ToString();
+    if (!meta) return 0;
+    std::set<std::string> right;
+    for (int i = 0; i < kRows; ++i) {
+      const auto value = (*meta)->Get(MetaTable::kTurns, Key(i));
+      EXPECT_TRUE(value.has_value()) << value.error().ToString();
+      if (value && *value) {
+        EXPECT_EQ(**value, Value(i));
+        right.insert(Key(i));
+      }
+    }
+    return static_cast<int>(right.size());
+  }
+
+  // The table with the most rows.
+  fs::path Table() {
+    fs::path largest;
+    for (const auto& table : FilesWith(directory_, ".sst")) {
+      if (largest.empty() || fs::file_size(table) > fs::file_size(largest)) largest = table;
+    }
+    return largest;
+  }
+
+  TemporaryDirectory temporary_;
+  const fs::path directory_ = temporary_.path() / "meta";
+};
+
+TEST_F(MetaRepair, AHealthyDatabaseIsLeftAlone) {
+  const auto report = RepairMeta(directory_).value();
+  EXPECT_TRUE(report.was_healthy);
+  EXPECT_EQ(report.num_rows[static_cast<size_t>(MetaTable::kTurns)], uint64_t{kRows});
+  EXPECT_TRUE(FilesWith(temporary_.path(), "damaged").empty());
+}
+
+TEST_F(MetaRepair, ADamagedBlockCostsItsRowsAndNoOthers) {
+  FlipByte(Table(), 2000);
+  FlipByte(Table(), fs::file_size(Table()) / 2);
+  const auto report = RepairMeta(directory_);
+  ASSERT_TRUE(report.has_value()) << report.error().ToString();
+  EXPECT_FALSE(report->was_healthy);
+  EXPECT_EQ(report->num_gaps, 2u);
+  const int num_right = CountRight();
+  EXPECT_LT(num_right, kRows);
+  EXPECT_GT(num_right, kRows - 400) << "two blocks hold fewer rows than that";
+  EXPECT_TRUE(fs::exists(report->set_aside));
+  EXPECT_TRUE(RepairMeta(directory_).value().was_healthy);
+}
+
+TEST_F(MetaRepair, WithoutManifestOrCurrentTheTablesAreTakenUpAgain) {
+  for (const char* lost : {"MANIFEST", "CURRENT"}) {
+    for (const auto& file : FilesWith(directory_, lost)) fs::remove(file);
+    ASSERT_FALSE(OpenRocksMetaStore({.directory = directory_}).has_value()) << lost;
+    const auto report = RepairMeta(directory_);
+    ASSERT_TRUE(report.has_value()) << report.error().ToString();
+    EXPECT_EQ(CountRight(), kRows) << lost;
+  }
+}
+
+TEST_F(MetaRepair, ATableThatCannotBeOpenedCostsOnlyItself) {
+  fs::resize_file(Table(), fs::file_size(Table()) - 10);
+  const auto report = RepairMeta(directory_);
+  ASSERT_TRUE(report.has_value()) << report.error().ToString();
+  EXPECT_EQ(report->num_tables, 1u);
+  EXPECT_FALSE(report->complete());
+  const int num_right = CountRight();
+  EXPECT_GE(num_right, kRows / 2 - 1);
+  EXPECT_LT(num_right, kRows);
+  EXPECT_EQ(OpenRocksMetaStore({.directory = directory_}).value()->Get(MetaTable::kPins, "pin"),
+            std::optional<std::string>("kept"));
+}
+
+TEST_F(MetaRepair, ARepairCutOffBetweenItsRenamesIsFinished) {
+  fs::rename(directory_, temporary_.path() / "meta.repaired");
+  FinishMetaRepair(directory_);
+  EXPECT_EQ(CountRight(), kRows);
+}
+
+}  // namespace
+}  // namespace kvgate::store
