@@ -14,6 +14,8 @@
 #include <kvgate/digest.h>
 #include <kvgate/log.h>
 
+#include "engine/kv_identity.h"
+
 namespace kvgate::engine {
 
 using schedule::Clock;
@@ -30,41 +32,6 @@ static_assert(std::is_trivially_copyable_v<EngineStats> &&
 
 double Seconds(Clock::time_point from, Clock::time_point to) {
   return to > from ? std::chrono::duration<double>(to - from).count() : 0.0;
-}
-
-// What makes the KV of two engines interchangeable, beside the tenant's salt.
-Fingerprint KvFingerprint(const EngineInfo& info, const model::Model& model,
-                          const tokenizer::Tokenizer& tokenizer) {
-  const Fingerprint weights = model.fingerprint();
-  const Fingerprint text = tokenizer.fingerprint();
-  // Of a model with windows a block of group 0 is of fewer layers.
-  std::string groups = "0";
-  for (size_t i = 1; i < info.kv_groups.size(); ++i) {
-    groups += fmt::format("/{}", info.kv_groups[i].window);
-  }
-  const std::string identity = fmt::format(
-      "weights={};tokenizer={};kv={};block={};group={};numerics={}", ToHex(weights), ToHex(text),
-      kernels::DTypeName(info.kv_dtype), kernels::kKvBlockTokens, groups, info.backend.numerics_id);
-  const auto [low, high] = Xxh3(std::as_bytes(std::span(identity)));
-  return {.low = low, .high = high};
-}
-
-EngineInfo WithFingerprints(EngineInfo info, const model::Model& model,
-                            const tokenizer::Tokenizer& tokenizer) {
-  const std::string identity = fmt::format("weights={};tokenizer={}", ToHex(model.fingerprint()),
-                                           ToHex(tokenizer.fingerprint()));
-  const auto [low, high] = Xxh3(std::as_bytes(std::span(identity)));
-  info.model_fingerprint = {.low = low, .high = high};
-  info.kv_fingerprint = KvFingerprint(info, model, tokenizer);
-  return info;
-}
-
-// Tells records of other shapes apart even where the fingerprint should collide.
-uint32_t ShapeTag(const kernels::KvShape& shape) {
-  const std::array<uint32_t, 4> fields{
-      static_cast<uint32_t>(shape.num_layers), static_cast<uint32_t>(shape.num_kv_heads),
-      static_cast<uint32_t>(shape.head_dim), static_cast<uint32_t>(shape.dtype)};
-  return static_cast<uint32_t>(Xxh3(std::as_bytes(std::span(fields))).first);
 }
 
 // While a load runs, how often the engine looks whether it still pays.
@@ -199,7 +166,8 @@ EngineLoop::~EngineLoop() {
   watch_.reset();
   mailbox_.Post([this] { stopping_ = true; });
   thread_.join();
-  tier_.reset();  // finishes its jobs; their completions are in the mailbox now
+  matchers_.StopWorker();  // its answers are in the mailbox now
+  tier_.reset();           // finishes its jobs; their completions are in the mailbox now
   for (const Mailbox::Message& message : mailbox_.TakeAll({})) message();
   for (const RequestId id : scheduler_.Ids()) End(id, FinishReason::kCancelled);
   KVGATE_CHECK(writes_.empty(), "a write back never completed");
@@ -323,7 +291,9 @@ bool EngineLoop::Idle() const {
 void EngineLoop::Run() {
   std::chrono::microseconds wait{0};
   while (!stopping_) {
-    for (const Mailbox::Message& message : mailbox_.TakeAll(wait)) message();
+    const std::vector<Mailbox::Message> messages = mailbox_.TakeAll(wait);
+    matchers_.BeginTurn();
+    for (const Mailbox::Message& message : messages) message();
     EndExpiredProtections();
     scheduler_.GiveUpLateRestores();
     scheduler_.AdmitWaiting();
@@ -347,7 +317,32 @@ void EngineLoop::OnSubmit(std::unique_ptr<Sequence> sequence) {
     if (seconds * 1e3 > options_.ttft_slo_ms) return RefuseBySlo(std::move(sequence), seconds);
   }
   stats_.num_prompt_tokens += static_cast<uint64_t>(sequence->num_prompt_tokens);
+  Sequence& added = *sequence;
   scheduler_.Add(std::move(sequence));
+  const Generation& generation = GenerationOf(added);
+  if (!generation.has_grammar() || !generation.wants_output()) return;
+  if (!PursueMask(added)) End(added.id, generation.finish_reason());
+}
+
+// False: the request is over. Where the mask takes its time, the sequence is in no step until then.
+bool EngineLoop::PursueMask(Sequence& sequence) {
+  Generation& generation = GenerationOf(sequence);
+  const RequestId id = sequence.id;
+  const bool is_there =
+      generation.PursueMask([this, id](std::shared_ptr<grammar::Matcher> matcher) {
+        mailbox_.Post([this, id, matcher = std::move(matcher)] { OnMask(id, matcher); });
+      });
+  sequence.awaits_mask = !is_there;
+  return !is_there || generation.Settle();
+}
+
+void EngineLoop::OnMask(RequestId id, const std::shared_ptr<grammar::Matcher>& matcher) {
+  matchers_.TakeBack(matcher);
+  Sequence* const sequence = scheduler_.Find(id);
+  if (sequence == nullptr) return;  // it was cancelled meanwhile
+  sequence->awaits_mask = false;
+  Generation& generation = GenerationOf(*sequence);
+  if (!generation.Settle()) End(id, generation.finish_reason());
 }
 
 // The work that goes before it must be done first: that is when trying again makes sense.
@@ -521,6 +516,9 @@ void EngineLoop::AdvanceSequence(Sequence& sequence, sample::LogitRow& logits) {
   if (!generation.wants_output()) return End(sequence.id, FinishReason::kLength);
   const std::optional<TokenId> token = generation.Advance(logits);
   if (!token.has_value()) return End(sequence.id, generation.finish_reason());
+  if (generation.has_grammar() && !PursueMask(sequence)) {
+    return End(sequence.id, generation.finish_reason());
+  }
   sequence.tokens.push_back(*token);
   // After the first token is out: a prefix worth keeping must not wait for a long answer.
   if (is_first) WriteBack(sequence);

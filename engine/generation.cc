@@ -6,6 +6,15 @@
 #include <kvgate/digest.h>
 
 namespace kvgate::engine {
+namespace {
+
+Error NoTokenLeft() {
+  return MakeError(ErrorCode::kInvalidArgument, "engine",
+                   "No token is left that the grammar allows here: the vocabulary has none, "
+                   "logit_bias bans all, or it is nested too deep.");
+}
+
+}  // namespace
 
 Generation::Generation(GenerationRequest& request, const tokenizer::Tokenizer& tokenizer,
                        grammar::MatcherPool* matchers)
@@ -34,19 +43,43 @@ std::nullopt_t Generation::Fail(Error error) {
   return End(FinishReason::kError);
 }
 
-// Of a text that must be something: it is, and nothing needs to come.
-bool Generation::IsWhole() const {
-  return matcher_ != nullptr && !grammar_->is_open && matcher_->CanEnd();
+bool Generation::PursueMask(grammar::MatcherPool::Done done) {
+  if (matcher_ == nullptr) matcher_ = matchers_->Start(grammar_);
+  matcher_->Ask({.token = std::exchange(unasked_, std::nullopt),
+                 .tokens_left = max_tokens_ - num_output_tokens_});
+  return matchers_->Pursue(matcher_, std::move(done));
 }
 
-Result<std::span<const uint64_t>> Generation::NextMask(size_t num_logits) {
-  if (grammar_ == nullptr) return std::span<const uint64_t>();
-  if (matcher_ == nullptr) {
-    matcher_ = matchers_->Start(grammar_);
-    mask_.resize((num_logits + 63) / 64);
+bool Generation::Settle() {
+  const grammar::Matcher::Answer& answer = matcher_->answer();
+  settled_ = true;
+  if (answer.error) {
+    Fail(*answer.error);
+    return false;
   }
-  KVGATE_TRY(const bool any, matcher_->FillMask(mask_, max_tokens_ - num_output_tokens_));
-  return any ? std::span<const uint64_t>() : std::span<const uint64_t>(mask_);
+  if (!answer.accepted) {
+    Fail(NoTokenLeft());
+    return false;
+  }
+  if (num_output_tokens_ > 0 && answer.is_complete) {
+    End(FinishReason::kStop);
+    return false;
+  }
+  if (num_output_tokens_ >= max_tokens_) {
+    // A text that must be something: it is, and nothing needs to come.
+    const bool is_whole = !grammar_->is_open && answer.can_end;
+    End(is_whole ? FinishReason::kStop : FinishReason::kLength);
+    return false;
+  }
+  return true;
+}
+
+Result<std::span<const uint64_t>> Generation::NextMask() {
+  if (grammar_ == nullptr) return std::span<const uint64_t>();
+  settled_ = false;
+  const grammar::Matcher::Answer& answer = matcher_->answer();
+  if (answer.error) return *answer.error;
+  return answer.any_token ? std::span<const uint64_t>() : std::span<const uint64_t>(answer.mask);
 }
 
 std::optional<TokenId> Generation::Advance(std::span<const float> logits) {
@@ -56,17 +89,17 @@ std::optional<TokenId> Generation::Advance(std::span<const float> logits) {
 
 std::optional<TokenId> Generation::Advance(sample::LogitRow& logits) {
   if (hash_logits_) logits_hash_ = Xxh3(std::as_bytes(logits.Whole()), logits_hash_).first;
-  const auto mask = NextMask(logits.size());
+  if (grammar_ != nullptr && !settled_) {
+    KVGATE_CHECK(PursueMask({}), "a token is drawn before its mask is there");
+    if (!Settle()) return std::nullopt;
+  }
+  const auto mask = NextMask();
   if (!mask) return Fail(mask.error());
   sample::SampledToken sampled = sampler_.Sample(logits, *mask);
   // A text that must be whole has an end of its own.
   const bool ends = tokenizer_.is_end_of_generation(sampled.token) &&
                     (!ignore_end_of_generation_ || (grammar_ != nullptr && !grammar_->is_open));
-  if (matcher_ != nullptr && (!sampled.is_possible || !matcher_->AcceptToken(sampled.token))) {
-    return Fail(MakeError(ErrorCode::kInvalidArgument, "engine",
-                          "No token is left that the grammar allows here: the vocabulary has none, "
-                          "logit_bias bans all, or it is nested too deep."));
-  }
+  if (matcher_ != nullptr && !sampled.is_possible) return Fail(NoTokenLeft());
   sampler_.Accept(sampled.token);
   ++num_output_tokens_;
   const bool is_end = tokenizer_.is_end_of_generation(sampled.token);
@@ -83,15 +116,17 @@ std::optional<TokenId> Generation::Advance(sample::LogitRow& logits) {
     stop_string_ = std::move(output.matched);
     return End(FinishReason::kStop);
   }
-  if (matcher_ != nullptr && matcher_->IsComplete()) return End(FinishReason::kStop);
-  if (num_output_tokens_ >= max_tokens_) {
-    return End(IsWhole() ? FinishReason::kStop : FinishReason::kLength);
+  if (matcher_ != nullptr) {
+    unasked_ = sampled.token;  // where it ends, Settle says
+  } else if (num_output_tokens_ >= max_tokens_) {
+    return End(FinishReason::kLength);
   }
   return sampled.token;
 }
 
 void Generation::Finish(FinishReason reason, RequestStats stats, std::optional<Error> error) {
   KVGATE_CHECK(sink_ != nullptr, "a request is finished twice");
+  if (matcher_ != nullptr) matchers_->Release(std::move(matcher_));
   stats.num_output_tokens = num_output_tokens_;
   stats.logits_hash = logits_hash_;
   std::string text;

@@ -24,9 +24,19 @@ class Generation : public schedule::SequenceOwnerData {
              grammar::MatcherPool* matchers = nullptr);
 
   // Samples from one row of logits and sends what may be shown. The token sampled, to be computed
-  // next, or nothing when the request is over: then Finish is due with finish_reason().
+  // next, or nothing when the request is over: then Finish is due with finish_reason(). With a
+  // grammar, Settle may say so, too, and must have been called before; it is here where the
+  // matchers have no worker.
   std::optional<TokenId> Advance(sample::LogitRow& logits);
   std::optional<TokenId> Advance(std::span<const float> logits);
+  // With a grammar: sees to what the next Advance needs of it. True: it is there. Else `done` is
+  // called as MatcherPool::Pursue says, and Settle is due behind it.
+  // REQUIRES: a grammar; it was not called since the last Advance.
+  bool PursueMask(grammar::MatcherPool::Done done);
+  bool has_grammar() const { return grammar_ != nullptr; }
+  // Takes the answer. False: the request is over, as after Advance.
+  bool Settle();
+
   // As Sampler's.
   float inverse_temperature() const { return sampler_.inverse_temperature(); }
 
@@ -42,10 +52,9 @@ class Generation : public schedule::SequenceOwnerData {
 
  private:
   // Which tokens may come next; empty: any.
-  Result<std::span<const uint64_t>> NextMask(size_t num_logits);
+  Result<std::span<const uint64_t>> NextMask();
   std::nullopt_t End(FinishReason reason);
   std::nullopt_t Fail(Error error);
-  bool IsWhole() const;
 
   const tokenizer::Tokenizer& tokenizer_;
   sample::Sampler sampler_;
@@ -65,9 +74,9 @@ class Generation : public schedule::SequenceOwnerData {
   std::optional<Error> error_;  // with kError
   std::shared_ptr<const grammar::CompiledGrammar> grammar_;
   grammar::MatcherPool* const matchers_;
-  std::unique_ptr<grammar::Matcher>
-      matcher_;  // from the first Advance on, where there is a grammar
-  std::vector<uint64_t> mask_;
+  std::shared_ptr<grammar::Matcher> matcher_;  // from the first question on
+  std::optional<TokenId> unasked_;             // a token that the matcher has not heard of
+  bool settled_ = false;                       // the next Advance has its mask
 };
 
 }  // namespace kvgate::engine

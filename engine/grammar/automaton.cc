@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <bitset>
+#include <functional>
 #include <limits>
+#include <queue>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
@@ -50,6 +52,10 @@ class AutomatonBuilder {
     if (refused_) return *refused_;
     SetClasses();
     SetDistances();
+    // It is kept as long as somebody may ask for the same again.
+    made_.nodes_.shrink_to_fit();
+    made_.edges_.shrink_to_fit();
+    made_.targets_.shrink_to_fit();
     if (made_.nodes_[made_.start_].min_frames > Automaton::kFramesMax) {
       return Refusal(
           fmt::format("rules stand in rules deeper than {} levels", Automaton::kFramesMax));
@@ -65,11 +71,14 @@ class AutomatonBuilder {
   };
   using NodeMap = std::unordered_map<std::tuple<uint32_t, uint32_t>, NodeId, KeyHash>;
 
+  void RefuseMoreThan(uint64_t limit, std::string_view what) {
+    if (refused_) return;
+    refused_ = MakeError(ErrorCode::kTooLarge, "grammar",
+                         fmt::format("the grammar needs more than {} {}", limit, what));
+  }
+
   NodeId Add(Node node) {
-    if (made_.nodes_.size() == limits_.nodes_max && !refused_) {
-      refused_ = MakeError(ErrorCode::kTooLarge, "grammar",
-                           fmt::format("the grammar needs more than {} states", limits_.nodes_max));
-    }
+    if (made_.nodes_.size() == limits_.nodes_max) RefuseMoreThan(limits_.nodes_max, "states");
     if (refused_) return Automaton::kEnd;
     made_.nodes_.push_back(node);
     return static_cast<NodeId>(made_.nodes_.size() - 1);
@@ -92,6 +101,10 @@ class AutomatonBuilder {
   }
 
   NodeId AddBytes(std::span<const Edge> edges) {
+    if (made_.edges_.size() + edges.size() > limits_.edges_max) {
+      RefuseMoreThan(limits_.edges_max, "ranges of bytes");
+      return Automaton::kEnd;
+    }
     const auto begin = static_cast<uint32_t>(made_.edges_.size());
     made_.edges_.insert(made_.edges_.end(), edges.begin(), edges.end());
     return Add({.kind = NodeKind::kBytes,
@@ -110,6 +123,7 @@ class AutomatonBuilder {
 
   NodeId MakeChars(const CharSet& set, NodeId next) {
     std::vector<Edge> edges;
+    steps_ += set.ranges().size();
     for (const CharRange& range : set.ranges()) {
       for (const ByteSequence& sequence : Utf8Sequences(range)) {
         NodeId behind = next;
@@ -164,6 +178,7 @@ class AutomatonBuilder {
   NodeId MakeChoice(const Expr& expr, NodeId next) {
     std::vector<NodeId> targets;
     for (const ExprId part : grammar_.children(expr)) {
+      if (refused_) return Automaton::kEnd;
       if (facts_.productive[part.value]) targets.push_back(Make(part, next));
     }
     std::sort(targets.begin(), targets.end());
@@ -176,6 +191,7 @@ class AutomatonBuilder {
 
   // Recursion goes as deep as expressions nest, which who makes them bounds.
   NodeId Make(ExprId id, NodeId next) {
+    if (++steps_ > limits_.steps_max) RefuseMoreThan(limits_.steps_max, "steps to be built");
     if (refused_) return Automaton::kEnd;
     const Expr& expr = grammar_.expr(id);
     switch (expr.kind) {
@@ -183,6 +199,7 @@ class AutomatonBuilder {
         break;
       case ExprKind::kLiteral: {
         const std::string_view text = grammar_.literal(expr);
+        steps_ += text.size();
         for (size_t i = text.size(); i-- > 0;) {
           const auto byte = static_cast<uint8_t>(text[i]);
           next = MakeByte({byte, byte}, next);
@@ -239,64 +256,75 @@ class AutomatonBuilder {
     return node.kind == NodeKind::kBytes ? made_.edges(node) : std::span<const Edge>();
   }
 
-  // The distances of a node from its successors', which only ever become less.
-  std::pair<uint32_t, uint32_t> DistancesOf(const Node& node) const {
-    const std::vector<Node>& nodes = made_.nodes_;
-    uint32_t bytes = kFar;
-    uint32_t frames = kFar;
-    switch (node.kind) {
-      case NodeKind::kBytes:
-      case NodeKind::kSplit: {
-        const uint32_t own = node.kind == NodeKind::kBytes ? 1 : 0;
-        ForEachSuccessor(node, [&](NodeId target) {
-          bytes = std::min(bytes, Plus(nodes[target].min_bytes, own));
-          frames = std::min(frames, nodes[target].min_frames);
-        });
-        return {bytes, frames};
-      }
-      case NodeKind::kCall:
-        return {Plus(nodes[node.target].min_bytes, nodes[node.next].min_bytes),
-                std::max(Plus(nodes[node.target].min_frames, 1), nodes[node.next].min_frames)};
-      case NodeKind::kRepeat:
-        bytes = Plus(uint64_t{nodes[node.target].min_bytes} * node.count.min,
-                     nodes[node.next].min_bytes);
-        frames = nodes[node.next].min_frames;
-        if (node.count.min > 0) {
-          frames = std::max(Plus(nodes[node.target].min_frames, 1), frames);
+  // Where all that it depends on is known, or, of a choice, one of them: what the node is then.
+  static uint32_t BytesOf(const Node& node, uint32_t target, uint32_t next) {
+    if (node.kind == NodeKind::kRepeat) return Plus(uint64_t{target} * node.count.min, next);
+    return Plus(target, next);
+  }
+  static uint32_t FramesOf(const Node& node, uint32_t target, uint32_t next) {
+    const bool is_optional = node.kind == NodeKind::kRepeat && node.count.min == 0;
+    return is_optional ? next : std::max(Plus(target, 1), next);
+  }
+
+  // Nodes by those that go on in them.
+  struct Predecessors {
+    std::vector<uint32_t> begins;
+    std::vector<NodeId> nodes;
+  };
+  Predecessors FindPredecessors() const {
+    Predecessors found;
+    found.begins.resize(made_.nodes_.size() + 1, 0);
+    for (const Node& node : made_.nodes_) {
+      ForEachSuccessor(node, [&](NodeId target) { ++found.begins[target + 1]; });
+    }
+    for (size_t i = 1; i < found.begins.size(); ++i) found.begins[i] += found.begins[i - 1];
+    found.nodes.resize(found.begins.back());
+    std::vector<uint32_t> next(found.begins.begin(), found.begins.end() - 1);
+    for (NodeId id = 0; id < made_.nodes_.size(); ++id) {
+      ForEachSuccessor(made_.nodes_[id], [&](NodeId target) { found.nodes[next[target]++] = id; });
+    }
+    return found;
+  }
+
+  // The least distances, each node settled once, the nearest first (Knuth, "A Generalization of
+  // Dijkstra's Algorithm", 1977): a choice of thousands is not looked through again for each of its
+  // alternatives. `of_call` joins what a call or a repetition depends on.
+  template <typename OfCall>
+  void SettleDistances(const Predecessors& predecessors, uint32_t Node::*distance,
+                       uint32_t of_bytes, OfCall of_call) {
+    std::vector<Node>& nodes = made_.nodes_;
+    std::vector<bool> settled(nodes.size(), false);
+    using Entry = std::pair<uint32_t, NodeId>;
+    std::priority_queue<Entry, std::vector<Entry>, std::greater<>> nearest;
+    for (NodeId id = 0; id < nodes.size(); ++id) {
+      nodes[id].*distance = id <= Automaton::kUnknown ? 0 : kFar;
+      if (id <= Automaton::kUnknown) nearest.emplace(0, id);
+    }
+    while (!nearest.empty()) {
+      const NodeId id = nearest.top().second;
+      nearest.pop();
+      if (settled[id]) continue;
+      settled[id] = true;
+      for (uint32_t i = predecessors.begins[id]; i < predecessors.begins[id + 1]; ++i) {
+        Node& node = nodes[predecessors.nodes[i]];
+        uint32_t reached = nodes[id].*distance;
+        if (node.kind == NodeKind::kBytes) reached = Plus(reached, of_bytes);
+        if (node.kind == NodeKind::kCall || node.kind == NodeKind::kRepeat) {
+          const bool is_optional = node.kind == NodeKind::kRepeat && node.count.min == 0;
+          if (!settled[node.next] || (!settled[node.target] && !is_optional)) continue;
+          reached = of_call(node, nodes[node.target].*distance, nodes[node.next].*distance);
         }
-        return {bytes, frames};
-      default:
-        return {0, 0};
+        if (reached >= node.*distance) continue;
+        node.*distance = reached;
+        nearest.emplace(reached, predecessors.nodes[i]);
+      }
     }
   }
 
   void SetDistances() {
-    std::vector<uint32_t> begins(made_.nodes_.size() + 1, 0);
-    for (const Node& node : made_.nodes_) {
-      ForEachSuccessor(node, [&](NodeId target) { ++begins[target + 1]; });
-    }
-    for (size_t i = 1; i < begins.size(); ++i) begins[i] += begins[i - 1];
-    std::vector<NodeId> predecessors(begins.back());
-    std::vector<uint32_t> next(begins.begin(), begins.end() - 1);
-    std::vector<NodeId> pending;
-    for (NodeId id = 0; id < made_.nodes_.size(); ++id) {
-      Node& node = made_.nodes_[id];
-      ForEachSuccessor(node, [&](NodeId target) { predecessors[next[target]++] = id; });
-      const bool is_last = id <= Automaton::kUnknown;
-      node.min_bytes = node.min_frames = is_last ? 0 : kFar;
-      if (is_last) pending.push_back(id);
-    }
-    for (size_t at = 0; at < pending.size(); ++at) {
-      const NodeId changed = pending[at];
-      for (uint32_t i = begins[changed]; i < begins[changed + 1]; ++i) {
-        Node& node = made_.nodes_[predecessors[i]];
-        const auto [bytes, frames] = DistancesOf(node);
-        if (bytes >= node.min_bytes && frames >= node.min_frames) continue;
-        node.min_bytes = std::min(node.min_bytes, bytes);
-        node.min_frames = std::min(node.min_frames, frames);
-        pending.push_back(predecessors[i]);
-      }
-    }
+    const Predecessors predecessors = FindPredecessors();
+    SettleDistances(predecessors, &Node::min_bytes, 1, BytesOf);
+    SettleDistances(predecessors, &Node::min_frames, 0, FramesOf);
   }
 
   const Grammar& grammar_;
@@ -307,10 +335,15 @@ class AutomatonBuilder {
   std::vector<RuleId> pending_;                  // rules whose bodies are to be made
   NodeMap bytes_;
   NodeMap calls_;
+  uint64_t steps_ = 0;
   std::optional<Error> refused_;
 };
 
 Result<Automaton> Automaton::Build(const Grammar& grammar, const Limits& limits) {
+  if (grammar.is_full()) {
+    return MakeError(ErrorCode::kTooLarge, "grammar",
+                     fmt::format("the grammar needs more than {} MiB", Grammar::kBytesMax >> 20));
+  }
   const GrammarFacts facts = Analyze(grammar);
   if (!facts.productive[grammar.body(grammar.root()).value]) {
     return Refusal("no text is in the language of the grammar");

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
+#include <unordered_map>
 #include <utility>
 
 #include "engine/tokenizer/utf8.h"
@@ -17,63 +17,105 @@ constexpr uint32_t kFar = uint32_t{1} << 30;
 // The characters in classes that no set of the patterns tells apart.
 class Alphabet {
  public:
-  explicit Alphabet(std::span<const TextCondition> conditions) {
+  // `work_max`: steps that it may take; more of them make it of no use.
+  Alphabet(std::span<const TextCondition> conditions, uint64_t work_max) : work_max_(work_max) {
     for (const TextCondition& condition : conditions) {
       for (const PatternBranch& branch : condition.pattern.branches) {
         for (const PatternPart& part : branch) AddSets(part.nfa);
       }
     }
-    std::set<char32_t> begins = {0};
-    for (const CharSet& set : sets_) {
-      for (const CharRange& range : set.ranges()) {
-        begins.insert(range.first);
-        if (range.last < kLastChar) begins.insert(range.last + 1);
-      }
+    Split();
+    for (auto& [set, classes] : classes_of_) {
+      ForEachInterval(set, [&](size_t at) { classes.push_back(class_of_[at]); });
+      std::sort(classes.begin(), classes.end());
+      classes.erase(std::unique(classes.begin(), classes.end()), classes.end());
     }
-    std::map<std::vector<bool>, size_t> known;
-    for (auto at = begins.begin(); at != begins.end(); ++at) {
-      std::vector<bool> in;
-      for (const CharSet& set : sets_) in.push_back(set.Contains(*at));
-      const auto [place, is_new] = known.try_emplace(std::move(in), classes_.size());
-      if (is_new) classes_.emplace_back();
-      const auto next = std::next(at);
-      classes_[place->second].Add({*at, next == begins.end() ? kLastChar : *next - 1});
+    std::vector<std::vector<CharRange>> ranges(num_classes_);
+    for (size_t at = 0; at < begins_.size(); ++at) {
+      ranges[class_of_[at]].push_back(
+          {begins_[at], at + 1 == begins_.size() ? kLastChar : begins_[at + 1] - 1});
     }
-    classes_of_.resize(sets_.size());
-    for (const auto& [in, index] : known) {
-      for (size_t set = 0; set < in.size(); ++set) {
-        if (in[set]) classes_of_[set].push_back(static_cast<uint32_t>(index));
-      }
+    for (std::vector<CharRange>& of_class : ranges) {
+      classes_.push_back(CharSet::OfRanges(std::move(of_class)));
     }
   }
 
   const std::vector<CharSet>& classes() const { return classes_; }
-  const std::vector<uint32_t>& ClassesOf(const CharSet& set) const {
-    return classes_of_[static_cast<size_t>(std::find(sets_.begin(), sets_.end(), set) -
-                                           sets_.begin())];
+  const std::vector<uint32_t>& ClassesOf(const CharSet& set) const { return classes_of_.at(set); }
+  std::vector<std::pair<char32_t, uint32_t>> Begins() const {
+    std::vector<std::pair<char32_t, uint32_t>> begins;
+    for (size_t at = 0; at < begins_.size(); ++at) begins.emplace_back(begins_[at], class_of_[at]);
+    return begins;
   }
+  uint64_t work() const { return work_; }
 
  private:
   void AddSets(const CharNfa& nfa) {
     for (const CharNfa::State& state : nfa.states) {
-      for (const CharNfa::Edge& edge : state.edges) {
-        if (std::find(sets_.begin(), sets_.end(), edge.characters) == sets_.end()) {
-          sets_.push_back(edge.characters);
-        }
+      for (const CharNfa::Edge& edge : state.edges) classes_of_.try_emplace(edge.characters);
+    }
+    work_ += nfa.states.size();
+  }
+
+  // Of the intervals between the places where some set begins or ends, those in the set.
+  template <typename Function>
+  void ForEachInterval(const CharSet& set, Function function) {
+    for (const CharRange& range : set.ranges()) {
+      const auto first = std::lower_bound(begins_.begin(), begins_.end(), range.first);
+      for (auto at = first; at != begins_.end() && *at <= range.last; ++at) {
+        if (++work_ > work_max_) return;
+        function(static_cast<size_t>(at - begins_.begin()));
       }
     }
   }
 
-  std::vector<CharSet> sets_;
+  // All intervals are one class; each set splits those that it has a part of.
+  void Split() {
+    begins_ = {0};
+    for (const auto& [set, unused] : classes_of_) {
+      for (const CharRange& range : set.ranges()) {
+        begins_.push_back(range.first);
+        if (range.last < kLastChar) begins_.push_back(range.last + 1);
+      }
+    }
+    std::sort(begins_.begin(), begins_.end());
+    begins_.erase(std::unique(begins_.begin(), begins_.end()), begins_.end());
+    class_of_.assign(begins_.size(), 0);
+    uint32_t num_classes = 1;
+    for (const auto& [set, unused] : classes_of_) {
+      std::unordered_map<uint32_t, uint32_t> inside;  // the part of a class that is in the set
+      ForEachInterval(set, [&](size_t at) {
+        const auto [part, is_new] = inside.try_emplace(class_of_[at], num_classes);
+        if (is_new) ++num_classes;
+        class_of_[at] = part->second;
+      });
+    }
+    // In the order of their first characters; a class that is wholly in a set has left its number.
+    std::unordered_map<uint32_t, uint32_t> numbers;
+    for (uint32_t& of_interval : class_of_) {
+      of_interval = numbers.try_emplace(of_interval, numbers.size()).first->second;
+    }
+    num_classes_ = numbers.size();
+  }
+
+  const uint64_t work_max_;
+  uint64_t work_ = 0;
+  std::map<CharSet, std::vector<uint32_t>> classes_of_;  // by set
+  std::vector<char32_t> begins_;                         // of the intervals
+  std::vector<uint32_t> class_of_;                       // by interval
+  size_t num_classes_ = 0;
   std::vector<CharSet> classes_;
-  std::vector<std::vector<uint32_t>> classes_of_;  // by set
 };
 
 // All parts of all conditions go on together: a state is the set of their states.
 class SubsetBuilder {
  public:
   SubsetBuilder(std::span<const TextCondition> conditions, const DfaLimits& limits)
-      : conditions_(conditions), limits_(limits), alphabet_(conditions) {
+      : conditions_(conditions),
+        limits_(limits),
+        alphabet_(conditions, limits.work_max),
+        work_(alphabet_.work()) {
+    if (work_ > limits_.work_max) return;  // Build says so
     for (const TextCondition& condition : conditions_) {
       for (const PatternBranch& branch : condition.pattern.branches) {
         for (const PatternPart& part : branch) AddPart(part.nfa);
@@ -82,18 +124,23 @@ class SubsetBuilder {
   }
 
   Result<CharDfa> Build() {
+    const auto too_large = [](uint64_t limit, std::string_view what) {
+      return MakeError(ErrorCode::kTooLarge, "grammar.schema",
+                       fmt::format("needs more than {} {}", limit, what));
+    };
+    if (work_ > limits_.work_max) return too_large(limits_.work_max, "steps for its alphabet");
     CharDfa dfa;
     dfa.classes = alphabet_.classes();
+    dfa.begins = alphabet_.Begins();
     std::vector<uint32_t> start;
     for (const Part& part : parts_) start.push_back(part.begin);
     StateOf(std::move(start), dfa);
     for (size_t i = 0; i < subsets_.size(); ++i) {
-      if (dfa.states.size() > limits_.states_max || work_ > limits_.work_max) {
-        return MakeError(ErrorCode::kTooLarge, "grammar.schema",
-                         fmt::format("needs more than {} states", limits_.states_max));
-      }
+      if (dfa.states.size() > limits_.states_max) return too_large(limits_.states_max, "states");
+      if (work_ > limits_.work_max) break;
       Expand(i, dfa);
     }
+    if (work_ > limits_.work_max) return too_large(limits_.work_max, "steps for its states");
     dfa.work = work_;
     return dfa;
   }
@@ -105,7 +152,7 @@ class SubsetBuilder {
     uint32_t accept = 0;
   };
   struct Step {
-    std::vector<uint32_t> classes;
+    const std::vector<uint32_t>* classes = nullptr;  // the alphabet's
     uint32_t target = 0;
   };
 
@@ -115,7 +162,7 @@ class SubsetBuilder {
       std::vector<Step>& steps = steps_.emplace_back();
       for (const CharNfa::Edge& edge : state.edges) {
         steps.push_back(
-            {.classes = alphabet_.ClassesOf(edge.characters), .target = begin + edge.target});
+            {.classes = &alphabet_.ClassesOf(edge.characters), .target = begin + edge.target});
       }
       std::vector<uint32_t>& empty = empty_steps_.emplace_back();
       for (const uint32_t target : state.empty_edges) empty.push_back(begin + target);
@@ -141,8 +188,9 @@ class SubsetBuilder {
   }
 
   // Whether a text may end here, or, with `later`, behind some more characters as far as is known.
-  bool Accepts(const std::vector<uint32_t>& subset, bool later) const {
+  bool Accepts(const std::vector<uint32_t>& subset, bool later) {
     size_t at = 0;
+    work_ += parts_.size();
     for (const TextCondition& condition : conditions_) {
       bool any = false;
       for (const PatternBranch& branch : condition.pattern.branches) {
@@ -178,12 +226,13 @@ class SubsetBuilder {
     std::vector<std::vector<uint32_t>> targets(num_classes);
     for (const uint32_t state : *subsets_[index]) {
       for (const Step& step : steps_[state]) {
-        for (const uint32_t symbol : step.classes) targets[symbol].push_back(step.target);
-        work_ += step.classes.size();
+        for (const uint32_t symbol : *step.classes) targets[symbol].push_back(step.target);
+        work_ += step.classes->size();
       }
     }
     std::vector<uint32_t> next;
     for (std::vector<uint32_t>& target : targets) {
+      if (work_ > limits_.work_max) return;
       std::sort(target.begin(), target.end());
       target.erase(std::unique(target.begin(), target.end()), target.end());
       next.push_back(StateOf(std::move(target), dfa));
@@ -200,7 +249,7 @@ class SubsetBuilder {
   std::vector<std::vector<uint32_t>> empty_steps_;  // likewise
   std::vector<uint64_t> seen_;                      // in which round of Close
   uint64_t round_ = 0;
-  uint64_t work_ = 0;
+  uint64_t work_;
   std::map<std::vector<uint32_t>, uint32_t> known_;
   std::vector<const std::vector<uint32_t>*> subsets_;  // by state made
 };
@@ -244,12 +293,16 @@ void Prune(CharDfa& dfa) {
 // Equal states become one (Moore). What is large stays as it is.
 void Minimise(CharDfa& dfa) {
   constexpr size_t kStatesMax = 600;
+  constexpr uint64_t kStepsMax = 5'000'000;
   if (dfa.states.size() > kStatesMax) return;
+  uint64_t steps = 0;
   std::vector<uint32_t> group;
   for (const CharDfa::State& state : dfa.states) group.push_back(state.accepts ? 1 : 0);
   size_t num_groups = 0;
   std::map<std::vector<uint32_t>, uint32_t> groups;
   do {
+    steps += dfa.states.size() * (dfa.classes.size() + 1);
+    if (steps > kStepsMax) return;
     num_groups = groups.size();
     groups.clear();
     std::vector<uint32_t> finer;
@@ -290,7 +343,7 @@ class TextRules {
     KVGATE_TRY_VOID(Cap());
     if (dfa_.states[0].min_rest > length_.max) return grammar_.Nothing();
     const RuleId start = RuleOf(0, 0);
-    while (!pending_.empty()) {
+    while (!pending_.empty() && !grammar_.is_full()) {
       const auto [state, count] = pending_.back();
       pending_.pop_back();
       grammar_.SetBody(rules_.at({state, count}), BodyOf(state, count));
@@ -326,28 +379,28 @@ class TextRules {
   ExprId BodyOf(uint32_t index, uint32_t count) {
     const uint32_t then = length_.max == kUnbounded ? std::min(count + 1, length_.min) : count + 1;
     const CharDfa::State& state = dfa_.states[index];
-    std::map<uint32_t, CharSet> sets;  // by target
+    std::map<uint32_t, std::vector<CharRange>> ranges;  // by target
     for (size_t symbol = 0; symbol < state.next.size(); ++symbol) {
       const uint32_t next = state.next[symbol];
       if (next == CharDfa::kDead || then > length_.max) continue;
       if (length_.max != kUnbounded && dfa_.states[next].min_rest > length_.max - then) continue;
-      sets[next].Add(dfa_.classes[symbol]);
+      const std::span<const CharRange> own = dfa_.classes[symbol].ranges();
+      ranges[next].insert(ranges[next].end(), own.begin(), own.end());
     }
     std::vector<ExprId> alternatives;
     if (state.accepts && count >= length_.min) alternatives.push_back(grammar_.Empty());
-    for (const auto& [next, set] : sets) {
-      alternatives.push_back(grammar_.Sequence({CharOf(set), grammar_.Rule(RuleOf(next, then))}));
+    for (auto& [next, of_target] : ranges) {
+      alternatives.push_back(grammar_.Sequence(
+          {CharOf(CharSet::OfRanges(std::move(of_target))), grammar_.Rule(RuleOf(next, then))}));
     }
     return grammar_.Choice(alternatives);
   }
 
   ExprId CharOf(const CharSet& set) {
     if (options_.spelling == Spelling::kPlain) return grammar_.Chars(set);
-    for (const auto& [known, id] : characters_) {
-      if (known == set) return id;
-    }
-    characters_.emplace_back(set, parts_.StringChar(set));
-    return characters_.back().second;
+    const auto [at, is_new] = characters_.try_emplace(set);
+    if (is_new) at->second = parts_.StringChar(set);
+    return at->second;
   }
 
   Grammar& grammar_;
@@ -357,10 +410,17 @@ class TextRules {
   RepeatCount length_;
   std::map<std::pair<uint32_t, uint32_t>, RuleId> rules_;
   std::vector<std::pair<uint32_t, uint32_t>> pending_;
-  std::vector<std::pair<CharSet, ExprId>> characters_;
+  std::map<CharSet, ExprId> characters_;
 };
 
 }  // namespace
+
+uint32_t CharDfa::ClassOf(char32_t character) const {
+  const auto behind =
+      std::upper_bound(begins.begin(), begins.end(), character,
+                       [](char32_t wanted, const auto& begin) { return wanted < begin.first; });
+  return std::prev(behind)->second;  // the first begins with 0
+}
 
 bool CharDfa::Takes(std::string_view text) const {
   if (empty()) return false;
@@ -368,12 +428,8 @@ bool CharDfa::Takes(std::string_view text) const {
   while (!text.empty() && state != kDead) {
     const tokenizer::Utf8Step step = tokenizer::NextUtf8(text);
     text.remove_prefix(step.length);
-    const auto symbol = std::find_if(classes.begin(), classes.end(), [&](const CharSet& set) {
-      return set.Contains(step.code_point);
-    });
-    state = symbol == classes.end()
-                ? kDead
-                : states[state].next[static_cast<size_t>(symbol - classes.begin())];
+    const bool is_character = step.code_point < 0xD800 || step.code_point > 0xDFFF;
+    state = is_character ? states[state].next[ClassOf(step.code_point)] : kDead;
   }
   return state != kDead && states[state].accepts;
 }

@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <kvgate/result.h>
@@ -33,10 +34,14 @@ struct CharDfa {
     uint32_t min_rest = 0;  // characters of the shortest way to an accepting state
   };
   std::vector<CharSet> classes;  // apart from each other, together all characters
-  std::vector<State> states;     // 0 is the start; every one comes to an accepting one
-  uint64_t work = 0;             // that it took, in steps
+  // The first characters of the classes' ranges, ascending, each with its class.
+  std::vector<std::pair<char32_t, uint32_t>> begins;
+  std::vector<State> states;  // 0 is the start; every one comes to an accepting one
+  uint64_t work = 0;          // that it took, in steps
 
   bool empty() const { return states.empty(); }
+  uint32_t ClassOf(char32_t character) const;
+  size_t bytes() const { return states.size() * (classes.size() * sizeof(uint32_t) + 64); }
   bool Takes(std::string_view text) const;
   // Of the longest text; absent: there is none.
   std::optional<uint32_t> LengthMax() const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 namespace kvgate::grammar {
 namespace {
@@ -24,8 +25,27 @@ void CharSet::Add(CharRange range) {
   }
 }
 
+CharSet CharSet::OfRanges(std::vector<CharRange> ranges) {
+  std::sort(ranges.begin(), ranges.end(),
+            [](const CharRange& a, const CharRange& b) { return a.first < b.first; });
+  CharSet set;
+  for (const CharRange& range : ranges) set.Add(range);  // each behind or into the last
+  return set;
+}
+
 void CharSet::Add(const CharSet& other) {
-  for (const CharRange& range : other.ranges_) Insert(range);
+  if (other.ranges_.size() == 1) return Insert(other.ranges_.front());
+  std::vector<CharRange> both = ranges_;
+  both.insert(both.end(), other.ranges_.begin(), other.ranges_.end());
+  *this = OfRanges(std::move(both));
+}
+
+bool operator<(const CharSet& a, const CharSet& b) {
+  return std::lexicographical_compare(a.ranges_.begin(), a.ranges_.end(), b.ranges_.begin(),
+                                      b.ranges_.end(), [](const CharRange& x, const CharRange& y) {
+                                        return std::pair(x.first, x.last) <
+                                               std::pair(y.first, y.last);
+                                      });
 }
 
 void CharSet::Insert(CharRange range) {

@@ -21,6 +21,8 @@ class CharSet {
   CharSet(std::initializer_list<CharRange> ranges);
   static CharSet All() { return {{0, kLastChar}}; }
   static CharSet Of(char32_t character) { return {{character, character}}; }
+  // All of them, in any order: one by one they would take the square of their number.
+  static CharSet OfRanges(std::vector<CharRange> ranges);
 
   // Surrogates in the range are left out. REQUIRES: first <= last <= kLastChar.
   void Add(CharRange range);
@@ -34,6 +36,8 @@ class CharSet {
   // Ascending, with gaps between them.
   std::span<const CharRange> ranges() const { return ranges_; }
   friend bool operator==(const CharSet&, const CharSet&) = default;
+  // Some order, for maps.
+  friend bool operator<(const CharSet& a, const CharSet& b);
 
  private:
   void Insert(CharRange range);

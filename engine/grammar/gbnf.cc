@@ -257,7 +257,7 @@ class GbnfParser {
     const size_t begin = at_++;
     const bool negated = At("^");
     if (negated) ++at_;
-    CharSet set;
+    std::vector<CharRange> ranges;
     while (!At("]")) {
       if (AtEnd() || text_[at_] == '\n') return ErrorAt(begin, "this [ has no ]");
       const size_t range_begin = at_;
@@ -268,9 +268,10 @@ class GbnfParser {
         KVGATE_TRY(last, TakeChar());
       }
       if (last < first) return ErrorAt(range_begin, "this range ends before it begins");
-      set.Add({first, last});
+      ranges.push_back({first, last});
     }
     ++at_;
+    CharSet set = CharSet::OfRanges(std::move(ranges));
     if (negated) set = set.Complement();
     if (set.empty()) return ErrorAt(begin, "this class has no characters");
     return grammar_.Chars(set);

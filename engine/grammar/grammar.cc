@@ -6,6 +6,8 @@
 namespace kvgate::grammar {
 namespace {
 
+constexpr size_t kBlockBytes = 16;  // what the heap adds to a block
+
 // Expressions by what they are parts of; a rule's body is a part of every reference to the rule.
 class Parents {
  public:
@@ -40,43 +42,45 @@ class Parents {
   std::vector<ExprId> parents_;
 };
 
-// The least solution: `holds` says whether an expression has the property, given its parts'.
-template <typename Holds>
-std::vector<bool> Solve(const Grammar& grammar, const Parents& parents, Holds holds) {
+// How many of its parts must have a property before an expression has it, all of a sequence and one
+// of a choice. `leaf` says it of what has no parts.
+template <typename Leaf>
+uint32_t NumWanted(const Grammar& grammar, const Expr& expr, Leaf leaf) {
+  switch (expr.kind) {
+    case ExprKind::kSequence:
+      return static_cast<uint32_t>(grammar.children(expr).size());
+    case ExprKind::kRepeat:
+      return expr.count.min == 0 ? 0 : 1;
+    case ExprKind::kChoice:
+    case ExprKind::kRule:
+      return 1;
+    default:
+      return leaf(expr) ? 0 : 1;  // no part will come
+  }
+}
+
+// The least solution. Each part is counted once, so this is linear however long a sequence is.
+template <typename Leaf>
+std::vector<bool> Solve(const Grammar& grammar, const Parents& parents, Leaf leaf) {
   std::vector<bool> solution(grammar.num_exprs(), false);
+  std::vector<uint32_t> wanted(grammar.num_exprs());
   std::vector<ExprId> pending;
-  const auto visit = [&](ExprId id) {
-    if (solution[id.value] || !holds(grammar.expr(id), solution)) return;
+  const auto solve = [&](ExprId id) {
     solution[id.value] = true;
     pending.push_back(id);
   };
-  for (uint32_t i = 0; i < grammar.num_exprs(); ++i) visit({i});
+  for (uint32_t i = 0; i < grammar.num_exprs(); ++i) {
+    wanted[i] = NumWanted(grammar, grammar.expr({i}), leaf);
+    if (wanted[i] == 0) solve({i});
+  }
   while (!pending.empty()) {
     const ExprId part = pending.back();
     pending.pop_back();
-    for (const ExprId parent : parents.of(part)) visit(parent);
+    for (const ExprId parent : parents.of(part)) {
+      if (!solution[parent.value] && --wanted[parent.value] == 0) solve(parent);
+    }
   }
   return solution;
-}
-
-// The shape that all such properties share: all parts of a sequence, one of a choice.
-template <typename Leaf>
-bool Combine(const Grammar& grammar, const Expr& expr, const std::vector<bool>& solution,
-             Leaf leaf) {
-  const auto solved = [&](ExprId id) -> bool { return solution[id.value]; };
-  const std::span<const ExprId> parts = grammar.children(expr);
-  switch (expr.kind) {
-    case ExprKind::kSequence:
-      return std::all_of(parts.begin(), parts.end(), solved);
-    case ExprKind::kChoice:
-      return std::any_of(parts.begin(), parts.end(), solved);
-    case ExprKind::kRepeat:
-      return expr.count.min == 0 || solved(parts.front());
-    case ExprKind::kRule:
-      return solved(grammar.body(Grammar::rule(expr)));
-    default:
-      return leaf(expr);
-  }
 }
 
 // What an expression may begin with, as far as no byte has been taken.
@@ -130,12 +134,19 @@ std::optional<RuleId> FindLeftRecursion(const Grammar& grammar, const GrammarFac
 
 }  // namespace
 
+bool Grammar::Charge(size_t bytes) {
+  bytes_used_ += bytes;
+  return !is_full();
+}
+
 ExprId Grammar::Add(Expr expr) {
+  if (!Charge(sizeof(Expr))) return {};
   exprs_.push_back(expr);
   return {static_cast<uint32_t>(exprs_.size() - 1)};
 }
 
 ExprId Grammar::AddParent(Expr expr, std::span<const ExprId> parts) {
+  if (!Charge(parts.size_bytes())) return {};
   expr.begin = static_cast<uint32_t>(children_.size());
   children_.insert(children_.end(), parts.begin(), parts.end());
   expr.end = static_cast<uint32_t>(children_.size());
@@ -145,6 +156,7 @@ ExprId Grammar::AddParent(Expr expr, std::span<const ExprId> parts) {
 ExprId Grammar::Nothing() { return Add({.kind = ExprKind::kNothing}); }
 
 ExprId Grammar::Literal(std::string_view bytes) {
+  if (!Charge(bytes.size())) return {};
   const auto begin = static_cast<uint32_t>(bytes_.size());
   bytes_ += bytes;
   return Add(
@@ -157,6 +169,7 @@ ExprId Grammar::Bytes(uint8_t first, uint8_t last) {
 
 ExprId Grammar::Chars(const CharSet& set) {
   if (set.empty()) return Nothing();
+  if (!Charge(sizeof(CharSet) + set.ranges().size_bytes() + kBlockBytes)) return {};
   sets_.push_back(set);
   return Add({.kind = ExprKind::kChars, .begin = static_cast<uint32_t>(sets_.size() - 1)});
 }
@@ -178,6 +191,7 @@ ExprId Grammar::Repeat(ExprId part, RepeatCount count) {
 ExprId Grammar::Rule(RuleId rule) { return Add({.kind = ExprKind::kRule, .begin = rule.value}); }
 
 RuleId Grammar::AddRule(std::string name) {
+  if (!Charge(sizeof(RuleData) + name.size())) return {};
   rules_.push_back({.name = std::move(name), .body = std::nullopt});
   return {static_cast<uint32_t>(rules_.size() - 1)};
 }
@@ -196,15 +210,11 @@ std::string_view Grammar::literal(const Expr& expr) const {
 GrammarFacts Analyze(const Grammar& grammar) {
   const Parents parents(grammar);
   GrammarFacts facts;
-  facts.nullable = Solve(grammar, parents, [&](const Expr& expr, const auto& solution) {
-    return Combine(grammar, expr, solution, [](const Expr& leaf) {
-      return leaf.kind == ExprKind::kLiteral && leaf.begin == leaf.end;
-    });
+  facts.nullable = Solve(grammar, parents, [](const Expr& leaf) {
+    return leaf.kind == ExprKind::kLiteral && leaf.begin == leaf.end;
   });
-  facts.productive = Solve(grammar, parents, [&](const Expr& expr, const auto& solution) {
-    return Combine(grammar, expr, solution,
-                   [](const Expr& leaf) { return leaf.kind != ExprKind::kNothing; });
-  });
+  facts.productive =
+      Solve(grammar, parents, [](const Expr& leaf) { return leaf.kind != ExprKind::kNothing; });
   facts.left_recursive = FindLeftRecursion(grammar, facts);
   for (uint32_t i = 0; i < grammar.num_rules() && !facts.unproductive; ++i) {
     if (grammar.has_body({i}) && !facts.productive[grammar.body({i}).value]) {

@@ -51,6 +51,11 @@ struct Expr {
 
 class Grammar {
  public:
+  // Of memory, for all that it is made of. What would need more is not added, and is_full() says
+  // so: then the grammar is of no use, and whoever is making it stops.
+  static constexpr size_t kBytesMax = size_t{48} << 20;
+  bool is_full() const { return bytes_used_ > kBytesMax; }
+
   ExprId Empty() { return Literal({}); }
   ExprId Nothing();  // no text at all, not even the empty one
   ExprId Literal(std::string_view bytes);
@@ -71,7 +76,9 @@ class Grammar {
 
   // A rule without a body yet, which any expression may refer to.
   RuleId AddRule(std::string name);
-  void SetBody(RuleId rule, ExprId body) { rules_[rule.value].body = body; }
+  void SetBody(RuleId rule, ExprId body) {
+    if (rule.value < rules_.size()) rules_[rule.value].body = body;
+  }
   bool has_body(RuleId rule) const { return rules_[rule.value].body.has_value(); }
   void SetRoot(RuleId rule) { root_ = rule; }
 
@@ -93,6 +100,8 @@ class Grammar {
     std::string name;
     std::optional<ExprId> body;
   };
+  // False: the grammar is full.
+  bool Charge(size_t bytes);
   ExprId Add(Expr expr);
   ExprId AddParent(Expr expr, std::span<const ExprId> parts);
 
@@ -102,6 +111,7 @@ class Grammar {
   std::vector<CharSet> sets_;
   std::vector<RuleData> rules_;
   RuleId root_ = {};
+  size_t bytes_used_ = 0;
 };
 
 // What follows from the rules. REQUIRES of Analyze: every rule that is referred to has a body.

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <utility>
+#include <vector>
 
 #include "engine/tokenizer/utf8.h"
 
@@ -51,24 +53,43 @@ std::vector<char32_t> CharsOf(std::string_view text) {
   return characters;
 }
 
-// Names as a tree of characters.
-struct NameNode {
-  std::map<char32_t, NameNode> children;
-  bool is_name = false;
+// Names as a tree of characters; 0 is the root. Names are long: nothing here may recurse.
+struct NameTree {
+  struct Node {
+    std::vector<std::pair<char32_t, uint32_t>> children;
+    bool is_name = false;
+  };
+  std::vector<Node> nodes = std::vector<Node>(1);
+  std::map<std::pair<uint32_t, char32_t>, uint32_t> known;
+
+  void Add(std::span<const char32_t> name) {
+    uint32_t at = 0;
+    for (const char32_t character : name) {
+      const auto next = static_cast<uint32_t>(nodes.size());
+      const auto [place, is_new] = known.try_emplace({at, character}, next);
+      if (is_new) {
+        nodes[at].children.emplace_back(character, next);
+        nodes.emplace_back();
+      }
+      at = place->second;
+    }
+    nodes[at].is_name = true;
+  }
 };
 
-// What may follow a node of the tree without completing a name.
-ExprId OtherThan(Grammar& grammar, const NameNode& node, const CharSet& plain, ExprId any_rest) {
-  CharSet others = plain;
+// What may follow a node of the tree without completing a name; `rules` are those of the nodes.
+ExprId OtherThan(Grammar& grammar, const NameTree::Node& node, std::span<const RuleId> rules,
+                 const CharSet& plain, ExprId any_rest) {
+  std::vector<CharRange> taken;
   std::vector<ExprId> alternatives;
-  for (const auto& [character, child] : node.children) {
-    others = others.Without(CharSet::Of(character));
-    // A rule each: names are long, expressions nest no deeper than they must.
-    const RuleId rule = grammar.AddRule("name");
-    grammar.SetBody(rule, OtherThan(grammar, child, plain, any_rest));
+  std::vector<std::pair<char32_t, uint32_t>> children = node.children;
+  std::sort(children.begin(), children.end());
+  for (const auto& [character, child] : children) {
+    taken.push_back({character, character});
     alternatives.push_back(
-        grammar.Sequence({grammar.Chars(CharSet::Of(character)), grammar.Rule(rule)}));
+        grammar.Sequence({grammar.Chars(CharSet::Of(character)), grammar.Rule(rules[child])}));
   }
+  const CharSet others = plain.Without(CharSet::OfRanges(std::move(taken)));
   alternatives.push_back(grammar.Sequence({grammar.Chars(others), any_rest}));
   if (!node.is_name) alternatives.push_back(grammar.Empty());
   return grammar.Choice(alternatives);
@@ -93,13 +114,11 @@ JsonParts::JsonParts(Grammar& grammar, JsonStyle style)
       style_(style),
       plain_(style == JsonStyle::kUsual ? Unescaped() : Unescaped().Without(CharSet::Of('<'))) {}
 
-ExprId JsonParts::Value(std::string json) {
-  if (style_ == JsonStyle::kInMarkup) {
-    for (size_t at = json.find('<'); at != std::string::npos; at = json.find('<', at)) {
-      json.replace(at, 1, EscapeOf('<'));
-    }
-  }
-  return grammar_.Literal(json);
+ExprId JsonParts::Value(const std::string& json) {
+  if (style_ == JsonStyle::kUsual) return grammar_.Literal(json);
+  std::string escaped;
+  for (const char c : json) c == '<' ? escaped += EscapeOf('<') : escaped += c;
+  return grammar_.Literal(escaped);
 }
 
 ExprId JsonParts::WithSpace(std::string_view sign) {
@@ -158,21 +177,25 @@ ExprId JsonParts::StringChar(const CharSet& set) {
 }
 
 ExprId JsonParts::NameOtherThan(std::span<const std::string> names) {
-  NameNode root;
+  NameTree tree;
   for (const std::string& name : names) {
-    NameNode* node = &root;
-    for (const char32_t character : CharsOf(name)) {
-      if (!plain_.Contains(character)) {
-        node = nullptr;  // it cannot be spelled without an escape
-        break;
-      }
-      node = &node->children[character];
-    }
-    if (node != nullptr) node->is_name = true;
+    const std::vector<char32_t> characters = CharsOf(name);
+    // Others cannot be spelled without an escape.
+    const bool is_plain = std::all_of(characters.begin(), characters.end(),
+                                      [this](char32_t c) { return plain_.Contains(c); });
+    if (is_plain) tree.Add(characters);
   }
   const ExprId rest = grammar_.Repeat(grammar_.Chars(plain_), {});
-  return grammar_.Sequence(
-      {grammar_.Literal("\""), OtherThan(grammar_, root, plain_, rest), grammar_.Literal("\"")});
+  std::vector<RuleId> rules;
+  for (size_t i = 0; i < tree.nodes.size(); ++i) {
+    rules.push_back(i == 0 ? RuleId{} : grammar_.AddRule("name"));
+  }
+  for (size_t i = 1; i < tree.nodes.size() && !grammar_.is_full(); ++i) {
+    grammar_.SetBody(rules[i], OtherThan(grammar_, tree.nodes[i], rules, plain_, rest));
+  }
+  return grammar_.Sequence({grammar_.Literal("\""),
+                            OtherThan(grammar_, tree.nodes[0], rules, plain_, rest),
+                            grammar_.Literal("\"")});
 }
 
 ExprId JsonParts::AnyInteger() {

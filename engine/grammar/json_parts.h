@@ -42,7 +42,7 @@ class JsonParts {
   ExprId AnyNumber();
   ExprId AnyInteger();
   // JSON text as it is, but for the style.
-  ExprId Value(std::string json);
+  ExprId Value(const std::string& json);
   // A name of a property, quoted.
   ExprId Name(std::string_view name) { return Value(QuoteJson(name)); }
   ExprId Boolean();

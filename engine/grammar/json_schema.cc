@@ -9,6 +9,17 @@
 #include "engine/grammar/schema_exclusion.h"
 
 namespace kvgate::grammar {
+namespace {
+
+// Steps of the budget, as what they stand for takes.
+constexpr uint64_t kRuleSteps = 50;
+constexpr uint64_t kElementSteps = 20;
+constexpr size_t kReferenceKeywordsMax = 8;
+// References that only refer to one another; where there are more, a circle among them ends as
+// every other does, by schemas that are there already.
+constexpr int kReferencesMax = 16;
+
+}  // namespace
 
 Result<ExprId> SchemaCompiler::Compile() {
   const Json* const root = &document_.root();
@@ -25,13 +36,40 @@ Result<void> SchemaCompiler::CompilePending() {
                        fmt::format("the schema needs more than {} rules", limits_.rules_max));
     }
     const auto [conjunction, rule] = pending_[i];  // a copy: more may be added
+    KVGATE_TRY_VOID(Charge(conjunction, kRuleSteps));
     const Result<ExprId> body =
         BodyOf(conjunction, root_ && rule == *root_ ? unsigned{kObject} : unsigned{kAnyType});
+    KVGATE_TRY_VOID(
+        Charge(conjunction, 0));  // what costs too much is refused however strict we are
     if (!body && !limits_.is_relaxed) return body.error();
     const bool is_root = root_ && rule == *root_;
     grammar_.SetBody(rule, body ? *body : is_root ? parts_.AnyObject() : parts_.AnyValue());
   }
   return {};
+}
+
+// Under the name of the part that took the last of it.
+Result<void> SchemaCompiler::Charge(const Conjunction& conjunction, uint64_t steps) const {
+  const bool has_steps = budget_.Charge(steps);
+  if (has_steps && !grammar_.is_full()) return {};
+  const Json& place =
+      conjunction.elements.empty() ? document_.root() : *conjunction.elements.front().schema;
+  const std::string what =
+      has_steps
+          ? fmt::format("the schema needs more than {} MiB of rules", Grammar::kBytesMax >> 20)
+          : fmt::format("the schema takes more than {} steps to compile", budget_.steps_max());
+  return document_.ErrorAt(place, "", ErrorCode::kTooLarge, what);
+}
+
+const SchemaCompiler::Facts& SchemaCompiler::FactsOf(const Json& schema) const {
+  const auto [at, is_new] = facts_.try_emplace(&schema);
+  if (is_new) {
+    at->second.named_types = NamedTypes(schema);
+    at->second.types_of_keywords = TypesOfKeywords(schema);
+    const auto values = schema.find("enum");
+    if (values != schema.end()) at->second.values = ValueSet(*values);
+  }
+  return at->second;
 }
 
 Result<SchemaCompiler::Conjunction> SchemaCompiler::Join(std::span<const Json* const> schemas) {
@@ -40,8 +78,19 @@ Result<SchemaCompiler::Conjunction> SchemaCompiler::Join(std::span<const Json* c
   return conjunction;
 }
 
+// Whether it says nothing of its own: then it is what it refers to, and shares its rule.
+bool SchemaCompiler::OnlyRefers(const Json& schema) const {
+  if (!schema.is_object() || !schema.contains("$ref") || schema.size() > kReferenceKeywordsMax) {
+    return false;
+  }
+  for (const auto& [name, unused] : schema.items()) {
+    if (name != "$ref" && !IsNote(name)) return false;
+  }
+  return true;
+}
+
 // What a schema refers to comes before its own keywords, so that properties of a base are first.
-Result<void> SchemaCompiler::Add(const Json& schema, Conjunction& conjunction) {
+Result<void> SchemaCompiler::Add(const Json& schema, Conjunction& conjunction, int references) {
   if (schema.is_boolean()) {
     conjunction.impossible |= !schema.get<bool>();
     return {};
@@ -55,9 +104,15 @@ Result<void> SchemaCompiler::Add(const Json& schema, Conjunction& conjunction) {
         schema, "", ErrorCode::kTooLarge,
         fmt::format("one value must meet more than {} schemas at once", limits_.parts_max));
   }
+  KVGATE_TRY_VOID(Charge(conjunction, kElementSteps));
   if (const auto checked = document_.CheckKeywords(schema); !checked) {
     if (limits_.is_relaxed) return {};  // it says nothing then
     return checked;
+  }
+  if (OnlyRefers(schema) && references < kReferencesMax) {
+    const Result<const Json*> target = document_.Resolve(schema);
+    if (target) return Add(**target, conjunction, references + 1);
+    return limits_.is_relaxed ? Result<void>() : target.error();
   }
   const size_t own = elements.size();
   elements.push_back({.schema = &schema});
@@ -81,7 +136,7 @@ RuleId SchemaCompiler::RuleOf(Conjunction conjunction) {
   const auto known = rules_.find(conjunction);
   if (known != rules_.end()) return known->second;
   const RuleId rule = grammar_.AddRule("schema");
-  rules_.emplace(conjunction, rule);
+  conjunctions_[rule.value] = &rules_.emplace(conjunction, rule).first->first;
   pending_.emplace_back(std::move(conjunction), rule);
   return rule;
 }
@@ -93,6 +148,7 @@ Result<ExprId> SchemaCompiler::BodyOfChoice(const Conjunction& conjunction, size
   if (is_one && !limits_.is_relaxed) KVGATE_TRY_VOID(CheckDisjoint(conjunction, index));
   std::vector<ExprId> alternatives;
   for (size_t i = 0; i < schema.at(keyword).size(); ++i) {
+    KVGATE_TRY_VOID(Charge(conjunction, kElementSteps * (conjunction.elements.size() + 1)));
     KVGATE_TRY(const Json* alternative, document_.Child(schema, keyword, i));
     Conjunction longer = conjunction;
     (is_one ? longer.elements[index].one_done : longer.elements[index].any_done) = true;
@@ -121,9 +177,10 @@ Result<std::optional<ExprId>> SchemaCompiler::ChoiceOf(const Conjunction& conjun
 // Of oneOf exactly one may hold, which a grammar cannot count: they must rule each other out.
 Result<void> SchemaCompiler::CheckDisjoint(const Conjunction& conjunction, size_t index) {
   const Json& schema = *conjunction.elements[index].schema;
-  const bool alone =
-      std::all_of(conjunction.elements.begin(), conjunction.elements.end(),
-                  [](const Element& element) { return TypesOfKeywords(*element.schema) == 0; });
+  const bool alone = std::all_of(
+      conjunction.elements.begin(), conjunction.elements.end(),
+      [this](const Element& element) { return FactsOf(*element.schema).types_of_keywords == 0; });
+  if (!disjoint_.emplace(&schema, alone).second) return {};
   const Json& alternatives = schema.at("oneOf");
   if (alternatives.size() > limits_.one_of_max) {
     return document_.ErrorAt(schema, "oneOf", ErrorCode::kTooLarge,
@@ -134,8 +191,10 @@ Result<void> SchemaCompiler::CheckDisjoint(const Conjunction& conjunction, size_
       if (i == j) continue;
       KVGATE_TRY(const Json* written, document_.Child(schema, "oneOf", i));
       KVGATE_TRY(const Json* read, document_.Child(schema, "oneOf", j));
-      KVGATE_TRY(const bool excluded,
-                 Excludes(document_, {.written = *written, .read = *read, .alone = alone}));
+      KVGATE_TRY(
+          const bool excluded,
+          Excludes(document_, {.written = *written, .read = *read, .alone = alone}, budget_));
+      KVGATE_TRY_VOID(Charge(conjunction, 0));
       if (excluded) continue;
       return document_.ErrorAt(
           schema, "oneOf", ErrorCode::kUnsupported,
@@ -153,47 +212,63 @@ Result<unsigned> SchemaCompiler::TypesOf(const Conjunction& conjunction) const {
   unsigned excluded = 0;
   bool named = false;
   for (const Element& element : conjunction.elements) {
-    if (const std::optional<unsigned> own = NamedTypes(*element.schema)) {
+    const Facts& facts = FactsOf(*element.schema);
+    if (const std::optional<unsigned> own = facts.named_types) {
       types &= *own;
       named = true;
     }
-    implied |= TypesOfKeywords(*element.schema);
-    KVGATE_TRY(const Exclusion exclusion, ExclusionOf(element));
-    excluded |= exclusion.types;
+    implied |= facts.types_of_keywords;
+    const Result<Exclusion>& exclusion = ExclusionOf(element);
+    if (!exclusion) return exclusion.error();
+    excluded |= exclusion->types;
   }
   return (!named && implied != 0 ? implied : types) & ~excluded;
 }
 
+const Result<SchemaCompiler::Exclusion>& SchemaCompiler::ExclusionOf(const Element& element) const {
+  const auto known = exclusions_.find(element.schema);
+  if (known != exclusions_.end()) return known->second;
+  return exclusions_.emplace(element.schema, ReadExclusion(element)).first->second;
+}
+
 // "not" of a type, of values, of a pattern; else it would take a grammar's complement.
-Result<SchemaCompiler::Exclusion> SchemaCompiler::ExclusionOf(const Element& element) const {
+Result<SchemaCompiler::Exclusion> SchemaCompiler::ReadExclusion(const Element& element) const {
   const auto found = element.schema->find("not");
   if (found == element.schema->end()) return Exclusion();
   KVGATE_TRY(const Json* excluded, document_.Child(*element.schema, "not"));
   if (excluded->is_boolean()) return Exclusion{.types = *excluded == true ? kAnyType : 0u};
   KVGATE_TRY_VOID(document_.CheckKeywords(*excluded));
-  Json schema = *excluded;
-  for (const char* const note : {"title", "description"}) schema.erase(note);
-  if (schema.empty()) return Exclusion{.types = kAnyType};
-  const std::optional<unsigned> named = NamedTypes(schema);
+  const std::optional<unsigned> named = NamedTypes(*excluded);
   const unsigned types = named.value_or(kAnyType);
-  schema.erase("type");
-  schema.erase("nullable");
   const bool splits_numbers = (types & kInteger) != 0 && (types & kFraction) == 0;
-  if (schema.empty() && !splits_numbers) return Exclusion{.types = types};
+  size_t num_others = 0;  // keywords beside notes and types
+  size_t num_keywords = 0;
+  for (const auto& [name, unused] : excluded->items()) {
+    if (name == "title" || name == "description") continue;
+    ++num_keywords;
+    if (name != "type" && name != "nullable") ++num_others;
+  }
+  if (num_keywords == 0) return Exclusion{.types = kAnyType};
+  if (num_others == 0 && !splits_numbers) return Exclusion{.types = types};
   Exclusion exclusion;
-  if (schema.size() == 1 && schema.contains("pattern") && (types & kString) != 0) {
+  if (num_others == 1 && excluded->contains("pattern") && (types & kString) != 0) {
     // A value of another type that is not named has every pattern.
     exclusion.types = types & ~static_cast<unsigned>(kString);
     exclusion.pattern_of = excluded;
     if (!splits_numbers) return exclusion;
   }
-  if (schema.size() == 1 && (schema.contains("enum") || schema.contains("const"))) {
-    const Json values = schema.contains("const") ? Json::array({schema["const"]}) : schema["enum"];
+  if (num_others == 1 && (excluded->contains("enum") || excluded->contains("const"))) {
     bool simple = true;
-    for (const Json& value : values) {
-      if ((TypeOf(value) & types) == 0) continue;
+    const auto add = [&](const Json& value) {
+      if ((TypeOf(value) & types) == 0) return;
       simple = simple && (value.is_string() || value.is_null() || value.is_boolean());
-      exclusion.values.push_back(value);
+      exclusion.values.push_back(&value);
+      exclusion.value_set.Insert(value);
+    };
+    if (excluded->contains("const")) {
+      add(excluded->at("const"));
+    } else {
+      for (const Json& value : excluded->at("enum")) add(value);
     }
     if (simple || HasValues({.elements = {element}})) return exclusion;
   }
@@ -265,6 +340,11 @@ Result<ExprId> AddArguments(Grammar& grammar, std::string_view schema, const Sch
 Result<Grammar> CompileJsonSchema(std::string_view schema, const SchemaLimits& limits) {
   Grammar grammar;
   KVGATE_TRY(const ExprId value, AddJsonSchema(grammar, schema, limits));
+  if (grammar.is_full()) {
+    return MakeError(
+        ErrorCode::kTooLarge, "grammar.schema",
+        fmt::format("the schema needs more than {} MiB of rules", Grammar::kBytesMax >> 20));
+  }
   const RuleId root = grammar.AddRule("root");
   grammar.SetBody(root, value);
   grammar.SetRoot(root);

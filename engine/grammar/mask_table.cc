@@ -1,5 +1,7 @@
 #include "engine/grammar/mask_table.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <limits>
@@ -29,11 +31,33 @@ MaskTable::MaskTable(std::shared_ptr<const CompiledGrammar> grammar, const Optio
     : grammar_(std::move(grammar)),
       options_(options),
       states_(std::make_unique<StateTable>(grammar_->automaton)),
-      path_(grammar_->trie->depth_max() + 1, StateTable::kDead) {}
+      path_(grammar_->trie->depth_max() + 1, StateTable::kDead) {
+  SetWork(options_.mask_work_max);
+}
 
-void MaskTable::Add(User& user) {
-  user.state = states_->Start();
+bool MaskTable::Add(User& user) {
+  const StateId start = states_->Start();
+  if (start == StateTable::kStopped) return false;
+  user.state = start;
   users_.push_back(&user);
+  return true;
+}
+
+void MaskTable::SetWork(uint64_t work_max) {
+  states_->SetLimits(std::min(work_max, options_.mask_work_max), options_.answer_bytes_max);
+}
+
+Error MaskTable::TooMuch() const {
+  if (states_->is_out_of_memory()) {
+    return MakeError(ErrorCode::kInvalidArgument, "grammar",
+                     fmt::format("the grammar is so ambiguous that the next tokens need more than "
+                                 "{} MiB",
+                                 options_.answer_bytes_max >> 20));
+  }
+  return MakeError(ErrorCode::kInvalidArgument, "grammar",
+                   fmt::format("the grammar is so ambiguous that the next tokens cost more than {} "
+                               "steps to find",
+                               options_.mask_work_max));
 }
 
 void MaskTable::Remove(User& user) { std::erase(users_, &user); }
@@ -42,9 +66,13 @@ void MaskTable::Remove(User& user) { std::erase(users_, &user); }
 void MaskTable::WalkSubtree(Walk& walk, uint32_t root) {
   const TokenTrie& trie = *grammar_->trie;
   const uint32_t end = trie.node(root).end;
-  for (uint32_t index = root; index < end && states_->work() < work_end_;) {
+  for (uint32_t index = root; index < end;) {
+    constexpr uint64_t kNodesOfAStep = 16;
+    if (++num_walked_ % kNodesOfAStep == 0) states_->ChargeWork(1);
+    if (states_->is_out_of_work()) return;
     const TokenTrie::Node& node = trie.node(index);
     const StateId state = states_->Next(path_[node.depth - 1u], node.byte);
+    if (state == StateTable::kStopped) return;
     if (state == StateTable::kDead) {
       index = node.end;
       continue;
@@ -66,10 +94,11 @@ void MaskTable::WalkSubtree(Walk& walk, uint32_t root) {
   }
 }
 
-const MaskTable::Mask& MaskTable::MaskOf(StateId canonical) {
+// Null: a limit came before.
+const MaskTable::Mask* MaskTable::MaskOf(StateId canonical) {
   const auto [at, is_new] = masks_.try_emplace(canonical);
   Mask& mask = at->second;
-  if (!is_new) return mask;
+  if (!is_new) return &mask;
   const TokenTrie& trie = *grammar_->trie;
   mask.words.resize((static_cast<size_t>(trie.vocab_size()) + 63) / 64);
   Walk walk{.mask = mask.words,
@@ -78,6 +107,10 @@ const MaskTable::Mask& MaskTable::MaskOf(StateId canonical) {
   path_[0] = canonical;
   for (uint32_t child = 1; child < trie.num_nodes(); child = trie.node(child).end) {
     WalkSubtree(walk, child);
+  }
+  if (states_->is_stopped()) {
+    masks_.erase(at);  // it may not be whole
+    return nullptr;
   }
   const uint32_t before = states_->min_bytes(canonical);
   mask.growth = walk.longest_rest > before ? walk.longest_rest - before : 0;
@@ -94,7 +127,7 @@ const MaskTable::Mask& MaskTable::MaskOf(StateId canonical) {
   }
   mask_bytes_ += sizeof(Mask) + 64 + mask.words.size() * sizeof(uint64_t) +
                  mask.tokens.size() * sizeof(TokenId) + mask.undecided.size() * sizeof(uint32_t);
-  return mask;
+  return &mask;
 }
 
 // Leaves the states of the path to the node in path_.
@@ -106,6 +139,7 @@ StateId MaskTable::StateBefore(StateId state, uint32_t node) {
     path_[0] = state;
     return state;
   }
+  if (before == StateTable::kStopped) return before;
   const StateId reached = states_->Next(before, trie.node(parent).byte);
   path_[trie.node(parent).depth] = reached;
   return reached;
@@ -121,43 +155,59 @@ void MaskTable::FillExactly(StateId state, std::span<uint64_t> mask, uint32_t by
   }
 }
 
+// Leaves those behind which the text can still be ended in time, where there are any.
+void MaskTable::LimitBytes(std::span<uint64_t> mask, StateId state, uint32_t bytes_left) {
+  std::vector<uint64_t> all(mask.begin(), mask.end());
+  FillExactly(state, mask, bytes_left);
+  const bool none = std::all_of(mask.begin(), mask.end(), [](uint64_t w) { return w == 0; });
+  if (none && !states_->can_end(state)) {
+    std::copy(all.begin(), all.end(), mask.begin());  // no byte is a token: let it grow
+  }
+}
+
 Result<bool> MaskTable::FillMask(User& user, std::span<uint64_t> mask, uint32_t bytes_left) {
-  if (bytes() > options_.bytes_max) Forget();
-  work_end_ = states_->work() + options_.mask_work_max;
+  Tidy();
+  SetWork(options_.mask_work_max);
+  const std::optional<bool> any = TryFillMask(user, mask, bytes_left);
+  if (!any) return TooMuch();
+  return *any;
+}
+
+std::optional<bool> MaskTable::TryFillMask(User& user, std::span<uint64_t> mask,
+                                           uint32_t bytes_left) {
   const StateId state = user.state;
   const StateId canonical = states_->Canonical(state);
-  const Mask& known = MaskOf(canonical);
+  if (canonical == StateTable::kStopped) return std::nullopt;
+  const Mask* const known = MaskOf(canonical);
+  if (known == nullptr) return std::nullopt;
   const bool is_free = grammar_->is_open && states_->can_end(state);
-  if (is_free && known.is_all && states_->work() < work_end_) return true;
+  if (is_free && known->is_all) return true;
   std::fill(mask.begin(), mask.end(), 0);
-  std::copy(known.words.begin(), known.words.end(), mask.begin());
-  for (const TokenId token : known.tokens) SetBit(mask, token);
+  std::copy(known->words.begin(), known->words.end(), mask.begin());
+  for (const TokenId token : known->tokens) SetBit(mask, token);
   Walk walk{.mask = mask};
-  for (const uint32_t root : known.undecided) {
-    if (StateBefore(state, root) != StateTable::kDead) WalkSubtree(walk, root);
+  for (const uint32_t root : known->undecided) {
+    if (states_->is_stopped()) break;
+    const StateId before = StateBefore(state, root);
+    if (before != StateTable::kDead && before != StateTable::kStopped) WalkSubtree(walk, root);
   }
   const uint64_t rest = states_->min_bytes(state);
-  const uint64_t longest = std::max<uint64_t>(rest + known.growth, walk.longest_rest);
-  if (!is_free && rest <= bytes_left && longest >= bytes_left) {
-    std::vector<uint64_t> all(mask.begin(), mask.end());
-    FillExactly(state, mask, bytes_left);
-    const bool none = std::all_of(mask.begin(), mask.end(), [](uint64_t w) { return w == 0; });
-    if (none && !states_->can_end(state)) {
-      std::copy(all.begin(), all.end(), mask.begin());  // no byte is a token: let it grow
-    }
-  }
+  const uint64_t longest = std::max<uint64_t>(rest + known->growth, walk.longest_rest);
+  if (!is_free && rest <= bytes_left && longest >= bytes_left) LimitBytes(mask, state, bytes_left);
   if (is_free) {
     for (const TokenId token : grammar_->trie->silent_tokens()) SetBit(mask, token);
   }
   if (states_->can_end(state)) {
     for (const TokenId token : grammar_->trie->end_tokens()) SetBit(mask, token);
   }
-  if (states_->work() >= work_end_) {
-    masks_.erase(canonical);  // it may not be whole
-    return MakeError(ErrorCode::kInvalidArgument, "grammar",
-                     "the grammar is so ambiguous that the next tokens cost too much to find");
-  }
+  if (states_->is_stopped()) return std::nullopt;
   return false;
+}
+
+bool MaskTable::Tidy() {
+  if (!is_large()) return false;
+  Forget();
+  return true;
 }
 
 void MaskTable::Forget() {
@@ -166,6 +216,7 @@ void MaskTable::Forget() {
   auto fresh = std::make_unique<StateTable>(grammar_->automaton);
   for (User* const user : users_) user->state = fresh->Import(*states_, user->state);
   states_ = std::move(fresh);
+  SetWork(options_.mask_work_max);
 }
 
 }  // namespace kvgate::grammar

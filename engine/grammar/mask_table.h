@@ -6,11 +6,13 @@
 // that is far from its bounds. What the canonical state cannot decide (tokens that leave the upper
 // frames, or are longer than its horizon) is a short list of subtrees that are walked each time.
 //
-// Memory is bounded: beyond it all is forgotten but the states that users stand in.
+// Memory is bounded: beyond it all is forgotten but the states that users stand in; and what one
+// answer may take at once is, too.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -26,8 +28,9 @@ namespace kvgate::grammar {
 class MaskTable {
  public:
   struct Options {
-    size_t bytes_max = size_t{8} << 20;  // of states and masks
-    uint64_t mask_work_max = 300'000;    // of computing one mask; some 20 ms
+    size_t bytes_max = size_t{8} << 20;          // of states and masks that are kept
+    size_t answer_bytes_max = size_t{48} << 20;  // of states, while one answer is worked on
+    uint64_t mask_work_max = 1'000'000;          // of one answer; some 50 ms
   };
   MaskTable(std::shared_ptr<const CompiledGrammar> grammar, const Options& options);
 
@@ -35,13 +38,28 @@ class MaskTable {
   struct User {
     StateId state = StateTable::kDead;
   };
-  // The user begins at the start; it must be removed before its end.
-  void Add(User& user);
+  // The user begins at the start; it must be removed before its end. False: a limit came before,
+  // and it is none.
+  bool Add(User& user);
   void Remove(User& user);
+
+  // What comes next may take so much work: no more than mask_work_max.
+  void SetWork(uint64_t work_max);
+  uint64_t work_max() const { return options_.mask_work_max; }
+  // Forgets, where there is more than may be kept. True: it did.
+  // That was done by the thread the table was lent to.
+  uint64_t lent_work() const { return lent_work_; }
+  void AddLentWork(uint64_t work) { lent_work_ += work; }
+  bool is_large() const { return bytes() > options_.bytes_max; }
+  bool Tidy();
+  // Why it stopped. REQUIRES: it did, with all the work that there may be.
+  Error TooMuch() const;
 
   // The state's mask, see Matcher::FillMask; `bytes_left` in place of tokens. True, and the mask is
   // as it was: every token may come.
   Result<bool> FillMask(User& user, std::span<uint64_t> mask, uint32_t bytes_left);
+  // The same with the work that SetWork left; absent: it was too little.
+  std::optional<bool> TryFillMask(User& user, std::span<uint64_t> mask, uint32_t bytes_left);
 
   StateTable& states() { return *states_; }
   const CompiledGrammar& grammar() const { return *grammar_; }
@@ -60,10 +78,11 @@ class MaskTable {
   };
   struct Walk;
 
-  const Mask& MaskOf(StateId canonical);
+  const Mask* MaskOf(StateId canonical);
   void WalkSubtree(Walk& walk, uint32_t root);
   StateId StateBefore(StateId state, uint32_t node);
   void FillExactly(StateId state, std::span<uint64_t> mask, uint32_t bytes_left);
+  void LimitBytes(std::span<uint64_t> mask, StateId state, uint32_t bytes_left);
   void Forget();
 
   const std::shared_ptr<const CompiledGrammar> grammar_;
@@ -71,7 +90,8 @@ class MaskTable {
   std::unique_ptr<StateTable> states_;
   std::unordered_map<StateId, Mask> masks_;  // by canonical state
   size_t mask_bytes_ = 0;
-  uint64_t work_end_ = 0;  // where StateTable::work() ends the mask under way
+  uint64_t lent_work_ = 0;
+  uint64_t num_walked_ = 0;  // nodes of the trie
   std::vector<User*> users_;
   std::vector<StateId> path_;  // scratch: the states along a path of the trie, by depth
 };

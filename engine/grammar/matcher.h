@@ -2,12 +2,21 @@
 //
 // MatcherPool owns what matchers of one grammar share and go on learning: states, transitions and
 // masks. It belongs to one thread (the engine's); so do its matchers, which may outlive it.
+//
+// A mask may take its time. So the engine asks (Matcher::Ask) and has the pool pursue the answer:
+// what is found in a moment is there at once, the rest is worked out by the pool's worker, to whom
+// the grammar's table is lent until then.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include <kvgate/ids.h>
@@ -17,6 +26,8 @@
 #include "engine/grammar/mask_table.h"
 
 namespace kvgate::grammar {
+
+class MaskWorker;
 
 class Matcher : private MaskTable::User {
  public:
@@ -40,24 +51,97 @@ class Matcher : private MaskTable::User {
   // generation changes nothing.
   bool AcceptToken(TokenId token);
 
-  bool CanEnd() const;
+  bool CanEnd();
   // It can end and not go on.
-  bool IsComplete() const;
+  bool IsComplete();
+
+  // The same, asked at once and answered later. Behind the token, if there is one, so many tokens
+  // are left; 0: no mask is wanted.
+  struct Question {
+    std::optional<TokenId> token = {};
+    int tokens_left = 0;
+  };
+  struct Answer {
+    bool accepted = true;  // else the text stands nowhere any more
+    bool can_end = false;
+    bool is_complete = false;
+    bool any_token = false;  // the mask says nothing
+    std::vector<uint64_t> mask = {};
+    std::optional<Error> error = {};  // it costs too much; the rest is not known
+  };
+  // REQUIRES: the last question was answered.
+  void Ask(const Question& question);
+  // False: so much work was too little, and some of it is done.
+  bool Work(uint64_t work_max);
+  bool is_answered() const { return stage_ == Stage::kAnswered; }
+  // REQUIRES: is_answered().
+  const Answer& answer() const { return answer_; }
+  MaskTable& table() { return *table_; }
+  // It stands in the table no more, and is asked nothing again. So whoever holds it last, and when,
+  // does not matter.
+  void Leave();
+  // Nobody waits for the answer any more. From any thread.
+  void Abandon() { is_abandoned_.store(true, std::memory_order_relaxed); }
+  bool is_abandoned() const { return is_abandoned_.load(std::memory_order_relaxed); }
 
  private:
+  enum class Stage : uint8_t { kBytes, kMask, kAnswered };
+  bool Begin();
+  bool GoOn();
+
   const std::shared_ptr<MaskTable> table_;
+  bool begun_ = false;  // it stands in the table
+  Stage stage_ = Stage::kAnswered;
+  Question question_;
+  std::string_view bytes_left_;  // of the question's token
+  Answer answer_;
+  std::atomic<bool> is_abandoned_ = false;
 };
 
 class MatcherPool {
  public:
+  struct Options {
+    // Of all answers between two calls of BeginTurn; what takes more is left to a worker. 0: no
+    // worker, and all of it is done at once.
+    uint64_t turn_work_max = 0;
+    uint64_t answer_work_max = 30'000;  // of one of them; some 2 ms
+  };
+  MatcherPool();
+  explicit MatcherPool(const Options& options);
+  ~MatcherPool();
+
   // A text that has not begun.
   std::unique_ptr<Matcher> Start(const std::shared_ptr<const CompiledGrammar>& grammar);
 
+  void BeginTurn() { turn_work_left_ = options_.turn_work_max; }
+  // Works on what it was asked. True: it is answered. Else `done` gets it once it is, on another
+  // thread; until TakeBack was called behind that, nothing of the matcher may be touched.
+  using Done = std::function<void(std::shared_ptr<Matcher>)>;
+  bool Pursue(const std::shared_ptr<Matcher>& matcher, Done done);
+  void TakeBack(const std::shared_ptr<Matcher>& matcher);
+  // The matcher is not needed any more; what nobody needs, and is large, is given back.
+  void Release(std::shared_ptr<Matcher> matcher);
+  // Waits for what is being worked out; then nothing is pursued any more.
+  void StopWorker();
+
   // Grammars whose learnings are kept when no matcher uses them; the least recently used go first.
   static constexpr size_t kTablesMax = 16;
+  static constexpr size_t kIdleBytesMax = size_t{64} << 20;  // of them, grammars included
 
  private:
+  // A table that the worker has.
+  struct Loan {
+    int num_answers = 0;  // that it owes
+    std::vector<std::shared_ptr<Matcher>> released;
+  };
+  void Trim();
+  void Discard(std::shared_ptr<MaskTable> table);
+
+  const Options options_;
+  uint64_t turn_work_left_ = 0;
   std::list<std::shared_ptr<MaskTable>> tables_;  // most recently used first
+  std::unordered_map<const MaskTable*, Loan> loans_;
+  std::unique_ptr<MaskWorker> worker_;  // null: none
 };
 
 }  // namespace kvgate::grammar

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -371,14 +372,18 @@ class PatternParser {
   Result<CharSet> ParseClass() {
     ++at_;
     const bool negated = Take('^');
-    Kind kind;
+    std::vector<CharRange> surely;
+    std::vector<CharRange> maybe;
+    const auto append = [](const CharSet& set, std::vector<CharRange>& ranges) {
+      ranges.insert(ranges.end(), set.ranges().begin(), set.ranges().end());
+    };
     while (!At(']')) {
       if (AtEnd()) return Invalid("a ] is missing");
       KVGATE_TRY(const Kind first, TakeClassMember());
       const bool is_range = At('-') && at_ + 1 < text_.size() && text_[at_ + 1] != ']';
       if (!is_range) {
-        kind.surely.Add(first.surely);
-        kind.maybe.Add(first.maybe);
+        append(first.surely, surely);
+        append(first.maybe, maybe);
         continue;
       }
       ++at_;
@@ -387,11 +392,12 @@ class PatternParser {
       const std::optional<char32_t> to = OneOf(last);
       if (!from || !to) return Unsupported("a range of classes");
       if (*to < *from) return Invalid("a range that ends before it begins");
-      kind.surely.Add({*from, *to});
-      kind.maybe.Add({*from, *to});
+      surely.push_back({*from, *to});
+      maybe.push_back({*from, *to});
     }
     ++at_;
-    return negated ? kind.maybe.Complement() : kind.surely;
+    return negated ? CharSet::OfRanges(std::move(maybe)).Complement()
+                   : CharSet::OfRanges(std::move(surely));
   }
 
   static std::optional<char32_t> OneOf(const Kind& kind) {
@@ -424,17 +430,29 @@ Result<Pattern> ParsePattern(std::string_view text, const PatternLimits& limits)
   return PatternParser(text, limits).Parse();
 }
 
-Pattern PatternOfText(std::string_view text) {
+Pattern PatternOfTexts(std::span<const std::string> texts) {
+  constexpr uint32_t kAccept = 1;
   CharNfa nfa;
-  nfa.states.emplace_back();
-  while (!text.empty()) {
-    const tokenizer::Utf8Step step = tokenizer::NextUtf8(text);
-    text.remove_prefix(step.length);
-    const auto next = static_cast<uint32_t>(nfa.states.size());
-    nfa.states.back().edges.push_back({.characters = CharSet::Of(step.code_point), .target = next});
-    nfa.states.emplace_back();
+  nfa.states.resize(2);
+  nfa.accept = kAccept;
+  std::map<std::pair<uint32_t, char32_t>, uint32_t> tree;
+  for (std::string_view text : texts) {
+    uint32_t at = 0;
+    while (!text.empty()) {
+      const tokenizer::Utf8Step step = tokenizer::NextUtf8(text);
+      text.remove_prefix(step.length);
+      const auto next = static_cast<uint32_t>(nfa.states.size());
+      const auto [place, is_new] = tree.try_emplace({at, step.code_point}, next);
+      if (is_new) {
+        nfa.states[at].edges.push_back(
+            {.characters = CharSet::Of(step.code_point), .target = next});
+        nfa.states.emplace_back();
+      }
+      at = place->second;
+    }
+    std::vector<uint32_t>& empty = nfa.states[at].empty_edges;
+    if (empty.empty()) empty.push_back(kAccept);  // a text that is there twice is there once
   }
-  nfa.accept = static_cast<uint32_t>(nfa.states.size() - 1);
   return {.branches = {{{.nfa = std::move(nfa)}}}};
 }
 

@@ -9,6 +9,8 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -51,7 +53,7 @@ struct PatternLimits {
 // kTooLarge: a limit.
 Result<Pattern> ParsePattern(std::string_view text, const PatternLimits& limits);
 
-// What only this text matches.
-Pattern PatternOfText(std::string_view text);
+// What only these texts match: one automaton, a tree of what they begin with alike.
+Pattern PatternOfTexts(std::span<const std::string> texts);
 
 }  // namespace kvgate::grammar

@@ -18,6 +18,8 @@ bool IsReadAsText(const Json& root, const std::string& name) {
          (type.is_array() && std::find(type.begin(), type.end(), Json("string")) != type.end());
 }
 
+constexpr uint64_t kPairSteps = 50;
+
 bool IsPlainName(std::string_view name) {
   return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
@@ -78,10 +80,8 @@ Result<ExprId> SchemaCompiler::PairValue(const Property& property, const PairFor
   if (form.closing.empty() || !IsReadAsText(document_.root(), property.name)) {
     return grammar_.Rule(property.value);
   }
-  const auto made = std::find_if(pending_.begin(), pending_.end(), [&](const auto& pending) {
-    return pending.second == property.value;
-  });
-  const Conjunction value = made->first;  // a copy: more may be added
+  const Conjunction value = *conjunctions_.at(property.value.value);  // a copy: more may be added
+  KVGATE_TRY_VOID(Charge(value, kPairSteps));
   Result<ExprId> text = PlainText(value, form);
   if (text || !limits_.is_relaxed) return text;
   return PlainText({}, form);
@@ -94,10 +94,10 @@ Result<ExprId> SchemaCompiler::PlainText(const Conjunction& conjunction, const P
   KVGATE_TRY(const std::optional<ExprId> choice, ChoiceOf(conjunction, text));
   if (choice) return *choice;
   if (HasValues(conjunction)) {
-    KVGATE_TRY(const std::vector<Json> values, NamedValues(conjunction, kString));
+    KVGATE_TRY(const std::vector<const Json*> values, NamedValues(conjunction, kString));
     std::vector<ExprId> texts;
-    for (const Json& value : values) {
-      const auto& plain = value.get_ref<const std::string&>();
+    for (const Json* const value : values) {
+      const auto& plain = value->get_ref<const std::string&>();
       if (plain.find(form.closing) == std::string::npos) texts.push_back(grammar_.Literal(plain));
     }
     return grammar_.Choice(texts);

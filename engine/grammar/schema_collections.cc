@@ -10,6 +10,8 @@
 namespace kvgate::grammar {
 namespace {
 
+constexpr uint64_t kPropertySteps = 30;
+
 bool DeclaresProperties(const Json& schema) {
   return schema.contains("properties") || schema.contains("patternProperties");
 }
@@ -33,10 +35,11 @@ const char* RestKeyword(const Json& schema) {
 // --- objects ----------------------------------------------------------------------------------
 
 // A property's value meets what every schema says of it: by its name, or else of additional ones.
-Result<RuleId> SchemaCompiler::PropertyValue(const Conjunction& conjunction,
+Result<RuleId> SchemaCompiler::PropertyValue(const Conjunction& conjunction, const NameRules& rules,
                                              const std::string& name) {
-  KVGATE_TRY(const std::vector<NamePattern> patterns, NamePatterns(conjunction));
-  KVGATE_TRY(const bool accepted, AcceptsName(conjunction, name));
+  KVGATE_TRY_VOID(Charge(conjunction, kPropertySteps * (conjunction.elements.size() + 1) +
+                                          rules.patterns.size() * name.size()));
+  KVGATE_TRY(const bool accepted, AcceptsName(rules.names, name));
   std::vector<const Json*> schemas;
   for (const Element& element : conjunction.elements) {
     const Json& schema = *element.schema;
@@ -46,7 +49,7 @@ Result<RuleId> SchemaCompiler::PropertyValue(const Conjunction& conjunction,
       schemas.push_back(value);
       is_declared = true;
     }
-    for (const NamePattern& pattern : patterns) {
+    for (const NamePattern& pattern : rules.patterns) {
       if (pattern.element != &element || !pattern.dfa->Takes(name)) continue;
       KVGATE_TRY(const Json* value, document_.Child(schema, "patternProperties", pattern.text));
       schemas.push_back(value);
@@ -64,12 +67,15 @@ Result<RuleId> SchemaCompiler::PropertyValue(const Conjunction& conjunction,
 
 Result<std::vector<SchemaCompiler::Property>> SchemaCompiler::Properties(
     const Conjunction& conjunction) {
+  NameRules rules;
+  KVGATE_TRY(rules.patterns, NamePatterns(conjunction));
+  KVGATE_TRY(rules.names, NamesOf(conjunction));
   std::vector<Property> properties;
   std::map<std::string, size_t> indices;
   const auto add = [&](const std::string& name, bool required) -> Result<void> {
     const auto [at, is_new] = indices.try_emplace(name, properties.size());
     if (is_new) {
-      KVGATE_TRY(const RuleId value, PropertyValue(conjunction, name));
+      KVGATE_TRY(const RuleId value, PropertyValue(conjunction, rules, name));
       properties.push_back({.name = name, .value = value});
     }
     properties[at->second].required |= required;
@@ -165,7 +171,7 @@ ExprId SchemaCompiler::CountedList(std::span<const Property> properties, std::op
                                 .max = count.max == kUnbounded ? kUnbounded : count.max - written},
                                written == 0));
   }
-  for (size_t i = properties.size(); i-- > 0;) {
+  for (size_t i = properties.size(); i-- > 0 && !grammar_.is_full();) {
     const Property& property = properties[i];
     std::vector<ExprId> before;
     for (size_t written = 0; written <= std::min(i, written_max); ++written) {
@@ -304,7 +310,9 @@ Result<std::optional<std::vector<Json>>> SchemaCompiler::FewValues(
   }
   KVGATE_TRY(const unsigned types, TypesOf(conjunction));
   if (HasValues(conjunction)) {
-    KVGATE_TRY(std::vector<Json> values, NamedValues(conjunction, types));
+    KVGATE_TRY(const std::vector<const Json*> named, NamedValues(conjunction, types));
+    std::vector<Json> values;
+    for (const Json* const value : named) values.push_back(*value);
     return Values(std::move(values));
   }
   if ((types & ~static_cast<unsigned>(kBoolean | kNull)) != 0) return Values();
@@ -344,18 +352,25 @@ Result<ExprId> SchemaCompiler::DistinctItems(const Conjunction& conjunction, con
   if (texts.size() <= kAnyOrderMax) {
     return grammar_.Sequence({open, InAnyOrder(texts, count), close});
   }
-  // In the schema's order.
-  const size_t written_max = std::min<size_t>(texts.size(), count.max);
-  std::vector<ExprId> behind;  // by the number written
+  return grammar_.Sequence({open, InOrder(texts, count), close});
+}
+
+// In the schema's order: for each value what may follow it, by how many were written before. How
+// many there were counts only as far as the bounds ask, so without a maximum this is linear.
+ExprId SchemaCompiler::InOrder(std::span<const ExprId> values, RepeatCount count) {
+  const bool bounded = count.max < values.size();
+  const size_t counted = bounded ? count.max : std::max<size_t>(count.min, 1);
+  const size_t written_max = std::min(values.size(), counted);
+  std::vector<ExprId> behind;  // by the number written; the last one: so many, or more
   for (size_t written = 0; written <= written_max; ++written) {
     behind.push_back(written >= count.min ? grammar_.Empty() : grammar_.Nothing());
   }
-  for (size_t i = texts.size(); i-- > 0;) {
+  for (size_t i = values.size(); i-- > 0 && !grammar_.is_full();) {
     std::vector<ExprId> before;
     for (size_t written = 0; written <= std::min(i, written_max); ++written) {
       std::vector<ExprId> alternatives = {behind[written]};
-      if (written < written_max) {
-        std::vector<ExprId> parts = {texts[i], behind[written + 1]};
+      if (written < written_max || !bounded) {
+        std::vector<ExprId> parts = {values[i], behind[std::min(written + 1, written_max)]};
         if (written > 0) parts.insert(parts.begin(), parts_.Comma());
         alternatives.push_back(grammar_.Sequence(parts));
       }
@@ -365,7 +380,7 @@ Result<ExprId> SchemaCompiler::DistinctItems(const Conjunction& conjunction, con
     }
     behind = std::move(before);
   }
-  return grammar_.Sequence({open, behind.front(), close});
+  return behind.front();
 }
 
 ExprId SchemaCompiler::InAnyOrder(std::span<const ExprId> values, RepeatCount count) {

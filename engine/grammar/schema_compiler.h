@@ -8,8 +8,10 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -21,6 +23,7 @@
 #include "engine/grammar/json_schema.h"
 #include "engine/grammar/number_range.h"
 #include "engine/grammar/schema_document.h"
+#include "engine/grammar/value_set.h"
 
 namespace kvgate::grammar {
 
@@ -28,7 +31,11 @@ class SchemaCompiler {
  public:
   SchemaCompiler(Grammar& grammar, SchemaDocument& document, const SchemaLimits& limits,
                  JsonStyle style = JsonStyle::kUsual)
-      : grammar_(grammar), parts_(grammar, style), document_(document), limits_(limits) {}
+      : grammar_(grammar),
+        parts_(grammar, style),
+        document_(document),
+        limits_(limits),
+        budget_(limits.budget != nullptr ? *limits.budget : own_budget_) {}
 
   Result<ExprId> Compile();
   // See AddArguments.
@@ -49,8 +56,19 @@ class SchemaCompiler {
   };
 
   Result<void> CompilePending();
+  // Charges so many steps. kTooLarge: they, or the grammar's memory, are more than there may be.
+  Result<void> Charge(const Conjunction& conjunction, uint64_t steps) const;
+  // What a schema's own keywords say, looked at once.
+  struct Facts {
+    std::optional<unsigned> named_types;
+    unsigned types_of_keywords = 0;
+    ValueSet values;  // of its enum
+  };
+  const Facts& FactsOf(const Json& schema) const;
+  bool OnlyRefers(const Json& schema) const;
   Result<Conjunction> Join(std::span<const Json* const> schemas);
-  Result<void> Add(const Json& schema, Conjunction& conjunction);
+  // `references`: that only refer, and led here.
+  Result<void> Add(const Json& schema, Conjunction& conjunction, int references = 0);
   RuleId RuleOf(Conjunction conjunction);
   Result<ExprId> BodyOf(const Conjunction& conjunction, unsigned wanted_types);
   // The choice that anyOf or oneOf leaves, each alternative made by `make`; absent: there is none.
@@ -63,18 +81,23 @@ class SchemaCompiler {
   // Of a schema under "not", as far as we have it.
   struct Exclusion {
     unsigned types = 0;
-    std::vector<Json> values = {};
+    std::vector<const Json*> values = {};
+    ValueSet value_set = {};           // the same
     const Json* pattern_of = nullptr;  // its pattern is not to match
   };
-  Result<Exclusion> ExclusionOf(const Element& element) const;
+  const Result<Exclusion>& ExclusionOf(const Element& element) const;
+  Result<Exclusion> ReadExclusion(const Element& element) const;
 
   // schema_values.cc
   bool HasValues(const Conjunction& conjunction) const;
   Result<ExprId> Values(const Conjunction& conjunction, unsigned types);
-  Result<std::vector<Json>> NamedValues(const Conjunction& conjunction, unsigned types) const;
+  Result<std::vector<const Json*>> NamedValues(const Conjunction& conjunction,
+                                               unsigned types) const;
   Result<bool> Accepts(const Element& element, const Json& value) const;
   Result<bool> AcceptsNumber(const Element& element, const Json& value) const;
   Result<bool> AcceptsText(const Element& element, const std::string& text) const;
+  // What its patterns, formats and exclusions take; null: anything.
+  Result<const CharDfa*> TextDfaOf(const Element& element) const;
   Result<ExprId> String(const Conjunction& conjunction);
   // What its patterns, formats and exclusions say of a text.
   Result<std::vector<TextCondition>> TextConditions(const Conjunction& conjunction) const;
@@ -82,6 +105,8 @@ class SchemaCompiler {
                                  std::vector<TextCondition>& conditions) const;
   // Within what all automata of the schema may cost together.
   Result<CharDfa> MakeTextDfa(std::span<const TextCondition> conditions) const;
+  // The same, for one that stays until the schema is compiled.
+  Result<CharDfa> MakeKeptDfa(std::span<const TextCondition> conditions) const;
   Error TooManyStates(const Conjunction& conjunction, const Error& error) const;
   Result<RepeatCount> Lengths(const Conjunction& conjunction, const char* min,
                               const char* max) const;
@@ -101,7 +126,14 @@ class SchemaCompiler {
   Result<ExprId> Object(const Conjunction& conjunction);
   Result<std::vector<Property>> Properties(const Conjunction& conjunction);
   Result<Rest> AdditionalProperties(const Conjunction& conjunction);
-  Result<RuleId> PropertyValue(const Conjunction& conjunction, const std::string& name);
+  struct NamePattern;
+  // What is said of the names of all properties, read once for all of them.
+  struct NameRules {
+    std::vector<NamePattern> patterns;
+    std::optional<Conjunction> names;
+  };
+  Result<RuleId> PropertyValue(const Conjunction& conjunction, const NameRules& rules,
+                               const std::string& name);
   Result<void> CheckPropertyCounts(const Conjunction& conjunction, RepeatCount count,
                                    size_t num_properties, bool open) const;
   ExprId PropertyList(std::span<const Property> properties, std::optional<ExprId> more);
@@ -124,7 +156,7 @@ class SchemaCompiler {
   Result<std::vector<NamePattern>> NamePatterns(const Conjunction& conjunction) const;
   // What propertyNames say; absent: nothing.
   Result<std::optional<Conjunction>> NamesOf(const Conjunction& conjunction);
-  Result<bool> AcceptsName(const Conjunction& conjunction, const std::string& name);
+  Result<bool> AcceptsName(const std::optional<Conjunction>& names, const std::string& name);
   // A name that is not declared, a colon and a value; absent: there are no others.
   Result<std::optional<ExprId>> OtherPairs(const Conjunction& conjunction,
                                            std::span<const Property> properties, const Rest& rest);
@@ -141,6 +173,7 @@ class SchemaCompiler {
                                RepeatCount count);
   ExprId InAnyOrder(std::span<const ExprId> values, RepeatCount count);
   Result<std::optional<std::vector<Json>>> FewValues(const Conjunction& conjunction) const;
+  ExprId InOrder(std::span<const ExprId> values, RepeatCount count);
 
   Error ErrorAt(const Element& element, const char* keyword, ErrorCode code,
                 std::string_view what) const {
@@ -154,8 +187,17 @@ class SchemaCompiler {
   std::optional<RuleId> root_;                         // that must be an object
   static constexpr uint64_t kDfaWorkMax = 40'000'000;  // some 200 ms
   mutable uint64_t dfa_work_ = 0;
+  static constexpr size_t kDfaBytesMax = size_t{32} << 20;  // of those that are kept
+  mutable size_t dfa_bytes_ = 0;
   mutable std::map<std::string, CharDfa> name_dfas_;  // of patternProperties
+  mutable std::unordered_map<const Json*, Result<CharDfa>> text_dfas_;
+  mutable std::unordered_map<const Json*, Facts> facts_;
+  mutable std::unordered_map<const Json*, Result<Exclusion>> exclusions_;
+  std::set<std::pair<const Json*, bool>> disjoint_;  // whose oneOf was looked at, and how
+  mutable Budget own_budget_;
+  Budget& budget_;
   std::map<Conjunction, RuleId> rules_;
+  std::unordered_map<uint32_t, const Conjunction*> conjunctions_;  // by rule: keys of rules_
   std::vector<std::pair<Conjunction, RuleId>> pending_;
 };
 

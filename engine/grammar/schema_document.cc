@@ -89,10 +89,13 @@ constexpr std::array kKeywords = {
 };
 
 const Keyword* FindKeyword(std::string_view name) {
-  for (const Keyword& keyword : kKeywords) {
-    if (keyword.name == name) return &keyword;
-  }
-  return nullptr;
+  static const auto* const by_name = [] {
+    auto* const map = new std::unordered_map<std::string_view, const Keyword*>;
+    for (const Keyword& keyword : kKeywords) map->emplace(keyword.name, &keyword);
+    return map;
+  }();
+  const auto known = by_name->find(name);
+  return known == by_name->end() ? nullptr : known->second;
 }
 
 bool IsSchema(const Json& value) { return value.is_object() || value.is_boolean(); }
@@ -212,8 +215,34 @@ const Json* Step(const Json& from, const std::string& token) {
   return index < from.size() ? &from[index] : nullptr;
 }
 
-std::string Join(const std::string& path, std::string_view name) {
-  return path.empty() ? std::string(name) : fmt::format("{}.{}", path, name);
+std::string Join(std::string path, std::string_view name) {
+  if (!path.empty()) path += '.';
+  path += name;
+  return path;
+}
+
+// Whether anything stands inside more than so many brackets. Before the text is parsed: a parser
+// with a callback looks through all of an array for each object in it.
+bool IsDeeperThan(std::string_view text, int depth_max) {
+  int depth = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      in_string = c != '"';
+      continue;
+    }
+    if (c == ' ' || c == '\t' || c == '\n' || c == '\r') continue;
+    if (c == ']' || c == '}') {
+      --depth;
+      continue;
+    }
+    if (depth > depth_max) return true;
+    in_string = c == '"';
+    if (c == '[' || c == '{') ++depth;
+  }
+  return false;
 }
 
 Error Refusal(ErrorCode code, std::string what, std::string field) {
@@ -229,32 +258,41 @@ Result<SchemaDocument> SchemaDocument::Parse(std::string_view text, const Schema
         fmt::format("the schema has {} bytes; at most {} are read", text.size(), limits.bytes_max),
         "");
   }
-  bool too_deep = false;
-  const auto watch = [&](int depth, Json::parse_event_t, Json&) {
-    too_deep |= depth > limits.depth_max;
-    return !too_deep;  // what is too deep is not kept
-  };
   SchemaDocument document;
   document.is_relaxed_ = limits.is_relaxed;
-  document.root_ = std::make_unique<Json>(Json::parse(text, watch, false));
-  if (too_deep) {
+  if (IsDeeperThan(text, limits.depth_max)) {
     return Refusal(ErrorCode::kTooLarge,
                    fmt::format("the schema is nested deeper than {} levels", limits.depth_max), "");
   }
+  document.root_ = std::make_unique<Json>(Json::parse(text, nullptr, false));
   if (document.root_->is_discarded()) {
     return Refusal(ErrorCode::kInvalidArgument, "the schema is not JSON", "");
   }
-  KVGATE_TRY_VOID(document.Enter(*document.root_, ""));
+  KVGATE_TRY_VOID(document.Enter(*document.root_, {}));
   return document;
 }
 
-Result<const Json*> SchemaDocument::Enter(const Json& part, std::string path) {
-  if (!IsSchema(part)) {
-    return Refusal(ErrorCode::kInvalidArgument, "a schema must be an object or a boolean",
-                   std::move(path));
+Result<const Json*> SchemaDocument::Enter(const Json& part, Place place) {
+  const bool is_schema = IsSchema(part);
+  const auto at = places_.try_emplace(&part, std::move(place)).first;
+  if (is_schema) return &part;
+  Error error =
+      Refusal(ErrorCode::kInvalidArgument, "a schema must be an object or a boolean", PathOf(part));
+  places_.erase(at);
+  return error;
+}
+
+std::string SchemaDocument::PathOf(const Json& part) const {
+  std::vector<const Place*> places;
+  for (const Json* at = &part; at != nullptr; at = places.back()->parent) {
+    places.push_back(&places_.at(at));
   }
-  paths_.try_emplace(&part, std::move(path));
-  return &part;
+  std::string path;
+  for (size_t i = places.size(); i-- > 0;) {
+    path = Join(std::move(path), places[i]->step);
+    if (places[i]->name != nullptr) path = Join(std::move(path), *places[i]->name);
+  }
+  return path;
 }
 
 std::string SchemaDocument::PathTo(const Json& schema, std::string_view keyword) const {
@@ -262,17 +300,19 @@ std::string SchemaDocument::PathTo(const Json& schema, std::string_view keyword)
 }
 
 Result<const Json*> SchemaDocument::Child(const Json& schema, const std::string& keyword) {
-  return Enter(schema.at(keyword), PathTo(schema, keyword));
+  return Enter(schema.at(keyword), {.parent = &schema, .step = keyword});
 }
 
 Result<const Json*> SchemaDocument::Child(const Json& schema, const std::string& keyword,
                                           size_t index) {
-  return Enter(schema.at(keyword).at(index), fmt::format("{}[{}]", PathTo(schema, keyword), index));
+  return Enter(schema.at(keyword).at(index),
+               {.parent = &schema, .step = fmt::format("{}[{}]", keyword, index)});
 }
 
 Result<const Json*> SchemaDocument::Child(const Json& schema, const std::string& keyword,
                                           const std::string& name) {
-  return Enter(schema.at(keyword).at(name), Join(PathTo(schema, keyword), name));
+  const auto member = schema.at(keyword).find(name);
+  return Enter(*member, {.parent = &schema, .name = &member.key(), .step = keyword});
 }
 
 Result<const Json*> SchemaDocument::Resolve(const Json& schema) {
@@ -294,13 +334,13 @@ Result<const Json*> SchemaDocument::Resolve(const Json& schema) {
       return ErrorAt(schema, "$ref", ErrorCode::kInvalidArgument,
                      fmt::format("points to nothing: '{}'", reference.substr(0, 200)));
     }
-    path = Join(path, *token);
+    path = Join(std::move(path), *token);
   }
-  return Enter(*part, std::move(path));
+  return Enter(*part, {.step = std::move(path)});
 }
 
 Result<void> SchemaDocument::CheckKeywords(const Json& schema) const {
-  if (!schema.is_object()) return {};
+  if (!schema.is_object() || checked_.contains(&schema)) return {};
   for (const auto& [name, value] : schema.items()) {
     const Keyword* const keyword = FindKeyword(name);
     if (keyword == nullptr) {
@@ -317,6 +357,7 @@ Result<void> SchemaDocument::CheckKeywords(const Json& schema) const {
       return ErrorAt(schema, name, ErrorCode::kUnsupported, "is only supported as true");
     }
   }
+  checked_.insert(&schema);
   return {};
 }
 
@@ -355,6 +396,11 @@ std::optional<unsigned> NamedTypes(const Json& schema) {
   const auto nullable = schema.find("nullable");
   if (nullable != schema.end() && nullable->get<bool>()) types |= kNull;
   return types;
+}
+
+bool IsNote(std::string_view keyword) {
+  const Keyword* const known = FindKeyword(keyword);
+  return known == nullptr || known->form == Form::kNote;
 }
 
 unsigned TypesOfKeywords(const Json& schema) {

@@ -8,13 +8,17 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 
 #include <kvgate/result.h>
 #include <nlohmann/json.hpp>
 
+#include "engine/grammar/budget.h"
+#include "engine/grammar/indexed_object.h"
+
 namespace kvgate::grammar {
 
-using Json = nlohmann::ordered_json;  // properties are written in the schema's order
+using Json = nlohmann::basic_json<IndexedObject>;  // properties keep the schema's order
 
 struct SchemaLimits {
   size_t bytes_max = 256 * 1024;
@@ -25,6 +29,8 @@ struct SchemaLimits {
   // What is not supported is not an error: it is left out, or any value stands there. So not every
   // text need meet the schema.
   bool is_relaxed = false;
+  // What several schemas take together is charged here; null: each has a budget of its own.
+  Budget* budget = nullptr;
 };
 
 // What a value may be, one bit each. A number that is an integer is both.
@@ -47,7 +53,7 @@ class SchemaDocument {
 
   const Json& root() const { return *root_; }
   // Where a part stands. REQUIRES: it was returned by Child or Resolve, or is the root.
-  const std::string& PathOf(const Json& part) const { return paths_.at(&part); }
+  std::string PathOf(const Json& part) const;
 
   // The schema in schema[keyword], or in [keyword][index], [keyword][name].
   // kInvalidArgument: neither an object nor a boolean.
@@ -67,12 +73,20 @@ class SchemaDocument {
 
  private:
   SchemaDocument() = default;
-  Result<const Json*> Enter(const Json& part, std::string path);
+  // Where a part stands: in another one by a step. Only what an error needs is written out: names
+  // are long, and all parts below one would hold it.
+  struct Place {
+    const Json* parent = nullptr;  // null: the step is the whole path
+    const std::string* name = nullptr;  // of a property, in the document
+    std::string step;
+  };
+  Result<const Json*> Enter(const Json& part, Place place);
   std::string PathTo(const Json& schema, std::string_view keyword) const;
 
   bool is_relaxed_ = false;
   std::unique_ptr<Json> root_;  // stays where it is
-  std::unordered_map<const Json*, std::string> paths_;
+  std::unordered_map<const Json*, Place> places_;
+  mutable std::unordered_set<const Json*> checked_;  // whose keywords are in order
 };
 
 // The types that schema["type"] and "nullable" name; absent: it names none.
@@ -80,6 +94,8 @@ class SchemaDocument {
 std::optional<unsigned> NamedTypes(const Json& schema);
 // The types that keywords of the schema are about; 0: none.
 unsigned TypesOfKeywords(const Json& schema);
+// A keyword that says nothing about values.
+bool IsNote(std::string_view keyword);
 unsigned TypeOf(const Json& value);
 
 }  // namespace kvgate::grammar

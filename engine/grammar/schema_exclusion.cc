@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
+
+#include "engine/grammar/value_set.h"
 
 namespace kvgate::grammar {
 namespace {
@@ -11,10 +15,11 @@ namespace {
 constexpr int kDepthMax = 8;  // of properties in properties, and of references
 
 // The values that a schema names; absent: it names none.
-std::optional<std::vector<Json>> NamedValues(const Json& schema) {
-  if (schema.contains("const")) return std::vector<Json>{schema.at("const")};
+std::optional<std::span<const Json>> NamedValues(const Json& schema) {
+  if (schema.contains("const")) return std::span(&schema.at("const"), 1);
   if (!schema.contains("enum")) return std::nullopt;
-  return std::vector<Json>(schema.at("enum").begin(), schema.at("enum").end());
+  const auto& values = schema.at("enum").get_ref<const Json::array_t&>();
+  return std::span(values);
 }
 
 unsigned TypesFor(const Json& schema, bool implied) {
@@ -29,10 +34,14 @@ unsigned TypesFor(const Json& schema, bool implied) {
   return types;
 }
 
-bool Requires(const Json& schema, const std::string& name) {
-  if (!schema.contains("required")) return false;
-  const Json& names = schema.at("required");
-  return std::find(names.begin(), names.end(), Json(name)) != names.end();
+// What looking at a schema takes, beside what is below its keywords.
+uint64_t StepsOf(const Json& schema) {
+  uint64_t steps = 10 + 2 * schema.size();
+  for (const char* const keyword : {"enum", "required", "type"}) {
+    const auto found = schema.find(keyword);
+    if (found != schema.end() && found->is_array()) steps += 5 * found->size();
+  }
+  return steps;
 }
 
 bool Declares(const Json& schema, const std::string& name) {
@@ -53,12 +62,12 @@ bool WritesOnlyDeclared(const Json& schema) {
 
 class Comparison {
  public:
-  explicit Comparison(SchemaDocument& document) : document_(document) {}
+  Comparison(SchemaDocument& document, Budget& budget) : document_(document), budget_(budget) {}
 
   Result<bool> Excludes(const Json& written, const Json& read, bool alone, int depth) {
     if (written.is_boolean()) return !written.get<bool>();
     if (read.is_boolean()) return !read.get<bool>();
-    if (depth > kDepthMax) return false;
+    if (depth > kDepthMax || !budget_.Charge(StepsOf(written) + StepsOf(read))) return false;
     KVGATE_TRY_VOID(document_.CheckKeywords(written));
     KVGATE_TRY_VOID(document_.CheckKeywords(read));
     KVGATE_TRY(const bool apart, PartsExclude(written, read, alone, depth));
@@ -104,7 +113,7 @@ class Comparison {
 
   template <typename Function>
   Result<bool> EachExcludes(const Json& schema, const char* keyword, bool all, Function excludes) {
-    for (size_t i = 0; i < schema.at(keyword).size(); ++i) {
+    for (size_t i = 0; i < schema.at(keyword).size() && !budget_.is_spent(); ++i) {
       KVGATE_TRY(const Json* part, document_.Child(schema, keyword, i));
       KVGATE_TRY(const bool apart, excludes(*part));
       if (apart != all) return apart;
@@ -116,16 +125,17 @@ class Comparison {
     const auto ours = NamedValues(written);
     const auto theirs = NamedValues(read);
     if (!ours || !theirs) return false;
-    return std::none_of(ours->begin(), ours->end(), [&](const Json& value) {
-      return std::find(theirs->begin(), theirs->end(), value) != theirs->end();
-    });
+    ValueSet known;
+    for (const Json& value : *theirs) known.Insert(value);
+    return std::none_of(ours->begin(), ours->end(),
+                        [&](const Json& value) { return known.Contains(value); });
   }
 
   Result<bool> PropertiesExclude(const Json& written, const Json& read, bool alone, int depth) {
     if (read.contains("required") && alone && WritesOnlyDeclared(written)) {
       for (const Json& name : read.at("required")) {
         const auto& text = name.get_ref<const std::string&>();
-        if (!Declares(written, text) && !Requires(written, text)) return true;
+        if (!Declares(written, text) && !RequiredBy(written).Contains(name)) return true;
       }
     }
     if (!written.contains("required")) return false;
@@ -144,13 +154,22 @@ class Comparison {
     return false;
   }
 
+  // Its names in "required".
+  const ValueSet& RequiredBy(const Json& schema) {
+    const auto [at, is_new] = required_.try_emplace(&schema);
+    if (is_new && schema.contains("required")) at->second = ValueSet(schema.at("required"));
+    return at->second;
+  }
+
   SchemaDocument& document_;
+  Budget& budget_;
+  std::unordered_map<const Json*, ValueSet> required_;
 };
 
 }  // namespace
 
-Result<bool> Excludes(SchemaDocument& document, const ExclusionQuestion& question) {
-  return Comparison(document).Excludes(question.written, question.read, question.alone, 0);
+Result<bool> Excludes(SchemaDocument& document, const ExclusionQuestion& question, Budget& budget) {
+  return Comparison(document, budget).Excludes(question.written, question.read, question.alone, 0);
 }
 
 }  // namespace kvgate::grammar

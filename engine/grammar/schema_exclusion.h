@@ -16,7 +16,8 @@ struct ExclusionQuestion {
 };
 
 // Whether no value that our grammar of `written` writes meets `read`.
-// kUnsupported, kInvalidArgument: a reference, as SchemaDocument::Resolve.
-Result<bool> Excludes(SchemaDocument& document, const ExclusionQuestion& question);
+// kUnsupported, kInvalidArgument: a reference, as SchemaDocument::Resolve. "No" where the budget is
+// spent, which the caller must ask it.
+Result<bool> Excludes(SchemaDocument& document, const ExclusionQuestion& question, Budget& budget);
 
 }  // namespace kvgate::grammar

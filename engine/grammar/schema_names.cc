@@ -7,6 +7,7 @@
 namespace kvgate::grammar {
 namespace {
 
+constexpr uint64_t kPatternByteSteps = 10;
 constexpr size_t kPatternsMax = 4;  // each set of them that a name may have is a case of its own
 
 }  // namespace
@@ -24,12 +25,13 @@ Result<std::vector<SchemaCompiler::NamePattern>> SchemaCompiler::NamePatterns(
         return ErrorAt(element, "patternProperties", ErrorCode::kUnsupported,
                        "has more patterns than are supported");
       }
+      KVGATE_TRY_VOID(Charge(conjunction, text.size() * kPatternByteSteps));
       Result<Pattern> pattern = ParsePattern(text, {});
       if (!pattern) return failed(pattern.error());
       auto known = name_dfas_.find(text);
       if (known == name_dfas_.end()) {
         const TextCondition condition = {.pattern = *pattern};
-        Result<CharDfa> dfa = MakeTextDfa({&condition, 1});
+        Result<CharDfa> dfa = MakeKeptDfa({&condition, 1});
         if (!dfa) return failed(dfa.error());
         known = name_dfas_.emplace(text, std::move(*dfa)).first;
       }
@@ -63,9 +65,10 @@ Result<std::optional<SchemaCompiler::Conjunction>> SchemaCompiler::NamesOf(
   return std::optional<Conjunction>(std::move(names));
 }
 
-Result<bool> SchemaCompiler::AcceptsName(const Conjunction& conjunction, const std::string& name) {
-  KVGATE_TRY(const std::optional<Conjunction> names, NamesOf(conjunction));
+Result<bool> SchemaCompiler::AcceptsName(const std::optional<Conjunction>& names,
+                                         const std::string& name) {
   if (!names) return true;
+  KVGATE_TRY_VOID(Charge(*names, names->elements.size() * kPatternByteSteps));
   bool accepted = !names->impossible;
   for (const Element& element : names->elements) {
     KVGATE_TRY(const bool accepts, Accepts(element, Json(name)));
@@ -109,20 +112,19 @@ Result<ExprId> SchemaCompiler::PairsOfPatterns(const Conjunction& conjunction,
   RepeatCount length;
   if (names) {
     if (HasValues(*names)) {
-      Pattern values;
-      KVGATE_TRY(const std::vector<Json> texts, NamedValues(*names, kString));
-      for (const Json& text : texts) {
-        values.branches.push_back(
-            PatternOfText(text.get_ref<const std::string&>()).branches.front());
-      }
-      conditions.push_back({.pattern = std::move(values)});
+      std::vector<std::string> texts;
+      KVGATE_TRY(const std::vector<const Json*> values, NamedValues(*names, kString));
+      for (const Json* const value : values) texts.push_back(value->get<std::string>());
+      conditions.push_back({.pattern = PatternOfTexts(texts)});
     } else {
       KVGATE_TRY(conditions, TextConditions(*names));
       KVGATE_TRY(length, Lengths(*names, "minLength", "maxLength"));
     }
   }
-  for (const Property& property : properties) {
-    conditions.push_back({.pattern = PatternOfText(property.name), .negated = true});
+  std::vector<std::string> declared;
+  for (const Property& property : properties) declared.push_back(property.name);
+  if (!declared.empty()) {
+    conditions.push_back({.pattern = PatternOfTexts(declared), .negated = true});
   }
   std::vector<const Json*> schemas;
   for (const Element& element : conjunction.elements) {

@@ -14,6 +14,8 @@
 namespace kvgate::grammar {
 namespace {
 
+constexpr uint64_t kValueSteps = 10;
+constexpr const char* kTextKeywords[] = {"pattern", "format", "not"};
 constexpr double kCountMax = 1e9;  // more characters or items are no bound that counts
 
 uint32_t ToCount(const Json& value) {
@@ -54,8 +56,8 @@ bool SchemaCompiler::HasValues(const Conjunction& conjunction) const {
 }
 
 // Those of them that meet everything else, each once.
-Result<std::vector<Json>> SchemaCompiler::NamedValues(const Conjunction& conjunction,
-                                                      unsigned types) const {
+Result<std::vector<const Json*>> SchemaCompiler::NamedValues(const Conjunction& conjunction,
+                                                             unsigned types) const {
   std::vector<const Json*> named;
   for (const Element& element : conjunction.elements) {
     if (element.schema->contains("const")) {
@@ -66,40 +68,41 @@ Result<std::vector<Json>> SchemaCompiler::NamedValues(const Conjunction& conjunc
       for (const Json& value : element.schema->at("enum")) named.push_back(&value);
     }
   }
-  std::vector<Json> values;
+  std::vector<const Json*> values;
+  ValueSet known;
   for (const Json* const value : named) {
-    bool accepted = (TypeOf(*value) & types) != 0 &&
-                    std::find(values.begin(), values.end(), *value) == values.end();
+    KVGATE_TRY_VOID(Charge(conjunction, kValueSteps * conjunction.elements.size()));
+    bool accepted = (TypeOf(*value) & types) != 0 && !known.Contains(*value);
     for (const Element& element : conjunction.elements) {
       KVGATE_TRY(const bool accepts, Accepts(element, *value));
       accepted = accepted && accepts;
     }
-    if (accepted) values.push_back(*value);
+    if (!accepted) continue;
+    known.Insert(*value);
+    values.push_back(value);
   }
   return values;
 }
 
 Result<ExprId> SchemaCompiler::Values(const Conjunction& conjunction, unsigned types) {
-  KVGATE_TRY(const std::vector<Json> values, NamedValues(conjunction, types));
+  KVGATE_TRY(const std::vector<const Json*> values, NamedValues(conjunction, types));
   std::vector<ExprId> alternatives;
-  for (const Json& value : values) alternatives.push_back(parts_.Value(value.dump()));
+  for (const Json* const value : values) alternatives.push_back(parts_.Value(value->dump()));
   return grammar_.Choice(alternatives);
 }
 
 // Whether a named value meets the schema's other keywords.
 Result<bool> SchemaCompiler::Accepts(const Element& element, const Json& value) const {
   const Json& schema = *element.schema;
+  const Facts& facts = FactsOf(schema);
   if (schema.contains("const") && schema.at("const") != value) return false;
-  if (schema.contains("enum")) {
-    const Json& values = schema.at("enum");
-    if (std::find(values.begin(), values.end(), value) == values.end()) return false;
-  }
-  KVGATE_TRY(const Exclusion exclusion, ExclusionOf(element));
-  const auto& excluded = exclusion.values;
-  if (std::find(excluded.begin(), excluded.end(), value) != excluded.end()) return false;
+  if (schema.contains("enum") && !facts.values.Contains(value)) return false;
+  const Result<Exclusion>& exclusion = ExclusionOf(element);
+  if (!exclusion) return exclusion.error();
+  if (exclusion->value_set.Contains(value)) return false;
   if (value.is_number()) return AcceptsNumber(element, value);
   if (value.is_string()) return AcceptsText(element, value.get_ref<const std::string&>());
-  if ((TypesOfKeywords(schema) & TypeOf(value)) != 0) {
+  if ((facts.types_of_keywords & TypeOf(value)) != 0) {
     return ErrorAt(element, "", ErrorCode::kUnsupported,
                    "keywords about objects or arrays are not supported beside a const or enum of "
                    "them");
@@ -122,12 +125,34 @@ Result<bool> SchemaCompiler::AcceptsText(const Element& element, const std::stri
   const size_t length = NumCharacters(text);
   if (schema.contains("minLength") && length < ToCount(schema.at("minLength"))) return false;
   if (schema.contains("maxLength") && length > ToCount(schema.at("maxLength"))) return false;
-  std::vector<TextCondition> conditions;
-  KVGATE_TRY_VOID(AddTextConditions(element, conditions));
-  if (conditions.empty()) return true;
-  const Result<CharDfa> dfa = MakeTextDfa(conditions);
-  if (!dfa) return TooManyStates({.elements = {element}}, dfa.error());
-  return dfa->Takes(text);
+  KVGATE_TRY(const CharDfa* dfa, TextDfaOf(element));
+  return dfa == nullptr || dfa->Takes(text);
+}
+
+// Made once: an enum has thousands of texts.
+Result<const CharDfa*> SchemaCompiler::TextDfaOf(const Element& element) const {
+  const bool has_any =
+      std::any_of(std::begin(kTextKeywords), std::end(kTextKeywords),
+                  [&](const char* keyword) { return element.schema->contains(keyword); });
+  if (!has_any) return static_cast<const CharDfa*>(nullptr);
+  auto known = text_dfas_.find(element.schema);
+  if (known == text_dfas_.end()) {
+    std::vector<TextCondition> conditions;
+    KVGATE_TRY_VOID(AddTextConditions(element, conditions));
+    if (conditions.empty()) return static_cast<const CharDfa*>(nullptr);
+    known = text_dfas_.emplace(element.schema, MakeKeptDfa(conditions)).first;
+  }
+  if (!known->second) return TooManyStates({.elements = {element}}, known->second.error());
+  return &*known->second;
+}
+
+Result<CharDfa> SchemaCompiler::MakeKeptDfa(std::span<const TextCondition> conditions) const {
+  KVGATE_TRY(CharDfa dfa, MakeTextDfa(conditions));
+  dfa_bytes_ += dfa.bytes();
+  if (dfa_bytes_ <= kDfaBytesMax) return dfa;
+  return MakeError(ErrorCode::kTooLarge, "grammar.schema",
+                   fmt::format("needs more than {} MiB together with the schema's other patterns",
+                               kDfaBytesMax >> 20));
 }
 
 Result<RepeatCount> SchemaCompiler::Lengths(const Conjunction& conjunction, const char* min,
@@ -174,16 +199,17 @@ Result<void> SchemaCompiler::AddTextConditions(const Element& element,
     }
     if (text && !text->empty()) KVGATE_TRY_VOID(add(schema, "format", *text, false));
   }
-  KVGATE_TRY(const Exclusion exclusion, ExclusionOf(element));
-  if (const Json* const owner = exclusion.pattern_of) {
+  const Result<Exclusion>& exclusion = ExclusionOf(element);
+  if (!exclusion) return exclusion.error();
+  if (const Json* const owner = exclusion->pattern_of) {
     const auto& text = owner->at("pattern").get_ref<const std::string&>();
     KVGATE_TRY_VOID(add(*owner, "pattern", text, true));
   }
-  for (const Json& value : exclusion.values) {
-    if (!value.is_string()) continue;
-    conditions.push_back(
-        {.pattern = PatternOfText(value.get_ref<const std::string&>()), .negated = true});
+  std::vector<std::string> texts;
+  for (const Json* const value : exclusion->values) {
+    if (value->is_string()) texts.push_back(value->get<std::string>());
   }
+  if (!texts.empty()) conditions.push_back({.pattern = PatternOfTexts(texts), .negated = true});
   return {};
 }
 
@@ -208,7 +234,7 @@ Result<CharDfa> SchemaCompiler::MakeTextDfa(std::span<const TextCondition> condi
 
 // Under the name of the keyword that is to blame.
 Error SchemaCompiler::TooManyStates(const Conjunction& conjunction, const Error& error) const {
-  for (const char* const keyword : {"pattern", "format", "not"}) {
+  for (const char* const keyword : kTextKeywords) {
     for (const Element& element : conjunction.elements) {
       if (!element.schema->contains(keyword)) continue;
       return ErrorAt(element, keyword, error.code, error.detail);

@@ -62,6 +62,7 @@ StateTable::StacksId StateTable::InternStacks(const std::vector<Frame>& sorted) 
     frame_pool_.push_back(frame);
     made.depth = std::max(made.depth, stacks_[frame.below].depth + 1);
     made.min_bytes = std::min(made.min_bytes, FrameMinBytes(frame));
+    made.is_whole = made.is_whole && IsWhole(frame);
   }
   made.end = static_cast<uint32_t>(frame_pool_.size());
   stacks_.push_back(made);
@@ -103,30 +104,58 @@ void StateTable::SortAndUnite(std::vector<Frame>& frames) {
   std::sort(frames.begin(), frames.end(),
             [](const Frame& a, const Frame& b) { return a.key() < b.key(); });
   size_t kept = 0;
-  for (const Frame& frame : frames) {
-    if (kept > 0 && frames[kept - 1].key() == frame.key()) {
-      frames[kept - 1].below = Unite(frames[kept - 1].below, frame.below);
-    } else {
-      frames[kept++] = frame;
+  std::vector<StacksId> below;
+  for (size_t begin = 0; begin < frames.size();) {
+    size_t end = begin + 1;
+    while (end < frames.size() && frames[end].key() == frames[begin].key()) ++end;
+    Frame frame = frames[begin];
+    if (end - begin > 1) {
+      below.clear();
+      for (size_t i = begin; i < end; ++i) below.push_back(frames[i].below);
+      frame.below = Unite(below);
     }
+    frames[kept++] = frame;
+    begin = end;
   }
   frames.resize(kept);
 }
 
 // Recursion is bounded by kFramesMax.
-StateTable::StacksId StateTable::Unite(StacksId a, StacksId b) {
-  if (a == b || b == kNoStacks) return a;
-  if (a == kNoStacks) return b;
-  if (a > b) std::swap(a, b);
-  const uint64_t key = uint64_t{a} << 32 | b;
-  if (const auto known = unions_.find(key); known != unions_.end()) return known->second;
-  std::vector<Frame> both(frames(a).begin(), frames(a).end());
-  both.insert(both.end(), frames(b).begin(), frames(b).end());
-  work_ += both.size();
-  SortAndUnite(both);
-  const StacksId id = InternStacks(both);
-  unions_.emplace(key, id);
+StateTable::StacksId StateTable::Unite(std::vector<StacksId>& all) {
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  if (all.size() > 1 && all.front() == kNoStacks) all.erase(all.begin());
+  if (all.size() == 1) return all.front();
+  if (is_stopped()) return all.front();  // it is not used
+  if (all.size() == 2) {
+    const uint64_t key = uint64_t{all[0]} << 32 | all[1];
+    if (const auto known = unions_.find(key); known != unions_.end()) return known->second;
+    const StacksId id = UniteFrames(all);
+    if (!is_stopped()) unions_.emplace(key, id);
+    return id;
+  }
+  // What is larger is made rarely, and costs more to remember than to make.
+  constexpr size_t kRememberedMax = 64;
+  if (all.size() > kRememberedMax) return UniteFrames(all);
+  if (const auto known = large_unions_.find(all); known != large_unions_.end()) {
+    return known->second;
+  }
+  const StacksId id = UniteFrames(all);
+  if (is_stopped()) return id;
+  constexpr size_t kEntryBytes = 96;
+  large_union_bytes_ += kEntryBytes + all.size() * sizeof(StacksId);
+  large_unions_.emplace(std::move(all), id);
   return id;
+}
+
+StateTable::StacksId StateTable::UniteFrames(std::span<const StacksId> all) {
+  std::vector<Frame> together;
+  for (const StacksId id : all) {
+    together.insert(together.end(), frames(id).begin(), frames(id).end());
+  }
+  work_ += together.size();
+  SortAndUnite(together);
+  return InternStacks(together);
 }
 
 StateId StateTable::Start() {
@@ -136,17 +165,20 @@ StateId StateTable::Start() {
 
 StateId StateTable::Compute(StateId state, uint8_t byte, size_t slot) {
   ++work_;
+  if (is_stopped()) return kStopped;
   // Reaching may move the pools.
   for (uint32_t i = states_[state].begin; i < states_[state].end; ++i) {
     const Item item = item_pool_[i];
     const Node& node = automaton_.node(item.node);
     if (node.kind != NodeKind::kBytes) continue;
+    work_ += (node.end - node.begin) / 8;
+    if (is_stopped()) break;
     for (const Edge& edge : automaton_.edges(node)) {
       if (edge.first <= byte && byte <= edge.last) Reach(edge.target, item.stacks);
     }
   }
   const StateId next = FinishReaching();
-  next_[slot] = next;
+  if (next != kStopped) next_[slot] = next;
   return next;
 }
 
@@ -154,16 +186,33 @@ void StateTable::Reach(NodeId node, StacksId stacks) {
   if (stacks_[stacks].depth + automaton_.node(node).min_frames > kFramesMax) return;
   uint32_t& at = reached_at_[node];
   if (at == 0) {
-    reached_.push_back({.node = node, .stacks = stacks});
+    reached_.push_back({.node = node});
     at = static_cast<uint32_t>(reached_.size());
-    pending_.push_back(at - 1);
-    return;
   }
-  Item& item = reached_[at - 1];
-  const StacksId both = Unite(item.stacks, stacks);
-  if (both == item.stacks) return;
-  item.stacks = both;
-  pending_.push_back(at - 1);
+  Reached& reached = reached_[at - 1];
+  if (stacks == reached.stacks) return;
+  additions_.push_back({.stacks = stacks, .before = reached.additions});
+  reached.additions = static_cast<uint32_t>(additions_.size() - 1);
+  if (!reached.is_pending) pending_.push_back(at - 1);
+  reached.is_pending = true;
+}
+
+// Whether it stands on more than it did.
+bool StateTable::TakeAdditions(Reached& reached) {
+  reached.is_pending = false;
+  const uint32_t last = std::exchange(reached.additions, kUnset);
+  if (reached.stacks == kUnset && additions_[last].before == kUnset) {
+    reached.stacks = additions_[last].stacks;
+    return true;
+  }
+  std::vector<StacksId> all;
+  if (reached.stacks != kUnset) all.push_back(reached.stacks);
+  for (uint32_t at = last; at != kUnset; at = additions_[at].before) {
+    all.push_back(additions_[at].stacks);
+  }
+  work_ += all.size() / 4;
+  const StacksId united = Unite(all);
+  return std::exchange(reached.stacks, united) != united;
 }
 
 void StateTable::PassRepeat(NodeId id, uint32_t count, StacksId stacks) {
@@ -205,21 +254,25 @@ void StateTable::Pass(NodeId id, StacksId stacks) {
 }
 
 StateId StateTable::FinishReaching() {
-  for (size_t at = 0; at < pending_.size(); ++at) {
+  for (size_t at = 0; at < pending_.size() && !is_stopped(); ++at) {
     ++work_;
-    const Item item = reached_[pending_[at]];
-    Pass(item.node, item.stacks);
+    Reached& reached = reached_[pending_[at]];
+    if (!TakeAdditions(reached)) continue;
+    const Item item = {.node = reached.node, .stacks = reached.stacks};
+    Pass(item.node, item.stacks);  // more may be reached, and reached_ move
   }
   pending_.clear();
+  additions_.clear();
   std::vector<Item> kept;
-  for (const Item& item : reached_) {
-    reached_at_[item.node] = 0;
-    const NodeKind kind = automaton_.node(item.node).kind;
+  for (const Reached& reached : reached_) {
+    reached_at_[reached.node] = 0;
+    const NodeKind kind = automaton_.node(reached.node).kind;
     if (kind == NodeKind::kBytes || kind == NodeKind::kFinish || kind == NodeKind::kUnknown) {
-      kept.push_back(item);
+      kept.push_back({.node = reached.node, .stacks = reached.stacks});
     }
   }
   reached_.clear();
+  if (is_stopped()) return kStopped;
   std::sort(kept.begin(), kept.end(), [](const Item& a, const Item& b) { return a.node < b.node; });
   return InternState(kept);
 }
@@ -240,7 +293,9 @@ StateTable::StacksId StateTable::Truncate(StacksId id, uint32_t frames_left) {
   if (frames_left == 0) return StacksOf({.node = Automaton::kUnknown});
   const uint64_t key = uint64_t{frames_left} << 32 | id;
   if (const auto known = truncations_.find(key); known != truncations_.end()) return known->second;
+  if (is_stopped()) return id;  // it is not used
   std::vector<Frame> kept;
+  work_ += (stacks_[id].end - stacks_[id].begin) / 4;
   for (uint32_t i = stacks_[id].begin; i < stacks_[id].end; ++i) {
     const Frame frame = frame_pool_[i];
     kept.push_back({.node = frame.node,
@@ -249,28 +304,25 @@ StateTable::StacksId StateTable::Truncate(StacksId id, uint32_t frames_left) {
   }
   SortAndUnite(kept);
   const StacksId truncated = InternStacks(kept);
-  truncations_.emplace(key, truncated);
+  if (!is_stopped()) truncations_.emplace(key, truncated);
   return truncated;
 }
 
-// Whether nothing is left out of it, nor may be.
-bool StateTable::IsWhole(StacksId id) const {
-  const std::span<const Frame> all = frames(id);
-  return std::all_of(all.begin(), all.end(), [this](const Frame& frame) {
-    const NodeKind kind = automaton_.node(frame.node).kind;
-    return kind != NodeKind::kUnknown && kind != NodeKind::kRepeat && IsWhole(frame.below);
-  });
+bool StateTable::IsWhole(const Frame& frame) const {
+  const NodeKind kind = automaton_.node(frame.node).kind;
+  return kind != NodeKind::kUnknown && kind != NodeKind::kRepeat && stacks_[frame.below].is_whole;
 }
 
 StateId StateTable::Canonical(StateId state) {
   if (states_[state].canonical != kUnset) return states_[state].canonical;
   std::vector<Item> kept(items(state).begin(), items(state).end());
   for (Item& item : kept) item.stacks = Truncate(item.stacks, kHorizonFrames);
+  if (is_stopped()) return kStopped;
   const StateId canonical = InternState(kept);
   states_[state].canonical = canonical;
   const std::span<const Item> all = items(canonical);
   states_[canonical].is_exact = std::all_of(
-      all.begin(), all.end(), [this](const Item& item) { return IsWhole(item.stacks); });
+      all.begin(), all.end(), [this](const Item& item) { return stacks_[item.stacks].is_whole; });
   return canonical;
 }
 
@@ -288,14 +340,6 @@ StateId StateTable::Import(const StateTable& other, StateId state) {
   std::vector<Item> imported(other.items(state).begin(), other.items(state).end());
   for (Item& item : imported) item.stacks = ImportStacks(other, item.stacks, known);
   return InternState(imported);
-}
-
-size_t StateTable::bytes() const {
-  constexpr size_t kMapEntryBytes = 48;
-  return frame_pool_.size() * sizeof(Frame) + item_pool_.size() * sizeof(Item) +
-         stacks_.size() * (sizeof(Stacks) + kMapEntryBytes) +
-         states_.size() * (sizeof(State) + kMapEntryBytes) + next_.size() * sizeof(StateId) +
-         (unions_.size() + truncations_.size()) * kMapEntryBytes;
 }
 
 }  // namespace kvgate::grammar

@@ -6,11 +6,16 @@
 // multiply (a graph-structured stack: Tomita 1985; Scott and Johnstone, "GLL Parsing", 2010).
 // States, and sets of stacks, are equal if and only if their numbers are.
 //
+// What one byte may cost is bounded: between SetLimits and the end of the work, or of the memory,
+// every function answers; behind it states are kStopped, and what was asked for can be asked again
+// with more.
+//
 // Stacks have at most kFramesMax frames: what would need more is not taken, and that is known
 // before (Node::min_frames), so a state that was reached can always come to an end.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <unordered_map>
@@ -24,13 +29,26 @@ using StateId = uint32_t;
 
 class StateTable {
  public:
-  static constexpr StateId kDead = 0;  // no text goes on from here
+  static constexpr StateId kDead = 0;              // no text goes on from here
+  static constexpr StateId kStopped = UINT32_MAX;  // not known: a limit came before
   static constexpr uint32_t kFramesMax = Automaton::kFramesMax;
 
   // The automaton outlives the table.
   explicit StateTable(const Automaton& automaton);
 
+  // From now on: so much more work, and so much memory in all.
+  void SetLimits(uint64_t work_max, size_t bytes_max) {
+    work_end_ = work_max < UINT64_MAX - work_ ? work_ + work_max : UINT64_MAX;
+    bytes_max_ = bytes_max;
+  }
+  bool is_out_of_work() const { return work_ >= work_end_; }
+  bool is_out_of_memory() const { return bytes() > bytes_max_; }
+  bool is_stopped() const { return is_out_of_work() || is_out_of_memory(); }
+  // What a user of the states does with them.
+  void ChargeWork(uint64_t work) { work_ += work; }
+
   StateId Start();
+  // REQUIRES: the state is none that is stopped.
   StateId Next(StateId state, uint8_t byte) {
     const size_t slot = size_t{state} * num_classes_ + automaton_.class_of(byte);
     const StateId known = next_[slot];
@@ -59,7 +77,13 @@ class StateTable {
 
   size_t num_states() const { return states_.size(); }
   // Of memory, roughly.
-  size_t bytes() const;
+  size_t bytes() const {
+    constexpr size_t kMapEntryBytes = 48;
+    return frame_pool_.size() * sizeof(Frame) + item_pool_.size() * sizeof(Item) +
+           stacks_.size() * (sizeof(Stacks) + kMapEntryBytes) +
+           states_.size() * (sizeof(State) + kMapEntryBytes) + next_.size() * sizeof(StateId) +
+           (unions_.size() + truncations_.size()) * kMapEntryBytes + large_union_bytes_;
+  }
   // Grows with every step of work that was done: bounds what a grammar may cost.
   uint64_t work() const { return work_; }
 
@@ -80,6 +104,7 @@ class StateTable {
     uint32_t end = 0;
     uint32_t depth = 0;
     uint32_t min_bytes = 0;
+    bool is_whole = true;  // nothing is left out of it, nor may be
   };
   struct Item {
     NodeId node = 0;
@@ -102,8 +127,11 @@ class StateTable {
   StacksId InternStacks(const std::vector<Frame>& sorted);
   StacksId StacksOf(Frame frame);
   StateId InternState(const std::vector<Item>& sorted);
-  StacksId Unite(StacksId a, StacksId b);
-  bool IsWhole(StacksId id) const;
+  // Of all of them at once: in turn each union would be made that is not asked for, which takes
+  // the square of their number. The vector is used up.
+  StacksId Unite(std::vector<StacksId>& all);
+  StacksId UniteFrames(std::span<const StacksId> all);
+  bool IsWhole(const Frame& frame) const;
   StacksId Truncate(StacksId id, uint32_t frames_left);
   StacksId ImportStacks(const StateTable& other, StacksId id,
                         std::unordered_map<StacksId, StacksId>& known);
@@ -113,7 +141,19 @@ class StateTable {
   void SortAndUnite(std::vector<Frame>& frames);
 
   StateId Compute(StateId state, uint8_t byte, size_t slot);
-  // Reaching: the nodes that are come to without a byte.
+  // Reaching: the nodes that are come to without a byte. What a node is come to with is united when
+  // its turn has come, not before.
+  struct Reached {
+    NodeId node = 0;
+    StacksId stacks = kUnset;     // that it was passed with
+    uint32_t additions = kUnset;  // the last of what came since
+    bool is_pending = false;
+  };
+  struct Addition {
+    StacksId stacks = 0;
+    uint32_t before = kUnset;
+  };
+  bool TakeAdditions(Reached& reached);
   void Reach(NodeId node, StacksId stacks);
   void Pass(NodeId node, StacksId stacks);
   void PassRepeat(NodeId node, uint32_t count, StacksId stacks);
@@ -128,12 +168,17 @@ class StateTable {
   std::vector<StateId> next_;  // [state, class]
   std::unordered_multimap<uint64_t, StacksId> stacks_by_hash_;
   std::unordered_multimap<uint64_t, StateId> states_by_hash_;
-  std::unordered_map<uint64_t, StacksId> unions_;
+  std::unordered_map<uint64_t, StacksId> unions_;  // of two
+  std::map<std::vector<StacksId>, StacksId> large_unions_;
+  size_t large_union_bytes_ = 0;
   std::unordered_map<uint64_t, StacksId> truncations_;
   uint64_t work_ = 0;
+  uint64_t work_end_ = UINT64_MAX;
+  size_t bytes_max_ = SIZE_MAX;
 
   // Of the reaching under way.
-  std::vector<Item> reached_;
+  std::vector<Reached> reached_;
+  std::vector<Addition> additions_;
   std::vector<size_t> pending_;       // indices of reached_
   std::vector<uint32_t> reached_at_;  // by node: its index in reached_ + 1
 };

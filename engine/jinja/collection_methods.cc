@@ -32,13 +32,14 @@ Value ListIndex(Runtime& runtime, const Value& self, const Arguments& arguments)
 }
 
 Value ListCopy(Runtime& runtime, const Value& self, const Arguments&) {
+  if (!runtime.Charge(static_cast<int64_t>(self.list->size / 8))) return MakeFailed();
   return MakeList(runtime.heap(), self.list->values());
 }
 
 Value DictGet(Runtime& runtime, const Value& self, const Arguments& arguments) {
   const Value& key = arguments.positional[0];
   if (!IsHashable(key)) return runtime.Fail(fmt::format("unhashable type: '{}'", TypeName(key)));
-  if (key.is_string() && !runtime.ChargeBytes(key.string->size)) return MakeFailed();
+  if (!runtime.ChargeKey(key)) return MakeFailed();
   const Value* found = self.dict->Find(key);
   if (found != nullptr) return *found;
   return arguments.positional[1].missing() ? MakeNone() : arguments.positional[1];
@@ -66,8 +67,8 @@ Value View(Runtime& runtime, const Value& self, ListKind kind) {
 Value DictCopy(Runtime& runtime, const Value& self, const Arguments&) {
   auto* copy = runtime.heap().New<Dict>();
   for (const DictEntry& entry : self.dict->items()) {
+    if (!runtime.Charge(1) || !runtime.ChargeKey(entry.key)) return MakeFailed();
     copy->Set(runtime.heap(), entry.key, entry.value);
-    if (!runtime.Charge(1)) return MakeFailed();
   }
   return MakeDict(copy);
 }
@@ -79,8 +80,8 @@ Value DictFromKeys(Runtime& runtime, const Value&, const Arguments& arguments) {
   auto* dict = runtime.heap().New<Dict>();
   for (const Value& key : *keys) {
     if (!IsHashable(key)) return runtime.Fail(fmt::format("unhashable type: '{}'", TypeName(key)));
+    if (!runtime.Charge(1) || !runtime.ChargeKey(key)) return MakeFailed();
     dict->Set(runtime.heap(), key, value);
-    if (!runtime.Charge(1)) return MakeFailed();
   }
   return MakeDict(dict);
 }

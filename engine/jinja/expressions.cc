@@ -85,7 +85,7 @@ Value Evaluator::EvaluateDict(const DictExpr& expr, Scope& scope) {
       offset_ = key_expr->offset;
       return Fail(fmt::format("unhashable type: '{}'", TypeName(key)));
     }
-    if (key.is_string() && !ChargeBytes(key.string->size)) return MakeFailed();
+    if (!ChargeKey(key)) return MakeFailed();
     dict->Set(heap(), key, value);
   }
   return MakeDict(dict);
@@ -306,6 +306,9 @@ bool Evaluator::BindParameters(const Macro& macro, const Arguments& arguments, S
   Value caller;
   for (const Keyword& keyword : arguments.keywords) {
     const std::string_view name = keyword.name->view();
+    if (!Charge(static_cast<int64_t>(num_parameters / 8)) || !ChargeBytes(2 * name.size())) {
+      return false;
+    }
     const auto found =
         std::find(definition.parameter_names.begin() + static_cast<ptrdiff_t>(num_given),
                   definition.parameter_names.end(), name);

@@ -290,7 +290,10 @@ class PrettyPrinter {
     if ((strings || numbers) && !runtime_.Sort(keys, values, false)) return MakeFailed();
     auto* sorted = runtime_.heap().New<Dict>();
     sorted->origin = dict.origin;
-    for (size_t i = 0; i < keys.size(); ++i) sorted->Set(runtime_.heap(), keys[i], values[i]);
+    for (size_t i = 0; i < keys.size(); ++i) {
+      if (!runtime_.ChargeKey(keys[i])) return MakeFailed();
+      sorted->Set(runtime_.heap(), keys[i], values[i]);
+    }
     return MakeDict(sorted);
   }
 

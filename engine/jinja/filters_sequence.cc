@@ -161,7 +161,7 @@ Value Unique(Runtime& runtime, const Value& value, const Arguments& arguments) {
   for (const Value& item : *items) {
     Value key = path.Get(runtime, item);
     if (!Flag(arguments.positional[0])) key = IgnoreCase(runtime, key);
-    if (key.failed() || !runtime.Charge(2)) return MakeFailed();
+    if (key.failed() || !runtime.Charge(2) || !runtime.ChargeKey(key)) return MakeFailed();
     if (!IsHashable(key)) return runtime.Fail(fmt::format("unhashable type: '{}'", TypeName(key)));
     if (seen->Find(key) != nullptr) continue;
     seen->Set(runtime.heap(), key, MakeNone());

@@ -162,9 +162,10 @@ class Wrapper {
     const char32_t before = codes_[at - 1];
     const bool joins = IsWord(at - 1) || before == '!' || before == '"' || before == '\'' ||
                        before == '&' || before == '.' || before == ',' || before == '?';
+    if (!joins) return 0;  // inside a run of dashes, too: it is counted once
     size_t end = at;
     while (At(end) == '-') ++end;
-    return joins && end - at >= 2 && IsWord(end) ? end - at : 0;
+    return end - at >= 2 && IsWord(end) ? end - at : 0;
   }
   // Whether a word may be cut behind the hyphen at `at`.
   bool CutsBehind(size_t at) const {

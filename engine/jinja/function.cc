@@ -43,11 +43,26 @@ bool NextParameter(std::string_view& parameters, Parameter& parameter) {
   return true;
 }
 
+// Whatever a function does with texts that it is given: counts, hashes or compares them once.
+bool ChargeTexts(Runtime& runtime, const Value& self, const Arguments& arguments) {
+  size_t bytes = self.is_string() ? self.string->size : 0;
+  for (const Value& value : arguments.positional) {
+    if (value.is_string()) bytes += value.string->size;
+  }
+  for (const Keyword& keyword : arguments.keywords) {
+    bytes += keyword.name->size;
+    if (keyword.value.is_string()) bytes += keyword.value.string->size;
+  }
+  return runtime.ChargeBytes(bytes) &&
+         runtime.Charge(
+             static_cast<int64_t>((arguments.positional.size() + arguments.keywords.size()) / 8));
+}
+
 }  // namespace
 
 Value CallFunction(Runtime& runtime, const FunctionSpec& function, const Value& self,
                    const Arguments& arguments) {
-  if (!runtime.Charge(1)) return MakeFailed();
+  if (!runtime.Charge(1) || !ChargeTexts(runtime, self, arguments)) return MakeFailed();
   if (function.parameters == "*") return function.call(runtime, self, arguments);
   std::array<Value, kParametersMax> values;
   size_t count = 0;

@@ -46,8 +46,8 @@ Value BuildDict(Runtime& runtime, const Arguments& arguments) {
     const Value& source = arguments.positional[0];
     if (source.is(Tag::kDict)) {
       for (const DictEntry& entry : source.dict->items()) {
+        if (!runtime.Charge(1) || !runtime.ChargeKey(entry.key)) return MakeFailed();
         dict->Set(heap, entry.key, entry.value);
-        if (!runtime.Charge(1)) return MakeFailed();
       }
     } else {
       const auto pairs = runtime.Iterate(source);
@@ -59,6 +59,7 @@ Value BuildDict(Runtime& runtime, const Arguments& arguments) {
         if (!IsHashable((*parts)[0])) {
           return runtime.Fail(fmt::format("unhashable type: '{}'", TypeName((*parts)[0])));
         }
+        if (!runtime.ChargeKey((*parts)[0])) return MakeFailed();
         dict->Set(heap, (*parts)[0], (*parts)[1]);
       }
     }

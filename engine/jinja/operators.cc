@@ -217,7 +217,9 @@ Value Runtime::Binary(BinaryOperator op, const Value& left, const Value& right) 
     return BinaryFloat(op, left.as_double(), right.as_double());
   }
   if (op == BinaryOperator::kAdd) return Add(left, right);
-  if (op == BinaryOperator::kModulo && left.is_string()) return PercentFormat(*this, left, right);
+  if (op == BinaryOperator::kModulo && left.is_string()) {
+    return ChargeBytes(2 * left.string->size) ? PercentFormat(*this, left, right) : MakeFailed();
+  }
   if (op == BinaryOperator::kMultiply) {
     if ((left.is_string() || IsPlainList(left)) && right.is_integer()) {
       return RepeatSequence(left, right);
@@ -289,15 +291,15 @@ std::optional<bool> Runtime::Contains(const Value& container, const Value& item)
       Fail(fmt::format("'in <string>' requires string as left operand, not {}", TypeName(item)));
       return std::nullopt;
     }
-    if (!ChargeBytes(container.string->size)) return std::nullopt;
-    return container.text().find(item.text()) != std::string_view::npos;
+    if (!ChargeSearch(container.string->size, item.string->size)) return std::nullopt;
+    return FindText(container.text(), item.text()) != std::string_view::npos;
   }
   if (container.is(Tag::kDict)) {
     if (!IsHashable(item)) {
       Fail(fmt::format("unhashable type: '{}'", TypeName(item)));
       return std::nullopt;
     }
-    if (item.is_string() && !ChargeBytes(item.string->size)) return std::nullopt;
+    if (!ChargeKey(item)) return std::nullopt;
     return container.dict->Find(item) != nullptr;
   }
   if (container.is(Tag::kRange)) {

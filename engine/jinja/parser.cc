@@ -1,6 +1,8 @@
 #include "engine/jinja/parser.h"
 
 #include <algorithm>
+#include <set>
+#include <unordered_set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -73,7 +75,7 @@ class Parser final : public ExpressionParser {
   bool ParseLoopBodies(ForStatement& loop);
 
   bool may_jump_ = false;  // break and continue have a loop to act on
-  std::vector<std::string> block_names_;
+  std::unordered_set<std::string> block_names_;
 };
 
 bool Parser::EndsHere(Ends ends) const {
@@ -248,13 +250,13 @@ StatementPtr Parser::ParseSet(size_t at) {
 
 bool Parser::ParseSignature(MacroDefinition& macro) {
   if (!Expect(TokenKind::kLeftParenthesis)) return false;
+  std::set<Symbol> known;
   while (!Is(TokenKind::kRightParenthesis)) {
     if (!macro.parameters.empty() && !Expect(TokenKind::kComma)) return false;
     if (!Is(TokenKind::kName)) return Expect(TokenKind::kName);
     const std::string name = current().text;
     const Symbol symbol = symbols_.Add(name);
-    if (std::find(macro.parameters.begin(), macro.parameters.end(), symbol) !=
-        macro.parameters.end()) {
+    if (!known.insert(symbol).second) {
       return Fail(fmt::format("duplicate argument '{}' in function definition", name));
     }
     Skip();
@@ -339,11 +341,10 @@ StatementPtr Parser::ParseNamedBlock(size_t at) {
   auto statement = std::make_unique<ScopeStatement>(at);
   const std::string name = current().text;
   if (!Expect(TokenKind::kName)) return nullptr;
-  if (std::find(block_names_.begin(), block_names_.end(), name) != block_names_.end()) {
+  if (!block_names_.insert(name).second) {
     FailAt(at, fmt::format("block '{}' defined twice", name));
     return nullptr;
   }
-  block_names_.push_back(name);
   statement->sees_outer = SkipIfName("scoped");
   if (IsName("required")) {
     Fail("a required block is not supported: a chat template is one file");

@@ -20,6 +20,19 @@ bool IsOneOf(const std::string_view (&names)[N], std::string_view name) {
   return std::find(std::begin(names), std::end(names), name) != std::end(names);
 }
 
+constexpr int kKeyPartsMax = 1000;  // as IsHashable
+
+// NOLINTNEXTLINE(misc-no-recursion): parts_left bounds it
+void AddKeyBytes(const Value& key, int& parts_left, size_t& bytes) {
+  if (--parts_left < 0) return;
+  if (key.is_string()) bytes += key.string->size;
+  if (!key.is(Tag::kList)) return;
+  for (const Value& item : key.list->values()) {
+    if (parts_left < 0) return;
+    AddKeyBytes(item, parts_left, bytes);
+  }
+}
+
 }  // namespace
 
 Runtime::Runtime(const Options& options)
@@ -64,6 +77,14 @@ bool Runtime::EndWalk(const ValueWalk& walk) {
   }
   const int64_t work = 4 * std::max<int64_t>(steps_left_, 0) + 4 - walk.work_left;
   return Charge(work / 4);
+}
+
+// A tuple that can be a key has 1000 parts at most, which may all be one long text.
+bool Runtime::ChargeKey(const Value& key) {
+  size_t bytes = 0;
+  int parts_left = kKeyPartsMax;
+  AddKeyBytes(key, parts_left, bytes);
+  return ChargeBytes(2 * bytes);
 }
 
 const String* Runtime::ToText(const Value& value) {
@@ -154,6 +175,7 @@ Value Runtime::AttributeOfObject(const Value& object, std::string_view name) {
 
 Value Runtime::Attribute(const Value& object, const Value& name) {
   if (object.is(Tag::kUndefined)) return FailUndefined(object);
+  if (!ChargeBytes(2 * name.text().size())) return MakeFailed();
   const Value found = AttributeOfObject(object, name.text());
   if (!found.missing()) return found;
   if (object.is(Tag::kDict)) {
@@ -166,6 +188,7 @@ Value Runtime::Attribute(const Value& object, const Value& name) {
 
 Value Runtime::Character(const Value& text, int64_t index) {
   const String& string = *text.string;
+  if (!ChargeLength(string)) return MakeFailed();
   if (!string.is_ascii() && !ChargeBytes(string.size)) return MakeFailed();
   const size_t begin = string.OffsetOf(index);
   const size_t size = DecodeAt(string.view(), begin).size;
@@ -176,6 +199,7 @@ Value Runtime::Character(const Value& text, int64_t index) {
 Value Runtime::ItemAt(const Value& object, int64_t index) {
   int64_t size = 0;
   if (object.is_string()) {
+    if (!ChargeLength(*object.string)) return MakeFailed();
     size = object.string->length();
   } else if (object.is(Tag::kRange)) {
     size = object.range->size();
@@ -193,8 +217,8 @@ Value Runtime::Item(const Value& object, const Value& key) {
   if (object.is(Tag::kUndefined)) return FailUndefined(object);
   Value found;
   if (object.is(Tag::kDict)) {
+    if (!ChargeKey(key)) return MakeFailed();
     if (key.is_string()) {
-      if (!ChargeBytes(key.string->size)) return MakeFailed();
       const Value* item = object.dict->Find(key.text());
       if (item != nullptr) return *item;
     } else if (IsHashable(key)) {
@@ -252,6 +276,7 @@ std::optional<std::span<const Value>> Runtime::Iterate(const Value& value) {
   if (value.is(Tag::kDict)) {
     size = value.dict->size;
   } else if (value.is_string()) {
+    if (!ChargeLength(*value.string)) return std::nullopt;
     size = static_cast<size_t>(value.string->length());
   } else if (value.is(Tag::kRange)) {
     size = static_cast<size_t>(value.range->size());

@@ -5,6 +5,7 @@
 // null, nothing). The first failure stays. Callers hand a failed Value on at once.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <ctime>
 #include <optional>
@@ -46,6 +47,16 @@ class Runtime {
     steps_left_ -= steps;
     return (steps_left_ >= 0 && !heap_.exhausted()) || FailLimit();
   }
+  // Looking for `part` in so much text.
+  bool ChargeSearch(size_t bytes, size_t part) {
+    return ChargeBytes(bytes * (1 + std::min<size_t>(part, 256) / 32) + 4 * part);
+  }
+  // What may have to be counted before its length is known.
+  bool ChargeLength(const String& text) {
+    return text.num_characters >= 0 || ChargeBytes(text.size);
+  }
+  // Hashing a key and comparing it with an equal one.
+  bool ChargeKey(const Value& key);
   bool ChargeBytes(size_t bytes) { return Charge(static_cast<int64_t>(bytes / 64)); }
   // For walks through values: what may still be visited.
   ValueWalk StartWalk() const;

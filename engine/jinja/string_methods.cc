@@ -144,7 +144,7 @@ std::vector<Value> SplitAt(Runtime& runtime, const Value& text, std::string_view
   if (!from_right) {
     size_t begin = 0;
     for (; most != 0; --most) {
-      const size_t found = all.find(separator, begin);
+      const size_t found = FindText(all, separator, begin);
       if (found == kNowhere) break;
       parts.push_back(PartOf(runtime, text, begin, found));
       begin = found + separator.size();
@@ -153,8 +153,9 @@ std::vector<Value> SplitAt(Runtime& runtime, const Value& text, std::string_view
     return parts;
   }
   size_t end = all.size();
-  for (; most != 0 && end >= separator.size(); --most) {
-    const size_t found = all.rfind(separator, end - separator.size());
+  const BackwardSearch search(separator);
+  for (; most != 0; --most) {
+    const size_t found = search.Next(all, end);
     if (found == kNowhere) break;
     parts.push_back(PartOf(runtime, text, found + separator.size(), end));
     end = found;
@@ -175,6 +176,7 @@ Value Split(Runtime& runtime, const Value& self, const Arguments& arguments) {
     const String* separator = StringArgument(runtime, arguments.positional[0], nullptr);
     if (separator == nullptr) return MakeFailed();
     if (separator->size == 0) return runtime.Fail("empty separator");
+    if (!runtime.ChargeSearch(self.string->size, separator->size)) return MakeFailed();
     parts = SplitAt(runtime, self, separator->view(), *most, kFromRight);
   }
   if (!runtime.Charge(static_cast<int64_t>(parts.size()))) return MakeFailed();
@@ -190,10 +192,13 @@ Value Splitlines(Runtime& runtime, const Value& self, const Arguments& arguments
 template <bool kFromRight>
 Value Partition(Runtime& runtime, const Value& self, const Arguments& arguments) {
   const String* separator = StringArgument(runtime, arguments.positional[0], EmptyString());
-  if (separator == nullptr || !runtime.ChargeBytes(self.string->size)) return MakeFailed();
+  if (separator == nullptr || !runtime.ChargeSearch(self.string->size, separator->size)) {
+    return MakeFailed();
+  }
   if (separator->size == 0) return runtime.Fail("empty separator");
   const std::string_view all = self.text();
-  const size_t found = kFromRight ? all.rfind(separator->view()) : all.find(separator->view());
+  const size_t found = kFromRight ? BackwardSearch(separator->view()).Next(all, all.size())
+                                  : FindText(all, separator->view());
   const Value empty = MakeString(EmptyString(), self.markup);
   std::array<Value, 3> parts = {self, empty, empty};
   if (found != kNowhere) {
@@ -374,17 +379,24 @@ Value CapitalizeText(Runtime& runtime, const Value& text) {
 
 Value StripText(Runtime& runtime, const Value& text, const String* chars, bool left, bool right) {
   const std::string_view all = text.text();
+  if (chars != nullptr && !runtime.ChargeBytes(32 * chars->size)) return MakeFailed();
+  std::vector<char32_t> wanted;
+  for (size_t at = 0; chars != nullptr && at < chars->size;) {
+    const Decoded decoded = DecodeAt(chars->view(), at);
+    wanted.push_back(decoded.code);
+    at += decoded.size;
+  }
+  std::sort(wanted.begin(), wanted.end());
   const auto strips = [&](size_t at) {
-    const Decoded decoded = DecodeAt(all, at);
-    if (chars == nullptr) return IsSpace(decoded.code);
-    return chars->view().find(all.substr(at, decoded.size)) != kNowhere;
+    const char32_t code = DecodeAt(all, at).code;
+    return chars == nullptr ? IsSpace(code)
+                            : std::binary_search(wanted.begin(), wanted.end(), code);
   };
   size_t begin = 0;
   size_t end = all.size();
   while (left && begin < end && strips(begin)) begin += DecodeAt(all, begin).size;
   while (right && end > begin && strips(CharacterBefore(all, end))) end = CharacterBefore(all, end);
-  const size_t looked = (all.size() - (end - begin)) * (chars == nullptr ? 8 : 8 + chars->size / 8);
-  if (!runtime.ChargeBytes(looked)) return MakeFailed();
+  if (!runtime.ChargeBytes(16 * (all.size() - (end - begin)))) return MakeFailed();
   return PartOf(runtime, text, begin, end);
 }
 
@@ -413,17 +425,17 @@ bool SplitLines(Runtime& runtime, const Value& text, bool keep_ends, std::vector
 Value ReplaceText(Runtime& runtime, const Value& text, const String& from, const String& to,
                   int64_t count) {
   const std::string_view all = text.text();
-  if (!runtime.ChargeBytes(all.size())) return MakeFailed();
-  if (from.size != 0 && all.find(from.view()) == kNowhere) return text;
+  if (!runtime.ChargeSearch(all.size(), from.size)) return MakeFailed();
+  if (from.size != 0 && FindText(all, from.view()) == kNowhere) return text;
   TextBuilder out(runtime.heap());
   size_t begin = 0;
   for (size_t at = 0; count != 0; --count) {
     // An empty `from` stands before every character and at the end.
-    const size_t found = from.size == 0 ? at : all.find(from.view(), at);
+    const size_t found = from.size == 0 ? at : FindText(all, from.view(), at);
     if (found == kNowhere || found > all.size()) break;
     out.Append(*Part(runtime.heap(), *text.string, begin, found));
     out.Append(to);
-    if (!runtime.Charge(1)) return MakeFailed();
+    if (!runtime.Charge(1) || !runtime.ChargeBytes(to.size)) return MakeFailed();
     begin = found + from.size;
     at = from.size != 0       ? begin
          : found < all.size() ? found + DecodeAt(all, found).size

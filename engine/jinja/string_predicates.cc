@@ -52,7 +52,9 @@ std::optional<int64_t> FindIndex(Runtime& runtime, const Value& self, const Argu
   }
   if (!window.valid) return -1;
   const std::string_view part = self.text().substr(window.begin, window.end - window.begin);
-  const size_t found = kFromRight ? part.rfind(needle.text()) : part.find(needle.text());
+  if (!runtime.ChargeSearch(part.size(), needle.string->size)) return std::nullopt;
+  const size_t found = kFromRight ? BackwardSearch(needle.text()).Next(part, part.size())
+                                  : FindText(part, needle.text());
   if (found == kNowhere) return -1;
   return window.first + static_cast<int64_t>(CountCharacters(part.substr(0, found)));
 }
@@ -80,9 +82,10 @@ Value Count(Runtime& runtime, const Value& self, const Arguments& arguments) {
   if (!window.valid) return MakeInt(0);
   const std::string_view part = self.text().substr(window.begin, window.end - window.begin);
   if (needle.string->size == 0) return MakeInt(static_cast<int64_t>(CountCharacters(part)) + 1);
+  if (!runtime.ChargeSearch(part.size(), needle.string->size)) return MakeFailed();
   int64_t count = 0;
-  for (size_t at = part.find(needle.text()); at != kNowhere;
-       at = part.find(needle.text(), at + needle.string->size)) {
+  for (size_t at = FindText(part, needle.text()); at != kNowhere;
+       at = FindText(part, needle.text(), at + needle.string->size)) {
     ++count;
   }
   return MakeInt(count);
@@ -110,8 +113,8 @@ Value HasAffix(Runtime& runtime, const Value& self, const Arguments& arguments) 
   }
   for (const Value& one : affix.list->values()) {
     if (!one.is_string()) return runtime.Fail("tuple for startswith must only contain str");
+    if (!runtime.Charge(1) || !runtime.ChargeBytes(one.string->size)) return MakeFailed();
     if (has(one)) return MakeBool(true);
-    if (!runtime.Charge(1)) return MakeFailed();
   }
   return MakeBool(false);
 }
@@ -173,8 +176,9 @@ Value IsPrintableText(Runtime& runtime, const Value& self, const Arguments& argu
   return AllAre<IsPrintable>(runtime, self, arguments);
 }
 
-Value IsIdentifier(Runtime&, const Value& self, const Arguments&) {
+Value IsIdentifier(Runtime& runtime, const Value& self, const Arguments&) {
   const std::string_view text = self.text();
+  if (!runtime.ChargeBytes(8 * text.size())) return MakeFailed();
   for (size_t at = 0; at < text.size();) {
     const Decoded decoded = DecodeAt(text, at);
     const bool fits =

@@ -53,6 +53,39 @@ const String* Part(Heap& heap, const String& text, size_t begin, size_t end) {
                           ascii ? static_cast<int64_t>(end - begin) : int64_t{-1});
 }
 
+// memmem is Two-Way for what is long, and bounded by 256 bytes a place for what is not.
+size_t FindText(std::string_view text, std::string_view part, size_t at) {
+  if (at > text.size()) return std::string_view::npos;
+  if (part.empty()) return at;
+  const void* const found = memmem(text.data() + at, text.size() - at, part.data(), part.size());
+  if (found == nullptr) return std::string_view::npos;
+  return static_cast<size_t>(static_cast<const char*>(found) - text.data());
+}
+
+// Knuth, Morris and Pratt, from right to left.
+BackwardSearch::BackwardSearch(std::string_view part) : part_(part), fallback_(part.size() + 1) {
+  const auto from_end = [&](size_t i) { return part_[part_.size() - 1 - i]; };
+  size_t matched = 0;
+  for (size_t i = 1; i < part.size(); ++i) {
+    while (matched > 0 && from_end(matched) != from_end(i)) matched = fallback_[matched];
+    if (from_end(matched) == from_end(i)) ++matched;
+    fallback_[i + 1] = matched;
+  }
+}
+
+size_t BackwardSearch::Next(std::string_view text, size_t end) const {
+  if (part_.empty()) return end;
+  size_t matched = 0;
+  for (size_t at = end; at-- > 0;) {
+    while (matched > 0 && part_[part_.size() - 1 - matched] != text[at]) {
+      matched = fallback_[matched];
+    }
+    if (part_[part_.size() - 1 - matched] == text[at]) ++matched;
+    if (matched == part_.size()) return at;
+  }
+  return std::string_view::npos;
+}
+
 TextBuilder::TextBuilder(Heap& heap, const String& start) : heap_(heap) {
   const bool at_end = start.begin + start.size == start.buffer->size;
   if (at_end && start.buffer->capacity > 0) {

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "engine/jinja/data.h"
 #include "engine/jinja/heap.h"
@@ -77,6 +78,22 @@ void VisitRuns(const String& text, const Visitor& visit) {
   }
   if (at < end) visit(std::string_view(buffer.data + at, end - at), Origin::kTemplate);
 }
+
+// Where `part` is in `text`, from `at` on, or npos. Linear in both whatever they are, as searches
+// of the standard library are not.
+size_t FindText(std::string_view text, std::string_view part, size_t at = 0);
+
+// The same from the end: each match is the last one that ends at or before where Next is told.
+class BackwardSearch {
+ public:
+  explicit BackwardSearch(std::string_view part);
+  // Where it begins, or npos.
+  size_t Next(std::string_view text, size_t end) const;
+
+ private:
+  std::string_view part_;
+  std::vector<size_t> fallback_;  // of each end of the part: how much of it goes on to match
+};
 
 // Builds one String. When the heap is exhausted, what is appended is dropped: whoever evaluates
 // looks at Heap::exhausted().

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
+#include <random>
+#include <span>
 
 #include <fmt/format.h>
+#include <kvgate/digest.h>
 
 namespace kvgate::jinja {
 namespace {
@@ -18,17 +20,13 @@ uint64_t Mix(uint64_t hash) {
   return hash ^ (hash >> 32);
 }
 
+// Seeded, so that nobody can send names whose hashes are equal.
 uint64_t HashText(std::string_view text) {
-  uint64_t hash = 0xcbf29ce484222325u ^ text.size();
-  size_t at = 0;
-  for (; at + 8 <= text.size(); at += 8) {
-    uint64_t word;
-    std::memcpy(&word, text.data() + at, 8);
-    hash = Mix(hash ^ word);
-  }
-  for (; at < text.size(); ++at)
-    hash = (hash ^ static_cast<unsigned char>(text[at])) * 0x100000001b3u;
-  return Mix(hash);
+  static const uint64_t seed = [] {
+    std::random_device device;
+    return uint64_t{device()} << 32 | device();
+  }();
+  return Xxh3(std::as_bytes(std::span(text)), seed).first;
 }
 
 uint64_t HashNumber(double number) {

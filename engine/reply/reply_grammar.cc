@@ -60,12 +60,15 @@ class ReplyGrammar {
     if (tool.parameters.empty()) return grammar_.Literal(form == nullptr ? "{}" : "");
     grammar::SchemaLimits limits = options_.schema;
     limits.is_relaxed = !tool.strict;
+    limits.budget = &budget_;
     Grammar alone;  // whether anything meets the schema is asked of it by itself
     Result<ExprId> made = grammar::AddArguments(alone, tool.parameters, limits, form);
     if (made && grammar::Analyze(alone).productive[made->value]) {
-      return grammar::AddArguments(grammar_, tool.parameters, limits, form);
+      Result<ExprId> added = grammar::AddArguments(grammar_, tool.parameters, limits, form);
+      return added ? added : PlacedAt(tool.field, std::move(added).error());
     }
-    if (!tool.strict) {
+    const bool costs_too_much = budget_.is_spent() || alone.is_full();
+    if (!tool.strict && !costs_too_much) {
       return form == nullptr ? grammar::JsonParts(grammar_).AnyObject() : grammar_.Literal("");
     }
     if (made) {
@@ -284,6 +287,7 @@ class ReplyGrammar {
 
   const ReplyRules& rules_;
   const grammar::Compiler::Options& options_;
+  grammar::Budget budget_;  // of all tools' schemas together
   const Family& family_;
   const CallWriting writing_;
   Grammar grammar_;

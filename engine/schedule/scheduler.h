@@ -213,7 +213,7 @@ class Scheduler {
   };
   void PlanPrefill(std::vector<StepItem>& step);
   void PlanLane(std::vector<Sequence*>& lane, PrefillBudget& budget, std::vector<StepItem>& step);
-  bool AwaitsCopies(Sequence& sequence);
+  bool AwaitsOthers(Sequence& sequence);
   void AwaitWrittenBlocks(std::span<const StepItem> step);
   bool Grow(Sequence& sequence);
   bool MakeRoomFor(Sequence& sequence);
@@ -239,6 +239,7 @@ class Scheduler {
   uint64_t num_preemptions_ = 0;
   uint64_t num_single_flight_ = 0;
   bool is_copying_ = false;
+  bool is_awaiting_masks_ = false;
 };
 
 }  // namespace kvgate::schedule

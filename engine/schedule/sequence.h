@@ -80,6 +80,8 @@ struct Sequence {
   // While blocks of its prefix are being copied from host memory: it is in no step until that is
   // done. See Backend::WriteKvBlocks.
   uint64_t copy_ticket = 0;
+  // While its owner waits for what the next token needs: it is in no step.
+  bool awaits_mask = false;
 
   // Where the prompt's beginning came from, at the first admission.
   bool admitted_before = false;

@@ -20,16 +20,20 @@ int WholeBlocks(int num_tokens) { return num_tokens / kKvBlockTokens * kKvBlockT
 std::vector<StepItem> Scheduler::PlanStep() {
   std::vector<StepItem> step;
   is_copying_ = false;
+  is_awaiting_masks_ = false;
   do {
     PlanDecode(step);
     PlanPrefill(step);
-  } while (step.empty() && !is_copying_ && has_windows() && PreemptForWindows());
+  } while (step.empty() && !is_copying_ && !is_awaiting_masks_ && has_windows() &&
+           PreemptForWindows());
   AwaitWrittenBlocks(step);
   return step;
 }
 
-// Whether blocks that the sequence reads are still on their way from the host.
-bool Scheduler::AwaitsCopies(Sequence& sequence) {
+// Whether its mask is worked out elsewhere, or blocks that it reads are on their way from the host.
+bool Scheduler::AwaitsOthers(Sequence& sequence) {
+  is_awaiting_masks_ |= sequence.awaits_mask;
+  if (sequence.awaits_mask) return true;
   if (sequence.copy_ticket == 0) return false;
   if (!backend_.IsCopied(sequence.copy_ticket)) {
     is_copying_ = true;
@@ -58,7 +62,7 @@ void Scheduler::PlanDecode(std::vector<StepItem>& step) {
   for (auto it = running_.begin(); it != running_.end();) {
     Sequence& sequence = **it;
     if (sequence.state != SequenceState::kRunning || !sequence.is_decoding() ||
-        AwaitsCopies(sequence)) {
+        AwaitsOthers(sequence)) {
       ++it;
       continue;
     }
@@ -78,7 +82,7 @@ void Scheduler::PlanPrefill(std::vector<StepItem>& step) {
   std::vector<Sequence*> long_lane;
   for (const std::unique_ptr<Sequence>& sequence : running_) {
     if (sequence->state != SequenceState::kRunning || sequence->is_decoding()) continue;
-    if (AwaitsCopies(*sequence)) continue;
+    if (AwaitsOthers(*sequence)) continue;
     const bool is_short = sequence->num_pending() <= options_.short_prompt_tokens;
     (is_short ? short_lane : long_lane).push_back(sequence.get());
   }

@@ -10,9 +10,12 @@ bool First(const std::string& first, const std::string& second, bool alone = tru
   auto document = SchemaDocument::Parse(
       "{\"oneOf\":[" + first + "," + second + "],\"$defs\":{\"n\":{\"type\":\"null\"}}}", {});
   const Json& root = document->root();
-  const auto excluded = Excludes(*document, {.written = **document->Child(root, "oneOf", 0),
-                                             .read = **document->Child(root, "oneOf", 1),
-                                             .alone = alone});
+  Budget budget;
+  const auto excluded = Excludes(*document,
+                                 {.written = **document->Child(root, "oneOf", 0),
+                                  .read = **document->Child(root, "oneOf", 1),
+                                  .alone = alone},
+                                 budget);
   return excluded.value_or(false);
 }
 

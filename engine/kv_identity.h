@@ -1,0 +1,55 @@
+// What tells the KV of one engine from that of another: fingerprints and a tag of its shape.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+#include <kvgate/digest.h>
+
+#include "engine/engine.h"
+#include "engine/model/model.h"
+#include "engine/tokenizer/tokenizer.h"
+#include "kernels/backend.h"
+
+namespace kvgate::engine {
+
+// What makes the KV of two engines interchangeable, beside the tenant's salt.
+inline Fingerprint KvFingerprint(const EngineInfo& info, const model::Model& model,
+                                 const tokenizer::Tokenizer& tokenizer) {
+  const Fingerprint weights = model.fingerprint();
+  const Fingerprint text = tokenizer.fingerprint();
+  // Of a model with windows a block of group 0 is of fewer layers.
+  std::string groups = "0";
+  for (size_t i = 1; i < info.kv_groups.size(); ++i) {
+    groups += fmt::format("/{}", info.kv_groups[i].window);
+  }
+  const std::string identity = fmt::format(
+      "weights={};tokenizer={};kv={};block={};group={};numerics={}", ToHex(weights), ToHex(text),
+      kernels::DTypeName(info.kv_dtype), kernels::kKvBlockTokens, groups, info.backend.numerics_id);
+  const auto [low, high] = Xxh3(std::as_bytes(std::span(identity)));
+  return {.low = low, .high = high};
+}
+
+inline EngineInfo WithFingerprints(EngineInfo info, const model::Model& model,
+                                   const tokenizer::Tokenizer& tokenizer) {
+  const std::string identity = fmt::format("weights={};tokenizer={}", ToHex(model.fingerprint()),
+                                           ToHex(tokenizer.fingerprint()));
+  const auto [low, high] = Xxh3(std::as_bytes(std::span(identity)));
+  info.model_fingerprint = {.low = low, .high = high};
+  info.kv_fingerprint = KvFingerprint(info, model, tokenizer);
+  return info;
+}
+
+// Tells records of other shapes apart even where the fingerprint should collide.
+inline uint32_t ShapeTag(const kernels::KvShape& shape) {
+  const std::array<uint32_t, 4> fields{
+      static_cast<uint32_t>(shape.num_layers), static_cast<uint32_t>(shape.num_kv_heads),
+      static_cast<uint32_t>(shape.head_dim), static_cast<uint32_t>(shape.dtype)};
+  return static_cast<uint32_t>(Xxh3(std::as_bytes(std::span(fields))).first);
+}
+
+}  // namespace kvgate::engine
