@@ -48,6 +48,15 @@ sigset_t EndSignals() {
   return signals;
 }
 
+// The end signals; they and SIGHUP are blocked from now on. To be called before any thread starts,
+// so that all of them inherit it and only sigwait sees the signals.
+sigset_t BlockSignals() {
+  sigset_t blocked = EndSignals();
+  sigaddset(&blocked, SIGHUP);
+  pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
+  return EndSignals();
+}
+
 // One of the signals within the timeout?
 bool SignalWithin(const sigset_t& signals, std::chrono::milliseconds timeout) {
   const timespec wait{.tv_sec = timeout.count() / 1000,
@@ -284,11 +293,7 @@ Result<int> Serve(const ConfigFlags& flags, const WrapLog& wrap) {
   KVGATE_TRY(config::Config config, ReadConfig(flags));
   KVGATE_TRY(const config::HostPort listen, ListenAddress(config));
   KVGATE_TRY(const std::string admin_token, service::MakeAdminToken());
-  // Before any thread starts, so that all of them inherit it and only sigwait sees the signals.
-  const sigset_t signals = EndSignals();
-  sigset_t blocked = signals;
-  sigaddset(&blocked, SIGHUP);
-  pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
+  const sigset_t signals = BlockSignals();
 
   KVGATE_TRY(const ledger::Prices prices, ReadPrices(config));
   // With upstreams and no model named the gateway forwards, and needs no engine of its own.
@@ -312,7 +317,7 @@ Result<int> Serve(const ConfigFlags& flags, const WrapLog& wrap) {
                             .write_admission = tier.write_admission,
                             .ledger = &ledger,
                             .turns = turns.get(),
-                            .meta = tier.directory ? &tier.directory->meta() : nullptr,
+                            .meta = tier.meta(),
                             .prompts = &prompts,
                             .no_disk_reason = tier.reason,
                             .limits = {.json_depth_max = config.limits.json_depth},
