@@ -238,17 +238,17 @@ HWY_INLINE float SoftmaxRow(float* scores, SeenTokens seen, float* maximum, floa
     largest = hn::Max(largest, values[v]);
   }
   largest = hn::MaxOfLanes(df, largest);
-  VF total = hn::Zero(df);
+  hn::Vec<DSum> total = hn::Zero(DSum());
   KVGATE_UNROLL
   for (int v = 0; v < kTileVectors; ++v) {
     VF weight = Exp(hn::Sub(values[v], largest));
     if (!seen.all()) weight = hn::IfThenElseZero(SeenLanes(seen, v), weight);
     hn::Store(weight, df, scores + v * kLanes);
-    total = hn::Add(total, weight);
+    total = AddToSum(total, weight);
   }
   const VF scale = Exp(hn::Sub(hn::Set(df, *maximum), largest));
   const VF carried = hn::Mul(hn::Set(df, *sum), scale);
-  *sum = hn::GetLane(hn::Add(carried, hn::SumOfLanes(df, total)));
+  *sum = hn::GetLane(carried) + hn::GetLane(hn::SumOfLanes(DSum(), total));
   *maximum = hn::GetLane(largest);
   return hn::GetLane(scale);
 }

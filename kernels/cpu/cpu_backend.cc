@@ -59,7 +59,8 @@ class CpuBackend final : public Backend {
     const std::string name = TargetName(target);
     info_ = {.name = "cpu",
              .target = name,
-             .numerics_id = fmt::format("cpu-{}-v{}-q8_0:i16", name, kKernelVersion),
+             .numerics_id = fmt::format("cpu-{}-v{}-q8_0:i16",
+                                        HasFusedNumerics(target) ? "AVX2" : name, kKernelVersion),
              .invariant = true,
              .num_threads = pool_.num_threads(),
              .kv_host_visible = true};

@@ -5,12 +5,18 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/cpu/matmul_amx.h"
+#include "kernels/cpu/simd_target.h"
+
 namespace kvgate::kernels::cpu {
 namespace {
 
 // Rows of x that meet a panel before the next one is expanded: their block of columns (512 KiB)
 // stays in L2.
 constexpr int kRowsAtOnce = 512;
+// Below it the vector kernels are faster: a tile's time does not depend on its rows.
+constexpr int kAmxRowsMin = 8;
+static_assert(kAmxScratchBytes <= kMatMulScratchFloats * sizeof(float));
 // Parts per thread: enough that a core that loses its time slice delays little.
 constexpr int64_t kPartsPerThread = 6;
 
@@ -58,6 +64,7 @@ ParallelMatMul::ParallelMatMul(int64_t target, ThreadPool& pool)
     : float_kernels_(FloatMatMulKernelsFor(target)),
       quant_kernels_(QuantMatMulKernelsFor(target)),
       plane_kernels_(PlaneMatMulKernelsFor(target)),
+      has_amx_((target & kAmxBit) != 0),
       pool_(pool) {
   Reserve<float>(thread_scratch_, kMatMulScratchFloats * pool.num_threads());
 }
@@ -100,46 +107,118 @@ ParallelMatMul::Multiply ParallelMatMul::KernelFor(const MatMulTask& task) const
   return task.weight->dtype() == DType::kQ8_0 ? quant_kernels_.multiply : plane_kernels_.multiply;
 }
 
+namespace {
+
+// Calls body(task, panel_begin, panel_end) for what part `part` of num_parts has of the panels of
+// all tasks.
+template <typename Body>
+void ForPanelsOf(std::span<const MatMulTask> tasks, int64_t part, int64_t num_parts,
+                 const Body& body) {
+  int64_t num_panels = 0;
+  for (const MatMulTask& task : tasks) num_panels += Packed(task).num_panels();
+  int64_t begin = part * num_panels / num_parts;  // among the panels of all tasks
+  int64_t end = (part + 1) * num_panels / num_parts;
+  for (const MatMulTask& task : tasks) {
+    const int64_t panels = Packed(task).num_panels();
+    if (begin < panels && end > 0) {
+      body(task, std::max<int64_t>(begin, 0), std::min(end, panels));
+    }
+    begin -= panels;
+    end -= panels;
+  }
+}
+
+// How a product is cut: into runs of row tiles, and of the panels of all tasks.
+struct Cut {
+  int64_t row_parts;
+  int64_t panel_parts;
+};
+
+Cut CutProduct(int64_t num_tiles, int tile_rows, std::span<const MatMulTask> tasks,
+               int num_threads) {
+  int64_t num_panels = 0;
+  for (const MatMulTask& task : tasks) num_panels += Packed(task).num_panels();
+  const int64_t tiles_at_once =
+      std::max<int64_t>(1, std::min<int64_t>(num_tiles, kRowsAtOnce / tile_rows));
+  const int64_t row_parts = (num_tiles + tiles_at_once - 1) / tiles_at_once;
+  return {
+      .row_parts = row_parts,
+      .panel_parts = std::clamp<int64_t>(kPartsPerThread * num_threads / row_parts, 1, num_panels)};
+}
+
+}  // namespace
+
 void ParallelMatMul::Run(const float* x, int num_rows, std::span<const MatMulTask> tasks) {
+  if (has_amx_ && num_rows >= kAmxRowsMin && std::all_of(tasks.begin(), tasks.end(), IsQuantized)) {
+    return RunAmx(x, num_rows, tasks);
+  }
+  RunVectors(x, num_rows, tasks);
+}
+
+void ParallelMatMul::RunAmx(const float* x, int num_rows, std::span<const MatMulTask> tasks) {
+  const int64_t columns = tasks[0].weight->columns();
+  const int64_t num_units = columns / kAmxUnitColumns;
+  const int64_t num_tiles = (num_rows + kAmxRows - 1) / kAmxRows;
+  auto* rows = Reserve<AmxRows>(amx_rows_, static_cast<size_t>(num_tiles * num_units));
+  const auto end_of = [&](int64_t tile) {
+    return static_cast<int>(std::min<int64_t>(tile * kAmxRows, num_rows));
+  };
+  pool_.ForEach(num_tiles, [&](int64_t tile, int) {
+    quant_kernels_.amx.quantize_rows(x + tile * kAmxRows * columns, columns,
+                                     end_of(tile + 1) - end_of(tile), rows + tile * num_units);
+  });
+  const Cut cut = CutProduct(num_tiles, kAmxRows, tasks, pool_.num_threads());
+  pool_.ForEach(cut.row_parts * cut.panel_parts, [&](int64_t item, int thread) {
+    const int64_t row_part = item / cut.panel_parts;
+    const int row_begin = end_of(row_part * num_tiles / cut.row_parts);
+    const int row_end = end_of((row_part + 1) * num_tiles / cut.row_parts);
+    ForPanelsOf(tasks, item % cut.panel_parts, cut.panel_parts,
+                [&](const MatMulTask& task, int64_t panel_begin, int64_t panel_end) {
+                  MultiplyAmx({.weight = &Packed(task),
+                               .bias = task.bias,
+                               .y = task.y,
+                               .accumulate = task.accumulate,
+                               .panel_begin = panel_begin,
+                               .panel_end = panel_end,
+                               .row_begin = row_begin,
+                               .row_end = row_end,
+                               .x = rows,
+                               .quant_kernels = quant_kernels_.amx,
+                               .plane_kernels = plane_kernels_.amx,
+                               .scratch = thread_scratch_.data() +
+                                          kMatMulScratchFloats * sizeof(float) * thread});
+                });
+  });
+}
+
+void ParallelMatMul::RunVectors(const float* x, int num_rows, std::span<const MatMulTask> tasks) {
   const int64_t columns = tasks[0].weight->columns();
   if (rows_.num_rows != num_rows) tiles_ = CutRows(num_rows, float_kernels_.max_tile_rows);
   rows_.num_rows = num_rows;
   rows_.columns = columns;
   PrepareRows(x, columns, tasks);
 
-  int64_t num_panels = 0;
-  for (const MatMulTask& task : tasks) num_panels += Packed(task).num_panels();
-  const int64_t num_tiles = static_cast<int64_t>(tiles_.size());
-  const int64_t tiles_at_once = std::max<int64_t>(
-      1, std::min<int64_t>(num_tiles, kRowsAtOnce / float_kernels_.max_tile_rows));
-  const int64_t num_row_parts = (num_tiles + tiles_at_once - 1) / tiles_at_once;
-  const int64_t num_panel_parts =
-      std::clamp<int64_t>(kPartsPerThread * pool_.num_threads() / num_row_parts, 1, num_panels);
+  const auto num_tiles = static_cast<int64_t>(tiles_.size());
+  const Cut cut = CutProduct(num_tiles, float_kernels_.max_tile_rows, tasks, pool_.num_threads());
   auto* scratch = reinterpret_cast<float*>(thread_scratch_.data());
 
-  pool_.ForEach(num_row_parts * num_panel_parts, [&](int64_t item, int thread) {
-    const int64_t tile_begin = item / num_panel_parts * num_tiles / num_row_parts;
-    const int64_t tile_end = (item / num_panel_parts + 1) * num_tiles / num_row_parts;
-    const int64_t part = item % num_panel_parts;
-    int64_t begin = part * num_panels / num_panel_parts;  // among the panels of all tasks
-    int64_t end = (part + 1) * num_panels / num_panel_parts;
-    for (const MatMulTask& task : tasks) {
-      const PackedWeight& weight = Packed(task);
-      const int64_t panel_begin = std::max<int64_t>(begin, 0);
-      const int64_t panel_end = std::min(end, weight.num_panels());
-      begin -= weight.num_panels();
-      end -= weight.num_panels();
-      if (panel_begin >= panel_end) continue;
-      KernelFor(task)({.weight = &weight,
-                       .bias = task.bias,
-                       .y = task.y,
-                       .accumulate = task.accumulate,
-                       .panel_begin = panel_begin,
-                       .panel_end = panel_end,
-                       .x = &rows_,
-                       .tiles = std::span(tiles_).subspan(tile_begin, tile_end - tile_begin),
-                       .scratch = scratch + kMatMulScratchFloats * thread});
-    }
+  pool_.ForEach(cut.row_parts * cut.panel_parts, [&](int64_t item, int thread) {
+    const int64_t row_part = item / cut.panel_parts;
+    const int64_t tile_begin = row_part * num_tiles / cut.row_parts;
+    const int64_t tile_end = (row_part + 1) * num_tiles / cut.row_parts;
+    ForPanelsOf(
+        tasks, item % cut.panel_parts, cut.panel_parts,
+        [&](const MatMulTask& task, int64_t panel_begin, int64_t panel_end) {
+          KernelFor(task)({.weight = &Packed(task),
+                           .bias = task.bias,
+                           .y = task.y,
+                           .accumulate = task.accumulate,
+                           .panel_begin = panel_begin,
+                           .panel_end = panel_end,
+                           .x = &rows_,
+                           .tiles = std::span(tiles_).subspan(tile_begin, tile_end - tile_begin),
+                           .scratch = scratch + kMatMulScratchFloats * thread});
+        });
   });
 }
 

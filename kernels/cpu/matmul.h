@@ -27,10 +27,14 @@ class ParallelMatMul {
   using Multiply = void (*)(const MatMulPart& part);
   Multiply KernelFor(const MatMulTask& task) const;
   void PrepareRows(const float* x, int64_t columns, std::span<const MatMulTask> tasks);
+  // By the vector kernels, and by AMX where every task is quantized and there are rows enough.
+  void RunVectors(const float* x, int num_rows, std::span<const MatMulTask> tasks);
+  void RunAmx(const float* x, int num_rows, std::span<const MatMulTask> tasks);
 
   const FloatMatMulKernels float_kernels_;
   const QuantMatMulKernels quant_kernels_;
   const PlaneMatMulKernels plane_kernels_;
+  const bool has_amx_;
   ThreadPool& pool_;
   std::vector<RowTile> tiles_;  // of rows_.num_rows rows
   PackedRows rows_;
@@ -38,6 +42,7 @@ class ParallelMatMul {
   HostMemory pairs_;
   HostMemory scales_;
   HostMemory sums_;
+  HostMemory amx_rows_;
   HostMemory thread_scratch_;  // kMatMulScratchFloats per thread
 };
 

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <span>
 
+#include "kernels/cpu/amx_operands.h"
 #include "kernels/cpu/packed_weight.h"
 
 namespace kvgate::kernels::cpu {
@@ -41,8 +42,10 @@ struct PackedRows {
 
 inline constexpr int64_t kFloatColumnBlock = 256;
 inline constexpr int64_t kQuantColumnBlock = 512;
-// A panel of kFloatColumnBlock columns as f32.
-inline constexpr size_t kMatMulScratchFloats = kFloatColumnBlock * kPanelRows;
+// A panel of kFloatColumnBlock columns as f32, or two vectors' worth of outputs of
+// kQuantColumnBlock columns as int16 with their scales: 40 KiB where vectors are longest.
+inline constexpr size_t kMatMulScratchFloats = 10 * 1024;
+static_assert(kMatMulScratchFloats >= kFloatColumnBlock * kPanelRows);
 
 // Panels [panel_begin, panel_end) of one product, for some row tiles.
 struct MatMulPart {
@@ -79,11 +82,13 @@ struct QuantMatMulKernels {
   void (*quantize_rows)(const float* x, int64_t columns, int num_rows, RowTile tile,
                         const QuantizedRows& to);
   void (*multiply)(const MatMulPart& part);
+  AmxQuantKernels amx;
 };
 
 // For the formats that packed_planes.h packs; x is quantized as for q8_0.
 struct PlaneMatMulKernels {
   void (*multiply)(const MatMulPart& part);
+  AmxPlaneKernels amx;
 };
 
 FloatMatMulKernels FloatMatMulKernelsFor(int64_t target);  // matmul_kernels.cc

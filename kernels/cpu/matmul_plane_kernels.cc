@@ -191,8 +191,7 @@ HWY_INLINE void AddPairs(const uint32_t* HWY_RESTRICT codes, const int32_t* HWY_
       KVGATE_UNROLL
       for (int r = 0; r < kRows; ++r) {
         const V16 value = hn::BitCast(D16(), hn::Set(DI32(), x[kPair * kRows + r]));
-        products[r][v] = hn::Add(products[r][v], PairProducts(weights, value));
-        KVGATE_IN_REGISTER(products[r][v]);
+        products[r][v] = AddPairProduct(weights, value, products[r][v]);
       }
     }
     AddPairs<Format, kPair + 1, kEnd>(codes, x, products);
@@ -341,10 +340,8 @@ HWY_INLINE void MultiplyGroup(const Expanded& weights, int64_t unit, int group, 
       KVGATE_UNROLL
       for (int r = 0; r < kRows; ++r) {
         const V16 value = hn::BitCast(d16, hn::Set(DI32(), x.pairs[pair * kRows + r]));
-        products[r][0] = hn::Add(products[r][0], PairProducts(first, value));
-        KVGATE_IN_REGISTER(products[r][0]);
-        products[r][1] = hn::Add(products[r][1], PairProducts(second, value));
-        KVGATE_IN_REGISTER(products[r][1]);
+        products[r][0] = AddPairProduct(first, value, products[r][0]);
+        products[r][1] = AddPairProduct(second, value, products[r][1]);
       }
     }
   }
@@ -430,6 +427,49 @@ void MultiplyManyRows(const MatMulPart& part) {
   }
 }
 
+// ---- for AMX --------------------------------------------------------------------------------
+
+#if HWY_ARCH_X86 && HWY_TARGET == HWY_AVX3_DL
+
+// The low bytes of four int16, in their order.
+HWY_INLINE VU32 LowBytes(V16 first, V16 second) {
+  const DU32 du;
+  const auto together = [&](V16 pair) {
+    const VU32 bytes = hn::And(hn::BitCast(du, pair), hn::Set(du, 0x00ff00ffu));
+    return hn::Or(bytes, hn::ShiftRight<8>(bytes));
+  };
+  const VU32 low = hn::And(together(first), hn::Set(du, 0xffffu));
+  return hn::Or(low, hn::ShiftLeft<16>(together(second)));
+}
+
+template <typename Format, int kQuad>
+HWY_INLINE void ExpandAmxQuads(const uint32_t* HWY_RESTRICT codes,
+                               int8_t (&to)[kAmxUnitColumns / 4][kAmxOutputs][4]) {
+  if constexpr (kQuad < kAmxUnitColumns / 4) {
+    const V16 offset = hn::Set(D16(), static_cast<int16_t>(Format::kLayout.offset));
+    const V16 first = hn::Sub(PairCodes<Format, 2 * kQuad>(codes), offset);
+    const V16 second = hn::Sub(PairCodes<Format, 2 * kQuad + 1>(codes), offset);
+    hn::StoreU(LowBytes(first, second), DU32(), reinterpret_cast<uint32_t*>(to[kQuad]));
+    ExpandAmxQuads<Format, kQuad + 1>(codes, to);
+  }
+}
+
+template <DType kDType>
+void ExpandAmxFormat(const std::byte* panel, int64_t first_unit, int64_t num_units, int64_t lane,
+                     AmxWeights* to) {
+  using Format = PlaneFormat<kDType>;
+  for (int64_t i = 0; i < num_units; ++i) {
+    const Unit unit = UnitAt<Format>(panel, first_unit + i);
+    ExpandAmxQuads<Format, 0>(unit.codes + lane, to->codes[i]);
+    for (int group = 0; group < Format::kGroups; ++group) {
+      const auto scales = LoadScales<Format>(unit.head, unit.scales, group, lane);
+      hn::StoreU(scales.scale, DF(), to->scales[i * Format::kGroups + group]);
+      hn::StoreU(scales.min, DF(), to->mins[i * Format::kGroups + group]);
+    }
+  }
+}
+#endif
+
 // ---- table ----------------------------------------------------------------------------------
 
 template <DType kDType>
@@ -473,7 +513,47 @@ void MultiplyPlanes(const MatMulPart& part) {
   }
 }
 
-PlaneMatMulKernels MakePlaneMatMulKernels() { return {.multiply = MultiplyPlanes}; }
+#if HWY_ARCH_X86 && HWY_TARGET == HWY_AVX3_DL
+void ExpandAmxPlanes(DType dtype, const std::byte* panel, int64_t first_unit, int64_t num_units,
+                     int64_t lane, AmxWeights* to) {
+  switch (dtype) {
+    case DType::kQ4_0:
+      return ExpandAmxFormat<DType::kQ4_0>(panel, first_unit, num_units, lane, to);
+    case DType::kQ4_1:
+      return ExpandAmxFormat<DType::kQ4_1>(panel, first_unit, num_units, lane, to);
+    case DType::kQ5_0:
+      return ExpandAmxFormat<DType::kQ5_0>(panel, first_unit, num_units, lane, to);
+    case DType::kQ5_1:
+      return ExpandAmxFormat<DType::kQ5_1>(panel, first_unit, num_units, lane, to);
+    case DType::kQ2_K:
+      return ExpandAmxFormat<DType::kQ2_K>(panel, first_unit, num_units, lane, to);
+    case DType::kQ3_K:
+      return ExpandAmxFormat<DType::kQ3_K>(panel, first_unit, num_units, lane, to);
+    case DType::kQ4_K:
+      return ExpandAmxFormat<DType::kQ4_K>(panel, first_unit, num_units, lane, to);
+    case DType::kQ5_K:
+      return ExpandAmxFormat<DType::kQ5_K>(panel, first_unit, num_units, lane, to);
+    case DType::kQ6_K:
+      return ExpandAmxFormat<DType::kQ6_K>(panel, first_unit, num_units, lane, to);
+    case DType::kIQ4_NL:
+      return ExpandAmxFormat<DType::kIQ4_NL>(panel, first_unit, num_units, lane, to);
+    case DType::kIQ4_XS:
+      return ExpandAmxFormat<DType::kIQ4_XS>(panel, first_unit, num_units, lane, to);
+    case DType::kMXFP4:
+      return ExpandAmxFormat<DType::kMXFP4>(panel, first_unit, num_units, lane, to);
+    default:
+      KVGATE_CHECK(false, "a dtype with kernels of its own");
+  }
+}
+
+constexpr AmxPlaneKernels kAmxPlaneKernels = {.expand = ExpandAmxPlanes};
+#else
+constexpr AmxPlaneKernels kAmxPlaneKernels = {};
+#endif
+
+PlaneMatMulKernels MakePlaneMatMulKernels() {
+  return {.multiply = MultiplyPlanes, .amx = kAmxPlaneKernels};
+}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace kvgate::kernels::cpu

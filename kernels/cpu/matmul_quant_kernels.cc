@@ -34,8 +34,7 @@ HWY_INLINE void AddPairProducts(const int8_t* HWY_RESTRICT quants, const int32_t
     const V16 value = hn::BitCast(D16(), hn::Set(DI32(), x[r]));
     KVGATE_UNROLL
     for (int v = 0; v < kVectors; ++v) {
-      products[r][v] = hn::Add(products[r][v], PairProducts(weights[v], value));
-      KVGATE_IN_REGISTER(products[r][v]);
+      products[r][v] = AddPairProduct(weights[v], value, products[r][v]);
     }
   }
 }
@@ -267,8 +266,62 @@ void QuantizeRows(const float* x, int64_t columns, int num_rows, RowTile tile,
   }
 }
 
+// ---- for AMX --------------------------------------------------------------------------------
+
+#if HWY_ARCH_X86 && HWY_TARGET == HWY_AVX3_DL
+void QuantizeAmxRows(const float* x, int64_t columns, int num_rows, AmxRows* to) {
+  constexpr int kHalf = kAmxUnitColumns / 2;
+  const D16 d16;
+  const hn::Rebind<int8_t, D16> d8;
+  const hn::Rebind<uint8_t, D16> du8;
+  HWY_ALIGN int16_t quants[kAmxUnitColumns];
+  for (int r = 0; r < num_rows; ++r) {
+    for (int64_t unit = 0; unit < columns / kAmxUnitColumns; ++unit) {
+      AmxRows& rows = to[unit];
+      const float scale = QuantizeBlock(x + r * columns + unit * kAmxUnitColumns, quants);
+      const V16 values = hn::Load(d16, quants);
+      hn::StoreU(hn::DemoteTo(d8, hn::ShiftRight<8>(values)), d8, rows.high[r]);
+      hn::StoreU(hn::DemoteTo(du8, hn::And(values, hn::Set(d16, 255))), du8, rows.low[r]);
+      int32_t sums[2] = {};
+      for (int i = 0; i < kHalf; ++i) sums[0] += quants[i];
+      for (int i = 0; i < kHalf; ++i) sums[1] += quants[kHalf + i];
+      rows.scales[r] = scale;
+      rows.totals[0][r] = scale * static_cast<float>(sums[0] + sums[1]);
+      for (int half = 0; half < 2; ++half) {
+        rows.totals[1 + half][r] = scale * static_cast<float>(sums[half]);
+      }
+    }
+  }
+}
+
+void ExpandAmxQuants(const std::byte* panel, int64_t first_unit, int64_t num_units, int64_t lane,
+                     AmxWeights* to) {
+  const DU32 du;
+  const hn::Rebind<uint16_t, DU32> du16;
+  const auto* blocks = reinterpret_cast<const PackedQuantBlock*>(panel) + first_unit;
+  for (int64_t unit = 0; unit < num_units; ++unit) {
+    const PackedQuantBlock& block = blocks[unit];
+    for (int quad = 0; quad < kAmxUnitColumns / 4; ++quad) {
+      const auto pair = [&](int index) {
+        const auto* from = reinterpret_cast<const uint16_t*>(block.quants[index][lane]);
+        return hn::PromoteTo(du, hn::LoadU(du16, from));
+      };
+      const auto four = hn::Or(pair(2 * quad), hn::ShiftLeft<16>(pair(2 * quad + 1)));
+      hn::StoreU(four, du, reinterpret_cast<uint32_t*>(to->codes[unit][quad]));
+    }
+    hn::StoreU(LoadAsF32(reinterpret_cast<const F16*>(block.scales + lane)), DF(),
+               to->scales[unit]);
+  }
+}
+
+constexpr AmxQuantKernels kAmxQuantKernels = {.quantize_rows = QuantizeAmxRows,
+                                              .expand = ExpandAmxQuants};
+#else
+constexpr AmxQuantKernels kAmxQuantKernels = {};
+#endif
+
 QuantMatMulKernels MakeQuantMatMulKernels() {
-  return {.quantize_rows = QuantizeRows, .multiply = MultiplyQuant};
+  return {.quantize_rows = QuantizeRows, .multiply = MultiplyQuant, .amx = kAmxQuantKernels};
 }
 
 }  // namespace HWY_NAMESPACE

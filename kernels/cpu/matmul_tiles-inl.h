@@ -20,7 +20,7 @@ namespace kvgate::kernels::cpu {
 namespace HWY_NAMESPACE {
 
 // 16 vector registers hold a tile of 6 rows and 2 vectors beside its operands, 32 hold 12 and 2.
-constexpr int kMaxTileRows = (HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON) ? 12 : 6;
+constexpr int kMaxTileRows = (kLanes == 16 || HWY_TARGET == HWY_NEON) ? 12 : 6;
 constexpr int kVectorsPerPanel = static_cast<int>(kPanelRows / kLanes);
 static_assert(kVectorsPerPanel >= 2);
 // Vectors per tile of `rows` rows, when the weights come straight from memory: a whole panel for
@@ -48,6 +48,18 @@ HWY_INLINE VI32 PairProducts(V16 a, V16 b) {
                            hn::ShiftRight<16>(hn::ShiftLeft<16>(b32)));
   return hn::Add(high, low);
 #endif
+}
+
+// sum + PairProducts(a, b).
+HWY_INLINE VI32 AddPairProduct(V16 a, V16 b, VI32 sum) {
+#if HWY_ARCH_X86 && HWY_TARGET == HWY_AVX3_DL
+  // Highway's functions of this target lack the attribute that the intrinsic asks for.
+  asm("vpdpwssd %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
+#else
+  sum = hn::Add(sum, PairProducts(a, b));
+  KVGATE_IN_REGISTER(sum);
+#endif
+  return sum;
 }
 
 // ---- output ---------------------------------------------------------------------------------

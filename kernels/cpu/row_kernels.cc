@@ -22,25 +22,28 @@ constexpr int64_t kStep = static_cast<int64_t>(kLanes);
 
 // ---- norm -----------------------------------------------------------------------------------
 
-// Four vector accumulators over whole groups of vectors, then vectors, then single values.
+// Four vector accumulators over whole groups of vectors, then vectors, then single values. The
+// vectors are those of DSum, so that AVX-512 adds in the order of AVX2.
 float SumOfSquares(const float* x, int64_t columns) {
-  const DF df;
-  VF sums[4];
+  const DSum df;
+  constexpr auto kSumStep = static_cast<int64_t>(hn::MaxLanes(df));
+  using V = hn::Vec<DSum>;
+  V sums[4];
   KVGATE_UNROLL
   for (int j = 0; j < 4; ++j) sums[j] = hn::Zero(df);
   int64_t i = 0;
-  for (; i + 4 * kStep <= columns; i += 4 * kStep) {
+  for (; i + 4 * kSumStep <= columns; i += 4 * kSumStep) {
     KVGATE_UNROLL
     for (int j = 0; j < 4; ++j) {
-      const VF v = hn::LoadU(df, x + i + j * kStep);
+      const V v = hn::LoadU(df, x + i + j * kSumStep);
       sums[j] = hn::MulAdd(v, v, sums[j]);
     }
   }
-  for (; i + kStep <= columns; i += kStep) {
-    const VF v = hn::LoadU(df, x + i);
+  for (; i + kSumStep <= columns; i += kSumStep) {
+    const V v = hn::LoadU(df, x + i);
     sums[0] = hn::MulAdd(v, v, sums[0]);
   }
-  const VF total = hn::Add(hn::Add(sums[0], sums[1]), hn::Add(sums[2], sums[3]));
+  const V total = hn::Add(hn::Add(sums[0], sums[1]), hn::Add(sums[2], sums[3]));
   float sum = hn::GetLane(hn::SumOfLanes(df, total));
   for (; i < columns; ++i) sum += x[i] * x[i];
   return sum;

@@ -56,6 +56,21 @@ using VI32 = hn::Vec<DI32>;
 constexpr size_t kLanes = hn::MaxLanes(DF());
 static_assert(kLanes <= 16 && (kLanes & (kLanes - 1)) == 0);
 
+// What is summed across lanes is summed in vectors of at most 8, the order of AVX2: with it all
+// targets that have fused products give the same bits.
+using DSum = hn::CappedTag<float, 8>;
+
+// The lanes of `sums`, added into `total` one DSum vector after the other.
+HWY_INLINE hn::Vec<DSum> AddToSum(hn::Vec<DSum> total, VF sums) {
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
+  const hn::Half<DF> dh;
+  total = hn::Add(total, hn::LowerHalf(dh, sums));
+  return hn::Add(total, hn::UpperHalf(dh, sums));
+#else
+  return hn::Add(total, sums);
+#endif
+}
+
 // Storage types of a weight or KV element; distinct from each other, unlike uint16_t.
 struct F16 {
   uint16_t bits;

@@ -5,6 +5,8 @@
 
 #include <hwy/highway.h>
 
+#include "kernels/cpu/matmul_amx.h"
+
 namespace kvgate::kernels::cpu {
 namespace {
 
@@ -16,11 +18,27 @@ std::mutex& DispatchMutex() {
 }  // namespace
 
 std::vector<int64_t> SupportedTargets() {
-  const std::lock_guard lock(DispatchMutex());
-  return hwy::SupportedAndGeneratedTargets();  // rising bits: best first
+  std::vector<int64_t> targets;
+  {
+    const std::lock_guard lock(DispatchMutex());
+    targets = hwy::SupportedAndGeneratedTargets();  // rising bits: best first
+  }
+  if (targets.front() == HWY_AVX3_DL && HasAmx()) {
+    targets.insert(targets.begin(), HWY_AVX3_DL | kAmxBit);
+  }
+  return targets;
 }
 
-std::string TargetName(int64_t target) { return hwy::TargetName(target); }
+std::string TargetName(int64_t target) {
+  if ((target & kAmxBit) != 0) return "AMX";
+  if (target == HWY_AVX3_DL) return "AVX512_VNNI";
+  if (target == HWY_AVX3) return "AVX512";
+  return hwy::TargetName(target);
+}
+
+bool HasFusedNumerics(int64_t target) {
+  return ((target & ~kAmxBit) & (HWY_AVX3_DL | HWY_AVX3 | HWY_AVX2)) != 0;
+}
 
 Result<int64_t> FindTarget(std::string_view name) {
   const std::vector<int64_t> targets = SupportedTargets();
@@ -36,7 +54,7 @@ Result<int64_t> FindTarget(std::string_view name) {
 }
 
 ScopedTarget::ScopedTarget(int64_t target) : lock_(DispatchMutex()) {
-  hwy::SetSupportedTargetsForTest(target);
+  hwy::SetSupportedTargetsForTest(target & ~kAmxBit);
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
 }
 

@@ -15,10 +15,16 @@
 
 namespace kvgate::kernels::cpu {
 
-// Highway target bits this machine can run, best first.
+// A target is a bit of Highway's, or AVX3_DL's and this one: its kernels, and the tiles of AMX for
+// what they are better at (matmul_amx.h).
+inline constexpr int64_t kAmxBit = int64_t{1} << 62;
+
+// The targets this machine can run, best first.
 std::vector<int64_t> SupportedTargets();
-// "AVX2"
+// "AVX2"; "AVX512" and "AVX512_VNNI" for what Highway calls AVX3 and AVX3_DL; "AMX".
 std::string TargetName(int64_t target);
+// Whether sums along a row, and products, give the bits of AVX2.
+bool HasFusedNumerics(int64_t target);
 // "" is the best one. kUnsupported names what there is.
 Result<int64_t> FindTarget(std::string_view name);
 

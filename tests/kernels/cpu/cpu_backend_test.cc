@@ -9,20 +9,25 @@
 namespace kvgate::kernels::cpu {
 namespace {
 
-TEST(CpuBackendTest, EachTargetSaysItsNameAndHasItsOwnNumericsId) {
+TEST(CpuBackendTest, EachTargetSaysItsNameAndTheNumericsItHas) {
   const std::vector<std::string> targets = SupportedCpuTargets();
   ASSERT_FALSE(targets.empty());
   std::set<std::string> ids;
+  size_t num_fused = 0;
   for (const std::string& target : targets) {
     auto backend = MakeCpuBackend({.num_threads = 1, .target = target});
     ASSERT_TRUE(backend.has_value());
     EXPECT_EQ((*backend)->Info().target, target);
-    EXPECT_THAT((*backend)->Info().numerics_id, testing::HasSubstr(target));
+    // The suites compare the bits of these; stored KV moves between machines that have them.
+    const bool is_fused = target == "AVX2" || target.starts_with("AVX512") || target == "AMX";
+    const std::string numerics = is_fused ? "AVX2" : target;
+    EXPECT_THAT((*backend)->Info().numerics_id, testing::StartsWith("cpu-" + numerics + "-"));
     EXPECT_THAT((*backend)->Info().numerics_id, testing::HasSubstr("q8_0:i16"));
     EXPECT_TRUE((*backend)->Info().invariant);
     ids.insert((*backend)->Info().numerics_id);
+    num_fused += is_fused ? 1 : 0;
   }
-  EXPECT_EQ(ids.size(), targets.size());
+  EXPECT_EQ(ids.size(), targets.size() - (num_fused > 0 ? num_fused - 1 : 0));
 }
 
 TEST(CpuBackendTest, TheDefaultIsTheBestTargetOnAllHardwareThreads) {
