@@ -13,6 +13,7 @@
 #include "kernels/cpu/host_kv_arena.h"
 #include "kernels/cpu/host_memory.h"
 #include "kernels/cpu/matmul.h"
+#include "kernels/cpu/matmul_amx.h"
 #include "kernels/cpu/packed_weight.h"
 #include "kernels/cpu/quant_kv.h"
 #include "kernels/cpu/row_kernels.h"
@@ -114,6 +115,7 @@ class CpuBackend final : public Backend {
                        int layer, KvArena& arena);
 
   BackendInfo info_;
+  WeightMemory weights_;
   ThreadPool pool_;
   const RowKernels rows_;
   ParallelMatMul matmul_;
@@ -135,7 +137,7 @@ void CpuBackend::ForPieces(int64_t count, int64_t unit, const Body& body) {
 // ---- memory ---------------------------------------------------------------------------------
 
 Result<std::unique_ptr<Weight>> CpuBackend::DoLoadWeight(const WeightView& view) {
-  KVGATE_TRY(std::unique_ptr<PackedWeight> weight, PackedWeight::Pack(view, pool_));
+  KVGATE_TRY(std::unique_ptr<PackedWeight> weight, PackedWeight::Pack(view, pool_, weights_));
   return std::unique_ptr<Weight>(std::move(weight));
 }
 
@@ -389,6 +391,18 @@ std::vector<std::string> SupportedCpuTargets() {
   std::vector<std::string> names;
   for (const int64_t target : SupportedTargets()) names.push_back(TargetName(target));
   return names;
+}
+
+Result<std::string> FindCpuTarget(std::string_view target) {
+  KVGATE_TRY(const int64_t found, FindTarget(target));
+  return TargetName(found);
+}
+
+std::string MissingCpuTargets() {
+  const std::vector<std::string> targets = SupportedCpuTargets();
+  const bool has_vnni = std::ranges::find(targets, "AVX512_VNNI") != targets.end();
+  if (!has_vnni || HasAmx()) return {};
+  return fmt::format("no AMX: {}", WhyNoAmx());
 }
 
 }  // namespace kvgate::kernels::cpu

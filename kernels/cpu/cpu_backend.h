@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/backend.h"
@@ -11,7 +12,7 @@ namespace kvgate::kernels::cpu {
 
 struct CpuBackendOptions {
   int num_threads = 0;  // 0: one per hardware thread
-  // "": the best this machine has; else a Highway target name ("AVX2", "SSE4"), for tests.
+  // "": the best this machine has; else the name of one ("AMX", "avx2"), in either case.
   std::string target;
 };
 
@@ -20,5 +21,9 @@ Result<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options
 
 // The targets of this build that this machine can run, best first.
 std::vector<std::string> SupportedCpuTargets();
+// The one that a backend with this option would have.
+Result<std::string> FindCpuTarget(std::string_view target);
+// What this machine could have but has not, and why; empty: nothing.
+std::string MissingCpuTargets();
 
 }  // namespace kvgate::kernels::cpu

@@ -19,22 +19,28 @@ static_assert(kvgate::kernels::cpu::kAmxUnitsAtOnce * kvgate::kernels::cpu::kAmx
 namespace kvgate::kernels::cpu {
 namespace {
 
-bool AskForAmx() {
+// "", or why there is no AMX.
+std::string_view AskForAmx() {
+  constexpr std::string_view kNoTiles = "the processor has no int8 tiles";
+  constexpr std::string_view kNoState = "the system does not keep the state of tiles";
   unsigned a = 0, b = 0, c = 0, d = 0;
-  constexpr unsigned kXsaveOfSystem = 1u << 27;
-  if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & kXsaveOfSystem) == 0) return false;
   constexpr unsigned kTiles = 1u << 24;
   constexpr unsigned kInt8 = 1u << 25;
-  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
-  if ((d & kTiles) == 0 || (d & kInt8) == 0) return false;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return kNoTiles;
+  if ((d & kTiles) == 0 || (d & kInt8) == 0) return kNoTiles;
+  constexpr unsigned kXsaveOfSystem = 1u << 27;
+  if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & kXsaveOfSystem) == 0) return kNoState;
   unsigned low = 0, high = 0;
   asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   constexpr unsigned kTileState = 3u << 17;
-  if ((low & kTileState) != kTileState) return false;
+  if ((low & kTileState) != kTileState) return kNoState;
   // The state of the tiles is 8 KiB per thread, which Linux gives to those that ask for it.
   constexpr long kRequestPermission = 0x1023;
   constexpr long kTileData = 18;
-  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+  if (syscall(SYS_arch_prctl, kRequestPermission, kTileData) != 0) {
+    return "the system refuses tiles to this process";
+  }
+  return "";
 }
 
 }  // namespace
@@ -57,7 +63,9 @@ struct alignas(64) TileConfig {
   uint8_t rows[16] = {};
 };
 
-constexpr TileConfig ConfigFor(int group_columns) {
+constexpr int kAmxTileBytes = 64;  // of a row of a full tile
+
+constexpr TileConfig ConfigFor(int group_columns, int num_registers = 7) {
   TileConfig config;
   for (int sums = 0; sums < 4; ++sums) {
     config.row_bytes[sums] = kAmxOutputs * sizeof(int32_t);
@@ -67,8 +75,10 @@ constexpr TileConfig ConfigFor(int group_columns) {
     config.row_bytes[operand] = static_cast<uint16_t>(group_columns);
     config.rows[operand] = kAmxRows;
   }
-  config.row_bytes[6] = kAmxOutputs * 4;
-  config.rows[6] = static_cast<uint8_t>(group_columns / 4);
+  for (int weights = 6; weights < num_registers; ++weights) {
+    config.row_bytes[weights] = kAmxOutputs * 4;
+    config.rows[weights] = static_cast<uint8_t>(group_columns / 4);
+  }
   return config;
 }
 
@@ -362,6 +372,28 @@ void MultiplyPart(const AmxPart& part) {
   _tile_release();
 }
 
+// Four products at a time share two tiles of rows and two of weights, as of plain int8 matrices.
+double RunTiles(int64_t rounds) {
+  static constexpr TileConfig kFull = ConfigFor(kAmxTileBytes, 8);
+  _tile_loadconfig(&kFull);
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  _tile_zero(4);
+  _tile_zero(5);
+  _tile_zero(6);
+  _tile_zero(7);
+  for (int64_t round = 0; round < rounds; ++round) {
+    _tile_dpbssd(0, 4, 6);
+    _tile_dpbssd(1, 4, 7);
+    _tile_dpbssd(2, 5, 6);
+    _tile_dpbssd(3, 5, 7);
+  }
+  _tile_release();
+  return static_cast<double>(rounds) * 4 * 2 * kAmxRows * kAmxOutputs * kAmxTileBytes;
+}
+
 }  // namespace
 }  // namespace kvgate::kernels::cpu
 
@@ -369,10 +401,13 @@ void MultiplyPart(const AmxPart& part) {
 
 namespace kvgate::kernels::cpu {
 
-bool HasAmx() {
-  static const bool has = AskForAmx();
-  return has;
+std::string_view WhyNoAmx() {
+  static const std::string_view why = AskForAmx();
+  return why;
 }
+bool HasAmx() { return WhyNoAmx().empty(); }
+
+double RunAmxTiles(int64_t rounds) { return RunTiles(rounds); }
 
 void MultiplyAmx(const AmxPart& part) {
   const DType dtype = part.weight->dtype();
@@ -391,7 +426,9 @@ void MultiplyAmx(const AmxPart& part) {
 
 namespace kvgate::kernels::cpu {
 
+std::string_view WhyNoAmx() { return "another architecture"; }
 bool HasAmx() { return false; }
+double RunAmxTiles(int64_t) { return 0; }
 void MultiplyAmx(const AmxPart&) { KVGATE_CHECK(false, "no AMX on this architecture"); }
 
 }  // namespace kvgate::kernels::cpu

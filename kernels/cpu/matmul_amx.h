@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "kernels/cpu/matmul_kernels.h"
 
@@ -34,6 +35,11 @@ inline constexpr size_t kAmxScratchBytes =
 // Whether the processor has int8 tiles and the system lets this process use them. Asks the system
 // once; the answer holds for all threads.
 bool HasAmx();
+// "" where there is AMX.
+std::string_view WhyNoAmx();
+
+// Multiplies full tiles in registers `rounds` times; the number of operations. REQUIRES: HasAmx().
+double RunAmxTiles(int64_t rounds);
 
 // REQUIRES: HasAmx().
 void MultiplyAmx(const AmxPart& part);

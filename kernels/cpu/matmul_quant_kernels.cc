@@ -270,8 +270,8 @@ void QuantizeRows(const float* x, int64_t columns, int num_rows, RowTile tile,
 
 #if HWY_ARCH_X86 && HWY_TARGET == HWY_AVX3_DL
 void QuantizeAmxRows(const float* x, int64_t columns, int num_rows, AmxRows* to) {
-  constexpr int kHalf = kAmxUnitColumns / 2;
   const D16 d16;
+  const hn::Half<DI32> dh;
   const hn::Rebind<int8_t, D16> d8;
   const hn::Rebind<uint8_t, D16> du8;
   HWY_ALIGN int16_t quants[kAmxUnitColumns];
@@ -282,9 +282,9 @@ void QuantizeAmxRows(const float* x, int64_t columns, int num_rows, AmxRows* to)
       const V16 values = hn::Load(d16, quants);
       hn::StoreU(hn::DemoteTo(d8, hn::ShiftRight<8>(values)), d8, rows.high[r]);
       hn::StoreU(hn::DemoteTo(du8, hn::And(values, hn::Set(d16, 255))), du8, rows.low[r]);
-      int32_t sums[2] = {};
-      for (int i = 0; i < kHalf; ++i) sums[0] += quants[i];
-      for (int i = 0; i < kHalf; ++i) sums[1] += quants[kHalf + i];
+      const VI32 pairs = PairProducts(values, hn::Set(d16, 1));
+      const int32_t sums[2] = {hn::GetLane(hn::SumOfLanes(dh, hn::LowerHalf(dh, pairs))),
+                               hn::GetLane(hn::SumOfLanes(dh, hn::UpperHalf(dh, pairs)))};
       rows.scales[r] = scale;
       rows.totals[0][r] = scale * static_cast<float>(sums[0] + sums[1]);
       for (int half = 0; half < 2; ++half) {

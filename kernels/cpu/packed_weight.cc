@@ -79,23 +79,23 @@ void DropRows(const WeightView& view, int64_t first_row, int64_t num_rows) {
 
 }  // namespace
 
-Result<std::unique_ptr<PackedWeight>> PackedWeight::Pack(const WeightView& view, ThreadPool& pool) {
+Result<std::unique_ptr<PackedWeight>> PackedWeight::Pack(const WeightView& view, ThreadPool& pool,
+                                                         WeightMemory& from) {
   const int64_t num_panels = (view.rows + kPanelRows - 1) / kPanelRows;
   const size_t panel_bytes =
       HasQuantLayout(view.dtype)
           ? PlanePanelBytes(view.dtype, view.columns)
           : kPanelRows * DTypeBytes(view.dtype, static_cast<size_t>(view.columns));
-  KVGATE_TRY(HostMemory memory,
-             HostMemory::Allocate(static_cast<size_t>(num_panels) * panel_bytes,
-                                  fmt::format("weight [{}, {}] {}", view.rows, view.columns,
-                                              DTypeName(view.dtype))));
+  KVGATE_TRY(WeightSlice memory, from.Allocate(static_cast<size_t>(num_panels) * panel_bytes,
+                                               fmt::format("weight [{}, {}] {}", view.rows,
+                                                           view.columns, DTypeName(view.dtype))));
   const size_t source_bytes = kPanelRows * RowBytes(view);
   const auto panels_at_once =
       std::max<int64_t>(1, static_cast<int64_t>(kSourceBytesAtOnce / source_bytes));
   for (int64_t begin = 0; begin < num_panels; begin += panels_at_once) {
     const int64_t count = std::min(panels_at_once, num_panels - begin);
     pool.ForEach(count, [&](int64_t i, int) {
-      PackAnyPanel(view, begin + i, memory.data() + static_cast<size_t>(begin + i) * panel_bytes);
+      PackAnyPanel(view, begin + i, memory.data + static_cast<size_t>(begin + i) * panel_bytes);
     });
     if (view.is_file_mapping) DropRows(view, begin * kPanelRows, count * kPanelRows);
   }

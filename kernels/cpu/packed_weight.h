@@ -16,8 +16,8 @@
 #include <memory>
 
 #include "kernels/backend.h"
-#include "kernels/cpu/host_memory.h"
 #include "kernels/cpu/thread_pool.h"
+#include "kernels/cpu/weight_memory.h"
 
 namespace kvgate::kernels::cpu {
 
@@ -35,21 +35,27 @@ static_assert(sizeof(PackedQuantBlock) % HostMemory::kAlignment == 0);
 class PackedWeight final : public Weight {
  public:
   // Reads the view once, with all threads of the pool; does not keep it.
-  static Result<std::unique_ptr<PackedWeight>> Pack(const WeightView& view, ThreadPool& pool);
+  static Result<std::unique_ptr<PackedWeight>> Pack(const WeightView& view, ThreadPool& pool,
+                                                    WeightMemory& memory);
+  // In memory of its own.
+  static Result<std::unique_ptr<PackedWeight>> Pack(const WeightView& view, ThreadPool& pool) {
+    WeightMemory memory;
+    return Pack(view, pool, memory);
+  }
 
-  size_t bytes() const override { return memory_.size(); }
+  size_t bytes() const override { return memory_.size; }
   int64_t num_panels() const { return num_panels_; }
   size_t panel_bytes() const { return panel_bytes_; }
-  const std::byte* panel(int64_t index) const { return memory_.data() + index * panel_bytes_; }
+  const std::byte* panel(int64_t index) const { return memory_.data + index * panel_bytes_; }
 
  private:
-  PackedWeight(const WeightView& view, HostMemory memory, int64_t num_panels, size_t panel_bytes)
+  PackedWeight(const WeightView& view, WeightSlice memory, int64_t num_panels, size_t panel_bytes)
       : Weight(view),
         memory_(std::move(memory)),
         num_panels_(num_panels),
         panel_bytes_(panel_bytes) {}
 
-  HostMemory memory_;
+  WeightSlice memory_;
   int64_t num_panels_;
   size_t panel_bytes_;
 };

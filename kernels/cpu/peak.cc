@@ -11,6 +11,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/cpu/host_memory.h"
+#include "kernels/cpu/matmul_amx.h"
 #include "kernels/cpu/simd-inl.h"
 #include "kernels/cpu/simd_target.h"
 #include "kernels/cpu/thread_pool.h"
@@ -134,6 +135,24 @@ double MeasureFmaPeak(int num_threads) {
       results[thread].sink = 0;
       results[thread].count = kernels.multiply_add(kRounds, &results[thread].sink);
     });
+    const double seconds = SecondsSince(begin);
+    double count = 0;
+    for (const ThreadResult& result : results) count += result.count;
+    best = std::max(best, count / seconds);
+  }
+  return best;
+}
+
+double MeasureTilePeak(int num_threads) {
+  if (!HasAmx()) return 0;
+  constexpr int kPasses = 12;
+  constexpr int64_t kRounds = 200'000;  // some milliseconds
+  ThreadPool pool(num_threads);
+  std::vector<ThreadResult> results(num_threads);
+  double best = 0;
+  for (int pass = 0; pass < kPasses; ++pass) {
+    const auto begin = Clock::now();
+    pool.Run([&](int thread) { results[thread].count = RunAmxTiles(kRounds); });
     const double seconds = SecondsSince(begin);
     double count = 0;
     for (const ThreadResult& result : results) count += result.count;

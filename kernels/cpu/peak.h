@@ -12,4 +12,7 @@ double MeasureReadBandwidth(int num_threads);
 // multiply-add being two: the best of several passes over registers.
 double MeasureFmaPeak(int num_threads);
 
+// int8 operations per second of num_threads threads together in the tiles of AMX; 0 without.
+double MeasureTilePeak(int num_threads);
+
 }  // namespace kvgate::kernels::cpu

@@ -3,12 +3,16 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include <hwy/highway.h>
 
 #include "kernels/cpu/matmul_amx.h"
 
 namespace kvgate::kernels::cpu {
 namespace {
+
+char ToUpper(char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; }
 
 std::mutex& DispatchMutex() {
   static std::mutex mutex;
@@ -46,11 +50,12 @@ Result<int64_t> FindTarget(std::string_view name) {
   std::vector<std::string> names;
   for (const int64_t target : targets) {
     names.push_back(TargetName(target));
-    if (names.back() == name) return target;
+    if (std::ranges::equal(names.back(), name, {}, ToUpper, ToUpper)) return target;
   }
   return MakeError(ErrorCode::kUnsupported, "kernels.cpu",
                    fmt::format("SIMD target '{}' is not one this build and machine have: {}", name,
-                               fmt::join(names, ", ")));
+                               fmt::join(names, ", ")),
+                   "cpu_target");
 }
 
 ScopedTarget::ScopedTarget(int64_t target) : lock_(DispatchMutex()) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/cpu/matmul_amx.h"
+
 namespace kvgate::kernels::cpu {
 namespace {
 
@@ -16,6 +18,15 @@ TEST(PeakTest, FmaPeakIsBelowWhatACoreCanIssue) {
   const double operations_per_second = MeasureFmaPeak(1);
   EXPECT_GT(operations_per_second, 1e8);
   EXPECT_LT(operations_per_second, 1e12);
+}
+
+TEST(PeakTest, TilesAreThereWithAmxAndFasterThanVectors) {
+  const double operations_per_second = MeasureTilePeak(1);
+  EXPECT_EQ(operations_per_second > 0, HasAmx());
+  EXPECT_LT(operations_per_second, 1e14);
+  if (HasAmx()) {
+    EXPECT_GT(operations_per_second, MeasureFmaPeak(1));
+  }
 }
 
 }  // namespace
