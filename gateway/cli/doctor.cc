@@ -1,6 +1,7 @@
 // `kvgate doctor`: what would keep `kvgate serve` with the same options from working well: one line
 // for each check, with what to do about it. It changes nothing.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <netdb.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -428,12 +429,14 @@ void CheckCpu(const config::Config& config, Findings& findings) {
   const std::vector<std::string> targets = kernels::cpu::SupportedCpuTargets();
   const int hardware = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   const int threads = config.engine.threads > 0 ? config.engine.threads : hardware;
-  const std::string detail =
-      fmt::format("{}, {} of {} hardware threads", targets.front(), threads, hardware);
+  const std::string missing = kernels::cpu::MissingCpuTargets();
+  const std::string detail = fmt::format("{} (best of {}{}), {} of {} hardware threads",
+                                         targets.front(), fmt::join(targets, ", "),
+                                         missing.empty() ? "" : "; " + missing, threads, hardware);
   if (threads > hardware) {
     findings.push_back({Status::kWarning, "CPU", detail,
                         "set engine.threads to 0: more threads than cores slow each other down"});
-  } else if (targets.front() != "AVX2") {
+  } else if (targets.front() == "SSE4" || targets.front() == "EMU128") {
     findings.push_back({Status::kWarning, "CPU", detail,
                         "this machine has no AVX2, or hides it: expect slow answers"});
   } else {
