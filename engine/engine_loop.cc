@@ -13,6 +13,7 @@
 #include <kvgate/check.h>
 #include <kvgate/digest.h>
 #include <kvgate/log.h>
+#include <kvgate/thread_activity.h>
 
 #include "engine/kv_identity.h"
 
@@ -290,8 +291,14 @@ bool EngineLoop::Idle() const {
 
 void EngineLoop::Run() {
   std::chrono::microseconds wait{0};
+  // A step may take a little longer than it was planned to.
+  const std::chrono::milliseconds step_max(4 * options_.step_ms_max);
+  ThreadActivity activity(
+      {.pool = "engine", .patience = std::max(step_max, std::chrono::milliseconds(1'000))});
   while (!stopping_) {
+    activity.End();
     const std::vector<Mailbox::Message> messages = mailbox_.TakeAll(wait);
+    activity.Begin("a turn of the engine");
     matchers_.BeginTurn();
     for (const Mailbox::Message& message : messages) message();
     EndExpiredProtections();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -106,6 +107,10 @@ Result<void> PinBook::Put(Pin pin) {
   if (older) kv_.Unpin(older->leaf);
   auto done = kv_.Pin(pin.leaf, pin.expires_unix);
   if (done) {
+    done = CheckShare(pin);
+    if (!done && !pins_.contains(pin.leaf.hash)) kv_.Unpin(pin.leaf);
+  }
+  if (done) {
     done = meta_.Put(MetaTable::kPins, EncodeKvKey(pin.leaf), EncodePin(pin));
     if (!done && !pins_.contains(pin.leaf.hash)) kv_.Unpin(pin.leaf);
   }
@@ -120,6 +125,60 @@ Result<void> PinBook::Put(Pin pin) {
   // Fails with the database alone; opening it again prefers the newer one.
   if (older) KVGATE_TRY_VOID(Forget(*older));
   return {};
+}
+
+// Blocks that several of its pins share count once. What is not stored yet is estimated by what a
+// token of others takes.
+uint64_t PinBook::TenantBytes(const Pin& more) const {
+  std::vector<const Pin*> own = {&more};
+  for (const auto& [id, pin] : pins_) {
+    if (pin.salt == more.salt && id != more.leaf.hash && !HasExpired(pin)) own.push_back(&pin);
+  }
+  std::map<BlockHash, uint64_t> block_bytes;  // by leaf
+  uint64_t block_bytes_max = 0;
+  for (const KvPrefix& prefix : kv_.ListPrefixes()) {
+    if (prefix.num_blocks == 0) continue;
+    const uint64_t bytes = prefix.payload_bytes / prefix.num_blocks + kKvOverheadBytes;
+    block_bytes_max = std::max(block_bytes_max, bytes);
+    if (prefix.pinned) block_bytes[prefix.leaf.hash] = bytes;
+  }
+  std::set<KvKey> counted;
+  uint64_t total = 0;
+  for (const Pin* pin : own) {
+    const auto chain = kv_.Chain(pin->leaf.hash);
+    const auto known = block_bytes.find(pin->leaf.hash);
+    const uint64_t bytes = known == block_bytes.end() ? block_bytes_max : known->second;
+    if (!chain) {
+      total += pin->tokens.size() / kKvTokensMax * bytes;
+      continue;
+    }
+    for (const KvKey& key : *chain) total += counted.insert(key).second ? bytes : 0;
+  }
+  return total;
+}
+
+Result<void> PinBook::CheckShare(const Pin& pin) const {
+  const double share = tenant_share_.load();
+  if (share >= 1) return {};
+  const auto num_own = std::count_if(pins_.begin(), pins_.end(), [&](const auto& entry) {
+    return entry.second.salt == pin.salt && entry.first != pin.leaf.hash;
+  });
+  const auto num_max = static_cast<int64_t>(share * kPinsMax);
+  if (num_own >= num_max) {
+    return MakeError(ErrorCode::kOverloaded, kSource,
+                     fmt::format("{} prefixes of this tenant are pinned; store.tenant_share allows "
+                                 "{}; unpin some",
+                                 num_own, num_max));
+  }
+  const uint64_t capacity = kv_.Stats().capacity_bytes;
+  const auto limit = static_cast<uint64_t>(static_cast<double>(capacity / 2) * share);
+  const uint64_t bytes = TenantBytes(pin);
+  if (bytes <= limit) return {};
+  return MakeError(ErrorCode::kTooLarge, kSource,
+                   fmt::format("with this one the pinned prefixes of its tenant take {} bytes; "
+                               "store.tenant_share of the half of store.disk_cache that can be "
+                               "pinned is {}",
+                               bytes, limit));
 }
 
 Result<Pin> PinBook::Remove(const BlockHash& id) {

@@ -6,6 +6,7 @@
 // listed, and goes for good with the next DropExpired. Any thread.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -32,9 +33,14 @@ class PinBook {
   // `read_only` nothing is dropped for good.
   static Result<std::unique_ptr<PinBook>> Open(MetaStore& meta, KvStore& kv, bool read_only);
 
+  // From then on one tenant's pins take at most that part of what can be pinned, which is half of
+  // the cap, and of kPinsMax. Before: all of it.
+  void LimitTenants(double share) { tenant_share_.store(share); }
+
   // Pins; replaces the pin of the same leaf and the one of the same salt and name. created_us is
   // set here. Durable when it returns. kInvalidArgument: a field is too long (named), or it has
-  // expired already; kTooLarge: see KvStore::Pin; kOverloaded: kPinsMax are kept.
+  // expired already; kTooLarge: see KvStore::Pin, or the tenant's
+  // share; kOverloaded: kPinsMax are kept, or the tenant's share of them.
   Result<void> Put(Pin pin);
   // The pin that was removed; kNotFound.
   Result<Pin> Remove(const BlockHash& id);
@@ -53,10 +59,14 @@ class PinBook {
   PinBook(MetaStore& meta, KvStore& kv) : meta_(meta), kv_(kv) {}
   Result<void> Load(bool read_only);
   Result<void> Forget(const Pin& pin);
+  // What the pins of one tenant (by salt) hold, with `more` among them.
+  uint64_t TenantBytes(const Pin& more) const;
+  Result<void> CheckShare(const Pin& pin) const;
   const Pin* FindByName(const std::string& salt, const std::string& name) const;
 
   MetaStore& meta_;
   KvStore& kv_;
+  std::atomic<double> tenant_share_{1.0};
   mutable std::mutex mutex_;
   std::map<BlockHash, Pin> pins_;
   uint64_t num_damaged_ = 0;

@@ -17,6 +17,8 @@ constexpr std::string_view kTotalsKey = "n";
 // Of one write, so that nobody waits long for the writer's lock.
 constexpr size_t kRemoveMax = 256;
 constexpr size_t kListMax = 1000;
+// Conversations whose owners are looked up at a time.
+constexpr size_t kOwnerBatch = 64;
 // Turns of one content that are looked at before it counts as not found.
 constexpr size_t kContentTries = 8;
 
@@ -69,6 +71,7 @@ class TurnStore::Removal {
           Without(WithOrder(TurnContentPrefix(member->tenant, *member->content), place.order)));
     }
     KVGATE_TRY_VOID(Account(place.conversation, member->bytes));
+    gone_[member->tenant] += member->bytes;
     ++num_turns_;
     return {};
   }
@@ -98,6 +101,7 @@ class TurnStore::Removal {
     writes_.push_back({.key = std::string(kTotalsKey), .value = EncodeTotals(totals_)});
     KVGATE_TRY_VOID(meta_.PutAll(kTable, writes_));
     store_.totals_ = totals_;
+    for (const auto& [tenant, bytes] : gone_) store_.TakeBytes(tenant, bytes);
     return {};
   }
 
@@ -121,6 +125,7 @@ class TurnStore::Removal {
   MetaStore& meta_;
   TurnTotals totals_;
   std::map<uint64_t, TurnConversation> conversations_;
+  std::map<std::string, uint64_t> gone_;  // bytes by tenant
   std::vector<MetaWrite> writes_;
   uint64_t num_turns_ = 0;
 };
@@ -157,6 +162,10 @@ Result<void> TurnStore::Restore() {
       return true;
     }));
   }
+  KVGATE_TRY_VOID(options_.meta.Scan(kTable, "m", [&](std::string_view, std::string_view row) {
+    if (const auto member = DecodeMember(row)) AddBytes(member->tenant, member->bytes);
+    return true;
+  }));
   return options_.meta.ScanBack(
       kTable, {.prefix = "t"}, [&](std::string_view key, std::string_view) {
         totals_.next_order = std::max(totals_.next_order, OrderOf(key) + 1);
@@ -266,6 +275,7 @@ Result<void> TurnStore::AppendLocked(TurnRecord record) {
                                  state.bytes + bytes, options_.bytes_max),
                      "items");
   }
+  KVGATE_TRY_VOID(CheckShare(turn.tenant, state.bytes + bytes));
   const TurnMember member{.id = turn.id,
                           .tenant = turn.tenant,
                           .session = turn.session,
@@ -299,6 +309,7 @@ Result<void> TurnStore::AppendLocked(TurnRecord record) {
   put(std::string(kTotalsKey), EncodeTotals(totals));
   KVGATE_TRY_VOID(options_.meta.PutAll(kTable, writes));
   totals_ = totals;
+  AddBytes(turn.tenant, bytes);
   return {};
 }
 
@@ -371,6 +382,10 @@ Result<uint64_t> TurnStore::Retire() {
 
 Result<std::optional<TurnStore::InLine>> TurnStore::NextToRetire() const {
   const bool too_much = totals_.bytes > options_.bytes_max;
+  if (const std::string tenant = TenantOverShare(); too_much && !tenant.empty()) {
+    KVGATE_TRY(const auto own, OldestOf(tenant));
+    if (own) return own;
+  }
   const int64_t now_us = NowUs();
   const int64_t oldest_us =
       now_us - std::chrono::duration_cast<std::chrono::microseconds>(options_.retention).count();
@@ -386,6 +401,79 @@ Result<std::optional<TurnStore::InLine>> TurnStore::NextToRetire() const {
         return false;
       }));
   return next;
+}
+
+uint64_t TurnStore::share_bytes() const {
+  return static_cast<uint64_t>(static_cast<double>(options_.bytes_max) * options_.tenant_share);
+}
+
+void TurnStore::AddBytes(const std::string& tenant, uint64_t bytes) const {
+  tenants_[tenant].bytes += bytes;
+}
+
+void TurnStore::TakeBytes(const std::string& tenant, uint64_t bytes) const {
+  const auto found = tenants_.find(tenant);
+  if (found == tenants_.end()) return;
+  found->second.bytes = Less(found->second.bytes, bytes);
+  if (found->second.bytes == 0) tenants_.erase(found);
+}
+
+std::string TurnStore::TenantOverShare() const {
+  const auto most = std::max_element(
+      tenants_.begin(), tenants_.end(),
+      [](const auto& a, const auto& b) { return a.second.bytes < b.second.bytes; });
+  return most != tenants_.end() && most->second.bytes > share_bytes() ? most->first : "";
+}
+
+// One conversation goes as a whole or not at all: it must not grow so that others' have to go.
+Result<void> TurnStore::CheckShare(const std::string& tenant, uint64_t conversation_bytes) const {
+  const uint64_t share = share_bytes();
+  if (conversation_bytes <= share) return {};
+  uint64_t others = 0;
+  for (const auto& [name, use] : tenants_) {
+    if (name != tenant) others += std::min(use.bytes, share);
+  }
+  if (conversation_bytes + others <= options_.bytes_max) return {};
+  return MakeError(ErrorCode::kTooLarge, kSource,
+                   fmt::format("With this turn the conversation has {} bytes; store.tenant_share "
+                               "leaves {} for all of one tenant's while others keep {}.",
+                               conversation_bytes, share, others),
+                   "items");
+}
+
+Result<std::string> TurnStore::OwnerOf(uint64_t conversation) const {
+  std::string owner;
+  KVGATE_TRY_VOID(options_.meta.Scan(kTable, TurnMemberPrefix(conversation),
+                                     [&](std::string_view, std::string_view value) {
+                                       const auto member = DecodeMember(value);
+                                       if (member) owner = member->tenant;
+                                       return !member.has_value();
+                                     }));
+  return owner;
+}
+
+// What has been looked at once is another tenant's for good: a conversation that goes on moves to
+// the end of the line.
+Result<std::optional<TurnStore::InLine>> TurnStore::OldestOf(const std::string& tenant) const {
+  uint64_t& begin = tenants_[tenant].oldest_order;
+  while (true) {
+    std::vector<InLine> batch;
+    KVGATE_TRY_VOID(
+        options_.meta.Scan(kTable, "o", [&](std::string_view key, std::string_view value) {
+          const uint64_t order = OrderOf(key);
+          if (order < begin) return true;
+          if (order + 1 >= totals_.next_order) return false;
+          const TurnAge age = DecodeAge(value).value_or(TurnAge());
+          batch.push_back({.key = std::string(key), .conversation = age.conversation});
+          return batch.size() < kOwnerBatch;
+        }));
+    for (InLine& in_line : batch) {
+      KVGATE_TRY(const std::string owner, OwnerOf(in_line.conversation));
+      if (owner == tenant) return std::optional(std::move(in_line));
+      begin = OrderOf(in_line.key) + 1;
+    }
+    if (batch.size() < kOwnerBatch) return std::optional<InLine>();
+  }
 }
 
 Result<bool> TurnStore::RetireSome() {

@@ -1,7 +1,9 @@
 // TurnStore: the turns of conversations, durable: what stands behind a response's id, a session's
 // key, and the reasoning that an agent leaves out of what it sends back. A turn names the one
 // before it, so turns form trees; one tree is a conversation, and conversations are dropped as a
-// whole, the one that has been silent longest first: by age, and beyond a number of bytes.
+// whole, the one that has been silent longest first: by age, and beyond a number of bytes. There a
+// tenant that has more than its share makes room first, so that nobody can push out what others
+// keep; as long as there is room, a tenant may have all of it.
 //
 // A turn is written in one step with all its index rows: a process that is killed leaves the whole
 // turn or nothing. Payloads are checksummed: a damaged turn is logged, dropped and absent from then
@@ -15,6 +17,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -58,6 +61,7 @@ class TurnStore {
     bool enabled = true;  // false: Append refuses; what is there can be read, and is retired
     std::chrono::seconds retention{30 * 86'400};  // after a conversation's last turn
     uint64_t bytes_max = uint64_t{1} << 30;       // of all turns
+    double tenant_share = 0.5;                    // of that, for one tenant, once it is scarce
     uint64_t turn_bytes_max = uint64_t{32} << 20;
     std::chrono::milliseconds retire_interval{60'000};
     std::function<int64_t()> now_us = {};  // microseconds since 1970; empty: the system's clock
@@ -146,12 +150,26 @@ class TurnStore {
     uint64_t conversation = 0;
   };
   Result<std::optional<InLine>> NextToRetire() const;
+  uint64_t share_bytes() const;
+  // Who has most, if that is more than a share; empty: nobody.
+  std::string TenantOverShare() const;
+  Result<void> CheckShare(const std::string& tenant, uint64_t conversation_bytes) const;
+  // Of that tenant's conversations the one that has been silent longest, but not the newest of all.
+  Result<std::optional<InLine>> OldestOf(const std::string& tenant) const;
+  Result<std::string> OwnerOf(uint64_t conversation) const;
+  void AddBytes(const std::string& tenant, uint64_t bytes) const;
+  void TakeBytes(const std::string& tenant, uint64_t bytes) const;
 
   const Options options_;
   mutable std::mutex mutex_;  // of what follows; held by whoever writes
   std::condition_variable wake_;
   mutable TurnTotals totals_;  // reading drops what is damaged
-  mutable TurnStats counts_;   // those since the start
+  struct TenantUse {
+    uint64_t bytes = 0;
+    uint64_t oldest_order = 0;  // before it no conversation in line is this tenant's
+  };
+  mutable std::map<std::string, TenantUse, std::less<>> tenants_;  // those that have turns
+  mutable TurnStats counts_;                                       // those since the start
   bool stopping_ = false;
   std::thread thread_;  // last: starts when the rest is there
 };

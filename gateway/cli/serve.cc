@@ -23,6 +23,7 @@
 #include "gateway/cli/device.h"
 #include "gateway/cli/local_engine.h"
 #include "gateway/cli/options.h"
+#include "gateway/cli/watchdog.h"
 #include "gateway/http/server.h"
 #include "gateway/service/access.h"
 #include "gateway/service/prompt_store.h"
@@ -114,6 +115,8 @@ http::ServerOptions ToServerOptions(const config::Config& config, const config::
           .targets = ToTargetOptions(config),
           .allowed_hosts = config.server.allowed_hosts,
           .body_bytes_max = limits.body_bytes,
+          .bodies_bytes_max = limits.bodies_bytes,
+          .tenant_bodies_share = limits.tenant_bodies_share,
           .import_bytes_max = limits.import_bytes,
           .header_bytes_max = limits.header_bytes,
           .connections_max = limits.connections,
@@ -193,7 +196,8 @@ std::unique_ptr<store::TurnStore> OpenTurns(const config::Config& config, const 
       {.meta = *tier.meta(),
        .enabled = config.store.turns,
        .retention = std::chrono::seconds(config.store.turns_retention_seconds),
-       .bytes_max = config.store.turns_bytes});
+       .bytes_max = config.store.turns_bytes,
+       .tenant_share = config.store.tenant_share});
   if (opened) return std::move(*opened);
   KVGATE_LOG(kWarning, "cli", "serving WITHOUT stored turns: {}", opened.error().ToString());
   return nullptr;
@@ -300,6 +304,7 @@ Result<int> Serve(const ConfigFlags& flags, const WrapLog& wrap) {
   const bool has_local = config.upstreams.empty() || !config.engine.model.empty();
   if (has_local) KVGATE_TRY_VOID(ResolveDevice(config));
   const DataTier tier = OpenDataTier(config);
+  if (tier.pins() != nullptr) tier.pins()->LimitTenants(config.store.tenant_share);
   service::Prompts prompts({.prices = prices,
                             .memory_bytes = config.cache.prompt_memory_bytes,
                             .keep_text = config.ledger.excerpts});
@@ -309,6 +314,7 @@ Result<int> Serve(const ConfigFlags& flags, const WrapLog& wrap) {
   std::unique_ptr<LocalEngine> local;  // outlives the service, which borrows it
   metrics::Registry registry;
   metrics::GatewayMetrics metrics(registry);
+  const Watchdog watchdog({}, registry);
   service::Service service({.registry = registry,
                             .metrics = metrics,
                             .kv = tier.kv(),

@@ -38,10 +38,6 @@ constexpr int kSlowBodyTimeouts = 10;
 constexpr size_t kBodyReservedBytes = size_t{4} << 20;
 constexpr size_t kBodyPieceBytes = 256 * 1024;
 
-// How long who asks for numbers waits for those of the stores; older ones do as well.
-constexpr std::chrono::milliseconds kNumbersTimeout{1'000};
-constexpr std::chrono::milliseconds kNumbersPoll{5};
-
 // What has hung for so long will hang a little longer.
 constexpr int kDiskRetrySeconds = 5;
 
@@ -210,6 +206,7 @@ void Connection::BeginRequest() {
   probed_ = false;
   needs_model_ = false;
   head_sent_ = false;
+  half_closed_at_head_ = false;
   kind_ = {};
   if (parser_) ReleaseBody();
   scan_ = {};
@@ -287,6 +284,9 @@ Task<bool> Connection::ServeOne() {
   } else {
     again = co_await Dispatch(std::move(*found.match));
   }
+  // A connection that waits for its next request holds nothing of the last one.
+  decoded_.reset();
+  ReleaseBody();
   co_return again;
 }
 
@@ -337,59 +337,9 @@ Task<bool> Connection::Dispatch(RouteMatch match) {
   co_return again;
 }
 
-Task<bool> Connection::ServeCall(RouteMatch match) {
-  auto response = std::make_shared<Response>(StatusResponse(500, "The server failed to answer."));
-  Result<void> ran;
-  if (match.route == Route::kExplain) {
-    std::function<void()> work = [this, &response] { *response = HandleExplain(); };
-    ran = co_await RunOn(context_.pools.request, std::move(work));
-  } else {
-    auto call = std::make_shared<ServiceCall>(
-        ServiceCall{.service = context_.service,
-                    .match = match,
-                    .target = std::string(ToView(parser_->get().target())),
-                    .body = std::move(parser_->get().body()),
-                    .caller = WhoCalls(),
-                    .request_id = request_id_,
-                    .may_use = ModelFilter()});
-    const CallPlace place = PlaceOf(match.route);
-    std::function<void()> work = [call, response] { *response = Answer(*call); };
-    if (place == CallPlace::kStore || place == CallPlace::kBulk) {
-      service::WorkQueue& pool =
-          place == CallPlace::kStore ? context_.pools.store : context_.pools.bulk;
-      ran = co_await RunOnDisk(pool, std::move(work));
-    } else {
-      if (place == CallPlace::kKnown) co_await RefreshNumbers();
-      work();
-    }
-  }
-  Response answer = ran ? std::move(*response) : ErrorResponse(ran.error());
-  const bool again = co_await Send(std::move(answer), match.name, match.openai_dialect);
-  co_return again;
-}
-
-// One at a time for all who ask: on a disk that hangs they would take its threads.
-Task<void> Connection::RefreshNumbers() {
-  const Clock::time_point deadline = Clock::now() + kNumbersTimeout;
-  while (context_.refreshing->exchange(true)) {
-    if (Clock::now() >= deadline || cancelled_) co_return;
-    waiter_.expires_after(kNumbersPoll);
-    co_await waiter_.async_wait(kAwait);
-  }
-  std::function<void()> work = [&service = context_.service, refreshing = context_.refreshing] {
-    service.RefreshStores();
-    refreshing->store(false);
-  };
-  const Result<std::shared_ptr<Job>> job = PostJob(context_.pools.store, std::move(work));
-  if (!job) {
-    context_.refreshing->store(false);
-    co_return;
-  }
-  co_await Await(**job, deadline);
-}
-
 // False: it did not come whole; what there was to say has been said.
 Task<bool> Connection::ReadBody() {
+  lease_ = BodyBudget::Lease(context_.bodies, Tenant());
   if (const auto length = parser_->content_length(); length && !parser_->is_done()) {
     const bool complete = co_await ReadSizedBody(static_cast<size_t>(*length));
     co_return complete;
@@ -401,7 +351,12 @@ Task<bool> Connection::ReadBody() {
   parser_->eager(true);
   const Clock::time_point began = Clock::now();
   while (!parser_->is_done()) {
-    ExpireBody(began, parser_->get().body().size());
+    const size_t received = parser_->get().body().size();
+    if (Result<void> fits = lease_.GrowTo(received + kBodyPieceBytes); !fits) {
+      const bool again = co_await RefuseBody(std::move(fits).error());
+      co_return again;
+    }
+    ExpireBody(began, received);
     auto [code, size] = co_await bhttp::async_read_some(stream_, buffer_, *parser_, kAwait);
     if (code) {
       keep_alive_ = false;
@@ -410,6 +365,7 @@ Task<bool> Connection::ReadBody() {
     }
   }
   stream_.ExpireNever();
+  lease_.ShrinkTo(parser_->get().body().size());
   if (head) parser_->get().base() = std::move(*head);
   co_return true;
 }
@@ -420,13 +376,24 @@ Task<bool> Connection::ReadSizedBody(size_t size) {
   body = TakeBody();
   if (size <= kBodyReservedBytes) body.reserve(size + upstream::kScanPadding);
   const size_t here = std::min(size, buffer_.size());
+  if (Result<void> fits = lease_.GrowTo(here); !fits) {
+    const bool again = co_await RefuseBody(std::move(fits).error());
+    co_return again;
+  }
   body.assign(static_cast<const char*>(buffer_.data().data()), here);
   buffer_.consume(here);
   size_t filled = here;
   const Clock::time_point began = Clock::now();
   while (filled < size) {
     // Memory is touched as bytes come, not as they are announced.
-    if (filled == body.size()) body.resize(filled + std::min(size - filled, kBodyPieceBytes));
+    if (filled == body.size()) {
+      const size_t next = filled + std::min(size - filled, kBodyPieceBytes);
+      if (Result<void> fits = lease_.GrowTo(next); !fits) {
+        const bool again = co_await RefuseBody(std::move(fits).error());
+        co_return again;
+      }
+      body.resize(next);
+    }
     ExpireBody(began, filled);
     auto [code, count] = co_await stream_.async_read_some(
         asio::buffer(body.data() + filled, body.size() - filled), kAwait);
@@ -438,6 +405,18 @@ Task<bool> Connection::ReadSizedBody(size_t size) {
   }
   stream_.ExpireNever();
   co_return true;
+}
+
+// There is no room for the rest of it, so that what has come of it makes room for others.
+Task<bool> Connection::RefuseBody(Error error) {
+  parser_->get().body() = std::string();
+  lease_.Reset();
+  keep_alive_ = false;
+  const bool openai = IsOpenAiPath(ToView(parser_->get().target()));
+  Response refusal = ErrorResponse(error);
+  co_await Send(std::move(refusal), "body_refused", openai);
+  co_await Linger();
+  co_return false;
 }
 
 // One that sends a byte now and then would hold its connection for ever.
@@ -452,7 +431,10 @@ void Connection::ExpireBody(Clock::time_point began, size_t received) {
   stream_.ExpireAt(deadline);
 }
 
-void Connection::ReleaseBody() { ReturnBody(std::exchange(parser_->get().body(), {})); }
+void Connection::ReleaseBody() {
+  ReturnBody(std::exchange(parser_->get().body(), {}));
+  lease_.Reset();
+}
 
 Task<bool> Connection::AnswerReadError(beast::error_code code) {
   if (IsClosed(code)) co_return false;
@@ -527,7 +509,8 @@ Task<void> Connection::Linger() {
 // --- waiting ----------------------------------------------------------------------------------
 
 // A client that has shut down its sending side looks the same as one that has left, until something
-// is sent to it: the one that left answers with a reset, which the next poll sees.
+// is sent to it: the one that left answers with a reset, which the next poll sees. What it sent
+// before, further requests among it, is answered.
 Task<bool> Connection::WaitForProgress(std::string probe) {
   waiter_.expires_after(context_.options.poll_interval);
   co_await waiter_.async_wait(kAwait);
@@ -535,7 +518,6 @@ Task<bool> Connection::WaitForProgress(std::string probe) {
   const Peer peer = PollPeer();
   if (peer == Peer::kGone) co_return false;
   if (peer == Peer::kHalfClosed && !probed_) {
-    keep_alive_ = false;
     if (probe.empty()) co_return false;
     probed_ = true;
     const bool written = co_await Write(std::move(probe));
@@ -549,6 +531,13 @@ Connection::Peer Connection::PollPeer() {
   if (::poll(&state, 1, 0) <= 0) return Peer::kThere;
   if ((state.revents & (POLLERR | POLLHUP | POLLNVAL)) != 0) return Peer::kGone;
   return (state.revents & POLLRDHUP) != 0 ? Peer::kHalfClosed : Peer::kThere;
+}
+
+// Of TLS the socket's bytes may be its farewell, so that those count which have been decrypted.
+bool Connection::HasUnread() {
+  if (buffer_.size() > 0 || is_tls_) return buffer_.size() > 0;
+  beast::error_code code;
+  return stream_.socket().available(code) > 0 && !code;
 }
 
 std::function<void()> Connection::MakeWake() {

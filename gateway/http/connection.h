@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "gateway/http/body_budget.h"
 #include "gateway/http/client_stream.h"
 #include "gateway/http/listener_tls.h"
 #include "gateway/http/request_guard.h"
@@ -49,6 +50,7 @@ struct ConnectionContext {
   service::Service& service;
   const RequestGuard& guard;
   service::WorkPools& pools;
+  BodyBudget& bodies;
   const CurrentTargets& targets;
   upstream::ModelListCache& model_lists;
   std::atomic<bool> draining{false};
@@ -93,6 +95,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Task<bool> ServeCall(RouteMatch match);
   Task<bool> ReadBody();
   Task<bool> ReadSizedBody(size_t size);
+  Task<bool> RefuseBody(Error error);
   void ExpireBody(std::chrono::steady_clock::time_point began, size_t received);
   // Once nobody needs it any more.
   void ReleaseBody();
@@ -184,6 +187,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool SharesBody() const;
   std::shared_ptr<const std::string> ShareBody();
   Task<bool> PassAnswer(Forwarding& job);
+  void BeginHead();
   void TakeAnswerFields(Forwarding& job);
   // Nothing: the body goes out as it came.
   std::optional<upstream::SecretMask> FailureMask(const Forwarding& job) const;
@@ -238,6 +242,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Task<bool> Send(Response response, std::string_view route, bool openai_dialect);
   Task<bool> Write(std::string bytes);
   Peer PollPeer();
+  // Whether requests have come behind the one under way.
+  bool HasUnread();
   std::function<void()> MakeWake();
   HeadOptions Head(bool openai_dialect) const;
   std::string Frame(std::string_view data) const;
@@ -263,6 +269,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   upstream::PathKind kind_;                       // of the request's path
   upstream::BodyScan scan_;                       // of its body, where that decides
   std::optional<std::string> decoded_;            // the body, where it came encoded and is readable
+  BodyBudget::Lease lease_;                       // of both
   std::optional<service::Prompts::Known> known_;  // of its prompt, where someone asked
   std::chrono::steady_clock::time_point received_at_;  // the end of the request's head
   std::string request_id_;
@@ -275,8 +282,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool probed_ = false;
   bool needs_model_ = false;  // the request has to name one
   bool tick_armed_ = false;
-  bool head_sent_ = false;    // of a forwarded answer
-  bool client_gone_ = false;  // while something was forwarded for it
+  bool head_sent_ = false;            // of a forwarded answer
+  bool half_closed_at_head_ = false;  // and the client had stopped sending by then
+  bool client_gone_ = false;          // while something was forwarded for it
   const bool over_limit_;
 };
 

@@ -2,8 +2,8 @@
 //
 // While the upstream is awaited nobody reads the client's socket: a tick every poll_interval looks
 // at its state, and at the upstream's timeouts. A client that has shut down its sending side before
-// the answer's head is probed once, as in WaitForProgress; after the head, where nothing may be
-// added, it counts as gone.
+// the answer's head is probed once, as in WaitForProgress; one that does so after the head, where
+// nothing may be added, counts as gone unless further requests of it are waiting.
 #include "gateway/http/forwarding.h"
 
 #include <fmt/format.h>
@@ -40,6 +40,10 @@ constexpr size_t kPreparedHereBytes = 256 * 1024;
 
 // An encoded error is held up to this size, to be looked through.
 constexpr size_t kFailureBytesMax = size_t{1} << 20;
+
+// A larger body is scanned on a worker: one of 15 MB would hold a loop, and all that wait for it,
+// for a tenth of a second.
+constexpr size_t kScannedHereBytes = size_t{1} << 20;
 
 constexpr std::string_view kLastChunk = "0\r\n\r\n";
 
@@ -89,17 +93,27 @@ bool Connection::IsForeign(const RouteMatch& match) const {
 Task<Result<void>> Connection::ScanBody() {
   const std::string_view coding = Header("content-encoding");
   if (upstream::IsIdentity(coding)) {
-    scan_ = upstream::ScanBody(parser_->get().body());
+    std::function<void()> scan = [this] { scan_ = upstream::ScanBody(parser_->get().body()); };
+    if (parser_->get().body().size() >= kScannedHereBytes) {
+      const Result<void> ran = co_await RunOn(context_.pools.request, std::move(scan));
+      co_return ran;
+    }
+    scan();
     co_return Result<void>();
   }
   // Of two headers the order decides, and not everyone looks at both.
   if (parser_->get().count(beast::http::field::content_encoding) > 1) co_return Result<void>();
-  std::function<void()> work = [this, coding] {
+  Result<void> fits;
+  std::function<void()> work = [this, coding, &fits] {
+    const uint64_t encoded = lease_.bytes();
+    fits = lease_.GrowTo(encoded + context_.options.body_bytes_max);
+    if (!fits) return;
     decoded_ = upstream::DecodeBody(coding, parser_->get().body(), context_.options.body_bytes_max);
+    lease_.ShrinkTo(encoded + (decoded_ ? decoded_->size() : 0));
     if (decoded_) scan_ = upstream::ScanBody(*decoded_);
   };
   const Result<void> ran = co_await RunOn(context_.pools.request, std::move(work));
-  co_return ran;
+  co_return ran ? fits : ran;
 }
 
 bool Connection::RunsLocally() const {
@@ -356,6 +370,10 @@ Task<Result<void>> Connection::PreparePrompt(Forwarding& job) {
   } else if (!job.renamed.empty()) {
     job.sent = std::make_shared<const std::string>(std::move(job.renamed));
   }
+  if (job.sent) {
+    const Result<void> fits = lease_.GrowTo(lease_.bytes() + job.sent->size());
+    if (!fits) co_return fits;
+  }
   if (job.account && job.prompt.preparation) {
     job.account->observer().OnPrepared(job.prompt.preparation);
   }
@@ -455,7 +473,7 @@ Task<bool> Connection::PassAnswer(Forwarding& job) {
                                                 .keep_alive = keep_alive_,
                                                 .http_1_0 = http_1_0_,
                                                 .chunked = chunked});
-  head_sent_ = true;
+  BeginHead();
   Count(job.route, exchange.status());
   std::string piece = exchange.TakeReady();
   while (true) {
@@ -502,6 +520,12 @@ Task<bool> Connection::PassAnswer(Forwarding& job) {
     piece = std::move(*next);
   }
   co_return keep_alive_;
+}
+
+// The head goes out next: who has left by then will answer it with a reset.
+void Connection::BeginHead() {
+  half_closed_at_head_ = PollPeer() == Peer::kHalfClosed;
+  head_sent_ = true;
 }
 
 // For a caller who asked for an explanation, of an answer that has a place for it.
@@ -630,11 +654,14 @@ void Connection::OnTick() {
   exchange_->Tick(Clock::now());
   const Peer peer = PollPeer();
   bool gone = peer == Peer::kGone;
-  if (peer == Peer::kHalfClosed && !probed_) {
-    keep_alive_ = false;
+  if (peer == Peer::kHalfClosed && !probed_ && head_sent_) {
+    // Who had left before the head answers it with a reset; who waits for the answers to further
+    // requests has not.
+    gone = !half_closed_at_head_ && !HasUnread();
+  } else if (peer == Peer::kHalfClosed && !probed_) {
     probed_ = true;
     // Nothing of the answer has been written, so these few bytes fit and are alone.
-    gone = head_sent_ || http_1_0_ || !stream_.SendNow(kContinue, shared_from_this());
+    gone = http_1_0_ || !stream_.SendNow(kContinue, shared_from_this());
   }
   if (gone) {
     client_gone_ = true;

@@ -3,15 +3,19 @@
 #include <fmt/format.h>
 
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
 #include <future>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include <kvgate/log.h>
+#include <kvgate/thread_activity.h>
 
 #include "gateway/http/connection.h"
 #include "gateway/http/connection_group.h"
@@ -25,6 +29,9 @@ using ErrorCodeAsio = boost::system::error_code;
 
 // Refused connections still get their 503; beyond this many more they are closed unanswered.
 constexpr size_t kRefusedAtOnce = 64;
+
+// How often a loop shows that it goes round.
+constexpr std::chrono::milliseconds kBeatInterval{250};
 
 // One for each thread, so that a connection never changes threads, needs no lock and wakes nobody.
 using Loops = std::vector<std::unique_ptr<asio::io_context>>;
@@ -48,11 +55,17 @@ class AsioServer final : public Server {
         service_(service),
         guard_(std::move(hosts)),
         parts_(std::move(parts)),
+        // Beside its encoded form a body has its decoded one.
+        bodies_(std::make_shared<BodyBudget>(
+            BodyBudget::Options{.bytes_max = options.bodies_bytes_max,
+                                .tenant_share = options.tenant_bodies_share,
+                                .body_bytes_max = 2 * options.body_bytes_max})),
         pools_(std::make_shared<service::WorkPools>(options.pools)),
         context_{.options = options_,
                  .service = service,
                  .guard = guard_,
                  .pools = *pools_,
+                 .bodies = *bodies_,
                  .targets = parts_->targets,
                  .model_lists = model_lists_},
         acceptor_(*parts_->loops.front()),
@@ -62,6 +75,9 @@ class AsioServer final : public Server {
   Result<void> Start() {
     service_.AddCollector([weak = std::weak_ptr<const service::WorkPools>(pools_)](auto& writer) {
       if (const auto pools = weak.lock()) pools->Collect(writer);
+    });
+    service_.AddCollector([weak = std::weak_ptr<const BodyBudget>(bodies_)](auto& writer) {
+      if (const auto bodies = weak.lock()) bodies->Collect(writer);
     });
     KVGATE_TRY(const tcp::endpoint endpoint, Resolve());
     KVGATE_TRY_VOID(Bind(endpoint));
@@ -179,7 +195,19 @@ class AsioServer final : public Server {
     });
   }
 
+  // Marks that its loop goes round, as long as it does.
+  static Task<void> Beat(ThreadActivity& activity) {
+    asio::steady_timer timer(co_await asio::this_coro::executor);
+    while (true) {
+      activity.Begin("the handlers of connections");
+      timer.expires_after(kBeatInterval);
+      co_await timer.async_wait(kAwait);
+    }
+  }
+
   static void RunLoop(asio::io_context& io) {
+    ThreadActivity activity({.pool = "loop", .patience = kBeatInterval + std::chrono::seconds(1)});
+    asio::co_spawn(io, Beat(activity), asio::detached);
     while (true) {
       try {
         io.run();
@@ -195,6 +223,7 @@ class AsioServer final : public Server {
   const RequestGuard guard_;
   const std::unique_ptr<Parts> parts_;
   upstream::ModelListCache model_lists_;
+  std::shared_ptr<BodyBudget> bodies_;
   std::shared_ptr<service::WorkPools> pools_;  // its numbers are asked for as long as it is there
   ConnectionContext context_;
   std::vector<asio::executor_work_guard<asio::io_context::executor_type>> work_;

@@ -44,7 +44,9 @@ struct ServerOptions {
   TargetOptions targets = {};
   std::vector<std::string> allowed_hosts = {};
   size_t body_bytes_max = size_t{64} << 20;
-  uint64_t import_bytes_max = uint64_t{16} << 30;  // of a prefix file; in memory: a piece of it
+  uint64_t bodies_bytes_max = uint64_t{512} << 20;  // of all bodies in memory; beyond: 503
+  double tenant_bodies_share = 0.5;                 // of that, for one tenant
+  uint64_t import_bytes_max = uint64_t{16} << 30;   // of a prefix file; in memory: a piece of it
   size_t header_bytes_max = size_t{64} << 10;
   int connections_max = 1024;
   std::chrono::milliseconds header_timeout{15'000};  // a whole head, from its first byte

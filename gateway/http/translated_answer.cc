@@ -255,7 +255,7 @@ Task<bool> Connection::WriteEvents(Forwarding& job, std::string events, bool las
   std::string bytes = Frame(events);
   if (!head_sent_) {
     if (context_.draining.load()) keep_alive_ = false;
-    head_sent_ = true;
+    BeginHead();
     Count(job.route, 200);
     bytes.insert(0, StreamHead(Head(true)));
     job.end.first_body = Clock::now() - received_at_;

@@ -47,7 +47,8 @@ class WorkPools {
               .threads = options.bulk_threads,
               .queue_max = options.queue_max,
               .tenant_share = options.tenant_share,
-              .waits_for_disk = true}) {}
+              .waits_for_disk = true,
+              .patience = options.bulk_timeout}) {}
 
   const Options& options() const { return options_; }
   std::array<const WorkQueue*, 4> all() const { return {&request, &compile, &store, &bulk}; }

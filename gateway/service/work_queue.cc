@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <kvgate/log.h>
+#include <kvgate/thread_activity.h>
 
 namespace kvgate::service {
 namespace {
@@ -117,6 +118,9 @@ const std::string* WorkQueue::NextTenant() const {
 }
 
 void WorkQueue::Run() {
+  ThreadActivity activity({.pool = options_.name,
+                           .patience = options_.patience,
+                           .waits_for_disk = options_.waits_for_disk});
   std::unique_lock lock(mutex_);
   while (true) {
     const std::string* next = nullptr;
@@ -134,12 +138,14 @@ void WorkQueue::Run() {
     --stats_.num_queued;
     ++stats_.num_running;
     lock.unlock();
+    activity.Begin(options_.name);
     try {
       work();
     } catch (const std::exception& failure) {
       KVGATE_LOG(kError, "service", "work on a {} thread threw: {}", options_.name, failure.what());
     }
     work = nullptr;  // what it holds goes without the lock
+    activity.End();
     lock.lock();
     auto& running = own->second.running;
     running.erase(std::find(running.begin(), running.end(), since));

@@ -34,6 +34,8 @@ class WorkQueue {
     size_t queue_max = 1024;      // waiting; beyond: refused
     double tenant_share = 0.5;    // of the queue, for one tenant; at least one place
     bool waits_for_disk = false;  // what holds its threads is a disk, and refusals say so
+    // What one piece of work may take before it is reported as a stall.
+    std::chrono::milliseconds patience{1'000};
     // Threads busy for longer count as lost; 0: none does.
     std::chrono::milliseconds stalled_after{0};
     std::function<Clock::time_point()> now = {};  // empty: the steady clock

@@ -86,6 +86,13 @@ class HangingDiskTest(Case):
         for thread in threads:
             thread.join()
         self.check_refused(replies)
+        # The watchdog has told of the threads that stand, with their stacks.
+        self.assertIn(b'kvgate_stalled_threads_total{pool="store"} ',
+                      self.running.get("/metrics").body)
+        told = [line for line in self.running.log().splitlines() if "the disk is slow" in line]
+        self.assertTrue(told)
+        self.assertIn("kvgate+0x", told[0])
+        self.assertNotIn("remember", "".join(told))
         # Known by now: the next one is refused before it has an answer computed for nothing.
         self.assertIn("disk has not answered", self.ask().error["message"])
         self.check_what_needs_no_disk()

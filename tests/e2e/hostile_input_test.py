@@ -11,6 +11,7 @@ import unittest
 
 import hostile_vectors
 from case import FULL, Case
+from health import HealthWatch
 from limits_test import rss_mib
 from raw_http import (DEADLINE_SECONDS, RecordingUpstream, Wire, connect, reset, send,
                       wait_until)
@@ -194,6 +195,12 @@ class RandomTest(HostileCase):
         rng = random.Random(seed)
         whole = [spell(template, body) for _, template, _ in hostile_vectors.everything()
                  for body in BODIES.values() if len(template) < 2000]
+        with HealthWatch(self, self.running):
+            self.throw(rng, whole, seed)
+        self.assertEqual(self.upstream.faults, [])
+        self.assertLess(rss_mib(self.running), 400)
+
+    def throw(self, rng, whole, seed):
         for number in range(30_000 if FULL else 3000):
             data = rng.choice(whole)
             kind = rng.randrange(4)
@@ -216,8 +223,6 @@ class RandomTest(HostileCase):
                     while (answer := wire.answer()) is not None:
                         if answer[0] >= 400:
                             self.assert_error(answer)
-        self.assertEqual(self.upstream.faults, [])
-        self.assertLess(rss_mib(self.running), 400)
 
     def test_a_client_that_leaves_at_any_byte_leaves_nothing_behind(self):
         body = BODIES["forwarded"]
@@ -248,6 +253,35 @@ class RandomTest(HostileCase):
                 connection.shutdown(socket.SHUT_WR)
                 wire = Wire(connection)
                 self.assertEqual(wire.answer()[0], 200)
+                self.assertTrue(wire.at_end())
+
+    def test_a_pipeline_is_answered_whole_though_its_client_stops_sending(self):
+        def slow(connection, request):
+            # Longer than the gateway waits before it looks at its client, before the head and
+            # behind it: a client that only stopped sending is there all the same.
+            body = request[2]
+            time.sleep(0.3)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+                               b"Content-Length: %d\r\n\r\n" % len(body))
+            time.sleep(0.5)
+            connection.sendall(body)
+
+        self.upstream.script = slow
+        kinds = ["forwarded", "local", "health", "forwarded", "health", "local", "forwarded"]
+        data = b"".join(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n" if kind == "health"
+                        else spell(b"@S@", BODIES[kind]) for kind in kinds)
+        for pause in (0, 0.4, 0.9):
+            with self.subTest(pause=pause), connect(self.running.address) as connection:
+                send(connection, data)
+                time.sleep(pause)
+                connection.shutdown(socket.SHUT_WR)
+                wire = Wire(connection)
+                for number, kind in enumerate(kinds):
+                    answer = wire.answer()
+                    self.assertIsNotNone(answer, f"no answer to number {number}, {kind}")
+                    self.assertEqual(answer[0], 200)
+                    if kind == "forwarded":
+                        self.assertEqual(answer[2], BODIES[kind])
                 self.assertTrue(wire.at_end())
 
     def test_expect_continue_is_answered_once_and_only_where_it_is_due(self):

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import server
 from case import FULL, Case
+from health import HealthWatch
 
 SECONDS = float(os.environ.get("KVGATE_LOAD_SECONDS", 600 if FULL else 60))
 CLIENTS = 64
@@ -85,8 +86,9 @@ class LoadTest(Case):
         running.wait_for("the warm-up to end", idle, timeout=20)
         files, threads = sampler.open_files(), sampler.field("Threads")
         sampler.start()
-        report = self.load(running, "--clients", CLIENTS, "--seconds", SECONDS, "--cancel", 0.2,
-                           *MIX)
+        with HealthWatch(self, running):
+            report = self.load(running, "--clients", CLIENTS, "--seconds", SECONDS, "--cancel", 0.2,
+                               *MIX)
         sampler.end()
         self.show(running, alone, decoding, chunk, report)
 

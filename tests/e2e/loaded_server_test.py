@@ -7,6 +7,7 @@ import threading
 import unittest
 
 from case import Case, tenant, text_of
+from health import HealthWatch
 
 
 class LoadedServerTest(Case):
@@ -19,10 +20,11 @@ class LoadedServerTest(Case):
             replies[index] = running.complete(prompt, 8)
 
         askers = [threading.Thread(target=ask, args=(index,)) for index in range(len(replies))]
-        for asker in askers:
-            asker.start()
-        for asker in askers:
-            asker.join()
+        with HealthWatch(self, running):
+            for asker in askers:
+                asker.start()
+            for asker in askers:
+                asker.join()
         self.assertEqual(len({reply.answer for reply in replies}), 1)
         engine = running.stats()["engine"]
         total = replies[0].usage["prompt_tokens"]

@@ -17,6 +17,7 @@ from unittest import mock
 
 import server
 from case import Case
+from health import HealthWatch
 
 SHAPE = dict(arch="llama", layers=16, hidden=512, heads=8, kv_heads=8, ffn=1024, vocab=2048,
              context=4096, type="q8_0", seed=5)
@@ -70,6 +71,14 @@ class SlowDiskTest(Case):
             seeds = range(index * PAIRS, (index + 1) * PAIRS)
             self.compare(rate, {seed: expected[seed] for seed in seeds})
 
+    def take_round(self, running, expected, colds, hits):
+        for seed, text in expected.items():
+            cold = running.complete(self.prompt(next(self.cold_seeds)), 4, stream=True)
+            colds.append(cold.ttft_ms)
+            hit = running.complete(self.prompt(seed), 4, stream=True)
+            self.assertEqual(hit.text, text)
+            hits.append(hit.ttft_ms)
+
     def compare(self, rate, expected):
         """Colds and hits in turn, each round on a new server; another round only while the medians
         of all rounds so far do not show what they have to: a machine that is busy for a second is
@@ -78,12 +87,8 @@ class SlowDiskTest(Case):
         colds, hits, first_hits = [], [], []
         for _ in range(ROUNDS_MAX):
             running = self.start(rate)
-            for seed, text in expected.items():
-                cold = running.complete(self.prompt(next(self.cold_seeds)), 4, stream=True)
-                colds.append(cold.ttft_ms)
-                hit = running.complete(self.prompt(seed), 4, stream=True)
-                self.assertEqual(hit.text, text)
-                hits.append(hit.ttft_ms)
+            with HealthWatch(self, running):
+                self.take_round(running, expected, colds, hits)
             first_hits.append(hits[-len(expected)])
             engine = running.stats()["engine"]
             running.terminate()

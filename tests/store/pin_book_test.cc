@@ -161,6 +161,44 @@ TEST(PinBook, ListsTheHighestPriorityFirstAndRekeysWhatWasRecomputed) {
   EXPECT_EQ(data->pins().size(), 3u);
 }
 
+TEST(PinBook, OneTenantPinsItsShareAndLeavesTheRestToOthers) {
+  const TemporaryDirectory directory;
+  const auto data = OpenDirectory(directory.path());
+  data->pins().LimitTenants(0.5);  // of 16 MiB
+  Result<void> done;
+  uint64_t chain = 1;
+  for (; done && chain < 20; ++chain) {
+    const auto blocks = MakeChain(chain, 4, 256 * 1024);
+    ASSERT_TRUE(data->kv().Put(Records(blocks)));
+    done = data->pins().Put(PinOf(blocks.back()));
+  }
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code, ErrorCode::kTooLarge);
+  EXPECT_NE(done.error().detail.find("store.tenant_share"), std::string::npos);
+  const size_t num_pinned = data->pins().size();
+  EXPECT_GE(num_pinned, 6u);
+  EXPECT_LE(num_pinned, 8u);
+  // What was refused is not protected, and a pin that is there can be renewed.
+  EXPECT_LE(data->kv().Stats().pinned_bytes, 8 * kMiB);
+  EXPECT_TRUE(data->pins().Put(PinOf(MakeChain(1, 4, 256 * 1024).back(), "renewed")));
+  const auto other = MakeChain(100, 4, 256 * 1024);
+  ASSERT_TRUE(data->kv().Put(Records(other)));
+  Pin pin = PinOf(other.back());
+  pin.salt = "another tenant";
+  EXPECT_TRUE(data->pins().Put(pin));
+  EXPECT_EQ(data->pins().size(), num_pinned + 1);
+}
+
+TEST(PinBook, BlocksThatPinsOfATenantShareCountOnce) {
+  const TemporaryDirectory directory;
+  const auto data = OpenDirectory(directory.path());
+  data->pins().LimitTenants(0.5);
+  const auto blocks = MakeChain(1, 24, 256 * 1024);
+  ASSERT_TRUE(data->kv().Put(Records(blocks)));
+  // 24 prefixes of one chain: 6 MiB together, and 75 MiB if each were counted.
+  for (const Block& block : blocks) EXPECT_TRUE(data->pins().Put(PinOf(block)));
+}
+
 TEST(PinBook, BadFieldsAreNamed) {
   const TemporaryDirectory directory;
   const auto data = OpenDirectory(directory.path());

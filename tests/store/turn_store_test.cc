@@ -353,6 +353,58 @@ TEST_F(TurnStoreTest, AClockThatWasAheadKeepsOnlyItsOwn) {
   EXPECT_FALSE(Has("now"));
 }
 
+TEST_F(TurnStoreTest, WhoHasMoreThanItsShareMakesRoomBeforeOthersDo) {
+  bytes_max_ = 100'000;
+  Reopen();
+  const std::string payload(9'000, 'x');
+  for (int i = 0; i < 3; ++i) {
+    Append({.id = fmt::format("b{}", i), .tenant = "bob", .payload = payload});
+  }
+  for (const bool reopens : {false, true}) {
+    if (reopens) Reopen();  // what each tenant has is known after a restart, too
+    for (int i = 0; i < 40; ++i) {
+      Append({.id = fmt::format("a{}-{}", reopens, i), .tenant = "alice", .payload = payload});
+    }
+    EXPECT_LE(store_->Stats().bytes, bytes_max_);
+    for (int i = 0; i < 3; ++i) EXPECT_TRUE(Has(fmt::format("b{}", i), "bob"));
+    EXPECT_TRUE(Has(fmt::format("a{}-39", reopens), "alice"));
+    CheckIntegrity();
+  }
+  // Where nobody has more than a share the oldest go, whoever has them.
+  ASSERT_TRUE(store_->PurgeTenant("alice"));
+  for (int i = 0; i < 4; ++i) {
+    Append({.id = fmt::format("c{}", i), .tenant = "carol", .payload = payload});
+    Append({.id = fmt::format("d{}", i), .tenant = "dave", .payload = payload});
+  }
+  EXPECT_FALSE(Has("b0", "bob"));
+  EXPECT_TRUE(Has("c3", "carol"));
+  CheckIntegrity();
+}
+
+TEST_F(TurnStoreTest, OneLongConversationDoesNotPushOutOthers) {
+  bytes_max_ = 100'000;
+  Reopen();
+  const std::string payload(9'000, 'x');
+  for (int i = 0; i < 4; ++i) {
+    Append({.id = fmt::format("b{}", i), .tenant = "bob", .payload = payload});
+  }
+  Append({.id = "a0", .tenant = "alice", .payload = payload});
+  Result<void> done;
+  int length = 1;
+  for (; done && length < 20; ++length) {
+    done = store_->Append(Make({.id = fmt::format("a{}", length),
+                                .parent = fmt::format("a{}", length - 1),
+                                .tenant = "alice",
+                                .payload = payload}));
+  }
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code, ErrorCode::kTooLarge);
+  EXPECT_THAT(done.error().detail, HasSubstr("store.tenant_share"));
+  EXPECT_GE(length, 5);  // its share it has in any case
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(Has(fmt::format("b{}", i), "bob"));
+  CheckIntegrity();
+}
+
 TEST_F(TurnStoreTest, BeyondItsBytesTheConversationThatIsSilentLongestGoes) {
   bytes_max_ = 100'000;
   Reopen();

@@ -180,6 +180,57 @@ TEST(ConnectionTest, AClientThatOnlyStopsSendingStillGetsItsAnswer) {
   }
 }
 
+TEST(ConnectionTest, AllOfAPipelineIsAnsweredThoughItsClientStopsSending) {
+  TestServer server({.script = {.first_delay = milliseconds(120)},
+                     .options = {.poll_interval = milliseconds(20)}});
+  RawClient client(server.port());
+  std::string requests;
+  for (int i = 0; i < 3; ++i) {
+    requests += Post("/v1/chat/completions", i == 1 ? kChatStream : kChat);
+    requests += Get("/health");
+  }
+  ASSERT_TRUE(client.Send(requests));
+  client.ShutdownSend();
+  for (int i = 0; i < 3; ++i) {
+    const RawResponse answer = client.ReadResponse();
+    EXPECT_EQ(answer.status, 200) << i;
+    EXPECT_THAT(answer.body, HasSubstr("world"));
+    EXPECT_EQ(client.ReadResponse().status, 200) << i;
+  }
+  EXPECT_EQ(client.ReadAll(), "");
+}
+
+TEST(ConnectionTest, BodiesBeyondTheBudgetAreRefusedUnreadAndTakenWhenThereIsRoom) {
+  TestServer server({.options = {.body_bytes_max = size_t{1} << 20,
+                                 .bodies_bytes_max = uint64_t{2} << 20,
+                                 .tenant_bodies_share = 1}});
+  // Two that have sent all but their last byte hold all there is.
+  const std::string body = fmt::format(
+      R"({{"model":"local","messages":[{{"role":"user","content":"hi"}}],"user":"{}"}})",
+      std::string((size_t{1} << 20) - 100, 'u'));
+  const std::string request = Post("/v1/chat/completions", body);
+  std::vector<std::unique_ptr<RawClient>> slow;
+  for (int i = 0; i < 2; ++i) {
+    slow.push_back(std::make_unique<RawClient>(server.port()));
+    ASSERT_TRUE(slow.back()->Send(std::string_view(request).substr(0, request.size() - 1)));
+  }
+  const auto held = [&] {
+    return server.gateway.service.MetricsAsKnown().find(
+               fmt::format("kvgate_bodies_bytes {}\n", 2 * body.size())) != std::string::npos;
+  };
+  ASSERT_TRUE(Eventually(held, std::chrono::seconds(20)));
+  const RawResponse refused = Exchange(server, request);
+  EXPECT_EQ(refused.status, 503);
+  EXPECT_THAT(refused.body, HasSubstr("do not fit into the limit"));
+  EXPECT_EQ(refused.headers.at("retry-after"), "1");
+  EXPECT_EQ(Exchange(server, Get("/health")).status, 200);
+  for (const auto& client : slow) {
+    ASSERT_TRUE(client->Send("}"));
+    EXPECT_EQ(client->ReadResponse().status, 200);
+  }
+  EXPECT_EQ(Exchange(server, request).status, 200);
+}
+
 TEST(ConnectionTest, ASlowReaderDoesNotHoldUpOthersAndIsCutOff) {
   const std::string large(4096, 'y');
   TestServer server({.script = {.pieces = {large}, .piece_delay = milliseconds(1), .forever = true},
