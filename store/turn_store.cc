@@ -60,9 +60,9 @@ class TurnStore::Removal {
     KVGATE_TRY(const auto owner, meta_.Get(kTable, id_key));
     const auto owned = owner ? DecodePlace(*owner) : std::nullopt;
     if (owned && owned->order == place.order) writes_.push_back(Without(id_key));
-    if (!member->session.empty()) {
+    if (member->session) {
       writes_.push_back(
-          Without(WithOrder(TurnSessionPrefix(member->tenant, member->session), place.order)));
+          Without(WithOrder(TurnSessionPrefix(member->tenant, *member->session), place.order)));
     }
     if (member->content) {
       writes_.push_back(
@@ -257,7 +257,7 @@ Result<void> TurnStore::AppendLocked(TurnRecord record) {
   KVGATE_TRY(TurnConversation state, ReadConversation(place.conversation));
   const bool begins = state.num_turns == 0;
   const std::string key = TurnKey(turn.order);
-  std::string value = EncodeTurn(record);
+  std::string value = EncodeTurn(record, options_.meta.keyring());
   const uint64_t bytes = key.size() + value.size();
   if (state.bytes + bytes > options_.bytes_max) {
     return MakeError(ErrorCode::kTooLarge, kSource,
@@ -266,23 +266,21 @@ Result<void> TurnStore::AppendLocked(TurnRecord record) {
                                  state.bytes + bytes, options_.bytes_max),
                      "items");
   }
-  const TurnMember member{.id = turn.id,
-                          .tenant = turn.tenant,
-                          .session = turn.session,
-                          .content = turn.content,
-                          .bytes = bytes};
+  const TurnMember member = MemberOf(turn, names(), bytes);
   std::vector<MetaWrite> writes;
   const auto put = [&](std::string row, std::string text) {
     writes.push_back({.key = std::move(row), .value = std::move(text)});
   };
   put(key, std::move(value));
-  put(TurnIdKey(turn.tenant, turn.id), EncodePlace(place));
+  put(TurnIdKey(member.tenant, member.id), EncodePlace(place));
   put(MemberKey(place), EncodeMember(member));
-  if (!turn.session.empty()) {
-    put(WithOrder(TurnSessionPrefix(turn.tenant, turn.session), place.order), EncodePlace(place));
+  if (member.session) {
+    put(WithOrder(TurnSessionPrefix(member.tenant, *member.session), place.order),
+        EncodePlace(place));
   }
-  if (turn.content) {
-    put(WithOrder(TurnContentPrefix(turn.tenant, *turn.content), place.order), EncodePlace(place));
+  if (member.content) {
+    put(WithOrder(TurnContentPrefix(member.tenant, *member.content), place.order),
+        EncodePlace(place));
   }
   if (!begins) writes.push_back(Without(TurnAgeKey(state.last_order)));
   state = {.last_order = place.order,
@@ -319,18 +317,18 @@ Result<void> TurnStore::Delete(std::string_view tenant, std::string_view id) {
   KVGATE_TRY(const TurnPlace place, Find(tenant, id));
   Removal removal(*this);
   KVGATE_TRY_VOID(removal.Add(place));
-  removal.AddRow(TurnIdKey(tenant, id));
+  removal.AddRow(IdKey(tenant, id));
   KVGATE_TRY_VOID(removal.Commit());
   counts_.num_deleted += removal.num_turns();
   return {};
 }
 
 Result<uint64_t> TurnStore::PurgeTenant(std::string_view tenant) {
-  return Purge(TurnIdPrefix(tenant));
+  return Purge(TurnIdPrefix(names().Tenant(tenant)));
 }
 
 Result<uint64_t> TurnStore::PurgeSession(std::string_view tenant, std::string_view session) {
-  return Purge(TurnSessionPrefix(tenant, session));
+  return Purge(SessionPrefix(tenant, session));
 }
 
 Result<uint64_t> TurnStore::Purge(const std::string& prefix) {
@@ -407,9 +405,17 @@ Result<bool> TurnStore::RetireSome() {
 
 // --- reading ----------------------------------------------------------------------------------
 
+std::string TurnStore::IdKey(std::string_view tenant, std::string_view id) const {
+  return TurnIdKey(names().Tenant(tenant), names().Id(tenant, id));
+}
+
+std::string TurnStore::SessionPrefix(std::string_view tenant, std::string_view session) const {
+  return TurnSessionPrefix(names().Tenant(tenant), names().Session(tenant, session));
+}
+
 Result<TurnPlace> TurnStore::Find(std::string_view tenant, std::string_view id) const {
   if (tenant.size() > kTurnTextMax || id.size() > kTurnTextMax) return Missing(id.substr(0, 64));
-  KVGATE_TRY(const auto value, options_.meta.Get(kTable, TurnIdKey(tenant, id)));
+  KVGATE_TRY(const auto value, options_.meta.Get(kTable, IdKey(tenant, id)));
   const auto place = value ? DecodePlace(*value) : std::nullopt;
   if (!place) return Missing(id);
   return *place;
@@ -425,9 +431,11 @@ Result<std::optional<TurnRecord>> TurnStore::Read(const TurnPlace& place) const 
   const std::string key = TurnKey(place.order);
   KVGATE_TRY(const auto value, options_.meta.Get(kTable, key));
   if (!value) return std::optional<TurnRecord>();
-  Result<TurnRecord> record = DecodeTurn(key, *value);
-  if (record) return std::optional(std::move(*record));
-  KVGATE_LOG(kWarning, kSource, "{}; it is dropped", record.error().detail);
+  Result<DecodedTurn> decoded = DecodeTurn(key, *value, options_.meta.keyring());
+  if (decoded) return std::optional(std::move(decoded->record));
+  // Whole, but of a secret that is not there: absent until it is.
+  if (decoded.error().code == ErrorCode::kPermissionDenied) return std::optional<TurnRecord>();
+  KVGATE_LOG(kWarning, kSource, "{}; it is dropped", decoded.error().detail);
   const std::lock_guard lock(mutex_);
   Removal removal(*this);
   KVGATE_TRY_VOID(removal.Add(place));
@@ -486,7 +494,7 @@ Result<TurnPage> TurnStore::List(const ListArgs& args) const {
   }
   TurnPage page;
   if (args.tenant.size() > kTurnTextMax || args.session.size() > kTurnTextMax) return page;
-  const std::string prefix = TurnSessionPrefix(args.tenant, args.session);
+  const std::string prefix = SessionPrefix(args.tenant, args.session);
   KVGATE_TRY(const auto places,
              Places({.prefix = prefix,
                      .before = args.before == 0 ? "" : WithOrder(prefix, args.before),
@@ -508,7 +516,9 @@ Result<TurnPage> TurnStore::List(const ListArgs& args) const {
 Result<Turn> TurnStore::FindByContent(std::string_view tenant, const PrefixDigest& content) const {
   if (tenant.size() <= kTurnTextMax) {
     KVGATE_TRY(const auto places,
-               Places({.prefix = TurnContentPrefix(tenant, content), .limit = kContentTries}));
+               Places({.prefix = TurnContentPrefix(names().Tenant(tenant),
+                                                   names().Content(tenant, content)),
+                       .limit = kContentTries}));
     for (const TurnPlace& place : places) {
       KVGATE_TRY(auto record, Read(place));
       if (record && record->turn.tenant == tenant && record->turn.content == content) {

@@ -5,7 +5,9 @@
 //
 // A turn is written in one step with all its index rows: a process that is killed leaves the whole
 // turn or nothing. Payloads are checksummed: a damaged turn is logged, dropped and absent from then
-// on. Nothing is shared between tenants: another one's turn is as if it were not there.
+// on. Nothing is shared between tenants: another one's turn is as if it were not there. Turns are
+// sealed with the meta store's keyring, and rows named by it (turn_names.h); one whose secret is
+// not there is absent as long.
 //
 // Thread-safe; writers take turns. A thread drops what has become too old. The meta store outlives
 // it.
@@ -121,6 +123,9 @@ class TurnStore {
   void RetireOrLog();
   int64_t NowUs() const;
 
+  TurnNames names() const { return TurnNames(options_.meta.keyring()); }
+  std::string IdKey(std::string_view tenant, std::string_view id) const;
+  std::string SessionPrefix(std::string_view tenant, std::string_view session) const;
   Result<void> Check(const Turn& turn) const;
   // kNotFound.
   Result<TurnPlace> Find(std::string_view tenant, std::string_view id) const;
