@@ -1,16 +1,20 @@
 // MetaStore: the small durable facts of a data directory: its hash seed, turns, ledger, pins
 // and prefix memory. Values are the caller's bytes; each is in a named table.
-// All functions may be called from any thread.
+// All functions may be called from any thread. Prompts' text and tokens do not stand in it in
+// clear: who writes them seals them with keyring(), and names rows by secrets that it derives.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <kvgate/result.h>
+#include <kvgate/seal.h>
 
 namespace kvgate::store {
 
@@ -54,6 +58,18 @@ class MetaStore {
   // As Scan, backwards: keys with the prefix that are before that one.
   virtual Result<void> ScanBack(MetaTable table, const ScanBackArgs& args,
                                 const Visit& visit) const = 0;
+
+  // What was replaced or deleted in the table leaves the disk now, where the store keeps it for a
+  // while: after text in clear has been sealed.
+  virtual Result<void> Compact(MetaTable) { return {}; }
+
+  // The data directory's; a ring of this process alone until one is set, before it is shared.
+  virtual const Keyring& keyring() const { return *keyring_; }
+  std::shared_ptr<const Keyring> shared_keyring() const { return keyring_; }
+  void SetKeyring(std::shared_ptr<const Keyring> keyring) { keyring_ = std::move(keyring); }
+
+ private:
+  std::shared_ptr<const Keyring> keyring_ = Keyring::Generate();
 };
 
 }  // namespace kvgate::store

@@ -60,9 +60,11 @@ Result<void> PinBook::Load(bool read_only) {
   std::vector<Pin> read;
   std::vector<std::string> damaged;
   KVGATE_TRY_VOID(meta_.Scan(MetaTable::kPins, "", [&](auto key, auto value) {
-    auto pin = DecodePin(key, value);
+    auto pin = DecodePin(key, value, meta_.keyring());
     if (pin) {
       read.push_back(std::move(*pin));
+    } else if (pin.error().code == ErrorCode::kPermissionDenied) {
+      ++num_foreign_;  // it is there again with its secret
     } else {
       KVGATE_LOG(kWarning, kSource, "dropped: {}", pin.error().detail);
       damaged.emplace_back(key);
@@ -73,7 +75,7 @@ Result<void> PinBook::Load(bool read_only) {
   // Newest first, so that a version whose successor was written before a crash gives way.
   std::ranges::sort(read, std::greater<>(), &Pin::created_us);
   for (Pin& pin : read) {
-    const bool replaced = !pin.name.empty() && FindByName(pin.salt, pin.name) != nullptr;
+    const bool replaced = !pin.name.empty() && FindByName(pin.tenant, pin.name) != nullptr;
     if (replaced || HasExpired(pin) || pins_.contains(pin.leaf.hash)) {
       damaged.push_back(EncodeKvKey(pin.leaf));
       continue;
@@ -93,7 +95,7 @@ Result<void> PinBook::Put(Pin pin) {
   KVGATE_TRY_VOID(CheckPin(pin));
   const std::lock_guard lock(mutex_);
   std::optional<Pin> older;
-  if (const Pin* same = pin.name.empty() ? nullptr : FindByName(pin.salt, pin.name);
+  if (const Pin* same = pin.name.empty() ? nullptr : FindByName(pin.tenant, pin.name);
       same != nullptr && same->leaf.hash != pin.leaf.hash) {
     older = *same;
   }
@@ -111,7 +113,7 @@ Result<void> PinBook::Put(Pin pin) {
     if (!done && !pins_.contains(pin.leaf.hash)) kv_.Unpin(pin.leaf);
   }
   if (done) {
-    done = meta_.Put(MetaTable::kPins, EncodeKvKey(pin.leaf), EncodePin(pin));
+    done = meta_.Put(MetaTable::kPins, EncodeKvKey(pin.leaf), EncodePin(pin, meta_.keyring()));
     if (!done && !pins_.contains(pin.leaf.hash)) kv_.Unpin(pin.leaf);
   }
   if (!done) {
@@ -132,7 +134,7 @@ Result<void> PinBook::Put(Pin pin) {
 uint64_t PinBook::TenantBytes(const Pin& more) const {
   std::vector<const Pin*> own = {&more};
   for (const auto& [id, pin] : pins_) {
-    if (pin.salt == more.salt && id != more.leaf.hash && !HasExpired(pin)) own.push_back(&pin);
+    if (pin.tenant == more.tenant && id != more.leaf.hash && !HasExpired(pin)) own.push_back(&pin);
   }
   std::map<BlockHash, uint64_t> block_bytes;  // by leaf
   uint64_t block_bytes_max = 0;
@@ -161,7 +163,7 @@ Result<void> PinBook::CheckShare(const Pin& pin) const {
   const double share = tenant_share_.load();
   if (share >= 1) return {};
   const auto num_own = std::count_if(pins_.begin(), pins_.end(), [&](const auto& entry) {
-    return entry.second.salt == pin.salt && entry.first != pin.leaf.hash;
+    return entry.second.tenant == pin.tenant && entry.first != pin.leaf.hash;
   });
   const auto num_max = static_cast<int64_t>(share * kPinsMax);
   if (num_own >= num_max) {
@@ -212,7 +214,7 @@ Result<void> PinBook::Rekey(const BlockHash& id, const KvKey& leaf) {
   pin.created_us = old.created_us + 1;
   kv_.Unpin(old.leaf);
   KVGATE_TRY_VOID(kv_.Pin(leaf, pin.expires_unix));
-  KVGATE_TRY_VOID(meta_.Put(MetaTable::kPins, EncodeKvKey(leaf), EncodePin(pin)));
+  KVGATE_TRY_VOID(meta_.Put(MetaTable::kPins, EncodeKvKey(leaf), EncodePin(pin, meta_.keyring())));
   pins_.insert_or_assign(leaf.hash, std::move(pin));
   return Forget(old);
 }
@@ -253,9 +255,9 @@ size_t PinBook::size() const {
   return pins_.size();
 }
 
-const Pin* PinBook::FindByName(const std::string& salt, const std::string& name) const {
+const Pin* PinBook::FindByName(const std::string& tenant, const std::string& name) const {
   for (const auto& [id, pin] : pins_) {
-    if (pin.salt == salt && pin.name == name) return &pin;
+    if (pin.tenant == tenant && pin.name == name) return &pin;
   }
   return nullptr;
 }

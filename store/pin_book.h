@@ -2,7 +2,7 @@
 //
 // It keeps them in the meta store, where they survive whatever ends the process, and holds the KV
 // store to them. A pin's prefix need not be stored: then the book alone remembers it. One pin per
-// {salt, name}: a newer version takes the older one's place. A pin that has expired is no longer
+// {tenant, name}: a newer version takes the older one's place. A pin that has expired is no longer
 // listed, and goes for good with the next DropExpired. Any thread.
 #pragma once
 
@@ -37,10 +37,10 @@ class PinBook {
   // the cap, and of kPinsMax. Before: all of it.
   void LimitTenants(double share) { tenant_share_.store(share); }
 
-  // Pins; replaces the pin of the same leaf and the one of the same salt and name. created_us is
+  // Pins; replaces the pin of the same leaf and the one of the same tenant and name. created_us is
   // set here. Durable when it returns. kInvalidArgument: a field is too long (named), or it has
-  // expired already; kTooLarge: see KvStore::Pin, or the tenant's
-  // share; kOverloaded: kPinsMax are kept, or the tenant's share of them.
+  // expired already; kTooLarge: see KvStore::Pin, or the tenant's share; kOverloaded: kPinsMax
+  // are kept, or the tenant's share of them.
   Result<void> Put(Pin pin);
   // The pin that was removed; kNotFound.
   Result<Pin> Remove(const BlockHash& id);
@@ -54,15 +54,17 @@ class PinBook {
   std::vector<Pin> List() const;
   size_t size() const;
   uint64_t num_damaged() const { return num_damaged_; }
+  // Sealed with a secret that is not there: kept, and not listed.
+  uint64_t num_foreign() const { return num_foreign_; }
 
  private:
   PinBook(MetaStore& meta, KvStore& kv) : meta_(meta), kv_(kv) {}
   Result<void> Load(bool read_only);
   Result<void> Forget(const Pin& pin);
-  // What the pins of one tenant (by salt) hold, with `more` among them.
+  // What the pins of one tenant hold, with `more` among them.
   uint64_t TenantBytes(const Pin& more) const;
   Result<void> CheckShare(const Pin& pin) const;
-  const Pin* FindByName(const std::string& salt, const std::string& name) const;
+  const Pin* FindByName(const std::string& tenant, const std::string& name) const;
 
   MetaStore& meta_;
   KvStore& kv_;
@@ -70,6 +72,7 @@ class PinBook {
   mutable std::mutex mutex_;
   std::map<BlockHash, Pin> pins_;
   uint64_t num_damaged_ = 0;
+  uint64_t num_foreign_ = 0;
 };
 
 }  // namespace kvgate::store

@@ -1,20 +1,12 @@
 #include "store/pin_format.h"
 
+#include <utility>
+
 #include "store/byte_codec.h"
 #include "store/kv_format.h"
-#include "store/sealed_value.h"
 
 namespace kvgate::store {
-namespace {
-
-constexpr SealedKind kKind = {.magic = 0x4e50564b,  // "KVPN"
-                              .version = 1,
-                              .source = "store.pins",
-                              .name = "a pin"};
-
-}  // namespace
-
-std::string EncodePin(const Pin& pin) {
+std::string EncodePin(const Pin& pin, const Keyring& ring) {
   std::string body;
   AppendValue(body, pin.model.low);
   AppendValue(body, pin.model.high);
@@ -23,16 +15,18 @@ std::string EncodePin(const Pin& pin) {
   AppendValue(body, pin.created_us);
   AppendText(body, pin.name);
   AppendText(body, pin.version);
-  AppendText(body, pin.salt);
+  AppendText(body, pin.tenant);
   const auto tokens = std::as_bytes(std::span(pin.tokens));
   AppendText(body, {reinterpret_cast<const char*>(tokens.data()), tokens.size()});
-  return Seal(kKind, EncodeKvKey(pin.leaf), body);
+  return Seal(kPinKind, ring, EncodeKvKey(pin.leaf), body);
 }
 
-Result<Pin> DecodePin(std::string_view key, std::string_view value) {
+Result<Pin> DecodePin(std::string_view key, std::string_view value, const Keyring& ring) {
   Pin pin;
   KVGATE_TRY(pin.leaf, DecodeKvKey(key));
-  KVGATE_TRY(ByteReader reader, Unseal(kKind, key, value));
+  Result<UnsealedValue> unsealed = Unseal(kPinKind, ring, key, value);
+  if (!unsealed) return std::move(unsealed).error();
+  ByteReader reader(unsealed->body);
   pin.model.low = reader.Take<uint64_t>();
   pin.model.high = reader.Take<uint64_t>();
   pin.priority = reader.Take<int32_t>();
@@ -40,10 +34,10 @@ Result<Pin> DecodePin(std::string_view key, std::string_view value) {
   pin.created_us = reader.Take<int64_t>();
   pin.name = reader.TakeText();
   pin.version = reader.TakeText();
-  pin.salt = reader.TakeText();
+  pin.tenant = reader.TakeText();
   const std::string tokens = reader.TakeText();
   if (!reader.at_end() || tokens.size() % sizeof(TokenId) != 0) {
-    return Damaged(kKind, "its sizes do not add up");
+    return Damaged(kPinKind, "its sizes do not add up");
   }
   pin.tokens = DecodeTokens(AsBytes(tokens));
   return pin;

@@ -9,19 +9,21 @@
 
 #include <kvgate/ids.h>
 #include <kvgate/result.h>
+#include <kvgate/seal.h>
 
 #include "store/kv_store.h"
+#include "store/sealed_kinds.h"
 
 namespace kvgate::store {
 
-// The token ids and the salt are here so that the prefix can be computed again when its KV is gone,
-// or of other numerics than the engine's now.
+// The token ids and the tenant are here so that the prefix can be computed again when its KV is
+// gone, of other numerics than the engine's now, or under the salt of another secret.
 struct Pin {
   KvKey leaf;                   // its hash is the pin's id
   Fingerprint model;            // weights and tokenizer, whatever the numerics; zero: not known
   std::string name;             // at most kPinTextMax bytes; empty: none
   std::string version;          // likewise
-  std::string salt;             // the tenant's, as the block hasher takes it
+  std::string tenant;           // whose it is; its salt is derived of it
   int32_t priority = 0;         // higher: brought in first, evicted from memory last
   int64_t expires_unix = 0;     // 0: never
   int64_t created_us = 0;       // microseconds since 1970; tells two of one name apart
@@ -32,8 +34,8 @@ struct Pin {
 inline constexpr size_t kPinTextMax = 256;
 inline constexpr size_t kPinTokensMax = size_t{1} << 20;
 
-std::string EncodePin(const Pin& pin);
-// kDataLoss: the size, the version or the checksum (over key and value) is wrong.
-Result<Pin> DecodePin(std::string_view key, std::string_view value);
+std::string EncodePin(const Pin& pin, const Keyring& ring);
+// Errors as Unseal's.
+Result<Pin> DecodePin(std::string_view key, std::string_view value, const Keyring& ring);
 
 }  // namespace kvgate::store

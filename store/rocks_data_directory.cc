@@ -19,6 +19,8 @@
 #include <kvgate/log.h>
 
 #include "store/directory_lock.h"
+#include "store/directory_migration.h"
+#include "store/directory_secrets.h"
 #include "store/rocks_kv_database.h"
 #include "store/rocks_kv_store.h"
 #include "store/rocks_meta_repair.h"
@@ -29,7 +31,7 @@ namespace kvgate::store {
 namespace {
 
 constexpr std::string_view kSource = "store";
-constexpr uint64_t kFormatVersion = 1;
+constexpr uint64_t kFormatVersion = 2;
 constexpr std::string_view kFormatKey = "format_version";
 constexpr std::string_view kSeedKey = "hash_seed";
 
@@ -50,7 +52,11 @@ class RocksDataDirectory final : public DataDirectory {
   std::unique_ptr<KvStore> kv_store;
   std::unique_ptr<PinBook> pin_book;
   uint64_t seed = 0;
+  uint64_t version = kFormatVersion;  // at opening; less: to be migrated
+  MigrationReport migration;
+  std::shared_ptr<const Keyring> ring;
   std::mutex info_mutex;
+  std::string unwritten_secret;  // under info_mutex; the disk has not taken it yet
   ServerInfo info{.pid = ::getpid(), .address = {}};
 
   ~RocksDataDirectory() override {
@@ -63,16 +69,20 @@ class RocksDataDirectory final : public DataDirectory {
 
   Result<void> Claim();
   Result<void> OpenMeta();
+  Result<void> OpenRing();
   Result<void> OpenKv();
+  Result<void> FinishMigration();
   Result<void> OpenPins();
   void RefuseMeta(Error why);
   Result<void> WriteInfo();
+  void WriteUnwrittenSecret();
 
   KvStore& kv() override { return *kv_store; }
   MetaStore& meta() override { return *meta_store; }
   const Error* meta_error() const override { return why_no_meta ? &*why_no_meta : nullptr; }
   PinBook& pins() override { return *pin_book; }
   uint64_t hash_seed() const override { return seed; }
+  const Keyring& keyring() const override { return *ring; }
 
   Result<void> PublishAddress(const ServerAddress& address) override {
     if (!lock) {
@@ -195,6 +205,7 @@ void WriteSeedFile(const std::filesystem::path& directory, uint64_t seed) {
 struct Identity {
   uint64_t seed = 0;
   bool complete = false;  // meta/ has it
+  uint64_t version = kFormatVersion;
 };
 
 // Checks the format and finds the seed; makes one for a new directory.
@@ -207,7 +218,15 @@ Result<Identity> ReadIdentity(const MetaStore& meta, const StoreOptions& options
                                  "use the newer program, or another directory",
                                  options.directory.string(), *version, kFormatVersion));
   }
-  if (version && seed) return Identity{.seed = *seed, .complete = true};
+  if (version && *version < kFormatVersion && options.read_only) {
+    return MakeError(ErrorCode::kUnsupported, kSource,
+                     fmt::format("data directory {} has format {}, and this program writes {}: "
+                                 "start `kvgate serve` on it once, which migrates it",
+                                 options.directory.string(), *version, kFormatVersion));
+  }
+  if (version && seed) {
+    return Identity{.seed = *seed, .complete = true, .version = *version};
+  }
   if (options.read_only) {
     return MakeError(ErrorCode::kNotFound, kSource,
                      fmt::format("{} is not yet a data directory", options.directory.string()));
@@ -225,6 +244,61 @@ Result<void> WriteIdentity(MetaStore& meta, uint64_t seed) {
 Result<void> RocksDataDirectory::WriteInfo() {
   const std::lock_guard guard(info_mutex);
   return WriteServerInfo(options.directory, info);
+}
+
+void RocksDataDirectory::WriteUnwrittenSecret() {
+  const std::lock_guard guard(info_mutex);
+  if (unwritten_secret.empty()) return;
+  if (const auto written = WriteSecretFile(options.directory, unwritten_secret); !written) {
+    KVGATE_LOG(kError, kSource, "what is sealed now cannot be opened after a restart: {}",
+               written.error().ToString());
+    return;
+  }
+  Wipe(unwritten_secret);
+}
+
+// KV needs the secret also where meta/ cannot be read.
+Result<void> RocksDataDirectory::OpenRing() {
+  const SecretOptions wanted{.directory = options.directory,
+                             .environment = options.secret_env,
+                             .make = !options.read_only,
+                             .unwritten = &unwritten_secret};
+  if (why_no_meta) {
+    KVGATE_TRY(ring, OpenKeyring(wanted));
+    meta_store->SetKeyring(ring);
+    return {};
+  }
+  const auto opened = OpenSecrets(*meta_store, wanted);
+  // What cannot be remembered now is when the disk takes it, at the next start.
+  const bool is_of_disk = !opened && !meta_store->Stats().error.empty() &&
+                          opened.error().code != ErrorCode::kInvalidArgument &&
+                          opened.error().code != ErrorCode::kPermissionDenied;
+  if (!opened && !is_of_disk) return opened;
+  ring = meta_store->shared_keyring();
+  if (version == kFormatVersion) return {};
+  KVGATE_TRY_VOID(MigrateTurns(*meta_store, migration));
+  return MigratePins(*meta_store, migration);
+}
+
+// The last thing of a migration: from then on the directory is of the format of now.
+Result<void> RocksDataDirectory::FinishMigration() {
+  // Its keys are of salts that are no secrets.
+  migration.num_records = kv_store->Stats().num_records;
+  KVGATE_TRY([[maybe_unused]] const uint64_t removed, kv_store->RemoveAll());
+  KVGATE_TRY_VOID(kv_store->Flush());
+  // Nothing in clear stays behind.
+  KVGATE_TRY_VOID(meta_store->Compact(MetaTable::kTurns));
+  KVGATE_TRY_VOID(meta_store->Compact(MetaTable::kPins));
+  KVGATE_TRY_VOID(
+      meta_store->Put(MetaTable::kDirectory, kFormatKey, std::to_string(kFormatVersion)));
+  KVGATE_LOG(kWarning, "store",
+             "data directory {} is migrated from format {} to {}: {} turns of {} conversations "
+             "and {} pins are kept, now sealed; {} damaged turns are dropped; {} records of KV are "
+             "dropped, since salts are secrets now, and computed again when they are asked for",
+             options.directory.string(), version, kFormatVersion, migration.num_turns,
+             migration.num_conversations, migration.num_pins, migration.num_turns_damaged,
+             migration.num_records);
+  return {};
 }
 
 Result<void> RocksDataDirectory::Claim() {
@@ -261,6 +335,7 @@ void RocksDataDirectory::RefuseMeta(Error why) {
              "kept: {}",
              why.ToString());
   meta_store = MakeRefusingMetaStore(why);
+  if (ring) meta_store->SetKeyring(ring);
   why_no_meta = std::move(why);
 }
 
@@ -283,6 +358,7 @@ Result<void> RocksDataDirectory::OpenMeta() {
                                       .on_writable = [this](MetaStore& meta) {
                                         (void)WriteIdentity(meta, seed);
                                         (void)WriteInfo();
+                                        WriteUnwrittenSecret();
                                       }});
     if (opened) {
       meta_store = std::move(*opened);
@@ -299,6 +375,7 @@ Result<void> RocksDataDirectory::OpenMeta() {
   }
   if (!identity) return identity.error();
   seed = identity->seed;
+  version = identity->version;
   if (options.read_only || why_no_meta) return {};
   if (!identity->complete) {
     const auto written = WriteIdentity(*meta_store, seed);
@@ -346,7 +423,9 @@ Result<std::unique_ptr<DataDirectory>> OpenOnce(const StoreOptions& options) {
   auto directory = std::make_unique<RocksDataDirectory>(options);
   if (!options.read_only) KVGATE_TRY_VOID(directory->Claim());
   KVGATE_TRY_VOID(directory->OpenMeta());
+  KVGATE_TRY_VOID(directory->OpenRing());
   KVGATE_TRY_VOID(directory->OpenKv());
+  if (directory->version < kFormatVersion) KVGATE_TRY_VOID(directory->FinishMigration());
   KVGATE_TRY_VOID(directory->OpenPins());
   return std::unique_ptr<DataDirectory>(std::move(directory));
 }

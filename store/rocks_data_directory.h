@@ -9,6 +9,7 @@
 #include <string>
 
 #include <kvgate/result.h>
+#include <kvgate/seal.h>
 
 #include "store/kv_store.h"
 #include "store/meta_store.h"
@@ -29,6 +30,9 @@ struct StoreOptions {
   bool sync = false;            // meta/: fsync every write
   bool read_only = false;       // for CLI commands that only look
   rocksdb::Env* env = nullptr;  // null: the system's; tests make it fail
+  // The environment variable with the secrets; empty: the one that the directory was made for, else
+  // its file secret.key (secret_file.h).
+  std::string secret_env = {};
 };
 
 struct ServerAddress {
@@ -54,6 +58,10 @@ class DataDirectory {
   // set aside as kv.damaged-TIME and a new one begun, since it is a cache; a damaged meta/ stays as
   // it is for Repair, and meta_error() says why nothing is found or kept meanwhile. A disk that is
   // full or refuses to be written costs what has to be written, until it no longer does.
+  // kInvalidArgument: no secret where secret_env names one; kUnsupported: it is of a newer format,
+  // or of an older one and is only to be read. A directory of an older format is migrated, and the
+  // log says what that was; killed meanwhile, the next opening goes on. What is sealed with a
+  // secret that is not there is counted, said, and absent.
   static Result<std::unique_ptr<DataDirectory>> Open(const StoreOptions& options);
   virtual ~DataDirectory() = default;
 
@@ -64,6 +72,8 @@ class DataDirectory {
   virtual PinBook& pins() = 0;
   // The seed of block hashes in this directory: random, made once, kept in meta/.
   virtual uint64_t hash_seed() const = 0;
+  // What it is sealed with, and salts are derived of.
+  virtual const Keyring& keyring() const = 0;
 
   // DIR/server.json: where CLI commands find the server that holds the directory.
   virtual Result<void> PublishAddress(const ServerAddress& address) = 0;

@@ -111,6 +111,24 @@ class RocksMetaStore final : public MetaStore {
     return Write("writing", table, writes);
   }
 
+  // The log goes when all families are flushed.
+  Result<void> Compact(MetaTable table) override {
+    const std::shared_lock lock(mutex_);
+    if (!writable_) return MakeError(ErrorCode::kUnavailable, kSource, "compacting: not writable");
+    std::vector<rocksdb::ColumnFamilyHandle*> families;
+    for (size_t i = 0; i < kNumMetaTables; ++i) {
+      families.push_back(database_->Family(static_cast<MetaTable>(i)));
+    }
+    const rocksdb::Status flushed = database_->db().Flush({}, families);
+    if (!flushed.ok()) return FromStatus(flushed, kSource, "compacting");
+    rocksdb::CompactRangeOptions options;
+    options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;
+    const rocksdb::Status done =
+        database_->db().CompactRange(options, database_->Family(table), nullptr, nullptr);
+    if (!done.ok()) return FromStatus(done, kSource, "compacting");
+    return {};
+  }
+
   Result<std::optional<std::string>> Get(MetaTable table, std::string_view key) const override {
     const std::shared_lock lock(mutex_);
     KVGATE_TRY(const bool has_rows, HasRows("reading"));

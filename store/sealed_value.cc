@@ -2,25 +2,29 @@
 
 #include <fmt/format.h>
 
+#include <cstring>
+#include <utility>
+
 #include <kvgate/digest.h>
 
 namespace kvgate::store {
 namespace {
 
 constexpr size_t kChecksumBytes = sizeof(uint64_t);
+constexpr size_t kHeadBytes = 16;
 
 uint64_t Checksum(std::string_view key, std::string_view bytes) {
   return Xxh3(AsBytes(bytes), Xxh3(AsBytes(key)).first).first;
 }
 
-}  // namespace
-
-std::string Seal(const SealedKind& kind, std::string_view key, std::string_view body) {
+// The bytes of a value around a body, sealed or not.
+std::string Wrap(const SealedKind& kind, uint16_t version, std::string_view key,
+                 std::string_view body) {
   std::string bytes;
-  bytes.reserve(16 + body.size());
+  bytes.reserve(kHeadBytes + body.size());
   AppendValue(bytes, uint64_t{0});  // the checksum's place
   AppendValue(bytes, kind.magic);
-  AppendValue(bytes, kind.version);
+  AppendValue(bytes, version);
   AppendValue(bytes, uint16_t{0});
   bytes += body;
   const uint64_t checksum = Checksum(key, std::string_view(bytes).substr(kChecksumBytes));
@@ -28,8 +32,16 @@ std::string Seal(const SealedKind& kind, std::string_view key, std::string_view 
   return bytes;
 }
 
-Result<ByteReader> Unseal(const SealedKind& kind, std::string_view key, std::string_view value) {
-  if (value.size() < kChecksumBytes) return Damaged(kind, "it is cut short");
+}  // namespace
+
+std::string Seal(const SealedKind& kind, const Keyring& ring, std::string_view key,
+                 std::string_view body) {
+  return Wrap(kind, kind.version, key, ring.Seal({.purpose = kind.purpose, .name = key}, body));
+}
+
+Result<UnsealedValue> Unseal(const SealedKind& kind, const Keyring& ring, std::string_view key,
+                             std::string_view value) {
+  if (value.size() < kHeadBytes) return Damaged(kind, "it is cut short");
   ByteReader reader(value);
   const auto checksum = reader.Take<uint64_t>();
   if (checksum != Checksum(key, value.substr(kChecksumBytes))) {
@@ -37,11 +49,28 @@ Result<ByteReader> Unseal(const SealedKind& kind, std::string_view key, std::str
   }
   const auto magic = reader.Take<uint32_t>();
   const auto version = reader.Take<uint16_t>();
+  const std::string_view body = value.substr(kHeadBytes);
+  if (magic == kind.magic && version == kind.clear_version && kind.clear_version != 0) {
+    return UnsealedValue{.body = std::string(body), .was_clear = true};
+  }
   if (magic != kind.magic || version != kind.version) {
     return Damaged(kind, fmt::format("version {}, not {}", version, kind.version));
   }
-  reader.Take<uint16_t>();
-  return reader;
+  Result<std::string> opened = ring.Open({.purpose = kind.purpose, .name = key}, body);
+  if (opened) return UnsealedValue{.body = std::move(*opened)};
+  Error error = std::move(opened.error());
+  if (error.code == ErrorCode::kUnsupported) error.code = ErrorCode::kDataLoss;
+  error.source = kind.source;
+  error.detail = fmt::format("{}: {}", kind.name, error.detail);
+  return error;
+}
+
+bool IsOfAnotherSecret(const SealedKind& kind, const Keyring& ring, std::string_view value) {
+  if (value.size() < kHeadBytes) return false;
+  ByteReader reader(value.substr(kChecksumBytes));
+  const bool is_sealed =
+      reader.Take<uint32_t>() == kind.magic && reader.Take<uint16_t>() == kind.version;
+  return is_sealed && !ring.Knows(value.substr(kHeadBytes));
 }
 
 Error Damaged(const SealedKind& kind, std::string_view what) {

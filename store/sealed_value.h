@@ -1,6 +1,7 @@
-// SealedValue: what stands in front of a value in a database: a checksum over all that follows and
-// over its key, so that a damaged value, and one that strayed under another key, is found out; then
-// magic, version and two bytes that are 0. FORMAT.md has them per kind. Pure functions; any thread.
+// SealedValue: a value of the database whose body holds prompts' text or tokens. In front stand a
+// checksum over all that follows and over its key, so that a damaged value, and one that strayed
+// under another key, is found out; then magic, version and two bytes that are 0. The body is sealed
+// with the directory's keyring for that key alone. FORMAT.md has them per kind. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include <string_view>
 
 #include <kvgate/result.h>
+#include <kvgate/seal.h>
 
 #include "store/byte_codec.h"
 
@@ -16,13 +18,25 @@ namespace kvgate::store {
 struct SealedKind {
   uint32_t magic = 0;
   uint16_t version = 0;
-  const char* source;  // of errors: "store.pins"
-  const char* name;    // in their words: "a pin"
+  uint16_t clear_version = 0;  // the one before bodies were sealed, which is still read; 0: none
+  const char* purpose;         // of its keys: "pins"
+  const char* source;          // of errors: "store.pins"
+  const char* name;            // in their words: "a pin"
 };
 
-std::string Seal(const SealedKind& kind, std::string_view key, std::string_view body);
-// A reader of the body. kDataLoss: cut short, damaged, or of another kind or version.
-Result<ByteReader> Unseal(const SealedKind& kind, std::string_view key, std::string_view value);
+struct UnsealedValue {
+  std::string body;
+  bool was_clear = false;  // of clear_version: to be written again
+};
+
+std::string Seal(const SealedKind& kind, const Keyring& ring, std::string_view key,
+                 std::string_view body);
+// kDataLoss: cut short, damaged, or of another kind or version. kPermissionDenied: whole, and
+// sealed with a secret that the ring has not: it may come back, so it is not to be deleted.
+Result<UnsealedValue> Unseal(const SealedKind& kind, const Keyring& ring, std::string_view key,
+                             std::string_view value);
+// Whether it has a body sealed with a secret that the ring has not; says nothing of damage.
+bool IsOfAnotherSecret(const SealedKind& kind, const Keyring& ring, std::string_view value);
 // kDataLoss, in the words of the kind.
 Error Damaged(const SealedKind& kind, std::string_view what);
 

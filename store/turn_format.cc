@@ -4,20 +4,20 @@
 #include <utility>
 
 #include "store/byte_codec.h"
-#include "store/sealed_value.h"
 
 namespace kvgate::store {
 namespace {
 
-constexpr SealedKind kKind = {.magic = 0x4e54564b,  // "KVTN"
-                              .version = 1,
-                              .source = "store.turns",
-                              .name = "a turn"};
+std::string Key(char kind, const TurnName& tenant) {
+  std::string key(1, kind);
+  AppendValue(key, tenant);
+  return key;
+}
 
-void AppendName(std::string& key, std::string_view name) {
-  key += static_cast<char>(name.size() >> 8);
-  key += static_cast<char>(name.size());
-  key += name;
+std::string Key(char kind, const TurnName& tenant, const TurnName& name) {
+  std::string key = Key(kind, tenant);
+  AppendValue(key, name);
+  return key;
 }
 
 void AppendDigest(std::string& out, const std::optional<PrefixDigest>& digest) {
@@ -32,37 +32,34 @@ std::optional<PrefixDigest> TakeDigest(ByteReader& reader) {
   return there ? std::optional(digest) : std::nullopt;
 }
 
+void AppendName(std::string& out, const std::optional<TurnName>& name) {
+  AppendValue(out, uint8_t{name.has_value()});
+  AppendValue(out, name.value_or(TurnName()));
+}
+
+std::optional<TurnName> TakeName(ByteReader& reader) {
+  const bool there = reader.Take<uint8_t>() != 0;
+  const auto name = reader.Take<TurnName>();
+  return there ? std::optional(name) : std::nullopt;
+}
+
 }  // namespace
 
 std::string TurnKey(uint64_t order) { return WithOrder("t", order); }
 
-std::string TurnIdPrefix(std::string_view tenant) {
-  std::string key = "i";
-  AppendName(key, tenant);
-  return key;
+std::string TurnIdPrefix(const TurnName& tenant) { return Key('I', tenant); }
+
+std::string TurnIdKey(const TurnName& tenant, const TurnName& id) { return Key('I', tenant, id); }
+
+std::string TurnSessionPrefix(const TurnName& tenant, const TurnName& session) {
+  return Key('S', tenant, session);
 }
 
-std::string TurnIdKey(std::string_view tenant, std::string_view id) {
-  std::string key = TurnIdPrefix(tenant);
-  AppendName(key, id);
-  return key;
+std::string TurnContentPrefix(const TurnName& tenant, const TurnName& content) {
+  return Key('C', tenant, content);
 }
 
-std::string TurnSessionPrefix(std::string_view tenant, std::string_view session) {
-  std::string key = "s";
-  AppendName(key, tenant);
-  AppendName(key, session);
-  return key;
-}
-
-std::string TurnContentPrefix(std::string_view tenant, const PrefixDigest& content) {
-  std::string key = "c";
-  AppendName(key, tenant);
-  AppendValue(key, content.bytes);
-  return key;
-}
-
-std::string TurnMemberPrefix(uint64_t conversation) { return WithOrder("m", conversation); }
+std::string TurnMemberPrefix(uint64_t conversation) { return WithOrder("M", conversation); }
 
 std::string TurnConversationKey(uint64_t conversation) { return WithOrder("v", conversation); }
 
@@ -78,7 +75,7 @@ uint64_t OrderOf(std::string_view key) {
   return ByteReader(key.substr(key.size() - 8)).TakeBigEndian();
 }
 
-std::string EncodeTurn(const TurnRecord& record) {
+std::string EncodeTurn(const TurnRecord& record, const Keyring& ring) {
   const Turn& turn = record.turn;
   std::string body;
   AppendValue(body, record.parent_order);
@@ -96,12 +93,14 @@ std::string EncodeTurn(const TurnRecord& record) {
     AppendText(body, item.role);
     AppendText(body, item.payload);
   }
-  return Seal(kKind, TurnKey(turn.order), body);
+  return Seal(kTurnKind, ring, TurnKey(turn.order), body);
 }
 
-Result<TurnRecord> DecodeTurn(std::string_view key, std::string_view value) {
-  KVGATE_TRY(ByteReader reader, Unseal(kKind, key, value));
-  TurnRecord record;
+Result<DecodedTurn> DecodeTurn(std::string_view key, std::string_view value, const Keyring& ring) {
+  KVGATE_TRY(const UnsealedValue unsealed, Unseal(kTurnKind, ring, key, value));
+  ByteReader reader(unsealed.body);
+  DecodedTurn decoded{.record = {}, .was_clear = unsealed.was_clear};
+  TurnRecord& record = decoded.record;
   Turn& turn = record.turn;
   turn.order = OrderOf(key);
   record.parent_order = reader.Take<uint64_t>();
@@ -119,10 +118,21 @@ Result<TurnRecord> DecodeTurn(std::string_view key, std::string_view value) {
     TurnItem item{.role = reader.TakeText(), .payload = reader.TakeText()};
     turn.items.push_back(std::move(item));
   }
-  if (!reader.at_end()) return Damaged(kKind, "its sizes do not add up");
+  if (!reader.at_end()) return Damaged(kTurnKind, "its sizes do not add up");
   // A chain that goes to older turns only ends.
-  if (record.parent_order >= turn.order) return Damaged(kKind, "its parent is not older");
-  return record;
+  if (record.parent_order >= turn.order) return Damaged(kTurnKind, "its parent is not older");
+  return decoded;
+}
+
+TurnMember MemberOf(const Turn& turn, const TurnNames& names, uint64_t bytes) {
+  TurnMember member{.tenant = names.Tenant(turn.tenant),
+                    .id = names.Id(turn.tenant, turn.id),
+                    .session = {},
+                    .content = {},
+                    .bytes = bytes};
+  if (!turn.session.empty()) member.session = names.Session(turn.tenant, turn.session);
+  if (turn.content) member.content = names.Content(turn.tenant, *turn.content);
+  return member;
 }
 
 std::string EncodePlace(const TurnPlace& place) {
@@ -140,10 +150,10 @@ std::optional<TurnPlace> DecodePlace(std::string_view value) {
 
 std::string EncodeMember(const TurnMember& member) {
   std::string out;
-  AppendText(out, member.id);
-  AppendText(out, member.tenant);
-  AppendText(out, member.session);
-  AppendDigest(out, member.content);
+  AppendValue(out, member.tenant);
+  AppendValue(out, member.id);
+  AppendName(out, member.session);
+  AppendName(out, member.content);
   AppendValue(out, member.bytes);
   return out;
 }
@@ -151,12 +161,12 @@ std::string EncodeMember(const TurnMember& member) {
 std::optional<TurnMember> DecodeMember(std::string_view value) {
   ByteReader reader(value);
   TurnMember member;
-  member.id = reader.TakeText();
-  member.tenant = reader.TakeText();
-  member.session = reader.TakeText();
-  member.content = TakeDigest(reader);
+  member.tenant = reader.Take<TurnName>();
+  member.id = reader.Take<TurnName>();
+  member.session = TakeName(reader);
+  member.content = TakeName(reader);
   member.bytes = reader.Take<uint64_t>();
-  return reader.at_end() ? std::optional(std::move(member)) : std::nullopt;
+  return reader.at_end() ? std::optional(member) : std::nullopt;
 }
 
 std::string EncodeConversation(const TurnConversation& conversation) {

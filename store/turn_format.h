@@ -10,6 +10,10 @@
 
 #include <kvgate/ids.h>
 #include <kvgate/result.h>
+#include <kvgate/seal.h>
+
+#include "store/sealed_kinds.h"
+#include "store/turn_names.h"
 
 namespace kvgate::store {
 
@@ -58,11 +62,12 @@ struct TurnPlace {
 
 // What the indexes know of a turn: enough to take all its rows away without its record.
 struct TurnMember {
-  std::string id;
-  std::string tenant;
-  std::string session;
-  std::optional<PrefixDigest> content;
+  TurnName tenant{};
+  TurnName id{};
+  std::optional<TurnName> session;
+  std::optional<TurnName> content;
   uint64_t bytes = 0;  // of its record, key and value
+  friend bool operator==(const TurnMember&, const TurnMember&) = default;
 };
 
 // The state of one conversation.
@@ -87,12 +92,12 @@ struct TurnTotals {
   uint64_t bytes = 0;
 };
 
-// Keys of the table; names are length-prefixed, so that none is the beginning of another.
+// Keys of the table. All names have one size, so that none is the beginning of another.
 std::string TurnKey(uint64_t order);
-std::string TurnIdPrefix(std::string_view tenant);
-std::string TurnIdKey(std::string_view tenant, std::string_view id);
-std::string TurnSessionPrefix(std::string_view tenant, std::string_view session);
-std::string TurnContentPrefix(std::string_view tenant, const PrefixDigest& content);
+std::string TurnIdPrefix(const TurnName& tenant);
+std::string TurnIdKey(const TurnName& tenant, const TurnName& id);
+std::string TurnSessionPrefix(const TurnName& tenant, const TurnName& session);
+std::string TurnContentPrefix(const TurnName& tenant, const TurnName& content);
 std::string TurnMemberPrefix(uint64_t conversation);
 std::string TurnConversationKey(uint64_t conversation);
 std::string TurnAgeKey(uint64_t last_order);
@@ -100,9 +105,14 @@ std::string TurnAgeKey(uint64_t last_order);
 std::string WithOrder(std::string prefix, uint64_t order);
 uint64_t OrderOf(std::string_view key);
 
-std::string EncodeTurn(const TurnRecord& record);
-// kDataLoss: the size, the version or the checksum (over key and value) is wrong.
-Result<TurnRecord> DecodeTurn(std::string_view key, std::string_view value);
+std::string EncodeTurn(const TurnRecord& record, const Keyring& ring);
+// Errors as Unseal's; kDataLoss too where the sizes in it do not add up.
+struct DecodedTurn {
+  TurnRecord record;
+  bool was_clear = false;
+};
+Result<DecodedTurn> DecodeTurn(std::string_view key, std::string_view value, const Keyring& ring);
+TurnMember MemberOf(const Turn& turn, const TurnNames& names, uint64_t bytes);
 
 // Of the other rows; decoding gives nothing where the value is not of that kind.
 std::string EncodePlace(const TurnPlace& place);

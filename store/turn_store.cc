@@ -62,9 +62,9 @@ class TurnStore::Removal {
     KVGATE_TRY(const auto owner, meta_.Get(kTable, id_key));
     const auto owned = owner ? DecodePlace(*owner) : std::nullopt;
     if (owned && owned->order == place.order) writes_.push_back(Without(id_key));
-    if (!member->session.empty()) {
+    if (member->session) {
       writes_.push_back(
-          Without(WithOrder(TurnSessionPrefix(member->tenant, member->session), place.order)));
+          Without(WithOrder(TurnSessionPrefix(member->tenant, *member->session), place.order)));
     }
     if (member->content) {
       writes_.push_back(
@@ -125,7 +125,7 @@ class TurnStore::Removal {
   MetaStore& meta_;
   TurnTotals totals_;
   std::map<uint64_t, TurnConversation> conversations_;
-  std::map<std::string, uint64_t> gone_;  // bytes by tenant
+  std::map<TurnName, uint64_t> gone_;  // bytes by tenant
   std::vector<MetaWrite> writes_;
   uint64_t num_turns_ = 0;
 };
@@ -266,7 +266,7 @@ Result<void> TurnStore::AppendLocked(TurnRecord record) {
   KVGATE_TRY(TurnConversation state, ReadConversation(place.conversation));
   const bool begins = state.num_turns == 0;
   const std::string key = TurnKey(turn.order);
-  std::string value = EncodeTurn(record);
+  std::string value = EncodeTurn(record, options_.meta.keyring());
   const uint64_t bytes = key.size() + value.size();
   if (state.bytes + bytes > options_.bytes_max) {
     return MakeError(ErrorCode::kTooLarge, kSource,
@@ -275,24 +275,22 @@ Result<void> TurnStore::AppendLocked(TurnRecord record) {
                                  state.bytes + bytes, options_.bytes_max),
                      "items");
   }
-  KVGATE_TRY_VOID(CheckShare(turn.tenant, state.bytes + bytes));
-  const TurnMember member{.id = turn.id,
-                          .tenant = turn.tenant,
-                          .session = turn.session,
-                          .content = turn.content,
-                          .bytes = bytes};
+  const TurnMember member = MemberOf(turn, names(), bytes);
+  KVGATE_TRY_VOID(CheckShare(member.tenant, state.bytes + bytes));
   std::vector<MetaWrite> writes;
   const auto put = [&](std::string row, std::string text) {
     writes.push_back({.key = std::move(row), .value = std::move(text)});
   };
   put(key, std::move(value));
-  put(TurnIdKey(turn.tenant, turn.id), EncodePlace(place));
+  put(TurnIdKey(member.tenant, member.id), EncodePlace(place));
   put(MemberKey(place), EncodeMember(member));
-  if (!turn.session.empty()) {
-    put(WithOrder(TurnSessionPrefix(turn.tenant, turn.session), place.order), EncodePlace(place));
+  if (member.session) {
+    put(WithOrder(TurnSessionPrefix(member.tenant, *member.session), place.order),
+        EncodePlace(place));
   }
-  if (turn.content) {
-    put(WithOrder(TurnContentPrefix(turn.tenant, *turn.content), place.order), EncodePlace(place));
+  if (member.content) {
+    put(WithOrder(TurnContentPrefix(member.tenant, *member.content), place.order),
+        EncodePlace(place));
   }
   if (!begins) writes.push_back(Without(TurnAgeKey(state.last_order)));
   state = {.last_order = place.order,
@@ -309,7 +307,7 @@ Result<void> TurnStore::AppendLocked(TurnRecord record) {
   put(std::string(kTotalsKey), EncodeTotals(totals));
   KVGATE_TRY_VOID(options_.meta.PutAll(kTable, writes));
   totals_ = totals;
-  AddBytes(turn.tenant, bytes);
+  AddBytes(member.tenant, bytes);
   return {};
 }
 
@@ -330,18 +328,18 @@ Result<void> TurnStore::Delete(std::string_view tenant, std::string_view id) {
   KVGATE_TRY(const TurnPlace place, Find(tenant, id));
   Removal removal(*this);
   KVGATE_TRY_VOID(removal.Add(place));
-  removal.AddRow(TurnIdKey(tenant, id));
+  removal.AddRow(IdKey(tenant, id));
   KVGATE_TRY_VOID(removal.Commit());
   counts_.num_deleted += removal.num_turns();
   return {};
 }
 
 Result<uint64_t> TurnStore::PurgeTenant(std::string_view tenant) {
-  return Purge(TurnIdPrefix(tenant));
+  return Purge(TurnIdPrefix(names().Tenant(tenant)));
 }
 
 Result<uint64_t> TurnStore::PurgeSession(std::string_view tenant, std::string_view session) {
-  return Purge(TurnSessionPrefix(tenant, session));
+  return Purge(SessionPrefix(tenant, session));
 }
 
 Result<uint64_t> TurnStore::Purge(const std::string& prefix) {
@@ -382,8 +380,8 @@ Result<uint64_t> TurnStore::Retire() {
 
 Result<std::optional<TurnStore::InLine>> TurnStore::NextToRetire() const {
   const bool too_much = totals_.bytes > options_.bytes_max;
-  if (const std::string tenant = TenantOverShare(); too_much && !tenant.empty()) {
-    KVGATE_TRY(const auto own, OldestOf(tenant));
+  if (const auto tenant = TenantOverShare(); too_much && tenant) {
+    KVGATE_TRY(const auto own, OldestOf(*tenant));
     if (own) return own;
   }
   const int64_t now_us = NowUs();
@@ -407,26 +405,27 @@ uint64_t TurnStore::share_bytes() const {
   return static_cast<uint64_t>(static_cast<double>(options_.bytes_max) * options_.tenant_share);
 }
 
-void TurnStore::AddBytes(const std::string& tenant, uint64_t bytes) const {
+void TurnStore::AddBytes(const TurnName& tenant, uint64_t bytes) const {
   tenants_[tenant].bytes += bytes;
 }
 
-void TurnStore::TakeBytes(const std::string& tenant, uint64_t bytes) const {
+void TurnStore::TakeBytes(const TurnName& tenant, uint64_t bytes) const {
   const auto found = tenants_.find(tenant);
   if (found == tenants_.end()) return;
   found->second.bytes = Less(found->second.bytes, bytes);
   if (found->second.bytes == 0) tenants_.erase(found);
 }
 
-std::string TurnStore::TenantOverShare() const {
+std::optional<TurnName> TurnStore::TenantOverShare() const {
   const auto most = std::max_element(
       tenants_.begin(), tenants_.end(),
       [](const auto& a, const auto& b) { return a.second.bytes < b.second.bytes; });
-  return most != tenants_.end() && most->second.bytes > share_bytes() ? most->first : "";
+  if (most == tenants_.end() || most->second.bytes <= share_bytes()) return std::nullopt;
+  return most->first;
 }
 
 // One conversation goes as a whole or not at all: it must not grow so that others' have to go.
-Result<void> TurnStore::CheckShare(const std::string& tenant, uint64_t conversation_bytes) const {
+Result<void> TurnStore::CheckShare(const TurnName& tenant, uint64_t conversation_bytes) const {
   const uint64_t share = share_bytes();
   if (conversation_bytes <= share) return {};
   uint64_t others = 0;
@@ -441,8 +440,8 @@ Result<void> TurnStore::CheckShare(const std::string& tenant, uint64_t conversat
                    "items");
 }
 
-Result<std::string> TurnStore::OwnerOf(uint64_t conversation) const {
-  std::string owner;
+Result<std::optional<TurnName>> TurnStore::OwnerOf(uint64_t conversation) const {
+  std::optional<TurnName> owner;
   KVGATE_TRY_VOID(options_.meta.Scan(kTable, TurnMemberPrefix(conversation),
                                      [&](std::string_view, std::string_view value) {
                                        const auto member = DecodeMember(value);
@@ -454,7 +453,7 @@ Result<std::string> TurnStore::OwnerOf(uint64_t conversation) const {
 
 // What has been looked at once is another tenant's for good: a conversation that goes on moves to
 // the end of the line.
-Result<std::optional<TurnStore::InLine>> TurnStore::OldestOf(const std::string& tenant) const {
+Result<std::optional<TurnStore::InLine>> TurnStore::OldestOf(const TurnName& tenant) const {
   uint64_t& begin = tenants_[tenant].oldest_order;
   while (true) {
     std::vector<InLine> batch;
@@ -468,7 +467,7 @@ Result<std::optional<TurnStore::InLine>> TurnStore::OldestOf(const std::string& 
           return batch.size() < kOwnerBatch;
         }));
     for (InLine& in_line : batch) {
-      KVGATE_TRY(const std::string owner, OwnerOf(in_line.conversation));
+      KVGATE_TRY(const auto owner, OwnerOf(in_line.conversation));
       if (owner == tenant) return std::optional(std::move(in_line));
       begin = OrderOf(in_line.key) + 1;
     }
@@ -495,9 +494,17 @@ Result<bool> TurnStore::RetireSome() {
 
 // --- reading ----------------------------------------------------------------------------------
 
+std::string TurnStore::IdKey(std::string_view tenant, std::string_view id) const {
+  return TurnIdKey(names().Tenant(tenant), names().Id(tenant, id));
+}
+
+std::string TurnStore::SessionPrefix(std::string_view tenant, std::string_view session) const {
+  return TurnSessionPrefix(names().Tenant(tenant), names().Session(tenant, session));
+}
+
 Result<TurnPlace> TurnStore::Find(std::string_view tenant, std::string_view id) const {
   if (tenant.size() > kTurnTextMax || id.size() > kTurnTextMax) return Missing(id.substr(0, 64));
-  KVGATE_TRY(const auto value, options_.meta.Get(kTable, TurnIdKey(tenant, id)));
+  KVGATE_TRY(const auto value, options_.meta.Get(kTable, IdKey(tenant, id)));
   const auto place = value ? DecodePlace(*value) : std::nullopt;
   if (!place) return Missing(id);
   return *place;
@@ -513,9 +520,11 @@ Result<std::optional<TurnRecord>> TurnStore::Read(const TurnPlace& place) const 
   const std::string key = TurnKey(place.order);
   KVGATE_TRY(const auto value, options_.meta.Get(kTable, key));
   if (!value) return std::optional<TurnRecord>();
-  Result<TurnRecord> record = DecodeTurn(key, *value);
-  if (record) return std::optional(std::move(*record));
-  KVGATE_LOG(kWarning, kSource, "{}; it is dropped", record.error().detail);
+  Result<DecodedTurn> decoded = DecodeTurn(key, *value, options_.meta.keyring());
+  if (decoded) return std::optional(std::move(decoded->record));
+  // Whole, but of a secret that is not there: absent until it is.
+  if (decoded.error().code == ErrorCode::kPermissionDenied) return std::optional<TurnRecord>();
+  KVGATE_LOG(kWarning, kSource, "{}; it is dropped", decoded.error().detail);
   const std::lock_guard lock(mutex_);
   Removal removal(*this);
   KVGATE_TRY_VOID(removal.Add(place));
@@ -574,7 +583,7 @@ Result<TurnPage> TurnStore::List(const ListArgs& args) const {
   }
   TurnPage page;
   if (args.tenant.size() > kTurnTextMax || args.session.size() > kTurnTextMax) return page;
-  const std::string prefix = TurnSessionPrefix(args.tenant, args.session);
+  const std::string prefix = SessionPrefix(args.tenant, args.session);
   KVGATE_TRY(const auto places,
              Places({.prefix = prefix,
                      .before = args.before == 0 ? "" : WithOrder(prefix, args.before),
@@ -596,7 +605,9 @@ Result<TurnPage> TurnStore::List(const ListArgs& args) const {
 Result<Turn> TurnStore::FindByContent(std::string_view tenant, const PrefixDigest& content) const {
   if (tenant.size() <= kTurnTextMax) {
     KVGATE_TRY(const auto places,
-               Places({.prefix = TurnContentPrefix(tenant, content), .limit = kContentTries}));
+               Places({.prefix = TurnContentPrefix(names().Tenant(tenant),
+                                                   names().Content(tenant, content)),
+                       .limit = kContentTries}));
     for (const TurnPlace& place : places) {
       KVGATE_TRY(auto record, Read(place));
       if (record && record->turn.tenant == tenant && record->turn.content == content) {

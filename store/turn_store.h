@@ -7,7 +7,9 @@
 //
 // A turn is written in one step with all its index rows: a process that is killed leaves the whole
 // turn or nothing. Payloads are checksummed: a damaged turn is logged, dropped and absent from then
-// on. Nothing is shared between tenants: another one's turn is as if it were not there.
+// on. Nothing is shared between tenants: another one's turn is as if it were not there. Turns are
+// sealed with the meta store's keyring, and rows named by it (turn_names.h); one whose secret is
+// not there is absent as long.
 //
 // Thread-safe; writers take turns. A thread drops what has become too old. The meta store outlives
 // it.
@@ -125,6 +127,9 @@ class TurnStore {
   void RetireOrLog();
   int64_t NowUs() const;
 
+  TurnNames names() const { return TurnNames(options_.meta.keyring()); }
+  std::string IdKey(std::string_view tenant, std::string_view id) const;
+  std::string SessionPrefix(std::string_view tenant, std::string_view session) const;
   Result<void> Check(const Turn& turn) const;
   // kNotFound.
   Result<TurnPlace> Find(std::string_view tenant, std::string_view id) const;
@@ -151,14 +156,14 @@ class TurnStore {
   };
   Result<std::optional<InLine>> NextToRetire() const;
   uint64_t share_bytes() const;
-  // Who has most, if that is more than a share; empty: nobody.
-  std::string TenantOverShare() const;
-  Result<void> CheckShare(const std::string& tenant, uint64_t conversation_bytes) const;
+  // Who has most, if that is more than a share.
+  std::optional<TurnName> TenantOverShare() const;
+  Result<void> CheckShare(const TurnName& tenant, uint64_t conversation_bytes) const;
   // Of that tenant's conversations the one that has been silent longest, but not the newest of all.
-  Result<std::optional<InLine>> OldestOf(const std::string& tenant) const;
-  Result<std::string> OwnerOf(uint64_t conversation) const;
-  void AddBytes(const std::string& tenant, uint64_t bytes) const;
-  void TakeBytes(const std::string& tenant, uint64_t bytes) const;
+  Result<std::optional<InLine>> OldestOf(const TurnName& tenant) const;
+  Result<std::optional<TurnName>> OwnerOf(uint64_t conversation) const;
+  void AddBytes(const TurnName& tenant, uint64_t bytes) const;
+  void TakeBytes(const TurnName& tenant, uint64_t bytes) const;
 
   const Options options_;
   mutable std::mutex mutex_;  // of what follows; held by whoever writes
@@ -168,8 +173,8 @@ class TurnStore {
     uint64_t bytes = 0;
     uint64_t oldest_order = 0;  // before it no conversation in line is this tenant's
   };
-  mutable std::map<std::string, TenantUse, std::less<>> tenants_;  // those that have turns
-  mutable TurnStats counts_;                                       // those since the start
+  mutable std::map<TurnName, TenantUse> tenants_;  // those that have turns
+  mutable TurnStats counts_;                       // those since the start
   bool stopping_ = false;
   std::thread thread_;  // last: starts when the rest is there
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/kv/tenant_salt.h"
 #include "kernels/backend.h"
 
 namespace kvgate::tier {
@@ -34,8 +35,8 @@ std::vector<kv::BlockKey> PrefixKeys(const kv::BlockHasher::Options& options, st
   return keys;
 }
 
-Result<StoredPrefix> ReadPrefix(store::KvStore& kv, uint64_t hash_seed, const BlockHash& id,
-                                std::span<const std::string> salts) {
+Result<StoredPrefix> ReadPrefix(store::KvStore& kv, const DirectoryKeys& keys, const BlockHash& id,
+                                std::span<const std::string> tenants) {
   StoredPrefix prefix;
   KVGATE_TRY(prefix.keys, kv.Chain(id));
   PrefixDigest digest;
@@ -48,11 +49,12 @@ Result<StoredPrefix> ReadPrefix(store::KvStore& kv, uint64_t hash_seed, const Bl
     prefix.tokens.insert(prefix.tokens.end(), block.tokens.begin(), block.tokens.end());
     digest = block.digest;
   }
-  for (const std::string& salt : salts) {
-    const auto keys = PrefixKeys({.fingerprint = prefix.keys.back().fingerprint, .seed = hash_seed},
-                                 salt, prefix.tokens);
-    if (keys.back().digest != digest) continue;
-    prefix.salt = salt;
+  for (const std::string& tenant : tenants) {
+    const auto computed =
+        PrefixKeys({.fingerprint = prefix.keys.back().fingerprint, .seed = keys.hash_seed},
+                   kv::TenantSalt(keys.ring, tenant), prefix.tokens);
+    if (computed.back().digest != digest) continue;
+    prefix.tenant = tenant;
     return prefix;
   }
   return MakeError(
@@ -61,8 +63,8 @@ Result<StoredPrefix> ReadPrefix(store::KvStore& kv, uint64_t hash_seed, const Bl
                   ToHex(id)));
 }
 
-PrefixExporter::PrefixExporter(store::KvStore& kv, StoredPrefix prefix)
-    : kv_(kv), prefix_(std::move(prefix)) {
+PrefixExporter::PrefixExporter(store::KvStore& kv, const Keyring& ring, StoredPrefix prefix)
+    : kv_(kv), prefix_(std::move(prefix)), writer_(ring) {
   kv_.Touch(prefix_.keys);
 }
 
@@ -71,7 +73,7 @@ Result<bool> PrefixExporter::Next(std::string& out) {
   if (!started_) {
     started_ = true;
     writer_.Header({.fingerprint = prefix_.keys.back().fingerprint,
-                    .salt = prefix_.salt,
+                    .tenant = prefix_.tenant,
                     .num_blocks = static_cast<uint32_t>(prefix_.keys.size())},
                    out);
     return true;
@@ -101,7 +103,10 @@ Result<void> PrefixImporter::Feed(std::string_view bytes) {
     reader_.Feed(bytes.substr(0, kPiece));
     while (!stopped_ && !ended_) {
       auto frame = reader_.Next();
-      if (!frame && frame.error().code == ErrorCode::kUnsupported) return frame.error();
+      if (!frame && (frame.error().code == ErrorCode::kUnsupported ||
+                     frame.error().code == ErrorCode::kPermissionDenied)) {
+        return frame.error();
+      }
       if (!frame) {
         Stop(frame.error().detail);
         break;
@@ -134,8 +139,9 @@ Result<void> PrefixImporter::TakeHeader(const store::PrefixFileHeader& header) {
     return {};
   }
   header_ = header;
-  hasher_.emplace(kv::BlockHasher::Options{.fingerprint = header.fingerprint, .seed = hash_seed_});
-  last_ = hasher_->Root(header.salt);
+  hasher_.emplace(
+      kv::BlockHasher::Options{.fingerprint = header.fingerprint, .seed = keys_.hash_seed});
+  last_ = hasher_->Root(kv::TenantSalt(keys_.ring, header.tenant));
   return {};
 }
 

@@ -1,8 +1,8 @@
 // Stored prefixes as a whole: what a prefix is of, and how it moves from one data directory to
 // another. It knows stores and hashes; not engines, sockets or files.
 //
-// Nothing is believed: keys are computed from token ids and salt and compared with what is stored,
-// by digest. One block is in memory at a time. Not thread-safe; the store is.
+// Nothing is believed: keys are computed from token ids and the tenant's salt and compared with
+// what is stored, by digest. One block is in memory at a time. Not thread-safe; the store is.
 //
 // The windows that are stored of a prefix's blocks (KV groups other than 0) move with them; one
 // that is missing shortens what can be gone on from, never what is right.
@@ -17,6 +17,7 @@
 
 #include <kvgate/ids.h>
 #include <kvgate/result.h>
+#include <kvgate/seal.h>
 
 #include "engine/kv/block_hasher.h"
 #include "store/kv_store.h"
@@ -32,18 +33,23 @@ std::vector<kv::BlockKey> PrefixKeys(const kv::BlockHasher::Options& options, st
 struct StoredPrefix {
   std::vector<store::KvKey> keys;  // first block to last
   std::vector<TokenId> tokens;
-  std::string salt;
+  std::string tenant;
 };
-// Reads the prefix that ends with block `id` and proves which of `salts` it belongs to. kNotFound:
-// not stored; kPermissionDenied: none of the salts is its own; kUnsupported: it was stored without
-// its token ids; kDataLoss: a record failed a check.
-Result<StoredPrefix> ReadPrefix(store::KvStore& kv, uint64_t hash_seed, const BlockHash& id,
-                                std::span<const std::string> salts);
+// What a data directory's keys are made with. The keyring outlives its users.
+struct DirectoryKeys {
+  uint64_t hash_seed = 0;
+  const Keyring& ring;
+};
+// Reads the prefix that ends with block `id` and proves which of `tenants` it belongs to.
+// kNotFound: not stored; kPermissionDenied: it is none of theirs; kUnsupported: it was stored
+// without its token ids; kDataLoss: a record failed a check.
+Result<StoredPrefix> ReadPrefix(store::KvStore& kv, const DirectoryKeys& keys, const BlockHash& id,
+                                std::span<const std::string> tenants);
 
 // Gives an exported prefix piece by piece.
 class PrefixExporter {
  public:
-  PrefixExporter(store::KvStore& kv, StoredPrefix prefix);
+  PrefixExporter(store::KvStore& kv, const Keyring& ring, StoredPrefix prefix);
   // Replaces `out` by the next piece: about one block. False: that was the last one. Errors as
   // KvStore::Read's, where a block has gone meanwhile.
   Result<bool> Next(std::string& out);
@@ -70,9 +76,11 @@ struct ImportReport {
 // a check everything is dropped, because nothing behind it could be reached.
 class PrefixImporter {
  public:
-  PrefixImporter(store::KvStore& kv, uint64_t hash_seed) : kv_(kv), hash_seed_(hash_seed) {}
+  PrefixImporter(store::KvStore& kv, const DirectoryKeys& keys)
+      : kv_(kv), keys_(keys), reader_(keys.ring) {}
 
-  // kUnsupported: not an exported prefix, or of another version; kIo and the like: the store's own.
+  // kUnsupported: not an exported prefix, or of another version; kPermissionDenied: sealed with
+  // another secret; kIo and the like: the store's own.
   // What is damaged is no error here.
   Result<void> Feed(std::string_view bytes);
   // Flushes. kUnsupported: nothing that could be an exported prefix has come.
@@ -88,7 +96,7 @@ class PrefixImporter {
   void Stop(std::string reason);
 
   store::KvStore& kv_;
-  const uint64_t hash_seed_;
+  const DirectoryKeys keys_;
   store::PrefixFileReader reader_;
   std::optional<store::PrefixFileHeader> header_;
   std::optional<kv::BlockHasher> hasher_;

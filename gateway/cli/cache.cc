@@ -311,9 +311,12 @@ Result<int> RunEither(const CacheFlags& flags, Command command, bool read_only) 
   KVGATE_TRY(const auto opened,
              store::DataDirectory::Open({.directory = directory,
                                          .kv_bytes_max = config.store.disk_cache_bytes,
-                                         .read_only = read_only}));
-  service::PrefixService prefixes(
-      {.kv = &opened->kv(), .pins = &opened->pins(), .hash_seed = opened->hash_seed()});
+                                         .read_only = read_only,
+                                         .secret_env = config.store.secret_env}));
+  service::PrefixService prefixes({.kv = &opened->kv(),
+                                   .pins = &opened->pins(),
+                                   .hash_seed = opened->hash_seed(),
+                                   .keyring = &opened->keyring()});
   return command({.server = {},
                   .directory = opened.get(),
                   .prefixes = &prefixes,
@@ -360,7 +363,9 @@ Result<int> Repair(const CacheFlags& flags) {
   const Progress progress("repairing");
   KVGATE_TRY(const store::RepairReport report,
              store::DataDirectory::Repair(
-                 {.directory = directory, .kv_bytes_max = config.store.disk_cache_bytes}));
+                 {.directory = directory,
+                  .kv_bytes_max = config.store.disk_cache_bytes,
+                  .secret_env = config.store.secret_env}));
   PrintRepair(report);
   const bool lossless = (report.meta.was_healthy || report.meta.complete()) &&
                         report.kv.num_dropped == 0 && !report.kv_began_anew;

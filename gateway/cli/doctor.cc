@@ -41,6 +41,7 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "store/directory_lock.h"
 #include "store/rocks_data_directory.h"
+#include "store/secret_file.h"
 
 namespace kvgate::cli {
 namespace {
@@ -142,6 +143,25 @@ void CheckMode(const fs::path& directory, Findings& findings) {
   }
 }
 
+// Where the secrets come from, and that nobody else may read them.
+void CheckSecret(const config::Config& config, const fs::path& directory, Findings& findings) {
+  const auto ring = store::OpenKeyring(
+      {.directory = directory, .environment = config.store.secret_env, .make = false});
+  if (ring) {
+    findings.push_back(
+        {Status::kOk, "secret", fmt::format("from {}; keep a copy of it", (*ring)->source())});
+  } else if (ring.error().code == ErrorCode::kNotFound) {
+    findings.push_back(
+        {Status::kOk, "secret",
+         fmt::format("{} will be made", (directory / store::kSecretFileName).string())});
+  } else {
+    findings.push_back(
+        {ring.error().code == ErrorCode::kPermissionDenied ? Status::kWarning : Status::kFailure,
+         "secret", ring.error().detail,
+         "until then serve goes on without the disk tier, or does not start"});
+  }
+}
+
 // The bytes that kv/ has already count as room for the cache.
 void CheckSpace(const config::Config& config, const fs::path& place, Findings& findings) {
   struct statvfs info {};
@@ -209,8 +229,17 @@ void CheckOwnStore(const config::Config& config, Findings& findings) {
     findings.push_back({Status::kOk, "store", "none yet; `kvgate serve` makes it"});
     return;
   }
-  const auto opened = store::DataDirectory::Open(
-      {.directory = directory, .kv_bytes_max = config.store.disk_cache_bytes, .read_only = true});
+  const auto opened = store::DataDirectory::Open({.directory = directory,
+                                                  .kv_bytes_max = config.store.disk_cache_bytes,
+                                                  .read_only = true,
+                                                  .secret_env = config.store.secret_env});
+  // Of a format that serve migrates.
+  if (!opened && opened.error().code == ErrorCode::kUnsupported) {
+    findings.push_back(
+        {Status::kWarning, "store", opened.error().detail,
+         "nothing else is needed; keep a copy of the directory to be able to go back"});
+    return;
+  }
   if (!opened) {
     findings.push_back({Status::kFailure, "store", opened.error().detail,
                         "serve would go on without the disk tier; remove what is named, or choose "
@@ -272,6 +301,7 @@ std::optional<std::string> CheckDataDirectory(const config::Config& config,
     return std::nullopt;
   }
   CheckMode(directory, findings);
+  CheckSecret(config, directory, findings);
   CheckSpace(config, directory, findings);
   return CheckHolder(config, authorization, findings);
 }

@@ -170,7 +170,8 @@ DataTier OpenDataTier(const config::Config& config) {
       {.directory = DataDirOf(config),
        .kv_bytes_max = config.store.disk_cache_bytes,
        .flush_interval = std::chrono::milliseconds(config.store.flush_interval_ms),
-       .sync = config.store.sync});
+       .sync = config.store.sync,
+       .secret_env = config.store.secret_env});
   if (opened) {
     // No request's KV is larger than the KV memory: the budget's burst holds that much. Of a device
     // that decides later it holds a long context's.

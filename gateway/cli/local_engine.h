@@ -31,6 +31,7 @@ struct DataTier {
   store::MetaStore* meta() const {
     return directory && directory->meta_error() == nullptr ? &directory->meta() : nullptr;
   }
+  const Keyring* keyring() const { return directory ? &directory->keyring() : nullptr; }
   uint64_t hash_seed() const { return directory ? directory->hash_seed() : 0; }
 };
 DataTier OpenDataTier(const config::Config& config);

@@ -41,6 +41,8 @@ constexpr Flag kServerFlags[] = {
 
 constexpr Flag kDataDirFlag = {"--data-dir", "store", "data_dir",
                                "where KV is kept (default: $XDG_DATA_HOME/kvgate)"};
+constexpr Flag kSecretFlag = {"--secret-env", "store", "secret_env",
+                              "environment variable with its secrets (default: its secret.key)"};
 
 void Add(CLI::App& app, const Flag& flag, ConfigFlags& flags) {
   app.add_option_function<std::string>(
@@ -69,7 +71,10 @@ LogLevel ToLogLevel(const std::string& name) {
 
 }  // namespace
 
-void AddDataDirFlag(CLI::App& app, ConfigFlags& flags) { Add(app, kDataDirFlag, flags); }
+void AddDataDirFlag(CLI::App& app, ConfigFlags& flags) {
+  Add(app, kDataDirFlag, flags);
+  Add(app, kSecretFlag, flags);
+}
 
 void AddEngineFlags(CLI::App& app, ConfigFlags& flags) {
   app.add_option("--config", flags.file, "TOML configuration; flags override it");

@@ -29,6 +29,7 @@
 #include "gateway/service/prompt_store.h"
 #include "gateway/service/prompts.h"
 #include "gateway/service/upkeep.h"
+#include "store/secret_file.h"
 #include "store/turn_store.h"
 
 namespace kvgate::cli {
@@ -291,10 +292,17 @@ ledger::Ledger::Options LedgerOptions(const config::Config& config, const DataTi
           }};
 }
 
+// A wrong secret is no reason to go on without what it opens.
+Result<config::Config> ReadServeConfig(const ConfigFlags& flags) {
+  KVGATE_TRY(config::Config config, ReadConfig(flags));
+  if (config.store.disk) KVGATE_TRY_VOID(store::CheckSecretEnvironment(config.store.secret_env));
+  return config;
+}
+
 }  // namespace
 
 Result<int> Serve(const ConfigFlags& flags, const WrapLog& wrap) {
-  KVGATE_TRY(config::Config config, ReadConfig(flags));
+  KVGATE_TRY(config::Config config, ReadServeConfig(flags));
   KVGATE_TRY(const config::HostPort listen, ListenAddress(config));
   KVGATE_TRY(const std::string admin_token, service::MakeAdminToken());
   const sigset_t signals = BlockSignals();
@@ -320,6 +328,7 @@ Result<int> Serve(const ConfigFlags& flags, const WrapLog& wrap) {
                             .kv = tier.kv(),
                             .pins = tier.pins(),
                             .hash_seed = tier.hash_seed(),
+                            .keyring = tier.keyring(),
                             .write_admission = tier.write_admission,
                             .ledger = &ledger,
                             .turns = turns.get(),

@@ -103,7 +103,8 @@ Result<Json> FromDirectory(const config::Config& config, const std::filesystem::
   KVGATE_TRY(const auto opened,
              store::DataDirectory::Open({.directory = directory,
                                          .kv_bytes_max = config.store.disk_cache_bytes,
-                                         .read_only = true}));
+                                         .read_only = true,
+                                         .secret_env = config.store.secret_env}));
   const ledger::Ledger ledger({.meta = &opened->meta()});
   std::string text;
   protocol::JsonWriter json(text);

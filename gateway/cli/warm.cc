@@ -81,6 +81,7 @@ Result<std::string> WarmHere(config::Config config, const std::string& body,
                             .kv = tier.kv(),
                             .pins = tier.pins(),
                             .hash_seed = tier.hash_seed(),
+                            .keyring = tier.keyring(),
                             .limits = {.json_depth_max = config.limits.json_depth}});
   service.SetLocal(std::move(provider));
   Result<std::string> done;

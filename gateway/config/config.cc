@@ -294,6 +294,8 @@ constexpr Key kKeys[] = {
     {"store", "prompts", [](const Value& v, Config& c) { return SetBool(v, c.store.prompts); }},
     {"store", "prompts_retention",
      [](const Value& v, Config& c) { return SetAge(v, c.store.prompts_retention_seconds); }},
+    {"store", "secret_env",
+     [](const Value& v, Config& c) { return SetString(v, c.store.secret_env); }},
     {"store", "prompts_bytes",
      [](const Value& v, Config& c) { return SetBytes(v, kMebibyte, c.store.prompts_bytes); }},
     {"store", "tenant_share",

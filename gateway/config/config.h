@@ -88,6 +88,9 @@ struct StoreConfig {
   // first, and pins no more.
   double tenant_share = 0.5;
   int64_t timeout_seconds = 10;  // what waits for the disk gets 503 then
+  // The environment variable with the secrets that seal what is stored and exported, which machines
+  // that share it have alike; empty: DIR/secret.key, made at the first start.
+  std::string secret_env;
 
   friend bool operator==(const StoreConfig&, const StoreConfig&) = default;
 };

@@ -23,10 +23,12 @@ using store::MetaTable;
 constexpr std::string_view kRecordPrefix = "r/";
 constexpr std::string_view kTotalPrefix = "t/";
 constexpr std::string_view kCountKey = "n";
+constexpr std::string_view kSealedKey = "sealed";  // there: no record has words in clear
 
 constexpr int64_t kSecondUs = 1'000'000;
 constexpr int64_t kAgeCheckUs = 60 * kSecondUs;
 constexpr size_t kRetireMax = 1000;  // records in one step
+constexpr size_t kSealMax = 4096;    // likewise
 constexpr int64_t kListMax = 1000;
 
 int64_t NowUs() {
@@ -77,8 +79,51 @@ void Ledger::Restore() {
         return true;
       });
   if (!scanned) KVGATE_LOG(kWarning, "ledger", "reading sums: {}", scanned.error().ToString());
+  if (const auto sealed = SealWords(); !sealed) {
+    KVGATE_LOG(kWarning, "ledger",
+               "words of prompts in records of an older version are not sealed: {}",
+               sealed.error().ToString());
+  }
   const auto count = options_.meta->Get(MetaTable::kLedger, kCountKey);
   if (count && *count) num_stored_ = ParseInteger(**count).value_or(0);
+}
+
+// Once in the life of a directory; killed meanwhile, it begins again.
+Result<void> Ledger::SealWords() {
+  store::MetaStore& meta = *options_.meta;
+  KVGATE_TRY(const auto done, meta.Get(MetaTable::kLedger, kSealedKey));
+  if (done) return {};
+  uint64_t num_sealed = 0;
+  std::string before;
+  while (true) {
+    std::vector<store::MetaWrite> writes;
+    size_t num_seen = 0;
+    KVGATE_TRY_VOID(meta.ScanBack(
+        MetaTable::kLedger, {.prefix = kRecordPrefix, .before = before},
+        [&](std::string_view key, std::string_view value) {
+          before = key;
+          const auto record =
+              HasClearWords(value) ? DecodeRecord(value, meta.keyring()) : std::nullopt;
+          const bool has_words =
+              record && record->prefix_break &&
+              !(record->prefix_break->before.empty() && record->prefix_break->after.empty());
+          if (has_words) {
+            writes.push_back(
+                {.key = std::string(key), .value = EncodeRecord(*record, meta.keyring())});
+          }
+          return ++num_seen < kSealMax;
+        }));
+    if (!writes.empty()) KVGATE_TRY_VOID(meta.PutAll(MetaTable::kLedger, writes));
+    num_sealed += writes.size();
+    if (num_seen < kSealMax) break;
+  }
+  if (before.empty()) return {};  // no records yet
+  if (num_sealed > 0) {
+    KVGATE_TRY_VOID(meta.Compact(MetaTable::kLedger));
+    KVGATE_LOG(kInfo, "ledger", "{} records of an older version have their words sealed",
+               num_sealed);
+  }
+  return meta.Put(MetaTable::kLedger, kSealedKey, "1");
 }
 
 void Ledger::Price(RequestRecord& record) const {
@@ -102,7 +147,7 @@ void Ledger::Count(RequestRecord& record) {
   Price(record);
   store::MetaWrite row;
   if (options_.meta != nullptr && options_.records_max > 0) {
-    row = {.key = RecordKey(record.id), .value = EncodeRecord(record)};
+    row = {.key = RecordKey(record.id), .value = EncodeRecord(record, options_.meta->keyring())};
   }
   bool wakes = false;
   {
@@ -226,7 +271,7 @@ Result<std::string> Ledger::List(const ListArgs& args) {
       [&](std::string_view key, std::string_view value) {
         // The name stands in the bytes as it is: most of what is others' need not be decoded.
         if (args.tenant && value.find(*args.tenant) == std::string_view::npos) return true;
-        const auto record = DecodeRecord(value);
+        const auto record = DecodeRecord(value, options_.meta->keyring());
         if (record && args.tenant && record->tenant != *args.tenant) return true;
         if (!record) {
           KVGATE_LOG(kWarning, "ledger", "the record '{}' cannot be read; it is left out", key);
@@ -247,7 +292,7 @@ Result<std::string> Ledger::Get(std::string_view id, std::optional<std::string_v
     Flush();
     KVGATE_TRY(const std::optional<std::string> found,
                options_.meta->Get(MetaTable::kLedger, RecordKey(id)));
-    const auto record = found ? DecodeRecord(*found) : std::nullopt;
+    const auto record = found ? DecodeRecord(*found, options_.meta->keyring()) : std::nullopt;
     if (record && (!tenant || record->tenant == *tenant)) return RecordJson(*record);
   }
   return MakeError(ErrorCode::kNotFound, "ledger",

@@ -82,6 +82,7 @@ class Ledger final : public upstream::ExchangeLog {
   void WriteQueued();
   void Retire(int64_t now_us);
   void Restore();
+  Result<void> SealWords();
 
   const Options options_;
   mutable std::mutex mutex_;  // of the queue and the sums

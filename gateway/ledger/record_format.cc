@@ -4,12 +4,20 @@
 #include <array>
 #include <cstring>
 
+#include "store/byte_codec.h"
+
 namespace kvgate::ledger {
 namespace {
 
-constexpr char kVersion = 3;
-// 2 had edits without counts, and nothing behind them. 1 was JSON, which begins with '{'.
+constexpr char kVersion = 4;
+// 3 had a break's words in clear; 2 had edits without counts, and nothing behind them. 1 was JSON,
+// which begins with '{'.
+constexpr char kClearVersion = 3;
 constexpr char kOldestVersion = 2;
+constexpr std::string_view kPurpose = "ledger";
+// Of the words of a break, sealed.
+constexpr size_t kWordsBytesMax =
+    2 * (kRecordTextBytesMax + sizeof(uint32_t)) + Keyring::kOverheadBytes;
 
 constexpr uint64_t kStream = 1;
 constexpr uint64_t kUsageKnown = 2;
@@ -51,7 +59,7 @@ class Writer {
   void Name(const std::string& name) { Text(name, kRecordNameBytesMax); }
   void Real(double value) { Bytes(&value, sizeof(value)); }
   void Digest(const PrefixDigest& digest) { Bytes(digest.bytes.data(), digest.bytes.size()); }
-  // At most kRecordTextBytesMax.
+  // At most kWordsBytesMax.
   void Bytes(const void* bytes, size_t size) {
     std::memcpy(Room(size), bytes, size);
     size_ += size;
@@ -69,7 +77,7 @@ class Writer {
   }
 
   std::string out_;
-  std::array<char, 1024> here_;
+  std::array<char, 2048> here_;
   size_t size_ = 0;
 };
 
@@ -185,8 +193,10 @@ void BreakMembers(Direction& direction, Break& found) {
   direction.Name(found.cause);
   direction.Text(found.path);
   direction.Name(found.volatile_kind);
-  direction.Text(found.before);
-  direction.Text(found.after);
+}
+
+template <typename Direction, typename Break>
+void LossMembers(Direction& direction, Break& found) {
   direction.Text(found.verdict);
   direction.Signed(found.reusable_tokens);
   direction.Signed(found.lost_tokens);
@@ -214,8 +224,34 @@ uint64_t FlagsOf(const RequestRecord& record) {
          (record.provider_reason.empty() ? 0 : kReasonGiven);
 }
 
+Keyring::Place WordsPlace(const RequestRecord& record) {
+  return {.purpose = kPurpose, .name = std::string_view(record.id).substr(0, kRecordTextBytesMax)};
+}
+
+// The words around a break; empty where there are none.
+std::string SealWords(const RequestRecord& record, const Keyring& ring) {
+  const RecordBreak& found = *record.prefix_break;
+  if (found.before.empty() && found.after.empty()) return {};
+  std::string words;
+  for (const std::string* text : {&found.before, &found.after}) {
+    store::AppendText(words, std::string_view(*text).substr(0, kRecordTextBytesMax));
+  }
+  return ring.Seal(WordsPlace(record), words);
+}
+
+// False: they are damaged.
+bool OpenWords(const std::string& sealed, const Keyring& ring, RequestRecord& record) {
+  if (sealed.empty()) return true;
+  const Result<std::string> words = ring.Open(WordsPlace(record), sealed);
+  if (!words) return words.error().code == ErrorCode::kPermissionDenied;
+  store::ByteReader reader(*words);
+  record.prefix_break->before = reader.TakeText();
+  record.prefix_break->after = reader.TakeText();
+  return reader.at_end();
+}
+
 // How it was prepared, and what became of that.
-void WriteTail(const RequestRecord& record, uint64_t flags, Writer& writer) {
+void WriteTail(const RequestRecord& record, uint64_t flags, const Keyring& ring, Writer& writer) {
   const size_t num_edits = std::min(record.edits.size(), kRecordEditsMax);
   writer.Unsigned(num_edits);
   for (size_t i = 0; i < num_edits; ++i) {
@@ -224,7 +260,11 @@ void WriteTail(const RequestRecord& record, uint64_t flags, Writer& writer) {
   }
   if ((flags & kPrepared) != 0) PreparationMembers(writer, record);
   if (record.plan) PlanMembers(writer, *record.plan);
-  if (record.prefix_break) BreakMembers(writer, *record.prefix_break);
+  if (record.prefix_break) {
+    BreakMembers(writer, *record.prefix_break);
+    writer.Text(SealWords(record, ring), kWordsBytesMax);
+    LossMembers(writer, *record.prefix_break);
+  }
   if ((flags & kAttributed) != 0) {
     const size_t num_sources = std::min(record.attribution.size(), kRecordSourcesMax);
     writer.Unsigned(num_sources);
@@ -233,8 +273,24 @@ void WriteTail(const RequestRecord& record, uint64_t flags, Writer& writer) {
   if ((flags & kReasonGiven) != 0) writer.Text(record.provider_reason);
 }
 
+bool ReadBreak(Reader& reader, char version, const Keyring& ring, RequestRecord& record) {
+  RecordBreak& found = record.prefix_break.emplace();
+  BreakMembers(reader, found);
+  if (version <= kClearVersion) {
+    reader.Text(found.before);
+    reader.Text(found.after);
+  } else {
+    std::string sealed;
+    reader.Text(sealed);
+    if (!OpenWords(sealed, ring, record)) return false;
+  }
+  LossMembers(reader, found);
+  return true;
+}
+
 // False: it is no record.
-bool ReadTail(Reader& reader, char version, uint64_t flags, RequestRecord& record) {
+bool ReadTail(Reader& reader, char version, uint64_t flags, const Keyring& ring,
+              RequestRecord& record) {
   const uint64_t num_edits = reader.TakeUnsigned();
   if (num_edits > kRecordEditsMax) return false;
   record.edits.resize(num_edits);
@@ -245,7 +301,7 @@ bool ReadTail(Reader& reader, char version, uint64_t flags, RequestRecord& recor
   if (version == kOldestVersion) return true;
   if ((flags & kPrepared) != 0) PreparationMembers(reader, record);
   if ((flags & kPlanned) != 0) PlanMembers(reader, record.plan.emplace());
-  if ((flags & kBreakKnown) != 0) BreakMembers(reader, record.prefix_break.emplace());
+  if ((flags & kBreakKnown) != 0 && !ReadBreak(reader, version, ring, record)) return false;
   if ((flags & kAttributed) != 0) {
     const uint64_t num_sources = reader.TakeUnsigned();
     if (num_sources > kRecordSourcesMax) return false;
@@ -279,7 +335,7 @@ void ReadReported(Reader& reader, ReportedUsage& reported) {
 
 }  // namespace
 
-std::string EncodeRecord(const RequestRecord& record) {
+std::string EncodeRecord(const RequestRecord& record, const Keyring& ring) {
   Writer writer;
   writer.Bytes(&kVersion, 1);
   writer.Bytes(&record.time_us, sizeof(record.time_us));
@@ -296,11 +352,11 @@ std::string EncodeRecord(const RequestRecord& record) {
   const uint64_t flags = FlagsOf(record);
   if ((flags & kReceivedDigest) != 0) writer.Digest(*record.received_sha256);
   if ((flags & kSentDigest) != 0) writer.Digest(*record.sent_sha256);
-  WriteTail(record, flags, writer);
+  WriteTail(record, flags, ring, writer);
   return writer.Take();
 }
 
-std::optional<RequestRecord> DecodeRecord(std::string_view bytes) {
+std::optional<RequestRecord> DecodeRecord(std::string_view bytes, const Keyring& ring) {
   RequestRecord record;
   if (bytes.size() < 1 + sizeof(record.time_us) || !IsVersion(bytes.front())) return std::nullopt;
   record.time_us = TimeOfRecord(bytes);
@@ -325,8 +381,14 @@ std::optional<RequestRecord> DecodeRecord(std::string_view bytes) {
   if ((flags & kReceivedDigest) != 0) reader.Digest(record.received_sha256.emplace());
   if ((flags & kSentDigest) != 0) reader.Digest(record.sent_sha256.emplace());
   if ((flags & kSentIsReceived) != 0) record.sent_sha256 = record.received_sha256;
-  if (!ReadTail(reader, bytes.front(), flags, record) || !reader.complete()) return std::nullopt;
+  if (!ReadTail(reader, bytes.front(), flags, ring, record) || !reader.complete()) {
+    return std::nullopt;
+  }
   return record;
+}
+
+bool HasClearWords(std::string_view bytes) {
+  return !bytes.empty() && IsVersion(bytes.front()) && bytes.front() <= kClearVersion;
 }
 
 int64_t TimeOfRecord(std::string_view bytes) {

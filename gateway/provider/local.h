@@ -49,7 +49,7 @@ class LocalProvider {
 
   struct RunArgs {
     const protocol::CompletionRequest& request;
-    std::string tenant;  // prefixes are shared only within one
+    std::string tenant;  // its salt: prefixes are shared only within one
     bool logits_hash = false;
     int64_t prompt_tokens_max = 0;    // of each prompt, beside the context's; 0: no limit
     std::function<void()> wake = {};  // see EventStream; called on the engine thread

@@ -224,7 +224,7 @@ protocol::ReplyOptions CompletionStart::OptionsOf() const {
 // Takes the record.
 Result<void> CompletionStart::Submit() {
   const provider::LocalProvider::RunArgs run{.request = request_,
-                                             .tenant = tenant_,
+                                             .tenant = service_.prefixes_.SaltOf(tenant_),
                                              .logits_hash = args_.explain,
                                              .prompt_tokens_max = args_.prompt_tokens_max,
                                              .wake = args_.wake};

@@ -7,8 +7,10 @@
 #include <map>
 #include <utility>
 
+#include <kvgate/check.h>
 #include <kvgate/digest.h>
 
+#include "engine/kv/tenant_salt.h"
 #include "gateway/protocol/json_writer.h"
 #include "kernels/backend.h"
 
@@ -63,8 +65,18 @@ std::string TenantOf(std::string_view credential) {
   return ToHex(digest.bytes);
 }
 
-engine::Protection ToProtection(const store::Pin& pin, int priority) {
-  engine::Protection protection{.tokens = pin.tokens, .cache_salt = pin.salt, .priority = priority};
+std::string PrefixService::SaltOf(std::string_view tenant) const {
+  return parts_.keyring == nullptr ? std::string(tenant) : kv::TenantSalt(*parts_.keyring, tenant);
+}
+
+tier::DirectoryKeys PrefixService::directory_keys() const {
+  KVGATE_CHECK(parts_.keyring != nullptr, "a KV store without a keyring");
+  return {.hash_seed = parts_.hash_seed, .ring = *parts_.keyring};
+}
+
+engine::Protection PrefixService::ToProtection(const store::Pin& pin, int priority) const {
+  engine::Protection protection{
+      .tokens = pin.tokens, .cache_salt = SaltOf(pin.tenant), .priority = priority};
   if (pin.expires_unix != 0) {
     const int64_t left = std::max<int64_t>(0, pin.expires_unix - NowUnix());
     protection.until = std::chrono::steady_clock::now() + std::chrono::seconds(left);
@@ -119,14 +131,15 @@ std::shared_ptr<const PrefixService::FirstBlock> PrefixService::FindFirstBlock(
 
 // A chain's digests begin with the salt, so that its first block tells whose all of it is.
 bool PrefixService::Owns(const Caller& caller, const BlockHash& leaf, size_t& reads_left) {
-  const std::string salt = TenantOf(caller.credential);
+  const std::string tenant = TenantOf(caller.credential);
   if (parts_.pins != nullptr) {
-    if (const std::optional<store::Pin> pin = parts_.pins->Find(leaf)) return pin->salt == salt;
+    if (const std::optional<store::Pin> pin = parts_.pins->Find(leaf)) return pin->tenant == tenant;
   }
   const auto first = FindFirstBlock(leaf, reads_left);
   if (!first || first->tokens.size() != kKvBlockTokens) return false;
-  const auto keys = tier::PrefixKeys(
-      {.fingerprint = first->key.fingerprint, .seed = parts_.hash_seed}, salt, first->tokens);
+  const auto keys =
+      tier::PrefixKeys({.fingerprint = first->key.fingerprint, .seed = parts_.hash_seed},
+                       SaltOf(tenant), first->tokens);
   return keys.front().digest == first->digest;
 }
 
@@ -137,15 +150,16 @@ Result<void> PrefixService::RequireOwn(const Caller& caller, const BlockHash& le
                    fmt::format("No stored prefix has the id {}.", ToHex(leaf)), "id");
 }
 
-// The salts that a prefix is tried with: an admin's own, nobody's, and that of its pin.
-std::vector<std::string> PrefixService::SaltsOf(const Caller& caller, const BlockHash& leaf) const {
-  std::vector<std::string> salts = {TenantOf(caller.credential)};
-  if (!caller.is_admin()) return salts;
-  salts.emplace_back();
+// Whose a prefix may be: an admin's own, nobody's, and its pin's.
+std::vector<std::string> PrefixService::TenantsOf(const Caller& caller,
+                                                  const BlockHash& leaf) const {
+  std::vector<std::string> tenants = {TenantOf(caller.credential)};
+  if (!caller.is_admin()) return tenants;
+  tenants.emplace_back();
   if (parts_.pins != nullptr) {
-    if (const std::optional<store::Pin> pin = parts_.pins->Find(leaf)) salts.push_back(pin->salt);
+    if (const auto pin = parts_.pins->Find(leaf)) tenants.push_back(pin->tenant);
   }
-  return salts;
+  return tenants;
 }
 
 Result<std::string> PrefixService::List(const Caller& caller) {
@@ -159,9 +173,9 @@ Result<std::string> PrefixService::List(const Caller& caller) {
   std::erase_if(prefixes, is_others);
   std::map<BlockHash, store::Pin> pins;
   if (parts_.pins != nullptr) {
-    const std::string salt = TenantOf(caller.credential);
+    const std::string tenant = TenantOf(caller.credential);
     for (store::Pin& pin : parts_.pins->List()) {
-      if (caller.is_admin() || pin.salt == salt) pins.emplace(pin.leaf.hash, std::move(pin));
+      if (caller.is_admin() || pin.tenant == tenant) pins.emplace(pin.leaf.hash, std::move(pin));
     }
   }
   std::string out;
@@ -215,7 +229,7 @@ Result<std::string> PrefixService::Verify(const Progress& progress) {
                      parts_.pins == nullptr ? 0 : parts_.pins->num_damaged());
 }
 
-Result<void> PrefixService::KeepPin(const store::KvKey& leaf, std::string salt,
+Result<void> PrefixService::KeepPin(const store::KvKey& leaf, std::string tenant,
                                     std::vector<TokenId> tokens,
                                     const protocol::PinOptions& options) {
   KVGATE_TRY(store::PinBook* const pins, RequirePins());
@@ -223,7 +237,7 @@ Result<void> PrefixService::KeepPin(const store::KvKey& leaf, std::string salt,
                  .model = {},
                  .name = options.name,
                  .version = options.version,
-                 .salt = std::move(salt),
+                 .tenant = std::move(tenant),
                  .priority = options.priority,
                  .expires_unix = options.ttl_seconds == 0 ? 0 : NowUnix() + options.ttl_seconds,
                  .created_us = 0,
@@ -249,11 +263,11 @@ Result<std::string> PrefixService::Pin(const Caller& caller, std::string_view id
   KVGATE_TRY(const protocol::PinOptions options, protocol::DecodePinOptions(body, parts_.limits));
   KVGATE_TRY_VOID(RequireOwn(caller, leaf));
   if (const std::optional<store::Pin> pinned = pins->Find(leaf)) {
-    KVGATE_TRY_VOID(KeepPin(pinned->leaf, pinned->salt, pinned->tokens, options));
+    KVGATE_TRY_VOID(KeepPin(pinned->leaf, pinned->tenant, pinned->tokens, options));
   } else {
     KVGATE_TRY(tier::StoredPrefix prefix,
-               tier::ReadPrefix(*parts_.kv, parts_.hash_seed, leaf, SaltsOf(caller, leaf)));
-    KVGATE_TRY_VOID(KeepPin(prefix.keys.back(), prefix.salt, std::move(prefix.tokens), options));
+               tier::ReadPrefix(*parts_.kv, directory_keys(), leaf, TenantsOf(caller, leaf)));
+    KVGATE_TRY_VOID(KeepPin(prefix.keys.back(), prefix.tenant, std::move(prefix.tokens), options));
   }
   std::string out;
   JsonWriter json(out);
@@ -275,7 +289,7 @@ Result<std::string> PrefixService::Unpin(const Caller& caller, std::string_view 
   KVGATE_TRY(store::PinBook* const pins, RequirePins());
   KVGATE_TRY(const BlockHash leaf, ParseId(id));
   const std::optional<store::Pin> pin = pins->Find(leaf);
-  const bool is_there = pin && (caller.is_admin() || pin->salt == TenantOf(caller.credential));
+  const bool is_there = pin && (caller.is_admin() || pin->tenant == TenantOf(caller.credential));
   const Result<void> ended =
       is_there ? EndPin(leaf) : MakeError(ErrorCode::kNotFound, "service", "not there");
   if (!ended && ended.error().code == ErrorCode::kNotFound) {
@@ -292,13 +306,13 @@ Result<std::unique_ptr<tier::PrefixExporter>> PrefixService::StartExport(const C
   KVGATE_TRY(const BlockHash leaf, ParseId(id));
   KVGATE_TRY_VOID(RequireOwn(caller, leaf));
   KVGATE_TRY(tier::StoredPrefix prefix,
-             tier::ReadPrefix(*kv, parts_.hash_seed, leaf, SaltsOf(caller, leaf)));
-  return std::make_unique<tier::PrefixExporter>(*kv, std::move(prefix));
+             tier::ReadPrefix(*kv, directory_keys(), leaf, TenantsOf(caller, leaf)));
+  return std::make_unique<tier::PrefixExporter>(*kv, *parts_.keyring, std::move(prefix));
 }
 
 Result<std::unique_ptr<tier::PrefixImporter>> PrefixService::StartImport() {
   KVGATE_TRY(store::KvStore* const kv, RequireStore());
-  return std::make_unique<tier::PrefixImporter>(*kv, parts_.hash_seed);
+  return std::make_unique<tier::PrefixImporter>(*kv, directory_keys());
 }
 
 std::string PrefixService::Describe(const tier::ImportReport& report) {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include <kvgate/result.h>
+#include <kvgate/seal.h>
 
 #include "engine/engine.h"
 #include "engine/tier/prefix_transfer.h"
@@ -33,9 +34,10 @@ class PrefixService {
   static constexpr size_t kOwnersReadMax = 1024;  // blocks that one List reads
   static constexpr size_t kOwnersMax = 16'384;    // remembered; about 300 bytes each
   struct Parts {
-    store::KvStore* kv = nullptr;    // null: no disk tier, for the reason below
-    store::PinBook* pins = nullptr;  // null: nothing can be pinned
-    uint64_t hash_seed = 0;          // the data directory's
+    store::KvStore* kv = nullptr;      // null: no disk tier, for the reason below
+    store::PinBook* pins = nullptr;    // null: nothing can be pinned
+    uint64_t hash_seed = 0;            // the data directory's
+    const Keyring* keyring = nullptr;  // likewise; null where kv is
     std::string no_disk_reason = {};
     protocol::DecodeLimits limits = {};
   };
@@ -44,6 +46,11 @@ class PrefixService {
   // From then on pins hold in its memory, too. Call once; outlives this.
   void SetEngine(engine::Engine& engine) { engine_.store(&engine); }
   const Parts& parts() const { return parts_; }
+  // The engine's view of a pin; priority 0 ends it.
+  engine::Protection ToProtection(const store::Pin& pin, int priority) const;
+  // What the hashes of a tenant's KV begin with. Without a data directory nothing can be brought in
+  // from outside or found again: then the tenant's name is enough.
+  std::string SaltOf(std::string_view tenant) const;
 
   // Stored prefixes, newest first, then pins whose KV is not stored. Whose a prefix is, its first
   // block tells, which is read from disk once: "has_more" says that kOwnersReadMax were not enough,
@@ -68,12 +75,13 @@ class PrefixService {
   static std::string Describe(const tier::ImportReport& report);
 
   // Pins durably, and in the engine's memory. `tokens` are whole blocks.
-  Result<void> KeepPin(const store::KvKey& leaf, std::string salt, std::vector<TokenId> tokens,
+  Result<void> KeepPin(const store::KvKey& leaf, std::string tenant, std::vector<TokenId> tokens,
                        const protocol::PinOptions& options);
 
  private:
   Result<store::KvStore*> RequireStore() const;
   Result<store::PinBook*> RequirePins() const;
+  tier::DirectoryKeys directory_keys() const;
   void Protect(const store::Pin& pin, int priority) const;
   Result<void> EndPin(const BlockHash& leaf);
   // What proves whose a prefix is.
@@ -87,16 +95,13 @@ class PrefixService {
   bool Owns(const Caller& caller, const BlockHash& leaf, size_t& reads_left);
   // kNotFound, as of an id that nobody has.
   Result<void> RequireOwn(const Caller& caller, const BlockHash& leaf);
-  std::vector<std::string> SaltsOf(const Caller& caller, const BlockHash& leaf) const;
+  std::vector<std::string> TenantsOf(const Caller& caller, const BlockHash& leaf) const;
 
   const Parts parts_;
   std::mutex owners_mutex_;
   std::map<store::KvKey, std::shared_ptr<const FirstBlock>> first_blocks_;  // at most kOwnersMax
   std::atomic<engine::Engine*> engine_{nullptr};
 };
-
-// The engine's view of a pin; priority 0 ends it.
-engine::Protection ToProtection(const store::Pin& pin, int priority);
 
 // Whose prefixes a request may share: without keys, a hash of the credential that it carries.
 std::string TenantOf(std::string_view credential);

@@ -11,7 +11,8 @@
 #include <kvgate/log.h>
 
 #include "store/byte_codec.h"
-#include "store/sealed_value.h"
+#include "store/directory_migration.h"
+#include "store/sealed_kinds.h"
 
 namespace kvgate::service {
 namespace {
@@ -21,12 +22,10 @@ using prompt::TenantMemory;
 using store::MetaTable;
 using store::MetaWrite;
 
-constexpr store::SealedKind kKind = {.magic = 0x5050564b,  // "KVPP"
-                                     .version = 1,
-                                     .source = "service.prompt_store",
-                                     .name = "a part of a prompt"};
-constexpr char kText = 't';
-constexpr char kOrder = 'o';
+// Rows of version 1 were 't' and 'o', with their names in clear: a guess could be checked by them.
+constexpr char kText = 'T';
+constexpr char kOrder = 'O';
+constexpr size_t kNameBytes = 16;
 
 void AppendIdentity(std::string& out, const Identity& identity) {
   store::AppendValue(out, identity.low);
@@ -45,41 +44,54 @@ struct Encoded {
   std::string value;
 };
 
-Encoded Encode(const TenantMemory::Row& row, int64_t time_us) {
+Encoded Encode(const TenantMemory::Row& row, int64_t time_us, const Keyring& ring) {
   std::string payload;
   if (row.bytes) {
     payload = *row.bytes;
   } else {
     for (const Identity& tool : row.order) AppendIdentity(payload, tool);
   }
+  std::string name;
+  AppendIdentity(name, row.key);
+  // A scope has several orders.
+  if (!row.bytes) store::AppendValue(name, Xxh3(store::AsBytes(payload)).first);
   Encoded out;
   out.key += row.bytes ? kText : kOrder;
-  AppendIdentity(out.key, row.key);
-  // A scope has several orders.
-  if (!row.bytes) store::AppendValue(out.key, Xxh3(store::AsBytes(payload)).first);
+  const Keyring::Secret secret = ring.Derive("prompts", out.key + name);
+  out.key.append(reinterpret_cast<const char*>(secret.data()), kNameBytes);
   std::string body;
   store::AppendValue(body, time_us);
   store::AppendText(body, payload);
-  out.value = Seal(kKind, out.key, body);
+  AppendIdentity(body, row.key);
+  out.value = Seal(store::kPromptKind, ring, out.key, body);
   return out;
 }
 
 struct Decoded {
   TenantMemory::Row row;
   int64_t time_us = 0;
+  bool was_clear = false;
 };
 
-Result<Decoded> Decode(std::string_view key, std::string_view value) {
-  KVGATE_TRY(store::ByteReader reader, Unseal(kKind, key, value));
+Result<Decoded> Decode(std::string_view key, std::string_view value, const Keyring& ring) {
+  const Result<store::UnsealedValue> unsealed = Unseal(store::kPromptKind, ring, key, value);
+  if (!unsealed) return unsealed.error();
+  store::ByteReader reader(unsealed->body);
   Decoded out;
+  out.was_clear = unsealed->was_clear;
   out.time_us = reader.Take<int64_t>();
   std::string payload = reader.TakeText();
   store::ByteReader name(key);
-  const char kind = name.Take<char>();
-  out.row.key = TakeIdentity(name);
+  auto kind = name.Take<char>();
+  if (out.was_clear) {
+    kind = static_cast<char>(kind - 'a' + 'A');
+    out.row.key = TakeIdentity(name);
+  } else {
+    out.row.key = TakeIdentity(reader);
+  }
   const bool whole = reader.at_end() && name.ok() && (kind == kText || kind == kOrder);
   if (!whole || (kind == kOrder && payload.size() % sizeof(Identity) != 0)) {
-    return Damaged(kKind, "its sizes do not add up");
+    return Damaged(store::kPromptKind, "its sizes do not add up");
   }
   if (kind == kText) {
     out.row.bytes = std::make_shared<const std::string>(std::move(payload));
@@ -129,22 +141,37 @@ int64_t PromptStore::OldestUs(int64_t now_us) const {
   return now_us - std::chrono::duration_cast<std::chrono::microseconds>(options_.retention).count();
 }
 
+// Rows of version 1 are written again, sealed, in the step that deletes them. What another secret
+// has sealed is dropped: all that it saved is tokens.
 void PromptStore::Load() {
+  const Keyring& ring = options_.meta.keyring();
   const int64_t oldest_us = OldestUs(NowUs());
-  std::vector<MetaWrite> gone;
+  std::vector<MetaWrite> writes;
   std::vector<std::pair<Kept, TenantMemory::Row>> found;
+  uint64_t num_clear = 0;
   const auto scanned = options_.meta.Scan(
       MetaTable::kPrefixes, "", [&](std::string_view key, std::string_view value) {
-        Result<Decoded> decoded = Decode(key, value);
-        if (!decoded) KVGATE_LOG(kWarning, "service", "dropped: {}", decoded.error().ToString());
-        if (!decoded || decoded->time_us < oldest_us) {
-          gone.push_back({.key = std::string(key), .value = std::nullopt});
-          return true;
+        Result<Decoded> decoded = Decode(key, value, ring);
+        if (!decoded && decoded.error().code != ErrorCode::kPermissionDenied) {
+          KVGATE_LOG(kWarning, "service", "dropped: {}", decoded.error().ToString());
         }
-        found.emplace_back(Kept{.time_us = decoded->time_us,
-                                .key = std::string(key),
-                                .bytes = key.size() + value.size()},
-                           std::move(decoded->row));
+        const bool stays = decoded && decoded->time_us >= oldest_us;
+        const bool is_old = !store::IsSealedWithFirst(ring, value);
+        if (!stays || is_old) {
+          writes.push_back({.key = std::string(key), .value = std::nullopt});
+        }
+        if (!stays) return true;
+        Kept kept{.time_us = decoded->time_us,
+                  .key = std::string(key),
+                  .bytes = key.size() + value.size()};
+        if (is_old) {
+          Encoded sealed = Encode(decoded->row, decoded->time_us, ring);
+          kept.key = sealed.key;
+          kept.bytes = sealed.key.size() + sealed.value.size();
+          writes.push_back({.key = std::move(sealed.key), .value = std::move(sealed.value)});
+          num_clear += decoded->was_clear ? 1 : 0;
+        }
+        found.emplace_back(std::move(kept), std::move(decoded->row));
         return true;
       });
   if (!scanned) {
@@ -158,10 +185,16 @@ void PromptStore::Load() {
     kept_.push_back(std::move(kept));
     options_.tenants.Restore(std::move(row));
   }
-  if (gone.empty()) return;
-  if (const auto dropped = options_.meta.PutAll(MetaTable::kPrefixes, gone); !dropped) {
-    KVGATE_LOG(kWarning, "service", "old prompts cannot be deleted: {}",
-               dropped.error().ToString());
+  if (writes.empty()) return;
+  if (const auto written = options_.meta.PutAll(MetaTable::kPrefixes, writes); !written) {
+    KVGATE_LOG(kWarning, "service", "old prompts cannot be deleted, or sealed: {}",
+               written.error().ToString());
+  } else if (num_clear > 0) {
+    if (const auto gone = options_.meta.Compact(MetaTable::kPrefixes); !gone) {
+      KVGATE_LOG(kWarning, "service", "prompts may be on the disk in clear: {}",
+                 gone.error().ToString());
+    }
+    KVGATE_LOG(kInfo, "service", "{} parts of prompts of an older version are sealed", num_clear);
   }
 }
 
@@ -195,7 +228,7 @@ void PromptStore::TakeNew() {
   if (rows.empty()) return;
   const int64_t now_us = NowUs();
   for (const TenantMemory::Row& row : rows) {
-    Encoded encoded = Encode(row, now_us);
+    Encoded encoded = Encode(row, now_us, options_.meta.keyring());
     const size_t size = encoded.key.size() + encoded.value.size();
     if (size > options_.bytes_max) continue;
     bytes_ += size;

@@ -99,6 +99,7 @@ Service::Service(Parts parts)
       prefixes_({.kv = parts_.kv,
                  .pins = parts_.pins,
                  .hash_seed = parts_.hash_seed,
+                 .keyring = parts_.keyring,
                  .no_disk_reason = parts_.no_disk_reason,
                  .limits = parts_.limits}),
       reasoning_(parts_.turns),

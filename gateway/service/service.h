@@ -107,9 +107,10 @@ class Service {
   struct Parts {
     metrics::Registry& registry;
     metrics::GatewayMetrics& metrics;
-    store::KvStore* kv = nullptr;    // null: no disk tier, for the reason below
-    store::PinBook* pins = nullptr;  // null where kv is
-    uint64_t hash_seed = 0;          // the data directory's
+    store::KvStore* kv = nullptr;      // null: no disk tier, for the reason below
+    store::PinBook* pins = nullptr;    // null where kv is
+    uint64_t hash_seed = 0;            // the data directory's
+    const Keyring* keyring = nullptr;  // likewise; null where kv is
     std::shared_ptr<tier::WriteAdmission> write_admission = {};  // the engine's, to be shown
     ledger::Ledger* ledger = nullptr;                            // null: requests are not recorded
     store::TurnStore* turns = nullptr;                           // null where kv is

@@ -75,7 +75,8 @@ void Upkeep::Run() {
     const std::vector<store::Pin> wanted = pins->List();
     // All of them first, so that what comes in early is not evicted by what comes in late.
     for (const store::Pin& pin : wanted) {
-      if (IsOfThisModel(pin)) parts_.engine.Protect(ToProtection(pin, pin.priority));
+      if (IsOfThisModel(pin))
+        parts_.engine.Protect(parts_.prefixes.ToProtection(pin, pin.priority));
     }
     for (const store::Pin& pin : wanted) BringIn(pin);
   }
@@ -118,7 +119,7 @@ void Upkeep::BringIn(const store::Pin& pin) {
   const Fingerprint fingerprint = parts_.engine.info().kv_fingerprint;
   const auto keys =
       tier::PrefixKeys({.fingerprint = fingerprint, .seed = parts_.prefixes.parts().hash_seed},
-                       pin.salt, pin.tokens);
+                       parts_.prefixes.SaltOf(pin.tenant), pin.tokens);
   if (!IsOfThisModel(pin) || keys.empty()) {
     num_done_.fetch_add(1);
     return;
@@ -165,7 +166,7 @@ std::optional<engine::FinishEvent> Upkeep::Prefill(const store::Pin& pin) {
   engine::GenerationRequest request;
   request.prompt = pin.tokens;
   request.max_tokens = 0;
-  request.cache_salt = pin.salt;
+  request.cache_salt = parts_.prefixes.SaltOf(pin.tenant);
   request.num_stable_tokens = static_cast<int>(pin.tokens.size());
   request.sink = sink;
   const Result<RequestId> id = parts_.engine.Submit(std::move(request));

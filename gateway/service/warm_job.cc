@@ -22,6 +22,7 @@ constexpr std::chrono::milliseconds kQueueGrace{1000};
 
 WarmJob::WarmJob(Args args)
     : args_(std::move(args)),
+      salt_(args_.prefixes.SaltOf(args_.tenant)),
       num_blocks_(args_.tokens.size() / kKvBlockTokens),
       sink_(std::make_shared<PrefillSink>(args_.wake)) {}
 
@@ -45,8 +46,8 @@ Result<std::unique_ptr<WarmJob>> WarmJob::Start(Args args) {
         fmt::format("Without the disk tier nothing can be pinned: {}", parts.no_disk_reason));
   }
   const auto keys = tier::PrefixKeys(
-      {.fingerprint = job->args_.engine.info().kv_fingerprint, .seed = parts.hash_seed},
-      job->args_.tenant, job->args_.tokens);
+      {.fingerprint = job->args_.engine.info().kv_fingerprint, .seed = parts.hash_seed}, job->salt_,
+      job->args_.tokens);
   job->leaf_ = {.fingerprint = job->args_.engine.info().kv_fingerprint, .hash = keys.back().hash};
   // Before it is computed, so that neither memory nor the write budget passes it over.
   if (job->args_.pin.pin) job->Protect(job->args_.pin.priority);
@@ -58,7 +59,7 @@ Result<void> WarmJob::Submit() {
   engine::GenerationRequest request;
   request.prompt = args_.tokens;
   request.max_tokens = 0;
-  request.cache_salt = args_.tenant;
+  request.cache_salt = salt_;
   // All of it is what other requests will begin with: its write back comes first.
   request.num_stable_tokens = static_cast<int>(args_.tokens.size());
   request.sink = sink_;
@@ -74,7 +75,7 @@ std::vector<TokenId> WarmJob::WholeBlocks() const {
 }
 
 void WarmJob::Protect(int priority) {
-  args_.engine.Protect({.tokens = WholeBlocks(), .cache_salt = args_.tenant, .priority = priority});
+  args_.engine.Protect({.tokens = WholeBlocks(), .cache_salt = salt_, .priority = priority});
 }
 
 bool WarmJob::IsStored() const {

@@ -52,6 +52,7 @@ class WarmJob {
   void Protect(int priority);
 
   Args args_;
+  std::string salt_;  // the tenant's
   size_t num_blocks_ = 0;
   store::KvKey leaf_;
   std::shared_ptr<PrefillSink> sink_;

@@ -255,6 +255,8 @@ Result<std::unique_ptr<Keyring>> Keyring::Parse(std::string_view text, std::stri
     const size_t end = std::min(text.find_first_of(",\n", at), text.size());
     const std::string_view part = Trim(text.substr(at, end - at));
     at = end + 1;
+    // A comment may have commas.
+    if (part.starts_with('#')) at = std::min(text.find('\n', end), text.size()) + 1;
     if (part.empty() || part.starts_with('#')) continue;
     std::optional<std::string> secret = FromHex(part);
     if (!secret) secret = FromBase64(part);

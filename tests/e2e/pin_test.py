@@ -3,6 +3,8 @@
 and the way into another data directory; and it is there before anyone asks."""
 
 import json
+import os
+import secrets
 import subprocess
 import time
 import unittest
@@ -114,22 +116,33 @@ class PinTest(Case):
         self.assertFalse(self.prefixes(running)[pinned["id"]]["pinned"])
         self.assertEqual(running.stats()["store"]["pins"], 0)
 
+    def share_a_secret(self):
+        """Arguments of servers that open what another one exports."""
+        os.environ["KVGATE_TEST_SECRET"] = secrets.token_hex(32)
+        self.addCleanup(os.environ.pop, "KVGATE_TEST_SECRET")
+        return ["--secret-env", "KVGATE_TEST_SECRET"]
+
     def test_an_exported_prefix_is_a_disk_hit_in_another_data_directory(self):
-        running = self.serve()
+        shared = self.share_a_secret()
+        running = self.serve(arguments=shared)
         warmed = self.warm(running, "moved")
         cold = self.ask(running, "moved")
         file = self.folder / "prefix.kvgate"
         self.assertIn("bytes in", self.cache("export", warmed["id"], file))
-        other = self.serve(data_dir=self.folder / "other")
+        other = self.serve(data_dir=self.folder / "other", arguments=shared)
         imported = self.cache("import", file, folder="other")
         self.assertRegex(imported, rf"^{warmed['blocks']} of {warmed['blocks']} blocks imported, 0")
         hit = self.ask(other, "moved")
         self.assertEqual(hit.tier("disk"), 32 * warmed["blocks"])
         self.assertEqual(hit.answer, cold.answer)
         self.assertNotIn(warmed["id"], imported, "ids are seeded per data directory")
+        self.serve(data_dir=self.folder / "stranger")
+        refused = self.cache("import", file, folder="stranger", code=1)
+        self.assertIn("set the same store.secret_env on both sides", refused)
 
     def test_export_and_import_work_without_a_server_and_damage_is_dropped(self):
-        running = self.serve()
+        shared = self.share_a_secret()
+        running = self.serve(arguments=shared)
         warmed = self.warm(running, "moved")
         cold = self.ask(running, "moved")
         self.assertEqual(running.terminate(), 0)
@@ -138,7 +151,7 @@ class PinTest(Case):
         data = bytearray(file.read_bytes())
         data[len(data) // 2] ^= 1
         file.write_bytes(data)
-        other = self.serve(data_dir=self.folder / "other")
+        other = self.serve(data_dir=self.folder / "other", arguments=shared)
         self.assertEqual(other.terminate(), 0)
         report = self.cache("import", file, folder="other")
         blocks = int(report.split()[0])

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "store/kv_format.h"
 #include "store/pin_format.h"
 #include "store/prefix_file.h"
 
@@ -15,8 +16,13 @@ namespace {
 using namespace kvgate;
 
 // Feeds the bytes in pieces of `piece` and counts the frames.
+const Keyring& Ring() {
+  static const auto ring = Keyring::Generate();
+  return *ring;
+}
+
 int ReadAll(std::string_view bytes, size_t piece) {
-  store::PrefixFileReader reader;
+  store::PrefixFileReader reader(Ring());
   int num_frames = 0;
   while (!bytes.empty()) {
     reader.Feed(bytes.substr(0, piece));
@@ -40,8 +46,8 @@ void RoundTrip(std::string_view bytes) {
   const auto* first = reinterpret_cast<const std::byte*>(bytes.data());
   block.payload.assign(first, first + bytes.size());
   std::string file;
-  store::PrefixFileWriter writer;
-  writer.Header({.fingerprint = {}, .salt = std::string(bytes.substr(0, 32)), .num_blocks = 1},
+  store::PrefixFileWriter writer(Ring());
+  writer.Header({.fingerprint = {}, .tenant = std::string(bytes.substr(0, 32)), .num_blocks = 1},
                 file);
   writer.Block(block, file);
   writer.End({.num_blocks = 1, .digest = {}}, file);
@@ -57,8 +63,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (ReadAll(bytes, size + 1) != ReadAll(bytes, 1 + size / 3)) std::abort();
   RoundTrip(bytes.substr(0, 4096));
   const size_t key_size = std::min<size_t>(size, 48);
-  if (const auto pin = store::DecodePin(bytes.substr(0, key_size), bytes.substr(key_size))) {
-    if (store::EncodePin(*pin) != bytes.substr(key_size)) std::abort();
+  if (const auto pin =
+          store::DecodePin(bytes.substr(0, key_size), bytes.substr(key_size), Ring())) {
+    const std::string key = store::EncodeKvKey(pin->leaf);
+    const auto again = store::DecodePin(key, store::EncodePin(*pin, Ring()), Ring());
+    if (!again || !(*again == *pin)) std::abort();
   }
   return 0;
 }

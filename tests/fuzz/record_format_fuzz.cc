@@ -12,12 +12,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace kvgate::ledger;  // NOLINT: a program of its own
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   const int64_t time_us = TimeOfRecord(bytes);
-  const auto record = DecodeRecord(bytes);
+  static const auto ring = kvgate::Keyring::Generate();
+  const auto record = DecodeRecord(bytes, *ring);
   if (!record) return 0;
   if (record->time_us != time_us) std::abort();
-  const std::string encoded = EncodeRecord(*record);
-  const auto again = DecodeRecord(encoded);
-  if (!again || EncodeRecord(*again) != encoded || RecordJson(*again) != RecordJson(*record)) {
+  const std::string encoded = EncodeRecord(*record, *ring);
+  const auto again = DecodeRecord(encoded, *ring);
+  if (!again || EncodeRecord(*again, *ring).size() != encoded.size() ||
+      RecordJson(*again) != RecordJson(*record)) {
     std::abort();
   }
   return 0;

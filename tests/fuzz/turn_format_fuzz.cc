@@ -19,6 +19,11 @@ namespace {
 
 using namespace kvgate;  // NOLINT: a program of its own
 
+const Keyring& Ring() {
+  static const auto ring = Keyring::Generate();
+  return *ring;
+}
+
 void Demand(bool holds) {
   if (!holds) std::abort();
 }
@@ -41,7 +46,7 @@ void DecodeAsTheyAre(std::string_view bytes) {
     Demand(encoded.size() == bytes.size() && again && store::EncodeMember(*again) == encoded);
   }
   const std::string_view key = bytes.substr(0, store::TurnKey(1).size());
-  (void)store::DecodeTurn(key, bytes.substr(key.size()));
+  (void)store::DecodeTurn(key, bytes.substr(key.size()), Ring());
 }
 
 // What a checksum would let through: the writer's own mistakes, and another version's.
@@ -50,11 +55,11 @@ void DecodeWithChecksum(std::string_view bytes) {
   std::string value;
   store::AppendValue(value, Xxh3(store::AsBytes(bytes), Xxh3(store::AsBytes(key)).first).first);
   value += bytes;
-  const auto record = store::DecodeTurn(key, value);
-  if (!record) return;
-  const std::string encoded = store::EncodeTurn(*record);
-  const auto again = store::DecodeTurn(key, encoded);
-  Demand(encoded.size() == value.size() && again && again->turn == record->turn);
+  const auto decoded = store::DecodeTurn(key, value, Ring());
+  if (!decoded) return;
+  const std::string encoded = store::EncodeTurn(decoded->record, Ring());
+  const auto again = store::DecodeTurn(key, encoded, Ring());
+  Demand(again && again->record.turn == decoded->record.turn);
 }
 
 class Input {
@@ -99,22 +104,16 @@ void RoundTrip(Input input) {
     turn.items.push_back({.role = std::move(role), .payload = input.Text()});
   }
   const std::string key = store::TurnKey(turn.order);
-  std::string value = store::EncodeTurn(record);
-  const auto decoded = store::DecodeTurn(key, value);
-  Demand(decoded && decoded->turn == turn && decoded->parent_order == record.parent_order &&
-         decoded->conversation == record.conversation);
-  const store::TurnMember member{.id = turn.id,
-                                 .tenant = turn.tenant,
-                                 .session = turn.session,
-                                 .content = turn.content,
-                                 .bytes = value.size()};
-  const auto found = store::DecodeMember(store::EncodeMember(member));
-  Demand(found && found->id == member.id && found->tenant == member.tenant &&
-         found->session == member.session && found->content == member.content &&
-         found->bytes == member.bytes);
-  Demand(!store::DecodeTurn(store::TurnKey(turn.order + 1), value));
+  std::string value = store::EncodeTurn(record, Ring());
+  const auto decoded = store::DecodeTurn(key, value, Ring());
+  Demand(decoded && decoded->record.turn == turn &&
+         decoded->record.parent_order == record.parent_order &&
+         decoded->record.conversation == record.conversation);
+  const store::TurnMember member = store::MemberOf(turn, store::TurnNames(Ring()), value.size());
+  Demand(store::DecodeMember(store::EncodeMember(member)) == member);
+  Demand(!store::DecodeTurn(store::TurnKey(turn.order + 1), value, Ring()));
   value[damage_at % value.size()] ^= damage;
-  Demand(!store::DecodeTurn(key, value));
+  Demand(!store::DecodeTurn(key, value, Ring()));
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ Pin PinOf(const Block& leaf, std::string name = {}, std::string version = {}) {
   pin.leaf = leaf.key;
   pin.name = std::move(name);
   pin.version = std::move(version);
-  pin.salt = "tenant";
+  pin.tenant = "tenant";
   pin.tokens = {1, 2, 3};
   return pin;
 }
@@ -74,7 +74,7 @@ TEST(PinBook, ANewVersionOfANameTakesTheOlderOnesPlace) {
   PinBook& pins = data->pins();
   ASSERT_TRUE(pins.Put(PinOf(one.back(), "agent", "1")));
   Pin foreign = PinOf(MakeChain(3, 1, 10).back(), "agent", "1");
-  foreign.salt = "another tenant";
+  foreign.tenant = "another tenant";
   ASSERT_TRUE(pins.Put(foreign));
   ASSERT_TRUE(pins.Put(PinOf(two.back(), "agent", "2")));
   EXPECT_EQ(pins.size(), 2u);
@@ -96,7 +96,8 @@ TEST(PinBook, OfTwoVersionsThatACrashLeftTheNewerOneStays) {
     Pin newer = PinOf(two.back(), "agent", "2");
     newer.created_us = 6;
     for (const Pin& pin : {newer, older}) {
-      ASSERT_TRUE(data->meta().Put(MetaTable::kPins, EncodeKvKey(pin.leaf), EncodePin(pin)));
+      ASSERT_TRUE(data->meta().Put(MetaTable::kPins, EncodeKvKey(pin.leaf),
+                                   EncodePin(pin, data->meta().keyring())));
     }
   }
   const auto data = OpenDirectory(directory.path());
@@ -111,7 +112,7 @@ TEST(PinBook, ADamagedPinIsDroppedAndTheOthersStay) {
   {
     const auto data = OpenDirectory(directory.path());
     ASSERT_TRUE(data->pins().Put(PinOf(good.back())));
-    std::string value = EncodePin(PinOf(bad.back()));
+    std::string value = EncodePin(PinOf(bad.back()), data->meta().keyring());
     value[40] ^= 1;
     ASSERT_TRUE(data->meta().Put(MetaTable::kPins, EncodeKvKey(bad.back().key), value));
     ASSERT_TRUE(data->meta().Put(MetaTable::kPins, "no key", "no pin"));
@@ -184,7 +185,7 @@ TEST(PinBook, OneTenantPinsItsShareAndLeavesTheRestToOthers) {
   const auto other = MakeChain(100, 4, 256 * 1024);
   ASSERT_TRUE(data->kv().Put(Records(other)));
   Pin pin = PinOf(other.back());
-  pin.salt = "another tenant";
+  pin.tenant = "another tenant";
   EXPECT_TRUE(data->pins().Put(pin));
   EXPECT_EQ(data->pins().size(), num_pinned + 1);
 }

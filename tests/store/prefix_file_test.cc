@@ -3,9 +3,20 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <kvgate/digest.h>
 
 namespace kvgate::store {
 namespace {
+
+const Keyring& Ring() {
+  static const auto ring = Keyring::Generate();
+  return *ring;
+}
 
 KvBlock SomeBlock(uint32_t depth, size_t payload_bytes) {
   KvBlock block;
@@ -18,9 +29,9 @@ KvBlock SomeBlock(uint32_t depth, size_t payload_bytes) {
 }
 
 std::string SomeFile() {
-  PrefixFileWriter writer;
+  PrefixFileWriter writer(Ring());
   std::string bytes;
-  writer.Header({.fingerprint = {1, 2}, .salt = "tenant", .num_blocks = 2}, bytes);
+  writer.Header({.fingerprint = {1, 2}, .tenant = "tenant", .num_blocks = 2}, bytes);
   writer.Block(SomeBlock(0, 100), bytes);
   writer.Block(SomeBlock(1, 60), bytes);
   writer.End({.num_blocks = 2, .digest = SomeBlock(1, 0).digest}, bytes);
@@ -28,8 +39,8 @@ std::string SomeFile() {
 }
 
 // Reads in pieces of `step`; the number of frames, or the first error.
-Result<size_t> CountFrames(std::string_view bytes, size_t step) {
-  PrefixFileReader reader;
+Result<size_t> CountFrames(std::string_view bytes, size_t step, const Keyring& ring = Ring()) {
+  PrefixFileReader reader(ring);
   size_t count = 0;
   for (size_t at = 0; at < bytes.size(); at += step) {
     reader.Feed(bytes.substr(at, step));
@@ -47,10 +58,10 @@ TEST(PrefixFile, ComesBackWhateverThePiecesItArrivesIn) {
   for (const size_t step : {size_t{1}, size_t{7}, bytes.size()}) {
     EXPECT_EQ(CountFrames(bytes, step).value(), 4u);
   }
-  PrefixFileReader reader;
+  PrefixFileReader reader(Ring());
   reader.Feed(bytes);
   const auto header = std::get<PrefixFileHeader>(*reader.Next().value());
-  EXPECT_EQ(header, (PrefixFileHeader{.fingerprint = {1, 2}, .salt = "tenant", .num_blocks = 2}));
+  EXPECT_EQ(header, (PrefixFileHeader{.fingerprint = {1, 2}, .tenant = "tenant", .num_blocks = 2}));
   const auto first = std::get<KvBlock>(*reader.Next().value());
   EXPECT_EQ(first.tokens, SomeBlock(0, 0).tokens);
   EXPECT_EQ(first.payload, SomeBlock(0, 100).payload);
@@ -73,23 +84,89 @@ TEST(PrefixFile, EveryFlippedBitIsAnErrorOrAnEndThatNeverComes) {
 TEST(PrefixFile, AnotherFileAnotherVersionAndAHugeFrameAreRefused) {
   EXPECT_EQ(CountFrames(std::string(100, 'x'), 100).error().code, ErrorCode::kUnsupported);
   std::string newer;
-  PrefixFileWriter writer;
-  writer.Header({.fingerprint = {}, .salt = {}, .num_blocks = 0}, newer);
+  PrefixFileWriter writer(Ring());
+  writer.Header({.fingerprint = {}, .tenant = {}, .num_blocks = 0}, newer);
   std::string huge = newer;
   huge[16 + 7] = 1;  // 2^56 bytes
   EXPECT_EQ(CountFrames(huge, huge.size()).error().code, ErrorCode::kDataLoss);
 }
 
 TEST(PrefixFile, AFrameThatIsLeftOutIsFoundOut) {
-  PrefixFileWriter writer;
+  PrefixFileWriter writer(Ring());
   std::string head;
   std::string left_out;
   std::string rest;
-  writer.Header({.fingerprint = {}, .salt = {}, .num_blocks = 2}, head);
+  writer.Header({.fingerprint = {}, .tenant = {}, .num_blocks = 2}, head);
   writer.Block(SomeBlock(0, 8), left_out);
   writer.Block(SomeBlock(1, 8), rest);
   EXPECT_EQ(CountFrames(head + rest, 1000).error().code, ErrorCode::kDataLoss);
   EXPECT_EQ(CountFrames(head + left_out + rest, 1000).value(), 3u);
+}
+
+TEST(PrefixFile, OfAnotherSecretIsRefusedWithWhatToDo) {
+  const std::string bytes = SomeFile();
+  const auto other = Keyring::Generate();
+  const auto refused = CountFrames(bytes, bytes.size(), *other);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kPermissionDenied);
+  EXPECT_NE(refused.error().detail.find("store.secret_env"), std::string::npos);
+  EXPECT_EQ(bytes.find("tenant"), std::string::npos);
+}
+
+// The frames of a file: where each begins, and its end.
+std::vector<size_t> FrameStarts(const std::string& bytes) {
+  std::vector<size_t> starts;
+  for (size_t at = 0; at < bytes.size();) {
+    starts.push_back(at);
+    uint64_t body = 0;
+    std::memcpy(&body, bytes.data() + at + 16, sizeof(body));
+    at += 24 + body;
+  }
+  starts.push_back(bytes.size());
+  return starts;
+}
+
+// With the checksum made right, as whoever forges a file makes it.
+std::string Checked(std::string frame, uint64_t number) {
+  const uint64_t checksum = Xxh3(std::as_bytes(std::span(frame)).subspan(8), number).first;
+  std::memcpy(frame.data(), &checksum, sizeof(checksum));
+  return frame;
+}
+
+TEST(PrefixFile, NoFileIsMadeOfThePartsOfOthers) {
+  const std::string one = SomeFile();
+  const std::string two = SomeFile();
+  const std::vector<size_t> at = FrameStarts(one);
+  ASSERT_EQ(at.size(), 5u);
+  const auto frame = [&](const std::string& file, size_t i) {
+    return file.substr(at[i], at[i + 1] - at[i]);
+  };
+  const std::string head = frame(one, 0);
+  // Another file's block, two blocks in the other order, a block twice: all with right checksums.
+  for (const std::string& forged :
+       {head + Checked(frame(two, 1), 1), head + Checked(frame(one, 2), 1),
+        head + frame(one, 1) + Checked(frame(one, 1), 2)}) {
+    const auto count = CountFrames(forged, forged.size());
+    ASSERT_FALSE(count);
+    EXPECT_EQ(count.error().code, ErrorCode::kDataLoss);
+  }
+  std::string changed = frame(one, 1);
+  changed[60] = static_cast<char>(changed[60] ^ 1);
+  EXPECT_FALSE(CountFrames(head + Checked(changed, 1), 10'000));
+}
+
+TEST(PrefixFile, OfFormat1IsRefusedWithWhatToDo) {
+  std::string body(32, '\0');
+  body[0] = 1;
+  std::string frame(24, '\0');
+  std::memcpy(frame.data() + 8, "KVPH", 4);
+  frame[16] = 32;
+  const std::string old = Checked(frame + body, 0);
+  const auto refused = CountFrames(old, old.size());
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
+  EXPECT_NE(refused.error().detail.find("export the prefix again"), std::string::npos)
+      << refused.error().detail;
 }
 
 }  // namespace

@@ -213,12 +213,12 @@ TEST(DataDirectory, ANewerFormatIsRefusedByItsNumber) {
   const TemporaryDirectory temporary;
   {
     auto directory = DataDirectory::Open(Options(temporary.path())).value();
-    ASSERT_TRUE(directory->meta().Put(MetaTable::kDirectory, "format_version", "2"));
+    ASSERT_TRUE(directory->meta().Put(MetaTable::kDirectory, "format_version", "3"));
   }
   const auto opened = DataDirectory::Open(Options(temporary.path()));
   ASSERT_FALSE(opened.has_value());
   EXPECT_EQ(opened.error().code, ErrorCode::kUnsupported);
-  EXPECT_NE(opened.error().detail.find("format 2"), std::string::npos);
+  EXPECT_NE(opened.error().detail.find("format 3"), std::string::npos);
 }
 
 TEST(DataDirectory, ADamagedMetaLeavesKvServingUntilItIsRepaired) {

@@ -55,6 +55,15 @@ std::string IdsOf(const std::vector<Turn>& turns) {
   return ids;
 }
 
+// Opened again, also by another process, it has the same secret.
+std::unique_ptr<MetaStore> OpenMeta(const std::filesystem::path& path) {
+  auto meta = OpenRocksMetaStore({.directory = path}).value();
+  meta->SetKeyring(
+      Keyring::Parse("000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f", "the test")
+          .value());
+  return meta;
+}
+
 // A database of its own, with the store on it; a clock that stands where a test puts it.
 class TurnStoreTest : public ::testing::Test {
  protected:
@@ -63,7 +72,7 @@ class TurnStoreTest : public ::testing::Test {
   void Reopen() {
     store_.reset();
     meta_.reset();
-    meta_ = OpenRocksMetaStore({.directory = directory_.path() / "meta"}).value();
+    meta_ = OpenMeta(directory_.path() / "meta");
     store_ = TurnStore::Open({.meta = *meta_,
                               .enabled = enabled_,
                               .retention = std::chrono::hours(24 * 30),
@@ -109,23 +118,25 @@ void TurnStoreTest::CheckIntegrity() {
   EXPECT_TRUE(meta_->Scan(MetaTable::kTurns, "", [&](std::string_view key, std::string_view value) {
     rows.emplace(key);
     if (key[0] != 't') return true;
-    const auto record = DecodeTurn(key, value);
-    EXPECT_TRUE(record);
-    if (!record) return true;
+    const auto decoded = DecodeTurn(key, value, meta_->keyring());
+    EXPECT_TRUE(decoded);
+    if (!decoded) return true;
+    const TurnRecord* record = &decoded->record;
     const Turn& turn = record->turn;
+    const TurnMember member = MemberOf(turn, TurnNames(meta_->keyring()), 0);
     TurnConversation& state = conversations[record->conversation];
     state.last_order = turn.order;
     state.bytes += key.size() + value.size();
     ++state.num_turns;
     bytes += key.size() + value.size();
     ++wanted[std::string(key)];
-    ++wanted[TurnIdKey(turn.tenant, turn.id)];
+    ++wanted[TurnIdKey(member.tenant, member.id)];
     ++wanted[WithOrder(TurnMemberPrefix(record->conversation), turn.order)];
     if (!turn.session.empty()) {
-      ++wanted[WithOrder(TurnSessionPrefix(turn.tenant, turn.session), turn.order)];
+      ++wanted[WithOrder(TurnSessionPrefix(member.tenant, *member.session), turn.order)];
     }
     if (turn.content) {
-      ++wanted[WithOrder(TurnContentPrefix(turn.tenant, *turn.content), turn.order)];
+      ++wanted[WithOrder(TurnContentPrefix(member.tenant, *member.content), turn.order)];
     }
     return true;
   }));
@@ -581,7 +592,7 @@ TEST_F(TurnStoreTest, EightThreadsAppendAndReadAtOnce) {
 TEST(TurnStoreChild, WritesUntilItIsKilled) {
   const char* path = std::getenv(kChildVariable);
   if (path == nullptr) GTEST_SKIP() << "runs as a child of the crash test only";
-  const auto meta = OpenRocksMetaStore({.directory = std::filesystem::path(path) / "meta"}).value();
+  const auto meta = OpenMeta(std::filesystem::path(path) / "meta");
   const auto store = TurnStore::Open({.meta = *meta}).value();
   std::ofstream notes(std::filesystem::path(path) / "notes", std::ios::app);
   std::mt19937 random(static_cast<unsigned>(::getpid()));

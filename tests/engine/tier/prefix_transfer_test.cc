@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "engine/kv/tenant_salt.h"
 #include "kernels/backend.h"
 #include "tests/engine/memory_kv_store.h"
 
@@ -14,6 +15,13 @@ constexpr uint64_t kSeed = 11;
 constexpr Fingerprint kModel{3, 4};
 constexpr size_t kNumBlocks = 5;
 constexpr size_t kPayloadBytes = 3000;
+
+const Keyring& Ring() {
+  static const auto ring = Keyring::Generate();
+  return *ring;
+}
+
+DirectoryKeys KeysOf(uint64_t seed) { return {.hash_seed = seed, .ring = Ring()}; }
 
 std::vector<TokenId> SomeTokens() {
   std::vector<TokenId> tokens(kNumBlocks * kernels::kKvBlockTokens + 7);
@@ -26,9 +34,10 @@ std::vector<std::byte> PayloadOf(size_t block) {
 }
 
 // Stores the prefix as an engine would; its id.
-BlockHash StorePrefix(store::KvStore& kv, const std::string& salt, bool with_tokens = true) {
+BlockHash StorePrefix(store::KvStore& kv, const std::string& tenant, bool with_tokens = true) {
   const std::vector<TokenId> tokens = SomeTokens();
-  const auto keys = PrefixKeys({.fingerprint = kModel, .seed = kSeed}, salt, tokens);
+  const auto keys =
+      PrefixKeys({.fingerprint = kModel, .seed = kSeed}, kv::TenantSalt(Ring(), tenant), tokens);
   EXPECT_EQ(keys.size(), kNumBlocks);
   for (size_t i = 0; i < keys.size(); ++i) {
     const auto payload = PayloadOf(i);
@@ -47,11 +56,11 @@ BlockHash StorePrefix(store::KvStore& kv, const std::string& salt, bool with_tok
   return keys.back().hash;
 }
 
-std::string Export(store::KvStore& kv, const BlockHash& id, const std::string& salt) {
-  const std::vector<std::string> salts = {"somebody else", salt};
-  auto prefix = ReadPrefix(kv, kSeed, id, salts);
+std::string Export(store::KvStore& kv, const BlockHash& id, const std::string& tenant) {
+  const std::vector<std::string> tenants = {"somebody else", tenant};
+  auto prefix = ReadPrefix(kv, KeysOf(kSeed), id, tenants);
   EXPECT_TRUE(prefix) << prefix.error().ToString();
-  PrefixExporter exporter(kv, std::move(*prefix));
+  PrefixExporter exporter(kv, Ring(), std::move(*prefix));
   std::string all;
   std::string piece;
   while (true) {
@@ -64,7 +73,7 @@ std::string Export(store::KvStore& kv, const BlockHash& id, const std::string& s
 
 Result<ImportReport> Import(store::KvStore& kv, uint64_t seed, std::string_view file,
                             size_t step = 1000) {
-  PrefixImporter importer(kv, seed);
+  PrefixImporter importer(kv, KeysOf(seed));
   for (size_t at = 0; at < file.size(); at += step) {
     KVGATE_TRY_VOID(importer.Feed(file.substr(at, step)));
   }
@@ -72,8 +81,9 @@ Result<ImportReport> Import(store::KvStore& kv, uint64_t seed, std::string_view 
 }
 
 // What a second KV group has of the prefix's last two blocks.
-void StoreWindows(store::KvStore& kv, const std::string& salt) {
-  const auto keys = PrefixKeys({.fingerprint = kModel, .seed = kSeed}, salt, SomeTokens());
+void StoreWindows(store::KvStore& kv, const std::string& tenant) {
+  const auto keys = PrefixKeys({.fingerprint = kModel, .seed = kSeed},
+                               kv::TenantSalt(Ring(), tenant), SomeTokens());
   for (size_t i = kNumBlocks - 2; i < kNumBlocks; ++i) {
     const auto payload = PayloadOf(100 + i);
     const store::KvRecord record{
@@ -99,7 +109,8 @@ TEST(PrefixTransfer, TheWindowsOfAPrefixMoveWithItUnderTheKeysThatHoldThere) {
   EXPECT_EQ(report->num_imported, kNumBlocks);
   EXPECT_EQ(report->num_dropped(), 0u);
   EXPECT_EQ(to.Stats().num_records, kNumBlocks + 2);
-  const auto keys = PrefixKeys({.fingerprint = kModel, .seed = kSeed + 1}, "tenant", SomeTokens());
+  const auto keys = PrefixKeys({.fingerprint = kModel, .seed = kSeed + 1},
+                               kv::TenantSalt(Ring(), "tenant"), SomeTokens());
   std::vector<std::byte> payload(kPayloadBytes);
   EXPECT_TRUE(to.Get({.key = {.fingerprint = kModel, .hash = kv::GroupHash(keys.back().hash, 1)},
                       .digest = keys.back().digest,
@@ -113,12 +124,13 @@ TEST(PrefixTransfer, AWindowOfAnotherPrefixEndsTheImport) {
   store::MemoryKvStore from;
   StorePrefix(from, "tenant");
   StoreWindows(from, "tenant");
-  const auto keys = PrefixKeys({.fingerprint = kModel, .seed = kSeed}, "tenant", SomeTokens());
+  const auto keys = PrefixKeys({.fingerprint = kModel, .seed = kSeed},
+                               kv::TenantSalt(Ring(), "tenant"), SomeTokens());
   store::KvBlock window =
       *from.Read({.fingerprint = kModel, .hash = kv::GroupHash(keys.back().hash, 1)});
-  store::PrefixFileWriter writer;
+  store::PrefixFileWriter writer(Ring());
   std::string file;
-  writer.Header({.fingerprint = kModel, .salt = "tenant", .num_blocks = 2}, file);
+  writer.Header({.fingerprint = kModel, .tenant = "tenant", .num_blocks = 2}, file);
   writer.Block(*from.Read({.fingerprint = kModel, .hash = keys[0].hash}), file);
   window.depth = 1;  // of another block, by its digest
   writer.Block(window, file);
@@ -142,7 +154,8 @@ TEST(PrefixTransfer, WhatIsExportedIsFoundInADirectoryOfAnotherSeed) {
   EXPECT_EQ(report->num_imported, kNumBlocks);
   EXPECT_EQ(report->num_dropped(), 0u);
   EXPECT_EQ(report->reason, "");
-  const auto keys = PrefixKeys({.fingerprint = kModel, .seed = other_seed}, "tenant", SomeTokens());
+  const auto keys = PrefixKeys({.fingerprint = kModel, .seed = other_seed},
+                               kv::TenantSalt(Ring(), "tenant"), SomeTokens());
   EXPECT_EQ(report->id, keys.back().hash);
   for (size_t i = 0; i < keys.size(); ++i) {
     std::vector<std::byte> payload(kPayloadBytes);
@@ -157,20 +170,20 @@ TEST(PrefixTransfer, OnlyItsTenantReadsAPrefix) {
   store::MemoryKvStore kv;
   const BlockHash id = StorePrefix(kv, "tenant");
   const std::vector<std::string> others = {"", "somebody else"};
-  EXPECT_EQ(ReadPrefix(kv, kSeed, id, others).error().code, ErrorCode::kPermissionDenied);
+  EXPECT_EQ(ReadPrefix(kv, KeysOf(kSeed), id, others).error().code, ErrorCode::kPermissionDenied);
   const std::vector<std::string> own = {"", "tenant"};
-  const auto prefix = ReadPrefix(kv, kSeed, id, own);
+  const auto prefix = ReadPrefix(kv, KeysOf(kSeed), id, own);
   ASSERT_TRUE(prefix);
-  EXPECT_EQ(prefix->salt, "tenant");
+  EXPECT_EQ(prefix->tenant, "tenant");
   EXPECT_EQ(prefix->tokens.size(), kNumBlocks * kernels::kKvBlockTokens);
-  EXPECT_EQ(ReadPrefix(kv, kSeed, BlockHash{1, 2}, own).error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(ReadPrefix(kv, KeysOf(kSeed), BlockHash{1, 2}, own).error().code, ErrorCode::kNotFound);
 }
 
 TEST(PrefixTransfer, APrefixStoredWithoutItsTokensCannotBeRead) {
   store::MemoryKvStore kv;
   const BlockHash id = StorePrefix(kv, "", false);
-  const std::vector<std::string> salts = {""};
-  EXPECT_EQ(ReadPrefix(kv, kSeed, id, salts).error().code, ErrorCode::kUnsupported);
+  const std::vector<std::string> tenants = {""};
+  EXPECT_EQ(ReadPrefix(kv, KeysOf(kSeed), id, tenants).error().code, ErrorCode::kUnsupported);
 }
 
 TEST(PrefixTransfer, EveryDamagedByteCostsWhatHangsFromItAndNothingElse) {
@@ -207,9 +220,9 @@ TEST(PrefixTransfer, AFileThatIsCutShortGivesItsWholeBlocksAndSaysSo) {
 }
 
 TEST(PrefixTransfer, BlocksOfOtherTokensThanTheirDigestSaysAreRefused) {
-  store::PrefixFileWriter writer;
+  store::PrefixFileWriter writer(Ring());
   std::string file;
-  writer.Header({.fingerprint = kModel, .salt = "", .num_blocks = 1}, file);
+  writer.Header({.fingerprint = kModel, .tenant = "", .num_blocks = 1}, file);
   store::KvBlock block;
   block.tokens.assign(kernels::kKvBlockTokens, 1);
   block.payload.resize(10);

@@ -50,9 +50,10 @@ TEST(ConnectionPrefixesTest, WarmNamesAWrongField) {
 TEST(ConnectionPrefixesTest, AnImportIsReadPieceByPieceAndReported) {
   testing::FakeKvStore kv;
   TestServer server({.kv = &kv});
-  store::PrefixFileWriter writer;
+  const auto ring = Keyring::Generate();
+  store::PrefixFileWriter writer(*ring);
   std::string file;
-  writer.Header({.fingerprint = {}, .salt = {}, .num_blocks = 1}, file);
+  writer.Header({.fingerprint = {}, .tenant = {}, .num_blocks = 1}, file);
   store::KvBlock block;  // whose digest is not that of its tokens
   block.tokens.resize(32);
   block.payload.resize(size_t{3} << 20);

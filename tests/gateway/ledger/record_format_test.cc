@@ -7,6 +7,11 @@
 namespace kvgate::ledger {
 namespace {
 
+const Keyring& Ring() {
+  static const auto ring = Keyring::Generate();
+  return *ring;
+}
+
 std::string RandomText(std::mt19937& random) {
   std::string text(random() % 40, ' ');
   for (char& c : text) c = static_cast<char>(random());
@@ -92,28 +97,28 @@ TEST(RecordFormatTest, ADecodedRecordIsTheOneThatWasEncoded) {
   std::mt19937 random(7);
   for (int i = 0; i < 500; ++i) {
     const RequestRecord record = RandomRecord(random);
-    const std::string bytes = EncodeRecord(record);
+    const std::string bytes = EncodeRecord(record, Ring());
     EXPECT_EQ(TimeOfRecord(bytes), record.time_us);
-    const auto decoded = DecodeRecord(bytes);
+    const auto decoded = DecodeRecord(bytes, Ring());
     ASSERT_TRUE(decoded);
     EXPECT_EQ(RecordJson(*decoded), RecordJson(record));
-    EXPECT_EQ(EncodeRecord(*decoded), bytes);
+    EXPECT_EQ(EncodeRecord(*decoded, Ring()).size(), bytes.size());
   }
 }
 
 TEST(RecordFormatTest, BytesThatAreNoRecordAreSaidToBeNone) {
   std::mt19937 random(8);
-  const std::string bytes = EncodeRecord(RandomRecord(random));
+  const std::string bytes = EncodeRecord(RandomRecord(random), Ring());
   for (size_t size = 0; size < bytes.size(); ++size) {
-    EXPECT_FALSE(DecodeRecord(bytes.substr(0, size))) << size;
+    EXPECT_FALSE(DecodeRecord(bytes.substr(0, size), Ring())) << size;
   }
-  EXPECT_FALSE(DecodeRecord(bytes + "x"));
-  EXPECT_FALSE(DecodeRecord(R"({"id":"1","time_us":5})"));
+  EXPECT_FALSE(DecodeRecord(bytes + "x", Ring()));
+  EXPECT_FALSE(DecodeRecord(R"({"id":"1","time_us":5})", Ring()));
   EXPECT_EQ(TimeOfRecord(R"({"id":"1","time_us":5})"), 0);
   for (int i = 0; i < 20'000; ++i) {
     std::string changed = bytes;
     changed[random() % changed.size()] = static_cast<char>(random());
-    if (const auto decoded = DecodeRecord(changed)) RecordJson(*decoded);
+    if (const auto decoded = DecodeRecord(changed, Ring())) RecordJson(*decoded);
   }
 }
 
@@ -122,7 +127,7 @@ TEST(RecordFormatTest, ARecordOfTheVersionBeforeIsStillRead) {
   record.id = "id1";
   record.time_us = 99;
   record.usage = TokenUsage{.uncached_tokens = 7};
-  std::string bytes = EncodeRecord(record);
+  std::string bytes = EncodeRecord(record, Ring());
   // As version 2 wrote it: edits are names, and nothing follows.
   bytes.front() = 2;
   bytes.back() = 1;
@@ -130,15 +135,35 @@ TEST(RecordFormatTest, ARecordOfTheVersionBeforeIsStillRead) {
       "\x0d"
       "cache_control";
   EXPECT_EQ(TimeOfRecord(bytes), 99);
-  const auto decoded = DecodeRecord(bytes);
+  const auto decoded = DecodeRecord(bytes, Ring());
   ASSERT_TRUE(decoded);
   EXPECT_EQ(decoded->id, "id1");
   EXPECT_EQ(decoded->usage->uncached_tokens, 7);
   EXPECT_EQ(decoded->edits, (std::vector<RecordEdit>{{.rule = "cache_control", .count = 1}}));
   EXPECT_FALSE(decoded->prefix_break);
-  bytes.front() = 4;
-  EXPECT_FALSE(DecodeRecord(bytes));
+  bytes.front() = 5;
+  EXPECT_FALSE(DecodeRecord(bytes, Ring()));
   EXPECT_EQ(TimeOfRecord(bytes), 0);
+}
+
+TEST(RecordFormatTest, WordsOfAPromptAreSealedAndOpenForTheirOwnRecord) {
+  RequestRecord record;
+  record.id = "id1";
+  record.time_us = 99;
+  record.prefix_break = RecordBreak{
+      .cause = "system_changed", .path = "system", .before = "Monday", .after = "Tuesday"};
+  std::string bytes = EncodeRecord(record, Ring());
+  EXPECT_EQ(bytes.find("Monday"), std::string::npos);
+  EXPECT_EQ(bytes.find("Tuesday"), std::string::npos);
+  EXPECT_FALSE(HasClearWords(bytes));
+  EXPECT_EQ(DecodeRecord(bytes, Ring())->prefix_break->after, "Tuesday");
+  const auto other = Keyring::Generate();
+  const auto without = DecodeRecord(bytes, *other);
+  ASSERT_TRUE(without);
+  EXPECT_EQ(without->prefix_break->cause, "system_changed");
+  EXPECT_EQ(without->prefix_break->before + without->prefix_break->after, "");
+  bytes.replace(bytes.find("id1"), 3, "id2");
+  EXPECT_FALSE(DecodeRecord(bytes, Ring()));
 }
 
 TEST(RecordFormatTest, ItsSizeIsBoundedWhateverACallerSends) {
@@ -147,10 +172,12 @@ TEST(RecordFormatTest, ItsSizeIsBoundedWhateverACallerSends) {
   record.error = std::string(1 << 20, 'x');
   record.edits.assign(10'000, {.rule = std::string(5'000, 'x'), .count = 1});
   record.attribution.assign(10'000, {.source = std::string(5'000, 'x')});
-  record.prefix_break = RecordBreak{.path = std::string(1 << 20, 'x')};
-  const std::string bytes = EncodeRecord(record);
+  record.prefix_break = RecordBreak{.path = std::string(1 << 20, 'x'),
+                                    .before = std::string(1 << 20, 'x'),
+                                    .after = std::string(1 << 20, 'x')};
+  const std::string bytes = EncodeRecord(record, Ring());
   EXPECT_LT(bytes.size(), 10'000u);
-  const auto decoded = DecodeRecord(bytes);
+  const auto decoded = DecodeRecord(bytes, Ring());
   ASSERT_TRUE(decoded);
   EXPECT_EQ(decoded->model, std::string(512, 'x'));
 }
@@ -163,7 +190,7 @@ TEST(RecordFormatTest, AnOrdinaryRecordIsSmall) {
   record.model = record.answered_by = "gpt-5";
   record.received_sha256 = record.sent_sha256 = PrefixDigest{};
   record.usage = TokenUsage{.uncached_tokens = 1000, .output_tokens = 100};
-  EXPECT_LT(EncodeRecord(record).size(), 200u);
+  EXPECT_LT(EncodeRecord(record, Ring()).size(), 200u);
 }
 
 }  // namespace

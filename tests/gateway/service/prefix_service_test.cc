@@ -24,9 +24,12 @@ Caller User(std::string credential) {
 }
 
 struct Fixture {
+  explicit Fixture(std::string secret_env = {}) : data(std::move(secret_env)) {}
   testing::TemporaryData data;
-  PrefixService prefixes{
-      {.kv = &data->kv(), .pins = &data->pins(), .hash_seed = data->hash_seed()}};
+  PrefixService prefixes{{.kv = &data->kv(),
+                          .pins = &data->pins(),
+                          .hash_seed = data->hash_seed(),
+                          .keyring = &data->keyring()}};
   json Rows(const Caller& caller = Admin()) { return json::parse(*prefixes.List(caller))["data"]; }
 };
 
@@ -174,9 +177,35 @@ TEST(PrefixServiceTest, PinsHoldInTheEnginesMemoryToo) {
   EXPECT_EQ(protections[3].tokens.size(), 64u);
 }
 
-TEST(PrefixServiceTest, WhatIsExportedIsImported) {
+TEST(PrefixServiceTest, AFileOfAnotherSecretIsRefusedWithWhatToDo) {
   Fixture from;
   Fixture to;
+  const auto exporter = from.prefixes.StartExport(
+      Admin("Bearer a"), from.data.StorePrefix(kText, TenantOf("Bearer a")));
+  ASSERT_TRUE(exporter);
+  std::string piece;
+  ASSERT_TRUE((*exporter)->Next(piece));
+  const auto refused = (*to.prefixes.StartImport())->Feed(piece);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kPermissionDenied);
+  EXPECT_THAT(refused.error().detail, HasSubstr("set the same store.secret_env"));
+}
+
+TEST(PrefixServiceTest, SaltsAreSecretsOfTheDirectory) {
+  Fixture one;
+  Fixture two;
+  EXPECT_NE(one.prefixes.SaltOf("a"), one.prefixes.SaltOf("b"));
+  EXPECT_NE(one.prefixes.SaltOf("a"), two.prefixes.SaltOf("a"));
+  EXPECT_NE(one.prefixes.SaltOf(""), two.prefixes.SaltOf(""));
+  const std::string before = one.prefixes.SaltOf("a");
+  one.data.Reopen();
+  EXPECT_EQ(kv::TenantSalt(one.data->keyring(), "a"), before);
+}
+
+TEST(PrefixServiceTest, WhatIsExportedIsImportedWhereTheSecretIsShared) {
+  ASSERT_EQ(::setenv("KVGATE_TEST_SHARED_SECRET", Keyring::GenerateSecret().c_str(), 1), 0);
+  Fixture from("KVGATE_TEST_SHARED_SECRET");
+  Fixture to("KVGATE_TEST_SHARED_SECRET");
   const auto exporter = from.prefixes.StartExport(
       Admin("Bearer a"), from.data.StorePrefix(kText, TenantOf("Bearer a")));
   ASSERT_TRUE(exporter);

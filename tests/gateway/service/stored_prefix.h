@@ -8,8 +8,10 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "engine/kv/tenant_salt.h"
 #include "engine/tier/prefix_transfer.h"
 #include "kernels/backend.h"
 #include "store/rocks_data_directory.h"
@@ -18,7 +20,8 @@ namespace kvgate::testing {
 
 class TemporaryData {
  public:
-  TemporaryData() {
+  // `secret_env` names the environment variable with its secret; empty: one of its own.
+  explicit TemporaryData(std::string secret_env = {}) : secret_env_(std::move(secret_env)) {
     std::string name = (std::filesystem::temp_directory_path() / "kvgate-pins-XXXXXX").string();
     path_ = ::mkdtemp(name.data());
     Open();
@@ -35,11 +38,12 @@ class TemporaryData {
   store::DataDirectory* operator->() { return directory_.get(); }
 
   // The id of the stored prefix; `text` is one token per byte, as FakeTokenizer has it.
-  std::string StorePrefix(std::string_view text, const std::string& salt,
+  std::string StorePrefix(std::string_view text, const std::string& tenant,
                           Fingerprint fingerprint = {}) {
     const std::vector<TokenId> tokens = TokensOf(text);
-    const auto keys = tier::PrefixKeys(
-        {.fingerprint = fingerprint, .seed = directory_->hash_seed()}, salt, tokens);
+    const auto keys =
+        tier::PrefixKeys({.fingerprint = fingerprint, .seed = directory_->hash_seed()},
+                         kv::TenantSalt(directory_->keyring(), tenant), tokens);
     for (size_t i = 0; i < keys.size(); ++i) {
       const std::vector<std::byte> payload(1000, static_cast<std::byte>(i));
       const store::KvRecord record{
@@ -64,11 +68,12 @@ class TemporaryData {
 
  private:
   void Open() {
-    auto opened =
-        store::DataDirectory::Open({.directory = path_, .kv_bytes_max = uint64_t{16} << 20});
+    auto opened = store::DataDirectory::Open(
+        {.directory = path_, .kv_bytes_max = uint64_t{16} << 20, .secret_env = secret_env_});
     EXPECT_TRUE(opened) << opened.error().ToString();
     directory_ = std::move(*opened);
   }
+  const std::string secret_env_;
   std::filesystem::path path_;
   std::unique_ptr<store::DataDirectory> directory_;
 };

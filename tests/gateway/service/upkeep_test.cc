@@ -39,7 +39,7 @@ struct Fixture {
                                   .model = model,
                                   .name = {},
                                   .version = {},
-                                  .salt = "tenant",
+                                  .tenant = "tenant",
                                   .priority = priority,
                                   .tokens = TemporaryData::TokensOf(bytes)}));
   }
@@ -53,8 +53,10 @@ struct Fixture {
   }
 
   TemporaryData data;
-  PrefixService prefixes{
-      {.kv = &data->kv(), .pins = &data->pins(), .hash_seed = data->hash_seed()}};
+  PrefixService prefixes{{.kv = &data->kv(),
+                          .pins = &data->pins(),
+                          .hash_seed = data->hash_seed(),
+                          .keyring = &data->keyring()}};
   testing::FakeEngine engine;
 };
 

@@ -33,8 +33,10 @@ struct Fixture {
   }
 
   TemporaryData data;
-  PrefixService prefixes{
-      {.kv = &data->kv(), .pins = &data->pins(), .hash_seed = data->hash_seed()}};
+  PrefixService prefixes{{.kv = &data->kv(),
+                          .pins = &data->pins(),
+                          .hash_seed = data->hash_seed(),
+                          .keyring = &data->keyring()}};
   testing::FakeEngine engine;
 };
 
@@ -68,7 +70,7 @@ TEST(WarmJobTest, PinsWhatItWarmedAndProtectsItBeforeItIsComputed) {
   const auto pin = at.data->pins().Find(*ParseBlockHash(id));
   ASSERT_TRUE(pin);
   EXPECT_EQ(pin->name, "agent");
-  EXPECT_EQ(pin->salt, "tenant");
+  EXPECT_EQ(pin->tenant, "tenant");
   EXPECT_EQ(pin->tokens.size(), 64u);
 }
 

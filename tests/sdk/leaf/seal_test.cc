@@ -134,8 +134,8 @@ TEST(SealTest, ReadsSecretsAsOperatorsWriteThem) {
   const auto hex = Ring(kCounting);
   std::string upper = kCounting;
   std::ranges::transform(upper, upper.begin(), [](unsigned char c) { return std::toupper(c); });
-  for (const std::string& text :
-       {base64, base64.substr(0, 43), upper, "  " + base64 + " \r\n", "# of 2026\n\n" + base64}) {
+  for (const std::string& text : {base64, base64.substr(0, 43), upper, "  " + base64 + " \r\n",
+                                  "# of 2026, the first, a,b\n\n" + base64}) {
     EXPECT_EQ(Ring(text)->sealing_key_id(), hex->sealing_key_id()) << text;
   }
   const std::string other = Keyring::GenerateSecret();

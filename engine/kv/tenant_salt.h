@@ -1,0 +1,17 @@
+// The salt of a tenant: what its KV's hashes begin with. It is a secret derived of the keyring, so
+// that nobody who knows a tenant's name, or a hash of its credential, can compute a key of its KV.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include <kvgate/digest.h>
+#include <kvgate/seal.h>
+
+namespace kvgate::kv {
+
+inline std::string TenantSalt(const Keyring& ring, std::string_view tenant) {
+  return ToHex(ring.Derive("salt", tenant));
+}
+
+}  // namespace kvgate::kv

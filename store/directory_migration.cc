@@ -1,0 +1,245 @@
+#include "store/directory_migration.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include <kvgate/log.h>
+
+#include "store/pin_format.h"
+#include "store/turn_format.h"
+
+namespace kvgate::store {
+namespace {
+
+constexpr MetaTable kTable = MetaTable::kTurns;
+constexpr std::string_view kTotalsKey = "n";
+// Of one step: turns are up to 32 MiB.
+constexpr size_t kStepTurns = 64;
+constexpr uint64_t kStepBytes = uint64_t{8} << 20;
+constexpr size_t kSweepRows = 4096;
+// Rows of format 1, which had tenants, ids, sessions and contents in clear.
+constexpr std::string_view kClearRows[] = {"i", "s", "c", "m"};
+
+uint64_t Less(uint64_t value, uint64_t part) { return value - std::min(value, part); }
+
+struct Row {
+  std::string key;
+  std::string value;
+};
+
+// Turns are walked from the newest to the oldest, some at a time, since a visit must not write.
+class TurnMigration {
+ public:
+  TurnMigration(MetaStore& meta, MigrationReport& report)
+      : meta_(meta), report_(report), names_(meta.keyring()) {}
+
+  Result<void> Run() {
+    std::string before;
+    while (true) {
+      KVGATE_TRY(const std::vector<Row> rows, NextRows(before));
+      if (rows.empty()) break;
+      before = rows.back().key;
+      KVGATE_TRY_VOID(Begin());
+      for (const Row& row : rows) KVGATE_TRY_VOID(Take(row));
+      KVGATE_TRY_VOID(Commit());
+    }
+    report_.num_conversations = seen_.size();
+    for (const std::string_view prefix : kClearRows) KVGATE_TRY_VOID(Sweep(prefix));
+    return {};
+  }
+
+ private:
+  Result<std::vector<Row>> NextRows(const std::string& before) const {
+    std::vector<Row> rows;
+    uint64_t bytes = 0;
+    KVGATE_TRY_VOID(meta_.ScanBack(kTable, {.prefix = "t", .before = before},
+                                   [&](std::string_view key, std::string_view value) {
+                                     rows.push_back({std::string(key), std::string(value)});
+                                     bytes += value.size();
+                                     return rows.size() < kStepTurns && bytes < kStepBytes;
+                                   }));
+    return rows;
+  }
+
+  Result<void> Begin() {
+    writes_.clear();
+    conversations_.clear();
+    KVGATE_TRY(const auto value, meta_.Get(kTable, kTotalsKey));
+    // Without sums the turn store makes them again when it opens.
+    totals_ = value ? DecodeTotals(*value) : std::nullopt;
+    return {};
+  }
+
+  Result<void> Take(const Row& row) {
+    const Result<DecodedTurn> decoded = DecodeTurn(row.key, row.value, meta_.keyring());
+    if (!decoded && decoded.error().code == ErrorCode::kPermissionDenied) {
+      ++report_.num_turns_foreign;
+      return {};
+    }
+    if (!decoded) {
+      KVGATE_LOG(kWarning, "store.turns", "{}; it is dropped", decoded.error().detail);
+      return Drop(row);
+    }
+    const TurnRecord& record = decoded->record;
+    const TurnPlace place{.order = record.turn.order, .conversation = record.conversation};
+    const std::string member_key = WithOrder(TurnMemberPrefix(place.conversation), place.order);
+    KVGATE_TRY(const auto before, meta_.Get(kTable, member_key));
+    const std::optional<TurnMember> old = before ? DecodeMember(*before) : std::nullopt;
+    TurnMember member = MemberOf(record.turn, names_, row.key.size() + row.value.size());
+    if (old == member && IsSealedWithFirst(meta_.keyring(), row.value)) return {};
+    std::string value = EncodeTurn(record, meta_.keyring());
+    member.bytes = row.key.size() + value.size();
+    if (old) RemoveNames(*old, place);
+    KVGATE_TRY_VOID(Account(place.conversation, row.key.size() + row.value.size(), member.bytes));
+    Put(row.key, std::move(value));
+    Put(member_key, EncodeMember(member));
+    PutNames(member, place);
+    seen_.insert(place.conversation);
+    ++report_.num_turns;
+    return {};
+  }
+
+  // A turn that nothing can be read of; its conversation is told by the row that lists it.
+  Result<void> Drop(const Row& row) {
+    ++report_.num_turns_damaged;
+    const uint64_t order = OrderOf(row.key);
+    writes_.push_back({.key = row.key, .value = std::nullopt});
+    std::optional<std::string> listed;
+    for (const std::string_view prefix : {"m", "M"}) {
+      KVGATE_TRY_VOID(meta_.Scan(kTable, prefix, [&](std::string_view key, std::string_view) {
+        if (OrderOf(key) == order) listed = std::string(key);
+        return !listed;
+      }));
+      if (listed) break;
+    }
+    if (!listed) return {};
+    const uint64_t conversation = OrderOf(std::string_view(*listed).substr(0, 9));
+    KVGATE_TRY(const auto value, meta_.Get(kTable, *listed));
+    const auto member = value ? DecodeMember(*value) : std::nullopt;
+    if (member) RemoveNames(*member, {.order = order, .conversation = conversation});
+    writes_.push_back({.key = *listed, .value = std::nullopt});
+    KVGATE_TRY_VOID(Account(conversation, row.key.size() + row.value.size(), 0));
+    return {};
+  }
+
+  // A size of 0 afterwards: the turn goes.
+  Result<void> Account(uint64_t conversation, uint64_t bytes_before, uint64_t bytes_after) {
+    auto found = conversations_.find(conversation);
+    if (found == conversations_.end()) {
+      KVGATE_TRY(const auto value, meta_.Get(kTable, TurnConversationKey(conversation)));
+      const auto state = value ? DecodeConversation(*value) : std::nullopt;
+      found = conversations_.emplace(conversation, state.value_or(TurnConversation())).first;
+    }
+    const auto change = [&](uint64_t& bytes) { bytes = Less(bytes, bytes_before) + bytes_after; };
+    change(found->second.bytes);
+    if (totals_) change(totals_->bytes);
+    if (bytes_after > 0) return {};
+    found->second.num_turns = Less(found->second.num_turns, 1);
+    if (totals_) totals_->num_turns = Less(totals_->num_turns, 1);
+    return {};
+  }
+
+  Result<void> Commit() {
+    for (const auto& [conversation, state] : conversations_) {
+      if (state.num_turns > 0) {
+        Put(TurnConversationKey(conversation), EncodeConversation(state));
+        continue;
+      }
+      writes_.push_back({.key = TurnConversationKey(conversation), .value = std::nullopt});
+      writes_.push_back({.key = TurnAgeKey(state.last_order), .value = std::nullopt});
+      if (totals_) totals_->num_conversations = Less(totals_->num_conversations, 1);
+    }
+    if (writes_.empty()) return {};
+    if (totals_) Put(std::string(kTotalsKey), EncodeTotals(*totals_));
+    return meta_.PutAll(kTable, writes_);
+  }
+
+  void Put(std::string key, std::string value) {
+    writes_.push_back({.key = std::move(key), .value = std::move(value)});
+  }
+  void PutNames(const TurnMember& member, const TurnPlace& place) {
+    Put(TurnIdKey(member.tenant, member.id), EncodePlace(place));
+    if (member.session) {
+      Put(WithOrder(TurnSessionPrefix(member.tenant, *member.session), place.order),
+          EncodePlace(place));
+    }
+    if (member.content) {
+      Put(WithOrder(TurnContentPrefix(member.tenant, *member.content), place.order),
+          EncodePlace(place));
+    }
+  }
+  // Written before what may put the same row again: of one step the later write counts.
+  void RemoveNames(const TurnMember& member, const TurnPlace& place) {
+    const auto remove = [&](std::string key) {
+      writes_.push_back({.key = std::move(key), .value = std::nullopt});
+    };
+    remove(TurnIdKey(member.tenant, member.id));
+    if (member.session) {
+      remove(WithOrder(TurnSessionPrefix(member.tenant, *member.session), place.order));
+    }
+    if (member.content) {
+      remove(WithOrder(TurnContentPrefix(member.tenant, *member.content), place.order));
+    }
+  }
+
+  Result<void> Sweep(std::string_view prefix) {
+    while (true) {
+      std::vector<MetaWrite> gone;
+      KVGATE_TRY_VOID(meta_.Scan(kTable, prefix, [&](std::string_view key, std::string_view) {
+        gone.push_back({.key = std::string(key), .value = std::nullopt});
+        return gone.size() < kSweepRows;
+      }));
+      if (gone.empty()) return {};
+      KVGATE_TRY_VOID(meta_.PutAll(kTable, gone));
+    }
+  }
+
+  MetaStore& meta_;
+  MigrationReport& report_;
+  const TurnNames names_;
+  std::unordered_set<uint64_t> seen_;
+  // Of the step under way.
+  std::vector<MetaWrite> writes_;
+  std::map<uint64_t, TurnConversation> conversations_;
+  std::optional<TurnTotals> totals_;
+};
+
+}  // namespace
+
+// Behind the head of 16 bytes stand the version of what is sealed and the id of its secret.
+bool IsSealedWithFirst(const Keyring& ring, std::string_view value) {
+  const Keyring::KeyId id = ring.sealing_key_id();
+  return value.size() > 17 + id.size() && std::memcmp(value.data() + 17, id.data(), id.size()) == 0;
+}
+
+Result<void> MigrateTurns(MetaStore& meta, MigrationReport& report) {
+  return TurnMigration(meta, report).Run();
+}
+
+Result<void> MigratePins(MetaStore& meta, MigrationReport& report) {
+  std::vector<std::string> keys;
+  KVGATE_TRY_VOID(meta.Scan(MetaTable::kPins, "", [&](std::string_view key, std::string_view) {
+    keys.emplace_back(key);
+    return true;
+  }));
+  for (const std::string& key : keys) {
+    KVGATE_TRY(const auto value, meta.Get(MetaTable::kPins, key));
+    if (!value) continue;
+    const auto unsealed = Unseal(kPinKind, meta.keyring(), key, *value);
+    // The pin book says what is damaged, and drops it.
+    if (!unsealed || IsSealedWithFirst(meta.keyring(), *value)) continue;
+    KVGATE_TRY_VOID(
+        meta.Put(MetaTable::kPins, key, Seal(kPinKind, meta.keyring(), key, unsealed->body)));
+    ++report.num_pins;
+  }
+  return {};
+}
+
+}  // namespace kvgate::store

@@ -1,0 +1,28 @@
+// The kinds of sealed values: what FORMAT.md says of their heads. All of them had bodies in clear
+// in version 1.
+#pragma once
+
+#include "store/sealed_value.h"
+
+namespace kvgate::store {
+
+inline constexpr SealedKind kTurnKind = {.magic = 0x4e54564b,  // "KVTN"
+                                         .version = 2,
+                                         .clear_version = 1,
+                                         .purpose = "turns",
+                                         .source = "store.turns",
+                                         .name = "a turn"};
+inline constexpr SealedKind kPinKind = {.magic = 0x4e50564b,  // "KVPN"
+                                        .version = 2,
+                                        .clear_version = 1,
+                                        .purpose = "pins",
+                                        .source = "store.pins",
+                                        .name = "a pin"};
+inline constexpr SealedKind kPromptKind = {.magic = 0x5050564b,  // "KVPP"
+                                           .version = 2,
+                                           .clear_version = 1,
+                                           .purpose = "prompts",
+                                           .source = "service.prompt_store",
+                                           .name = "a part of a prompt"};
+
+}  // namespace kvgate::store
