@@ -54,8 +54,8 @@ class Automaton {
  public:
   struct Limits {
     size_t nodes_max = 500'000;
-    size_t edges_max = 2'000'000;      // of all nodes: ranges of bytes
-    uint64_t steps_max = 4'000'000;    // expressions gone through, again for each place they are in
+    size_t edges_max = 2'000'000;    // of all nodes: ranges of bytes
+    uint64_t steps_max = 4'000'000;  // expressions gone through, again for each place they are in
   };
   // kInvalidArgument: no text is in the language; a rule is left recursive (named); a repetition
   // with an end of more than kEmptyRepeatMax of what may be empty; all texts need more than

@@ -37,12 +37,12 @@ class IndexedObject : public nlohmann::ordered_map<Key, T, IgnoredLess, Allocato
   using Base = nlohmann::ordered_map<Key, T, IgnoredLess, Allocator>;
 
  public:
+  using Base::Base;
   using typename Base::const_iterator;
   using typename Base::iterator;
   using typename Base::key_type;
   using typename Base::size_type;
   using typename Base::value_type;
-  using Base::Base;
 
   std::pair<iterator, bool> emplace(key_type key, T&& value) {
     const size_t at = Find(key);

@@ -76,7 +76,7 @@ class SchemaDocument {
   // Where a part stands: in another one by a step. Only what an error needs is written out: names
   // are long, and all parts below one would hold it.
   struct Place {
-    const Json* parent = nullptr;  // null: the step is the whole path
+    const Json* parent = nullptr;       // null: the step is the whole path
     const std::string* name = nullptr;  // of a property, in the document
     std::string step;
   };

@@ -1,5 +1,6 @@
 #include "tests/complexity/complexity.h"
 
+#include <gtest/gtest-spi.h>
 #include <malloc.h>
 
 #include <cstdlib>
@@ -74,6 +75,28 @@ std::string Character(size_t i) {
   std::string text;
   tokenizer::AppendUtf8(static_cast<char32_t>(0x4E00 + i % 20'000), text);
   return text;
+}
+
+// A fault is found: what takes the square of its input, in time or in memory.
+void MeasureSquares() {
+  ExpectGrowsLinearly({.name = "squares", .begin = 2'000, .num_doublings = 3},
+                      [](size_t n) -> std::function<void()> {
+                        return [n] {
+                          volatile size_t sum = 0;
+                          for (size_t i = 0; i < n * n; ++i) sum = sum + i;
+                        };
+                      });
+}
+void MeasureSquareBlocks() {
+  ExpectGrowsLinearly({.name = "square blocks", .begin = 1'000, .num_doublings = 3},
+                      [](size_t n) -> std::function<void()> {
+                        return [n] { (void)std::make_unique_for_overwrite<char[]>(n * n); };
+                      });
+}
+
+TEST(ComplexityTest, WhatGrowsWithTheSquareIsAFault) {
+  EXPECT_NONFATAL_FAILURE(MeasureSquares(), "squares");
+  EXPECT_NONFATAL_FAILURE(MeasureSquareBlocks(), "square blocks");
 }
 
 // --- grammars ---------------------------------------------------------------------------------

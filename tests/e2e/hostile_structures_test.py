@@ -109,17 +109,23 @@ class HostileStructuresTest(Case):
             forget_peak(pid)
             before_mib = memory_mib(pid, "VmRSS")
             gaps = []
+            alone = 0.0
             for _ in range(ATTEMPTS):
+                began = time.monotonic()
                 gap, reply = self.stream.longest_while(lambda: post(fields))
+                took = time.monotonic() - began
                 self.assertIn(reply.status, (200, 400, 413), f"{name}: {reply.body[:300]}")
                 if reply.status != 200:
                     self.assertTrue(reply.error["message"], name)
                 gaps.append(gap)
                 if gap <= usual + GAP_SECONDS_MAX:
                     break
+                # What the machine's other work does to it in as much time.
+                alone = max(alone, self.stream.longest_while(lambda: time.sleep(took))[0])
             self.assertIsNone(self.server.process.poll(), name)
-            self.assertLessEqual(min(gaps), usual + GAP_SECONDS_MAX,
-                                 f"{name}: the other stream stood still {gaps}; usual {usual:.3f}")
+            self.assertLessEqual(min(gaps), max(usual, alone) + GAP_SECONDS_MAX,
+                                 f"{name}: the other stream stood still {gaps}; usual {usual:.3f}, "
+                                 f"alone meanwhile {alone:.3f}")
             peak_mib = memory_mib(pid, "VmHWM") - before_mib
             slowest = max(slowest, (min(gaps), name))
             largest = max(largest, (peak_mib, name))

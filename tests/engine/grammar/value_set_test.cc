@@ -28,7 +28,7 @@ TEST(ValueSetTest, MembersOfObjectsAreFoundByName) {
   Json object = Json::object();
   for (int i = 0; i < 2'000; ++i) {
     object["n" + std::to_string(i * 7 % 2'000)] = i;
-    if (i % 500 == 0) EXPECT_TRUE(object.contains("n0"));
+    EXPECT_TRUE(i % 500 != 0 || object.contains("n0"));
   }
   EXPECT_EQ(object.size(), 2'000u);
   EXPECT_EQ(object.begin().key(), "n0");
