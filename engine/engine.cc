@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
 #include <span>
+#include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -219,26 +222,23 @@ Result<void> AllocateGroups(const EngineOptions& options, const EngineInfo& info
   return {};
 }
 
-}  // namespace
-
-Result<std::unique_ptr<Engine>> Engine::Open(const EngineOptions& options,
-                                             std::shared_ptr<const model::ModelFile> file,
-                                             kernels::Backend& backend,
-                                             const tokenizer::Tokenizer& tokenizer,
-                                             store::KvStore* store) {
-  const int context_tokens =
-      options.context_tokens_max > 0 ? options.context_tokens_max : kContextTokensDefaultMax;
-  KVGATE_TRY(std::unique_ptr<model::Model> model,
-             model::Model::Load(std::move(file), backend,
-                                {.context_tokens = context_tokens, .one_kv_group = false}));
-  return Open(options, std::move(model), backend, tokenizer, store);
+Error DoesNotFit(const EngineOptions& options, std::string_view refused) {
+  return MakeError(
+      ErrorCode::kOverloaded, "engine",
+      fmt::format("the engine does not start: the system refused {} for it. Beside the model's "
+                  "weights it wants engine.kv_memory = {}, cache.host_memory = {} and room for "
+                  "steps of {} tokens (engine.step_tokens). Lower these or engine.context, or "
+                  "raise the limit of the process (ulimit -v, ulimit -u, a container's)",
+                  refused, MebiBytes(options.kv_bytes), MebiBytes(options.host_bytes),
+                  options.step_tokens_max));
 }
 
-Result<std::unique_ptr<Engine>> Engine::Open(const EngineOptions& wanted,
-                                             std::unique_ptr<model::Model> model,
-                                             kernels::Backend& backend,
-                                             const tokenizer::Tokenizer& tokenizer,
-                                             store::KvStore* store) {
+// Throws what the system refuses: memory (std::bad_alloc), threads (std::system_error).
+Result<std::unique_ptr<Engine>> OpenOrThrow(const EngineOptions& wanted,
+                                            std::unique_ptr<model::Model> model,
+                                            kernels::Backend& backend,
+                                            const tokenizer::Tokenizer& tokenizer,
+                                            store::KvStore* store) {
   EngineLoop::Parts parts{.model = std::move(model), .groups = {}, .warm_up = {}};
   EngineInfo info;
   info.model = parts.model->config();
@@ -257,6 +257,49 @@ Result<std::unique_ptr<Engine>> Engine::Open(const EngineOptions& wanted,
   KVGATE_TRY(parts.warm_up, MeasureWarmUp(options, *parts.model, parts.groups));
   return std::make_unique<EngineLoop>(options, std::move(info), std::move(parts), backend,
                                       tokenizer, store);
+}
+
+}  // namespace
+
+Error OutOfMemory() noexcept {
+  // Fits what a string holds in itself.
+  Error error{.code = ErrorCode::kOverloaded, .source = "engine", .detail = "out of memory"};
+  error.retryable = true;
+  try {
+    error.detail =
+        "the server has no memory left for this request; try again later, or with less in it (its "
+        "operator may lower engine.kv_memory, engine.context or cache.host_memory)";
+  } catch (const std::bad_alloc&) {
+  }
+  return error;
+}
+
+Result<std::unique_ptr<Engine>> Engine::Open(const EngineOptions& options,
+                                             std::shared_ptr<const model::ModelFile> file,
+                                             kernels::Backend& backend,
+                                             const tokenizer::Tokenizer& tokenizer,
+                                             store::KvStore* store) {
+  const int context_tokens =
+      options.context_tokens_max > 0 ? options.context_tokens_max : kContextTokensDefaultMax;
+  KVGATE_TRY(std::unique_ptr<model::Model> model,
+             model::Model::Load(std::move(file), backend,
+                                {.context_tokens = context_tokens, .one_kv_group = false}));
+  return Open(options, std::move(model), backend, tokenizer, store);
+}
+
+// The fence of a start: what the system refused, in the terms of the configuration.
+Result<std::unique_ptr<Engine>> Engine::Open(const EngineOptions& options,
+                                             std::unique_ptr<model::Model> model,
+                                             kernels::Backend& backend,
+                                             const tokenizer::Tokenizer& tokenizer,
+                                             store::KvStore* store) {
+  try {
+    return OpenOrThrow(options, std::move(model), backend, tokenizer, store);
+  } catch (const std::bad_alloc&) {
+    return DoesNotFit(options, "memory");
+  } catch (const std::system_error& failure) {
+    return DoesNotFit(options, failure.what());
+  }
 }
 
 }  // namespace kvgate::engine

@@ -55,6 +55,9 @@ struct EngineOptions {
   // Between two looks at whether the model's file was written (model_watch.h); 0: none. No answer
   // depends on it.
   std::chrono::milliseconds model_watch_interval{1000};
+  // For tests: no thread runs by itself. EngineLoop::Turn and tier::DiskTier's tasks are the
+  // caller's, on one thread, whose time may be simulated (tier/clock.h).
+  bool is_driven = false;
   uint64_t hash_seed = 0;  // of block hashes: the data directory's
   int hash_bits = 128;     // tests cut it to force collisions
 };
@@ -94,8 +97,9 @@ struct FinishEvent {
   RequestStats stats;
 };
 
-// Where a request's tokens go. Called on the engine thread, in order; must not block or throw.
-// OnFinish is called exactly once for every accepted request and is the last call.
+// Where a request's tokens go. Called on the engine thread, in order; must not block. OnToken may
+// throw std::bad_alloc, which ends the request with an error. OnFinish is called exactly once for
+// every accepted request and is the last call; it may throw the same once it has the event.
 class TokenSink {
  public:
   virtual ~TokenSink() = default;
@@ -186,12 +190,17 @@ struct EngineStats {
   uint64_t num_host_blocks = 0;           // in the host arena, of num_host_blocks_max
   uint64_t num_host_blocks_max = 0;
   uint64_t num_refused_by_slo = 0;
+  uint64_t num_out_of_memory = 0;     // times that something was given up for want of memory
   uint64_t num_single_flight = 0;     // requests that waited for another to compute their prefix
   uint64_t num_restores_cut = 0;      // loads given up because recomputing was quicker
   uint64_t num_restores_skipped = 0;  // disk hits recomputed from the start, for the same reason
   uint64_t prefill_tokens_per_second = 0;  // measured; 0: not yet
   uint64_t restore_bytes_per_second = 0;   // measured; 0: not yet
 };
+
+// What a request ends with for which there was no memory: kOverloaded. Its detail is short where
+// there is no memory for a sentence.
+Error OutOfMemory() noexcept;
 
 class Engine {
  public:
@@ -216,7 +225,8 @@ class Engine {
   // unknown id or is longer than the context, or the grammar is for a larger vocabulary;
   // kOverloaded: the mailbox is full; Failure()'s error. Then the sink is never called.
   // A request that cannot meet ttft_slo_ms is accepted and then ends with kError: kRateLimited,
-  // retry_after_seconds set. One whose grammar leaves no token (all are banned, or it is too
+  // retry_after_seconds set. One for which there is no memory ends with kError: kOverloaded; the
+  // others go on. One whose grammar leaves no token (all are banned, or it is too
   // ambiguous) ends with kError: kInvalidArgument.
   virtual Result<RequestId> Submit(GenerationRequest request) = 0;
   // The request ends with kCancelled at the next step boundary. Unknown ids are ignored.

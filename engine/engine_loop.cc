@@ -3,15 +3,14 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
+#include <exception>
 #include <future>
-#include <type_traits>
+#include <new>
 #include <utility>
 
 #include <fmt/format.h>
 #include <kvgate/check.h>
-#include <kvgate/digest.h>
 #include <kvgate/log.h>
 #include <kvgate/thread_activity.h>
 
@@ -27,10 +26,6 @@ namespace {
 
 static_assert(kernels::kTopCountMax <= static_cast<int>(sample::kHeadTokensMax),
               "what a backend gives of a row is a head");
-static_assert(std::is_trivially_copyable_v<EngineStats> &&
-                  sizeof(EngineStats) % sizeof(uint64_t) == 0,
-              "EngineStats is published word by word");
-
 double Seconds(Clock::time_point from, Clock::time_point to) {
   return to > from ? std::chrono::duration<double>(to - from).count() : 0.0;
 }
@@ -48,7 +43,17 @@ uint32_t OwnerBlocksMax(const EngineOptions& options, uint32_t num_blocks) {
   return std::max(1u, static_cast<uint32_t>(std::ceil(options.tenant_kv_share * num_blocks)));
 }
 
-Generation& GenerationOf(Sequence& sequence) { return static_cast<Generation&>(*sequence.owner); }
+std::vector<uint32_t> NumBlocks(const EngineInfo& info) {
+  std::vector<uint32_t> num_blocks;
+  for (const KvGroupInfo& group : info.kv_groups) num_blocks.push_back(group.num_blocks);
+  return num_blocks;
+}
+
+std::vector<kernels::KvArena*> Arenas(const EngineLoop::Parts& parts) {
+  std::vector<kernels::KvArena*> arenas;
+  for (const EngineLoop::KvParts& part : parts.groups) arenas.push_back(part.arena.get());
+  return arenas;
+}
 
 }  // namespace
 
@@ -57,7 +62,6 @@ EngineLoop::EngineLoop(const EngineOptions& options, EngineInfo info, Parts part
                        store::KvStore* store)
     : options_(options),
       info_(WithFingerprints(std::move(info), *parts.model, tokenizer)),
-      logit_head_tokens_(LogitHeadTokens()),
       backend_(backend),
       tokenizer_(tokenizer),
       parts_(std::move(parts)),
@@ -82,8 +86,11 @@ EngineLoop::EngineLoop(const EngineOptions& options, EngineInfo info, Parts part
                                                                : schedule::ContextPolicy::kNone,
            .context_policy_tokens = options.context_policy_tokens},
           SchedulerParts()),
-      num_blocks_writing_(info_.kv_groups.size()),
-      step_rows_(info_.kv_groups.size()) {
+      writes_({.scheduler = scheduler_,
+               .disk = tier_.get(),
+               .admission = options.write_admission.get(),
+               .num_blocks = NumBlocks(info_)}),
+      runner_(info_, options.logit_head_tokens, *parts_.model, Arenas(parts_)) {
   if (parts_.groups[0].host != nullptr) {
     cache_.SetDemote([this](const kv::BlockKey& key, BlockId id, int priority) {
       parts_.groups[0].host->Put(key, id, priority);
@@ -101,17 +108,23 @@ EngineLoop::EngineLoop(const EngineOptions& options, EngineInfo info, Parts part
     costs_.ObserveStep(parts_.warm_up.num_rows, 0, parts_.warm_up.seconds);
   }
   PublishStats();
+  if (options.is_driven) return;
   thread_ = std::thread([this] { Run(); });
   pthread_setname_np(thread_.native_handle(), "kvgate-engine");
   const model::EmbeddingTable* const rows = parts_.model->rows_in_file();
-  if (rows == nullptr || rows->file() == nullptr || options.model_watch_interval.count() <= 0) {
-    return;
+  const bool is_watched = options.model_watch_interval.count() > 0;
+  if (!is_watched || rows == nullptr || rows->file() == nullptr) return;
+  try {
+    watch_ = std::make_unique<ModelWatch>(
+        *rows, ModelWatch::Options{.interval = options.model_watch_interval,
+                                   .on_change = [this](const Error& cause) {
+                                     mailbox_.Post([this, cause] { FailModel(cause); });
+                                   }});
+  } catch (...) {  // no thread may outlive what it runs on
+    mailbox_.Post([this] { stopping_ = true; });
+    thread_.join();
+    throw;
   }
-  watch_ = std::make_unique<ModelWatch>(
-      *rows, ModelWatch::Options{.interval = options.model_watch_interval,
-                                 .on_change = [this](const Error& cause) {
-                                   mailbox_.Post([this, cause] { FailModel(cause); });
-                                 }});
 }
 
 std::vector<std::unique_ptr<EngineLoop::Window>> EngineLoop::MakeWindows() const {
@@ -133,6 +146,7 @@ std::unique_ptr<tier::DiskTier> EngineLoop::MakeDiskTier(store::KvStore* store) 
                                   .windows = {},
                                   .write_bytes_max = options_.write_back_bytes_max,
                                   .load_threads = options_.io_threads,
+                                  .is_driven = options_.is_driven,
                                   .on_completion = [this](tier::Completion completion) {
                                     mailbox_.Post([this, completion] { OnCompletion(completion); });
                                   }};
@@ -166,11 +180,11 @@ schedule::Scheduler::Parts EngineLoop::SchedulerParts() {
 EngineLoop::~EngineLoop() {
   watch_.reset();
   mailbox_.Post([this] { stopping_ = true; });
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
   matchers_.StopWorker();  // its answers are in the mailbox now
   tier_.reset();           // finishes its jobs; their completions are in the mailbox now
   for (const Mailbox::Message& message : mailbox_.TakeAll({})) message();
-  for (const RequestId id : scheduler_.Ids()) End(id, FinishReason::kCancelled);
+  while (const Sequence* const left = scheduler_.Newest()) End(left->id, FinishReason::kCancelled);
   KVGATE_CHECK(writes_.empty(), "a write back never completed");
 }
 
@@ -253,12 +267,6 @@ bool EngineLoop::Drain(std::chrono::milliseconds timeout) {
   return true;
 }
 
-EngineStats EngineLoop::Stats() const {
-  std::array<uint64_t, kNumStats> words;
-  for (size_t i = 0; i < kNumStats; ++i) words[i] = published_[i].load(std::memory_order_relaxed);
-  return std::bit_cast<EngineStats>(words);
-}
-
 void EngineLoop::CheckIntegrity() {
   Call([this] {
     pool_.CheckIntegrity();
@@ -276,12 +284,17 @@ void EngineLoop::CheckIntegrity() {
 }
 
 void EngineLoop::Call(std::function<void()> body) {
+  if (options_.is_driven) return body();
   std::promise<void> done;
   mailbox_.Post([&] {
-    body();
-    done.set_value();
+    try {
+      body();
+      done.set_value();
+    } catch (...) {
+      done.set_exception(std::current_exception());
+    }
   });
-  done.get_future().wait();
+  done.get_future().get();
 }
 
 bool EngineLoop::Idle() const {
@@ -295,40 +308,109 @@ void EngineLoop::Run() {
   const std::chrono::milliseconds step_max(4 * options_.step_ms_max);
   ThreadActivity activity(
       {.pool = "engine", .patience = std::max(step_max, std::chrono::milliseconds(1'000))});
-  while (!stopping_) {
-    activity.End();
-    const std::vector<Mailbox::Message> messages = mailbox_.TakeAll(wait);
-    activity.Begin("a turn of the engine");
-    matchers_.BeginTurn();
-    for (const Mailbox::Message& message : messages) message();
+  activity_ = &activity;
+  while (!stopping_) wait = Turn(wait);
+  activity_ = nullptr;
+}
+
+std::chrono::microseconds EngineLoop::Turn(std::chrono::microseconds wait) {
+  TakeMessages(wait);
+  Admit();
+  const std::vector<schedule::StepItem> step = PlanStep();
+  if (!step.empty()) RunStep(step);
+  PublishStats();
+  if (std::exchange(has_shed_, false) || !step.empty()) return std::chrono::microseconds(0);
+  if (scheduler_.copying()) return kCopyCheckInterval;
+  // A load may fall behind at any moment; nothing else happens without a message.
+  return scheduler_.restoring() ? kRestoreCheckInterval : kIdleInterval;
+}
+
+// What a message is about is a request that has a fence of its own (Submit), or can be left out: a
+// protection is not set, a late load goes on until the next turn.
+void EngineLoop::TakeMessages(std::chrono::microseconds wait) {
+  if (activity_ != nullptr) activity_->End();
+  const std::vector<Mailbox::Message> messages = mailbox_.TakeAll(wait);
+  if (activity_ != nullptr) activity_->Begin("a turn of the engine");
+  matchers_.BeginTurn();
+  for (const Mailbox::Message& message : messages) {
+    try {
+      message();
+    } catch (const std::bad_alloc&) {
+      ++stats_.num_out_of_memory;
+    }
+  }
+  try {
     EndExpiredProtections();
     scheduler_.GiveUpLateRestores();
-    scheduler_.AdmitWaiting();
-    const std::vector<schedule::StepItem> step = scheduler_.PlanStep();
-    if (!step.empty()) RunStep(step);
-    // A load may fall behind at any moment; nothing else happens without a message.
-    wait = !step.empty()            ? std::chrono::microseconds(0)
-           : scheduler_.copying()   ? kCopyCheckInterval
-           : scheduler_.restoring() ? kRestoreCheckInterval
-                                    : kIdleInterval;
-    PublishStats();
+  } catch (const std::bad_alloc&) {
+    ++stats_.num_out_of_memory;
   }
+}
+
+void EngineLoop::Admit() {
+  try {
+    scheduler_.AdmitWaiting();
+  } catch (const std::bad_alloc&) {
+    if (const std::optional<RequestId> id = scheduler_.admitting()) return Shed(*id);
+    ShedNewest();
+  }
+}
+
+std::vector<schedule::StepItem> EngineLoop::PlanStep() {
+  try {
+    return scheduler_.PlanStep();
+  } catch (const std::bad_alloc&) {
+    ShedNewest();
+    return {};
+  }
+}
+
+// So that those who came before go on.
+void EngineLoop::ShedNewest() {
+  if (const Sequence* const newest = scheduler_.Newest()) Shed(newest->id);
+}
+
+void EngineLoop::Shed(RequestId id) {
+  ++stats_.num_out_of_memory;
+  has_shed_ = true;  // somebody else may get on now
+  End(id, FinishReason::kError, OutOfMemory());
 }
 
 void EngineLoop::OnSubmit(std::unique_ptr<Sequence> sequence) {
   ++stats_.num_requests;
-  if (failure_.has_value()) return Refuse(std::move(sequence), *failure_);
+  if (failure_.has_value()) return Refuse(sequence, *failure_);
+  Sequence& entered = *sequence;
+  try {
+    Enter(sequence);
+  } catch (const std::bad_alloc&) {
+    ++stats_.num_out_of_memory;
+    return Refuse(sequence, OutOfMemory());
+  }
+  if (sequence == nullptr) BeginMask(entered);  // else it was refused
+}
+
+// Takes the sequence unless it throws.
+void EngineLoop::Enter(std::unique_ptr<Sequence>& sequence) {
   // Who only warms a prefix waits for no token.
   if (options_.ttft_slo_ms > 0 && GenerationOf(*sequence).wants_output()) {
     const double seconds = scheduler_.EstimateTtftSeconds(*sequence);
-    if (seconds * 1e3 > options_.ttft_slo_ms) return RefuseBySlo(std::move(sequence), seconds);
+    if (seconds * 1e3 > options_.ttft_slo_ms) return RefuseBySlo(sequence, seconds);
   }
-  stats_.num_prompt_tokens += static_cast<uint64_t>(sequence->num_prompt_tokens);
-  Sequence& added = *sequence;
+  const auto num_prompt_tokens = static_cast<uint64_t>(sequence->num_prompt_tokens);
   scheduler_.Add(std::move(sequence));
-  const Generation& generation = GenerationOf(added);
+  stats_.num_prompt_tokens += num_prompt_tokens;
+}
+
+// What the first token needs of a grammar. REQUIRES: the sequence waits.
+void EngineLoop::BeginMask(Sequence& sequence) {
+  const Generation& generation = GenerationOf(sequence);
   if (!generation.has_grammar() || !generation.wants_output()) return;
-  if (!PursueMask(added)) End(added.id, generation.finish_reason());
+  const RequestId id = sequence.id;
+  try {
+    if (!PursueMask(sequence)) End(id, generation.finish_reason());
+  } catch (const std::bad_alloc&) {
+    Shed(id);
+  }
 }
 
 // False: the request is over. Where the mask takes its time, the sequence is in no step until then.
@@ -348,13 +430,16 @@ void EngineLoop::OnMask(RequestId id, const std::shared_ptr<grammar::Matcher>& m
   Sequence* const sequence = scheduler_.Find(id);
   if (sequence == nullptr) return;  // it was cancelled meanwhile
   sequence->awaits_mask = false;
-  Generation& generation = GenerationOf(*sequence);
-  if (!generation.Settle()) End(id, generation.finish_reason());
+  try {
+    Generation& generation = GenerationOf(*sequence);
+    if (!generation.Settle()) End(id, generation.finish_reason());
+  } catch (const std::bad_alloc&) {
+    Shed(id);
+  }
 }
 
 // The work that goes before it must be done first: that is when trying again makes sense.
-void EngineLoop::RefuseBySlo(std::unique_ptr<Sequence> sequence, double ttft_seconds) {
-  ++stats_.num_refused_by_slo;
+void EngineLoop::RefuseBySlo(std::unique_ptr<Sequence>& sequence, double ttft_seconds) {
   const double slo_seconds = options_.ttft_slo_ms * 1e-3;
   Error error = MakeError(
       ErrorCode::kRateLimited, "engine",
@@ -363,10 +448,11 @@ void EngineLoop::RefuseBySlo(std::unique_ptr<Sequence> sequence, double ttft_sec
                   ttft_seconds, slo_seconds));
   error.retryable = true;
   error.retry_after_seconds = std::max(1, static_cast<int>(std::ceil(ttft_seconds - slo_seconds)));
-  Refuse(std::move(sequence), std::move(error));
+  ++stats_.num_refused_by_slo;
+  Refuse(sequence, std::move(error));
 }
 
-void EngineLoop::Refuse(std::unique_ptr<Sequence> sequence, Error error) {
+void EngineLoop::Refuse(std::unique_ptr<Sequence>& sequence, Error error) {
   mailbox_.ReleaseBounded();
   PublishStats();
   GenerationOf(*sequence).Finish(FinishReason::kError, StatsOf(*sequence), std::move(error));
@@ -400,102 +486,59 @@ void EngineLoop::EndExpiredProtections() {
 
 void EngineLoop::OnCompletion(const tier::Completion& completion) {
   if (completion.kind == tier::Completion::Kind::kLoad) return scheduler_.OnRestored(completion);
-  const auto write = writes_.find(completion.ticket);
-  for (size_t group = 0; group < num_blocks_writing_.size(); ++group) {
-    num_blocks_writing_[group] -= write->second.num_items[group];
-  }
-  kv::ReleaseLastToFirst(write->second.held);
-  writes_.erase(write);
+  writes_.OnCompletion(completion);
 }
 
-void EngineLoop::GatherStep(const std::vector<schedule::StepItem>& step) {
-  step_tokens_.clear();
-  step_groups_.clear();
-  for (auto& rows : step_rows_) rows.clear();
-  step_logit_rows_.clear();
-  step_scales_.clear();
-  for (const schedule::StepItem& item : step) {
-    Sequence& sequence = *item.sequence;
-    const int first_row = static_cast<int>(step_tokens_.size());
-    const auto begin = sequence.tokens.begin() + sequence.num_computed;
-    step_tokens_.insert(step_tokens_.end(), begin, begin + item.num_tokens);
-    step_rows_[0].push_back(
-        {.first_row = first_row,
-         .num_rows = item.num_tokens,
-         .first_position = sequence.num_slots(),
-         .block_table = sequence.block_table,
-         .num_dropped_tokens = sequence.num_dropped_tokens,
-         .block_mass = sequence.block_mass.empty() ? nullptr : sequence.block_mass.data()});
-    for (size_t group = 1; group < step_rows_.size(); ++group) {
-      step_rows_[group].push_back({.first_row = first_row,
-                                   .num_rows = item.num_tokens,
-                                   .first_position = sequence.num_computed,
-                                   .block_table = sequence.windows[group - 1].block_table});
-    }
-    if (!item.wants_logits) continue;
-    step_logit_rows_.push_back(first_row + item.num_tokens - 1);
-    step_scales_.push_back(GenerationOf(sequence).inverse_temperature());
-  }
-  for (size_t group = 0; group < step_rows_.size(); ++group) {
-    step_groups_.push_back(
-        {.arena = parts_.groups[group].arena.get(), .sequences = step_rows_[group]});
-  }
-}
-
-int EngineLoop::LogitHeadTokens() const {
-  const int wanted = options_.logit_head_tokens;
-  if (info_.model.vocab_size > kernels::kTopColumnsMax) return 0;
-  if (wanted < 0) return info_.backend.kv_host_visible ? 0 : kernels::kTopCountMax;
-  return std::min(wanted, kernels::kTopCountMax);
-}
-
-// kDataLoss, kIo: the model file is not what was loaded; nothing was computed.
-Result<void> EngineLoop::RunForward() {
-  const model::StepInput input = {
-      .tokens = step_tokens_, .groups = step_groups_, .logit_rows = step_logit_rows_};
-  const auto vocab_size = static_cast<size_t>(info_.model.vocab_size);
-  if (logit_head_tokens_ == 0) {
-    step_logits_.resize(step_logit_rows_.size() * vocab_size);
-    return parts_.model->Forward(input, step_logits_);
-  }
-  step_logits_.resize(vocab_size);
-  step_heads_.count = logit_head_tokens_;
-  return parts_.model->ForwardHeads(input, step_scales_, step_heads_);
-}
-
-// Valid until the next one is fetched.
-sample::LogitRow EngineLoop::StepLogits(size_t index) {
-  const auto vocab_size = static_cast<size_t>(info_.model.vocab_size);
-  if (logit_head_tokens_ == 0) {
-    return sample::LogitRow(std::span(step_logits_).subspan(index * vocab_size, vocab_size));
-  }
-  const auto count = static_cast<size_t>(step_heads_.count);
-  const sample::LogitHead head = {
-      .tokens = std::span(step_heads_.tokens).subspan(index * count, count),
-      .logits = std::span(step_heads_.logits).subspan(index * count, count),
-      .exp_sum = step_heads_.exp_sums[index],
-      .tempered_exp_sum = step_heads_.scaled_sums[index],
-      .tolerance = kernels::kExpSumTolerance};
-  return sample::LogitRow(head, vocab_size, [this, index] {
-    parts_.model->ReadLogits(index, step_logits_);
-    return std::span<const float>(step_logits_);
-  });
+void EngineLoop::WriteBack(Sequence& sequence) {
+  if (tier_ != nullptr && !failure_.has_value()) writes_.Write(sequence);
 }
 
 void EngineLoop::RunStep(const std::vector<schedule::StepItem>& step) {
-  GatherStep(step);
-  const Clock::time_point began = Clock::now();
-  if (const Result<void> computed = RunForward(); !computed) return FailModel(computed.error());
-  ObserveStep(step, Seconds(began, Clock::now()));
+  if (!ComputeStep(step)) return;
   ++stats_.num_steps;
   size_t logit_row = 0;
   for (const schedule::StepItem& item : step) {
-    scheduler_.OnComputed(item);
-    if (scheduler_.has_windows()) KeepWindows(*item.sequence);
-    if (!item.wants_logits) continue;
-    sample::LogitRow logits = StepLogits(logit_row++);
-    AdvanceSequence(*item.sequence, logits);
+    const RequestId id = item.sequence->id;
+    try {
+      TakeStep(item, logit_row);
+    } catch (const std::bad_alloc&) {
+      Shed(id);
+    }
   }
+}
+
+// False: nothing was computed that counts. Without memory the step's newest sequence makes way, and
+// the others are computed anew, to the same bits; but what attention has added to the mass of a
+// bounded context's blocks would be added twice, so those go, too.
+bool EngineLoop::ComputeStep(const std::vector<schedule::StepItem>& step) {
+  try {
+    runner_.Gather(step);
+    const Clock::time_point began = Clock::now();
+    const Result<void> computed = runner_.Run();
+    if (!computed) {
+      FailModel(computed.error());
+      return false;
+    }
+    ObserveStep(step, Seconds(began, Clock::now()));
+    return true;
+  } catch (const std::bad_alloc&) {
+    for (const schedule::StepItem& item : step) {
+      const bool is_last = &item == &step.back();
+      if (is_last || !item.sequence->block_mass.empty()) Shed(item.sequence->id);
+    }
+    return false;
+  }
+}
+
+// What a sequence makes of its rows of a step.
+void EngineLoop::TakeStep(const schedule::StepItem& item, size_t& logit_row) {
+  const size_t row = logit_row;
+  if (item.wants_logits) ++logit_row;
+  scheduler_.OnComputed(item);
+  if (scheduler_.has_windows()) KeepWindows(*item.sequence);
+  if (!item.wants_logits) return;
+  sample::LogitRow logits = runner_.Logits(row);
+  AdvanceSequence(*item.sequence, logits);
 }
 
 // What prefill costs is learnt from steps that are mostly prefill.
@@ -537,49 +580,6 @@ void EngineLoop::KeepWindows(Sequence& sequence) {
   scheduler_.SlideWindows(sequence);
 }
 
-// Blocks that wait for the disk cannot be used for anything else: at most a quarter of each pool,
-// or one request's.
-bool EngineLoop::FitsWriting(const std::vector<tier::WriteItem>& items) const {
-  if (writes_.empty()) return true;
-  std::vector<size_t> wanted = num_blocks_writing_;
-  for (const tier::WriteItem& item : items) ++wanted[item.group];
-  for (size_t group = 0; group < wanted.size(); ++group) {
-    if (wanted[group] > info_.kv_groups[group].num_blocks / 4) return false;
-  }
-  return true;
-}
-
-void EngineLoop::WriteBack(Sequence& sequence) {
-  if (tier_ == nullptr || failure_.has_value()) return;
-  const int num_stored = sequence.num_stored_blocks;
-  std::vector<tier::WriteItem> items =
-      scheduler_.TakeUnstoredBlocks(sequence, options_.write_admission.get());
-  if (items.empty()) return;
-  const size_t num_items = items.size();
-  const uint64_t ticket = next_ticket_++;
-  Write write{.held = {},
-              .held_windows = scheduler_.HoldWindows(items),
-              .num_items = std::vector<size_t>(info_.kv_groups.size())};
-  size_t num_held = 0;
-  for (const tier::WriteItem& item : items) {
-    ++write.num_items[item.group];
-    if (item.group == 0) num_held = item.depth + size_t{1};
-  }
-  write.held = scheduler_.HoldBlocks(sequence, num_held);
-  const bool fits = FitsWriting(items);
-  if (!fits || !tier_->Write(ticket, std::move(items))) {
-    stats_.num_blocks_write_skipped += num_items;
-    kv::ReleaseLastToFirst(write.held);
-    // With windows there is a next time; until then nothing behind these could be found.
-    if (scheduler_.has_windows()) sequence.num_stored_blocks = num_stored;
-    return;
-  }
-  for (size_t group = 0; group < num_blocks_writing_.size(); ++group) {
-    num_blocks_writing_[group] += write.num_items[group];
-  }
-  writes_.emplace(ticket, std::move(write));
-}
-
 // What the pool and the store hold was computed with the model that was loaded, and is as good as
 // ever; but hits would be gone on with by steps that cannot be computed any more.
 void EngineLoop::FailModel(const Error& cause) {
@@ -593,7 +593,9 @@ void EngineLoop::FailModel(const Error& cause) {
                        "the model file changed on disk while it was being served; nothing more is "
                        "computed with it until kvgate is restarted");
   has_failed_.store(true, std::memory_order_release);
-  for (const RequestId id : scheduler_.Ids()) End(id, FinishReason::kError, failure_);
+  while (const Sequence* const left = scheduler_.Newest()) {
+    End(left->id, FinishReason::kError, failure_);
+  }
 }
 
 void EngineLoop::End(RequestId id, FinishReason reason, std::optional<Error> error) {
@@ -660,6 +662,7 @@ void EngineLoop::PublishStats() {
   stats_.num_digest_mismatches = cache_.num_digest_mismatches();
   stats_.num_single_flight = scheduler_.num_single_flight();
   stats_.num_restores_cut = scheduler_.restorer().num_cut();
+  stats_.num_blocks_write_skipped = writes_.num_blocks_skipped();
   stats_.num_restores_skipped = scheduler_.restorer().num_skipped();
   stats_.prefill_tokens_per_second = static_cast<uint64_t>(costs_.prefill_tokens_per_second());
   if (const tier::HostTier* const host = parts_.groups[0].host.get(); host != nullptr) {
@@ -672,10 +675,7 @@ void EngineLoop::PublishStats() {
     stats_.write_back_bytes_queued = tier_->write_bytes_queued();
     stats_.num_blocks_written = tier_->num_blocks_written();
   }
-  const auto words = std::bit_cast<std::array<uint64_t, kNumStats>>(stats_);
-  for (size_t i = 0; i < kNumStats; ++i) {
-    published_[i].store(words[i], std::memory_order_relaxed);
-  }
+  published_.Publish(stats_);
 }
 
 }  // namespace kvgate::engine

@@ -1,9 +1,13 @@
 // EngineLoop: the engine thread. One turn: take messages, admit, plan a step, run the model, hand
 // out tokens. Everything it owns is touched by this thread only; the rest of the process talks to
 // it through the mailbox.
+//
+// Memory that is not there (std::bad_alloc) is caught at four fences, each of which knows whom it
+// is about: a message, admission, planning and computing a step, and what one sequence makes of its
+// logits. That request ends with OutOfMemory, the others go on. What follows an exception (ending
+// a sequence) takes no memory.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <memory>
 #include <thread>
@@ -17,9 +21,12 @@
 #include "engine/mailbox.h"
 #include "engine/model_watch.h"
 #include "engine/protections.h"
+#include "engine/published_stats.h"
 #include "engine/sample/logit_row.h"
 #include "engine/schedule/scheduler.h"
+#include "engine/step_runner.h"
 #include "engine/tier/disk_tier.h"
+#include "engine/write_backs.h"
 
 namespace kvgate::engine {
 
@@ -53,8 +60,14 @@ class EngineLoop final : public Engine {
     return has_failed_.load(std::memory_order_acquire) ? failure_ : std::nullopt;
   }
   const EngineInfo& info() const override { return info_; }
-  EngineStats Stats() const override;
+  EngineStats Stats() const override { return published_.Read(); }
   void CheckIntegrity() override;
+
+  // One turn: messages, admission, a step. How long the next one may wait for a message. For who
+  // drives the engine (EngineOptions::is_driven); else the engine's thread is the one to call it.
+  std::chrono::microseconds Turn(std::chrono::microseconds wait);
+  // Null: none.
+  tier::DiskTier* disk_tier() { return tier_.get(); }
 
  private:
   // What keeps the blocks of a group with a window.
@@ -67,16 +80,21 @@ class EngineLoop final : public Engine {
   };
 
   void Run();
+  void TakeMessages(std::chrono::microseconds wait);
+  void Admit();
+  std::vector<schedule::StepItem> PlanStep();
   void RunStep(const std::vector<schedule::StepItem>& step);
+  bool ComputeStep(const std::vector<schedule::StepItem>& step);
+  void TakeStep(const schedule::StepItem& item, size_t& logit_row);
+  void ShedNewest();
+  void Shed(RequestId id);
   void ObserveStep(const std::vector<schedule::StepItem>& step, double seconds);
-  void GatherStep(const std::vector<schedule::StepItem>& step);
-  int LogitHeadTokens() const;
-  Result<void> RunForward();
-  sample::LogitRow StepLogits(size_t index);
   void AdvanceSequence(schedule::Sequence& sequence, sample::LogitRow& logits);
   void OnSubmit(std::unique_ptr<schedule::Sequence> sequence);
-  void RefuseBySlo(std::unique_ptr<schedule::Sequence> sequence, double ttft_seconds);
-  void Refuse(std::unique_ptr<schedule::Sequence> sequence, Error error);
+  void Enter(std::unique_ptr<schedule::Sequence>& sequence);
+  void RefuseBySlo(std::unique_ptr<schedule::Sequence>& sequence, double ttft_seconds);
+  void Refuse(std::unique_ptr<schedule::Sequence>& sequence, Error error);
+  void BeginMask(schedule::Sequence& sequence);
   bool PursueMask(schedule::Sequence& sequence);
   void OnMask(RequestId id, const std::shared_ptr<grammar::Matcher>& matcher);
   void OnCancel(RequestId id);
@@ -91,7 +109,6 @@ class EngineLoop final : public Engine {
   void FailModel(const Error& cause);
   void KeepWindows(schedule::Sequence& sequence);
   void WriteBack(schedule::Sequence& sequence);
-  bool FitsWriting(const std::vector<tier::WriteItem>& items) const;
   RequestStats StatsOf(const schedule::Sequence& sequence) const;
   void SumWindowStats();
   void PublishStats();
@@ -104,7 +121,6 @@ class EngineLoop final : public Engine {
 
   const EngineOptions options_;
   const EngineInfo info_;
-  const int logit_head_tokens_;  // 0: rows come whole
   kernels::Backend& backend_;
   const tokenizer::Tokenizer& tokenizer_;
   Parts parts_;
@@ -119,31 +135,17 @@ class EngineLoop final : public Engine {
   grammar::MatcherPool matchers_{{.turn_work_max = kMaskTurnWork}};
   schedule::Scheduler scheduler_;
 
-  // A write under way holds the chain up to its last block: parents too, see block_pool.h.
-  struct Write {
-    std::vector<kv::BlockRef> held;
-    std::vector<kv::BlockRef> held_windows;
-    std::vector<size_t> num_items;  // of each group
-  };
-  std::unordered_map<uint64_t, Write> writes_;  // by ticket
-  uint64_t next_ticket_ = 1;
-  std::vector<size_t> num_blocks_writing_;  // of each group
+  WriteBacks writes_;
 
-  // Of the current step; kept between steps for their memory.
-  std::vector<TokenId> step_tokens_;
-  std::vector<std::vector<kernels::SequenceRows>> step_rows_;  // of each group
-  std::vector<model::StepGroup> step_groups_;
-  std::vector<int> step_logit_rows_;
-  std::vector<float> step_scales_;  // of each logit row
-  model::LogitHeads step_heads_;
-  std::vector<float> step_logits_;  // of all rows, or of the one that was fetched
+  StepRunner runner_;
 
   EngineStats stats_;  // the engine thread's own
-  static constexpr size_t kNumStats = sizeof(EngineStats) / sizeof(uint64_t);
-  std::array<std::atomic<uint64_t>, kNumStats> published_{};
+  PublishedStats<EngineStats> published_;
   std::atomic<uint64_t> next_request_id_{1};
   std::optional<Error> failure_;  // written once, before has_failed_ is
   std::atomic<bool> has_failed_{false};
+  bool has_shed_ = false;               // in this turn
+  ThreadActivity* activity_ = nullptr;  // of the engine's thread; null: it is driven
   bool stopping_ = false;
   std::thread thread_;                 // starts when the rest is there
   std::unique_ptr<ModelWatch> watch_;  // null: none; posts to the mailbox

@@ -1,5 +1,6 @@
 #include "engine/generation.h"
 
+#include <new>
 #include <utility>
 
 #include <kvgate/check.h>
@@ -124,28 +125,42 @@ std::optional<TokenId> Generation::Advance(sample::LogitRow& logits) {
   return sampled.token;
 }
 
+// What was held back of the text, at its end.
+std::string Generation::TakeLastText() {
+  if (stopped_by_string_) return {};
+  // The rest of a character may complete a stop string; what is held back may not be one.
+  sample::StopMatcher::Output last = stop_matcher_.Push(detokenizer_.Finish());
+  std::string text = std::move(last.text);
+  if (last.stopped) {
+    stop_string_ = std::move(last.matched);
+  } else {
+    text += stop_matcher_.Finish();
+  }
+  return text;
+}
+
 void Generation::Finish(FinishReason reason, RequestStats stats, std::optional<Error> error) {
   KVGATE_CHECK(sink_ != nullptr, "a request is finished twice");
   if (matcher_ != nullptr) matchers_->Release(std::move(matcher_));
   stats.num_output_tokens = num_output_tokens_;
   stats.logits_hash = logits_hash_;
-  std::string text;
-  if (!stopped_by_string_) {
-    // The rest of a character may complete a stop string; what is held back may not be one.
-    sample::StopMatcher::Output last = stop_matcher_.Push(detokenizer_.Finish());
-    text = std::move(last.text);
-    if (last.stopped) {
-      stop_string_ = std::move(last.matched);
-    } else {
-      text += stop_matcher_.Finish();
-    }
+  FinishEvent event{.reason = reason,
+                    .text = {},
+                    .stop_string = {},
+                    .error = error ? std::move(error) : std::move(error_),
+                    .stats = stats};
+  try {
+    event.text = TakeLastText();
+  } catch (const std::bad_alloc&) {
+    event.reason = FinishReason::kError;
+    event.error = OutOfMemory();
   }
-  std::exchange(sink_, nullptr)
-      ->OnFinish({.reason = reason,
-                  .text = std::move(text),
-                  .stop_string = std::move(stop_string_),
-                  .error = error ? std::move(error) : std::move(error_),
-                  .stats = stats});
+  event.stop_string = std::move(stop_string_);
+  const std::shared_ptr<TokenSink> sink = std::exchange(sink_, nullptr);
+  try {
+    sink->OnFinish(std::move(event));
+  } catch (const std::bad_alloc&) {  // it has the event; whom it could not wake looks by itself
+  }
 }
 
 }  // namespace kvgate::engine

@@ -41,7 +41,7 @@ class Generation : public schedule::SequenceOwnerData {
   float inverse_temperature() const { return sampler_.inverse_temperature(); }
 
   // Sends the last event. Exactly once. With kError of its own (finish_reason()), `error` is not
-  // needed.
+  // needed. Never throws: where there is no memory for the end of the text, the end is that error.
   void Finish(FinishReason reason, RequestStats stats, std::optional<Error> error = std::nullopt);
 
   FinishReason finish_reason() const { return finish_reason_; }
@@ -53,6 +53,7 @@ class Generation : public schedule::SequenceOwnerData {
  private:
   // Which tokens may come next; empty: any.
   Result<std::span<const uint64_t>> NextMask();
+  std::string TakeLastText();
   std::nullopt_t End(FinishReason reason);
   std::nullopt_t Fail(Error error);
 
@@ -78,5 +79,10 @@ class Generation : public schedule::SequenceOwnerData {
   std::optional<TokenId> unasked_;             // a token that the matcher has not heard of
   bool settled_ = false;                       // the next Advance has its mask
 };
+
+// Of a sequence of the engine's.
+inline Generation& GenerationOf(schedule::Sequence& sequence) {
+  return static_cast<Generation&>(*sequence.owner);
+}
 
 }  // namespace kvgate::engine

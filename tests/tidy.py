@@ -72,6 +72,8 @@ TESTS_WITHOUT_SOURCE = {
     "tests/engine/engine_device_test.cc": "the engine where KV lies in a device's memory",
     "tests/engine/engine_promise_test.cc": "the promise of the product over the whole engine",
     "tests/engine/engine_windows_test.cc": "the same where layers have windows",
+    "tests/engine/simulation/engine_memory_test.cc": "allocations of the engine's thread that fail",
+    "tests/engine/simulation/simulation_test.cc": "the engine on one simulated clock and disk",
     "tests/engine/model/architecture_formats_test.cc": "every architecture in every weight format",
     "tests/gateway/prompt/break_generator_test.cc": "breaks planted at random are named",
     "tests/gateway/protocol/client_needs_test.cc": "what clients need of every encoder",
@@ -88,6 +90,8 @@ TESTS_WITHOUT_SOURCE = {
 # Library sources that another test than their mirror's shows to work: path -> that test.
 TESTED_ELSEWHERE = {
     "engine/engine_loop.cc": "tests/engine/engine_test.cc",
+    "engine/step_runner.cc": "tests/engine/engine_test.cc",
+    "engine/write_backs.cc": "tests/engine/engine_test.cc",
     "engine/grammar/schema_arguments.cc": "tests/engine/reply/reply_grammar_test.cc",
     "engine/grammar/schema_collections.cc": "tests/engine/grammar/json_schema_test.cc",
     "engine/grammar/schema_names.cc": "tests/engine/grammar/json_schema_test.cc",

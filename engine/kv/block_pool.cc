@@ -1,6 +1,7 @@
 #include "engine/kv/block_pool.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <kvgate/check.h>
 
@@ -26,6 +27,11 @@ BlockPool::BlockPool(const Options& options) : options_(options), slots_(options
   KVGATE_CHECK(options.uses_max > 0, "uses_max");
   free_.reserve(options.num_blocks);
   for (uint32_t index = options.num_blocks; index-- > 0;) free_.push_back(index);
+  spare_.reserve(options.num_blocks);
+  for (uint32_t i = 0; i < options.num_blocks; ++i) {
+    line_.emplace(Rank{}, i);
+    spare_.push_back(line_.extract(line_.begin()));
+  }
 }
 
 BlockPool::~BlockPool() { KVGATE_CHECK(num_used() == 0, "a block outlives its pool"); }
@@ -105,9 +111,9 @@ void BlockPool::CountUse(BlockId id) {
 void BlockPool::SetPriority(BlockId id, int priority) {
   Slot& slot = slots_[id.value];
   const bool in_line = slot.references == 0 && slot.marked;
-  if (in_line) line_.erase({slot.rank, id.value});
+  if (in_line) Remove(id.value);
   slot.rank.priority = priority;
-  if (in_line) line_.insert({slot.rank, id.value});
+  if (in_line) Insert(id.value);
 }
 
 void BlockPool::Release(BlockId id) {
@@ -127,10 +133,19 @@ void BlockPool::Append(uint32_t index) {
   Slot& slot = slots_[index];
   slot.rank.worth = clock_ + slot.uses;
   slot.rank.order = next_order_++;
-  line_.insert({slot.rank, index});
+  Insert(index);
 }
 
-void BlockPool::Remove(uint32_t index) { line_.erase({slots_[index].rank, index}); }
+void BlockPool::Insert(uint32_t index) {
+  Line::node_type node = std::move(spare_.back());
+  spare_.pop_back();
+  node.value() = {slots_[index].rank, index};
+  line_.insert(std::move(node));
+}
+
+void BlockPool::Remove(uint32_t index) {
+  spare_.push_back(line_.extract({slots_[index].rank, index}));
+}
 
 void BlockPool::Reset(uint32_t index) {
   Slot& slot = slots_[index];

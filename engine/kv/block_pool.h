@@ -14,7 +14,8 @@
 //
 // Blocks belong to an owner (a tenant). One that holds more than its share evicts its own blocks
 // first, so that a flood from one tenant leaves the others' prefixes alone.
-// One thread: the engine's.
+// Only Acquire takes memory, and before it changes anything: a release must work when there is
+// none. One thread: the engine's.
 #pragma once
 
 #include <compare>
@@ -69,7 +70,7 @@ class BlockPool {
   class Listener {
    public:
     virtual ~Listener() = default;
-    virtual void OnEvict(BlockId id) = 0;
+    virtual void OnEvict(BlockId id) = 0;  // must not throw
   };
 
   struct Options {
@@ -142,6 +143,7 @@ class BlockPool {
 
   void Release(BlockId id);
   void Append(uint32_t index);
+  void Insert(uint32_t index);
   void Remove(uint32_t index);
   uint32_t ChooseVictim(uint32_t owner) const;
   void Reset(uint32_t index);  // forgets the content
@@ -153,7 +155,9 @@ class BlockPool {
   std::vector<Slot> slots_;
   std::vector<OwnerCount> owners_;
   std::vector<uint32_t> free_;  // a stack: the block freed last is warm in the CPU's cache
-  std::set<std::pair<Rank, uint32_t>> line_;
+  using Line = std::set<std::pair<Rank, uint32_t>>;
+  Line line_;
+  std::vector<Line::node_type> spare_;  // the nodes of all that are not in the line
   uint64_t clock_ = 0;
   uint64_t next_order_ = 0;
   uint64_t num_evicted_ = 0;

@@ -1,6 +1,7 @@
 #include "engine/kv/prefix_cache.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include <kvgate/check.h>
@@ -105,7 +106,6 @@ BlockId PrefixCache::InsertFull(const BlockKey& parent, const BlockKey& key,
               .depth = depth,
               .num_tokens = kKvBlockTokens};
   std::ranges::copy(tokens, entry.tokens.begin());
-  full_.emplace(key.hash, block);
   Add(std::move(entry), block);
   return block;
 }
@@ -143,8 +143,17 @@ bool PrefixCache::HasContinuation(const BlockKey& parent, std::span<const TokenI
   });
 }
 
+// Without memory for the indices the block is in none of them.
 void PrefixCache::Add(Entry entry, BlockId block) {
-  children_[entry.parent.hash].push_back(block);
+  const auto siblings = children_.try_emplace(entry.parent.hash).first;
+  try {
+    if (entry.full) full_.emplace(entry.key.hash, block);
+    siblings->second.push_back(block);
+  } catch (const std::bad_alloc&) {
+    if (entry.full) full_.erase(entry.key.hash);
+    if (siblings->second.empty()) children_.erase(siblings);
+    throw;
+  }
   if (entry.full) pool_.SetPriority(block, PriorityOf(entry.key.hash));
   entries_[block.value] = std::move(entry);
   pool_.MarkCached(block);

@@ -3,7 +3,8 @@
 // Full blocks are found by hash and proved by digest. A block that agrees with the prompt only in
 // its first tokens (another continuation, or the unfinished last block of a sequence) is found
 // among the children of the last full match, by comparing tokens; it is to be copied before it is
-// written. A block's parent is in the cache as long as the block is. One thread: the engine's.
+// written. A block's parent is in the cache as long as the block is. std::bad_alloc leaves the
+// cache as it was. One thread: the engine's.
 #pragma once
 
 #include <array>
@@ -64,7 +65,8 @@ class PrefixCache : public BlockPool::Listener {
   // The priority of blocks by hash, of those here and of those to come; all others have 0.
   // REQUIRES: a parent's is not lower than its child's.
   void SetPriorities(std::unordered_map<BlockHash, int> priorities);
-  // Called with each full block that is about to be lost, while its KV is still in place.
+  // Called with each full block that is about to be lost, while its KV is still in place. Must not
+  // throw.
   using DemoteFunction = std::function<void(const BlockKey& key, BlockId id, int priority)>;
   void SetDemote(DemoteFunction demote) { demote_ = std::move(demote); }
 

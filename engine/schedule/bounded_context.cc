@@ -47,6 +47,7 @@ void Scheduler::BoundContext(Sequence& sequence) {
 // Whoever holds a block of the prefix cache holds its parents, too; so blocks that are dropped one
 // by one must not be in it.
 bool Scheduler::Detach(Sequence& sequence) {
+  // Without memory it throws: a block dropped later would change the answer.
   auto fresh = AcquireFresh(static_cast<int>(sequence.blocks.size()), sequence);
   if (!fresh.has_value()) return false;
   ForgetInFlight(sequence);

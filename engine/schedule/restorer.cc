@@ -53,13 +53,26 @@ void Restorer::Begin(Sequence& sequence, int num_on_disk) {
     items.push_back({.key = sequence.keys[static_cast<size_t>(block)],
                      .block = sequence.block_table[static_cast<size_t>(block)]});
   }
-  sequence.state = SequenceState::kRestoring;
+  Enter(sequence, Load{.sequence = &sequence, .held = {}, .bytes_until = {}, .num_blocks = 0},
+        std::move(items));
   sequence.num_restoring_blocks = plan.num_blocks;
   sequence.restore_compute_seconds = plan.compute_seconds;
+}
+
+// Makes the load's entry before the load: a load that nobody knew of would write into blocks that
+// somebody else has by then.
+void Restorer::Enter(Sequence& sequence, Load load, std::vector<tier::LoadItem> items) {
+  size_t num_held = sequence.blocks.size();  // at most, when it is given up
+  for (const HeldWindow& window : sequence.windows) num_held += window.blocks.size();
+  load.held.reserve(num_held);
+  std::unordered_map<uint64_t, Load> entry;
+  entry.emplace(0, std::move(load));
+  auto node = entry.extract(entry.begin());
+  loads_.reserve(loads_.size() + 1);
+  sequence.load_ticket = node.key() = tier_->Load(std::move(items));
+  loads_.insert(std::move(node));
+  sequence.state = SequenceState::kRestoring;
   sequence.restore_began_at = Clock::now();
-  sequence.load_ticket = tier_->Load(std::move(items));
-  loads_.emplace(sequence.load_ticket,
-                 Load{.sequence = &sequence, .held = {}, .bytes_until = {}, .num_blocks = 0});
 }
 
 bool Restorer::Pays(Sequence& sequence, int first_position, int num_tokens, uint64_t bytes) {
@@ -83,11 +96,8 @@ void Restorer::BeginWhole(Sequence& sequence, std::vector<tier::LoadItem> items,
   for (const tier::LoadItem& item : items) {
     load.bytes_until.push_back(bytes += tier_->block_bytes(item.group));
   }
-  sequence.state = SequenceState::kRestoring;
+  Enter(sequence, std::move(load), std::move(items));
   sequence.num_restoring_blocks = num_blocks;
-  sequence.restore_began_at = Clock::now();
-  sequence.load_ticket = tier_->Load(std::move(items));
-  loads_.emplace(sequence.load_ticket, std::move(load));
 }
 
 Restorer::Restored Restorer::OnCompletion(const tier::Completion& completion) {
@@ -165,7 +175,8 @@ void Restorer::GiveUpWhole(Sequence& sequence, bool is_late) {
   const auto load = loads_.find(ticket);
   KVGATE_CHECK(load != loads_.end(), "a load is given up that is not under way");
   std::vector<kv::BlockRef>& held = load->second.held;
-  held = std::exchange(sequence.blocks, {});
+  std::ranges::move(sequence.blocks, std::back_inserter(held));
+  sequence.blocks.clear();
   for (HeldWindow& window : sequence.windows) {
     std::ranges::move(window.blocks, std::back_inserter(held));
     window.blocks.clear();

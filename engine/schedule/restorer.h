@@ -5,7 +5,8 @@
 // arrived is kept, the rest is computed, and the blocks that a reader may still write to are held
 // until it is done. So a hit costs at most a twentieth more than no hit, or 10 ms, on any
 // disk.
-// One thread: the engine's.
+// Beginning a load takes memory, before it changes anything; completing one or giving one up takes
+// none. One thread: the engine's.
 #pragma once
 
 #include <cstdint>
@@ -68,6 +69,7 @@ class Restorer {
     int num_blocks = 0;
     bool is_whole() const { return !bytes_until.empty(); }
   };
+  void Enter(Sequence& sequence, Load load, std::vector<tier::LoadItem> items);
   bool IsLate(uint64_t ticket, const Load& load, double elapsed) const;
 
   tier::DiskTier* const tier_;

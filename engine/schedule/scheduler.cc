@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <new>
 #include <utility>
 
 #include <kvgate/check.h>
@@ -40,7 +41,7 @@ Scheduler::Scheduler(const Options& options, const Parts& parts)
       windows_(parts.windows, parts.disk, parts.backend),
       restorer_(parts.disk, parts.costs, parts.arena.block_bytes()) {}
 
-void Scheduler::Add(std::unique_ptr<Sequence> sequence) {
+void Scheduler::Add(std::unique_ptr<Sequence>&& sequence) {
   KVGATE_CHECK(sequence->num_tokens() > 0, "an empty sequence");
   KVGATE_CHECK(BlocksNeeded(*sequence) <= static_cast<int>(pool_.num_blocks()),
                "a sequence that can never fit");
@@ -118,6 +119,10 @@ std::optional<std::vector<kv::BlockRef>> Scheduler::AcquireFresh(int count,
 }
 
 void Scheduler::AppendBlocks(Sequence& sequence, std::vector<kv::BlockRef> blocks) {
+  const size_t num_blocks = sequence.blocks.size() + blocks.size();
+  sequence.blocks.reserve(num_blocks);
+  sequence.block_table.reserve(num_blocks);
+  if (bounded_blocks_ > 0) sequence.block_mass.reserve(num_blocks);
   for (kv::BlockRef& block : blocks) {
     sequence.block_table.push_back(block.id());
     sequence.blocks.push_back(std::move(block));
@@ -130,17 +135,22 @@ void Scheduler::AppendBlocks(Sequence& sequence, std::vector<kv::BlockRef> block
 // --- admission ----------------------------------------------------------------------------------
 
 void Scheduler::AdmitWaiting() {
+  admitting_.reset();
   const auto sequences_max = static_cast<size_t>(options_.sequences_max);
   if (waiting_.empty() || running_.size() >= sequences_max) return;
   const std::vector<Sequence*> candidates = waiting_.Candidates(
       kCandidatesMax, [this](const Sequence& sequence) { return IsAwaiting(sequence); },
       [this](const Sequence& sequence) { return CountCachedTokens(sequence); });
   std::vector<Sequence*> without_room;
+  without_room.reserve(kNoRoomMax);
   for (Sequence* const sequence : candidates) {
     if (running_.size() >= sequences_max) return;
-    switch (TryAdmit(*sequence)) {
+    admitting_ = sequence->id;
+    const Admission admission = TryAdmit(*sequence);
+    admitting_.reset();
+    switch (admission) {
       case Admission::kAdmitted:
-        running_.push_back(waiting_.Take(*sequence));
+        waiting_.TakeTo(*sequence, running_);
         for (Sequence* const passed : without_room) ++passed->num_bypassed;
         break;
       case Admission::kNoRoom:
@@ -183,7 +193,18 @@ void Scheduler::CutToHostSpeed(Hit& hit) const {
   while (static_cast<int>(hit.on_host.size()) > plan.num_blocks) hit.on_host.pop_back();
 }
 
+// Without memory it waits on, and holds nothing.
 Scheduler::Admission Scheduler::TryAdmit(Sequence& sequence) {
+  try {
+    return Admit(sequence);
+  } catch (const std::bad_alloc&) {
+    ReleaseBlocks(sequence);
+    sequence.state = SequenceState::kWaiting;
+    throw;
+  }
+}
+
+Scheduler::Admission Scheduler::Admit(Sequence& sequence) {
   Hit hit = FindHit(sequence);
   const auto num_in_memory = static_cast<size_t>(hit.num_in_memory());
   if (AwaitAnother(sequence, num_in_memory)) return Admission::kAwaitsAnother;
@@ -315,15 +336,22 @@ void Scheduler::Start(Sequence& sequence, Hit hit) {
     disk_->Touch(std::span(sequence.keys).first(static_cast<size_t>(num_used)));
   }
   const int num_known = sequence.num_computed / kKvBlockTokens;
-  for (size_t i = static_cast<size_t>(num_known); i < sequence.keys.size(); ++i) {
-    in_flight_.try_emplace(sequence.keys[i].hash, sequence.id);
-  }
+  NoteInFlight(sequence, static_cast<size_t>(num_known));
   if (has_windows()) {
     BeginRestore(sequence, std::move(hit));
   } else if (hit.num_on_disk > 0) {
     restorer_.Begin(sequence, hit.num_on_disk);
   }
   if (is_first) sequence.restored_at = Clock::now();
+}
+
+void Scheduler::NoteInFlight(const Sequence& sequence, size_t first_block) {
+  try {
+    for (size_t i = first_block; i < sequence.keys.size(); ++i) {
+      in_flight_.try_emplace(sequence.keys[i].hash, sequence.id);
+    }
+  } catch (const std::bad_alloc&) {  // others compute what this one will have
+  }
 }
 
 // The copies may still be under way when the sequence and others have the blocks already.
@@ -373,12 +401,17 @@ void Scheduler::GiveUpRestore(Sequence& sequence) {
     restorer_.GiveUpWhole(sequence, true);
     return AdmitAnew(sequence);
   }
-  const int num_restored = restorer_.GiveUp(sequence, true);
   std::vector<size_t> missing;
+  missing.reserve(sequence.blocks.size());
+  const int num_restored = restorer_.GiveUp(sequence, true);
   for (size_t i = 0; i < sequence.blocks.size(); ++i) {
     if (!sequence.blocks[i]) missing.push_back(i);
   }
-  auto fresh = AcquireFresh(static_cast<int>(missing.size()), sequence);
+  std::optional<std::vector<kv::BlockRef>> fresh;
+  try {
+    fresh = AcquireFresh(static_cast<int>(missing.size()), sequence);
+  } catch (const std::bad_alloc&) {  // as without room
+  }
   Continue(sequence, num_restored);
   if (!fresh.has_value()) return Preempt(sequence);
   for (size_t i = 0; i < missing.size(); ++i) {
@@ -397,8 +430,7 @@ void Scheduler::BackToLine(Sequence& sequence) {
   ReleaseBlocks(sequence);
   sequence.state = SequenceState::kWaiting;
   const auto it = std::ranges::find(running_, &sequence, &std::unique_ptr<Sequence>::get);
-  waiting_.AddPreempted(std::move(*it));
-  running_.erase(it);
+  waiting_.AddPreempted(running_, it);
 }
 
 // --- what was computed --------------------------------------------------------------------------
@@ -426,27 +458,35 @@ int Scheduler::NumOfferable(const Sequence& sequence, int num_tokens) const {
   return backend_.Info().invariant ? num_tokens : std::min(num_tokens, sequence.num_prompt_tokens);
 }
 
+// What there is no memory to offer now is offered with the blocks behind it.
 void Scheduler::OfferFullBlocks(Sequence& sequence) {
   if (sequence.num_dropped_tokens > 0) return;
   const int num_full = NumOfferable(sequence, sequence.num_computed) / kKvBlockTokens;
-  ComputeKeys(sequence, num_full);
-  for (int block = sequence.num_offered_blocks; block < num_full; ++block) {
-    const auto index = static_cast<size_t>(block);
-    const BlockId holder = cache_.InsertFull(
-        ParentKey(sequence, block), sequence.keys[index],
-        std::span(sequence.tokens).subspan(index * kKvBlockTokens, kKvBlockTokens),
-        static_cast<uint32_t>(block), sequence.blocks[index].id());
-    // Another sequence computed the same block: the bits are the same, so keep only one.
-    if (holder != sequence.blocks[index].id()) {
-      sequence.blocks[index] = pool_.Share(holder);
-      sequence.block_table[index] = holder;
+  try {
+    ComputeKeys(sequence, num_full);
+    for (int block = sequence.num_offered_blocks; block < num_full; ++block) {
+      OfferBlock(sequence, block);
+      sequence.num_offered_blocks = block + 1;
     }
-    if (const auto found = in_flight_.find(sequence.keys[index].hash);
-        found != in_flight_.end() && found->second == sequence.id) {
-      in_flight_.erase(found);
-    }
+  } catch (const std::bad_alloc&) {
   }
-  sequence.num_offered_blocks = std::max(sequence.num_offered_blocks, num_full);
+}
+
+void Scheduler::OfferBlock(Sequence& sequence, int block) {
+  const auto index = static_cast<size_t>(block);
+  const BlockId holder =
+      cache_.InsertFull(ParentKey(sequence, block), sequence.keys[index],
+                        std::span(sequence.tokens).subspan(index * kKvBlockTokens, kKvBlockTokens),
+                        static_cast<uint32_t>(block), sequence.blocks[index].id());
+  // Another sequence computed the same block: the bits are the same, so keep only one.
+  if (holder != sequence.blocks[index].id()) {
+    sequence.blocks[index] = pool_.Share(holder);
+    sequence.block_table[index] = holder;
+  }
+  if (const auto found = in_flight_.find(sequence.keys[index].hash);
+      found != in_flight_.end() && found->second == sequence.id) {
+    in_flight_.erase(found);
+  }
 }
 
 void Scheduler::OfferPartialBlock(Sequence& sequence) {
@@ -455,11 +495,16 @@ void Scheduler::OfferPartialBlock(Sequence& sequence) {
   const int num_rest = sequence.num_computed % kKvBlockTokens;
   if (num_rest == 0 || sequence.num_dropped_tokens > 0) return;
   if (has_windows()) return;  // whose blocks are found whole only
+  // It goes on from blocks that the cache has.
+  if (sequence.num_offered_blocks < num_full) return;
   const auto index = static_cast<size_t>(num_full);
-  cache_.InsertPartial(
-      ParentKey(sequence, num_full),
-      std::span(sequence.tokens).subspan(index * kKvBlockTokens, static_cast<size_t>(num_rest)),
-      static_cast<uint32_t>(num_full), sequence.blocks[index].id());
+  try {
+    cache_.InsertPartial(
+        ParentKey(sequence, num_full),
+        std::span(sequence.tokens).subspan(index * kKvBlockTokens, static_cast<size_t>(num_rest)),
+        static_cast<uint32_t>(num_full), sequence.blocks[index].id());
+  } catch (const std::bad_alloc&) {  // the next request computes those few tokens
+  }
 }
 
 void Scheduler::ReleaseBlocks(Sequence& sequence) {
@@ -507,6 +552,10 @@ Sequence* Scheduler::FindRunning(RequestId id) const {
 Sequence* Scheduler::Find(RequestId id) {
   Sequence* const running = FindRunning(id);
   return running != nullptr ? running : waiting_.Find(id);
+}
+
+Sequence* Scheduler::Newest() const {
+  return running_.empty() ? waiting_.Any() : running_.back().get();
 }
 
 std::vector<RequestId> Scheduler::Ids() const {

@@ -26,11 +26,16 @@
 // whole, and a sequence whose load has failed is admitted anew without it. A step's blocks of those
 // groups are reserved when it is planned.
 //
+// Memory. Where there is none (std::bad_alloc), what only makes later requests cheaper is left out:
+// offers to the prefix cache, single flight. What a sequence needs is taken before the sequence
+// changes, so whoever catches the exception can go on with the others: AdmitWaiting says by
+// admitting() whom it was about, PlanStep leaves the blocks where they are. Ending a sequence takes
+// no memory.
+//
 // One thread: the engine's.
 #pragma once
 
 #include <cstdint>
-#include <list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -84,13 +89,16 @@ class Scheduler {
   };
   Scheduler(const Options& options, const Parts& parts);
 
-  // To the waiting line. REQUIRES: the whole sequence fits the pool alone.
-  void Add(std::unique_ptr<Sequence> sequence);
+  // To the waiting line. Takes the sequence unless it throws. REQUIRES: the whole sequence fits the
+  // pool alone.
+  void Add(std::unique_ptr<Sequence>&& sequence);
   // When a sequence that is added now would have its first token, from now; 0 while nothing has
   // been measured. Counts the prefill that goes before it and its own, less what is in memory.
   double EstimateTtftSeconds(Sequence& sequence);
   // Admits waiting sequences while there is room; starts the loads they need.
   void AdmitWaiting();
+  // Whom AdmitWaiting was admitting when it threw.
+  std::optional<RequestId> admitting() const { return admitting_; }
   // Chooses and reserves blocks for the next step; empty when nothing can be computed now.
   std::vector<StepItem> PlanStep();
   // The step's KV is in place: counts it and offers blocks that became full to the prefix cache.
@@ -108,6 +116,8 @@ class Scheduler {
   // is unknown.
   std::unique_ptr<Sequence> Remove(RequestId id);
   Sequence* Find(RequestId id);
+  // The one admitted last, or some that waits; null: there is none.
+  Sequence* Newest() const;
 
   // Full, cached blocks at the front of the sequence that the store does not have yet, as far as
   // the write budget (null: none) admits them; from then on they count as stored. Empty without a
@@ -154,6 +164,7 @@ class Scheduler {
   // scheduler.cc
   void Prepare(Sequence& sequence);
   Admission TryAdmit(Sequence& sequence);
+  Admission Admit(Sequence& sequence);
   Admission CheckRoom(const Sequence& sequence, int num_new) const;
   bool RunsAlone(const Sequence& sequence) const;
   bool AwaitAnother(Sequence& sequence, size_t next_block);
@@ -173,7 +184,9 @@ class Scheduler {
   void ComputeKeys(Sequence& sequence, int num_blocks);
   int NumOfferable(const Sequence& sequence, int num_tokens) const;
   void OfferFullBlocks(Sequence& sequence);
+  void OfferBlock(Sequence& sequence, int block);
   void OfferPartialBlock(Sequence& sequence);
+  void NoteInFlight(const Sequence& sequence, size_t first_block);
   const kv::BlockKey& ParentKey(const Sequence& sequence, int block) const {
     return block == 0 ? sequence.root : sequence.keys[static_cast<size_t>(block) - 1];
   }
@@ -232,7 +245,8 @@ class Scheduler {
   WindowGroups windows_;
   Restorer restorer_;
   WaitingLine waiting_;
-  std::list<std::unique_ptr<Sequence>> running_;  // by admission, oldest first
+  SequenceList running_;  // by admission, oldest first
+  std::optional<RequestId> admitting_;
   // Blocks of prompts that a running sequence will compute or restore: by hash, which sequence.
   std::unordered_map<BlockHash, RequestId> in_flight_;
   uint64_t num_steps_without_long_ = 0;

@@ -11,10 +11,11 @@
 
 #include "engine/kv/block_hasher.h"
 #include "engine/kv/block_pool.h"
+#include "engine/tier/clock.h"
 
 namespace kvgate::schedule {
 
-using Clock = std::chrono::steady_clock;
+using Clock = tier::Clock;
 
 enum class SequenceState : uint8_t {
   kWaiting,    // holds no blocks

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <new>
 #include <utility>
 
 #include <kvgate/check.h>
@@ -26,68 +27,90 @@ double WaitingLine::LeastService() const {
   return least == std::numeric_limits<double>::max() ? 0 : least;
 }
 
+// Beyond those remembered the one takes a new tenant's place that has been idle for longest.
 uint32_t WaitingLine::NumberFor(const std::string& salt) {
   if (const auto found = by_salt_.find(salt); found != by_salt_.end()) return found->second;
-  if (tenants_.size() < kTenantsRemembered || idle_.empty()) {
-    tenants_.emplace_back().salt = salt;
-    const auto number = static_cast<uint32_t>(tenants_.size() - 1);
-    idle_.push_back(number);
-    by_salt_.emplace(salt, number);
+  const auto is_idle = [](const Tenant& tenant) { return tenant.num_sequences == 0; };
+  auto number = static_cast<uint32_t>(tenants_.size());
+  if (tenants_.size() >= kTenantsRemembered && std::ranges::any_of(tenants_, is_idle)) {
+    const auto idle_since = [&](const Tenant& tenant) {
+      return is_idle(tenant) ? tenant.idle_since : std::numeric_limits<uint64_t>::max();
+    };
+    const auto longest = std::ranges::min_element(tenants_, {}, idle_since);
+    number = static_cast<uint32_t>(longest - tenants_.begin());
+  }
+  Tenant tenant;
+  tenant.salt = salt;
+  const auto known = by_salt_.emplace(salt, number).first;
+  if (number < tenants_.size()) {
+    by_salt_.erase(tenants_[number].salt);
+    tenants_[number] = std::move(tenant);
     return number;
   }
-  const uint32_t number = idle_.front();
-  by_salt_.erase(tenants_[number].salt);
-  tenants_[number] = Tenant();
-  tenants_[number].salt = salt;
-  by_salt_.emplace(salt, number);
-  return number;
-}
-
-uint32_t WaitingLine::Enter(const std::string& salt) {
-  const uint32_t number = NumberFor(salt);
-  Tenant& tenant = tenants_[number];
-  if (tenant.num_sequences == 0) {
-    tenant.service = std::max(tenant.service, LeastService());
-    std::erase(idle_, number);
+  try {
+    tenants_.push_back(std::move(tenant));
+  } catch (const std::bad_alloc&) {
+    by_salt_.erase(known);
+    throw;
   }
-  ++tenant.num_sequences;
   return number;
 }
 
-void WaitingLine::Add(std::unique_ptr<Sequence> sequence) {
-  sequence->tenant = Enter(sequence->salt);
+void WaitingLine::Enter(uint32_t number) {
+  Tenant& tenant = tenants_[number];
+  if (tenant.num_sequences == 0) tenant.service = std::max(tenant.service, LeastService());
+  ++tenant.num_sequences;
+}
+
+void WaitingLine::Add(std::unique_ptr<Sequence>&& sequence) {
+  const uint32_t number = NumberFor(sequence->salt);
+  sequence->tenant = number;
   LaneOf(*sequence).push_back(std::move(sequence));
+  Enter(number);
   ++size_;
 }
 
-void WaitingLine::AddPreempted(std::unique_ptr<Sequence> sequence) {
-  sequence->num_passed_over = 0;
-  LaneOf(*sequence).push_front(std::move(sequence));
+void WaitingLine::AddPreempted(SequenceList& from, SequenceList::iterator sequence) {
+  (*sequence)->num_passed_over = 0;
+  SequenceList& lane = LaneOf(**sequence);
+  lane.splice(lane.begin(), from, sequence);
   ++size_;
 }
 
-WaitingLine::Lane& WaitingLine::LaneOf(const Sequence& sequence) {
+SequenceList& WaitingLine::LaneOf(const Sequence& sequence) {
   const int lane = sequence.num_preemptions > 0 ? kPreempted : sequence.is_long ? kLong : kShort;
   return tenants_[sequence.tenant].lanes[lane];
 }
 
-std::unique_ptr<Sequence> WaitingLine::Take(const Sequence& sequence) {
-  Lane& lane = LaneOf(sequence);
+// Where it stands; its turn has come, and those ahead of it were passed over.
+SequenceList::iterator WaitingLine::TurnOf(const Sequence& sequence) {
+  SequenceList& lane = LaneOf(sequence);
   const auto found = std::ranges::find(lane, &sequence, &std::unique_ptr<Sequence>::get);
   KVGATE_CHECK(found != lane.end(), "a sequence is taken that does not wait");
   for (auto ahead = lane.begin(); ahead != found; ++ahead) ++(*ahead)->num_passed_over;
-  std::unique_ptr<Sequence> taken = std::move(*found);
-  lane.erase(found);
   --size_;
-  Tenant& tenant = tenants_[taken->tenant];
-  tenant.num_short_turns = taken->is_long ? 0 : tenant.num_short_turns + 1;
+  Tenant& tenant = tenants_[sequence.tenant];
+  tenant.num_short_turns = sequence.is_long ? 0 : tenant.num_short_turns + 1;
+  return found;
+}
+
+std::unique_ptr<Sequence> WaitingLine::Take(const Sequence& sequence) {
+  const auto place = TurnOf(sequence);
+  SequenceList& lane = LaneOf(sequence);
+  std::unique_ptr<Sequence> taken = std::move(*place);
+  lane.erase(place);
   return taken;
+}
+
+void WaitingLine::TakeTo(const Sequence& sequence, SequenceList& to) {
+  const auto place = TurnOf(sequence);
+  to.splice(to.end(), LaneOf(sequence), place);
 }
 
 void WaitingLine::OnEnded(const Sequence& sequence) {
   Tenant& tenant = tenants_[sequence.tenant];
   KVGATE_CHECK(tenant.num_sequences > 0, "a tenant's sequence ends twice");
-  if (--tenant.num_sequences == 0) idle_.push_back(sequence.tenant);
+  if (--tenant.num_sequences == 0) tenant.idle_since = ++num_idle_turns_;
 }
 
 bool WaitingLine::Cursor::empty() const {
@@ -152,7 +175,7 @@ void WaitingLine::Charge(uint32_t tenant, int num_tokens) {
 
 Sequence* WaitingLine::Find(RequestId id) const {
   for (const Tenant& tenant : tenants_) {
-    for (const Lane& lane : tenant.lanes) {
+    for (const SequenceList& lane : tenant.lanes) {
       for (const std::unique_ptr<Sequence>& sequence : lane) {
         if (sequence->id == id) return sequence.get();
       }
@@ -161,9 +184,18 @@ Sequence* WaitingLine::Find(RequestId id) const {
   return nullptr;
 }
 
+Sequence* WaitingLine::Any() const {
+  for (const Tenant& tenant : tenants_) {
+    for (const SequenceList& lane : tenant.lanes) {
+      if (!lane.empty()) return lane.front().get();
+    }
+  }
+  return nullptr;
+}
+
 void WaitingLine::ForEach(const std::function<void(const Sequence&)>& visit) const {
   for (const Tenant& tenant : tenants_) {
-    for (const Lane& lane : tenant.lanes) {
+    for (const SequenceList& lane : tenant.lanes) {
       for (const std::unique_ptr<Sequence>& sequence : lane) visit(*sequence);
     }
   }

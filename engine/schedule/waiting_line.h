@@ -4,13 +4,15 @@
 // with the least service in tokens goes first; one that comes back does not bring credit along).
 // Within a tenant a sequence that had to give up its blocks goes first, then short prompts, every
 // fourth turn a long one; among the first few of a lane the one with most of its prompt in memory.
-// Knows no blocks. One thread: the engine's.
+// Knows no blocks. Only Add and Candidates take memory; Add changes nothing when there is none, and
+// sequences move between here and who runs them as nodes of lists. One thread: the engine's.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <list>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -20,15 +22,19 @@
 
 namespace kvgate::schedule {
 
+using SequenceList = std::list<std::unique_ptr<Sequence>>;
+
 class WaitingLine {
  public:
   // Sets sequence->tenant: equal salts, equal numbers. Of tenants without sequences the last
-  // thousand are remembered.
-  void Add(std::unique_ptr<Sequence> sequence);
-  // Ahead of its tenant's others: it had been admitted before.
-  void AddPreempted(std::unique_ptr<Sequence> sequence);
-  // Takes one out, to run or because it has ended.
+  // thousand are remembered. Takes the sequence unless it throws std::bad_alloc.
+  void Add(std::unique_ptr<Sequence>&& sequence);
+  // Ahead of its tenant's others: it had been admitted before. Taken out of `from`.
+  void AddPreempted(SequenceList& from, SequenceList::iterator sequence);
+  // Takes one out because it has ended.
   std::unique_ptr<Sequence> Take(const Sequence& sequence);
+  // Takes one out to run, to the end of `to`.
+  void TakeTo(const Sequence& sequence, SequenceList& to);
   // A sequence that was taken has ended. REQUIRES: once for each.
   void OnEnded(const Sequence& sequence);
 
@@ -45,18 +51,20 @@ class WaitingLine {
   size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
   Sequence* Find(RequestId id) const;
+  // Some sequence; null: there is none.
+  Sequence* Any() const;
   void ForEach(const std::function<void(const Sequence&)>& visit) const;
   size_t num_tenants() const { return by_salt_.size(); }
 
  private:
-  using Lane = std::deque<std::unique_ptr<Sequence>>;
   enum LaneIndex { kPreempted, kShort, kLong, kNumLanes };
   struct Tenant {
     std::string salt = {};
-    Lane lanes[kNumLanes] = {};
+    SequenceList lanes[kNumLanes] = {};
     double service = 0;
     int num_sequences = 0;  // waiting or taken and not ended
     int num_short_turns = 0;
+    uint64_t idle_since = 0;  // in turns of going idle; while there is no sequence
   };
   struct Candidate {
     Sequence* sequence = nullptr;
@@ -71,15 +79,16 @@ class WaitingLine {
     bool empty() const;
   };
 
-  uint32_t Enter(const std::string& salt);
   uint32_t NumberFor(const std::string& salt);
   double LeastService() const;
-  Lane& LaneOf(const Sequence& sequence);
+  void Enter(uint32_t number);
+  SequenceList& LaneOf(const Sequence& sequence);
+  SequenceList::iterator TurnOf(const Sequence& sequence);
   static Sequence* ChooseFrom(Cursor& cursor);
 
   std::unordered_map<std::string, uint32_t> by_salt_;
   std::deque<Tenant> tenants_;
-  std::deque<uint32_t> idle_;  // tenants without sequences, the longest idle first
+  uint64_t num_idle_turns_ = 0;
   size_t size_ = 0;
 };
 

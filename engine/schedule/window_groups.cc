@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -110,8 +111,13 @@ void WindowGroups::Append(size_t group, HeldWindow& held, kv::BlockRef block) co
 #else
   (void)group;
 #endif
-  held.block_table.push_back(block.id());
   held.blocks.push_back(std::move(block));
+  try {
+    held.block_table.push_back(held.blocks.back().id());
+  } catch (const std::bad_alloc&) {
+    held.blocks.pop_back();
+    throw;
+  }
 }
 
 std::optional<std::vector<kv::BlockRef>> WindowGroups::AcquireFresh(const Group& group,
@@ -158,7 +164,7 @@ bool WindowGroups::Take(Sequence& sequence, int place, std::vector<tier::LoadIte
     std::vector<BlockId> restored;
     for (size_t t = 0; t < tail.size(); ++t) {
       if (shared[t]) {
-        held.block_table.push_back(shared[t].id());
+        held.block_table.push_back(shared[t].id());  // Take's caller gives all back on an exception
         held.blocks.push_back(std::move(shared[t]));
         continue;
       }
@@ -200,7 +206,11 @@ void WindowGroups::Offer(Sequence& sequence, int first, int end) {
       BlockId& id = held.block_table[static_cast<size_t>(block)];
       if (groups_[i].pool.is_marked(id)) continue;  // it came from there
       const kv::BlockKey& key = sequence.keys[static_cast<size_t>(block)];
-      const BlockId holder = groups_[i].cache.Insert(key, id);
+      BlockId holder = id;
+      try {
+        holder = groups_[i].cache.Insert(key, id);
+      } catch (const std::bad_alloc&) {  // nobody finds it
+      }
       if (holder == id) continue;
       // Another sequence computed the same block: the bits are the same, so keep only one.
       id = holder;

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <exception>
+#include <new>
 #include <utility>
 
 #include <kvgate/check.h>
@@ -19,6 +21,9 @@ constexpr size_t kWriteBatchBlocks = 8;
 constexpr double kMeasureSeconds = 0.05;
 // After a pause of this length what was measured before says nothing any more.
 constexpr std::chrono::seconds kMeasureForget{2};
+
+// Without memory for telling that a job is done, the next attempt is made then.
+constexpr std::chrono::milliseconds kCompletionRetry{5};
 
 // The writer yields the CPU to the engine: write back is never urgent.
 void LowerThreadPriority() { setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 10); }
@@ -67,11 +72,17 @@ class DiskTier::Staging {
 DiskTier::DiskTier(Options options, store::KvStore& store, kernels::Backend& backend,
                    kernels::KvArena& arena)
     : options_(std::move(options)), store_(store), backend_(backend), arena_(arena) {
-  for (int i = 0; i < options_.load_threads; ++i) threads_.emplace_back([this] { RunLoader(); });
-  threads_.emplace_back([this] { RunWriter(); });
+  if (options_.is_driven) return;
+  try {
+    for (int i = 0; i < options_.load_threads; ++i) threads_.emplace_back([this] { RunLoader(); });
+    threads_.emplace_back([this] { RunWriter(); });
+  } catch (...) {  // no thread may outlive what it runs on
+    StopThreads();
+    throw;
+  }
 }
 
-DiskTier::~DiskTier() {
+void DiskTier::StopThreads() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -79,6 +90,20 @@ DiskTier::~DiskTier() {
   load_ready_.notify_all();
   write_ready_.notify_all();
   for (std::thread& thread : threads_) thread.join();
+}
+
+DiskTier::~DiskTier() {
+  StopThreads();
+  if (!options_.is_driven) return;
+  Staging staging(backend_, kWriteBatchBlocks * block_bytes_max());
+  for (auto task = TakeRead(); task.has_value(); task = TakeRead()) {
+    Perform(*task, &staging);
+    End(*task);
+  }
+  for (auto task = TakeWrite(); task.has_value(); task = TakeWrite()) {
+    Perform(*task, &staging);
+    End(*task);
+  }
 }
 
 store::KvKey DiskTier::KeyOf(const kv::BlockKey& key, uint32_t group) const {
@@ -120,9 +145,15 @@ uint64_t DiskTier::Load(std::vector<LoadItem> items) {
   uint64_t ticket = 0;
   {
     const std::lock_guard lock(mutex_);
-    ticket = job->ticket = ++last_ticket_;
-    jobs_.emplace(ticket, job);
-    loads_.push_back(std::move(job));
+    ticket = job->ticket = last_ticket_ + 1;
+    const auto entry = jobs_.emplace(ticket, job).first;
+    try {
+      loads_.push_back(std::move(job));
+    } catch (const std::bad_alloc&) {
+      jobs_.erase(entry);
+      throw;
+    }
+    ++last_ticket_;
     ++num_jobs_;
   }
   load_ready_.notify_all();
@@ -176,8 +207,8 @@ bool DiskTier::Write(uint64_t ticket, std::vector<WriteItem> items) {
   {
     const std::lock_guard lock(mutex_);
     if (write_bytes_queued_ + bytes > options_.write_bytes_max) return false;
-    write_bytes_queued_ += bytes;
     writes_.push_back({.ticket = ticket, .items = std::move(items)});
+    write_bytes_queued_ += bytes;
     ++num_jobs_;
   }
   write_ready_.notify_one();
@@ -229,12 +260,12 @@ bool DiskTier::ReadRecord(const kv::BlockKey& key, uint32_t group, std::span<std
 }
 
 // The arena gets a record only when all of it was proved.
-bool DiskTier::LoadOne(const LoadItem& item, Staging& staging) {
+bool DiskTier::LoadOne(const LoadItem& item, Staging* staging) {
   kernels::KvArena& arena = ArenaOf(item.group);
   if (backend_.Info().kv_host_visible) {
     return ReadRecord(item.key, item.group, {arena.block(item.block), arena.block_bytes()});
   }
-  const std::span<std::byte> record = staging.memory().first(arena.block_bytes());
+  const std::span<std::byte> record = staging->memory().first(arena.block_bytes());
   if (!ReadRecord(item.key, item.group, record)) return false;
   backend_.WriteKvBlock(arena, item.block, record);
   return true;
@@ -276,43 +307,117 @@ bool DiskTier::FinishIfDone(const std::shared_ptr<LoadJob>& job) {
   return true;
 }
 
-void DiskTier::RunLoader() {
-  std::vector<std::byte> scratch;
-  Staging staging(backend_, block_bytes_max());
-  std::unique_lock lock(mutex_);
+// A completion must not be lost: blocks are held until it comes.
+void DiskTier::Complete(const Completion& completion) {
   while (true) {
-    load_ready_.wait(lock, [this] { return stopping_ || !loads_.empty() || !probes_.empty(); });
-    if (!loads_.empty()) {
-      const std::shared_ptr<LoadJob> job = loads_.front();
-      const size_t index = job->next++;
-      if (job->next == job->end) loads_.pop_front();
-      BeginLoading();
-      lock.unlock();
-      const LoadItem& item = job->items[index];
-      const bool ok = LoadOne(item, staging);
-      lock.lock();
-      EndLoading(ok ? ArenaOf(item.group).block_bytes() : 0);
-      job->ok[index] = ok;
-      ++job->num_done;
-      if (!FinishIfDone(job)) continue;
-      const Completion completion{
-          .kind = Completion::Kind::kLoad, .ticket = job->ticket, .num_ok = job->num_ok()};
-      lock.unlock();
-      options_.on_completion(completion);
-      lock.lock();
-    } else if (!probes_.empty()) {
-      const kv::BlockKey key = probes_.front();
-      probes_.pop_front();
-      BeginLoading();
-      lock.unlock();
-      scratch.resize(arena_.block_bytes());
-      const bool ok = ReadRecord(key, 0, scratch);
-      lock.lock();
-      EndLoading(ok ? scratch.size() : 0);
-    } else {
-      return;
+    try {
+      return options_.on_completion(completion);
+    } catch (const std::bad_alloc&) {
+      std::this_thread::sleep_for(kCompletionRetry);
     }
-    if (--num_jobs_ == 0) idle_.notify_all();
+  }
+}
+
+std::optional<DiskTier::Task> DiskTier::NextRead() {
+  Task task;
+  if (!loads_.empty()) {
+    task.job = loads_.front();
+    task.index = task.job->next++;
+    if (task.job->next == task.job->end) loads_.pop_front();
+  } else if (!probes_.empty()) {
+    task.probe = probes_.front();
+    probes_.pop_front();
+  } else {
+    return std::nullopt;
+  }
+  BeginLoading();
+  return task;
+}
+
+std::optional<DiskTier::Task> DiskTier::NextWrite() {
+  if (writes_.empty()) return std::nullopt;
+  Task task;
+  task.ticket = writes_.front().ticket;
+  task.to_write = std::move(writes_.front().items);
+  writes_.pop_front();
+  return task;
+}
+
+std::optional<DiskTier::Task> DiskTier::TakeRead() {
+  const std::lock_guard lock(mutex_);
+  return NextRead();
+}
+
+std::optional<DiskTier::Task> DiskTier::TakeWrite() {
+  const std::lock_guard lock(mutex_);
+  return NextWrite();
+}
+
+// The fence of the tier's threads: a record that there is no memory to read is a miss, and what
+// there is none to write is not written.
+void DiskTier::Perform(Task& task, Staging* staging) {
+  try {
+    if (!task.to_write.empty()) return WriteAll(task, staging);
+    if (task.job != nullptr) {
+      task.num_ok = LoadOne(task.job->items[task.index], staging) ? 1 : 0;
+    } else {
+      std::vector<std::byte> scratch(arena_.block_bytes());
+      task.num_ok = ReadRecord(task.probe, 0, scratch) ? 1 : 0;
+    }
+  } catch (const std::exception& failure) {
+    KVGATE_LOG(kDebug, "tier", "KV blocks not moved: {}", failure.what());
+  }
+}
+
+void DiskTier::End(Task& task) {
+  const bool is_job_done = task.to_write.empty() ? EndRead(task) : EndWrite(task);
+  if (!is_job_done) return;
+  const std::lock_guard lock(mutex_);
+  if (--num_jobs_ == 0) idle_.notify_all();
+}
+
+// A load is one job of as many tasks as it has items.
+bool DiskTier::EndRead(Task& task) {
+  Completion completion;
+  {
+    const std::lock_guard lock(mutex_);
+    const uint32_t group = task.job != nullptr ? task.job->items[task.index].group : 0;
+    EndLoading(task.num_ok > 0 ? ArenaOf(group).block_bytes() : 0);
+    if (task.job == nullptr) return true;
+    task.job->ok[task.index] = task.num_ok > 0;
+    ++task.job->num_done;
+    if (!FinishIfDone(task.job)) return false;
+    completion = {
+        .kind = Completion::Kind::kLoad, .ticket = task.job->ticket, .num_ok = task.job->num_ok()};
+  }
+  Complete(completion);
+  return true;
+}
+
+// The counts come before the completion: it wakes the engine, which publishes them and may then
+// sleep for long.
+bool DiskTier::EndWrite(Task& task) {
+  {
+    const std::lock_guard lock(mutex_);
+    write_bytes_queued_ -= BytesOf(task.to_write);
+    num_blocks_written_ += task.num_ok;
+  }
+  Complete({.kind = Completion::Kind::kWrite, .ticket = task.ticket, .num_ok = task.num_ok});
+  return true;
+}
+
+void DiskTier::RunLoader() {
+  Staging staging(backend_, block_bytes_max());
+  while (true) {
+    std::optional<Task> task;
+    {
+      std::unique_lock lock(mutex_);
+      load_ready_.wait(lock, [this] { return stopping_ || !loads_.empty() || !probes_.empty(); });
+      task = NextRead();
+    }
+    if (!task.has_value()) return;
+    Perform(*task, &staging);
+    End(*task);
   }
 }
 
@@ -325,60 +430,56 @@ std::span<const std::byte> DiskTier::Fetch(const WriteItem& item,
   return slot;
 }
 
-uint32_t DiskTier::WriteAll(const WriteJob& job, Staging& staging) {
-  const size_t slot_bytes = backend_.Info().kv_host_visible ? 0 : block_bytes_max();
-  uint32_t num_written = 0;
+// Zero: the store took none of them.
+uint32_t DiskTier::WriteBatch(std::span<const WriteItem> items, Staging* staging) {
+  const bool is_direct = backend_.Info().kv_host_visible;
+  const size_t slot_bytes = is_direct ? 0 : block_bytes_max();
+  const std::span<std::byte> slots = is_direct ? std::span<std::byte>() : staging->memory();
   std::vector<store::KvRecord> records;
-  for (size_t first = 0; first < job.items.size(); first += kWriteBatchBlocks) {
-    const size_t count = std::min(kWriteBatchBlocks, job.items.size() - first);
-    records.clear();
-    for (size_t i = 0; i < count; ++i) {
-      const WriteItem& item = job.items[first + i];
-      records.push_back(
-          {.key = KeyOf(item.key, item.group),
-           .parent = item.parent,
-           .depth = item.depth,
-           .digest = item.key.digest,
-           .group = item.group,
-           .shape_tag = ShapeTagOf(item.group),
-           .tokens = item.tokens,
-           .payload = Fetch(item, staging.memory().subspan(i * slot_bytes, slot_bytes))});
-    }
-    if (const Result<void> put = store_.Put(records); !put) {
-      // The store says once why writing is off (its stats carry the reason); a line per batch would
-      // flood the log of a full disk.
-      KVGATE_LOG(kDebug, "tier", "{} KV blocks not written: {}", count, put.error().ToString());
-      return num_written;
-    }
-    num_written += static_cast<uint32_t>(count);
+  for (size_t i = 0; i < items.size(); ++i) {
+    const WriteItem& item = items[i];
+    records.push_back({.key = KeyOf(item.key, item.group),
+                       .parent = item.parent,
+                       .depth = item.depth,
+                       .digest = item.key.digest,
+                       .group = item.group,
+                       .shape_tag = ShapeTagOf(item.group),
+                       .tokens = item.tokens,
+                       .payload = Fetch(item, slots.subspan(i * slot_bytes, slot_bytes))});
   }
-  return num_written;
+  if (const Result<void> put = store_.Put(records); !put) {
+    // The store says once why writing is off (its stats carry the reason); a line per batch would
+    // flood the log of a full disk.
+    KVGATE_LOG(kDebug, "tier", "{} KV blocks not written: {}", items.size(),
+               put.error().ToString());
+    return 0;
+  }
+  return static_cast<uint32_t>(items.size());
+}
+
+void DiskTier::WriteAll(Task& task, Staging* staging) {
+  while (task.num_ok < task.to_write.size()) {
+    const size_t count = std::min(kWriteBatchBlocks, task.to_write.size() - task.num_ok);
+    const auto batch = std::span(task.to_write).subspan(task.num_ok, count);
+    if (WriteBatch(batch, staging) == 0) break;
+    task.num_ok += static_cast<uint32_t>(count);
+  }
 }
 
 void DiskTier::RunWriter() {
   LowerThreadPriority();
   const size_t slot_bytes = backend_.Info().kv_host_visible ? 0 : block_bytes_max();
   Staging staging(backend_, kWriteBatchBlocks * slot_bytes);
-  std::unique_lock lock(mutex_);
   while (true) {
-    write_ready_.wait(lock, [this] { return stopping_ || !writes_.empty(); });
-    if (writes_.empty()) return;
-    const WriteJob job = std::move(writes_.front());
-    writes_.pop_front();
-    lock.unlock();
-
-    const uint32_t num_written = WriteAll(job, staging);
-    // Before the completion: it wakes the engine, which publishes these and may then sleep for
-    // long.
-    lock.lock();
-    write_bytes_queued_ -= BytesOf(job.items);
-    num_blocks_written_ += num_written;
-    lock.unlock();
-    options_.on_completion(
-        {.kind = Completion::Kind::kWrite, .ticket = job.ticket, .num_ok = num_written});
-
-    lock.lock();
-    if (--num_jobs_ == 0) idle_.notify_all();
+    std::optional<Task> task;
+    {
+      std::unique_lock lock(mutex_);
+      write_ready_.wait(lock, [this] { return stopping_ || !writes_.empty(); });
+      task = NextWrite();
+    }
+    if (!task.has_value()) return;
+    Perform(*task, &staging);
+    End(*task);
   }
 }
 

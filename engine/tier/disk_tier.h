@@ -6,6 +6,9 @@
 // waits for a slow disk. A load can be given up: its caller goes on without it and lets go of the
 // blocks when the completion comes. The speed of loads is measured as they run, so that the caller
 // can tell beforehand whether one pays. All functions may be called from any thread.
+//
+// A tier that is driven has no threads: whoever made it takes its tasks, and says when each of them
+// is done. The tier's own threads do just that, one task after the other.
 #pragma once
 
 #include <chrono>
@@ -15,6 +18,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <thread>
 #include <unordered_map>
@@ -23,6 +27,7 @@
 #include <kvgate/ids.h>
 
 #include "engine/kv/block_hasher.h"
+#include "engine/tier/clock.h"
 #include "kernels/backend.h"
 #include "store/kv_store.h"
 
@@ -65,6 +70,7 @@ class DiskTier {
     std::vector<WindowArena> windows = {};           // of groups 1, 2, ...
     uint64_t write_bytes_max = uint64_t{256} << 20;  // queued or being written
     int load_threads = 2;
+    bool is_driven = false;  // no threads: TakeRead, TakeWrite, Perform and End are the caller's
     std::function<void(Completion)> on_completion;
   };
 
@@ -79,7 +85,7 @@ class DiskTier {
   void Touch(std::span<const kv::BlockKey> keys, uint32_t group = 0);
 
   // Starts loading; the ticket names the load from now on. Exactly one completion follows, unless
-  // GiveUp says otherwise. REQUIRES: items not empty.
+  // GiveUp says otherwise. std::bad_alloc: there is no load. REQUIRES: items not empty.
   uint64_t Load(std::vector<LoadItem> items);
   // How many items from the first on are in place so far.
   uint32_t NumLoaded(uint64_t ticket) const;
@@ -92,7 +98,7 @@ class DiskTier {
   GivenUp GiveUp(uint64_t ticket);
   // Reads a record and drops it, only to measure; nothing when a load is under way.
   void Probe(const kv::BlockKey& key);
-  // False, and no completion, when the queue has no room for all of them.
+  // False, and no completion, when the queue has no room for all of them; nor with std::bad_alloc.
   [[nodiscard]] bool Write(uint64_t ticket, std::vector<WriteItem> items);
 
   size_t block_bytes(uint32_t group) const { return ArenaOf(group).block_bytes(); }
@@ -105,22 +111,46 @@ class DiskTier {
   };
   LoadSpeed load_speed() const;
   uint64_t num_blocks_written() const;
-  // Waits until no job is queued or running, then flushes the store.
+  // Waits until no job is queued or running, then flushes the store. REQUIRES: it is not driven.
   Result<void> Flush();
 
  private:
   struct LoadJob;
+
+ public:
+  // A piece of work: a record to read, or a job's records to write.
+  struct Task {
+    std::shared_ptr<LoadJob> job;  // of a load
+    size_t index = 0;              // of the item to read
+    kv::BlockKey probe;            // without a job, and nothing to write
+    uint64_t ticket = 0;           // of a write
+    std::vector<WriteItem> to_write;
+    uint32_t num_ok = 0;  // records that came through
+  };
   class Staging;
+  // The next one, if there is any.
+  std::optional<Task> TakeRead();
+  std::optional<Task> TakeWrite();
+  // Does the I/O; null: the arena is host memory.
+  void Perform(Task& task, Staging* staging);
+  // Counts it, and delivers the completion that is due.
+  void End(Task& task);
+
+ private:
   struct WriteJob {
     uint64_t ticket = 0;
     std::vector<WriteItem> items;
   };
 
-  using Clock = std::chrono::steady_clock;
-
+  void StopThreads();
   void RunLoader();
   void RunWriter();
-  bool LoadOne(const LoadItem& item, Staging& staging);
+  void Complete(const Completion& completion);
+  std::optional<Task> NextRead();   // REQUIRES: mutex_ held
+  std::optional<Task> NextWrite();  // likewise
+  bool EndRead(Task& task);         // whether its job is done
+  bool EndWrite(Task& task);
+  bool LoadOne(const LoadItem& item, Staging* staging);
   bool ReadRecord(const kv::BlockKey& key, uint32_t group, std::span<std::byte> payload);
   store::KvKey KeyOf(const kv::BlockKey& key, uint32_t group) const;
   kernels::KvArena& ArenaOf(uint32_t group) const {
@@ -138,7 +168,8 @@ class DiskTier {
   void EndLoading(uint64_t bytes);  // 0: it failed
   void CountBusyTime();
   bool FinishIfDone(const std::shared_ptr<LoadJob>& job);
-  uint32_t WriteAll(const WriteJob& job, Staging& staging);
+  void WriteAll(Task& task, Staging* staging);
+  uint32_t WriteBatch(std::span<const WriteItem> items, Staging* staging);
   // The staging's part where the arena is not host memory.
   std::span<const std::byte> Fetch(const WriteItem& item, std::span<std::byte> staging) const;
 

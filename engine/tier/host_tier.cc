@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
 #include <optional>
 #include <utility>
 
 #include <fmt/format.h>
 #include <kvgate/check.h>
+#include <kvgate/log.h>
 
 namespace kvgate::tier {
 namespace {
@@ -42,6 +44,7 @@ HostTier::HostTier(std::unique_ptr<HostArena> memory, kernels::Backend& backend,
       pool_({.num_blocks = memory_->num_slots()}),
       keys_(memory_->num_slots()) {
   pool_.SetListener(this);
+  noted_.reserve(kBatchBlocks);
   if (memory_->num_ready() == memory_->num_slots()) return;
   // Held, a slot is nobody's.
   unready_.resize(memory_->num_slots());
@@ -78,15 +81,23 @@ void HostTier::Put(const kv::BlockKey& key, BlockId block, int priority) {
     return;
   }
   TakeReadySlots();
+  try {
+    Note(key, block, priority);
+  } catch (const std::bad_alloc&) {
+    KVGATE_LOG(kDebug, "tier", "a KV block is not kept in host memory: no memory for its entry");
+  }
+}
+
+void HostTier::Note(const kv::BlockKey& key, BlockId block, int priority) {
   const std::optional<std::vector<kv::BlockRef>> slot = pool_.Acquire(1);
   if (!slot.has_value()) return;
   const BlockId id = slot->front().id();
-  noted_.push_back({.block = block, .host = memory_->slot(id.value)});
-  if (noted_.size() >= kBatchBlocks) BeginCopies();
-  keys_[id.value] = key;
   slots_.emplace(key.hash, id);
+  keys_[id.value] = key;
+  noted_.push_back({.block = block, .host = memory_->slot(id.value)});  // has room
   pool_.MarkCached(id);
   pool_.SetPriority(id, priority);
+  if (noted_.size() >= kBatchBlocks) BeginCopies();
 }
 
 bool HostTier::Contains(const kv::BlockKey& key) const {
@@ -123,13 +134,41 @@ uint64_t HostTier::Restore(std::vector<kv::BlockRef> copies, std::span<const Blo
 
 void HostTier::BeginCopies() {
   if (noted_.empty()) return;
-  Track(backend_.ReadKvBlocks(arena_, noted_), false, noted_);
-  noted_.clear();
+  try {
+    Track(backend_.ReadKvBlocks(arena_, noted_), false, noted_);
+    noted_.clear();
+  } catch (const std::bad_alloc&) {
+    ForgetNoted();
+  }
+}
+
+// Their copies were not begun: the slots hold nothing.
+void HostTier::ForgetNoted() {
+  while (!noted_.empty()) {
+    const std::byte* const host = noted_.back().host;
+    noted_.pop_back();
+    const auto found = std::ranges::find_if(
+        slots_, [&](const auto& item) { return memory_->slot(item.second.value) == host; });
+    const BlockId slot = found->second;
+    slots_.erase(found);
+    pool_.UnmarkCached(slot);
+  }
 }
 
 void HostTier::Track(uint64_t ticket, bool is_restore,
                      std::span<const kernels::KvBlockCopy> copies) {
   if (ticket == 0) return;
+  try {
+    TrackBatch(ticket, is_restore, copies);
+  } catch (const std::bad_alloc&) {
+    // Nobody would know of the copies: they are done before anything else is.
+    backend_.WaitForCopy(ticket);
+    std::erase_if(pending_, [ticket](const auto& item) { return item.second.ticket == ticket; });
+  }
+}
+
+void HostTier::TrackBatch(uint64_t ticket, bool is_restore,
+                          std::span<const kernels::KvBlockCopy> copies) {
   Batch batch{.ticket = ticket, .is_restore = is_restore, .blocks = {}};
   for (const kernels::KvBlockCopy& copy : copies) {
     batch.blocks.push_back(copy.block);

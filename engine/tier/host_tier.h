@@ -40,7 +40,7 @@ class HostTier final : private kv::BlockPool::Listener {
 
   // Keeps a copy of the arena's block, where there is a slot that nobody holds. The copy begins at
   // the latest with BeginCopies, which goes before anything writes the block. REQUIRES: its KV is
-  // complete.
+  // complete. Without memory for the bookkeeping there is no copy; never throws.
   void Put(const kv::BlockKey& key, BlockId block, int priority);
   void BeginCopies();
   bool Contains(const kv::BlockKey& key) const;
@@ -79,8 +79,11 @@ class HostTier final : private kv::BlockPool::Listener {
   HostTier(std::unique_ptr<HostArena> memory, kernels::Backend& backend, kernels::KvArena& arena);
   void OnEvict(BlockId slot) override;
   void TakeReadySlots();
+  void Note(const kv::BlockKey& key, BlockId block, int priority);
+  void ForgetNoted();
   void ForgetDone();
   void Track(uint64_t ticket, bool is_restore, std::span<const kernels::KvBlockCopy> copies);
+  void TrackBatch(uint64_t ticket, bool is_restore, std::span<const kernels::KvBlockCopy> copies);
 
   kernels::Backend& backend_;
   kernels::KvArena& arena_;

@@ -69,7 +69,12 @@ class Buffer final : public engine::TokenSink {
       metrics_->request_seconds.Observe(event.stats.total_seconds);
     }
     const std::lock_guard lock(mutex_);
-    text_ += event.text;
+    try {
+      text_ += event.text;
+    } catch (const std::bad_alloc&) {  // an answer without its end is none
+      event.reason = engine::FinishReason::kError;
+      event.error = engine::OutOfMemory();
+    }
     finish_ = std::move(event);
     Wake();
   }

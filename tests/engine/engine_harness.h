@@ -49,6 +49,14 @@ class CollectingSink : public TokenSink {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return finished_ || tokens_.size() >= count; });
   }
+  bool has_finished() {
+    const std::lock_guard lock(mutex_);
+    return finished_;
+  }
+  size_t num_tokens() {
+    const std::lock_guard lock(mutex_);
+    return tokens_.size();
+  }
   // After the end.
   const std::vector<TokenId>& tokens() const { return tokens_; }
   const std::string& text() const { return text_; }

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -25,6 +26,7 @@ class WindowModel final : public model::Model {
     // Of the first steps, which say what prefill costs: so that a load pays on any machine.
     std::chrono::milliseconds warm_up_delay{0};
     std::chrono::microseconds token_delay{0};
+    std::function<void(size_t)> on_tokens = {};  // called with each step's number of tokens
   };
   static constexpr int kWarmUpSteps = 4;
 
@@ -50,6 +52,7 @@ class WindowModel final : public model::Model {
   Result<void> Forward(const model::StepInput& input, std::span<float> logits) override {
     if (num_steps_++ < kWarmUpSteps) std::this_thread::sleep_for(options_.warm_up_delay);
     std::this_thread::sleep_for(options_.token_delay * input.tokens.size());
+    if (options_.on_tokens) options_.on_tokens(input.tokens.size());
     std::vector<uint64_t> values(input.tokens.size());
     for (size_t s = 0; s < input.groups[0].sequences.size(); ++s) {
       const kernels::SequenceRows& rows = input.groups[0].sequences[s];
@@ -148,11 +151,9 @@ class WindowModel final : public model::Model {
   static uint64_t Read(const model::StepGroup& group, size_t sequence, int position) {
     const std::byte* block = BlockOf(group, sequence, position);
     const auto token = static_cast<size_t>(position % kernels::kKvBlockTokens);
-    uint64_t first = 0;
-    std::memcpy(&first, block + token * 8, 8);
+    uint64_t first = LoadFrom(block, token);
     for (size_t lane = 1; lane < NumLanes(group); ++lane) {
-      uint64_t value = 0;
-      std::memcpy(&value, block + (lane * kernels::kKvBlockTokens + token) * 8, 8);
+      const uint64_t value = LoadFrom(block + lane * kLaneBytes, token);
       if (value != first) first = ~value;
     }
     return first;
@@ -161,11 +162,29 @@ class WindowModel final : public model::Model {
     std::byte* block = BlockOf(group, sequence, position);
     const auto token = static_cast<size_t>(position % kernels::kKvBlockTokens);
     for (size_t lane = 0; lane < NumLanes(group); ++lane) {
-      std::memcpy(block + (lane * kernels::kKvBlockTokens + token) * 8, &value, 8);
+      StoreTo(block + lane * kLaneBytes, token, value);
     }
   }
+  // A lane is what the CPU backend has of a layer in f16: two planes of K by token, then V token by
+  // token. So a copy of a block's first tokens takes just their values along.
+  static constexpr size_t kLaneBytes = 8 * kernels::kKvBlockTokens;
+  static constexpr size_t kPlaneBytes = 2 * kernels::kKvBlockTokens;
+  static uint64_t LoadFrom(const std::byte* lane, size_t token) {
+    uint64_t value = 0;
+    auto* const bytes = reinterpret_cast<std::byte*>(&value);
+    std::memcpy(bytes, lane + 2 * token, 2);
+    std::memcpy(bytes + 2, lane + kPlaneBytes + 2 * token, 2);
+    std::memcpy(bytes + 4, lane + 2 * kPlaneBytes + 4 * token, 4);
+    return value;
+  }
+  static void StoreTo(std::byte* lane, size_t token, uint64_t value) {
+    const auto* const bytes = reinterpret_cast<const std::byte*>(&value);
+    std::memcpy(lane + 2 * token, bytes, 2);
+    std::memcpy(lane + kPlaneBytes + 2 * token, bytes + 2, 2);
+    std::memcpy(lane + 2 * kPlaneBytes + 4 * token, bytes + 4, 4);
+  }
   static size_t NumLanes(const model::StepGroup& group) {
-    return group.arena->block_bytes() / (8 * kernels::kKvBlockTokens);
+    return group.arena->block_bytes() / kLaneBytes;
   }
   static std::byte* BlockOf(const model::StepGroup& group, size_t sequence, int position) {
     const auto& table = group.sequences[sequence].block_table;

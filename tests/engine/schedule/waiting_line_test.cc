@@ -100,7 +100,9 @@ TEST_F(WaitingLineTest, APreemptedSequenceGoesAheadOfItsTenantsOthers) {
   for (int i = 0; i < 3; ++i) Add("a", 100);
   auto taken = line_.Take(*line_.Find(RequestId{2}));
   taken->num_preemptions = 1;
-  line_.AddPreempted(std::move(taken));
+  SequenceList running;
+  running.push_back(std::move(taken));
+  line_.AddPreempted(running, running.begin());
   EXPECT_EQ(Order().front(), 2u);
 }
 
@@ -141,7 +143,9 @@ TEST_F(WaitingLineTest, LosesAndInventsNobodyOverRandomOperations) {
       if (random() % 3 == 0) {
         ++one->num_preemptions;
         waiting[one->id.value];
-        line_.AddPreempted(std::move(one));
+        SequenceList preempted;
+        preempted.push_back(std::move(one));
+        line_.AddPreempted(preempted, preempted.begin());
       } else {
         line_.OnEnded(*one);
       }

@@ -1,0 +1,82 @@
+#include "engine/write_backs.h"
+
+#include <new>
+#include <utility>
+
+namespace kvgate::engine {
+
+using schedule::Sequence;
+
+WriteBacks::WriteBacks(Parts parts)
+    : parts_(std::move(parts)), num_blocks_writing_(parts_.num_blocks.size()) {}
+
+// Blocks that wait for the disk cannot be used for anything else: at most a quarter of each pool,
+// or one request's.
+bool WriteBacks::Fits(std::span<const tier::WriteItem> items) const {
+  if (writes_.empty()) return true;
+  std::vector<size_t> wanted = num_blocks_writing_;
+  for (const tier::WriteItem& item : items) ++wanted[item.group];
+  for (size_t group = 0; group < wanted.size(); ++group) {
+    if (wanted[group] > parts_.num_blocks[group] / 4) return false;
+  }
+  return true;
+}
+
+void WriteBacks::Write(Sequence& sequence) {
+  if (parts_.disk == nullptr) return;
+  const int num_stored = sequence.num_stored_blocks;
+  try {
+    Begin(sequence);
+  } catch (const std::bad_alloc&) {
+    ++num_blocks_skipped_;
+    sequence.num_stored_blocks = num_stored;
+  }
+}
+
+void WriteBacks::Begin(Sequence& sequence) {
+  const int num_stored = sequence.num_stored_blocks;
+  std::vector<tier::WriteItem> items =
+      parts_.scheduler.TakeUnstoredBlocks(sequence, parts_.admission);
+  if (items.empty()) return;
+  const size_t num_items = items.size();
+  Entry write{.held = {},
+              .held_windows = parts_.scheduler.HoldWindows(items),
+              .num_items = std::vector<size_t>(num_blocks_writing_.size())};
+  size_t num_held = 0;
+  for (const tier::WriteItem& item : items) {
+    ++write.num_items[item.group];
+    if (item.group == 0) num_held = item.depth + size_t{1};
+  }
+  const bool fits = Fits(items);
+  write.held = parts_.scheduler.HoldBlocks(sequence, num_held);
+  // Known before it begins: the tier reads what the entry holds.
+  const uint64_t ticket = next_ticket_++;
+  const auto entry = writes_.emplace(ticket, std::move(write)).first;
+  bool is_begun = false;
+  try {
+    is_begun = fits && parts_.disk->Write(ticket, std::move(items));
+  } catch (const std::bad_alloc&) {  // counted as skipped
+  }
+  if (!is_begun) {
+    num_blocks_skipped_ += num_items;
+    kv::ReleaseLastToFirst(entry->second.held);
+    writes_.erase(entry);
+    // With windows there is a next time; until then nothing behind these could be found.
+    if (parts_.scheduler.has_windows()) sequence.num_stored_blocks = num_stored;
+    return;
+  }
+  for (size_t group = 0; group < num_blocks_writing_.size(); ++group) {
+    num_blocks_writing_[group] += entry->second.num_items[group];
+  }
+}
+
+void WriteBacks::OnCompletion(const tier::Completion& completion) {
+  const auto write = writes_.find(completion.ticket);
+  for (size_t group = 0; group < num_blocks_writing_.size(); ++group) {
+    num_blocks_writing_[group] -= write->second.num_items[group];
+  }
+  kv::ReleaseLastToFirst(write->second.held);
+  writes_.erase(write);
+}
+
+}  // namespace kvgate::engine
