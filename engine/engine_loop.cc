@@ -12,7 +12,6 @@
 #include <fmt/format.h>
 #include <kvgate/check.h>
 #include <kvgate/log.h>
-#include <kvgate/thread_activity.h>
 
 #include "engine/kv_identity.h"
 

@@ -14,6 +14,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include <kvgate/thread_activity.h>
+
 #include "engine/engine.h"
 #include "engine/generation.h"
 #include "engine/kv/prefix_cache.h"
