@@ -162,7 +162,7 @@ Result<void> TurnStore::Restore() {
       return true;
     }));
   }
-  KVGATE_TRY_VOID(options_.meta.Scan(kTable, "m", [&](std::string_view, std::string_view row) {
+  KVGATE_TRY_VOID(options_.meta.Scan(kTable, "M", [&](std::string_view, std::string_view row) {
     if (const auto member = DecodeMember(row)) AddBytes(member->tenant, member->bytes);
     return true;
   }));
