@@ -31,7 +31,6 @@ def parse_arguments():
     parser.add_argument("--prompt", type=int, default=512)
     parser.add_argument("--decode", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--cpu-target", default="")
     parser.add_argument("--models", default="build/bench/models", help="where made models are kept")
     return parser.parse_args()
 
@@ -39,9 +38,7 @@ def parse_arguments():
 def run_ours(args, kind):
     command = [os.environ["KVGATE_BIN"], "bench", "engine", "--shape", args.shape, "--types", kind,
                "--threads", str(args.threads), "--prompt", str(args.prompt),
-               "--decode", str(args.decode), "--repetitions", "1", "--cache", args.models]
-    if args.cpu_target:
-        command += ["--cpu-target", args.cpu_target]
+               "--decode", str(args.decode), "--repetitions", "3", "--cache", args.models]
     done = subprocess.run(command, capture_output=True, text=True)
     found = SPEEDS.search(done.stdout)
     if done.returncode != 0 or not found:
