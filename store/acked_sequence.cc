@@ -5,8 +5,8 @@
 
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <string>
+#include <string_view>
 #include <system_error>
 
 #include <kvgate/digest.h>
@@ -19,13 +19,12 @@ namespace {
 
 constexpr uint32_t kMagic = 0x5153564b;  // "KVSQ"
 constexpr uint32_t kVersion = 1;
-constexpr size_t kBytes = 32;
+constexpr size_t kBytes = 24;
 
-std::string Encode(uint64_t identity, uint64_t sequence) {
+std::string Encode(uint64_t sequence) {
   std::string bytes;
   AppendValue(bytes, kMagic);
   AppendValue(bytes, kVersion);
-  AppendValue(bytes, identity);
   AppendValue(bytes, sequence);
   AppendValue(bytes, Xxh3(AsBytes(bytes)).first);
   return bytes;
@@ -33,8 +32,7 @@ std::string Encode(uint64_t identity, uint64_t sequence) {
 
 }  // namespace
 
-AckedSequence::AckedSequence(const std::filesystem::path& path, std::string_view identity)
-    : identity_(Xxh3(AsBytes(identity)).first) {
+AckedSequence::AckedSequence(const std::filesystem::path& path) {
   descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (descriptor_ < 0) {
     KVGATE_LOG(kWarning, "store.meta", "{}: {}; losses of the log will not be noticed",
@@ -46,9 +44,8 @@ AckedSequence::AckedSequence(const std::filesystem::path& path, std::string_view
   ByteReader reader(std::string_view(bytes.data(), kBytes));
   reader.Take<uint32_t>();
   reader.Take<uint32_t>();
-  reader.Take<uint64_t>();
   const auto sequence = reader.Take<uint64_t>();
-  if (Encode(identity_, sequence) != std::string_view(bytes.data(), kBytes)) return;
+  if (Encode(sequence) != std::string_view(bytes.data(), kBytes)) return;
   at_open_ = sequence;
   sequence_ = sequence;
 }
@@ -71,7 +68,7 @@ void AckedSequence::Restart(uint64_t sequence) {
 void AckedSequence::Write(uint64_t sequence) {
   sequence_ = sequence;
   if (descriptor_ < 0) return;
-  const std::string bytes = Encode(identity_, sequence);
+  const std::string bytes = Encode(sequence);
   // The block is there since the first write: a full disk does not refuse the next ones.
   if (::pwrite(descriptor_, bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size())) {
     return;

@@ -9,15 +9,13 @@
 #include <filesystem>
 #include <mutex>
 #include <optional>
-#include <string_view>
 
 namespace kvgate::store {
 
 class AckedSequence {
  public:
-  // `identity` is the database's own name for itself: of another one nothing is known. Where the
-  // file cannot be made, nothing is noted, which is logged.
-  AckedSequence(const std::filesystem::path& path, std::string_view identity);
+  // Where the file cannot be made, nothing is noted, which is logged.
+  explicit AckedSequence(const std::filesystem::path& path);
   ~AckedSequence();
   AckedSequence(const AckedSequence&) = delete;
   AckedSequence& operator=(const AckedSequence&) = delete;
@@ -32,7 +30,6 @@ class AckedSequence {
  private:
   void Write(uint64_t sequence);
 
-  const uint64_t identity_;
   int descriptor_ = -1;
   std::optional<uint64_t> at_open_;
   std::mutex mutex_;

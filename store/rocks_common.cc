@@ -79,6 +79,17 @@ Error FromStatus(const rocksdb::Status& status, std::string_view source, std::st
                .retryable = retryable};
 }
 
+Error FromOpenStatus(const rocksdb::Status& status, std::string_view source,
+                     std::string_view doing) {
+  Error error = FromStatus(status, source, doing);
+  if (SaysFull(error)) return error;
+  if (!status.IsInvalidArgument() && !status.IsNotSupported() && !status.IsNotFound()) return error;
+  const bool disk = status.ToString().find("IO error") != std::string::npos;
+  error.code = disk ? ErrorCode::kIo : ErrorCode::kDataLoss;
+  error.retryable = disk;
+  return error;
+}
+
 std::shared_ptr<rocksdb::Logger> MakeRocksLogger(std::string_view part) {
   return std::make_shared<ForwardingLogger>(part);
 }

@@ -37,6 +37,11 @@ bool IsDiskWell(rocksdb::Env& env, const std::filesystem::path& directory);
 // kDataLoss where files with data are there without it; they stay.
 Result<void> CheckNotBeheaded(const std::filesystem::path& directory, std::string_view source);
 
+// As FromStatus, of opening a database: what is not as it was written is damage. An error of the
+// disk stays one, though RocksDB says "invalid argument" of the options it could not read.
+Error FromOpenStatus(const rocksdb::Status& status, std::string_view source,
+                     std::string_view doing);
+
 // RocksDB throws nothing of its own, but sizes in damaged files can make it ask for more memory
 // than there is: that is damage, not the end of the process.
 rocksdb::Status Fenced(const std::function<rocksdb::Status()>& call);

@@ -160,14 +160,7 @@ Result<std::unique_ptr<KvDatabase>> KvDatabase::Open(const KvDatabaseOptions& op
                ? rocksdb::DB::OpenForReadOnly(db_options, path, families, &handles, &db)
                : rocksdb::DB::Open(db_options, path, families, &handles, &db);
   });
-  if (!status.ok()) {
-    Error error = FromStatus(status, kSource, doing);
-    // Unknown families, comparators or options: not ours, or damaged; either way not usable.
-    if (status.IsInvalidArgument() || status.IsNotSupported() || status.IsNotFound()) {
-      error.code = ErrorCode::kDataLoss;
-    }
-    return error;
-  }
+  if (!status.ok()) return FromOpenStatus(status, kSource, doing);
   database->db_.reset(db);
   database->index_ = handles[0];
   database->records_ = handles[1];

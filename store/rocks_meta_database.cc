@@ -166,11 +166,7 @@ Result<std::unique_ptr<MetaDatabase>> MetaDatabase::Open(const Options& wanted) 
   database->losses_ = watch->losses();
   database->losses_.num_writes = counted.num_missing();
   if (status.ok()) return database;
-  Error error = FromStatus(status, kSource, doing);
-  if (status.IsInvalidArgument() || status.IsNotSupported() || status.IsNotFound()) {
-    error.code = ErrorCode::kDataLoss;
-  }
-  return error;
+  return FromOpenStatus(status, kSource, doing);
 }
 
 MetaDatabase::MetaDatabase() = default;
@@ -180,12 +176,6 @@ MetaDatabase::~MetaDatabase() {
   for (rocksdb::ColumnFamilyHandle* family : families_) db_->DestroyColumnFamilyHandle(family);
   const rocksdb::Status status = db_->Close();
   if (!status.ok()) KVGATE_LOG(kWarning, kSource, "closing: {}", status.ToString());
-}
-
-std::string MetaDatabase::Identity() const {
-  std::string identity;
-  db_->GetDbIdentity(identity).PermitUncheckedError();
-  return identity;
 }
 
 uint64_t MetaDatabase::LatestSequence() const { return db_->GetLatestSequenceNumber(); }

@@ -54,8 +54,6 @@ class MetaDatabase {
     return families_[static_cast<size_t>(table) + 1];  // behind "default", which is not used
   }
   const LogLosses& losses() const { return losses_; }
-  // The database's own name for itself.
-  std::string Identity() const;
   uint64_t LatestSequence() const;
 
   // RocksDB's own rebuilding of MANIFEST and CURRENT from the tables and logs that are there; what

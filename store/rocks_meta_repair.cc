@@ -168,20 +168,26 @@ Result<void> AddFamilies(const fs::path& work, rocksdb::Env* env) {
   const fs::path place = work.string() + ".families";
   std::error_code error;
   fs::remove_all(place, error);
+  uint64_t number = kFamilyTablesFrom;
   {
     KVGATE_TRY(const auto made, MetaDatabase::Open({.directory = place, .env = env}));
     for (size_t i = 0; i < kNumMetaTables; ++i) {
       rocksdb::ColumnFamilyHandle* const family = made->Family(static_cast<MetaTable>(i));
       rocksdb::Status status = made->db().Put({}, family, kFamilyMark, "");
       if (status.ok()) status = made->db().Flush({}, family);
+      // At the bottom rows lose their numbers, which must not be those of other tables' rows.
+      rocksdb::CompactRangeOptions bottom;
+      bottom.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;
+      if (status.ok()) status = made->db().CompactRange(bottom, family, nullptr, nullptr);
       if (!status.ok()) return FromStatus(status, kSource, "preparing a repair");
     }
-  }
-  uint64_t number = kFamilyTablesFrom;
-  fs::directory_iterator file(place, error);
-  for (; !error && file != fs::directory_iterator(); file.increment(error)) {
-    if (file->path().extension() != ".sst") continue;
-    fs::rename(file->path(), work / fmt::format("{}.sst", number++), error);
+    std::vector<rocksdb::LiveFileMetaData> tables;
+    made->db().GetLiveFilesMetaData(&tables);
+    for (const rocksdb::LiveFileMetaData& table : tables) {
+      if (error) break;
+      fs::create_hard_link(place / fs::path(table.name).filename(),
+                           work / fmt::format("{}.sst", number++), error);
+    }
   }
   std::error_code ignored;
   fs::remove_all(place, ignored);

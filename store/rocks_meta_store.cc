@@ -209,6 +209,7 @@ class RocksMetaStore final : public MetaStore {
   std::unique_ptr<MetaDatabase> database_;  // null where the disk does not let it be opened
   bool is_new_ = false;                     // it has never been made: nothing is in it
   bool writable_ = false;
+  std::atomic<bool> failed_{false};  // a write has failed: it has to be opened again
   FileIdentity identity_;
   std::unique_ptr<AckedSequence> acked_;  // of a writable database
 
@@ -245,9 +246,10 @@ Result<void> RocksMetaStore::OpenWritable() {
   LogCopies copies(options_.directory);
   KVGATE_TRY(database_, MetaDatabase::Open({.directory = options_.directory, .env = options_.env}));
   writable_ = true;
+  failed_ = false;
   is_new_ = false;
   identity_ = FileIdentity::Of(options_.directory / "IDENTITY");
-  acked_ = std::make_unique<AckedSequence>(SequencePath(), database_->Identity());
+  acked_ = std::make_unique<AckedSequence>(SequencePath());
   const LogLosses& losses = database_->losses();
   const uint64_t latest = database_->LatestSequence();
   const uint64_t acked = acked_->at_open().value_or(0);
@@ -276,8 +278,7 @@ Result<void> RocksMetaStore::Write(std::string_view doing, MetaTable table,
   }
   auto written = TryWrite(doing, table, writes);
   // Damage does not pass: opening again would only meet it again.
-  if (!written && !SaysFull(written.error()) && written.error().code != ErrorCode::kDataLoss &&
-      Reopen()) {
+  if (!written && written.error().code != ErrorCode::kDataLoss && Reopen()) {
     written = TryWrite(doing, table, writes);
   }
   if (written) {
@@ -291,9 +292,9 @@ Result<void> RocksMetaStore::Write(std::string_view doing, MetaTable table,
 Result<void> RocksMetaStore::TryWrite(std::string_view doing, MetaTable table,
                                       std::span<const MetaWrite> writes) {
   const std::shared_lock lock(mutex_);
-  if (!writable_) {
+  if (!writable_ || failed_) {
     return MakeError(ErrorCode::kUnavailable, kSource,
-                     fmt::format("{}: the disk did not let the database be opened", doing));
+                     fmt::format("{}: the disk does not let the database be written", doing));
   }
   rocksdb::WriteBatch batch;
   for (const MetaWrite& write : writes) {
@@ -304,13 +305,13 @@ Result<void> RocksMetaStore::TryWrite(std::string_view doing, MetaTable table,
   }
   rocksdb::WriteOptions options;
   options.sync = options_.sync;
-  rocksdb::Status status = database_->db().Write(options, &batch);
-  // After a full disk RocksDB refuses writes until it is asked to go on: ask, once per write.
-  if (!status.ok() && status.severity() != rocksdb::Status::Severity::kNoError &&
-      database_->db().Resume().ok()) {
-    status = database_->db().Write(options, &batch);
+  const rocksdb::Status status = database_->db().Write(options, &batch);
+  if (!status.ok()) {
+    // Not Resume: it may go on with the same log, and RocksDB asserts that a file which has failed
+    // is not written again.
+    failed_ = true;
+    return FromStatus(status, kSource, doing);
   }
-  if (!status.ok()) return FromStatus(status, kSource, doing);
   KVGATE_TRY_VOID(CheckDirectory(doing));
   acked_->Note(database_->LatestSequence());
   return {};

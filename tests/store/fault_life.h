@@ -1,0 +1,493 @@
+// One life of a data directory, from a seed: operations under faults, ends of every kind, damage to
+// its files; after each end it is opened on a disk that is well and compared with a model of what
+// had been acknowledged. Nothing wrong may be served, and what is missing must have been said.
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "store/rocks_data_directory.h"
+#include "store/rocks_file_system.h"
+#include "store/turn_store.h"
+#include "tests/store/fault_file_system.h"
+#include "tests/store/store_fixture.h"
+
+namespace kvgate::store {
+
+struct FaultTally {
+  uint64_t num_calls = 0;    // faults of calls, and files cut by power loss
+  uint64_t num_damages = 0;  // bytes, runs and files changed
+  uint64_t num_kills = 0;
+  uint64_t num_power_losses = 0;
+  uint64_t num_operations = 0;
+  uint64_t num_compared = 0;
+  uint64_t num_lost_said = 0;  // acknowledged, gone, and said so
+  uint64_t num_faults() const { return num_calls + num_damages + num_kills + num_power_losses; }
+};
+
+class FaultLife {
+ public:
+  enum class Kind { kCalls, kDamage };
+  FaultLife(Kind kind, uint64_t seed, std::filesystem::path directory)
+      : kind_(kind), random_(seed), directory_(std::move(directory)) {
+    std::filesystem::remove_all(directory_);
+    sync_ = random_() % 2 == 0;
+  }
+
+  // What was wrong; empty: nothing.
+  std::vector<std::string> Run() {
+    const uint64_t num_epochs = kind_ == Kind::kCalls ? 4 : 2;
+    for (uint64_t epoch = 0; epoch < num_epochs && wrong_.empty(); ++epoch) {
+      may_lose_ = false;
+      if (kind_ == Kind::kCalls) BeginFaults();
+      if (Open()) {
+        const uint64_t num_operations = 20 + random_() % 60;
+        for (uint64_t i = 0; i < num_operations; ++i) Operate();
+      }
+      End();
+      if (kind_ == Kind::kDamage) Damage();
+      Compare();
+    }
+    tally_.num_calls += system_->num_faults();
+    return wrong_;
+  }
+
+  const FaultTally& tally() const { return tally_; }
+
+ private:
+  struct Row {
+    std::set<std::optional<std::string>> allowed{std::nullopt};
+    std::set<std::optional<std::string>> history{std::nullopt};
+  };
+  static constexpr const char* kTenant = "tenant";
+
+  StoreOptions Options() const {
+    StoreOptions options{.directory = directory_,
+                         .kv_bytes_max = uint64_t{16} << 20,
+                         .flush_interval = std::chrono::milliseconds(20),
+                         .sync = sync_};
+    options.env = env_.get();
+    return options;
+  }
+
+  void BeginFaults() {
+    static constexpr double kOdds[] = {0.002, 0.02, 0.1, 0.3, 0.6};
+    const FaultFileSystem::Odds odds{.probability = kOdds[random_() % 5],
+                                     .writes_only = random_() % 2 == 0,
+                                     .flips = random_() % 3 == 0,
+                                     .lies = random_() % 3 == 0};
+    may_lose_ = odds.flips || odds.lies;
+    if (random_() % 3 == 0) {
+      const Fault fault = random_() % 2 == 0 ? Fault::kError : Fault::kFull;
+      system_->FailNth(1 + random_() % 200, fault, random_() % 20);
+      may_lose_ = false;
+    } else {
+      system_->FailAtRandom(odds, random_());
+    }
+  }
+
+  bool Open() {
+    auto opened = DataDirectory::Open(Options());
+    if (!opened) return false;
+    data_ = std::move(*opened);
+    if (data_->meta_error() != nullptr) return true;
+    auto turns = TurnStore::Open({.meta = data_->meta()});
+    if (turns) turns_ = std::move(*turns);
+    return true;
+  }
+
+  void Operate() {
+    ++tally_.num_operations;
+    switch (random_() % 9) {
+      case 0:
+      case 1:
+        return WriteRow();
+      case 2:
+        return PutChain();
+      case 3:
+        return FlushKv();
+      case 4:
+        return AppendTurn();
+      case 5:
+        return DeleteTurn();
+      case 6:
+        return ReadSomething();
+      case 7:
+        return ChangePin();
+      default:
+        return RemoveChain();
+    }
+  }
+
+  void WriteRow() {
+    const std::string key = "row " + std::to_string(random_() % 12);
+    std::optional<std::string> value;
+    if (random_() % 5 != 0) value = std::to_string(random_()) + std::string(random_() % 3000, 'v');
+    const auto done = value ? data_->meta().Put(MetaTable::kLedger, key, *value)
+                            : data_->meta().Delete(MetaTable::kLedger, key);
+    NoteWrite(rows_[key], value, done.has_value());
+  }
+
+  static void NoteWrite(Row& row, const std::optional<std::string>& value, bool done) {
+    if (done) row.allowed.clear();
+    row.allowed.insert(value);
+    row.history.insert(value);
+  }
+
+  void AppendTurn() {
+    const std::string id = "turn " + std::to_string(next_turn_++);
+    const std::string payload = std::to_string(random_()) + std::string(random_() % 2000, 't');
+    if (turns_ == nullptr) return;
+    Turn turn;
+    turn.id = id;
+    turn.tenant = kTenant;
+    turn.items.push_back({.role = "user", .payload = payload});
+    const auto done = turns_->Append(std::move(turn));
+    NoteWrite(turn_rows_[id], payload, done.has_value());
+  }
+
+  void DeleteTurn() {
+    if (turn_rows_.empty() || turns_ == nullptr) return;
+    auto at = turn_rows_.begin();
+    std::advance(at, random_() % turn_rows_.size());
+    const auto done = turns_->Delete(kTenant, at->first);
+    if (done || done.error().code != ErrorCode::kNotFound) {
+      NoteWrite(at->second, std::nullopt, done.has_value());
+    }
+  }
+
+  std::vector<Block> Chain(uint64_t chain) const {
+    return MakeChain(chain, 1 + static_cast<uint32_t>(chain % 3), 2000 + chain % 1000);
+  }
+
+  void PutChain() {
+    const uint64_t chain = random_() % 40;
+    const auto blocks = Chain(chain);
+    const auto done = data_->kv().Put(Records(blocks));
+    removed_.erase(chain);
+    if (done) {
+      put_.insert(chain);
+    }
+  }
+
+  void FlushKv() {
+    if (!data_->kv().Flush()) return;
+    // What was put before an error of the disk that made it open again may be gone already.
+    for (const uint64_t chain : put_) {
+      if (data_->kv().Contains(Chain(chain).back().key)) flushed_.insert(chain);
+    }
+  }
+
+  void RemoveChain() {
+    if (random_() % 3 != 0) return;
+    const uint64_t chain = random_() % 40;
+    put_.erase(chain);
+    flushed_.erase(chain);  // whatever comes of it
+    if (data_->kv().RemovePrefix(Chain(chain).back().key.hash)) removed_.insert(chain);
+  }
+
+  void ChangePin() {
+    const uint64_t chain = random_() % 10;
+    const KvKey leaf = Chain(chain).back().key;
+    Row& row = pins_[chain];
+    if (random_() % 3 == 0) {
+      const auto done = data_->pins().Remove(leaf.hash);
+      if (done || done.error().code != ErrorCode::kNotFound) {
+        NoteWrite(row, std::nullopt, done.has_value());
+      }
+      return;
+    }
+    Pin pin;
+    pin.leaf = leaf;
+    pin.tokens = {static_cast<TokenId>(chain)};
+    NoteWrite(row, "pinned", data_->pins().Put(pin).has_value());
+  }
+
+  void ReadSomething() {
+    CheckChain(random_() % 40, false);
+    const auto row = data_->meta().Get(MetaTable::kLedger, "row " + std::to_string(random_() % 12));
+    (void)row;
+  }
+
+  // Reads a chain's blocks; false: one of them is not there.
+  bool CheckChain(uint64_t chain, bool must_answer) {
+    bool whole = true;
+    for (const Block& block : Chain(chain)) {
+      std::vector<std::byte> payload(block.payload.size(), std::byte{0xee});
+      const auto got = data_->kv().Get(block.Lookup(payload));
+      ++tally_.num_compared;
+      if (got && payload != block.payload) Wrong("a wrong byte of chain " + std::to_string(chain));
+      whole = whole && got.has_value();
+      if (!got && must_answer && got.error().code != ErrorCode::kNotFound &&
+          got.error().code != ErrorCode::kDataLoss) {
+        Wrong("a block cannot be read: " + got.error().ToString());
+      }
+    }
+    return whole;
+  }
+
+  // The losses that this opening has told of.
+  bool HasSaid() const {
+    if (data_ == nullptr) return false;
+    const MetaStoreStats stats = data_->meta().Stats();
+    return stats.num_lost > 0 || stats.damaged_log_bytes > 0 || stats.num_damaged_reads > 0 ||
+           data_->pins().num_damaged() > 0 ||
+           (turns_ != nullptr && turns_->Stats().num_damaged > 0);
+  }
+
+  void End() {
+    said_before_ = HasSaid();
+    const uint64_t how = random_() % 3;
+    if (how > 0) system_->Stop();
+    turns_.reset();
+    data_.reset();
+    if (how == 1) ++tally_.num_kills;
+    if (how == 2) {
+      ++tally_.num_power_losses;
+      system_->LoseUnsynced(random_);
+      may_lose_ = may_lose_ || !sync_;
+    }
+    system_->Heal();
+    system_->Revive();
+  }
+
+  void Damage() {
+    may_lose_ = true;
+    const uint64_t num = 1 + random_() % 4;
+    for (uint64_t i = 0; i < num; ++i) {
+      std::vector<std::filesystem::path> files;
+      for (const char* part : {"meta", "kv"}) {
+        std::error_code error;
+        for (const auto& file : std::filesystem::directory_iterator(directory_ / part, error)) {
+          if (file.is_regular_file() && file.file_size() > 0) files.push_back(file.path());
+        }
+      }
+      if (files.empty()) return;
+      std::sort(files.begin(), files.end());
+      DamageFile(files[random_() % files.size()], files[random_() % files.size()]);
+      ++tally_.num_damages;
+    }
+  }
+
+  static std::string ReadFile(const std::filesystem::path& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  }
+
+  void DamageFile(const std::filesystem::path& path, const std::filesystem::path& other) {
+    std::string bytes = ReadFile(path);
+    const size_t at = random_() % bytes.size();
+    const size_t run = std::min<size_t>(bytes.size() - at, size_t{1} << (random_() % 13));
+    const uint64_t how = random_() % 10;
+    damages_ +=
+        fmt::format("{}: {} at {} of {}; ", path.filename().string(), how, at, bytes.size());
+    switch (how) {
+      case 0:
+        bytes.resize(at);
+        break;
+      case 1:
+        bytes += std::string(random_() % 5000, '\0');
+        break;
+      case 2:
+        for (size_t i = 0; i < run; ++i) bytes[at + i] = static_cast<char>(random_());
+        break;
+      case 3:
+        bytes.replace(at, run, run, '\0');
+        break;
+      case 4:
+        bytes.insert(at, bytes.substr(at, run));
+        break;
+      case 5:
+        bytes.erase(at, run);
+        break;
+      case 6:
+        bytes = ReadFile(other);
+        break;
+      case 7:
+        std::filesystem::remove(path);
+        if (random_() % 4 == 0) std::filesystem::create_directory(path);
+        return;
+      default:
+        bytes[at] = static_cast<char>(bytes[at] ^ (1 << (random_() % 8)));
+    }
+    std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+  }
+
+  size_t NumSetAside() const { return FilesWith(directory_, "kv.damaged-").size(); }
+
+  void Compare() {
+    bool said = false;
+    auto opened = DataDirectory::Open(Options());
+    if (!opened) return Wrong("cannot be opened: " + opened.error().ToString());
+    if ((*opened)->meta_error() != nullptr) {
+      said = true;
+      if (!may_lose_) Wrong("meta/ is damaged: " + (*opened)->meta_error()->ToString());
+      opened->reset();
+      const auto repaired = DataDirectory::Repair(Options());
+      if (!repaired) return Wrong("cannot be repaired: " + repaired.error().ToString());
+      opened = DataDirectory::Open(Options());
+      if (!opened || (*opened)->meta_error() != nullptr) return Wrong("repaired in vain");
+    }
+    data_ = std::move(*opened);
+    auto turns = TurnStore::Open({.meta = data_->meta()});
+    if (!turns) {
+      if (turns.error().code == ErrorCode::kDataLoss && may_lose_) return RepairAfterAll();
+      return Wrong("turns cannot be opened: " + turns.error().ToString());
+    }
+    turns_ = std::move(*turns);
+    CompareRows(said);
+    CompareKv();
+    turns_.reset();
+    data_.reset();
+  }
+
+  // Damage that only reading some row has met: said by an error, and mended by repair.
+  void RepairAfterAll() {
+    turns_.reset();
+    data_.reset();
+    const auto repaired = DataDirectory::Repair(Options());
+    if (!repaired) return Wrong("cannot be repaired: " + repaired.error().ToString());
+    auto opened = DataDirectory::Open(Options());
+    if (!opened || (*opened)->meta_error() != nullptr) return Wrong("repaired in vain");
+    data_ = std::move(*opened);
+    auto turns = TurnStore::Open({.meta = data_->meta()});
+    if (!turns) return Wrong("repaired in vain: " + turns.error().ToString());
+    turns_ = std::move(*turns);
+    CompareRows(true);
+    CompareKv();
+    turns_.reset();
+    data_.reset();
+  }
+
+  void CompareRows(bool said) {
+    bool damaged = false;
+    std::vector<std::string> missing;
+    const auto compare = [&](const std::string& name, Row& row,
+                             const Result<std::optional<std::string>>& found) {
+      ++tally_.num_compared;
+      if (!found) {
+        if (found.error().code != ErrorCode::kDataLoss || !may_lose_) {
+          Wrong(name + " cannot be read: " + found.error().ToString());
+        }
+        damaged = true;  // and said so
+        return;
+      }
+      if (!row.history.contains(*found)) Wrong(name + " has a value that nobody wrote");
+      if (!row.allowed.contains(*found)) missing.push_back(name);
+      row.allowed = {*found};
+    };
+    for (auto& [key, row] : rows_) {
+      compare(key, row, data_->meta().Get(MetaTable::kLedger, key));
+    }
+    for (auto& [id, row] : turn_rows_) {
+      auto turn = turns_->Get(kTenant, id);
+      Result<std::optional<std::string>> found = std::optional<std::string>();
+      if (turn) {
+        found = std::optional(turn->items.at(0).payload);
+      } else if (turn.error().code != ErrorCode::kNotFound) {
+        found = turn.error();
+      }
+      compare(id, row, found);
+    }
+    for (auto& [chain, row] : pins_) {
+      const bool there = data_->pins().Find(Chain(chain).back().key.hash).has_value();
+      compare("pin " + std::to_string(chain), row,
+              there ? std::optional<std::string>("pinned") : std::optional<std::string>());
+    }
+    said = said || damaged || HasSaid() || said_before_;
+    if (!missing.empty() && !may_lose_) Wrong("lost: " + missing.front());
+    if (!missing.empty() && !said) Wrong("lost without a word: " + missing.front());
+    tally_.num_lost_said += missing.size();
+    if (damaged) Mend();
+  }
+
+  // The next epoch begins with a database that can be read.
+  void Mend() {
+    turns_.reset();
+    data_.reset();
+    if (const auto repaired = DataDirectory::Repair(Options()); !repaired) {
+      Wrong("cannot be repaired: " + repaired.error().ToString());
+    }
+    rows_.clear();
+    turn_rows_.clear();
+    pins_.clear();
+    if (auto opened = DataDirectory::Open(Options()); opened) {
+      data_ = std::move(*opened);
+      if (auto turns = TurnStore::Open({.meta = data_->meta()}); turns) turns_ = std::move(*turns);
+    }
+    // What the model has forgotten may be there, under names that are not used again.
+    for (int i = 0; i < 12; ++i) {
+      const std::string key = "row " + std::to_string(i);
+      const auto value = data_ ? data_->meta().Get(MetaTable::kLedger, key)
+                               : Result<std::optional<std::string>>(std::nullopt);
+      if (!value) return Wrong(key + " cannot be read after repair");
+      rows_[key].allowed = {*value};
+      rows_[key].history.insert(*value);
+    }
+    for (uint64_t chain = 0; chain < 10 && data_; ++chain) {
+      const bool there = data_->pins().Find(Chain(chain).back().key.hash).has_value();
+      const auto value = there ? std::optional<std::string>("pinned") : std::nullopt;
+      pins_[chain].allowed = {value};
+      pins_[chain].history.insert(value);
+    }
+  }
+
+  void CompareKv() {
+    if (data_ == nullptr) return;
+    const bool began_anew = NumSetAside() > 0;
+    std::error_code ignored;
+    for (const auto& old : FilesWith(directory_, "kv.damaged-")) {
+      std::filesystem::remove_all(old, ignored);
+    }
+    std::set<uint64_t> found;
+    for (uint64_t chain = 0; chain < 40; ++chain) {
+      const bool there = CheckChain(chain, true);
+      if (there) found.insert(chain);
+      if (!there && flushed_.contains(chain) && !may_lose_ && !began_anew) {
+        Wrong("a flushed chain is gone: " + std::to_string(chain));
+      }
+      if (began_anew && !may_lose_) Wrong("kv/ was set aside for nothing");
+      if (there && removed_.contains(chain) && !may_lose_) {
+        Wrong("a removed chain is back: " + std::to_string(chain));
+      }
+    }
+    put_ = found;
+    flushed_ = found;
+    for (const uint64_t chain : found) removed_.erase(chain);
+  }
+
+  void Wrong(const std::string& what) {
+    if (wrong_.size() < 3) wrong_.push_back(what + " [" + damages_ + "]");
+  }
+
+  const Kind kind_;
+  std::mt19937_64 random_;
+  const std::filesystem::path directory_;
+  bool sync_ = false;
+  bool may_lose_ = false;  // acknowledged things may be gone after this epoch, if that is said
+  bool said_before_ = false;
+  const std::shared_ptr<FaultFileSystem> system_ = std::make_shared<FaultFileSystem>();
+  const std::unique_ptr<rocksdb::Env> env_ = std::make_unique<QuickEnv>(MakePrivateEnv(system_));
+  std::unique_ptr<DataDirectory> data_;
+  std::unique_ptr<TurnStore> turns_;
+
+  std::map<std::string, Row> rows_;
+  std::map<std::string, Row> turn_rows_;
+  std::map<uint64_t, Row> pins_;
+  std::set<uint64_t> put_;
+  std::set<uint64_t> flushed_;
+  std::set<uint64_t> removed_;
+  uint64_t next_turn_ = 0;
+  FaultTally tally_;
+  std::string damages_;  // of the files, for whoever looks for a cause
+  std::vector<std::string> wrong_;
+};
+
+}  // namespace kvgate::store
