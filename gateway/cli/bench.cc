@@ -138,6 +138,8 @@ void AddEngine(CLI::App& bench, Run& chosen) {
       ->capture_default_str();
   engine->add_option("--threads", options->threads, "Numbers of threads to measure")
       ->capture_default_str();
+  engine->add_option("--cpu-target", options->cpu_target,
+                     "As serve's; the best there is otherwise");
   engine->add_option("--prompt", options->prompt_tokens, "Tokens of the prefill")
       ->check(CLI::Range(1, 8192))
       ->capture_default_str();

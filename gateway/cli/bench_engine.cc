@@ -34,12 +34,13 @@ class BenchSequence {
  public:
   static Result<std::unique_ptr<BenchSequence>> Open(const std::filesystem::path& path,
                                                      int num_threads, int context,
-                                                     DType kv_dtype = DType::kF16) {
+                                                     DType kv_dtype = DType::kF16,
+                                                     const std::string& cpu_target = {}) {
     std::unique_ptr<BenchSequence> sequence(new BenchSequence);
     KVGATE_TRY(std::unique_ptr<model::ModelFile> file, model::OpenModelFile(path));
     sequence->file_ = std::move(file);
     KVGATE_TRY(sequence->backend_,
-               kernels::cpu::MakeCpuBackend({.num_threads = num_threads, .target = ""}));
+               kernels::cpu::MakeCpuBackend({.num_threads = num_threads, .target = cpu_target}));
     KVGATE_TRY(sequence->model_,
                model::Model::Load(sequence->file_, *sequence->backend_,
                                   {.context_tokens = context, .one_kv_group = true}));
@@ -167,8 +168,9 @@ Result<void> RunBenchEngine(const BenchEngineOptions& options) {
     for (const int threads : options.threads) {
       const double bandwidth = kernels::cpu::MeasureReadBandwidth(threads);
       const double peak = kernels::cpu::MeasureFmaPeak(threads);
-      KVGATE_TRY(const auto sequence,
-                 BenchSequence::Open(file->path(), threads, context, options.kv_dtype));
+      const double tiles = kernels::cpu::MeasureTilePeak(threads);
+      KVGATE_TRY(const auto sequence, BenchSequence::Open(file->path(), threads, context,
+                                                          options.kv_dtype, options.cpu_target));
       const Speeds speeds = MeasureSpeeds(*sequence, options);
       KVGATE_TRY_VOID(sequence->computed());
       const double operations = PrefillOperations(sequence->config(), options.prompt_tokens) *
@@ -180,8 +182,9 @@ Result<void> RunBenchEngine(const BenchEngineOptions& options) {
                  100 * operations / peak, speeds.decode_tokens_per_second, bytes / 1e9,
                  bandwidth > 0 ? 100 * bytes / bandwidth : 0);
       fmt::print(options.out,
-                 "{:<8}{:>8}  limits here: FMA peak {:.1f} GFLOP/s, read {:.2f} GB/s\n", "", "",
-                 peak / 1e9, bandwidth / 1e9);
+                 "{:<8}{:>8}  limits here: FMA peak {:.1f} GFLOP/s, read {:.2f} GB/s{}\n", "", "",
+                 peak / 1e9, bandwidth / 1e9,
+                 tiles > 0 ? fmt::format(", int8 tiles {:.1f} GOP/s", tiles / 1e9) : "");
       std::fflush(options.out);
     }
   }

@@ -129,7 +129,9 @@ Result<std::unique_ptr<kernels::Backend>> MakeBackend(const config::EngineConfig
                                            .is_fast = engine.numerics == "fast",
                                            .uses_graphs = true});
   }
-  return kernels::cpu::MakeCpuBackend({.num_threads = engine.threads, .target = {}});
+  return kernels::cpu::MakeCpuBackend(
+      {.num_threads = engine.threads,
+       .target = engine.cpu_target == "auto" ? std::string() : engine.cpu_target});
 }
 
 }  // namespace kvgate::cli

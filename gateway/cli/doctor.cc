@@ -456,19 +456,27 @@ void CheckDeviceMemory(config::Config& config, const DeviceChoice& choice,
 }
 
 void CheckCpu(const config::Config& config, Findings& findings) {
+  const bool is_best = config.engine.cpu_target == "auto";
+  const auto target = kernels::cpu::FindCpuTarget(is_best ? "" : config.engine.cpu_target);
+  if (!target) {
+    findings.push_back({Status::kFailure, "CPU", target.error().detail,
+                        "set engine.cpu_target to auto, or to one of these"});
+    return;
+  }
   const std::vector<std::string> targets = kernels::cpu::SupportedCpuTargets();
   const int hardware = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   const int threads = config.engine.threads > 0 ? config.engine.threads : hardware;
   const std::string missing = kernels::cpu::MissingCpuTargets();
-  const std::string detail = fmt::format("{} (best of {}{}), {} of {} hardware threads",
-                                         targets.front(), fmt::join(targets, ", "),
-                                         missing.empty() ? "" : "; " + missing, threads, hardware);
+  const std::string detail = fmt::format(
+      "{} ({} {}{}), {} of {} hardware threads", *target, is_best ? "best of" : "asked for, of",
+      fmt::join(targets, ", "), missing.empty() ? "" : "; " + missing, threads, hardware);
   if (threads > hardware) {
     findings.push_back({Status::kWarning, "CPU", detail,
                         "set engine.threads to 0: more threads than cores slow each other down"});
-  } else if (targets.front() == "SSE4" || targets.front() == "EMU128") {
+  } else if (*target == "SSE4" || *target == "EMU128") {
     findings.push_back({Status::kWarning, "CPU", detail,
-                        "this machine has no AVX2, or hides it: expect slow answers"});
+                        is_best ? "this machine has no AVX2, or hides it: expect slow answers"
+                                : "set engine.cpu_target to auto: expect slow answers"});
   } else {
     findings.push_back({Status::kOk, "CPU", detail});
   }

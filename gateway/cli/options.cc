@@ -24,6 +24,8 @@ constexpr Flag kEngineFlags[] = {
     {"--numerics", "engine", "numerics", "invariant or, on CUDA, fast"},
     {"--context", "engine", "context", "tokens of a sequence (0: the model's own, at most 32768)"},
     {"--threads", "engine", "threads", "threads of the engine (0: one per hardware thread)"},
+    {"--cpu-target", "engine", "cpu_target",
+     "auto, amx, avx512_vnni, avx512, avx2, sse4, neon or emu128 (default: the best there is)"},
     {"--kv-dtype", "engine", "kv_dtype", "f32, f16, bf16, fp8_e4m3, q8_0 or q4_0"},
     {"--kv-memory", "engine", "kv_memory", "memory for KV blocks, like 1GiB"},
     {"--chat-template", "engine", "chat_template",

@@ -186,6 +186,8 @@ constexpr std::string_view kTlsVersions[] = {"1.2", "1.3"};
 constexpr std::string_view kLogLevels[] = {"debug", "info", "warning", "error"};
 constexpr std::string_view kLogFormats[] = {"text", "json"};
 constexpr std::string_view kDevices[] = {"auto", "cpu", "cuda"};
+constexpr std::string_view kCpuTargets[] = {"auto", "amx",  "avx512_vnni", "avx512",
+                                            "avx2", "sse4", "neon",        "emu128"};
 constexpr std::string_view kNumerics[] = {"invariant", "fast"};
 constexpr std::string_view kKvDtypes[] = {"f32", "f16", "bf16", "fp8_e4m3", "q8_0", "q4_0"};
 constexpr std::string_view kContextPolicies[] = {"none", "sliding_window", "attention_sink",
@@ -229,6 +231,8 @@ constexpr Key kKeys[] = {
      [](const Value& v, Config& c) { return SetInteger(v, 0, 1 << 24, c.engine.context); }},
     {"engine", "threads",
      [](const Value& v, Config& c) { return SetInteger(v, 0, 1024, c.engine.threads); }},
+    {"engine", "cpu_target",
+     [](const Value& v, Config& c) { return SetChoice(v, kCpuTargets, c.engine.cpu_target); }},
     {"engine", "kv_dtype",
      [](const Value& v, Config& c) { return SetChoice(v, kKvDtypes, c.engine.kv_dtype); }},
     {"engine", "context_policy",

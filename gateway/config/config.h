@@ -37,8 +37,11 @@ struct EngineConfig {
   // Of a device's sums: invariant (one order for every number of rows: a hit never changes an
   // answer), fast (CUDA only: the quickest there is; what decoding wrote is no hit afterwards).
   std::string numerics = "invariant";
-  int context = 0;                      // tokens; 0: the model's own, at most 32768
-  int threads = 0;                      // of the CPU backend; 0: one per hardware thread
+  int context = 0;  // tokens; 0: the model's own, at most 32768
+  int threads = 0;  // of the CPU backend; 0: one per hardware thread
+  // Of the CPU backend's instructions: auto (the best there are), amx, avx512_vnni, avx512, avx2,
+  // sse4, neon, emu128 (none).
+  std::string cpu_target = "auto";
   std::string kv_dtype = "f16";         // f32, f16, bf16, fp8_e4m3, q8_0, q4_0
   std::string context_policy = "none";  // none, sliding_window, attention_sink, least_attended
   int context_policy_tokens = 0;        // KV tokens that a sequence keeps under it; 0: all

@@ -124,5 +124,17 @@ TEST(MakeBackendTest, TheCpusIsThereAnywhere) {
   EXPECT_TRUE((*MakeBackend(engine))->Info().kv_host_visible);
 }
 
+TEST(MakeBackendTest, TheCpusTargetIsTheOneAskedForOrRefused) {
+  config::EngineConfig engine = Engine("cpu");
+  engine.threads = 1;
+  engine.cpu_target = "emu128";
+  EXPECT_EQ((*MakeBackend(engine))->Info().target, "EMU128");
+  engine.cpu_target = "abacus";
+  const auto refused = MakeBackend(engine);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
+  EXPECT_NE(refused.error().detail.find("EMU128"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace kvgate::cli

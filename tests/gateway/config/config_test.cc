@@ -73,6 +73,7 @@ kv_memory = "2GiB"
 device = "cuda"
 numerics = "fast"
 threads = 3
+cpu_target = "avx512_vnni"
 [store]
 sync = true
 data_dir = "/tmp/x"
@@ -100,6 +101,7 @@ json_depth = 32
   EXPECT_EQ(config->server.tls_cert, "c.pem");
   EXPECT_EQ(config->server.tls_key, "k.pem");
   EXPECT_EQ(config->server.tls_min_version, "1.3");
+  EXPECT_EQ(config->engine.cpu_target, "avx512_vnni");
   EXPECT_EQ(config->engine.kv_dtype, "bf16");
   EXPECT_EQ(config->engine.device, "cuda");
   EXPECT_EQ(config->engine.numerics, "fast");
