@@ -1,8 +1,10 @@
 #include "store/rocks_common.h"
 
 #include <fmt/format.h>
+#include <rocksdb/cache.h>
 #include <rocksdb/env.h>
 #include <rocksdb/status.h>
+#include <rocksdb/table.h>
 
 #include <cstdarg>
 #include <cstdio>
@@ -127,6 +129,14 @@ rocksdb::Status Fenced(const std::function<rocksdb::Status()>& call) {
   } catch (const std::exception& thrown) {
     return rocksdb::Status::Corruption("a size that cannot be", thrown.what());
   }
+}
+
+std::shared_ptr<rocksdb::TableFactory> MakeTableFactory(uint64_t cache_bytes) {
+  rocksdb::BlockBasedTableOptions table;
+  table.block_cache = rocksdb::NewLRUCache(cache_bytes);
+  table.checksum = rocksdb::kXXH3;
+  table.format_version = 5;
+  return std::shared_ptr<rocksdb::TableFactory>(rocksdb::NewBlockBasedTableFactory(table));
 }
 
 }  // namespace kvgate::store

@@ -12,6 +12,7 @@ namespace rocksdb {
 class Env;
 class Logger;
 class Status;
+class TableFactory;
 }  // namespace rocksdb
 
 namespace kvgate::store {
@@ -45,5 +46,9 @@ Error FromOpenStatus(const rocksdb::Status& status, std::string_view source,
 // RocksDB throws nothing of its own, but sizes in damaged files can make it ask for more memory
 // than there is: that is damage, not the end of the process.
 rocksdb::Status Fenced(const std::function<rocksdb::Status()>& call);
+
+// Tables with a cache of so many bytes, in the format that CheckTable knows, whatever a newer
+// RocksDB would choose.
+std::shared_ptr<rocksdb::TableFactory> MakeTableFactory(uint64_t cache_bytes);
 
 }  // namespace kvgate::store

@@ -1,12 +1,10 @@
 #include "store/rocks_kv_database.h"
 
 #include <fmt/format.h>
-#include <rocksdb/cache.h>
 #include <rocksdb/db.h>
 #include <rocksdb/listener.h>
 #include <rocksdb/options.h>
 #include <rocksdb/slice.h>
-#include <rocksdb/table.h>
 #include <rocksdb/write_batch.h>
 
 #include <algorithm>
@@ -68,9 +66,7 @@ rocksdb::ColumnFamilyOptions MakeFamilyOptions(const KvSizes& sizes, bool record
     family.blob_compression_type = rocksdb::kNoCompression;
     family.enable_blob_garbage_collection = false;  // Collect() does it, when space is needed
   }
-  rocksdb::BlockBasedTableOptions table;
-  table.block_cache = rocksdb::NewLRUCache(4 * kMiB);
-  family.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  family.table_factory = MakeTableFactory(4 * kMiB);
   return family;
 }
 

@@ -1,11 +1,9 @@
 #include "store/rocks_meta_database.h"
 
 #include <fmt/format.h>
-#include <rocksdb/cache.h>
 #include <rocksdb/convenience.h>
 #include <rocksdb/db.h>
 #include <rocksdb/options.h>
-#include <rocksdb/table.h>
 #include <rocksdb/wal_filter.h>
 #include <rocksdb/write_batch.h>
 
@@ -117,9 +115,7 @@ rocksdb::Options MakeOptions(const MetaDatabase::Options& wanted) {
   options.disable_auto_compactions = wanted.lenient;
   options.stats_dump_period_sec = 0;
   options.stats_persist_period_sec = 0;
-  rocksdb::BlockBasedTableOptions table;
-  table.block_cache = rocksdb::NewLRUCache(8 * kMiB);
-  options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  options.table_factory = MakeTableFactory(8 * kMiB);
   return options;
 }
 
