@@ -86,7 +86,11 @@ Error FromOpenStatus(const rocksdb::Status& status, std::string_view source,
   Error error = FromStatus(status, source, doing);
   if (SaysFull(error)) return error;
   if (!status.IsInvalidArgument() && !status.IsNotSupported() && !status.IsNotFound()) return error;
-  const bool disk = status.ToString().find("IO error") != std::string::npos;
+  // Of arguments only families and their order can be wrong; the rest are files that could not be
+  // read, which RocksDB then takes for options that do not fit.
+  const std::string text = status.ToString();
+  const bool disk = status.IsInvalidArgument() && text.find("olumn famil") == std::string::npos &&
+                    text.find("omparator") == std::string::npos;
   error.code = disk ? ErrorCode::kIo : ErrorCode::kDataLoss;
   error.retryable = disk;
   return error;
