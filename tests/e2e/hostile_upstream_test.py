@@ -101,7 +101,7 @@ ANSWERS = [
 
 class UpstreamCase(Case):
     LINES = ("connect_timeout_ms = 500\nfirst_byte_timeout_seconds = 2\nidle_timeout_seconds = 2\n"
-             "breaker_failures = 0\n")
+             "breaker_failures = 0\nforward_unknown = true\n")
 
     def start(self, script):
         self.upstream = RecordingUpstream(script).__enter__()
