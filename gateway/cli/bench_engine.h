@@ -20,7 +20,7 @@ struct BenchEngineOptions {
   std::vector<std::string> types = {"f16", "q8_0"};         // of weights, as in make-model --type
   kernels::DType kv_dtype = kernels::DType::kF16;
   std::vector<int> threads = {1, 2};
-  std::string cpu_target;  // empty: the best there is
+  std::string cpu_target = {};  // empty: the best there is
   int prompt_tokens = 512;
   int decode_tokens = 128;
   int repetitions = 3;             // the median is reported

@@ -2,6 +2,7 @@
 """A model with sliding windows: kill -9 under load, branches, and a prefix that is moved."""
 
 import random
+import shutil
 import subprocess
 import time
 import unittest
@@ -79,6 +80,8 @@ class WindowTest(Case):
         running.terminate()
         file = str(self.folder / "prefix.kv")
         self.cache("export", longest["id"], file, folder="here")
+        (self.folder / "other").mkdir(mode=0o700)  # with the secret that opens what was exported
+        shutil.copy(self.folder / "here" / "secret.key", self.folder / "other")
         other = self.serve(self.windowed(), self.folder / "other")
         other.terminate()
         self.cache("import", file, folder="other")
