@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include <kvgate/seal.h>
+
 #include "engine/engine.h"
 #include "engine/template/chat_format.h"
 #include "engine/tokenizer/tokenizer.h"
@@ -276,6 +278,7 @@ struct Gateway {
         service({.registry = registry,
                  .metrics = metrics,
                  .kv = kv,
+                 .keyring = kv != nullptr ? keyring.get() : nullptr,
                  .turns = turns,
                  .no_disk_reason = "switched off",
                  .system_fingerprint = "kvgate-test"}) {
@@ -292,6 +295,7 @@ struct Gateway {
   metrics::GatewayMetrics metrics{registry};
   FakeTokenizer tokenizer;
   FakeEngine engine;
+  std::unique_ptr<Keyring> keyring = Keyring::Generate();
   service::Service service;
 };
 

@@ -3,6 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "engine/kv/tenant_salt.h"
 #include "kernels/backend.h"
@@ -186,17 +190,31 @@ TEST(PrefixTransfer, APrefixStoredWithoutItsTokensCannotBeRead) {
   EXPECT_EQ(ReadPrefix(kv, KeysOf(kSeed), id, tenants).error().code, ErrorCode::kUnsupported);
 }
 
+// Where each frame ends. Before its body, of n bytes, stand 24: checksum, kind, zero and n.
+std::vector<size_t> FrameEnds(std::string_view file) {
+  std::vector<size_t> ends;
+  for (size_t at = 0; at + 24 <= file.size(); ends.push_back(at)) {
+    uint64_t body_bytes = 0;
+    std::memcpy(&body_bytes, file.data() + at + 16, sizeof(body_bytes));
+    at += 24 + body_bytes;
+  }
+  return ends;
+}
+
 TEST(PrefixTransfer, EveryDamagedByteCostsWhatHangsFromItAndNothingElse) {
   store::MemoryKvStore from;
   std::string file = Export(from, StorePrefix(from, ""), "");
+  const std::vector<size_t> ends = FrameEnds(file);
+  ASSERT_EQ(ends.size(), kNumBlocks + 2) << "a header, its blocks, an end";
+  ASSERT_EQ(ends.back(), file.size());
   for (size_t at = 0; at < file.size(); at += 97) {
     file[at] ^= 0x20;
     store::MemoryKvStore to;
     const auto report = Import(to, kSeed, file);
     if (report) {
       EXPECT_FALSE(report->reason.empty()) << at;
-      // A block is some 3200 bytes behind a header of 56.
-      const size_t intact = at < 56 ? 0 : std::min(kNumBlocks, (at - 56) / 3200);
+      const auto whole = std::upper_bound(ends.begin(), ends.end(), at) - ends.begin();
+      const size_t intact = whole == 0 ? 0 : std::min(kNumBlocks, static_cast<size_t>(whole) - 1);
       EXPECT_EQ(report->num_imported, intact) << at;
       EXPECT_EQ(to.Stats().num_records, intact);
     } else {

@@ -50,8 +50,7 @@ TEST(ConnectionPrefixesTest, WarmNamesAWrongField) {
 TEST(ConnectionPrefixesTest, AnImportIsReadPieceByPieceAndReported) {
   testing::FakeKvStore kv;
   TestServer server({.kv = &kv});
-  const auto ring = Keyring::Generate();
-  store::PrefixFileWriter writer(*ring);
+  store::PrefixFileWriter writer(*server.gateway.keyring);
   std::string file;
   writer.Header({.fingerprint = {}, .tenant = {}, .num_blocks = 1}, file);
   store::KvBlock block;  // whose digest is not that of its tokens

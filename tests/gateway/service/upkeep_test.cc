@@ -72,7 +72,7 @@ TEST(UpkeepTest, PinnedPrefixesComeInByPriority) {
   EXPECT_EQ(protections[0].priority, 9);
   EXPECT_EQ(protections[0].tokens.size(), 96u);
   EXPECT_EQ(at.engine.last_request().prompt.size(), 64u);
-  EXPECT_EQ(at.engine.last_request().cache_salt, "tenant");
+  EXPECT_EQ(at.engine.last_request().cache_salt, at.prefixes.SaltOf("tenant"));
   EXPECT_EQ(at.engine.last_request().max_tokens, 0);
 }
 

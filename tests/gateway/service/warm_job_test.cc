@@ -48,7 +48,7 @@ TEST(WarmJobTest, OnlyPrefillsAndSaysWhatIsStored) {
   ASSERT_TRUE(job) << job.error().ToString();
   const json body = json::parse(Fixture::Wait(**job).value());
   EXPECT_EQ(at.engine.last_request().max_tokens, 0);
-  EXPECT_EQ(at.engine.last_request().cache_salt, "tenant");
+  EXPECT_EQ(at.engine.last_request().cache_salt, at.prefixes.SaltOf("tenant"));
   EXPECT_EQ(at.engine.last_request().num_stable_tokens, 100);
   EXPECT_EQ(body["id"], id);
   EXPECT_EQ(body["tokens"], 100);
