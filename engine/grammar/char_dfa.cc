@@ -25,8 +25,9 @@ class Alphabet {
       }
     }
     Split();
-    for (auto& [set, classes] : classes_of_) {
-      ForEachInterval(set, [&](size_t at) { classes.push_back(class_of_[at]); });
+    for (auto& entry : classes_of_) {
+      auto& classes = entry.second;
+      ForEachInterval(entry.first, [&](size_t at) { classes.push_back(class_of_[at]); });
       std::sort(classes.begin(), classes.end());
       classes.erase(std::unique(classes.begin(), classes.end()), classes.end());
     }
