@@ -21,6 +21,7 @@ base_url = "${direct}/v1"
 models = ["gpt-*", "text-*"]
 mode = "observe"
 breaker_failures = 0
+forward_unknown = true
 [[upstream]]
 name = "anthropic"
 dialect = "anthropic"
