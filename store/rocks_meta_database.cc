@@ -32,6 +32,9 @@ constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr std::array<const char*, kNumMetaTables> kTableNames{"directory", "turns", "prefixes",
                                                               "ledger", "pins"};
 
+// RocksDB packs a row's number and its kind into 64 bits.
+constexpr uint64_t kRowNumberMax = (uint64_t{1} << 56) - 1;
+
 // What this store writes, and nothing else.
 class RowsOnly final : public rocksdb::WriteBatch::Handler {
  public:
@@ -53,16 +56,17 @@ class GapCounter final : public rocksdb::WalFilter {
                                      const rocksdb::WriteBatch& batch, rocksdb::WriteBatch*,
                                      bool*) override {
     // The records of a MANIFEST in a log's place have sound checksums, and RocksDB asserts what
-    // they mean.
+    // they mean, and that a row's number leaves room for its kind. A batch begins with the number
+    // of its first row.
     RowsOnly rows;
-    if (!batch.Iterate(&rows).ok()) {
+    uint64_t first = kRowNumberMax;
+    if (batch.Data().size() >= sizeof(first)) {
+      std::memcpy(&first, batch.Data().data(), sizeof(first));
+    }
+    if (first >= kRowNumberMax - batch.Count() || !batch.Iterate(&rows).ok()) {
       num_foreign_bytes_ += batch.GetDataSize();
       return WalProcessingOption::kIgnoreCurrentRecord;
     }
-    // A batch begins with the number of its first row.
-    uint64_t first = 0;
-    if (batch.Data().size() < sizeof(first)) return WalProcessingOption::kContinueProcessing;
-    std::memcpy(&first, batch.Data().data(), sizeof(first));
     if (next_ != 0 && first > next_) num_missing_ += first - next_;
     next_ = std::max(next_, first + batch.Count());
     return WalProcessingOption::kContinueProcessing;
