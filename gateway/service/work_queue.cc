@@ -30,10 +30,17 @@ WorkQueue::WorkQueue(Options options)
       tenant_queue_max_(std::max<size_t>(
           1, static_cast<size_t>(static_cast<double>(options_.queue_max) * options_.tenant_share))),
       tenant_threads_max_(static_cast<size_t>(std::max(1, options_.threads - 1))) {
-  for (int i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { Run(); });
+  try {
+    for (int i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { Run(); });
+  } catch (...) {  // the system has no thread left: those that run must end before they are dropped
+    Stop();
+    throw;
+  }
 }
 
-WorkQueue::~WorkQueue() {
+WorkQueue::~WorkQueue() { Stop(); }
+
+void WorkQueue::Stop() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;

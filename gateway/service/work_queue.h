@@ -70,6 +70,7 @@ class WorkQueue {
   };
 
   void Run();
+  void Stop();  // runs what is queued, and joins
   Clock::time_point Now() const { return options_.now ? options_.now() : Clock::now(); }
   // All of these REQUIRE mutex_ held.
   bool IsLost(std::string_view tenant) const;
