@@ -202,11 +202,14 @@ TEST(LedgerTest, ADiskThatRefusesCostsRecordsAndNoSums) {
 
 TEST(LedgerTest, AFullQueueDropsAndNeverWaits) {
   MemoryMetaStore meta;
+  meta.holds = true;
   Ledger ledger({.meta = &meta, .queue_max = 1, .write_interval = 1h});
   for (int i = 0; i < 50; ++i) ledger.Add(Record(i));
   const Json stats = Stats(ledger);
   EXPECT_EQ(stats["totals"]["requests"], 50);
-  EXPECT_GT(stats["records_dropped"], 0);
+  // One record may be in the write that is held, and one waits.
+  EXPECT_GE(stats["records_dropped"], 48);
+  meta.holds = false;
 }
 
 TEST(LedgerTest, WithoutADirectoryThereAreSumsAndNoRecords) {

@@ -1,10 +1,12 @@
-// A MetaStore in memory that can refuse to write.
+// A MetaStore in memory that can refuse to write, or hold a write until it is let go.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <map>
 #include <mutex>
 #include <string>
+#include <thread>
 
 #include "store/meta_store.h"
 
@@ -13,6 +15,7 @@ namespace kvgate::store {
 class MemoryMetaStore final : public MetaStore {
  public:
   std::atomic<bool> refuses{false};
+  std::atomic<bool> holds{false};  // A write waits as long as this is true.
   std::atomic<int> num_batches{0};
 
   Result<void> Put(MetaTable table, std::string_view key, std::string_view value) override {
@@ -24,6 +27,7 @@ class MemoryMetaStore final : public MetaStore {
     return PutAll(table, {&write, 1});
   }
   Result<void> PutAll(MetaTable table, std::span<const MetaWrite> writes) override {
+    while (holds) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     if (refuses) return MakeError(ErrorCode::kIo, "memory", "the disk is full");
     const std::lock_guard lock(mutex_);
     ++num_batches;
