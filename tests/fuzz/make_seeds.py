@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
-"""Writes a small seed corpus for each fuzz target: make_seeds.py FOLDER makes FOLDER/TARGET/*."""
+"""Writes a small seed corpus for each fuzz target: make_seeds.py FOLDER makes FOLDER/TARGET/*.
+
+To the seeds written here it adds what earlier runs have learnt (corpus/, see keep_corpus.py).
+"""
 
 import gzip
 import json
 import struct
 import sys
+import tarfile
 from pathlib import Path
 
 MESSAGES = [{"role": "system", "content": "s"}, {"role": "user", "content": "h\u00e9"},
@@ -279,6 +283,9 @@ def main():
         folder.mkdir(parents=True, exist_ok=True)
         for index, seed in enumerate(seeds):
             (folder / f"seed-{index}").write_bytes(seed)
+        with tarfile.open(Path(__file__).parent / "corpus" / f"{target}.tar.xz") as kept:
+            for member in kept:
+                (folder / member.name).write_bytes(kept.extractfile(member).read())
 
 
 if __name__ == "__main__":
