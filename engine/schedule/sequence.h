@@ -64,6 +64,7 @@ struct Sequence {
   // sequence's own, and the prefix cache gets nothing of it any more.
   int num_dropped_tokens = 0;
   std::vector<uint64_t> block_mass;  // see SequenceRows; empty where no policy asks for it
+  int first_mass_token = 0;          // whose attention counts in it; no hit goes farther
   std::vector<kv::BlockRef> blocks;
   std::vector<BlockId> block_table;  // the ids of `blocks`, as kernels take them
   kv::BlockKey root;
@@ -101,6 +102,7 @@ struct Sequence {
   int num_tokens() const { return static_cast<int>(tokens.size()); }
   int num_pending() const { return num_tokens() - num_computed; }
   int num_slots() const { return num_computed - num_dropped_tokens; }
+  bool counts_mass() const { return !block_mass.empty() && num_computed >= first_mass_token; }
   // The next step samples from the last token's logits and needs no more than one token.
   bool is_decoding() const { return num_pending() == 1 && num_tokens() > num_prompt_tokens; }
 };
