@@ -28,6 +28,20 @@ struct SequenceOwnerData {
   virtual ~SequenceOwnerData() = default;
 };
 
+// A stored part of a prompt that was computed anew.
+struct GivenUpLoad {
+  enum class Reason : uint8_t {
+    kNone,
+    kNotWorthIt,  // computing was expected to be quicker: it was never begun
+    kLate,        // it fell behind computing
+    kDamaged,     // a record was not what it should be, or gone
+  };
+  Reason reason = Reason::kNone;
+  int num_tokens = 0;
+  double load_seconds = 0;     // expected, if never begun; else taken so far
+  double compute_seconds = 0;  // expected
+};
+
 // What a sequence holds in a KV group whose layers see a window only: the blocks from `first` on.
 // Those before have slid out.
 struct HeldWindow {
@@ -79,6 +93,7 @@ struct Sequence {
   uint64_t load_ticket = 0;            // while kRestoring
   int num_restoring_blocks = 0;        // asked of the store, behind num_computed
   double restore_compute_seconds = 0;  // what computing them instead would take
+  GivenUpLoad given_up;                // the last one
   // While blocks of its prefix are being copied from host memory: it is in no step until that is
   // done. See Backend::WriteKvBlocks.
   uint64_t copy_ticket = 0;
