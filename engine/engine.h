@@ -64,6 +64,14 @@ struct EngineOptions {
 
 enum class FinishReason : uint8_t { kStop, kLength, kCancelled, kError };
 
+// Why a stored prefix was computed anew; see schedule::GivenUpLoad.
+struct GivenUpLoad {
+  std::string_view reason;  // "not_worth_it", "late", "damaged"; empty: none was given up
+  int num_tokens = 0;
+  double load_seconds = 0;     // expected where it was never begun, else taken until then
+  double compute_seconds = 0;  // expected
+};
+
 // What one request cost and where its prefix came from.
 struct RequestStats {
   int num_prompt_tokens = 0;
@@ -75,6 +83,7 @@ struct RequestStats {
   int num_output_tokens = 0;
   double queue_seconds = 0;    // submit to first scheduling
   double restore_seconds = 0;  // waiting for the store
+  GivenUpLoad given_up = {};
   double prefill_seconds = 0;  // first scheduling to first token, without the restore
   double ttft_seconds = 0;     // submit to first token
   double total_seconds = 0;

@@ -36,6 +36,7 @@ namespace kvgate::engine {
 struct WarmUp {
   int num_rows = 0;
   double seconds = 0;
+  double seconds_per_position = 0;   // by which a token is dearer than the one before it
   double host_bytes_per_second = 0;  // 0: they cost next to nothing, or there is no host arena
 };
 

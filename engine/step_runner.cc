@@ -35,7 +35,7 @@ void StepRunner::Gather(const std::vector<schedule::StepItem>& step) {
          .first_position = sequence.num_slots(),
          .block_table = sequence.block_table,
          .num_dropped_tokens = sequence.num_dropped_tokens,
-         .block_mass = sequence.block_mass.empty() ? nullptr : sequence.block_mass.data()});
+         .block_mass = sequence.counts_mass() ? sequence.block_mass.data() : nullptr});
     for (size_t group = 1; group < rows_.size(); ++group) {
       rows_[group].push_back({.first_row = first_row,
                               .num_rows = item.num_tokens,

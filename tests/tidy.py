@@ -70,6 +70,7 @@ TESTS_WITHOUT_SOURCE = {
     "tests/complexity/complexity_test.cc": "how cost grows with input, over several folders",
     "tests/engine/kv/eviction_trace_test.cc": "pool and prefix cache together, on traces",
     "tests/engine/engine_device_test.cc": "the engine where KV lies in a device's memory",
+    "tests/engine/engine_bounded_promise_test.cc": "the same under every context policy",
     "tests/engine/engine_promise_test.cc": "the promise of the product over the whole engine",
     "tests/store/rocks_data_directory_faults_test.cc": "whole data directories under faults",
     "tests/engine/engine_windows_test.cc": "the same where layers have windows",

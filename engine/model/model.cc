@@ -211,7 +211,7 @@ void TransformerModel::StorePositions(Sequences sequences) {
 }
 
 // The wanted rows of one KV group as sequences of their own: runs of neighbours, at the positions
-// they have.
+// they have. They add no mass: which rows are wanted depends on how a prompt was cut into steps.
 void AppendWanted(Sequences sequences, std::span<const int> wanted_rows,
                   std::vector<SequenceRows>& wanted) {
   size_t sequence_index = 0;
@@ -230,8 +230,7 @@ void AppendWanted(Sequences sequences, std::span<const int> wanted_rows,
                         .num_rows = 1,
                         .first_position = sequence.first_position + (row - sequence.first_row),
                         .block_table = sequence.block_table,
-                        .num_dropped_tokens = sequence.num_dropped_tokens,
-                        .block_mass = sequence.block_mass});
+                        .num_dropped_tokens = sequence.num_dropped_tokens});
     }
     ++num_wanted;
     previous_row = row;
@@ -480,8 +479,10 @@ Result<void> TransformerModel::RunStep(const StepInput& input) {
   for (int layer = 0; layer + 1 < config_.num_layers; ++layer) RunLayer(layer, rows, input);
 
   RowSet wanted = rows;
-  if (input.logit_rows.size() == input.tokens.size()) {
-    RunLayer(config_.num_layers - 1, rows, input);  // pure decode: nothing to leave out
+  if (input.logit_rows.size() == input.tokens.size()) {  // pure decode: no row is left out
+    StoreWantedSequences(input);
+    wanted.groups = wanted_groups_;
+    RunLayer(config_.num_layers - 1, wanted, input);
   } else {
     RunLastLayer(rows, input, wanted);
   }

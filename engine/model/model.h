@@ -37,8 +37,9 @@ struct StepGroup {
 
 // One step: the rows of several sequences, each a run at consecutive positions. Where blocks were
 // dropped from a sequence's table, first_position is the slot behind what is left, and the rotation
-// goes on from the place in the text. block_mass gets what every layer's attention adds; in the
-// last layer only the rows whose logits are wanted attend.
+// goes on from the place in the text. block_mass gets what the attention of every layer but the
+// last adds: there only the rows whose logits are wanted attend, and those depend on how a prompt
+// is cut into steps.
 struct StepInput {
   std::span<const TokenId> tokens;    // [M]
   std::span<const StepGroup> groups;  // config().kv_groups; the same rows and positions in each

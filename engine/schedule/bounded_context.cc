@@ -10,16 +10,14 @@ using kernels::kKvBlockTokens;
 
 namespace {
 
-// Beside what is kept: room for a prefill chunk of this size.
-constexpr int kChunkBlocks = 8;
-
 int BlocksFor(int num_tokens) { return (num_tokens + kKvBlockTokens - 1) / kKvBlockTokens; }
 
 }  // namespace
 
 int Scheduler::BlocksNeeded(const Sequence& sequence) const {
   const int num_blocks = BlocksFor(sequence.num_tokens() - sequence.num_dropped_tokens);
-  return bounded_blocks_ == 0 ? num_blocks : std::min(num_blocks, bounded_blocks_ + kChunkBlocks);
+  return bounded_blocks_ == 0 ? num_blocks
+                              : std::min(num_blocks, bounded_blocks_ + kContextGrowthBlocks);
 }
 
 // Tokens that its blocks still have room for.
@@ -27,8 +25,10 @@ int Scheduler::NumSlotsLeft(const Sequence& sequence) {
   return static_cast<int>(sequence.blocks.size()) * kKvBlockTokens - sequence.num_slots();
 }
 
+// Nothing is dropped before the table is full, and then all that is to be: see context_policy.h.
 void Scheduler::BoundContext(Sequence& sequence) {
-  if (bounded_blocks_ == 0) return;
+  const int slots_max = (bounded_blocks_ + kContextGrowthBlocks) * kKvBlockTokens;
+  if (bounded_blocks_ == 0 || sequence.num_slots() < slots_max) return;
   while (true) {
     const int num_blocks = BlocksFor(sequence.num_slots());
     ContextTable table{.num_blocks = num_blocks, .num_newest_blocks = 1, .block_mass = {}};

@@ -1,6 +1,11 @@
-// Which KV a sequence gives up when its context is bounded: after every full block the caller asks
-// until nothing more is to be dropped, takes the block out of the sequence's table, and adds its
-// tokens to num_dropped_tokens (kernels/backend.h). Pure functions; no pool, no sequence.
+// Which KV a sequence gives up when its context is bounded: at certain tokens the caller asks until
+// nothing more is to be dropped, takes the block out of the sequence's table, and adds its tokens
+// to num_dropped_tokens (kernels/backend.h). Pure functions; no pool, no sequence.
+//
+// What a token sees must depend on the tokens before it alone, or an answer would depend on how
+// its prompt was cut into steps, and on what was cached of it. So blocks are dropped when the table
+// has grown by kContextGrowthBlocks beyond what is kept, and only then: always at the same tokens.
+// For the same reason attention counts (block_mass) from the token on behind which no hit goes.
 //
 // A sequence whose blocks were dropped never again offers KV to the prefix cache: what it computes
 // from then on has not seen the whole prefix, so it is not the KV of those tokens. What it offered
@@ -29,6 +34,10 @@ std::optional<ContextPolicy> FindContextPolicy(std::string_view name);
 
 // The fewest KV tokens a bounded sequence may keep: fewer would leave no block to choose.
 inline constexpr int kContextPolicyTokensMin = 128;
+
+// A bounded sequence grows by so many blocks beyond what it keeps before it is cut back to that:
+// room for a prefill chunk.
+inline constexpr int kContextGrowthBlocks = 8;
 
 // A sequence's block table, oldest block first.
 struct ContextTable {

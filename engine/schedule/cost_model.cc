@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
+#include <span>
 
 #include <kvgate/check.h>
 
@@ -14,6 +16,8 @@ namespace {
 constexpr int kRowsTrusted = 96;
 // The newest pass counts for this part: speeds change with clocks and neighbours.
 constexpr double kNewest = 0.25;
+// Speeds vary by a tenth from step to step: over a shorter way that says more than the positions.
+constexpr double kSlopePositionsMin = 2048;
 // Of a load, beside its bytes: two changes of thread.
 constexpr double kLoadSecondsMin = 200e-6;
 
@@ -26,47 +30,81 @@ int CostModel::BucketOf(double position) {
 
 void CostModel::ObserveStep(int num_rows, double mean_position, double seconds) {
   KVGATE_CHECK(num_rows > 0 && seconds >= 0, "an impossible step");
-  const auto bucket = static_cast<size_t>(BucketOf(mean_position));
   const int rows = std::min(num_rows, kRowsTrusted);
   // A small pass tells less than what larger ones have told.
-  const int rows_best = *std::max_element(rows_seen_.begin(), rows_seen_.end());
+  const int rows_best = std::ranges::max_element(buckets_, {}, &Bucket::num_rows)->num_rows;
   if (rows < rows_best) return;
-  if (rows > rows_best) {  // all that was guessed from smaller ones is worse
-    seconds_per_token_.fill(0);
-    rows_seen_.fill(0);
-  }
+  if (rows > rows_best) buckets_.fill({});  // all that was guessed from smaller ones is worse
   const double sample = seconds / num_rows;
-  double& estimate = seconds_per_token_[bucket];
-  estimate = estimate > 0 ? estimate + kNewest * (sample - estimate) : sample;
-  rows_seen_[bucket] = rows;
+  Bucket& bucket = buckets_[static_cast<size_t>(BucketOf(mean_position))];
+  const double newest = bucket.num_rows > 0 ? kNewest : 1;
+  bucket.seconds_per_token += newest * (sample - bucket.seconds_per_token);
+  bucket.position += newest * (mean_position - bucket.position);
+  bucket.num_rows = rows;
   ++num_observed_;
+  FitPieces();
 }
 
-// Of a bucket not seen yet: the nearest one's below it, else above it.
-double CostModel::SecondsPerToken(int bucket) const {
-  for (int i = bucket; i >= 0; --i) {
-    if (seconds_per_token_[static_cast<size_t>(i)] > 0) {
-      return seconds_per_token_[static_cast<size_t>(i)];
+void CostModel::SetSlope(double seconds_per_position) {
+  slope_ = std::max(seconds_per_position, 0.0);
+  FitPieces();
+}
+
+// Before the first position seen, and behind the last one, the cost goes on as it does between the
+// two seen that are farthest apart; it never falls with the position there.
+void CostModel::FitPieces() {
+  num_pieces_ = 0;
+  const Bucket* first = nullptr;
+  const Bucket* last = nullptr;
+  for (const Bucket& bucket : buckets_) {
+    if (bucket.num_rows == 0) continue;
+    if (first == nullptr) first = &bucket;
+    if (last != nullptr) {
+      const double slope =
+          (bucket.seconds_per_token - last->seconds_per_token) / (bucket.position - last->position);
+      pieces_[static_cast<size_t>(num_pieces_++)] = {.end = bucket.position,
+                                                     .position = last->position,
+                                                     .seconds_per_token = last->seconds_per_token,
+                                                     .slope = slope};
     }
+    last = &bucket;
   }
-  for (int i = bucket + 1; i < kNumBuckets; ++i) {
-    if (seconds_per_token_[static_cast<size_t>(i)] > 0) {
-      return seconds_per_token_[static_cast<size_t>(i)];
-    }
+  if (first == nullptr) return;
+  if (last->position - first->position >= kSlopePositionsMin) {
+    slope_ = std::max(
+        (last->seconds_per_token - first->seconds_per_token) / (last->position - first->position),
+        0.0);
   }
-  return 0;
+  // No steeper before the first than from nothing at position 0.
+  const double before = std::min(slope_, first->seconds_per_token / std::max(first->position, 1.0));
+  std::copy_backward(pieces_.begin(), pieces_.begin() + num_pieces_,
+                     pieces_.begin() + num_pieces_ + 1);
+  pieces_[0] = {.end = first->position,
+                .position = first->position,
+                .seconds_per_token = first->seconds_per_token,
+                .slope = before};
+  pieces_[static_cast<size_t>(++num_pieces_)] = {.end = std::numeric_limits<double>::infinity(),
+                                                 .position = last->position,
+                                                 .seconds_per_token = last->seconds_per_token,
+                                                 .slope = slope_};
+  ++num_pieces_;
+}
+
+double CostModel::Piece::Integral(double first, double last) const {
+  const double middle = (first + last) / 2;
+  return (last - first) * (seconds_per_token + slope * (middle - position));
 }
 
 double CostModel::PrefillSeconds(int first_position, int num_tokens) const {
   double seconds = 0;
-  int position = first_position;
-  const int end = first_position + num_tokens;
-  while (position < end) {
-    const int bucket = BucketOf(position);
-    const int bucket_end =
-        bucket == kNumBuckets - 1 ? end : std::min(end, kFirstBucketTokens << bucket);
-    seconds += SecondsPerToken(bucket) * (bucket_end - position);
-    position = bucket_end;
+  double at = first_position;
+  const double end = at + num_tokens;
+  for (const Piece& piece : std::span(pieces_).first(static_cast<size_t>(num_pieces_))) {
+    if (at >= end) break;
+    if (at >= piece.end) continue;
+    const double piece_end = std::min(end, piece.end);
+    seconds += piece.Integral(at, piece_end);
+    at = piece_end;
   }
   return seconds;
 }
@@ -86,8 +124,8 @@ int CostModel::TokensWithin(int first_position, double seconds) const {
 }
 
 double CostModel::prefill_tokens_per_second() const {
-  const double seconds = SecondsPerToken(0);
-  return seconds > 0 ? 1.0 / seconds : 0.0;
+  const double seconds = PrefillSeconds(0, kFirstBucketTokens);
+  return seconds > 0 ? kFirstBucketTokens / seconds : 0.0;
 }
 
 CostModel::RestorePlan CostModel::PlanRestore(const RestoreArgs& args) const {
@@ -99,9 +137,10 @@ CostModel::RestorePlan CostModel::PlanRestore(const RestoreArgs& args) const {
   if (!has_prefill_speed() || args.bytes_per_second <= 0) {
     return {.num_blocks = args.num_blocks, .compute_seconds = all, .restore_seconds = 0};
   }
-  const double ahead = static_cast<double>(args.bytes_ahead) / args.bytes_per_second;
+  const double ahead = static_cast<double>(args.bytes_ahead) / args.bytes_per_second +
+                       std::max(kLoadSecondsMin, args.latency_seconds);
   const double per_block = static_cast<double>(args.block_bytes) / args.bytes_per_second;
-  const double restore_all = kLoadSecondsMin + ahead + args.num_blocks * per_block;
+  const double restore_all = ahead + args.num_blocks * per_block;
   if (restore_all <= all + kNoiseSeconds) {
     return {.num_blocks = args.num_blocks, .compute_seconds = all, .restore_seconds = restore_all};
   }
@@ -110,7 +149,7 @@ CostModel::RestorePlan CostModel::PlanRestore(const RestoreArgs& args) const {
   double computed = 0;  // by the blocks so far
   for (int k = 1; k <= args.num_blocks; ++k) {
     computed += PrefillSeconds(args.first_position + (k - 1) * block_tokens, block_tokens);
-    const double restore = kLoadSecondsMin + ahead + k * per_block;
+    const double restore = ahead + k * per_block;
     if (restore + (all - computed) >= best_seconds) continue;
     best_seconds = restore + (all - computed);
     best = {.num_blocks = k, .compute_seconds = computed, .restore_seconds = restore};
@@ -121,7 +160,8 @@ CostModel::RestorePlan CostModel::PlanRestore(const RestoreArgs& args) const {
 bool CostModel::Pays(const LoadArgs& args) const {
   if (!has_prefill_speed() || args.bytes_per_second <= 0) return true;
   const auto bytes = static_cast<double>(args.bytes_ahead + args.bytes);
-  const double load = kLoadSecondsMin + bytes / args.bytes_per_second;
+  const double latency = std::max(kLoadSecondsMin, args.latency_seconds);
+  const double load = latency + bytes / args.bytes_per_second;
   return load <= PrefillSeconds(args.first_position, args.num_tokens) + kNoiseSeconds;
 }
 

@@ -2,7 +2,8 @@
 // from host memory to a device, beats it.
 //
 // Prefill is measured as it runs: seconds per token by position, because attention makes later
-// tokens dearer. Knows no sequences. One thread: the engine's.
+// tokens dearer: each by as much as the one before it. Between measured positions, and beyond them,
+// the cost goes on in a straight line. Knows no sequences. One thread: the engine's.
 #pragma once
 
 #include <array>
@@ -20,6 +21,10 @@ class CostModel {
   // a chunk costs are ignored, unless nothing better has been seen.
   void ObserveStep(int num_rows, double mean_position, double seconds);
 
+  // By how much a token is dearer than the one before it, as measured when the engine started: for
+  // positions that nothing has been computed at. Negative counts as 0.
+  void SetSlope(double seconds_per_position);
+
   bool has_prefill_speed() const { return num_observed_ > 0; }
   // 0 until something was measured.
   double PrefillSeconds(int first_position, int num_tokens) const;
@@ -34,6 +39,7 @@ class CostModel {
     uint64_t block_bytes = 0;
     uint64_t bytes_ahead = 0;     // queued before them
     double bytes_per_second = 0;  // of the disk, or of copies from the host; 0: not known
+    double latency_seconds = 0;   // until the first byte
   };
   struct RestorePlan {
     int num_blocks = 0;          // to restore; the rest of them is recomputed
@@ -50,6 +56,7 @@ class CostModel {
     uint64_t bytes = 0;
     uint64_t bytes_ahead = 0;
     double bytes_per_second = 0;
+    double latency_seconds = 0;
   };
   // Whether a load that is good only as a whole is worth it.
   bool Pays(const LoadArgs& args) const;
@@ -64,10 +71,25 @@ class CostModel {
   static constexpr int kNumBuckets = 16;
   static constexpr int kFirstBucketTokens = 512;
   static int BucketOf(double position);
-  double SecondsPerToken(int bucket) const;
+  struct Bucket {
+    double seconds_per_token = 0;  // 0: not seen
+    double position = 0;           // mean of those it was seen at
+    int num_rows = 0;              // of the largest pass
+  };
+  // A straight piece of the cost over positions: as much at `position`, and so much more behind it.
+  struct Piece {
+    double end = 0;  // where the next one begins
+    double position = 0;
+    double seconds_per_token = 0;
+    double slope = 0;
+    double Integral(double first, double last) const;
+  };
+  void FitPieces();
 
-  std::array<double, kNumBuckets> seconds_per_token_{};  // 0: not seen
-  std::array<int, kNumBuckets> rows_seen_{};             // of the largest pass
+  std::array<Bucket, kNumBuckets> buckets_{};
+  std::array<Piece, kNumBuckets + 1> pieces_{};
+  int num_pieces_ = 0;
+  double slope_ = 0;  // where nothing better is known
   int num_observed_ = 0;
   double host_bytes_per_second_ = 0;
 };

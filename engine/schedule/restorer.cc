@@ -16,6 +16,8 @@ namespace {
 constexpr double kSlackPart = 0.05;
 // After a hit was not restored, the disk's speed is measured anew this often.
 constexpr std::chrono::seconds kProbeInterval{5};
+// The first record of all may take so long beside that.
+constexpr double kFirstReadSecondsMax = 0.050;
 
 }  // namespace
 
@@ -39,13 +41,15 @@ void Restorer::Begin(Sequence& sequence, int num_on_disk) {
                           .num_blocks = num_on_disk,
                           .block_bytes = block_bytes_,
                           .bytes_ahead = tier_->load_bytes_queued(),
-                          .bytes_per_second = speed.bytes_per_second});
+                          .bytes_per_second = speed.bytes_per_second,
+                          .latency_seconds = speed.latency_seconds});
+  if (plan.num_blocks < num_on_disk) {
+    NoteNotWorthIt(sequence, sequence.num_computed + plan.num_blocks * kKvBlockTokens,
+                   (num_on_disk - plan.num_blocks) * kKvBlockTokens, speed);
+  }
   if (plan.num_blocks == 0) {
     ++num_skipped_;
-    if (Clock::now() - speed.measured_at > kProbeInterval) {
-      tier_->Probe(sequence.keys[static_cast<size_t>(first)]);
-    }
-    return;
+    return ProbeIfOld(speed, std::span(sequence.keys).subspan(static_cast<size_t>(first)));
   }
   std::vector<tier::LoadItem> items;
   items.reserve(static_cast<size_t>(plan.num_blocks));
@@ -53,10 +57,44 @@ void Restorer::Begin(Sequence& sequence, int num_on_disk) {
     items.push_back({.key = sequence.keys[static_cast<size_t>(block)],
                      .block = sequence.block_table[static_cast<size_t>(block)]});
   }
-  Enter(sequence, Load{.sequence = &sequence, .held = {}, .bytes_until = {}, .num_blocks = 0},
-        std::move(items));
-  sequence.num_restoring_blocks = plan.num_blocks;
   sequence.restore_compute_seconds = plan.compute_seconds;
+  Enter(sequence, Load{.sequence = &sequence}, std::move(items));
+  sequence.num_restoring_blocks = plan.num_blocks;
+}
+
+// What it saves is known before: so long its first record may take. Of a disk that nothing was read
+// from since the start the first record may take longer than any later one, and the way to it
+// (files that are opened, threads that were never woken) is gone once.
+double Restorer::LatencySeconds(const Sequence& sequence) const {
+  const tier::DiskTier::LoadSpeed speed = tier_->load_speed();
+  const double expected = speed.bytes_per_second > 0 ? speed.latency_seconds : kFirstReadSecondsMax;
+  return std::min(expected, sequence.restore_compute_seconds / 2);
+}
+
+void Restorer::NoteNotWorthIt(Sequence& sequence, int first_position, int num_tokens,
+                              const tier::DiskTier::LoadSpeed& speed) const {
+  const double bytes =
+      static_cast<double>(num_tokens / kKvBlockTokens) * static_cast<double>(block_bytes_);
+  sequence.given_up = {.reason = GivenUpLoad::Reason::kNotWorthIt,
+                       .num_tokens = num_tokens,
+                       .load_seconds = speed.latency_seconds + bytes / speed.bytes_per_second,
+                       .compute_seconds = costs_.PrefillSeconds(first_position, num_tokens)};
+}
+
+void Restorer::NoteGivenUp(Sequence& sequence, GivenUpLoad::Reason reason, int num_restored) const {
+  const int first = sequence.num_computed + num_restored * kKvBlockTokens;
+  const int num_tokens = (sequence.num_restoring_blocks - num_restored) * kKvBlockTokens;
+  if (num_tokens <= 0) return;
+  const Clock::duration elapsed = Clock::now() - sequence.restore_began_at;
+  sequence.given_up = {.reason = reason,
+                       .num_tokens = num_tokens,
+                       .load_seconds = std::chrono::duration<double>(elapsed).count(),
+                       .compute_seconds = costs_.PrefillSeconds(first, num_tokens)};
+}
+
+void Restorer::ProbeIfOld(const tier::DiskTier::LoadSpeed& speed,
+                          std::span<const kv::BlockKey> keys) const {
+  if (speed.is_guess || Clock::now() - speed.measured_at > kProbeInterval) tier_->Probe(keys);
 }
 
 // Makes the load's entry before the load: a load that nobody knew of would write into blocks that
@@ -65,6 +103,7 @@ void Restorer::Enter(Sequence& sequence, Load load, std::vector<tier::LoadItem> 
   size_t num_held = sequence.blocks.size();  // at most, when it is given up
   for (const HeldWindow& window : sequence.windows) num_held += window.blocks.size();
   load.held.reserve(num_held);
+  load.latency_seconds = LatencySeconds(sequence);
   std::unordered_map<uint64_t, Load> entry;
   entry.emplace(0, std::move(load));
   auto node = entry.extract(entry.begin());
@@ -82,16 +121,18 @@ bool Restorer::Pays(Sequence& sequence, int first_position, int num_tokens, uint
                    .num_tokens = num_tokens,
                    .bytes = bytes,
                    .bytes_ahead = tier_->load_bytes_queued(),
-                   .bytes_per_second = speed.bytes_per_second})) {
+                   .bytes_per_second = speed.bytes_per_second,
+                   .latency_seconds = speed.latency_seconds})) {
     return true;
   }
   ++num_skipped_;
-  if (Clock::now() - speed.measured_at > kProbeInterval) tier_->Probe(sequence.keys.front());
+  NoteNotWorthIt(sequence, first_position, num_tokens, speed);
+  ProbeIfOld(speed, sequence.keys);
   return false;
 }
 
 void Restorer::BeginWhole(Sequence& sequence, std::vector<tier::LoadItem> items, int num_blocks) {
-  Load load{.sequence = &sequence, .held = {}, .bytes_until = {}, .num_blocks = num_blocks};
+  Load load{.sequence = &sequence, .num_blocks = num_blocks};
   uint64_t bytes = 0;
   for (const tier::LoadItem& item : items) {
     load.bytes_until.push_back(bytes += tier_->block_bytes(item.group));
@@ -111,6 +152,9 @@ Restorer::Restored Restorer::OnCompletion(const tier::Completion& completion) {
     restored.has_failed = completion.num_ok < load.bytes_until.size();
     restored.num_blocks = restored.has_failed ? 0 : load.num_blocks;
   }
+  if (load.sequence != nullptr) {
+    NoteGivenUp(*load.sequence, GivenUpLoad::Reason::kDamaged, restored.num_blocks);
+  }
   kv::ReleaseLastToFirst(load.held);
   loads_.erase(found);
   return restored;
@@ -121,7 +165,8 @@ Restorer::Restored Restorer::OnCompletion(const tier::Completion& completion) {
 bool Restorer::IsLate(uint64_t ticket, const Load& load, double elapsed) const {
   const Sequence& sequence = *load.sequence;
   const double slack =
-      std::max(CostModel::kNoiseSeconds, kSlackPart * sequence.restore_compute_seconds);
+      std::max(CostModel::kNoiseSeconds, kSlackPart * sequence.restore_compute_seconds) +
+      load.latency_seconds;
   if (elapsed <= slack) return false;
   const auto num_loaded = static_cast<int>(tier_->NumLoaded(ticket));
   if (!load.is_whole()) {
@@ -165,7 +210,10 @@ int Restorer::GiveUp(Sequence& sequence, bool is_late) {
     kv::ReleaseLastToFirst(load->second.held);
     loads_.erase(load);
   }
-  if (is_late) ++num_cut_;
+  if (is_late) {
+    ++num_cut_;
+    NoteGivenUp(sequence, GivenUpLoad::Reason::kLate, static_cast<int>(given_up.num_ok));
+  }
   return static_cast<int>(given_up.num_ok);
 }
 
@@ -187,7 +235,9 @@ void Restorer::GiveUpWhole(Sequence& sequence, bool is_late) {
     kv::ReleaseLastToFirst(held);
     loads_.erase(load);
   }
-  if (is_late) ++num_cut_;
+  if (!is_late) return;
+  ++num_cut_;
+  NoteGivenUp(sequence, GivenUpLoad::Reason::kLate, 0);
 }
 
 }  // namespace kvgate::schedule

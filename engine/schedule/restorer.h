@@ -3,8 +3,9 @@
 // Before a load it plans how much of a stored prefix to restore; while one runs it compares what
 // has arrived with what would have been computed by now. A load that falls behind is given up: what
 // arrived is kept, the rest is computed, and the blocks that a reader may still write to are held
-// until it is done. So a hit costs at most a twentieth more than no hit, or 10 ms, on any
-// disk.
+// until it is done. So a hit costs at most a twentieth more than no hit, or 10 ms, on any disk; the
+// first load since the start, of which the disk is not known yet, half of what it would save or
+// 50 ms beside that. Each sequence is told why a load of its prefix was not made or given up.
 // Beginning a load takes memory, before it changes anything; completing one or giving one up takes
 // none. One thread: the engine's.
 #pragma once
@@ -61,15 +62,21 @@ class Restorer {
 
  private:
   struct Load {
-    Sequence* sequence = nullptr;    // null: given up
-    std::vector<kv::BlockRef> held;  // of one that was given up
+    Sequence* sequence = nullptr;         // null: given up
+    std::vector<kv::BlockRef> held = {};  // of one that was given up
     // Where it is good only as a whole: the bytes up to the end of each item, and how many of the
     // items are group 0's.
-    std::vector<uint64_t> bytes_until;
+    std::vector<uint64_t> bytes_until = {};
     int num_blocks = 0;
+    double latency_seconds = 0;  // that its first record may take
     bool is_whole() const { return !bytes_until.empty(); }
   };
   void Enter(Sequence& sequence, Load load, std::vector<tier::LoadItem> items);
+  double LatencySeconds(const Sequence& sequence) const;
+  void NoteNotWorthIt(Sequence& sequence, int first_position, int num_tokens,
+                      const tier::DiskTier::LoadSpeed& speed) const;
+  void NoteGivenUp(Sequence& sequence, GivenUpLoad::Reason reason, int num_restored) const;
+  void ProbeIfOld(const tier::DiskTier::LoadSpeed& speed, std::span<const kv::BlockKey> keys) const;
   bool IsLate(uint64_t ticket, const Load& load, double elapsed) const;
 
   tier::DiskTier* const tier_;

@@ -45,6 +45,9 @@ void Scheduler::Add(std::unique_ptr<Sequence>&& sequence) {
   KVGATE_CHECK(sequence->num_tokens() > 0, "an empty sequence");
   KVGATE_CHECK(BlocksNeeded(*sequence) <= static_cast<int>(pool_.num_blocks()),
                "a sequence that can never fit");
+  if (options_.context_policy == ContextPolicy::kLeastAttended) {
+    sequence->first_mass_token = bounded_blocks_ * kKvBlockTokens;
+  }
   Prepare(*sequence);
   sequence->is_long =
       sequence->num_tokens() - sequence->num_cached_at_arrival > options_.short_prompt_tokens;
@@ -168,8 +171,10 @@ Scheduler::Hit Scheduler::FindHit(Sequence& sequence) {
   const int num_reusable = NumReusableBlocks(sequence);
   ComputeKeys(sequence, num_reusable);
   sequence.keys.resize(static_cast<size_t>(num_reusable));
-  const size_t num_tokens =
-      std::min(sequence.tokens.size() - 1, static_cast<size_t>(num_reusable + 1) * kKvBlockTokens);
+  // The attention of what a bounded sequence computes behind its reusable blocks counts.
+  const int num_partial = bounded_blocks_ > 0 && num_reusable == bounded_blocks_ ? 0 : 1;
+  const size_t num_tokens = std::min(
+      sequence.tokens.size() - 1, static_cast<size_t>(num_reusable + num_partial) * kKvBlockTokens);
   Hit hit{.match = cache_.Match(sequence.root, sequence.keys,
                                 std::span(sequence.tokens).first(num_tokens))};
   // Held from here on: making room later may push other blocks into the host arena.
@@ -302,8 +307,9 @@ bool Scheduler::AwaitAnother(Sequence& sequence, size_t next_block) {
 // Where all of the sequence's full blocks are the leader's as well: how many of its tokens behind
 // them are.
 int Scheduler::CountSharedTail(const Sequence& leader, const Sequence& sequence,
-                               size_t num_shared_blocks) {
+                               size_t num_shared_blocks) const {
   if (num_shared_blocks < sequence.keys.size()) return 0;
+  if (bounded_blocks_ > 0 && sequence.keys.size() >= static_cast<size_t>(bounded_blocks_)) return 0;
   const size_t begin = num_shared_blocks * kKvBlockTokens;
   const auto own = std::span(sequence.tokens).subspan(begin);
   const auto prompt = std::span(leader.tokens).first(static_cast<size_t>(leader.num_prompt_tokens));

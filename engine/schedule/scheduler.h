@@ -19,7 +19,7 @@
 //
 // Bounded contexts. Where a context policy is set, a sequence whose KV grows beyond it takes its
 // blocks out of the prefix cache (copies of its own) and drops one after the other; the blocks that
-// it drops are the ones it writes next.
+// it drops are the ones it writes next. What is dropped depends on the sequence's tokens alone.
 //
 // Windows. Where groups of layers see a window only (window_groups.h), a hit is good as far as the
 // windows before its end are to be had, and is cut to that; a load from disk counts only as a
@@ -168,8 +168,8 @@ class Scheduler {
   Admission CheckRoom(const Sequence& sequence, int num_new) const;
   bool RunsAlone(const Sequence& sequence) const;
   bool AwaitAnother(Sequence& sequence, size_t next_block);
-  static int CountSharedTail(const Sequence& leader, const Sequence& sequence,
-                             size_t num_shared_blocks);
+  int CountSharedTail(const Sequence& leader, const Sequence& sequence,
+                      size_t num_shared_blocks) const;
   bool IsAwaiting(const Sequence& sequence) const;
   Hit FindHit(Sequence& sequence);
   void CutToHostSpeed(Hit& hit) const;
@@ -204,7 +204,6 @@ class Scheduler {
   bool TakeWindows(Sequence& sequence, Hit& hit);
   void BeginRestore(Sequence& sequence, Hit hit);
   void AdmitAnew(Sequence& sequence);
-  bool PreemptForWindows();
   void TakeUnstoredWindows(const Sequence& sequence, int block, tier::WriteAdmission* admission,
                            std::vector<tier::WriteItem>& items);
   static void AddPlace(Sequence& sequence, int num_tokens);
@@ -228,6 +227,7 @@ class Scheduler {
   void PlanLane(std::vector<Sequence*>& lane, PrefillBudget& budget, std::vector<StepItem>& step);
   bool AwaitsOthers(Sequence& sequence);
   void AwaitWrittenBlocks(std::span<const StepItem> step);
+  bool PreemptForRoom();
   bool Grow(Sequence& sequence);
   bool MakeRoomFor(Sequence& sequence);
 

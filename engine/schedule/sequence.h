@@ -28,6 +28,20 @@ struct SequenceOwnerData {
   virtual ~SequenceOwnerData() = default;
 };
 
+// A stored part of a prompt that was computed anew.
+struct GivenUpLoad {
+  enum class Reason : uint8_t {
+    kNone,
+    kNotWorthIt,  // computing was expected to be quicker: it was never begun
+    kLate,        // it fell behind computing
+    kDamaged,     // a record was not what it should be, or gone
+  };
+  Reason reason = Reason::kNone;
+  int num_tokens = 0;
+  double load_seconds = 0;     // expected, if never begun; else taken so far
+  double compute_seconds = 0;  // expected
+};
+
 // What a sequence holds in a KV group whose layers see a window only: the blocks from `first` on.
 // Those before have slid out.
 struct HeldWindow {
@@ -64,6 +78,7 @@ struct Sequence {
   // sequence's own, and the prefix cache gets nothing of it any more.
   int num_dropped_tokens = 0;
   std::vector<uint64_t> block_mass;  // see SequenceRows; empty where no policy asks for it
+  int first_mass_token = 0;          // whose attention counts in it; no hit goes farther
   std::vector<kv::BlockRef> blocks;
   std::vector<BlockId> block_table;  // the ids of `blocks`, as kernels take them
   kv::BlockKey root;
@@ -78,6 +93,7 @@ struct Sequence {
   uint64_t load_ticket = 0;            // while kRestoring
   int num_restoring_blocks = 0;        // asked of the store, behind num_computed
   double restore_compute_seconds = 0;  // what computing them instead would take
+  GivenUpLoad given_up;                // the last one
   // While blocks of its prefix are being copied from host memory: it is in no step until that is
   // done. See Backend::WriteKvBlocks.
   uint64_t copy_ticket = 0;
@@ -101,6 +117,7 @@ struct Sequence {
   int num_tokens() const { return static_cast<int>(tokens.size()); }
   int num_pending() const { return num_tokens() - num_computed; }
   int num_slots() const { return num_computed - num_dropped_tokens; }
+  bool counts_mass() const { return !block_mass.empty() && num_computed >= first_mass_token; }
   // The next step samples from the last token's logits and needs no more than one token.
   bool is_decoding() const { return num_pending() == 1 && num_tokens() > num_prompt_tokens; }
 };

@@ -24,10 +24,21 @@ std::vector<StepItem> Scheduler::PlanStep() {
   do {
     PlanDecode(step);
     PlanPrefill(step);
-  } while (step.empty() && !is_copying_ && !is_awaiting_masks_ && has_windows() &&
-           PreemptForWindows());
+  } while (step.empty() && !is_copying_ && !is_awaiting_masks_ &&
+           (has_windows() || bounded_blocks_ > 0) && PreemptForRoom());
   AwaitWrittenBlocks(step);
   return step;
+}
+
+// Where nobody gets on for want of window blocks, or of copies before a bounded sequence drops its
+// first block, the one admitted last gives up its own.
+bool Scheduler::PreemptForRoom() {
+  const auto victim = std::find_if(running_.rbegin(), running_.rend(), [](const auto& other) {
+    return other->state == SequenceState::kRunning;
+  });
+  if (victim == running_.rend() || victim->get() == running_.front().get()) return false;
+  Preempt(**victim);
+  return true;
 }
 
 // Whether its mask is worked out elsewhere, or blocks that it reads are on their way from the host.
@@ -122,6 +133,10 @@ void Scheduler::PlanLane(std::vector<Sequence*>& lane, PrefillBudget& budget,
     if (costs_.has_prefill_speed()) {
       const int in_time = costs_.TokensWithin(sequence->num_computed, budget.seconds);
       num_tokens = std::min(num_tokens, std::max(in_time, budget.chunk_tokens_min));
+    }
+    // A step's attention counts as a whole or not at all.
+    if (const int uncounted = sequence->first_mass_token - sequence->num_computed; uncounted > 0) {
+      num_tokens = std::min(num_tokens, uncounted);
     }
     if (num_tokens < sequence->num_pending()) {
       num_tokens = WholeBlocks(sequence->num_computed + num_tokens) - sequence->num_computed;

@@ -77,16 +77,6 @@ void Scheduler::AdmitAnew(Sequence& sequence) {
   BackToLine(sequence);
 }
 
-// Where nobody gets on for want of window blocks, the one admitted last gives up its own.
-bool Scheduler::PreemptForWindows() {
-  const auto victim = std::find_if(running_.rbegin(), running_.rend(), [](const auto& other) {
-    return other->state == SequenceState::kRunning;
-  });
-  if (victim == running_.rend() || victim->get() == running_.front().get()) return false;
-  Preempt(**victim);
-  return true;
-}
-
 // The windows before a place where others may go on are worth what the block itself is; of the
 // others nothing is known.
 void Scheduler::TakeUnstoredWindows(const Sequence& sequence, int block,

@@ -180,7 +180,9 @@ DiskTier::GivenUp DiskTier::GiveUp(uint64_t ticket) {
     const double bound = bytes / measured_seconds_;
     double& speed = load_speed_.bytes_per_second;
     speed = speed > 0 ? std::min(speed, bound) : bound;
+    load_speed_.is_guess |= awaits_first_;
     load_speed_.measured_at = counted_until_;
+    if (awaits_first_) MeasureOn(*job);
   }
   const GivenUp given_up{.num_ok = job->num_ok(),
                          .num_begun = static_cast<uint32_t>(job->next),
@@ -192,14 +194,32 @@ DiskTier::GivenUp DiskTier::GiveUp(uint64_t ticket) {
   return given_up;
 }
 
-void DiskTier::Probe(const kv::BlockKey& key) {
+// The load that waited longest for its first record must not speak for all that follow: what comes
+// behind it is read on, beside whatever else is asked for.
+void DiskTier::MeasureOn(const LoadJob& job) {
+  if (!probes_.empty()) return;
+  const size_t end = std::min(job.items.size(), job.next + kProbeRecordsMax);
+  for (size_t i = job.next; i < end && job.items[i].group == 0; ++i) AddProbe(job.items[i].key);
+  load_ready_.notify_all();
+}
+
+void DiskTier::AddProbe(const kv::BlockKey& key) {
+  try {
+    probes_.push_back(key);
+    ++num_jobs_;
+  } catch (const std::bad_alloc&) {  // then the speed is known later
+  }
+}
+
+void DiskTier::Probe(std::span<const kv::BlockKey> keys) {
   {
     const std::lock_guard lock(mutex_);
     if (!jobs_.empty() || !probes_.empty()) return;
-    probes_.push_back(key);
-    ++num_jobs_;
+    for (const kv::BlockKey& key : keys.first(std::min(keys.size(), kProbeRecordsMax))) {
+      AddProbe(key);
+    }
   }
-  load_ready_.notify_one();
+  load_ready_.notify_all();
 }
 
 bool DiskTier::Write(uint64_t ticket, std::vector<WriteItem> items) {
@@ -273,26 +293,51 @@ bool DiskTier::LoadOne(const LoadItem& item, Staging* staging) {
 
 void DiskTier::CountBusyTime() {
   const Clock::time_point now = Clock::now();
-  if (num_loading_ > 0) {
+  if (num_counted_ > 0 || (awaits_first_ && num_loading_ > 0)) {
     measured_seconds_ += std::chrono::duration<double>(now - counted_until_).count();
   }
   counted_until_ = now;
 }
 
-void DiskTier::BeginLoading() {
-  if (num_loading_ == 0 && Clock::now() - counted_until_ > kMeasureForget) {
+// Whether the read counts for the bandwidth.
+bool DiskTier::BeginLoading() {
+  const Clock::time_point now = Clock::now();
+  if (num_loading_ == 0 && now - counted_until_ > kMeasureForget) {
     measured_seconds_ = measured_bytes_ = 0;
+    burst_began_ = now;
+    awaits_first_ = true;
   }
   CountBusyTime();
   ++num_loading_;
+  if (!awaits_first_) ++num_counted_;
+  return !awaits_first_;
 }
 
-void DiskTier::EndLoading(uint64_t bytes) {
+// The time until then is the latency. The bandwidth is at least that of the one record.
+void DiskTier::EndFirstRead(uint64_t bytes) {
+  if (bytes == 0) return;  // it failed
+  const double seconds = std::chrono::duration<double>(counted_until_ - burst_began_).count();
+  const double bound = static_cast<double>(bytes) / std::max(seconds, 1e-9);
+  awaits_first_ = false;
+  measured_seconds_ = measured_bytes_ = 0;
+  const double known = load_speed_.bytes_per_second;
+  if (known <= 0) load_speed_.is_guess = true;
+  if (load_speed_.is_guess || bound > known) load_speed_.bytes_per_second = bound;
+  load_speed_.latency_seconds = seconds;
+  load_speed_.measured_at = counted_until_;
+}
+
+void DiskTier::EndLoading(uint64_t bytes, bool is_counted) {
   CountBusyTime();
   --num_loading_;
+  if (awaits_first_) return EndFirstRead(bytes);
+  if (!is_counted) return;
+  --num_counted_;
   measured_bytes_ += static_cast<double>(bytes);
   if (measured_bytes_ == 0 || measured_seconds_ <= 0) return;
   load_speed_ = {.bytes_per_second = measured_bytes_ / measured_seconds_,
+                 .latency_seconds = load_speed_.latency_seconds,
+                 .is_guess = false,
                  .measured_at = counted_until_};
   if (measured_seconds_ > kMeasureSeconds) {
     measured_seconds_ /= 2;
@@ -330,7 +375,7 @@ std::optional<DiskTier::Task> DiskTier::NextRead() {
   } else {
     return std::nullopt;
   }
-  BeginLoading();
+  task.is_counted = BeginLoading();
   return task;
 }
 
@@ -382,7 +427,7 @@ bool DiskTier::EndRead(Task& task) {
   {
     const std::lock_guard lock(mutex_);
     const uint32_t group = task.job != nullptr ? task.job->items[task.index].group : 0;
-    EndLoading(task.num_ok > 0 ? ArenaOf(group).block_bytes() : 0);
+    EndLoading(task.num_ok > 0 ? ArenaOf(group).block_bytes() : 0, task.is_counted);
     if (task.job == nullptr) return true;
     task.job->ok[task.index] = task.num_ok > 0;
     ++task.job->num_done;

@@ -96,8 +96,10 @@ class DiskTier {
   };
   // No further item is begun.
   GivenUp GiveUp(uint64_t ticket);
-  // Reads a record and drops it, only to measure; nothing when a load is under way.
-  void Probe(const kv::BlockKey& key);
+  // Reads records and drops them, only to measure: one says how long the first takes, the others
+  // how quickly more follow. At most kProbeRecordsMax; nothing when a load is under way.
+  void Probe(std::span<const kv::BlockKey> keys);
+  static constexpr size_t kProbeRecordsMax = 8;
   // False, and no completion, when the queue has no room for all of them; nor with std::bad_alloc.
   [[nodiscard]] bool Write(uint64_t ticket, std::vector<WriteItem> items);
 
@@ -107,6 +109,10 @@ class DiskTier {
   uint64_t load_bytes_queued() const;
   struct LoadSpeed {
     double bytes_per_second = 0;  // of all loaders together; 0: not measured yet
+    // Until the first record of a load is there, after a pause: files are opened, and threads
+    // woken. It comes once, so no bandwidth is taken from it.
+    double latency_seconds = 0;
+    bool is_guess = false;  // there was no second record yet: it is at least that, or hangs
     std::chrono::steady_clock::time_point measured_at;
   };
   LoadSpeed load_speed() const;
@@ -125,7 +131,8 @@ class DiskTier {
     kv::BlockKey probe;            // without a job, and nothing to write
     uint64_t ticket = 0;           // of a write
     std::vector<WriteItem> to_write;
-    uint32_t num_ok = 0;  // records that came through
+    uint32_t num_ok = 0;      // records that came through
+    bool is_counted = false;  // of a read: it says something of the bandwidth
   };
   class Staging;
   // The next one, if there is any.
@@ -164,8 +171,11 @@ class DiskTier {
   template <typename Items>
   uint64_t BytesOf(const Items& items) const;
   // The rest REQUIRES mutex_ held.
-  void BeginLoading();
-  void EndLoading(uint64_t bytes);  // 0: it failed
+  void MeasureOn(const LoadJob& job);
+  void AddProbe(const kv::BlockKey& key);
+  bool BeginLoading();
+  void EndLoading(uint64_t bytes, bool is_counted);  // 0 bytes: it failed
+  void EndFirstRead(uint64_t bytes);
   void CountBusyTime();
   bool FinishIfDone(const std::shared_ptr<LoadJob>& job);
   void WriteAll(Task& task, Staging* staging);
@@ -191,6 +201,9 @@ class DiskTier {
   double measured_seconds_ = 0;
   double measured_bytes_ = 0;
   Clock::time_point counted_until_;
+  Clock::time_point burst_began_;  // the first read after a pause
+  bool awaits_first_ = false;      // no record of the burst has come yet
+  int num_counted_ = 0;            // reads under way that began after the first record came
   LoadSpeed load_speed_;
   std::deque<WriteJob> writes_;
   uint64_t write_bytes_queued_ = 0;

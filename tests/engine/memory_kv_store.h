@@ -19,6 +19,7 @@ class MemoryKvStore : public KvStore {
   std::atomic<int> fail_gets_from_depth{-1};  // records at or past this depth are damaged
   std::atomic<int> fail_gets_of_group{-1};    // records of this KV group are damaged
   std::atomic<int> get_delay_ms{0};
+  std::atomic<int> first_get_delay_ms{0};  // of the next Get alone
   std::atomic<int> put_delay_ms{0};
 
   bool Contains(const KvKey& key) const override {
@@ -39,7 +40,8 @@ class MemoryKvStore : public KvStore {
     return {};
   }
   Result<void> Get(const KvLookup& lookup) override {
-    std::this_thread::sleep_for(std::chrono::milliseconds(get_delay_ms));
+    std::this_thread::sleep_for(
+        std::chrono::milliseconds(get_delay_ms + first_get_delay_ms.exchange(0)));
     const std::lock_guard lock(mutex_);
     const auto found = records_.find(lookup.key);
     const auto miss = [this](ErrorCode code) {

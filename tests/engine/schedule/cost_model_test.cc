@@ -25,24 +25,61 @@ TEST(CostModelTest, LearnsTheCostOfATokenByPosition) {
     costs.ObserveStep(512, 256, 512 * 1e-3);
     costs.ObserveStep(512, 9000, 512 * 3e-3);
   }
+  // 1 ms at 256, 3 ms at 9000, and in a straight line between them, before and behind.
+  const double slope = 2e-3 / (9000 - 256);
   EXPECT_NEAR(costs.PrefillSeconds(0, 512), 0.512, 1e-6);
-  EXPECT_NEAR(costs.PrefillSeconds(9000, 100), 0.3, 1e-6);
-  // Positions not seen cost what the nearest ones below them do.
-  EXPECT_NEAR(costs.PrefillSeconds(2000, 100), 0.1, 1e-6);
-  EXPECT_NEAR(costs.PrefillSeconds(20000, 100), 0.3, 1e-6);
-  // Across a boundary: 8192 is the first position of the dearer bucket.
-  EXPECT_NEAR(costs.PrefillSeconds(8192 - 100, 200), 0.1 + 0.3, 1e-6);
+  EXPECT_NEAR(costs.PrefillSeconds(8950, 100), 0.3, 1e-6);
+  EXPECT_NEAR(costs.PrefillSeconds(2000, 100), 100 * (1e-3 + (2050 - 256) * slope), 1e-6);
+  EXPECT_NEAR(costs.PrefillSeconds(20000, 100), 100 * (1e-3 + (20050 - 256) * slope), 1e-6);
   EXPECT_NEAR(costs.prefill_tokens_per_second(), 1000, 1);
+}
+
+// Seconds per token as measured on two cores, a model of 2 layers: 14 us at the first positions,
+// 2.8 s for a prompt of 48,896 tokens, 23 us at 4096. Going on flat from the first positions made
+// 0.7 s of the 2.8, so that a load was given up after 35 ms instead of 140.
+TEST(CostModelTest, APromptOfFortyThousandTokensIsNotPricedByItsFirst) {
+  CostModel costs;
+  costs.ObserveStep(128, 64, 128 * 14e-6);
+  EXPECT_NEAR(costs.PrefillSeconds(0, 48'896), 0.68, 0.01);
+  CostModel measured;
+  measured.ObserveStep(128, 64, 128 * 14e-6);
+  measured.SetSlope((23e-6 - 14e-6) / 4096);
+  EXPECT_NEAR(measured.PrefillSeconds(0, 48'896), 2.8, 0.6);
+  // Steps near the beginning do not say better; one far behind does.
+  measured.ObserveStep(512, 700, 512 * 13e-6);
+  EXPECT_NEAR(measured.PrefillSeconds(0, 48'896), 2.8, 0.8);
+  measured.ObserveStep(512, 30'000, 512 * 70e-6);
+  EXPECT_NEAR(measured.PrefillSeconds(0, 48'896), 48'896 * 59e-6, 0.1);
+}
+
+TEST(CostModelTest, PiecesOfAPromptAddUpToTheWhole) {
+  std::mt19937 random(3);
+  for (int round = 0; round < 200; ++round) {
+    CostModel costs;
+    costs.SetSlope(1e-9 * (random() % 100));
+    for (int i = 0; i < 5; ++i) {
+      costs.ObserveStep(512, random() % 40'000, 512 * 1e-6 * (1 + random() % 50));
+    }
+    double sum = 0;
+    for (int at = 0; at < 50'000;) {
+      const int count = std::min<int>(1 + static_cast<int>(random() % 3000), 50'000 - at);
+      EXPECT_GE(costs.PrefillSeconds(at, count), 0);
+      sum += costs.PrefillSeconds(at, count);
+      at += count;
+    }
+    EXPECT_NEAR(sum, costs.PrefillSeconds(0, 50'000), 1e-6);
+  }
 }
 
 TEST(CostModelTest, SaysHowManyTokensFitIntoATime) {
   CostModel costs;
   costs.ObserveStep(512, 0, 512 * 1e-3);
-  costs.ObserveStep(512, 1500, 512 * 4e-3);
-  EXPECT_EQ(costs.TokensWithin(0, 0.1), 96);
+  costs.ObserveStep(512, 3000, 512 * 4e-3);
+  EXPECT_EQ(costs.TokensWithin(0, 0.1), 64);
   EXPECT_EQ(costs.TokensWithin(0, 0.031), 0);
-  EXPECT_EQ(costs.TokensWithin(1024, 0.4), 96);
-  EXPECT_EQ(costs.TokensWithin(1024 - 64, 0.064 + 0.13), 96);
+  // From 1000 on 2 ms each, and a thousandth of a millisecond more each token.
+  EXPECT_EQ(costs.TokensWithin(1000, 0.21), 96);
+  EXPECT_EQ(costs.TokensWithin(1000, 0.19), 64);
 }
 
 TEST(CostModelTest, SmallStepsSayLessThanLargeOnes) {
@@ -66,6 +103,13 @@ TEST(CostModelTest, ASlowDiskIsLeftAloneAndAFastOneIsUsedWhole) {
   EXPECT_EQ(costs.PlanRestore(with).num_blocks, 100);
   EXPECT_NEAR(costs.PlanRestore(with).restore_seconds, 2.0, 0.01);
   EXPECT_NEAR(costs.PlanRestore(with).compute_seconds, 3.2, 0.01);
+  // What the first record takes is waited for once.
+  with.latency_seconds = 1.0;
+  EXPECT_EQ(costs.PlanRestore(with).num_blocks, 100);
+  EXPECT_NEAR(costs.PlanRestore(with).restore_seconds, 3.0, 0.01);
+  with.latency_seconds = 1.5;
+  EXPECT_EQ(costs.PlanRestore(with).num_blocks, 0);
+  with.latency_seconds = 0;
   // What stands in the queue before it counts: 2 s for these blocks, and 2 s of others.
   with.bytes_ahead = 100 * 400'000;
   EXPECT_EQ(costs.PlanRestore(with).num_blocks, 0);
