@@ -1,6 +1,7 @@
 #include "gateway/service/work_queue.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <exception>
@@ -128,6 +129,8 @@ void WorkQueue::Run() {
   ThreadActivity activity({.pool = options_.name,
                            .patience = options_.patience,
                            .waits_for_disk = options_.waits_for_disk});
+  // Of this thread alone, as Linux has it.
+  if (options_.nice > 0) (void)::setpriority(PRIO_PROCESS, 0, options_.nice);
   std::unique_lock lock(mutex_);
   while (true) {
     const std::string* next = nullptr;
