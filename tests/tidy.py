@@ -143,6 +143,7 @@ TESTED_ELSEWHERE = {
     "gateway/http/connection_group.cc": "tests/gateway/http/server_test.cc",
     "gateway/http/connection_models.cc": "tests/e2e/forward_test.py",
     "gateway/http/connection_calls.cc": "tests/e2e/hanging_disk_test.py",
+    "gateway/http/connection_work.cc": "tests/e2e/hanging_disk_test.py",
     "gateway/http/service_call.cc": "tests/e2e/responses_test.py",
     "gateway/http/forwarding.cc": "tests/e2e/forward_test.py",
     "gateway/http/routing.cc": "tests/e2e/route_test.py",
