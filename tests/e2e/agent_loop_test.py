@@ -8,7 +8,7 @@ import json
 import re
 import unittest
 
-from case import TEST_DATA, TINY, Case, tenant, text_of
+from case import FULL, TEST_DATA, TINY, Case, tenant, text_of
 
 TURNS = 10
 SHARE_MIN = 0.95
@@ -16,6 +16,8 @@ TEMPLATES = ["Qwen-Qwen3-0.6B", "Qwen3-Coder", "NousResearch-Hermes-2-Pro-Llama-
              "meta-llama-Llama-3.1-8B-Instruct", "deepseek-ai-DeepSeek-V3.1", "GLM-4.6",
              "Kimi-K2-Instruct", "openai-gpt-oss-120b", "LFM2-8B-A1B",
              "mistralai-Mistral-Nemo-Instruct-2407", "google-gemma-2-2b-it"]
+# One of each way to write what is no JSON; the others with KVGATE_TEST_FULL.
+WITH_CUSTOM_TOOLS = ("plain", "Qwen-Qwen3-0.6B", "Qwen3-Coder", "openai-gpt-oss-120b")
 # Nothing of any model's: tools are told as text.
 PLAIN = ("{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}"
          "{% if add_generation_prompt %}<assistant>{% endif %}")
@@ -94,7 +96,7 @@ class CodexAgent:
     """As Codex has its tools: one with a grammar, one of a namespace, some that nobody runs here;
     an image comes back with the third call."""
     path = "/v1/responses"
-    grammar = ('start: "*** Begin Patch" LF line+ "*** End Patch"\n'
+    grammar = ('start: "*** Begin Patch" LF line ~ 1..4 "*** End Patch"\n'
                'line: ("+" | "-" | " ") /[a-z "]{0,6}/ LF\n%import common.LF\n')
     names = ("apply_patch", "spawn", "tool_1")
 
@@ -166,7 +168,8 @@ class AgentLoopTest(Case):
         # V20: turn by turn alike in both dialects.
         self.loop(running, ChatAgent(), f"{name}, chat")
         self.loop(running, MessagesAgent(), f"{name}, messages")
-        self.loop(running, CodexAgent(), f"{name}, responses")
+        if FULL or name in WITH_CUSTOM_TOOLS:
+            self.loop(running, CodexAgent(), f"{name}, responses")
         running.__exit__()
 
     def test_v11_thinking_that_a_template_drops_costs_the_last_turn_alone(self):

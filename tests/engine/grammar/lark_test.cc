@@ -27,7 +27,7 @@ ErrorCode CodeOf(std::string_view text) {
 }
 
 // As Codex sends it.
-constexpr std::string_view kApplyPatch = R"(start: begin_patch hunk+ end_patch
+constexpr std::string_view kApplyPatch = R"lark(start: begin_patch hunk+ end_patch
 begin_patch: "*** Begin Patch" LF
 end_patch: "*** End Patch" LF?
 
@@ -46,7 +46,7 @@ change_line: ("+" | "-" | " ") /(.*)/ LF
 eof_line: "*** End of File" LF
 
 %import common.LF
-)";
+)lark";
 
 TEST(LarkTest, TheGrammarOfPatchesTakesPatches) {
   const Automaton patch = FromLark(kApplyPatch);
@@ -71,15 +71,18 @@ TEST(LarkTest, InsideAJsonStringTheSameTextsAreEscaped) {
 }
 
 TEST(LarkTest, RulesMayBeginWithThemselvesAndNest) {
-  const Automaton sum = FromLark(R"(
+  const Automaton sum = FromLark(R"lark(
 // a calculator
 ?start: expr
 expr: expr "+" term   -> add
     | expr "-" term
     | term
-term.2: NUMBER | "(" expr ")" % import common.NUMBER %
-                                 import common(WS_INLINE, CNAME->NAME) % ignore WS_INLINE) ");
-      EXPECT_TRUE(Takes(sum, "1"));
+term.2: NUMBER | "(" expr ")"
+%import common.NUMBER
+%import common (WS_INLINE, CNAME -> NAME)
+%ignore WS_INLINE
+)lark");
+  EXPECT_TRUE(Takes(sum, "1"));
   EXPECT_TRUE(Takes(sum, " 1 + (2.5e3 - 3) -4 "));
   EXPECT_FALSE(Takes(sum, "1 +"));
   EXPECT_FALSE(Takes(sum, "1 2"));

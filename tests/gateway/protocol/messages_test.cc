@@ -80,7 +80,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadMessages{Body(kUser, R"(,"tools":[{"name":"f"}])"), "tools[0].input_schema", "Missing"},
         BadMessages{Body(kUser, R"(,"tools":[{"type":"bash_20250124","name":"bash"}],)"
                                 R"("tool_choice":{"type":"tool","name":"bash"})"),
-                    "tool_choice", "cannot run"},
+                    "tool_choice", "can call"},
         BadMessages{Body(kUser, R"(,"tool_choice":{"type":"any"})"), "tool_choice", "tools"},
         BadMessages{Body(kUser, R"(,"tool_choice":{"type":"must"})"), "tool_choice.type", "'any'"},
         BadMessages{Body(kUser, R"(,"stop_sequences":"x")"), "stop_sequences", "an array"},
