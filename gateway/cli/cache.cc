@@ -336,8 +336,10 @@ void PrintRepair(const store::RepairReport& report) {
       fmt::print("  {}: {}\n", store::MetaTableName(static_cast<store::MetaTable>(i)),
                  meta.num_rows[i]);
     }
-    fmt::print("  lost: {} tables, {} ranges of rows that cannot be read, {} rows of the log\n",
-               meta.num_tables, meta.num_gaps, meta.num_log_rows);
+    fmt::print(
+        "  lost: {} tables, {} ranges of rows that cannot be read, {} rows of the log, "
+        "{} bytes of the log that could not be read\n",
+        meta.num_tables, meta.num_gaps, meta.num_log_rows, meta.num_log_bytes);
     fmt::print("  the damaged one is kept as {}\n", meta.set_aside.string());
   }
   fmt::print("kv/: checked {} records: {} damaged and dropped, {} orphans dropped\n",
@@ -362,10 +364,9 @@ Result<int> Repair(const CacheFlags& flags) {
   }
   const Progress progress("repairing");
   KVGATE_TRY(const store::RepairReport report,
-             store::DataDirectory::Repair(
-                 {.directory = directory,
-                  .kv_bytes_max = config.store.disk_cache_bytes,
-                  .secret_env = config.store.secret_env}));
+             store::DataDirectory::Repair({.directory = directory,
+                                           .kv_bytes_max = config.store.disk_cache_bytes,
+                                           .secret_env = config.store.secret_env}));
   PrintRepair(report);
   const bool lossless = (report.meta.was_healthy || report.meta.complete()) &&
                         report.kv.num_dropped == 0 && !report.kv_began_anew;
