@@ -55,9 +55,15 @@ Error FromStatus(const rocksdb::Status& status, std::string_view source, std::st
                  .detail = fmt::format("{}: the disk is full ({})", doing, text),
                  .retryable = retryable};
   }
-  if (status.IsCorruption() || status.IsPathNotFound() ||
-      text.find("Is a directory") != std::string::npos ||
-      text.find("Not a directory") != std::string::npos) {
+  // A file that is there and cannot be looked at now is not damaged, though RocksDB calls it so.
+  const bool is_of_disk = status.IsCorruption() && text.find("IO error") != std::string::npos &&
+                          text.find("No such file") == std::string::npos;
+  if (is_of_disk) {
+    code = ErrorCode::kIo;
+    retryable = true;
+  } else if (status.IsCorruption() || status.IsPathNotFound() ||
+             text.find("Is a directory") != std::string::npos ||
+             text.find("Not a directory") != std::string::npos) {
     code = ErrorCode::kDataLoss;
   } else if (status.IsNotFound()) {
     code = ErrorCode::kNotFound;

@@ -24,7 +24,7 @@ Error FromStatus(const rocksdb::Status& status, std::string_view source, std::st
 // Warnings and errors of RocksDB go to KVGATE_LOG, so that it keeps no LOG files of its own.
 std::shared_ptr<rocksdb::Logger> MakeRocksLogger(std::string_view part);
 
-// An error of FromStatus that passes when there is room again: Resume suffices then.
+// An error of FromStatus that passes when there is room again.
 inline bool SaysFull(const Error& error) {
   return error.detail.find("the disk is full") != std::string::npos;
 }

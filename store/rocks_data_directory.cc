@@ -354,6 +354,7 @@ Result<void> RocksDataDirectory::OpenMeta() {
     auto opened = OpenRocksMetaStore({.directory = path,
                                       .sync = options.sync,
                                       .read_only = options.read_only,
+                                      .reopen_pause = 4 * options.retry_pause,
                                       .env = options.env,
                                       .on_writable = [this](MetaStore& meta) {
                                         (void)WriteIdentity(meta, seed);
@@ -399,6 +400,7 @@ Result<void> RocksDataDirectory::OpenKv() {
   KVGATE_TRY(kv_store, RocksKvStore::Open({.directory = path,
                                            .capacity_bytes = options.kv_bytes_max,
                                            .flush_interval = options.flush_interval,
+                                           .retry_pause = options.retry_pause,
                                            .read_only = options.read_only,
                                            .env = options.env,
                                            .on_settled = [this] {

@@ -26,9 +26,12 @@ struct StoreOptions {
   std::filesystem::path directory;
   uint64_t kv_bytes_max = uint64_t{16} << 30;  // disk budget of kv/; eviction keeps it
   std::chrono::milliseconds flush_interval{
-      1000};                    // KV not yet flushed is lost by kill -9: at most this
-  bool sync = false;            // meta/: fsync every write
-  bool read_only = false;       // for CLI commands that only look
+      1000};               // KV not yet flushed is lost by kill -9: at most this
+  bool sync = false;       // meta/: fsync every write
+  bool read_only = false;  // for CLI commands that only look
+  // Between attempts to write to a disk that has failed: for kv/ it grows up to 16 times that, for
+  // meta/ it is four times that.
+  std::chrono::milliseconds retry_pause{250};
   rocksdb::Env* env = nullptr;  // null: the system's; tests make it fail
   // The environment variable with the secrets; empty: the one that the directory was made for, else
   // its file secret.key (secret_file.h).

@@ -16,6 +16,7 @@
 
 #include "store/rocks_common.h"
 #include "store/rocks_file_system.h"
+#include "store/rocks_manifest.h"
 
 namespace kvgate::store {
 namespace {
@@ -86,7 +87,8 @@ KvSizes KvSizes::For(uint64_t capacity_bytes) {
 }
 
 // Notes the error that stopped background work. RocksDB's own recovery from a full disk is turned
-// off: it polls every five seconds and refuses Resume meanwhile.
+// off: it waits without end for a flush that a second error has kept from being begun, and so does
+// DB::Resume. Opening again does not.
 class KvDatabase::Listener final : public rocksdb::EventListener {
  public:
   explicit Listener(std::function<void()> notify) : notify_(std::move(notify)) {}
@@ -107,10 +109,6 @@ class KvDatabase::Listener final : public rocksdb::EventListener {
   std::optional<Error> error() const {
     const std::lock_guard lock(mutex_);
     return error_;
-  }
-  void Forget() {
-    const std::lock_guard lock(mutex_);
-    error_.reset();
   }
 
  private:
@@ -151,6 +149,7 @@ Result<std::unique_ptr<KvDatabase>> KvDatabase::Open(const KvDatabaseOptions& op
     return MakeError(ErrorCode::kNotFound, kSource, fmt::format("{}: no database there", doing));
   }
   KVGATE_TRY_VOID(CheckNotBeheaded(options.directory, kSource));
+  KVGATE_TRY_VOID(CheckManifestOrder(EnvOr(options.env), options.directory));
   const rocksdb::Status status = Fenced([&] {
     return options.read_only
                ? rocksdb::DB::OpenForReadOnly(db_options, path, families, &handles, &db)
@@ -314,13 +313,6 @@ uint64_t KvDatabase::DiskBytes() const {
 }
 
 std::optional<Error> KvDatabase::BackgroundError() const { return listener_->error(); }
-
-Result<void> KvDatabase::Resume() {
-  listener_->Forget();
-  const rocksdb::Status status = db_->Resume();
-  if (!status.ok()) return FromStatus(status, kSource, "resuming");
-  return {};
-}
 
 Result<std::filesystem::path> SetAside(const std::filesystem::path& directory, OlderOnes older) {
   const auto now = std::chrono::system_clock::now().time_since_epoch();

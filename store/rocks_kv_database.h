@@ -93,8 +93,6 @@ class KvDatabase {
 
   // Why RocksDB stopped background work; empty when it did not.
   std::optional<Error> BackgroundError() const;
-  // Asks RocksDB to go on after an error that has passed.
-  Result<void> Resume();
 
   const KvSizes& sizes() const { return sizes_; }
 

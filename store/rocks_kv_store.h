@@ -39,6 +39,9 @@ struct KvStoreOptions {
   uint64_t capacity_bytes = 0;      // at least kKvCapacityBytesMin
   std::chrono::milliseconds flush_interval{1000};
   std::chrono::milliseconds admit_timeout{10'000};  // how long Put waits for space to be freed
+  // Before the first new attempt to write after an error; twice that before the next, up to 16
+  // times that.
+  std::chrono::milliseconds retry_pause{250};
   bool read_only = false;
   rocksdb::Env* env = nullptr;  // null: PrivateEnv()
   // Called once, when the store has been open for a minute.
@@ -171,7 +174,7 @@ class RocksKvStore final : public KvStore {
   std::condition_variable space_freed_;
   std::optional<Clock::time_point> dirty_since_;
   Clock::time_point retry_at_{};
-  std::chrono::milliseconds retry_pause_{250};
+  std::chrono::milliseconds retry_pause_ = options_.retry_pause;
   bool error_wakes_ = false;
   bool collect_wanted_ = false;
   std::atomic<bool> stopping_{false};

@@ -18,8 +18,7 @@ using std::chrono::milliseconds;
 constexpr std::string_view kSource = "store.kv";
 // Last-use times alone are worth a flush only now and then; a crash may lose them.
 constexpr std::chrono::seconds kTouchInterval{60};
-constexpr milliseconds kRetryPauseMin{250};
-constexpr milliseconds kRetryPauseMax{4000};
+constexpr int kRetryPauseGrowth = 16;
 
 }  // namespace
 
@@ -174,17 +173,16 @@ void RocksKvStore::Recover() {
     const std::lock_guard lock(index_mutex_);
     error = error_;
   }
-  Result<void> done;
-  std::shared_lock lock(database_mutex_);
-  if (error->code == ErrorCode::kDataLoss || database_ == nullptr) {
-    lock.unlock();
+  bool is_open = false;
+  {
+    const std::shared_lock lock(database_mutex_);
+    is_open = database_ != nullptr;
+  }
+  Result<void> done = *error;
+  if (error->code == ErrorCode::kDataLoss || !is_open) {
     done = HealDamage();
-  } else {
-    done = database_->Resume();
-    lock.unlock();
-    if (!done && !SaysFull(done.error()) && IsDiskWell(EnvOr(options_.env), options_.directory)) {
-      done = Reopen();
-    }
+  } else if (IsDiskWell(EnvOr(options_.env), options_.directory)) {
+    done = Reopen();
   }
   if (done) done = FlushNow();
   if (done) {
@@ -193,14 +191,14 @@ void RocksKvStore::Recover() {
       error_.reset();
     }
     const std::lock_guard wake_lock(wake_mutex_);
-    retry_pause_ = kRetryPauseMin;
+    retry_pause_ = options_.retry_pause;
     KVGATE_LOG(kInfo, kSource, "writing is on again");
     return;
   }
   SetError(done.error());
   const std::lock_guard wake_lock(wake_mutex_);
   retry_at_ = Clock::now() + retry_pause_;
-  retry_pause_ = std::min(retry_pause_ * 2, kRetryPauseMax);
+  retry_pause_ = std::min(retry_pause_ * 2, options_.retry_pause * kRetryPauseGrowth);
   error_wakes_ = false;
 }
 

@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 #include <rocksdb/convenience.h>
 #include <rocksdb/db.h>
+#include <rocksdb/listener.h>
 #include <rocksdb/options.h>
+#include <rocksdb/transaction_log.h>
 #include <rocksdb/wal_filter.h>
 #include <rocksdb/write_batch.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <charconv>
 #include <cstdarg>
 #include <cstdio>
@@ -22,6 +25,7 @@
 
 #include "store/rocks_common.h"
 #include "store/rocks_file_system.h"
+#include "store/rocks_manifest.h"
 
 namespace kvgate::store {
 namespace {
@@ -45,39 +49,6 @@ class RowsOnly final : public rocksdb::WriteBatch::Handler {
     return rocksdb::Status::OK();
   }
   rocksdb::Status MarkNoop(bool) override { return rocksdb::Status::OK(); }
-};
-
-// Sees every batch that is read from the logs, in order. Each row that was ever written has a
-// number of its own, one more than the row's before it, so a gap is what was lost.
-class GapCounter final : public rocksdb::WalFilter {
- public:
-  const char* Name() const override { return "KvgateGapCounter"; }
-  WalProcessingOption LogRecordFound(unsigned long long, const std::string&,
-                                     const rocksdb::WriteBatch& batch, rocksdb::WriteBatch*,
-                                     bool*) override {
-    // The records of a MANIFEST in a log's place have sound checksums, and RocksDB asserts what
-    // they mean, and that a row's number leaves room for its kind. A batch begins with the number
-    // of its first row.
-    RowsOnly rows;
-    uint64_t first = kRowNumberMax;
-    if (batch.Data().size() >= sizeof(first)) {
-      std::memcpy(&first, batch.Data().data(), sizeof(first));
-    }
-    if (first >= kRowNumberMax - batch.Count() || !batch.Iterate(&rows).ok()) {
-      num_foreign_bytes_ += batch.GetDataSize();
-      return WalProcessingOption::kIgnoreCurrentRecord;
-    }
-    if (next_ != 0 && first > next_) num_missing_ += first - next_;
-    next_ = std::max(next_, first + batch.Count());
-    return WalProcessingOption::kContinueProcessing;
-  }
-  uint64_t num_missing() const { return num_missing_; }
-  uint64_t num_foreign_bytes() const { return num_foreign_bytes_; }
-
- private:
-  uint64_t next_ = 0;
-  uint64_t num_missing_ = 0;
-  uint64_t num_foreign_bytes_ = 0;
 };
 
 // RocksDB tells of log that it skips in its own log only: "FILE: dropping N bytes; WHY".
@@ -138,6 +109,8 @@ rocksdb::Options MakeOptions(const MetaDatabase::Options& wanted) {
   options.write_buffer_size = 8 * kMiB;
   options.compression = rocksdb::kNoCompression;
   options.disable_auto_compactions = wanted.lenient;
+  // Rebuilt tables lie in any order over each other; reading in order of keys minds that.
+  options.force_consistency_checks = !wanted.lenient;
   options.stats_dump_period_sec = 0;
   options.stats_persist_period_sec = 0;
   options.table_factory = MakeTableFactory(8 * kMiB);
@@ -158,24 +131,96 @@ std::vector<rocksdb::ColumnFamilyDescriptor> Families(const rocksdb::Options& op
 
 }  // namespace
 
+uint64_t FirstRowOf(const rocksdb::WriteBatch& batch) {
+  uint64_t first = kRowNumberMax;  // a batch begins with it
+  if (batch.Data().size() >= sizeof(first)) std::memcpy(&first, batch.Data().data(), sizeof(first));
+  return first;
+}
+
+// The records of a MANIFEST in a log's place have sound checksums, and RocksDB asserts what they
+// mean, and that a row's number leaves room for its kind.
+bool IsOurs(const rocksdb::WriteBatch& batch) {
+  RowsOnly rows;
+  const uint64_t first = FirstRowOf(batch);
+  return first < kRowNumberMax && batch.Iterate(&rows).ok() &&
+         first < kRowNumberMax - batch.Count();
+}
+
+// Sees every batch that is read from the logs, in order. Each row that was ever written has a
+// number of its own, one more than the row's before it, so a gap is what was lost.
+class MetaDatabase::GapCounter final : public rocksdb::WalFilter {
+ public:
+  const char* Name() const override { return "KvgateGapCounter"; }
+  WalProcessingOption LogRecordFound(unsigned long long, const std::string&,
+                                     const rocksdb::WriteBatch& batch, rocksdb::WriteBatch*,
+                                     bool*) override {
+    if (!IsOurs(batch)) {
+      num_foreign_bytes_ += batch.GetDataSize();
+      return WalProcessingOption::kIgnoreCurrentRecord;
+    }
+    const uint64_t first = FirstRowOf(batch);
+    if (next_ == 0) first_ = first;
+    if (next_ != 0 && first > next_) num_missing_ += first - next_;
+    next_ = std::max(next_, first + batch.Count());
+    return WalProcessingOption::kContinueProcessing;
+  }
+  // The number of the first row that was read; 0: none was.
+  uint64_t first() const { return first_; }
+  uint64_t num_missing() const { return num_missing_; }
+  uint64_t num_foreign_bytes() const { return num_foreign_bytes_; }
+
+ private:
+  uint64_t first_ = 0;
+  uint64_t next_ = 0;
+  uint64_t num_missing_ = 0;
+  uint64_t num_foreign_bytes_ = 0;
+};
+
+// A flush makes the MANIFEST grow and logs go away: from then on it is not known which row is the
+// first in a log, until a writer looks (NoteBase). Noted here and at once, because the next write
+// may be a day later.
+class MetaDatabase::Listener final : public rocksdb::EventListener {
+ public:
+  explicit Listener(const Options& options) : options_(options) {}
+  // REQUIRES: nothing has been written yet. `acked` outlives the database.
+  void Begin(AckedSequence& acked) { acked_ = &acked; }
+
+  void OnFlushCompleted(rocksdb::DB*, const rocksdb::FlushJobInfo&) override {
+    ++num_flushes_;
+    AckedSequence* const acked = acked_;
+    if (acked == nullptr) return;
+    const auto manifest = MarkManifest(EnvOr(options_.env), options_.directory);
+    if (manifest) acked->NoteBase(0, *manifest);
+  }
+  uint64_t num_flushes() const { return num_flushes_; }
+
+ private:
+  const Options options_;
+  std::atomic<AckedSequence*> acked_{nullptr};
+  std::atomic<uint64_t> num_flushes_{0};
+};
+
 const char* MetaTableName(MetaTable table) { return kTableNames[static_cast<size_t>(table)]; }
 
 Result<std::unique_ptr<MetaDatabase>> MetaDatabase::Open(const Options& wanted) {
   const std::string path = wanted.directory.string();
   const std::string doing = fmt::format("opening {}", path);
   KVGATE_TRY_VOID(CheckNotBeheaded(wanted.directory, kSource));
+  KVGATE_TRY_VOID(CheckManifestOrder(EnvOr(wanted.env), wanted.directory));
   std::error_code ignored;
   if (wanted.read_only && !std::filesystem::exists(wanted.directory / "CURRENT", ignored)) {
     return MakeError(ErrorCode::kNotFound, kSource, fmt::format("{}: no database there", doing));
   }
+  // Before anything is changed: what a MANIFEST without its end does not name is still there now.
+  const AckedState acked = AckedSequence::Read(wanted.acked_path).value_or(AckedState{});
+  const auto change = CompareManifest(EnvOr(wanted.env), wanted.directory, acked.manifest);
+  if (!change && change.error().code != ErrorCode::kNotFound) return change.error();
   rocksdb::Options options = MakeOptions(wanted);
   const auto watch = std::make_shared<DropWatch>();
   options.info_log = watch;
-  std::unique_ptr<MetaDatabase> database(new MetaDatabase());
-  auto gaps = std::make_unique<GapCounter>();
-  const GapCounter& counted = *gaps;
-  database->gaps_ = std::move(gaps);
+  std::unique_ptr<MetaDatabase> database(new MetaDatabase(wanted));
   options.wal_filter = database->gaps_.get();
+  options.listeners.push_back(database->listener_);
   rocksdb::DB* db = nullptr;
   const rocksdb::Status status = Fenced([&] {
     return wanted.read_only
@@ -184,14 +229,69 @@ Result<std::unique_ptr<MetaDatabase>> MetaDatabase::Open(const Options& wanted) 
                : rocksdb::DB::Open(options, path, Families(options), &database->families_, &db);
   });
   database->db_.reset(db);
+  if (!status.ok()) return FromOpenStatus(status, kSource, doing);
   database->losses_ = watch->losses();
-  database->losses_.num_writes = counted.num_missing();
-  database->losses_.num_bytes += counted.num_foreign_bytes();
-  if (status.ok()) return database;
-  return FromOpenStatus(status, kSource, doing);
+  database->CountLosses(acked, change && *change == ManifestChange::kNone);
+  if (!wanted.read_only && !wanted.acked_path.empty()) database->BeginAnew();
+  return database;
 }
 
-MetaDatabase::MetaDatabase() = default;
+MetaDatabase::MetaDatabase(const Options& options)
+    : options_(options),
+      listener_(std::make_shared<Listener>(options)),
+      gaps_(std::make_unique<GapCounter>()) {}
+
+void MetaDatabase::CountLosses(const AckedState& acked, bool same_manifest) {
+  losses_.num_writes = gaps_->num_missing();
+  losses_.num_bytes += gaps_->num_foreign_bytes();
+  const uint64_t latest = LatestSequence();
+  if (acked.sequence > latest) losses_.num_writes += acked.sequence - latest;
+  const uint64_t first = gaps_->first();
+  if (acked.first_logged == 0 || first <= acked.first_logged) return;
+  // A flush that was not noted any more may have taken them out of the logs.
+  bool in_tables = false;
+  if (!same_manifest) {
+    std::vector<rocksdb::LiveFileMetaData> tables;
+    db_->GetLiveFilesMetaData(&tables);
+    in_tables = std::ranges::any_of(tables, [&](const rocksdb::LiveFileMetaData& table) {
+      return table.largest_seqno >= acked.first_logged && table.smallest_seqno < first;
+    });
+  }
+  if (!in_tables) losses_.num_writes += first - acked.first_logged;
+}
+
+// What has been lost is counted: from here on nothing is missing. Opening has put all rows of the
+// logs into tables.
+void MetaDatabase::BeginAnew() {
+  acked_ = std::make_unique<AckedSequence>(options_.acked_path);
+  const uint64_t latest = LatestSequence();
+  const auto manifest = MarkManifest(EnvOr(options_.env), options_.directory);
+  acked_->Restart({.sequence = latest,
+                   .first_logged = latest + 1,
+                   .manifest = manifest.value_or(ManifestMark{})});
+  listener_->Begin(*acked_);
+}
+
+void MetaDatabase::Acknowledge() {
+  acked_->Note(LatestSequence());
+  const uint64_t num_flushes = listener_->num_flushes();
+  if (num_flushes_noted_.exchange(num_flushes) != num_flushes) NoteBase(num_flushes);
+}
+
+void MetaDatabase::NoteBase(uint64_t num_flushes) {
+  // The MANIFEST first: one that is older than what is said of the logs excuses what they lack.
+  const auto manifest = MarkManifest(EnvOr(options_.env), options_.directory);
+  rocksdb::VectorLogPtr logs;
+  uint64_t oldest = 0;
+  const bool known = manifest && db_->GetSortedWalFiles(logs).ok() &&
+                     db_->GetIntProperty(rocksdb::DB::Properties::kMinLogNumberToKeep, &oldest);
+  if (!known) return;  // until the next flush, or the next start
+  const uint64_t latest = LatestSequence();
+  const auto log = std::ranges::find_if(
+      logs, [&](const auto& at) { return at->LogNumber() >= oldest && at->StartSequence() != 0; });
+  acked_->NoteBase(log != logs.end() ? (*log)->StartSequence() : latest + 1, *manifest,
+                   [&] { return listener_->num_flushes() != num_flushes; });
+}
 
 MetaDatabase::~MetaDatabase() {
   if (db_ == nullptr) return;
@@ -201,6 +301,16 @@ MetaDatabase::~MetaDatabase() {
 }
 
 uint64_t MetaDatabase::LatestSequence() const { return db_->GetLatestSequenceNumber(); }
+
+uint64_t MetaDatabase::KeepOwnBatches(std::vector<std::string>& records) {
+  uint64_t num_foreign_bytes = 0;
+  std::erase_if(records, [&](const std::string& record) {
+    if (IsOurs(rocksdb::WriteBatch(record))) return false;
+    num_foreign_bytes += record.size();
+    return true;
+  });
+  return num_foreign_bytes;
+}
 
 Result<void> MetaDatabase::RebuildFromTables(const Options& wanted) {
   rocksdb::Options options = MakeOptions(wanted);

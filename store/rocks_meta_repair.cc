@@ -4,18 +4,25 @@
 #include <rocksdb/db.h>
 #include <rocksdb/options.h>
 #include <rocksdb/sst_file_reader.h>
+#include <rocksdb/table_properties.h>
 #include <rocksdb/write_batch.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include <kvgate/log.h>
 
+#include "store/log_records.h"
 #include "store/rocks_common.h"
 #include "store/rocks_file_system.h"
 #include "store/rocks_kv_database.h"
@@ -30,7 +37,7 @@ constexpr uint64_t kBatchBytes = uint64_t{1} << 20;
 constexpr size_t kWindowBytes = 16;  // of keys, in which the end of a gap is looked for
 constexpr uint64_t kGapsMax = 100'000;
 constexpr const char* kFamilyMark = "\xff\xff of no use";
-constexpr uint64_t kFamilyTablesFrom = 1'000'000'000;  // numbers that no table has
+constexpr uint64_t kAddedFilesFrom = 1'000'000'000;  // numbers that no file has
 
 using Wide = unsigned __int128;
 
@@ -128,16 +135,21 @@ class Reader {
   std::optional<std::string> last_;
 };
 
-// Whether each table of it can be opened. One that cannot stands in the way of all that lie under
-// the same keys.
+// Whether each table of it can be opened, and is the one that was written there. One that is not
+// stands in the way of all that lie under the same keys.
 bool OpensEveryTable(const MetaDatabase& database, rocksdb::Env& env) {
   std::vector<rocksdb::LiveFileMetaData> files;
   database.db().GetLiveFilesMetaData(&files);
   rocksdb::Options options;
   options.env = &env;
   return std::ranges::all_of(files, [&](const rocksdb::LiveFileMetaData& file) {
+    const std::string path = file.db_path + file.name;
+    uint64_t bytes = 0;
+    if (!env.GetFileSize(path, &bytes).ok() || bytes != file.size) return false;
     rocksdb::SstFileReader reader(options);
-    return Fenced([&] { return reader.Open(file.db_path + file.name); }).ok();
+    if (!Fenced([&] { return reader.Open(path); }).ok()) return false;
+    const auto properties = reader.GetTableProperties();
+    return properties != nullptr && properties->orig_file_number == file.file_number;
   });
 }
 
@@ -162,27 +174,105 @@ Result<void> Clone(const fs::path& from, const fs::path& to) {
       fmt::format("copying {} to {}: {}", from.string(), to.string(), error.message()));
 }
 
-// RocksDB learns of column families from their tables alone, and drops what the logs have of
-// others: a table for each, with a mark that is not copied.
-Result<void> AddFamilies(const fs::path& work, rocksdb::Env* env) {
-  const fs::path place = work.string() + ".families";
+// What RocksDB's own repair would take for ours, or would refuse: tables of another database, and
+// one that stands in the place of another. Returns how many are gone because of that.
+Result<uint64_t> TakeOutStrangeTables(const fs::path& work, rocksdb::Env& env) {
+  rocksdb::Options options;
+  options.env = &env;
+  std::map<std::pair<std::string, uint64_t>, fs::path> seen;
+  uint64_t num_strange = 0;
+  std::error_code error;
+  std::vector<fs::path> tables;
+  for (const auto& file : fs::directory_iterator(work, error)) {
+    if (file.path().extension() == ".sst") tables.push_back(file.path());
+  }
+  for (const fs::path& table : tables) {
+    rocksdb::SstFileReader reader(options);
+    if (!Fenced([&] { return reader.Open(table); }).ok()) continue;  // RocksDB puts it away
+    const auto properties = reader.GetTableProperties();
+    if (properties == nullptr) continue;
+    const uint64_t family = properties->column_family_id;
+    const bool ours =
+        properties->column_family_name == (family == 0 ? rocksdb::kDefaultColumnFamilyName
+                                           : family <= kNumMetaTables
+                                               ? MetaTableName(static_cast<MetaTable>(family - 1))
+                                               : "");
+    // The one that bears the number that it was made with is where it belongs.
+    const uint64_t made_as = properties->orig_file_number;
+    const auto [at, is_first] = seen.try_emplace({properties->db_session_id, made_as}, table);
+    if (ours && is_first) continue;
+    const bool belongs = std::atoll(table.stem().c_str()) == static_cast<int64_t>(made_as);
+    const fs::path strange = ours && belongs ? std::exchange(at->second, table) : table;
+    if (!ours && is_first) seen.erase(at);
+    fs::remove(strange, error);
+    ++num_strange;
+  }
+  if (!error) return num_strange;
+  return MakeError(ErrorCode::kIo, kSource,
+                   fmt::format("looking through {}: {}", work.string(), error.message()));
+}
+
+// Puts a mark into each column family, since RocksDB learns of them from their tables alone, and
+// drops tables of others. At the bottom rows lose their numbers, which must not be those of others.
+Result<void> MarkFamilies(const MetaDatabase& made) {
+  rocksdb::CompactRangeOptions bottom;
+  bottom.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;
+  for (size_t i = 0; i < kNumMetaTables; ++i) {
+    rocksdb::ColumnFamilyHandle* const family = made.Family(static_cast<MetaTable>(i));
+    rocksdb::Status status = made.db().Put({}, family, kFamilyMark, "");
+    if (status.ok()) status = made.db().Flush({}, family);
+    if (status.ok()) status = made.db().CompactRange(bottom, family, nullptr, nullptr);
+    if (!status.ok()) return FromStatus(status, kSource, "preparing a repair");
+  }
+  return {};
+}
+
+// What of a log this store has written, as a log. Returns how many bytes are not in it.
+Result<uint64_t> CopyLog(const fs::path& from, const fs::path& to) {
+  std::ifstream in(from, std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  LogRecords log = ReadLogRecords(bytes);
+  const uint64_t num_foreign_bytes = MetaDatabase::KeepOwnBatches(log.records);
+  std::ofstream out(to, std::ios::binary);
+  out << WriteLogRecords(log.records) << std::flush;
+  if (in.good() && out.good()) return log.num_bytes_skipped + num_foreign_bytes;
+  return MakeError(ErrorCode::kIo, kSource,
+                   fmt::format("copying {} to {}", from.string(), to.string()));
+}
+
+// RocksDB asserts what is in a log, in its own repair more than anywhere else. So what is sound in
+// the logs is given to a database of its own; what that makes of them are tables, for `work`, where
+// the logs go away.
+Result<LogLosses> TurnLogsIntoTables(const fs::path& work, rocksdb::Env* env) {
+  const fs::path place = work.string() + ".logs";
   std::error_code error;
   fs::remove_all(place, error);
-  uint64_t number = kFamilyTablesFrom;
   {
     KVGATE_TRY(const auto made, MetaDatabase::Open({.directory = place, .env = env}));
-    for (size_t i = 0; i < kNumMetaTables; ++i) {
-      rocksdb::ColumnFamilyHandle* const family = made->Family(static_cast<MetaTable>(i));
-      rocksdb::Status status = made->db().Put({}, family, kFamilyMark, "");
-      if (status.ok()) status = made->db().Flush({}, family);
-      // At the bottom rows lose their numbers, which must not be those of other tables' rows.
-      rocksdb::CompactRangeOptions bottom;
-      bottom.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;
-      if (status.ok()) status = made->db().CompactRange(bottom, family, nullptr, nullptr);
-      if (!status.ok()) return FromStatus(status, kSource, "preparing a repair");
-    }
+    KVGATE_TRY_VOID(MarkFamilies(*made));
+  }
+  std::vector<fs::path> logs;
+  for (const auto& file : fs::directory_iterator(work, error)) {
+    if (file.path().extension() == ".log") logs.push_back(file.path());
+  }
+  std::ranges::sort(logs, {}, [](const fs::path& log) { return std::atoll(log.stem().c_str()); });
+  // Behind the log that it has itself, in the order that they were written in.
+  uint64_t number = kAddedFilesFrom;
+  uint64_t num_bytes = 0;
+  for (const fs::path& log : logs) {
+    KVGATE_TRY(const uint64_t num_skipped, CopyLog(log, place / fmt::format("{}.log", number++)));
+    num_bytes += num_skipped;
+    if (!error) fs::remove(log, error);
+  }
+  LogLosses losses;
+  if (!error) {
+    KVGATE_TRY(const auto made,
+               MetaDatabase::Open({.directory = place, .lenient = true, .env = env}));
+    losses = made->losses();
+    losses.num_bytes += num_bytes;
     std::vector<rocksdb::LiveFileMetaData> tables;
     made->db().GetLiveFilesMetaData(&tables);
+    number = kAddedFilesFrom;
     for (const rocksdb::LiveFileMetaData& table : tables) {
       if (error) break;
       fs::create_hard_link(place / fs::path(table.name).filename(),
@@ -191,7 +281,7 @@ Result<void> AddFamilies(const fs::path& work, rocksdb::Env* env) {
   }
   std::error_code ignored;
   fs::remove_all(place, ignored);
-  if (!error) return {};
+  if (!error) return losses;
   return MakeError(ErrorCode::kIo, kSource,
                    fmt::format("preparing a repair in {}: {}", work.string(), error.message()));
 }
@@ -199,26 +289,38 @@ Result<void> AddFamilies(const fs::path& work, rocksdb::Env* env) {
 struct Source {
   std::unique_ptr<MetaDatabase> database;
   uint64_t num_log_rows = 0;
+  uint64_t num_log_bytes = 0;
   uint64_t num_tables = 0;  // lost
 };
 
 Result<Source> OpenSource(const fs::path& directory, rocksdb::Env* env) {
-  const auto open = [&](const fs::path& path) {
-    return MetaDatabase::Open({.directory = path, .read_only = true, .lenient = true, .env = env});
-  };
-  auto opened = open(directory);
+  auto opened = MetaDatabase::Open({.directory = directory,
+                                    .read_only = true,
+                                    .lenient = true,
+                                    .acked_path = AckedPath(directory),
+                                    .env = env});
   if (opened && OpensEveryTable(**opened, EnvOr(env))) {
-    const uint64_t num_lost = (*opened)->losses().num_writes;
-    return Source{.database = std::move(*opened), .num_log_rows = num_lost};
+    const LogLosses losses = (*opened)->losses();
+    return Source{.database = std::move(*opened),
+                  .num_log_rows = losses.num_writes,
+                  .num_log_bytes = losses.num_bytes};
   }
   const fs::path work = WorkPath(directory);
   KVGATE_TRY_VOID(Clone(directory, work));
-  KVGATE_TRY_VOID(AddFamilies(work, env));
+  KVGATE_TRY(const uint64_t num_strange, TakeOutStrangeTables(work, EnvOr(env)));
+  KVGATE_TRY(const LogLosses losses, TurnLogsIntoTables(work, env));
   KVGATE_TRY_VOID(
       MetaDatabase::RebuildFromTables({.directory = work, .lenient = true, .env = env}));
-  KVGATE_TRY(auto rebuilt, open(work));
-  // RocksDB counts rows afresh then: what a log has lost shows in nothing.
-  Source source{.database = std::move(rebuilt)};
+  KVGATE_TRY(
+      auto rebuilt,
+      MetaDatabase::Open({.directory = work, .read_only = true, .lenient = true, .env = env}));
+  Source source{.database = std::move(rebuilt),
+                .num_log_rows = losses.num_writes,
+                .num_log_bytes = losses.num_bytes,
+                .num_tables = num_strange};
+  const uint64_t latest = source.database->LatestSequence();
+  const uint64_t acked = AckedSequence::Read(AckedPath(directory)).value_or(AckedState{}).sequence;
+  if (acked > latest) source.num_log_rows += acked - latest;
   std::error_code error;
   fs::directory_iterator lost(work / "lost", error);
   for (; !error && lost != fs::directory_iterator(); lost.increment(error)) {
@@ -261,7 +363,8 @@ Result<void> CopyRows(const MetaDatabase& from, const MetaDatabase& to, MetaRepa
 
 // Whether every row can be read as it is, through the door that everybody takes.
 Result<bool> IsHealthy(const fs::path& directory, rocksdb::Env* env, MetaRepairReport& report) {
-  auto opened = MetaDatabase::Open({.directory = directory, .read_only = true, .env = env});
+  auto opened = MetaDatabase::Open(
+      {.directory = directory, .read_only = true, .acked_path = AckedPath(directory), .env = env});
   if (!opened && opened.error().code == ErrorCode::kDataLoss) return false;
   if (!opened) return opened.error();
   const LogLosses& losses = (*opened)->losses();
@@ -284,6 +387,7 @@ void FinishMetaRepair(const fs::path& directory) {
   std::error_code error;
   const fs::path repaired = RepairedPath(directory);
   if (fs::exists(directory, error) || !fs::exists(repaired, error)) return;
+  fs::remove(AckedPath(directory), error);  // it was the old one's
   fs::rename(repaired, directory, error);
 }
 
@@ -301,6 +405,7 @@ Result<MetaRepairReport> RepairMeta(const fs::path& directory, rocksdb::Env* env
     KVGATE_TRY(const auto target, MetaDatabase::Open({.directory = repaired, .env = env}));
     fs::permissions(repaired, fs::perms::owner_all, ignored);
     report.num_log_rows = source.num_log_rows;
+    report.num_log_bytes = source.num_log_bytes;
     report.num_tables = source.num_tables;
     KVGATE_TRY_VOID(CopyRows(*source.database, *target, report));
     if (!report.complete()) {
@@ -311,7 +416,6 @@ Result<MetaRepairReport> RepairMeta(const fs::path& directory, rocksdb::Env* env
   KVGATE_TRY(report.set_aside, SetAside(directory, OlderOnes::kKeep));
   FinishMetaRepair(directory);
   fs::remove_all(WorkPath(directory), ignored);
-  fs::remove(directory.string() + ".sequence", ignored);
   return report;
 }
 

@@ -16,11 +16,12 @@ namespace kvgate::store {
 struct MetaRepairReport {
   bool was_healthy = false;  // every row could be read: nothing has been changed
   std::array<uint64_t, kNumMetaTables> num_rows{};
-  uint64_t num_gaps = 0;      // ranges of keys that could not be read
-  uint64_t num_log_rows = 0;  // that the log has lost
-  uint64_t num_tables = 0;    // tables of which nothing could be read
+  uint64_t num_gaps = 0;       // ranges of keys that could not be read
+  uint64_t num_log_rows = 0;   // that the log has lost
+  uint64_t num_log_bytes = 0;  // of the log that could not be read
+  uint64_t num_tables = 0;     // tables of which nothing could be read
   std::filesystem::path set_aside;
-  bool complete() const { return num_gaps + num_log_rows + num_tables == 0; }
+  bool complete() const { return num_gaps + num_log_rows + num_log_bytes + num_tables == 0; }
 };
 
 // `directory` is the database's own. REQUIRES: nobody has it open; the data directory's lock is

@@ -18,7 +18,6 @@
 
 #include <kvgate/log.h>
 
-#include "store/acked_sequence.h"
 #include "store/rocks_common.h"
 #include "store/rocks_file_system.h"
 #include "store/rocks_meta_database.h"
@@ -29,7 +28,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kSource = "store.meta";
-constexpr std::chrono::seconds kReopenPause{1};
 
 rocksdb::Slice ToSlice(std::string_view text) { return {text.data(), text.size()}; }
 
@@ -126,6 +124,7 @@ class RocksMetaStore final : public MetaStore {
     const rocksdb::Status done =
         database_->db().CompactRange(options, database_->Family(table), nullptr, nullptr);
     if (!done.ok()) return FromStatus(done, kSource, "compacting");
+    database_->Acknowledge();
     return {};
   }
 
@@ -201,7 +200,12 @@ class RocksMetaStore final : public MetaStore {
   Result<void> OpenWritable();
   void SetError(const Error* error);
 
-  fs::path SequencePath() const { return options_.directory.string() + ".sequence"; }
+  MetaDatabase::Options DatabaseOptions(bool read_only) const {
+    return {.directory = options_.directory,
+            .read_only = read_only,
+            .acked_path = AckedPath(options_.directory),
+            .env = options_.env};
+  }
 
   const MetaStoreOptions options_;
   mutable std::shared_mutex mutex_;  // exclusive while the database is replaced
@@ -211,7 +215,6 @@ class RocksMetaStore final : public MetaStore {
   bool writable_ = false;
   std::atomic<bool> failed_{false};  // a write has failed: it has to be opened again
   FileIdentity identity_;
-  std::unique_ptr<AckedSequence> acked_;  // of a writable database
 
   mutable std::mutex stats_mutex_;
   mutable MetaStoreStats stats_;
@@ -219,9 +222,7 @@ class RocksMetaStore final : public MetaStore {
 
 Result<void> RocksMetaStore::Open() {
   if (options_.read_only) {
-    KVGATE_TRY(database_,
-               MetaDatabase::Open(
-                   {.directory = options_.directory, .read_only = true, .env = options_.env}));
+    KVGATE_TRY(database_, MetaDatabase::Open(DatabaseOptions(true)));
     return {};
   }
   auto opened = OpenWritable();
@@ -232,8 +233,7 @@ Result<void> RocksMetaStore::Open() {
     return error;
   }
   // The disk refuses to be written: what is there can be read meanwhile.
-  auto readable =
-      MetaDatabase::Open({.directory = options_.directory, .read_only = true, .env = options_.env});
+  auto readable = MetaDatabase::Open(DatabaseOptions(true));
   if (!readable && readable.error().code != ErrorCode::kNotFound) return error;
   if (readable) database_ = std::move(*readable);
   is_new_ = database_ == nullptr;
@@ -244,16 +244,13 @@ Result<void> RocksMetaStore::Open() {
 // REQUIRES: mutex_ held, or nobody else there yet.
 Result<void> RocksMetaStore::OpenWritable() {
   LogCopies copies(options_.directory);
-  KVGATE_TRY(database_, MetaDatabase::Open({.directory = options_.directory, .env = options_.env}));
+  KVGATE_TRY(database_, MetaDatabase::Open(DatabaseOptions(false)));
   writable_ = true;
   failed_ = false;
   is_new_ = false;
   identity_ = FileIdentity::Of(options_.directory / "IDENTITY");
-  acked_ = std::make_unique<AckedSequence>(SequencePath());
   const LogLosses& losses = database_->losses();
-  const uint64_t latest = database_->LatestSequence();
-  const uint64_t acked = acked_->at_open().value_or(0);
-  const uint64_t num_lost = losses.num_writes + (acked > latest ? acked - latest : 0);
+  const uint64_t num_lost = losses.num_writes;
   if (num_lost > 0 || losses.num_bytes > 0) {
     const fs::path kept = losses.num_bytes > 0 ? copies.Keep() : fs::path();
     KVGATE_LOG(kError, kSource,
@@ -266,7 +263,6 @@ Result<void> RocksMetaStore::OpenWritable() {
     stats_.num_lost += num_lost;
     stats_.damaged_log_bytes += losses.num_bytes;
   }
-  acked_->Restart(latest);
   return {};
 }
 
@@ -313,7 +309,7 @@ Result<void> RocksMetaStore::TryWrite(std::string_view doing, MetaTable table,
     return FromStatus(status, kSource, doing);
   }
   KVGATE_TRY_VOID(CheckDirectory(doing));
-  acked_->Note(database_->LatestSequence());
+  database_->Acknowledge();
   return {};
 }
 
@@ -357,17 +353,15 @@ bool RocksMetaStore::Reopen() {
     const std::unique_lock lock(mutex_);
     const auto now = std::chrono::steady_clock::now();
     if (now < reopen_at_) return false;
-    reopen_at_ = now + kReopenPause;
+    reopen_at_ = now + options_.reopen_pause;
     was_writable = writable_;
     if (writable_ && !CheckDirectory("opening again")) return false;
     if (!IsDiskWell(EnvOr(options_.env), options_.directory)) return false;
     writable_ = false;
-    acked_.reset();
     database_.reset();
     if (const auto opened = OpenWritable(); !opened) {
       KVGATE_LOG(kWarning, kSource, "opening again: {}", opened.error().ToString());
-      auto readable = MetaDatabase::Open(
-          {.directory = options_.directory, .read_only = true, .env = options_.env});
+      auto readable = MetaDatabase::Open(DatabaseOptions(true));
       if (readable) database_ = std::move(*readable);
       return false;
     }

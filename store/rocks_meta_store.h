@@ -6,6 +6,7 @@
 // write. Any thread. Memory: at most 32 MiB of write buffers and 8 MiB of table blocks.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -24,7 +25,8 @@ struct MetaStoreOptions {
   std::filesystem::path directory;  // of the database itself: DATA/meta
   bool sync = false;                // every write reaches the disk, not only the kernel
   bool read_only = false;
-  rocksdb::Env* env = nullptr;  // null: PrivateEnv()
+  std::chrono::milliseconds reopen_pause{1000};  // between attempts after an error of the disk
+  rocksdb::Env* env = nullptr;                   // null: PrivateEnv()
   // Called when a store that was opened without being writable has become so; it may write.
   std::function<void(MetaStore&)> on_writable = {};
 };

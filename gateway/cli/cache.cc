@@ -339,8 +339,10 @@ void PrintRepair(const store::RepairReport& report) {
       fmt::print("  {}: {}\n", store::MetaTableName(static_cast<store::MetaTable>(i)),
                  meta.num_rows[i]);
     }
-    fmt::print("  lost: {} tables, {} ranges of rows that cannot be read, {} rows of the log\n",
-               meta.num_tables, meta.num_gaps, meta.num_log_rows);
+    fmt::print(
+        "  lost: {} tables, {} ranges of rows that cannot be read, {} rows of the log, "
+        "{} bytes of the log that could not be read\n",
+        meta.num_tables, meta.num_gaps, meta.num_log_rows, meta.num_log_bytes);
     fmt::print("  the damaged one is kept as {}\n", meta.set_aside.string());
   }
   fmt::print("kv/: checked {} records: {} damaged and dropped, {} orphans dropped\n",

@@ -50,6 +50,7 @@ class FaultFileSystem final : public rocksdb::FileSystemWrapper {
   struct Odds {
     double probability = 0;
     bool writes_only = false;
+    bool reads_only = false;
     bool flips = false;  // reads may be wrong
     bool lies = false;   // syncs may be lies
   };
@@ -103,12 +104,10 @@ class FaultFileSystem final : public rocksdb::FileSystemWrapper {
     const std::lock_guard lock(mutex_);
     return num_calls_;
   }
-  // Faults and files cut; of one kind.
-  uint64_t num_faults() const {
+  // Files that a loss of power has cut.
+  uint64_t num_cut() const {
     const std::lock_guard lock(mutex_);
-    uint64_t sum = num_cut_;
-    for (const uint64_t num : num_by_kind_) sum += num;
-    return sum;
+    return num_cut_;
   }
   uint64_t num_faults(Fault kind) const {
     const std::lock_guard lock(mutex_);
@@ -189,7 +188,7 @@ inline Fault FaultFileSystem::Draw(Kind kind) {
   if (fail_at_ != 0 && num_calls_ >= fail_at_ && num_calls_ <= fail_until_) return nth_;
   if (odds_.probability <= 0) return Fault::kNone;
   const bool writes = kind == Kind::kWrite || kind == Kind::kSync;
-  if (odds_.writes_only && !writes) return Fault::kNone;
+  if (writes ? odds_.reads_only : odds_.writes_only) return Fault::kNone;
   if (std::uniform_real_distribution<>(0, 1)(random_) >= odds_.probability) return Fault::kNone;
   switch (random_() % 4) {
     case 0:

@@ -3,6 +3,7 @@
 // had been acknowledged. Nothing wrong may be served, and what is missing must have been said.
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -21,20 +22,41 @@
 
 namespace kvgate::store {
 
+// What a life went through, by kind.
 struct FaultTally {
-  uint64_t num_calls = 0;    // faults of calls, and files cut by power loss
-  uint64_t num_damages = 0;  // bytes, runs and files changed
+  std::array<uint64_t, kNumFaults> num_calls{};  // by Fault
+  uint64_t num_bits = 0;                         // flipped in files, one at a time
+  uint64_t num_changes = 0;  // of files: runs overwritten, moved, cut; files gone or replaced
   uint64_t num_kills = 0;
   uint64_t num_power_losses = 0;
+  uint64_t num_cut = 0;  // files that a loss of power has cut
   uint64_t num_operations = 0;
   uint64_t num_compared = 0;
   uint64_t num_lost_said = 0;  // acknowledged, gone, and said so
-  uint64_t num_faults() const { return num_calls + num_damages + num_kills + num_power_losses; }
+
+  // Every count in one order, for notes that another process reads.
+  template <typename Use>
+  void ForEach(Use use) {
+    for (uint64_t& num : num_calls) use(num);
+    for (uint64_t* num : {&num_bits, &num_changes, &num_kills, &num_power_losses, &num_cut,
+                          &num_operations, &num_compared, &num_lost_said}) {
+      use(*num);
+    }
+  }
+  uint64_t num_faults() const {
+    uint64_t sum = num_bits + num_changes + num_kills + num_power_losses + num_cut;
+    for (const uint64_t num : num_calls) sum += num;
+    return sum;
+  }
 };
 
 class FaultLife {
  public:
-  enum class Kind { kCalls, kDamage };
+  enum class Kind {
+    kCalls,   // any call fails while it writes and reads
+    kReads,   // reads fail or are wrong while everything is read again and again
+    kDamage,  // files are changed while it is closed
+  };
   FaultLife(Kind kind, uint64_t seed, std::filesystem::path directory)
       : kind_(kind), random_(seed), directory_(std::move(directory)) {
     std::filesystem::remove_all(directory_);
@@ -46,16 +68,24 @@ class FaultLife {
     const uint64_t num_epochs = kind_ == Kind::kCalls ? 4 : 2;
     for (uint64_t epoch = 0; epoch < num_epochs && wrong_.empty(); ++epoch) {
       may_lose_ = false;
-      if (kind_ == Kind::kCalls) BeginFaults();
+      const bool from_start = random_() % 2 == 0;
+      if (kind_ == Kind::kCalls && from_start) BeginFaults();
       if (Open()) {
-        const uint64_t num_operations = 20 + random_() % 60;
-        for (uint64_t i = 0; i < num_operations; ++i) Operate();
+        if (kind_ == Kind::kReads) ReadUnderFaults();
+        const uint64_t num_operations = 20 + random_() % (kind_ == Kind::kCalls ? 240 : 60);
+        for (uint64_t i = 0; i < num_operations; ++i) {
+          if (kind_ == Kind::kCalls && random_() % 24 == 0) ChangeFaults();
+          Operate();
+        }
       }
       End();
       if (kind_ == Kind::kDamage) Damage();
       Compare();
     }
-    tally_.num_calls += system_->num_faults();
+    tally_.num_cut = system_->num_cut();
+    for (size_t fault = 0; fault < kNumFaults; ++fault) {
+      tally_.num_calls[fault] = system_->num_faults(static_cast<Fault>(fault));
+    }
     return wrong_;
   }
 
@@ -72,7 +102,8 @@ class FaultLife {
     StoreOptions options{.directory = directory_,
                          .kv_bytes_max = uint64_t{16} << 20,
                          .flush_interval = std::chrono::milliseconds(20),
-                         .sync = sync_};
+                         .sync = sync_,
+                         .retry_pause = std::chrono::milliseconds(1)};
     options.env = env_.get();
     return options;
   }
@@ -83,13 +114,35 @@ class FaultLife {
                                      .writes_only = random_() % 2 == 0,
                                      .flips = random_() % 3 == 0,
                                      .lies = random_() % 3 == 0};
-    may_lose_ = odds.flips || odds.lies;
     if (random_() % 3 == 0) {
       const Fault fault = random_() % 2 == 0 ? Fault::kError : Fault::kFull;
       system_->FailNth(1 + random_() % 200, fault, random_() % 20);
-      may_lose_ = false;
     } else {
+      may_lose_ = may_lose_ || odds.flips || odds.lies;
       system_->FailAtRandom(odds, random_());
+    }
+  }
+
+  // Disks that come back, and others that fail.
+  void ChangeFaults() {
+    system_->Heal();
+    if (random_() % 2 == 0) BeginFaults();
+  }
+
+  // Each chain is read from the disk many times; what wrong bits have cost is put again.
+  void ReadUnderFaults() {
+    static constexpr double kOdds[] = {0.1, 0.3, 0.6, 0.9};
+    may_lose_ = true;
+    for (int round = 0; round < 32; ++round) {
+      for (uint64_t chain = 0; chain < 40; ++chain) Put(chain);
+      FlushKv();
+      system_->FailAtRandom(
+          {.probability = kOdds[random_() % 4], .reads_only = true, .flips = true}, random_());
+      for (int i = 0; i < 64; ++i) {
+        ++tally_.num_operations;
+        CheckChain(random_() % 40, false);
+      }
+      system_->Heal();
     }
   }
 
@@ -167,14 +220,10 @@ class FaultLife {
     return MakeChain(chain, 1 + static_cast<uint32_t>(chain % 3), 2000 + chain % 1000);
   }
 
-  void PutChain() {
-    const uint64_t chain = random_() % 40;
-    const auto blocks = Chain(chain);
-    const auto done = data_->kv().Put(Records(blocks));
+  void PutChain() { Put(random_() % 40); }
+  void Put(uint64_t chain) {
     removed_.erase(chain);
-    if (done) {
-      put_.insert(chain);
-    }
+    if (data_->kv().Put(Records(Chain(chain)))) put_.insert(chain);
   }
 
   void FlushKv() {
@@ -258,21 +307,44 @@ class FaultLife {
     system_->Revive();
   }
 
+  std::vector<std::filesystem::path> Files(const std::vector<const char*>& parts) const {
+    std::vector<std::filesystem::path> files;
+    for (const char* part : parts) {
+      std::error_code error;
+      for (const auto& file : std::filesystem::directory_iterator(directory_ / part, error)) {
+        if (file.is_regular_file() && file.file_size() > 0) files.push_back(file.path());
+      }
+    }
+    std::sort(files.begin(), files.end());
+    return files;
+  }
+
   void Damage() {
     may_lose_ = true;
+    if (random_() % 4 == 0) return FlipBits();
     const uint64_t num = 1 + random_() % 4;
     for (uint64_t i = 0; i < num; ++i) {
-      std::vector<std::filesystem::path> files;
-      for (const char* part : {"meta", "kv"}) {
-        std::error_code error;
-        for (const auto& file : std::filesystem::directory_iterator(directory_ / part, error)) {
-          if (file.is_regular_file() && file.file_size() > 0) files.push_back(file.path());
-        }
-      }
+      const auto files = Files({"meta", "kv"});
       if (files.empty()) return;
-      std::sort(files.begin(), files.end());
       DamageFile(files[random_() % files.size()], files[random_() % files.size()]);
-      ++tally_.num_damages;
+    }
+  }
+
+  // As a disk that rots: many bits, of kv/ alone or of everything.
+  void FlipBits() {
+    const auto files = random_() % 2 == 0 ? Files({"kv"}) : Files({"meta", "kv"});
+    if (files.empty()) return;
+    const uint64_t num = uint64_t{16} << (random_() % 6);
+    damages_ += fmt::format("{} bits of {} files; ", num, files.size());
+    for (uint64_t i = 0; i < num; ++i) {
+      const auto& path = files[random_() % files.size()];
+      std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+      const auto at = static_cast<std::streamoff>(random_() % std::filesystem::file_size(path));
+      file.seekg(at);
+      const int byte = file.get() ^ (1 << (random_() % 8));
+      file.seekp(at);
+      file.put(static_cast<char>(byte));
+      ++tally_.num_bits;
     }
   }
 
@@ -286,6 +358,7 @@ class FaultLife {
     const size_t at = random_() % bytes.size();
     const size_t run = std::min<size_t>(bytes.size() - at, size_t{1} << (random_() % 13));
     const uint64_t how = random_() % 10;
+    ++(how < 8 ? tally_.num_changes : tally_.num_bits);
     damages_ +=
         fmt::format("{}: {} at {} of {}; ", path.filename().string(), how, at, bytes.size());
     switch (how) {

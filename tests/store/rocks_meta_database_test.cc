@@ -2,7 +2,11 @@
 #include "store/rocks_meta_database.h"
 
 #include <gtest/gtest.h>
+#include <rocksdb/db.h>
 
+#include <optional>
+
+#include "store/rocks_meta_repair.h"
 #include "store/rocks_meta_store.h"
 #include "tests/store/store_fixture.h"
 
@@ -48,6 +52,79 @@ TEST(MetaDatabase, ADamagedRecordCostsNothingThatWasWrittenLaterAndIsCounted) {
   EXPECT_GT(database->losses().num_writes, 100u);
   EXPECT_NE(database->losses().first.find("checksum mismatch"), std::string::npos);
   EXPECT_EQ(database->LatestSequence(), uint64_t{kRows});
+}
+
+// As a run of zeros, which RocksDB takes for room that was set aside, up to the next 32 KiB.
+void ZeroFront(const fs::path& path) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file << std::string(200, '\0');
+}
+
+TEST(MetaDatabase, RowsMissingAtTheFrontOfALogAreCounted) {
+  const TemporaryDirectory temporary;
+  const auto directory = temporary.path() / "meta";
+  for (const bool is_flushed_before : {false, true}) {
+    Fill(directory);
+    if (is_flushed_before) {
+      auto meta = OpenRocksMetaStore({.directory = directory}).value();
+      ASSERT_TRUE(meta->Compact(MetaTable::kTurns));
+      for (int i = 0; i < kRows; ++i) {
+        ASSERT_TRUE(meta->Put(MetaTable::kPins, std::to_string(i), std::string(100, 'v')));
+      }
+    }
+    ZeroFront(LogOf(directory));
+    const auto database =
+        MetaDatabase::Open(
+            {.directory = directory, .read_only = true, .acked_path = AckedPath(directory)})
+            .value();
+    EXPECT_GT(database->losses().num_writes, 100u);
+    EXPECT_EQ(OpenRocksMetaStore({.directory = directory}).value()->Stats().num_lost,
+              database->losses().num_writes);
+  }
+}
+
+TEST(MetaDatabase, AManifestThatLostItsEndIsDamageAndRepairFindsAllRows) {
+  for (const int num_cut : {1, 20, 60}) {
+    const TemporaryDirectory temporary;
+    const auto directory = temporary.path() / "meta";
+    Fill(directory);
+    ASSERT_TRUE(OpenRocksMetaStore({.directory = directory}).value()->Compact(MetaTable::kTurns));
+    const fs::path manifest = FilesWith(directory, "MANIFEST").at(0);
+    fs::resize_file(manifest, fs::file_size(manifest) - static_cast<uint64_t>(num_cut));
+    const auto opened = OpenRocksMetaStore({.directory = directory});
+    ASSERT_FALSE(opened.has_value()) << num_cut;
+    EXPECT_EQ(opened.error().code, ErrorCode::kDataLoss);
+    ASSERT_TRUE(RepairMeta(directory)) << num_cut;
+    const auto meta = OpenRocksMetaStore({.directory = directory}).value();
+    for (int i = 0; i < kRows; ++i) {
+      ASSERT_TRUE(meta->Get(MetaTable::kTurns, std::to_string(1000 + i)).value()) << i;
+    }
+  }
+}
+
+// As a process leaves it that was killed in the moment behind a flush.
+TEST(MetaDatabase, AFlushThatWasNotNotedIsNoLoss) {
+  const TemporaryDirectory temporary;
+  const auto directory = temporary.path() / "meta";
+  const MetaDatabase::Options options{.directory = directory, .acked_path = AckedPath(directory)};
+  std::optional<AckedState> noted;
+  {
+    const auto database = MetaDatabase::Open(options).value();
+    noted = AckedSequence::Read(AckedPath(directory));
+    rocksdb::ColumnFamilyHandle* const pins = database->Family(MetaTable::kPins);
+    for (int i = 0; i < kRows; ++i) {
+      if (i == kRows / 2) {
+        ASSERT_TRUE(database->db().Flush({}, pins).ok());
+      }
+      ASSERT_TRUE(database->db().Put({}, pins, std::to_string(i), "v").ok());
+      database->Acknowledge();
+    }
+  }
+  ASSERT_TRUE(noted.has_value());
+  ASSERT_NE(AckedSequence::Read(AckedPath(directory))->first_logged, noted->first_logged);
+  noted->sequence = kRows;
+  AckedSequence(AckedPath(directory)).Restart(*noted);
+  EXPECT_EQ(MetaDatabase::Open(options).value()->losses().num_writes, 0u);
 }
 
 TEST(MetaDatabase, WithoutCurrentItIsDamagedAndItsFilesStay) {

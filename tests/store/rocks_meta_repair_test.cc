@@ -107,6 +107,48 @@ TEST_F(MetaRepair, ATableThatCannotBeOpenedCostsOnlyItself) {
             std::optional<std::string>("kept"));
 }
 
+// RocksDB's own repair asserts what the records of a log mean.
+TEST_F(MetaRepair, LogsAreReadAroundWhatIsForeignOrDamaged) {
+  {
+    auto meta = OpenRocksMetaStore({.directory = directory_}).value();
+    for (int i = 0; i < 1000; ++i) ASSERT_TRUE(meta->Put(MetaTable::kLedger, Key(i), Value(i)));
+    ASSERT_TRUE(meta->Delete(MetaTable::kPins, "pin"));
+  }
+  fs::path log;
+  for (const auto& path : FilesWith(directory_, ".log")) {
+    if (fs::file_size(path) > 0) log = path;
+  }
+  FlipByte(log, fs::file_size(log) / 2);
+  fs::copy_file(FilesWith(directory_, "MANIFEST").at(0), directory_ / "000001.log");
+  fs::copy_file(FilesWith(directory_, "OPTIONS").at(0), directory_ / "999999.log");
+  for (const auto& file : FilesWith(directory_, "CURRENT")) fs::remove(file);
+  const auto report = RepairMeta(directory_);
+  ASSERT_TRUE(report.has_value()) << report.error().ToString();
+  EXPECT_GT(report->num_log_rows, 0u);
+  EXPECT_GT(report->num_log_bytes, 0u);
+  EXPECT_FALSE(report->complete());
+  EXPECT_EQ(CountRight(), kRows);
+  const auto meta = OpenRocksMetaStore({.directory = directory_}).value();
+  EXPECT_EQ(meta->Get(MetaTable::kLedger, Key(0)), std::optional(Value(0)));
+  EXPECT_EQ(meta->Get(MetaTable::kLedger, Key(999)), std::optional(Value(999)));
+  EXPECT_EQ(meta->Get(MetaTable::kPins, "pin").value(), std::nullopt)
+      << "the log's rows are newer than those of tables";
+}
+
+TEST_F(MetaRepair, ATableInThePlaceOfAnotherCostsThatOneAndIsCounted) {
+  const fs::path table = Table();
+  fs::path smallest = table;
+  for (const auto& other : FilesWith(directory_, ".sst")) {
+    if (fs::file_size(other) < fs::file_size(smallest)) smallest = other;
+  }
+  ASSERT_NE(table, smallest);
+  fs::copy_file(table, smallest, fs::copy_options::overwrite_existing);
+  const auto report = RepairMeta(directory_);
+  ASSERT_TRUE(report.has_value()) << report.error().ToString();
+  EXPECT_EQ(report->num_tables, 1u);
+  EXPECT_GE(CountRight(), kRows / 2);
+}
+
 TEST_F(MetaRepair, ARepairCutOffBetweenItsRenamesIsFinished) {
   fs::rename(directory_, temporary_.path() / "meta.repaired");
   FinishMetaRepair(directory_);
