@@ -69,20 +69,35 @@ class TextWriter {
   Budget own_;
 };
 
-// "." as every character, where it stands outside of classes.
-std::string WithDotAsAll(std::string_view regex) {
+// Whether a { counts what stands before it; any other one is a character.
+bool IsCount(std::string_view behind) {
+  const size_t end = behind.find_first_not_of("0123456789,");
+  return end != 0 && end != std::string_view::npos && behind[end] == '}' && behind[0] != ',';
+}
+
+// Character by character as ECMA-262 has it: a ] that comes first in a class is a member of it.
+std::string WithPlainCharacters(std::string_view regex, bool dot_is_all) {
   std::string out;
   bool in_class = false;
   for (size_t i = 0; i < regex.size(); ++i) {
     const char c = regex[i];
     if (c == '\\' && i + 1 < regex.size()) {
+      out.append(regex.substr(i++, 2));
+    } else if (in_class) {
+      in_class = c != ']';
       out += c;
-      out += regex[++i];
-      continue;
+    } else if (c == '[') {
+      in_class = true;
+      out += c;
+      if (regex.substr(i + 1).starts_with('^')) out += regex[++i];
+      if (regex.substr(i + 1).starts_with(']')) out.append("\\").append(1, regex[++i]);
+    } else if (c == '{' && !IsCount(regex.substr(i + 1))) {
+      out += "\\{";
+    } else if (c == '.' && dot_is_all) {
+      out += "[^]";
+    } else {
+      out += c;
     }
-    if (c == '[') in_class = true;
-    if (c == ']') in_class = false;
-    c == '.' && !in_class ? out.append("[^]") : out.append(1, c);
   }
   return out;
 }
@@ -97,7 +112,7 @@ std::string WholePattern(std::string_view regex, bool dot_is_all) {
   for (size_t at = 0; (at = pattern.find("(?P<", at)) != std::string::npos; ++at) {
     pattern.erase(at + 2, 1);
   }
-  if (dot_is_all) pattern = WithDotAsAll(pattern);
+  pattern = WithPlainCharacters(pattern, dot_is_all);
   // Anchors of its own say what holds anyway, unless they are those of one alternative.
   const bool ends = pattern.ends_with('$') && !pattern.ends_with("\\$");
   if (pattern.find('|') == std::string::npos) {

@@ -31,7 +31,8 @@ Error PlacedAt(const std::string& field, Error error) {
   return error;
 }
 
-constexpr int kIndexedCallsMax = 16;  // in one reply, where calls have an index
+constexpr std::string_view kAnyText = "(?s).*";  // as a regular expression
+constexpr int kIndexedCallsMax = 16;             // in one reply, where calls have an index
 
 class ReplyGrammar {
  public:
@@ -89,12 +90,13 @@ class ReplyGrammar {
         .spelling = is_plain ? grammar::Spelling::kPlain : grammar::Spelling::kJson,
         .closing = is_plain ? pairs->closing : "",
         .budget = &budget_};
-    Result<ExprId> text = tool.input == InputKind::kText ? grammar::AddRegex(grammar_, "[^]*", form)
-                                                         : ByGrammar(tool, form);
+    Result<ExprId> text = tool.input == InputKind::kText
+                              ? grammar::AddRegex(grammar_, kAnyText, form)
+                              : ByGrammar(tool, form);
     if (!text && text.error().code != ErrorCode::kInvalidArgument) {
       KVGATE_LOG(kWarning, "reply", "the grammar of the tool '{}' is not followed: {}", tool.name,
                  text.error().detail);
-      text = grammar::AddRegex(grammar_, "[^]*", form);
+      text = grammar::AddRegex(grammar_, kAnyText, form);
     }
     if (!text) return PlacedAt(tool.field, std::move(text).error());
     const std::string quote = is_plain ? "" : "\"";

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
 #include <string>
 
 #include "tests/engine/grammar/grammar_fixture.h"
@@ -125,6 +126,10 @@ TEST(LarkTest, ARegularExpressionIsOfTheWholeText) {
   EXPECT_TRUE(Takes(FromRegex("^(?P<year>\\d+)$"), "2026"));
   EXPECT_FALSE(Takes(FromRegex("a|b"), "ab"));
   EXPECT_TRUE(Takes(FromRegex("(?s)a.b"), "a\nb"));
+  EXPECT_TRUE(Takes(FromRegex("[]a]{2}[^]]"), "]ab")) << "as Python and Rust read classes";
+  EXPECT_FALSE(Takes(FromRegex("[^]]+"), "a]"));
+  EXPECT_TRUE(Takes(FromRegex("{[a-z]+}{2,}x{1,2}"), "{ab}}x"));
+  EXPECT_TRUE(Takes(FromRegex("(?s)[.]\\..+"), "..\n"));
   const auto made = Whole("(?<=a)b", {}, true);
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().code, ErrorCode::kUnsupported);
@@ -132,7 +137,7 @@ TEST(LarkTest, ARegularExpressionIsOfTheWholeText) {
 
 TEST(LarkTest, NoTerminalContainsTheMarkThatClosesTheText) {
   const Automaton text =
-      MustBuild(Whole("[^]*", {.spelling = Spelling::kPlain, .closing = "</arg>"}, true));
+      MustBuild(Whole("(?s).*", {.spelling = Spelling::kPlain, .closing = "</arg>"}, true));
   EXPECT_TRUE(Takes(text, "a < b </ar"));
   EXPECT_FALSE(Takes(text, "a </arg> b"));
 }
@@ -142,6 +147,31 @@ TEST(LarkTest, WhatTakesTooMuchIsRefused) {
   const auto made = Whole(kApplyPatch, {.budget = &budget});
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().code, ErrorCode::kTooLarge);
+}
+
+// A grammar is the caller's: whatever is done to one, it is one, or an error.
+TEST(LarkTest, ADamagedGrammarIsAGrammarOrAnError) {
+  constexpr std::string_view kBytes = "/[]()|*+?~:\"\\.{}ax\n %\x80";
+  std::mt19937 random(9);
+  int num_made = 0;
+  for (int round = 0; round < 1500; ++round) {
+    std::string text(kApplyPatch);
+    for (size_t i = 1 + random() % 4; i > 0; --i) {
+      const size_t at = random() % text.size();
+      if (random() % 3 == 0) {
+        text.erase(at, 1 + random() % 6);
+      } else {
+        text.insert(at, 1, kBytes[random() % kBytes.size()]);
+      }
+    }
+    const auto made = Whole(text, {.spelling = Spelling::kJson});
+    if (!made) continue;
+    const GrammarFacts facts = Analyze(*made);
+    if (facts.left_recursive || facts.unproductive) continue;
+    ASSERT_TRUE(Automaton::Build(*made, {})) << text;
+    ++num_made;
+  }
+  EXPECT_GT(num_made, 100);
 }
 
 }  // namespace

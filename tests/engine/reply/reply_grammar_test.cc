@@ -357,7 +357,7 @@ TEST_F(ReplyGrammarTest, InputsOfCustomToolsFollowTheirGrammarsInEveryFamily) {
     rules.parallel = false;
     const auto compiled = Compile(rules);
     for (int round = 0; round < 20; ++round) {
-      const std::string text = Write(compiled, 120, true);
+      const std::string text = Write(compiled, 900, true);
       const Parsed parsed = Parse(way, text);
       ASSERT_EQ(parsed.calls.size(), 1u) << way.family << "\n" << text;
       const PlainJson value = PlainJson::parse(parsed.calls[0].arguments, nullptr, false);
