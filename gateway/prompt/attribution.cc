@@ -17,7 +17,42 @@ int64_t Take(int64_t tokens, int64_t& left) {
   return taken;
 }
 
+struct RenderedSegment {
+  const SentSegment* segment;
+  int64_t num_tokens;
+};
+
+// In the order of rendering, with their shares of `num_tokens`.
+std::vector<RenderedSegment> Render(const SentSegments& segments, int64_t num_tokens,
+                                    bool tools_after_system) {
+  std::vector<RenderedSegment> rendered;
+  rendered.reserve(segments.size());
+  std::vector<int64_t> estimates;
+  for (const Section section : RenderOrder(tools_after_system)) {
+    for (const SentSegment& segment : segments) {
+      if (segment.place.section != section) continue;
+      rendered.push_back({.segment = &segment, .num_tokens = 0});
+      estimates.push_back(segment.num_tokens);
+    }
+  }
+  std::vector<int64_t> tokens(estimates.size());
+  ledger::ShareOut(estimates, num_tokens, tokens);
+  for (size_t i = 0; i < rendered.size(); ++i) rendered[i].num_tokens = tokens[i];
+  return rendered;
+}
+
 }  // namespace
+
+std::vector<SourceRun> RunsOf(const SentSegments& segments, int64_t num_tokens,
+                              bool tools_after_system) {
+  std::vector<SourceRun> runs;
+  for (const RenderedSegment& part : Render(segments, num_tokens, tools_after_system)) {
+    const Source source = part.segment->source;
+    if (runs.empty() || runs.back().source != source) runs.push_back({.source = source});
+    runs.back().num_tokens += part.num_tokens;
+  }
+  return runs;
+}
 
 Attribution Attribute(const SentSegments& segments, const ledger::TokenUsage& usage,
                       bool tools_after_system) {
@@ -28,24 +63,13 @@ Attribution Attribute(const SentSegments& segments, const ledger::TokenUsage& us
     sources[static_cast<size_t>(Source::kUser)] = {cached, written, usage.uncached_tokens};
     return sources;
   }
-  std::vector<const SentSegment*> rendered;
-  rendered.reserve(segments.size());
-  for (const Section section : RenderOrder(tools_after_system)) {
-    for (const SentSegment& segment : segments) {
-      if (segment.place.section == section) rendered.push_back(&segment);
-    }
-  }
-  std::vector<int64_t> estimates;
-  for (const SentSegment* segment : rendered) estimates.push_back(segment->num_tokens);
-  std::vector<int64_t> tokens(estimates.size());
-  ledger::ShareOut(estimates, usage.input_tokens(), tokens);
-  for (size_t i = 0; i < rendered.size(); ++i) {
-    SourceTokens& source = sources[static_cast<size_t>(rendered[i]->source)];
-    const int64_t from_cache = Take(tokens[i], cached);
-    const int64_t to_cache = Take(tokens[i] - from_cache, written);
+  for (const auto& [segment, tokens] : Render(segments, usage.input_tokens(), tools_after_system)) {
+    SourceTokens& source = sources[static_cast<size_t>(segment->source)];
+    const int64_t from_cache = Take(tokens, cached);
+    const int64_t to_cache = Take(tokens - from_cache, written);
     source.cached += from_cache;
     source.written += to_cache;
-    source.uncached += tokens[i] - from_cache - to_cache;
+    source.uncached += tokens - from_cache - to_cache;
   }
   return sources;
 }

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "gateway/ledger/usage.h"
 #include "gateway/prompt/conversation.h"
@@ -24,5 +25,14 @@ using Attribution = std::array<SourceTokens, kNumSources>;  // by Source
 // Of no segments all is the user's. `tools_after_system`: in the order of rendering.
 Attribution Attribute(const SentSegments& segments, const ledger::TokenUsage& usage,
                       bool tools_after_system = false);
+
+// A part of a prompt whose tokens come from one source.
+struct SourceRun {
+  Source source = Source::kUser;
+  int64_t num_tokens = 0;
+};
+// In the order of rendering; neighbours of one source are one run. They sum to `num_tokens`.
+std::vector<SourceRun> RunsOf(const SentSegments& segments, int64_t num_tokens,
+                              bool tools_after_system = false);
 
 }  // namespace kvgate::prompt

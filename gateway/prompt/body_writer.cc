@@ -422,6 +422,7 @@ CallerForm BodyWriter::FormOf(const Outgoing& out, const SentSegment& sent) cons
   form.as_list = segment.as_list || out.to_list;
   form.head_split = out.to_list ? out.marker_at : segment.head_split;
   form.held = segment.held;
+  for (const UnsaidLine& line : segment.unsaid) form.unsaid.push_back(line.json);
   if (form.held.empty() && before != nullptr && !before->held.empty()) form.held = before->held;
   const bool own = !segment.bytes && !out.bytes;
   if (own) {

@@ -29,6 +29,7 @@ struct CallerForm {
   bool as_list = false;                       // a string that went out as a list of one block
   uint32_t head_split = 0;                    // of a message's head: where its blocks stand
   std::vector<HeldValue> held;
+  std::vector<std::string> unsaid;  // lines of `caller` that stand in other segments' bytes
 };
 
 struct Branch {

@@ -106,6 +106,7 @@ class Writer {
   // The texts that are read, in their order, without volatile spans: kept where a first pass is
   // asked to, taken from there by a second one, which need not look for them again.
   void KeepTexts(std::vector<std::string>& texts) { kept_ = &texts; }
+  void KeepWholeTexts(std::vector<std::string>& texts) { whole_ = &texts; }
   void TakeTexts(const std::vector<std::string>& texts) { taken_ = &texts; }
 
  private:
@@ -164,6 +165,7 @@ class Writer {
   }
 
   void ReadText(std::string& text) {
+    if (whole_ != nullptr) whole_->push_back(text);
     std::vector<VolatileSpan> spans = FindVolatile(text);
     counts_.has_volatile = counts_.has_volatile || !spans.empty();
     if (cut_ == Cut::kHeld) {
@@ -251,6 +253,7 @@ class Writer {
   std::string& out_;
   Counts counts_;
   std::vector<std::string>* kept_ = nullptr;
+  std::vector<std::string>* whole_ = nullptr;
   const std::vector<std::string>* taken_ = nullptr;
   size_t num_taken_ = 0;
 };
@@ -265,9 +268,11 @@ uint32_t EstimateTokens(Content content, size_t text_bytes) {
 }  // namespace
 
 std::optional<std::string> CanonicalText(std::string_view json, Content content,
-                                         const CanonicalForm& form) {
+                                         const CanonicalForm& form,
+                                         std::vector<std::string>* texts) {
   std::string out;
   Writer writer(json, content, form, out);
+  if (texts != nullptr) writer.KeepWholeTexts(*texts);
   if (!writer.Run()) return std::nullopt;
   return out;
 }

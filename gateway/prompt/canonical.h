@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "gateway/prompt/segment.h"
 
@@ -33,9 +34,10 @@ struct CanonicalForm {
   bool newlines_folded = true;  // CRLF as LF
   Cut cut = Cut::kNone;
 };
-// The text itself. Nothing: as above.
+// The text itself. Nothing: as above. `texts`, where given: the strings that are read, whole.
 std::optional<std::string> CanonicalText(std::string_view json, Content content,
-                                         const CanonicalForm& form);
+                                         const CanonicalForm& form,
+                                         std::vector<std::string>* texts = nullptr);
 
 // Of bytes as they are; domains keep equal bytes of different meanings apart.
 enum class Domain : uint64_t { kRaw = 1, kSame, kStable, kChain, kConversation, kTools, kShape };

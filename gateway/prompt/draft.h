@@ -12,6 +12,13 @@
 
 namespace kvgate::prompt {
 
+// A line that goes out with no byte of its segment. It is said behind the newest user text, or the
+// segment's own bytes go out after all.
+struct UnsaidLine {
+  std::string json;      // in JSON's spelling, without quotes
+  bool is_news = false;  // since its caller's last request
+};
+
 struct DraftSegment {
   const Segment* now = nullptr;   // the caller's value; null: put back from the request before
   const Segment* slot = nullptr;  // where it stands in the body; of a tool another's may do. Of a
@@ -25,6 +32,7 @@ struct DraftSegment {
   uint32_t head_split = 0;            // in `bytes`, of a message's head
   Rule rule = Rule::kFirstSeenBytes;  // why `bytes`, or why dropped
   std::vector<HeldValue> held;
+  std::vector<UnsaidLine> unsaid;  // of its caller's value, where other bytes stand for it
 };
 
 struct Draft {

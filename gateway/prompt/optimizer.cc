@@ -291,8 +291,10 @@ Report Optimizer::Finish(const Prepared& prepared, const FinishArgs& args) {
                                    .provider_reason = args.provider_reason,
                                    .keep_text = impl_->options.keep_text});
   if (!args.usage) return report;
-  report.attribution = Attribute(state.branch->request.segments, *args.usage,
-                                 state.row != nullptr && state.row->rules.tools_after_system);
+  const bool tools_after_system = state.row != nullptr && state.row->rules.tools_after_system;
+  const SentSegments& segments = state.branch->request.segments;
+  report.attribution = Attribute(segments, *args.usage, tools_after_system);
+  report.runs = RunsOf(segments, args.usage->input_tokens(), tools_after_system);
   if (!state.planned) return report;
   const ledger::TokenUsage& usage = *args.usage;
   impl_->planner->Learn(

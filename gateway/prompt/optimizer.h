@@ -63,6 +63,7 @@ struct Prepared {
 // What has been learnt when its answer has ended.
 struct Report {
   std::optional<Attribution> attribution;
+  std::vector<SourceRun> runs;  // where it is given
   PrefixBreak prefix_break;
 };
 

@@ -5,8 +5,10 @@
 
 #include "gateway/prompt/canonical.h"
 #include "gateway/prompt/element_reader.h"
+#include "gateway/prompt/held_text.h"
 #include "gateway/prompt/segment_text.h"
 #include "gateway/prompt/stabilize.h"
+#include "gateway/prompt/tail.h"
 
 namespace kvgate::prompt {
 namespace {
@@ -95,10 +97,12 @@ class Aligner {
       result_.insert(result_.end(), std::make_move_iterator(out.begin()),
                      std::make_move_iterator(out.end()));
     }
+    num_paired_ = first;
     for (; n < turns_.size(); ++n) {
       for (size_t k = 0; k < turns_[n].count; ++k) result_.push_back(Own(turns_[n].first + k));
     }
     DropMoved();
+    KeepUnsaid();
     draft_.segments.resize(first);
     draft_.segments.insert(draft_.segments.end(), std::make_move_iterator(result_.begin()),
                            std::make_move_iterator(result_.end()));
@@ -125,9 +129,10 @@ class Aligner {
     out.before = static_cast<int32_t>(before);
     return out;
   }
-  // Its value is sent as it was, whatever it says now.
-  DraftSegment Held(size_t before, size_t index) const {
+  // Its value is sent as it was; `changed`: lines that it says now.
+  DraftSegment Held(size_t before, size_t index, const std::vector<std::string>& changed) const {
     DraftSegment out = Paired(before, index);
+    out.unsaid = UnsaidLines(draft_, out, changed);
     out.bytes = sent_[before].bytes;
     out.head_split = draft_.branch->forms[before].head_split;
     out.as_list = draft_.branch->forms[before].as_list;
@@ -173,26 +178,24 @@ class Aligner {
     }
   }
 
-  // Whether two values differ only in what programs write and may be held.
-  bool MayHold(size_t before, size_t index) const {
+  // The lines that are new in a value which differs only in what programs write and may be held;
+  // nothing: it says something else.
+  std::optional<std::vector<std::string>> ChangedIn(size_t before, size_t index) const {
     const SentSegment& old = sent_[before];
     const Segment& segment = now_[index];
     const bool untouched =
         segment.content != Content::kText && segment.content != Content::kToolResult;
     if (untouched || segment.role == Role::kAssistant || old.content != segment.content) {
-      return false;
+      return std::nullopt;
     }
     const bool equal_but =
         old.stable == segment.stable || (IsVolatileText(old) && IsVolatileText(segment));
     const std::string* caller = CallerBytes(*draft_.branch, before);
     if (!equal_but || !old.bytes || caller == nullptr || !draft_.Allows(Rule::kVolatileHeld)) {
-      return false;
+      return std::nullopt;
     }
     std::string assembled;
-    const CanonicalForm form = {.newlines_folded = true, .cut = Cut::kHeld};
-    const auto left =
-        CanonicalText(BytesOf(draft_.body, segment, assembled), segment.content, form);
-    return left && left == CanonicalText(*caller, segment.content, form);
+    return NewLines(*caller, BytesOf(draft_.body, segment, assembled), segment.content);
   }
 
   bool Match(const Element& before, const Element& turn, bool is_last,
@@ -211,11 +214,15 @@ class Aligner {
       const bool both = b < b_end && n < n_end;
       const bool b_volatile = b < b_end && IsVolatileText(sent_[b]) && sent_[b].bytes;
       const bool n_volatile = n < n_end && IsVolatileText(now_[n]);
-      if (both && sent_[b].same == now_[n].same && sent_[b].content == now_[n].content) {
+      const bool is_same =
+          both && sent_[b].same == now_[n].same && sent_[b].content == now_[n].content;
+      const std::optional<std::vector<std::string>> changed =
+          both && !is_same && !is_last ? ChangedIn(b, n) : std::nullopt;
+      if (is_same) {
         out.push_back(Paired(b++, n++));
         ++paired;
-      } else if (both && !is_last && MayHold(b, n)) {
-        out.push_back(Held(b++, n++));
+      } else if (changed) {
+        out.push_back(Held(b++, n++, *changed));
         ++paired;
       } else if (b_volatile && !n_volatile && !is_last && IsReplaced(b)) {
         ++b;
@@ -251,7 +258,7 @@ class Aligner {
   }
 
   // A list of blocks where a string was, or the other way, is what becomes of a message that a
-  // reminder leaves or comes to: it goes out as it was.
+  // reminder leaves or comes to: it goes out as it was, if that reminder goes out somewhere.
   bool MatchOtherForm(const Element& before, const Element& turn, std::vector<DraftSegment>& out) {
     const bool was_list = sent_[before.first].content == Content::kMessageHead;
     const bool is_list = now_[turn.first].content == Content::kMessageHead;
@@ -259,8 +266,14 @@ class Aligner {
     const std::optional<size_t> text = OnlyText(now_, turn);
     if (was_list == is_list || !old || !text || !draft_.Allows(Rule::kReminderKept)) return false;
     if (sent_[*old].said != now_[*text].said || !WereSaid(before, turn, *old, *text)) return false;
+    std::unordered_set<Identity> known = put_back_;
+    for (size_t i = before.first; i < before.first + before.count; ++i) known.insert(sent_[i].same);
+    for (size_t i = turn.first; i < turn.first + turn.count; ++i) {
+      if (IsVolatileText(now_[i]) && !known.contains(now_[i].same)) return false;
+    }
     out.clear();
     PutBack(before, out);
+    replaced_.insert(now_[turn.first].place.element);
     for (size_t i = turn.first; i < turn.first + turn.count; ++i) {
       out.push_back(Own(i));
       out.back().dropped = true;
@@ -305,6 +318,24 @@ class Aligner {
     }
   }
 
+  // A text that came to an earlier turn stays out of it only while another one says the same.
+  void KeepUnsaid() {
+    std::unordered_set<Identity> said;
+    const auto note = [&](const DraftSegment& out) {
+      if (out.dropped || out.rule == Rule::kVolatileHeld) return;
+      said.insert(out.now != nullptr ? out.now->same : draft_.Before(out)->same);
+    };
+    const auto is_lone = [&](const DraftSegment& out) {
+      return out.dropped && !replaced_.contains(out.now->place.element);
+    };
+    if (std::none_of(result_.begin(), result_.end(), is_lone)) return;
+    std::for_each(result_.begin(), result_.end(), note);
+    std::for_each_n(draft_.segments.begin(), num_paired_, note);
+    for (DraftSegment& out : result_) {
+      if (is_lone(out) && !said.contains(out.now->same)) out.dropped = false;
+    }
+  }
+
   Draft& draft_;
   const std::vector<Segment>& now_;
   const SentSegments& sent_;
@@ -314,6 +345,8 @@ class Aligner {
   std::unordered_set<Identity> newest_;  // the texts at the end of what is sent now
   std::vector<DraftSegment> result_;
   std::unordered_set<Identity> put_back_;
+  std::unordered_set<int32_t> replaced_;  // messages of another form, sent as they were
+  size_t num_paired_ = 0;                 // segments of the draft in front of result_
 };
 
 }  // namespace

@@ -6,8 +6,11 @@
 #include <utility>
 
 #include "gateway/prompt/canonical.h"
+#include "gateway/prompt/held_text.h"
 #include "gateway/prompt/segment_text.h"
 #include "gateway/prompt/skimmer.h"
+#include "gateway/prompt/tail.h"
+#include "gateway/prompt/volatile_line.h"
 
 namespace kvgate::prompt {
 namespace {
@@ -110,42 +113,19 @@ class LineReader {
   std::vector<VolatileKind> left_;
 };
 
-bool IsTurnOfResults(const Draft& draft, int32_t element) {
-  return std::any_of(draft.segments.begin(), draft.segments.end(), [&](const DraftSegment& out) {
-    return out.now != nullptr && out.now->place.section == Section::kMessages &&
-           out.now->place.element == element && out.now->content == Content::kToolResult;
-  });
-}
-
-// The newest turn's last text, if a user wrote it and it was not sent before; null: there is none.
-DraftSegment* NewestUserText(Draft& draft) {
-  for (auto out = draft.segments.rbegin(); out != draft.segments.rend(); ++out) {
-    if (out->now == nullptr || out->dropped) continue;
-    const Segment& segment = *out->now;
-    if (segment.place.section != Section::kMessages) return nullptr;
-    if (segment.role == Role::kSystem || segment.role == Role::kDeveloper) continue;
-    if (segment.role != Role::kUser || out->before >= 0) return nullptr;
-    if (IsTurnOfResults(draft, segment.place.element)) return nullptr;
-    const bool is_text = segment.content == Content::kText && !segment.text.empty();
-    if (is_text && !segment.is_volatile) return &*out;
-  }
-  return nullptr;
-}
-
 class SystemLines {
  public:
   SystemLines(Draft& draft, bool billing_stays) : draft_(draft), billing_stays_(billing_stays) {}
 
   void Run() {
-    DraftSegment* target = NewestUserText(draft_);
-    if (!draft_.branch) draft_.lines_move = target != nullptr;
+    if (!draft_.branch) draft_.lines_move = NewestUserText(draft_) != nullptr;
     draft_.lines_move = draft_.lines_move && draft_.Allows(Rule::kVolatileMoved);
     for (DraftSegment& out : draft_.segments) {
       const bool is_system = out.now != nullptr && out.now->place.section == Section::kSystem;
       if (is_system && out.now->has_volatile) Stabilize(out);
     }
-    if (draft_.lines_move && target != nullptr) Append(*target);
   }
+  const std::vector<std::string>& lines() const { return lines_; }
 
  private:
   void Stabilize(DraftSegment& out) {
@@ -157,7 +137,8 @@ class SystemLines {
     }
     if (!found) return;
     const CallerForm* form = draft_.FormBefore(out);
-    const bool moves = draft_.lines_move && (!out.now->is_volatile || reader.lines().empty());
+    const bool is_all = out.now->is_volatile && reader.values().empty() && reader.left().empty();
+    const bool moves = draft_.lines_move && (!is_all || reader.lines().empty());
     if (draft_.lines_move && !moves && !Drop(out)) return;
     for (const LineReader::MovedLine& line : reader.lines()) {
       lines_.emplace_back(line.line.In(draft_.body));
@@ -190,7 +171,8 @@ class SystemLines {
 
   void Change(DraftSegment& out, Edit edit) { out.inner.push_back(std::move(edit)); }
 
-  // The n-th value of a kind keeps what the n-th of that kind was first.
+  // The n-th value of a kind keeps what the n-th of that kind was first, where nothing but values
+  // are others in it.
   void HoldValues(const LineReader& reader, const CallerForm* form, DraftSegment& out) {
     std::map<VolatileKind, size_t> seen;
     const auto first_of = [&](VolatileKind kind, std::string_view own) {
@@ -202,18 +184,35 @@ class SystemLines {
       }
       return std::string(own);
     };
-    const auto hold = [&](VolatileKind kind, Span span) {
+    const auto hold = [&](VolatileKind kind, Span span, bool is_read) {
       const std::string_view own = span.In(draft_.body);
       std::string first = first_of(kind, own);
+      if (!DiffersInValues(kind, first, own)) first = own;
       if (first != own && draft_.Allows(Rule::kVolatileHeld)) {
         Change(out, {Rule::kVolatileHeld, span, first, PathOf(out.now->place)});
+        if (is_read) out.unsaid.push_back({.json = std::string(own), .is_news = IsNews(out, own)});
       }
       out.held.push_back({kind, std::move(first)});
     };
-    for (const LineReader::Value& value : reader.values()) hold(value.kind, value.span);
+    for (const LineReader::Value& value : reader.values()) hold(value.kind, value.span, false);
     // Where lines cannot move, they keep their first value as well.
     if (draft_.lines_move || !draft_.Allows(Rule::kVolatileMoved)) return;
-    for (const LineReader::MovedLine& line : reader.lines()) hold(VolatileKind::kTime, line.line);
+    for (const LineReader::MovedLine& line : reader.lines()) {
+      hold(VolatileKind::kTime, line.line, true);
+    }
+  }
+  static bool DiffersInValues(VolatileKind kind, std::string_view first, std::string_view own) {
+    if (first == own) return true;
+    std::string before;
+    std::string now;
+    if (!DecodeString(Quotes(first), before) || !DecodeString(Quotes(own), now)) return false;
+    if (kind == VolatileKind::kBillingHeader) return AreBillingHeaders(before, now);
+    return ChangedLines(before, now, false).has_value();
+  }
+  static std::string Quotes(std::string_view json) { return "\"" + std::string(json) + "\""; }
+  bool IsNews(const DraftSegment& out, std::string_view line) const {
+    const std::string* caller = CallerBytes(*draft_.branch, out.before);
+    return caller == nullptr || caller->find(line) == std::string::npos;
   }
 
   // What was sent before, if what is left now is the same in another spelling.
@@ -232,20 +231,6 @@ class SystemLines {
     out.rule = draft_.lines_move ? Rule::kVolatileMoved : Rule::kVolatileHeld;
   }
 
-  // The lines that are new since they were sent last.
-  void Append(DraftSegment& target) {
-    std::string added;
-    for (const std::string& line : lines_) {
-      if (std::find(draft_.tail.begin(), draft_.tail.end(), line) != draft_.tail.end()) continue;
-      added += added.empty() ? "\\n\\n" : "\\n";
-      added += line;
-    }
-    draft_.tail = lines_;
-    if (added.empty()) return;
-    const uint32_t end = target.now->text.end - 1;
-    Change(target, {Rule::kVolatileMoved, {end, end}, added, PathOf(target.now->place)});
-  }
-
   Draft& draft_;
   const bool billing_stays_;
   std::vector<std::string> lines_;
@@ -261,15 +246,15 @@ void HoldTools(Draft& draft) {
       continue;
     }
     const std::string* caller = CallerBytes(*draft.branch, out.before);
-    const CanonicalForm form = {.newlines_folded = true, .cut = Cut::kHeld};
+    if (caller == nullptr) continue;
     std::string assembled;
-    const auto left = CanonicalText(BytesOf(draft.body, *out.now, assembled), Content::kTool, form);
-    if (caller == nullptr || !left || left != CanonicalText(*caller, Content::kTool, form)) {
-      continue;
-    }
+    const std::optional<std::vector<std::string>> changed =
+        NewLines(*caller, BytesOf(draft.body, *out.now, assembled), Content::kTool);
+    if (!changed) continue;
     if (!draft.Allows(Rule::kVolatileHeld)) continue;
     out.bytes = before->bytes;
     out.rule = Rule::kVolatileHeld;
+    out.unsaid = UnsaidLines(draft, out, *changed);
   }
 }
 
@@ -277,7 +262,9 @@ void HoldTools(Draft& draft) {
 
 void StabilizeSystem(Draft& draft, std::string_view provider) {
   HoldTools(draft);
-  SystemLines(draft, provider == "anthropic").Run();
+  SystemLines system(draft, provider == "anthropic");
+  system.Run();
+  WriteTail(draft, system.lines());
 }
 
 }  // namespace kvgate::prompt

@@ -54,57 +54,6 @@ constexpr std::array<Label, 8> kLabels = {{
     {"CWD:", VolatileKind::kCwd},
 }};
 
-// What may stand beside a value on a line that holds only volatile values.
-constexpr auto kPlainWords = std::to_array<std::string_view>({"a",
-                                                              "and",
-                                                              "as",
-                                                              "at",
-                                                              "conversation",
-                                                              "correlation",
-                                                              "current",
-                                                              "currently",
-                                                              "current_date",
-                                                              "current_time",
-                                                              "date",
-                                                              "datetime",
-                                                              "day",
-                                                              "epoch",
-                                                              "est",
-                                                              "generated",
-                                                              "gmt",
-                                                              "id",
-                                                              "is",
-                                                              "it",
-                                                              "last",
-                                                              "local",
-                                                              "now",
-                                                              "of",
-                                                              "on",
-                                                              "pst",
-                                                              "request",
-                                                              "run",
-                                                              "s",
-                                                              "session",
-                                                              "the",
-                                                              "time",
-                                                              "timestamp",
-                                                              "timezone",
-                                                              "today",
-                                                              "todays",
-                                                              "trace",
-                                                              "unix",
-                                                              "updated",
-                                                              "utc",
-                                                              "uuid",
-                                                              "x"});
-constexpr size_t kPlainWordsMax = 10;
-
-bool IsPlainWord(std::string_view word) {
-  std::string lower(word);
-  for (char& c : lower) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
-  return std::find(kPlainWords.begin(), kPlainWords.end(), lower) != kPlainWords.end();
-}
-
 class Finder {
  public:
   explicit Finder(std::string_view text) : text_(text) {}

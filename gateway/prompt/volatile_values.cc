@@ -204,7 +204,56 @@ std::optional<VolatileSpan> TokensLeft(std::string_view text, size_t at) {
   return std::nullopt;
 }
 
+constexpr auto kPlainWords = std::to_array<std::string_view>({"a",
+                                                              "and",
+                                                              "as",
+                                                              "at",
+                                                              "conversation",
+                                                              "correlation",
+                                                              "current",
+                                                              "currently",
+                                                              "current_date",
+                                                              "current_time",
+                                                              "date",
+                                                              "datetime",
+                                                              "day",
+                                                              "epoch",
+                                                              "est",
+                                                              "generated",
+                                                              "gmt",
+                                                              "id",
+                                                              "is",
+                                                              "it",
+                                                              "last",
+                                                              "local",
+                                                              "now",
+                                                              "of",
+                                                              "on",
+                                                              "pst",
+                                                              "request",
+                                                              "run",
+                                                              "s",
+                                                              "session",
+                                                              "the",
+                                                              "time",
+                                                              "timestamp",
+                                                              "timezone",
+                                                              "today",
+                                                              "todays",
+                                                              "trace",
+                                                              "unix",
+                                                              "updated",
+                                                              "utc",
+                                                              "uuid",
+                                                              "x"});
+
 }  // namespace
+
+bool IsPlainWord(std::string_view word) {
+  std::string lower(word);
+  for (char& c : lower) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
+  return std::find(kPlainWords.begin(), kPlainWords.end(), lower) != kPlainWords.end();
+}
 
 std::optional<VolatileSpan> VolatileValue(std::string_view text, size_t at, size_t floor) {
   const bool starts_word = at == floor || !(InWord(text[at - 1]) || text[at - 1] == '.');
