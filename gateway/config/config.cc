@@ -17,154 +17,19 @@
 #include <span>
 #include <variant>
 
+#include "gateway/config/keys.h"
+#include "gateway/config/nearest.h"
+#include "gateway/config/value.h"
+
 namespace kvgate::config {
 namespace {
 
-// A value before it has been checked: from a TOML node, or the text of a flag.
-using Value = std::variant<std::string, int64_t, double, bool, std::vector<std::string>>;
 using Setter = std::optional<std::string> (*)(const Value& value, Config& config);
-
-std::string_view TypeName(const Value& value) {
-  static constexpr std::string_view kNames[] = {"a string", "an integer", "a number", "a boolean",
-                                                "an array"};
-  return kNames[value.index()];
-}
-
-std::optional<std::string> Expect(std::string_view what, const Value& value) {
-  return fmt::format("must be {}, not {}", what, TypeName(value));
-}
-
-template <typename Int>
-std::optional<std::string> SetInteger(const Value& value, int64_t min, int64_t max, Int& out) {
-  const int64_t* number = std::get_if<int64_t>(&value);
-  if (number == nullptr) return Expect("an integer", value);
-  if (*number < min || *number > max) {
-    return fmt::format("must be between {} and {}, not {}", min, max, *number);
-  }
-  out = static_cast<Int>(*number);
-  return std::nullopt;
-}
-
-std::optional<std::string> SetNumber(const Value& value, double min, double max, double& out) {
-  double number = 0;
-  if (const int64_t* whole = std::get_if<int64_t>(&value)) {
-    number = static_cast<double>(*whole);
-  } else if (const double* real = std::get_if<double>(&value)) {
-    number = *real;
-  } else if (const std::string* text = std::get_if<std::string>(&value)) {  // of a flag: "0.5"
-    const auto [end, code] = std::from_chars(text->data(), text->data() + text->size(), number);
-    if (code != std::errc() || end != text->data() + text->size()) return Expect("a number", value);
-  } else {
-    return Expect("a number", value);
-  }
-  if (!(number >= min && number <= max)) {
-    return fmt::format("must be between {} and {}, not {}", min, max, number);
-  }
-  out = number;
-  return std::nullopt;
-}
-
-std::optional<std::string> SetBytes(const Value& value, uint64_t min, uint64_t& out) {
-  uint64_t bytes = 0;
-  if (const int64_t* number = std::get_if<int64_t>(&value); number != nullptr && *number >= 0) {
-    bytes = static_cast<uint64_t>(*number);
-  } else if (const std::string* text = std::get_if<std::string>(&value)) {
-    const Result<uint64_t> parsed = ParseBytes(*text);
-    if (!parsed) return parsed.error().detail;
-    bytes = *parsed;
-  } else {
-    return Expect("a size like \"1GiB\"", value);
-  }
-  if (bytes < min) return fmt::format("must be at least {} bytes, not {}", min, bytes);
-  out = bytes;
-  return std::nullopt;
-}
-
-// From a minute to a century.
-std::optional<std::string> SetAge(const Value& value, int64_t& out) {
-  const std::string* text = std::get_if<std::string>(&value);
-  if (text == nullptr) return Expect("a time like \"30d\"", value);
-  const Result<int64_t> parsed = ParseSeconds(*text);
-  if (!parsed) return parsed.error().detail;
-  if (*parsed < 60 || *parsed > 36'500 * int64_t{86'400}) {
-    return fmt::format("must be between \"1m\" and \"36500d\", not \"{}\"", *text);
-  }
-  out = *parsed;
-  return std::nullopt;
-}
-
-std::optional<std::string> SetBool(const Value& value, bool& out) {
-  const bool* flag = std::get_if<bool>(&value);
-  if (flag == nullptr) return Expect("true or false", value);
-  out = *flag;
-  return std::nullopt;
-}
-
-std::optional<std::string> SetString(const Value& value, std::string& out) {
-  const std::string* text = std::get_if<std::string>(&value);
-  if (text == nullptr) return Expect("a string", value);
-  out = *text;
-  return std::nullopt;
-}
-
-std::optional<std::string> SetChoice(const Value& value, std::span<const std::string_view> choices,
-                                     std::string& out) {
-  const std::string* text = std::get_if<std::string>(&value);
-  if (text == nullptr) return Expect("a string", value);
-  if (std::find(choices.begin(), choices.end(), *text) == choices.end()) {
-    return fmt::format("must be one of {}, not \"{}\"", fmt::join(choices, ", "), *text);
-  }
-  out = *text;
-  return std::nullopt;
-}
-
-// For labels, headers and records: short, and nothing to quote.
-std::optional<std::string> SetName(const Value& value, std::string& out) {
-  if (auto problem = SetString(value, out)) return problem;
-  const bool plain = std::all_of(out.begin(), out.end(), [](unsigned char c) {
-    return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.';
-  });
-  if (out.empty() || out.size() > 64 || !plain) {
-    return fmt::format("must be 1 to 64 letters, digits, '-', '_' or '.', not \"{}\"", out);
-  }
-  return std::nullopt;
-}
-
-std::optional<std::string> SetUrl(const Value& value, std::string& out) {
-  if (auto problem = SetString(value, out)) return problem;
-  if (const Result<Url> url = ParseUrl(out); !url) return url.error().detail;
-  return std::nullopt;
-}
-
-std::optional<std::string> SetSha256(const Value& value, std::string& out) {
-  if (auto problem = SetString(value, out)) return problem;
-  const bool hex =
-      std::all_of(out.begin(), out.end(), [](unsigned char c) { return std::isxdigit(c) != 0; });
-  if (out.size() != 64 || !hex) return "must be 64 hex digits: the SHA-256 of the key";
-  return std::nullopt;
-}
 
 std::optional<std::string> SetListen(const Value& value, Config& config) {
   if (auto problem = SetString(value, config.server.listen)) return problem;
   const Result<HostPort> parsed = ParseHostPort(config.server.listen);
   if (!parsed) return parsed.error().detail;
-  return std::nullopt;
-}
-
-std::optional<std::string> SetStrings(const Value& value, std::vector<std::string>& out) {
-  const auto* strings = std::get_if<std::vector<std::string>>(&value);
-  if (strings == nullptr) return Expect("an array of strings", value);
-  out = *strings;
-  return std::nullopt;
-}
-
-std::optional<std::string> SetChoices(const Value& value, std::span<const std::string_view> choices,
-                                      std::vector<std::string>& out) {
-  if (auto problem = SetStrings(value, out)) return problem;
-  for (const std::string& chosen : out) {
-    std::string same;
-    if (auto problem = SetChoice(Value(chosen), choices, same)) return problem;
-  }
   return std::nullopt;
 }
 
@@ -482,6 +347,38 @@ std::string Missing(const KeyConfig& key) {
 // Tables the configuration will have; named so that a file for a later version is understood.
 constexpr std::string_view kLaterTables[] = {"sessions"};
 
+std::vector<std::string_view> TableNames() {
+  std::vector<std::string_view> names = {"upstream", "route", "key"};
+  for (const Key& key : kKeys) {
+    if (key.table != names.back()) names.push_back(key.table);
+  }
+  return names;
+}
+
+std::vector<std::string_view> NamesIn(std::string_view table) {
+  std::vector<std::string_view> names;
+  for (const Key& key : kKeys) {
+    if (key.table == table) names.push_back(key.name);
+  }
+  return names;
+}
+
+// The tables that have a key of that name: it may stand in the wrong one.
+std::string Elsewhere(std::string_view name) {
+  std::string tables;
+  for (const Key& key : kKeys) {
+    if (key.name == name) tables += fmt::format("{}[{}]", tables.empty() ? "" : ", ", key.table);
+  }
+  return tables.empty() ? "" : fmt::format("; it belongs to {}", tables);
+}
+
+template <typename Element>
+std::vector<std::string_view> NamesOf(std::span<const ElementKey<Element>> keys) {
+  std::vector<std::string_view> names;
+  for (const auto& key : keys) names.push_back(key.name);
+  return names;
+}
+
 bool IsTable(std::string_view name) {
   return std::any_of(std::begin(kKeys), std::end(kKeys),
                      [&](const Key& key) { return key.table == name; });
@@ -532,9 +429,10 @@ class Reader {
       } else if (name == "key") {
         ReadElements<KeyConfig>("key", key, node, kKeyKeys, config_.keys);
       } else if (!IsTable(name)) {
-        Fail(key.source(), node.is_table()
-                               ? fmt::format("unknown table [{}]", name)
-                               : fmt::format("unknown key '{}' outside of any table", name));
+        Fail(key.source(),
+             node.is_table()
+                 ? fmt::format("unknown table [{}]{}", name, DidYouMean(name, TableNames()))
+                 : fmt::format("unknown key '{}' outside of any table{}", name, Elsewhere(name)));
       } else if (const toml::table* table = node.as_table()) {
         ReadKeys(name, *table);
       } else {
@@ -590,7 +488,8 @@ class Reader {
       const auto known = std::find_if(keys.begin(), keys.end(),
                                       [name = key.str()](const auto& k) { return k.name == name; });
       if (known == keys.end()) {
-        Fail(key.source(), fmt::format("unknown key '{}' in [[{}]]", key.str(), name));
+        Fail(key.source(), fmt::format("unknown key '{}' in [[{}]]{}", key.str(), name,
+                                       DidYouMean(key.str(), NamesOf(keys))));
         continue;
       }
       const std::optional<Value> value = FromToml(node);
@@ -606,7 +505,9 @@ class Reader {
     for (const auto& [key, node] : table) {
       const Key* known = FindKey(table_name, key.str());
       if (known == nullptr) {
-        Fail(key.source(), fmt::format("unknown key '{}' in [{}]", key.str(), table_name));
+        const std::string near = DidYouMean(key.str(), NamesIn(table_name));
+        Fail(key.source(), fmt::format("unknown key '{}' in [{}]{}", key.str(), table_name,
+                                       near.empty() ? Elsewhere(key.str()) : near));
         continue;
       }
       const std::optional<Value> value = FromToml(node);
@@ -624,16 +525,6 @@ class Reader {
   std::vector<std::pair<toml::source_index, std::string>> errors_;
 };
 
-// A flag's text as the value a file would hold.
-Value FromText(std::string_view text) {
-  int64_t integer = 0;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), integer);
-  if (code == std::errc() && end == text.data() + text.size()) return integer;
-  if (text == "true") return true;
-  if (text == "false") return false;
-  return std::string(text);
-}
-
 }  // namespace
 
 tl::expected<Config, ConfigErrors> ParseConfig(std::string_view toml, std::string_view file_name) {
@@ -645,6 +536,15 @@ tl::expected<Config, ConfigErrors> ParseConfig(std::string_view toml, std::strin
     reader.ReadTables(parsed.table());
   }
   return reader.Finish();
+}
+
+std::vector<std::string> KeyNames() {
+  std::vector<std::string> names;
+  for (const Key& key : kKeys) names.push_back(fmt::format("{}.{}", key.table, key.name));
+  for (const auto& key : kUpstreamKeys) names.push_back(fmt::format("upstream.{}", key.name));
+  for (const auto& key : kRouteKeys) names.push_back(fmt::format("route.{}", key.name));
+  for (const auto& key : kKeyKeys) names.push_back(fmt::format("key.{}", key.name));
+  return names;
 }
 
 std::optional<std::string> FindConflict(const Config& config) {
@@ -672,7 +572,12 @@ Result<void> SetOption(std::string_view table, std::string_view key, std::string
   const Key* known = FindKey(table, key);
   const std::string name = fmt::format("{}.{}", table, key);
   if (known == nullptr) {
-    return MakeError(ErrorCode::kInvalidArgument, "config", fmt::format("unknown key '{}'", name));
+    const std::string_view nearest = Nearest(key, NamesIn(table));
+    std::string meant =
+        nearest.empty() ? Elsewhere(key) : fmt::format("; did you mean '{}.{}'?", table, nearest);
+    if (meant.empty()) meant = DidYouMean(table, TableNames());
+    return MakeError(ErrorCode::kInvalidArgument, "config",
+                     fmt::format("unknown key '{}'{}", name, meant));
   }
   // A path or name may look like a number or a boolean; the key's own type decides.
   std::optional<std::string> problem = known->set(FromText(value), config);

@@ -146,13 +146,13 @@ modles = ["x"]
   EXPECT_THAT(
       config.error().messages,
       ElementsAre(
-          "f.toml:2: unknown key 'contxt' in [engine]",
+          "f.toml:2: unknown key 'contxt' in [engine]; did you mean 'context'?",
           "f.toml:3: engine.threads must be an integer, not a string",
           HasSubstr(
               "f.toml:4: engine.kv_dtype must be one of f32, f16, bf16, fp8_e4m3, q8_0, q4_0"),
           HasSubstr("f.toml:6: limits.body must be a size"),
           HasSubstr("f.toml:7: limits.connections must be between 1 and"),
-          "f.toml:9: unknown key 'modles' in [[route]]",
+          "f.toml:9: unknown key 'modles' in [[route]]; did you mean 'models'?",
           "f.toml:10: [sessions] is not supported by this version yet",
           "f.toml:11: unknown table [nonsense]"));
 }
