@@ -452,14 +452,25 @@ void EngineLoop::OnMask(RequestId id, const std::shared_ptr<grammar::Matcher>& m
   }
 }
 
-// The work that goes before it must be done first: that is when trying again makes sense.
+// The work that goes before it must be done first: that is when trying again makes sense. Where its
+// own takes too long by itself, no waiting helps.
 void EngineLoop::RefuseBySlo(std::unique_ptr<Sequence>& sequence, double ttft_seconds) {
   const double slo_seconds = options_.ttft_slo_ms * 1e-3;
+  const int num_cached = sequence->num_cached_at_arrival;
+  const int num_own = sequence->num_tokens() - num_cached;
+  const double own_seconds = costs_.PrefillSeconds(num_cached, num_own);
+  const std::string why =
+      own_seconds > slo_seconds
+          ? fmt::format("Its {} tokens that are not cached take about {:.3g} s alone, so that "
+                        "waiting does not help: shorten the prompt, warm it, or raise "
+                        "engine.ttft_slo_ms.",
+                        num_own, own_seconds)
+          : "Try again later.";
   Error error = MakeError(
       ErrorCode::kRateLimited, "engine",
-      fmt::format("The first token would come after about {:.1f} s; this server promises {:.1f} s. "
-                  "Try again later.",
-                  ttft_seconds, slo_seconds));
+      fmt::format("The first token would come after about {:.3g} s; this server promises {:.3g} s "
+                  "(engine.ttft_slo_ms). {}",
+                  ttft_seconds, slo_seconds, why));
   error.retryable = true;
   error.retry_after_seconds = std::max(1, static_cast<int>(std::ceil(ttft_seconds - slo_seconds)));
   ++stats_.num_refused_by_slo;

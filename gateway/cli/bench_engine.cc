@@ -15,6 +15,7 @@
 #include "engine/tokenizer/tokenizer.h"
 #include "gateway/cli/bench_file.h"
 #include "gateway/cli/bench_work.h"
+#include "gateway/cli/progress.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/peak.h"
 
@@ -218,18 +219,27 @@ Result<void> RunBenchKvCache(const BenchKvCacheOptions& options) {
 
   std::vector<TokenId> kept = {first};
   sequence->Restart();
-  const double kept_seconds = SecondsOf([&] {
-    for (int64_t i = 0; i < n; ++i) kept.push_back(sequence->Step({&kept.back(), 1}));
-  });
+  const double kept_seconds = [&] {
+    Progress progress("with the KV cache", "tokens");
+    return SecondsOf([&] {
+      for (int64_t i = 0; i < n; ++i) {
+        progress.Set(static_cast<uint64_t>(i), static_cast<uint64_t>(n));
+        kept.push_back(sequence->Step({&kept.back(), 1}));
+      }
+    });
+  }();
   std::vector<TokenId> again = {first};
   int64_t num_again = 0;
+  std::optional<Progress> progress(std::in_place, "without the KV cache", "token-forwards");
   const double again_seconds = SecondsOf([&] {
     for (int64_t i = 0; i < n; ++i) {
+      progress->Set(static_cast<uint64_t>(num_again), static_cast<uint64_t>(n * (n + 1) / 2));
       sequence->Restart();
       num_again += std::ssize(again);
       again.push_back(sequence->Step(again));
     }
   });
+  progress.reset();
   const bool same = kept == again && tokenizer->Decode(kept) == tokenizer->Decode(again);
   fmt::print(options.out, "{:<22}{:>16}{:>10}{:>12}\n", fmt::format("{} new tokens", n),
              "token-forwards", "seconds", "tok/s");

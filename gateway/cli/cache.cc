@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -40,6 +42,14 @@ Result<Json> ParseJson(const std::string& text) {
                    "the answer is not in JSON; is that a kvgate server?");
 }
 
+std::string Size(uint64_t bytes) {
+  static constexpr std::array<const char*, 5> kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
+  auto size = static_cast<double>(bytes);
+  size_t unit = 0;
+  for (; size >= 1024 && unit + 1 < kUnits.size(); ++unit) size /= 1024;
+  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", size, kUnits[unit]);
+}
+
 std::string PinText(const Json& prefix) {
   if (!prefix.value("pinned", false)) return "";
   std::string text = fmt::format("pinned, priority {}", prefix.value("priority", 0));
@@ -53,16 +63,28 @@ std::string PinText(const Json& prefix) {
   return text;
 }
 
+// Two lines each on 80 columns: its numbers, and what it is.
 void PrintPrefixes(const Json& list) {
-  fmt::print("{:<32} {:>9} {:>12}  {:<19}  {}\n", "ID", "TOKENS", "BYTES", "LAST USED", "PIN");
-  for (const Json& prefix : list.value("data", Json::array())) {
+  const Json prefixes = list.value("data", Json::array());
+  if (prefixes.empty()) {
+    fmt::print("nothing is stored\n");
+    return;
+  }
+  fmt::print("{:<32} {:>9} {:>10}  {}\n", "ID", "TOKENS", "SIZE", "LAST USED");
+  for (const Json& prefix : prefixes) {
     const int64_t used = prefix.value("last_used", int64_t{0});
-    fmt::print("{:<32} {:>9} {:>12}  {:<19}  {}\n", prefix.value("id", ""),
-               prefix.value("tokens", uint64_t{0}), prefix.value("bytes", uint64_t{0}),
+    fmt::print("{:<32} {:>9} {:>10}  {}\n", prefix.value("id", ""),
+               prefix.value("tokens", uint64_t{0}), Size(prefix.value("bytes", uint64_t{0})),
                used == 0 ? "not stored"
                          : fmt::format("{:%Y-%m-%d %H:%M:%S}",
-                                       fmt::localtime(static_cast<std::time_t>(used))),
-               PinText(prefix));
+                                       fmt::localtime(static_cast<std::time_t>(used))));
+    const std::string pin = PinText(prefix);
+    if (!pin.empty()) fmt::print("  {}\n", pin);
+    const std::string model = prefix.value("model", "");
+    const std::string preview = prefix.value("preview", "");
+    if (!model.empty()) {
+      fmt::print("  {}{}{}\n", model, preview.empty() ? "" : ": ", preview);
+    }
   }
 }
 
@@ -97,6 +119,7 @@ struct CacheFlags {
   bool all = false;
   bool force = false;
   bool any = false;  // import: of whatever model
+  bool json = false;
   PinFlags pin;
   TargetFlags target;
 };
@@ -126,23 +149,26 @@ Result<Json> Ask(const Target& target, HttpRequest request,
   return ParseJson(body);
 }
 
-Result<int> List(const Target& target) {
+Result<int> List(const Target& target, const CacheFlags& flags) {
   KVGATE_TRY(const Json json, Ask(target, {.url = "/kvgate/v1/prefixes"},
                                   [&] { return target.prefixes->List(target.caller()); }));
-  PrintPrefixes(json);
+  if (flags.json) {
+    fmt::print("{}\n", json.dump());
+  } else {
+    PrintPrefixes(json);
+  }
   return 0;
 }
 
-Result<int> Stats(const Target& target) {
+// As the server tells it; of a directory, what can be told without one.
+Result<Json> StatsOf(const Target& target) {
   if (target.directory != nullptr) {
     const store::KvStoreStats stats = target.directory->kv().Stats();
-    fmt::print(
-        "store.records {}\nstore.payload_bytes {}\nstore.disk_bytes {}\n"
-        "store.capacity_bytes {}\nstore.pinned_bytes {}\nstore.pins {}\n",
-        stats.num_records, stats.payload_bytes, stats.disk_bytes, stats.capacity_bytes,
-        stats.pinned_bytes, target.directory->pins().size());
-    if (!stats.error.empty()) fmt::print("store.error {}\n", stats.error);
-    return 0;
+    Json store = {{"records", stats.num_records},       {"payload_bytes", stats.payload_bytes},
+                  {"disk_bytes", stats.disk_bytes},     {"capacity_bytes", stats.capacity_bytes},
+                  {"pinned_bytes", stats.pinned_bytes}, {"pins", target.directory->pins().size()}};
+    if (!stats.error.empty()) store["error"] = stats.error;
+    return Json{{"store", store}};
   }
   KVGATE_TRY(const std::string body,
              FetchOk(RequestTo(target.server, {.url = "/kvgate/v1/stats",
@@ -152,12 +178,63 @@ Result<int> Stats(const Target& target) {
     return MakeError(ErrorCode::kPermissionDenied, "cli",
                      "what is stored is shown to admins: give --key-env a key of that role");
   }
+  Json parts = Json::object();
   for (const char* part : {"engine", "store", "write_budget"}) {
-    const Json fields = json.value(part, Json::object());
-    for (const auto& [name, value] : fields.items()) {
-      fmt::print("{}.{} {}\n", part, name,
-                 value.is_string() ? value.get<std::string>() : value.dump());
-    }
+    if (json.contains(part)) parts[part] = json[part];
+  }
+  return parts;
+}
+
+std::string Share(uint64_t part, uint64_t whole) {
+  if (whole == 0) return "";
+  return fmt::format(" ({:.1f} %)", 100 * static_cast<double>(part) / static_cast<double>(whole));
+}
+
+void PrintStore(const Json& store) {
+  const auto count = [&](const char* name) { return store.value(name, uint64_t{0}); };
+  fmt::print("on disk      {} of {}{} in {} records\n", Size(count("disk_bytes")),
+             Size(count("capacity_bytes")), Share(count("disk_bytes"), count("capacity_bytes")),
+             count("records"));
+  fmt::print("pinned       {}\n", Size(count("pinned_bytes")));
+  const std::string error = store.value("error", "");
+  if (!error.empty()) fmt::print("error        {}\n", error);
+  if (!store.contains("writes")) return;
+  fmt::print("since start  {} written, {} read, {} not found, {} evicted, {} damaged\n",
+             count("writes"), count("hits"), count("misses"), count("evicted"), count("dropped"));
+  if (count("write_errors") > 0) fmt::print("not written  {} records\n", count("write_errors"));
+}
+
+void PrintEngine(const Json& engine) {
+  const auto count = [&](const char* name) { return engine.value(name, uint64_t{0}); };
+  const uint64_t block = count("kv_block_bytes");
+  const uint64_t kept = count("blocks_cached") + count("blocks_used");
+  fmt::print("KV memory    {} of {}{}, {} in use\n", Size(kept * block),
+             Size(count("kv_blocks") * block), Share(kept, count("kv_blocks")),
+             Size(count("blocks_used") * block));
+  if (count("host_blocks_max") > 0) {
+    fmt::print("host memory  {} of {}\n", Size(count("host_blocks") * block),
+               Size(count("host_blocks_max") * block));
+  }
+  const uint64_t hits = count("device_tokens") + count("host_tokens") + count("disk_tokens");
+  fmt::print("hit rate     {} of {} prompt tokens{}: KV memory {}, host {}, disk {}\n", hits,
+             count("prompt_tokens"), Share(hits, count("prompt_tokens")), count("device_tokens"),
+             count("host_tokens"), count("disk_tokens"));
+}
+
+Result<int> Stats(const Target& target, const CacheFlags& flags) {
+  KVGATE_TRY(const Json parts, StatsOf(target));
+  if (flags.json) {
+    fmt::print("{}\n", parts.dump());
+    return 0;
+  }
+  if (parts.contains("engine") && parts["engine"].is_object()) PrintEngine(parts["engine"]);
+  if (parts.contains("store") && parts["store"].is_object()) PrintStore(parts["store"]);
+  const Json budget = parts.value("write_budget", Json::object());
+  if (budget.is_object() && budget.value("bytes_per_day", uint64_t{0}) > 0) {
+    fmt::print(
+        "write budget {} left of {} a day\n",
+        Size(static_cast<uint64_t>(std::max<int64_t>(0, budget.value("left_bytes", int64_t{0})))),
+        Size(budget.value("bytes_per_day", uint64_t{0})));
   }
   return 0;
 }
@@ -394,10 +471,10 @@ void AddCache(CLI::App& app, Run& chosen) {
   const auto add_id = [&](CLI::App* command) {
     return command->add_option("id", flags->id, "as `kvgate cache ls` prints it");
   };
-  add(
-      "ls", "The stored prefixes", [](const auto& on, const auto&) { return List(on); }, true);
-  add(
-      "stats", "What is stored", [](const auto& on, const auto&) { return Stats(on); }, true);
+  add("ls", "The stored prefixes", List, true)
+      ->add_flag("--json", flags->json, "as the server gives them");
+  add("stats", "What is stored", Stats, true)
+      ->add_flag("--json", flags->json, "all numbers, as the server gives them");
   add("verify", "Read every record and drop what is damaged",
       [](const auto& on, const auto&) { return Verify(on); });
   CLI::App* repair = cache->add_subcommand(

@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+#include <kvgate/log.h>
+
 #include "gateway/cli/commands.h"
 #include "gateway/cli/conversation.h"
 #include "gateway/cli/device.h"
@@ -69,7 +71,7 @@ class Talk {
   }
 
   // Adds the turn and its answer, also one that was stopped half-way.
-  Result<void> Say(std::string text) {
+  Result<AnswerCost> Say(std::string text) {
     messages_.push_back({.role = "user", .content = std::move(text)});
     std::string answer;
     g_stop.store(false);
@@ -78,14 +80,14 @@ class Talk {
       fmt::print("{}", piece);
       std::fflush(stdout);
     };
-    const Result<void> done = answerer_.Answer(messages_, on_text, g_stop);
+    const Result<AnswerCost> done = answerer_.Answer(messages_, on_text, g_stop);
     fmt::print("\n");
     if (!done) {
       messages_.pop_back();
       return done.error();
     }
     messages_.push_back({.role = "assistant", .content = std::move(answer)});
-    return {};
+    return *done;
   }
 
  private:
@@ -115,8 +117,11 @@ Result<int> Converse(Talk talk) {
       if (g_stop.load()) fmt::print("\n");
       continue;
     }
-    if (const Result<void> said = talk.Say(*line); !said) {
+    const Result<AnswerCost> said = talk.Say(*line);
+    if (!said) {
       fmt::print(stderr, "kvgate: {}\n", said.error().detail);
+    } else if (const std::string cost = CostLine(*said); !cost.empty()) {
+      fmt::print("[{}]\n", cost);
     }
   }
   fmt::print("\n");
@@ -127,6 +132,10 @@ Result<int> Converse(Talk talk) {
 // engine in this process.
 Result<int> Chat(const ChatFlags& flags) {
   KVGATE_TRY(config::Config config, ReadConfig(flags.config));
+  // What an engine here tells of its start is not said in between, unless it is asked for.
+  if (config.server.log_level == config::ServerConfig().log_level) {
+    ConfigureLog({.level = LogLevel::kWarning});
+  }
   InstallInterrupt();
   store::ServerAddress server;
   if (!flags.target.url.empty() || config.engine.model.empty()) {

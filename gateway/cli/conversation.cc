@@ -22,6 +22,7 @@ std::string ChatBody(const std::vector<Message>& messages, const AnswerOptions& 
   std::string body;
   protocol::JsonWriter json(body);
   json.BeginObject().Key("model").String(options.model).Key("stream").Bool(true);
+  json.Key("stream_options").BeginObject().Key("include_usage").Bool(true).EndObject();
   json.Key("max_tokens").Integer(options.max_tokens);
   json.Key("temperature").Number(options.temperature);
   json.Key("messages").BeginArray();
@@ -33,18 +34,42 @@ std::string ChatBody(const std::vector<Message>& messages, const AnswerOptions& 
   return body;
 }
 
+// Times an answer from its request on.
+class Watch {
+ public:
+  void OnText() {
+    if (ttft_seconds_ < 0) ttft_seconds_ = Seconds();
+  }
+  AnswerCost Stop(AnswerCost cost) const {
+    cost.ttft_seconds = ttft_seconds_;
+    cost.total_seconds = Seconds();
+    return cost;
+  }
+
+ private:
+  double Seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  }
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  double ttft_seconds_ = -1;
+};
+
 class ServerAnswerer final : public Answerer {
  public:
   ServerAnswerer(AnsweringServer server, AnswerOptions options)
       : server_(std::move(server)), options_(std::move(options)) {}
 
-  Result<void> Answer(const std::vector<Message>& messages, const OnText& on_text,
-                      const std::atomic<bool>& stop) override {
+  Result<AnswerCost> Answer(const std::vector<Message>& messages, const OnText& on_text,
+                            const std::atomic<bool>& stop) override {
     SseText text;
+    Watch watch;
     std::optional<Error> failure;
     const auto on_data = [&](std::string_view piece) {
       if (failure) return;
-      const Result<void> pushed = text.Push(piece, on_text);
+      const Result<void> pushed = text.Push(piece, [&](std::string_view more) {
+        watch.OnText();
+        on_text(more);
+      });
       if (!pushed) failure = pushed.error();
     };
     const Result<std::string> done =
@@ -56,7 +81,7 @@ class ServerAnswerer final : public Answerer {
                                             .stop = &stop}));
     if (failure) return *failure;
     if (!done && done.error().code != ErrorCode::kCancelled) return done.error();
-    return {};
+    return watch.Stop(text.cost());
   }
 
  private:
@@ -89,8 +114,9 @@ class LocalAnswerer final : public Answerer {
   LocalAnswerer(const provider::LocalProvider& provider, AnswerOptions options)
       : provider_(provider), options_(std::move(options)) {}
 
-  Result<void> Answer(const std::vector<Message>& messages, const OnText& on_text,
-                      const std::atomic<bool>& stop) override {
+  Result<AnswerCost> Answer(const std::vector<Message>& messages, const OnText& on_text,
+                            const std::atomic<bool>& stop) override {
+    Watch watch;
     protocol::CompletionRequest request;
     request.prompt = messages;
     request.max_tokens = options_.max_tokens;
@@ -101,15 +127,18 @@ class LocalAnswerer final : public Answerer {
     while (!stop.load()) {
       for (const protocol::CompletionEvent& event : stream->Take()) {
         if (const auto* delta = std::get_if<protocol::DeltaEvent>(&event)) {
+          watch.OnText();
           on_text(delta->text);
         } else if (const auto* finish = std::get_if<protocol::FinishEvent>(&event)) {
           if (finish->error) return *finish->error;
-          return {};
+          return watch.Stop({.prompt_tokens = finish->stats.num_prompt_tokens,
+                             .cached_tokens = finish->stats.num_cached_tokens,
+                             .output_tokens = finish->stats.num_output_tokens});
         }
       }
       bell.Wait(std::chrono::milliseconds(100));
     }
-    return {};  // the stream's destructor cancels the rest
+    return watch.Stop({});  // the stream's destructor cancels the rest
   }
 
  private:
@@ -117,8 +146,13 @@ class LocalAnswerer final : public Answerer {
   const AnswerOptions options_;
 };
 
-// The text of one chunk; an error where it holds one.
-Result<std::string> ChunkText(std::string_view data) {
+int64_t CountAt(const nlohmann::json& json, const char* pointer) {
+  const nlohmann::json found = json.value(nlohmann::json::json_pointer(pointer), nlohmann::json());
+  return found.is_number_integer() ? found.get<int64_t>() : -1;
+}
+
+// The text of one chunk; an error where it holds one. Its usage, where it has some, into `cost`.
+Result<std::string> ChunkText(std::string_view data, AnswerCost& cost) {
   const nlohmann::json chunk = nlohmann::json::parse(data, nullptr, false);
   if (!chunk.is_object()) return std::string();
   if (chunk.contains("error")) {
@@ -128,12 +162,38 @@ Result<std::string> ChunkText(std::string_view data) {
     return MakeError(ErrorCode::kUnavailable, "cli",
                      has_message ? error["message"].get<std::string>() : error.dump());
   }
+  if (chunk.contains("usage") && chunk["usage"].is_object()) {
+    cost.prompt_tokens = CountAt(chunk, "/usage/prompt_tokens");
+    cost.cached_tokens = CountAt(chunk, "/usage/prompt_tokens_details/cached_tokens");
+    cost.output_tokens = CountAt(chunk, "/usage/completion_tokens");
+  }
   const nlohmann::json content =
       chunk.value(nlohmann::json::json_pointer("/choices/0/delta/content"), nlohmann::json());
   return content.is_string() ? content.get<std::string>() : std::string();
 }
 
 }  // namespace
+
+std::string CostLine(const AnswerCost& cost) {
+  std::string line;
+  if (cost.prompt_tokens > 0) {
+    line = fmt::format("{} prompt tokens", cost.prompt_tokens);
+    if (cost.cached_tokens >= 0) {
+      line += fmt::format(", {} cached ({} %)", cost.cached_tokens,
+                          100 * cost.cached_tokens / cost.prompt_tokens);
+    }
+  }
+  if (cost.output_tokens > 0) {
+    line += fmt::format("{}{} tokens in {:.1f} s", line.empty() ? "" : "; ", cost.output_tokens,
+                        cost.total_seconds);
+    // What comes after the first token: how long that one takes is the prompt's.
+    const double seconds = cost.total_seconds - cost.ttft_seconds;
+    if (cost.output_tokens > 1 && cost.ttft_seconds >= 0 && seconds > 0) {
+      line += fmt::format(", {:.1f} tok/s", static_cast<double>(cost.output_tokens - 1) / seconds);
+    }
+  }
+  return line;
+}
 
 Result<void> SseText::Push(std::string_view piece, const Answerer::OnText& on_text) {
   pending_ += piece;
@@ -148,7 +208,7 @@ Result<void> SseText::Push(std::string_view piece, const Answerer::OnText& on_te
     line.remove_prefix(5);
     if (line.starts_with(' ')) line.remove_prefix(1);
     if (line == "[DONE]") continue;
-    KVGATE_TRY(const std::string text, ChunkText(line));
+    KVGATE_TRY(const std::string text, ChunkText(line, cost_));
     if (!text.empty()) on_text(text);
   }
   pending_.erase(0, begin);

@@ -386,7 +386,8 @@ void CheckKvMemory(const config::Config& config, const ModelFacts& facts, Findin
   const uint64_t tokens =
       uint64_t{kv::SplitKvMemory(groups, split)[0]} * uint64_t{kernels::kKvBlockTokens};
   const std::string detail =
-      fmt::format("room for {} tokens; one request may have {}", tokens, context);
+      fmt::format("one request may have {} tokens; room for {} tokens, {} such requests", context,
+                  tokens, tokens / static_cast<uint64_t>(context));
   if (tokens < static_cast<uint64_t>(context)) {
     const uint64_t blocks = static_cast<uint64_t>(context) / kernels::kKvBlockTokens + 1;
     findings.push_back({Status::kWarning, "KV memory", detail,
@@ -575,6 +576,16 @@ void CheckKeys(const config::Config& config, Findings& findings) {
   }
 }
 
+void CheckEngine(config::Config& config, Findings& findings) {
+  const std::optional<ModelFacts> facts = CheckModel(config, findings);
+  const DeviceChoice choice = CheckDevices(config, findings);
+  ApplyDeviceDefaults(choice, std::min(MemoryLimit(), AvailableMemory()), config);
+  CheckMemory(config, facts, findings);
+  if (choice.is_cuda) CheckDeviceMemory(config, choice, facts, findings);
+  if (facts) CheckKvMemory(config, *facts, findings);
+  CheckCpu(config, findings);
+}
+
 Findings Diagnose(Result<config::Config> config, const TargetFlags& target) {
   Findings findings;
   if (!config) {
@@ -595,13 +606,12 @@ Findings Diagnose(Result<config::Config> config, const TargetFlags& target) {
   }
   const std::optional<std::string> server =
       CheckDataDirectory(*config, authorization.value_or(""), findings);
-  const std::optional<ModelFacts> facts = CheckModel(*config, findings);
-  const DeviceChoice choice = CheckDevices(*config, findings);
-  ApplyDeviceDefaults(choice, std::min(MemoryLimit(), AvailableMemory()), *config);
-  CheckMemory(*config, facts, findings);
-  if (choice.is_cuda) CheckDeviceMemory(*config, choice, facts, findings);
-  if (facts) CheckKvMemory(*config, *facts, findings);
-  CheckCpu(*config, findings);
+  // As serve decides whether it loads a model.
+  if (config->upstreams.empty() || !config->engine.model.empty()) {
+    CheckEngine(*config, findings);
+  } else {
+    findings.push_back({Status::kOk, "model", "none is loaded: upstreams answer"});
+  }
   CheckListen(*config, server, findings);
   CheckTls(*config, findings);
   CheckOpenFiles(*config, findings);

@@ -10,12 +10,15 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "gateway/cli/commands.h"
 #include "gateway/cli/http_client.h"
 #include "gateway/cli/local_engine.h"
 #include "gateway/cli/options.h"
 #include "gateway/cli/server_target.h"
+#include "gateway/route/route_table.h"
 #include "gateway/service/prompts.h"
 #include "gateway/upstream/upstreams.h"
 #include "store/rocks_data_directory.h"
@@ -31,6 +34,7 @@ struct ExplainFlags {
   std::string endpoint;
   std::string upstream;
   std::string mode;
+  std::string key_header;  // empty: as clients of the endpoint's dialect do
   TargetFlags target;
   bool json = false;
 };
@@ -54,38 +58,82 @@ std::string GuessEndpoint(const Json& body) {
   return body.contains("system") || claude ? "messages" : "chat_completions";
 }
 
-// By the configuration: its upstream for the model, else one that has only its dialect.
+// Whom the configuration's first fitting route asks first; empty: no route fits.
+Result<std::string> RoutedTo(const config::Config& config, const std::string& model) {
+  std::vector<std::string> names;
+  for (const config::UpstreamConfig& upstream : config.upstreams) names.push_back(upstream.name);
+  KVGATE_TRY(const auto routes, route::RouteTable::Open(config.routes, names, true));
+  const route::Route* const route = routes->Find(model);
+  if (route == nullptr) return std::string();
+  const std::string& first = route->config().targets.front();
+  return first.substr(0, first.find('/'));
+}
+
+struct Answering {
+  config::UpstreamConfig upstream;
+  std::string provider;
+};
+
+// By the configuration: who would answer. With --mode and no upstream, one that has only a dialect.
+Result<Answering> WhoAnswers(const config::Config& config, const ExplainFlags& flags,
+                             upstream::Dialect dialect, const std::string& model) {
+  KVGATE_TRY(const std::string routed, RoutedTo(config, model));
+  const std::string name = flags.upstream.empty() ? routed : flags.upstream;
+  const bool is_local = name == route::Target::kLocal || (name.empty() && model == "local");
+  if (is_local || (name.empty() && config.upstreams.empty() && flags.mode.empty())) {
+    return Answering{service::LocalUpstream(), std::string(route::Target::kLocal)};
+  }
+  Answering answering;
+  if (config.upstreams.empty() && flags.upstream.empty()) {
+    answering.provider = upstream::DialectName(dialect);
+    answering.upstream.name = fmt::format("none is configured; as of {}", answering.provider);
+  } else {
+    KVGATE_TRY(const auto upstreams,
+               upstream::Upstreams::Open(config.upstreams, upstream::ProcessEnvironment));
+    KVGATE_TRY(const upstream::Upstream* found,
+               upstreams->Choose({.dialect = dialect, .name = name, .model = model}));
+    answering = {.upstream = found->config(), .provider = std::string(found->provider())};
+  }
+  if (!flags.mode.empty()) answering.upstream.mode = flags.mode;
+  return answering;
+}
+
 Result<std::string> ExplainHere(const config::Config& config, const ExplainFlags& flags,
                                 const std::string& body, const std::string& model) {
   const auto endpoint = service::PromptEndpoint(flags.endpoint);
   const bool messages = endpoint == upstream::Endpoint::kMessages;
-  const upstream::Dialect dialect =
-      messages ? upstream::Dialect::kAnthropic : upstream::Dialect::kOpenAi;
-  config::UpstreamConfig chosen;
-  chosen.name = upstream::DialectName(dialect);
-  std::string provider(upstream::DialectName(dialect));
-  if (!config.upstreams.empty()) {
-    KVGATE_TRY(const auto upstreams,
-               upstream::Upstreams::Open(config.upstreams, upstream::ProcessEnvironment));
-    KVGATE_TRY(const upstream::Upstream* found,
-               upstreams->Choose({.dialect = dialect, .name = flags.upstream, .model = model}));
-    chosen = found->config();
-    provider = found->provider();
-  }
-  if (!flags.mode.empty()) chosen.mode = flags.mode;
+  KVGATE_TRY(
+      const Answering answering,
+      WhoAnswers(config, flags,
+                 messages ? upstream::Dialect::kAnthropic : upstream::Dialect::kOpenAi, model));
   const service::Prompts prompts({.keep_text = true});
   return prompts.Explain({.body = body,
                           .endpoint = *endpoint,
                           .tenant = "",
-                          .upstream = chosen,
-                          .provider = provider,
+                          .upstream = answering.upstream,
+                          .provider = answering.provider,
                           .fields = {},
                           .credential = ""});
 }
 
+// The names, behind each other on lines of 80 columns.
+void PrintList(const char* title, const std::vector<std::string>& names) {
+  constexpr size_t kColumns = 80;
+  std::string line = fmt::format("{:<13}", title);
+  for (size_t i = 0; i < names.size(); ++i) {
+    const std::string name = names[i] + (i + 1 < names.size() ? "," : "");
+    if (line.size() + 1 + name.size() > kColumns) {
+      fmt::print("{}\n", line);
+      line = std::string(13, ' ');
+    }
+    line += (line.ends_with(' ') ? "" : " ") + name;
+  }
+  fmt::print("{}\n", line);
+}
+
 void Print(const Json& found) {
-  fmt::print("mode {}, upstream {} ({})\n", found.value("mode", ""), found.value("upstream", ""),
-             found.value("provider", ""));
+  fmt::print("upstream     {} ({})\nmode         {}\n", found.value("upstream", ""),
+             found.value("provider", ""), found.value("mode", ""));
   if (found["unreadable"].is_string()) {
     fmt::print("forwarded as it came: {}\n", found["unreadable"].get<std::string>());
   }
@@ -93,23 +141,47 @@ void Print(const Json& found) {
   fmt::print("conversation {} by {}{}\n", conversation.value("id", ""),
              conversation.value("origin", ""),
              conversation.value("first", true) ? ", its first request" : "");
+  std::vector<std::string> sources;
+  const Json by_source = found.value("sources", Json::object());
+  for (const auto& [name, tokens] : by_source.items()) {
+    sources.push_back(fmt::format("{} {}", name, tokens.get<int64_t>()));
+  }
+  if (!sources.empty()) PrintList("tokens about", sources);
   for (const Json& edit : found["edits"]) {
-    fmt::print("edit {:<18} {}: {} bytes become {}\n", edit.value("rule", ""),
+    fmt::print("edit         {} {}: {} bytes become {}\n", edit.value("rule", ""),
                edit.value("path", ""), edit.value("bytes_removed", uint64_t{0}),
                edit.value("bytes_added", uint64_t{0}));
     fmt::print("  - {}\n  + {}\n", edit["before"].dump(), edit["after"].dump());
   }
   if (found["edits"].empty()) fmt::print("no edits: the bytes go out as they came\n");
   for (const Json& header : found["headers"]) {
-    fmt::print("header {}: {}\n", header.value("name", ""), header.value("value", ""));
+    fmt::print("header       {}: {}\n", header.value("name", ""), header.value("value", ""));
   }
   const Json& plan = found["plan"];
-  fmt::print("plan: {}; {} markers, expected reuse {:.2f}\n", plan.value("reason", ""),
-             plan.value("markers", uint64_t{0}), plan.value("expected_reuse", 0.0));
-  for (const Json& rule : found["rules"]) {
-    fmt::print("rule {:<18} {}\n", rule.value("name", ""), rule.value("on", true) ? "on" : "off");
+  if (found.value("provider", "") != route::Target::kLocal) {
+    fmt::print("plan         {}; {} markers, expected reuse {:.2f}\n", plan.value("reason", ""),
+               plan.value("markers", uint64_t{0}), plan.value("expected_reuse", 0.0));
   }
-  for (const Json& note : found["notes"]) fmt::print("note: {}\n", note.get<std::string>());
+  std::vector<std::string> off;
+  for (const Json& rule : found["rules"]) {
+    if (!rule.value("on", true)) off.push_back(rule.value("name", ""));
+  }
+  if (off.size() == found["rules"].size()) off = {"all"};
+  if (!off.empty()) PrintList("rules off", off);
+  for (const Json& note : found["notes"]) fmt::print("note         {}\n", note.get<std::string>());
+}
+
+// As clients of the dialect send their key, if not told otherwise: by header and value a server
+// without keys of its own tells whose conversations are meant.
+void Authorize(const std::string& authorization, const ExplainFlags& flags, HttpRequest& request) {
+  constexpr std::string_view kScheme = "Bearer ";
+  const bool is_oauth = authorization.find("sk-ant-oat") != std::string::npos;
+  const bool by_dialect = flags.key_header.empty() && flags.endpoint == "messages" && !is_oauth;
+  if ((by_dialect || flags.key_header == "x-api-key") && authorization.starts_with(kScheme)) {
+    request.api_key = authorization.substr(kScheme.size());
+  } else {
+    request.authorization = authorization;
+  }
 }
 
 Result<int> Explain(ExplainFlags flags) {
@@ -135,12 +207,12 @@ Result<int> Explain(ExplainFlags flags) {
   if (server.url.empty()) {
     found = ExplainHere(config, flags, body, model.is_string() ? model.get<std::string>() : "");
   } else {
-    found =
-        FetchOk(RequestTo(server, {.method = "POST",
-                                   .url = fmt::format("/kvgate/v1/explain?endpoint={}&upstream={}",
-                                                      flags.endpoint, flags.upstream),
-                                   .body = body,
-                                   .authorization = authorization}));
+    HttpRequest asked = {.method = "POST",
+                         .url = fmt::format("/kvgate/v1/explain?endpoint={}&upstream={}",
+                                            flags.endpoint, flags.upstream),
+                         .body = body};
+    Authorize(authorization, flags, asked);
+    found = FetchOk(RequestTo(server, std::move(asked)));
   }
   KVGATE_TRY(const std::string text, std::move(found));
   const Json explanation = Json::parse(text, nullptr, false);
@@ -175,6 +247,11 @@ void AddExplain(CLI::App& app, Run& chosen) {
                    "as if it were the upstream's, for a first request; asks no server")
       ->check(CLI::IsMember({"observe", "pin", "stabilize"}));
   AddTargetFlags(*command, flags->target);
+  command
+      ->add_option("--key-header", flags->key_header,
+                   "in which header your client sends its key; by default x-api-key for messages, "
+                   "else authorization")
+      ->check(CLI::IsMember({"authorization", "x-api-key"}));
   command->add_flag("--json", flags->json, "as JSON");
   command->callback([flags, &chosen] { chosen = [flags] { return Explain(*flags); }; });
 }

@@ -167,6 +167,7 @@ Result<HttpReply> FetchHttp(const HttpRequest& request) {
       request.method, url.path, url.authority,
       request.body_file.empty() ? "application/json" : "application/octet-stream", body_bytes);
   if (!request.authorization.empty()) head += "Authorization: " + request.authorization + "\r\n";
+  if (!request.api_key.empty()) head += "x-api-key: " + request.api_key + "\r\n";
   if (!request.admin_token.empty()) head += "x-kvgate-admin: " + request.admin_token + "\r\n";
   if (!link.Send(head + "\r\n" + request.body)) {
     return Unreachable(request.url, "it closed the connection");
@@ -185,6 +186,10 @@ Result<std::string> FetchOk(const HttpRequest& request) {
   if (body.is_object() && body.contains("error") && body["error"].is_object()) {
     const auto& text = body["error"].value("message", nlohmann::json());
     if (text.is_string()) message = text.get<std::string>();
+  }
+  const bool has_key = !request.authorization.empty() || !request.api_key.empty();
+  if (reply.status == 401 && !has_key) {
+    message += " Name the environment variable that holds one with --key-env.";
   }
   return MakeError(ErrorCode::kUnavailable, "cli", message);
 }

@@ -22,6 +22,7 @@ struct HttpRequest {
   // Of a server found by its data directory, see ServerAddress; empty: by its name.
   std::string certificate_sha256 = {};
   std::string authorization = {};  // the header's value, where it is not empty
+  std::string api_key = {};        // of x-api-key; likewise
   std::string admin_token = {};    // of a server found by its data directory; likewise
   // Called after each piece of body_file with what has been sent of it.
   std::function<void(uint64_t done, uint64_t total)> on_sent = {};

@@ -6,9 +6,12 @@
 #include <cstdio>
 #include <exception>
 #include <new>
+#include <span>
+#include <string>
 
 #include "gateway/cli/bus_error.h"
 #include "gateway/cli/commands.h"
+#include "gateway/cli/misspelling.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "store/start_marker.h"
 
@@ -43,7 +46,15 @@ int RunCommandLine(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& problem) {
-    return app.exit(problem) == 0 ? 0 : kExitUsage;
+    if (problem.get_exit_code() == 0) return app.exit(problem);
+    const std::span<const char* const> words(argv + 1, argc > 0 ? argc - 1 : 0);
+    const std::string misspelling = kvgate::cli::FindMisspelling(app, words);
+    if (misspelling.empty()) {
+      app.exit(problem);
+    } else {
+      fmt::print(stderr, "kvgate: {}\n", misspelling);
+    }
+    return kExitUsage;
   }
   const kvgate::Result<int> code = chosen();
   if (code) return *code;

@@ -350,7 +350,7 @@ Result<int> ServeOrThrow(const ConfigFlags& flags, config::Config& config, const
   http::ServerOptions server_options = ToServerOptions(config, listen, admin_token);
   const std::unique_ptr<upstream::ExchangeLog> wrapped = wrap ? wrap(ledger) : nullptr;
   server_options.exchange_log = wrapped ? wrapped.get() : &ledger;
-  if (!config.upstreams.empty()) server_options.prompts = &prompts;
+  server_options.prompts = &prompts;
   KVGATE_TRY(std::unique_ptr<http::Server> server, http::Server::Open(server_options, service));
   std::unique_ptr<service::Upkeep> upkeep;
   if (has_local) {

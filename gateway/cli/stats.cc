@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <ctime>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "gateway/cli/commands.h"
 #include "gateway/cli/http_client.h"
@@ -29,32 +31,61 @@ struct StatsFlags {
   bool json = false;
 };
 
+// Of the newest requests: what somebody waits for now.
+constexpr int64_t kLatencyRecords = 500;
+
 int64_t Count(const Json& sum, const char* name) { return sum.value(name, int64_t{0}); }
 
-// Millionths are enough to see one request.
+// Millionths are enough to see one request, and too many for a bill.
 std::string Dollars(const Json& sum, const char* name) {
-  return fmt::format("${:.6f}", static_cast<double>(Count(sum, name)) / 1e9);
+  const double dollars = static_cast<double>(Count(sum, name)) / 1e9;
+  return fmt::format("${:.{}f}", dollars, dollars < 10 ? 6 : dollars < 1000 ? 4 : 2);
+}
+
+// "61.4 %"; a dash where there is nothing to have a share of.
+std::string Percent(double part, double whole) {
+  return whole > 0 ? fmt::format("{:.1f} %", 100 * part / whole) : "-";
+}
+
+int64_t InputTokens(const Json& sum) {
+  return Count(sum, "uncached_tokens") + Count(sum, "cache_read_tokens") +
+         Count(sum, "cache_write_tokens");
+}
+
+std::string HitRate(const Json& sum) {
+  return Percent(static_cast<double>(Count(sum, "cache_read_tokens")),
+                 static_cast<double>(InputTokens(sum)));
+}
+
+// Of what the same would have cost without a cache.
+std::string Saving(const Json& sum) {
+  const auto without = static_cast<double>(Count(sum, "uncached_nanodollars"));
+  return Percent(without - static_cast<double>(Count(sum, "nanodollars")), without);
+}
+
+std::string Shortened(const std::string& name, size_t size) {
+  if (name.empty()) return "-";
+  return name.size() <= size ? name : name.substr(0, size - 2) + "..";
 }
 
 void PrintSums(const char* title, const Json& sums) {
   if (sums.empty()) return;
-  fmt::print("\n{:<32} {:>9} {:>7} {:>12} {:>12} {:>12} {:>12} {:>14} {:>14}\n", title, "REQUESTS",
-             "FAILED", "UNCACHED", "CACHE READ", "CACHE WRITE", "OUTPUT", "COST", "WITHOUT CACHE");
+  constexpr size_t kNameSize = 17;
+  fmt::print("\n{:<17} {:>8} {:>6} {:>7} {:>10} {:>8} {:>10} {:>7}\n", title, "REQUESTS", "FAILED",
+             "HIT", "INPUT", "OUTPUT", "COST", "SAVED");
   for (const auto& [name, sum] : sums.items()) {
-    fmt::print("{:<32} {:>9} {:>7} {:>12} {:>12} {:>12} {:>12} {:>14} {:>14}\n",
-               name.empty() ? "-" : name.substr(0, 32), Count(sum, "requests"),
-               Count(sum, "failed"), Count(sum, "uncached_tokens"), Count(sum, "cache_read_tokens"),
-               Count(sum, "cache_write_tokens"), Count(sum, "output_tokens"),
-               Dollars(sum, "nanodollars"), Dollars(sum, "uncached_nanodollars"));
+    fmt::print("{:<17} {:>8} {:>6} {:>7} {:>10} {:>8} {:>10} {:>7}\n", Shortened(name, kNameSize),
+               Count(sum, "requests"), Count(sum, "failed"), HitRate(sum), InputTokens(sum),
+               Count(sum, "output_tokens"), Dollars(sum, "nanodollars"), Saving(sum));
   }
 }
 
 void PrintSources(const Json& sums) {
   if (sums.empty()) return;
-  fmt::print("\n{:<32} {:>12} {:>12} {:>12} {:>14}\n", "SOURCE", "CACHED", "WRITTEN", "UNCACHED",
+  fmt::print("\n{:<18} {:>14} {:>14} {:>14} {:>14}\n", "SOURCE", "CACHED", "WRITTEN", "UNCACHED",
              "COST");
   for (const auto& [name, sum] : sums.items()) {
-    fmt::print("{:<32} {:>12} {:>12} {:>12} {:>14}\n", name.substr(0, 32),
+    fmt::print("{:<18} {:>14} {:>14} {:>14} {:>14}\n", Shortened(name, 18),
                Count(sum, "cached_tokens"), Count(sum, "written_tokens"),
                Count(sum, "uncached_tokens"), Dollars(sum, "nanodollars"));
   }
@@ -62,15 +93,46 @@ void PrintSources(const Json& sums) {
 
 void PrintBreaks(const Json& sums) {
   if (sums.empty()) return;
-  fmt::print("\n{:<32} {:>9} {:>12} {:>14}\n", "WHY A PREFIX ENDED", "REQUESTS", "TOKENS LOST",
+  fmt::print("\n{:<32} {:>9} {:>14} {:>14}\n", "WHY A PREFIX ENDED", "REQUESTS", "TOKENS LOST",
              "LOST");
   for (const auto& [name, sum] : sums.items()) {
-    fmt::print("{:<32} {:>9} {:>12} {:>14}\n", name.substr(0, 32), Count(sum, "breaks"),
+    fmt::print("{:<32} {:>9} {:>14} {:>14}\n", Shortened(name, 32), Count(sum, "breaks"),
                Count(sum, "lost_tokens"), Dollars(sum, "lost_nanodollars"));
   }
 }
 
-void Print(const Json& ledger) {
+std::string Duration(double seconds) {
+  return seconds < 1 ? fmt::format("{:.3g} ms", seconds * 1e3) : fmt::format("{:.3g} s", seconds);
+}
+
+// "p50 310 ms, p95 2.1 s"; empty: no record has that time.
+std::string Latency(const Json& records, const char* time) {
+  std::vector<double> seconds;
+  for (const Json& record : records) {
+    const Json timings = record.value("timings", Json::object());
+    const bool answered = record.value("outcome", "") == "complete";
+    if (answered && timings.value(time, Json()).is_number()) {
+      seconds.push_back(timings[time].get<double>() / 1e6);
+    }
+  }
+  if (seconds.empty()) return "";
+  std::sort(seconds.begin(), seconds.end());
+  // The least value that so many of a hundred do not exceed.
+  const auto at = [&](size_t percent) {
+    return seconds[(seconds.size() * percent + 99) / 100 - 1];
+  };
+  return fmt::format("p50 {}, p95 {}", Duration(at(50)), Duration(at(95)));
+}
+
+void PrintLatency(const Json& records) {
+  const std::string whole = Latency(records, "total_us");
+  if (whole.empty()) return;
+  const std::string first = Latency(records, "ttft_us");
+  if (!first.empty()) fmt::print("first token  {} (newest {} requests)\n", first, records.size());
+  fmt::print("answer       {}\n", whole);
+}
+
+void Print(const Json& ledger, const Json& records) {
   const Json totals = ledger.value("totals", Json::object());
   const int64_t since = Count(totals, "since_us");
   if (since == 0) {
@@ -79,13 +141,20 @@ void Print(const Json& ledger) {
   }
   fmt::print("{} requests since {:%Y-%m-%d %H:%M:%S}, {} failed\n", Count(totals, "requests"),
              fmt::localtime(static_cast<std::time_t>(since / 1'000'000)), Count(totals, "failed"));
-  fmt::print("tokens: {} uncached, {} cache read, {} cache write, {} output\n",
-             Count(totals, "uncached_tokens"), Count(totals, "cache_read_tokens"),
-             Count(totals, "cache_write_tokens"), Count(totals, "output_tokens"));
-  fmt::print("cost: {}, without the cache {} (prices of {})\n", Dollars(totals, "nanodollars"),
-             Dollars(totals, "uncached_nanodollars"), ledger.value("price_date", ""));
-  fmt::print("not in it: {} answers whose tokens are not known, {} without a known price\n",
-             Count(totals, "unknown_usage"), Count(totals, "unknown_cost"));
+  fmt::print("hit rate     {}: {} of {} input tokens read from a cache, {} written\n",
+             HitRate(totals), Count(totals, "cache_read_tokens"), InputTokens(totals),
+             Count(totals, "cache_write_tokens"));
+  fmt::print("output       {} tokens\n", Count(totals, "output_tokens"));
+  if (Count(totals, "uncached_nanodollars") > 0) {
+    fmt::print("cost         {}; without the cache {}: {} saved\n", Dollars(totals, "nanodollars"),
+               Dollars(totals, "uncached_nanodollars"), Saving(totals));
+  }
+  PrintLatency(records);
+  if (Count(totals, "unknown_usage") + Count(totals, "unknown_cost") > 0) {
+    fmt::print("not in it    {} answers of unknown tokens, {} without a price (of {})\n",
+               Count(totals, "unknown_usage"), Count(totals, "unknown_cost"),
+               ledger.value("price_date", ""));
+  }
   PrintSums("UPSTREAM", totals.value("by_upstream", Json::object()));
   PrintSums("MODEL", totals.value("by_model", Json::object()));
   PrintSums("TENANT", totals.value("by_tenant", Json::object()));
@@ -93,7 +162,17 @@ void Print(const Json& ledger) {
   PrintBreaks(totals.value("breaks", Json::object()));
 }
 
-Result<Json> FromDirectory(const config::Config& config, const std::filesystem::path& directory) {
+struct Found {
+  Json ledger;
+  Json records = Json::array();  // the newest
+};
+
+Json RecordsOf(const Result<std::string>& text) {
+  const Json list = text ? Json::parse(*text, nullptr, false) : Json();
+  return list.is_object() ? list.value("data", Json::array()) : Json::array();
+}
+
+Result<Found> FromDirectory(const config::Config& config, const std::filesystem::path& directory) {
   std::error_code code;
   if (!std::filesystem::exists(directory, code)) {
     return MakeError(
@@ -105,11 +184,27 @@ Result<Json> FromDirectory(const config::Config& config, const std::filesystem::
                                          .kv_bytes_max = config.store.disk_cache_bytes,
                                          .read_only = true,
                                          .secret_env = config.store.secret_env}));
-  const ledger::Ledger ledger({.meta = &opened->meta()});
+  ledger::Ledger ledger({.meta = &opened->meta()});
   std::string text;
   protocol::JsonWriter json(text);
   ledger.WriteStats(json);
-  return Json::parse(text, nullptr, false);
+  return Found{.ledger = Json::parse(text, nullptr, false),
+               .records = RecordsOf(ledger.List({.limit = kLatencyRecords}))};
+}
+
+Result<Found> FromServer(const store::ServerAddress& server, const std::string& authorization) {
+  KVGATE_TRY(
+      const std::string body,
+      FetchOk(RequestTo(server, {.url = "/kvgate/v1/stats", .authorization = authorization})));
+  const Json stats = Json::parse(body, nullptr, false);
+  if (!stats.is_object() || !stats.contains("ledger")) {
+    return MakeError(ErrorCode::kUnavailable, "cli",
+                     "the answer has no ledger; is that a kvgate server?");
+  }
+  const std::string path = fmt::format("/kvgate/v1/requests?limit={}", kLatencyRecords);
+  return Found{.ledger = stats["ledger"],
+               .records = RecordsOf(
+                   FetchOk(RequestTo(server, {.url = path, .authorization = authorization})))};
 }
 
 Result<int> Stats(const StatsFlags& flags) {
@@ -117,24 +212,12 @@ Result<int> Stats(const StatsFlags& flags) {
   const std::filesystem::path directory = DataDirOf(config);
   KVGATE_TRY(const std::string authorization, AuthorizationOf(flags.target));
   const store::ServerAddress server = FindServer(flags.target, directory);
-  Json ledger;
-  if (server.url.empty()) {
-    KVGATE_TRY(ledger, FromDirectory(config, directory));
-  } else {
-    KVGATE_TRY(
-        const std::string body,
-        FetchOk(RequestTo(server, {.url = "/kvgate/v1/stats", .authorization = authorization})));
-    const Json stats = Json::parse(body, nullptr, false);
-    if (!stats.is_object() || !stats.contains("ledger")) {
-      return MakeError(ErrorCode::kUnavailable, "cli",
-                       "the answer has no ledger; is that a kvgate server?");
-    }
-    ledger = stats["ledger"];
-  }
+  KVGATE_TRY(const Found found, server.url.empty() ? FromDirectory(config, directory)
+                                                   : FromServer(server, authorization));
   if (flags.json) {
-    fmt::print("{}\n", ledger.dump());
+    fmt::print("{}\n", found.ledger.dump());
   } else {
-    Print(ledger);
+    Print(found.ledger, found.records);
   }
   return 0;
 }

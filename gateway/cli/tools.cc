@@ -1,4 +1,4 @@
-// The small commands: `make-model`, `quantize`, `tokenize`, `config check`.
+// The small commands: `make-model`, `quantize`, `tokenize`, `config check` and `config keys`.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -6,6 +6,10 @@
 #include <iostream>
 #include <iterator>
 #include <memory>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include <kvgate/log.h>
 
@@ -16,6 +20,8 @@
 #include "engine/tokenizer/tokenizer.h"
 #include "gateway/cli/commands.h"
 #include "gateway/config/config.h"
+#include "gateway/config/keys.h"
+#include "gateway/config/nearest.h"
 #include "gateway/http/listener_tls.h"
 
 namespace kvgate::cli {
@@ -74,6 +80,38 @@ Result<int> CheckConfig(const std::string& path) {
   }
   for (const std::string& message : config.error().messages) fmt::print(stderr, "{}\n", message);
   return 1;
+}
+
+// What the page says, on lines of 80 columns; `word`: of keys that have it in name or meaning.
+Result<int> PrintKeys(const std::string& word) {
+  constexpr size_t kColumns = 80;
+  constexpr size_t kIndent = 4;
+  size_t num_shown = 0;
+  std::vector<std::string> names;
+  const std::vector<config::KeyLine> keys = config::ReadKeysPage(config::kKeysPage);
+  for (const config::KeyLine& key : keys) {
+    names.push_back(key.name);
+    const bool is_meant =
+        key.name.find(word) != std::string::npos || key.meaning.find(word) != std::string::npos;
+    if (!is_meant) continue;
+    ++num_shown;
+    fmt::print("{} = {}\n", key.name, key.unset);
+    std::string line(kIndent, ' ');
+    std::istringstream words(key.meaning);
+    for (std::string next; words >> next;) {
+      if (line.size() + 1 + next.size() > kColumns) {
+        fmt::print("{}\n", line);
+        line = std::string(kIndent, ' ');
+      }
+      line += (line.size() == kIndent ? "" : " ") + next;
+    }
+    fmt::print("{}\n", line);
+  }
+  if (num_shown > 0) return 0;
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  return MakeError(ErrorCode::kInvalidArgument, "cli",
+                   fmt::format("no key has '{}' in its name or meaning{}", word,
+                               config::DidYouMean(word, known)));
 }
 
 }  // namespace
@@ -153,6 +191,10 @@ void AddConfig(CLI::App& app, Run& chosen) {
   CLI::App* check = command->add_subcommand("check", "Say ok, or what is wrong and where");
   check->add_option("file", *path, "TOML file")->required();
   check->callback([path, &chosen] { chosen = [path] { return CheckConfig(*path); }; });
+  CLI::App* keys =
+      command->add_subcommand("keys", "Every key, its default and its meaning (KEYS.md)");
+  keys->add_option("word", *path, "those with this word in their name or meaning");
+  keys->callback([path, &chosen] { chosen = [path] { return PrintKeys(*path); }; });
 }
 
 }  // namespace kvgate::cli

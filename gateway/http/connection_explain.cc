@@ -2,6 +2,24 @@
 #include "gateway/http/connection.h"
 
 namespace kvgate::http {
+namespace {
+
+// Whom a request for the model asks first by its route; empty: it has none.
+std::string RoutedTo(const Targets& targets, std::string_view model) {
+  const route::Route* const route = targets.routes->Find(model);
+  if (route == nullptr) return "";
+  const std::string& first = route->config().targets.front();
+  return first.substr(0, first.find('/'));
+}
+
+Response NoLocalEngine() {
+  return ErrorResponse({.code = ErrorCode::kNotFound,
+                        .source = "explain",
+                        .detail = "There is no local engine here.",
+                        .field = "upstream"});
+}
+
+}  // namespace
 
 Response Connection::HandleExplain() {
   const auto& message = parser_->get();
@@ -11,10 +29,9 @@ Response Connection::HandleExplain() {
   const std::optional<upstream::Endpoint> kind =
       service::PromptEndpoint(endpoint.empty() ? "chat_completions" : endpoint);
   if (context_.options.prompts == nullptr) {
-    return ErrorResponse(
-        {.code = ErrorCode::kNotFound,
-         .source = "explain",
-         .detail = "There is no upstream here whose requests could be explained."});
+    return ErrorResponse({.code = ErrorCode::kNotFound,
+                          .source = "explain",
+                          .detail = "This server explains no requests."});
   }
   if (!kind) {
     return ErrorResponse({.code = ErrorCode::kInvalidArgument,
@@ -34,13 +51,31 @@ Response Connection::HandleExplain() {
     return ErrorResponse(admitted.error());
   }
   const bool messages = *kind == upstream::Endpoint::kMessages;
-  const Result<upstream::Upstream*> chosen = targets_->upstreams->Choose(
-      {.dialect = messages ? upstream::Dialect::kAnthropic : upstream::Dialect::kOpenAi,
-       .name = name,
-       .model = scan.model});
-  if (!chosen) return ErrorResponse(chosen.error());
+  const upstream::Dialect dialect =
+      messages ? upstream::Dialect::kAnthropic : upstream::Dialect::kOpenAi;
+  const std::string wanted = name.empty() ? RoutedTo(*targets_, scan.model) : name;
+  const bool has_local = context_.service.has_local();
+  const bool is_local = wanted == route::Target::kLocal ||
+                        (wanted.empty() && has_local &&
+                         (targets_->upstreams->empty() || scan.model.empty() ||
+                          context_.service.ServesLocal(scan.model) ||
+                          !targets_->upstreams->Serves(
+                              {.dialect = dialect, .endpoint = *kind, .model = scan.model})));
+  if (is_local && !has_local) return NoLocalEngine();
   const upstream::HeaderFields fields = RequestFields();
   const std::string tenant = Tenant();
+  if (is_local) {
+    return {.body = context_.options.prompts->Explain({.body = message.body(),
+                                                       .endpoint = *kind,
+                                                       .tenant = tenant,
+                                                       .upstream = service::LocalUpstream(),
+                                                       .provider = route::Target::kLocal,
+                                                       .fields = fields,
+                                                       .credential = {}})};
+  }
+  const Result<upstream::Upstream*> chosen =
+      targets_->upstreams->Choose({.dialect = dialect, .name = wanted, .model = scan.model});
+  if (!chosen) return ErrorResponse(chosen.error());
   const std::string credential = SentCredential(*chosen);
   return {.body =
               context_.options.prompts->Explain({.body = message.body(),

@@ -110,6 +110,15 @@ std::string LocalRecord::BreakJson() const {
   return record_.prefix_break ? ledger::BreakJson(*record_.prefix_break) : "";
 }
 
+std::vector<protocol::PromptSegment> LocalRecord::Segments() const {
+  std::vector<protocol::PromptSegment> segments;
+  if (!preparation_) return segments;
+  for (const prompt::SourceRun& run : Prompts::RunsOf(*preparation_)) {
+    segments.push_back({.source = prompt::SourceName(run.source), .num_tokens = run.num_tokens});
+  }
+  return segments;
+}
+
 void LocalRecord::OnRefused(const Error& error) {
   record_.outcome = "refused";
   record_.status = protocol::HttpStatus(error);

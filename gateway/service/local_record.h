@@ -40,6 +40,8 @@ class LocalRecord {
   void OnFinish(const protocol::FinishEvent& finish, bool begun);
   // Why no more of the prompt was cached, as a JSON object; empty: not known, or nothing is lost.
   std::string BreakJson() const;
+  // The prompt's tokens by source, where its body tells them; else empty.
+  std::vector<protocol::PromptSegment> Segments() const;
   // Ends it.
   void End();
   // Ends it without a record: someone else answers.

@@ -46,15 +46,19 @@ void WritePin(const store::Pin* pin, JsonWriter& json) {
   }
 }
 
-void WritePrefix(const store::KvPrefix& prefix, const store::Pin* pin, JsonWriter& json) {
-  json.BeginObject().Key("id").String(ToHex(prefix.leaf.hash)).Key("object").String("prefix");
-  json.Key("fingerprint").String(ToHex(prefix.leaf.fingerprint));
-  json.Key("blocks").Unsigned(prefix.num_blocks);
-  json.Key("tokens").Unsigned(uint64_t{prefix.num_blocks} * kKvBlockTokens);
-  json.Key("bytes").Unsigned(prefix.payload_bytes);
-  json.Key("last_used").Integer(prefix.last_used_unix);
-  WritePin(pin, json);
-  json.EndObject();
+// One line of what a terminal shows, cut between characters.
+std::string Preview(std::string_view text) {
+  constexpr size_t kBytesMax = 60;
+  std::string line;
+  for (const char c : text) {
+    const bool is_space = static_cast<unsigned char>(c) <= ' ' || c == 0x7f;
+    if (is_space && (line.empty() || line.ends_with(' '))) continue;
+    line += is_space ? ' ' : c;
+  }
+  if (line.size() <= kBytesMax) return line;
+  size_t end = kBytesMax;
+  while (end > 0 && (static_cast<unsigned char>(line[end]) & 0xc0) == 0x80) --end;
+  return line.substr(0, end);
 }
 
 }  // namespace
@@ -162,6 +166,23 @@ std::vector<std::string> PrefixService::TenantsOf(const Caller& caller,
   return tenants;
 }
 
+PrefixService::Shown PrefixService::Show(const Caller& caller, const store::KvPrefix& prefix,
+                                         const store::Pin* pin, size_t& reads_left) {
+  const engine::Engine* const engine = engine_.load();
+  if (engine == nullptr || engine->info().kv_fingerprint != prefix.leaf.fingerprint) return {};
+  Shown shown{.model = words_.name};
+  if (!words_.text) return shown;
+  std::vector<TokenId> tokens;
+  if (pin != nullptr) {
+    if (pin->tenant == TenantOf(caller.credential)) tokens = pin->tokens;
+  } else if (Owns(caller, prefix.leaf.hash, reads_left)) {
+    if (const auto first = FindFirstBlock(prefix.leaf.hash, reads_left)) tokens = first->tokens;
+  }
+  tokens.resize(std::min<size_t>(tokens.size(), kKvBlockTokens));
+  if (!tokens.empty()) shown.preview = Preview(words_.text(tokens));
+  return shown;
+}
+
 Result<std::string> PrefixService::List(const Caller& caller) {
   KVGATE_TRY(store::KvStore* const kv, RequireStore());
   std::vector<store::KvPrefix> prefixes = kv->ListPrefixes();
@@ -181,17 +202,31 @@ Result<std::string> PrefixService::List(const Caller& caller) {
   std::string out;
   JsonWriter json(out);
   json.BeginObject().Key("object").String("list").Key("data").BeginArray();
+  const bool has_more = reads_left == 0;
+  size_t previews_left = std::min(reads_left, kPreviewsMax);
+  const auto write = [&](const store::KvPrefix& prefix, const store::Pin* pin) {
+    const Shown shown = Show(caller, prefix, pin, previews_left);
+    json.BeginObject().Key("id").String(ToHex(prefix.leaf.hash)).Key("object").String("prefix");
+    json.Key("fingerprint").String(ToHex(prefix.leaf.fingerprint));
+    if (!shown.model.empty()) json.Key("model").String(shown.model);
+    if (!shown.preview.empty()) json.Key("preview").String(shown.preview);
+    json.Key("blocks").Unsigned(prefix.num_blocks);
+    json.Key("tokens").Unsigned(uint64_t{prefix.num_blocks} * kKvBlockTokens);
+    json.Key("bytes").Unsigned(prefix.payload_bytes);
+    json.Key("last_used").Integer(prefix.last_used_unix);
+    WritePin(pin, json);
+    json.EndObject();
+  };
   for (const store::KvPrefix& prefix : prefixes) {
     const auto pin = pins.find(prefix.leaf.hash);
-    WritePrefix(prefix, pin == pins.end() ? nullptr : &pin->second, json);
+    write(prefix, pin == pins.end() ? nullptr : &pin->second);
     if (pin != pins.end()) pins.erase(pin);
   }
   for (const auto& [id, pin] : pins) {
-    WritePrefix(
-        {.leaf = pin.leaf, .num_blocks = static_cast<uint32_t>(pin.tokens.size() / kKvBlockTokens)},
-        &pin, json);
+    const auto num_blocks = static_cast<uint32_t>(pin.tokens.size() / kKvBlockTokens);
+    write({.leaf = pin.leaf, .num_blocks = num_blocks}, &pin);
   }
-  json.EndArray().Key("has_more").Bool(reads_left == 0).EndObject();
+  json.EndArray().Key("has_more").Bool(has_more).EndObject();
   return out;
 }
 

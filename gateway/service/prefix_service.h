@@ -43,8 +43,17 @@ class PrefixService {
   };
   explicit PrefixService(Parts parts) : parts_(std::move(parts)) {}
 
+  static constexpr size_t kPreviewsMax = 64;  // of prefixes that one List reads for that alone
+  // What of its model a list shows: its name, and the words that a prefix begins with.
+  struct ModelWords {
+    std::string name;
+    std::function<std::string(const std::vector<TokenId>&)> text;  // thread-safe
+  };
   // From then on pins hold in its memory, too. Call once; outlives this.
-  void SetEngine(engine::Engine& engine) { engine_.store(&engine); }
+  void SetEngine(engine::Engine& engine, ModelWords words = {}) {
+    words_ = std::move(words);
+    engine_.store(&engine);
+  }
   const Parts& parts() const { return parts_; }
   // The engine's view of a pin; priority 0 ends it.
   engine::Protection ToProtection(const store::Pin& pin, int priority) const;
@@ -52,9 +61,10 @@ class PrefixService {
   // from outside or found again: then the tenant's name is enough.
   std::string SaltOf(std::string_view tenant) const;
 
-  // Stored prefixes, newest first, then pins whose KV is not stored. Whose a prefix is, its first
-  // block tells, which is read from disk once: "has_more" says that kOwnersReadMax were not enough,
-  // and that asking again goes on from there.
+  // Stored prefixes, newest first, then pins whose KV is not stored; those of the engine's model
+  // with its name and, for whose it is and nobody else, the words that they begin with. Whose a
+  // prefix is, its first block tells, which is read from disk once: "has_more" says that
+  // kOwnersReadMax were not enough, and that asking again goes on from there.
   Result<std::string> List(const Caller& caller);
   // kInvalidArgument: it is pinned, and `force` does not say to unpin it.
   Result<std::string> Remove(const Caller& caller, std::string_view id, bool force);
@@ -96,6 +106,13 @@ class PrefixService {
   // Null: it is not stored, or `reads_left` is 0 and it would have to be read.
   std::shared_ptr<const FirstBlock> FindFirstBlock(const BlockHash& leaf, size_t& reads_left);
   bool Owns(const Caller& caller, const BlockHash& leaf, size_t& reads_left);
+  // What a list says of a prefix beside what the store knows of it.
+  struct Shown {
+    std::string model = {};
+    std::string preview = {};
+  };
+  Shown Show(const Caller& caller, const store::KvPrefix& prefix, const store::Pin* pin,
+             size_t& reads_left);
   // kNotFound, as of an id that nobody has.
   Result<void> RequireOwn(const Caller& caller, const BlockHash& leaf);
   std::vector<std::string> TenantsOf(const Caller& caller, const BlockHash& leaf) const;
@@ -103,6 +120,7 @@ class PrefixService {
   const Parts parts_;
   std::mutex owners_mutex_;
   std::map<store::KvKey, std::shared_ptr<const FirstBlock>> first_blocks_;  // at most kOwnersMax
+  ModelWords words_;                                                        // set before engine_ is
   std::atomic<engine::Engine*> engine_{nullptr};
 };
 

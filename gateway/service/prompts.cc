@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <initializer_list>
 #include <utility>
@@ -72,12 +73,16 @@ class Preparation final : public upstream::ExchangePreparation {
   const prompt::Prepared& prepared() const { return prepared_; }
   prompt::Report Finish(const prompt::Optimizer::FinishArgs& args) {
     told_ = true;
-    return optimizer_.Finish(prepared_, args);
+    prompt::Report report = optimizer_.Finish(prepared_, args);
+    runs_ = report.runs;
+    return report;
   }
+  const std::vector<prompt::SourceRun>& runs() const { return runs_; }
 
  private:
   prompt::Optimizer& optimizer_;
   const prompt::Prepared prepared_;
+  std::vector<prompt::SourceRun> runs_;
   bool told_ = false;
 };
 
@@ -259,6 +264,11 @@ void Prompts::Complete(ledger::RequestRecord& record, const ledger::ReplyFacts& 
   }
 }
 
+const std::vector<prompt::SourceRun>& Prompts::RunsOf(
+    const upstream::ExchangePreparation& preparation) {
+  return static_cast<const Preparation&>(preparation).runs();
+}
+
 namespace {
 
 // What an edit puts in place of what, cut for reading.
@@ -285,6 +295,38 @@ void WriteRules(const prompt::Prepared& prepared, uint32_t rules_off, protocol::
   json.EndArray();
 }
 
+// A mode has its own rules, beside those that the configuration switches off.
+uint32_t RulesOffIn(Mode mode) {
+  uint32_t bits = 0;
+  for (size_t i = 0; i < prompt::kNumRules; ++i) {
+    const auto rule = static_cast<prompt::Rule>(i);
+    const bool is_of_stabilize = rule == prompt::Rule::kVolatileMoved ||
+                                 rule == prompt::Rule::kVolatileHeld ||
+                                 rule == prompt::Rule::kReminderKept;
+    const bool is_off = mode == Mode::kObserve || (is_of_stabilize && mode != Mode::kStabilize);
+    if (is_off) bits |= uint32_t{1} << i;
+  }
+  return bits;
+}
+
+// What the prompt is made of, as estimated.
+void WriteSources(const Prompts::Args& args, protocol::JsonWriter& json) {
+  std::array<int64_t, prompt::kNumSources> tokens{};
+  prompt::SegmentMemo memo(1);
+  const Result<prompt::Outline> outline = prompt::ReadOutline(args.endpoint, args.body, memo);
+  if (outline) {
+    for (const prompt::Segment& segment : outline->segments) {
+      tokens[static_cast<size_t>(segment.source)] += segment.num_tokens;
+    }
+  }
+  json.Key("sources").BeginObject();
+  for (size_t i = 0; i < prompt::kNumSources; ++i) {
+    if (tokens[i] == 0) continue;
+    json.Key(prompt::SourceName(static_cast<prompt::Source>(i))).Integer(tokens[i]);
+  }
+  json.EndObject();
+}
+
 void WritePlan(const prompt::Plan& plan, protocol::JsonWriter& json) {
   json.Key("plan").BeginObject().Key("reason").String(plan.reason);
   json.Key("expected_reuse").Number(plan.expected_reuse);
@@ -299,6 +341,13 @@ void WritePlan(const prompt::Plan& plan, protocol::JsonWriter& json) {
 }
 
 }  // namespace
+
+config::UpstreamConfig LocalUpstream() {
+  config::UpstreamConfig local;
+  local.name = "local";
+  local.mode = prompt::ModeName(Mode::kObserve);
+  return local;
+}
 
 std::string Prompts::Explain(const Args& args) const {
   const prompt::OptimizeArgs asked = ArgsOf(args);
@@ -326,7 +375,8 @@ std::string Prompts::Explain(const Args& args) const {
   }
   json.EndArray();
   WritePlan(prepared.plan, json);
-  WriteRules(prepared, asked.rules_off, json);
+  WriteRules(prepared, asked.rules_off | RulesOffIn(prepared.mode), json);
+  WriteSources(args, json);
   json.Key("notes").BeginArray();
   for (const std::string& note : prepared.notes) json.String(note);
   json.EndArray().EndObject();

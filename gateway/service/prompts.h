@@ -30,6 +30,9 @@ bool IsSubscription(std::string_view credential, const upstream::HeaderFields& f
 // "chat_completions", "responses", "messages": those whose bodies have a prompt that is understood.
 std::optional<upstream::Endpoint> PromptEndpoint(std::string_view name);
 
+// The local engine in an upstream's place, for Prompts::Explain: it takes prompts as they come.
+config::UpstreamConfig LocalUpstream();
+
 class Prompts {
  public:
   explicit Prompts(const prompt::Optimizer::Options& options) : optimizer_(options) {}
@@ -79,6 +82,10 @@ class Prompts {
   // The ledger's: what became of it, into its record.
   void Complete(ledger::RequestRecord& record, const ledger::ReplyFacts& facts,
                 upstream::ExchangePreparation& preparation);
+
+  // Of a prompt that Complete was called for: its tokens by source, in the order of rendering.
+  static const std::vector<prompt::SourceRun>& RunsOf(
+      const upstream::ExchangePreparation& preparation);
 
   prompt::TenantMemory& tenants() { return optimizer_.tenants(); }
 

@@ -79,6 +79,10 @@ void Completion::Finish(protocol::FinishEvent& finish, Output& output) {
   const bool begun = parts_.streaming && started_;
   parts_.record->OnFinish(finish, begun);
   finish.stats.prefix_break = parts_.record->BreakJson();
+  // The body tells tools and retrieval apart, which the engine has as parts of messages.
+  if (auto segments = parts_.record->Segments(); !segments.empty()) {
+    finish.stats.segments = std::move(segments);
+  }
   num_tokens_ =
       static_cast<uint64_t>(finish.stats.num_prompt_tokens + finish.stats.num_output_tokens);
   if (finish.error && !begun) {
@@ -115,7 +119,12 @@ Service::Service(Parts parts)
 
 void Service::SetLocal(std::unique_ptr<provider::LocalProvider> local) {
   local_ = std::move(local);
-  prefixes_.SetEngine(local_->engine());
+  const auto text = [this](const std::vector<TokenId>& tokens) {
+    protocol::CompletionRequest request;
+    request.prompt = tokens;
+    return local_->PromptTexts(request).front();
+  };
+  prefixes_.SetEngine(local_->engine(), {.name = local_->id(), .text = text});
   local_ready_.store(true);
 }
 

@@ -2,6 +2,7 @@
 """The commands beside serve: what they print, and that they find the server that holds a folder."""
 
 import json
+import shlex
 import signal
 import subprocess
 import time
@@ -21,7 +22,28 @@ class CliTest(Case):
     def test_version_help_and_an_unknown_command(self):
         self.assertRegex(self.kvgate("--version"), r"^kvgate \d+\.\d+\.\d+( \(CUDA\))?\n$")
         self.assertIn("serve", self.kvgate("--help"))
-        self.assertIn("subcommand", self.kvgate("dance", code=2))
+        self.assertIn("there is no command 'dance'", self.kvgate("dance", code=2))
+        self.assertIn("subcommand", self.kvgate(code=2))
+
+    def test_what_may_have_been_meant_is_asked(self):
+        for arguments, meant in ((["serv"], "'serve'"), (["cache", "stat"], "'stats'"),
+                                 (["serve", "--lissten", "x"], "'--listen'"),
+                                 (["serve", "--set", "engine.kvdtype=f16"], "'engine.kv_dtype'"),
+                                 (["serve", "--set", "engin.kv_dtype=f16"], "[engine]"),
+                                 (["serve", "--kv-dtype", "fp16"], "'f16'")):
+            with self.subTest(arguments):
+                said = self.kvgate(*arguments, code=2)
+                self.assertIn(meant, said)
+                self.assertEqual(len(said.splitlines()), 1)
+
+    def test_every_key_of_the_configuration_is_explained(self):
+        shown = self.kvgate("config", "keys")
+        self.assertIn("engine.kv_dtype = \"f16\"\n", shown)
+        self.assertIn("upstream.base_url = required\n", shown)
+        self.assertLessEqual(max(map(len, shown.splitlines())), 80)
+        self.assertIn("ttft_slo_ms", self.kvgate("config", "keys", "slo"))
+        self.assertIn("did you mean 'engine.kv_dtype'", self.kvgate("config", "keys",
+                                                                    "engine.kvdtyp", code=2))
 
     def test_make_model_gives_equal_bytes_for_equal_options_and_names_a_bad_one(self):
         shape = [f"--{key.replace('_', '-')}={value}" for key, value in TINY.items()]
@@ -162,12 +184,20 @@ class CliTest(Case):
         self.assert_ok(running.complete(text_of("cache", 200)))
         running.wait_on_disk()
         listed = self.cache("ls")
-        self.assertEqual(len(listed.splitlines()), 2)  # the header and one prefix
-        self.assertIn("store.records", self.cache("stats"))
+        # The header, one prefix, and of what: its model and its first words.
+        self.assertEqual(len(listed.splitlines()), 3)
+        self.assertRegex(listed.splitlines()[2], r"^  \S+: \S")
+        told = self.cache("stats")
+        self.assertRegex(told, r"on disk +[0-9.]+ [KM]iB of 16.0 GiB \(.* %\) in [1-9]\d* records")
+        self.assertLessEqual(max(map(len, (told + listed).splitlines())), 80, told)
+        records = json.loads(self.cache("stats", "--json"))["store"]["records"]
+        self.assertIn(f"in {records} records", told)
         checked = self.cache("verify")
         self.assertRegex(checked, r"checked [1-9]\d* records: 0 damaged")
         self.assertEqual(running.terminate(), 0)
-        self.assertEqual(self.cache("ls"), listed)
+        # Without an engine nobody can read it.
+        self.assertEqual(self.cache("ls").splitlines(), listed.splitlines()[:2])
+        self.assertEqual(json.loads(self.cache("stats", "--json"))["store"]["records"], records)
         self.assertEqual(self.cache("verify"), checked)
 
     def test_cache_rm_removes_a_prefix_so_that_it_is_cold_after_a_restart(self):
@@ -176,7 +206,7 @@ class CliTest(Case):
         self.assert_ok(running.complete(kept))
         self.assert_ok(running.complete(removed))
         running.wait_on_disk()
-        rows = [line.split() for line in self.cache("ls").splitlines()[1:]]
+        rows = [line.split() for line in self.cache("ls").splitlines()[1:] if line[0] != " "]
         longest = max(rows, key=lambda row: int(row[1]))
         self.assertIn("removed", self.cache("rm", longest[0]))
         running.kill()
@@ -184,7 +214,7 @@ class CliTest(Case):
         self.assertEqual(self.assert_ok(running.complete(removed)).tier("disk"), 0)
         self.assertGreater(self.assert_ok(running.complete(kept)).tier("disk"), 0)
         self.cache("rm", "--all")
-        self.assertEqual(len(self.cache("ls").splitlines()), 1)
+        self.assertEqual(self.cache("ls"), "nothing is stored\n")
 
     def test_chat_answers_from_a_server_and_from_a_model_of_its_own(self):
         running = self.serve()
@@ -194,6 +224,28 @@ class CliTest(Case):
                             *said, stdin="Hello\n")
         self.assertTrue(remote.strip())
         self.assertEqual(remote, local)
+
+    def test_chat_at_a_terminal_says_what_was_cached_and_how_fast_and_nothing_of_its_start(self):
+        command = " ".join(map(shlex.quote, map(str, [
+            server.binary_path(), "chat", "--model", self.tiny(), "--no-disk", "--kv-memory",
+            "64MiB", "--temperature", "0", "--max-tokens", "8"])))
+        told = subprocess.run(["script", "-qec", command, "/dev/null"], capture_output=True,
+                              input=b"Hello\nAgain\n\x04", timeout=120).stdout.decode()
+        self.assertNotRegex(told, r"\binfo\b")
+        self.assertIn("Ctrl-C stops an answer", told)
+        self.assertRegex(told, r"\[\d+ prompt tokens, \d+ cached \(\d+ %\); \d+ tokens in .* s")
+
+    def test_stats_say_hit_rate_saving_and_latency_in_80_columns(self):
+        running = self.serve()
+        for _ in range(3):
+            self.assert_ok(running.complete(text_of("stats", 300)))
+        told = self.kvgate("stats", "--url", f"http://{running.address}")
+        self.assertRegex(told, r"hit rate +\d+\.\d %: [1-9]\d* of \d+ input tokens")
+        self.assertRegex(told, r"answer +p50 \S+ m?s, p95 \S+ m?s")
+        self.assertLessEqual(max(map(len, told.splitlines())), 80, told)
+        running.terminate()
+        kept = self.kvgate("stats", "--data-dir", self.folder / "data")
+        self.assertEqual(kept.splitlines()[1:3], told.splitlines()[1:3])
 
     def test_chat_ends_at_ctrl_c_and_refuses_empty_input(self):
         url = f"http://{self.serve().address}"

@@ -115,6 +115,22 @@ class DoctorTest(Case):
             with self.subTest(check):
                 self.assertEqual(self.doctor(*self.common(*arguments))[check]["status"], "warning")
 
+    def test_a_model_that_serve_would_not_load_is_not_judged(self):
+        upstream = self.folder / "upstream.toml"
+        upstream.write_text('[[upstream]]\nname = "u"\nbase_url = "http://127.0.0.1:1/v1"\n')
+        found = self.doctor("--config", upstream, "--data-dir", self.folder / "data",
+                            "--listen", "127.0.0.1:0")
+        self.assertIn("none is loaded", found["model"]["detail"])
+        for check in ("memory", "KV memory", "CPU", "device"):
+            self.assertNotIn(check, found)
+
+    def test_room_for_more_than_one_request_is_said_to_be_that_of_many(self):
+        detail = self.doctor(*self.common("--kv-memory", "64MiB"))["KV memory"]["detail"]
+        said = re.search(r"one request may have (\d+) tokens; room for (\d+) tokens, "
+                         r"(\d+) such requests", detail)
+        context, room, requests = map(int, said.groups())
+        self.assertEqual(requests, room // context, detail)
+
     def test_kv_memory_is_counted_in_the_kv_dtype_that_is_configured(self):
         def room(kv_dtype):
             found = self.doctor(*self.common("--kv-dtype", kv_dtype))

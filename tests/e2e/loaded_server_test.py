@@ -63,6 +63,8 @@ class LoadedServerTest(Case):
             self.assertEqual(refused.status, 429)
             self.assertEqual(refused.error["type"], "rate_limit_error")
             self.assertIn("first token", refused.error["message"])
+            self.assertIn("engine.ttft_slo_ms", refused.error["message"])
+            self.assertNotIn("ry again later", refused.error["message"])
             self.assertGreaterEqual(int(refused.headers["retry-after"]), 1)
         self.assertEqual(running.stats()["engine"]["refused_by_slo"], 2)
 

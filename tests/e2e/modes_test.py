@@ -307,31 +307,80 @@ mode = "{mode}"
                         told, separators=(",", ":")).encode(), b"")
                     self.assertLess(abs(len(inserted) - len(plain)), 40)
 
+    def explain(self, *arguments, code=0):
+        made = subprocess.run([server.binary_path(), "explain", *arguments], capture_output=True,
+                              text=True, timeout=30,
+                              env={**os.environ, "SIMULATED_KEY": "sk-test"})
+        self.assertEqual(made.returncode, code, made.stdout + made.stderr)
+        return made.stdout
+
     def test_explain_says_what_would_be_done_and_does_nothing(self):
         self.start("pin")
-        key = {"Authorization": "Bearer sk-test", "anthropic-version": "2023-06-01",
-               "Content-Type": "application/json"}
-        for turn in range(2):
-            self.post(messages_turn(turn), key)
-        before = len(self.provider.requests)
+        headers = {"anthropic-version": "2023-06-01", "Content-Type": "application/json"}
         file = self.folder / "request.json"
         file.write_text(json.dumps(messages_turn(2, seed=9)))
-        arguments = [server.binary_path(), "explain", file, "--config", self.config,
-                     "--data-dir", self.data, "--api-key-env", "SIMULATED_KEY", "--json"]
-        made = subprocess.run(arguments, capture_output=True, text=True, timeout=30,
-                              env={**os.environ, "SIMULATED_KEY": "sk-test"})
-        self.assertEqual(made.returncode, 0, made.stderr)
-        told = json.loads(made.stdout)
-        self.assertIn("tools_order", [edit["rule"] for edit in told["edits"]])
+        here = [file, "--config", self.config, "--data-dir", self.data]
+        asked = [*here, "--api-key-env", "SIMULATED_KEY", "--json"]
+        # A client's own key tells whose conversations are meant, in the header that it uses.
+        for key, arguments in (({"x-api-key": "sk-test"}, []),
+                               ({"Authorization": "Bearer sk-test"},
+                                ["--key-header", "authorization"])):
+            told = json.loads(self.explain(*asked, *arguments))
+            self.assertNotIn("tools_order", [edit["rule"] for edit in told["edits"]])
+            for turn in range(2):
+                self.post(messages_turn(turn), {**headers, **key})
+            before = len(self.provider.requests)
+            told = json.loads(self.explain(*asked, *arguments))
+            self.assertIn("tools_order", [edit["rule"] for edit in told["edits"]])
+            self.assertEqual(len(self.provider.requests), before)
         self.assertEqual(len(told["rules"]), 13)
-        self.assertTrue(all(rule["on"] for rule in told["rules"]))
-        self.assertEqual(len(self.provider.requests), before)
-        alone = subprocess.run([*arguments[:-3], "--mode", "observe"], capture_output=True,
-                               text=True, timeout=30)
-        self.assertIn("no edits", alone.stdout, alone.stderr)
+        self.assertEqual({rule["name"] for rule in told["rules"] if not rule["on"]},
+                         {"volatile_moved", "volatile_held", "reminder_kept"})
+        self.assertGreater(told["sources"]["tools"], 0)
+        shown = self.explain(*here)
+        self.assertLessEqual(max(len(line) for line in shown.splitlines()
+                                 if not line.startswith("  ")), 100, shown)
+        self.assertIn("rules off    volatile_moved, volatile_held, reminder_kept\n", shown)
+        alone = self.explain(*here, "--mode", "observe")
+        self.assertIn("no edits", alone)
+        self.assertIn("rules off    all\n", alone)
+        stabilized = self.explain(*here, "--mode", "stabilize", "--json")
+        self.assertTrue(all(rule["on"] for rule in json.loads(stabilized)["rules"]))
         file.write_text("{")
-        bad = subprocess.run(arguments, capture_output=True, text=True, timeout=30)
-        self.assertEqual(bad.returncode, 2, bad.stderr)
+        self.explain(*asked, code=2)
+
+    def test_explain_knows_the_local_engine_with_a_server_and_without(self):
+        file = self.folder / "request.json"
+        body = {"model": "local", "tools": [{"type": "function", "function": {
+                    "name": "look", "parameters": {"type": "object"}}}],
+                "messages": [{"role": "system", "content": text_of(1, 300)},
+                             {"role": "user", "content": "<document>a\nb</document>"},
+                             {"role": "user", "content": "go on"}]}
+        file.write_text(json.dumps(body))
+        data = self.folder / "none"
+        for where in ([], ["--url", f"http://{self.serve().address}"]):
+            told = json.loads(self.explain(file, "--data-dir", data, "--json", *where))
+            self.assertEqual((told["upstream"], told["mode"], told["edits"]),
+                             ("local", "observe", []))
+            self.assertLessEqual({"tools", "system", "retrieval", "user"}, set(told["sources"]))
+
+    def test_the_local_engine_tells_tools_and_retrieval_from_what_stands_around_them(self):
+        running = self.serve()
+        body = {"model": "local", "max_tokens": 2, "temperature": 0, "tool_choice": "none",
+                "tools": [{"type": "function", "function": {
+                    "name": "look", "description": text_of(3, 200),
+                    "parameters": {"type": "object"}}}],
+                "messages": [{"role": "system", "content": text_of(1, 300)},
+                             {"role": "user", "content": "<document>" + text_of(2, 100) +
+                              "</document>"},
+                             {"role": "assistant", "content": "answer"},
+                             {"role": "user", "content": "question two"}]}
+        told = self.assert_ok(running.send("/v1/chat/completions", body,
+                                           {"x-kvgate-explain": "1"}))
+        parts = told.explain["attribution"]
+        self.assertEqual([part["source"] for part in parts],
+                         ["tools", "system", "retrieval", "history", "user"])
+        self.assertEqual(sum(part["tokens"] for part in parts), told.usage["prompt_tokens"])
 
     def test_the_local_engine_names_its_breaks_too(self):
         running = self.serve()

@@ -281,6 +281,9 @@ TEST_F(EngineTest, WhatCannotMeetTheTtftObjectiveIsRefusedWithTheTimeToWait) {
   ASSERT_TRUE(refused.finish.error.has_value());
   EXPECT_EQ(refused.finish.error->code, ErrorCode::kRateLimited);
   EXPECT_GE(refused.finish.error->retry_after_seconds, 1);
+  // Nothing goes before it: waiting would not help, and the setting that would is named.
+  EXPECT_NE(refused.finish.error->detail.find("raise engine.ttft_slo_ms"), std::string::npos);
+  EXPECT_EQ(refused.finish.error->detail.find("Try again later"), std::string::npos);
   EXPECT_EQ(engine->Stats().num_refused_by_slo, 1u);
   EXPECT_EQ(engine->Stats().num_prompt_tokens, 0u);
   EXPECT_EQ(Generate(*engine, Prompt(400), 0).finish.reason, FinishReason::kLength)

@@ -1,0 +1,102 @@
+// What a connection leaves to other threads, and how it waits for that.
+#include <fmt/format.h>
+
+#include <boost/asio/post.hpp>
+#include <chrono>
+#include <exception>
+#include <utility>
+
+#include <kvgate/log.h>
+
+#include "gateway/http/connection.h"
+
+namespace kvgate::http {
+namespace {
+
+namespace asio = boost::asio;
+using Clock = std::chrono::steady_clock;
+
+// What has hung for so long will hang a little longer.
+constexpr int kDiskRetrySeconds = 5;
+
+constexpr Clock::time_point kNoDeadline = Clock::time_point::max();
+
+}  // namespace
+
+Result<std::shared_ptr<Connection::Job>> Connection::PostJob(service::WorkQueue& pool,
+                                                             std::function<void()> work) {
+  auto job = std::make_shared<Job>();
+  auto run = [job, work = std::move(work), weak = weak_from_this(),
+              executor = stream_.get_executor(), id = request_id_]() mutable {
+    job->begun.store(true);
+    if (!job->given_up.load()) {
+      try {
+        work();
+      } catch (const std::exception& failure) {
+        KVGATE_LOG(kError, "http", "request {}: {}", id, failure.what());
+      }
+    }
+    work = nullptr;
+    asio::post(executor, [job, weak] {
+      job->done = true;
+      const auto self = weak.lock();
+      if (self && !job->given_up.load()) self->waiter_.cancel();
+    });
+  };
+  KVGATE_TRY_VOID(pool.Post(Tenant(), std::move(run)));
+  return job;
+}
+
+// True: it is done.
+Task<bool> Connection::Await(Job& job, Clock::time_point deadline) {
+  while (!job.done && Clock::now() < deadline && !(cancelled_ && deadline != kNoDeadline)) {
+    waiter_.expires_at(deadline);
+    co_await waiter_.async_wait(kAwait);
+  }
+  co_return job.done;
+}
+
+Task<Result<void>> Connection::RunOn(service::WorkQueue& pool, std::function<void()> work) {
+  const Result<std::shared_ptr<Job>> job = PostJob(pool, std::move(work));
+  if (!job) co_return job.error();
+  co_await Await(**job, kNoDeadline);
+  co_return Result<void>();
+}
+
+// What takes as long as a body is large: of a large one on a worker, while that has room for it.
+Task<void> Connection::RunSized(size_t body_bytes, std::function<void()> work) {
+  if (body_bytes >= kLargeBodyBytes) {
+    std::function<void()> shared = work;
+    const Result<void> ran = co_await RunOn(context_.pools.request, std::move(shared));
+    if (ran) co_return;
+  }
+  work();
+}
+
+Task<Result<void>> Connection::RunOnDisk(service::WorkQueue& pool, std::function<void()> work,
+                                         std::shared_ptr<const Steps> steps) {
+  const service::WorkPools::Options& options = context_.pools.options();
+  const auto timeout = &pool == &context_.pools.bulk ? options.bulk_timeout : options.store_timeout;
+  const Result<std::shared_ptr<Job>> job = PostJob(pool, std::move(work));
+  if (!job) co_return job.error();
+  uint64_t seen = 0;
+  while (true) {
+    const bool done = co_await Await(**job, Clock::now() + timeout);
+    if (done) co_return Result<void>();
+    const uint64_t num_steps = steps == nullptr ? 0 : steps->load(std::memory_order_relaxed);
+    if (num_steps == seen || cancelled_) break;
+    seen = num_steps;
+  }
+  (*job)->given_up.store(true);
+  Error error = MakeError(
+      ErrorCode::kUnavailable, "http",
+      (*job)->begun.load()
+          ? fmt::format("The disk has not answered within {} ms; try again later.", timeout.count())
+          : fmt::format("All {} threads have been busy for {} ms; try again later.", pool.name(),
+                        timeout.count()));
+  error.retryable = true;
+  error.retry_after_seconds = kDiskRetrySeconds;
+  co_return error;
+}
+
+}  // namespace kvgate::http
