@@ -42,20 +42,6 @@ uint32_t OwnerBlocksMax(const EngineOptions& options, uint32_t num_blocks) {
   return std::max(1u, static_cast<uint32_t>(std::ceil(options.tenant_kv_share * num_blocks)));
 }
 
-std::string_view ReasonName(schedule::GivenUpLoad::Reason reason) {
-  switch (reason) {
-    case schedule::GivenUpLoad::Reason::kNone:
-      return "";
-    case schedule::GivenUpLoad::Reason::kNotWorthIt:
-      return "not_worth_it";
-    case schedule::GivenUpLoad::Reason::kLate:
-      return "late";
-    case schedule::GivenUpLoad::Reason::kDamaged:
-      return "damaged";
-  }
-  return "";
-}
-
 std::vector<uint32_t> NumBlocks(const EngineInfo& info) {
   std::vector<uint32_t> num_blocks;
   for (const KvGroupInfo& group : info.kv_groups) num_blocks.push_back(group.num_blocks);
@@ -652,7 +638,7 @@ RequestStats EngineLoop::StatsOf(const Sequence& sequence) const {
   stats.num_cached_tokens = stats.num_device_tokens + stats.num_host_tokens + stats.num_disk_tokens;
   stats.num_computed_tokens = sequence.num_prefilled_tokens;
   stats.total_seconds = Seconds(sequence.submitted_at, now);
-  stats.given_up = {.reason = ReasonName(sequence.given_up.reason),
+  stats.given_up = {.reason = NameOf(sequence.given_up.reason),
                     .num_tokens = sequence.given_up.num_tokens,
                     .load_seconds = sequence.given_up.load_seconds,
                     .compute_seconds = sequence.given_up.compute_seconds};

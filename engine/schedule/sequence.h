@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <kvgate/ids.h>
@@ -41,6 +42,20 @@ struct GivenUpLoad {
   double load_seconds = 0;     // expected, if never begun; else taken so far
   double compute_seconds = 0;  // expected
 };
+
+constexpr std::string_view NameOf(GivenUpLoad::Reason reason) {
+  switch (reason) {
+    case GivenUpLoad::Reason::kNone:
+      return "";
+    case GivenUpLoad::Reason::kNotWorthIt:
+      return "not_worth_it";
+    case GivenUpLoad::Reason::kLate:
+      return "late";
+    case GivenUpLoad::Reason::kDamaged:
+      return "damaged";
+  }
+  return "";
+}
 
 // What a sequence holds in a KV group whose layers see a window only: the blocks from `first` on.
 // Those before have slid out.
