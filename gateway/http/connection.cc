@@ -36,6 +36,7 @@ constexpr uint64_t kDrainedBodyBytes = 64 * 1024;
 constexpr size_t kDrainedRefusalBytes = size_t{4} << 20;
 // Who sends one body that is a little too large reads its answer though it looks for it at the end.
 constexpr size_t kDrainedBeyondBytes = size_t{1} << 20;
+constexpr size_t kDrainedBytesMin = size_t{16} << 20;
 
 // However short a body is, it may take as many of body_timeout.
 constexpr int kSlowBodyTimeouts = 10;
@@ -504,8 +505,8 @@ Task<bool> Connection::RefuseOverLimit() {
 }
 
 Task<void> Connection::Linger() {
-  const size_t bytes_max = context_.options.body_bytes_max + kDrainedBeyondBytes;
-  co_await Linger(bytes_max);
+  const size_t one_body = context_.options.body_bytes_max + kDrainedBeyondBytes;
+  co_await Linger(std::max(one_body, kDrainedBytesMin));
 }
 
 // Reads and drops what a client is still sending, so that it gets to read its answer: closing with

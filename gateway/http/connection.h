@@ -242,6 +242,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   struct Job {
     bool done = false;  // on the connection's thread
     std::atomic<bool> begun{false};
+    std::atomic<bool> ended{false};  // `work` is done, and gone
     std::atomic<bool> given_up{false};
   };
   Result<std::shared_ptr<Job>> PostJob(service::WorkQueue& pool, std::function<void()> work);

@@ -4,11 +4,12 @@
 #include <boost/asio/post.hpp>
 #include <chrono>
 #include <exception>
+#include <new>
+#include <thread>
 #include <utility>
 
-#include <kvgate/log.h>
-
 #include "gateway/http/connection.h"
+#include "gateway/http/memory_fence.h"
 
 namespace kvgate::http {
 namespace {
@@ -33,14 +34,18 @@ Result<std::shared_ptr<Connection::Job>> Connection::PostJob(service::WorkQueue&
       try {
         work();
       } catch (const std::exception& failure) {
-        KVGATE_LOG(kError, "http", "request {}: {}", id, failure.what());
+        LogFailure(id, failure);
       }
     }
     work = nullptr;
-    asio::post(executor, [job, weak] {
-      job->done = true;
-      const auto self = weak.lock();
-      if (self && !job->given_up.load()) self->waiter_.cancel();
+    job->ended.store(true);
+    // Whoever waits for it would wait for ever.
+    Insist([&] {
+      asio::post(executor, [job, weak] {
+        job->done = true;
+        const auto self = weak.lock();
+        if (self && !job->given_up.load()) self->waiter_.cancel();
+      });
     });
   };
   KVGATE_TRY_VOID(pool.Post(Tenant(), std::move(run)));
@@ -59,7 +64,13 @@ Task<bool> Connection::Await(Job& job, Clock::time_point deadline) {
 Task<Result<void>> Connection::RunOn(service::WorkQueue& pool, std::function<void()> work) {
   const Result<std::shared_ptr<Job>> job = PostJob(pool, std::move(work));
   if (!job) co_return job.error();
-  co_await Await(**job, kNoDeadline);
+  try {
+    co_await Await(**job, kNoDeadline);
+  } catch (const std::bad_alloc&) {
+    // There is no memory to wait with, and `work` still borrows from whoever would go on.
+    while (!(*job)->ended.load()) std::this_thread::yield();
+    throw;
+  }
   co_return Result<void>();
 }
 

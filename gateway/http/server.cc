@@ -17,6 +17,7 @@
 
 #include "gateway/http/connection.h"
 #include "gateway/http/connection_group.h"
+#include "gateway/http/memory_fence.h"
 
 namespace kvgate::http {
 namespace {
@@ -219,7 +220,7 @@ class AsioServer final : public Server {
         io.run();
         return;
       } catch (const std::exception& error) {
-        KVGATE_LOG(kError, "http", "a handler threw: {}", error.what());
+        LogFailure("a handler threw", error);
       }
     }
   }

@@ -63,27 +63,27 @@ std::string Fields(std::string_view dialect_fields) {
 
 const std::vector<Body>& Conversations() {
   static const std::vector<Body> bodies = {
-      {"turns", 1'000, [](size_t n) { return Fields("\"messages\":[" + Listed(n, Turn) + "]"); }},
-      {"one long text", 50'000,
+      {"turns", 4'000, [](size_t n) { return Fields("\"messages\":[" + Listed(n, Turn) + "]"); }},
+      {"one long text", 400'000,
        [](size_t n) {
          return Fields(R"("messages":[{"role":"user","content":")" + Repeated("a", n) + "\"}]");
        }},
-      {"escapes", 20'000,
+      {"escapes", 160'000,
        [](size_t n) {
          return Fields(R"("messages":[{"role":"user","content":")" + Repeated("\\u00e9\\n", n / 8) +
                        "\"}]");
        }},
-      {"parts of one turn", 1'000,
+      {"parts of one turn", 4'000,
        [](size_t n) {
          return Fields(R"("messages":[{"role":"user","content":[)" +
                        Listed(n, [](size_t) { return R"({"type":"text","text":"x"})"; }) + "]}]");
        }},
-      {"fields that nobody knows", 1'000,
+      {"fields that nobody knows", 4'000,
        [](size_t n) {
          return Fields(R"("messages":[{"role":"user","content":"x"}],"metadata":{)" +
                        Listed(n, Member) + "}");
        }},
-      {"one field many times", 1'000,
+      {"one field many times", 8'000,
        [](size_t n) {
          return Fields(R"("messages":[{"role":"user","content":"x"}],)" +
                        Listed(n, [](size_t) { return "\"user\":\"x\""; }));
@@ -94,8 +94,8 @@ const std::vector<Body>& Conversations() {
 
 const std::vector<Body>& Inputs() {
   static const std::vector<Body> bodies = {
-      {"items", 1'000, [](size_t n) { return Fields("\"input\":[" + Listed(n, Turn) + "]"); }},
-      {"calls and their outputs", 500,
+      {"items", 4'000, [](size_t n) { return Fields("\"input\":[" + Listed(n, Turn) + "]"); }},
+      {"calls and their outputs", 1'500,
        [](size_t n) {
          return Fields("\"input\":[" +
                        Listed(n,
@@ -133,7 +133,7 @@ TEST(BodiesComplexityTest, RequestsOfEveryDialect) {
     (void)protocol::DecodeResponses({.body = text, .request_id = "r"}, {});
   });
   const std::vector<Body> prompts = {
-      {"token ids", 20'000,
+      {"token ids", 100'000,
        [](size_t n) {
          return Fields("\"prompt\":[" + Listed(n, [](size_t) { return "7"; }) + "]");
        }},
@@ -168,7 +168,7 @@ TEST(BodiesComplexityTest, Tools) {
                     }) +
              "]");
        }},
-      {"one large tool", 1'000, [](size_t n) {
+      {"one large tool", 8'000, [](size_t n) {
          return Fields(
              R"("messages":[{"role":"user","content":"x"}],"tools":[{"type":"function",)"
              R"("function":{"name":"f","parameters":{"type":"object","properties":{)" +
@@ -208,11 +208,11 @@ TEST(BodiesComplexityTest, AnswersOfUpstreams) {
            std::string(choice) + "}]}\n\n";
   };
   const std::vector<Body> streams = {
-      {"deltas of text", 500,
+      {"deltas of text", 1'000,
        [&](size_t n) { return Repeated(delta(R"("delta":{"content":"x"})"), n); }},
-      {"deltas of reasoning", 500,
+      {"deltas of reasoning", 1'000,
        [&](size_t n) { return Repeated(delta(R"("delta":{"reasoning_content":"x"})"), n); }},
-      {"deltas of a call's arguments", 500,
+      {"deltas of a call's arguments", 1'000,
        [&](size_t n) {
          return delta(R"("delta":{"tool_calls":[{"index":0,"id":"a","type":"function",)"
                       R"("function":{"name":"f","arguments":"{\"x\":\""}}]})") +
@@ -247,8 +247,8 @@ TEST(BodiesComplexityTest, AnswersOfUpstreams) {
     });
   }
   const std::vector<Body> documents = {
-      {"a long text", 100'000, [](size_t n) { return "{\"x\":\"" + Repeated("a", n) + "\"}"; }},
-      {"members", 10'000, [](size_t n) { return "{" + Listed(n, Member) + "}"; }},
+      {"a long text", 1'000'000, [](size_t n) { return "{\"x\":\"" + Repeated("a", n) + "\"}"; }},
+      {"members", 40'000, [](size_t n) { return "{" + Listed(n, Member) + "}"; }},
       {"brackets", 100'000, [](size_t n) { return "{\"x\":" + Repeated("[", n); }},
   };
   ExpectReadsLinearly("usage", documents, [](std::string_view text) {

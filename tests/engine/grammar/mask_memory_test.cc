@@ -18,17 +18,18 @@ thread_local int64_t t_calls_left = -1;  // until one fails; negative: none does
 
 }  // namespace
 
-void* operator new(size_t size) {
+// Not inlined: the compiler would take new and free for a mismatch.
+[[gnu::noinline]] void* operator new(size_t size) {
   if (t_calls_left >= 0 && t_calls_left-- == 0) throw std::bad_alloc();
   void* const block = std::malloc(size);
   if (block == nullptr) throw std::bad_alloc();
   return block;
 }
 void* operator new[](size_t size) { return operator new(size); }
-void operator delete(void* block) noexcept { std::free(block); }
-void operator delete(void* block, size_t) noexcept { std::free(block); }
-void operator delete[](void* block) noexcept { std::free(block); }
-void operator delete[](void* block, size_t) noexcept { std::free(block); }
+[[gnu::noinline]] void operator delete(void* block) noexcept { std::free(block); }
+void operator delete(void* block, size_t) noexcept { operator delete(block); }
+void operator delete[](void* block) noexcept { operator delete(block); }
+void operator delete[](void* block, size_t) noexcept { operator delete(block); }
 
 namespace kvgate::grammar {
 namespace {
