@@ -16,6 +16,7 @@
 #include <kvgate/result.h>
 
 #include "engine/grammar/compiled_grammar.h"
+#include "engine/grammar/grammar_memory.h"
 #include "engine/model/model.h"
 #include "engine/sample/sampler.h"
 #include "engine/schedule/context_policy.h"
@@ -52,6 +53,8 @@ struct EngineOptions {
   int io_threads = 2;                                   // load-back workers
   // The daily budget of write back; null: unlimited. Shared with who keeps its state and shows it.
   std::shared_ptr<tier::WriteAdmission> write_admission = {};
+  // What grammars and masks may take; shared with who compiles them; null: the default's.
+  std::shared_ptr<grammar::GrammarMemory> grammar_memory = {};
   // Between two looks at whether the model's file was written (model_watch.h); 0: none. No answer
   // depends on it.
   std::chrono::milliseconds model_watch_interval{1000};

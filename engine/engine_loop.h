@@ -134,7 +134,8 @@ class EngineLoop final : public Engine {
   std::vector<std::unique_ptr<Window>> windows_;  // of groups 1, 2, ...
   schedule::CostModel costs_;
   std::unique_ptr<tier::DiskTier> tier_;
-  grammar::MatcherPool matchers_{{.turn_work_max = kMaskTurnWork}};
+  grammar::MatcherPool matchers_{
+      {.turn_work_max = kMaskTurnWork, .memory = options_.grammar_memory}};
   schedule::Scheduler scheduler_;
 
   WriteBacks writes_;

@@ -68,6 +68,7 @@ THIRD_PARTY = [
 # Tests that mirror no single file: path -> reason.
 TESTS_WITHOUT_SOURCE = {
     "tests/complexity/complexity_test.cc": "how cost grows with input, over several folders",
+    "tests/engine/grammar/mask_memory_test.cc": "allocations of masks that fail",
     "tests/engine/kv/eviction_trace_test.cc": "pool and prefix cache together, on traces",
     "tests/engine/engine_device_test.cc": "the engine where KV lies in a device's memory",
     "tests/engine/engine_promise_test.cc": "the promise of the product over the whole engine",

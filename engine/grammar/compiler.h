@@ -1,12 +1,10 @@
-// Compiler: what a request asks its output to be, compiled for one tokenizer, and remembered.
-// Thread-safe: one mutex, held for look-ups; compiling takes its time without it, on the thread
-// that asks (never the engine's).
+// Compiler: what a request asks its output to be, compiled for one tokenizer, and remembered in a
+// GrammarMemory, which compilers share. Thread-safe; compiling takes its time on the thread that
+// asks (never the engine's).
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <list>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -16,6 +14,7 @@
 
 #include "engine/grammar/compiled_grammar.h"
 #include "engine/grammar/gbnf.h"
+#include "engine/grammar/grammar_memory.h"
 #include "engine/grammar/schema_document.h"
 #include "engine/tokenizer/tokenizer.h"
 
@@ -36,8 +35,7 @@ struct Source {
 class Compiler {
  public:
   struct Options {
-    size_t grammars_max = 64;             // remembered
-    size_t bytes_max = size_t{64} << 20;  // of what is remembered
+    std::shared_ptr<GrammarMemory> memory = {};  // null: one of its own
     SchemaLimits schema = {};
     GbnfLimits gbnf = {};
     Automaton::Limits automaton = {};
@@ -52,29 +50,22 @@ class Compiler {
   // The tokenizer outlives the compiler.
   Compiler(const tokenizer::Tokenizer& tokenizer, const Options& options);
 
-  // Errors as CompileJsonSchema's, ParseGbnf's and Automaton::Build's.
+  // Errors as CompileJsonSchema's, ParseGbnf's, Automaton::Build's and GrammarMemory::Add's.
   Result<std::shared_ptr<const CompiledGrammar>> Compile(const Source& source);
-  // Errors as those of `make` and Automaton::Build.
+  // Errors as those of `make`, Automaton::Build and GrammarMemory::Add.
   Result<std::shared_ptr<const CompiledGrammar>> Compile(const Recipe& recipe);
 
   const Options& options() const { return options_; }
 
  private:
-  struct Entry {
-    std::string key;
-    std::shared_ptr<const CompiledGrammar> grammar;
-    size_t bytes = 0;
-  };
-  std::shared_ptr<const CompiledGrammar> Find(const std::string& key);
   std::shared_ptr<const TokenTrie> Trie();
 
   const tokenizer::Tokenizer& tokenizer_;
   const Options options_;
+  const std::shared_ptr<GrammarMemory> memory_;
+  const std::string key_prefix_;  // what shows other marks is another grammar
   std::once_flag trie_once_;
   std::shared_ptr<const TokenTrie> trie_;
-  std::mutex mutex_;
-  std::list<Entry> entries_;  // most recently used first
-  size_t bytes_ = 0;
 };
 
 // Errors as CompileJsonSchema's and ParseGbnf's.

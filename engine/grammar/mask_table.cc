@@ -27,6 +27,11 @@ struct MaskTable::Walk {
   uint32_t longest_rest = 0;  // the greatest min_bytes behind a token
 };
 
+struct MaskTable::Forgotten {
+  std::unique_ptr<StateTable> states;
+  std::unordered_map<StateId, Mask> masks;
+};
+
 MaskTable::MaskTable(std::shared_ptr<const CompiledGrammar> grammar, const Options& options)
     : grammar_(std::move(grammar)),
       options_(options),
@@ -94,11 +99,10 @@ void MaskTable::WalkSubtree(Walk& walk, uint32_t root) {
   }
 }
 
-// Null: a limit came before.
+// Null: a limit came before. What ends half-way, for want of memory too, leaves no mask.
 const MaskTable::Mask* MaskTable::MaskOf(StateId canonical) {
-  const auto [at, is_new] = masks_.try_emplace(canonical);
-  Mask& mask = at->second;
-  if (!is_new) return &mask;
+  if (const auto known = masks_.find(canonical); known != masks_.end()) return &known->second;
+  Mask mask;
   const TokenTrie& trie = *grammar_->trie;
   mask.words.resize((static_cast<size_t>(trie.vocab_size()) + 63) / 64);
   Walk walk{.mask = mask.words,
@@ -108,10 +112,7 @@ const MaskTable::Mask* MaskTable::MaskOf(StateId canonical) {
   for (uint32_t child = 1; child < trie.num_nodes(); child = trie.node(child).end) {
     WalkSubtree(walk, child);
   }
-  if (states_->is_stopped()) {
-    masks_.erase(at);  // it may not be whole
-    return nullptr;
-  }
+  if (states_->is_stopped()) return nullptr;
   const uint32_t before = states_->min_bytes(canonical);
   mask.growth = walk.longest_rest > before ? walk.longest_rest - before : 0;
   size_t num_tokens = 0;
@@ -125,9 +126,12 @@ const MaskTable::Mask* MaskTable::MaskOf(StateId canonical) {
     }
     mask.words = {};
   }
-  mask_bytes_ += sizeof(Mask) + 64 + mask.words.size() * sizeof(uint64_t) +
-                 mask.tokens.size() * sizeof(TokenId) + mask.undecided.size() * sizeof(uint32_t);
-  return &mask;
+  const size_t bytes = sizeof(Mask) + 64 + mask.words.capacity() * sizeof(uint64_t) +
+                       mask.tokens.capacity() * sizeof(TokenId) +
+                       mask.undecided.capacity() * sizeof(uint32_t);
+  const Mask& kept = masks_.emplace(canonical, std::move(mask)).first->second;
+  mask_bytes_ += bytes;
+  return &kept;
 }
 
 // Leaves the states of the path to the node in path_.
@@ -210,13 +214,26 @@ bool MaskTable::Tidy() {
   return true;
 }
 
-void MaskTable::Forget() {
-  masks_.clear();
-  mask_bytes_ = 0;
+// Its users stand in the old states until all of them have new ones: there may be no memory.
+std::shared_ptr<const MaskTable::Forgotten> MaskTable::Forget() {
+  auto forgotten = std::make_shared<Forgotten>();
   auto fresh = std::make_unique<StateTable>(grammar_->automaton);
-  for (User* const user : users_) user->state = fresh->Import(*states_, user->state);
-  states_ = std::move(fresh);
+  std::vector<StateId> imported;
+  for (const User* const user : users_) imported.push_back(fresh->Import(*states_, user->state));
+  for (size_t i = 0; i < users_.size(); ++i) users_[i]->state = imported[i];
+  forgotten->states = std::exchange(states_, std::move(fresh));
+  forgotten->masks = std::exchange(masks_, {});
+  mask_bytes_ = 0;
   SetWork(options_.mask_work_max);
+  return forgotten;
+}
+
+std::optional<Error> MaskTable::FindExcess() const {
+  if (bytes() <= options_.bytes_max) return std::nullopt;
+  return MakeError(ErrorCode::kInvalidArgument, "grammar",
+                   fmt::format("the grammar is so ambiguous that where its text stands takes {} "
+                               "KiB; the limit is {}",
+                               bytes() >> 10, options_.bytes_max >> 10));
 }
 
 }  // namespace kvgate::grammar

@@ -10,6 +10,7 @@
 // answer may take at once is, too.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -46,12 +47,19 @@ class MaskTable {
   // What comes next may take so much work: no more than mask_work_max.
   void SetWork(uint64_t work_max);
   uint64_t work_max() const { return options_.mask_work_max; }
-  // Forgets, where there is more than may be kept. True: it did.
   // That was done by the thread the table was lent to.
   uint64_t lent_work() const { return lent_work_; }
   void AddLentWork(uint64_t work) { lent_work_ += work; }
-  bool is_large() const { return bytes() > options_.bytes_max; }
+  // What is kept from now on: no more than the options say.
+  void SetKeptBytes(size_t bytes) { kept_bytes_max_ = std::min(bytes, options_.bytes_max); }
+  bool is_large() const { return bytes() > kept_bytes_max_; }
+  // Forgets, where there is more than may be kept. True: it did.
   bool Tidy();
+  // Forgets all but where its users stand, and gives out what was forgotten: to free it takes time.
+  struct Forgotten;
+  std::shared_ptr<const Forgotten> Forget();
+  // Where its users stand takes more than may be kept: there is nothing to forget.
+  std::optional<Error> FindExcess() const;
   // Why it stopped. REQUIRES: it did, with all the work that there may be.
   Error TooMuch() const;
 
@@ -83,10 +91,10 @@ class MaskTable {
   StateId StateBefore(StateId state, uint32_t node);
   void FillExactly(StateId state, std::span<uint64_t> mask, uint32_t bytes_left);
   void LimitBytes(std::span<uint64_t> mask, StateId state, uint32_t bytes_left);
-  void Forget();
 
   const std::shared_ptr<const CompiledGrammar> grammar_;
   const Options options_;
+  size_t kept_bytes_max_ = options_.bytes_max;
   std::unique_ptr<StateTable> states_;
   std::unordered_map<StateId, Mask> masks_;  // by canonical state
   size_t mask_bytes_ = 0;

@@ -4,6 +4,8 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <new>
+#include <optional>
 #include <utility>
 
 #include "engine/grammar/matcher.h"
@@ -11,8 +13,10 @@
 namespace kvgate::grammar {
 namespace {
 
-// So much that was freed goes back to the system: glibc keeps small blocks for the next grammar.
-constexpr size_t kTrimBytes = size_t{8} << 20;
+constexpr std::chrono::milliseconds kTrimIntervalMin{1'000};
+constexpr int kTrimShare = 100;  // of the time it took
+// A message for which there is no memory is tried again: it must not be lost.
+constexpr std::chrono::milliseconds kRetryInterval{10};
 
 }  // namespace
 
@@ -38,10 +42,11 @@ void MaskWorker::Post(Task task) {
   wanted_.notify_one();
 }
 
-void MaskWorker::Discard(std::shared_ptr<MaskTable> table) {
+void MaskWorker::Discard(std::shared_ptr<const void> what, size_t bytes) {
   {
     const std::lock_guard lock(mutex_);
-    discarded_.push_back(std::move(table));
+    discarded_.push_back(std::move(what));
+    discarded_bytes_ += bytes;
   }
   wanted_.notify_one();
 }
@@ -49,7 +54,14 @@ void MaskWorker::Discard(std::shared_ptr<MaskTable> table) {
 void MaskWorker::Run() {
   std::unique_lock lock(mutex_);
   while (true) {
-    wanted_.wait(lock, [this] { return stopping_ || !tasks_.empty() || !discarded_.empty(); });
+    const auto is_wanted = [this] {
+      return stopping_ || !tasks_.empty() || !discarded_.empty() || IsTrimDue();
+    };
+    if (freed_bytes_ >= kTrimBytes) {
+      wanted_.wait_until(lock, next_trim_, is_wanted);
+    } else {
+      wanted_.wait(lock, is_wanted);
+    }
     if (!tasks_.empty()) {
       // All tables of the queue are lent to this thread.
       const auto next =
@@ -62,30 +74,54 @@ void MaskWorker::Run() {
       Answer(std::move(task));
       lock.lock();
     } else if (!discarded_.empty()) {
-      std::vector<std::shared_ptr<MaskTable>> tables = std::exchange(discarded_, {});
+      std::vector<std::shared_ptr<const void>> garbage = std::exchange(discarded_, {});
+      freed_bytes_ += std::exchange(discarded_bytes_, 0);
       lock.unlock();
-      size_t bytes = 0;
-      for (const auto& table : tables) bytes += table->bytes() + table->grammar().automaton.bytes();
-      tables.clear();
-      if (bytes >= kTrimBytes) malloc_trim(0);
+      garbage.clear();
       lock.lock();
     } else if (stopping_) {
       return;
+    } else if (IsTrimDue()) {
+      lock.unlock();
+      GiveBack();
+      lock.lock();
     }
   }
 }
 
+void MaskWorker::GiveBack() {
+  freed_bytes_ = 0;
+  const Clock::time_point began = Clock::now();
+  malloc_trim(0);
+  const Clock::time_point ended = Clock::now();
+  next_trim_ = ended + std::max<Clock::duration>(kTrimIntervalMin, kTrimShare * (ended - began));
+}
+
 void MaskWorker::Answer(Task task) {
   MaskTable& table = task.matcher->table();
-  if (!task.matcher->is_abandoned()) {
-    table.Tidy();
-    const uint64_t before = table.states().work();
-    task.matcher->Work(table.work_max());
-    table.AddLentWork(table.states().work() - before);
-    const size_t bytes = table.bytes();
-    if (table.Tidy() && bytes >= kTrimBytes) malloc_trim(0);
+  try {
+    if (!task.matcher->is_abandoned()) {
+      table.Tidy();
+      const uint64_t before = table.states().work();
+      task.matcher->Work(table.work_max());
+      table.AddLentWork(table.states().work() - before);
+      const size_t bytes = table.bytes();
+      if (table.Tidy()) freed_bytes_ += bytes - std::min(bytes, table.bytes());
+      if (std::optional<Error> excess = table.FindExcess()) task.matcher->Fail(*std::move(excess));
+    }
+  } catch (const std::bad_alloc&) {
+    // So short that it needs none.
+    task.matcher->Fail(
+        {.code = ErrorCode::kOverloaded, .source = "grammar", .detail = "out of memory"});
   }
-  task.done(std::move(task.matcher));  // this thread must not be the last to hold it
+  while (true) {
+    try {
+      task.done(task.matcher);
+      return;
+    } catch (const std::bad_alloc&) {
+      std::this_thread::sleep_for(kRetryInterval);
+    }
+  }
 }
 
 }  // namespace kvgate::grammar

@@ -1,6 +1,7 @@
 #include "engine/grammar/matcher.h"
 
 #include <algorithm>
+#include <new>
 #include <string_view>
 #include <utility>
 
@@ -75,6 +76,11 @@ bool Matcher::Work(uint64_t work_max) {
   return true;
 }
 
+void Matcher::Fail(Error error) noexcept {
+  answer_.error = std::move(error);
+  stage_ = Stage::kAnswered;
+}
+
 // False: it stopped.
 bool Matcher::GoOn() {
   if (!Begin()) return false;
@@ -113,23 +119,31 @@ bool Matcher::GoOn() {
 
 MatcherPool::MatcherPool() : MatcherPool(Options()) {}
 
-MatcherPool::MatcherPool(const Options& options) : options_(options) {
+MatcherPool::MatcherPool(const Options& options)
+    : options_(options),
+      memory_(options.memory != nullptr ? options.memory : std::make_shared<GrammarMemory>()) {
   if (options_.turn_work_max > 0) worker_ = std::make_unique<MaskWorker>();
 }
 
 MatcherPool::~MatcherPool() = default;
 
 std::unique_ptr<Matcher> MatcherPool::Start(const std::shared_ptr<const CompiledGrammar>& grammar) {
-  const auto known = std::find_if(tables_.begin(), tables_.end(), [&](const auto& table) {
-    return table->shared_grammar() == grammar;
+  const auto known = std::find_if(tables_.begin(), tables_.end(), [&](const Held& held) {
+    return held.table->shared_grammar() == grammar;
   });
   if (known != tables_.end()) {
     tables_.splice(tables_.begin(), tables_, known);
-  } else {
-    tables_.push_front(std::make_shared<MaskTable>(grammar, MaskTable::Options()));
-    Trim();
+    return std::make_unique<Matcher>(known->table);
   }
-  return std::make_unique<Matcher>(tables_.front());
+  tables_.push_front({.table = std::make_shared<MaskTable>(grammar, MaskTable::Options())});
+  auto matcher = std::make_unique<Matcher>(tables_.front().table);
+  Trim();
+  return matcher;
+}
+
+void MatcherPool::BeginTurn() {
+  turn_work_left_ = options_.turn_work_max;
+  Share();
 }
 
 bool MatcherPool::Pursue(const std::shared_ptr<Matcher>& matcher, Done done) {
@@ -144,8 +158,14 @@ bool MatcherPool::Pursue(const std::shared_ptr<Matcher>& matcher, Done done) {
     turn_work_left_ -= std::min(table.states().work() - before, turn_work_left_);
     if (is_answered) return true;
   }
-  ++loans_[&table].num_answers;
-  worker_->Post({.matcher = matcher, .done = std::move(done)});
+  const auto loan = loans_.try_emplace(&table).first;
+  try {
+    worker_->Post({.matcher = matcher, .done = std::move(done)});
+  } catch (...) {
+    if (loan->second.num_answers == 0) loans_.erase(loan);
+    throw;
+  }
+  ++loan->second.num_answers;
   return false;
 }
 
@@ -153,16 +173,22 @@ void MatcherPool::TakeBack(const std::shared_ptr<Matcher>& matcher) {
   const auto loan = loans_.find(&matcher->table());
   KVGATE_CHECK(loan != loans_.end(), "a table comes back that was not lent");
   if (--loan->second.num_answers > 0) return;
-  for (const std::shared_ptr<Matcher>& released : loan->second.released) released->Leave();
+  std::shared_ptr<Matcher> released = std::move(loan->second.released);
   loans_.erase(loan);
-  Trim();
+  const bool has_released = released != nullptr;
+  while (released != nullptr) {
+    released->Leave();
+    released = std::move(released->released_before_);
+  }
+  if (has_released) Trim();
 }
 
 void MatcherPool::Release(std::shared_ptr<Matcher> matcher) {
   const auto loan = loans_.find(&matcher->table());
   if (loan != loans_.end()) {
     matcher->Abandon();
-    loan->second.released.push_back(std::move(matcher));  // its table is another's for now
+    matcher->released_before_ = std::move(loan->second.released);
+    loan->second.released = std::move(matcher);  // its table is another's for now
     return;
   }
   matcher->Leave();
@@ -170,25 +196,80 @@ void MatcherPool::Release(std::shared_ptr<Matcher> matcher) {
   Trim();
 }
 
+size_t MatcherPool::bytes() const {
+  size_t sum = 0;
+  for (const Held& held : tables_) sum += held.bytes + held.table->grammar().automaton.bytes();
+  return sum;
+}
+
+// Gives back what no matcher uses, where there is too much of it.
 void MatcherPool::Trim() {
+  const size_t idle_bytes_max = std::min(kIdleBytesMax, memory_->options().bytes_max / 4);
+  const bool is_scarce = memory_->grammar_bytes() > memory_->options().bytes_max / 4 * 3;
   size_t num_kept = 0;
   size_t bytes = 0;
+  size_t idle_grammar_bytes = 0;
   for (auto at = tables_.begin(); at != tables_.end();) {
-    const bool is_idle = at->use_count() == 1 && !loans_.contains(at->get());
+    const bool is_idle = at->table.use_count() == 1 && !IsLent(*at);
     ++num_kept;
-    if (is_idle) bytes += (*at)->bytes() + (*at)->grammar().automaton.bytes();
-    if (!is_idle || (num_kept <= kTablesMax && bytes <= kIdleBytesMax)) {
+    const size_t grammar_bytes = at->table->grammar().automaton.bytes();
+    if (is_idle) bytes += at->table->bytes() + grammar_bytes;
+    const bool is_kept = !is_scarce && num_kept <= kTablesMax && bytes <= idle_bytes_max;
+    if (!is_idle || is_kept) {
+      if (is_idle) idle_grammar_bytes += grammar_bytes;
       ++at;
       continue;
     }
-    Discard(std::move(*at));
+    std::shared_ptr<MaskTable> table = std::move(at->table);
     at = tables_.erase(at);
+    const size_t table_bytes = table->bytes();
+    Discard(std::move(table), table_bytes + grammar_bytes);
+  }
+  memory_->SetIdleBytes(idle_grammar_bytes);
+}
+
+// What masks may take is shared out between those in use. Whoever has more forgets before its next
+// answer, on the worker; whoever waits for nothing is made to.
+void MatcherPool::Share() {
+  if (tables_.empty()) return;
+  size_t num_in_use = 0;
+  size_t bytes = 0;
+  for (Held& held : tables_) {
+    if (!IsLent(held)) held.bytes = held.table->bytes();
+    bytes += held.bytes;
+    if (held.table.use_count() > 1 || IsLent(held)) ++num_in_use;
+  }
+  const size_t bytes_max = memory_->masks_bytes_max();
+  const size_t share = std::max(bytes_max / std::max<size_t>(num_in_use, 1), kKeptBytesMin);
+  for (Held& held : tables_) {
+    if (!IsLent(held)) held.table->SetKeptBytes(share);
+  }
+  if (bytes > bytes_max) ForgetOne();
+}
+
+// The least recently used gives way. One a turn: to find again where its texts stand takes time.
+void MatcherPool::ForgetOne() {
+  for (auto held = tables_.rbegin(); held != tables_.rend(); ++held) {
+    if (IsLent(*held) || held->bytes <= 2 * held->bytes_left + kKeptBytesMin) continue;
+    const size_t before = held->bytes;
+    try {
+      std::shared_ptr<const MaskTable::Forgotten> forgotten = held->table->Forget();
+      held->bytes = held->bytes_left = held->table->bytes();
+      Discard(std::move(forgotten), before - std::min(before, held->bytes));
+    } catch (const std::bad_alloc&) {
+      held->bytes_left = held->bytes;  // it keeps what it has
+    }
+    return;
   }
 }
 
-// To take it apart takes time, too.
-void MatcherPool::Discard(std::shared_ptr<MaskTable> table) {
-  if (worker_ != nullptr) worker_->Discard(std::move(table));
+// To take it apart takes time, too. Never throws: without memory it is done here.
+void MatcherPool::Discard(std::shared_ptr<const void> what, size_t bytes) noexcept {
+  try {
+    if (worker_ != nullptr) worker_->Discard(std::move(what), bytes);
+  } catch (const std::bad_alloc&) {
+    what.reset();
+  }
 }
 
 void MatcherPool::StopWorker() { worker_.reset(); }

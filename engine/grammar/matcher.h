@@ -23,6 +23,7 @@
 #include <kvgate/result.h>
 
 #include "engine/grammar/compiled_grammar.h"
+#include "engine/grammar/grammar_memory.h"
 #include "engine/grammar/mask_table.h"
 
 namespace kvgate::grammar {
@@ -74,6 +75,8 @@ class Matcher : private MaskTable::User {
   // False: so much work was too little, and some of it is done.
   bool Work(uint64_t work_max);
   bool is_answered() const { return stage_ == Stage::kAnswered; }
+  // The answer is an error. Never throws.
+  void Fail(Error error) noexcept;
   // REQUIRES: is_answered().
   const Answer& answer() const { return answer_; }
   MaskTable& table() { return *table_; }
@@ -86,6 +89,7 @@ class Matcher : private MaskTable::User {
 
  private:
   enum class Stage : uint8_t { kBytes, kMask, kAnswered };
+  friend class MatcherPool;
   bool Begin();
   bool GoOn();
 
@@ -96,6 +100,7 @@ class Matcher : private MaskTable::User {
   std::string_view bytes_left_;  // of the question's token
   Answer answer_;
   std::atomic<bool> is_abandoned_ = false;
+  std::shared_ptr<Matcher> released_before_;  // the pool's: to let one go takes no memory
 };
 
 class MatcherPool {
@@ -104,7 +109,8 @@ class MatcherPool {
     // Of all answers between two calls of BeginTurn; what takes more is left to a worker. 0: no
     // worker, and all of it is done at once.
     uint64_t turn_work_max = 0;
-    uint64_t answer_work_max = 30'000;  // of one of them; some 2 ms
+    uint64_t answer_work_max = 30'000;           // of one of them; some 2 ms
+    std::shared_ptr<GrammarMemory> memory = {};  // null: one of its own
   };
   MatcherPool();
   explicit MatcherPool(const Options& options);
@@ -113,7 +119,8 @@ class MatcherPool {
   // A text that has not begun.
   std::unique_ptr<Matcher> Start(const std::shared_ptr<const CompiledGrammar>& grammar);
 
-  void BeginTurn() { turn_work_left_ = options_.turn_work_max; }
+  // Also sees to it that masks take no more than GrammarMemory leaves them.
+  void BeginTurn();
   // Works on what it was asked. True: it is answered. Else `done` gets it once it is, on another
   // thread; until TakeBack was called behind that, nothing of the matcher may be touched.
   using Done = std::function<void(std::shared_ptr<Matcher>)>;
@@ -124,22 +131,37 @@ class MatcherPool {
   // Waits for what is being worked out; then nothing is pursued any more.
   void StopWorker();
 
+  // What grammars and masks take, in use or not; of those that are worked on, what they took
+  // before.
+  size_t bytes() const;
+
   // Grammars whose learnings are kept when no matcher uses them; the least recently used go first.
   static constexpr size_t kTablesMax = 16;
   static constexpr size_t kIdleBytesMax = size_t{64} << 20;  // of them, grammars included
+  // What a table in use may keep, however many there are.
+  static constexpr size_t kKeptBytesMin = size_t{512} << 10;
 
  private:
+  struct Held {
+    std::shared_ptr<MaskTable> table;
+    size_t bytes = 0;       // as it was last seen
+    size_t bytes_left = 0;  // when it had forgotten what it could
+  };
   // A table that the worker has.
   struct Loan {
-    int num_answers = 0;  // that it owes
-    std::vector<std::shared_ptr<Matcher>> released;
+    int num_answers = 0;                // that it owes
+    std::shared_ptr<Matcher> released;  // the last of those that left meanwhile
   };
   void Trim();
-  void Discard(std::shared_ptr<MaskTable> table);
+  void Share();
+  void ForgetOne();
+  bool IsLent(const Held& held) const { return loans_.contains(held.table.get()); }
+  void Discard(std::shared_ptr<const void> what, size_t bytes) noexcept;
 
   const Options options_;
   uint64_t turn_work_left_ = 0;
-  std::list<std::shared_ptr<MaskTable>> tables_;  // most recently used first
+  const std::shared_ptr<GrammarMemory> memory_;
+  std::list<Held> tables_;  // most recently used first
   std::unordered_map<const MaskTable*, Loan> loans_;
   std::unique_ptr<MaskWorker> worker_;  // null: none
 };

@@ -159,6 +159,7 @@ StateTable::StacksId StateTable::UniteFrames(std::span<const StacksId> all) {
 }
 
 StateId StateTable::Start() {
+  ForgetReaching();
   Reach(automaton_.start(), StacksOf({.node = Automaton::kFinish}));
   return FinishReaching();
 }
@@ -166,6 +167,7 @@ StateId StateTable::Start() {
 StateId StateTable::Compute(StateId state, uint8_t byte, size_t slot) {
   ++work_;
   if (is_stopped()) return kStopped;
+  ForgetReaching();
   // Reaching may move the pools.
   for (uint32_t i = states_[state].begin; i < states_[state].end; ++i) {
     const Item item = item_pool_[i];
@@ -253,6 +255,14 @@ void StateTable::Pass(NodeId id, StacksId stacks) {
   }
 }
 
+// Where there was no memory half-way, the next state must not be made of what was left lying.
+void StateTable::ForgetReaching() {
+  pending_.clear();
+  additions_.clear();
+  for (const Reached& reached : reached_) reached_at_[reached.node] = 0;
+  reached_.clear();
+}
+
 StateId StateTable::FinishReaching() {
   for (size_t at = 0; at < pending_.size() && !is_stopped(); ++at) {
     ++work_;
@@ -261,17 +271,14 @@ StateId StateTable::FinishReaching() {
     const Item item = {.node = reached.node, .stacks = reached.stacks};
     Pass(item.node, item.stacks);  // more may be reached, and reached_ move
   }
-  pending_.clear();
-  additions_.clear();
   std::vector<Item> kept;
   for (const Reached& reached : reached_) {
-    reached_at_[reached.node] = 0;
     const NodeKind kind = automaton_.node(reached.node).kind;
     if (kind == NodeKind::kBytes || kind == NodeKind::kFinish || kind == NodeKind::kUnknown) {
       kept.push_back({.node = reached.node, .stacks = reached.stacks});
     }
   }
-  reached_.clear();
+  ForgetReaching();
   if (is_stopped()) return kStopped;
   std::sort(kept.begin(), kept.end(), [](const Item& a, const Item& b) { return a.node < b.node; });
   return InternState(kept);

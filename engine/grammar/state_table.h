@@ -79,9 +79,10 @@ class StateTable {
   // Of memory, roughly.
   size_t bytes() const {
     constexpr size_t kMapEntryBytes = 48;
-    return frame_pool_.size() * sizeof(Frame) + item_pool_.size() * sizeof(Item) +
-           stacks_.size() * (sizeof(Stacks) + kMapEntryBytes) +
-           states_.size() * (sizeof(State) + kMapEntryBytes) + next_.size() * sizeof(StateId) +
+    return frame_pool_.capacity() * sizeof(Frame) + item_pool_.capacity() * sizeof(Item) +
+           stacks_.capacity() * sizeof(Stacks) + states_.capacity() * sizeof(State) +
+           next_.capacity() * sizeof(StateId) + reached_at_.capacity() * sizeof(uint32_t) +
+           (stacks_.size() + states_.size()) * kMapEntryBytes +
            (unions_.size() + truncations_.size()) * kMapEntryBytes + large_union_bytes_;
   }
   // Grows with every step of work that was done: bounds what a grammar may cost.
@@ -158,6 +159,7 @@ class StateTable {
   void Pass(NodeId node, StacksId stacks);
   void PassRepeat(NodeId node, uint32_t count, StacksId stacks);
   StateId FinishReaching();
+  void ForgetReaching();
 
   const Automaton& automaton_;
   const size_t num_classes_;

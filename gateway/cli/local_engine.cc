@@ -74,7 +74,8 @@ Result<fs::path> MakeDefaultModel(const fs::path& data_dir) {
   return elsewhere / "kvgate-default.gguf";
 }
 
-engine::EngineOptions ToEngineOptions(const config::Config& config, const DataTier& tier) {
+engine::EngineOptions ToEngineOptions(const config::Config& config, const DataTier& tier,
+                                      std::shared_ptr<grammar::GrammarMemory> grammar_memory) {
   return {.context_tokens_max = config.engine.context,
           .step_tokens_max = config.engine.step_tokens,
           .mixed_step_tokens_max = config.engine.mixed_step_tokens,
@@ -92,6 +93,7 @@ engine::EngineOptions ToEngineOptions(const config::Config& config, const DataTi
           .write_back_bytes_max = config.cache.write_back_bytes,
           .io_threads = config.engine.io_threads,
           .write_admission = tier.write_admission,
+          .grammar_memory = std::move(grammar_memory),
           .hash_seed = tier.hash_seed()};
 }
 
@@ -204,8 +206,11 @@ Result<std::unique_ptr<LocalEngine>> LocalEngine::Open(const config::Config& con
   local->file_ = std::move(file);
   KVGATE_TRY(local->tokenizer_, tokenizer::Tokenizer::Load(*local->file_));
   KVGATE_TRY(local->backend_, MakeBackend(config.engine));
-  KVGATE_TRY(local->engine_, engine::Engine::Open(ToEngineOptions(config, tier), local->file_,
-                                                  *local->backend_, *local->tokenizer_, tier.kv()));
+  local->grammar_memory_ = std::make_shared<grammar::GrammarMemory>(
+      grammar::GrammarMemory::Options{.bytes_max = config.engine.grammar_memory_bytes});
+  KVGATE_TRY(local->engine_,
+             engine::Engine::Open(ToEngineOptions(config, tier, local->grammar_memory_),
+                                  local->file_, *local->backend_, *local->tokenizer_, tier.kv()));
   const engine::EngineInfo& info = local->engine_->info();
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - started;
   KVGATE_LOG(kInfo, "cli",
@@ -233,7 +238,8 @@ Result<std::unique_ptr<provider::LocalProvider>> LocalEngine::MakeProvider(
       .chat_format = std::move(chat_format),
       .names = provider::LocalModelNames(engine_->info().model.name, path_.string()),
       .metrics = metrics,
-      .created_unix = static_cast<int64_t>(std::time(nullptr))});
+      .created_unix = static_cast<int64_t>(std::time(nullptr)),
+      .grammar_memory = grammar_memory_});
 }
 
 }  // namespace kvgate::cli

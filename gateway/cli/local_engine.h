@@ -55,6 +55,7 @@ class LocalEngine {
   std::shared_ptr<const model::ModelFile> file_;
   std::unique_ptr<tokenizer::Tokenizer> tokenizer_;
   std::unique_ptr<kernels::Backend> backend_;
+  std::shared_ptr<grammar::GrammarMemory> grammar_memory_;
   std::unique_ptr<engine::Engine> engine_;  // last: it uses all of the above
 };
 

@@ -245,6 +245,10 @@ constexpr Key kKeys[] = {
      }},
     {"engine", "kv_memory",
      [](const Value& v, Config& c) { return SetBytes(v, kMebibyte, c.engine.kv_memory_bytes); }},
+    {"engine", "grammar_memory",
+     [](const Value& v, Config& c) {
+       return SetBytes(v, 16 * kMebibyte, c.engine.grammar_memory_bytes);
+     }},
     {"engine", "chat_template",
      [](const Value& v, Config& c) { return SetString(v, c.engine.chat_template); }},
     {"engine", "chat_format",

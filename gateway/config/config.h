@@ -46,6 +46,8 @@ struct EngineConfig {
   std::string context_policy = "none";  // none, sliding_window, attention_sink, least_attended
   int context_policy_tokens = 0;        // KV tokens that a sequence keeps under it; 0: all
   uint64_t kv_memory_bytes = 0;         // "kv_memory": the KV block pool; 0: by device
+  // "grammar_memory": grammars, schemas and their masks, of all requests; beyond: 503
+  uint64_t grammar_memory_bytes = uint64_t{256} << 20;
   std::string chat_template;  // a Jinja file, or a built-in's name; empty: the model's own
   std::string chat_format;    // a built-in instead of the model's template: chatml, llama2, …
   int step_tokens = 0;        // prefill and decode tokens of one step; 0: by device

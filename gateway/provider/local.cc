@@ -313,10 +313,11 @@ LocalProvider::LocalProvider(Parts parts)
     : parts_(std::move(parts)),
       traits_(chat::ProbeTraits(*parts_.chat_format)),
       family_(FamilyOf(*parts_.chat_format, traits_)),
-      compiler_(
-          std::make_unique<grammar::Compiler>(parts_.tokenizer, grammar::Compiler::Options())),
+      compiler_(std::make_unique<grammar::Compiler>(
+          parts_.tokenizer, grammar::Compiler::Options{.memory = parts_.grammar_memory})),
       marks_compiler_(std::make_unique<grammar::Compiler>(
-          parts_.tokenizer, grammar::Compiler::Options{.shown_marks = reply::MarksOf(family_)})) {
+          parts_.tokenizer, grammar::Compiler::Options{.memory = parts_.grammar_memory,
+                                                       .shown_marks = reply::MarksOf(family_)})) {
   KVGATE_CHECK(!parts_.names.empty(), "a model without a name");
 }
 
@@ -487,8 +488,9 @@ Result<std::shared_ptr<const grammar::CompiledGrammar>> LocalProvider::CompileOu
   auto compiled = is_chat && !is_own ? CompileReply(request, is_any ? nullptr : &source, tail)
                                      : compiler.Compile(source);
   if (compiled) return compiled;
-  // A place in a schema is a place in the body.
   const Error& error = compiled.error();
+  if (error.code == ErrorCode::kOverloaded) return error;
+  // A place in a schema is a place in the body.
   std::string field = error.field;
   if (!is_chat || field.empty()) {
     field = is_any ? "tools" : output.field;

@@ -32,6 +32,7 @@ class LocalProvider {
     std::vector<std::string> names;  // what the model answers to; the first is its id
     metrics::GatewayMetrics* metrics = nullptr;
     int64_t created_unix = 0;
+    std::shared_ptr<grammar::GrammarMemory> grammar_memory = {};  // the engine's; null: its own
   };
   // REQUIRES: at least one name.
   explicit LocalProvider(Parts parts);

@@ -9,9 +9,23 @@
 namespace kvgate::grammar {
 namespace {
 
+std::shared_ptr<GrammarMemory> Remembering(size_t num_grammars) {
+  return std::make_shared<GrammarMemory>(GrammarMemory::Options{.remembered_max = num_grammars});
+}
+
+TEST(CompilerTest, WhatShowsOtherMarksIsAnotherGrammarOfTheSameMemory) {
+  const auto tokenizer = JsonTokenizer();
+  const auto memory = Remembering(4);
+  Compiler plain(*tokenizer, {.memory = memory});
+  Compiler marked(*tokenizer, {.memory = memory, .shown_marks = {"<|end|>"}});
+  const Source source{.kind = SourceKind::kGbnf, .text = "root ::= \"a\""};
+  EXPECT_NE(*plain.Compile(source), *marked.Compile(source));
+  EXPECT_EQ(*plain.Compile(source), *plain.Compile(source));
+}
+
 TEST(CompilerTest, EqualSourcesAreOneGrammarUntilTheyAreForgotten) {
   const auto tokenizer = JsonTokenizer();
-  Compiler compiler(*tokenizer, {.grammars_max = 2});
+  Compiler compiler(*tokenizer, {.memory = Remembering(2)});
   const auto get = [&](SourceKind kind, std::string text) {
     return *compiler.Compile({.kind = kind, .text = std::move(text)});
   };
@@ -40,7 +54,7 @@ TEST(CompilerTest, ErrorsNameTheirPlace) {
 
 TEST(CompilerTest, ThreadsMayCompileAtOnce) {
   const auto tokenizer = JsonTokenizer();
-  Compiler compiler(*tokenizer, {.grammars_max = 4});
+  Compiler compiler(*tokenizer, {.memory = Remembering(4)});
   std::vector<std::thread> threads;
   for (int thread = 0; thread < 4; ++thread) {
     threads.emplace_back([&compiler] {
