@@ -46,7 +46,9 @@ int TakeSlot(std::span<const std::byte> bytes, const std::string& path) {
 }
 
 Error IoError(std::string_view what, const std::filesystem::path& path, int error) {
-  const ErrorCode code = error == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo;
+  const ErrorCode code = error == ENOENT   ? ErrorCode::kNotFound
+                         : error == ENOMEM ? ErrorCode::kOverloaded
+                                           : ErrorCode::kIo;
   return MakeError(
       code, kSource,
       fmt::format("cannot {} {}: {}", what, path.string(), std::generic_category().message(error)));

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <new>
 
 #include "gateway/cli/bus_error.h"
 #include "gateway/cli/commands.h"
@@ -66,6 +67,13 @@ int main(int argc, char** argv) {
   std::signal(SIGSEGV, NoteCrash);
   try {
     return RunCommandLine(argc, argv);
+  } catch (const std::bad_alloc&) {
+    fmt::print(
+        stderr,
+        "kvgate: the system refused memory: let it ask for less (engine.kv_memory, "
+        "engine.context, cache.host_memory), or raise the limit of the process (ulimit -v, a "
+        "container's)\n");
+    return kExitFailure;
   } catch (const std::exception& failure) {
     fmt::print(stderr, "kvgate: {}\n", failure.what());
     return kExitFailure;

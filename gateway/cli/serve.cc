@@ -13,8 +13,10 @@
 #include <cstdlib>
 #include <future>
 #include <memory>
+#include <new>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include <kvgate/log.h>
@@ -23,6 +25,7 @@
 #include "gateway/cli/device.h"
 #include "gateway/cli/local_engine.h"
 #include "gateway/cli/options.h"
+#include "gateway/cli/start_failure.h"
 #include "gateway/cli/watchdog.h"
 #include "gateway/http/server.h"
 #include "gateway/service/access.h"
@@ -229,7 +232,14 @@ std::unique_ptr<service::PromptStore> OpenPrompts(const config::Config& config,
 Result<std::unique_ptr<LocalEngine>> LoadUnlessStopped(const config::Config& config,
                                                        const DataTier& tier,
                                                        const sigset_t& signals) {
-  auto loading = std::async(std::launch::async, [&] { return LocalEngine::Open(config, tier); });
+  auto loading = std::async(std::launch::async, [&]() -> Result<std::unique_ptr<LocalEngine>> {
+    auto opened = LocalEngine::Open(config, tier);
+    // A part of it knows what it wanted, and not which setting asks for that.
+    const bool is_part = !opened && opened.error().source != "engine";
+    if (!is_part || opened.error().code != ErrorCode::kOverloaded) return opened;
+    return StartFailure(config, ReadProcessLimits(),
+                        fmt::format("memory ({})", opened.error().detail));
+  });
   while (loading.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
     if (!SignalWithin(signals, std::chrono::milliseconds(20))) continue;
     KVGATE_LOG(kInfo, "cli", "stopped while loading");
@@ -299,10 +309,8 @@ Result<config::Config> ReadServeConfig(const ConfigFlags& flags) {
   return config;
 }
 
-}  // namespace
-
-Result<int> Serve(const ConfigFlags& flags, const WrapLog& wrap) {
-  KVGATE_TRY(config::Config config, ReadServeConfig(flags));
+// Throws what the system refuses: memory (std::bad_alloc), threads (std::system_error).
+Result<int> ServeOrThrow(const ConfigFlags& flags, config::Config& config, const WrapLog& wrap) {
   KVGATE_TRY(const config::HostPort listen, ListenAddress(config));
   KVGATE_TRY(const std::string admin_token, service::MakeAdminToken());
   const sigset_t signals = BlockSignals();
@@ -370,6 +378,20 @@ Result<int> Serve(const ConfigFlags& flags, const WrapLog& wrap) {
   }
   KVGATE_LOG(kInfo, "cli", "stopped");
   return 0;
+}
+
+}  // namespace
+
+// The fence of a start: once it serves, each thread has its own.
+Result<int> Serve(const ConfigFlags& flags, const WrapLog& wrap) {
+  KVGATE_TRY(config::Config config, ReadServeConfig(flags));
+  try {
+    return ServeOrThrow(flags, config, wrap);
+  } catch (const std::bad_alloc& failure) {
+    return StartFailure(config, failure);
+  } catch (const std::system_error& failure) {
+    return StartFailure(config, failure);
+  }
 }
 
 void AddServe(CLI::App& app, Run& chosen) {

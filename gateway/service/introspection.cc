@@ -256,6 +256,9 @@ void Service::CollectEngine(metrics::TextWriter& writer) const {
   WriteOne("kvgate_preemptions_total", "counter", "Sequences dropped to a lower tier.",
            stats.num_preemptions, writer);
   WriteOne("kvgate_engine_steps_total", "counter", "Forward passes.", stats.num_steps, writer);
+  WriteOne("kvgate_out_of_memory_total", "counter",
+           "Times that the engine gave something up for want of memory.", stats.num_out_of_memory,
+           writer);
   writer.Family("kvgate_kv_blocks", "gauge", "KV blocks of the device pool by state.");
   writer.Sample("kvgate_kv_blocks", {{"state", "free"}}, stats.num_blocks_free);
   writer.Sample("kvgate_kv_blocks", {{"state", "cached"}}, stats.num_blocks_cached);

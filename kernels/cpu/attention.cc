@@ -1,9 +1,8 @@
 #include "kernels/cpu/attention.h"
 
-#include <kvgate/check.h>
-
 #include <algorithm>
 #include <bit>
+#include <new>
 #include <utility>
 
 namespace kvgate::kernels::cpu {
@@ -55,7 +54,8 @@ void ParallelAttention::Run(const float* q, std::span<const SequenceRows> sequen
   if (scratch_floats_ < floats) {
     auto grown =
         HostMemory::Allocate(floats * sizeof(float) * pool_.num_threads(), "attention scratch");
-    KVGATE_CHECK(grown.has_value(), "no memory for the scratch of attention");
+    // Whoever computes a step has a fence for that, as for the vectors beside it.
+    if (!grown) throw std::bad_alloc();
     thread_scratch_ = std::move(*grown);
     scratch_floats_ = floats;
   }

@@ -38,12 +38,19 @@ uint32_t AwaitChange(const std::atomic<uint32_t>& value, uint32_t old, const OnS
 ThreadPool::ThreadPool(int num_threads) {
   KVGATE_CHECK(num_threads >= 1, "a pool has at least its caller");
   workers_.reserve(static_cast<size_t>(num_threads) - 1);
-  for (int thread = 1; thread < num_threads; ++thread) {
-    workers_.emplace_back([this, thread] { WorkerLoop(thread); });
+  try {
+    for (int thread = 1; thread < num_threads; ++thread) {
+      workers_.emplace_back([this, thread] { WorkerLoop(thread); });
+    }
+  } catch (...) {
+    Stop();  // those there are
+    throw;
   }
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { Stop(); }
+
+void ThreadPool::Stop() {
   stop_ = true;
   // No gate opens: the workers wake, see that it is over, and leave.
   epoch_.fetch_add(1, std::memory_order_release);

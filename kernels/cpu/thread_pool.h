@@ -76,6 +76,7 @@ class ThreadPool {
 
   void RunJob(Job job, Attendance attendance);
   void WorkerLoop(int thread);
+  void Stop();  // and joins
 
   // The gate of the newest region: its epoch, whether it is closed, and how many workers entered.
   static constexpr uint64_t kEntered = 0xFFFF;

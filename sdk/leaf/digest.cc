@@ -3,7 +3,7 @@
 #include <openssl/evp.h>
 #include <xxhash.h>
 
-#include <kvgate/check.h>
+#include "sdk/leaf/openssl_check.h"
 
 namespace kvgate {
 
@@ -23,24 +23,31 @@ std::string ToHex(std::span<const uint8_t> bytes) {
   return hex;
 }
 
+// What is made goes with it, also where the rest cannot be made for want of memory.
 struct Sha256::Impl {
+  Impl() = default;
+  ~Impl() {
+    EVP_MD_CTX_free(context);
+    EVP_MD_free(algorithm);
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
   EVP_MD_CTX* context = EVP_MD_CTX_new();
   // Fetched once: an implicit fetch per digest costs more than hashing a block of tokens.
   EVP_MD* algorithm = EVP_MD_fetch(nullptr, "SHA256", nullptr);
 };
 
 Sha256::Sha256() : impl_(std::make_unique<Impl>()) {
-  KVGATE_CHECK(impl_->context != nullptr && impl_->algorithm != nullptr, "OpenSSL has no SHA-256");
-  KVGATE_CHECK(EVP_DigestInit_ex(impl_->context, impl_->algorithm, nullptr) == 1, "SHA-256 init");
+  RequireOpenssl(impl_->context != nullptr && impl_->algorithm != nullptr,
+                 "OpenSSL has no SHA-256");
+  RequireOpenssl(EVP_DigestInit_ex(impl_->context, impl_->algorithm, nullptr) == 1, "SHA-256 init");
 }
 
-Sha256::~Sha256() {
-  EVP_MD_CTX_free(impl_->context);
-  EVP_MD_free(impl_->algorithm);
-}
+Sha256::~Sha256() = default;
 
 Sha256& Sha256::Update(std::span<const std::byte> data) {
-  KVGATE_CHECK(EVP_DigestUpdate(impl_->context, data.data(), data.size()) == 1, "SHA-256 update");
+  RequireOpenssl(EVP_DigestUpdate(impl_->context, data.data(), data.size()) == 1, "SHA-256 update");
   return *this;
 }
 
@@ -51,9 +58,9 @@ Sha256& Sha256::Update(std::string_view text) {
 PrefixDigest Sha256::Finish() {
   PrefixDigest digest;
   unsigned int size = 0;
-  KVGATE_CHECK(EVP_DigestFinal_ex(impl_->context, digest.bytes.data(), &size) == 1 && size == 32,
-               "SHA-256 final");
-  KVGATE_CHECK(EVP_DigestInit_ex(impl_->context, nullptr, nullptr) == 1, "SHA-256 init");
+  RequireOpenssl(EVP_DigestFinal_ex(impl_->context, digest.bytes.data(), &size) == 1 && size == 32,
+                 "SHA-256 final");
+  RequireOpenssl(EVP_DigestInit_ex(impl_->context, nullptr, nullptr) == 1, "SHA-256 init");
   return digest;
 }
 

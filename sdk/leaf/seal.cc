@@ -10,6 +10,7 @@
 #include <bitset>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -17,6 +18,8 @@
 
 #include <kvgate/check.h>
 #include <kvgate/digest.h>
+
+#include "sdk/leaf/openssl_check.h"
 
 namespace kvgate {
 namespace {
@@ -56,10 +59,10 @@ class Key {
 
 void Hmac(std::string_view key, std::string_view text, uint8_t* out) {
   unsigned int size = 0;
-  KVGATE_CHECK(HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), Bytes(text),
-                    text.size(), out, &size) != nullptr &&
-                   size == 32,
-               "HMAC-SHA256");
+  RequireOpenssl(HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), Bytes(text),
+                      text.size(), out, &size) != nullptr &&
+                     size == 32,
+                 "HMAC-SHA256");
 }
 
 // The extract step of HKDF (RFC 5869).
@@ -94,13 +97,13 @@ std::string AssociatedData(std::string_view head, const Keyring::Place& place) {
 
 // One per thread: making a context, and fetching the cipher, cost more than a short text.
 struct Cipher {
-  EVP_CIPHER_CTX* context = EVP_CIPHER_CTX_new();
-  EVP_CIPHER* algorithm = EVP_CIPHER_fetch(nullptr, "AES-256-GCM", nullptr);
-  Cipher() { KVGATE_CHECK(context != nullptr && algorithm != nullptr, "OpenSSL has no AES-GCM"); }
-  ~Cipher() {
-    EVP_CIPHER_CTX_free(context);
-    EVP_CIPHER_free(algorithm);
-  }
+  std::unique_ptr<EVP_CIPHER_CTX, decltype(&EVP_CIPHER_CTX_free)> owned_context{
+      EVP_CIPHER_CTX_new(), EVP_CIPHER_CTX_free};
+  std::unique_ptr<EVP_CIPHER, decltype(&EVP_CIPHER_free)> owned_algorithm{
+      EVP_CIPHER_fetch(nullptr, "AES-256-GCM", nullptr), EVP_CIPHER_free};
+  EVP_CIPHER_CTX* const context = owned_context.get();
+  EVP_CIPHER* const algorithm = owned_algorithm.get();
+  Cipher() { RequireOpenssl(context != nullptr && algorithm != nullptr, "OpenSSL has no AES-GCM"); }
   Cipher(const Cipher&) = delete;
   Cipher& operator=(const Cipher&) = delete;
 };
@@ -190,7 +193,7 @@ std::string_view Trim(std::string_view text) {
 }
 
 void FillRandom(unsigned char* out, size_t size) {
-  KVGATE_CHECK(RAND_bytes(out, static_cast<int>(size)) == 1, "the system has no random bytes");
+  RequireOpenssl(RAND_bytes(out, static_cast<int>(size)) == 1, "the system has no random bytes");
 }
 
 }  // namespace
@@ -336,7 +339,7 @@ std::string Keyring::Seal(const Place& place, std::string_view plain) const {
                     EVP_EncryptFinal_ex(cipher.context, body + plain.size(), &size) == 1 &&
                     EVP_CIPHER_CTX_ctrl(cipher.context, EVP_CTRL_GCM_GET_TAG, kTagBytes,
                                         body + plain.size()) == 1;
-  KVGATE_CHECK(done, "AES-256-GCM");
+  RequireOpenssl(done, "AES-256-GCM");
   return out;
 }
 
@@ -380,7 +383,7 @@ Result<std::string> Keyring::Open(const Place& place, std::string_view sealed) c
                                          bytes) == 1;
               }) &&
       EVP_CIPHER_CTX_ctrl(cipher.context, EVP_CTRL_GCM_SET_TAG, kTagBytes, tag.data()) == 1;
-  KVGATE_CHECK(done, "AES-256-GCM");
+  RequireOpenssl(done, "AES-256-GCM");
   if (EVP_DecryptFinal_ex(cipher.context, Bytes(plain) + plain.size(), &size) != 1) {
     Wipe(plain);
     return damaged("it is damaged, or belongs somewhere else");

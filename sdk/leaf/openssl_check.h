@@ -1,0 +1,23 @@
+// OpenSSL's calls that fail only for want of memory, or because the library is not whole.
+#pragma once
+
+#include <openssl/err.h>
+
+#include <new>
+
+#include <kvgate/check.h>
+
+namespace kvgate {
+
+// Throws std::bad_alloc where there was no memory; otherwise aborts: `done` is an invariant.
+inline void RequireOpenssl(bool done, const char* what) {
+  if (done) return;
+  bool no_memory = ERR_peek_error() == 0;               // what makes contexts says nothing
+  while (const unsigned long code = ERR_get_error()) {  // NOLINT(google-runtime-int): OpenSSL's
+    no_memory |= ERR_GET_REASON(code) == ERR_R_MALLOC_FAILURE;
+  }
+  if (no_memory) throw std::bad_alloc();
+  KVGATE_CHECK(done, what);
+}
+
+}  // namespace kvgate
