@@ -331,7 +331,8 @@ std::chrono::microseconds EngineLoop::Turn(std::chrono::microseconds wait) {
   TakeMessages(wait);
   Admit();
   const std::vector<schedule::StepItem> step = PlanStep();
-  if (!step.empty()) RunStep(step);
+  has_stepped_ = !step.empty();
+  if (has_stepped_) RunStep(step);
   PublishStats();
   if (std::exchange(has_shed_, false) || !step.empty()) return std::chrono::microseconds(0);
   if (scheduler_.copying()) return kCopyCheckInterval;
@@ -355,7 +356,7 @@ void EngineLoop::TakeMessages(std::chrono::microseconds wait) {
   }
   try {
     EndExpiredProtections();
-    scheduler_.GiveUpLateRestores();
+    scheduler_.GiveUpLateRestores(std::exchange(has_stepped_, false));
   } catch (const std::bad_alloc&) {
     ++stats_.num_out_of_memory;
   }

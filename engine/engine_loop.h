@@ -148,6 +148,7 @@ class EngineLoop final : public Engine {
   std::optional<Error> failure_;  // written once, before has_failed_ is
   std::atomic<bool> has_failed_{false};
   bool has_shed_ = false;               // in this turn
+  bool has_stepped_ = false;            // in the last one
   ThreadActivity* activity_ = nullptr;  // of the engine's thread; null: it is driven
   bool stopping_ = false;
   std::thread thread_;                 // starts when the rest is there

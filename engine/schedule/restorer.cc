@@ -18,6 +18,8 @@ constexpr double kSlackPart = 0.05;
 constexpr std::chrono::seconds kProbeInterval{5};
 // The first record of all may take so long beside that.
 constexpr double kFirstReadSecondsMax = 0.050;
+// Who looks every millisecond and comes after more than this had no processor.
+constexpr double kLookSecondsMax = 0.005;
 
 }  // namespace
 
@@ -104,6 +106,7 @@ void Restorer::Enter(Sequence& sequence, Load load, std::vector<tier::LoadItem> 
   for (const HeldWindow& window : sequence.windows) num_held += window.blocks.size();
   load.held.reserve(num_held);
   load.latency_seconds = LatencySeconds(sequence);
+  load.looked_at = Clock::now();
   std::unordered_map<uint64_t, Load> entry;
   entry.emplace(0, std::move(load));
   auto node = entry.extract(entry.begin());
@@ -162,8 +165,9 @@ Restorer::Restored Restorer::OnCompletion(const tier::Completion& completion) {
 
 // Of a load that is good only as a whole what has arrived saves nothing yet: it is late when what
 // is missing would take longer, at the speed so far, than computing everything.
-bool Restorer::IsLate(uint64_t ticket, const Load& load, double elapsed) const {
+bool Restorer::IsLate(uint64_t ticket, const Load& load) const {
   const Sequence& sequence = *load.sequence;
+  const double elapsed = load.waited_seconds;
   const double slack =
       std::max(CostModel::kNoiseSeconds, kSlackPart * sequence.restore_compute_seconds) +
       load.latency_seconds;
@@ -183,14 +187,16 @@ bool Restorer::IsLate(uint64_t ticket, const Load& load, double elapsed) const {
   return elapsed * (all - arrived) / arrived > sequence.restore_compute_seconds + slack;
 }
 
-std::vector<Sequence*> Restorer::LateSequences(Clock::time_point now) const {
+std::vector<Sequence*> Restorer::LateSequences(Clock::time_point now, bool has_stepped) {
   std::vector<Sequence*> late;
   if (!costs_.has_prefill_speed()) return late;
-  for (const auto& [ticket, load] : loads_) {
+  late.reserve(loads_.size());
+  for (auto& [ticket, load] : loads_) {
     if (load.sequence == nullptr) continue;
-    const double elapsed =
-        std::chrono::duration<double>(now - load.sequence->restore_began_at).count();
-    if (IsLate(ticket, load, elapsed)) late.push_back(load.sequence);
+    const double passed = std::chrono::duration<double>(now - load.looked_at).count();
+    load.waited_seconds += has_stepped ? passed : std::min(passed, kLookSecondsMax);
+    load.looked_at = now;
+    if (IsLate(ticket, load)) late.push_back(load.sequence);
   }
   return late;
 }

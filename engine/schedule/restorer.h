@@ -47,8 +47,10 @@ class Restorer {
   };
   // A load's completion.
   Restored OnCompletion(const tier::Completion& completion);
-  // Those whose load has fallen behind computing.
-  std::vector<Sequence*> LateSequences(Clock::time_point now) const;
+  // Those whose load has fallen behind computing. To be called every millisecond or so, or after
+  // each step. Time in which the caller neither looked nor stepped is nobody's: the process had no
+  // processor then, and computing would not have got on either.
+  std::vector<Sequence*> LateSequences(Clock::time_point now, bool has_stepped);
   // Gives the sequence's load up. How many blocks are in place; of those after them, the ones still
   // being written to are taken out of sequence.blocks (and held here).
   int GiveUp(Sequence& sequence, bool is_late);
@@ -69,6 +71,8 @@ class Restorer {
     std::vector<uint64_t> bytes_until = {};
     int num_blocks = 0;
     double latency_seconds = 0;  // that its first record may take
+    double waited_seconds = 0;   // so far
+    Clock::time_point looked_at = {};
     bool is_whole() const { return !bytes_until.empty(); }
   };
   void Enter(Sequence& sequence, Load load, std::vector<tier::LoadItem> items);
@@ -77,7 +81,7 @@ class Restorer {
                       const tier::DiskTier::LoadSpeed& speed) const;
   void NoteGivenUp(Sequence& sequence, GivenUpLoad::Reason reason, int num_restored) const;
   void ProbeIfOld(const tier::DiskTier::LoadSpeed& speed, std::span<const kv::BlockKey> keys) const;
-  bool IsLate(uint64_t ticket, const Load& load, double elapsed) const;
+  bool IsLate(uint64_t ticket, const Load& load) const;
 
   tier::DiskTier* const tier_;
   const CostModel& costs_;

@@ -398,8 +398,10 @@ void Scheduler::Continue(Sequence& sequence, int num_restored_blocks) {
   if (has_windows()) windows_.Offer(sequence, 0, sequence.num_computed / kKvBlockTokens);
 }
 
-void Scheduler::GiveUpLateRestores() {
-  for (Sequence* const sequence : restorer_.LateSequences(Clock::now())) GiveUpRestore(*sequence);
+void Scheduler::GiveUpLateRestores(bool has_stepped) {
+  for (Sequence* const sequence : restorer_.LateSequences(Clock::now(), has_stepped)) {
+    GiveUpRestore(*sequence);
+  }
 }
 
 void Scheduler::GiveUpRestore(Sequence& sequence) {

@@ -105,8 +105,9 @@ class Scheduler {
   void OnComputed(const StepItem& item);
   // A load's completion.
   void OnRestored(const tier::Completion& completion);
-  // Gives up the loads that have fallen behind computing. To be called often while restoring().
-  void GiveUpLateRestores();
+  // Gives up the loads that have fallen behind computing. To be called often while restoring();
+  // has_stepped: a step was computed since the last call.
+  void GiveUpLateRestores(bool has_stepped = false);
   // A load is under way.
   bool restoring() const { return !restorer_.idle(); }
   // The last step left sequences out whose blocks were still being copied from host memory.

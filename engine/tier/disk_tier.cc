@@ -22,6 +22,9 @@ constexpr double kMeasureSeconds = 0.05;
 // After a pause of this length what was measured before says nothing any more.
 constexpr std::chrono::seconds kMeasureForget{2};
 
+// Behind a load that was given up; on a slow disk they keep others waiting.
+constexpr size_t kMeasuredOnMax = 4;
+
 // Without memory for telling that a job is done, the next attempt is made then.
 constexpr std::chrono::milliseconds kCompletionRetry{5};
 
@@ -86,6 +89,7 @@ void DiskTier::StopThreads() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
+    num_jobs_ -= static_cast<int>(std::exchange(probes_, {}).size());  // nobody will want to know
   }
   load_ready_.notify_all();
   write_ready_.notify_all();
@@ -198,7 +202,7 @@ DiskTier::GivenUp DiskTier::GiveUp(uint64_t ticket) {
 // behind it is read on, beside whatever else is asked for.
 void DiskTier::MeasureOn(const LoadJob& job) {
   if (!probes_.empty()) return;
-  const size_t end = std::min(job.items.size(), job.next + kProbeRecordsMax);
+  const size_t end = std::min(job.items.size(), job.next + kMeasuredOnMax);
   for (size_t i = job.next; i < end && job.items[i].group == 0; ++i) AddProbe(job.items[i].key);
   load_ready_.notify_all();
 }

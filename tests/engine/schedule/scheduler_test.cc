@@ -370,6 +370,28 @@ TEST_F(SchedulerTest, StoredBlocksAreRestoredAndTheRestIsComputed) {
   EXPECT_EQ(scheduler_->Find(second)->given_up.num_tokens, 32);
 }
 
+// Where the process has no processor, neither loading nor computing gets on.
+TEST_F(SchedulerTest, TimeInWhichNobodyCouldLookIsNotCountedAgainstALoad) {
+  costs_.ObserveStep(512, 0, 512 * 1e-3);
+  Make(40, 512, true);
+  Store(Range(330));
+  store_.get_delay_ms = 400;
+  const RequestId id = Add(Range(330));
+  EXPECT_TRUE(Turn().empty());
+  for (int look = 0; look < 3; ++look) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    scheduler_->GiveUpLateRestores();
+  }
+  EXPECT_EQ(scheduler_->Find(id)->state, SequenceState::kRestoring);
+  // A step that took as long would have computed something.
+  std::this_thread::sleep_for(std::chrono::milliseconds(90));
+  scheduler_->GiveUpLateRestores(true);
+  EXPECT_EQ(scheduler_->Find(id)->state, SequenceState::kRunning);
+  EXPECT_EQ(scheduler_->restorer().num_cut(), 1u);
+  scheduler_->Remove(id);
+  scheduler_->OnRestored(WaitForCompletion());
+}
+
 // As measured in 4 of 24 restarts of a loaded machine: the first read came after 45 ms, the other
 // 1500 blocks in 8 ms; the prompt would have taken 2.8 s.
 TEST_F(SchedulerTest, AFirstReadThatTakesAWhileIsWaitedFor) {
