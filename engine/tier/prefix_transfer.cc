@@ -133,11 +133,29 @@ Result<void> PrefixImporter::Take(store::PrefixFileReader::Frame frame) {
   return {};
 }
 
+// Before anything is stored.
+Result<void> PrefixImporter::CheckModel(const Fingerprint& fingerprint) const {
+  std::string known;
+  for (const ImportTarget& target : targets_) {
+    if (target.fingerprint == fingerprint) return {};
+    known += fmt::format("{}{} is {}", known.empty() ? "" : ", ", target.name,
+                         ToHex(target.fingerprint));
+  }
+  if (targets_.empty()) return {};
+  return MakeError(
+      ErrorCode::kInvalidArgument, kSource,
+      fmt::format("the file holds KV of the model {} (weights, tokenizer, KV dtype and numerics), "
+                  "and {}: it would never be served here. --any (`any=1`) imports it anyway",
+                  ToHex(fingerprint), known),
+      "fingerprint");
+}
+
 Result<void> PrefixImporter::TakeHeader(const store::PrefixFileHeader& header) {
   if (header_) {
     Stop("a second header");
     return {};
   }
+  KVGATE_TRY_VOID(CheckModel(header.fingerprint));
   header_ = header;
   hasher_.emplace(
       kv::BlockHasher::Options{.fingerprint = header.fingerprint, .seed = keys_.hash_seed});

@@ -72,15 +72,24 @@ struct ImportReport {
   uint32_t num_dropped() const { return num_blocks - num_imported; }
 };
 
+// A model whose KV is of use where a file goes.
+struct ImportTarget {
+  Fingerprint fingerprint;
+  std::string name;  // "this server's (NAME)"
+};
+
 // Takes an exported prefix in any pieces and stores what holds. From the first block on that fails
 // a check everything is dropped, because nothing behind it could be reached.
 class PrefixImporter {
  public:
-  PrefixImporter(store::KvStore& kv, const DirectoryKeys& keys)
-      : kv_(kv), keys_(keys), reader_(keys.ring) {}
+  // No targets: any model's KV is taken.
+  PrefixImporter(store::KvStore& kv, const DirectoryKeys& keys,
+                 std::vector<ImportTarget> targets = {})
+      : kv_(kv), keys_(keys), targets_(std::move(targets)), reader_(keys.ring) {}
 
   // kUnsupported: not an exported prefix, or of another version; kPermissionDenied: sealed with
-  // another secret; kIo and the like: the store's own.
+  // another secret; kInvalidArgument (field "fingerprint"): it is another model's KV, which none of
+  // the targets would ever find; kIo and the like: the store's own.
   // What is damaged is no error here.
   Result<void> Feed(std::string_view bytes);
   // Flushes. kUnsupported: nothing that could be an exported prefix has come.
@@ -88,6 +97,7 @@ class PrefixImporter {
 
  private:
   Result<void> Take(store::PrefixFileReader::Frame frame);
+  Result<void> CheckModel(const Fingerprint& fingerprint) const;
   Result<void> TakeHeader(const store::PrefixFileHeader& header);
   Result<void> TakeBlock(store::KvBlock block);
   Result<void> TakeWindow(store::KvBlock window);
@@ -97,6 +107,7 @@ class PrefixImporter {
 
   store::KvStore& kv_;
   const DirectoryKeys keys_;
+  const std::vector<ImportTarget> targets_;
   store::PrefixFileReader reader_;
   std::optional<store::PrefixFileHeader> header_;
   std::optional<kv::BlockHasher> hasher_;

@@ -96,6 +96,7 @@ struct CacheFlags {
   std::string file;
   bool all = false;
   bool force = false;
+  bool any = false;  // import: of whatever model
   PinFlags pin;
   TargetFlags target;
 };
@@ -257,15 +258,16 @@ Result<int> Export(const Target& target, const CacheFlags& flags) {
   return MakeError(ErrorCode::kIo, "cli", fmt::format("{} cannot be written", flags.file));
 }
 
-Result<std::string> ImportHere(service::PrefixService& prefixes, const std::string& path,
+Result<std::string> ImportHere(service::PrefixService& prefixes, const CacheFlags& flags,
                                Progress& progress) {
+  const std::string& path = flags.file;
   std::error_code code;
   const uint64_t total = std::filesystem::file_size(path, code);
   std::ifstream file(path, std::ios::binary);
   if (code || !file) {
     return MakeError(ErrorCode::kIo, "cli", fmt::format("{} cannot be read", path));
   }
-  KVGATE_TRY(const auto importer, prefixes.StartImport());
+  KVGATE_TRY(const auto importer, prefixes.StartImport(flags.any));
   std::vector<char> piece(size_t{1} << 20);
   uint64_t done = 0;
   while (file.read(piece.data(), static_cast<std::streamsize>(piece.size())), file.gcount() > 0) {
@@ -280,13 +282,14 @@ Result<std::string> ImportHere(service::PrefixService& prefixes, const std::stri
 
 Result<int> Import(const Target& target, const CacheFlags& flags) {
   Progress progress("importing", "bytes");
-  KVGATE_TRY(const Json json,
-             Ask(target,
-                 {.method = "POST",
-                  .url = "/kvgate/v1/prefixes/import",
-                  .body_file = flags.file,
-                  .on_sent = [&](uint64_t done, uint64_t total) { progress.Set(done, total); }},
-                 [&] { return ImportHere(*target.prefixes, flags.file, progress); }));
+  KVGATE_TRY(
+      const Json json,
+      Ask(target,
+          {.method = "POST",
+           .url = flags.any ? "/kvgate/v1/prefixes/import?any=1" : "/kvgate/v1/prefixes/import",
+           .body_file = flags.file,
+           .on_sent = [&](uint64_t done, uint64_t total) { progress.Set(done, total); }},
+          [&] { return ImportHere(*target.prefixes, flags, progress); }));
   PrintImport(json);
   return json.value("imported", uint64_t{0}) > 0 ? 0 : 1;
 }
@@ -362,10 +365,9 @@ Result<int> Repair(const CacheFlags& flags) {
   }
   const Progress progress("repairing");
   KVGATE_TRY(const store::RepairReport report,
-             store::DataDirectory::Repair(
-                 {.directory = directory,
-                  .kv_bytes_max = config.store.disk_cache_bytes,
-                  .secret_env = config.store.secret_env}));
+             store::DataDirectory::Repair({.directory = directory,
+                                           .kv_bytes_max = config.store.disk_cache_bytes,
+                                           .secret_env = config.store.secret_env}));
   PrintRepair(report);
   const bool lossless = (report.meta.was_healthy || report.meta.complete()) &&
                         report.kv.num_dropped == 0 && !report.kv_began_anew;
@@ -407,9 +409,9 @@ void AddCache(CLI::App& app, Run& chosen) {
   CLI::App* move_out = add("export", "Write a stored prefix into a file", Export);
   add_id(move_out)->required();
   move_out->add_option("file", flags->file)->required();
-  add("import", "Store a prefix from a file that `export` wrote", Import)
-      ->add_option("file", flags->file)
-      ->required();
+  CLI::App* move_in = add("import", "Store a prefix from a file that `export` wrote", Import);
+  move_in->add_option("file", flags->file)->required();
+  move_in->add_flag("--any", flags->any, "another model's, too, which is never served here");
   CLI::App* remove = add("rm", "Remove a prefix, or all", [](const auto& on, const auto& given) {
     if (given.id.empty() && !given.all) {
       return Result<int>(

@@ -158,7 +158,8 @@ Task<bool> Connection::ReadPiece(ImportBody& body) {
 }
 
 Task<bool> Connection::ServeImport(RouteMatch match) {
-  Result<std::unique_ptr<tier::PrefixImporter>> opened = context_.service.prefixes().StartImport();
+  Result<std::unique_ptr<tier::PrefixImporter>> opened =
+      context_.service.prefixes().StartImport(match.any);
   if (!opened) {
     Response refusal = ErrorResponse(opened.error());
     const bool again = co_await Refuse(std::move(refusal), match.name);

@@ -155,6 +155,7 @@ RouteResult FindRoute(std::string_view method, std::string_view target) {
                                   .argument = std::move(arguments->id),
                                   .item = std::move(arguments->item),
                                   .force = QueryOf(target) == "force=1",
+                                  .any = QueryOf(target) == "any=1",
                                   .openai_dialect = path.starts_with("/v1/"),
                                   .access = entry.access},
               .refusal = {}};

@@ -76,6 +76,7 @@ struct RouteMatch {
   std::string argument;   // {id}, percent-decoded
   std::string item = {};  // {item}, likewise
   bool force = false;     // "force=1" in the query
+  bool any = false;       // "any=1"
   bool openai_dialect = false;
   service::Access access = service::Access::kAdmin;
 };

@@ -310,9 +310,30 @@ Result<std::unique_ptr<tier::PrefixExporter>> PrefixService::StartExport(const C
   return std::make_unique<tier::PrefixExporter>(*kv, *parts_.keyring, std::move(prefix));
 }
 
-Result<std::unique_ptr<tier::PrefixImporter>> PrefixService::StartImport() {
+std::vector<tier::ImportTarget> PrefixService::ImportTargets(const store::KvStore& kv) const {
+  if (const engine::Engine* engine = engine_.load(); engine != nullptr) {
+    const engine::EngineInfo& info = engine->info();
+    return {{.fingerprint = info.kv_fingerprint,
+             .name = fmt::format("this server's ({}, {})", info.model.name,
+                                 kernels::DTypeName(info.kv_dtype))}};
+  }
+  constexpr size_t kNamedMax = 4;
+  std::vector<tier::ImportTarget> targets;
+  for (const store::KvPrefix& prefix : kv.ListPrefixes()) {
+    const auto is_known = [&](const tier::ImportTarget& target) {
+      return target.fingerprint == prefix.leaf.fingerprint;
+    };
+    if (targets.size() == kNamedMax || std::ranges::any_of(targets, is_known)) continue;
+    targets.push_back(
+        {.fingerprint = prefix.leaf.fingerprint, .name = "what this directory holds KV of"});
+  }
+  return targets;
+}
+
+Result<std::unique_ptr<tier::PrefixImporter>> PrefixService::StartImport(bool any) {
   KVGATE_TRY(store::KvStore* const kv, RequireStore());
-  return std::make_unique<tier::PrefixImporter>(*kv, directory_keys());
+  return std::make_unique<tier::PrefixImporter>(
+      *kv, directory_keys(), any ? std::vector<tier::ImportTarget>() : ImportTargets(*kv));
 }
 
 std::string PrefixService::Describe(const tier::ImportReport& report) {

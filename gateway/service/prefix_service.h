@@ -71,7 +71,9 @@ class PrefixService {
   // With its tenant's credential; a pinned one also by an admin.
   Result<std::unique_ptr<tier::PrefixExporter>> StartExport(const Caller& caller,
                                                             std::string_view id);
-  Result<std::unique_ptr<tier::PrefixImporter>> StartImport();
+  // Takes KV of the engine's model; without an engine, of the models that something is stored of
+  // already, if there are any. `any`: of whatever model.
+  Result<std::unique_ptr<tier::PrefixImporter>> StartImport(bool any = false);
   static std::string Describe(const tier::ImportReport& report);
 
   // Pins durably, and in the engine's memory. `tokens` are whole blocks.
@@ -82,6 +84,7 @@ class PrefixService {
   Result<store::KvStore*> RequireStore() const;
   Result<store::PinBook*> RequirePins() const;
   tier::DirectoryKeys directory_keys() const;
+  std::vector<tier::ImportTarget> ImportTargets(const store::KvStore& kv) const;
   void Protect(const store::Pin& pin, int priority) const;
   Result<void> EndPin(const BlockHash& leaf);
   // What proves whose a prefix is.

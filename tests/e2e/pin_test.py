@@ -163,6 +163,27 @@ class PinTest(Case):
         file.write_bytes(b"not a prefix" * 100)
         self.assertIn("not an exported prefix", self.cache("import", file, folder="other", code=1))
 
+    def test_another_models_kv_is_imported_only_when_asked_to(self):
+        shared = self.share_a_secret()
+        running = self.serve(arguments=shared)
+        warmed = self.warm(running, "moved")
+        file = self.folder / "prefix.kvgate"
+        self.cache("export", warmed["id"], file)
+        of_file = self.prefixes(running)[warmed["id"]]["fingerprint"]
+        # The same model with KV of another type: none of it could be read.
+        other = self.serve(data_dir=self.folder / "other",
+                           arguments=shared + ["--set", "engine.kv_dtype=q8_0"])
+        here = self.prefixes(other)[self.warm(other, "something else")["id"]]["fingerprint"]
+        self.assertNotEqual(of_file, here)
+        for is_serving in (True, False):
+            refused = self.cache("import", file, folder="other", code=1)
+            for named in (of_file, here, "--any"):
+                self.assertIn(named, refused)
+            if is_serving:
+                self.assertEqual(len(self.prefixes(other)), 1)
+                self.assertEqual(other.terminate(), 0)
+        self.assertIn("blocks imported", self.cache("import", file, "--any", folder="other"))
+
     def test_only_its_tenant_can_pin_and_export_a_prefix(self):
         running = self.serve()
         theirs = self.warm(running, "theirs", headers=tenant("alice"))["id"]

@@ -261,5 +261,27 @@ TEST(PrefixTransfer, AStoreThatRefusesIsAnError) {
   EXPECT_EQ(Import(to, kSeed, file).error().code, ErrorCode::kIo);
 }
 
+// Nothing of it would ever be found.
+TEST(PrefixTransfer, AnotherModelsFileIsRefusedAndBothAreNamed) {
+  store::MemoryKvStore from;
+  store::MemoryKvStore to;
+  const std::string file = Export(from, StorePrefix(from, "tenant"), "tenant");
+  const Fingerprint other{.low = 1, .high = 2};
+  PrefixImporter refusing(to, KeysOf(kSeed), {{.fingerprint = other, .name = "this server's (b)"}});
+  const Result<void> fed = refusing.Feed(file);
+  ASSERT_FALSE(fed);
+  EXPECT_EQ(fed.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(fed.error().field, "fingerprint");
+  for (const std::string& named : {ToHex(kModel), ToHex(other), std::string("--any")}) {
+    EXPECT_NE(fed.error().detail.find(named), std::string::npos) << fed.error().detail;
+  }
+  EXPECT_EQ(to.Stats().num_records, 0u);
+  PrefixImporter taking(
+      to, KeysOf(kSeed),
+      {{.fingerprint = other, .name = "b"}, {.fingerprint = kModel, .name = "a"}});
+  ASSERT_TRUE(taking.Feed(file));
+  EXPECT_EQ(taking.Finish()->num_dropped(), 0u);
+}
+
 }  // namespace
 }  // namespace kvgate::tier
