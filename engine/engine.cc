@@ -19,14 +19,12 @@
 namespace kvgate::engine {
 namespace {
 
-constexpr int kContextTokensDefaultMax = 32768;
 // More than any machine needs; keeps the pool's bookkeeping small where blocks are tiny.
 constexpr uint64_t kNumKvBlocksMax = uint64_t{1} << 17;
 
 // The longest context that is asked for, whatever the memory holds.
 int WantedContextTokens(const EngineOptions& options, const model::ModelConfig& config) {
-  return options.context_tokens_max > 0 ? options.context_tokens_max
-                                        : std::min(config.context_length, kContextTokensDefaultMax);
+  return options.context_tokens_max > 0 ? options.context_tokens_max : config.context_length;
 }
 
 std::vector<kv::GroupShape> GroupShapes(const EngineInfo& info) {
@@ -35,6 +33,20 @@ std::vector<kv::GroupShape> GroupShapes(const EngineInfo& info) {
     shapes.push_back({.block_bytes = group.block_bytes, .window = group.window});
   }
   return shapes;
+}
+
+// The longest sequence that the KV memory is divided for: by default what all of it would hold,
+// where the model knows more.
+int SplitContextTokens(const EngineOptions& options, const EngineInfo& info) {
+  const int wanted = WantedContextTokens(options, info.model);
+  if (options.context_tokens_max > 0) return wanted;
+  const std::vector<uint32_t> num_blocks =
+      kv::SplitKvMemory(GroupShapes(info), {.bytes = options.kv_bytes,
+                                            .context_tokens = wanted,
+                                            .step_tokens = options.step_tokens_max,
+                                            .num_blocks_max = kNumKvBlocksMax});
+  const uint64_t held = uint64_t{num_blocks[0]} * kernels::kKvBlockTokens;
+  return static_cast<int>(std::clamp<uint64_t>(held, 1, static_cast<uint64_t>(wanted)));
 }
 
 std::string MebiBytes(uint64_t bytes) {
@@ -80,11 +92,11 @@ Result<void> SizeGroups(const EngineOptions& options, EngineInfo& info) {
          .num_blocks = 0,
          .block_bytes = info.model.kv_shape(options.kv_dtype, i).block_bytes()});
   }
-  const std::vector<uint32_t> num_blocks = kv::SplitKvMemory(
-      GroupShapes(info), {.bytes = options.kv_bytes,
-                          .context_tokens = WantedContextTokens(options, info.model),
-                          .step_tokens = options.step_tokens_max,
-                          .num_blocks_max = kNumKvBlocksMax});
+  const std::vector<uint32_t> num_blocks =
+      kv::SplitKvMemory(GroupShapes(info), {.bytes = options.kv_bytes,
+                                            .context_tokens = SplitContextTokens(options, info),
+                                            .step_tokens = options.step_tokens_max,
+                                            .num_blocks_max = kNumKvBlocksMax});
   size_t bytes = 0;  // of a block of every group
   for (size_t i = 0; i < num_blocks.size(); ++i) {
     info.kv_groups[i].num_blocks = num_blocks[i];
@@ -116,10 +128,18 @@ int ContextTokensMax(const EngineOptions& options, const model::ModelConfig& con
   }
   const int64_t pool_tokens = int64_t{num_blocks} * kernels::kKvBlockTokens;
   if (tokens > pool_tokens && !IsContextBounded(options)) {
-    KVGATE_LOG(kWarning, "engine",
-               "context of {} tokens cut to the {} that the KV memory holds; give it more memory "
-               "for longer prompts",
-               tokens, pool_tokens);
+    // Nobody asked for so many where the default is all that the model knows.
+    if (options.context_tokens_max > 0) {
+      KVGATE_LOG(kWarning, "engine",
+                 "context of {} tokens cut to the {} that the KV memory holds; give it more memory "
+                 "for longer prompts",
+                 tokens, pool_tokens);
+    } else {
+      KVGATE_LOG(kInfo, "engine",
+                 "context of {} tokens, which is what the KV memory holds; the model knows {} "
+                 "(engine.kv_memory makes room)",
+                 pool_tokens, tokens);
+    }
     tokens = static_cast<int>(pool_tokens);
   }
   return tokens;
@@ -302,11 +322,10 @@ Result<std::unique_ptr<Engine>> Engine::Open(const EngineOptions& options,
                                              kernels::Backend& backend,
                                              const tokenizer::Tokenizer& tokenizer,
                                              store::KvStore* store) {
-  const int context_tokens =
-      options.context_tokens_max > 0 ? options.context_tokens_max : kContextTokensDefaultMax;
-  KVGATE_TRY(std::unique_ptr<model::Model> model,
-             model::Model::Load(std::move(file), backend,
-                                {.context_tokens = context_tokens, .one_kv_group = false}));
+  KVGATE_TRY(
+      std::unique_ptr<model::Model> model,
+      model::Model::Load(std::move(file), backend,
+                         {.context_tokens = options.context_tokens_max, .one_kv_group = false}));
   return Open(options, std::move(model), backend, tokenizer, store);
 }
 

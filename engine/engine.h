@@ -28,7 +28,7 @@
 namespace kvgate::engine {
 
 struct EngineOptions {
-  int context_tokens_max = 0;  // per sequence; 0: the model's own, at most 32768
+  int context_tokens_max = 0;  // per sequence; 0: as many as the model knows and memory holds
   int step_tokens_max = 512;   // token budget of one step: prefill chunks fill what decode leaves
   int mixed_step_tokens_max = 256;  // the same while a sequence decodes: bounds its gaps
   int step_ms_max = 1000;  // of prefill in a step, as measured; a quarter while others wait for it

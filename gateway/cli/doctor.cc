@@ -377,18 +377,22 @@ void CheckKvMemory(const config::Config& config, const ModelFacts& facts, Findin
     groups.push_back({.block_bytes = facts.config.kv_shape(dtype, group).block_bytes(),
                       .window = facts.config.kv_groups[group].window});
   }
-  const int context = config.engine.context > 0 ? config.engine.context
-                                                : std::min(facts.config.context_length, 32768);
+  // No sequence is longer than the model knows.
+  const int context = config.engine.context > 0
+                          ? std::min(config.engine.context, facts.config.context_length)
+                          : facts.config.context_length;
   const kv::MemorySplitArgs split{.bytes = config.engine.kv_memory_bytes,
                                   .context_tokens = context,
                                   .step_tokens = config.engine.step_tokens,
                                   .num_blocks_max = UINT32_MAX};
   const uint64_t tokens =
       uint64_t{kv::SplitKvMemory(groups, split)[0]} * uint64_t{kernels::kKvBlockTokens};
-  const std::string detail =
-      fmt::format("one request may have {} tokens; room for {} tokens, {} such requests", context,
-                  tokens, tokens / static_cast<uint64_t>(context));
-  if (tokens < static_cast<uint64_t>(context)) {
+  const uint64_t served = std::min(tokens, static_cast<uint64_t>(context));
+  const std::string detail = fmt::format(
+      "one request may have {} tokens; room for {} tokens, {} such requests; the model knows {}",
+      served, tokens, served == 0 ? 0 : tokens / served, facts.config.context_length);
+  // By default the context is what there is room for.
+  if (config.engine.context > 0 && tokens < static_cast<uint64_t>(context)) {
     const uint64_t blocks = static_cast<uint64_t>(context) / kernels::kKvBlockTokens + 1;
     findings.push_back({Status::kWarning, "KV memory", detail,
                         fmt::format("set engine.kv_memory to {} or more, or engine.context lower",

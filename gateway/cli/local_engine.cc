@@ -214,11 +214,11 @@ Result<std::unique_ptr<LocalEngine>> LocalEngine::Open(const config::Config& con
   const engine::EngineInfo& info = local->engine_->info();
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - started;
   KVGATE_LOG(kInfo, "cli",
-             "loaded in {:.1f} s: {} on {} ({}, {} threads), context {} tokens, {} KV blocks of "
-             "{} KiB",
+             "loaded in {:.1f} s: {} on {} ({}, {} threads), context {} tokens (the model knows "
+             "{}), {} KV blocks of {} KiB",
              elapsed.count(), info.model.architecture, info.backend.name, info.backend.target,
-             info.backend.num_threads, info.context_tokens_max, info.num_kv_blocks,
-             info.kv_block_bytes / 1024);
+             info.backend.num_threads, info.context_tokens_max, info.model.context_length,
+             info.num_kv_blocks, info.kv_block_bytes / 1024);
   if (!info.backend.kv_host_visible) {
     constexpr uint64_t kMebibyte = uint64_t{1} << 20;
     KVGATE_LOG(kInfo, "cli",
@@ -239,7 +239,8 @@ Result<std::unique_ptr<provider::LocalProvider>> LocalEngine::MakeProvider(
       .names = provider::LocalModelNames(engine_->info().model.name, path_.string()),
       .metrics = metrics,
       .created_unix = static_cast<int64_t>(std::time(nullptr)),
-      .grammar_memory = grammar_memory_});
+      .grammar_memory = grammar_memory_,
+      .default_max_tokens = config.engine.default_max_tokens});
 }
 
 }  // namespace kvgate::cli

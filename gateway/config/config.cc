@@ -94,6 +94,10 @@ constexpr Key kKeys[] = {
      [](const Value& v, Config& c) { return SetChoice(v, kNumerics, c.engine.numerics); }},
     {"engine", "context",
      [](const Value& v, Config& c) { return SetInteger(v, 0, 1 << 24, c.engine.context); }},
+    {"engine", "default_max_tokens",
+     [](const Value& v, Config& c) {
+       return SetInteger(v, 0, 1 << 24, c.engine.default_max_tokens);
+     }},
     {"engine", "threads",
      [](const Value& v, Config& c) { return SetInteger(v, 0, 1024, c.engine.threads); }},
     {"engine", "cpu_target",
@@ -313,6 +317,8 @@ constexpr ElementKey<KeyConfig> kKeyKeys[] = {
      [](const Value& v, KeyConfig& k) {
        return SetInteger(v, 0, kCountMax, k.default_max_tokens);
      }},
+    {"output_tokens_max",
+     [](const Value& v, KeyConfig& k) { return SetInteger(v, 0, kCountMax, k.output_tokens_max); }},
     {"prompt_tokens_max",
      [](const Value& v, KeyConfig& k) { return SetInteger(v, 0, kCountMax, k.prompt_tokens_max); }},
     {"requests_per_minute",

@@ -37,7 +37,10 @@ struct EngineConfig {
   // Of a device's sums: invariant (one order for every number of rows: a hit never changes an
   // answer), fast (CUDA only: the quickest there is; what decoding wrote is no hit afterwards).
   std::string numerics = "invariant";
-  int context = 0;  // tokens; 0: the model's own, at most 32768
+  // Tokens of a request and its answer; 0: as many as the model knows and the KV memory holds.
+  int context = 0;
+  // Of answers whose request names no bound, and whose key has none; 0: what the context leaves.
+  int64_t default_max_tokens = 4096;
   int threads = 0;  // of the CPU backend; 0: one per hardware thread
   // Of the CPU backend's instructions: auto (the best there are), amx, avx512_vnni, avx512, avx2,
   // sse4, neon, emu128 (none).
@@ -190,8 +193,11 @@ struct KeyConfig {
   std::vector<std::string> models = {"*"};
   std::string mode;                    // as an upstream's; empty: the upstream's
   std::vector<std::string> rules_off;  // beside the upstream's
-  int64_t default_max_tokens = 0;      // of answers whose request names none; 0: the provider's own
-  int64_t prompt_tokens_max = 0;       // larger prompts, as estimated, are refused
+  // Of answers whose request names no bound; 0: the provider's own. Without output_tokens_max no
+  // request gets more by naming more, unless it says `x-kvgate-intent: long-form`.
+  int64_t default_max_tokens = 0;
+  int64_t output_tokens_max = 0;  // no answer is longer, whatever its request says
+  int64_t prompt_tokens_max = 0;  // larger prompts, as estimated, are refused
   int64_t requests_per_minute = 0;
   int64_t tokens_per_minute = 0;
   double dollars_per_day = 0;

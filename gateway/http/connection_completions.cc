@@ -45,6 +45,8 @@ Task<std::optional<bool>> Connection::ServeCompletion(RouteMatch match, LocalTur
       .any_model = turn.any_model,
       .has_next = turn.has_next,
       .prompt_tokens_max = key_ == nullptr ? 0 : key_->config().prompt_tokens_max,
+      .output =
+          service::OutputLimitOf(key_ == nullptr ? nullptr : &key_->config(), RequestFields()),
       .wake = MakeWake()};
   service::CompletionStart start(context_.service, args);
   co_await DriveStart(start);

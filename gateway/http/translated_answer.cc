@@ -65,7 +65,8 @@ Result<std::unique_ptr<Translation>> Translation::Make(const Args& args) {
              translate::TranslateRequest({.from = made->from_,
                                           .to = DialectOf(made->sent_endpoint_),
                                           .body = args.body,
-                                          .target = TraitsOf(args.upstream, args.model)}));
+                                          .target = TraitsOf(args.upstream, args.model),
+                                          .output = args.output}));
   return made;
 }
 
@@ -153,7 +154,9 @@ Task<Result<void>> Connection::Translate(Forwarding& job) {
                               .upstream = *job.upstream,
                               .model = job.model,
                               .body = body,
-                              .credential = ProviderCredential()});
+                              .credential = ProviderCredential(),
+                              .output = service::OutputLimitOf(
+                                  key_ == nullptr ? nullptr : &key_->config(), job.fields)});
   };
   if (body.size() < kTranslatedHereBytes) {
     work();

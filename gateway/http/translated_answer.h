@@ -27,6 +27,7 @@ class Translation final : private upstream::ContentDecoder::Sink {
     std::string_view model;
     std::string_view body;             // without its content-encoding
     std::string_view credential = {};  // the caller's own, where it is the provider's; or empty
+    protocol::OutputLimit output = {};
   };
   // REQUIRES: the upstream does not take the endpoint, and TranslatedEndpoint has one that it does.
   // Errors as TranslateRequest's.

@@ -108,7 +108,7 @@ struct CompletionRequest {
   std::vector<Prompt> more_prompts;      // answered in the same reply; completions only
   int num_choices = 1;                   // answers to each prompt
 
-  std::optional<int64_t> max_tokens;  // absent: 16 for completions, else what the context leaves
+  std::optional<int64_t> max_tokens;  // absent: 16 for completions, else an OutputLimit's
   float temperature = 1.0f;
   float top_p = 1.0f;
   float min_p = 0.0f;
@@ -192,6 +192,20 @@ struct PromptSegment {
   int64_t num_tokens = 0;
 };
 
+// A bound on answers that is not the request's own; 0: none.
+struct OutputLimit {
+  int64_t fallback = 0;  // where the request names none
+  int64_t most = 0;      // whatever it names
+};
+
+// A stored prefix that was computed anew; see engine::GivenUpLoad.
+struct GivenUpLoad {
+  std::string_view reason;  // a literal; empty: none was given up
+  int64_t num_tokens = 0;
+  double load_seconds = 0;
+  double compute_seconds = 0;
+};
+
 // What a request cost and where its prefix came from; durations in seconds.
 struct CompletionStats {
   int64_t num_prompt_tokens = 0;
@@ -205,6 +219,7 @@ struct CompletionStats {
   int64_t num_disk_tokens = 0;
   double queue_seconds = 0;
   double restore_seconds = 0;
+  GivenUpLoad given_up = {};
   double prefill_seconds = 0;
   double ttft_seconds = 0;
   double total_seconds = 0;

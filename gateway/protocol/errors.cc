@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <string_view>
+#include <utility>
 
-#include "gateway/protocol/completion.h"
 #include "gateway/protocol/json_writer.h"
 
 namespace kvgate::protocol {
@@ -128,6 +128,42 @@ std::string EncodeError(const Error& error) {
   code.empty() ? json.Null() : json.String(code);
   json.EndObject().EndObject();
   return out;
+}
+
+std::string ContextLengthMessage(Dialect dialect, const ContextOverflow& overflow) {
+  const auto [num_tokens, tokens_max] = overflow;
+  switch (dialect) {
+    case Dialect::kMessages:
+      return fmt::format("prompt is too long: {} tokens > {} maximum", num_tokens, tokens_max);
+    case Dialect::kResponses:
+      return fmt::format(
+          "Your input exceeds the context window of this model. Please adjust your "
+          "input and try again. (It has {} tokens; at most {} are possible.)",
+          num_tokens, tokens_max);
+    case Dialect::kChatCompletions:
+    case Dialect::kCompletions:
+      break;
+  }
+  return fmt::format(
+      "This model's maximum context length is {} tokens. However, your {} resulted "
+      "in {} tokens. Please reduce the length of the {}.",
+      tokens_max, dialect == Dialect::kCompletions ? "prompt" : "messages", num_tokens,
+      dialect == Dialect::kCompletions ? "prompt" : "messages");
+}
+
+Error ContextLengthError(Dialect dialect, const ContextOverflow& overflow, std::string field) {
+  return MakeError(ErrorCode::kInvalidArgument, std::string(kContextLengthSource),
+                   ContextLengthMessage(dialect, overflow), std::move(field));
+}
+
+Error PromptLimitError(Dialect dialect, const ContextOverflow& overflow) {
+  std::string message = fmt::format("This key takes prompts of at most {} tokens; this one has {}.",
+                                    overflow.tokens_max, overflow.num_tokens);
+  if (dialect == Dialect::kMessages) {
+    message = ContextLengthMessage(dialect, overflow) + ". " + message;
+  }
+  return MakeError(ErrorCode::kInvalidArgument, std::string(kContextLengthSource),
+                   std::move(message));
 }
 
 std::string PublicMessage(const Error& error) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <system_error>
 #include <utility>
 
 #include "engine/reply/json_scan.h"
@@ -108,6 +109,15 @@ class Reader {
 bool IsObject(std::string_view json) { return reply::TrimBlanks(json).starts_with('{'); }
 
 }  // namespace
+
+bool IsNumberAbove(std::string_view text, int64_t most) {
+  double value = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (read.ec == std::errc::result_out_of_range) {  // or so near to 0 that it is none
+    return !text.starts_with('-') && text.find("e-") == text.npos && text.find("E-") == text.npos;
+  }
+  return read.ec == std::errc() && value > static_cast<double>(most);
+}
 
 std::optional<jinja::Data> ParseObject(std::string_view text) {
   if (!IsObject(text) || !reply::IsJson(text)) return std::nullopt;

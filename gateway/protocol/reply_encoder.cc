@@ -160,6 +160,14 @@ void WriteExplain(const CompletionStats& stats, std::string_view request_id, Jso
   } else {
     json.Raw(stats.prefix_break);
   }
+  json.Key("restore_given_up");
+  if (const GivenUpLoad& load = stats.given_up; load.reason.empty()) {
+    json.Null();
+  } else {
+    json.BeginObject().Key("reason").String(load.reason).Key("tokens").Integer(load.num_tokens);
+    json.Key("load_ms").Number(milliseconds(load.load_seconds));
+    json.Key("compute_ms").Number(milliseconds(load.compute_seconds)).EndObject();
+  }
   json.Key("ttft_ms").Number(milliseconds(stats.ttft_seconds));
   json.Key("timings").BeginObject();
   json.Key("queue_ms").Number(milliseconds(stats.queue_seconds));

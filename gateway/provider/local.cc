@@ -15,6 +15,7 @@
 
 #include "engine/reply/reply_grammar.h"
 #include "engine/template/chat_fit.h"
+#include "gateway/protocol/errors.h"
 #include "gateway/protocol/json_text.h"
 #include "gateway/provider/local_stream.h"
 #include "gateway/provider/merged_stream.h"
@@ -350,12 +351,13 @@ std::string LocalProvider::PromptText(const protocol::Prompt& prompt) const {
 }
 
 Result<std::vector<LocalProvider::EncodedPrompt>> LocalProvider::EncodeAll(
-    const CompletionRequest& request) const {
+    const RunArgs& args) const {
+  const CompletionRequest& request = args.request;
   std::vector<EncodedPrompt> encoded;
   for (size_t i = 0; i <= request.more_prompts.size(); ++i) {
     const protocol::Prompt& source = i == 0 ? request.prompt : request.more_prompts[i - 1];
     KVGATE_TRY(EncodedPrompt prompt, Encode(source, request));
-    Result<int> max_tokens = TokensMax(request, prompt.tokens.size());
+    Result<int> max_tokens = TokensMax(args, prompt.tokens.size());
     if (!max_tokens) {
       max_tokens.error().field = PromptField(request, i);
       return std::move(max_tokens).error();
@@ -443,19 +445,25 @@ Result<LocalProvider::EncodedPrompt> LocalProvider::EncodeChat(
   return prompt;
 }
 
-Result<int> LocalProvider::TokensMax(const CompletionRequest& request,
-                                     size_t num_prompt_tokens) const {
+// The request's own bound, else its key's, else the server's; never more than the key allows, nor
+// than the context leaves.
+Result<int> LocalProvider::TokensMax(const RunArgs& args, size_t num_prompt_tokens) const {
+  const CompletionRequest& request = args.request;
   const int64_t context = parts_.engine.info().context_tokens_max;
   const int64_t room = context - static_cast<int64_t>(num_prompt_tokens);
-  const int64_t fallback =
-      request.dialect == Dialect::kCompletions ? kCompletionsTokensDefault : room;
-  const int64_t wanted = request.max_tokens.value_or(fallback);
-  if (room < 0 || (room == 0 && wanted != 0)) {
-    return MakeError(
-        ErrorCode::kInvalidArgument, protocol::kContextLengthSource,
-        fmt::format("This model's maximum context length is {} tokens, but the prompt has {} and "
-                    "the answer needs at least one.",
-                    context, num_prompt_tokens));
+  int64_t fallback = parts_.default_max_tokens > 0 ? parts_.default_max_tokens : room;
+  if (request.dialect == Dialect::kCompletions) fallback = kCompletionsTokensDefault;
+  if (args.output.fallback > 0) fallback = args.output.fallback;
+  int64_t wanted = request.max_tokens.value_or(fallback);
+  if (args.output.most > 0) wanted = std::min(wanted, args.output.most);
+  const int64_t needed = wanted != 0 ? 1 : 0;
+  if (room < needed) {
+    // Of Messages the prompt's own bound: its words say that one number is above the other.
+    const bool is_messages = request.dialect == Dialect::kMessages;
+    return protocol::ContextLengthError(request.dialect,
+                                        {.num_tokens = static_cast<int64_t>(num_prompt_tokens),
+                                         .tokens_max = is_messages ? context - needed : context},
+                                        {});
   }
   return static_cast<int>(std::min(wanted, room));
 }
@@ -551,11 +559,10 @@ Result<std::vector<TokenId>> LocalProvider::EncodePrefix(const CompletionRequest
   prompt.tokens.resize(prompt.num_prefix_tokens);
   const auto context = static_cast<size_t>(parts_.engine.info().context_tokens_max);
   if (prompt.tokens.size() > context) {
-    return MakeError(ErrorCode::kInvalidArgument, protocol::kContextLengthSource,
-                     fmt::format("This model's maximum context length is {} tokens, but the prefix "
-                                 "has {}.",
-                                 context, prompt.tokens.size()),
-                     std::string(PromptField(request, 0)));
+    return protocol::ContextLengthError(request.dialect,
+                                        {.num_tokens = static_cast<int64_t>(prompt.tokens.size()),
+                                         .tokens_max = static_cast<int64_t>(context)},
+                                        std::string(PromptField(request, 0)));
   }
   return std::move(prompt.tokens);
 }
@@ -609,19 +616,19 @@ void LocalProvider::ProtectMarked(const EncodedPrompt& prompt, const RunArgs& ar
        .until = std::chrono::steady_clock::now() + std::chrono::seconds(prompt.fixed_ttl_seconds)});
 }
 
-Result<void> CheckPromptTokens(size_t num_tokens, int64_t tokens_max) {
+Result<void> CheckPromptTokens(size_t num_tokens, int64_t tokens_max, Dialect dialect) {
   if (tokens_max == 0 || num_tokens <= static_cast<size_t>(tokens_max)) return {};
-  return MakeError(ErrorCode::kInvalidArgument, protocol::kContextLengthSource,
-                   fmt::format("This key takes prompts of at most {} tokens; this one has {}.",
-                               tokens_max, num_tokens));
+  return protocol::PromptLimitError(
+      dialect, {.num_tokens = static_cast<int64_t>(num_tokens), .tokens_max = tokens_max});
 }
 
 Result<std::unique_ptr<EventStream>> LocalProvider::Run(const RunArgs& args) const {
   const CompletionRequest& request = args.request;
   KVGATE_TRY_VOID(CheckLogitBias(request));
-  KVGATE_TRY(const std::vector<EncodedPrompt> prompts, EncodeAll(request));
+  KVGATE_TRY(const std::vector<EncodedPrompt> prompts, EncodeAll(args));
   for (const EncodedPrompt& prompt : prompts) {
-    KVGATE_TRY_VOID(CheckPromptTokens(prompt.tokens.size(), args.prompt_tokens_max));
+    KVGATE_TRY_VOID(
+        CheckPromptTokens(prompt.tokens.size(), args.prompt_tokens_max, request.dialect));
   }
   KVGATE_TRY(const auto grammar, CompileOutput(request, prompts.front().tail));
   ProtectMarked(prompts.front(), args);

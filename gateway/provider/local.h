@@ -33,6 +33,8 @@ class LocalProvider {
     metrics::GatewayMetrics* metrics = nullptr;
     int64_t created_unix = 0;
     std::shared_ptr<grammar::GrammarMemory> grammar_memory = {};  // the engine's; null: its own
+    int64_t default_max_tokens =
+        0;  // of answers that nobody else bounds; 0: what the context leaves
   };
   // REQUIRES: at least one name.
   explicit LocalProvider(Parts parts);
@@ -52,7 +54,8 @@ class LocalProvider {
     const protocol::CompletionRequest& request;
     std::string tenant;  // its salt: prefixes are shared only within one
     bool logits_hash = false;
-    int64_t prompt_tokens_max = 0;    // of each prompt, beside the context's; 0: no limit
+    int64_t prompt_tokens_max = 0;  // of each prompt, beside the context's; 0: no limit
+    protocol::OutputLimit output = {};
     std::function<void()> wake = {};  // see EventStream; called on the engine thread
   };
   // Renders, tokenizes and submits, one engine request a choice. All of them or none:
@@ -86,7 +89,7 @@ class LocalProvider {
     std::string tail;  // the end of a chat's rendering, as it opens the answer's turn
   };
   // All prompts of the request, checked against the context.
-  Result<std::vector<EncodedPrompt>> EncodeAll(const protocol::CompletionRequest& request) const;
+  Result<std::vector<EncodedPrompt>> EncodeAll(const RunArgs& args) const;
   Result<EncodedPrompt> Encode(const protocol::Prompt& prompt,
                                const protocol::CompletionRequest& request) const;
   Result<EncodedPrompt> EncodeChat(const std::vector<protocol::Message>& messages,
@@ -100,7 +103,7 @@ class LocalProvider {
   Result<std::shared_ptr<const grammar::CompiledGrammar>> CompileReply(
       const protocol::CompletionRequest& request, const grammar::Source* output,
       std::string_view tail) const;
-  Result<int> TokensMax(const protocol::CompletionRequest& request, size_t num_prompt_tokens) const;
+  Result<int> TokensMax(const RunArgs& args, size_t num_prompt_tokens) const;
   Result<void> CheckLogitBias(const protocol::CompletionRequest& request) const;
   std::string PromptText(const protocol::Prompt& prompt) const;
 
@@ -119,7 +122,7 @@ class LocalProvider {
 };
 
 // kInvalidArgument: more tokens than a caller may send; 0: no limit.
-Result<void> CheckPromptTokens(size_t num_tokens, int64_t tokens_max);
+Result<void> CheckPromptTokens(size_t num_tokens, int64_t tokens_max, protocol::Dialect dialect);
 
 // What a model file answers to: its general.name, file name, file stem, and "local".
 std::vector<std::string> LocalModelNames(std::string_view general_name, std::string_view path);

@@ -238,6 +238,7 @@ Result<void> CompletionStart::Submit() {
                                              .tenant = service_.prefixes_.SaltOf(tenant_),
                                              .logits_hash = args_.explain,
                                              .prompt_tokens_max = args_.prompt_tokens_max,
+                                             .output = args_.output,
                                              .wake = args_.wake};
   auto stream = local_->Run(run);
   while (!stream && turn_ && turn_->Shorten(stream.error(), request_)) stream = local_->Run(run);

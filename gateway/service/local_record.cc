@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "gateway/ledger/exchange_recorder.h"
 #include "gateway/protocol/errors.h"
 
@@ -34,6 +36,16 @@ std::pair<upstream::Endpoint, std::string_view> EndpointOf(protocol::Dialect dia
       return {upstream::Endpoint::kResponses, "/v1/responses"};
   }
   return {upstream::Endpoint::kOther, ""};
+}
+
+// "restore_late: 38560 stored tokens were computed anew (load 141 ms so far, computing 2790 ms)"
+std::string ReasonOf(const protocol::GivenUpLoad& load) {
+  if (load.reason.empty()) return {};
+  const bool is_begun = load.reason != "not_worth_it";
+  return fmt::format(
+      "restore_{}: {} stored tokens were computed anew (load {:.0f} ms {}, computing {:.0f} ms)",
+      load.reason, load.num_tokens, load.load_seconds * 1e3, is_begun ? "so far" : "expected",
+      load.compute_seconds * 1e3);
 }
 
 }  // namespace
@@ -102,6 +114,7 @@ void LocalRecord::OnFinish(const protocol::FinishEvent& finish, bool begun) {
     record_.usage = Normalize(record_.reported, record_.endpoint);
     record_.timings.queue_us = ToMicroseconds(stats.queue_seconds);
     record_.timings.ttft_us = ToMicroseconds(stats.ttft_seconds);
+    record_.provider_reason = ReasonOf(stats.given_up);
   }
   if (preparation_) prompts_->Complete(record_, ledger::ReplyFacts(), *preparation_);
 }

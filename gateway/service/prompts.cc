@@ -6,9 +6,11 @@
 #include <array>
 #include <chrono>
 #include <initializer_list>
+#include <span>
 #include <utility>
 
 #include "gateway/prompt/recognition.h"
+#include "gateway/protocol/json_text.h"
 #include "gateway/protocol/json_writer.h"
 
 namespace kvgate::service {
@@ -185,30 +187,100 @@ Prompts::Known Prompts::Recognize(const KnowArgs& args) {
   return known;
 }
 
-void Prompts::CapOutput(const Args& args, prompt::Prepared& prepared) {
-  const int64_t most = args.key == nullptr ? 0 : args.key->default_max_tokens;
-  if (most == 0) return;
-  const bool is_off =
-      (ArgsOf(args).rules_off >> static_cast<int>(prompt::Rule::kOutputCap) & 1) != 0;
-  if (is_off || prepared.mode == Mode::kObserve || !prepared.unreadable.empty() ||
-      FindHeader(args.fields, "x-kvgate-intent") == "long-form") {
-    return;
+protocol::OutputLimit OutputLimitOf(const config::KeyConfig* key,
+                                    const upstream::HeaderFields& fields) {
+  constexpr uint32_t kCapBit = uint32_t{1} << static_cast<int>(prompt::Rule::kOutputCap);
+  if (key == nullptr || (RuleBits(key->rules_off) & kCapBit) != 0) return {};
+  const bool is_long = FindHeader(fields, "x-kvgate-intent") == "long-form";
+  const int64_t usual = is_long ? 0 : key->default_max_tokens;
+  const int64_t most = key->output_tokens_max > 0 ? key->output_tokens_max : usual;
+  return {.fallback = usual > 0 && usual < most ? usual : most, .most = most};
+}
+
+namespace {
+
+// The members that bound an answer; the first is written where there is none.
+std::span<const std::string_view> LimitNames(upstream::Endpoint endpoint, bool is_openai) {
+  static constexpr std::string_view kChat[] = {"max_completion_tokens", "max_tokens"};
+  static constexpr std::string_view kOthersChat[] = {"max_tokens", "max_completion_tokens"};
+  static constexpr std::string_view kResponses[] = {"max_output_tokens"};
+  static constexpr std::string_view kMessages[] = {"max_tokens"};
+  if (endpoint == upstream::Endpoint::kResponses) return kResponses;
+  if (endpoint == upstream::Endpoint::kMessages) return kMessages;
+  return is_openai ? std::span<const std::string_view>(kChat) : kOthersChat;
+}
+
+// A budget of thinking that is below max_tokens, as Anthropic wants it; nothing: it is already.
+std::optional<std::string> BoundThinking(std::string_view thinking, int64_t max_tokens) {
+  constexpr int64_t kBudgetMin = 1024;  // a smaller one is refused
+  constexpr std::string_view kDigits = "0123456789";
+  const size_t name = thinking.find("\"budget_tokens\"");
+  if (name == std::string_view::npos) return std::nullopt;
+  const size_t begin = thinking.find_first_of(kDigits, name);
+  if (begin == std::string_view::npos) return std::nullopt;
+  const size_t end = std::min(thinking.find_first_not_of(kDigits, begin), thinking.size());
+  const std::string_view budget = thinking.substr(begin, end - begin);
+  if (!protocol::IsNumberAbove(budget, max_tokens - 1)) return std::nullopt;
+  if (max_tokens <= kBudgetMin) return R"({"type":"disabled"})";
+  return std::string(thinking).replace(begin, end - begin, std::to_string(max_tokens - 1));
+}
+
+// The members to be written, with their values: those above the limit, and the first of `names`
+// where none of them says anything.
+std::vector<std::pair<std::string_view, std::string>> BoundMembers(
+    const prompt::Outline& outline, std::string_view body, std::span<const std::string_view> names,
+    const protocol::OutputLimit& limit) {
+  std::vector<std::pair<std::string_view, std::string>> members;
+  bool is_bounded = false;
+  for (const std::string_view name : names) {
+    const prompt::Parameter* const given = outline.Find(name);
+    if (given == nullptr || given->value.In(body) == "null") continue;
+    is_bounded = true;
+    if (protocol::IsNumberAbove(given->value.In(body), limit.most)) {
+      members.emplace_back(name, std::to_string(limit.most));
+    }
   }
-  const Known known = Recognize(
-      {.body = args.body, .endpoint = args.endpoint, .tenant = args.tenant, .fields = args.fields});
-  if (known.has_output_limit) return;
-  std::string body = prepared.body ? std::move(*prepared.body) : std::string(args.body);
-  const std::string_view name = args.endpoint == upstream::Endpoint::kResponses
-                                    ? "max_output_tokens"
-                                    : "max_completion_tokens";
-  const std::string member = fmt::format(",\"{}\":{}", name, most);
-  const auto end = static_cast<uint32_t>(args.body.rfind('}'));
-  body.insert(body.rfind('}'), member);
-  prepared.edits.push_back({.rule = prompt::Rule::kOutputCap,
-                            .span = {.begin = end, .end = end},
-                            .bytes = member,
-                            .path = std::string(name)});
-  prepared.body = std::move(body);
+  if (!is_bounded) members.emplace_back(names.front(), std::to_string(limit.fallback));
+  const prompt::Parameter* const thinking = outline.Find("thinking");
+  if (outline.endpoint == upstream::Endpoint::kMessages && thinking != nullptr && is_bounded &&
+      !members.empty()) {
+    auto bound = BoundThinking(thinking->value.In(body), limit.most);
+    if (bound) members.emplace_back("thinking", std::move(*bound));
+  }
+  return members;
+}
+
+// Where the member's value is, or where it goes; and what goes there.
+std::pair<prompt::Span, std::string> PlaceOf(const prompt::Outline& outline, std::string_view name,
+                                             const std::string& value) {
+  const prompt::Parameter* const given = outline.Find(name);
+  if (given != nullptr) return {given->value, value};
+  const uint32_t end = outline.object.end - 1;
+  return {{.begin = end, .end = end}, fmt::format(",\"{}\":{}", name, value)};
+}
+
+}  // namespace
+
+void Prompts::CapOutput(const Args& args, prompt::Prepared& prepared) {
+  const protocol::OutputLimit limit = OutputLimitOf(args.key, args.fields);
+  if (limit.most == 0 || prepared.mode == Mode::kObserve || !prepared.unreadable.empty()) return;
+  const uint32_t rules_off = ArgsOf(args).rules_off;
+  if ((rules_off >> static_cast<int>(prompt::Rule::kOutputCap) & 1) != 0) return;
+  const Result<prompt::Outline> came = prompt::ReadOutline(args.endpoint, args.body, memo_);
+  if (!came) return;
+  const auto names = LimitNames(args.endpoint, args.provider == "openai");
+  for (const auto& [name, value] : BoundMembers(*came, args.body, names, limit)) {
+    std::string body = prepared.body ? *prepared.body : std::string(args.body);
+    const Result<prompt::Outline> outline = prompt::ReadOutline(args.endpoint, body, memo_);
+    if (!outline) return;  // what edits have made of it is not understood: its provider bounds it
+    const auto [span, bytes] = PlaceOf(*outline, name, value);
+    prepared.body = body.replace(span.begin, span.size(), bytes);
+    const auto [came_span, came_bytes] = PlaceOf(*came, name, value);
+    prepared.edits.push_back({.rule = prompt::Rule::kOutputCap,
+                              .span = came_span,
+                              .bytes = came_bytes,
+                              .path = std::string(name)});
+  }
 }
 
 Prompts::Prompt Prompts::Prepare(const Args& args) {

@@ -14,6 +14,7 @@
 #include "gateway/ledger/usage_reader.h"
 #include "gateway/prompt/optimizer.h"
 #include "gateway/prompt/segment_memo.h"
+#include "gateway/protocol/completion.h"
 #include "gateway/upstream/exchange_observer.h"
 #include "gateway/upstream/header_rules.h"
 
@@ -26,6 +27,10 @@ uint32_t RuleBits(const std::vector<std::string>& names);
 // judged as it stands, so nothing of it may be changed. Anthropic's OAuth tokens and beta header,
 // and OpenAI's account header and JWTs.
 bool IsSubscription(std::string_view credential, const upstream::HeaderFields& fields);
+
+// How long answers to a key's requests may be, on every target. Null: there are no keys.
+protocol::OutputLimit OutputLimitOf(const config::KeyConfig* key,
+                                    const upstream::HeaderFields& fields);
 
 // "chat_completions", "responses", "messages": those whose bodies have a prompt that is understood.
 std::optional<upstream::Endpoint> PromptEndpoint(std::string_view name);
@@ -93,7 +98,8 @@ class Prompts {
   static constexpr size_t kMemoEntries = size_t{1} << 16;
 
   prompt::OptimizeArgs ArgsOf(const Args& args) const;
-  // A bound on the answer's length, where the caller's key has one and the request has none.
+  // The bound on the answer's length that the caller's key has: where the request names none, or
+  // more.
   void CapOutput(const Args& args, prompt::Prepared& prepared);
 
   prompt::SegmentMemo memo_{

@@ -203,7 +203,8 @@ Result<std::unique_ptr<WarmJob>> Service::StartWarm(const WarmArgs& args) {
   KVGATE_TRY(const protocol::WarmRequest warm, protocol::DecodeWarm(args.body, parts_.limits));
   KVGATE_TRY(const provider::LocalProvider* local, Route(warm.request.model));
   KVGATE_TRY(std::vector<TokenId> tokens, local->EncodePrefix(warm.request));
-  KVGATE_TRY_VOID(provider::CheckPromptTokens(tokens.size(), args.prompt_tokens_max));
+  KVGATE_TRY_VOID(
+      provider::CheckPromptTokens(tokens.size(), args.prompt_tokens_max, warm.request.dialect));
   return WarmJob::Start({.engine = local->engine(),
                          .prefixes = prefixes_,
                          .tokens = std::move(tokens),

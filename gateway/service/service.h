@@ -147,8 +147,9 @@ class Service {
     bool any_model = false;  // a route has chosen the engine, whatever name the body has
     // Someone else can be asked: that this one has no room now is not recorded.
     bool has_next = false;
-    int64_t prompt_tokens_max = 0;  // the caller's key's; 0: no limit
-    std::function<void()> wake;     // on the engine thread, when Completion::Next has something
+    int64_t prompt_tokens_max = 0;      // the caller's key's; 0: no limit
+    protocol::OutputLimit output = {};  // the same
+    std::function<void()> wake;         // on the engine thread, when Completion::Next has something
   };
   // Decodes, routes, renders, tokenizes and submits: takes time with a long body.
   Result<std::unique_ptr<Completion>> Start(const StartArgs& args);

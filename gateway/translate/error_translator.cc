@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <optional>
+#include <system_error>
 
+#include "gateway/protocol/errors.h"
 #include "gateway/protocol/json_writer.h"
 
 namespace kvgate::translate {
@@ -39,6 +43,10 @@ constexpr std::array<Row, 15> kRows = {{
 }};
 constexpr std::string_view kContextLength = "context_length_exceeded";
 constexpr std::string_view kPromptTooLong = "prompt is too long";
+// By which other servers of a dialect say the same, some without OpenAI's code.
+constexpr std::string_view kOverflowWords[] = {
+    kPromptTooLong, "exceed context limit", "maximum context length", "exceeds the context window",
+    "exceeds the available context size"};
 
 const Row& RowOf(int status) {
   for (const Row& row : kRows) {
@@ -67,7 +75,44 @@ std::string Shortened(std::string_view text) {
 }
 
 bool IsContextLength(const UpstreamError& error) {
-  return error.code == kContextLength || error.message.find(kPromptTooLong) != std::string::npos;
+  if (error.code == kContextLength) return true;
+  const auto says = [&](std::string_view words) {
+    return error.message.find(words) != std::string::npos;
+  };
+  return (error.status == 400 || error.status == 413) && std::ranges::any_of(kOverflowWords, says);
+}
+
+// The number behind these words.
+std::optional<int64_t> NumberBehind(std::string_view text, std::string_view words) {
+  const size_t found = text.find(words);
+  if (found == std::string_view::npos) return std::nullopt;
+  text.remove_prefix(found + words.size());
+  int64_t number = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
+  return read.ec == std::errc() ? std::optional(number) : std::nullopt;
+}
+
+// What the prompt has and may have, as far as the words of some dialect tell.
+std::optional<protocol::ContextOverflow> OverflowOf(std::string_view message) {
+  std::optional<int64_t> most = NumberBehind(message, "maximum context length is ");
+  std::optional<int64_t> has = NumberBehind(message, "resulted in ");
+  if (!has) has = NumberBehind(message, "you requested ");
+  if (!most) {
+    most = NumberBehind(message, " tokens > ");
+    has = NumberBehind(message, "prompt is too long: ");
+  }
+  if (!most || !has || *has <= *most) return std::nullopt;
+  return protocol::ContextOverflow{.num_tokens = *has, .tokens_max = *most};
+}
+
+// In the words of the client's dialect where the numbers are known, else the provider's own, behind
+// those by which clients of Messages know that a conversation must be compacted.
+std::string OverflowMessage(const std::string& message, Dialect to) {
+  if (const auto overflow = OverflowOf(message)) {
+    return protocol::ContextLengthMessage(to, *overflow);
+  }
+  if (to != Dialect::kMessages || message.find(kPromptTooLong) != std::string::npos) return message;
+  return std::string(kPromptTooLong) + ": " + message;
 }
 
 }  // namespace
@@ -101,12 +146,9 @@ TranslatedError TranslateError(const UpstreamError& error, Dialect to,
   const Row& row = RowOf(error.status);
   TranslatedError told{.status = error.status, .body = {}};
   protocol::JsonWriter json(told.body);
+  const bool overflows = IsContextLength(error);
+  const std::string message = overflows ? OverflowMessage(error.message, to) : error.message;
   if (to == Dialect::kMessages) {
-    std::string message = error.message;
-    // The words by which its clients know that a conversation must be compacted.
-    if (error.code == kContextLength && message.find(kPromptTooLong) == std::string::npos) {
-      message.insert(0, std::string(kPromptTooLong) + ": ");
-    }
     json.BeginObject().Key("type").String("error").Key("error").BeginObject();
     json.Key("type").String(row.anthropic).Key("message").String(message).EndObject();
     json.Key("request_id").String(request_id).EndObject();
@@ -114,9 +156,9 @@ TranslatedError TranslateError(const UpstreamError& error, Dialect to,
   }
   if (told.status == kOverloaded) told.status = 503;
   std::string_view code = error.code.empty() ? row.code : std::string_view(error.code);
-  if (IsContextLength(error)) code = kContextLength;
+  if (overflows) code = kContextLength;
   json.BeginObject().Key("error").BeginObject();
-  json.Key("message").String(error.message).Key("type").String(row.openai).Key("param");
+  json.Key("message").String(message).Key("type").String(row.openai).Key("param");
   error.param.empty() ? json.Null() : json.String(error.param);
   json.Key("code");
   code.empty() ? json.Null() : json.String(code);

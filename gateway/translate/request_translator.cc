@@ -3,6 +3,7 @@
 #include "gateway/translate/chat_request.h"
 #include "gateway/translate/dialect_fields.h"
 #include "gateway/translate/messages_request.h"
+#include "gateway/translate/output_limit.h"
 #include "gateway/translate/responses_request.h"
 
 namespace kvgate::translate {
@@ -74,6 +75,7 @@ Result<TranslatedRequest> TranslateRequest(const TranslateRequestArgs& args) {
   const RawObject body(json);
   RequestForm form;
   KVGATE_TRY_VOID(Read(args, body, form));
+  BoundOutput(args.output, form);
   TranslatedRequest made{
       .path = PathOfDialect(args.to), .stream = form.stream, .include_usage = form.include_usage};
   if (args.from == Dialect::kResponses) made.shape = ShapeOf(body);

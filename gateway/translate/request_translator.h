@@ -23,6 +23,7 @@ struct TranslateRequestArgs {
   protocol::Dialect to = protocol::Dialect::kMessages;
   std::string_view body;  // of at most a server's limit on bodies
   TargetTraits target = {};
+  protocol::OutputLimit output = {};
 };
 
 struct TranslatedRequest {

@@ -92,6 +92,15 @@ class BadInputTest(Case):
             self.assertEqual(reply.error["code"], "context_length_exceeded")
             self.assertIn(reply.error["param"], ("prompt", "messages"))
             self.assertIn("8192", reply.error["message"])
+        # By these words Claude Code compacts a conversation, and by no others.
+        long = {"model": "local", "messages": [{"role": "user", "content": text_of(1, 9000)}]}
+        reply = self.running.send("/v1/messages", {**long, "max_tokens": 9})
+        self.assertEqual(reply.status, 400, reply.body[:500])
+        self.assertRegex(json.loads(reply.body)["error"]["message"],
+                         r"^prompt is too long: \d+ tokens > 8191 maximum$")
+        reply = self.running.send("/v1/responses", {"model": "local", "input": text_of(1, 9000)})
+        self.assertEqual(reply.error["code"], "context_length_exceeded")
+        self.assertIn("exceeds the context window", reply.error["message"])
 
     def test_a_body_over_the_limit_is_413_even_while_it_is_still_being_sent(self):
         size = (64 << 20) + 1

@@ -74,6 +74,38 @@ class KeyTest(Case):
         self.assertEqual((found.json["tenant"], found.json["upstream"]), ("team", "local"))
 
 
+    def test_a_keys_bound_on_answers_holds_on_the_local_engine_in_every_dialect(self):
+        config = self.folder / "kvgate.toml"
+        digest = hashlib.sha256(b"gate").hexdigest()
+        config.write_text(f'[[key]]\nname = "team"\nsha256 = "{digest}"\n'
+                          'default_max_tokens = 20\noutput_tokens_max = 30\n')
+        running = self.serve(arguments=["--config", str(config)])
+        key = {"Authorization": "Bearer gate"}
+        turn = [{"role": "user", "content": "Go on"}]
+        for path, name, body in (
+                ("/v1/chat/completions", "max_tokens", {"messages": turn}),
+                ("/v1/completions", "max_tokens", {"prompt": "Go on"}),
+                ("/v1/responses", "max_output_tokens", {"input": "Go on"}),
+                ("/v1/messages", "max_tokens", {"messages": turn})):
+            for named, expected in ((None, 20), (5, 5), (100_000, 30)):
+                if named is None and path == "/v1/messages":
+                    continue  # which must name one
+                asked = {"model": "local", "ignore_eos": True, **body}
+                asked.update({} if named is None else {name: named})
+                reply = running.send(path, asked, key)
+                self.assertEqual(reply.status, 200, reply.body[:300])
+                usage = json.loads(reply.body)["usage"]
+                self.assertEqual(usage.get("completion_tokens", usage.get("output_tokens")),
+                                 expected, (path, named))
+
+    def test_an_answer_that_nobody_bounds_ends_at_the_servers_default(self):
+        running = self.serve(arguments=["--set", "engine.default_max_tokens=40"])
+        reply = running.send(CHAT, {"model": "local", "ignore_eos": True,
+                                    "messages": [{"role": "user", "content": "Go on"}]})
+        self.assertEqual(json.loads(reply.body)["usage"]["completion_tokens"], 40)
+        self.assertEqual(json.loads(reply.body)["choices"][0]["finish_reason"], "length")
+
+
 class BoundsTest(Case):
     def serve_with(self, *settings):
         return self.serve(arguments=[part for each in settings for part in ("--set", each)])

@@ -232,6 +232,7 @@ default_max_tokens = 77
         self.assertEqual(self.counts()["a"], 0)
         for more, headers, expected in (
                 ({}, {}, 77), ({"max_tokens": 5}, {}, None), ({"max_completion_tokens": 5}, {}, 5),
+                ({"max_completion_tokens": 100_000}, {}, 77),
                 ({}, {"x-kvgate-intent": "long-form"}, None)):
             self.post(chat(1, words=30, **more), {**own, **headers})
             sent = self.members["a"].requests[-1].json()

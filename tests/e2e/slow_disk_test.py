@@ -91,6 +91,9 @@ class SlowDiskTest(Case):
                 self.take_round(running, expected, colds, hits)
             first_hits.append(hits[-len(expected)])
             engine = running.stats()["engine"]
+            records = running.get("/kvgate/v1/requests?limit=100").json["data"]
+            reasons = [record["provider_reason"] for record in records
+                       if (record.get("provider_reason") or "").startswith("restore_")]
             running.terminate()
             cold, hit, first_hit = map(statistics.median, (colds, hits, first_hits))
             print(f"{name}: cold {cold:.0f} ms, hit {hit:.0f} ms, first hit {first_hit:.0f} ms; "
@@ -100,6 +103,7 @@ class SlowDiskTest(Case):
                 self.assertGreater(engine["disk_tokens"], PAIRS * (PROMPT_TOKENS - 64))
             elif rate == 1_000_000:
                 self.assertGreaterEqual(engine["restores_cut"] + engine["restores_skipped"], PAIRS)
+                self.assertGreaterEqual(len(reasons), PAIRS)
             # The first one, when nothing is known of the disk yet, too.
             if max(hit, first_hit) <= FACTOR * cold + NOISE_MS:
                 break

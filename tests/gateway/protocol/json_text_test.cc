@@ -39,5 +39,14 @@ TEST(JsonTextTest, NumbersKeepTheirSpellingAndTextsTheirMeaning) {
   EXPECT_EQ(AsObject("{\"n\":1e999}"), "{\"n\":1e999}");
 }
 
+TEST(JsonTextTest, ANumberIsComparedHoweverItIsSpelled) {
+  for (const std::string_view above : {"301", "1e9", "300.5", "99999999999999999999", "1E400"}) {
+    EXPECT_TRUE(IsNumberAbove(above, 300)) << above;
+  }
+  for (const std::string_view below : {"300", "-1e9", "3e-400", "null", "\"many\"", "", "[]"}) {
+    EXPECT_FALSE(IsNumberAbove(below, 300)) << below;
+  }
+}
+
 }  // namespace
 }  // namespace kvgate::protocol

@@ -34,6 +34,22 @@ TEST(WriteExplainTest, SaysWhereThePrefixCameFromAndWhatItCovered) {
   EXPECT_EQ(explain["attribution"][0]["cached_tokens"], 50);
   EXPECT_EQ(explain["attribution"][1]["cached_tokens"], 14);
   EXPECT_EQ(explain["attribution"][2]["cached_tokens"], 0);
+  EXPECT_TRUE(explain["restore_given_up"].is_null());
+}
+
+TEST(WriteExplainTest, SaysWhyStoredKvWasComputedAnew) {
+  std::string out;
+  JsonWriter json(out);
+  WriteExplain({.given_up = {.reason = "late",
+                             .num_tokens = 38'560,
+                             .load_seconds = 0.141,
+                             .compute_seconds = 2.79}},
+               "req", json);
+  const auto told = nlohmann::json::parse(out)["restore_given_up"];
+  EXPECT_EQ(told["reason"], "late");
+  EXPECT_EQ(told["tokens"], 38'560);
+  EXPECT_DOUBLE_EQ(told["load_ms"].get<double>(), 141);
+  EXPECT_DOUBLE_EQ(told["compute_ms"].get<double>(), 2790);
 }
 
 TEST(ReplyIdTest, NamesTheDialect) {

@@ -18,13 +18,16 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 struct Fixture {
-  explicit Fixture(testing::Script script = {}) : engine(std::move(script)) {}
+  explicit Fixture(testing::Script script = {}, int64_t default_tokens = 0)
+      : default_max_tokens(default_tokens), engine(std::move(script)) {}
+  int64_t default_max_tokens;
   testing::FakeTokenizer tokenizer;
   testing::FakeEngine engine;
   LocalProvider provider{{.engine = engine,
                           .tokenizer = tokenizer,
                           .chat_format = std::make_unique<testing::FakeChatFormat>(),
-                          .names = {"m", "local"}}};
+                          .names = {"m", "local"},
+                          .default_max_tokens = default_max_tokens}};
 };
 
 CompletionRequest Chat(std::vector<Message> messages) {
@@ -90,10 +93,44 @@ TEST(LocalProviderTest, APromptThatFillsTheContextIsNamedByItsField) {
   ASSERT_FALSE(text);
   EXPECT_EQ(text.error().field, "prompt");
   EXPECT_EQ(text.error().source, protocol::kContextLengthSource);
-  EXPECT_THAT(text.error().detail, HasSubstr("4096 tokens, but the prompt has 5000"));
+  EXPECT_THAT(text.error().detail, HasSubstr("your prompt resulted in 5000 tokens"));
   const auto chat = fixture.provider.Run({.request = Chat({{"user", large}}), .tenant = {}});
   ASSERT_FALSE(chat);
   EXPECT_EQ(chat.error().field, "messages");
+  EXPECT_THAT(
+      chat.error().detail,
+      HasSubstr("This model's maximum context length is 4096 tokens. However, your messages "
+                "resulted in 50"));
+  CompletionRequest request = Chat({{"user", large}});
+  request.dialect = Dialect::kMessages;
+  const auto messages = fixture.provider.Run({.request = request, .tenant = {}});
+  EXPECT_THAT(messages.error().detail,
+              testing::MatchesRegex("prompt is too long: 50[0-9]* tokens > 4095 maximum"));
+  request.dialect = Dialect::kResponses;
+  const auto responses = fixture.provider.Run({.request = request, .tenant = {}});
+  EXPECT_THAT(responses.error().detail, HasSubstr("exceeds the context window of this model"));
+}
+
+TEST(LocalProviderTest, AnswersAreBoundedByTheKeyTheServerAndTheContext) {
+  Fixture fixture;
+  const auto bound = [&](std::optional<int64_t> named, protocol::OutputLimit limit) {
+    CompletionRequest request = Chat({{"user", "u"}});
+    request.max_tokens = named;
+    EXPECT_TRUE(fixture.provider.Run({.request = request, .tenant = {}, .output = limit}));
+    return fixture.engine.last_request().max_tokens;
+  };
+  EXPECT_EQ(bound({}, {.fallback = 300, .most = 500}), 300);
+  EXPECT_EQ(bound(100'000, {.fallback = 300, .most = 500}), 500);
+  EXPECT_EQ(bound(7, {.fallback = 300, .most = 500}), 7);
+  EXPECT_EQ(bound(0, {.fallback = 300, .most = 500}), 0);
+  EXPECT_GT(bound({}, {}), 4000);
+  Fixture server({}, 50);
+  CompletionRequest request = Chat({{"user", "u"}});
+  EXPECT_TRUE(server.provider.Run({.request = request, .tenant = {}}));
+  EXPECT_EQ(server.engine.last_request().max_tokens, 50);
+  request.max_tokens = 60;
+  EXPECT_TRUE(server.provider.Run({.request = request, .tenant = {}}));
+  EXPECT_EQ(server.engine.last_request().max_tokens, 60);
 }
 
 TEST(LocalProviderTest, AnUnsetSeedDiffersAndASetOneIsKept) {

@@ -65,6 +65,26 @@ TEST_F(LocalRecordTest, ARefusalHasItsStatusAndNoTextOfTheRequest) {
   EXPECT_EQ(json.dump().find("secret words"), std::string::npos);
 }
 
+TEST_F(LocalRecordTest, StoredKvThatWasComputedAnewIsToldWithTheReason) {
+  for (const auto& [reason, said] :
+       {std::pair("late",
+                  "restore_late: 640 stored tokens were computed anew (load 141 ms so far, "
+                  "computing 2790 ms)"),
+        std::pair("not_worth_it",
+                  "restore_not_worth_it: 640 stored tokens were computed anew (load "
+                  "141 ms expected, computing 2790 ms)")}) {
+    {
+      LocalRecord record(Args());
+      record.OnFinish({.stats = {.given_up = {.reason = reason,
+                                              .num_tokens = 640,
+                                              .load_seconds = 0.141,
+                                              .compute_seconds = 2.79}}},
+                      true);
+    }
+    EXPECT_EQ(Recorded()["provider_reason"], said);
+  }
+}
+
 TEST_F(LocalRecordTest, AFailureBeforeAndBehindTheFirstByteDiffer) {
   const protocol::FinishEvent failed{
       .error = MakeError(ErrorCode::kOverloaded, "engine", "no KV blocks left")};

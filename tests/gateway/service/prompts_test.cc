@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 namespace kvgate::service {
 namespace {
 
@@ -91,6 +93,8 @@ TEST(PromptsTest, AKeyBoundsAnswersWhoseRequestsDoNot) {
   sending.key.default_max_tokens = 77;
   EXPECT_THAT(Sent(prompts, sending.Args(Chat())), HasSubstr(R"(,"max_completion_tokens":77})"));
   EXPECT_EQ(Sent(prompts, sending.Args(Chat(R"(,"max_tokens":5)"))).find(":77"), std::string::npos);
+  EXPECT_THAT(Sent(prompts, sending.Args(Chat(R"(,"max_completion_tokens":null)"))),
+              HasSubstr(R"("max_completion_tokens":77)"));
   sending.fields = {{"X-Kvgate-Intent", "long-form"}};
   EXPECT_EQ(Sent(prompts, sending.Args(Chat())).find(":77"), std::string::npos);
   sending.fields = {};
@@ -99,6 +103,55 @@ TEST(PromptsTest, AKeyBoundsAnswersWhoseRequestsDoNot) {
   sending.key.rules_off = {};
   sending.credential = "Bearer sk-ant-oat01-x";
   EXPECT_EQ(Sent(prompts, sending.Args(Chat())), Chat());
+}
+
+TEST(PromptsTest, AKeysCeilingHoldsWhateverIsNamed) {
+  Prompts prompts({});
+  Sending sending;
+  sending.key.default_max_tokens = 77;
+  const std::string both = R"(,"max_tokens":100000,"max_completion_tokens":99999999999999999999)";
+  const auto sent = [&](const std::string& more) {
+    return nlohmann::json::parse(Sent(prompts, sending.Args(Chat(more))));
+  };
+  EXPECT_EQ(sent(both)["max_tokens"], 77);
+  EXPECT_EQ(sent(both)["max_completion_tokens"], 77);
+  EXPECT_EQ(sent(R"(,"max_tokens":78)")["max_tokens"], 77);
+  sending.fields = {{"x-kvgate-intent", "long-form"}};
+  EXPECT_EQ(sent(R"(,"max_tokens":78)")["max_tokens"], 78);
+  // A ceiling of its own: the default is for those that name none, long form or not.
+  sending.key.output_tokens_max = 500;
+  EXPECT_EQ(sent("")["max_completion_tokens"], 500);
+  EXPECT_EQ(sent(both)["max_tokens"], 500);
+  sending.fields = {};
+  EXPECT_EQ(sent("")["max_completion_tokens"], 77);
+  EXPECT_EQ(sent(R"(,"max_tokens":78)")["max_tokens"], 78);
+  EXPECT_EQ(sent(both)["max_tokens"], 500);
+  EXPECT_EQ(sent(R"(,"max_tokens":"many")")["max_tokens"], "many") << "its provider's to refuse";
+  // Every dialect's own name; other providers' chat knows the older one.
+  auto args = sending.Args(Chat());
+  args.provider = "deepseek";
+  EXPECT_EQ(nlohmann::json::parse(Sent(prompts, args))["max_tokens"], 77);
+  const std::string messages = R"({"model":"m","max_tokens":9000,)"
+                               R"("messages":[{"role":"user","content":"hi"}]})";
+  args = sending.Args(messages);
+  args.endpoint = Endpoint::kMessages;
+  args.provider = "anthropic";
+  EXPECT_EQ(nlohmann::json::parse(Sent(prompts, args))["max_tokens"], 500);
+  // The provider would refuse a budget of thinking that is not below it, or below 1024.
+  const std::string thinks = R"({"model":"m","max_tokens":32000,"thinking":{"type":"enabled",)"
+                             R"("budget_tokens":31999},)"
+                             R"("messages":[{"role":"user","content":"hi"}]})";
+  args = sending.Args(thinks);
+  args.endpoint = Endpoint::kMessages;
+  EXPECT_EQ(nlohmann::json::parse(Sent(prompts, args))["thinking"]["type"], "disabled");
+  sending.key.output_tokens_max = 5000;
+  EXPECT_EQ(nlohmann::json::parse(Sent(prompts, args))["thinking"]["budget_tokens"], 4999);
+  EXPECT_EQ(nlohmann::json::parse(Sent(prompts, args))["max_tokens"], 5000);
+  sending.key.output_tokens_max = 500;
+  const std::string responses = R"({"model":"m","input":"hi","max_output_tokens":9000})";
+  args = sending.Args(responses);
+  args.endpoint = Endpoint::kResponses;
+  EXPECT_EQ(nlohmann::json::parse(Sent(prompts, args))["max_output_tokens"], 500);
 }
 
 TEST(PromptsTest, ARouteIsToldHowLongAPromptIsAndHowMuchThoughtIsAskedFor) {

@@ -58,6 +58,35 @@ TEST(ErrorTranslatorTest, APromptThatIsTooLongIsSaidInTheWordsByWhichClientsComp
   EXPECT_EQ(messages.error["message"], "prompt is too long: Too many tokens");
 }
 
+TEST(ErrorTranslatorTest, AnOverflowKeepsItsNumbersInEachDialectsWords) {
+  const auto told = [](const std::string& message, Dialect to, const std::string& code = "") {
+    const json body = {{"error", {{"message", message}, {"type", "x"}, {"code", code}}}};
+    return Told_(400, body.dump(), to).error;
+  };
+  const std::string openai =
+      "This model's maximum context length is 8192 tokens. However, your messages resulted in 9001 "
+      "tokens. Please reduce the length of the messages.";
+  const std::string anthropic = "prompt is too long: 9001 tokens > 8192 maximum";
+  EXPECT_EQ(told(openai, Dialect::kMessages, "context_length_exceeded")["message"], anthropic);
+  EXPECT_EQ(told(anthropic, Dialect::kChatCompletions)["message"], openai);
+  const json responses = told(anthropic, Dialect::kResponses);
+  EXPECT_EQ(responses["code"], "context_length_exceeded");
+  EXPECT_TRUE(responses["message"].get<std::string>().starts_with(
+      "Your input exceeds the context window of this model."));
+  // Servers that have another code, or none.
+  EXPECT_EQ(told("This model's maximum context length is 100 tokens. However, you requested 120 "
+                 "tokens (90 in the messages, 30 in the completion).",
+                 Dialect::kMessages)["message"],
+            "prompt is too long: 120 tokens > 100 maximum");
+  EXPECT_EQ(
+      told("Your input exceeds the context window of this model.", Dialect::kMessages)["message"],
+      "prompt is too long: Your input exceeds the context window of this model.");
+  EXPECT_EQ(told("input length and `max_tokens` exceed context limit: 9 + 5 > 10",
+                 Dialect::kResponses)["code"],
+            "context_length_exceeded");
+  EXPECT_EQ(told("Why", Dialect::kMessages)["message"], "Why");
+}
+
 TEST(ErrorTranslatorTest, WhateverTheBodyIsThereIsAnError) {
   for (const std::string body :
        {"", "<html>", "[1]", "{\"error\":\"Plain\"}", "{\"message\":\"M\"}", "\xff"}) {

@@ -1,0 +1,18 @@
+#include "gateway/translate/output_limit.h"
+
+#include <string>
+
+#include "gateway/protocol/json_text.h"
+
+namespace kvgate::translate {
+
+void BoundOutput(const protocol::OutputLimit& limit, RequestForm& form) {
+  if (!form.max_tokens && limit.fallback > 0) {
+    form.max_tokens.value = form.Keep(std::to_string(limit.fallback));
+  }
+  if (limit.most > 0 && protocol::IsNumberAbove(form.max_tokens.value, limit.most)) {
+    form.max_tokens.value = form.Keep(std::to_string(limit.most));
+  }
+}
+
+}  // namespace kvgate::translate
