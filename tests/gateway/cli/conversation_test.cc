@@ -38,6 +38,21 @@ TEST(SseTextTest, AnErrorInTheStreamIsReturned) {
   EXPECT_EQ(pushed.error().detail, "full");
 }
 
+TEST(SseTextTest, TheUsageIsWhatTheServerSays) {
+  SseText text;
+  EXPECT_EQ(text.cost().cached_tokens, -1);
+  ASSERT_TRUE(
+      text.Push("data: {\"choices\":[],\"usage\":{\"prompt_tokens\":200,"
+                "\"completion_tokens\":11,"
+                "\"prompt_tokens_details\":{\"cached_tokens\":150}}}\n",
+                [](std::string_view) {}));
+  AnswerCost cost = text.cost();
+  cost.ttft_seconds = 0.5;
+  cost.total_seconds = 1;
+  EXPECT_EQ(CostLine(cost), "200 prompt tokens, 150 cached (75 %); 11 tokens in 1.0 s, 20.0 tok/s");
+  EXPECT_EQ(CostLine({}), "");
+}
+
 TEST(AnswererTest, AServerAndAnEngineInThisProcessAnswerAlike) {
   testing::Gateway gateway;
   const auto server = std::move(*http::Server::Open({}, gateway.service));
@@ -55,6 +70,8 @@ TEST(AnswererTest, AServerAndAnEngineInThisProcessAnswerAlike) {
         {{"user", "hi"}}, [&](std::string_view piece) { text += piece; }, stop);
     ASSERT_TRUE(answered) << answered.error().ToString();
     EXPECT_EQ(text, "Hello world!");
+    EXPECT_GT(answered->prompt_tokens, 0);
+    EXPECT_GT(answered->output_tokens, 0);
     EXPECT_EQ(gateway.engine.last_request().max_tokens, 512);
   }
 }

@@ -54,6 +54,20 @@ TEST(AttributionTest, TheFrontOfThePromptIsCachedThenWrittenThenNeither) {
   EXPECT_EQ(At(sources, Source::kUser), (SourceTokens{.uncached = 200}));
 }
 
+TEST(AttributionTest, RunsOfOneSourceAreInTheOrderOfRenderingAndSumToTheTokens) {
+  SentSegments prompt = Prompt();
+  prompt.push_back(Of(Section::kMessages, Source::kUser, 500));
+  const std::vector<SourceRun> runs = RunsOf(prompt, 1001, true);
+  ASSERT_EQ(runs.size(), 5u);
+  EXPECT_EQ(runs[0].source, Source::kSystem);
+  EXPECT_EQ(runs[1].source, Source::kTools);
+  EXPECT_EQ(runs[4].source, Source::kUser);
+  int64_t sum = 0;
+  for (const SourceRun& run : runs) sum += run.num_tokens;
+  EXPECT_EQ(sum, 1001);
+  EXPECT_EQ(RunsOf(prompt, 1001)[0].source, Source::kTools);
+}
+
 TEST(AttributionTest, V14TheFrontIsWhatTheProviderRendersFirst) {
   const TokenUsage usage = {.uncached_tokens = 450, .cache_read_tokens = 50};
   EXPECT_EQ(At(Attribute(Prompt(), usage, false), Source::kTools).cached, 50);

@@ -169,6 +169,8 @@ class Writer {
 class Tail : public ::testing::TestWithParam<Endpoint> {};
 
 TEST_P(Tail, AllThatACallerWritesIsInWhatIsSent) {
+  size_t num_held = 0;
+  size_t num_kept = 0;
   for (uint32_t seed = 0; seed < 400; ++seed) {
     Writer writer(seed, GetParam());
     Caller caller(Mode::kStabilize, "openai");
@@ -189,6 +191,8 @@ TEST_P(Tail, AllThatACallerWritesIsInWhatIsSent) {
           }
         }
       }
+      num_held += caller.Used(Rule::kVolatileHeld) ? 1 : 0;
+      num_kept += caller.Used(Rule::kReminderKept) ? 1 : 0;
       if (writer.Below(3) > 0) writer.Edit(turns);
       if (writer.Below(4) > 0) {
         turns.push_back(writer.Turn("assistant"));
@@ -196,6 +200,9 @@ TEST_P(Tail, AllThatACallerWritesIsInWhatIsSent) {
       }
     }
   }
+  // The rules have been at work all the while.
+  EXPECT_GT(num_held, 20U);
+  EXPECT_GT(num_kept, 20U);
 }
 
 TEST_P(Tail, AValueThatComesBackIsSaidAgain) {

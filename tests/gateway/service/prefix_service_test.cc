@@ -177,6 +177,25 @@ TEST(PrefixServiceTest, PinsHoldInTheEnginesMemoryToo) {
   EXPECT_EQ(protections[3].tokens.size(), 64u);
 }
 
+TEST(PrefixServiceTest, AListNamesTheModelAndShowsAPrefixsWordsToItsTenantAlone) {
+  Fixture at;
+  testing::FakeEngine engine({});
+  const auto text = [](const std::vector<TokenId>& tokens) {
+    return std::string(tokens.begin(), tokens.end());
+  };
+  const std::string words = "Secret\n\tplan: " + kText;
+  at.data.StorePrefix(words.substr(0, 96), TenantOf("Bearer alice"), engine.info().kv_fingerprint);
+  EXPECT_FALSE(at.Rows()[0].contains("model")) << "no engine, no model to tell";
+  at.prefixes.SetEngine(engine, {.name = "m", .text = text});
+  const json own = at.Rows(User("Bearer alice"))[0];
+  EXPECT_EQ(own["model"], "m");
+  EXPECT_EQ(own["preview"], "Secret plan: " + kText.substr(0, 18));
+  const json others = at.Rows(Admin("Bearer root"))[0];
+  EXPECT_EQ(others["model"], "m");
+  EXPECT_FALSE(others.contains("preview"));
+  EXPECT_TRUE(at.Rows(User("Bearer bob")).empty());
+}
+
 TEST(PrefixServiceTest, AFileOfAnotherSecretIsRefusedWithWhatToDo) {
   Fixture from;
   Fixture to;

@@ -87,6 +87,24 @@ TEST(PromptsTest, AKeysModeStandsInFrontOfTheUpstreams) {
   EXPECT_THAT(prompts.Explain(sending.Args(Chat())), HasSubstr(R"("mode":"observe")"));
 }
 
+TEST(PromptsTest, AnExplanationNamesTheRulesOfItsModeAndWhatThePromptIsMadeOf) {
+  Prompts prompts({});
+  Sending sending;
+  const auto rule_is_on = [&](std::string_view rule, std::string_view mode) {
+    sending.upstream.mode = mode;
+    const std::string told = prompts.Explain(sending.Args(Chat()));
+    EXPECT_THAT(told, HasSubstr(R"("sources":{)"));
+    return told.find(fmt::format(R"("name":"{}","on":true)", rule)) != std::string::npos;
+  };
+  EXPECT_TRUE(rule_is_on("volatile_held", "stabilize"));
+  EXPECT_FALSE(rule_is_on("volatile_held", "pin"));
+  EXPECT_FALSE(rule_is_on("reminder_kept", "pin"));
+  EXPECT_TRUE(rule_is_on("tools_order", "pin"));
+  EXPECT_FALSE(rule_is_on("tools_order", "observe"));
+  sending.upstream = LocalUpstream();
+  EXPECT_THAT(prompts.Explain(sending.Args(Chat())), HasSubstr(R"("upstream":"local")"));
+}
+
 TEST(PromptsTest, AKeyBoundsAnswersWhoseRequestsDoNot) {
   Prompts prompts({});
   Sending sending;
