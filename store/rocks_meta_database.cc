@@ -39,7 +39,8 @@ constexpr std::array<const char*, kNumMetaTables> kTableNames{"directory", "turn
 // RocksDB packs a row's number and its kind into 64 bits.
 constexpr uint64_t kRowNumberMax = (uint64_t{1} << 56) - 1;
 
-// What this store writes, and nothing else.
+// Tells what this store writes from all else. RocksDB asserts that marks of transactions are taken,
+// so that they are, and are foreign.
 class RowsOnly final : public rocksdb::WriteBatch::Handler {
  public:
   rocksdb::Status PutCF(uint32_t, const rocksdb::Slice&, const rocksdb::Slice&) override {
@@ -49,6 +50,21 @@ class RowsOnly final : public rocksdb::WriteBatch::Handler {
     return rocksdb::Status::OK();
   }
   rocksdb::Status MarkNoop(bool) override { return rocksdb::Status::OK(); }
+  rocksdb::Status MarkBeginPrepare(bool) override { return Foreign(); }
+  rocksdb::Status MarkEndPrepare(const rocksdb::Slice&) override { return Foreign(); }
+  rocksdb::Status MarkRollback(const rocksdb::Slice&) override { return Foreign(); }
+  rocksdb::Status MarkCommit(const rocksdb::Slice&) override { return Foreign(); }
+  rocksdb::Status MarkCommitWithTimestamp(const rocksdb::Slice&, const rocksdb::Slice&) override {
+    return Foreign();
+  }
+  bool only() const { return only_; }
+
+ private:
+  rocksdb::Status Foreign() {
+    only_ = false;
+    return rocksdb::Status::OK();
+  }
+  bool only_ = true;
 };
 
 // RocksDB tells of log that it skips in its own log only: "FILE: dropping N bytes; WHY".
@@ -142,7 +158,7 @@ uint64_t FirstRowOf(const rocksdb::WriteBatch& batch) {
 bool IsOurs(const rocksdb::WriteBatch& batch) {
   RowsOnly rows;
   const uint64_t first = FirstRowOf(batch);
-  return first < kRowNumberMax && batch.Iterate(&rows).ok() &&
+  return first < kRowNumberMax && batch.Iterate(&rows).ok() && rows.only() &&
          first < kRowNumberMax - batch.Count();
 }
 

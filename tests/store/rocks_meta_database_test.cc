@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 #include <rocksdb/db.h>
+#include <rocksdb/write_batch.h>
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "store/rocks_meta_repair.h"
 #include "store/rocks_meta_store.h"
@@ -125,6 +128,27 @@ TEST(MetaDatabase, AFlushThatWasNotNotedIsNoLoss) {
   noted->sequence = kRows;
   AckedSequence(AckedPath(directory)).Restart(*noted);
   EXPECT_EQ(MetaDatabase::Open(options).value()->losses().num_writes, 0u);
+}
+
+// Every kind of record that RocksDB knows, and others: it asserts what some of them mean.
+TEST(MetaDatabase, RecordsThatAreNotThisStoresAreNoEndOfTheProcess) {
+  const rocksdb::WriteBatch own = [] {
+    rocksdb::WriteBatch batch;
+    EXPECT_TRUE(batch.Put("key", "value").ok());
+    return batch;
+  }();
+  std::vector<std::string> records{own.Data()};
+  for (int tag = 0; tag < 256; ++tag) {
+    for (const char* rest : {"", "\x01k\x01v", "\x01\x01k\x01v", "\x7f", "\x03xid\x04time"}) {
+      std::string record = own.Data().substr(0, 8) + std::string("\x01\0\0\0", 4);
+      record += static_cast<char>(tag);
+      records.push_back(record + rest);
+    }
+  }
+  EXPECT_GT(MetaDatabase::KeepOwnBatches(records), 0u);
+  EXPECT_GE(records.size(), 1u);
+  EXPECT_LT(records.size(), 30u);
+  EXPECT_EQ(records[0], own.Data());
 }
 
 TEST(MetaDatabase, WithoutCurrentItIsDamagedAndItsFilesStay) {
