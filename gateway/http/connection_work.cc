@@ -4,6 +4,7 @@
 #include <boost/asio/post.hpp>
 #include <chrono>
 #include <exception>
+#include <memory>
 #include <new>
 #include <thread>
 #include <utility>
@@ -62,7 +63,8 @@ Task<bool> Connection::Await(Job& job, Clock::time_point deadline) {
 }
 
 Task<Result<void>> Connection::RunOn(service::WorkQueue& pool, std::function<void()> work) {
-  const Result<std::shared_ptr<Job>> job = PostJob(pool, std::move(work));
+  auto outcome = std::make_shared<Result<void>>();
+  const Result<std::shared_ptr<Job>> job = PostJob(pool, Fenced(std::move(work), outcome));
   if (!job) co_return job.error();
   try {
     co_await Await(**job, kNoDeadline);
@@ -71,7 +73,7 @@ Task<Result<void>> Connection::RunOn(service::WorkQueue& pool, std::function<voi
     while (!(*job)->ended.load()) std::this_thread::yield();
     throw;
   }
-  co_return Result<void>();
+  co_return *outcome;
 }
 
 // What takes as long as a body is large: of a large one on a worker, while that has room for it.
@@ -88,12 +90,13 @@ Task<Result<void>> Connection::RunOnDisk(service::WorkQueue& pool, std::function
                                          std::shared_ptr<const Steps> steps) {
   const service::WorkPools::Options& options = context_.pools.options();
   const auto timeout = &pool == &context_.pools.bulk ? options.bulk_timeout : options.store_timeout;
-  const Result<std::shared_ptr<Job>> job = PostJob(pool, std::move(work));
+  auto outcome = std::make_shared<Result<void>>();
+  const Result<std::shared_ptr<Job>> job = PostJob(pool, Fenced(std::move(work), outcome));
   if (!job) co_return job.error();
   uint64_t seen = 0;
   while (true) {
     const bool done = co_await Await(**job, Clock::now() + timeout);
-    if (done) co_return Result<void>();
+    if (done) co_return *outcome;
     const uint64_t num_steps = steps == nullptr ? 0 : steps->load(std::memory_order_relaxed);
     if (num_steps == seen || cancelled_) break;
     seen = num_steps;

@@ -105,7 +105,7 @@ TEST(LocalProviderTest, APromptThatFillsTheContextIsNamedByItsField) {
   request.dialect = Dialect::kMessages;
   const auto messages = fixture.provider.Run({.request = request, .tenant = {}});
   EXPECT_THAT(messages.error().detail,
-              testing::MatchesRegex("prompt is too long: 50[0-9]* tokens > 4095 maximum"));
+              ::testing::MatchesRegex("prompt is too long: 50[0-9]* tokens > 4095 maximum"));
   request.dialect = Dialect::kResponses;
   const auto responses = fixture.provider.Run({.request = request, .tenant = {}});
   EXPECT_THAT(responses.error().detail, HasSubstr("exceeds the context window of this model"));
