@@ -12,11 +12,13 @@
 #include <chrono>
 #include <cstdint>
 #include <limits>
+#include <new>
 #include <utility>
 
 #include <kvgate/log.h>
 
 #include "gateway/http/body_pool.h"
+#include "gateway/http/memory_fence.h"
 #include "gateway/http/message_rules.h"
 #include "gateway/protocol/errors.h"
 
@@ -31,10 +33,18 @@ using Clock = std::chrono::steady_clock;
 // A refused body of at most this size is read to its end, so that the connection can be kept.
 constexpr uint64_t kDrainedBodyBytes = 64 * 1024;
 
+// Who is not let in, or asks for what is not there, may be sending anything: of that no more than a
+// client sends that looks for an answer now and then.
+constexpr size_t kDrainedRefusalBytes = size_t{4} << 20;
+// Who sends one body that is a little too large reads its answer though it looks for it at the end.
+constexpr size_t kDrainedBeyondBytes = size_t{1} << 20;
+constexpr size_t kDrainedBytesMin = size_t{16} << 20;
+
 // However short a body is, it may take as many of body_timeout.
 constexpr int kSlowBodyTimeouts = 10;
 
-// A body up to here gets its room at once; a larger one as it comes.
+// A body up to here gets its room at once; a larger one when so much of it has come, so that what
+// is announced alone takes no memory, and what has come is moved once.
 constexpr size_t kBodyReservedBytes = size_t{4} << 20;
 constexpr size_t kBodyPieceBytes = 256 * 1024;
 
@@ -392,6 +402,7 @@ Task<bool> Connection::ReadSizedBody(size_t size) {
         const bool again = co_await RefuseBody(std::move(fits).error());
         co_return again;
       }
+      if (filled >= kBodyReservedBytes) body.reserve(size + upstream::kScanPadding);
       body.resize(next);
     }
     ExpireBody(began, filled);
@@ -474,7 +485,7 @@ Task<bool> Connection::Refuse(Response refusal, std::string_view route) {
   }
   keep_alive_ = false;
   co_await Send(std::move(refusal), route, openai);
-  co_await Linger();
+  co_await Linger(kDrainedRefusalBytes);
   co_return false;
 }
 
@@ -489,20 +500,30 @@ Task<bool> Connection::RefuseOverLimit() {
   co_return false;
 }
 
-// Reads and drops what a client is still sending, so that it gets to read its answer: closing with
-// unread bytes would reset the connection and could take the answer with it.
 Task<void> Connection::Linger() {
+  const size_t one_body = context_.options.body_bytes_max + kDrainedBeyondBytes;
+  co_await Linger(std::max(one_body, kDrainedBytesMin));
+}
+
+// Reads and drops what a client is still sending, so that it gets to read its answer: closing with
+// unread bytes would reset the connection and could take the answer with it. Behind the bound
+// nothing is read any more, and the client, which is held up by that, has the rest of the time.
+Task<void> Connection::Linger(size_t bytes_max) {
   const Clock::time_point deadline = Clock::now() + context_.options.linger_timeout;
   stream_.ExpireAt(deadline);
   co_await stream_.EndSending();
   buffer_.clear();
   size_t total = 0;
-  while (total < context_.options.linger_bytes_max && !cancelled_) {
+  while (total < bytes_max && !cancelled_) {
     stream_.ExpireAt(deadline);
     auto [code, size] =
         co_await stream_.lower().async_read_some(buffer_.prepare(64 * 1024), kAwait);
-    if (code) break;
+    if (code) co_return;
     total += size;
+  }
+  while (!cancelled_ && Clock::now() < deadline && PollPeer() == Peer::kThere) {
+    waiter_.expires_after(context_.options.poll_interval);
+    co_await waiter_.async_wait(kAwait);
   }
 }
 
@@ -560,14 +581,18 @@ Result<std::shared_ptr<Connection::Job>> Connection::PostJob(service::WorkQueue&
       try {
         work();
       } catch (const std::exception& failure) {
-        KVGATE_LOG(kError, "http", "request {}: {}", id, failure.what());
+        LogFailure(id, failure);
       }
     }
     work = nullptr;
-    asio::post(executor, [job, weak] {
-      job->done = true;
-      const auto self = weak.lock();
-      if (self && !job->given_up.load()) self->waiter_.cancel();
+    job->ended.store(true);
+    // Whoever waits for it would wait for ever.
+    Insist([&] {
+      asio::post(executor, [job, weak] {
+        job->done = true;
+        const auto self = weak.lock();
+        if (self && !job->given_up.load()) self->waiter_.cancel();
+      });
     });
   };
   KVGATE_TRY_VOID(pool.Post(Tenant(), std::move(run)));
@@ -584,19 +609,34 @@ Task<bool> Connection::Await(Job& job, Clock::time_point deadline) {
 }
 
 Task<Result<void>> Connection::RunOn(service::WorkQueue& pool, std::function<void()> work) {
-  const Result<std::shared_ptr<Job>> job = PostJob(pool, std::move(work));
+  auto outcome = std::make_shared<Result<void>>();
+  const Result<std::shared_ptr<Job>> job = PostJob(pool, Fenced(std::move(work), outcome));
   if (!job) co_return job.error();
-  co_await Await(**job, kNoDeadline);
-  co_return Result<void>();
+  try {
+    co_await Await(**job, kNoDeadline);
+  } catch (const std::bad_alloc&) {
+    // There is no memory to wait with, and `work` still borrows from whoever would go on.
+    while (!(*job)->ended.load()) std::this_thread::yield();
+    throw;
+  }
+  co_return *outcome;
 }
 
-Task<Result<void>> Connection::RunOnDisk(service::WorkQueue& pool, std::function<void()> work) {
+Task<Result<void>> Connection::RunOnDisk(service::WorkQueue& pool, std::function<void()> work,
+                                         std::shared_ptr<const Steps> steps) {
   const service::WorkPools::Options& options = context_.pools.options();
   const auto timeout = &pool == &context_.pools.bulk ? options.bulk_timeout : options.store_timeout;
-  const Result<std::shared_ptr<Job>> job = PostJob(pool, std::move(work));
+  auto outcome = std::make_shared<Result<void>>();
+  const Result<std::shared_ptr<Job>> job = PostJob(pool, Fenced(std::move(work), outcome));
   if (!job) co_return job.error();
-  const bool done = co_await Await(**job, Clock::now() + timeout);
-  if (done) co_return Result<void>();
+  uint64_t seen = 0;
+  while (true) {
+    const bool done = co_await Await(**job, Clock::now() + timeout);
+    if (done) co_return *outcome;
+    const uint64_t num_steps = steps == nullptr ? 0 : steps->load(std::memory_order_relaxed);
+    if (num_steps == seen || cancelled_) break;
+    seen = num_steps;
+  }
   (*job)->given_up.store(true);
   Error error = MakeError(
       ErrorCode::kUnavailable, "http",

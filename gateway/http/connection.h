@@ -103,6 +103,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Task<bool> AnswerReadError(boost::beast::error_code code);
   Task<bool> Refuse(Response refusal, std::string_view route);
   Task<void> Linger();
+  Task<void> Linger(size_t bytes_max);
 
   // connection_completions.cc
   // Nothing: there is no room for it, and someone else can be asked.
@@ -226,13 +227,21 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // On a thread of the pool; `work` may borrow from the awaiting coroutine, which does nothing else
   // meanwhile. An error: it was not called.
   Task<Result<void>> RunOn(service::WorkQueue& pool, std::function<void()> work);
+  // A larger body is scanned, copied and hashed on a worker: one of 15 MB would hold a loop, and
+  // all that wait for it, for a tenth of a second.
+  static constexpr size_t kLargeBodyBytes = size_t{1} << 20;
+  Task<void> RunSized(size_t body_bytes, std::function<void()> work);
   // The same for what waits for the disk, which may never answer: `work` owns what it uses. An
-  // error: it was not called, or has not come to an end in time and may still do so.
-  Task<Result<void>> RunOnDisk(service::WorkQueue& pool, std::function<void()> work);
+  // error: it was not called, or has not come to an end in time and may still do so. What counts
+  // its steps has the time for each of them anew.
+  using Steps = ServiceCall::Steps;
+  Task<Result<void>> RunOnDisk(service::WorkQueue& pool, std::function<void()> work,
+                               std::shared_ptr<const Steps> steps = nullptr);
   // One piece of work on its way.
   struct Job {
     bool done = false;  // on the connection's thread
     std::atomic<bool> begun{false};
+    std::atomic<bool> ended{false};  // `work` is done, and gone
     std::atomic<bool> given_up{false};
   };
   Result<std::shared_ptr<Job>> PostJob(service::WorkQueue& pool, std::function<void()> work);

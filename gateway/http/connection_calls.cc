@@ -39,7 +39,7 @@ Task<bool> Connection::ServeCall(RouteMatch match) {
     if (place == CallPlace::kStore || place == CallPlace::kBulk) {
       service::WorkQueue& pool =
           place == CallPlace::kStore ? context_.pools.store : context_.pools.bulk;
-      ran = co_await RunOnDisk(pool, std::move(work));
+      ran = co_await RunOnDisk(pool, std::move(work), call->steps);
     } else {
       if (place == CallPlace::kKnown) co_await RefreshNumbers();
       work();

@@ -4,7 +4,7 @@
 #include <exception>
 #include <utility>
 
-#include <kvgate/log.h>
+#include "gateway/http/memory_fence.h"
 
 namespace kvgate::http {
 
@@ -22,8 +22,7 @@ void ConnectionGroup::Spawn(std::shared_ptr<Connection> connection) {
                             try {
                               std::rethrow_exception(failure);
                             } catch (const std::exception& error) {
-                              KVGATE_LOG(kError, "http", "a connection ended by an exception: {}",
-                                         error.what());
+                              LogFailure("a connection ended by an exception", error);
                             }
                           }
                           Remove(connection);

@@ -41,10 +41,6 @@ constexpr size_t kPreparedHereBytes = 256 * 1024;
 // An encoded error is held up to this size, to be looked through.
 constexpr size_t kFailureBytesMax = size_t{1} << 20;
 
-// A larger body is scanned on a worker: one of 15 MB would hold a loop, and all that wait for it,
-// for a tenth of a second.
-constexpr size_t kScannedHereBytes = size_t{1} << 20;
-
 constexpr std::string_view kLastChunk = "0\r\n\r\n";
 
 std::string_view ToView(beast::string_view text) { return {text.data(), text.size()}; }
@@ -94,7 +90,7 @@ Task<Result<void>> Connection::ScanBody() {
   const std::string_view coding = Header("content-encoding");
   if (upstream::IsIdentity(coding)) {
     std::function<void()> scan = [this] { scan_ = upstream::ScanBody(parser_->get().body()); };
-    if (parser_->get().body().size() >= kScannedHereBytes) {
+    if (parser_->get().body().size() >= kLargeBodyBytes) {
       const Result<void> ran = co_await RunOn(context_.pools.request, std::move(scan));
       co_return ran;
     }
@@ -207,7 +203,10 @@ Task<std::optional<bool>> Connection::ForwardTo(RouteMatch match, ForwardArgs ar
     }
   }
   if (chosen && admitted) job.upstream = *chosen;
-  if (!args.model.empty()) Rename(job);
+  if (!args.model.empty()) {
+    std::function<void()> rename = [this, &job] { Rename(job); };
+    co_await RunSized(parser_->get().body().size(), std::move(rename));
+  }
   Begin(job);
   std::optional<bool> again;
   if (admitted && chosen) admitted = co_await Translate(job);
@@ -234,7 +233,10 @@ Task<std::optional<bool>> Connection::ForwardTo(RouteMatch match, ForwardArgs ar
   again = co_await Forward(job);
   exchange_ = nullptr;
   // The next target needs the body again.
-  if (!again && job.body) parser_->get().body() = *job.body;
+  if (!again && job.body) {
+    std::function<void()> copy = [this, &job] { parser_->get().body() = *job.body; };
+    co_await RunSized(job.body->size(), std::move(copy));
+  }
   job.end.superseded = !again.has_value();
   End(job);
   co_return again;
@@ -247,7 +249,17 @@ void Connection::Rename(Forwarding& job) {
   if (scan_.model_end != 0) job.renamed = upstream::WithModel(body, scan_, job.model);
 }
 
-// Workers that cannot keep up are not given more: then hashing holds up who sends.
+// What takes as long as a body is large: of a large one on a worker, while that has room for it.
+Task<void> Connection::RunSized(size_t body_bytes, std::function<void()> work) {
+  if (body_bytes >= kLargeBodyBytes) {
+    std::function<void()> shared = work;
+    const Result<void> ran = co_await RunOn(context_.pools.request, std::move(shared));
+    if (ran) co_return;
+  }
+  work();
+}
+
+// Workers that cannot keep up are not given more: then hashing holds up who sends, and them alone.
 bool Connection::SharesBody() const {
   return parser_->get().body().size() >= kHashedHereBytes &&
          context_.shared_body_bytes->load() < kSharedBytesMax;
@@ -302,8 +314,12 @@ Task<std::optional<bool>> Connection::Forward(Forwarding& job) {
        .api_key = lends_key ? job.translation->credential() : job.upstream->api_key(),
        .dialect = job.upstream->dialect(),
        .drop_credential = key_is_credential_});
-  job.exchange->OnSent([this, &job, &received, &body] {
+  bool starts = true;
+  bool hash_is_due = false;
+  job.exchange->OnSent([this, &job, &received, &body, &starts, &hash_is_due] {
     if (!job.account) return;
+    hash_is_due = starts && !job.body && received.size() >= kLargeBodyBytes;
+    if (hash_is_due) return;
     if (job.body) {
       job.account->HashOnWorker(context_.pools.request, executor(), job.body,
                                 job.sent ? job.sent : job.body);
@@ -313,6 +329,13 @@ Task<std::optional<bool>> Connection::Forward(Forwarding& job) {
   });
   const Result<void> started =
       co_await job.exchange->Start({.head = head, .body = body, .head_only = head_only_});
+  starts = false;
+  if (hash_is_due) {
+    std::function<void()> hash = [&job, &received, &body] {
+      job.account->observer().OnSent(received, body);
+    };
+    co_await RunSized(received.size(), std::move(hash));
+  }
   if (PassesOn(job, started)) co_return std::nullopt;
   if (job.args.seat != nullptr) job.args.seat->Land(Clock::now());
   if (!started) {
@@ -342,7 +365,9 @@ Task<Result<void>> Connection::PreparePrompt(Forwarding& job) {
   const upstream::Endpoint endpoint =
       job.translation ? job.translation->sent_endpoint() : kind_.endpoint;
   if (context_.options.prompts == nullptr || !scan_.readable || !HasPrompt(endpoint)) {
-    if (!job.renamed.empty()) job.sent = std::make_shared<const std::string>(job.renamed);
+    if (!job.renamed.empty()) {
+      job.sent = std::make_shared<const std::string>(std::move(job.renamed));
+    }
     co_return Result<void>();
   }
   const std::string_view body = !job.renamed.empty() ? std::string_view(job.renamed)

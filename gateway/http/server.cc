@@ -3,12 +3,10 @@
 #include <fmt/format.h>
 
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/this_coro.hpp>
 #include <future>
 #include <thread>
 #include <utility>
@@ -19,6 +17,7 @@
 
 #include "gateway/http/connection.h"
 #include "gateway/http/connection_group.h"
+#include "gateway/http/memory_fence.h"
 
 namespace kvgate::http {
 namespace {
@@ -41,6 +40,25 @@ Loops MakeLoops(int count) {
   for (int i = 0; i < count; ++i) loops.push_back(std::make_unique<asio::io_context>(1));
   return loops;
 }
+
+// Marks that a loop goes round, as long as it does. It belongs to the thread of the loop, which
+// ends it when the loop has ended: then no handler is called any more.
+class Heartbeat {
+ public:
+  explicit Heartbeat(asio::io_context& io) : timer_(io) { Beat(); }
+
+ private:
+  void Beat() {
+    activity_.Begin("the handlers of connections");
+    timer_.expires_after(kBeatInterval);
+    timer_.async_wait([this](const ErrorCodeAsio& code) {
+      if (!code) Beat();
+    });
+  }
+
+  ThreadActivity activity_{{.pool = "loop", .patience = kBeatInterval + std::chrono::seconds(1)}};
+  asio::steady_timer timer_;
+};
 
 class AsioServer final : public Server {
  public:
@@ -195,25 +213,14 @@ class AsioServer final : public Server {
     });
   }
 
-  // Marks that its loop goes round, as long as it does.
-  static Task<void> Beat(ThreadActivity& activity) {
-    asio::steady_timer timer(co_await asio::this_coro::executor);
-    while (true) {
-      activity.Begin("the handlers of connections");
-      timer.expires_after(kBeatInterval);
-      co_await timer.async_wait(kAwait);
-    }
-  }
-
   static void RunLoop(asio::io_context& io) {
-    ThreadActivity activity({.pool = "loop", .patience = kBeatInterval + std::chrono::seconds(1)});
-    asio::co_spawn(io, Beat(activity), asio::detached);
+    Heartbeat heartbeat(io);
     while (true) {
       try {
         io.run();
         return;
       } catch (const std::exception& error) {
-        KVGATE_LOG(kError, "http", "a handler threw: {}", error.what());
+        LogFailure("a handler threw", error);
       }
     }
   }

@@ -61,9 +61,8 @@ struct ServerOptions {
   std::chrono::milliseconds head_delay{2'000};
   std::chrono::milliseconds poll_interval{200};  // how often a waiting request looks at its client
   // After a refusal the rest of the body is read and dropped, so that a client that is still
-  // sending sees the answer and not a reset: at most so long, and so much.
+  // sending sees the answer and not a reset: at most so long, and hardly more than one body.
   std::chrono::milliseconds linger_timeout{5'000};
-  size_t linger_bytes_max = size_t{1} << 30;
   // Keeps accounts of what is forwarded; may be null. Outlives the server.
   upstream::ExchangeLog* exchange_log = nullptr;
   // Looks at the prompts of what is forwarded; null: nobody does. Outlives the server.

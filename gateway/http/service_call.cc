@@ -87,7 +87,9 @@ Response AnswerPrefix(const ServiceCall& call) {
     case Route::kPrefixRemove:
       return ToResponse(prefixes.Remove(call.caller, match.argument, match.force));
     case Route::kPrefixesVerify:
-      return ToResponse(prefixes.Verify([](uint64_t, uint64_t) {}));
+      return ToResponse(prefixes.Verify([&call](uint64_t done, uint64_t) {
+        call.steps->store(done, std::memory_order_relaxed);
+      }));
     case Route::kPrefixPin:
       return ToResponse(prefixes.Pin(call.caller, match.argument, call.body));
     default:

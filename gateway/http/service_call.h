@@ -2,7 +2,10 @@
 // waits for a disk may outlive whoever asked. It knows no sockets.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -21,6 +24,9 @@ struct ServiceCall {
   std::string request_id = {};
   // Which models the caller may use.
   std::function<bool(std::string_view)> may_use = [](std::string_view) { return true; };
+  // Of what takes long: how far it has come, told to whoever waits for it.
+  using Steps = std::atomic<uint64_t>;
+  std::shared_ptr<Steps> steps = std::make_shared<Steps>(0);
 };
 
 // Where a call runs.

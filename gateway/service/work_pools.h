@@ -36,7 +36,8 @@ class WorkPools {
         compile({.name = "compile",
                  .threads = options.compile_threads,
                  .queue_max = options.queue_max,
-                 .tenant_share = options.tenant_share}),
+                 .tenant_share = options.tenant_share,
+                 .nice = kCompileNice}),
         store({.name = "store",
                .threads = options.store_threads,
                .queue_max = options.queue_max,
@@ -55,6 +56,9 @@ class WorkPools {
   void Collect(metrics::TextWriter& writer) const;
 
  private:
+  // A grammar that takes seconds gives way to the tokens of everybody else.
+  static constexpr int kCompileNice = 5;
+
   const Options options_;
 
  public:

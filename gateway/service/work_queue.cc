@@ -1,9 +1,11 @@
 #include "gateway/service/work_queue.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <exception>
+#include <new>
 #include <utility>
 
 #include <kvgate/log.h>
@@ -13,8 +15,18 @@ namespace kvgate::service {
 namespace {
 
 constexpr int kRetrySeconds = 1;
+// Work that there is no memory to begin waits for some.
+constexpr std::chrono::milliseconds kMemoryRetry{20};
 // A disk that has been silent for long is asked again a little later.
 constexpr int kLostRetrySeconds = 5;
+
+// There may be no memory for it either.
+void Report(const char* pool, const std::exception& failure) noexcept {
+  try {
+    KVGATE_LOG(kError, "service", "work on a {} thread threw: {}", pool, failure.what());
+  } catch (const std::exception&) {
+  }
+}
 
 Error Overloaded(std::string detail) {
   Error error = MakeError(ErrorCode::kOverloaded, "service.work", std::move(detail));
@@ -128,6 +140,8 @@ void WorkQueue::Run() {
   ThreadActivity activity({.pool = options_.name,
                            .patience = options_.patience,
                            .waits_for_disk = options_.waits_for_disk});
+  // Of this thread alone, as Linux has it.
+  if (options_.nice > 0) (void)::setpriority(PRIO_PROCESS, 0, options_.nice);
   std::unique_lock lock(mutex_);
   while (true) {
     const std::string* next = nullptr;
@@ -137,11 +151,16 @@ void WorkQueue::Run() {
     });
     if (next == nullptr) return;
     const auto own = tenants_.find(*next);  // stays: it is running
-    last_ = *next;
+    const Clock::time_point since = Now();
+    try {
+      last_ = *next;
+      own->second.running.push_back(since);
+    } catch (const std::bad_alloc&) {
+      wake_.wait_for(lock, kMemoryRetry);
+      continue;
+    }
     Work work = std::move(own->second.queue.front());
     own->second.queue.pop_front();
-    const Clock::time_point since = Now();
-    own->second.running.push_back(since);
     --stats_.num_queued;
     ++stats_.num_running;
     lock.unlock();
@@ -149,7 +168,7 @@ void WorkQueue::Run() {
     try {
       work();
     } catch (const std::exception& failure) {
-      KVGATE_LOG(kError, "service", "work on a {} thread threw: {}", options_.name, failure.what());
+      Report(options_.name, failure);
     }
     work = nullptr;  // what it holds goes without the lock
     activity.End();

@@ -38,6 +38,8 @@ class WorkQueue {
     std::chrono::milliseconds patience{1'000};
     // Threads busy for longer count as lost; 0: none does.
     std::chrono::milliseconds stalled_after{0};
+    // How far its threads stand back where all cores are busy, as nice(1) counts.
+    int nice = 0;
     std::function<Clock::time_point()> now = {};  // empty: the steady clock
   };
   explicit WorkQueue(Options options);

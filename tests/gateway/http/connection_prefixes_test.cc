@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "store/prefix_file.h"
+#include "tests/engine/memory_kv_store.h"
 #include "tests/gateway/http/test_server.h"
 
 namespace kvgate::http {
@@ -65,6 +66,33 @@ TEST(ConnectionPrefixesTest, AnImportIsReadPieceByPieceAndReported) {
   EXPECT_THAT(reply.body, HasSubstr("digest"));
   ASSERT_TRUE(client.Send(Get("/health"))) << "the connection goes on";
   EXPECT_EQ(client.ReadResponse().status, 200);
+}
+
+// Takes several times what one step may.
+class LargeKvStore final : public store::MemoryKvStore {
+ public:
+  explicit LargeKvStore(bool gets_on) : gets_on_(gets_on) {}
+  Result<store::KvVerifyReport> Verify(std::function<void(uint64_t, uint64_t)> progress) override {
+    constexpr uint64_t kBlocks = 60;
+    for (uint64_t done = 1; done <= kBlocks; ++done) {
+      std::this_thread::sleep_for(milliseconds(20));
+      if (gets_on_) progress(done, kBlocks);
+    }
+    return store::KvVerifyReport{.num_checked = kBlocks};
+  }
+
+ private:
+  const bool gets_on_;
+};
+
+TEST(ConnectionPrefixesTest, VerifyingMayTakeAnyTimeAsLongAsItGetsOn) {
+  for (const bool gets_on : {true, false}) {
+    LargeKvStore kv(gets_on);
+    TestServer server({.options = {.pools = {.bulk_timeout = milliseconds(400)}}, .kv = &kv});
+    const RawResponse reply = Exchange(server, Post("/kvgate/v1/prefixes/verify", "{}"));
+    EXPECT_EQ(reply.status, gets_on ? 200 : 503);
+    EXPECT_THAT(reply.body, HasSubstr(gets_on ? "\"checked\":60" : "within 400 ms"));
+  }
 }
 
 TEST(ConnectionPrefixesTest, WhatIsNoPrefixFileOrTooLargeIsRefused) {

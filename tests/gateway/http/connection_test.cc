@@ -126,6 +126,21 @@ TEST(ConnectionTest, AnOversizedBodyGets413ThatASendingClientCanRead) {
   EXPECT_EQ(Exchange(server, Get("/health")).status, 200);
 }
 
+TEST(ConnectionTest, ARefusedClientThatGoesOnSendingIsNotReadForLong) {
+  TestServer server({.options = {.linger_timeout = std::chrono::milliseconds(500)}});
+  RawClient client(server.port());
+  ASSERT_TRUE(
+      client.Send("POST /nothing HTTP/1.1\r\nHost: localhost\r\n"
+                  "Content-Type: application/json\r\nContent-Length: 60000000\r\n\r\n"));
+  EXPECT_EQ(client.ReadResponse().status, 404);
+  // What is not read fills the buffers on the way, and then the client waits.
+  const std::string piece(size_t{1} << 20, 'x');
+  int sent = 0;
+  while (sent < 57 && client.Send(piece)) ++sent;
+  EXPECT_LT(sent, 57);
+  EXPECT_EQ(Exchange(server, Get("/health")).status, 200);
+}
+
 TEST(ConnectionTest, RefusesAHeadThatIsTooLargeOrUnreadable) {
   TestServer server;
   EXPECT_EQ(Exchange(server, Get("/health", "X-A: " + std::string(70'000, 'a') + "\r\n")).status,
