@@ -67,6 +67,7 @@ THIRD_PARTY = [
 ]
 # Tests that mirror no single file: path -> reason.
 TESTS_WITHOUT_SOURCE = {
+    "tests/complexity/bodies_complexity_test.cc": "the same of bodies, answers and replies",
     "tests/complexity/complexity_test.cc": "how cost grows with input, over several folders",
     "tests/engine/grammar/mask_memory_test.cc": "allocations of masks that fail",
     "tests/engine/kv/eviction_trace_test.cc": "pool and prefix cache together, on traces",

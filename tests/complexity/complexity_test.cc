@@ -326,10 +326,31 @@ TEST(ComplexityTest, RepeatedWorkOnLargeTextsIsCharged) {
 
 // --- text -------------------------------------------------------------------------------------
 
+std::vector<std::string> PowersOf(const std::string& letter, size_t count) {
+  std::vector<std::string> all;
+  for (size_t i = 1; i <= count; ++i) all.push_back(Repeated(letter, i));
+  return all;
+}
+
+tokenizer::Fixture UnigramFixture(const std::vector<std::string>& pieces) {
+  tokenizer::Fixture fixture;
+  fixture.model = "t5";
+  fixture.Add("<pad>", tokenizer::kControl);
+  fixture.Add("</s>", tokenizer::kControl);
+  fixture.Add("<unk>", tokenizer::kUnknown);
+  float score = 0;
+  for (const std::string& piece : pieces) fixture.Add(piece, tokenizer::kNormal, score -= 1);
+  return fixture;
+}
+
 TEST(ComplexityTest, Tokenizers) {
   const std::pair<const char*, tokenizer::Fixture> fixtures[] = {
       {"bpe", tokenizer::BpeFixture(tokenizer::BpeMerges())},
       {"bpe of one word", tokenizer::BpeFixture({"a a", "aa aa", "aaaa aaaa"})},
+      {"sentencepiece", tokenizer::SpmFixture(tokenizer::SpmPieces())},
+      {"sentencepiece of one word", tokenizer::SpmFixture({"▁a", "aa", "aaaa", "aaaaaaaa", "a"})},
+      {"unigram", UnigramFixture({"▁the", "▁", "t", "h", "e", "▁a", "日", "7"})},
+      {"unigram of one letter", UnigramFixture(PowersOf("a", 200))},
   };
   const std::pair<const char*, std::function<std::string(size_t)>> texts[] = {
       {"one letter", [](size_t n) { return Repeated("a", n); }},
@@ -392,6 +413,38 @@ TEST(ComplexityTest, EventStreams) {
   }
 }
 
+// The bytes of a GGUF file in the making.
+class GgufText {
+ public:
+  GgufText(uint64_t num_keys, uint64_t num_tensors) {
+    Append(uint32_t{3});
+    Append(num_tensors);
+    Append(num_keys);
+  }
+  template <typename T>
+  void Append(T value) {
+    bytes_.append(reinterpret_cast<const char*>(&value), sizeof(value));
+  }
+  void Text(std::string_view text) {
+    Append(static_cast<uint64_t>(text.size()));
+    bytes_ += text;
+  }
+  void Key(std::string_view key, uint32_t type) {
+    Text(key);
+    Append(type);
+  }
+  std::function<void()> Parse(size_t num_tensors) {
+    bytes_.resize((bytes_.size() + 31) / 32 * 32 + 32 * num_tensors);
+    return [file = bytes_] {
+      const auto parsed = model::GgufFile::Parse(std::as_bytes(std::span(file)));
+      EXPECT_TRUE(parsed) << parsed.error().ToString();
+    };
+  }
+
+ private:
+  std::string bytes_ = "GGUF";
+};
+
 // A header with so many keys, and the key that it asks for last.
 TEST(ComplexityTest, ModelFiles) {
   ExpectGrowsLinearly({.name = "gguf keys", .begin = 1'000}, [](size_t n) -> std::function<void()> {
@@ -417,6 +470,25 @@ TEST(ComplexityTest, ModelFiles) {
         (void)(*parsed)->Find("key." + Number(i));
       }
     };
+  });
+  ExpectGrowsLinearly({.name = "gguf strings", .begin = 10'000}, [](size_t n) {
+    GgufText file(1, 0);
+    file.Key("tokenizer.ggml.tokens", 9);
+    file.Append(uint32_t{8});
+    file.Append(static_cast<uint64_t>(n));
+    for (size_t i = 0; i < n; ++i) file.Text(Number(i));
+    return file.Parse(/*num_tensors=*/0);
+  });
+  ExpectGrowsLinearly({.name = "gguf tensors", .begin = 1'000}, [](size_t n) {
+    GgufText file(0, n);
+    for (size_t i = 0; i < n; ++i) {
+      file.Text("tensor." + Number(i));
+      file.Append(uint32_t{1});
+      file.Append(uint64_t{8});
+      file.Append(uint32_t{0});
+      file.Append(uint64_t{32} * i);
+    }
+    return file.Parse(n);
   });
 }
 

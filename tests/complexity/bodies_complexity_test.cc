@@ -1,0 +1,307 @@
+// What clients, upstreams and models write: bodies of every dialect, their translation, events, and
+// the text of replies that is taken apart.
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "engine/reply/families.h"
+#include "engine/reply/reply_parser.h"
+#include "gateway/ledger/reply_scanner.h"
+#include "gateway/prompt/outline.h"
+#include "gateway/protocol/chat_completions.h"
+#include "gateway/protocol/completions.h"
+#include "gateway/protocol/messages.h"
+#include "gateway/protocol/responses.h"
+#include "gateway/translate/reply_translator.h"
+#include "gateway/translate/request_translator.h"
+#include "gateway/upstream/body_scan.h"
+#include "tests/complexity/complexity.h"
+
+namespace kvgate::complexity {
+namespace {
+
+using protocol::Dialect;
+
+std::string Repeated(std::string_view text, size_t count) {
+  std::string all;
+  all.reserve(text.size() * count);
+  for (size_t i = 0; i < count; ++i) all += text;
+  return all;
+}
+
+// `piece(i)` for each i, with commas between them.
+template <typename Piece>
+std::string Listed(size_t count, Piece piece) {
+  std::string all;
+  for (size_t i = 0; i < count; ++i) {
+    if (i > 0) all += ',';
+    all += piece(i);
+  }
+  return all;
+}
+
+struct Body {
+  const char* name;
+  size_t begin;
+  std::function<std::string(size_t)> make;
+};
+
+std::string Member(size_t i) { return "\"k" + std::to_string(i) + "\":[1,\"x\"]"; }
+
+// --- what clients send ------------------------------------------------------------------------
+
+std::string Turn(size_t i) {
+  return std::string(R"({"role":")") + (i % 2 == 0 ? "user" : "assistant") +
+         R"(","content":"turn )" + std::to_string(i) + "\"}";
+}
+
+std::string Fields(std::string_view dialect_fields) {
+  return "{\"model\":\"local\",\"max_tokens\":9," + std::string(dialect_fields) + "}";
+}
+
+const std::vector<Body>& Conversations() {
+  static const std::vector<Body> bodies = {
+      {"turns", 4'000, [](size_t n) { return Fields("\"messages\":[" + Listed(n, Turn) + "]"); }},
+      {"one long text", 400'000,
+       [](size_t n) {
+         return Fields(R"("messages":[{"role":"user","content":")" + Repeated("a", n) + "\"}]");
+       }},
+      {"escapes", 160'000,
+       [](size_t n) {
+         return Fields(R"("messages":[{"role":"user","content":")" + Repeated("\\u00e9\\n", n / 8) +
+                       "\"}]");
+       }},
+      {"parts of one turn", 4'000,
+       [](size_t n) {
+         return Fields(R"("messages":[{"role":"user","content":[)" +
+                       Listed(n, [](size_t) { return R"({"type":"text","text":"x"})"; }) + "]}]");
+       }},
+      {"fields that nobody knows", 4'000,
+       [](size_t n) {
+         return Fields(R"("messages":[{"role":"user","content":"x"}],"metadata":{)" +
+                       Listed(n, Member) + "}");
+       }},
+      {"one field many times", 8'000,
+       [](size_t n) {
+         return Fields(R"("messages":[{"role":"user","content":"x"}],)" +
+                       Listed(n, [](size_t) { return "\"user\":\"x\""; }));
+       }},
+  };
+  return bodies;
+}
+
+const std::vector<Body>& Inputs() {
+  static const std::vector<Body> bodies = {
+      {"items", 4'000, [](size_t n) { return Fields("\"input\":[" + Listed(n, Turn) + "]"); }},
+      {"calls and their outputs", 1'500,
+       [](size_t n) {
+         return Fields("\"input\":[" +
+                       Listed(n,
+                              [](size_t i) {
+                                const std::string id = std::to_string(i);
+                                return R"({"type":"function_call","call_id":"c)" + id +
+                                       R"(","name":"f","arguments":"{}"},)" +
+                                       R"({"type":"function_call_output",)" + R"("call_id":"c)" +
+                                       id + R"(","output":"x"})";
+                              }) +
+                       "]");
+       }},
+  };
+  return bodies;
+}
+
+using Read = std::function<void(std::string_view)>;
+
+void ExpectReadsLinearly(const char* reader, const std::vector<Body>& bodies, const Read& read) {
+  for (const Body& body : bodies) {
+    ExpectGrowsLinearly({.name = std::string(reader) + ", " + body.name, .begin = body.begin},
+                        [&](size_t n) -> std::function<void()> {
+                          return [text = body.make(n), &read] { read(text); };
+                        });
+  }
+}
+
+TEST(BodiesComplexityTest, RequestsOfEveryDialect) {
+  ExpectReadsLinearly("chat", Conversations(),
+                      [](auto text) { (void)protocol::DecodeChatCompletions(text, {}); });
+  ExpectReadsLinearly("messages", Conversations(), [](auto text) {
+    (void)protocol::DecodeMessages(text, protocol::MessagesUse::kCreate, {});
+  });
+  ExpectReadsLinearly("responses", Inputs(), [](auto text) {
+    (void)protocol::DecodeResponses({.body = text, .request_id = "r"}, {});
+  });
+  const std::vector<Body> prompts = {
+      {"token ids", 100'000,
+       [](size_t n) {
+         return Fields("\"prompt\":[" + Listed(n, [](size_t) { return "7"; }) + "]");
+       }},
+      {"stop strings", 2'000,
+       [](size_t n) {
+         return Fields(R"("prompt":"x","stop":[)" + Listed(n, [](size_t) { return "\"s\""; }) +
+                       "]");
+       }},
+      {"biases", 2'000, [](size_t n) {
+         return Fields(R"("prompt":"x","logit_bias":{)" +
+                       Listed(n, [](size_t i) { return "\"" + std::to_string(i) + "\":1"; }) + "}");
+       }}};
+  ExpectReadsLinearly("completions", prompts,
+                      [](auto text) { (void)protocol::DecodeCompletions(text, {}); });
+}
+
+TEST(BodiesComplexityTest, Tools) {
+  const std::vector<Body> bodies = {
+      {"many tools", 50,
+       [](size_t n) {
+         return Fields(
+             R"("messages":[{"role":"user","content":"x"}],"tools":[)" +
+             Listed(n,
+                    [](size_t i) {
+                      return R"({"type":"function","function":{"name":"f)" + std::to_string(i) +
+                             R"(","parameters":{"type":"object","properties":{)" +
+                             Listed(20,
+                                    [](size_t k) {
+                                      return "\"p" + std::to_string(k) + R"(":{"type":"string"})";
+                                    }) +
+                             "}}}}";
+                    }) +
+             "]");
+       }},
+      {"one large tool", 8'000, [](size_t n) {
+         return Fields(
+             R"("messages":[{"role":"user","content":"x"}],"tools":[{"type":"function",)"
+             R"("function":{"name":"f","parameters":{"type":"object","properties":{)" +
+             Listed(n,
+                    [](size_t k) { return "\"p" + std::to_string(k) + R"(":{"type":"string"})"; }) +
+             "}}}}]");
+       }}};
+  ExpectReadsLinearly("tools", bodies,
+                      [](auto text) { (void)protocol::DecodeChatCompletions(text, {}); });
+}
+
+TEST(BodiesComplexityTest, WhatIsForwarded) {
+  ExpectReadsLinearly("scan", Conversations(), [](std::string_view text) {
+    std::string body(text);
+    (void)upstream::ScanBody(body);
+  });
+  ExpectReadsLinearly("outline", Conversations(), [](std::string_view text) {
+    const auto memo = prompt::MakeSegmentMemo(4'096);
+    (void)prompt::ReadOutline(upstream::Endpoint::kChatCompletions, text, *memo);
+  });
+  ExpectReadsLinearly("to messages", Conversations(), [](std::string_view text) {
+    (void)translate::TranslateRequest(
+        {.from = Dialect::kChatCompletions, .to = Dialect::kMessages, .body = text});
+  });
+  ExpectReadsLinearly("from responses", Inputs(), [](std::string_view text) {
+    (void)translate::TranslateRequest(
+        {.from = Dialect::kResponses, .to = Dialect::kChatCompletions, .body = text});
+  });
+}
+
+// --- what upstreams answer --------------------------------------------------------------------
+
+TEST(BodiesComplexityTest, AnswersOfUpstreams) {
+  const auto delta = [](std::string_view choice) {
+    return R"(data: {"id":"c","object":"chat.completion.chunk","model":"m",)"
+           R"("choices":[{"index":0,)" +
+           std::string(choice) + "}]}\n\n";
+  };
+  const std::vector<Body> streams = {
+      {"deltas of text", 1'000,
+       [&](size_t n) { return Repeated(delta(R"("delta":{"content":"x"})"), n); }},
+      {"deltas of reasoning", 1'000,
+       [&](size_t n) { return Repeated(delta(R"("delta":{"reasoning_content":"x"})"), n); }},
+      {"deltas of a call's arguments", 1'000,
+       [&](size_t n) {
+         return delta(R"("delta":{"tool_calls":[{"index":0,"id":"a","type":"function",)"
+                      R"("function":{"name":"f","arguments":"{\"x\":\""}}]})") +
+                Repeated(delta(R"("delta":{"tool_calls":[{"index":0,)"
+                               R"("function":{"arguments":"y"}}]})"),
+                         n);
+       }},
+      {"many calls", 300,
+       [&](size_t n) {
+         std::string all;
+         for (size_t i = 0; i < n; ++i) {
+           all +=
+               delta(R"("delta":{"tool_calls":[{"index":)" + std::to_string(i) +
+                     R"(,"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]})");
+         }
+         return all;
+       }},
+  };
+  for (const Dialect to : {Dialect::kMessages, Dialect::kResponses}) {
+    ExpectReadsLinearly("answer", streams, [to](std::string_view text) {
+      translate::ReplyTranslator::Options options{.from = Dialect::kChatCompletions,
+                                                  .events = true};
+      options.reply.dialect = to;
+      options.reply.stream = true;
+      const auto translator = translate::ReplyTranslator::Make(std::move(options));
+      std::string out;
+      for (size_t at = 0; at < text.size(); at += 1'000) {
+        translator->Feed(text.substr(at, 1'000), out);
+        out.clear();
+      }
+      (void)translator->Finish(out);
+    });
+  }
+  const std::vector<Body> documents = {
+      {"a long text", 1'000'000, [](size_t n) { return "{\"x\":\"" + Repeated("a", n) + "\"}"; }},
+      {"members", 40'000, [](size_t n) { return "{" + Listed(n, Member) + "}"; }},
+      {"brackets", 100'000, [](size_t n) { return "{\"x\":" + Repeated("[", n); }},
+  };
+  ExpectReadsLinearly("usage", documents, [](std::string_view text) {
+    ledger::ReplyScanner scanner;
+    scanner.Reset();
+    for (size_t at = 0; at < text.size(); at += 64) scanner.Feed(text.substr(at, 64));
+  });
+}
+
+// --- what models write ------------------------------------------------------------------------
+
+// Of each family: its marks again and again, whole and cut short, and what stands between them.
+TEST(BodiesComplexityTest, RepliesOfEveryFamily) {
+  for (const reply::Family& family : reply::AllFamilies()) {
+    const std::string open(family.forms[0].open);
+    const std::string close(family.forms[0].close[0]);
+    const std::string before(family.forms[0].before_arguments);
+    const std::string cut = open.empty() ? "{\"na" : open.substr(0, open.size() - 1);
+    const std::vector<Body> replies = {
+        {"marks cut short", 20'000, [&](size_t n) { return Repeated(cut, n / cut.size()); }},
+        {"calls", 20'000,
+         [&](size_t n) {
+           const std::string call = open + R"({"name":"f","arguments":{"x":"y"}})" + close + "\n";
+           return Repeated(call, n / call.size());
+         }},
+        {"arguments without an end", 20'000,
+         [&](size_t n) {
+           return open +
+                  (before.empty() ? R"({"name":"f","arguments":{"x":")"
+                                  : "f" + before + "{\"x\":\"") +
+                  Repeated("a\\\"{", n / 4);
+         }},
+        {"reasoning that opens and opens", 20'000,
+         [&](size_t n) {
+           const std::string mark(family.reasoning.open);
+           return Repeated(mark + "x" + mark.substr(0, mark.size() / 2), n / (2 * mark.size() + 2));
+         }},
+        {"brackets", 20'000, [&](size_t n) { return open + Repeated("[{(", n / 3); }},
+    };
+    ExpectReadsLinearly(family.name.data(), replies, [&](std::string_view text) {
+      const auto parser =
+          reply::MakeReplyParser({.family = family.name,
+                                  .calls = true,
+                                  .tools = {{.name = "f", .text_arguments = {"x"}}}});
+      std::vector<reply::Piece> pieces;
+      for (size_t at = 0; at < text.size(); at += 3) {
+        parser->Push(text.substr(at, 3), pieces);
+        pieces.clear();
+      }
+      parser->Finish(pieces);
+    });
+  }
+}
+
+}  // namespace
+}  // namespace kvgate::complexity
