@@ -226,7 +226,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Sleeps until woken or the poll interval is over; false: the client is gone.
   Task<bool> WaitForProgress(std::string probe);
   // On a thread of the pool; `work` may borrow from the awaiting coroutine, which does nothing else
-  // meanwhile. An error: it was not called.
+  // meanwhile. An error: it was not called, or had no memory.
   Task<Result<void>> RunOn(service::WorkQueue& pool, std::function<void()> work);
   // A larger body is scanned, copied and hashed on a worker: one of 15 MB would hold a loop, and
   // all that wait for it, for a tenth of a second.

@@ -176,9 +176,7 @@ std::string CanonicalTarget(std::string_view target) {
   const std::string_view path = PathOf(target);
   if (IsKnown(path)) return std::string(target);
   std::string_view rest = path;
-  while (rest.starts_with("//") || rest.starts_with("/v1/")) {
-    rest.remove_prefix(rest.starts_with("//") ? 1 : kVersion.size());
-  }
+  while (rest.starts_with("/v1/")) rest.remove_prefix(kVersion.size());
   std::string found = std::string(kVersion).append(rest);
   if (!IsKnown(found)) found = rest;
   if (!found.starts_with("/v1/") && !found.starts_with("/kvgate/")) return std::string(target);

@@ -90,8 +90,8 @@ struct RouteResult {
 RouteResult FindRoute(std::string_view method, std::string_view target);
 
 // The target as our routes spell it: clients differ in whether a base URL ends in /v1, so that
-// theirs may lack it ("/responses"), have it twice, or have a slash too many. One that fits a route
-// as it is, or none at all, stays; a query stays in any case.
+// theirs may lack it ("/responses") or have it twice. One that fits a route as it is, or none at
+// all, stays; a query stays in any case.
 std::string CanonicalTarget(std::string_view target);
 
 // The value of a parameter of the query, percent-decoded; empty where it is not there.

@@ -82,9 +82,9 @@ TEST(MessageRulesTest, OnlyOneExpectationIsKnown) {
 
 // Clients that try a WebSocket first go on with HTTP at once where they get this status.
 TEST(MessageRulesTest, AWebSocketIsNotSpokenAndThatIsSaid) {
-  const auto status = [](const char* target, const char* protocol) {
+  const auto status = [](const char* target, const char* protocol, const char* method = "GET") {
     bhttp::request_header<> head;
-    head.method_string("GET");
+    head.method_string(method);
     head.target(target);
     head.insert("Connection", "Upgrade");
     head.insert("Upgrade", protocol);
@@ -94,6 +94,7 @@ TEST(MessageRulesTest, AWebSocketIsNotSpokenAndThatIsSaid) {
   EXPECT_EQ(status("/v1/responses", "websocket"), 426);
   EXPECT_EQ(status("/v1/responses?x=1", "WebSocket"), 426);
   EXPECT_EQ(status("/v1/responses", "h2c"), 0) << "who only offers one may be answered without it";
+  EXPECT_EQ(status("/v1/responses", "websocket", "POST"), 0) << "a request like any other";
   EXPECT_EQ(status("/health", "websocket"), 0);
 }
 
