@@ -168,7 +168,6 @@ TESTED_ELSEWHERE = {
     "gateway/translate/dialect_fields.cc": "tests/gateway/translate/request_translator_test.cc",
     "gateway/translate/messages_reply.cc": "tests/gateway/translate/reply_translator_test.cc",
     "gateway/translate/messages_request.cc": "tests/gateway/translate/request_translator_test.cc",
-    "gateway/translate/openai_fields.cc": "tests/gateway/translate/request_translator_test.cc",
     "gateway/translate/reply_writer.cc": "tests/gateway/translate/reply_translator_test.cc",
     "gateway/translate/request_form.cc": "tests/gateway/translate/request_translator_test.cc",
     "gateway/translate/responses_reply.cc": "tests/gateway/translate/reply_translator_test.cc",

@@ -8,9 +8,12 @@
 #include <optional>
 #include <utility>
 
+#include <kvgate/log.h>
+
 #include "engine/grammar/free_text.h"
 #include "engine/grammar/json_parts.h"
 #include "engine/grammar/json_schema.h"
+#include "engine/grammar/lark.h"
 #include "engine/reply/call_writing.h"
 #include "engine/reply/json_scan.h"
 #include "engine/reply/reply_parser.h"
@@ -28,7 +31,8 @@ Error PlacedAt(const std::string& field, Error error) {
   return error;
 }
 
-constexpr int kIndexedCallsMax = 16;  // in one reply, where calls have an index
+constexpr std::string_view kAnyText = "(?s).*";  // as a regular expression
+constexpr int kIndexedCallsMax = 16;             // in one reply, where calls have an index
 
 class ReplyGrammar {
  public:
@@ -55,8 +59,60 @@ class ReplyGrammar {
  private:
   // --- arguments --------------------------------------------------------------------------------
 
+  // A text by its grammar. It is first made by itself, to see what can be made of it.
+  Result<ExprId> ByGrammar(const CallableTool& tool, const grammar::TextForm& form) {
+    const auto add = [&](Grammar& to) {
+      return tool.input == InputKind::kLark ? grammar::AddLark(to, tool.input_grammar, form)
+                                            : grammar::AddRegex(to, tool.input_grammar, form);
+    };
+    Grammar alone;
+    const Result<ExprId> made = add(alone);
+    if (!made) return made;
+    const RuleId root = alone.AddRule("root");
+    alone.SetBody(root, *made);
+    alone.SetRoot(root);
+    const grammar::GrammarFacts facts = grammar::Analyze(alone);
+    if (facts.left_recursive) {
+      return MakeError(ErrorCode::kUnsupported, "reply.grammar",
+                       fmt::format("the rule '{}' comes to itself by way of others before any text",
+                                   alone.name(*facts.left_recursive)));
+    }
+    if (!facts.productive[made->value] || facts.unproductive) {
+      return MakeError(ErrorCode::kInvalidArgument, "reply.grammar", "no text meets it");
+    }
+    return add(grammar_);
+  }
+
+  // {"input": "…"}, or what the family has instead.
+  Result<ExprId> InputOf(const CallableTool& tool, const grammar::PairForm* pairs) {
+    const bool is_plain = pairs != nullptr && !pairs->closing.empty();
+    const grammar::TextForm form{
+        .spelling = is_plain ? grammar::Spelling::kPlain : grammar::Spelling::kJson,
+        .closing = is_plain ? pairs->closing : "",
+        .budget = &budget_};
+    Result<ExprId> text = tool.input == InputKind::kText
+                              ? grammar::AddRegex(grammar_, kAnyText, form)
+                              : ByGrammar(tool, form);
+    if (!text && text.error().code != ErrorCode::kInvalidArgument) {
+      KVGATE_LOG(kWarning, "reply", "the grammar of the tool '{}' is not followed: {}", tool.name,
+                 text.error().detail);
+      text = grammar::AddRegex(grammar_, kAnyText, form);
+    }
+    if (!text) return PlacedAt(tool.field, std::move(text).error());
+    const std::string quote = is_plain ? "" : "\"";
+    std::string before = "{\"input\": ";
+    std::string behind = "}";
+    if (pairs != nullptr) {
+      before = pairs->before_key + "input" + pairs->behind_key;
+      behind = pairs->behind_value;
+    }
+    return grammar_.Sequence(
+        {grammar_.Literal(before + quote), *text, grammar_.Literal(quote + behind)});
+  }
+
   Result<ExprId> ArgumentsOf(const CallableTool& tool) {
     const grammar::PairForm* const form = writing_.pairs ? &*writing_.pairs : nullptr;
+    if (tool.input != InputKind::kObject) return InputOf(tool, form);
     if (tool.parameters.empty()) return grammar_.Literal(form == nullptr ? "{}" : "");
     grammar::SchemaLimits limits = options_.schema;
     limits.is_relaxed = !tool.strict;
@@ -315,6 +371,9 @@ std::string KeyOf(const ReplyRules& rules) {
   for (const CallableTool& tool : rules.tools) {
     key += fmt::format("{} {} {} {}\n", tool.name, tool.strict, tool.parameters.size(),
                        tool.parameters);
+    if (tool.input == InputKind::kObject) continue;
+    key += fmt::format("{} {} {}\n", static_cast<int>(tool.input), tool.input_grammar.size(),
+                       tool.input_grammar);
   }
   return key;
 }

@@ -6,6 +6,7 @@
 // A reply that need not call is free text, in which each mark that opens a call goes on as a call.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,12 +18,18 @@
 
 namespace kvgate::reply {
 
+// What a tool takes: an object; or one text, its argument "input", which may have a grammar.
+enum class InputKind : uint8_t { kObject, kText, kLark, kRegex };
+
 struct CallableTool {
   std::string name;
   std::string parameters = {};  // JSON Schema; empty: it takes none
   // What its schema has and we do not is an error; else such parts of it are any JSON.
   bool strict = false;
-  std::string field = {};  // where the schema stands in the request, for errors
+  std::string field = {};  // where the schema, or the grammar, stands in the request, for errors
+  InputKind input = InputKind::kObject;
+  // What we cannot follow of it is left to the model, and logged; what is no grammar is an error.
+  std::string input_grammar = {};
 };
 
 struct ReplyRules {

@@ -150,6 +150,15 @@ void Connection::TakeHead() {
   targets_generation_ = generation;
 }
 
+// As our routes have it, before anybody reads it.
+void Connection::SpellTarget() {
+  auto& message = parser_->get();
+  const std::string target = CanonicalTarget(ToView(message.target()));
+  if (target == ToView(message.target())) return;
+  message.target(target);
+  kind_ = upstream::KindOf(PathOf(target), !Header("anthropic-version").empty());
+}
+
 // False: the connection is to be closed; what there was to say has been said.
 Task<bool> Connection::BeginTls() {
   if (context_.draining.load()) co_return false;
@@ -208,6 +217,7 @@ void Connection::BeginRequest() {
   head_sent_ = false;
   half_closed_at_head_ = false;
   kind_ = {};
+  left_out_.clear();
   if (parser_) ReleaseBody();
   scan_ = {};
   decoded_.reset();
@@ -249,6 +259,7 @@ Task<bool> Connection::ServeOne() {
     co_await Linger();
     co_return false;
   }
+  SpellTarget();
   RouteResult found = FindRoute(ToView(message.method_string()), ToView(message.target()));
   parser_->body_limit(BodyLimit(found));
   if (parser_->content_length().value_or(0) > BodyLimit(found)) {
@@ -267,7 +278,7 @@ Task<bool> Connection::ServeOne() {
   if (!refusal) {
     const Result<void> allowed =
         service::CheckAccess(found.match ? found.match->access : service::Access::kUser, evidence_);
-    if (!allowed) refusal = ErrorResponse(allowed.error());
+    refusal = allowed ? CheckUpgrade(message) : ErrorResponse(allowed.error());
   }
   bool again = false;
   if (refusal) {
@@ -638,7 +649,8 @@ HeadOptions Connection::Head(bool openai_dialect) const {
                              : kind_.dialect == upstream::Dialect::kAnthropic ? "request-id"
                                                                               : "x-request-id",
           .keep_alive = keep_alive_,
-          .http_1_0 = http_1_0_};
+          .http_1_0 = http_1_0_,
+          .left_out = left_out_};
 }
 
 std::string_view Connection::Header(std::string_view name) const {

@@ -86,6 +86,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   };
 
   void TakeHead();
+  void SpellTarget();
   Task<bool> BeginTls();
   Task<void> RefusePlain();
   Task<bool> WaitForRequest();
@@ -273,6 +274,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::optional<service::Prompts::Known> known_;  // of its prompt, where someone asked
   std::chrono::steady_clock::time_point received_at_;  // the end of the request's head
   std::string request_id_;
+  std::string left_out_;               // of the request that is answered; see HeadOptions
   std::optional<std::string> tenant_;  // the caller's, where someone asked
   bool keep_alive_ = true;
   bool http_1_0_ = false;

@@ -67,6 +67,7 @@ Task<std::optional<bool>> Connection::ServeCompletion(RouteMatch match, LocalTur
   decoded_.reset();
   ReleaseBody();
   completion_ = completion->get();
+  left_out_ = completion_->left_out();
   bool again = false;
   if (completion_->streaming()) {
     again = co_await SendStream(*completion_, std::move(match));

@@ -158,4 +158,19 @@ std::optional<Response> CheckMessage(const bhttp::request_header<>& head) {
   return std::nullopt;
 }
 
+std::optional<Response> CheckUpgrade(const bhttp::request_header<>& head) {
+  constexpr std::string_view kWebSocket = "websocket";
+  const auto [begin, end] = head.equal_range(bhttp::field::upgrade);
+  const bool asks = std::any_of(begin, end, [&](const auto& field) {
+    return upstream::SameName(ToView(field.value()), kWebSocket);
+  });
+  if (!asks || head.method() != bhttp::verb::get) return std::nullopt;
+  if (!PathOf(ToView(head.target())).starts_with("/v1/")) return std::nullopt;
+  Response refusal = StatusResponse(
+      426, "WebSockets are not served here: send the same request as a POST over HTTP/1.1.");
+  refusal.headers.emplace_back("upgrade", "HTTP/1.1");
+  refusal.headers.emplace_back("connection", "upgrade");
+  return refusal;
+}
+
 }  // namespace kvgate::http

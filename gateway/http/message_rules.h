@@ -20,4 +20,8 @@ namespace kvgate::http {
 //       credential.
 std::optional<Response> CheckMessage(const boost::beast::http::request_header<>& head);
 
+// 426 to who asks for a WebSocket under /v1, which no path of ours speaks: clients that try one
+// first take that for an answer and go on with HTTP, where they retry anything else.
+std::optional<Response> CheckUpgrade(const boost::beast::http::request_header<>& head);
+
 }  // namespace kvgate::http

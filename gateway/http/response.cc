@@ -23,6 +23,9 @@ void AppendCommon(int status, const HeadOptions& options, std::string& head) {
     fmt::format_to(std::back_inserter(head), "{}: {}\r\n", options.dialect_id_name,
                    options.request_id);
   }
+  if (!options.left_out.empty()) {
+    fmt::format_to(std::back_inserter(head), "x-kvgate-left-out: {}\r\n", options.left_out);
+  }
   if (!options.keep_alive) {
     head += "connection: close\r\n";
   } else if (options.http_1_0) {
@@ -58,6 +61,8 @@ std::string_view ReasonPhrase(int status) {
       return "Expectation Failed";
     case 421:
       return "Misdirected Request";
+    case 426:
+      return "Upgrade Required";
     case 429:
       return "Too Many Requests";
     case 431:

@@ -31,6 +31,7 @@ struct HeadOptions {
   std::string_view dialect_id_name = {};  // the dialect's own header for it; empty: none
   bool keep_alive = true;
   bool http_1_0 = false;
+  std::string_view left_out = {};  // what of the request nobody looked at: x-kvgate-left-out
 };
 
 // An interim answer: every HTTP/1.1 client skips those that it did not wait for.

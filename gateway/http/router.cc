@@ -94,6 +94,36 @@ std::optional<Arguments> Fits(const Entry& entry, std::string_view path) {
   return arguments;
 }
 
+constexpr std::string_view kVersion = "/v1";
+
+bool IsKnown(std::string_view path) {
+  return std::any_of(std::begin(kEntries), std::end(kEntries),
+                     [&](const Entry& entry) { return Fits(entry, path).has_value(); });
+}
+
+// The path of ours that an unknown one ends with; empty: there is none.
+std::string_view MeantBy(std::string_view path) {
+  while (path.ends_with('/')) path.remove_suffix(1);
+  std::string_view meant;
+  for (const Entry& entry : kEntries) {
+    if (!entry.path.starts_with("/v1/") || entry.path.find('{') != std::string_view::npos) continue;
+    if (!path.ends_with(entry.path.substr(kVersion.size()))) continue;
+    if (entry.path.size() > meant.size()) meant = entry.path;
+  }
+  return meant;
+}
+
+Response NotFound(std::string_view path) {
+  std::string message = fmt::format("There is no {} here.", path);
+  if (const std::string_view meant = MeantBy(path); !meant.empty()) {
+    message += fmt::format(
+        " {} is what is meant, if a base URL was set wrongly: it is this server's address, with or "
+        "without /v1, and nothing behind that.",
+        meant);
+  }
+  return StatusResponse(404, message);
+}
+
 std::string_view QueryOf(std::string_view target) {
   const size_t question = target.find('?');
   if (question == std::string_view::npos) return {};
@@ -142,6 +172,18 @@ std::string_view PathOf(std::string_view target) {
 
 bool IsOpenAiPath(std::string_view target) { return PathOf(target).starts_with("/v1/"); }
 
+std::string CanonicalTarget(std::string_view target) {
+  const std::string_view path = PathOf(target);
+  if (IsKnown(path)) return std::string(target);
+  std::string_view rest = path;
+  while (rest.starts_with("/v1/")) rest.remove_prefix(kVersion.size());
+  std::string found = std::string(kVersion).append(rest);
+  if (!IsKnown(found)) found = rest;
+  if (!found.starts_with("/v1/") && !found.starts_with("/kvgate/")) return std::string(target);
+  if (!IsKnown(found)) return std::string(target);
+  return found.append(target.substr(std::min(target.find('?'), target.size())));
+}
+
 RouteResult FindRoute(std::string_view method, std::string_view target) {
   const std::string_view path = PathOf(target);
   const std::string_view wanted = method == "HEAD" ? "GET" : method;
@@ -170,8 +212,7 @@ RouteResult FindRoute(std::string_view method, std::string_view target) {
     refusal.headers.emplace_back("allow", allowed);
     return {.match = std::nullopt, .refusal = std::move(refusal)};
   }
-  return {.match = std::nullopt,
-          .refusal = StatusResponse(404, fmt::format("There is no {} here.", path))};
+  return {.match = std::nullopt, .refusal = NotFound(path)};
 }
 
 }  // namespace kvgate::http

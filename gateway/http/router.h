@@ -88,6 +88,11 @@ struct RouteResult {
 // `target` as in the request line: an absolute form and a query are understood.
 RouteResult FindRoute(std::string_view method, std::string_view target);
 
+// The target as our routes spell it: clients differ in whether a base URL ends in /v1, so that
+// theirs may lack it ("/responses") or have it twice. One that fits a route as it is, or none at
+// all, stays; a query stays in any case.
+std::string CanonicalTarget(std::string_view target);
+
 // The value of a parameter of the query, percent-decoded; empty where it is not there.
 std::string QueryValue(std::string_view target, std::string_view name);
 // "%2F" is '/'; what is no such escape stays.

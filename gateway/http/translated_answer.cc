@@ -98,7 +98,8 @@ void Translation::BeginReply(const HeaderFields& fields, const std::string& requ
                  .model = model_,
                  .stream = request_.stream,
                  .include_usage = request_.include_usage,
-                 .response = request_.shape}});
+                 .response = request_.shape},
+       .tools = request_.tools});
 }
 
 void Translation::Feed(std::string_view bytes, std::string& out) {

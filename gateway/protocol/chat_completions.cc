@@ -7,10 +7,12 @@
 #include <utility>
 
 #include "engine/template/template_format.h"
+#include "gateway/protocol/client_calls.h"
 #include "gateway/protocol/common_fields.h"
 #include "gateway/protocol/errors.h"
 #include "gateway/protocol/field_reader.h"
 #include "gateway/protocol/json_value.h"
+#include "gateway/protocol/left_out.h"
 #include "gateway/protocol/tools.h"
 
 namespace kvgate::protocol {
@@ -29,18 +31,55 @@ Result<void> CheckRole(const std::string& role, const std::string& path) {
   return RangeError(path, "must be one of 'system', 'developer', 'user', 'assistant', 'tool'");
 }
 
-Result<std::string> ReadTextPart(JsonElement value, const std::string& path) {
-  KVGATE_TRY(const Fields part, Fields::Read(value, path, {"type", "text", "refusal"}));
+// A part that is no text, by the member that holds it.
+struct MediaPart {
+  std::string_view type;
+  std::string_view member;
+  std::string_view what;
+};
+constexpr MediaPart kMediaParts[] = {
+    {"image_url", "image_url", "image"},     {"input_image", "image_url", "image"},
+    {"input_audio", "input_audio", "audio"}, {"audio_url", "audio_url", "audio"},
+    {"video_url", "video_url", "video"},     {"file", "file", "file"},
+    {"input_file", "file_data", "file"}};
+
+// A placeholder: {"url"}, {"data","format"}, {"filename","file_data"}, or the URL itself.
+Result<std::string> ReadMedia(const Fields& part, const MediaPart& kind, DecodeState& state) {
+  const JsonElement* held = part.Find(kind.member);
+  if (held == nullptr) return MissingError(part.Path(kind.member));
+  std::string url;
+  std::string type;
+  std::string name;
+  if (held->is_string()) {
+    KVGATE_TRY(url, ReadString(*held, part.Path(kind.member)));
+  } else {
+    KVGATE_TRY(const Fields inner, Fields::Read(*held, part.Path(kind.member),
+                                                {"url", "file_data", "format", "filename"}));
+    KVGATE_TRY(url, inner.StringOrEmpty(kind.what == "file" ? "file_data" : "url"));
+    KVGATE_TRY(type, inner.StringOrEmpty("format"));
+    KVGATE_TRY(name, inner.StringOrEmpty("filename"));
+  }
+  const std::string_view of_url = MediaTypeOfUrl(url);
+  AddLeftOut(kind.what, state.request.left_out);
+  return PlaceholderOf(
+      {.what = kind.what, .type = of_url.empty() ? std::string_view(type) : of_url, .name = name});
+}
+
+Result<std::string> ReadPart(JsonElement value, const std::string& path, DecodeState& state) {
+  KVGATE_TRY(const Fields part, Fields::Read(value, path,
+                                             {"type", "text", "refusal", "image_url", "input_audio",
+                                              "audio_url", "video_url", "file", "file_data"}));
   KVGATE_TRY(const std::string type, part.String("type"));
   if (type == "refusal") return part.String("refusal");
-  if (type != "text") {
-    return UnsupportedError(part.Path("type"), fmt::format("a content part of type '{}' is", type));
+  if (type == "text") return part.String("text");
+  for (const MediaPart& kind : kMediaParts) {
+    if (type == kind.type) return ReadMedia(part, kind, state);
   }
-  return part.String("text");
+  return UnsupportedError(part.Path("type"), fmt::format("a content part of type '{}' is", type));
 }
 
 // Text parts stand on lines of their own, as they would if the caller had joined them.
-Result<std::string> ReadContent(JsonElement value, const std::string& path) {
+Result<std::string> ReadContent(JsonElement value, const std::string& path, DecodeState& state) {
   if (value.is_string()) return ReadString(value, path);
   JsonArray parts;
   if (value.get(parts) != simdjson::SUCCESS) {
@@ -51,10 +90,32 @@ Result<std::string> ReadContent(JsonElement value, const std::string& path) {
   size_t index = 0;
   for (const JsonElement part : parts) {
     if (index > 0) content += '\n';
-    KVGATE_TRY(const std::string text, ReadTextPart(part, IndexPath(path, index++)));
+    KVGATE_TRY(const std::string text, ReadPart(part, IndexPath(path, index++), state));
     content += text;
   }
   return content;
+}
+
+// {"name","arguments"}, or {"name","input"} of a custom tool.
+Result<void> ReadCall(const Fields& fields, const std::string& type, ToolCall& added) {
+  const bool custom = type == "custom";
+  const char* const holder = custom ? "custom" : "function";
+  if (!custom && !type.empty() && type != "function") {
+    return UnsupportedError(fields.Path("type"), fmt::format("a call of type '{}' is", type));
+  }
+  const JsonElement* held = fields.Find(holder);
+  if (held == nullptr) return MissingError(fields.Path(holder));
+  KVGATE_TRY(const Fields inner,
+             Fields::Read(*held, fields.Path(holder), {"name", "arguments", "input"}));
+  KVGATE_TRY(added.id, fields.String("id"));
+  KVGATE_TRY(added.name, inner.String("name"));
+  if (custom) {
+    KVGATE_TRY(const std::string input, inner.StringOrEmpty("input"));
+    added.arguments = InputArguments(input);
+    return {};
+  }
+  KVGATE_TRY(added.arguments, inner.StringOrEmpty("arguments"));
+  return {};
 }
 
 Result<void> ReadToolCalls(JsonElement value, const std::string& path, Message& message) {
@@ -62,19 +123,9 @@ Result<void> ReadToolCalls(JsonElement value, const std::string& path, Message& 
   size_t index = 0;
   for (const JsonElement call : calls) {
     KVGATE_TRY(const Fields fields,
-               Fields::Read(call, IndexPath(path, index++), {"id", "type", "function"}));
+               Fields::Read(call, IndexPath(path, index++), {"id", "type", "function", "custom"}));
     KVGATE_TRY(const std::string type, fields.StringOrEmpty("type"));
-    if (!type.empty() && type != "function") {
-      return UnsupportedError(fields.Path("type"), fmt::format("a call of type '{}' is", type));
-    }
-    const JsonElement* function = fields.Find("function");
-    if (function == nullptr) return MissingError(fields.Path("function"));
-    KVGATE_TRY(const Fields inner,
-               Fields::Read(*function, fields.Path("function"), {"name", "arguments"}));
-    ToolCall& added = message.tool_calls.emplace_back();
-    KVGATE_TRY(added.id, fields.String("id"));
-    KVGATE_TRY(added.name, inner.String("name"));
-    KVGATE_TRY(added.arguments, inner.StringOrEmpty("arguments"));
+    KVGATE_TRY_VOID(ReadCall(fields, type, message.tool_calls.emplace_back()));
   }
   return {};
 }
@@ -111,7 +162,10 @@ Result<void> ReadMessage(JsonElement value, const std::string& path, DecodeState
         CheckAnswersCall(fields.Path("tool_call_id"), message.tool_call_id, Messages(state)));
   }
   if (const JsonElement* content = fields.Find("content"); content != nullptr) {
-    KVGATE_TRY(message.content, ReadContent(*content, fields.Path("content")));
+    KVGATE_TRY(message.content, ReadContent(*content, fields.Path("content"), state));
+    if (message.role == "system" && Messages(state).empty()) {
+      message.content = std::string(WithoutBillingHeader(message.content));
+    }
   } else if (message.role == "assistant" && fields.Find("refusal") != nullptr) {
     KVGATE_TRY(message.content, fields.String("refusal"));
   } else if (message.tool_calls.empty() && message.reasoning.empty()) {
@@ -225,6 +279,8 @@ void WriteLogprobs(const std::vector<TokenDetail>& tokens, bool wanted, JsonWrit
   json.Key("refusal").Null().EndObject();
 }
 
+std::string_view TypeOfCall(bool is_custom) { return is_custom ? "custom" : "function"; }
+
 class ChatCompletionsEncoder final : public ReplyEncoder {
  public:
   using ReplyEncoder::ReplyEncoder;
@@ -299,13 +355,15 @@ class ChatCompletionsEncoder final : public ReplyEncoder {
         break;
       case DeltaKind::kCall:
         json.Key("tool_calls").BeginArray().BeginObject().Key("index").Integer(event.call);
-        json.Key("id").String(event.call_id).Key("type").String("function");
-        json.Key("function").BeginObject().Key("name").String(event.text);
-        json.Key("arguments").String("").EndObject().EndObject().EndArray();
+        json.Key("id").String(event.call_id).Key("type").String(TypeOfCall(event.is_custom));
+        json.Key(TypeOfCall(event.is_custom)).BeginObject().Key("name").String(event.text);
+        json.Key(event.is_custom ? "input" : "arguments").String("");
+        json.EndObject().EndObject().EndArray();
         break;
       case DeltaKind::kArguments:
         json.Key("tool_calls").BeginArray().BeginObject().Key("index").Integer(event.call);
-        json.Key("function").BeginObject().Key("arguments").String(event.text);
+        json.Key(TypeOfCall(event.is_custom)).BeginObject();
+        json.Key(event.is_custom ? "input" : "arguments").String(event.text);
         json.EndObject().EndObject().EndArray();
         break;
       case DeltaKind::kCallEnd:
@@ -361,22 +419,26 @@ class ChatCompletionsEncoder final : public ReplyEncoder {
   }
 
   static void WriteMessage(const ReplyChoice& choice, JsonWriter& json) {
-    const Message message = choice.ToMessage();
+    const std::string content = choice.Text(DeltaKind::kText);
+    const std::string reasoning = choice.Text(DeltaKind::kReasoning);
+    const auto& blocks = choice.blocks();
+    const bool calls = std::any_of(blocks.begin(), blocks.end(), [](const ReplyBlock& block) {
+      return block.kind == DeltaKind::kCall;
+    });
     json.BeginObject().Key("role").String("assistant").Key("content");
     // Of a turn that only calls the content is absent, which null says.
-    if (message.content.empty() && !message.tool_calls.empty()) {
-      json.Null();
-    } else {
-      json.String(message.content);
-    }
+    content.empty() && calls ? json.Null() : json.String(content);
     json.Key("refusal").Null();
-    if (!message.reasoning.empty()) json.Key("reasoning_content").String(message.reasoning);
-    if (!message.tool_calls.empty()) {
+    if (!reasoning.empty()) json.Key("reasoning_content").String(reasoning);
+    if (calls) {
       json.Key("tool_calls").BeginArray();
-      for (const ToolCall& call : message.tool_calls) {
-        json.BeginObject().Key("id").String(call.id).Key("type").String("function");
-        json.Key("function").BeginObject().Key("name").String(call.name);
-        json.Key("arguments").String(call.arguments).EndObject().EndObject();
+      for (const ReplyBlock& block : blocks) {
+        if (block.kind != DeltaKind::kCall) continue;
+        json.BeginObject().Key("id").String(block.call_id);
+        json.Key("type").String(TypeOfCall(block.is_custom));
+        json.Key(TypeOfCall(block.is_custom)).BeginObject().Key("name").String(block.name);
+        json.Key(block.is_custom ? "input" : "arguments").String(block.text);
+        json.EndObject().EndObject();
       }
       json.EndArray();
     }

@@ -252,6 +252,7 @@ constexpr FieldSpec kSamplerFields[] = {
     {"repeat_penalty", ReadRepetitionPenalty},
     {"repeat_last_n", ReadRepeatLastN},
     {"logit_bias", ReadLogitBias},
+    {"grammar", ReadGrammar},
 };
 
 constexpr FieldSpec kCompletionFields[] = {
@@ -261,7 +262,6 @@ constexpr FieldSpec kCompletionFields[] = {
     {"n", ReadN},
     {"response_format", ReadResponseFormat},
     {"json_schema", ReadSchema},
-    {"grammar", ReadGrammar},
 };
 
 }  // namespace

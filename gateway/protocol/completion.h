@@ -48,13 +48,21 @@ struct Message {
   friend bool operator==(const Message&, const Message&) = default;
 };
 
+// What describes the text that a custom tool takes; kText: any.
+enum class InputSyntax : uint8_t { kText, kLark, kRegex };
+
 // A tool that the model may call.
 struct Tool {
-  std::string name;
+  std::string name;             // as the model knows it: flat, whatever namespace it is in
   jinja::Data definition = {};  // as chat templates take it: {"type":"function","function":{…}}
   std::string parameters = {};  // the JSON Schema of its arguments, as text; empty: none given
   bool strict = false;          // arguments must follow it
   std::string field = {};       // where that schema stands in the body, for errors
+  // A custom tool takes one text. The model knows it as a function of one argument, "input".
+  bool is_custom = false;
+  InputSyntax input_syntax = InputSyntax::kText;
+  std::string input_grammar = {};
+  std::string space = {};  // its namespace; see FlatName in client_calls.h
 };
 
 enum class ToolMode : uint8_t { kAuto, kNone, kRequired };
@@ -124,6 +132,10 @@ struct CompletionRequest {
 
   bool stream = false;
   bool include_usage = false;
+
+  // What the engine cannot take and the prompt goes without, by what it is, each once: "image",
+  // "web_search". See AddLeftOut in left_out.h.
+  std::vector<std::string> left_out;
 };
 
 // A token and its log-probability. `bytes` may be a part of a UTF-8 character.
@@ -150,6 +162,9 @@ struct DeltaEvent {
   std::string text = {};     // a piece of text, reasoning or arguments; a call's name
   std::string call_id = {};  // kCall
   int call = 0;              // which call of its choice, from 0
+  // Of a call and its arguments: it is of a custom tool, and the arguments are its input as text.
+  bool is_custom = false;
+  std::string space = {};  // kCall: the namespace of the tool; its name is without it
   // kReasoning, of a provider: what it wants back unread with the reasoning up to here, which ends
   // with it. Clients get it where their dialect keeps such things; without one the encoders make up
   // their own.

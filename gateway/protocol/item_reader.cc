@@ -14,10 +14,13 @@ namespace {
 constexpr size_t kIdBytesMax = 256;
 
 std::string InputItemId(std::string_view type, std::string_view request_id, size_t index) {
-  const std::string_view prefix = type == "function_call"          ? "fc"
-                                  : type == "function_call_output" ? "fco"
-                                  : type == "reasoning"            ? "rs"
-                                                                   : "msg";
+  const std::string_view prefix = type == "function_call"             ? "fc"
+                                  : type == "function_call_output"    ? "fco"
+                                  : type == "custom_tool_call"        ? "ctc"
+                                  : type == "custom_tool_call_output" ? "ctco"
+                                  : type == "additional_tools"        ? "at"
+                                  : type == "reasoning"               ? "rs"
+                                                                      : "msg";
   return fmt::format("{}_kv{}_i{}", prefix, request_id, index);
 }
 

@@ -8,6 +8,7 @@
 #include "gateway/protocol/common_fields.h"
 #include "gateway/protocol/field_reader.h"
 #include "gateway/protocol/json_value.h"
+#include "gateway/protocol/left_out.h"
 #include "gateway/protocol/tools.h"
 
 namespace kvgate::protocol {
@@ -84,9 +85,87 @@ Result<void> ReadAutomaticMark(JsonElement value, const std::string& path, Decod
 
 // --- content ----------------------------------------------------------------------------------
 
-// A string, or text blocks alone.
-Result<std::string> ReadTexts(JsonElement value, const std::string& path, std::vector<int>& marks,
-                              int& mark) {
+Result<Fields> ReadBlock(JsonElement value, const std::string& path) {
+  return Fields::Read(
+      value, path,
+      {"type", "text", "cache_control", "id", "name", "input", "tool_use_id", "content", "is_error",
+       "thinking", "data", "source", "title", "context", "tool_name"});
+}
+
+Result<std::string> ReadTexts(JsonElement value, const std::string& path, bool texts_alone,
+                              DecodeState& state, int& mark);
+
+// {"type":"base64","media_type","data"}, {"type":"url","url"}, {"type":"file","file_id"}; of
+// documents {"type":"text","data"} and {"type":"content","content"}, which can be read.
+Result<std::string> ReadSource(const Fields& block, std::string_view what, DecodeState& state) {
+  const JsonElement* value = block.Find("source");
+  if (value == nullptr) return MissingError(block.Path("source"));
+  KVGATE_TRY(const Fields source,
+             Fields::Read(*value, block.Path("source"), {"type", "media_type", "data", "content"}));
+  KVGATE_TRY(const std::string type, source.String("type"));
+  if (what == "file" && type == "text") return source.String("data");
+  if (what == "file" && type == "content" && source.Find("content") != nullptr) {
+    int mark = 0;  // marks stand on blocks of messages alone
+    return ReadTexts(*source.Find("content"), source.Path("content"), false, state, mark);
+  }
+  KVGATE_TRY(const std::string media_type, source.StringOrEmpty("media_type"));
+  KVGATE_TRY(const std::string title, block.StringOrEmpty("title"));
+  AddLeftOut(what, state.request.left_out);
+  return PlaceholderOf({.what = what, .type = media_type, .name = title});
+}
+
+Result<std::string> ReadDocument(const Fields& block, DecodeState& state) {
+  std::string text;
+  for (const char* name : {"title", "context"}) {
+    KVGATE_TRY(const std::string more, block.StringOrEmpty(name));
+    AppendText(more, text);
+  }
+  KVGATE_TRY(const std::string more, ReadSource(block, "file", state));
+  AppendText(more, text);
+  return text;
+}
+
+// What a search found, as the caller's own tool tells it.
+Result<std::string> ReadSearchResult(const Fields& block, DecodeState& state) {
+  std::string text;
+  for (const char* name : {"title", "source"}) {
+    KVGATE_TRY(const std::string more, block.StringOrEmpty(name));
+    AppendText(more, text);
+  }
+  if (const JsonElement* content = block.Find("content"); content != nullptr) {
+    int mark = 0;
+    KVGATE_TRY(const std::string more,
+               ReadTexts(*content, block.Path("content"), true, state, mark));
+    AppendText(more, text);
+  }
+  return text;
+}
+
+// What a provider's own tools did: it comes along where a conversation began at one.
+bool IsProvidersOwn(std::string_view type) {
+  return type == "server_tool_use" || type == "mcp_tool_use" || type == "container_upload" ||
+         (type.ends_with("_tool_result") && type != "tool_result");
+}
+
+// A block of the user's turn or of a result, as text.
+Result<std::string> ReadAsText(const Fields& block, const std::string& type, std::string_view place,
+                               DecodeState& state) {
+  if (type == "text") return block.String("text");
+  if (type == "image") return ReadSource(block, "image", state);
+  if (type == "document") return ReadDocument(block, state);
+  if (type == "search_result") return ReadSearchResult(block, state);
+  if (type == "tool_reference") return block.String("tool_name");
+  if (IsProvidersOwn(type)) {
+    AddLeftOut(type, state.request.left_out);
+    return std::string();
+  }
+  return UnsupportedError(block.Path("type"),
+                          fmt::format("a content block of type '{}' {} is", type, place));
+}
+
+// A string, or blocks.
+Result<std::string> ReadTexts(JsonElement value, const std::string& path, bool texts_alone,
+                              DecodeState& state, int& mark) {
   if (value.is_string()) return ReadString(value, path);
   JsonArray blocks;
   if (value.get(blocks) != simdjson::SUCCESS) {
@@ -95,16 +174,15 @@ Result<std::string> ReadTexts(JsonElement value, const std::string& path, std::v
   std::string text;
   size_t index = 0;
   for (const JsonElement block : blocks) {
-    KVGATE_TRY(const Fields fields,
-               Fields::Read(block, IndexPath(path, index++), {"type", "text", "cache_control"}));
+    KVGATE_TRY(const Fields fields, ReadBlock(block, IndexPath(path, index++)));
     KVGATE_TRY(const std::string type, fields.String("type"));
-    if (type != "text") {
+    if (texts_alone && type != "text") {
       return UnsupportedError(fields.Path("type"),
                               fmt::format("a content block of type '{}' here is", type));
     }
-    KVGATE_TRY(const std::string more, fields.String("text"));
+    KVGATE_TRY(const std::string more, ReadAsText(fields, type, "here", state));
     AppendText(more, text);
-    KVGATE_TRY(const int ttl, TakeMark(fields, marks));
+    KVGATE_TRY(const int ttl, TakeMark(fields, state.message_marks));
     mark = std::max(mark, ttl);
   }
   return text;
@@ -117,8 +195,7 @@ Result<void> ReadToolResult(const Fields& block, DecodeState& state) {
       CheckAnswersCall(block.Path("tool_use_id"), message.tool_call_id, Messages(state)));
   int mark = 0;
   if (const JsonElement* content = block.Find("content"); content != nullptr) {
-    KVGATE_TRY(message.content,
-               ReadTexts(*content, block.Path("content"), state.message_marks, mark));
+    KVGATE_TRY(message.content, ReadTexts(*content, block.Path("content"), false, state, mark));
   }
   KVGATE_TRY(const bool is_error, block.BoolOr("is_error", false));
   // Templates know no errors of tools: the model reads it.
@@ -129,20 +206,10 @@ Result<void> ReadToolResult(const Fields& block, DecodeState& state) {
   return {};
 }
 
-Result<Fields> ReadBlock(JsonElement value, const std::string& path) {
-  return Fields::Read(value, path,
-                      {"type", "text", "cache_control", "id", "name", "input", "tool_use_id",
-                       "content", "is_error", "thinking", "data"});
-}
-
 Result<void> ReadUserText(const Fields& block, const std::string& type, DecodeState& state) {
-  if (type != "text") {
-    return UnsupportedError(block.Path("type"),
-                            fmt::format("a content block of type '{}' in a user's turn is", type));
-  }
-  KVGATE_TRY(const std::string text, block.String("text"));
+  KVGATE_TRY(const std::string text, ReadAsText(block, type, "in a user's turn", state));
   KVGATE_TRY(const int mark, TakeMark(block, state.message_marks));
-  if (mark > 0 && text.empty()) {
+  if (mark > 0 && text.empty() && type == "text") {
     return RangeError(block.Path("cache_control"), "must not mark an empty text");
   }
   Message& turn = OpenTurn("user", state);
@@ -169,7 +236,7 @@ Result<void> ReadUserBlocks(const JsonArray& blocks, const std::string& path, De
   return {};
 }
 
-Result<void> ReadAssistantBlock(const Fields& block, Message& turn) {
+Result<void> ReadAssistantBlock(const Fields& block, Message& turn, DecodeState& state) {
   KVGATE_TRY(const std::string type, block.String("type"));
   if (type == "text") {
     KVGATE_TRY(const std::string text, block.String("text"));
@@ -183,6 +250,10 @@ Result<void> ReadAssistantBlock(const Fields& block, Message& turn) {
   }
   // Nobody but the provider that wrote it can read it.
   if (type == "redacted_thinking") return {};
+  if (IsProvidersOwn(type)) {
+    AddLeftOut(type, state.request.left_out);
+    return {};
+  }
   if (type != "tool_use") {
     return UnsupportedError(
         block.Path("type"),
@@ -205,7 +276,7 @@ Result<void> ReadAssistantBlocks(const JsonArray& blocks, const std::string& pat
   size_t index = 0;
   for (const JsonElement value : blocks) {
     KVGATE_TRY(const Fields block, ReadBlock(value, IndexPath(path, index++)));
-    KVGATE_TRY_VOID(ReadAssistantBlock(block, turn));
+    KVGATE_TRY_VOID(ReadAssistantBlock(block, turn, state));
     KVGATE_TRY(const int mark, TakeMark(block, state.message_marks));
     turn.cache_ttl_seconds = std::max(turn.cache_ttl_seconds, mark);
   }
@@ -254,7 +325,29 @@ Result<void> ReadMessages(JsonElement value, const std::string& path, DecodeStat
 
 Result<void> ReadSystem(JsonElement value, const std::string& path, DecodeState& state) {
   Message& system = state.system.emplace(Message{.role = "system"});
-  KVGATE_TRY(system.content, ReadTexts(value, path, state.system_marks, system.cache_ttl_seconds));
+  if (value.is_string()) {
+    KVGATE_TRY(const std::string text, ReadString(value, path));
+    system.content = WithoutBillingHeader(text);
+    return {};
+  }
+  JsonArray blocks;
+  if (value.get(blocks) != simdjson::SUCCESS) {
+    return TypeError(path, "a string or an array of content blocks", value);
+  }
+  size_t index = 0;
+  for (const JsonElement block : blocks) {
+    KVGATE_TRY(const Fields fields, ReadBlock(block, IndexPath(path, index++)));
+    KVGATE_TRY(const std::string type, fields.String("type"));
+    if (type != "text") {
+      return UnsupportedError(fields.Path("type"),
+                              fmt::format("a content block of type '{}' here is", type));
+    }
+    KVGATE_TRY(const std::string text, fields.String("text"));
+    AppendText(system.content.empty() ? WithoutBillingHeader(text) : std::string_view(text),
+               system.content);
+    KVGATE_TRY(const int ttl, TakeMark(fields, state.system_marks));
+    system.cache_ttl_seconds = std::max(system.cache_ttl_seconds, ttl);
+  }
   return {};
 }
 
@@ -268,8 +361,10 @@ Result<void> ReadTools(JsonElement value, const std::string& path, DecodeState& 
                                                  {"type", "name", "description", "input_schema",
                                                   "cache_control", "strict"}));
     KVGATE_TRY(const std::string type, fields.StringOrEmpty("type"));
-    if (!type.empty() && type != "custom") {
-      return UnsupportedError(fields.Path("type"), fmt::format("a tool of type '{}' is", type));
+    if (!type.empty() && type != "custom") {  // the provider runs it, or knows its schema alone
+      AddLeftOut(type, state.request.left_out);
+      KVGATE_TRY([[maybe_unused]] const int mark, TakeMark(fields, state.tool_marks));
+      continue;
     }
     ToolSpec spec{.path = fields.path(),
                   .name_path = fields.Path("name"),

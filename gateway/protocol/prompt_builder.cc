@@ -2,7 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "gateway/protocol/client_calls.h"
 #include "gateway/protocol/field_reader.h"
+#include "gateway/protocol/left_out.h"
+#include "gateway/protocol/tools.h"
 
 namespace kvgate::protocol {
 namespace {
@@ -12,8 +17,31 @@ bool IsTextPart(std::string_view type) {
          type == "reasoning_text" || type == "summary_text" || type == "refusal";
 }
 
-// A string, or parts of text by whatever name, on lines of their own.
-Result<std::string> ReadParts(JsonElement value, const std::string& path) {
+// {"type":"input_image","image_url"}, {"type":"input_file","filename","file_data"} and the like.
+Result<std::string> ReadMedia(const Fields& part, std::string_view what) {
+  std::string url;
+  std::string name;
+  bool given = false;
+  for (const char* member : {"image_url", "file_data", "file_url", "file_id", "input_audio"}) {
+    const JsonElement* held = part.Find(member);
+    given = given || held != nullptr;
+    if (held == nullptr || !held->is_string() || !url.empty()) continue;
+    KVGATE_TRY(url, part.String(member));
+  }
+  if (!given) return MissingError(part.Path(what == "image" ? "image_url" : "file_data"));
+  KVGATE_TRY(name, part.StringOrEmpty("filename"));
+  return PlaceholderOf({.what = what, .type = MediaTypeOfUrl(url), .name = name});
+}
+
+std::string_view MediaOf(std::string_view type) {
+  if (type == "input_image" || type == "computer_screenshot") return "image";
+  if (type == "input_file") return "file";
+  return type == "input_audio" ? "audio" : "";
+}
+
+// A string, or parts by whatever name, on lines of their own; what is no text is left out.
+Result<std::string> ReadParts(JsonElement value, const std::string& path,
+                              std::vector<std::string>& left_out) {
   if (value.is_string()) return ReadString(value, path);
   JsonArray parts;
   if (value.get(parts) != simdjson::SUCCESS) {
@@ -23,17 +51,31 @@ Result<std::string> ReadParts(JsonElement value, const std::string& path) {
   size_t index = 0;
   for (const JsonElement part : parts) {
     KVGATE_TRY(const Fields fields,
-               Fields::Read(part, IndexPath(path, index), {"type", "text", "refusal"}));
+               Fields::Read(part, IndexPath(path, index),
+                            {"type", "text", "refusal", "image_url", "file_data", "file_url",
+                             "file_id", "filename", "input_audio"}));
     KVGATE_TRY(const std::string type, fields.String("type"));
-    if (!IsTextPart(type)) {
+    std::string more;
+    if (const std::string_view what = MediaOf(type); !what.empty()) {
+      KVGATE_TRY(more, ReadMedia(fields, what));
+      AddLeftOut(what, left_out);
+    } else if (IsTextPart(type)) {
+      KVGATE_TRY(more, fields.String(type == "refusal" ? "refusal" : "text"));
+    } else {
       return UnsupportedError(fields.Path("type"),
                               fmt::format("a content part of type '{}' is", type));
     }
-    KVGATE_TRY(const std::string more, fields.String(type == "refusal" ? "refusal" : "text"));
     if (index++ > 0) text += '\n';
     text += more;
   }
   return text;
+}
+
+// Calls of a provider's own tools, and what came of them: they come along where a conversation
+// began at one.
+bool IsProvidersOwn(std::string_view type) {
+  return type.ends_with("_call") || type.ends_with("_call_output") ||
+         type == "tool_search_output" || type.starts_with("mcp_");
 }
 
 }  // namespace
@@ -48,8 +90,15 @@ class PromptBuilder::Reader {
     KVGATE_TRY(const std::string type, fields_.String("type"));
     if (type == "message") return ReadMessage();
     if (type == "reasoning") return ReadReasoning();
-    if (type == "function_call") return ReadCall();
-    if (type == "function_call_output") return ReadOutput();
+    if (type == "function_call") return ReadCall(false);
+    if (type == "custom_tool_call") return ReadCall(true);
+    if (type == "function_call_output" || type == "custom_tool_call_output") return ReadOutput();
+    if (type == "additional_tools") return ReadTools();
+    if (IsProvidersOwn(type)) {
+      if (type == "tool_search_output" && fields_.Find("tools") != nullptr) return ReadTools();
+      AddLeftOut(type, builder_.left_out_);
+      return {};
+    }
     return UnsupportedError(fields_.Path("type"), fmt::format("an item of type '{}' is", type));
   }
 
@@ -82,13 +131,14 @@ class PromptBuilder::Reader {
     }
     const JsonElement* content = fields_.Find("content");
     if (content == nullptr) return MissingError(fields_.Path("content"));
-    KVGATE_TRY(std::string text, ReadParts(*content, fields_.Path("content")));
+    KVGATE_TRY(std::string text, ReadParts(*content, fields_.Path("content"), builder_.left_out_));
     if (role == "assistant") {
       const bool silent = LastIs([](const Message& message) {
         return message.content.empty() && message.tool_calls.empty();
       });
       AssistantTurn(silent).content += text;
     } else {
+      if (messages_.empty() && role == "system") text = std::string(WithoutBillingHeader(text));
       messages_.push_back({.role = role, .content = std::move(text)});
     }
     return {};
@@ -101,18 +151,21 @@ class PromptBuilder::Reader {
     for (const char* place : {"content", "summary"}) {
       const JsonElement* parts = fields_.Find(place);
       if (parts == nullptr) continue;
-      KVGATE_TRY(std::string more, ReadParts(*parts, fields_.Path(place)));
+      KVGATE_TRY(std::string more, ReadParts(*parts, fields_.Path(place), builder_.left_out_));
       if (text.empty()) text = std::move(more);
     }
     if (!text.empty()) AssistantTurn(false).reasoning += text;
     return {};
   }
 
-  Result<void> ReadCall() {
+  Result<void> ReadCall(bool is_custom) {
     ToolCall call;
     KVGATE_TRY(call.id, fields_.String("call_id"));
-    KVGATE_TRY(call.name, fields_.String("name"));
-    KVGATE_TRY(call.arguments, fields_.String("arguments"));
+    KVGATE_TRY(const std::string name, fields_.String("name"));
+    KVGATE_TRY(const std::string space, fields_.StringOrEmpty("namespace"));
+    call.name = FlatName(space, name);
+    KVGATE_TRY(call.arguments, fields_.String(is_custom ? "input" : "arguments"));
+    if (is_custom) call.arguments = InputArguments(call.arguments);
     builder_.calls_.insert(call.id);
     AssistantTurn(true).tool_calls.push_back(std::move(call));
     return {};
@@ -129,9 +182,20 @@ class PromptBuilder::Reader {
     }
     const JsonElement* output = fields_.Find("output");
     if (output == nullptr) return MissingError(fields_.Path("output"));
-    KVGATE_TRY(result.content, ReadParts(*output, fields_.Path("output")));
+    KVGATE_TRY(result.content, ReadParts(*output, fields_.Path("output"), builder_.left_out_));
     messages_.push_back(std::move(result));
     return {};
+  }
+
+  Result<void> ReadTools() {
+    const JsonElement* tools = fields_.Find("tools");
+    if (tools == nullptr) return MissingError(fields_.Path("tools"));
+    DecodeState state{.limits = builder_.limits_};
+    state.request.tools = std::move(builder_.tools_);
+    const Result<void> read = ReadMoreTools(*tools, fields_.Path("tools"), state);
+    builder_.tools_ = std::move(state.request.tools);
+    for (const std::string& what : state.request.left_out) AddLeftOut(what, builder_.left_out_);
+    return read;
   }
 
   PromptBuilder& builder_;
@@ -141,6 +205,7 @@ class PromptBuilder::Reader {
 };
 
 void PromptBuilder::AddInstructions(std::string text) {
+  text = std::string(WithoutBillingHeader(text));
   if (text.empty()) return;
   messages_.insert(messages_.begin(), Message{.role = "system", .content = std::move(text)});
 }
@@ -154,13 +219,23 @@ Result<void> PromptBuilder::Add(std::span<const ResponsesItem> items, std::strin
     KVGATE_TRY(Fields fields,
                Fields::Read(object, IndexPath(name, index++),
                             {"type", "role", "content", "summary", "encrypted_content", "call_id",
-                             "name", "arguments", "output"}));
+                             "name", "namespace", "arguments", "input", "output", "tools"}));
     KVGATE_TRY_VOID(Reader(*this, item, std::move(fields)).Read());
     if (messages_.size() > limits_.messages_max) {
       return RangeError(name, fmt::format("must make at most {} turns", limits_.messages_max));
     }
   }
   return {};
+}
+
+void PromptBuilder::TakeTools(CompletionRequest& request) {
+  for (Tool& tool : tools_) {
+    const bool known = std::any_of(request.tools.begin(), request.tools.end(),
+                                   [&](const Tool& other) { return other.name == tool.name; });
+    if (!known) request.tools.push_back(std::move(tool));
+  }
+  tools_.clear();
+  for (const std::string& what : left_out_) AddLeftOut(what, request.left_out);
 }
 
 }  // namespace kvgate::protocol

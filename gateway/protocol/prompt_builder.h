@@ -29,6 +29,9 @@ class PromptBuilder {
   // REQUIRES: no references. An error names its item by `field`: "input[2].content".
   Result<void> Add(std::span<const ResponsesItem> items, std::string_view field);
   std::vector<Message> Take() { return std::move(messages_); }
+  // The tools that items brought, as if they had stood in "tools", and what was left out: into the
+  // request, where it has none of that name.
+  void TakeTools(CompletionRequest& request);
 
  private:
   class Reader;
@@ -37,6 +40,8 @@ class PromptBuilder {
   std::vector<Message> messages_;
   std::string answer_;           // whose turn is open at the end: a request's id, or empty
   std::set<std::string> calls_;  // the ids of all so far
+  std::vector<Tool> tools_;
+  std::vector<std::string> left_out_;
 };
 
 }  // namespace kvgate::protocol

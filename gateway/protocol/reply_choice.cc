@@ -1,5 +1,7 @@
 #include "gateway/protocol/reply_choice.h"
 
+#include "gateway/protocol/client_calls.h"
+
 namespace kvgate::protocol {
 
 void ReplyChoice::Add(const DeltaEvent& event) {
@@ -16,7 +18,11 @@ void ReplyChoice::Add(const DeltaEvent& event) {
       blocks_.back().seal = event.seal;
       break;
     case DeltaKind::kCall:
-      blocks_.push_back({.kind = event.kind, .call_id = event.call_id, .name = event.text});
+      blocks_.push_back({.kind = event.kind,
+                         .call_id = event.call_id,
+                         .name = event.text,
+                         .space = event.space,
+                         .is_custom = event.is_custom});
       break;
     case DeltaKind::kArguments:
       blocks_.back().text += event.text;
@@ -42,7 +48,9 @@ Message ReplyChoice::ToMessage() const {
   for (const ReplyBlock& block : blocks_) {
     if (block.kind != DeltaKind::kCall) continue;
     message.tool_calls.push_back(
-        {.id = block.call_id, .name = block.name, .arguments = block.text});
+        {.id = block.call_id,
+         .name = FlatName(block.space, block.name),
+         .arguments = block.is_custom ? InputArguments(block.text) : block.text});
   }
   return message;
 }

@@ -11,11 +11,13 @@ namespace kvgate::protocol {
 
 struct ReplyBlock {
   DeltaKind kind = DeltaKind::kText;  // kText, kReasoning or kCall
-  std::string text = {};              // of a call its arguments
+  std::string text = {};              // of a call its arguments, or the input of a custom one
   std::string call_id = {};
   std::string name = {};
-  std::string seal = {};  // of reasoning: DeltaEvent's; it has one: nothing more is added
-  size_t tokens_end = 0;  // of the choice's tokens, those from the block before up to here
+  std::string space = {};  // of a call: DeltaEvent's
+  bool is_custom = false;  // likewise
+  std::string seal = {};   // of reasoning: DeltaEvent's; it has one: nothing more is added
+  size_t tokens_end = 0;   // of the choice's tokens, those from the block before up to here
 };
 
 class ReplyChoice {

@@ -76,9 +76,10 @@ Result<size_t> PageLimit(std::string_view limit) {
 }  // namespace
 
 std::string AnswerItemId(std::string_view type, std::string_view request_id, size_t index) {
-  const std::string_view prefix = type == "function_call" ? "fc"
-                                  : type == "reasoning"   ? "rs"
-                                                          : "msg";
+  const std::string_view prefix = type == "function_call"      ? "fc"
+                                  : type == "custom_tool_call" ? "ctc"
+                                  : type == "reasoning"        ? "rs"
+                                                               : "msg";
   return fmt::format("{}_{}{}_{}", prefix, kOurs, request_id, index);
 }
 

@@ -237,6 +237,24 @@ Result<void> ReadWhence(const Fields& own, ResponsesRequest& request) {
   return {};
 }
 
+// Tools that stand among the items, so that a choice may name them. What else is wrong with an item
+// PromptBuilder says.
+Result<void> ReadItemTools(JsonElement input, DecodeState& state) {
+  JsonArray items;
+  if (input.get(items) != simdjson::SUCCESS) return {};
+  size_t index = 0;
+  for (const JsonElement item : items) {
+    const std::string path = IndexPath("input", index++);
+    std::string_view type;
+    if (item["type"].get(type) != simdjson::SUCCESS) continue;
+    if (type != "additional_tools" && type != "tool_search_output") continue;
+    KVGATE_TRY(const Fields fields, Fields::Read(item, path, {"tools"}));
+    const JsonElement* tools = fields.Find("tools");
+    if (tools != nullptr) KVGATE_TRY_VOID(ReadMoreTools(*tools, fields.Path("tools"), state));
+  }
+  return {};
+}
+
 void TakeLimits(DecodeState& state) {
   if (state.max_completion_tokens) state.request.max_tokens = state.max_completion_tokens;
   if (state.logprobs || state.top_logprobs > 0) {
@@ -257,6 +275,9 @@ Result<ResponsesRequest> DecodeResponses(const DecodeResponsesArgs& args,
   if (!state.has_model) return MissingError("model");
   if (state.has_stream_options && !state.request.stream) {
     return RangeError("stream_options", "is only allowed when stream is true");
+  }
+  if (JsonElement input; object.at_key("input").get(input) == simdjson::SUCCESS) {
+    KVGATE_TRY_VOID(ReadItemTools(input, state));
   }
   KVGATE_TRY_VOID(CheckToolChoice("tool_choice", state));
   TakeLimits(state);

@@ -15,9 +15,10 @@ constexpr std::string_view kCompleted = "completed";
 constexpr std::string_view kIncomplete = "incomplete";
 constexpr std::string_view kInProgress = "in_progress";
 
-std::string_view TypeOf(DeltaKind kind) {
-  if (kind == DeltaKind::kReasoning) return "reasoning";
-  return kind == DeltaKind::kText ? "message" : "function_call";
+std::string_view TypeOf(const ReplyBlock& block) {
+  if (block.kind == DeltaKind::kReasoning) return "reasoning";
+  if (block.kind == DeltaKind::kText) return "message";
+  return block.is_custom ? "custom_tool_call" : "function_call";
 }
 
 // Of an answer that ended so, of its last item. What was cut off in the middle says so.
@@ -44,9 +45,8 @@ size_t NumItems(const ReplyChoice& answer) { return std::max<size_t>(answer.bloc
 Item ItemOf(const ReplyOptions& options, const ReplyChoice& answer, size_t index) {
   const auto& blocks = answer.blocks();
   const ReplyBlock& block = blocks.empty() ? EmptyBlock() : blocks[index];
-  Item item{.block = block,
-            .id = AnswerItemId(TypeOf(block.kind), options.request_id, index),
-            .tokens = {}};
+  Item item{
+      .block = block, .id = AnswerItemId(TypeOf(block), options.request_id, index), .tokens = {}};
   if (options.logprobs && block.kind == DeltaKind::kText) {
     const size_t begin = index == 0 ? 0 : blocks[index - 1].tokens_end;
     item.tokens = std::span(answer.tokens()).subspan(begin, block.tokens_end - begin);
@@ -94,7 +94,7 @@ void WriteItem(const ReplyOptions& options, const Item& item, std::string_view s
                JsonWriter& json) {
   const bool begun = status == kInProgress;
   const ReplyBlock& block = item.block;
-  json.BeginObject().Key("id").String(item.id).Key("type").String(TypeOf(block.kind));
+  json.BeginObject().Key("id").String(item.id).Key("type").String(TypeOf(block));
   json.Key("status").String(status);
   if (block.kind == DeltaKind::kReasoning) {
     WriteReasoning(options.response, item, begun, json);
@@ -104,7 +104,9 @@ void WriteItem(const ReplyOptions& options, const Item& item, std::string_view s
     json.EndArray();
   } else {
     json.Key("call_id").String(block.call_id).Key("name").String(block.name);
-    json.Key("arguments").String(begun ? std::string_view() : block.text);
+    if (!block.space.empty()) json.Key("namespace").String(block.space);
+    json.Key(block.is_custom ? "input" : "arguments");
+    json.String(begun ? std::string_view() : block.text);
   }
   json.EndObject();
 }
@@ -324,7 +326,10 @@ class ResponsesEncoder final : public ReplyEncoder {
   void SendDelta(const DeltaEvent& delta, std::string& out) {
     const Item item = OpenItem();
     if (delta.kind == DeltaKind::kArguments) {
-      Event event(*this, "response.function_call_arguments.delta", item);
+      Event event(*this,
+                  item.block.is_custom ? "response.custom_tool_call_input.delta"
+                                       : "response.function_call_arguments.delta",
+                  item);
       event.json.Key("delta").String(delta.text);
       event.Send(out);
       return;
@@ -368,7 +373,11 @@ class ResponsesEncoder final : public ReplyEncoder {
   void Close(std::string_view status, std::string& out) {
     if (!open_) return;
     const Item item = OpenItem();
-    if (item.block.kind == DeltaKind::kCall) {
+    if (item.block.is_custom) {
+      Event event(*this, "response.custom_tool_call_input.done", item);
+      event.json.Key("input").String(item.block.text);
+      event.Send(out);
+    } else if (item.block.kind == DeltaKind::kCall) {
       Event event(*this, "response.function_call_arguments.done", item);
       event.json.Key("name").String(item.block.name).Key("arguments").String(item.block.text);
       event.Send(out);

@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "gateway/protocol/client_calls.h"
 #include "gateway/protocol/json_value.h"
+#include "gateway/protocol/left_out.h"
 
 namespace kvgate::protocol {
 namespace {
 
 constexpr size_t kNameBytesMax = 128;
+constexpr std::string_view kNameRule = "must have 1 to {} letters, digits, '_', '-' or '.'";
 
 bool IsToolName(std::string_view name) {
   return !name.empty() && name.size() <= kNameBytesMax &&
@@ -20,45 +23,157 @@ bool IsToolName(std::string_view name) {
          });
 }
 
-Result<void> ReadTools(JsonElement value, const std::string& path, bool flat, DecodeState& state) {
+// How a list of tools is read.
+struct ToolList {
+  bool flat = false;      // a tool's members stand beside its type
+  bool replaces = false;  // see ToolSpec
+  std::string space = {};
+  std::string about = {};  // what its namespace is for: said of the first tool
+};
+
+Result<void> ReadList(JsonElement value, const std::string& path, ToolList list,
+                      DecodeState& state);
+
+// {"type":"grammar","syntax","definition"}, in Chat Completions {"type","grammar":{…}}; the tool's
+// description tells it to the model, too.
+Result<void> ReadInputFormat(JsonElement value, const std::string& path, Tool& tool,
+                             std::string& description) {
+  KVGATE_TRY(const Fields outer,
+             Fields::Read(value, path, {"type", "grammar", "syntax", "definition"}));
+  KVGATE_TRY(const std::string type, outer.String("type"));
+  if (type == "text") return {};
+  if (type != "grammar") return RangeError(outer.Path("type"), "must be 'text' or 'grammar'");
+  Fields fields = outer;
+  if (const JsonElement* grammar = outer.Find("grammar"); grammar != nullptr) {
+    KVGATE_TRY(fields, Fields::Read(*grammar, outer.Path("grammar"), {"syntax", "definition"}));
+  }
+  KVGATE_TRY(const std::string syntax, fields.String("syntax"));
+  KVGATE_TRY(tool.input_grammar, fields.String("definition"));
+  tool.field = fields.Path("definition");
+  if (syntax != "lark" && syntax != "regex") {
+    return RangeError(fields.Path("syntax"), "must be 'lark' or 'regex'");
+  }
+  tool.input_syntax = syntax == "lark" ? InputSyntax::kLark : InputSyntax::kRegex;
+  description +=
+      fmt::format("\n\nThe input is a text that this {} describes:\n{}",
+                  syntax == "lark" ? "Lark grammar" : "regular expression", tool.input_grammar);
+  return {};
+}
+
+Result<void> Append(Tool tool, const ToolSpec& spec, DecodeState& state);
+
+// To the model a function of one argument.
+Result<void> ReadCustom(const Fields& outer, const ToolList& list, DecodeState& state) {
+  Fields fields = outer;
+  if (!list.flat) {
+    const JsonElement* custom = outer.Find("custom");
+    if (custom == nullptr) return MissingError(outer.Path("custom"));
+    KVGATE_TRY(fields,
+               Fields::Read(*custom, outer.Path("custom"), {"name", "description", "format"}));
+  }
+  ToolSpec spec{.path = outer.path(),
+                .name_path = fields.Path("name"),
+                .space = list.space,
+                .replaces = list.replaces};
+  KVGATE_TRY(spec.name, fields.String("name"));
+  KVGATE_TRY(spec.description, fields.StringOrEmpty("description"));
+  spec.description.insert(0, list.about);
+  Tool tool{.name = {},
+            .parameters = R"({"type":"object","properties":{"input":{"type":"string"}},)"
+                          R"("required":["input"],"additionalProperties":false})",
+            .field = outer.path(),
+            .is_custom = true};
+  if (const JsonElement* format = fields.Find("format"); format != nullptr) {
+    KVGATE_TRY_VOID(ReadInputFormat(*format, fields.Path("format"), tool, spec.description));
+  }
+  using Dict = jinja::Data::Dict;
+  tool.definition = Dict{{"type", "object"},
+                         {"properties", Dict{{std::string(kInputName), Dict{{"type", "string"}}}}},
+                         {"required", jinja::Data::List{jinja::Data(std::string(kInputName))}}};
+  return Append(std::move(tool), spec, state);
+}
+
+Result<void> ReadFunction(const Fields& outer, const ToolList& list, DecodeState& state) {
+  Fields fields = outer;
+  if (!list.flat) {
+    const JsonElement* function = outer.Find("function");
+    if (function == nullptr) return MissingError(outer.Path("function"));
+    KVGATE_TRY(fields, Fields::Read(*function, outer.Path("function"),
+                                    {"name", "description", "parameters", "strict"}));
+  }
+  ToolSpec spec{.path = outer.path(),
+                .name_path = fields.Path("name"),
+                .parameters = fields.Find("parameters"),
+                .parameters_path = fields.Path("parameters"),
+                .space = list.space,
+                .replaces = list.replaces};
+  KVGATE_TRY(spec.name, fields.String("name"));
+  KVGATE_TRY(spec.description, fields.StringOrEmpty("description"));
+  spec.description.insert(0, list.about);
+  KVGATE_TRY(spec.strict, fields.BoolOr("strict", false));
+  return AddTool(spec, state);
+}
+
+Result<void> ReadNamespace(const Fields& outer, ToolList list, DecodeState& state) {
+  KVGATE_TRY(list.space, outer.String("name"));
+  if (!IsToolName(list.space)) {
+    return RangeError(outer.Path("name"), fmt::format(kNameRule, kNameBytesMax));
+  }
+  KVGATE_TRY(list.about, outer.StringOrEmpty("description"));
+  if (!list.about.empty()) list.about += "\n\n";
+  const JsonElement* tools = outer.Find("tools");
+  if (tools == nullptr) return MissingError(outer.Path("tools"));
+  return ReadList(*tools, outer.Path("tools"), std::move(list), state);
+}
+
+Result<void> ReadList(JsonElement value, const std::string& path, ToolList list,
+                      DecodeState& state) {
   KVGATE_TRY(const JsonArray tools, ReadArray(value, path));
   size_t index = 0;
   for (const JsonElement tool : tools) {
-    const std::string tool_path = IndexPath(path, index++);
     KVGATE_TRY(const Fields outer,
-               Fields::Read(tool, tool_path,
-                            {"type", "function", "name", "description", "parameters", "strict"}));
+               Fields::Read(tool, IndexPath(path, index++),
+                            {"type", "function", "custom", "name", "description", "parameters",
+                             "strict", "format", "tools"}));
     KVGATE_TRY(const std::string type, outer.String("type"));
-    if (type != "function") {
-      return UnsupportedError(outer.Path("type"), fmt::format("a tool of type '{}' is", type));
+    if (type == "function") {
+      KVGATE_TRY_VOID(ReadFunction(outer, list, state));
+    } else if (type == "custom") {
+      KVGATE_TRY_VOID(ReadCustom(outer, list, state));
+    } else if (type == "namespace" && list.flat && list.space.empty()) {
+      KVGATE_TRY_VOID(ReadNamespace(outer, list, state));
+    } else if (IsLeftOutName(type) && type != "namespace") {
+      AddLeftOut(type, state.request.left_out);
+      continue;
+    } else {
+      return UnsupportedError(outer.Path("type"),
+                              fmt::format("a tool of type '{}' here is", type.substr(0, 80)));
     }
-    const JsonElement* function = outer.Find("function");
-    if (!flat && function == nullptr) return MissingError(outer.Path("function"));
-    Fields fields = outer;
-    if (!flat) {
-      KVGATE_TRY(fields, Fields::Read(*function, outer.Path("function"),
-                                      {"name", "description", "parameters", "strict"}));
-    }
-    ToolSpec spec{.path = tool_path,
-                  .name_path = fields.Path("name"),
-                  .parameters = fields.Find("parameters"),
-                  .parameters_path = fields.Path("parameters")};
-    KVGATE_TRY(spec.name, fields.String("name"));
-    KVGATE_TRY(spec.description, fields.StringOrEmpty("description"));
-    KVGATE_TRY(spec.strict, fields.BoolOr("strict", false));
-    KVGATE_TRY_VOID(AddTool(spec, state));
+    list.about.clear();
   }
   return {};
 }
 
-// {"name": …} or {"function": {"name": …}}.
+// {"name": …} or {"function": {"name": …}}, with "custom" as well; the name that the model knows.
 Result<std::string> ReadNameOf(JsonElement value, const std::string& path) {
-  KVGATE_TRY(const Fields outer, Fields::Read(value, path, {"type", "name", "function"}));
-  if (const JsonElement* function = outer.Find("function"); function != nullptr) {
-    KVGATE_TRY(const Fields inner, Fields::Read(*function, outer.Path("function"), {"name"}));
+  KVGATE_TRY(const Fields outer,
+             Fields::Read(value, path, {"type", "name", "namespace", "function", "custom"}));
+  for (const char* holder : {"function", "custom"}) {
+    const JsonElement* const held = outer.Find(holder);
+    if (held == nullptr) continue;
+    KVGATE_TRY(const Fields inner, Fields::Read(*held, outer.Path(holder), {"name"}));
     return inner.String("name");
   }
-  return outer.String("name");
+  KVGATE_TRY(const std::string space, outer.StringOrEmpty("namespace"));
+  KVGATE_TRY(const std::string name, outer.String("name"));
+  return FlatName(space, name);
+}
+
+// A tool that is left out may be chosen among others; it has no name.
+Result<bool> IsServed(JsonElement choice, const std::string& path) {
+  KVGATE_TRY(const Fields fields, Fields::Read(choice, path, {"type"}));
+  KVGATE_TRY(const std::string type, fields.StringOrEmpty("type"));
+  return type.empty() || type == "function" || type == "custom";
 }
 
 // {"mode", "tools": […]}
@@ -75,8 +190,45 @@ Result<void> ReadAllowedTools(const Fields& fields, DecodeState& state) {
   if (array.size() == 0) return RangeError(fields.Path("tools"), "must name at least one tool");
   size_t index = 0;
   for (const JsonElement tool : array) {
-    KVGATE_TRY(std::string name, ReadNameOf(tool, IndexPath(fields.Path("tools"), index++)));
+    const std::string path = IndexPath(fields.Path("tools"), index++);
+    KVGATE_TRY(const bool served, IsServed(tool, path));
+    if (!served) continue;
+    KVGATE_TRY(std::string name, ReadNameOf(tool, path));
     choice.allowed.push_back(std::move(name));
+  }
+  if (choice.allowed.empty()) {
+    return UnsupportedError(fields.Path("tools"),
+                            "a choice among tools of a provider's own alone is");
+  }
+  return {};
+}
+
+// Under its flat name, with what templates want around `definition`, its parameters.
+Result<void> Append(Tool tool, const ToolSpec& spec, DecodeState& state) {
+  std::vector<Tool>& tools = state.request.tools;
+  tool.name = FlatName(spec.space, spec.name);
+  tool.space = spec.space;
+  if (!IsToolName(spec.name) || !IsToolName(tool.name)) {
+    return RangeError(spec.name_path, fmt::format(kNameRule, kNameBytesMax));
+  }
+  if (tools.size() >= state.limits.tools_max) {
+    return RangeError("tools", fmt::format("must have at most {} tools", state.limits.tools_max));
+  }
+  const auto before = std::find_if(tools.begin(), tools.end(),
+                                   [&](const Tool& known) { return known.name == tool.name; });
+  if (before != tools.end() && !spec.replaces) {
+    return RangeError(spec.name_path,
+                      fmt::format("must be unique, but '{}' is there twice", tool.name));
+  }
+  jinja::Data::Dict function;
+  function.emplace_back("name", tool.name);
+  function.emplace_back("description", spec.description);
+  function.emplace_back("parameters", std::move(tool.definition));
+  tool.definition = jinja::Data::Dict{{"type", "function"}, {"function", std::move(function)}};
+  if (before != tools.end()) {
+    *before = std::move(tool);
+  } else {
+    tools.push_back(std::move(tool));
   }
   return {};
 }
@@ -84,44 +236,30 @@ Result<void> ReadAllowedTools(const Fields& fields, DecodeState& state) {
 }  // namespace
 
 Result<void> AddTool(const ToolSpec& spec, DecodeState& state) {
-  std::vector<Tool>& tools = state.request.tools;
-  if (!IsToolName(spec.name)) {
-    return RangeError(
-        spec.name_path,
-        fmt::format("must have 1 to {} letters, digits, '_', '-' or '.'", kNameBytesMax));
-  }
-  if (tools.size() >= state.limits.tools_max) {
-    return RangeError("tools", fmt::format("must have at most {} tools", state.limits.tools_max));
-  }
-  if (std::any_of(tools.begin(), tools.end(),
-                  [&](const Tool& tool) { return tool.name == spec.name; })) {
-    return RangeError(spec.name_path,
-                      fmt::format("must be unique, but '{}' is there twice", spec.name));
-  }
-  Tool tool{.name = spec.name, .strict = spec.strict, .field = spec.parameters_path};
-  jinja::Data::Dict function;
-  function.emplace_back("name", spec.name);
-  function.emplace_back("description", spec.description);
+  // What the providers take absent parameters for; templates count on their being there.
+  Tool tool{
+      .name = {},
+      .definition = jinja::Data::Dict{{"type", "object"}, {"properties", jinja::Data::Dict{}}},
+      .strict = spec.strict,
+      .field = spec.parameters_path};
   if (spec.parameters != nullptr) {
     KVGATE_TRY_VOID(ReadObject(*spec.parameters, spec.parameters_path));
-    function.emplace_back("parameters", ToData(*spec.parameters));
+    tool.definition = ToData(*spec.parameters);
     tool.parameters = ToJson(*spec.parameters);
-  } else {
-    // What the providers take an absent one for; templates count on its being there.
-    function.emplace_back(
-        "parameters", jinja::Data::Dict{{"type", "object"}, {"properties", jinja::Data::Dict{}}});
   }
-  tool.definition = jinja::Data::Dict{{"type", "function"}, {"function", std::move(function)}};
-  tools.push_back(std::move(tool));
-  return {};
+  return Append(std::move(tool), spec, state);
 }
 
 Result<void> ReadChatTools(JsonElement value, const std::string& path, DecodeState& state) {
-  return ReadTools(value, path, false, state);
+  return ReadList(value, path, {}, state);
 }
 
 Result<void> ReadFlatTools(JsonElement value, const std::string& path, DecodeState& state) {
-  return ReadTools(value, path, true, state);
+  return ReadList(value, path, {.flat = true}, state);
+}
+
+Result<void> ReadMoreTools(JsonElement value, const std::string& path, DecodeState& state) {
+  return ReadList(value, path, {.flat = true, .replaces = true}, state);
 }
 
 Result<void> ReadToolChoice(JsonElement value, const std::string& path, DecodeState& state) {
@@ -139,7 +277,7 @@ Result<void> ReadToolChoice(JsonElement value, const std::string& path, DecodeSt
   KVGATE_TRY(const Fields fields,
              Fields::Read(value, path, {"type", "allowed_tools", "mode", "tools"}));
   KVGATE_TRY(const std::string type, fields.String("type"));
-  if (type == "function") {
+  if (type == "function" || type == "custom") {
     KVGATE_TRY(std::string name, ReadNameOf(value, path));
     choice.mode = ToolMode::kRequired;
     choice.allowed = {std::move(name)};
@@ -167,12 +305,15 @@ Result<void> CheckToolChoice(const std::string& path, DecodeState& state) {
     request.tool_choice.parallel = false;
   }
   if (request.tool_choice.mode == ToolMode::kRequired && request.tools.empty()) {
-    return RangeError(path, "is only allowed where tools are given");
+    return RangeError(path, "is only allowed where tools are given that the local engine can call");
   }
   for (const std::string& name : request.tool_choice.allowed) {
     if (std::none_of(request.tools.begin(), request.tools.end(),
                      [&](const Tool& tool) { return tool.name == name; })) {
-      return RangeError(path, fmt::format("names the tool '{}', which is not in tools", name));
+      return RangeError(
+          path, fmt::format("names the tool '{}', which is not in tools, or which the local engine "
+                            "cannot run",
+                            name.substr(0, kNameBytesMax)));
     }
   }
   return {};

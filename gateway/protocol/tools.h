@@ -19,13 +19,19 @@ struct ToolSpec {
   const JsonElement* parameters = nullptr;
   std::string parameters_path = {};
   bool strict = false;
+  std::string space = {};  // the namespace that it is in
+  bool replaces = false;   // one of its name may be there already
 };
 Result<void> AddTool(const ToolSpec& spec, DecodeState& state);
 
 // [{"type":"function","function":{"name","description","parameters","strict"}}], and where `flat`
-// [{"type":"function","name",…}], which is the Responses dialect's.
+// [{"type":"function","name",…}], which is the Responses dialect's. {"type":"custom"} takes a text
+// instead of an object; flat ones may stand in a {"type":"namespace","name","tools"}. What a
+// provider runs itself (web_search) is left out, and noted.
 Result<void> ReadChatTools(JsonElement value, const std::string& path, DecodeState& state);
 Result<void> ReadFlatTools(JsonElement value, const std::string& path, DecodeState& state);
+// The same of an item of a conversation, which may bring what is there already.
+Result<void> ReadMoreTools(JsonElement value, const std::string& path, DecodeState& state);
 
 // "auto", "none", "required", or {"type":"function",…}, {"type":"allowed_tools",…} in either form.
 Result<void> ReadToolChoice(JsonElement value, const std::string& path, DecodeState& state);

@@ -95,6 +95,13 @@ grammar::SourceKind ToSourceKind(protocol::OutputKind kind) {
   }
 }
 
+reply::InputKind ToInputKind(const protocol::Tool& tool) {
+  if (!tool.is_custom) return reply::InputKind::kObject;
+  return tool.input_syntax == protocol::InputSyntax::kLark    ? reply::InputKind::kLark
+         : tool.input_syntax == protocol::InputSyntax::kRegex ? reply::InputKind::kRegex
+                                                              : reply::InputKind::kText;
+}
+
 // How much of a rendering's end is looked at: the opening of an answer is shorter.
 constexpr size_t kTailBytes = 256;
 
@@ -521,7 +528,9 @@ Result<std::shared_ptr<const grammar::CompiledGrammar>> LocalProvider::CompileRe
     rules.tools.push_back({.name = tool.name,
                            .parameters = tool.parameters,
                            .strict = tool.strict,
-                           .field = tool.field});
+                           .field = tool.field,
+                           .input = ToInputKind(tool),
+                           .input_grammar = tool.input_grammar});
   }
   grammar::Compiler& compiler = ShowsMarks(request) ? *marks_compiler_ : *compiler_;
   return compiler.Compile(grammar::Compiler::Recipe{
@@ -576,7 +585,8 @@ std::unique_ptr<EventStream> LocalProvider::Parse(std::unique_ptr<EventStream> s
                                                               : std::string_view()},
       .id_prefix = request.dialect == Dialect::kMessages ? "toolu_" : "call_",
       .id_length = family_.id_length,
-      .parallel = request.tool_choice.parallel};
+      .parallel = request.tool_choice.parallel,
+      .namer = protocol::CallNamer(request.tools)};
   for (const protocol::Tool& tool : request.tools) options.parser.tools.push_back(ToShape(tool));
   return ParseStream(std::move(stream), options);
 }

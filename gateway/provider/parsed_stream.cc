@@ -52,7 +52,8 @@ class ParsedStream final : public EventStream {
         parser_(reply::MakeReplyParser(options.parser)),
         id_prefix_(options.id_length > 0 ? "" : options.id_prefix),
         id_length_(options.id_length > 0 ? options.id_length : kIdLength),
-        parallel_(options.parallel) {}
+        parallel_(options.parallel),
+        namer_(options.namer) {}
 
   std::vector<CompletionEvent> Take() override {
     std::vector<CompletionEvent> events;
@@ -96,6 +97,7 @@ class ParsedStream final : public EventStream {
       delta.text = std::move(piece.text);
       delta.call = num_calls_ - 1;
       delta.tokens = std::exchange(tokens, {});
+      namer_.Apply(delta);
       events.emplace_back(std::move(delta));
     }
   }
@@ -130,6 +132,7 @@ class ParsedStream final : public EventStream {
   const std::string id_prefix_;
   const int id_length_;
   const bool parallel_;
+  protocol::CallNamer namer_;
   int num_calls_ = 0;
   size_t num_bytes_ = 0;
   size_t num_reasoning_bytes_ = 0;

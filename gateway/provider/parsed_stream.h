@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/reply/reply_parser.h"
+#include "gateway/protocol/client_calls.h"
 #include "gateway/provider/event_stream.h"
 
 namespace kvgate::provider {
@@ -18,7 +19,8 @@ struct ParsedStreamOptions {
   std::string_view id_prefix = "call_";
   int id_length =
       0;  // of such an id, without the prefix, which then is left out; 0: 24 and with it
-  bool parallel = true;  // false: the answer ends behind its first call
+  bool parallel = true;            // false: the answer ends behind its first call
+  protocol::CallNamer namer = {};  // calls as the client has them
 };
 std::unique_ptr<EventStream> ParseStream(std::unique_ptr<EventStream> stream,
                                          const ParsedStreamOptions& options);

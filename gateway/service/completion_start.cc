@@ -221,6 +221,17 @@ protocol::ReplyOptions CompletionStart::OptionsOf() const {
   };
 }
 
+// Once a conversation; the header says it with each answer.
+void CompletionStart::SayLeftOut() const {
+  for (const std::string& what : request_.left_out) {
+    if (!service_.notices_.IsFirst(tenant_, request_.prompt, what)) continue;
+    KVGATE_LOG(kWarning, "service",
+               "request {}: the local engine cannot take '{}': prompts of this conversation go "
+               "without it",
+               args_.request_id, what);
+  }
+}
+
 // Takes the record.
 Result<void> CompletionStart::Submit() {
   const provider::LocalProvider::RunArgs run{.request = request_,
@@ -231,6 +242,7 @@ Result<void> CompletionStart::Submit() {
   auto stream = local_->Run(run);
   while (!stream && turn_ && turn_->Shorten(stream.error(), request_)) stream = local_->Run(run);
   if (!stream) return std::move(stream).error();
+  SayLeftOut();
   record_->OnBody(args_.body);
   // What goes on from kept turns is not told by its body.
   if (service_.parts_.prompts != nullptr &&
@@ -249,7 +261,8 @@ Result<void> CompletionStart::Submit() {
                         .metrics = service_.parts_.metrics,
                         .record = std::move(record_),
                         .hooks = std::move(hooks_),
-                        .must_keep = keeps});
+                        .must_keep = keeps,
+                        .left_out = fmt::format("{}", fmt::join(request_.left_out, ", "))});
   next_ = Place::kNone;
   return {};
 }

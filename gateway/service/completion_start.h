@@ -60,6 +60,7 @@ class CompletionStart {
   Result<void> Submit();
   Result<void> Count();
   void AddReasoningHook();
+  void SayLeftOut() const;
   void GoTo(Step step);
   std::vector<protocol::Message>* Messages();
   protocol::ReplyOptions OptionsOf() const;

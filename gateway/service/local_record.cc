@@ -62,6 +62,9 @@ LocalRecord::~LocalRecord() {
 void LocalRecord::OnRequest(const protocol::CompletionRequest& request) {
   record_.model = request.model;
   record_.stream = request.stream;
+  for (const std::string& what : request.left_out) {
+    record_.edits.push_back({.rule = "left_out:" + what});
+  }
 }
 
 void LocalRecord::OnBody(std::string_view body) {

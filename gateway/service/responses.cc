@@ -136,6 +136,7 @@ Result<std::shared_ptr<ResponseTurn>> Responses::Compose(Draft draft) const {
   }
   turn->request = std::move(draft.decoded.request);
   turn->request.prompt = std::move(messages);
+  prompt.TakeTools(turn->request);
   return turn;
 }
 

@@ -29,6 +29,7 @@
 #include "gateway/service/answer_hook.h"
 #include "gateway/service/conversations.h"
 #include "gateway/service/local_record.h"
+#include "gateway/service/notices.h"
 #include "gateway/service/prefix_service.h"
 #include "gateway/service/prompts.h"
 #include "gateway/service/reasoning_memory.h"
@@ -55,6 +56,8 @@ class Completion {
     std::vector<AnswerHook> hooks = {};  // in order; an error ends it, the rest is not called
     // The client is told that they have kept the answer: it fails where they do not come to an end.
     bool must_keep = false;
+    // What of the request the prompt goes without, for a header: "image, web_search"; mostly empty.
+    std::string left_out = {};
   };
   explicit Completion(Parts parts);
   // Stops the work when the answer is not complete.
@@ -64,6 +67,7 @@ class Completion {
 
   // Whether the answer goes out in pieces (SSE) or as one JSON body.
   bool streaming() const { return parts_.streaming; }
+  const std::string& left_out() const { return parts_.left_out; }
 
   struct Output {
     std::string bytes;           // to be sent now; may be empty
@@ -214,6 +218,7 @@ class Service {
   const Parts parts_;
   PrefixService prefixes_;
   const ReasoningMemory reasoning_;
+  Notices notices_;
   Responses responses_;
   Conversations conversations_;
   std::unique_ptr<provider::LocalProvider> local_;  // published by local_ready_

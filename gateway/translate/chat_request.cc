@@ -55,14 +55,7 @@ class Reader {
   }
 
   Result<void> Tools(const RawObject& body) {
-    const RawJson tools = body["tools"];
-    if (tools && !tools.is_array()) return WrongShape("tools", "must be an array");
-    for (const RawJson& value : tools.Elements()) {
-      const std::string path = At("tools", form_.tools.size());
-      KVGATE_TRY(const RawObject tool, NeededObject(value, path));
-      KVGATE_TRY(ToolForm made, parts_.Tool(tool, path));
-      form_.tools.push_back(std::move(made));
-    }
+    KVGATE_TRY_VOID(parts_.Tools(body["tools"], "tools", ""));
     KVGATE_TRY_VOID(parts_.Choice(body["tool_choice"]));
     KVGATE_TRY_VOID(parts_.Hints(body));
     return parts_.Output(body["response_format"], "response_format");
@@ -94,6 +87,12 @@ class Reader {
     return Turn{.role = Role::kUser, .path = path, .blocks = {std::move(block)}};
   }
 
+  Result<Block> CallOf(const RawObject& held, bool is_custom, const std::string& path) {
+    if (is_custom) return parts_.CustomCall(held, path);
+    KVGATE_TRY(const Literal arguments, OptionalString(held, "arguments", path));
+    return parts_.Call(path, arguments.empty() ? "\"\"" : arguments);
+  }
+
   Result<Turn> Answer(const RawObject& message, const std::string& path) {
     Turn turn{.role = Role::kAssistant, .path = path};
     if (message["function_call"]) {
@@ -114,15 +113,14 @@ class Reader {
       const std::string call_path = At(calls_path, index++);
       const RawObject call(value);
       const std::string type = call.String("type");
-      if (!type.empty() && type != "function") {
+      if (!type.empty() && type != "function" && type != "custom") {
         return CannotSay(Sub(call_path, "type"), "a call of type '" + type + "'", target_);
       }
-      KVGATE_TRY(const RawObject function,
-                 NeededObject(call["function"], Sub(call_path, "function")));
-      KVGATE_TRY(const Literal arguments, OptionalString(function, "arguments", call_path));
-      Block made = parts_.Call(call_path, arguments.empty() ? "\"\"" : arguments);
+      const char* const holder = type == "custom" ? "custom" : "function";
+      KVGATE_TRY(const RawObject held, NeededObject(call[holder], Sub(call_path, holder)));
+      KVGATE_TRY(Block made, CallOf(held, type == "custom", Sub(call_path, holder)));
       KVGATE_TRY(made.id, NeededString(call, "id", call_path));
-      KVGATE_TRY(made.name, NeededString(function, "name", call_path));
+      KVGATE_TRY(made.name, NeededString(held, "name", call_path));
       turn.blocks.push_back(std::move(made));
     }
     return turn;

@@ -5,6 +5,7 @@
 #include "gateway/protocol/completion.h"
 #include "gateway/protocol/json_text.h"
 #include "gateway/protocol/json_writer.h"
+#include "gateway/protocol/left_out.h"
 #include "gateway/translate/dialect_fields.h"
 
 namespace kvgate::translate {
@@ -30,7 +31,14 @@ class Reader {
     KVGATE_TRY(std::vector<Block> blocks, Contents(system, "system"));
     for (Block& block : blocks) {
       if (block.kind != BlockKind::kText) return WrongShape(block.path, "must be text");
-      if (!block.text.starts_with(kBillingHeader)) turn.blocks.push_back(std::move(block));
+      if (block.text.starts_with(kBillingHeader)) {
+        const Result<RawJson> text = RawJson::Parse(block.text);
+        const std::string whole = text ? text->String() : std::string();
+        const std::string_view rest = protocol::WithoutBillingHeader(whole);
+        if (rest.empty()) continue;
+        block.text = Quoted(rest);
+      }
+      turn.blocks.push_back(std::move(block));
     }
     if (!turn.blocks.empty()) form_.turns.push_back(std::move(turn));
     return {};

@@ -1,7 +1,9 @@
 #include "gateway/translate/openai_fields.h"
 
+#include <algorithm>
 #include <array>
 
+#include "gateway/protocol/client_calls.h"
 #include "gateway/translate/dialect_fields.h"
 
 namespace kvgate::translate {
@@ -83,11 +85,80 @@ Result<Block> OpenAiReader::File(const RawObject& part, const std::string& path)
   return block;
 }
 
-Result<ToolForm> OpenAiReader::Tool(const RawObject& tool, const std::string& path) const {
-  const std::string type = tool.String("type");
-  if (type != "function") {
-    return CannotSay(Sub(path, "type"), "a tool of type '" + type + "'", target);
+Literal OpenAiReader::Quoted(std::string_view text) const {
+  std::string quoted;
+  protocol::AppendJsonString(text, quoted);
+  return form.Keep(std::move(quoted));
+}
+
+Literal OpenAiReader::Flat(std::string_view space, Literal name) const {
+  if (space.empty()) return name;
+  const Result<RawJson> text = RawJson::Parse(name);
+  return Quoted(protocol::FlatName(space, text ? text->String() : std::string()));
+}
+
+Result<void> OpenAiReader::Tools(const RawJson& tools, const std::string& path,
+                                 std::string_view space) const {
+  if (tools && !tools.is_array()) return WrongShape(path, "must be an array");
+  size_t index = 0;
+  for (const RawJson& value : tools.Elements()) {
+    const std::string at = At(path, index++);
+    KVGATE_TRY(const RawObject tool, NeededObject(value, at));
+    const std::string type = tool.String("type");
+    if (type == "namespace" && dialect == OpenAiDialect::kResponses && space.empty()) {
+      KVGATE_TRY_VOID(NeededString(tool, "name", at));
+      KVGATE_TRY_VOID(Tools(tool["tools"], Sub(at, "tools"), tool.String("name")));
+      continue;
+    }
+    const bool is_custom = type == "custom";
+    if (!is_custom && type != "function") {
+      return CannotSay(Sub(at, "type"), "a tool of type '" + type + "'", target);
+    }
+    KVGATE_TRY(ToolForm made, is_custom ? Custom(tool, at) : Function(tool, at));
+    made.name = Flat(space, made.name);
+    // Items of a conversation bring tools again.
+    const auto same = [&](const ToolForm& known) { return known.name == made.name; };
+    if (path != "tools" && std::any_of(form.tools.begin(), form.tools.end(), same)) continue;
+    if (is_custom || !space.empty()) {
+      const Result<RawJson> name = RawJson::Parse(made.name);
+      form.client_tools.push_back({.name = name ? name->String() : std::string(),
+                                   .is_custom = is_custom,
+                                   .space = std::string(space)});
+    }
+    form.tools.push_back(std::move(made));
   }
+  return {};
+}
+
+// Its grammar is told in words: no other dialect has one.
+Result<ToolForm> OpenAiReader::Custom(const RawObject& tool, const std::string& path) const {
+  const bool nested = dialect == OpenAiDialect::kChat;
+  const std::string at = nested ? Sub(path, "custom") : path;
+  KVGATE_TRY(const RawObject holder, NeededObject(nested ? tool["custom"] : tool.value(), at));
+  ToolForm made{.path = path, .ttl_seconds = TtlOf(tool)};
+  KVGATE_TRY(made.name, NeededString(holder, "name", at));
+  KVGATE_TRY_VOID(OptionalString(holder, "description", at));
+  std::string description = holder.String("description");
+  const RawObject format(holder["format"]);
+  const RawObject grammar = format["grammar"] ? RawObject(format["grammar"]) : format;
+  if (const std::string definition = grammar.String("definition"); !definition.empty()) {
+    description += "\n\nThe input is a text that this " + grammar.String("syntax") +
+                   " grammar describes:\n" + definition;
+  }
+  if (!description.empty()) made.description = Quoted(description);
+  made.schema = R"({"type":"object","properties":{"input":{"type":"string"}},)"
+                R"("required":["input"],"additionalProperties":false})";
+  return made;
+}
+
+Result<Block> OpenAiReader::CustomCall(const RawObject& call, const std::string& path) const {
+  KVGATE_TRY_VOID(NeededString(call, "input", path));
+  return Block{.kind = BlockKind::kCall,
+               .path = path,
+               .arguments = form.Keep(protocol::InputArguments(call.String("input")))};
+}
+
+Result<ToolForm> OpenAiReader::Function(const RawObject& tool, const std::string& path) const {
   const bool nested = dialect == OpenAiDialect::kChat;
   const std::string at = nested ? Sub(path, "function") : path;
   KVGATE_TRY(const RawObject holder, NeededObject(nested ? tool["function"] : tool.value(), at));
@@ -100,6 +171,14 @@ Result<ToolForm> OpenAiReader::Tool(const RawObject& tool, const std::string& pa
   }
   if (const RawJson strict = holder["strict"]) made.strict = strict.is_true();
   return made;
+}
+
+Result<Literal> OpenAiReader::NameOf(const RawObject& choice, const std::string& path) const {
+  const bool nested = dialect == OpenAiDialect::kChat;
+  const bool is_custom = choice.String("type") == "custom";
+  const RawObject holder = nested ? RawObject(choice[is_custom ? "custom" : "function"]) : choice;
+  KVGATE_TRY(const Literal name, NeededString(holder, "name", path));
+  return Flat(holder.String("namespace"), name);
 }
 
 Result<void> OpenAiReader::Choice(const RawJson& value) const {
@@ -119,9 +198,8 @@ Result<void> OpenAiReader::Choice(const RawJson& value) const {
   KVGATE_TRY(const RawObject choice, NeededObject(value, "tool_choice"));
   const bool nested = dialect == OpenAiDialect::kChat;
   const std::string type = choice.String("type");
-  if (type == "function") {
-    const RawObject holder = nested ? RawObject(choice["function"]) : choice;
-    KVGATE_TRY(const Literal name, NeededString(holder, "name", "tool_choice"));
+  if (type == "function" || type == "custom") {
+    KVGATE_TRY(const Literal name, NameOf(choice, "tool_choice"));
     made.mode = ChoiceMode::kRequired;
     made.named = true;
     made.allowed.push_back(name);
@@ -135,9 +213,7 @@ Result<void> OpenAiReader::Choice(const RawJson& value) const {
     return WrongShape("tool_choice.mode", "must be 'auto' or 'required'");
   }
   for (const RawJson& element : holder["tools"].Elements()) {
-    const RawObject tool(element);
-    const RawObject named = nested ? RawObject(tool["function"]) : tool;
-    KVGATE_TRY(const Literal name, NeededString(named, "name", "tool_choice.tools"));
+    KVGATE_TRY(const Literal name, NameOf(RawObject(element), "tool_choice.tools"));
     made.allowed.push_back(name);
   }
   if (made.allowed.empty()) return WrongShape("tool_choice.tools", "must name a tool");

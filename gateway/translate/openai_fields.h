@@ -24,16 +24,24 @@ struct OpenAiReader {
 
   // A string or an array of parts.
   Result<std::vector<Block>> Contents(const RawJson& value, const std::string& path) const;
-  // A tool's definition; `path` is the tool's.
-  Result<ToolForm> Tool(const RawObject& tool, const std::string& path) const;
+  // Into the form, each as a function under its flat name. `space`: the namespace that they are in.
+  Result<void> Tools(const RawJson& tools, const std::string& path, std::string_view space) const;
   Result<void> Choice(const RawJson& value) const;
   // A string's worth of JSON and its text.
   Block Call(const std::string& path, Literal arguments) const;
+  // Of a custom tool: its input as the arguments of a function.
+  Result<Block> CustomCall(const RawObject& call, const std::string& path) const;
+  // A name as the target has it; `name` is a JSON string.
+  Literal Flat(std::string_view space, Literal name) const;
   // {"type","json_schema"} of Chat, {"type","name","schema"} of Responses.
   Result<void> Output(const RawJson& value, const std::string& path) const;
   Result<void> Hints(const RawObject& body) const;
 
  private:
+  Result<ToolForm> Function(const RawObject& tool, const std::string& path) const;
+  Result<ToolForm> Custom(const RawObject& tool, const std::string& path) const;
+  Result<Literal> NameOf(const RawObject& choice, const std::string& path) const;
+  Literal Quoted(std::string_view text) const;
   Result<Block> Part(const RawObject& part, const std::string& path) const;
   Result<Block> Image(const RawObject& part, const std::string& path) const;
   Result<Block> File(const RawObject& part, const std::string& path) const;

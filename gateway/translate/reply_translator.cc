@@ -22,7 +22,9 @@ class Translator final : public ReplyTranslator, private ledger::SseSink {
  public:
   explicit Translator(Options options)
       : options_(std::move(options)),
-        writer_(options_.reply, options_.answer_bytes_max),
+        writer_({.reply = options_.reply,
+                 .namer = protocol::CallNamer(options_.tools),
+                 .answer_bytes_max = options_.answer_bytes_max}),
         reply_(MakeUpstreamReply(options_.from, writer_)),
         sse_(*this) {}
 

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "gateway/protocol/completion.h"
 #include "gateway/protocol/reply_encoder.h"
@@ -22,6 +23,7 @@ class ReplyTranslator {
     bool events = false;  // what the upstream sends is a stream of events, not one body
     // The client's; `model` stands where the upstream names none.
     protocol::ReplyOptions reply = {};
+    std::vector<protocol::Tool> tools = {};  // of the request: TranslatedRequest's
     size_t event_bytes_max = size_t{16} << 20;
     size_t answer_bytes_max = size_t{64} << 20;
   };

@@ -28,7 +28,10 @@ bool ReplyWriter::Take(size_t bytes) {
   return true;
 }
 
-void ReplyWriter::Send(const DeltaEvent& event) { encoder_->OnDelta(event, *out_); }
+void ReplyWriter::Send(DeltaEvent event) {
+  namer_.Apply(event);
+  encoder_->OnDelta(event, *out_);
+}
 
 void ReplyWriter::Add(DeltaKind kind, std::string_view text) {
   if (text.empty() || !Take(text.size())) return;

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "gateway/protocol/client_calls.h"
 #include "gateway/protocol/reply_encoder.h"
 #include "gateway/translate/error_translator.h"
 
@@ -26,9 +27,15 @@ struct ReplyUsage {
 
 class ReplyWriter {
  public:
-  // `options.model` stands where the upstream names none.
-  explicit ReplyWriter(protocol::ReplyOptions options, size_t answer_bytes_max)
-      : options_(std::move(options)), bytes_left_(answer_bytes_max) {}
+  struct Options {
+    protocol::ReplyOptions reply = {};  // its model stands where the upstream names none
+    protocol::CallNamer namer = {};     // calls as the client has them
+    size_t answer_bytes_max = 0;
+  };
+  explicit ReplyWriter(Options options)
+      : options_(std::move(options.reply)),
+        namer_(std::move(options.namer)),
+        bytes_left_(options.answer_bytes_max) {}
 
   // Where everything below goes to; for the calls until the next one of this.
   void SetOutput(std::string& out) { out_ = &out; }
@@ -59,10 +66,11 @@ class ReplyWriter {
  private:
   void Add(protocol::DeltaKind kind, std::string_view text);
   bool Take(size_t bytes);
-  void Send(const protocol::DeltaEvent& event);
+  void Send(protocol::DeltaEvent event);
   protocol::CompletionStats Stats() const;
 
   protocol::ReplyOptions options_;
+  protocol::CallNamer namer_;
   size_t bytes_left_;
   std::string* out_ = nullptr;
   std::unique_ptr<protocol::ReplyEncoder> encoder_;

@@ -17,6 +17,8 @@
 
 #include <kvgate/result.h>
 
+#include "gateway/protocol/completion.h"
+
 namespace kvgate::translate {
 
 using Literal = std::string_view;  // JSON; empty: absent
@@ -99,6 +101,9 @@ struct OutputForm {
 struct RequestForm {
   Literal model = {};
   std::vector<ToolForm> tools = {};
+  // Those that the caller names otherwise than the target, which gets all of them as functions:
+  // custom tools, and tools in namespaces.
+  std::vector<protocol::Tool> client_tools = {};
   ChoiceForm choice = {};
   std::vector<Turn> turns = {};  // system turns in their places, the first ones included
   Given max_tokens = {};

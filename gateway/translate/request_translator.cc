@@ -78,6 +78,7 @@ Result<TranslatedRequest> TranslateRequest(const TranslateRequestArgs& args) {
       .path = PathOfDialect(args.to), .stream = form.stream, .include_usage = form.include_usage};
   if (args.from == Dialect::kResponses) made.shape = ShapeOf(body);
   KVGATE_TRY(made.body, Write(args, form));
+  made.tools = std::move(form.client_tools);
   return made;
 }
 

@@ -8,6 +8,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <kvgate/result.h>
 
@@ -29,7 +30,8 @@ struct TranslatedRequest {
   std::string_view path;  // a literal: "/v1/messages"
   bool stream = false;    // as the caller wants it
   bool include_usage = false;
-  protocol::ResponseShape shape = {};  // for a caller of Responses
+  protocol::ResponseShape shape = {};      // for a caller of Responses
+  std::vector<protocol::Tool> tools = {};  // those whose calls the reply must name back
 };
 
 // Chat Completions, Responses and Messages, `from` and `to` different. kInvalidArgument,

@@ -41,14 +41,7 @@ class Reader {
   }
 
   Result<void> Tools(const RawObject& body) {
-    const RawJson tools = body["tools"];
-    if (tools && !tools.is_array()) return WrongShape("tools", "must be an array");
-    for (const RawJson& value : tools.Elements()) {
-      const std::string path = At("tools", form_.tools.size());
-      KVGATE_TRY(const RawObject tool, NeededObject(value, path));
-      KVGATE_TRY(ToolForm made, parts_.Tool(tool, path));
-      form_.tools.push_back(std::move(made));
-    }
+    KVGATE_TRY_VOID(parts_.Tools(body["tools"], "tools", ""));
     KVGATE_TRY_VOID(parts_.Choice(body["tool_choice"]));
     KVGATE_TRY_VOID(parts_.Hints(body));
     const RawObject text(body["text"]);
@@ -69,15 +62,16 @@ class Reader {
   Result<void> Item(const RawObject& item, const std::string& path) {
     const std::string type = item.String("type");
     if (type == "message" || (type.empty() && item["role"])) return Message(item, path);
-    if (type == "function_call") {
-      KVGATE_TRY(const Literal arguments, OptionalString(item, "arguments", path));
-      Block call = parts_.Call(path, arguments.empty() ? "\"\"" : arguments);
+    if (type == "function_call" || type == "custom_tool_call") {
+      KVGATE_TRY(Block call, CallOf(item, type == "custom_tool_call", path));
       KVGATE_TRY(call.id, NeededString(item, "call_id", path));
       KVGATE_TRY(call.name, NeededString(item, "name", path));
+      call.name = parts_.Flat(item.String("namespace"), call.name);
       Add(Role::kAssistant, std::move(call));
       return {};
     }
-    if (type == "function_call_output") {
+    if (type == "additional_tools") return parts_.Tools(item["tools"], Sub(path, "tools"), "");
+    if (type == "function_call_output" || type == "custom_tool_call_output") {
       Block result{.kind = BlockKind::kResult, .path = path, .ttl_seconds = TtlOf(item)};
       KVGATE_TRY(result.id, NeededString(item, "call_id", path));
       KVGATE_TRY(result.content, parts_.Contents(item["output"], Sub(path, "output")));
@@ -89,6 +83,12 @@ class Reader {
       return {};
     }
     return CannotSay(Sub(path, "type"), "an item of type '" + type + "'", target_);
+  }
+
+  Result<Block> CallOf(const RawObject& item, bool is_custom, const std::string& path) {
+    if (is_custom) return parts_.CustomCall(item, path);
+    KVGATE_TRY(const Literal arguments, OptionalString(item, "arguments", path));
+    return parts_.Call(path, arguments.empty() ? "\"\"" : arguments);
   }
 
   Result<void> Message(const RawObject& item, const std::string& path) {

@@ -137,9 +137,34 @@ test("errors arrive as the client's own types and name the field", async () => {
     (error) => error instanceof Anthropic.BadRequestError && /temperature/.test(error.message)
       && error.error.type === "error" && Boolean(error.requestID));
   await assert.rejects(client.messages.create(asked("x", {
-    messages: [{ role: "user", content: [{ type: "image", source: {
-      type: "base64", media_type: "image/png", data: "AAAA" } }] }],
-  })), (error) => error instanceof Anthropic.BadRequestError && /image/.test(error.message));
+    messages: [{ role: "user", content: [{ type: "smell" }] }],
+  })), (error) => error instanceof Anthropic.BadRequestError && /smell/.test(error.message));
+});
+
+// An agent that has read an image once sends it in each turn from then on.
+test("images are left out, said, and cost the prefix nothing", async () => {
+  const image = { type: "image",
+    source: { type: "base64", media_type: "image/png", data: "iVBORw0KGgo=" } };
+  const messages = [
+    { role: "user", content: "Read x.png." },
+    { role: "assistant", content: [
+      { type: "tool_use", id: "toolu_1", name: "Read", input: { path: "x.png" } }] },
+    { role: "user", content: [{ type: "tool_result", tool_use_id: "toolu_1",
+      content: [{ type: "text", text: "x.png" }, image] }] },
+  ];
+  const tools = [
+    { name: "Read", description: "Reads.", input_schema: { type: "object", properties: {} } },
+    { type: "web_search_20250305", name: "web_search" }];
+  const ask = () => client.messages.create(asked("image", { messages, tools })).withResponse();
+  const { data, response } = await ask();
+  assert.deepEqual(response.headers.get("x-kvgate-left-out").split(", ").sort(),
+    ["image", "web_search_20250305"]);
+  const before = inputOf(data.usage);
+  messages.push({ role: "assistant", content: "I see." },
+    { role: "user", content: [image, { type: "text", text: "And now?" }] });
+  const second = await ask();
+  assert.ok(second.data.usage.cache_read_input_tokens >= before - 96,
+    `${second.data.usage.cache_read_input_tokens} of ${before}`);
 });
 
 test("the tool runner goes on without threads", async () => {

@@ -183,13 +183,57 @@ test("conversations are kept, changed and answered in", async () => {
   await assert.rejects(client.conversations.retrieve(made.id), OpenAI.NotFoundError);
 });
 
+const patch = {
+  type: "custom", name: "apply_patch", description: "Edits files.",
+  format: { type: "grammar", syntax: "lark",
+    definition: 'start: "*** Begin" LF line+ "*** End"\n' +
+      'line: ("+" | "-") /[a-z "]{1,6}/ LF\n%import common.LF\n' },
+};
+const isPatch = (text) => /^\*\*\* Begin\n([+-][a-z "]{1,6}\n)+\*\*\* End$/.test(text);
+
+test("a custom tool's input follows its grammar, streamed and whole, and goes back", async () => {
+  const fields = { ...asked("custom"), max_output_tokens: 200,
+    tools: [patch, { type: "web_search" }], tool_choice: { type: "custom", name: "apply_patch" } };
+  const { data: whole, response } = await client.responses.create(fields).withResponse();
+  assert.equal(response.headers.get("x-kvgate-left-out"), "web_search");
+  const call = whole.output.at(-1);
+  assert.equal(call.type, "custom_tool_call");
+  assert.ok(isPatch(call.input), call.input);
+  let input = "";
+  let done;
+  for await (const event of client.responses.stream(fields)) {
+    if (event.type === "response.custom_tool_call_input.delta") input += event.delta;
+    if (event.type === "response.custom_tool_call_input.done") done = event.input;
+  }
+  assert.equal(input, call.input);
+  assert.equal(done, call.input);
+  const second = await client.responses.create({ ...fields, input: [
+    { role: "user", content: "Go." }, ...whole.output,
+    { type: "custom_tool_call_output", call_id: call.call_id, output: "done" }] });
+  const used = whole.usage.input_tokens;
+  assert.ok(second.usage.input_tokens_details.cached_tokens >= used - 64,
+    `${second.usage.input_tokens_details.cached_tokens} of ${used}`);
+});
+
+test("a tool of a namespace comes back in it", async () => {
+  const answer = await client.responses.create({ ...asked("namespace"), max_output_tokens: 200,
+    tools: [{ type: "namespace", name: "agents", description: "A team.", tools: [weather] }],
+    tool_choice: { type: "function", name: "weather", namespace: "agents" } });
+  const call = answer.output.at(-1);
+  assert.equal(call.type, "function_call");
+  assert.equal(call.name, "weather");
+  assert.equal(call.namespace, "agents");
+  assert.ok(JSON.parse(call.arguments).city !== undefined);
+});
+
 test("errors arrive as the client's own, with the field at fault", async () => {
   const bad = async (fields, status, param) => assert.rejects(
     client.responses.create({ ...asked("errors"), ...fields }),
     (error) => error.status === status && error.param === param);
   await bad({ temperature: 7 }, 400, "temperature");
   await bad({ background: true }, 400, "background");
-  await bad({ tools: [{ type: "web_search" }] }, 400, "tools[0].type");
+  await bad({ tools: [{ type: "web_search" }], tool_choice: { type: "web_search" } }, 400,
+    "tool_choice.type");
   await bad({ model: "gpt-9" }, 404, "model");
   await bad({ stream: true, input: [] }, 400, "input");
 });

@@ -5,9 +5,10 @@ read from the cache, with the templates of several models, in the Chat and the M
 Each turn must call a tool; the call goes back with its result. The shares are printed."""
 
 import json
+import re
 import unittest
 
-from case import TEST_DATA, TINY, Case, tenant, text_of
+from case import FULL, TEST_DATA, TINY, Case, tenant, text_of
 
 TURNS = 10
 SHARE_MIN = 0.95
@@ -15,6 +16,8 @@ TEMPLATES = ["Qwen-Qwen3-0.6B", "Qwen3-Coder", "NousResearch-Hermes-2-Pro-Llama-
              "meta-llama-Llama-3.1-8B-Instruct", "deepseek-ai-DeepSeek-V3.1", "GLM-4.6",
              "Kimi-K2-Instruct", "openai-gpt-oss-120b", "LFM2-8B-A1B",
              "mistralai-Mistral-Nemo-Instruct-2407", "google-gemma-2-2b-it"]
+# One of each way to write what is no JSON; the others with KVGATE_TEST_FULL.
+WITH_CUSTOM_TOOLS = ("plain", "Qwen-Qwen3-0.6B", "Qwen3-Coder", "openai-gpt-oss-120b")
 # Nothing of any model's: tools are told as text.
 PLAIN = ("{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}"
          "{% if add_generation_prompt %}<assistant>{% endif %}")
@@ -89,6 +92,62 @@ class MessagesAgent:
         return [(call["name"], call["input"]) for call in calls]
 
 
+class CodexAgent:
+    """As Codex has its tools: one with a grammar, one of a namespace, some that nobody runs here;
+    an image comes back with the third call."""
+    path = "/v1/responses"
+    grammar = ('start: "*** Begin Patch" LF line ~ 1..4 "*** End Patch"\n'
+               'line: ("+" | "-" | " ") /[a-z "]{0,6}/ LF\n%import common.LF\n')
+    names = ("apply_patch", "spawn", "tool_1")
+
+    def __init__(self):
+        self.items = [
+            {"type": "additional_tools", "role": "developer", "tools": [
+                {"type": "namespace", "name": "agents", "description": text_of("team", 20),
+                 "tools": [{"type": "function", **tool(0), "name": "spawn"}]}]},
+            {"type": "message", "role": "user", "content": "Begin."}]
+        self.turn = 0
+
+    def body(self):
+        tools = [{"type": "custom", "name": "apply_patch", "description": text_of("patch", 200),
+                  "format": {"type": "grammar", "syntax": "lark", "definition": self.grammar}},
+                 *({"type": "function", **each} for each in TOOLS[1:]),
+                 {"type": "tool_search", "execution": "client"}, {"type": "web_search"}]
+        name = self.names[self.turn % 3]
+        choice = {"type": "custom" if name == "apply_patch" else "function", "name": name}
+        if name == "spawn":
+            choice["namespace"] = "agents"
+        return {"model": "local", "instructions": SYSTEM, "input": self.items, "store": False,
+                "max_output_tokens": 300, "temperature": 0, "tools": tools, "tool_choice": choice}
+
+    def share(self, reply):
+        usage = reply["usage"]
+        return usage["input_tokens_details"]["cached_tokens"] / usage["input_tokens"]
+
+    def go_on(self, reply, result):
+        calls = [item for item in reply["output"] if item["type"].endswith("_call")]
+        self.items += [item for item in reply["output"] if item["type"] != "reasoning"]
+        self.turn += 1
+        told = []
+        for call in calls:
+            output = [{"type": "input_text", "text": result}]
+            if self.turn == 3:
+                output.append({"type": "input_image", "image_url": "data:image/png;base64,AA=="})
+            self.items.append({"type": call["type"] + "_output", "call_id": call["call_id"],
+                               "output": output})
+            if call["type"] == "custom_tool_call":
+                lines = call["input"].split("\n")
+                assert (lines[0], lines[-1]) == ("*** Begin Patch", "*** End Patch"), call
+                for line in lines[1:-1]:
+                    assert re.fullmatch(r'[+ -][a-z "]{0,6}', line), call
+                told.append((TOOLS[0]["name"], {"path": call["input"]}))
+            else:
+                space = "agents" if call["name"] == "spawn" else None
+                assert call.get("namespace") == space, call
+                told.append((TOOLS[1]["name"], json.loads(call["arguments"])))
+        return told
+
+
 class AgentLoopTest(Case):
     def loop(self, running, agent, name):
         shares = []
@@ -109,6 +168,8 @@ class AgentLoopTest(Case):
         # V20: turn by turn alike in both dialects.
         self.loop(running, ChatAgent(), f"{name}, chat")
         self.loop(running, MessagesAgent(), f"{name}, messages")
+        if FULL or name in WITH_CUSTOM_TOOLS:
+            self.loop(running, CodexAgent(), f"{name}, responses")
         running.__exit__()
 
     def test_v11_thinking_that_a_template_drops_costs_the_last_turn_alone(self):

@@ -209,13 +209,14 @@ class BadInputTest(ResponsesCase):
     def test_every_error_names_its_field_and_disturbs_nothing(self):
         running = self.serve()
         before = self.answer(running, "hi")["output"]
-        image = [{"role": "user", "content": [{"type": "input_image", "image_url": "data:,"}]}]
+        image = [{"role": "user", "content": [{"type": "input_image"}]}]
         orphan = [{"type": "function_call_output", "call_id": "c", "output": "x"}]
         for fields, param in (
                 ({"background": True}, "background"), ({"input": 7}, "input"),
-                ({"input": image}, "input[0].content[0].type"),
+                ({"input": image}, "input[0].content[0].image_url"),
                 ({"input": orphan}, "input[0].call_id"),
-                ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
+                ({"tools": [{"type": "web_search"}], "tool_choice": {"type": "web_search"}},
+                 "tool_choice.type"),
                 ({"tool_choice": "required"}, "tool_choice"),
                 ({"temperature": "hot"}, "temperature"),
                 ({"conversation": "c", "previous_response_id": "r"}, "conversation"),

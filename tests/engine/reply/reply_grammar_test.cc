@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <random>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -337,6 +338,60 @@ TEST_F(ReplyGrammarTest, WhatIsNotSupportedIsAnErrorOnlyWhereItIsStrict) {
       rules.tools[0].strict = false;
     }
   }
+}
+
+// In one spelling: what is rendered again of a call is what the model wrote.
+TEST_F(ReplyGrammarTest, InputsOfCustomToolsFollowTheirGrammarsInEveryFamily) {
+  const std::string lark =
+      "start: line+\nline: (\"+\" | \"-\") /[a-z\"\\\\<]{1,4}/ LF\n"
+      "%import common.LF\n";
+  tools_ = {{.name = "patch", .input = InputKind::kLark, .input_grammar = lark},
+            {.name = "word", .input = InputKind::kRegex, .input_grammar = "[a-z]{2,5}"},
+            {.name = "any", .input = InputKind::kText}};
+  for (CallableTool& tool : tools_)
+    tool.parameters = R"({"properties":{"input":{"type":"string"}}})";
+  const std::regex patch("([+-][a-z\"\\\\<]{1,4}\n)+");
+  const std::regex word("[a-z]{2,5}");
+  for (const Way& way : kWays) {
+    ReplyRules rules = RulesOf(way);
+    rules.parallel = false;
+    const auto compiled = Compile(rules);
+    for (int round = 0; round < 20; ++round) {
+      const std::string text = Write(compiled, 900, true);
+      const Parsed parsed = Parse(way, text);
+      ASSERT_EQ(parsed.calls.size(), 1u) << way.family << "\n" << text;
+      const PlainJson value = PlainJson::parse(parsed.calls[0].arguments, nullptr, false);
+      ASSERT_TRUE(value.is_object()) << parsed.calls[0].arguments << " in\n" << text;
+      ASSERT_EQ(value.size(), 1u);
+      const auto input = value.at("input").get<std::string>();
+      if (parsed.calls[0].name == "patch") {
+        // A reader of markup takes the line feed in front of its mark for the mark's own.
+        const bool trimmed = !std::regex_match(input, patch);
+        ASSERT_TRUE(std::regex_match(trimmed ? input + "\n" : input, patch)) << input;
+      }
+      if (parsed.calls[0].name == "word") {
+        ASSERT_TRUE(std::regex_match(input, word)) << input;
+      }
+    }
+  }
+}
+
+TEST_F(ReplyGrammarTest, AGrammarThatIsNoneIsRefusedAndOneThatWeCannotFollowIsLeft) {
+  ReplyRules rules = RulesOf({"hermes"});
+  const auto made = [&](InputKind kind, std::string text) {
+    rules.tools = {{.name = "f",
+                    .field = "tools[0].format.definition",
+                    .input = kind,
+                    .input_grammar = std::move(text)}};
+    return MakeReplyGrammar(rules, {});
+  };
+  const auto bad = made(InputKind::kLark, "start: \"x");
+  ASSERT_FALSE(bad);
+  EXPECT_EQ(bad.error().field, "tools[0].format.definition");
+  EXPECT_FALSE(made(InputKind::kRegex, "[a"));
+  EXPECT_FALSE(made(InputKind::kLark, "start: a\na: \"x\" a")) << "it never ends";
+  EXPECT_TRUE(made(InputKind::kRegex, "(?<=a)b")) << "any text";
+  EXPECT_TRUE(made(InputKind::kLark, "start: a\na: b \"x\"\nb: a | \"y\"")) << "likewise";
 }
 
 }  // namespace

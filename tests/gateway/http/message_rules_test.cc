@@ -80,5 +80,23 @@ TEST(MessageRulesTest, OnlyOneExpectationIsKnown) {
   EXPECT_EQ(Check({{"Host", "a"}, {"Expect", "200-ok"}}, "/", "POST", 10), 0);
 }
 
+// Clients that try a WebSocket first go on with HTTP at once where they get this status.
+TEST(MessageRulesTest, AWebSocketIsNotSpokenAndThatIsSaid) {
+  const auto status = [](const char* target, const char* protocol, const char* method = "GET") {
+    bhttp::request_header<> head;
+    head.method_string(method);
+    head.target(target);
+    head.insert("Connection", "Upgrade");
+    head.insert("Upgrade", protocol);
+    const std::optional<Response> refusal = CheckUpgrade(head);
+    return refusal ? refusal->status : 0;
+  };
+  EXPECT_EQ(status("/v1/responses", "websocket"), 426);
+  EXPECT_EQ(status("/v1/responses?x=1", "WebSocket"), 426);
+  EXPECT_EQ(status("/v1/responses", "h2c"), 0) << "who only offers one may be answered without it";
+  EXPECT_EQ(status("/v1/responses", "websocket", "POST"), 0) << "a request like any other";
+  EXPECT_EQ(status("/health", "websocket"), 0);
+}
+
 }  // namespace
 }  // namespace kvgate::http

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <string_view>
+#include <utility>
+#include <vector>
+
 namespace kvgate::http {
 namespace {
 
@@ -121,6 +125,37 @@ TEST(RouterTest, NearMissesAreNotFound) {
   for (const char* target : {"", "/v1", "/v1/", "/v1/chat/completions/", "//health", "/HEALTH"}) {
     EXPECT_EQ(FindRoute("GET", target).refusal.status, 404) << target;
   }
+}
+
+TEST(RouterTest, ABaseUrlMayEndInTheVersionOrNot) {
+  for (const auto& [target, canonical] : std::vector<std::pair<std::string_view, std::string_view>>{
+           {"/chat/completions", "/v1/chat/completions"},
+           {"/v1/v1/chat/completions", "/v1/chat/completions"},
+           {"/messages?beta=true", "/v1/messages?beta=true"},
+           {"/messages/count_tokens", "/v1/messages/count_tokens"},
+           {"/responses/resp_1/input_items", "/v1/responses/resp_1/input_items"},
+           {"/models", "/v1/models"},
+           {"/models/org/name?x=1", "/v1/models/org/name?x=1"},
+           {"/embeddings", "/v1/embeddings"},
+           {"/v1/kvgate/v1/stats", "/kvgate/v1/stats"},
+           {"http://localhost:8080/responses", "/v1/responses"}}) {
+    EXPECT_EQ(CanonicalTarget(target), canonical) << target;
+  }
+  for (const std::string_view same :
+       {"/", "/health", "//health", "//v1/messages", "/v1//responses", "/v1", "/v1/",
+        "/v1/chat/completions", "/v1/models/v1/x", "/v1/chat/completions/", "/v1/foo", "/v1/v1/foo",
+        "/foo?x=/v1/models", "/v1/health", "/v1/metrics", "/v1/%6dodels",
+        "http://localhost/v1/models", ""}) {
+    EXPECT_EQ(CanonicalTarget(same), same) << same;
+  }
+}
+
+TEST(RouterTest, ANotFoundSaysWhatIsMeant) {
+  const auto said = [](std::string_view target) { return FindRoute("POST", target).refusal.body; };
+  EXPECT_NE(said("/api/v1/chat/completions").find("/v1/chat/completions is what is meant"),
+            std::string::npos);
+  EXPECT_NE(said("/openai/responses/").find("/v1/responses is what is meant"), std::string::npos);
+  EXPECT_EQ(said("/v1/foo").find("is what is meant"), std::string::npos);
 }
 
 }  // namespace

@@ -48,8 +48,10 @@ INSTANTIATE_TEST_SUITE_P(
                 "a string or an array of content parts"},
         BadChat{Body(R"([{"role":"user","content":[]}])"), "messages[0].content", "empty array"},
         BadChat{Body(R"([{"role":"user","content":[{"type":"text","text":"a"},)"
-                     R"({"type":"image_url","image_url":{"url":"x"}}]}])"),
-                "messages[0].content[1].type", "image_url"},
+                     R"({"type":"smell","smell":{"url":"x"}}]}])"),
+                "messages[0].content[1].type", "smell"},
+        BadChat{Body(R"([{"role":"user","content":[{"type":"image_url"}]}])"),
+                "messages[0].content[0].image_url", "Missing"},
         BadChat{Body(R"([{"role":"user","content":[{"text":"a"}]}])"),
                 "messages[0].content[0].type", "Missing"},
         BadChat{Body(R"([{"role":"user","content":[{"type":"text"}]}])"),
@@ -58,8 +60,15 @@ INSTANTIATE_TEST_SUITE_P(
                      R"("tool_calls":[{"id":"1"}]}])"),
                 "messages[1].tool_calls[0].function", "Missing"},
         BadChat{Body(kUser, R"(,"tools":[{"type":"function"}])"), "tools[0].function", "Missing"},
-        BadChat{Body(kUser, R"(,"tools":[{"type":"custom","custom":{}}])"), "tools[0].type",
-                "not supported"},
+        BadChat{Body(kUser, R"(,"tools":[{"type":"custom","custom":{}}])"), "tools[0].custom.name",
+                "Missing"},
+        BadChat{Body(kUser, R"(,"tools":[{"type":"custom","custom":{"name":"p","format":)"
+                            R"({"type":"grammar","grammar":{"syntax":"ebnf","definition":""}}}}])"),
+                "tools[0].custom.format.grammar.syntax", "'lark' or 'regex'"},
+        BadChat{Body(kUser, R"(,"tools":[{"type":"namespace","name":"n","tools":[]}])"),
+                "tools[0].type", "not supported"},
+        BadChat{Body(kUser, R"(,"tool_choice":"required","tools":[{"type":"web_search"}])"),
+                "tool_choice", "can call"},
         BadChat{Body(kUser, R"(,"tools":[{"type":"function","function":{"name":"a b"}}])"),
                 "tools[0].function.name", "letters"},
         BadChat{Body(kUser, R"(,"tool_choice":"required")"), "tool_choice",
@@ -362,6 +371,45 @@ TEST(EncodeChatCompletionsTest, TheExplanationStandsInTheLastChunk) {
     EXPECT_EQ(last["kvgate"]["cached_tokens"], 8) << include_usage;
     EXPECT_EQ(out.find("kvgate\":"), out.rfind("kvgate\":"));
   }
+}
+
+TEST(ChatCompletionsTest, CustomToolsGoBothWays) {
+  const auto decoded = DecodeChatCompletions(
+      Body(R"([{"role":"user","content":"x"},{"role":"assistant","content":null,"tool_calls":[)"
+           R"({"id":"1","type":"custom","custom":{"name":"patch","input":"a\nb"}}]},)"
+           R"({"role":"tool","tool_call_id":"1","content":[{"type":"text","text":"ok"},)"
+           R"({"type":"image_url","image_url":{"url":"data:image/png;base64,AA=="}}]}])",
+           R"(,"tools":[{"type":"custom","custom":{"name":"patch","format":{"type":"grammar",)"
+           R"("grammar":{"syntax":"regex","definition":"[a-z]+"}}}}],)"
+           R"("tool_choice":{"type":"custom","custom":{"name":"patch"}})"),
+      {});
+  ASSERT_TRUE(decoded) << decoded.error().ToString();
+  ASSERT_EQ(decoded->tools.size(), 1u);
+  EXPECT_EQ(decoded->tools[0].input_syntax, InputSyntax::kRegex);
+  EXPECT_EQ(decoded->tools[0].field, "tools[0].custom.format.grammar.definition");
+  EXPECT_EQ(decoded->tool_choice.allowed, std::vector<std::string>{"patch"});
+  const auto& messages = std::get<std::vector<Message>>(decoded->prompt);
+  EXPECT_EQ(messages[1].tool_calls[0].arguments, R"({"input": "a\nb"})");
+  EXPECT_THAT(messages[2].content, HasSubstr("ok\n[image left out (image/png)"));
+  EXPECT_EQ(decoded->left_out, std::vector<std::string>{"image"});
+
+  const auto encode = [](bool stream) {
+    const auto encoder = MakeReplyEncoder({.request_id = "1", .model = "m", .stream = stream});
+    std::string out;
+    encoder->OnStart({}, out);
+    encoder->OnDelta({.kind = DeltaKind::kCall, .text = "patch", .call_id = "c", .is_custom = true},
+                     out);
+    encoder->OnDelta({.kind = DeltaKind::kArguments, .text = "ab", .is_custom = true}, out);
+    encoder->OnDelta({.kind = DeltaKind::kCallEnd}, out);
+    encoder->OnFinish({.reason = FinishReason::kToolCalls}, out);
+    return out;
+  };
+  EXPECT_THAT(encode(false), HasSubstr(R"("tool_calls":[{"id":"c","type":"custom",)"
+                                       R"("custom":{"name":"patch","input":"ab"}}])"));
+  const std::string stream = encode(true);
+  EXPECT_THAT(stream, HasSubstr(R"("id":"c","type":"custom","custom":{"name":"patch",)"
+                                R"("input":""})"));
+  EXPECT_THAT(stream, HasSubstr(R"({"index":0,"custom":{"input":"ab"}})"));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "gateway/protocol/errors.h"
+#include "gateway/protocol/left_out.h"
 
 namespace kvgate::protocol {
 namespace {
@@ -64,7 +65,11 @@ INSTANTIATE_TEST_SUITE_P(
         BadMessages{Body(R"([{"role":"tool","content":"x"}])"), "messages[0].role", "must be"},
         BadMessages{Body(R"([{"role":"user","content":[]}])"), "messages[0].content", "empty"},
         BadMessages{Body(R"([{"role":"user","content":[{"type":"image","source":{}}]}])"),
-                    "messages[0].content[0].type", "'image'"},
+                    "messages[0].content[0].source.type", "Missing"},
+        BadMessages{Body(R"([{"role":"user","content":[{"type":"smell"}]}])"),
+                    "messages[0].content[0].type", "'smell'"},
+        BadMessages{Body(kUser, R"(,"system":[{"type":"image","source":{"type":"url"}}])"),
+                    "system[0].type", "'image'"},
         BadMessages{Body(R"([{"role":"user","content":[{"type":"tool_result","tool_use_id":"1",)"
                          R"("content":"x"}]}])"),
                     "messages[0].content[0].tool_use_id", "in the assistant's turn before"},
@@ -73,8 +78,9 @@ INSTANTIATE_TEST_SUITE_P(
                     "messages[1].content[0].input", "Missing"},
         BadMessages{Body(kUser, R"(,"system":5)"), "system", "a string or an array"},
         BadMessages{Body(kUser, R"(,"tools":[{"name":"f"}])"), "tools[0].input_schema", "Missing"},
-        BadMessages{Body(kUser, R"(,"tools":[{"type":"bash_20250124","name":"bash"}])"),
-                    "tools[0].type", "bash_20250124"},
+        BadMessages{Body(kUser, R"(,"tools":[{"type":"bash_20250124","name":"bash"}],)"
+                                R"("tool_choice":{"type":"tool","name":"bash"})"),
+                    "tool_choice", "can call"},
         BadMessages{Body(kUser, R"(,"tool_choice":{"type":"any"})"), "tool_choice", "tools"},
         BadMessages{Body(kUser, R"(,"tool_choice":{"type":"must"})"), "tool_choice.type", "'any'"},
         BadMessages{Body(kUser, R"(,"stop_sequences":"x")"), "stop_sequences", "an array"},
@@ -319,6 +325,64 @@ TEST(EncodeMessagesTest, PingsAreEventsAndCountsAreBodies) {
   EXPECT_EQ(EventsOf(std::string(MakeMessagesEncoder(Options(true))->ping())),
             std::vector<json>{json::parse(R"({"type":"ping"})")});
   EXPECT_EQ(EncodeTokenCount(12), R"({"input_tokens":12})");
+}
+
+// Claude Code's first block: other values in every request, and nothing for a model.
+TEST(DecodeMessagesTest, TheBillingHeaderIsDropped) {
+  constexpr const char* kHeader = "x-anthropic-billing-header: cc_version=2.1; cch=36ee5;";
+  const auto system = [&](const std::string& value) -> std::string {
+    const auto decoded = Decode(Body(kUser, ",\"system\":" + value));
+    if (!decoded) return decoded.error().ToString();
+    const auto& messages = std::get<std::vector<Message>>(decoded->prompt);
+    return messages.front().role == "system" ? messages.front().content : "none";
+  };
+  const std::string block = std::string(R"({"type":"text","text":")") + kHeader;
+  EXPECT_EQ(system("[" + block + R"("},{"type":"text","text":"You are."}])"), "You are.");
+  EXPECT_EQ(system("[" + block + R"(\nYou are."}])"), "You are.") << "what follows it stays";
+  EXPECT_EQ(system("\"" + std::string(kHeader) + R"(\n\nYou are.")"), "You are.");
+  EXPECT_EQ(system("[" + block + "\"}]"), "none");
+  const std::string quoted = std::string("About ") + kHeader;
+  EXPECT_EQ(system("\"" + quoted + "\""), quoted) << "only at the beginning";
+}
+
+TEST(DecodeMessagesTest, MediaBecomeTheSameTextInEveryTurn) {
+  const std::string image = R"({"type":"image","source":{"type":"base64","media_type":"image/png",)"
+                            R"("data":"iVBORw0KGgo="}})";
+  const std::string turns =
+      R"({"role":"user","content":[{"type":"text","text":"look"},)" + image + "]}," +
+      R"({"role":"assistant","content":[{"type":"tool_use","id":"1","name":"Read","input":{}},)"
+      R"({"type":"server_tool_use","id":"2","name":"web_search","input":{}},)"
+      R"({"type":"web_search_tool_result","tool_use_id":"2","content":[]}]},)"
+      R"({"role":"user","content":[{"type":"tool_result","tool_use_id":"1","content":[)" +
+      image +
+      R"(,{"type":"tool_reference","tool_name":"Grep"},)"
+      R"({"type":"document","title":"a.pdf","source":{"type":"base64",)"
+      R"("media_type":"application/pdf","data":"AA=="}},)"
+      R"({"type":"document","title":"t","context":"c","source":{"type":"text",)"
+      R"("media_type":"text/plain","data":"readable"}},)"
+      R"({"type":"search_result","title":"s","source":"https://x","content":[)"
+      R"({"type":"text","text":"found"}]}]}]})";
+  const auto decoded = Decode(Body("[" + turns + "]"));
+  ASSERT_TRUE(decoded) << decoded.error().ToString();
+  EXPECT_THAT(decoded->left_out,
+              testing::ElementsAre("image", "server_tool_use", "web_search_tool_result", "file"));
+  const auto& messages = std::get<std::vector<Message>>(decoded->prompt);
+  ASSERT_EQ(messages.size(), 3u);
+  const std::string placeholder = PlaceholderOf({.what = "image", .type = "image/png"});
+  EXPECT_EQ(messages[0].content, "look\n" + placeholder);
+  EXPECT_EQ(messages[2].content,
+            placeholder + "\nGrep\na.pdf\n" +
+                PlaceholderOf({.what = "file", .type = "application/pdf", .name = "a.pdf"}) +
+                "\nt\nc\nreadable\ns\nhttps://x\nfound");
+}
+
+TEST(DecodeMessagesTest, ToolsThatAProviderRunsAreLeftOut) {
+  const auto decoded = Decode(
+      Body(kUser, R"(,"tools":[{"type":"web_search_20250305","name":"web_search","max_uses":8},)"
+                  R"({"name":"f","input_schema":{"type":"object"}}])"));
+  ASSERT_TRUE(decoded) << decoded.error().ToString();
+  EXPECT_THAT(decoded->left_out, testing::ElementsAre("web_search_20250305"));
+  ASSERT_EQ(decoded->tools.size(), 1u);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "gateway/protocol/left_out.h"
 #include "gateway/protocol/responses.h"
 
 namespace kvgate::protocol {
@@ -99,10 +100,16 @@ INSTANTIATE_TEST_SUITE_P(
     Items, BadItemTest,
     ::testing::Values(
         BadItem{R"([{"role":"tool","content":"x"}])", "input[0].role", "'developer'"},
-        BadItem{R"([{"role":"user","content":[{"type":"input_image","image_url":"x"}]}])",
-                "input[0].content[0].type", "input_image"},
+        BadItem{R"([{"role":"user","content":[{"type":"input_smell","smell":"x"}]}])",
+                "input[0].content[0].type", "input_smell"},
+        BadItem{R"([{"role":"user","content":[{"type":"input_image"}]}])",
+                "input[0].content[0].image_url", "Missing"},
         BadItem{R"([{"role":"user","content":7}])", "input[0].content", "array of content parts"},
-        BadItem{R"([{"type":"web_search_call","id":"ws"}])", "input[0].type", "web_search_call"},
+        BadItem{R"([{"type":"compaction","id":"cmp_1"}])", "input[0].type", "compaction"},
+        BadItem{R"([{"type":"custom_tool_call","call_id":"1","name":"f"}])", "input[0].input",
+                "Missing"},
+        BadItem{R"([{"type":"custom_tool_call_output","call_id":"9","output":"x"}])",
+                "input[0].call_id", "No tool call found"},
         BadItem{R"([{"type":"function_call","name":"f","arguments":"{}"}])", "input[0].call_id",
                 "Missing"},
         BadItem{R"([{"type":"function_call","call_id":"1","name":"f","arguments":{}}])",
@@ -120,6 +127,66 @@ TEST(PromptBuilderTest, AConversationHasSoManyTurnsAtMost) {
                            limits);
   ASSERT_FALSE(turns);
   EXPECT_EQ(turns.error().field, "input");
+}
+
+TEST(PromptBuilderTest, CustomCallsAndNamespacesBecomeCallsOfTheFlatName) {
+  const auto turns =
+      Turns(R"([{"role":"user","content":"a"},)"
+            R"({"type":"custom_tool_call","call_id":"1","name":"exec","namespace":"functions",)"
+            R"("input":"say \"hi\"\n"},)"
+            R"({"type":"custom_tool_call_output","call_id":"1","output":"hi"},)"
+            R"({"type":"function_call","call_id":"2","name":"spawn","namespace":"agents",)"
+            R"("arguments":"{}"},)"
+            R"({"type":"function_call_output","call_id":"2","output":"done"}])");
+  ASSERT_EQ(turns.size(), 5u);
+  EXPECT_EQ(turns[1].tool_calls.front(), (ToolCall{.id = "1",
+                                                   .name = "functions__exec",
+                                                   .arguments = R"({"input": "say \"hi\"\n"})"}));
+  EXPECT_EQ(turns[2].content, "hi");
+  EXPECT_EQ(turns[3].tool_calls.front().name, "agents__spawn");
+}
+
+TEST(PromptBuilderTest, WhatCannotBeTakenIsLeftOutAndNamed) {
+  const std::string body =
+      R"({"model":"m","input":[)"
+      R"({"type":"additional_tools","role":"developer","tools":[{"type":"custom","name":"exec"},)"
+      R"({"type":"image_generation"}]},)"
+      R"({"role":"user","content":[{"type":"input_text","text":"see"},)"
+      R"({"type":"input_image","image_url":"data:image/png;base64,AA=="}]},)"
+      R"({"type":"web_search_call","id":"ws","status":"completed"},)"
+      R"({"type":"function_call","call_id":"1","name":"view","arguments":"{}"},)"
+      R"({"type":"function_call_output","call_id":"1","output":[)"
+      R"({"type":"input_image","image_url":"data:image/png;base64,AA=="}]}]})";
+  const DecodeLimits limits;
+  const auto request = DecodeResponses({.body = body, .request_id = kRequest}, limits);
+  ASSERT_TRUE(request) << request.error().ToString();
+  PromptBuilder builder(limits);
+  ASSERT_TRUE(builder.Add(request->input, "input"));
+  CompletionRequest whole = request->request;
+  builder.TakeTools(whole);
+  EXPECT_THAT(whole.left_out, ElementsAre("image_generation", "image", "web_search_call"));
+  ASSERT_EQ(whole.tools.size(), 1u) << "the items' tools are there once";
+  EXPECT_TRUE(whole.tools[0].is_custom);
+  const std::vector<Message> turns = builder.Take();
+  ASSERT_EQ(turns.size(), 3u);
+  EXPECT_EQ(turns[0].content, "see\n" + PlaceholderOf({.what = "image", .type = "image/png"}));
+  EXPECT_EQ(turns[2].content, PlaceholderOf({.what = "image", .type = "image/png"}));
+}
+
+TEST(PromptBuilderTest, ToolsOfKeptItemsCanBeCalled) {
+  const DecodeLimits limits;
+  PromptBuilder builder(limits);
+  const ResponsesItem item{
+      .id = "at_1",
+      .json = R"({"id":"at_1","type":"additional_tools","tools":[{"type":"function","name":"f"},)"
+              R"({"type":"function","name":"g"}]})"};
+  ASSERT_TRUE(builder.Add({&item, 1}, "conversation"));
+  CompletionRequest request;
+  request.tools.push_back({.name = "g", .parameters = "own"});
+  builder.TakeTools(request);
+  ASSERT_EQ(request.tools.size(), 2u);
+  EXPECT_EQ(request.tools[0].parameters, "own") << "the request's own counts";
+  EXPECT_EQ(request.tools[1].name, "f");
 }
 
 }  // namespace

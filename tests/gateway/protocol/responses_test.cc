@@ -62,7 +62,15 @@ INSTANTIATE_TEST_SUITE_P(
         BadResponses{Body("", R"([{"type":"item_reference"}])"), "input[0].id", "Missing"},
         BadResponses{Body(R"(,"background":true)"), "background", "not supported"},
         BadResponses{Body(R"(,"prompt":{"id":"p"})"), "prompt", "not supported"},
-        BadResponses{Body(R"(,"tools":[{"type":"web_search"}])"), "tools[0].type", "web_search"},
+        BadResponses{Body(R"(,"tools":[{"type":"web search"}])"), "tools[0].type", "web search"},
+        BadResponses{Body(R"(,"tools":[{"type":"namespace","name":"n","tools":[)"
+                          R"({"type":"namespace","name":"m","tools":[]}]}])"),
+                     "tools[0].tools[0].type", "not supported"},
+        BadResponses{Body(R"(,"tools":[{"type":"namespace","name":"n"}])"), "tools[0].tools",
+                     "Missing"},
+        BadResponses{
+            Body(R"(,"tools":[{"type":"web_search"}],"tool_choice":{"type":"web_search"})"),
+            "tool_choice.type", "web_search"},
         BadResponses{Body(R"(,"tool_choice":"required")"), "tool_choice", "tools"},
         BadResponses{Body(R"(,"include":["x"])"), "include[0]", "'x'"},
         BadResponses{Body(R"(,"truncation":"some")"), "truncation", "'auto'"},
@@ -377,6 +385,63 @@ TEST(ConversationBodyTest, HasItemsAndMetadata) {
   EXPECT_EQ(decode(R"({"items":[{"type":"item_reference","id":"x"}]})").error().field,
             "items[0].type");
   EXPECT_EQ(decode(R"({"metadata":[]})").error().field, "metadata");
+}
+
+TEST(DecodeResponsesTest, ToolsOfEveryKindGetTheNameThatTheModelKnows) {
+  const auto decoded = Decode(
+      Body(R"(,"tools":[{"type":"function","name":"look"},{"type":"custom","name":"patch",)"
+           R"("description":"Edits.","format":{"type":"grammar","syntax":"lark",)"
+           R"("definition":"start: \"x\""}},{"type":"namespace","name":"agents",)"
+           R"("description":"A team.","tools":[{"type":"function","name":"spawn"},)"
+           R"({"type":"custom","name":"say"}]},{"type":"web_search"},{"type":"tool_search"}],)"
+           R"("tool_choice":{"type":"allowed_tools","mode":"required","tools":[)"
+           R"({"type":"custom","name":"patch"},{"type":"web_search"},)"
+           R"({"type":"function","name":"spawn","namespace":"agents"}]})"));
+  ASSERT_TRUE(decoded) << decoded.error().ToString();
+  const CompletionRequest& request = decoded->request;
+  EXPECT_THAT(request.left_out, ElementsAre("web_search", "tool_search"));
+  EXPECT_THAT(request.tool_choice.allowed, ElementsAre("patch", "agents__spawn"));
+  ASSERT_EQ(request.tools.size(), 4u);
+  EXPECT_FALSE(request.tools[0].is_custom);
+  EXPECT_TRUE(request.tools[1].is_custom);
+  EXPECT_EQ(request.tools[1].input_syntax, InputSyntax::kLark);
+  EXPECT_EQ(request.tools[1].input_grammar, "start: \"x\"");
+  EXPECT_EQ(request.tools[1].field, "tools[1].format.definition");
+  EXPECT_EQ(request.tools[2].name, "agents__spawn");
+  EXPECT_EQ(request.tools[2].space, "agents");
+  EXPECT_EQ(request.tools[3].input_syntax, InputSyntax::kText);
+}
+
+TEST(ResponsesEncoderTest, ACustomCallIsToldAsItsInput) {
+  const std::vector<DeltaEvent> deltas = {
+      {.kind = DeltaKind::kCall,
+       .text = "exec",
+       .call_id = "call_1",
+       .is_custom = true,
+       .space = "functions"},
+      {.kind = DeltaKind::kArguments, .text = "", .is_custom = true},
+      {.kind = DeltaKind::kArguments, .text = "say ", .is_custom = true},
+      {.kind = DeltaKind::kArguments, .text = "\"hi\"", .is_custom = true},
+      {.kind = DeltaKind::kCallEnd}};
+  const auto events = Events(Encode(Options(true), deltas, Finish(FinishReason::kToolCalls)));
+  EXPECT_THAT(
+      Types(events),
+      ElementsAre("response.created", "response.in_progress", "response.output_item.added",
+                  "response.custom_tool_call_input.delta", "response.custom_tool_call_input.delta",
+                  "response.custom_tool_call_input.done", "response.output_item.done",
+                  "response.completed"));
+  EXPECT_EQ(events[2]["item"]["input"], "");
+  EXPECT_EQ(events[3]["delta"], "say ");
+  EXPECT_EQ(events[5]["input"], "say \"hi\"");
+  const json& item = events.back()["response"]["output"][0];
+  EXPECT_EQ(item, events[6]["item"]);
+  EXPECT_EQ(item["type"], "custom_tool_call");
+  EXPECT_EQ(item["id"], "ctc_kv000000000000000000000abc_0");
+  EXPECT_EQ(item["call_id"], "call_1");
+  EXPECT_EQ(item["name"], "exec");
+  EXPECT_EQ(item["namespace"], "functions");
+  EXPECT_EQ(item["input"], "say \"hi\"");
+  EXPECT_FALSE(item.contains("arguments"));
 }
 
 }  // namespace

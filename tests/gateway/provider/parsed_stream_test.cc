@@ -110,5 +110,28 @@ TEST(ParsedStreamTest, LogProbabilitiesGoWithTheFirstDelta) {
   EXPECT_EQ(answer.choice.Text(protocol::DeltaKind::kText), "<tool_");
 }
 
+TEST(ParsedStreamTest, CallsOfCustomToolsAreTheirInput) {
+  ParsedStreamOptions options = WithCalls();
+  const std::vector<protocol::Tool> tools = {
+      {.name = "agents__say", .is_custom = true, .space = "agents"}};
+  options.namer = protocol::CallNamer(tools);
+  const std::string text =
+      "<tool_call>{\"name\":\"agents__say\",\"arguments\":{\"input\": \"a\\nb\"}}</tool_call>";
+  std::deque<CompletionEvent> events;
+  for (const char byte : text) events.emplace_back(DeltaEvent{.text = std::string(1, byte)});
+  events.emplace_back(FinishEvent{});
+  const Answer answer = Play(std::move(events), options);
+  ASSERT_EQ(answer.choice.blocks().size(), 1u);
+  const protocol::ReplyBlock& call = answer.choice.blocks().front();
+  EXPECT_EQ(call.name, "say");
+  EXPECT_EQ(call.space, "agents");
+  EXPECT_EQ(call.text, "a\nb");
+  EXPECT_EQ(answer.finish.reason, FinishReason::kToolCalls);
+  // As the next turn's prompt has it.
+  const protocol::Message message = answer.choice.ToMessage();
+  EXPECT_EQ(message.tool_calls[0].name, "agents__say");
+  EXPECT_EQ(message.tool_calls[0].arguments, R"({"input": "a\nb"})");
+}
+
 }  // namespace
 }  // namespace kvgate::provider

@@ -96,12 +96,11 @@ TEST(ConversationsTest, BadItemsAreNotAdded) {
                         R"({"items":[{"role":"user","content":[{"type":"input_image"}]}]})")
                 .error()
                 .field,
-            "items[0].content[0].type");
+            "items[0].content[0].image_url");
   const std::string id = Create(kept);
-  EXPECT_EQ(conversations.AddItems(kept.Place(id), R"({"items":[{"type":"web_search_call"}]})")
-                .error()
-                .field,
-            "items[0].type");
+  EXPECT_EQ(
+      conversations.AddItems(kept.Place(id), R"({"items":[{"type":"compaction"}]})").error().field,
+      "items[0].type");
   EXPECT_EQ(conversations.AddItems(kept.Place(id), "{}").error().field, "items");
   EXPECT_TRUE(Texts(kept, id).empty());
 }

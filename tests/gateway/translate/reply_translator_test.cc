@@ -643,5 +643,26 @@ TEST(ReplyTranslatorTest, APingIsPassedOn) {
   EXPECT_THAT(Translate({.from = kMessages, .to = kChat}, stream).bytes, HasSubstr(": ping\n\n"));
 }
 
+TEST(ReplyTranslatorTest, CallsOfCustomToolsComeBackAsTheirInput) {
+  const std::vector<protocol::Tool> tools = {
+      {.name = "functions__exec", .is_custom = true, .space = "functions"}};
+  auto translator = ReplyTranslator::Make({.from = kMessages,
+                                           .events = false,
+                                           .reply = {.dialect = kResponses, .request_id = "7"},
+                                           .tools = tools});
+  std::string out;
+  translator->Feed(
+      R"({"model":"m","role":"assistant","type":"message","content":[{"type":"tool_use",)"
+      R"("id":"c1","name":"functions__exec","input":{"input":"say \"hi\"\n"}}],)"
+      R"("stop_reason":"tool_use","usage":{"input_tokens":1,"output_tokens":2}})",
+      out);
+  ASSERT_EQ(translator->Finish(out), End::kWhole);
+  const json item = json::parse(out)["output"][0];
+  EXPECT_EQ(item["type"], "custom_tool_call");
+  EXPECT_EQ(item["name"], "exec");
+  EXPECT_EQ(item["namespace"], "functions");
+  EXPECT_EQ(item["input"], "say \"hi\"\n");
+}
+
 }  // namespace
 }  // namespace kvgate::translate

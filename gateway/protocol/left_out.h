@@ -1,0 +1,33 @@
+// What a request has and the local engine cannot take: images and other media for a model that
+// reads text, tools that a provider runs itself, headers that say nothing to a model. The prompt
+// goes without it, the same in every turn, and the answer's header x-kvgate-left-out names it.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "gateway/protocol/completion.h"
+
+namespace kvgate::protocol {
+
+// Of the names that a client chose, those that may stand in a header; once each, so many at most.
+inline constexpr size_t kLeftOutMax = 16;
+void AddLeftOut(std::string_view what, std::vector<std::string>& left_out);
+bool IsLeftOutName(std::string_view what);
+
+// The text that stands where a medium was: it depends on nothing but the medium, so that the prompt
+// of the next turn begins with this one's.
+struct Media {
+  std::string_view what;  // "image", "audio", "video", "file"
+  std::string_view type = {};
+  std::string_view name = {};
+};
+std::string PlaceholderOf(const Media& media);
+// "image/png" of "data:image/png;base64,…"; empty of any other URL.
+std::string_view MediaTypeOfUrl(std::string_view url);
+
+// Without the line that Claude Code puts in front of its system text: it differs in every request
+// and says nothing to a model.
+std::string_view WithoutBillingHeader(std::string_view text);
+
+}  // namespace kvgate::protocol

@@ -1,0 +1,39 @@
+#include "gateway/service/notices.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <kvgate/digest.h>
+
+namespace kvgate::service {
+namespace {
+
+std::string_view FirstTurn(const protocol::Prompt& prompt) {
+  const auto* messages = std::get_if<std::vector<protocol::Message>>(&prompt);
+  if (messages == nullptr) return {};
+  const auto first = std::find_if(messages->begin(), messages->end(),
+                                  [](const auto& message) { return message.role == "user"; });
+  return first == messages->end() ? std::string_view() : std::string_view(first->content);
+}
+
+}  // namespace
+
+bool Notices::IsFirst(std::string_view tenant, const protocol::Prompt& prompt,
+                      std::string_view what) {
+  Sha256 hash;
+  for (const std::string_view part : {tenant, FirstTurn(prompt), what}) {
+    hash.Update(std::to_string(part.size())).Update(":").Update(part);
+  }
+  std::string key = ToHex(hash.Finish().bytes);
+  const std::lock_guard lock(mutex_);
+  const auto [place, is_new] = known_.insert(std::move(key));
+  if (!is_new) return false;
+  order_.push_back(place);
+  if (order_.size() > kKnownMax) {
+    known_.erase(order_.front());
+    order_.pop_front();
+  }
+  return true;
+}
+
+}  // namespace kvgate::service
