@@ -145,31 +145,36 @@ TEST(PromptsTest, AKeysCeilingHoldsWhateverIsNamed) {
   EXPECT_EQ(sent(R"(,"max_tokens":78)")["max_tokens"], 78);
   EXPECT_EQ(sent(both)["max_tokens"], 500);
   EXPECT_EQ(sent(R"(,"max_tokens":"many")")["max_tokens"], "many") << "its provider's to refuse";
-  // Every dialect's own name; other providers' chat knows the older one.
-  auto args = sending.Args(Chat());
-  args.provider = "deepseek";
-  EXPECT_EQ(nlohmann::json::parse(Sent(prompts, args))["max_tokens"], 77);
+}
+
+// Every dialect has its own name for it, and other providers' chat knows the older one.
+TEST(PromptsTest, AKeysCeilingHoldsInEveryDialect) {
+  Prompts prompts({});
+  Sending sending;
+  sending.key.default_max_tokens = 77;
+  sending.key.output_tokens_max = 500;
+  const auto sent = [&](const std::string& body, Endpoint endpoint, std::string_view provider) {
+    auto args = sending.Args(body);
+    args.endpoint = endpoint;
+    args.provider = provider;
+    return nlohmann::json::parse(Sent(prompts, args));
+  };
+  EXPECT_EQ(sent(Chat(), Endpoint::kChatCompletions, "deepseek")["max_tokens"], 77);
   const std::string messages = R"({"model":"m","max_tokens":9000,)"
                                R"("messages":[{"role":"user","content":"hi"}]})";
-  args = sending.Args(messages);
-  args.endpoint = Endpoint::kMessages;
-  args.provider = "anthropic";
-  EXPECT_EQ(nlohmann::json::parse(Sent(prompts, args))["max_tokens"], 500);
+  EXPECT_EQ(sent(messages, Endpoint::kMessages, "anthropic")["max_tokens"], 500);
   // The provider would refuse a budget of thinking that is not below it, or below 1024.
   const std::string thinks = R"({"model":"m","max_tokens":32000,"thinking":{"type":"enabled",)"
                              R"("budget_tokens":31999},)"
                              R"("messages":[{"role":"user","content":"hi"}]})";
-  args = sending.Args(thinks);
-  args.endpoint = Endpoint::kMessages;
-  EXPECT_EQ(nlohmann::json::parse(Sent(prompts, args))["thinking"]["type"], "disabled");
+  EXPECT_EQ(sent(thinks, Endpoint::kMessages, "anthropic")["thinking"]["type"], "disabled");
   sending.key.output_tokens_max = 5000;
-  EXPECT_EQ(nlohmann::json::parse(Sent(prompts, args))["thinking"]["budget_tokens"], 4999);
-  EXPECT_EQ(nlohmann::json::parse(Sent(prompts, args))["max_tokens"], 5000);
+  const nlohmann::json thought = sent(thinks, Endpoint::kMessages, "anthropic");
+  EXPECT_EQ(thought["thinking"]["budget_tokens"], 4999);
+  EXPECT_EQ(thought["max_tokens"], 5000);
   sending.key.output_tokens_max = 500;
   const std::string responses = R"({"model":"m","input":"hi","max_output_tokens":9000})";
-  args = sending.Args(responses);
-  args.endpoint = Endpoint::kResponses;
-  EXPECT_EQ(nlohmann::json::parse(Sent(prompts, args))["max_output_tokens"], 500);
+  EXPECT_EQ(sent(responses, Endpoint::kResponses, "anthropic")["max_output_tokens"], 500);
 }
 
 TEST(PromptsTest, ARouteIsToldHowLongAPromptIsAndHowMuchThoughtIsAskedFor) {
