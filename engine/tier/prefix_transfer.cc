@@ -143,7 +143,7 @@ Result<void> PrefixImporter::CheckModel(const Fingerprint& fingerprint) const {
   }
   if (targets_.empty()) return {};
   return MakeError(
-      ErrorCode::kInvalidArgument, kSource,
+      ErrorCode::kUnsupported, kSource,
       fmt::format("the file holds KV of the model {} (weights, tokenizer, KV dtype and numerics), "
                   "and {}: it would never be served here. --any (`any=1`) imports it anyway",
                   ToHex(fingerprint), known),

@@ -370,6 +370,8 @@ void CheckMemory(const config::Config& config, const std::optional<ModelFacts>& 
   }
 }
 
+constexpr int kUsefulContextTokens = 8192;
+
 void CheckKvMemory(const config::Config& config, const ModelFacts& facts, Findings& findings) {
   const kernels::DType dtype = kernels::FindDType(config.engine.kv_dtype).value();
   std::vector<kv::GroupShape> groups;
@@ -391,9 +393,10 @@ void CheckKvMemory(const config::Config& config, const ModelFacts& facts, Findin
   const std::string detail = fmt::format(
       "one request may have {} tokens; room for {} tokens, {} such requests; the model knows {}",
       served, tokens, served == 0 ? 0 : tokens / served, facts.config.context_length);
-  // By default the context is what there is room for.
-  if (config.engine.context > 0 && tokens < static_cast<uint64_t>(context)) {
-    const uint64_t blocks = static_cast<uint64_t>(context) / kernels::kKvBlockTokens + 1;
+  // By default the context is what there is room for, which should hold an agent's first request.
+  const int wanted = config.engine.context > 0 ? context : std::min(context, kUsefulContextTokens);
+  if (tokens < static_cast<uint64_t>(wanted)) {
+    const uint64_t blocks = static_cast<uint64_t>(wanted) / kernels::kKvBlockTokens + 1;
     findings.push_back({Status::kWarning, "KV memory", detail,
                         fmt::format("set engine.kv_memory to {} or more, or engine.context lower",
                                     Bytes(kv::KvMemoryFor(blocks, groups, split)))});

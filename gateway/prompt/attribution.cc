@@ -45,6 +45,8 @@ std::vector<RenderedSegment> Render(const SentSegments& segments, int64_t num_to
 
 std::vector<SourceRun> RunsOf(const SentSegments& segments, int64_t num_tokens,
                               bool tools_after_system) {
+  // As of Attribute: what came without a segment that can be read is its user's.
+  if (segments.empty()) return {{.source = Source::kUser, .num_tokens = num_tokens}};
   std::vector<SourceRun> runs;
   for (const RenderedSegment& part : Render(segments, num_tokens, tools_after_system)) {
     const Source source = part.segment->source;

@@ -173,7 +173,8 @@ class PinTest(Case):
         # The same model with KV of another type: none of it could be read.
         other = self.serve(data_dir=self.folder / "other",
                            arguments=shared + ["--set", "engine.kv_dtype=q8_0"])
-        here = self.prefixes(other)[self.warm(other, "something else")["id"]]["fingerprint"]
+        own = self.warm(other, "something else")["id"]
+        here = self.prefixes(other)[own]["fingerprint"]
         self.assertNotEqual(of_file, here)
         for is_serving in (True, False):
             refused = self.cache("import", file, folder="other", code=1)

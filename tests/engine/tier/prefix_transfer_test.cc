@@ -270,7 +270,7 @@ TEST(PrefixTransfer, AnotherModelsFileIsRefusedAndBothAreNamed) {
   PrefixImporter refusing(to, KeysOf(kSeed), {{.fingerprint = other, .name = "this server's (b)"}});
   const Result<void> fed = refusing.Feed(file);
   ASSERT_FALSE(fed);
-  EXPECT_EQ(fed.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(fed.error().code, ErrorCode::kUnsupported);
   EXPECT_EQ(fed.error().field, "fingerprint");
   for (const std::string& named : {ToHex(kModel), ToHex(other), std::string("--any")}) {
     EXPECT_NE(fed.error().detail.find(named), std::string::npos) << fed.error().detail;

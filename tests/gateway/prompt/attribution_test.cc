@@ -137,6 +137,10 @@ TEST(AttributionTest, A3CountsThatAStreamTellsTwiceAreCountedOnce) {
 TEST(AttributionTest, OfAPromptWithoutSegmentsAllIsTheUsers) {
   const Attribution sources = Attribute({}, {.uncached_tokens = 2, .cache_read_tokens = 1});
   EXPECT_EQ(At(sources, Source::kUser), (SourceTokens{.cached = 1, .uncached = 2}));
+  const std::vector<SourceRun> runs = RunsOf({}, 3);
+  ASSERT_EQ(runs.size(), 1U);
+  EXPECT_EQ(runs[0].source, Source::kUser);
+  EXPECT_EQ(runs[0].num_tokens, 3);
 }
 
 }  // namespace
