@@ -77,6 +77,19 @@ rocksdb::WriteOptions MakeWriteOptions() {
   return write;
 }
 
+// At most.
+size_t BatchBytes(const KvChange& change) {
+  constexpr size_t kRowBytes = kBatchRowBytes + kKvKeyBytes;
+  size_t bytes = kBatchRowBytes + 2 * change.deletes.size() * kRowBytes;
+  for (const KvRecord& record : change.records) {
+    bytes += kRowBytes + kKvHeaderBytes + record.tokens.size_bytes() + record.payload.size();
+  }
+  for (const KvIndexEntry& entry : change.entries) {
+    bytes += kRowBytes + EncodeKvIndexEntry(entry).size();
+  }
+  return bytes;
+}
+
 }  // namespace
 
 KvSizes KvSizes::For(uint64_t capacity_bytes) {
@@ -200,7 +213,7 @@ Result<void> KvDatabase::ReadRecord(
 
 Result<void> KvDatabase::Write(const KvChange& change) {
   KVGATE_CHECK(change.records.size() <= change.entries.size(), "a record without its index entry");
-  rocksdb::WriteBatch batch;
+  rocksdb::WriteBatch batch(BatchBytes(change));
   rocksdb::Status status;
   for (const KvKey& key : change.deletes) {
     const std::string encoded = EncodeKvKey(key);

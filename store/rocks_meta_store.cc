@@ -292,7 +292,11 @@ Result<void> RocksMetaStore::TryWrite(std::string_view doing, MetaTable table,
     return MakeError(ErrorCode::kUnavailable, kSource,
                      fmt::format("{}: the disk does not let the database be written", doing));
   }
-  rocksdb::WriteBatch batch;
+  size_t bytes = kBatchRowBytes;
+  for (const MetaWrite& write : writes) {
+    bytes += kBatchRowBytes + write.key.size() + (write.value ? write.value->size() : 0);
+  }
+  rocksdb::WriteBatch batch(bytes);
   for (const MetaWrite& write : writes) {
     rocksdb::ColumnFamilyHandle* const family = database_->Family(table);
     const rocksdb::Status added =
