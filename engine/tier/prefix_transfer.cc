@@ -135,13 +135,15 @@ Result<void> PrefixImporter::Take(store::PrefixFileReader::Frame frame) {
 
 // Before anything is stored.
 Result<void> PrefixImporter::CheckModel(const Fingerprint& fingerprint) const {
-  std::string known;
-  for (const ImportTarget& target : targets_) {
-    if (target.fingerprint == fingerprint) return {};
-    known += fmt::format("{}{} is {}", known.empty() ? "" : ", ", target.name,
-                         ToHex(target.fingerprint));
-  }
+  constexpr size_t kNamedMax = 4;
   if (targets_.empty()) return {};
+  std::string known;
+  for (size_t i = 0; i < targets_.size(); ++i) {
+    if (targets_[i].fingerprint == fingerprint) return {};
+    if (i >= kNamedMax) continue;
+    known += fmt::format("{}{} is {}", known.empty() ? "" : ", ", targets_[i].name,
+                         ToHex(targets_[i].fingerprint));
+  }
   return MakeError(
       ErrorCode::kUnsupported, kSource,
       fmt::format("the file holds KV of the model {} (weights, tokenizer, KV dtype and numerics), "

@@ -352,13 +352,12 @@ std::vector<tier::ImportTarget> PrefixService::ImportTargets(const store::KvStor
              .name = fmt::format("this server's ({}, {})", info.model.name,
                                  kernels::DTypeName(info.kv_dtype))}};
   }
-  constexpr size_t kNamedMax = 4;
   std::vector<tier::ImportTarget> targets;
   for (const store::KvPrefix& prefix : kv.ListPrefixes()) {
     const auto is_known = [&](const tier::ImportTarget& target) {
       return target.fingerprint == prefix.leaf.fingerprint;
     };
-    if (targets.size() == kNamedMax || std::ranges::any_of(targets, is_known)) continue;
+    if (std::ranges::any_of(targets, is_known)) continue;
     targets.push_back(
         {.fingerprint = prefix.leaf.fingerprint, .name = "what this directory holds KV of"});
   }

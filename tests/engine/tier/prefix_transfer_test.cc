@@ -276,9 +276,10 @@ TEST(PrefixTransfer, AnotherModelsFileIsRefusedAndBothAreNamed) {
     EXPECT_NE(fed.error().detail.find(named), std::string::npos) << fed.error().detail;
   }
   EXPECT_EQ(to.Stats().num_records, 0u);
-  PrefixImporter taking(
-      to, KeysOf(kSeed),
-      {{.fingerprint = other, .name = "b"}, {.fingerprint = kModel, .name = "a"}});
+  // However many others there are.
+  std::vector<ImportTarget> many(20, {.fingerprint = other, .name = "b"});
+  many.push_back({.fingerprint = kModel, .name = "a"});
+  PrefixImporter taking(to, KeysOf(kSeed), many);
   ASSERT_TRUE(taking.Feed(file));
   EXPECT_EQ(taking.Finish()->num_dropped(), 0u);
 }
