@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "gateway/http/connection.h"
+#include "gateway/http/translated_answer.h"
 #include "gateway/protocol/errors.h"
 
 namespace kvgate::http {
@@ -60,10 +61,8 @@ Task<Result<void>> Connection::CheckPrompt(std::string model) {
     const Result<service::Prompts::Known> known = co_await Recognize();
     if (!known) co_return known.error();
     if (known->num_tokens > most) {
-      const bool is_messages = kind_.endpoint == upstream::Endpoint::kMessages;
-      co_return protocol::PromptLimitError(
-          is_messages ? protocol::Dialect::kMessages : protocol::Dialect::kChatCompletions,
-          {.num_tokens = known->num_tokens, .tokens_max = most});
+      co_return protocol::PromptLimitError(DialectOf(kind_.endpoint),
+                                           {.num_tokens = known->num_tokens, .tokens_max = most});
     }
   }
   co_return Result<void>();

@@ -22,12 +22,6 @@ constexpr size_t kErrorBytesMax = size_t{1} << 20;
 // A larger body is translated on a worker: it takes about a millisecond for 300 KB.
 constexpr size_t kTranslatedHereBytes = 256 * 1024;
 
-protocol::Dialect DialectOf(Endpoint endpoint) {
-  if (endpoint == Endpoint::kMessages) return protocol::Dialect::kMessages;
-  return endpoint == Endpoint::kResponses ? protocol::Dialect::kResponses
-                                          : protocol::Dialect::kChatCompletions;
-}
-
 translate::TargetTraits TraitsOf(const upstream::Upstream& upstream, std::string_view model) {
   const ledger::PriceRow* row = ledger::Prices::Builtin().Find(upstream.provider(), model);
   const bool openai = upstream.provider() == "openai";
@@ -52,6 +46,12 @@ bool IsDialects(std::string_view name) {
 }
 
 }  // namespace
+
+protocol::Dialect DialectOf(Endpoint endpoint) {
+  if (endpoint == Endpoint::kMessages) return protocol::Dialect::kMessages;
+  return endpoint == Endpoint::kResponses ? protocol::Dialect::kResponses
+                                          : protocol::Dialect::kChatCompletions;
+}
 
 Translation::Translation(const Args& args)
     : from_(DialectOf(args.endpoint)),

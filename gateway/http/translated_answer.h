@@ -19,6 +19,9 @@
 
 namespace kvgate::http {
 
+// Of an endpoint that has none of its own, chat completions.
+protocol::Dialect DialectOf(upstream::Endpoint endpoint);
+
 class Translation final : private upstream::ContentDecoder::Sink {
  public:
   struct Args {
