@@ -8,6 +8,8 @@
 #include <optional>
 #include <utility>
 
+#include <kvgate/memory_fence.h>
+
 #include "engine/grammar/matcher.h"
 
 namespace kvgate::grammar {
@@ -15,8 +17,6 @@ namespace {
 
 constexpr std::chrono::milliseconds kTrimIntervalMin{1'000};
 constexpr int kTrimShare = 100;  // of the time it took
-// A message for which there is no memory is tried again: it must not be lost.
-constexpr std::chrono::milliseconds kRetryInterval{10};
 
 }  // namespace
 
@@ -114,14 +114,7 @@ void MaskWorker::Answer(Task task) {
     task.matcher->Fail(
         {.code = ErrorCode::kOverloaded, .source = "grammar", .detail = "out of memory"});
   }
-  while (true) {
-    try {
-      task.done(task.matcher);
-      return;
-    } catch (const std::bad_alloc&) {
-      std::this_thread::sleep_for(kRetryInterval);
-    }
-  }
+  Insist([&] { task.done(task.matcher); });  // it must not be lost
 }
 
 }  // namespace kvgate::grammar

@@ -4,7 +4,7 @@
 #include <exception>
 #include <utility>
 
-#include "gateway/http/memory_fence.h"
+#include <kvgate/memory_fence.h>
 
 namespace kvgate::http {
 
@@ -22,7 +22,7 @@ void ConnectionGroup::Spawn(std::shared_ptr<Connection> connection) {
                             try {
                               std::rethrow_exception(failure);
                             } catch (const std::exception& error) {
-                              LogFailure("a connection ended by an exception", error);
+                              LogFailure("http", "a connection ended by an exception", "", error);
                             }
                           }
                           Remove(connection);

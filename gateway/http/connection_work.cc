@@ -4,13 +4,16 @@
 #include <boost/asio/post.hpp>
 #include <chrono>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <new>
 #include <thread>
 #include <utility>
 
+#include <kvgate/memory_fence.h>
+
+#include "engine/engine.h"
 #include "gateway/http/connection.h"
-#include "gateway/http/memory_fence.h"
 
 namespace kvgate::http {
 namespace {
@@ -22,6 +25,18 @@ using Clock = std::chrono::steady_clock;
 constexpr int kDiskRetrySeconds = 5;
 
 constexpr Clock::time_point kNoDeadline = Clock::time_point::max();
+
+// Where there is no memory for `work`, `outcome` says so: whoever waits would try it again for
+// ever.
+std::function<void()> Fenced(std::function<void()> work, std::shared_ptr<Result<void>> outcome) {
+  return [work = std::move(work), outcome = std::move(outcome)] {
+    try {
+      work();
+    } catch (const std::bad_alloc&) {
+      *outcome = engine::OutOfMemory();
+    }
+  };
+}
 
 }  // namespace
 
@@ -35,7 +50,7 @@ Result<std::shared_ptr<Connection::Job>> Connection::PostJob(service::WorkQueue&
       try {
         work();
       } catch (const std::exception& failure) {
-        LogFailure(id, failure);
+        LogFailure("http", "request ", id, failure);
       }
     }
     work = nullptr;

@@ -13,11 +13,11 @@
 #include <vector>
 
 #include <kvgate/log.h>
+#include <kvgate/memory_fence.h>
 #include <kvgate/thread_activity.h>
 
 #include "gateway/http/connection.h"
 #include "gateway/http/connection_group.h"
-#include "gateway/http/memory_fence.h"
 
 namespace kvgate::http {
 namespace {
@@ -220,7 +220,7 @@ class AsioServer final : public Server {
         io.run();
         return;
       } catch (const std::exception& error) {
-        LogFailure("a handler threw", error);
+        LogFailure("http", "a handler threw", "", error);
       }
     }
   }

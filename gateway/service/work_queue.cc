@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <kvgate/log.h>
+#include <kvgate/memory_fence.h>
 #include <kvgate/thread_activity.h>
 
 namespace kvgate::service {
@@ -19,14 +20,6 @@ constexpr int kRetrySeconds = 1;
 constexpr std::chrono::milliseconds kMemoryRetry{20};
 // A disk that has been silent for long is asked again a little later.
 constexpr int kLostRetrySeconds = 5;
-
-// There may be no memory for it either.
-void Report(const char* pool, const std::exception& failure) noexcept {
-  try {
-    KVGATE_LOG(kError, "service", "work on a {} thread threw: {}", pool, failure.what());
-  } catch (const std::exception&) {
-  }
-}
 
 Error Overloaded(std::string detail) {
   Error error = MakeError(ErrorCode::kOverloaded, "service.work", std::move(detail));
@@ -168,7 +161,7 @@ void WorkQueue::Run() {
     try {
       work();
     } catch (const std::exception& failure) {
-      Report(options_.name, failure);
+      LogFailure("service", "work threw on a thread of ", options_.name, failure);
     }
     work = nullptr;  // what it holds goes without the lock
     activity.End();
