@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -62,5 +63,17 @@ class ByteReader {
   std::string_view bytes_;
   bool ok_ = true;
 };
+
+// From the front of `bytes`, seven bits a byte, the low ones first. Nothing: it has no end there.
+inline std::optional<uint64_t> TakeVarint(std::string_view& bytes) {
+  uint64_t value = 0;
+  for (unsigned shift = 0; shift < 64 && !bytes.empty(); shift += 7) {
+    const auto byte = static_cast<uint8_t>(bytes.front());
+    bytes.remove_prefix(1);
+    value |= uint64_t{byte & 0x7fU} << shift;
+    if ((byte & 0x80U) == 0) return value;
+  }
+  return std::nullopt;
+}
 
 }  // namespace kvgate::store

@@ -21,8 +21,8 @@ namespace kvgate::store {
 // missing files: kDataLoss. Stalls: kOverloaded, retryable.
 Error FromStatus(const rocksdb::Status& status, std::string_view source, std::string_view doing);
 
-// What a row takes in a write batch beside its key and value, and the batch itself, at most. A batch
-// gets its room before its rows: RocksDB asserts when there is no memory for one of them.
+// What a row takes in a write batch beside its key and value, and the batch itself, at most. A
+// batch gets its room before its rows: RocksDB asserts when there is no memory for one of them.
 inline constexpr size_t kBatchRowBytes = 32;
 
 // Warnings and errors of RocksDB go to KVGATE_LOG, so that it keeps no LOG files of its own.

@@ -76,17 +76,6 @@ Result<uint64_t> DigestBeginning(rocksdb::Env& env, const std::filesystem::path&
   return Xxh3(AsBytes(read)).first;
 }
 
-std::optional<uint64_t> TakeVarint(std::string_view& bytes) {
-  uint64_t value = 0;
-  for (uint32_t shift = 0; shift < 64 && !bytes.empty(); shift += 7) {
-    const auto byte = static_cast<uint8_t>(bytes.front());
-    bytes.remove_prefix(1);
-    value |= uint64_t{byte & 0x7fU} << shift;
-    if ((byte & 0x80U) == 0) return value;
-  }
-  return std::nullopt;
-}
-
 // The number of the last row, where an edit says it: behind a few fields of known form, and before
 // those that list files. Source: RocksDB 7.8, db/version_edit.cc.
 std::optional<uint64_t> LastSequenceOf(std::string_view edit) {

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "store/byte_codec.h"
+
 namespace kvgate::store {
 namespace {
 
@@ -29,17 +31,6 @@ struct Handle {
 
 Error Damaged(std::string what) {
   return MakeError(ErrorCode::kDataLoss, "store", std::move(what));
-}
-
-std::optional<uint64_t> TakeVarint(std::string_view& bytes) {
-  uint64_t value = 0;
-  for (unsigned shift = 0; shift < 64 && !bytes.empty(); shift += 7) {
-    const auto byte = static_cast<uint8_t>(bytes.front());
-    bytes.remove_prefix(1);
-    value |= uint64_t{byte & 0x7fU} << shift;
-    if ((byte & 0x80U) == 0) return value;
-  }
-  return std::nullopt;
 }
 
 Result<Handle> TakeHandle(std::string_view& bytes, uint64_t file_bytes) {
