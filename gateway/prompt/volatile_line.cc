@@ -227,10 +227,9 @@ std::optional<std::vector<std::string>> ChangedLines(std::string_view before, st
 
 bool AreBillingHeaders(std::string_view before, std::string_view now) {
   const auto is_one = [](std::string_view text) {
-    static constexpr std::string_view kName = "x-anthropic-billing-header:";
-    if (!text.starts_with(kName) || text.size() > kLineBytesMax) return false;
+    if (!text.starts_with(kBillingHeaderName) || text.size() > kLineBytesMax) return false;
     // Each word is a name and its value: no words that could be prose.
-    for (size_t at = kName.size(); at < text.size();) {
+    for (size_t at = kBillingHeaderName.size(); at < text.size();) {
       size_t end = std::min(text.find(' ', at), text.size());
       const std::string_view word = text.substr(at, end - at);
       if (!word.empty() && word.find('=') == std::string_view::npos) return false;

@@ -44,7 +44,7 @@ struct Label {
 };
 // Beginnings of lines that hold one volatile value up to their end.
 constexpr std::array<Label, 8> kLabels = {{
-    {"x-anthropic-billing-header:", VolatileKind::kBillingHeader},
+    {kBillingHeaderName, VolatileKind::kBillingHeader},
     {"USD budget:", VolatileKind::kBudget},
     {"Token usage:", VolatileKind::kCounter},
     {"Working directory:", VolatileKind::kCwd},

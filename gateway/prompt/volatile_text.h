@@ -13,6 +13,9 @@
 
 namespace kvgate::prompt {
 
+// What the line begins with that Claude Code puts in front of its system text.
+inline constexpr std::string_view kBillingHeaderName = "x-anthropic-billing-header:";
+
 enum class VolatileKind : uint8_t {
   kTime,           // dates and times, ISO and spoken
   kEpoch,          // seconds or milliseconds since 1970

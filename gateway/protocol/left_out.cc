@@ -9,7 +9,6 @@ namespace {
 
 constexpr size_t kNameBytesMax = 64;
 constexpr size_t kShownBytesMax = 120;  // of a medium's type and name each
-constexpr std::string_view kBillingHeader = "x-anthropic-billing-header:";
 
 // One line of it, without quotes and what is not printed.
 std::string Shown(std::string_view text) {
@@ -58,7 +57,7 @@ std::string_view MediaTypeOfUrl(std::string_view url) {
 }
 
 std::string_view WithoutBillingHeader(std::string_view text) {
-  if (!text.starts_with(kBillingHeader)) return text;
+  if (!text.starts_with(kBillingHeaderName)) return text;
   const size_t end = text.find('\n');
   if (end == std::string_view::npos) return {};
   text.remove_prefix(end);

@@ -26,6 +26,8 @@ std::string PlaceholderOf(const Media& media);
 // "image/png" of "data:image/png;base64,…"; empty of any other URL.
 std::string_view MediaTypeOfUrl(std::string_view url);
 
+inline constexpr std::string_view kBillingHeaderName = "x-anthropic-billing-header:";
+
 // Without the line that Claude Code puts in front of its system text: it differs in every request
 // and says nothing to a model.
 std::string_view WithoutBillingHeader(std::string_view text);

@@ -16,8 +16,6 @@ using protocol::JsonWriter;
 constexpr std::string_view kDialect = "Messages";
 constexpr std::string_view kDefaultMaxTokens = "4096";
 constexpr int kLongTtlSeconds = 3600;
-// Claude Code's first system block: other values in every request (V1), and nobody else's to read.
-constexpr std::string_view kBillingHeader = "\"x-anthropic-billing-header:";
 
 // --- reading ------------------------------------------------------------------------------------
 
@@ -31,7 +29,8 @@ class Reader {
     KVGATE_TRY(std::vector<Block> blocks, Contents(system, "system"));
     for (Block& block : blocks) {
       if (block.kind != BlockKind::kText) return WrongShape(block.path, "must be text");
-      if (block.text.starts_with(kBillingHeader)) {
+      // Claude Code's first: other values in every request (V1), and nobody else's to read.
+      if (block.text.size() > 1 && block.text.substr(1).starts_with(protocol::kBillingHeaderName)) {
         const Result<RawJson> text = RawJson::Parse(block.text);
         const std::string whole = text ? text->String() : std::string();
         const std::string_view rest = protocol::WithoutBillingHeader(whole);
