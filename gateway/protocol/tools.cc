@@ -62,15 +62,16 @@ Result<void> ReadInputFormat(JsonElement value, const std::string& path, Tool& t
 
 Result<void> Append(Tool tool, const ToolSpec& spec, DecodeState& state);
 
-// To the model a function of one argument.
-Result<void> ReadCustom(const Fields& outer, const ToolList& list, DecodeState& state) {
-  Fields fields = outer;
-  if (!list.flat) {
-    const JsonElement* custom = outer.Find("custom");
-    if (custom == nullptr) return MissingError(outer.Path("custom"));
-    KVGATE_TRY(fields,
-               Fields::Read(*custom, outer.Path("custom"), {"name", "description", "format"}));
-  }
+// What says what a tool is: the tool itself, or in Chat Completions its member.
+Result<Fields> Described(const Fields& outer, const ToolList& list, std::string_view member,
+                         std::initializer_list<std::string_view> known) {
+  if (list.flat) return outer;
+  const JsonElement* const held = outer.Find(member);
+  if (held == nullptr) return MissingError(outer.Path(member));
+  return Fields::Read(*held, outer.Path(member), known);
+}
+
+Result<ToolSpec> ReadSpec(const Fields& outer, const Fields& fields, const ToolList& list) {
   ToolSpec spec{.path = outer.path(),
                 .name_path = fields.Path("name"),
                 .space = list.space,
@@ -78,6 +79,14 @@ Result<void> ReadCustom(const Fields& outer, const ToolList& list, DecodeState& 
   KVGATE_TRY(spec.name, fields.String("name"));
   KVGATE_TRY(spec.description, fields.StringOrEmpty("description"));
   spec.description.insert(0, list.about);
+  return spec;
+}
+
+// To the model a function of one argument.
+Result<void> ReadCustom(const Fields& outer, const ToolList& list, DecodeState& state) {
+  KVGATE_TRY(const Fields fields,
+             Described(outer, list, "custom", {"name", "description", "format"}));
+  KVGATE_TRY(ToolSpec spec, ReadSpec(outer, fields, list));
   Tool tool{.name = {},
             .parameters = R"({"type":"object","properties":{"input":{"type":"string"}},)"
                           R"("required":["input"],"additionalProperties":false})",
@@ -94,22 +103,11 @@ Result<void> ReadCustom(const Fields& outer, const ToolList& list, DecodeState& 
 }
 
 Result<void> ReadFunction(const Fields& outer, const ToolList& list, DecodeState& state) {
-  Fields fields = outer;
-  if (!list.flat) {
-    const JsonElement* function = outer.Find("function");
-    if (function == nullptr) return MissingError(outer.Path("function"));
-    KVGATE_TRY(fields, Fields::Read(*function, outer.Path("function"),
-                                    {"name", "description", "parameters", "strict"}));
-  }
-  ToolSpec spec{.path = outer.path(),
-                .name_path = fields.Path("name"),
-                .parameters = fields.Find("parameters"),
-                .parameters_path = fields.Path("parameters"),
-                .space = list.space,
-                .replaces = list.replaces};
-  KVGATE_TRY(spec.name, fields.String("name"));
-  KVGATE_TRY(spec.description, fields.StringOrEmpty("description"));
-  spec.description.insert(0, list.about);
+  KVGATE_TRY(const Fields fields,
+             Described(outer, list, "function", {"name", "description", "parameters", "strict"}));
+  KVGATE_TRY(ToolSpec spec, ReadSpec(outer, fields, list));
+  spec.parameters = fields.Find("parameters");
+  spec.parameters_path = fields.Path("parameters");
   KVGATE_TRY(spec.strict, fields.BoolOr("strict", false));
   return AddTool(spec, state);
 }
