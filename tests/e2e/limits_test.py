@@ -52,13 +52,15 @@ def idle(stats):
 
 
 class KeyTest(Case):
-    def test_local_requests_count_against_a_keys_tokens_and_bear_its_name(self):
+    def serve_a_key(self, *limits):
+        """The server, and the header of its one key."""
         config = self.folder / "kvgate.toml"
         digest = hashlib.sha256(b"gate").hexdigest()
-        config.write_text(f'[[key]]\nname = "team"\nsha256 = "{digest}"\n'
-                          'tokens_per_minute = 300\n')
-        running = self.serve(arguments=["--config", str(config)])
-        key = {"Authorization": "Bearer gate"}
+        config.write_text("\n".join(["[[key]]", 'name = "team"', f'sha256 = "{digest}"', *limits]))
+        return self.serve(arguments=["--config", str(config)]), {"Authorization": "Bearer gate"}
+
+    def test_local_requests_count_against_a_keys_tokens_and_bear_its_name(self):
+        running, key = self.serve_a_key("tokens_per_minute = 300")
         for stream in (False, True):
             reply = self.assert_ok(running.complete([7] * 150, max_tokens=10, headers=key,
                                                     stream=stream))
@@ -73,14 +75,8 @@ class KeyTest(Case):
             time.sleep(0.02)
         self.assertEqual((found.json["tenant"], found.json["upstream"]), ("team", "local"))
 
-
     def test_a_keys_bound_on_answers_holds_on_the_local_engine_in_every_dialect(self):
-        config = self.folder / "kvgate.toml"
-        digest = hashlib.sha256(b"gate").hexdigest()
-        config.write_text(f'[[key]]\nname = "team"\nsha256 = "{digest}"\n'
-                          'default_max_tokens = 20\noutput_tokens_max = 30\n')
-        running = self.serve(arguments=["--config", str(config)])
-        key = {"Authorization": "Bearer gate"}
+        running, key = self.serve_a_key("default_max_tokens = 20", "output_tokens_max = 30")
         turn = [{"role": "user", "content": "Go on"}]
         for path, name, body in (
                 ("/v1/chat/completions", "max_tokens", {"messages": turn}),
