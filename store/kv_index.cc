@@ -1,21 +1,12 @@
 #include "store/kv_index.h"
 
 #include <algorithm>
-#include <chrono>
 #include <tuple>
 
 #include <kvgate/check.h>
+#include <kvgate/wall_clock.h>
 
 namespace kvgate::store {
-namespace {
-
-int64_t NowMicroseconds() {
-  return std::chrono::duration_cast<std::chrono::microseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
-}  // namespace
 
 KvIndex::Node* KvIndex::Find(const KvKey& key) {
   const auto found = nodes_.find(key);
@@ -85,7 +76,7 @@ uint64_t KvIndex::PayloadBytesWithWindows(const Node& node) {
 void KvIndex::Touch(Node& node) {
   const bool leaf = node.first_child == nullptr;
   if (leaf) leaves_.erase(OrderOf(node));
-  last_time_us_ = std::max(last_time_us_ + 1, NowMicroseconds());
+  last_time_us_ = std::max(last_time_us_ + 1, WallClock::NowUs());
   node.entry.last_used_us = last_time_us_;
   if (leaf) leaves_.insert(OrderOf(node));
   if (!node.touched) {

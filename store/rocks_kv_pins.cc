@@ -2,9 +2,9 @@
 // block: what is dropped or not yet written is pinned again when it is put.
 #include <fmt/format.h>
 
-#include <chrono>
 
 #include <kvgate/log.h>
+#include <kvgate/wall_clock.h>
 
 #include "store/rocks_kv_store.h"
 
@@ -12,12 +12,6 @@ namespace kvgate::store {
 namespace {
 
 constexpr std::string_view kSource = "store.kv";
-
-int64_t NowUnix() {
-  return std::chrono::duration_cast<std::chrono::seconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 }  // namespace
 
@@ -70,7 +64,7 @@ void RocksKvStore::PinAgain() {
 }
 
 void RocksKvStore::ExpirePins() {
-  const int64_t now = NowUnix();
+  const int64_t now = WallClock::NowUnix();
   for (auto pin = pins_.begin(); pin != pins_.end();) {
     if (pin->second == 0 || pin->second > now) {
       ++pin;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <kvgate/log.h>
+#include <kvgate/wall_clock.h>
 
 namespace kvgate::store {
 namespace {
@@ -189,10 +190,7 @@ void TurnStore::RetireOrLog() {
 }
 
 int64_t TurnStore::NowUs() const {
-  if (options_.now_us) return options_.now_us();
-  return std::chrono::duration_cast<std::chrono::microseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
+  return options_.now_us ? options_.now_us() : WallClock::NowUs();
 }
 
 // --- writing ----------------------------------------------------------------------------------

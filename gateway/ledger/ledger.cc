@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <kvgate/log.h>
+#include <kvgate/wall_clock.h>
 
 #include "gateway/ledger/record_format.h"
 #include "gateway/ledger/source_cost.h"
@@ -31,12 +32,6 @@ constexpr size_t kRetireMax = 1000;  // records in one step
 constexpr size_t kSealMax = 4096;    // likewise
 constexpr int64_t kListMax = 1000;
 
-int64_t NowUs() {
-  return std::chrono::duration_cast<std::chrono::microseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
 std::optional<int64_t> ParseInteger(std::string_view text) {
   int64_t value = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -51,7 +46,7 @@ std::string MakeRequestId() {
   thread_local std::mt19937_64 random((uint64_t{std::random_device()()} << 32) |
                                       std::random_device()());
   // 13 digits of microseconds last until 2112; 11 more tell apart what comes in the same one.
-  const auto now = static_cast<uint64_t>(NowUs());
+  const auto now = static_cast<uint64_t>(WallClock::NowUs());
   return ToHex(now >> 20, now << 44 | random() >> 20).substr(8);
 }
 
@@ -173,7 +168,7 @@ std::unique_ptr<upstream::ExchangeObserver> Ledger::Begin(const upstream::Exchan
 
 upstream::Spending Ledger::Spent(std::string_view tenant) const {
   const std::lock_guard lock(mutex_);
-  return totals_.Spent(tenant, NowUs());
+  return totals_.Spent(tenant, WallClock::NowUs());
 }
 
 // --- writing ----------------------------------------------------------------------------------
@@ -220,7 +215,7 @@ void Ledger::WriteQueued() {
   }
   unwritten_.clear();
   num_stored_ = num_stored;
-  Retire(NowUs());
+  Retire(WallClock::NowUs());
 }
 
 // Drops the oldest records beyond the number, and those beyond the age.

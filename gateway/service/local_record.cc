@@ -1,10 +1,11 @@
 #include "gateway/service/local_record.h"
 
-#include <chrono>
 #include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
+
+#include <kvgate/wall_clock.h>
 
 #include "gateway/ledger/exchange_recorder.h"
 #include "gateway/protocol/errors.h"
@@ -15,12 +16,6 @@ namespace {
 using ledger::UsageField;
 
 constexpr int kClientLeft = 499;
-
-int64_t NowUs() {
-  return std::chrono::duration_cast<std::chrono::microseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 int64_t ToMicroseconds(double seconds) { return std::llround(seconds * 1e6); }
 
@@ -53,7 +48,7 @@ std::string ReasonOf(const protocol::GivenUpLoad& load) {
 LocalRecord::LocalRecord(const Args& args) : ledger_(args.ledger) {
   const auto [endpoint, path] = EndpointOf(args.dialect);
   record_.id = args.request_id;
-  record_.time_us = NowUs();
+  record_.time_us = WallClock::NowUs();
   record_.endpoint = endpoint;
   record_.path = path;
   record_.upstream = "local";
@@ -142,7 +137,7 @@ void LocalRecord::OnRefused(const Error& error) {
 void LocalRecord::End() {
   ledger::Ledger* const ledger = std::exchange(ledger_, nullptr);
   if (ledger == nullptr) return;
-  record_.timings.total_us = NowUs() - record_.time_us;
+  record_.timings.total_us = WallClock::NowUs() - record_.time_us;
   ledger->Add(std::move(record_));
 }
 

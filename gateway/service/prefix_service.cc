@@ -9,6 +9,7 @@
 
 #include <kvgate/check.h>
 #include <kvgate/digest.h>
+#include <kvgate/wall_clock.h>
 
 #include "engine/kv/tenant_salt.h"
 #include "gateway/protocol/json_writer.h"
@@ -19,12 +20,6 @@ namespace {
 
 using kernels::kKvBlockTokens;
 using protocol::JsonWriter;
-
-int64_t NowUnix() {
-  return std::chrono::duration_cast<std::chrono::seconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 Result<BlockHash> ParseId(std::string_view id) {
   Result<BlockHash> hash = ParseBlockHash(id);
@@ -82,7 +77,7 @@ engine::Protection PrefixService::ToProtection(const store::Pin& pin, int priori
   engine::Protection protection{
       .tokens = pin.tokens, .cache_salt = SaltOf(pin.tenant), .priority = priority};
   if (pin.expires_unix != 0) {
-    const int64_t left = std::max<int64_t>(0, pin.expires_unix - NowUnix());
+    const int64_t left = std::max<int64_t>(0, pin.expires_unix - WallClock::NowUnix());
     protection.until = std::chrono::steady_clock::now() + std::chrono::seconds(left);
   }
   return protection;
@@ -268,15 +263,16 @@ Result<void> PrefixService::KeepPin(const store::KvKey& leaf, std::string tenant
                                     std::vector<TokenId> tokens,
                                     const protocol::PinOptions& options) {
   KVGATE_TRY(store::PinBook* const pins, RequirePins());
-  store::Pin pin{.leaf = leaf,
-                 .model = {},
-                 .name = options.name,
-                 .version = options.version,
-                 .tenant = std::move(tenant),
-                 .priority = options.priority,
-                 .expires_unix = options.ttl_seconds == 0 ? 0 : NowUnix() + options.ttl_seconds,
-                 .created_us = 0,
-                 .tokens = std::move(tokens)};
+  store::Pin pin{
+      .leaf = leaf,
+      .model = {},
+      .name = options.name,
+      .version = options.version,
+      .tenant = std::move(tenant),
+      .priority = options.priority,
+      .expires_unix = options.ttl_seconds == 0 ? 0 : WallClock::NowUnix() + options.ttl_seconds,
+      .created_us = 0,
+      .tokens = std::move(tokens)};
   if (const engine::Engine* engine = engine_.load();
       engine != nullptr && engine->info().kv_fingerprint == leaf.fingerprint) {
     pin.model = engine->info().model_fingerprint;

@@ -9,6 +9,7 @@
 
 #include <kvgate/digest.h>
 #include <kvgate/log.h>
+#include <kvgate/wall_clock.h>
 
 #include "store/byte_codec.h"
 #include "store/directory_migration.h"
@@ -131,10 +132,7 @@ Result<void> PromptStore::Purge(store::MetaStore& meta) {
 }
 
 int64_t PromptStore::NowUs() const {
-  if (options_.now_us) return options_.now_us();
-  return std::chrono::duration_cast<std::chrono::microseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
+  return options_.now_us ? options_.now_us() : WallClock::NowUs();
 }
 
 int64_t PromptStore::OldestUs(int64_t now_us) const {

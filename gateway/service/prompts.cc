@@ -4,10 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <initializer_list>
 #include <span>
 #include <utility>
+
+#include <kvgate/wall_clock.h>
 
 #include "gateway/prompt/recognition.h"
 #include "gateway/protocol/json_text.h"
@@ -18,12 +19,6 @@ namespace {
 
 using prompt::Mode;
 using upstream::FindHeader;
-
-int64_t NowUs() {
-  return std::chrono::duration_cast<std::chrono::microseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 std::string_view WithoutScheme(std::string_view credential) {
   constexpr std::string_view kScheme = "bearer ";
@@ -160,7 +155,7 @@ prompt::OptimizeArgs Prompts::ArgsOf(const Args& args) const {
           .rules_off = rules_off,
           .ttl_supported = args.upstream.cache_ttl,
           .has_conversation_header = !FindHeader(args.fields, "x-grok-conv-id").empty(),
-          .now_us = NowUs()};
+          .now_us = WallClock::NowUs()};
 }
 
 Prompts::Known Prompts::Recognize(const KnowArgs& args) {
@@ -296,14 +291,15 @@ Prompts::Prompt Prompts::Prepare(const Args& args) {
 std::shared_ptr<upstream::ExchangePreparation> Prompts::Watch(std::string_view body,
                                                               upstream::Endpoint endpoint,
                                                               std::string_view tenant) {
-  return std::make_shared<Preparation>(optimizer_, optimizer_.Prepare({.body = body,
-                                                                       .endpoint = endpoint,
-                                                                       .tenant = tenant,
-                                                                       .session = {},
-                                                                       .upstream = "local",
-                                                                       .provider = "local",
-                                                                       .mode = Mode::kObserve,
-                                                                       .now_us = NowUs()}));
+  return std::make_shared<Preparation>(optimizer_,
+                                       optimizer_.Prepare({.body = body,
+                                                           .endpoint = endpoint,
+                                                           .tenant = tenant,
+                                                           .session = {},
+                                                           .upstream = "local",
+                                                           .provider = "local",
+                                                           .mode = Mode::kObserve,
+                                                           .now_us = WallClock::NowUs()}));
 }
 
 void Prompts::Complete(ledger::RequestRecord& record, const ledger::ReplyFacts& facts,
@@ -321,8 +317,9 @@ void Prompts::Complete(ledger::RequestRecord& record, const ledger::ReplyFacts& 
                          .num_markers = static_cast<int64_t>(prepared.plan.markers.size())};
   // What was refused has written nothing that could be read.
   if (record.status < 200 || record.status >= 300) return;
-  const prompt::Report report = own.Finish(
-      {.usage = record.usage, .provider_reason = facts.provider_reason.view(), .now_us = NowUs()});
+  const prompt::Report report = own.Finish({.usage = record.usage,
+                                            .provider_reason = facts.provider_reason.view(),
+                                            .now_us = WallClock::NowUs()});
   record.prefix_break = ToRecord(report.prefix_break);
   if (!report.attribution) return;
   for (size_t i = 0; i < prompt::kNumSources; ++i) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <kvgate/log.h>
+#include <kvgate/wall_clock.h>
 
 namespace kvgate::service {
 namespace {
@@ -17,12 +18,6 @@ constexpr std::string_view kBudgetKey = "write_budget";
 // How long KV may take to the store before the pin is left under its old key until the next start.
 constexpr std::chrono::seconds kStoreTimeout{10};
 
-int64_t NowUnix() {
-  return std::chrono::duration_cast<std::chrono::seconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
 std::string NameOf(const store::Pin& pin) {
   if (pin.name.empty()) return ToHex(pin.leaf.hash);
   return pin.version.empty() ? pin.name : pin.name + " " + pin.version;
@@ -31,8 +26,8 @@ std::string NameOf(const store::Pin& pin) {
 }  // namespace
 
 void SaveWriteBudget(store::MetaStore& meta, const tier::WriteAdmissionState& state) {
-  const std::string text =
-      fmt::format("{} {} {} {}", state.left_bytes, state.spent_bytes, state.day_seconds, NowUnix());
+  const std::string text = fmt::format("{} {} {} {}", state.left_bytes, state.spent_bytes,
+                                       state.day_seconds, WallClock::NowUnix());
   if (const auto put = meta.Put(store::MetaTable::kDirectory, kBudgetKey, text); !put) {
     KVGATE_LOG(kDebug, "service", "the write budget is not saved: {}", put.error().ToString());
   }
@@ -45,7 +40,7 @@ void RestoreWriteBudget(store::MetaStore& meta, tier::WriteAdmission& admission)
   tier::WriteAdmissionState state;
   int64_t saved_unix = 0;
   if (stream >> state.left_bytes >> state.spent_bytes >> state.day_seconds >> saved_unix) {
-    admission.Restore(state, std::chrono::seconds(NowUnix() - saved_unix));
+    admission.Restore(state, std::chrono::seconds(WallClock::NowUnix() - saved_unix));
   }
 }
 
