@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <set>
 #include <tuple>
 #include <utility>
 
 #include <kvgate/log.h>
+#include <kvgate/wall_clock.h>
 
 #include "store/kv_format.h"
 
@@ -17,14 +17,8 @@ namespace {
 
 constexpr std::string_view kSource = "store.pins";
 
-int64_t NowMicroseconds() {
-  return std::chrono::duration_cast<std::chrono::microseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
 bool HasExpired(const Pin& pin) {
-  return pin.expires_unix != 0 && pin.expires_unix <= NowMicroseconds() / 1'000'000;
+  return pin.expires_unix != 0 && pin.expires_unix <= WallClock::NowUnix();
 }
 
 Result<void> CheckPin(const Pin& pin) {
@@ -87,7 +81,14 @@ Result<void> PinBook::Load(bool read_only) {
     pins_.emplace(pin.leaf.hash, std::move(pin));
   }
   if (read_only) return {};
-  for (const std::string& key : damaged) KVGATE_TRY_VOID(meta_.Delete(MetaTable::kPins, key));
+  // On a disk that takes nothing they are dropped again when the book is next opened.
+  for (const std::string& key : damaged) {
+    if (const auto gone = meta_.Delete(MetaTable::kPins, key); !gone) {
+      KVGATE_LOG(kWarning, kSource, "what is dropped stays on the disk: {}",
+                 gone.error().ToString());
+      break;
+    }
+  }
   return {};
 }
 
@@ -103,30 +104,40 @@ Result<void> PinBook::Put(Pin pin) {
     return MakeError(ErrorCode::kOverloaded, kSource,
                      fmt::format("{} prefixes are pinned, which is the limit", kPinsMax));
   }
-  pin.created_us = NowMicroseconds();
+  pin.created_us = WallClock::NowUs();
   if (older) pin.created_us = std::max(pin.created_us, older->created_us + 1);
   // The older version makes room for the newer one, and comes back when that does not fit.
   if (older) kv_.Unpin(older->leaf);
   auto done = kv_.Pin(pin.leaf, pin.expires_unix);
-  if (done) {
-    done = CheckShare(pin);
-    if (!done && !pins_.contains(pin.leaf.hash)) kv_.Unpin(pin.leaf);
-  }
-  if (done) {
-    done = meta_.Put(MetaTable::kPins, EncodeKvKey(pin.leaf), EncodePin(pin, meta_.keyring()));
-    if (!done && !pins_.contains(pin.leaf.hash)) kv_.Unpin(pin.leaf);
-  }
+  if (done) done = CheckShare(pin);
+  if (done) done = Write(pin, older ? &older->leaf : nullptr);
   if (!done) {
-    if (older && !kv_.Pin(older->leaf, older->expires_unix)) {
-      KVGATE_LOG(kWarning, kSource, "{} is no longer protected", ToHex(older->leaf.hash));
-    }
+    kv_.Unpin(pin.leaf);
+    const auto found = pins_.find(pin.leaf.hash);
+    if (found != pins_.end()) ProtectAgain(found->second);
+    if (older) ProtectAgain(*older);
     return done;
   }
-  const BlockHash id = pin.leaf.hash;
-  pins_.insert_or_assign(id, std::move(pin));
-  // Fails with the database alone; opening it again prefers the newer one.
-  if (older) KVGATE_TRY_VOID(Forget(*older));
+  if (older) pins_.erase(older->leaf.hash);
+  pins_.insert_or_assign(pin.leaf.hash, std::move(pin));
   return {};
+}
+
+// The pin, and in the same step the end of the one that it replaces.
+Result<void> PinBook::Write(const Pin& pin, const KvKey* replaced) {
+  std::vector<MetaWrite> writes = {
+      {.key = EncodeKvKey(pin.leaf), .value = EncodePin(pin, meta_.keyring())}};
+  if (replaced != nullptr) {
+    writes.push_back({.key = EncodeKvKey(*replaced), .value = std::nullopt});
+  }
+  return meta_.PutAll(MetaTable::kPins, writes);
+}
+
+// After what was to take its place has failed.
+void PinBook::ProtectAgain(const Pin& pin) {
+  if (!kv_.Pin(pin.leaf, pin.expires_unix)) {
+    KVGATE_LOG(kWarning, kSource, "{} is no longer protected", ToHex(pin.leaf.hash));
+  }
 }
 
 // Blocks that several of its pins share count once. What is not stored yet is estimated by what a
@@ -213,10 +224,16 @@ Result<void> PinBook::Rekey(const BlockHash& id, const KvKey& leaf) {
   pin.leaf = leaf;
   pin.created_us = old.created_us + 1;
   kv_.Unpin(old.leaf);
-  KVGATE_TRY_VOID(kv_.Pin(leaf, pin.expires_unix));
-  KVGATE_TRY_VOID(meta_.Put(MetaTable::kPins, EncodeKvKey(leaf), EncodePin(pin, meta_.keyring())));
+  auto done = kv_.Pin(leaf, pin.expires_unix);
+  if (done) done = Write(pin, &old.leaf);
+  if (!done) {
+    kv_.Unpin(leaf);
+    ProtectAgain(old);
+    return done;
+  }
+  pins_.erase(found);
   pins_.insert_or_assign(leaf.hash, std::move(pin));
-  return Forget(old);
+  return {};
 }
 
 Result<uint64_t> PinBook::DropExpired() {

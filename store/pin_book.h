@@ -61,6 +61,8 @@ class PinBook {
   PinBook(MetaStore& meta, KvStore& kv) : meta_(meta), kv_(kv) {}
   Result<void> Load(bool read_only);
   Result<void> Forget(const Pin& pin);
+  Result<void> Write(const Pin& pin, const KvKey* replaced);
+  void ProtectAgain(const Pin& pin);
   // What the pins of one tenant hold, with `more` among them.
   uint64_t TenantBytes(const Pin& more) const;
   Result<void> CheckShare(const Pin& pin) const;

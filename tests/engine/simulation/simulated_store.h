@@ -91,13 +91,26 @@ class SimulatedStore final : public KvStore {
   Result<uint64_t> RemoveAll() override {
     return static_cast<uint64_t>(std::exchange(records_, {}).size());
   }
-  Result<void> Pin(const KvKey&, int64_t) override { return {}; }
-  void Unpin(const KvKey&) override {}
+  Result<void> Pin(const KvKey& key, int64_t expires_unix) override {
+    if (!pins_.contains(key) && pins_.size() >= kPinsMax) {
+      return MakeError(ErrorCode::kTooLarge, "simulated_store", "no more can be pinned");
+    }
+    pins_[key] = expires_unix;
+    return {};
+  }
+  void Unpin(const KvKey& key) override { pins_.erase(key); }
+  bool IsPinned(const KvKey& key, int64_t expires_unix) const {
+    const auto found = pins_.find(key);
+    return found != pins_.end() && found->second == expires_unix;
+  }
+  // They are in memory alone.
+  void ForgetPins() { pins_.clear(); }
   Result<KvVerifyReport> Verify(std::function<void(uint64_t, uint64_t)>) override {
     return KvVerifyReport{};
   }
 
  private:
+  static constexpr size_t kPinsMax = 8;
   struct Stored {
     KvRecord record;
     std::vector<TokenId> tokens;
@@ -108,6 +121,7 @@ class SimulatedStore final : public KvStore {
     return MakeError(ErrorCode::kNotFound, "simulated_store", "the simulation does not ask for it");
   }
   std::map<KvKey, Stored> records_;
+  std::map<KvKey, int64_t> pins_;
 };
 
 }  // namespace kvgate::store

@@ -1,7 +1,8 @@
 // Deterministic simulation of the engine: the real loop, scheduler, planner, caches, host arena and
 // disk tier on one thread, one simulated clock and one simulated disk, all decided by a seed. The
 // model is a hash of all KV that a token sees (window_model.h), so a wrong block anywhere shows as
-// a wrong answer. Not simulated: networks, and the stores of turns and pins, which need no engine.
+// a wrong answer. Conversations come over a simulated network and are kept in the real stores of
+// turns and pins (simulated_sessions.h).
 //
 //   KVGATE_SIMULATION_SEED=N    replays one seed
 //   KVGATE_SIMULATION_OPERATIONS=N   of each seed; KVGATE_TEST_FULL=1: a million over all seeds
@@ -22,6 +23,7 @@
 #include "engine/engine_loop.h"
 #include "engine/tier/clock.h"
 #include "tests/engine/engine_harness.h"
+#include "tests/engine/simulation/simulated_sessions.h"
 #include "tests/engine/simulation/simulated_store.h"
 #include "tests/engine/window_model.h"
 
@@ -50,6 +52,7 @@ struct Totals {
   uint64_t num_disk_tokens = 0;
   uint64_t num_preemptions = 0;
   uint64_t num_restores_cut = 0;
+  SessionTotals sessions;
 };
 
 class Simulation {
@@ -58,10 +61,13 @@ class Simulation {
       : random_(seed), shared_(shared), totals_(totals) {
     Clock::Simulate(&now_);
     Draw();
+    sessions_ = std::make_unique<SimulatedSessions>([this](uint64_t bound) { return Below(bound); },
+                                                    now_, store_, totals_.sessions);
     Start();
   }
   ~Simulation() {
     Stop(false);
+    sessions_.reset();
     Clock::Simulate(nullptr);
   }
 
@@ -70,10 +76,12 @@ class Simulation {
     for (int i = 0; i < num_operations && !testing::Test::HasFailure(); ++i) {
       Operate();
       Pump(static_cast<int>(Below(4)));
+      if (sessions_->is_killed()) Restart(true);
       if (i % 64 == 63) engine_->CheckIntegrity();
       ++totals_.num_operations;
     }
     Settle();
+    sessions_->Compare();
     return !testing::Test::HasFailure();
   }
   // Of all that happened, in order.
@@ -82,8 +90,10 @@ class Simulation {
  private:
   struct Live {
     RequestId id;
-    int prompt = 0;
+    Tokens prompt;
+    Tokens answer;  // what the model says without any engine, and perhaps more
     size_t num_tokens = 0;
+    std::string turn = {};  // of a conversation
     std::shared_ptr<CollectingSink> sink;
     Clock::time_point submitted_at;
     Clock::duration jumped_before{};
@@ -150,9 +160,11 @@ class Simulation {
     engine_.reset();
     for (Live& live : live_) {
       live.is_cancelled = true;  // by the end of the process
+      live.turn.clear();
       Check(live);
     }
     live_.clear();
+    sessions_->Stop(is_crash);
     store_.refuses_puts = false;
   }
 
@@ -169,7 +181,8 @@ class Simulation {
   void Operate() {
     const uint64_t kind = Below(1000);
     Note(kind);
-    if (kind < 450) return Submit();
+    if (kind < 150) return sessions_->Operate();
+    if (kind < 450) return SubmitPrompt();
     if (kind < 500) return CancelOne();
     if (kind < 540) return Protect();
     if (kind < 780) return Advance(microseconds(1 + Below(200'000)));
@@ -209,34 +222,54 @@ class Simulation {
     return options;
   }
 
-  void Submit() {
-    if (live_.size() >= kLiveMax) return;
+  void SubmitPrompt() {
+    const auto number = static_cast<int>(Below(35));
+    const size_t num_tokens = Chance(10) ? 0 : 1 + Below(Chance(20) ? 40 : 6);
     Live live;
-    live.prompt = static_cast<int>(Below(35));
-    live.num_tokens = Chance(10) ? 0 : 1 + Below(Chance(20) ? 40 : 6);
+    live.prompt = Prompt(number);
+    live.answer = Answer(number);
+    live.num_tokens = num_tokens;
+    Submit(std::move(live), "tenant" + std::to_string(Below(3)));
+  }
+  // False: it is longer than the context or a tenant's share, which is said at once, or too many
+  // are under way.
+  bool Submit(Live live, std::string tenant) {
+    if (live_.size() >= kLiveMax) return false;
     live.sink = std::make_shared<CollectingSink>();
     GenerationRequest request =
-        MakeRequest(Prompt(live.prompt), static_cast<int>(live.num_tokens), live.sink);
+        MakeRequest(live.prompt, static_cast<int>(live.num_tokens), live.sink);
     request.hash_logits = false;
-    request.cache_salt = "tenant" + std::to_string(Below(3));
-    if (Chance(30)) request.num_stable_tokens = 33;
+    request.cache_salt = std::move(tenant);
+    if (Chance(30) && live.turn.empty()) request.num_stable_tokens = 33;
     const Result<RequestId> id = engine_->Submit(std::move(request));
-    if (!id) {  // longer than the context or a tenant's share: said at once
+    if (!id) {
       EXPECT_EQ(id.error().code, ErrorCode::kInvalidArgument) << id.error().ToString();
-      return;
+      return false;
     }
     live.id = *id;
     live.submitted_at = now_;
     live.jumped_before = jumped_;
     // The context may cut what is asked for.
-    const int room =
-        engine_->info().context_tokens_max - static_cast<int>(Prompt(live.prompt).size());
+    const int room = engine_->info().context_tokens_max - static_cast<int>(live.prompt.size());
     live.num_tokens = std::min<size_t>(live.num_tokens, static_cast<size_t>(std::max(room, 0)));
     live_.push_back(std::move(live));
     ++totals_.num_requests;
+    return true;
+  }
+  void ReceiveTurns() {
+    while (auto asked = sessions_->Receive()) {
+      const std::string turn = asked->id;
+      Live live;
+      live.prompt = std::move(asked->prompt);
+      live.num_tokens = static_cast<size_t>(asked->num_tokens);
+      live.answer =
+          WindowModel(model_options_without_time()).Answer(live.prompt, asked->num_tokens);
+      live.turn = turn;
+      if (!Submit(std::move(live), asked->tenant)) sessions_->Answer(turn, std::nullopt);
+    }
   }
   void SubmitBurst() {
-    for (uint64_t i = Below(12); i > 0; --i) Submit();
+    for (uint64_t i = Below(12); i > 0; --i) SubmitPrompt();
   }
   void CancelOne() {
     if (live_.empty()) return;
@@ -269,6 +302,7 @@ class Simulation {
     } else {
       (void)store_.Flush();
     }
+    sessions_->Start();
     Start();
   }
 
@@ -320,9 +354,11 @@ class Simulation {
     if (wait.count() > 0) {
       Clock::time_point next = now_ + wait;
       for (const DiskTask& task : tasks_) next = std::min(next, std::max(task.done_at, now_));
+      next = std::min(next, std::max(sessions_->NextAt(), now_));
       now_ = next;
     }
     EndDiskTasks();
+    ReceiveTurns();
     TakeAnswers();
   }
   void Pump(int num_turns) {
@@ -357,6 +393,7 @@ class Simulation {
         continue;
       }
       Check(*live);
+      EndTurn(*live);
       for (Live& other : live_) {
         const bool overtook =
             other.submitted_at < live->submitted_at && other.sink->num_tokens() == 0;
@@ -367,11 +404,17 @@ class Simulation {
       live = live_.erase(live);
     }
   }
+  void EndTurn(const Live& live) {
+    if (live.turn.empty()) return;
+    const bool is_whole = live.sink->WaitForFinish().reason == FinishReason::kLength;
+    sessions_->Answer(live.turn, is_whole ? std::optional(live.sink->tokens()) : std::nullopt,
+                      !is_whole);
+  }
   void Check(const Live& live) {
     ASSERT_TRUE(live.sink->has_finished()) << "an engine ends without an answer";
     const FinishEvent& finish = live.sink->WaitForFinish();
     const Tokens& tokens = live.sink->tokens();
-    const Tokens& expected = Answer(live.prompt);
+    const Tokens& expected = live.answer;
     Note(static_cast<uint64_t>(finish.reason));
     Note(tokens.size());
     for (const TokenId token : tokens) Note(static_cast<uint64_t>(token));
@@ -387,7 +430,7 @@ class Simulation {
     ASSERT_LE(tokens.size(), expected.size());
     for (size_t i = 0; i < tokens.size(); ++i) {
       ASSERT_EQ(tokens[i], expected[i])
-          << "prompt " << live.prompt << ", token " << i << ": not the cold answer";
+          << live.prompt.size() << " tokens, token " << i << ": not the cold answer";
     }
   }
 
@@ -410,6 +453,7 @@ class Simulation {
   std::deque<DiskTask> tasks_;
   std::deque<Live> live_;
   std::map<int, Tokens> answers_;
+  std::unique_ptr<SimulatedSessions> sessions_;
 };
 
 uint64_t NumberFrom(const char* name, uint64_t otherwise) {
@@ -437,7 +481,7 @@ class SimulationTest : public testing::Test {
 TEST_F(SimulationTest, EverySeedAnswersAsColdAndLosesNothing) {
   const bool is_full = NumberFrom("KVGATE_TEST_FULL", 0) == 1;
   const auto num_operations =
-      static_cast<int>(NumberFrom("KVGATE_SIMULATION_OPERATIONS", is_full ? 4000 : 150));
+      static_cast<int>(NumberFrom("KVGATE_SIMULATION_OPERATIONS", is_full ? 4000 : 250));
   const uint64_t only = NumberFrom("KVGATE_SIMULATION_SEED", 0);
   const uint64_t first = only != 0 ? only : 1;
   const uint64_t last =
@@ -451,6 +495,12 @@ TEST_F(SimulationTest, EverySeedAnswersAsColdAndLosesNothing) {
       totals_.num_operations, totals_.num_requests, totals_.num_answers, totals_.num_faults,
       totals_.num_crashes, totals_.num_device_tokens, totals_.num_host_tokens,
       totals_.num_disk_tokens, totals_.num_preemptions, totals_.num_restores_cut);
+  const SessionTotals& sessions = totals_.sessions;
+  std::printf(
+      "conversations: %lu turns and %lu pins acknowledged, %lu compared, %lu turns absent as they "
+      "may be; %lu sent again, %lu answered from the store; %lu faults, %lu losses of power\n",
+      sessions.num_turns, sessions.num_pins, sessions.num_compared, sessions.num_explained,
+      sessions.num_resent, sessions.num_repeated, sessions.num_faults, sessions.num_power_losses);
   if (only != 0) return;
   // It would prove nothing if none of this happened.
   EXPECT_GT(totals_.num_answers, 100u);
@@ -460,6 +510,11 @@ TEST_F(SimulationTest, EverySeedAnswersAsColdAndLosesNothing) {
   EXPECT_GT(totals_.num_host_tokens, 1000u);
   EXPECT_GT(totals_.num_disk_tokens, 1000u);
   EXPECT_GT(totals_.num_preemptions, 0u);
+  EXPECT_GT(sessions.num_turns, 200u);
+  EXPECT_GT(sessions.num_pins, 50u);
+  EXPECT_GT(sessions.num_explained, 0u);
+  EXPECT_GT(sessions.num_repeated, 0u);
+  EXPECT_GT(sessions.num_power_losses, 5u);
 }
 
 TEST_F(SimulationTest, ASeedRepeatsToTheBit) {

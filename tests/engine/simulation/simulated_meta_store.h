@@ -1,0 +1,143 @@
+// A MetaStore on a simulated disk: writes fail as the simulation says, the process dies in the
+// middle of one, power takes back what was not synced, and rows are damaged. One thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "store/meta_store.h"
+
+namespace kvgate::store {
+
+class SimulatedMetaStore final : public MetaStore {
+ public:
+  using Below = std::function<uint64_t(uint64_t)>;  // a random number below its argument
+  explicit SimulatedMetaStore(Below below) : below_(std::move(below)) {}
+
+  bool syncs = false;          // what is acknowledged survives the loss of power
+  bool refuses = false;        // writes fail and change nothing
+  int writes_until_kill = -1;  // the next write but so many ends the process; negative: none does
+  uint64_t num_faults = 0;
+
+  bool is_killed() const { return is_killed_; }
+  void Revive() {
+    is_killed_ = false;
+    writes_until_kill = -1;
+  }
+  // Takes back some of what was written last and not synced. REQUIRES: nothing is open.
+  void LosePower() {
+    for (uint64_t left = below_(undo_.size() + 1); left > 0; --left) {
+      for (auto write = undo_.back().rbegin(); write != undo_.back().rend(); ++write) {
+        Apply(*write);
+      }
+      undo_.pop_back();
+      ++num_faults;
+    }
+    undo_.clear();
+  }
+  void Sync() { undo_.clear(); }
+  // One bit of the row. False: there is no such row.
+  bool Damage(MetaTable table, const std::string& key) {
+    const auto found = tables_[table].find(key);
+    if (found == tables_[table].end() || found->second.empty()) return false;
+    char& byte = found->second[below_(found->second.size())];
+    byte = static_cast<char>(byte ^ (1 << below_(8)));
+    ++num_faults;
+    return true;
+  }
+
+  Result<void> Put(MetaTable table, std::string_view key, std::string_view value) override {
+    const MetaWrite write{.key = std::string(key), .value = std::string(value)};
+    return PutAll(table, {&write, 1});
+  }
+  Result<void> Delete(MetaTable table, std::string_view key) override {
+    const MetaWrite write{.key = std::string(key), .value = std::nullopt};
+    return PutAll(table, {&write, 1});
+  }
+  Result<void> PutAll(MetaTable table, std::span<const MetaWrite> writes) override {
+    if (is_killed_) return Fails("the process has ended");
+    const bool dies = writes_until_kill == 0;
+    if (writes_until_kill > 0) --writes_until_kill;
+    if (dies) {
+      is_killed_ = true;
+      ++num_faults;
+    } else if (refuses) {
+      ++num_faults;
+      return Fails("the disk is full");
+    }
+    // A write that the process dies in may be there or not, but whole.
+    if (!dies || below_(2) == 0) {
+      std::vector<Change>& undo = undo_.emplace_back();
+      for (const MetaWrite& write : writes) {
+        undo.push_back(Apply({.table = table, .key = write.key, .value = write.value}));
+      }
+      if (syncs) undo_.clear();
+    }
+    return dies ? Fails("the process ends in this write") : Result<void>();
+  }
+  Result<std::optional<std::string>> Get(MetaTable table, std::string_view key) const override {
+    const Rows& rows = tables_[table];
+    const auto found = rows.find(key);
+    return found == rows.end() ? std::nullopt : std::optional(found->second);
+  }
+  Result<void> Scan(MetaTable table, std::string_view prefix, const Visit& visit) const override {
+    const Rows& rows = tables_[table];
+    for (auto at = rows.lower_bound(prefix); at != rows.end(); ++at) {
+      if (!at->first.starts_with(prefix) || !visit(at->first, at->second)) break;
+    }
+    return {};
+  }
+  Result<void> ScanBack(MetaTable table, const ScanBackArgs& args,
+                        const Visit& visit) const override {
+    const Rows& rows = tables_[table];
+    auto at = args.before.empty() ? rows.end() : rows.lower_bound(args.before);
+    while (at != rows.begin()) {
+      --at;
+      if (at->first.starts_with(args.prefix)) {
+        if (!visit(at->first, at->second)) break;
+      } else if (at->first < args.prefix) {
+        break;
+      }
+    }
+    return {};
+  }
+
+ private:
+  using Rows = std::map<std::string, std::string, std::less<>>;
+  struct Change {
+    MetaTable table;
+    std::string key;
+    std::optional<std::string> value;
+  };
+
+  // What takes it back.
+  Change Apply(const Change& change) {
+    Rows& rows = tables_[change.table];
+    const auto found = rows.find(change.key);
+    Change undo{.table = change.table, .key = change.key, .value = std::nullopt};
+    if (found != rows.end()) undo.value = found->second;
+    if (change.value) {
+      rows[change.key] = *change.value;
+    } else if (found != rows.end()) {
+      rows.erase(found);
+    }
+    return undo;
+  }
+  static Error Fails(std::string why) {
+    return MakeError(ErrorCode::kIo, "simulated_meta", std::move(why));
+  }
+
+  const Below below_;
+  bool is_killed_ = false;
+  mutable std::map<MetaTable, Rows> tables_;
+  std::vector<std::vector<Change>> undo_;  // of what is not synced, the oldest first
+};
+
+}  // namespace kvgate::store
