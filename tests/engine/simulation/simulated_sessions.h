@@ -210,6 +210,12 @@ class SimulatedSessions {
     bool may_be_there = true;
     bool may_be_absent = false;
   };
+  // When a conversation was gone on with: perhaps, as acknowledged, and as no loss of power undoes.
+  struct Silence {
+    int64_t last_us = 0;
+    int64_t kept_us = 0;
+    int64_t synced_us = 0;
+  };
   using Pins = std::map<BlockHash, store::Pin>;
 
   uint64_t Draw(uint64_t bound) { return below_(bound); }
@@ -336,7 +342,10 @@ class SimulatedSessions {
       // Stored before, damaged or lost since, and said again.
       EXPECT_TRUE(!was_known || before->second.may_be_absent) << turn.id;
       known_[turn.id] = known;
-      last_us_[known.first] = wall_us_;
+      Silence& silence = silences_[known.first];
+      silence.last_us = wall_us_;
+      if (stored) silence.kept_us = wall_us_;
+      if (meta_.syncs) silence.synced_us = silence.kept_us;
       NoteChange(turn.id);
     }
     if (stored) {
@@ -363,8 +372,8 @@ class SimulatedSessions {
     if (!meta_.syncs) unsynced_.insert(id);
   }
   bool HasExpired(const Known& known) const {
-    const auto last = last_us_.find(known.first);
-    const auto silent = std::chrono::microseconds(wall_us_ - last->second);
+    const Silence& silence = silences_.find(known.first)->second;
+    const auto silent = std::chrono::microseconds(wall_us_ - silence.kept_us);
     return silent >= retention_;
   }
   // It is not there, or not whole: a bound on bytes has retired it, too, where that is small.
@@ -446,9 +455,8 @@ class SimulatedSessions {
   void Retire() {
     if (!turns_->Retire()) return;
     for (auto& [id, known] : known_) {
-      const auto last = last_us_.find(known.first);
-      const bool has_expired = std::chrono::microseconds(wall_us_ - last->second) > retention_;
-      if (!has_expired) continue;
+      const Silence& silence = silences_.find(known.first)->second;
+      if (std::chrono::microseconds(wall_us_ - silence.last_us) <= retention_) continue;
       const bool is_there = turns_->Get(known.turn.tenant, id).has_value();
       EXPECT_FALSE(is_there) << id << " is kept beyond the retention";
       NoteDeleted(known, true);
@@ -485,6 +493,7 @@ class SimulatedSessions {
   void Sync() {
     meta_.Sync();
     unsynced_.clear();
+    for (auto& [id, silence] : silences_) silence.synced_us = silence.kept_us;
     pin_states_.erase(pin_states_.begin(), pin_states_.end() - 1);
   }
   void LosePower() {
@@ -497,6 +506,7 @@ class SimulatedSessions {
       known.may_be_there = true;
     }
     unsynced_.clear();
+    for (auto& [id, silence] : silences_) silence.kept_us = silence.synced_us;
   }
 
   // --- pins
@@ -609,7 +619,7 @@ class SimulatedSessions {
   uint64_t num_ids_ = 0;
 
   std::map<std::string, Known> known_;       // by id
-  std::map<std::string, int64_t> last_us_;   // of conversations, by their first turn
+  std::map<std::string, Silence> silences_;  // of conversations, by their first turn
   std::set<std::string> unsynced_;           // turns changed since the last sync
   std::vector<Pins> pin_states_ = {Pins()};  // since the last sync, the newest last
   std::optional<Pins> unsure_pins_;          // perhaps, since the process ended in a write
