@@ -3,6 +3,7 @@
 
 import os
 import subprocess
+import time
 import unittest
 
 from case import Case, text_of
@@ -30,18 +31,49 @@ class DiskTest(Case):
         self.assertGreater(memory.tier("device"), 0)
         self.assertEqual(memory.answer, cold.answer)
 
+    @staticmethod
+    def fill(path):
+        with open(path, "wb", buffering=0) as file:
+            try:
+                while True:
+                    file.write(b"\0" * (1 << 16))
+            except OSError:
+                pass
+
+    def respond(self, running, text):
+        return running.send("/v1/responses", {"model": "local", "input": text, "store": True,
+                                              "max_output_tokens": 8})
+
+    def test_a_disk_that_is_full_at_the_first_start_is_taken_up_when_it_has_room(self):
+        data_dir = self.mount("full", "size=24m")
+        filler = data_dir / "filler"
+        self.fill(filler)
+        running = self.serve(data_dir=data_dir / "data")
+        self.assert_serves(running, "full from the start")
+        self.assertTrue(running.stats()["store"]["error"])
+        # Never a promise that is not kept.
+        reply = self.respond(running, "not kept")
+        self.assertFalse(reply.status == 200 and reply.json["store"], reply.body[:500])
+        filler.unlink()
+        running.wait_for("the disk to be taken up",
+                         lambda stats: not stats["store"]["error"], timeout=30)
+        deadline = time.monotonic() + 30
+        while not ((reply := self.respond(running, "kept")).status == 200 and reply.json["store"]):
+            self.assertLess(time.monotonic(), deadline, reply.body[:500])
+            time.sleep(0.2)
+        # What sealed it is on the disk, too.
+        running.kill()
+        running.restart()
+        found = running.get("/v1/responses/" + reply.json["id"])
+        self.assertEqual(found.status, 200, found.body[:500])
+        self.assertEqual(found.json["output"], reply.json["output"])
+
     def test_a_full_disk_stops_the_disk_tier_and_not_the_server(self):
         data_dir = self.mount("small", "size=24m")
         running = self.serve(data_dir=data_dir / "data")
         filler = data_dir / "filler"
         # Opened with room to spare, then filled by somebody else.
-        with open(filler, "wb") as file:
-            try:
-                while True:
-                    file.write(b"\0" * (1 << 20))
-                    file.flush()
-            except OSError:
-                pass
+        self.fill(filler)
         for index in range(6):
             self.assert_serves(running, f"full {index}")
         running.wait_for("the store to say that it cannot write", lambda stats:

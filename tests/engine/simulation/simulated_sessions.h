@@ -480,6 +480,7 @@ class SimulatedSessions {
       const auto pin = std::next(pins.begin(), static_cast<int64_t>(Draw(pins.size())));
       if (meta_.Damage(store::MetaTable::kPins, store::EncodeKvKey(pin->second.leaf))) {
         damaged_pins_.insert(pin->first);
+        once_damaged_pins_.insert(pin->first);
       }
       return;
     }
@@ -494,6 +495,7 @@ class SimulatedSessions {
     meta_.Sync();
     unsynced_.clear();
     for (auto& [id, silence] : silences_) silence.synced_us = silence.kept_us;
+    once_damaged_pins_ = damaged_pins_;
     pin_states_.erase(pin_states_.begin(), pin_states_.end() - 1);
   }
   void LosePower() {
@@ -507,6 +509,7 @@ class SimulatedSessions {
     }
     unsynced_.clear();
     for (auto& [id, silence] : silences_) silence.kept_us = silence.synced_us;
+    damaged_pins_ = once_damaged_pins_;
   }
 
   // --- pins
@@ -624,6 +627,7 @@ class SimulatedSessions {
   std::vector<Pins> pin_states_ = {Pins()};  // since the last sync, the newest last
   std::optional<Pins> unsure_pins_;          // perhaps, since the process ended in a write
   std::set<BlockHash> damaged_pins_;
+  std::set<BlockHash> once_damaged_pins_;  // since the last sync: lost power brings it back
   bool has_lost_power_ = false;
 };
 
