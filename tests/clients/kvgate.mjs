@@ -21,12 +21,32 @@ export const TINY_SHAPE = {
   context: 8192, type: "f32", seed: 7,
 };
 
+const CALLING_SHAPE = {
+  arch: "qwen2", layers: 1, hidden: 256, heads: 4, "kv-heads": 1, ffn: 64, vocab: 4096,
+  context: 32768, type: "f16", seed: 7,
+};
+
+function makeModel(made, out) {
+  const shape = Object.entries(made).flatMap(([key, value]) => [`--${key}`, String(value)]);
+  execFileSync(BINARY, ["make-model", ...shape, "--out", out]);
+}
+
 export async function startKvgate(made = SHAPE) {
   if (!existsSync(BINARY)) throw new Error(`${BINARY} is not built`);
   const folder = mkdtempSync(join(tmpdir(), "kvgate-clients-"));
   const model = join(folder, "model.gguf");
-  const shape = Object.entries(made).flatMap(([key, value]) => [`--${key}`, String(value)]);
-  execFileSync(BINARY, ["make-model", ...shape, "--out", model]);
+  makeModel(made, model);
+  return serve(folder, ["--model", model, "--set", "engine.kv_memory=192MiB"]);
+}
+
+// With a model that says the pieces behind every prompt, each as one token: calls of tools.
+export async function startCalling(pieces) {
+  if (!existsSync(BINARY)) throw new Error(`${BINARY} is not built`);
+  const folder = mkdtempSync(join(tmpdir(), "kvgate-clients-"));
+  const base = join(folder, "base.gguf");
+  const model = join(folder, "model.gguf");
+  makeModel(CALLING_SHAPE, base);
+  execFileSync("python3", [join(ROOT, "tests/support/calling_model.py"), base, model, ...pieces]);
   return serve(folder, ["--model", model, "--set", "engine.kv_memory=192MiB"]);
 }
 
