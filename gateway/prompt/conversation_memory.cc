@@ -34,15 +34,20 @@ void ConversationMemory::Remember(const Commit& commit) {
   const std::lock_guard lock(mutex_);
   auto found = by_key_.find(commit.conversation);
   if (found == by_key_.end()) {
-    list_.push_front({.id = commit.conversation, .branches = {}, .aliases = {}});
-    bytes_ += list_.front().bytes;
-    found = by_key_.emplace(commit.conversation, list_.begin()).first;
+    Tenant& tenant = tenants_[commit.tenant];
+    List& list = tenant.conversations;
+    list.push_front(
+        {.tenant = commit.tenant, .id = commit.conversation, .branches = {}, .aliases = {}});
+    found = by_key_.emplace(commit.conversation, list.begin()).first;
+    CountTenant(commit.tenant, tenant, static_cast<int64_t>(list.front().bytes));
   }
-  list_.splice(list_.begin(), list_, found->second);
-  Conversation& conversation = list_.front();
+  const List::iterator place = found->second;
+  Conversation& conversation = *place;
+  List& list = tenants_[conversation.tenant].conversations;
+  list.splice(list.begin(), list, place);
   for (const Identity& alias : commit.aliases) {
     if (conversation.aliases.size() >= kAliasesMax) break;
-    if (by_key_.emplace(alias, list_.begin()).second) conversation.aliases.push_back(alias);
+    if (by_key_.emplace(alias, place).second) conversation.aliases.push_back(alias);
   }
   auto& branches = conversation.branches;
   auto leaves = branches.end();
@@ -57,7 +62,10 @@ void ConversationMemory::Remember(const Commit& commit) {
     branches.insert(branches.begin(), commit.branch);
   }
   Count(conversation, static_cast<int64_t>(commit.branch->bytes));
-  while (bytes_ > bytes_max_ && !list_.empty()) EraseLocked(std::prev(list_.end()), dropped);
+  while (bytes_ > bytes_max_) {
+    List& most = tenants_[by_bytes_.rbegin()->second].conversations;
+    EraseLocked(std::prev(most.end()), dropped);
+  }
 }
 
 void ConversationMemory::Withdraw(const Identity& conversation,
@@ -106,16 +114,26 @@ size_t ConversationMemory::num_bytes() const {
 
 void ConversationMemory::Count(Conversation& conversation, int64_t bytes) {
   conversation.bytes += static_cast<size_t>(bytes);
+  CountTenant(conversation.tenant, tenants_[conversation.tenant], bytes);
+}
+
+void ConversationMemory::CountTenant(const Identity& id, Tenant& tenant, int64_t bytes) {
+  by_bytes_.erase({tenant.bytes, id});
+  tenant.bytes += static_cast<size_t>(bytes);
   bytes_ += static_cast<size_t>(bytes);
+  if (tenant.bytes > 0) by_bytes_.emplace(tenant.bytes, id);
 }
 
 void ConversationMemory::EraseLocked(List::iterator conversation, Dropped& dropped) {
-  bytes_ -= conversation->bytes;
+  const Identity id = conversation->tenant;
+  Tenant& tenant = tenants_[id];
+  CountTenant(id, tenant, -static_cast<int64_t>(conversation->bytes));
   for (const Identity& alias : conversation->aliases) by_key_.erase(alias);
   by_key_.erase(conversation->id);
   std::move(conversation->branches.begin(), conversation->branches.end(),
             std::back_inserter(dropped));
-  list_.erase(conversation);
+  tenant.conversations.erase(conversation);
+  if (tenant.conversations.empty()) tenants_.erase(id);
 }
 
 }  // namespace kvgate::prompt

@@ -1,6 +1,7 @@
-// ConversationMemory: the branches of all conversations. Bounded in bytes, the conversation silent
-// longest goes first. Thread-safe; a lock is held for look-ups and pointers, never while bytes are
-// looked at.
+// ConversationMemory: the branches of all conversations. Bounded in bytes: the tenant that has most
+// makes room first, so that nobody can push out what others keep; of its conversations the one that
+// has been silent longest goes. Thread-safe; a lock is held for look-ups and pointers, never while
+// bytes are looked at.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +9,10 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "gateway/ledger/usage.h"
@@ -30,6 +33,7 @@ class ConversationMemory {
   Line Find(std::span<const Identity> keys, bool with_branches = true) const;
 
   struct Commit {
+    Identity tenant = {};
     Identity conversation;
     std::span<const Identity> aliases;            // under which it is found as well
     std::shared_ptr<Branch> branch;               //
@@ -51,6 +55,7 @@ class ConversationMemory {
 
  private:
   struct Conversation {
+    Identity tenant;
     Identity id;
     std::vector<std::shared_ptr<Branch>> branches;
     std::vector<Identity> aliases;
@@ -60,13 +65,20 @@ class ConversationMemory {
   using Dropped = std::vector<std::shared_ptr<Branch>>;
   using List = std::list<Conversation>;
 
+  struct Tenant {
+    List conversations;  // the last used first
+    size_t bytes = 0;
+  };
+
   // `bytes` more or fewer of it.
   void Count(Conversation& conversation, int64_t bytes);
+  void CountTenant(const Identity& id, Tenant& tenant, int64_t bytes);
   void EraseLocked(List::iterator conversation, Dropped& dropped);
 
   const size_t bytes_max_;
   mutable std::mutex mutex_;
-  List list_;  // the last used first
+  std::unordered_map<Identity, Tenant> tenants_;
+  std::set<std::pair<size_t, Identity>> by_bytes_;  // of those that have any
   std::unordered_map<Identity, List::iterator> by_key_;
   size_t bytes_ = 0;
 };

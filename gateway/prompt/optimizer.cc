@@ -195,7 +195,8 @@ void Optimizer::Impl::Remember(const OptimizeArgs& args, const Draft& draft,
   // A turn that was taken back leaves its branch where it is: it may be gone on with.
   const std::span<const Identity> aliases =
       std::span(found.keys).subspan(std::min<size_t>(found.keys.size(), 1));
-  conversations.Remember({.conversation = state.conversation,
+  conversations.Remember({.tenant = HashBytes(args.tenant, Domain::kConversation),
+                          .conversation = state.conversation,
                           .aliases = aliases,
                           .branch = state.branch,
                           .replaced = state.goes_on ? state.before : nullptr});

@@ -11,6 +11,11 @@ namespace {
 
 constexpr size_t kEntryBytes = 128;  // of a table's entry, beside what it points to
 
+size_t SizeOf(const std::string& text) { return kEntryBytes + text.size(); }
+size_t SizeOf(const std::vector<Identity>& tools) {
+  return kEntryBytes + tools.size() * sizeof(Identity);
+}
+
 }  // namespace
 
 TenantMemory::Scope TenantMemory::ScopeOf(std::string_view tenant, std::string_view upstream) {
@@ -22,55 +27,80 @@ std::shared_ptr<const std::string> TenantMemory::FindBytes(const Scope& scope,
                                                            const Identity& same) {
   const Identity key = Chain(scope, same);
   const std::lock_guard lock(mutex_);
-  if (const auto found = young_.texts.find(key); found != young_.texts.end()) return found->second;
-  const auto found = old_.texts.find(key);
-  if (found == old_.texts.end()) return nullptr;
-  const std::shared_ptr<const std::string> bytes = found->second;
-  young_.bytes += kEntryBytes + bytes->size();
-  young_.texts.emplace(key, bytes);
-  TurnOverLocked();
+  if (auto bytes = FindLocked(scope, key)) return bytes;
+  auto bytes = FindLocked(kNobodys, key);
+  if (bytes) InsertLocked(scope, key, bytes);
   return bytes;
+}
+
+std::shared_ptr<const std::string> TenantMemory::FindLocked(const Scope& scope,
+                                                            const Identity& key) {
+  const auto kept = scopes_.find(scope);
+  if (kept == scopes_.end()) return nullptr;
+  std::list<Text>& texts = kept->second.texts;
+  const auto found = kept->second.by_key.find(key);
+  if (found == kept->second.by_key.end()) return nullptr;
+  texts.splice(texts.begin(), texts, found->second);
+  return found->second->bytes;
 }
 
 void TenantMemory::KeepBytes(const Scope& scope, const Identity& same,
                              std::shared_ptr<const std::string> bytes) {
   const Identity key = Chain(scope, same);
   const std::lock_guard lock(mutex_);
-  if (old_.texts.contains(key)) return;
-  const size_t size = kEntryBytes + bytes->size();
-  if (!young_.texts.emplace(key, bytes).second) return;
-  young_.bytes += size;
-  NoteLocked({.key = key, .bytes = std::move(bytes)}, size);
-  TurnOverLocked();
+  if (FindLocked(scope, key) || FindLocked(kNobodys, key)) return;
+  if (InsertLocked(scope, key, bytes)) {
+    const size_t size = SizeOf(*bytes);
+    NoteLocked({.key = key, .bytes = std::move(bytes)}, size);
+  }
+}
+
+bool TenantMemory::InsertLocked(const Scope& scope, const Identity& key,
+                                std::shared_ptr<const std::string> bytes) {
+  const size_t size = SizeOf(*bytes);
+  if (size > bytes_max_ / 4) return false;
+  Kept& kept = scopes_[scope];
+  if (kept.by_key.contains(key)) return false;
+  kept.texts.push_front({.key = key, .bytes = std::move(bytes)});
+  kept.by_key.emplace(key, kept.texts.begin());
+  CountLocked(scope, static_cast<int64_t>(size));
+  MakeRoomLocked();
+  return true;
 }
 
 std::vector<Identity> TenantMemory::FindOrder(const Scope& scope, std::span<const Identity> tools) {
   const std::unordered_set<Identity> present(tools.begin(), tools.end());
   const std::lock_guard lock(mutex_);
+  const auto found = scopes_.find(scope);
+  if (found == scopes_.end()) return {};
   const std::vector<Identity>* best = nullptr;
-  for (const Generation* generation : {&old_, &young_}) {
-    const auto found = generation->orders.find(scope);
-    if (found == generation->orders.end()) continue;
-    for (const std::vector<Identity>& order : found->second) {
-      const bool fits = std::all_of(order.begin(), order.end(),
-                                    [&](const Identity& tool) { return present.contains(tool); });
-      if (fits && (best == nullptr || order.size() > best->size())) best = &order;
-    }
+  for (const std::vector<Identity>& order : found->second.orders) {
+    const bool fits = std::all_of(order.begin(), order.end(),
+                                  [&](const Identity& tool) { return present.contains(tool); });
+    if (fits && (best == nullptr || order.size() > best->size())) best = &order;
   }
   return best == nullptr ? std::vector<Identity>{} : *best;
 }
 
 void TenantMemory::KeepOrder(const Scope& scope, std::vector<Identity> tools) {
-  if (tools.empty()) return;
+  if (tools.empty() || SizeOf(tools) > bytes_max_ / 4) return;
   const std::lock_guard lock(mutex_);
-  auto& orders = young_.orders[scope];
+  const std::vector<std::vector<Identity>>& orders = scopes_[scope].orders;
   if (std::find(orders.begin(), orders.end(), tools) != orders.end()) return;
-  const size_t size = kEntryBytes + tools.size() * sizeof(Identity);
-  young_.bytes += size;
-  if (orders.size() >= kOrdersMax) orders.erase(orders.begin());
-  orders.push_back(tools);
-  NoteLocked({.key = scope, .order = std::move(tools)}, size);
-  TurnOverLocked();
+  NoteLocked({.key = scope, .order = tools}, SizeOf(tools));
+  AddOrderLocked(scope, std::move(tools));
+}
+
+void TenantMemory::AddOrderLocked(const Scope& scope, std::vector<Identity> tools) {
+  std::vector<std::vector<Identity>>& orders = scopes_[scope].orders;
+  if (orders.size() >= kOrdersMax) {
+    CountLocked(scope, -static_cast<int64_t>(SizeOf(orders.front())));
+    orders.erase(orders.begin());
+  }
+  const size_t size = SizeOf(tools);
+  orders.push_back(std::move(tools));
+  CountLocked(scope, static_cast<int64_t>(size));
+  MakeRoomLocked();
 }
 
 std::vector<TenantMemory::Row> TenantMemory::TakeNew() {
@@ -83,25 +113,44 @@ std::vector<TenantMemory::Row> TenantMemory::TakeNew() {
 void TenantMemory::Restore(Row row) {
   const std::lock_guard lock(mutex_);
   if (row.bytes) {
-    const size_t size = kEntryBytes + row.bytes->size();
-    if (young_.texts.emplace(row.key, std::move(row.bytes)).second) young_.bytes += size;
-  } else {
-    auto& orders = young_.orders[row.key];
-    if (orders.size() >= kOrdersMax) return;
-    young_.bytes += kEntryBytes + row.order.size() * sizeof(Identity);
-    orders.push_back(std::move(row.order));
+    InsertLocked(kNobodys, row.key, std::move(row.bytes));
+  } else if (scopes_[row.key].orders.size() < kOrdersMax) {
+    AddOrderLocked(row.key, std::move(row.order));
   }
-  TurnOverLocked();
 }
 
 void TenantMemory::NoteLocked(Row row, size_t bytes) {
-  if (!notes_ || noted_bytes_ + bytes > young_bytes_max_ / 2) return;
+  if (!notes_ || noted_bytes_ + bytes > bytes_max_ / 4) return;
   noted_bytes_ += bytes;
   noted_.push_back(std::move(row));
 }
 
-void TenantMemory::TurnOverLocked() {
-  if (young_.bytes > young_bytes_max_) old_ = std::exchange(young_, {});
+void TenantMemory::CountLocked(const Scope& scope, int64_t bytes) {
+  Kept& kept = scopes_[scope];
+  by_bytes_.erase({kept.bytes, scope});
+  kept.bytes += static_cast<size_t>(bytes);
+  bytes_ += static_cast<size_t>(bytes);
+  by_bytes_.emplace(kept.bytes, scope);
+}
+
+void TenantMemory::MakeRoomLocked() {
+  while (bytes_ > bytes_max_) {
+    const Scope scope = by_bytes_.rbegin()->second;
+    Kept& most = scopes_[scope];
+    size_t size = 0;
+    if (!most.texts.empty()) {
+      size = SizeOf(*most.texts.back().bytes);
+      most.by_key.erase(most.texts.back().key);
+      most.texts.pop_back();
+    } else {
+      size = SizeOf(most.orders.front());
+      most.orders.erase(most.orders.begin());
+    }
+    CountLocked(scope, -static_cast<int64_t>(size));
+    if (most.bytes > 0) continue;
+    by_bytes_.erase({0, scope});
+    scopes_.erase(scope);
+  }
 }
 
 }  // namespace kvgate::prompt

@@ -1,14 +1,20 @@
 // TenantMemory: what a tenant's conversations share towards one upstream: the first-seen bytes of
 // tools and system blocks, and the first-seen order of lists of tools. It knows no turn of anybody.
-// Bounded in bytes by generations; thread-safe. What is new in it can be taken and given to a later
-// process (gateway/service/prompt_store).
+// Bounded in bytes: the scope that has most makes room first, so that nobody can push out what
+// others keep; what of it was not asked for since it last made room goes. Thread-safe. What is new
+// in it can be taken and given to a later process (gateway/service/prompt_store).
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <list>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "gateway/prompt/segment.h"
@@ -17,7 +23,7 @@ namespace kvgate::prompt {
 
 class TenantMemory {
  public:
-  explicit TenantMemory(size_t bytes_max) : young_bytes_max_(bytes_max / 2) {}
+  explicit TenantMemory(size_t bytes_max) : bytes_max_(bytes_max) {}
 
   // A tenant at an upstream.
   using Scope = Identity;
@@ -25,6 +31,7 @@ class TenantMemory {
 
   // The bytes in which the value went out first; null: it did not yet.
   std::shared_ptr<const std::string> FindBytes(const Scope& scope, const Identity& same);
+  // Not where it is larger than a quarter of all.
   void KeepBytes(const Scope& scope, const Identity& same,
                  std::shared_ptr<const std::string> bytes);
 
@@ -47,18 +54,35 @@ class TenantMemory {
 
  private:
   static constexpr size_t kOrdersMax = 32;  // of a scope
-  struct Generation {
-    std::unordered_map<Identity, std::shared_ptr<const std::string>> texts;
-    std::unordered_map<Identity, std::vector<std::vector<Identity>>> orders;
+  struct Text {
+    Identity key;
+    std::shared_ptr<const std::string> bytes;
+  };
+  struct Kept {
+    std::list<Text> texts;  // the last asked for first
+    std::unordered_map<Identity, std::list<Text>::iterator> by_key;
+    std::vector<std::vector<Identity>> orders;  // the oldest first
     size_t bytes = 0;
   };
-  void TurnOverLocked();
+  // Where texts are that another process knew, until they are asked for: a row does not say whose
+  // it is.
+  static constexpr Scope kNobodys{};
+
+  std::shared_ptr<const std::string> FindLocked(const Scope& scope, const Identity& key);
+  // False: it is there, or too large.
+  bool InsertLocked(const Scope& scope, const Identity& key,
+                    std::shared_ptr<const std::string> bytes);
+  void AddOrderLocked(const Scope& scope, std::vector<Identity> tools);
+  // The scope has so many bytes more, or fewer.
+  void CountLocked(const Scope& scope, int64_t bytes);
+  void MakeRoomLocked();
   void NoteLocked(Row row, size_t bytes);
 
-  const size_t young_bytes_max_;
+  const size_t bytes_max_;
   std::mutex mutex_;
-  Generation young_;
-  Generation old_;
+  std::unordered_map<Scope, Kept> scopes_;
+  std::set<std::pair<size_t, Scope>> by_bytes_;  // of those that have any
+  size_t bytes_ = 0;
   bool notes_ = false;
   std::vector<Row> noted_;
   size_t noted_bytes_ = 0;

@@ -80,6 +80,33 @@ TEST(ConversationMemory, ItIsBoundedAndTheSilentOnesGoFirst) {
   EXPECT_TRUE(memory.Find(early).branches.empty());
 }
 
+TEST(ConversationMemory, WhoHasMostMakesRoomAndOthersKeepTheirs) {
+  ConversationMemory memory(100'000);
+  const auto remember = [&](uint64_t tenant, uint64_t conversation, size_t bytes) {
+    memory.Remember({.tenant = Key(tenant),
+                     .conversation = Key(conversation),
+                     .aliases = {},
+                     .branch = BranchOf(bytes)});
+    EXPECT_LE(memory.num_bytes(), 100'000U);
+  };
+  const auto is_known = [&](uint64_t conversation) {
+    const std::vector<Identity> keys = {Key(conversation)};
+    return !memory.Find(keys).branches.empty();
+  };
+  for (uint64_t i = 0; i < 5; ++i) remember(1, i, 2000);
+  for (uint64_t i = 0; i < 1000; ++i) remember(2, 1000 + i, 1000 + i);
+  for (uint64_t i = 0; i < 5; ++i) EXPECT_TRUE(is_known(i)) << i;
+  EXPECT_TRUE(is_known(1999));
+  EXPECT_FALSE(is_known(1000));
+  // What would not fit at all pushes out its own tenant's, and goes itself.
+  remember(2, 5000, 200'000);
+  EXPECT_FALSE(is_known(5000));
+  for (uint64_t i = 0; i < 5; ++i) EXPECT_TRUE(is_known(i)) << i;
+  // Many tenants share it.
+  for (uint64_t i = 0; i < 1000; ++i) remember(100 + i, 10'000 + i, 500);
+  EXPECT_TRUE(is_known(10'999));
+}
+
 TEST(ConversationMemory, CountsOfAnAnswerAreWrittenOnce) {
   ConversationMemory memory(1 << 20);
   const auto branch = BranchOf(10);

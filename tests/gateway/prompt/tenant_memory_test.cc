@@ -44,5 +44,39 @@ TEST(TenantMemory, ItIsBoundedAndKeepsWhatIsAskedFor) {
   EXPECT_EQ(memory.FindBytes(scope, Key(1)), nullptr);
 }
 
+TEST(TenantMemory, WhoHasMostMakesRoomAndOthersKeepTheirs) {
+  TenantMemory memory(100'000);
+  const auto small = TenantMemory::ScopeOf("small", "up");
+  const auto large = TenantMemory::ScopeOf("large", "up");
+  for (uint64_t i = 0; i < 10; ++i) memory.KeepBytes(small, Key(i), Text("small"));
+  memory.KeepOrder(small, {Key(1), Key(2)});
+  for (uint64_t i = 0; i < 1000; ++i) {
+    memory.KeepBytes(large, Key(i), Text(std::string(1000 + i, 'x')));
+    memory.KeepOrder(large, {Key(i), Key(i + 1)});
+  }
+  memory.KeepBytes(large, Key(5000), Text(std::string(200'000, 'x')));
+  EXPECT_EQ(memory.FindBytes(large, Key(5000)), nullptr);
+  for (uint64_t i = 0; i < 10; ++i) EXPECT_NE(memory.FindBytes(small, Key(i)), nullptr) << i;
+  const std::vector<Identity> tools = {Key(1), Key(2), Key(3)};
+  EXPECT_EQ(memory.FindOrder(small, tools), (std::vector<Identity>{Key(1), Key(2)}));
+}
+
+TEST(TenantMemory, WhatAnotherProcessKnewIsFoundByItsOwnScopeAlone) {
+  TenantMemory before(1 << 20);
+  before.TakeNew();
+  const auto scope = TenantMemory::ScopeOf("a", "up");
+  before.KeepBytes(scope, Key(1), Text("first"));
+  TenantMemory memory(100'000);
+  for (TenantMemory::Row& row : before.TakeNew()) memory.Restore(std::move(row));
+  EXPECT_EQ(memory.FindBytes(TenantMemory::ScopeOf("b", "up"), Key(1)), nullptr);
+  memory.KeepBytes(scope, Key(1), Text("second"));
+  EXPECT_EQ(*memory.FindBytes(scope, Key(1)), "first");
+  // From then on it is that scope's, whatever becomes of what nobody asked for.
+  for (uint64_t i = 0; i < 1000; ++i) {
+    memory.Restore({.key = Key(i), .bytes = Text(std::string(1000, 'x'))});
+  }
+  EXPECT_EQ(*memory.FindBytes(scope, Key(1)), "first");
+}
+
 }  // namespace
 }  // namespace kvgate::prompt
