@@ -296,6 +296,8 @@ Result<std::unique_ptr<Engine>> OpenOrThrow(const EngineOptions& wanted,
   KVGATE_TRY_VOID(SizeGroups(options, info));
   KVGATE_TRY_VOID(CheckContextPolicy(options, info));
   info.context_tokens_max = ContextTokensMax(options, info.model, info.num_kv_blocks);
+  info.tenant_tokens_max =
+      int64_t{OwnerBlocksMax(options, info.num_kv_blocks)} * kernels::kKvBlockTokens;
   KVGATE_TRY_VOID(AllocateGroups(options, info, backend, parts));
   KVGATE_TRY(parts.warm_up, MeasureWarmUp(options, *parts.model, parts.groups));
   return std::make_unique<EngineLoop>(options, std::move(info), std::move(parts), backend,

@@ -165,6 +165,8 @@ struct EngineInfo {
   uint64_t activation_bytes = 0;
   uint64_t kv_bytes = 0;  // of the pools
   int context_tokens_max = 0;
+  // Of a prompt, where one tenant has only a share of the KV memory; 0: the context's bound alone.
+  int64_t tenant_tokens_max = 0;
   // Of group 0, which decides how many tokens fit; of a model without windows that is all.
   uint32_t num_kv_blocks = 0;
   size_t kv_block_bytes = 0;

@@ -36,12 +36,6 @@ constexpr std::chrono::microseconds kCopyCheckInterval{50};
 // An idle engine wakes this often: a protection may end.
 constexpr std::chrono::microseconds kIdleInterval{60'000'000};
 
-// With a share of less than all, a tenant's cached blocks are counted against it, too.
-uint32_t OwnerBlocksMax(const EngineOptions& options, uint32_t num_blocks) {
-  if (options.tenant_kv_share >= 1) return 0;
-  return std::max(1u, static_cast<uint32_t>(std::ceil(options.tenant_kv_share * num_blocks)));
-}
-
 std::vector<uint32_t> NumBlocks(const EngineInfo& info) {
   std::vector<uint32_t> num_blocks;
   for (const KvGroupInfo& group : info.kv_groups) num_blocks.push_back(group.num_blocks);
@@ -55,6 +49,11 @@ std::vector<kernels::KvArena*> Arenas(const EngineLoop::Parts& parts) {
 }
 
 }  // namespace
+
+uint32_t OwnerBlocksMax(const EngineOptions& options, uint32_t num_blocks) {
+  if (options.tenant_kv_share >= 1) return 0;
+  return std::max(1u, static_cast<uint32_t>(std::ceil(options.tenant_kv_share * num_blocks)));
+}
 
 EngineLoop::EngineLoop(const EngineOptions& options, EngineInfo info, Parts parts,
                        kernels::Backend& backend, const tokenizer::Tokenizer& tokenizer,
@@ -202,11 +201,10 @@ Result<RequestId> EngineLoop::Submit(GenerationRequest request) {
                                           token, info_.model.vocab_size));
     }
   }
-  if (const int64_t tokens = int64_t{scheduler_.tenant_blocks_max()} * kernels::kKvBlockTokens;
-      options_.tenant_kv_share < 1 && num_prompt > tokens) {
+  if (info_.tenant_tokens_max > 0 && num_prompt > info_.tenant_tokens_max) {
     return refuse("prompt", fmt::format("the prompt has {} tokens; one tenant's share of the KV "
                                         "memory holds {}",
-                                        num_prompt, tokens));
+                                        num_prompt, info_.tenant_tokens_max));
   }
   // A prompt that fills the context leaves no room for a token.
   const int room = info_.context_tokens_max - (request.max_tokens > 0 ? 1 : 0);

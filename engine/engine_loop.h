@@ -40,6 +40,10 @@ struct WarmUp {
   double host_bytes_per_second = 0;  // 0: they cost next to nothing, or there is no host arena
 };
 
+// One tenant's share of a pool's blocks; 0: all. Of less than all its cached blocks are counted
+// against it, too.
+uint32_t OwnerBlocksMax(const EngineOptions& options, uint32_t num_blocks);
+
 class EngineLoop final : public Engine {
  public:
   struct KvParts {

@@ -173,7 +173,6 @@ TESTED_ELSEWHERE = {
     "gateway/translate/messages_reply.cc": "tests/gateway/translate/reply_translator_test.cc",
     "gateway/translate/messages_request.cc": "tests/gateway/translate/request_translator_test.cc",
     "gateway/translate/reply_writer.cc": "tests/gateway/translate/reply_translator_test.cc",
-    "gateway/translate/request_form.cc": "tests/gateway/translate/request_translator_test.cc",
     "gateway/translate/responses_reply.cc": "tests/gateway/translate/reply_translator_test.cc",
     "gateway/translate/responses_request.cc": "tests/gateway/translate/request_translator_test.cc",
     "gateway/upstream/channel.cc": "tests/gateway/upstream/exchange_test.cc",

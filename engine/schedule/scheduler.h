@@ -144,7 +144,6 @@ class Scheduler {
   uint64_t num_single_flight() const { return num_single_flight_; }
   const Restorer& restorer() const { return restorer_; }
   // Blocks that one tenant's running sequences may hold.
-  uint32_t tenant_blocks_max() const { return tenant_blocks_max_; }
   // Of every sequence, running ones first.
   std::vector<RequestId> Ids() const;
 

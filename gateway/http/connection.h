@@ -185,6 +185,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Task<std::optional<bool>> Forward(Forwarding& job);
   bool PassesOn(Forwarding& job, const Result<void>& started) const;
   Task<Result<void>> PreparePrompt(Forwarding& job);
+  void SayLeftOut(const Forwarding& job);
   bool EstimatesTokens(const Forwarding& job) const;
   bool SharesBody() const;
   std::shared_ptr<const std::string> ShareBody();

@@ -45,11 +45,6 @@ constexpr std::string_view kLastChunk = "0\r\n\r\n";
 
 std::string_view ToView(beast::string_view text) { return {text.data(), text.size()}; }
 
-bool HasPrompt(upstream::Endpoint endpoint) {
-  return endpoint == upstream::Endpoint::kChatCompletions ||
-         endpoint == upstream::Endpoint::kResponses || endpoint == upstream::Endpoint::kMessages;
-}
-
 int StatusOf(const Error& error) {
   switch (error.code) {
     case ErrorCode::kUnavailable:
@@ -354,12 +349,6 @@ Task<Result<void>> Connection::PreparePrompt(Forwarding& job) {
   const bool encoded = !upstream::IsIdentity(Header("content-encoding"));
   const upstream::Endpoint endpoint =
       job.translation ? job.translation->sent_endpoint() : kind_.endpoint;
-  if (context_.options.prompts == nullptr || !scan_.readable || !HasPrompt(endpoint)) {
-    if (!job.renamed.empty()) {
-      job.sent = std::make_shared<const std::string>(std::move(job.renamed));
-    }
-    co_return Result<void>();
-  }
   const std::string_view body = !job.renamed.empty() ? std::string_view(job.renamed)
                                 : decoded_           ? std::string_view(*decoded_)
                                                      : parser_->get().body();
@@ -373,14 +362,25 @@ Task<Result<void>> Connection::PreparePrompt(Forwarding& job) {
                                     .key = key_ == nullptr ? nullptr : &key_->config(),
                                     .fields = job.fields,
                                     .credential = credential};
-  std::function<void()> work = [&] { job.prompt = context_.options.prompts->Prepare(args); };
+  if (!service::HasAnswer(endpoint) || !scan_.readable || context_.options.prompts == nullptr) {
+    if (!job.renamed.empty()) {
+      job.sent = std::make_shared<const std::string>(std::move(job.renamed));
+    }
+    co_return scan_.readable ? Result<void>() : service::Prompts::CheckUnread(args);
+  }
+  Result<service::Prompts::Prompt> prompt = service::Prompts::Prompt();
+  std::function<void()> work = [&] { prompt = context_.options.prompts->Prepare(args); };
   if (args.body.size() < kPreparedHereBytes) {
     work();
   } else {
     const Result<void> ran = co_await RunOn(context_.pools.request, std::move(work));
     if (!ran) co_return ran;
   }
+  if (!prompt) co_return std::move(prompt).error();
+  job.prompt = *std::move(prompt);
   if (job.prompt.body) {
+    // Of one that came in a content-encoding it is what was in it.
+    job.is_renamed = job.is_renamed || encoded;
     job.sent = std::make_shared<const std::string>(std::move(*job.prompt.body));
   } else if (!job.renamed.empty()) {
     job.sent = std::make_shared<const std::string>(std::move(job.renamed));

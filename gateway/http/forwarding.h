@@ -27,7 +27,7 @@ struct Connection::Forwarding {
   std::shared_ptr<const std::string> sent = nullptr;   // instead of what was received
   // The body with the model that its target has, or in its dialect; empty: as received.
   std::string renamed = {};
-  bool is_renamed = false;
+  bool is_renamed = false;  // … so that it goes without its content-encoding
   std::unique_ptr<Translation> translation = nullptr;  // null: the upstream speaks the client's
   upstream::ExchangeEnd end = {};
   ForwardArgs args = {};

@@ -114,6 +114,7 @@ Task<bool> Connection::ServeRouted(RouteMatch match, route::Route& route) {
 Task<std::optional<bool>> Connection::ServeTarget(Routing& routing, const route::Target& target,
                                                   bool has_next) {
   RouteMatch match = routing.match;
+  left_out_.clear();  // it was another target's
   if (target.is_local()) {
     LocalTurn turn{.any_model = true, .has_next = has_next};
     const std::optional<bool> again = co_await ServeCompletion(std::move(match), turn);

@@ -1,8 +1,13 @@
 #include "gateway/http/translated_answer.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
+
+#include <kvgate/log.h>
 
 #include "gateway/http/connection.h"
 #include "gateway/http/forwarding.h"
@@ -167,8 +172,25 @@ Task<Result<void>> Connection::Translate(Forwarding& job) {
   if (!made) co_return std::move(made).error();
   job.translation = std::move(*made);
   job.renamed = job.translation->TakeBody();
-  if (job.account) job.account->observer().OnTranslated(job.translation->sent_endpoint());
+  SayLeftOut(job);
+  if (job.account) {
+    job.account->observer().OnTranslated(job.translation->sent_endpoint(),
+                                         job.translation->left_out());
+  }
   co_return Result<void>();
+}
+
+// With each answer in its head; in the log once a conversation.
+void Connection::SayLeftOut(const Forwarding& job) {
+  const std::vector<std::string>& left_out = job.translation->left_out();
+  left_out_ = fmt::format("{}", fmt::join(left_out, ", "));
+  for (const std::string& what : left_out) {
+    if (!context_.service.IsFirstNotice(Tenant(), job.translation->opening(), what)) continue;
+    KVGATE_LOG(kWarning, "http",
+               "request {}: the dialect of '{}' has no '{}': requests of this conversation go "
+               "without it",
+               request_id_, job.upstream->name(), what);
+  }
 }
 
 // How many tokens a prompt has, where its upstream cannot count them.

@@ -41,6 +41,9 @@ class Translation final : private upstream::ContentDecoder::Sink {
   std::string_view path() const { return request_.path; }
   // Whether the client wants events.
   bool stream() const { return request_.stream; }
+  // What the upstream is not told, and of which conversation.
+  const std::vector<std::string>& left_out() const { return request_.left_out; }
+  const std::string& opening() const { return request_.opening; }
   // Of the client's headers those that another dialect's provider should see.
   upstream::HeaderFields FieldsOf(const upstream::HeaderFields& fields) const;
   // What that one wants beside them.

@@ -60,9 +60,11 @@ void ExchangeRecorder::OnPrepared(std::shared_ptr<upstream::ExchangePreparation>
   preparation_ = std::move(preparation);
 }
 
-void ExchangeRecorder::OnTranslated(upstream::Endpoint sent_endpoint) {
+void ExchangeRecorder::OnTranslated(upstream::Endpoint sent_endpoint,
+                                    const std::vector<std::string>& left_out) {
   answered_endpoint_ = sent_endpoint;
   record_.edits.push_back({.rule = "translated"});
+  for (const std::string& what : left_out) record_.edits.push_back({.rule = "left_out:" + what});
 }
 
 void ExchangeRecorder::OnSent(std::string_view body_received, std::string_view body_sent) {

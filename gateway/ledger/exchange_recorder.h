@@ -33,7 +33,8 @@ class ExchangeRecorder final : public upstream::ExchangeObserver {
   ExchangeRecorder(const upstream::ExchangeStart& start, Hooks hooks);
 
   void OnPrepared(std::shared_ptr<upstream::ExchangePreparation> preparation) override;
-  void OnTranslated(upstream::Endpoint sent_endpoint) override;
+  void OnTranslated(upstream::Endpoint sent_endpoint,
+                    const std::vector<std::string>& left_out) override;
   void OnSent(std::string_view body_received, std::string_view body_sent) override;
   void OnHead(const upstream::ExchangeHead& head) override;
   void OnBody(std::string_view piece) override;

@@ -15,6 +15,9 @@ namespace kvgate::protocol {
 // The one argument that a custom tool has as a function.
 inline constexpr std::string_view kInputName = "input";
 
+// Namespaces may stand in namespaces, so deep; clients name the inner one by both names, joined.
+inline constexpr int kNamespaceDepthMax = 4;
+
 // "agents__spawn" of "spawn" in "agents"; without a namespace the name itself.
 std::string FlatName(std::string_view space, std::string_view name);
 // {"input": "…"}, in the one spelling that the grammar of calls has, too: a turn that is rendered

@@ -40,6 +40,20 @@ void AddLeftOut(std::string_view what, std::vector<std::string>& left_out) {
   left_out.emplace_back(name);
 }
 
+bool IsProvidersItem(std::string_view type) {
+  return type.ends_with("_call") || type.ends_with("_call_output") ||
+         type == "tool_search_output" || type.starts_with("mcp_");
+}
+
+bool IsProvidersBlock(std::string_view type) {
+  return type == "server_tool_use" || type == "mcp_tool_use" || type == "container_upload" ||
+         (type.ends_with("_tool_result") && type != "tool_result");
+}
+
+bool IsCompaction(std::string_view type) {
+  return type == "compaction" || type == "compaction_summary" || type == "context_compaction";
+}
+
 std::string PlaceholderOf(const Media& media) {
   std::string text = fmt::format("[{} left out", media.what);
   const std::string name = Shown(media.name);

@@ -15,6 +15,19 @@ inline constexpr size_t kLeftOutMax = 16;
 void AddLeftOut(std::string_view what, std::vector<std::string>& left_out);
 bool IsLeftOutName(std::string_view what);
 
+// Calls of a provider's own tools, and what came of them: they come along where a conversation
+// began at one. Items of Responses, and blocks of Messages.
+bool IsProvidersItem(std::string_view type);
+bool IsProvidersBlock(std::string_view type);
+
+// A summary of the turns before, which a provider wrote in place of them: an item of Responses,
+// sealed, and a block of Messages, mostly with its text. Where nobody else can read it a line of
+// text says so, or the model would take what follows for the whole conversation.
+bool IsCompaction(std::string_view type);
+inline constexpr std::string_view kSealedCompaction =
+    "[The conversation before this point was compacted by another provider into a form that only "
+    "it can read. Ask the user for what is needed of it.]";
+
 // The text that stands where a medium was: it depends on nothing but the medium, so that the prompt
 // of the next turn begins with this one's.
 struct Media {

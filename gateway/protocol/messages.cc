@@ -89,7 +89,7 @@ Result<Fields> ReadBlock(JsonElement value, const std::string& path) {
   return Fields::Read(
       value, path,
       {"type", "text", "cache_control", "id", "name", "input", "tool_use_id", "content", "is_error",
-       "thinking", "data", "source", "title", "context", "tool_name"});
+       "thinking", "data", "source", "title", "context", "tool_name", "encrypted_content"});
 }
 
 Result<std::string> ReadTexts(JsonElement value, const std::string& path, bool texts_alone,
@@ -141,10 +141,12 @@ Result<std::string> ReadSearchResult(const Fields& block, DecodeState& state) {
   return text;
 }
 
-// What a provider's own tools did: it comes along where a conversation began at one.
-bool IsProvidersOwn(std::string_view type) {
-  return type == "server_tool_use" || type == "mcp_tool_use" || type == "container_upload" ||
-         (type.ends_with("_tool_result") && type != "tool_result");
+// A block without both is a compaction that has failed: the turns before it are still there.
+Result<std::string> ReadCompaction(const Fields& block, DecodeState& state) {
+  KVGATE_TRY(std::string text, block.StringOrEmpty("content"));
+  if (!text.empty() || block.Find("encrypted_content") == nullptr) return text;
+  AddLeftOut("compaction", state.request.left_out);
+  return std::string(kSealedCompaction);
 }
 
 // A block of the user's turn or of a result, as text.
@@ -155,7 +157,8 @@ Result<std::string> ReadAsText(const Fields& block, const std::string& type, std
   if (type == "document") return ReadDocument(block, state);
   if (type == "search_result") return ReadSearchResult(block, state);
   if (type == "tool_reference") return block.String("tool_name");
-  if (IsProvidersOwn(type)) {
+  if (type == "compaction") return ReadCompaction(block, state);
+  if (IsProvidersBlock(type)) {
     AddLeftOut(type, state.request.left_out);
     return std::string();
   }
@@ -243,6 +246,11 @@ Result<void> ReadAssistantBlock(const Fields& block, Message& turn, DecodeState&
     AppendText(text, turn.content);
     return {};
   }
+  if (type == "compaction") {
+    KVGATE_TRY(const std::string text, ReadCompaction(block, state));
+    AppendText(text, turn.content);
+    return {};
+  }
   if (type == "thinking") {
     KVGATE_TRY(const std::string thinking, block.String("thinking"));
     AppendText(thinking, turn.reasoning);
@@ -250,7 +258,7 @@ Result<void> ReadAssistantBlock(const Fields& block, Message& turn, DecodeState&
   }
   // Nobody but the provider that wrote it can read it.
   if (type == "redacted_thinking") return {};
-  if (IsProvidersOwn(type)) {
+  if (IsProvidersBlock(type)) {
     AddLeftOut(type, state.request.left_out);
     return {};
   }
@@ -338,11 +346,7 @@ Result<void> ReadSystem(JsonElement value, const std::string& path, DecodeState&
   for (const JsonElement block : blocks) {
     KVGATE_TRY(const Fields fields, ReadBlock(block, IndexPath(path, index++)));
     KVGATE_TRY(const std::string type, fields.String("type"));
-    if (type != "text") {
-      return UnsupportedError(fields.Path("type"),
-                              fmt::format("a content block of type '{}' here is", type));
-    }
-    KVGATE_TRY(const std::string text, fields.String("text"));
+    KVGATE_TRY(const std::string text, ReadAsText(fields, type, "in the system text", state));
     AppendText(system.content.empty() ? WithoutBillingHeader(text) : std::string_view(text),
                system.content);
     KVGATE_TRY(const int ttl, TakeMark(fields, state.system_marks));
@@ -452,6 +456,11 @@ Result<void> RefuseIfFilled(JsonElement value, const std::string& path, DecodeSt
   return {};
 }
 
+// Its client looks for a compaction block in the answer, and would take any other for a failure.
+Result<void> RefuseCompaction(JsonElement, const std::string& path, DecodeState&) {
+  return UnsupportedError(path, "writing a compaction block is");
+}
+
 constexpr FieldSpec kOwnFields[] = {
     {"messages", ReadMessages},
     {"system", ReadSystem},
@@ -464,6 +473,7 @@ constexpr FieldSpec kOwnFields[] = {
     {"output_config", ReadOutputConfig},
     {"output_format", ReadFlatFormat},
     {"mcp_servers", RefuseIfFilled},
+    {"compaction", RefuseCompaction},
 };
 
 // A pre-warm asks for the prompt's KV and no answer: what shapes one contradicts it.

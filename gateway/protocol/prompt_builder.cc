@@ -71,13 +71,6 @@ Result<std::string> ReadParts(JsonElement value, const std::string& path,
   return text;
 }
 
-// Calls of a provider's own tools, and what came of them: they come along where a conversation
-// began at one.
-bool IsProvidersOwn(std::string_view type) {
-  return type.ends_with("_call") || type.ends_with("_call_output") ||
-         type == "tool_search_output" || type.starts_with("mcp_");
-}
-
 }  // namespace
 
 // One item after the other.
@@ -94,7 +87,12 @@ class PromptBuilder::Reader {
     if (type == "custom_tool_call") return ReadCall(true);
     if (type == "function_call_output" || type == "custom_tool_call_output") return ReadOutput();
     if (type == "additional_tools") return ReadTools();
-    if (IsProvidersOwn(type)) {
+    if (IsCompaction(type)) return ReadCompaction(type);
+    if (type == "compaction_trigger") {
+      return UnsupportedError(fields_.Path("type"),
+                              "'compaction_trigger' asks for a compaction item, which is");
+    }
+    if (IsProvidersItem(type)) {
       if (type == "tool_search_output" && fields_.Find("tools") != nullptr) return ReadTools();
       AddLeftOut(type, builder_.left_out_);
       return {};
@@ -155,6 +153,23 @@ class PromptBuilder::Reader {
       if (text.empty()) text = std::move(more);
     }
     if (!text.empty()) AssistantTurn(false).reasoning += text;
+    return {};
+  }
+
+  // In the user's words, as clients tell a model of their own summaries.
+  Result<void> ReadCompaction(std::string_view type) {
+    std::string text;
+    for (const char* place : {"content", "summary"}) {
+      const JsonElement* parts = fields_.Find(place);
+      if (parts == nullptr) continue;
+      KVGATE_TRY(std::string more, ReadParts(*parts, fields_.Path(place), builder_.left_out_));
+      if (text.empty()) text = std::move(more);
+    }
+    if (text.empty()) {
+      AddLeftOut(type, builder_.left_out_);
+      text = kSealedCompaction;
+    }
+    messages_.push_back({.role = "user", .content = std::move(text)});
     return {};
   }
 

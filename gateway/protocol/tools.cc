@@ -28,6 +28,7 @@ struct ToolList {
   bool flat = false;      // a tool's members stand beside its type
   bool replaces = false;  // see ToolSpec
   std::string space = {};
+  int depth = 0;           // of namespaces around it
   std::string about = {};  // what its namespace is for: said of the first tool
 };
 
@@ -113,12 +114,17 @@ Result<void> ReadFunction(const Fields& outer, const ToolList& list, DecodeState
 }
 
 Result<void> ReadNamespace(const Fields& outer, ToolList list, DecodeState& state) {
-  KVGATE_TRY(list.space, outer.String("name"));
-  if (!IsToolName(list.space)) {
+  if (++list.depth > kNamespaceDepthMax) {
+    return RangeError(outer.Path("type"),
+                      fmt::format("must not be 'namespace' in {} namespaces", kNamespaceDepthMax));
+  }
+  KVGATE_TRY(const std::string name, outer.String("name"));
+  list.space = FlatName(list.space, name);
+  if (!IsToolName(name) || !IsToolName(list.space)) {
     return RangeError(outer.Path("name"), fmt::format(kNameRule, kNameBytesMax));
   }
-  KVGATE_TRY(list.about, outer.StringOrEmpty("description"));
-  if (!list.about.empty()) list.about += "\n\n";
+  KVGATE_TRY(const std::string about, outer.StringOrEmpty("description"));
+  if (!about.empty()) list.about += about + "\n\n";
   const JsonElement* tools = outer.Find("tools");
   if (tools == nullptr) return MissingError(outer.Path("tools"));
   return ReadList(*tools, outer.Path("tools"), std::move(list), state);
@@ -138,7 +144,7 @@ Result<void> ReadList(JsonElement value, const std::string& path, ToolList list,
       KVGATE_TRY_VOID(ReadFunction(outer, list, state));
     } else if (type == "custom") {
       KVGATE_TRY_VOID(ReadCustom(outer, list, state));
-    } else if (type == "namespace" && list.flat && list.space.empty()) {
+    } else if (type == "namespace" && list.flat) {
       KVGATE_TRY_VOID(ReadNamespace(outer, list, state));
     } else if (IsLeftOutName(type) && type != "namespace") {
       AddLeftOut(type, state.request.left_out);
@@ -194,10 +200,12 @@ Result<void> ReadAllowedTools(const Fields& fields, DecodeState& state) {
     KVGATE_TRY(std::string name, ReadNameOf(tool, path));
     choice.allowed.push_back(std::move(name));
   }
-  if (choice.allowed.empty()) {
+  if (!choice.allowed.empty()) return {};
+  if (choice.mode == ToolMode::kRequired) {
     return UnsupportedError(fields.Path("tools"),
                             "a choice among tools of a provider's own alone is");
   }
+  choice.mode = ToolMode::kNone;  // of those that are left none may be called
   return {};
 }
 

@@ -450,6 +450,7 @@ Result<LocalProvider::EncodedPrompt> LocalProvider::EncodeChat(
 Result<int> LocalProvider::TokensMax(const RunArgs& args, size_t num_prompt_tokens) const {
   const CompletionRequest& request = args.request;
   const int64_t context = parts_.engine.info().context_tokens_max;
+  const int64_t share = PromptTokensMax();
   const int64_t room = context - static_cast<int64_t>(num_prompt_tokens);
   int64_t fallback = parts_.default_max_tokens > 0 ? parts_.default_max_tokens : room;
   if (request.dialect == Dialect::kCompletions) fallback = kCompletionsTokensDefault;
@@ -457,13 +458,14 @@ Result<int> LocalProvider::TokensMax(const RunArgs& args, size_t num_prompt_toke
   int64_t wanted = request.max_tokens.value_or(fallback);
   if (args.output.most > 0) wanted = std::min(wanted, args.output.most);
   const int64_t needed = wanted != 0 ? 1 : 0;
-  if (room < needed) {
+  if (room < needed || static_cast<int64_t>(num_prompt_tokens) > share) {
     // Of Messages the prompt's own bound: its words say that one number is above the other.
     const bool is_messages = request.dialect == Dialect::kMessages;
-    return protocol::ContextLengthError(request.dialect,
-                                        {.num_tokens = static_cast<int64_t>(num_prompt_tokens),
-                                         .tokens_max = is_messages ? context - needed : context},
-                                        {});
+    return protocol::ContextLengthError(
+        request.dialect,
+        {.num_tokens = static_cast<int64_t>(num_prompt_tokens),
+         .tokens_max = std::min(is_messages ? context - needed : context, share)},
+        {});
   }
   return static_cast<int>(std::min(wanted, room));
 }
@@ -557,7 +559,7 @@ Result<std::vector<TokenId>> LocalProvider::EncodePrefix(const CompletionRequest
   }
   KVGATE_TRY(EncodedPrompt prompt, Encode(request.prompt, request));
   prompt.tokens.resize(prompt.num_prefix_tokens);
-  const auto context = static_cast<size_t>(parts_.engine.info().context_tokens_max);
+  const auto context = static_cast<size_t>(PromptTokensMax());
   if (prompt.tokens.size() > context) {
     return protocol::ContextLengthError(request.dialect,
                                         {.num_tokens = static_cast<int64_t>(prompt.tokens.size()),

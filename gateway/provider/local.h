@@ -104,6 +104,13 @@ class LocalProvider {
       const protocol::CompletionRequest& request, const grammar::Source* output,
       std::string_view tail) const;
   Result<int> TokensMax(const RunArgs& args, size_t num_prompt_tokens) const;
+  // What the context holds, or one tenant's share of the KV memory: the engine refuses a prompt
+  // beyond that too, but in words that no client compacts on.
+  int64_t PromptTokensMax() const {
+    const engine::EngineInfo& info = parts_.engine.info();
+    const int64_t share = info.tenant_tokens_max;
+    return share > 0 ? std::min<int64_t>(info.context_tokens_max, share) : info.context_tokens_max;
+  }
   Result<void> CheckLogitBias(const protocol::CompletionRequest& request) const;
   std::string PromptText(const protocol::Prompt& prompt) const;
 

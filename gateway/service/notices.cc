@@ -20,8 +20,12 @@ std::string_view FirstTurn(const protocol::Prompt& prompt) {
 
 bool Notices::IsFirst(std::string_view tenant, const protocol::Prompt& prompt,
                       std::string_view what) {
+  return IsFirst(tenant, FirstTurn(prompt), what);
+}
+
+bool Notices::IsFirst(std::string_view tenant, std::string_view first_turn, std::string_view what) {
   Sha256 hash;
-  for (const std::string_view part : {tenant, FirstTurn(prompt), what}) {
+  for (const std::string_view part : {tenant, first_turn, what}) {
     hash.Update(std::to_string(part.size())).Update(":").Update(part);
   }
   std::string key = ToHex(hash.Finish().bytes);

@@ -20,6 +20,8 @@ class Notices {
   // Whether nobody has asked that of this conversation yet. Conversations of a tenant are told
   // apart by their first turn of the user's.
   bool IsFirst(std::string_view tenant, const protocol::Prompt& prompt, std::string_view what);
+  // The same where that turn is at hand.
+  bool IsFirst(std::string_view tenant, std::string_view first_turn, std::string_view what);
 
  private:
   std::mutex mutex_;

@@ -5,13 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <initializer_list>
-#include <span>
 #include <utility>
 
 #include <kvgate/wall_clock.h>
 
 #include "gateway/prompt/recognition.h"
-#include "gateway/protocol/json_text.h"
 #include "gateway/protocol/json_writer.h"
 
 namespace kvgate::service {
@@ -182,110 +180,70 @@ Prompts::Known Prompts::Recognize(const KnowArgs& args) {
   return known;
 }
 
-protocol::OutputLimit OutputLimitOf(const config::KeyConfig* key,
-                                    const upstream::HeaderFields& fields) {
+// Empty: it may be changed.
+std::string_view Prompts::WhyFixed(const Args& args) {
+  const bool has_own = args.key != nullptr && !args.key->mode.empty();
+  const std::string_view mode = has_own ? args.key->mode : args.upstream.mode;
+  if (prompt::ParseMode(mode) == Mode::kObserve) {
+    return "In mode 'observe' nothing of a request is changed";
+  }
+  if (!IsSubscription(args.credential, args.fields)) return "";
+  return "With a subscription's credential nothing of a request is changed";
+}
+
+protocol::OutputLimit Prompts::LimitOf(const Args& args) {
   constexpr uint32_t kCapBit = uint32_t{1} << static_cast<int>(prompt::Rule::kOutputCap);
-  if (key == nullptr || (RuleBits(key->rules_off) & kCapBit) != 0) return {};
-  const bool is_long = FindHeader(fields, "x-kvgate-intent") == "long-form";
-  const int64_t usual = is_long ? 0 : key->default_max_tokens;
-  const int64_t most = key->output_tokens_max > 0 ? key->output_tokens_max : usual;
-  return {.fallback = usual > 0 && usual < most ? usual : most, .most = most};
+  if ((RuleBits(args.upstream.rules_off) & kCapBit) != 0) return {};
+  return OutputLimitOf(args.key, args.fields);
 }
 
-namespace {
-
-// The members that bound an answer; the first is written where there is none.
-std::span<const std::string_view> LimitNames(upstream::Endpoint endpoint, bool is_openai) {
-  static constexpr std::string_view kChat[] = {"max_completion_tokens", "max_tokens"};
-  static constexpr std::string_view kOthersChat[] = {"max_tokens", "max_completion_tokens"};
-  static constexpr std::string_view kResponses[] = {"max_output_tokens"};
-  static constexpr std::string_view kMessages[] = {"max_tokens"};
-  if (endpoint == upstream::Endpoint::kResponses) return kResponses;
-  if (endpoint == upstream::Endpoint::kMessages) return kMessages;
-  return is_openai ? std::span<const std::string_view>(kChat) : kOthersChat;
+Result<std::vector<CapEdit>> Prompts::CapOf(const Args& args, std::string_view body) {
+  const protocol::OutputLimit limit = LimitOf(args);
+  if (limit.most == 0) return std::vector<CapEdit>();
+  return CapOutput({.body = body,
+                    .endpoint = args.endpoint,
+                    .provider = args.provider,
+                    .limit = limit,
+                    .key = args.key->name,
+                    .fixed = WhyFixed(args)});
 }
 
-// A budget of thinking that is below max_tokens, as Anthropic wants it; nothing: it is already.
-std::optional<std::string> BoundThinking(std::string_view thinking, int64_t max_tokens) {
-  constexpr int64_t kBudgetMin = 1024;  // a smaller one is refused
-  constexpr std::string_view kDigits = "0123456789";
-  const size_t name = thinking.find("\"budget_tokens\"");
-  if (name == std::string_view::npos) return std::nullopt;
-  const size_t begin = thinking.find_first_of(kDigits, name);
-  if (begin == std::string_view::npos) return std::nullopt;
-  const size_t end = std::min(thinking.find_first_not_of(kDigits, begin), thinking.size());
-  const std::string_view budget = thinking.substr(begin, end - begin);
-  if (!protocol::IsNumberAbove(budget, max_tokens - 1)) return std::nullopt;
-  if (max_tokens <= kBudgetMin) return R"({"type":"disabled"})";
-  return std::string(thinking).replace(begin, end - begin, std::to_string(max_tokens - 1));
-}
-
-// The members to be written, with their values: those above the limit, and the first of `names`
-// where none of them says anything.
-std::vector<std::pair<std::string_view, std::string>> BoundMembers(
-    const prompt::Outline& outline, std::string_view body, std::span<const std::string_view> names,
-    const protocol::OutputLimit& limit) {
-  std::vector<std::pair<std::string_view, std::string>> members;
-  bool is_bounded = false;
-  for (const std::string_view name : names) {
-    const prompt::Parameter* const given = outline.Find(name);
-    if (given == nullptr || given->value.In(body) == "null") continue;
-    is_bounded = true;
-    if (protocol::IsNumberAbove(given->value.In(body), limit.most)) {
-      members.emplace_back(name, std::to_string(limit.most));
-    }
-  }
-  if (!is_bounded) members.emplace_back(names.front(), std::to_string(limit.fallback));
-  const prompt::Parameter* const thinking = outline.Find("thinking");
-  if (outline.endpoint == upstream::Endpoint::kMessages && thinking != nullptr && is_bounded &&
-      !members.empty()) {
-    auto bound = BoundThinking(thinking->value.In(body), limit.most);
-    if (bound) members.emplace_back("thinking", std::move(*bound));
-  }
-  return members;
-}
-
-// Where the member's value is, or where it goes; and what goes there.
-std::pair<prompt::Span, std::string> PlaceOf(const prompt::Outline& outline, std::string_view name,
-                                             const std::string& value) {
-  const prompt::Parameter* const given = outline.Find(name);
-  if (given != nullptr) return {given->value, value};
-  const uint32_t end = outline.object.end - 1;
-  return {{.begin = end, .end = end}, fmt::format(",\"{}\":{}", name, value)};
-}
-
-}  // namespace
-
-void Prompts::CapOutput(const Args& args, prompt::Prepared& prepared) {
-  const protocol::OutputLimit limit = OutputLimitOf(args.key, args.fields);
-  if (limit.most == 0 || prepared.mode == Mode::kObserve || !prepared.unreadable.empty()) return;
-  const uint32_t rules_off = ArgsOf(args).rules_off;
-  if ((rules_off >> static_cast<int>(prompt::Rule::kOutputCap) & 1) != 0) return;
-  const Result<prompt::Outline> came = prompt::ReadOutline(args.endpoint, args.body, memo_);
-  if (!came) return;
-  const auto names = LimitNames(args.endpoint, args.provider == "openai");
-  for (const auto& [name, value] : BoundMembers(*came, args.body, names, limit)) {
-    std::string body = prepared.body ? *prepared.body : std::string(args.body);
-    const Result<prompt::Outline> outline = prompt::ReadOutline(args.endpoint, body, memo_);
-    if (!outline) return;  // what edits have made of it is not understood: its provider bounds it
-    const auto [span, bytes] = PlaceOf(*outline, name, value);
-    prepared.body = body.replace(span.begin, span.size(), bytes);
-    const auto [came_span, came_bytes] = PlaceOf(*came, name, value);
-    prepared.edits.push_back({.rule = prompt::Rule::kOutputCap,
-                              .span = came_span,
-                              .bytes = came_bytes,
-                              .path = std::string(name)});
-  }
-}
-
-Prompts::Prompt Prompts::Prepare(const Args& args) {
-  prompt::Prepared prepared = optimizer_.Prepare(ArgsOf(args));
-  CapOutput(args, prepared);
+Result<Prompts::Prompt> Prompts::Prepare(const Args& args) {
+  // First: of what is refused nothing is remembered.
+  KVGATE_TRY(const std::vector<CapEdit> cap, CapOf(args, args.body));
   Prompt result;
+  if (args.endpoint == upstream::Endpoint::kCompletions) {  // whose prompt nobody looks at
+    if (!cap.empty()) result.body = Capped(args.body, cap);
+    return result;
+  }
+  prompt::Prepared prepared = optimizer_.Prepare(ArgsOf(args));
   result.body = std::exchange(prepared.body, std::nullopt);
+  if (result.body && !cap.empty()) {
+    const Result<std::vector<CapEdit>> behind = CapOf(args, *result.body);
+    if (!behind) {
+      optimizer_.Abandon(prepared);
+      return behind.error();
+    }
+    result.body = Capped(*result.body, *behind);
+  } else if (!cap.empty()) {
+    result.body = Capped(args.body, cap);
+  }
+  for (const CapEdit& edit : cap) {
+    prepared.edits.push_back({.rule = prompt::Rule::kOutputCap,
+                              .span = edit.span,
+                              .bytes = edit.bytes,
+                              .path = edit.name});
+  }
   result.headers = std::exchange(prepared.headers, {});
   result.preparation = std::make_shared<Preparation>(optimizer_, std::move(prepared));
   return result;
+}
+
+Result<void> Prompts::CheckUnread(const Args& args) {
+  const protocol::OutputLimit limit =
+      HasAnswer(args.endpoint) ? LimitOf(args) : protocol::OutputLimit();
+  if (limit.most == 0) return {};
+  return UnreadableBound(args.key->name, limit);
 }
 
 std::shared_ptr<upstream::ExchangePreparation> Prompts::Watch(std::string_view body,

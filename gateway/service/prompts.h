@@ -9,12 +9,14 @@
 #include <string_view>
 #include <vector>
 
+#include <kvgate/result.h>
+
 #include "gateway/config/config.h"
 #include "gateway/ledger/request_record.h"
 #include "gateway/ledger/usage_reader.h"
 #include "gateway/prompt/optimizer.h"
 #include "gateway/prompt/segment_memo.h"
-#include "gateway/protocol/completion.h"
+#include "gateway/service/output_cap.h"
 #include "gateway/upstream/exchange_observer.h"
 #include "gateway/upstream/header_rules.h"
 
@@ -28,10 +30,6 @@ uint32_t RuleBits(const std::vector<std::string>& names);
 // and OpenAI's account header and JWTs.
 bool IsSubscription(std::string_view credential, const upstream::HeaderFields& fields);
 
-// How long answers to a key's requests may be, on every target. Null: there are no keys.
-protocol::OutputLimit OutputLimitOf(const config::KeyConfig* key,
-                                    const upstream::HeaderFields& fields);
-
 // "chat_completions", "responses", "messages": those whose bodies have a prompt that is understood.
 std::optional<upstream::Endpoint> PromptEndpoint(std::string_view name);
 
@@ -44,7 +42,7 @@ class Prompts {
 
   struct Args {
     std::string_view body;  // without its content-encoding
-    bool encoded = false;   // it came in one and goes on in it: nothing can be changed
+    bool encoded = false;   // it came in one and goes on in it: only a key's bound takes it off
     upstream::Endpoint endpoint = upstream::Endpoint::kOther;
     std::string_view tenant;
     const config::UpstreamConfig& upstream;
@@ -75,8 +73,11 @@ class Prompts {
     std::vector<prompt::Header> headers;
     std::shared_ptr<upstream::ExchangePreparation> preparation;  // null: nothing is known of it
   };
-  // Takes as long as what is new in the body.
-  Prompt Prepare(const Args& args);
+  // Takes as long as what is new in the body. kInvalidArgument: the caller's key bounds answers,
+  // and this one's cannot be bounded. REQUIRES: HasAnswer(endpoint).
+  Result<Prompt> Prepare(const Args& args);
+  // The same of a body that nobody can read, and that goes on as it is where it may.
+  static Result<void> CheckUnread(const Args& args);
   // The same of a request that the local engine answers; nothing is changed.
   std::shared_ptr<upstream::ExchangePreparation> Watch(std::string_view body,
                                                        upstream::Endpoint endpoint,
@@ -98,9 +99,10 @@ class Prompts {
   static constexpr size_t kMemoEntries = size_t{1} << 16;
 
   prompt::OptimizeArgs ArgsOf(const Args& args) const;
-  // The bound on the answer's length that the caller's key has: where the request names none, or
-  // more.
-  void CapOutput(const Args& args, prompt::Prepared& prepared);
+  // What makes the body keep the bound on answers that the caller's key has.
+  static Result<std::vector<CapEdit>> CapOf(const Args& args, std::string_view body);
+  static protocol::OutputLimit LimitOf(const Args& args);
+  static std::string_view WhyFixed(const Args& args);
 
   prompt::SegmentMemo memo_{
       kMemoEntries};  // for Recognize, which looks before there is an upstream

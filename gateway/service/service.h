@@ -200,6 +200,10 @@ class Service {
   }
 
   metrics::GatewayMetrics& metrics() { return parts_.metrics; }
+  // Whether that is not yet said of the tenant's conversation that begins with this turn.
+  bool IsFirstNotice(std::string_view tenant, std::string_view first_turn, std::string_view what) {
+    return notices_.IsFirst(tenant, first_turn, what);
+  }
 
  private:
   friend class CompletionStart;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "gateway/protocol/json_writer.h"
+#include "gateway/protocol/left_out.h"
 #include "gateway/translate/dialect_fields.h"
 #include "gateway/translate/openai_fields.h"
 
@@ -55,7 +56,7 @@ class Reader {
   }
 
   Result<void> Tools(const RawObject& body) {
-    KVGATE_TRY_VOID(parts_.Tools(body["tools"], "tools", ""));
+    KVGATE_TRY_VOID(parts_.Tools(body["tools"], "tools"));
     KVGATE_TRY_VOID(parts_.Choice(body["tool_choice"]));
     KVGATE_TRY_VOID(parts_.Hints(body));
     return parts_.Output(body["response_format"], "response_format");
@@ -288,6 +289,7 @@ Result<void> ReadChatRequest(const RawObject& body, std::string_view target, Req
                                 "tools",
                                 "tool_choice",
                                 "parallel_tool_calls",
+                                "web_search_options",
                                 "stream",
                                 "stream_options",
                                 "max_tokens",
@@ -316,6 +318,7 @@ Result<void> ReadChatRequest(const RawObject& body, std::string_view target, Req
                                 "prompt_cache_retention",
                                 "safety_identifier"},
                                target));
+  if (body["web_search_options"]) protocol::AddLeftOut("web_search_options", form.left_out);
   KVGATE_TRY_VOID(ReadCommon(body, form));
   KVGATE_TRY_VOID(RefuseSamplers(body, target));
   KVGATE_TRY(form.max_tokens, OptionalNumber(body, "max_completion_tokens"));

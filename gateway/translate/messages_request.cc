@@ -51,10 +51,14 @@ class Reader {
       KVGATE_TRY(const RawObject message, NeededObject(value, path));
       KVGATE_TRY(const Role role, RoleOf(message.String("role"), path));
       Turn turn{.role = role, .path = path};
+      const size_t num_left_out = num_left_out_;
       KVGATE_TRY(turn.blocks, Contents(message["content"], Sub(path, "content")));
+      // A turn that a provider's own tools made alone.
+      if (turn.blocks.empty() && num_left_out_ > num_left_out) continue;
       form_.turns.push_back(std::move(turn));
     }
     if (index == 0) return WrongShape("messages", "must have at least one message");
+    if (form_.turns.empty()) return CannotSay("messages", "nothing but this", target_);
     if (form_.turns.back().role == Role::kAssistant) {
       return CannotSay(form_.turns.back().path, "an answer's beginning", target_);
     }
@@ -70,7 +74,8 @@ class Reader {
       KVGATE_TRY(const RawObject tool, NeededObject(value, path));
       const std::string type = tool.String("type");
       if (!type.empty() && type != "custom") {
-        return CannotSay(Sub(path, "type"), "a tool of type '" + type + "'", target_);
+        LeaveOutTool(type, form_);
+        continue;
       }
       ToolForm made{.path = path, .ttl_seconds = TtlOf(tool)};
       KVGATE_TRY(made.name, NeededString(tool, "name", path));
@@ -159,11 +164,31 @@ class Reader {
     for (const RawJson& element : value.Elements()) {
       const std::string element_path = At(path, index++);
       KVGATE_TRY(const RawObject object, NeededObject(element, element_path));
+      if (const std::string type = object.String("type"); IsLeftOut(object, type)) {
+        ++num_left_out_;
+        continue;
+      }
       KVGATE_TRY(Block block, ReadBlock(object, element_path));
       block.ttl_seconds = TtlOf(object);
       blocks.push_back(std::move(block));
     }
     return blocks;
+  }
+
+  // What a provider's own tools did, and compactions that have failed: those hold nothing.
+  bool IsLeftOut(const RawObject& object, const std::string& type) {
+    if (type == "compaction") return !object["content"] && !object["encrypted_content"];
+    if (!protocol::IsProvidersBlock(type)) return false;
+    protocol::AddLeftOut(type, form_.left_out);
+    return true;
+  }
+
+  Result<Block> Compaction(const RawObject& object, Block block) {
+    KVGATE_TRY(block.text, OptionalString(object, "content", block.path));
+    if (!block.text.empty()) return block;
+    protocol::AddLeftOut("compaction", form_.left_out);
+    block.text = Quoted(protocol::kSealedCompaction);
+    return block;
   }
 
   Result<Block> ReadBlock(const RawObject& object, const std::string& path) {
@@ -176,6 +201,10 @@ class Reader {
       KVGATE_TRY(block.media, Source(object["source"], Sub(path, "source")));
     } else if (type == "document") {
       return Document(object, std::move(block));
+    } else if (type == "tool_reference") {
+      KVGATE_TRY(block.text, NeededString(object, "tool_name", path));
+    } else if (type == "compaction") {
+      return Compaction(object, std::move(block));
     } else if (type == "tool_use") {
       block.kind = BlockKind::kCall;
       KVGATE_TRY(block.id, NeededString(object, "id", path));
@@ -264,6 +293,7 @@ class Reader {
 
   std::string_view target_;
   RequestForm& form_;
+  size_t num_left_out_ = 0;  // blocks so far
 };
 
 // --- writing ------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "gateway/protocol/client_calls.h"
+#include "gateway/protocol/left_out.h"
 #include "gateway/translate/dialect_fields.h"
 
 namespace kvgate::translate {
@@ -97,36 +98,54 @@ Literal OpenAiReader::Flat(std::string_view space, Literal name) const {
   return Quoted(protocol::FlatName(space, text ? text->String() : std::string()));
 }
 
-Result<void> OpenAiReader::Tools(const RawJson& tools, const std::string& path,
-                                 std::string_view space) const {
+Result<void> OpenAiReader::ToolsIn(const Space& space, const RawJson& tools,
+                                   const std::string& path) const {
   if (tools && !tools.is_array()) return WrongShape(path, "must be an array");
   size_t index = 0;
   for (const RawJson& value : tools.Elements()) {
     const std::string at = At(path, index++);
     KVGATE_TRY(const RawObject tool, NeededObject(value, at));
     const std::string type = tool.String("type");
-    if (type == "namespace" && dialect == OpenAiDialect::kResponses && space.empty()) {
-      KVGATE_TRY_VOID(NeededString(tool, "name", at));
-      KVGATE_TRY_VOID(Tools(tool["tools"], Sub(at, "tools"), tool.String("name")));
-      continue;
+    if (type == "namespace" && dialect == OpenAiDialect::kResponses) {
+      KVGATE_TRY_VOID(NamespaceIn(space, tool, at));
+    } else if (type == "function" || type == "custom") {
+      // Items of a conversation bring tools again.
+      KVGATE_TRY_VOID(ToolIn(space, tool, at, path != "tools"));
+    } else if (type != "namespace" && protocol::IsLeftOutName(type)) {
+      LeaveOutTool(type, form);
+    } else {
+      return CannotSay(Sub(at, "type"), "a tool of type '" + type.substr(0, 80) + "'", target);
     }
-    const bool is_custom = type == "custom";
-    if (!is_custom && type != "function") {
-      return CannotSay(Sub(at, "type"), "a tool of type '" + type + "'", target);
-    }
-    KVGATE_TRY(ToolForm made, is_custom ? Custom(tool, at) : Function(tool, at));
-    made.name = Flat(space, made.name);
-    // Items of a conversation bring tools again.
-    const auto same = [&](const ToolForm& known) { return known.name == made.name; };
-    if (path != "tools" && std::any_of(form.tools.begin(), form.tools.end(), same)) continue;
-    if (is_custom || !space.empty()) {
-      const Result<RawJson> name = RawJson::Parse(made.name);
-      form.client_tools.push_back({.name = name ? name->String() : std::string(),
-                                   .is_custom = is_custom,
-                                   .space = std::string(space)});
-    }
-    form.tools.push_back(std::move(made));
   }
+  return {};
+}
+
+Result<void> OpenAiReader::NamespaceIn(const Space& space, const RawObject& tool,
+                                       const std::string& path) const {
+  if (space.depth >= protocol::kNamespaceDepthMax) {
+    return WrongShape(Sub(path, "type"),
+                      fmt::format("must not be 'namespace' in {} namespaces", space.depth));
+  }
+  KVGATE_TRY_VOID(NeededString(tool, "name", path));
+  const Space inner{.name = protocol::FlatName(space.name, tool.String("name")),
+                    .depth = space.depth + 1};
+  return ToolsIn(inner, tool["tools"], Sub(path, "tools"));
+}
+
+Result<void> OpenAiReader::ToolIn(const Space& space, const RawObject& tool,
+                                  const std::string& path, bool may_repeat) const {
+  const bool is_custom = tool.String("type") == "custom";
+  KVGATE_TRY(ToolForm made, is_custom ? Custom(tool, path) : Function(tool, path));
+  made.name = Flat(space.name, made.name);
+  const auto same = [&](const ToolForm& known) { return known.name == made.name; };
+  if (may_repeat && std::any_of(form.tools.begin(), form.tools.end(), same)) return {};
+  if (is_custom || !space.name.empty()) {
+    const Result<RawJson> name = RawJson::Parse(made.name);
+    form.client_tools.push_back({.name = name ? name->String() : std::string(),
+                                 .is_custom = is_custom,
+                                 .space = space.name});
+  }
+  form.tools.push_back(std::move(made));
   return {};
 }
 
@@ -212,11 +231,20 @@ Result<void> OpenAiReader::Choice(const RawJson& value) const {
   if (!set_mode(holder.String("mode"))) {
     return WrongShape("tool_choice.mode", "must be 'auto' or 'required'");
   }
-  for (const RawJson& element : holder["tools"].Elements()) {
-    KVGATE_TRY(const Literal name, NameOf(RawObject(element), "tool_choice.tools"));
+  const std::vector<RawJson> chosen = holder["tools"].Elements();
+  for (const RawJson& element : chosen) {
+    const RawObject one(element);
+    const std::string of = one.String("type");
+    if (!of.empty() && of != "function" && of != "custom") continue;  // such a tool is left out
+    KVGATE_TRY(const Literal name, NameOf(one, "tool_choice.tools"));
     made.allowed.push_back(name);
   }
-  if (made.allowed.empty()) return WrongShape("tool_choice.tools", "must name a tool");
+  if (chosen.empty()) return WrongShape("tool_choice.tools", "must name a tool");
+  if (!made.allowed.empty()) return {};
+  if (made.mode == ChoiceMode::kRequired) {
+    return CannotSay("tool_choice.tools", "a choice among tools of a provider's own alone", target);
+  }
+  made.mode = ChoiceMode::kNone;  // of those that are left none may be called
   return {};
 }
 

@@ -24,8 +24,10 @@ struct OpenAiReader {
 
   // A string or an array of parts.
   Result<std::vector<Block>> Contents(const RawJson& value, const std::string& path) const;
-  // Into the form, each as a function under its flat name. `space`: the namespace that they are in.
-  Result<void> Tools(const RawJson& tools, const std::string& path, std::string_view space) const;
+  // Into the form, each as a function under its flat name; what a provider runs itself is left out.
+  Result<void> Tools(const RawJson& tools, const std::string& path) const {
+    return ToolsIn({}, tools, path);
+  }
   Result<void> Choice(const RawJson& value) const;
   // A string's worth of JSON and its text.
   Block Call(const std::string& path, Literal arguments) const;
@@ -38,6 +40,15 @@ struct OpenAiReader {
   Result<void> Hints(const RawObject& body) const;
 
  private:
+  struct Space {
+    std::string name = {};  // flat; empty: they are in none
+    int depth = 0;
+  };
+  Result<void> ToolsIn(const Space& space, const RawJson& tools, const std::string& path) const;
+  Result<void> NamespaceIn(const Space& space, const RawObject& tool,
+                           const std::string& path) const;
+  Result<void> ToolIn(const Space& space, const RawObject& tool, const std::string& path,
+                      bool may_repeat) const;
   Result<ToolForm> Function(const RawObject& tool, const std::string& path) const;
   Result<ToolForm> Custom(const RawObject& tool, const std::string& path) const;
   Result<Literal> NameOf(const RawObject& choice, const std::string& path) const;

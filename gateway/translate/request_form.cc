@@ -4,6 +4,9 @@
 
 #include <algorithm>
 
+#include "gateway/protocol/left_out.h"
+#include "gateway/translate/raw_json.h"
+
 namespace kvgate::translate {
 
 Error CannotSay(const std::string& path, std::string_view what, std::string_view dialect) {
@@ -17,6 +20,45 @@ Error CannotSay(const std::string& path, std::string_view what, std::string_view
 Error WrongShape(const std::string& path, std::string_view rule) {
   return MakeError(ErrorCode::kInvalidArgument, "translate", fmt::format("{} {}.", path, rule),
                    path);
+}
+
+namespace {
+
+// Names may be spelled with escapes.
+bool MeanTheSame(Literal a, Literal b) {
+  if (a == b) return true;
+  const Result<RawJson> first = RawJson::Parse(a);
+  const Result<RawJson> second = RawJson::Parse(b);
+  return first && second && first->String() == second->String();
+}
+
+}  // namespace
+
+void LeaveOutTool(std::string_view type, RequestForm& form) {
+  protocol::AddLeftOut(type, form.left_out);
+  form.lost_tools = true;
+}
+
+Result<void> CheckChoice(const RequestForm& form, std::string_view dialect) {
+  const ChoiceForm& choice = form.choice;
+  if (!form.lost_tools || choice.mode != ChoiceMode::kRequired) return {};
+  const auto is_asked_for = [&](const ToolForm& tool) {
+    return choice.allowed.empty() ||
+           std::any_of(choice.allowed.begin(), choice.allowed.end(),
+                       [&](Literal name) { return MeanTheSame(name, tool.name); });
+  };
+  if (std::any_of(form.tools.begin(), form.tools.end(), is_asked_for)) return {};
+  return CannotSay("tool_choice", "a choice that only a tool of a provider's own could meet",
+                   dialect);
+}
+
+std::string OpeningOf(const RequestForm& form) {
+  const auto turn = std::find_if(form.turns.begin(), form.turns.end(),
+                                 [](const Turn& any) { return any.role == Role::kUser; });
+  std::string opening;
+  if (turn == form.turns.end()) return opening;
+  for (const Block& block : turn->blocks) opening += block.text;
+  return opening;
 }
 
 Literal JoinTexts(const std::vector<Block>& blocks, RequestForm& form) {

@@ -104,6 +104,10 @@ struct RequestForm {
   // Those that the caller names otherwise than the target, which gets all of them as functions:
   // custom tools, and tools in namespaces.
   std::vector<protocol::Tool> client_tools = {};
+  // Tools that a provider runs itself, what they did, and others' sealed summaries, by their types:
+  // no other dialect has them, and clients send them with every request.
+  std::vector<std::string> left_out = {};
+  bool lost_tools = false;  // some of them are tools, which a choice may ask for
   ChoiceForm choice = {};
   std::vector<Turn> turns = {};  // system turns in their places, the first ones included
   Given max_tokens = {};
@@ -140,6 +144,13 @@ struct TargetTraits {
 Error CannotSay(const std::string& path, std::string_view what, std::string_view dialect);
 // A field of the wrong shape.
 Error WrongShape(const std::string& path, std::string_view rule);
+
+// Leaves a tool out, noted by its type.
+void LeaveOutTool(std::string_view type, RequestForm& form);
+// Once all is read: a choice that asks for a tool that was left out. kUnsupported.
+Result<void> CheckChoice(const RequestForm& form, std::string_view dialect);
+// The text of the user's first turn, as it stands: it tells one caller's conversations apart.
+std::string OpeningOf(const RequestForm& form);
 
 // Texts of blocks as one JSON string, with a line feed between them.
 Literal JoinTexts(const std::vector<Block>& blocks, RequestForm& form);

@@ -75,12 +75,15 @@ Result<TranslatedRequest> TranslateRequest(const TranslateRequestArgs& args) {
   const RawObject body(json);
   RequestForm form;
   KVGATE_TRY_VOID(Read(args, body, form));
+  KVGATE_TRY_VOID(CheckChoice(form, NameOf(args.to)));
   BoundOutput(args.output, form);
   TranslatedRequest made{
       .path = PathOfDialect(args.to), .stream = form.stream, .include_usage = form.include_usage};
   if (args.from == Dialect::kResponses) made.shape = ShapeOf(body);
   KVGATE_TRY(made.body, Write(args, form));
   made.tools = std::move(form.client_tools);
+  if (!form.left_out.empty()) made.opening = OpeningOf(form);
+  made.left_out = std::move(form.left_out);
   return made;
 }
 

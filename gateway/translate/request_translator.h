@@ -33,6 +33,10 @@ struct TranslatedRequest {
   bool include_usage = false;
   protocol::ResponseShape shape = {};      // for a caller of Responses
   std::vector<protocol::Tool> tools = {};  // those whose calls the reply must name back
+  // What the body goes without, as in gateway/protocol/left_out.h, and where that is something,
+  // what tells one caller's conversations apart.
+  std::vector<std::string> left_out = {};
+  std::string opening = {};
 };
 
 // Chat Completions, Responses and Messages, `from` and `to` different. kInvalidArgument,

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "gateway/protocol/json_writer.h"
+#include "gateway/protocol/left_out.h"
 #include "gateway/protocol/response_items.h"
 #include "gateway/translate/dialect_fields.h"
 #include "gateway/translate/openai_fields.h"
@@ -41,7 +42,7 @@ class Reader {
   }
 
   Result<void> Tools(const RawObject& body) {
-    KVGATE_TRY_VOID(parts_.Tools(body["tools"], "tools", ""));
+    KVGATE_TRY_VOID(parts_.Tools(body["tools"], "tools"));
     KVGATE_TRY_VOID(parts_.Choice(body["tool_choice"]));
     KVGATE_TRY_VOID(parts_.Hints(body));
     const RawObject text(body["text"]);
@@ -70,7 +71,9 @@ class Reader {
       Add(Role::kAssistant, std::move(call));
       return {};
     }
-    if (type == "additional_tools") return parts_.Tools(item["tools"], Sub(path, "tools"), "");
+    if (type == "additional_tools" || (type == "tool_search_output" && item["tools"])) {
+      return parts_.Tools(item["tools"], Sub(path, "tools"));
+    }
     if (type == "function_call_output" || type == "custom_tool_call_output") {
       Block result{.kind = BlockKind::kResult, .path = path, .ttl_seconds = TtlOf(item)};
       KVGATE_TRY(result.id, NeededString(item, "call_id", path));
@@ -82,7 +85,24 @@ class Reader {
       Reasoning(item, path);
       return {};
     }
+    if (protocol::IsCompaction(type)) return Compaction(item, type, path);
+    if (protocol::IsProvidersItem(type)) {
+      protocol::AddLeftOut(type, form_.left_out);
+      return {};
+    }
     return CannotSay(Sub(path, "type"), "an item of type '" + type + "'", target_);
+  }
+
+  // Where its text is not readable the model is told that it is missing.
+  Result<void> Compaction(const RawObject& item, std::string_view type, const std::string& path) {
+    Block block{.path = path, .text = Texts(item["content"])};
+    if (block.text == "\"\"") block.text = Texts(item["summary"]);
+    if (block.text == "\"\"") {
+      protocol::AddLeftOut(type, form_.left_out);
+      block.text = Quoted(protocol::kSealedCompaction);
+    }
+    Add(Role::kUser, std::move(block));
+    return {};
   }
 
   Result<Block> CallOf(const RawObject& item, bool is_custom, const std::string& path) {
@@ -111,8 +131,9 @@ class Reader {
     return {};
   }
 
-  // The parts of a list that hold text, as one JSON string.
+  // A string, or the parts of a list that hold text, as one.
   Literal Texts(const RawJson& list) {
+    if (list.is_string()) return list.text();
     std::vector<Block> texts;
     for (const RawJson& part : list.Elements()) {
       if (const RawJson text = RawObject(part)["text"]; text.is_string()) {

@@ -16,6 +16,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "gateway/upstream/dialect.h"
 #include "gateway/upstream/header_rules.h"
@@ -92,8 +93,9 @@ class ExchangeObserver {
   // At most once, before OnSent. Never null. Who has no use for it lets it go.
   virtual void OnPrepared(std::shared_ptr<ExchangePreparation> /*preparation*/) {}
   // At most once, before OnSent: the request goes out in another dialect, to that endpoint, and
-  // what comes to OnBody is its answer.
-  virtual void OnTranslated(Endpoint /*sent_endpoint*/) {}
+  // what comes to OnBody is its answer; `left_out` names what that dialect has not.
+  virtual void OnTranslated(Endpoint /*sent_endpoint*/,
+                            const std::vector<std::string>& /*left_out*/) {}
   // The whole request has been handed to the upstream's connection: while it thinks there is time,
   // so what costs with the body's size (a digest) belongs here and not into Begin. With a large
   // body it is called on another thread, where OnHead and OnBody may be called meanwhile; it has

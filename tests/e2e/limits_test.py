@@ -163,6 +163,29 @@ class BoundsTest(Case):
         self.assertEqual(endless.usage["total_tokens"], 2048)
         running.wait_for("no block in use", idle, timeout=10)
 
+    def test_a_prompt_beyond_a_tenants_share_is_told_so_in_words_that_clients_compact_on(self):
+        # 1 MiB holds 2048 tokens of the tiny model, a quarter of it 512.
+        running = server.Server(self.tiny(), self.folder / "share", [
+            "--kv-memory", "1MiB", "--set", "engine.tenant_kv_share=0.25"])
+        self.addCleanup(running.__exit__)
+        running.start()
+        turn = [{"role": "user", "content": text_of("share", 500)}]
+        for path, body, words in (
+                ("/v1/messages", {"messages": turn, "max_tokens": 4},
+                 r"^prompt is too long: \d+ tokens > 512 maximum$"),
+                (CHAT, {"messages": turn}, r"maximum context length is 512 tokens"),
+                ("/v1/responses", {"input": turn}, r"exceeds the context window.*at most 512")):
+            refused = running.send(path, {"model": "local", **body})
+            self.assertEqual(refused.status, 400, refused.body)
+            self.assertRegex(refused.json["error"]["message"], words)
+            if path != "/v1/messages":
+                self.assertEqual(refused.error["code"], "context_length_exceeded")
+        shortened = running.send("/v1/responses", {
+            "model": "local", "truncation": "auto", "max_output_tokens": 4,
+            "input": [*turn, {"role": "user", "content": "short"}]})
+        self.assert_ok(shortened)
+        self.assert_ok(running.complete([20] * 512, max_tokens=4))
+
     def test_connections_over_the_limit_get_503_and_those_inside_are_served(self):
         running = self.serve_with("limits.connections=4")
         held = [raw_http.connect(running.address) for _ in range(4)]

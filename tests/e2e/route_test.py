@@ -3,6 +3,7 @@
 models, the local engine for what is short or private, one flight for equal cold prefixes, and what
 a key allows of prompts and answers."""
 
+import gzip
 import hashlib
 import http.client
 import json
@@ -40,7 +41,7 @@ class RouteTest(Case):
             self.members[name] = Simulator().__enter__()
             self.addCleanup(self.members[name].__exit__)
 
-    def start(self, routes, model=None, keys="", arguments=()):
+    def start(self, routes, model=None, keys="", arguments=(), more=""):
         upstreams = "".join(f"""
 [[upstream]]
 name = "{name}"
@@ -50,6 +51,7 @@ base_url = "{member.url}/v1"
 models = ["none-*"]
 breaker_failures = 2
 breaker_seconds = 600
+{more}
 """ for name, member in self.members.items())
         config = self.folder / "kvgate.toml"
         config.write_text(upstreams + routes + keys)
@@ -59,8 +61,9 @@ breaker_seconds = 600
 
     def post(self, body, headers=None, path="/v1/chat/completions"):
         connection = http.client.HTTPConnection(*self.running.address.split(":"), timeout=30)
+        data = body if isinstance(body, (bytes, str)) else json.dumps(body)
         try:
-            connection.request("POST", path, json.dumps(body), {**HEADERS, **(headers or {})})
+            connection.request("POST", path, data, {**HEADERS, **(headers or {})})
             response = connection.getresponse()
             return response, json.loads(response.read())
         finally:
@@ -237,6 +240,77 @@ default_max_tokens = 77
             self.post(chat(1, words=30, **more), {**own, **headers})
             sent = self.members["a"].requests[-1].json()
             self.assertEqual(sent.get("max_completion_tokens"), expected, more)
+
+    capped = """
+[[key]]
+name = "team"
+sha256 = "%s"
+default_max_tokens = 77
+output_tokens_max = 500
+""" % hashlib.sha256(b"gate-key").hexdigest()
+    own = {"x-kvgate-key": "gate-key"}
+    texts = {"model": "pool-model", "prompt": "Once"}
+
+    def refused(self, names, *request):
+        """Nothing of it reaches an upstream."""
+        before = self.counts()
+        response, answer = self.post(*request)
+        self.assertEqual(response.status, 400, answer)
+        error = answer["error"]
+        for name in names:
+            self.assertIn(name, f"{error['message']} {error.get('param')}")
+        self.assertEqual(self.counts(), before)
+        return answer
+
+    def test_a_keys_bound_holds_for_legacy_completions_and_encoded_bodies(self):
+        self.start('[[route]]\ntargets = ["a"]\n', keys=self.capped)
+        sent = self.members["a"].requests
+        for named, expected in ((None, 77), (5, 5), (100_000, 500)):
+            body = {**self.texts, **({} if named is None else {"max_tokens": named})}
+            self.post(body, self.own, "/v1/completions")
+            self.assertEqual((sent[-1].target, sent[-1].json()["max_tokens"]),
+                             ("/v1/completions", expected))
+            zipped = gzip.compress(json.dumps(body).encode())
+            self.post(zipped, {**self.own, "Content-Encoding": "gzip"}, "/v1/completions")
+            self.assertEqual(sent[-1].header("content-encoding"), "gzip" if named == 5 else "",
+                             "changed only where it must be")
+            self.assertEqual(sent[-1].json()["max_tokens"], expected)
+        twice = '{"model":"pool-model","prompt":"x","max_tokens":5,"max_tokens":90000}'
+        self.refused(["max_tokens", "twice"], twice, self.own, "/v1/completions")
+        for encoding, data in (("gzip", b"no gzip"), ("deflate", b"x"), ("", b"{} {}")):
+            headers = {**self.own, **({"Content-Encoding": encoding} if encoding else {}),
+                       "x-kvgate-upstream": "a"}
+            self.refused(["'team'", "500"], data, headers, "/v1/completions")
+
+    def test_a_keys_bound_in_observe_refuses_what_it_would_have_to_change(self):
+        self.start('[[route]]\ntargets = ["a"]\n', keys=self.capped, more='mode = "observe"')
+        sent = self.members["a"].requests
+        for path, body, name, default in (
+                ("/v1/completions", self.texts, "max_tokens", "max_tokens"),
+                ("/v1/chat/completions", chat(1, words=30), "max_tokens", "max_completion_tokens"),
+                ("/v1/responses", {"model": "pool-model", "input": "Hi"}, "max_output_tokens",
+                 "max_output_tokens")):
+            self.refused([name, "501", "500", "'team'"], {**body, name: 501}, self.own, path)
+            self.refused([default, "Missing", "500"], body, self.own, path)
+            self.post({**body, name: 500}, self.own, path)
+            self.assertEqual(sent[-1].body, json.dumps({**body, name: 500}).encode())
+
+    def test_a_subscriptions_credential_does_not_pass_a_keys_bound(self):
+        self.start('[[route]]\ntargets = ["a"]\n', keys=self.capped)
+        for more in ({"Authorization": "Bearer eyJhbGciOiJub25lIn0.eyJ9.c2ln"},
+                     {"ChatGPT-Account-Id": "anyone"}, {"anthropic-beta": "oauth-2025-04-20"}):
+            self.refused(["subscription", "500"], chat(1, words=30), {**self.own, **more})
+            self.refused(["max_tokens", "100000"], chat(1, words=30, max_tokens=100_000),
+                         {**self.own, **more})
+            self.assertEqual(self.asked(chat(1, words=30, max_tokens=9), {**self.own, **more}),
+                             ["a"])
+
+    def test_without_keys_nobody_bounds_a_callers_own_credential(self):
+        self.start('[[route]]\ntargets = ["a"]\n')
+        self.post({**self.texts, "max_tokens": 100_000}, path="/v1/completions")
+        self.assertEqual(self.members["a"].requests[-1].json()["max_tokens"], 100_000)
+        self.post(chat(1, words=30))
+        self.assertNotIn("max_completion_tokens", self.members["a"].requests[-1].json())
 
 
 if __name__ == "__main__":

@@ -340,6 +340,35 @@ breaker_failures = 0
                          "thread_unsupported_request")
         self.assertEqual(len(self.provider.requests), before)
 
+    def test_tools_that_the_dialect_has_not_are_left_out_and_said_once_a_conversation(self):
+        for turn in range(3):
+            body = {"model": "claude-opus-5-5", "stream": turn == 1, "store": False,
+                    "tools": [{"type": "web_search"}, {"type": "function", "name": "f"},
+                              {"type": "tool_search", "execution": "client"}],
+                    "input": [{"role": "user", "content": "look it up"},
+                              *[{"type": "web_search_call", "id": "ws"}] * turn]}
+            response, data = self.post("responses", body)
+            self.assertEqual(response.status, 200, data)
+            left_out = ["web_search", "tool_search", *["web_search_call"] * (turn > 0)]
+            self.assertEqual(response.getheader("x-kvgate-left-out"), ", ".join(left_out))
+            sent = self.provider.requests[-1].json()
+            self.assertEqual([tool["name"] for tool in sent["tools"]], ["f"])
+        record = self.record(response.getheader("x-kvgate-request-id"))
+        self.assertIn("left_out:tool_search", json.dumps(record["edits"]))
+        said = [line for line in self.running.log().splitlines() if "has no 'web_search'" in line]
+        self.assertEqual(len(said), 1, said)
+        body = request("messages", "gpt-chat", "x")
+        response, data = self.post("messages", body)
+        self.assertEqual(response.status, 200, data)
+        self.assertIsNone(response.getheader("x-kvgate-left-out"))
+        before = len(self.provider.requests)
+        body = {"model": "claude-opus-5-5", "input": "x", "tools": [{"type": "web_search"}],
+                "tool_choice": "required"}
+        response, data = self.post("responses", body)
+        self.assertEqual(response.status, 400)
+        self.assertEqual(json.loads(data)["error"]["param"], "tool_choice")
+        self.assertEqual(len(self.provider.requests), before)
+
     def test_tokens_are_estimated_where_the_upstream_does_not_count(self):
         body = request("messages", "gpt-chat", "word " * 800)
         response, data = self.post("messages", body, path="/v1/messages/count_tokens")

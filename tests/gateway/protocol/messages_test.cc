@@ -68,8 +68,9 @@ INSTANTIATE_TEST_SUITE_P(
                     "messages[0].content[0].source.type", "Missing"},
         BadMessages{Body(R"([{"role":"user","content":[{"type":"smell"}]}])"),
                     "messages[0].content[0].type", "'smell'"},
-        BadMessages{Body(kUser, R"(,"system":[{"type":"image","source":{"type":"url"}}])"),
-                    "system[0].type", "'image'"},
+        BadMessages{Body(kUser, R"(,"system":[{"type":"smell"}])"), "system[0].type", "'smell'"},
+        BadMessages{Body(kUser, R"(,"system":[{"type":"tool_use","id":"1"}])"), "system[0].type",
+                    "'tool_use'"},
         BadMessages{Body(R"([{"role":"user","content":[{"type":"tool_result","tool_use_id":"1",)"
                          R"("content":"x"}]}])"),
                     "messages[0].content[0].tool_use_id", "in the assistant's turn before"},
@@ -374,6 +375,34 @@ TEST(DecodeMessagesTest, MediaBecomeTheSameTextInEveryTurn) {
             placeholder + "\nGrep\na.pdf\n" +
                 PlaceholderOf({.what = "file", .type = "application/pdf", .name = "a.pdf"}) +
                 "\nt\nc\nreadable\ns\nhttps://x\nfound");
+}
+
+TEST(DecodeMessagesTest, AnImageInTheSystemTextIsALineOfItToo) {
+  const auto decoded = Decode(
+      Body(kUser, R"(,"system":[{"type":"text","text":"You see:"},{"type":"image","source":{)"
+                  R"("type":"base64","media_type":"image/png","data":"AA=="},)"
+                  R"("cache_control":{"type":"ephemeral"}}])"));
+  ASSERT_TRUE(decoded) << decoded.error().ToString();
+  const auto& system = std::get<std::vector<Message>>(decoded->prompt).front();
+  EXPECT_EQ(system.content, "You see:\n" + PlaceholderOf({.what = "image", .type = "image/png"}));
+  EXPECT_EQ(system.cache_ttl_seconds, 300);
+  EXPECT_THAT(decoded->left_out, testing::ElementsAre("image"));
+}
+
+TEST(DecodeMessagesTest, ACompactionBlockIsItsSummary) {
+  const auto decoded = Decode(
+      Body(R"([{"role":"assistant","content":[{"type":"compaction","content":"So far: x.",)"
+           R"("signature":"s"}]},{"role":"user","content":[{"type":"compaction","content":null,)"
+           R"("encrypted_content":"e"},{"type":"compaction","content":null,)"
+           R"("encrypted_content":null},{"type":"text","text":"on"}]}])"));
+  ASSERT_TRUE(decoded) << decoded.error().ToString();
+  const auto& messages = std::get<std::vector<Message>>(decoded->prompt);
+  ASSERT_EQ(messages.size(), 2u);
+  EXPECT_EQ(messages[0].content, "So far: x.");
+  EXPECT_EQ(messages[1].content, std::string(kSealedCompaction) + "\non");
+  EXPECT_THAT(decoded->left_out, testing::ElementsAre("compaction"));
+  EXPECT_EQ(Decode(Body(kUser, R"(,"compaction":{"type":"summarize"})")).error().field,
+            "compaction");
 }
 
 TEST(DecodeMessagesTest, ToolsThatAProviderRunsAreLeftOut) {

@@ -105,7 +105,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadItem{R"([{"role":"user","content":[{"type":"input_image"}]}])",
                 "input[0].content[0].image_url", "Missing"},
         BadItem{R"([{"role":"user","content":7}])", "input[0].content", "array of content parts"},
-        BadItem{R"([{"type":"compaction","id":"cmp_1"}])", "input[0].type", "compaction"},
+        BadItem{R"([{"type":"compaction_trigger","id":"cmp_1"}])", "input[0].type", "compaction"},
         BadItem{R"([{"type":"custom_tool_call","call_id":"1","name":"f"}])", "input[0].input",
                 "Missing"},
         BadItem{R"([{"type":"custom_tool_call_output","call_id":"9","output":"x"}])",
@@ -171,6 +171,37 @@ TEST(PromptBuilderTest, WhatCannotBeTakenIsLeftOutAndNamed) {
   ASSERT_EQ(turns.size(), 3u);
   EXPECT_EQ(turns[0].content, "see\n" + PlaceholderOf({.what = "image", .type = "image/png"}));
   EXPECT_EQ(turns[2].content, PlaceholderOf({.what = "image", .type = "image/png"}));
+}
+
+// Its session goes on; the model is told that something is missing, and the client which item.
+TEST(PromptBuilderTest, ACompactionOfAProvidersIsALineOfTextAndOneThatCanBeReadItsSummary) {
+  const DecodeLimits limits;
+  for (const std::string type : {"compaction", "compaction_summary", "context_compaction"}) {
+    const std::string item = R"({"type":")" + type + R"(","id":"cmp_1")";
+    const std::string body = R"({"model":"m","input":[{"role":"user","content":"first"},)" + item +
+                             R"(,"encrypted_content":"gAAAAB"},{"role":"user","content":"and?"},)" +
+                             item + R"(,"content":[{"type":"output_text","text":"read"}]}]})";
+    const auto request = DecodeResponses({.body = body, .request_id = kRequest}, limits);
+    ASSERT_TRUE(request) << request.error().ToString();
+    PromptBuilder builder(limits);
+    ASSERT_TRUE(builder.Add(request->input, "input"));
+    CompletionRequest whole = request->request;
+    builder.TakeTools(whole);
+    EXPECT_THAT(whole.left_out, ElementsAre(type));
+    const std::vector<Message> turns = builder.Take();
+    ASSERT_EQ(turns.size(), 4u);
+    EXPECT_EQ(turns[1].content, kSealedCompaction);
+    EXPECT_EQ(turns[1].role, "user");
+    EXPECT_EQ(turns[3].content, "read");
+  }
+}
+
+// An answer without the item that it asks for would end its client's session.
+TEST(PromptBuilderTest, ARequestForACompactionIsRefusedByName) {
+  const auto turns = Build(R"([{"role":"user","content":"a"},{"type":"compaction_trigger"}])");
+  ASSERT_FALSE(turns);
+  EXPECT_EQ(turns.error().field, "input[1].type");
+  EXPECT_THAT(turns.error().detail, HasSubstr("'compaction_trigger'"));
 }
 
 TEST(PromptBuilderTest, ToolsOfKeptItemsCanBeCalled) {

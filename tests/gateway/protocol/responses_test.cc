@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "gateway/protocol/client_calls.h"
 #include "gateway/protocol/prompt_builder.h"
 
 namespace kvgate::protocol {
@@ -20,6 +21,15 @@ constexpr std::string_view kRequest = "000000000000000000000abc";
 
 std::string Body(const std::string& more, const std::string& input = R"("hi")") {
   return R"({"model":"m","input":)" + input + more + "}";
+}
+
+// A tool in so many namespaces: "n", in it "n" …
+std::string Nested(int depth) {
+  std::string tool = R"({"type":"function","name":"f","description":"F."})";
+  for (int i = 0; i < depth; ++i) {
+    tool = R"({"type":"namespace","name":"n","description":"N.","tools":[)" + tool + "]}";
+  }
+  return tool;
 }
 
 Result<ResponsesRequest> Decode(const std::string& body) {
@@ -63,9 +73,10 @@ INSTANTIATE_TEST_SUITE_P(
         BadResponses{Body(R"(,"background":true)"), "background", "not supported"},
         BadResponses{Body(R"(,"prompt":{"id":"p"})"), "prompt", "not supported"},
         BadResponses{Body(R"(,"tools":[{"type":"web search"}])"), "tools[0].type", "web search"},
-        BadResponses{Body(R"(,"tools":[{"type":"namespace","name":"n","tools":[)"
-                          R"({"type":"namespace","name":"m","tools":[]}]}])"),
-                     "tools[0].tools[0].type", "not supported"},
+        BadResponses{Body(",\"tools\":[" + Nested(kNamespaceDepthMax + 1) + "]"),
+                     "tools[0].tools[0].tools[0].tools[0].tools[0].type", "4 namespaces"},
+        BadResponses{Body(",\"tools\":[" + Nested(20) + "]"),
+                     "tools[0].tools[0].tools[0].tools[0].tools[0].type", "4 namespaces"},
         BadResponses{Body(R"(,"tools":[{"type":"namespace","name":"n"}])"), "tools[0].tools",
                      "Missing"},
         BadResponses{
@@ -410,6 +421,35 @@ TEST(DecodeResponsesTest, ToolsOfEveryKindGetTheNameThatTheModelKnows) {
   EXPECT_EQ(request.tools[2].name, "agents__spawn");
   EXPECT_EQ(request.tools[2].space, "agents");
   EXPECT_EQ(request.tools[3].input_syntax, InputSyntax::kText);
+}
+
+TEST(DecodeResponsesTest, NamespacesInNamespacesBecomeOneNameThatLeadsBack) {
+  const auto decoded = Decode(
+      Body(",\"tools\":[" + Nested(kNamespaceDepthMax) + R"(,{"type":"function","name":"f"}])"));
+  ASSERT_TRUE(decoded) << decoded.error().ToString();
+  const std::vector<Tool>& tools = decoded->request.tools;
+  ASSERT_EQ(tools.size(), 2u);
+  EXPECT_EQ(tools[0].name, "n__n__n__n__f");
+  EXPECT_EQ(tools[0].space, "n__n__n__n");
+  EXPECT_EQ(tools[1].name, "f");
+  CallNamer namer(tools);
+  DeltaEvent call{.kind = DeltaKind::kCall, .text = tools[0].name};
+  namer.Apply(call);
+  EXPECT_EQ(call.text, "f");
+  EXPECT_EQ(call.space, "n__n__n__n");
+  EXPECT_EQ(FlatName(call.space, call.text), tools[0].name) << "as the item comes back";
+}
+
+// Only a choice that nothing else can meet is refused.
+TEST(DecodeResponsesTest, AChoiceAmongToolsThatAreLeftOutIsRefusedOnlyWhereItForcesOne) {
+  const auto decode = [](const std::string& mode) {
+    return Decode(Body(R"(,"tools":[{"type":"web_search"},{"type":"function","name":"f"}],)"
+                       R"("tool_choice":{"type":"allowed_tools","mode":")" +
+                       mode + R"(","tools":[{"type":"web_search"}]})"));
+  };
+  ASSERT_TRUE(decode("auto"));
+  EXPECT_EQ(decode("auto")->request.tool_choice.mode, ToolMode::kNone);
+  EXPECT_EQ(decode("required").error().field, "tool_choice.tools");
 }
 
 TEST(ResponsesEncoderTest, ACustomCallIsToldAsItsInput) {

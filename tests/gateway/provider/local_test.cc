@@ -111,6 +111,32 @@ TEST(LocalProviderTest, APromptThatFillsTheContextIsNamedByItsField) {
   EXPECT_THAT(responses.error().detail, HasSubstr("exceeds the context window of this model"));
 }
 
+// A client compacts on its dialect's words alone, whichever bound was met.
+TEST(LocalProviderTest, APromptBeyondATenantsShareIsToldSoInTheDialectsWords) {
+  Fixture fixture;
+  fixture.engine.mutable_info().tenant_tokens_max = 1024;
+  const auto refusal = [&](Dialect dialect, size_t size) {
+    CompletionRequest request = Chat({{"user", std::string(size, 'x')}});
+    if (dialect == Dialect::kCompletions) request = Text(std::string(size, 'x'));
+    request.dialect = dialect;
+    const auto run = fixture.provider.Run({.request = request, .tenant = {}});
+    EXPECT_FALSE(run);
+    EXPECT_EQ(run.error().source, protocol::kContextLengthSource);
+    return run.error().detail;
+  };
+  for (const size_t size : {size_t{2000}, size_t{5000}}) {  // within the context, and beyond
+    EXPECT_THAT(refusal(Dialect::kMessages, size),
+                ::testing::MatchesRegex("prompt is too long: [0-9]+ tokens > 1024 maximum"));
+    EXPECT_THAT(refusal(Dialect::kChatCompletions, size), HasSubstr("length is 1024 tokens"));
+    EXPECT_THAT(refusal(Dialect::kCompletions, size), HasSubstr("length is 1024 tokens"));
+    EXPECT_THAT(refusal(Dialect::kResponses, size), HasSubstr("at most 1024 are possible"));
+  }
+  const CompletionRequest fits = Text(std::string(1024, 'x'));
+  EXPECT_TRUE(fixture.provider.Run({.request = fits, .tenant = {}}));
+  const CompletionRequest large = Text(std::string(1025, 'x'));
+  EXPECT_EQ(fixture.provider.EncodePrefix(large).error().source, protocol::kContextLengthSource);
+}
+
 TEST(LocalProviderTest, AnswersAreBoundedByTheKeyTheServerAndTheContext) {
   Fixture fixture;
   const auto bound = [&](std::optional<int64_t> named, protocol::OutputLimit limit) {

@@ -98,9 +98,10 @@ TEST(ConversationsTest, BadItemsAreNotAdded) {
                 .field,
             "items[0].content[0].image_url");
   const std::string id = Create(kept);
-  EXPECT_EQ(
-      conversations.AddItems(kept.Place(id), R"({"items":[{"type":"compaction"}]})").error().field,
-      "items[0].type");
+  EXPECT_EQ(conversations.AddItems(kept.Place(id), R"({"items":[{"type":"compaction_trigger"}]})")
+                .error()
+                .field,
+            "items[0].type");
   EXPECT_EQ(conversations.AddItems(kept.Place(id), "{}").error().field, "items");
   EXPECT_TRUE(Texts(kept, id).empty());
 }

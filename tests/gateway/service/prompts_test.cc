@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 
 namespace kvgate::service {
@@ -45,7 +47,9 @@ struct Sending {
 };
 
 std::string Sent(Prompts& prompts, const Prompts::Args& args) {
-  return prompts.Prepare(args).body.value_or(std::string(args.body));
+  const auto prepared = prompts.Prepare(args);
+  EXPECT_TRUE(prepared) << prepared.error().detail;
+  return prepared ? prepared->body.value_or(std::string(args.body)) : "";
 }
 
 TEST(RuleBitsTest, TheConfigurationKnowsEveryRuleAndNoOther) {
@@ -118,9 +122,93 @@ TEST(PromptsTest, AKeyBoundsAnswersWhoseRequestsDoNot) {
   sending.fields = {};
   sending.key.rules_off = {"output_cap"};
   EXPECT_EQ(Sent(prompts, sending.Args(Chat())).find(":77"), std::string::npos);
-  sending.key.rules_off = {};
   sending.credential = "Bearer sk-ant-oat01-x";
   EXPECT_EQ(Sent(prompts, sending.Args(Chat())), Chat());
+}
+
+// A key's bound is an order, and so is that nothing is changed: what would have to be is refused.
+TEST(PromptsTest, WhereNothingMayChangeARequestBeyondItsKeysBoundIsRefused) {
+  Prompts prompts({});
+  const auto outcome = [&](const Sending& sending, std::string_view more) {
+    const std::string body = Chat(more);
+    const auto prepared = prompts.Prepare(sending.Args(body));
+    if (!prepared) return prepared.error().detail;
+    EXPECT_EQ(prepared->body, std::nullopt) << "not a byte is changed";
+    return std::string("sent");
+  };
+  Sending observed;
+  observed.upstream.mode = "observe";
+  Sending of_key;
+  of_key.key.mode = "observe";
+  Sending subscribed;
+  subscribed.credential = "Bearer sk-ant-oat01-x";
+  Sending pretends;  // a header that anyone can send
+  pretends.fields = {{"ChatGPT-Account-Id", "x"}};
+  for (Sending& sending : std::initializer_list<std::reference_wrapper<Sending>>{
+           observed, of_key, subscribed, pretends}) {
+    sending.key.name = "team";
+    EXPECT_EQ(outcome(sending, ""), "sent") << "no bound, no refusal";
+    EXPECT_EQ(outcome(sending, R"(,"max_tokens":100000)"), "sent");
+    sending.key.default_max_tokens = 77;
+    sending.key.output_tokens_max = 500;
+    EXPECT_EQ(outcome(sending, R"(,"max_tokens":500)"), "sent");
+    EXPECT_EQ(outcome(sending, R"(,"max_completion_tokens":78)"), "sent");
+    EXPECT_THAT(outcome(sending, R"(,"max_tokens":501)"),
+                testing::AllOf(HasSubstr("'max_tokens'"), HasSubstr("'team'"), HasSubstr("501"),
+                               HasSubstr("at most 500"), HasSubstr("nothing of")));
+    EXPECT_THAT(outcome(sending, ""),
+                testing::AllOf(HasSubstr("Missing value for 'max_completion_tokens'"),
+                               HasSubstr("at most 500")));
+    sending.key.rules_off = {"output_cap"};
+    EXPECT_EQ(outcome(sending, R"(,"max_tokens":501)"), "sent") << "the operator's word";
+  }
+}
+
+// Its prompt is not looked at, its bound is.
+TEST(PromptsTest, LegacyCompletionsKeepTheBoundToo) {
+  Prompts prompts({});
+  Sending sending;
+  sending.key.default_max_tokens = 77;
+  sending.key.output_tokens_max = 500;
+  const auto sent = [&](const std::string& body) {
+    auto args = sending.Args(body);
+    args.endpoint = Endpoint::kCompletions;
+    return Sent(prompts, args);
+  };
+  EXPECT_EQ(sent(R"({"model":"m","prompt":"hi"})"),
+            R"({"model":"m","prompt":"hi","max_tokens":77})");
+  EXPECT_EQ(sent(R"({"max_tokens":100000,"prompt":"hi"})"), R"({"max_tokens":500,"prompt":"hi"})");
+  EXPECT_EQ(sent(R"({"max_tokens":0,"prompt":"hi"})"), R"({"max_tokens":0,"prompt":"hi"})");
+  sending.key = {};
+  EXPECT_EQ(sent(R"({"model":"m","prompt":"hi"})"), R"({"model":"m","prompt":"hi"})");
+}
+
+// What came encoded goes on decoded where a member has to change, and untouched where none has.
+TEST(PromptsTest, AContentEncodingDoesNotPassABound) {
+  Prompts prompts({});
+  Sending sending;
+  sending.key.output_tokens_max = 500;
+  const auto prepared = [&](const std::string& body) {
+    auto args = sending.Args(body);
+    args.encoded = true;
+    return prompts.Prepare(args);
+  };
+  EXPECT_EQ(prepared(Chat(R"(,"max_tokens":5)"))->body, std::nullopt);
+  EXPECT_EQ(nlohmann::json::parse(*prepared(Chat())->body)["max_completion_tokens"], 500);
+  sending.key.mode = "observe";
+  EXPECT_FALSE(prepared(Chat()));
+}
+
+TEST(PromptsTest, ABodyThatNobodyCanReadIsRefusedToAKeyWithABound) {
+  Sending sending;
+  EXPECT_TRUE(Prompts::CheckUnread(sending.Args("?")));
+  sending.key.output_tokens_max = 500;
+  EXPECT_FALSE(Prompts::CheckUnread(sending.Args("?")));
+  auto embeddings = sending.Args("?");
+  embeddings.endpoint = Endpoint::kEmbeddings;
+  EXPECT_TRUE(Prompts::CheckUnread(embeddings)) << "it has no answer of tokens";
+  sending.upstream.rules_off = {"output_cap"};
+  EXPECT_TRUE(Prompts::CheckUnread(sending.Args("?")));
 }
 
 TEST(PromptsTest, AKeysCeilingHoldsWhateverIsNamed) {
@@ -144,7 +232,8 @@ TEST(PromptsTest, AKeysCeilingHoldsWhateverIsNamed) {
   EXPECT_EQ(sent("")["max_completion_tokens"], 77);
   EXPECT_EQ(sent(R"(,"max_tokens":78)")["max_tokens"], 78);
   EXPECT_EQ(sent(both)["max_tokens"], 500);
-  EXPECT_EQ(sent(R"(,"max_tokens":"many")")["max_tokens"], "many") << "its provider's to refuse";
+  const std::string words = Chat(R"(,"max_tokens":"100000")");  // which some servers take for one
+  EXPECT_EQ(prompts.Prepare(sending.Args(words)).error().field, "max_tokens");
 }
 
 // Every dialect has its own name for it, and other providers' chat knows the older one.
@@ -202,7 +291,7 @@ TEST(PromptsTest, TheRecordIsToldWhatWasDoneAndWhatBroke) {
   record.status = 200;
   record.usage = ledger::TokenUsage{.uncached_tokens = 900};
   const auto prompt = prompts.Prepare(sending.Args(Chat()));
-  prompts.Complete(record, {}, *prompt.preparation);
+  prompts.Complete(record, {}, *prompt->preparation);
   EXPECT_EQ(record.mode, "pin");
   EXPECT_EQ(record.conversation.size(), 32u);
   EXPECT_THAT(record.edits, testing::Contains(ledger::RecordEdit{.rule = "output_cap"}));
@@ -222,7 +311,7 @@ TEST(PromptsTest, WhatWasRefusedIsNotCountedOn) {
     record.status = status;
     record.usage = ledger::TokenUsage{.uncached_tokens = 900};
     const auto prompt = prompts.Prepare(sending.Args(Chat()));
-    prompts.Complete(record, {}, *prompt.preparation);
+    prompts.Complete(record, {}, *prompt->preparation);
     EXPECT_EQ(record.prefix_break.has_value(), status == 200);
     if (status == 200) {
       EXPECT_EQ(record.prefix_break->cause, "first_seen");

@@ -47,6 +47,11 @@ TEST(OutputLimitTest, AnswersAreBoundedInAllSixPairs) {
   EXPECT_EQ(bound(kResponses, kChat, Responses(R"("max_output_tokens":99999999999999999999,)"),
                   "max_completion_tokens"),
             500);
+  // No bound at all to some servers.
+  EXPECT_EQ(bound(kChat, kResponses, Chat(R"("max_tokens":-1,)"), "max_output_tokens"), 500);
+  EXPECT_EQ(
+      bound(kResponses, kChat, Responses(R"("max_output_tokens":0,)"), "max_completion_tokens"),
+      500);
   const std::string messages = Messages("100000");
   EXPECT_EQ(bound(kMessages, kChat, messages, "max_completion_tokens"), 500);
   EXPECT_EQ(bound(kMessages, kResponses, messages, "max_output_tokens"), 500);

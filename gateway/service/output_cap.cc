@@ -1,0 +1,259 @@
+#include "gateway/service/output_cap.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "gateway/prompt/edit.h"
+#include "gateway/prompt/skimmer.h"
+#include "gateway/protocol/json_text.h"
+#include "gateway/service/prompts.h"
+
+namespace kvgate::service {
+namespace {
+
+using upstream::Endpoint;
+
+constexpr size_t kShownBytesMax = 40;
+
+// One that bounds the answer, wherever it stands in the body.
+struct Member {
+  std::string name;      // as the body spells it
+  std::string_view key;  // one of the names below
+  prompt::Span value;
+};
+
+// The members that bound an answer; the first is written where there is none.
+std::span<const std::string_view> LimitNames(const OutputCapArgs& args) {
+  static constexpr std::string_view kChat[] = {"max_completion_tokens", "max_tokens"};
+  static constexpr std::string_view kOne[] = {"max_tokens"};
+  static constexpr std::string_view kResponses[] = {"max_output_tokens"};
+  if (args.endpoint == Endpoint::kResponses) return kResponses;
+  const bool is_openai = args.provider == "openai" || args.provider == "azure";
+  // Other providers' chat may know the older name alone: one that names the newer is not bounded.
+  return args.endpoint == Endpoint::kChatCompletions && is_openai
+             ? std::span<const std::string_view>(kChat)
+             : kOne;
+}
+
+// What some server takes for a bound, in some dialect: llama.cpp puts n_predict above max_tokens.
+constexpr std::string_view kKnownNames[] = {
+    "max_tokens",     "max_completion_tokens", "max_output_tokens",   "n_predict",
+    "max_new_tokens", "num_predict",           "max_tokens_to_sample"};
+
+// Servers written in Go match names in any case, and by Unicode's folding: two letters beyond ASCII
+// are an s and a k to them.
+std::string Folded(std::string_view name) {
+  std::string folded;
+  for (size_t i = 0; i < name.size(); ++i) {
+    const std::string_view rest = name.substr(i);
+    if (rest.starts_with("\u017f")) {
+      folded += 's';
+      i += std::string_view("\u017f").size() - 1;
+    } else if (rest.starts_with("\u212a")) {
+      folded += 'k';
+      i += std::string_view("\u212a").size() - 1;
+    } else {
+      const char c = name[i];
+      folded += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    }
+  }
+  return folded;
+}
+
+Error Refused(std::string detail, std::string field) {
+  return MakeError(ErrorCode::kInvalidArgument, "output_cap", std::move(detail), std::move(field));
+}
+
+// Those of `names`, and the values of the others in `thinking`.
+class Reader {
+ public:
+  explicit Reader(const OutputCapArgs& args) : args_(args), skimmer_(args.body) {}
+
+  Result<void> Read() {
+    const bool whole = args_.body.size() <= std::numeric_limits<uint32_t>::max() &&
+                       skimmer_.Object([&](const auto& name) { return Take(name.span); });
+    end_ = skimmer_.at();
+    skimmer_.SkipSpace();
+    if (whole && skimmer_.at() == args_.body.size()) return {};
+    if (twice_.empty()) return UnreadableBound(args_.key, args_.limit);
+    return Refused(fmt::format("Invalid value for '{}': it stands twice, and servers differ in "
+                               "which one counts.",
+                               twice_),
+                   twice_);
+  }
+
+  // Where a member can be added: behind all others.
+  uint32_t end() const { return end_ - 1; }
+  bool is_empty() const { return is_empty_; }
+
+  std::vector<Member> members;
+  std::optional<prompt::Span> thinking;  // the last one
+
+ private:
+  bool Take(prompt::Span name) {
+    is_empty_ = false;
+    const std::optional<prompt::Span> value = skimmer_.Value();
+    if (!value) return false;
+    std::string text;
+    const prompt::Span quoted = {.begin = name.begin - 1, .end = name.end + 1};
+    if (!prompt::DecodeString(quoted.In(args_.body), text)) return false;
+    const std::string folded = Folded(text);
+    const auto* known = std::find(std::begin(kKnownNames), std::end(kKnownNames), folded);
+    if (text == "thinking") thinking = *value;
+    if (known == std::end(kKnownNames)) return true;
+    const bool is_twice = std::any_of(members.begin(), members.end(),
+                                      [&](const Member& other) { return other.key == *known; });
+    if (is_twice) {
+      twice_ = std::move(text);
+      return false;
+    }
+    members.push_back({std::move(text), *known, *value});
+    return true;
+  }
+
+  const OutputCapArgs& args_;
+  prompt::Skimmer skimmer_;
+  uint32_t end_ = 0;
+  bool is_empty_ = true;
+  std::string twice_;  // the second of a name
+};
+
+bool IsNumber(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789+-.eE") == std::string_view::npos;
+}
+
+// REQUIRES: a number within the limit.
+int64_t WholeOf(std::string_view number) {
+  double value = 1;
+  std::from_chars(number.data(), number.data() + number.size(), value);
+  return std::max(int64_t{1}, static_cast<int64_t>(value));
+}
+
+// Above the limit, or a number that some servers take for none: -1, and 0 where it does not mean
+// that only the prompt is wanted.
+bool Exceeds(std::string_view number, const OutputCapArgs& args) {
+  const bool zero_is_prompt =
+      args.endpoint == Endpoint::kMessages || args.endpoint == Endpoint::kCompletions;
+  return protocol::IsNumberAbove(number, args.limit.most) || number.starts_with('-') ||
+         (!zero_is_prompt && !protocol::IsNumberAbove(number, 0));
+}
+
+// A budget of thinking that is below max_tokens, as Anthropic wants it; nothing: it is already.
+std::optional<std::string> BoundThinking(std::string_view thinking, int64_t max_tokens) {
+  constexpr int64_t kBudgetMin = 1024;  // a smaller one is refused
+  constexpr std::string_view kDigits = "0123456789";
+  const size_t name = thinking.find("\"budget_tokens\"");
+  if (name == std::string_view::npos) return std::nullopt;
+  const size_t begin = thinking.find_first_of(kDigits, name);
+  if (begin == std::string_view::npos) return std::nullopt;
+  const size_t end = std::min(thinking.find_first_not_of(kDigits, begin), thinking.size());
+  const std::string_view budget = thinking.substr(begin, end - begin);
+  if (!protocol::IsNumberAbove(budget, max_tokens - 1)) return std::nullopt;
+  if (max_tokens <= kBudgetMin) return R"({"type":"disabled"})";
+  return std::string(thinking).replace(begin, end - begin, std::to_string(max_tokens - 1));
+}
+
+Error NothingMayChange(const OutputCapArgs& args, std::string_view name, std::string_view value) {
+  const std::string asks =
+      value.empty() ? "this request does not name its bound"
+                    : fmt::format("this request asks for {}", value.substr(0, kShownBytesMax));
+  return Refused(fmt::format("{} value for '{}': answers to the key '{}' have at most {} tokens, "
+                             "and {}. {}, so it has to name at most {} itself.",
+                             value.empty() ? "Missing" : "Invalid", name, args.key, args.limit.most,
+                             asks, args.fixed, args.limit.most),
+                 std::string(name));
+}
+
+}  // namespace
+
+protocol::OutputLimit OutputLimitOf(const config::KeyConfig* key,
+                                    const upstream::HeaderFields& fields) {
+  constexpr uint32_t kCapBit = uint32_t{1} << static_cast<int>(prompt::Rule::kOutputCap);
+  if (key == nullptr || (RuleBits(key->rules_off) & kCapBit) != 0) return {};
+  const bool is_long = upstream::FindHeader(fields, "x-kvgate-intent") == "long-form";
+  const int64_t usual = is_long ? 0 : key->default_max_tokens;
+  const int64_t most = key->output_tokens_max > 0 ? key->output_tokens_max : usual;
+  return {.fallback = usual > 0 && usual < most ? usual : most, .most = most};
+}
+
+bool HasAnswer(Endpoint endpoint) {
+  return endpoint == Endpoint::kChatCompletions || endpoint == Endpoint::kCompletions ||
+         endpoint == Endpoint::kResponses || endpoint == Endpoint::kMessages;
+}
+
+Result<std::vector<CapEdit>> CapOutput(const OutputCapArgs& args) {
+  Reader reader(args);
+  KVGATE_TRY_VOID(reader.Read());
+  const std::span<const std::string_view> names = LimitNames(args);
+  std::vector<CapEdit> edits;
+  bool is_bounded = false;
+  // The newer name's value is the caller's own bound where only the older one is sure to be kept.
+  int64_t fallback = args.limit.fallback;
+  const Member* null_one = nullptr;  // a name of the dialect's that says nothing
+  for (const Member& member : reader.members) {
+    const std::string_view value = member.value.In(args.body);
+    const bool is_own = std::find(names.begin(), names.end(), member.name) != names.end();
+    if (value == "null") {
+      if (member.name == names.front()) null_one = &member;
+      continue;
+    }
+    if (!IsNumber(value)) {
+      return Refused(fmt::format("Invalid value for '{}': it must be a number, because answers to "
+                                 "the key '{}' have at most {} tokens.",
+                                 member.name, args.key, args.limit.most),
+                     member.name);
+    }
+    is_bounded = is_bounded || is_own;
+    const bool exceeds = Exceeds(value, args);
+    if (member.key == "max_completion_tokens") {
+      fallback = exceeds ? args.limit.most : WholeOf(value);
+    }
+    if (!exceeds) continue;
+    if (!args.fixed.empty()) return NothingMayChange(args, member.name, value);
+    edits.push_back({member.value, std::to_string(args.limit.most), member.name});
+  }
+  if (reader.thinking && args.endpoint == Endpoint::kMessages && !edits.empty()) {
+    auto bound = BoundThinking(reader.thinking->In(args.body), args.limit.most);
+    if (bound) edits.push_back({*reader.thinking, std::move(*bound), "thinking"});
+  }
+  if (!is_bounded) {
+    const std::string name(names.front());
+    if (!args.fixed.empty()) return NothingMayChange(args, name, "");
+    const std::string value = std::to_string(fallback);
+    const prompt::Span end = {.begin = reader.end(), .end = reader.end()};
+    if (null_one != nullptr) {
+      edits.push_back({null_one->value, value, name});
+    } else {
+      edits.push_back(
+          {end, fmt::format("{}\"{}\":{}", reader.is_empty() ? "" : ",", name, value), name});
+    }
+  }
+  std::sort(edits.begin(), edits.end(),
+            [](const CapEdit& a, const CapEdit& b) { return a.span.begin < b.span.begin; });
+  return edits;
+}
+
+std::string Capped(std::string_view body, std::span<const CapEdit> edits) {
+  std::string capped;
+  uint32_t at = 0;
+  for (const CapEdit& edit : edits) {
+    capped.append(body.substr(at, edit.span.begin - at)).append(edit.bytes);
+    at = edit.span.end;
+  }
+  return capped.append(body.substr(at));
+}
+
+Error UnreadableBound(std::string_view key, const protocol::OutputLimit& limit) {
+  return Refused(fmt::format("Answers to the key '{}' have at most {} tokens, and this body does "
+                             "not show how many it asks for: it must be one JSON object, plain or "
+                             "in gzip, br or zstd.",
+                             key, limit.most),
+                 "");
+}
+
+}  // namespace kvgate::service
