@@ -425,13 +425,17 @@ CallerForm BodyWriter::FormOf(const Outgoing& out, const SentSegment& sent) cons
   for (const UnsaidLine& line : segment.unsaid) form.unsaid.push_back(line.json);
   if (form.held.empty() && before != nullptr && !before->held.empty()) form.held = before->held;
   const bool own = !segment.bytes && !out.bytes;
+  form.carried = segment.carried;
+  form.left = segment.left;
   if (own) {
     if (segment.now->content == Content::kMessageHead) form.head_split = HeadSplit(*segment.now);
     return form;
   }
   const bool as_before =
       before != nullptr && sent.bytes == draft_.Before(segment)->bytes && segment.bytes;
+  if (as_before) form.carried = before->carried;
   if (as_before && draft_.Before(segment)->same == segment.now->same) {
+    form.left = before->left;
     form.caller = before->caller;  // equal to what this caller wrote
   } else if (!segment.bytes || segment.rule == Rule::kVolatileHeld ||
              segment.rule == Rule::kVolatileMoved) {
@@ -509,7 +513,9 @@ void BodyWriter::Fill(Branch& branch) const {
     last = sent.place = PlaceOf(out, last);
     const size_t sent_bytes = sizeof(sent) + (sent.bytes ? sent.bytes->size() : 0);
     segments.push_back(std::move(sent), sent_bytes);
-    const size_t form_bytes = sizeof(form) + (form.caller ? form.caller->size() : 0);
+    size_t form_bytes = sizeof(form) + (form.caller ? form.caller->size() : 0);
+    for (const std::string& line : form.carried) form_bytes += line.size();
+    for (const Ephemeral& left : form.left) form_bytes += left.text.size();
     branch.forms.push_back(std::move(form), form_bytes);
   }
   branch.bytes += sizeof(Branch) + segments.num_bytes() + branch.forms.num_bytes();

@@ -11,6 +11,7 @@
 
 #include "gateway/prompt/conversation.h"
 #include "gateway/prompt/edit.h"
+#include "gateway/prompt/ephemeral.h"
 #include "gateway/prompt/volatile_text.h"
 
 namespace kvgate::prompt {
@@ -29,7 +30,9 @@ struct CallerForm {
   bool as_list = false;                       // a string that went out as a list of one block
   uint32_t head_split = 0;                    // of a message's head: where its blocks stand
   std::vector<HeldValue> held;
-  std::vector<std::string> unsaid;  // lines of `caller` that stand in other segments' bytes
+  std::vector<std::string> unsaid;   // lines of `caller` that stand in other segments' bytes
+  std::vector<std::string> carried;  // lines of others that stand in the bytes sent, in JSON
+  std::vector<Ephemeral> left;       // what stands in the bytes sent, and no more in `caller`
 };
 
 struct Branch {

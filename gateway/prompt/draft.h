@@ -32,7 +32,9 @@ struct DraftSegment {
   uint32_t head_split = 0;            // in `bytes`, of a message's head
   Rule rule = Rule::kFirstSeenBytes;  // why `bytes`, or why dropped
   std::vector<HeldValue> held;
-  std::vector<UnsaidLine> unsaid;  // of its caller's value, where other bytes stand for it
+  std::vector<UnsaidLine> unsaid;    // of its caller's value, where other bytes stand for it
+  std::vector<std::string> carried;  // lines of other segments in `inner`, in JSON's spelling
+  std::vector<Ephemeral> left;       // in `bytes`, and no more in its caller's value
 };
 
 struct Draft {

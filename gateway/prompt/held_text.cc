@@ -36,14 +36,17 @@ bool StandAlike(std::string_view a, const std::vector<VolatileSpan>& in_a, std::
   return true;
 }
 
-// Adds to `lines`; false: `now` has text that is not in `before`. Texts without their spans are
+// Adds to `held`; false: `now` has text that is not in `before`. Texts without their spans are
 // known to be equal but for white space.
-bool Compare(std::string_view before, std::string_view now, std::vector<std::string>& lines) {
+bool Compare(std::string_view before, std::string_view now, HeldText& held) {
   if (before == now) return true;
   const std::vector<VolatileSpan> old = HeldSpans(before);
   const std::vector<VolatileSpan> own = HeldSpans(now);
   if (own.size() > old.size()) return false;
   if (own.size() == old.size() && !StandAlike(before, old, now, own)) return false;
+  const auto leave = [&](const VolatileSpan& span) {
+    held.left.push_back({.text = std::string(In(before, span)), .kind = span.kind});
+  };
   // What has left may be anywhere; what is there has to be one that was, with other values perhaps.
   size_t at = 0;
   for (size_t i = 0; i < own.size(); ++i) {
@@ -52,30 +55,32 @@ bool Compare(std::string_view before, std::string_view now, std::vector<std::str
       if (old[at].kind == own[i].kind) {
         changed = ChangedLines(In(before, old[at]), In(now, own[i]), true);
       }
+      if (!changed) leave(old[at]);
       ++at;
     }
     if (!changed) return false;
-    lines.insert(lines.end(), std::make_move_iterator(changed->begin()),
-                 std::make_move_iterator(changed->end()));
+    held.changed.insert(held.changed.end(), std::make_move_iterator(changed->begin()),
+                        std::make_move_iterator(changed->end()));
   }
+  for (; at < old.size(); ++at) leave(old[at]);
   return true;
 }
 
 }  // namespace
 
-std::optional<std::vector<std::string>> NewLines(std::string_view before, std::string_view now,
-                                                 Content content) {
+std::optional<HeldText> CompareHeld(std::string_view before, std::string_view now,
+                                    Content content) {
   const CanonicalForm form = {.newlines_folded = true, .cut = Cut::kHeld};
   std::vector<std::string> old;
   std::vector<std::string> own;
   const std::optional<std::string> left = CanonicalText(before, content, form, &old);
   if (!left || left != CanonicalText(now, content, form, &own)) return std::nullopt;
   if (old.size() != own.size()) return std::nullopt;
-  std::vector<std::string> lines;
+  HeldText held;
   for (size_t i = 0; i < own.size(); ++i) {
-    if (!Compare(old[i], own[i], lines)) return std::nullopt;
+    if (!Compare(old[i], own[i], held)) return std::nullopt;
   }
-  return lines;
+  return held;
 }
 
 }  // namespace kvgate::prompt

@@ -78,6 +78,8 @@ void DropBytes(Branch& branch) {
   }
   for (CallerForm form : branch.forms) {
     form.caller = nullptr;
+    form.carried.clear();
+    form.left.clear();
     forms.push_back(std::move(form));
   }
   branch.request.segments = std::move(segments);

@@ -5,6 +5,7 @@
 
 #include "gateway/prompt/canonical.h"
 #include "gateway/prompt/element_reader.h"
+#include "gateway/prompt/ephemeral.h"
 #include "gateway/prompt/held_text.h"
 #include "gateway/prompt/segment_text.h"
 #include "gateway/prompt/stabilize.h"
@@ -68,6 +69,7 @@ class Aligner {
         sent_(draft.branch->request.segments),
         before_(ElementsOf(sent_, Section::kMessages)),
         turns_(ElementsOf(now_, Section::kMessages)),
+        said_now_(draft.body, now_),
         trail_(TrailOf(sent_)) {
     for (size_t i = TrailOf(now_); i < now_.size(); ++i) {
       if (now_[i].content != Content::kMessageHead) newest_.insert(now_[i].same);
@@ -88,7 +90,7 @@ class Aligner {
       } else if (IsVolatileElement(before_[b]) && IsReplaced(before_[b])) {
         out.clear();
         ++b;
-      } else if (IsVolatileElement(before_[b]) && draft_.Allows(Rule::kReminderKept)) {
+      } else if (IsVolatileElement(before_[b]) && MayGoOnAll(before_[b], turns_[n].first)) {
         out.clear();
         PutBack(before_[b++], out);
       } else {
@@ -110,10 +112,14 @@ class Aligner {
 
  private:
   // The turns that nothing has to be done for: they are as they were.
-  size_t NumPaired() const {
+  size_t NumPaired() {
     size_t n = 0;
     const auto is_paired = [&](const Element& turn) {
-      return draft_.segments[turn.first + turn.count - 1].before >= 0;
+      for (size_t i = turn.first; i < turn.first + turn.count; ++i) {
+        const int32_t before = draft_.segments[i].before;
+        if (before < 0 || !MayKeepLeft(static_cast<size_t>(before), i)) return false;
+      }
+      return true;
     };
     while (n < turns_.size() && is_paired(turns_[n])) ++n;
     return n;
@@ -129,10 +135,13 @@ class Aligner {
     out.before = static_cast<int32_t>(before);
     return out;
   }
-  // Its value is sent as it was; `changed`: lines that it says now.
-  DraftSegment Held(size_t before, size_t index, const std::vector<std::string>& changed) const {
+  // Its value is sent as it was.
+  DraftSegment Held(size_t before, size_t index, HeldText held) const {
     DraftSegment out = Paired(before, index);
-    out.unsaid = UnsaidLines(draft_, out, changed);
+    out.unsaid = UnsaidLines(draft_, out, held.changed);
+    out.left = draft_.branch->forms[before].left;
+    out.left.insert(out.left.end(), std::make_move_iterator(held.left.begin()),
+                    std::make_move_iterator(held.left.end()));
     out.bytes = sent_[before].bytes;
     out.head_split = draft_.branch->forms[before].head_split;
     out.as_list = draft_.branch->forms[before].as_list;
@@ -171,6 +180,40 @@ class Aligner {
     return true;
   }
 
+  // Whether what was sent, and has left the turns in front of segment `from`, may go out again.
+  bool MayGoOn(size_t before, size_t from) {
+    const std::string* caller = CallerBytes(*draft_.branch, before);
+    const SentSegment& old = sent_[before];
+    std::vector<std::string> texts;
+    if (caller == nullptr || !draft_.Allows(Rule::kReminderKept) || !MayKeepLeft(before, from) ||
+        !CanonicalText(*caller, old.content, {}, &texts)) {
+      return false;
+    }
+    return std::all_of(texts.begin(), texts.end(), [&](const std::string& text) {
+      const std::optional<std::vector<Ephemeral>> parts = ReadEphemeral(text, old.role);
+      return parts && std::all_of(parts->begin(), parts->end(), [&](const Ephemeral& part) {
+               return said_now_.Covers(part, from);
+             });
+    });
+  }
+  bool MayGoOnAll(const Element& element, size_t from) {
+    for (size_t i = element.first; i < element.first + element.count; ++i) {
+      if (sent_[i].content != Content::kMessageHead && !MayGoOn(i, from)) return false;
+    }
+    return true;
+  }
+  // Whether a text of an earlier turn that was not there before may stay out of it, should another
+  // turn say the same.
+  bool IsEphemeralNow(size_t index) const {
+    std::string assembled;
+    std::vector<std::string> texts;
+    const Segment& segment = now_[index];
+    return CanonicalText(BytesOf(draft_.body, segment, assembled), segment.content, {}, &texts) &&
+           std::all_of(texts.begin(), texts.end(), [&](const std::string& text) {
+             return ReadEphemeral(text, segment.role).has_value();
+           });
+  }
+
   void PutBack(const Element& element, std::vector<DraftSegment>& out) {
     for (size_t i = element.first; i < element.first + element.count; ++i) {
       out.push_back(Back(i, nullptr));
@@ -178,9 +221,16 @@ class Aligner {
     }
   }
 
-  // The lines that are new in a value which differs only in what programs write and may be held;
-  // nothing: it says something else.
-  std::optional<std::vector<std::string>> ChangedIn(size_t before, size_t index) const {
+  // Whether what had left a value when it was sent last may still go out with it.
+  bool MayKeepLeft(size_t before, size_t index) {
+    const std::vector<Ephemeral>& left = draft_.branch->forms[before].left;
+    return std::all_of(left.begin(), left.end(),
+                       [&](const Ephemeral& one) { return said_now_.Covers(one, index); });
+  }
+
+  // Of a value which differs only in what programs write and may be held; nothing: it says
+  // something else.
+  std::optional<HeldText> ChangedIn(size_t before, size_t index) {
     const SentSegment& old = sent_[before];
     const Segment& segment = now_[index];
     const bool untouched =
@@ -195,7 +245,15 @@ class Aligner {
       return std::nullopt;
     }
     std::string assembled;
-    return NewLines(*caller, BytesOf(draft_.body, segment, assembled), segment.content);
+    std::optional<HeldText> held =
+        CompareHeld(*caller, BytesOf(draft_.body, segment, assembled), segment.content);
+    if (!held) return std::nullopt;
+    const bool may_go_on =
+        std::all_of(held->left.begin(), held->left.end(), [&](const Ephemeral& left) {
+          return IsEphemeral(left.text, left.kind, segment.role) && said_now_.Covers(left, index);
+        });
+    if (!may_go_on || !MayKeepLeft(before, index)) return std::nullopt;
+    return held;
   }
 
   bool Match(const Element& before, const Element& turn, bool is_last,
@@ -214,22 +272,22 @@ class Aligner {
       const bool both = b < b_end && n < n_end;
       const bool b_volatile = b < b_end && IsVolatileText(sent_[b]) && sent_[b].bytes;
       const bool n_volatile = n < n_end && IsVolatileText(now_[n]);
-      const bool is_same =
-          both && sent_[b].same == now_[n].same && sent_[b].content == now_[n].content;
-      const std::optional<std::vector<std::string>> changed =
-          both && !is_same && !is_last ? ChangedIn(b, n) : std::nullopt;
+      const bool is_same = both && sent_[b].same == now_[n].same &&
+                           sent_[b].content == now_[n].content && MayKeepLeft(b, n);
+      std::optional<HeldText> held;
+      if (both && !is_same && !is_last) held = ChangedIn(b, n);
       if (is_same) {
         out.push_back(Paired(b++, n++));
         ++paired;
-      } else if (changed) {
-        out.push_back(Held(b++, n++, *changed));
+      } else if (held) {
+        out.push_back(Held(b++, n++, *std::move(held)));
         ++paired;
       } else if (b_volatile && !n_volatile && !is_last && IsReplaced(b)) {
         ++b;
-      } else if (b_volatile && !n_volatile && may_keep) {
+      } else if (b_volatile && !n_volatile && may_keep && MayGoOn(b, turn.first)) {
         back.push_back(sent_[b].same);
         out.push_back(Back(b++, host));
-      } else if (n_volatile && may_keep) {
+      } else if (n_volatile && may_keep && IsEphemeralNow(n)) {
         out.push_back(Own(n++));
         out.back().dropped = true;
         out.back().rule = Rule::kReminderKept;
@@ -267,9 +325,13 @@ class Aligner {
     if (was_list == is_list || !old || !text || !draft_.Allows(Rule::kReminderKept)) return false;
     if (sent_[*old].said != now_[*text].said || !WereSaid(before, turn, *old, *text)) return false;
     std::unordered_set<Identity> known = put_back_;
-    for (size_t i = before.first; i < before.first + before.count; ++i) known.insert(sent_[i].same);
+    for (size_t i = before.first; i < before.first + before.count; ++i) {
+      known.insert(sent_[i].same);
+      if (IsVolatileText(sent_[i]) && !MayGoOn(i, turn.first)) return false;
+    }
     for (size_t i = turn.first; i < turn.first + turn.count; ++i) {
-      if (IsVolatileText(now_[i]) && !known.contains(now_[i].same)) return false;
+      if (!IsVolatileText(now_[i])) continue;
+      if (!known.contains(now_[i].same) || !IsEphemeralNow(i)) return false;
     }
     out.clear();
     PutBack(before, out);
@@ -282,10 +344,12 @@ class Aligner {
     return true;
   }
 
-  // Compares the bytes; false as well where those that were sent are not remembered.
+  // Compares the bytes; false as well where those that were sent are not remembered, or do not hold
+  // all that their caller said.
   bool WereSaid(const Element& before, const Element& turn, size_t old, size_t text) const {
     for (size_t i = before.first; i < before.first + before.count; ++i) {
-      if (!sent_[i].bytes) return false;
+      const CallerForm& form = draft_.branch->forms[i];
+      if (!sent_[i].bytes || !form.unsaid.empty() || !form.left.empty()) return false;
     }
     const std::string* head = CallerBytes(*draft_.branch, before.first);
     const std::string* said = CallerBytes(*draft_.branch, old);
@@ -323,6 +387,7 @@ class Aligner {
     std::unordered_set<Identity> said;
     const auto note = [&](const DraftSegment& out) {
       if (out.dropped || out.rule == Rule::kVolatileHeld) return;
+      if (out.now != nullptr && out.now->role == Role::kAssistant) return;
       said.insert(out.now != nullptr ? out.now->same : draft_.Before(out)->same);
     };
     const auto is_lone = [&](const DraftSegment& out) {
@@ -341,6 +406,7 @@ class Aligner {
   const SentSegments& sent_;
   const std::vector<Element> before_;
   const std::vector<Element> turns_;
+  SaidNow said_now_;
   const size_t trail_;                   // of what was sent
   std::unordered_set<Identity> newest_;  // the texts at the end of what is sent now
   std::vector<DraftSegment> result_;

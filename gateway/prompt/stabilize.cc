@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "gateway/prompt/canonical.h"
+#include "gateway/prompt/carrier.h"
 #include "gateway/prompt/held_text.h"
 #include "gateway/prompt/segment_text.h"
 #include "gateway/prompt/skimmer.h"
@@ -15,15 +16,19 @@
 namespace kvgate::prompt {
 namespace {
 
-// Lines of it are read, so their present value has to reach the model.
-bool IsMoved(const VolatileSpan& span) {
+// What a line may leave its place for. A time alone on its line may mean what stands around it.
+bool IsMoved(std::string_view text, const VolatileSpan& span) {
   const VolatileKind kind = span.kind;
+  if (kind == VolatileKind::kTime &&
+      !HasLabelledValue(text.substr(span.begin, span.end - span.begin))) {
+    return false;
+  }
   return span.whole_lines && (kind == VolatileKind::kTime || kind == VolatileKind::kCwd ||
                               kind == VolatileKind::kGitStatus || kind == VolatileKind::kFileList ||
                               kind == VolatileKind::kEnvironment);
 }
 
-// Nobody reads it, so any value does.
+// What keeps its place and its first value.
 bool IsHeld(const VolatileSpan& span, bool billing_stays) {
   switch (span.kind) {
     case VolatileKind::kBillingHeader:
@@ -63,7 +68,7 @@ class LineReader {
     std::vector<VolatileSpan> spans = FindVolatile(text);
     WidenBlocks(text, spans);
     for (const VolatileSpan& span : spans) {
-      if (IsMoved(span)) {
+      if (IsMoved(text, span)) {
         lines_.push_back(Line(text, span));
       } else if (IsHeld(span, billing_stays_)) {
         values_.push_back({RawOf(span.begin, span.end), span.kind});
@@ -118,16 +123,42 @@ class SystemLines {
   SystemLines(Draft& draft, bool billing_stays) : draft_(draft), billing_stays_(billing_stays) {}
 
   void Run() {
-    if (!draft_.branch) draft_.lines_move = NewestUserText(draft_) != nullptr;
+    if (!draft_.branch) {
+      const Carrier carrier = NewestCarrier(draft_);
+      draft_.lines_move = carrier.segment != nullptr && !carrier.is_result;
+    }
     draft_.lines_move = draft_.lines_move && draft_.Allows(Rule::kVolatileMoved);
+    Read();
+  }
+
+  // All goes out where its caller has it, and is what is held from now on.
+  void RunInPlace() {
+    for (DraftSegment& out : draft_.segments) {
+      const bool is_system = out.now != nullptr && out.now->place.section == Section::kSystem;
+      if (!is_system || !out.now->has_volatile) continue;
+      DraftSegment own;
+      own.now = out.now;
+      own.slot = out.slot;
+      out = std::move(own);
+    }
+    draft_.notes.push_back(
+        "system: no text of this request can take its new lines, they go out in "
+        "their place, which breaks the prefix");
+    draft_.lines_move = false;
+    draft_.tail.clear();
+    lines_.clear();
+    Read();
+  }
+  const std::vector<std::string>& lines() const { return lines_; }
+
+ private:
+  void Read() {
     for (DraftSegment& out : draft_.segments) {
       const bool is_system = out.now != nullptr && out.now->place.section == Section::kSystem;
       if (is_system && out.now->has_volatile) Stabilize(out);
     }
   }
-  const std::vector<std::string>& lines() const { return lines_; }
 
- private:
   void Stabilize(DraftSegment& out) {
     LineReader reader(draft_.body, *out.now, billing_stays_);
     const bool found = reader.Read();
@@ -141,7 +172,7 @@ class SystemLines {
     const bool moves = draft_.lines_move && (!is_all || reader.lines().empty());
     if (draft_.lines_move && !moves && !Drop(out)) return;
     for (const LineReader::MovedLine& line : reader.lines()) {
-      lines_.emplace_back(line.line.In(draft_.body));
+      if (draft_.lines_move) lines_.emplace_back(line.line.In(draft_.body));
       if (moves) {
         Change(out, {Rule::kVolatileMoved, line.cut, "", PathOf(out.now->place)});
       }
@@ -175,31 +206,35 @@ class SystemLines {
   // are others in it.
   void HoldValues(const LineReader& reader, const CallerForm* form, DraftSegment& out) {
     std::map<VolatileKind, size_t> seen;
-    const auto first_of = [&](VolatileKind kind, std::string_view own) {
+    const auto first_of = [&](VolatileKind kind) -> const std::string* {
       const size_t rank = seen[kind]++;
-      if (form == nullptr) return std::string(own);
+      if (form == nullptr) return nullptr;
       size_t at = 0;
       for (const HeldValue& held : form->held) {
-        if (held.kind == kind && at++ == rank) return held.json;
+        if (held.kind == kind && at++ == rank) return &held.json;
       }
-      return std::string(own);
+      return nullptr;
     };
-    const auto hold = [&](VolatileKind kind, Span span, bool is_read) {
+    const auto hold = [&](VolatileKind kind, Span span) {
       const std::string_view own = span.In(draft_.body);
-      std::string first = first_of(kind, own);
-      if (!DiffersInValues(kind, first, own)) first = own;
-      if (first != own && draft_.Allows(Rule::kVolatileHeld)) {
-        Change(out, {Rule::kVolatileHeld, span, first, PathOf(out.now->place)});
-        if (is_read) out.unsaid.push_back({.json = std::string(own), .is_news = IsNews(out, own)});
+      const std::string* first = first_of(kind);
+      if (first == nullptr || !DiffersInValues(kind, *first, own) ||
+          !draft_.Allows(Rule::kVolatileHeld)) {
+        out.held.push_back({kind, std::string(own)});
+        return;
       }
-      out.held.push_back({kind, std::move(first)});
+      const bool is_news = IsNews(out, own);
+      if (*first != own) Change(out, {Rule::kVolatileHeld, span, *first, PathOf(out.now->place)});
+      // A first value that comes back is said again as well: another one was said behind it.
+      if (kind != VolatileKind::kBillingHeader && (*first != own || is_news)) {
+        out.unsaid.push_back({.json = std::string(own), .is_news = is_news});
+      }
+      out.held.push_back({kind, *first});
     };
-    for (const LineReader::Value& value : reader.values()) hold(value.kind, value.span, false);
+    for (const LineReader::Value& value : reader.values()) hold(value.kind, value.span);
     // Where lines cannot move, they keep their first value as well.
     if (draft_.lines_move || !draft_.Allows(Rule::kVolatileMoved)) return;
-    for (const LineReader::MovedLine& line : reader.lines()) {
-      hold(VolatileKind::kTime, line.line, true);
-    }
+    for (const LineReader::MovedLine& line : reader.lines()) hold(VolatileKind::kTime, line.line);
   }
   static bool DiffersInValues(VolatileKind kind, std::string_view first, std::string_view own) {
     if (first == own) return true;
@@ -207,7 +242,7 @@ class SystemLines {
     std::string now;
     if (!DecodeString(Quotes(first), before) || !DecodeString(Quotes(own), now)) return false;
     if (kind == VolatileKind::kBillingHeader) return AreBillingHeaders(before, now);
-    return ChangedLines(before, now, false).has_value();
+    return ChangedLines(before, now, true).has_value();
   }
   static std::string Quotes(std::string_view json) { return "\"" + std::string(json) + "\""; }
   bool IsNews(const DraftSegment& out, std::string_view line) const {
@@ -248,13 +283,13 @@ void HoldTools(Draft& draft) {
     const std::string* caller = CallerBytes(*draft.branch, out.before);
     if (caller == nullptr) continue;
     std::string assembled;
-    const std::optional<std::vector<std::string>> changed =
-        NewLines(*caller, BytesOf(draft.body, *out.now, assembled), Content::kTool);
-    if (!changed) continue;
+    const std::optional<HeldText> held =
+        CompareHeld(*caller, BytesOf(draft.body, *out.now, assembled), Content::kTool);
+    if (!held || !held->left.empty()) continue;
     if (!draft.Allows(Rule::kVolatileHeld)) continue;
     out.bytes = before->bytes;
     out.rule = Rule::kVolatileHeld;
-    out.unsaid = UnsaidLines(draft, out, *changed);
+    out.unsaid = UnsaidLines(draft, out, held->changed);
   }
 }
 
@@ -264,6 +299,8 @@ void StabilizeSystem(Draft& draft, std::string_view provider) {
   HoldTools(draft);
   SystemLines system(draft, provider == "anthropic");
   system.Run();
+  if (WriteTail(draft, system.lines())) return;
+  system.RunInPlace();
   WriteTail(draft, system.lines());
 }
 

@@ -4,18 +4,14 @@
 #include <string_view>
 #include <utility>
 
+#include "gateway/prompt/carrier.h"
 #include "gateway/prompt/markers.h"
 #include "gateway/prompt/outline.h"
+#include "gateway/prompt/skimmer.h"
+#include "gateway/prompt/volatile_line.h"
 
 namespace kvgate::prompt {
 namespace {
-
-bool IsTurnOfResults(const Draft& draft, int32_t element) {
-  return std::any_of(draft.segments.begin(), draft.segments.end(), [&](const DraftSegment& out) {
-    return out.now != nullptr && out.now->place.section == Section::kMessages &&
-           out.now->place.element == element && out.now->content == Content::kToolResult;
-  });
-}
 
 // Whether `line` is all of what stands between spaces, tags or ends of lines somewhere in `json`.
 bool HasLine(std::string_view json, std::string_view line) {
@@ -32,41 +28,54 @@ bool HasLine(std::string_view json, std::string_view line) {
   return false;
 }
 
+bool IsIn(const std::vector<std::string>& lines, std::string_view line) {
+  return std::find(lines.begin(), lines.end(), line) != lines.end();
+}
+
+// Of two lines in JSON's spelling.
+bool AreOfOneSlotJson(std::string_view a, std::string_view b) {
+  const auto quoted = [](std::string_view line) { return "\"" + std::string(line) + "\""; };
+  std::string before;
+  std::string now;
+  return DecodeString(quoted(a), before) && DecodeString(quoted(b), now) &&
+         AreOfOneSlot(before, now);
+}
+
+void GoAsItCame(DraftSegment& out) {
+  DraftSegment own;
+  own.now = out.now;
+  own.slot = out.slot;
+  out = std::move(own);
+}
+
 class TailWriter {
  public:
-  explicit TailWriter(Draft& draft) : draft_(draft), target_(NewestUserText(draft)) {
-    if (!draft.Allows(Rule::kVolatileMoved)) target_ = nullptr;
-  }
+  TailWriter(Draft& draft, const std::vector<std::string>& moved) : draft_(draft), moved_(moved) {}
 
-  void Run(const std::vector<std::string>& moved) {
-    const bool appends = target_ != nullptr && draft_.lines_move;
-    for (const std::string& line : moved) {
-      const bool is_known =
-          std::find(draft_.tail.begin(), draft_.tail.end(), line) != draft_.tail.end();
-      if (appends) {
-        Say(line, is_known && IsSaid(line, false));
-      } else if (draft_.lines_move && !is_known) {
-        draft_.notes.push_back("system: a new line waits for the next text of a user");
-      }
-    }
-    if (appends) draft_.tail = moved;
+  bool Run() {
     for (DraftSegment& out : draft_.segments) {
-      if (out.now == nullptr) continue;
-      TakeOver(out);
-      if (!out.unsaid.empty()) SayUnsaid(out);
+      if (out.now != nullptr) TakeOver(out);
     }
-    if (added_.empty()) return;
-    const uint32_t end = target_->now->text.end - 1;
-    target_->inner.push_back(
-        {Rule::kVolatileMoved, {end, end}, added_, PathOf(target_->now->place)});
+    FindCarrier();
+    TakeBack();
+    FindCarrier();
+    while (HasOneGoAsItCame()) {
+    }
+    if (carrier_.segment == nullptr) {
+      if (SystemIsMissing()) return false;
+    } else {
+      Renew();
+      while (HasOneGoAsItCame()) {
+      }
+      Append();
+    }
+    if (draft_.lines_move) draft_.tail = moved_;
+    return true;
   }
 
  private:
-  void Say(const std::string& line, bool is_known) {
-    if (is_known || std::find(said_.begin(), said_.end(), line) != said_.end()) return;
-    added_ += added_.empty() ? "\\n\\n" : "\\n";
-    added_ += line;
-    said_.push_back(line);
+  void FindCarrier() {
+    carrier_ = draft_.Allows(Rule::kVolatileMoved) ? NewestCarrier(draft_) : Carrier{};
   }
 
   // What goes out as before has to be said as before: the text that said it may be gone.
@@ -78,34 +87,169 @@ class TailWriter {
     }
   }
 
-  void SayUnsaid(DraftSegment& out) {
-    const bool in_turns = out.now->place.section == Section::kMessages;
-    std::vector<std::string> missing;
-    for (const UnsaidLine& line : out.unsaid) {
-      if (!IsSaid(line.json, line.is_news)) missing.push_back(line.json);
-    }
-    if (target_ != nullptr) {
-      for (const std::string& line : missing) Say(line, false);
-    } else if (!missing.empty() && in_turns) {
-      GoAsItCame(out);
-    } else if (!missing.empty()) {
-      draft_.notes.push_back(PathOf(out.now->place) +
-                             ": a new value waits for the next text of a user");
-    }
-  }
-  static void GoAsItCame(DraftSegment& out) {
-    DraftSegment own;
-    own.now = out.now;
-    own.slot = out.slot;
-    out = std::move(own);
+  // --- what was carried before
+
+  // The lines of others in bytes that go out again.
+  const std::vector<std::string>* CarriedAgain(const DraftSegment& out) const {
+    const CallerForm* form = draft_.FormBefore(out);
+    if (form == nullptr || form->carried.empty() || out.dropped) return nullptr;
+    const SentSegment& before = *draft_.Before(out);
+    const bool again = out.now == nullptr || (out.bytes && out.bytes == before.bytes) ||
+                       before.same == out.now->same;
+    return again ? &form->carried : nullptr;
   }
 
-  // Whether some turn says it as it goes out; `in_new`: one that was not sent before.
+  // A line that its caller says no more stays only in front of one that has taken its place. Such
+  // lines pile up: once they are half of what is sent, they all leave at once.
+  void TakeBack() {
+    if (!draft_.branch) return;
+    if (OutdatedAfterTakingBack(false) > draft_.body.size() / 2) OutdatedAfterTakingBack(true);
+  }
+  size_t OutdatedAfterTakingBack(bool all) {
+    std::vector<std::string> later;  // what is said behind, and true now
+    const bool has_carrier = carrier_.segment != nullptr;
+    if (has_carrier) later = Missing();
+    size_t outdated = 0;
+    for (size_t i = draft_.segments.size(); i-- > 0;) {
+      const std::vector<std::string>* carried = CarriedAgain(draft_.segments[i]);
+      if (carried == nullptr) continue;
+      const std::vector<std::string> lines = *carried;
+      std::vector<std::string> current;
+      bool stays = true;
+      for (const std::string& line : lines) {
+        const bool is_replaced =
+            std::any_of(later.begin(), later.end(), [&](const std::string& other) {
+              return other != line && AreOfOneSlotJson(line, other);
+            });
+        if (IsSaidByCaller(line)) {
+          current.push_back(line);
+        } else if (is_replaced && !all) {
+          outdated += line.size();
+        } else {
+          stays = false;
+        }
+      }
+      if (!stays) i = Restore(i);
+      for (std::string& line : current) {
+        // What a text said that goes out without it is said at the end now.
+        if (stays || (has_carrier && !IsSaid(line, false))) later.push_back(std::move(line));
+      }
+    }
+    return outdated;
+  }
+  bool IsSaidByCaller(const std::string& line) const {
+    return IsIn(moved_, line) || HasLine(draft_.body, line);
+  }
+
+  // Has the caller's own bytes go out; the index of the first segment that this concerns. Where a
+  // whole message was put back in another form, that is its caller's message.
+  size_t Restore(size_t index) {
+    std::vector<DraftSegment>& segments = draft_.segments;
+    if (segments[index].now != nullptr) {
+      GoAsItCame(segments[index]);
+      return index;
+    }
+    const auto is_block = [&](size_t i) {
+      return segments[i].now == nullptr && draft_.Before(segments[i])->place.block >= 0;
+    };
+    size_t begin = index;
+    while (begin > 0 && is_block(begin)) --begin;
+    size_t end = begin + 1;
+    while (end < segments.size() && is_block(end)) ++end;
+    for (size_t i = end; i < segments.size() && segments[i].dropped; ++i) {
+      if (segments[i].now->place.element != segments[end].now->place.element) break;
+      GoAsItCame(segments[i]);
+    }
+    segments.erase(segments.begin() + static_cast<std::ptrdiff_t>(begin),
+                   segments.begin() + static_cast<std::ptrdiff_t>(end));
+    return begin;
+  }
+
+  // --- what is said now
+
+  // A text that was sent before is sent anew with other lines. Where it is in the last turn,
+  // nothing was cached behind it.
+  void Renew() {
+    if (carrier_.segment->before < 0 || Missing().empty()) return;
+    const Place place = carrier_.segment->now->place;
+    if (place.element != draft_.outline.segments.back().place.element) {
+      draft_.notes.push_back(PathOf(place) +
+                             ": no newer text can take new lines, which breaks the prefix here");
+    }
+    GoAsItCame(*carrier_.segment);
+  }
+
+  // The lines that nothing says which goes out so far.
+  std::vector<std::string> Missing() const {
+    std::vector<std::string> missing;
+    const auto add = [&](const std::string& line) {
+      if (!IsIn(missing, line)) missing.push_back(line);
+    };
+    for (const std::string& line : moved_) {
+      if (!IsMovedSaid(line)) add(line);
+    }
+    for (const DraftSegment& out : draft_.segments) {
+      for (const UnsaidLine& line : out.unsaid) {
+        if (!IsSaid(line.json, line.is_news)) add(line.json);
+      }
+    }
+    return missing;
+  }
+  bool IsMovedSaid(const std::string& line) const {
+    return IsIn(draft_.tail, line) && IsSaid(line, false);
+  }
+  bool IsMissing(const DraftSegment& out) const {
+    return std::any_of(out.unsaid.begin(), out.unsaid.end(),
+                       [&](const UnsaidLine& line) { return !IsSaid(line.json, line.is_news); });
+  }
+  static bool IsOfSystem(const DraftSegment& out) {
+    return out.now != nullptr && out.now->place.section == Section::kSystem;
+  }
+  bool SystemIsMissing() const {
+    return std::any_of(draft_.segments.begin(), draft_.segments.end(),
+                       [&](const auto& out) { return IsOfSystem(out) && IsMissing(out); }) ||
+           !std::all_of(moved_.begin(), moved_.end(),
+                        [&](const std::string& line) { return IsMovedSaid(line); });
+  }
+  // Of turns and tools, where no text behind them can say what is new in them. What one of them
+  // carried has to be said anew: ask again after each.
+  bool HasOneGoAsItCame() {
+    bool is_behind = carrier_.segment == nullptr;
+    for (DraftSegment& out : draft_.segments) {
+      is_behind = is_behind || &out == carrier_.segment;
+      if (out.now == nullptr || IsOfSystem(out) || !is_behind || !IsMissing(out)) continue;
+      draft_.notes.push_back(PathOf(out.now->place) +
+                             ": no text of this request can take its new values, it goes out as "
+                             "it came, which breaks the prefix");
+      GoAsItCame(out);
+      return true;
+    }
+    return false;
+  }
+
+  void Append() {
+    const std::vector<std::string> said = Missing();
+    if (said.empty()) return;
+    std::string added = "\\n\\n";
+    if (carrier_.is_result) added += std::string(kFrameBegin) + "\\n";
+    for (size_t i = 0; i < said.size(); ++i) added += (i > 0 ? "\\n" : "") + said[i];
+    if (carrier_.is_result) added += "\\n" + std::string(kFrameEnd);
+    const Span end = {carrier_.at, carrier_.at};
+    carrier_.segment->inner.push_back(
+        {Rule::kVolatileMoved, end, added, PathOf(carrier_.segment->now->place)});
+    carrier_.segment->carried = said;
+  }
+
+  // Whether some turn of a user, program or tool says it as it goes out; `in_new`: one that was not
+  // sent before.
   bool IsSaid(std::string_view line, bool in_new) const {
     for (auto out = draft_.segments.rbegin(); out != draft_.segments.rend(); ++out) {
       if (out->dropped || (in_new && out->before >= 0)) continue;
       const Segment* now = out->now;
       if (now != nullptr && now->place.section != Section::kMessages) break;
+      const Role role = now != nullptr ? now->role : draft_.Before(*out)->role;
+      const Content content = now != nullptr ? now->content : draft_.Before(*out)->content;
+      if (role == Role::kAssistant || content == Content::kMessageHead) continue;
       if (HasLine(OutgoingOf(*out), line)) return true;
     }
     return false;
@@ -119,26 +263,11 @@ class TailWriter {
   }
 
   Draft& draft_;
-  DraftSegment* target_;
-  std::string added_;
-  std::vector<std::string> said_;
+  const std::vector<std::string>& moved_;
+  Carrier carrier_;
 };
 
 }  // namespace
-
-DraftSegment* NewestUserText(Draft& draft) {
-  for (auto out = draft.segments.rbegin(); out != draft.segments.rend(); ++out) {
-    if (out->now == nullptr || out->dropped) continue;
-    const Segment& segment = *out->now;
-    if (segment.place.section != Section::kMessages) return nullptr;
-    if (segment.role == Role::kSystem || segment.role == Role::kDeveloper) continue;
-    if (segment.role != Role::kUser || out->before >= 0) return nullptr;
-    if (IsTurnOfResults(draft, segment.place.element)) return nullptr;
-    const bool is_text = segment.content == Content::kText && !segment.text.empty();
-    if (is_text && !segment.is_volatile) return &*out;
-  }
-  return nullptr;
-}
 
 std::vector<UnsaidLine> UnsaidLines(const Draft& draft, const DraftSegment& segment,
                                     const std::vector<std::string>& changed) {
@@ -155,8 +284,8 @@ std::vector<UnsaidLine> UnsaidLines(const Draft& draft, const DraftSegment& segm
   return lines;
 }
 
-void WriteTail(Draft& draft, const std::vector<std::string>& moved) {
-  TailWriter(draft).Run(moved);
+bool WriteTail(Draft& draft, const std::vector<std::string>& moved) {
+  return TailWriter(draft, moved).Run();
 }
 
 }  // namespace kvgate::prompt

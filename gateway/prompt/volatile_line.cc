@@ -225,6 +225,27 @@ std::optional<std::vector<std::string>> ChangedLines(std::string_view before, st
   return changed;
 }
 
+bool HasLabelledValue(std::string_view text) {
+  Reader reader(text, true);
+  reader.Run();
+  return !reader.lines().empty();
+}
+
+bool AreOfOneSlot(std::string_view a, std::string_view b) {
+  if (ChangedLines(a, b, true)) return true;
+  const auto one_span = [](std::string_view text) -> std::optional<VolatileKind> {
+    const std::vector<VolatileSpan> spans = FindVolatile(text);
+    if (spans.size() != 1 || spans[0].begin != 0 || spans[0].end != text.size()) return {};
+    return spans[0].kind;
+  };
+  const std::optional<VolatileKind> kind = one_span(a);
+  const bool is_block = kind == VolatileKind::kCwd || kind == VolatileKind::kGitStatus ||
+                        kind == VolatileKind::kFileList || kind == VolatileKind::kEnvironment;
+  if (!is_block || one_span(b) != kind) return false;
+  const auto label = [](std::string_view text) { return text.substr(0, text.find_first_of(":>")); };
+  return label(a) == label(b);
+}
+
 bool AreBillingHeaders(std::string_view before, std::string_view now) {
   const auto is_one = [](std::string_view text) {
     if (!text.starts_with(kBillingHeaderName) || text.size() > kLineBytesMax) return false;

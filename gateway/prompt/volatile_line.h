@@ -17,6 +17,13 @@ namespace kvgate::prompt {
 std::optional<std::vector<std::string>> ChangedLines(std::string_view before, std::string_view now,
                                                      bool labelled);
 
+// Whether a value in `text` has a label or a tag: one alone on its line may be a person's.
+bool HasLabelledValue(std::string_view text);
+
+// Whether two lines or blocks say the same thing at two times: with other values, or one kind of
+// block or of path under one label, whatever it holds.
+bool AreOfOneSlot(std::string_view a, std::string_view b);
+
 // Whether both are billing headers: names and values of machines, whichever they are.
 bool AreBillingHeaders(std::string_view before, std::string_view now);
 

@@ -193,13 +193,20 @@ class Finder {
 }  // namespace
 
 std::string_view VolatileKindName(VolatileKind kind) {
-  static constexpr std::array<std::string_view, 12> kNames = {
+  static constexpr std::array<std::string_view, kNumVolatileKinds> kNames = {
       "time",       "epoch",     "uuid",        "request_id", "counter",        "budget",
       "git_status", "file_list", "environment", "cwd",        "billing_header", "reminder"};
   return kNames[static_cast<size_t>(kind)];
 }
 
 std::vector<VolatileSpan> FindVolatile(std::string_view text) { return Finder(text).Run(); }
+
+bool BeginsWithAgentTag(std::string_view text) {
+  return std::any_of(kTags.begin(), kTags.end(), [&](const Tag& tag) {
+    if (tag.kind != VolatileKind::kReminder && tag.kind != VolatileKind::kCounter) return false;
+    return text.starts_with("<" + std::string(tag.name) + ">");
+  });
+}
 
 std::string CutVolatile(std::string_view text, const std::vector<VolatileSpan>& spans) {
   const auto is_space = [](char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; };

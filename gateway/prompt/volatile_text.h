@@ -6,6 +6,7 @@
 // the rules of the mode `stabilize` ask for. Pure; any thread; linear in the text.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -30,6 +31,7 @@ enum class VolatileKind : uint8_t {
   kBillingHeader,  // x-anthropic-billing-header: …
   kReminder,       // <system-reminder>…
 };
+inline constexpr size_t kNumVolatileKinds = 12;
 // A literal: "time", "uuid", "git_status".
 std::string_view VolatileKindName(VolatileKind kind);
 
@@ -49,6 +51,9 @@ inline bool MayBeHeld(const VolatileSpan& span) {
   return span.machine && span.kind != VolatileKind::kFileList &&
          span.kind != VolatileKind::kEnvironment && span.kind != VolatileKind::kCwd;
 }
+
+// Whether `text` begins with the tag of a reminder or counter, which agents alone write.
+bool BeginsWithAgentTag(std::string_view text);
 
 // The text without the spans and the white space around each of them; what stood on both sides of
 // one is kept apart by a newline.

@@ -111,16 +111,6 @@ def prompt_lines(body):
     return lines
 
 
-def ends_with_results(text):
-    """Whether the newest turn of a body holds results of tools."""
-    body = json.loads(text)
-    last = [turn for turn in body.get("messages", body.get("input"))
-            if turn.get("role") != "system"][-1]
-    parts = last.get("content") if isinstance(last.get("content"), list) else []
-    return last.get("role") == "tool" or last.get("type") == "function_call_output" or \
-        any(part.get("type") == "tool_result" for part in parts)
-
-
 def with_edits(body, edits):
     """The bytes of `body` with the listed edits applied."""
     raw, out, at = body.encode(), b"", 0

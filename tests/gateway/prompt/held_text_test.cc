@@ -12,8 +12,19 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Optional;
 
+std::optional<std::vector<std::string>> ChangedOf(std::optional<HeldText> held) {
+  if (!held) return std::nullopt;
+  return held->changed;
+}
 auto Lines(std::string_view before, std::string_view now) {
-  return NewLines(testing::Block(before), testing::Block(now), Content::kText);
+  return ChangedOf(CompareHeld(testing::Block(before), testing::Block(now), Content::kText));
+}
+std::vector<std::string> Left(std::string_view before, std::string_view now) {
+  const std::optional<HeldText> held =
+      CompareHeld(testing::Block(before), testing::Block(now), Content::kText);
+  std::vector<std::string> left;
+  for (const Ephemeral& one : held.value_or(HeldText{}).left) left.push_back(one.text);
+  return left;
 }
 
 TEST(HeldTextTest, AReminderMayLeaveAndItsValuesMayChange) {
@@ -25,6 +36,15 @@ TEST(HeldTextTest, AReminderMayLeaveAndItsValuesMayChange) {
   EXPECT_THAT(Lines("<system-reminder>a</system-reminder>\n<info-msg>b</info-msg>\nGo.",
                     "<info-msg>b</info-msg>\nGo."),
               Optional(IsEmpty()));
+}
+
+TEST(HeldTextTest, WhatHasLeftIsNamed) {
+  EXPECT_THAT(Left("plan\n\n<system-reminder>Read only.</system-reminder>", "plan"),
+              ElementsAre("<system-reminder>Read only.</system-reminder>"));
+  EXPECT_THAT(Left("<system-reminder>a</system-reminder>\n<info-msg>b</info-msg>\nGo.\n2026-11-22",
+                   "<info-msg>b</info-msg>\nGo."),
+              ElementsAre("<system-reminder>a</system-reminder>", "2026-11-22"));
+  EXPECT_THAT(Left("Current date: 2026-11-22\nGo.", "Current date: 2026-11-23\nGo."), IsEmpty());
 }
 
 TEST(HeldTextTest, NewTextMayNot) {
@@ -43,11 +63,11 @@ TEST(HeldTextTest, EveryTextOfAValueCounts) {
     return R"({"type":"tool_result","tool_use_id":"c","content":[)" + testing::Block(first) + "," +
            testing::Block(second) + "]}";
   };
-  EXPECT_THAT(NewLines(result("x", "Token usage: 1/9"), result("x", "Token usage: 2/9"),
-                       Content::kToolResult),
+  EXPECT_THAT(ChangedOf(CompareHeld(result("x", "Token usage: 1/9"),
+                                    result("x", "Token usage: 2/9"), Content::kToolResult)),
               Optional(ElementsAre("Token usage: 2/9")));
-  EXPECT_FALSE(NewLines(result("x", "Token usage: 1/9"), result("y", "Token usage: 2/9"),
-                        Content::kToolResult));
+  EXPECT_FALSE(CompareHeld(result("x", "Token usage: 1/9"), result("y", "Token usage: 2/9"),
+                           Content::kToolResult));
 }
 
 }  // namespace

@@ -149,12 +149,59 @@ TEST_P(Stabilized, VolatileTextNeverCrossesConversations) {
   EXPECT_EQ(again.find("0123456789abcdef"), std::string::npos);
 }
 
-TEST_P(Stabilized, ATurnThatComesAgainGoesOutAsItDid) {
+TEST_P(Stabilized, ATurnThatComesAgainGoesOutAsItDidButForWhatIsNew) {
   caller_.session = "s";
   Request request = Start("Current time: 2026-11-22T10:31:07Z\nBe brief.");
   const std::string before = caller_.Send(request);
-  request.system = "Current time: 2026-11-22T10:31:09Z\nBe brief.";
   EXPECT_EQ(caller_.Send(request), before);
+  request.system = "Current time: 2026-11-22T10:31:09Z\nBe brief.";
+  const std::string after = caller_.Send(request);
+  EXPECT_EQ(Texts(after).back(), "fix the bug\n\nCurrent time: 2026-11-22T10:31:09Z");
+  EXPECT_EQ(after.find("10:31:07"), std::string::npos);
+}
+
+TEST_P(Stabilized, ALineThatLeavesTheSystemPromptIsTakenBack) {
+  Request request = Start("Be brief.\nWorking directory: /src/app\nCurrent time: 2026-11-22 10:31");
+  EXPECT_NE(caller_.Send(request).find("/src/app"), std::string::npos);
+  request.system = "Be brief.\nCurrent time: 2026-11-22 10:32";
+  Answer(request, "more");
+  const std::string after = caller_.Send(request);
+  EXPECT_EQ(after.find("/src/app"), std::string::npos);
+  EXPECT_EQ(Texts(after).back(), "more\n\nCurrent time: 2026-11-22 10:32");
+  Answer(request, "and more");
+  EXPECT_TRUE(GoesOn(after, caller_.Send(request)));
+}
+
+TEST_P(Stabilized, ATimeAloneOnItsLineStaysWhereItIs) {
+  Request request = Start(
+      "The offer ends on\n2026-11-30\nat noon. Order:\n"
+      "0f8fad5b-d9cb-469f-a165-70867728950e\nBe brief.");
+  EXPECT_EQ(caller_.Send(request), request.Body());
+  request.system =
+      "The offer ends on\n2026-12-30\nat noon. Order:\n"
+      "7c9e6679-7425-40de-944b-e07fc1f90ae7\nBe brief.";
+  Answer(request, "more");
+  EXPECT_EQ(caller_.Send(request), request.Body());
+}
+
+TEST_P(Stabilized, AValueThatIsHeldIsSaid) {
+  const auto system = [](char digit) {
+    return "Be brief.\nRequest id: 3f2504e0-4f89-11d3-9a0c-0305e82c330" + std::string(1, digit);
+  };
+  Request request = Start(system('1'));
+  std::string before = caller_.Send(request);
+  EXPECT_EQ(before, request.Body());
+  // The first one comes back: another one was said behind it.
+  for (const char digit : {'2', '2', '1'}) {
+    const bool is_new = before.rfind("330") == before.find("330") || digit == '1';
+    request.system = system(digit);
+    Answer(request, "more");
+    const std::string after = caller_.Send(request);
+    EXPECT_TRUE(GoesOn(before, after));
+    const std::string line = "\n\nRequest id: 3f2504e0-4f89-11d3-9a0c-0305e82c330";
+    EXPECT_EQ(Texts(after).back(), is_new ? "more" + line + digit : "more");
+    before = after;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Dialects, Stabilized,
@@ -172,16 +219,19 @@ std::string System(std::string_view time) {
   return "Be brief.\nCurrent time: 2026-11-22 " + std::string(time);
 }
 
-TEST(Stabilize, NothingMovesIntoATurnOfToolResults) {
+TEST(Stabilize, ATurnOfToolResultsCarriesALineInItsLastResult) {
   Caller caller(Mode::kStabilize, "anthropic");
   Request request{.system = System("10:00:00"), .turns = {Turn("user", "look")}};
   std::string before = caller.Send(request);
   request.system = System("10:00:05");
   request.turns.push_back(Call());
-  request.turns.push_back(TurnOf("user", {Result("ok")}));
+  request.turns.push_back(TurnOf("user", {Result("one"), Result("ok")}));
   std::string after = caller.Send(request);
   EXPECT_TRUE(GoesOn(before, after));
-  EXPECT_EQ(after.find("10:00:05"), std::string::npos);
+  EXPECT_NE(after.find("ok\\n\\n<system-reminder>\\nCurrent time: 2026-11-22 10:00:05\\n"
+                       "</system-reminder>\"}]}]}"),
+            std::string::npos)
+      << after;
   before = after;
   request.system = System("10:00:09");
   request.turns.push_back(Turn("assistant", "done"));
@@ -189,6 +239,44 @@ TEST(Stabilize, NothingMovesIntoATurnOfToolResults) {
   after = caller.Send(request);
   EXPECT_TRUE(GoesOn(before, after));
   EXPECT_NE(after.find("more\\n\\nCurrent time: 2026-11-22 10:00:09"), std::string::npos);
+}
+
+std::string Image() {
+  return TurnOf("user",
+                {R"({"type":"image","source":{"type":"url","url":"https://example.com/a.png"}})"});
+}
+
+TEST(Stabilize, WhereNothingNewIsATextTheNewestOneIsSentAnew) {
+  Caller caller(Mode::kStabilize, "anthropic");
+  Request request{.system = System("10:00:00"), .turns = {Turn("user", "look")}};
+  EXPECT_EQ(Texts(caller.Send(request))[0], "look\n\nCurrent time: 2026-11-22 10:00:00");
+  request.system = System("10:00:05");
+  request.turns.push_back(Turn("assistant", "at what?"));
+  request.turns.push_back(Image());
+  EXPECT_EQ(Texts(caller.Send(request))[0], "look\n\nCurrent time: 2026-11-22 10:00:05");
+  EXPECT_EQ(caller.last.notes,
+            std::vector<std::string>{"messages[0]: no newer text can take new lines, which breaks "
+                                     "the prefix here"});
+}
+
+TEST(Stabilize, WhatNothingCanCarryGoesOutInItsPlaceAndStaysThere) {
+  Caller caller(Mode::kStabilize, "anthropic");
+  Request request{.system = System("10:00:00"), .turns = {Image()}};
+  EXPECT_EQ(caller.Send(request), request.Body());
+  request.system = System("10:00:05");
+  request.turns.push_back(Turn("assistant", "I see."));
+  request.turns.push_back(Image());
+  const std::string before = caller.Send(request);
+  EXPECT_EQ(before, request.Body());
+  EXPECT_EQ(caller.last.notes,
+            std::vector<std::string>{"system: no text of this request can take its new lines, they "
+                                     "go out in their place, which breaks the prefix"});
+  request.system = System("10:00:09");
+  request.turns.push_back(Turn("assistant", "I see."));
+  request.turns.push_back(Turn("user", "more"));
+  const std::string after = caller.Send(request);
+  EXPECT_TRUE(GoesOn(before, after));
+  EXPECT_EQ(Texts(after).back(), "more\n\nCurrent time: 2026-11-22 10:00:09");
 }
 
 TEST(Stabilize, AConversationFirstSeenInATurnOfToolResultsKeepsItsLineInPlace) {
@@ -344,13 +432,70 @@ TEST(Stabilize, AMessageOfAnotherFormThatSaysAnotherThingGoesOutAsItCame) {
   EXPECT_EQ(caller.Send(request), request.Body());
 }
 
-TEST(Stabilize, V9AReminderInATextStaysWithTheTurnThatHadIt) {
+TEST(Stabilize, V9AReminderInATextStaysWithTheTurnThatHadItWhileItIsSaid) {
   Caller caller(Mode::kStabilize, "openai");
-  Request request{.endpoint = Endpoint::kChatCompletions,
-                  .turns = {Turn("user", "plan\n\n<system-reminder>Read only.</system-reminder>")}};
+  const std::string plan = "\n\n<system-reminder>Read only.</system-reminder>";
+  Request request{.endpoint = Endpoint::kChatCompletions, .turns = {Turn("user", "plan" + plan)}};
   const std::string before = caller.Send(request);
-  request.turns = {Turn("user", "plan"), Turn("assistant", "done"), Turn("user", "build")};
+  request.turns = {Turn("user", "plan"), Turn("assistant", "done"), Turn("user", "go on" + plan)};
   EXPECT_TRUE(GoesOn(before, caller.Send(request)));
+  request.turns = {Turn("user", "plan"), Turn("assistant", "done"), Turn("user", "go on"),
+                   Turn("assistant", "done"), Turn("user", "build")};
+  EXPECT_EQ(caller.Send(request), request.Body());
+}
+
+TEST(Stabilize, WhatAUserDeletesInAnEarlierTurnIsNotSent) {
+  const std::vector<std::string> deleted = {
+      "2026-11-22",
+      "Current date: 2026-11-22",
+      "0f8fad5b-d9cb-469f-a165-70867728950e",
+      "Token usage: 5/9",
+      "<system-reminder>Use tabs.</system-reminder>",
+      "<total_tokens>9 tokens left</total_tokens>",
+      "gitStatus: now\nStatus:\nM a.c",
+      "<environment_details>\nMode: ACT\n</environment_details>"};
+  for (const std::string& text : deleted) {
+    const std::vector<std::pair<std::vector<std::string>, std::vector<std::string>>> edits = {
+        {{Turn("user", text + "\nGo.")}, {Turn("user", "Go.")}},
+        {{Turn("user", "Go.\n\n" + text)}, {Turn("user", "Go.")}},
+        {{TurnOf("user", {Block(text), Block("Go.")})}, {TurnOf("user", {Block("Go.")})}},
+        {{TurnOf("user", {Block(text), Block("Go.")})}, {Turn("user", "Go.")}},
+        {{Turn("user", text), Turn("user", "Go.")}, {Turn("user", "Go.")}}};
+    for (const auto& [before, after] : edits) {
+      Caller caller(Mode::kStabilize, "openai");
+      caller.session = "s";
+      Request request{.endpoint = Endpoint::kChatCompletions, .turns = before};
+      request.turns.push_back(Turn("assistant", "a"));
+      request.turns.push_back(Turn("user", "b"));
+      caller.Send(request);
+      request.turns = after;
+      for (const char* more : {"a", "b", "c", "d"}) {
+        request.turns.push_back(Turn(more[0] % 2 == 1 ? "assistant" : "user", more));
+      }
+      EXPECT_EQ(caller.Send(request), request.Body()) << text;
+    }
+  }
+}
+
+TEST(Stabilize, ACounterThatIsGoneIsKeptOnlyInFrontOfANewerOne) {
+  const auto left = [](int n) {
+    return Turn("system", "<total_tokens>" + std::to_string(n) + " tokens left</total_tokens>");
+  };
+  for (const bool has_newer : {true, false}) {
+    Caller caller(Mode::kStabilize, "vllm");
+    Request request{
+        .endpoint = Endpoint::kChatCompletions,
+        .turns = {Turn("user", "one"), left(900), Turn("assistant", "a"), Turn("user", "two")}};
+    const std::string before = caller.Send(request);
+    request.turns = {Turn("user", "one"), Turn("assistant", "a"), Turn("user", "two"),
+                     Turn("assistant", "b"), Turn("user", "three")};
+    if (has_newer) request.turns.push_back(left(800));
+    const std::string after = caller.Send(request);
+    EXPECT_EQ(GoesOn(before, after), has_newer);
+    if (!has_newer) {
+      EXPECT_EQ(after, request.Body());
+    }
+  }
 }
 
 TEST(Stabilize, V16AMessageOfTheMomentStaysWhereItWasFirstSeen) {
