@@ -34,17 +34,19 @@ void ConversationMemory::Remember(const Commit& commit) {
   const std::lock_guard lock(mutex_);
   auto found = by_key_.find(commit.conversation);
   if (found == by_key_.end()) {
-    Tenant& tenant = tenants_[commit.tenant];
-    List& list = tenant.conversations;
-    list.push_front(
+    list_.push_front(
         {.tenant = commit.tenant, .id = commit.conversation, .branches = {}, .aliases = {}});
-    found = by_key_.emplace(commit.conversation, list.begin()).first;
-    CountTenant(commit.tenant, tenant, static_cast<int64_t>(list.front().bytes));
+    found = by_key_.emplace(commit.conversation, list_.begin()).first;
+    Order& order = tenants_[commit.tenant].conversations;
+    list_.front().place = order.insert(order.begin(), list_.begin());
+    const size_t bytes = std::exchange(list_.front().bytes, 0);
+    Count(list_.front(), static_cast<int64_t>(bytes));
   }
   const List::iterator place = found->second;
   Conversation& conversation = *place;
-  List& list = tenants_[conversation.tenant].conversations;
-  list.splice(list.begin(), list, place);
+  list_.splice(list_.begin(), list_, place);
+  Order& order = tenants_[conversation.tenant].conversations;
+  order.splice(order.begin(), order, conversation.place);
   for (const Identity& alias : commit.aliases) {
     if (conversation.aliases.size() >= kAliasesMax) break;
     if (by_key_.emplace(alias, place).second) conversation.aliases.push_back(alias);
@@ -62,10 +64,7 @@ void ConversationMemory::Remember(const Commit& commit) {
     branches.insert(branches.begin(), commit.branch);
   }
   Count(conversation, static_cast<int64_t>(commit.branch->bytes));
-  while (bytes_ > bytes_max_) {
-    List& most = tenants_[by_bytes_.rbegin()->second].conversations;
-    EraseLocked(std::prev(most.end()), dropped);
-  }
+  while (bytes_ > bytes_max_) EraseLocked(NextToGoLocked(), dropped);
 }
 
 void ConversationMemory::Withdraw(const Identity& conversation,
@@ -114,26 +113,30 @@ size_t ConversationMemory::num_bytes() const {
 
 void ConversationMemory::Count(Conversation& conversation, int64_t bytes) {
   conversation.bytes += static_cast<size_t>(bytes);
-  CountTenant(conversation.tenant, tenants_[conversation.tenant], bytes);
+  bytes_ += static_cast<size_t>(bytes);
+  Tenant& tenant = tenants_[conversation.tenant];
+  tenant.bytes += static_cast<size_t>(bytes);
+  if (tenant.bytes > bytes_max_ / 2) largest_ = conversation.tenant;
 }
 
-void ConversationMemory::CountTenant(const Identity& id, Tenant& tenant, int64_t bytes) {
-  by_bytes_.erase({tenant.bytes, id});
-  tenant.bytes += static_cast<size_t>(bytes);
-  bytes_ += static_cast<size_t>(bytes);
-  if (tenant.bytes > 0) by_bytes_.emplace(tenant.bytes, id);
+ConversationMemory::List::iterator ConversationMemory::NextToGoLocked() {
+  const auto largest = tenants_.find(largest_);
+  if (largest != tenants_.end() && largest->second.bytes > bytes_max_ / 2) {
+    return largest->second.conversations.back();
+  }
+  return std::prev(list_.end());
 }
 
 void ConversationMemory::EraseLocked(List::iterator conversation, Dropped& dropped) {
-  const Identity id = conversation->tenant;
-  Tenant& tenant = tenants_[id];
-  CountTenant(id, tenant, -static_cast<int64_t>(conversation->bytes));
+  Count(*conversation, -static_cast<int64_t>(conversation->bytes));
+  const auto tenant = tenants_.find(conversation->tenant);
+  tenant->second.conversations.erase(conversation->place);
+  if (tenant->second.conversations.empty()) tenants_.erase(tenant);
   for (const Identity& alias : conversation->aliases) by_key_.erase(alias);
   by_key_.erase(conversation->id);
   std::move(conversation->branches.begin(), conversation->branches.end(),
             std::back_inserter(dropped));
-  tenant.conversations.erase(conversation);
-  if (tenant.conversations.empty()) tenants_.erase(id);
+  list_.erase(conversation);
 }
 
 }  // namespace kvgate::prompt

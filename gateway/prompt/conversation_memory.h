@@ -1,7 +1,7 @@
-// ConversationMemory: the branches of all conversations. Bounded in bytes: the tenant that has most
-// makes room first, so that nobody can push out what others keep; of its conversations the one that
-// has been silent longest goes. Thread-safe; a lock is held for look-ups and pointers, never while
-// bytes are looked at.
+// ConversationMemory: the branches of all conversations. Bounded in bytes: the conversation silent
+// longest goes first, but of a tenant that has more than half, so that nobody can push out what
+// others keep. Thread-safe; a lock is held for look-ups and pointers, never while bytes are looked
+// at.
 #pragma once
 
 #include <cstddef>
@@ -9,10 +9,8 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <span>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "gateway/ledger/usage.h"
@@ -54,31 +52,35 @@ class ConversationMemory {
   size_t num_bytes() const;
 
  private:
+  struct Conversation;
+  using List = std::list<Conversation>;
+  using Order = std::list<List::iterator>;
   struct Conversation {
     Identity tenant;
     Identity id;
+    Order::iterator place = {};  // among its tenant's
     std::vector<std::shared_ptr<Branch>> branches;
     std::vector<Identity> aliases;
     size_t bytes = sizeof(Conversation);
   };
   // What is let go of when the lock is gone: a branch is many allocations.
   using Dropped = std::vector<std::shared_ptr<Branch>>;
-  using List = std::list<Conversation>;
 
   struct Tenant {
-    List conversations;  // the last used first
+    Order conversations;  // the last used first
     size_t bytes = 0;
   };
 
   // `bytes` more or fewer of it.
   void Count(Conversation& conversation, int64_t bytes);
-  void CountTenant(const Identity& id, Tenant& tenant, int64_t bytes);
+  List::iterator NextToGoLocked();
   void EraseLocked(List::iterator conversation, Dropped& dropped);
 
   const size_t bytes_max_;
   mutable std::mutex mutex_;
+  List list_;  // the last used first
   std::unordered_map<Identity, Tenant> tenants_;
-  std::set<std::pair<size_t, Identity>> by_bytes_;  // of those that have any
+  Identity largest_;  // the last tenant that came to have more than half
   std::unordered_map<Identity, List::iterator> by_key_;
   size_t bytes_ = 0;
 };

@@ -1,6 +1,7 @@
 #include "gateway/prompt/tenant_memory.h"
 
 #include <algorithm>
+#include <iterator>
 #include <unordered_set>
 #include <utility>
 
@@ -37,10 +38,11 @@ std::shared_ptr<const std::string> TenantMemory::FindLocked(const Scope& scope,
                                                             const Identity& key) {
   const auto kept = scopes_.find(scope);
   if (kept == scopes_.end()) return nullptr;
-  std::list<Text>& texts = kept->second.texts;
   const auto found = kept->second.by_key.find(key);
   if (found == kept->second.by_key.end()) return nullptr;
-  texts.splice(texts.begin(), texts, found->second);
+  texts_.splice(texts_.begin(), texts_, found->second);
+  Order& order = kept->second.texts;
+  order.splice(order.begin(), order, found->second->place);
   return found->second->bytes;
 }
 
@@ -61,8 +63,9 @@ bool TenantMemory::InsertLocked(const Scope& scope, const Identity& key,
   if (size > bytes_max_ / 4) return false;
   Kept& kept = scopes_[scope];
   if (kept.by_key.contains(key)) return false;
-  kept.texts.push_front({.key = key, .bytes = std::move(bytes)});
-  kept.by_key.emplace(key, kept.texts.begin());
+  texts_.push_front({.scope = scope, .key = key, .bytes = std::move(bytes)});
+  texts_.front().place = kept.texts.insert(kept.texts.begin(), texts_.begin());
+  kept.by_key.emplace(key, texts_.begin());
   CountLocked(scope, static_cast<int64_t>(size));
   MakeRoomLocked();
   return true;
@@ -127,30 +130,39 @@ void TenantMemory::NoteLocked(Row row, size_t bytes) {
 
 void TenantMemory::CountLocked(const Scope& scope, int64_t bytes) {
   Kept& kept = scopes_[scope];
-  by_bytes_.erase({kept.bytes, scope});
   kept.bytes += static_cast<size_t>(bytes);
   bytes_ += static_cast<size_t>(bytes);
-  by_bytes_.emplace(kept.bytes, scope);
+  if (kept.bytes > bytes_max_ / 2) largest_ = scope;
 }
 
 void TenantMemory::MakeRoomLocked() {
   while (bytes_ > bytes_max_) {
-    const Scope scope = by_bytes_.rbegin()->second;
-    Kept& most = scopes_[scope];
-    size_t size = 0;
-    if (!most.texts.empty()) {
-      size = SizeOf(*most.texts.back().bytes);
-      most.by_key.erase(most.texts.back().key);
-      most.texts.pop_back();
-    } else {
-      size = SizeOf(most.orders.front());
-      most.orders.erase(most.orders.begin());
+    auto scope = scopes_.find(largest_);
+    const bool is_over = scope != scopes_.end() && scope->second.bytes > bytes_max_ / 2;
+    if (!is_over && !texts_.empty()) {
+      DropTextLocked(std::prev(texts_.end()));
+      continue;
     }
-    CountLocked(scope, -static_cast<int64_t>(size));
-    if (most.bytes > 0) continue;
-    by_bytes_.erase({0, scope});
-    scopes_.erase(scope);
+    if (!is_over) scope = scopes_.begin();  // orders alone, of very many scopes
+    if (!scope->second.texts.empty()) {
+      DropTextLocked(scope->second.texts.back());
+    } else {
+      bytes_ -= scope->second.bytes;
+      scopes_.erase(scope);
+    }
   }
+}
+
+void TenantMemory::DropTextLocked(List::iterator text) {
+  const Scope scope = text->scope;
+  Kept& kept = scopes_[scope];
+  CountLocked(scope, -static_cast<int64_t>(SizeOf(*text->bytes)));
+  kept.by_key.erase(text->key);
+  kept.texts.erase(text->place);
+  texts_.erase(text);
+  if (!kept.texts.empty()) return;
+  bytes_ -= kept.bytes;  // of its orders
+  scopes_.erase(scope);
 }
 
 }  // namespace kvgate::prompt

@@ -1,8 +1,8 @@
 // TenantMemory: what a tenant's conversations share towards one upstream: the first-seen bytes of
 // tools and system blocks, and the first-seen order of lists of tools. It knows no turn of anybody.
-// Bounded in bytes: the scope that has most makes room first, so that nobody can push out what
-// others keep; what of it was not asked for since it last made room goes. Thread-safe. What is new
-// in it can be taken and given to a later process (gateway/service/prompt_store).
+// Bounded in bytes: the text that was not asked for longest goes first, but of a scope that has
+// more than half, so that nobody can push out what others keep. Thread-safe. What is new in it can
+// be taken and given to a later process (gateway/service/prompt_store).
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,9 @@
 #include <list>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "gateway/prompt/segment.h"
@@ -54,13 +52,18 @@ class TenantMemory {
 
  private:
   static constexpr size_t kOrdersMax = 32;  // of a scope
+  struct Text;
+  using List = std::list<Text>;
+  using Order = std::list<List::iterator>;
   struct Text {
+    Scope scope;
     Identity key;
     std::shared_ptr<const std::string> bytes;
+    Order::iterator place = {};  // among its scope's
   };
   struct Kept {
-    std::list<Text> texts;  // the last asked for first
-    std::unordered_map<Identity, std::list<Text>::iterator> by_key;
+    Order texts;  // the last asked for first
+    std::unordered_map<Identity, List::iterator> by_key;
     std::vector<std::vector<Identity>> orders;  // the oldest first
     size_t bytes = 0;
   };
@@ -76,12 +79,14 @@ class TenantMemory {
   // The scope has so many bytes more, or fewer.
   void CountLocked(const Scope& scope, int64_t bytes);
   void MakeRoomLocked();
+  void DropTextLocked(List::iterator text);
   void NoteLocked(Row row, size_t bytes);
 
   const size_t bytes_max_;
   std::mutex mutex_;
+  List texts_;  // the last asked for first
   std::unordered_map<Scope, Kept> scopes_;
-  std::set<std::pair<size_t, Scope>> by_bytes_;  // of those that have any
+  Scope largest_;  // the last one that came to have more than half
   size_t bytes_ = 0;
   bool notes_ = false;
   std::vector<Row> noted_;

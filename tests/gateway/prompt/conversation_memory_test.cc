@@ -80,7 +80,7 @@ TEST(ConversationMemory, ItIsBoundedAndTheSilentOnesGoFirst) {
   EXPECT_TRUE(memory.Find(early).branches.empty());
 }
 
-TEST(ConversationMemory, WhoHasMostMakesRoomAndOthersKeepTheirs) {
+TEST(ConversationMemory, WhoHasMoreThanHalfMakesRoomAndOthersKeepTheirs) {
   ConversationMemory memory(100'000);
   const auto remember = [&](uint64_t tenant, uint64_t conversation, size_t bytes) {
     memory.Remember({.tenant = Key(tenant),
@@ -102,7 +102,7 @@ TEST(ConversationMemory, WhoHasMostMakesRoomAndOthersKeepTheirs) {
   remember(2, 5000, 200'000);
   EXPECT_FALSE(is_known(5000));
   for (uint64_t i = 0; i < 5; ++i) EXPECT_TRUE(is_known(i)) << i;
-  // Many tenants share it.
+  // Of very many the last ones are known.
   for (uint64_t i = 0; i < 1000; ++i) remember(100 + i, 10'000 + i, 500);
   EXPECT_TRUE(is_known(10'999));
 }

@@ -44,7 +44,7 @@ TEST(TenantMemory, ItIsBoundedAndKeepsWhatIsAskedFor) {
   EXPECT_EQ(memory.FindBytes(scope, Key(1)), nullptr);
 }
 
-TEST(TenantMemory, WhoHasMostMakesRoomAndOthersKeepTheirs) {
+TEST(TenantMemory, WhoHasMoreThanHalfMakesRoomAndOthersKeepTheirs) {
   TenantMemory memory(100'000);
   const auto small = TenantMemory::ScopeOf("small", "up");
   const auto large = TenantMemory::ScopeOf("large", "up");
@@ -59,6 +59,13 @@ TEST(TenantMemory, WhoHasMostMakesRoomAndOthersKeepTheirs) {
   for (uint64_t i = 0; i < 10; ++i) EXPECT_NE(memory.FindBytes(small, Key(i)), nullptr) << i;
   const std::vector<Identity> tools = {Key(1), Key(2), Key(3)};
   EXPECT_EQ(memory.FindOrder(small, tools), (std::vector<Identity>{Key(1), Key(2)}));
+  // Of very many the last ones are known.
+  for (uint64_t i = 0; i < 1000; ++i) {
+    const auto scope = TenantMemory::ScopeOf(std::to_string(i), "up");
+    memory.KeepBytes(scope, Key(1), Text(std::string(500, 'x')));
+    memory.KeepOrder(scope, {Key(1), Key(2)});
+    ASSERT_NE(memory.FindBytes(scope, Key(1)), nullptr) << i;
+  }
 }
 
 TEST(TenantMemory, WhatAnotherProcessKnewIsFoundByItsOwnScopeAlone) {
