@@ -225,7 +225,7 @@ class Aligner {
   bool MayKeepLeft(size_t before, size_t index) {
     const std::vector<Ephemeral>& left = draft_.branch->forms[before].left;
     return std::all_of(left.begin(), left.end(),
-                       [&](const Ephemeral& one) { return said_now_.Covers(one, index); });
+                       [&](const Ephemeral& one) { return said_now_.Covers(one, index + 1); });
   }
 
   // Of a value which differs only in what programs write and may be held; nothing: it says
@@ -250,7 +250,8 @@ class Aligner {
     if (!held) return std::nullopt;
     const bool may_go_on =
         std::all_of(held->left.begin(), held->left.end(), [&](const Ephemeral& left) {
-          return IsEphemeral(left.text, left.kind, segment.role) && said_now_.Covers(left, index);
+          return IsEphemeral(left.text, left.kind, segment.role) &&
+                 said_now_.Covers(left, index + 1);
         });
     if (!may_go_on || !MayKeepLeft(before, index)) return std::nullopt;
     return held;
@@ -284,7 +285,7 @@ class Aligner {
         ++paired;
       } else if (b_volatile && !n_volatile && !is_last && IsReplaced(b)) {
         ++b;
-      } else if (b_volatile && !n_volatile && may_keep && MayGoOn(b, turn.first)) {
+      } else if (b_volatile && !n_volatile && may_keep && MayGoOn(b, n)) {
         back.push_back(sent_[b].same);
         out.push_back(Back(b++, host));
       } else if (n_volatile && may_keep && IsEphemeralNow(n)) {
@@ -327,7 +328,7 @@ class Aligner {
     std::unordered_set<Identity> known = put_back_;
     for (size_t i = before.first; i < before.first + before.count; ++i) {
       known.insert(sent_[i].same);
-      if (IsVolatileText(sent_[i]) && !MayGoOn(i, turn.first)) return false;
+      if (IsVolatileText(sent_[i]) && !MayGoOn(i, turn.first + turn.count)) return false;
     }
     for (size_t i = turn.first; i < turn.first + turn.count; ++i) {
       if (!IsVolatileText(now_[i])) continue;

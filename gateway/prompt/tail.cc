@@ -1,6 +1,7 @@
 #include "gateway/prompt/tail.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -12,6 +13,9 @@
 
 namespace kvgate::prompt {
 namespace {
+
+// Of earlier values that may stay in any request.
+constexpr size_t kOutdatedBytes = 16U << 10;
 
 // Whether `line` is all of what stands between spaces, tags or ends of lines somewhere in `json`.
 bool HasLine(std::string_view json, std::string_view line) {
@@ -103,7 +107,10 @@ class TailWriter {
   // lines pile up: once they are half of what is sent, they all leave at once.
   void TakeBack() {
     if (!draft_.branch) return;
-    if (OutdatedAfterTakingBack(false) > draft_.body.size() / 2) OutdatedAfterTakingBack(true);
+    const size_t most = std::max(kOutdatedBytes, draft_.body.size() / 2);
+    if (OutdatedAfterTakingBack(false) <= most) return;
+    OutdatedAfterTakingBack(true);
+    draft_.notes.emplace_back("earlier values of moved lines leave, which breaks the prefix");
   }
   size_t OutdatedAfterTakingBack(bool all) {
     std::vector<std::string> later;  // what is said behind, and true now
@@ -132,7 +139,7 @@ class TailWriter {
       if (!stays) i = Restore(i);
       for (std::string& line : current) {
         // What a text said that goes out without it is said at the end now.
-        if (stays || (has_carrier && !IsSaid(line, false))) later.push_back(std::move(line));
+        if (stays || has_carrier) later.push_back(std::move(line));
       }
     }
     return outdated;
@@ -141,14 +148,28 @@ class TailWriter {
     return IsIn(moved_, line) || HasLine(draft_.body, line);
   }
 
+  // What a text carried that goes out as it came is said anew: an earlier value may stand between
+  // it and where else the line is.
+  void KeepCarried(const DraftSegment& out) {
+    const std::vector<std::string>* carried = CarriedAgain(out);
+    if (carried == nullptr) return;
+    std::copy_if(carried->begin(), carried->end(), std::back_inserter(again_),
+                 [&](const std::string& line) { return IsSaidByCaller(line); });
+  }
+  void LetGo(DraftSegment& out) {
+    KeepCarried(out);
+    GoAsItCame(out);
+  }
+
   // Has the caller's own bytes go out; the index of the first segment that this concerns. Where a
   // whole message was put back in another form, that is its caller's message.
   size_t Restore(size_t index) {
     std::vector<DraftSegment>& segments = draft_.segments;
     if (segments[index].now != nullptr) {
-      GoAsItCame(segments[index]);
+      LetGo(segments[index]);
       return index;
     }
+    KeepCarried(segments[index]);
     const auto is_block = [&](size_t i) {
       return segments[i].now == nullptr && draft_.Before(segments[i])->place.block >= 0;
     };
@@ -176,7 +197,7 @@ class TailWriter {
       draft_.notes.push_back(PathOf(place) +
                              ": no newer text can take new lines, which breaks the prefix here");
     }
-    GoAsItCame(*carrier_.segment);
+    LetGo(*carrier_.segment);
   }
 
   // The lines that nothing says which goes out so far.
@@ -188,6 +209,7 @@ class TailWriter {
     for (const std::string& line : moved_) {
       if (!IsMovedSaid(line)) add(line);
     }
+    for (const std::string& line : again_) add(line);
     for (const DraftSegment& out : draft_.segments) {
       for (const UnsaidLine& line : out.unsaid) {
         if (!IsSaid(line.json, line.is_news)) add(line.json);
@@ -221,7 +243,7 @@ class TailWriter {
       draft_.notes.push_back(PathOf(out.now->place) +
                              ": no text of this request can take its new values, it goes out as "
                              "it came, which breaks the prefix");
-      GoAsItCame(out);
+      LetGo(out);
       return true;
     }
     return false;
@@ -265,6 +287,7 @@ class TailWriter {
   Draft& draft_;
   const std::vector<std::string>& moved_;
   Carrier carrier_;
+  std::vector<std::string> again_;  // what has to be said though it stands somewhere
 };
 
 }  // namespace

@@ -77,7 +77,9 @@ class RewritingClient {
   RewritingClient(uint32_t seed, Endpoint endpoint) : random_(seed), endpoint_(endpoint) {
     system_.emplace_back("Be brief.");
     for (size_t i = Below(4); i > 0; --i) system_.insert(At(system_, 1), SystemLine());
+    // By what is not volatile a conversation is recognised.
     turns_.push_back(Turn("user"));
+    turns_.back().texts[0].insert(0, "Begin.\n");
   }
 
   // Only appends, and rewrites the values of labelled lines of the system prompt.

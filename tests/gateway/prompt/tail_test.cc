@@ -97,7 +97,8 @@ TEST_P(Tail, WhatWasSentStaysTheFrontOfAClientThatAppends) {
           caller.last.notes.begin(), caller.last.notes.end(),
           [](const std::string& note) { return note.find("breaks the prefix") != note.npos; });
       if (!breaks) {
-        ASSERT_TRUE(GoesOn(before, after)) << "seed " << seed << " step " << step;
+        ASSERT_TRUE(GoesOn(before, after)) << "seed " << seed << " step " << step << "\nof "
+                                           << client.Body() << "\nsent " << after;
       }
       num_broken += breaks ? 1 : 0;
       num_moved += caller.Used(Rule::kVolatileMoved) ? 1 : 0;
