@@ -125,6 +125,7 @@ mode = "{mode}"
         read = total = 0
         for turn in range(turns):
             response, data = self.post(messages_turn(turn, seed=turn))
+            self.record(response)  # nobody goes on before the planner has learnt of the answer
             usage = json.loads(data)["usage"]
             read += usage["cache_read_input_tokens"]
             total += usage["input_tokens"] + usage["cache_read_input_tokens"] \
