@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <charconv>
+#include <new>
 #include <optional>
 #include <random>
 #include <utility>
 
 #include <kvgate/log.h>
+#include <kvgate/memory_fence.h>
 #include <kvgate/wall_clock.h>
 
 #include "gateway/ledger/record_format.h"
@@ -181,8 +183,15 @@ void Ledger::Run() {
     // What comes meanwhile is written in the same step.
     wake_.wait_for(lock, options_.write_interval,
                    [this] { return stopping_ || queue_.size() >= options_.queue_max / 2; });
+    const size_t num_queued = queue_.size();
     lock.unlock();
-    Flush();
+    try {
+      Flush();
+    } catch (const std::bad_alloc& failure) {
+      LogFailure("ledger", "writing records", "", failure);
+      const std::lock_guard counting(mutex_);
+      if (queue_.size() < num_queued) num_dropped_ += num_queued;
+    }
     lock.lock();
   }
 }
