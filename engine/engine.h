@@ -15,15 +15,15 @@
 #include <kvgate/ids.h>
 #include <kvgate/result.h>
 
-#include "engine/grammar/compiled_grammar.h"
-#include "engine/grammar/grammar_memory.h"
+#include "engine/text/grammar/mask/compiled_grammar.h"
+#include "engine/text/grammar/mask/grammar_memory.h"
 #include "engine/model/model.h"
 #include "engine/sample/sampler.h"
 #include "engine/schedule/context_policy.h"
 #include "engine/tier/write_admission.h"
-#include "engine/tokenizer/tokenizer.h"
+#include "engine/text/tokenizer/tokenizer.h"
 #include "kernels/backend.h"
-#include "store/kv_store.h"
+#include "store/kv/kv_store.h"
 
 namespace kvgate::engine {
 

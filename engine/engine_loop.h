@@ -22,7 +22,7 @@
 #include "engine/kv/window_cache.h"
 #include "engine/mailbox.h"
 #include "engine/model_watch.h"
-#include "engine/protections.h"
+#include "engine/pinned_prefixes.h"
 #include "engine/published_stats.h"
 #include "engine/sample/logit_row.h"
 #include "engine/schedule/scheduler.h"

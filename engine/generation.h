@@ -7,11 +7,11 @@
 #include <string>
 
 #include "engine/engine.h"
-#include "engine/grammar/matcher.h"
+#include "engine/text/grammar/mask/matcher.h"
 #include "engine/sample/sampler.h"
 #include "engine/sample/stop_matcher.h"
 #include "engine/schedule/sequence.h"
-#include "engine/tokenizer/tokenizer.h"
+#include "engine/text/tokenizer/tokenizer.h"
 
 namespace kvgate::engine {
 

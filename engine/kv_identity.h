@@ -12,7 +12,7 @@
 
 #include "engine/engine.h"
 #include "engine/model/model.h"
-#include "engine/tokenizer/tokenizer.h"
+#include "engine/text/tokenizer/tokenizer.h"
 #include "kernels/backend.h"
 
 namespace kvgate::engine {

@@ -13,7 +13,7 @@
 #include <system_error>
 #include <utility>
 
-#include <kvgate/regular_file.h>
+#include "base/regular_file.h"
 
 namespace kvgate::store {
 namespace {

@@ -12,7 +12,7 @@
 
 #include <kvgate/log.h>
 
-#include "store/pin_format.h"
+#include "store/meta/pin_format.h"
 #include "store/turn_format.h"
 
 namespace kvgate::store {

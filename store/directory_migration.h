@@ -8,9 +8,9 @@
 #include <string_view>
 
 #include <kvgate/result.h>
-#include <kvgate/seal.h>
+#include "base/seal.h"
 
-#include "store/meta_store.h"
+#include "store/meta/meta_store.h"
 
 namespace kvgate::store {
 

@@ -4,8 +4,8 @@
 
 #include <kvgate/result.h>
 
-#include "store/meta_store.h"
-#include "store/secret_file.h"
+#include "store/meta/meta_store.h"
+#include "store/file/secret_file.h"
 
 namespace kvgate::store {
 

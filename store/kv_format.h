@@ -13,7 +13,7 @@
 #include <kvgate/ids.h>
 #include <kvgate/result.h>
 
-#include "store/kv_store.h"
+#include "store/kv/kv_store.h"
 
 namespace kvgate::store {
 

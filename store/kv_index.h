@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "store/kv_format.h"
-#include "store/kv_store.h"
+#include "store/kv/kv_store.h"
 
 namespace kvgate::store {
 

@@ -1,4 +1,4 @@
-#include "store/pin_book.h"
+#include "store/meta/pin_book.h"
 
 #include <fmt/format.h>
 

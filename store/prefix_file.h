@@ -16,9 +16,9 @@
 
 #include <kvgate/ids.h>
 #include <kvgate/result.h>
-#include <kvgate/seal.h>
+#include "base/seal.h"
 
-#include "store/kv_store.h"
+#include "store/kv/kv_store.h"
 
 namespace kvgate::store {
 

@@ -1,4 +1,4 @@
-#include "store/rocks_common.h"
+#include "store/file/rocks_common.h"
 
 #include <fmt/format.h>
 #include <rocksdb/cache.h>

@@ -23,9 +23,9 @@
 #include "store/directory_secrets.h"
 #include "store/rocks_kv_database.h"
 #include "store/rocks_kv_store.h"
-#include "store/rocks_meta_repair.h"
-#include "store/rocks_meta_store.h"
-#include "store/start_marker.h"
+#include "store/meta/rocks_meta_repair.h"
+#include "store/meta/rocks_meta_store.h"
+#include "store/file/start_marker.h"
 
 namespace kvgate::store {
 namespace {

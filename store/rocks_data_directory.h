@@ -9,12 +9,12 @@
 #include <string>
 
 #include <kvgate/result.h>
-#include <kvgate/seal.h>
+#include "base/seal.h"
 
-#include "store/kv_store.h"
-#include "store/meta_store.h"
-#include "store/pin_book.h"
-#include "store/rocks_meta_repair.h"
+#include "store/kv/kv_store.h"
+#include "store/meta/meta_store.h"
+#include "store/meta/pin_book.h"
+#include "store/meta/rocks_meta_repair.h"
 
 namespace rocksdb {
 class Env;

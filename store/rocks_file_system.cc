@@ -1,4 +1,4 @@
-#include "store/rocks_file_system.h"
+#include "store/file/rocks_file_system.h"
 
 #include <rocksdb/env.h>
 #include <rocksdb/file_system.h>
@@ -12,7 +12,7 @@
 
 #include <kvgate/log.h>
 
-#include "store/rocks_table_check.h"
+#include "store/file/rocks_table_check.h"
 
 namespace kvgate::store {
 namespace {

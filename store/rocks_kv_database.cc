@@ -14,9 +14,9 @@
 #include <kvgate/check.h>
 #include <kvgate/log.h>
 
-#include "store/rocks_common.h"
-#include "store/rocks_file_system.h"
-#include "store/rocks_manifest.h"
+#include "store/file/rocks_common.h"
+#include "store/file/rocks_file_system.h"
+#include "store/file/rocks_manifest.h"
 
 namespace kvgate::store {
 namespace {

@@ -21,7 +21,7 @@
 #include <kvgate/result.h>
 
 #include "store/kv_format.h"
-#include "store/kv_store.h"
+#include "store/kv/kv_store.h"
 
 namespace rocksdb {
 class ColumnFamilyHandle;

@@ -25,7 +25,7 @@
 #include <kvgate/result.h>
 
 #include "store/kv_index.h"
-#include "store/kv_store.h"
+#include "store/kv/kv_store.h"
 #include "store/rocks_kv_database.h"
 
 namespace rocksdb {

@@ -6,8 +6,8 @@
 
 #include <kvgate/log.h>
 
-#include "store/rocks_common.h"
-#include "store/rocks_file_system.h"
+#include "store/file/rocks_common.h"
+#include "store/file/rocks_file_system.h"
 #include "store/rocks_kv_store.h"
 
 namespace kvgate::store {

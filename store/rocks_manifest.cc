@@ -1,4 +1,4 @@
-#include "store/rocks_manifest.h"
+#include "store/file/rocks_manifest.h"
 
 #include <fmt/format.h>
 #include <rocksdb/env.h>
@@ -12,8 +12,8 @@
 #include <kvgate/digest.h>
 
 #include "store/byte_codec.h"
-#include "store/log_records.h"
-#include "store/rocks_common.h"
+#include "store/file/log_records.h"
+#include "store/file/rocks_common.h"
 
 namespace kvgate::store {
 namespace {

@@ -1,4 +1,4 @@
-#include "store/rocks_meta_database.h"
+#include "store/meta/rocks_meta_database.h"
 
 #include <fmt/format.h>
 #include <rocksdb/convenience.h>
@@ -23,9 +23,9 @@
 
 #include <kvgate/log.h>
 
-#include "store/rocks_common.h"
-#include "store/rocks_file_system.h"
-#include "store/rocks_manifest.h"
+#include "store/file/rocks_common.h"
+#include "store/file/rocks_file_system.h"
+#include "store/file/rocks_manifest.h"
 
 namespace kvgate::store {
 namespace {

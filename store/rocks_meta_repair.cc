@@ -1,4 +1,4 @@
-#include "store/rocks_meta_repair.h"
+#include "store/meta/rocks_meta_repair.h"
 
 #include <fmt/format.h>
 #include <rocksdb/db.h>
@@ -22,9 +22,9 @@
 
 #include <kvgate/log.h>
 
-#include "store/log_records.h"
-#include "store/rocks_common.h"
-#include "store/rocks_file_system.h"
+#include "store/file/log_records.h"
+#include "store/file/rocks_common.h"
+#include "store/file/rocks_file_system.h"
 #include "store/rocks_kv_database.h"
 
 namespace kvgate::store {

@@ -1,4 +1,4 @@
-#include "store/rocks_meta_store.h"
+#include "store/meta/rocks_meta_store.h"
 
 #include <fmt/format.h>
 #include <rocksdb/db.h>
@@ -18,9 +18,9 @@
 
 #include <kvgate/log.h>
 
-#include "store/rocks_common.h"
-#include "store/rocks_file_system.h"
-#include "store/rocks_meta_database.h"
+#include "store/file/rocks_common.h"
+#include "store/file/rocks_file_system.h"
+#include "store/meta/rocks_meta_database.h"
 
 namespace kvgate::store {
 namespace {

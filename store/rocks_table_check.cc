@@ -1,4 +1,4 @@
-#include "store/rocks_table_check.h"
+#include "store/file/rocks_table_check.h"
 
 #include <xxhash.h>
 

@@ -2,7 +2,7 @@
 // in version 1.
 #pragma once
 
-#include "store/sealed_value.h"
+#include "store/file/sealed_value.h"
 
 namespace kvgate::store {
 

@@ -1,4 +1,4 @@
-#include "store/secret_file.h"
+#include "store/file/secret_file.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "store/start_marker.h"
+#include "store/file/start_marker.h"
 
 #include <fcntl.h>
 #include <unistd.h>

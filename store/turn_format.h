@@ -10,7 +10,7 @@
 
 #include <kvgate/ids.h>
 #include <kvgate/result.h>
-#include <kvgate/seal.h>
+#include "base/seal.h"
 
 #include "store/sealed_kinds.h"
 #include "store/turn_names.h"

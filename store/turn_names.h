@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include <kvgate/ids.h>
-#include <kvgate/seal.h>
+#include "base/seal.h"
 
 namespace kvgate::store {
 

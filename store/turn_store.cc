@@ -1,4 +1,4 @@
-#include "store/turn_store.h"
+#include "store/meta/turn_store.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "engine/grammar/automaton.h"
+#include "engine/text/grammar/mask/automaton.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "engine/grammar/char_dfa.h"
+#include "engine/text/grammar/rules/char_dfa.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "engine/tokenizer/utf8.h"
+#include "base/utf8.h"
 
 namespace kvgate::grammar {
 namespace {

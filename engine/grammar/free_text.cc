@@ -1,4 +1,4 @@
-#include "engine/grammar/free_text.h"
+#include "engine/text/grammar/rules/free_text.h"
 
 #include <algorithm>
 #include <array>

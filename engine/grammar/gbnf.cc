@@ -1,4 +1,4 @@
-#include "engine/grammar/gbnf.h"
+#include "engine/text/grammar/language/gbnf.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/tokenizer/utf8.h"
+#include "base/utf8.h"
 
 namespace kvgate::grammar {
 namespace {

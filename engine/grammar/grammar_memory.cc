@@ -1,4 +1,4 @@
-#include "engine/grammar/grammar_memory.h"
+#include "engine/text/grammar/mask/grammar_memory.h"
 
 #include <fmt/format.h>
 

@@ -1,12 +1,12 @@
-#include "engine/grammar/json_schema.h"
+#include "engine/text/grammar/schema/json_schema.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "engine/grammar/schema_compiler.h"
-#include "engine/grammar/schema_exclusion.h"
+#include "engine/text/grammar/schema/schema_compiler.h"
+#include "engine/text/grammar/schema/schema_exclusion.h"
 
 namespace kvgate::grammar {
 namespace {

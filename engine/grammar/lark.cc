@@ -1,4 +1,4 @@
-#include "engine/grammar/lark.h"
+#include "engine/text/grammar/language/lark.h"
 
 #include <fmt/format.h>
 
@@ -9,8 +9,8 @@
 
 #include "engine/grammar/json_parts.h"
 #include "engine/grammar/lark_text.h"
-#include "engine/grammar/pattern.h"
-#include "engine/tokenizer/utf8.h"
+#include "engine/text/grammar/rules/pattern.h"
+#include "base/utf8.h"
 
 namespace kvgate::grammar {
 namespace {

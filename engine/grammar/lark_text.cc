@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/tokenizer/utf8.h"
+#include "base/utf8.h"
 
 namespace kvgate::grammar {
 namespace {

@@ -11,7 +11,7 @@
 #include <kvgate/result.h>
 
 #include "engine/grammar/grammar.h"
-#include "engine/grammar/lark.h"
+#include "engine/text/grammar/language/lark.h"
 
 namespace kvgate::grammar {
 

@@ -1,4 +1,4 @@
-#include "engine/grammar/mask_table.h"
+#include "engine/text/grammar/mask/mask_table.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "engine/grammar/mask_worker.h"
+#include "engine/text/grammar/mask/mask_worker.h"
 
 #include <malloc.h>
 #include <pthread.h>
@@ -8,9 +8,9 @@
 #include <optional>
 #include <utility>
 
-#include <kvgate/memory_fence.h>
+#include "base/memory_fence.h"
 
-#include "engine/grammar/matcher.h"
+#include "engine/text/grammar/mask/matcher.h"
 
 namespace kvgate::grammar {
 namespace {

@@ -1,4 +1,4 @@
-#include "engine/grammar/matcher.h"
+#include "engine/text/grammar/mask/matcher.h"
 
 #include <algorithm>
 #include <new>
@@ -7,7 +7,7 @@
 
 #include <kvgate/check.h>
 
-#include "engine/grammar/mask_worker.h"
+#include "engine/text/grammar/mask/mask_worker.h"
 
 namespace kvgate::grammar {
 

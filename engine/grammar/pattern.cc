@@ -1,4 +1,4 @@
-#include "engine/grammar/pattern.h"
+#include "engine/text/grammar/rules/pattern.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "engine/grammar/grammar.h"
-#include "engine/tokenizer/utf8.h"
+#include "base/utf8.h"
 
 namespace kvgate::grammar {
 namespace {

@@ -5,7 +5,7 @@
 #include <bit>
 #include <utility>
 
-#include "engine/grammar/schema_compiler.h"
+#include "engine/text/grammar/schema/schema_compiler.h"
 
 namespace kvgate::grammar {
 namespace {

@@ -1,4 +1,4 @@
-#include "engine/grammar/schema_document.h"
+#include "engine/text/grammar/schema/schema_document.h"
 
 #include <fmt/format.h>
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/grammar/schema_compiler.h"
+#include "engine/text/grammar/schema/schema_compiler.h"
 
 namespace kvgate::grammar {
 namespace {

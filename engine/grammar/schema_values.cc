@@ -6,10 +6,10 @@
 #include <numeric>
 #include <utility>
 
-#include "engine/grammar/char_dfa.h"
-#include "engine/grammar/pattern.h"
-#include "engine/grammar/schema_compiler.h"
-#include "engine/grammar/string_format.h"
+#include "engine/text/grammar/rules/char_dfa.h"
+#include "engine/text/grammar/rules/pattern.h"
+#include "engine/text/grammar/schema/schema_compiler.h"
+#include "engine/text/grammar/rules/string_format.h"
 
 namespace kvgate::grammar {
 namespace {

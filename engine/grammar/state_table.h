@@ -21,7 +21,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "engine/grammar/automaton.h"
+#include "engine/text/grammar/mask/automaton.h"
 
 namespace kvgate::grammar {
 

@@ -1,4 +1,4 @@
-#include "engine/grammar/string_format.h"
+#include "engine/text/grammar/rules/string_format.h"
 
 #include <algorithm>
 #include <array>

@@ -12,7 +12,7 @@
 
 #include <kvgate/ids.h>
 
-#include "engine/tokenizer/tokenizer.h"
+#include "engine/text/tokenizer/tokenizer.h"
 
 namespace kvgate::grammar {
 

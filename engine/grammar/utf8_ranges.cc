@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "engine/tokenizer/utf8.h"
+#include "base/utf8.h"
 
 namespace kvgate::grammar {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <unordered_set>
 
-#include "engine/grammar/schema_document.h"
+#include "engine/text/grammar/schema/schema_document.h"
 
 namespace kvgate::grammar {
 

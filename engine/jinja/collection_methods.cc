@@ -2,7 +2,7 @@
 // Python, but transformers' sandbox refuses to call it: see Runtime::Attribute.
 #include <fmt/format.h>
 
-#include "engine/jinja/builtins.h"
+#include "engine/text/jinja/builtins/builtins.h"
 
 namespace kvgate::jinja {
 namespace {

@@ -1,11 +1,11 @@
-#include "engine/jinja/evaluator.h"
+#include "engine/text/jinja/evaluator.h"
 
 #include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "engine/jinja/lexer.h"
+#include "engine/text/jinja/parse/lexer.h"
 
 namespace kvgate::jinja {
 

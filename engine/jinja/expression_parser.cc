@@ -3,9 +3,9 @@
 
 #include <fmt/format.h>
 
-#include "engine/jinja/function.h"
-#include "engine/jinja/lexer.h"
-#include "engine/jinja/parser_state.h"
+#include "engine/text/jinja/runtime/function.h"
+#include "engine/text/jinja/parse/lexer.h"
+#include "engine/text/jinja/parse/parser_state.h"
 
 namespace kvgate::jinja {
 

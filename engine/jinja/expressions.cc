@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "engine/jinja/evaluator.h"
+#include "engine/text/jinja/evaluator.h"
 
 namespace kvgate::jinja {
 

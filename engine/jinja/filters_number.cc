@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "engine/jinja/builtins.h"
+#include "engine/text/jinja/builtins/builtins.h"
 #include "engine/jinja/unicode.h"
 
 namespace kvgate::jinja {

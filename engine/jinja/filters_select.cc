@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "engine/jinja/builtins.h"
+#include "engine/text/jinja/builtins/builtins.h"
 
 namespace kvgate::jinja {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "engine/jinja/builtins.h"
-#include "engine/jinja/formatting.h"
+#include "engine/text/jinja/builtins/builtins.h"
+#include "engine/text/jinja/builtins/formatting.h"
 #include "engine/jinja/unicode.h"
 
 namespace kvgate::jinja {

@@ -1,4 +1,4 @@
-#include "engine/jinja/formatting.h"
+#include "engine/text/jinja/builtins/formatting.h"
 
 #include <algorithm>
 #include <charconv>

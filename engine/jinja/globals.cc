@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "engine/jinja/builtins.h"
-#include "engine/jinja/loop.h"
+#include "engine/text/jinja/builtins/builtins.h"
+#include "engine/text/jinja/runtime/loop.h"
 
 namespace kvgate::jinja {
 namespace {

@@ -1,4 +1,4 @@
-#include "engine/jinja/lexer.h"
+#include "engine/text/jinja/parse/lexer.h"
 
 #include <algorithm>
 #include <array>

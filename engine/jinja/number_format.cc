@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "engine/jinja/runtime.h"
+#include "engine/text/jinja/runtime/runtime.h"
 #include "engine/jinja/unicode.h"
 
 namespace kvgate::jinja {

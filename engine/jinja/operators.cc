@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "engine/jinja/formatting.h"
-#include "engine/jinja/runtime.h"
+#include "engine/text/jinja/builtins/formatting.h"
+#include "engine/text/jinja/runtime/runtime.h"
 
 namespace kvgate::jinja {
 namespace {

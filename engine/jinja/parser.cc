@@ -1,4 +1,4 @@
-#include "engine/jinja/parser.h"
+#include "engine/text/jinja/parse/parser.h"
 
 #include <algorithm>
 #include <set>
@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
-#include "engine/jinja/lexer.h"
-#include "engine/jinja/parser_state.h"
+#include "engine/text/jinja/parse/lexer.h"
+#include "engine/text/jinja/parse/parser_state.h"
 
 namespace kvgate::jinja {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "engine/jinja/loop.h"
-#include "engine/jinja/runtime.h"
+#include "engine/text/jinja/runtime/loop.h"
+#include "engine/text/jinja/runtime/runtime.h"
 #include "engine/jinja/unicode.h"
 
 namespace kvgate::jinja {

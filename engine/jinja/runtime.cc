@@ -1,4 +1,4 @@
-#include "engine/jinja/runtime.h"
+#include "engine/text/jinja/runtime/runtime.h"
 
 #include <algorithm>
 #include <utility>

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <set>
 
-#include "engine/jinja/parser_state.h"
+#include "engine/text/jinja/parse/parser_state.h"
 
 namespace kvgate::jinja {
 namespace {

@@ -1,12 +1,12 @@
-#include "engine/jinja/template.h"
+#include "engine/text/jinja/template.h"
 
 #include <cstdio>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "engine/jinja/evaluator.h"
-#include "engine/jinja/lexer.h"
+#include "engine/text/jinja/evaluator.h"
+#include "engine/text/jinja/parse/lexer.h"
 #include "engine/jinja/unicode.h"
 
 namespace kvgate::jinja {

@@ -1,7 +1,7 @@
 // Tests: what stands behind `is`.
 #include <fmt/format.h>
 
-#include "engine/jinja/builtins.h"
+#include "engine/text/jinja/builtins/builtins.h"
 
 namespace kvgate::jinja {
 namespace {

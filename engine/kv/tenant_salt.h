@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include <kvgate/digest.h>
-#include <kvgate/seal.h>
+#include "base/seal.h"
 
 namespace kvgate::kv {
 

@@ -17,7 +17,7 @@
 #include <kvgate/ids.h>
 #include <kvgate/result.h>
 
-#include "engine/model/mapped_file.h"
+#include "engine/modelfile/mapped_file.h"
 #include "engine/model/model_file.h"
 #include "kernels/backend.h"
 

@@ -18,7 +18,7 @@
 
 #include <kvgate/result.h>
 
-#include "engine/model/mapped_file.h"
+#include "engine/modelfile/mapped_file.h"
 #include "engine/model/model_file.h"
 #include "kernels/dtype.h"
 

@@ -1,4 +1,4 @@
-#include "engine/model/hf_config.h"
+#include "engine/modelfile/hf_config.h"
 
 #include <fmt/format.h>
 

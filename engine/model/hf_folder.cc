@@ -1,4 +1,4 @@
-#include "engine/model/hf_folder.h"
+#include "engine/modelfile/hf_folder.h"
 
 #include <fmt/format.h>
 

@@ -2,7 +2,7 @@
 // syllables until the vocabulary is full. A word is merged with what is there; then the first two
 // parts of what remains become a new piece, until the word is one piece. A new piece always merges
 // later than all older ones, so every piece stays reachable.
-#include "engine/model/made_vocabulary.h"
+#include "engine/model/synthetic_vocabulary.h"
 
 #include <fmt/format.h>
 

@@ -17,7 +17,7 @@
 // forever; queries and keys are large enough for attention to look at few tokens; logits get a
 // deviation of sqrt(0.7 ln vocab_size), which for normal logits leaves an entropy of about
 // ln V - variance/2 = 0.65 ln V.
-#include "engine/model/made_weights.h"
+#include "engine/model/synthetic_weights.h"
 
 #include <fmt/format.h>
 

@@ -13,8 +13,8 @@
 
 #include "engine/model/architecture.h"
 #include "engine/model/gguf.h"
-#include "engine/model/made_vocabulary.h"
-#include "engine/model/made_weights.h"
+#include "engine/model/synthetic_vocabulary.h"
+#include "engine/model/synthetic_weights.h"
 #include "engine/model/weight_recipe.h"
 
 namespace kvgate::model {

@@ -20,7 +20,7 @@
 #include <kvgate/check.h>
 #include <kvgate/log.h>
 
-#include "engine/model/mapped_file.h"
+#include "engine/modelfile/mapped_file.h"
 #include "engine/model/model_weights.h"
 
 namespace kvgate::model {

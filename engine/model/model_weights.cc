@@ -14,10 +14,10 @@
 #include <kvgate/check.h>
 #include <kvgate/digest.h>
 #include <kvgate/log.h>
-#include <kvgate/pages.h>
+#include "base/pages.h"
 
 #include "engine/model/gguf.h"
-#include "engine/model/read_ahead.h"
+#include "engine/modelfile/read_ahead.h"
 #include "kernels/weight_format.h"
 
 namespace kvgate::model {

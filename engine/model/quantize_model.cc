@@ -8,7 +8,7 @@
 #include <kvgate/check.h>
 
 #include "engine/model/gguf.h"
-#include "engine/model/hf_folder.h"
+#include "engine/modelfile/hf_folder.h"
 #include "engine/model/weight_recipe.h"
 #include "kernels/weight_format.h"
 

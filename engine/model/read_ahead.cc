@@ -1,9 +1,9 @@
-#include "engine/model/read_ahead.h"
+#include "engine/modelfile/read_ahead.h"
 
 #include <algorithm>
 #include <utility>
 
-#include <kvgate/pages.h>
+#include "base/pages.h"
 
 namespace kvgate::model {
 namespace {

@@ -17,7 +17,7 @@
 
 #include <kvgate/result.h>
 
-#include "engine/model/mapped_file.h"
+#include "engine/modelfile/mapped_file.h"
 
 namespace kvgate::model {
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "engine/reply/json_scan.h"
-#include "engine/reply/python_call.h"
+#include "engine/text/output/python_call.h"
 
 namespace kvgate::reply {
 namespace {

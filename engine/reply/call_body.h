@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "engine/reply/families.h"
-#include "engine/reply/reply_parser.h"
+#include "engine/text/output/reply_parser.h"
 
 namespace kvgate::reply {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "engine/reply/json_scan.h"
-#include "engine/reply/reply_parser.h"
+#include "engine/text/output/reply_parser.h"
 
 namespace kvgate::reply {
 

@@ -1,4 +1,4 @@
-#include "engine/reply/python_call.h"
+#include "engine/text/output/python_call.h"
 
 #include <algorithm>
 #include <array>

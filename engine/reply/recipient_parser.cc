@@ -1,4 +1,4 @@
-#include "engine/reply/recipient_parser.h"
+#include "engine/text/output/recipient_parser.h"
 
 #include <utility>
 

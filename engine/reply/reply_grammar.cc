@@ -1,4 +1,4 @@
-#include "engine/reply/reply_grammar.h"
+#include "engine/text/output/reply_grammar.h"
 
 #include <fmt/format.h>
 
@@ -10,13 +10,13 @@
 
 #include <kvgate/log.h>
 
-#include "engine/grammar/free_text.h"
+#include "engine/text/grammar/rules/free_text.h"
 #include "engine/grammar/json_parts.h"
-#include "engine/grammar/json_schema.h"
-#include "engine/grammar/lark.h"
-#include "engine/reply/call_writing.h"
+#include "engine/text/grammar/schema/json_schema.h"
+#include "engine/text/grammar/language/lark.h"
+#include "engine/text/output/call_writing.h"
 #include "engine/reply/json_scan.h"
-#include "engine/reply/reply_parser.h"
+#include "engine/text/output/reply_parser.h"
 
 namespace kvgate::reply {
 namespace {

@@ -1,11 +1,11 @@
-#include "engine/reply/reply_parser.h"
+#include "engine/text/output/reply_parser.h"
 
 #include <utility>
 
 #include "engine/reply/channel_parser.h"
 #include "engine/reply/families.h"
 #include "engine/reply/json_scan.h"
-#include "engine/reply/recipient_parser.h"
+#include "engine/text/output/recipient_parser.h"
 #include "engine/reply/tag_parser.h"
 
 namespace kvgate::reply {

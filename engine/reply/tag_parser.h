@@ -8,7 +8,7 @@
 
 #include "engine/reply/call_body.h"
 #include "engine/reply/families.h"
-#include "engine/reply/reply_parser.h"
+#include "engine/text/output/reply_parser.h"
 
 namespace kvgate::reply {
 

@@ -12,7 +12,7 @@
 
 #include "engine/kv/block_hasher.h"
 #include "engine/kv/block_pool.h"
-#include "engine/tier/clock.h"
+#include "base/clock.h"
 
 namespace kvgate::schedule {
 

@@ -1,4 +1,4 @@
-#include "engine/template/chat_fit.h"
+#include "engine/text/chat/chat_fit.h"
 
 #include <algorithm>
 #include <memory>
@@ -8,7 +8,7 @@
 
 #include <kvgate/check.h>
 
-#include "engine/jinja/template.h"
+#include "engine/text/jinja/template.h"
 
 namespace kvgate::chat {
 namespace {

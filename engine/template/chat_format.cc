@@ -1,4 +1,4 @@
-#include "engine/template/chat_format.h"
+#include "engine/text/chat/chat_format.h"
 
 #include <fmt/format.h>
 

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <utility>
 
-#include "engine/template/chat_format.h"
+#include "engine/text/chat/chat_format.h"
 
 namespace kvgate::chat {
 

@@ -1,4 +1,4 @@
-#include "engine/template/end_memo.h"
+#include "engine/text/chat/end_memo.h"
 
 #include <algorithm>
 #include <cstring>

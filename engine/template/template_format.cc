@@ -9,8 +9,8 @@
 
 #include <kvgate/digest.h>
 
-#include "engine/jinja/template.h"
-#include "engine/template/end_memo.h"
+#include "engine/text/jinja/template.h"
+#include "engine/text/chat/end_memo.h"
 
 namespace kvgate::chat {
 namespace {

@@ -13,7 +13,7 @@
 
 #include <kvgate/result.h>
 
-#include "engine/template/chat_format.h"
+#include "engine/text/chat/chat_format.h"
 
 namespace kvgate::chat {
 

@@ -27,9 +27,9 @@
 #include <kvgate/ids.h>
 
 #include "engine/kv/block_hasher.h"
-#include "engine/tier/clock.h"
+#include "base/clock.h"
 #include "kernels/backend.h"
-#include "store/kv_store.h"
+#include "store/kv/kv_store.h"
 
 namespace kvgate::tier {
 

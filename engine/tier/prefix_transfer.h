@@ -17,10 +17,10 @@
 
 #include <kvgate/ids.h>
 #include <kvgate/result.h>
-#include <kvgate/seal.h>
+#include "base/seal.h"
 
 #include "engine/kv/block_hasher.h"
-#include "store/kv_store.h"
+#include "store/kv/kv_store.h"
 #include "store/prefix_file.h"
 
 namespace kvgate::tier {

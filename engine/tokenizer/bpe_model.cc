@@ -1,12 +1,12 @@
-#include "engine/tokenizer/bpe_model.h"
+#include "engine/text/tokenizer/bpe_model.h"
 
 #include <algorithm>
 #include <deque>
 #include <utility>
 
 #include "engine/tokenizer/byte_alphabet.h"
-#include "engine/tokenizer/sentencepiece_text.h"
-#include "engine/tokenizer/utf8.h"
+#include "engine/text/tokenizer/vocabulary/sentencepiece_text.h"
+#include "base/utf8.h"
 
 namespace kvgate::tokenizer {
 namespace {

@@ -1,8 +1,8 @@
-#include "engine/tokenizer/bpe_tokenizer.h"
+#include "engine/text/tokenizer/bpe_tokenizer.h"
 
 #include <utility>
 
-#include "engine/tokenizer/sentencepiece_text.h"
+#include "engine/text/tokenizer/vocabulary/sentencepiece_text.h"
 
 namespace kvgate::tokenizer {
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "engine/tokenizer/regex.h"
-#include "engine/tokenizer/utf8.h"
+#include "base/utf8.h"
 
 namespace kvgate::tokenizer {
 namespace {

@@ -1,5 +1,5 @@
-#include "engine/tokenizer/tokenizer.h"
-#include "engine/tokenizer/utf8.h"
+#include "engine/text/tokenizer/tokenizer.h"
+#include "base/utf8.h"
 
 namespace kvgate::tokenizer {
 

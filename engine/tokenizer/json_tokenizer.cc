@@ -1,4 +1,4 @@
-#include "engine/tokenizer/json_tokenizer.h"
+#include "engine/text/tokenizer/json_tokenizer.h"
 
 #include <fmt/format.h>
 
@@ -8,8 +8,8 @@
 #include <system_error>
 #include <utility>
 
-#include "engine/tokenizer/json_vocabulary.h"
-#include "engine/tokenizer/utf8.h"
+#include "engine/text/tokenizer/json_vocabulary.h"
+#include "base/utf8.h"
 
 namespace kvgate::tokenizer {
 namespace {

@@ -1,4 +1,4 @@
-#include "engine/tokenizer/json_vocabulary.h"
+#include "engine/text/tokenizer/json_vocabulary.h"
 
 #include <fmt/format.h>
 
@@ -8,9 +8,9 @@
 #include <unordered_map>
 #include <utility>
 
-#include "engine/tokenizer/bpe_model.h"
-#include "engine/tokenizer/sentencepiece_text.h"
-#include "engine/tokenizer/text_pattern.h"
+#include "engine/text/tokenizer/bpe_model.h"
+#include "engine/text/tokenizer/vocabulary/sentencepiece_text.h"
+#include "engine/text/tokenizer/split/text_pattern.h"
 
 namespace kvgate::tokenizer {
 namespace {

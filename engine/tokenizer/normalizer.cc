@@ -9,9 +9,9 @@
 
 #include "engine/tokenizer/char_class.h"
 #include "engine/tokenizer/charsmap.h"
-#include "engine/tokenizer/text_pattern.h"
-#include "engine/tokenizer/unicode_text.h"
-#include "engine/tokenizer/utf8.h"
+#include "engine/text/tokenizer/split/text_pattern.h"
+#include "engine/text/tokenizer/unicode/unicode_text.h"
+#include "base/utf8.h"
 
 namespace kvgate::tokenizer {
 namespace {

@@ -1,11 +1,11 @@
-#include "engine/tokenizer/pretokenizer.h"
+#include "engine/text/tokenizer/split/pretokenizer.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "engine/tokenizer/utf8.h"
+#include "base/utf8.h"
 
 namespace kvgate::tokenizer {
 namespace {

@@ -1,4 +1,4 @@
-#include "engine/tokenizer/pretokenizer_families.h"
+#include "engine/text/tokenizer/split/pretokenizer_families.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "engine/tokenizer/sentencepiece_text.h"
+#include "engine/text/tokenizer/vocabulary/sentencepiece_text.h"
 
 #include <algorithm>
 #include <charconv>

@@ -1,4 +1,4 @@
-#include "engine/tokenizer/spm_tokenizer.h"
+#include "engine/text/tokenizer/spm_tokenizer.h"
 
 #include <fmt/format.h>
 
@@ -9,8 +9,8 @@
 #include <optional>
 #include <utility>
 
-#include "engine/tokenizer/sentencepiece_text.h"
-#include "engine/tokenizer/utf8.h"
+#include "engine/text/tokenizer/vocabulary/sentencepiece_text.h"
+#include "base/utf8.h"
 
 namespace kvgate::tokenizer {
 namespace {

@@ -1,14 +1,14 @@
-#include "engine/tokenizer/tokenizer.h"
+#include "engine/text/tokenizer/tokenizer.h"
 
 #include <fmt/format.h>
 
 #include <system_error>
 
 #include "engine/model/gguf.h"
-#include "engine/tokenizer/bpe_tokenizer.h"
-#include "engine/tokenizer/json_tokenizer.h"
-#include "engine/tokenizer/spm_tokenizer.h"
-#include "engine/tokenizer/unigram_tokenizer.h"
+#include "engine/text/tokenizer/bpe_tokenizer.h"
+#include "engine/text/tokenizer/json_tokenizer.h"
+#include "engine/text/tokenizer/spm_tokenizer.h"
+#include "engine/text/tokenizer/unigram_tokenizer.h"
 
 namespace kvgate::tokenizer {
 

@@ -1,4 +1,4 @@
-#include "engine/tokenizer/unicode_text.h"
+#include "engine/text/tokenizer/unicode/unicode_text.h"
 
 #include <utf8proc.h>
 
@@ -8,7 +8,7 @@
 
 #include <kvgate/check.h>
 
-#include "engine/tokenizer/utf8.h"
+#include "base/utf8.h"
 
 namespace kvgate::tokenizer {
 namespace {

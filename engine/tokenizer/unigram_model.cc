@@ -1,11 +1,11 @@
-#include "engine/tokenizer/unigram_model.h"
+#include "engine/text/tokenizer/unigram_model.h"
 
 #include <algorithm>
 #include <limits>
 #include <vector>
 
-#include "engine/tokenizer/sentencepiece_text.h"
-#include "engine/tokenizer/utf8.h"
+#include "engine/text/tokenizer/vocabulary/sentencepiece_text.h"
+#include "base/utf8.h"
 
 namespace kvgate::tokenizer {
 namespace {

@@ -1,4 +1,4 @@
-#include "engine/tokenizer/unigram_tokenizer.h"
+#include "engine/text/tokenizer/unigram_tokenizer.h"
 
 #include <fmt/format.h>
 
@@ -6,8 +6,8 @@
 #include <utility>
 #include <variant>
 
-#include "engine/tokenizer/bpe_model.h"
-#include "engine/tokenizer/sentencepiece_text.h"
+#include "engine/text/tokenizer/bpe_model.h"
+#include "engine/text/tokenizer/vocabulary/sentencepiece_text.h"
 
 namespace kvgate::tokenizer {
 namespace {

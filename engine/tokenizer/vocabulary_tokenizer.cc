@@ -5,8 +5,8 @@
 #include <kvgate/check.h>
 
 #include "engine/tokenizer/char_class.h"
-#include "engine/tokenizer/unicode_text.h"
-#include "engine/tokenizer/utf8.h"
+#include "engine/text/tokenizer/unicode/unicode_text.h"
+#include "base/utf8.h"
 
 namespace kvgate::tokenizer {
 namespace {

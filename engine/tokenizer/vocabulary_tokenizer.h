@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/tokenizer/tokenizer.h"
+#include "engine/text/tokenizer/tokenizer.h"
 #include "engine/tokenizer/vocabulary.h"
 #include "engine/tokenizer/word_table.h"
 

@@ -13,7 +13,7 @@
 #include <kvgate/result.h>
 
 #include "engine/tokenizer/json_node.h"
-#include "engine/tokenizer/text_pattern.h"
+#include "engine/text/tokenizer/split/text_pattern.h"
 
 namespace kvgate::tokenizer {
 

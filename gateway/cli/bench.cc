@@ -6,14 +6,14 @@
 #include <string>
 
 #include "engine/model/weight_recipe.h"
-#include "gateway/cli/bench_engine.h"
-#include "gateway/cli/bench_kv_quality.h"
-#include "gateway/cli/bench_load.h"
+#include "gateway/bench/bench_engine.h"
+#include "gateway/bench/bench_kv_quality.h"
+#include "gateway/bench/bench_load.h"
 #include "gateway/cli/bench_model_load.h"
-#include "gateway/cli/bench_shapes.h"
-#include "gateway/cli/bench_tokenizer.h"
+#include "gateway/bench/bench_shapes.h"
+#include "gateway/bench/bench_tokenizer.h"
 #include "gateway/cli/commands.h"
-#include "gateway/cli/gpu_bench/gpu_bench.h"
+#include "gateway/bench/gpu/gpu_bench.h"
 #include "gateway/cli/server_target.h"
 
 namespace kvgate::cli {

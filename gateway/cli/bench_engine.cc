@@ -1,4 +1,4 @@
-#include "gateway/cli/bench_engine.h"
+#include "gateway/bench/bench_engine.h"
 
 #include <fmt/format.h>
 
@@ -10,11 +10,11 @@
 #include <span>
 #include <string>
 
-#include "engine/model/hf_folder.h"
+#include "engine/modelfile/hf_folder.h"
 #include "engine/model/model.h"
-#include "engine/tokenizer/tokenizer.h"
+#include "engine/text/tokenizer/tokenizer.h"
 #include "gateway/cli/bench_file.h"
-#include "gateway/cli/bench_work.h"
+#include "gateway/bench/bench_work.h"
 #include "gateway/cli/progress.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/peak.h"

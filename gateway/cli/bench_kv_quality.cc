@@ -1,4 +1,4 @@
-#include "gateway/cli/bench_kv_quality.h"
+#include "gateway/bench/bench_kv_quality.h"
 
 #include <fmt/format.h>
 
@@ -15,10 +15,10 @@
 #include <string>
 #include <vector>
 
-#include "engine/model/hf_folder.h"
+#include "engine/modelfile/hf_folder.h"
 #include "engine/model/model.h"
 #include "engine/schedule/context_policy.h"
-#include "engine/tokenizer/tokenizer.h"
+#include "engine/text/tokenizer/tokenizer.h"
 #include "gateway/cli/bench_file.h"
 #include "kernels/cpu/cpu_backend.h"
 

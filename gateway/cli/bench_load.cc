@@ -1,4 +1,4 @@
-#include "gateway/cli/bench_load.h"
+#include "gateway/bench/bench_load.h"
 
 #include <fmt/format.h>
 
@@ -15,7 +15,7 @@
 #include <thread>
 #include <utility>
 
-#include "gateway/cli/http_client.h"
+#include "gateway/cli/server/http_client.h"
 
 namespace kvgate::cli {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "engine/model/make_model.h"
 #include "engine/model/weight_recipe.h"
-#include "gateway/cli/bench_shapes.h"
+#include "gateway/bench/bench_shapes.h"
 
 namespace kvgate::cli {
 

@@ -1,4 +1,4 @@
-#include "gateway/cli/bench_shapes.h"
+#include "gateway/bench/bench_shapes.h"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "gateway/cli/bench_tokenizer.h"
+#include "gateway/bench/bench_tokenizer.h"
 
 #include <fmt/format.h>
 
@@ -13,10 +13,10 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/model/hf_folder.h"
-#include "engine/tokenizer/pretokenizer.h"
-#include "engine/tokenizer/tokenizer.h"
-#include "engine/tokenizer/utf8.h"
+#include "engine/modelfile/hf_folder.h"
+#include "engine/text/tokenizer/split/pretokenizer.h"
+#include "engine/text/tokenizer/tokenizer.h"
+#include "base/utf8.h"
 
 namespace kvgate::cli {
 namespace {

@@ -1,11 +1,11 @@
-#include "gateway/cli/bus_error.h"
+#include "gateway/cli/machine/bus_error.h"
 
 #include <signal.h>
 #include <unistd.h>
 
 #include <cstring>
 
-#include "engine/model/mapped_file.h"
+#include "engine/modelfile/mapped_file.h"
 
 namespace kvgate::cli {
 namespace {

@@ -17,13 +17,13 @@
 #include <vector>
 
 #include "gateway/cli/commands.h"
-#include "gateway/cli/http_client.h"
+#include "gateway/cli/server/http_client.h"
 #include "gateway/cli/local_engine.h"
 #include "gateway/cli/options.h"
 #include "gateway/cli/pin_flags.h"
 #include "gateway/cli/progress.h"
 #include "gateway/cli/server_target.h"
-#include "gateway/service/prefix_service.h"
+#include "gateway/local/prefix_service.h"
 #include "store/rocks_data_directory.h"
 
 namespace kvgate::cli {

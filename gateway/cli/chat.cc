@@ -18,7 +18,7 @@
 
 #include "gateway/cli/commands.h"
 #include "gateway/cli/conversation.h"
-#include "gateway/cli/device.h"
+#include "gateway/cli/machine/device.h"
 #include "gateway/cli/local_engine.h"
 #include "gateway/cli/options.h"
 #include "gateway/cli/server_target.h"

@@ -9,7 +9,7 @@
 #include <optional>
 #include <utility>
 
-#include "gateway/cli/http_client.h"
+#include "gateway/cli/server/http_client.h"
 #include "gateway/cli/server_target.h"
 #include "gateway/protocol/json_writer.h"
 

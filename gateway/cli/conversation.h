@@ -10,8 +10,8 @@
 
 #include <kvgate/result.h>
 
-#include "gateway/protocol/completion.h"
-#include "gateway/provider/local.h"
+#include "gateway/protocol/form/completion.h"
+#include "gateway/local/local.h"
 #include "store/rocks_data_directory.h"
 
 namespace kvgate::cli {

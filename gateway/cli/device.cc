@@ -1,4 +1,4 @@
-#include "gateway/cli/device.h"
+#include "gateway/cli/machine/device.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 
 #include <kvgate/log.h>
 
-#include "gateway/cli/machine_memory.h"
+#include "gateway/cli/machine/machine_memory.h"
 #include "kernels/cpu/cpu_backend.h"
 
 namespace kvgate::cli {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "gateway/cli/commands.h"
-#include "gateway/cli/http_client.h"
+#include "gateway/cli/server/http_client.h"
 #include "gateway/cli/local_engine.h"
 #include "gateway/cli/options.h"
 #include "gateway/cli/server_target.h"

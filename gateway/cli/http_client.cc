@@ -1,4 +1,4 @@
-#include "gateway/cli/http_client.h"
+#include "gateway/cli/server/http_client.h"
 
 #include <fmt/format.h>
 

@@ -16,7 +16,7 @@
 #include <system_error>
 #include <utility>
 
-#include "gateway/http/listener_tls.h"
+#include "gateway/http/socket/listener_tls.h"
 
 namespace kvgate::cli {
 namespace {

@@ -12,13 +12,13 @@
 #include <utility>
 
 #include <kvgate/log.h>
-#include <kvgate/regular_file.h>
+#include "base/regular_file.h"
 
-#include "engine/model/hf_folder.h"
+#include "engine/modelfile/hf_folder.h"
 #include "engine/model/make_model.h"
 #include "engine/template/template_format.h"
-#include "gateway/cli/device.h"
-#include "gateway/service/upkeep.h"
+#include "gateway/cli/machine/device.h"
+#include "gateway/local/maintenance.h"
 
 namespace kvgate::cli {
 namespace {

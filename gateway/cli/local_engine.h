@@ -10,10 +10,10 @@
 
 #include "engine/engine.h"
 #include "engine/model/model_file.h"
-#include "engine/template/chat_format.h"
-#include "engine/tokenizer/tokenizer.h"
+#include "engine/text/chat/chat_format.h"
+#include "engine/text/tokenizer/tokenizer.h"
 #include "gateway/config/config.h"
-#include "gateway/provider/local.h"
+#include "gateway/local/local.h"
 #include "kernels/backend.h"
 #include "store/rocks_data_directory.h"
 

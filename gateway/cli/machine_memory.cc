@@ -1,4 +1,4 @@
-#include "gateway/cli/machine_memory.h"
+#include "gateway/cli/machine/machine_memory.h"
 
 #include <fmt/format.h>
 

@@ -9,11 +9,11 @@
 #include <span>
 #include <string>
 
-#include "gateway/cli/bus_error.h"
+#include "gateway/cli/machine/bus_error.h"
 #include "gateway/cli/commands.h"
-#include "gateway/cli/misspelling.h"
+#include "gateway/cli/terminal/misspelling.h"
 #include "kernels/cuda/cuda_backend.h"
-#include "store/start_marker.h"
+#include "store/file/start_marker.h"
 
 namespace {
 

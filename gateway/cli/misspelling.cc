@@ -1,4 +1,4 @@
-#include "gateway/cli/misspelling.h"
+#include "gateway/cli/terminal/misspelling.h"
 
 #include <fmt/format.h>
 

@@ -10,10 +10,10 @@
 #include <system_error>
 #include <vector>
 
-#include "engine/model/hf_folder.h"
+#include "engine/modelfile/hf_folder.h"
 #include "gateway/cli/commands.h"
-#include "gateway/cli/device.h"
-#include "gateway/cli/machine_memory.h"
+#include "gateway/cli/machine/device.h"
+#include "gateway/cli/machine/machine_memory.h"
 #include "gateway/config/config.h"
 #include "kernels/weight_format.h"
 

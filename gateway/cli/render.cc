@@ -9,9 +9,9 @@
 #include <iterator>
 #include <memory>
 
-#include "engine/jinja/template.h"
+#include "engine/text/jinja/template.h"
 #include "gateway/cli/commands.h"
-#include "gateway/cli/json_data.h"
+#include "gateway/cli/terminal/json_data.h"
 
 namespace kvgate::cli {
 namespace {

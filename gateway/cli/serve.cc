@@ -22,18 +22,18 @@
 #include <kvgate/log.h>
 
 #include "gateway/cli/commands.h"
-#include "gateway/cli/device.h"
+#include "gateway/cli/machine/device.h"
 #include "gateway/cli/local_engine.h"
 #include "gateway/cli/options.h"
 #include "gateway/cli/start_failure.h"
-#include "gateway/cli/watchdog.h"
+#include "gateway/cli/machine/watchdog.h"
 #include "gateway/http/server.h"
-#include "gateway/service/access.h"
+#include "gateway/access/access.h"
 #include "gateway/service/prompt_store.h"
 #include "gateway/service/prompts.h"
-#include "gateway/service/upkeep.h"
-#include "store/secret_file.h"
-#include "store/turn_store.h"
+#include "gateway/local/maintenance.h"
+#include "store/file/secret_file.h"
+#include "store/meta/turn_store.h"
 
 namespace kvgate::cli {
 namespace {

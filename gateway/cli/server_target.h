@@ -7,7 +7,7 @@
 
 #include <kvgate/result.h>
 
-#include "gateway/cli/http_client.h"
+#include "gateway/cli/server/http_client.h"
 #include "store/rocks_data_directory.h"
 
 namespace CLI {

@@ -17,12 +17,12 @@
 #include "engine/model/make_model.h"
 #include "engine/model/quantize_model.h"
 #include "engine/model/weight_recipe.h"
-#include "engine/tokenizer/tokenizer.h"
+#include "engine/text/tokenizer/tokenizer.h"
 #include "gateway/cli/commands.h"
 #include "gateway/config/config.h"
 #include "gateway/config/keys.h"
 #include "gateway/config/nearest.h"
-#include "gateway/http/listener_tls.h"
+#include "gateway/http/socket/listener_tls.h"
 
 namespace kvgate::cli {
 namespace {

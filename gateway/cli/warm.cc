@@ -12,15 +12,15 @@
 #include <thread>
 
 #include "gateway/cli/commands.h"
-#include "gateway/cli/device.h"
-#include "gateway/cli/http_client.h"
+#include "gateway/cli/machine/device.h"
+#include "gateway/cli/server/http_client.h"
 #include "gateway/cli/local_engine.h"
 #include "gateway/cli/options.h"
 #include "gateway/cli/pin_flags.h"
 #include "gateway/cli/progress.h"
 #include "gateway/cli/server_target.h"
 #include "gateway/service/service.h"
-#include "gateway/service/upkeep.h"
+#include "gateway/local/maintenance.h"
 #include "store/rocks_data_directory.h"
 
 namespace kvgate::cli {

@@ -1,4 +1,4 @@
-#include "gateway/cli/watchdog.h"
+#include "gateway/cli/machine/watchdog.h"
 
 #include <dlfcn.h>
 #include <execinfo.h>

@@ -14,8 +14,8 @@
 #include <utility>
 
 #include "gateway/http/client_socket.h"
-#include "gateway/http/listener_tls.h"
-#include "gateway/http/task.h"
+#include "gateway/http/socket/listener_tls.h"
+#include "gateway/http/socket/task.h"
 
 namespace kvgate::http {
 

@@ -16,9 +16,9 @@
 
 #include <kvgate/log.h>
 
-#include "gateway/http/body_pool.h"
-#include "gateway/http/message_rules.h"
-#include "gateway/protocol/errors.h"
+#include "gateway/http/socket/body_pool.h"
+#include "gateway/http/message/message_rules.h"
+#include "gateway/protocol/form/errors.h"
 
 namespace kvgate::http {
 namespace {

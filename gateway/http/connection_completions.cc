@@ -5,7 +5,7 @@
 #include <kvgate/log.h>
 
 #include "gateway/http/connection.h"
-#include "gateway/protocol/errors.h"
+#include "gateway/protocol/form/errors.h"
 
 namespace kvgate::http {
 namespace {

@@ -4,7 +4,7 @@
 #include <exception>
 #include <utility>
 
-#include <kvgate/memory_fence.h>
+#include "base/memory_fence.h"
 
 namespace kvgate::http {
 

@@ -10,7 +10,7 @@
 #include <thread>
 #include <utility>
 
-#include <kvgate/memory_fence.h>
+#include "base/memory_fence.h"
 
 #include "engine/engine.h"
 #include "gateway/http/connection.h"

@@ -14,12 +14,12 @@
 
 #include <kvgate/log.h>
 
-#include "gateway/http/body_pool.h"
+#include "gateway/http/socket/body_pool.h"
 #include "gateway/http/connection.h"
 #include "gateway/http/exchange_account.h"
-#include "gateway/protocol/response_items.h"
+#include "gateway/protocol/form/response_items.h"
 #include "gateway/service/prompts.h"
-#include "gateway/upstream/content_decoder.h"
+#include "gateway/upstream/wire/content_decoder.h"
 #include "gateway/upstream/exchange_observer.h"
 
 namespace kvgate::http {

@@ -1,4 +1,4 @@
-#include "gateway/http/listener_tls.h"
+#include "gateway/http/socket/listener_tls.h"
 
 #include <fmt/format.h>
 #include <openssl/err.h>
@@ -12,7 +12,7 @@
 #include <string_view>
 
 #include <kvgate/digest.h>
-#include <kvgate/regular_file.h>
+#include "base/regular_file.h"
 
 namespace kvgate::http {
 namespace {

@@ -1,11 +1,11 @@
-#include "gateway/http/message_rules.h"
+#include "gateway/http/message/message_rules.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "gateway/http/router.h"
-#include "gateway/upstream/header_rules.h"
+#include "gateway/upstream/wire/header_rules.h"
 
 namespace kvgate::http {
 namespace {

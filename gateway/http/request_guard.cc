@@ -1,4 +1,4 @@
-#include "gateway/http/request_guard.h"
+#include "gateway/http/message/request_guard.h"
 
 #include <fmt/format.h>
 

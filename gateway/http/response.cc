@@ -1,4 +1,4 @@
-#include "gateway/http/response.h"
+#include "gateway/http/message/response.h"
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -6,7 +6,7 @@
 #include <ctime>
 #include <iterator>
 
-#include "gateway/protocol/errors.h"
+#include "gateway/protocol/form/errors.h"
 #include "gateway/protocol/json_writer.h"
 
 namespace kvgate::http {

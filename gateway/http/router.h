@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "gateway/http/response.h"
-#include "gateway/service/access.h"
+#include "gateway/http/message/response.h"
+#include "gateway/access/access.h"
 
 namespace kvgate::http {
 

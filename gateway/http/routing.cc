@@ -7,7 +7,7 @@
 
 #include "gateway/http/connection.h"
 #include "gateway/http/translated_answer.h"
-#include "gateway/protocol/errors.h"
+#include "gateway/protocol/form/errors.h"
 
 namespace kvgate::http {
 namespace {

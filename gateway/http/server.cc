@@ -13,7 +13,7 @@
 #include <vector>
 
 #include <kvgate/log.h>
-#include <kvgate/memory_fence.h>
+#include "base/memory_fence.h"
 #include <kvgate/thread_activity.h>
 
 #include "gateway/http/connection.h"

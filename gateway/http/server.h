@@ -12,7 +12,7 @@
 #include <kvgate/result.h>
 
 #include "gateway/config/config.h"
-#include "gateway/http/listener_tls.h"
+#include "gateway/http/socket/listener_tls.h"
 #include "gateway/service/service.h"
 #include "gateway/service/work_pools.h"
 

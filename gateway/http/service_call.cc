@@ -3,8 +3,8 @@
 #include <string_view>
 #include <utility>
 
-#include "gateway/protocol/errors.h"
-#include "gateway/service/prefix_service.h"
+#include "gateway/protocol/form/errors.h"
+#include "gateway/local/prefix_service.h"
 
 namespace kvgate::http {
 namespace {

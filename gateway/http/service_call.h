@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "gateway/http/response.h"
+#include "gateway/http/message/response.h"
 #include "gateway/http/router.h"
 #include "gateway/service/service.h"
 

@@ -13,7 +13,7 @@
 
 #include <kvgate/result.h>
 
-#include "gateway/http/listener_tls.h"
+#include "gateway/http/socket/listener_tls.h"
 #include "gateway/http/server.h"
 #include "gateway/route/route_table.h"
 #include "gateway/service/gateway_keys.h"

@@ -9,12 +9,12 @@
 
 #include <kvgate/result.h>
 
-#include "gateway/http/response.h"
+#include "gateway/http/message/response.h"
 #include "gateway/translate/reply_translator.h"
 #include "gateway/translate/request_translator.h"
-#include "gateway/upstream/content_decoder.h"
+#include "gateway/upstream/wire/content_decoder.h"
 #include "gateway/upstream/dialect.h"
-#include "gateway/upstream/header_rules.h"
+#include "gateway/upstream/wire/header_rules.h"
 #include "gateway/upstream/upstream.h"
 
 namespace kvgate::http {

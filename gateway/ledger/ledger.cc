@@ -10,7 +10,7 @@
 #include <utility>
 
 #include <kvgate/log.h>
-#include <kvgate/memory_fence.h>
+#include "base/memory_fence.h"
 #include <kvgate/wall_clock.h>
 
 #include "gateway/ledger/record_format.h"

@@ -27,7 +27,7 @@
 #include "gateway/ledger/totals.h"
 #include "gateway/metrics/registry.h"
 #include "gateway/upstream/exchange_observer.h"
-#include "store/meta_store.h"
+#include "store/meta/meta_store.h"
 
 namespace kvgate::ledger {
 

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include <kvgate/check.h>
-#include <kvgate/regular_file.h>
+#include "base/regular_file.h"
 
 #include "gateway/ledger/prices_data.h"
 

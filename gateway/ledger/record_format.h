@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include <kvgate/seal.h>
+#include "base/seal.h"
 
 #include "gateway/ledger/request_record.h"
 

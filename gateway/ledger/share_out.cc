@@ -1,4 +1,4 @@
-#include "gateway/ledger/share_out.h"
+#include "gateway/ledger/apportion.h"
 
 #include <algorithm>
 #include <numeric>

@@ -3,7 +3,7 @@
 #include <optional>
 #include <vector>
 
-#include "gateway/ledger/share_out.h"
+#include "gateway/ledger/apportion.h"
 
 namespace kvgate::ledger {
 namespace {

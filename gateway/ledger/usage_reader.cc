@@ -1,6 +1,6 @@
 #include "gateway/ledger/usage_reader.h"
 
-#include "gateway/upstream/header_rules.h"
+#include "gateway/upstream/wire/header_rules.h"
 
 namespace kvgate::ledger {
 namespace {

@@ -12,7 +12,7 @@
 #include "gateway/ledger/reply_scanner.h"
 #include "gateway/ledger/sse_reader.h"
 #include "gateway/ledger/usage.h"
-#include "gateway/upstream/content_decoder.h"
+#include "gateway/upstream/wire/content_decoder.h"
 
 namespace kvgate::ledger {
 

@@ -1,11 +1,11 @@
-#include "gateway/prompt/attribution.h"
+#include "gateway/prompt/diagnose/attribution.h"
 
 #include <algorithm>
 #include <numeric>
 #include <vector>
 
-#include "gateway/ledger/share_out.h"
-#include "gateway/prompt/cache_effects.h"
+#include "gateway/ledger/apportion.h"
+#include "gateway/prompt/diagnose/cache_effects.h"
 
 namespace kvgate::prompt {
 namespace {

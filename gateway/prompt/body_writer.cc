@@ -1,11 +1,11 @@
-#include "gateway/prompt/body_writer.h"
+#include "gateway/prompt/rewrite/body_writer.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "gateway/prompt/canonical.h"
-#include "gateway/prompt/markers.h"
-#include "gateway/prompt/segment_text.h"
+#include "gateway/prompt/parse/canonical.h"
+#include "gateway/prompt/parse/breakpoints.h"
+#include "gateway/prompt/parse/segment_text.h"
 #include "gateway/prompt/skimmer.h"
 
 namespace kvgate::prompt {

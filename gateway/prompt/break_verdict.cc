@@ -1,4 +1,4 @@
-#include "gateway/prompt/break_verdict.h"
+#include "gateway/prompt/diagnose/miss_message.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "gateway/prompt/canonical.h"
+#include "gateway/prompt/parse/canonical.h"
 
 #include <algorithm>
 #include <array>
@@ -8,7 +8,7 @@
 #include <kvgate/digest.h>
 
 #include "gateway/prompt/skimmer.h"
-#include "gateway/prompt/volatile_text.h"
+#include "gateway/prompt/parse/volatile_text.h"
 
 namespace kvgate::prompt {
 namespace {

@@ -1,4 +1,4 @@
-#include "gateway/prompt/conversation_memory.h"
+#include "gateway/prompt/history/conversation_memory.h"
 
 #include <algorithm>
 #include <iterator>

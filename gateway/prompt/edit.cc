@@ -1,4 +1,4 @@
-#include "gateway/prompt/edit.h"
+#include "gateway/prompt/parse/edit.h"
 
 #include <algorithm>
 #include <array>

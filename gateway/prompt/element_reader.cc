@@ -1,4 +1,4 @@
-#include "gateway/prompt/element_reader.h"
+#include "gateway/prompt/parse/element_reader.h"
 
 #include <array>
 #include <bitset>

@@ -1,10 +1,10 @@
-#include "gateway/prompt/ephemeral.h"
+#include "gateway/prompt/history/ephemeral.h"
 
 #include <algorithm>
 
-#include "gateway/prompt/canonical.h"
-#include "gateway/prompt/segment_text.h"
-#include "gateway/prompt/volatile_line.h"
+#include "gateway/prompt/parse/canonical.h"
+#include "gateway/prompt/parse/segment_text.h"
+#include "gateway/prompt/parse/volatile_line.h"
 
 namespace kvgate::prompt {
 namespace {

@@ -1,12 +1,12 @@
-#include "gateway/prompt/held_text.h"
+#include "gateway/prompt/history/held_text.h"
 
 #include <cstddef>
 #include <iterator>
 #include <utility>
 
-#include "gateway/prompt/canonical.h"
-#include "gateway/prompt/volatile_line.h"
-#include "gateway/prompt/volatile_text.h"
+#include "gateway/prompt/parse/canonical.h"
+#include "gateway/prompt/parse/volatile_line.h"
+#include "gateway/prompt/parse/volatile_text.h"
 
 namespace kvgate::prompt {
 namespace {

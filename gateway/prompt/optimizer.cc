@@ -4,16 +4,16 @@
 #include <array>
 #include <utility>
 
-#include "gateway/prompt/body_writer.h"
-#include "gateway/prompt/canonical.h"
-#include "gateway/prompt/conversation_memory.h"
-#include "gateway/prompt/draft.h"
-#include "gateway/prompt/pin.h"
-#include "gateway/prompt/recognition.h"
+#include "gateway/prompt/rewrite/body_writer.h"
+#include "gateway/prompt/parse/canonical.h"
+#include "gateway/prompt/history/conversation_memory.h"
+#include "gateway/prompt/rewrite/draft.h"
+#include "gateway/prompt/rewrite/pin.h"
+#include "gateway/prompt/history/recognition.h"
 #include "gateway/prompt/segment_memo.h"
-#include "gateway/prompt/segment_text.h"
-#include "gateway/prompt/stabilize.h"
-#include "gateway/prompt/tenant_memory.h"
+#include "gateway/prompt/parse/segment_text.h"
+#include "gateway/prompt/rewrite/stabilize.h"
+#include "gateway/prompt/history/tenant_memory.h"
 
 namespace kvgate::prompt {
 namespace {

@@ -13,12 +13,12 @@
 #include <vector>
 
 #include "gateway/ledger/prices.h"
-#include "gateway/prompt/attribution.h"
-#include "gateway/prompt/conversation.h"
-#include "gateway/prompt/edit.h"
-#include "gateway/prompt/plan.h"
+#include "gateway/prompt/diagnose/attribution.h"
+#include "gateway/prompt/history/conversation.h"
+#include "gateway/prompt/parse/edit.h"
+#include "gateway/prompt/planner/plan.h"
 #include "gateway/prompt/prefix_break.h"
-#include "gateway/prompt/tenant_memory.h"
+#include "gateway/prompt/history/tenant_memory.h"
 
 namespace kvgate::prompt {
 

@@ -1,14 +1,14 @@
-#include "gateway/prompt/outline.h"
+#include "gateway/prompt/parse/request_layout.h"
 
 #include <algorithm>
 #include <array>
 #include <limits>
 #include <utility>
 
-#include "gateway/prompt/element_reader.h"
+#include "gateway/prompt/parse/element_reader.h"
 #include "gateway/prompt/segment_memo.h"
-#include "gateway/prompt/segment_text.h"
-#include "gateway/prompt/sources.h"
+#include "gateway/prompt/parse/segment_text.h"
+#include "gateway/prompt/parse/sources.h"
 
 namespace kvgate::prompt {
 namespace {

@@ -3,13 +3,13 @@
 #include <unordered_set>
 #include <utility>
 
-#include "gateway/prompt/canonical.h"
-#include "gateway/prompt/element_reader.h"
-#include "gateway/prompt/ephemeral.h"
-#include "gateway/prompt/held_text.h"
-#include "gateway/prompt/segment_text.h"
-#include "gateway/prompt/stabilize.h"
-#include "gateway/prompt/tail.h"
+#include "gateway/prompt/parse/canonical.h"
+#include "gateway/prompt/parse/element_reader.h"
+#include "gateway/prompt/history/ephemeral.h"
+#include "gateway/prompt/history/held_text.h"
+#include "gateway/prompt/parse/segment_text.h"
+#include "gateway/prompt/rewrite/stabilize.h"
+#include "gateway/prompt/rewrite/tail.h"
 
 namespace kvgate::prompt {
 namespace {

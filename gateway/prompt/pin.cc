@@ -1,4 +1,4 @@
-#include "gateway/prompt/pin.h"
+#include "gateway/prompt/rewrite/pin.h"
 
 #include <algorithm>
 #include <iterator>
@@ -6,8 +6,8 @@
 #include <unordered_set>
 #include <utility>
 
-#include "gateway/prompt/canonical.h"
-#include "gateway/prompt/segment_text.h"
+#include "gateway/prompt/parse/canonical.h"
+#include "gateway/prompt/parse/segment_text.h"
 #include "gateway/prompt/skimmer.h"
 
 namespace kvgate::prompt {

@@ -1,11 +1,11 @@
-#include "gateway/prompt/plan.h"
+#include "gateway/prompt/planner/plan.h"
 
 #include <algorithm>
 #include <mutex>
 #include <utility>
 
-#include "gateway/prompt/plan_decision.h"
-#include "gateway/prompt/plan_memory.h"
+#include "gateway/prompt/planner/plan_decision.h"
+#include "gateway/prompt/planner/plan_memory.h"
 
 namespace kvgate::prompt {
 namespace {

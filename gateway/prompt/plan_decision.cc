@@ -1,4 +1,4 @@
-#include "gateway/prompt/plan_decision.h"
+#include "gateway/prompt/planner/plan_decision.h"
 
 #include <algorithm>
 #include <initializer_list>
@@ -6,11 +6,11 @@
 
 #include <kvgate/digest.h>
 
-#include "gateway/prompt/plan_cost.h"
-#include "gateway/prompt/plan_key.h"
-#include "gateway/prompt/plan_layout.h"
-#include "gateway/prompt/plan_markers.h"
-#include "gateway/prompt/plan_memory.h"
+#include "gateway/prompt/planner/plan_cost.h"
+#include "gateway/prompt/planner/plan_key.h"
+#include "gateway/prompt/planner/plan_layout.h"
+#include "gateway/prompt/planner/plan_breakpoints.h"
+#include "gateway/prompt/planner/plan_memory.h"
 
 namespace kvgate::prompt {
 namespace {

@@ -1,4 +1,4 @@
-#include "gateway/prompt/plan_key.h"
+#include "gateway/prompt/planner/plan_key.h"
 
 #include <algorithm>
 #include <charconv>

@@ -1,4 +1,4 @@
-#include "gateway/prompt/plan_layout.h"
+#include "gateway/prompt/planner/plan_layout.h"
 
 #include <algorithm>
 

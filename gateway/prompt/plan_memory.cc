@@ -1,4 +1,4 @@
-#include "gateway/prompt/plan_memory.h"
+#include "gateway/prompt/planner/plan_memory.h"
 
 namespace kvgate::prompt {
 namespace {

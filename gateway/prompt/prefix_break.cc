@@ -6,9 +6,9 @@
 #include <unordered_set>
 #include <utility>
 
-#include "gateway/prompt/break_verdict.h"
-#include "gateway/prompt/cache_effects.h"
-#include "gateway/prompt/prompt_difference.h"
+#include "gateway/prompt/diagnose/miss_message.h"
+#include "gateway/prompt/diagnose/cache_effects.h"
+#include "gateway/prompt/diagnose/prompt_difference.h"
 #include "gateway/prompt/skimmer.h"
 
 namespace kvgate::prompt {

@@ -9,7 +9,7 @@
 
 #include "gateway/ledger/prices.h"
 #include "gateway/ledger/usage.h"
-#include "gateway/prompt/conversation.h"
+#include "gateway/prompt/history/conversation.h"
 
 namespace kvgate::prompt {
 

@@ -1,12 +1,12 @@
-#include "gateway/prompt/prompt_difference.h"
+#include "gateway/prompt/diagnose/prompt_difference.h"
 
 #include <algorithm>
 #include <array>
 #include <utility>
 
-#include "gateway/prompt/json_difference.h"
-#include "gateway/prompt/outline.h"
-#include "gateway/prompt/segment_difference.h"
+#include "gateway/prompt/diagnose/json_difference.h"
+#include "gateway/prompt/parse/request_layout.h"
+#include "gateway/prompt/diagnose/segment_difference.h"
 
 namespace kvgate::prompt {
 namespace {

@@ -1,10 +1,10 @@
-#include "gateway/prompt/recognition.h"
+#include "gateway/prompt/history/recognition.h"
 
 #include <algorithm>
 #include <array>
 #include <unordered_set>
 
-#include "gateway/prompt/canonical.h"
+#include "gateway/prompt/parse/canonical.h"
 #include "gateway/prompt/skimmer.h"
 
 namespace kvgate::prompt {

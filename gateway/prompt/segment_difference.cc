@@ -1,14 +1,14 @@
-#include "gateway/prompt/segment_difference.h"
+#include "gateway/prompt/diagnose/segment_difference.h"
 
 #include <algorithm>
 #include <map>
 #include <unordered_map>
 #include <utility>
 
-#include "gateway/prompt/json_difference.h"
-#include "gateway/prompt/outline.h"
+#include "gateway/prompt/diagnose/json_difference.h"
+#include "gateway/prompt/parse/request_layout.h"
 #include "gateway/prompt/skimmer.h"
-#include "gateway/prompt/volatile_text.h"
+#include "gateway/prompt/parse/volatile_text.h"
 
 namespace kvgate::prompt {
 namespace {

@@ -9,9 +9,9 @@
 #include <optional>
 #include <unordered_map>
 
-#include "gateway/prompt/canonical.h"
-#include "gateway/prompt/segment.h"
-#include "gateway/prompt/turn_memo.h"
+#include "gateway/prompt/parse/canonical.h"
+#include "gateway/prompt/parse/segment.h"
+#include "gateway/prompt/parse/turn_memo.h"
 
 namespace kvgate::prompt {
 

@@ -1,4 +1,4 @@
-#include "gateway/prompt/segment_text.h"
+#include "gateway/prompt/parse/segment_text.h"
 
 #include <algorithm>
 #include <array>

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "gateway/prompt/segment.h"
+#include "gateway/prompt/parse/segment.h"
 
 namespace kvgate::prompt {
 

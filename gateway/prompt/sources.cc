@@ -1,4 +1,4 @@
-#include "gateway/prompt/sources.h"
+#include "gateway/prompt/parse/sources.h"
 
 #include <algorithm>
 #include <array>

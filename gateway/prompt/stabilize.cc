@@ -1,17 +1,17 @@
-#include "gateway/prompt/stabilize.h"
+#include "gateway/prompt/rewrite/stabilize.h"
 
 #include <algorithm>
 #include <map>
 #include <optional>
 #include <utility>
 
-#include "gateway/prompt/canonical.h"
-#include "gateway/prompt/carrier.h"
-#include "gateway/prompt/held_text.h"
-#include "gateway/prompt/segment_text.h"
+#include "gateway/prompt/parse/canonical.h"
+#include "gateway/prompt/rewrite/carrier.h"
+#include "gateway/prompt/history/held_text.h"
+#include "gateway/prompt/parse/segment_text.h"
 #include "gateway/prompt/skimmer.h"
-#include "gateway/prompt/tail.h"
-#include "gateway/prompt/volatile_line.h"
+#include "gateway/prompt/rewrite/tail.h"
+#include "gateway/prompt/parse/volatile_line.h"
 
 namespace kvgate::prompt {
 namespace {

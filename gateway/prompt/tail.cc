@@ -1,15 +1,15 @@
-#include "gateway/prompt/tail.h"
+#include "gateway/prompt/rewrite/tail.h"
 
 #include <algorithm>
 #include <iterator>
 #include <string_view>
 #include <utility>
 
-#include "gateway/prompt/carrier.h"
-#include "gateway/prompt/markers.h"
-#include "gateway/prompt/outline.h"
+#include "gateway/prompt/rewrite/carrier.h"
+#include "gateway/prompt/parse/breakpoints.h"
+#include "gateway/prompt/parse/request_layout.h"
 #include "gateway/prompt/skimmer.h"
-#include "gateway/prompt/volatile_line.h"
+#include "gateway/prompt/parse/volatile_line.h"
 
 namespace kvgate::prompt {
 namespace {

@@ -1,11 +1,11 @@
-#include "gateway/prompt/tenant_memory.h"
+#include "gateway/prompt/history/tenant_memory.h"
 
 #include <algorithm>
 #include <iterator>
 #include <unordered_set>
 #include <utility>
 
-#include "gateway/prompt/canonical.h"
+#include "gateway/prompt/parse/canonical.h"
 
 namespace kvgate::prompt {
 namespace {

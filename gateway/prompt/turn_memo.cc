@@ -1,11 +1,11 @@
-#include "gateway/prompt/turn_memo.h"
+#include "gateway/prompt/parse/turn_memo.h"
 
 #include <xxhash.h>
 
 #include <algorithm>
 #include <random>
 
-#include "gateway/prompt/canonical.h"
+#include "gateway/prompt/parse/canonical.h"
 
 namespace kvgate::prompt {
 namespace {

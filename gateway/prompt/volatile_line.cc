@@ -1,10 +1,10 @@
-#include "gateway/prompt/volatile_line.h"
+#include "gateway/prompt/parse/volatile_line.h"
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 
-#include "gateway/prompt/volatile_values.h"
+#include "gateway/prompt/parse/volatile_values.h"
 
 namespace kvgate::prompt {
 namespace {

@@ -1,10 +1,10 @@
-#include "gateway/prompt/volatile_text.h"
+#include "gateway/prompt/parse/volatile_text.h"
 
 #include <algorithm>
 #include <array>
 #include <optional>
 
-#include "gateway/prompt/volatile_values.h"
+#include "gateway/prompt/parse/volatile_values.h"
 
 namespace kvgate::prompt {
 namespace {

@@ -1,4 +1,4 @@
-#include "gateway/prompt/volatile_values.h"
+#include "gateway/prompt/parse/volatile_values.h"
 
 #include <algorithm>
 #include <array>

@@ -7,13 +7,13 @@
 #include <utility>
 
 #include "engine/template/template_format.h"
-#include "gateway/protocol/client_calls.h"
-#include "gateway/protocol/common_fields.h"
-#include "gateway/protocol/errors.h"
+#include "gateway/protocol/form/client_calls.h"
+#include "gateway/protocol/form/common_fields.h"
+#include "gateway/protocol/form/errors.h"
 #include "gateway/protocol/field_reader.h"
-#include "gateway/protocol/json_value.h"
-#include "gateway/protocol/left_out.h"
-#include "gateway/protocol/tools.h"
+#include "gateway/protocol/form/json_value.h"
+#include "gateway/protocol/form/left_out.h"
+#include "gateway/protocol/form/tools.h"
 
 namespace kvgate::protocol {
 namespace {

@@ -1,4 +1,4 @@
-#include "gateway/protocol/client_calls.h"
+#include "gateway/protocol/form/client_calls.h"
 
 #include <algorithm>
 

@@ -6,8 +6,8 @@
 #include <limits>
 #include <utility>
 
-#include "gateway/protocol/common_fields.h"
-#include "gateway/protocol/errors.h"
+#include "gateway/protocol/form/common_fields.h"
+#include "gateway/protocol/form/errors.h"
 #include "gateway/protocol/field_reader.h"
 
 namespace kvgate::protocol {

@@ -6,7 +6,7 @@
 
 #include <kvgate/result.h>
 
-#include "gateway/protocol/completion.h"
+#include "gateway/protocol/form/completion.h"
 #include "gateway/protocol/decode_limits.h"
 #include "gateway/protocol/reply_encoder.h"
 

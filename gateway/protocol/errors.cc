@@ -1,4 +1,4 @@
-#include "gateway/protocol/errors.h"
+#include "gateway/protocol/form/errors.h"
 
 #include <fmt/format.h>
 

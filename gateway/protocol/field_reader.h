@@ -20,7 +20,7 @@
 
 #include <kvgate/result.h>
 
-#include "gateway/protocol/completion.h"
+#include "gateway/protocol/form/completion.h"
 #include "gateway/protocol/decode_limits.h"
 
 namespace kvgate::protocol {

@@ -1,11 +1,11 @@
-#include "gateway/protocol/item_reader.h"
+#include "gateway/protocol/form/item_reader.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "gateway/protocol/json_value.h"
+#include "gateway/protocol/form/json_value.h"
 #include "gateway/protocol/json_writer.h"
 
 namespace kvgate::protocol {

@@ -1,4 +1,4 @@
-#include "gateway/protocol/json_value.h"
+#include "gateway/protocol/form/json_value.h"
 
 namespace kvgate::protocol {
 

@@ -1,4 +1,4 @@
-#include "gateway/protocol/left_out.h"
+#include "gateway/protocol/form/left_out.h"
 
 #include <fmt/format.h>
 

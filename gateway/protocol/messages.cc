@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "gateway/protocol/common_fields.h"
+#include "gateway/protocol/form/common_fields.h"
 #include "gateway/protocol/field_reader.h"
-#include "gateway/protocol/json_value.h"
-#include "gateway/protocol/left_out.h"
-#include "gateway/protocol/tools.h"
+#include "gateway/protocol/form/json_value.h"
+#include "gateway/protocol/form/left_out.h"
+#include "gateway/protocol/form/tools.h"
 
 namespace kvgate::protocol {
 namespace {

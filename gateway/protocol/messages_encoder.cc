@@ -5,8 +5,8 @@
 
 #include <kvgate/digest.h>
 
-#include "gateway/protocol/errors.h"
-#include "gateway/protocol/json_text.h"
+#include "gateway/protocol/form/errors.h"
+#include "gateway/protocol/form/json_text.h"
 #include "gateway/protocol/json_writer.h"
 #include "gateway/protocol/messages.h"
 

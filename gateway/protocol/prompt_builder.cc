@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "gateway/protocol/client_calls.h"
+#include "gateway/protocol/form/client_calls.h"
 #include "gateway/protocol/field_reader.h"
-#include "gateway/protocol/left_out.h"
-#include "gateway/protocol/tools.h"
+#include "gateway/protocol/form/left_out.h"
+#include "gateway/protocol/form/tools.h"
 
 namespace kvgate::protocol {
 namespace {

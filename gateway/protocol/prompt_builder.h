@@ -13,9 +13,9 @@
 
 #include <kvgate/result.h>
 
-#include "gateway/protocol/completion.h"
+#include "gateway/protocol/form/completion.h"
 #include "gateway/protocol/decode_limits.h"
-#include "gateway/protocol/response_items.h"
+#include "gateway/protocol/form/response_items.h"
 
 namespace kvgate::protocol {
 

@@ -1,6 +1,6 @@
 #include "gateway/protocol/reply_choice.h"
 
-#include "gateway/protocol/client_calls.h"
+#include "gateway/protocol/form/client_calls.h"
 
 namespace kvgate::protocol {
 

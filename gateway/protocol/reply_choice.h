@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "gateway/protocol/completion.h"
+#include "gateway/protocol/form/completion.h"
 
 namespace kvgate::protocol {
 

@@ -7,7 +7,7 @@
 #include "gateway/protocol/chat_completions.h"
 #include "gateway/protocol/completions.h"
 #include "gateway/protocol/messages.h"
-#include "gateway/protocol/response_items.h"
+#include "gateway/protocol/form/response_items.h"
 #include "gateway/protocol/responses.h"
 
 namespace kvgate::protocol {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "gateway/protocol/completion.h"
+#include "gateway/protocol/form/completion.h"
 #include "gateway/protocol/json_writer.h"
 #include "gateway/protocol/reply_choice.h"
 

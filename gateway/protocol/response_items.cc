@@ -1,4 +1,4 @@
-#include "gateway/protocol/response_items.h"
+#include "gateway/protocol/form/response_items.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "gateway/protocol/field_reader.h"
-#include "gateway/protocol/json_value.h"
+#include "gateway/protocol/form/json_value.h"
 #include "gateway/protocol/json_writer.h"
 
 namespace kvgate::protocol {

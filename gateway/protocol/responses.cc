@@ -6,12 +6,12 @@
 #include <array>
 #include <utility>
 
-#include "gateway/protocol/common_fields.h"
+#include "gateway/protocol/form/common_fields.h"
 #include "gateway/protocol/field_reader.h"
-#include "gateway/protocol/item_reader.h"
-#include "gateway/protocol/json_value.h"
+#include "gateway/protocol/form/item_reader.h"
+#include "gateway/protocol/form/json_value.h"
 #include "gateway/protocol/json_writer.h"
-#include "gateway/protocol/tools.h"
+#include "gateway/protocol/form/tools.h"
 
 namespace kvgate::protocol {
 namespace {

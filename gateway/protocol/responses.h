@@ -9,11 +9,11 @@
 
 #include <kvgate/result.h>
 
-#include "gateway/protocol/completion.h"
+#include "gateway/protocol/form/completion.h"
 #include "gateway/protocol/decode_limits.h"
 #include "gateway/protocol/reply_choice.h"
 #include "gateway/protocol/reply_encoder.h"
-#include "gateway/protocol/response_items.h"
+#include "gateway/protocol/form/response_items.h"
 
 namespace kvgate::protocol {
 

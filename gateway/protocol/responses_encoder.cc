@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "gateway/protocol/errors.h"
+#include "gateway/protocol/form/errors.h"
 #include "gateway/protocol/json_writer.h"
 #include "gateway/protocol/responses.h"
 

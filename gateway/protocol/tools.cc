@@ -1,13 +1,13 @@
-#include "gateway/protocol/tools.h"
+#include "gateway/protocol/form/tools.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "gateway/protocol/client_calls.h"
-#include "gateway/protocol/json_value.h"
-#include "gateway/protocol/left_out.h"
+#include "gateway/protocol/form/client_calls.h"
+#include "gateway/protocol/form/json_value.h"
+#include "gateway/protocol/form/left_out.h"
 
 namespace kvgate::protocol {
 namespace {

@@ -1,4 +1,4 @@
-#include "gateway/provider/local.h"
+#include "gateway/local/local.h"
 
 #include <fmt/format.h>
 
@@ -13,13 +13,13 @@
 #include <kvgate/check.h>
 #include <kvgate/digest.h>
 
-#include "engine/reply/reply_grammar.h"
-#include "engine/template/chat_fit.h"
-#include "gateway/protocol/errors.h"
-#include "gateway/protocol/json_text.h"
-#include "gateway/provider/local_stream.h"
-#include "gateway/provider/merged_stream.h"
-#include "gateway/provider/parsed_stream.h"
+#include "engine/text/output/reply_grammar.h"
+#include "engine/text/chat/chat_fit.h"
+#include "gateway/protocol/form/errors.h"
+#include "gateway/protocol/form/json_text.h"
+#include "gateway/local/local_stream.h"
+#include "gateway/local/merged_stream.h"
+#include "gateway/local/parsed_stream.h"
 
 namespace kvgate::provider {
 namespace {

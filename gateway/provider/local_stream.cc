@@ -1,4 +1,4 @@
-#include "gateway/provider/local_stream.h"
+#include "gateway/local/local_stream.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "gateway/provider/merged_stream.h"
+#include "gateway/local/merged_stream.h"
 
 #include <algorithm>
 #include <utility>

@@ -15,7 +15,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "gateway/prompt/segment.h"
+#include "gateway/prompt/parse/segment.h"
 
 namespace kvgate::route {
 

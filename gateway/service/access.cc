@@ -1,4 +1,4 @@
-#include "gateway/service/access.h"
+#include "gateway/access/access.h"
 
 #include <fmt/format.h>
 #include <sys/random.h>
@@ -11,7 +11,7 @@
 
 #include <kvgate/digest.h>
 
-#include "gateway/upstream/header_rules.h"
+#include "gateway/upstream/wire/header_rules.h"
 
 namespace kvgate::service {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "gateway/protocol/completion.h"
-#include "gateway/service/kept_items.h"
+#include "gateway/protocol/form/completion.h"
+#include "gateway/session/kept_items.h"
 
 namespace kvgate::service {
 namespace {

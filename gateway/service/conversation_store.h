@@ -14,8 +14,8 @@
 
 #include <kvgate/result.h>
 
-#include "gateway/protocol/response_items.h"
-#include "store/turn_store.h"
+#include "gateway/protocol/form/response_items.h"
+#include "store/meta/turn_store.h"
 
 namespace kvgate::service {
 

@@ -8,7 +8,7 @@
 #include <kvgate/result.h>
 
 #include "gateway/protocol/decode_limits.h"
-#include "gateway/protocol/response_items.h"
+#include "gateway/protocol/form/response_items.h"
 #include "gateway/service/conversation_store.h"
 
 namespace kvgate::service {

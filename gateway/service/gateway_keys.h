@@ -15,7 +15,7 @@
 #include <kvgate/result.h>
 
 #include "gateway/config/config.h"
-#include "gateway/service/access.h"
+#include "gateway/access/access.h"
 
 namespace kvgate::service {
 

@@ -8,7 +8,7 @@
 #include <kvgate/wall_clock.h>
 
 #include "gateway/ledger/exchange_recorder.h"
-#include "gateway/protocol/errors.h"
+#include "gateway/protocol/form/errors.h"
 
 namespace kvgate::service {
 namespace {

@@ -10,7 +10,7 @@
 #include <kvgate/result.h>
 
 #include "gateway/ledger/ledger.h"
-#include "gateway/protocol/completion.h"
+#include "gateway/protocol/form/completion.h"
 #include "gateway/service/prompts.h"
 
 namespace kvgate::service {

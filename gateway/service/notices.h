@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "gateway/protocol/completion.h"
+#include "gateway/protocol/form/completion.h"
 
 namespace kvgate::service {
 

@@ -8,9 +8,9 @@
 #include <optional>
 #include <utility>
 
-#include "gateway/prompt/edit.h"
+#include "gateway/prompt/parse/edit.h"
 #include "gateway/prompt/skimmer.h"
-#include "gateway/protocol/json_text.h"
+#include "gateway/protocol/form/json_text.h"
 #include "gateway/service/prompts.h"
 
 namespace kvgate::service {

@@ -15,10 +15,10 @@
 #include <kvgate/result.h>
 
 #include "gateway/config/config.h"
-#include "gateway/prompt/segment.h"
-#include "gateway/protocol/completion.h"
+#include "gateway/prompt/parse/segment.h"
+#include "gateway/protocol/form/completion.h"
 #include "gateway/upstream/dialect.h"
-#include "gateway/upstream/header_rules.h"
+#include "gateway/upstream/wire/header_rules.h"
 
 namespace kvgate::service {
 

@@ -16,8 +16,8 @@
 #include <thread>
 #include <vector>
 
-#include "gateway/prompt/tenant_memory.h"
-#include "store/meta_store.h"
+#include "gateway/prompt/history/tenant_memory.h"
+#include "store/meta/meta_store.h"
 
 namespace kvgate::service {
 

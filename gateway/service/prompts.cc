@@ -9,7 +9,7 @@
 
 #include <kvgate/wall_clock.h>
 
-#include "gateway/prompt/recognition.h"
+#include "gateway/prompt/history/recognition.h"
 #include "gateway/protocol/json_writer.h"
 
 namespace kvgate::service {

@@ -18,7 +18,7 @@
 #include "gateway/prompt/segment_memo.h"
 #include "gateway/service/output_cap.h"
 #include "gateway/upstream/exchange_observer.h"
-#include "gateway/upstream/header_rules.h"
+#include "gateway/upstream/wire/header_rules.h"
 
 namespace kvgate::service {
 

@@ -1,4 +1,4 @@
-#include "gateway/service/reasoning_memory.h"
+#include "gateway/session/reasoning_memory.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -10,7 +10,7 @@
 #include <kvgate/digest.h>
 #include <kvgate/log.h>
 
-#include "gateway/protocol/json_text.h"
+#include "gateway/protocol/form/json_text.h"
 
 namespace kvgate::service {
 namespace {

@@ -1,12 +1,12 @@
-#include "gateway/service/response_store.h"
+#include "gateway/session/response_store.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "gateway/protocol/completion.h"
-#include "gateway/service/kept_items.h"
+#include "gateway/protocol/form/completion.h"
+#include "gateway/session/kept_items.h"
 
 namespace kvgate::service {
 namespace {

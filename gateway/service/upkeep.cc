@@ -1,4 +1,4 @@
-#include "gateway/service/upkeep.h"
+#include "gateway/local/maintenance.h"
 
 #include <fmt/format.h>
 

@@ -14,7 +14,7 @@
 #include "engine/engine.h"
 #include "gateway/protocol/prefix_requests.h"
 #include "gateway/service/prefill_sink.h"
-#include "gateway/service/prefix_service.h"
+#include "gateway/local/prefix_service.h"
 
 namespace kvgate::service {
 

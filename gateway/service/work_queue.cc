@@ -9,7 +9,7 @@
 #include <utility>
 
 #include <kvgate/log.h>
-#include <kvgate/memory_fence.h>
+#include "base/memory_fence.h"
 #include <kvgate/thread_activity.h>
 
 namespace kvgate::service {

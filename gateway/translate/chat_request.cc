@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "gateway/protocol/json_writer.h"
-#include "gateway/protocol/left_out.h"
+#include "gateway/protocol/form/left_out.h"
 #include "gateway/translate/dialect_fields.h"
 #include "gateway/translate/openai_fields.h"
 

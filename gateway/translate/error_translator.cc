@@ -6,7 +6,7 @@
 #include <optional>
 #include <system_error>
 
-#include "gateway/protocol/errors.h"
+#include "gateway/protocol/form/errors.h"
 #include "gateway/protocol/json_writer.h"
 
 namespace kvgate::translate {

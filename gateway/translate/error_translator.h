@@ -7,7 +7,7 @@
 
 #include <kvgate/result.h>
 
-#include "gateway/protocol/completion.h"
+#include "gateway/protocol/form/completion.h"
 #include "gateway/translate/raw_json.h"
 
 namespace kvgate::translate {

@@ -2,10 +2,10 @@
 
 #include <kvgate/digest.h>
 
-#include "gateway/protocol/completion.h"
-#include "gateway/protocol/json_text.h"
+#include "gateway/protocol/form/completion.h"
+#include "gateway/protocol/form/json_text.h"
 #include "gateway/protocol/json_writer.h"
-#include "gateway/protocol/left_out.h"
+#include "gateway/protocol/form/left_out.h"
 #include "gateway/translate/dialect_fields.h"
 
 namespace kvgate::translate {

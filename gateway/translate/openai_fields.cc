@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
-#include "gateway/protocol/client_calls.h"
-#include "gateway/protocol/left_out.h"
+#include "gateway/protocol/form/client_calls.h"
+#include "gateway/protocol/form/left_out.h"
 #include "gateway/translate/dialect_fields.h"
 
 namespace kvgate::translate {

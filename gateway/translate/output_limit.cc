@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "gateway/protocol/json_text.h"
+#include "gateway/protocol/form/json_text.h"
 
 namespace kvgate::translate {
 

@@ -1,7 +1,7 @@
 // How long the answer to a translated request may be.
 #pragma once
 
-#include "gateway/protocol/completion.h"
+#include "gateway/protocol/form/completion.h"
 #include "gateway/translate/request_form.h"
 
 namespace kvgate::translate {

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "gateway/protocol/completion.h"
+#include "gateway/protocol/form/completion.h"
 #include "gateway/protocol/reply_encoder.h"
 
 namespace kvgate::translate {

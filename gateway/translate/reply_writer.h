@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "gateway/protocol/client_calls.h"
+#include "gateway/protocol/form/client_calls.h"
 #include "gateway/protocol/reply_encoder.h"
 #include "gateway/translate/error_translator.h"
 

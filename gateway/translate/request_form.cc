@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "gateway/protocol/left_out.h"
+#include "gateway/protocol/form/left_out.h"
 #include "gateway/translate/raw_json.h"
 
 namespace kvgate::translate {

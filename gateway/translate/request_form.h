@@ -17,7 +17,7 @@
 
 #include <kvgate/result.h>
 
-#include "gateway/protocol/completion.h"
+#include "gateway/protocol/form/completion.h"
 
 namespace kvgate::translate {
 

@@ -12,7 +12,7 @@
 
 #include <kvgate/result.h>
 
-#include "gateway/protocol/completion.h"
+#include "gateway/protocol/form/completion.h"
 #include "gateway/protocol/reply_encoder.h"
 #include "gateway/translate/request_form.h"
 

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "gateway/protocol/json_writer.h"
-#include "gateway/protocol/left_out.h"
-#include "gateway/protocol/response_items.h"
+#include "gateway/protocol/form/left_out.h"
+#include "gateway/protocol/form/response_items.h"
 #include "gateway/translate/dialect_fields.h"
 #include "gateway/translate/openai_fields.h"
 

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "gateway/protocol/json_writer.h"
-#include "gateway/upstream/content_decoder.h"
-#include "gateway/upstream/header_rules.h"
+#include "gateway/upstream/wire/content_decoder.h"
+#include "gateway/upstream/wire/header_rules.h"
 
 namespace kvgate::upstream {
 namespace {

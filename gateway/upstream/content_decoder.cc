@@ -1,4 +1,4 @@
-#include "gateway/upstream/content_decoder.h"
+#include "gateway/upstream/wire/content_decoder.h"
 
 #include <brotli/decode.h>
 #include <zlib.h>
@@ -8,7 +8,7 @@
 #include <array>
 #include <limits>
 
-#include "gateway/upstream/header_rules.h"
+#include "gateway/upstream/wire/header_rules.h"
 
 namespace kvgate::upstream {
 namespace {

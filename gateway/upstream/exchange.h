@@ -23,10 +23,10 @@
 
 #include <kvgate/result.h>
 
-#include "gateway/upstream/header_rules.h"
+#include "gateway/upstream/wire/header_rules.h"
 #include "gateway/upstream/piece_body.h"
-#include "gateway/upstream/read_buffers.h"
-#include "gateway/upstream/task.h"
+#include "gateway/upstream/wire/read_buffers.h"
+#include "gateway/upstream/wire/task.h"
 #include "gateway/upstream/upstream.h"
 
 namespace kvgate::upstream {

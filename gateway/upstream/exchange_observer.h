@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "gateway/upstream/dialect.h"
-#include "gateway/upstream/header_rules.h"
+#include "gateway/upstream/wire/header_rules.h"
 
 namespace kvgate::upstream {
 

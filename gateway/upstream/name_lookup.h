@@ -17,7 +17,7 @@
 #include <kvgate/result.h>
 
 #include "gateway/upstream/channel.h"
-#include "gateway/upstream/task.h"
+#include "gateway/upstream/wire/task.h"
 
 namespace kvgate::upstream {
 

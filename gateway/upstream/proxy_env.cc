@@ -1,11 +1,11 @@
-#include "gateway/upstream/proxy_env.h"
+#include "gateway/upstream/wire/proxy_env.h"
 
 #include <fmt/format.h>
 
 #include <boost/beast/core/detail/base64.hpp>
 #include <cstdlib>
 
-#include "gateway/upstream/header_rules.h"
+#include "gateway/upstream/wire/header_rules.h"
 
 namespace kvgate::upstream {
 namespace {

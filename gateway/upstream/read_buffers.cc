@@ -1,4 +1,4 @@
-#include "gateway/upstream/read_buffers.h"
+#include "gateway/upstream/wire/read_buffers.h"
 
 #include <cstddef>
 #include <utility>

@@ -12,7 +12,7 @@
 #include <boost/asio/write.hpp>
 
 #include <kvgate/log.h>
-#include <kvgate/regular_file.h>
+#include "base/regular_file.h"
 
 #include "gateway/upstream/body_scan.h"
 

@@ -24,8 +24,8 @@
 #include "gateway/upstream/channel.h"
 #include "gateway/upstream/dialect.h"
 #include "gateway/upstream/name_lookup.h"
-#include "gateway/upstream/proxy_env.h"
-#include "gateway/upstream/task.h"
+#include "gateway/upstream/wire/proxy_env.h"
+#include "gateway/upstream/wire/task.h"
 
 namespace kvgate::upstream {
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include "gateway/upstream/task.h"
+#include "gateway/upstream/wire/task.h"
 
 namespace kvgate::upstream {
 

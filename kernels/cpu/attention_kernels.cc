@@ -14,7 +14,7 @@
 #include <kvgate/check.h>
 
 #include "kernels/cpu/simd-inl.h"
-#include "kernels/cpu/simd_target.h"
+#include "kernels/cpu/machine/simd_target.h"
 
 #ifndef KVGATE_KERNELS_CPU_ATTENTION_LAYOUT_
 #define KVGATE_KERNELS_CPU_ATTENTION_LAYOUT_

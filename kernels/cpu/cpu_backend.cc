@@ -17,9 +17,9 @@
 #include "kernels/cpu/packed_weight.h"
 #include "kernels/cpu/quant_kv.h"
 #include "kernels/cpu/row_kernels.h"
-#include "kernels/cpu/simd_target.h"
+#include "kernels/cpu/machine/simd_target.h"
 #include "kernels/cpu/thread_pool.h"
-#include "kernels/cpu/top_rows.h"
+#include "kernels/cpu/top_k.h"
 
 namespace kvgate::kernels::cpu {
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "kernels/cpu/matmul_amx.h"
-#include "kernels/cpu/simd_target.h"
+#include "kernels/cpu/machine/simd_target.h"
 
 namespace kvgate::kernels::cpu {
 namespace {

@@ -15,7 +15,7 @@
 
 #include "kernels/cpu/matmul_tiles-inl.h"
 #include "kernels/cpu/packed_planes.h"
-#include "kernels/cpu/simd_target.h"
+#include "kernels/cpu/machine/simd_target.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace kvgate::kernels::cpu {

@@ -1,7 +1,7 @@
 #include "kernels/cpu/packed_weight.h"
 
 #include <fmt/format.h>
-#include <kvgate/pages.h>
+#include "base/pages.h"
 
 #include <algorithm>
 #include <cstring>

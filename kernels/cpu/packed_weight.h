@@ -17,7 +17,7 @@
 
 #include "kernels/backend.h"
 #include "kernels/cpu/thread_pool.h"
-#include "kernels/cpu/weight_memory.h"
+#include "kernels/cpu/machine/weight_memory.h"
 
 namespace kvgate::kernels::cpu {
 

@@ -13,7 +13,7 @@
 #include "kernels/cpu/host_memory.h"
 #include "kernels/cpu/matmul_amx.h"
 #include "kernels/cpu/simd-inl.h"
-#include "kernels/cpu/simd_target.h"
+#include "kernels/cpu/machine/simd_target.h"
 #include "kernels/cpu/thread_pool.h"
 
 #ifndef KVGATE_KERNELS_CPU_PEAK_TABLE_

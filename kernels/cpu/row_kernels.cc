@@ -11,7 +11,7 @@
 #include <kvgate/check.h>
 
 #include "kernels/cpu/simd-inl.h"
-#include "kernels/cpu/simd_target.h"
+#include "kernels/cpu/machine/simd_target.h"
 #include "kernels/weight_format.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -1,4 +1,4 @@
-#include "kernels/cpu/simd_target.h"
+#include "kernels/cpu/machine/simd_target.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,4 +1,4 @@
-#include "kernels/cpu/top_rows.h"
+#include "kernels/cpu/top_k.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "kernels/cuda/attention.h"
+#include "kernels/cuda/attention/attention.h"
 
 #include <fmt/format.h>
 
@@ -13,9 +13,9 @@
 #include <kvgate/check.h>
 
 #include "kernels/cuda/attention_plan.h"
-#include "kernels/cuda/attention_types.h"
-#include "kernels/cuda/device_error.h"
-#include "kernels/cuda/device_kv_arena.h"
+#include "kernels/cuda/attention/attention_types.h"
+#include "kernels/cuda/device/device_error.h"
+#include "kernels/cuda/memory/device_kv_arena.h"
 #include "kernels/cuda/device_memory.h"
 
 namespace kvgate::kernels::cuda {

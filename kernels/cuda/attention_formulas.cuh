@@ -13,7 +13,7 @@
 // Source: online softmax, Milakov & Gimelshein 2018; tiles in shared memory, Dao 2023.
 #pragma once
 
-#include "kernels/cuda/attention_types.h"
+#include "kernels/cuda/attention/attention_types.h"
 #include "kernels/cuda/device.cuh"
 
 namespace kvgate::kernels::cuda {

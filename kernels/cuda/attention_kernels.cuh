@@ -7,7 +7,7 @@
 // sum are known.
 #pragma once
 
-#include "kernels/cuda/attention.h"
+#include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/attention_tiles.cuh"
 
 namespace kvgate::kernels::cuda {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "kernels/backend.h"
-#include "kernels/cuda/attention_types.h"
+#include "kernels/cuda/attention/attention_types.h"
 
 namespace kvgate::kernels::cuda {
 

@@ -7,7 +7,7 @@
 
 #include <kvgate/check.h>
 
-#include "kernels/cuda/device_error.h"
+#include "kernels/cuda/device/device_error.h"
 
 namespace kvgate::kernels::cuda {
 namespace {

@@ -1,4 +1,4 @@
-#include "kernels/cuda/cublas_lt.h"
+#include "kernels/cuda/matmul/cublas_lt.h"
 
 #if KVGATE_CUDA_EMULATED
 

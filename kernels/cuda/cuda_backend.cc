@@ -11,16 +11,16 @@
 
 #include <kvgate/check.h>
 
-#include "kernels/cuda/attention.h"
+#include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/command_stream.h"
-#include "kernels/cuda/device_error.h"
-#include "kernels/cuda/device_experts.h"
+#include "kernels/cuda/device/device_error.h"
+#include "kernels/cuda/experts/device_experts.h"
 #include "kernels/cuda/device_memory.h"
-#include "kernels/cuda/embedding_tables.h"
-#include "kernels/cuda/kv_copies.h"
-#include "kernels/cuda/matmul.h"
+#include "kernels/cuda/rows/embedding_tables.h"
+#include "kernels/cuda/memory/kv_copies.h"
+#include "kernels/cuda/matmul/matmul.h"
 #include "kernels/cuda/row_kernels.h"
-#include "kernels/cuda/top_rows.h"
+#include "kernels/cuda/rows/top_k.h"
 #include "kernels/cuda/transfer_lanes.h"
 
 namespace kvgate::kernels::cuda {

@@ -1,4 +1,4 @@
-#include "kernels/cuda/device_experts.h"
+#include "kernels/cuda/experts/device_experts.h"
 
 #include <algorithm>
 #include <utility>
@@ -7,9 +7,9 @@
 #include <kvgate/check.h>
 
 #include "kernels/cuda/device_memory.h"
-#include "kernels/cuda/expert_kernels.h"
+#include "kernels/cuda/experts/expert_kernels.h"
 #include "kernels/cuda/matmul_kernels.h"
-#include "kernels/cuda/packed_weight.h"
+#include "kernels/cuda/matmul/packed_weight.h"
 #include "kernels/routed_experts.h"
 
 namespace kvgate::kernels::cuda {

@@ -1,4 +1,4 @@
-#include "kernels/cuda/device_kv_arena.h"
+#include "kernels/cuda/memory/device_kv_arena.h"
 
 #include <fmt/format.h>
 

@@ -6,7 +6,7 @@
 
 #include <kvgate/check.h>
 
-#include "kernels/cuda/device_error.h"
+#include "kernels/cuda/device/device_error.h"
 #include "kernels/cuda/runtime.h"
 
 namespace kvgate::kernels::cuda {

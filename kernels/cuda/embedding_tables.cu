@@ -1,4 +1,4 @@
-#include "kernels/cuda/embedding_tables.h"
+#include "kernels/cuda/rows/embedding_tables.h"
 
 #include <algorithm>
 #include <cstring>
@@ -6,7 +6,7 @@
 #include <utility>
 
 #include <kvgate/check.h>
-#include <kvgate/pages.h>
+#include "base/pages.h"
 
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/float_run.cuh"

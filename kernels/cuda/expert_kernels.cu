@@ -1,4 +1,4 @@
-#include "kernels/cuda/expert_kernels.h"
+#include "kernels/cuda/experts/expert_kernels.h"
 
 #include <algorithm>
 #include <limits>

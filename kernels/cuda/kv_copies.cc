@@ -1,9 +1,9 @@
-#include "kernels/cuda/kv_copies.h"
+#include "kernels/cuda/memory/kv_copies.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "kernels/cuda/device_error.h"
+#include "kernels/cuda/device/device_error.h"
 
 namespace kvgate::kernels::cuda {
 namespace {

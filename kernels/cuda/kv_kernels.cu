@@ -1,5 +1,5 @@
 // Rows of K and V to KV blocks, and KV blocks to one another.
-#include "kernels/cuda/attention_types.h"
+#include "kernels/cuda/attention/attention_types.h"
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/e4m3.cuh"
 

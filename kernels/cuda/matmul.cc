@@ -1,4 +1,4 @@
-#include "kernels/cuda/matmul.h"
+#include "kernels/cuda/matmul/matmul.h"
 
 #include <algorithm>
 #include <utility>
@@ -6,11 +6,11 @@
 
 #include <kvgate/check.h>
 
-#include "kernels/cuda/cublas_lt.h"
+#include "kernels/cuda/matmul/cublas_lt.h"
 #include "kernels/cuda/device_memory.h"
 #include "kernels/cuda/matmul_kernels.h"
-#include "kernels/cuda/packed_weight.h"
-#include "kernels/cuda/warpgroup_trial.h"
+#include "kernels/cuda/matmul/packed_weight.h"
+#include "kernels/cuda/matmul/wgmma_self_test.h"
 
 namespace kvgate::kernels::cuda {
 namespace {

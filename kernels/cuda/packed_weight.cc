@@ -1,4 +1,4 @@
-#include "kernels/cuda/packed_weight.h"
+#include "kernels/cuda/matmul/packed_weight.h"
 
 #include <fmt/format.h>
 
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include <kvgate/check.h>
-#include <kvgate/pages.h>
+#include "base/pages.h"
 
 #include "kernels/quant_parts.h"
 

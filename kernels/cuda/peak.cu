@@ -6,9 +6,9 @@
 #include <memory>
 
 #include "kernels/cuda/command_stream.h"
-#include "kernels/cuda/cublas_lt.h"
+#include "kernels/cuda/matmul/cublas_lt.h"
 #include "kernels/cuda/device.cuh"
-#include "kernels/cuda/device_error.h"
+#include "kernels/cuda/device/device_error.h"
 #include "kernels/cuda/device_memory.h"
 
 namespace kvgate::kernels::cuda {

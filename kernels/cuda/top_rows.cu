@@ -1,4 +1,4 @@
-#include "kernels/cuda/top_rows.h"
+#include "kernels/cuda/rows/top_k.h"
 
 #include <bit>
 #include <cfloat>

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "kernels/cuda/device_error.h"
+#include "kernels/cuda/device/device_error.h"
 
 namespace kvgate::kernels::cuda {
 

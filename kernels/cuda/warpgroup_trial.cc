@@ -1,14 +1,14 @@
-#include "kernels/cuda/warpgroup_trial.h"
+#include "kernels/cuda/matmul/wgmma_self_test.h"
 
 #include <array>
 #include <cmath>
 #include <cstring>
 #include <vector>
 
-#include "kernels/cuda/device_error.h"
+#include "kernels/cuda/device/device_error.h"
 #include "kernels/cuda/device_memory.h"
 #include "kernels/cuda/matmul_kernels.h"
-#include "kernels/cuda/packed_weight.h"
+#include "kernels/cuda/matmul/packed_weight.h"
 
 namespace kvgate::kernels::cuda {
 namespace {

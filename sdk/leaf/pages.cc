@@ -1,4 +1,4 @@
-#include <kvgate/pages.h>
+#include "base/pages.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

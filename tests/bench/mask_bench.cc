@@ -15,11 +15,11 @@
 #include <vector>
 
 #include "engine/engine.h"
-#include "engine/grammar/compiler.h"
-#include "engine/grammar/matcher.h"
-#include "engine/model/hf_folder.h"
-#include "engine/reply/reply_grammar.h"
-#include "engine/tokenizer/tokenizer.h"
+#include "engine/text/grammar/compiler.h"
+#include "engine/text/grammar/mask/matcher.h"
+#include "engine/modelfile/hf_folder.h"
+#include "engine/text/output/reply_grammar.h"
+#include "engine/text/tokenizer/tokenizer.h"
 #include "kernels/cpu/cpu_backend.h"
 
 namespace {

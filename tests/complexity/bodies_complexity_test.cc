@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "engine/reply/families.h"
-#include "engine/reply/reply_parser.h"
+#include "engine/text/output/reply_parser.h"
 #include "gateway/ledger/reply_scanner.h"
-#include "gateway/prompt/outline.h"
+#include "gateway/prompt/parse/request_layout.h"
 #include "gateway/protocol/chat_completions.h"
 #include "gateway/protocol/completions.h"
 #include "gateway/protocol/messages.h"

@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "engine/grammar/compiler.h"
-#include "engine/grammar/json_schema.h"
-#include "engine/grammar/matcher.h"
+#include "engine/text/grammar/compiler.h"
+#include "engine/text/grammar/schema/json_schema.h"
+#include "engine/text/grammar/mask/matcher.h"
 #include "engine/model/gguf.h"
 #include "engine/sample/stop_matcher.h"
 #include "gateway/ledger/sse_reader.h"

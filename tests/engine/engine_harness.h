@@ -15,7 +15,7 @@
 #include "engine/engine.h"
 #include "engine/model/gguf.h"
 #include "engine/model/make_model.h"
-#include "engine/tokenizer/tokenizer.h"
+#include "engine/text/tokenizer/tokenizer.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/engine/device_backend.h"
 

@@ -6,7 +6,7 @@
 #include <regex>
 #include <thread>
 
-#include "engine/grammar/compiler.h"
+#include "engine/text/grammar/compiler.h"
 #include "tests/engine/engine_harness.h"
 #include "tests/engine/memory_kv_store.h"
 

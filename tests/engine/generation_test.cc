@@ -6,7 +6,7 @@
 #include <random>
 #include <utility>
 
-#include "engine/grammar/compiler.h"
+#include "engine/text/grammar/compiler.h"
 #include "tests/engine/engine_harness.h"
 #include "tests/engine/tokenizer/fixtures.h"
 

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "store/kv_store.h"
+#include "store/kv/kv_store.h"
 
 namespace kvgate::store {
 

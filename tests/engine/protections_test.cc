@@ -1,4 +1,4 @@
-#include "engine/protections.h"
+#include "engine/pinned_prefixes.h"
 
 #include <gtest/gtest.h>
 

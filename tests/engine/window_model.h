@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "engine/model/model.h"
-#include "kernels/cpu/top_rows.h"
+#include "kernels/cpu/top_k.h"
 
 namespace kvgate::engine {
 

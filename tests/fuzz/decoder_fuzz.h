@@ -9,9 +9,9 @@
 
 #include <kvgate/result.h>
 
-#include "gateway/protocol/completion.h"
+#include "gateway/protocol/form/completion.h"
 #include "gateway/protocol/decode_limits.h"
-#include "gateway/protocol/errors.h"
+#include "gateway/protocol/form/errors.h"
 
 namespace kvgate::protocol {
 

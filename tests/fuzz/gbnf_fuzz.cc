@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "engine/grammar/gbnf.h"
+#include "engine/text/grammar/language/gbnf.h"
 #include "engine/grammar/state_table.h"
 #include "tests/fuzz/grammar_fuzz.h"
 

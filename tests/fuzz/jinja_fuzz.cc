@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/jinja/template.h"
+#include "engine/text/jinja/template.h"
 #include "engine/jinja/unicode.h"
 
 namespace {

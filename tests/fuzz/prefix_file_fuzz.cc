@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "store/kv_format.h"
-#include "store/pin_format.h"
+#include "store/meta/pin_format.h"
 #include "store/prefix_file.h"
 
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "engine/grammar/json_schema.h"
+#include "engine/text/grammar/schema/json_schema.h"
 #include "tests/fuzz/grammar_fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

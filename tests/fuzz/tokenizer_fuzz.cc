@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "engine/tokenizer/byte_alphabet.h"
-#include "engine/tokenizer/json_tokenizer.h"
-#include "engine/tokenizer/pretokenizer.h"
-#include "engine/tokenizer/utf8.h"
+#include "engine/text/tokenizer/json_tokenizer.h"
+#include "engine/text/tokenizer/split/pretokenizer.h"
+#include "base/utf8.h"
 
 namespace kvgate::tokenizer {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "gateway/protocol/errors.h"
+#include "gateway/protocol/form/errors.h"
 #include "gateway/translate/error_translator.h"
 #include "gateway/translate/reply_translator.h"
 #include "gateway/translate/request_translator.h"

@@ -15,15 +15,15 @@
 #include <utility>
 #include <vector>
 
-#include <kvgate/seal.h>
+#include "base/seal.h"
 
 #include "engine/engine.h"
-#include "engine/template/chat_format.h"
-#include "engine/tokenizer/tokenizer.h"
+#include "engine/text/chat/chat_format.h"
+#include "engine/text/tokenizer/tokenizer.h"
 #include "gateway/metrics/gateway_metrics.h"
-#include "gateway/provider/local.h"
+#include "gateway/local/local.h"
 #include "gateway/service/service.h"
-#include "store/kv_store.h"
+#include "store/kv/kv_store.h"
 
 namespace kvgate::testing {
 

@@ -1,4 +1,4 @@
-#include "store/acked_sequence.h"
+#include "store/file/acked_sequence.h"
 
 #include <gtest/gtest.h>
 

@@ -9,9 +9,9 @@
 #include <kvgate/digest.h>
 
 #include "store/kv_format.h"
-#include "store/pin_format.h"
-#include "store/rocks_meta_store.h"
-#include "store/turn_store.h"
+#include "store/meta/pin_format.h"
+#include "store/meta/rocks_meta_store.h"
+#include "store/meta/turn_store.h"
 #include "tests/store/store_fixture.h"
 
 namespace kvgate::store {

@@ -7,8 +7,8 @@
 #include <memory>
 #include <string>
 
-#include "store/rocks_meta_store.h"
-#include "store/turn_store.h"
+#include "store/meta/rocks_meta_store.h"
+#include "store/meta/turn_store.h"
 #include "tests/store/store_fixture.h"
 
 namespace kvgate::store {

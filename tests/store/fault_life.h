@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "store/rocks_data_directory.h"
-#include "store/rocks_file_system.h"
-#include "store/turn_store.h"
+#include "store/file/rocks_file_system.h"
+#include "store/meta/turn_store.h"
 #include "tests/store/fault_file_system.h"
 #include "tests/store/store_fixture.h"
 

@@ -1,4 +1,4 @@
-#include "store/log_records.h"
+#include "store/file/log_records.h"
 
 #include <gtest/gtest.h>
 

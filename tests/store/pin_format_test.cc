@@ -1,4 +1,4 @@
-#include "store/pin_format.h"
+#include "store/meta/pin_format.h"
 
 #include <gtest/gtest.h>
 

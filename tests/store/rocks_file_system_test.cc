@@ -1,5 +1,5 @@
 // What no option of RocksDB gives: blobs taken as they are read, tables that point nowhere.
-#include "store/rocks_file_system.h"
+#include "store/file/rocks_file_system.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
-#include "store/rocks_manifest.h"
+#include "store/file/rocks_manifest.h"
 
 #include <gtest/gtest.h>
 
 #include <iterator>
 
-#include "store/log_records.h"
-#include "store/rocks_file_system.h"
+#include "store/file/log_records.h"
+#include "store/file/rocks_file_system.h"
 #include "store/rocks_kv_store.h"
 #include "tests/store/store_fixture.h"
 

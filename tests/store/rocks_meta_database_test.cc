@@ -1,5 +1,5 @@
 // What opening tells of a damaged log.
-#include "store/rocks_meta_database.h"
+#include "store/meta/rocks_meta_database.h"
 
 #include <gtest/gtest.h>
 #include <rocksdb/db.h>
@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "store/rocks_meta_repair.h"
-#include "store/rocks_meta_store.h"
+#include "store/meta/rocks_meta_repair.h"
+#include "store/meta/rocks_meta_store.h"
 #include "tests/store/store_fixture.h"
 
 namespace kvgate::store {

@@ -1,11 +1,11 @@
-#include "store/rocks_meta_repair.h"
+#include "store/meta/rocks_meta_repair.h"
 
 #include <gtest/gtest.h>
 
 #include <numeric>
 #include <set>
 
-#include "store/rocks_meta_store.h"
+#include "store/meta/rocks_meta_store.h"
 #include "tests/store/store_fixture.h"
 
 namespace kvgate::store {

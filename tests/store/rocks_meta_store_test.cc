@@ -1,4 +1,4 @@
-#include "store/rocks_meta_store.h"
+#include "store/meta/rocks_meta_store.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "store/sealed_value.h"
+#include "store/file/sealed_value.h"
 
 #include <gtest/gtest.h>
 

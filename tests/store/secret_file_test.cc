@@ -1,4 +1,4 @@
-#include "store/secret_file.h"
+#include "store/file/secret_file.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

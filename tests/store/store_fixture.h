@@ -24,7 +24,7 @@
 
 #include <kvgate/digest.h>
 
-#include "store/kv_store.h"
+#include "store/kv/kv_store.h"
 
 namespace kvgate::store {
 

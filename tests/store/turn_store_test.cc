@@ -1,4 +1,4 @@
-#include "store/turn_store.h"
+#include "store/meta/turn_store.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include <sstream>
 #include <thread>
 
-#include "store/rocks_meta_store.h"
+#include "store/meta/rocks_meta_store.h"
 #include "tests/store/store_fixture.h"
 
 namespace kvgate::store {

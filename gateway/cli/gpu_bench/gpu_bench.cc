@@ -1,4 +1,4 @@
-#include "gateway/cli/gpu_bench/gpu_bench.h"
+#include "gateway/bench/gpu/gpu_bench.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "gateway/cli/gpu_bench/agents.h"
-#include "gateway/cli/gpu_bench/kernels.h"
-#include "gateway/cli/gpu_bench/speed.h"
-#include "gateway/cli/gpu_bench/tiers.h"
+#include "gateway/bench/gpu/kernels.h"
+#include "gateway/bench/gpu/speed.h"
+#include "gateway/bench/gpu/tiers.h"
 
 namespace kvgate::cli::gpu_bench {
 namespace {

@@ -1,4 +1,4 @@
-#include "gateway/cli/gpu_bench/kernels.h"
+#include "gateway/bench/gpu/kernels.h"
 
 #include <fmt/format.h>
 

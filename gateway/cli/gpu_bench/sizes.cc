@@ -1,6 +1,6 @@
 #include "gateway/cli/gpu_bench/sizes.h"
 
-#include "gateway/cli/bench_shapes.h"
+#include "gateway/bench/bench_shapes.h"
 
 namespace kvgate::cli::gpu_bench {
 namespace {

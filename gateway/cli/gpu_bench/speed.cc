@@ -1,4 +1,4 @@
-#include "gateway/cli/gpu_bench/speed.h"
+#include "gateway/bench/gpu/speed.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <span>
 #include <utility>
 
-#include "gateway/cli/bench_work.h"
+#include "gateway/bench/bench_work.h"
 
 namespace kvgate::cli::gpu_bench {
 namespace {

@@ -1,4 +1,4 @@
-#include "gateway/cli/gpu_bench/tiers.h"
+#include "gateway/bench/gpu/tiers.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "gateway/cli/bench_file.h"
-#include "gateway/cli/bench_work.h"
+#include "gateway/bench/bench_work.h"
 
 namespace kvgate::cli::gpu_bench {
 namespace {

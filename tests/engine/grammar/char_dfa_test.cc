@@ -1,4 +1,4 @@
-#include "engine/grammar/char_dfa.h"
+#include "engine/text/grammar/rules/char_dfa.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "engine/grammar/compiler.h"
+#include "engine/text/grammar/compiler.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "engine/grammar/gbnf.h"
+#include "engine/text/grammar/language/gbnf.h"
 
 #include <gtest/gtest.h>
 

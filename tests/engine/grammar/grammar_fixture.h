@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "engine/grammar/compiler.h"
-#include "engine/grammar/gbnf.h"
-#include "engine/grammar/json_schema.h"
-#include "engine/grammar/matcher.h"
+#include "engine/text/grammar/compiler.h"
+#include "engine/text/grammar/language/gbnf.h"
+#include "engine/text/grammar/schema/json_schema.h"
+#include "engine/text/grammar/mask/matcher.h"
 #include "tests/engine/tokenizer/fixtures.h"
 
 namespace kvgate::grammar {

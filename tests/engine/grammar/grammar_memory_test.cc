@@ -1,10 +1,10 @@
-#include "engine/grammar/grammar_memory.h"
+#include "engine/text/grammar/mask/grammar_memory.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
-#include "engine/grammar/matcher.h"
+#include "engine/text/grammar/mask/matcher.h"
 #include "tests/engine/grammar/grammar_fixture.h"
 
 namespace kvgate::grammar {

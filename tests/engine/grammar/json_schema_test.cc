@@ -1,4 +1,4 @@
-#include "engine/grammar/json_schema.h"
+#include "engine/text/grammar/schema/json_schema.h"
 
 #include <gtest/gtest.h>
 

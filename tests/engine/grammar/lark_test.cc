@@ -1,4 +1,4 @@
-#include "engine/grammar/lark.h"
+#include "engine/text/grammar/language/lark.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/grammar/mask_table.h"
+#include "engine/text/grammar/mask/mask_table.h"
 #include "tests/engine/grammar/grammar_fixture.h"
 
 namespace {

@@ -1,4 +1,4 @@
-#include "engine/grammar/mask_worker.h"
+#include "engine/text/grammar/mask/mask_worker.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <mutex>
 #include <random>
 
-#include "engine/grammar/matcher.h"
+#include "engine/text/grammar/mask/matcher.h"
 #include "tests/engine/grammar/grammar_fixture.h"
 
 namespace kvgate::grammar {

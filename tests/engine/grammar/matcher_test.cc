@@ -1,4 +1,4 @@
-#include "engine/grammar/matcher.h"
+#include "engine/text/grammar/mask/matcher.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "engine/grammar/number_range.h"
+#include "engine/text/grammar/rules/number_range.h"
 
 #include <gtest/gtest.h>
 

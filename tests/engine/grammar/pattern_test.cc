@@ -1,10 +1,10 @@
-#include "engine/grammar/pattern.h"
+#include "engine/text/grammar/rules/pattern.h"
 
 #include <gtest/gtest.h>
 
 #include <regex>
 
-#include "engine/grammar/char_dfa.h"
+#include "engine/text/grammar/rules/char_dfa.h"
 #include "tests/engine/grammar/grammar_fixture.h"
 
 namespace kvgate::grammar {

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "engine/grammar/schema_document.h"
+#include "engine/text/grammar/schema/schema_document.h"
 
 namespace kvgate::grammar {
 

@@ -1,4 +1,4 @@
-#include "engine/grammar/schema_exclusion.h"
+#include "engine/text/grammar/schema/schema_exclusion.h"
 
 #include <gtest/gtest.h>
 

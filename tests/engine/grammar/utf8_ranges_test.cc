@@ -5,7 +5,7 @@
 #include <random>
 #include <string>
 
-#include "engine/tokenizer/utf8.h"
+#include "base/utf8.h"
 
 namespace kvgate::grammar {
 namespace {

@@ -1,4 +1,4 @@
-#include "engine/jinja/evaluator.h"
+#include "engine/text/jinja/evaluator.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "engine/jinja/limits.h"
+#include "engine/text/jinja/syntax/limits.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "engine/jinja/parser.h"
+#include "engine/text/jinja/parse/parser.h"
 
 #include <gtest/gtest.h>
 

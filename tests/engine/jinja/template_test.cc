@@ -1,4 +1,4 @@
-#include "engine/jinja/template.h"
+#include "engine/text/jinja/template.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "engine/model/hf_folder.h"
+#include "engine/modelfile/hf_folder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

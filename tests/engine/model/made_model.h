@@ -11,7 +11,7 @@
 
 #include "engine/model/make_model.h"
 #include "engine/sample/sampler.h"
-#include "engine/tokenizer/tokenizer.h"
+#include "engine/text/tokenizer/tokenizer.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/engine/model/model_runner.h"
 #include "tests/engine/model/test_paths.h"

@@ -1,4 +1,4 @@
-#include "engine/model/made_vocabulary.h"
+#include "engine/model/synthetic_vocabulary.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "engine/model/made_weights.h"
+#include "engine/model/synthetic_weights.h"
 
 #include <gtest/gtest.h>
 

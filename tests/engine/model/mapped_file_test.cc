@@ -1,4 +1,4 @@
-#include "engine/model/mapped_file.h"
+#include "engine/modelfile/mapped_file.h"
 
 #include <gtest/gtest.h>
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "engine/model/gguf.h"
-#include "engine/model/hf_folder.h"
+#include "engine/modelfile/hf_folder.h"
 #include "engine/model/model.h"
 
 namespace kvgate::model {

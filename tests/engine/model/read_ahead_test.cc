@@ -1,4 +1,4 @@
-#include "engine/model/read_ahead.h"
+#include "engine/modelfile/read_ahead.h"
 
 #include <gtest/gtest.h>
 

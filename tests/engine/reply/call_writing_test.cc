@@ -1,4 +1,4 @@
-#include "engine/reply/call_writing.h"
+#include "engine/text/output/call_writing.h"
 
 #include <gtest/gtest.h>
 

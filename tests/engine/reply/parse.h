@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "engine/reply/families.h"
-#include "engine/reply/reply_parser.h"
+#include "engine/text/output/reply_parser.h"
 
 namespace kvgate::reply {
 

@@ -1,4 +1,4 @@
-#include "engine/reply/reply_grammar.h"
+#include "engine/text/output/reply_grammar.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/grammar/matcher.h"
-#include "engine/reply/reply_parser.h"
+#include "engine/text/grammar/mask/matcher.h"
+#include "engine/text/output/reply_parser.h"
 #include "tests/engine/grammar/grammar_fixture.h"
 #include "tests/engine/grammar/schema_validator.h"
 

@@ -1,6 +1,6 @@
 // Round trips: calls rendered as a family's template does are the calls that its parser finds,
 // however the text is cut.
-#include "engine/reply/reply_parser.h"
+#include "engine/text/output/reply_parser.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/jinja/template.h"
+#include "engine/text/jinja/template.h"
 #include "tests/engine/reply/parse.h"
 
 namespace kvgate::reply {

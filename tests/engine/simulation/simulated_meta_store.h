@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "store/meta_store.h"
+#include "store/meta/meta_store.h"
 
 namespace kvgate::store {
 

@@ -23,11 +23,11 @@
 
 #include <kvgate/wall_clock.h>
 
-#include "engine/tier/clock.h"
+#include "base/clock.h"
 #include "store/kv_format.h"
-#include "store/pin_book.h"
+#include "store/meta/pin_book.h"
 #include "store/turn_format.h"
-#include "store/turn_store.h"
+#include "store/meta/turn_store.h"
 #include "tests/engine/simulation/simulated_meta_store.h"
 #include "tests/engine/simulation/simulated_store.h"
 

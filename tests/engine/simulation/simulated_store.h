@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "store/kv_store.h"
+#include "store/kv/kv_store.h"
 
 namespace kvgate::store {
 

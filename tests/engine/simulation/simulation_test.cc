@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "engine/engine_loop.h"
-#include "engine/tier/clock.h"
+#include "base/clock.h"
 #include "tests/engine/engine_harness.h"
 #include "tests/engine/simulation/simulated_sessions.h"
 #include "tests/engine/simulation/simulated_store.h"

@@ -1,4 +1,4 @@
-#include "engine/template/chat_fit.h"
+#include "engine/text/chat/chat_fit.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

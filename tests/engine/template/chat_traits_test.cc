@@ -1,4 +1,4 @@
-#include "engine/template/chat_traits.h"
+#include "engine/text/chat/template_capabilities.h"
 
 #include <gtest/gtest.h>
 

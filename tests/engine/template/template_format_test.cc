@@ -9,7 +9,7 @@
 #include <iterator>
 #include <random>
 
-#include "engine/template/end_memo.h"
+#include "engine/text/chat/end_memo.h"
 #include "tests/engine/model/test_paths.h"
 
 namespace kvgate::chat {

@@ -1,5 +1,5 @@
 // The alphabet of characters; that of bytes is bpe_tokenizer_test's.
-#include "engine/tokenizer/bpe_model.h"
+#include "engine/text/tokenizer/bpe_model.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

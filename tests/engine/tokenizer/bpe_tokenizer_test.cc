@@ -1,4 +1,4 @@
-#include "engine/tokenizer/bpe_tokenizer.h"
+#include "engine/text/tokenizer/bpe_tokenizer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

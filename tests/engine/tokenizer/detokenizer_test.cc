@@ -2,7 +2,7 @@
 
 #include <random>
 
-#include "engine/tokenizer/tokenizer.h"
+#include "engine/text/tokenizer/tokenizer.h"
 #include "tests/engine/tokenizer/fixtures.h"
 
 namespace kvgate::tokenizer {

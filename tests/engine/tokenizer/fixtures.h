@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "engine/model/gguf.h"
-#include "engine/tokenizer/tokenizer.h"
-#include "engine/tokenizer/utf8.h"
+#include "engine/text/tokenizer/tokenizer.h"
+#include "base/utf8.h"
 #include "tests/engine/model/test_paths.h"
 
 namespace kvgate::tokenizer {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/tokenizer/json_tokenizer.h"
+#include "engine/text/tokenizer/json_tokenizer.h"
 #include "tests/engine/tokenizer/fixtures.h"
 
 namespace kvgate::tokenizer {

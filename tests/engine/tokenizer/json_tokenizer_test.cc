@@ -1,4 +1,4 @@
-#include "engine/tokenizer/json_tokenizer.h"
+#include "engine/text/tokenizer/json_tokenizer.h"
 
 #include <gmock/gmock.h>
 

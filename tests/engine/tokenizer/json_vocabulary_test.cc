@@ -1,4 +1,4 @@
-#include "engine/tokenizer/json_vocabulary.h"
+#include "engine/text/tokenizer/json_vocabulary.h"
 
 #include <gmock/gmock.h>
 

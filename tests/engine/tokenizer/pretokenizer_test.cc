@@ -1,4 +1,4 @@
-#include "engine/tokenizer/pretokenizer.h"
+#include "engine/text/tokenizer/split/pretokenizer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

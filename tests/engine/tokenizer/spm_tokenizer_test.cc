@@ -1,4 +1,4 @@
-#include "engine/tokenizer/spm_tokenizer.h"
+#include "engine/text/tokenizer/spm_tokenizer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "engine/tokenizer/text_pattern.h"
+#include "engine/text/tokenizer/split/text_pattern.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

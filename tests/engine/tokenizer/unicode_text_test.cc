@@ -1,4 +1,4 @@
-#include "engine/tokenizer/unicode_text.h"
+#include "engine/text/tokenizer/unicode/unicode_text.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
-#include "engine/tokenizer/unigram_model.h"
+#include "engine/text/tokenizer/unigram_model.h"
 
 #include <gtest/gtest.h>
 
 #include <limits>
 #include <random>
 
-#include "engine/tokenizer/utf8.h"
+#include "base/utf8.h"
 #include "tests/engine/tokenizer/fixtures.h"
 
 namespace kvgate::tokenizer {

@@ -1,4 +1,4 @@
-#include "engine/tokenizer/unigram_tokenizer.h"
+#include "engine/text/tokenizer/unigram_tokenizer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

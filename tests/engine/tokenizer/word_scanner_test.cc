@@ -1,4 +1,4 @@
-#include "engine/tokenizer/word_scanner.h"
+#include "engine/text/tokenizer/split/word_scanner.h"
 
 #include <gtest/gtest.h>
 

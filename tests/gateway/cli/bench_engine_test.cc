@@ -1,4 +1,4 @@
-#include "gateway/cli/bench_engine.h"
+#include "gateway/bench/bench_engine.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

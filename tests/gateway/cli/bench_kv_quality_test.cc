@@ -1,4 +1,4 @@
-#include "gateway/cli/bench_kv_quality.h"
+#include "gateway/bench/bench_kv_quality.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "gateway/cli/bench_load.h"
+#include "gateway/bench/bench_load.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "gateway/cli/bench_tokenizer.h"
+#include "gateway/bench/bench_tokenizer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

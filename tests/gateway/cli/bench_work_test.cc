@@ -1,4 +1,4 @@
-#include "gateway/cli/bench_work.h"
+#include "gateway/bench/bench_work.h"
 
 #include <gtest/gtest.h>
 

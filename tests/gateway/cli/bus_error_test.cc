@@ -1,4 +1,4 @@
-#include "gateway/cli/bus_error.h"
+#include "gateway/cli/machine/bus_error.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/model/mapped_file.h"
+#include "engine/modelfile/mapped_file.h"
 
 namespace kvgate::cli {
 namespace {

@@ -1,4 +1,4 @@
-#include "gateway/cli/device.h"
+#include "gateway/cli/machine/device.h"
 
 #include <gtest/gtest.h>
 

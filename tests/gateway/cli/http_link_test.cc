@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "gateway/cli/http_client.h"
+#include "gateway/cli/server/http_client.h"
 #include "gateway/http/server.h"
 #include "tests/gateway/fakes.h"
 #include "tests/gateway/http/test_certificate.h"

@@ -1,4 +1,4 @@
-#include "gateway/cli/json_data.h"
+#include "gateway/cli/terminal/json_data.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "gateway/cli/watchdog.h"
+#include "gateway/cli/machine/watchdog.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

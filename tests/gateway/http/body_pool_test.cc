@@ -1,4 +1,4 @@
-#include "gateway/http/body_pool.h"
+#include "gateway/http/socket/body_pool.h"
 
 #include <gtest/gtest.h>
 

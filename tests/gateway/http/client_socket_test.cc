@@ -9,7 +9,7 @@
 #include <boost/asio/io_context.hpp>
 #include <optional>
 
-#include "gateway/http/task.h"
+#include "gateway/http/socket/task.h"
 
 namespace kvgate::http {
 namespace {

@@ -1,4 +1,4 @@
-#include "gateway/http/listener_tls.h"
+#include "gateway/http/socket/listener_tls.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

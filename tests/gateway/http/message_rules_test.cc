@@ -1,4 +1,4 @@
-#include "gateway/http/message_rules.h"
+#include "gateway/http/message/message_rules.h"
 
 #include <gtest/gtest.h>
 

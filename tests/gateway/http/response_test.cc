@@ -1,4 +1,4 @@
-#include "gateway/http/response.h"
+#include "gateway/http/message/response.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

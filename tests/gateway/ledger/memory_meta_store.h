@@ -8,7 +8,7 @@
 #include <string>
 #include <thread>
 
-#include "store/meta_store.h"
+#include "store/meta/meta_store.h"
 
 namespace kvgate::store {
 

@@ -1,4 +1,4 @@
-#include "gateway/prompt/attribution.h"
+#include "gateway/prompt/diagnose/attribution.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Random conversations whose caller spells everything anew at each turn.
-#include "gateway/prompt/body_writer.h"
+#include "gateway/prompt/rewrite/body_writer.h"
 
 #include <gtest/gtest.h>
 

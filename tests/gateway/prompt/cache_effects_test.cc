@@ -1,4 +1,4 @@
-#include "gateway/prompt/cache_effects.h"
+#include "gateway/prompt/diagnose/cache_effects.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "gateway/ledger/usage.h"
-#include "gateway/prompt/conversation.h"
+#include "gateway/prompt/history/conversation.h"
 
 namespace kvgate::prompt {
 

@@ -1,4 +1,4 @@
-#include "gateway/prompt/canonical.h"
+#include "gateway/prompt/parse/canonical.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "gateway/prompt/carrier.h"
+#include "gateway/prompt/rewrite/carrier.h"
 
 #include <gtest/gtest.h>
 

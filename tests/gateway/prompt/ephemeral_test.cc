@@ -1,4 +1,4 @@
-#include "gateway/prompt/ephemeral.h"
+#include "gateway/prompt/history/ephemeral.h"
 
 #include <gtest/gtest.h>
 

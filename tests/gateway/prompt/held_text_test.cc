@@ -1,4 +1,4 @@
-#include "gateway/prompt/held_text.h"
+#include "gateway/prompt/history/held_text.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "gateway/prompt/json_difference.h"
+#include "gateway/prompt/diagnose/json_difference.h"
 
 #include <gtest/gtest.h>
 

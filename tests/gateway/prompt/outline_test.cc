@@ -1,4 +1,4 @@
-#include "gateway/prompt/outline.h"
+#include "gateway/prompt/parse/request_layout.h"
 
 #include <gtest/gtest.h>
 

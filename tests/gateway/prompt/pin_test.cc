@@ -1,4 +1,4 @@
-#include "gateway/prompt/pin.h"
+#include "gateway/prompt/rewrite/pin.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "gateway/prompt/plan_cost.h"
+#include "gateway/prompt/planner/plan_cost.h"
 
 #include <gtest/gtest.h>
 

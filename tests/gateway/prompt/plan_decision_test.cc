@@ -1,5 +1,5 @@
 // Bills over time: what the planner's decisions cost on simulated traffic.
-#include "gateway/prompt/plan_decision.h"
+#include "gateway/prompt/planner/plan_decision.h"
 
 #include <gtest/gtest.h>
 

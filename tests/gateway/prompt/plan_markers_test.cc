@@ -1,4 +1,4 @@
-#include "gateway/prompt/plan_markers.h"
+#include "gateway/prompt/planner/plan_breakpoints.h"
 
 #include <gtest/gtest.h>
 

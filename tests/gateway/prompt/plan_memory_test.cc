@@ -1,4 +1,4 @@
-#include "gateway/prompt/plan_memory.h"
+#include "gateway/prompt/planner/plan_memory.h"
 
 #include <gtest/gtest.h>
 

@@ -16,7 +16,7 @@
 
 #include <kvgate/digest.h>
 
-#include "gateway/prompt/plan.h"
+#include "gateway/prompt/planner/plan.h"
 
 namespace kvgate::prompt::simulation {
 

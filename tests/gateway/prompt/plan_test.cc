@@ -1,4 +1,4 @@
-#include "gateway/prompt/plan.h"
+#include "gateway/prompt/planner/plan.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "gateway/prompt/prompt_difference.h"
+#include "gateway/prompt/diagnose/prompt_difference.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "gateway/prompt/segment_difference.h"
+#include "gateway/prompt/diagnose/segment_difference.h"
 
 #include <gtest/gtest.h>
 

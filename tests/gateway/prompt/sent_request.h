@@ -7,9 +7,9 @@
 #include <string>
 #include <string_view>
 
-#include "gateway/prompt/conversation.h"
-#include "gateway/prompt/outline.h"
-#include "gateway/prompt/segment_text.h"
+#include "gateway/prompt/history/conversation.h"
+#include "gateway/prompt/parse/request_layout.h"
+#include "gateway/prompt/parse/segment_text.h"
 
 namespace kvgate::prompt {
 

@@ -1,4 +1,4 @@
-#include "gateway/prompt/stabilize.h"
+#include "gateway/prompt/rewrite/stabilize.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "gateway/prompt/tail.h"
+#include "gateway/prompt/rewrite/tail.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "gateway/prompt/tenant_memory.h"
+#include "gateway/prompt/history/tenant_memory.h"
 
 #include <gtest/gtest.h>
 

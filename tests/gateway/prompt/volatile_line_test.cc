@@ -1,4 +1,4 @@
-#include "gateway/prompt/volatile_line.h"
+#include "gateway/prompt/parse/volatile_line.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

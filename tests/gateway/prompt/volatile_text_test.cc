@@ -1,4 +1,4 @@
-#include "gateway/prompt/volatile_text.h"
+#include "gateway/prompt/parse/volatile_text.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "gateway/protocol/answer_extension.h"
+#include "gateway/protocol/form/answer_extension.h"
 
 #include <gtest/gtest.h>
 

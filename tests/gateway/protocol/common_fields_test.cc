@@ -1,4 +1,4 @@
-#include "gateway/protocol/common_fields.h"
+#include "gateway/protocol/form/common_fields.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -1,10 +1,10 @@
-#include "gateway/protocol/errors.h"
+#include "gateway/protocol/form/errors.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "gateway/protocol/completion.h"
+#include "gateway/protocol/form/completion.h"
 
 namespace kvgate::protocol {
 namespace {

@@ -1,4 +1,4 @@
-#include "gateway/protocol/json_text.h"
+#include "gateway/protocol/form/json_text.h"
 
 #include <gtest/gtest.h>
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "gateway/protocol/errors.h"
-#include "gateway/protocol/left_out.h"
+#include "gateway/protocol/form/errors.h"
+#include "gateway/protocol/form/left_out.h"
 
 namespace kvgate::protocol {
 namespace {

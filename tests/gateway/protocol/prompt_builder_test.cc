@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "gateway/protocol/left_out.h"
+#include "gateway/protocol/form/left_out.h"
 #include "gateway/protocol/responses.h"
 
 namespace kvgate::protocol {

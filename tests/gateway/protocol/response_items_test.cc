@@ -1,4 +1,4 @@
-#include "gateway/protocol/response_items.h"
+#include "gateway/protocol/form/response_items.h"
 
 #include <gtest/gtest.h>
 

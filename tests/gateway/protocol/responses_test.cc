@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "gateway/protocol/client_calls.h"
+#include "gateway/protocol/form/client_calls.h"
 #include "gateway/protocol/prompt_builder.h"
 
 namespace kvgate::protocol {

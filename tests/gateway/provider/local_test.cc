@@ -1,4 +1,4 @@
-#include "gateway/provider/local.h"
+#include "gateway/local/local.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

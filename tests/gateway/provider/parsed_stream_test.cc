@@ -1,4 +1,4 @@
-#include "gateway/provider/parsed_stream.h"
+#include "gateway/local/parsed_stream.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "gateway/service/access.h"
+#include "gateway/access/access.h"
 
 #include <gtest/gtest.h>
 

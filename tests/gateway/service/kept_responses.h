@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "gateway/service/service.h"
-#include "store/turn_store.h"
+#include "store/meta/turn_store.h"
 #include "tests/gateway/fakes.h"
 #include "tests/gateway/ledger/memory_meta_store.h"
 

@@ -1,4 +1,4 @@
-#include "gateway/service/prefix_service.h"
+#include "gateway/local/prefix_service.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "gateway/service/reasoning_memory.h"
+#include "gateway/session/reasoning_memory.h"
 
 #include <gtest/gtest.h>
 

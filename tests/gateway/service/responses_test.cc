@@ -1,4 +1,4 @@
-#include "gateway/service/responses.h"
+#include "gateway/session/responses.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "gateway/upstream/content_decoder.h"
+#include "gateway/upstream/wire/content_decoder.h"
 
 #include <gtest/gtest.h>
 

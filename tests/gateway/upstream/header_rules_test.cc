@@ -1,4 +1,4 @@
-#include "gateway/upstream/header_rules.h"
+#include "gateway/upstream/wire/header_rules.h"
 
 #include <gtest/gtest.h>
 

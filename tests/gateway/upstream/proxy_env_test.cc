@@ -1,4 +1,4 @@
-#include "gateway/upstream/proxy_env.h"
+#include "gateway/upstream/wire/proxy_env.h"
 
 #include <gtest/gtest.h>
 

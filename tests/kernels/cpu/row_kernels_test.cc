@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/cpu/simd_target.h"
+#include "kernels/cpu/machine/simd_target.h"
 
 namespace kvgate::kernels::cpu {
 namespace {

@@ -1,4 +1,4 @@
-#include "kernels/cpu/weight_memory.h"
+#include "kernels/cpu/machine/weight_memory.h"
 
 #include <gtest/gtest.h>
 

@@ -9,9 +9,9 @@
 #include <kvgate/check.h>
 
 #include "kernels/backend.h"
-#include "kernels/cuda/attention.h"
+#include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/command_stream.h"
-#include "kernels/cuda/device_error.h"
+#include "kernels/cuda/device/device_error.h"
 #include "kernels/cuda/device_memory.h"
 
 namespace kvgate::kernels::cuda {

@@ -7,7 +7,7 @@
 #include <tuple>
 #include <vector>
 
-#include "kernels/cuda/attention.h"
+#include "kernels/cuda/attention/attention.h"
 
 namespace kvgate::kernels::cuda {
 namespace {

@@ -1,6 +1,6 @@
 // DeviceAttention on the emulator: close to the reference, and the same bits however a sequence is
 // cut. The conformance suite has more shapes; these are the ones that its parts differ in.
-#include "kernels/cuda/attention.h"
+#include "kernels/cuda/attention/attention.h"
 
 #include <gtest/gtest.h>
 

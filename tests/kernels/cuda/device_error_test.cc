@@ -1,4 +1,4 @@
-#include "kernels/cuda/device_error.h"
+#include "kernels/cuda/device/device_error.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // What the conformance suite does not ask of mixtures on the device: that the host waits for
 // nothing, and that a step's commands do not depend on whom its rows chose.
-#include "kernels/cuda/device_experts.h"
+#include "kernels/cuda/experts/device_experts.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The bytes of KV blocks on the device: where tokens lie, and what StoreKv makes of values.
-#include "kernels/cuda/device_kv_arena.h"
+#include "kernels/cuda/memory/device_kv_arena.h"
 
 #include <gtest/gtest.h>
 

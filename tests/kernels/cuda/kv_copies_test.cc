@@ -1,4 +1,4 @@
-#include "kernels/cuda/kv_copies.h"
+#include "kernels/cuda/memory/kv_copies.h"
 
 #include <gtest/gtest.h>
 

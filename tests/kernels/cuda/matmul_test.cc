@@ -1,4 +1,4 @@
-#include "kernels/cuda/matmul.h"
+#include "kernels/cuda/matmul/matmul.h"
 
 #include <gtest/gtest.h>
 

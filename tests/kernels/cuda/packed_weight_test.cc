@@ -1,4 +1,4 @@
-#include "kernels/cuda/packed_weight.h"
+#include "kernels/cuda/matmul/packed_weight.h"
 
 #include <gtest/gtest.h>
 

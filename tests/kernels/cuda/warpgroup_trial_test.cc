@@ -1,4 +1,4 @@
-#include "kernels/cuda/warpgroup_trial.h"
+#include "kernels/cuda/matmul/wgmma_self_test.h"
 
 #include <gtest/gtest.h>
 

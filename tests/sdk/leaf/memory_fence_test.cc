@@ -1,4 +1,4 @@
-#include "kvgate/memory_fence.h"
+#include "base/memory_fence.h"
 
 #include <gtest/gtest.h>
 

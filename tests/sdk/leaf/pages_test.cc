@@ -1,4 +1,4 @@
-#include <kvgate/pages.h>
+#include "base/pages.h"
 
 #include <gtest/gtest.h>
 

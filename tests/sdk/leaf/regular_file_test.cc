@@ -1,4 +1,4 @@
-#include <kvgate/regular_file.h>
+#include "base/regular_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

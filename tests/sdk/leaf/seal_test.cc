@@ -1,4 +1,4 @@
-#include <kvgate/seal.h>
+#include "base/seal.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "gateway/cli/gpu_bench/gpu_bench.h"
+#include "gateway/bench/gpu/gpu_bench.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "gateway/cli/bench_shapes.h"
+#include "gateway/bench/bench_shapes.h"
 #include "kernels/backend.h"
 
 namespace kvgate::cli::gpu_bench {

@@ -1,4 +1,4 @@
-#include "gateway/cli/gpu_bench/speed.h"
+#include "gateway/bench/gpu/speed.h"
 
 #include <gtest/gtest.h>
 

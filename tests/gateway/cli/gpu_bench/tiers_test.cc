@@ -1,4 +1,4 @@
-#include "gateway/cli/gpu_bench/tiers.h"
+#include "gateway/bench/gpu/tiers.h"
 
 #include <gtest/gtest.h>
 
