@@ -1,5 +1,5 @@
-// What has to happen though there is no memory, on threads that have nobody to tell: an exception
-// that leaves one of them ends the process.
+// Helpers for work that must be done even if memory runs out, on threads whose exceptions no caller
+// would catch: an uncaught exception ends the process.
 #pragma once
 
 #include <chrono>
@@ -8,12 +8,12 @@
 #include <string_view>
 #include <thread>
 
-#include <kvgate/log.h>
+#include "base/log.h"
 
 namespace kvgate {
 
-// "request 17: std::bad_alloc"; nothing where there is no memory for that.
-inline void LogFailure(const char* source, std::string_view what, std::string_view whose,
+// Logs a line such as "request 17: std::bad_alloc"; logs nothing if there is no memory for it.
+inline void LogFailure(std::string_view source, std::string_view what, std::string_view whose,
                        const std::exception& failure) noexcept {
   try {
     KVGATE_LOG(kError, source, "{}{}: {}", what, whose, failure.what());
@@ -21,8 +21,22 @@ inline void LogFailure(const char* source, std::string_view what, std::string_vi
   }
 }
 
-// Calls `work`, which changes nothing where it throws std::bad_alloc, until there is memory for it.
-// Not on a loop: it sleeps in between.
+// Calls `work` and returns true; if it throws, logs the exception and returns false. Threads call
+// each of their tasks through it, so that they go on with the next task when there may be memory
+// again.
+template <typename Work>
+bool Attempt(std::string_view source, std::string_view what, const Work& work) noexcept {
+  try {
+    work();
+    return true;
+  } catch (const std::exception& failure) {
+    LogFailure(source, what, "", failure);
+    return false;
+  }
+}
+
+// Calls `work`, which must change nothing when it throws std::bad_alloc, until it succeeds. It
+// sleeps in between, so it must not run on an event loop.
 template <typename Work>
 void Insist(const Work& work) {
   constexpr std::chrono::milliseconds kInterval{20};

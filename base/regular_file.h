@@ -1,25 +1,25 @@
-// RegularFile: reads small files whose place others may have filled with something else. Neither a
-// pipe without a writer nor an endless device can hold up whoever reads.
+// RegularFile: reads small files at paths where others may have placed something else. A pipe
+// without a writer or an endless device cannot block the reader.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <string>
 
-#include <kvgate/result.h>
+#include "base/result.h"
 
 namespace kvgate {
 
 struct RegularFileOptions {
   uint64_t bytes_max = uint64_t{1} << 20;
-  bool follows_link = true;  // false: a symbolic link in the last place is no regular file
+  bool follows_link = true;  // false: a path that is a symbolic link is refused
 };
 
-// The whole file. kNotFound; kPermissionDenied; kInvalidArgument: a directory, pipe, device or
-// link; kTooLarge; kIo. The detail names the path.
+// Reads the whole file. Fails with kNotFound, kPermissionDenied, kInvalidArgument (a directory,
+// pipe, device or refused link), kTooLarge or kIo. The detail names the path.
 Result<std::string> ReadRegularFile(const std::filesystem::path& path,
                                     const RegularFileOptions& options = {});
-// Whether it could be read so, without reading it; errors as above.
+// Checks that the file could be read like this, without reading it. Fails as ReadRegularFile does.
 Result<void> CheckRegularFile(const std::filesystem::path& path,
                               const RegularFileOptions& options = {});
 

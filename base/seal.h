@@ -1,18 +1,18 @@
-// Keyring: the secrets of a data directory, or those that several machines share, and what is made
-// of them: sealed bytes (authenticated encryption) and derived secrets (salts, names of rows).
+// Keyring: the secrets of a data directory, or those that several machines share, and their uses:
+// sealed bytes (authenticated encryption) and derived secrets (salts, names of rows).
 //
-// A ring has one secret or several. The first one seals; all of them open, so a secret is rotated
-// by putting a new one in front. Derive uses the last one that is not marked as opening only: a new
-// one in front changes nothing that was derived. Taking that last one away changes everything that
-// was derived, so what is found by it has to be named, or computed, again.
+// A ring has one or more secrets. The first one seals and all of them open, so a secret is rotated
+// by putting a new one in front. Derive uses the last one that is not for opening only: a new
+// secret in front changes no derived value. Removing that last secret changes all derived values,
+// so what they name or salt must be renamed or computed again.
 //
-// sealed = version:u8(1) key_id[8] nonce[12] ciphertext tag[16]. AES-256-GCM with a random nonce,
-// under a key of its own for each purpose (HKDF-SHA256 of the secret), so that nonces of two
-// purposes cannot meet. Associated data are version, key_id, purpose, tenant and name, each with
-// its size: what was sealed for one place opens at no other. 2^32 messages of one purpose under one
-// secret are the bound that random nonces set.
+// sealed = version:u8(1) key_id[8] nonce[12] ciphertext tag[16]. It is AES-256-GCM with a random
+// nonce, under a separate key for each purpose (HKDF-SHA256 of the secret), so that nonces of two
+// purposes cannot collide. The associated data are version, key_id, purpose, tenant and name, each
+// with its size: sealed bytes can be opened only at the place for which they were sealed. Random
+// nonces limit each purpose to 2^32 messages under one secret.
 //
-// Secrets and keys are wiped from memory when they are dropped, and stand in no log and no error.
+// Secrets and keys are wiped from memory when they are dropped, and appear in no log and no error.
 // A ring does not change once it is shared: Seal, Open and Derive may be called from any thread.
 #pragma once
 
@@ -24,7 +24,7 @@
 #include <string_view>
 #include <vector>
 
-#include <kvgate/result.h>
+#include "base/result.h"
 
 namespace kvgate {
 
@@ -33,51 +33,52 @@ class Keyring {
   static constexpr size_t kSecretsMax = 16;
   static constexpr size_t kSecretBytesMin = 32;
   static constexpr size_t kSecretBytesMax = 1024;
-  static constexpr size_t kTextBytesMax = 64 * 1024;  // of what Parse reads
-  // What a sealed text is longer than what it holds.
+  static constexpr size_t kTextBytesMax = 64 * 1024;  // limit of Parse's input
+  // The number of bytes by which a sealed text is longer than its plain text.
   static constexpr size_t kOverheadBytes = 1 + 8 + 12 + 16;
 
   using Secret = std::array<uint8_t, 32>;
-  // Of a secret: tells which one sealed something, and nothing else about it.
+  // Identifies the secret that sealed something, and reveals nothing else about it.
   using KeyId = std::array<uint8_t, 8>;
 
-  // Secrets in hex or base64 (either alphabet, with or without padding), one a line or separated by
-  // commas; a line that begins with # is a comment. kInvalidArgument, which names `source` and
-  // never a secret: there is none, one is shorter than 32 bytes or clearly not random, there are
-  // more than kSecretsMax, or one stands there twice.
+  // Parses secrets in hex or base64 (either alphabet, with or without padding), one per line or
+  // separated by commas; a line that begins with # is a comment. Fails with kInvalidArgument,
+  // naming `source` and never a secret, if there is none, one is shorter than 32 bytes or clearly
+  // not random, there are more than kSecretsMax, or one appears twice.
   static Result<std::unique_ptr<Keyring>> Parse(std::string_view text, std::string_view source);
-  // Of one new secret, which lives as long as the ring.
+  // Makes a ring of one new secret, which lives as long as the ring.
   static std::unique_ptr<Keyring> Generate();
-  // A new secret in hex, as Parse takes it. The caller wipes it (Wipe).
+  // Returns a new secret in hex, as Parse takes it. The caller wipes it (Wipe).
   static std::string GenerateSecret();
 
   ~Keyring();
   Keyring(const Keyring&) = delete;
   Keyring& operator=(const Keyring&) = delete;
 
-  // Where the secrets come from, in words: "environment variable X", "the file Y".
+  // The origin of the secrets, in words: "environment variable X", "the file Y".
   const std::string& source() const;
-  // Takes the secrets of the other ring, too, to open with and for nothing else. Call it before the
-  // ring is shared. Those that are there already are left out.
+  // Adds the secrets of the other ring for opening only, except those that this ring has already.
+  // To be called before the ring is shared.
   void AddForOpening(const Keyring& other);
 
-  // What is sealed, and where it belongs.
+  // The place that sealed bytes belong to.
   struct Place {
     std::string_view purpose;      // "turns", "pins", "export": a constant of the caller
-    std::string_view tenant = {};  // whose it is; empty: nobody's
-    std::string_view name = {};    // which one: the key of its row, the number of its frame
+    std::string_view tenant = {};  // the owner; empty for data that belongs to no tenant
+    std::string_view name = {};    // the item: the key of its row, the number of its frame
   };
   std::string Seal(const Place& place, std::string_view plain) const;
-  // kPermissionDenied: sealed with a secret that this ring has not. kDataLoss: it is cut short,
-  // damaged, or of another place. kUnsupported: of a newer version.
+  // Fails with kPermissionDenied if this ring lacks the sealing secret, kDataLoss if the bytes are
+  // cut short, damaged or sealed for another place, and kUnsupported if their version is newer.
   Result<std::string> Open(const Place& place, std::string_view sealed) const;
 
-  // 32 bytes that nobody can compute without the secret, the same for equal arguments.
+  // Returns 32 bytes that cannot be computed without the secret; equal arguments give equal bytes.
   Secret Derive(std::string_view purpose, std::string_view name) const;
 
   KeyId sealing_key_id() const;
   KeyId deriving_key_id() const;
-  // Whether this ring has the secret that something sealed was sealed with; false for other bytes.
+  // True if this ring has the secret with which the bytes were sealed; false for bytes of another
+  // kind.
   bool Knows(std::string_view sealed) const;
   bool Has(const KeyId& id) const;
 
@@ -88,7 +89,7 @@ class Keyring {
   std::unique_ptr<Impl> impl_;
 };
 
-// Overwrites the text, in a way that the compiler keeps, and empties it.
+// Overwrites the text in a way that the compiler does not optimise away, and empties it.
 void Wipe(std::string& text);
 
 }  // namespace kvgate

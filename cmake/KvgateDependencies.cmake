@@ -9,7 +9,7 @@ find_package(spdlog REQUIRED)
 find_package(simdjson REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
-# Content codings, for reading only: gateway/upstream/content_decoder.cc.
+# Content codings, for reading only: gateway/upstream/wire/content_decoder.cc.
 pkg_check_modules(libz REQUIRED IMPORTED_TARGET zlib)
 pkg_check_modules(libzstd REQUIRED IMPORTED_TARGET libzstd)
 pkg_check_modules(libbrotlidec REQUIRED IMPORTED_TARGET libbrotlidec)

@@ -1,6 +1,29 @@
+# kvgate_compile_together(TARGET)
+#   With KVGATE_UNITY, its sources become a few translation units (see source_groups.py). CMake has
+#   to run again if a source comes to name what another of its group defines for itself.
+function(kvgate_compile_together target)
+  if(NOT KVGATE_UNITY)
+    return()
+  endif()
+  get_target_property(sources ${target} SOURCES)
+  list(TRANSFORM sources PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/" REGEX "^[^/]")
+  execute_process(COMMAND "${Python3_EXECUTABLE}" "${CMAKE_SOURCE_DIR}/cmake/source_groups.py"
+                          "${CMAKE_SOURCE_DIR}" "${CMAKE_CURRENT_BINARY_DIR}/${target}_groups"
+                          ${sources}
+                  OUTPUT_VARIABLE compiled OUTPUT_STRIP_TRAILING_WHITESPACE
+                  COMMAND_ERROR_IS_FATAL ANY)
+  set_target_properties(${target} PROPERTIES SOURCES "${compiled}")
+  # g++ takes a type of an unnamed namespace for one that several translation units define, where
+  # the source that has it is included.
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
+  endif()
+endfunction()
+
 # kvgate_library(FOLDER SOURCES ... DEPS ... PRIVATE ...)
 #   The library of one folder: engine/kv becomes target kvgate_engine_kv. DEPS are seen by users of
-#   its headers, PRIVATE ones only by its sources.
+#   its headers, PRIVATE ones only by its sources. In kernels/ each source is compiled alone: many
+#   have flags of their own or compile themselves once per instruction set.
 function(kvgate_library folder)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRIVATE" ${ARGN})
   string(REPLACE "/" "_" name "kvgate_${folder}")
@@ -8,6 +31,9 @@ function(kvgate_library folder)
     add_library(${name} STATIC ${ARG_SOURCES})
     target_include_directories(${name} PUBLIC "${CMAKE_SOURCE_DIR}")
     target_link_libraries(${name} PUBLIC ${ARG_DEPS} PRIVATE ${ARG_PRIVATE})
+    if(NOT folder MATCHES "^kernels")
+      kvgate_compile_together(${name})
+    endif()
   else()
     add_library(${name} INTERFACE)
     target_include_directories(${name} INTERFACE "${CMAKE_SOURCE_DIR}")
@@ -15,12 +41,18 @@ function(kvgate_library folder)
   endif()
 endfunction()
 
-# kvgate_tests(FOLDER DEPS ...)
-#   All tests/FOLDER/*_test.cc as one program, each test known to ctest by its own name.
+# kvgate_tests(FOLDER [ROOMS ...] DEPS ...)
+#   All tests/FOLDER/*_test.cc, and those in the ROOMS below it, as one program; each test is known
+#   to ctest by its own name. A test of a suite named ...TimingTest measures time: it has the label
+#   timing, and ctest runs it alone, so that no neighbour on the same cores is measured with it.
 function(kvgate_tests folder)
-  cmake_parse_arguments(ARG "" "" "DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "ROOMS;DEPS" ${ARGN})
   string(REPLACE "/" "_" name "${folder}_test")
-  file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/${folder}/*_test.cc")
+  set(patterns "${CMAKE_SOURCE_DIR}/tests/${folder}/*_test.cc")
+  foreach(room ${ARG_ROOMS})
+    list(APPEND patterns "${CMAKE_SOURCE_DIR}/tests/${folder}/${room}/*_test.cc")
+  endforeach()
+  file(GLOB sources CONFIGURE_DEPENDS ${patterns})
   if(NOT sources)
     return()
   endif()
@@ -29,6 +61,10 @@ function(kvgate_tests folder)
   target_include_directories(${name} PRIVATE "${CMAKE_SOURCE_DIR}")
   target_compile_definitions(${name} PRIVATE KVGATE_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
                              KVGATE_BINARY_DIR="${CMAKE_BINARY_DIR}")
+  kvgate_compile_together(${name})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
-  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 120 PROPERTIES TIMEOUT 600)
+  gtest_discover_tests(${name} TEST_FILTER "-*TimingTest.*" DISCOVERY_TIMEOUT 120
+                       PROPERTIES TIMEOUT 600)
+  gtest_discover_tests(${name} TEST_FILTER "*TimingTest.*" DISCOVERY_TIMEOUT 120
+                       PROPERTIES TIMEOUT 600 LABELS timing RUN_SERIAL TRUE)
 endfunction()

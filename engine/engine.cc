@@ -10,8 +10,8 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <kvgate/log.h>
 
+#include "base/log.h"
 #include "engine/engine_loop.h"
 #include "engine/kv/memory_split.h"
 #include "engine/model/capacity.h"
@@ -19,10 +19,10 @@
 namespace kvgate::engine {
 namespace {
 
-// More than any machine needs; keeps the pool's bookkeeping small where blocks are tiny.
+// More than any machine needs; it keeps the pool's bookkeeping small if blocks are tiny.
 constexpr uint64_t kNumKvBlocksMax = uint64_t{1} << 17;
 
-// The longest context that is asked for, whatever the memory holds.
+// Returns the longest context that is requested, regardless of memory.
 int WantedContextTokens(const EngineOptions& options, const model::ModelConfig& config) {
   return options.context_tokens_max > 0 ? options.context_tokens_max : config.context_length;
 }
@@ -35,8 +35,8 @@ std::vector<kv::GroupShape> GroupShapes(const EngineInfo& info) {
   return shapes;
 }
 
-// The longest sequence that the KV memory is divided for: by default what all of it would hold,
-// where the model knows more.
+// Returns the longest sequence that the division of the KV memory plans for. By default it is the
+// number of tokens that the whole KV memory would hold, if the model supports more than that.
 int SplitContextTokens(const EngineOptions& options, const EngineInfo& info) {
   const int wanted = WantedContextTokens(options, info.model);
   if (options.context_tokens_max > 0) return wanted;
@@ -53,8 +53,8 @@ std::string MebiBytes(uint64_t bytes) {
   return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
 }
 
-// Of the KV pools, with weights and activations in place: as asked for, or what the device's memory
-// allows.
+// Returns the size of the KV pools: the requested one, or what the device's memory allows once
+// weights and activations are in place.
 Result<uint64_t> KvBytes(const EngineOptions& options, const EngineInfo& info,
                          const kernels::Backend& backend) {
   const kernels::BackendMemory memory = backend.Memory();
@@ -82,7 +82,7 @@ uint64_t ActivationBytes(const EngineOptions& options, const model::ModelConfig&
           floats.per_logit_row * static_cast<uint64_t>(options.sequences_max));
 }
 
-// Fills in what the KV memory holds.
+// Fills in the groups' shapes and block counts for the KV memory of `options`.
 Result<void> SizeGroups(const EngineOptions& options, EngineInfo& info) {
   for (size_t i = 0; i < info.model.kv_groups.size(); ++i) {
     const model::KvGroup& group = info.model.kv_groups[i];
@@ -97,7 +97,7 @@ Result<void> SizeGroups(const EngineOptions& options, EngineInfo& info) {
                                             .context_tokens = SplitContextTokens(options, info),
                                             .step_tokens = options.step_tokens_max,
                                             .num_blocks_max = kNumKvBlocksMax});
-  size_t bytes = 0;  // of a block of every group
+  size_t bytes = 0;  // one block of every group
   for (size_t i = 0; i < num_blocks.size(); ++i) {
     info.kv_groups[i].num_blocks = num_blocks[i];
     info.kv_bytes += uint64_t{num_blocks[i]} * info.kv_groups[i].block_bytes;
@@ -109,7 +109,7 @@ Result<void> SizeGroups(const EngineOptions& options, EngineInfo& info) {
   return MakeError(ErrorCode::kInvalidArgument, "engine",
                    fmt::format("{} bytes of KV memory hold no two blocks of {} bytes; give more",
                                options.kv_bytes, bytes),
-                   "kv-memory");
+                   "kv_memory");
 }
 
 bool IsContextBounded(const EngineOptions& options) {
@@ -117,7 +117,8 @@ bool IsContextBounded(const EngineOptions& options) {
          options.context_policy_tokens > 0;
 }
 
-// The longest sequence: what was asked for, what the model knows, what the pool can hold.
+// Returns the longest sequence: the least of the requested length, the model's own and the pool's,
+// unless a context policy bounds the KV.
 int ContextTokensMax(const EngineOptions& options, const model::ModelConfig& config,
                      uint32_t num_blocks) {
   int tokens = WantedContextTokens(options, config);
@@ -128,7 +129,7 @@ int ContextTokensMax(const EngineOptions& options, const model::ModelConfig& con
   }
   const int64_t pool_tokens = int64_t{num_blocks} * kernels::kKvBlockTokens;
   if (tokens > pool_tokens && !IsContextBounded(options)) {
-    // Nobody asked for so many where the default is all that the model knows.
+    // The default is the model's own context, which no user asked for: no warning then.
     if (options.context_tokens_max > 0) {
       KVGATE_LOG(kWarning, "engine",
                  "context of {} tokens cut to the {} that the KV memory holds; give it more memory "
@@ -156,7 +157,8 @@ Result<void> CheckContextPolicy(const EngineOptions& options, const EngineInfo& 
   }
   const int tokens = options.context_policy_tokens;
   const uint32_t num_blocks = info.num_kv_blocks;
-  // What is kept, twice (its copies are made before the first drop), and room for chunks.
+  // The kept blocks count twice, because their copies are made before the first drop; 16 more are
+  // for prefill chunks.
   const int tokens_max = (static_cast<int>(num_blocks) / 2 - 16) * kernels::kKvBlockTokens;
   if (tokens == 0 || (tokens >= schedule::kContextPolicyTokensMin &&
                       (tokens <= tokens_max || !IsContextBounded(options)))) {
@@ -170,19 +172,16 @@ Result<void> CheckContextPolicy(const EngineOptions& options, const EngineInfo& 
       "context_policy_tokens");
 }
 
-int BlocksFor(int num_tokens) {
-  return (num_tokens + kernels::kKvBlockTokens - 1) / kernels::kKvBlockTokens;
-}
-
-// What it writes into the first blocks is never hit: they are in no index, and are overwritten by
-// whoever acquires them. Each row has a place of its own there, as threads write side by side.
-// REQUIRES: the arenas have as many blocks.
-// They follow first_position others, whole blocks of them, which may be any.
+// Times a forward pass of num_tokens tokens behind first_position others. The rows write into the
+// arenas' first blocks, one slot per row because threads write side by side. No index lists these
+// blocks and whoever acquires them overwrites them, so they are never hit. The preceding positions
+// read an arbitrary block. REQUIRES: the arenas have that many blocks; first_position is a multiple
+// of the block size.
 Result<double> TimeStep(int num_tokens, int first_position, model::Model& model,
                         std::span<const EngineLoop::KvParts> parts) {
   const std::vector<TokenId> tokens(static_cast<size_t>(num_tokens), 0);
-  const auto num_written = static_cast<uint32_t>(BlocksFor(num_tokens));
-  std::vector<BlockId> block_table(static_cast<size_t>(BlocksFor(first_position)),
+  const auto num_written = static_cast<uint32_t>(schedule::BlocksFor(num_tokens));
+  std::vector<BlockId> block_table(static_cast<size_t>(schedule::BlocksFor(first_position)),
                                    BlockId{num_written - 1});
   for (uint32_t block = 0; block < num_written; ++block) block_table.push_back(BlockId{block});
   const kernels::SequenceRows rows{.first_row = 0,
@@ -201,8 +200,8 @@ Result<double> TimeStep(int num_tokens, int first_position, model::Model& model,
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
 }
 
-// The quicker of two where that costs next to nothing: in a few milliseconds other processes have
-// their part.
+// Returns the quicker of two runs if a run takes at most 50 ms, because other processes distort
+// such short times.
 Result<double> TimeQuickStep(int num_tokens, int first_position, model::Model& model,
                              std::span<const EngineLoop::KvParts> parts) {
   constexpr double kQuickSeconds = 0.05;
@@ -212,11 +211,11 @@ Result<double> TimeQuickStep(int num_tokens, int first_position, model::Model& m
   return std::min(seconds, again);
 }
 
-// A small step before the first request brings weights, scratch and activations into memory, which
-// would cost that request tens of milliseconds. A second one says what prefill costs here, so that
-// the first hit on disk can be weighed: of as many tokens as half a second allows. A third one, far
-// behind in a text, says by how much attention makes later tokens dearer: extrapolated from the
-// first positions, computing 40,000 tokens would seem five times as quick as it is.
+// Runs steps before the first request. A small one brings weights, scratch and activations into
+// memory, which would cost that request tens of milliseconds. A second one, of as many tokens as
+// half a second allows, measures prefill, so that the first disk hit can be weighed. A third one,
+// at a far position, measures by how much attention makes later tokens slower: extrapolated from
+// the first positions, computing 40,000 tokens would seem five times as quick as it is.
 Result<WarmUp> MeasureWarmUp(const EngineOptions& options, model::Model& model,
                              std::span<const EngineLoop::KvParts> parts) {
   constexpr double kSecondsMax = 0.5;
@@ -232,7 +231,7 @@ Result<WarmUp> MeasureWarmUp(const EngineOptions& options, model::Model& model,
   for (const int num_rows : {32, 128}) {
     const double expected = step.seconds / step.num_rows * num_rows;
     const bool fits = num_rows <= options.step_tokens_max &&
-                      static_cast<uint32_t>(BlocksFor(num_rows)) <= num_blocks;
+                      static_cast<uint32_t>(schedule::BlocksFor(num_rows)) <= num_blocks;
     if (!fits || expected > kSecondsMax) break;
     step.num_rows = num_rows;
     KVGATE_TRY(step.seconds, TimeQuickStep(num_rows, 0, model, parts));
@@ -276,19 +275,19 @@ Error DoesNotFit(const EngineOptions& options, std::string_view refused) {
                   options.step_tokens_max));
 }
 
-// Throws what the system refuses: memory (std::bad_alloc), threads (std::system_error).
+// Throws if the system refuses memory (std::bad_alloc) or threads (std::system_error).
 Result<std::unique_ptr<Engine>> OpenOrThrow(const EngineOptions& wanted,
                                             std::unique_ptr<model::Model> model,
                                             kernels::Backend& backend,
                                             const tokenizer::Tokenizer& tokenizer,
-                                            store::KvStore* store) {
+                                            store::kv::KvStore* store) {
   EngineLoop::Parts parts{.model = std::move(model), .groups = {}, .warm_up = {}};
   EngineInfo info;
   info.model = parts.model->config();
   info.backend = backend.Info();
   info.weight_bytes = parts.model->weight_bytes();
   info.kv_dtype = wanted.kv_dtype;
-  // Before the KV pools, which take what is left of a device's memory.
+  // Activations are reserved before the KV pools, which take what is left of a device's memory.
   KVGATE_TRY_VOID(parts.model->Reserve(wanted.step_tokens_max, wanted.sequences_max));
   info.activation_bytes = ActivationBytes(wanted, info.model, backend);
   EngineOptions options = wanted;
@@ -307,7 +306,7 @@ Result<std::unique_ptr<Engine>> OpenOrThrow(const EngineOptions& wanted,
 }  // namespace
 
 Error OutOfMemory() noexcept {
-  // Fits what a string holds in itself.
+  // This detail fits std::string's inline buffer, so it takes no memory.
   Error error{.code = ErrorCode::kOverloaded, .source = "engine", .detail = "out of memory"};
   error.retryable = true;
   try {
@@ -320,10 +319,10 @@ Error OutOfMemory() noexcept {
 }
 
 Result<std::unique_ptr<Engine>> Engine::Open(const EngineOptions& options,
-                                             std::shared_ptr<const model::ModelFile> file,
+                                             std::shared_ptr<const modelfile::ModelFile> file,
                                              kernels::Backend& backend,
                                              const tokenizer::Tokenizer& tokenizer,
-                                             store::KvStore* store) {
+                                             store::kv::KvStore* store) {
   KVGATE_TRY(
       std::unique_ptr<model::Model> model,
       model::Model::Load(std::move(file), backend,
@@ -331,12 +330,12 @@ Result<std::unique_ptr<Engine>> Engine::Open(const EngineOptions& options,
   return Open(options, std::move(model), backend, tokenizer, store);
 }
 
-// The fence of a start: what the system refused, in the terms of the configuration.
+// Catches what the system refused at start and reports it in terms of the configuration.
 Result<std::unique_ptr<Engine>> Engine::Open(const EngineOptions& options,
                                              std::unique_ptr<model::Model> model,
                                              kernels::Backend& backend,
                                              const tokenizer::Tokenizer& tokenizer,
-                                             store::KvStore* store) {
+                                             store::kv::KvStore* store) {
   try {
     return OpenOrThrow(options, std::move(model), backend, tokenizer, store);
   } catch (const std::bad_alloc&) {

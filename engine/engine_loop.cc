@@ -10,9 +10,9 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <kvgate/check.h>
-#include <kvgate/log.h>
 
+#include "base/check.h"
+#include "base/log.h"
 #include "engine/kv_identity.h"
 
 namespace kvgate::engine {
@@ -29,11 +29,11 @@ double Seconds(Clock::time_point from, Clock::time_point to) {
   return to > from ? std::chrono::duration<double>(to - from).count() : 0.0;
 }
 
-// While a load runs, how often the engine looks whether it still pays.
+// The interval at which the engine checks whether a running load still pays.
 constexpr std::chrono::microseconds kRestoreCheckInterval{1000};
-// While all that run wait for copies from host memory, which take some milliseconds.
+// The same interval if all running sequences wait for copies from host memory, which take some ms.
 constexpr std::chrono::microseconds kCopyCheckInterval{50};
-// An idle engine wakes this often: a protection may end.
+// An idle engine wakes this often, because a pin may end.
 constexpr std::chrono::microseconds kIdleInterval{60'000'000};
 
 std::vector<uint32_t> NumBlocks(const EngineInfo& info) {
@@ -57,7 +57,7 @@ uint32_t OwnerBlocksMax(const EngineOptions& options, uint32_t num_blocks) {
 
 EngineLoop::EngineLoop(const EngineOptions& options, EngineInfo info, Parts parts,
                        kernels::Backend& backend, const tokenizer::Tokenizer& tokenizer,
-                       store::KvStore* store)
+                       store::kv::KvStore* store)
     : options_(options),
       info_(WithFingerprints(std::move(info), *parts.model, tokenizer)),
       backend_(backend),
@@ -70,7 +70,7 @@ EngineLoop::EngineLoop(const EngineOptions& options, EngineInfo info, Parts part
       pool_({.num_blocks = info_.num_kv_blocks,
              .owner_blocks_max = OwnerBlocksMax(options_, info_.num_kv_blocks)}),
       cache_(pool_),
-      protections_(hasher_),
+      pinned_(hasher_),
       windows_(MakeWindows()),
       tier_(MakeDiskTier(store)),
       scheduler_(
@@ -119,7 +119,7 @@ EngineLoop::EngineLoop(const EngineOptions& options, EngineInfo info, Parts part
                                    .on_change = [this](const Error& cause) {
                                      mailbox_.Post([this, cause] { FailModel(cause); });
                                    }});
-  } catch (...) {  // no thread may outlive what it runs on
+  } catch (...) {  // no thread may outlive the members it uses
     mailbox_.Post([this] { stopping_ = true; });
     thread_.join();
     throw;
@@ -138,7 +138,7 @@ std::vector<std::unique_ptr<EngineLoop::Window>> EngineLoop::MakeWindows() const
   return windows;
 }
 
-std::unique_ptr<tier::DiskTier> EngineLoop::MakeDiskTier(store::KvStore* store) {
+std::unique_ptr<tier::DiskTier> EngineLoop::MakeDiskTier(store::kv::KvStore* store) {
   if (store == nullptr) return nullptr;
   tier::DiskTier::Options options{.fingerprint = info_.kv_fingerprint,
                                   .shape_tag = ShapeTag(parts_.groups[0].arena->shape()),
@@ -180,8 +180,8 @@ EngineLoop::~EngineLoop() {
   watch_.reset();
   mailbox_.Post([this] { stopping_ = true; });
   if (thread_.joinable()) thread_.join();
-  matchers_.StopWorker();  // its answers are in the mailbox now
-  tier_.reset();           // finishes its jobs; their completions are in the mailbox now
+  matchers_.StopWorker();  // its answers are in the mailbox after this
+  tier_.reset();           // finishes its jobs; their completions are in the mailbox after this
   for (const Mailbox::Message& message : mailbox_.TakeAll({})) message();
   while (const Sequence* const left = scheduler_.Newest()) End(left->id, FinishReason::kCancelled);
   KVGATE_CHECK(writes_.empty(), "a write back never completed");
@@ -206,7 +206,7 @@ Result<RequestId> EngineLoop::Submit(GenerationRequest request) {
                                         "memory holds {}",
                                         num_prompt, info_.tenant_tokens_max));
   }
-  // A prompt that fills the context leaves no room for a token.
+  // A prompt that fills the whole context leaves no room for an output token.
   const int room = info_.context_tokens_max - (request.max_tokens > 0 ? 1 : 0);
   if (num_prompt > room) {
     return refuse("prompt",
@@ -224,8 +224,7 @@ Result<RequestId> EngineLoop::Submit(GenerationRequest request) {
   auto sequence = std::make_shared<std::unique_ptr<Sequence>>(std::make_unique<Sequence>());
   Sequence& made = **sequence;
   made.id = RequestId{next_request_id_.fetch_add(1, std::memory_order_relaxed)};
-  made.owner =
-      std::make_unique<Generation>(request, tokenizer_, &matchers_);  // looks at the prompt
+  made.owner = std::make_unique<Generation>(request, tokenizer_, &matchers_);  // reads the prompt
   made.salt = std::move(request.cache_salt);
   made.tokens = std::move(request.prompt);
   made.num_prompt_tokens = static_cast<int>(num_prompt);
@@ -243,9 +242,9 @@ void EngineLoop::Cancel(RequestId id) {
   mailbox_.Post([this, id] { OnCancel(id); });
 }
 
-void EngineLoop::Protect(Protection protection) {
-  auto shared = std::make_shared<Protection>(std::move(protection));
-  mailbox_.Post([this, shared] { OnProtect(*shared); });
+void EngineLoop::Pin(PinnedPrefix pin) {
+  auto shared = std::make_shared<PinnedPrefix>(std::move(pin));
+  mailbox_.Post([this, shared] { OnPin(*shared); });
 }
 
 bool EngineLoop::Drain(std::chrono::milliseconds timeout) {
@@ -320,12 +319,12 @@ std::chrono::microseconds EngineLoop::Turn(std::chrono::microseconds wait) {
   PublishStats();
   if (std::exchange(has_shed_, false) || !step.empty()) return std::chrono::microseconds(0);
   if (scheduler_.copying()) return kCopyCheckInterval;
-  // A load may fall behind at any moment; nothing else happens without a message.
+  // A load may fall behind at any moment; everything else starts with a message.
   return scheduler_.restoring() ? kRestoreCheckInterval : kIdleInterval;
 }
 
-// What a message is about is a request that has a fence of its own (Submit), or can be left out: a
-// protection is not set, a late load goes on until the next turn.
+// Runs the waiting messages. One that finds no memory is dropped: a submitted request handles that
+// itself (OnSubmit), a pin is not set, and a late load goes on until the next turn.
 void EngineLoop::TakeMessages(std::chrono::microseconds wait) {
   if (activity_ != nullptr) activity_->End();
   const std::vector<Mailbox::Message> messages = mailbox_.TakeAll(wait);
@@ -339,7 +338,7 @@ void EngineLoop::TakeMessages(std::chrono::microseconds wait) {
     }
   }
   try {
-    EndExpiredProtections();
+    EndExpiredPins();
     scheduler_.GiveUpLateRestores(std::exchange(has_stepped_, false));
   } catch (const std::bad_alloc&) {
     ++stats_.num_out_of_memory;
@@ -364,14 +363,14 @@ std::vector<schedule::StepItem> EngineLoop::PlanStep() {
   }
 }
 
-// So that those who came before go on.
+// Ends the newest sequence, so that those admitted before it go on.
 void EngineLoop::ShedNewest() {
   if (const Sequence* const newest = scheduler_.Newest()) Shed(newest->id);
 }
 
 void EngineLoop::Shed(RequestId id) {
   ++stats_.num_out_of_memory;
-  has_shed_ = true;  // somebody else may get on now
+  has_shed_ = true;  // another sequence may be able to run
   End(id, FinishReason::kError, OutOfMemory());
 }
 
@@ -388,9 +387,9 @@ void EngineLoop::OnSubmit(std::unique_ptr<Sequence> sequence) {
   if (sequence == nullptr) BeginMask(entered);  // else it was refused
 }
 
-// Takes the sequence unless it throws.
+// Takes the sequence, unless it throws or the TTFT limit refuses it.
 void EngineLoop::Enter(std::unique_ptr<Sequence>& sequence) {
-  // Who only warms a prefix waits for no token.
+  // A request that only warms a prefix waits for no token.
   if (options_.ttft_slo_ms > 0 && GenerationOf(*sequence).wants_output()) {
     const double seconds = scheduler_.EstimateTtftSeconds(*sequence);
     if (seconds * 1e3 > options_.ttft_slo_ms) return RefuseBySlo(sequence, seconds);
@@ -400,7 +399,7 @@ void EngineLoop::Enter(std::unique_ptr<Sequence>& sequence) {
   stats_.num_prompt_tokens += num_prompt_tokens;
 }
 
-// What the first token needs of a grammar. REQUIRES: the sequence waits.
+// Starts the grammar mask that the first token needs. REQUIRES: the sequence waits.
 void EngineLoop::BeginMask(Sequence& sequence) {
   const Generation& generation = GenerationOf(sequence);
   if (!generation.has_grammar() || !generation.wants_output()) return;
@@ -412,19 +411,20 @@ void EngineLoop::BeginMask(Sequence& sequence) {
   }
 }
 
-// False: the request is over. Where the mask takes its time, the sequence is in no step until then.
+// Returns false if the request is over. While the mask is being computed the sequence is in no
+// step.
 bool EngineLoop::PursueMask(Sequence& sequence) {
   Generation& generation = GenerationOf(sequence);
   const RequestId id = sequence.id;
   const bool is_there =
-      generation.PursueMask([this, id](std::shared_ptr<grammar::Matcher> matcher) {
+      generation.PursueMask([this, id](std::shared_ptr<grammar::mask::Matcher> matcher) {
         mailbox_.Post([this, id, matcher = std::move(matcher)] { OnMask(id, matcher); });
       });
   sequence.awaits_mask = !is_there;
   return !is_there || generation.Settle();
 }
 
-void EngineLoop::OnMask(RequestId id, const std::shared_ptr<grammar::Matcher>& matcher) {
+void EngineLoop::OnMask(RequestId id, const std::shared_ptr<grammar::mask::Matcher>& matcher) {
   matchers_.TakeBack(matcher);
   Sequence* const sequence = scheduler_.Find(id);
   if (sequence == nullptr) return;  // it was cancelled meanwhile
@@ -437,8 +437,8 @@ void EngineLoop::OnMask(RequestId id, const std::shared_ptr<grammar::Matcher>& m
   }
 }
 
-// The work that goes before it must be done first: that is when trying again makes sense. Where its
-// own takes too long by itself, no waiting helps.
+// Refuses the request and says when to retry: once the work ahead of it is done. If its own prefill
+// alone takes longer than the limit, retrying does not help, and the error says so.
 void EngineLoop::RefuseBySlo(std::unique_ptr<Sequence>& sequence, double ttft_seconds) {
   const double slo_seconds = options_.ttft_slo_ms * 1e-3;
   const int num_cached = sequence->num_cached_at_arrival;
@@ -446,10 +446,11 @@ void EngineLoop::RefuseBySlo(std::unique_ptr<Sequence>& sequence, double ttft_se
   const double own_seconds = costs_.PrefillSeconds(num_cached, num_own);
   const std::string why =
       own_seconds > slo_seconds
-          ? fmt::format("Its {} tokens that are not cached take about {:.3g} s alone, so that "
-                        "waiting does not help: shorten the prompt, warm it, or raise "
-                        "engine.ttft_slo_ms.",
-                        num_own, own_seconds)
+          ? fmt::format(
+                "Its {} tokens that are not cached take about {:.3g} s alone, so that "
+                "waiting does not help: shorten the prompt, warm it, or raise "
+                "engine.ttft_slo_ms.",
+                num_own, own_seconds)
           : "Try again later.";
   Error error = MakeError(
       ErrorCode::kRateLimited, "engine",
@@ -473,25 +474,25 @@ void EngineLoop::OnCancel(RequestId id) {
   End(id, FinishReason::kCancelled);
 }
 
-void EngineLoop::OnProtect(const Protection& protection) {
-  if (protections_.Set(protection)) ApplyProtections();
+void EngineLoop::OnPin(const PinnedPrefix& pin) {
+  if (pinned_.Set(pin)) ApplyPins();
 }
 
-void EngineLoop::ApplyProtections() {
+void EngineLoop::ApplyPins() {
   if (parts_.groups[0].host != nullptr) {
-    parts_.groups[0].host->SetPriorities(protections_.Priorities());
+    parts_.groups[0].host->SetPriorities(pinned_.Priorities());
   }
-  cache_.SetPriorities(protections_.Priorities());
+  cache_.SetPriorities(pinned_.Priorities());
   for (size_t i = 0; i < windows_.size(); ++i) {
     tier::HostTier* const host = parts_.groups[i + 1].host.get();
     const int window = windows_[i]->window;
-    if (host != nullptr) host->SetPriorities(protections_.WindowPriorities(window));
-    windows_[i]->cache.SetPriorities(protections_.WindowPriorities(window));
+    if (host != nullptr) host->SetPriorities(pinned_.WindowPriorities(window));
+    windows_[i]->cache.SetPriorities(pinned_.WindowPriorities(window));
   }
 }
 
-void EngineLoop::EndExpiredProtections() {
-  if (protections_.EndExpired(Clock::now())) ApplyProtections();
+void EngineLoop::EndExpiredPins() {
+  if (pinned_.EndExpired(Clock::now())) ApplyPins();
 }
 
 void EngineLoop::OnCompletion(const tier::Completion& completion) {
@@ -517,9 +518,9 @@ void EngineLoop::RunStep(const std::vector<schedule::StepItem>& step) {
   }
 }
 
-// False: nothing was computed that counts. Without memory the step's newest sequence makes way, and
-// the others are computed anew, to the same bits; but what attention has added to the mass of a
-// bounded context's blocks would be added twice, so those go, too.
+// Returns false if the step does not count. Without memory the step's newest sequence ends and the
+// others are computed anew, to the same bits. Sequences with a bounded context end too, because
+// attention would add to their block_mass twice.
 bool EngineLoop::ComputeStep(const std::vector<schedule::StepItem>& step) {
   try {
     runner_.Gather(step);
@@ -540,7 +541,7 @@ bool EngineLoop::ComputeStep(const std::vector<schedule::StepItem>& step) {
   }
 }
 
-// What a sequence makes of its rows of a step.
+// Applies a step's results to one of its sequences.
 void EngineLoop::TakeStep(const schedule::StepItem& item, size_t& logit_row) {
   const size_t row = logit_row;
   if (item.wants_logits) ++logit_row;
@@ -551,7 +552,7 @@ void EngineLoop::TakeStep(const schedule::StepItem& item, size_t& logit_row) {
   AdvanceSequence(*item.sequence, logits);
 }
 
-// What prefill costs is learnt from steps that are mostly prefill.
+// The cost model learns from steps of which at least three quarters are prefill.
 void EngineLoop::ObserveStep(const std::vector<schedule::StepItem>& step, double seconds) {
   int num_rows = 0;
   int num_prefill = 0;
@@ -580,18 +581,18 @@ void EngineLoop::AdvanceSequence(Sequence& sequence, sample::LogitRow& logits) {
     return End(sequence.id, generation.finish_reason());
   }
   sequence.tokens.push_back(*token);
-  // After the first token is out: a prefix worth keeping must not wait for a long answer.
+  // A prefix worth keeping is written once the first token is out, not after a long answer.
   if (is_first) WriteBack(sequence);
 }
 
-// What slides out of a window is written first: later nobody holds it.
+// Blocks that slide out of a window are written first, because no sequence holds them afterwards.
 void EngineLoop::KeepWindows(Sequence& sequence) {
   if (scheduler_.SlidesUnstored(sequence)) WriteBack(sequence);
   scheduler_.SlideWindows(sequence);
 }
 
-// What the pool and the store hold was computed with the model that was loaded, and is as good as
-// ever; but hits would be gone on with by steps that cannot be computed any more.
+// Ends all requests for good. The stored KV stays valid, because the loaded model computed it; but
+// a hit would have to be continued by steps that can no longer be computed.
 void EngineLoop::FailModel(const Error& cause) {
   if (failure_.has_value()) return;
   KVGATE_LOG(kError, "engine",
@@ -621,7 +622,7 @@ void EngineLoop::End(RequestId id, FinishReason reason, std::optional<Error> err
   stats_.num_computed_tokens += static_cast<uint64_t>(stats.num_computed_tokens);
   stats_.num_output_tokens += static_cast<uint64_t>(generation.num_output_tokens());
   mailbox_.ReleaseBounded();
-  // Before the sink hears of it, so that whoever asks after the answer sees it counted.
+  // Published before the sink is called, so that whoever asks after the answer sees it counted.
   PublishStats();
   generation.Finish(reason, stats, std::move(error));
 }

@@ -1,11 +1,11 @@
-// EngineLoop: the engine thread. One turn: take messages, admit, plan a step, run the model, hand
-// out tokens. Everything it owns is touched by this thread only; the rest of the process talks to
-// it through the mailbox.
+// EngineLoop: the engine thread. One turn takes messages, admits, plans a step, runs the model and
+// hands out tokens. Everything it owns is touched by this thread only; the rest of the process
+// talks to it through the mailbox.
 //
-// Memory that is not there (std::bad_alloc) is caught at four fences, each of which knows whom it
-// is about: a message, admission, planning and computing a step, and what one sequence makes of its
-// logits. That request ends with OutOfMemory, the others go on. What follows an exception (ending
-// a sequence) takes no memory.
+// An allocation failure (std::bad_alloc) is caught at four places, each of which knows the request
+// that is concerned: a message, admission, planning and computing a step, and one sequence's
+// handling of its logits. That request ends with OutOfMemory and the others go on. Ending a
+// sequence after the exception takes no memory.
 #pragma once
 
 #include <atomic>
@@ -14,8 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include <kvgate/thread_activity.h>
-
+#include "base/thread_activity.h"
 #include "engine/engine.h"
 #include "engine/generation.h"
 #include "engine/kv/prefix_cache.h"
@@ -32,36 +31,36 @@
 
 namespace kvgate::engine {
 
-// What was timed before the first request: a forward pass, and copies from the host arena.
+// Measurements made before the first request: a forward pass, and copies from the host arena.
 struct WarmUp {
   int num_rows = 0;
   double seconds = 0;
-  double seconds_per_position = 0;   // by which a token is dearer than the one before it
-  double host_bytes_per_second = 0;  // 0: they cost next to nothing, or there is no host arena
+  double seconds_per_position = 0;   // added cost of a token over the one before it
+  double host_bytes_per_second = 0;  // 0 if the cost is negligible or there is no host arena
 };
 
-// One tenant's share of a pool's blocks; 0: all. Of less than all its cached blocks are counted
-// against it, too.
+// One tenant's limit of blocks in a pool; 0 means no limit. With a limit, a tenant's cached blocks
+// count against it as well as those in use.
 uint32_t OwnerBlocksMax(const EngineOptions& options, uint32_t num_blocks);
 
 class EngineLoop final : public Engine {
  public:
   struct KvParts {
     std::unique_ptr<kernels::KvArena> arena;
-    std::unique_ptr<tier::HostTier> host;  // null: none
+    std::unique_ptr<tier::HostTier> host;  // null if there is no host arena
   };
   struct Parts {
     std::unique_ptr<model::Model> model;
-    std::vector<KvParts> groups;  // as the model's kv_groups
+    std::vector<KvParts> groups;  // in the order of the model's kv_groups
     WarmUp warm_up;
   };
   EngineLoop(const EngineOptions& options, EngineInfo info, Parts parts, kernels::Backend& backend,
-             const tokenizer::Tokenizer& tokenizer, store::KvStore* store);
+             const tokenizer::Tokenizer& tokenizer, store::kv::KvStore* store);
   ~EngineLoop() override;
 
   Result<RequestId> Submit(GenerationRequest request) override;
   void Cancel(RequestId id) override;
-  void Protect(Protection protection) override;
+  void Pin(PinnedPrefix pin) override;
   bool Drain(std::chrono::milliseconds timeout) override;
   std::optional<Error> Failure() const override {
     return has_failed_.load(std::memory_order_acquire) ? failure_ : std::nullopt;
@@ -70,14 +69,15 @@ class EngineLoop final : public Engine {
   EngineStats Stats() const override { return published_.Read(); }
   void CheckIntegrity() override;
 
-  // One turn: messages, admission, a step. How long the next one may wait for a message. For who
-  // drives the engine (EngineOptions::is_driven); else the engine's thread is the one to call it.
+  // Runs one turn: messages, admission, a step. Returns how long the next turn may wait for a
+  // message. Only the engine's thread calls it, or the caller that drives the engine
+  // (EngineOptions::is_driven).
   std::chrono::microseconds Turn(std::chrono::microseconds wait);
-  // Null: none.
+  // Null if there is no disk tier.
   tier::DiskTier* disk_tier() { return tier_.get(); }
 
  private:
-  // What keeps the blocks of a group with a window.
+  // The pool and cache of a group with a window.
   struct Window {
     Window(int window_tokens, const kv::BlockPool::Options& options)
         : window(window_tokens), pool(options), cache(pool) {}
@@ -103,14 +103,14 @@ class EngineLoop final : public Engine {
   void Refuse(std::unique_ptr<schedule::Sequence>& sequence, Error error);
   void BeginMask(schedule::Sequence& sequence);
   bool PursueMask(schedule::Sequence& sequence);
-  void OnMask(RequestId id, const std::shared_ptr<grammar::Matcher>& matcher);
+  void OnMask(RequestId id, const std::shared_ptr<grammar::mask::Matcher>& matcher);
   void OnCancel(RequestId id);
-  void OnProtect(const Protection& protection);
-  void ApplyProtections();
+  void OnPin(const PinnedPrefix& pin);
+  void ApplyPins();
   std::vector<std::unique_ptr<Window>> MakeWindows() const;
-  std::unique_ptr<tier::DiskTier> MakeDiskTier(store::KvStore* store);
+  std::unique_ptr<tier::DiskTier> MakeDiskTier(store::kv::KvStore* store);
   schedule::Scheduler::Parts SchedulerParts();
-  void EndExpiredProtections();
+  void EndExpiredPins();
   void OnCompletion(const tier::Completion& completion);
   void End(RequestId id, FinishReason reason, std::optional<Error> error = std::nullopt);
   void FailModel(const Error& cause);
@@ -120,10 +120,10 @@ class EngineLoop final : public Engine {
   void SumWindowStats();
   void PublishStats();
   bool Idle() const;
-  // Runs `body` on the engine thread and waits for it.
+  // Runs `body` on the engine thread and waits until it has run.
   void Call(std::function<void()> body);
 
-  // Of masks, on the engine's thread, between two steps; some 4 ms.
+  // The work limit of grammar masks on the engine's thread between two steps, about 4 ms.
   static constexpr uint64_t kMaskTurnWork = 60'000;
 
   const EngineOptions options_;
@@ -135,11 +135,11 @@ class EngineLoop final : public Engine {
   kv::BlockHasher hasher_;
   kv::BlockPool pool_;
   kv::PrefixCache cache_;
-  Protections protections_;
-  std::vector<std::unique_ptr<Window>> windows_;  // of groups 1, 2, ...
+  PinnedPrefixes pinned_;
+  std::vector<std::unique_ptr<Window>> windows_;  // one for each of groups 1, 2, ...
   schedule::CostModel costs_;
   std::unique_ptr<tier::DiskTier> tier_;
-  grammar::MatcherPool matchers_{
+  grammar::mask::MatcherPool matchers_{
       {.turn_work_max = kMaskTurnWork, .memory = options_.grammar_memory}};
   schedule::Scheduler scheduler_;
 
@@ -147,17 +147,17 @@ class EngineLoop final : public Engine {
 
   StepRunner runner_;
 
-  EngineStats stats_;  // the engine thread's own
+  EngineStats stats_;  // touched by the engine thread only
   PublishedStats<EngineStats> published_;
   std::atomic<uint64_t> next_request_id_{1};
-  std::optional<Error> failure_;  // written once, before has_failed_ is
+  std::optional<Error> failure_;  // written once, before has_failed_ is set
   std::atomic<bool> has_failed_{false};
   bool has_shed_ = false;               // in this turn
-  bool has_stepped_ = false;            // in the last one
-  ThreadActivity* activity_ = nullptr;  // of the engine's thread; null: it is driven
+  bool has_stepped_ = false;            // in the last turn
+  ThreadActivity* activity_ = nullptr;  // of the engine's thread; null if the engine is driven
   bool stopping_ = false;
-  std::thread thread_;                 // starts when the rest is there
-  std::unique_ptr<ModelWatch> watch_;  // null: none; posts to the mailbox
+  std::thread thread_;                 // declared late: it starts when the other members exist
+  std::unique_ptr<ModelWatch> watch_;  // null if the file is not watched; posts to the mailbox
 };
 
 }  // namespace kvgate::engine

@@ -3,8 +3,8 @@
 #include <new>
 #include <utility>
 
-#include <kvgate/check.h>
-#include <kvgate/digest.h>
+#include "base/check.h"
+#include "base/digest.h"
 
 namespace kvgate::engine {
 namespace {
@@ -18,7 +18,7 @@ Error NoTokenLeft() {
 }  // namespace
 
 Generation::Generation(GenerationRequest& request, const tokenizer::Tokenizer& tokenizer,
-                       grammar::MatcherPool* matchers)
+                       grammar::mask::MatcherPool* matchers)
     : tokenizer_(tokenizer),
       sampler_(request.sampling),
       detokenizer_(tokenizer),
@@ -44,7 +44,7 @@ std::nullopt_t Generation::Fail(Error error) {
   return End(FinishReason::kError);
 }
 
-bool Generation::PursueMask(grammar::MatcherPool::Done done) {
+bool Generation::PursueMask(grammar::mask::MatcherPool::Done done) {
   if (matcher_ == nullptr) matcher_ = matchers_->Start(grammar_);
   matcher_->Ask({.token = std::exchange(unasked_, std::nullopt),
                  .tokens_left = max_tokens_ - num_output_tokens_});
@@ -52,7 +52,7 @@ bool Generation::PursueMask(grammar::MatcherPool::Done done) {
 }
 
 bool Generation::Settle() {
-  const grammar::Matcher::Answer& answer = matcher_->answer();
+  const grammar::mask::Matcher::Answer& answer = matcher_->answer();
   settled_ = true;
   if (answer.error) {
     Fail(*answer.error);
@@ -67,7 +67,7 @@ bool Generation::Settle() {
     return false;
   }
   if (num_output_tokens_ >= max_tokens_) {
-    // A text that must be something: it is, and nothing needs to come.
+    // With a grammar that must be complete, the output is complete here and needs no more tokens.
     const bool is_whole = !grammar_->is_open && answer.can_end;
     End(is_whole ? FinishReason::kStop : FinishReason::kLength);
     return false;
@@ -78,7 +78,7 @@ bool Generation::Settle() {
 Result<std::span<const uint64_t>> Generation::NextMask() {
   if (grammar_ == nullptr) return std::span<const uint64_t>();
   settled_ = false;
-  const grammar::Matcher::Answer& answer = matcher_->answer();
+  const grammar::mask::Matcher::Answer& answer = matcher_->answer();
   if (answer.error) return *answer.error;
   return answer.any_token ? std::span<const uint64_t>() : std::span<const uint64_t>(answer.mask);
 }
@@ -97,7 +97,7 @@ std::optional<TokenId> Generation::Advance(sample::LogitRow& logits) {
   const auto mask = NextMask();
   if (!mask) return Fail(mask.error());
   sample::SampledToken sampled = sampler_.Sample(logits, *mask);
-  // A text that must be whole has an end of its own.
+  // With such a grammar an end token ends the output even if ignore_end_of_generation is set.
   const bool ends = tokenizer_.is_end_of_generation(sampled.token) &&
                     (!ignore_end_of_generation_ || (grammar_ != nullptr && !grammar_->is_open));
   if (matcher_ != nullptr && !sampled.is_possible) return Fail(NoTokenLeft());
@@ -118,17 +118,17 @@ std::optional<TokenId> Generation::Advance(sample::LogitRow& logits) {
     return End(FinishReason::kStop);
   }
   if (matcher_ != nullptr) {
-    unasked_ = sampled.token;  // where it ends, Settle says
+    unasked_ = sampled.token;  // Settle decides if the output ends here
   } else if (num_output_tokens_ >= max_tokens_) {
     return End(FinishReason::kLength);
   }
   return sampled.token;
 }
 
-// What was held back of the text, at its end.
+// Returns the text that is still held back at the end.
 std::string Generation::TakeLastText() {
   if (stopped_by_string_) return {};
-  // The rest of a character may complete a stop string; what is held back may not be one.
+  // The rest of a character may complete a stop string; otherwise the held-back text is none.
   sample::StopMatcher::Output last = stop_matcher_.Push(detokenizer_.Finish());
   std::string text = std::move(last.text);
   if (last.stopped) {
@@ -159,7 +159,7 @@ void Generation::Finish(FinishReason reason, RequestStats stats, std::optional<E
   const std::shared_ptr<TokenSink> sink = std::exchange(sink_, nullptr);
   try {
     sink->OnFinish(std::move(event));
-  } catch (const std::bad_alloc&) {  // it has the event; whom it could not wake looks by itself
+  } catch (const std::bad_alloc&) {  // it has the event; a reader that it could not wake polls
   }
 }
 

@@ -1,4 +1,4 @@
-// What tells the KV of one engine from that of another: fingerprints and a tag of its shape.
+// The identity of an engine's KV: fingerprints, and a tag of its shape.
 #pragma once
 
 #include <array>
@@ -8,8 +8,8 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <kvgate/digest.h>
 
+#include "base/digest.h"
 #include "engine/engine.h"
 #include "engine/model/model.h"
 #include "engine/text/tokenizer/tokenizer.h"
@@ -17,12 +17,14 @@
 
 namespace kvgate::engine {
 
-// What makes the KV of two engines interchangeable, beside the tenant's salt.
+// Returns the fingerprint that two engines must share for their KV to be interchangeable. The
+// tenant's salt is not part of it.
 inline Fingerprint KvFingerprint(const EngineInfo& info, const model::Model& model,
                                  const tokenizer::Tokenizer& tokenizer) {
   const Fingerprint weights = model.fingerprint();
   const Fingerprint text = tokenizer.fingerprint();
-  // Of a model with windows a block of group 0 is of fewer layers.
+  // In a model with windows, a block of group 0 holds fewer layers, so the windows belong to the
+  // identity.
   std::string groups = "0";
   for (size_t i = 1; i < info.kv_groups.size(); ++i) {
     groups += fmt::format("/{}", info.kv_groups[i].window);
@@ -44,7 +46,7 @@ inline EngineInfo WithFingerprints(EngineInfo info, const model::Model& model,
   return info;
 }
 
-// Tells records of other shapes apart even where the fingerprint should collide.
+// Distinguishes records of different shapes even if their fingerprints collide.
 inline uint32_t ShapeTag(const kernels::KvShape& shape) {
   const std::array<uint32_t, 4> fields{
       static_cast<uint32_t>(shape.num_layers), static_cast<uint32_t>(shape.num_kv_heads),

@@ -1,4 +1,4 @@
-// Mailbox: how other threads reach the engine thread. Any number of senders, one receiver.
+// Mailbox: carries messages from other threads to the engine thread. Many senders, one receiver.
 #pragma once
 
 #include <chrono>
@@ -11,9 +11,9 @@
 
 namespace kvgate::engine {
 
-// Messages are closures over the engine's state, run on its thread in the order of arrival.
-// Requests are bounded by TryPost; what must not be lost (completions, cancels) uses Post and is
-// bounded by what caused it.
+// Messages are closures over the engine's state, run on its thread in order of arrival. Requests
+// use TryPost, which is bounded. Messages that must not be lost (completions, cancels) use Post;
+// their number is bounded by the requests and jobs that cause them.
 class Mailbox {
  public:
   using Message = std::function<void()>;
@@ -28,7 +28,7 @@ class Mailbox {
     ready_.notify_one();
   }
 
-  // False when bounded_max messages sent this way have not been released yet.
+  // Returns false if bounded_max messages sent this way have not been released yet.
   [[nodiscard]] bool TryPost(Message message) {
     {
       const std::lock_guard lock(mutex_);
@@ -39,13 +39,13 @@ class Mailbox {
     ready_.notify_one();
     return true;
   }
-  // What a bounded message asked for no longer waits.
+  // Frees the place that one bounded message took, because its request no longer waits or runs.
   void ReleaseBounded() {
     const std::lock_guard lock(mutex_);
     --num_bounded_;
   }
 
-  // All messages so far, oldest first; waits so long for the first.
+  // Returns all messages so far, oldest first; waits up to `wait` for the first.
   std::vector<Message> TakeAll(std::chrono::microseconds wait) {
     std::unique_lock lock(mutex_);
     ready_.wait_for(lock, wait, [this] { return !messages_.empty(); });

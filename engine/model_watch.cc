@@ -3,12 +3,12 @@
 #include <pthread.h>
 
 #include <condition_variable>
-#include <exception>
 #include <mutex>
 #include <utility>
 
-#include <kvgate/check.h>
-#include <kvgate/log.h>
+#include "base/check.h"
+#include "base/log.h"
+#include "base/memory_fence.h"
 
 namespace kvgate::engine {
 
@@ -26,19 +26,17 @@ void ModelWatch::Run(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     stopped.wait_for(lock, stop, options_.interval, [] { return false; });
     if (stop.stop_requested()) return;
-    try {
-      if (!Look(stop)) return;
-    } catch (const std::exception& failure) {  // no memory: the next look may have some
-      KVGATE_LOG(kDebug, "engine", "the model file was not looked at: {}", failure.what());
-    }
+    bool goes_on = true;
+    (void)Attempt("engine", "looking at the model file", [&] { goes_on = Look(stop); });
+    if (!goes_on) return;
   }
 }
 
 bool ModelWatch::Look(const std::stop_token& stop) {
-  const model::MappedFile& file = *table_.file();
-  const Result<model::FileIdentity> now = file.CurrentIdentity();
+  const modelfile::MappedFile& file = *table_.file();
+  const Result<modelfile::FileIdentity> now = file.CurrentIdentity();
   if (now && *now == seen_) return true;
-  const bool is_written = !now || model::MayDiffer(seen_, *now);
+  const bool is_written = !now || modelfile::MayDiffer(seen_, *now);
   if (is_written) {
     const Result<void> intact = table_.CheckAll(stop);
     if (stop.stop_requested()) return false;

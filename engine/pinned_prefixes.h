@@ -1,34 +1,33 @@
-// Protections: which prefixes the pools and host arenas hold on to, how firmly and until when; and
-// what that makes of each block's priority. It knows keys, not blocks. One thread: the engine's.
+// PinnedPrefixes: the pinned prefixes, how firmly the pools and host arenas keep them and until
+// when, and the priority of each block that follows. It knows keys, not blocks. Engine thread only.
 #pragma once
 
 #include <chrono>
 #include <unordered_map>
 #include <vector>
 
-#include <kvgate/ids.h>
-
+#include "base/ids.h"
 #include "engine/engine.h"
 #include "engine/kv/block_hasher.h"
 
 namespace kvgate::engine {
 
-class Protections {
+class PinnedPrefixes {
  public:
   using PriorityMap = std::unordered_map<BlockHash, int>;
 
-  // The hasher outlives this.
-  explicit Protections(kv::BlockHasher& hasher) : hasher_(hasher) {}
+  // The hasher must outlive this object.
+  explicit PinnedPrefixes(kv::BlockHasher& hasher) : hasher_(hasher) {}
 
-  // Engine::Protect. Whether priorities changed.
-  bool Set(const Protection& protection);
-  // Forgets those that have ended. Whether there were any.
+  // Implements Engine::Protect. Returns true if priorities changed.
+  bool Set(const PinnedPrefix& pin);
+  // Removes the pins that have ended. Returns true if there were any.
   bool EndExpired(std::chrono::steady_clock::time_point now);
 
-  // Of blocks of group 0. A block that several protected prefixes begin with has the highest of
-  // their priorities, so a parent's is never lower than its child's.
+  // Priorities of the blocks of group 0. A block that several pinned prefixes share has the highest
+  // of their priorities, so a parent's priority is never lower than its child's.
   PriorityMap Priorities() const;
-  // Of a window's blocks, those before each prefix's end.
+  // Priorities of a window group's blocks: those just before each prefix's end.
   PriorityMap WindowPriorities(int window) const;
 
  private:
@@ -38,7 +37,7 @@ class Protections {
     std::chrono::steady_clock::time_point until;
   };
   kv::BlockHasher& hasher_;
-  std::unordered_map<BlockHash, Prefix> prefixes_;  // by their last key
+  std::unordered_map<BlockHash, Prefix> prefixes_;  // by the hash of their last key
 };
 
 }  // namespace kvgate::engine

@@ -1,5 +1,5 @@
-// PublishedStats: statistics of one thread for any other, word by word: each word is right, and
-// they may be of different moments.
+// PublishedStats: statistics that one thread writes and any thread reads. They are copied word by
+// word: each word is correct, but two words may be from different moments.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@ namespace kvgate::engine {
 template <typename Stats>
 class PublishedStats {
  public:
-  // The writer's thread.
+  // Called by the writer's thread only.
   void Publish(const Stats& stats) {
     const auto words = std::bit_cast<Words>(stats);
     for (size_t i = 0; i < kNumWords; ++i) words_[i].store(words[i], std::memory_order_relaxed);

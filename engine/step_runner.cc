@@ -57,7 +57,6 @@ int StepRunner::HeadTokens(int wanted) const {
   return std::min(wanted, kernels::kTopCountMax);
 }
 
-// kDataLoss, kIo: the model file is not what was loaded; nothing was computed.
 Result<void> StepRunner::Run() {
   const model::StepInput input = {.tokens = tokens_, .groups = groups_, .logit_rows = logit_rows_};
   const auto vocab_size = static_cast<size_t>(info_.model.vocab_size);
@@ -70,7 +69,6 @@ Result<void> StepRunner::Run() {
   return model_.ForwardHeads(input, scales_, heads_);
 }
 
-// Valid until the next one is fetched.
 sample::LogitRow StepRunner::Logits(size_t index) {
   const auto vocab_size = static_cast<size_t>(info_.model.vocab_size);
   if (logit_head_tokens_ == 0) {

@@ -1,13 +1,12 @@
-// StepRunner: a step as the model takes it, and the logits that come of it. One thread: the
-// engine's.
+// StepRunner: turns a planned step into the model's input and provides the resulting logits. Engine
+// thread only.
 #pragma once
 
 #include <cstddef>
 #include <vector>
 
-#include <kvgate/ids.h>
-#include <kvgate/result.h>
-
+#include "base/ids.h"
+#include "base/result.h"
 #include "engine/engine.h"
 #include "engine/model/model.h"
 #include "engine/sample/logit_row.h"
@@ -17,32 +16,35 @@ namespace kvgate::engine {
 
 class StepRunner {
  public:
-  // `arenas` of each KV group; all outlive the runner. logit_head_tokens: EngineOptions'.
+  // `arenas` has one entry per KV group; all arguments outlive the runner. logit_head_tokens is the
+  // one of EngineOptions.
   StepRunner(const EngineInfo& info, int logit_head_tokens, model::Model& model,
              std::vector<kernels::KvArena*> arenas);
 
-  // What Run computes.
+  // Builds the model input that Run computes.
   void Gather(const std::vector<schedule::StepItem>& step);
-  // kDataLoss, kIo: the model file is not what was loaded; nothing was computed.
+  // Fails with kDataLoss or kIo if the model file is no longer what was loaded; nothing was
+  // computed.
   Result<void> Run();
-  // Of the step's wanted row `index`. Valid until the next one is fetched.
+  // Returns the logits of the step's item `index` among those that want logits. Valid until the
+  // next call.
   sample::LogitRow Logits(size_t index);
 
  private:
   int HeadTokens(int wanted) const;
 
   const EngineInfo& info_;
-  const int logit_head_tokens_;  // 0: rows come whole
+  const int logit_head_tokens_;  // 0 means that rows are copied whole
   model::Model& model_;
   const std::vector<kernels::KvArena*> arenas_;
-  // Of the current step; kept between steps for their memory.
+  // Buffers of the current step, kept between steps to reuse their memory.
   std::vector<TokenId> tokens_;
-  std::vector<std::vector<kernels::SequenceRows>> rows_;  // of each group
+  std::vector<std::vector<kernels::SequenceRows>> rows_;  // per group
   std::vector<model::StepGroup> groups_;
   std::vector<int> logit_rows_;
-  std::vector<float> scales_;  // of each logit row
+  std::vector<float> scales_;  // per logit row
   model::LogitHeads heads_;
-  std::vector<float> logits_;  // of all rows, or of the one that was fetched
+  std::vector<float> logits_;  // all rows, or the one that was fetched last
 };
 
 }  // namespace kvgate::engine

@@ -10,8 +10,8 @@ using schedule::Sequence;
 WriteBacks::WriteBacks(Parts parts)
     : parts_(std::move(parts)), num_blocks_writing_(parts_.num_blocks.size()) {}
 
-// Blocks that wait for the disk cannot be used for anything else: at most a quarter of each pool,
-// or one request's.
+// Blocks that wait for the disk cannot be reused, so writes in flight hold at most a quarter of
+// each pool, or one request's blocks.
 bool WriteBacks::Fits(std::span<const tier::WriteItem> items) const {
   if (writes_.empty()) return true;
   std::vector<size_t> wanted = num_blocks_writing_;
@@ -38,7 +38,6 @@ void WriteBacks::Begin(Sequence& sequence) {
   std::vector<tier::WriteItem> items =
       parts_.scheduler.TakeUnstoredBlocks(sequence, parts_.admission);
   if (items.empty()) return;
-  const size_t num_items = items.size();
   Entry write{.held = {},
               .held_windows = parts_.scheduler.HoldWindows(items),
               .num_items = std::vector<size_t>(num_blocks_writing_.size())};
@@ -49,7 +48,7 @@ void WriteBacks::Begin(Sequence& sequence) {
   }
   const bool fits = Fits(items);
   write.held = parts_.scheduler.HoldBlocks(sequence, num_held);
-  // Known before it begins: the tier reads what the entry holds.
+  // The entry exists before the write begins, because the tier reads the blocks that it holds.
   const uint64_t ticket = next_ticket_++;
   const auto entry = writes_.emplace(ticket, std::move(write)).first;
   bool is_begun = false;
@@ -58,16 +57,26 @@ void WriteBacks::Begin(Sequence& sequence) {
   } catch (const std::bad_alloc&) {  // counted as skipped
   }
   if (!is_begun) {
-    num_blocks_skipped_ += num_items;
+    Skip(entry->second.num_items);
     kv::ReleaseLastToFirst(entry->second.held);
     writes_.erase(entry);
-    // With windows there is a next time; until then nothing behind these could be found.
+    // With windows the blocks are offered again later, because without them no block behind them
+    // could be found. Otherwise a slow disk is not asked twice.
     if (parts_.scheduler.has_windows()) sequence.num_stored_blocks = num_stored;
     return;
   }
   for (size_t group = 0; group < num_blocks_writing_.size(); ++group) {
     num_blocks_writing_[group] += entry->second.num_items[group];
   }
+}
+
+void WriteBacks::Skip(const std::vector<size_t>& num_items) {
+  uint64_t bytes = 0;
+  for (size_t group = 0; group < num_items.size(); ++group) {
+    num_blocks_skipped_ += num_items[group];
+    bytes += num_items[group] * parts_.disk->block_bytes(static_cast<uint32_t>(group));
+  }
+  if (parts_.admission != nullptr) parts_.admission->GiveBack(bytes);
 }
 
 void WriteBacks::OnCompletion(const tier::Completion& completion) {

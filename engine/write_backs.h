@@ -1,7 +1,8 @@
-// WriteBacks: the KV blocks on their way to the store, and what holds them there. It decides how
-// many may be; which are worth it is the scheduler's and the admission's. One thread: the engine's.
+// WriteBacks: the KV blocks that are being written to the store, and the references that keep them
+// in memory until then. It limits how many may be in flight; the scheduler and the admission choose
+// which blocks are worth it. Engine thread only.
 //
-// Without memory nothing is written: the KV stays where it is, and may be written another time.
+// If memory runs out, nothing is written: the KV stays where it is and may be written later.
 #pragma once
 
 #include <cstdint>
@@ -20,34 +21,37 @@ class WriteBacks {
  public:
   struct Parts {
     schedule::Scheduler& scheduler;
-    tier::DiskTier* disk = nullptr;             // null: nothing is written
-    tier::WriteAdmission* admission = nullptr;  // null: unlimited
+    tier::DiskTier* disk = nullptr;             // null means that nothing is written
+    tier::WriteAdmission* admission = nullptr;  // null means no limit
     std::vector<uint32_t> num_blocks;           // of each group's pool
   };
   explicit WriteBacks(Parts parts);
 
-  // Queues what of the sequence is full, not stored and admitted. Never throws.
+  // Queues the sequence's blocks that are full, not stored yet and admitted. Never throws.
   void Write(schedule::Sequence& sequence);
-  // The store has taken it, or not: its blocks are let go.
+  // Releases the blocks of a write that succeeded or failed.
   void OnCompletion(const tier::Completion& completion);
 
   bool empty() const { return writes_.empty(); }
   uint64_t num_blocks_skipped() const { return num_blocks_skipped_; }
 
  private:
-  // A write under way holds the chain up to its last block: parents too, see block_pool.h.
+  // A write in flight references the chain up to its last block, parents included; see
+  // block_pool.h.
   struct Entry {
     std::vector<kv::BlockRef> held;
     std::vector<kv::BlockRef> held_windows;
-    std::vector<size_t> num_items;  // of each group
+    std::vector<size_t> num_items;  // per group
   };
   void Begin(schedule::Sequence& sequence);
+  // Counts blocks that are not written, by group, and returns their share of the write budget.
+  void Skip(const std::vector<size_t>& num_items);
   bool Fits(std::span<const tier::WriteItem> items) const;
 
   Parts parts_;
   std::unordered_map<uint64_t, Entry> writes_;  // by ticket
   uint64_t next_ticket_ = 1;
-  std::vector<size_t> num_blocks_writing_;  // of each group
+  std::vector<size_t> num_blocks_writing_;  // per group
   uint64_t num_blocks_skipped_ = 0;
 };
 

@@ -1,17 +1,18 @@
 #include "kernels/backend.h"
 
 #include <fmt/format.h>
-#include <kvgate/check.h>
 
 #include <limits>
 
+#include "base/check.h"
 #include "kernels/experts.h"
 #include "kernels/host_experts.h"
 
 namespace kvgate::kernels {
 namespace {
 
-// Sequences cover rows 0..M-1 in order, and every position has a block.
+// Checks that the sequences cover rows 0..M-1 in order and that every position has a block. Returns
+// M.
 int CheckSequences(std::span<const SequenceRows> sequences, const KvArena& arena) {
   int next_row = 0;
   for (const SequenceRows& sequence : sequences) {
@@ -30,7 +31,7 @@ int CheckSequences(std::span<const SequenceRows> sequences, const KvArena& arena
   return next_row;
 }
 
-// "f32, f16, ..."
+// Returns "f32, f16, ...".
 std::string KvDTypeNames() {
   std::string names;
   for (const DType dtype : kKvDTypes) {
@@ -286,7 +287,7 @@ void Backend::SoftCap(float cap, size_t count, float* x) {
   DoSoftCap(cap, count, x);
 }
 
-void Backend::TopRows(const TopRowsTask& task, const TopRowsResult& to) {
+void Backend::TopK(const TopKTask& task, const TopKResult& to) {
   KVGATE_CHECK(task.num_rows > 0 && task.columns > 0 && task.columns <= kTopColumnsMax,
                "rows and columns to take the top of");
   KVGATE_CHECK(task.count > 0 && task.count <= kTopCountMax, "values of a row");
@@ -294,7 +295,7 @@ void Backend::TopRows(const TopRowsTask& task, const TopRowsResult& to) {
   for (const float scale : task.scales) {
     KVGATE_CHECK(scale > 0 && scale <= std::numeric_limits<float>::max(), "scale");
   }
-  DoTopRows(task, to);
+  DoTopK(task, to);
 }
 
 }  // namespace kvgate::kernels

@@ -5,8 +5,7 @@
 #include <cmath>
 #include <iterator>
 
-#include <kvgate/check.h>
-
+#include "base/check.h"
 #include "kernels/weight_format.h"
 
 namespace kvgate::kernels {
@@ -16,7 +15,7 @@ namespace {
 constexpr uint16_t kNanF16 = 0x7e00;
 constexpr float kLargestF16 = 65504.0f;
 
-// The value of largest magnitude, the first of several; NaN where one is.
+// Returns the value of largest magnitude, the first if there are several, or NaN if one is NaN.
 float LargestOf(const float* values, int count) {
   float largest = 0;
   for (int i = 0; i < count; ++i) {
@@ -54,7 +53,7 @@ bool IsKvDType(DType dtype) {
 }
 
 bool IsWeightDType(DType dtype) {
-  return static_cast<size_t>(dtype) < WeightFormats().size();  // in the order of DType
+  return static_cast<size_t>(dtype) < WeightFormats().size();  // weight dtypes come first in DType
 }
 
 uint16_t F32ToF16(float value) {
@@ -102,14 +101,15 @@ float BF16ToF32(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_
 uint8_t F32ToF8E4M3(float value) {
   constexpr uint32_t kLargest = 0x43e00000u;         // 448
   constexpr uint32_t kSmallestNormal = 0x3c800000u;  // 2^-6
-  constexpr uint32_t kBias = 120u << 23;             // between f32's and E4M3's
+  constexpr uint32_t kBias = 120u << 23;             // difference of f32 and E4M3 exponent bias
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t sign = (bits >> 24) & 0x80u;
   uint32_t magnitude = bits & 0x7fffffffu;
   if (magnitude > 0x7f800000u) return static_cast<uint8_t>(sign | 0x7fu);
   magnitude = std::min(magnitude, kLargest);
   if (magnitude < kSmallestNormal) {
-    // The sum's last bit is 2^-9, as a subnormal's is: the addition rounds.
+    // Near 2^14 the last bit of an f32 is 2^-9, the unit of E4M3's subnormals, so the addition
+    // rounds.
     constexpr float kShift = 16384.0f;
     const float sum = std::bit_cast<float>(magnitude) + kShift;
     return static_cast<uint8_t>(sign |
@@ -150,7 +150,7 @@ void QuantizeBlock(const float* values, QuantBlockQ8_0* block) {
 
 void QuantizeBlock(const float* values, QuantBlockQ4_0* block) {
   constexpr int kHalf = QuantBlockQ4_0::kElements / 2;
-  std::fill_n(block->quants, kHalf, uint8_t{0x88});  // zeros
+  std::fill_n(block->quants, kHalf, uint8_t{0x88});  // 0x8 encodes the value zero
   block->scale = 0;
   const float largest = LargestOf(values, QuantBlockQ4_0::kElements);
   if (std::isnan(largest)) {

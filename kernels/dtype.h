@@ -8,14 +8,14 @@
 
 namespace kvgate::kernels {
 
-// What a format means, byte by byte, stands in kernels/weight_format.h.
+// kernels/weight_format.h defines the meaning of each format.
 enum class DType : uint8_t {
   kF32 = 0,
   kF16 = 1,
   kBF16 = 2,
   kQ8_0 = 3,
   kQ4_0 = 4,
-  // Of weights only, from here on.
+  // The following are used for weights only.
   kQ4_1 = 5,
   kQ5_0 = 6,
   kQ5_1 = 7,
@@ -27,11 +27,11 @@ enum class DType : uint8_t {
   kIQ4_NL = 13,
   kIQ4_XS = 14,
   kMXFP4 = 15,
-  // Of KV only.
+  // Used for KV only.
   kF8E4M3 = 16,
 };
 
-// What KV can be stored in.
+// The dtypes in which KV can be stored.
 inline constexpr DType kKvDTypes[] = {DType::kF32,    DType::kF16,  DType::kBF16,
                                       DType::kF8E4M3, DType::kQ8_0, DType::kQ4_0};
 
@@ -53,38 +53,39 @@ struct QuantBlockQ4_0 {
 };
 static_assert(sizeof(QuantBlockQ4_0) == 18);
 
-// Bytes of `count` consecutive elements; count must be a multiple of DTypeElements(dtype).
+// Returns the bytes of `count` consecutive elements, a multiple of DTypeElements(dtype).
 size_t DTypeBytes(DType dtype, size_t count);
-// Elements that share one unit of storage: 256 for Q2_K to Q6_K and IQ4_XS, 32 for the other
-// quantized ones, 1 for f32, f16, bf16 and fp8_e4m3.
+// Returns the elements that share one unit of storage: 256 for Q2_K to Q6_K and IQ4_XS, 32 for the
+// other quantized ones, 1 for f32, f16, bf16 and fp8_e4m3.
 int DTypeElements(DType dtype);
-// "f32", "q8_0", "q4_k", "iq4_nl", "fp8_e4m3"
+// Returns names such as "f32", "q8_0", "q4_k", "iq4_nl" and "fp8_e4m3".
 std::string_view DTypeName(DType dtype);
-// The reverse.
+// Returns null if no dtype has this name.
 std::optional<DType> FindDType(std::string_view name);
-// Whether it is one of kKvDTypes; whether a model file can hold a matrix in it.
+// IsKvDType: one of kKvDTypes. IsWeightDType: a model file can hold a matrix of this dtype.
 bool IsKvDType(DType dtype);
 bool IsWeightDType(DType dtype);
 
-// Round-to-nearest-even conversions, the same on every target.
+// These conversions round to nearest even and are the same on every target.
 uint16_t F32ToF16(float value);
 float F16ToF32(uint16_t bits);
 uint16_t F32ToBF16(float value);
 float BF16ToF32(uint16_t bits);
-// E4M3 of the OCP 8-bit floating point specification: a sign, 4 bits of exponent with bias 7, 3 of
-// mantissa, subnormals; no infinity, and one NaN per sign (all ones below it). The least value
-// above 0 is 2^-9, the largest 448. What is beyond it saturates, infinities too; a NaN stays one.
+// E4M3 of the OCP 8-bit floating point specification: 1 sign bit, 4 exponent bits with bias 7, 3
+// mantissa bits, subnormals, no infinity, and one NaN per sign (all other bits set). The smallest
+// value above 0 is 2^-9, the largest 448. Larger values and infinities saturate; NaN stays NaN.
 uint8_t F32ToF8E4M3(float value);
 float F8E4M3ToF32(uint8_t bits);
 
-// Quantization of 32 values, as ggml rounds; the same on every target.
+// Quantization of 32 values, rounded as ggml does; the same on every target.
 //   Q8_0: d = amax / 127, quant = round(x / d), halves away from zero
 //   Q4_0: d = m / -8 for the m of largest magnitude, nibble = min(15, floor(x / d + 8.5))
-// d is stored as f16, after the division. What ggml leaves open: a d beyond f16 is the largest f16,
-// and values saturate; where d is 0 in f16 all values are 0; a NaN makes all 32 values NaN.
+// d is stored as f16, after the division. Cases that ggml leaves open: a d beyond the range of f16
+// becomes the largest f16 and values saturate; if d rounds to 0, all values are 0; a NaN makes all
+// 32 values NaN.
 void QuantizeBlock(const float* values, QuantBlockQ8_0* block);
 void QuantizeBlock(const float* values, QuantBlockQ4_0* block);
-// The reverse, exact: an f16 scale (11 bits) times an 8-bit integer fits the 24 bits of an f32.
+// Exact, because an f16 scale (11 bits) times an 8-bit integer fits the 24 bits of an f32.
 void DequantizeBlock(const QuantBlockQ8_0& block, float* values);
 void DequantizeBlock(const QuantBlockQ4_0& block, float* values);
 

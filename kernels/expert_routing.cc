@@ -8,7 +8,7 @@
 namespace kvgate::kernels {
 namespace {
 
-// Shares of one row: the softmax in double, of all experts or of the selected.
+// Computes one row's shares in double: a softmax over all experts or over the selected ones.
 void ChooseRow(const ExpertRule& rule, std::span<const float> logits, std::vector<int>& order,
                std::span<ExpertShare> shares) {
   std::iota(order.begin(), order.end(), 0);

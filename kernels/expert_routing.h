@@ -1,6 +1,6 @@
-// Expert routing on the host: from a router's logits to which rows go through which experts. It
-// knows numbers, not weights. Rows do not influence each other, so a row's experts and shares do
-// not depend on what else is in the call.
+// Expert routing on the host: computes from a router's logits which rows go to which experts. It
+// knows numbers, not weights. Rows are independent, so a row's experts and shares do not depend on
+// the other rows of the call.
 #pragma once
 
 #include <cstddef>
@@ -10,42 +10,43 @@
 
 namespace kvgate::kernels {
 
-// From a router's logits to the experts' shares.
+// How shares are computed from a router's logits.
 enum class ExpertGating : uint8_t {
-  kSoftmax,            // the softmax of all logits, at the selected
-  kSoftmaxOfSelected,  // the softmax of the selected logits
+  kSoftmax,            // softmax over all logits; the selected ones keep their value
+  kSoftmaxOfSelected,  // softmax over the selected logits only
 };
 
-// Whom a row's logits select, and what each is multiplied by.
+// The rule for which experts a row selects and with which shares.
 struct ExpertRule {
   int num_experts = 0;
-  int num_used = 0;  // by a row: those with the highest logits
+  int num_used = 0;  // experts per row: those with the highest logits
   ExpertGating gating = ExpertGating::kSoftmax;
-  bool renormalise = false;  // shares are divided by their sum
-  float share_scale = 1;     // and multiplied by this
+  bool renormalise = false;  // divide shares by their sum
+  float share_scale = 1;     // then multiply them by this
 
-  // Whether a share is a part of all experts' weights, not of the selected ones'.
+  // Returns true if a share is a fraction of the weight of all experts, not only of the selected
+  // ones.
   bool is_of_all() const { return gating == ExpertGating::kSoftmax && !renormalise; }
 };
 
 struct ExpertShare {
   int expert = 0;
-  float share = 0;  // what its output is multiplied by
+  float share = 0;  // factor of the expert's output
 };
 
-// The experts of each row, [rows, num_used], ascending by expert within a row: the sum over them
-// has one order. Of equal logits the lower expert is taken, NaN counts as -infinity. `logits` is
-// [rows, num_experts].
+// Selects the experts of each row, [rows, num_used], ascending by expert within a row, so that the
+// sum over them has a fixed order. If logits are equal, the lower expert is selected; NaN counts as
+// -infinity. `logits` is [rows, num_experts].
 void ChooseExperts(const ExpertRule& rule, std::span<const float> logits,
                    std::vector<ExpertShare>& shares);
 
-// The same, by expert.
+// The same assignment grouped by expert.
 class ExpertPlan {
  public:
-  // `shares` as ChooseExperts made them.
+  // `shares` is the output of ChooseExperts.
   void Build(const ExpertRule& rule, std::span<const ExpertShare> shares);
 
-  // Rows that take the expert, ascending, and the shares that they give it.
+  // rows: the rows that use the expert, ascending. shares: the expert's share in each of them.
   std::span<const int> rows(int expert) const { return Of(rows_, expert); }
   std::span<const float> shares(int expert) const { return Of(shares_, expert); }
 
@@ -59,7 +60,7 @@ class ExpertPlan {
   std::vector<size_t> first_;  // [num_experts + 1]
   std::vector<int> rows_;
   std::vector<float> shares_;
-  std::vector<size_t> next_;  // of Build, kept for its memory
+  std::vector<size_t> next_;  // temporary of Build, kept to avoid allocation
 };
 
 }  // namespace kvgate::kernels

@@ -1,16 +1,16 @@
-// Mixtures of experts: what Backend::MixExperts works on. Each row goes through the few experts
-// that its router chose, and through the shared one where there is one:
+// Mixtures of experts, as computed by Backend::MixExperts. Each row is processed by the few experts
+// that its router selects, and by the shared expert if there is one:
 //
 //   logits = router * x (+ router_bias)                       [num_experts]
-//   {e_i, share_i} = the num_used experts of the highest logits, as `rule` says, e_i ascending
+//   {e_i, share_i} = the num_used experts with the highest logits, by `rule`, e_i ascending
 //   out = sum_i share_i * expert(e_i, x), i rising
-//   out += sigmoid(shared_router * x) * shared(x)             where there are such; without
+//   out += sigmoid(shared_router * x) * shared(x)             if there is a shared expert; without
 //                                                             shared_router the factor is 1
 //   expert(e, x) = down_e * glu(gate_e * x (+ gate_bias_e), up_e * x (+ up_bias_e)) (+ down_bias_e)
 //
-// Of equal logits the lower expert is taken; -0 equals 0; NaN counts as -infinity there, and makes
-// the shares NaN that are made of it. Shares are computed in f64. A row's sum has one order, so of
-// an invariant backend its bits depend on itself only.
+// If logits are equal, the lower expert is selected; -0 equals 0. NaN counts as -infinity for the
+// selection, but shares computed from it are NaN. Shares are computed in f64. A row's sum has a
+// fixed order, so on an invariant backend its bits depend on that row only.
 // Source: Shazeer et al. 2017; Fedus et al. 2021; Dai et al. 2024 for the shared expert.
 #pragma once
 
@@ -30,18 +30,18 @@ struct ExpertMatrices {
   const Weight* down = nullptr;  // [hidden_dim, ffn_dim]
 };
 
-// The mixture of one layer. What it names belongs to the caller and must outlive what is made of
-// it; what is optional is null.
+// The mixture of one layer. The caller owns everything it refers to, and must keep it valid as long
+// as ExpertSets made from it. Optional members are null.
 struct ExpertSetView {
   ExpertRule rule = {};
   GluKind glu = GluKind::kSilu;
   const Weight* router = nullptr;           // [num_experts, hidden_dim]
   const float* router_bias = nullptr;       // [num_experts]
-  std::span<const ExpertMatrices> experts;  // [num_experts]; the view's own may go
+  std::span<const ExpertMatrices> experts;  // [num_experts]; copied by ExpertSet
   const float* gate_bias = nullptr;         // [num_experts, ffn_dim]
   const float* up_bias = nullptr;           // [num_experts, ffn_dim]
   const float* down_bias = nullptr;         // [num_experts, hidden_dim]
-  ExpertMatrices shared = {};               // of shared_dim, which is its own
+  ExpertMatrices shared = {};               // with ffn dimension shared_dim instead of ffn_dim
   const Weight* shared_router = nullptr;    // [1, hidden_dim]
 };
 
@@ -65,16 +65,16 @@ class ExpertSet {
   ExpertSetView view_;
 };
 
-// Of all mixtures that share scratch.
+// The common shape of all mixtures that share scratch.
 struct ExpertShape {
   int num_experts = 0;
   int num_used = 0;
   int64_t hidden_dim = 0;
   int64_t ffn_dim = 0;
-  int64_t shared_dim = 0;  // 0: no shared expert
+  int64_t shared_dim = 0;  // 0 means no shared expert
 };
 
-// Memory of one MixExperts at a time.
+// Scratch memory, used by one MixExperts at a time.
 class ExpertScratch {
  public:
   virtual ~ExpertScratch() = default;
@@ -92,8 +92,8 @@ class ExpertScratch {
   uint64_t num_floats_;
 };
 
-// Floats that AllocateExpertScratch takes: per_row for each row that it is for, and `fixed`.
-// routes: as BackendInfo::routes_experts of the backend, which need not be here to be planned for.
+// Number of floats that AllocateExpertScratch needs: per_row for each row, plus `fixed`. `routes`
+// is the backend's BackendInfo::routes_experts; memory can be planned without the backend itself.
 struct ExpertScratchFloats {
   uint64_t per_row = 0;
   uint64_t fixed = 0;

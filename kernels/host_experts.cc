@@ -7,18 +7,18 @@
 namespace kvgate::kernels {
 namespace {
 
-// Up to so many rows, each row's products are issued together: rows that few seldom share experts,
-// and one call with all matrices of a row costs less than one call for each.
+// Up to this many rows, the products are issued per row: so few rows seldom share experts, and one
+// call with all matrices of a row costs less than a call per expert.
 constexpr int kFewRows = 4;
 
 const float* BiasOf(const float* biases, int expert, int64_t size) {
   return biases == nullptr ? nullptr : biases + expert * size;
 }
 
-// Floats of each row of gate_ and up_.
+// Returns the floats per row of gate_ and up_.
 int64_t GateFloats(const ExpertShape& shape) { return std::max(shape.ffn_dim, shape.shared_dim); }
 
-// Rows of gate_, up_ and down_ beyond those of the call.
+// Returns the rows that gate_, up_ and down_ have for MixByRow in addition to those of the call.
 int ExtraRows(const ExpertShape& shape) { return kFewRows * shape.num_used; }
 
 MatMulTask DownTask(const ExpertSetView& view, int expert, int64_t hidden_dim, float* y) {
@@ -47,7 +47,7 @@ Result<std::unique_ptr<ExpertScratch>> HostExpertScratch::Allocate(const ExpertS
   KVGATE_TRY(made->buffer_, backend.AllocateFloats(made->num_floats()));
   const int64_t rows = num_rows_max;
   const int64_t all_rows = rows + ExtraRows(shape);
-  // What is widest first: parts then begin where rows of a whole number of cache lines do.
+  // The widest parts come first, so that parts start at a cache line if rows are whole cache lines.
   made->gate_ = made->buffer_->data();
   made->up_ = made->gate_ + all_rows * GateFloats(shape);
   made->down_ = made->up_ + all_rows * GateFloats(shape);
@@ -83,14 +83,14 @@ void HostExpertScratch::Route(const ExpertMixTask& task, Backend& backend) {
   ChooseExperts(view.rule, host_logits_, shares_);
 }
 
-// Shares as they reach y. In place of an extra pass over it.
+// Multiplies the shares by the factor, which saves an extra pass over y.
 std::span<const float> HostExpertScratch::Scaled(std::span<const float> shares, float factor) {
   factors_.clear();
   for (const float share : shares) factors_.push_back(share * factor);
   return factors_;
 }
 
-// Each expert once, with all rows that chose it.
+// Processes each expert once, with all rows that selected it.
 void HostExpertScratch::MixByExpert(const ExpertMixTask& task, Backend& backend) {
   const ExpertSetView& view = task.experts->view();
   const auto& [num_experts, num_used, hidden_dim, ffn_dim, shared_dim] = shape();
@@ -113,7 +113,7 @@ void HostExpertScratch::MixByExpert(const ExpertMixTask& task, Backend& backend)
   }
 }
 
-// All of a row's experts in one call, but for the last product, whose inputs differ.
+// Processes all experts of a row in one call, except for the last product, whose inputs differ.
 void HostExpertScratch::MixByRow(const ExpertMixTask& task, Backend& backend) {
   const ExpertSetView& view = task.experts->view();
   const auto& [num_experts, num_used, hidden_dim, ffn_dim, shared_dim] = shape();

@@ -3,19 +3,19 @@
 #include <bit>
 #include <cstring>
 
-#include <kvgate/check.h>
-
+#include "base/check.h"
 #include "kernels/quant_blocks.h"
 
 namespace kvgate::kernels {
 
 namespace {
 
-constexpr int kHalf = 16;  // bytes of 32 nibbles
+constexpr int kHalf = 16;  // bytes that hold 32 nibbles
 
 // ---- codes ----------------------------------------------------------------------------------
 
-// Eight codes at a time, one in each byte of a word: models are unpacked block by block at load.
+// Codes are handled eight at a time, one per byte of a word, because loading a model unpacks all of
+// it.
 constexpr uint64_t kEachByte = 0x0101'0101'0101'0101u;
 constexpr int kAtOnce = sizeof(uint64_t);
 static_assert(std::endian::native == std::endian::little, "the first code is the lowest byte");
@@ -28,7 +28,7 @@ uint64_t LoadEight(const uint8_t* from) {
 
 void StoreEight(uint64_t eight, uint8_t* to) { std::memcpy(to, &eight, sizeof(eight)); }
 
-// 32 codes of 4 bits: element j in the low half of byte j, element j + 16 in the high half.
+// Takes 32 codes of 4 bits: element j is the low half of byte j, element j + 16 the high half.
 void TakeNibbles(const uint8_t* quants, uint8_t* codes) {
   for (int j = 0; j < kHalf; j += kAtOnce) {
     const uint64_t eight = LoadEight(quants + j);
@@ -43,10 +43,10 @@ void PutNibbles(const uint8_t* codes, uint8_t* quants) {
   }
 }
 
-// Bit 4 of 32 codes, bit i of element i.
+// Sets bit 4 of 32 codes: bit i of `bits` belongs to element i.
 void TakeFifthBits(const uint8_t* bits, uint8_t* codes) {
   for (int i = 0; i < 32; i += kAtOnce) {
-    // Bit j stays in byte j; adding 127 carries it into the byte's bit 7, wherever it was.
+    // Byte j keeps only bit j; adding 127 carries it to bit 7 of the byte, whatever its position.
     const uint64_t own = bits[i / 8] * kEachByte & 0x8040'2010'0804'0201u;
     const uint64_t fifth = (own + 0x7f * kEachByte) >> 3 & 0x10 * kEachByte;
     StoreEight(LoadEight(codes + i) | fifth, codes + i);
@@ -57,21 +57,21 @@ void PutFifthBits(const uint8_t* codes, uint8_t* bits) {
   for (int i = 0; i < 32; ++i) bits[i / 8] |= static_cast<uint8_t>((codes[i] >> 4 & 1) << i % 8);
 }
 
-// Where some bits of element i of 256 lie.
+// The place of some bits of element i in a block of 256.
 struct Place {
   int byte;
   int shift;
 };
-// Two bits, 128 elements in 32 bytes.
+// Two bits each: 128 elements in 32 bytes.
 Place TwoBits(int i) { return {.byte = i / 128 * 32 + i % 32, .shift = i / 32 % 4 * 2}; }
-// One bit, all elements in 32 bytes.
+// One bit each: all elements in 32 bytes.
 Place OneBit(int i) { return {.byte = i % 32, .shift = i / 32}; }
-// Nibbles, 64 elements in 32 bytes (Q4_K, Q5_K), or 128 in 64 (Q6_K).
+// Nibbles: 64 elements in 32 bytes (Q4_K, Q5_K), or 128 in 64 (Q6_K).
 Place NibbleOf64(int i) { return {.byte = i / 64 * 32 + i % 32, .shift = i / 32 % 2 * 4}; }
 Place NibbleOf128(int i) { return {.byte = i / 128 * 64 + i % 64, .shift = i / 64 % 2 * 4}; }
 
-// `bits` bits of every code, from bit `at` on; the low ones first. 32 elements lie in 32
-// neighbouring bytes.
+// Reads `bits` bits of every code into the code's bits from `at` on; the call for the low bits
+// comes first. 32 elements lie in 32 adjacent bytes.
 template <Place (*kPlace)(int)>
 void TakeBits(const uint8_t* from, int bits, int at, QuantParts* parts) {
   const uint64_t mask = ((uint64_t{1} << bits) - 1) * kEachByte;
@@ -96,8 +96,8 @@ void PutBits(const QuantParts& parts, int bits, int at, uint8_t* to) {
 
 // ---- scales of groups -----------------------------------------------------------------------
 
-// Q4_K and Q5_K: the first four scales and mins fill the low 6 bits of bytes 0..7; of the others
-// the low nibbles share bytes 8..11, and the upper two bits lie above the first.
+// Q4_K and Q5_K: the first four scales and mins fill the low 6 bits of bytes 0..7. The low nibbles
+// of the other four are in bytes 8..11, and their upper two bits above the first four.
 void TakeScalesAndMins(const uint8_t* scales, QuantParts* parts) {
   for (int g = 0; g < 4; ++g) {
     parts->group_scales[g] = scales[g] & 63;
@@ -117,7 +117,7 @@ void PutScalesAndMins(const QuantParts& parts, uint8_t* scales) {
   }
 }
 
-constexpr int kSixBitBias = 32;  // of the scales of Q3_K and IQ4_XS
+constexpr int kSixBitBias = 32;  // added to the scales of Q3_K and IQ4_XS
 
 // ---- formats --------------------------------------------------------------------------------
 
@@ -305,7 +305,7 @@ constexpr Entry EntryOf() {
               }};
 }
 
-// From kQ4_0 on, in the order of DType.
+// In the order of DType, starting with kQ4_0.
 constexpr Entry kEntries[] = {
     EntryOf<QuantBlockQ4_0>(),   EntryOf<QuantBlockQ4_1>(),   EntryOf<QuantBlockQ5_0>(),
     EntryOf<QuantBlockQ5_1>(),   EntryOf<QuantBlockQ2_K>(),   EntryOf<QuantBlockQ3_K>(),

@@ -1,10 +1,10 @@
-// Quantized blocks taken apart into whole numbers: codes, scales of groups, scales of the block.
-// All formats below 8 bits say the same with different numbers, which QuantLayout holds:
+// Splits quantized blocks into integers: codes, scales of groups, scale of the block. All formats
+// below 8 bits share one structure, whose parameters QuantLayout holds:
 //   value[i] = s * v(code[i]) - m,  v(code) = codebook ? codebook[code] : code - offset
 //   s = scale, or scale * group_scales[i / group]       (rounded to f32)
 //   m = 0, -min, or min * group_mins[i / group]         (rounded to f32)
-// So dequantizing, quantizing and packing for a backend are written once. The two products and the
-// difference are rounded one by one, as the format's definition does.
+// Therefore dequantizing, quantizing and packing for a backend are written only once. The two
+// products and the difference are rounded separately, as the definition of the formats requires.
 #pragma once
 
 #include <array>
@@ -22,20 +22,20 @@ enum class QuantScale : uint8_t { kF16, kExponent };  // f16 bits, or E8M0: half
 enum class QuantMin : uint8_t { kNone, kAdded, kOfGroups };
 
 struct QuantLayout {
-  int elements = 0;  // of a block
+  int elements = 0;  // per block
   int group = 0;     // elements that share a scale: 16 or 32
-  int bits = 0;      // of a code: 2 to 6
+  int bits = 0;      // per code: 2 to 6
   int offset = 0;
   const int8_t* codebook = nullptr;  // [16] or null
   QuantScale scale = QuantScale::kF16;
-  // Bounds of a group's scale and, from 0, of its min; 0 and 0 where there is none.
+  // Bounds of a group's scale; a group's min has the range 0..group_scale_max. 0 and 0 mean none.
   int group_scale_min = 0;
   int group_scale_max = 0;
   QuantMin min = QuantMin::kNone;
 
   constexpr bool has_group_scales() const { return group_scale_max != 0; }
   constexpr int num_groups() const { return elements / group; }
-  // The value that a code stands for, before scaling.
+  // Returns the value of a code before scaling.
   constexpr int ValueOf(int code) const {
     return codebook != nullptr ? codebook[code] : code - offset;
   }
@@ -49,13 +49,13 @@ struct QuantParts {
   std::array<uint8_t, kQuantElementsMax> codes{};
 };
 
-// Values by code. Those of MXFP4 are twice an E2M1 number; its negative zero reads as zero.
+// Values by code. Those of MXFP4 are twice the E2M1 numbers; its negative zero is read as zero.
 inline constexpr int8_t kCodebookIq4[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                             1,    13,   25,  38,  53,  69,  89,  113};
 inline constexpr int8_t kCodebookMxfp4[16] = {0, 1,  2,  3,  4,  6,  8,  12,
                                               0, -1, -2, -3, -4, -6, -8, -12};
 
-// Not for f32, f16, bf16 and q8_0: their layout is all zero.
+// f32, f16, bf16 and q8_0 have no layout: theirs is all zero.
 constexpr QuantLayout QuantLayoutOf(DType dtype) {
   switch (dtype) {
     case DType::kQ4_0:
@@ -119,13 +119,13 @@ constexpr QuantLayout QuantLayoutOf(DType dtype) {
 }
 constexpr bool HasQuantLayout(DType dtype) { return QuantLayoutOf(dtype).elements != 0; }
 
-// One block of a format that has a layout. The bytes may be unaligned. What the format has none of,
-// mins or codes past its elements say, stays as it is.
+// Unpacks one block of a format that has a layout. The bytes may be unaligned. Members that the
+// format does not use, such as mins or codes past its elements, are left unchanged.
 void UnpackBlock(DType dtype, const std::byte* block, QuantParts* parts);
-// The reverse. REQUIRES: every part within its format's bounds.
+// The reverse of UnpackBlock. REQUIRES: every part is within its format's bounds.
 void PackBlock(DType dtype, const QuantParts& parts, std::byte* block);
 
-// 2^(exponent - 128); the two smallest are subnormal.
+// Returns 2^(exponent - 128); the two smallest results are subnormal.
 float ExponentScale(uint8_t exponent);
 
 }  // namespace kvgate::kernels

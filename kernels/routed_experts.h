@@ -1,8 +1,8 @@
-// How a backend that routes by itself (BackendInfo::routes_experts) lays out what it keeps between
-// the parts of a mixture. Knows no device, so that a plan can be made where there is none.
+// The scratch layout of a backend that routes experts itself (BackendInfo::routes_experts). It
+// knows no device, so that memory can be planned without one.
 //
-// A pair is a row and one of its num_used experts; pairs of one expert lie together where more than
-// a few rows are mixed.
+// A pair is a row and one of its num_used experts. If more than a few rows are mixed, the pairs of
+// one expert are stored together.
 #pragma once
 
 #include <array>
@@ -19,24 +19,25 @@ enum class RoutedPart : uint8_t {
   kSharedFactors,  // [rows]
   kShares,         // [rows, num_used]
   kChosen,         // [rows, num_used]: experts
-  kOrder,          // [pairs]: the pairs by expert
-  kPlaces,         // [rows, num_used]: where in the order a pair is
+  kOrder,          // [pairs]: pairs sorted by expert
+  kPlaces,         // [rows, num_used]: index of a pair in kOrder
   kInputGroups,    // [pairs, 4]: runs of pairs of one expert
   kOutputGroups,   // likewise
   kGate,           // [pairs, ffn_dim] or [rows, shared_dim]
-  kUp,             // likewise, and the experts' outputs, [pairs, hidden_dim]
-  kHalves,         // [pairs, hidden_dim or ffn_dim, padded] of 2 bytes
+  kUp,             // likewise, later the experts' outputs, [pairs, hidden_dim]
+  kHalves,         // [pairs, hidden_dim or ffn_dim, padded], 2 bytes per value
   kHalfScales,     // [pairs]
   kCount,
 };
-inline constexpr int kRoutedPadding = 128;        // of a row of kHalves, in values
-inline constexpr uint64_t kRoutedAlignment = 64;  // of a part's begin, in floats
+inline constexpr int kRoutedPadding = 128;        // row alignment of kHalves, in values
+inline constexpr uint64_t kRoutedAlignment = 64;  // alignment of the start of a part, in floats
 
-// Floats of each row, without what alignment takes.
+// Returns the floats per row, without padding for alignment.
 uint64_t RoutedPartFloats(const ExpertShape& shape, RoutedPart part);
 ExpertScratchFloats CountRoutedExpertScratch(const ExpertShape& shape);
 
-// Where the parts begin in CountRoutedExpertScratch floats for so many rows, which are aligned.
+// Returns the aligned offsets of the parts in a scratch of CountRoutedExpertScratch floats for that
+// many rows.
 using RoutedPartOffsets = std::array<uint64_t, static_cast<size_t>(RoutedPart::kCount)>;
 RoutedPartOffsets CutRoutedExpertScratch(const ExpertShape& shape, int num_rows_max);
 

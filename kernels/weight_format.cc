@@ -4,8 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include <kvgate/check.h>
-
+#include "base/check.h"
 #include "kernels/quant_blocks.h"
 #include "kernels/quant_parts.h"
 
@@ -14,7 +13,7 @@ namespace {
 
 constexpr uint16_t kNanF16 = 0x7e00;
 constexpr float kLargestF16 = 65504.0f;
-constexpr int kExponentMax = 252;  // above it 12 * 2^(e - 128), the largest value, is infinite
+constexpr int kExponentMax = 252;  // above it the largest value, 12 * 2^(e - 128), is infinite
 
 // ---- plain elements and Q8_0 ----------------------------------------------------------------
 
@@ -83,18 +82,19 @@ void DequantizeParts(const std::byte* block, float* values) {
 
 uint16_t ToScale(float value) { return F32ToF16(std::clamp(value, -kLargestF16, kLargestF16)); }
 
-// A quotient as a whole number in [low, high]; 0 over 0 is low or 0, whichever is nearer to 0.
+// Returns the rounded quotient clamped to [low, high]; 0 / 0 counts as 0.
 int RoundTo(float value, float unit, int low, int high) {
   const float quotient = unit == 0 ? 0.0f : value / unit;
   return static_cast<int>(
       std::round(std::clamp(quotient, static_cast<float>(low), static_cast<float>(high))));
 }
 
-// Largest and smallest of a group, each beside 0 where zero has a code of its own in every group.
+// The range of a group's values. With `with_zero` it is extended to include 0, for formats in which
+// every group must be able to represent zero.
 struct Range {
   float low = 0;
   float high = 0;
-  float largest = 0;  // by magnitude, with its sign
+  float largest = 0;  // the value of largest magnitude, with its sign
 };
 
 Range RangeOf(const float* values, int count, bool with_zero) {
@@ -108,7 +108,8 @@ Range RangeOf(const float* values, int count, bool with_zero) {
   return range;
 }
 
-// The exponent whose greatest value (6 * 2^(e - 127)) is near `magnitude`: 4 * 2^n for its n.
+// Returns the exponent e for which 4 * 2^(e - 127) <= `magnitude` < 8 * 2^(e - 127); the format's
+// largest value is 6 * 2^(e - 127).
 uint16_t ExponentFor(float magnitude) {
   if (magnitude == 0) return 0;
   return static_cast<uint16_t>(std::clamp(std::ilogb(magnitude) - 2 + 127, 0, kExponentMax));
@@ -129,7 +130,7 @@ int NearestCode(const QuantLayout& layout, float value, float unit) {
   return best;
 }
 
-// What one step of each group's codes, and its min, should be, before these are rounded.
+// The ideal step between codes, and min, of each group, before both are rounded.
 struct Wanted {
   float units[kQuantGroupsMax] = {};
   float mins[kQuantGroupsMax] = {};
@@ -143,7 +144,7 @@ Wanted WantedScales(const QuantLayout& layout, const float* values) {
     const Range range =
         RangeOf(values + g * layout.group, layout.group, layout.min != QuantMin::kAdded);
     wanted.mins[g] = -range.low;
-    // The value of code 0 has the greatest magnitude; the largest of the group takes its place.
+    // Code 0 has the value of largest magnitude, so the group's largest value is mapped to it.
     wanted.units[g] = has_min ? (range.high - range.low) / codes_max
                               : range.largest / static_cast<float>(layout.ValueOf(0));
   }
@@ -188,7 +189,7 @@ void QuantizeParts(const float* values, std::byte* block) {
   QuantParts parts;
   if (std::any_of(values, values + kLayout.elements, [](float v) { return std::isnan(v); })) {
     parts.scale = kLayout.scale == QuantScale::kF16 ? kNanF16 : uint16_t{kExponentMax};
-    parts.codes.fill(3);  // a code of every format
+    parts.codes.fill(3);  // valid in every format
     return PackBlock(kDType, parts, block);
   }
   float finite[kQuantElementsMax];

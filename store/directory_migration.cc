@@ -10,31 +10,35 @@
 #include <utility>
 #include <vector>
 
-#include <kvgate/log.h>
-
+#include "base/log.h"
 #include "store/meta/pin_format.h"
-#include "store/turn_format.h"
+#include "store/meta/turn_format.h"
 
 namespace kvgate::store {
+
+using meta::Less;
+using meta::MetaStore;
+using meta::MetaTable;
+using meta::TurnMember;
+using meta::WithOrder;
+
 namespace {
 
 constexpr MetaTable kTable = MetaTable::kTurns;
-constexpr std::string_view kTotalsKey = "n";
-// Of one step: turns are up to 32 MiB.
+// Limits of one step; a single turn may take up to 32 MiB.
 constexpr size_t kStepTurns = 64;
 constexpr uint64_t kStepBytes = uint64_t{8} << 20;
 constexpr size_t kSweepRows = 4096;
-// Rows of format 1, which had tenants, ids, sessions and contents in clear.
+// Prefixes of the rows of format 1, which kept tenants, ids, sessions and contents in plain text.
 constexpr std::string_view kClearRows[] = {"i", "s", "c", "m"};
-
-uint64_t Less(uint64_t value, uint64_t part) { return value - std::min(value, part); }
 
 struct Row {
   std::string key;
   std::string value;
 };
 
-// Turns are walked from the newest to the oldest, some at a time, since a visit must not write.
+// Turns are visited from the newest to the oldest, a limited number at a time, because the callback
+// of a scan must not write.
 class TurnMigration {
  public:
   TurnMigration(MetaStore& meta, MigrationReport& report)
@@ -71,14 +75,14 @@ class TurnMigration {
   Result<void> Begin() {
     writes_.clear();
     conversations_.clear();
-    KVGATE_TRY(const auto value, meta_.Get(kTable, kTotalsKey));
-    // Without sums the turn store makes them again when it opens.
-    totals_ = value ? DecodeTotals(*value) : std::nullopt;
+    KVGATE_TRY(const auto value, meta_.Get(kTable, meta::kTotalsKey));
+    // If there are no totals, the turn store computes them when it opens.
+    totals_ = value ? meta::DecodeTotals(*value) : std::nullopt;
     return {};
   }
 
   Result<void> Take(const Row& row) {
-    const Result<DecodedTurn> decoded = DecodeTurn(row.key, row.value, meta_.keyring());
+    const Result<meta::DecodedTurn> decoded = meta::DecodeTurn(row.key, row.value, meta_.keyring());
     if (!decoded && decoded.error().code == ErrorCode::kPermissionDenied) {
       ++report_.num_turns_foreign;
       return {};
@@ -87,55 +91,57 @@ class TurnMigration {
       KVGATE_LOG(kWarning, "store.turns", "{}; it is dropped", decoded.error().detail);
       return Drop(row);
     }
-    const TurnRecord& record = decoded->record;
-    const TurnPlace place{.order = record.turn.order, .conversation = record.conversation};
-    const std::string member_key = WithOrder(TurnMemberPrefix(place.conversation), place.order);
+    const meta::TurnRecord& record = decoded->record;
+    const meta::TurnPlace place{.order = record.turn.order, .conversation = record.conversation};
+    const std::string member_key =
+        WithOrder(meta::TurnMemberPrefix(place.conversation), place.order);
     KVGATE_TRY(const auto before, meta_.Get(kTable, member_key));
-    const std::optional<TurnMember> old = before ? DecodeMember(*before) : std::nullopt;
-    TurnMember member = MemberOf(record.turn, names_, row.key.size() + row.value.size());
+    const std::optional<TurnMember> old = before ? meta::DecodeMember(*before) : std::nullopt;
+    TurnMember member = meta::MemberOf(record.turn, names_, row.key.size() + row.value.size());
     if (old == member && IsSealedWithFirst(meta_.keyring(), row.value)) return {};
-    std::string value = EncodeTurn(record, meta_.keyring());
+    std::string value = meta::EncodeTurn(record, meta_.keyring());
     member.bytes = row.key.size() + value.size();
     if (old) RemoveNames(*old, place);
     KVGATE_TRY_VOID(Account(place.conversation, row.key.size() + row.value.size(), member.bytes));
     Put(row.key, std::move(value));
-    Put(member_key, EncodeMember(member));
+    Put(member_key, meta::EncodeMember(member));
     PutNames(member, place);
     seen_.insert(place.conversation);
     ++report_.num_turns;
     return {};
   }
 
-  // A turn that nothing can be read of; its conversation is told by the row that lists it.
+  // Drops a turn that cannot be decoded. The row that lists it tells which conversation it belongs
+  // to.
   Result<void> Drop(const Row& row) {
     ++report_.num_turns_damaged;
-    const uint64_t order = OrderOf(row.key);
+    const uint64_t order = meta::OrderOf(row.key);
     writes_.push_back({.key = row.key, .value = std::nullopt});
     std::optional<std::string> listed;
     for (const std::string_view prefix : {"m", "M"}) {
       KVGATE_TRY_VOID(meta_.Scan(kTable, prefix, [&](std::string_view key, std::string_view) {
-        if (OrderOf(key) == order) listed = std::string(key);
+        if (meta::OrderOf(key) == order) listed = std::string(key);
         return !listed;
       }));
       if (listed) break;
     }
     if (!listed) return {};
-    const uint64_t conversation = OrderOf(std::string_view(*listed).substr(0, 9));
+    const uint64_t conversation = meta::OrderOf(std::string_view(*listed).substr(0, 9));
     KVGATE_TRY(const auto value, meta_.Get(kTable, *listed));
-    const auto member = value ? DecodeMember(*value) : std::nullopt;
+    const auto member = value ? meta::DecodeMember(*value) : std::nullopt;
     if (member) RemoveNames(*member, {.order = order, .conversation = conversation});
     writes_.push_back({.key = *listed, .value = std::nullopt});
     KVGATE_TRY_VOID(Account(conversation, row.key.size() + row.value.size(), 0));
     return {};
   }
 
-  // A size of 0 afterwards: the turn goes.
+  // `bytes_after` of 0 means that the turn is removed.
   Result<void> Account(uint64_t conversation, uint64_t bytes_before, uint64_t bytes_after) {
     auto found = conversations_.find(conversation);
     if (found == conversations_.end()) {
-      KVGATE_TRY(const auto value, meta_.Get(kTable, TurnConversationKey(conversation)));
-      const auto state = value ? DecodeConversation(*value) : std::nullopt;
-      found = conversations_.emplace(conversation, state.value_or(TurnConversation())).first;
+      KVGATE_TRY(const auto value, meta_.Get(kTable, meta::TurnConversationKey(conversation)));
+      const auto state = value ? meta::DecodeConversation(*value) : std::nullopt;
+      found = conversations_.emplace(conversation, state.value_or(meta::TurnConversation())).first;
     }
     const auto change = [&](uint64_t& bytes) { bytes = Less(bytes, bytes_before) + bytes_after; };
     change(found->second.bytes);
@@ -149,49 +155,50 @@ class TurnMigration {
   Result<void> Commit() {
     for (const auto& [conversation, state] : conversations_) {
       if (state.num_turns > 0) {
-        Put(TurnConversationKey(conversation), EncodeConversation(state));
+        Put(meta::TurnConversationKey(conversation), meta::EncodeConversation(state));
         continue;
       }
-      writes_.push_back({.key = TurnConversationKey(conversation), .value = std::nullopt});
-      writes_.push_back({.key = TurnAgeKey(state.last_order), .value = std::nullopt});
+      writes_.push_back({.key = meta::TurnConversationKey(conversation), .value = std::nullopt});
+      writes_.push_back({.key = meta::TurnAgeKey(state.last_order), .value = std::nullopt});
       if (totals_) totals_->num_conversations = Less(totals_->num_conversations, 1);
     }
     if (writes_.empty()) return {};
-    if (totals_) Put(std::string(kTotalsKey), EncodeTotals(*totals_));
+    if (totals_) Put(std::string(meta::kTotalsKey), meta::EncodeTotals(*totals_));
     return meta_.PutAll(kTable, writes_);
   }
 
   void Put(std::string key, std::string value) {
     writes_.push_back({.key = std::move(key), .value = std::move(value)});
   }
-  void PutNames(const TurnMember& member, const TurnPlace& place) {
-    Put(TurnIdKey(member.tenant, member.id), EncodePlace(place));
+  void PutNames(const TurnMember& member, const meta::TurnPlace& place) {
+    Put(meta::TurnIdKey(member.tenant, member.id), meta::EncodePlace(place));
     if (member.session) {
-      Put(WithOrder(TurnSessionPrefix(member.tenant, *member.session), place.order),
-          EncodePlace(place));
+      Put(WithOrder(meta::TurnSessionPrefix(member.tenant, *member.session), place.order),
+          meta::EncodePlace(place));
     }
     if (member.content) {
-      Put(WithOrder(TurnContentPrefix(member.tenant, *member.content), place.order),
-          EncodePlace(place));
+      Put(WithOrder(meta::TurnContentPrefix(member.tenant, *member.content), place.order),
+          meta::EncodePlace(place));
     }
   }
-  // Written before what may put the same row again: of one step the later write counts.
-  void RemoveNames(const TurnMember& member, const TurnPlace& place) {
+  // These deletions precede writes that may put the same row again: within a batch the later one
+  // wins.
+  void RemoveNames(const TurnMember& member, const meta::TurnPlace& place) {
     const auto remove = [&](std::string key) {
       writes_.push_back({.key = std::move(key), .value = std::nullopt});
     };
-    remove(TurnIdKey(member.tenant, member.id));
+    remove(meta::TurnIdKey(member.tenant, member.id));
     if (member.session) {
-      remove(WithOrder(TurnSessionPrefix(member.tenant, *member.session), place.order));
+      remove(WithOrder(meta::TurnSessionPrefix(member.tenant, *member.session), place.order));
     }
     if (member.content) {
-      remove(WithOrder(TurnContentPrefix(member.tenant, *member.content), place.order));
+      remove(WithOrder(meta::TurnContentPrefix(member.tenant, *member.content), place.order));
     }
   }
 
   Result<void> Sweep(std::string_view prefix) {
     while (true) {
-      std::vector<MetaWrite> gone;
+      std::vector<meta::MetaWrite> gone;
       KVGATE_TRY_VOID(meta_.Scan(kTable, prefix, [&](std::string_view key, std::string_view) {
         gone.push_back({.key = std::string(key), .value = std::nullopt});
         return gone.size() < kSweepRows;
@@ -203,17 +210,17 @@ class TurnMigration {
 
   MetaStore& meta_;
   MigrationReport& report_;
-  const TurnNames names_;
+  const meta::TurnNames names_;
   std::unordered_set<uint64_t> seen_;
-  // Of the step under way.
-  std::vector<MetaWrite> writes_;
-  std::map<uint64_t, TurnConversation> conversations_;
-  std::optional<TurnTotals> totals_;
+  // State of the current step.
+  std::vector<meta::MetaWrite> writes_;
+  std::map<uint64_t, meta::TurnConversation> conversations_;
+  std::optional<meta::TurnTotals> totals_;
 };
 
 }  // namespace
 
-// Behind the head of 16 bytes stand the version of what is sealed and the id of its secret.
+// A sealed body starts behind the head of 16 bytes, with one byte of version and its secret's id.
 bool IsSealedWithFirst(const Keyring& ring, std::string_view value) {
   const Keyring::KeyId id = ring.sealing_key_id();
   return value.size() > 17 + id.size() && std::memcmp(value.data() + 17, id.data(), id.size()) == 0;
@@ -232,11 +239,11 @@ Result<void> MigratePins(MetaStore& meta, MigrationReport& report) {
   for (const std::string& key : keys) {
     KVGATE_TRY(const auto value, meta.Get(MetaTable::kPins, key));
     if (!value) continue;
-    const auto unsealed = Unseal(kPinKind, meta.keyring(), key, *value);
-    // The pin book says what is damaged, and drops it.
+    const auto unsealed = file::Unseal(file::kPinKind, meta.keyring(), key, *value);
+    // The pin book reports damaged pins and drops them.
     if (!unsealed || IsSealedWithFirst(meta.keyring(), *value)) continue;
-    KVGATE_TRY_VOID(
-        meta.Put(MetaTable::kPins, key, Seal(kPinKind, meta.keyring(), key, unsealed->body)));
+    KVGATE_TRY_VOID(meta.Put(MetaTable::kPins, key,
+                             file::Seal(file::kPinKind, meta.keyring(), key, unsealed->body)));
     ++report.num_pins;
   }
   return {};

@@ -12,17 +12,20 @@
 #include <utility>
 #include <vector>
 
-#include <kvgate/digest.h>
-#include <kvgate/log.h>
-
+#include "base/digest.h"
+#include "base/log.h"
 #include "store/directory_migration.h"
-#include "store/sealed_kinds.h"
+#include "store/file/sealed_kinds.h"
 
 namespace kvgate::store {
+
+using meta::MetaStore;
+using meta::MetaTable;
+
 namespace {
 
 constexpr std::string_view kEnvironmentKey = "secret_env";
-constexpr std::string_view kSealingKey = "sealing_secrets";  // ids in hex, between commas
+constexpr std::string_view kSealingKey = "sealing_secrets";  // key ids in hex, separated by commas
 constexpr std::string_view kDerivingKey = "deriving_secret";
 constexpr size_t kRememberedMax = 256;
 
@@ -65,20 +68,21 @@ struct Absent {
 
 Result<Absent> CountAbsent(const MetaStore& meta, const Keyring& ring) {
   Absent absent;
-  const auto count = [&](MetaTable table, std::string_view prefix, const SealedKind& kind,
+  const auto count = [&](MetaTable table, std::string_view prefix, const file::SealedKind& kind,
                          uint64_t& number) {
     return meta.Scan(table, prefix, [&](std::string_view, std::string_view value) {
-      number += IsOfAnotherSecret(kind, ring, value) ? 1 : 0;
+      number += file::IsOfAnotherSecret(kind, ring, value) ? 1 : 0;
       return true;
     });
   };
-  KVGATE_TRY_VOID(count(MetaTable::kTurns, "t", kTurnKind, absent.num_turns));
-  KVGATE_TRY_VOID(count(MetaTable::kPins, "", kPinKind, absent.num_pins));
-  KVGATE_TRY_VOID(count(MetaTable::kPrefixes, "", kPromptKind, absent.num_parts));
+  KVGATE_TRY_VOID(count(MetaTable::kTurns, "t", file::kTurnKind, absent.num_turns));
+  KVGATE_TRY_VOID(count(MetaTable::kPins, "", file::kPinKind, absent.num_pins));
+  KVGATE_TRY_VOID(count(MetaTable::kPrefixes, "", file::kPromptKind, absent.num_parts));
   return absent;
 }
 
-// Those that have sealed here and are not in the ring; said in one line where anything needs them.
+// Returns the ids of secrets that sealed values here but are missing from the ring. One log line
+// reports them if any stored value needs them.
 Result<std::vector<std::string>> FindLost(const MetaStore& meta, const Keyring& ring) {
   KVGATE_TRY(const std::string sealing, Remembered(meta, kSealingKey));
   std::vector<std::string> lost = Split(sealing);
@@ -98,8 +102,8 @@ Result<std::vector<std::string>> FindLost(const MetaStore& meta, const Keyring& 
   return lost;
 }
 
-// What other secrets have sealed or named that can still be opened is done anew, so that those need
-// not be kept for it.
+// Seals and names again whatever other secrets have sealed or named and can still be opened, so
+// that the user need not keep those secrets for it.
 Result<void> FollowSecrets(MetaStore& meta, bool is_resealed) {
   const Keyring& ring = meta.keyring();
   const std::string own = ToHex(ring.sealing_key_id());
@@ -121,13 +125,14 @@ Result<void> FollowSecrets(MetaStore& meta, bool is_resealed) {
 
 }  // namespace
 
-Result<void> OpenSecrets(MetaStore& meta, SecretOptions options) {
+Result<void> OpenSecrets(MetaStore& meta, file::SecretOptions options) {
   KVGATE_TRY(const std::string environment, Remembered(meta, kEnvironmentKey));
-  // Commands that know only the directory find the variable that its server was given.
-  if (options.environment.empty() && !environment.empty() && CheckSecretEnvironment(environment)) {
+  // This lets commands that know only the directory find the variable that its server was given.
+  if (options.environment.empty() && !environment.empty() &&
+      file::CheckSecretEnvironment(environment)) {
     options.environment = environment;
   }
-  Result<std::unique_ptr<Keyring>> ring = OpenKeyring(options);
+  Result<std::unique_ptr<Keyring>> ring = file::OpenKeyring(options);
   if (!ring && ring.error().code == ErrorCode::kNotFound && !options.make) {
     KVGATE_LOG(kWarning, "store", "{}: what is sealed is not shown", ring.error().detail);
     ring = Keyring::Generate();
@@ -141,15 +146,15 @@ Result<void> OpenSecrets(MetaStore& meta, SecretOptions options) {
   std::erase_if(known, [&](const std::string& id) { return !Knows(meta.keyring(), id); });
   const std::string own = ToHex(meta.keyring().sealing_key_id());
   std::erase(known, own);
-  // The newest ones, if there were ever so many.
+  // If there are too many, only the newest ids are kept.
   if (sealing.size() > kRememberedMax) {
     sealing.erase(sealing.begin(), sealing.end() - kRememberedMax);
   }
   sealing.push_back(own);
   std::vector<std::string> all = sealing;
   all.insert(all.end(), known.begin(), known.end());
-  // Before anything is sealed with the first; the others for as long as they may have sealed
-  // something: a start that is killed here goes on.
+  // The ids are written before anything is sealed with the own key. The known ids stay listed until
+  // the resealing below is complete, so that a start that is killed in between continues it.
   KVGATE_TRY_VOID(Remember(meta, kSealingKey, fmt::format("{}", fmt::join(all, ","))));
   KVGATE_TRY_VOID(FollowSecrets(meta, !known.empty()));
   KVGATE_TRY_VOID(Remember(meta, kSealingKey, fmt::format("{}", fmt::join(sealing, ","))));

@@ -16,18 +16,23 @@
 #include <thread>
 #include <utility>
 
-#include <kvgate/log.h>
-
-#include "store/directory_lock.h"
+#include "base/log.h"
 #include "store/directory_migration.h"
 #include "store/directory_secrets.h"
-#include "store/rocks_kv_database.h"
-#include "store/rocks_kv_store.h"
+#include "store/file/directory_lock.h"
+#include "store/file/start_marker.h"
+#include "store/kv/rocks_kv_database.h"
+#include "store/kv/rocks_kv_store.h"
 #include "store/meta/rocks_meta_repair.h"
 #include "store/meta/rocks_meta_store.h"
-#include "store/file/start_marker.h"
 
 namespace kvgate::store {
+
+using file::DirectoryLock;
+using meta::MetaStore;
+using meta::MetaTable;
+using meta::PinBook;
+
 namespace {
 
 constexpr std::string_view kSource = "store";
@@ -42,28 +47,29 @@ class RocksDataDirectory final : public DataDirectory {
         meta_marker(wanted.directory / "meta.opening"),
         kv_marker(wanted.directory / "kv.opening") {}
 
-  // Destroyed in reverse order: the databases are closed before the lock goes.
+  // Members are destroyed in reverse order, so the databases are closed before the lock is
+  // released.
   const StoreOptions options;
   std::optional<DirectoryLock> lock;
-  StartMarker meta_marker;
-  StartMarker kv_marker;
+  file::StartMarker meta_marker;
+  file::StartMarker kv_marker;
   std::optional<Error> why_no_meta;
   std::unique_ptr<MetaStore> meta_store;
-  std::unique_ptr<KvStore> kv_store;
+  std::unique_ptr<kv::KvStore> kv_store;
   std::unique_ptr<PinBook> pin_book;
   uint64_t seed = 0;
-  uint64_t version = kFormatVersion;  // at opening; less: to be migrated
+  uint64_t version = kFormatVersion;  // as found at opening; if smaller, it is migrated
   MigrationReport migration;
   std::shared_ptr<const Keyring> ring;
   std::mutex info_mutex;
-  std::string unwritten_secret;  // under info_mutex; the disk has not taken it yet
-  ServerInfo info{.pid = ::getpid(), .address = {}};
+  std::string unwritten_secret;  // guarded by info_mutex; not yet on disk
+  file::ServerInfo info{.pid = ::getpid(), .address = {}};
 
   ~RocksDataDirectory() override {
     pin_book.reset();
     kv_store.reset();
     meta_store.reset();
-    std::error_code ignored;  // a left-over address is told apart by its dead process
+    std::error_code ignored;  // readers ignore a stale file because its process is dead
     if (lock) std::filesystem::remove(options.directory / "server.json", ignored);
   }
 
@@ -77,7 +83,7 @@ class RocksDataDirectory final : public DataDirectory {
   Result<void> WriteInfo();
   void WriteUnwrittenSecret();
 
-  KvStore& kv() override { return *kv_store; }
+  kv::KvStore& kv() override { return *kv_store; }
   MetaStore& meta() override { return *meta_store; }
   const Error* meta_error() const override { return why_no_meta ? &*why_no_meta : nullptr; }
   PinBook& pins() override { return *pin_book; }
@@ -105,7 +111,7 @@ Error SystemError(int number, std::string detail) {
                    fmt::format("{}: {}", detail, std::generic_category().message(number)));
 }
 
-// Creates it with mode 0700 when missing; parents get the mode of the umask.
+// Creates it with mode 0700 if missing. Parent directories get the mode of the umask.
 Result<void> MakePrivateDirectory(const std::filesystem::path& path) {
   std::error_code error;
   if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
@@ -119,8 +125,8 @@ Result<void> MakePrivateDirectory(const std::filesystem::path& path) {
   return {};
 }
 
-// A directory that others may enter is closed to them when it is empty or was ours before; one with
-// other files in it belongs to somebody (--data-dir /tmp) and is refused instead.
+// Sets a directory that others may enter to mode 0700 if it is empty or was a data directory
+// before. One with other files belongs to somebody (--data-dir /tmp) and is refused.
 Result<void> CloseToOthers(const std::filesystem::path& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) {
@@ -174,8 +180,8 @@ Result<uint64_t> RandomNumber() {
   return value;
 }
 
-// A copy of the seed stands beside the databases: without it kv/ could not be read when meta/
-// cannot. Absent, or not a number: meta/ alone knows.
+// Reads the copy of the seed beside the databases, which keeps kv/ usable when meta/ cannot be
+// read. Returns null if the file is missing or not a number; then only meta/ knows the seed.
 std::optional<uint64_t> ReadSeedFile(const std::filesystem::path& directory) {
   std::ifstream file(directory / kSeedKey);
   std::string text;
@@ -204,11 +210,11 @@ void WriteSeedFile(const std::filesystem::path& directory, uint64_t seed) {
 
 struct Identity {
   uint64_t seed = 0;
-  bool complete = false;  // meta/ has it
+  bool complete = false;  // true if meta/ has it
   uint64_t version = kFormatVersion;
 };
 
-// Checks the format and finds the seed; makes one for a new directory.
+// Checks the format version and finds the seed; generates one for a new directory.
 Result<Identity> ReadIdentity(const MetaStore& meta, const StoreOptions& options) {
   KVGATE_TRY(const std::optional<uint64_t> version, ReadNumber(meta, kFormatKey));
   KVGATE_TRY(const std::optional<uint64_t> seed, ReadNumber(meta, kSeedKey));
@@ -243,13 +249,13 @@ Result<void> WriteIdentity(MetaStore& meta, uint64_t seed) {
 
 Result<void> RocksDataDirectory::WriteInfo() {
   const std::lock_guard guard(info_mutex);
-  return WriteServerInfo(options.directory, info);
+  return file::WriteServerInfo(options.directory, info);
 }
 
 void RocksDataDirectory::WriteUnwrittenSecret() {
   const std::lock_guard guard(info_mutex);
   if (unwritten_secret.empty()) return;
-  if (const auto written = WriteSecretFile(options.directory, unwritten_secret); !written) {
+  if (const auto written = file::WriteSecretFile(options.directory, unwritten_secret); !written) {
     KVGATE_LOG(kError, kSource, "what is sealed now cannot be opened after a restart: {}",
                written.error().ToString());
     return;
@@ -257,19 +263,19 @@ void RocksDataDirectory::WriteUnwrittenSecret() {
   Wipe(unwritten_secret);
 }
 
-// KV needs the secret also where meta/ cannot be read.
+// KV needs the secret even if meta/ cannot be read.
 Result<void> RocksDataDirectory::OpenRing() {
-  const SecretOptions wanted{.directory = options.directory,
-                             .environment = options.secret_env,
-                             .make = !options.read_only,
-                             .unwritten = &unwritten_secret};
+  const file::SecretOptions wanted{.directory = options.directory,
+                                   .environment = options.secret_env,
+                                   .make = !options.read_only,
+                                   .unwritten = &unwritten_secret};
   if (why_no_meta) {
-    KVGATE_TRY(ring, OpenKeyring(wanted));
+    KVGATE_TRY(ring, file::OpenKeyring(wanted));
     meta_store->SetKeyring(ring);
     return {};
   }
   const auto opened = OpenSecrets(*meta_store, wanted);
-  // What cannot be remembered now is when the disk takes it, at the next start.
+  // If the disk refuses writes, the secrets' ids are remembered at the next start instead.
   const bool is_of_disk = !opened && !meta_store->Stats().error.empty() &&
                           opened.error().code != ErrorCode::kInvalidArgument &&
                           opened.error().code != ErrorCode::kPermissionDenied;
@@ -280,13 +286,13 @@ Result<void> RocksDataDirectory::OpenRing() {
   return MigratePins(*meta_store, migration);
 }
 
-// The last thing of a migration: from then on the directory is of the format of now.
+// The last step of a migration; it stores the current format version.
 Result<void> RocksDataDirectory::FinishMigration() {
-  // Its keys are of salts that are no secrets.
+  // Old records are dropped because their keys were derived from salts that were not secret.
   migration.num_records = kv_store->Stats().num_records;
   KVGATE_TRY([[maybe_unused]] const uint64_t removed, kv_store->RemoveAll());
   KVGATE_TRY_VOID(kv_store->Flush());
-  // Nothing in clear stays behind.
+  // Compaction removes the remaining plain text from the disk.
   KVGATE_TRY_VOID(meta_store->Compact(MetaTable::kTurns));
   KVGATE_TRY_VOID(meta_store->Compact(MetaTable::kPins));
   KVGATE_TRY_VOID(
@@ -306,18 +312,18 @@ Result<void> RocksDataDirectory::Claim() {
   KVGATE_TRY_VOID(CheckWritable(options.directory));
   KVGATE_TRY_VOID(CloseToOthers(options.directory));
   KVGATE_TRY(lock, DirectoryLock::Acquire(options.directory));
-  // Names this process to whoever is refused, and replaces a killed holder's name. A full disk
-  // keeps nobody from serving.
+  // The file names this process to others that are refused, and replaces the name of a killed
+  // holder. A full disk does not prevent serving.
   if (const auto written = WriteInfo(); !written) {
     if (!written.error().retryable && written.error().code != ErrorCode::kIo) return written;
     KVGATE_LOG(kWarning, kSource, "{}", written.error().ToString());
   }
-  FinishMetaRepair(options.directory / "meta");
+  meta::FinishMetaRepair(options.directory / "meta");
   for (const char* part : {"kv", "meta"}) {
     const auto path = options.directory / part;
     std::error_code error;
     if (std::filesystem::exists(path, error) && !std::filesystem::is_directory(path, error)) {
-      KVGATE_TRY(const auto target, SetAside(path, OlderOnes::kKeep));
+      KVGATE_TRY(const auto target, kv::SetAside(path, kv::OlderOnes::kKeep));
       KVGATE_LOG(kError, kSource, "{} was no directory; it is now {}", path.string(),
                  target.string());
     }
@@ -334,14 +340,14 @@ void RocksDataDirectory::RefuseMeta(Error why) {
              "reach, and none are "
              "kept: {}",
              why.ToString());
-  meta_store = MakeRefusingMetaStore(why);
+  meta_store = meta::MakeRefusingMetaStore(why);
   if (ring) meta_store->SetKeyring(ring);
   why_no_meta = std::move(why);
 }
 
 Result<void> RocksDataDirectory::OpenMeta() {
   const auto path = options.directory / "meta";
-  // Both databases of a process that crashed were open; kv/ is the one that goes without loss.
+  // A crashed process had both databases open; kv/ is tried first because losing it costs no data.
   const uint32_t num_crashes = meta_marker.num_crashes();
   if (lock && (num_crashes >= 4 || (num_crashes >= 2 && kv_marker.num_crashes() == 0))) {
     RefuseMeta(MakeError(ErrorCode::kDataLoss, kSource,
@@ -351,16 +357,16 @@ Result<void> RocksDataDirectory::OpenMeta() {
   }
   if (!why_no_meta) {
     if (lock) meta_marker.Begin();
-    auto opened = OpenRocksMetaStore({.directory = path,
-                                      .sync = options.sync,
-                                      .read_only = options.read_only,
-                                      .reopen_pause = 4 * options.retry_pause,
-                                      .env = options.env,
-                                      .on_writable = [this](MetaStore& meta) {
-                                        (void)WriteIdentity(meta, seed);
-                                        (void)WriteInfo();
-                                        WriteUnwrittenSecret();
-                                      }});
+    auto opened = meta::OpenRocksMetaStore({.directory = path,
+                                            .sync = options.sync,
+                                            .read_only = options.read_only,
+                                            .reopen_pause = 4 * options.retry_pause,
+                                            .env = options.env,
+                                            .on_writable = [this](MetaStore& meta) {
+                                              (void)WriteIdentity(meta, seed);
+                                              (void)WriteInfo();
+                                              WriteUnwrittenSecret();
+                                            }});
     if (opened) {
       meta_store = std::move(*opened);
     } else if (options.read_only || opened.error().code != ErrorCode::kDataLoss) {
@@ -380,7 +386,7 @@ Result<void> RocksDataDirectory::OpenMeta() {
   if (options.read_only || why_no_meta) return {};
   if (!identity->complete) {
     const auto written = WriteIdentity(*meta_store, seed);
-    // on_writable does it once there is room.
+    // If writing failed because of the disk, on_writable repeats it once writing works again.
     if (!written && meta_store->Stats().error.empty()) return written;
   }
   WriteSeedFile(options.directory, seed);
@@ -390,23 +396,23 @@ Result<void> RocksDataDirectory::OpenMeta() {
 Result<void> RocksDataDirectory::OpenKv() {
   const auto path = options.directory / "kv";
   if (lock && kv_marker.num_crashes() >= 2) {
-    KVGATE_TRY(const auto target, SetAside(path));
+    KVGATE_TRY(const auto target, kv::SetAside(path));
     KVGATE_TRY_VOID(MakePrivateDirectory(path));
     KVGATE_LOG(kError, kSource, "{} starts have crashed with {} open: set aside as {}, begun anew",
                kv_marker.num_crashes(), path.string(), target.string());
     kv_marker.Forget();
   }
   if (lock) kv_marker.Begin();
-  KVGATE_TRY(kv_store, RocksKvStore::Open({.directory = path,
-                                           .capacity_bytes = options.kv_bytes_max,
-                                           .flush_interval = options.flush_interval,
-                                           .retry_pause = options.retry_pause,
-                                           .read_only = options.read_only,
-                                           .env = options.env,
-                                           .on_settled = [this] {
-                                             meta_marker.Settle();
-                                             kv_marker.Settle();
-                                           }}));
+  KVGATE_TRY(kv_store, kv::RocksKvStore::Open({.directory = path,
+                                               .capacity_bytes = options.kv_bytes_max,
+                                               .flush_interval = options.flush_interval,
+                                               .retry_pause = options.retry_pause,
+                                               .read_only = options.read_only,
+                                               .env = options.env,
+                                               .on_settled = [this] {
+                                                 meta_marker.Settle();
+                                                 kv_marker.Settle();
+                                               }}));
   return {};
 }
 
@@ -436,7 +442,8 @@ Result<std::unique_ptr<DataDirectory>> OpenOnce(const StoreOptions& options) {
 
 Result<std::unique_ptr<DataDirectory>> DataDirectory::Open(const StoreOptions& options) {
   auto opened = OpenOnce(options);
-  // A reader opens beside a writer, whose files may go between being listed and being opened.
+  // A reader may run beside a writer, whose files can disappear between being listed and being
+  // opened.
   for (int attempt = 1;
        attempt < 5 && options.read_only && !opened && opened.error().code == ErrorCode::kDataLoss &&
        DirectoryLock::IsHeld(options.directory);
@@ -452,8 +459,8 @@ Result<RepairReport> DataDirectory::Repair(const StoreOptions& options) {
   RepairReport report;
   {
     KVGATE_TRY(const DirectoryLock lock, DirectoryLock::Acquire(options.directory));
-    StartMarker(options.directory / "meta.opening").Forget();
-    auto repaired = RepairMeta(meta, options.env);
+    file::StartMarker(options.directory / "meta.opening").Forget();
+    auto repaired = meta::RepairMeta(meta, options.env);
     if (!repaired && repaired.error().code != ErrorCode::kNotFound) return repaired.error();
     if (repaired) report.meta = std::move(*repaired);
   }
@@ -473,8 +480,8 @@ Result<RepairReport> DataDirectory::Repair(const StoreOptions& options) {
 }
 
 Result<ServerAddress> DataDirectory::FindServer(const std::filesystem::path& directory) {
-  KVGATE_TRY(const ServerInfo info, ReadServerInfo(directory));
-  if (!IsProcessAlive(info.pid) || !DirectoryLock::IsHeld(directory)) {
+  KVGATE_TRY(const file::ServerInfo info, file::ReadServerInfo(directory));
+  if (!file::IsProcessAlive(info.pid) || !DirectoryLock::IsHeld(directory)) {
     return MakeError(ErrorCode::kNotFound, kSource,
                      fmt::format("{}: process {}, which served {}, is gone", directory.string(),
                                  info.pid, info.address));

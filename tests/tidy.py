@@ -2,7 +2,7 @@
 """Checks that the tree follows the house rules; prints FILE:LINE: WHAT and exits 1 where not.
 
 Rules are functions from a Tree to findings, listed in RULES. What is allowed by exception stands in
-the tables below with its reason; an exception that no longer matches a file is itself a finding.
+tidy_tables.py with its reason; an exception that no longer matches a file is itself a finding.
 Usage: tidy.py [ROOT]
 """
 
@@ -14,207 +14,24 @@ import sys
 from collections import namedtuple
 from pathlib import Path
 
+from tidy_tables import (CLASSES_IN_MANY_SOURCES, CLASSES_OF_MANY_METHODS, FOLDERS_WITHOUT_README,
+                         NAMESPACES_OF_OTHERS, PARTS, SOURCES_WITHOUT_TEST,
+                         TEST_FOLDERS_WITH_README, TESTED_ELSEWHERE, TESTS_WITHOUT_SOURCE,
+                         THIRD_PARTY)
+
 COLUMNS_MAX = 100
 FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = 700
+CLASS_METHODS_MAX = 25  # public and private, without constructors, destructors and operators
 README_LINES_MAX = 60
 BLOB_BYTES_MAX = 300 * 1024
 
 SKIPPED_FOLDERS = {".git", "build", "node_modules", ".cache", ".ccache", "__pycache__"}
-LIBRARY_FOLDERS = ("sdk", "kernels", "store", "engine", "gateway")
+LIBRARY_FOLDERS = ("base", "kernels", "store", "engine", "gateway", "sdk")
+FOLDER_FILES_MAX = 30  # of a library folder
 CPP_SUFFIXES = {".cc", ".h", ".cu", ".cuh"}
 CODE_SUFFIXES = CPP_SUFFIXES | {".py", ".sh", ".mjs", ".js", ".cmake"}
 GENERATED = {"tests/clients/package-lock.json", "LICENSE"}
-
-# Which top folders a folder's files may include, beside itself and <kvgate/...>.
-MAY_INCLUDE = {
-    "sdk/include": set(),
-    "sdk/leaf": set(),
-    "sdk/src": {"gateway"},
-    "kernels": set(),
-    "store": set(),
-    "engine": {"kernels", "store"},
-    "gateway": {"engine", "kernels", "store"},
-}
-# Inside a top folder: who must not include whom, and why.
-MUST_NOT_INCLUDE = [
-    ("kernels/reference", ("kernels/cpu", "kernels/cuda"), "the specification depends on nobody"),
-    ("kernels/cpu", ("kernels/reference", "kernels/cuda"), "backends do not know each other"),
-    ("kernels/cuda", ("kernels/reference", "kernels/cpu"), "backends do not know each other"),
-    ("gateway/protocol", ("gateway/http", "gateway/service"), "dialects know no sockets"),
-    ("gateway/service", ("gateway/http", "gateway/cli"), "the life of a request has no sockets"),
-    ("gateway/provider", ("gateway/http", "gateway/cli"), "providers yield events, not HTTP"),
-    ("gateway/ledger", ("gateway/http", "gateway/cli", "gateway/service"),
-     "accounts know no sockets"),
-    ("gateway/upstream", ("gateway/http", "gateway/service"), "upstreams know no clients"),
-    ("gateway/prompt", ("gateway/http", "gateway/service"), "prompts know no sockets"),
-    ("gateway/translate", ("gateway/http", "gateway/service"), "translation knows no sockets"),
-    ("gateway/replay", ("gateway/http", "gateway/service"), "traces know no sockets"),
-    ("engine/grammar", ("engine/sample", "engine/schedule", "engine/kv"),
-     "a grammar knows no requests"),
-    ("engine/jinja", ("engine/template", "engine/tokenizer", "engine/model"),
-     "a language knows no models"),
-    ("engine/tokenizer", ("engine/schedule", "engine/kv"), "text knows no KV"),
-    ("engine/kv", ("engine/schedule",), "blocks do not know who uses them"),
-]
-# Third-party headers that belong to one place: (pattern, path prefixes, its name).
-THIRD_PARTY = [
-    (r"boost/", ("gateway/", "sdk/src/"), "Boost"),
-    (r"rocksdb/", ("store/rocks_",), "RocksDB"),
-    (r"hwy/", ("kernels/cpu/",), "Highway"),
-    (r"(immintrin|x86intrin|arm_neon)\.h", ("kernels/cpu/",), "intrinsics"),
-    (r"(cuda|cublas|cuda_\w+|cublas\w+)\.h|cooperative_groups|cub/", ("kernels/cuda/",), "CUDA"),
-]
-# Tests that mirror no single file: path -> reason.
-TESTS_WITHOUT_SOURCE = {
-    "tests/complexity/bodies_complexity_test.cc": "the same of bodies, answers and replies",
-    "tests/complexity/complexity_test.cc": "how cost grows with input, over several folders",
-    "tests/engine/grammar/mask_memory_test.cc": "allocations of masks that fail",
-    "tests/engine/kv/eviction_trace_test.cc": "pool and prefix cache together, on traces",
-    "tests/engine/engine_device_test.cc": "the engine where KV lies in a device's memory",
-    "tests/engine/engine_bounded_promise_test.cc": "the same under every context policy",
-    "tests/engine/engine_promise_test.cc": "the promise of the product over the whole engine",
-    "tests/store/rocks_data_directory_faults_test.cc": "whole data directories under faults",
-    "tests/engine/engine_windows_test.cc": "the same where layers have windows",
-    "tests/engine/simulation/engine_memory_test.cc": "allocations of the engine's thread that fail",
-    "tests/engine/simulation/simulation_test.cc": "the engine on one simulated clock and disk",
-    "tests/engine/model/architecture_formats_test.cc": "every architecture in every weight format",
-    "tests/gateway/prompt/break_generator_test.cc": "breaks planted at random are named",
-    "tests/gateway/protocol/client_needs_test.cc": "what clients need of every encoder",
-    "tests/gateway/provider/round_trip_test.cc": "calls, from a template's text to the parser's",
-    "tests/kernels/conformance_attention_invariance_test.cc": "one suite for all backends",
-    "tests/kernels/conformance_attention_test.cc": "one suite for all backends",
-    "tests/kernels/conformance_experts_test.cc": "one suite for all backends",
-    "tests/kernels/conformance_invariance_test.cc": "one suite for all backends",
-    "tests/kernels/conformance_kv_test.cc": "one suite for all backends",
-    "tests/kernels/conformance_matmul_test.cc": "one suite for all backends",
-    "tests/kernels/conformance_rows_test.cc": "one suite for all backends",
-    "tests/kernels/conformance_sampling_test.cc": "one suite for all backends",
-}
-# Library sources that another test than their mirror's shows to work: path -> that test.
-TESTED_ELSEWHERE = {
-    "engine/engine_loop.cc": "tests/engine/engine_test.cc",
-    "engine/step_runner.cc": "tests/engine/engine_test.cc",
-    "engine/write_backs.cc": "tests/engine/engine_test.cc",
-    "engine/grammar/schema_arguments.cc": "tests/engine/reply/reply_grammar_test.cc",
-    "engine/grammar/schema_collections.cc": "tests/engine/grammar/json_schema_test.cc",
-    "engine/grammar/schema_names.cc": "tests/engine/grammar/json_schema_test.cc",
-    "engine/grammar/schema_values.cc": "tests/engine/grammar/json_schema_test.cc",
-    "engine/jinja/collection_methods.cc": "tests/engine/jinja/expressions_test.cc",
-    "engine/jinja/expression_parser.cc": "tests/engine/jinja/parser_test.cc",
-    "engine/jinja/function.cc": "tests/engine/jinja/parser_test.cc",
-    "engine/jinja/globals.cc": "tests/engine/jinja/expressions_test.cc",
-    "engine/jinja/heap.cc": "tests/engine/jinja/limits_test.cc",
-    "engine/jinja/number_format.cc": "tests/engine/jinja/formatting_test.cc",
-    "engine/jinja/operators.cc": "tests/engine/jinja/expressions_test.cc",
-    "engine/jinja/printing.cc": "tests/engine/jinja/expressions_test.cc",
-    "engine/jinja/runtime.cc": "tests/engine/jinja/expressions_test.cc",
-    "engine/jinja/scopes.cc": "tests/engine/jinja/evaluator_test.cc",
-    "engine/jinja/unicode_tables.cc": "tests/engine/jinja/unicode_test.cc",
-    "engine/model/metadata.cc": "tests/engine/model/model_config_test.cc",
-    "engine/model/model_file.cc": "tests/engine/model/gguf_test.cc",
-    "engine/model/model_file.cc": "tests/engine/model/gguf_test.cc",
-    "engine/reply/call_body.cc": "tests/engine/reply/tag_parser_test.cc",
-    "engine/reply/object_body.cc": "tests/engine/reply/tag_parser_test.cc",
-    "engine/schedule/bounded_context.cc": "tests/engine/schedule/scheduler_test.cc",
-    "engine/schedule/restorer.cc": "tests/engine/schedule/scheduler_test.cc",
-    "engine/schedule/step_plan.cc": "tests/engine/schedule/scheduler_test.cc",
-    "engine/schedule/windowed_admission.cc": "tests/engine/schedule/window_groups_test.cc",
-    "engine/tokenizer/special_matcher.cc": "tests/engine/tokenizer/tokenizer_test.cc",
-    "engine/tokenizer/word_table.cc": "tests/engine/tokenizer/bpe_tokenizer_test.cc",
-    "gateway/cli/bench.cc": "tests/gateway/cli/bench_engine_test.cc",
-    "gateway/cli/cache.cc": "tests/e2e/cli_test.py",
-    "gateway/cli/chat.cc": "tests/e2e/cli_test.py",
-    "gateway/cli/doctor.cc": "tests/e2e/doctor_test.py",
-    "gateway/cli/explain.cc": "tests/e2e/modes_test.py",
-    "gateway/cli/local_engine.cc": "tests/e2e/main_path_test.py",
-    "gateway/cli/main.cc": "tests/e2e/main_path_test.py",
-    "gateway/cli/plan.cc": "tests/e2e/cli_test.py",
-    "gateway/cli/record.cc": "tests/e2e/replay_test.py",
-    "gateway/cli/render.cc": "tests/e2e/cli_test.py",
-    "gateway/cli/replay.cc": "tests/e2e/replay_test.py",
-    "gateway/cli/serve.cc": "tests/e2e/lifecycle_test.py",
-    "gateway/cli/stats.cc": "tests/e2e/ledger_test.py",
-    "gateway/cli/tools.cc": "tests/e2e/cli_test.py",
-    "gateway/cli/warm.cc": "tests/e2e/pin_test.py",
-    "gateway/http/connection_access.cc": "tests/e2e/forward_test.py",
-    "gateway/http/connection_completions.cc": "tests/gateway/http/connection_test.cc",
-    "gateway/http/connection_explain.cc": "tests/e2e/modes_test.py",
-    "gateway/http/connection_group.cc": "tests/gateway/http/server_test.cc",
-    "gateway/http/connection_models.cc": "tests/e2e/forward_test.py",
-    "gateway/http/connection_calls.cc": "tests/e2e/hanging_disk_test.py",
-    "gateway/http/connection_work.cc": "tests/e2e/hanging_disk_test.py",
-    "gateway/http/service_call.cc": "tests/e2e/responses_test.py",
-    "gateway/http/forwarding.cc": "tests/e2e/forward_test.py",
-    "gateway/http/routing.cc": "tests/e2e/route_test.py",
-    "gateway/http/translated_answer.cc": "tests/e2e/translate_test.py",
-    "gateway/prompt/draft.cc": "tests/gateway/prompt/pin_test.cc",
-    "gateway/prompt/edit.cc": "tests/gateway/prompt/optimizer_test.cc",
-    "gateway/prompt/element_reader.cc": "tests/gateway/prompt/outline_test.cc",
-    "gateway/prompt/markers.cc": "tests/gateway/prompt/optimizer_test.cc",
-    "gateway/prompt/past_volatile.cc": "tests/gateway/prompt/stabilize_test.cc",
-    "gateway/prompt/recognition.cc": "tests/gateway/prompt/optimizer_test.cc",
-    "gateway/prompt/segment_text.cc": "tests/gateway/prompt/outline_test.cc",
-    "gateway/prompt/sources.cc": "tests/gateway/prompt/outline_test.cc",
-    "gateway/prompt/turn_memo.cc": "tests/gateway/prompt/outline_test.cc",
-    "gateway/prompt/volatile_values.cc": "tests/gateway/prompt/volatile_text_test.cc",
-    "gateway/protocol/json_value.cc": "tests/gateway/protocol/chat_completions_test.cc",
-    "gateway/protocol/messages_encoder.cc": "tests/gateway/protocol/messages_test.cc",
-    "gateway/protocol/responses_encoder.cc": "tests/gateway/protocol/responses_test.cc",
-    "gateway/protocol/tools.cc": "tests/gateway/protocol/chat_completions_test.cc",
-    "gateway/replay/cache_model.cc": "tests/gateway/replay/openai_cache_test.cc",
-    "gateway/replay/columns.cc": "tests/gateway/replay/replay_test.cc",
-    "gateway/service/conversation_store.cc": "tests/gateway/service/conversations_test.cc",
-    "gateway/service/kept_items.cc": "tests/gateway/service/conversations_test.cc",
-    "gateway/service/response_store.cc": "tests/gateway/service/responses_test.cc",
-    "gateway/translate/chat_reply.cc": "tests/gateway/translate/reply_translator_test.cc",
-    "gateway/translate/chat_request.cc": "tests/gateway/translate/request_translator_test.cc",
-    "gateway/translate/dialect_fields.cc": "tests/gateway/translate/request_translator_test.cc",
-    "gateway/translate/messages_reply.cc": "tests/gateway/translate/reply_translator_test.cc",
-    "gateway/translate/messages_request.cc": "tests/gateway/translate/request_translator_test.cc",
-    "gateway/translate/reply_writer.cc": "tests/gateway/translate/reply_translator_test.cc",
-    "gateway/translate/responses_reply.cc": "tests/gateway/translate/reply_translator_test.cc",
-    "gateway/translate/responses_request.cc": "tests/gateway/translate/request_translator_test.cc",
-    "gateway/upstream/channel.cc": "tests/gateway/upstream/exchange_test.cc",
-    "kernels/cpu/attention.cc": "tests/kernels/conformance_attention_test.cc",
-    "kernels/cpu/attention_kernels.cc": "tests/kernels/conformance_attention_test.cc",
-    "kernels/cpu/matmul_kernels.cc": "tests/kernels/conformance_matmul_test.cc",
-    "kernels/cpu/matmul_plane_kernels.cc": "tests/kernels/conformance_matmul_test.cc",
-    "kernels/cpu/matmul_quant_kernels.cc": "tests/kernels/conformance_matmul_test.cc",
-    "kernels/cpu/simd_target.cc": "tests/kernels/conformance_invariance_test.cc",
-    "kernels/cuda/cublas_lt.cc": "tests/kernels/cuda/matmul_test.cc",
-    "kernels/cuda/matmul_few.cu": "tests/kernels/cuda/matmul_test.cc",
-    "kernels/cuda/matmul_many.cu": "tests/kernels/cuda/matmul_test.cc",
-    "kernels/cuda/matmul_warpgroup.cu": "tests/kernels/cuda/matmul_test.cc",
-    "kernels/cuda/matmul_rows.cu": "tests/kernels/cuda/matmul_test.cc",
-    "kernels/cuda/embedding_tables.cu": "tests/kernels/conformance_rows_test.cc",
-    "kernels/cuda/row_kernels.cu": "tests/kernels/conformance_rows_test.cc",
-    "kernels/experts.cc": "tests/kernels/conformance_experts_test.cc",
-    "kernels/reference/reference_memory.cc": "tests/kernels/reference/reference_backend_test.cc",
-    "sdk/leaf/ids.cc": "tests/sdk/leaf/digest_test.cc",
-    "store/rocks_common.cc": "tests/store/rocks_kv_database_test.cc",
-    "kernels/cuda/attention_bf16.cu": "tests/kernels/cuda/attention_test.cc",
-    "kernels/cuda/attention_float.cu": "tests/kernels/cuda/attention_test.cc",
-    "kernels/cuda/attention_e4m3.cu": "tests/kernels/cuda/attention_test.cc",
-    "kernels/cuda/attention_half.cu": "tests/kernels/cuda/attention_test.cc",
-    "kernels/cuda/attention_quant.cu": "tests/kernels/cuda/attention_test.cc",
-    "kernels/cuda/kv_kernels.cu": "tests/kernels/cuda/device_kv_arena_test.cc",
-}
-# Library sources without any test: path -> reason.
-SOURCES_WITHOUT_TEST = {
-    "kernels/cuda/no_cuda_backend.cc": "three constants, under the names the tests link otherwise",
-    "sdk/leaf/check.cc": "prints and aborts; each KVGATE_CHECK death test runs it",
-    "sdk/leaf/log.cc": "formatting of lines for people; its callers' output is tested end to end",
-    "sdk/leaf/result.cc": "names for messages; every error test reads them",
-}
-# Folders whose sources are described one level up.
-FOLDERS_WITHOUT_README = {
-    "sdk/include/kvgate": "sdk/README.md",
-    "sdk/leaf": "sdk/README.md",
-    "scripts/lib": "scripts/README.md",
-}
-# Folders under tests/ that are more than the mirror of a library folder.
-TEST_FOLDERS_WITH_README = ("tests", "tests/e2e", "tests/clients", "tests/support")
 
 Finding = namedtuple("Finding", "path line what")
 
@@ -272,39 +89,74 @@ def includes(tree, path):
             yield number, match.group(1), match.group(2)
 
 
-def layer_of(path):
-    """The key of MAY_INCLUDE that governs a path; a test is governed like what it tests."""
-    parts = path.split("/")
-    if parts[0] == "tests":
-        parts = parts[1:]
-    if len(parts) > 1 and parts[0] == "sdk":
-        return "/".join(parts[:2])
-    return parts[0] if parts and parts[0] in MAY_INCLUDE else None
+def part_of(path):
+    """The key of PARTS that governs a path; None if there is none."""
+    folder = path
+    while "/" in folder:
+        folder = folder.rsplit("/", 1)[0]
+        if folder in PARTS:
+            return folder
+    return None
 
 
 def check_include_direction(tree):
     for path in tree.cpp():
-        layer = layer_of(path)
-        if layer is None:
-            continue
-        own = layer.split("/")[0]
-        allowed = MAY_INCLUDE.get(layer, set()) | {own}
-        if path.startswith("tests/"):
-            allowed = allowed | {"tests"}
+        is_test = path.startswith("tests/")
+        part = part_of(path.removeprefix("tests/"))
+        if part is None and path.split("/")[0] in LIBRARY_FOLDERS:
+            yield Finding(path, 1, "its folder is no part of the tree: add it to PARTS")
+        allowed = set(PARTS[part].split()) | {part} if part else set()
+        # A test may set up what it tests with anything that its top folder stands on.
+        tops = {name.split("/")[0] for key in PARTS if part and key.startswith(part.split("/")[0])
+                for name in [key, *PARTS[key].split()]}
         for line, quote, included in includes(tree, path):
             top = included.split("/")[0]
-            if top == "sdk" and quote == '"' and own != "sdk":
-                yield Finding(path, line, f'"{included}": public headers are <kvgate/...>')
-            elif top in LIBRARY_FOLDERS and top not in allowed:
-                yield Finding(path, line, f"{layer} must not include {top}/ ({included})")
-            elif quote == '"' and ("/" not in included or included.startswith(".")):
+            other = part_of(included) or (top if top in LIBRARY_FOLDERS else None)
+            if quote == '"' and ("/" not in included or included.startswith(".")):
                 yield Finding(path, line, f'"{included}": includes are rooted at the repository')
-            if path.startswith("tests/"):
+            elif part is None or other is None or other in allowed:
                 continue
-            for folder, banned, why in MUST_NOT_INCLUDE:
-                if path.startswith(folder + "/") and included.startswith(
-                        tuple(b + "/" for b in banned)):
-                    yield Finding(path, line, f"{folder} must not include {included}: {why}")
+            elif not is_test or other.split("/")[0] not in tops:
+                yield Finding(path, line, f"{part} must not include {other} ({included})")
+
+
+def check_circles(tree):
+    """No folder includes, directly or by others, one that includes it."""
+    arrows = {}
+    for path in tree.cpp():
+        folder = path.rsplit("/", 1)[0]
+        if path.split("/")[0] in LIBRARY_FOLDERS:
+            for line, quote, included in includes(tree, path):
+                other = included.rsplit("/", 1)[0]
+                if quote == '"' and other != folder:
+                    arrows.setdefault(folder, {}).setdefault(other, (path, line))
+    done, trail = set(), []
+
+    def visit(folder):
+        if folder in trail:
+            circle = trail[trail.index(folder):] + [folder]
+            where = arrows[circle[-2]][folder]
+            yield Finding(*where, "folders in a circle: " + " -> ".join(circle))
+        elif folder not in done:
+            done.add(folder)
+            trail.append(folder)
+            for other in sorted(arrows.get(folder, {})):
+                yield from visit(other)
+            trail.pop()
+
+    for folder in sorted(arrows):
+        yield from visit(folder)
+
+
+def check_folder_size(tree):
+    counts = {}
+    for path in tree.files:
+        if path.split("/")[0] in LIBRARY_FOLDERS and "/" in path:
+            folder = path.rsplit("/", 1)[0]
+            counts[folder] = counts.get(folder, 0) + 1
+    for folder, count in sorted(counts.items()):
+        if count > FOLDER_FILES_MAX:
+            yield Finding(folder, 1, f"{count} files in a folder, at most {FOLDER_FILES_MAX}")
 
 
 def check_third_party(tree):
@@ -327,8 +179,7 @@ def check_mirror(tree):
         stem = path.rsplit(".", 1)[0]
         if top == "tests" and stem.endswith("_test"):
             source = stem.removeprefix("tests/").removesuffix("_test")
-            public = "sdk/include/kvgate/" + Path(source).name + ".h"
-            there = {source + s for s in CPP_SUFFIXES} & tree.known or public in tree.known
+            there = {source + s for s in CPP_SUFFIXES} & tree.known
             if not there and path not in TESTS_WITHOUT_SOURCE:
                 yield Finding(path, 1, f"mirrors no file: expected {source}.cc or {source}.h")
         elif top in LIBRARY_FOLDERS:
@@ -345,7 +196,8 @@ def check_exceptions(tree):
         for path in table:
             test = f"tests/{path.rsplit('.', 1)[0]}_test.cc"
             if path not in tree.known or (table is not TESTS_WITHOUT_SOURCE and test in tree.known):
-                yield Finding("tests/tidy.py", 1, f"the exception for {path} is no longer needed")
+                yield Finding("tests/tidy_tables.py", 1,
+                              f"the exception for {path} is no longer needed")
 
 
 def check_columns(tree):
@@ -521,6 +373,169 @@ def check_one_definition(tree):
                 yield Finding(path, line, f"{name} is defined in {first} too: rename one")
 
 
+def namespace_of(folder):
+    """The namespace of a library folder's code; None for a folder that is no library."""
+    words = folder.split("/")
+    if words[0] not in LIBRARY_FOLDERS:
+        return None
+    if words[0] == "base":
+        words = []
+    elif words[:2] == ["engine", "text"]:
+        words = words[2:]
+    elif words[0] in ("engine", "gateway") and len(words) > 1:
+        words = words[1:]
+    return "::".join(["kvgate", *words])
+
+
+def outer_namespaces(code):
+    """Yields (line, name, text inside) of each namespace that stands in no other one."""
+    position = 0
+    while (match := re.compile(r"\bnamespace\b\s*([\w:]*)\s*\{").search(code, position)):
+        end = match_brace(code, match.end() - 1)
+        if end < 0:
+            return
+        yield code.count("\n", 0, match.start()) + 1, match.group(1), code[match.end():end]
+        position = end
+
+
+def check_namespaces(tree):
+    folders = {path.rsplit("/", 1)[0] for path in tree.cpp()}
+    for path in tree.cpp():
+        folder = path.rsplit("/", 1)[0].removeprefix("tests/")
+        own = namespace_of(folder)
+        # Helpers of tests may stand beside what they replace; tests stand with what they test.
+        if own is None or folder not in folders or \
+                (path.startswith("tests/") and "_test." not in path):
+            continue
+        for line, name, inside in outer_namespaces(strip_cpp(tree.text(path))):
+            # Another room's classes and functions may be declared, but nothing is defined there.
+            declares_only = not path.startswith("tests/") and "{" not in inside
+            if name.startswith("kvgate") and name != own and not declares_only \
+                    and NAMESPACES_OF_OTHERS.get(path, ("",))[0] != name:
+                yield Finding(path, line, f"namespace {name}: the code of {folder} stands in {own}")
+    for path, (name, _) in NAMESPACES_OF_OTHERS.items():
+        opened = [n for _, n, _ in outer_namespaces(strip_cpp(tree.text(path)))] \
+            if path in tree.known else []
+        if name not in opened:
+            yield Finding("tests/tidy_tables.py", 1, f"the exception for {path} is not needed")
+
+
+CLASS_NAME = re.compile(r"(?:template\s*<.*>\s*)?(?:class|struct|union)\s+"
+                        r"(?:alignas\s*\([^)]*\)\s*)?([\w:]+)", re.DOTALL)
+
+
+def cpp_scopes(code, begin=0, end=None, names=()):
+    """Yields (offset, kind, names around, head, body) of the classes and functions in a file."""
+    end = len(code) if end is None else end
+    position, head_start, depth = begin, begin, 0
+    while position < end:
+        char = code[position]
+        if char in "()":
+            depth += 1 if char == "(" else -1
+        elif char == ";" and depth == 0:
+            head_start = position + 1
+        elif char == "{":
+            close = match_brace(code, position)
+            if close < 0:
+                return
+            head = re.sub(r"^((public|private|protected)\s*:\s*)+|\[\[.*?\]\]\s*", "",
+                          code[head_start:position].strip())
+            namespace = NAMESPACE_HEAD.match(head)
+            body = (position + 1, close)
+            if namespace:
+                inner = [n for n in namespace.group(2).split("::") if n]
+                yield from cpp_scopes(code, *body, (*names, *inner))
+            elif is_class(head) and (name := CLASS_NAME.match(head)):
+                yield position, "class", names, name.group(1), code[slice(*body)]
+                yield from cpp_scopes(code, *body, (*names, name.group(1)))
+            elif "(" in head:
+                yield position, "function", names, head, ""
+            if namespace or is_class(head) or code[close + 1:].lstrip()[:1] not in tuple(",;({)"):
+                head_start = close + 1
+            position = close
+        position += 1
+
+
+def class_methods(body):
+    """The names of the methods that a class's body declares."""
+    flat, depth = [], 0
+    for char in body:
+        depth += (char == "{") - (char == "}")
+        if char == "}" and depth == 0:
+            flat.append("{}")
+        elif depth == 0:
+            flat.append(char)
+    text = re.sub(r"\[\[.*?\]\]|\b(public|private|protected)\s*:(?!:)", "", "".join(flat),
+                  flags=re.DOTALL)
+    for statement in re.split(r";|\{\}(?!\s*[,;({)])", text):
+        if re.match(r"\s*(using|friend|static_assert|typedef|enum)\b|.*\boperator\b", statement,
+                    re.DOTALL):
+            continue
+        while statement != (shorter := re.sub(r"<[^<>]*>|\b(alignas|decltype|noexcept|explicit)"
+                                              r"\s*\([^()]*\)", "", statement)):
+            statement = shorter
+        name = re.search(r"(~?\w+)\s*\((?!\s*\*)", statement.split("=")[0])
+        if name:
+            yield name.group(1)
+
+
+def library_classes(tree):
+    """Yields (path, line, qualified name, body) of each class of a library."""
+    for path in tree.cpp():
+        if path.split("/")[0] in LIBRARY_FOLDERS:
+            code = strip_cpp(tree.text(path))
+            for offset, kind, names, name, body in cpp_scopes(code):
+                if kind == "class":
+                    line = code.count("\n", 0, offset) + 1
+                    yield path, line, "::".join([*names, name]), body
+
+
+def check_class_size(tree):
+    seen = {}
+    for path, line, name, body in library_classes(tree):
+        last = name.rsplit("::", 1)[-1]
+        count = sum(method.lstrip("~") != last for method in class_methods(body))
+        bound = CLASSES_OF_MANY_METHODS.get(name, (CLASS_METHODS_MAX,))[0]
+        seen[name] = max(count, seen.get(name, 0))
+        if count > bound:
+            yield Finding(path, line, f"{name} has {count} methods, at most {bound}: divide it")
+    for name, (bound, _) in CLASSES_OF_MANY_METHODS.items():
+        if seen.get(name, 0) < bound:
+            yield Finding("tests/tidy_tables.py", 1, f"{name} has {seen.get(name, 0)} methods: "
+                                                     f"lower its bound of {bound}")
+
+
+def check_class_sources(tree):
+    """A class is defined in one source: what needs several is too big, not too long."""
+    classes = {}  # simple name -> [(path, qualified name)]
+    for path, _, name, _ in library_classes(tree):
+        classes.setdefault(name.rsplit("::", 1)[-1], []).append((path, name))
+    sources = {}  # qualified name -> paths
+    for path in tree.with_suffix(".cc", ".cu"):
+        if path.split("/")[0] not in LIBRARY_FOLDERS:
+            continue
+        for _, kind, names, head, _ in cpp_scopes(strip_cpp(tree.text(path))):
+            while head != (shorter := re.sub(r"<[^<>]*>", "", head)):
+                head = shorter
+            method = re.search(r"((?:\w+::)+)(?:~?\w+|operator[^(]*)\s*$", head.split("(")[0])
+            if kind != "function" or not method:
+                continue
+            owner = next((w for w in method.group(1).split("::") if w[:1].isupper()), "")
+            here = "::".join(names)
+            known = classes.get(owner, ())
+            found = [n for _, n in known if n.startswith(here + "::")]
+            # A class that stands in a source is that source's own.
+            if found and path not in [p for p, _ in known]:
+                sources.setdefault(found[0], set()).add(path)
+    for name, paths in sorted(sources.items()):
+        if len(paths) > 1 and name not in CLASSES_IN_MANY_SOURCES:
+            yield Finding(max(paths), 1, f"{name} is defined in {', '.join(sorted(paths))}: "
+                                         "divide the class")
+    for name in CLASSES_IN_MANY_SOURCES:
+        if len(sources.get(name, ())) < 2:
+            yield Finding("tests/tidy_tables.py", 1, f"the exception for {name} is not needed")
+
+
 def check_function_length(tree):
     for path in tree.cpp():
         for line, count in cpp_functions(tree.text(path)):
@@ -554,8 +569,6 @@ def check_headers(tree):
         stem = path.rsplit(".", 1)[0]
         if stem + ".h" in tree.known:
             own = (stem + ".h", '"')
-        elif path.startswith("sdk/") and f"sdk/include/kvgate/{Path(stem).name}.h" in tree.known:
-            own = (f"kvgate/{Path(stem).name}.h", "<")
         else:
             continue
         first = next(includes(tree, path), (1, "", ""))
@@ -634,10 +647,11 @@ def check_scripts(tree):
             yield Finding(path, 1, "a bash script needs set -euo pipefail")
 
 
-RULES = [check_include_direction, check_third_party, check_mirror, check_columns,
+RULES = [check_include_direction, check_circles, check_folder_size, check_third_party,
+         check_mirror, check_columns,
          check_file_length, check_function_length, check_headers, check_stray_marks,
-         check_machine_paths, check_one_definition, check_blobs, check_readmes,
-         check_commented_code, check_scripts]
+         check_machine_paths, check_one_definition, check_namespaces, check_class_size,
+         check_class_sources, check_blobs, check_readmes, check_commented_code, check_scripts]
 
 
 def findings(root):

@@ -17,7 +17,8 @@ class TidyTest(unittest.TestCase):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
         for table in ("TESTS_WITHOUT_SOURCE", "SOURCES_WITHOUT_TEST", "TESTED_ELSEWHERE",
-                      "FOLDERS_WITHOUT_README"):
+                      "FOLDERS_WITHOUT_README", "NAMESPACES_OF_OTHERS", "CLASSES_IN_MANY_SOURCES",
+                      "CLASSES_OF_MANY_METHODS"):
             patch = mock.patch.dict(getattr(tidy, table), clear=True)
             patch.start()
             self.addCleanup(patch.stop)
@@ -41,19 +42,36 @@ class TidyTest(unittest.TestCase):
 
     def test_includes_upward_and_sideways_are_found_and_downward_ones_are_not(self):
         self.write("engine/a.cc", '#include "gateway/b.h"\n#include "kernels/c.h"\n')
-        self.write("store/a.cc", '#include "engine/b.h"\n#include <kvgate/result.h>\n')
+        self.write("store/a.cc", '#include "engine/b.h"\n#include "base/result.h"\n')
         self.write("kernels/cpu/a.cc", '\n#include "kernels/reference/b.h"\n')
-        self.write("sdk/leaf/a.cc", '#include "store/b.h"\n')
-        self.write("gateway/a.cc", '#include "sdk/include/kvgate/result.h"\n#include "b.h"\n')
+        self.write("base/a.cc", '#include "store/b.h"\n')
+        self.write("gateway/prompt/a.cc", '#include "base/result.h"\n#include "b.h"\n')
+        self.write("gateway/ledger/a.cc", '#include "gateway/prompt/planner/plan.h"\n')
+        self.write("gateway/unknown/a.cc", '#include "gateway/prompt/planner/plan.h"\n')
         self.write("tests/store/a_test.cc", '#include "store/a.h"\n#include "engine/b.h"\n')
         self.assert_found(tidy.check_include_direction,
-                          "engine/a.cc:1: engine must not include gateway/",
-                          "store/a.cc:1: store must not include engine/",
+                          "engine/a.cc:1: engine must not include gateway (",
+                          "store/a.cc:1: store must not include engine (",
                           "kernels/cpu/a.cc:2: kernels/cpu must not include",
-                          "sdk/leaf/a.cc:1: sdk/leaf must not include store/",
-                          'gateway/a.cc:1: "sdk/include/kvgate/result.h": public',
-                          'gateway/a.cc:2: "b.h": includes are rooted',
-                          "tests/store/a_test.cc:2: store must not include engine/")
+                          "base/a.cc:1: base must not include store",
+                          'gateway/prompt/a.cc:2: "b.h": includes are rooted',
+                          "gateway/ledger/a.cc:1: gateway/ledger must not include gateway/prompt",
+                          "gateway/unknown/a.cc:1: its folder is no part of the tree",
+                          "tests/store/a_test.cc:2: store must not include engine (")
+
+    def test_folders_that_include_each_other_are_found(self):
+        self.write("engine/kv/a.h", '#include "engine/kv/pool/b.h"\n')
+        self.write("engine/kv/pool/b.h", '#include "engine/kv/list/c.h"\n')
+        self.write("engine/kv/list/c.h", '#include "engine/kv/d.h"\n#include "base/e.h"\n')
+        self.write("base/e.h", "#pragma once\n")
+        self.assert_found(tidy.check_circles,
+                          "engine/kv/list/c.h:1: folders in a circle: engine/kv -> engine/kv/pool")
+
+    def test_crowded_folders_are_found(self):
+        for i in range(31):
+            self.write(f"store/{i}.h", "")
+            self.write(f"tests/store/{i}.h", "")
+        self.assert_found(tidy.check_folder_size, "store:1: 31 files in a folder, at most 30")
 
     def test_two_types_of_one_name_in_one_namespace_are_found(self):
         self.write("engine/a.h", "namespace kvgate::kv {\nclass Block {\n  struct Entry {};\n};\n"
@@ -69,6 +87,79 @@ class TidyTest(unittest.TestCase):
         self.assert_found(tidy.check_one_definition,
                           "engine/b.h:5: kvgate::kv::Block is defined in engine/a.h too",
                           "store/d.cc:5: kvgate::kv::Run is defined in engine/a.h too")
+
+    def test_code_outside_its_folders_namespace_is_found_and_a_declaration_is_not(self):
+        self.write("base/a.h", "namespace kvgate {\nint F();\n}\n")
+        self.write("engine/text/chat/a.cc", "namespace kvgate::chat {\nint f() {}\n}\n")
+        self.write("engine/kv/a.cc", "namespace kvgate::engine {\nint f() {}\n}\n")
+        self.write("gateway/http/socket/a.h",
+                   "namespace kvgate::proxy {\nclass A;\nint F(int);\n}\n"
+                   "namespace kvgate::http {\nstruct B {};\n}\n"
+                   "namespace CLI {\nstruct C {};\n}\n")
+        self.write("kernels/cpu/a.cc",
+                   "namespace kvgate::kernels::cpu {\nnamespace HWY_NAMESPACE {\nint f() {}\n}\n}\n"
+                   "namespace {\nint g() {}\n}\n")
+        self.write("tests/engine/kv/a_test.cc", "namespace kvgate::tier {\n}\n")
+        self.write("tests/engine/kv/helper.h", "namespace kvgate::test {\nstruct A {};\n}\n")
+        self.write("tests/fuzz/a_test.cc", "namespace kvgate::tier {\nstruct A {};\n}\n")
+        self.write("tests/engine/whole/a_test.cc", "namespace kvgate::engine {\n}\n")
+        self.assert_found(tidy.check_namespaces,
+                          "engine/kv/a.cc:1: namespace kvgate::engine: the code of engine/kv",
+                          "gateway/http/socket/a.h:5: namespace kvgate::http: the code of",
+                          "tests/engine/kv/a_test.cc:1: namespace kvgate::tier: the code of")
+
+    def test_a_named_file_may_define_what_another_room_declares(self):
+        self.write("store/kv/a.cc", "namespace kvgate::store {\nint f() {}\n}\n")
+        others = {"store/kv/a.cc": ("kvgate::store", "x"), "store/kv/b.cc": ("kvgate::store", "x")}
+        with mock.patch.dict(tidy.NAMESPACES_OF_OTHERS, others):
+            self.assert_found(tidy.check_namespaces,
+                              "tests/tidy_tables.py:1: the exception for store/kv/b.cc")
+
+    def test_a_class_of_more_than_25_methods_is_found_and_constructors_do_not_count(self):
+        methods = "".join(f"  int F{i}(std::function<int(int)> f = {{}}) const;\n"
+                          for i in range(20))
+        few = ("  int G() { return f(1); }\n  virtual bool H() const = 0;\n private:\n"
+               "  static void I();\n  template <typename T>\n  T J(T t);\n"
+               "  [[nodiscard]] int K() noexcept;\n")
+        none = ("  explicit C(int a) : a_(a), b_{a} {}\n  ~C();\n  bool operator==(const C&);\n"
+                "  using L = int(int);\n  friend int M(C);\n  std::function<int(int)> n;\n"
+                "  int a_ = f(1);\n  int b_{};\n  struct Inner {\n    int N();\n  };\n")
+        head = "namespace kvgate::store {\nclass C final : public B<int> {\n public:\n"
+        self.write("store/good.h", head + methods + few + none + "};\n}\n")
+        self.write("tests/store/b.h", head + methods + few + "  int O();\n};\n}\n")
+        self.assert_found(tidy.check_class_size)
+        self.write("store/bad.h", head + methods + few + none + "  int O();\n};\n}\n")
+        self.assert_found(tidy.check_class_size,
+                          "store/bad.h:2: kvgate::store::C has 26 methods, at most 25")
+
+    def test_the_bound_of_a_large_class_only_shrinks(self):
+        methods = "".join(f"  int F{i}();\n" for i in range(30))
+        self.write("store/a.h", "namespace kvgate::store {\nstruct C {\n" + methods + "};\n}\n")
+        table = tidy.CLASSES_OF_MANY_METHODS
+        with mock.patch.dict(table, {"kvgate::store::C": (30, "x")}):
+            self.assert_found(tidy.check_class_size)
+        with mock.patch.dict(table, {"kvgate::store::C": (29, "x")}):
+            self.assert_found(tidy.check_class_size, "store/a.h:2: kvgate::store::C has 30 methods")
+        with mock.patch.dict(table, {"kvgate::store::C": (31, "x"), "kvgate::Gone": (26, "x")}):
+            self.assert_found(tidy.check_class_size,
+                              "tests/tidy_tables.py:1: kvgate::Gone has 0 methods",
+                              "tests/tidy_tables.py:1: kvgate::store::C has 30 methods: lower")
+
+    def test_a_class_that_is_defined_in_two_sources_is_found(self):
+        self.write("store/kv/a.h", "namespace kvgate::store::kv {\nclass A {\n  int F();\n};\n"
+                                   "class B {\n  struct In {\n    int F();\n  };\n};\n}\n")
+        self.write("store/kv/a.cc", "namespace kvgate::store::kv {\nint A::F() {}\nB::In::F() {}\n"
+                                    "struct Own {\n  int F();\n};\nint Own::F() {}\n}\n")
+        self.write("store/kv/b.cc", "namespace kvgate::store::kv {\nnamespace {\nstruct Own {};\n"
+                                    "int Own::F() {}\n}\nint G(A a) { return A::F(); }\n}\n")
+        self.assert_found(tidy.check_class_sources)
+        self.write("store/c.cc", "namespace kvgate::store {\nstd::vector<int> kv::A::G() {}\n}\n")
+        self.assert_found(tidy.check_class_sources, "store/kv/a.cc:1: kvgate::store::kv::A is "
+                                                    "defined in store/c.cc, store/kv/a.cc")
+        with mock.patch.dict(tidy.CLASSES_IN_MANY_SOURCES,
+                             {"kvgate::store::kv::A": "x", "kvgate::store::kv::B": "x"}):
+            self.assert_found(tidy.check_class_sources, "tests/tidy_tables.py:1: the exception for "
+                                                        "kvgate::store::kv::B is not needed")
 
     def test_third_party_headers_stay_in_their_folders(self):
         self.write("gateway/a.cc", "#include <boost/asio.hpp>\n#include <rocksdb/db.h>\n")
@@ -105,8 +196,8 @@ class TidyTest(unittest.TestCase):
         self.write("tests/store/a_test.cc", "")
         with mock.patch.dict(tidy.SOURCES_WITHOUT_TEST, {"store/a.cc": "x", "store/gone.cc": "x"}):
             self.assert_found(tidy.check_mirror,
-                              "tests/tidy.py:1: the exception for store/a.cc",
-                              "tests/tidy.py:1: the exception for store/gone.cc")
+                              "tests/tidy_tables.py:1: the exception for store/a.cc",
+                              "tests/tidy_tables.py:1: the exception for store/gone.cc")
 
     def test_long_lines_and_trailing_spaces_are_found_but_not_in_tables(self):
         self.write("a.cc", "x" * 100 + "\n" + "é" * 100 + "\n" + "x" * 101 + "\ny \n")
@@ -158,8 +249,6 @@ class TidyTest(unittest.TestCase):
         self.write("store/b.h", "// #pragma once\n")
         self.write("store/a.cc", "// a\n#include <string>\n#include \"store/a.h\"\n")
         self.write("store/b.cc", "#include \"store/b.h\"\n")
-        self.write("sdk/include/kvgate/c.h", "#pragma once\n")
-        self.write("sdk/leaf/c.cc", "#include <kvgate/c.h>\n")
         self.assert_found(tidy.check_headers, "store/b.h:1: a header needs",
                           "store/a.cc:2: the first include must be its own header")
 

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstring>
 
-#include <kvgate/check.h>
+#include "base/check.h"
 
 namespace kvgate::kv {
 namespace {

@@ -1,44 +1,43 @@
 // BlockHasher: the identity of a prefix, block by block.
 //
 // A key chains two functions over the same input: an XXH3-128 hash, short and quick, that only
-// finds things, and a SHA-256 digest that proves them. Both start from a root that binds the
-// fingerprint (weights, tokenizer, numerics, KV dtype) and the tenant's salt, each field with its
-// own tag, so a salt can never be taken for anything else. Not thread-safe.
+// serves for lookup, and a SHA-256 digest that proves equality. Both start from a root that binds
+// the fingerprint (weights, tokenizer, numerics, KV dtype) and the tenant's salt, each field with
+// its own tag, so that a salt cannot be mistaken for another field. Not thread-safe.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <string_view>
 
-#include <kvgate/digest.h>
-#include <kvgate/ids.h>
-
+#include "base/digest.h"
+#include "base/ids.h"
 #include "kernels/backend.h"
 
 namespace kvgate::kv {
 
 struct BlockKey {
-  BlockHash hash;       // finds
-  PrefixDigest digest;  // proves
+  BlockHash hash;       // for lookup
+  PrefixDigest digest;  // for proof
   friend bool operator==(const BlockKey&, const BlockKey&) = default;
 };
 
-// The name of what the layers of one KV group hold of a block, where it is stored: bytes of one
-// group are never found as another's. Group 0 has the block's own hash.
+// Returns the store's name for one KV group's part of a block, so that the bytes of one group are
+// never found as another's. Group 0 keeps the block's own hash.
 BlockHash GroupHash(const BlockHash& hash, uint32_t group);
 
 class BlockHasher {
  public:
   struct Options {
     Fingerprint fingerprint;
-    uint64_t seed = 0;    // the data directory's: hashes cannot be computed without it
+    uint64_t seed = 0;    // from the data directory; without it hashes cannot be predicted
     int hash_bits = 128;  // 1..128; below 128 collisions are forced, for tests
   };
   explicit BlockHasher(const Options& options);
 
-  // The key before the first block, for one tenant.
+  // Returns a tenant's key before the first block.
   BlockKey Root(std::string_view salt);
-  // The key of the block of `tokens` that follows `parent`.
+  // Returns the key of the block of `tokens` that follows `parent`.
   BlockKey Next(const BlockKey& parent, std::span<const TokenId, kernels::kKvBlockTokens> tokens);
 
  private:

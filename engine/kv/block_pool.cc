@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include <kvgate/check.h>
+#include "base/check.h"
 
 namespace kvgate::kv {
 
@@ -29,8 +29,8 @@ BlockPool::BlockPool(const Options& options) : options_(options), slots_(options
   for (uint32_t index = options.num_blocks; index-- > 0;) free_.push_back(index);
   spare_.reserve(options.num_blocks);
   for (uint32_t i = 0; i < options.num_blocks; ++i) {
-    line_.emplace(Rank{}, i);
-    spare_.push_back(line_.extract(line_.begin()));
+    queue_.emplace(Rank{}, i);
+    spare_.push_back(queue_.extract(queue_.begin()));
   }
 }
 
@@ -49,7 +49,8 @@ std::optional<std::vector<BlockRef>> BlockPool::Acquire(uint32_t count, uint32_t
     } else {
       index = ChooseVictim(owner);
       const Rank& rank = slots_[index].rank;
-      // Protected blocks go last, whatever they are worth: they say nothing of the others' age.
+      // Blocks with a priority are evicted last whatever their worth, so they do not advance the
+      // clock.
       if (rank.priority == 0) clock_ = std::max(clock_, rank.worth);
       Remove(index);
       ++num_evicted_;
@@ -69,12 +70,12 @@ std::optional<std::vector<BlockRef>> BlockPool::Acquire(uint32_t count, uint32_t
 
 uint32_t BlockPool::ChooseVictim(uint32_t owner) const {
   if (options_.owner_blocks_max > 0 && owners_[owner].held >= options_.owner_blocks_max) {
-    // It holds a good part of the pool, so one of its blocks is not far.
-    for (const auto& [rank, index] : line_) {
+    // The owner holds a good part of the pool, so one of its blocks is near the front of the queue.
+    for (const auto& [rank, index] : queue_) {
       if (slots_[index].owner == owner) return index;
     }
   }
-  return line_.begin()->second;
+  return queue_.begin()->second;
 }
 
 BlockRef BlockPool::Share(BlockId id) {
@@ -137,14 +138,14 @@ void BlockPool::Append(uint32_t index) {
 }
 
 void BlockPool::Insert(uint32_t index) {
-  Line::node_type node = std::move(spare_.back());
+  EvictionQueue::node_type node = std::move(spare_.back());
   spare_.pop_back();
   node.value() = {slots_[index].rank, index};
-  line_.insert(std::move(node));
+  queue_.insert(std::move(node));
 }
 
 void BlockPool::Remove(uint32_t index) {
-  spare_.push_back(line_.extract({slots_[index].rank, index}));
+  spare_.push_back(queue_.extract({slots_[index].rank, index}));
 }
 
 void BlockPool::Reset(uint32_t index) {
@@ -155,8 +156,8 @@ void BlockPool::Reset(uint32_t index) {
 
 std::vector<BlockId> BlockPool::EvictionOrder() const {
   std::vector<BlockId> order;
-  order.reserve(line_.size());
-  for (const auto& [rank, index] : line_) order.push_back(BlockId{index});
+  order.reserve(queue_.size());
+  for (const auto& [rank, index] : queue_) order.push_back(BlockId{index});
   return order;
 }
 
@@ -166,7 +167,7 @@ void BlockPool::CheckIntegrity() const {
     ++seen[index];
     KVGATE_CHECK(slots_[index].references == 0 && !slots_[index].marked, "free block in use");
   }
-  for (const auto& [rank, index] : line_) {
+  for (const auto& [rank, index] : queue_) {
     ++seen[index];
     KVGATE_CHECK(slots_[index].references == 0 && slots_[index].marked, "cached block in use");
     KVGATE_CHECK(slots_[index].rank == rank, "rank of a cached block");

@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include <kvgate/check.h>
-
+#include "base/check.h"
 #include "engine/kv/window_cache.h"
 
 namespace kvgate::kv {
@@ -14,7 +13,7 @@ uint64_t BlocksFor(int num_tokens) {
   return static_cast<uint64_t>((num_tokens + block_tokens - 1) / block_tokens);
 }
 
-// Of a window group beside n blocks of group 0.
+// Returns the number of blocks of a window group beside n blocks of group 0.
 uint64_t WindowBlocks(int window, uint64_t n, const MemorySplitArgs& args) {
   const auto tail = static_cast<uint64_t>(WindowTailBlocks(window));
   const uint64_t alone = 2 * tail + BlocksFor(args.step_tokens) + 2;
@@ -45,7 +44,7 @@ uint64_t KvMemoryFor(uint64_t num_blocks, std::span<const GroupShape> groups,
 std::vector<uint32_t> SplitKvMemory(std::span<const GroupShape> groups,
                                     const MemorySplitArgs& args) {
   KVGATE_CHECK(!groups.empty() && groups[0].block_bytes > 0, "KV groups");
-  // More blocks of group 0 never leave fewer to the others: the largest n that fits is in between.
+  // With more blocks of group 0 the others never get fewer, so a binary search finds the largest n.
   uint64_t low = 0;
   uint64_t high = std::min(args.bytes / groups[0].block_bytes, args.num_blocks_max);
   while (low < high) {

@@ -4,7 +4,7 @@
 #include <new>
 #include <utility>
 
-#include <kvgate/check.h>
+#include "base/check.h"
 
 namespace kvgate::kv {
 
@@ -66,7 +66,7 @@ void PrefixCache::MatchPartial(const BlockKey& parent, std::span<const TokenId> 
   const BlockId* best = nullptr;
   for (const BlockId& id : siblings->second) {
     const Entry& entry = entries_[id.value];
-    if (entry.parent.digest != parent.digest) continue;  // a colliding hash
+    if (entry.parent.digest != parent.digest) continue;  // another prefix with the same hash
     const auto held = std::span(entry.tokens).first(entry.num_tokens);
     const auto [end, unused] = std::ranges::mismatch(held, tokens);
     const int num_equal = static_cast<int>(end - held.begin());
@@ -88,7 +88,7 @@ BlockId PrefixCache::InsertFull(const BlockKey& parent, const BlockKey& key,
                                 std::span<const TokenId> tokens, uint32_t depth, BlockId block) {
   KVGATE_CHECK(tokens.size() == kKvBlockTokens, "tokens of a full block");
   KVGATE_CHECK(!entries_[block.value].full, "a block is inserted twice");
-  if (entries_[block.value].present) {  // it was offered when it was not full yet
+  if (entries_[block.value].present) {  // it was offered as a partial block before
     Forget(block);
     pool_.UnmarkCached(block);
   }
@@ -131,7 +131,7 @@ void PrefixCache::InsertPartial(const BlockKey& parent, std::span<const TokenId>
   Add(std::move(entry), block);
 }
 
-// Whether some block behind `parent` begins with all of `tokens`.
+// Returns true if some block behind `parent` begins with all of `tokens`.
 bool PrefixCache::HasContinuation(const BlockKey& parent, std::span<const TokenId> tokens) const {
   const auto siblings = children_.find(parent.hash);
   if (siblings == children_.end()) return false;
@@ -143,7 +143,7 @@ bool PrefixCache::HasContinuation(const BlockKey& parent, std::span<const TokenI
   });
 }
 
-// Without memory for the indices the block is in none of them.
+// If memory runs out, the block is left in none of the indices.
 void PrefixCache::Add(Entry entry, BlockId block) {
   const auto siblings = children_.try_emplace(entry.parent.hash).first;
   try {

@@ -1,10 +1,10 @@
-// PrefixCache: finds the KV of a prompt's beginning among the blocks of a pool.
+// PrefixCache: finds the KV of a prompt's prefix among the blocks of a pool.
 //
 // Full blocks are found by hash and proved by digest. A block that agrees with the prompt only in
-// its first tokens (another continuation, or the unfinished last block of a sequence) is found
-// among the children of the last full match, by comparing tokens; it is to be copied before it is
-// written. A block's parent is in the cache as long as the block is. std::bad_alloc leaves the
-// cache as it was. One thread: the engine's.
+// its first tokens (another continuation, or the unfinished last block of a sequence) is found by
+// comparing tokens among the children of the last full match; the caller must copy it before
+// writing to it. A block's parent is in the cache as long as the block is. std::bad_alloc leaves
+// the cache unchanged. Engine thread only.
 #pragma once
 
 #include <array>
@@ -14,22 +14,21 @@
 #include <unordered_map>
 #include <vector>
 
-#include <kvgate/ids.h>
-
+#include "base/ids.h"
 #include "engine/kv/block_hasher.h"
 #include "engine/kv/block_pool.h"
 
 namespace kvgate::kv {
 
-// What the cache has of a prompt. The references keep it until they are dropped.
+// The cached part of a prompt. The references keep it in the pool until they are dropped.
 struct PrefixMatch {
   PrefixMatch() = default;
   PrefixMatch(PrefixMatch&&) = default;
   PrefixMatch& operator=(PrefixMatch&&) = delete;
   ~PrefixMatch();
 
-  std::vector<BlockRef> blocks;  // full blocks from the first on, to be shared
-  BlockRef partial;              // the next block, if some of its first tokens agree
+  std::vector<BlockRef> blocks;  // the leading full blocks, to be shared
+  BlockRef partial;              // the next block if some of its first tokens agree, else empty
   int num_partial_tokens = 0;
 };
 
@@ -39,34 +38,35 @@ class PrefixCache : public BlockPool::Listener {
   explicit PrefixCache(BlockPool& pool);
   ~PrefixCache() override;
 
-  // keys[i] is the key of tokens[32 i, 32 (i+1)), `root` the one before. Matches at most
-  // tokens.size() tokens: the caller leaves out what it must compute in any case.
+  // keys[i] is the key of tokens[32 i, 32 (i+1)), and `root` is the key before the first. Matches
+  // at most tokens.size() tokens: the caller leaves out those that it must compute in any case.
   PrefixMatch Match(const BlockKey& root, std::span<const BlockKey> keys,
                     std::span<const TokenId> tokens);
-  // How many leading keys are there, without a reference and without proof: a guess for planning.
+  // Returns how many leading keys are present. It takes no reference and compares no digests, so it
+  // is an estimate for planning.
   size_t CountLeading(std::span<const BlockKey> keys) const;
-  // A request goes on from this match: its blocks are worth more from now on.
+  // Records that a request uses this match, which raises the worth of its blocks.
   void CountUse(const PrefixMatch& match);
 
-  // Offers a block whose KV is complete, with its (up to 32) tokens; `key` is that of a full block
-  // and ignored for a partial one. Returns the block that holds this content from now on: the given
-  // one, or the one that was there already (the caller should use it and drop its own). A full
-  // block whose parent is not in the cache, or whose hash is taken by another prefix, is not taken
-  // in. A partial block may be offered again with more tokens, and then as a full one, while its
-  // holder goes on writing behind those offered. REQUIRES: the caller holds a reference to `block`.
+  // Offers a block whose KV is complete, with its tokens (at most 32). Returns the block that holds
+  // this content from then on: the given one, or the one that was there already (the caller should
+  // use that and drop its own). A full block is not taken in if its parent is not in the cache or
+  // if another prefix has its hash. A partial block may be offered again with more tokens, and
+  // finally as a full one, while its holder writes behind the tokens offered. REQUIRES: the caller
+  // references `block`.
   BlockId InsertFull(const BlockKey& parent, const BlockKey& key, std::span<const TokenId> tokens,
                      uint32_t depth, BlockId block);
   void InsertPartial(const BlockKey& parent, std::span<const TokenId> tokens, uint32_t depth,
                      BlockId block);
 
-  // Drops everything that is not referenced.
+  // Drops all blocks that are not referenced.
   void Clear();
 
-  // The priority of blocks by hash, of those here and of those to come; all others have 0.
-  // REQUIRES: a parent's is not lower than its child's.
+  // Sets the priority of blocks by hash, both present and future ones; all others have priority 0.
+  // REQUIRES: a parent's priority is never lower than its child's.
   void SetPriorities(std::unordered_map<BlockHash, int> priorities);
-  // Called with each full block that is about to be lost, while its KV is still in place. Must not
-  // throw.
+  // Called with each full block that is about to be evicted, while its KV is still in place. Must
+  // not throw.
   using DemoteFunction = std::function<void(const BlockKey& key, BlockId id, int priority)>;
   void SetDemote(DemoteFunction demote) { demote_ = std::move(demote); }
 
@@ -80,7 +80,7 @@ class PrefixCache : public BlockPool::Listener {
   struct Entry {
     bool present = false;
     bool full = false;
-    BlockKey key;  // of a full block
+    BlockKey key;  // of a full block only
     BlockKey parent;
     uint32_t depth = 0;
     uint8_t num_tokens = 0;

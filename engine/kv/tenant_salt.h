@@ -1,11 +1,12 @@
-// The salt of a tenant: what its KV's hashes begin with. It is a secret derived of the keyring, so
-// that nobody who knows a tenant's name, or a hash of its credential, can compute a key of its KV.
+// The salt of a tenant, with which the hashes of its KV begin. It is a secret derived from the
+// keyring, so that nobody who knows a tenant's name, or a hash of its credential, can compute a key
+// of its KV.
 #pragma once
 
 #include <string>
 #include <string_view>
 
-#include <kvgate/digest.h>
+#include "base/digest.h"
 #include "base/seal.h"
 
 namespace kvgate::kv {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include <kvgate/check.h>
+#include "base/check.h"
 
 namespace kvgate::kv {
 

@@ -1,12 +1,11 @@
-// WindowCache: finds single blocks in the pool of a KV group whose layers see a window only.
+// WindowCache: finds single blocks in the pool of a KV group whose layers see only a window.
 //
-// A block has the key that PrefixCache knows it by: the hash finds, the digest proves. There is no
-// chain: what lies before the window is not needed, so a block may be here without those before it
-// and goes by itself. Where a prompt can go on from is decided by whoever looks
-// (schedule/window_groups.h).
+// A block has the same key as in PrefixCache: the hash finds it, the digest proves it. There is no
+// chain: tokens before the window are not needed, so a block may be present without its parents and
+// is evicted by itself. schedule/window_groups.h decides at which positions a prompt can resume.
 //
-// Most blocks that slide out of a window will not be asked for again: nobody branches there. They
-// are marked expendable and go before all others, oldest first. One thread: the engine's.
+// Most blocks that slide out of a window are not requested again, because no prompt branches there.
+// They are marked expendable and are evicted before all others, oldest first. Engine thread only.
 #pragma once
 
 #include <cstddef>
@@ -16,15 +15,15 @@
 #include <unordered_map>
 #include <vector>
 
-#include <kvgate/ids.h>
-
+#include "base/ids.h"
 #include "engine/kv/block_hasher.h"
 #include "engine/kv/block_pool.h"
 #include "kernels/backend.h"
 
 namespace kvgate::kv {
 
-// A token at the beginning of block n sees this many blocks before it, the last ones in part.
+// The number of blocks before block n that a token at its beginning sees; the first one is seen in
+// part.
 constexpr int WindowTailBlocks(int window) {
   return (window - 1 + kernels::kKvBlockTokens - 1) / kernels::kKvBlockTokens;
 }
@@ -36,19 +35,19 @@ class WindowCache : private BlockPool::Listener {
   ~WindowCache() override;
 
   bool Contains(const BlockKey& key) const;
-  // A reference to the block of this key, no longer expendable; empty: it is not here.
+  // Returns a reference to the block, which is no longer expendable; empty if it is not present.
   BlockRef Find(const BlockKey& key);
-  // Offers a block whose KV is complete. Returns the block that holds this content from now on: the
-  // given one, or the one that was there already. One whose hash is taken by another prefix is not
-  // taken in. REQUIRES: the caller holds a reference to `block`, which is in the cache but once.
+  // Offers a block whose KV is complete. Returns the block that holds this content from then on:
+  // the given one, or the one that was there already. A block whose hash another prefix has is not
+  // taken in. REQUIRES: the caller references `block`, which is not in the cache yet.
   BlockId Insert(const BlockKey& key, BlockId block);
-  // Unless it is protected, or several requests needed it.
+  // Marks the block expendable, unless it is pinned or several requests needed it.
   void MakeExpendable(BlockId block);
 
-  // Drops everything that is not referenced.
+  // Drops all blocks that are not referenced.
   void Clear();
 
-  // As PrefixCache's. Expendable blocks are not demoted: they are not worth the copy.
+  // Same as in PrefixCache. Expendable blocks are not demoted, because they are not worth the copy.
   void SetPriorities(std::unordered_map<BlockHash, int> priorities);
   using DemoteFunction = std::function<void(const BlockKey& key, BlockId id, int priority)>;
   void SetDemote(DemoteFunction demote) { demote_ = std::move(demote); }

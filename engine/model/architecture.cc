@@ -5,12 +5,16 @@
 #include <array>
 
 namespace kvgate::model {
+
+using modelfile::Metadata;
+
 namespace {
 
 using kernels::GluKind;
 using kernels::RopeKind;
 
-// GGUF files of llama and its kin hold q and k permuted, so that rope pairs are neighbours.
+// GGUF files of these architectures hold q and k permuted, so that the pairs of rope are
+// neighbours.
 constexpr auto kNeighbours = RopeKind::kInterleaved;
 
 constexpr std::array<Architecture, 15> kArchitectures = {{
@@ -88,7 +92,7 @@ constexpr std::array<Architecture, 15> kArchitectures = {{
      .expert_biases = true},
 }};
 
-// The window of phi3 files from before it had a key.
+// Returns the window of older phi3 files, which have no key for it; 0 if the shape is unknown.
 int OldPhi3Window(const Metadata& metadata, int num_layers, int context_length) {
   const bool is_mini = num_layers == 32;
   if (!is_mini && num_layers != 40) return 0;
@@ -110,25 +114,25 @@ Result<int> ReadWindow(const Metadata& metadata, const Architecture& architectur
     if (window > 0) return window;
   }
   if (architecture.window_required || architecture.name == "phi3") {
-    return ModelDataLoss(fmt::format("metadata '{}' is missing", metadata.Key(kName)));
+    return modelfile::ModelDataLoss(fmt::format("metadata '{}' is missing", metadata.Key(kName)));
   }
   return architecture.window;
 }
 
-// Which layers have the window: a number is the period, an array says it of each layer.
+// Returns which layers have the window: the key holds a period or an array with one flag per layer.
 Result<std::vector<bool>> ReadPattern(const Metadata& metadata, const Architecture& architecture,
                                       int num_layers) {
   constexpr std::string_view kName = "attention.sliding_window_pattern";
   int period = architecture.window_rule == WindowRule::kAll ? 0 : architecture.window_period;
   const std::string key = metadata.Key(kName);
-  if (const GgufValue* value = metadata.file().Find(key); value != nullptr) {
-    const auto* array = std::get_if<std::shared_ptr<const GgufArray>>(value);
+  if (const modelfile::GgufValue* value = metadata.file().Find(key); value != nullptr) {
+    const auto* array = std::get_if<std::shared_ptr<const modelfile::GgufArray>>(value);
     if (array == nullptr) {
       KVGATE_TRY(period, metadata.Count(kName, 1 << 12));
     } else {
       const auto* flags = std::get_if<std::vector<bool>>(&(*array)->values);
       if (flags == nullptr || std::ssize(*flags) != num_layers) {
-        return ModelDataLoss(
+        return modelfile::ModelDataLoss(
             fmt::format("metadata '{}' is no array of {} booleans", key, num_layers));
       }
       return *flags;

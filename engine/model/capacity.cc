@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kSource = "model";
 
-// From the models' own config files; parameters as their weights count.
+// From the models' own config files; parameter counts are those of their weights.
 const std::vector<CapacityShape>& Table() {
   using std::string;
   static const std::vector<CapacityShape> shapes = {
@@ -51,7 +51,7 @@ const std::vector<CapacityShape>& Table() {
   return shapes;
 }
 
-// Multiplies and adds up, and remembers whether 64 bits were enough.
+// Multiplies and adds, and records if 64 bits were exceeded.
 class Bytes {
  public:
   uint64_t Product(uint64_t a, uint64_t b) {
@@ -90,11 +90,12 @@ Result<void> Check(const CapacityShape& shape, const CapacityRequest& request) {
   return {};
 }
 
-// Windows and experts, where the architecture is one whose files we understand.
-Result<void> ReadKnownParts(const ModelFile& file, const std::string& name, CapacityShape& shape) {
+// Reads windows and experts, if the architecture is a supported one.
+Result<void> ReadKnownParts(const modelfile::ModelFile& file, const std::string& name,
+                            CapacityShape& shape) {
   const Architecture* architecture = FindArchitecture(name);
   if (architecture == nullptr) return {};
-  const Metadata metadata(file, name);
+  const modelfile::Metadata metadata(file, name);
   ModelConfig config;
   KVGATE_TRY(const std::vector<int> windows,
              ReadWindows(metadata, *architecture, shape.num_layers, shape.context_length));
@@ -116,11 +117,11 @@ Result<void> ReadKnownParts(const ModelFile& file, const std::string& name, Capa
   return {};
 }
 
-Result<int> ReadCount(const ModelFile& file, const std::string& key) {
+Result<int> ReadCount(const modelfile::ModelFile& file, const std::string& key) {
   constexpr int64_t kCountMax = 1 << 28;
   const Result<int64_t> value = file.GetInteger(key);
   if (!value && value.error().code != ErrorCode::kNotFound) {
-    // Some architectures have an array here, one number a layer.
+    // Some architectures have an array here, with one number per layer.
     return MakeError(ErrorCode::kUnsupported, kSource,
                      fmt::format("metadata '{}' is no single number: layers differ in width", key));
   }
@@ -145,7 +146,7 @@ const CapacityShape* FindKnownShape(std::string_view name) {
   return at == shapes.end() ? nullptr : &*at;
 }
 
-Result<CapacityShape> ReadCapacityShape(const ModelFile& file) {
+Result<CapacityShape> ReadCapacityShape(const modelfile::ModelFile& file) {
   KVGATE_TRY(const std::string architecture, file.GetString("general.architecture"));
   const auto key = [&](std::string_view name) { return fmt::format("{}.{}", architecture, name); };
   CapacityShape shape;
@@ -156,7 +157,7 @@ Result<CapacityShape> ReadCapacityShape(const ModelFile& file) {
   KVGATE_TRY(shape.num_layers, ReadCount(file, key("block_count")));
   KVGATE_TRY(shape.num_heads, ReadCount(file, key("attention.head_count")));
   KVGATE_TRY(shape.hidden_dim, ReadCount(file, key("embedding_length")));
-  // A mixture of experts may have another length, which ReadKnownParts reads.
+  // A mixture of experts may have its length under another key, which ReadKnownParts reads.
   if (file.Find(key("feed_forward_length")) != nullptr ||
       file.Find(key("expert_feed_forward_length")) == nullptr) {
     KVGATE_TRY(shape.ffn_dim, ReadCount(file, key("feed_forward_length")));
@@ -175,7 +176,7 @@ Result<CapacityShape> ReadCapacityShape(const ModelFile& file) {
         ErrorCode::kDataLoss, kSource,
         fmt::format("metadata '{}' is below the number of heads", key("embedding_length")));
   }
-  if (const GgufTensor* table = file.FindTensor("token_embd.weight");
+  if (const modelfile::GgufTensor* table = file.FindTensor("token_embd.weight");
       table != nullptr && table->dimensions.size() == 2) {
     shape.vocab_size = static_cast<int>(std::min<int64_t>(table->dimensions[1], 1 << 28));
   }
@@ -184,7 +185,7 @@ Result<CapacityShape> ReadCapacityShape(const ModelFile& file) {
 }
 
 uint64_t DeviceReserveBytes(uint64_t bytes_free) {
-  // A sixteenth, so that a small device has room for KV at all.
+  // At most a sixteenth, so that a small device keeps room for KV.
   return std::min(uint64_t{512} << 20, bytes_free / 16);
 }
 

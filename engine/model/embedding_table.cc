@@ -3,13 +3,13 @@
 #include <cstring>
 
 #include <fmt/format.h>
-#include <kvgate/digest.h>
 
+#include "base/digest.h"
 #include "kernels/dtype.h"
 
 namespace kvgate::model {
 
-Result<EmbeddingTable> EmbeddingTable::Make(const GgufTensor& tensor,
+Result<EmbeddingTable> EmbeddingTable::Make(const modelfile::GgufTensor& tensor,
                                             const kernels::WeightView& view) {
   EmbeddingTable table;
   table.view_ = view;

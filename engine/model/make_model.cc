@@ -12,15 +12,18 @@
 #include <vector>
 
 #include "engine/model/architecture.h"
-#include "engine/model/gguf.h"
 #include "engine/model/synthetic_vocabulary.h"
 #include "engine/model/synthetic_weights.h"
 #include "engine/model/weight_recipe.h"
+#include "engine/modelfile/gguf.h"
 
 namespace kvgate::model {
+
+using modelfile::GgufWriter;
+
 namespace {
 
-constexpr int kHiddenMin = 64;  // 32 of them are set apart, see made_weights.cc
+constexpr int kHiddenMin = 64;  // 32 of them are reserved, see synthetic_weights.cc
 
 Error Invalid(std::string_view field, std::string detail) {
   return MakeError(ErrorCode::kInvalidArgument, "make_model", std::move(detail),
@@ -45,7 +48,7 @@ Result<void> CheckExperts(const MakeModelOptions& options) {
                     options.num_experts);
 }
 
-// What is left to the architecture, as its models have it.
+// Fills in the options that are left to the architecture, with the values of its usual models.
 Result<MakeModelOptions> WithDefaults(MakeModelOptions options) {
   const Architecture* architecture = FindArchitecture(options.architecture);
   if (architecture == nullptr) {
@@ -97,7 +100,7 @@ Result<void> CheckOptions(const MakeModelOptions& options) {
     return Invalid("is_mixed", fmt::format("is_mixed needs dtype q4_k; it is {}",
                                            kernels::DTypeName(options.dtype)));
   }
-  // Narrow rows take a format of 32; below that there is none.
+  // Rows that are no multiple of 256 get a format of 32 elements; there is none for fewer.
   const int elements = std::min(kernels::DTypeElements(options.dtype), 32);
   const auto check_multiple = [&](std::string_view field, int value) -> Result<void> {
     if (value % elements == 0) return {};
@@ -113,7 +116,7 @@ bool IsSentencePiece(const MakeModelOptions& options) {
   return std::ranges::find(kNames, options.architecture) != std::end(kNames);
 }
 
-// Keys "ARCHITECTURE.name".
+// Writes the keys "ARCHITECTURE.name".
 class KeyWriter {
  public:
   KeyWriter(const MakeModelOptions& options, GgufWriter& writer)
@@ -144,7 +147,7 @@ class KeyWriter {
       Number("final_logit_softcapping", architecture_.logit_softcap);
     }
     if (architecture_.has_scales) {
-      const MadeScales scales = ScalesOf(options_);
+      const SyntheticScales scales = ScalesOf(options_);
       Number("embedding_scale", scales.embedding);
       Number("residual_scale", scales.residual);
       Number("logit_scale", scales.logit);
@@ -152,7 +155,7 @@ class KeyWriter {
     }
     if (options_.rope_original_context == 0) return;
     Count("rope.scaling.original_context_length", options_.rope_original_context);
-    // llama and phi3 have tensors for it.
+    // llama and phi3 have tensors for the scaling instead of keys.
     if (options_.architecture == "llama" || options_.architecture == "phi3") return;
     const bool is_linear = options_.architecture == "gemma3";
     writer_.Add(Key("rope.scaling.type"), std::string(is_linear ? "linear" : "yarn"));
@@ -197,7 +200,7 @@ void AddKeys(const MakeModelOptions& options, GgufWriter& writer) {
   keys.AddExperts();
 }
 
-// How the architecture's own tokenizers cut text into words.
+// Returns the pretokenizer of the architecture's own models.
 std::string PretokenizerOf(std::string_view architecture) {
   if (architecture == "gpt-oss") return "gpt-4o";
   if (architecture.starts_with("olmo")) return "dbrx";
@@ -206,7 +209,7 @@ std::string PretokenizerOf(std::string_view architecture) {
   return "qwen2";
 }
 
-void AddVocabulary(const MakeModelOptions& options, const MadeVocabulary& vocabulary,
+void AddVocabulary(const MakeModelOptions& options, const SyntheticVocabulary& vocabulary,
                    GgufWriter& writer) {
   const bool is_spm = IsSentencePiece(options);
   const uint32_t size = static_cast<uint32_t>(vocabulary.tokens.size());
@@ -231,12 +234,12 @@ void AddVocabulary(const MakeModelOptions& options, const MadeVocabulary& vocabu
   writer.Add("tokenizer.ggml.add_eos_token", false);
 }
 
-// A model that is decided on but not yet made.
+// A model whose options, vocabulary and tensors are decided, but not yet made.
 struct Plan {
   MakeModelOptions options;
-  MadeVocabulary vocabulary;
+  SyntheticVocabulary vocabulary;
   GgufWriter writer;
-  std::vector<MadeTensor> tensors;  // views the vocabulary; in the writer's order
+  std::vector<SyntheticTensor> tensors;  // refer to the vocabulary; in the writer's order
 };
 
 Result<std::unique_ptr<Plan>> PlanModel(const MakeModelOptions& asked) {
@@ -248,10 +251,10 @@ Result<std::unique_ptr<Plan>> PlanModel(const MakeModelOptions& asked) {
                                                         : MakeQwen2Vocabulary(options.vocab_size));
   AddKeys(options, plan->writer);
   AddVocabulary(options, plan->vocabulary, plan->writer);
-  plan->tensors = ListMadeTensors(options, plan->vocabulary.sampled);
+  plan->tensors = ListSyntheticTensors(options, plan->vocabulary.sampled);
   const std::string_view output_name =
       options.architecture == "qwen2" ? "token_embd.weight" : "output.weight";
-  for (const MadeTensor& tensor : plan->tensors) {
+  for (const SyntheticTensor& tensor : plan->tensors) {
     const kernels::DType dtype =
         tensor.is_matrix ? RecipeDType(RecipeOf(options), {.name = tensor.name,
                                                            .columns = tensor.columns,
@@ -259,14 +262,15 @@ Result<std::unique_ptr<Plan>> PlanModel(const MakeModelOptions& asked) {
                                                            .num_experts = options.num_experts,
                                                            .is_output = tensor.name == output_name})
                          : kernels::DType::kF32;
-    plan->writer.AddTensor(
-        {.name = tensor.name, .dimensions = MadeDimensions(tensor), .type = GgufTypeOf(dtype)});
+    plan->writer.AddTensor({.name = tensor.name,
+                            .dimensions = SyntheticDimensions(tensor),
+                            .type = modelfile::GgufTypeOf(dtype)});
   }
   return plan;
 }
 
-// The tensors lie one behind the other, each on a cache line of its own.
-class MemoryModelFile final : public ModelFile {
+// The tensors follow each other, each starting on a new cache line.
+class MemoryModelFile final : public modelfile::ModelFile {
  public:
   static Result<std::unique_ptr<ModelFile>> Make(const Plan& plan, int num_threads) {
     std::unique_ptr<MemoryModelFile> file(new MemoryModelFile);
@@ -286,7 +290,8 @@ class MemoryModelFile final : public ModelFile {
     for (const GgufWriter::TensorSpec& spec : plan.writer.tensors()) {
       size_t count = 1;
       for (const int64_t dimension : spec.dimensions) count *= static_cast<size_t>(dimension);
-      KVGATE_TRY(const size_t bytes, GgufTensorBytes(static_cast<uint32_t>(spec.type), count));
+      KVGATE_TRY(const size_t bytes,
+                 modelfile::GgufTensorBytes(static_cast<uint32_t>(spec.type), count));
       offsets.push_back(total_bytes_);
       total_bytes_ += (bytes + kLine - 1) / kLine * kLine;
       tensors_.push_back({.name = spec.name,
@@ -305,7 +310,7 @@ class MemoryModelFile final : public ModelFile {
     return {};
   }
 
-  // Threads take runs of rows.
+  // Fills the tensors with several threads, which take runs of 64 rows.
   void Fill(const Plan& plan, int num_threads) {
     constexpr int64_t kRowsAtOnce = 64;
     struct Run {
@@ -320,16 +325,17 @@ class MemoryModelFile final : public ModelFile {
     std::atomic<size_t> next{0};
     const auto work = [&] {
       for (size_t i = next++; i < runs.size(); i = next++) {
-        const MadeTensor& tensor = plan.tensors[runs[i].tensor];
+        const SyntheticTensor& tensor = plan.tensors[runs[i].tensor];
         const size_t row_bytes =
             tensors_[runs[i].tensor].data.size() / static_cast<size_t>(tensor.rows);
         const int64_t num_rows = std::min(kRowsAtOnce, tensor.rows - runs[i].first_row);
         const size_t offset =
             static_cast<size_t>(tensors_[runs[i].tensor].data.data() - bytes_.get());
-        FillMadeRows(tensor, plan.writer.tensors()[runs[i].tensor].type, plan.options.seed,
-                     runs[i].first_row,
-                     {bytes_.get() + offset + static_cast<size_t>(runs[i].first_row) * row_bytes,
-                      static_cast<size_t>(num_rows) * row_bytes});
+        FillSyntheticRows(
+            tensor, plan.writer.tensors()[runs[i].tensor].type, plan.options.seed,
+            runs[i].first_row,
+            {bytes_.get() + offset + static_cast<size_t>(runs[i].first_row) * row_bytes,
+             static_cast<size_t>(num_rows) * row_bytes});
       }
     };
     const int count = num_threads > 0
@@ -350,16 +356,16 @@ class MemoryModelFile final : public ModelFile {
 
 Result<void> MakeModel(const MakeModelOptions& options, const std::filesystem::path& path) {
   KVGATE_TRY(const std::unique_ptr<Plan> plan, PlanModel(options));
-  std::unordered_map<std::string_view, const MadeTensor*> by_name;
-  for (const MadeTensor& tensor : plan->tensors) by_name.emplace(tensor.name, &tensor);
+  std::unordered_map<std::string_view, const SyntheticTensor*> by_name;
+  for (const SyntheticTensor& tensor : plan->tensors) by_name.emplace(tensor.name, &tensor);
   return plan->writer.Write(
       path, [&](const GgufWriter::TensorSpec& spec, int64_t first_row, std::span<std::byte> data) {
-        FillMadeRows(*by_name.at(spec.name), spec.type, plan->options.seed, first_row, data);
+        FillSyntheticRows(*by_name.at(spec.name), spec.type, plan->options.seed, first_row, data);
       });
 }
 
-Result<std::unique_ptr<ModelFile>> MakeModelInMemory(const MakeModelOptions& options,
-                                                     int num_threads) {
+Result<std::unique_ptr<modelfile::ModelFile>> MakeModelInMemory(const MakeModelOptions& options,
+                                                                int num_threads) {
   KVGATE_TRY(const std::unique_ptr<Plan> plan, PlanModel(options));
   return MemoryModelFile::Make(*plan, num_threads);
 }

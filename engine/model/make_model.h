@@ -6,15 +6,14 @@
 #include <memory>
 #include <string>
 
-#include <kvgate/result.h>
-
-#include "engine/model/model_file.h"
+#include "base/result.h"
+#include "engine/modelfile/model_file.h"
 #include "kernels/dtype.h"
 
 namespace kvgate::model {
 
 struct MakeModelOptions {
-  std::string architecture = "llama";  // any that we have
+  std::string architecture = "llama";  // any supported one
   int num_layers = 4;
   int hidden_dim = 256;
   int num_heads = 8;
@@ -22,28 +21,30 @@ struct MakeModelOptions {
   int ffn_dim = 768;
   int vocab_size = 1024;
   int context_length = 8192;
-  // Of attention.sliding_window, where the architecture has one. 0: as its models have it.
+  // The value of attention.sliding_window, if the architecture has one; 0 means its models' usual.
   int window = 0;
-  // The context that rope is scaled from, in the way of the architecture's models; 0: unscaled.
+  // The context from which rope is scaled, in the way of the architecture's models; 0 means
+  // unscaled.
   int rope_original_context = 0;
-  // Of a mixture of experts, each of ffn_dim; 0: none, or 8 and 2 where the architecture is one.
+  // Number of experts, each of width ffn_dim; 0 means none, or 8 with 2 used if the architecture
+  // requires experts.
   int num_experts = 0;
   int num_experts_used = 0;
   kernels::DType dtype = kernels::DType::kF16;  // of the matrices; norms and biases stay f32
-  bool is_mixed = false;                        // with q4_k: the recipe q4_k_m (weight_recipe.h)
+  bool is_mixed = false;  // with q4_k: use the recipe q4_k_m (weight_recipe.h)
   uint64_t seed = 1;
-  std::string name;  // general.name; default "ARCH-random-SEED"
+  std::string name;  // general.name; empty means "ARCH-random-SEED"
 };
 
-// Deterministic: equal options give equal bytes. The vocabulary is printable ASCII (llama, gemma
-// and phi: a SentencePiece-style one; the others: byte-level BPE), so that any output is valid text
-// (below 4 bits that holds for most contexts only: the format rounds what made_weights.cc relies
-// on). kInvalidArgument names the option.
+// Writes a model file. Equal options give equal bytes. The model samples only printable ASCII
+// (llama, gemma and phi have a SentencePiece-style vocabulary, the others byte-level BPE), so any
+// output is valid text. Below 4 bits that holds for most contexts only, because the format rounds
+// the values that synthetic_weights.cc relies on. Fails with kInvalidArgument, naming the option.
 Result<void> MakeModel(const MakeModelOptions& options, const std::filesystem::path& path);
-// The same model, to the byte, without a file: for measurements, as a large one is made in seconds
-// by many threads (0: one per hardware thread) where there is no room on the disk.
-// kOverloaded: the memory is not there.
-Result<std::unique_ptr<ModelFile>> MakeModelInMemory(const MakeModelOptions& options,
-                                                     int num_threads = 0);
+// Makes the same model, to the byte, in memory: for measurements of large models, which many
+// threads (0 means one per hardware thread) make in seconds and which may not fit the disk. Fails
+// with kOverloaded if there is not enough memory.
+Result<std::unique_ptr<modelfile::ModelFile>> MakeModelInMemory(const MakeModelOptions& options,
+                                                                int num_threads = 0);
 
 }  // namespace kvgate::model

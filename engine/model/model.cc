@@ -1,14 +1,14 @@
-// The forward function: every architecture we have, over any backend.
+// The forward function for every architecture, over any backend.
 //
 //   x = embedding_scale * token_embd[tokens]
 //   for each layer:  x += residual_scale * post_norm(attention part(norm x))
 //                    x += residual_scale * post_norm(feed-forward part(norm x))
 //   logits = softcap(logit_scale * output(norm x))
 //
-// What a model lacks of this (norms, scales, caps) is left out, not computed as a neutral one.
-// Nothing but attention looks at more than one row, so a row's bits do not depend on what else is
-// in the step. That also lets the last layer, behind its K and V, compute only the rows whose
-// logits are wanted: the others' results would be thrown away.
+// Norms, scales and caps that a model lacks are left out, not computed with neutral values. Only
+// attention reads more than one row, so a row's bits do not depend on the other rows of the step.
+// That also lets the last layer, after its K and V, compute only the rows whose logits are wanted,
+// because the results of the others would not be used.
 #include "engine/model/model.h"
 
 #include <fmt/format.h>
@@ -17,13 +17,15 @@
 #include <chrono>
 #include <numeric>
 
-#include <kvgate/check.h>
-#include <kvgate/log.h>
-
-#include "engine/modelfile/mapped_file.h"
+#include "base/check.h"
+#include "base/log.h"
 #include "engine/model/model_weights.h"
+#include "engine/modelfile/mapped_file.h"
 
 namespace kvgate::model {
+
+using modelfile::ModelFile;
+
 namespace {
 
 using kernels::FloatBuffer;
@@ -32,10 +34,10 @@ using kernels::SequenceRows;
 
 using Sequences = std::span<const SequenceRows>;
 
-// Rows that go through a layer together: all of a step, or the wanted ones in the last layer.
+// Rows that go through a layer together: all rows of a step, or the wanted ones in the last layer.
 struct RowSet {
   int num_rows = 0;
-  std::span<const Sequences> groups;   // of each KV group
+  std::span<const Sequences> groups;   // one per KV group
   float* x = nullptr;                  // [num_rows, hidden_dim]
   const float* rope_tables = nullptr;  // [ropes, num_rows, rotary_dim / 2, 2]
 };
@@ -94,7 +96,7 @@ class TransformerModel final : public Model {
   ModelConfig config_;
   ModelWeights weights_;
   Fingerprint fingerprint_;
-  const bool reads_rows_;  // of the file; a backend with memory of its own has a copy (LoadTable)
+  const bool reads_rows_;  // from the file; a backend with its own memory has a copy (LoadTable)
 
   int step_tokens_max_ = 0;
   int logit_rows_max_ = 0;
@@ -107,19 +109,19 @@ class TransformerModel final : public Model {
   std::unique_ptr<FloatBuffer> attended_;                   // q_dim
   std::unique_ptr<FloatBuffer> gate_;                       // ffn_dim
   std::unique_ptr<FloatBuffer> up_;                         // ffn_dim
-  std::unique_ptr<kernels::ExpertScratch> expert_scratch_;  // in place of these two
+  std::unique_ptr<kernels::ExpertScratch> expert_scratch_;  // replaces gate_ and up_ with experts
   std::unique_ptr<FloatBuffer> rope_tables_;                // rotary_dim for each rope
-  // The same for the wanted rows, [logit_rows_max, ...].
+  // Activations of the wanted rows, [logit_rows_max, ...].
   std::unique_ptr<FloatBuffer> wanted_x_;            // hidden_dim
   std::unique_ptr<FloatBuffer> wanted_normed_;       // hidden_dim
   std::unique_ptr<FloatBuffer> wanted_rope_tables_;  // rotary_dim for each rope
   std::unique_ptr<FloatBuffer> logits_;              // vocab_size
-  // Scratch of one step, kept for its memory.
+  // Scratch of one step, kept to reuse its memory.
   std::vector<TokenId> places_;  // 0, 1, 2, ...
   std::vector<int> positions_;
   std::vector<int> wanted_positions_;
   std::vector<Sequences> groups_;
-  std::vector<std::vector<SequenceRows>> wanted_sequences_;  // of each KV group
+  std::vector<std::vector<SequenceRows>> wanted_sequences_;  // per KV group
   std::vector<Sequences> wanted_groups_;
 };
 
@@ -141,7 +143,7 @@ Result<void> TransformerModel::Reserve(int step_tokens_max, int logit_rows_max) 
   uint64_t num_floats = 0;
   const auto allocate = [&](std::unique_ptr<FloatBuffer>& buffer, int rows,
                             int64_t columns) -> Result<void> {
-    buffer.reset();  // before its successor, so that both need not fit
+    buffer.reset();  // freed before the new one is allocated, so that both need not fit
     const size_t size = static_cast<size_t>(rows) * static_cast<size_t>(columns);
     KVGATE_TRY(buffer, backend_.AllocateFloats(size));
     num_floats += size;
@@ -204,14 +206,14 @@ void TransformerModel::StorePositions(Sequences sequences) {
   positions_.clear();
   for (const SequenceRows& sequence : sequences) {
     KVGATE_CHECK(sequence.first_row == std::ssize(positions_), "sequences cover the rows in order");
-    // The place in the text, which the rotation depends on; the slot may be another.
+    // The rotation depends on the position in the text, which differs from the slot after drops.
     const int first = sequence.first_position + sequence.num_dropped_tokens;
     for (int i = 0; i < sequence.num_rows; ++i) positions_.push_back(first + i);
   }
 }
 
-// The wanted rows of one KV group as sequences of their own: runs of neighbours, at the positions
-// they have. They add no mass: which rows are wanted depends on how a prompt was cut into steps.
+// Appends the wanted rows of one KV group as separate sequences: runs of adjacent rows at their
+// positions. They have no block_mass, because which rows are wanted depends on the cut into steps.
 void AppendWanted(Sequences sequences, std::span<const int> wanted_rows,
                   std::vector<SequenceRows>& wanted) {
   size_t sequence_index = 0;
@@ -268,11 +270,7 @@ RowSet TransformerModel::GatherWanted(const StepInput& input) {
           .rope_tables = wanted_rope_tables_->data()};
 }
 
-const float* DataOrNull(const std::unique_ptr<FloatBuffer>& buffer) {
-  return buffer == nullptr ? nullptr : buffer->data();
-}
-
-// What a part of a layer reads: the stream, through its norm where it has one.
+// Returns the input of a layer's part: the residual stream, normalised if the part has a norm.
 const float* TransformerModel::PreNorm(const FloatBuffer* norm, const RowSet& rows) {
   if (norm == nullptr) return rows.x;
   backend_.RmsNorm(rows.x, norm->data(), config_.norm_eps, rows.num_rows, config_.hidden_dim,
@@ -280,8 +278,8 @@ const float* TransformerModel::PreNorm(const FloatBuffer* norm, const RowSet& ro
   return normed_->data();
 }
 
-// The stream takes what a part of a layer made: residual_scale * post_norm(product of input).
-// REQUIRES: input is not normed_.
+// Adds the output of a layer's part to the residual stream: residual_scale * post_norm(product of
+// input). REQUIRES: input is not normed_.
 void TransformerModel::AddPart(const float* input, const RowSet& rows, const MatMulTask& product,
                                const FloatBuffer* post_norm) {
   MatMulTask task = product;
@@ -298,7 +296,7 @@ void TransformerModel::AddPart(const float* input, const RowSet& rows, const Mat
   backend_.AddScaled(task.y, config_.residual_scale, count, rows.x);
 }
 
-// Queries or keys [num_rows, num_heads, head_dim], as attention takes them.
+// Prepares queries or keys [num_rows, num_heads, head_dim] for attention.
 void TransformerModel::NormAndRotate(int layer, const FloatBuffer* norm, int num_heads,
                                      const RowSet& rows, float* x) {
   if (norm != nullptr) {
@@ -380,7 +378,8 @@ void TransformerModel::RunLayer(int layer, const RowSet& rows, const StepInput& 
   FeedForward(weights, rows);
 }
 
-// As RunLayer, but only K and V are of all rows; the rest is of the wanted ones, maybe none.
+// Same as RunLayer, but computes only K and V for all rows, and the rest for the wanted rows, if
+// any.
 void TransformerModel::RunLastLayer(const RowSet& rows, const StepInput& input, RowSet& wanted) {
   const int layer = config_.num_layers - 1;
   const LayerWeights& weights = weights_.layers[static_cast<size_t>(layer)];
@@ -414,7 +413,7 @@ Result<void> TransformerModel::Forward(const StepInput& input, std::span<float> 
   KVGATE_CHECK(logits.size() == input.logit_rows.size() * static_cast<size_t>(config_.vocab_size),
                "size of the logits");
   KVGATE_TRY_VOID(RunStep(input));
-  backend_.Synchronize();  // the KV is there when Forward returns, also without logits
+  backend_.Synchronize();  // the KV is in place when Forward returns, even without logits
   if (!logits.empty()) backend_.CopyOut(logits_->data(), logits);
   return {};
 }
@@ -432,15 +431,15 @@ Result<void> TransformerModel::ForwardHeads(const StepInput& input, std::span<co
     backend_.Synchronize();
     return {};
   }
-  backend_.TopRows({.x = logits_->data(),
-                    .num_rows = static_cast<int>(num_rows),
-                    .columns = config_.vocab_size,
-                    .count = heads.count,
-                    .scales = scales},
-                   {.ids = heads.tokens.data(),
-                    .values = heads.logits.data(),
-                    .exp_sums = heads.exp_sums.data(),
-                    .scaled_exp_sums = heads.scaled_sums.data()});
+  backend_.TopK({.x = logits_->data(),
+                 .num_rows = static_cast<int>(num_rows),
+                 .columns = config_.vocab_size,
+                 .count = heads.count,
+                 .scales = scales},
+                {.ids = heads.tokens.data(),
+                 .values = heads.logits.data(),
+                 .exp_sums = heads.exp_sums.data(),
+                 .scaled_exp_sums = heads.scaled_sums.data()});
   return {};
 }
 
@@ -449,7 +448,7 @@ void TransformerModel::ReadLogits(size_t index, std::span<float> logits) {
   backend_.CopyOut(logits_->data() + index * logits.size(), logits);
 }
 
-// The first thing of a step: what can fail fails before any KV is written.
+// Runs first in a step, so that whatever can fail does so before any KV is written.
 Result<void> TransformerModel::EmbedTokens(std::span<const TokenId> tokens) {
   if (reads_rows_) {
     KVGATE_TRY(const kernels::WeightView rows, weights_.token_embd.Stage(tokens));
@@ -479,7 +478,7 @@ Result<void> TransformerModel::RunStep(const StepInput& input) {
   for (int layer = 0; layer + 1 < config_.num_layers; ++layer) RunLayer(layer, rows, input);
 
   RowSet wanted = rows;
-  if (input.logit_rows.size() == input.tokens.size()) {  // pure decode: no row is left out
+  if (input.logit_rows.size() == input.tokens.size()) {  // pure decode: all rows are wanted
     StoreWantedSequences(input);
     wanted.groups = wanted_groups_;
     RunLayer(config_.num_layers - 1, wanted, input);
@@ -490,12 +489,12 @@ Result<void> TransformerModel::RunStep(const StepInput& input) {
   return {};
 }
 
-// Weights are hashed and packed in two readings: they are of the same bytes when nobody wrote
-// between opening the file and the end of them.
+// Hashing and packing read the weights separately. They read the same bytes if nobody wrote the
+// file between its opening and the end of both.
 Result<void> CheckUnwritten(const ModelFile& file) {
-  for (const MappedFile* const mapping : file.mappings()) {
-    KVGATE_TRY(const FileIdentity now, mapping->CurrentIdentity());
-    if (!MayDiffer(mapping->identity(), now)) continue;
+  for (const modelfile::MappedFile* const mapping : file.mappings()) {
+    KVGATE_TRY(const modelfile::FileIdentity now, mapping->CurrentIdentity());
+    if (!modelfile::MayDiffer(mapping->identity(), now)) continue;
     return MakeError(ErrorCode::kDataLoss, "model",
                      fmt::format("{} was written while it was loaded; load it again when it is "
                                  "whole, and replace model files by rename",

@@ -1,5 +1,6 @@
-// The shape of a model from the metadata of its file. What we cannot compute exactly is refused by
-// the name of its key: a model that runs but differs from its authors' would be worse than none.
+// Reads the shape of a model from the metadata of its file. A feature that cannot be computed
+// exactly is refused by the name of its key: a model that runs but differs from its authors' is
+// worse than none.
 #include "engine/model/model_config.h"
 
 #include <fmt/format.h>
@@ -11,6 +12,11 @@
 #include "engine/model/architecture.h"
 
 namespace kvgate::model {
+
+using modelfile::Metadata;
+using modelfile::ModelDataLoss;
+using modelfile::ModelFile;
+
 namespace {
 
 constexpr int kDimMax = 1 << 20;
@@ -48,11 +54,11 @@ Result<void> ReadAttentionShape(const Metadata& metadata, ModelConfig& config) {
   return {};
 }
 
-// The vocabulary is as large as the embedding table; what else speaks of its size must agree.
+// The vocabulary has the size of the embedding table; other statements of its size must agree.
 Result<void> ReadVocabSize(const Metadata& metadata, ModelConfig& config) {
   constexpr int64_t kVocabMax = 1 << 24;
   const ModelFile& file = metadata.file();
-  const GgufTensor* table = file.FindTensor("token_embd.weight");
+  const modelfile::GgufTensor* table = file.FindTensor("token_embd.weight");
   if (table == nullptr) return ModelDataLoss("tensor 'token_embd.weight' is missing");
   if (table->dimensions.size() != 2 || table->dimensions[1] > kVocabMax) {
     return ModelDataLoss("tensor 'token_embd.weight' is not a matrix of at most 2^24 rows");
@@ -101,7 +107,7 @@ Result<void> ReadScales(const Metadata& metadata, const Architecture& architectu
     KVGATE_TRY_VOID(metadata.OnlyNeutral("attn_logit_softcapping", 0));
     return metadata.OnlyNeutral("final_logit_softcapping", 0);
   }
-  // Absent is the architecture's own; a file that says 0 has none.
+  // An absent key means the architecture's own cap; 0 in the file means none.
   const auto read_cap = [&](std::string_view name, float absent) -> Result<float> {
     if (!metadata.Has(name)) return absent;
     return metadata.PositiveOr(name, 0);
@@ -113,7 +119,7 @@ Result<void> ReadScales(const Metadata& metadata, const Architecture& architectu
 }
 
 Result<void> CheckGatingKey(const Metadata& metadata, ExpertGating gating) {
-  // The file format's numbers: 1 is softmax, 2 sigmoid, 3 softmax of the selected.
+  // The file format's numbers: 1 is softmax, 2 is sigmoid, 3 is softmax of the selected experts.
   const bool is_selected = gating == ExpertGating::kSoftmaxOfSelected;
   if (!metadata.Has("expert_gating_func")) return {};
   KVGATE_TRY(const double value, metadata.file().GetNumber(metadata.Key("expert_gating_func")));
@@ -175,13 +181,13 @@ Result<void> CheckOtherKeys(const Metadata& metadata) {
   KVGATE_TRY_VOID(metadata.OnlyNeutral("router_logit_softcapping", 0));
   KVGATE_TRY(const bool causal, metadata.Bool("attention.causal", true));
   if (!causal) {
-    return ModelUnsupported(
+    return modelfile::ModelUnsupported(
         fmt::format("metadata '{}' is false", metadata.Key("attention.causal")));
   }
   return {};
 }
 
-// What an architecture does, and what a file shows by the tensors that it has.
+// Sets the switches that follow from the architecture or from the tensors in the file.
 void TakeSwitches(const Architecture& architecture, const ModelFile& file, ModelConfig& config) {
   config.rope_kind = architecture.rope_kind;
   config.qkv_bias = architecture.qkv_bias || HasTensor(file, "blk.0.attn_q.bias");
@@ -204,7 +210,7 @@ Result<void> ReadLayers(const Metadata& metadata, const Architecture& architectu
   for (const int window : windows) config.layers.push_back({.window = window});
   KVGATE_TRY_VOID(ReadRopes(metadata, architecture, options.context_tokens, config));
   for (LayerConfig& layer : config.layers) {
-    if (layer.window >= config.context_length) layer.window = 0;  // no context fills it
+    if (layer.window >= config.context_length) layer.window = 0;  // it exceeds every context
   }
   GroupLayers(config, options.one_kv_group);
   return {};
@@ -234,7 +240,7 @@ Result<ModelConfig> ReadModelConfig(const ModelFile& file, const ConfigOptions& 
   KVGATE_TRY(const std::string name, file.GetString("general.architecture"));
   const Architecture* architecture = FindArchitecture(name);
   if (architecture == nullptr) {
-    return ModelUnsupported(
+    return modelfile::ModelUnsupported(
         fmt::format("architecture \"{}\" is not one of {}", name, ArchitectureNames()));
   }
 
@@ -249,8 +255,8 @@ Result<ModelConfig> ReadModelConfig(const ModelFile& file, const ConfigOptions& 
   KVGATE_TRY(config.context_length, metadata.Count("context_length", kContextMax));
   KVGATE_TRY(config.norm_eps, metadata.Positive("attention.layer_norm_rms_epsilon"));
   TakeSwitches(*architecture, file, config);
-  if (file.Find(kRopeHalvesKey) != nullptr) {
-    KVGATE_TRY(const bool halves, file.GetBool(kRopeHalvesKey));
+  if (file.Find(modelfile::kRopeHalvesKey) != nullptr) {
+    KVGATE_TRY(const bool halves, file.GetBool(modelfile::kRopeHalvesKey));
     if (halves) config.rope_kind = kernels::RopeKind::kHalves;
   }
   KVGATE_TRY_VOID(ReadAttentionShape(metadata, config));

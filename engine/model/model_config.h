@@ -1,5 +1,5 @@
-// ModelConfig: what tells one transformer from another, as data. The forward function reads it and
-// knows no architecture by name.
+// ModelConfig: describes a transformer as data. The forward function reads it and knows no
+// architecture by name.
 #pragma once
 
 #include <cstdint>
@@ -7,36 +7,35 @@
 #include <string_view>
 #include <vector>
 
-#include <kvgate/result.h>
-
-#include "engine/model/model_file.h"
+#include "base/result.h"
+#include "engine/modelfile/model_file.h"
 #include "kernels/backend.h"
 #include "kernels/expert_routing.h"
 
 namespace kvgate::model {
 
-// Layers whose KV lives and dies together: they have an arena and block tables of their own.
+// Layers that share an arena and block tables, so their KV is kept and dropped together.
 struct KvGroup {
-  // A layer of this group reads the last `window` positions, its own included; what lies before
-  // them need not be kept. 0: all positions.
+  // In tokens: a layer of this group reads the last `window` positions, its own included, so the KV
+  // before them need not be kept. 0 means all positions.
   int window = 0;
   int num_layers = 0;
 };
 
-// One way of turning queries and keys. A model has one, or two where layers differ.
+// The rotation of queries and keys. A model has one, or two if its layers differ.
 struct RopeConfig {
   std::vector<float> inv_freq;  // [rotary_dim / 2]: radians per position, scaling included
-  float magnitude = 1;          // of cosine and sine: the attention factor of yarn and longrope
+  float magnitude = 1;  // factor of cosine and sine: the attention factor of yarn and longrope
 };
 
 struct LayerConfig {
-  int window = 0;    // positions that a row sees, its own included; 0: all before it
-  int rope = 0;      // index into ModelConfig::ropes; -1: positions are not encoded here
+  int window = 0;    // positions that a row sees, its own included; 0 means all up to its own
+  int rope = 0;      // index into ModelConfig::ropes; -1 means no position encoding
   int kv_group = 0;  // index into ModelConfig::kv_groups,
-  int kv_layer = 0;  // and the layer's own in the group's arenas
+  int kv_layer = 0;  // and the layer's index in that group's arena
 };
 
-// Norms of queries and keys before they are turned.
+// Normalisation of queries and keys before rope is applied.
 enum class QkNorm : uint8_t {
   kNone,
   kHead,        // over each head, with one weight for all heads
@@ -45,19 +44,20 @@ enum class QkNorm : uint8_t {
 
 using kernels::ExpertGating;
 
-// The feed-forward part of a mixture of experts; num_experts 0: there is none.
+// The feed-forward part of a mixture of experts; num_experts is 0 if there is none.
 struct ExpertConfig {
   int num_experts = 0;
-  int num_used = 0;          // by a token: those with the highest logits
+  int num_used = 0;          // experts per token: those with the highest logits
   int ffn_dim = 0;           // of one expert
-  int shared_dim = 0;        // of the expert that all tokens take; 0: none
+  int shared_dim = 0;        // of the shared expert, which all tokens use; 0 means none
   bool shared_gate = false;  // the shared expert's output times sigmoid(router_shared(x))
   ExpertGating gating = ExpertGating::kSoftmax;
-  bool renormalise = false;  // shares are divided by their sum
+  bool renormalise = false;  // the shares are divided by their sum
   float share_scale = 1;     // and multiplied by this
   bool router_bias = false;
-  bool biases = false;           // of the experts' own products
-  bool one_tensor_each = false;  // blk.N.ffn_gate.E.weight, not one tensor of all experts
+  bool biases = false;  // of the experts' matrix products
+  // Names are blk.N.ffn_gate.E.weight, instead of one tensor for all experts.
+  bool one_tensor_each = false;
 
   kernels::ExpertRule rule() const {
     return {.num_experts = num_experts,
@@ -76,7 +76,7 @@ struct ModelConfig {
   int num_kv_heads = 0;
   int head_dim = 0;
   int hidden_dim = 0;
-  int ffn_dim = 0;  // of the feed-forward part; 0 where all layers are mixtures of experts
+  int ffn_dim = 0;  // of the feed-forward part; 0 if all layers are mixtures of experts
   int vocab_size = 0;
   int context_length = 0;  // the model's own maximum, in tokens
   float norm_eps = 0;
@@ -90,25 +90,25 @@ struct ModelConfig {
   float embedding_scale = 1;
   float residual_scale = 1;
   float logit_scale = 1;
-  float logit_softcap = 0;  // as AttentionShape::softcap; 0: none
+  float logit_softcap = 0;  // as AttentionShape::softcap; 0 means none
 
   bool qkv_bias = false;
   bool output_bias = false;    // of attn_output
   bool fused_qkv = false;      // attn_qkv holds the rows of attn_q, attn_k and attn_v
-  bool fused_gate_up = false;  // ffn_up holds the rows of ffn_gate and then its own
+  bool fused_gate_up = false;  // ffn_up holds the rows of ffn_gate, then its own
   bool attention_sinks = false;
   QkNorm qk_norm = QkNorm::kNone;
   float attention_scale = 0;
-  float attention_softcap = 0;  // 0: none
-  // Of the tensor whose norm comes before the feed-forward part.
+  float attention_softcap = 0;  // 0 means none
+  // Name of the norm tensor before the feed-forward part.
   std::string ffn_norm_name = "ffn_norm";
   kernels::GluKind glu = kernels::GluKind::kSilu;
   ExpertConfig experts;
 
   std::vector<RopeConfig> ropes;
   std::vector<LayerConfig> layers;  // [num_layers]
-  // The first is of the layers without a window, and of all layers where each has one: its blocks
-  // are kept from position 0 on. Then one for each size of window.
+  // Group 0 holds the layers without a window, or all layers if each has one; its blocks are kept
+  // from position 0 on. Then follows one group for each window size.
   std::vector<KvGroup> kv_groups;
 
   kernels::KvShape kv_shape(kernels::DType dtype, size_t group = 0) const {
@@ -120,18 +120,19 @@ struct ModelConfig {
 };
 
 struct ConfigOptions {
-  // Tokens that a sequence may have; 0: the model's own context. What is scaled by it (longrope's
+  // Maximum tokens of a sequence; 0 means the model's own context. What depends on it (longrope's
   // factors) is decided once, for all sequences.
   int context_tokens = 0;
-  // All layers in one KV group, windows or not.
+  // Puts all layers into one KV group, with or without windows.
   bool one_kv_group = false;
 };
 
-// kUnsupported: unknown architecture (detail lists those we have) or a feature we lack; kDataLoss:
-// a key is missing or senseless.
-Result<ModelConfig> ReadModelConfig(const ModelFile& file, const ConfigOptions& options = {});
+// Fails with kUnsupported for an unknown architecture (detail lists the known ones) or a feature
+// that is missing here, and with kDataLoss if a key is missing or invalid.
+Result<ModelConfig> ReadModelConfig(const modelfile::ModelFile& file,
+                                    const ConfigOptions& options = {});
 
-// Sets kv_groups and the layers' places in them, by the layers' windows.
+// Sets kv_groups, and kv_group and kv_layer of each layer, from the layers' windows.
 void GroupLayers(ModelConfig& config, bool one_kv_group);
 
 }  // namespace kvgate::model

@@ -11,43 +11,44 @@
 #include <unordered_set>
 #include <utility>
 
-#include <kvgate/check.h>
-#include <kvgate/digest.h>
-#include <kvgate/log.h>
+#include "base/check.h"
+#include "base/digest.h"
+#include "base/log.h"
 #include "base/pages.h"
-
-#include "engine/model/gguf.h"
+#include "engine/modelfile/gguf.h"
+#include "engine/modelfile/model_file.h"
 #include "engine/modelfile/read_ahead.h"
 #include "kernels/weight_format.h"
 
 namespace kvgate::model {
+
+using modelfile::GgufTensor;
+using modelfile::ModelFile;
+
 namespace {
 
 constexpr std::string_view kSource = "model";
 using Dimensions = std::vector<int64_t>;  // innermost first, as in the file
 
-Error DataLoss(std::string detail) {
-  return MakeError(ErrorCode::kDataLoss, kSource, std::move(detail));
-}
-
-// The dtype that a matrix of this file type is multiplied in.
+// Returns the dtype in which a matrix of this file type is multiplied.
 Result<kernels::DType> MatrixDType(const GgufTensor& tensor) {
   const kernels::WeightFormat* format = kernels::FindWeightFormat(tensor.type);
   if (format != nullptr) return format->dtype;
-  return MakeError(ErrorCode::kUnsupported, kSource,
-                   fmt::format("tensor '{}' has type {}; supported are {}", tensor.name,
-                               GgufTypeName(tensor.type), SupportedGgufTypes()));
+  return MakeError(
+      ErrorCode::kUnsupported, kSource,
+      fmt::format("tensor '{}' has type {}; supported are {}", tensor.name,
+                  modelfile::GgufTypeName(tensor.type), modelfile::SupportedGgufTypes()));
 }
 
-// Consecutive rows of a tensor that make one matrix.
+// Consecutive rows of a tensor that form one matrix.
 struct RowSlice {
   int64_t rows = 0;
   std::unique_ptr<kernels::Weight>* weight = nullptr;
   bool is_expert = false;
 };
 
-// One pass over the model's tensors, in two uses: to check them all, then to load them. So what is
-// loaded and what was checked cannot differ.
+// Visits the model's tensors. The same walk is used twice, to check all tensors and then to load
+// them, so what is loaded cannot differ from what was checked.
 class WeightVisitor {
  public:
   virtual ~WeightVisitor() = default;
@@ -58,7 +59,7 @@ class WeightVisitor {
                               std::unique_ptr<kernels::FloatBuffer>& buffer) = 0;
   virtual Result<void> Table(const std::string& name, int64_t rows, int64_t columns,
                              EmbeddingTable& table) = 0;
-  // A tensor that the configuration has read already.
+  // A tensor that was read already with the configuration.
   virtual void KnownTensor(const std::string& name) = 0;
 
   Result<void> Matrix(const std::string& name, int64_t rows, int64_t columns,
@@ -68,7 +69,7 @@ class WeightVisitor {
   }
 };
 
-// Of one layer: its tensors' names and widths.
+// Visits the tensors of one layer, with their names and sizes.
 class LayerVisit {
  public:
   LayerVisit(const ModelConfig& config, int layer, LayerWeights& weights, WeightVisitor& visitor)
@@ -152,7 +153,7 @@ class LayerVisit {
     return Matrix("ffn_down.weight", hidden_, ffn, weights_.ffn_down);
   }
 
-  // `part` of all experts, one matrix each.
+  // Visits one part (gate, up or down) of all experts, one matrix each.
   Result<void> ExpertMatrix(std::string_view part, int64_t rows, int64_t columns,
                             std::unique_ptr<kernels::Weight> ExpertMatrices::*member) {
     std::vector<ExpertMatrices>& experts = weights_.experts.experts;
@@ -205,7 +206,7 @@ class LayerVisit {
     KVGATE_TRY_VOID(Matrix("ffn_up_shexp.weight", ffn, hidden_, weights.shared.up));
     KVGATE_TRY_VOID(Matrix("ffn_down_shexp.weight", hidden_, ffn, weights.shared.down));
     if (!config_.experts.shared_gate) return {};
-    // A matrix of one row, which files hold as a vector.
+    // A matrix of one row, which files store as a vector.
     const RowSlice slice = {.rows = 1, .weight = &weights.shared_router};
     return visitor_.Slices(prefix_ + "ffn_gate_inp_shexp.weight", {hidden_}, {&slice, 1});
   }
@@ -250,10 +251,10 @@ class CheckingVisitor final : public WeightVisitor {
   Result<void> Vector(const std::string& name, const Dimensions& dimensions,
                       std::unique_ptr<kernels::FloatBuffer>&) override {
     KVGATE_TRY(const GgufTensor* tensor, Check(name, dimensions));
-    if (tensor->type != static_cast<uint32_t>(GgufType::kF32)) {
+    if (tensor->type != static_cast<uint32_t>(modelfile::GgufType::kF32)) {
       return MakeError(ErrorCode::kUnsupported, kSource,
                        fmt::format("tensor '{}' has type {}; norms and biases must be F32", name,
-                                   GgufTypeName(tensor->type)));
+                                   modelfile::GgufTypeName(tensor->type)));
     }
     return {};
   }
@@ -263,10 +264,10 @@ class CheckingVisitor final : public WeightVisitor {
   }
   void KnownTensor(const std::string& name) override { seen_.insert(name); }
 
-  // The tensors in the order in which they are visited.
+  // The tensors in the order of the visit.
   std::span<const GgufTensor* const> order() const { return order_; }
 
-  // A tensor that no architecture of ours reads would change the result where it belongs.
+  // Fails if a tensor would be ignored, because an unread tensor would change the result.
   Result<void> CheckNoneIgnored(const ModelConfig& config) const {
     for (const GgufTensor& tensor : file_.tensors()) {
       if (!seen_.contains(tensor.name)) {
@@ -282,10 +283,12 @@ class CheckingVisitor final : public WeightVisitor {
  private:
   Result<const GgufTensor*> Check(const std::string& name, const Dimensions& expected) {
     const GgufTensor* tensor = file_.FindTensor(name);
-    if (tensor == nullptr) return DataLoss(fmt::format("tensor '{}' is missing", name));
+    if (tensor == nullptr)
+      return modelfile::ModelDataLoss(fmt::format("tensor '{}' is missing", name));
     if (tensor->dimensions != expected) {
-      return DataLoss(fmt::format("tensor '{}' has shape [{}]; expected is [{}]", name,
-                                  fmt::join(tensor->dimensions, ", "), fmt::join(expected, ", ")));
+      return modelfile::ModelDataLoss(fmt::format("tensor '{}' has shape [{}]; expected is [{}]",
+                                                  name, fmt::join(tensor->dimensions, ", "),
+                                                  fmt::join(expected, ", ")));
     }
     if (seen_.insert(name).second) order_.push_back(tensor);
     return tensor;
@@ -305,7 +308,7 @@ class TensorHasher {
     auto& digest = digests_[static_cast<size_t>(&tensor - file_.tensors().data())];
     if (!digest) digest = Xxh3(tensor.data);
   }
-  // Of all tensors; hashes those that nobody used.
+  // Returns the digests of all tensors; hashes those that were not visited.
   TensorDigests Finish() {
     TensorDigests all;
     for (const GgufTensor& tensor : file_.tensors()) {
@@ -320,7 +323,7 @@ class TensorHasher {
   std::vector<std::optional<TensorDigests::value_type>> digests_;
 };
 
-// REQUIRES: a CheckingVisitor has been over the same file and configuration.
+// REQUIRES: a CheckingVisitor has passed over the same file and configuration.
 class LoadingVisitor final : public WeightVisitor {
  public:
   LoadingVisitor(const ModelFile& file, kernels::Backend& backend)
@@ -373,7 +376,7 @@ class LoadingVisitor final : public WeightVisitor {
                                                     .rows = rows,
                                                     .columns = columns,
                                                     .is_file_mapping = tensor.is_mapped()}));
-    if (tensor.is_mapped()) DropPages(tensor.data);  // rows are read as tokens ask for them
+    if (tensor.is_mapped()) DropPages(tensor.data);  // rows are read later, when tokens need them
     return {};
   }
   void KnownTensor(const std::string&) override {}
@@ -388,7 +391,7 @@ class LoadingVisitor final : public WeightVisitor {
     return tensor;
   }
 
-  // Says every two seconds how far it is, so that a large model on a slow disk is not silent.
+  // Logs progress every two seconds, so that loading a large model from a slow disk is not silent.
   void Report(size_t bytes) {
     constexpr auto kInterval = std::chrono::seconds(2);
     file_bytes_ += bytes;
@@ -420,8 +423,8 @@ void PutText(std::vector<std::byte>& out, std::string_view text) {
   out.insert(out.end(), bytes, bytes + text.size());
 }
 
-// Every field that the forward reads, each of known length, so that no two configurations spell the
-// same bytes. Not the KV groups: they say where KV lies, not what it is.
+// Appends every field that the forward reads, each with known length, so that no two configurations
+// give the same bytes. The KV groups are left out: they decide where KV is stored, not its values.
 void PutConfig(std::vector<std::byte>& out, const ModelConfig& config) {
   const ExpertConfig& experts = config.experts;
   PutText(out, config.architecture);
@@ -476,10 +479,6 @@ kernels::ExpertMatrices ViewOf(const ExpertMatrices& matrices) {
   return {.gate = matrices.gate.get(), .up = matrices.up.get(), .down = matrices.down.get()};
 }
 
-const float* DataOrNull(const std::unique_ptr<kernels::FloatBuffer>& buffer) {
-  return buffer == nullptr ? nullptr : buffer->data();
-}
-
 Result<std::unique_ptr<kernels::ExpertSet>> LoadExpertSet(const ModelConfig& config,
                                                           const ExpertWeights& weights,
                                                           kernels::Backend& backend) {
@@ -509,7 +508,7 @@ Result<ModelWeights> LoadModelWeights(const ModelFile& file, const ModelConfig& 
   for (const GgufTensor* tensor : checking.order()) {
     if (tensor->is_mapped()) runs.push_back(tensor->data);
   }
-  const ReadAhead read_ahead(std::move(runs));
+  const modelfile::ReadAhead read_ahead(std::move(runs));
   LoadingVisitor loading(file, backend);
   KVGATE_TRY_VOID(VisitWeights(config, weights, loading));
   for (LayerWeights& layer : weights.layers) {

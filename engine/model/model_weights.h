@@ -1,4 +1,5 @@
-// The weights of one model, checked and loaded. Knows names and shapes of tensors, not the forward.
+// The weights of one model, checked and loaded. It knows names and shapes of tensors, not the
+// forward.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@
 
 namespace kvgate::model {
 
-// Of one expert of a layer: three matrices, and biases where the architecture has them.
+// One expert of a layer: three matrices.
 struct ExpertMatrices {
   std::unique_ptr<kernels::Weight> gate;  // [ffn_dim, hidden_dim]
   std::unique_ptr<kernels::Weight> up;    // [ffn_dim, hidden_dim]
@@ -26,12 +27,12 @@ struct ExpertWeights {
   std::unique_ptr<kernels::FloatBuffer> gate_bias;  // [num_experts, ffn_dim]; null without biases
   std::unique_ptr<kernels::FloatBuffer> up_bias;    // as gate_bias
   std::unique_ptr<kernels::FloatBuffer> down_bias;  // [num_experts, hidden_dim]
-  ExpertMatrices shared;                            // of shared_dim; null without
-  std::unique_ptr<kernels::Weight> shared_router;   // [1, hidden_dim]; null without shared_gate
-  std::unique_ptr<kernels::ExpertSet> set;          // of all these; null without experts
+  ExpertMatrices shared;  // of shared_dim; null members without a shared expert
+  std::unique_ptr<kernels::Weight> shared_router;  // [1, hidden_dim]; null without shared_gate
+  std::unique_ptr<kernels::ExpertSet> set;         // view of all these; null without experts
 };
 
-// What a model does not have is null.
+// Members that a model does not have are null.
 struct LayerWeights {
   std::unique_ptr<kernels::FloatBuffer> attn_norm;    // [hidden_dim]
   std::unique_ptr<kernels::Weight> attn_q;            // [num_heads * head_dim, hidden_dim]
@@ -40,7 +41,8 @@ struct LayerWeights {
   std::unique_ptr<kernels::FloatBuffer> attn_q_bias;  // [num_heads * head_dim]
   std::unique_ptr<kernels::FloatBuffer> attn_k_bias;  // [num_kv_heads * head_dim]
   std::unique_ptr<kernels::FloatBuffer> attn_v_bias;
-  std::unique_ptr<kernels::FloatBuffer> attn_q_norm;  // [head_dim], or of the whole projection
+  // [head_dim], or the size of the whole projection
+  std::unique_ptr<kernels::FloatBuffer> attn_q_norm;
   std::unique_ptr<kernels::FloatBuffer> attn_k_norm;
   std::unique_ptr<kernels::FloatBuffer> attn_sinks;        // [num_heads]
   std::unique_ptr<kernels::Weight> attn_output;            // [hidden_dim, num_heads * head_dim]
@@ -54,27 +56,33 @@ struct LayerWeights {
   ExpertWeights experts;                                   // instead of ffn_gate, ffn_up, ffn_down
 };
 
-// XXH3-128 of the bytes of each tensor of a file, {low, high}, in the file's order.
+// Returns null for a part that the model lacks.
+inline const float* DataOrNull(const std::unique_ptr<kernels::FloatBuffer>& buffer) {
+  return buffer == nullptr ? nullptr : buffer->data();
+}
+
+// XXH3-128 of each tensor's bytes, {low, high}, in the file's order.
 using TensorDigests = std::vector<std::pair<uint64_t, uint64_t>>;
 
 struct ModelWeights {
-  EmbeddingTable token_embd;  // [vocab_size, hidden_dim], read from the file as tokens ask
+  // [vocab_size, hidden_dim]; rows are read from the file when tokens need them
+  EmbeddingTable token_embd;
   std::vector<LayerWeights> layers;
   std::unique_ptr<kernels::FloatBuffer> output_norm;  // [hidden_dim]
   std::unique_ptr<kernels::Weight> output;            // [vocab_size, hidden_dim]
-  size_t bytes = 0;  // of all these; the embedding table counts only where it is not the output
+  size_t bytes = 0;  // of all these; includes the embedding table only if it is not the output, too
   TensorDigests digests;
 };
 
-// Checks every tensor (present, shape, type; none that we would ignore) before it loads the first.
-// kDataLoss or kUnsupported with the tensor's name. Logs progress when it takes long. Every byte is
-// read from disk once, ahead of its use, hashed and loaded, and its page is let go. kDataLoss, too,
-// when the file was written meanwhile: what was hashed may not be what was loaded.
-Result<ModelWeights> LoadModelWeights(const ModelFile& file, const ModelConfig& config,
+// Checks every tensor (presence, shape, type, and that none would be ignored) before loading the
+// first. Fails with kDataLoss or kUnsupported and the tensor's name. Logs progress if it takes
+// long. Every byte is read from disk once, ahead of its use, hashed and loaded, and its page is
+// released. Model::Load checks afterwards that the file was not written meanwhile.
+Result<ModelWeights> LoadModelWeights(const modelfile::ModelFile& file, const ModelConfig& config,
                                       kernels::Backend& backend);
 
 // XXH3-128 of the shape in `config` and of every tensor's name, type, shape and bytes.
-Fingerprint ComputeWeightFingerprint(const ModelFile& file, const ModelConfig& config,
+Fingerprint ComputeWeightFingerprint(const modelfile::ModelFile& file, const ModelConfig& config,
                                      const TensorDigests& digests);
 
 }  // namespace kvgate::model

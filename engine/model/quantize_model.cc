@@ -5,14 +5,17 @@
 #include <cstring>
 #include <vector>
 
-#include <kvgate/check.h>
-
-#include "engine/model/gguf.h"
-#include "engine/modelfile/hf_folder.h"
+#include "base/check.h"
 #include "engine/model/weight_recipe.h"
+#include "engine/modelfile/gguf.h"
+#include "engine/modelfile/hf_folder.h"
 #include "kernels/weight_format.h"
 
 namespace kvgate::model {
+
+using modelfile::GgufTensor;
+using modelfile::GgufType;
+
 namespace {
 
 using kernels::DType;
@@ -30,20 +33,23 @@ bool IsTarget(DType dtype) {
   return false;
 }
 
-// Keys that the new file says itself, or that were only true of the old one.
+// Keys that the new file sets itself, or that are true of the old one only.
 bool IsOwnKey(std::string_view key) {
   return key == "general.file_type" || key == "general.quantization_version" ||
-         key == "general.alignment" || key.starts_with("split.") || key == kRopeHalvesKey;
+         key == "general.alignment" || key.starts_with("split.") ||
+         key == modelfile::kRopeHalvesKey;
 }
 
-// The format that a tensor has in the new file.
+// Returns the format of a tensor in the new file.
 Result<GgufType> TargetType(const GgufTensor& tensor, DType dtype) {
   const kernels::WeightFormat* format = kernels::FindWeightFormat(tensor.type);
   if (format == nullptr) {
-    return Invalid("in", fmt::format("tensor '{}' has type {}; supported are {}", tensor.name,
-                                     GgufTypeName(tensor.type), SupportedGgufTypes()));
+    return Invalid(
+        "in", fmt::format("tensor '{}' has type {}; supported are {}", tensor.name,
+                          modelfile::GgufTypeName(tensor.type), modelfile::SupportedGgufTypes()));
   }
-  // Vectors, the experts' biases, and routers: which experts are taken hangs on their last bits.
+  // Vectors and experts' biases keep their format; so do routers, whose last bits decide which
+  // experts are used.
   if (tensor.dimensions.size() < 2 || tensor.name.ends_with(".bias") ||
       tensor.name.ends_with("ffn_gate_inp.weight")) {
     return static_cast<GgufType>(tensor.type);
@@ -51,7 +57,7 @@ Result<GgufType> TargetType(const GgufTensor& tensor, DType dtype) {
   if (format->elements != 1 && format->dtype != dtype) {
     return Invalid("in", fmt::format("tensor '{}' is {} already: quantize the f32, f16 or bf16 "
                                      "file it was made from",
-                                     tensor.name, GgufTypeName(tensor.type)));
+                                     tensor.name, modelfile::GgufTypeName(tensor.type)));
   }
   const int elements = kernels::DTypeElements(dtype);
   if (tensor.dimensions[0] % elements != 0) {
@@ -60,17 +66,18 @@ Result<GgufType> TargetType(const GgufTensor& tensor, DType dtype) {
                                        tensor.name, tensor.dimensions[0], elements,
                                        kernels::DTypeName(dtype)));
   }
-  return GgufTypeOf(dtype);
+  return modelfile::GgufTypeOf(dtype);
 }
 
-// The order of rows in GGUF files of architectures that turn neighbours, where `file` has the
-// halves of heads: row 2 i + j of a head is row j head_dim / 2 + i of the old one.
+// Reorders the rows of q and k from halves of a head (kRopeHalvesKey in `file`) to neighbours, as
+// in GGUF files of such architectures: row 2 i + j of a head is row j head_dim / 2 + i of the old
+// one.
 class RowOrder {
  public:
-  static Result<RowOrder> Of(const ModelFile& file) {
+  static Result<RowOrder> Of(const modelfile::ModelFile& file) {
     RowOrder order;
-    if (file.Find(kRopeHalvesKey) == nullptr) return order;
-    KVGATE_TRY(const bool halves, file.GetBool(kRopeHalvesKey));
+    if (file.Find(modelfile::kRopeHalvesKey) == nullptr) return order;
+    KVGATE_TRY(const bool halves, file.GetBool(modelfile::kRopeHalvesKey));
     KVGATE_TRY(const std::string architecture, file.GetString("general.architecture"));
     if (!halves) return order;
     KVGATE_TRY(order.head_dim_, file.GetInteger(architecture + ".attention.key_length"));
@@ -78,13 +85,13 @@ class RowOrder {
     return Invalid("in", fmt::format("heads of {} dimensions have no halves", order.head_dim_));
   }
 
-  // The row of `tensor` that becomes row `row`.
+  // Returns the old row that becomes row `row` of `tensor`.
   int64_t OldRow(const GgufTensor& tensor, int64_t row) const {
     if (head_dim_ == 0 || !IsTurned(tensor.name)) return row;
     const int64_t place = row % head_dim_;
     return row - place + place % 2 * (head_dim_ / 2) + place / 2;
   }
-  // A head that is cut off would be read past its end.
+  // Fails if the last head is incomplete, because its rows would be read past the end.
   Result<void> Check(const GgufTensor& tensor) const {
     if (head_dim_ == 0 || !IsTurned(tensor.name) || tensor.dimensions.back() % head_dim_ == 0) {
       return {};
@@ -98,14 +105,14 @@ class RowOrder {
     return name.find(".attn_q.") != std::string_view::npos ||
            name.find(".attn_k.") != std::string_view::npos;
   }
-  int64_t head_dim_ = 0;  // 0: all rows stay where they are
+  int64_t head_dim_ = 0;  // 0 means that all rows keep their positions
 };
 
 void Convert(const GgufTensor& from, const RowOrder& order, GgufType type, int64_t first_row,
              std::span<std::byte> data) {
   const DType old_dtype = kernels::FindWeightFormat(from.type)->dtype;
   const DType new_dtype = kernels::FindWeightFormat(static_cast<uint32_t>(type))->dtype;
-  // A vector's elements are ordered as a matrix' rows are.
+  // A vector's elements are ordered like a matrix's rows.
   const bool is_vector = from.dimensions.size() == 1;
   const auto columns = is_vector ? size_t{1} : static_cast<size_t>(from.dimensions[0]);
   const size_t old_bytes = kernels::DTypeBytes(old_dtype, columns);
@@ -134,13 +141,13 @@ Result<void> QuantizeModel(const std::filesystem::path& in, const std::filesyste
                                        "q5_1",
                                        kernels::DTypeName(dtype)));
   }
-  KVGATE_TRY(const std::unique_ptr<ModelFile> file, OpenModelFile(in));
+  KVGATE_TRY(const std::unique_ptr<modelfile::ModelFile> file, modelfile::OpenModelFile(in));
   std::error_code no_such_file;
   if (std::filesystem::equivalent(in, out, no_such_file)) {
     return Invalid("out", fmt::format("{} is the file to read", out.string()));
   }
   KVGATE_TRY(const RowOrder order, RowOrder::Of(*file));
-  GgufWriter writer;
+  modelfile::GgufWriter writer;
   for (const auto& [key, value] : file->metadata()) {
     if (!IsOwnKey(key)) writer.Add(key, value);
   }
@@ -151,10 +158,10 @@ Result<void> QuantizeModel(const std::filesystem::path& in, const std::filesyste
     KVGATE_TRY_VOID(order.Check(tensor));
     writer.AddTensor({.name = tensor.name, .dimensions = tensor.dimensions, .type = type});
   }
-  return writer.Write(
-      out, [&](const GgufWriter::TensorSpec& spec, int64_t first_row, std::span<std::byte> data) {
-        Convert(*file->FindTensor(spec.name), order, spec.type, first_row, data);
-      });
+  return writer.Write(out, [&](const modelfile::GgufWriter::TensorSpec& spec, int64_t first_row,
+                               std::span<std::byte> data) {
+    Convert(*file->FindTensor(spec.name), order, spec.type, first_row, data);
+  });
 }
 
 }  // namespace kvgate::model

@@ -1,11 +1,12 @@
-// How positions are encoded: the frequencies of rope, and the ways in which models stretch them to
-// contexts longer than those they were first trained on.
-//   linear    all frequencies by 1 / factor (Chen et al. 2023)
-//   yarn      low frequencies by 1 / factor, high ones not at all, between them a ramp; scores grow
-//             with the logarithm of the factor (Peng et al. 2023)
-//   longrope  each frequency by its own factor of two sets, one of them for contexts beyond the
-//             original one (Ding et al. 2024)
-//   rope_freqs.weight: each frequency by its own factor: llama3's scaling, as files hold it
+// Position encoding: the frequencies of rope, and the ways in which models stretch them to contexts
+// longer than those of their first training.
+//   linear    all frequencies times 1 / factor (Chen et al. 2023)
+//   yarn      low frequencies times 1 / factor, high ones unchanged, with a ramp in between; scores
+//             grow with the logarithm of the factor (Peng et al. 2023)
+//   longrope  each frequency has its own factor from one of two sets, one of them for contexts
+//   beyond
+//             the original one (Ding et al. 2024)
+//   rope_freqs.weight: each frequency has its own factor; files store llama3's scaling in this form
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,6 +18,9 @@
 #include "engine/model/architecture.h"
 
 namespace kvgate::model {
+
+using modelfile::Metadata;
+
 namespace {
 
 constexpr std::string_view kFreqsTensor = "rope_freqs.weight";
@@ -24,21 +28,24 @@ constexpr std::string_view kLongTensor = "rope_factors_long.weight";
 constexpr std::string_view kShortTensor = "rope_factors_short.weight";
 constexpr int kContextMax = 1 << 28;
 
-// What each frequency is divided by, [rotary_dim / 2] of F32.
-Result<std::vector<double>> ReadDivisors(const ModelFile& file, std::string_view name,
+// Returns the divisor of each frequency, from a F32 vector of [rotary_dim / 2].
+Result<std::vector<double>> ReadDivisors(const modelfile::ModelFile& file, std::string_view name,
                                          int rotary_dim) {
-  const GgufTensor* tensor = file.FindTensor(name);
-  if (tensor == nullptr) return ModelDataLoss(fmt::format("tensor '{}' is missing", name));
+  const modelfile::GgufTensor* tensor = file.FindTensor(name);
+  if (tensor == nullptr)
+    return modelfile::ModelDataLoss(fmt::format("tensor '{}' is missing", name));
   const std::vector<int64_t> expected = {rotary_dim / 2};
-  if (tensor->dimensions != expected || tensor->type != static_cast<uint32_t>(GgufType::kF32)) {
-    return ModelDataLoss(
+  if (tensor->dimensions != expected ||
+      tensor->type != static_cast<uint32_t>(modelfile::GgufType::kF32)) {
+    return modelfile::ModelDataLoss(
         fmt::format("tensor '{}' is no vector of {} values of F32", name, rotary_dim / 2));
   }
   std::vector<float> values(static_cast<size_t>(rotary_dim / 2));
   std::memcpy(values.data(), tensor->data.data(), tensor->data.size());
   for (const float value : values) {
     if (!std::isfinite(value) || value <= 0) {
-      return ModelDataLoss(fmt::format("tensor '{}' holds {}, not a positive number", name, value));
+      return modelfile::ModelDataLoss(
+          fmt::format("tensor '{}' holds {}, not a positive number", name, value));
     }
   }
   return std::vector<double>(values.begin(), values.end());
@@ -48,23 +55,23 @@ enum class Scaling : uint8_t { kNone, kLinear, kYarn, kLongRope };
 
 Result<Scaling> ReadScaling(const Metadata& metadata) {
   const std::string key = metadata.Key("rope.scaling.type");
-  const ModelFile& file = metadata.file();
+  const modelfile::ModelFile& file = metadata.file();
   const bool has_factors = file.FindTensor(kLongTensor) != nullptr;
   if (file.Find(key) == nullptr) {
-    // Files of phi3 have the factors and no type; without a type a factor means linear scaling.
+    // Files of phi3 have the factors and no type. Without a type, a factor means linear scaling.
     return has_factors ? Scaling::kLongRope : Scaling::kLinear;
   }
   KVGATE_TRY(const std::string type, file.GetString(key));
   if (type == "longrope" || (type == "none" && has_factors)) return Scaling::kLongRope;
   if (has_factors) {
-    return ModelUnsupported(
+    return modelfile::ModelUnsupported(
         fmt::format("metadata '{}' is \"{}\", but tensor '{}' is there, which longrope reads", key,
                     type, kLongTensor));
   }
   if (type == "none") return Scaling::kNone;
   if (type == "linear") return Scaling::kLinear;
   if (type == "yarn") return Scaling::kYarn;
-  return ModelUnsupported(fmt::format(
+  return modelfile::ModelUnsupported(fmt::format(
       "metadata '{}' is \"{}\"; supported are none, linear, yarn and longrope", key, type));
 }
 
@@ -78,8 +85,8 @@ class RopeReader {
         context_tokens_(context_tokens > 0 ? std::min(context_tokens, config.context_length)
                                            : config.context_length) {}
 
-  // Unscaled, base^(-2i / rotary_dim). In double: in f32 the pow of a large base is off by enough
-  // to show at position 10^5.
+  // Returns the unscaled frequencies, base^(-2i / rotary_dim). They are computed in double, because
+  // the error of pow in f32 with a large base is visible at position 10^5.
   std::vector<double> Frequencies(double theta) const {
     std::vector<double> frequencies;
     for (int i = 0; i < config_.rotary_dim / 2; ++i) {
@@ -107,7 +114,7 @@ class RopeReader {
         if (factor > 1) magnitude = 1 + 0.1 * std::log(static_cast<double>(factor));
       }
     }
-    // What a file says is all of it, as the authors' attention_factor.
+    // The file's value replaces the computed one, as the authors' attention_factor does.
     KVGATE_TRY(const float attention_factor,
                metadata_.PositiveOr("rope.scaling.attn_factor", static_cast<float>(magnitude)));
     return Rounded(frequencies, attention_factor);
@@ -130,11 +137,12 @@ class RopeReader {
     return metadata_.Count("rope.scaling.original_context_length", kContextMax, absent);
   }
 
-  // The magnitude where the file says none. Which set of factors holds depends on the longest
-  // context, not on the sequence: KV that was written with one set cannot be read with the other.
+  // Scales the frequencies and returns the magnitude to use if the file has none. The set of
+  // factors depends on the longest context, not on the sequence, because KV that was written with
+  // one set cannot be read with the other.
   Result<double> LongRope(std::vector<double>& frequencies) const {
     KVGATE_TRY(const int original, OriginalContext({}));
-    // Both must be sound, whichever is taken.
+    // Both tensors must be valid, whichever is used.
     for (const std::string_view tensor : {kLongTensor, kShortTensor}) {
       KVGATE_TRY([[maybe_unused]] const auto divisors,
                  ReadDivisors(metadata_.file(), tensor, config_.rotary_dim));
@@ -145,8 +153,8 @@ class RopeReader {
                        : 1.0;
   }
 
-  // A pair that turns more than `fast` times in the original context keeps its frequency, one that
-  // turns less than `slow` times is stretched whole.
+  // A pair with more than `fast` turns in the original context keeps its frequency; one with fewer
+  // than `slow` turns is stretched by the whole factor.
   Result<void> Yarn(double theta, double factor, std::vector<double>& frequencies) const {
     KVGATE_TRY(const int original, OriginalContext(config_.context_length));
     KVGATE_TRY(const float fast, metadata_.PositiveOr("rope.scaling.yarn_beta_fast", 32));
@@ -163,7 +171,7 @@ class RopeReader {
     }
     low = std::max(low, 0.0);
     high = std::min(high, config_.rotary_dim - 1.0);
-    if (low == high) high += 0.001;  // a step, not a division by zero
+    if (low == high) high += 0.001;  // a step instead of a division by zero
     for (size_t i = 0; i < frequencies.size(); ++i) {
       const double stretched = std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
       frequencies[i] *= 1 - stretched + stretched / factor;

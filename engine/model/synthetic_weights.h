@@ -1,5 +1,5 @@
-// The weights of a random-weight model: which tensors it has and what stands in each row. Every
-// element is a function of (seed, tensor, place), so rows can be made in any order.
+// The weights of a random-weight model: its tensors and the content of each row. Every element is a
+// function of (seed, tensor, position), so rows can be made in any order.
 #pragma once
 
 #include <cstddef>
@@ -8,58 +8,59 @@
 #include <string>
 #include <vector>
 
-#include "engine/model/gguf.h"
 #include "engine/model/make_model.h"
+#include "engine/modelfile/gguf.h"
 
 namespace kvgate::model {
 
-// A tensor of random rows with some set apart. Rows and columns are of the matrix [rows, columns];
-// a vector is one row. Of several matrices in one tensor, rows are of them all.
-struct MadeTensor {
+// A tensor of random rows, with some rows and columns reserved. They are those of the matrix [rows,
+// columns]; a vector is one row. If the tensor holds several matrices, `rows` counts the rows of
+// all.
+struct SyntheticTensor {
   std::string name;
   int64_t rows = 1;
   int64_t columns = 0;
   int64_t num_matrices = 1;
-  bool is_matrix = false;          // its format is what was asked for; else F32
-  std::vector<float> values = {};  // of a vector: not random, but these
+  bool is_matrix = false;          // in the requested format; otherwise F32
+  std::vector<float> values = {};  // the content of a vector that is not random
   float mean = 0;
   float deviation = 0;
-  // Columns from here on hold `tail` instead (columns: none do).
+  // Columns from here on hold `tail` instead; equal to `columns` if there are none.
   int64_t tail_start = 0;
   float tail = 0;
-  // Rows from here on (of each matrix), and row `zero_row`, are zero but for `first_column` in
-  // column 0.
+  // Rows from here on (of each matrix), and row `zero_row`, are zero, except that the former have
+  // `first_column` in column 0.
   int64_t fixed_row_start = INT64_MAX;
   float first_column = 0;
   int64_t zero_row = -1;
-  // Of a token table: the rows of tokens that must never be sampled. Their tail is `banned_tail`;
-  // with `banned_only_tail` the rest of the row is zero.
+  // For a token table: false marks tokens that must never be sampled. Their rows have `banned_tail`
+  // as tail; with `banned_only_tail` the rest of the row is zero.
   const std::vector<bool>* sampled = nullptr;
   float banned_tail = 0;
   bool banned_only_tail = false;
-  // Of a vector: the element 0, where it differs.
+  // For a vector: element 0, if has_first.
   bool has_first = false;
   float first = 0;
 };
 
-// The innermost first, as in the file.
-std::vector<int64_t> MadeDimensions(const MadeTensor& tensor);
+// Returns the dimensions in the file's order, innermost first.
+std::vector<int64_t> SyntheticDimensions(const SyntheticTensor& tensor);
 
-// What a made model of these options has of attention, by its keys.
-struct MadeScales {
+// The scale factors that a made model of these options has in its keys.
+struct SyntheticScales {
   float embedding = 1;
   float residual = 1;
   float logit = 1;      // logits are divided by it
   float attention = 0;  // scores are multiplied by it
 };
-MadeScales ScalesOf(const MakeModelOptions& options);
+SyntheticScales ScalesOf(const MakeModelOptions& options);
 
-// All tensors of the model, in file order. `sampled` must outlive the result.
-std::vector<MadeTensor> ListMadeTensors(const MakeModelOptions& options,
-                                        const std::vector<bool>& sampled);
+// Returns all tensors of the model in file order. `sampled` must outlive the result.
+std::vector<SyntheticTensor> ListSyntheticTensors(const MakeModelOptions& options,
+                                                  const std::vector<bool>& sampled);
 
-// Writes rows first_row.. of `tensor` into `data` as `type`.
-void FillMadeRows(const MadeTensor& tensor, GgufType type, uint64_t seed, int64_t first_row,
-                  std::span<std::byte> data);
+// Writes the rows of `tensor` from first_row on into `data` in the format `type`.
+void FillSyntheticRows(const SyntheticTensor& tensor, modelfile::GgufType type, uint64_t seed,
+                       int64_t first_row, std::span<std::byte> data);
 
 }  // namespace kvgate::model

@@ -11,7 +11,7 @@ using kernels::DType;
 
 constexpr std::string_view kMixedName = "q4_k_m";
 
-// The layer of "blk.LAYER.…"; -1 where there is none.
+// Returns LAYER of "blk.LAYER.…"; -1 if there is none.
 int LayerOf(std::string_view name) {
   constexpr std::string_view kPrefix = "blk.";
   if (!name.starts_with(kPrefix)) return -1;
@@ -20,7 +20,7 @@ int LayerOf(std::string_view name) {
   return layer;
 }
 
-// The first and last eighth of the layers and every third between: where errors cost most.
+// The first and last eighth of the layers and every third in between, which errors affect most.
 bool TakesMoreBits(int layer, int num_layers) {
   const int eighth = num_layers / 8;
   return layer < eighth || layer >= num_layers - eighth || (layer - eighth) % 3 == 2;
@@ -99,7 +99,7 @@ uint32_t RecipeFileType(const WeightRecipe& recipe) {
       return 30;
     case DType::kMXFP4:
       return 38;
-    case DType::kF8E4M3:  // of KV only: no recipe has it
+    case DType::kF8E4M3:  // a KV format, which no recipe uses
       break;
   }
   return 0;

@@ -1,5 +1,5 @@
-// Which format each matrix of a model is written in. One format for all, or the mixed recipe that
-// most files have: q4_k_m.
+// Chooses the format of each matrix of a model: one format for all, or q4_k_m, the mixed recipe of
+// most published files.
 #pragma once
 
 #include <cstdint>
@@ -18,24 +18,24 @@ struct WeightRecipe {
   bool is_mixed = false;
 };
 
-// "f32" ... "mxfp4" or "q4_k_m".
+// `name` is "f32" ... "mxfp4" or "q4_k_m"; returns nullopt for any other.
 std::optional<WeightRecipe> FindRecipe(std::string_view name);
 std::string RecipeName(const WeightRecipe& recipe);
 // All names, for help and messages.
 std::vector<std::string> RecipeNames();
-// ggml's number for "mostly this type", the metadata general.file_type.
+// Returns ggml's number for general.file_type, "mostly this type".
 uint32_t RecipeFileType(const WeightRecipe& recipe);
 
-// The matrix `tensor` ("blk.3.ffn_down.weight") of a model of so many layers. Rows that are no
-// multiple of 256 cannot have a format of 256: they take the nearest one of 32, as everyone's files
-// do (q2_k, q3_k, iq4_xs: iq4_nl; q4_k: q5_0; q5_k: q5_1; q6_k: q8_0). mxfp4 is for experts: in a
-// mixture of them the other matrices are q8_0.
+// One matrix ("blk.3.ffn_down.weight") of a model. Rows that are no multiple of 256 cannot use a
+// format with blocks of 256; they get the nearest one with blocks of 32, as in published files
+// (q2_k, q3_k, iq4_xs: iq4_nl; q4_k: q5_0; q5_k: q5_1; q6_k: q8_0). mxfp4 is for experts only: the
+// other matrices of a mixture of experts are q8_0.
 struct RecipeTensor {
   std::string_view name;
   int64_t columns = 0;
   int num_layers = 0;
   int num_experts = 0;
-  bool is_output = false;  // output.weight, or token_embd.weight where that is the output too
+  bool is_output = false;  // output.weight, or token_embd.weight if that serves as output too
 };
 kernels::DType RecipeDType(const WeightRecipe& recipe, const RecipeTensor& tensor);
 

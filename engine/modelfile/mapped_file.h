@@ -1,8 +1,8 @@
 // MappedFile: a whole file mapped for reading. Its pages are shared with every other process that
-// reads the same file, and so are changes that others make: a file that is written in place shows
-// its new bytes, and a read beyond the end of one that was cut is answered with SIGBUS. What is
-// read for good is read when the file is opened; what is read later goes through ReadAt, which
-// fails instead. Any thread may use it.
+// reads the file, and so are changes: a file that is written in place shows its new bytes, and
+// reading beyond the end of a file that was cut raises SIGBUS. Loading therefore copies the bytes
+// it keeps; what is read after loading goes through ReadAt, which returns an error instead.
+// Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +11,13 @@
 #include <memory>
 #include <span>
 
-#include <kvgate/result.h>
+#include "base/result.h"
 
-namespace kvgate::model {
+namespace kvgate::modelfile {
 
-// What tells whether somebody may have written a file. The time of the last change of the inode
-// (ctime) cannot be set back; it also moves when the file gets or loses a name, as one that is
-// replaced by rename does: then num_names differs, too, and the bytes are the same.
+// The properties of a file that show if it may have been written. The change time of the inode
+// (ctime) cannot be set back. It also changes when the file gains or loses a name, as when it is
+// replaced by rename; then num_names differs too, and the bytes are the same.
 struct FileIdentity {
   uint64_t size = 0;
   int64_t modified_ns = 0;
@@ -26,12 +26,13 @@ struct FileIdentity {
   friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
 };
 
-// Whether bytes may differ between the two.
+// Returns true if the bytes may differ between the two.
 bool MayDiffer(const FileIdentity& before, const FileIdentity& now);
 
 class MappedFile {
  public:
-  // kNotFound: there is none; kIo: it cannot be read (or is no file); kDataLoss: it is empty.
+  // Fails with kNotFound if it does not exist, kIo if it cannot be read or is no regular file,
+  // kDataLoss if it is empty, and kOverloaded if there is no memory to map it.
   static Result<std::unique_ptr<MappedFile>> Open(const std::filesystem::path& path);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
@@ -39,15 +40,16 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return bytes_; }
   const std::filesystem::path& path() const { return path_; }
-  // When it was opened.
+  // The identity when the file was opened.
   const FileIdentity& identity() const { return identity_; }
-  // Of the file that is mapped, whatever its path names now. kIo.
+  // Returns the identity of the mapped file, even if its path now names another. Fails with kIo.
   Result<FileIdentity> CurrentIdentity() const;
-  // What the file has there now. kDataLoss: it ends before; kIo: it cannot be read.
+  // Reads the file's current bytes. Fails with kDataLoss if it ends before, and with kIo if it
+  // cannot be read.
   Result<void> ReadAt(uint64_t offset, std::span<std::byte> to) const;
 
-  // The path of the mapping that holds an address; null: none does. May be called in the handler of
-  // a signal: it takes no lock and no memory.
+  // Returns the path of the mapping that contains an address; null if none does. May be called in a
+  // signal handler: it takes no lock and no memory.
   static const char* PathOf(const void* address) noexcept;
 
  private:
@@ -57,7 +59,7 @@ class MappedFile {
   const int descriptor_;
   const FileIdentity identity_;
   const std::span<const std::byte> bytes_;
-  const int slot_;  // of the list that PathOf reads; negative: it was full
+  const int slot_;  // in the list that PathOf reads; negative if the list was full
 };
 
-}  // namespace kvgate::model
+}  // namespace kvgate::modelfile

@@ -1,14 +1,14 @@
-// LogitAdjuster: what a request changes in the logits before a token is chosen: biases of single
-// tokens, and penalties on tokens that the text has used. It keeps count of those: the prompt is
-// told once, every output token as it is chosen. Not thread-safe.
+// LogitAdjuster: a request's changes to the logits before a token is chosen: biases of single
+// tokens, and penalties on tokens that the text has used. It counts those: the prompt is given
+// once, each output token when it is chosen. Not thread-safe.
 //
-// In this order (llama.cpp's), each logit by itself:
-//   1. bias: logit + bias; a bias of -100 or less makes it -infinity, so that a ban is one whatever
-//      the range of the model's logits.
+// The order is llama.cpp's; each step applies to each logit by itself:
+//   1. bias: logit + bias; a bias of -100 or less makes it -infinity, so that a token is banned
+//      whatever the range of the model's logits.
 //   2. repetition, for a token among the last repetition_window ones of prompt and output:
-//      logit / penalty where it is positive, else logit * penalty.
+//      logit / penalty if the logit is positive, else logit * penalty.
 //   3. presence and frequency, for a token of the output (OpenAI's definition: the prompt does not
-//      count): logit - presence - frequency * (its number of times).
+//      count): logit - presence - frequency * (number of occurrences).
 #pragma once
 
 #include <cstdint>
@@ -17,19 +17,19 @@
 #include <unordered_map>
 #include <vector>
 
-#include <kvgate/ids.h>
+#include "base/ids.h"
 
 namespace kvgate::sample {
 
 struct TokenBias {
   TokenId token = 0;
-  float bias = 0;  // -100 or less: never; 100: before all that have less
+  float bias = 0;  // -100 or less bans the token; 100 usually forces it
 };
 
 struct LogitAdjustments {
-  std::vector<TokenBias> biases = {};  // one a token; ids beyond the logits have no effect
-  float repetition_penalty = 1.0f;     // above 0; 1: off
-  int repetition_window = -1;          // in tokens; negative: all, 0: off
+  std::vector<TokenBias> biases = {};  // one per token; ids beyond the logits are ignored
+  float repetition_penalty = 1.0f;     // positive; 1 is off
+  int repetition_window = -1;          // in tokens; negative means all, 0 is off
   float presence_penalty = 0.0f;
   float frequency_penalty = 0.0f;
 };
@@ -38,13 +38,13 @@ class LogitAdjuster {
  public:
   explicit LogitAdjuster(LogitAdjustments adjustments);
 
-  // Before the first Accept; ids >= 0. Costs nothing where no penalty looks at the prompt.
+  // To be called before the first Accept; ids >= 0. Costs nothing if no penalty uses the prompt.
   void AcceptPrompt(std::span<const TokenId> tokens);
   void Accept(TokenId token);
 
-  // Whether Apply would change nothing, now.
+  // True if Apply would change no logit at this time.
   bool is_idle() const { return adjustments_.biases.empty() && uses_.empty(); }
-  // O(biases + distinct tokens used).
+  // Costs O(biases + distinct tokens used).
   void Apply(std::span<float> logits) const;
 
  private:
@@ -57,11 +57,11 @@ class LogitAdjuster {
   void AddToWindow(TokenId token);
 
   const LogitAdjustments adjustments_;
-  const bool repetition_;  // is on
-  const bool output_;      // presence or frequency is on
-  std::vector<Use> uses_;  // of every token told that some penalty looks at
+  const bool repetition_;  // enabled
+  const bool output_;      // presence or frequency enabled
+  std::vector<Use> uses_;  // the tokens that a penalty may apply to
   std::unordered_map<TokenId, size_t> use_indices_;
-  std::deque<TokenId> window_;  // only where it is bounded
+  std::deque<TokenId> window_;  // used only if the window is bounded
 };
 
 }  // namespace kvgate::sample

@@ -1,6 +1,6 @@
-// LogitRow: one row of logits as the sampler asks for it. Either the row is in host memory, or its
-// head is (the most likely tokens, and sums over the whole row) and the row itself is fetched when
-// somebody needs it: at a vocabulary of 128K, 2 KiB instead of 512 KiB.
+// LogitRow: one row of logits for the sampler. Either the whole row is in host memory, or only its
+// head (the most likely tokens, and sums over the whole row); the row itself is then fetched only
+// if needed. With a vocabulary of 128K tokens a head has 2 KiB, a row 512 KiB.
 #pragma once
 
 #include <cstddef>
@@ -8,33 +8,33 @@
 #include <span>
 #include <utility>
 
-#include <kvgate/ids.h>
+#include "base/ids.h"
 
 namespace kvgate::sample {
 
-// A head has at most so many tokens; so many of a whole row are sorted (see sampler.h).
+// The most tokens of a head; the sampler sorts as many of a whole row (see sampler.h).
 inline constexpr size_t kHeadTokensMax = 256;
 
-// The most likely tokens of a row, most likely first, of equal ones the lower id first. NaN has
-// counted as -infinity, +infinity as the greatest finite number. With m = logits[0]:
+// The most likely tokens of a row, most likely first, the lower id first among equal ones. NaN
+// counts as -infinity, +infinity as the greatest finite number. With m = logits[0]:
 struct LogitHead {
-  std::span<const TokenId> tokens;  // one at least
+  std::span<const TokenId> tokens;  // at least one
   std::span<const float> logits;    // [tokens.size()]
-  double exp_sum = 0;               // over the row, of exp(logit - m)
-  double tempered_exp_sum =
-      0;                 // over the row, of exp((logit - m) * Sampler::inverse_temperature())
-  double tolerance = 0;  // of both sums, relative
+  double exp_sum = 0;               // sum over the row of exp(logit - m)
+  // Sum over the row of exp((logit - m) * Sampler::inverse_temperature()).
+  double tempered_exp_sum = 0;
+  double tolerance = 0;  // relative, of both sums
 };
 
 class LogitRow {
  public:
   explicit LogitRow(std::span<const float> whole) : size_(whole.size()), whole_(whole) {}
-  // `fetch` is called once at most; what it gives has `size` logits and outlives this.
+  // `fetch` is called at most once; its result has `size` logits and must outlive this object.
   LogitRow(const LogitHead& head, size_t size, std::function<std::span<const float>()> fetch)
       : size_(size), has_head_(true), head_(head), fetch_(std::move(fetch)) {}
 
   size_t size() const { return size_; }
-  // Null: the row is in host memory anyway.
+  // Returns null if the whole row is in host memory.
   const LogitHead* head() const { return has_head_ ? &head_ : nullptr; }
   std::span<const float> Whole() {
     if (whole_.empty() && fetch_ != nullptr) whole_ = std::exchange(fetch_, nullptr)();

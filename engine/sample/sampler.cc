@@ -6,30 +6,30 @@
 #include <limits>
 #include <utility>
 
-#include <kvgate/check.h>
+#include "base/check.h"
 
 namespace kvgate::sample {
 namespace {
 
 constexpr float kLowest = -std::numeric_limits<float>::infinity();
 
-// More than rounding does to a sum of weights, of any order and of any vocabulary.
+// Bounds the rounding error of a sum of weights, in any order and for any vocabulary.
 constexpr double kRoundingMax = 1e-9;
 
-// NaN as -infinity, +infinity as the greatest number, so that differences stay numbers.
+// Maps NaN to -infinity and +infinity to the greatest number, so that differences stay numbers.
 float Clean(float logit) {
   return logit > kLowest ? std::min(logit, std::numeric_limits<float>::max()) : kLowest;
 }
 
-// e^x for x <= 0, within 1 ulp, the same bits on every machine: x = k ln 2 + r with |r| <= ln 2 /
-// 2, and the Taylor series of e^r to the 13th power (the next term is below 2^-57). No branch, no
-// loop and no comparison of doubles, so that the compiler makes vectors of it.
+// Returns e^x for x <= 0, within 1 ulp, with the same bits on every machine: x = k ln 2 + r with
+// |r| <= ln 2 / 2, and the Taylor series of e^r to the 13th power (the next term is below 2^-57).
+// It has no branch, loop or comparison of doubles, so that the compiler vectorises it.
 [[gnu::always_inline]] inline double ExpOfNegative(double x) {
-  // Adding it rounds to an integer, which then stands in the lowest bits.
+  // Adding this constant rounds to an integer, which then is in the lowest bits.
   constexpr double kRounder = 0x1.8p52;
   const double shifted = x * 1.4426950408889634 + kRounder;
   const double k = shifted - kRounder;
-  // ln 2 in two parts, so that k * (the first) is exact.
+  // ln 2 is split in two parts, so that the product of k and the first part is exact.
   const double r = (x - k * 6.93147180369123816490e-01) - k * 1.90821492927058770002e-10;
   double sum = 1.0 / 6227020800;
   sum = sum * r + 1.0 / 479001600;
@@ -46,8 +46,8 @@ float Clean(float logit) {
   sum = sum * r + 1.0;
   sum = sum * r + 1.0;
   const double power = std::bit_cast<double>((std::bit_cast<uint64_t>(shifted) + 1023) << 52);
-  // 0 below the smallest normal number, -infinity included. Bits of negative numbers grow with
-  // their magnitude.
+  // The result is 0 below the smallest normal number, -infinity included. The bits of negative
+  // numbers grow with their magnitude.
   constexpr int64_t kSign = std::numeric_limits<int64_t>::min();
   const int64_t bits = std::bit_cast<int64_t>(x) | kSign;
   const int64_t mask = -int64_t{bits < std::bit_cast<int64_t>(-708.0)};
@@ -55,8 +55,12 @@ float Clean(float logit) {
 }
 
 #if defined(__x86_64__)
-// The same operations, twice as many at once: no fused ones, so the same bits.
-[[gnu::target("avx2"), gnu::optimize("O3")]] void ExpOfNegativesAvx2(std::span<double> values) {
+// The same operations, twice as many at once; none is fused, so the bits are the same.
+#ifndef __clang__
+[[gnu::optimize("O3")]]
+#endif
+[[gnu::target("avx2")]] void
+ExpOfNegativesAvx2(std::span<double> values) {
   for (double& value : values) value = ExpOfNegative(value);
 }
 #endif
@@ -70,7 +74,7 @@ void ExpOfNegatives(std::span<double> values) {
   for (double& value : values) value = ExpOfNegative(value);
 }
 
-// In lanes, in a fixed order: faster than one chain of additions and as reproducible.
+// Adds in 8 lanes in a fixed order: faster than one chain of additions, and as reproducible.
 double Sum(std::span<const double> values) {
   double lanes[8] = {};
   size_t i = 0;
@@ -83,8 +87,9 @@ double Sum(std::span<const double> values) {
   return sum;
 }
 
-// The greatest clean logit and the lowest id that has it. Blocks of lanes, because a single running
-// maximum is one long chain of dependent compares: 152K logits would take 150 us instead of 15.
+// The greatest clean logit and the lowest id that has it. It is searched in blocks of lanes,
+// because a single running maximum is one long chain of dependent compares: 150 us for 152K logits,
+// not 15.
 struct Greatest {
   TokenId token = 0;
   float logit = kLowest;
@@ -118,14 +123,14 @@ Greatest FindGreatest(std::span<const float> logits) {
     }
   }
   if (best == kLowest) return greatest;
-  // An earlier block may hold the greatest number, which infinity is no greater than.
+  // An earlier block may hold the greatest finite number, which +infinity is clamped to.
   const float greatest_logit = Clean(best);
   size_t token = best > greatest_logit ? 0 : best_block;
   while (Clean(logits[token]) != greatest_logit) ++token;
   return {.token = static_cast<TokenId>(token), .logit = greatest_logit};
 }
 
-// The least logit that is within n standard deviations (of all finite logits) of the greatest.
+// Returns the least logit within n standard deviations (of all finite logits) of the greatest.
 float FindSigmaBar(std::span<const float> logits, double n) {
   constexpr size_t kLanes = 8;
   const double greatest = FindGreatest(logits).logit;
@@ -133,8 +138,8 @@ float FindSigmaBar(std::span<const float> logits, double n) {
   double squares[kLanes] = {};
   double counts[kLanes] = {};
   const auto add = [&](size_t lane, float logit) {
-    // Distances to the greatest: as large as the spread, so that squares lose no digits. A
-    // logit of -infinity or NaN counts nothing.
+    // Distances to the greatest logit are as large as the spread, so their squares lose no digits.
+    // Logits of -infinity or NaN are left out.
     const bool counted = logit > kLowest;
     const double distance = counted ? double{Clean(logit)} - greatest : 0.0;
     sums[lane] += distance;
@@ -172,8 +177,8 @@ uint64_t SplitMix64(uint64_t& state) {
 }  // namespace
 
 Sampler::Sampler(const SamplingParams& params) : params_(params), adjuster_(params.adjustments) {
-  // The authors of xoshiro advise seeding by SplitMix64: similar seeds give unlike states, none
-  // zero.
+  // The authors of xoshiro advise seeding by SplitMix64: similar seeds give unlike states, never
+  // all zero.
   uint64_t state = params.seed;
   for (uint64_t& word : random_) word = SplitMix64(state);
 }
@@ -247,11 +252,11 @@ std::span<const float> Sampler::Adjust(std::span<const float> logits,
   return adjusted_;
 }
 
-// The `count` most likely of `candidates`, of which `at` gives the i-th: ids ascend. Sorted.
+// Sorts the `count` most likely candidates into `top`; at(i) returns the i-th one, by ascending id.
 void Sampler::SelectTop(size_t count, size_t num_candidates, auto at, std::vector<Candidate>& top) {
-  // They gather in a buffer of twice that; each time it is full its lower half goes and the bar
-  // rises to the least of the upper: O(n), and hardly anything passes the bar after the first few
-  // thousand.
+  // Candidates gather in a buffer of about twice that size. When it is full its lower half is
+  // dropped and the bar rises to the least of the upper half: O(n), as hardly any candidate passes
+  // the bar after the first few thousand.
   top.clear();
   if (count == 0) return;
   count = std::min(count, num_candidates);
@@ -307,13 +312,13 @@ void Sampler::DropLighterThan(double weight) {
   weights_.resize(kept);
 }
 
-// Sorts only as far as the probabilities need to reach top_p, in runs of growing length.
+// Sorts only as many candidates as are needed to reach top_p, in runs of growing length.
 void Sampler::KeepTopP() {
   WeighCandidates(1.0);
   const double total = Sum(weights_);
   const double wanted = total * double{std::max(params_.top_p, 0.0f)};
-  // All tokens lighter than this weigh less than what may be left out, even together, so none of
-  // them is needed; mostly that is nearly all of 150K. The factor leaves room for rounding.
+  // All tokens lighter than this together weigh less than what may be left out, so none of them is
+  // needed; usually these are nearly all of 150K. The factor leaves room for rounding.
   DropLighterThan(0.99 * (total - wanted) / static_cast<double>(candidates_.size()));
   double sum = 0;
   size_t sorted = 0;
@@ -340,9 +345,9 @@ void Sampler::KeepTopP() {
   }
 }
 
-// Surprise less entropy is a logit's distance to the mean logit: the logarithm of the total falls
-// out. A histogram of the distances finds where the probabilities reach typical_p, so that one of
-// its buckets, not 150K tokens, is sorted.
+// The surprise minus the entropy equals a logit's distance to the mean logit, as the logarithm of
+// the total cancels out. A histogram of the distances finds where the probabilities reach
+// typical_p, so that only one of its buckets is sorted instead of 150K tokens.
 Sampler::Typicality Sampler::FindTypicalBar(double wanted) {
   constexpr size_t kNumBuckets = 2048;
   constexpr double kBucketsPerUnit = 32;
@@ -363,7 +368,7 @@ Sampler::Typicality Sampler::FindTypicalBar(double wanted) {
     sum += bucket_weights[last];
   }
   Typicality bar{.distance = std::numeric_limits<double>::infinity()};
-  if (last == kNumBuckets) return bar;  // rounding kept the sum below: all are needed
+  if (last == kNumBuckets) return bar;  // rounding kept the sum below `wanted`, so all are kept
   std::vector<std::pair<Typicality, double>> members;
   for (size_t i = 0; i < candidates_.size(); ++i) {
     if (bucket_of(distances_[i]) != last) continue;
@@ -430,8 +435,8 @@ void Sampler::GatherCandidates(std::span<const float> logits) {
   }
 }
 
-// One number a token, and with XTC one more, whatever the filters leave: the state depends on the
-// count of tokens and the parameters alone.
+// Draws one number per token, and one more with XTC, whatever the filters keep, so that the random
+// state depends only on the number of tokens and the parameters.
 Sampler::Chance Sampler::TakeChance() {
   Chance chance{.uniform = NextUniform()};
   const bool xtc_on = params_.xtc_probability > 0.0f && params_.xtc_threshold <= 0.5f;
@@ -446,15 +451,16 @@ Sampler::Candidate Sampler::Draw(const Chance& chance) {
   return DrawBehindTopP(chance);
 }
 
-// The candidate at which `sum`, going on with weights_, passes the target. Should rounding keep it
-// below: the last of weight > 0, or `passed` where none has any.
+// Returns the first candidate at which `sum` plus the weights up to it exceeds the target. If
+// rounding keeps it below, returns the last one with a positive weight, or `passed` if none has
+// any.
 size_t Sampler::Walk(double target, double sum, size_t passed) const {
   constexpr size_t kBlock = 512;
   static_assert(kHeadTokensMax <= kBlock);
   for (size_t begin = 0; begin < weights_.size(); begin += kBlock) {
     const std::span<const double> block =
         std::span(weights_).subspan(begin, std::min(kBlock, weights_.size() - begin));
-    // In the first block one by one, as a head is walked.
+    // The first block is added one by one, in the order in which a head is walked.
     if (const double of_block = begin == 0 ? 0 : Sum(block);
         begin > 0 && sum + of_block <= target) {
       sum += of_block;
@@ -485,7 +491,7 @@ Sampler::Candidate Sampler::DrawBehindTopP(const Chance& chance) {
   if (is_sorted) {
     head_.clear();
   } else {
-    // By their places, which ascend as ids do.
+    // The positions in candidates_ serve as ids, since both ascend.
     const auto at = [&](size_t i) {
       return Candidate{.token = static_cast<TokenId>(i), .logit = candidates_[i].logit};
     };
@@ -496,7 +502,7 @@ Sampler::Candidate Sampler::DrawBehindTopP(const Chance& chance) {
   const double target = chance.uniform * Sum(weights_);
   double sum = 0;
   size_t passed = 0;
-  // What was passed weighs nothing more.
+  // The weight of a passed candidate is set to 0, so that Walk does not count it again.
   for (const Candidate& likely : head_) {
     const auto i = static_cast<size_t>(likely.token);
     const double weight = std::exchange(weights_[i], 0.0);
@@ -547,22 +553,22 @@ std::optional<Sampler::Candidate> Sampler::DrawFromOpenHead(const LogitHead& hea
     return DrawBehindTopP(chance);
   }
   if (params_.min_p > 0.0f) {
-    // Whatever is not in the head weighs no more than its last, but for rounding.
+    // A token outside the head weighs at most as much as the head's last one, except for rounding.
     double last = double{head.logits.back()} - candidates_.front().logit;
     ExpOfNegatives({&last, 1});
     if (!(last < (1 - kRoundingMax) * std::min(double{params_.min_p}, 1.0))) return std::nullopt;
     return DrawBehindTopP(chance);
   }
-  // A tempered sum of another temperature says nothing.
+  // The head's tempered sum is of no use for another temperature.
   if (chance.xtc_now || inverse_temperature() != 1.0f / params_.temperature) return std::nullopt;
   WeighCandidates(double{params_.temperature});
   return DrawWithin(BoundTotal(head, is_masked, double{params_.temperature}), chance.uniform);
 }
 
-// REQUIRES: weights_ are the candidates' at `temperature`, 1 or that of the parameters.
+// REQUIRES: weights_ are the candidates' at `temperature`, which is 1 or params_.temperature.
 Sampler::Bounds Sampler::BoundTotal(const LogitHead& head, bool is_masked,
                                     double temperature) const {
-  // Twice the tolerance: the tempered sum's temperature was rounded.
+  // The tolerance counts twice, because the temperature of the tempered sum was rounded.
   const double rest_factor = 2 * head.tolerance + kRoundingMax;
   const double row_sum = temperature == 1.0 ? head.exp_sum : head.tempered_exp_sum;
   const double sum = Sum(weights_);
@@ -570,7 +576,7 @@ Sampler::Bounds Sampler::BoundTotal(const LogitHead& head, bool is_masked,
     return {.low = std::max(sum, row_sum * (1 - rest_factor)) * (1 - kRoundingMax),
             .high = std::max(sum, row_sum * (1 + rest_factor)) * (1 + kRoundingMax)};
   }
-  // Of what is behind the head, the mask allows nothing or all.
+  // Behind the head the mask may allow no token, for the lower bound, or all, for the upper one.
   std::vector<double> weights(head.logits.size());
   for (size_t i = 0; i < weights.size(); ++i) {
     weights[i] = (double{head.logits[i]} - head.logits[0]) / temperature;
@@ -582,7 +588,8 @@ Sampler::Bounds Sampler::BoundTotal(const LogitHead& head, bool is_masked,
   return {.low = sum * (1 - kRoundingMax), .high = (sum + rest * unit) * (1 + kRoundingMax)};
 }
 
-// As KeepTopP, or false. REQUIRES: the candidates begin the row's, in order; weights_ are theirs.
+// Does what KeepTopP does, or returns false if the bounds do not decide it. REQUIRES: the
+// candidates are the row's first ones in order, and weights_ are theirs.
 bool Sampler::KeepTopPOfHead(const Bounds& total) {
   const double share = std::max(params_.top_p, 0.0f);
   double sum = 0;
@@ -595,7 +602,7 @@ bool Sampler::KeepTopPOfHead(const Bounds& total) {
   return false;
 }
 
-// As the draw of DrawBehindTopP; likewise.
+// Draws as DrawBehindTopP does, or returns nullopt if the bounds do not decide it.
 std::optional<Sampler::Candidate> Sampler::DrawWithin(const Bounds& total, double uniform) {
   double sum = 0;
   for (size_t i = 0; i < weights_.size() && weights_[i] > 0; ++i) {

@@ -1,4 +1,4 @@
-// Sequences whose KV a context policy bounds: Scheduler's part of it.
+// The scheduler's handling of sequences whose KV a context policy bounds.
 #include <algorithm>
 #include <utility>
 
@@ -8,24 +8,19 @@ namespace kvgate::schedule {
 
 using kernels::kKvBlockTokens;
 
-namespace {
-
-int BlocksFor(int num_tokens) { return (num_tokens + kKvBlockTokens - 1) / kKvBlockTokens; }
-
-}  // namespace
-
 int Scheduler::BlocksNeeded(const Sequence& sequence) const {
   const int num_blocks = BlocksFor(sequence.num_tokens() - sequence.num_dropped_tokens);
   return bounded_blocks_ == 0 ? num_blocks
                               : std::min(num_blocks, bounded_blocks_ + kContextGrowthBlocks);
 }
 
-// Tokens that its blocks still have room for.
+// Returns how many more tokens fit the sequence's blocks.
 int Scheduler::NumSlotsLeft(const Sequence& sequence) {
   return static_cast<int>(sequence.blocks.size()) * kKvBlockTokens - sequence.num_slots();
 }
 
-// Nothing is dropped before the table is full, and then all that is to be: see context_policy.h.
+// Drops nothing until the table is full, and then all blocks beyond the bound; see
+// context_policy.h.
 void Scheduler::BoundContext(Sequence& sequence) {
   const int slots_max = (bounded_blocks_ + kContextGrowthBlocks) * kKvBlockTokens;
   if (bounded_blocks_ == 0 || sequence.num_slots() < slots_max) return;
@@ -38,16 +33,16 @@ void Scheduler::BoundContext(Sequence& sequence) {
     }
     const std::optional<int> index = BlockToDrop(options_.context_policy, bounded_blocks_, table);
     if (!index.has_value()) return;
-    // Without room for copies it keeps all it has until there is some.
+    // Without room for the copies, the sequence keeps all its blocks until there is some.
     if (sequence.num_dropped_tokens == 0 && !Detach(sequence)) return;
     DropBlock(sequence, *index);
   }
 }
 
-// Whoever holds a block of the prefix cache holds its parents, too; so blocks that are dropped one
-// by one must not be in it.
+// Replaces the blocks by copies outside the prefix cache: a holder of a cached block must hold its
+// parents too, so cached blocks cannot be dropped one by one.
 bool Scheduler::Detach(Sequence& sequence) {
-  // Without memory it throws: a block dropped later would change the answer.
+  // Throws if memory runs out, because dropping a block later would change the answer.
   auto fresh = AcquireFresh(static_cast<int>(sequence.blocks.size()), sequence);
   if (!fresh.has_value()) return false;
   ForgetInFlight(sequence);
@@ -62,7 +57,7 @@ bool Scheduler::Detach(Sequence& sequence) {
   return true;
 }
 
-// The block goes to the end of the table, where it is written next.
+// Moves the block to the end of the table, where it is written next.
 void Scheduler::DropBlock(Sequence& sequence, int index) {
   const auto to_end = [index](auto& items) {
     std::rotate(items.begin() + index, items.begin() + index + 1, items.end());
@@ -79,7 +74,7 @@ void Scheduler::DropBlock(Sequence& sequence, int index) {
 #endif
 }
 
-// Nobody need wait for what this sequence computes.
+// Removes the sequence as a leader: no other request needs to wait for what it computes.
 void Scheduler::ForgetInFlight(const Sequence& sequence) {
   for (const kv::BlockKey& key : sequence.keys) {
     const auto found = in_flight_.find(key.hash);

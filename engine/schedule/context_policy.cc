@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include <kvgate/check.h>
+#include "base/check.h"
 
 namespace kvgate::schedule {
 namespace {
@@ -15,7 +15,7 @@ constexpr std::pair<ContextPolicy, std::string_view> kNames[] = {
     {ContextPolicy::kLeastAttended, "least_attended"},
 };
 
-// The first block of [begin, end), if there is one.
+// Returns the first block of [begin, end), or nullopt if it is empty.
 std::optional<int> FirstOf(int begin, int end) {
   return begin < end ? std::optional<int>(begin) : std::nullopt;
 }

@@ -5,20 +5,19 @@
 #include <limits>
 #include <span>
 
-#include <kvgate/check.h>
-
+#include "base/check.h"
 #include "kernels/backend.h"
 
 namespace kvgate::schedule {
 namespace {
 
-// Below that the pass is bound by reading the weights, not by its rows.
+// A smaller pass is bound by reading the weights, not by its rows.
 constexpr int kRowsTrusted = 96;
-// The newest pass counts for this part: speeds change with clocks and neighbours.
+// Weight of the newest pass in the mean; speeds change with clock rates and neighbours.
 constexpr double kNewest = 0.25;
-// Speeds vary by a tenth from step to step: over a shorter way that says more than the positions.
+// Speeds vary by a tenth between steps; over a shorter distance this noise exceeds the slope.
 constexpr double kSlopePositionsMin = 2048;
-// Of a load, beside its bytes: two changes of thread.
+// Cost of a load besides its bytes: two thread switches.
 constexpr double kLoadSecondsMin = 200e-6;
 
 }  // namespace
@@ -31,10 +30,10 @@ int CostModel::BucketOf(double position) {
 void CostModel::ObserveStep(int num_rows, double mean_position, double seconds) {
   KVGATE_CHECK(num_rows > 0 && seconds >= 0, "an impossible step");
   const int rows = std::min(num_rows, kRowsTrusted);
-  // A small pass tells less than what larger ones have told.
+  // A small pass is less accurate than the larger ones seen before.
   const int rows_best = std::ranges::max_element(buckets_, {}, &Bucket::num_rows)->num_rows;
   if (rows < rows_best) return;
-  if (rows > rows_best) buckets_.fill({});  // all that was guessed from smaller ones is worse
+  if (rows > rows_best) buckets_.fill({});  // estimates from smaller passes are worse
   const double sample = seconds / num_rows;
   Bucket& bucket = buckets_[static_cast<size_t>(BucketOf(mean_position))];
   const double newest = bucket.num_rows > 0 ? kNewest : 1;
@@ -50,8 +49,8 @@ void CostModel::SetSlope(double seconds_per_position) {
   FitPieces();
 }
 
-// Before the first position seen, and behind the last one, the cost goes on as it does between the
-// two seen that are farthest apart; it never falls with the position there.
+// Before the first observed position and behind the last one, the cost has the slope between these
+// two; there it never falls with the position.
 void CostModel::FitPieces() {
   num_pieces_ = 0;
   const Bucket* first = nullptr;
@@ -75,7 +74,7 @@ void CostModel::FitPieces() {
         (last->seconds_per_token - first->seconds_per_token) / (last->position - first->position),
         0.0);
   }
-  // No steeper before the first than from nothing at position 0.
+  // Before the first position the slope is at most the one that reaches 0 at position 0.
   const double before = std::min(slope_, first->seconds_per_token / std::max(first->position, 1.0));
   std::copy_backward(pieces_.begin(), pieces_.begin() + num_pieces_,
                      pieces_.begin() + num_pieces_ + 1);
@@ -112,7 +111,7 @@ double CostModel::PrefillSeconds(int first_position, int num_tokens) const {
 int CostModel::TokensWithin(int first_position, double seconds) const {
   KVGATE_CHECK(has_prefill_speed(), "nothing was measured yet");
   const int block_tokens = kernels::kKvBlockTokens;
-  // No step has more than that.
+  // Bounds the loop; no step has more tokens.
   constexpr int kTokensMax = 1 << 16;
   int num_tokens = 0;
   while (num_tokens < kTokensMax) {
@@ -146,7 +145,7 @@ CostModel::RestorePlan CostModel::PlanRestore(const RestoreArgs& args) const {
   }
   RestorePlan best;
   double best_seconds = all;
-  double computed = 0;  // by the blocks so far
+  double computed = 0;  // by the first k blocks
   for (int k = 1; k <= args.num_blocks; ++k) {
     computed += PrefillSeconds(args.first_position + (k - 1) * block_tokens, block_tokens);
     const double restore = ahead + k * per_block;

@@ -4,7 +4,7 @@
 #include <iterator>
 #include <utility>
 
-#include <kvgate/check.h>
+#include "base/check.h"
 
 namespace kvgate::schedule {
 
@@ -12,13 +12,13 @@ using kernels::kKvBlockTokens;
 
 namespace {
 
-// A load may lag behind computing by this part of what computing takes.
+// A load may lag behind computing by this fraction of the compute time.
 constexpr double kSlackPart = 0.05;
-// After a hit was not restored, the disk's speed is measured anew this often.
+// The disk's speed is measured anew this often while hits are not restored.
 constexpr std::chrono::seconds kProbeInterval{5};
-// The first record of all may take so long beside that.
+// The first record after a start may take this long beside that.
 constexpr double kFirstReadSecondsMax = 0.050;
-// Who looks every millisecond and comes after more than this had no processor.
+// A caller that checks every millisecond but comes after a longer gap than this had no processor.
 constexpr double kLookSecondsMax = 0.005;
 
 }  // namespace
@@ -64,9 +64,9 @@ void Restorer::Begin(Sequence& sequence, int num_on_disk) {
   sequence.num_restoring_blocks = plan.num_blocks;
 }
 
-// What it saves is known before: so long its first record may take. Of a disk that nothing was read
-// from since the start the first record may take longer than any later one, and the way to it
-// (files that are opened, threads that were never woken) is gone once.
+// Returns how long the first record may take: the disk's measured latency, at most half of what the
+// load saves. On a disk that was not read since the start, the first record also pays once for
+// opening files and waking threads.
 double Restorer::LatencySeconds(const Sequence& sequence) const {
   const tier::DiskTier::LoadSpeed speed = tier_->load_speed();
   const double expected = speed.bytes_per_second > 0 ? speed.latency_seconds : kFirstReadSecondsMax;
@@ -99,10 +99,10 @@ void Restorer::ProbeIfOld(const tier::DiskTier::LoadSpeed& speed,
   if (speed.is_guess || Clock::now() - speed.measured_at > kProbeInterval) tier_->Probe(keys);
 }
 
-// Makes the load's entry before the load: a load that nobody knew of would write into blocks that
-// somebody else has by then.
+// Makes the load's entry before the load starts: a load without an entry would write into blocks
+// that another sequence may have acquired since.
 void Restorer::Enter(Sequence& sequence, Load load, std::vector<tier::LoadItem> items) {
-  size_t num_held = sequence.blocks.size();  // at most, when it is given up
+  size_t num_held = sequence.blocks.size();  // upper bound, in case the load is given up
   for (const HeldWindow& window : sequence.windows) num_held += window.blocks.size();
   load.held.reserve(num_held);
   load.latency_seconds = LatencySeconds(sequence);
@@ -163,8 +163,8 @@ Restorer::Restored Restorer::OnCompletion(const tier::Completion& completion) {
   return restored;
 }
 
-// Of a load that is good only as a whole what has arrived saves nothing yet: it is late when what
-// is missing would take longer, at the speed so far, than computing everything.
+// A load that is useful only as a whole saves nothing before its end, so it is late if the missing
+// part would take longer, at the speed so far, than computing all tokens.
 bool Restorer::IsLate(uint64_t ticket, const Load& load) const {
   const Sequence& sequence = *load.sequence;
   const double elapsed = load.waited_seconds;
@@ -179,7 +179,7 @@ bool Restorer::IsLate(uint64_t ticket, const Load& load) const {
     return elapsed > slack + computed;
   }
   const auto all = static_cast<double>(load.bytes_until.back());
-  if (num_loaded == 0) {  // the first is at best about to arrive
+  if (num_loaded == 0) {  // the first item is at best about to arrive
     const auto first = static_cast<double>(load.bytes_until.front());
     return elapsed * all / first > sequence.restore_compute_seconds + slack;
   }

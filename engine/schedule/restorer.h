@@ -1,13 +1,15 @@
-// Restorer: the loads from disk under way, and whether each still pays.
+// Restorer: runs loads from disk and decides if each is still worth waiting for.
 //
-// Before a load it plans how much of a stored prefix to restore; while one runs it compares what
-// has arrived with what would have been computed by now. A load that falls behind is given up: what
-// arrived is kept, the rest is computed, and the blocks that a reader may still write to are held
-// until it is done. So a hit costs at most a twentieth more than no hit, or 10 ms, on any disk; the
-// first load since the start, of which the disk is not known yet, half of what it would save or
-// 50 ms beside that. Each sequence is told why a load of its prefix was not made or given up.
-// Beginning a load takes memory, before it changes anything; completing one or giving one up takes
-// none. One thread: the engine's.
+// Before a load it plans how much of a stored prefix to restore; while a load runs it compares what
+// has arrived with what could have been computed by then. A load that falls behind is given up: the
+// blocks that arrived are kept, the rest is computed, and blocks that a reader may still write to
+// are held until it is done. So a hit costs at most 5 % or 10 ms more than no hit, on any disk. The
+// first load after a start, when the disk's speed is unknown, may cost half of what it would save
+// beside that, but at most 50 ms. Each sequence records why a load of its prefix was skipped or
+// given up.
+//
+// Beginning a load takes memory before it changes anything; completing one or giving one up takes
+// none. Engine thread only.
 #pragma once
 
 #include <cstdint>
@@ -23,39 +25,41 @@ namespace kvgate::schedule {
 
 class Restorer {
  public:
-  // `tier` may be null: then nothing is on disk. All outlive the restorer.
+  // `tier` may be null, which means that no block is on disk. All arguments outlive the restorer.
   Restorer(tier::DiskTier* tier, const CostModel& costs, uint64_t block_bytes);
-  ~Restorer();  // REQUIRES: no load is under way
+  ~Restorer();  // REQUIRES: no load is in flight
 
-  // How many blocks behind `first_block` are on disk, in a row.
+  // Returns how many consecutive blocks from `first_block` on are on disk.
   int CountOnDisk(const Sequence& sequence, size_t first_block) const;
-  // Restores the leading ones of `num_on_disk` blocks behind num_computed that are worth it; then
-  // the sequence is kRestoring. REQUIRES: it holds the blocks.
+  // Restores those leading blocks, of the `num_on_disk` behind num_computed, that are worth it; if
+  // there are any, the sequence becomes kRestoring. REQUIRES: the sequence holds the blocks.
   void Begin(Sequence& sequence, int num_on_disk);
 
-  // The same where windows must come with the blocks of group 0: `items` are good only together.
-  // The last num_blocks of them are group 0's behind num_computed.
+  // The same if windows must be loaded with the blocks of group 0: `items` are useful only
+  // together. The last num_blocks of them are group 0's, behind num_computed.
   void BeginWhole(Sequence& sequence, std::vector<tier::LoadItem> items, int num_blocks);
-  // Whether such a load is worth it: then num_tokens more need not be computed from first_position
-  // on. Notes what computing them would take; measures the disk anew where it is not worth it.
+  // Returns true if such a load is worth it; it saves computing num_tokens tokens from
+  // first_position on. Records the cost of computing them; if it is not worth it and the last
+  // measurement is old, measures the disk anew.
   bool Pays(Sequence& sequence, int first_position, int num_tokens, uint64_t bytes);
 
   struct Restored {
-    Sequence* sequence = nullptr;  // that waited for it; null: it was given up before
-    int num_blocks = 0;            // that it has more now
-    bool has_failed = false;       // a load that is good only as a whole, and is not
+    // The sequence that waited for the load; null if it was given up before.
+    Sequence* sequence = nullptr;
+    int num_blocks = 0;       // that it gained
+    bool has_failed = false;  // a load that is useful only as a whole did not arrive whole
   };
-  // A load's completion.
+  // Handles the completion of a load.
   Restored OnCompletion(const tier::Completion& completion);
-  // Those whose load has fallen behind computing. To be called every millisecond or so, or after
-  // each step. Time in which the caller neither looked nor stepped is nobody's: the process had no
-  // processor then, and computing would not have got on either.
+  // Returns the sequences whose load has fallen behind computing. To be called every millisecond or
+  // so, or after each step. At most 5 ms between two calls without a step count: in a longer gap
+  // the process had no processor, so computing would have made no progress either.
   std::vector<Sequence*> LateSequences(Clock::time_point now, bool has_stepped);
-  // Gives the sequence's load up. How many blocks are in place; of those after them, the ones still
-  // being written to are taken out of sequence.blocks (and held here).
+  // Gives up the sequence's load and returns how many of its blocks are in place. The blocks after
+  // them that a reader may still write to are moved out of sequence.blocks and held here.
   int GiveUp(Sequence& sequence, bool is_late);
-  // The same of a load that is good only as a whole: nothing of it is. Takes all the sequence's
-  // blocks.
+  // The same for a load that is useful only as a whole; none of it is used. Takes all the
+  // sequence's blocks.
   void GiveUpWhole(Sequence& sequence, bool is_late);
 
   bool idle() const { return loads_.empty(); }
@@ -64,13 +68,13 @@ class Restorer {
 
  private:
   struct Load {
-    Sequence* sequence = nullptr;         // null: given up
-    std::vector<kv::BlockRef> held = {};  // of one that was given up
-    // Where it is good only as a whole: the bytes up to the end of each item, and how many of the
-    // items are group 0's.
+    Sequence* sequence = nullptr;         // null if it was given up
+    std::vector<kv::BlockRef> held = {};  // blocks of a load that was given up
+    // For a load that is useful only as a whole: the total bytes up to the end of each item, and
+    // how many of the items belong to group 0.
     std::vector<uint64_t> bytes_until = {};
     int num_blocks = 0;
-    double latency_seconds = 0;  // that its first record may take
+    double latency_seconds = 0;  // allowed until the first record arrives
     double waited_seconds = 0;   // so far
     Clock::time_point looked_at = {};
     bool is_whole() const { return !bytes_until.empty(); }

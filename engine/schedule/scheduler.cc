@@ -6,7 +6,7 @@
 #include <new>
 #include <utility>
 
-#include <kvgate/check.h>
+#include "base/check.h"
 
 namespace kvgate::schedule {
 
@@ -14,11 +14,11 @@ using kernels::kKvBlockTokens;
 
 namespace {
 
-// Of those waiting, how many are tried in one round ...
+// The number of waiting sequences that are tried in one round ...
 constexpr size_t kCandidatesMax = 32;
-// ... and how many may find no room before the round ends.
+// ... and the number of them that may find no room before the round ends.
 constexpr size_t kNoRoomMax = 8;
-// One that found no room is passed by so many others; then everyone waits for it.
+// A sequence without room is bypassed this many times; after that all others wait for it.
 constexpr int kBypassesMax = 16;
 
 }  // namespace
@@ -69,14 +69,14 @@ void Scheduler::ComputeKeys(Sequence& sequence, int num_blocks) {
   }
 }
 
-// Full blocks that another sequence may have computed. The last token is computed in any case: its
-// logits are what the caller wants.
+// Returns the number of full blocks that another sequence may have computed. The last token is
+// always computed, because its logits are needed.
 int Scheduler::NumReusableBlocks(const Sequence& sequence) const {
   const int num_blocks = (sequence.num_tokens() - 1) / kKvBlockTokens;
   return bounded_blocks_ == 0 ? num_blocks : std::min(num_blocks, bounded_blocks_);
 }
 
-// In the pool or the host arena: what costs next to nothing to have.
+// Counts tokens in the pool or the host arena, which cost next to nothing to restore.
 int Scheduler::CountCachedTokens(const Sequence& sequence) const {
   size_t count = cache_.CountLeading(sequence.keys);
   while (host_ != nullptr && count < sequence.keys.size() &&
@@ -84,8 +84,9 @@ int Scheduler::CountCachedTokens(const Sequence& sequence) const {
     ++count;
   }
   if (has_windows()) {
-    const int place = windows_.LastPlace(sequence.keys, static_cast<int>(count), false);
-    count = static_cast<size_t>(place);
+    const int resume_point =
+        windows_.LastResumePoint(sequence.keys, static_cast<int>(count), false);
+    count = static_cast<size_t>(resume_point);
   }
   return static_cast<int>(count) * kKvBlockTokens;
 }
@@ -97,7 +98,7 @@ double Scheduler::EstimateTtftSeconds(Sequence& sequence) {
   double seconds = costs_.PrefillSeconds(sequence.num_cached_at_arrival, num_own);
   const auto add = [&](const Sequence& other, int num_done) {
     const int num_pending = other.num_prompt_tokens - num_done;
-    // A short one passes the long ones.
+    // A short prompt does not wait for the long ones.
     if (num_pending <= 0 || (!is_long && num_pending > options_.short_prompt_tokens)) return;
     seconds += costs_.PrefillSeconds(num_done, num_pending);
   };
@@ -110,9 +111,9 @@ std::optional<std::vector<kv::BlockRef>> Scheduler::AcquireFresh(int count,
                                                                  const Sequence& sequence) {
   std::optional<std::vector<kv::BlockRef>> fresh =
       pool_.Acquire(static_cast<uint32_t>(count), sequence.tenant);
-  if (host_ != nullptr) host_->BeginCopies();  // of what was evicted for them
+  if (host_ != nullptr) host_->BeginCopies();  // of the blocks evicted by Acquire
 #if KVGATE_DEBUG
-  // A read of what nobody wrote shows as NaN.
+  // Poisoned blocks make a read of unwritten KV show as NaN.
   if (fresh.has_value()) {
     if (host_ != nullptr) host_->Await(kv::IdsOf(*fresh));
     for (const kv::BlockRef& block : *fresh) backend_.PoisonKvBlock(arena_, block.id());
@@ -171,13 +172,15 @@ Scheduler::Hit Scheduler::FindHit(Sequence& sequence) {
   const int num_reusable = NumReusableBlocks(sequence);
   ComputeKeys(sequence, num_reusable);
   sequence.keys.resize(static_cast<size_t>(num_reusable));
-  // The attention of what a bounded sequence computes behind its reusable blocks counts.
+  // A bounded sequence must compute the tokens behind its reusable blocks, because their attention
+  // counts.
   const int num_partial = bounded_blocks_ > 0 && num_reusable == bounded_blocks_ ? 0 : 1;
   const size_t num_tokens = std::min(
       sequence.tokens.size() - 1, static_cast<size_t>(num_reusable + num_partial) * kKvBlockTokens);
   Hit hit{.match = cache_.Match(sequence.root, sequence.keys,
                                 std::span(sequence.tokens).first(num_tokens))};
-  // Held from here on: making room later may push other blocks into the host arena.
+  // The host blocks are held from here on, because making room may evict others into the host
+  // arena.
   if (host_ != nullptr) {
     hit.on_host = host_->Match(std::span(sequence.keys).subspan(hit.match.blocks.size()));
     CutToHostSpeed(hit);
@@ -185,7 +188,8 @@ Scheduler::Hit Scheduler::FindHit(Sequence& sequence) {
   return hit;
 }
 
-// Leaves what is sooner copied than computed: a slow bus may lose against a fast device.
+// Cuts the hit to the blocks that are copied sooner than computed: a slow bus may lose against a
+// fast device.
 void Scheduler::CutToHostSpeed(Hit& hit) const {
   if (hit.on_host.empty() || costs_.host_bytes_per_second() <= 0) return;
   const CostModel::RestorePlan plan = costs_.PlanRestore(
@@ -198,7 +202,7 @@ void Scheduler::CutToHostSpeed(Hit& hit) const {
   while (static_cast<int>(hit.on_host.size()) > plan.num_blocks) hit.on_host.pop_back();
 }
 
-// Without memory it waits on, and holds nothing.
+// If memory runs out, the sequence keeps waiting and holds nothing.
 Scheduler::Admission Scheduler::TryAdmit(Sequence& sequence) {
   try {
     return Admit(sequence);
@@ -225,8 +229,8 @@ Scheduler::Admission Scheduler::Admit(Sequence& sequence) {
   const int num_new = BlocksNeeded(sequence) - num_shared;
   Admission room = CheckRoom(sequence, num_new);
   if (room == Admission::kNoRoom && match.partial) {
-    // The block to copy from must not take the place of its copy: a prompt that fills the pool
-    // would wait for ever.
+    // The source block of the copy must not take the room of its copy; otherwise a prompt that
+    // fills the pool would wait forever.
     match.partial.Reset();
     room = CheckRoom(sequence, num_new);
   }
@@ -270,12 +274,14 @@ Scheduler::Admission Scheduler::CheckRoom(const Sequence& sequence, int num_new)
       pool_.num_used_by(sequence.tenant) + wanted > tenant_blocks_max_) {
     return Admission::kOverQuota;
   }
-  // One spare block for each that runs, or the newcomer would be preempted at once.
+  // Keeps one spare block for each running sequence; otherwise the newcomer would be preempted at
+  // once.
   return wanted + running_.size() > pool_.num_available() ? Admission::kNoRoom
                                                           : Admission::kAdmitted;
 }
 
-// Whether a running sequence will have computed the next block soon; then waits for it.
+// Returns true if a running sequence, the leader, will compute the next block soon; the sequence
+// then waits for it.
 bool Scheduler::AwaitAnother(Sequence& sequence, size_t next_block) {
   if (next_block >= sequence.keys.size()) return false;
   const auto first = in_flight_.find(sequence.keys[next_block].hash);
@@ -286,16 +292,16 @@ bool Scheduler::AwaitAnother(Sequence& sequence, size_t next_block) {
     if (found == in_flight_.end() || found->second != first->second) break;
     ++end;
   }
-  // A hash may collide: only the digest says that it is the same prefix.
+  // A hash may collide; only equal digests prove that the prefix is the same.
   Sequence* const leader = FindRunning(first->second);
   if (leader == nullptr || leader->keys[end - 1] != sequence.keys[end - 1]) return false;
   sequence.waits_for = leader->id;
   sequence.num_tokens_awaited = static_cast<int>(end) * kKvBlockTokens;
   if (has_windows()) {
-    AddPlace(*leader, sequence.num_tokens_awaited);
+    AddResumePoint(*leader, sequence.num_tokens_awaited);
   } else if (const int tail = CountSharedTail(*leader, sequence, end); tail > 0) {
-    // Of an equal prompt the unfinished last block is wanted, too: it is there when the leader's
-    // prompt is computed, or the block full.
+    // If the prompts share tokens behind their full blocks, the unfinished last block is awaited
+    // too: it is offered when the leader's prompt is computed or the block is full.
     sequence.num_tokens_awaited =
         std::min(leader->num_prompt_tokens, sequence.num_tokens_awaited + kKvBlockTokens);
   }
@@ -304,8 +310,8 @@ bool Scheduler::AwaitAnother(Sequence& sequence, size_t next_block) {
   return true;
 }
 
-// Where all of the sequence's full blocks are the leader's as well: how many of its tokens behind
-// them are.
+// If all of the sequence's full blocks are the leader's too, returns how many tokens behind them
+// both share; else 0.
 int Scheduler::CountSharedTail(const Sequence& leader, const Sequence& sequence,
                                size_t num_shared_blocks) const {
   if (num_shared_blocks < sequence.keys.size()) return 0;
@@ -324,7 +330,7 @@ bool Scheduler::IsAwaiting(const Sequence& sequence) const {
   return leader != nullptr && leader->num_computed < sequence.num_tokens_awaited;
 }
 
-// The sequence has all its blocks: what the tiers below hold comes into them.
+// Starts a sequence that has all its blocks: fills them from the lower tiers.
 void Scheduler::Start(Sequence& sequence, Hit hit) {
   sequence.state = SequenceState::kRunning;
   const bool is_first = !sequence.admitted_before;
@@ -337,7 +343,7 @@ void Scheduler::Start(Sequence& sequence, Hit hit) {
     sequence.admitted_at = Clock::now();
   }
   RestoreFromHost(sequence, std::move(hit.on_host));
-  // The disk's copies of what is in use here are used as well.
+  // Blocks in use in memory also count as used on disk.
   if (const int num_used = first + num_on_host; disk_ != nullptr && num_used > 0) {
     disk_->Touch(std::span(sequence.keys).first(static_cast<size_t>(num_used)));
   }
@@ -356,11 +362,11 @@ void Scheduler::NoteInFlight(const Sequence& sequence, size_t first_block) {
     for (size_t i = first_block; i < sequence.keys.size(); ++i) {
       in_flight_.try_emplace(sequence.keys[i].hash, sequence.id);
     }
-  } catch (const std::bad_alloc&) {  // others compute what this one will have
+  } catch (const std::bad_alloc&) {  // without the entry others compute the same blocks again
   }
 }
 
-// The copies may still be under way when the sequence and others have the blocks already.
+// The copies may still be running when this sequence and others already reference the blocks.
 void Scheduler::RestoreFromHost(Sequence& sequence, std::vector<kv::BlockRef> on_host) {
   if (host_ == nullptr) return;
   const auto first = static_cast<size_t>(sequence.num_computed / kKvBlockTokens);
@@ -384,7 +390,7 @@ void Scheduler::OnRestored(const tier::Completion& completion) {
   Continue(*restored.sequence, restored.num_blocks);
 }
 
-// Its load is over: so many blocks are in place, the rest is to be computed.
+// The load is over: num_restored_blocks are in place and the rest must be computed.
 void Scheduler::Continue(Sequence& sequence, int num_restored_blocks) {
   KVGATE_CHECK(sequence.state == SequenceState::kRestoring, "restored without a load");
   KVGATE_CHECK(num_restored_blocks <= sequence.num_restoring_blocks, "restored blocks");
@@ -418,7 +424,7 @@ void Scheduler::GiveUpRestore(Sequence& sequence) {
   std::optional<std::vector<kv::BlockRef>> fresh;
   try {
     fresh = AcquireFresh(static_cast<int>(missing.size()), sequence);
-  } catch (const std::bad_alloc&) {  // as without room
+  } catch (const std::bad_alloc&) {  // handled as if there were no room
   }
   Continue(sequence, num_restored);
   if (!fresh.has_value()) return Preempt(sequence);
@@ -456,17 +462,17 @@ void Scheduler::OnComputed(const StepItem& item) {
                    NumOfferable(sequence, sequence.num_computed) / kKvBlockTokens);
   }
   BoundContext(sequence);
-  // Requests with the same prompt (parallel samples) need its last, unfinished block, too.
+  // Requests with the same prompt (parallel samples) also need its last, unfinished block.
   if (sequence.num_computed == sequence.num_prompt_tokens) OfferPartialBlock(sequence);
 }
 
-// Of the sequence's first tokens, those whose KV is the same bits as a prefill's: of numerics that
-// are not invariant, what decoding wrote is not, and no hit may depend on who was there before.
+// Returns how many of the first num_tokens tokens have the same KV bits as after a prefill. With
+// numerics that are not invariant, KV written by decoding differs and must not be hit.
 int Scheduler::NumOfferable(const Sequence& sequence, int num_tokens) const {
   return backend_.Info().invariant ? num_tokens : std::min(num_tokens, sequence.num_prompt_tokens);
 }
 
-// What there is no memory to offer now is offered with the blocks behind it.
+// Blocks that find no memory are offered later with those behind them.
 void Scheduler::OfferFullBlocks(Sequence& sequence) {
   if (sequence.num_dropped_tokens > 0) return;
   const int num_full = NumOfferable(sequence, sequence.num_computed) / kKvBlockTokens;
@@ -486,7 +492,7 @@ void Scheduler::OfferBlock(Sequence& sequence, int block) {
       cache_.InsertFull(ParentKey(sequence, block), sequence.keys[index],
                         std::span(sequence.tokens).subspan(index * kKvBlockTokens, kKvBlockTokens),
                         static_cast<uint32_t>(block), sequence.blocks[index].id());
-  // Another sequence computed the same block: the bits are the same, so keep only one.
+  // Another sequence computed the same block with the same bits, so only one is kept.
   if (holder != sequence.blocks[index].id()) {
     sequence.blocks[index] = pool_.Share(holder);
     sequence.block_table[index] = holder;
@@ -502,8 +508,8 @@ void Scheduler::OfferPartialBlock(Sequence& sequence) {
   const int num_full = sequence.num_computed / kKvBlockTokens;
   const int num_rest = sequence.num_computed % kKvBlockTokens;
   if (num_rest == 0 || sequence.num_dropped_tokens > 0) return;
-  if (has_windows()) return;  // whose blocks are found whole only
-  // It goes on from blocks that the cache has.
+  if (has_windows()) return;  // their blocks are found only when full
+  // The partial block must follow blocks that the cache has.
   if (sequence.num_offered_blocks < num_full) return;
   const auto index = static_cast<size_t>(num_full);
   try {
@@ -579,12 +585,13 @@ std::vector<tier::WriteItem> Scheduler::TakeUnstoredBlocks(Sequence& sequence,
   if (disk_ == nullptr || sequence.num_dropped_tokens > 0) return items;
   for (int block = sequence.num_stored_blocks; block < sequence.num_offered_blocks; ++block) {
     const auto index = static_cast<size_t>(block);
-    // A block that the cache did not take in (a colliding hash above it) is not worth a write.
+    // A block that the cache did not take in (its hash or a parent's collides) is not worth a
+    // write.
     if (!pool_.is_marked(sequence.block_table[index])) break;
     const bool is_stored = disk_->Contains(sequence.keys[index]);
-    // Without a block those behind it could not be found.
+    // The store could not find the blocks behind a missing one.
     if (!is_stored && admission != nullptr &&
-        !admission->Admit(arena_.block_bytes(), WorthOf(sequence, block))) {
+        !admission->Admit(arena_.block_bytes(), WritePriorityOf(sequence, block))) {
       break;
     }
     ++sequence.num_stored_blocks;
@@ -601,12 +608,12 @@ std::vector<tier::WriteItem> Scheduler::TakeUnstoredBlocks(Sequence& sequence,
   return items;
 }
 
-tier::Worth Scheduler::WorthOf(const Sequence& sequence, int block) const {
+tier::WritePriority Scheduler::WritePriorityOf(const Sequence& sequence, int block) const {
   const BlockId id = sequence.block_table[static_cast<size_t>(block)];
-  if (pool_.priority(id) > 0) return tier::Worth::kPinned;
+  if (pool_.priority(id) > 0) return tier::WritePriority::kPinned;
   const bool is_stable = (block + 1) * kKvBlockTokens <= sequence.num_stable_tokens;
   const bool is_worthy = is_stable || pool_.num_uses(id) > 1 || sequence.num_preemptions > 0;
-  return is_worthy ? tier::Worth::kWorthy : tier::Worth::kCommon;
+  return is_worthy ? tier::WritePriority::kWorthy : tier::WritePriority::kCommon;
 }
 
 std::vector<kv::BlockRef> Scheduler::HoldBlocks(const Sequence& sequence, size_t count) {

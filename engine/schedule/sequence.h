@@ -1,4 +1,4 @@
-// Sequence: one request while the engine works on it: its tokens, its blocks and how far its KV is.
+// Sequence: one request while the engine works on it: its tokens, its blocks and its progress.
 #pragma once
 
 #include <chrono>
@@ -8,15 +8,20 @@
 #include <string_view>
 #include <vector>
 
-#include <kvgate/ids.h>
-
+#include "base/clock.h"
+#include "base/ids.h"
 #include "engine/kv/block_hasher.h"
 #include "engine/kv/block_pool.h"
-#include "base/clock.h"
+#include "kernels/backend.h"
 
 namespace kvgate::schedule {
 
-using Clock = tier::Clock;
+using Clock = SteadyClock;
+
+// Returns how many KV blocks hold the KV of that many tokens.
+inline int BlocksFor(int num_tokens) {
+  return (num_tokens + kernels::kKvBlockTokens - 1) / kernels::kKvBlockTokens;
+}
 
 enum class SequenceState : uint8_t {
   kWaiting,    // holds no blocks
@@ -24,7 +29,7 @@ enum class SequenceState : uint8_t {
   kRunning,
 };
 
-// What the owner attaches to a sequence; the scheduler never looks inside.
+// Data that the owner attaches to a sequence; the scheduler does not read it.
 struct SequenceOwnerData {
   virtual ~SequenceOwnerData() = default;
 };
@@ -33,13 +38,13 @@ struct SequenceOwnerData {
 struct GivenUpLoad {
   enum class Reason : uint8_t {
     kNone,
-    kNotWorthIt,  // computing was expected to be quicker: it was never begun
+    kNotWorthIt,  // computing was expected to be quicker, so the load never began
     kLate,        // it fell behind computing
-    kDamaged,     // a record was not what it should be, or gone
+    kDamaged,     // a record was missing or corrupt
   };
   Reason reason = Reason::kNone;
   int num_tokens = 0;
-  double load_seconds = 0;     // expected, if never begun; else taken so far
+  double load_seconds = 0;     // time spent so far; the expected time if the load never began
   double compute_seconds = 0;  // expected
 };
 
@@ -57,70 +62,73 @@ constexpr std::string_view NameOf(GivenUpLoad::Reason reason) {
   return "";
 }
 
-// What a sequence holds in a KV group whose layers see a window only: the blocks from `first` on.
-// Those before have slid out.
+// The blocks that a sequence holds in a KV group whose layers see only a window. Those before
+// `first` have slid out.
 struct HeldWindow {
   int first = 0;
-  std::vector<kv::BlockRef> blocks;  // of the blocks first, first + 1, ...
-  std::vector<BlockId> block_table;  // as kernels take it; before `first` anything
+  std::vector<kv::BlockRef> blocks;  // blocks first, first + 1, ...
+  // The table that kernels take; its entries before `first` are arbitrary.
+  std::vector<BlockId> block_table;
   int end() const { return first + static_cast<int>(blocks.size()); }
 };
 
 struct Sequence {
   RequestId id;
   std::string salt;
-  std::vector<TokenId> tokens;  // the prompt, then what was sampled
+  std::vector<TokenId> tokens;  // the prompt, then the sampled tokens
   int num_prompt_tokens = 0;
-  int num_stable_tokens = 0;  // of the prompt: what others will probably begin with
+  int num_stable_tokens = 0;  // leading prompt tokens that other requests will probably share
   std::unique_ptr<SequenceOwnerData> owner;
 
   SequenceState state = SequenceState::kWaiting;
-  uint32_t tenant = 0;            // the salt's number, see WaitingLine
-  bool is_long = false;           // the lane, decided when it came
-  int num_cached_at_arrival = 0;  // of its prompt, in memory
-  int num_passed_over = 0;        // others of its lane that went first
-  int num_bypassed = 0;           // others that were admitted while there was no room for it
-  // While it waits for another sequence to compute tokens that both begin with: which, and how
-  // many.
+  uint32_t tenant = 0;            // number of its salt, see WaitingQueue
+  bool is_long = false;           // its lane, decided on arrival
+  int num_cached_at_arrival = 0;  // prompt tokens that were cached in memory then
+  int num_passed_over = 0;        // times that another sequence of its lane went first
+  int num_bypassed = 0;           // sequences admitted while there was no room for this one
+  // The leader that this sequence waits for, and the number of leading tokens that both share and
+  // the leader must compute first; 0 means that it waits for none.
   RequestId waits_for{};
   int num_tokens_awaited = 0;
   bool was_single_flight = false;
 
-  // KV. Tokens [0, num_computed) have theirs in blocks; block i holds positions [32 i, 32 i + 32).
+  // KV. Tokens [0, num_computed) have KV in blocks; block i holds positions [32 i, 32 i + 32).
   int num_computed = 0;
-  // Tokens that a context policy took out of `blocks`, whole blocks of them: what is left has moved
-  // up, and token t is in slot t - num_dropped_tokens. From the first drop on the blocks are the
-  // sequence's own, and the prefix cache gets nothing of it any more.
+  // Tokens that a context policy removed from `blocks`, in whole blocks. The remaining blocks have
+  // moved up: token t is in slot t - num_dropped_tokens. From the first drop on the blocks belong
+  // to the sequence alone, which offers nothing more to the prefix cache.
   int num_dropped_tokens = 0;
-  std::vector<uint64_t> block_mass;  // see SequenceRows; empty where no policy asks for it
-  int first_mass_token = 0;          // whose attention counts in it; no hit goes farther
+  std::vector<uint64_t> block_mass;  // see SequenceRows; empty unless the policy needs it
+  int first_mass_token = 0;  // first token whose attention counts in it; hits end at or before it
   std::vector<kv::BlockRef> blocks;
-  std::vector<BlockId> block_table;  // the ids of `blocks`, as kernels take them
+  std::vector<BlockId> block_table;  // the ids of `blocks`, in the form that kernels take
   kv::BlockKey root;
-  std::vector<kv::BlockKey> keys;   // of full blocks of `tokens`, as far as they were needed
+  std::vector<kv::BlockKey> keys;   // of the full blocks of `tokens`, as far as needed
   int num_offered_blocks = 0;       // full blocks offered to the prefix cache
-  int num_stored_blocks = 0;        // leading blocks on disk, or on their way there
-  std::vector<HeldWindow> windows;  // one for each group beside group 0
-  // Tokens behind which another prompt may go on (besides the prompt's own end and that of its
+  int num_stored_blocks = 0;        // leading blocks on disk or being written
+  std::vector<HeldWindow> windows;  // one for each group after group 0
+  // Token counts at which another prompt may resume (besides the ends of the prompt and of its
   // stable part): the windows before them are worth keeping.
-  std::vector<int> places;
-  bool skips_disk = false;             // a load of windows has failed: it is not tried again
+  std::vector<int> resume_points;
+  bool skips_disk = false;             // a load of windows failed, so the disk is not tried again
   uint64_t load_ticket = 0;            // while kRestoring
-  int num_restoring_blocks = 0;        // asked of the store, behind num_computed
-  double restore_compute_seconds = 0;  // what computing them instead would take
+  int num_restoring_blocks = 0;        // requested from the store, following num_computed
+  double restore_compute_seconds = 0;  // predicted time to compute them instead
   GivenUpLoad given_up;                // the last one
-  // While blocks of its prefix are being copied from host memory: it is in no step until that is
-  // done. See Backend::WriteKvBlocks.
+  // Set while blocks of its prefix are being copied from host memory; the sequence is in no step
+  // until then. See Backend::WriteKvBlocks.
   uint64_t copy_ticket = 0;
-  // While its owner waits for what the next token needs: it is in no step.
+  // True while the grammar mask for the next token is computed elsewhere; the sequence is in no
+  // step.
   bool awaits_mask = false;
 
-  // Where the prompt's beginning came from, at the first admission.
+  // The origin of the prompt's prefix at the first admission.
   bool admitted_before = false;
   int num_device_tokens = 0;
   int num_host_tokens = 0;
   int num_disk_tokens = 0;
-  int num_prefilled_tokens = 0;  // of the prompt, computed; again after a preemption counts again
+  // Computed prompt tokens; those computed again after a preemption count again.
+  int num_prefilled_tokens = 0;
   int num_preemptions = 0;
 
   Clock::time_point submitted_at;
@@ -133,7 +141,7 @@ struct Sequence {
   int num_pending() const { return num_tokens() - num_computed; }
   int num_slots() const { return num_computed - num_dropped_tokens; }
   bool counts_mass() const { return !block_mass.empty() && num_computed >= first_mass_token; }
-  // The next step samples from the last token's logits and needs no more than one token.
+  // True if the next step computes just one token, the last one sampled.
   bool is_decoding() const { return num_pending() == 1 && num_tokens() > num_prompt_tokens; }
 };
 

@@ -1,4 +1,4 @@
-// What a step computes: Scheduler's choice among the sequences that run.
+// Scheduler's planning of a step: which running sequences take part, and with how many tokens.
 #include <algorithm>
 #include <utility>
 
@@ -10,7 +10,7 @@ using kernels::kKvBlockTokens;
 
 namespace {
 
-// Of the prefill budget, for prompts of the short lane while there is a long one.
+// Quarters of the prefill budget for the short lane while there is a long prompt too.
 constexpr int kShortLaneQuarters = 3;
 
 int WholeBlocks(int num_tokens) { return num_tokens / kKvBlockTokens * kKvBlockTokens; }
@@ -30,8 +30,8 @@ std::vector<StepItem> Scheduler::PlanStep() {
   return step;
 }
 
-// Where nobody gets on for want of window blocks, or of copies before a bounded sequence drops its
-// first block, the one admitted last gives up its own.
+// Preempts the sequence admitted last. Called if no sequence can proceed for want of window blocks,
+// or of blocks for the copies that a bounded sequence makes before its first drop.
 bool Scheduler::PreemptForRoom() {
   const auto victim = std::find_if(running_.rbegin(), running_.rend(), [](const auto& other) {
     return other->state == SequenceState::kRunning;
@@ -41,7 +41,7 @@ bool Scheduler::PreemptForRoom() {
   return true;
 }
 
-// Whether its mask is worked out elsewhere, or blocks that it reads are on their way from the host.
+// True if the sequence must wait: for its mask, or for blocks that are being copied from the host.
 bool Scheduler::AwaitsOthers(Sequence& sequence) {
   is_awaiting_masks_ |= sequence.awaits_mask;
   if (sequence.awaits_mask) return true;
@@ -55,21 +55,21 @@ bool Scheduler::AwaitsOthers(Sequence& sequence) {
   return false;
 }
 
-// What the blocks held before may still be on its way to the host.
+// Waits for the blocks that the step writes: their old content may still be being copied to the
+// host.
 void Scheduler::AwaitWrittenBlocks(std::span<const StepItem> step) {
   if (host_ == nullptr) return;
   for (const StepItem& item : step) {
     const Sequence& sequence = *item.sequence;
     const auto first = static_cast<size_t>(sequence.num_slots() / kKvBlockTokens);
-    const auto end = static_cast<size_t>(
-        (sequence.num_slots() + item.num_tokens + kKvBlockTokens - 1) / kKvBlockTokens);
+    const auto end = static_cast<size_t>(BlocksFor(sequence.num_slots() + item.num_tokens));
     host_->Await(std::span(sequence.block_table).subspan(first, end - first));
     windows_.AwaitWritten(sequence, first, end);
   }
 }
 
 void Scheduler::PlanDecode(std::vector<StepItem>& step) {
-  // Preempting removes from the end of running_, so this walk is by what is left.
+  // Preempting removes sequences from the end of running_, so the loop checks the end every time.
   for (auto it = running_.begin(); it != running_.end();) {
     Sequence& sequence = **it;
     if (sequence.state != SequenceState::kRunning || !sequence.is_decoding() ||
@@ -79,7 +79,8 @@ void Scheduler::PlanDecode(std::vector<StepItem>& step) {
     }
     if (static_cast<int>(step.size()) == options_.step_tokens_max) return;
     if (!MakeRoomFor(sequence)) {
-      // It was the last one and gave way itself, or must wait for a write to let go of blocks.
+      // The sequence was the last one and was preempted itself, or must wait until a write releases
+      // blocks.
       it = sequence.state == SequenceState::kWaiting ? running_.end() : std::next(it);
       continue;
     }
@@ -103,7 +104,7 @@ void Scheduler::PlanPrefill(std::vector<StepItem>& step) {
                        .seconds = options_.step_seconds_max,
                        .chunk_tokens_min = 2 * kKvBlockTokens};
   if (num_decoding > 0 || both_lanes) {
-    // However many decode, prefill goes on by a block.
+    // Prefill proceeds by at least one block, however many sequences decode.
     budget.tokens = std::min(
         budget.tokens, std::max(options_.mixed_step_tokens_max - num_decoding, kKvBlockTokens));
     budget.seconds /= 4;
@@ -112,7 +113,8 @@ void Scheduler::PlanPrefill(std::vector<StepItem>& step) {
   int reserved = 0;
   if (both_lanes) {
     reserved = WholeBlocks(budget.tokens * (4 - kShortLaneQuarters) / 4);
-    // A quarter of a small budget is no block: then it is one block every fourth step.
+    // A quarter of a small budget is less than a block; the long lane gets one block every fourth
+    // step.
     if (reserved == 0 && ++num_steps_without_long_ % 4 == 0) reserved = kKvBlockTokens;
   }
   budget.tokens -= reserved;
@@ -121,20 +123,20 @@ void Scheduler::PlanPrefill(std::vector<StepItem>& step) {
   PlanLane(long_lane, budget, step);
 }
 
-// The tenant that was served least goes first; within one the sequence admitted first.
+// The tenant with the least service goes first; within a tenant, the sequence admitted first.
 void Scheduler::PlanLane(std::vector<Sequence*>& lane, PrefillBudget& budget,
                          std::vector<StepItem>& step) {
   std::ranges::stable_sort(
       lane, {}, [this](const Sequence* sequence) { return waiting_.service(sequence->tenant); });
   for (Sequence* const sequence : lane) {
-    // Of a bounded context the blocks for the next chunk come free as it is computed.
+    // A bounded sequence gets the blocks for its next chunk by dropping old ones.
     if (NumSlotsLeft(*sequence) == 0) BoundContext(*sequence);
     int num_tokens = std::min({sequence->num_pending(), budget.tokens, NumSlotsLeft(*sequence)});
     if (costs_.has_prefill_speed()) {
       const int in_time = costs_.TokensWithin(sequence->num_computed, budget.seconds);
       num_tokens = std::min(num_tokens, std::max(in_time, budget.chunk_tokens_min));
     }
-    // A step's attention counts as a whole or not at all.
+    // Attention counts for all tokens of a step or for none, so a step ends at first_mass_token.
     if (const int uncounted = sequence->first_mass_token - sequence->num_computed; uncounted > 0) {
       num_tokens = std::min(num_tokens, uncounted);
     }
@@ -152,11 +154,12 @@ void Scheduler::PlanLane(std::vector<Sequence*>& lane, PrefillBudget& budget,
                     .wants_logits = num_tokens == sequence->num_pending()});
     budget.tokens -= num_tokens;
     budget.seconds -= costs_.PrefillSeconds(sequence->num_computed, num_tokens);
-    budget.chunk_tokens_min = 0;  // somebody gets on
+    budget.chunk_tokens_min = 0;  // only the first prompt of a step is exempt from the time limit
   }
 }
 
-// Blocks for all of its tokens; of a bounded context, for the next one.
+// Acquires blocks for all tokens of the sequence; for the next token only if its context is
+// bounded.
 bool Scheduler::Grow(Sequence& sequence) {
   const int num_new = BlocksNeeded(sequence) - static_cast<int>(sequence.blocks.size());
   if (num_new > 0) {
@@ -176,7 +179,8 @@ bool Scheduler::MakeRoomFor(Sequence& sequence) {
     const auto victim = std::find_if(running_.rbegin(), running_.rend(), [](const auto& other) {
       return other->state == SequenceState::kRunning;
     });
-    // The oldest keeps its blocks: whoever holds the missing one (a write, a load) will let go.
+    // The oldest keeps its blocks: whatever holds the missing ones (a write, a load) will release
+    // them.
     if (victim->get() == running_.front().get()) return false;
     const bool gives_way = victim->get() == &sequence;
     Preempt(**victim);

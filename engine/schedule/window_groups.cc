@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include <kvgate/check.h>
+#include "base/check.h"
 
 namespace kvgate::schedule {
 
@@ -15,21 +15,19 @@ using kernels::kKvBlockTokens;
 
 namespace {
 
-int BlocksFor(int num_tokens) { return (num_tokens + kKvBlockTokens - 1) / kKvBlockTokens; }
-
-// The place from which the last of so many tokens can be computed again.
+// Returns the place from which the last of num_tokens tokens can be computed again.
 int PlaceBefore(int num_tokens) { return std::max(num_tokens - 1, 0) / kKvBlockTokens; }
 
 }  // namespace
 
-// --- places -------------------------------------------------------------------------------------
+// --- resume points ------------------------------------------------------------------------------
 
 bool WindowGroups::IsInMemory(const Group& group, const kv::BlockKey& key) const {
   return group.cache.Contains(key) || (group.host != nullptr && group.host->Contains(key));
 }
 
-int WindowGroups::LastPlace(std::span<const kv::BlockKey> keys, int place_max,
-                            bool with_disk) const {
+int WindowGroups::LastResumePoint(std::span<const kv::BlockKey> keys, int place_max,
+                                  bool with_disk) const {
   const auto has_block = [&](size_t group, int block) {
     const kv::BlockKey& key = keys[static_cast<size_t>(block)];
     return IsInMemory(groups_[group], key) ||
@@ -44,7 +42,7 @@ int WindowGroups::LastPlace(std::span<const kv::BlockKey> keys, int place_max,
     if (block < first) {
       ++group;
     } else {
-      // Every place behind the missing block and not behind this one needs it, too.
+      // Every place after the missing block, up to the current one, needs it too.
       place = block;
       group = 0;
     }
@@ -63,19 +61,19 @@ uint64_t WindowGroups::DiskBytes(std::span<const kv::BlockKey> keys, int place) 
   return bytes;
 }
 
-bool WindowGroups::IsNearPlace(size_t group, const Sequence& sequence, int block) const {
+bool WindowGroups::IsNearResumePoint(size_t group, const Sequence& sequence, int block) const {
   const int tail = TailOf(groups_[group]);
   const auto is_near = [&](int num_tokens) {
     return num_tokens > 0 && block >= PlaceBefore(num_tokens) - tail &&
            block < BlocksFor(num_tokens);
   };
   return is_near(sequence.num_prompt_tokens) || is_near(sequence.num_stable_tokens) ||
-         std::ranges::any_of(sequence.places, is_near);
+         std::ranges::any_of(sequence.resume_points, is_near);
 }
 
-bool WindowGroups::IsNearPlace(const Sequence& sequence, int block) const {
+bool WindowGroups::IsNearResumePoint(const Sequence& sequence, int block) const {
   for (size_t group = 0; group < groups_.size(); ++group) {
-    if (IsNearPlace(group, sequence, block)) return true;
+    if (IsNearResumePoint(group, sequence, block)) return true;
   }
   return false;
 }
@@ -86,7 +84,7 @@ int WindowGroups::MostHeld(const Group& group, int num_tokens) {
   return std::min(BlocksFor(num_tokens), TailOf(group) + 2);
 }
 
-// One more than its tokens need, as it goes on.
+// Includes one block more than its tokens need, because the sequence grows.
 uint64_t WindowGroups::NumStillWanted(size_t group, const Sequence& sequence) const {
   const int most = MostHeld(groups_[group], sequence.num_tokens() + kKvBlockTokens);
   const auto num_held = static_cast<int>(sequence.windows[group].blocks.size());
@@ -105,7 +103,7 @@ bool WindowGroups::HasQuota(const Sequence& sequence, double share) const {
 
 void WindowGroups::Append(size_t group, HeldWindow& held, kv::BlockRef block) const {
 #if KVGATE_DEBUG
-  // A read of what nobody wrote shows as NaN.
+  // Poisoned blocks make a read of unwritten KV show as NaN.
   if (groups_[group].host != nullptr) groups_[group].host->Await(std::array{block.id()});
   backend_.PoisonKvBlock(groups_[group].arena, block.id());
 #else
@@ -124,7 +122,7 @@ std::optional<std::vector<kv::BlockRef>> WindowGroups::AcquireFresh(const Group&
                                                                     uint32_t count,
                                                                     uint32_t tenant) const {
   auto fresh = group.pool.Acquire(count, tenant);
-  if (group.host != nullptr) group.host->BeginCopies();  // of what was evicted for them
+  if (group.host != nullptr) group.host->BeginCopies();  // for the blocks evicted by Acquire
   return fresh;
 }
 
@@ -137,7 +135,7 @@ bool WindowGroups::Take(Sequence& sequence, int place, std::vector<tier::LoadIte
     const auto tail =
         std::span(sequence.keys)
             .subspan(static_cast<size_t>(first), num_blocks - static_cast<size_t>(first));
-    // All of them are held before a block is acquired, which may evict others.
+    // All cached blocks are held before new ones are acquired, because that may evict others.
     std::vector<kv::BlockRef> shared;
     std::vector<std::vector<kv::BlockRef>> copies;
     uint32_t num_fresh = 0;
@@ -160,11 +158,11 @@ bool WindowGroups::Take(Sequence& sequence, int place, std::vector<tier::LoadIte
     held.first = first;
     held.block_table.resize(static_cast<size_t>(first), BlockId{0});
     size_t next_fresh = 0;
-    std::vector<kv::BlockRef> on_host;  // copied back together
+    std::vector<kv::BlockRef> on_host;  // copied back in one batch
     std::vector<BlockId> restored;
     for (size_t t = 0; t < tail.size(); ++t) {
       if (shared[t]) {
-        held.block_table.push_back(shared[t].id());  // Take's caller gives all back on an exception
+        held.block_table.push_back(shared[t].id());  // the caller releases all if this throws
         held.blocks.push_back(std::move(shared[t]));
         continue;
       }
@@ -204,15 +202,15 @@ void WindowGroups::Offer(Sequence& sequence, int first, int end) {
     HeldWindow& held = sequence.windows[i];
     for (int block = std::max(first, held.first); block < std::min(end, held.end()); ++block) {
       BlockId& id = held.block_table[static_cast<size_t>(block)];
-      if (groups_[i].pool.is_marked(id)) continue;  // it came from there
+      if (groups_[i].pool.is_marked(id)) continue;  // it is in the cache already
       const kv::BlockKey& key = sequence.keys[static_cast<size_t>(block)];
       BlockId holder = id;
       try {
         holder = groups_[i].cache.Insert(key, id);
-      } catch (const std::bad_alloc&) {  // nobody finds it
+      } catch (const std::bad_alloc&) {  // no other request finds the block
       }
       if (holder == id) continue;
-      // Another sequence computed the same block: the bits are the same, so keep only one.
+      // Another sequence computed the same block with the same bits, so only one is kept.
       id = holder;
       kv::BlockRef& mine = held.blocks[static_cast<size_t>(block - held.first)];
       mine = groups_[i].cache.Find(key);
@@ -221,8 +219,8 @@ void WindowGroups::Offer(Sequence& sequence, int first, int end) {
   }
 }
 
-// The place before the newest token is kept, so that what is computed can be gone on with from its
-// last full block, and the same prompt again from the one before.
+// Keeps the window of the place before the newest token, so that another request can resume from
+// the last full block, and the same prompt from the block before it.
 int WindowGroups::FirstKept(size_t group, const Sequence& sequence) const {
   return std::max(0, PlaceBefore(sequence.num_computed) - TailOf(groups_[group]));
 }
@@ -242,7 +240,7 @@ void WindowGroups::Slide(Sequence& sequence) {
     if (first_kept <= held.first) continue;
     for (int block = held.first; block < first_kept; ++block) {
       const BlockId id = held.block_table[static_cast<size_t>(block)];
-      if (!IsNearPlace(i, sequence, block)) groups_[i].cache.MakeExpendable(id);
+      if (!IsNearResumePoint(i, sequence, block)) groups_[i].cache.MakeExpendable(id);
     }
     held.blocks.erase(held.blocks.begin(), held.blocks.begin() + (first_kept - held.first));
     held.first = first_kept;

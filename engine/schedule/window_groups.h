@@ -1,13 +1,15 @@
-// WindowGroups: the KV groups whose layers see a window only, as far as they concern scheduling:
-// where a prompt can go on from, what a sequence holds of each, and when it lets go.
+// WindowGroups: scheduling of the KV groups whose layers see only a window: the resume points of a
+// prompt, the blocks that a sequence holds in each group, and their release.
 //
-// A place is a number of blocks: the end of a prefix. A prompt can go on behind it where the tail
-// of blocks that the window covers is to be had in every group: in the pool, in the host arena or
-// on disk. A sequence holds the tail before what it writes and lets go of what has slid out; that
-// stays in the pool while there is room, longest near the places where prompts part. The chain
-// identity, the digests and everything else about group 0 are the scheduler's.
-// Invariants: held blocks are [first, end()), the windows of a sequence are as many as the groups.
-// One thread: the engine's.
+// A place is a resume point, given as a number of blocks from the beginning. A prompt can resume
+// there if the tail of blocks that the window covers is available in every group: in the pool, in
+// the host arena or on disk. A sequence holds the tail before the tokens it writes and releases
+// blocks that have slid out; these stay in the pool while there is room, longest near the resume
+// points where prompts branch. The scheduler handles everything of group 0, including the chained
+// keys and digests.
+//
+// Invariants: held blocks are [first, end()); a sequence has one window per group. Engine thread
+// only.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +28,7 @@ namespace kvgate::schedule {
 
 class WindowGroups {
  public:
-  // All outlive it; host may be null.
+  // All members outlive it; host may be null.
   struct Group {
     int window = 0;
     kv::BlockPool& pool;
@@ -38,16 +40,16 @@ class WindowGroups {
   WindowGroups(std::vector<Group> groups, tier::DiskTier* disk, kernels::Backend& backend)
       : groups_(std::move(groups)), disk_(disk), backend_(backend) {}
 
-  // The model has none: then nothing else is called.
+  // True if the model has no windows.
   bool empty() const { return groups_.empty(); }
 
-  // The last place that is not behind `place_max` and whose tails are to be had, in memory or,
-  // where `with_disk`, on disk; 0 always is one. The disk's part is a guess: nothing is proved.
-  int LastPlace(std::span<const kv::BlockKey> keys, int place_max, bool with_disk) const;
-  // What must be read from disk for that.
+  // Returns the last place not after `place_max` whose tails are available in memory or, if
+  // `with_disk`, on disk; place 0 always is. The disk part is an estimate, as no digest is checked.
+  int LastResumePoint(std::span<const kv::BlockKey> keys, int place_max, bool with_disk) const;
+  // Returns the bytes that must be read from disk to resume there.
   uint64_t DiskBytes(std::span<const kv::BlockKey> keys, int place) const;
 
-  // Whether the sequence's tails find room beside what those that run may still need.
+  // True if the sequence's tails fit beside the blocks that the running sequences may still need.
   template <typename Running>
   bool HasRoom(const Sequence& sequence, const Running& running) const {
     for (size_t i = 0; i < groups_.size(); ++i) {
@@ -57,30 +59,31 @@ class WindowGroups {
     }
     return true;
   }
-  // Whether they fit into a tenant's share of the pools.
+  // True if they fit the tenant's share of the pools.
   bool HasQuota(const Sequence& sequence, double share) const;
 
-  // Holds the tails of `place`: shares what the pool has and copies back what the host arena has.
-  // Blocks for the rest are appended to `loads`, each to be filled before the sequence runs. False:
-  // there is no room; nothing is held. REQUIRES: the sequence holds nothing; LastPlace gave
-  // `place`.
+  // Holds the tails of `place`: shares blocks in the pool and copies back those in the host arena.
+  // Blocks for the rest are appended to `loads` and must be filled before the sequence runs.
+  // Returns false if there is no room; nothing is held then. REQUIRES: the sequence holds no
+  // windows; `place` is the result of LastResumePoint.
   bool Take(Sequence& sequence, int place, std::vector<tier::LoadItem>& loads);
-  // Blocks for the tokens up to `end_tokens`, or up to a block's end before it when there are no
-  // more. Returns up to where.
+  // Acquires blocks for the tokens up to `end_tokens`, or fewer whole blocks if there are no more.
+  // Returns the token count that is covered.
   int Reserve(Sequence& sequence, int end_tokens);
-  // Blocks [first, end) are complete: offers those that are held to the caches.
+  // Offers those of the complete blocks [first, end) that are held to the caches.
   void Offer(Sequence& sequence, int first, int end);
-  // Whether Slide would let go of a block behind the first `num_stored`.
+  // True if Slide would release a block after the first `num_stored`.
   bool SlidesBehind(const Sequence& sequence, int num_stored) const;
-  // Lets go of what the sequence's next tokens do not see.
+  // Releases the blocks that the sequence's next tokens do not see.
   void Slide(Sequence& sequence);
   void Release(Sequence& sequence);
-  // Of copies from host memory into blocks that the sequence holds: as HostTier::TicketOf.
+  // Ticket of the copies from host memory into the sequence's blocks; see HostTier::TicketOf.
   uint64_t TicketOf(const Sequence& sequence) const;
-  // As HostTier::Await, of the blocks [first, end) as far as they are held.
+  // Calls HostTier::Await for those of the blocks [first, end) that are held.
   void AwaitWritten(const Sequence& sequence, size_t first, size_t end) const;
 
-  // Appends write items for what is held of `block` and the disk has not, where `admit(bytes)`.
+  // Appends write items for the held parts of `block` that are not on disk and that admit(bytes)
+  // allows.
   template <typename Admit>
   void TakeUnstored(const Sequence& sequence, int block, const Admit& admit,
                     std::vector<tier::WriteItem>& items) const {
@@ -90,7 +93,7 @@ class WindowGroups {
       const BlockId id = held.block_table[static_cast<size_t>(block)];
       const kv::BlockKey& key = sequence.keys[static_cast<size_t>(block)];
       const auto group = static_cast<uint32_t>(i) + 1;
-      // A block that the cache did not take in has another's hash.
+      // A block that is not in the cache has a hash that belongs to another prefix.
       if (!groups_[i].pool.is_marked(id) || disk_->Contains(key, group)) continue;
       if (!admit(groups_[i].arena.block_bytes())) continue;
       items.push_back({.key = key,
@@ -104,13 +107,14 @@ class WindowGroups {
     return groups_[item.group - 1].pool.Share(item.block);
   }
   void TouchOnDisk(const Sequence& sequence, int place) const;
-  // Whether the window before one of the sequence's places covers the block.
-  bool IsNearPlace(size_t group, const Sequence& sequence, int block) const;
-  bool IsNearPlace(const Sequence& sequence, int block) const;
+  // True if the block is in the window before one of the sequence's resume_points.
+  bool IsNearResumePoint(size_t group, const Sequence& sequence, int block) const;
+  bool IsNearResumePoint(const Sequence& sequence, int block) const;
 
  private:
   static int TailOf(const Group& group) { return kv::WindowTailBlocks(group.window); }
-  // Blocks that a sequence of so many tokens holds between two steps, and the one it writes.
+  // Returns how many blocks a sequence of num_tokens tokens holds at most, the one it writes
+  // included.
   static int MostHeld(const Group& group, int num_tokens);
   uint64_t NumStillWanted(size_t group, const Sequence& sequence) const;
   int FirstKept(size_t group, const Sequence& sequence) const;

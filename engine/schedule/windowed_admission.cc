@@ -1,4 +1,4 @@
-// Sequences of models with sliding windows: Scheduler's part of it.
+// The scheduler's handling of models with sliding windows.
 #include <algorithm>
 #include <utility>
 
@@ -8,27 +8,27 @@ namespace kvgate::schedule {
 
 using kernels::kKvBlockTokens;
 
-void Scheduler::AddPlace(Sequence& sequence, int num_tokens) {
-  if (std::ranges::find(sequence.places, num_tokens) == sequence.places.end()) {
-    sequence.places.push_back(num_tokens);
+void Scheduler::AddResumePoint(Sequence& sequence, int num_tokens) {
+  if (std::ranges::find(sequence.resume_points, num_tokens) == sequence.resume_points.end()) {
+    sequence.resume_points.push_back(num_tokens);
   }
 }
 
-// Blocks of group 0 may be in memory and their windows gone: whoever computes those again will have
-// them.
+// Group 0 blocks may be in memory while their windows were evicted; a sequence that is computing
+// those tokens again will have the windows.
 bool Scheduler::AwaitsWindows(Sequence& sequence, const Hit& hit) {
-  const int place = windows_.LastPlace(sequence.keys, hit.num_in_memory(), false);
+  const int place = windows_.LastResumePoint(sequence.keys, hit.num_in_memory(), false);
   return place < hit.num_in_memory() && AwaitAnother(sequence, static_cast<size_t>(place));
 }
 
-// Leaves of the hit what the windows before its end allow.
+// Cuts the hit to the last place whose windows are available.
 void Scheduler::CutToWindows(Sequence& sequence, Hit& hit) {
-  hit.match.partial.Reset();  // its windows are in no index
+  hit.match.partial.Reset();  // no index lists its windows
   hit.match.num_partial_tokens = 0;
   const int num_found = hit.num_blocks();
-  int place = windows_.LastPlace(sequence.keys, hit.num_in_memory(), false);
+  int place = windows_.LastResumePoint(sequence.keys, hit.num_in_memory(), false);
   if (disk_ != nullptr && !sequence.skips_disk) {
-    const int farther = windows_.LastPlace(sequence.keys, num_found, true);
+    const int farther = windows_.LastResumePoint(sequence.keys, num_found, true);
     const int num_from_disk = std::max(0, farther - hit.num_in_memory());
     const uint64_t bytes = static_cast<uint64_t>(num_from_disk) * arena_.block_bytes() +
                            windows_.DiskBytes(sequence.keys, farther);
@@ -37,9 +37,9 @@ void Scheduler::CutToWindows(Sequence& sequence, Hit& hit) {
       place = farther;
     }
   }
-  // Somebody was here before, and somebody may come again.
-  if (place < num_found) AddPlace(sequence, num_found * kKvBlockTokens);
-  if (place > 0) AddPlace(sequence, place * kKvBlockTokens);
+  // A shared prefix ended at these resume points, so another prompt may branch there too.
+  if (place < num_found) AddResumePoint(sequence, num_found * kKvBlockTokens);
+  if (place > 0) AddResumePoint(sequence, place * kKvBlockTokens);
   hit.num_on_disk = std::clamp(place - hit.num_in_memory(), 0, hit.num_on_disk);
   while (hit.num_in_memory() > place && !hit.on_host.empty()) hit.on_host.pop_back();
   while (hit.num_in_memory() > place) hit.match.blocks.pop_back();
@@ -57,7 +57,7 @@ bool Scheduler::TakeWindows(Sequence& sequence, Hit& hit) {
   return windows_.Take(sequence, hit.num_blocks(), hit.windows_on_disk);
 }
 
-// Windows first: without them the rest is of no use.
+// Windows are loaded first, because the rest is of no use without them.
 void Scheduler::BeginRestore(Sequence& sequence, Hit hit) {
   const int first = sequence.num_computed / kKvBlockTokens;
   windows_.TouchOnDisk(sequence, first);
@@ -69,7 +69,7 @@ void Scheduler::BeginRestore(Sequence& sequence, Hit hit) {
   if (!items.empty()) restorer_.BeginWhole(sequence, std::move(items), hit.num_on_disk);
 }
 
-// Its load has come to nothing: it does without the disk, from what was in memory.
+// The load failed or was given up, so the sequence is admitted again with only what is in memory.
 void Scheduler::AdmitAnew(Sequence& sequence) {
   sequence.skips_disk = true;
   sequence.num_restoring_blocks = 0;
@@ -77,16 +77,17 @@ void Scheduler::AdmitAnew(Sequence& sequence) {
   BackToLine(sequence);
 }
 
-// The windows before a place where others may go on are worth what the block itself is; of the
-// others nothing is known.
+// Windows before a point where other prompts may resume have the write priority of the block; the
+// priority of other windows is unknown, so they count as common.
 void Scheduler::TakeUnstoredWindows(const Sequence& sequence, int block,
                                     tier::WriteAdmission* admission,
                                     std::vector<tier::WriteItem>& items) {
-  const tier::Worth worth =
-      windows_.IsNearPlace(sequence, block) ? WorthOf(sequence, block) : tier::Worth::kCommon;
+  const tier::WritePriority priority = windows_.IsNearResumePoint(sequence, block)
+                                           ? WritePriorityOf(sequence, block)
+                                           : tier::WritePriority::kCommon;
   windows_.TakeUnstored(
       sequence, block,
-      [&](uint64_t bytes) { return admission == nullptr || admission->Admit(bytes, worth); },
+      [&](uint64_t bytes) { return admission == nullptr || admission->Admit(bytes, priority); },
       items);
 }
 

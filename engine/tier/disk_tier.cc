@@ -8,24 +8,25 @@
 #include <new>
 #include <utility>
 
-#include <kvgate/check.h>
-#include <kvgate/log.h>
+#include "base/check.h"
+#include "base/log.h"
 
 namespace kvgate::tier {
 namespace {
 
-// Records of one Put: bounds the copy that the store makes of a batch.
+// Records per Put; bounds the copy that the store makes of a batch.
 constexpr size_t kWriteBatchBlocks = 8;
 
-// The speed of loads is that of about so much reading; what is older counts half, and half again.
+// The measurement window in seconds of reading; what is older counts half, and half again.
 constexpr double kMeasureSeconds = 0.05;
-// After a pause of this length what was measured before says nothing any more.
+// Measurements from before a pause of this length are discarded.
 constexpr std::chrono::seconds kMeasureForget{2};
 
-// Behind a load that was given up; on a slow disk they keep others waiting.
+// Items read on for measurement after a load was given up; more would keep others waiting on a slow
+// disk.
 constexpr size_t kMeasuredOnMax = 4;
 
-// Without memory for telling that a job is done, the next attempt is made then.
+// Delay before the next attempt to deliver a completion when memory has run out.
 constexpr std::chrono::milliseconds kCompletionRetry{5};
 
 // The writer yields the CPU to the engine: write back is never urgent.
@@ -33,23 +34,23 @@ void LowerThreadPriority() { setpriority(PRIO_PROCESS, static_cast<id_t>(gettid(
 
 }  // namespace
 
-// Items of one Load, taken by any number of loaders. All of it is guarded by the tier's mutex, but
-// for the items themselves, which do not change.
+// Items of one Load, taken by any number of loaders. The tier's mutex guards all of it except the
+// items themselves, which do not change.
 struct DiskTier::LoadJob {
   uint64_t ticket = 0;
   std::vector<LoadItem> items;
   std::vector<bool> ok;
   size_t num_done = 0;
-  size_t next = 0;  // to be begun
-  size_t end = 0;   // of the items that are wanted
+  size_t next = 0;  // index of the next item to begin
+  size_t end = 0;   // end of the items that are still wanted
 
   uint32_t num_ok() const {
     return static_cast<uint32_t>(std::find(ok.begin(), ok.end(), false) - ok.begin());
   }
 };
 
-// Where records lie between the store and an arena that is not host memory: page-locked, as far as
-// the system allows; allocated when it is first used.
+// Buffer for records between the store and an arena that is not host memory. It is page-locked if
+// the system allows, and allocated on first use.
 class DiskTier::Staging {
  public:
   Staging(kernels::Backend& backend, size_t bytes) : backend_(backend), bytes_(bytes) {}
@@ -60,7 +61,7 @@ class DiskTier::Staging {
         locked_ = std::move(*made);
         return {locked_->data(), bytes_};
       }
-      pageable_.resize(bytes_);  // slower, and as right
+      pageable_.resize(bytes_);  // slower, but correct too
     }
     return pageable_;
   }
@@ -72,14 +73,14 @@ class DiskTier::Staging {
   std::vector<std::byte> pageable_;
 };
 
-DiskTier::DiskTier(Options options, store::KvStore& store, kernels::Backend& backend,
+DiskTier::DiskTier(Options options, store::kv::KvStore& store, kernels::Backend& backend,
                    kernels::KvArena& arena)
     : options_(std::move(options)), store_(store), backend_(backend), arena_(arena) {
   if (options_.is_driven) return;
   try {
     for (int i = 0; i < options_.load_threads; ++i) threads_.emplace_back([this] { RunLoader(); });
     threads_.emplace_back([this] { RunWriter(); });
-  } catch (...) {  // no thread may outlive what it runs on
+  } catch (...) {  // no thread may outlive the members it uses
     StopThreads();
     throw;
   }
@@ -89,7 +90,8 @@ void DiskTier::StopThreads() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
-    num_jobs_ -= static_cast<int>(std::exchange(probes_, {}).size());  // nobody will want to know
+    // The owner is going away, so no measurement is needed.
+    num_jobs_ -= static_cast<int>(std::exchange(probes_, {}).size());
   }
   load_ready_.notify_all();
   write_ready_.notify_all();
@@ -110,7 +112,7 @@ DiskTier::~DiskTier() {
   }
 }
 
-store::KvKey DiskTier::KeyOf(const kv::BlockKey& key, uint32_t group) const {
+store::kv::KvKey DiskTier::KeyOf(const kv::BlockKey& key, uint32_t group) const {
   return {.fingerprint = options_.fingerprint, .hash = kv::GroupHash(key.hash, group)};
 }
 
@@ -134,7 +136,7 @@ bool DiskTier::Contains(const kv::BlockKey& key, uint32_t group) const {
 }
 
 void DiskTier::Touch(std::span<const kv::BlockKey> keys, uint32_t group) {
-  std::vector<store::KvKey> store_keys;
+  std::vector<store::kv::KvKey> store_keys;
   store_keys.reserve(keys.size());
   for (const kv::BlockKey& key : keys) store_keys.push_back(KeyOf(key, group));
   store_.Touch(store_keys);
@@ -177,7 +179,7 @@ DiskTier::GivenUp DiskTier::GiveUp(uint64_t ticket) {
   const std::shared_ptr<LoadJob> job = found->second;
   std::erase(loads_, job);
   job->end = job->next;
-  // What is being read counts as read: the speed is at most that, even where nothing came at all.
+  // Records being read count as read, so this bounds the speed from above even if none has arrived.
   CountBusyTime();
   if (num_loading_ > 0 && measured_seconds_ > 0) {
     const double bytes = measured_bytes_ + num_loading_ * static_cast<double>(block_bytes_max());
@@ -198,8 +200,8 @@ DiskTier::GivenUp DiskTier::GiveUp(uint64_t ticket) {
   return given_up;
 }
 
-// The load that waited longest for its first record must not speak for all that follow: what comes
-// behind it is read on, beside whatever else is asked for.
+// Reads a few more items of a load that was given up while waiting for its first record, because
+// that one latency alone would misjudge the disk. These reads run beside the other loads.
 void DiskTier::MeasureOn(const LoadJob& job) {
   if (!probes_.empty()) return;
   const size_t end = std::min(job.items.size(), job.next + kMeasuredOnMax);
@@ -211,7 +213,7 @@ void DiskTier::AddProbe(const kv::BlockKey& key) {
   try {
     probes_.push_back(key);
     ++num_jobs_;
-  } catch (const std::bad_alloc&) {  // then the speed is known later
+  } catch (const std::bad_alloc&) {  // the speed is measured another time
   }
 }
 
@@ -283,7 +285,7 @@ bool DiskTier::ReadRecord(const kv::BlockKey& key, uint32_t group, std::span<std
       .has_value();
 }
 
-// The arena gets a record only when all of it was proved.
+// The arena receives a record only after all of it was verified.
 bool DiskTier::LoadOne(const LoadItem& item, Staging* staging) {
   kernels::KvArena& arena = ArenaOf(item.group);
   if (backend_.Info().kv_host_visible) {
@@ -303,7 +305,7 @@ void DiskTier::CountBusyTime() {
   counted_until_ = now;
 }
 
-// Whether the read counts for the bandwidth.
+// Returns true if the read counts for the bandwidth.
 bool DiskTier::BeginLoading() {
   const Clock::time_point now = Clock::now();
   if (num_loading_ == 0 && now - counted_until_ > kMeasureForget) {
@@ -317,7 +319,7 @@ bool DiskTier::BeginLoading() {
   return !awaits_first_;
 }
 
-// The time until then is the latency. The bandwidth is at least that of the one record.
+// The elapsed time is the latency. The one record gives a lower bound of the bandwidth.
 void DiskTier::EndFirstRead(uint64_t bytes) {
   if (bytes == 0) return;  // it failed
   const double seconds = std::chrono::duration<double>(counted_until_ - burst_began_).count();
@@ -349,14 +351,15 @@ void DiskTier::EndLoading(uint64_t bytes, bool is_counted) {
   }
 }
 
-// True: the completion is to be delivered, without the lock, and then counted off num_jobs_.
+// Returns true if the job is done. The caller then delivers the completion without holding the
+// lock, and counts the job off num_jobs_ after that.
 bool DiskTier::FinishIfDone(const std::shared_ptr<LoadJob>& job) {
   if (job->num_done < job->end) return false;
   jobs_.erase(job->ticket);
   return true;
 }
 
-// A completion must not be lost: blocks are held until it comes.
+// Retries until delivered, because the caller holds blocks until the completion arrives.
 void DiskTier::Complete(const Completion& completion) {
   while (true) {
     try {
@@ -402,8 +405,8 @@ std::optional<DiskTier::Task> DiskTier::TakeWrite() {
   return NextWrite();
 }
 
-// The fence of the tier's threads: a record that there is no memory to read is a miss, and what
-// there is none to write is not written.
+// Catches the exceptions of the tier's threads: a record that finds no memory to be read counts as
+// a miss, and one that finds none to be written is not written.
 void DiskTier::Perform(Task& task, Staging* staging) {
   try {
     if (!task.to_write.empty()) return WriteAll(task, staging);
@@ -425,7 +428,7 @@ void DiskTier::End(Task& task) {
   if (--num_jobs_ == 0) idle_.notify_all();
 }
 
-// A load is one job of as many tasks as it has items.
+// Ends one item of a load; the job has as many tasks as items.
 bool DiskTier::EndRead(Task& task) {
   Completion completion;
   {
@@ -443,8 +446,8 @@ bool DiskTier::EndRead(Task& task) {
   return true;
 }
 
-// The counts come before the completion: it wakes the engine, which publishes them and may then
-// sleep for long.
+// The counts are updated before the completion, because the completion wakes the engine, which
+// publishes them and may then sleep for long.
 bool DiskTier::EndWrite(Task& task) {
   {
     const std::lock_guard lock(mutex_);
@@ -479,12 +482,12 @@ std::span<const std::byte> DiskTier::Fetch(const WriteItem& item,
   return slot;
 }
 
-// Zero: the store took none of them.
+// Returns the number of items written: all, or 0 if the store took none.
 uint32_t DiskTier::WriteBatch(std::span<const WriteItem> items, Staging* staging) {
   const bool is_direct = backend_.Info().kv_host_visible;
   const size_t slot_bytes = is_direct ? 0 : block_bytes_max();
   const std::span<std::byte> slots = is_direct ? std::span<std::byte>() : staging->memory();
-  std::vector<store::KvRecord> records;
+  std::vector<store::kv::KvRecord> records;
   for (size_t i = 0; i < items.size(); ++i) {
     const WriteItem& item = items[i];
     records.push_back({.key = KeyOf(item.key, item.group),
@@ -497,8 +500,8 @@ uint32_t DiskTier::WriteBatch(std::span<const WriteItem> items, Staging* staging
                        .payload = Fetch(item, slots.subspan(i * slot_bytes, slot_bytes))});
   }
   if (const Result<void> put = store_.Put(records); !put) {
-    // The store says once why writing is off (its stats carry the reason); a line per batch would
-    // flood the log of a full disk.
+    // The store logs once why writing is off (its stats carry the reason); a line per batch would
+    // flood the log when a disk is full.
     KVGATE_LOG(kDebug, "tier", "{} KV blocks not written: {}", items.size(),
                put.error().ToString());
     return 0;

@@ -7,7 +7,9 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <kvgate/log.h>
+
+#include "base/log.h"
+#include "base/memory_fence.h"
 
 namespace kvgate::tier {
 
@@ -48,7 +50,9 @@ Result<std::unique_ptr<HostArena>> HostArena::Open(uint32_t num_slots, size_t sl
     return tl::make_unexpected(std::move(locked.error()));
   }
   if (num_pieces > 1) {
-    arena->thread_ = std::thread([self = arena.get()] { self->LockRest(); });
+    arena->thread_ = std::thread([self = arena.get()] {
+      (void)Attempt("tier", "locking host memory", [self] { self->LockRest(); });
+    });
     pthread_setname_np(arena->thread_.native_handle(), "kvgate-lock");
   }
   return arena;

@@ -1,9 +1,9 @@
 // HostArena: the memory of a host tier, in slots of one KV block.
 //
-// Where KV blocks are host memory themselves it is mapped at once, and pages come when they are
-// first written. For a device it is page-locked, which takes a second for a few gigabytes: the
-// first piece is there when Open returns, the others follow from a thread of their own, so that
-// nobody waits for hundreds of gigabytes. Slots beyond num_ready() must not be touched yet.
+// If KV blocks are host memory themselves, the arena is mapped at once and its pages are allocated
+// on first write. For a device it is page-locked, which takes a second for a few gigabytes: the
+// first piece is ready when Open returns and a separate thread locks the others, so that the start
+// does not wait for hundreds of gigabytes. Slots from num_ready() on must not be touched yet.
 #pragma once
 
 #include <atomic>
@@ -13,28 +13,27 @@
 #include <thread>
 #include <vector>
 
-#include <kvgate/result.h>
-
+#include "base/result.h"
 #include "kernels/backend.h"
 
 namespace kvgate::tier {
 
 class HostArena {
  public:
-  // Of memory that is locked at a time: a lock holds up other calls to the device for some 20 ms.
+  // Bytes locked at a time; one lock holds up other calls to the device for some 20 ms.
   static constexpr size_t kPieceBytes = size_t{64} << 20;
 
-  // kOverloaded (field "host_memory"): the system does not give the memory, or lock the first
-  // piece. The backend outlives the arena. REQUIRES: num_slots > 0.
+  // Fails with kOverloaded (field "host_memory") if the system refuses the memory or to lock the
+  // first piece. The backend must outlive the arena. REQUIRES: num_slots > 0.
   static Result<std::unique_ptr<HostArena>> Open(uint32_t num_slots, size_t slot_bytes,
                                                  kernels::Backend& backend,
                                                  size_t piece_bytes = kPieceBytes);
   ~HostArena();
 
   uint32_t num_slots() const { return num_slots_; }
-  // Leading slots that may be used. Rises up to num_slots, unless locking ends before.
+  // Number of leading slots that may be used. Rises up to num_slots, unless locking fails before.
   uint32_t num_ready() const { return num_ready_.load(std::memory_order_acquire); }
-  // The system locks no more: num_ready() stays what it is.
+  // True if the system refused to lock more; num_ready() rises no further.
   bool is_cut() const { return is_cut_.load(std::memory_order_acquire); }
   // REQUIRES: slot < num_ready().
   std::byte* slot(uint32_t slot) const {
@@ -56,9 +55,9 @@ class HostArena {
   const size_t slot_bytes_;
   const uint32_t slots_per_piece_;
   kernels::Backend& backend_;
-  std::unique_ptr<std::byte, Unmap> mapped_;                   // or:
-  std::vector<std::unique_ptr<kernels::HostBuffer>> buffers_;  // by piece
-  std::vector<std::byte*> pieces_;                             // written before num_ready_ is
+  std::unique_ptr<std::byte, Unmap> mapped_;                   // if KV blocks are host memory
+  std::vector<std::unique_ptr<kernels::HostBuffer>> buffers_;  // else: by piece
+  std::vector<std::byte*> pieces_;  // written before num_ready_ is raised
   std::atomic<uint32_t> num_ready_ = 0;
   std::atomic<bool> is_cut_ = false;
   std::atomic<bool> stopping_ = false;

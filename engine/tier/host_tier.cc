@@ -7,16 +7,17 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <kvgate/check.h>
-#include <kvgate/log.h>
+
+#include "base/check.h"
+#include "base/log.h"
 
 namespace kvgate::tier {
 namespace {
 
-// More than any machine needs; keeps the bookkeeping small where blocks are tiny.
+// More than any machine needs; it keeps the bookkeeping small if blocks are tiny.
 constexpr uint64_t kNumBlocksMax = uint64_t{1} << 20;
-// Copied as one: some milliseconds of copying, so that the other direction's next batch, or the
-// step that waits for the first of them, need not wait for all.
+// Blocks per copy batch: some milliseconds of copying, so that the next batch of the other
+// direction, or a step that needs the first blocks, does not wait for all copies.
 constexpr size_t kBatchBlocks = 16;
 
 }  // namespace
@@ -46,7 +47,7 @@ HostTier::HostTier(std::unique_ptr<HostArena> memory, kernels::Backend& backend,
   pool_.SetListener(this);
   noted_.reserve(kBatchBlocks);
   if (memory_->num_ready() == memory_->num_slots()) return;
-  // Held, a slot is nobody's.
+  // A slot whose memory is not ready is referenced here, so that no copy uses it.
   unready_.resize(memory_->num_slots());
   std::optional<std::vector<kv::BlockRef>> all = pool_.Acquire(memory_->num_slots());
   for (kv::BlockRef& slot : *all) {
@@ -75,8 +76,8 @@ uint32_t HostTier::num_blocks() const {
 
 void HostTier::Put(const kv::BlockKey& key, BlockId block, int priority) {
   if (const auto found = slots_.find(key.hash); found != slots_.end()) {
-    // The copy is there (or another prefix's under the same hash: the first one stays). It is the
-    // newest again.
+    // The copy is present (or another prefix's with the same hash, which stays). Sharing and
+    // releasing it makes it the newest again.
     (void)pool_.Share(found->second);
     return;
   }
@@ -94,7 +95,8 @@ void HostTier::Note(const kv::BlockKey& key, BlockId block, int priority) {
   const BlockId id = slot->front().id();
   slots_.emplace(key.hash, id);
   keys_[id.value] = key;
-  noted_.push_back({.block = block, .host = memory_->slot(id.value)});  // has room
+  // The vector's capacity was reserved, so this cannot throw.
+  noted_.push_back({.block = block, .host = memory_->slot(id.value)});
   pool_.MarkCached(id);
   pool_.SetPriority(id, priority);
   if (noted_.size() >= kBatchBlocks) BeginCopies();
@@ -116,7 +118,7 @@ std::vector<kv::BlockRef> HostTier::Match(std::span<const kv::BlockKey> keys) {
 
 uint64_t HostTier::Restore(std::vector<kv::BlockRef> copies, std::span<const BlockId> blocks) {
   KVGATE_CHECK(copies.size() == blocks.size(), "copies and blocks");
-  BeginCopies();  // what is restored may be among them, or lie where it goes
+  BeginCopies();  // may include the source blocks, or read from the destination blocks
   std::vector<kernels::KvBlockCopy> batch;
   uint64_t ticket = 0;
   for (size_t i = 0; i < copies.size(); ++i) {
@@ -142,7 +144,7 @@ void HostTier::BeginCopies() {
   }
 }
 
-// Their copies were not begun: the slots hold nothing.
+// Releases the slots of copies that were not started, because they hold no data.
 void HostTier::ForgetNoted() {
   while (!noted_.empty()) {
     const std::byte* const host = noted_.back().host;
@@ -161,7 +163,7 @@ void HostTier::Track(uint64_t ticket, bool is_restore,
   try {
     TrackBatch(ticket, is_restore, copies);
   } catch (const std::bad_alloc&) {
-    // Nobody would know of the copies: they are done before anything else is.
+    // Without a record of the copies, they must be complete before the engine goes on.
     backend_.WaitForCopy(ticket);
     std::erase_if(pending_, [ticket](const auto& item) { return item.second.ticket == ticket; });
   }
@@ -226,7 +228,7 @@ double HostTier::MeasureBytesPerSecond() {
     copies.push_back({.block = BlockId{i}, .host = memory_->slot(i)});
   }
   double best = 0;
-  for (int trial = 0; trial < 3; ++trial) {  // the first one is slower
+  for (int trial = 0; trial < 3; ++trial) {  // the first trial is slower
     const auto began = std::chrono::steady_clock::now();
     backend_.WaitForCopy(backend_.WriteKvBlocks(arena_, copies));
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - began;

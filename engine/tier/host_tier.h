@@ -1,14 +1,14 @@
-// HostTier: evicted KV blocks in host memory, between the block pool and the disk.
+// HostTier: keeps evicted KV blocks in host memory, between the block pool and the disk.
 //
-// A full block that the pool is about to lose is copied here; a prompt that continues with it is
-// copied back instead of being read from disk or computed. A copy stays here after it was copied
-// back, so that losing it again costs nothing. Eviction is the pool's (block_pool.h), leaf before
+// A full block that the pool is about to evict is copied here. A prompt that needs it gets it
+// copied back instead of reading it from disk or computing it. The copy stays here afterwards, so
+// evicting the block again costs nothing. Eviction works as in the pool (block_pool.h), leaf before
 // parent.
 //
-// Copies are begun many at a time, and on a device they run beside the engine's steps
-// (Backend::ReadKvBlocks): a block of the arena with a copy under way has a ticket here. Whoever
-// lets a step read such a block waits for the ticket; whoever lets one write it calls Await.
-// One thread: the engine's.
+// Copies are started in batches, and on a device they run beside the engine's steps
+// (Backend::ReadKvBlocks): an arena block with a copy in flight has a ticket here. Before a step
+// reads such a block the caller waits for the ticket; before a step writes it the caller calls
+// Await. Engine thread only.
 #pragma once
 
 #include <cstddef>
@@ -19,9 +19,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include <kvgate/ids.h>
-#include <kvgate/result.h>
-
+#include "base/ids.h"
+#include "base/result.h"
 #include "engine/kv/block_hasher.h"
 #include "engine/kv/block_pool.h"
 #include "engine/tier/host_arena.h"
@@ -31,45 +30,46 @@ namespace kvgate::tier {
 
 class HostTier final : private kv::BlockPool::Listener {
  public:
-  // As many blocks as `bytes` holds. kInvalidArgument (field "host_memory"): not even one;
-  // kOverloaded: the system does not give the memory. Backend and arena outlive the tier.
+  // Opens a tier of as many blocks as `bytes` holds. Fails with kInvalidArgument (field
+  // "host_memory") if it holds none, and with kOverloaded if the system refuses the memory. Backend
+  // and arena outlive the tier.
   static Result<std::unique_ptr<HostTier>> Open(uint64_t bytes, kernels::Backend& backend,
                                                 kernels::KvArena& arena,
                                                 size_t piece_bytes = HostArena::kPieceBytes);
   ~HostTier() override;
 
-  // Keeps a copy of the arena's block, where there is a slot that nobody holds. The copy begins at
-  // the latest with BeginCopies, which goes before anything writes the block. REQUIRES: its KV is
-  // complete. Without memory for the bookkeeping there is no copy; never throws.
+  // Copies the arena's block if there is a slot that is not held. The copy starts at the latest
+  // with BeginCopies, which must be called before the block is written. Makes no copy if there is
+  // no memory for its entry; never throws. REQUIRES: the block's KV is complete.
   void Put(const kv::BlockKey& key, BlockId block, int priority);
   void BeginCopies();
   bool Contains(const kv::BlockKey& key) const;
-  // The copies of the leading keys that are here; they stay while they are held.
+  // Returns the copies of the leading keys that are present; they stay while they are referenced.
   std::vector<kv::BlockRef> Match(std::span<const kv::BlockKey> keys);
-  // Copies what Match gave into blocks[i], one for each, and lets go of it. Returns the copies'
-  // ticket: 0 when they are done.
+  // Copies the result of Match into `blocks`, copies[i] into blocks[i], and releases it. Returns
+  // the last copy's ticket, or 0 if all copies are done already.
   uint64_t Restore(std::vector<kv::BlockRef> copies, std::span<const BlockId> blocks);
-  // Of the copies back into these blocks that are under way, the last one's ticket; 0: there is
+  // Returns the last ticket of the copies back into these blocks that are in flight; 0 if there are
   // none.
   uint64_t TicketOf(std::span<const BlockId> blocks);
   // Waits until no copy reads or writes these blocks.
   void Await(std::span<const BlockId> blocks);
-  // Of copies back that are under way.
+  // Bytes of copies back that are in flight.
   uint64_t bytes_restoring();
-  // As PrefixCache::SetPriorities.
+  // Same as PrefixCache::SetPriorities.
   void SetPriorities(const std::unordered_map<BlockHash, int>& priorities);
 
-  // How fast copies back are, tried with the first blocks of the arena, whose content is lost; 0
-  // where they are no copies of a device's. REQUIRES: nothing was put yet.
+  // Measures the speed of copies back with the first blocks of the arena, whose content is lost.
+  // Returns 0 if the arena is host memory. REQUIRES: no block was put yet.
   double MeasureBytesPerSecond();
 
-  // That there will be.
+  // The final number of slots, which may not all be ready yet.
   uint32_t num_blocks() const;
   uint32_t num_cached() const { return pool_.num_cached(); }
   void CheckIntegrity() const;
 
  private:
-  // Copies that were begun together.
+  // Copies that were started together.
   struct Batch {
     uint64_t ticket = 0;
     bool is_restore = false;
@@ -89,18 +89,19 @@ class HostTier final : private kv::BlockPool::Listener {
   kernels::KvArena& arena_;
   const std::unique_ptr<HostArena> memory_;
   kv::BlockPool pool_;  // of slots
-  // Of slots whose memory is not there yet, by slot; those before num_taken_ have been let go.
+  // References to the slots whose memory is not ready yet, by slot; those before num_taken_ are
+  // released.
   std::vector<kv::BlockRef> unready_;
   uint32_t num_taken_ = 0;
   std::vector<kv::BlockKey> keys_;                // by slot
   std::unordered_map<BlockHash, BlockId> slots_;  // by hash
-  std::vector<kernels::KvBlockCopy> noted_;       // to be begun: out of the arena
-  std::deque<Batch> batches_;                     // under way
+  std::vector<kernels::KvBlockCopy> noted_;       // copies out of the arena, not started yet
+  std::deque<Batch> batches_;                     // in flight
   struct Pending {
     uint64_t ticket = 0;
     bool is_restore = false;
   };
-  std::unordered_map<uint32_t, Pending> pending_;  // by block: the newest copy under way
+  std::unordered_map<uint32_t, Pending> pending_;  // by arena block: its newest copy in flight
 };
 
 }  // namespace kvgate::tier

@@ -14,7 +14,8 @@ namespace {
 using kernels::kKvBlockTokens;
 
 constexpr std::string_view kSource = "tier.transfer";
-// One call to the store; it takes no more than a third of its cap, whose least is 16 MiB.
+// Bytes of one Put. The store takes at most a third of its cap per call, and the least cap is 16
+// MiB.
 constexpr uint64_t kBatchBytes = uint64_t{4} << 20;
 
 std::span<const TokenId, kKvBlockTokens> BlockOf(std::span<const TokenId> tokens, size_t index) {
@@ -35,13 +36,13 @@ std::vector<kv::BlockKey> PrefixKeys(const kv::BlockHasher::Options& options, st
   return keys;
 }
 
-Result<StoredPrefix> ReadPrefix(store::KvStore& kv, const DirectoryKeys& keys, const BlockHash& id,
-                                std::span<const std::string> tenants) {
+Result<StoredPrefix> ReadPrefix(store::kv::KvStore& kv, const DirectoryKeys& keys,
+                                const BlockHash& id, std::span<const std::string> tenants) {
   StoredPrefix prefix;
   KVGATE_TRY(prefix.keys, kv.Chain(id));
   PrefixDigest digest;
-  for (const store::KvKey& key : prefix.keys) {
-    KVGATE_TRY(const store::KvBlock block, kv.Read(key));
+  for (const store::kv::KvKey& key : prefix.keys) {
+    KVGATE_TRY(const store::kv::KvBlock block, kv.Read(key));
     if (block.tokens.size() != kKvBlockTokens) {
       return MakeError(ErrorCode::kUnsupported, kSource,
                        fmt::format("the prefix {} was stored without its token ids", ToHex(id)));
@@ -63,7 +64,7 @@ Result<StoredPrefix> ReadPrefix(store::KvStore& kv, const DirectoryKeys& keys, c
                   ToHex(id)));
 }
 
-PrefixExporter::PrefixExporter(store::KvStore& kv, const Keyring& ring, StoredPrefix prefix)
+PrefixExporter::PrefixExporter(store::kv::KvStore& kv, const Keyring& ring, StoredPrefix prefix)
     : kv_(kv), prefix_(std::move(prefix)), writer_(ring) {
   kv_.Touch(prefix_.keys);
 }
@@ -79,11 +80,11 @@ Result<bool> PrefixExporter::Next(std::string& out) {
     return true;
   }
   if (num_done_ < prefix_.keys.size()) {
-    const store::KvKey& key = prefix_.keys[num_done_];
-    KVGATE_TRY(const store::KvBlock block, kv_.Read(key));
+    const store::kv::KvKey& key = prefix_.keys[num_done_];
+    KVGATE_TRY(const store::kv::KvBlock block, kv_.Read(key));
     writer_.Block(block, out);
-    for (const store::KvKey& window_key : kv_.WindowKeys(key)) {
-      // One that was evicted meanwhile is none.
+    for (const store::kv::KvKey& window_key : kv_.WindowKeys(key)) {
+      // A window that was evicted meanwhile is left out.
       if (const auto window = kv_.Read(window_key)) writer_.Block(*window, out);
     }
     last_digest_ = block.digest;
@@ -96,7 +97,7 @@ Result<bool> PrefixExporter::Next(std::string& out) {
 
 Result<void> PrefixImporter::Feed(std::string_view bytes) {
   if (stopped_ || ended_) return {};
-  // In pieces, so that however much comes at once, little more than a block is kept.
+  // Cuts the input into pieces, so that little more than a block is buffered however much is fed.
   constexpr size_t kPiece = size_t{1} << 20;
   for (; !bytes.empty() && !stopped_ && !ended_;
        bytes.remove_prefix(std::min(kPiece, bytes.size()))) {
@@ -118,14 +119,14 @@ Result<void> PrefixImporter::Feed(std::string_view bytes) {
   return {};
 }
 
-Result<void> PrefixImporter::Take(store::PrefixFileReader::Frame frame) {
-  if (const auto* header = std::get_if<store::PrefixFileHeader>(&frame)) {
+Result<void> PrefixImporter::Take(store::kv::PrefixFileReader::Frame frame) {
+  if (const auto* header = std::get_if<store::kv::PrefixFileHeader>(&frame)) {
     return TakeHeader(*header);
   }
-  if (auto* block = std::get_if<store::KvBlock>(&frame)) {
+  if (auto* block = std::get_if<store::kv::KvBlock>(&frame)) {
     return block->group == 0 ? TakeBlock(std::move(*block)) : TakeWindow(std::move(*block));
   }
-  const auto& end = std::get<store::PrefixFileEnd>(frame);
+  const auto& end = std::get<store::kv::PrefixFileEnd>(frame);
   ended_ = true;
   if (end.num_blocks != num_proved_ || end.digest != last_.digest) {
     Stop("the end of the file is of another prefix");
@@ -133,7 +134,7 @@ Result<void> PrefixImporter::Take(store::PrefixFileReader::Frame frame) {
   return {};
 }
 
-// Before anything is stored.
+// Called before any block is stored.
 Result<void> PrefixImporter::CheckModel(const Fingerprint& fingerprint) const {
   constexpr size_t kNamedMax = 4;
   if (targets_.empty()) return {};
@@ -152,7 +153,7 @@ Result<void> PrefixImporter::CheckModel(const Fingerprint& fingerprint) const {
       "fingerprint");
 }
 
-Result<void> PrefixImporter::TakeHeader(const store::PrefixFileHeader& header) {
+Result<void> PrefixImporter::TakeHeader(const store::kv::PrefixFileHeader& header) {
   if (header_) {
     Stop("a second header");
     return {};
@@ -165,7 +166,7 @@ Result<void> PrefixImporter::TakeHeader(const store::PrefixFileHeader& header) {
   return {};
 }
 
-Result<void> PrefixImporter::TakeBlock(store::KvBlock block) {
+Result<void> PrefixImporter::TakeBlock(store::kv::KvBlock block) {
   if (block.depth != num_proved_ || num_proved_ == header_->num_blocks ||
       block.tokens.size() != kKvBlockTokens) {
     Stop(fmt::format("block {}: not the one that is due", num_proved_));
@@ -183,8 +184,8 @@ Result<void> PrefixImporter::TakeBlock(store::KvBlock block) {
   return Append(std::move(block));
 }
 
-// What another KV group has of the newest block.
-Result<void> PrefixImporter::TakeWindow(store::KvBlock window) {
+// Takes another KV group's part of the last block.
+Result<void> PrefixImporter::TakeWindow(store::kv::KvBlock window) {
   if (num_proved_ == 0 || window.depth != num_proved_ || window.digest != last_.digest ||
       !window.tokens.empty()) {
     Stop(fmt::format("block {}: a window that is not its own", num_proved_));
@@ -196,7 +197,7 @@ Result<void> PrefixImporter::TakeWindow(store::KvBlock window) {
   return Append(std::move(window));
 }
 
-Result<void> PrefixImporter::Append(store::KvBlock block) {
+Result<void> PrefixImporter::Append(store::kv::KvBlock block) {
   batch_bytes_ += block.payload.size();
   batch_.push_back(std::move(block));
   if (batch_bytes_ < kBatchBytes) return {};
@@ -204,8 +205,8 @@ Result<void> PrefixImporter::Append(store::KvBlock block) {
 }
 
 Result<void> PrefixImporter::Store() {
-  std::vector<store::KvRecord> records;
-  for (const store::KvBlock& block : batch_) {
+  std::vector<store::kv::KvRecord> records;
+  for (const store::kv::KvBlock& block : batch_) {
     records.push_back({.key = block.key,
                        .parent = block.parent,
                        .depth = block.depth,
@@ -239,7 +240,7 @@ Result<ImportReport> PrefixImporter::Finish() {
                       .num_blocks = header_->num_blocks,
                       .num_imported = 0,
                       .reason = reason_};
-  for (const store::KvKey& key : stored_) {
+  for (const store::kv::KvKey& key : stored_) {
     if (!kv_.Contains(key)) {
       if (report.reason.empty()) report.reason = "the store has no room for all of it";
       break;

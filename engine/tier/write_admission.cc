@@ -21,7 +21,7 @@ WriteAdmission::WriteAdmission(Options options)
 
 void WriteAdmission::Refill() {
   const Clock::time_point now = options_.now();
-  // A steady clock does not step back; one that did would not take anything away.
+  // A steady clock does not step back; if one did, it must not reduce the budget.
   const double seconds = std::max(0.0, std::chrono::duration<double>(now - last_).count());
   last_ = now;
   Add(seconds);
@@ -37,23 +37,33 @@ void WriteAdmission::Add(double seconds) {
   }
 }
 
-bool WriteAdmission::Admit(uint64_t bytes, Worth worth) {
+bool WriteAdmission::Admit(uint64_t bytes, WritePriority priority) {
   const std::lock_guard lock(mutex_);
   Refill();
   const auto wanted = static_cast<double>(bytes);
   if (options_.bytes_per_day > 0) {
     const bool plenty = left_bytes_ > burst_bytes_ / 2;
     const bool fits = left_bytes_ >= wanted;
-    const bool admitted = worth == Worth::kPinned || (fits && (plenty || worth == Worth::kWorthy));
+    const bool admitted = priority == WritePriority::kPinned ||
+                          (fits && (plenty || priority == WritePriority::kWorthy));
     if (!admitted) {
       refused_bytes_ += bytes;
       return false;
     }
-    // Pins are bounded where they are made; the debt is bounded so that others wait a day at most.
+    // Pins are bounded where they are created; the debt is bounded so that others wait at most a
+    // day.
     left_bytes_ = std::max(left_bytes_ - wanted, -burst_bytes_);
   }
   spent_bytes_ += bytes;
   return true;
+}
+
+void WriteAdmission::GiveBack(uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  if (options_.bytes_per_day > 0) {
+    left_bytes_ = std::min(left_bytes_ + static_cast<double>(bytes), burst_bytes_);
+  }
+  spent_bytes_ -= std::min(bytes, spent_bytes_);  // a day may have ended since
 }
 
 WriteAdmissionStats WriteAdmission::stats() {
@@ -76,7 +86,7 @@ WriteAdmissionState WriteAdmission::state() {
 void WriteAdmission::Restore(const WriteAdmissionState& state, std::chrono::seconds away) {
   const std::lock_guard lock(mutex_);
   last_ = options_.now();
-  // The budget may be another one now: what was left of a larger bucket does not fit into this one.
+  // The budget may have changed: the rest of a larger bucket does not fit this one.
   left_bytes_ = std::clamp(static_cast<double>(state.left_bytes), -burst_bytes_, burst_bytes_);
   spent_bytes_ = state.spent_bytes;
   day_seconds_ = std::clamp(static_cast<double>(state.day_seconds), 0.0, kDaySeconds);

@@ -1,10 +1,11 @@
-// WriteAdmission: how much KV may be written to the disk, and which goes first when that runs
-// short.
+// WriteAdmission: limits how much KV is written to the disk, and decides what goes first when the
+// budget runs short.
 //
-// A disk wears out by being written, and most KV is never asked for again. The budget is a bucket
-// of bytes that fills evenly over the day, up to a quarter of it (never less than one request).
-// Above half, everything is admitted; below, only what is worth it; when it is empty, only what is
-// pinned, whose bytes are owed to the time after. It knows no blocks and no disk. Any thread.
+// A disk wears out by being written, and most KV is never requested again. The budget is a token
+// bucket in bytes that fills evenly over the day and holds a quarter of the daily budget, but at
+// least one request. Above half, everything is admitted; below, only worthy blocks that fit; when
+// it is empty, only pinned ones, whose bytes become a debt. It knows no blocks and no disk.
+// Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -14,24 +15,24 @@
 
 namespace kvgate::tier {
 
-enum class Worth : uint8_t {
-  kCommon,  // nothing is known of it
-  kWorthy,  // hit for the second time, a part that other requests share, or preempted
+enum class WritePriority : uint8_t {
+  kCommon,  // no sign that it will be requested again
+  kWorthy,  // hit for the second time, part of a shared prefix, or preempted
   kPinned,
 };
 
 struct WriteAdmissionStats {
-  uint64_t budget_bytes_per_day = 0;  // 0: unlimited
-  int64_t left_bytes = 0;             // below 0: owed
-  uint64_t spent_bytes = 0;           // in the 24 hours that are running
+  uint64_t budget_bytes_per_day = 0;  // 0 means no limit
+  int64_t left_bytes = 0;             // negative: a debt
+  uint64_t spent_bytes = 0;           // in the current 24-hour period
   uint64_t refused_bytes = 0;         // since the start
 };
 
-// What outlives the process.
+// The state that is persisted.
 struct WriteAdmissionState {
   int64_t left_bytes = 0;
   uint64_t spent_bytes = 0;
-  int64_t day_seconds = 0;  // of the 24 hours that are running
+  int64_t day_seconds = 0;  // elapsed in the current 24-hour period
   friend bool operator==(const WriteAdmissionState&, const WriteAdmissionState&) = default;
 };
 
@@ -39,20 +40,24 @@ class WriteAdmission {
  public:
   using Clock = std::chrono::steady_clock;
   struct Options {
-    uint64_t bytes_per_day = 0;                    // 0: everything is admitted, and counted
-    uint64_t burst_bytes_min = uint64_t{1} << 30;  // the bucket holds one request in any case
+    uint64_t bytes_per_day = 0;  // 0 admits everything, but still counts it
+    // The least capacity of the bucket, enough for one request.
+    uint64_t burst_bytes_min = uint64_t{1} << 30;
     std::function<Clock::time_point()> now = [] { return Clock::now(); };
   };
   // The bucket starts full.
   explicit WriteAdmission(Options options);
 
-  // Whether `bytes` may be written; they are counted as written then.
-  [[nodiscard]] bool Admit(uint64_t bytes, Worth worth);
+  // Returns true if `bytes` may be written, and then counts them as written.
+  [[nodiscard]] bool Admit(uint64_t bytes, WritePriority priority);
+
+  // Takes back `bytes` that were admitted and then not written.
+  void GiveBack(uint64_t bytes);
 
   WriteAdmissionStats stats();
   WriteAdmissionState state();
-  // Goes on from an earlier process, `away` after it. A clock that was set in between cannot do
-  // harm: `away` counts as 0 to 24 hours.
+  // Continues the state of an earlier process after `away`, which counts as 0 to 24 hours, so that
+  // a clock change in between does no harm.
   void Restore(const WriteAdmissionState& state, std::chrono::seconds away);
 
  private:

@@ -1,9 +1,10 @@
-// Access: who a caller is and what a route asks of them, decided in one place. It knows no sockets.
+// This file decides, in one place, who a caller is and what a route requires of them. It knows no
+// sockets.
 //
-// Rules: keys have a role. The machine's own command line is admin by a token that only the data
-// directory's owner can read. Without keys a caller on loopback is admin, unless a header shows
-// that somebody else's request has been forwarded. Whoever is no admin sees what is their own;
-// what is others' is to them as if it were not there.
+// Keys have a role. The machine's own command line is admin by a token that only the owner of the
+// data directory can read. Without keys a caller on loopback is admin, unless a header shows that
+// the request was forwarded for somebody else. A caller who is not admin sees only their own
+// things; those of others look to them as if they did not exist.
 #pragma once
 
 #include <cstdint>
@@ -11,34 +12,34 @@
 #include <string>
 #include <string_view>
 
-#include <kvgate/result.h>
+#include "base/result.h"
 
-namespace kvgate::service {
+namespace kvgate::access {
 
 enum class CallerRole : uint8_t {
   kNobody,   // there are keys, and this caller has none of them
-  kMetrics,  // has the key of [metrics] and no other
+  kMetrics,  // has the key of [metrics] and no other key
   kUser,
   kAdmin,
 };
-// "user", "admin" as [[key]] spells them; other texts are a user's.
+// Reads a role as [[key]] spells it: "admin" is an admin, any other text a user.
 CallerRole ParseRole(std::string_view text);
 
-// What a route asks of its caller. The router's table has one for each route.
+// The access that a route requires of its caller. The router's table names one for each route.
 enum class Access : uint8_t {
-  kOpen,     // anyone: probes hold no key
-  kMetrics,  // admins and the key of [metrics]; anyone where there are no keys at all
-  kUser,     // whoever is let in; it makes or reads nothing that others have
-  kOwn,      // the same, of things that have owners: others' are absent to a user
-  kAdmin,    // admins: others' things, what holds for all of them
+  kOpen,     // anyone, because probes hold no key
+  kMetrics,  // admins and the key of [metrics]; anyone if no keys are configured
+  kUser,     // anyone let in; the route touches nothing that belongs to others
+  kOwn,      // as kUser, for things that have owners: a user does not see those of others
+  kAdmin,    // admins only: things of others, or settings that hold for everyone
 };
 std::string_view AccessName(Access access);
 
-// What a request shows of its caller.
+// The facts that a request reveals about its caller.
 struct CallerEvidence {
-  bool has_keys = false;               // the gateway has any
-  bool has_metrics_key = false;        // the gateway has one
-  std::optional<CallerRole> key = {};  // of the key that the caller has
+  bool has_keys = false;               // the gateway has at least one [[key]]
+  bool has_metrics_key = false;        // the [metrics] section names a key
+  std::optional<CallerRole> key = {};  // the role of the caller's key; absent if it matches none
   bool shows_metrics_key = false;
   bool shows_admin_token = false;
   bool is_loopback = false;
@@ -46,23 +47,25 @@ struct CallerEvidence {
 };
 CallerRole RoleOf(const CallerEvidence& evidence);
 
-// kUnauthenticated: not let in; kPermissionDenied: let in, and not for this.
+// Returns kUnauthenticated if the caller is not let in at all, and kPermissionDenied if it is let
+// in but may not use this route.
 Result<void> CheckAccess(Access access, const CallerEvidence& evidence);
 
-// Whether a header of that name is what proxies add to requests that they pass on.
+// Returns true if proxies add a header of that name to requests that they pass on.
 bool IsForwardingHeader(std::string_view name);
 
-// Whose request it is, for whatever answers it.
+// The caller that a request is answered for.
 struct Caller {
   CallerRole role = CallerRole::kNobody;
-  std::string credential = {};  // what TenantOf makes a salt of; empty: none
-  std::string tenant = {};      // in the ledger
+  std::string credential = {};  // as sent; TenantOf derives the tenant from it; empty: none
+  std::string tenant = {};      // the name in the ledger
   bool is_admin() const { return role == CallerRole::kAdmin; }
 };
 
-// 64 hex digits from the system's random numbers, to be shown by the command line.
+// Returns 64 hex digits from the system's random numbers, which the command line then presents.
 Result<std::string> MakeAdminToken();
-// In a time that does not depend on where they differ; nothing is the same as an empty secret.
+// The time it takes does not depend on the position of a difference. An empty secret equals
+// nothing.
 bool IsSameSecret(std::string_view shown, std::string_view secret);
 
-}  // namespace kvgate::service
+}  // namespace kvgate::access

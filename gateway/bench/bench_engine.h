@@ -1,5 +1,6 @@
-// What `kvgate bench engine` measures: prefill and decode of one model shape against the limits of
-// the machine, and the textbook case for a KV cache. No server, no engine loop: the forward alone.
+// `kvgate bench engine`: measures prefill and decode of one model shape against the limits of the
+// machine, and `bench kv-cache`, which decodes with and without a KV cache. It runs only the
+// forward pass, without a server or an engine loop.
 #pragma once
 
 #include <cstdio>
@@ -7,45 +8,45 @@
 #include <string>
 #include <vector>
 
-#include <kvgate/result.h>
-
+#include "base/result.h"
 #include "engine/model/make_model.h"
 #include "gateway/bench/bench_shapes.h"
 #include "kernels/dtype.h"
 
-namespace kvgate::cli {
+namespace kvgate::bench {
 
 struct BenchEngineOptions {
   model::MakeModelOptions shape = *FindBenchShape("0.5b");  // its dtype is not used
   std::vector<std::string> types = {"f16", "q8_0"};         // of weights, as in make-model --type
   kernels::DType kv_dtype = kernels::DType::kF16;
   std::vector<int> threads = {1, 2};
-  std::string cpu_target = {};  // empty: the best there is
+  std::string cpu_target = {};  // empty: the best available
   int prompt_tokens = 512;
   int decode_tokens = 128;
   int repetitions = 3;             // the median is reported
   double decode_seconds_max = 10;  // a decode run ends here, with the tokens it has
-  // Where made models are kept for the next run; empty: made in the temporary directory, then
-  // removed.
+  // Directory that keeps generated models for the next run; empty: they are made in the temporary
+  // directory and removed.
   std::filesystem::path cache_directory;
   std::FILE* out = stdout;
 };
 
-// Prints one line per type and number of threads: tok/s, GFLOP/s of prefill and its share of the
-// FMA peak, GB/s of decode and its share of the read bandwidth, both limits measured in this run.
+// Prints one line per type and number of threads: tok/s; GFLOP/s of prefill and its share of the
+// FMA peak; GB/s of decode and its share of the read bandwidth. Both limits are measured in this
+// run.
 Result<void> RunBenchEngine(const BenchEngineOptions& options);
 
 struct BenchKvCacheOptions {
-  // A real model, or empty: one of random weights, small enough for the quadratic way.
+  // A real model; empty: one of random weights, small enough for the quadratic method.
   std::filesystem::path model_path;
   int num_tokens = 96;  // n
   int threads = 1;
   std::FILE* out = stdout;
 };
 
-// Generates n tokens greedily, once with the KV of all tokens before kept and once computing every
-// token again for each new one: n token-forwards against n (n + 1) / 2. Prints both and their
-// times. kInternal when the texts differ.
+// Generates n tokens greedily, once keeping the KV of all earlier tokens and once recomputing every
+// token for each new one: n token-forwards against n (n + 1) / 2. Prints both counts and their
+// times. Fails with kInternal if the texts differ.
 Result<void> RunBenchKvCache(const BenchKvCacheOptions& options);
 
-}  // namespace kvgate::cli
+}  // namespace kvgate::bench

@@ -1,21 +1,21 @@
-// What a forward must at least do: operations and bytes, counted from a model's shape alone. The
-// limit that a measured speed stands beside is this divided by what the machine can do.
+// The minimum work of a forward pass, operations and bytes, counted from a model's shape. Divided
+// by the machine's measured rates it is the limit that a measured speed is compared with.
 #pragma once
 
 #include "engine/model/model.h"
-#include "engine/model/model_file.h"
+#include "engine/modelfile/model_file.h"
 
-namespace kvgate::cli {
+namespace kvgate::bench {
 
-// The work of a prefill whose last row alone wants logits: what the forward really computes, so
-// that a share of the peak is never flattered. A multiply-add counts as two.
+// Operations of a prefill that needs the logits of its last row only. It counts the work that the
+// forward really does, so a share of the peak is never overstated. A multiply-add counts as two.
 double PrefillOperations(const model::ModelConfig& config, double num_tokens);
 
-// Of one decoded token with so many before it.
+// Operations of one decoded token with `context` tokens before it.
 double DecodeOperations(const model::ModelConfig& config, double context);
 
-// Bytes of the matrices that one step of one token reads, each once: of all experts those that the
-// token takes, and the embedding table only where it is the output too.
-double WeightBytesRead(const model::ModelFile& file, const model::ModelConfig& config);
+// Bytes of weights that decoding one token reads, each once: only the experts that the token uses,
+// and the embedding table only if it is also the output matrix.
+double WeightBytesRead(const modelfile::ModelFile& file, const model::ModelConfig& config);
 
-}  // namespace kvgate::cli
+}  // namespace kvgate::bench

@@ -9,17 +9,17 @@
 #include "gateway/bench/bench_engine.h"
 #include "gateway/bench/bench_kv_quality.h"
 #include "gateway/bench/bench_load.h"
-#include "gateway/cli/bench_model_load.h"
+#include "gateway/bench/bench_model_load.h"
 #include "gateway/bench/bench_shapes.h"
 #include "gateway/bench/bench_tokenizer.h"
-#include "gateway/cli/commands.h"
 #include "gateway/bench/gpu/gpu_bench.h"
-#include "gateway/cli/server_target.h"
+#include "gateway/cli/commands.h"
+#include "gateway/cli/server/server_target.h"
 
 namespace kvgate::cli {
 namespace {
 
-// "LOW:HIGH" or one number for both.
+// Parses "LOW:HIGH", or one number for both; returns an error text, empty on success.
 std::string ParseRange(const std::string& text, int& low, int& high) {
   const size_t colon = text.find(':');
   const auto parse = [](const std::string& part, int& value) {
@@ -44,16 +44,16 @@ CLI::Option* AddRange(CLI::App& app, const char* name, const char* help, int& lo
 
 void AddBenchServe(CLI::App& bench, Run& chosen) {
   struct Flags {
-    BenchLoadOptions load;
-    TargetFlags target;
+    bench::BenchLoadOptions load;
+    server::TargetFlags target;
     bool json = false;
   };
   auto flags = std::make_shared<Flags>();
-  BenchLoadOptions& load = flags->load;
+  bench::BenchLoadOptions& load = flags->load;
   CLI::App* serve = bench.add_subcommand(
       "serve", "Many clients against a running server: TTFT, ITL and whether answers agree");
   flags->target.url = load.url;
-  AddTargetFlags(*serve, flags->target);
+  server::AddTargetFlags(*serve, flags->target);
   serve->add_option("--model", load.model)->capture_default_str();
   serve->add_option("--clients", load.clients, "At once")
       ->check(CLI::Range(1, 4096))
@@ -83,9 +83,9 @@ void AddBenchServe(CLI::App& bench, Run& chosen) {
   serve->callback([&chosen, flags] {
     chosen = [flags]() -> Result<int> {
       flags->load.url = flags->target.url;
-      KVGATE_TRY(flags->load.authorization, AuthorizationOf(flags->target));
-      KVGATE_TRY(const BenchLoadReport report, RunBenchLoad(flags->load));
-      fmt::print("{}", flags->json ? ReportJson(report) : ReportText(report));
+      KVGATE_TRY(flags->load.authorization, server::AuthorizationOf(flags->target));
+      KVGATE_TRY(const bench::BenchLoadReport report, bench::RunBenchLoad(flags->load));
+      fmt::print("{}", flags->json ? bench::ReportJson(report) : bench::ReportText(report));
       return report.num_errors + report.num_different == 0 ? 0 : 1;
     };
   });
@@ -93,16 +93,17 @@ void AddBenchServe(CLI::App& bench, Run& chosen) {
 
 void AddShape(CLI::App& app, model::MakeModelOptions& shape) {
   app.add_option_function<std::string>(
-         "--shape", [&shape](const std::string& name) { shape = FindBenchShape(name).value(); },
+         "--shape",
+         [&shape](const std::string& name) { shape = bench::FindBenchShape(name).value(); },
          "Whose shape the random weights have")
-      ->check(CLI::IsMember(BenchShapeNames()))
+      ->check(CLI::IsMember(bench::BenchShapeNames()))
       ->default_str("0.5b");
 }
 
 void AddModelLoad(CLI::App& bench, Run& chosen) {
   CLI::App* load = bench.add_subcommand(
       "load", "Loading a model against reading its file, and the memory held meanwhile");
-  auto options = std::make_shared<BenchModelLoadOptions>();
+  auto options = std::make_shared<bench::BenchModelLoadOptions>();
   AddShape(*load, options->shape);
   load->add_option("--types", options->types, "Formats of the weights, as in make-model --type")
       ->check(CLI::IsMember(model::RecipeNames()))
@@ -121,7 +122,7 @@ void AddModelLoad(CLI::App& bench, Run& chosen) {
                    "Keeps the models made for the measurement here for the next run");
   load->callback([&chosen, options] {
     chosen = [options]() -> Result<int> {
-      KVGATE_TRY(const bool is_within, RunBenchModelLoad(*options));
+      KVGATE_TRY(const bool is_within, bench::RunBenchModelLoad(*options));
       return is_within ? 0 : 1;
     };
   });
@@ -130,7 +131,7 @@ void AddModelLoad(CLI::App& bench, Run& chosen) {
 void AddEngine(CLI::App& bench, Run& chosen) {
   CLI::App* engine = bench.add_subcommand(
       "engine", "Prefill and decode against the machine's own bandwidth and FMA peak");
-  auto options = std::make_shared<BenchEngineOptions>();
+  auto options = std::make_shared<bench::BenchEngineOptions>();
   AddShape(*engine, options->shape);
   engine->add_option("--types", options->types, "Formats of the weights, as in make-model --type")
       ->check(CLI::IsMember(model::RecipeNames()))
@@ -158,7 +159,7 @@ void AddEngine(CLI::App& bench, Run& chosen) {
   engine->callback([&chosen, options, kv_dtype] {
     options->kv_dtype = kernels::FindDType(*kv_dtype).value();
     chosen = [options]() -> Result<int> {
-      KVGATE_TRY_VOID(RunBenchEngine(*options));
+      KVGATE_TRY_VOID(bench::RunBenchEngine(*options));
       return 0;
     };
   });
@@ -167,9 +168,9 @@ void AddEngine(CLI::App& bench, Run& chosen) {
 void AddGpu(CLI::App& bench, Run& chosen) {
   CLI::App* command = bench.add_subcommand(
       "gpu", "A device: decode, prefill, the cache's tiers and agents, each beside its limit");
-  auto options = std::make_shared<gpu_bench::RunOptions>();
+  auto options = std::make_shared<bench::gpu::RunOptions>();
   command->add_option("--shape", options->shape, "Whose shape the random weights have")
-      ->check(CLI::IsMember(gpu_bench::SizesNames()))
+      ->check(CLI::IsMember(bench::gpu::SizesNames()))
       ->capture_default_str();
   command->add_option("--dtype", options->dtypes, "Formats of the weights; the first in all parts")
       ->check(CLI::IsMember(model::RecipeNames()))
@@ -181,7 +182,7 @@ void AddGpu(CLI::App& bench, Run& chosen) {
       ->check(CLI::IsMember({"cuda", "cpu"}))
       ->default_str("cuda");
   command->add_option("--only", options->parts, "Parts to run; default: all")
-      ->check(CLI::IsMember(gpu_bench::PartNames()))
+      ->check(CLI::IsMember(bench::gpu::PartNames()))
       ->delimiter(',');
   command->add_flag("--quick", options->is_quick, "Fewer tokens, turns and sessions");
   command->add_option("--minutes", options->minutes, "For all parts together")
@@ -204,7 +205,7 @@ void AddGpu(CLI::App& bench, Run& chosen) {
   command->add_option("--json-file", options->json_file, "Write the JSON object here as well");
   command->callback([&chosen, options] {
     chosen = [options]() -> Result<int> {
-      KVGATE_TRY(const bool is_within, gpu_bench::RunGpuBench(*options));
+      KVGATE_TRY(const bool is_within, bench::gpu::RunGpuBench(*options));
       return is_within ? 0 : 1;
     };
   });
@@ -213,7 +214,7 @@ void AddGpu(CLI::App& bench, Run& chosen) {
 void AddKvCache(CLI::App& bench, Run& chosen) {
   CLI::App* kv_cache = bench.add_subcommand(
       "kv-cache", "Generation with and without the KV cache: work n against n(n+1)/2");
-  auto demonstration = std::make_shared<BenchKvCacheOptions>();
+  auto demonstration = std::make_shared<bench::BenchKvCacheOptions>();
   kv_cache->add_option("--model", demonstration->model_path,
                        "A GGUF file or a Hugging Face folder; default: a small one");
   kv_cache->add_option("--tokens", demonstration->num_tokens, "Tokens to generate")
@@ -222,7 +223,7 @@ void AddKvCache(CLI::App& bench, Run& chosen) {
   kv_cache->add_option("--threads", demonstration->threads)->capture_default_str();
   kv_cache->callback([&chosen, demonstration] {
     chosen = [demonstration]() -> Result<int> {
-      KVGATE_TRY_VOID(RunBenchKvCache(*demonstration));
+      KVGATE_TRY_VOID(bench::RunBenchKvCache(*demonstration));
       return 0;
     };
   });
@@ -231,7 +232,7 @@ void AddKvCache(CLI::App& bench, Run& chosen) {
 void AddKvQuality(CLI::App& bench, Run& chosen) {
   CLI::App* command = bench.add_subcommand(
       "kv-quality", "What KV dtypes and context policies cost in logits and save in bytes");
-  auto options = std::make_shared<BenchKvQualityOptions>();
+  auto options = std::make_shared<bench::BenchKvQualityOptions>();
   command->add_option("--model", options->model_path,
                       "A GGUF file; default: the trained one of the test data, else a random one");
   command->add_option("--text", options->text_path, "A text file; default: a built-in story");
@@ -246,7 +247,7 @@ void AddKvQuality(CLI::App& bench, Run& chosen) {
       ->capture_default_str();
   command->callback([&chosen, options] {
     chosen = [options]() -> Result<int> {
-      KVGATE_TRY_VOID(RunBenchKvQuality(*options));
+      KVGATE_TRY_VOID(bench::RunBenchKvQuality(*options));
       return 0;
     };
   });
@@ -255,7 +256,7 @@ void AddKvQuality(CLI::App& bench, Run& chosen) {
 void AddTokenizer(CLI::App& bench, Run& chosen) {
   CLI::App* command = bench.add_subcommand(
       "tokenizer", "MB/s of text to tokens and back with one thread, beside its bounds");
-  auto options = std::make_shared<BenchTokenizerOptions>();
+  auto options = std::make_shared<bench::BenchTokenizerOptions>();
   command->add_option("--model", options->model_path,
                       "A GGUF file or a tokenizer.json; default: gpt-2 of the test data");
   command->add_option("--text", options->text_path, "A text file; default: the GNU GPL of Debian");
@@ -264,7 +265,7 @@ void AddTokenizer(CLI::App& bench, Run& chosen) {
       ->capture_default_str();
   command->callback([&chosen, options] {
     chosen = [options]() -> Result<int> {
-      KVGATE_TRY_VOID(RunBenchTokenizer(*options));
+      KVGATE_TRY_VOID(bench::RunBenchTokenizer(*options));
       return 0;
     };
   });

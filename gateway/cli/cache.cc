@@ -1,5 +1,5 @@
-// `kvgate cache ls|stats|verify|repair|pin|unpin|export|import|rm`: through the server that holds
-// the data directory, else on the directory itself.
+// `kvgate cache ls|stats|verify|repair|pin|unpin|export|import|rm`: works through the server that
+// holds the data directory, else on the directory itself.
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
@@ -17,24 +17,27 @@
 #include <vector>
 
 #include "gateway/cli/commands.h"
-#include "gateway/cli/server/http_client.h"
 #include "gateway/cli/local_engine.h"
 #include "gateway/cli/options.h"
 #include "gateway/cli/pin_flags.h"
-#include "gateway/cli/progress.h"
-#include "gateway/cli/server_target.h"
+#include "gateway/cli/server/http_client.h"
+#include "gateway/cli/server/server_target.h"
+#include "gateway/cli/terminal/progress.h"
 #include "gateway/local/prefix_service.h"
 #include "store/rocks_data_directory.h"
 
 namespace kvgate::cli {
+
+using terminal::Progress;
+
 namespace {
 
 using Json = nlohmann::json;
 
-// Of repair: what could be kept is kept, and something could not.
+// Exit status of repair if it lost data that could not be kept.
 constexpr int kExitLosses = 3;
 
-// Every answer is the JSON of the service, whoever gives it: a server, or the service here.
+// Answers have the service's JSON form, from a server or from the service in this process.
 Result<Json> ParseJson(const std::string& text) {
   Json json = Json::parse(text, nullptr, false);
   if (json.is_object()) return json;
@@ -63,7 +66,7 @@ std::string PinText(const Json& prefix) {
   return text;
 }
 
-// Two lines each on 80 columns: its numbers, and what it is.
+// Prints two lines of at most 80 columns for each prefix: its numbers, then its description.
 void PrintPrefixes(const Json& list) {
   const Json prefixes = list.value("data", Json::array());
   if (prefixes.empty()) {
@@ -118,34 +121,35 @@ struct CacheFlags {
   std::string file;
   bool all = false;
   bool force = false;
-  bool any = false;  // import: of whatever model
+  bool any = false;  // import: accept any model's prefixes
   bool json = false;
   PinFlags pin;
-  TargetFlags target;
+  server::TargetFlags target;
 };
 
 // --- on a server, or on the directory itself ---------------------------------------------------
 
 struct Target {
-  store::ServerAddress server;                // where there is one; else:
-  store::DataDirectory* directory = nullptr;  // opened here
-  service::PrefixService* prefixes = nullptr;
-  std::string authorization = {};  // what a client with the key sends: it decides the tenant
-  // On the directory itself nobody else decides: whoever can open it is its admin.
-  service::Caller caller() const {
-    return {.role = service::CallerRole::kAdmin, .credential = authorization};
+  store::ServerAddress server;                // the server, if there is one; else:
+  store::DataDirectory* directory = nullptr;  // opened by this process
+  local::PrefixService* prefixes = nullptr;
+  std::string authorization = {};  // the client's authorization; it determines the tenant
+  // On the directory itself, anyone who can open it acts as its admin.
+  access::Caller caller() const {
+    return {.role = access::CallerRole::kAdmin, .credential = authorization};
   }
 };
 
-// Asks the server, or calls the service.
-Result<Json> Ask(const Target& target, HttpRequest request,
+// Asks the server, or calls the service in this process.
+Result<Json> Ask(const Target& target, server::HttpRequest request,
                  const std::function<Result<std::string>()>& here) {
   if (target.prefixes != nullptr) {
     KVGATE_TRY(const std::string body, here());
     return ParseJson(body);
   }
   request.authorization = target.authorization;
-  KVGATE_TRY(const std::string body, FetchOk(RequestTo(target.server, std::move(request))));
+  KVGATE_TRY(const std::string body,
+             server::FetchOk(server::RequestTo(target.server, std::move(request))));
   return ParseJson(body);
 }
 
@@ -160,19 +164,20 @@ Result<int> List(const Target& target, const CacheFlags& flags) {
   return 0;
 }
 
-// As the server tells it; of a directory, what can be told without one.
+// Asks the server, or reads the store's statistics that are available without one.
 Result<Json> StatsOf(const Target& target) {
   if (target.directory != nullptr) {
-    const store::KvStoreStats stats = target.directory->kv().Stats();
+    const store::kv::KvStoreStats stats = target.directory->kv().Stats();
     Json store = {{"records", stats.num_records},       {"payload_bytes", stats.payload_bytes},
                   {"disk_bytes", stats.disk_bytes},     {"capacity_bytes", stats.capacity_bytes},
                   {"pinned_bytes", stats.pinned_bytes}, {"pins", target.directory->pins().size()}};
     if (!stats.error.empty()) store["error"] = stats.error;
     return Json{{"store", store}};
   }
-  KVGATE_TRY(const std::string body,
-             FetchOk(RequestTo(target.server, {.url = "/kvgate/v1/stats",
-                                               .authorization = target.authorization})));
+  KVGATE_TRY(
+      const std::string body,
+      server::FetchOk(server::RequestTo(
+          target.server, {.url = "/kvgate/v1/stats", .authorization = target.authorization})));
   KVGATE_TRY(const Json json, ParseJson(body));
   if (!json.contains("engine")) {
     return MakeError(ErrorCode::kPermissionDenied, "cli",
@@ -299,7 +304,7 @@ Result<void> ExportHere(const Target& target, const CacheFlags& flags,
 }
 
 Result<int> Export(const Target& target, const CacheFlags& flags) {
-  // Under a name of its own until it is whole.
+  // Writes under a temporary name until the file is complete.
   const std::filesystem::path partial = flags.file + ".partial";
   std::ofstream file(partial, std::ios::binary | std::ios::trunc);
   std::filesystem::permissions(
@@ -315,8 +320,8 @@ Result<int> Export(const Target& target, const CacheFlags& flags) {
   if (target.prefixes != nullptr) {
     done = ExportHere(target, flags, write);
   } else {
-    const auto fetched =
-        FetchOk(RequestTo(target.server, {.url = "/kvgate/v1/prefixes/" + flags.id + "/export",
+    const auto fetched = server::FetchOk(
+        server::RequestTo(target.server, {.url = "/kvgate/v1/prefixes/" + flags.id + "/export",
                                           .authorization = target.authorization,
                                           .on_data = write}));
     if (!fetched) done = fetched.error();
@@ -335,7 +340,7 @@ Result<int> Export(const Target& target, const CacheFlags& flags) {
   return MakeError(ErrorCode::kIo, "cli", fmt::format("{} cannot be written", flags.file));
 }
 
-Result<std::string> ImportHere(service::PrefixService& prefixes, const CacheFlags& flags,
+Result<std::string> ImportHere(local::PrefixService& prefixes, const CacheFlags& flags,
                                Progress& progress) {
   const std::string& path = flags.file;
   std::error_code code;
@@ -354,7 +359,7 @@ Result<std::string> ImportHere(service::PrefixService& prefixes, const CacheFlag
     progress.Set(done, total);
   }
   KVGATE_TRY(const tier::ImportReport report, importer->Finish());
-  return service::PrefixService::Describe(report);
+  return local::PrefixService::Describe(report);
 }
 
 Result<int> Import(const Target& target, const CacheFlags& flags) {
@@ -373,12 +378,12 @@ Result<int> Import(const Target& target, const CacheFlags& flags) {
 
 using Command = Result<int> (*)(const Target& target, const CacheFlags& flags);
 
-// The server that holds the directory, else the directory.
+// Runs the command on the server that holds the directory, else on the directory.
 Result<int> RunEither(const CacheFlags& flags, Command command, bool read_only) {
   KVGATE_TRY(const config::Config config, ReadConfig(flags.config));
-  KVGATE_TRY(const std::string authorization, AuthorizationOf(flags.target));
+  KVGATE_TRY(const std::string authorization, server::AuthorizationOf(flags.target));
   const std::filesystem::path directory = DataDirOf(config);
-  const store::ServerAddress server = FindServer(flags.target, directory);
+  const store::ServerAddress server = server::FindServer(flags.target, directory);
   if (!server.url.empty()) {
     return command({.server = server, .authorization = authorization}, flags);
   }
@@ -393,10 +398,10 @@ Result<int> RunEither(const CacheFlags& flags, Command command, bool read_only) 
                                          .kv_bytes_max = config.store.disk_cache_bytes,
                                          .read_only = read_only,
                                          .secret_env = config.store.secret_env}));
-  service::PrefixService prefixes({.kv = &opened->kv(),
-                                   .pins = &opened->pins(),
-                                   .hash_seed = opened->hash_seed(),
-                                   .keyring = &opened->keyring()});
+  local::PrefixService prefixes({.kv = &opened->kv(),
+                                 .pins = &opened->pins(),
+                                 .hash_seed = opened->hash_seed(),
+                                 .keyring = &opened->keyring()});
   return command({.server = {},
                   .directory = opened.get(),
                   .prefixes = &prefixes,
@@ -405,7 +410,7 @@ Result<int> RunEither(const CacheFlags& flags, Command command, bool read_only) 
 }
 
 void PrintRepair(const store::RepairReport& report) {
-  const store::MetaRepairReport& meta = report.meta;
+  const store::meta::MetaRepairReport& meta = report.meta;
   uint64_t num_rows = 0;
   for (const uint64_t rows : meta.num_rows) num_rows += rows;
   if (meta.was_healthy) {
@@ -413,7 +418,7 @@ void PrintRepair(const store::RepairReport& report) {
   } else if (!meta.set_aside.empty()) {
     fmt::print("meta/: made anew of {} rows\n", num_rows);
     for (size_t i = 0; i < meta.num_rows.size(); ++i) {
-      fmt::print("  {}: {}\n", store::MetaTableName(static_cast<store::MetaTable>(i)),
+      fmt::print("  {}: {}\n", store::meta::MetaTableName(static_cast<store::meta::MetaTable>(i)),
                  meta.num_rows[i]);
     }
     fmt::print(
@@ -427,7 +432,7 @@ void PrintRepair(const store::RepairReport& report) {
   if (report.kv_began_anew) fmt::print("  it could not be opened: set aside, begun anew\n");
 }
 
-// On the directory itself: a server has its files open.
+// Works on the directory itself only, because a server keeps its files open.
 Result<int> Repair(const CacheFlags& flags) {
   KVGATE_TRY(const config::Config config, ReadConfig(flags.config));
   const std::filesystem::path directory = DataDirOf(config);
@@ -462,7 +467,7 @@ void AddCache(CLI::App& app, Run& chosen) {
   const auto add = [&](const char* name, const char* help, Command run, bool read_only = false) {
     CLI::App* command = cache->add_subcommand(name, help);
     AddDataDirFlag(*command, flags->config);
-    AddTargetFlags(*command, flags->target);
+    server::AddTargetFlags(*command, flags->target);
     command->callback([flags, run, read_only, &chosen] {
       chosen = [flags, run, read_only] { return RunEither(*flags, run, read_only); };
     });

@@ -14,41 +14,40 @@
 #include <string>
 #include <vector>
 
-#include <kvgate/log.h>
-
+#include "base/log.h"
 #include "gateway/cli/commands.h"
-#include "gateway/cli/conversation.h"
-#include "gateway/cli/machine/device.h"
 #include "gateway/cli/local_engine.h"
+#include "gateway/cli/machine/device.h"
 #include "gateway/cli/options.h"
-#include "gateway/cli/server_target.h"
+#include "gateway/cli/server/conversation.h"
+#include "gateway/cli/server/server_target.h"
 #include "store/rocks_data_directory.h"
 
 namespace kvgate::cli {
 namespace {
 
-// What a shell reports of a program that SIGINT ended.
+// The exit status that a shell reports for a program killed by SIGINT.
 constexpr int kInterrupted = 130;
 
 struct ChatFlags {
   ConfigFlags config;
-  TargetFlags target;
+  server::TargetFlags target;
   std::string system;
-  AnswerOptions answer;
+  server::AnswerOptions answer;
 };
 
-// Ctrl-C stops the answer, not the program. A signal handler can reach nothing but a global.
+// Ctrl-C stops the answer and not the program. A signal handler can only reach a global.
 std::atomic<bool> g_stop{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
 
 void InstallInterrupt() {
   struct sigaction action {};
   action.sa_handler = [](int) { g_stop.store(true); };
-  // Without SA_RESTART, so that a wait for a line ends too.
+  // Without SA_RESTART, so that waiting for a line ends too.
   sigaction(SIGINT, &action, nullptr);
 }
 
-// A line without its end; nothing at the end of the input. Ctrl-C gives an empty line.
+// Reads a line without its line break; nullopt at the end of the input. Ctrl-C gives an empty line.
 std::optional<std::string> ReadLine() {
   char* line = nullptr;
   size_t capacity = 0;
@@ -66,12 +65,12 @@ std::optional<std::string> ReadLine() {
 
 class Talk {
  public:
-  Talk(Answerer& answerer, const std::string& system) : answerer_(answerer) {
+  Talk(server::Answerer& answerer, const std::string& system) : answerer_(answerer) {
     if (!system.empty()) messages_.push_back({.role = "system", .content = system});
   }
 
-  // Adds the turn and its answer, also one that was stopped half-way.
-  Result<AnswerCost> Say(std::string text) {
+  // Adds the turn and its answer, even if the answer was stopped half-way.
+  Result<server::AnswerCost> Say(std::string text) {
     messages_.push_back({.role = "user", .content = std::move(text)});
     std::string answer;
     g_stop.store(false);
@@ -80,7 +79,7 @@ class Talk {
       fmt::print("{}", piece);
       std::fflush(stdout);
     };
-    const Result<AnswerCost> done = answerer_.Answer(messages_, on_text, g_stop);
+    const Result<server::AnswerCost> done = answerer_.Answer(messages_, on_text, g_stop);
     fmt::print("\n");
     if (!done) {
       messages_.pop_back();
@@ -91,8 +90,8 @@ class Talk {
   }
 
  private:
-  Answerer& answerer_;
-  std::vector<protocol::Message> messages_;
+  server::Answerer& answerer_;
+  std::vector<protocol::form::Message> messages_;
 };
 
 Result<int> Converse(Talk talk) {
@@ -117,10 +116,10 @@ Result<int> Converse(Talk talk) {
       if (g_stop.load()) fmt::print("\n");
       continue;
     }
-    const Result<AnswerCost> said = talk.Say(*line);
+    const Result<server::AnswerCost> said = talk.Say(*line);
     if (!said) {
       fmt::print(stderr, "kvgate: {}\n", said.error().detail);
-    } else if (const std::string cost = CostLine(*said); !cost.empty()) {
+    } else if (const std::string cost = server::CostLine(*said); !cost.empty()) {
       fmt::print("[{}]\n", cost);
     }
   }
@@ -128,29 +127,29 @@ Result<int> Converse(Talk talk) {
   return 0;
 }
 
-// The server named; else the one that holds the data directory, unless a model is named; else an
-// engine in this process.
+// Uses the server named; else the one that holds the data directory, unless a model is named; else
+// an engine in this process.
 Result<int> Chat(const ChatFlags& flags) {
   KVGATE_TRY(config::Config config, ReadConfig(flags.config));
-  // What an engine here tells of its start is not said in between, unless it is asked for.
+  // The engine's start-up log would disturb the conversation; it is hidden unless a level is set.
   if (config.server.log_level == config::ServerConfig().log_level) {
     ConfigureLog({.level = LogLevel::kWarning});
   }
   InstallInterrupt();
   store::ServerAddress server;
   if (!flags.target.url.empty() || config.engine.model.empty()) {
-    server = FindServer(flags.target, DataDirOf(config));
+    server = server::FindServer(flags.target, DataDirOf(config));
   }
   if (!server.url.empty()) {
-    KVGATE_TRY(const std::string authorization, AuthorizationOf(flags.target));
-    const auto answerer = MakeServerAnswerer({server, authorization}, flags.answer);
+    KVGATE_TRY(const std::string authorization, server::AuthorizationOf(flags.target));
+    const auto answerer = server::MakeServerAnswerer({server, authorization}, flags.answer);
     return Converse(Talk(*answerer, flags.system));
   }
-  KVGATE_TRY_VOID(ResolveDevice(config));
+  KVGATE_TRY_VOID(machine::ResolveDevice(config));
   const DataTier tier = OpenDataTier(config);
   KVGATE_TRY(const auto local, LocalEngine::Open(config, tier));
   KVGATE_TRY(const auto provider, local->MakeProvider(config, nullptr));
-  const auto answerer = MakeLocalAnswerer(*provider, flags.answer);
+  const auto answerer = server::MakeLocalAnswerer(*provider, flags.answer);
   return Converse(Talk(*answerer, flags.system));
 }
 
@@ -161,7 +160,7 @@ void AddChat(CLI::App& app, Run& chosen) {
   CLI::App* command =
       app.add_subcommand("chat", "Talk to a server or, with --model, to a model in this process");
   AddEngineFlags(*command, flags->config);
-  AddTargetFlags(*command, flags->target);
+  server::AddTargetFlags(*command, flags->target);
   command->add_option("--system", flags->system, "system message");
   command->add_option("--name", flags->answer.model, "model to ask the server for")
       ->capture_default_str();

@@ -1,9 +1,9 @@
-// The commands of `kvgate`. Each adds itself to the command line; the one chosen is run by main.
+// The commands of `kvgate`. Each registers itself on the command line; main runs the chosen one.
 #pragma once
 
 #include <functional>
 
-#include <kvgate/result.h>
+#include "base/result.h"
 
 namespace CLI {
 class App;
@@ -11,11 +11,11 @@ class App;
 
 namespace kvgate::cli {
 
-// 0 ok, 1 failure, 2 usage. An Error is printed by main, one line, and is 1 (2 when the input was
-// wrong: kInvalidArgument).
+// Returns the exit status: 0 ok, 1 failure, 2 wrong usage. main prints an Error as one line and
+// exits with 1, or with 2 if the input was wrong (kInvalidArgument).
 using Run = std::function<Result<int>()>;
 
-// Registers a subcommand; `chosen` gets its function when the command line names it.
+// Registers a subcommand; `chosen` is set to its function when the command line names it.
 void AddServe(CLI::App& app, Run& chosen);
 void AddRecord(CLI::App& app, Run& chosen);
 void AddReplay(CLI::App& app, Run& chosen);

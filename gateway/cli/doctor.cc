@@ -1,5 +1,5 @@
-// `kvgate doctor`: what would keep `kvgate serve` with the same options from working well: one line
-// for each check, with what to do about it. It changes nothing.
+// `kvgate doctor`: finds problems that would keep `kvgate serve` with the same options from working
+// well. It prints one line for each check, with advice, and changes nothing.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <netdb.h>
@@ -27,23 +27,26 @@
 #include "engine/kv/memory_split.h"
 #include "engine/model/architecture.h"
 #include "engine/model/capacity.h"
-#include "engine/modelfile/hf_folder.h"
 #include "engine/model/model.h"
+#include "engine/modelfile/hf_folder.h"
 #include "engine/text/tokenizer/tokenizer.h"
 #include "gateway/cli/commands.h"
-#include "gateway/cli/machine/device.h"
-#include "gateway/cli/server/http_client.h"
 #include "gateway/cli/local_engine.h"
+#include "gateway/cli/machine/device.h"
 #include "gateway/cli/machine/machine_memory.h"
 #include "gateway/cli/options.h"
-#include "gateway/cli/server_target.h"
+#include "gateway/cli/server/http_client.h"
+#include "gateway/cli/server/server_target.h"
 #include "gateway/http/socket/listener_tls.h"
 #include "kernels/cpu/cpu_backend.h"
-#include "store/directory_lock.h"
-#include "store/rocks_data_directory.h"
+#include "store/file/directory_lock.h"
 #include "store/file/secret_file.h"
+#include "store/rocks_data_directory.h"
 
 namespace kvgate::cli {
+
+using machine::DeviceChoice;
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -53,9 +56,9 @@ enum class Status { kOk, kWarning, kFailure };
 
 struct Finding {
   Status status = Status::kOk;
-  std::string_view check;  // a literal
+  std::string_view check;  // a string literal
   std::string detail;
-  std::string advice = {};  // what to do; empty where all is well
+  std::string advice = {};  // what to do; empty if all is well
 };
 
 using Findings = std::vector<Finding>;
@@ -82,7 +85,7 @@ std::string Reason(int number) { return std::generic_category().message(number);
 
 // --- the data directory -------------------------------------------------------------------------
 
-// Where no directory is yet: the nearest one above, in which it would be made.
+// If the directory does not exist yet, returns its nearest existing parent.
 fs::path ExistingParent(fs::path path) {
   std::error_code code;
   path = fs::absolute(path, code);
@@ -90,7 +93,7 @@ fs::path ExistingParent(fs::path path) {
   return path;
 }
 
-// What a file system means for a cache that must survive a kill; empty: nothing special.
+// A file system's problem for a cache that must survive a kill; empty if there is none.
 std::string_view FileSystemProblem(const fs::path& path) {
   struct statfs info {};
   if (::statfs(path.c_str(), &info) != 0) return "";
@@ -128,7 +131,7 @@ void CheckMode(const fs::path& directory, Findings& findings) {
                         fmt::format("{} cannot be written: {}", directory.string(), Reason(errno)),
                         "give it to this user, or name another one with --data-dir"});
   } else if (info.st_uid != ::geteuid() || (mode & 077) != 0) {
-    // serve closes a data directory to others itself; one with other files in it, it refuses.
+    // serve makes such a data directory private itself, but refuses one that holds other files.
     std::error_code code;
     const bool ours = fs::exists(directory / "lock", code) || fs::is_empty(directory, code);
     findings.push_back(
@@ -143,9 +146,9 @@ void CheckMode(const fs::path& directory, Findings& findings) {
   }
 }
 
-// Where the secrets come from, and that nobody else may read them.
+// Reports the source of the secrets and whether others could read them.
 void CheckSecret(const config::Config& config, const fs::path& directory, Findings& findings) {
-  const auto ring = store::OpenKeyring(
+  const auto ring = store::file::OpenKeyring(
       {.directory = directory, .environment = config.store.secret_env, .make = false});
   if (ring) {
     findings.push_back(
@@ -153,7 +156,7 @@ void CheckSecret(const config::Config& config, const fs::path& directory, Findin
   } else if (ring.error().code == ErrorCode::kNotFound) {
     findings.push_back(
         {Status::kOk, "secret",
-         fmt::format("{} will be made", (directory / store::kSecretFileName).string())});
+         fmt::format("{} will be made", (directory / store::file::kSecretFileName).string())});
   } else {
     findings.push_back(
         {ring.error().code == ErrorCode::kPermissionDenied ? Status::kWarning : Status::kFailure,
@@ -162,7 +165,7 @@ void CheckSecret(const config::Config& config, const fs::path& directory, Findin
   }
 }
 
-// The bytes that kv/ has already count as room for the cache.
+// Bytes that kv/ already uses count as room for the cache.
 void CheckSpace(const config::Config& config, const fs::path& place, Findings& findings) {
   struct statvfs info {};
   if (::statvfs(place.c_str(), &info) != 0) return;
@@ -193,11 +196,11 @@ void CheckSpace(const config::Config& config, const fs::path& place, Findings& f
 
 // --- who holds it, and its health ---------------------------------------------------------------
 
-// The published address; the server may still hang, which asking it shows.
+// Asks the server itself, because one with a published address may still hang.
 void CheckServersStore(const store::ServerAddress& server, const std::string& authorization,
                        Findings& findings) {
-  const Result<std::string> body =
-      FetchOk(RequestTo(server, {.url = "/kvgate/v1/stats", .authorization = authorization}));
+  const Result<std::string> body = server::FetchOk(
+      server::RequestTo(server, {.url = "/kvgate/v1/stats", .authorization = authorization}));
   if (!body) {
     findings.push_back({Status::kFailure, "store", body.error().detail,
                         "look into that server's log, or stop it"});
@@ -233,7 +236,7 @@ void CheckOwnStore(const config::Config& config, Findings& findings) {
                                                   .kv_bytes_max = config.store.disk_cache_bytes,
                                                   .read_only = true,
                                                   .secret_env = config.store.secret_env});
-  // Of a format that serve migrates.
+  // The directory has an older format, which serve migrates.
   if (!opened && opened.error().code == ErrorCode::kUnsupported) {
     findings.push_back(
         {Status::kWarning, "store", opened.error().detail,
@@ -246,13 +249,13 @@ void CheckOwnStore(const config::Config& config, Findings& findings) {
                         "another --data-dir"});
     return;
   }
-  const store::KvStoreStats stats = (*opened)->kv().Stats();
+  const store::kv::KvStoreStats stats = (*opened)->kv().Stats();
   findings.push_back({Status::kOk, "store",
                       fmt::format("{} records, {} on disk; `kvgate cache verify` reads them all",
                                   stats.num_records, Bytes(stats.disk_bytes))});
 }
 
-// The URL of the server that holds the directory, if one does.
+// Returns the URL of the server that holds the directory, if one does.
 std::optional<std::string> CheckHolder(const config::Config& config,
                                        const std::string& authorization, Findings& findings) {
   const fs::path directory = DataDirOf(config);
@@ -261,8 +264,8 @@ std::optional<std::string> CheckHolder(const config::Config& config,
     CheckServersStore(*server, authorization, findings);
     return server->url;
   }
-  if (store::DirectoryLock::IsHeld(directory)) {
-    const Result<store::ServerInfo> holder = store::ReadServerInfo(directory);
+  if (store::file::DirectoryLock::IsHeld(directory)) {
+    const Result<store::file::ServerInfo> holder = store::file::ReadServerInfo(directory);
     findings.push_back(
         {Status::kFailure, "lock",
          holder ? fmt::format("held by process {}, which serves no address yet", holder->pid)
@@ -334,7 +337,7 @@ std::optional<ModelFacts> CheckModel(const config::Config& config, Findings& fin
                                     model::ArchitectureNames())});
     return std::nullopt;
   };
-  const auto file = model::OpenModelFile(config.engine.model);
+  const auto file = modelfile::OpenModelFile(config.engine.model);
   if (!file) return fail(file.error());
   const Result<model::ModelConfig> read = model::ReadModelConfig(**file);
   if (!read) return fail(read.error());
@@ -350,19 +353,22 @@ std::optional<ModelFacts> CheckModel(const config::Config& config, Findings& fin
 
 void CheckMemory(const config::Config& config, const std::optional<ModelFacts>& facts,
                  Findings& findings) {
-  // A device has memory of its own for weights and KV: what lies there CheckDeviceMemory says.
+  // A device has its own memory for weights and KV, which CheckDeviceMemory checks.
   const bool is_device = config.engine.device == "cuda";
   const uint64_t weights = facts && !is_device ? facts->file_bytes : 0;
   const uint64_t kv = is_device ? 0 : config.engine.kv_memory_bytes;
   const uint64_t host = config.cache.host_memory_bytes.value_or(0);
   const uint64_t needed = weights + kv + host;
-  const uint64_t limit = MemoryLimit();
-  const uint64_t available = std::min(limit, AvailableMemory());
-  const std::string detail =
-      fmt::format("{} needed (weights {}, KV {}, host {}), {} available of {}", Bytes(needed),
-                  Bytes(weights), Bytes(kv), Bytes(host), Bytes(available), Bytes(limit));
-  if (limit > 0 && needed > available) {
-    findings.push_back({needed > limit ? Status::kFailure : Status::kWarning, "memory", detail,
+  const uint64_t limit = machine::MemoryLimit();
+  const uint64_t free = machine::AvailableMemory();
+  const uint64_t available = machine::LesserKnown(limit, free);
+  const auto known = [](uint64_t bytes) { return bytes > 0 ? Bytes(bytes) : "an unknown size"; };
+  const std::string detail = fmt::format(
+      "{} needed (weights {}, KV {}, host {}), {} available of {}", Bytes(needed), Bytes(weights),
+      Bytes(kv), Bytes(host), known(free > 0 ? available : 0), known(limit));
+  if (available > 0 && needed > available) {
+    const bool never_fits = limit > 0 && needed > limit;
+    findings.push_back({never_fits ? Status::kFailure : Status::kWarning, "memory", detail,
                         is_device ? "set cache.host_memory lower"
                                   : "set engine.kv_memory lower, or use a smaller model"});
   } else {
@@ -379,7 +385,7 @@ void CheckKvMemory(const config::Config& config, const ModelFacts& facts, Findin
     groups.push_back({.block_bytes = facts.config.kv_shape(dtype, group).block_bytes(),
                       .window = facts.config.kv_groups[group].window});
   }
-  // No sequence is longer than the model knows.
+  // No sequence can be longer than the model's context.
   const int context = config.engine.context > 0
                           ? std::min(config.engine.context, facts.config.context_length)
                           : facts.config.context_length;
@@ -393,7 +399,7 @@ void CheckKvMemory(const config::Config& config, const ModelFacts& facts, Findin
   const std::string detail = fmt::format(
       "one request may have {} tokens; room for {} tokens, {} such requests; the model knows {}",
       served, tokens, served == 0 ? 0 : tokens / served, facts.config.context_length);
-  // By default the context is what there is room for, which should hold an agent's first request.
+  // By default the context is as large as fits; it should hold an agent's first request.
   const int wanted = config.engine.context > 0 ? context : std::min(context, kUsefulContextTokens);
   if (tokens < static_cast<uint64_t>(wanted)) {
     const uint64_t blocks = static_cast<uint64_t>(wanted) / kernels::kKvBlockTokens + 1;
@@ -405,15 +411,15 @@ void CheckKvMemory(const config::Config& config, const ModelFacts& facts, Findin
   }
 }
 
-// The devices there are; then whether the engine gets what the configuration asks for.
+// Reports the devices, then if the engine gets the one that the configuration asks for.
 DeviceChoice CheckDevices(const config::Config& config, Findings& findings) {
-  const DeviceProbe probe = ProbeDevices();
+  const machine::DeviceProbe probe = machine::ProbeDevices();
   std::string devices;
   std::string problems;
   for (const kernels::cuda::CudaDevice& device :
        probe.found.value_or(std::vector<kernels::cuda::CudaDevice>())) {
-    devices += fmt::format("{}{}", devices.empty() ? "" : "; ", DeviceLine(device));
-    const std::string problem = UnusableReason(device);
+    devices += fmt::format("{}{}", devices.empty() ? "" : "; ", machine::DeviceLine(device));
+    const std::string problem = machine::UnusableReason(device);
     if (!problem.empty()) problems += fmt::format("{}{}", problems.empty() ? "" : "; ", problem);
   }
   if (!probe.found) {
@@ -423,7 +429,7 @@ DeviceChoice CheckDevices(const config::Config& config, Findings& findings) {
     findings.push_back(
         {problems.empty() ? Status::kOk : Status::kWarning, "CUDA", devices, problems});
   }
-  Result<DeviceChoice> choice = ChooseDevice(config.engine, probe);
+  Result<DeviceChoice> choice = machine::ChooseDevice(config.engine, probe);
   if (!choice) {
     findings.push_back({Status::kFailure, "device", choice.error().detail,
                         "set engine.device and engine.numerics to what is there"});
@@ -443,7 +449,7 @@ DeviceChoice CheckDevices(const config::Config& config, Findings& findings) {
   return *choice;
 }
 
-// What serve would find free now; a server that runs already has taken its part.
+// Checks the memory that is free now, so a server that is already running counts as use.
 void CheckDeviceMemory(config::Config& config, const DeviceChoice& choice,
                        const std::optional<ModelFacts>& facts, Findings& findings) {
   const uint64_t weights = facts ? facts->file_bytes : 0;
@@ -492,7 +498,7 @@ void CheckCpu(const config::Config& config, Findings& findings) {
 
 // --- the process --------------------------------------------------------------------------------
 
-// 0, or why nothing can listen there.
+// Returns 0, or the errno value that explains why the address cannot be listened on.
 int TryToListen(const config::HostPort& at) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
@@ -540,9 +546,9 @@ void CheckListen(const config::Config& config, const std::optional<std::string>&
 }
 
 void CheckTls(const config::Config& config, Findings& findings) {
-  const auto tls = http::ListenerTls::Open({.cert_file = config.server.tls_cert,
-                                            .key_file = config.server.tls_key,
-                                            .min_version = config.server.tls_min_version});
+  const auto tls = http::socket::ListenerTls::Open({.cert_file = config.server.tls_cert,
+                                                    .key_file = config.server.tls_key,
+                                                    .min_version = config.server.tls_min_version});
   if (!tls) {
     findings.push_back({Status::kFailure, "tls", tls.error().detail,
                         "correct server.tls_cert and server.tls_key"});
@@ -567,7 +573,7 @@ void CheckOpenFiles(const config::Config& config, Findings& findings) {
   }
 }
 
-// Whom only an admin can help.
+// Warns if no key has the admin role.
 void CheckKeys(const config::Config& config, Findings& findings) {
   if (config.keys.empty()) return;
   const auto num_admins = std::count_if(config.keys.begin(), config.keys.end(),
@@ -586,14 +592,15 @@ void CheckKeys(const config::Config& config, Findings& findings) {
 void CheckEngine(config::Config& config, Findings& findings) {
   const std::optional<ModelFacts> facts = CheckModel(config, findings);
   const DeviceChoice choice = CheckDevices(config, findings);
-  ApplyDeviceDefaults(choice, std::min(MemoryLimit(), AvailableMemory()), config);
+  machine::ApplyDeviceDefaults(choice, std::min(machine::MemoryLimit(), machine::AvailableMemory()),
+                               config);
   CheckMemory(config, facts, findings);
   if (choice.is_cuda) CheckDeviceMemory(config, choice, facts, findings);
   if (facts) CheckKvMemory(config, *facts, findings);
   CheckCpu(config, findings);
 }
 
-Findings Diagnose(Result<config::Config> config, const TargetFlags& target) {
+Findings Diagnose(Result<config::Config> config, const server::TargetFlags& target) {
   Findings findings;
   if (!config) {
     findings.push_back({Status::kFailure, "config", config.error().detail,
@@ -602,18 +609,18 @@ Findings Diagnose(Result<config::Config> config, const TargetFlags& target) {
   }
   findings.push_back({Status::kOk, "config", "every key and value is known"});
   CheckKeys(*config, findings);
-  const Result<std::string> authorization = AuthorizationOf(target);
+  const Result<std::string> authorization = server::AuthorizationOf(target);
   if (!authorization) {
     findings.push_back(
         {Status::kFailure, "keys", authorization.error().detail, "set it, or leave --key-env out"});
   }
-  // Asked beside the one that holds the directory.
+  // The server of --url is asked in addition to the one that holds the directory.
   if (!target.url.empty()) {
-    CheckServersStore(FindServer(target, {}), authorization.value_or(""), findings);
+    CheckServersStore(server::FindServer(target, {}), authorization.value_or(""), findings);
   }
   const std::optional<std::string> server =
       CheckDataDirectory(*config, authorization.value_or(""), findings);
-  // As serve decides whether it loads a model.
+  // Uses the same condition as serve for loading a model.
   if (config->upstreams.empty() || !config->engine.model.empty()) {
     CheckEngine(*config, findings);
   } else {
@@ -651,7 +658,7 @@ void PrintJson(const Findings& findings, bool ok) {
 void AddDoctor(CLI::App& app, Run& chosen) {
   struct Flags {
     ConfigFlags config;
-    TargetFlags target;
+    server::TargetFlags target;
     bool json = false;
   };
   auto flags = std::make_shared<Flags>();
@@ -659,7 +666,7 @@ void AddDoctor(CLI::App& app, Run& chosen) {
       app.add_subcommand("doctor", "Check what `serve` with the same options would find");
   AddEngineFlags(*command, flags->config);
   AddServerFlags(*command, flags->config);
-  AddTargetFlags(*command, flags->target);
+  server::AddTargetFlags(*command, flags->target);
   command->add_flag("--json", flags->json, "print one JSON object");
   command->callback([flags, &chosen] {
     chosen = [flags]() -> Result<int> {

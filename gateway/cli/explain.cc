@@ -1,6 +1,6 @@
-// `kvgate explain REQUEST.json`: what would be done to a request on its way to an upstream: by the
-// server that holds the data directory, which knows its conversation, else by the configuration
-// alone, as to a first request.
+// `kvgate explain REQUEST.json`: shows what would be done to a request on its way to an upstream.
+// The server that holds the data directory answers, since it knows the conversation; without one
+// the configuration alone decides, as for a first request.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "gateway/cli/commands.h"
-#include "gateway/cli/server/http_client.h"
 #include "gateway/cli/local_engine.h"
 #include "gateway/cli/options.h"
-#include "gateway/cli/server_target.h"
+#include "gateway/cli/server/http_client.h"
+#include "gateway/cli/server/server_target.h"
 #include "gateway/route/route_table.h"
 #include "gateway/service/prompts.h"
 #include "gateway/upstream/upstreams.h"
@@ -34,8 +34,8 @@ struct ExplainFlags {
   std::string endpoint;
   std::string upstream;
   std::string mode;
-  std::string key_header;  // empty: as clients of the endpoint's dialect do
-  TargetFlags target;
+  std::string key_header;  // empty: the one that the dialect's clients use
+  server::TargetFlags target;
   bool json = false;
 };
 
@@ -50,7 +50,7 @@ Result<std::string> ReadRequest(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
 }
 
-// Which dialect a body is in, where nobody says.
+// Guesses the dialect of a body if no endpoint is given.
 std::string GuessEndpoint(const Json& body) {
   if (body.contains("input")) return "responses";
   const bool claude = body.value("model", Json()).is_string() &&
@@ -58,7 +58,7 @@ std::string GuessEndpoint(const Json& body) {
   return body.contains("system") || claude ? "messages" : "chat_completions";
 }
 
-// Whom the configuration's first fitting route asks first; empty: no route fits.
+// Returns the upstream that the first matching route asks first; empty if no route matches.
 Result<std::string> RoutedTo(const config::Config& config, const std::string& model) {
   std::vector<std::string> names;
   for (const config::UpstreamConfig& upstream : config.upstreams) names.push_back(upstream.name);
@@ -74,9 +74,10 @@ struct Answering {
   std::string provider;
 };
 
-// By the configuration: who would answer. With --mode and no upstream, one that has only a dialect.
+// Returns the upstream that would answer by the configuration. With --mode and no upstream
+// configured, it has only a dialect.
 Result<Answering> WhoAnswers(const config::Config& config, const ExplainFlags& flags,
-                             upstream::Dialect dialect, const std::string& model) {
+                             upstream::wire::Dialect dialect, const std::string& model) {
   KVGATE_TRY(const std::string routed, RoutedTo(config, model));
   const std::string name = flags.upstream.empty() ? routed : flags.upstream;
   const bool is_local = name == route::Target::kLocal || (name.empty() && model == "local");
@@ -85,11 +86,11 @@ Result<Answering> WhoAnswers(const config::Config& config, const ExplainFlags& f
   }
   Answering answering;
   if (config.upstreams.empty() && flags.upstream.empty()) {
-    answering.provider = upstream::DialectName(dialect);
+    answering.provider = upstream::wire::DialectName(dialect);
     answering.upstream.name = fmt::format("none is configured; as of {}", answering.provider);
   } else {
     KVGATE_TRY(const auto upstreams,
-               upstream::Upstreams::Open(config.upstreams, upstream::ProcessEnvironment));
+               upstream::Upstreams::Open(config.upstreams, upstream::wire::ProcessEnvironment));
     KVGATE_TRY(const upstream::Upstream* found,
                upstreams->Choose({.dialect = dialect, .name = name, .model = model}));
     answering = {.upstream = found->config(), .provider = std::string(found->provider())};
@@ -101,11 +102,11 @@ Result<Answering> WhoAnswers(const config::Config& config, const ExplainFlags& f
 Result<std::string> ExplainHere(const config::Config& config, const ExplainFlags& flags,
                                 const std::string& body, const std::string& model) {
   const auto endpoint = service::PromptEndpoint(flags.endpoint);
-  const bool messages = endpoint == upstream::Endpoint::kMessages;
-  KVGATE_TRY(
-      const Answering answering,
-      WhoAnswers(config, flags,
-                 messages ? upstream::Dialect::kAnthropic : upstream::Dialect::kOpenAi, model));
+  const bool messages = endpoint == upstream::wire::Endpoint::kMessages;
+  KVGATE_TRY(const Answering answering, WhoAnswers(config, flags,
+                                                   messages ? upstream::wire::Dialect::kAnthropic
+                                                            : upstream::wire::Dialect::kOpenAi,
+                                                   model));
   const service::Prompts prompts({.keep_text = true});
   return prompts.Explain({.body = body,
                           .endpoint = *endpoint,
@@ -116,7 +117,7 @@ Result<std::string> ExplainHere(const config::Config& config, const ExplainFlags
                           .credential = ""});
 }
 
-// The names, behind each other on lines of 80 columns.
+// Prints the names, wrapped into lines of 80 columns.
 void PrintList(const char* title, const std::vector<std::string>& names) {
   constexpr size_t kColumns = 80;
   std::string line = fmt::format("{:<13}", title);
@@ -171,9 +172,10 @@ void Print(const Json& found) {
   for (const Json& note : found["notes"]) fmt::print("note         {}\n", note.get<std::string>());
 }
 
-// As clients of the dialect send their key, if not told otherwise: by header and value a server
-// without keys of its own tells whose conversations are meant.
-void Authorize(const std::string& authorization, const ExplainFlags& flags, HttpRequest& request) {
+// Sends the key in the header that the dialect's clients use, unless told otherwise: a server
+// without keys of its own identifies the caller's conversations by header and value.
+void Authorize(const std::string& authorization, const ExplainFlags& flags,
+               server::HttpRequest& request) {
   constexpr std::string_view kScheme = "Bearer ";
   const bool is_oauth = authorization.find("sk-ant-oat") != std::string::npos;
   const bool by_dialect = flags.key_header.empty() && flags.endpoint == "messages" && !is_oauth;
@@ -198,21 +200,21 @@ Result<int> Explain(ExplainFlags flags) {
                      "--endpoint must be chat_completions, responses or messages");
   }
   const Json model = request.value("model", Json());
-  KVGATE_TRY(const std::string authorization, AuthorizationOf(flags.target));
+  KVGATE_TRY(const std::string authorization, server::AuthorizationOf(flags.target));
   store::ServerAddress server;
   if (!flags.target.url.empty() || flags.mode.empty()) {
-    server = FindServer(flags.target, DataDirOf(config));
+    server = server::FindServer(flags.target, DataDirOf(config));
   }
   Result<std::string> found;
   if (server.url.empty()) {
     found = ExplainHere(config, flags, body, model.is_string() ? model.get<std::string>() : "");
   } else {
-    HttpRequest asked = {.method = "POST",
-                         .url = fmt::format("/kvgate/v1/explain?endpoint={}&upstream={}",
-                                            flags.endpoint, flags.upstream),
-                         .body = body};
+    server::HttpRequest asked = {.method = "POST",
+                                 .url = fmt::format("/kvgate/v1/explain?endpoint={}&upstream={}",
+                                                    flags.endpoint, flags.upstream),
+                                 .body = body};
     Authorize(authorization, flags, asked);
-    found = FetchOk(RequestTo(server, std::move(asked)));
+    found = server::FetchOk(server::RequestTo(server, std::move(asked)));
   }
   KVGATE_TRY(const std::string text, std::move(found));
   const Json explanation = Json::parse(text, nullptr, false);
@@ -246,7 +248,7 @@ void AddExplain(CLI::App& app, Run& chosen) {
       ->add_option("--mode", flags->mode,
                    "as if it were the upstream's, for a first request; asks no server")
       ->check(CLI::IsMember({"observe", "pin", "stabilize"}));
-  AddTargetFlags(*command, flags->target);
+  server::AddTargetFlags(*command, flags->target);
   command
       ->add_option("--key-header", flags->key_header,
                    "in which header your client sends its key; by default x-api-key for messages, "

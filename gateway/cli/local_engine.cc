@@ -11,12 +11,11 @@
 #include <system_error>
 #include <utility>
 
-#include <kvgate/log.h>
+#include "base/log.h"
 #include "base/regular_file.h"
-
-#include "engine/modelfile/hf_folder.h"
 #include "engine/model/make_model.h"
-#include "engine/template/template_format.h"
+#include "engine/modelfile/hf_folder.h"
+#include "engine/text/chat/template_format.h"
 #include "gateway/cli/machine/device.h"
 #include "gateway/local/maintenance.h"
 
@@ -25,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A context of 128 Ki tokens of 128 KiB.
+// A context of 128 Ki tokens of 128 KiB each.
 constexpr uint64_t kDeviceBurstBytes = uint64_t{16} << 30;
 
 constexpr uint64_t kTemplateBytesMax = uint64_t{16} << 20;
@@ -45,7 +44,7 @@ model::MakeModelOptions DefaultModel() {
           .name = "kvgate-default"};
 }
 
-// Where the default model goes when the data directory cannot be written.
+// A directory for the default model if the data directory cannot be written.
 Result<fs::path> TemporaryModelDir() {
   std::string pattern = (fs::temp_directory_path() / "kvgate-XXXXXX").string();
   if (::mkdtemp(pattern.data()) == nullptr) {
@@ -63,7 +62,7 @@ Result<fs::path> MakeDefaultModel(const fs::path& data_dir) {
              path.string());
   const bool is_new = !fs::exists(data_dir, code);
   if (fs::create_directories(path.parent_path(), code); !code) {
-    // The directory holds prompts' KV later; nobody else has business in it.
+    // The directory will hold KV of prompts, so only the owner may access it.
     if (is_new) fs::permissions(data_dir, fs::perms::owner_all, code);
     if (const Result<void> made = model::MakeModel(DefaultModel(), path); made) return path;
   }
@@ -74,8 +73,9 @@ Result<fs::path> MakeDefaultModel(const fs::path& data_dir) {
   return elsewhere / "kvgate-default.gguf";
 }
 
-engine::EngineOptions ToEngineOptions(const config::Config& config, const DataTier& tier,
-                                      std::shared_ptr<grammar::GrammarMemory> grammar_memory) {
+engine::EngineOptions ToEngineOptions(
+    const config::Config& config, const DataTier& tier,
+    std::shared_ptr<grammar::mask::GrammarMemory> grammar_memory) {
   return {.context_tokens_max = config.engine.context,
           .step_tokens_max = config.engine.step_tokens,
           .mixed_step_tokens_max = config.engine.mixed_step_tokens,
@@ -107,7 +107,7 @@ chat::TemplateFormatOptions TemplateOptions(const tokenizer::Tokenizer& tokenize
           .eos_token = text_of(tokenizer.eos())};
 }
 
-// A built-in's name, or a file.
+// `wanted` is a built-in's name or a file.
 Result<std::unique_ptr<chat::ChatFormat>> NamedFormat(const std::string& wanted,
                                                       chat::TemplateFormatOptions options) {
   if (auto builtin = chat::MakeChatFormat(wanted); builtin) return builtin;
@@ -123,7 +123,7 @@ Result<std::unique_ptr<chat::ChatFormat>> NamedFormat(const std::string& wanted,
   return chat::MakeTemplateFormat(options);
 }
 
-// What stands for a template that there is not, or that cannot be read.
+// The format for a model whose template is missing or cannot be parsed.
 Result<std::unique_ptr<chat::ChatFormat>> FallbackFormat(const tokenizer::Tokenizer& tokenizer) {
   const bool chatml = tokenizer.FindSpecial("<|im_start|>").has_value();
   const std::string_view fallback = chatml ? "chatml" : "plain";
@@ -134,9 +134,9 @@ Result<std::unique_ptr<chat::ChatFormat>> FallbackFormat(const tokenizer::Tokeni
   return chat::MakeChatFormat(fallback);
 }
 
-// The template or built-in that is asked for, else the model's own template.
+// Returns the configured template or built-in, else the model's own template.
 Result<std::unique_ptr<chat::ChatFormat>> ChooseChatFormat(const config::Config& config,
-                                                           const model::ModelFile& file,
+                                                           const modelfile::ModelFile& file,
                                                            const tokenizer::Tokenizer& tokenizer) {
   chat::TemplateFormatOptions options = TemplateOptions(tokenizer);
   if (!config.engine.chat_template.empty()) {
@@ -175,13 +175,13 @@ DataTier OpenDataTier(const config::Config& config) {
        .sync = config.store.sync,
        .secret_env = config.store.secret_env});
   if (opened) {
-    // No request's KV is larger than the KV memory: the budget's burst holds that much. Of a device
-    // that decides later it holds a long context's.
+    // The budget's burst holds the KV of any one request, which is at most the KV memory. On a
+    // device, which sizes that memory later, it holds the KV of a long context.
     const uint64_t kv_bytes = config.engine.kv_memory_bytes;
     auto admission = std::make_shared<tier::WriteAdmission>(tier::WriteAdmission::Options{
         .bytes_per_day = config.store.write_budget_bytes,
         .burst_bytes_min = kv_bytes > 0 ? kv_bytes : kDeviceBurstBytes});
-    service::RestoreWriteBudget((*opened)->meta(), *admission);
+    local::RestoreWriteBudget((*opened)->meta(), *admission);
     return {.directory = std::move(*opened), .reason = {}, .write_admission = admission};
   }
   KVGATE_LOG(kWarning, "cli",
@@ -202,12 +202,12 @@ Result<std::unique_ptr<LocalEngine>> LocalEngine::Open(const config::Config& con
   std::unique_ptr<LocalEngine> local(new LocalEngine());
   KVGATE_TRY(local->path_, FindModel(config));
   KVGATE_LOG(kInfo, "cli", "loading {}", local->path_.string());
-  KVGATE_TRY(std::unique_ptr<model::ModelFile> file, model::OpenModelFile(local->path_));
+  KVGATE_TRY(std::unique_ptr<modelfile::ModelFile> file, modelfile::OpenModelFile(local->path_));
   local->file_ = std::move(file);
   KVGATE_TRY(local->tokenizer_, tokenizer::Tokenizer::Load(*local->file_));
-  KVGATE_TRY(local->backend_, MakeBackend(config.engine));
-  local->grammar_memory_ = std::make_shared<grammar::GrammarMemory>(
-      grammar::GrammarMemory::Options{.bytes_max = config.engine.grammar_memory_bytes});
+  KVGATE_TRY(local->backend_, machine::MakeBackend(config.engine));
+  local->grammar_memory_ = std::make_shared<grammar::mask::GrammarMemory>(
+      grammar::mask::GrammarMemory::Options{.bytes_max = config.engine.grammar_memory_bytes});
   KVGATE_TRY(local->engine_,
              engine::Engine::Open(ToEngineOptions(config, tier, local->grammar_memory_),
                                   local->file_, *local->backend_, *local->tokenizer_, tier.kv()));
@@ -229,14 +229,14 @@ Result<std::unique_ptr<LocalEngine>> LocalEngine::Open(const config::Config& con
   return local;
 }
 
-Result<std::unique_ptr<provider::LocalProvider>> LocalEngine::MakeProvider(
+Result<std::unique_ptr<local::LocalProvider>> LocalEngine::MakeProvider(
     const config::Config& config, metrics::GatewayMetrics* metrics) const {
   KVGATE_TRY(auto chat_format, ChooseChatFormat(config, *file_, *tokenizer_));
-  return std::make_unique<provider::LocalProvider>(provider::LocalProvider::Parts{
+  return std::make_unique<local::LocalProvider>(local::LocalProvider::Parts{
       .engine = *engine_,
       .tokenizer = *tokenizer_,
       .chat_format = std::move(chat_format),
-      .names = provider::LocalModelNames(engine_->info().model.name, path_.string()),
+      .names = local::LocalModelNames(engine_->info().model.name, path_.string()),
       .metrics = metrics,
       .created_unix = static_cast<int64_t>(std::time(nullptr)),
       .grammar_memory = grammar_memory_,

@@ -1,4 +1,4 @@
-// The `kvgate` program: the command line, and the last fence for errors and exceptions.
+// The `kvgate` program: the command line, and the last handler for errors and exceptions.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -9,8 +9,8 @@
 #include <span>
 #include <string>
 
-#include "gateway/cli/machine/bus_error.h"
 #include "gateway/cli/commands.h"
+#include "gateway/cli/machine/bus_error.h"
 #include "gateway/cli/terminal/misspelling.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "store/file/start_marker.h"
@@ -48,7 +48,7 @@ int RunCommandLine(int argc, char** argv) {
   } catch (const CLI::ParseError& problem) {
     if (problem.get_exit_code() == 0) return app.exit(problem);
     const std::span<const char* const> words(argv + 1, argc > 0 ? argc - 1 : 0);
-    const std::string misspelling = kvgate::cli::FindMisspelling(app, words);
+    const std::string misspelling = kvgate::cli::terminal::FindMisspelling(app, words);
     if (misspelling.empty()) {
       app.exit(problem);
     } else {
@@ -62,10 +62,10 @@ int RunCommandLine(int argc, char** argv) {
   return code.error().code == kvgate::ErrorCode::kInvalidArgument ? kExitUsage : kExitFailure;
 }
 
-// A file that a library takes for sound can make it abort: what was being opened remembers that,
-// and is set aside when it happens again.
+// A damaged file that passes a library's checks can make it abort. The start marker records which
+// file was being opened, so that it is set aside if the crash repeats.
 void NoteCrash(int signal) {
-  kvgate::store::StartMarker::NoteCrash();
+  kvgate::store::file::StartMarker::NoteCrash();
   std::signal(signal, SIG_DFL);
   std::raise(signal);
 }
@@ -73,7 +73,7 @@ void NoteCrash(int signal) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  kvgate::cli::ExplainBusErrors();
+  kvgate::cli::machine::ExplainBusErrors();
   std::signal(SIGABRT, NoteCrash);
   std::signal(SIGSEGV, NoteCrash);
   try {

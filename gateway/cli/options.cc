@@ -5,7 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <utility>
 
-#include <kvgate/log.h>
+#include "base/log.h"
 
 namespace kvgate::cli {
 namespace {

@@ -1,12 +1,12 @@
-// The command line's options that set the configuration: one flag per key, with the file's checks.
+// Command-line options that set the configuration, one flag per key, with the same checks as the
+// file.
 #pragma once
 
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <kvgate/result.h>
-
+#include "base/result.h"
 #include "gateway/config/config.h"
 
 namespace CLI {
@@ -15,7 +15,7 @@ class App;
 
 namespace kvgate::cli {
 
-// What the flags said; applied over the file when the command runs.
+// The values of the flags; they override the file's when the command runs.
 struct ConfigFlags {
   std::string file;
   struct Setting {
@@ -26,13 +26,14 @@ struct ConfigFlags {
   std::vector<Setting> settings;
 };
 
-// --config, --model, --data-dir, --context … and --set TABLE.KEY=VALUE for all the others.
+// Adds --config, --model, --data-dir, --context … and --set TABLE.KEY=VALUE for all other keys.
 void AddEngineFlags(CLI::App& app, ConfigFlags& flags);
-// --listen and what else only a server has.
+// Adds --listen and the other flags that only a server has.
 void AddServerFlags(CLI::App& app, ConfigFlags& flags);
 void AddDataDirFlag(CLI::App& app, ConfigFlags& flags);
 
-// File, then flags; then the log is configured by it. kInvalidArgument: all problems, one per line.
+// Reads the file, applies the flags, then configures the log. Fails with kInvalidArgument, listing
+// all problems, one per line.
 Result<config::Config> ReadConfig(const ConfigFlags& flags);
 
 }  // namespace kvgate::cli

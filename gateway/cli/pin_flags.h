@@ -1,4 +1,4 @@
-// How to pin, from the command line: the same options for `warm` and `cache pin`.
+// Command-line options for pinning, shared by `warm` and `cache pin`.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -12,7 +12,7 @@ struct PinFlags {
   std::string name;
   std::string version;
   int priority = 0;         // 0: not given
-  int64_t ttl_seconds = 0;  // 0: for good
+  int64_t ttl_seconds = 0;  // 0: no expiry
 };
 
 inline void AddPinFlags(CLI::App& app, PinFlags& flags) {
@@ -23,7 +23,7 @@ inline void AddPinFlags(CLI::App& app, PinFlags& flags) {
   app.add_option("--ttl", flags.ttl_seconds, "seconds until the pin ends by itself");
 }
 
-// As the endpoints take them; what was not given is not there.
+// The JSON form that the endpoints take, without the options that were not given.
 inline nlohmann::json ToJson(const PinFlags& flags) {
   nlohmann::json json = nlohmann::json::object();
   if (!flags.name.empty()) json["name"] = flags.name;

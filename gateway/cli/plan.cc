@@ -24,7 +24,7 @@ using model::Capacity;
 using model::CapacityRequest;
 using model::CapacityShape;
 
-// "4.5", "1.25", "320": at most two decimals, none that say nothing.
+// "4.5", "1.25", "320": at most two decimals, without trailing zeros.
 std::string Short(double number) {
   std::string text = fmt::format("{:.2f}", number);
   text.erase(text.find_last_not_of('0') + 1);
@@ -46,13 +46,13 @@ std::string Binary(uint64_t bytes) {
   return Scaled(bytes, 1024, {"bytes", "KiB", "MiB", "GiB", "TiB"});
 }
 
-// Both ways of counting: textbooks mix them.
+// Formats both units, because textbooks mix them.
 std::string Both(uint64_t bytes) {
   return fmt::format("{} ({})", Binary(bytes),
                      Scaled(bytes, 1000, {"bytes", "kB", "MB", "GB", "TB"}));
 }
 
-// 1,234,567
+// "1,234,567".
 std::string Grouped(uint64_t number) {
   std::string text = std::to_string(number);
   for (size_t at = text.size(); at > 3;) text.insert(at -= 3, ",");
@@ -70,11 +70,11 @@ struct Variant {
   Capacity capacity;
 };
 
-// The shape with a KV head for each head, with its own number, and with a single one. Weights are
-// taken as they are: K and V projections are a few percent of them.
+// Compares the shape with as many KV heads as heads, with its own number, and with one. The weights
+// stay the same, as K and V projections are a few percent of them.
 Result<std::vector<Variant>> CompareAttention(const Plan& plan) {
   std::vector<int> counts = {plan.shape.num_heads, plan.shape.num_kv_heads, 1};
-  // Where the model is at an end of the range itself, a group of eight shows what lies between.
+  // If the model is MHA or MQA itself, groups of eight heads serve as the example in between.
   if (plan.shape.num_kv_heads == plan.shape.num_heads || plan.shape.num_kv_heads == 1) {
     counts[1] = plan.shape.num_heads % 8 == 0 ? plan.shape.num_heads / 8 : plan.shape.num_kv_heads;
   }
@@ -157,12 +157,12 @@ Result<Plan> FindPlan(const std::string& model, const CapacityRequest& request) 
         ErrorCode::kNotFound, "cli",
         fmt::format("'{}' is neither a file nor a known shape; known are {}", model, KnownNames()));
   }
-  KVGATE_TRY(const auto file, model::OpenModelFile(model));
+  KVGATE_TRY(const auto file, modelfile::OpenModelFile(model));
   KVGATE_TRY(plan.shape, model::ReadCapacityShape(*file));
   plan.request.weight_bytes = file->total_bytes();
   if (request.is_device && file->FindTensor("output.weight") == nullptr) {
-    // The table that is the output as well lies there twice: in rows, and ordered for products.
-    const model::GgufTensor* const table = file->FindTensor("token_embd.weight");
+    // A tied embedding table is stored twice: in rows, and packed for matrix products.
+    const modelfile::GgufTensor* const table = file->FindTensor("token_embd.weight");
     if (table != nullptr) plan.request.weight_bytes += table->data.size();
   }
   return plan;
@@ -246,15 +246,16 @@ Result<int> RunPlan(const PlanFlags& flags) {
   CapacityRequest request = flags.request;
   request.kv_dtype = kernels::FindDType(flags.kv_dtype).value();
   request.weight_dtype = kernels::FindDType(flags.weight_dtype).value();
-  request.memory_bytes = MemoryLimit();
+  request.memory_bytes = machine::MemoryLimit();
   if (flags.device == "cuda") {
     config::Config config;
-    ApplyDeviceDefaults({.is_cuda = true}, 0, config);
+    machine::ApplyDeviceDefaults({.is_cuda = true}, 0, config);
     request.is_device = true;
     request.step_tokens = config.engine.step_tokens;
     if (flags.memory.empty()) {
       config.engine.device = "cuda";
-      const Result<DeviceChoice> choice = ChooseDevice(config.engine, ProbeDevices());
+      const Result<machine::DeviceChoice> choice =
+          machine::ChooseDevice(config.engine, machine::ProbeDevices());
       if (!choice) {
         return MakeError(
             choice.error().code, "cli",

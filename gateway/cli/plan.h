@@ -1,11 +1,10 @@
-// What `kvgate plan` prints: the memory that a model, a context and a number of sequences need,
-// with the arithmetic spelled out, and the same shape as MHA, GQA and MQA side by side.
+// `kvgate plan`: prints the memory that a model, a context and a number of sequences need, with the
+// arithmetic spelled out, and the same shape as MHA, GQA and MQA side by side.
 #pragma once
 
 #include <string>
 
-#include <kvgate/result.h>
-
+#include "base/result.h"
 #include "engine/model/capacity.h"
 
 namespace kvgate::cli {
@@ -15,11 +14,11 @@ struct Plan {
   model::CapacityRequest request;
 };
 
-// A GGUF file, or a known shape by name; fills in what the file says. kNotFound: neither; detail
-// lists the names.
+// Accepts a GGUF file or a known shape's name, and fills in what the file says. Fails with
+// kNotFound if it is neither; the detail lists the names.
 Result<Plan> FindPlan(const std::string& model, const model::CapacityRequest& request);
 
-// kInvalidArgument as ComputeCapacity.
+// Both fail with kInvalidArgument as ComputeCapacity does.
 Result<std::string> PlanText(const Plan& plan);
 Result<std::string> PlanJson(const Plan& plan);
 

@@ -1,4 +1,4 @@
-// `kvgate render`: a chat template over a conversation in JSON, for looking at what a model sees.
+// `kvgate render`: renders a chat template over a conversation in JSON, to show what a model sees.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -16,8 +16,8 @@
 namespace kvgate::cli {
 namespace {
 
-using jinja::Data;
 using jinja::Template;
+using jinja::value::Data;
 
 Error BadInput(std::string detail) {
   return MakeError(ErrorCode::kInvalidArgument, "render", std::move(detail));
@@ -35,10 +35,10 @@ Result<std::string> ReadText(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
 }
 
-// What transformers always passes, then what the input has.
+// Variables that transformers always passes, followed by the input's.
 Result<Data::Dict> ReadVariables(const std::string& path) {
   KVGATE_TRY(const std::string text, ReadText(path));
-  auto input = ParseJsonData(text);
+  auto input = terminal::ParseJsonData(text);
   if (!input) return BadInput(fmt::format("{}: {}", path, input.error().detail));
   const auto* given = std::get_if<Data::Dict>(&input->value());
   if (given == nullptr) return BadInput(fmt::format("{}: must be a JSON object", path));
@@ -69,7 +69,7 @@ Result<int> Render(const std::string& template_path, const std::string& input_pa
   input.variables = given;
   const auto rendered = (*parsed)->Render(input);
   if (!rendered) {
-    const jinja::Failure& failure = rendered.error();
+    const jinja::syntax::Failure& failure = rendered.error();
     return MakeError(ErrorCode::kInternal, "render", failure.ToString(template_path));
   }
   std::fwrite(rendered->text.data(), 1, rendered->text.size(), stdout);

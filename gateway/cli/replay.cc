@@ -1,5 +1,5 @@
-// `kvgate replay`: a trace against simulated providers: what each mode would have had read from
-// caches and what that costs, beside the requests as they came and beside the best possible.
+// `kvgate replay`: replays a trace against simulated providers and shows what each mode would have
+// read from caches and its cost, compared with the unchanged requests and with the optimum.
 #include "gateway/replay/replay.h"
 
 #include <fcntl.h>
@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "gateway/cli/commands.h"
-#include "gateway/cli/progress.h"
-#include "gateway/protocol/json_writer.h"
+#include "gateway/cli/terminal/progress.h"
+#include "gateway/protocol/form/json_writer.h"
 
 namespace kvgate::cli {
 namespace {
@@ -65,10 +65,11 @@ Result<uint32_t> ReadRules(const std::vector<std::string>& names) {
   uint32_t bits = 0;
   for (const std::string& name : names) {
     size_t rule = 0;
-    while (rule < prompt::kNumRules && prompt::RuleName(static_cast<prompt::Rule>(rule)) != name) {
+    while (rule < prompt::parse::kNumRules &&
+           prompt::parse::RuleName(static_cast<prompt::parse::Rule>(rule)) != name) {
       ++rule;
     }
-    if (rule == prompt::kNumRules) {
+    if (rule == prompt::parse::kNumRules) {
       return MakeError(ErrorCode::kInvalidArgument, "cli",
                        fmt::format("--rules-off: there is no rule '{}'", name));
     }
@@ -77,7 +78,8 @@ Result<uint32_t> ReadRules(const std::vector<std::string>& names) {
   return bits;
 }
 
-// A file of JSON lines with what was sent and answered: it holds prompt text, so its owner's only.
+// Writes JSON lines of requests and answers. They hold prompt text, so only the owner may read
+// them.
 class SentFile {
  public:
   static Result<std::unique_ptr<SentFile>> Open(const std::string& path) {
@@ -94,7 +96,7 @@ class SentFile {
 
   void Write(const replay::SentBody& sent) {
     std::string line;
-    protocol::JsonWriter json(line);
+    protocol::form::JsonWriter json(line);
     json.BeginObject();
     json.Key("column").String(sent.column);
     json.Key("request").Unsigned(sent.request);
@@ -105,9 +107,9 @@ class SentFile {
     json.Key("cache_write_tokens").Integer(usage.cache_write_tokens);
     json.Key("cache_write_1h_tokens").Integer(usage.cache_write_1h_tokens);
     json.Key("edits").BeginArray();
-    for (const prompt::Edit& edit : sent.prepared.edits) {
+    for (const prompt::parse::Edit& edit : sent.prepared.edits) {
       json.BeginObject();
-      json.Key("rule").String(prompt::RuleName(edit.rule));
+      json.Key("rule").String(prompt::parse::RuleName(edit.rule));
       json.Key("path").String(edit.path);
       json.Key("begin").Unsigned(edit.span.begin);
       json.Key("end").Unsigned(edit.span.end);
@@ -144,7 +146,7 @@ Result<int> Replay(ReplayFlags flags) {
   auto opened = replay::TraceReader::Open(flags.trace);
   if (!opened) {
     Error error = std::move(opened).error();
-    error.code = ErrorCode::kInvalidArgument;  // a wrong argument, however it fails
+    error.code = ErrorCode::kInvalidArgument;  // the argument is wrong, whatever the cause
     return error;
   }
   replay::TraceReader& trace = **opened;
@@ -157,7 +159,7 @@ Result<int> Replay(ReplayFlags flags) {
                                       .modes = flags.options.modes,
                                       .model = flags.options.model,
                                       .num_warmup = flags.options.num_warmup};
-  std::optional<Progress> progress(std::in_place, "replaying", "requests");
+  std::optional<terminal::Progress> progress(std::in_place, "replaying", "requests");
   const auto result = replay::RunReplay(
       trace, options, [&](size_t done) { progress->Set(done, trace.num_requests()); });
   progress.reset();

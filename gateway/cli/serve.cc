@@ -1,4 +1,4 @@
-// `kvgate serve`: data directory, server, model, then signals until the end.
+// `kvgate serve`: opens the data directory, server and model, then waits for signals.
 #include "gateway/cli/serve.h"
 
 #include <fmt/format.h>
@@ -19,19 +19,18 @@
 #include <system_error>
 #include <vector>
 
-#include <kvgate/log.h>
-
-#include "gateway/cli/commands.h"
-#include "gateway/cli/machine/device.h"
-#include "gateway/cli/local_engine.h"
-#include "gateway/cli/options.h"
-#include "gateway/cli/start_failure.h"
-#include "gateway/cli/machine/watchdog.h"
-#include "gateway/http/server.h"
+#include "base/log.h"
 #include "gateway/access/access.h"
+#include "gateway/cli/commands.h"
+#include "gateway/cli/local_engine.h"
+#include "gateway/cli/machine/device.h"
+#include "gateway/cli/machine/start_failure.h"
+#include "gateway/cli/machine/watchdog.h"
+#include "gateway/cli/options.h"
+#include "gateway/http/server.h"
+#include "gateway/local/maintenance.h"
 #include "gateway/service/prompt_store.h"
 #include "gateway/service/prompts.h"
-#include "gateway/local/maintenance.h"
 #include "store/file/secret_file.h"
 #include "store/meta/turn_store.h"
 
@@ -40,9 +39,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// How long clients may take to read that their answers have been ended.
+// Time for clients to read that their answers have been ended.
 constexpr std::chrono::seconds kEndGrace{2};
-// How long the last blocks may take to reach the disk after the last answer.
+// Time for the last KV blocks to reach the disk after the last answer.
 constexpr std::chrono::seconds kFlushGrace{10};
 
 sigset_t EndSignals() {
@@ -53,8 +52,8 @@ sigset_t EndSignals() {
   return signals;
 }
 
-// The end signals; they and SIGHUP are blocked from now on. To be called before any thread starts,
-// so that all of them inherit it and only sigwait sees the signals.
+// Blocks the end signals and SIGHUP, and returns the former. It must be called before any thread
+// starts, so that all threads inherit the mask and only sigwait receives the signals.
 sigset_t BlockSignals() {
   sigset_t blocked = EndSignals();
   sigaddset(&blocked, SIGHUP);
@@ -62,14 +61,14 @@ sigset_t BlockSignals() {
   return EndSignals();
 }
 
-// One of the signals within the timeout?
+// Returns true if one of the signals arrives within the timeout.
 bool SignalWithin(const sigset_t& signals, std::chrono::milliseconds timeout) {
   const timespec wait{.tv_sec = timeout.count() / 1000,
                       .tv_nsec = (timeout.count() % 1000) * 1'000'000};
   return sigtimedwait(&signals, nullptr, &wait) > 0;
 }
 
-// The next one of the end signals, or SIGHUP.
+// Waits for one of the end signals or SIGHUP.
 int WaitForSignal(sigset_t signals) {
   sigaddset(&signals, SIGHUP);
   int signal = 0;
@@ -78,7 +77,7 @@ int WaitForSignal(sigset_t signals) {
   return signal;
 }
 
-// Until everyone has been answered or the time is over; false: or a signal came.
+// Waits until all requests are answered or the time is over; returns false if a signal came.
 bool WaitForConnections(const http::Server& server, std::chrono::seconds time,
                         const sigset_t& signals) {
   const Clock::time_point deadline = Clock::now() + time;
@@ -88,7 +87,7 @@ bool WaitForConnections(const http::Server& server, std::chrono::seconds time,
   return true;
 }
 
-// Requests get their grace; then their clients are told that no more will come.
+// Gives requests their grace period, then tells the clients of the rest that no more will come.
 void Drain(http::Server& server, std::chrono::seconds grace, const sigset_t& signals) {
   KVGATE_LOG(kInfo, "cli", "stopping: {} connections open, waiting up to {} s (again to stop now)",
              server.num_connections(), grace.count());
@@ -131,7 +130,7 @@ http::ServerOptions ToServerOptions(const config::Config& config, const config::
           .write_timeout = std::chrono::seconds(limits.write_timeout_seconds)};
 }
 
-// Keys without an admin among them were everybody's admins before there were roles.
+// Warns if there are keys but none with the admin role, because no client could then do admin work.
 void WarnOfKeys(const config::Config& config) {
   const bool has_admin = std::any_of(config.keys.begin(), config.keys.end(),
                                      [](const auto& key) { return key.role == "admin"; });
@@ -142,7 +141,7 @@ void WarnOfKeys(const config::Config& config) {
              config.keys.size());
 }
 
-// Whom to let in from elsewhere only keys can tell.
+// Refuses a public address without keys, since only keys can tell whom to let in.
 Result<config::HostPort> ListenAddress(const config::Config& config) {
   KVGATE_TRY(config::HostPort listen, config::ParseHostPort(config.server.listen));
   if (!listen.is_loopback() && config.keys.empty()) {
@@ -155,9 +154,9 @@ Result<config::HostPort> ListenAddress(const config::Config& config) {
   return listen;
 }
 
-// The tables that differ and that only a start reads: "[engine], [limits]"; empty: none.
+// Lists changed tables that are read only at start: "[engine], [limits]"; empty if there are none.
 std::string UnreadTables(const config::Config& running, config::Config next) {
-  next.server.log_level = running.server.log_level;  // read at once
+  next.server.log_level = running.server.log_level;  // applied by a reload
   next.server.log_format = running.server.log_format;
   std::vector<std::string_view> tables;
   if (!(next.server == running.server)) tables.push_back("[server]");
@@ -169,11 +168,11 @@ std::string UnreadTables(const config::Config& running, config::Config next) {
   return fmt::format("{}", fmt::join(tables, ", "));
 }
 
-// Upstreams, routes, keys, the certificate and the log level as the file has them now.
+// Applies the file's upstreams, routes, keys, certificate and log level.
 Result<void> Reload(const ConfigFlags& flags, const config::Config& running, http::Server& server) {
   KVGATE_TRY(config::Config next, ReadConfig(flags));
   const std::string unread = UnreadTables(running, next);
-  next.server = running.server;  // the address and the certificate's files stay
+  next.server = running.server;  // the address and the certificate's file names stay
   if (next.upstreams.empty() != running.upstreams.empty()) {
     return MakeError(ErrorCode::kInvalidArgument, "config",
                      "with its first [[upstream]], or without its last one, a server has to be "
@@ -187,16 +186,17 @@ Result<void> Reload(const ConfigFlags& flags, const config::Config& running, htt
   return {};
 }
 
-// The built-in prices, or the user's in front of them.
+// The built-in prices, with the user's file taking precedence.
 Result<ledger::Prices> ReadPrices(const config::Config& config) {
   if (config.ledger.prices.empty()) return ledger::Prices::Builtin();
   return ledger::Prices::Load(config.ledger.prices);
 }
 
-// Null without a data directory; what fails is said, and serving goes on.
-std::unique_ptr<store::TurnStore> OpenTurns(const config::Config& config, const DataTier& tier) {
+// Returns null without a data directory; a failure is logged and serving goes on.
+std::unique_ptr<store::meta::TurnStore> OpenTurns(const config::Config& config,
+                                                  const DataTier& tier) {
   if (tier.meta() == nullptr) return nullptr;
-  auto opened = store::TurnStore::Open(
+  auto opened = store::meta::TurnStore::Open(
       {.meta = *tier.meta(),
        .enabled = config.store.turns,
        .retention = std::chrono::seconds(config.store.turns_retention_seconds),
@@ -207,7 +207,7 @@ std::unique_ptr<store::TurnStore> OpenTurns(const config::Config& config, const 
   return nullptr;
 }
 
-// Null where nothing is kept. It goes before what it borrows.
+// Returns null if prompts are not stored. It must be destroyed before the objects it borrows.
 std::unique_ptr<service::PromptStore> OpenPrompts(const config::Config& config,
                                                   const DataTier& tier, service::Prompts& prompts) {
   if (tier.meta() == nullptr) return nullptr;
@@ -227,18 +227,19 @@ std::unique_ptr<service::PromptStore> OpenPrompts(const config::Config& config,
       .bytes_max = config.store.prompts_bytes});
 }
 
-// Loading a large model takes minutes; a signal then ends the process at once, since nobody has
-// been served and a store survives worse.
+// Loading a large model takes minutes. A signal during that ends the process at once, since no
+// request has been served and the store survives worse.
 Result<std::unique_ptr<LocalEngine>> LoadUnlessStopped(const config::Config& config,
                                                        const DataTier& tier,
                                                        const sigset_t& signals) {
   auto loading = std::async(std::launch::async, [&]() -> Result<std::unique_ptr<LocalEngine>> {
     auto opened = LocalEngine::Open(config, tier);
-    // A part of it knows what it wanted, and not which setting asks for that.
+    // An error from a part of the engine says how much memory it wanted, but not which setting
+    // reduces it.
     const bool is_part = !opened && opened.error().source != "engine";
     if (!is_part || opened.error().code != ErrorCode::kOverloaded) return opened;
-    return StartFailure(config, ReadProcessLimits(),
-                        fmt::format("memory ({})", opened.error().detail));
+    return machine::StartFailure(config, machine::ReadProcessLimits(),
+                                 fmt::format("memory ({})", opened.error().detail));
   });
   while (loading.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
     if (!SignalWithin(signals, std::chrono::milliseconds(20))) continue;
@@ -248,16 +249,16 @@ Result<std::unique_ptr<LocalEngine>> LoadUnlessStopped(const config::Config& con
   return loading.get();
 }
 
-std::unique_ptr<service::Upkeep> StartUpkeep(LocalEngine& local, const DataTier& tier,
-                                             service::Service& service) {
-  return std::make_unique<service::Upkeep>(
-      service::Upkeep::Parts{.engine = local.engine(),
-                             .prefixes = service.prefixes(),
-                             .meta = tier.meta(),
-                             .write_admission = tier.write_admission.get()});
+std::unique_ptr<local::Maintenance> StartMaintenance(LocalEngine& local, const DataTier& tier,
+                                                     service::Service& service) {
+  return std::make_unique<local::Maintenance>(
+      local::Maintenance::Parts{.engine = local.engine(),
+                                .prefixes = service.prefixes(),
+                                .meta = tier.meta(),
+                                .write_admission = tier.write_admission.get()});
 }
 
-// Where the commands that talk to the server find it.
+// Publishes the address by which commands find the server.
 void Publish(const DataTier& tier, const http::Server& server, const std::string& admin_token) {
   if (!tier.directory) return;
   if (const auto published =
@@ -270,7 +271,7 @@ void Publish(const DataTier& tier, const http::Server& server, const std::string
   }
 }
 
-// What lasts from a start to its end.
+// Objects that live as long as the server runs.
 struct Serving {
   const ConfigFlags& flags;
   const config::Config& config;
@@ -279,7 +280,7 @@ struct Serving {
   const std::string& admin_token;
 };
 
-// Until a signal asks for the end.
+// Serves until a signal asks for the end.
 void ServeUntilEnd(const Serving& serving, const sigset_t& signals) {
   while (WaitForSignal(signals) == SIGHUP) {
     if (const auto reloaded = Reload(serving.flags, serving.config, serving.server); !reloaded) {
@@ -290,7 +291,7 @@ void ServeUntilEnd(const Serving& serving, const sigset_t& signals) {
   }
 }
 
-// `prices` and `prompts` outlive the ledger.
+// `prices` and `prompts` must outlive the ledger.
 ledger::Ledger::Options LedgerOptions(const config::Config& config, const DataTier& tier,
                                       const ledger::Prices& prices, service::Prompts& prompts) {
   return {.meta = tier.meta(),
@@ -302,35 +303,36 @@ ledger::Ledger::Options LedgerOptions(const config::Config& config, const DataTi
           }};
 }
 
-// A wrong secret is no reason to go on without what it opens.
+// A wrong secret stops the start, because continuing would leave sealed data unreadable.
 Result<config::Config> ReadServeConfig(const ConfigFlags& flags) {
   KVGATE_TRY(config::Config config, ReadConfig(flags));
-  if (config.store.disk) KVGATE_TRY_VOID(store::CheckSecretEnvironment(config.store.secret_env));
+  if (config.store.disk)
+    KVGATE_TRY_VOID(store::file::CheckSecretEnvironment(config.store.secret_env));
   return config;
 }
 
-// Throws what the system refuses: memory (std::bad_alloc), threads (std::system_error).
+// Throws if the system refuses memory (std::bad_alloc) or threads (std::system_error).
 Result<int> ServeOrThrow(const ConfigFlags& flags, config::Config& config, const WrapLog& wrap) {
   KVGATE_TRY(const config::HostPort listen, ListenAddress(config));
-  KVGATE_TRY(const std::string admin_token, service::MakeAdminToken());
+  KVGATE_TRY(const std::string admin_token, access::MakeAdminToken());
   const sigset_t signals = BlockSignals();
 
   KVGATE_TRY(const ledger::Prices prices, ReadPrices(config));
-  // With upstreams and no model named the gateway forwards, and needs no engine of its own.
+  // With upstreams and without a named model the gateway only forwards and needs no engine.
   const bool has_local = config.upstreams.empty() || !config.engine.model.empty();
-  if (has_local) KVGATE_TRY_VOID(ResolveDevice(config));
+  if (has_local) KVGATE_TRY_VOID(machine::ResolveDevice(config));
   const DataTier tier = OpenDataTier(config);
   if (tier.pins() != nullptr) tier.pins()->LimitTenants(config.store.tenant_share);
   service::Prompts prompts({.prices = prices,
                             .memory_bytes = config.cache.prompt_memory_bytes,
                             .keep_text = config.ledger.excerpts});
   ledger::Ledger ledger(LedgerOptions(config, tier, prices, prompts));
-  const std::unique_ptr<store::TurnStore> turns = OpenTurns(config, tier);
+  const std::unique_ptr<store::meta::TurnStore> turns = OpenTurns(config, tier);
   const std::unique_ptr<service::PromptStore> prompt_store = OpenPrompts(config, tier, prompts);
   std::unique_ptr<LocalEngine> local;  // outlives the service, which borrows it
   metrics::Registry registry;
   metrics::GatewayMetrics metrics(registry);
-  const Watchdog watchdog({}, registry);
+  const machine::Watchdog watchdog({}, registry);
   service::Service service({.registry = registry,
                             .metrics = metrics,
                             .kv = tier.kv(),
@@ -346,18 +348,19 @@ Result<int> ServeOrThrow(const ConfigFlags& flags, config::Config& config, const
                             .limits = {.json_depth_max = config.limits.json_depth},
                             .system_fingerprint = "kvgate-" KVGATE_VERSION,
                             .has_local = has_local});
-  // Bound before the model loads: a taken port is known at once, and /ready can say "not yet".
+  // The port is bound before the model loads, so that a taken port is reported at once and /ready
+  // can say "not yet".
   http::ServerOptions server_options = ToServerOptions(config, listen, admin_token);
   const std::unique_ptr<upstream::ExchangeLog> wrapped = wrap ? wrap(ledger) : nullptr;
   server_options.exchange_log = wrapped ? wrapped.get() : &ledger;
   server_options.prompts = &prompts;
   KVGATE_TRY(std::unique_ptr<http::Server> server, http::Server::Open(server_options, service));
-  std::unique_ptr<service::Upkeep> upkeep;
+  std::unique_ptr<local::Maintenance> maintenance;
   if (has_local) {
     KVGATE_TRY(local, LoadUnlessStopped(config, tier, signals));
     KVGATE_TRY(auto provider, local->MakeProvider(config, &metrics));
     service.SetLocal(std::move(provider));
-    upkeep = StartUpkeep(*local, tier, service);
+    maintenance = StartMaintenance(*local, tier, service);
   }
   Publish(tier, *server, admin_token);
   fmt::print("listening on {}\n", server->url());
@@ -368,7 +371,7 @@ Result<int> ServeOrThrow(const ConfigFlags& flags, config::Config& config, const
                  .server = *server,
                  .admin_token = admin_token},
                 signals);
-  upkeep.reset();
+  maintenance.reset();
   service.BeginDrain();
   server->BeginDrain();
   Drain(*server, std::chrono::seconds(config.server.drain_seconds), signals);
@@ -382,15 +385,15 @@ Result<int> ServeOrThrow(const ConfigFlags& flags, config::Config& config, const
 
 }  // namespace
 
-// The fence of a start: once it serves, each thread has its own.
+// Catches the exceptions of a start; once serving, each thread catches its own.
 Result<int> Serve(const ConfigFlags& flags, const WrapLog& wrap) {
   KVGATE_TRY(config::Config config, ReadServeConfig(flags));
   try {
     return ServeOrThrow(flags, config, wrap);
   } catch (const std::bad_alloc& failure) {
-    return StartFailure(config, failure);
+    return machine::StartFailure(config, failure);
   } catch (const std::system_error& failure) {
-    return StartFailure(config, failure);
+    return machine::StartFailure(config, failure);
   }
 }
 

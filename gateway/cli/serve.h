@@ -1,21 +1,20 @@
-// Serving, for the commands that do it: `serve`, and `record`, which keeps a trace beside it.
+// Serving, for `serve` and for `record`, which also writes a trace.
 #pragma once
 
 #include <functional>
 #include <memory>
 
-#include <kvgate/result.h>
-
+#include "base/result.h"
 #include "gateway/cli/options.h"
 #include "gateway/upstream/exchange_observer.h"
 
 namespace kvgate::cli {
 
-// Puts another log in front of the ledger, which outlives it.
+// Wraps the ledger in another log; the ledger outlives it.
 using WrapLog =
     std::function<std::unique_ptr<upstream::ExchangeLog>(upstream::ExchangeLog& ledger)>;
 
-// Until a signal ends it. `wrap` may be empty.
+// Serves until a signal ends it. `wrap` may be empty.
 Result<int> Serve(const ConfigFlags& flags, const WrapLog& wrap);
 
 }  // namespace kvgate::cli

@@ -1,5 +1,5 @@
-// `kvgate stats`: what was asked, cached and paid, from the server that holds the data directory or
-// from the directory itself.
+// `kvgate stats`: requests, cached tokens and cost, from the server that holds the data directory
+// or from the directory itself.
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "gateway/cli/commands.h"
-#include "gateway/cli/server/http_client.h"
 #include "gateway/cli/local_engine.h"
 #include "gateway/cli/options.h"
-#include "gateway/cli/server_target.h"
+#include "gateway/cli/server/http_client.h"
+#include "gateway/cli/server/server_target.h"
 #include "gateway/ledger/ledger.h"
 #include "store/rocks_data_directory.h"
 
@@ -27,22 +27,22 @@ using Json = nlohmann::json;
 
 struct StatsFlags {
   ConfigFlags config;
-  TargetFlags target;
+  server::TargetFlags target;
   bool json = false;
 };
 
-// Of the newest requests: what somebody waits for now.
+// Latencies come from this many newest requests, so that they show the present state.
 constexpr int64_t kLatencyRecords = 500;
 
 int64_t Count(const Json& sum, const char* name) { return sum.value(name, int64_t{0}); }
 
-// Millionths are enough to see one request, and too many for a bill.
+// Six decimals show a single request's cost, and are too many for large sums.
 std::string Dollars(const Json& sum, const char* name) {
   const double dollars = static_cast<double>(Count(sum, name)) / 1e9;
   return fmt::format("${:.{}f}", dollars, dollars < 10 ? 6 : dollars < 1000 ? 4 : 2);
 }
 
-// "61.4 %"; a dash where there is nothing to have a share of.
+// "61.4 %"; a dash if `whole` is 0.
 std::string Percent(double part, double whole) {
   return whole > 0 ? fmt::format("{:.1f} %", 100 * part / whole) : "-";
 }
@@ -57,7 +57,7 @@ std::string HitRate(const Json& sum) {
                  static_cast<double>(InputTokens(sum)));
 }
 
-// Of what the same would have cost without a cache.
+// The saving as a share of the cost without a cache.
 std::string Saving(const Json& sum) {
   const auto without = static_cast<double>(Count(sum, "uncached_nanodollars"));
   return Percent(without - static_cast<double>(Count(sum, "nanodollars")), without);
@@ -105,7 +105,7 @@ std::string Duration(double seconds) {
   return seconds < 1 ? fmt::format("{:.3g} ms", seconds * 1e3) : fmt::format("{:.3g} s", seconds);
 }
 
-// "p50 310 ms, p95 2.1 s"; empty: no record has that time.
+// "p50 310 ms, p95 2.1 s"; empty if no record has that time.
 std::string Latency(const Json& records, const char* time) {
   std::vector<double> seconds;
   for (const Json& record : records) {
@@ -117,7 +117,7 @@ std::string Latency(const Json& records, const char* time) {
   }
   if (seconds.empty()) return "";
   std::sort(seconds.begin(), seconds.end());
-  // The least value that so many of a hundred do not exceed.
+  // The nearest-rank percentile: the least value that `percent` of the values do not exceed.
   const auto at = [&](size_t percent) {
     return seconds[(seconds.size() * percent + 99) / 100 - 1];
   };
@@ -164,7 +164,7 @@ void Print(const Json& ledger, const Json& records) {
 
 struct Found {
   Json ledger;
-  Json records = Json::array();  // the newest
+  Json records = Json::array();  // the newest ones
 };
 
 Json RecordsOf(const Result<std::string>& text) {
@@ -186,16 +186,16 @@ Result<Found> FromDirectory(const config::Config& config, const std::filesystem:
                                          .secret_env = config.store.secret_env}));
   ledger::Ledger ledger({.meta = &opened->meta()});
   std::string text;
-  protocol::JsonWriter json(text);
+  protocol::form::JsonWriter json(text);
   ledger.WriteStats(json);
   return Found{.ledger = Json::parse(text, nullptr, false),
                .records = RecordsOf(ledger.List({.limit = kLatencyRecords}))};
 }
 
 Result<Found> FromServer(const store::ServerAddress& server, const std::string& authorization) {
-  KVGATE_TRY(
-      const std::string body,
-      FetchOk(RequestTo(server, {.url = "/kvgate/v1/stats", .authorization = authorization})));
+  KVGATE_TRY(const std::string body,
+             server::FetchOk(server::RequestTo(
+                 server, {.url = "/kvgate/v1/stats", .authorization = authorization})));
   const Json stats = Json::parse(body, nullptr, false);
   if (!stats.is_object() || !stats.contains("ledger")) {
     return MakeError(ErrorCode::kUnavailable, "cli",
@@ -203,15 +203,15 @@ Result<Found> FromServer(const store::ServerAddress& server, const std::string& 
   }
   const std::string path = fmt::format("/kvgate/v1/requests?limit={}", kLatencyRecords);
   return Found{.ledger = stats["ledger"],
-               .records = RecordsOf(
-                   FetchOk(RequestTo(server, {.url = path, .authorization = authorization})))};
+               .records = RecordsOf(server::FetchOk(
+                   server::RequestTo(server, {.url = path, .authorization = authorization})))};
 }
 
 Result<int> Stats(const StatsFlags& flags) {
   KVGATE_TRY(const config::Config config, ReadConfig(flags.config));
   const std::filesystem::path directory = DataDirOf(config);
-  KVGATE_TRY(const std::string authorization, AuthorizationOf(flags.target));
-  const store::ServerAddress server = FindServer(flags.target, directory);
+  KVGATE_TRY(const std::string authorization, server::AuthorizationOf(flags.target));
+  const store::ServerAddress server = server::FindServer(flags.target, directory);
   KVGATE_TRY(const Found found, server.url.empty() ? FromDirectory(config, directory)
                                                    : FromServer(server, authorization));
   if (flags.json) {
@@ -228,7 +228,7 @@ void AddStats(CLI::App& app, Run& chosen) {
   auto flags = std::make_shared<StatsFlags>();
   CLI::App* command = app.add_subcommand("stats", "Requests, cached tokens and cost so far");
   AddDataDirFlag(*command, flags->config);
-  AddTargetFlags(*command, flags->target);
+  server::AddTargetFlags(*command, flags->target);
   command->add_flag("--json", flags->json, "as the server gives it");
   command->callback([flags, &chosen] { chosen = [flags] { return Stats(*flags); }; });
 }

@@ -11,8 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include <kvgate/log.h>
-
+#include "base/log.h"
 #include "engine/model/architecture.h"
 #include "engine/model/make_model.h"
 #include "engine/model/quantize_model.h"
@@ -63,10 +62,11 @@ Result<int> Tokenize(const std::string& path, bool add_special) {
 Result<int> CheckConfig(const std::string& path) {
   const auto config = config::LoadConfig(path);
   if (config) {
-    // What the file names must be there as well, and usable.
-    const auto tls = http::ListenerTls::Open({.cert_file = config->server.tls_cert,
-                                              .key_file = config->server.tls_key,
-                                              .min_version = config->server.tls_min_version});
+    // The files that the configuration names must exist and be usable too.
+    const auto tls =
+        http::socket::ListenerTls::Open({.cert_file = config->server.tls_cert,
+                                         .key_file = config->server.tls_key,
+                                         .min_version = config->server.tls_min_version});
     if (!tls) {
       fmt::print(stderr, "{}: {}\n", path, tls.error().detail);
       return 1;
@@ -82,7 +82,7 @@ Result<int> CheckConfig(const std::string& path) {
   return 1;
 }
 
-// What the page says, on lines of 80 columns; `word`: of keys that have it in name or meaning.
+// Prints the page in lines of 80 columns, only for keys with `word` in their name or meaning.
 Result<int> PrintKeys(const std::string& word) {
   constexpr size_t kColumns = 80;
   constexpr size_t kIndent = 4;

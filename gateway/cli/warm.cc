@@ -1,4 +1,4 @@
-// `kvgate warm REQUEST.json`: computes the prefix of a request before anyone asks, and pins it.
+// `kvgate warm REQUEST.json`: computes the prefix of a request in advance, and pins it if asked.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -12,15 +12,15 @@
 #include <thread>
 
 #include "gateway/cli/commands.h"
-#include "gateway/cli/machine/device.h"
-#include "gateway/cli/server/http_client.h"
 #include "gateway/cli/local_engine.h"
+#include "gateway/cli/machine/device.h"
 #include "gateway/cli/options.h"
 #include "gateway/cli/pin_flags.h"
-#include "gateway/cli/progress.h"
-#include "gateway/cli/server_target.h"
-#include "gateway/service/service.h"
+#include "gateway/cli/server/http_client.h"
+#include "gateway/cli/server/server_target.h"
+#include "gateway/cli/terminal/progress.h"
 #include "gateway/local/maintenance.h"
+#include "gateway/service/service.h"
 #include "store/rocks_data_directory.h"
 
 namespace kvgate::cli {
@@ -33,12 +33,12 @@ constexpr std::chrono::seconds kFlushGrace{10};
 struct WarmFlags {
   ConfigFlags config;
   std::string request;
-  TargetFlags target;
+  server::TargetFlags target;
   bool pin = false;
   PinFlags how;
 };
 
-// The request as a client would send it, with what the flags say about pinning.
+// Returns the request as a client would send it, with the pin options of the flags.
 Result<std::string> ReadBody(const WarmFlags& flags) {
   std::string text;
   if (flags.request == "-") {
@@ -63,10 +63,10 @@ Result<std::string> ReadBody(const WarmFlags& flags) {
   return body.dump();
 }
 
-// With an engine in this process: on the data directory, which nobody else may hold.
+// Uses an engine in this process on the data directory, which no other process may hold.
 Result<std::string> WarmHere(config::Config config, const std::string& body,
                              const std::string& authorization) {
-  KVGATE_TRY_VOID(ResolveDevice(config));
+  KVGATE_TRY_VOID(machine::ResolveDevice(config));
   const DataTier tier = OpenDataTier(config);
   if (tier.directory == nullptr) {
     return MakeError(ErrorCode::kUnavailable, "cli",
@@ -91,30 +91,30 @@ Result<std::string> WarmHere(config::Config config, const std::string& body,
     done = job->Finish();
   }
   local->engine().Drain(kFlushGrace);
-  service::SaveWriteBudget(*tier.meta(), tier.write_admission->state());
+  local::SaveWriteBudget(*tier.meta(), tier.write_admission->state());
   return done;
 }
 
 Result<int> Warm(const WarmFlags& flags) {
   KVGATE_TRY(const config::Config config, ReadConfig(flags.config));
   KVGATE_TRY(const std::string body, ReadBody(flags));
-  KVGATE_TRY(const std::string authorization, AuthorizationOf(flags.target));
-  // As `chat` chooses: the server named, else the one that holds the directory, else an engine
-  // here.
+  KVGATE_TRY(const std::string authorization, server::AuthorizationOf(flags.target));
+  // Chooses as `chat` does: the server named, else the one that holds the directory, else an engine
+  // in this process.
   store::ServerAddress server;
   if (!flags.target.url.empty() || config.engine.model.empty()) {
-    server = FindServer(flags.target, DataDirOf(config));
+    server = server::FindServer(flags.target, DataDirOf(config));
   }
   Result<std::string> reply;
   {
-    const Progress progress("warming");
+    const terminal::Progress progress("warming");
     if (server.url.empty()) {
       reply = WarmHere(config, body, authorization);
     } else {
-      reply = FetchOk(RequestTo(server, {.method = "POST",
-                                         .url = "/kvgate/v1/prefixes/warm",
-                                         .body = body,
-                                         .authorization = authorization}));
+      reply = server::FetchOk(server::RequestTo(server, {.method = "POST",
+                                                         .url = "/kvgate/v1/prefixes/warm",
+                                                         .body = body,
+                                                         .authorization = authorization}));
     }
   }
   KVGATE_TRY(const std::string text, std::move(reply));
@@ -141,7 +141,7 @@ void AddWarm(CLI::App& app, Run& chosen) {
       ->add_option("request", flags->request,
                    "a chat or completions request in JSON, as a client sends it; - reads stdin")
       ->required();
-  AddTargetFlags(*command, flags->target);
+  server::AddTargetFlags(*command, flags->target);
   command->add_flag("--pin", flags->pin, "keep it from being evicted (as naming it does)");
   AddPinFlags(*command, flags->how);
   command->callback([flags, &chosen] { chosen = [flags] { return Warm(*flags); }; });

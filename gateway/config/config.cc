@@ -1,6 +1,6 @@
 #include "gateway/config/config.h"
 
-// No exceptions across our code: parsing gives a result.
+// Exceptions are off, so parsing returns a result.
 #define TOML_EXCEPTIONS 0
 #define TOML_HEADER_ONLY 1
 #include <fmt/format.h>
@@ -226,7 +226,7 @@ constexpr Key kKeys[] = {
      [](const Value& v, Config& c) { return SetInteger(v, 8, 1024, c.limits.json_depth); }},
 };
 
-// The keys of one element of an array of tables.
+// One key of an array of tables, such as [[upstream]].
 template <typename Element>
 struct ElementKey {
   std::string_view name;
@@ -235,7 +235,7 @@ struct ElementKey {
 
 constexpr std::string_view kDialects[] = {"openai", "anthropic"};
 constexpr std::string_view kModes[] = {"observe", "pin", "stabilize"};
-// As gateway/prompt/edit.h names them; a test there holds both together.
+// The names are those of gateway/prompt/parse/edit.h; a test there compares both lists.
 constexpr std::string_view kRules[] = {
     "tools_order",      "first_seen_bytes", "newlines",        "cache_control",  "ttl_dropped",
     "prompt_cache_key", "breakpoints",      "conversation_id", "volatile_moved", "volatile_held",
@@ -335,7 +335,7 @@ constexpr ElementKey<KeyConfig> kKeyKeys[] = {
      }},
 };
 
-// What only the whole element shows; empty: it is well.
+// Returns a problem that only the whole element shows; empty if there is none.
 std::string Missing(const UpstreamConfig& upstream) {
   if (upstream.name.empty()) return "upstream.name is missing";
   if (upstream.base_url.empty()) return "upstream.base_url is missing";
@@ -354,7 +354,7 @@ std::string Missing(const KeyConfig& key) {
   return "";
 }
 
-// Tables the configuration will have; named so that a file for a later version is understood.
+// Tables of later versions, listed so that their error says "not supported yet" and not "unknown".
 constexpr std::string_view kLaterTables[] = {"sessions"};
 
 std::vector<std::string_view> TableNames() {
@@ -373,7 +373,7 @@ std::vector<std::string_view> NamesIn(std::string_view table) {
   return names;
 }
 
-// The tables that have a key of that name: it may stand in the wrong one.
+// Names the tables that have a key of that name, in case it is in the wrong one.
 std::string Elsewhere(std::string_view name) {
   std::string tables;
   for (const Key& key : kKeys) {
@@ -418,7 +418,7 @@ std::optional<Value> FromToml(const toml::node& node) {
   return std::nullopt;
 }
 
-// One walk over a file: what it sets and what is wrong, with line numbers.
+// Reads one file: collects the values it sets and its errors, with line numbers.
 class Reader {
  public:
   explicit Reader(std::string_view file_name) : file_name_(file_name) {}
@@ -458,7 +458,7 @@ class Reader {
 
   tl::expected<Config, ConfigErrors> Finish() {
     if (errors_.empty()) return config_;
-    // toml++ walks a table by name; people read a file by line.
+    // toml++ walks a table by name, but people read a file by line.
     std::stable_sort(errors_.begin(), errors_.end(),
                      [](const auto& a, const auto& b) { return a.first < b.first; });
     ConfigErrors errors;
@@ -589,7 +589,7 @@ Result<void> SetOption(std::string_view table, std::string_view key, std::string
     return MakeError(ErrorCode::kInvalidArgument, "config",
                      fmt::format("unknown key '{}'{}", name, meant));
   }
-  // A path or name may look like a number or a boolean; the key's own type decides.
+  // A path or name may look like a number or a boolean, so the key's own type decides.
   std::optional<std::string> problem = known->set(FromText(value), config);
   if (problem && !std::holds_alternative<std::string>(FromText(value))) {
     const std::optional<std::string> as_text = known->set(Value(std::string(value)), config);

@@ -1,6 +1,6 @@
-// Config: everything that can be set, with its default. Read from TOML; command-line flags
-// override. Every key has a default here, a unit in its name or its comment, and one row in
-// config.cc's table.
+// Config: every setting, with its default. It is read from TOML; command-line flags override the
+// file. Each key has a default here, a unit in its name or its comment, and one row in the tables
+// of config.cc.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,16 @@
 #include <string_view>
 #include <vector>
 
-#include <kvgate/result.h>
+#include "base/result.h"
 
 namespace kvgate::config {
 
 struct ServerConfig {
   std::string listen = "127.0.0.1:8080";   // ADDRESS:PORT; port 0 picks a free one
-  int threads = 2;                         // of the HTTP server
-  std::string tls_cert;                    // PEM, with its chain; and tls_key: the listener's TLS
+  int threads = 2;                         // event loops of the HTTP server
+  std::string tls_cert;                    // PEM, with its chain; needs tls_key
   std::string tls_key;                     // PEM, not encrypted; neither: plain HTTP
-  std::string tls_min_version = "1.2";     // 1.2, 1.3
+  std::string tls_min_version = "1.2";     // 1.2 or 1.3
   std::vector<std::string> allowed_hosts;  // Host values accepted beside loopback's and `listen`'s
   int64_t drain_seconds = 30;              // grace for running requests at SIGTERM
   std::string log_level = "info";          // debug, info, warning, error
@@ -30,48 +30,49 @@ struct ServerConfig {
 
 struct EngineConfig {
   std::string model;  // a GGUF file; empty: the embedded default
-  // auto (a CUDA device where there is a usable one), cpu, cuda. What is "by device" below is
-  // filled in when it is known: gateway/cli/device.h.
+  // auto (a CUDA device if a usable one exists), cpu or cuda. Settings marked "by device" below get
+  // their defaults when the device is known: gateway/cli/machine/device.h.
   std::string device = "auto";
-  int device_ordinal = 0;  // found, not set: the first usable device of several
-  // Of a device's sums: invariant (one order for every number of rows: a hit never changes an
-  // answer), fast (CUDA only: the quickest there is; what decoding wrote is no hit afterwards).
+  int device_ordinal = 0;  // not a key: the first usable device of several
+  // The order of floating-point sums: invariant (the same for every number of rows, so a cache hit
+  // never changes an answer) or fast (CUDA only: the fastest kernels; KV blocks written by decode
+  // are not reused).
   std::string numerics = "invariant";
-  // Tokens of a request and its answer; 0: as many as the model knows and the KV memory holds.
+  // Tokens of a request and its answer; 0: as many as the model supports and the KV memory holds.
   int context = 0;
-  // Of answers whose request names no bound, and whose key has none; 0: what the context leaves.
+  // Output limit for requests that set none, if their key has none; 0: the rest of the context.
   int64_t default_max_tokens = 4096;
   int threads = 0;  // of the CPU backend; 0: one per hardware thread
-  // Of the CPU backend's instructions: auto (the best there are), amx, avx512_vnni, avx512, avx2,
-  // sse4, neon, emu128 (none).
+  // Instruction set of the CPU backend: auto (the best available), amx, avx512_vnni, avx512, avx2,
+  // sse4, neon or emu128 (none).
   std::string cpu_target = "auto";
   std::string kv_dtype = "f16";         // f32, f16, bf16, fp8_e4m3, q8_0, q4_0
   std::string context_policy = "none";  // none, sliding_window, attention_sink, least_attended
-  int context_policy_tokens = 0;        // KV tokens that a sequence keeps under it; 0: all
+  int context_policy_tokens = 0;        // KV tokens that a sequence keeps under that policy; 0: all
   uint64_t kv_memory_bytes = 0;         // "kv_memory": the KV block pool; 0: by device
-  // "grammar_memory": grammars, schemas and their masks, of all requests; beyond: 503
+  // "grammar_memory": grammars, schemas and their token masks, of all requests; beyond: 503.
   uint64_t grammar_memory_bytes = uint64_t{256} << 20;
   std::string chat_template;  // a Jinja file, or a built-in's name; empty: the model's own
   std::string chat_format;    // a built-in instead of the model's template: chatml, llama2, …
   int step_tokens = 0;        // prefill and decode tokens of one step; 0: by device
-  int mixed_step_tokens = 0;  // the same while a sequence decodes: bounds its gaps
-  int step_ms = 1000;         // prefill of one step at most; a quarter while others wait for it
-  int short_prompt_tokens = 1024;  // prompts with no more to prefill take the short lane
-  int ttft_slo_ms = 0;             // refuse (429) what cannot have its first token by then; 0: off
+  int mixed_step_tokens = 0;  // the same while a sequence decodes; bounds its ITL; 0: by device
+  int step_ms = 1000;         // of prefill in one step at most; a quarter if others wait
+  int short_prompt_tokens = 1024;  // prompts with at most this much to prefill take the short lane
+  int ttft_slo_ms = 0;             // refuse (429) requests predicted to miss this TTFT; 0: off
   double tenant_kv_share = 1.0;    // of the KV memory, for one tenant's running requests
   int sequences = 64;              // running at once
   int queue = 1024;                // waiting; beyond: 503
-  int io_threads = 2;              // restoring from disk
+  int io_threads = 2;              // for restoring KV from disk
 
   friend bool operator==(const EngineConfig&, const EngineConfig&) = default;
 };
 
 struct CacheConfig {
-  // "host_memory": the arena between KV memory and disk; 0: none; not set: by device.
+  // "host_memory": the host arena between KV memory and disk; 0: none; not set: by device.
   std::optional<uint64_t> host_memory_bytes;
-  uint64_t write_back_bytes = uint64_t{256} << 20;  // "write_back": queued for disk at most
-  uint64_t prompt_memory_bytes = uint64_t{256}
-                                 << 20;  // "prompt_memory": of what conversations sent to upstreams
+  uint64_t write_back_bytes = uint64_t{256} << 20;  // "write_back": bytes queued for disk at most
+  // "prompt_memory": memory for the prompts that conversations have sent to upstreams.
+  uint64_t prompt_memory_bytes = uint64_t{256} << 20;
 
   friend bool operator==(const CacheConfig&, const CacheConfig&) = default;
 };
@@ -80,39 +81,38 @@ struct StoreConfig {
   std::filesystem::path data_dir;                    // empty: $XDG_DATA_HOME/kvgate
   bool disk = true;                                  // false: no disk tier
   uint64_t disk_cache_bytes = uint64_t{16} << 30;    // "disk_cache": budget of KV on disk
-  uint64_t write_budget_bytes = uint64_t{64} << 30;  // "write_budget": of KV a day; 0: unlimited
-  int64_t flush_interval_ms = 1000;                  // KV lost by a crash: at most this much
+  uint64_t write_budget_bytes = uint64_t{64} << 30;  // "write_budget": KV a day; 0: unlimited
+  int64_t flush_interval_ms = 1000;                  // a crash loses at most the KV of this time
   bool sync = false;                                 // durable against power loss, not just crashes
-  bool turns = true;  // conversations may be kept; false: none is written
-  int64_t turns_retention_seconds =
-      2'592'000;                             // "turns_retention": after a conversation's last turn
-  uint64_t turns_bytes = uint64_t{1} << 30;  // of all of them; the one silent longest goes first
-  // Tools and system prompts as upstreams got them first, so that a restart sends them alike;
-  // false: what is there is deleted.
+  bool turns = true;                                 // conversations may be stored; false: none is
+  int64_t turns_retention_seconds = 2'592'000;       // "turns_retention": after the last turn
+  uint64_t turns_bytes = uint64_t{1} << 30;  // of all; the longest idle conversation goes first
+  // Stores tools and system prompts as they were first sent upstream, so that after a restart the
+  // same bytes are sent; false: stored ones are deleted.
   bool prompts = true;
-  int64_t prompts_retention_seconds = 604'800;  // "prompts_retention": after it was written
-  uint64_t prompts_bytes = uint64_t{64} << 20;  // of all of them; the oldest go first
-  // Of the bytes for turns and for prompts, and of what can be pinned: a tenant above it makes room
-  // first, and pins no more.
+  int64_t prompts_retention_seconds = 604'800;  // "prompts_retention": after it was stored
+  uint64_t prompts_bytes = uint64_t{64} << 20;  // of all prompts; the oldest are evicted first
+  // One tenant's share of turns_bytes, of prompts_bytes and of the bytes that can be pinned. A
+  // tenant above it is evicted first and can pin no more.
   double tenant_share = 0.5;
-  int64_t timeout_seconds = 10;  // what waits for the disk gets 503 then
-  // The environment variable with the secrets that seal what is stored and exported, which machines
-  // that share it have alike; empty: DIR/secret.key, made at the first start.
+  int64_t timeout_seconds = 10;  // a request that waits longer for the disk gets 503
+  // The environment variable with the secrets that seal stored and exported data; machines that
+  // share the data need the same secrets. Empty: DIR/secret.key, made at the first start.
   std::string secret_env;
 
   friend bool operator==(const StoreConfig&, const StoreConfig&) = default;
 };
 
 struct LedgerConfig {
-  std::filesystem::path prices;  // a file whose rows stand in front of the built-in ones
-  int64_t records = 100'000;     // of requests, kept; the sums go on counting
-  int64_t retention_days = 30;   // the same, by age
-  bool excerpts = true;          // records show a few words where a prefix broke
+  std::filesystem::path prices;  // a file whose rows take precedence over the built-in prices
+  int64_t records = 100'000;     // request records kept; the totals go on counting
+  int64_t retention_days = 30;   // records older than this are deleted
+  bool excerpts = true;          // records show a few words around the place where a prefix broke
 
   friend bool operator==(const LedgerConfig&, const LedgerConfig&) = default;
 };
 
-// Who reads /metrics beside admins: nobody, or whoever has this key. One of both, or neither.
+// Who may read /metrics besides admins: a caller with this key, or nobody. Set at most one of both.
 struct MetricsConfig {
   std::string key_env;  // the variable that holds the key; or:
   std::string sha256;   // its SHA-256 in hex
@@ -129,61 +129,64 @@ struct LimitsConfig {
   int connections = 1024;                       // beyond: 503
   int64_t header_timeout_seconds = 15;          // for a whole request head
   int64_t body_timeout_seconds = 30;            // between two pieces of a body
-  int64_t body_bytes_per_second_min = 1024;     // on average, from ten body_timeouts on; 0: any
-  int64_t idle_timeout_seconds = 120;           // between requests of one connection
-  int64_t write_timeout_seconds = 60;           // for a client that does not read
-  int json_depth = 64;                          // nesting of a request body
+  // Average, enforced after ten body_timeouts; 0: no limit.
+  int64_t body_bytes_per_second_min = 1024;
+  int64_t idle_timeout_seconds = 120;  // between requests of one connection
+  int64_t write_timeout_seconds = 60;  // for a client that does not read
+  int json_depth = 64;                 // nesting depth of a request body
 
   friend bool operator==(const LimitsConfig&, const LimitsConfig&) = default;
 };
 
 // One [[upstream]]: a provider that requests are forwarded to.
 struct UpstreamConfig {
-  std::string name;                         // required; unique
-  std::string dialect = "openai";           // openai, anthropic
-  std::string provider;                     // rules and prices; empty: guessed from base_url
+  std::string name;                // required; unique
+  std::string dialect = "openai";  // openai, anthropic
+  // Selects rules and prices; empty: guessed from base_url.
+  std::string provider;
   std::string base_url;                     // required; openai with /v1, anthropic without
   std::vector<std::string> models = {"*"};  // globs; the first upstream with a match is asked
-  // Which of its dialects an openai one has: chat, responses; others are translated.
+  // The endpoints that an openai upstream has: chat, responses; requests for others are translated.
   std::vector<std::string> endpoints = {"chat", "responses"};
   std::string mode = "pin";              // observe, pin, stabilize
-  std::vector<std::string> rules_off;    // rules of the modes that are not applied, by name
-  bool cache_ttl = true;                 // false: it takes no ttl in a cache_control
+  std::vector<std::string> rules_off;    // names of the modes' rules that are not applied
+  bool cache_ttl = true;                 // false: it accepts no ttl in a cache_control
   std::string api_key_env;               // empty: the caller's own credential is passed on
   std::string ca_file;                   // PEM; empty: the system's
-  int connect_timeout_ms = 5'000;        // resolving apart
-  int first_byte_timeout_seconds = 600;  // sending, then the answer's whole head
+  int connect_timeout_ms = 5'000;        // for name lookup, TCP, proxy tunnel and TLS together
+  int first_byte_timeout_seconds = 600;  // from sending to the end of the answer's head
   int idle_timeout_seconds = 300;        // between two pieces of the answer
-  int keep_alive_seconds = 30;           // an unused connection is kept so long
+  int keep_alive_seconds = 30;           // how long an unused connection is kept
   int connections = 1024;                // at once; beyond: 503
-  std::string retry = "connect";         // none, connect, reset (also what was dropped unread)
-  int retries = 1;                       // of one request
-  int breaker_failures = 5;              // in a row, then it is not asked for a while; 0: never
-  int breaker_seconds = 5;               // that while
-  // Paths under /v1 that are not known here go to it, from admins and from callers with a
-  // credential of their own; false: they are a 404.
+  std::string retry = "connect";         // none, connect, reset (also if closed without an answer)
+  int retries = 1;                       // at most, of one request
+  int breaker_failures = 5;              // failures in a row that open the breaker; 0: never
+  int breaker_seconds = 5;               // how long it stays open
+  // Unknown paths under /v1 are forwarded to it, for admins and for callers with a credential of
+  // their own; false: they get a 404.
   bool forward_unknown = false;
 
   friend bool operator==(const UpstreamConfig&, const UpstreamConfig&) = default;
 };
 
-// One [[route]]: whom to ask for some models. The first that fits the model counts; models without
-// one go to the first upstream that serves them.
+// One [[route]]: the targets for some models. The first route that matches the model is used;
+// models without one go to the first upstream that serves them.
 struct RouteConfig {
   std::string name = {};  // for messages; may be empty
   std::vector<std::string> models = {"*"};
-  std::vector<std::string> targets = {};   // "UPSTREAM", "UPSTREAM/MODEL" or "local": a pool
-  std::vector<std::string> fallback = {};  // the same, asked in order when none of the pool answers
-  std::string balance = "prefix";  // prefix: a prompt goes where its prefix went; order: as listed
-  int affinity_seconds = 600;      // a conversation stays so long after its last answer
-  double load_factor = 1.25;       // of the mean load; beyond: no new conversations
+  std::vector<std::string> targets = {};  // "UPSTREAM", "UPSTREAM/MODEL" or "local": a pool
+  // Like targets; tried in order if none of the pool answers.
+  std::vector<std::string> fallback = {};
+  std::string balance = "prefix";  // prefix: by prefix affinity; order: as listed
+  int affinity_seconds = 600;      // a conversation keeps its target this long after an answer
+  double load_factor = 1.25;       // times the mean load; a target above gets no new conversations
   int64_t local_tokens_max = 0;    // shorter prompts go to the local engine first; 0: none
-  int single_flight_ms = 0;  // equal cold prefixes wait so long for the first one's answer; 0: off
+  int single_flight_ms = 0;  // equal cold prefixes wait this long for the leader's answer; 0: off
 
   friend bool operator==(const RouteConfig&, const RouteConfig&) = default;
 };
 
-// One [[key]]: who may use this gateway, and how much of it. 0: no limit.
+// One [[key]]: a caller of this gateway and its limits. 0 means no limit.
 struct KeyConfig {
   std::string name;     // required; unique; the tenant
   std::string key_env;  // the variable that holds the key; or:
@@ -192,12 +195,12 @@ struct KeyConfig {
   std::string role = "user";
   std::vector<std::string> models = {"*"};
   std::string mode;                    // as an upstream's; empty: the upstream's
-  std::vector<std::string> rules_off;  // beside the upstream's
-  // Of answers whose request names no bound; 0: the provider's own. Without output_tokens_max no
-  // request gets more by naming more, unless it says `x-kvgate-intent: long-form`.
+  std::vector<std::string> rules_off;  // in addition to the upstream's
+  // Output limit for requests that set none; 0: the provider's own. If output_tokens_max is not
+  // set, it also caps requests that ask for more, unless they send `x-kvgate-intent: long-form`.
   int64_t default_max_tokens = 0;
-  int64_t output_tokens_max = 0;  // no answer is longer, whatever its request says
-  int64_t prompt_tokens_max = 0;  // larger prompts, as estimated, are refused
+  int64_t output_tokens_max = 0;  // caps every answer, whatever its request asks for
+  int64_t prompt_tokens_max = 0;  // larger prompts, by estimate, are refused
   int64_t requests_per_minute = 0;
   int64_t tokens_per_minute = 0;
   double dollars_per_day = 0;
@@ -227,21 +230,21 @@ struct ConfigErrors {
 tl::expected<Config, ConfigErrors> ParseConfig(std::string_view toml, std::string_view file_name);
 tl::expected<Config, ConfigErrors> LoadConfig(const std::filesystem::path& path);
 
-// What of a file and flags together cannot be, each value being right by itself.
+// Returns a conflict between values that are each valid by themselves, from the file or flags;
+// nullopt if there is none.
 std::optional<std::string> FindConflict(const Config& config);
 
-// The same checks for one value as for the file, for command-line flags: "engine", "kv_dtype",
-// "f16".
+// Sets one value with the file's checks, for command-line flags: "engine", "kv_dtype", "f16".
 Result<void> SetOption(std::string_view table, std::string_view key, std::string_view value,
                        Config& config);
 
 // $XDG_DATA_HOME/kvgate, else ~/.local/share/kvgate.
 std::filesystem::path DefaultDataDir();
 
-// "1GiB", "256 MiB", "10GB", "4096": bytes. kInvalidArgument otherwise.
+// Parses "1GiB", "256 MiB", "10GB", "4096" into bytes; otherwise fails with kInvalidArgument.
 Result<uint64_t> ParseBytes(std::string_view text);
 
-// "30d", "12h", "90m", "45s": seconds. kInvalidArgument otherwise.
+// Parses "30d", "12h", "90m", "45s" into seconds; otherwise fails with kInvalidArgument.
 Result<int64_t> ParseSeconds(std::string_view text);
 
 struct Url {
@@ -250,8 +253,8 @@ struct Url {
   uint16_t port = 0;
   std::string path;  // "" or "/v1": no slash at its end
 };
-// "https://api.openai.com/v1". kInvalidArgument: another scheme, user names, a query, an unsafe
-// character.
+// Parses "https://api.openai.com/v1". Fails with kInvalidArgument for another scheme, a user name,
+// a query or an unsafe character.
 Result<Url> ParseUrl(std::string_view text);
 
 struct HostPort {
@@ -259,7 +262,7 @@ struct HostPort {
   uint16_t port = 0;
   bool is_loopback() const;
 };
-// "127.0.0.1:8080", "[::1]:0", "localhost:8080".
+// Parses "127.0.0.1:8080", "[::1]:0", "localhost:8080".
 Result<HostPort> ParseHostPort(std::string_view text);
 
 }  // namespace kvgate::config

@@ -1,5 +1,5 @@
-// Keys: all that a configuration can hold, by name, and the page that explains them (KEYS.md, which
-// a test compares with the tables of config.cc).
+// Keys: all configuration keys by name, and the page that explains them (KEYS.md, which a test
+// compares with the tables of config.cc).
 #pragma once
 
 #include <string>
@@ -8,15 +8,15 @@
 
 namespace kvgate::config {
 
-// "engine.kv_dtype"; of arrays of tables "upstream.name".
+// Lists all keys: "engine.kv_dtype"; for arrays of tables "upstream.name".
 std::vector<std::string> KeyNames();
 
-// Markdown: a heading for each table, a row "| `key` | default | meaning |" for each key.
+// KEYS.md: a heading for each table, a row "| `key` | default | meaning |" for each key.
 extern const char* const kKeysPage;
 
 struct KeyLine {
   std::string name;   // "engine.kv_dtype"
-  std::string unset;  // its default as TOML has it; or what its absence means
+  std::string unset;  // its default in TOML, or the effect of its absence
   std::string meaning;
 };
 std::vector<KeyLine> ReadKeysPage(std::string_view page);

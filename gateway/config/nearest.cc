@@ -9,7 +9,7 @@
 namespace kvgate::config {
 namespace {
 
-// A word longer than any key is no misspelling, and would cost its square.
+// A word longer than any key is no misspelling, and comparing it takes quadratic time.
 constexpr size_t kWordBytesMax = 64;
 
 std::string Plain(std::string_view word) {
@@ -21,7 +21,7 @@ std::string Plain(std::string_view word) {
   return plain;
 }
 
-// Letters to be put in, left out, replaced, or swapped with their neighbour.
+// The edit distance: letters inserted, deleted, replaced or swapped with a neighbour.
 size_t Distance(const std::string& a, const std::string& b) {
   std::vector<size_t> before(b.size() + 1);
   std::vector<size_t> above(b.size() + 1);

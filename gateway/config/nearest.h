@@ -1,4 +1,4 @@
-// Nearest: what somebody may have meant who wrote a word that is none of those known. Pure.
+// Nearest: suggests a known word for one that is unknown. Pure functions.
 #pragma once
 
 #include <span>
@@ -7,11 +7,11 @@
 
 namespace kvgate::config {
 
-// The known word that `word` misspells or begins; hyphens, underlines and case apart. Empty: none
-// is near.
+// Returns the known word that `word` misspells or begins, ignoring hyphens, underscores and case;
+// empty if none is near.
 std::string_view Nearest(std::string_view word, std::span<const std::string_view> known);
 
-// "; did you mean 'serve'?", or nothing.
+// Returns "; did you mean 'serve'?"; empty if no word is near.
 std::string DidYouMean(std::string_view word, std::span<const std::string_view> known);
 
 }  // namespace kvgate::config

@@ -30,7 +30,7 @@ std::optional<std::string> SetNumber(const Value& value, double min, double max,
     number = static_cast<double>(*whole);
   } else if (const double* real = std::get_if<double>(&value)) {
     number = *real;
-  } else if (const std::string* text = std::get_if<std::string>(&value)) {  // of a flag: "0.5"
+  } else if (const std::string* text = std::get_if<std::string>(&value)) {  // a flag's: "0.5"
     const auto [end, code] = std::from_chars(text->data(), text->data() + text->size(), number);
     if (code != std::errc() || end != text->data() + text->size()) return Expect("a number", value);
   } else {

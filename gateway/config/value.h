@@ -1,5 +1,5 @@
-// Value: what a file or a flag says of one key, before it has been checked, and what keys take.
-// Each function sets `out`, or says in what the value is wrong: "must be between 1 and 256, not 0".
+// Value: the unchecked value of one key, from a file or a flag, and functions that check it. Each
+// sets `out`, or returns what is wrong with the value: "must be between 1 and 256, not 0".
 #pragma once
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@
 namespace kvgate::config {
 
 using Value = std::variant<std::string, int64_t, double, bool, std::vector<std::string>>;
-// A flag's text as the value a file would hold.
+// Converts a flag's text to the value that a file would hold.
 Value FromText(std::string_view text);
 
 std::optional<std::string> Expect(std::string_view what, const Value& value);
@@ -33,13 +33,13 @@ std::optional<std::string> SetInteger(const Value& value, int64_t min, int64_t m
 
 std::optional<std::string> SetNumber(const Value& value, double min, double max, double& out);
 std::optional<std::string> SetBytes(const Value& value, uint64_t min, uint64_t& out);
-// Seconds, from a minute to a century.
+// Accepts seconds, from a minute to a century.
 std::optional<std::string> SetAge(const Value& value, int64_t& out);
 std::optional<std::string> SetBool(const Value& value, bool& out);
 std::optional<std::string> SetString(const Value& value, std::string& out);
 std::optional<std::string> SetChoice(const Value& value, std::span<const std::string_view> choices,
                                      std::string& out);
-// For labels, headers and records: short, and nothing to quote.
+// Accepts a short name without characters that need quoting, for labels, headers and records.
 std::optional<std::string> SetName(const Value& value, std::string& out);
 std::optional<std::string> SetUrl(const Value& value, std::string& out);
 std::optional<std::string> SetSha256(const Value& value, std::string& out);

@@ -93,7 +93,7 @@ Result<Url> ParseUrl(std::string_view text) {
     return bad("it begins with http:// or https://");
   }
   rest.remove_prefix(url.tls ? 8 : 7);
-  // What is written into a request line must not end it.
+  // Characters that could end the request line are refused.
   for (const char c : rest) {
     if (c <= ' ' || c == 0x7f || c == '"' || c == '\\') return bad("it has an unsafe character");
   }
@@ -103,7 +103,7 @@ Result<Url> ParseUrl(std::string_view text) {
   while (url.path.ends_with('/')) url.path.pop_back();
   if (rest.find_first_of("?#") != std::string_view::npos) return bad("it has a query");
   if (authority.find('@') != std::string_view::npos) return bad("it holds a user name");
-  // The colons of "[::1]" are not a port's.
+  // The colons of "[::1]" do not separate a port.
   const bool has_port = !authority.ends_with(']') && authority.find(':') != std::string_view::npos;
   const std::string full =
       has_port ? std::string(authority) : fmt::format("{}:{}", authority, url.tls ? 443 : 80);

@@ -14,13 +14,23 @@
 #include <limits>
 #include <utility>
 
-#include <kvgate/log.h>
-
-#include "gateway/http/socket/body_pool.h"
+#include "base/log.h"
 #include "gateway/http/message/message_rules.h"
+#include "gateway/http/socket/body_pool.h"
 #include "gateway/protocol/form/errors.h"
 
 namespace kvgate::http {
+
+using message::ErrorResponse;
+using message::IsOpenAiPath;
+using message::PathOf;
+using message::Response;
+using message::Route;
+using message::RouteResult;
+using message::ToView;
+using socket::kAwait;
+using socket::Task;
+
 namespace {
 
 namespace asio = boost::asio;
@@ -31,38 +41,37 @@ using Clock = std::chrono::steady_clock;
 // A refused body of at most this size is read to its end, so that the connection can be kept.
 constexpr uint64_t kDrainedBodyBytes = 64 * 1024;
 
-// Who is not let in, or asks for what is not there, may be sending anything: of that no more than a
-// client sends that looks for an answer now and then.
+// At most this much is read from a caller that is refused or asks for an unknown path, since it may
+// send anything. A client that checks for an early answer now and then sends no more than this.
 constexpr size_t kDrainedRefusalBytes = size_t{4} << 20;
-// Who sends one body that is a little too large reads its answer though it looks for it at the end.
+// A client that sends one body slightly over the limit gets its answer even if it reads only at the
+// end.
 constexpr size_t kDrainedBeyondBytes = size_t{1} << 20;
 constexpr size_t kDrainedBytesMin = size_t{16} << 20;
 
-// However short a body is, it may take as many of body_timeout.
+// However short a body is, it may take this many times body_timeout.
 constexpr int kSlowBodyTimeouts = 10;
 
-// A body up to here gets its room at once; a larger one when so much of it has come, so that what
-// is announced alone takes no memory, and what has come is moved once.
+// A body up to this size gets its memory at once. A larger one gets it when this much has arrived,
+// so that an announced length alone takes no memory and the bytes are moved only once.
 constexpr size_t kBodyReservedBytes = size_t{4} << 20;
 constexpr size_t kBodyPieceBytes = 256 * 1024;
 
-// For the last bytes of TLS to a client that does not read.
+// Time for TLS's last bytes to a client that does not read.
 constexpr std::chrono::seconds kFarewellTimeout{1};
-
-std::string_view ToView(beast::string_view text) { return {text.data(), text.size()}; }
 
 bool TakesBytes(const RouteResult& found) {
   return found.match && found.match->route == Route::kPrefixesImport;
 }
 
-// Clients cancel without a body, and so without its type.
+// Clients send a cancel request without a body, and so without a Content-Type.
 bool HasNoBody(const RouteResult& found) {
   return found.match && found.match->route == Route::kResponseCancel;
 }
 
-// Whether it counts against its key's limits beside what a model answers, which counts itself.
+// True for routes that count against their key's limits here; generations are counted elsewhere.
 bool Counts(Route route) {
-  return IsKept(route) || route == Route::kModel || route == Route::kPrefixExport ||
+  return message::IsKept(route) || route == Route::kModel || route == Route::kPrefixExport ||
          route == Route::kPrefixPin || route == Route::kPrefixUnpin;
 }
 
@@ -79,7 +88,7 @@ bool IsClosed(const beast::error_code& code) {
   return code == bhttp::error::end_of_stream || code == bhttp::error::partial_message ||
          code == beast::error::timeout || code.category() == asio::error::get_system_category() ||
          code.category() == asio::error::get_misc_category() ||
-         // Broken or cut TLS: no answer would get through.
+         // TLS is broken or was cut, so no answer would get through.
          code.category() == asio::error::get_ssl_category() ||
          code.category() == asio::ssl::error::get_stream_category();
 }
@@ -94,7 +103,7 @@ Connection::Connection(asio::ip::tcp::socket socket, ConnectionContext& context,
       stream_(std::move(socket)),
       waiter_(stream_.get_executor()),
       tick_(stream_.get_executor()),
-      // A head must fit; a body leaves the buffer piece by piece.
+      // The whole head must fit into the buffer; a body leaves it piece by piece.
       buffer_(2 * context.options.header_bytes_max + 64 * 1024),
       over_limit_(over_limit) {}
 
@@ -144,7 +153,7 @@ Task<void> Connection::Run() {
   stream_.Close();
 }
 
-// The request's head has been read.
+// Called when the request's head has been read.
 void Connection::TakeHead() {
   received_at_ = Clock::now();
   const uint64_t generation = context_.targets.generation();
@@ -153,25 +162,26 @@ void Connection::TakeHead() {
   targets_generation_ = generation;
 }
 
-// As our routes have it, before anybody reads it.
+// Rewrites the target to the routes' spelling before anything else reads it.
 void Connection::SpellTarget() {
   auto& message = parser_->get();
-  const std::string target = CanonicalTarget(ToView(message.target()));
+  const std::string target = message::CanonicalTarget(ToView(message.target()));
   if (target == ToView(message.target())) return;
   message.target(target);
   kind_ = upstream::KindOf(PathOf(target), !Header("anthropic-version").empty());
 }
 
-// False: the connection is to be closed; what there was to say has been said.
+// Returns false if the connection is to be closed; a client that spoke plain HTTP has been answered
+// by then.
 Task<bool> Connection::BeginTls() {
   if (context_.draining.load()) co_return false;
-  idle_ = true;  // a drain need not wait for it
+  idle_ = true;  // a drain need not wait for the handshake
   stream_.ExpireAfter(context_.options.header_timeout);
   auto [code, size] = co_await stream_.async_read_some(buffer_.prepare(4096), kAwait);
   if (code) co_return false;
   buffer_.commit(size);
   const unsigned char first = *static_cast<const unsigned char*>(buffer_.data().data());
-  if (std::isupper(first) != 0) {  // a method, where a handshake begins with 0x16
+  if (std::isupper(first) != 0) {  // a method's letter; a handshake begins with 0x16
     idle_ = false;
     co_await RefusePlain();
     co_return false;
@@ -208,7 +218,7 @@ Task<bool> Connection::WaitForRequest() {
   co_return true;
 }
 
-// All that belongs to one request is as at its beginning.
+// Resets everything that belongs to one request.
 void Connection::BeginRequest() {
   request_id_ = ledger::MakeRequestId();
   tenant_.reset();
@@ -228,16 +238,16 @@ void Connection::BeginRequest() {
   const size_t header_max = context_.options.header_bytes_max;
   parser_->header_limit(
       static_cast<uint32_t>(std::min<size_t>(header_max, std::numeric_limits<uint32_t>::max())));
-  // The route, and with it the limit, is known when the head has been read.
+  // The route, and with it the exact limit, is known only when the head has been read.
   parser_->body_limit(
       std::max<uint64_t>(context_.options.body_bytes_max, context_.options.import_bytes_max));
 }
 
-// One request and its answer; false: close the connection.
+// Serves one request; returns false if the connection is to be closed.
 Task<bool> Connection::ServeOne() {
   BeginRequest();
   stream_.ExpireAfter(context_.options.header_timeout);
-  // Mostly the first bytes hold the whole head, and there is nothing to wait for.
+  // The first bytes usually hold the whole head, so there is nothing to wait for.
   beast::error_code code;
   size_t size = parser_->put(buffer_.data(), code);
   buffer_.consume(size);
@@ -246,7 +256,8 @@ Task<bool> Connection::ServeOne() {
     code = rest_code;
     size += rest;
   }
-  // The parser applies its limit to what it has not yet taken, which may be half of the head.
+  // The parser applies its limit only to bytes that it has not taken, which may be half of the
+  // head.
   if (!code && size > context_.options.header_bytes_max) code = bhttp::error::header_limit;
   if (code) {
     const bool again = co_await AnswerReadError(code);
@@ -257,13 +268,13 @@ Task<bool> Connection::ServeOne() {
   http_1_0_ = message.version() < 11;
   head_only_ = message.method() == bhttp::verb::head;
   kind_ = upstream::KindOf(PathOf(ToView(message.target())), !Header("anthropic-version").empty());
-  if (std::optional<Response> refusal = CheckMessage(message); refusal) {
+  if (std::optional<Response> refusal = message::CheckMessage(message); refusal) {
     co_await Send(std::move(*refusal), "unreadable", IsOpenAiPath(ToView(message.target())));
     co_await Linger();
     co_return false;
   }
   SpellTarget();
-  RouteResult found = FindRoute(ToView(message.method_string()), ToView(message.target()));
+  RouteResult found = message::FindRoute(ToView(message.method_string()), ToView(message.target()));
   parser_->body_limit(BodyLimit(found));
   if (parser_->content_length().value_or(0) > BodyLimit(found)) {
     const bool again = co_await AnswerReadError(bhttp::error::body_limit);
@@ -280,33 +291,33 @@ Task<bool> Connection::ServeOne() {
   Identify();
   if (!refusal) {
     const Result<void> allowed =
-        service::CheckAccess(found.match ? found.match->access : service::Access::kUser, evidence_);
-    refusal = allowed ? CheckUpgrade(message) : ErrorResponse(allowed.error());
+        access::CheckAccess(found.match ? found.match->access : access::Access::kUser, evidence_);
+    refusal = allowed ? message::CheckUpgrade(message) : ErrorResponse(allowed.error());
   }
   bool again = false;
   if (refusal) {
     again = co_await Refuse(std::move(*refusal), "refused");
   } else if (!found.match && ForwardsUnknown(ToView(message.target()))) {
-    const RouteMatch forwarded{.route = Route::kForwarded,
-                               .name = "/v1/{other}",
-                               .argument = "",
-                               .openai_dialect = true,
-                               .access = service::Access::kUser};
+    const message::RouteMatch forwarded{.route = Route::kForwarded,
+                                        .name = "/v1/{other}",
+                                        .argument = "",
+                                        .openai_dialect = true,
+                                        .access = access::Access::kUser};
     again = co_await Dispatch(forwarded);
   } else if (!found.match) {
     again = co_await Refuse(std::move(found.refusal), "unknown");
   } else {
     again = co_await Dispatch(std::move(*found.match));
   }
-  // A connection that waits for its next request holds nothing of the last one.
+  // A connection that waits for its next request must hold no memory of the last one.
   decoded_.reset();
   ReleaseBody();
   co_return again;
 }
 
-Task<bool> Connection::Dispatch(RouteMatch match) {
+Task<bool> Connection::Dispatch(message::RouteMatch match) {
   if (!Header("expect").empty() && !http_1_0_ && !parser_->is_done()) {
-    std::string interim(kContinue);
+    std::string interim(message::kContinue);
     const bool written = co_await Write(std::move(interim));
     if (!written) co_return false;
   }
@@ -316,16 +327,16 @@ Task<bool> Connection::Dispatch(RouteMatch match) {
   }
   const bool complete = co_await ReadBody();
   if (!complete) co_return false;
-  needs_model_ = NamesModel(match.route);
+  needs_model_ = message::NamesModel(match.route);
   if (match.route == Route::kPrefixesWarm) {
     const bool again = co_await ServeWarm(std::move(match));
     co_return again;
   }
-  if (IsGeneration(match.route)) {
+  if (message::IsGeneration(match.route)) {
     const bool again = co_await ServeGeneration(std::move(match));
     co_return again;
   }
-  const bool anthropic = kind_.dialect == upstream::Dialect::kAnthropic;
+  const bool anthropic = kind_.dialect == upstream::wire::Dialect::kAnthropic;
   if (match.route == Route::kModels && (anthropic || !targets_->upstreams->empty())) {
     const bool again = co_await ServeModels(std::move(match));
     co_return again;
@@ -351,15 +362,16 @@ Task<bool> Connection::Dispatch(RouteMatch match) {
   co_return again;
 }
 
-// False: it did not come whole; what there was to say has been said.
+// Returns false if the body was not read completely; a client that is still there has been answered
+// by then.
 Task<bool> Connection::ReadBody() {
-  lease_ = BodyBudget::Lease(context_.bodies, Tenant());
+  lease_ = socket::BodyBudget::Lease(context_.bodies, Tenant());
   if (const auto length = parser_->content_length(); length && !parser_->is_done()) {
     const bool complete = co_await ReadSizedBody(static_cast<size_t>(*length));
     co_return complete;
   }
-  // The parser puts trailers among the headers, where nobody has checked them and whoever sent them
-  // may not be who sent those (RFC 9110, 6.5.1): they are dropped.
+  // The parser adds trailers to the headers, although they have not been checked and may come from
+  // another sender than the head (RFC 9110, 6.5.1). They are dropped.
   std::optional<bhttp::request_header<>> head;
   if (parser_->chunked()) head = parser_->get().base();
   parser_->eager(true);
@@ -384,10 +396,10 @@ Task<bool> Connection::ReadBody() {
   co_return true;
 }
 
-// Straight into its place: a parser would have every byte copied once more.
+// Reads straight into the body, because the parser would copy every byte once more.
 Task<bool> Connection::ReadSizedBody(size_t size) {
   std::string& body = parser_->get().body();
-  body = TakeBody();
+  body = socket::TakeBody();
   if (size <= kBodyReservedBytes) body.reserve(size + upstream::kScanPadding);
   const size_t here = std::min(size, buffer_.size());
   if (Result<void> fits = lease_.GrowTo(here); !fits) {
@@ -399,7 +411,7 @@ Task<bool> Connection::ReadSizedBody(size_t size) {
   size_t filled = here;
   const Clock::time_point began = Clock::now();
   while (filled < size) {
-    // Memory is touched as bytes come, not as they are announced.
+    // Memory is touched as bytes arrive, not as they are announced.
     if (filled == body.size()) {
       const size_t next = filled + std::min(size - filled, kBodyPieceBytes);
       if (Result<void> fits = lease_.GrowTo(next); !fits) {
@@ -422,7 +434,7 @@ Task<bool> Connection::ReadSizedBody(size_t size) {
   co_return true;
 }
 
-// There is no room for the rest of it, so that what has come of it makes room for others.
+// Releases the part that has arrived before answering, so that other bodies have room.
 Task<bool> Connection::RefuseBody(Error error) {
   parser_->get().body() = std::string();
   lease_.Reset();
@@ -434,7 +446,8 @@ Task<bool> Connection::RefuseBody(Error error) {
   co_return false;
 }
 
-// One that sends a byte now and then would hold its connection for ever.
+// Bounds the whole body, because a client that sends a byte now and then would hold its connection
+// for ever.
 void Connection::ExpireBody(Clock::time_point began, size_t received) {
   const ServerOptions& options = context_.options;
   Clock::time_point deadline = Clock::now() + options.body_timeout;
@@ -447,7 +460,7 @@ void Connection::ExpireBody(Clock::time_point began, size_t received) {
 }
 
 void Connection::ReleaseBody() {
-  ReturnBody(std::exchange(parser_->get().body(), {}));
+  socket::ReturnBody(std::exchange(parser_->get().body(), {}));
   lease_.Reset();
 }
 
@@ -458,13 +471,14 @@ Task<bool> Connection::AnswerReadError(beast::error_code code) {
     response = ErrorResponse(
         MakeError(ErrorCode::kTooLarge, "http",
                   fmt::format("The request body is larger than the limit of {} bytes.",
-                              BodyLimit(FindRoute(ToView(parser_->get().method_string()),
-                                                  ToView(parser_->get().target()))))));
+                              BodyLimit(message::FindRoute(ToView(parser_->get().method_string()),
+                                                           ToView(parser_->get().target()))))));
   } else if (code == bhttp::error::header_limit || code == bhttp::error::buffer_overflow) {
-    response = StatusResponse(431, fmt::format("The request's head is larger than {} bytes.",
-                                               context_.options.header_bytes_max));
+    response =
+        message::StatusResponse(431, fmt::format("The request's head is larger than {} bytes.",
+                                                 context_.options.header_bytes_max));
   } else {
-    response = StatusResponse(
+    response = message::StatusResponse(
         400, fmt::format("This is not a readable HTTP request: {}.", code.message()));
   }
   keep_alive_ = false;
@@ -509,9 +523,9 @@ Task<void> Connection::Linger() {
   co_await Linger(std::max(one_body, kDrainedBytesMin));
 }
 
-// Reads and drops what a client is still sending, so that it gets to read its answer: closing with
-// unread bytes would reset the connection and could take the answer with it. Behind the bound
-// nothing is read any more, and the client, which is held up by that, has the rest of the time.
+// Reads and drops what a client is still sending, so that it can read its answer: closing with
+// unread bytes would reset the connection and could discard the answer. After bytes_max nothing
+// more is read; the client, held up by that, has the rest of the time to read its answer.
 Task<void> Connection::Linger(size_t bytes_max) {
   const Clock::time_point deadline = Clock::now() + context_.options.linger_timeout;
   stream_.ExpireAt(deadline);
@@ -533,9 +547,9 @@ Task<void> Connection::Linger(size_t bytes_max) {
 
 // --- waiting ----------------------------------------------------------------------------------
 
-// A client that has shut down its sending side looks the same as one that has left, until something
-// is sent to it: the one that left answers with a reset, which the next poll sees. What it sent
-// before, further requests among it, is answered.
+// A client that has shut down its sending side looks the same as one that has left until bytes are
+// sent to it: one that left answers with a reset, which the next poll sees. Requests that the
+// client sent before that, including pipelined ones, are answered.
 Task<bool> Connection::WaitForProgress(std::string probe) {
   waiter_.expires_after(context_.options.poll_interval);
   co_await waiter_.async_wait(kAwait);
@@ -558,7 +572,7 @@ Connection::Peer Connection::PollPeer() {
   return (state.revents & POLLRDHUP) != 0 ? Peer::kHalfClosed : Peer::kThere;
 }
 
-// Of TLS the socket's bytes may be its farewell, so that those count which have been decrypted.
+// With TLS the socket's bytes may be a close_notify, so only decrypted bytes count.
 bool Connection::HasUnread() {
   if (buffer_.size() > 0 || is_tls_) return buffer_.size() > 0;
   beast::error_code code;
@@ -578,9 +592,9 @@ std::function<void()> Connection::MakeWake() {
 Task<bool> Connection::Send(Response response, std::string_view route, bool openai_dialect) {
   if (context_.draining.load()) keep_alive_ = false;
   Count(route, response.status);
-  const bool anthropic = kind_.dialect == upstream::Dialect::kAnthropic;
-  if (anthropic) ToMessagesError(request_id_, response);
-  std::string bytes = ResponseHead(response, Head(openai_dialect));
+  const bool anthropic = kind_.dialect == upstream::wire::Dialect::kAnthropic;
+  if (anthropic) message::ToMessagesError(request_id_, response);
+  std::string bytes = message::ResponseHead(response, Head(openai_dialect));
   if (!head_only_) bytes += response.body;
   const bool written = co_await Write(std::move(bytes));
   co_return written&& keep_alive_;
@@ -588,21 +602,22 @@ Task<bool> Connection::Send(Response response, std::string_view route, bool open
 
 Task<bool> Connection::Write(std::string bytes) {
   stream_.ExpireAfter(context_.options.write_timeout);
-  const bool written = co_await upstream::WriteAll(stream_, {bytes});
+  const bool written = co_await upstream::wire::WriteAll(stream_, {bytes});
   stream_.ExpireNever();
   co_return written;
 }
 
-// A piece of a stream as it goes over the wire; nothing stays nothing.
+// Frames a piece of a stream for the wire; an empty piece stays empty.
 std::string Connection::Frame(std::string_view data) const {
-  return http_1_0_ || data.empty() ? std::string(data) : Chunk(data);
+  return http_1_0_ || data.empty() ? std::string(data) : message::Chunk(data);
 }
 
-HeadOptions Connection::Head(bool openai_dialect) const {
+message::HeadOptions Connection::Head(bool openai_dialect) const {
   return {.request_id = request_id_,
-          .dialect_id_name = !openai_dialect                                  ? std::string_view()
-                             : kind_.dialect == upstream::Dialect::kAnthropic ? "request-id"
-                                                                              : "x-request-id",
+          .dialect_id_name = !openai_dialect ? std::string_view()
+                             : kind_.dialect == upstream::wire::Dialect::kAnthropic
+                                 ? "request-id"
+                                 : "x-request-id",
           .keep_alive = keep_alive_,
           .http_1_0 = http_1_0_,
           .left_out = left_out_};

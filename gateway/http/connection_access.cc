@@ -1,4 +1,4 @@
-// Who is calling, and whether they may.
+// Determines who is calling and checks what the caller may use.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,11 +12,11 @@ namespace {
 
 namespace beast = boost::beast;
 
-// "Bearer X" without its scheme.
+// Returns X for "Bearer X"; empty for other schemes.
 std::string_view BearerOf(std::string_view authorization) {
   constexpr std::string_view kScheme = "bearer ";
   if (authorization.size() < kScheme.size() ||
-      !upstream::SameName(authorization.substr(0, kScheme.size()), kScheme)) {
+      !upstream::wire::SameName(authorization.substr(0, kScheme.size()), kScheme)) {
     return "";
   }
   return authorization.substr(kScheme.size());
@@ -24,18 +24,18 @@ std::string_view BearerOf(std::string_view authorization) {
 
 }  // namespace
 
-// Before anything else reads the head: the secrets that only this gateway may see are taken out of
-// it, so that neither an upstream nor a record can get them.
+// Runs before anything else reads the head and removes the secrets that only this gateway may see
+// from it, so that neither an upstream nor a record can get them.
 void Connection::Identify() {
   key_ = nullptr;
   key_is_credential_ = false;
-  const service::GatewayKeys& keys = *targets_->keys;
+  const access::GatewayKeys& keys = *targets_->keys;
   evidence_ = {.has_keys = !keys.empty(),
                .has_metrics_key = keys.has_metrics_key(),
                .is_loopback = is_loopback_};
-  // With keys it does not matter where a request comes from.
+  // With keys configured, the origin of a request does not affect its role.
   if (keys.empty()) evidence_.is_forwarded = HasForwardingHeader();
-  bool is_known = true;  // whatever is shown
+  bool is_known = true;  // stays true if no key is shown
   if (const std::string_view own = Header("x-kvgate-key"); !own.empty()) {
     is_known = TakeKey(own);
   } else if (!keys.empty() || keys.has_metrics_key()) {
@@ -46,9 +46,10 @@ void Connection::Identify() {
   }
   const std::string_view token = Header("x-kvgate-admin");
   if (!token.empty()) {
-    evidence_.shows_admin_token = service::IsSameSecret(token, context_.options.admin_token);
+    evidence_.shows_admin_token = access::IsSameSecret(token, context_.options.admin_token);
   }
-  // A wrong secret lets nobody in by another way.
+  // A wrong admin token, or a wrong key if keys are configured, voids all other evidence such as
+  // the address.
   const bool is_refused =
       (!is_known && evidence_.has_keys) || (!token.empty() && !evidence_.shows_admin_token);
   if (is_refused) evidence_ = {.has_keys = true, .has_metrics_key = evidence_.has_metrics_key};
@@ -61,14 +62,14 @@ bool Connection::HasForwardingHeader() const {
   const auto& fields = parser_->get();
   return std::any_of(fields.begin(), fields.end(), [](const auto& field) {
     const beast::string_view name = field.name_string();
-    return service::IsForwardingHeader({name.data(), name.size()});
+    return access::IsForwardingHeader({name.data(), name.size()});
   });
 }
 
-// Whether it is a key of this gateway.
+// Returns true if it is a key of this gateway.
 bool Connection::TakeKey(std::string_view api_key) {
-  const service::GatewayKeys& keys = *targets_->keys;
-  if (service::GatewayKeys::Key* const found = keys.Find(api_key); found != nullptr) {
+  const access::GatewayKeys& keys = *targets_->keys;
+  if (access::GatewayKeys::Key* const found = keys.Find(api_key); found != nullptr) {
     key_ = found;
     evidence_.key = found->role();
   }
@@ -76,8 +77,8 @@ bool Connection::TakeKey(std::string_view api_key) {
   return key_ != nullptr || evidence_.shows_metrics_key;
 }
 
-service::Caller Connection::WhoCalls() {
-  return {.role = service::RoleOf(evidence_), .credential = Credential(), .tenant = Tenant()};
+access::Caller Connection::WhoCalls() {
+  return {.role = access::RoleOf(evidence_), .credential = Credential(), .tenant = Tenant()};
 }
 
 std::string Connection::Credential() const {
@@ -90,12 +91,13 @@ std::string_view Connection::ProviderCredential() const {
   if (key_is_credential_) return "";
   const std::string_view key = Header("x-api-key");
   const std::string_view bearer = BearerOf(Header("authorization"));
-  // Both pass on; which one counts is the provider's to say, so the one that binds more does here.
+  // Both headers are passed on and the provider decides which one counts, so the more restrictive
+  // one, a subscription's, is used here.
   return key.empty() || service::IsSubscription(bearer, {}) ? bearer : key;
 }
 
 const std::string& Connection::Tenant() {
-  if (!tenant_) tenant_ = key_ != nullptr ? key_->name() : service::TenantOf(Credential());
+  if (!tenant_) tenant_ = key_ != nullptr ? key_->name() : local::TenantOf(Credential());
   return *tenant_;
 }
 
@@ -121,18 +123,18 @@ bool Connection::MayUse(std::string_view model) const {
   return key_ == nullptr || key_->Serves(model);
 }
 
-// The same for whoever outlives this request; it holds the key.
+// Like MayUse, for use after this request has ended; it keeps the key alive.
 std::function<bool(std::string_view)> Connection::ModelFilter() const {
   return [targets = targets_, key = key_](std::string_view model) {
     return key == nullptr || key->Serves(model);
   };
 }
 
-// What is the operator's is an admin's to use; what is the caller's own, the caller's.
+// Only admins may use the operator's credential for an unknown path; other callers need their own.
 bool Connection::MaySendUnknown(const upstream::Upstream& upstream) const {
   if (!upstream.config().forward_unknown) return false;
   const bool has_own = upstream.api_key().empty() && !ProviderCredential().empty();
-  return has_own || service::RoleOf(evidence_) == service::CallerRole::kAdmin;
+  return has_own || access::RoleOf(evidence_) == access::CallerRole::kAdmin;
 }
 
 }  // namespace kvgate::http

@@ -1,29 +1,34 @@
-// Answers of the local model: streamed, whole, or counted only.
+// Answers of the local model: streamed, whole, or only counted.
 #include <chrono>
 #include <utility>
 
-#include <kvgate/log.h>
-
+#include "base/log.h"
 #include "gateway/http/connection.h"
 #include "gateway/protocol/form/errors.h"
 
 namespace kvgate::http {
+
+using message::Response;
+using message::Route;
+using message::RouteMatch;
+using socket::Task;
+
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-protocol::Dialect DialectOf(Route route) {
+protocol::form::Dialect DialectOf(Route route) {
   switch (route) {
     case Route::kCompletions:
-      return protocol::Dialect::kCompletions;
+      return protocol::form::Dialect::kCompletions;
     case Route::kMessages:
     case Route::kCountTokens:
-      return protocol::Dialect::kMessages;
+      return protocol::form::Dialect::kMessages;
     case Route::kResponses:
     case Route::kInputTokens:
-      return protocol::Dialect::kResponses;
+      return protocol::form::Dialect::kResponses;
     default:
-      return protocol::Dialect::kChatCompletions;
+      return protocol::form::Dialect::kChatCompletions;
   }
 }
 
@@ -58,14 +63,14 @@ Task<std::optional<bool>> Connection::ServeCompletion(RouteMatch match, LocalTur
   }
   if (!completion) {
     const Error& error = completion.error();
-    if (protocol::HttpStatus(error.code) == 500) {
+    if (protocol::form::HttpStatus(error.code) == 500) {
       KVGATE_LOG(kError, "http", "request {}: {}", request_id_, error.ToString());
     }
-    Response response = ErrorResponse(error);
+    Response response = message::ErrorResponse(error);
     const bool again = co_await Send(std::move(response), match.name, match.openai_dialect);
     co_return again;
   }
-  // The body has been decoded; a long answer need not hold it.
+  // The body has been parsed, so it is not held during a long answer.
   decoded_.reset();
   ReleaseBody();
   completion_ = completion->get();
@@ -80,8 +85,8 @@ Task<std::optional<bool>> Connection::ServeCompletion(RouteMatch match, LocalTur
   co_return again;
 }
 
-// Each step on the threads that it belongs to. An answer that is to be stored is not begun while
-// the disk is known not to answer.
+// Runs each step on the pool that it needs. An answer that is to be stored is not begun while the
+// disk is known not to answer.
 Task<void> Connection::DriveStart(service::CompletionStart& start) {
   using Place = service::CompletionStart::Place;
   service::WorkPools& pools = context_.pools;
@@ -114,19 +119,21 @@ Task<bool> Connection::ServeTokenCount(RouteMatch match) {
                                  service::CompletionStart::Use::kCount);
   co_await DriveStart(start);
   Result<std::string> body = start.TakeCount();
-  Response response = body ? Response{.body = std::move(*body)} : ErrorResponse(body.error());
+  Response response =
+      body ? Response{.body = std::move(*body)} : message::ErrorResponse(body.error());
   const bool again = co_await Send(std::move(response), match.name, match.openai_dialect);
   co_return again;
 }
 
-// Before the last bytes go out: the client's next request may come before this thread goes on.
+// Called before the last bytes go out, because the client's next request may arrive before this
+// thread goes on.
 void Connection::Settle() {
   if (completion_ == nullptr) return;
   if (key_ != nullptr) key_->Spend(completion_->num_tokens(), Clock::now());
   completion_ = nullptr;
 }
 
-// What an answer leaves behind is written on a worker, before its last bytes.
+// Writes what an answer stores on a worker, before its last bytes go out.
 Task<service::Completion::Output> Connection::TakeOutput(service::Completion& completion) {
   service::Completion::Output output = completion.Next();
   if (!output.completed) co_return output;
@@ -139,8 +146,8 @@ Task<service::Completion::Output> Connection::TakeOutput(service::Completion& co
   co_return rest;
 }
 
-// The head goes out with the first event, or when the client has waited for head_delay: until then
-// an error still has its own status.
+// The head goes out with the first event, or when the client has waited for head_delay; an error
+// that comes before keeps its own status.
 Task<bool> Connection::SendStream(service::Completion& completion, RouteMatch match) {
   const ServerOptions& options = context_.options;
   if (http_1_0_) keep_alive_ = false;
@@ -161,7 +168,7 @@ Task<bool> Connection::SendStream(service::Completion& completion, RouteMatch ma
     if (!head_sent && (ping_due || output.finished || !bytes.empty())) {
       head_sent = true;
       Count(match.name, 200);
-      bytes.insert(0, StreamHead(Head(match.openai_dialect)));
+      bytes.insert(0, message::StreamHead(Head(match.openai_dialect)));
     }
     if (output.finished && !http_1_0_) bytes += "0\r\n\r\n";
     ping_due = false;
@@ -169,14 +176,14 @@ Task<bool> Connection::SendStream(service::Completion& completion, RouteMatch ma
       last_write = Clock::now();
       there = co_await Write(std::move(bytes));
       if (output.finished) co_return there&& keep_alive_;
-      continue;  // more may have come while this was written
+      continue;  // more output may have come during the write
     }
     if (output.finished) co_return keep_alive_;
     std::string probe;
     if (head_sent) {
       probe = ping;
     } else if (!http_1_0_) {
-      probe = kContinue;
+      probe = message::kContinue;
     }
     there = co_await WaitForProgress(std::move(probe));
     ping_due =
@@ -195,10 +202,10 @@ Task<bool> Connection::SendWhole(service::Completion& completion, RouteMatch mat
       const bool again = co_await SendOutput(std::move(output), std::move(match));
       co_return again;
     }
-    // The one thing that may be sent before an answer is an interim response; every HTTP/1.1
+    // An interim response is the only thing that may be sent before an answer; every HTTP/1.1
     // client skips this one.
     std::string probe;
-    if (!http_1_0_) probe = kContinue;
+    if (!http_1_0_) probe = message::kContinue;
     const bool there = co_await WaitForProgress(std::move(probe));
     if (!there) break;
   }
@@ -207,12 +214,12 @@ Task<bool> Connection::SendWhole(service::Completion& completion, RouteMatch mat
   co_return false;
 }
 
-// One whole response: the answer, or the error that came before any of it.
+// Sends one whole response: the answer, or an error that came before any of it.
 Task<bool> Connection::SendOutput(service::Completion::Output output, RouteMatch match) {
-  if (output.error && protocol::HttpStatus(output.error->code) == 500) {
+  if (output.error && protocol::form::HttpStatus(output.error->code) == 500) {
     KVGATE_LOG(kError, "http", "request {}: {}", request_id_, output.error->ToString());
   }
-  Response response = output.error ? ErrorResponse(*output.error)
+  Response response = output.error ? message::ErrorResponse(*output.error)
                                    : Response{.status = 200, .body = std::move(output.bytes)};
   const bool again = co_await Send(std::move(response), match.name, match.openai_dialect);
   co_return again;

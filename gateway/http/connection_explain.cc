@@ -1,10 +1,13 @@
-// What kvgate would do to a request for an upstream, without sending it.
+// Explains how kvgate would treat a request for an upstream, without sending it.
 #include "gateway/http/connection.h"
 
 namespace kvgate::http {
+
+using message::ErrorResponse;
+
 namespace {
 
-// Whom a request for the model asks first by its route; empty: it has none.
+// The upstream that the model's route asks first; empty if the model has no route.
 std::string RoutedTo(const Targets& targets, std::string_view model) {
   const route::Route* const route = targets.routes->Find(model);
   if (route == nullptr) return "";
@@ -12,7 +15,7 @@ std::string RoutedTo(const Targets& targets, std::string_view model) {
   return first.substr(0, first.find('/'));
 }
 
-Response NoLocalEngine() {
+message::Response NoLocalEngine() {
   return ErrorResponse({.code = ErrorCode::kNotFound,
                         .source = "explain",
                         .detail = "There is no local engine here.",
@@ -21,12 +24,12 @@ Response NoLocalEngine() {
 
 }  // namespace
 
-Response Connection::HandleExplain() {
+message::Response Connection::HandleExplain() {
   const auto& message = parser_->get();
   const std::string_view target(message.target().data(), message.target().size());
-  const std::string endpoint = QueryValue(target, "endpoint");
-  const std::string name = QueryValue(target, "upstream");
-  const std::optional<upstream::Endpoint> kind =
+  const std::string endpoint = message::QueryValue(target, "endpoint");
+  const std::string name = message::QueryValue(target, "upstream");
+  const std::optional<upstream::wire::Endpoint> kind =
       service::PromptEndpoint(endpoint.empty() ? "chat_completions" : endpoint);
   if (context_.options.prompts == nullptr) {
     return ErrorResponse({.code = ErrorCode::kNotFound,
@@ -46,13 +49,13 @@ Response Connection::HandleExplain() {
                           .source = "explain",
                           .detail = "The body is not a request in JSON."});
   }
-  // Nothing is sent, and it costs as much work here as what is.
+  // Although no request is sent, the work here is the same, so it counts against the key's limits.
   if (const auto admitted = AdmitModel(scan.model, scan.model.empty()); !admitted) {
     return ErrorResponse(admitted.error());
   }
-  const bool messages = *kind == upstream::Endpoint::kMessages;
-  const upstream::Dialect dialect =
-      messages ? upstream::Dialect::kAnthropic : upstream::Dialect::kOpenAi;
+  const bool messages = *kind == upstream::wire::Endpoint::kMessages;
+  const upstream::wire::Dialect dialect =
+      messages ? upstream::wire::Dialect::kAnthropic : upstream::wire::Dialect::kOpenAi;
   const std::string wanted = name.empty() ? RoutedTo(*targets_, scan.model) : name;
   const bool has_local = context_.service.has_local();
   const bool is_local = wanted == route::Target::kLocal ||
@@ -62,7 +65,7 @@ Response Connection::HandleExplain() {
                           !targets_->upstreams->Serves(
                               {.dialect = dialect, .endpoint = *kind, .model = scan.model})));
   if (is_local && !has_local) return NoLocalEngine();
-  const upstream::HeaderFields fields = RequestFields();
+  const upstream::wire::HeaderFields fields = RequestFields();
   const std::string tenant = Tenant();
   if (is_local) {
     return {.body = context_.options.prompts->Explain({.body = message.body(),

@@ -33,7 +33,7 @@ void ConnectionGroup::Remove(const std::shared_ptr<Connection>& connection) {
   const std::lock_guard lock(mutex_);
   connections_.erase(connection);
   gauge_.Set(static_cast<int64_t>(connections_.size()));
-  // Under the lock: the group may be destroyed as soon as a waiter sees it empty.
+  // Notifies under the lock, because the group may be destroyed as soon as a waiter sees it empty.
   if (connections_.empty()) empty_.notify_all();
 }
 

@@ -1,5 +1,5 @@
-// ConnectionGroup: every connection of a server: spawns them, tells them to end, awaits the last.
-// No connection runs outside of it. Thread-safe.
+// ConnectionGroup owns every connection of a server: it starts them, tells them to end and waits
+// for the last one. No connection runs outside of it. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -21,7 +21,7 @@ class ConnectionGroup {
   void DrainAll();
   void EndAnswers();
   void CancelAll();
-  // False: some are left.
+  // Returns false if some are left when the time is over.
   bool WaitEmpty(std::chrono::milliseconds timeout);
   size_t size() const;
 

@@ -1,11 +1,10 @@
-// The list of models: the local one and what each upstream says it has.
+// The list of models: the local one and those that each upstream reports.
 #include <fmt/format.h>
 
 #include <chrono>
 #include <utility>
 
-#include <kvgate/log.h>
-
+#include "base/log.h"
 #include "gateway/http/connection.h"
 
 namespace kvgate::http {
@@ -13,15 +12,16 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A list that does not come soon is left out: the others are wanted.
+// A list that takes longer is left out, so that the others are not delayed.
 constexpr std::chrono::seconds kListTimeout{5};
 constexpr size_t kListBytesMax = size_t{8} << 20;
 
 }  // namespace
 
-Task<bool> Connection::ServeModels(RouteMatch match) {
+socket::Task<bool> Connection::ServeModels(message::RouteMatch match) {
   const auto& upstreams = targets_->upstreams->all();
-  // Of one upstream alone the list passes as it is, page by page, to whoever may use all of it.
+  // If there is only one upstream, its list is passed on unchanged, page by page, to callers that
+  // may use all of it.
   const bool alone = upstreams.size() == 1 && !context_.service.has_local() &&
                      upstreams.front()->dialect() == kind_.dialect &&
                      (key_ == nullptr || key_->serves_all());
@@ -30,14 +30,14 @@ Task<bool> Connection::ServeModels(RouteMatch match) {
     co_return again;
   }
   if (const Result<void> admitted = AdmitModel("", /*is_unknown=*/false); !admitted) {
-    Response refusal = ErrorResponse(admitted.error());
+    message::Response refusal = message::ErrorResponse(admitted.error());
     const bool again = co_await Send(std::move(refusal), match.name, match.openai_dialect);
     co_return again;
   }
   std::vector<upstream::ListedModel> all;
   const std::string local =
       context_.service.ListModels([this](std::string_view id) { return MayUse(id); });
-  if (auto models = upstream::ParseModelList(local, upstream::Dialect::kOpenAi, "kvgate")) {
+  if (auto models = upstream::ParseModelList(local, upstream::wire::Dialect::kOpenAi, "kvgate")) {
     all = std::move(*models);
   }
   client_gone_ = false;
@@ -45,14 +45,15 @@ Task<bool> Connection::ServeModels(RouteMatch match) {
     co_await AddModelsOf(*upstream, all);
     if (client_gone_ || cancelled_) co_return false;
   }
-  Response response{.body = upstream::JoinModelLists(all, kind_.dialect)};
+  message::Response response{.body = upstream::JoinModelLists(all, kind_.dialect)};
   const bool again = co_await Send(std::move(response), match.name, match.openai_dialect);
   co_return again;
 }
 
-// Without its globs: the list says what the provider has, routing decides who is asked for it.
-Task<void> Connection::AddModelsOf(upstream::Upstream& upstream,
-                                   std::vector<upstream::ListedModel>& all) {
+// Does not apply the upstream's globs: the list shows what the provider has, and routing decides
+// which upstream is asked.
+socket::Task<void> Connection::AddModelsOf(upstream::Upstream& upstream,
+                                           std::vector<upstream::ListedModel>& all) {
   const std::string key = fmt::format("{} {}", upstream.name(), Tenant());
   auto models = context_.model_lists.Find(key, Clock::now());
   if (!models) {
@@ -70,30 +71,30 @@ Task<void> Connection::AddModelsOf(upstream::Upstream& upstream,
   }
 }
 
-// The body of a 200, else nothing.
-Task<std::string> Connection::FetchModels(upstream::Upstream& upstream) {
-  upstream::HeaderFields fields = {{.name = "Accept", .value = "application/json"},
-                                   {.name = "User-Agent", .value = "kvgate"}};
+// Returns the body of a 200 answer; else an empty string.
+socket::Task<std::string> Connection::FetchModels(upstream::Upstream& upstream) {
+  upstream::wire::HeaderFields fields = {{.name = "Accept", .value = "application/json"},
+                                         {.name = "User-Agent", .value = "kvgate"}};
   for (const char* passed : {"authorization", "x-api-key"}) {
     if (const std::string_view value = Header(passed); !value.empty()) {
       fields.push_back({.name = passed, .value = value});
     }
   }
-  // Servers of both dialects answer in Anthropic's to whoever sends a version.
-  if (upstream.dialect() == upstream::Dialect::kAnthropic) {
+  // Servers that speak both dialects use Anthropic's if this header is present.
+  if (upstream.dialect() == upstream::wire::Dialect::kAnthropic) {
     const std::string_view version = Header("anthropic-version");
     fields.push_back(
         {.name = "anthropic-version", .value = version.empty() ? "2023-06-01" : version});
   }
   const std::string target =
-      upstream::UpstreamTarget(upstream.url().path, upstream.dialect(), "/v1/models");
-  const std::string head = upstream::RequestHead({.method = "GET",
-                                                  .target = target,
-                                                  .host = upstream.host(),
-                                                  .fields = fields,
-                                                  .api_key = upstream.api_key(),
-                                                  .dialect = upstream.dialect(),
-                                                  .drop_credential = key_is_credential_});
+      upstream::wire::UpstreamTarget(upstream.url().path, upstream.dialect(), "/v1/models");
+  const std::string head = upstream::wire::RequestHead({.method = "GET",
+                                                        .target = target,
+                                                        .host = upstream.host(),
+                                                        .fields = fields,
+                                                        .api_key = upstream.api_key(),
+                                                        .dialect = upstream.dialect(),
+                                                        .drop_credential = key_is_credential_});
   upstream::Exchange exchange(upstream, executor());
   exchange.BoundBy(Clock::now() + kListTimeout);
   exchange_ = &exchange;

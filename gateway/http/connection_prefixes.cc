@@ -1,5 +1,5 @@
-// The prefix endpoints that last or are large: warm, export, import. Warm waits as a completion
-// does; of a file that comes or goes one piece is in memory.
+// The prefix endpoints that take long or are large: warm, export, import. Warm waits as a
+// completion does; of an exported or imported file only one piece is in memory.
 #include <fmt/format.h>
 
 #include <boost/beast/http/buffer_body.hpp>
@@ -8,11 +8,15 @@
 #include <utility>
 #include <vector>
 
-#include <kvgate/log.h>
-
+#include "base/log.h"
 #include "gateway/http/connection.h"
 
 namespace kvgate::http {
+
+using message::ErrorResponse;
+using message::Response;
+using socket::Task;
+
 namespace {
 
 namespace bhttp = boost::beast::http;
@@ -22,12 +26,12 @@ constexpr size_t kPieceBytes = size_t{256} << 10;
 Result<std::string> FinishImport(tier::PrefixImporter& importer, const Result<void>& fed) {
   if (!fed) return fed.error();
   KVGATE_TRY(const tier::ImportReport report, importer.Finish());
-  return service::PrefixService::Describe(report);
+  return local::PrefixService::Describe(report);
 }
 
 }  // namespace
 
-// The body of an import while it is read: into `piece`, never as a whole. Shared with the thread
+// The body of an import while it is read into `piece`, never as a whole. Shared with the thread
 // that writes to the disk.
 struct Connection::ImportBody {
   ImportBody(Parser&& head, std::unique_ptr<tier::PrefixImporter> into)
@@ -39,8 +43,8 @@ struct Connection::ImportBody {
   Result<void> fed;
 };
 
-Task<bool> Connection::ServeWarm(RouteMatch match) {
-  Result<std::shared_ptr<service::WarmJob>> job =
+Task<bool> Connection::ServeWarm(message::RouteMatch match) {
+  Result<std::shared_ptr<local::WarmJob>> job =
       MakeError(ErrorCode::kInternal, "http", "starting to warm failed");
   if (key_ != nullptr) {
     Result<void> admitted = co_await ScanBody();
@@ -60,10 +64,10 @@ Task<bool> Connection::ServeWarm(RouteMatch match) {
   std::function<void()> start = [&] { job = context_.service.StartWarm(args); };
   const Result<void> started = co_await RunOn(context_.pools.request, std::move(start));
   if (!started) job = started.error();
-  // At once: who leaves early has spent them too.
+  // The tokens are charged at once, because a client that leaves early has used them too.
   if (job && key_ != nullptr) key_->Spend((*job)->num_tokens(), std::chrono::steady_clock::now());
   while (job && !(*job)->Poll()) {
-    // As for a whole answer: an interim response tells a client that has left.
+    // As for a whole answer, an interim response shows if the client has left.
     std::string probe = http_1_0_ ? "" : "HTTP/1.1 100 Continue\r\n\r\n";
     const bool there = co_await WaitForProgress(std::move(probe));
     if (there) continue;
@@ -85,7 +89,7 @@ Task<bool> Connection::ServeWarm(RouteMatch match) {
   co_return again;
 }
 
-// An export under way; shared with the thread that reads from the disk.
+// An export in progress; shared with the thread that reads from the disk.
 struct Connection::ExportBody {
   Result<std::unique_ptr<tier::PrefixExporter>> exporter =
       MakeError(ErrorCode::kInternal, "http", "starting the export failed");
@@ -93,7 +97,7 @@ struct Connection::ExportBody {
   std::string piece;
 };
 
-Task<bool> Connection::ServeExport(RouteMatch match) {
+Task<bool> Connection::ServeExport(message::RouteMatch match) {
   auto body = std::make_shared<ExportBody>();
   std::function<void()> start = [body, &prefixes = context_.service.prefixes(), id = match.argument,
                                  caller = WhoCalls()] {
@@ -107,7 +111,7 @@ Task<bool> Connection::ServeExport(RouteMatch match) {
   }
   if (http_1_0_) keep_alive_ = false;
   Count(match.name, 200);
-  std::string pending = DownloadHead(Head(false), match.argument + ".kvgate");
+  std::string pending = message::DownloadHead(Head(false), match.argument + ".kvgate");
   bool more = !head_only_;
   while (more) {
     std::function<void()> work = [body] {
@@ -116,13 +120,13 @@ Task<bool> Connection::ServeExport(RouteMatch match) {
     };
     const Result<void> ran = co_await RunOnDisk(context_.pools.bulk, std::move(work));
     if (!ran || !body->more) {
-      // The head is out: a body without its end is how the client learns of it.
+      // The head is out, so the client can learn of the error only from a truncated body.
       const Error& error = ran ? body->more.error() : ran.error();
       KVGATE_LOG(kError, "http", "request {}: {}", request_id_, error.ToString());
       co_return false;
     }
     more = *body->more;
-    pending += http_1_0_ ? body->piece : Chunk(body->piece);
+    pending += http_1_0_ ? body->piece : message::Chunk(body->piece);
     if (!more && !http_1_0_) pending += "0\r\n\r\n";
     std::string bytes = std::exchange(pending, {});
     const bool written = co_await Write(std::move(bytes));
@@ -135,8 +139,8 @@ Task<bool> Connection::ServeExport(RouteMatch match) {
   co_return keep_alive_;
 }
 
-// The next piece of the body, at most kPieceBytes: fewer at its end. False: the client is gone, or
-// what it sends is beyond the limit; then `fed` says so.
+// Reads the next piece of the body: kPieceBytes, or fewer at its end. Returns false if the client
+// is gone or sends more than the limit; in the latter case `fed` holds the error.
 Task<bool> Connection::ReadPiece(ImportBody& body) {
   body.filled = 0;
   while (body.filled < body.piece.size() && !body.parser.is_done()) {
@@ -144,7 +148,8 @@ Task<bool> Connection::ReadPiece(ImportBody& body) {
     buffer.data = body.piece.data() + body.filled;
     buffer.size = body.piece.size() - body.filled;
     stream_.ExpireAfter(context_.options.body_timeout);
-    auto [code, size] = co_await bhttp::async_read_some(stream_, buffer_, body.parser, kAwait);
+    auto [code, size] =
+        co_await bhttp::async_read_some(stream_, buffer_, body.parser, socket::kAwait);
     body.filled = body.piece.size() - body.parser.get().body().size;
     if (code == bhttp::error::need_buffer) break;
     if (code == bhttp::error::body_limit) {
@@ -157,7 +162,7 @@ Task<bool> Connection::ReadPiece(ImportBody& body) {
   co_return true;
 }
 
-Task<bool> Connection::ServeImport(RouteMatch match) {
+Task<bool> Connection::ServeImport(message::RouteMatch match) {
   Result<std::unique_ptr<tier::PrefixImporter>> opened =
       context_.service.prefixes().StartImport(match.any);
   if (!opened) {
@@ -175,7 +180,7 @@ Task<bool> Connection::ServeImport(RouteMatch match) {
     Result<void> ran;
     if (body->fed) ran = co_await RunOnDisk(context_.pools.bulk, std::move(feed));
     if (ran) continue;
-    // The thread that hangs has the body.
+    // The thread that hangs still uses the body, so it cannot be read any further.
     keep_alive_ = false;
     Response response = ErrorResponse(ran.error());
     co_await Send(std::move(response), match.name, match.openai_dialect);

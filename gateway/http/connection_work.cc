@@ -1,4 +1,4 @@
-// What a connection leaves to other threads, and how it waits for that.
+// Runs a connection's work on other threads and waits for it.
 #include <fmt/format.h>
 
 #include <boost/asio/post.hpp>
@@ -11,23 +11,25 @@
 #include <utility>
 
 #include "base/memory_fence.h"
-
 #include "engine/engine.h"
 #include "gateway/http/connection.h"
 
 namespace kvgate::http {
+
+using socket::Task;
+
 namespace {
 
 namespace asio = boost::asio;
 using Clock = std::chrono::steady_clock;
 
-// What has hung for so long will hang a little longer.
+// A disk that has hung for a timeout is likely to hang for some seconds more.
 constexpr int kDiskRetrySeconds = 5;
 
 constexpr Clock::time_point kNoDeadline = Clock::time_point::max();
 
-// Where there is no memory for `work`, `outcome` says so: whoever waits would try it again for
-// ever.
+// Reports in `outcome` that `work` ran out of memory; otherwise the waiting request would retry it
+// for ever.
 std::function<void()> Fenced(std::function<void()> work, std::shared_ptr<Result<void>> outcome) {
   return [work = std::move(work), outcome = std::move(outcome)] {
     try {
@@ -55,7 +57,7 @@ Result<std::shared_ptr<Connection::Job>> Connection::PostJob(service::WorkQueue&
     }
     work = nullptr;
     job->ended.store(true);
-    // Whoever waits for it would wait for ever.
+    // If this post failed, the waiting coroutine would never wake up.
     Insist([&] {
       asio::post(executor, [job, weak] {
         job->done = true;
@@ -68,11 +70,11 @@ Result<std::shared_ptr<Connection::Job>> Connection::PostJob(service::WorkQueue&
   return job;
 }
 
-// True: it is done.
+// Returns true if the job is done.
 Task<bool> Connection::Await(Job& job, Clock::time_point deadline) {
   while (!job.done && Clock::now() < deadline && !(cancelled_ && deadline != kNoDeadline)) {
     waiter_.expires_at(deadline);
-    co_await waiter_.async_wait(kAwait);
+    co_await waiter_.async_wait(socket::kAwait);
   }
   co_return job.done;
 }
@@ -84,14 +86,16 @@ Task<Result<void>> Connection::RunOn(service::WorkQueue& pool, std::function<voi
   try {
     co_await Await(**job, kNoDeadline);
   } catch (const std::bad_alloc&) {
-    // There is no memory to wait with, and `work` still borrows from whoever would go on.
+    // There is no memory to wait with, but `work` still borrows from the caller's frame, so spin
+    // until it has ended.
     while (!(*job)->ended.load()) std::this_thread::yield();
     throw;
   }
   co_return *outcome;
 }
 
-// What takes as long as a body is large: of a large one on a worker, while that has room for it.
+// Runs work whose time grows with the body: on a worker if the body is large and the pool has room,
+// else here.
 Task<void> Connection::RunSized(size_t body_bytes, std::function<void()> work) {
   if (body_bytes >= kLargeBodyBytes) {
     std::function<void()> shared = work;

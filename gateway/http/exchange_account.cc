@@ -11,7 +11,7 @@ namespace asio = boost::asio;
 void ExchangeAccount::HashOnWorker(service::WorkQueue& pool, asio::any_io_executor home,
                                    std::shared_ptr<const std::string> received,
                                    std::shared_ptr<const std::string> sent) {
-  hashing_ = true;  // before there is another thread
+  hashing_ = true;  // set before the worker can run
   const auto hash = [self = shared_from_this(), home = std::move(home),
                      received = std::move(received), sent = std::move(sent)]() mutable {
     self->observer_->OnSent(*received, *sent);

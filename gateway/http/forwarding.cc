@@ -1,9 +1,9 @@
-// Forwarding one request: an upstream is chosen, its answer passed on as it comes.
+// Forwarding of one request: an upstream is chosen and its answer is passed on as it arrives.
 //
-// While the upstream is awaited nobody reads the client's socket: a tick every poll_interval looks
-// at its state, and at the upstream's timeouts. A client that has shut down its sending side before
-// the answer's head is probed once, as in WaitForProgress; one that does so after the head, where
-// nothing may be added, counts as gone unless further requests of it are waiting.
+// While the upstream is awaited nobody reads the client's socket; a tick every poll_interval checks
+// its state and the upstream's timeouts. A client that has shut down its sending side before the
+// answer's head is probed once, as in WaitForProgress. One that does so after the head, when
+// nothing may be added to the answer, counts as gone unless further requests of it are waiting.
 #include "gateway/http/forwarding.h"
 
 #include <fmt/format.h>
@@ -12,17 +12,24 @@
 #include <chrono>
 #include <utility>
 
-#include <kvgate/log.h>
-
-#include "gateway/http/socket/body_pool.h"
+#include "base/log.h"
 #include "gateway/http/connection.h"
 #include "gateway/http/exchange_account.h"
+#include "gateway/http/message/message_rules.h"
+#include "gateway/http/socket/body_pool.h"
 #include "gateway/protocol/form/response_items.h"
 #include "gateway/service/prompts.h"
-#include "gateway/upstream/wire/content_decoder.h"
 #include "gateway/upstream/exchange_observer.h"
+#include "gateway/upstream/wire/content_decoder.h"
 
 namespace kvgate::http {
+
+using message::Response;
+using message::Route;
+using message::RouteMatch;
+using message::ToView;
+using socket::Task;
+
 namespace {
 
 namespace asio = boost::asio;
@@ -31,19 +38,17 @@ using Clock = std::chrono::steady_clock;
 using upstream::Exchange;
 using upstream::ExchangeOutcome;
 
-// A larger body is hashed on a worker, so that its answer need not wait; hashing one costs a core's
+// A larger body is hashed on a worker, so that its answer need not wait; hashing takes one core a
 // millisecond for 1.7 MB.
 constexpr size_t kHashedHereBytes = 256 * 1024;
 constexpr size_t kSharedBytesMax = size_t{8} << 20;
-// A larger body is looked at on a worker: one that is all new takes about a millisecond for 300 KB.
+// A larger body is prepared on a worker; one that is all new takes about a millisecond for 300 KB.
 constexpr size_t kPreparedHereBytes = 256 * 1024;
 
-// An encoded error is held up to this size, to be looked through.
+// An encoded error up to this size is buffered, so that it can be searched for the operator's key.
 constexpr size_t kFailureBytesMax = size_t{1} << 20;
 
 constexpr std::string_view kLastChunk = "0\r\n\r\n";
-
-std::string_view ToView(beast::string_view text) { return {text.data(), text.size()}; }
 
 int StatusOf(const Error& error) {
   switch (error.code) {
@@ -58,32 +63,33 @@ int StatusOf(const Error& error) {
 
 }  // namespace
 
-// The upstream is known when the body has been read: it names the model.
+// Checks all upstreams, because the one to ask is known only after the body, which names the model,
+// is read.
 bool Connection::ForwardsUnknown(std::string_view target) const {
   const auto& all = targets_->upstreams->all();
-  return PathOf(target).starts_with("/v1/") &&
+  return message::PathOf(target).starts_with("/v1/") &&
          std::any_of(all.begin(), all.end(),
                      [this](const auto& upstream) { return MaySendUnknown(*upstream); });
 }
 
 bool Connection::IsForwarded(const RouteMatch& match) const {
   if (match.route == Route::kForwarded) return true;
-  if (IsKept(match.route)) return !targets_->upstreams->empty() && IsForeign(match);
+  if (message::IsKept(match.route)) return !targets_->upstreams->empty() && IsForeign(match);
   if (match.route == Route::kEmbeddings) return !targets_->upstreams->empty();
   return match.route == Route::kModel && !targets_->upstreams->empty() &&
          !context_.service.ServesLocal(match.argument);
 }
 
-// Whether an upstream keeps what is asked for: the ids of its own tell what the gateway keeps.
+// Returns true if an upstream keeps the object; ids minted by this gateway belong to the gateway.
 bool Connection::IsForeign(const RouteMatch& match) const {
   if (!Header("x-kvgate-upstream").empty()) return true;
   if (match.route == Route::kConversations) return !context_.service.has_local();
-  return protocol::RequestOf(match.argument).empty();
+  return protocol::form::RequestOf(match.argument).empty();
 }
 
 Task<Result<void>> Connection::ScanBody() {
   const std::string_view coding = Header("content-encoding");
-  if (upstream::IsIdentity(coding)) {
+  if (upstream::wire::IsIdentity(coding)) {
     std::function<void()> scan = [this] { scan_ = upstream::ScanBody(parser_->get().body()); };
     if (parser_->get().body().size() >= kLargeBodyBytes) {
       const Result<void> ran = co_await RunOn(context_.pools.request, std::move(scan));
@@ -92,7 +98,7 @@ Task<Result<void>> Connection::ScanBody() {
     scan();
     co_return Result<void>();
   }
-  // Of two headers the order decides, and not everyone looks at both.
+  // With two headers the encodings' order matters, and not every recipient looks at both.
   if (parser_->get().count(beast::http::field::content_encoding) > 1) co_return Result<void>();
   Result<void> fits;
   std::function<void()> work = [this, coding, &fits] {
@@ -111,20 +117,20 @@ bool Connection::RunsLocally() const {
   if (targets_->upstreams->empty()) return true;
   if (!context_.service.has_local() || !Header("x-kvgate-upstream").empty()) return false;
   if (context_.service.ServesLocal(scan_.model)) return true;
-  // What cannot be read is not the local model's to judge where it comes encoded.
-  if (!decoded_ && !upstream::IsIdentity(Header("content-encoding"))) return false;
+  // A body that is encoded and unreadable is left to an upstream instead of the local model.
+  if (!decoded_ && !upstream::wire::IsIdentity(Header("content-encoding"))) return false;
   return scan_.model.empty() ||
          !targets_->upstreams->Serves(
              {.dialect = kind_.dialect, .endpoint = kind_.endpoint, .model = scan_.model});
 }
 
 Task<bool> Connection::ServeGeneration(RouteMatch match) {
-  const bool encoded = !upstream::IsIdentity(Header("content-encoding"));
+  const bool encoded = !upstream::wire::IsIdentity(Header("content-encoding"));
   known_.reset();
   Result<void> scanned;
   if (!targets_->upstreams->empty() || key_ != nullptr || encoded) scanned = co_await ScanBody();
   if (!scanned) {
-    Response response = ErrorResponse(scanned.error());
+    Response response = message::ErrorResponse(scanned.error());
     const bool again = co_await Send(std::move(response), match.name, match.openai_dialect);
     co_return again;
   }
@@ -138,12 +144,12 @@ Task<bool> Connection::ServeGeneration(RouteMatch match) {
   }
   const Result<void> admitted = Admit(scan_.model);
   if (!admitted) {
-    Response response = ErrorResponse(admitted.error());
+    Response response = message::ErrorResponse(admitted.error());
     const bool again = co_await Send(std::move(response), match.name, match.openai_dialect);
     co_return again;
   }
   if (encoded && !decoded_) {
-    Response response = StatusResponse(
+    Response response = message::StatusResponse(
         415, fmt::format("The body cannot be read in its Content-Encoding '{}', or is larger than "
                          "{} bytes without it; gzip, zstd and br are understood.",
                          Header("content-encoding"), context_.options.body_bytes_max));
@@ -155,10 +161,10 @@ Task<bool> Connection::ServeGeneration(RouteMatch match) {
   co_return again.value_or(false);
 }
 
-// Only Anthropic's count.
+// Only Anthropic upstreams can count tokens.
 bool Connection::EstimatesTokens(const Forwarding& job) const {
-  return kind_.endpoint == upstream::Endpoint::kCountTokens &&
-         job.upstream->dialect() != upstream::Dialect::kAnthropic;
+  return kind_.endpoint == upstream::wire::Endpoint::kCountTokens &&
+         job.upstream->dialect() != upstream::wire::Dialect::kAnthropic;
 }
 
 Task<bool> Connection::ServeForward(RouteMatch match) {
@@ -174,7 +180,7 @@ Task<std::optional<bool>> Connection::ForwardTo(RouteMatch match, ForwardArgs ar
   job.end.body_read = Clock::now() - received_at_;
   const bool is_unknown = match.route == Route::kForwarded;
   Result<void> admitted;
-  if (is_unknown || match.route == Route::kEmbeddings || IsKept(match.route)) {
+  if (is_unknown || match.route == Route::kEmbeddings || message::IsKept(match.route)) {
     admitted = co_await ScanBody();
   }
   job.model = match.route == Route::kModel ? match.argument : scan_.model;
@@ -186,7 +192,7 @@ Task<std::optional<bool>> Connection::ForwardTo(RouteMatch match, ForwardArgs ar
                                           .model = job.model,
                                           .unknown_path = is_unknown});
     if (is_unknown && !(chosen && MaySendUnknown(**chosen))) {
-      const std::string_view path = PathOf(ToView(parser_->get().target()));
+      const std::string_view path = message::PathOf(ToView(parser_->get().target()));
       chosen = MakeError(ErrorCode::kNotFound, "http", fmt::format("There is no {} here.", path));
     }
     admitted = co_await CheckPrompt(job.model);
@@ -215,7 +221,7 @@ Task<std::optional<bool>> Connection::ForwardTo(RouteMatch match, ForwardArgs ar
     Error error = !admitted ? admitted.error() : chosen.error();
     job.end.outcome = ExchangeOutcome::kRefused;
     job.end.error = error.detail;
-    Response response = ErrorResponse(error);
+    Response response = message::ErrorResponse(error);
     job.end.status = response.status;
     again = co_await Send(std::move(response), job.route, true);
     End(job);
@@ -237,31 +243,32 @@ Task<std::optional<bool>> Connection::ForwardTo(RouteMatch match, ForwardArgs ar
   co_return again;
 }
 
-// Where a target has the model under another name.
+// Puts the target's own name for the model into the body.
 void Connection::Rename(Forwarding& job) {
   job.model = job.args.model;
   const std::string& body = decoded_ ? *decoded_ : parser_->get().body();
   if (scan_.model_end != 0) job.renamed = upstream::WithModel(body, scan_, job.model);
 }
 
-// Workers that cannot keep up are not given more: then hashing holds up who sends, and them alone.
+// Returns false while too many shared bytes are waiting: if the workers cannot keep up, the
+// sender's own thread hashes, which delays only the sender.
 bool Connection::SharesBody() const {
   return parser_->get().body().size() >= kHashedHereBytes &&
          context_.shared_body_bytes->load() < kSharedBytesMax;
 }
 
-// A large body is shared with whoever hashes it; its memory comes back to this thread's pool.
+// Shares a large body with the worker that hashes it; its memory returns to this thread's pool.
 std::shared_ptr<const std::string> Connection::ShareBody() {
   auto* const body = new std::string(std::move(parser_->get().body()));
   *context_.shared_body_bytes += body->size();
   return {body, [bytes = context_.shared_body_bytes](std::string* done) {
             *bytes -= done->size();
-            ReturnBody(std::move(*done));
+            socket::ReturnBody(std::move(*done));
             delete done;
           }};
 }
 
-// Whether the next target is asked instead of passing this one's answer, or its failure, on.
+// Returns true if the next target is asked instead of passing this one's answer or failure on.
 bool Connection::PassesOn(Forwarding& job, const Result<void>& started) const {
   if (!job.args.has_next || client_gone_ || cancelled_) return false;
   if (started && !route::IsFallbackStatus(job.exchange->status())) return false;
@@ -275,19 +282,19 @@ bool Connection::PassesOn(Forwarding& job, const Result<void>& started) const {
 
 Task<std::optional<bool>> Connection::Forward(Forwarding& job) {
   const auto& message = parser_->get();
-  const upstream::HeaderFields fields =
+  const upstream::wire::HeaderFields fields =
       job.translation ? job.translation->FieldsOf(job.fields) : std::move(job.fields);
   if (job.account && SharesBody()) job.body = ShareBody();
   const std::string& received = job.body ? *job.body : message.body();
   const std::string& body = job.sent ? *job.sent : received;
-  upstream::HeaderFields added;
+  upstream::wire::HeaderFields added;
   if (job.translation) added = job.translation->added();
   for (const auto& [name, value] : job.prompt.headers) added.push_back({name, value});
-  const std::string target = upstream::UpstreamTarget(
+  const std::string target = upstream::wire::UpstreamTarget(
       job.upstream->url().path, job.upstream->dialect(),
       job.translation ? job.translation->path() : ToView(message.target()));
   const bool lends_key = job.translation && job.upstream->api_key().empty();
-  const std::string head = upstream::RequestHead(
+  const std::string head = upstream::wire::RequestHead(
       {.method = ToView(message.method_string()),
        .target = target,
        .host = job.upstream->host(),
@@ -322,13 +329,13 @@ Task<std::optional<bool>> Connection::Forward(Forwarding& job) {
     co_await RunSized(received.size(), std::move(hash));
   }
   if (PassesOn(job, started)) co_return std::nullopt;
-  if (job.args.seat != nullptr) job.args.seat->Land(Clock::now());
+  if (job.args.participant != nullptr) job.args.participant->Complete(Clock::now());
   if (!started) {
     Error error = started.error();
     const bool again = co_await SendFailure(job, std::move(error));
     co_return again;
   }
-  // A long answer need not hold a body that has been sent.
+  // A body that has been sent need not be held during a long answer.
   if (!job.exchange->sending()) {
     job.body.reset();
     job.sent.reset();
@@ -343,11 +350,11 @@ Task<std::optional<bool>> Connection::Forward(Forwarding& job) {
   co_return again;
 }
 
-// What of the prompt its upstream's cache can hold, and what is sent for that.
+// Examines how much of the prompt the upstream's cache can hold and prepares the body to be sent.
 Task<Result<void>> Connection::PreparePrompt(Forwarding& job) {
   job.is_renamed = !job.renamed.empty();
-  const bool encoded = !upstream::IsIdentity(Header("content-encoding"));
-  const upstream::Endpoint endpoint =
+  const bool encoded = !upstream::wire::IsIdentity(Header("content-encoding"));
+  const upstream::wire::Endpoint endpoint =
       job.translation ? job.translation->sent_endpoint() : kind_.endpoint;
   const std::string_view body = !job.renamed.empty() ? std::string_view(job.renamed)
                                 : decoded_           ? std::string_view(*decoded_)
@@ -379,7 +386,7 @@ Task<Result<void>> Connection::PreparePrompt(Forwarding& job) {
   if (!prompt) co_return std::move(prompt).error();
   job.prompt = *std::move(prompt);
   if (job.prompt.body) {
-    // Of one that came in a content-encoding it is what was in it.
+    // If the body came in a content-encoding, the prepared body is its decoded form.
     job.is_renamed = job.is_renamed || encoded;
     job.sent = std::make_shared<const std::string>(std::move(*job.prompt.body));
   } else if (!job.renamed.empty()) {
@@ -398,15 +405,15 @@ Task<Result<void>> Connection::PreparePrompt(Forwarding& job) {
 void Connection::TakeAnswerFields(Forwarding& job) {
   job.answer_fields = job.exchange->fields();
   const upstream::SecretMask mask = job.Mask();
-  for (upstream::HeaderField& field : job.answer_fields) {
+  for (upstream::wire::HeaderField& field : job.answer_fields) {
     if (mask.IsIn(field.value)) {
       field.value = job.masked_values.emplace_back(mask.Whole(field.value));
     }
   }
 }
 
-// Only failures repeat what was asked, and are looked through for the operator's key; an answer
-// goes out as it came.
+// Only failures are searched for the operator's key, because only they repeat the request; a
+// successful answer is passed on unchanged.
 std::optional<upstream::SecretMask> Connection::FailureMask(const Forwarding& job) const {
   const int status = job.exchange->status();
   upstream::SecretMask mask = job.Mask();
@@ -414,8 +421,8 @@ std::optional<upstream::SecretMask> Connection::FailureMask(const Forwarding& jo
   return mask;
 }
 
-// What is encoded can be looked through only as a whole. It goes out as it came, or decoded where
-// the key was in it.
+// An encoded failure can be searched only as a whole. It is passed on unchanged, or decoded if it
+// contains the key.
 Task<bool> Connection::PassEncodedFailure(Forwarding& job) {
   Exchange& exchange = *job.exchange;
   TellHead(job);
@@ -433,30 +440,30 @@ Task<bool> Connection::PassEncodedFailure(Forwarding& job) {
     job.end.outcome = ExchangeOutcome::kUpstreamCut;
     job.end.error = fmt::format("The upstream's error {} was cut, or is larger than {} bytes.",
                                 exchange.status(), kFailureBytesMax);
-    Response response = StatusResponse(502, job.end.error);
+    Response response = message::StatusResponse(502, job.end.error);
     job.end.status = response.status;
     const bool again = co_await Send(std::move(response), job.route, true);
     co_return again;
   }
   if (job.account) job.account->observer().OnBody(body);
   const upstream::SecretMask mask = job.Mask();
-  const std::string_view coding = upstream::FindHeader(job.answer_fields, "content-encoding");
+  const std::string_view coding = upstream::wire::FindHeader(job.answer_fields, "content-encoding");
   const auto decoded = upstream::DecodeBody(coding, body, kFailureBytesMax);
   const bool shows_key = decoded && mask.IsIn(*decoded);
   if (shows_key) body = mask.Whole(*decoded);
-  std::erase_if(job.answer_fields, [&](const upstream::HeaderField& field) {
-    return upstream::SameName(field.name, "content-length") ||
-           (shows_key && upstream::SameName(field.name, "content-encoding"));
+  std::erase_if(job.answer_fields, [&](const upstream::wire::HeaderField& field) {
+    return upstream::wire::SameName(field.name, "content-length") ||
+           (shows_key && upstream::wire::SameName(field.name, "content-encoding"));
   });
   const std::string& length = job.masked_values.emplace_back(std::to_string(body.size()));
   job.answer_fields.push_back({.name = "content-length", .value = length});
   if (context_.draining.load()) keep_alive_ = false;
-  std::string bytes = upstream::ForwardedHead({.status = exchange.status(),
-                                               .reason = mask.Whole(exchange.reason()),
-                                               .fields = job.answer_fields,
-                                               .request_id = request_id_,
-                                               .keep_alive = keep_alive_,
-                                               .http_1_0 = http_1_0_});
+  std::string bytes = upstream::wire::ForwardedHead({.status = exchange.status(),
+                                                     .reason = mask.Whole(exchange.reason()),
+                                                     .fields = job.answer_fields,
+                                                     .request_id = request_id_,
+                                                     .keep_alive = keep_alive_,
+                                                     .http_1_0 = http_1_0_});
   Count(job.route, exchange.status());
   job.end.first_body = Clock::now() - received_at_;
   job.end.body_bytes = body.size();
@@ -470,24 +477,24 @@ Task<bool> Connection::PassAnswer(Forwarding& job) {
   Exchange& exchange = *job.exchange;
   job.end.status = exchange.status();
   TakeAnswerFields(job);
-  const upstream::HeaderFields& fields = job.answer_fields;
+  const upstream::wire::HeaderFields& fields = job.answer_fields;
   std::optional<upstream::SecretMask> mask = FailureMask(job);
-  if (mask && !upstream::IsIdentity(upstream::FindHeader(fields, "content-encoding"))) {
+  if (mask && !upstream::wire::IsIdentity(upstream::wire::FindHeader(fields, "content-encoding"))) {
     const bool again = co_await PassEncodedFailure(job);
     co_return again;
   }
-  std::optional<protocol::AnswerExtension> extension = ExtensionOf(job);
+  std::optional<protocol::form::AnswerExtension> extension = ExtensionOf(job);
   const bool sized = !exchange.length_unknown() && !extension;
   const bool chunked = !sized && !http_1_0_;
   if (context_.draining.load() || (!sized && http_1_0_)) keep_alive_ = false;
   TellHead(job);
-  std::string before = upstream::ForwardedHead({.status = exchange.status(),
-                                                .reason = job.Mask().Whole(exchange.reason()),
-                                                .fields = fields,
-                                                .request_id = request_id_,
-                                                .keep_alive = keep_alive_,
-                                                .http_1_0 = http_1_0_,
-                                                .chunked = chunked});
+  std::string before = upstream::wire::ForwardedHead({.status = exchange.status(),
+                                                      .reason = job.Mask().Whole(exchange.reason()),
+                                                      .fields = fields,
+                                                      .request_id = request_id_,
+                                                      .keep_alive = keep_alive_,
+                                                      .http_1_0 = http_1_0_,
+                                                      .chunked = chunked});
   BeginHead();
   Count(job.route, exchange.status());
   std::string piece = exchange.TakeReady();
@@ -528,7 +535,7 @@ Task<bool> Connection::PassAnswer(Forwarding& job) {
         const std::string size = fmt::format("{:x}\r\n", rest.size());
         if (!rest.empty()) co_await WritePiece(size, rest, "\r\n");
       }
-      // Where the end of the connection is the end of the body only a reset tells a cut.
+      // If the body ends with the connection, only a reset shows the client that it was cut.
       if (http_1_0_) stream_.ResetAtEnd();
       co_return false;
     }
@@ -537,23 +544,25 @@ Task<bool> Connection::PassAnswer(Forwarding& job) {
   co_return keep_alive_;
 }
 
-// The head goes out next: who has left by then will answer it with a reset.
+// Notes a half-closed client before the head is sent: if that client has left, it will answer the
+// head with a reset.
 void Connection::BeginHead() {
   half_closed_at_head_ = PollPeer() == Peer::kHalfClosed;
   head_sent_ = true;
 }
 
-// For a caller who asked for an explanation, of an answer that has a place for it.
-std::optional<protocol::AnswerExtension> Connection::ExtensionOf(const Forwarding& job) const {
-  const upstream::HeaderFields& fields = job.answer_fields;
-  const std::string_view type = upstream::FindHeader(fields, "content-type");
+// For a caller that asked for an explanation, if the answer has a place for it.
+std::optional<protocol::form::AnswerExtension> Connection::ExtensionOf(
+    const Forwarding& job) const {
+  const upstream::wire::HeaderFields& fields = job.answer_fields;
+  const std::string_view type = upstream::wire::FindHeader(fields, "content-type");
   const bool events = type.starts_with("text/event-stream");
   if (!Explains() || !job.account || http_1_0_ || head_only_ || job.exchange->status() != 200 ||
-      !upstream::IsIdentity(upstream::FindHeader(fields, "content-encoding")) ||
+      !upstream::wire::IsIdentity(upstream::wire::FindHeader(fields, "content-encoding")) ||
       (!events && !type.starts_with("application/json"))) {
     return std::nullopt;
   }
-  return protocol::AnswerExtension(events);
+  return protocol::form::AnswerExtension(events);
 }
 
 std::string Connection::ExplanationOf(Forwarding& job) {
@@ -565,12 +574,12 @@ Task<bool> Connection::WritePiece(std::string_view before, std::string_view piec
                                   std::string_view after) {
   if (before.empty() && piece.empty() && after.empty()) co_return true;
   stream_.ExpireAfter(context_.options.write_timeout);
-  const bool written = co_await upstream::WriteAll(stream_, {before, piece, after});
+  const bool written = co_await upstream::wire::WriteAll(stream_, {before, piece, after});
   stream_.ExpireNever();
   co_return written;
 }
 
-// No answer came.
+// Answers the client when the upstream gave no answer.
 Task<bool> Connection::SendFailure(Forwarding& job, Error error) {
   job.end.error = error.detail;
   if (client_gone_ || cancelled_) {
@@ -581,7 +590,7 @@ Task<bool> Connection::SendFailure(Forwarding& job, Error error) {
     co_return false;
   }
   KVGATE_LOG(kWarning, "http", "request {}: {}", request_id_, error.detail);
-  Response response = StatusResponse(StatusOf(error), error.detail);
+  Response response = message::StatusResponse(StatusOf(error), error.detail);
   if (response.status == 503) {
     const int pause = error.retry_after_seconds > 0 ? error.retry_after_seconds : 1;
     response.headers.emplace_back("retry-after", fmt::format("{}", pause));
@@ -611,7 +620,7 @@ void Connection::Begin(Forwarding& job) {
        .dialect = kind_.dialect,
        .endpoint = kind_.endpoint,
        .method = ToView(message.method_string()),
-       .path = PathOf(ToView(message.target())),
+       .path = message::PathOf(ToView(message.target())),
        .model = job.model,
        .tenant = Tenant(),
        .key = key_ == nullptr ? "" : std::string_view(key_->name()),
@@ -622,7 +631,7 @@ void Connection::Begin(Forwarding& job) {
        .is_subscription = service::IsSubscription(SentCredential(job.upstream), job.fields)});
   job.account = std::make_shared<ExchangeAccount>(
       std::move(observer),
-      std::shared_ptr<service::GatewayKeys::Key>(targets_, key_));  // keeps the key alive
+      std::shared_ptr<access::GatewayKeys::Key>(targets_, key_));  // keeps the key alive
 }
 
 void Connection::TakeTimes(Forwarding& job) const {
@@ -645,8 +654,8 @@ void Connection::End(Forwarding& job) {
   job.account->End(job.end);
 }
 
-upstream::HeaderFields Connection::RequestFields() const {
-  upstream::HeaderFields fields;
+upstream::wire::HeaderFields Connection::RequestFields() const {
+  upstream::wire::HeaderFields fields;
   fields.reserve(32);
   for (const auto& field : parser_->get()) {
     fields.push_back({.name = ToView(field.name_string()), .value = ToView(field.value())});
@@ -654,8 +663,8 @@ upstream::HeaderFields Connection::RequestFields() const {
   return fields;
 }
 
-// One timer for all that this connection forwards: arming it for each request would cost more than
-// the tick that finds nothing to do.
+// One timer serves all requests that this connection forwards: arming it for each request would
+// cost more than a tick that finds no work.
 void Connection::ArmTick() {
   if (std::exchange(tick_armed_, true)) return;
   tick_.expires_after(context_.options.poll_interval);
@@ -670,13 +679,13 @@ void Connection::OnTick() {
   const Peer peer = PollPeer();
   bool gone = peer == Peer::kGone;
   if (peer == Peer::kHalfClosed && !probed_ && head_sent_) {
-    // Who had left before the head answers it with a reset; who waits for the answers to further
-    // requests has not.
+    // A client that had left before the head answers it with a reset; a client that waits for the
+    // answers to further requests has not left.
     gone = !half_closed_at_head_ && !HasUnread();
   } else if (peer == Peer::kHalfClosed && !probed_) {
     probed_ = true;
-    // Nothing of the answer has been written, so these few bytes fit and are alone.
-    gone = http_1_0_ || !stream_.SendNow(kContinue, shared_from_this());
+    // No byte of the answer has been written yet, so these few bytes fit and mix with no others.
+    gone = http_1_0_ || !stream_.SendNow(message::kContinue, shared_from_this());
   }
   if (gone) {
     client_gone_ = true;

@@ -1,4 +1,4 @@
-// Forwarding: one forwarded request. Lives in ForwardTo's frame.
+// Forwarding: the state of one forwarded request. Lives in ForwardTo's frame.
 #pragma once
 
 #include <deque>
@@ -18,24 +18,26 @@ namespace kvgate::http {
 struct Connection::Forwarding {
   std::string route;  // for metrics
   std::string model;
-  upstream::HeaderFields fields;           // of the request
+  upstream::wire::HeaderFields fields;     // the request's headers
   upstream::Upstream* upstream = nullptr;  // null: none was chosen
   std::unique_ptr<upstream::Exchange> exchange = nullptr;
-  std::shared_ptr<ExchangeAccount> account = nullptr;  // null: nobody keeps accounts
-  std::shared_ptr<const std::string> body = nullptr;   // a large one, until nobody needs it
-  service::Prompts::Prompt prompt = {};                // what was made of it
-  std::shared_ptr<const std::string> sent = nullptr;   // instead of what was received
-  // The body with the model that its target has, or in its dialect; empty: as received.
+  std::shared_ptr<ExchangeAccount> account = nullptr;  // null: no accounting
+  // A large body, shared until it is sent and hashed; null for a small one.
+  std::shared_ptr<const std::string> body = nullptr;
+  service::Prompts::Prompt prompt = {};  // the prepared prompt
+  // Sent instead of the received body; may be null.
+  std::shared_ptr<const std::string> sent = nullptr;
+  // The body with the target's model name or in the target's dialect; empty: as received.
   std::string renamed = {};
-  bool is_renamed = false;  // … so that it goes without its content-encoding
-  std::unique_ptr<Translation> translation = nullptr;  // null: the upstream speaks the client's
+  bool is_renamed = false;  // the body differs, so its content-encoding is dropped
+  std::unique_ptr<Translation> translation = nullptr;  // null: not translated
   upstream::ExchangeEnd end = {};
   ForwardArgs args = {};
-  // The answer's head, without the operator's key where the upstream repeats it.
-  upstream::HeaderFields answer_fields = {};
-  std::deque<std::string> masked_values = {};  // what they show of it
+  // The answer's headers; the operator's key is masked if the upstream repeats it.
+  upstream::wire::HeaderFields answer_fields = {};
+  std::deque<std::string> masked_values = {};  // owns the masked values among them
 
-  // Of the key that this gateway has added; empty: none.
+  // A mask for the operator's key; empty if none was added.
   upstream::SecretMask Mask() const {
     return upstream::SecretMask(upstream == nullptr ? std::string_view() : upstream->api_key());
   }

@@ -1,5 +1,5 @@
-// Requests for a model that has a route: its targets are asked one after the other, until one
-// answers. Nothing reaches the client before that.
+// Serves requests for a model that has a route: its targets are asked one after the other until one
+// answers. No byte reaches the client before that.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -10,25 +10,31 @@
 #include "gateway/protocol/form/errors.h"
 
 namespace kvgate::http {
+
+using message::RouteMatch;
+using socket::Task;
+
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Of tools and system: a shorter prefix is not worth waiting for at any provider.
+// Counts tools and system; no provider's cache makes it worth waiting for a shorter prefix.
 constexpr int64_t kFlightTokensMin = 1024;
 
 }  // namespace
 
-// One routed request; lives in ServeRouted's frame.
+// The state of one routed request; lives in ServeRouted's frame.
 struct Connection::Routing {
   RouteMatch match;
   route::Route& route;
   route::Query query = {};
-  std::unique_ptr<route::SingleFlight::Seat> seat = nullptr;  // null: nobody waits for anybody
+  // Null if requests do not wait for each other.
+  std::unique_ptr<route::SingleFlight::Participant> participant = nullptr;
 };
 
 route::Route* Connection::ModelRoute(const RouteMatch& match) const {
-  const bool counts = match.route == Route::kCountTokens || match.route == Route::kInputTokens;
+  const bool counts =
+      match.route == message::Route::kCountTokens || match.route == message::Route::kInputTokens;
   if (targets_->routes->empty() || counts || !Header("x-kvgate-upstream").empty()) return nullptr;
   return targets_->routes->Find(scan_.model);
 }
@@ -38,7 +44,7 @@ Task<Result<service::Prompts::Known>> Connection::Recognize() {
   service::Prompts::Known known;
   if (context_.options.prompts != nullptr && scan_.readable) {
     const std::string tenant = Tenant();
-    const upstream::HeaderFields fields = RequestFields();
+    const upstream::wire::HeaderFields fields = RequestFields();
     std::function<void()> work = [&] {
       known =
           context_.options.prompts->Recognize({.body = decoded_ ? *decoded_ : parser_->get().body(),
@@ -61,8 +67,8 @@ Task<Result<void>> Connection::CheckPrompt(std::string model) {
     const Result<service::Prompts::Known> known = co_await Recognize();
     if (!known) co_return known.error();
     if (known->num_tokens > most) {
-      co_return protocol::PromptLimitError(DialectOf(kind_.endpoint),
-                                           {.num_tokens = known->num_tokens, .tokens_max = most});
+      co_return protocol::form::PromptLimitError(
+          DialectOf(kind_.endpoint), {.num_tokens = known->num_tokens, .tokens_max = most});
     }
   }
   co_return Result<void>();
@@ -74,7 +80,8 @@ Task<bool> Connection::ServeRouted(RouteMatch match, route::Route& route) {
   Result<service::Prompts::Known> recognized = service::Prompts::Known();
   if (admitted) recognized = co_await Recognize();
   if (!admitted || !recognized) {
-    Response response = ErrorResponse(admitted ? recognized.error() : admitted.error());
+    message::Response response =
+        message::ErrorResponse(admitted ? recognized.error() : admitted.error());
     const bool again = co_await Send(std::move(response), match.name, match.openai_dialect);
     co_return again;
   }
@@ -94,7 +101,7 @@ Task<bool> Connection::ServeRouted(RouteMatch match, route::Route& route) {
   std::vector<const route::Target*> targets = route.Candidates(routing.query, look);
   if (routing.query.is_private && !context_.service.has_local()) targets.clear();
   if (targets.empty()) {
-    Response response = ErrorResponse(
+    message::Response response = message::ErrorResponse(
         {.code = ErrorCode::kPermissionDenied,
          .source = "route",
          .detail = "x-kvgate-private keeps a request on this machine, which has no local engine."});
@@ -114,7 +121,7 @@ Task<bool> Connection::ServeRouted(RouteMatch match, route::Route& route) {
 Task<std::optional<bool>> Connection::ServeTarget(Routing& routing, const route::Target& target,
                                                   bool has_next) {
   RouteMatch match = routing.match;
-  left_out_.clear();  // it was another target's
+  left_out_.clear();  // it may hold a previous target's
   if (target.is_local()) {
     LocalTurn turn{.any_model = true, .has_next = has_next};
     const std::optional<bool> again = co_await ServeCompletion(std::move(match), turn);
@@ -123,20 +130,21 @@ Task<std::optional<bool>> Connection::ServeTarget(Routing& routing, const route:
   ForwardArgs args{.upstream = targets_->upstreams->Find(target.upstream),
                    .model = target.model,
                    .has_next = has_next,
-                   .seat = routing.seat.get()};
+                   .participant = routing.participant.get()};
   const std::optional<bool> again = co_await ForwardTo(std::move(match), args);
   co_return again;
 }
 
-// Behind a request with the same prefix that nobody has been answered yet: its cache entry can be
-// read when that one's answer begins.
+// Waits for the leader, a request with the same prefix that has not been answered yet: the
+// provider's cache entry can be read as soon as the leader's answer begins.
 Task<void> Connection::WaitForFlight(Routing& routing) {
   const int wait_ms = routing.route.config().single_flight_ms;
   if (wait_ms == 0 || !known_ || known_->num_prefix_tokens < kFlightTokensMin) co_return;
-  routing.seat = routing.route.flights().Join(known_->prefix, MakeWake(), Clock::now());
+  routing.participant = routing.route.flights().Join(known_->prefix, MakeWake(), Clock::now());
   const Clock::time_point until = Clock::now() + std::chrono::milliseconds(wait_ms);
-  while (!routing.seat->leads() && !routing.seat->landed() && Clock::now() < until) {
-    std::string probe(kContinue);
+  while (!routing.participant->leads() && !routing.participant->completed() &&
+         Clock::now() < until) {
+    std::string probe(message::kContinue);
     const bool there = co_await WaitForProgress(std::move(probe));
     if (!there) break;
   }

@@ -12,27 +12,30 @@
 #include <utility>
 #include <vector>
 
-#include <kvgate/log.h>
+#include "base/log.h"
 #include "base/memory_fence.h"
-#include <kvgate/thread_activity.h>
-
+#include "base/thread_activity.h"
 #include "gateway/http/connection.h"
 #include "gateway/http/connection_group.h"
 
 namespace kvgate::http {
+
+using socket::BodyBudget;
+
 namespace {
 
 namespace asio = boost::asio;
 using asio::ip::tcp;
 using ErrorCodeAsio = boost::system::error_code;
 
-// Refused connections still get their 503; beyond this many more they are closed unanswered.
+// Connections beyond the limit still get a 503; beyond this many more they are closed unanswered.
 constexpr size_t kRefusedAtOnce = 64;
 
-// How often a loop shows that it goes round.
+// How often each loop reports that it is alive.
 constexpr std::chrono::milliseconds kBeatInterval{250};
 
-// One for each thread, so that a connection never changes threads, needs no lock and wakes nobody.
+// Makes one loop for each thread, so that a connection never changes threads, needs no lock and
+// wakes no other thread.
 using Loops = std::vector<std::unique_ptr<asio::io_context>>;
 
 Loops MakeLoops(int count) {
@@ -41,8 +44,8 @@ Loops MakeLoops(int count) {
   return loops;
 }
 
-// Marks that a loop goes round, as long as it does. It belongs to the thread of the loop, which
-// ends it when the loop has ended: then no handler is called any more.
+// Reports that a loop is running. It lives on the loop's thread, which destroys it after the loop
+// has ended, so no handler runs afterwards.
 class Heartbeat {
  public:
   explicit Heartbeat(asio::io_context& io) : timer_(io) { Beat(); }
@@ -62,7 +65,8 @@ class Heartbeat {
 
 class AsioServer final : public Server {
  public:
-  // What can fail has been opened before. Kept connections go before their loops.
+  // The parts that can fail to open, opened first. Kept upstream connections belong to the targets
+  // and must be destroyed before their loops, hence the order of the members.
   struct Parts {
     Loops loops;
     CurrentTargets targets;
@@ -73,7 +77,7 @@ class AsioServer final : public Server {
         service_(service),
         guard_(std::move(hosts)),
         parts_(std::move(parts)),
-        // Beside its encoded form a body has its decoded one.
+        // A body may be held in its encoded and its decoded form at the same time.
         bodies_(std::make_shared<BodyBudget>(
             BodyBudget::Options{.bytes_max = options.bodies_bytes_max,
                                 .tenant_share = options.tenant_bodies_share,
@@ -114,11 +118,11 @@ class AsioServer final : public Server {
     StopAccepting();
     if (!threads_.empty()) {
       accept_ended_.get_future().wait();
-      // A connection spawned before accepting ended is in the group by now.
+      // A connection that was accepted before accepting ended is in the group by then.
       group_.CancelAll();
       while (!group_.WaitEmpty(std::chrono::seconds(1))) group_.CancelAll();
     }
-    pools_.reset();  // waits for what they are at
+    pools_.reset();  // waits for running work
     work_.clear();
     for (const auto& loop : parts_->loops) loop->stop();
     for (std::thread& thread : threads_) thread.join();
@@ -178,16 +182,17 @@ class AsioServer final : public Server {
     return {};
   }
 
-  Task<void> Accept() {
+  socket::Task<void> Accept() {
     while (!context_.draining.load() && !stopping_.load()) {
       asio::io_context& loop = *parts_->loops[num_accepted_++ % parts_->loops.size()];
-      auto [code, socket] = co_await acceptor_.async_accept(loop, kAwait);
+      auto [code, socket] = co_await acceptor_.async_accept(loop, socket::kAwait);
       if (code == asio::error::operation_aborted || code == asio::error::bad_descriptor) break;
       if (code) {
-        // Out of descriptors and the like: they come back, and spinning would not help.
+        // Resources such as descriptors ran out; they become free again, and retrying at once would
+        // not help.
         KVGATE_LOG(kWarning, "http", "accepting a connection failed: {}", code.message());
         retry_.expires_after(std::chrono::milliseconds(100));
-        co_await retry_.async_wait(kAwait);
+        co_await retry_.async_wait(socket::kAwait);
         continue;
       }
       Admit(std::move(socket));
@@ -203,7 +208,7 @@ class AsioServer final : public Server {
     group_.Spawn(std::make_shared<Connection>(std::move(socket), context_, over_limit));
   }
 
-  // On the acceptor's thread, where Accept runs, because an acceptor is not thread-safe.
+  // Closes on the acceptor's thread, where Accept runs, because an acceptor is not thread-safe.
   void StopAccepting() {
     stopping_.store(true);
     asio::post(acceptor_.get_executor(), [this] {
@@ -227,11 +232,11 @@ class AsioServer final : public Server {
 
   const ServerOptions options_;
   service::Service& service_;
-  const RequestGuard guard_;
+  const message::RequestGuard guard_;
   const std::unique_ptr<Parts> parts_;
   upstream::ModelListCache model_lists_;
   std::shared_ptr<BodyBudget> bodies_;
-  std::shared_ptr<service::WorkPools> pools_;  // its numbers are asked for as long as it is there
+  std::shared_ptr<service::WorkPools> pools_;  // metrics are collected while it lives
   ConnectionContext context_;
   std::vector<asio::executor_work_guard<asio::io_context::executor_type>> work_;
   tcp::acceptor acceptor_;

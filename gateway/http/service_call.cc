@@ -3,40 +3,46 @@
 #include <string_view>
 #include <utility>
 
-#include "gateway/protocol/form/errors.h"
 #include "gateway/local/prefix_service.h"
+#include "gateway/protocol/form/errors.h"
 
 namespace kvgate::http {
+
+using message::QueryValue;
+using message::Response;
+using message::Route;
+
 namespace {
 
 Response ToResponse(Result<std::string> body) {
-  return body ? Response{.body = std::move(*body)} : ErrorResponse(body.error());
+  return body ? Response{.body = std::move(*body)} : message::ErrorResponse(body.error());
 }
 
-// A page as the query asks for it; views of `query`.
+// The query's paging parameters; owns the strings that args() refers to.
 struct PageQuery {
   explicit PageQuery(std::string_view target)
       : limit(QueryValue(target, "limit")),
         order(QueryValue(target, "order")),
         after(QueryValue(target, "after")) {}
-  protocol::PageArgs args() const { return {.limit = limit, .order = order, .after = after}; }
+  protocol::form::PageArgs args() const { return {.limit = limit, .order = order, .after = after}; }
   std::string limit;
   std::string order;
   std::string after;
 };
 
 Response AnswerResponse(const ServiceCall& call) {
-  service::Responses& responses = call.service.responses();
+  session::Responses& responses = call.service.responses();
   const std::string& target = call.target;
-  const std::string tenant = service::TenantOf(call.caller.credential);
+  const std::string tenant = local::TenantOf(call.caller.credential);
   const std::string& id = call.match.argument;
   switch (call.match.route) {
     case Route::kResponse:
       if (QueryValue(target, "stream") == "true") {
-        return ErrorResponse(MakeError(ErrorCode::kUnsupported, "http",
-                                       "Unsupported value for 'stream': a response that is kept "
-                                       "comes as a whole.",
-                                       "stream"));
+        return message::ErrorResponse(
+            MakeError(ErrorCode::kUnsupported, "http",
+                      "Unsupported value for 'stream': a response that is kept "
+                      "comes as a whole.",
+                      "stream"));
       }
       return ToResponse(responses.Get(tenant, id));
     case Route::kResponseDelete:
@@ -49,12 +55,12 @@ Response AnswerResponse(const ServiceCall& call) {
 }
 
 Response AnswerConversation(const ServiceCall& call) {
-  service::Conversations& conversations = call.service.conversations();
-  const RouteMatch& match = call.match;
+  session::Conversations& conversations = call.service.conversations();
+  const message::RouteMatch& match = call.match;
   const std::string& target = call.target;
   const std::string& body = call.body;
-  const std::string tenant = service::TenantOf(call.caller.credential);
-  const service::Conversations::Place place{
+  const std::string tenant = local::TenantOf(call.caller.credential);
+  const session::Conversations::Place place{
       .tenant = tenant, .id = match.argument, .request_id = call.request_id};
   switch (match.route) {
     case Route::kConversations:
@@ -77,8 +83,8 @@ Response AnswerConversation(const ServiceCall& call) {
 }
 
 Response AnswerPrefix(const ServiceCall& call) {
-  service::PrefixService& prefixes = call.service.prefixes();
-  const RouteMatch& match = call.match;
+  local::PrefixService& prefixes = call.service.prefixes();
+  const message::RouteMatch& match = call.match;
   switch (match.route) {
     case Route::kPrefixes:
       return ToResponse(prefixes.List(call.caller));
@@ -121,8 +127,8 @@ CallPlace PlaceOf(Route route) {
 
 Response Answer(const ServiceCall& call) {
   service::Service& service = call.service;
-  const RouteMatch& match = call.match;
-  if (IsKept(match.route)) {
+  const message::RouteMatch& match = call.match;
+  if (message::IsKept(match.route)) {
     return match.route < Route::kConversations ? AnswerResponse(call) : AnswerConversation(call);
   }
   switch (match.route) {
@@ -133,7 +139,8 @@ Response Answer(const ServiceCall& call) {
     case Route::kReady:
       return service.ready()
                  ? Response{.body = R"({"status":"ready"})"}
-                 : StatusResponse(503, "The model is being loaded or the server is shutting down.");
+                 : message::StatusResponse(
+                       503, "The model is being loaded or the server is shutting down.");
     case Route::kMetrics:
       return {.content_type = "text/plain; version=0.0.4; charset=utf-8",
               .body = service.MetricsAsKnown()};
@@ -144,7 +151,7 @@ Response Answer(const ServiceCall& call) {
     case Route::kModel:
       return ToResponse(service.GetModel(match.argument));
     case Route::kEmbeddings:
-      return StatusResponse(404, "There is no upstream here that could make embeddings.");
+      return message::StatusResponse(404, "There is no upstream here that could make embeddings.");
     case Route::kRequests: {
       const std::string limit = QueryValue(call.target, "limit");
       const std::string before = QueryValue(call.target, "before");
@@ -159,8 +166,8 @@ Response Answer(const ServiceCall& call) {
     case Route::kPrefixPin:
     case Route::kPrefixUnpin:
       return AnswerPrefix(call);
-    default:  // answered elsewhere
-      return StatusResponse(500, "This route has no answer.");
+    default:  // served by other functions
+      return message::StatusResponse(500, "This route has no answer.");
   }
 }
 

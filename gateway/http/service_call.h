@@ -1,5 +1,6 @@
-// ServiceCall: a request for what the gateway keeps or tells, as data of its own: a thread that
-// waits for a disk may outlive whoever asked. It knows no sockets.
+// ServiceCall: a request for the gateway's own data (records, prefixes, stored responses, metrics).
+// It owns its inputs, because a thread that waits for the disk may outlive the request. It knows no
+// sockets.
 #pragma once
 
 #include <atomic>
@@ -10,35 +11,35 @@
 #include <string_view>
 
 #include "gateway/http/message/response.h"
-#include "gateway/http/router.h"
+#include "gateway/http/message/router.h"
 #include "gateway/service/service.h"
 
 namespace kvgate::http {
 
 struct ServiceCall {
   service::Service& service;
-  RouteMatch match;
+  message::RouteMatch match;
   std::string target = {};
   std::string body = {};
-  service::Caller caller = {};
+  access::Caller caller = {};
   std::string request_id = {};
-  // Which models the caller may use.
+  // Returns true if the caller may use the model.
   std::function<bool(std::string_view)> may_use = [](std::string_view) { return true; };
-  // Of what takes long: how far it has come, told to whoever waits for it.
+  // Counts the steps done by a long call, so that the request waiting for it sees progress.
   using Steps = std::atomic<uint64_t>;
   std::shared_ptr<Steps> steps = std::make_shared<Steps>(0);
 };
 
-// Where a call runs.
+// The thread on which a call runs.
 enum class CallPlace : uint8_t {
-  kHere,   // on the event loop: it waits for nothing
-  kKnown,  // there, too, after the stores have been asked, if they answer soon
-  kStore,  // it waits for the disk
-  kBulk,   // and for long
+  kHere,   // on the event loop: it never blocks
+  kKnown,  // on the event loop, after a bounded wait for fresh numbers of the stores
+  kStore,  // on a thread that may wait for the disk
+  kBulk,   // on a thread for long disk work
 };
-CallPlace PlaceOf(Route route);
+CallPlace PlaceOf(message::Route route);
 
-// May wait for the disk where PlaceOf says so.
-Response Answer(const ServiceCall& call);
+// May block on the disk if PlaceOf returns kStore or kBulk.
+message::Response Answer(const ServiceCall& call);
 
 }  // namespace kvgate::http

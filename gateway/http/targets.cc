@@ -11,12 +11,13 @@ Result<std::shared_ptr<const Targets>> Targets::Open(const TargetOptions& option
     return previous == nullptr ? nullptr : (previous->*member).get();
   };
   auto targets = std::make_shared<Targets>();
-  KVGATE_TRY(targets->tls, ListenerTls::Open(options.tls));
+  KVGATE_TRY(targets->tls, socket::ListenerTls::Open(options.tls));
   KVGATE_TRY(targets->upstreams,
-             upstream::Upstreams::Open(options.upstreams, upstream::ProcessEnvironment,
+             upstream::Upstreams::Open(options.upstreams, upstream::wire::ProcessEnvironment,
                                        before(&Targets::upstreams)));
-  KVGATE_TRY(targets->keys, service::GatewayKeys::Open(options.keys, upstream::ProcessEnvironment,
-                                                       before(&Targets::keys), options.metrics));
+  KVGATE_TRY(targets->keys,
+             access::GatewayKeys::Open(options.keys, upstream::wire::ProcessEnvironment,
+                                       before(&Targets::keys), options.metrics));
   std::vector<std::string> names;
   for (const auto& upstream : targets->upstreams->all()) names.push_back(upstream->name());
   KVGATE_TRY(targets->routes,

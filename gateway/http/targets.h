@@ -1,8 +1,9 @@
-// Targets: whom this server lets in, as whom it shows itself and whom it asks: what a reload of the
-// configuration replaces, as one. A request keeps those it began with until its end.
+// Targets: whom this server lets in (keys), how it identifies itself (certificate) and whom it asks
+// (upstreams and routes). A configuration reload replaces them together. A request keeps the
+// targets that it began with until its end.
 //
-// What a reload leaves as it was goes on as it is: an upstream's connections and breaker, a route's
-// affinity, what a key has used of its minute.
+// Entries that a reload does not change keep their state: an upstream's connections and breaker, a
+// route's affinity, and what a key has used of its limits in the current minute.
 #pragma once
 
 #include <atomic>
@@ -11,29 +12,28 @@
 #include <mutex>
 #include <utility>
 
-#include <kvgate/result.h>
-
-#include "gateway/http/socket/listener_tls.h"
+#include "base/result.h"
+#include "gateway/access/gateway_keys.h"
 #include "gateway/http/server.h"
+#include "gateway/http/socket/listener_tls.h"
 #include "gateway/route/route_table.h"
-#include "gateway/service/gateway_keys.h"
 #include "gateway/upstream/upstreams.h"
 
 namespace kvgate::http {
 
 struct Targets {
-  std::unique_ptr<ListenerTls> tls;  // null: plain HTTP
+  std::unique_ptr<socket::ListenerTls> tls;  // null: plain HTTP
   std::unique_ptr<upstream::Upstreams> upstreams;
-  std::unique_ptr<service::GatewayKeys> keys;
+  std::unique_ptr<access::GatewayKeys> keys;
   std::unique_ptr<route::RouteTable> routes;
 
-  // Takes over from `previous`, which may be null, what is configured as it was. kInvalidArgument:
-  // as Server::Open.
+  // Takes over the entries of `previous`, which may be null, whose configuration has not changed.
+  // Fails with kInvalidArgument as Server::Open does.
   static Result<std::shared_ptr<const Targets>> Open(const TargetOptions& options, bool has_local,
                                                      const Targets* previous);
 };
 
-// The ones that requests begin with now. Thread-safe.
+// Holds the targets that new requests use. Thread-safe.
 class CurrentTargets {
  public:
   explicit CurrentTargets(std::shared_ptr<const Targets> targets) : targets_(std::move(targets)) {}
@@ -48,8 +48,8 @@ class CurrentTargets {
       targets_.swap(targets);
     }
     generation_.fetch_add(1);
-  }  // the old ones go here, where no request holds them
-  // Rises with every Set: tells cheaply whether Get would give others.
+  }  // the old targets are destroyed here unless a request holds them
+  // Rises with every Set, so a caller can tell cheaply if Get would return other targets.
   uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
 
  private:

@@ -7,8 +7,7 @@
 #include <chrono>
 #include <utility>
 
-#include <kvgate/log.h>
-
+#include "base/log.h"
 #include "gateway/http/connection.h"
 #include "gateway/http/forwarding.h"
 #include "gateway/ledger/prices.h"
@@ -16,15 +15,20 @@
 #include "gateway/translate/error_translator.h"
 
 namespace kvgate::http {
+
+using message::Response;
+using socket::Task;
+using upstream::wire::FindHeader;
+
 namespace {
 
-using upstream::Endpoint;
-using upstream::HeaderFields;
+using upstream::wire::Endpoint;
+using upstream::wire::HeaderFields;
 using ReplyEnd = translate::ReplyTranslator::End;
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t kErrorBytesMax = size_t{1} << 20;
-// A larger body is translated on a worker: it takes about a millisecond for 300 KB.
+// A larger body is translated on a worker: translating takes about a millisecond for 300 KB.
 constexpr size_t kTranslatedHereBytes = 256 * 1024;
 
 translate::TargetTraits TraitsOf(const upstream::Upstream& upstream, std::string_view model) {
@@ -36,26 +40,27 @@ translate::TargetTraits TraitsOf(const upstream::Upstream& upstream, std::string
           .plain_names = !openai};
 }
 
-// What says something to one dialect's provider only, or is said anew.
+// True for headers that concern only one dialect's provider or are set anew for the upstream.
 bool IsDialects(std::string_view name) {
   static constexpr std::string_view kNames[] = {"authorization", "x-api-key",  "content-type",
                                                 "accept",        "session_id", "x-app"};
   static constexpr std::string_view kPrefixes[] = {"anthropic-", "openai-", "x-stainless-",
                                                    "chatgpt-"};
   const auto begins = [&](std::string_view prefix) {
-    return upstream::SameName(name.substr(0, prefix.size()), prefix);
+    return upstream::wire::SameName(name.substr(0, prefix.size()), prefix);
   };
-  return std::any_of(std::begin(kNames), std::end(kNames),
-                     [&](std::string_view known) { return upstream::SameName(name, known); }) ||
+  return std::any_of(
+             std::begin(kNames), std::end(kNames),
+             [&](std::string_view known) { return upstream::wire::SameName(name, known); }) ||
          std::any_of(std::begin(kPrefixes), std::end(kPrefixes), begins);
 }
 
 }  // namespace
 
-protocol::Dialect DialectOf(Endpoint endpoint) {
-  if (endpoint == Endpoint::kMessages) return protocol::Dialect::kMessages;
-  return endpoint == Endpoint::kResponses ? protocol::Dialect::kResponses
-                                          : protocol::Dialect::kChatCompletions;
+protocol::form::Dialect DialectOf(Endpoint endpoint) {
+  if (endpoint == Endpoint::kMessages) return protocol::form::Dialect::kMessages;
+  return endpoint == Endpoint::kResponses ? protocol::form::Dialect::kResponses
+                                          : protocol::form::Dialect::kChatCompletions;
 }
 
 Translation::Translation(const Args& args)
@@ -77,7 +82,7 @@ Result<std::unique_ptr<Translation>> Translation::Make(const Args& args) {
 
 HeaderFields Translation::FieldsOf(const HeaderFields& fields) const {
   HeaderFields kept;
-  for (const upstream::HeaderField& field : fields) {
+  for (const upstream::wire::HeaderField& field : fields) {
     if (!IsDialects(field.name)) kept.push_back(field);
   }
   return kept;
@@ -92,9 +97,9 @@ HeaderFields Translation::added() const {
 }
 
 void Translation::BeginReply(const HeaderFields& fields, const std::string& request_id) {
-  const std::string_view type = upstream::FindHeader(fields, "content-type");
+  const std::string_view type = FindHeader(fields, "content-type");
   const auto now = std::chrono::system_clock::now().time_since_epoch();
-  decoder_ = upstream::ContentDecoder::For(upstream::FindHeader(fields, "content-encoding"));
+  decoder_ = upstream::wire::ContentDecoder::For(FindHeader(fields, "content-encoding"));
   reply_ = translate::ReplyTranslator::Make(
       {.from = DialectOf(sent_endpoint_),
        .events = type.starts_with("text/event-stream"),
@@ -123,17 +128,17 @@ ReplyEnd Translation::Finish(std::string& out) { return reply_->Finish(out); }
 Response Translation::RefusalOf(int status, const HeaderFields& fields, std::string_view body,
                                 std::string_view request_id) const {
   std::string text(body);
-  const std::string_view coding = upstream::FindHeader(fields, "content-encoding");
-  if (!upstream::IsIdentity(coding)) {
+  const std::string_view coding = FindHeader(fields, "content-encoding");
+  if (!upstream::wire::IsIdentity(coding)) {
     text = upstream::DecodeBody(coding, body, kErrorBytesMax).value_or("");
   }
   translate::UpstreamError error = translate::ReadErrorBody(status, text);
-  // What is neither an answer nor an error says nothing to a client of another dialect.
+  // A status that is neither success nor error means nothing to a client of another dialect.
   if (status < 400) error.status = 502;
   translate::TranslatedError told = translate::TranslateError(error, from_, request_id);
   Response response{.status = told.status, .body = std::move(told.body)};
   for (const std::string_view name : {"retry-after", "retry-after-ms", "x-should-retry"}) {
-    const std::string_view value = upstream::FindHeader(fields, name);
+    const std::string_view value = FindHeader(fields, name);
     if (!value.empty()) response.headers.emplace_back(name, value);
   }
   return response;
@@ -143,7 +148,7 @@ Response Translation::RefusalOf(int status, const HeaderFields& fields, std::str
 
 Task<Result<void>> Connection::Translate(Forwarding& job) {
   if (!upstream::TranslatedEndpoint(kind_.endpoint, *job.upstream)) co_return Result<void>();
-  const bool encoded = !upstream::IsIdentity(Header("content-encoding"));
+  const bool encoded = !upstream::wire::IsIdentity(Header("content-encoding"));
   if (encoded && !decoded_) {
     co_return MakeError(ErrorCode::kUnsupported, "translate",
                         "The body cannot be read in its Content-Encoding, and the model's upstream "
@@ -180,7 +185,7 @@ Task<Result<void>> Connection::Translate(Forwarding& job) {
   co_return Result<void>();
 }
 
-// With each answer in its head; in the log once a conversation.
+// The left-out parts are named in each answer's head, but logged only once a conversation.
 void Connection::SayLeftOut(const Forwarding& job) {
   const std::vector<std::string>& left_out = job.translation->left_out();
   left_out_ = fmt::format("{}", fmt::join(left_out, ", "));
@@ -193,7 +198,7 @@ void Connection::SayLeftOut(const Forwarding& job) {
   }
 }
 
-// How many tokens a prompt has, where its upstream cannot count them.
+// Answers with an estimated token count, for upstreams that cannot count tokens.
 Task<bool> Connection::SendEstimate(Forwarding& job) {
   const std::string& body = decoded_ ? *decoded_ : parser_->get().body();
   Result<int64_t> tokens = MakeError(ErrorCode::kInternal, "translate", "counting failed");
@@ -201,7 +206,7 @@ Task<bool> Connection::SendEstimate(Forwarding& job) {
   const Result<void> ran = co_await RunOn(context_.pools.request, std::move(work));
   if (!ran) tokens = ran.error();
   Response response = tokens ? Response{.body = protocol::EncodeTokenCount(*tokens)}
-                             : ErrorResponse(tokens.error());
+                             : message::ErrorResponse(tokens.error());
   job.end.outcome = upstream::ExchangeOutcome::kRefused;
   job.end.error = "The upstream does not count tokens; the answer is an estimate.";
   job.end.status = response.status;
@@ -212,12 +217,12 @@ Task<bool> Connection::SendEstimate(Forwarding& job) {
 void Connection::TellHead(Forwarding& job) {
   if (!job.account) return;
   const HeaderFields& fields = job.answer_fields;
-  const std::string_view own = upstream::FindHeader(fields, "x-request-id");
+  const std::string_view own = FindHeader(fields, "x-request-id");
   job.account->observer().OnHead(
       {.status = job.exchange->status(),
-       .content_type = upstream::FindHeader(fields, "content-type"),
-       .content_encoding = upstream::FindHeader(fields, "content-encoding"),
-       .upstream_request_id = own.empty() ? upstream::FindHeader(fields, "request-id") : own});
+       .content_type = FindHeader(fields, "content-type"),
+       .content_encoding = FindHeader(fields, "content-encoding"),
+       .upstream_request_id = own.empty() ? FindHeader(fields, "request-id") : own});
 }
 
 Task<bool> Connection::PassTranslated(Forwarding& job) {
@@ -233,7 +238,7 @@ Task<bool> Connection::PassTranslated(Forwarding& job) {
   translation.BeginReply(job.answer_fields, request_id_);
   const bool stream = translation.stream();
   if (stream && http_1_0_) keep_alive_ = false;
-  std::optional<protocol::AnswerExtension> extension;
+  std::optional<protocol::form::AnswerExtension> extension;
   if (Explains() && job.account) extension.emplace(stream);
   std::string out;
   std::string piece = exchange.TakeReady();
@@ -276,14 +281,14 @@ Task<bool> Connection::PassTranslated(Forwarding& job) {
   co_return again;
 }
 
-// The head goes out with the first of them.
+// The head goes out with the first events.
 Task<bool> Connection::WriteEvents(Forwarding& job, std::string events, bool last) {
   std::string bytes = Frame(events);
   if (!head_sent_) {
     if (context_.draining.load()) keep_alive_ = false;
     BeginHead();
     Count(job.route, 200);
-    bytes.insert(0, StreamHead(Head(true)));
+    bytes.insert(0, message::StreamHead(Head(true)));
     job.end.first_body = Clock::now() - received_at_;
   }
   if (last && !http_1_0_) bytes += "0\r\n\r\n";
@@ -296,7 +301,8 @@ Task<bool> Connection::WriteEvents(Forwarding& job, std::string events, bool las
   co_return written;
 }
 
-// A cut stays one; where nothing has gone out yet there is an error instead.
+// Ends an answer that the upstream cut off; if nothing has been sent yet the client gets an error
+// instead.
 Task<bool> Connection::EndCut(Forwarding& job, std::string out, std::string why) {
   job.end.outcome = client_gone_ ? upstream::ExchangeOutcome::kClientLeft
                                  : upstream::ExchangeOutcome::kUpstreamCut;
@@ -308,7 +314,7 @@ Task<bool> Connection::EndCut(Forwarding& job, std::string out, std::string why)
     if (http_1_0_) stream_.ResetAtEnd();
     co_return false;
   }
-  Response response = StatusResponse(502, job.end.error);
+  Response response = message::StatusResponse(502, job.end.error);
   job.end.status = response.status;
   const bool again = co_await Send(std::move(response), job.route, true);
   co_return again;

@@ -1,5 +1,5 @@
-// ShareOut: a whole number in whole parts, by weight, that sum to it exactly (largest remainder).
-// Pure; any thread.
+// Apportion divides a whole number by weight into whole parts that sum to it exactly, by the method
+// of the largest remainder. Pure; any thread may call it.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,9 @@
 
 namespace kvgate::ledger {
 
-// Each share is its exact part rounded down or up; where remainders are equal the earlier one gets
-// more. Weights that are all 0 count as equal ones. REQUIRES: as many shares as weights, none of
-// them negative; no weights only for a total of 0; 0 <= total.
-void ShareOut(std::span<const int64_t> weights, int64_t total, std::span<int64_t> shares);
+// Each share is its exact part rounded down or up; among equal remainders, the earlier share is
+// rounded up. If all weights are 0, they count as equal. REQUIRES: as many shares as weights; no
+// negative weight; 0 <= total; a total of 0 if there are no weights.
+void Apportion(std::span<const int64_t> weights, int64_t total, std::span<int64_t> shares);
 
 }  // namespace kvgate::ledger

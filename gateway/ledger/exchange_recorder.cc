@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include <kvgate/digest.h>
+#include "base/digest.h"
 
 namespace kvgate::ledger {
 namespace {
@@ -60,7 +60,7 @@ void ExchangeRecorder::OnPrepared(std::shared_ptr<upstream::ExchangePreparation>
   preparation_ = std::move(preparation);
 }
 
-void ExchangeRecorder::OnTranslated(upstream::Endpoint sent_endpoint,
+void ExchangeRecorder::OnTranslated(upstream::wire::Endpoint sent_endpoint,
                                     const std::vector<std::string>& left_out) {
   answered_endpoint_ = sent_endpoint;
   record_.edits.push_back({.rule = "translated"});
@@ -112,7 +112,7 @@ void ExchangeRecorder::TakeEnd(const upstream::ExchangeEnd& end) {
   record_.timings.first_byte_us = ToMicroseconds(end.first_byte);
   record_.timings.ttft_us = ToMicroseconds(end.first_body);
   record_.timings.total_us = ToMicroseconds(end.ended);
-  // Once: what it concludes of this request counts for those that follow.
+  // Called once only, because its conclusions affect later requests.
   if (const auto preparation = std::exchange(preparation_, nullptr);
       preparation && hooks_.complete && !end.superseded) {
     hooks_.complete(record_, reader_ ? reader_->facts() : ReplyFacts(), *preparation);

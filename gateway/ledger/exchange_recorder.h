@@ -1,6 +1,6 @@
-// ExchangeRecorder: makes the record of one forwarded request from what its observer is told. What
-// it does while bytes pass costs no allocation; digests are computed once the request has been
-// sent, while the upstream thinks.
+// ExchangeRecorder makes the record of one forwarded request from what its observer is told. It
+// does not allocate while bytes pass. Digests are computed after the request has been sent, while
+// the upstream is working.
 #pragma once
 
 #include <functional>
@@ -17,14 +17,14 @@ namespace kvgate::ledger {
 class ExchangeRecorder final : public upstream::ExchangeObserver {
  public:
   using Sink = std::function<void(RequestRecord&&)>;
-  // Adds to a record that is whole but for its price what is known of how its request was
-  // prepared. Called once in OnEnd, whatever the outcome (the record has it), where there was a
-  // preparation; the facts are empty where no answer came.
+  // Adds what is known of the request's preparation to a record that is complete except for its
+  // price. It is called once in OnEnd or Explain, whatever the outcome in the record, if there was
+  // a preparation; the facts are empty if no answer came.
   using Complete =
       std::function<void(RequestRecord&, const ReplyFacts&, upstream::ExchangePreparation&)>;
   using Price = std::function<void(RequestRecord&)>;
-  // `sink` gets the record when the exchange has ended, `price` one that is to be explained before;
-  // `complete` and `price` may be empty.
+  // `sink` gets the record when the exchange has ended. `price` prices a record that is explained
+  // before that. `complete` and `price` may be empty.
   struct Hooks {
     Sink sink;
     Complete complete = {};
@@ -33,7 +33,7 @@ class ExchangeRecorder final : public upstream::ExchangeObserver {
   ExchangeRecorder(const upstream::ExchangeStart& start, Hooks hooks);
 
   void OnPrepared(std::shared_ptr<upstream::ExchangePreparation> preparation) override;
-  void OnTranslated(upstream::Endpoint sent_endpoint,
+  void OnTranslated(upstream::wire::Endpoint sent_endpoint,
                     const std::vector<std::string>& left_out) override;
   void OnSent(std::string_view body_received, std::string_view body_sent) override;
   void OnHead(const upstream::ExchangeHead& head) override;
@@ -46,9 +46,9 @@ class ExchangeRecorder final : public upstream::ExchangeObserver {
   void TakeEnd(const upstream::ExchangeEnd& end);
 
   RequestRecord record_;
-  upstream::Endpoint answered_endpoint_;                        // whose usage is counted
-  std::optional<UsageReader> reader_;                           // from the head on
-  std::shared_ptr<upstream::ExchangePreparation> preparation_;  // null: there was none
+  upstream::wire::Endpoint answered_endpoint_;  // the endpoint whose usage is counted
+  std::optional<UsageReader> reader_;           // set once the head has come
+  std::shared_ptr<upstream::ExchangePreparation> preparation_;  // null if there was none
   const Hooks hooks_;
 };
 

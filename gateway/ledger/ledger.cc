@@ -4,34 +4,33 @@
 
 #include <algorithm>
 #include <charconv>
-#include <new>
 #include <optional>
 #include <random>
 #include <utility>
 
-#include <kvgate/log.h>
+#include "base/clock.h"
+#include "base/digest.h"
+#include "base/log.h"
 #include "base/memory_fence.h"
-#include <kvgate/wall_clock.h>
-
 #include "gateway/ledger/record_format.h"
 #include "gateway/ledger/source_cost.h"
 
 namespace kvgate::ledger {
 namespace {
 
-using protocol::JsonWriter;
-using store::MetaTable;
+using protocol::form::JsonWriter;
+using store::meta::MetaTable;
 
-// Rows of the table: records by id, sums by kind and name, the number of records.
+// Keys of the table's rows: records by id, sums by kind and name, the number of records.
 constexpr std::string_view kRecordPrefix = "r/";
 constexpr std::string_view kTotalPrefix = "t/";
 constexpr std::string_view kCountKey = "n";
-constexpr std::string_view kSealedKey = "sealed";  // there: no record has words in clear
+constexpr std::string_view kSealedKey = "sealed";  // present: no record holds prompt text in clear
 
 constexpr int64_t kSecondUs = 1'000'000;
 constexpr int64_t kAgeCheckUs = 60 * kSecondUs;
-constexpr size_t kRetireMax = 1000;  // records in one step
-constexpr size_t kSealMax = 4096;    // likewise
+constexpr size_t kRetireMax = 1000;  // records per step
+constexpr size_t kSealMax = 4096;    // records per step
 constexpr int64_t kListMax = 1000;
 
 std::optional<int64_t> ParseInteger(std::string_view text) {
@@ -45,9 +44,9 @@ std::string RecordKey(std::string_view id) { return std::string(kRecordPrefix).a
 }  // namespace
 
 std::string MakeRequestId() {
-  thread_local std::mt19937_64 random((uint64_t{std::random_device()()} << 32) |
-                                      std::random_device()());
-  // 13 digits of microseconds last until 2112; 11 more tell apart what comes in the same one.
+  thread_local std::mt19937_64 random(RandomSeed());
+  // 13 hex digits of microseconds last until 2112; 11 random ones separate requests of one
+  // microsecond.
   const auto now = static_cast<uint64_t>(WallClock::NowUs());
   return ToHex(now >> 20, now << 44 | random() >> 20).substr(8);
 }
@@ -85,15 +84,15 @@ void Ledger::Restore() {
   if (count && *count) num_stored_ = ParseInteger(**count).value_or(0);
 }
 
-// Once in the life of a directory; killed meanwhile, it begins again.
+// Runs once in the life of a data directory; if the process is killed meanwhile, it starts again.
 Result<void> Ledger::SealWords() {
-  store::MetaStore& meta = *options_.meta;
+  store::meta::MetaStore& meta = *options_.meta;
   KVGATE_TRY(const auto done, meta.Get(MetaTable::kLedger, kSealedKey));
   if (done) return {};
   uint64_t num_sealed = 0;
   std::string before;
   while (true) {
-    std::vector<store::MetaWrite> writes;
+    std::vector<store::meta::MetaWrite> writes;
     size_t num_seen = 0;
     KVGATE_TRY_VOID(meta.ScanBack(
         MetaTable::kLedger, {.prefix = kRecordPrefix, .before = before},
@@ -127,7 +126,7 @@ void Ledger::Price(RequestRecord& record) const {
   if (!record.usage) return;
   const std::string& answered = record.answered_by.empty() ? record.model : record.answered_by;
   const PriceRow* row = options_.prices.Find(record.provider, answered);
-  // An answer may name a deployment; what was asked for is then the better name.
+  // An answer may name a deployment; the model that was asked for is the better name then.
   if ((row == nullptr || !row->prices) && answered != record.model) {
     row = options_.prices.Find(record.provider, record.model);
   }
@@ -142,7 +141,7 @@ void Ledger::Add(RequestRecord record) { Count(record); }
 void Ledger::Count(RequestRecord& record) {
   BoundRecord(record);
   Price(record);
-  store::MetaWrite row;
+  store::meta::MetaWrite row;
   if (options_.meta != nullptr && options_.records_max > 0) {
     row = {.key = RecordKey(record.id), .value = EncodeRecord(record, options_.meta->keyring())};
   }
@@ -173,25 +172,18 @@ upstream::Spending Ledger::Spent(std::string_view tenant) const {
   return totals_.Spent(tenant, WallClock::NowUs());
 }
 
-// --- writing ----------------------------------------------------------------------------------
+// --- Writing
 
 void Ledger::Run() {
   std::unique_lock lock(mutex_);
   while (true) {
     wake_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
     if (queue_.empty()) return;
-    // What comes meanwhile is written in the same step.
+    // Records that come in the meantime are written in the same step.
     wake_.wait_for(lock, options_.write_interval,
                    [this] { return stopping_ || queue_.size() >= options_.queue_max / 2; });
-    const size_t num_queued = queue_.size();
     lock.unlock();
-    try {
-      Flush();
-    } catch (const std::bad_alloc& failure) {
-      LogFailure("ledger", "writing records", "", failure);
-      const std::lock_guard counting(mutex_);
-      if (queue_.size() < num_queued) num_dropped_ += num_queued;
-    }
+    Flush();
     lock.lock();
   }
 }
@@ -201,41 +193,56 @@ void Ledger::Flush() {
   WriteQueued();
 }
 
+// Records for which there is no memory are lost like those that the disk does not take.
 void Ledger::WriteQueued() {
-  std::vector<store::MetaWrite> writes;
+  std::vector<store::meta::MetaWrite> records;
   {
     const std::lock_guard lock(mutex_);
-    if (queue_.empty()) return;
-    writes.swap(queue_);
+    records.swap(queue_);
+  }
+  const size_t num_records = records.size();
+  if (num_records == 0) return;
+  bool written = false;
+  (void)Attempt("ledger", "writing records", [&] { written = Write(std::move(records)); });
+  if (!written) {
+    const std::lock_guard lock(mutex_);
+    num_dropped_ += num_records;
+    return;
+  }
+  (void)Attempt("ledger", "dropping old records", [this] { Retire(WallClock::NowUs()); });
+}
+
+// Returns true if the store has accepted the records and the changed sums.
+bool Ledger::Write(std::vector<store::meta::MetaWrite> writes) {
+  const size_t num_records = writes.size();
+  {
+    const std::lock_guard lock(mutex_);
     for (auto& [key, value] : totals_.TakeChanged()) {
       unwritten_.insert_or_assign(fmt::format("{}{}", kTotalPrefix, key), std::move(value));
     }
   }
-  const size_t num_records = writes.size();
   if (options_.records_max == 0) writes.clear();
   const auto num_stored = num_stored_ + static_cast<int64_t>(writes.size());
   for (const auto& [key, value] : unwritten_) writes.push_back({.key = key, .value = value});
   writes.push_back({.key = std::string(kCountKey), .value = std::to_string(num_stored)});
   if (const auto put = options_.meta->PutAll(MetaTable::kLedger, writes); !put) {
     KVGATE_LOG(kWarning, "ledger", "{} records are lost: {}", num_records, put.error().ToString());
-    const std::lock_guard lock(mutex_);
-    num_dropped_ += num_records;
-    return;
+    return false;
   }
   unwritten_.clear();
   num_stored_ = num_stored;
-  Retire(WallClock::NowUs());
+  return true;
 }
 
-// Drops the oldest records beyond the number, and those beyond the age.
+// Drops the oldest records above the limits of number and age.
 void Ledger::Retire(int64_t now_us) {
-  // A little more than allowed may gather, so that not every step looks for the oldest.
+  // A small surplus may gather, so that not every step has to look for the oldest records.
   const int64_t surplus = num_stored_ - options_.records_max;
   const bool too_many = surplus > options_.records_max / 64;
   const bool check_age = now_us >= retire_at_us_;
   if (!too_many && !check_age) return;
   const int64_t oldest_us = now_us - options_.retention_days * 86'400 * kSecondUs;
-  std::vector<store::MetaWrite> writes;
+  std::vector<store::meta::MetaWrite> writes;
   const auto scanned = options_.meta->Scan(
       MetaTable::kLedger, kRecordPrefix, [&](std::string_view key, std::string_view value) {
         const bool beyond = static_cast<int64_t>(writes.size()) < surplus && too_many;
@@ -245,7 +252,7 @@ void Ledger::Retire(int64_t now_us) {
         return true;
       });
   if (!scanned) return;
-  // A full step may have left some: the next one goes on.
+  // A full step may have left some old records, so the next one continues at once.
   retire_at_us_ = writes.size() == kRetireMax ? now_us : now_us + kAgeCheckUs;
   if (writes.empty()) return;
   const int64_t num_stored =
@@ -254,7 +261,7 @@ void Ledger::Retire(int64_t now_us) {
   if (options_.meta->PutAll(MetaTable::kLedger, writes)) num_stored_ = num_stored;
 }
 
-// --- reading ----------------------------------------------------------------------------------
+// --- Reading
 
 Result<std::string> Ledger::List(const ListArgs& args) {
   if (args.limit < 1 || args.limit > kListMax) {
@@ -273,7 +280,8 @@ Result<std::string> Ledger::List(const ListArgs& args) {
       MetaTable::kLedger,
       {.prefix = kRecordPrefix, .before = args.before.empty() ? "" : RecordKey(args.before)},
       [&](std::string_view key, std::string_view value) {
-        // The name stands in the bytes as it is: most of what is others' need not be decoded.
+        // The tenant's name stands verbatim in the bytes, so most records of others need not be
+        // decoded.
         if (args.tenant && value.find(*args.tenant) == std::string_view::npos) return true;
         const auto record = DecodeRecord(value, options_.meta->keyring());
         if (record && args.tenant && record->tenant != *args.tenant) return true;
@@ -321,7 +329,7 @@ void Ledger::WriteStats(JsonWriter& json, std::optional<std::string_view> tenant
 
 namespace {
 
-// The samples of one kind of series: {upstream="…"} or {model="…"}.
+// Writes the samples of one kind of series: {upstream="…"} or {model="…"}.
 class SeriesWriter {
  public:
   SeriesWriter(std::string label, metrics::TextWriter& writer)
@@ -369,7 +377,7 @@ class SeriesWriter {
   std::vector<std::pair<std::string, Sum>> sums_;
 };
 
-// What one kind of named sums counts, as a family of its own.
+// Writes one member of each sum as a metric family.
 template <typename S>
 void WriteCounts(const char* family, const char* help, const char* label,
                  const Totals::SeriesOf<S>& sums, int64_t S::*value, metrics::TextWriter& writer) {

@@ -1,10 +1,10 @@
-// Ledger: keeps one record of every request, and sums. Add never waits for a disk: a thread writes
-// what has gathered a few times a second, records and sums in one step, so that after a crash they
-// agree; what was added a second before it is there.
+// The Ledger keeps one record of every request, and sums. Add never waits for a disk: a thread
+// writes the queued records and the changed sums a few times a second in one step, so that they
+// agree after a crash, and whatever was added more than a second before it is kept.
 //
-// The queue is bounded: while the disk does not take records they are dropped and counted, and the
-// sums still count their requests. Kept are the newest records, by number and by age.
-// Thread-safe. The parts outlive it.
+// The queue is bounded: if the disk does not take records, they are dropped and counted, and the
+// sums still include their requests. The newest records are kept, bounded by number and age.
+// Thread-safe. The objects in Options must outlive it.
 #pragma once
 
 #include <chrono>
@@ -19,8 +19,7 @@
 #include <thread>
 #include <vector>
 
-#include <kvgate/result.h>
-
+#include "base/result.h"
 #include "gateway/ledger/exchange_recorder.h"
 #include "gateway/ledger/prices.h"
 #include "gateway/ledger/request_record.h"
@@ -34,26 +33,27 @@ namespace kvgate::ledger {
 class Ledger final : public upstream::ExchangeLog {
  public:
   struct Options {
-    store::MetaStore* meta = nullptr;  // null: records are not kept, sums last as long as this
+    store::meta::MetaStore* meta =
+        nullptr;  // null: no records, and sums live as long as this object
     const Prices& prices = Prices::Builtin();
-    size_t queue_max = 8192;        // records waiting for the writer; beyond: dropped
-    int64_t records_max = 100'000;  // kept; 0: none
+    size_t queue_max = 8192;        // records waiting for the writer; further ones are dropped
+    int64_t records_max = 100'000;  // 0: no records are kept
     int64_t retention_days = 30;
     std::chrono::milliseconds write_interval{200};
-    // Adds to records of forwarded requests that were prepared; called before they are priced and
-    // counted, from the thread of the exchange's end. Empty: nothing is added.
+    // Adds to the records of prepared requests before they are priced and counted. It runs on the
+    // thread on which the exchange ends. May be empty.
     ExchangeRecorder::Complete complete = {};
   };
-  // Takes up the sums of the process before this one.
+  // Continues the sums that an earlier process stored.
   explicit Ledger(const Options& options);
-  // Writes what is queued.
+  // Writes the queued records.
   ~Ledger() override;
   Ledger(const Ledger&) = delete;
   Ledger& operator=(const Ledger&) = delete;
 
-  // Prices the record and counts it.
+  // Prices the record, counts it and queues it.
   void Add(RequestRecord record);
-  // What it costs, as far as that is known.
+  // Sets the record's cost, if the usage and a price are known.
   void Price(RequestRecord& record) const;
 
   // upstream::ExchangeLog
@@ -62,44 +62,46 @@ class Ledger final : public upstream::ExchangeLog {
 
   struct ListArgs {
     int64_t limit = 50;                      // 1 to 1000
-    std::string before = {};                 // an id: those before it in time
-    std::optional<std::string> tenant = {};  // whose; not set: everybody's
+    std::string before = {};                 // an id; only older records are listed
+    std::optional<std::string> tenant = {};  // whose records; not set: everybody's
   };
-  // JSON, newest first: {"data": [RECORD …], "has_more": true}. What was added before the call is
-  // in it.
+  // Returns JSON, newest first: {"data": [RECORD …], "has_more": true}. It includes all records
+  // added before the call.
   Result<std::string> List(const ListArgs& args);
-  // One record. kNotFound: there is none, or it is not that tenant's.
+  // Returns one record; kNotFound if there is none, or if it belongs to another tenant.
   Result<std::string> Get(std::string_view id, std::optional<std::string_view> tenant = {});
-  // The sums and the state of the writer, as an object; with a tenant, its own sum alone.
-  void WriteStats(protocol::JsonWriter& json, std::optional<std::string_view> tenant = {}) const;
+  // Writes the sums and the writer's state as an object; with a tenant, only that tenant's sum.
+  void WriteStats(protocol::form::JsonWriter& json,
+                  std::optional<std::string_view> tenant = {}) const;
   void Collect(metrics::TextWriter& writer) const;
-  // Until everything added so far is written, or could not be.
+  // Returns when all records added so far are written, or have failed to be.
   void Flush();
 
  private:
   void Count(RequestRecord& record);
   void Run();
   void WriteQueued();
+  bool Write(std::vector<store::meta::MetaWrite> writes);
   void Retire(int64_t now_us);
   void Restore();
   Result<void> SealWords();
 
   const Options options_;
-  mutable std::mutex mutex_;  // of the queue and the sums
+  mutable std::mutex mutex_;  // guards the queue and the sums
   std::condition_variable wake_;
-  // Rows as they are stored, a fifth of a record's size; empty ones where records are not kept.
-  std::vector<store::MetaWrite> queue_;
+  // Rows as stored, about a fifth of a record's size; empty rows if records are not kept.
+  std::vector<store::meta::MetaWrite> queue_;
   Totals totals_;
   uint64_t num_dropped_ = 0;
   bool stopping_ = false;
   std::mutex write_mutex_;  // held while records go to the store; taken before mutex_
   int64_t num_stored_ = 0;
-  std::map<std::string, std::string> unwritten_;  // sums that the store has not taken yet
+  std::map<std::string, std::string> unwritten_;  // sums that the store has not accepted yet
   int64_t retire_at_us_ = 0;
-  std::thread thread_;  // last: starts when the rest is there
+  std::thread thread_;  // last member: it starts when all others exist
 };
 
-// 24 hex digits that sort by time, for x-kvgate-request-id.
+// Returns 24 hex digits that sort by time, for x-kvgate-request-id.
 std::string MakeRequestId();
 
 }  // namespace kvgate::ledger

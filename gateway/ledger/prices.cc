@@ -8,9 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include <kvgate/check.h>
+#include "base/check.h"
 #include "base/regular_file.h"
-
 #include "gateway/ledger/prices_data.h"
 
 namespace kvgate::ledger {
@@ -18,13 +17,13 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr double kDollarsMax = 1000;  // for a million tokens; keeps sums far from overflow
+constexpr double kDollarsMax = 1000;  // per million tokens; keeps sums far from overflow
 constexpr double kFactorMax = 100;
 constexpr uint64_t kFileBytesMax = uint64_t{16} << 20;
 constexpr double kTokensMax = 1e9;
-constexpr double kPicodollars = 1e6;  // for one token, of a dollar for a million
+constexpr double kPicodollars = 1e6;  // per token, for a dollar per million
 
-// Reads one object by its known keys: a key that nobody asked for is an error at the end.
+// Reads one object by its known keys; Finish reports a key that was not asked for as an error.
 class Fields {
  public:
   Fields(const Json& object, std::string path, std::string_view file)
@@ -50,7 +49,8 @@ class Fields {
     return {};
   }
 
-  // One of `names`, by its index; 0: it is not there.
+  // Returns the 1-based index of the value in `names`; 0 if the key is missing or the value is
+  // invalid.
   size_t OneOf(const char* key, std::initializer_list<std::string_view> names) {
     if (!Take(key)) return 0;
     const std::string text = Text(key);
@@ -115,8 +115,8 @@ std::optional<Error> ReadRules(const Json& json, const std::string& path, std::s
   read("lookback_blocks", rules.lookback_blocks);
   read("ttl_seconds", rules.ttl_seconds);
   read("ttl_long_seconds", rules.ttl_long_seconds);
-  rules.markers = MarkerSyntax(fields.OneOf("markers", {"cache_control", "breakpoint"}));
-  rules.automatic_marker = fields.Flag("automatic_marker");
+  rules.breakpoints = BreakpointSyntax(fields.OneOf("markers", {"cache_control", "breakpoint"}));
+  rules.automatic_breakpoint = fields.Flag("automatic_marker");
   rules.implicit_breakpoint = fields.Flag("implicit_breakpoint");
   rules.cache_key = CacheKeyUse(fields.OneOf("prompt_cache_key", {"routing", "matched"}));
   rules.key_of_conversation = fields.OneOf("key_of", {"shape", "conversation"}) == 2;
@@ -151,7 +151,7 @@ std::optional<Error> ReadTiers(const Json& json, const std::string& path, std::s
   return fields.Finish();
 }
 
-// All prices or none, all factors or none: half of them would make up the other half.
+// Prices and factors must be complete, because half of them would mean guessing the other half.
 void ReadPrices(Fields& fields, PriceRow& row) {
   const auto input = fields.Number("input", kDollarsMax);
   const auto output = fields.Number("output", kDollarsMax);
@@ -208,7 +208,7 @@ std::optional<Error> ReadRow(const Json& json, const std::string& path, std::str
   return fields.Finish();
 }
 
-// The usual tiers by their names; others only by the row.
+// Returns 1 for the standard tiers; others must be listed in the row.
 std::optional<double> TierFactor(const PriceRow& row, std::string_view tier) {
   if (tier.empty() || tier == "default" || tier == "standard" || tier == "auto") return 1;
   const auto found = row.service_tiers.find(std::string(tier));
@@ -226,7 +226,7 @@ int64_t ToNanodollars(int64_t picodollars, double factor) {
 bool FitsGlob(std::string_view glob, std::string_view text) {
   size_t g = 0;
   size_t t = 0;
-  size_t star = std::string_view::npos;  // the last * seen, and what it has taken up to
+  size_t star = std::string_view::npos;  // the last * seen, and how much text it covers
   size_t taken = 0;
   while (t < text.size()) {
     if (g < glob.size() && glob[g] == '*') {
@@ -260,7 +260,7 @@ Result<Prices> Prices::Parse(std::string_view json, std::string_view file_name) 
   Fields fields(root, "", file_name);
   Prices prices;
   prices.date_ = fields.Text("date");
-  fields.Any("unit");  // for people
+  fields.Any("unit");  // for human readers
   fields.Any("how");
   const Json* providers = fields.Any("providers");
   if (providers == nullptr || !providers->is_object()) {
@@ -304,7 +304,7 @@ Result<Prices> Prices::Load(const std::filesystem::path& path) {
 const PriceRow* Prices::Find(std::string_view provider, std::string_view model) const {
   const auto found = providers_.find(provider);
   if (found == providers_.end()) return nullptr;
-  // Most rows are of models that begin with another letter.
+  // Most rows belong to models with another first letter, which is a cheap test.
   const auto may_fit = [&](const std::string& glob) {
     return model.empty() || glob[0] == model[0] || glob[0] == '*' || glob[0] == '?';
   };

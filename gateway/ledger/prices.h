@@ -1,6 +1,7 @@
-// Prices: what tokens cost and how caches behave, by provider and model: the data file prices.json
-// that is built in, and the user's own in front of it. Every row names its source and date. A model
-// that no row has a price for costs an unknown amount, never a made-up one. Immutable; any thread.
+// Prices holds what tokens cost and how caches behave, by provider and model: the built-in data
+// file prices.json, and the user's own rows in front of it. Every row names its source and date. A
+// model without a priced row has an unknown cost, never a guessed one. Immutable; any thread may
+// read it.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +12,12 @@
 #include <string_view>
 #include <vector>
 
-#include <kvgate/result.h>
-
+#include "base/result.h"
 #include "gateway/ledger/usage.h"
 
 namespace kvgate::ledger {
 
-// Picodollars for one token: the file's dollars for a million tokens, times 10^6.
+// Picodollars per token: the file's dollars per million tokens, times 10^6.
 struct TokenPrices {
   int64_t input = 0;
   int64_t output = 0;
@@ -26,41 +26,41 @@ struct TokenPrices {
   int64_t cache_write_1h = 0;
 };
 
-// What a request can put into its body to say where a cached prefix ends.
-enum class MarkerSyntax : uint8_t {
-  kNone,          // it cannot
-  kCacheControl,  // Anthropic's cache_control: a prefix is written at a marker only
+// The syntax with which a request can mark the end of a cached prefix in its body.
+enum class BreakpointSyntax : uint8_t {
+  kNone,          // none
+  kCacheControl,  // Anthropic's cache_control: prefixes are written at breakpoints only
   kBreakpoint,    // OpenAI's prompt_cache_breakpoint
 };
 
-// What prompt_cache_key does.
+// The effect of prompt_cache_key.
 enum class CacheKeyUse : uint8_t {
-  kNone,     // it is not taken
-  kRouting,  // requests of one key go to one machine
-  kMatched,  // and entries are found only under the key that they were written with
+  kNone,     // it is not accepted
+  kRouting,  // requests with the same key go to one machine
+  kMatched,  // in addition, entries are found only under the key they were written with
 };
 
-// How a provider's own prompt cache behaves; 0: not known or not there.
+// The behaviour of a provider's own prompt cache; 0 means unknown or absent.
 struct CacheRules {
-  int64_t minimum_tokens = 0;    // of a prefix, to be cached at all
+  int64_t minimum_tokens = 0;    // the shortest prefix that is cached
   int64_t increment_tokens = 0;  // cached counts are multiples of it
-  int64_t breakpoints_max = 0;   // explicit ones in a request
-  int64_t lookback_blocks = 0;   // from a breakpoint, itself included
-  int64_t ttl_seconds = 0;       // after the last use, where nothing else is asked for
-  int64_t ttl_long_seconds = 0;  // the longer one that a marker can ask for
-  MarkerSyntax markers = MarkerSyntax::kNone;
-  bool automatic_marker = false;     // a marker for the whole request, at its top level
-  bool implicit_breakpoint = false;  // the provider writes at the newest user or tool turn, unasked
+  int64_t breakpoints_max = 0;   // explicit ones per request
+  int64_t lookback_blocks = 0;   // counted from a breakpoint, including its own block
+  int64_t ttl_seconds = 0;       // after the last use, by default
+  int64_t ttl_long_seconds = 0;  // the longer one that a breakpoint can ask for
+  BreakpointSyntax breakpoints = BreakpointSyntax::kNone;
+  bool automatic_breakpoint = false;  // one breakpoint for the whole request, at its top level
+  bool implicit_breakpoint = false;   // the provider also writes at the newest user or tool turn
   CacheKeyUse cache_key = CacheKeyUse::kNone;
-  bool key_of_conversation = false;     // not shared by conversations of one prefix
-  int64_t key_requests_per_minute = 0;  // above it a key spreads over machines
-  int64_t key_characters_max = 0;       // a longer one is refused
-  std::string conversation_header;      // names a conversation on Chat Completions, not the key
-  bool unit_is_turn = false;            // only whole turns are found again
-  bool tools_after_system = false;      // the order in which they are rendered
+  bool key_of_conversation = false;     // one key per conversation, not per shared prefix
+  int64_t key_requests_per_minute = 0;  // above this rate, a key is spread over machines
+  int64_t key_characters_max = 0;       // a longer key is refused
+  std::string conversation_header;      // header that replaces the key on Chat Completions
+  bool unit_is_turn = false;            // only prefixes that end with a turn are found
+  bool tools_after_system = false;      // render order of the prompt
 };
 
-// Times the price of input.
+// Prices as multiples of the input price.
 struct CacheFactors {
   double read = 1;
   double write = 1;
@@ -70,21 +70,21 @@ struct CacheFactors {
 struct PriceRow {
   std::vector<std::string> models;      // globs: * any text, ? one character
   std::optional<TokenPrices> prices;    // absent: rules and factors only
-  std::optional<CacheFactors> factors;  // known also of models whose prices are not
-  int64_t long_input_tokens = 0;        // above it the whole request costs …; 0: no such step
-  double long_input_factor = 1;         // … its input times this
-  double long_output_factor = 1;        // … and its output times this
-  std::map<std::string, double> service_tiers;  // factor of the whole; an unknown tier: no price
+  std::optional<CacheFactors> factors;  // may be known although prices are not
+  int64_t long_input_tokens = 0;  // above it, the factors below apply to the whole request; 0: none
+  double long_input_factor = 1;   // for input
+  double long_output_factor = 1;  // for output
+  std::map<std::string, double> service_tiers;  // factor by tier; an unlisted tier has no price
   CacheRules rules;
-  bool has_rules = false;  // it gives its own
+  bool has_rules = false;  // the row has its own rules
   std::string source;
   std::string date;  // "2026-10" or "2026-10-05"
 };
 
-// In billionths of a dollar.
+// Amounts in billionths of a dollar.
 struct Cost {
   int64_t nanodollars = 0;
-  int64_t uncached_nanodollars = 0;  // the same request if there were no cache
+  int64_t uncached_nanodollars = 0;  // the same request without a cache
   friend bool operator==(const Cost&, const Cost&) = default;
 };
 
@@ -92,14 +92,15 @@ class Prices {
  public:
   // The built-in file.
   static const Prices& Builtin();
-  // The rows of `path` in front of the built-in ones; a row without rules takes those of the
-  // built-in row that its first glob fits. kInvalidArgument names the file and field.
+  // Puts the rows of `path` in front of the built-in ones. A row without rules takes those of the
+  // built-in row that matches its first glob. Fails with kInvalidArgument, which names the file and
+  // field.
   static Result<Prices> Load(const std::filesystem::path& path);
   static Result<Prices> Parse(std::string_view json, std::string_view file_name);
 
-  // The first row of the provider that the model fits; null: none.
+  // Returns the provider's first row that matches the model; null if none does.
   const PriceRow* Find(std::string_view provider, std::string_view model) const;
-  // Of the newest file read.
+  // The date of the file that was read last.
   const std::string& date() const { return date_; }
 
  private:
@@ -107,10 +108,11 @@ class Prices {
   std::map<std::string, std::vector<PriceRow>, std::less<>> providers_;
 };
 
-// `tier` as the answer names it; empty: the usual one. Nothing: not known.
+// `tier` is the name in the answer; empty means the standard tier. Returns nullopt if the cost is
+// unknown.
 std::optional<Cost> CostOf(const PriceRow& row, const TokenUsage& usage, std::string_view tier);
 
-// "*" any text, "?" one character; case counts.
+// Matches "*" with any text and "?" with one character; case-sensitive.
 bool FitsGlob(std::string_view glob, std::string_view text);
 
 }  // namespace kvgate::ledger

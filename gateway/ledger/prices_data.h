@@ -1,4 +1,4 @@
-// The text of prices.json, built in.
+// The text of prices.json, which is built into the program.
 #pragma once
 
 namespace kvgate::ledger {

@@ -4,18 +4,18 @@
 #include <array>
 #include <cstring>
 
-#include "store/byte_codec.h"
+#include "store/file/byte_codec.h"
 
 namespace kvgate::ledger {
 namespace {
 
 constexpr char kVersion = 4;
-// 3 had a break's words in clear; 2 had edits without counts, and nothing behind them. 1 was JSON,
-// which begins with '{'.
+// Version 3 had a break's excerpts in clear; version 2 had edits without counts and nothing behind
+// them. Version 1 was JSON, which begins with '{'.
 constexpr char kClearVersion = 3;
 constexpr char kOldestVersion = 2;
 constexpr std::string_view kPurpose = "ledger";
-// Of the words of a break, sealed.
+// Bound of a break's sealed excerpts.
 constexpr size_t kWordsBytesMax =
     2 * (kRecordTextBytesMax + sizeof(uint32_t)) + Keyring::kOverheadBytes;
 
@@ -24,7 +24,7 @@ constexpr uint64_t kUsageKnown = 2;
 constexpr uint64_t kCostKnown = 4;
 constexpr uint64_t kReceivedDigest = 8;
 constexpr uint64_t kSentDigest = 16;
-constexpr uint64_t kSentIsReceived = 32;  // then only one digest follows
+constexpr uint64_t kSentIsReceived = 32;  // only one digest is stored
 constexpr uint64_t kPrepared = 64;
 constexpr uint64_t kPlanned = 128;
 constexpr uint64_t kBreakKnown = 256;
@@ -33,8 +33,8 @@ constexpr uint64_t kReasonGiven = 1024;
 
 bool IsVersion(char version) { return version >= kOldestVersion && version <= kVersion; }
 
-// Both directions name a record's members once, in the order of their bytes. Most records fit into
-// the room at hand, and become a string once they are whole.
+// Writer and Reader have the same interface, so that each list of members is written once for both.
+// Most records fit into the fixed buffer and become a string only when they are complete.
 class Writer {
  public:
   void Unsigned(uint64_t value) {
@@ -59,7 +59,7 @@ class Writer {
   void Name(const std::string& name) { Text(name, kRecordNameBytesMax); }
   void Real(double value) { Bytes(&value, sizeof(value)); }
   void Digest(const PrefixDigest& digest) { Bytes(digest.bytes.data(), digest.bytes.size()); }
-  // At most kWordsBytesMax.
+  // REQUIRES: size <= kWordsBytesMax, so that the bytes fit into the buffer.
   void Bytes(const void* bytes, size_t size) {
     std::memcpy(Room(size), bytes, size);
     size_ += size;
@@ -84,20 +84,13 @@ class Writer {
 class Reader {
  public:
   explicit Reader(std::string_view bytes) : bytes_(bytes) {}
-  // Everything that was read was there, and nothing else is.
+  // Returns true if every read succeeded and no bytes are left.
   bool complete() const { return well_ && bytes_.empty(); }
 
   uint64_t TakeUnsigned() {
-    uint64_t value = 0;
-    for (int shift = 0; shift < 64; shift += 7) {
-      if (bytes_.empty()) break;
-      const auto byte = static_cast<unsigned char>(bytes_.front());
-      bytes_.remove_prefix(1);
-      value |= static_cast<uint64_t>(byte & 0x7f) << shift;
-      if (byte < 0x80) return value;
-    }
-    well_ = false;
-    return 0;
+    const std::optional<uint64_t> value = store::file::TakeVarint(bytes_);
+    if (!value) well_ = false;
+    return value.value_or(0);
   }
   void Unsigned(uint64_t& value) { value = TakeUnsigned(); }
   template <typename Integer>
@@ -137,7 +130,7 @@ class Reader {
   bool well_ = true;
 };
 
-// What every record has, but for its time, which stands in front.
+// The members of every record; the time is not among them, because it stands in front.
 template <typename Direction, typename Record>
 void Members(Direction& direction, Record& record) {
   direction.Text(record.id);
@@ -185,7 +178,7 @@ template <typename Direction, typename Plan>
 void PlanMembers(Direction& direction, Plan& plan) {
   direction.Text(plan.reason);
   direction.Real(plan.expected_reuse);
-  direction.Signed(plan.num_markers);
+  direction.Signed(plan.num_breakpoints);
 }
 
 template <typename Direction, typename Break>
@@ -228,29 +221,30 @@ Keyring::Place WordsPlace(const RequestRecord& record) {
   return {.purpose = kPurpose, .name = std::string_view(record.id).substr(0, kRecordTextBytesMax)};
 }
 
-// The words around a break; empty where there are none.
+// Returns the sealed excerpts around a break; empty if there are none.
 std::string SealWords(const RequestRecord& record, const Keyring& ring) {
   const RecordBreak& found = *record.prefix_break;
   if (found.before.empty() && found.after.empty()) return {};
   std::string words;
   for (const std::string* text : {&found.before, &found.after}) {
-    store::AppendText(words, std::string_view(*text).substr(0, kRecordTextBytesMax));
+    store::file::AppendText(words, std::string_view(*text).substr(0, kRecordTextBytesMax));
   }
   return ring.Seal(WordsPlace(record), words);
 }
 
-// False: they are damaged.
+// Returns false if the bytes are damaged. A different secret is no damage; the excerpts stay empty
+// then.
 bool OpenWords(const std::string& sealed, const Keyring& ring, RequestRecord& record) {
   if (sealed.empty()) return true;
   const Result<std::string> words = ring.Open(WordsPlace(record), sealed);
   if (!words) return words.error().code == ErrorCode::kPermissionDenied;
-  store::ByteReader reader(*words);
+  store::file::ByteReader reader(*words);
   record.prefix_break->before = reader.TakeText();
   record.prefix_break->after = reader.TakeText();
   return reader.at_end();
 }
 
-// How it was prepared, and what became of that.
+// Writes the edits, the preparation and its results.
 void WriteTail(const RequestRecord& record, uint64_t flags, const Keyring& ring, Writer& writer) {
   const size_t num_edits = std::min(record.edits.size(), kRecordEditsMax);
   writer.Unsigned(num_edits);
@@ -288,7 +282,7 @@ bool ReadBreak(Reader& reader, char version, const Keyring& ring, RequestRecord&
   return true;
 }
 
-// False: it is no record.
+// Returns false if the bytes are no record.
 bool ReadTail(Reader& reader, char version, uint64_t flags, const Keyring& ring,
               RequestRecord& record) {
   const uint64_t num_edits = reader.TakeUnsigned();
@@ -364,12 +358,12 @@ std::optional<RequestRecord> DecodeRecord(std::string_view bytes, const Keyring&
   const uint64_t flags = reader.TakeUnsigned();
   const uint64_t endpoint = reader.TakeUnsigned();
   const uint64_t dialect = reader.TakeUnsigned();
-  if (endpoint > static_cast<uint64_t>(upstream::Endpoint::kOther) ||
-      dialect > static_cast<uint64_t>(upstream::Dialect::kAnthropic)) {
+  if (endpoint > static_cast<uint64_t>(upstream::wire::Endpoint::kOther) ||
+      dialect > static_cast<uint64_t>(upstream::wire::Dialect::kAnthropic)) {
     return std::nullopt;
   }
-  record.endpoint = static_cast<upstream::Endpoint>(endpoint);
-  record.dialect = static_cast<upstream::Dialect>(dialect);
+  record.endpoint = static_cast<upstream::wire::Endpoint>(endpoint);
+  record.dialect = static_cast<upstream::wire::Dialect>(dialect);
   record.stream = (flags & kStream) != 0;
   Members(reader, record);
   ReadReported(reader, record.reported);

@@ -9,13 +9,13 @@
 namespace kvgate::ledger {
 namespace {
 
-// Looked through at once for the end of a string: a search for the quote must not pass over the
-// same bytes again for every escape before it.
+// Strings are searched in windows of this size. Otherwise the search for the quote would pass over
+// the same bytes again for every escape in front of it.
 constexpr std::ptrdiff_t kWindowBytes = 256;
 
 bool IsSpace(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
-// 12, and 12.0 and 1.2e1; nothing else.
+// Accepts whole numbers only, in the forms 12, 12.0 and 1.2e1.
 std::optional<int64_t> ParseCount(std::string_view text) {
   int64_t whole = 0;
   const char* const end = text.data() + text.size();
@@ -40,7 +40,7 @@ struct ReplyScanner::Known {
   UsageField field;
 };
 
-// Node by node.
+// Rows of one node must be adjacent, because KnownIn returns them as a range.
 const ReplyScanner::Known ReplyScanner::kKnown[] = {
     {Node::kTop, "usage", What::kObject, Node::kUsage, {}},
     {Node::kTop, "response", What::kObject, Node::kResponse, {}},
@@ -95,7 +95,7 @@ const ReplyScanner::Known ReplyScanner::kKnown[] = {
      UsageField::kCacheCreation1h},
 };
 
-// Those of one node.
+// Returns the rows of one node.
 std::span<const ReplyScanner::Known> ReplyScanner::KnownIn(Node node) {
   using Ranges = std::array<std::span<const Known>, static_cast<size_t>(Node::kNone) + 1>;
   static const Ranges ranges = [] {
@@ -140,7 +140,7 @@ void ReplyScanner::Feed(std::string_view piece) {
   }
 }
 
-// One byte between values.
+// Handles one byte between values.
 const char* ReplyScanner::Structure(const char* at) {
   const char c = *at;
   if (IsSpace(c)) return at + 1;
@@ -185,7 +185,7 @@ void ReplyScanner::BeginValue(char first) {
   state_ = begins ? State::kNumber : State::kBroken;
 }
 
-// A key, or a string value. What is longer than the buffer is no key that we know.
+// Reads a key or a string value. One that is longer than the buffer is no known key.
 const char* ReplyScanner::TextBytes(const char* at, const char* end) {
   const bool keeps = state_ == State::kKey || what_ == What::kModel ||
                      what_ == What::kServiceTier || what_ == What::kType ||
@@ -194,7 +194,7 @@ const char* ReplyScanner::TextBytes(const char* at, const char* end) {
     const char c = *at;
     if (escaped_) {
       escaped_ = false;
-      // Slashes are escaped by some writers; other escapes have no place in a name.
+      // Some writers escape slashes; other escapes do not occur in names.
       if (c != '/') cut_ = true;
     } else if (c == '\\') {
       escaped_ = true;
@@ -272,8 +272,8 @@ void ReplyScanner::LookUpKey() {
   }
 }
 
-// A reason counts before a type; null, where an object would say more, is one that is not known
-// yet.
+// A reason takes precedence over a type. A null in place of the reason's object means that the
+// reason is not known yet.
 void ReplyScanner::EndReason(bool text) {
   ShortText<40>& reason = facts_.provider_reason;
   std::string_view said = scalar_.view();

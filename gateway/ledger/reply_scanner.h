@@ -1,10 +1,10 @@
-// ReplyScanner: finds usage in one JSON document that is fed in pieces of any size. It keeps
-// nothing of the text: memory is this object, and a byte costs about the same as reading it.
+// ReplyScanner finds usage in one JSON document that is fed in pieces of any size. It keeps none of
+// the text: its memory is this object, and a byte costs about as much as reading it.
 //
-// Known fields are looked for where the dialects put them: at the top, in "response" (events of
-// Responses) and in "message" (message_start). Everything else is skipped by counting brackets,
-// so a document is not validated. Keys are compared as they are spelled: no provider escapes
-// letters in its own field names. Not thread-safe.
+// Known fields are found where the dialects put them: at the top, in "response" (events of
+// Responses) and in "message" (message_start). Everything else is skipped by counting brackets, so
+// a document is not validated. Keys are compared as spelled, because no provider escapes letters in
+// its own field names. Not thread-safe.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@
 
 namespace kvgate::ledger {
 
-// At most N bytes; longer text is cut.
+// A text of at most N bytes; a longer one is cut.
 template <size_t N>
 struct ShortText {
   std::array<char, N> bytes{};
@@ -30,13 +30,13 @@ struct ShortText {
 
 struct ReplyFacts {
   ReportedUsage usage;
-  ShortText<120> model;  // that answered
+  ShortText<120> model;  // the one that answered
   ShortText<24> service_tier;
-  ShortText<32> type;  // of an event
-  bool error = false;  // the document has an error that is not null
-  // Why the provider says that its cache missed: the type of Anthropic's
-  // diagnostics.cache_miss_reason ("pending" where that is null), the reason of OpenAI's
-  // prompt_cache_diagnostics, or its type where it has no reason. Empty: it says nothing.
+  ShortText<32> type;  // of the event
+  bool error = false;  // the document has a non-null error
+  // The provider's reason for a cache miss: the type of Anthropic's diagnostics.cache_miss_reason
+  // ("pending" if that is null), or the reason of OpenAI's prompt_cache_diagnostics, or else its
+  // type. Empty if the provider gives none.
   ShortText<40> provider_reason;
 };
 
@@ -45,13 +45,13 @@ class ReplyScanner {
   // Begins a new document.
   void Reset();
   void Feed(std::string_view piece);
-  // The document is an object and has ended.
+  // Returns true if the document is an object and has ended.
   bool complete() const { return state_ == State::kDone; }
-  // What was found so far; meant to be used once it is complete.
+  // The facts found so far; reliable once the document is complete.
   const ReplyFacts& facts() const { return facts_; }
 
  private:
-  // Where a key means something.
+  // The objects in which keys are looked up.
   enum class Node : uint8_t {
     kTop,
     kResponse,
@@ -76,7 +76,7 @@ class ReplyScanner {
     kText,    // a string value
     kNumber,  // or a literal: true, false, null
     kNext,
-    kSkip,  // inside a container that says nothing
+    kSkip,  // inside a container without known keys
     kDone,
     kBroken,
   };
@@ -88,8 +88,8 @@ class ReplyScanner {
     kServiceTier,
     kType,
     kError,
-    kReason,      // of the provider's diagnostics
-    kReasonType,  // stands in for it
+    kReason,      // the reason in the provider's diagnostics
+    kReasonType,  // the type, used if there is no reason
   };
   struct Known;
   static const Known kKnown[];
@@ -105,14 +105,14 @@ class ReplyScanner {
   void EndReason(bool text);
   void EndContainer();
 
-  static constexpr size_t kDepthMax = 5;  // of known objects: top, response, usage, details
+  static constexpr size_t kDepthMax = 5;  // nesting of known objects: top, response, usage, details
   State state_ = State::kStart;
   std::array<Node, kDepthMax> nodes_{};
   uint8_t depth_ = 0;
   uint64_t skip_depth_ = 0;
   bool in_string_ = false;  // while skipping
   bool escaped_ = false;
-  bool cut_ = false;  // the scalar is longer than what is kept
+  bool cut_ = false;  // the scalar is longer than its buffer
   bool has_reason_ = false;
   What what_ = What::kNothing;
   Node child_ = Node::kNone;

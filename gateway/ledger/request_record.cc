@@ -3,14 +3,16 @@
 #include <algorithm>
 #include <string_view>
 
-#include <kvgate/digest.h>
-
-#include "gateway/protocol/json_writer.h"
+#include "base/digest.h"
+#include "gateway/protocol/form/json_writer.h"
 
 namespace kvgate::ledger {
+
+using upstream::wire::Endpoint;
+
 namespace {
 
-using protocol::JsonWriter;
+using protocol::form::JsonWriter;
 
 std::string_view Cut(std::string_view text) { return text.substr(0, kRecordTextBytesMax); }
 std::string_view CutName(std::string_view name) { return name.substr(0, kRecordNameBytesMax); }
@@ -64,7 +66,7 @@ void WriteCost(const RequestRecord& record, JsonWriter& json) {
   json.Key("price_date").String(Cut(record.price_date)).EndObject();
 }
 
-// What was done to the request, and for which conversation.
+// Writes what was done to the request, and for which conversation.
 void WritePreparation(const RequestRecord& record, JsonWriter& json) {
   WriteText("mode", CutName(record.mode), json);
   json.Key("edits").BeginArray();
@@ -80,7 +82,7 @@ void WritePreparation(const RequestRecord& record, JsonWriter& json) {
   if (!record.plan) return;
   json.Key("plan").BeginObject().Key("reason").String(Cut(record.plan->reason));
   json.Key("expected_reuse").Number(record.plan->expected_reuse);
-  json.Key("markers").Integer(record.plan->num_markers).EndObject();
+  json.Key("markers").Integer(record.plan->num_breakpoints).EndObject();
 }
 
 void WriteBreak(const RecordBreak& found, JsonWriter& json) {
@@ -151,7 +153,7 @@ std::string ExplanationJson(const RequestRecord& record) {
   } else {
     json.Null();
   }
-  // The engine's; an upstream has none that it would tell of.
+  // Only the engine has tiers; an upstream reports none.
   json.Key("tiers").Null();
   json.Key("attribution").BeginArray();
   for (const SourceTokens& tokens : record.attribution) {
@@ -175,23 +177,23 @@ std::string ExplanationJson(const RequestRecord& record) {
   return out;
 }
 
-std::string_view EndpointName(upstream::Endpoint endpoint) {
+std::string_view EndpointName(Endpoint endpoint) {
   switch (endpoint) {
-    case upstream::Endpoint::kChatCompletions:
+    case Endpoint::kChatCompletions:
       return "chat_completions";
-    case upstream::Endpoint::kCompletions:
+    case Endpoint::kCompletions:
       return "completions";
-    case upstream::Endpoint::kResponses:
+    case Endpoint::kResponses:
       return "responses";
-    case upstream::Endpoint::kEmbeddings:
+    case Endpoint::kEmbeddings:
       return "embeddings";
-    case upstream::Endpoint::kMessages:
+    case Endpoint::kMessages:
       return "messages";
-    case upstream::Endpoint::kCountTokens:
+    case Endpoint::kCountTokens:
       return "count_tokens";
-    case upstream::Endpoint::kModels:
+    case Endpoint::kModels:
       return "models";
-    case upstream::Endpoint::kOther:
+    case Endpoint::kOther:
       break;
   }
   return "other";
@@ -202,7 +204,7 @@ std::string RecordJson(const RequestRecord& record) {
   out.reserve(1024);
   JsonWriter json(out);
   json.BeginObject().Key("id").String(Cut(record.id)).Key("time_us").Integer(record.time_us);
-  json.Key("dialect").String(upstream::DialectName(record.dialect));
+  json.Key("dialect").String(upstream::wire::DialectName(record.dialect));
   json.Key("endpoint").String(EndpointName(record.endpoint));
   json.Key("path").String(Cut(record.path));
   json.Key("upstream").String(Cut(record.upstream));

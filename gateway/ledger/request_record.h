@@ -1,6 +1,6 @@
-// RequestRecord: what is kept of one request. No answer, no credential: numbers, names and digests;
-// of a prompt nothing but the short excerpts around a break, where the configuration lets text be
-// kept. record_format has its stored form.
+// A RequestRecord is what is kept of one request: numbers, names and digests, but no answer and no
+// credential. The only prompt text in it is the short excerpts around a break, if the configuration
+// allows text to be kept. record_format stores it.
 #pragma once
 
 #include <cstdint>
@@ -8,41 +8,40 @@
 #include <string>
 #include <vector>
 
-#include <kvgate/ids.h>
-
+#include "base/ids.h"
 #include "gateway/ledger/prices.h"
 #include "gateway/ledger/usage.h"
-#include "gateway/upstream/dialect.h"
+#include "gateway/upstream/wire/dialect.h"
 
 namespace kvgate::ledger {
 
-// Microseconds; negative: it did not come to that.
+// Times in microseconds; negative if that point was not reached.
 struct RequestTimings {
-  int64_t queue_us = -1;       // ready to run until it ran: for a connection, or in the engine
-  int64_t first_byte_us = -1;  // of an upstream's answer, since the request was received
-  int64_t ttft_us = -1;        // first byte of the body, or first token, since then
+  int64_t queue_us = -1;       // from ready until running: for a connection, or in the engine
+  int64_t first_byte_us = -1;  // of the upstream's answer, since the request was received
+  int64_t ttft_us = -1;  // first byte of the body or first token, since the request was received
   int64_t total_us = -1;
 };
 
-// A change that was made on the way, by the name of its rule.
+// A change to the request on its way, by the name of its rule.
 struct RecordEdit {
   std::string rule = {};
   int64_t count = 1;
   friend bool operator==(const RecordEdit&, const RecordEdit&) = default;
 };
 
-// What was decided of the upstream's cache.
+// The planner's decision about the upstream's cache.
 struct RecordPlan {
   std::string reason = {};
-  double expected_reuse = 0;  // of the prefix, in requests
-  int64_t num_markers = 0;    // that went out, the caller's included
+  double expected_reuse = 0;    // expected reads of the prefix, in requests
+  int64_t num_breakpoints = 0;  // breakpoints that went out, including the caller's
 };
 
-// Why the cached prefix ended where it did. Names as gateway/prompt has them.
+// Why the cached prefix ended where it did; names are those of gateway/prompt.
 struct RecordBreak {
   std::string cause = {};          // "none": all that could be read was read
   std::string path = {};           // of the first difference
-  std::string volatile_kind = {};  // empty: it is not only volatile text
+  std::string volatile_kind = {};  // empty if more than volatile text differs
   std::string before = {};         // excerpts; empty: text is not kept
   std::string after = {};
   std::string verdict = {};  // one sentence
@@ -51,25 +50,25 @@ struct RecordBreak {
   int64_t lost_nanodollars = 0;
 };
 
-// A part of the input, by what it is: "tools", "history" …
+// A part of the input by its source: "tools", "history" …
 struct SourceTokens {
   std::string source = {};
   int64_t cached = 0;
   int64_t written = 0;
   int64_t uncached = 0;
-  int64_t nanodollars = 0;  // its share of what the input cost
+  int64_t nanodollars = 0;  // its share of the input cost
 };
 
 struct RequestRecord {
-  std::string id;       // x-kvgate-request-id; in text order it is in time order
-  int64_t time_us = 0;  // when it was received, since 1970
-  upstream::Endpoint endpoint = upstream::Endpoint::kOther;
-  upstream::Dialect dialect = upstream::Dialect::kOpenAi;
+  std::string id;       // x-kvgate-request-id; its text order is time order
+  int64_t time_us = 0;  // since 1970, when the request was received
+  upstream::wire::Endpoint endpoint = upstream::wire::Endpoint::kOther;
+  upstream::wire::Dialect dialect = upstream::wire::Dialect::kOpenAi;
   std::string path;         // without the query
-  std::string upstream;     // its name; "local": the engine; empty: none was chosen
-  std::string provider;     // whose prices
+  std::string upstream;     // its name; "local" is the engine; empty: none was chosen
+  std::string provider;     // whose prices apply
   std::string model;        // as asked for
-  std::string answered_by;  // the model that the answer names; empty: none
+  std::string answered_by;  // the model that the answer names; empty if none
   std::string tenant;
   std::string outcome = "complete";  // or "client_left", "upstream_cut", "failed", "refused"
   std::string error;                 // one sentence
@@ -78,25 +77,25 @@ struct RequestRecord {
   int num_attempts = 0;
   std::string upstream_request_id;
   RequestTimings timings;
-  uint64_t received_bytes = 0;  // bodies
+  uint64_t received_bytes = 0;  // of the bodies
   uint64_t sent_bytes = 0;
   uint64_t answer_bytes = 0;
-  std::optional<PrefixDigest> received_sha256;  // absent: it was never sent on
+  std::optional<PrefixDigest> received_sha256;  // absent if it was never sent on
   std::optional<PrefixDigest> sent_sha256;
-  std::string mode;  // as applied: "observe", "pin", "stabilize"; empty: it was not prepared
+  std::string mode;  // "observe", "pin", "stabilize", as applied; empty: not prepared
   std::vector<RecordEdit> edits;
-  std::string conversation;         // 32 hex digits; empty: none was recognised
-  std::string conversation_origin;  // what it was recognised by
-  std::optional<RecordPlan> plan;   // absent: nothing was planned
+  std::string conversation;         // 32 hex digits; empty: not recognised
+  std::string conversation_origin;  // the kind of key that recognised it
+  std::optional<RecordPlan> plan;   // absent if nothing was planned
   ReportedUsage reported;
-  std::optional<TokenUsage> usage;  // absent: not known
-  std::string usage_unknown;        // then why: "encoded", "media type", "not reported"
+  std::optional<TokenUsage> usage;  // absent if unknown
+  std::string usage_unknown;        // the reason: "encoded", "media type", "not reported"
   std::string service_tier;
-  std::optional<Cost> cost;                 // absent: not known
-  std::string price_date;                   // of the row that it was computed with
-  std::optional<RecordBreak> prefix_break;  // absent: it was not looked for
-  std::vector<SourceTokens> attribution;    // in the order of the prompt; empty: not known
-  std::string provider_reason;              // what the provider itself said of a miss
+  std::optional<Cost> cost;                 // absent if unknown
+  std::string price_date;                   // of the price row
+  std::optional<RecordBreak> prefix_break;  // absent if it was not determined
+  std::vector<SourceTokens> attribution;    // in prompt order; empty if unknown
+  std::string provider_reason;              // the provider's own reason for a miss
 };
 
 // Bounds of what is stored and shown, whatever a caller or an upstream has sent.
@@ -104,19 +103,19 @@ inline constexpr size_t kRecordTextBytesMax = 512;
 inline constexpr size_t kRecordNameBytesMax = 64;  // of rules, causes and sources
 inline constexpr size_t kRecordEditsMax = 64;
 inline constexpr size_t kRecordSourcesMax = 16;
-// Cuts the record to them: a model's name may be as long as a body.
+// Cuts the record to these bounds; a model's name, for example, may be as long as a body.
 void BoundRecord(RequestRecord& record);
 
-// As one JSON object, which is what the API shows, within the bounds.
+// Returns one JSON object within the bounds, as the API shows it.
 std::string RecordJson(const RequestRecord& record);
 
-// A break as an object; empty where nothing is lost (its cause is "none").
+// Returns a break as an object; empty if nothing is lost (its cause is "none").
 std::string BreakJson(const RecordBreak& found);
 
-// What a caller who asked for an explanation gets with its answer: the object "kvgate".
+// Returns the "kvgate" object that a caller who asked for an explanation gets with the answer.
 std::string ExplanationJson(const RequestRecord& record);
 
-// "chat_completions"
-std::string_view EndpointName(upstream::Endpoint endpoint);
+// Returns for example "chat_completions".
+std::string_view EndpointName(upstream::wire::Endpoint endpoint);
 
 }  // namespace kvgate::ledger

@@ -31,7 +31,7 @@ void ShareInputCost(const PriceRow& row, const TokenUsage& usage, std::string_vi
                       source.uncached * row.prices->input);
   }
   std::vector<int64_t> shares(sources.size());
-  ShareOut(weights, cost->nanodollars, shares);
+  Apportion(weights, cost->nanodollars, shares);
   for (size_t i = 0; i < sources.size(); ++i) sources[i].nanodollars = shares[i];
 }
 

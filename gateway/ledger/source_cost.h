@@ -1,4 +1,4 @@
-// SourceCost: what the input of a request cost, by source. Pure; any thread.
+// SourceCost divides the input cost of a request by source. Pure; any thread may call it.
 #pragma once
 
 #include <span>
@@ -9,9 +9,9 @@
 
 namespace kvgate::ledger {
 
-// Sets `nanodollars` of each: they sum to what CostOf gives for the input alone. Tokens written for
-// five minutes and for an hour are told apart only as a whole, so each source pays their mean
-// price. Without a price nothing is set.
+// Sets `nanodollars` of each source so that they sum to CostOf for the input alone. Tokens written
+// for five minutes and for an hour are known as totals only, so each source pays their mean price.
+// Does nothing if there is no price.
 void ShareInputCost(const PriceRow& row, const TokenUsage& usage, std::string_view tier,
                     std::span<SourceTokens> sources);
 

@@ -29,7 +29,7 @@ void SseReader::Feed(std::string_view bytes) {
         state_ = State::kAfterColon;
         ++at;
       } else if (c == '\n' || c == '\r') {
-        if (at_end) Begin();  // "data" alone: an empty line of data
+        if (at_end) Begin();  // "data" without a colon is an empty data line
         state_ = State::kOther;
       } else if (!at_end && c == kData[matched_]) {
         ++matched_;
@@ -57,7 +57,7 @@ void SseReader::Feed(std::string_view bytes) {
   }
 }
 
-// The first byte of a line; consumed only where it belongs to no field.
+// Handles the first byte of a line, and consumes it only if it belongs to no field.
 const char* SseReader::LineStart(const char* at) {
   const char c = *at;
   if (c == '\n' && after_cr_) {
@@ -80,7 +80,7 @@ const char* SseReader::LineStart(const char* at) {
   return at + 1;
 }
 
-// A line of data: behind another one comes a line feed.
+// Begins a data line; a line feed separates it from an earlier one of the same event.
 void SseReader::Begin() {
   if (has_data_) sink_.OnData("\n");
   has_data_ = true;

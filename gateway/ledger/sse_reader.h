@@ -1,6 +1,6 @@
-// SseReader: takes the framing off a stream of server-sent events that is fed in pieces of any
-// size. It keeps no text: pieces of data lines go on as they are. LF, CR LF and CR end a line; a
-// byte order mark, comments and all fields but "data" are passed over. Not thread-safe.
+// SseReader removes the framing of server-sent events from a stream that is fed in pieces of any
+// size. It keeps no text: pieces of data lines are passed on as they are. LF, CR LF and CR end a
+// line. A byte order mark, comments and all fields except "data" are skipped. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@ namespace kvgate::ledger {
 class SseSink {
  public:
   virtual ~SseSink() = default;
-  // A piece of the event's data; lines of one event come joined by a line feed.
+  // Gets a piece of the event's data; the lines of one event are joined by a line feed.
   virtual void OnData(std::string_view piece) = 0;
-  // The event is whole. Not called for one without data, nor for one that was cut.
+  // Called when an event is complete, but not for one without data or one that was cut off.
   virtual void OnEventEnd() = 0;
 };
 
@@ -29,8 +29,8 @@ class SseReader {
 
   SseSink& sink_;
   State state_ = State::kLineStart;
-  uint8_t matched_ = 0;  // bytes of "data"
-  uint8_t mark_ = 0;     // bytes of the byte order mark; 3: it can come no more
+  uint8_t matched_ = 0;  // matched bytes of "data"
+  uint8_t mark_ = 0;     // matched bytes of the byte order mark; 3: it can no longer come
   bool after_cr_ = false;
   bool has_data_ = false;
 };

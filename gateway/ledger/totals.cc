@@ -12,7 +12,7 @@
 namespace kvgate::ledger {
 namespace {
 
-using protocol::JsonWriter;
+using protocol::form::JsonWriter;
 
 constexpr std::array<std::string_view, 4> kKindNames = {"all", "upstream", "model", "tenant"};
 constexpr std::string_view kSinceKey = "since";
@@ -20,7 +20,7 @@ constexpr std::string_view kSourceKind = "source";
 constexpr std::string_view kBreakKind = "break";
 constexpr std::string_view kOther = "other";
 constexpr std::string_view kNoBreak = "none";
-// Tenants have limits of their own, so more of them are told apart.
+// Tenants have spending limits of their own, so more of them are kept apart.
 constexpr size_t kTenantsMax = 4096;
 constexpr int64_t kDayUs = int64_t{86'400} * 1'000'000;
 
@@ -50,7 +50,7 @@ constexpr Member<SourceSum> kSourceMembers[] = {{"cached_tokens", &SourceSum::ca
 constexpr Member<BreakSum> kBreakMembers[] = {{"breaks", &BreakSum::breaks},
                                               {"lost_tokens", &BreakSum::lost_tokens},
                                               {"lost_nanodollars", &BreakSum::lost_nanodollars}};
-constexpr size_t kNumShown = 10;  // the others are for limits
+constexpr size_t kNumShown = 10;  // the members behind these are for limits only
 
 int64_t DayOf(int64_t time_us) { return time_us / kDayUs; }
 
@@ -59,11 +59,12 @@ int64_t MonthOf(int64_t time_us) {
   return int64_t{12} * static_cast<int>(date.year()) + static_cast<unsigned>(date.month());
 }
 
-bool IsGeneration(upstream::Endpoint endpoint) {
-  return endpoint == upstream::Endpoint::kChatCompletions ||
-         endpoint == upstream::Endpoint::kCompletions ||
-         endpoint == upstream::Endpoint::kResponses ||
-         endpoint == upstream::Endpoint::kEmbeddings || endpoint == upstream::Endpoint::kMessages;
+bool IsGeneration(upstream::wire::Endpoint endpoint) {
+  return endpoint == upstream::wire::Endpoint::kChatCompletions ||
+         endpoint == upstream::wire::Endpoint::kCompletions ||
+         endpoint == upstream::wire::Endpoint::kResponses ||
+         endpoint == upstream::wire::Endpoint::kEmbeddings ||
+         endpoint == upstream::wire::Endpoint::kMessages;
 }
 
 template <typename S>
@@ -83,7 +84,7 @@ void WriteSeries(std::string_view key, const Totals::SeriesOf<S>& series,
   json.EndObject();
 }
 
-// The sum of that name; of those too many, "other".
+// Returns the sum of that name, or "other" if there are too many names.
 template <typename S>
 S& Place(Totals::SeriesOf<S>& series, std::string_view name, size_t series_max) {
   auto found = series.find(name);
@@ -125,7 +126,7 @@ bool RestoreSum(std::string_view name, const nlohmann::json& json,
   return true;
 }
 
-// What comes late counts for the newer period's predecessor, which nobody asks for any more.
+// An amount of an earlier period is dropped, because nobody asks for that period any more.
 void AddTo(int64_t period, int64_t amount, int64_t& current, int64_t& sum) {
   if (period > current) {
     current = period;
@@ -180,7 +181,7 @@ void Totals::Add(const RequestRecord& record) {
   if (since_us_ == 0) since_us_ = record.time_us;
   At(kAll, "").Add(record);
   At(kUpstream, record.upstream.empty() ? "none" : record.upstream).Add(record);
-  // Names that were made up must not use up the places of those that exist.
+  // Refused requests count as "none", so that invented model names do not use up the series.
   At(kModel, record.outcome == "refused" ? "none" : record.model).Add(record);
   At(kTenant, record.tenant).Add(record);
   AddPrompt(record);

@@ -6,10 +6,10 @@
 namespace kvgate::ledger {
 namespace {
 
-// More tokens than any one request has; keeps sums and prices far from overflow.
+// More than any request has; keeps sums and prices far from overflow.
 constexpr int64_t kCountMax = 1'000'000'000;
 
-// In the order of UsageField.
+// Names stand in the order of UsageField.
 constexpr std::array<std::string_view, kNumUsageFields> kNames = {
     "prompt_tokens",
     "completion_tokens",
@@ -29,7 +29,7 @@ constexpr std::array<std::string_view, kNumUsageFields> kNames = {
     "cache_creation.ephemeral_5m_input_tokens",
     "cache_creation.ephemeral_1h_input_tokens"};
 
-// The first of them that was reported.
+// Returns the first of the fields that was reported.
 std::optional<int64_t> FirstOf(const ReportedUsage& reported,
                                std::initializer_list<UsageField> fields) {
   for (const UsageField field : fields) {
@@ -38,15 +38,15 @@ std::optional<int64_t> FirstOf(const ReportedUsage& reported,
   return std::nullopt;
 }
 
-bool IsExclusive(const ReportedUsage& reported, upstream::Endpoint endpoint) {
-  if (endpoint == upstream::Endpoint::kMessages) return true;
-  // An endpoint we do not know: these two names stand beside exclusive counts only, but where a
-  // gateway adds them to "prompt_tokens".
-  return endpoint == upstream::Endpoint::kOther && !reported.Get(UsageField::kPromptTokens) &&
+bool IsExclusive(const ReportedUsage& reported, upstream::wire::Endpoint endpoint) {
+  if (endpoint == upstream::wire::Endpoint::kMessages) return true;
+  // For an unknown endpoint: these two names stand beside exclusive counts only, unless a gateway
+  // adds them to "prompt_tokens".
+  return endpoint == upstream::wire::Endpoint::kOther && !reported.Get(UsageField::kPromptTokens) &&
          FirstOf(reported, {UsageField::kCacheRead, UsageField::kCacheCreation}).has_value();
 }
 
-// The breakdown by lifetime may be absent, or add up to less than the whole.
+// The breakdown by lifetime may be absent, or may add up to less than the whole.
 void SplitWrites(const ReportedUsage& reported, int64_t whole, TokenUsage& usage) {
   const int64_t hour = reported.Get(UsageField::kCacheCreation1h).value_or(0);
   const int64_t short_lived = reported.Get(UsageField::kCacheCreation5m).value_or(0);
@@ -73,7 +73,8 @@ bool ReportedUsage::empty() const {
                      [](int64_t value) { return value == kAbsent; });
 }
 
-std::optional<TokenUsage> Normalize(const ReportedUsage& reported, upstream::Endpoint endpoint) {
+std::optional<TokenUsage> Normalize(const ReportedUsage& reported,
+                                    upstream::wire::Endpoint endpoint) {
   TokenUsage usage;
   std::optional<int64_t> input =
       FirstOf(reported, {UsageField::kPromptTokens, UsageField::kInputTokens});
@@ -97,7 +98,7 @@ std::optional<TokenUsage> Normalize(const ReportedUsage& reported, upstream::End
   } else {
     SplitWrites(reported, reported.Get(UsageField::kCacheCreation).value_or(0), usage);
   }
-  const int64_t parts = usage.input_tokens();  // uncached is 0 as yet
+  const int64_t parts = usage.input_tokens();  // uncached_tokens is still 0
   const int64_t count = input.value_or(0);
   const bool exclusive = IsExclusive(reported, endpoint) || parts > count;
   usage.uncached_tokens = exclusive ? count : count - parts;

@@ -1,9 +1,9 @@
-// Usage: what an answer says it used, in the fields of its dialect and in one form for all of them.
-// Pure data and functions; it knows no bytes, no prices.
+// Usage is what an answer reports to have used, in the fields of its dialect and in one common
+// form. Pure data and functions that know no bytes and no prices.
 //
-// Two conventions are in use. Inclusive (Chat Completions, Completions, Responses, embeddings): the
-// input count contains what was read from and written to a cache. Exclusive (Messages): it does
-// not. Taking one for the other charges a prefix twice, or not at all.
+// Two conventions exist. In the inclusive one (Chat Completions, Completions, Responses,
+// embeddings), the input count contains the tokens read from and written to a cache; in the
+// exclusive one (Messages) it does not. Confusing them charges a prefix twice, or not at all.
 #pragma once
 
 #include <array>
@@ -12,11 +12,11 @@
 #include <optional>
 #include <string_view>
 
-#include "gateway/upstream/dialect.h"
+#include "gateway/upstream/wire/dialect.h"
 
 namespace kvgate::ledger {
 
-// The counts that answers carry, by their name below "usage".
+// The counts in answers, by their names below "usage".
 enum class UsageField : uint8_t {
   kPromptTokens,
   kCompletionTokens,
@@ -41,7 +41,7 @@ inline constexpr size_t kNumUsageFields = static_cast<size_t>(UsageField::kCount
 // "prompt_tokens_details.cached_tokens"
 std::string_view UsageFieldName(UsageField field);
 
-// As reported; absent is not zero.
+// The counts as reported; an absent count is not zero.
 class ReportedUsage {
  public:
   ReportedUsage() { values_.fill(kAbsent); }
@@ -49,10 +49,10 @@ class ReportedUsage {
     const int64_t value = values_[static_cast<size_t>(field)];
     return value == kAbsent ? std::nullopt : std::optional(value);
   }
-  // Counts beyond 10^12 and negative ones are no counts: they stay absent.
+  // Ignores negative counts and counts above 10^9, which then stay absent.
   void Set(UsageField field, int64_t value);
-  // Field by field the larger one: a stream tells its counts in several events, each of them
-  // growing or said once.
+  // Takes the larger value of each field: a stream reports its counts in several events, each of
+  // them growing or reported once.
   void MergeMax(const ReportedUsage& other);
   bool empty() const;
 
@@ -61,13 +61,13 @@ class ReportedUsage {
   std::array<int64_t, kNumUsageFields> values_;
 };
 
-// The one form: disjoint parts of the input, and the output.
+// The common form: disjoint parts of the input, and the output.
 struct TokenUsage {
   int64_t uncached_tokens = 0;
   int64_t cache_read_tokens = 0;
-  int64_t cache_write_tokens = 0;     // for five minutes, or as long as the provider has it
-  int64_t cache_write_1h_tokens = 0;  // for an hour, at that price
-  int64_t output_tokens = 0;          // reasoning included
+  int64_t cache_write_tokens = 0;     // for five minutes, or the provider's own lifetime
+  int64_t cache_write_1h_tokens = 0;  // for an hour, which has a price of its own
+  int64_t output_tokens = 0;          // including reasoning
   int64_t reasoning_tokens = 0;
   int64_t input_tokens() const {
     return uncached_tokens + cache_read_tokens + cache_write_tokens + cache_write_1h_tokens;
@@ -75,8 +75,9 @@ struct TokenUsage {
   friend bool operator==(const TokenUsage&, const TokenUsage&) = default;
 };
 
-// Nothing where neither an input nor an output count was reported. A part that is larger than its
-// whole is taken at its word: then the count was an exclusive one.
-std::optional<TokenUsage> Normalize(const ReportedUsage& reported, upstream::Endpoint endpoint);
+// Returns nullopt if neither an input nor an output count was reported. If the cached parts exceed
+// the input count, that count is taken as an exclusive one.
+std::optional<TokenUsage> Normalize(const ReportedUsage& reported,
+                                    upstream::wire::Endpoint endpoint);
 
 }  // namespace kvgate::ledger

@@ -5,7 +5,7 @@
 namespace kvgate::ledger {
 namespace {
 
-// "application/json; charset=utf-8": without its parameters and spaces.
+// Returns the media type without parameters and spaces, as of "application/json; charset=utf-8".
 std::string_view MediaType(std::string_view content_type) {
   std::string_view type = content_type.substr(0, content_type.find(';'));
   while (!type.empty() && type.back() == ' ') type.remove_suffix(1);
@@ -17,13 +17,14 @@ std::string_view MediaType(std::string_view content_type) {
 
 UsageReader::UsageReader(const Body& body) : endpoint_(body.endpoint) {
   const std::string_view type = MediaType(body.content_type);
-  events_ = upstream::SameName(type, "text/event-stream");
-  const bool json = upstream::SameName(type, "application/json") ||
-                    (type.size() > 5 && upstream::SameName(type.substr(type.size() - 5), "+json"));
+  events_ = upstream::wire::SameName(type, "text/event-stream");
+  const bool json =
+      upstream::wire::SameName(type, "application/json") ||
+      (type.size() > 5 && upstream::wire::SameName(type.substr(type.size() - 5), "+json"));
   if (!events_ && !json) {
     unreadable_ = "media type";
-  } else if (!upstream::IsIdentity(body.content_encoding)) {
-    decoder_ = upstream::ContentDecoder::For(body.content_encoding);
+  } else if (!upstream::wire::IsIdentity(body.content_encoding)) {
+    decoder_ = upstream::wire::ContentDecoder::For(body.content_encoding);
     if (!decoder_) unreadable_ = "encoded";
   }
 }
@@ -35,8 +36,8 @@ void UsageReader::Feed(std::string_view piece) {
     return;
   }
   const auto state = decoder_->Feed(piece, *this);
-  if (state == upstream::ContentDecoder::State::kBroken) unreadable_ = "broken encoding";
-  if (state == upstream::ContentDecoder::State::kTooLarge) unreadable_ = "expands too much";
+  if (state == upstream::wire::ContentDecoder::State::kBroken) unreadable_ = "broken encoding";
+  if (state == upstream::wire::ContentDecoder::State::kTooLarge) unreadable_ = "expands too much";
   if (!unreadable_.empty()) decoder_.reset();
 }
 
@@ -69,7 +70,7 @@ void UsageReader::Merge() {
   if (found.service_tier.size > 0) facts_.service_tier = found.service_tier;
   facts_.type = found.type;
   facts_.error = facts_.error || found.error;
-  // The first event of a stream may say that the reason is not known yet.
+  // The first event of a stream may say that the reason is still pending.
   const ShortText<40>& reason = found.provider_reason;
   if (reason.size != 0 && (facts_.provider_reason.size == 0 || reason.view() != "pending")) {
     facts_.provider_reason = reason;

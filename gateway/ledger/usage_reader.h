@@ -1,7 +1,7 @@
-// UsageReader: reads the usage of one answer from its body as it passes, whole JSON or events.
-// What comes compressed is decoded for the reading only. No allocation while bytes pass; memory is
-// this object and a decoder's window. Never guesses: what is cut, in an unknown coding or neither
-// JSON nor events has no usage. Not thread-safe.
+// UsageReader reads the usage of one answer from its body as it passes, either one JSON document or
+// events. Compressed bodies are decoded for this purpose only. It does not allocate while bytes
+// pass; its memory is this object and a decoder's window. It never guesses: a body that is cut off,
+// in an unknown coding, or neither JSON nor events has no usage. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@
 
 namespace kvgate::ledger {
 
-class UsageReader final : private SseSink, private upstream::ContentDecoder::Sink {
+class UsageReader final : private SseSink, private upstream::wire::ContentDecoder::Sink {
  public:
   struct Body {
-    upstream::Endpoint endpoint = upstream::Endpoint::kOther;
+    upstream::wire::Endpoint endpoint = upstream::wire::Endpoint::kOther;
     std::string_view content_type;
     std::string_view content_encoding;
   };
@@ -29,11 +29,11 @@ class UsageReader final : private SseSink, private upstream::ContentDecoder::Sin
 
   void Feed(std::string_view piece);
 
-  // Everything the answer said until now, merged over its events.
+  // Everything the answer has said so far, merged over its events.
   const ReplyFacts& facts() const { return facts_; }
   std::optional<TokenUsage> usage() const;
   uint64_t num_events() const { return num_events_; }
-  // Empty: it was read. Else why not: "encoded" (in a coding that is not known), "media type",
+  // Empty if the body can be read, else the reason: "encoded" (in an unknown coding), "media type",
   // "broken encoding", "expands too much".
   std::string_view unreadable() const { return unreadable_; }
 
@@ -43,11 +43,11 @@ class UsageReader final : private SseSink, private upstream::ContentDecoder::Sin
   void OnEventEnd() override;
   void Merge();
 
-  const upstream::Endpoint endpoint_;
+  const upstream::wire::Endpoint endpoint_;
   bool events_ = false;
   std::string_view unreadable_;  // a literal
   uint64_t num_events_ = 0;
-  std::unique_ptr<upstream::ContentDecoder> decoder_;  // null: it is not encoded
+  std::unique_ptr<upstream::wire::ContentDecoder> decoder_;  // null if the body is not encoded
   SseReader sse_{*this};
   ReplyScanner scanner_;
   ReplyFacts facts_;

@@ -1,25 +1,26 @@
-// EventStream: the answer of a provider as it arrives. One producer, which never waits for the
-// reader, and one reader, which never waits for the producer: it takes what is there and is woken
-// when there is more. Every provider, local or upstream, yields one of these.
+// An EventStream is a provider's answer as it arrives. It has one producer and one reader, and
+// neither waits for the other: the reader takes what is there, and is woken when there is more.
+// Every provider, local or upstream, yields one.
 #pragma once
 
 #include <vector>
 
 #include "gateway/protocol/form/completion.h"
 
-namespace kvgate::provider {
+namespace kvgate::local {
 
 class EventStream {
  public:
-  // Stops the work when it has not finished: nobody can read its answer any more. After the
-  // destructor the wake function is never called again.
+  // Stops unfinished work, because nobody can read its answer any more. After the destructor, the
+  // wake function is never called again.
   virtual ~EventStream() = default;
 
-  // What has arrived since the last call, neighbouring deltas merged. A FinishEvent comes exactly
-  // once, as the very last event. Empty: nothing yet; the wake function will be called.
-  virtual std::vector<protocol::CompletionEvent> Take() = 0;
+  // Returns what has arrived since the last call, with neighbouring deltas merged. A FinishEvent
+  // comes exactly once, as the last event. If the result is empty, the wake function will be called
+  // later.
+  virtual std::vector<protocol::form::CompletionEvent> Take() = 0;
   // Asks for an early end; the stream still ends with a FinishEvent (kCancelled).
   virtual void Cancel() = 0;
 };
 
-}  // namespace kvgate::provider
+}  // namespace kvgate::local

@@ -1,7 +1,7 @@
-// LocalStream: an engine request as an EventStream. The engine thread puts tokens into a pending
-// buffer under a mutex held for an append; the reader takes the buffer whole. So a slow reader
-// costs memory, never the engine's time, and that memory is bounded: beyond pending_bytes_max the
-// request is cancelled.
+// LocalStream presents an engine request as an EventStream. The engine thread appends tokens to a
+// pending buffer under a briefly held mutex, and the reader takes the whole buffer. A slow reader
+// therefore costs memory, never the engine's time. That memory is bounded: beyond pending_bytes_max
+// no more is stored, and the request is cancelled at the next Take.
 #pragma once
 
 #include <cstddef>
@@ -10,13 +10,12 @@
 #include <string>
 #include <vector>
 
-#include <kvgate/result.h>
-
+#include "base/result.h"
 #include "engine/engine.h"
-#include "gateway/metrics/gateway_metrics.h"
 #include "gateway/local/event_stream.h"
+#include "gateway/metrics/gateway_metrics.h"
 
-namespace kvgate::provider {
+namespace kvgate::local {
 
 struct LocalStreamOptions {
   engine::Engine& engine;
@@ -24,16 +23,16 @@ struct LocalStreamOptions {
   metrics::GatewayMetrics* metrics = nullptr;
   bool logprobs = false;
   bool logits_hash = false;
-  std::vector<protocol::PromptSegment> segments = {};  // handed through to the FinishEvent
-  protocol::PromptUsage usage = {};                    // likewise, and to the BeginEvent
-  std::vector<std::string> caller_stops = {};  // which of the stop strings the caller gets to know
+  std::vector<protocol::form::PromptSegment> segments = {};  // copied to the FinishEvent
+  protocol::form::PromptUsage usage = {};  // copied to the BeginEvent; partly to the FinishEvent
+  std::vector<std::string> caller_stops = {};  // stop strings that are reported to the caller
   size_t pending_bytes_max = size_t{16} << 20;
   // Called on the engine thread when the reader has something to take; must not block.
   std::function<void()> wake = {};
 };
 
-// Submits the request (whose sink is set here).
+// Submits the request, whose sink is set here.
 Result<std::unique_ptr<EventStream>> StartLocalStream(engine::GenerationRequest request,
                                                       LocalStreamOptions options);
 
-}  // namespace kvgate::provider
+}  // namespace kvgate::local

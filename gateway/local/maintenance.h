@@ -1,10 +1,9 @@
-// Upkeep: what a server does by itself, on a thread of its own: brings pinned prefixes in while the
-// engine is idle, drops pins that have expired, remembers what has been written of the daily
-// budget.
+// Maintenance is a server's background work, on a thread of its own: it loads pinned prefixes while
+// the engine is idle, drops expired pins, and saves how much of the daily write budget is spent.
 //
-// Pinned prefixes come in by priority, one at a time: restored from disk, or computed where their
-// KV is gone or of other numerics. A request that comes meanwhile is not kept waiting: the prefix
-// is given up and taken up again later, from where it was.
+// Pinned prefixes are loaded by priority, one at a time: restored from disk, or computed if their
+// KV is gone or has other numerics. A request that arrives meanwhile does not wait: the load is
+// cancelled and continues later from where it stopped.
 #pragma once
 
 #include <atomic>
@@ -16,55 +15,58 @@
 
 #include "engine/engine.h"
 #include "engine/tier/write_admission.h"
-#include "gateway/service/prefill_sink.h"
+#include "gateway/local/prefill_sink.h"
 #include "gateway/local/prefix_service.h"
 #include "store/meta/meta_store.h"
 
-namespace kvgate::service {
+namespace kvgate::local {
 
-class Upkeep {
+class Maintenance {
  public:
-  // All of them outlive it.
+  // All references must outlive it.
   struct Parts {
     engine::Engine& engine;
     PrefixService& prefixes;
-    store::MetaStore* meta = nullptr;                 // null: nothing is remembered
-    tier::WriteAdmission* write_admission = nullptr;  // null: there is no budget
-    std::chrono::milliseconds poll{20};               // of the engine, while a prefix waits or runs
-    std::chrono::milliseconds period{10'000};         // of everything else
+    store::meta::MetaStore* meta = nullptr;           // null: the write budget is not saved
+    tier::WriteAdmission* write_admission = nullptr;  // null: there is no write budget
+    std::chrono::milliseconds poll{20};        // of the engine, while a prefix waits or loads
+    std::chrono::milliseconds period{10'000};  // of all other work
   };
-  explicit Upkeep(Parts parts);
-  // Gives up what is under way, and joins.
-  ~Upkeep();
-  Upkeep(const Upkeep&) = delete;
-  Upkeep& operator=(const Upkeep&) = delete;
+  explicit Maintenance(Parts parts);
+  // Cancels the load under way and joins.
+  ~Maintenance();
+  Maintenance(const Maintenance&) = delete;
+  Maintenance& operator=(const Maintenance&) = delete;
 
-  // Pinned prefixes that are in memory, or were found not to be of this model or not to fit.
+  // Counts pinned prefixes that are in memory, are of another model, or do not fit.
   size_t num_done() const { return num_done_.load(); }
 
  private:
   void Run();
-  void BringIn(const store::Pin& pin);
-  std::optional<engine::FinishEvent> Prefill(const store::Pin& pin);
-  bool IsOfThisModel(const store::Pin& pin) const;
-  bool FitsMemory(const store::Pin& pin, const store::KvKey& leaf);
-  void FollowKey(const store::Pin& pin, const store::KvKey& leaf);
+  void BringInAll();
+  void DropExpiredPins();
+  void BringIn(const store::meta::Pin& pin);
+  std::optional<engine::FinishEvent> Prefill(const store::meta::Pin& pin);
+  bool IsOfThisModel(const store::meta::Pin& pin) const;
+  bool FitsMemory(const store::meta::Pin& pin, const store::kv::KvKey& leaf);
+  void FollowKey(const store::meta::Pin& pin, const store::kv::KvKey& leaf);
   void SaveBudget();
-  // False: the upkeep ends.
+  // Returns false when the maintenance is stopping.
   bool Sleep(std::chrono::milliseconds time);
 
   const Parts parts_;
-  uint64_t num_blocks_ = 0;  // brought in so far
+  uint64_t num_blocks_ = 0;  // loaded so far
   tier::WriteAdmissionState saved_;
   std::atomic<size_t> num_done_{0};
   std::mutex mutex_;
   std::condition_variable wake_;
   bool stopping_ = false;
-  std::thread thread_;  // last: starts when the rest is there
+  std::thread thread_;  // declared last, so that it starts when all other members exist
 };
 
-// The budget's state of the process before this one; without one it is left as it is.
-void RestoreWriteBudget(store::MetaStore& meta, tier::WriteAdmission& admission);
-void SaveWriteBudget(store::MetaStore& meta, const tier::WriteAdmissionState& state);
+// Restores the budget's state from the process before this one; leaves it as it is if none is
+// saved.
+void RestoreWriteBudget(store::meta::MetaStore& meta, tier::WriteAdmission& admission);
+void SaveWriteBudget(store::meta::MetaStore& meta, const tier::WriteAdmissionState& state);
 
-}  // namespace kvgate::service
+}  // namespace kvgate::local

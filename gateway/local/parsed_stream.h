@@ -1,5 +1,5 @@
-// ParsedStream: an answer's text, taken apart as its model's family writes it: reasoning, text and
-// calls of tools become deltas of their own kinds. Each choice has one of its own.
+// ParsedStream parses an answer's text in the way of its model's family: reasoning, text and tool
+// calls become deltas of their own kinds. Each choice has a stream of its own.
 #pragma once
 
 #include <memory>
@@ -8,21 +8,20 @@
 #include <vector>
 
 #include "engine/text/output/reply_parser.h"
-#include "gateway/protocol/form/client_calls.h"
 #include "gateway/local/event_stream.h"
+#include "gateway/protocol/form/client_calls.h"
 
-namespace kvgate::provider {
+namespace kvgate::local {
 
 struct ParsedStreamOptions {
-  reply::ReplyParserOptions parser;
-  // How the ids of calls begin where the model gives none.
+  output::ReplyParserOptions parser;
+  // Prefix of the ids of calls for which the model gives no usable id.
   std::string_view id_prefix = "call_";
-  int id_length =
-      0;  // of such an id, without the prefix, which then is left out; 0: 24 and with it
-  bool parallel = true;            // false: the answer ends behind its first call
-  protocol::CallNamer namer = {};  // calls as the client has them
+  int id_length = 0;     // length of such an id, then without the prefix; 0: 24 after the prefix
+  bool parallel = true;  // false: the answer ends after its first call
+  protocol::form::CallNamer namer = {};  // maps calls to the client's names
 };
 std::unique_ptr<EventStream> ParseStream(std::unique_ptr<EventStream> stream,
                                          const ParsedStreamOptions& options);
 
-}  // namespace kvgate::provider
+}  // namespace kvgate::local

@@ -1,5 +1,5 @@
-// GatewayMetrics: the instruments of the gateway itself, by name. Engine and store keep their own
-// counters; service/ adds those at scrape time.
+// GatewayMetrics names the instruments of the gateway itself. Engine and store keep their own
+// counters, which service/ adds at scrape time.
 #pragma once
 
 #include "gateway/metrics/registry.h"
@@ -13,11 +13,11 @@ struct GatewayMetrics {
   Counter& client_disconnects;  // requests cancelled because the client left
   Gauge& connections;
   Gauge& requests_active;
-  Counter& connections_refused;  // over the limit
+  Counter& connections_refused;  // connections above the limit
   Counter& tls_handshake_failures;
-  Histogram& ttft_seconds;     // submit to first token
+  Histogram& ttft_seconds;     // from submit to the first token
   Histogram& itl_seconds;      // each gap between two tokens
-  Histogram& request_seconds;  // a completion, submit to last token
+  Histogram& request_seconds;  // from submit to the last token of a completion
 };
 
 }  // namespace kvgate::metrics

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include <kvgate/check.h>
+#include "base/check.h"
 
 namespace kvgate::metrics {
 namespace {
@@ -88,7 +88,7 @@ void TextWriter::Sample(std::string_view name, const Labels& labels, const Histo
     Sample(bucket_name, with_bound, cumulative);
   }
   Sample(fmt::format("{}_sum", name), labels, histogram.sum());
-  // The same snapshot as the buckets: count must equal the +Inf bucket.
+  // The count must equal the +Inf bucket, so it comes from the same snapshot.
   Sample(fmt::format("{}_count", name), labels, cumulative);
 }
 

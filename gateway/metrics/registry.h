@@ -1,8 +1,9 @@
-// Registry: counters, gauges and histograms, and their Prometheus text.
+// Registry holds counters, gauges and histograms, and writes them as Prometheus text.
 //
-// Instruments are registered at start and live as long as the registry; recording is lock-free.
-// Label sets are bounded: a family beyond series_max counts into {other}. Names carry the prefix
-// kvgate_ and the base unit (seconds, bytes, tokens). It knows nothing of what it measures.
+// Instruments are registered at start and live as long as the registry. Recording is lock-free, but
+// looking up a CounterFamily's series is not. Label sets are bounded: beyond series_max, a family
+// counts into {other}. Names carry the prefix kvgate_ and the base unit (seconds, bytes, tokens).
+// The registry does not know what it measures.
 #pragma once
 
 #include <algorithm>
@@ -43,13 +44,13 @@ class Gauge {
 
 class Histogram {
  public:
-  // Upper bounds, ascending; +Inf is added.
+  // `bounds` are ascending upper bounds; +Inf is added.
   explicit Histogram(std::vector<double> bounds);
   void Observe(double value);
   uint64_t count() const;
   double sum() const { return sum_.load(std::memory_order_relaxed); }
   const std::vector<double>& bounds() const { return bounds_; }
-  // Not cumulative; the last one is beyond every bound.
+  // Counts are not cumulative; the last bucket is above every bound.
   uint64_t bucket(size_t index) const { return buckets_[index].load(std::memory_order_relaxed); }
 
  private:
@@ -58,14 +59,14 @@ class Histogram {
   std::atomic<double> sum_{0};
 };
 
-// From 1 ms to 10 minutes, for latencies.
+// Bounds for latencies, from 1 ms to 10 minutes.
 std::vector<double> LatencyBounds();
 
 // Appends samples in the Prometheus text format, version 0.0.4.
 class TextWriter {
  public:
   explicit TextWriter(std::string& out) : out_(out) {}
-  // type: "counter", "gauge" or "histogram". Samples of the family follow.
+  // Begins a family whose samples follow; `type` is "counter", "gauge" or "histogram".
   void Family(std::string_view name, std::string_view type, std::string_view help);
   void Sample(std::string_view name, const Labels& labels, double value);
   void Sample(std::string_view name, const Labels& labels, uint64_t value);
@@ -76,12 +77,12 @@ class TextWriter {
   std::string& out_;
 };
 
-// Counters of one name that differ in their labels.
+// Counters with one name that differ in their labels.
 class CounterFamily {
  public:
   CounterFamily(std::vector<std::string> label_names, size_t series_max)
       : label_names_(std::move(label_names)), series_max_(series_max) {}
-  // One value per label name. Any thread.
+  // Takes one value per label name; may be called from any thread.
   Counter& With(std::initializer_list<std::string_view> values);
   void Write(std::string_view name, TextWriter& writer) const;
 
@@ -89,7 +90,7 @@ class CounterFamily {
   const std::vector<std::string> label_names_;
   const size_t series_max_;
   mutable std::mutex mutex_;
-  // A look-up makes no strings.
+  // A transparent comparison, so that a look-up creates no strings.
   struct Less {
     using is_transparent = void;
     template <typename A, typename B>
@@ -102,7 +103,7 @@ class CounterFamily {
 
 class Registry {
  public:
-  // Register before the first Text(); not thread-safe among themselves.
+  // Instruments must be registered before the first Text(), and not from several threads at once.
   Counter& AddCounter(std::string name, std::string help);
   CounterFamily& AddCounterFamily(std::string name, std::string help,
                                   std::vector<std::string> label_names, size_t series_max = 256);

@@ -4,18 +4,27 @@
 #include <array>
 #include <utility>
 
-#include "gateway/prompt/rewrite/body_writer.h"
-#include "gateway/prompt/parse/canonical.h"
 #include "gateway/prompt/history/conversation_memory.h"
+#include "gateway/prompt/history/recognition.h"
+#include "gateway/prompt/history/tenant_memory.h"
+#include "gateway/prompt/parse/canonical.h"
+#include "gateway/prompt/parse/segment_memo.h"
+#include "gateway/prompt/parse/segment_text.h"
+#include "gateway/prompt/rewrite/body_writer.h"
 #include "gateway/prompt/rewrite/draft.h"
 #include "gateway/prompt/rewrite/pin.h"
-#include "gateway/prompt/history/recognition.h"
-#include "gateway/prompt/segment_memo.h"
-#include "gateway/prompt/parse/segment_text.h"
 #include "gateway/prompt/rewrite/stabilize.h"
-#include "gateway/prompt/history/tenant_memory.h"
 
 namespace kvgate::prompt {
+
+using history::Branch;
+using history::TenantMemory;
+using parse::Identity;
+using parse::RequestLayout;
+using parse::Rule;
+using planner::Planner;
+using rewrite::Draft;
+
 namespace {
 
 constexpr uint32_t Bit(Rule rule) { return uint32_t{1} << static_cast<uint32_t>(rule); }
@@ -25,7 +34,7 @@ constexpr uint32_t kStabilizeRules =
 constexpr size_t kParameterBytes = 256;
 constexpr int64_t kDefaultTtlSeconds = 300;
 
-// What changes neither a prompt nor how it is cached.
+// These parameters affect neither the prompt nor its caching.
 bool IsIncidental(std::string_view name) {
   static constexpr std::array<std::string_view, 19> kNames = {"model",
                                                               "stream",
@@ -50,9 +59,10 @@ bool IsIncidental(std::string_view name) {
          name == "previous_response_id" || name == "conversation";
 }
 
-std::vector<SentParameter> ParametersOf(std::string_view body, const Outline& outline) {
-  std::vector<SentParameter> parameters;
-  for (const Parameter& parameter : outline.parameters) {
+std::vector<history::SentParameter> ParametersOf(std::string_view body,
+                                                 const RequestLayout& layout) {
+  std::vector<history::SentParameter> parameters;
+  for (const parse::Parameter& parameter : layout.parameters) {
     if (IsIncidental(parameter.name)) continue;
     parameters.push_back({std::string(parameter.name),
                           std::string(parameter.value.In(body).substr(0, kParameterBytes)),
@@ -61,22 +71,22 @@ std::vector<SentParameter> ParametersOf(std::string_view body, const Outline& ou
   return parameters;
 }
 
-// `longest`: of the markers that go out.
-int64_t TtlOf(int64_t longest, const Plan& plan, const ledger::PriceRow* row) {
+// `longest` is the longest TTL in seconds of the segments' breakpoints.
+int64_t TtlOf(int64_t longest, const planner::Plan& plan, const ledger::PriceRow* row) {
   const int64_t ttl = std::max<int64_t>(longest, plan.automatic ? plan.automatic->ttl_seconds : 0);
   if (ttl > 0) return ttl;
   return row != nullptr && row->rules.ttl_seconds > 0 ? row->rules.ttl_seconds : kDefaultTtlSeconds;
 }
 
-// A request too long to be remembered leaves what it was made of.
+// Drops the bytes of a request that is too long to be remembered, but keeps its structure.
 void DropBytes(Branch& branch) {
-  SentSegments segments;
-  SharedList<CallerForm> forms;
-  for (SentSegment segment : branch.request.segments) {
+  history::SentSegments segments;
+  parse::SharedList<history::CallerForm> forms;
+  for (history::SentSegment segment : branch.request.segments) {
     segment.bytes = nullptr;
     segments.push_back(std::move(segment));
   }
-  for (CallerForm form : branch.forms) {
+  for (history::CallerForm form : branch.forms) {
     form.caller = nullptr;
     form.carried.clear();
     form.left.clear();
@@ -84,7 +94,7 @@ void DropBytes(Branch& branch) {
   }
   branch.request.segments = std::move(segments);
   branch.forms = std::move(forms);
-  branch.bytes = branch.forms.size() * (sizeof(SentSegment) + sizeof(CallerForm));
+  branch.bytes = branch.forms.size() * (sizeof(history::SentSegment) + sizeof(history::CallerForm));
 }
 
 }  // namespace
@@ -104,15 +114,16 @@ std::optional<Mode> ParseMode(std::string_view name) {
 struct Prepared::State {
   std::shared_ptr<Branch> branch;
   std::shared_ptr<const Branch> before;
-  bool goes_on = false;  // from all of it
+  bool goes_on = false;  // continues all of `before`
   Identity conversation;
   Identity line;
   Identity shape;
   std::string provider;
   const ledger::PriceRow* row = nullptr;
   int64_t estimated_tokens = 0;
-  int64_t ttl_seconds = 0;  // the longest of the markers that go out
+  int64_t ttl_seconds = 0;  // the longest of the breakpoints that go out
   bool planned = false;
+  uint64_t plan = 0;  // planner::Plan::id
 };
 
 struct Optimizer::Impl {
@@ -124,34 +135,35 @@ struct Optimizer::Impl {
         tenants(opts.memory_bytes / 4) {}
 
   Prepared Prepare(const OptimizeArgs& args, bool dry);
-  Plan MakePlan(const OptimizeArgs& args, const Outline& outline, const BodyWriter& writer,
-                const Prepared::State& state, bool dry);
-  void Remember(const OptimizeArgs& args, const Draft& draft, const Recognition& found,
+  planner::Plan MakePlan(const OptimizeArgs& args, const RequestLayout& layout,
+                         const rewrite::BodyWriter& writer, const Prepared::State& state, bool dry);
+  void Remember(const OptimizeArgs& args, const Draft& draft, const history::Recognition& found,
                 Prepared& prepared);
   void KeepForTenant(const Draft& draft, const TenantMemory::Scope& scope);
 
   const Options options;
   const std::unique_ptr<Planner> planner;
-  SegmentMemo memo;
-  ConversationMemory conversations;
+  parse::SegmentMemo memo;
+  history::ConversationMemory conversations;
   TenantMemory tenants;
 };
 
-Plan Optimizer::Impl::MakePlan(const OptimizeArgs& args, const Outline& outline,
-                               const BodyWriter& writer, const Prepared::State& state, bool dry) {
-  PlanArgs plan;
+planner::Plan Optimizer::Impl::MakePlan(const OptimizeArgs& args, const RequestLayout& layout,
+                                        const rewrite::BodyWriter& writer,
+                                        const Prepared::State& state, bool dry) {
+  planner::PlanArgs plan;
   plan.tenant = args.tenant;
   plan.upstream = args.upstream;
   plan.provider = args.provider;
-  plan.model = outline.model;
+  plan.model = layout.model;
   plan.endpoint = args.endpoint;
   plan.row = state.row;
   plan.ttl_supported = args.ttl_supported;
   plan.segments = writer.plan_segments();
-  plan.automatic = outline.automatic;
-  plan.caller_has_key = outline.Find("prompt_cache_key") != nullptr || args.has_conversation_header;
-  plan.caller_has_options = outline.Find("prompt_cache_options") != nullptr ||
-                            outline.Find("prompt_cache_retention") != nullptr;
+  plan.automatic = layout.automatic;
+  plan.caller_has_key = layout.Find("prompt_cache_key") != nullptr || args.has_conversation_header;
+  plan.caller_has_options = layout.Find("prompt_cache_options") != nullptr ||
+                            layout.Find("prompt_cache_retention") != nullptr;
   plan.conversation = state.line;
   plan.shape = state.shape;
   plan.first_of_conversation = state.before == nullptr;
@@ -160,14 +172,14 @@ Plan Optimizer::Impl::MakePlan(const OptimizeArgs& args, const Outline& outline,
 }
 
 void Optimizer::Impl::KeepForTenant(const Draft& draft, const TenantMemory::Scope& scope) {
-  for (const DraftSegment& segment : draft.segments) {
-    if (segment.now == nullptr || segment.now->place.section == Section::kMessages) break;
+  for (const rewrite::DraftSegment& segment : draft.segments) {
+    if (segment.now == nullptr || segment.now->place.section == parse::Section::kMessages) break;
     const bool is_known = segment.before >= 0 || segment.bytes || segment.own;
-    if (is_known || segment.now->content == Content::kMessageHead) continue;
+    if (is_known || segment.now->content == parse::Content::kMessageHead) continue;
     std::string assembled;
     tenants.KeepBytes(
         scope, segment.now->same,
-        std::make_shared<const std::string>(BytesOf(draft.body, *segment.now, assembled)));
+        std::make_shared<const std::string>(parse::BytesOf(draft.body, *segment.now, assembled)));
   }
   if (!draft.branch || draft.branch->tool_keys != draft.tool_keys) {
     tenants.KeepOrder(scope, draft.tool_keys);
@@ -175,29 +187,30 @@ void Optimizer::Impl::KeepForTenant(const Draft& draft, const TenantMemory::Scop
 }
 
 void Optimizer::Impl::Remember(const OptimizeArgs& args, const Draft& draft,
-                               const Recognition& found, Prepared& prepared) {
+                               const history::Recognition& found, Prepared& prepared) {
   Prepared::State& state = *prepared.state;
   Branch& branch = *state.branch;
-  SentRequest& request = branch.request;
+  history::SentRequest& request = branch.request;
   request.time_us = args.now_us;
   request.upstream = args.upstream;
-  request.model = draft.outline.model;
+  request.model = draft.layout.model;
   request.endpoint = args.endpoint;
   request.holds_history = found.holds_history;
-  request.parameters = ParametersOf(args.body, draft.outline);
+  request.parameters = ParametersOf(args.body, draft.layout);
   request.ttl_seconds = TtlOf(state.ttl_seconds, prepared.plan, state.row);
   branch.line = state.line;
   branch.tool_keys = draft.tool_keys;
-  branch.tools_order = ToolsOrder(state.before.get(), draft.tool_keys);
+  branch.tools_order = rewrite::ToolsOrder(state.before.get(), draft.tool_keys);
   branch.tail = draft.tail;
   branch.lines_move = draft.lines_move;
   if (branch.bytes > options.memory_bytes / 4) {
     DropBytes(branch);
   }
-  // A turn that was taken back leaves its branch where it is: it may be gone on with.
+  // A branch whose turns were taken back is kept beside the new one, because it may still be
+  // continued.
   const std::span<const Identity> aliases =
       std::span(found.keys).subspan(std::min<size_t>(found.keys.size(), 1));
-  conversations.Remember({.tenant = HashBytes(args.tenant, Domain::kConversation),
+  conversations.Remember({.tenant = parse::HashBytes(args.tenant, parse::Domain::kConversation),
                           .conversation = state.conversation,
                           .aliases = aliases,
                           .branch = state.branch,
@@ -207,53 +220,55 @@ void Optimizer::Impl::Remember(const OptimizeArgs& args, const Draft& draft,
 Prepared Optimizer::Impl::Prepare(const OptimizeArgs& args, bool dry) {
   Prepared prepared;
   prepared.mode = args.mode;
-  Result<Outline> read = ReadOutline(args.endpoint, args.body, memo);
+  Result<RequestLayout> read = parse::ReadRequestLayout(args.endpoint, args.body, memo);
   if (!read) {
     prepared.unreadable = read.error().ToString();
     return prepared;
   }
-  const Outline& outline = *read;
-  const Recognition found = Recognize({.outline = outline,
-                                       .body = args.body,
-                                       .tenant = args.tenant,
-                                       .session = args.session,
-                                       .upstream = args.upstream});
-  const ConversationMemory::Line line = conversations.Find(found.keys, found.may_go_on());
+  const RequestLayout& layout = *read;
+  const history::Recognition found = history::Recognize({.layout = layout,
+                                                         .body = args.body,
+                                                         .tenant = args.tenant,
+                                                         .session = args.session,
+                                                         .upstream = args.upstream});
+  const history::ConversationMemory::Line line = conversations.Find(found.keys, found.may_go_on());
   auto state = std::make_shared<Prepared::State>();
-  const Chosen chosen = ChooseBranch(line.branches, outline, found);
+  const history::Chosen chosen = history::ChooseBranch(line.branches, layout, found);
   state->before = chosen.branch;
   state->goes_on = chosen.extends;
   state->conversation = line.conversation;
   state->shape = found.shape;
-  state->line = state->before ? state->before->line : Chain(line.conversation, found.beginning);
+  state->line =
+      state->before ? state->before->line : parse::Chain(line.conversation, found.beginning);
   state->provider = args.provider;
-  state->row = options.prices.Find(args.provider, outline.model);
+  state->row = options.prices.Find(args.provider, layout.model);
   state->branch = std::make_shared<Branch>();
   state->planned = args.mode != Mode::kObserve;
 
   const bool stabilizes = args.mode == Mode::kStabilize;
   const uint32_t rules_off = args.rules_off | (stabilizes ? 0 : kStabilizeRules);
-  Draft draft = MakeDraft(args.body, outline, state->before, rules_off);
+  Draft draft = rewrite::MakeDraft(args.body, layout, state->before, rules_off);
   const TenantMemory::Scope scope = TenantMemory::ScopeOf(args.tenant, args.upstream);
-  PairWithBranch(draft);
+  rewrite::PairWithBranch(draft);
   if (stabilizes) {
-    PairPastVolatile(draft);
-    StabilizeSystem(draft, args.provider);
+    rewrite::AlignPastVolatile(draft);
+    rewrite::StabilizeSystem(draft, args.provider);
   }
-  if (args.mode != Mode::kObserve) Pin(draft, tenants, scope);
-  BodyWriter writer(draft, {.ttl_supported = args.ttl_supported, .edits = state->planned});
+  if (args.mode != Mode::kObserve) rewrite::Pin(draft, tenants, scope);
+  rewrite::BodyWriter writer(draft, {.ttl_supported = args.ttl_supported, .edits = state->planned});
   if (state->planned) {
-    prepared.plan = MakePlan(args, outline, writer, *state, dry);
+    prepared.plan = MakePlan(args, layout, writer, *state, dry);
+    state->plan = prepared.plan.id;
   } else {
-    prepared.plan.automatic = outline.automatic;
+    prepared.plan.automatic = layout.automatic;
   }
   prepared.edits = writer.Write(prepared.plan);
   prepared.notes = std::move(draft.notes);
   prepared.conversation = {state->conversation, found.origin};
   prepared.first_of_conversation = state->before == nullptr;
   if (!prepared.edits.empty()) {
-    const Span whole = {0, static_cast<uint32_t>(args.body.size())};
-    prepared.body = ApplyEdits(args.body, prepared.edits, whole);
+    const parse::Span whole = {0, static_cast<uint32_t>(args.body.size())};
+    prepared.body = parse::ApplyEdits(args.body, prepared.edits, whole);
   }
   if (!prepared.plan.conversation_id.empty() && draft.Allows(Rule::kConversationId)) {
     prepared.headers.push_back(
@@ -283,25 +298,26 @@ Report Optimizer::Finish(const Prepared& prepared, const FinishArgs& args) {
   if (!prepared.state) return report;
   const Prepared::State& state = *prepared.state;
   impl_->conversations.Finish(state.branch, args.usage);
-  std::optional<SentRequest> copy;
-  const SentRequest* before =
+  std::optional<history::SentRequest> copy;
+  const history::SentRequest* before =
       state.before ? &impl_->conversations.RequestOf(state.before, copy) : nullptr;
-  report.prefix_break = FindBreak({.before = before,
-                                   .now = state.branch->request,
-                                   .row = state.row,
-                                   .usage = args.usage,
-                                   .provider = state.provider,
-                                   .provider_reason = args.provider_reason,
-                                   .keep_text = impl_->options.keep_text});
+  report.prefix_break = diagnose::FindBreak({.before = before,
+                                             .now = state.branch->request,
+                                             .row = state.row,
+                                             .usage = args.usage,
+                                             .provider = state.provider,
+                                             .provider_reason = args.provider_reason,
+                                             .keep_text = impl_->options.keep_text});
   if (!args.usage) return report;
   const bool tools_after_system = state.row != nullptr && state.row->rules.tools_after_system;
-  const SentSegments& segments = state.branch->request.segments;
-  report.attribution = Attribute(segments, *args.usage, tools_after_system);
-  report.runs = RunsOf(segments, args.usage->input_tokens(), tools_after_system);
+  const history::SentSegments& segments = state.branch->request.segments;
+  report.attribution = diagnose::Attribute(segments, *args.usage, tools_after_system);
+  report.runs = diagnose::RunsOf(segments, args.usage->input_tokens(), tools_after_system);
   if (!state.planned) return report;
   const ledger::TokenUsage& usage = *args.usage;
   impl_->planner->Learn(
       {.conversation = state.line,
+       .plan = state.plan,
        .shape = state.shape,
        .cache_read_tokens = usage.cache_read_tokens,
        .cache_write_tokens = usage.cache_write_tokens + usage.cache_write_1h_tokens,
@@ -315,7 +331,7 @@ void Optimizer::Abandon(const Prepared& prepared) {
   if (!prepared.state) return;
   const Prepared::State& state = *prepared.state;
   impl_->conversations.Withdraw(state.conversation, state.branch, state.before);
-  if (state.planned) impl_->planner->Forget(state.line);
+  if (state.planned) impl_->planner->Forget(state.line, state.plan);
 }
 
 TenantMemory& Optimizer::tenants() { return impl_->tenants; }

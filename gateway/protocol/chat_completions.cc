@@ -6,23 +6,33 @@
 #include <array>
 #include <utility>
 
-#include "engine/template/template_format.h"
+#include "engine/text/chat/template_format.h"
 #include "gateway/protocol/form/client_calls.h"
 #include "gateway/protocol/form/common_fields.h"
 #include "gateway/protocol/form/errors.h"
-#include "gateway/protocol/field_reader.h"
+#include "gateway/protocol/form/field_reader.h"
 #include "gateway/protocol/form/json_value.h"
 #include "gateway/protocol/form/left_out.h"
 #include "gateway/protocol/form/tools.h"
 
 namespace kvgate::protocol {
+
+using form::DecodeState;
+using form::DeltaKind;
+using form::Fields;
+using form::IndexPath;
+using form::JsonArray;
+using form::JsonElement;
+using form::JsonWriter;
+using form::Message;
+using form::MissingError;
+using form::RangeError;
+using form::ReadArray;
+using form::UnsupportedError;
+
 namespace {
 
 // --- decoding ---------------------------------------------------------------------------------
-
-std::vector<Message>& Messages(DecodeState& state) {
-  return std::get<std::vector<Message>>(state.request.prompt);
-}
 
 Result<void> CheckRole(const std::string& role, const std::string& path) {
   static constexpr std::array<std::string_view, 5> kRoles = {"system", "developer", "user",
@@ -31,7 +41,7 @@ Result<void> CheckRole(const std::string& role, const std::string& path) {
   return RangeError(path, "must be one of 'system', 'developer', 'user', 'assistant', 'tool'");
 }
 
-// A part that is no text, by the member that holds it.
+// A content part that is not text, with the member that holds its data.
 struct MediaPart {
   std::string_view type;
   std::string_view member;
@@ -43,7 +53,8 @@ constexpr MediaPart kMediaParts[] = {
     {"video_url", "video_url", "video"},     {"file", "file", "file"},
     {"input_file", "file_data", "file"}};
 
-// A placeholder: {"url"}, {"data","format"}, {"filename","file_data"}, or the URL itself.
+// Returns a placeholder text for media given as {"url"}, {"data","format"},
+// {"filename","file_data"} or the URL itself.
 Result<std::string> ReadMedia(const Fields& part, const MediaPart& kind, DecodeState& state) {
   const JsonElement* held = part.Find(kind.member);
   if (held == nullptr) return MissingError(part.Path(kind.member));
@@ -51,7 +62,7 @@ Result<std::string> ReadMedia(const Fields& part, const MediaPart& kind, DecodeS
   std::string type;
   std::string name;
   if (held->is_string()) {
-    KVGATE_TRY(url, ReadString(*held, part.Path(kind.member)));
+    KVGATE_TRY(url, form::ReadString(*held, part.Path(kind.member)));
   } else {
     KVGATE_TRY(const Fields inner, Fields::Read(*held, part.Path(kind.member),
                                                 {"url", "file_data", "format", "filename"}));
@@ -59,9 +70,9 @@ Result<std::string> ReadMedia(const Fields& part, const MediaPart& kind, DecodeS
     KVGATE_TRY(type, inner.StringOrEmpty("format"));
     KVGATE_TRY(name, inner.StringOrEmpty("filename"));
   }
-  const std::string_view of_url = MediaTypeOfUrl(url);
-  AddLeftOut(kind.what, state.request.left_out);
-  return PlaceholderOf(
+  const std::string_view of_url = form::MediaTypeOfUrl(url);
+  form::AddLeftOut(kind.what, state.request.left_out);
+  return form::PlaceholderOf(
       {.what = kind.what, .type = of_url.empty() ? std::string_view(type) : of_url, .name = name});
 }
 
@@ -78,12 +89,12 @@ Result<std::string> ReadPart(JsonElement value, const std::string& path, DecodeS
   return UnsupportedError(part.Path("type"), fmt::format("a content part of type '{}' is", type));
 }
 
-// Text parts stand on lines of their own, as they would if the caller had joined them.
+// Text parts go on lines of their own, as if the caller had joined them.
 Result<std::string> ReadContent(JsonElement value, const std::string& path, DecodeState& state) {
-  if (value.is_string()) return ReadString(value, path);
+  if (value.is_string()) return form::ReadString(value, path);
   JsonArray parts;
   if (value.get(parts) != simdjson::SUCCESS) {
-    return TypeError(path, "a string or an array of content parts", value);
+    return form::TypeError(path, "a string or an array of content parts", value);
   }
   if (parts.size() == 0) return RangeError(path, "must not be an empty array");
   std::string content;
@@ -96,8 +107,8 @@ Result<std::string> ReadContent(JsonElement value, const std::string& path, Deco
   return content;
 }
 
-// {"name","arguments"}, or {"name","input"} of a custom tool.
-Result<void> ReadCall(const Fields& fields, const std::string& type, ToolCall& added) {
+// Reads {"name","arguments"}, or {"name","input"} for a custom tool.
+Result<void> ReadCall(const Fields& fields, const std::string& type, form::ToolCall& added) {
   const bool custom = type == "custom";
   const char* const holder = custom ? "custom" : "function";
   if (!custom && !type.empty() && type != "function") {
@@ -111,7 +122,7 @@ Result<void> ReadCall(const Fields& fields, const std::string& type, ToolCall& a
   KVGATE_TRY(added.name, inner.String("name"));
   if (custom) {
     KVGATE_TRY(const std::string input, inner.StringOrEmpty("input"));
-    added.arguments = InputArguments(input);
+    added.arguments = form::InputArguments(input);
     return {};
   }
   KVGATE_TRY(added.arguments, inner.StringOrEmpty("arguments"));
@@ -138,7 +149,7 @@ Result<void> ReadAssistant(const Fields& fields, Message& message) {
     return UnsupportedError(fields.Path("function_call"),
                             "a call in the form before tool_calls is");
   }
-  // As DeepSeek and llama.cpp name it, and as others do.
+  // DeepSeek and llama.cpp call the field reasoning_content; others call it reasoning.
   KVGATE_TRY(message.reasoning, fields.StringOrEmpty("reasoning_content"));
   if (message.reasoning.empty() && fields.Find("reasoning") != nullptr &&
       fields.Find("reasoning")->is_string()) {
@@ -158,20 +169,20 @@ Result<void> ReadMessage(JsonElement value, const std::string& path, DecodeState
   if (message.role == "assistant") KVGATE_TRY_VOID(ReadAssistant(fields, message));
   if (message.role == "tool") {
     KVGATE_TRY(message.tool_call_id, fields.String("tool_call_id"));
-    KVGATE_TRY_VOID(
-        CheckAnswersCall(fields.Path("tool_call_id"), message.tool_call_id, Messages(state)));
+    KVGATE_TRY_VOID(form::CheckAnswersCall(fields.Path("tool_call_id"), message.tool_call_id,
+                                           form::Messages(state)));
   }
   if (const JsonElement* content = fields.Find("content"); content != nullptr) {
     KVGATE_TRY(message.content, ReadContent(*content, fields.Path("content"), state));
-    if (message.role == "system" && Messages(state).empty()) {
-      message.content = std::string(WithoutBillingHeader(message.content));
+    if (message.role == "system" && form::Messages(state).empty()) {
+      message.content = std::string(form::WithoutBillingHeader(message.content));
     }
   } else if (message.role == "assistant" && fields.Find("refusal") != nullptr) {
     KVGATE_TRY(message.content, fields.String("refusal"));
   } else if (message.tool_calls.empty() && message.reasoning.empty()) {
     return MissingError(fields.Path("content"));
   }
-  Messages(state).push_back(std::move(message));
+  form::Messages(state).push_back(std::move(message));
   return {};
 }
 
@@ -194,42 +205,37 @@ Result<void> ReadMessages(JsonElement value, const std::string& path, DecodeStat
 Result<void> ReadMaxCompletionTokens(JsonElement value, const std::string& path,
                                      DecodeState& state) {
   KVGATE_TRY(state.max_completion_tokens,
-             ReadInteger(value, path, {.min = 0, .max = int64_t{1} << 31}));
+             form::ReadInteger(value, path, {.min = 0, .max = int64_t{1} << 31}));
   return {};
 }
 
 Result<void> ReadLogprobs(JsonElement value, const std::string& path, DecodeState& state) {
-  KVGATE_TRY(state.logprobs, ReadBool(value, path));
+  KVGATE_TRY(state.logprobs, form::ReadBool(value, path));
   return {};
 }
 
-Result<void> ReadTopLogprobs(JsonElement value, const std::string& path, DecodeState& state) {
-  KVGATE_TRY(const int64_t number, ReadInteger(value, path, {.min = 0, .max = 20}));
-  state.top_logprobs = static_cast<int>(number);
-  return {};
-}
-
-// The form before "tools".
+// "functions" is the predecessor of "tools".
 Result<void> ReadFunctions(JsonElement value, const std::string& path, DecodeState&) {
   KVGATE_TRY(const JsonArray functions, ReadArray(value, path));
   if (functions.size() != 0) return UnsupportedError(path, "the form before 'tools' is");
   return {};
 }
 
-// As vLLM and llama.cpp name it.
+// vLLM and llama.cpp use this field name.
 Result<void> ReadTemplateArguments(JsonElement value, const std::string& path, DecodeState& state) {
-  KVGATE_TRY(const JsonObject object, ReadObject(value, path));
+  KVGATE_TRY(const form::JsonObject object, form::ReadObject(value, path));
   for (const simdjson::dom::key_value_pair field : object) {
     if (chat::IsTemplateVariable(field.key)) {
       return RangeError(
           path, fmt::format("must not have '{}': that comes from the request itself", field.key));
     }
-    state.request.template_arguments.emplace_back(std::string(field.key), ToData(field.value));
+    state.request.template_arguments.emplace_back(std::string(field.key),
+                                                  form::ToData(field.value));
   }
   return {};
 }
 
-// As DeepSeek, GLM and Kimi have it: {"type":"enabled"}.
+// DeepSeek, GLM and Kimi have this field: {"type":"enabled"}.
 Result<void> ReadThinking(JsonElement value, const std::string& path, DecodeState& state) {
   KVGATE_TRY(const Fields fields, Fields::Read(value, path, {"type"}));
   KVGATE_TRY(const std::string type, fields.String("type"));
@@ -245,31 +251,31 @@ Result<void> ReadModalities(JsonElement value, const std::string& path, DecodeSt
   size_t index = 0;
   for (const JsonElement modality : modalities) {
     const std::string element_path = IndexPath(path, index++);
-    KVGATE_TRY(const std::string name, ReadString(modality, element_path));
+    KVGATE_TRY(const std::string name, form::ReadString(modality, element_path));
     if (name != "text") return UnsupportedError(element_path, "output other than text is");
   }
   return {};
 }
 
-constexpr FieldSpec kOwnFields[] = {
+constexpr form::FieldSpec kOwnFields[] = {
     {"messages", ReadMessages},
     {"max_completion_tokens", ReadMaxCompletionTokens},
     {"logprobs", ReadLogprobs},
-    {"top_logprobs", ReadTopLogprobs},
-    {"tools", ReadChatTools},
-    {"tool_choice", ReadToolChoice},
-    {"parallel_tool_calls", ReadParallelToolCalls},
+    {"top_logprobs", form::ReadTopLogprobs},
+    {"tools", form::ReadChatTools},
+    {"tool_choice", form::ReadToolChoice},
+    {"parallel_tool_calls", form::ReadParallelToolCalls},
     {"functions", ReadFunctions},
     {"modalities", ReadModalities},
     {"chat_template_kwargs", ReadTemplateArguments},
-    {"reasoning_effort", ReadReasoningEffort},
+    {"reasoning_effort", form::ReadReasoningEffort},
     {"thinking", ReadThinking},
 };
 
 // --- encoding ---------------------------------------------------------------------------------
 
-// {"content":[…]}; null where none were asked for.
-void WriteLogprobs(const std::vector<TokenDetail>& tokens, bool wanted, JsonWriter& json) {
+// Writes {"content":[…]}, or null if none were requested.
+void WriteLogprobs(const std::vector<form::TokenDetail>& tokens, bool wanted, JsonWriter& json) {
   if (!wanted) {
     json.Null();
     return;
@@ -285,21 +291,21 @@ class ChatCompletionsEncoder final : public ReplyEncoder {
  public:
   using ReplyEncoder::ReplyEncoder;
 
-  void OnStart(const PromptUsage&, std::string& out) override {
+  void OnStart(const form::PromptUsage&, std::string& out) override {
     if (!options_.stream) return;
     for (const ReplyChoice& choice : choices_) WriteRoleChunk(choice.index(), out);
   }
 
-  void OnDelta(const DeltaEvent& event, std::string& out) override {
+  void OnDelta(const form::DeltaEvent& event, std::string& out) override {
     Keep(event);
     if (!options_.stream) return;
     if (!event.text.empty() || !event.tokens.empty()) WriteDeltaChunk(event, out);
     if (event.finish) WriteFinishChunk(event.choice, *event.finish, nullptr, out);
   }
 
-  void OnFinish(const FinishEvent& event, std::string& out) override {
+  void OnFinish(const form::FinishEvent& event, std::string& out) override {
     if (options_.stream && event.error) {
-      AppendSseEvent(EncodeError(*event.error), out);
+      AppendSseEvent(form::EncodeError(*event.error), out);
       return;
     }
     const std::vector<int> ended = EndOpenChoices(event.reason);
@@ -344,7 +350,7 @@ class ChatCompletionsEncoder final : public ReplyEncoder {
     AppendSseEvent(chunk, out);
   }
 
-  static void WriteDelta(const DeltaEvent& event, JsonWriter& json) {
+  static void WriteDelta(const form::DeltaEvent& event, JsonWriter& json) {
     json.BeginObject();
     switch (event.kind) {
       case DeltaKind::kText:
@@ -372,7 +378,7 @@ class ChatCompletionsEncoder final : public ReplyEncoder {
     json.EndObject();
   }
 
-  void WriteDeltaChunk(const DeltaEvent& event, std::string& out) const {
+  void WriteDeltaChunk(const form::DeltaEvent& event, std::string& out) const {
     std::string chunk;
     JsonWriter json(chunk);
     BeginChunk(json);
@@ -385,8 +391,8 @@ class ChatCompletionsEncoder final : public ReplyEncoder {
     AppendSseEvent(chunk, out);
   }
 
-  // `stats`: for the explanation, of the last chunk.
-  void WriteFinishChunk(int choice, FinishReason reason, const CompletionStats* stats,
+  // `stats` is set only for the last chunk, which carries the kvgate object.
+  void WriteFinishChunk(int choice, form::FinishReason reason, const form::CompletionStats* stats,
                         std::string& out) const {
     std::string chunk;
     JsonWriter json(chunk);
@@ -404,7 +410,7 @@ class ChatCompletionsEncoder final : public ReplyEncoder {
     AppendSseEvent(chunk, out);
   }
 
-  void WriteUsageChunk(const FinishEvent& event, std::string& out) const {
+  void WriteUsageChunk(const form::FinishEvent& event, std::string& out) const {
     std::string chunk;
     JsonWriter json(chunk);
     BeginChunk(json);
@@ -426,7 +432,7 @@ class ChatCompletionsEncoder final : public ReplyEncoder {
       return block.kind == DeltaKind::kCall;
     });
     json.BeginObject().Key("role").String("assistant").Key("content");
-    // Of a turn that only calls the content is absent, which null says.
+    // The content of a turn that only makes calls is absent, so it is null.
     content.empty() && calls ? json.Null() : json.String(content);
     json.Key("refusal").Null();
     if (!reasoning.empty()) json.Key("reasoning_content").String(reasoning);
@@ -445,7 +451,7 @@ class ChatCompletionsEncoder final : public ReplyEncoder {
     json.EndObject();
   }
 
-  void WriteBody(const FinishEvent& event, std::string& out) const {
+  void WriteBody(const form::FinishEvent& event, std::string& out) const {
     JsonWriter json(out);
     WriteHead("chat.completion", json);
     for (const ReplyChoice& choice : choices_) {
@@ -468,16 +474,17 @@ class ChatCompletionsEncoder final : public ReplyEncoder {
 
 }  // namespace
 
-Result<CompletionRequest> DecodeChatCompletions(std::string_view body, const DecodeLimits& limits) {
-  static const std::vector<FieldSpec> fields = WithCommonFields(kOwnFields);
+Result<form::CompletionRequest> DecodeChatCompletions(std::string_view body,
+                                                      const form::DecodeLimits& limits) {
+  static const std::vector<form::FieldSpec> fields = form::WithCommonFields(kOwnFields);
   simdjson::dom::parser parser;
-  KVGATE_TRY(const JsonObject object, ParseBody(body, limits, parser));
+  KVGATE_TRY(const form::JsonObject object, form::ParseBody(body, limits, parser));
   DecodeState state{.limits = limits};
-  state.request.dialect = Dialect::kChatCompletions;
-  KVGATE_TRY_VOID(ReadFields(object, "", fields, state));
-  KVGATE_TRY_VOID(FinishCommonFields(state));
+  state.request.dialect = form::Dialect::kChatCompletions;
+  KVGATE_TRY_VOID(form::ReadFields(object, "", fields, state));
+  KVGATE_TRY_VOID(form::FinishCommonFields(state));
   if (!state.has_prompt) return MissingError("messages");
-  KVGATE_TRY_VOID(CheckToolChoice("tool_choice", state));
+  KVGATE_TRY_VOID(form::CheckToolChoice("tool_choice", state));
   if (state.top_logprobs >= 0 && !state.logprobs) {
     return RangeError("top_logprobs", "is only allowed when logprobs is true");
   }

@@ -6,44 +6,54 @@
 #include <limits>
 #include <utility>
 
+#include "base/utf8.h"
 #include "gateway/protocol/form/common_fields.h"
 #include "gateway/protocol/form/errors.h"
-#include "gateway/protocol/field_reader.h"
+#include "gateway/protocol/form/field_reader.h"
 
 namespace kvgate::protocol {
+
+using form::DecodeState;
+using form::DeltaEvent;
+using form::JsonElement;
+using form::JsonWriter;
+using form::Prompt;
+using form::RangeError;
+using form::TokenDetail;
+
 namespace {
 
 // --- decoding ---------------------------------------------------------------------------------
 
-Result<Prompt> ReadTokenIds(JsonArray array, const std::string& path) {
+Result<Prompt> ReadTokenIds(form::JsonArray array, const std::string& path) {
   if (array.size() == 0) return RangeError(path, "must not be an empty array");
   std::vector<TokenId> ids;
   ids.reserve(array.size());
   for (const JsonElement element : array) {
     KVGATE_TRY(const int64_t id,
-               ReadInteger(element, IndexPath(path, ids.size()),
-                           {.min = 0, .max = std::numeric_limits<TokenId>::max()}));
+               form::ReadInteger(element, form::IndexPath(path, ids.size()),
+                                 {.min = 0, .max = std::numeric_limits<TokenId>::max()}));
     ids.push_back(static_cast<TokenId>(id));
   }
   return Prompt(std::move(ids));
 }
 
 Result<Prompt> ReadText(JsonElement value, const std::string& path) {
-  KVGATE_TRY(std::string text, ReadString(value, path));
+  KVGATE_TRY(std::string text, form::ReadString(value, path));
   return Prompt(std::move(text));
 }
 
-// A string, token ids, or an array of strings or of arrays of token ids: a prompt each.
+// Reads one prompt (a string or token ids) or several (an array of either).
 Result<void> ReadPrompt(JsonElement value, const std::string& path, DecodeState& state) {
-  CompletionRequest& request = state.request;
+  form::CompletionRequest& request = state.request;
   state.has_prompt = true;
   if (value.is_string()) {
     KVGATE_TRY(request.prompt, ReadText(value, path));
     return {};
   }
-  JsonArray array;
+  form::JsonArray array;
   if (value.get(array) != simdjson::SUCCESS) {
-    return TypeError(path, "a string, an array of strings or an array of token ids", value);
+    return form::TypeError(path, "a string, an array of strings or an array of token ids", value);
   }
   if (array.size() == 0) return RangeError(path, "must not be an empty array");
   const JsonElement first = array.at(0).value_unsafe();
@@ -56,12 +66,12 @@ Result<void> ReadPrompt(JsonElement value, const std::string& path, DecodeState&
   }
   size_t index = 0;
   for (const JsonElement element : array) {
-    const std::string element_path = IndexPath(path, index);
+    const std::string element_path = form::IndexPath(path, index);
     Prompt& prompt = index++ == 0 ? request.prompt : request.more_prompts.emplace_back();
     if (first.is_string()) {
       KVGATE_TRY(prompt, ReadText(element, element_path));
     } else {
-      KVGATE_TRY(const JsonArray ids, ReadArray(element, element_path));
+      KVGATE_TRY(const form::JsonArray ids, form::ReadArray(element, element_path));
       KVGATE_TRY(prompt, ReadTokenIds(ids, element_path));
     }
   }
@@ -69,37 +79,37 @@ Result<void> ReadPrompt(JsonElement value, const std::string& path, DecodeState&
 }
 
 Result<void> ReadLogprobs(JsonElement value, const std::string& path, DecodeState& state) {
-  KVGATE_TRY(const int64_t number, ReadInteger(value, path, {.min = 0, .max = 20}));
+  KVGATE_TRY(const int64_t number, form::ReadInteger(value, path, {.min = 0, .max = 20}));
   state.request.num_logprobs = static_cast<int>(number);
   return {};
 }
 
 Result<void> ReadEcho(JsonElement value, const std::string& path, DecodeState& state) {
-  KVGATE_TRY(state.request.echo, ReadBool(value, path));
+  KVGATE_TRY(state.request.echo, form::ReadBool(value, path));
   return {};
 }
 
 Result<void> ReadBestOf(JsonElement value, const std::string& path, DecodeState& state) {
   KVGATE_TRY(const int64_t number,
-             ReadInteger(value, path, {.min = 0, .max = state.limits.choices_max}));
+             form::ReadInteger(value, path, {.min = 0, .max = state.limits.choices_max}));
   state.best_of = static_cast<int>(number);
   return {};
 }
 
 Result<void> ReadSuffix(JsonElement value, const std::string& path, DecodeState&) {
-  KVGATE_TRY(const std::string suffix, ReadString(value, path));
-  if (!suffix.empty()) return UnsupportedError(path, "a suffix is");
+  KVGATE_TRY(const std::string suffix, form::ReadString(value, path));
+  if (!suffix.empty()) return form::UnsupportedError(path, "a suffix is");
   return {};
 }
 
-constexpr FieldSpec kOwnFields[] = {
+constexpr form::FieldSpec kOwnFields[] = {
     {"prompt", ReadPrompt},  {"logprobs", ReadLogprobs}, {"echo", ReadEcho},
     {"best_of", ReadBestOf}, {"suffix", ReadSuffix},
 };
 
 // --- encoding ---------------------------------------------------------------------------------
 
-// A token's text, or its bytes spelled out where they are a part of a character.
+// Returns a token's text, or its bytes spelled out if they are a part of a character.
 std::string TokenText(const std::string& bytes) {
   if (IsValidUtf8(bytes)) return bytes;
   std::string text = "bytes:";
@@ -111,7 +121,7 @@ class CompletionsEncoder final : public ReplyEncoder {
  public:
   using ReplyEncoder::ReplyEncoder;
 
-  void OnStart(const PromptUsage&, std::string& out) override {
+  void OnStart(const form::PromptUsage&, std::string& out) override {
     if (options_.echo.empty()) return;
     const size_t num_answers = choices_.size() / options_.echo.size();
     for (size_t i = 0; i < choices_.size(); ++i) {
@@ -128,9 +138,9 @@ class CompletionsEncoder final : public ReplyEncoder {
     if (event.finish) WriteChunk({.choice = event.choice, .finish = event.finish}, nullptr, out);
   }
 
-  void OnFinish(const FinishEvent& event, std::string& out) override {
+  void OnFinish(const form::FinishEvent& event, std::string& out) override {
     if (options_.stream && event.error) {
-      AppendSseEvent(EncodeError(*event.error), out);
+      AppendSseEvent(form::EncodeError(*event.error), out);
       return;
     }
     const std::vector<int> ended = EndOpenChoices(event.reason);
@@ -154,7 +164,7 @@ class CompletionsEncoder final : public ReplyEncoder {
     json.Key("choices").BeginArray();
   }
 
-  void WriteExplainIf(bool wanted, const CompletionStats* stats, JsonWriter& json) const {
+  void WriteExplainIf(bool wanted, const form::CompletionStats* stats, JsonWriter& json) const {
     if (!wanted || stats == nullptr) return;
     json.Key("kvgate");
     WriteExplain(*stats, options_.request_id, json);
@@ -183,7 +193,7 @@ class CompletionsEncoder final : public ReplyEncoder {
     for (const TokenDetail& detail : tokens) {
       WriteTop(detail.top, json);
     }
-    // Offsets count bytes of the answer so far, where each token's own bytes begin.
+    // Offsets count the bytes of the answer before each token.
     json.EndArray().Key("text_offset").BeginArray();
     for (const TokenDetail& detail : tokens) {
       json.Unsigned(text_offset);
@@ -192,11 +202,11 @@ class CompletionsEncoder final : public ReplyEncoder {
     json.EndArray().EndObject();
   }
 
-  // The dialect keys by text; of tokens that spell alike the most likely one stands for all.
-  static void WriteTop(const std::vector<TokenLogprob>& top, JsonWriter& json) {
+  // The dialect uses texts as keys, so only the most likely of tokens with equal text is written.
+  static void WriteTop(const std::vector<form::TokenLogprob>& top, JsonWriter& json) {
     std::vector<std::string> written;
     json.BeginObject();
-    for (const TokenLogprob& token : top) {
+    for (const form::TokenLogprob& token : top) {
       std::string text = TokenText(token.bytes);
       if (std::find(written.begin(), written.end(), text) != written.end()) continue;
       json.Key(text).Number(token.logprob);
@@ -205,8 +215,8 @@ class CompletionsEncoder final : public ReplyEncoder {
     json.EndObject();
   }
 
-  // `stats`: for the explanation, of the last chunk.
-  void WriteChunk(const DeltaEvent& event, const CompletionStats* stats, std::string& out) {
+  // `stats` is set only for the last chunk, which carries the kvgate object.
+  void WriteChunk(const DeltaEvent& event, const form::CompletionStats* stats, std::string& out) {
     std::string chunk;
     JsonWriter json(chunk);
     WriteHead(json);
@@ -218,7 +228,7 @@ class CompletionsEncoder final : public ReplyEncoder {
     AppendSseEvent(chunk, out);
   }
 
-  void WriteUsageChunk(const FinishEvent& event, std::string& out) const {
+  void WriteUsageChunk(const form::FinishEvent& event, std::string& out) const {
     std::string chunk;
     JsonWriter json(chunk);
     WriteHead(json);
@@ -229,11 +239,11 @@ class CompletionsEncoder final : public ReplyEncoder {
     AppendSseEvent(chunk, out);
   }
 
-  void WriteBody(const FinishEvent& event, std::string& out) {
+  void WriteBody(const form::FinishEvent& event, std::string& out) {
     JsonWriter json(out);
     WriteHead(json);
     for (const ReplyChoice& choice : choices_) {
-      WriteChoice({.text = choice.Text(DeltaKind::kText),
+      WriteChoice({.text = choice.Text(form::DeltaKind::kText),
                    .tokens = choice.tokens(),
                    .choice = choice.index(),
                    .finish = choice.finish()},
@@ -250,18 +260,19 @@ class CompletionsEncoder final : public ReplyEncoder {
 
 }  // namespace
 
-Result<CompletionRequest> DecodeCompletions(std::string_view body, const DecodeLimits& limits) {
-  static const std::vector<FieldSpec> fields = WithCommonFields(kOwnFields);
+Result<form::CompletionRequest> DecodeCompletions(std::string_view body,
+                                                  const form::DecodeLimits& limits) {
+  static const std::vector<form::FieldSpec> fields = form::WithCommonFields(kOwnFields);
   simdjson::dom::parser parser;
-  KVGATE_TRY(const JsonObject object, ParseBody(body, limits, parser));
+  KVGATE_TRY(const form::JsonObject object, form::ParseBody(body, limits, parser));
   DecodeState state{.limits = limits};
-  state.request.dialect = Dialect::kCompletions;
-  KVGATE_TRY_VOID(ReadFields(object, "", fields, state));
-  KVGATE_TRY_VOID(FinishCommonFields(state));
-  if (!state.has_prompt) return MissingError("prompt");
+  state.request.dialect = form::Dialect::kCompletions;
+  KVGATE_TRY_VOID(form::ReadFields(object, "", fields, state));
+  KVGATE_TRY_VOID(form::FinishCommonFields(state));
+  if (!state.has_prompt) return form::MissingError("prompt");
   const int num_choices = state.request.num_choices;
   if (state.best_of > 0 && state.best_of != num_choices) {
-    return UnsupportedError("best_of", "a number of candidates other than n is");
+    return form::UnsupportedError("best_of", "a number of candidates other than n is");
   }
   const auto num_prompts = static_cast<int>(state.request.more_prompts.size()) + 1;
   if (num_choices * num_prompts > limits.choices_max) {
@@ -271,7 +282,7 @@ Result<CompletionRequest> DecodeCompletions(std::string_view body, const DecodeL
                          limits.choices_max / num_prompts, num_prompts, limits.choices_max));
   }
   if (state.request.echo && state.request.num_logprobs >= 0) {
-    return UnsupportedError("echo", "the prompt's own log-probabilities are");
+    return form::UnsupportedError("echo", "the prompt's own log-probabilities are");
   }
   return std::move(state.request);
 }

@@ -1,19 +1,19 @@
-// The (legacy) Completions dialect: bodies in, chunks or one body out.
+// The (legacy) Completions dialect: decodes bodies, and encodes replies as chunks or one body.
 #pragma once
 
 #include <memory>
 #include <string_view>
 
-#include <kvgate/result.h>
-
+#include "base/result.h"
 #include "gateway/protocol/form/completion.h"
-#include "gateway/protocol/decode_limits.h"
+#include "gateway/protocol/form/decode_limits.h"
 #include "gateway/protocol/reply_encoder.h"
 
 namespace kvgate::protocol {
 
-// kInvalidArgument or kUnsupported, with the field at fault. Rules: field_reader.h.
-Result<CompletionRequest> DecodeCompletions(std::string_view body, const DecodeLimits& limits);
+// Returns kInvalidArgument or kUnsupported with the field at fault. field_reader.h has the rules.
+Result<form::CompletionRequest> DecodeCompletions(std::string_view body,
+                                                  const form::DecodeLimits& limits);
 
 std::unique_ptr<ReplyEncoder> MakeCompletionsEncoder(ReplyOptions options);
 

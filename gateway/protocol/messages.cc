@@ -6,29 +6,37 @@
 #include <utility>
 
 #include "gateway/protocol/form/common_fields.h"
-#include "gateway/protocol/field_reader.h"
+#include "gateway/protocol/form/field_reader.h"
 #include "gateway/protocol/form/json_value.h"
 #include "gateway/protocol/form/left_out.h"
 #include "gateway/protocol/form/tools.h"
 
 namespace kvgate::protocol {
+
+using form::AddLeftOut;
+using form::DecodeState;
+using form::Fields;
+using form::IndexPath;
+using form::JsonArray;
+using form::JsonElement;
+using form::Message;
+using form::Messages;
+using form::MissingError;
+using form::RangeError;
+using form::TypeError;
+using form::UnsupportedError;
+
 namespace {
 
-constexpr int kShortTtlSeconds = 300;
-constexpr int kLongTtlSeconds = 3600;
 constexpr size_t kMarksMax = 4;
 
-std::vector<Message>& Messages(DecodeState& state) {
-  return std::get<std::vector<Message>>(state.request.prompt);
-}
-
-// Texts of one turn stand on lines of their own.
+// Texts of one turn go on lines of their own.
 void AppendText(std::string_view more, std::string& text) {
   if (!text.empty() && !more.empty()) text += '\n';
   text += more;
 }
 
-// The turn of that role that is open at the end, or a new one.
+// Returns the last turn if it has that role, or a new one.
 Message& OpenTurn(std::string_view role, DecodeState& state) {
   std::vector<Message>& messages = Messages(state);
   if (messages.empty() || messages.back().role != role) {
@@ -44,12 +52,13 @@ Result<int> ReadMark(JsonElement value, const std::string& path) {
   KVGATE_TRY(const std::string type, fields.String("type"));
   if (type != "ephemeral") return RangeError(fields.Path("type"), "must be 'ephemeral'");
   KVGATE_TRY(const std::string ttl, fields.StringOrEmpty("ttl"));
-  if (ttl.empty() || ttl == "5m") return kShortTtlSeconds;
-  if (ttl == "1h") return kLongTtlSeconds;
+  if (ttl.empty() || ttl == "5m") return form::kShortTtlSeconds;
+  if (ttl == "1h") return form::kLongTtlSeconds;
   return RangeError(fields.Path("ttl"), "must be '5m' or '1h'");
 }
 
-// The mark of a block, 0 where it has none. `marks` collects those of its place in the prefix.
+// Returns the TTL of a block's cache breakpoint, 0 if it has none. `marks` collects those of its
+// place in the prefix.
 Result<int> TakeMark(const Fields& block, std::vector<int>& marks) {
   const JsonElement* mark = block.Find("cache_control");
   if (mark == nullptr) return 0;
@@ -77,7 +86,8 @@ Result<void> CheckMarks(const DecodeState& state) {
   return {};
 }
 
-// Marks the last turn, as the newest one of the caller's marks.
+// The top-level cache_control puts a breakpoint on the last turn, as if it were the caller's last
+// one.
 Result<void> ReadAutomaticMark(JsonElement value, const std::string& path, DecodeState& state) {
   KVGATE_TRY(state.automatic_mark, ReadMark(value, path));
   return {};
@@ -95,8 +105,9 @@ Result<Fields> ReadBlock(JsonElement value, const std::string& path) {
 Result<std::string> ReadTexts(JsonElement value, const std::string& path, bool texts_alone,
                               DecodeState& state, int& mark);
 
-// {"type":"base64","media_type","data"}, {"type":"url","url"}, {"type":"file","file_id"}; of
-// documents {"type":"text","data"} and {"type":"content","content"}, which can be read.
+// Accepts {"type":"base64","media_type","data"}, {"type":"url","url"} and
+// {"type":"file","file_id"}. Documents may also be {"type":"text","data"} or
+// {"type":"content","content"}, which are readable as text.
 Result<std::string> ReadSource(const Fields& block, std::string_view what, DecodeState& state) {
   const JsonElement* value = block.Find("source");
   if (value == nullptr) return MissingError(block.Path("source"));
@@ -105,13 +116,13 @@ Result<std::string> ReadSource(const Fields& block, std::string_view what, Decod
   KVGATE_TRY(const std::string type, source.String("type"));
   if (what == "file" && type == "text") return source.String("data");
   if (what == "file" && type == "content" && source.Find("content") != nullptr) {
-    int mark = 0;  // marks stand on blocks of messages alone
+    int mark = 0;  // unused: only blocks of messages have breakpoints
     return ReadTexts(*source.Find("content"), source.Path("content"), false, state, mark);
   }
   KVGATE_TRY(const std::string media_type, source.StringOrEmpty("media_type"));
   KVGATE_TRY(const std::string title, block.StringOrEmpty("title"));
   AddLeftOut(what, state.request.left_out);
-  return PlaceholderOf({.what = what, .type = media_type, .name = title});
+  return form::PlaceholderOf({.what = what, .type = media_type, .name = title});
 }
 
 Result<std::string> ReadDocument(const Fields& block, DecodeState& state) {
@@ -125,7 +136,7 @@ Result<std::string> ReadDocument(const Fields& block, DecodeState& state) {
   return text;
 }
 
-// What a search found, as the caller's own tool tells it.
+// Reads a search result as reported by the caller's own tool.
 Result<std::string> ReadSearchResult(const Fields& block, DecodeState& state) {
   std::string text;
   for (const char* name : {"title", "source"}) {
@@ -141,15 +152,16 @@ Result<std::string> ReadSearchResult(const Fields& block, DecodeState& state) {
   return text;
 }
 
-// A block without both is a compaction that has failed: the turns before it are still there.
+// A compaction block with neither field is a failed compaction; the turns before it are still
+// there.
 Result<std::string> ReadCompaction(const Fields& block, DecodeState& state) {
   KVGATE_TRY(std::string text, block.StringOrEmpty("content"));
   if (!text.empty() || block.Find("encrypted_content") == nullptr) return text;
   AddLeftOut("compaction", state.request.left_out);
-  return std::string(kSealedCompaction);
+  return std::string(form::kSealedCompaction);
 }
 
-// A block of the user's turn or of a result, as text.
+// Returns a block of a user turn or of a tool result as text.
 Result<std::string> ReadAsText(const Fields& block, const std::string& type, std::string_view place,
                                DecodeState& state) {
   if (type == "text") return block.String("text");
@@ -158,7 +170,7 @@ Result<std::string> ReadAsText(const Fields& block, const std::string& type, std
   if (type == "search_result") return ReadSearchResult(block, state);
   if (type == "tool_reference") return block.String("tool_name");
   if (type == "compaction") return ReadCompaction(block, state);
-  if (IsProvidersBlock(type)) {
+  if (form::IsProvidersBlock(type)) {
     AddLeftOut(type, state.request.left_out);
     return std::string();
   }
@@ -166,10 +178,10 @@ Result<std::string> ReadAsText(const Fields& block, const std::string& type, std
                           fmt::format("a content block of type '{}' {} is", type, place));
 }
 
-// A string, or blocks.
+// Reads a string or an array of blocks.
 Result<std::string> ReadTexts(JsonElement value, const std::string& path, bool texts_alone,
                               DecodeState& state, int& mark) {
-  if (value.is_string()) return ReadString(value, path);
+  if (value.is_string()) return form::ReadString(value, path);
   JsonArray blocks;
   if (value.get(blocks) != simdjson::SUCCESS) {
     return TypeError(path, "a string or an array of content blocks", value);
@@ -195,13 +207,13 @@ Result<void> ReadToolResult(const Fields& block, DecodeState& state) {
   Message message{.role = "tool"};
   KVGATE_TRY(message.tool_call_id, block.String("tool_use_id"));
   KVGATE_TRY_VOID(
-      CheckAnswersCall(block.Path("tool_use_id"), message.tool_call_id, Messages(state)));
+      form::CheckAnswersCall(block.Path("tool_use_id"), message.tool_call_id, Messages(state)));
   int mark = 0;
   if (const JsonElement* content = block.Find("content"); content != nullptr) {
     KVGATE_TRY(message.content, ReadTexts(*content, block.Path("content"), false, state, mark));
   }
   KVGATE_TRY(const bool is_error, block.BoolOr("is_error", false));
-  // Templates know no errors of tools: the model reads it.
+  // Chat templates have no flag for failed tools, so the text tells the model.
   if (is_error) message.content.insert(0, "Error: ");
   KVGATE_TRY(const int ttl, TakeMark(block, state.message_marks));
   message.cache_ttl_seconds = std::max(mark, ttl);
@@ -221,7 +233,7 @@ Result<void> ReadUserText(const Fields& block, const std::string& type, DecodeSt
   return {};
 }
 
-// Results come before text, whatever the order of the blocks.
+// Tool results come before text, regardless of the order of the blocks.
 Result<void> ReadUserBlocks(const JsonArray& blocks, const std::string& path, DecodeState& state) {
   for (const bool results : {true, false}) {
     size_t index = 0;
@@ -256,9 +268,9 @@ Result<void> ReadAssistantBlock(const Fields& block, Message& turn, DecodeState&
     AppendText(thinking, turn.reasoning);
     return {};
   }
-  // Nobody but the provider that wrote it can read it.
+  // Only the provider that wrote it can read it.
   if (type == "redacted_thinking") return {};
-  if (IsProvidersBlock(type)) {
+  if (form::IsProvidersBlock(type)) {
     AddLeftOut(type, state.request.left_out);
     return {};
   }
@@ -267,13 +279,13 @@ Result<void> ReadAssistantBlock(const Fields& block, Message& turn, DecodeState&
         block.Path("type"),
         fmt::format("a content block of type '{}' in an assistant's turn is", type));
   }
-  ToolCall call;
+  form::ToolCall call;
   KVGATE_TRY(call.id, block.String("id"));
   KVGATE_TRY(call.name, block.String("name"));
   const JsonElement* input = block.Find("input");
   if (input == nullptr) return MissingError(block.Path("input"));
-  KVGATE_TRY_VOID(ReadObject(*input, block.Path("input")));
-  call.arguments = ToJson(*input);
+  KVGATE_TRY_VOID(form::ReadObject(*input, block.Path("input")));
+  call.arguments = form::ToJson(*input);
   turn.tool_calls.push_back(std::move(call));
   return {};
 }
@@ -301,7 +313,7 @@ Result<void> ReadMessage(JsonElement value, const std::string& path, DecodeState
   const JsonElement* content = fields.Find("content");
   if (content == nullptr) return MissingError(fields.Path("content"));
   if (content->is_string()) {
-    KVGATE_TRY(const std::string text, ReadString(*content, fields.Path("content")));
+    KVGATE_TRY(const std::string text, form::ReadString(*content, fields.Path("content")));
     AppendText(text, OpenTurn(assistant ? "assistant" : "user", state).content);
     return {};
   }
@@ -317,7 +329,7 @@ Result<void> ReadMessage(JsonElement value, const std::string& path, DecodeState
 }
 
 Result<void> ReadMessages(JsonElement value, const std::string& path, DecodeState& state) {
-  KVGATE_TRY(const JsonArray array, ReadArray(value, path));
+  KVGATE_TRY(const JsonArray array, form::ReadArray(value, path));
   if (array.size() == 0) return RangeError(path, "must have at least one message");
   if (array.size() > state.limits.messages_max) {
     return RangeError(path,
@@ -334,8 +346,8 @@ Result<void> ReadMessages(JsonElement value, const std::string& path, DecodeStat
 Result<void> ReadSystem(JsonElement value, const std::string& path, DecodeState& state) {
   Message& system = state.system.emplace(Message{.role = "system"});
   if (value.is_string()) {
-    KVGATE_TRY(const std::string text, ReadString(value, path));
-    system.content = WithoutBillingHeader(text);
+    KVGATE_TRY(const std::string text, form::ReadString(value, path));
+    system.content = form::WithoutBillingHeader(text);
     return {};
   }
   JsonArray blocks;
@@ -347,7 +359,7 @@ Result<void> ReadSystem(JsonElement value, const std::string& path, DecodeState&
     KVGATE_TRY(const Fields fields, ReadBlock(block, IndexPath(path, index++)));
     KVGATE_TRY(const std::string type, fields.String("type"));
     KVGATE_TRY(const std::string text, ReadAsText(fields, type, "in the system text", state));
-    AppendText(system.content.empty() ? WithoutBillingHeader(text) : std::string_view(text),
+    AppendText(system.content.empty() ? form::WithoutBillingHeader(text) : std::string_view(text),
                system.content);
     KVGATE_TRY(const int ttl, TakeMark(fields, state.system_marks));
     system.cache_ttl_seconds = std::max(system.cache_ttl_seconds, ttl);
@@ -358,27 +370,27 @@ Result<void> ReadSystem(JsonElement value, const std::string& path, DecodeState&
 // --- tools ------------------------------------------------------------------------------------
 
 Result<void> ReadTools(JsonElement value, const std::string& path, DecodeState& state) {
-  KVGATE_TRY(const JsonArray tools, ReadArray(value, path));
+  KVGATE_TRY(const JsonArray tools, form::ReadArray(value, path));
   size_t index = 0;
   for (const JsonElement tool : tools) {
     KVGATE_TRY(const Fields fields, Fields::Read(tool, IndexPath(path, index++),
                                                  {"type", "name", "description", "input_schema",
                                                   "cache_control", "strict"}));
     KVGATE_TRY(const std::string type, fields.StringOrEmpty("type"));
-    if (!type.empty() && type != "custom") {  // the provider runs it, or knows its schema alone
+    if (!type.empty() && type != "custom") {  // a provider's own tool; we have no schema
       AddLeftOut(type, state.request.left_out);
       KVGATE_TRY([[maybe_unused]] const int mark, TakeMark(fields, state.tool_marks));
       continue;
     }
-    ToolSpec spec{.path = fields.path(),
-                  .name_path = fields.Path("name"),
-                  .parameters = fields.Find("input_schema"),
-                  .parameters_path = fields.Path("input_schema")};
+    form::ToolSpec spec{.path = fields.path(),
+                        .name_path = fields.Path("name"),
+                        .parameters = fields.Find("input_schema"),
+                        .parameters_path = fields.Path("input_schema")};
     if (spec.parameters == nullptr) return MissingError(spec.parameters_path);
     KVGATE_TRY(spec.name, fields.String("name"));
     KVGATE_TRY(spec.description, fields.StringOrEmpty("description"));
     KVGATE_TRY(spec.strict, fields.BoolOr("strict", false));
-    KVGATE_TRY_VOID(AddTool(spec, state));
+    KVGATE_TRY_VOID(form::AddTool(spec, state));
     KVGATE_TRY(const int mark, TakeMark(fields, state.tool_marks));
     int& ttl = state.request.tools_cache_ttl_seconds;
     ttl = std::max(ttl, mark);
@@ -390,11 +402,11 @@ Result<void> ReadChoice(JsonElement value, const std::string& path, DecodeState&
   KVGATE_TRY(const Fields fields,
              Fields::Read(value, path, {"type", "name", "disable_parallel_tool_use"}));
   KVGATE_TRY(const std::string type, fields.String("type"));
-  ToolChoice& choice = state.request.tool_choice;
+  form::ToolChoice& choice = state.request.tool_choice;
   if (type == "any" || type == "tool") {
-    choice.mode = ToolMode::kRequired;
+    choice.mode = form::ToolMode::kRequired;
   } else if (type == "none") {
-    choice.mode = ToolMode::kNone;
+    choice.mode = form::ToolMode::kNone;
   } else if (type != "auto") {
     return RangeError(fields.Path("type"), "must be 'auto', 'any', 'tool' or 'none'");
   }
@@ -412,7 +424,7 @@ Result<void> ReadChoice(JsonElement value, const std::string& path, DecodeState&
 
 Result<void> ReadStops(JsonElement value, const std::string& path, DecodeState& state) {
   if (!value.is_array()) return TypeError(path, "an array of strings", value);
-  return ReadStop(value, path, state);
+  return form::ReadStop(value, path, state);
 }
 
 Result<void> ReadThinking(JsonElement value, const std::string& path, DecodeState& state) {
@@ -425,18 +437,18 @@ Result<void> ReadThinking(JsonElement value, const std::string& path, DecodeStat
   return {};
 }
 
-// Threads are not kept here. The official clients go on without them when they are told so in these
-// words, and send a lost thread's conversation again.
+// The server keeps no threads. Told so in these words, the official clients continue without them
+// and resend the conversation of a lost thread.
 Result<void> ReadThread(JsonElement value, const std::string& path, DecodeState&) {
   KVGATE_TRY(const Fields fields, Fields::Read(value, path, {"type", "previous_message_id"}));
   KVGATE_TRY(const std::string type, fields.String("type"));
   if (type == "continue") {
     KVGATE_TRY(const std::string id, fields.String("previous_message_id"));
     return MakeError(
-        ErrorCode::kNotFound, kThreadLostSource,
+        ErrorCode::kNotFound, form::kThreadLostSource,
         fmt::format("There is no thread that ends with the message '{}'.", id.substr(0, 80)), path);
   }
-  return MakeError(ErrorCode::kUnsupported, kThreadSource,
+  return MakeError(ErrorCode::kUnsupported, form::kThreadSource,
                    "Threads are not supported by the local engine: send the whole conversation.",
                    path);
 }
@@ -444,24 +456,25 @@ Result<void> ReadThread(JsonElement value, const std::string& path, DecodeState&
 Result<void> ReadOutputConfig(JsonElement value, const std::string& path, DecodeState& state) {
   KVGATE_TRY(const Fields fields, Fields::Read(value, path, {"effort", "format"}));
   if (const JsonElement* format = fields.Find("format"); format != nullptr) {
-    KVGATE_TRY_VOID(ReadFlatFormat(*format, fields.Path("format"), state));
+    KVGATE_TRY_VOID(form::ReadFlatFormat(*format, fields.Path("format"), state));
   }
   KVGATE_TRY(state.request.reasoning_effort, fields.StringOrEmpty("effort"));
   return {};
 }
 
 Result<void> RefuseIfFilled(JsonElement value, const std::string& path, DecodeState&) {
-  KVGATE_TRY(const JsonArray array, ReadArray(value, path));
+  KVGATE_TRY(const JsonArray array, form::ReadArray(value, path));
   if (array.size() != 0) return UnsupportedError(path, "it is");
   return {};
 }
 
-// Its client looks for a compaction block in the answer, and would take any other for a failure.
+// The client expects a compaction block in the answer and would take any other answer for a
+// failure.
 Result<void> RefuseCompaction(JsonElement, const std::string& path, DecodeState&) {
   return UnsupportedError(path, "writing a compaction block is");
 }
 
-constexpr FieldSpec kOwnFields[] = {
+constexpr form::FieldSpec kOwnFields[] = {
     {"messages", ReadMessages},
     {"system", ReadSystem},
     {"tools", ReadTools},
@@ -471,25 +484,26 @@ constexpr FieldSpec kOwnFields[] = {
     {"cache_control", ReadAutomaticMark},
     {"thread", ReadThread},
     {"output_config", ReadOutputConfig},
-    {"output_format", ReadFlatFormat},
+    {"output_format", form::ReadFlatFormat},
     {"mcp_servers", RefuseIfFilled},
     {"compaction", RefuseCompaction},
 };
 
-// A pre-warm asks for the prompt's KV and no answer: what shapes one contradicts it.
-Result<void> CheckPrewarm(const CompletionRequest& request) {
+// A pre-warm request computes the prompt's KV without an answer, so fields that shape an answer
+// contradict it.
+Result<void> CheckPrewarm(const form::CompletionRequest& request) {
   if (request.max_tokens != 0) return {};
   if (request.stream) return RangeError("stream", "must not be true where max_tokens is 0");
   if (request.thinking.value_or(false)) {
     return RangeError("thinking", "must not be enabled where max_tokens is 0");
   }
-  if (request.tool_choice.mode == ToolMode::kRequired) {
+  if (request.tool_choice.mode == form::ToolMode::kRequired) {
     return RangeError("tool_choice", "must not ask for a call where max_tokens is 0");
   }
   return {};
 }
 
-// An assistant's turn at the end is the beginning of the answer.
+// A final assistant turn is the beginning of the answer.
 Result<void> TakeAnswerPrefix(DecodeState& state) {
   std::vector<Message>& messages = Messages(state);
   if (messages.back().role != "assistant") return {};
@@ -506,19 +520,19 @@ Result<void> TakeAnswerPrefix(DecodeState& state) {
 
 }  // namespace
 
-Result<CompletionRequest> DecodeMessages(std::string_view body, MessagesUse use,
-                                         const DecodeLimits& limits) {
-  static const std::vector<FieldSpec> fields = WithSamplerFields(kOwnFields);
+Result<form::CompletionRequest> DecodeMessages(std::string_view body, MessagesUse use,
+                                               const form::DecodeLimits& limits) {
+  static const std::vector<form::FieldSpec> fields = form::WithSamplerFields(kOwnFields);
   simdjson::dom::parser parser;
-  KVGATE_TRY(const JsonObject object, ParseBody(body, limits, parser));
+  KVGATE_TRY(const form::JsonObject object, form::ParseBody(body, limits, parser));
   DecodeState state{.limits = limits};
-  state.request.dialect = Dialect::kMessages;
+  state.request.dialect = form::Dialect::kMessages;
   state.request.prompt = std::vector<Message>();
-  KVGATE_TRY_VOID(ReadFields(object, "", fields, state));
+  KVGATE_TRY_VOID(form::ReadFields(object, "", fields, state));
   if (!state.has_model) return MissingError("model");
   if (!state.has_prompt) return MissingError("messages");
   if (use == MessagesUse::kCreate && !state.request.max_tokens) return MissingError("max_tokens");
-  KVGATE_TRY_VOID(CheckToolChoice("tool_choice", state));
+  KVGATE_TRY_VOID(form::CheckToolChoice("tool_choice", state));
   if (state.automatic_mark > 0) {
     state.message_marks.push_back(state.automatic_mark);
     Messages(state).back().cache_ttl_seconds = state.automatic_mark;

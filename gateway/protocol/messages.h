@@ -1,34 +1,35 @@
-// The Messages dialect (Anthropic): bodies in, named events or one body out.
+// The Messages dialect (Anthropic): decodes bodies, and encodes replies as named events or one
+// body.
 //
-// A turn's blocks become messages of the one form: tool results first, as turns of their own, then
-// the text; neighbouring turns of one role are one, as the API has it. A system text among the
-// messages becomes part of the user turn beside it and stays where it is: moving it to the front
-// would change the prefix. cache_control says which turns' ends are worth keeping.
+// A turn's blocks become messages of the internal form: tool results first, as turns of their own,
+// then the text. Adjacent turns of one role are merged, as the API does. A system text among the
+// messages becomes part of the adjacent user turn and stays in place, because moving it to the
+// front would change the prefix. Each cache_control becomes a cache breakpoint at the end of its
+// turn.
 #pragma once
 
 #include <memory>
 #include <string>
 #include <string_view>
 
-#include <kvgate/result.h>
-
+#include "base/result.h"
 #include "gateway/protocol/form/completion.h"
-#include "gateway/protocol/decode_limits.h"
+#include "gateway/protocol/form/decode_limits.h"
 #include "gateway/protocol/reply_encoder.h"
 
 namespace kvgate::protocol {
 
-// What a body is for: an answer needs max_tokens, counting needs none.
+// The use of a body: an answer requires max_tokens, counting does not.
 enum class MessagesUse : uint8_t { kCreate, kCount };
 
-// kInvalidArgument or kUnsupported, with the field at fault; kThreadSource, kThreadLostSource.
-// Rules: field_reader.h.
-Result<CompletionRequest> DecodeMessages(std::string_view body, MessagesUse use,
-                                         const DecodeLimits& limits);
+// Returns kInvalidArgument or kUnsupported with the field at fault, or an error with source
+// kThreadSource or kThreadLostSource. field_reader.h has the rules.
+Result<form::CompletionRequest> DecodeMessages(std::string_view body, MessagesUse use,
+                                               const form::DecodeLimits& limits);
 
 std::unique_ptr<ReplyEncoder> MakeMessagesEncoder(ReplyOptions options);
 
-// {"input_tokens":…}
+// Encodes {"input_tokens":…}.
 std::string EncodeTokenCount(int64_t num_tokens);
 
 }  // namespace kvgate::protocol

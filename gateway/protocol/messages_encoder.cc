@@ -3,20 +3,24 @@
 #include <algorithm>
 #include <utility>
 
-#include <kvgate/digest.h>
-
+#include "base/digest.h"
 #include "gateway/protocol/form/errors.h"
 #include "gateway/protocol/form/json_text.h"
-#include "gateway/protocol/json_writer.h"
+#include "gateway/protocol/form/json_writer.h"
 #include "gateway/protocol/messages.h"
 
 namespace kvgate::protocol {
+
+using form::DeltaKind;
+using form::FinishReason;
+using form::JsonWriter;
+
 namespace {
 
 constexpr std::string_view kPing = "event: ping\ndata: {\"type\":\"ping\"}\n\n";
-constexpr int kLongTtlSeconds = 3600;
 
-// Thinking comes with a signature, which clients keep and send back; the local engine needs none.
+// Thinking carries a signature that clients store and send back. The local engine does not check
+// it.
 std::string SignatureOf(std::string_view thinking) {
   return "kvgate-" + ToHex(Sha256().Update(thinking).Finish().bytes);
 }
@@ -39,7 +43,7 @@ class MessagesEncoder final : public ReplyEncoder {
  public:
   using ReplyEncoder::ReplyEncoder;
 
-  void OnStart(const PromptUsage& usage, std::string& out) override {
+  void OnStart(const form::PromptUsage& usage, std::string& out) override {
     if (!options_.stream) return;
     Event event(*this, "message_start");
     event.json.Key("message");
@@ -52,7 +56,7 @@ class MessagesEncoder final : public ReplyEncoder {
     event.Send(out);
   }
 
-  void OnDelta(const DeltaEvent& delta, std::string& out) override {
+  void OnDelta(const form::DeltaEvent& delta, std::string& out) override {
     Keep(delta);
     if (!options_.stream) return;
     switch (delta.kind) {
@@ -77,12 +81,12 @@ class MessagesEncoder final : public ReplyEncoder {
     }
   }
 
-  void OnFinish(const FinishEvent& event, std::string& out) override {
+  void OnFinish(const form::FinishEvent& event, std::string& out) override {
     if (options_.stream && event.error) {
       AppendNamedSseEvent("error",
-                          EncodeMessagesError({.status = HttpStatus(event.error->code),
-                                               .message = PublicMessage(*event.error),
-                                               .request_id = options_.request_id}),
+                          form::EncodeMessagesError({.status = form::HttpStatus(event.error->code),
+                                                     .message = form::PublicMessage(*event.error),
+                                                     .request_id = options_.request_id}),
                           out);
       return;
     }
@@ -105,7 +109,7 @@ class MessagesEncoder final : public ReplyEncoder {
   std::string_view ping() const override { return kPing; }
 
  private:
-  // {"type":NAME, …}
+  // An event {"type":NAME, …}.
   struct Event {
     Event(const MessagesEncoder&, std::string_view event_name) : name(event_name) {
       json.BeginObject().Key("type").String(name);
@@ -124,20 +128,21 @@ class MessagesEncoder final : public ReplyEncoder {
     json.Key("role").String("assistant").Key("model").String(options_.model);
   }
 
-  void WriteStop(const FinishEvent& event, JsonWriter& json) const {
+  void WriteStop(const form::FinishEvent& event, JsonWriter& json) const {
     json.Key("stop_reason").String(StopReason(event.reason, event.stop_string));
     json.Key("stop_sequence");
     const bool stopped = event.reason == FinishReason::kStop && !event.stop_string.empty();
     stopped ? json.String(event.stop_string) : json.Null();
   }
 
-  // The dialect counts what was read, what was written and the rest apart. Written is what the
-  // caller marked; what is kept beyond that is not told.
-  void WriteMessagesUsage(const PromptUsage& usage, int64_t num_output_tokens,
+  // The dialect counts cache reads, cache writes and other input separately. The tokens up to the
+  // caller's last cache breakpoint count as written; what the engine caches beyond it is not
+  // reported.
+  void WriteMessagesUsage(const form::PromptUsage& usage, int64_t num_output_tokens,
                           JsonWriter& json) const {
     const int64_t read = usage.num_cached_tokens;
     const int64_t written = std::max<int64_t>(usage.num_marked_tokens - read, 0);
-    const bool lasting = options_.cache_ttl_seconds >= kLongTtlSeconds;
+    const bool lasting = options_.cache_ttl_seconds >= form::kLongTtlSeconds;
     json.BeginObject().Key("input_tokens").Integer(usage.num_prompt_tokens - read - written);
     json.Key("cache_creation_input_tokens").Integer(written);
     json.Key("cache_read_input_tokens").Integer(read);
@@ -148,20 +153,20 @@ class MessagesEncoder final : public ReplyEncoder {
     json.Key("service_tier").String("standard").EndObject();
   }
 
-  void WriteFinalUsage(const CompletionStats& stats, JsonWriter& json) const {
+  void WriteFinalUsage(const form::CompletionStats& stats, JsonWriter& json) const {
     WriteMessagesUsage({.num_prompt_tokens = stats.num_prompt_tokens,
                         .num_cached_tokens = stats.num_cached_tokens,
                         .num_marked_tokens = stats.num_marked_tokens},
                        stats.num_output_tokens, json);
   }
 
-  void WriteExplainIf(const CompletionStats& stats, JsonWriter& json) const {
+  void WriteExplainIf(const form::CompletionStats& stats, JsonWriter& json) const {
     if (!options_.explain) return;
     json.Key("kvgate");
     WriteExplain(stats, options_.request_id, json);
   }
 
-  void Open(const DeltaEvent& delta, std::string& out) {
+  void Open(const form::DeltaEvent& delta, std::string& out) {
     Close(out);
     open_ = delta.kind;
     Event event(*this, "content_block_start");
@@ -192,7 +197,7 @@ class MessagesEncoder final : public ReplyEncoder {
     event.Send(out);
   }
 
-  void WriteDelta(const DeltaEvent& delta, std::string& out) const {
+  void WriteDelta(const form::DeltaEvent& delta, std::string& out) const {
     if (delta.kind == DeltaKind::kArguments) {
       SendDelta({.type = "input_json_delta", .field = "partial_json", .text = delta.text}, out);
     } else if (delta.kind == DeltaKind::kReasoning) {
@@ -214,7 +219,8 @@ class MessagesEncoder final : public ReplyEncoder {
     SendDelta({.type = "signature_delta", .field = "signature", .text = signature}, out);
   }
 
-  // Ends the thinking that is open; where there is none, it is one that cannot be read.
+  // Ends the open thinking block with the seal. If none is open, the seal is thinking that cannot
+  // be read and gets a redacted block.
   void Seal(std::string_view seal, std::string& out) {
     if (open_ == DeltaKind::kReasoning) {
       thinking_.clear();
@@ -240,7 +246,7 @@ class MessagesEncoder final : public ReplyEncoder {
     json.BeginObject();
     if (block.kind == DeltaKind::kCall) {
       json.Key("type").String("tool_use").Key("id").String(block.call_id);
-      json.Key("name").String(block.name).Key("input").Raw(AsObject(block.text));
+      json.Key("name").String(block.name).Key("input").Raw(form::AsObject(block.text));
     } else if (block.kind == DeltaKind::kReasoning && block.text.empty()) {
       json.Key("type").String("redacted_thinking").Key("data").String(block.seal);
     } else if (block.kind == DeltaKind::kReasoning) {
@@ -252,7 +258,7 @@ class MessagesEncoder final : public ReplyEncoder {
     json.EndObject();
   }
 
-  void WriteBody(const FinishEvent& event, std::string& out) const {
+  void WriteBody(const form::FinishEvent& event, std::string& out) const {
     JsonWriter json(out);
     BeginMessage(json);
     json.Key("content").BeginArray();
@@ -265,9 +271,9 @@ class MessagesEncoder final : public ReplyEncoder {
     json.EndObject();
   }
 
-  std::optional<DeltaKind> open_;  // the block that is open
-  int index_ = 0;                  // of the open or the next block
-  std::string thinking_;           // of the open block
+  std::optional<DeltaKind> open_;  // kind of the open block
+  int index_ = 0;                  // index of the open or the next block
+  std::string thinking_;           // text of the open thinking block
 };
 
 }  // namespace

@@ -5,11 +5,19 @@
 #include <algorithm>
 
 #include "gateway/protocol/form/client_calls.h"
-#include "gateway/protocol/field_reader.h"
+#include "gateway/protocol/form/field_reader.h"
 #include "gateway/protocol/form/left_out.h"
 #include "gateway/protocol/form/tools.h"
 
 namespace kvgate::protocol {
+
+using form::AddLeftOut;
+using form::Fields;
+using form::JsonElement;
+using form::Message;
+using form::MissingError;
+using form::ResponsesItem;
+
 namespace {
 
 bool IsTextPart(std::string_view type) {
@@ -17,7 +25,8 @@ bool IsTextPart(std::string_view type) {
          type == "reasoning_text" || type == "summary_text" || type == "refusal";
 }
 
-// {"type":"input_image","image_url"}, {"type":"input_file","filename","file_data"} and the like.
+// Accepts {"type":"input_image","image_url"}, {"type":"input_file","filename","file_data"} and
+// similar parts.
 Result<std::string> ReadMedia(const Fields& part, std::string_view what) {
   std::string url;
   std::string name;
@@ -30,7 +39,7 @@ Result<std::string> ReadMedia(const Fields& part, std::string_view what) {
   }
   if (!given) return MissingError(part.Path(what == "image" ? "image_url" : "file_data"));
   KVGATE_TRY(name, part.StringOrEmpty("filename"));
-  return PlaceholderOf({.what = what, .type = MediaTypeOfUrl(url), .name = name});
+  return form::PlaceholderOf({.what = what, .type = form::MediaTypeOfUrl(url), .name = name});
 }
 
 std::string_view MediaOf(std::string_view type) {
@@ -39,19 +48,19 @@ std::string_view MediaOf(std::string_view type) {
   return type == "input_audio" ? "audio" : "";
 }
 
-// A string, or parts by whatever name, on lines of their own; what is no text is left out.
+// Reads a string or text parts of any type, on lines of their own; other parts are left out.
 Result<std::string> ReadParts(JsonElement value, const std::string& path,
                               std::vector<std::string>& left_out) {
-  if (value.is_string()) return ReadString(value, path);
-  JsonArray parts;
+  if (value.is_string()) return form::ReadString(value, path);
+  form::JsonArray parts;
   if (value.get(parts) != simdjson::SUCCESS) {
-    return TypeError(path, "a string or an array of content parts", value);
+    return form::TypeError(path, "a string or an array of content parts", value);
   }
   std::string text;
   size_t index = 0;
   for (const JsonElement part : parts) {
     KVGATE_TRY(const Fields fields,
-               Fields::Read(part, IndexPath(path, index),
+               Fields::Read(part, form::IndexPath(path, index),
                             {"type", "text", "refusal", "image_url", "file_data", "file_url",
                              "file_id", "filename", "input_audio"}));
     KVGATE_TRY(const std::string type, fields.String("type"));
@@ -62,8 +71,8 @@ Result<std::string> ReadParts(JsonElement value, const std::string& path,
     } else if (IsTextPart(type)) {
       KVGATE_TRY(more, fields.String(type == "refusal" ? "refusal" : "text"));
     } else {
-      return UnsupportedError(fields.Path("type"),
-                              fmt::format("a content part of type '{}' is", type));
+      return form::UnsupportedError(fields.Path("type"),
+                                    fmt::format("a content part of type '{}' is", type));
     }
     if (index++ > 0) text += '\n';
     text += more;
@@ -73,7 +82,7 @@ Result<std::string> ReadParts(JsonElement value, const std::string& path,
 
 }  // namespace
 
-// One item after the other.
+// Reads one item and adds it to the builder's messages.
 class PromptBuilder::Reader {
  public:
   Reader(PromptBuilder& builder, const ResponsesItem& item, Fields fields)
@@ -87,25 +96,26 @@ class PromptBuilder::Reader {
     if (type == "custom_tool_call") return ReadCall(true);
     if (type == "function_call_output" || type == "custom_tool_call_output") return ReadOutput();
     if (type == "additional_tools") return ReadTools();
-    if (IsCompaction(type)) return ReadCompaction(type);
+    if (form::IsCompaction(type)) return ReadCompaction(type);
     if (type == "compaction_trigger") {
-      return UnsupportedError(fields_.Path("type"),
-                              "'compaction_trigger' asks for a compaction item, which is");
+      return form::UnsupportedError(fields_.Path("type"),
+                                    "'compaction_trigger' asks for a compaction item, which is");
     }
-    if (IsProvidersItem(type)) {
+    if (form::IsProvidersItem(type)) {
       if (type == "tool_search_output" && fields_.Find("tools") != nullptr) return ReadTools();
       AddLeftOut(type, builder_.left_out_);
       return {};
     }
-    return UnsupportedError(fields_.Path("type"), fmt::format("an item of type '{}' is", type));
+    return form::UnsupportedError(fields_.Path("type"),
+                                  fmt::format("an item of type '{}' is", type));
   }
 
  private:
-  // The turn that this item is a part of: one answer of ours is one turn; else `joins` says whether
-  // it may join the turn that is open.
+  // Returns the assistant turn that this item belongs to. Items of one answer made by this gateway
+  // share a turn; for others `joins` says if the item may join the last turn.
   Message& AssistantTurn(bool joins) {
     const bool minted = item_.id.find("_i") == std::string::npos;
-    const std::string_view answer = minted ? RequestOf(item_.id) : "";
+    const std::string_view answer = minted ? form::RequestOf(item_.id) : "";
     const bool open = !messages_.empty() && messages_.back().role == "assistant";
     const bool same = !answer.empty() && answer == builder_.answer_;
     const bool other = !answer.empty() && !builder_.answer_.empty() && !same;
@@ -124,8 +134,8 @@ class PromptBuilder::Reader {
   Result<void> ReadMessage() {
     KVGATE_TRY(const std::string role, fields_.String("role"));
     if (role != "user" && role != "assistant" && role != "system" && role != "developer") {
-      return RangeError(fields_.Path("role"),
-                        "must be 'user', 'assistant', 'system' or 'developer'");
+      return form::RangeError(fields_.Path("role"),
+                              "must be 'user', 'assistant', 'system' or 'developer'");
     }
     const JsonElement* content = fields_.Find("content");
     if (content == nullptr) return MissingError(fields_.Path("content"));
@@ -136,16 +146,17 @@ class PromptBuilder::Reader {
       });
       AssistantTurn(silent).content += text;
     } else {
-      if (messages_.empty() && role == "system") text = std::string(WithoutBillingHeader(text));
+      if (messages_.empty() && role == "system")
+        text = std::string(form::WithoutBillingHeader(text));
       messages_.push_back({.role = role, .content = std::move(text)});
     }
     return {};
   }
 
-  // What the model wrote, in whichever of its places the client has kept it.
+  // Reads the model's reasoning from the first field in which the client has kept it.
   Result<void> ReadReasoning() {
     KVGATE_TRY(const std::string sealed, fields_.StringOrEmpty("encrypted_content"));
-    std::string text = OpenReasoning(sealed);
+    std::string text = form::OpenReasoning(sealed);
     for (const char* place : {"content", "summary"}) {
       const JsonElement* parts = fields_.Find(place);
       if (parts == nullptr) continue;
@@ -156,7 +167,7 @@ class PromptBuilder::Reader {
     return {};
   }
 
-  // In the user's words, as clients tell a model of their own summaries.
+  // A summary becomes a user turn, as clients present their own summaries to a model.
   Result<void> ReadCompaction(std::string_view type) {
     std::string text;
     for (const char* place : {"content", "summary"}) {
@@ -167,20 +178,20 @@ class PromptBuilder::Reader {
     }
     if (text.empty()) {
       AddLeftOut(type, builder_.left_out_);
-      text = kSealedCompaction;
+      text = form::kSealedCompaction;
     }
     messages_.push_back({.role = "user", .content = std::move(text)});
     return {};
   }
 
   Result<void> ReadCall(bool is_custom) {
-    ToolCall call;
+    form::ToolCall call;
     KVGATE_TRY(call.id, fields_.String("call_id"));
     KVGATE_TRY(const std::string name, fields_.String("name"));
     KVGATE_TRY(const std::string space, fields_.StringOrEmpty("namespace"));
-    call.name = FlatName(space, name);
+    call.name = form::FlatName(space, name);
     KVGATE_TRY(call.arguments, fields_.String(is_custom ? "input" : "arguments"));
-    if (is_custom) call.arguments = InputArguments(call.arguments);
+    if (is_custom) call.arguments = form::InputArguments(call.arguments);
     builder_.calls_.insert(call.id);
     AssistantTurn(true).tool_calls.push_back(std::move(call));
     return {};
@@ -190,10 +201,11 @@ class PromptBuilder::Reader {
     Message result{.role = "tool"};
     KVGATE_TRY(result.tool_call_id, fields_.String("call_id"));
     if (!builder_.calls_.contains(result.tool_call_id)) {
-      return RangeError(fields_.Path("call_id"),
-                        fmt::format("must be that of a function_call before it, which '{}' is not: "
-                                    "No tool call found for it",
-                                    result.tool_call_id.substr(0, 80)));
+      return form::RangeError(
+          fields_.Path("call_id"),
+          fmt::format("must be that of a function_call before it, which '{}' is not: "
+                      "No tool call found for it",
+                      result.tool_call_id.substr(0, 80)));
     }
     const JsonElement* output = fields_.Find("output");
     if (output == nullptr) return MissingError(fields_.Path("output"));
@@ -205,9 +217,9 @@ class PromptBuilder::Reader {
   Result<void> ReadTools() {
     const JsonElement* tools = fields_.Find("tools");
     if (tools == nullptr) return MissingError(fields_.Path("tools"));
-    DecodeState state{.limits = builder_.limits_};
+    form::DecodeState state{.limits = builder_.limits_};
     state.request.tools = std::move(builder_.tools_);
-    const Result<void> read = ReadMoreTools(*tools, fields_.Path("tools"), state);
+    const Result<void> read = form::ReadMoreTools(*tools, fields_.Path("tools"), state);
     builder_.tools_ = std::move(state.request.tools);
     for (const std::string& what : state.request.left_out) AddLeftOut(what, builder_.left_out_);
     return read;
@@ -220,7 +232,7 @@ class PromptBuilder::Reader {
 };
 
 void PromptBuilder::AddInstructions(std::string text) {
-  text = std::string(WithoutBillingHeader(text));
+  text = std::string(form::WithoutBillingHeader(text));
   if (text.empty()) return;
   messages_.insert(messages_.begin(), Message{.role = "system", .content = std::move(text)});
 }
@@ -230,23 +242,25 @@ Result<void> PromptBuilder::Add(std::span<const ResponsesItem> items, std::strin
   const std::string name(field);
   size_t index = 0;
   for (const ResponsesItem& item : items) {
-    KVGATE_TRY(const JsonObject object, ParseBody(item.json, limits_, parser));
+    KVGATE_TRY(const form::JsonObject object, form::ParseBody(item.json, limits_, parser));
     KVGATE_TRY(Fields fields,
-               Fields::Read(object, IndexPath(name, index++),
+               Fields::Read(object, form::IndexPath(name, index++),
                             {"type", "role", "content", "summary", "encrypted_content", "call_id",
                              "name", "namespace", "arguments", "input", "output", "tools"}));
     KVGATE_TRY_VOID(Reader(*this, item, std::move(fields)).Read());
     if (messages_.size() > limits_.messages_max) {
-      return RangeError(name, fmt::format("must make at most {} turns", limits_.messages_max));
+      return form::RangeError(name,
+                              fmt::format("must make at most {} turns", limits_.messages_max));
     }
   }
   return {};
 }
 
-void PromptBuilder::TakeTools(CompletionRequest& request) {
-  for (Tool& tool : tools_) {
-    const bool known = std::any_of(request.tools.begin(), request.tools.end(),
-                                   [&](const Tool& other) { return other.name == tool.name; });
+void PromptBuilder::TakeTools(form::CompletionRequest& request) {
+  for (form::Tool& tool : tools_) {
+    const bool known =
+        std::any_of(request.tools.begin(), request.tools.end(),
+                    [&](const form::Tool& other) { return other.name == tool.name; });
     if (!known) request.tools.push_back(std::move(tool));
   }
   tools_.clear();

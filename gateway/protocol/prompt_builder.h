@@ -1,7 +1,7 @@
-// PromptBuilder: the items of a conversation in the Responses dialect as turns of the one form.
+// PromptBuilder turns the items of a conversation in the Responses dialect into messages.
 //
-// Reasoning and calls belong to the assistant's turn that they stand beside. All items of one
-// answer of ours are one turn, as the model wrote it: so the next prompt begins with it.
+// Reasoning and calls join the assistant turn that they are next to. All items of one answer made
+// by this gateway are one turn, as the model wrote it, so that the next prompt begins with it.
 #pragma once
 
 #include <set>
@@ -11,36 +11,35 @@
 #include <utility>
 #include <vector>
 
-#include <kvgate/result.h>
-
+#include "base/result.h"
 #include "gateway/protocol/form/completion.h"
-#include "gateway/protocol/decode_limits.h"
+#include "gateway/protocol/form/decode_limits.h"
 #include "gateway/protocol/form/response_items.h"
 
 namespace kvgate::protocol {
 
 class PromptBuilder {
  public:
-  // `limits` outlives it.
-  explicit PromptBuilder(const DecodeLimits& limits) : limits_(limits) {}
+  // `limits` must outlive it.
+  explicit PromptBuilder(const form::DecodeLimits& limits) : limits_(limits) {}
 
-  // As the first turn; nothing where the text is empty.
+  // Adds the text as the first turn; an empty text adds none.
   void AddInstructions(std::string text);
-  // REQUIRES: no references. An error names its item by `field`: "input[2].content".
-  Result<void> Add(std::span<const ResponsesItem> items, std::string_view field);
-  std::vector<Message> Take() { return std::move(messages_); }
-  // The tools that items brought, as if they had stood in "tools", and what was left out: into the
-  // request, where it has none of that name.
-  void TakeTools(CompletionRequest& request);
+  // REQUIRES: no references. Errors name the item by `field`: "input[2].content".
+  Result<void> Add(std::span<const form::ResponsesItem> items, std::string_view field);
+  std::vector<form::Message> Take() { return std::move(messages_); }
+  // Moves into the request the tools that items brought, as if they had been in "tools", unless it
+  // has one of that name, and adds what was left out.
+  void TakeTools(form::CompletionRequest& request);
 
  private:
   class Reader;
 
-  const DecodeLimits& limits_;
-  std::vector<Message> messages_;
-  std::string answer_;           // whose turn is open at the end: a request's id, or empty
-  std::set<std::string> calls_;  // the ids of all so far
-  std::vector<Tool> tools_;
+  const form::DecodeLimits& limits_;
+  std::vector<form::Message> messages_;
+  std::string answer_;           // request id of the answer whose turn is last; else empty
+  std::set<std::string> calls_;  // ids of all calls so far
+  std::vector<form::Tool> tools_;
   std::vector<std::string> left_out_;
 };
 

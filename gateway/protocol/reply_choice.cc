@@ -4,7 +4,9 @@
 
 namespace kvgate::protocol {
 
-void ReplyChoice::Add(const DeltaEvent& event) {
+using form::DeltaKind;
+
+void ReplyChoice::Add(const form::DeltaEvent& event) {
   if (event.finish) finish_ = event.finish;
   tokens_.insert(tokens_.end(), event.tokens.begin(), event.tokens.end());
   switch (event.kind) {
@@ -41,16 +43,16 @@ std::string ReplyChoice::Text(DeltaKind kind) const {
   return text;
 }
 
-Message ReplyChoice::ToMessage() const {
-  Message message{.role = "assistant",
-                  .content = Text(DeltaKind::kText),
-                  .reasoning = Text(DeltaKind::kReasoning)};
+form::Message ReplyChoice::ToMessage() const {
+  form::Message message{.role = "assistant",
+                        .content = Text(DeltaKind::kText),
+                        .reasoning = Text(DeltaKind::kReasoning)};
   for (const ReplyBlock& block : blocks_) {
     if (block.kind != DeltaKind::kCall) continue;
     message.tool_calls.push_back(
         {.id = block.call_id,
-         .name = FlatName(block.space, block.name),
-         .arguments = block.is_custom ? InputArguments(block.text) : block.text});
+         .name = form::FlatName(block.space, block.name),
+         .arguments = block.is_custom ? form::InputArguments(block.text) : block.text});
   }
   return message;
 }

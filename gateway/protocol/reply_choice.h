@@ -1,4 +1,4 @@
-// ReplyChoice: one answer as its deltas make it: runs of reasoning and text, and calls, in order.
+// ReplyChoice collects the deltas of one answer: runs of reasoning and text, and calls, in order.
 #pragma once
 
 #include <optional>
@@ -10,39 +10,38 @@
 namespace kvgate::protocol {
 
 struct ReplyBlock {
-  DeltaKind kind = DeltaKind::kText;  // kText, kReasoning or kCall
-  std::string text = {};              // of a call its arguments, or the input of a custom one
+  form::DeltaKind kind = form::DeltaKind::kText;  // kText, kReasoning or kCall
+  std::string text = {};  // for a call its arguments, or the input of a custom tool
   std::string call_id = {};
   std::string name = {};
-  std::string space = {};  // of a call: DeltaEvent's
-  bool is_custom = false;  // likewise
-  std::string seal = {};   // of reasoning: DeltaEvent's; it has one: nothing more is added
-  size_t tokens_end = 0;   // of the choice's tokens, those from the block before up to here
+  std::string space = {};  // of a call; see DeltaEvent
+  bool is_custom = false;  // of a call; see DeltaEvent
+  std::string seal = {};   // of reasoning; see DeltaEvent; a sealed block is complete
+  size_t tokens_end = 0;   // end index of this block's tokens in the choice's tokens
 };
 
 class ReplyChoice {
  public:
   explicit ReplyChoice(int index = 0) : index_(index) {}
 
-  // Adds what the delta brings.
-  void Add(const DeltaEvent& event);
-  void Finish(FinishReason reason) { finish_ = reason; }
+  void Add(const form::DeltaEvent& event);
+  void Finish(form::FinishReason reason) { finish_ = reason; }
 
   int index() const { return index_; }
   const std::vector<ReplyBlock>& blocks() const { return blocks_; }
-  const std::vector<TokenDetail>& tokens() const { return tokens_; }
-  const std::optional<FinishReason>& finish() const { return finish_; }
+  const std::vector<form::TokenDetail>& tokens() const { return tokens_; }
+  const std::optional<form::FinishReason>& finish() const { return finish_; }
 
-  // All runs of that kind as one.
-  std::string Text(DeltaKind kind) const;
-  // The assistant's turn that this is.
-  Message ToMessage() const;
+  // Returns all runs of that kind joined.
+  std::string Text(form::DeltaKind kind) const;
+  // Returns the answer as an assistant turn.
+  form::Message ToMessage() const;
 
  private:
   int index_;
   std::vector<ReplyBlock> blocks_;
-  std::vector<TokenDetail> tokens_;
-  std::optional<FinishReason> finish_;
+  std::vector<form::TokenDetail> tokens_;
+  std::optional<form::FinishReason> finish_;
 };
 
 }  // namespace kvgate::protocol

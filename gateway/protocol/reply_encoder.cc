@@ -6,14 +6,19 @@
 
 #include "gateway/protocol/chat_completions.h"
 #include "gateway/protocol/completions.h"
-#include "gateway/protocol/messages.h"
 #include "gateway/protocol/form/response_items.h"
+#include "gateway/protocol/messages.h"
 #include "gateway/protocol/responses.h"
 
 namespace kvgate::protocol {
+
+using form::Dialect;
+using form::FinishReason;
+using form::JsonWriter;
+
 namespace {
 
-void WriteTokenLogprob(const TokenLogprob& token, JsonWriter& json) {
+void WriteTokenLogprob(const form::TokenLogprob& token, JsonWriter& json) {
   json.Key("token").String(token.bytes);
   json.Key("logprob").Number(token.logprob);
   json.Key("bytes").BeginArray();
@@ -41,7 +46,7 @@ ReplyEncoder::ReplyEncoder(ReplyOptions options) : options_(std::move(options)) 
   for (int i = 0; i < options_.num_choices; ++i) choices_.emplace_back(i);
 }
 
-void ReplyEncoder::Keep(const DeltaEvent& event) {
+void ReplyEncoder::Keep(const form::DeltaEvent& event) {
   ReplyChoice& choice = choices_[static_cast<size_t>(event.choice)];
   if (!options_.stream) {
     choice.Add(event);
@@ -70,7 +75,7 @@ std::string ReplyId(const ReplyOptions& options) {
       case Dialect::kMessages:
         return "msg_";
       case Dialect::kResponses:
-        return kResponsePrefix;
+        return form::kResponsePrefix;
     }
     return "";
   };
@@ -101,13 +106,13 @@ void AppendNamedSseEvent(std::string_view name, std::string_view json, std::stri
   out.append("event: ").append(name).append("\ndata: ").append(json).append("\n\n");
 }
 
-void WriteTokenDetails(std::span<const TokenDetail> tokens, JsonWriter& json) {
+void WriteTokenDetails(std::span<const form::TokenDetail> tokens, JsonWriter& json) {
   json.BeginArray();
-  for (const TokenDetail& detail : tokens) {
+  for (const form::TokenDetail& detail : tokens) {
     json.BeginObject();
     WriteTokenLogprob(detail.token, json);
     json.Key("top_logprobs").BeginArray();
-    for (const TokenLogprob& top : detail.top) {
+    for (const form::TokenLogprob& top : detail.top) {
       json.BeginObject();
       WriteTokenLogprob(top, json);
       json.EndObject();
@@ -117,7 +122,7 @@ void WriteTokenDetails(std::span<const TokenDetail> tokens, JsonWriter& json) {
   json.EndArray();
 }
 
-void WriteUsage(const CompletionStats& stats, JsonWriter& json) {
+void WriteUsage(const form::CompletionStats& stats, JsonWriter& json) {
   json.BeginObject();
   json.Key("prompt_tokens").Integer(stats.num_prompt_tokens);
   json.Key("completion_tokens").Integer(stats.num_output_tokens);
@@ -133,7 +138,8 @@ void WriteUsage(const CompletionStats& stats, JsonWriter& json) {
   json.EndObject();
 }
 
-void WriteExplain(const CompletionStats& stats, std::string_view request_id, JsonWriter& json) {
+void WriteExplain(const form::CompletionStats& stats, std::string_view request_id,
+                  JsonWriter& json) {
   const auto milliseconds = [](double seconds) { return seconds * 1e3; };
   json.BeginObject();
   json.Key("request_id").String(request_id);
@@ -146,7 +152,7 @@ void WriteExplain(const CompletionStats& stats, std::string_view request_id, Jso
   // The hit is a prefix, so it covers the segments in order.
   json.Key("attribution").BeginArray();
   int64_t cached = stats.num_cached_tokens;
-  for (const PromptSegment& segment : stats.segments) {
+  for (const form::PromptSegment& segment : stats.segments) {
     const int64_t covered = std::min(cached, segment.num_tokens);
     json.BeginObject().Key("source").String(segment.source);
     json.Key("tokens").Integer(segment.num_tokens).Key("cached_tokens").Integer(covered);
@@ -161,7 +167,7 @@ void WriteExplain(const CompletionStats& stats, std::string_view request_id, Jso
     json.Raw(stats.prefix_break);
   }
   json.Key("restore_given_up");
-  if (const GivenUpLoad& load = stats.given_up; load.reason.empty()) {
+  if (const form::GivenUpLoad& load = stats.given_up; load.reason.empty()) {
     json.Null();
   } else {
     json.BeginObject().Key("reason").String(load.reason).Key("tokens").Integer(load.num_tokens);
@@ -175,7 +181,7 @@ void WriteExplain(const CompletionStats& stats, std::string_view request_id, Jso
   json.Key("prefill_ms").Number(milliseconds(stats.prefill_seconds));
   json.Key("total_ms").Number(milliseconds(stats.total_seconds));
   json.EndObject();
-  // The local engine bills nothing.
+  // The local engine costs nothing per request.
   json.Key("cost").BeginObject().Key("usd").Number(0).EndObject();
   json.Key("logits_hash");
   if (stats.logits_hash) {

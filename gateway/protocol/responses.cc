@@ -6,14 +6,24 @@
 #include <array>
 #include <utility>
 
+#include "base/utf8.h"
 #include "gateway/protocol/form/common_fields.h"
-#include "gateway/protocol/field_reader.h"
+#include "gateway/protocol/form/field_reader.h"
 #include "gateway/protocol/form/item_reader.h"
 #include "gateway/protocol/form/json_value.h"
-#include "gateway/protocol/json_writer.h"
+#include "gateway/protocol/form/json_writer.h"
 #include "gateway/protocol/form/tools.h"
 
 namespace kvgate::protocol {
+
+using form::CheckText;
+using form::DecodeState;
+using form::Fields;
+using form::JsonArray;
+using form::JsonElement;
+using form::JsonObject;
+using form::RangeError;
+
 namespace {
 
 constexpr size_t kMetadataPairsMax = 16;
@@ -27,7 +37,7 @@ Result<void> ReadReasoning(JsonElement value, const std::string& path, DecodeSta
   KVGATE_TRY(const Fields fields,
              Fields::Read(value, path, {"effort", "summary", "generate_summary"}));
   if (const JsonElement* effort = fields.Find("effort"); effort != nullptr) {
-    KVGATE_TRY_VOID(ReadReasoningEffort(*effort, fields.Path("effort"), state));
+    KVGATE_TRY_VOID(form::ReadReasoningEffort(*effort, fields.Path("effort"), state));
   }
   for (const char* name : {"summary", "generate_summary"}) {
     KVGATE_TRY(const std::string summary, fields.StringOrEmpty(name));
@@ -40,19 +50,15 @@ Result<void> ReadReasoning(JsonElement value, const std::string& path, DecodeSta
 }
 
 Result<void> ReadText(JsonElement value, const std::string& path, DecodeState& state) {
-  static constexpr FieldSpec kFields[] = {{"format", ReadFlatFormat}, {"verbosity", CheckText}};
-  KVGATE_TRY(const JsonObject object, ReadObject(value, path));
-  return ReadFields(object, path, kFields, state);
+  static constexpr form::FieldSpec kFields[] = {{"format", form::ReadFlatFormat},
+                                                {"verbosity", CheckText}};
+  KVGATE_TRY(const JsonObject object, form::ReadObject(value, path));
+  return form::ReadFields(object, path, kFields, state);
 }
 
 Result<void> ReadMaxOutputTokens(JsonElement value, const std::string& path, DecodeState& state) {
-  KVGATE_TRY(state.max_completion_tokens, ReadInteger(value, path, {.min = 1, .max = kTokensMax}));
-  return {};
-}
-
-Result<void> ReadTopLogprobs(JsonElement value, const std::string& path, DecodeState& state) {
-  KVGATE_TRY(const int64_t number, ReadInteger(value, path, {.min = 0, .max = 20}));
-  state.top_logprobs = static_cast<int>(number);
+  KVGATE_TRY(state.max_completion_tokens,
+             form::ReadInteger(value, path, {.min = 1, .max = kTokensMax}));
   return {};
 }
 
@@ -63,11 +69,11 @@ Result<void> ReadInclude(JsonElement value, const std::string& path, DecodeState
       "web_search_call.results",          "web_search_call.action.sources",
       "code_interpreter_call.outputs",    "computer_call_output.output.image_url",
       "computer_call_output.output.image"};
-  KVGATE_TRY(const JsonArray array, ReadArray(value, path));
+  KVGATE_TRY(const JsonArray array, form::ReadArray(value, path));
   size_t index = 0;
   for (const JsonElement element : array) {
-    const std::string element_path = IndexPath(path, index++);
-    KVGATE_TRY(const std::string name, ReadString(element, element_path));
+    const std::string element_path = form::IndexPath(path, index++);
+    KVGATE_TRY(const std::string name, form::ReadString(element, element_path));
     if (std::find(kKnown.begin(), kKnown.end(), name) == kKnown.end()) {
       return RangeError(element_path, fmt::format("must be something that can be included, which "
                                                   "'{}' is not",
@@ -88,23 +94,23 @@ Result<void> ReadStreamOptions(JsonElement value, const std::string& path, Decod
 // --- fields that are checked, and repeated at most ----------------------------------------------
 
 Result<void> RefuseBackground(JsonElement value, const std::string& path, DecodeState&) {
-  KVGATE_TRY(const bool background, ReadBool(value, path));
-  if (background) return UnsupportedError(path, "a response in the background is");
+  KVGATE_TRY(const bool background, form::ReadBool(value, path));
+  if (background) return form::UnsupportedError(path, "a response in the background is");
   return {};
 }
 
 Result<void> RefusePrompt(JsonElement, const std::string& path, DecodeState&) {
-  return UnsupportedError(path, "a prompt that a provider keeps is");
+  return form::UnsupportedError(path, "a prompt that a provider keeps is");
 }
 
 Result<void> CheckMaxToolCalls(JsonElement value, const std::string& path, DecodeState&) {
   KVGATE_TRY([[maybe_unused]] const int64_t number,
-             ReadInteger(value, path, {.min = 1, .max = kTokensMax}));
+             form::ReadInteger(value, path, {.min = 1, .max = kTokensMax}));
   return {};
 }
 
 Result<void> CheckMetadata(JsonElement value, const std::string& path, DecodeState&) {
-  KVGATE_TRY(const JsonObject object, ReadObject(value, path));
+  KVGATE_TRY(const JsonObject object, form::ReadObject(value, path));
   if (object.size() > kMetadataPairsMax) {
     return RangeError(path, fmt::format("must have at most {} pairs", kMetadataPairsMax));
   }
@@ -114,10 +120,8 @@ Result<void> CheckMetadata(JsonElement value, const std::string& path, DecodeSta
                         fmt::format("must have keys of at most {} bytes", kMetadataKeyBytesMax));
     }
     const std::string field_path = fmt::format("{}.{}", path, field.key);
-    KVGATE_TRY(const std::string text, ReadString(field.value, field_path));
-    const auto is_lead = [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; };
-    if (static_cast<size_t>(std::count_if(text.begin(), text.end(), is_lead)) >
-        kMetadataValueCharactersMax) {
+    KVGATE_TRY(const std::string text, form::ReadString(field.value, field_path));
+    if (CountUtf8Characters(text) > kMetadataValueCharactersMax) {
       return RangeError(
           field_path, fmt::format("must have at most {} characters", kMetadataValueCharactersMax));
     }
@@ -125,16 +129,16 @@ Result<void> CheckMetadata(JsonElement value, const std::string& path, DecodeSta
   return {};
 }
 
-constexpr FieldSpec kOwnFields[] = {
-    {"tools", ReadFlatTools},
-    {"tool_choice", ReadToolChoice},
-    {"parallel_tool_calls", ReadParallelToolCalls},
+constexpr form::FieldSpec kOwnFields[] = {
+    {"tools", form::ReadFlatTools},
+    {"tool_choice", form::ReadToolChoice},
+    {"parallel_tool_calls", form::ReadParallelToolCalls},
     {"reasoning", ReadReasoning},
     {"text", ReadText},
     {"max_output_tokens", ReadMaxOutputTokens},
     {"include", ReadInclude},
-    {"top_logprobs", ReadTopLogprobs},
-    {"stop", ReadStop},
+    {"top_logprobs", form::ReadTopLogprobs},
+    {"stop", form::ReadStop},
     {"stream_options", ReadStreamOptions},
     {"background", RefuseBackground},
     {"prompt", RefusePrompt},
@@ -147,13 +151,12 @@ constexpr FieldSpec kOwnFields[] = {
     {"service_tier", CheckText},
 };
 
-// --- what a response repeats
-// ----------------------------------------------------------------------
+// --- what a response repeats --------------------------------------------------------------------
 
-// Members of a request that its response repeats as they came, and what stands there otherwise.
+// A member that the response copies from its request, and its value if the request lacks it.
 struct Echo {
   std::string_view name;
-  std::string_view fallback;  // JSON
+  std::string_view fallback;  // JSON, used if the request lacks the member
 };
 constexpr Echo kEchoes[] = {
     {"instructions", "null"},        {"max_output_tokens", "null"},
@@ -169,10 +172,10 @@ constexpr Echo kEchoes[] = {
 std::string MemberOr(JsonObject object, std::string_view name, std::string_view fallback) {
   JsonElement value;
   const bool given = object.at_key(name).get(value) == simdjson::SUCCESS && !value.is_null();
-  return given ? ToJson(value) : std::string(fallback);
+  return given ? form::ToJson(value) : std::string(fallback);
 }
 
-// An object's two members, each with what stands there otherwise.
+// Encodes an object with two members, each with its fallback.
 std::string PairOf(JsonObject body, std::string_view name, const Echo& first, const Echo& second) {
   JsonObject object;
   const bool given = body.at_key(name).get(object) == simdjson::SUCCESS;
@@ -191,7 +194,7 @@ std::string EchoOf(JsonObject body, const std::string& conversation) {
   echo += PairOf(body, "reasoning", {"effort", "null"}, {"summary", "null"});
   echo += PairOf(body, "text", {"format", R"({"type":"text"})"}, {"verbosity", R"("medium")"});
   echo += R"(,"conversation":)";
-  JsonWriter json(echo);
+  form::JsonWriter json(echo);
   if (conversation.empty()) {
     json.Null();
   } else {
@@ -200,14 +203,14 @@ std::string EchoOf(JsonObject body, const std::string& conversation) {
   return echo.substr(1);
 }
 
-// "conv_…" or {"id":"conv_…"}
+// Reads "conv_…" or {"id":"conv_…"}.
 Result<std::string> ReadConversation(JsonElement value, const std::string& path) {
-  if (value.is_string()) return ReadString(value, path);
+  if (value.is_string()) return form::ReadString(value, path);
   KVGATE_TRY(const Fields fields, Fields::Read(value, path, {"id"}));
   return fields.String("id");
 }
 
-// Which text of the reasoning the client asks for.
+// Determines, besides the echo, which forms of the reasoning the client asks for.
 ResponseShape ShapeOf(JsonObject body, const std::string& conversation) {
   ResponseShape shape{.echo = EchoOf(body, conversation)};
   JsonObject reasoning;
@@ -237,20 +240,20 @@ Result<void> ReadWhence(const Fields& own, ResponsesRequest& request) {
   return {};
 }
 
-// Tools that stand among the items, so that a choice may name them. What else is wrong with an item
-// PromptBuilder says.
+// Reads tools that are items of the input, so that a tool choice may name them. PromptBuilder
+// checks the rest of each item.
 Result<void> ReadItemTools(JsonElement input, DecodeState& state) {
   JsonArray items;
   if (input.get(items) != simdjson::SUCCESS) return {};
   size_t index = 0;
   for (const JsonElement item : items) {
-    const std::string path = IndexPath("input", index++);
+    const std::string path = form::IndexPath("input", index++);
     std::string_view type;
     if (item["type"].get(type) != simdjson::SUCCESS) continue;
     if (type != "additional_tools" && type != "tool_search_output") continue;
     KVGATE_TRY(const Fields fields, Fields::Read(item, path, {"tools"}));
     const JsonElement* tools = fields.Find("tools");
-    if (tools != nullptr) KVGATE_TRY_VOID(ReadMoreTools(*tools, fields.Path("tools"), state));
+    if (tools != nullptr) KVGATE_TRY_VOID(form::ReadMoreTools(*tools, fields.Path("tools"), state));
   }
   return {};
 }
@@ -265,21 +268,21 @@ void TakeLimits(DecodeState& state) {
 }  // namespace
 
 Result<ResponsesRequest> DecodeResponses(const DecodeResponsesArgs& args,
-                                         const DecodeLimits& limits) {
-  static const std::vector<FieldSpec> fields = WithSamplerFields(kOwnFields);
+                                         const form::DecodeLimits& limits) {
+  static const std::vector<form::FieldSpec> fields = form::WithSamplerFields(kOwnFields);
   simdjson::dom::parser parser;
-  KVGATE_TRY(const JsonObject object, ParseBody(args.body, limits, parser));
+  KVGATE_TRY(const JsonObject object, form::ParseBody(args.body, limits, parser));
   DecodeState state{.limits = limits};
-  state.request.dialect = Dialect::kResponses;
-  KVGATE_TRY_VOID(ReadFields(object, "", fields, state));
-  if (!state.has_model) return MissingError("model");
+  state.request.dialect = form::Dialect::kResponses;
+  KVGATE_TRY_VOID(form::ReadFields(object, "", fields, state));
+  if (!state.has_model) return form::MissingError("model");
   if (state.has_stream_options && !state.request.stream) {
     return RangeError("stream_options", "is only allowed when stream is true");
   }
   if (JsonElement input; object.at_key("input").get(input) == simdjson::SUCCESS) {
     KVGATE_TRY_VOID(ReadItemTools(input, state));
   }
-  KVGATE_TRY_VOID(CheckToolChoice("tool_choice", state));
+  KVGATE_TRY_VOID(form::CheckToolChoice("tool_choice", state));
   TakeLimits(state);
   KVGATE_TRY(const Fields own, Fields::Read(object, "",
                                             {"input", "instructions", "previous_response_id",
@@ -294,11 +297,11 @@ Result<ResponsesRequest> DecodeResponses(const DecodeResponsesArgs& args,
   }
   KVGATE_TRY_VOID(ReadWhence(own, request));
   if (const JsonElement* input = own.Find("input"); input != nullptr) {
-    KVGATE_TRY(request.input, ReadItems(*input, "input", args.request_id));
+    KVGATE_TRY(request.input, form::ReadItems(*input, "input", args.request_id));
   }
   if (request.input.empty() && request.previous_response_id.empty() &&
       request.conversation.empty()) {
-    return own.Find("input") == nullptr ? MissingError("input")
+    return own.Find("input") == nullptr ? form::MissingError("input")
                                         : RangeError("input", "must have at least one item");
   }
   request.shape = ShapeOf(object, request.conversation);
@@ -307,36 +310,37 @@ Result<ResponsesRequest> DecodeResponses(const DecodeResponsesArgs& args,
 }
 
 Result<ConversationBody> DecodeConversation(const DecodeResponsesArgs& args,
-                                            const DecodeLimits& limits) {
+                                            const form::DecodeLimits& limits) {
   simdjson::dom::parser parser;
   ConversationBody conversation;
   if (args.body.empty()) return conversation;
-  KVGATE_TRY(const JsonObject object, ParseBody(args.body, limits, parser));
+  KVGATE_TRY(const JsonObject object, form::ParseBody(args.body, limits, parser));
   KVGATE_TRY(const Fields fields, Fields::Read(object, "", {"items", "metadata"}));
   if (const JsonElement* items = fields.Find("items"); items != nullptr) {
-    KVGATE_TRY([[maybe_unused]] const JsonArray array, ReadArray(*items, "items"));
-    KVGATE_TRY(conversation.items, ReadItems(*items, "items", args.request_id));
+    KVGATE_TRY([[maybe_unused]] const JsonArray array, form::ReadArray(*items, "items"));
+    KVGATE_TRY(conversation.items, form::ReadItems(*items, "items", args.request_id));
   }
   for (size_t i = 0; i < conversation.items.size(); ++i) {
     if (!conversation.items[i].is_reference) continue;
-    return UnsupportedError(IndexPath("items", i) + ".type", "a reference to an item is");
+    return form::UnsupportedError(form::IndexPath("items", i) + ".type",
+                                  "a reference to an item is");
   }
   if (const JsonElement* metadata = fields.Find("metadata"); metadata != nullptr) {
     DecodeState state{.limits = limits};
     KVGATE_TRY_VOID(CheckMetadata(*metadata, "metadata", state));
-    conversation.metadata = ToJson(*metadata);
+    conversation.metadata = form::ToJson(*metadata);
   }
   return conversation;
 }
 
-Result<std::vector<ResponsesItem>> OutputOf(std::string_view response) {
+Result<std::vector<form::ResponsesItem>> OutputOf(std::string_view response) {
   simdjson::dom::parser parser;
   JsonElement output;
   if (parser.parse(response.data(), response.size(), true)["output"].get(output) !=
       simdjson::SUCCESS) {
     return MakeError(ErrorCode::kDataLoss, "protocol", "a kept response has no output");
   }
-  return ParseItems(ToJson(output));
+  return form::ParseItems(form::ToJson(output));
 }
 
 std::string EncodeInputTokens(int64_t num_tokens) {
@@ -345,7 +349,7 @@ std::string EncodeInputTokens(int64_t num_tokens) {
 
 std::string EncodeConversation(const ConversationView& conversation) {
   std::string out;
-  JsonWriter json(out);
+  form::JsonWriter json(out);
   json.BeginObject().Key("id").String(conversation.id).Key("object").String("conversation");
   json.Key("created_at").Integer(conversation.created_unix);
   json.Key("metadata").Raw(conversation.metadata.empty() ? "{}" : conversation.metadata);
@@ -355,7 +359,7 @@ std::string EncodeConversation(const ConversationView& conversation) {
 
 std::string EncodeDeleted(std::string_view id, std::string_view object) {
   std::string out;
-  JsonWriter json(out);
+  form::JsonWriter json(out);
   json.BeginObject().Key("id").String(id).Key("object").String(object);
   json.Key("deleted").Bool(true).EndObject();
   return out;

@@ -1,5 +1,6 @@
-// The Responses dialect: bodies in, numbered events or one response object out. What a conversation
-// consists of: response_items.h; how it becomes a prompt: prompt_builder.h.
+// The Responses dialect: decodes bodies, and encodes replies as numbered events or one response
+// object. response_items.h describes the items of a conversation, prompt_builder.h how they become
+// a prompt.
 #pragma once
 
 #include <memory>
@@ -7,24 +8,23 @@
 #include <string_view>
 #include <vector>
 
-#include <kvgate/result.h>
-
+#include "base/result.h"
 #include "gateway/protocol/form/completion.h"
-#include "gateway/protocol/decode_limits.h"
+#include "gateway/protocol/form/decode_limits.h"
+#include "gateway/protocol/form/response_items.h"
 #include "gateway/protocol/reply_choice.h"
 #include "gateway/protocol/reply_encoder.h"
-#include "gateway/protocol/form/response_items.h"
 
 namespace kvgate::protocol {
 
 struct ResponsesRequest {
-  CompletionRequest request;  // its prompt is empty: PromptBuilder makes it
+  form::CompletionRequest request;  // its prompt is empty; PromptBuilder makes it
   std::string instructions;
-  std::vector<ResponsesItem> input;
+  std::vector<form::ResponsesItem> input;
   std::string previous_response_id;  // empty: none
-  std::string conversation;          // likewise
+  std::string conversation;          // empty: none
   bool store = true;
-  bool truncates = false;  // what does not fit may be left out at the front
+  bool truncates = false;  // the oldest turns may be left out if the prompt does not fit
   ResponseShape shape;
 };
 
@@ -32,30 +32,31 @@ struct DecodeResponsesArgs {
   std::string_view body;
   std::string_view request_id;  // for the ids of items that have none
 };
-// kInvalidArgument or kUnsupported, with the field at fault. Rules: field_reader.h.
+// Returns kInvalidArgument or kUnsupported with the field at fault. field_reader.h has the rules.
 Result<ResponsesRequest> DecodeResponses(const DecodeResponsesArgs& args,
-                                         const DecodeLimits& limits);
+                                         const form::DecodeLimits& limits);
 
-// Of a body of /v1/conversations, or of its items.
+// The decoded body of a request to /v1/conversations or to its items.
 struct ConversationBody {
-  std::vector<ResponsesItem> items;
-  std::string metadata;  // JSON; empty: none is given
+  std::vector<form::ResponsesItem> items;
+  std::string metadata;  // JSON; empty if none is given
 };
 Result<ConversationBody> DecodeConversation(const DecodeResponsesArgs& args,
-                                            const DecodeLimits& limits);
+                                            const form::DecodeLimits& limits);
 
 std::unique_ptr<ReplyEncoder> MakeResponsesEncoder(ReplyOptions options);
 
-// The items of an answer that ended so, as its response shows them.
-std::vector<ResponsesItem> EncodeOutput(const ReplyOptions& options, const ReplyChoice& answer,
-                                        FinishReason reason);
-// The response object as it is found by its id: what its client got, without an explanation.
-std::string EncodeResponse(const ReplyOptions& options, const FinishEvent& finish,
-                           const std::vector<ResponsesItem>& output);
-// Of such an object: the items of its answer.
-Result<std::vector<ResponsesItem>> OutputOf(std::string_view response);
+// Returns the items of an answer that ended for this reason, as its response shows them.
+std::vector<form::ResponsesItem> EncodeOutput(const ReplyOptions& options,
+                                              const ReplyChoice& answer, form::FinishReason reason);
+// Returns the response object as it is later fetched by its id: what its client got, without the
+// kvgate object.
+std::string EncodeResponse(const ReplyOptions& options, const form::FinishEvent& finish,
+                           const std::vector<form::ResponsesItem>& output);
+// Returns the items of the answer in such an object.
+Result<std::vector<form::ResponsesItem>> OutputOf(std::string_view response);
 
-// {"object":"response.input_tokens","input_tokens":…}
+// Encodes {"object":"response.input_tokens","input_tokens":…}.
 std::string EncodeInputTokens(int64_t num_tokens);
 
 struct ConversationView {
@@ -64,7 +65,7 @@ struct ConversationView {
   std::string_view metadata;  // JSON
 };
 std::string EncodeConversation(const ConversationView& conversation);
-// {"id","object":"response.deleted" or the like,"deleted":true}
+// Encodes {"id","object":"response.deleted" or the like,"deleted":true}.
 std::string EncodeDeleted(std::string_view id, std::string_view object);
 
 }  // namespace kvgate::protocol

@@ -5,10 +5,17 @@
 #include <utility>
 
 #include "gateway/protocol/form/errors.h"
-#include "gateway/protocol/json_writer.h"
+#include "gateway/protocol/form/json_writer.h"
 #include "gateway/protocol/responses.h"
 
 namespace kvgate::protocol {
+
+using form::DeltaKind;
+using form::FinishEvent;
+using form::FinishReason;
+using form::JsonWriter;
+using form::ResponsesItem;
+
 namespace {
 
 constexpr std::string_view kCompleted = "completed";
@@ -21,20 +28,21 @@ std::string_view TypeOf(const ReplyBlock& block) {
   return block.is_custom ? "custom_tool_call" : "function_call";
 }
 
-// Of an answer that ended so, of its last item. What was cut off in the middle says so.
+// Returns the status of an answer, and of its last item, by how it ended; one that was cut off is
+// incomplete.
 std::string_view StatusOf(FinishReason reason) {
   return reason == FinishReason::kLength || reason == FinishReason::kRefusal ? kIncomplete
                                                                              : kCompleted;
 }
 
-// An item of the answer: a block, and where it is.
+// An item of the answer: a block with its id and tokens.
 struct Item {
   const ReplyBlock& block;
   std::string id;
-  std::span<const TokenDetail> tokens;
+  std::span<const form::TokenDetail> tokens;
 };
 
-// An answer without a word is an empty message: clients look for one.
+// An answer without text is an empty message, because clients expect one.
 const ReplyBlock& EmptyBlock() {
   static const ReplyBlock empty;
   return empty;
@@ -45,8 +53,9 @@ size_t NumItems(const ReplyChoice& answer) { return std::max<size_t>(answer.bloc
 Item ItemOf(const ReplyOptions& options, const ReplyChoice& answer, size_t index) {
   const auto& blocks = answer.blocks();
   const ReplyBlock& block = blocks.empty() ? EmptyBlock() : blocks[index];
-  Item item{
-      .block = block, .id = AnswerItemId(TypeOf(block), options.request_id, index), .tokens = {}};
+  Item item{.block = block,
+            .id = form::AnswerItemId(TypeOf(block), options.request_id, index),
+            .tokens = {}};
   if (options.logprobs && block.kind == DeltaKind::kText) {
     const size_t begin = index == 0 ? 0 : blocks[index - 1].tokens_end;
     item.tokens = std::span(answer.tokens()).subspan(begin, block.tokens_end - begin);
@@ -57,7 +66,7 @@ Item ItemOf(const ReplyOptions& options, const ReplyChoice& answer, size_t index
 void WriteTextPart(const Item& item, std::string_view text, JsonWriter& json) {
   json.BeginObject().Key("type").String("output_text").Key("text").String(text);
   json.Key("annotations").BeginArray().EndArray().Key("logprobs");
-  WriteTokenDetails(text.empty() ? std::span<const TokenDetail>() : item.tokens, json);
+  WriteTokenDetails(text.empty() ? std::span<const form::TokenDetail>() : item.tokens, json);
   json.EndObject();
 }
 
@@ -65,7 +74,7 @@ void WriteReasoningPart(std::string_view type, std::string_view text, JsonWriter
   json.BeginObject().Key("type").String(type).Key("text").String(text).EndObject();
 }
 
-// The part that an item's text is, with so much of it.
+// Writes the content part of an item with the given text.
 void WritePart(const Item& item, std::string_view text, JsonWriter& json) {
   if (item.block.kind == DeltaKind::kReasoning) {
     WriteReasoningPart("reasoning_text", text, json);
@@ -83,13 +92,13 @@ void WriteReasoning(const ResponseShape& shape, const Item& item, bool begun, Js
   if (!item.block.seal.empty() && !begun) {
     json.String(item.block.seal);
   } else if (shape.encrypted_reasoning && !begun) {
-    json.String(SealReasoning(item.block.text));
+    json.String(form::SealReasoning(item.block.text));
   } else {
     json.Null();
   }
 }
 
-// `status` kInProgress: as it begins, without what it says.
+// With `status` kInProgress the item is written as it begins, without content.
 void WriteItem(const ReplyOptions& options, const Item& item, std::string_view status,
                JsonWriter& json) {
   const bool begun = status == kInProgress;
@@ -123,7 +132,7 @@ std::string_view ErrorCodeOf(const Error& error) {
   }
 }
 
-void WriteResponsesUsage(const CompletionStats& stats, JsonWriter& json) {
+void WriteResponsesUsage(const form::CompletionStats& stats, JsonWriter& json) {
   json.BeginObject().Key("input_tokens").Integer(stats.num_prompt_tokens);
   json.Key("input_tokens_details").BeginObject();
   json.Key("cached_tokens").Integer(stats.num_cached_tokens);
@@ -137,7 +146,7 @@ void WriteResponsesUsage(const CompletionStats& stats, JsonWriter& json) {
   json.Key("total_tokens").Integer(stats.num_prompt_tokens + stats.num_output_tokens).EndObject();
 }
 
-// Where a response stands; `finish` is null until it has ended.
+// The state of a response; `finish` is null until it has ended.
 struct State {
   std::string_view status = kInProgress;
   const FinishEvent* finish = nullptr;
@@ -161,7 +170,7 @@ void WriteEnd(const State& state, const ReplyOptions& options, JsonWriter& json)
   json.Key("error");
   if (finish != nullptr && finish->error) {
     json.BeginObject().Key("code").String(ErrorCodeOf(*finish->error));
-    json.Key("message").String(PublicMessage(*finish->error)).EndObject();
+    json.Key("message").String(form::PublicMessage(*finish->error)).EndObject();
   } else {
     json.Null();
   }
@@ -181,7 +190,7 @@ void WriteResponse(const ReplyOptions& options, const State& state,
   json.Key("created_at").Integer(options.created_unix).Key("status").String(state.status);
   json.Key("background").Bool(false);
   WriteEnd(state, options, json);
-  json.Key("model").String(options.model).Key("output").Raw(ToArray(output));
+  json.Key("model").String(options.model).Key("output").Raw(form::ToArray(output));
   json.Key("service_tier").String("default").Key("store").Bool(options.response.stored);
   json.Key("usage");
   if (state.finish != nullptr && !state.finish->error) {
@@ -201,13 +210,13 @@ class ResponsesEncoder final : public ReplyEncoder {
  public:
   using ReplyEncoder::ReplyEncoder;
 
-  void OnStart(const PromptUsage&, std::string& out) override {
+  void OnStart(const form::PromptUsage&, std::string& out) override {
     if (!options_.stream) return;
     SendResponse("response.created", {}, {}, out);
     SendResponse("response.in_progress", {}, {}, out);
   }
 
-  void OnDelta(const DeltaEvent& delta, std::string& out) override {
+  void OnDelta(const form::DeltaEvent& delta, std::string& out) override {
     ReplyChoice& answer = choices_.front();
     const size_t num_blocks = answer.blocks().size();
     answer.Add(delta);
@@ -242,13 +251,13 @@ class ResponsesEncoder final : public ReplyEncoder {
   }
 
  private:
-  // {"type":NAME,"sequence_number":N, …}
+  // An event {"type":NAME,"sequence_number":N, …}.
   struct Event {
     Event(ResponsesEncoder& encoder, std::string_view event_name) : name(event_name) {
       json.BeginObject().Key("type").String(name);
       json.Key("sequence_number").Integer(encoder.sequence_++);
     }
-    // … of the open item.
+    // An event that concerns the open item.
     Event(ResponsesEncoder& encoder, std::string_view event_name, const Item& item)
         : Event(encoder, event_name) {
       json.Key("item_id").String(item.id).Key("output_index").Integer(encoder.Index());
@@ -272,13 +281,16 @@ class ResponsesEncoder final : public ReplyEncoder {
     event.Send(out);
   }
 
-  // The official clients throw at the first, with its text; others look for the second.
+  // The official clients throw at the first event, with its text; others look for the second.
   void Fail(const Error& error, const State& state, std::string& out) {
     Event event(*this, "error");
-    event.json.Key("code").String(ErrorCodeOf(error)).Key("message").String(PublicMessage(error));
+    event.json.Key("code")
+        .String(ErrorCodeOf(error))
+        .Key("message")
+        .String(form::PublicMessage(error));
     event.json.Key("param");
     error.field.empty() ? event.json.Null() : event.json.String(error.field);
-    const std::string encoded = EncodeError(error);  // {"error":…}
+    const std::string encoded = form::EncodeError(error);  // {"error":…}
     event.json.Raw(std::string_view(encoded).substr(1, encoded.size() - 2));
     event.Send(out);
     std::vector<ResponsesItem> output;
@@ -323,7 +335,7 @@ class ResponsesEncoder final : public ReplyEncoder {
     event.Send(out);
   }
 
-  void SendDelta(const DeltaEvent& delta, std::string& out) {
+  void SendDelta(const form::DeltaEvent& delta, std::string& out) {
     const Item item = OpenItem();
     if (delta.kind == DeltaKind::kArguments) {
       Event event(*this,
@@ -392,7 +404,7 @@ class ResponsesEncoder final : public ReplyEncoder {
   }
 
   int64_t sequence_ = 0;
-  std::optional<size_t> open_;  // index of the item that is open
+  std::optional<size_t> open_;  // index of the open item
 };
 
 }  // namespace

@@ -14,10 +14,10 @@ constexpr int64_t kLookbackUsual = 20;
 constexpr int32_t kHour = 3600;
 constexpr int64_t kNone = -1;
 
-// The index of an item → the lifetime in seconds asked for it.
+// Maps the index of an item to the lifetime in seconds that its breakpoint asks for.
 using Breakpoints = std::map<size_t, int32_t>;
 
-// The last item that a marker may stand on.
+// Returns the last item that may hold a breakpoint.
 std::optional<size_t> LastEligible(const Rendering& prompt) {
   for (size_t i = prompt.items.size(); i > 0; --i) {
     if (prompt.items[i - 1].unmarkable.empty()) return i - 1;
@@ -25,13 +25,13 @@ std::optional<size_t> LastEligible(const Rendering& prompt) {
   return std::nullopt;
 }
 
-// Why the request is refused; empty: it is not.
+// Collects the breakpoints in `out`; returns why the request is refused, or an empty string.
 std::string ReadBreakpoints(const Rendering& prompt, size_t most, Breakpoints& out) {
   for (size_t i = 0; i < prompt.items.size(); ++i) {
     const Item& item = prompt.items[i];
-    if (!item.marker_ttl) continue;
+    if (!item.breakpoint_ttl) continue;
     if (!item.unmarkable.empty()) return item.unmarkable;
-    out[i] = *item.marker_ttl;
+    out[i] = *item.breakpoint_ttl;
   }
   const std::optional<size_t> last = LastEligible(prompt);
   if (prompt.automatic_ttl && last) {
@@ -63,7 +63,7 @@ std::vector<Prefix> PrefixesOf(const Rendering& prompt, std::string_view credent
   PrefixChain chain;
   chain.Add(credential);
   chain.Add(prompt.model);
-  size_t part = 0;  // those before it have had their salts
+  size_t part = 0;  // the salts of the parts before it have been added
   int64_t tokens = 0;
   for (const Item& item : prompt.items) {
     for (; part <= static_cast<size_t>(item.part); ++part) chain.Add(prompt.salts[part]);
@@ -86,7 +86,7 @@ SimulatedAnswer AnthropicCache::Ask(const SentRequestView& request) {
   const size_t most =
       rules.breakpoints_max > 0 ? static_cast<size_t>(rules.breakpoints_max) : kBreakpointsUsual;
   const int64_t lookback = rules.lookback_blocks > 0 ? rules.lookback_blocks : kLookbackUsual;
-  if (prompt->automatic_ttl && row != nullptr && !rules.automatic_marker) {
+  if (prompt->automatic_ttl && row != nullptr && !rules.automatic_breakpoint) {
     return {.usage = {}, .refusal = "cache_control: Extra inputs are not permitted"};
   }
   Breakpoints points;

@@ -1,5 +1,6 @@
-// AnthropicCache: entries at breakpoints only, found by walking back from each, billed in three
-// parts. Source: Anthropic's prompt caching page, 2026-10.
+// AnthropicCache simulates Anthropic's prompt cache: entries end at breakpoints only, are found by
+// walking back from each breakpoint, and are billed in three parts. Source: Anthropic's prompt
+// caching page, 2026-10.
 #pragma once
 
 #include <map>

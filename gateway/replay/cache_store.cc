@@ -5,8 +5,8 @@
 #include <limits>
 #include <span>
 
-#include <kvgate/check.h>
-#include <kvgate/digest.h>
+#include "base/check.h"
+#include "base/digest.h"
 
 namespace kvgate::replay {
 namespace {
@@ -32,7 +32,7 @@ bool CacheStore::Has(const PrefixHash& key, int64_t now_us) const {
 void CacheStore::Put(const PrefixHash& key, const Entry& entry) {
   const bool there = Has(key, entry.now_us);
   Kept& kept = entries_[key];
-  const bool coming = kept.end_us > entry.now_us;  // being written by a request before
+  const bool coming = kept.end_us > entry.now_us;  // an earlier request is writing it
   kept.readable_us =
       there || coming ? std::min(kept.readable_us, entry.readable_us) : entry.readable_us;
   const int64_t ttl_us =

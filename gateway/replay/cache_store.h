@@ -1,18 +1,18 @@
-// CacheStore: entries of a simulated prompt cache by the hash of their prefix, with the time from
-// which on and until which they can be read; and the chain that makes these hashes.
+// CacheStore holds the entries of a simulated prompt cache by the hash of their prefix, with the
+// time span in which they can be read. PrefixChain makes these hashes.
 #pragma once
 
 #include <cstdint>
 #include <string_view>
 #include <unordered_map>
 
-#include <kvgate/ids.h>
+#include "base/ids.h"
 
 namespace kvgate::replay {
 
 using PrefixHash = Hash128<struct ReplayPrefixTag>;
 
-// A hash over everything that was added, in its order.
+// An ordered hash of everything that was added.
 class PrefixChain {
  public:
   void Add(std::string_view bytes);
@@ -24,18 +24,19 @@ class PrefixChain {
 
 class CacheStore {
  public:
-  // Forever, where a provider does not say for how long.
+  // For providers that state no lifetime.
   static constexpr int64_t kForever = 0;
 
   bool Has(const PrefixHash& key, int64_t now_us) const;
-  // `readable_us` is when the writing answer begins; the lifetime counts from its request's start.
+  // `readable_us` is when the writing answer begins; the lifetime counts from the start of its
+  // request.
   struct Entry {
     int64_t now_us = 0;
     int64_t readable_us = 0;
     int64_t ttl_seconds = kForever;
   };
   void Put(const PrefixHash& key, const Entry& entry);
-  // A use counts as a new beginning of its lifetime. REQUIRES: Has.
+  // Restarts the lifetime of an entry that was used. REQUIRES: Has.
   void Refresh(const PrefixHash& key, int64_t now_us);
 
  private:

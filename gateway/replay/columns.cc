@@ -10,9 +10,9 @@
 namespace kvgate::replay {
 namespace {
 
-constexpr int64_t kRelativePrice = 1'000'000;  // picodollars for a token
+constexpr int64_t kRelativePrice = 1'000'000;  // picodollars per token
 
-// The row with prices: its own, or relative ones.
+// Returns the row with its own prices, or with relative ones; nullopt if neither is known.
 std::optional<ledger::PriceRow> PricedRow(const ledger::PriceRow* row) {
   if (row == nullptr || row->prices) return row == nullptr ? std::nullopt : std::optional(*row);
   if (!row->factors) return std::nullopt;
@@ -28,7 +28,7 @@ std::optional<ledger::PriceRow> PricedRow(const ledger::PriceRow* row) {
   return relative;
 }
 
-// Nanodollars; 0 where there is no price.
+// Returns nanodollars; 0 if there is no price.
 int64_t CostIn(const ledger::PriceRow* row, const ledger::TokenUsage& usage) {
   const std::optional<ledger::PriceRow> priced = PricedRow(row);
   const auto cost = priced ? ledger::CostOf(*priced, usage, "") : std::nullopt;
@@ -58,7 +58,7 @@ int64_t OutputTokens(const TraceRequest& request) {
   return request.usage ? request.usage->output_tokens : 0;
 }
 
-// Providers by their name, each with its own cache.
+// Simulated providers by name, each with its own cache.
 class Providers {
  public:
   explicit Providers(const ColumnOptions& options) : options_(options) {}
@@ -138,7 +138,8 @@ class OracleColumn final : public Column {
     answer->usage.output_tokens = OutputTokens(request);
     const ledger::PriceRow* row = providers_.RowFor(request, request.body);
     AddAnswer(row, answer->usage, totals);
-    // Written with a request before; the sums are the same.
+    // Tokens that an earlier request had to write are moved from uncached to written; the sum stays
+    // equal.
     const int64_t written = answer->written_tokens;
     totals.usage.uncached_tokens -= written;
     totals.usage.cache_write_tokens += written;
@@ -180,7 +181,7 @@ class ModeColumn final : public Column {
   const ColumnOptions options_;
   Providers providers_;
   prompt::Optimizer optimizer_;
-  std::multimap<int64_t, Running> running_;  // by the time at which its answer ends
+  std::multimap<int64_t, Running> running_;  // by the time at which the answer ends
 };
 
 void ModeColumn::Finish(Iterator at) {
@@ -188,9 +189,9 @@ void ModeColumn::Finish(Iterator at) {
   const prompt::Report report = optimizer_.Finish(
       running.prepared, {.usage = running.usage, .provider_reason = {}, .now_us = at->first});
   if (running.counted) {
-    const prompt::PrefixBreak& broken = report.prefix_break;
-    BreakTotals& totals =
-        TotalsOf(running.provider).breaks[std::string(prompt::BreakCauseName(broken.cause))];
+    const prompt::diagnose::PrefixBreak& broken = report.prefix_break;
+    BreakTotals& totals = TotalsOf(running.provider)
+                              .breaks[std::string(prompt::diagnose::BreakCauseName(broken.cause))];
     ++totals.count;
     totals.lost_tokens += broken.lost_tokens;
     totals.lost_nanodollars += broken.lost_nanodollars;
@@ -211,7 +212,7 @@ void ModeColumn::Feed(const TraceRequest& request, size_t index, bool counted) {
        .session = own_session.empty() ? request.Header("session_id") : own_session,
        .upstream = request.upstream,
        .provider = provider,
-       // What a subscription pays for is never changed.
+       // Requests paid for by a subscription are never changed.
        .mode = request.is_oauth ? prompt::Mode::kObserve : mode_,
        .rules_off = options_.rules_off,
        .has_conversation_header = !request.Header("x-grok-conv-id").empty(),
@@ -234,8 +235,8 @@ void ModeColumn::Feed(const TraceRequest& request, size_t index, bool counted) {
   }
   if (counted) {
     AddAnswer(providers_.RowFor(request, body), answer.usage, totals);
-    for (const prompt::Edit& edit : prepared.edits) {
-      ++totals.edits[std::string(prompt::RuleName(edit.rule))];
+    for (const prompt::parse::Edit& edit : prepared.edits) {
+      ++totals.edits[std::string(prompt::parse::RuleName(edit.rule))];
     }
   }
   running_.emplace(request.time_us + request.total_us, Running{.prepared = std::move(prepared),

@@ -10,30 +10,30 @@
 namespace kvgate::replay {
 namespace {
 
-constexpr size_t kPointsRead = 50;  // of the latest ones
+constexpr size_t kPointsRead = 50;  // only the latest ones
 constexpr int64_t kMinute = 60'000'000;
-constexpr size_t kRoutedBytes = 256 * kTokenBytes;  // the first tokens, which routing hashes
+constexpr size_t kRoutedBytes = 256 * kTokenBytes;  // routing hashes the first 256 tokens
 
 struct Point {
   int64_t tokens = 0;
   PrefixHash hash;
 };
 
-// Why the request is refused; empty: it is not.
+// Returns why the request is refused; empty if it is not.
 std::string Check(const Rendering& prompt, const ledger::CacheRules& rules) {
   const auto length_max = static_cast<size_t>(rules.key_characters_max);
   if (length_max > 0 && prompt.cache_key.size() > length_max) {
     return fmt::format("Invalid 'prompt_cache_key': string too long, at most {} characters.",
                        length_max);
   }
-  if (rules.markers != ledger::MarkerSyntax::kBreakpoint) {
+  if (rules.breakpoints != ledger::BreakpointSyntax::kBreakpoint) {
     if (prompt.has_cache_options) {
       return "Unsupported parameter: 'prompt_cache_options' with this model.";
     }
-    if (prompt.num_markers() > 0) {
+    if (prompt.num_breakpoints() > 0) {
       return "Unsupported parameter: 'prompt_cache_breakpoint' with this model.";
     }
-  } else if (prompt.num_markers() > rules.breakpoints_max) {
+  } else if (prompt.num_breakpoints() > rules.breakpoints_max) {
     return fmt::format("At most {} prompt_cache_breakpoint markers may be given.",
                        rules.breakpoints_max);
   }
@@ -41,8 +41,8 @@ std::string Check(const Rendering& prompt, const ledger::CacheRules& rules) {
 }
 
 struct Points {
-  std::vector<Point> readable;  // ends of turns and markers
-  std::vector<Point> wanted;    // those that are to be written
+  std::vector<Point> readable;  // ends of turns and breakpoints
+  std::vector<Point> wanted;    // those to be written
   int64_t tokens = 0;           // of the whole prompt
 };
 
@@ -53,13 +53,13 @@ Points FindPoints(const Rendering& prompt, PrefixChain chain, size_t most) {
     chain.Add(item.text);
     out.tokens += item.num_tokens();
     const Point point{.tokens = out.tokens, .hash = chain.hash()};
-    if (item.ends_turn || item.marker_ttl) out.readable.push_back(point);
-    if (item.marker_ttl) marked.push_back(point);
+    if (item.ends_turn || item.breakpoint_ttl) out.readable.push_back(point);
+    if (item.breakpoint_ttl) marked.push_back(point);
   }
   if (prompt.is_explicit) {
     out.wanted = std::move(marked);
   } else {
-    const size_t own = std::min(marked.size(), most - 1);  // the implicit one takes one of them
+    const size_t own = std::min(marked.size(), most - 1);  // the implicit one takes a place
     out.wanted.assign(marked.end() - static_cast<std::ptrdiff_t>(own), marked.end());
     if (!out.readable.empty()) out.wanted.push_back(out.readable.back());
   }
@@ -127,7 +127,7 @@ SimulatedAnswer OpenAiCache::Ask(const SentRequestView& request) {
   chain.Add(prompt->model);
   chain.Add(prompt->salts[0]);
   chain.Add(std::to_string(Route(request, *prompt, rules)));
-  if (rules.markers == ledger::MarkerSyntax::kBreakpoint) {
+  if (rules.breakpoints == ledger::BreakpointSyntax::kBreakpoint) {
     if (rules.cache_key == ledger::CacheKeyUse::kMatched) chain.Add(prompt->cache_key);
     const Points points = FindPoints(*prompt, chain, static_cast<size_t>(rules.breakpoints_max));
     answer.usage = ByBreakpoints(store_, points, rules, request);

@@ -1,6 +1,7 @@
-// OpenAiCache: two ways of caching, by the model's row. With breakpoints (from 5.6 on): entries at
-// ends of turns and at explicit markers, matched with the key, writes paid. Before: increments of a
-// running hash, writes free. Source: OpenAI's prompt caching guide, 2026-09.
+// OpenAiCache simulates OpenAI's two ways of caching, chosen by the model's row. With breakpoints
+// (from 5.6 on), entries stand at ends of turns and at explicit breakpoints, match only with the
+// key, and writes are paid. Older models hash the text in increments, and writes are free. Source:
+// OpenAI's prompt caching guide, 2026-09.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +21,13 @@ class OpenAiCache final : public CacheModel {
   SimulatedAnswer Ask(const SentRequestView& request) override;
 
  private:
-  // The number of the machine that a request comes to.
+  // Returns the number of the machine that gets the request.
   int64_t Route(const SentRequestView& request, const Rendering& prompt,
                 const ledger::CacheRules& rules);
 
   const Options options_;
   CacheStore store_;
-  std::unordered_map<PrefixHash, std::deque<int64_t>> recent_;  // times of the last minute
+  std::unordered_map<PrefixHash, std::deque<int64_t>> recent_;  // request times of the last minute
 };
 
 }  // namespace kvgate::replay

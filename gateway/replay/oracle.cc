@@ -6,9 +6,8 @@
 #include <span>
 #include <utility>
 
-#include <kvgate/digest.h>
-
-#include "gateway/protocol/json_writer.h"
+#include "base/digest.h"
+#include "gateway/protocol/form/json_writer.h"
 #include "gateway/replay/rendering.h"
 
 namespace kvgate::replay {
@@ -38,7 +37,7 @@ std::string WithoutCarriageReturns(std::string_view text) {
 
 void AppendNormal(Element value, std::string& out);
 
-// The members in the order of their names.
+// Appends an object with its members sorted by name.
 void AppendObject(Object object, std::string& out) {
   std::vector<std::pair<std::string_view, Element>> fields;
   for (const auto field : object) fields.emplace_back(field.key, field.value);
@@ -47,14 +46,15 @@ void AppendObject(Object object, std::string& out) {
   out += '{';
   for (const auto& [name, value] : fields) {
     if (out.back() != '{') out += ',';
-    protocol::AppendJsonString(name, out);
+    protocol::form::AppendJsonString(name, out);
     out += ':';
     AppendNormal(value, out);
   }
   out += '}';
 }
 
-// A text; one that holds an object as JSON (the arguments of a call) by that object.
+// Appends a text; one that holds a JSON object (a call's arguments) is replaced by the sorted
+// object.
 void AppendText(std::string_view text, std::string& out) {
   if (text.starts_with('{') && text.ends_with('}')) {
     simdjson::dom::parser parser;
@@ -63,11 +63,11 @@ void AppendText(std::string_view text, std::string& out) {
     if (parser.parse(padded).get_object().get(object) == simdjson::SUCCESS) {
       std::string inner;
       AppendObject(object, inner);
-      protocol::AppendJsonString(inner, out);
+      protocol::form::AppendJsonString(inner, out);
       return;
     }
   }
-  protocol::AppendJsonString(WithoutCarriageReturns(text), out);
+  protocol::form::AppendJsonString(WithoutCarriageReturns(text), out);
 }
 
 void AppendNormal(Element value, std::string& out) {
@@ -104,7 +104,7 @@ Result<std::string> NormalBody(std::string_view body) {
   return out;
 }
 
-// An item's JSON cut behind each line's end and each quote; a tool is one piece.
+// Cuts an item's JSON behind each line end and each quote; a tool is one piece.
 std::vector<std::string_view> PiecesOf(const Item& item) {
   if (item.part == Part::kTools) return {item.text};
   std::vector<std::string_view> pieces;
@@ -119,10 +119,10 @@ std::vector<std::string_view> PiecesOf(const Item& item) {
   return pieces;
 }
 
-// Whether a cached prefix can end behind tools and system prompt, in front of what is only this
-// conversation's: OpenAI's breakpoints stand in messages, and `instructions` is none.
+// Returns true if a cached prefix can end behind tools and system prompt. OpenAI's breakpoints
+// stand in messages, and `instructions` is not a message.
 bool CanShare(const Rendering& prompt, const ledger::CacheRules& rules) {
-  if (rules.markers != ledger::MarkerSyntax::kBreakpoint) return true;
+  if (rules.breakpoints != ledger::BreakpointSyntax::kBreakpoint) return true;
   const auto first = std::find_if(prompt.items.begin(), prompt.items.end(),
                                   [](const Item& item) { return item.part == Part::kMessages; });
   if (first == prompt.items.begin()) return false;
@@ -163,7 +163,7 @@ void Oracle::Keep(Piece& piece, int32_t count, int64_t sent_us) {
   piece.used_us = std::max(piece.used_us, sent_us);
 }
 
-// What was sent in front of `now_us` and whose answers have begun by then.
+// Makes readable what was sent before and whose answer has begun by `now_us`.
 void Oracle::Settle(int64_t now_us) {
   while (!coming_.empty() && coming_.front().time_us <= now_us) {
     const Coming& next = coming_.front();
@@ -187,7 +187,7 @@ Result<Oracle::Answer> Oracle::Ask(const TraceRequest& request, std::string_view
   const bool pays = row != nullptr && row->prices && row->prices->cache_write != row->prices->input;
   Settle(request.time_us);
 
-  // Caches of one provider are apart by tenant and model.
+  // A provider keeps the caches of tenants and models apart.
   const std::string scope = request.tenant + '\n' + std::string(provider) + '\n' + prompt.model;
   Coming coming{.time_us = request.time_us + request.ttft_us,
                 .sent_us = request.time_us,

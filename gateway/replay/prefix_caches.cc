@@ -7,7 +7,7 @@
 namespace kvgate::replay {
 namespace {
 
-constexpr int64_t kIncrementUsual = 64;  // tokens, where a provider names none
+constexpr int64_t kIncrementUsual = 64;  // tokens, if the provider states no increment
 
 int64_t IncrementOf(const ledger::CacheRules& rules) {
   return rules.increment_tokens > 0 ? rules.increment_tokens : kIncrementUsual;
@@ -26,7 +26,7 @@ PrefixChain ChainOf(const SentRequestView& request, const Rendering& prompt) {
   return chain;
 }
 
-// System, then tools, then the turns.
+// Returns the items in render order: system, tools, turns.
 std::vector<const Item*> ToolsBehindSystem(const Rendering& prompt) {
   std::vector<const Item*> items;
   for (const Part part : {Part::kSystem, Part::kTools, Part::kMessages}) {
@@ -37,10 +37,10 @@ std::vector<const Item*> ToolsBehindSystem(const Rendering& prompt) {
   return items;
 }
 
-// A prefix of a text: what units are stored by.
+// A prefix of the text, at which an entry may end.
 struct Cut {
   size_t bytes = 0;
-  bool is_unit = false;  // ends with a turn; else an increment
+  bool is_unit = false;  // ends with a turn; false: an increment
 };
 
 std::vector<Cut> CutsOf(const std::vector<const Item*>& items, size_t step_bytes) {
@@ -135,7 +135,7 @@ SimulatedAnswer UnitCache::Ask(const SentRequestView& request) {
   std::vector<PrefixHash> units;
   size_t begin = 0;
   for (const Cut& cut : CutsOf(items, step_bytes)) {
-    // The hash of a prefix is that of whole increments, and of what is over.
+    // A prefix's hash covers its whole increments and the rest behind them.
     PrefixChain here = increments;
     here.Add(std::string_view(text).substr(begin, cut.bytes - begin));
     if (!cut.is_unit) {

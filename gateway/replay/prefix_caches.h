@@ -1,4 +1,4 @@
-// Caches without markers: what is stored and found is decided by the text alone.
+// Simulated caches without breakpoints: the text alone decides what is stored and found.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@ namespace kvgate::replay {
 // The prompt's text in render order.
 std::string JoinedText(const Rendering& prompt);
 
-// Increments of a running hash over `text`, each stored, those from the front on read; `chain` is
-// what keeps caches apart.
+// Hashes `text` in increments; each is stored, and those that are known from the front on count as
+// read. `chain` holds what separates caches from each other.
 ledger::TokenUsage ByIncrements(CacheStore& store, PrefixChain chain, std::string_view text,
                                 const ledger::CacheRules& rules, const SentRequestView& request);
 
-// xAI, Kimi, and any provider whose rules name an increment and a lifetime at most. With several
-// servers a request goes to that of its conversation (x-grok-conv-id, else prompt_cache_key); one
-// that names none to the next in turn.
+// For xAI, Kimi, and providers whose rules name at most an increment and a lifetime. With several
+// servers, a request goes to that of its conversation (x-grok-conv-id, else prompt_cache_key), and
+// one without a conversation to the next server in turn.
 class IncrementCache final : public CacheModel {
  public:
   explicit IncrementCache(Options options) : options_(std::move(options)) {}
@@ -34,7 +34,7 @@ class IncrementCache final : public CacheModel {
   int64_t num_unnamed_ = 0;
 };
 
-// A backend that hashes the body's bytes: order of fields, blanks and escapes all count (G15).
+// A backend that hashes the body's bytes, so that field order, white space and escapes all count.
 class RawCache final : public CacheModel {
  public:
   explicit RawCache(Options options) : options_(std::move(options)) {}
@@ -45,8 +45,8 @@ class RawCache final : public CacheModel {
   CacheStore store_;
 };
 
-// DeepSeek: only complete units are found: prefixes that end with a turn, and common prefixes that
-// two requests have shown (A+B, then A+C misses and makes a unit of A, A+D finds it). Tools render
+// DeepSeek finds complete units only: prefixes that end with a turn, and common prefixes that two
+// requests have shown (after A+B, A+C misses and makes a unit of A, which A+D finds). Tools render
 // behind the system prompt. Source: DeepSeek's page on context caching, 2026-10.
 class UnitCache final : public CacheModel {
  public:

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "gateway/ledger/usage_reader.h"
 #include "gateway/upstream/body_scan.h"
@@ -35,7 +36,7 @@ TraceRequest BeginRequest(const upstream::ExchangeStart& start) {
   request.provider = start.provider;
   request.is_oauth = start.is_subscription;
   if (start.fields == nullptr) return request;
-  for (const upstream::HeaderField& field : *start.fields) {
+  for (const upstream::wire::HeaderField& field : *start.fields) {
     if (!IsKeptHeader(field.name)) continue;
     std::string name(field.name);
     std::transform(name.begin(), name.end(), name.begin(),
@@ -52,10 +53,16 @@ class Recorder final : public upstream::ExchangeObserver {
       : inner_(std::move(inner)),
         trace_(trace),
         encoding_(start.content_encoding),
-        request_(BeginRequest(start)) {}
+        request_(BeginRequest(start)),
+        answered_endpoint_(start.endpoint) {}
 
   void OnPrepared(std::shared_ptr<upstream::ExchangePreparation> preparation) override {
     inner_->OnPrepared(std::move(preparation));
+  }
+  void OnTranslated(upstream::wire::Endpoint sent_endpoint,
+                    const std::vector<std::string>& left_out) override {
+    answered_endpoint_ = sent_endpoint;
+    inner_->OnTranslated(sent_endpoint, left_out);
   }
   void OnSent(std::string_view body_received, std::string_view body_sent) override {
     request_.body = body_received;
@@ -64,7 +71,7 @@ class Recorder final : public upstream::ExchangeObserver {
   }
   void OnHead(const upstream::ExchangeHead& head) override {
     request_.status = head.status;
-    reader_.emplace(ledger::UsageReader::Body{.endpoint = request_.endpoint,
+    reader_.emplace(ledger::UsageReader::Body{.endpoint = answered_endpoint_,
                                               .content_type = head.content_type,
                                               .content_encoding = head.content_encoding});
     inner_->OnHead(head);
@@ -99,6 +106,8 @@ class Recorder final : public upstream::ExchangeObserver {
   TraceWriter& trace_;
   const std::string encoding_;
   TraceRequest request_;
+  // The upstream's endpoint, whose dialect the answer has; the trace names the caller's.
+  upstream::wire::Endpoint answered_endpoint_;
   bool is_sent_ = false;
   std::optional<ledger::UsageReader> reader_;
 };
@@ -107,7 +116,7 @@ class Recorder final : public upstream::ExchangeObserver {
 
 bool IsKeptHeader(std::string_view name) {
   return std::any_of(kKeptHeaders.begin(), kKeptHeaders.end(),
-                     [&](std::string_view kept) { return upstream::SameName(kept, name); });
+                     [&](std::string_view kept) { return upstream::wire::SameName(kept, name); });
 }
 
 std::unique_ptr<upstream::ExchangeObserver> RecordingLog::Begin(

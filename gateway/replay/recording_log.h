@@ -1,6 +1,6 @@
-// RecordingLog: an ExchangeLog in front of another one that also appends each forwarded request,
-// with its body and what its answer used, to a trace. Of its headers only those are kept that
-// decide caching; never a credential. Thread-safe; the observers as ExchangeObserver says.
+// RecordingLog is an ExchangeLog in front of another one. It also appends each forwarded request to
+// a trace, with its body and the usage of its answer. Only headers that affect caching are kept,
+// never a credential. Thread-safe; its observers follow the rules of ExchangeObserver.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@ namespace kvgate::replay {
 
 class RecordingLog final : public upstream::ExchangeLog {
  public:
-  // Both outlive it.
+  // `inner` and `trace` must outlive it.
   RecordingLog(upstream::ExchangeLog& inner, TraceWriter& trace) : inner_(inner), trace_(trace) {}
 
   std::unique_ptr<upstream::ExchangeObserver> Begin(const upstream::ExchangeStart& start) override;
@@ -24,7 +24,7 @@ class RecordingLog final : public upstream::ExchangeLog {
   TraceWriter& trace_;
 };
 
-// Whether a trace keeps a header of that name, whatever its case.
+// Returns true if a trace keeps the header; the name's case does not matter.
 bool IsKeptHeader(std::string_view name);
 
 }  // namespace kvgate::replay

@@ -16,13 +16,14 @@ constexpr int32_t kFiveMinutes = 300;
 constexpr int32_t kHour = 3600;
 constexpr std::string_view kCacheControl = "cache_control";
 constexpr std::string_view kBreakpoint = "prompt_cache_breakpoint";
+constexpr std::string_view kBillingHeader = R"({"type":"text","text":"x-anthropic-billing-header:)";
 
 std::string_view TextOr(Element value, std::string_view fallback) {
   std::string_view text;
   return value.get_string().get(text) == simdjson::SUCCESS ? text : fallback;
 }
 
-// The member of that name that counts: of several the last one.
+// Returns the member of that name; the last one if there are several.
 std::optional<Element> Find(Object object, std::string_view name) {
   std::optional<Element> found;
   for (const auto field : object) {
@@ -49,11 +50,12 @@ std::string ToJson(const std::optional<Element>& value) {
 }
 
 std::string Quoted(std::string_view text) {
-  // A key that needed an escape is spelled with its bytes: it is compared, not read.
+  // A key that needed escapes is written with its decoded bytes, because it is compared, not
+  // parsed.
   return '"' + std::string(text) + '"';
 }
 
-// The JSON of an object without one of its members; of anything else its JSON.
+// Returns the JSON of an object without one of its members; other values unchanged.
 std::string JsonWithout(Element value, std::string_view name) {
   Object object;
   if (value.get_object().get(object) != simdjson::SUCCESS) return simdjson::minify(value);
@@ -66,7 +68,7 @@ std::string JsonWithout(Element value, std::string_view name) {
   return out + '}';
 }
 
-// The elements of a list; of anything else none.
+// Returns the elements of a list; none for other values.
 std::vector<Element> ElementsOf(const std::optional<Element>& value) {
   std::vector<Element> elements;
   Array array;
@@ -77,7 +79,6 @@ std::vector<Element> ElementsOf(const std::optional<Element>& value) {
 }
 
 // --- Messages
-// -------------------------------------------------------------------------------------
 
 std::optional<int32_t> TtlOf(const std::optional<Element>& control) {
   if (IsNull(control)) return std::nullopt;
@@ -99,10 +100,10 @@ Item BlockItem(Part part, Element block, std::string_view role) {
   return {.part = part,
           .text = std::string(role) + JsonWithout(block, kCacheControl),
           .unmarkable = WhyUnmarkable(block),
-          .marker_ttl = TtlOf(Find(block, kCacheControl))};
+          .breakpoint_ttl = TtlOf(Find(block, kCacheControl))};
 }
 
-// A text stands for one block of text.
+// A string counts as one text block.
 Item TextItem(Part part, Element text, std::string_view role) {
   return {.part = part,
           .text = std::string(role) + R"({"type":"text","text":)" +
@@ -124,7 +125,7 @@ void AddMessage(Element message, Rendering& out) {
   out.items.back().ends_turn = role == "user:";
 }
 
-// Whether a document anywhere has citations, and whether there is any image: both decide caching.
+// Features whose first use or removal loses cached parts: citations in any document, and any image.
 struct Toggles {
   bool citations = false;
   bool images = false;
@@ -142,7 +143,7 @@ void Look(Element value, Toggles& toggles) {
   for (const Element part : ElementsOf(Find(value, "content"))) Look(part, toggles);
 }
 
-// Asking for the effort that is the default is asking for nothing.
+// Asking for the default effort is the same as not asking.
 std::string OutputConfig(const std::optional<Element>& config) {
   if (IsNull(config)) return "null";
   if (TextAt(*config, "effort") != "high") return ToJson(config);
@@ -156,7 +157,7 @@ Rendering RenderMessages(Object body) {
   std::string web_search;
   for (const Element tool : ElementsOf(Find(body, "tools"))) {
     if (TextAt(tool, "type").starts_with("web_search") && IsNull(Find(tool, kCacheControl))) {
-      web_search += ToJson(tool);  // switched on and off it leaves the other tools' prefix
+      web_search += ToJson(tool);  // toggling it keeps the other tools' prefix
       continue;
     }
     out.items.push_back(BlockItem(Part::kTools, tool, ""));
@@ -178,9 +179,8 @@ Rendering RenderMessages(Object body) {
 }
 
 // --- OpenAI
-// ---------------------------------------------------------------------------------------
 
-// A text, as a string or as the only thing in its part, is the same prompt.
+// A text is the same prompt as a string and as the only member of its part.
 std::string PartText(Element part) {
   Object object;
   std::string_view text;
@@ -211,7 +211,7 @@ void AddTurn(Element turn, Rendering& out) {
   const Part part =
       in_front && (role == "system" || role == "developer") ? Part::kSystem : Part::kMessages;
   const std::optional<Element> content = Find(object, "content");
-  std::vector<std::pair<std::string, bool>> parts;  // text, and whether it is marked
+  std::vector<std::pair<std::string, bool>> parts;  // text, and whether it has a breakpoint
   for (const Element element : ElementsOf(content)) {
     parts.emplace_back(PartText(element), Find(element, kBreakpoint).has_value());
   }
@@ -223,7 +223,7 @@ void AddTurn(Element turn, Rendering& out) {
                          .text = (i == 0 ? head : "{}") + parts[i].first,
                          .ends_turn = eligible && last,
                          .ends_message = last,
-                         .marker_ttl = parts[i].second ? std::optional(0) : std::nullopt});
+                         .breakpoint_ttl = parts[i].second ? std::optional(0) : std::nullopt});
   }
 }
 
@@ -270,26 +270,30 @@ int64_t CountTokens(size_t bytes) {
 
 int64_t Item::num_tokens() const { return CountTokens(text.size()); }
 
-int Rendering::num_markers() const {
-  return static_cast<int>(std::count_if(
-      items.begin(), items.end(), [](const Item& item) { return item.marker_ttl.has_value(); }));
+int Rendering::num_breakpoints() const {
+  return static_cast<int>(std::count_if(items.begin(), items.end(), [](const Item& item) {
+    return item.breakpoint_ttl.has_value();
+  }));
 }
 
 void Rendering::DropBillingHeader() {
   std::erase_if(items, [](const Item& item) {
-    return item.part == Part::kSystem &&
-           item.text.starts_with(R"({"type":"text","text":"x-anthropic-billing-header:)");
+    if (item.part != Part::kSystem || !item.text.starts_with(kBillingHeader)) return false;
+    // In JSON a line that follows the header's stands behind an escaped newline.
+    const std::string_view behind = std::string_view(item.text).substr(kBillingHeader.size());
+    const size_t line_end = behind.find(R"(\n)");
+    return line_end == std::string_view::npos || behind.substr(line_end + 2).starts_with('"');
   });
 }
 
-Result<Rendering> Render(upstream::Endpoint endpoint, std::string_view body) {
+Result<Rendering> Render(upstream::wire::Endpoint endpoint, std::string_view body) {
   simdjson::dom::parser parser;
   Object object;
   if (parser.parse(simdjson::padded_string(body)).get_object().get(object) != simdjson::SUCCESS) {
     return MakeError(ErrorCode::kInvalidArgument, "replay", "the body is no JSON object");
   }
-  const bool is_messages =
-      endpoint == upstream::Endpoint::kMessages || endpoint == upstream::Endpoint::kCountTokens;
+  const bool is_messages = endpoint == upstream::wire::Endpoint::kMessages ||
+                           endpoint == upstream::wire::Endpoint::kCountTokens;
   Rendering out = is_messages ? RenderMessages(object) : RenderOpenAi(object);
   if (const std::optional<Element> model = Find(object, "model")) out.model = TextOr(*model, "");
   return out;

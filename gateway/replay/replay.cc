@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <utility>
 
-#include "gateway/protocol/json_writer.h"
+#include "gateway/protocol/form/json_writer.h"
 
 namespace kvgate::replay {
 namespace {
 
-using upstream::Endpoint;
+using upstream::wire::Endpoint;
 using ColumnResult = ReplayResult::ColumnResult;
 
 constexpr double kNanodollars = 1e9;
@@ -23,7 +23,7 @@ bool HasPrompt(Endpoint endpoint) {
          endpoint == Endpoint::kResponses || endpoint == Endpoint::kMessages;
 }
 
-// Anthropic and OpenAI speak one dialect each; the others take either.
+// Anthropic and OpenAI speak one dialect each; other providers accept either.
 Result<void> CheckDialect(const TraceRequest& request, const std::string& provider) {
   const bool is_messages = request.endpoint == Endpoint::kMessages;
   if ((provider == "anthropic" && !is_messages) || (provider == "openai" && is_messages)) {
@@ -35,7 +35,7 @@ Result<void> CheckDialect(const TraceRequest& request, const std::string& provid
   return {};
 }
 
-// The body with another model named, all else as it is.
+// Returns the body with another model name and all other bytes unchanged.
 std::string WithModel(const std::string& body, const std::string& model) {
   simdjson::ondemand::parser parser;
   const simdjson::padded_string padded(body);
@@ -49,7 +49,7 @@ std::string WithModel(const std::string& body, const std::string& model) {
   const auto begin = static_cast<size_t>(raw.data() - padded.data());
   const size_t end = raw.find_last_of('"');
   std::string out = body.substr(0, begin);
-  protocol::AppendJsonString(model, out);
+  protocol::form::AppendJsonString(model, out);
   return out + body.substr(begin + end + 1);
 }
 
@@ -109,13 +109,14 @@ std::string BreakLines(const ColumnResult& column, std::string_view provider) {
   return text;
 }
 
-void WriteOptional(protocol::JsonWriter& json, std::string_view name, std::optional<double> value) {
+void WriteOptional(protocol::form::JsonWriter& json, std::string_view name,
+                   std::optional<double> value) {
   json.Key(name);
   value ? json.Number(*value) : json.Null();
 }
 
-void WriteTotals(protocol::JsonWriter& json, const ReplayResult& result, std::string_view provider,
-                 const ColumnTotals& totals) {
+void WriteTotals(protocol::form::JsonWriter& json, const ReplayResult& result,
+                 std::string_view provider, const ColumnTotals& totals) {
   json.Key("requests").Integer(totals.num_requests);
   json.Key("refused").Integer(totals.num_refused);
   if (totals.num_refused > 0) json.Key("refusal").String(totals.refusal);
@@ -216,7 +217,7 @@ std::string ReplayText(const ReplayResult& result) {
 
 std::string ReplayJson(const ReplayResult& result) {
   std::string text;
-  protocol::JsonWriter json(text);
+  protocol::form::JsonWriter json(text);
   json.BeginObject();
   json.Key("requests").Unsigned(result.num_requests);
   json.Key("skipped").Unsigned(result.num_skipped);

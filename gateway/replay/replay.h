@@ -1,4 +1,4 @@
-// Replay: a trace through all columns, and what they came to: as a table, as JSON, and against
+// Replay sends a trace through all columns and reports the results as a table, as JSON, and against
 // thresholds.
 #pragma once
 
@@ -8,8 +8,7 @@
 #include <string>
 #include <vector>
 
-#include <kvgate/result.h>
-
+#include "base/result.h"
 #include "gateway/replay/columns.h"
 #include "gateway/replay/trace.h"
 
@@ -18,36 +17,36 @@ namespace kvgate::replay {
 struct ReplayOptions {
   ColumnOptions columns;
   std::vector<prompt::Mode> modes;
-  std::string model;      // in place of each body's own; empty: those
-  size_t num_warmup = 0;  // requests at the front that teach and are not counted
+  std::string model;      // replaces the model of each body; empty: keeps it
+  size_t num_warmup = 0;  // requests at the front that only teach and are not counted
 };
 
 struct ReplayResult {
   size_t num_requests = 0;  // replayed
-  size_t num_skipped = 0;   // not of an endpoint that has a prompt
+  size_t num_skipped = 0;   // requests to endpoints without a prompt
   struct ColumnResult {
-    std::string name;  // "direct", a mode's, "oracle"
+    std::string name;  // "direct", "oracle" or the name of a mode
     ProviderTotals totals;
   };
   std::vector<ColumnResult> columns;
 };
 
-// `progress` gets the requests done so far, and may be empty. kInvalidArgument: a line of the trace
-// that cannot be read, or that its provider does not speak.
+// `progress` gets the number of requests done so far, and may be empty. Fails with kInvalidArgument
+// if a line of the trace cannot be read, or if its provider does not speak the request's dialect.
 Result<ReplayResult> RunReplay(TraceReader& trace, const ReplayOptions& options,
                                const std::function<void(size_t)>& progress);
 
 std::string ReplayText(const ReplayResult& result);
 std::string ReplayJson(const ReplayResult& result);
 
-// 0: not asked for.
+// A value of 0 sets no threshold.
 struct Thresholds {
   double hit_rate_min = 0;      // of each mode at each provider
-  double cost_ratio_max = 0;    // of each mode to direct
-  double oracle_ratio_min = 0;  // of each mode's cached tokens to the oracle's
+  double cost_ratio_max = 0;    // each mode's cost relative to direct
+  double oracle_ratio_min = 0;  // each mode's cached tokens relative to the oracle's
 };
-// What is not met, a line each, `observe` left out where there are other modes; empty: all is.
-// A cost that is not known meets no bound.
+// Returns one line for each threshold that is missed; empty if all are met. `observe` is skipped if
+// there are other modes. An unknown cost misses every bound.
 std::vector<std::string> Misses(const ReplayResult& result, const Thresholds& thresholds);
 
 }  // namespace kvgate::replay

@@ -13,15 +13,16 @@
 #include <cstring>
 #include <utility>
 
+#include "base/utf8.h"
 #include "gateway/ledger/request_record.h"
-#include "gateway/protocol/json_writer.h"
+#include "gateway/protocol/form/json_writer.h"
 
 namespace kvgate::replay {
 namespace {
 
 using Element = simdjson::dom::element;
 using Object = simdjson::dom::object;
-using upstream::Endpoint;
+using upstream::wire::Endpoint;
 
 constexpr double kMicroseconds = 1e6;
 constexpr double kMicrosecondsPerMs = 1e3;
@@ -30,7 +31,7 @@ constexpr std::array kEndpoints = {
     Endpoint::kChatCompletions, Endpoint::kCompletions, Endpoint::kResponses, Endpoint::kEmbeddings,
     Endpoint::kMessages,        Endpoint::kCountTokens, Endpoint::kModels,    Endpoint::kOther};
 
-// The counts of a usage, by their names in a trace.
+// The counts of a usage and their names in a trace.
 struct Count {
   std::string_view name;
   int64_t ledger::TokenUsage::*value;
@@ -47,7 +48,7 @@ Error FieldError(std::string_view field, std::string_view what) {
                    fmt::format("'{}' must be {}", field, what), std::string(field));
 }
 
-// Reads the fields of one line; the first problem is kept.
+// Reads the fields of one line and keeps the first error.
 class Line {
  public:
   explicit Line(Object object) : object_(object) {}
@@ -87,7 +88,7 @@ class Line {
   std::optional<Error> error_;
 };
 
-// The bytes of a body that is written as an object, spelled as they are.
+// Returns the exact bytes of a body that is written as an object.
 std::string ObjectBody(const simdjson::padded_string& line) {
   simdjson::ondemand::parser parser;
   simdjson::ondemand::document document;
@@ -139,6 +140,15 @@ Error FileError(const std::filesystem::path& path, std::string_view what, int nu
                    fmt::format("{}: {}: {}", path.string(), what, std::strerror(number)));
 }
 
+// Returns true if the file ends inside a line, because its last writer was killed.
+bool EndsInsideALine(const std::filesystem::path& path) {
+  if (!std::filesystem::is_regular_file(path)) return false;
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file || file.tellg() <= 0) return false;
+  file.seekg(-1, std::ios::end);
+  return file.get() != '\n';
+}
+
 Error At(const std::filesystem::path& path, size_t number, Error error) {
   error.detail = fmt::format("{}:{}: {}", path.string(), number, error.detail);
   return error;
@@ -154,10 +164,10 @@ std::string_view TraceRequest::Header(std::string_view name) const {
 }
 
 std::optional<std::string> ToTraceLine(const TraceRequest& request) {
-  if (!protocol::IsValidUtf8(request.body)) return std::nullopt;
+  if (!IsValidUtf8(request.body)) return std::nullopt;
   std::string line;
   line.reserve(request.body.size() + request.body.size() / 8 + 512);
-  protocol::JsonWriter json(line);
+  protocol::form::JsonWriter json(line);
   const auto milliseconds = [](int64_t time_us) {
     return fmt::format("{:.3f}", static_cast<double>(time_us) / kMicrosecondsPerMs);
   };
@@ -227,7 +237,7 @@ Result<std::unique_ptr<TraceReader>> TraceReader::Open(const std::filesystem::pa
   return reader;
 }
 
-// Only the time is looked at, which a writer puts in front, so that a large trace opens quickly.
+// Reads only the time, which TraceWriter puts first, so that a large trace opens quickly.
 Result<void> TraceReader::Index() {
   std::string line;
   int64_t offset = 0;
@@ -280,7 +290,10 @@ Result<std::unique_ptr<TraceWriter>> TraceWriter::Open(const Options& options) {
 }
 
 TraceWriter::TraceWriter(const Options& options, int file)
-    : options_(options), file_(file), thread_([this] { Run(); }) {}
+    : options_(options),
+      file_(file),
+      is_line_open_(EndsInsideALine(options.path)),
+      thread_([this] { Run(); }) {}
 
 TraceWriter::~TraceWriter() {
   {
@@ -318,17 +331,26 @@ void TraceWriter::Run() {
     const std::string line = std::move(queue_.front());
     queue_.pop_front();
     lock.unlock();
-    size_t written = 0;
-    while (written < line.size()) {
-      const ssize_t count = ::write(file_, line.data() + written, line.size() - written);
-      if (count < 0 && errno == EINTR) continue;
-      if (count < 0) break;
-      written += static_cast<size_t>(count);
-    }
+    // Behind a broken line a new one begins, so that only the broken one is lost.
+    if (is_line_open_ && WriteSome("\n") == 1) is_line_open_ = false;
+    const size_t written = is_line_open_ ? 0 : WriteSome(line);
+    const bool is_written = written == line.size();
+    is_line_open_ = is_line_open_ || (written > 0 && !is_written);
     lock.lock();
     queued_bytes_ -= line.size();
-    if (written < line.size()) ++num_dropped_;
+    if (!is_written) ++num_dropped_;
   }
+}
+
+size_t TraceWriter::WriteSome(std::string_view text) const {
+  size_t written = 0;
+  while (written < text.size()) {
+    const ssize_t count = ::write(file_, text.data() + written, text.size() - written);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) break;
+    written += static_cast<size_t>(count);
+  }
+  return written;
 }
 
 }  // namespace kvgate::replay

@@ -8,30 +8,28 @@
 namespace kvgate::route {
 namespace {
 
-// How strongly a prefix is drawn to a member: the largest weight has it.
-uint64_t WeightOf(const prompt::Identity& prefix, std::string_view member) {
+// A prefix belongs to the member with the largest weight.
+uint64_t WeightOf(const prompt::parse::Identity& prefix, std::string_view member) {
   return XXH3_64bits_withSeed(member.data(), member.size(), prefix.low ^ prefix.high);
 }
 
 }  // namespace
 
-std::vector<size_t> Affinity::Order(const prompt::Identity& conversation,
-                                    const prompt::Identity& prefix, std::span<const Member> members,
-                                    TimePoint now) {
+std::vector<size_t> Affinity::Order(const prompt::parse::Identity& conversation,
+                                    const prompt::parse::Identity& prefix,
+                                    std::span<const Member> members, TimePoint now) {
   std::string kept;
   {
     const std::lock_guard lock(mutex_);
-    const auto found = by_conversation_.find(conversation);
-    if (found != by_conversation_.end() && now - found->second->at < options_.ttl) {
-      kept = found->second->member;
-    }
+    const Place* place = places_.Peek(conversation);
+    if (place != nullptr && now - place->at < options_.ttl) kept = place->member;
   }
   const int running = std::accumulate(
       members.begin(), members.end(), 0,
       [](int sum, const Member& member) { return sum + (member.usable ? member.num_running : 0); });
   const auto usable = std::count_if(members.begin(), members.end(),
                                     [](const Member& member) { return member.usable; });
-  // The request that is being placed counts too, so that an idle pool takes it.
+  // The request that is being placed counts too, so that an idle pool accepts it.
   const double bound =
       std::max<double>(kNeverBusy, options_.load_factor * (running + 1) /
                                        static_cast<double>(std::max<std::ptrdiff_t>(usable, 1)));
@@ -53,21 +51,12 @@ std::vector<size_t> Affinity::Order(const prompt::Identity& conversation,
   return order;
 }
 
-void Affinity::Keep(const prompt::Identity& conversation, std::string_view member, TimePoint now) {
+void Affinity::Keep(const prompt::parse::Identity& conversation, std::string_view member,
+                    TimePoint now) {
   const std::lock_guard lock(mutex_);
-  const auto found = by_conversation_.find(conversation);
-  if (found != by_conversation_.end()) {
-    found->second->member = member;
-    found->second->at = now;
-    places_.splice(places_.begin(), places_, found->second);
-    return;
-  }
-  places_.push_front({.conversation = conversation, .member = std::string(member), .at = now});
-  by_conversation_.emplace(conversation, places_.begin());
-  if (places_.size() > options_.conversations_max) {
-    by_conversation_.erase(places_.back().conversation);
-    places_.pop_back();
-  }
+  Place& place = places_.FindOrAdd(conversation);
+  place.member = member;
+  place.at = now;
 }
 
 }  // namespace kvgate::route

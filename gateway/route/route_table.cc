@@ -10,7 +10,7 @@
 namespace kvgate::route {
 namespace {
 
-// "UPSTREAM" or "UPSTREAM/MODEL"; a model's name may have slashes of its own.
+// Parses "UPSTREAM" or "UPSTREAM/MODEL"; the model's name may contain slashes.
 Target ParseTarget(const std::string& text) {
   const size_t slash = text.find('/');
   if (slash == std::string::npos) return {.upstream = text, .model = {}};
@@ -48,7 +48,7 @@ std::vector<const Target*> Route::Candidates(const Query& query, const Look& loo
       candidates.push_back(&pool_[i]);
     }
   } else {
-    // Those that are down behind the others, else as they are listed.
+    // Usable targets come first, each group in the configured order.
     for (const bool usable : {true, false}) {
       for (size_t i = 0; i < pool_.size(); ++i) {
         if (members[i].usable == usable) candidates.push_back(&pool_[i]);
@@ -56,7 +56,7 @@ std::vector<const Target*> Route::Candidates(const Query& query, const Look& loo
     }
   }
   for (const Target& target : fallback_) candidates.push_back(&target);
-  // The local engine answers alike whatever it is called.
+  // The local engine answers the same under every name, so it is asked once.
   bool has_local = false;
   std::erase_if(candidates, [&](const Target* target) {
     return target->is_local() && std::exchange(has_local, true);

@@ -1,7 +1,7 @@
-// RouteTable: the configured routes: for a model, whom to ask and in which order. A pool of targets
-// shares its prompts by prefix; a fallback is asked when none of the pool answers; short or private
-// prompts may go to the local engine. A model without a route goes to the first upstream that
-// serves it, as without any routes. Thread-safe.
+// RouteTable holds the configured routes: the targets for a model and the order in which to ask
+// them. The targets of a pool share the prompts by prefix; a fallback is asked if no target of the
+// pool answers; short or private prompts may go to the local engine. Find returns no route for a
+// model without one, which then goes to the first upstream that serves it. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -12,8 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include <kvgate/result.h>
-
+#include "base/result.h"
 #include "gateway/config/config.h"
 #include "gateway/route/affinity.h"
 #include "gateway/route/single_flight.h"
@@ -21,19 +20,19 @@
 namespace kvgate::route {
 
 struct Target {
-  std::string upstream;  // its name; "local": the engine
-  std::string model;     // to be asked for there; empty: the one that was asked for
+  std::string upstream;  // its name, or "local" for the engine
+  std::string model;     // to be asked for there; empty: the requested one
   bool is_local() const { return upstream == kLocal; }
   static constexpr std::string_view kLocal = "local";
 };
 
-// What is known of a request before it is routed.
+// The facts about a request before it is routed.
 struct Query {
-  prompt::Identity conversation = {};
-  prompt::Identity prefix = {};  // of tools and system
-  int64_t num_tokens = 0;        // of the prompt, estimated
-  bool is_private = false;       // it must not leave this machine
-  bool is_hard = false;          // its caller asks for much thinking
+  prompt::parse::Identity conversation = {};
+  prompt::parse::Identity prefix = {};  // identity of tools and system
+  int64_t num_tokens = 0;               // estimated prompt tokens
+  bool is_private = false;              // it must not leave this machine
+  bool is_hard = false;                 // its caller asks for much thinking
   std::chrono::steady_clock::time_point now = {};
 };
 
@@ -42,12 +41,12 @@ class Route {
   explicit Route(const config::RouteConfig& config);
 
   const config::RouteConfig& config() const { return config_; }
-  // How a target is doing; asked for each upstream, without a lock held.
+  // Returns a target's current state; called for each upstream, without a lock held.
   using Look = std::function<Affinity::Member(const Target&)>;
-  // In the order in which to ask them, each once; only local ones for what is private: then it may
-  // be empty.
+  // Returns the targets in the order in which to ask them, "local" at most once. A private request
+  // gets the local target only.
   std::vector<const Target*> Candidates(const Query& query, const Look& look);
-  // It was answered by that one.
+  // Notes that `target` answered the request.
   void Keep(const Query& query, const Target& target);
   SingleFlight& flights() { return flights_; }
 
@@ -60,19 +59,20 @@ class Route {
   SingleFlight flights_{{}};
 };
 
-// An answer with which the next target is asked instead: what it says is that this one cannot now.
+// Returns true if the status means that this target cannot answer at present, so the next one is
+// asked.
 bool IsFallbackStatus(int status);
 
 class RouteTable {
  public:
-  // Of `previous`, which may be null, it keeps those that are configured as they were, with what
-  // they remember. kInvalidArgument: a target that is no upstream and not "local", or local without
-  // an engine.
+  // Routes of `previous` (may be null) whose configuration is unchanged are kept with what they
+  // remember. Fails with kInvalidArgument if a target is neither an upstream nor "local", or if a
+  // route needs the local engine and there is none.
   static Result<std::unique_ptr<RouteTable>> Open(const std::vector<config::RouteConfig>& configs,
                                                   const std::vector<std::string>& upstreams,
                                                   bool has_local,
                                                   const RouteTable* previous = nullptr);
-  // The first one that takes the model; null: none does.
+  // Returns the first route that accepts the model; null if none does.
   Route* Find(std::string_view model) const;
   bool empty() const { return routes_.empty(); }
 

@@ -6,23 +6,24 @@
 #include <ctime>
 #include <utility>
 
-#include <kvgate/check.h>
-#include <kvgate/log.h>
-
+#include "base/check.h"
+#include "base/log.h"
 #include "gateway/protocol/chat_completions.h"
 #include "gateway/protocol/completions.h"
 #include "gateway/protocol/messages.h"
 
 namespace kvgate::service {
 
-using protocol::CompletionRequest;
-using protocol::Dialect;
+using protocol::form::CompletionRequest;
+using protocol::form::Dialect;
+using session::ReasoningMemory;
+using session::Responses;
 
 namespace {
 
 Result<CompletionRequest> DecodeAlone(Dialect dialect, std::string_view body,
                                       protocol::MessagesUse use,
-                                      const protocol::DecodeLimits& limits) {
+                                      const protocol::form::DecodeLimits& limits) {
   switch (dialect) {
     case Dialect::kChatCompletions:
       return protocol::DecodeChatCompletions(body, limits);
@@ -38,8 +39,8 @@ Result<CompletionRequest> DecodeAlone(Dialect dialect, std::string_view body,
 
 int LongestMark(const CompletionRequest& request) {
   int ttl_seconds = request.tools_cache_ttl_seconds;
-  if (const auto* messages = std::get_if<std::vector<protocol::Message>>(&request.prompt)) {
-    for (const protocol::Message& message : *messages) {
+  if (const auto* messages = std::get_if<std::vector<protocol::form::Message>>(&request.prompt)) {
+    for (const protocol::form::Message& message : *messages) {
       ttl_seconds = std::max(ttl_seconds, message.cache_ttl_seconds);
     }
   }
@@ -48,14 +49,14 @@ int LongestMark(const CompletionRequest& request) {
 
 }  // namespace
 
-// What a thread that waits for the disk has to itself.
+// The results of the disk step. They are shared with its thread, which may outlive this object.
 struct CompletionStart::Lookup {
   Result<void> loaded;
   std::vector<ReasoningMemory::Found> found;
 };
 
 CompletionStart::CompletionStart(Service& service, const Service::StartArgs& args, Use use)
-    : service_(service), args_(args), use_(use), tenant_(TenantOf(args.credential)) {
+    : service_(service), args_(args), use_(use), tenant_(local::TenantOf(args.credential)) {
   if (use_ == Use::kCount) return;
   record_ = std::make_unique<LocalRecord>(
       LocalRecord::Args{.ledger = service.parts_.ledger,
@@ -88,8 +89,8 @@ void CompletionStart::GoTo(Step step) {
       next_ = Place::kStore;
       break;
     case Step::kSubmit:
-      next_ = provider::LocalProvider::Compiles(request_) && use_ == Use::kAnswer ? Place::kCompile
-                                                                                  : Place::kRequest;
+      next_ = local::LocalProvider::Compiles(request_) && use_ == Use::kAnswer ? Place::kCompile
+                                                                               : Place::kRequest;
       break;
     default:
       next_ = Place::kRequest;
@@ -107,7 +108,8 @@ Result<void> CompletionStart::RunStep() {
   return use_ == Use::kCount ? Count() : Submit();
 }
 
-// What goes on from earlier answers has a turn of its own.
+// Requests of the Responses dialect get a turn of their own, because they may continue from earlier
+// answers.
 Result<void> CompletionStart::Decode() {
   if (args_.dialect != Dialect::kResponses) {
     const auto use =
@@ -127,8 +129,8 @@ Result<void> CompletionStart::Decode() {
   return {};
 }
 
-std::vector<protocol::Message>* CompletionStart::Messages() {
-  return std::get_if<std::vector<protocol::Message>>(&request_.prompt);
+std::vector<protocol::form::Message>* CompletionStart::Messages() {
+  return std::get_if<std::vector<protocol::form::Message>>(&request_.prompt);
 }
 
 Result<void> CompletionStart::Compose() {
@@ -166,7 +168,7 @@ void CompletionStart::EndStore(const Result<void>& done) {
     if (!done || !lookup->loaded) return Fail(done ? lookup->loaded.error() : done.error());
     return GoTo(Step::kCompose);
   }
-  // Without it the answer is as good, and its prompt may have to be computed again.
+  // Without the reasoning the answer is as good, but its prompt may have to be computed again.
   if (done) {
     ReasoningMemory::Apply(std::move(lookup->found), *Messages());
   } else {
@@ -176,14 +178,14 @@ void CompletionStart::EndStore(const Result<void>& done) {
   GoTo(Step::kSubmit);
 }
 
-// Keeps the reasoning of the answer. A caller who says that a response is not to be stored means
-// all of it.
+// Keeps the reasoning of the answer. A caller that asks for a response not to be stored means its
+// reasoning as well.
 void CompletionStart::AddReasoningHook() {
   if (use_ == Use::kCount || (turn_ && !turn_->shape.stored)) return;
   const ReasoningMemory::KeepArgs keep{
       .tenant = tenant_, .id = args_.request_id, .before = plan_.end};
-  hooks_.push_back([&reasoning = service_.reasoning_, keep,
-                    prefix = request_.answer_prefix](const Answer& answer) -> Result<void> {
+  hooks_.push_back([&reasoning = service_.reasoning_, keep, prefix = request_.answer_prefix](
+                       const session::Answer& answer) -> Result<void> {
     for (const protocol::ReplyChoice& choice : answer.choices) {
       ReasoningMemory::KeepArgs each = keep;
       if (choice.index() > 0) each.id += fmt::format("-{}", choice.index());
@@ -221,7 +223,7 @@ protocol::ReplyOptions CompletionStart::OptionsOf() const {
   };
 }
 
-// Once a conversation; the header says it with each answer.
+// Logs each left-out part once per conversation; the response header names it with each answer.
 void CompletionStart::SayLeftOut() const {
   for (const std::string& what : request_.left_out) {
     if (!service_.notices_.IsFirst(tenant_, request_.prompt, what)) continue;
@@ -232,20 +234,20 @@ void CompletionStart::SayLeftOut() const {
   }
 }
 
-// Takes the record.
+// Submits the request to the engine and hands its record over to the completion.
 Result<void> CompletionStart::Submit() {
-  const provider::LocalProvider::RunArgs run{.request = request_,
-                                             .tenant = service_.prefixes_.SaltOf(tenant_),
-                                             .logits_hash = args_.explain,
-                                             .prompt_tokens_max = args_.prompt_tokens_max,
-                                             .output = args_.output,
-                                             .wake = args_.wake};
+  const local::LocalProvider::RunArgs run{.request = request_,
+                                          .tenant = service_.prefixes_.SaltOf(tenant_),
+                                          .logits_hash = args_.explain,
+                                          .prompt_tokens_max = args_.prompt_tokens_max,
+                                          .output = args_.output,
+                                          .wake = args_.wake};
   auto stream = local_->Run(run);
   while (!stream && turn_ && turn_->Shorten(stream.error(), request_)) stream = local_->Run(run);
   if (!stream) return std::move(stream).error();
   SayLeftOut();
   record_->OnBody(args_.body);
-  // What goes on from kept turns is not told by its body.
+  // A prompt that continues stored turns cannot be judged by its body alone.
   if (service_.parts_.prompts != nullptr &&
       !(turn_ && (!turn_->parent.empty() || !turn_->conversation.empty()))) {
     record_->Watch(*service_.parts_.prompts, args_.body);

@@ -1,14 +1,14 @@
-// CompletionStart: a request on its way to its completion, in steps that belong to different
-// threads: decoding, rendering and tokenizing, compiling what the answer must be, and what waits
-// for the disk. Whoever drives it asks next(), runs that step where it belongs, and goes on until
-// it is kNone:
+// CompletionStart takes a request to its completion in steps that belong to different threads:
+// decoding, rendering and tokenizing; compiling the grammar of the answer; and waiting for the
+// disk. The driver asks next(), runs that step on the right threads, and repeats until next() is
+// kNone:
 //
 //   while (start.next() != Place::kNone) {
 //     if (start.next() == Place::kStore) { work = start.StoreWork(); …; start.EndStore(done); }
 //     else start.Run();
 //   }
 //
-// One thread at a time. Service::Start drives it on the caller's thread.
+// One thread may use it at a time. Service::Start drives it on the caller's thread.
 #pragma once
 
 #include <functional>
@@ -16,17 +16,16 @@
 #include <optional>
 #include <string>
 
-#include <kvgate/result.h>
-
+#include "base/result.h"
 #include "gateway/service/service.h"
 
 namespace kvgate::service {
 
 class CompletionStart {
  public:
-  // kCount: the tokens of its prompt are wanted and no answer; then TakeCount has it.
+  // kCount counts the tokens of the prompt and generates no answer; TakeCount returns the count.
   enum class Use : uint8_t { kAnswer, kCount };
-  // `service` outlives it; the body and the credential stay until it is done.
+  // `service` must outlive it; the body and the credential must stay valid until it is done.
   CompletionStart(Service& service, const Service::StartArgs& args, Use use = Use::kAnswer);
   ~CompletionStart();
   CompletionStart(const CompletionStart&) = delete;
@@ -34,19 +33,20 @@ class CompletionStart {
 
   enum class Place : uint8_t { kRequest, kCompile, kStore, kNone };
   Place next() const { return next_; }
-  // Whether its answer will be stored, as far as that is known.
+  // Returns true if the answer will be stored, as far as is known at this step.
   bool keeps() const { return turn_ != nullptr && turn_->shape.stored; }
 
-  // At kRequest and kCompile.
+  // Runs a step. REQUIRES: next() is kRequest or kCompile.
   void Run();
-  // At kStore: what waits for the disk. It owns what it uses, since a disk that hangs may never let
-  // go of the thread; called once. EndStore says that it is done, or why nobody waits any longer.
+  // StoreWork returns the work that waits for the disk. It owns all it uses, because a hanging disk
+  // may never release its thread; it is called once. EndStore reports that it is done, or why the
+  // driver no longer waits for it. REQUIRES: next() is kStore.
   std::function<void()> StoreWork();
   void EndStore(const Result<void>& done);
-  // Ends it, wherever it is.
+  // Ends the request with this error, at any step.
   void Fail(Error error);
 
-  // At kNone.
+  // REQUIRES: next() is kNone.
   Result<std::unique_ptr<Completion>> Take();
   Result<std::string> TakeCount();
 
@@ -62,23 +62,23 @@ class CompletionStart {
   void AddReasoningHook();
   void SayLeftOut() const;
   void GoTo(Step step);
-  std::vector<protocol::Message>* Messages();
+  std::vector<protocol::form::Message>* Messages();
   protocol::ReplyOptions OptionsOf() const;
 
   Service& service_;
   const Service::StartArgs args_;
   const Use use_;
-  const std::string tenant_;  // whose prefixes and turns
+  const std::string tenant_;  // the owner of prefixes and turns
   std::unique_ptr<LocalRecord> record_;
   Step step_ = Step::kDecode;
   Place next_ = Place::kRequest;
-  std::shared_ptr<Responses::Draft> draft_;
-  std::shared_ptr<ResponseTurn> turn_;
-  protocol::CompletionRequest request_;
-  const provider::LocalProvider* local_ = nullptr;
-  ReasoningMemory::Plan plan_;
+  std::shared_ptr<session::Responses::Draft> draft_;
+  std::shared_ptr<session::ResponseTurn> turn_;
+  protocol::form::CompletionRequest request_;
+  const local::LocalProvider* local_ = nullptr;
+  session::ReasoningMemory::Plan plan_;
   std::shared_ptr<Lookup> lookup_;
-  std::vector<AnswerHook> hooks_;
+  std::vector<session::AnswerHook> hooks_;
   Result<std::unique_ptr<Completion>> completion_;
   std::string count_;
 };

@@ -1,4 +1,4 @@
-// What a Service tells about itself: models, statistics, metrics.
+// The part of Service that reports on it: models, statistics, metrics.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,13 +6,16 @@
 #include <utility>
 #include <vector>
 
-#include "gateway/protocol/json_writer.h"
+#include "gateway/protocol/form/json_writer.h"
 #include "gateway/service/service.h"
 
 namespace kvgate::service {
+
+using access::Caller;
+
 namespace {
 
-using protocol::JsonWriter;
+using protocol::form::JsonWriter;
 
 void WriteModel(std::string_view id, int64_t created_unix, JsonWriter& json) {
   json.BeginObject().Key("id").String(id).Key("object").String("model");
@@ -55,7 +58,7 @@ std::vector<Field> EngineFields(const engine::EngineStats& stats) {
           {"restore_bytes_per_second", stats.restore_bytes_per_second}};
 }
 
-std::vector<Field> StoreFields(const store::KvStoreStats& stats) {
+std::vector<Field> StoreFields(const store::kv::KvStoreStats& stats) {
   return {{"records", stats.num_records},      {"payload_bytes", stats.payload_bytes},
           {"disk_bytes", stats.disk_bytes},    {"capacity_bytes", stats.capacity_bytes},
           {"writes", stats.num_writes},        {"hits", stats.num_hits},
@@ -65,7 +68,7 @@ std::vector<Field> StoreFields(const store::KvStoreStats& stats) {
           {"pinned_bytes", stats.pinned_bytes}};
 }
 
-std::vector<Field> TurnFields(const store::TurnStats& stats) {
+std::vector<Field> TurnFields(const store::meta::TurnStats& stats) {
   return {{"turns", stats.num_turns},       {"conversations", stats.num_conversations},
           {"bytes", stats.bytes},           {"capacity_bytes", stats.bytes_max},
           {"appended", stats.num_appended}, {"retired", stats.num_retired},
@@ -119,7 +122,7 @@ std::string Service::ListModels(const std::function<bool(std::string_view)>& may
   JsonWriter json(out);
   json.BeginObject().Key("object").String("list").Key("data").BeginArray();
   if (local_ready_.load()) {
-    // Under the first of its names that the caller may use.
+    // The model is listed under the first of its names that the caller may use.
     const std::vector<std::string>& names = local_->names();
     const auto name = std::find_if(names.begin(), names.end(), may);
     if (name != names.end()) WriteModel(*name, local_->created_unix(), json);
@@ -129,15 +132,15 @@ std::string Service::ListModels(const std::function<bool(std::string_view)>& may
 }
 
 Result<std::string> Service::GetModel(std::string_view id) const {
-  KVGATE_TRY(const provider::LocalProvider* local, Route(std::string(id)));
+  KVGATE_TRY(const local::LocalProvider* local, Route(std::string(id)));
   std::string out;
   JsonWriter json(out);
-  // Under the name it was asked for: a client compares it with what it sent.
+  // The model is returned under the requested name, because clients compare it with what they sent.
   WriteModel(id, local->created_unix(), json);
   return out;
 }
 
-// Waits for the stores.
+// May wait for the disk.
 void Service::RefreshStores() const {
   StoreNumbers numbers;
   if (parts_.kv != nullptr) numbers.kv = parts_.kv->Stats();
@@ -167,7 +170,7 @@ std::string Service::StatsAsKnown(const Caller& caller) const {
   std::string out;
   JsonWriter json(out);
   json.BeginObject().Key("ready").Bool(ready());
-  // The rest shows what others do; null: not for this caller.
+  // The other fields show what other tenants do; null means that this caller may not see them.
   if (!caller.is_admin()) {
     json.Key("store").Null();
     if (parts_.ledger != nullptr) {
@@ -185,7 +188,7 @@ std::string Service::StatsAsKnown(const Caller& caller) const {
   }
   json.Key("store");
   if (parts_.kv != nullptr) {
-    const store::KvStoreStats& stats = numbers.kv;
+    const store::kv::KvStoreStats& stats = numbers.kv;
     json.BeginObject();
     WriteFields(StoreFields(stats), json);
     json.Key("pins").Unsigned(numbers.num_pins);
@@ -194,7 +197,7 @@ std::string Service::StatsAsKnown(const Caller& caller) const {
     json.BeginObject().Key("error").String(parts_.no_disk_reason).EndObject();
   }
   if (parts_.turns != nullptr) {
-    const store::TurnStats& stats = numbers.turns;
+    const store::meta::TurnStats& stats = numbers.turns;
     json.Key("turns").BeginObject().Key("enabled").Bool(stats.enabled);
     WriteFields(TurnFields(stats), json);
     json.EndObject();
@@ -306,7 +309,7 @@ void Service::CollectStore(metrics::TextWriter& writer) const {
   WriteOne("kvgate_store_up", "gauge", "1 when the disk tier is open and healthy.",
            parts_.kv != nullptr && store_numbers().kv.error.empty() ? 1 : 0, writer);
   if (parts_.kv == nullptr) return;
-  const store::KvStoreStats stats = store_numbers().kv;
+  const store::kv::KvStoreStats stats = store_numbers().kv;
   WriteOne("kvgate_store_records", "gauge", "KV records on disk.", stats.num_records, writer);
   WriteOne("kvgate_store_payload_bytes", "gauge", "Live KV on disk.", stats.payload_bytes, writer);
   WriteOne("kvgate_store_disk_bytes", "gauge", "Files of the store.", stats.disk_bytes, writer);
@@ -328,7 +331,7 @@ void Service::CollectStore(metrics::TextWriter& writer) const {
 
 void Service::CollectTurns(metrics::TextWriter& writer) const {
   if (parts_.meta != nullptr) {
-    const store::MetaStoreStats stats = parts_.meta->Stats();
+    const store::meta::MetaStoreStats stats = parts_.meta->Stats();
     WriteOne("kvgate_store_meta_up", "gauge",
              "1 when responses, conversations, pins and the ledger can be kept.",
              stats.error.empty() ? 1 : 0, writer);
@@ -344,7 +347,7 @@ void Service::CollectTurns(metrics::TextWriter& writer) const {
              stats.num_write_errors, writer);
   }
   if (parts_.turns == nullptr) return;
-  const store::TurnStats stats = store_numbers().turns;
+  const store::meta::TurnStats stats = store_numbers().turns;
   WriteOne("kvgate_turns", "gauge", "Conversation turns kept.", stats.num_turns, writer);
   WriteOne("kvgate_turn_conversations", "gauge", "Conversations kept.", stats.num_conversations,
            writer);

@@ -5,8 +5,7 @@
 
 #include <fmt/format.h>
 
-#include <kvgate/wall_clock.h>
-
+#include "base/clock.h"
 #include "gateway/ledger/exchange_recorder.h"
 #include "gateway/protocol/form/errors.h"
 
@@ -19,22 +18,23 @@ constexpr int kClientLeft = 499;
 
 int64_t ToMicroseconds(double seconds) { return std::llround(seconds * 1e6); }
 
-std::pair<upstream::Endpoint, std::string_view> EndpointOf(protocol::Dialect dialect) {
+std::pair<upstream::wire::Endpoint, std::string_view> EndpointOf(protocol::form::Dialect dialect) {
   switch (dialect) {
-    case protocol::Dialect::kChatCompletions:
-      return {upstream::Endpoint::kChatCompletions, "/v1/chat/completions"};
-    case protocol::Dialect::kCompletions:
-      return {upstream::Endpoint::kCompletions, "/v1/completions"};
-    case protocol::Dialect::kMessages:
-      return {upstream::Endpoint::kMessages, "/v1/messages"};
-    case protocol::Dialect::kResponses:
-      return {upstream::Endpoint::kResponses, "/v1/responses"};
+    case protocol::form::Dialect::kChatCompletions:
+      return {upstream::wire::Endpoint::kChatCompletions, "/v1/chat/completions"};
+    case protocol::form::Dialect::kCompletions:
+      return {upstream::wire::Endpoint::kCompletions, "/v1/completions"};
+    case protocol::form::Dialect::kMessages:
+      return {upstream::wire::Endpoint::kMessages, "/v1/messages"};
+    case protocol::form::Dialect::kResponses:
+      return {upstream::wire::Endpoint::kResponses, "/v1/responses"};
   }
-  return {upstream::Endpoint::kOther, ""};
+  return {upstream::wire::Endpoint::kOther, ""};
 }
 
-// "restore_late: 38560 stored tokens were computed anew (load 141 ms so far, computing 2790 ms)"
-std::string ReasonOf(const protocol::GivenUpLoad& load) {
+// An example: "restore_late: 38560 stored tokens were computed anew (load 141 ms so far, computing
+// 2790 ms)".
+std::string ReasonOf(const protocol::form::GivenUpLoad& load) {
   if (load.reason.empty()) return {};
   const bool is_begun = load.reason != "not_worth_it";
   return fmt::format(
@@ -66,7 +66,7 @@ LocalRecord::~LocalRecord() {
   End();
 }
 
-void LocalRecord::OnRequest(const protocol::CompletionRequest& request) {
+void LocalRecord::OnRequest(const protocol::form::CompletionRequest& request) {
   record_.model = request.model;
   record_.stream = request.stream;
   for (const std::string& what : request.left_out) {
@@ -84,17 +84,17 @@ void LocalRecord::Watch(Prompts& prompts, std::string_view body) {
   preparation_ = prompts.Watch(body, record_.endpoint, record_.tenant);
 }
 
-void LocalRecord::OnFinish(const protocol::FinishEvent& finish, bool begun) {
-  const protocol::CompletionStats& stats = finish.stats;
+void LocalRecord::OnFinish(const protocol::form::FinishEvent& finish, bool begun) {
+  const protocol::form::CompletionStats& stats = finish.stats;
   finished_ = true;
   record_.num_attempts = 1;
   record_.status = 200;
   if (finish.error) {
-    if (!begun) record_.status = protocol::HttpStatus(*finish.error);
+    if (!begun) record_.status = protocol::form::HttpStatus(*finish.error);
     record_.outcome = begun ? "upstream_cut" : "failed";
     record_.error = finish.error->detail;
   } else {
-    if (record_.endpoint == upstream::Endpoint::kMessages) {
+    if (record_.endpoint == upstream::wire::Endpoint::kMessages) {
       record_.reported.Set(UsageField::kInputTokens,
                            stats.num_prompt_tokens - stats.num_cached_tokens);
       record_.reported.Set(UsageField::kOutputTokens, stats.num_output_tokens);
@@ -118,18 +118,19 @@ std::string LocalRecord::BreakJson() const {
   return record_.prefix_break ? ledger::BreakJson(*record_.prefix_break) : "";
 }
 
-std::vector<protocol::PromptSegment> LocalRecord::Segments() const {
-  std::vector<protocol::PromptSegment> segments;
+std::vector<protocol::form::PromptSegment> LocalRecord::Segments() const {
+  std::vector<protocol::form::PromptSegment> segments;
   if (!preparation_) return segments;
-  for (const prompt::SourceRun& run : Prompts::RunsOf(*preparation_)) {
-    segments.push_back({.source = prompt::SourceName(run.source), .num_tokens = run.num_tokens});
+  for (const prompt::diagnose::SourceRun& run : Prompts::RunsOf(*preparation_)) {
+    segments.push_back(
+        {.source = prompt::parse::SourceName(run.source), .num_tokens = run.num_tokens});
   }
   return segments;
 }
 
 void LocalRecord::OnRefused(const Error& error) {
   record_.outcome = "refused";
-  record_.status = protocol::HttpStatus(error);
+  record_.status = protocol::form::HttpStatus(error);
   record_.error = std::string(ErrorCodeName(error.code));
   End();
 }

@@ -1,5 +1,6 @@
-// LocalRecord: the ledger's record of one request to the local engine, from its arrival to its end.
-// Exactly one record is added, whatever becomes of the request. One thread at a time.
+// LocalRecord is the ledger's record of one request to the local engine, from its arrival to its
+// end. Exactly one record is added for each request, whatever its outcome, unless Drop is called.
+// One thread may use it at a time.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include <kvgate/result.h>
-
+#include "base/result.h"
 #include "gateway/ledger/ledger.h"
 #include "gateway/protocol/form/completion.h"
 #include "gateway/service/prompts.h"
@@ -19,40 +19,42 @@ class LocalRecord {
  public:
   struct Args {
     ledger::Ledger* ledger = nullptr;  // null: nothing is kept
-    protocol::Dialect dialect = protocol::Dialect::kChatCompletions;
+    protocol::form::Dialect dialect = protocol::form::Dialect::kChatCompletions;
     std::string_view request_id;
     std::string tenant = {};
   };
   explicit LocalRecord(const Args& args);
-  // One whose end is not known by then was left by its client.
+  // Records that the client left if the request has not finished by then.
   ~LocalRecord();
   LocalRecord(const LocalRecord&) = delete;
   LocalRecord& operator=(const LocalRecord&) = delete;
 
-  void OnRequest(const protocol::CompletionRequest& request);
-  // Costs with the body's size: to be called while the engine works.
+  void OnRequest(const protocol::form::CompletionRequest& request);
+  // Hashes the body, so it takes time with its size: call it while the engine works.
   void OnBody(std::string_view body);
   void OnAnswer(size_t bytes) { record_.answer_bytes += bytes; }
-  // What its prompt is compared with, and remembered for; not at all for what the gateway itself
-  // adds turns to. Costs with what is new in the body: to be called while the engine works.
+  // Compares the prompt with earlier ones and remembers it, which takes time with what is new in
+  // the body: call it while the engine works. Do not call it for prompts that the gateway extends
+  // with stored turns, because their body does not show the whole prompt.
   void Watch(Prompts& prompts, std::string_view body);
-  // Its end is known. `begun`: a part of the answer has gone out under a status of success.
-  void OnFinish(const protocol::FinishEvent& finish, bool begun);
-  // Why no more of the prompt was cached, as a JSON object; empty: not known, or nothing is lost.
+  // `begun` says that a part of the answer has gone out under a status of success.
+  void OnFinish(const protocol::form::FinishEvent& finish, bool begun);
+  // Returns why no more of the prompt was cached, as a JSON object; empty if that is unknown or no
+  // tokens were lost.
   std::string BreakJson() const;
-  // The prompt's tokens by source, where its body tells them; else empty.
-  std::vector<protocol::PromptSegment> Segments() const;
-  // Ends it.
+  // Returns the prompt's tokens by source, or an empty list if the body does not tell them.
+  std::vector<protocol::form::PromptSegment> Segments() const;
+  // Ends the record and adds it to the ledger.
   void End();
-  // Ends it without a record: someone else answers.
+  // Ends it without a record, because another target answers.
   void Drop() { ledger_ = nullptr; }
-  // Ends it before the engine saw it.
+  // Ends it for a request that was refused before the engine saw it.
   void OnRefused(const Error& error);
 
  private:
   ledger::Ledger* ledger_;  // null once it has ended
   Prompts* prompts_ = nullptr;
-  std::shared_ptr<upstream::ExchangePreparation> preparation_;  // null: it is not watched
+  std::shared_ptr<upstream::ExchangePreparation> preparation_;  // null if Watch was not called
   ledger::RequestRecord record_;
   bool finished_ = false;
 };

@@ -1,4 +1,4 @@
-// Notices: what is said once a conversation and not at each of its turns. Thread-safe.
+// Notices limits a message to once per conversation instead of once per turn. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +14,14 @@ namespace kvgate::service {
 
 class Notices {
  public:
-  // Of so many notices; older ones may be said again.
+  // The number of notices remembered; older ones may be repeated.
   static constexpr size_t kKnownMax = 4096;
 
-  // Whether nobody has asked that of this conversation yet. Conversations of a tenant are told
-  // apart by their first turn of the user's.
-  bool IsFirst(std::string_view tenant, const protocol::Prompt& prompt, std::string_view what);
-  // The same where that turn is at hand.
+  // Returns true the first time it is asked about `what` in this conversation. A tenant's
+  // conversations are told apart by their first user turn.
+  bool IsFirst(std::string_view tenant, const protocol::form::Prompt& prompt,
+               std::string_view what);
+  // The same for a caller that already has the first user turn.
   bool IsFirst(std::string_view tenant, std::string_view first_turn, std::string_view what);
 
  private:

@@ -9,44 +9,45 @@
 #include <utility>
 
 #include "gateway/prompt/parse/edit.h"
-#include "gateway/prompt/skimmer.h"
+#include "gateway/prompt/parse/json_scanner.h"
 #include "gateway/protocol/form/json_text.h"
 #include "gateway/service/prompts.h"
 
 namespace kvgate::service {
 namespace {
 
-using upstream::Endpoint;
+using upstream::wire::Endpoint;
 
 constexpr size_t kShownBytesMax = 40;
 
-// One that bounds the answer, wherever it stands in the body.
+// A member of the body that limits the answer.
 struct Member {
   std::string name;      // as the body spells it
-  std::string_view key;  // one of the names below
-  prompt::Span value;
+  std::string_view key;  // the entry of kKnownNames that it matches
+  prompt::parse::Span value;
 };
 
-// The members that bound an answer; the first is written where there is none.
+// Returns the members that limit an answer; the first is the one to add if the body has none.
 std::span<const std::string_view> LimitNames(const OutputCapArgs& args) {
   static constexpr std::string_view kChat[] = {"max_completion_tokens", "max_tokens"};
   static constexpr std::string_view kOne[] = {"max_tokens"};
   static constexpr std::string_view kResponses[] = {"max_output_tokens"};
   if (args.endpoint == Endpoint::kResponses) return kResponses;
   const bool is_openai = args.provider == "openai" || args.provider == "azure";
-  // Other providers' chat may know the older name alone: one that names the newer is not bounded.
+  // Chat of other providers may know only the older name and ignore the newer one.
   return args.endpoint == Endpoint::kChatCompletions && is_openai
              ? std::span<const std::string_view>(kChat)
              : kOne;
 }
 
-// What some server takes for a bound, in some dialect: llama.cpp puts n_predict above max_tokens.
+// Every name that some server accepts as a limit in some dialect; llama.cpp, for example, prefers
+// n_predict to max_tokens.
 constexpr std::string_view kKnownNames[] = {
     "max_tokens",     "max_completion_tokens", "max_output_tokens",   "n_predict",
     "max_new_tokens", "num_predict",           "max_tokens_to_sample"};
 
-// Servers written in Go match names in any case, and by Unicode's folding: two letters beyond ASCII
-// are an s and a k to them.
+// Servers written in Go match names in any case and by Unicode's case folding, which maps two
+// non-ASCII letters to s and k.
 std::string Folded(std::string_view name) {
   std::string folded;
   for (size_t i = 0; i < name.size(); ++i) {
@@ -69,17 +70,17 @@ Error Refused(std::string detail, std::string field) {
   return MakeError(ErrorCode::kInvalidArgument, "output_cap", std::move(detail), std::move(field));
 }
 
-// Those of `names`, and the values of the others in `thinking`.
+// Collects the members with a known name, and the value of `thinking`.
 class Reader {
  public:
-  explicit Reader(const OutputCapArgs& args) : args_(args), skimmer_(args.body) {}
+  explicit Reader(const OutputCapArgs& args) : args_(args), scanner_(args.body) {}
 
   Result<void> Read() {
     const bool whole = args_.body.size() <= std::numeric_limits<uint32_t>::max() &&
-                       skimmer_.Object([&](const auto& name) { return Take(name.span); });
-    end_ = skimmer_.at();
-    skimmer_.SkipSpace();
-    if (whole && skimmer_.at() == args_.body.size()) return {};
+                       scanner_.Object([&](const auto& name) { return Take(name.span); });
+    end_ = scanner_.at();
+    scanner_.SkipSpace();
+    if (whole && scanner_.at() == args_.body.size()) return {};
     if (twice_.empty()) return UnreadableBound(args_.key, args_.limit);
     return Refused(fmt::format("Invalid value for '{}': it stands twice, and servers differ in "
                                "which one counts.",
@@ -87,21 +88,21 @@ class Reader {
                    twice_);
   }
 
-  // Where a member can be added: behind all others.
+  // The offset at which a member can be added behind all others.
   uint32_t end() const { return end_ - 1; }
   bool is_empty() const { return is_empty_; }
 
   std::vector<Member> members;
-  std::optional<prompt::Span> thinking;  // the last one
+  std::optional<prompt::parse::Span> thinking;  // the last one in the body
 
  private:
-  bool Take(prompt::Span name) {
+  bool Take(prompt::parse::Span name) {
     is_empty_ = false;
-    const std::optional<prompt::Span> value = skimmer_.Value();
+    const std::optional<prompt::parse::Span> value = scanner_.Value();
     if (!value) return false;
     std::string text;
-    const prompt::Span quoted = {.begin = name.begin - 1, .end = name.end + 1};
-    if (!prompt::DecodeString(quoted.In(args_.body), text)) return false;
+    const prompt::parse::Span quoted = {.begin = name.begin - 1, .end = name.end + 1};
+    if (!prompt::parse::DecodeString(quoted.In(args_.body), text)) return false;
     const std::string folded = Folded(text);
     const auto* known = std::find(std::begin(kKnownNames), std::end(kKnownNames), folded);
     if (text == "thinking") thinking = *value;
@@ -117,35 +118,36 @@ class Reader {
   }
 
   const OutputCapArgs& args_;
-  prompt::Skimmer skimmer_;
+  prompt::parse::JsonScanner scanner_;
   uint32_t end_ = 0;
   bool is_empty_ = true;
-  std::string twice_;  // the second of a name
+  std::string twice_;  // the name that occurs a second time
 };
 
 bool IsNumber(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789+-.eE") == std::string_view::npos;
 }
 
-// REQUIRES: a number within the limit.
+// REQUIRES: a number within the limit. Returns its integer part, at least 1.
 int64_t WholeOf(std::string_view number) {
   double value = 1;
   std::from_chars(number.data(), number.data() + number.size(), value);
   return std::max(int64_t{1}, static_cast<int64_t>(value));
 }
 
-// Above the limit, or a number that some servers take for none: -1, and 0 where it does not mean
-// that only the prompt is wanted.
+// Returns true above the limit, and for numbers that some servers read as "no limit": negative
+// ones, and 0 unless the endpoint takes it as "process the prompt only".
 bool Exceeds(std::string_view number, const OutputCapArgs& args) {
   const bool zero_is_prompt =
       args.endpoint == Endpoint::kMessages || args.endpoint == Endpoint::kCompletions;
-  return protocol::IsNumberAbove(number, args.limit.most) || number.starts_with('-') ||
-         (!zero_is_prompt && !protocol::IsNumberAbove(number, 0));
+  return protocol::form::IsNumberAbove(number, args.limit.most) || number.starts_with('-') ||
+         (!zero_is_prompt && !protocol::form::IsNumberAbove(number, 0));
 }
 
-// A budget of thinking that is below max_tokens, as Anthropic wants it; nothing: it is already.
+// Returns `thinking` with a budget below max_tokens, as Anthropic requires, or nothing if it
+// already has one.
 std::optional<std::string> BoundThinking(std::string_view thinking, int64_t max_tokens) {
-  constexpr int64_t kBudgetMin = 1024;  // a smaller one is refused
+  constexpr int64_t kBudgetMin = 1024;  // Anthropic refuses a smaller budget
   constexpr std::string_view kDigits = "0123456789";
   const size_t name = thinking.find("\"budget_tokens\"");
   if (name == std::string_view::npos) return std::nullopt;
@@ -153,7 +155,7 @@ std::optional<std::string> BoundThinking(std::string_view thinking, int64_t max_
   if (begin == std::string_view::npos) return std::nullopt;
   const size_t end = std::min(thinking.find_first_not_of(kDigits, begin), thinking.size());
   const std::string_view budget = thinking.substr(begin, end - begin);
-  if (!protocol::IsNumberAbove(budget, max_tokens - 1)) return std::nullopt;
+  if (!protocol::form::IsNumberAbove(budget, max_tokens - 1)) return std::nullopt;
   if (max_tokens <= kBudgetMin) return R"({"type":"disabled"})";
   return std::string(thinking).replace(begin, end - begin, std::to_string(max_tokens - 1));
 }
@@ -171,11 +173,11 @@ Error NothingMayChange(const OutputCapArgs& args, std::string_view name, std::st
 
 }  // namespace
 
-protocol::OutputLimit OutputLimitOf(const config::KeyConfig* key,
-                                    const upstream::HeaderFields& fields) {
-  constexpr uint32_t kCapBit = uint32_t{1} << static_cast<int>(prompt::Rule::kOutputCap);
+protocol::form::OutputLimit OutputLimitOf(const config::KeyConfig* key,
+                                          const upstream::wire::HeaderFields& fields) {
+  constexpr uint32_t kCapBit = uint32_t{1} << static_cast<int>(prompt::parse::Rule::kOutputCap);
   if (key == nullptr || (RuleBits(key->rules_off) & kCapBit) != 0) return {};
-  const bool is_long = upstream::FindHeader(fields, "x-kvgate-intent") == "long-form";
+  const bool is_long = upstream::wire::FindHeader(fields, "x-kvgate-intent") == "long-form";
   const int64_t usual = is_long ? 0 : key->default_max_tokens;
   const int64_t most = key->output_tokens_max > 0 ? key->output_tokens_max : usual;
   return {.fallback = usual > 0 && usual < most ? usual : most, .most = most};
@@ -192,9 +194,9 @@ Result<std::vector<CapEdit>> CapOutput(const OutputCapArgs& args) {
   const std::span<const std::string_view> names = LimitNames(args);
   std::vector<CapEdit> edits;
   bool is_bounded = false;
-  // The newer name's value is the caller's own bound where only the older one is sure to be kept.
+  // If only the older name is sure to be obeyed, the newer name's value is the caller's own limit.
   int64_t fallback = args.limit.fallback;
-  const Member* null_one = nullptr;  // a name of the dialect's that says nothing
+  const Member* null_one = nullptr;  // a member of this dialect whose value is null
   for (const Member& member : reader.members) {
     const std::string_view value = member.value.In(args.body);
     const bool is_own = std::find(names.begin(), names.end(), member.name) != names.end();
@@ -225,7 +227,7 @@ Result<std::vector<CapEdit>> CapOutput(const OutputCapArgs& args) {
     const std::string name(names.front());
     if (!args.fixed.empty()) return NothingMayChange(args, name, "");
     const std::string value = std::to_string(fallback);
-    const prompt::Span end = {.begin = reader.end(), .end = reader.end()};
+    const prompt::parse::Span end = {.begin = reader.end(), .end = reader.end()};
     if (null_one != nullptr) {
       edits.push_back({null_one->value, value, name});
     } else {
@@ -248,7 +250,7 @@ std::string Capped(std::string_view body, std::span<const CapEdit> edits) {
   return capped.append(body.substr(at));
 }
 
-Error UnreadableBound(std::string_view key, const protocol::OutputLimit& limit) {
+Error UnreadableBound(std::string_view key, const protocol::form::OutputLimit& limit) {
   return Refused(fmt::format("Answers to the key '{}' have at most {} tokens, and this body does "
                              "not show how many it asks for: it must be one JSON object, plain or "
                              "in gzip, br or zstd.",

@@ -1,39 +1,42 @@
 #include "gateway/service/prompt_store.h"
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
-#include <kvgate/digest.h>
-#include <kvgate/log.h>
-#include <kvgate/wall_clock.h>
-
-#include "store/byte_codec.h"
+#include "base/clock.h"
+#include "base/digest.h"
+#include "base/log.h"
+#include "base/memory_fence.h"
 #include "store/directory_migration.h"
-#include "store/sealed_kinds.h"
+#include "store/file/byte_codec.h"
+#include "store/file/sealed_kinds.h"
 
 namespace kvgate::service {
 namespace {
 
-using prompt::Identity;
-using prompt::TenantMemory;
-using store::MetaTable;
-using store::MetaWrite;
+using prompt::history::TenantMemory;
+using prompt::parse::Identity;
+using store::meta::MetaTable;
+using store::meta::MetaWrite;
 
-// Rows of version 1 were 't' and 'o', with their names in clear: a guess could be checked by them.
+// Rows of version 1 used 't' and 'o' and had unkeyed names, against which a guessed prompt could be
+// checked.
 constexpr char kText = 'T';
 constexpr char kOrder = 'O';
 constexpr size_t kNameBytes = 16;
+constexpr uint16_t kScopeVersion = 3;  // the first version that names the scope of a text
 
 void AppendIdentity(std::string& out, const Identity& identity) {
-  store::AppendValue(out, identity.low);
-  store::AppendValue(out, identity.high);
+  store::file::AppendValue(out, identity.low);
+  store::file::AppendValue(out, identity.high);
 }
 
-Identity TakeIdentity(store::ByteReader& reader) {
+Identity TakeIdentity(store::file::ByteReader& reader) {
   Identity identity;
   identity.low = reader.Take<uint64_t>();
   identity.high = reader.Take<uint64_t>();
@@ -54,17 +57,18 @@ Encoded Encode(const TenantMemory::Row& row, int64_t time_us, const Keyring& rin
   }
   std::string name;
   AppendIdentity(name, row.key);
-  // A scope has several orders.
-  if (!row.bytes) store::AppendValue(name, Xxh3(store::AsBytes(payload)).first);
+  // The payload is part of the name, because a scope has several orders.
+  if (!row.bytes) store::file::AppendValue(name, Xxh3(store::file::AsBytes(payload)).first);
   Encoded out;
   out.key += row.bytes ? kText : kOrder;
   const Keyring::Secret secret = ring.Derive("prompts", out.key + name);
   out.key.append(reinterpret_cast<const char*>(secret.data()), kNameBytes);
   std::string body;
-  store::AppendValue(body, time_us);
-  store::AppendText(body, payload);
+  store::file::AppendValue(body, time_us);
+  store::file::AppendText(body, payload);
   AppendIdentity(body, row.key);
-  out.value = Seal(store::kPromptKind, ring, out.key, body);
+  AppendIdentity(body, row.scope);
+  out.value = Seal(store::file::kPromptKind, ring, out.key, body);
   return out;
 }
 
@@ -75,30 +79,33 @@ struct Decoded {
 };
 
 Result<Decoded> Decode(std::string_view key, std::string_view value, const Keyring& ring) {
-  const Result<store::UnsealedValue> unsealed = Unseal(store::kPromptKind, ring, key, value);
+  const Result<store::file::UnsealedValue> unsealed =
+      Unseal(store::file::kPromptKind, ring, key, value);
   if (!unsealed) return unsealed.error();
-  store::ByteReader reader(unsealed->body);
+  store::file::ByteReader reader(unsealed->body);
   Decoded out;
   out.was_clear = unsealed->was_clear;
   out.time_us = reader.Take<int64_t>();
   std::string payload = reader.TakeText();
-  store::ByteReader name(key);
+  store::file::ByteReader name(key);
   auto kind = name.Take<char>();
   if (out.was_clear) {
     kind = static_cast<char>(kind - 'a' + 'A');
     out.row.key = TakeIdentity(name);
   } else {
     out.row.key = TakeIdentity(reader);
+    if (unsealed->version >= kScopeVersion) out.row.scope = TakeIdentity(reader);
   }
   const bool whole = reader.at_end() && name.ok() && (kind == kText || kind == kOrder);
   if (!whole || (kind == kOrder && payload.size() % sizeof(Identity) != 0)) {
-    return Damaged(store::kPromptKind, "its sizes do not add up");
+    return Damaged(store::file::kPromptKind, "its sizes do not add up");
   }
   if (kind == kText) {
     out.row.bytes = std::make_shared<const std::string>(std::move(payload));
     return out;
   }
-  store::ByteReader order(payload);
+  out.row.scope = out.row.key;
+  store::file::ByteReader order(payload);
   while (!order.at_end()) out.row.order.push_back(TakeIdentity(order));
   return out;
 }
@@ -118,10 +125,10 @@ PromptStore::~PromptStore() {
   }
   wake_.notify_all();
   thread_.join();
-  WriteNew();
+  (void)Attempt("service", "keeping what was sent", [this] { WriteNew(); });
 }
 
-Result<void> PromptStore::Purge(store::MetaStore& meta) {
+Result<void> PromptStore::Purge(store::meta::MetaStore& meta) {
   std::vector<MetaWrite> gone;
   KVGATE_TRY_VOID(meta.Scan(MetaTable::kPrefixes, "", [&](std::string_view key, std::string_view) {
     gone.push_back({.key = std::string(key), .value = std::nullopt});
@@ -139,8 +146,8 @@ int64_t PromptStore::OldestUs(int64_t now_us) const {
   return now_us - std::chrono::duration_cast<std::chrono::microseconds>(options_.retention).count();
 }
 
-// Rows of version 1 are written again, sealed, in the step that deletes them. What another secret
-// has sealed is dropped: all that it saved is tokens.
+// Rows of version 1 are rewritten sealed in the same write that deletes them. Rows sealed with
+// another secret are dropped, which costs only cached tokens.
 void PromptStore::Load() {
   const Keyring& ring = options_.meta.keyring();
   const int64_t oldest_us = OldestUs(NowUs());
@@ -161,7 +168,8 @@ void PromptStore::Load() {
         if (!stays) return true;
         Kept kept{.time_us = decoded->time_us,
                   .key = std::string(key),
-                  .bytes = key.size() + value.size()};
+                  .bytes = key.size() + value.size(),
+                  .scope = decoded->row.scope};
         if (is_old) {
           Encoded sealed = Encode(decoded->row, decoded->time_us, ring);
           kept.key = sealed.key;
@@ -179,8 +187,7 @@ void PromptStore::Load() {
   std::stable_sort(found.begin(), found.end(),
                    [](const auto& a, const auto& b) { return a.first.time_us < b.first.time_us; });
   for (auto& [kept, row] : found) {
-    bytes_ += kept.bytes;
-    kept_.push_back(std::move(kept));
+    Keep(std::move(kept));
     options_.tenants.Restore(std::move(row));
   }
   if (writes.empty()) return;
@@ -202,7 +209,7 @@ void PromptStore::Run() {
     wake_.wait_for(lock, options_.write_interval, [this] { return ends_; });
     if (ends_) return;
     lock.unlock();
-    WriteNew();
+    (void)Attempt("service", "keeping what was sent", [this] { WriteNew(); });
     lock.lock();
   }
 }
@@ -220,7 +227,7 @@ void PromptStore::WriteNew() {
   told_ = !written;
 }
 
-// The oldest go in the step that writes what takes their place.
+// The oldest rows are deleted in the same write that adds their replacements.
 void PromptStore::TakeNew() {
   const std::vector<TenantMemory::Row> rows = options_.tenants.TakeNew();
   if (rows.empty()) return;
@@ -229,16 +236,43 @@ void PromptStore::TakeNew() {
     Encoded encoded = Encode(row, now_us, options_.meta.keyring());
     const size_t size = encoded.key.size() + encoded.value.size();
     if (size > options_.bytes_max) continue;
-    bytes_ += size;
-    kept_.push_back({.time_us = now_us, .key = encoded.key, .bytes = size});
+    Keep({.time_us = now_us, .key = encoded.key, .bytes = size, .scope = row.scope});
     unwritten_.push_back({.key = std::move(encoded.key), .value = std::move(encoded.value)});
   }
-  const int64_t oldest_us = OldestUs(now_us);
-  while (!kept_.empty() && (bytes_ > options_.bytes_max || kept_.front().time_us < oldest_us)) {
-    bytes_ -= kept_.front().bytes;
-    unwritten_.push_back({.key = std::move(kept_.front().key), .value = std::nullopt});
-    kept_.pop_front();
+  MakeRoom(OldestUs(now_us));
+}
+
+// What may throw for lack of memory runs first, so that a failure changes nothing.
+void PromptStore::Keep(Kept kept) {
+  std::list<Kept> row;
+  row.push_back(std::move(kept));
+  const Kept& added = row.front();
+  Share& share = shares_[added.scope];
+  share.rows.push_back(row.begin());
+  share.bytes += added.bytes;
+  bytes_ += added.bytes;
+  if (share.bytes > options_.bytes_max / 2) largest_ = added.scope;
+  kept_.splice(kept_.end(), row);
+}
+
+void PromptStore::MakeRoom(int64_t oldest_us) {
+  while (!kept_.empty() && kept_.front().time_us < oldest_us) DropOldestOf(kept_.front().scope);
+  while (bytes_ > options_.bytes_max) {
+    const auto largest = shares_.find(largest_);
+    const bool is_over = largest != shares_.end() && largest->second.bytes > options_.bytes_max / 2;
+    DropOldestOf(is_over ? largest_ : kept_.front().scope);
   }
+}
+
+void PromptStore::DropOldestOf(const Scope& scope) {
+  const auto share = shares_.find(scope);
+  const auto oldest = share->second.rows.front();
+  unwritten_.push_back({.key = oldest->key, .value = std::nullopt});
+  bytes_ -= oldest->bytes;
+  share->second.bytes -= oldest->bytes;
+  share->second.rows.pop_front();
+  if (share->second.rows.empty()) shares_.erase(share);
+  kept_.erase(oldest);
 }
 
 }  // namespace kvgate::service

@@ -7,41 +7,43 @@
 #include <initializer_list>
 #include <utility>
 
-#include <kvgate/wall_clock.h>
-
+#include "base/clock.h"
 #include "gateway/prompt/history/recognition.h"
-#include "gateway/protocol/json_writer.h"
+#include "gateway/protocol/form/json_writer.h"
 
 namespace kvgate::service {
+
+using prompt::parse::Rule;
+
 namespace {
 
 using prompt::Mode;
-using upstream::FindHeader;
+using upstream::wire::FindHeader;
 
 std::string_view WithoutScheme(std::string_view credential) {
   constexpr std::string_view kScheme = "bearer ";
   if (credential.size() > kScheme.size() &&
-      upstream::SameName(credential.substr(0, kScheme.size()), kScheme)) {
+      upstream::wire::SameName(credential.substr(0, kScheme.size()), kScheme)) {
     credential.remove_prefix(kScheme.size());
   }
   return credential;
 }
 
-// Three runs of base64url with dots between, the first one of a JSON object.
+// A JWT is three runs of base64url with dots between, and the first encodes a JSON object.
 bool IsJwt(std::string_view text) {
   return text.starts_with("eyJ") && std::count(text.begin(), text.end(), '.') == 2;
 }
 
-// The header of ours, or Codex's.
-std::string_view SessionOf(const upstream::HeaderFields& fields) {
+// Reads kvgate's session header, or else Codex's.
+std::string_view SessionOf(const upstream::wire::HeaderFields& fields) {
   const std::string_view session = FindHeader(fields, "x-kvgate-session");
   return session.empty() ? FindHeader(fields, "session_id") : session;
 }
 
-// Much reasoning is asked for, in any dialect's words.
-bool ThinksHard(const prompt::Outline& outline, std::string_view body) {
+// Returns true if the body asks for much reasoning, in any dialect's spelling.
+bool ThinksHard(const prompt::parse::RequestLayout& layout, std::string_view body) {
   const auto says = [&](std::string_view name, std::initializer_list<std::string_view> words) {
-    const prompt::Parameter* parameter = outline.Find(name);
+    const prompt::parse::Parameter* parameter = layout.Find(name);
     return parameter != nullptr &&
            std::any_of(words.begin(), words.end(), [&](std::string_view word) {
              return parameter->value.In(body).find(word) != std::string_view::npos;
@@ -53,12 +55,12 @@ bool ThinksHard(const prompt::Outline& outline, std::string_view body) {
          says("thinking", {"\"enabled\""});
 }
 
-// What Prepare has decided, on its way to the record.
+// Carries the decisions of Prepare to the ledger's record.
 class Preparation final : public upstream::ExchangePreparation {
  public:
   explicit Preparation(prompt::Optimizer& optimizer, prompt::Prepared prepared)
       : optimizer_(optimizer), prepared_(std::move(prepared)) {}
-  // A request that nobody has told the end of was never answered.
+  // A request that never finished was never answered, so the optimizer forgets it.
   ~Preparation() override {
     if (!told_) optimizer_.Abandon(prepared_);
   }
@@ -72,17 +74,17 @@ class Preparation final : public upstream::ExchangePreparation {
     runs_ = report.runs;
     return report;
   }
-  const std::vector<prompt::SourceRun>& runs() const { return runs_; }
+  const std::vector<prompt::diagnose::SourceRun>& runs() const { return runs_; }
 
  private:
   prompt::Optimizer& optimizer_;
   const prompt::Prepared prepared_;
-  std::vector<prompt::SourceRun> runs_;
+  std::vector<prompt::diagnose::SourceRun> runs_;
   bool told_ = false;
 };
 
-void CountEdit(const prompt::Edit& edit, std::vector<ledger::RecordEdit>& edits) {
-  const std::string_view rule = prompt::RuleName(edit.rule);
+void CountEdit(const prompt::parse::Edit& edit, std::vector<ledger::RecordEdit>& edits) {
+  const std::string_view rule = prompt::parse::RuleName(edit.rule);
   for (ledger::RecordEdit& counted : edits) {
     if (counted.rule != rule) continue;
     ++counted.count;
@@ -91,13 +93,13 @@ void CountEdit(const prompt::Edit& edit, std::vector<ledger::RecordEdit>& edits)
   edits.push_back({.rule = std::string(rule)});
 }
 
-ledger::RecordBreak ToRecord(const prompt::PrefixBreak& found) {
-  return {.cause = std::string(prompt::BreakCauseName(found.cause)),
+ledger::RecordBreak ToRecord(const prompt::diagnose::PrefixBreak& found) {
+  return {.cause = std::string(prompt::diagnose::BreakCauseName(found.cause)),
           .path = found.path,
           .volatile_kind = std::string(found.volatile_kind),
           .before = found.before,
           .after = found.after,
-          .verdict = std::string(found.verdict),
+          .verdict = std::string(found.message),
           .reusable_tokens = found.reusable_tokens,
           .lost_tokens = found.lost_tokens,
           .lost_nanodollars = found.lost_nanodollars};
@@ -108,26 +110,26 @@ ledger::RecordBreak ToRecord(const prompt::PrefixBreak& found) {
 uint32_t RuleBits(const std::vector<std::string>& names) {
   if (names.empty()) return 0;
   uint32_t bits = 0;
-  for (size_t i = 0; i < prompt::kNumRules; ++i) {
+  for (size_t i = 0; i < prompt::parse::kNumRules; ++i) {
     const bool named = std::find(names.begin(), names.end(),
-                                 prompt::RuleName(static_cast<prompt::Rule>(i))) != names.end();
+                                 prompt::parse::RuleName(static_cast<Rule>(i))) != names.end();
     if (named) bits |= uint32_t{1} << i;
   }
   return bits;
 }
 
-bool IsSubscription(std::string_view credential, const upstream::HeaderFields& fields) {
+bool IsSubscription(std::string_view credential, const upstream::wire::HeaderFields& fields) {
   const std::string_view secret = WithoutScheme(credential);
   if (secret.starts_with("sk-ant-oat") || IsJwt(secret)) return true;
   if (!FindHeader(fields, "chatgpt-account-id").empty()) return true;
-  return std::any_of(fields.begin(), fields.end(), [](const upstream::HeaderField& field) {
-    return upstream::SameName(field.name, "anthropic-beta") &&
+  return std::any_of(fields.begin(), fields.end(), [](const upstream::wire::HeaderField& field) {
+    return upstream::wire::SameName(field.name, "anthropic-beta") &&
            field.value.find("oauth-") != std::string_view::npos;
   });
 }
 
-std::optional<upstream::Endpoint> PromptEndpoint(std::string_view name) {
-  using upstream::Endpoint;
+std::optional<upstream::wire::Endpoint> PromptEndpoint(std::string_view name) {
+  using upstream::wire::Endpoint;
   for (const Endpoint endpoint :
        {Endpoint::kChatCompletions, Endpoint::kResponses, Endpoint::kMessages}) {
     if (ledger::EndpointName(endpoint) == name) return endpoint;
@@ -158,29 +160,31 @@ prompt::OptimizeArgs Prompts::ArgsOf(const Args& args) const {
 
 Prompts::Known Prompts::Recognize(const KnowArgs& args) {
   Known known;
-  const Result<prompt::Outline> outline = prompt::ReadOutline(args.endpoint, args.body, memo_);
-  if (!outline) return known;
-  const prompt::Recognition found = prompt::Recognize({.outline = *outline,
-                                                       .body = args.body,
-                                                       .tenant = args.tenant,
-                                                       .session = SessionOf(args.fields),
-                                                       .upstream = {}});
+  const Result<prompt::parse::RequestLayout> layout =
+      prompt::parse::ReadRequestLayout(args.endpoint, args.body, memo_);
+  if (!layout) return known;
+  const prompt::history::Recognition found =
+      prompt::history::Recognize({.layout = *layout,
+                                  .body = args.body,
+                                  .tenant = args.tenant,
+                                  .session = SessionOf(args.fields),
+                                  .upstream = {}});
   known.conversation = found.keys.front();
   known.prefix = found.shape;
-  for (const prompt::Segment& segment : outline->segments) {
+  for (const prompt::parse::Segment& segment : layout->segments) {
     known.num_tokens += segment.num_tokens;
-    if (segment.place.section != prompt::Section::kMessages) {
+    if (segment.place.section != prompt::parse::Section::kMessages) {
       known.num_prefix_tokens += segment.num_tokens;
     }
   }
-  known.thinks_hard = ThinksHard(*outline, args.body);
-  known.has_output_limit = outline->Find("max_tokens") != nullptr ||
-                           outline->Find("max_completion_tokens") != nullptr ||
-                           outline->Find("max_output_tokens") != nullptr;
+  known.thinks_hard = ThinksHard(*layout, args.body);
+  known.has_output_limit = layout->Find("max_tokens") != nullptr ||
+                           layout->Find("max_completion_tokens") != nullptr ||
+                           layout->Find("max_output_tokens") != nullptr;
   return known;
 }
 
-// Empty: it may be changed.
+// Returns why the body may not be changed; empty if it may.
 std::string_view Prompts::WhyFixed(const Args& args) {
   const bool has_own = args.key != nullptr && !args.key->mode.empty();
   const std::string_view mode = has_own ? args.key->mode : args.upstream.mode;
@@ -191,14 +195,14 @@ std::string_view Prompts::WhyFixed(const Args& args) {
   return "With a subscription's credential nothing of a request is changed";
 }
 
-protocol::OutputLimit Prompts::LimitOf(const Args& args) {
-  constexpr uint32_t kCapBit = uint32_t{1} << static_cast<int>(prompt::Rule::kOutputCap);
+protocol::form::OutputLimit Prompts::LimitOf(const Args& args) {
+  constexpr uint32_t kCapBit = uint32_t{1} << static_cast<int>(Rule::kOutputCap);
   if ((RuleBits(args.upstream.rules_off) & kCapBit) != 0) return {};
   return OutputLimitOf(args.key, args.fields);
 }
 
 Result<std::vector<CapEdit>> Prompts::CapOf(const Args& args, std::string_view body) {
-  const protocol::OutputLimit limit = LimitOf(args);
+  const protocol::form::OutputLimit limit = LimitOf(args);
   if (limit.most == 0) return std::vector<CapEdit>();
   return CapOutput({.body = body,
                     .endpoint = args.endpoint,
@@ -209,10 +213,10 @@ Result<std::vector<CapEdit>> Prompts::CapOf(const Args& args, std::string_view b
 }
 
 Result<Prompts::Prompt> Prompts::Prepare(const Args& args) {
-  // First: of what is refused nothing is remembered.
+  // The limit is checked first, because a refused request must not be remembered.
   KVGATE_TRY(const std::vector<CapEdit> cap, CapOf(args, args.body));
   Prompt result;
-  if (args.endpoint == upstream::Endpoint::kCompletions) {  // whose prompt nobody looks at
+  if (args.endpoint == upstream::wire::Endpoint::kCompletions) {  // its prompts are not parsed
     if (!cap.empty()) result.body = Capped(args.body, cap);
     return result;
   }
@@ -229,10 +233,8 @@ Result<Prompts::Prompt> Prompts::Prepare(const Args& args) {
     result.body = Capped(args.body, cap);
   }
   for (const CapEdit& edit : cap) {
-    prepared.edits.push_back({.rule = prompt::Rule::kOutputCap,
-                              .span = edit.span,
-                              .bytes = edit.bytes,
-                              .path = edit.name});
+    prepared.edits.push_back(
+        {.rule = Rule::kOutputCap, .span = edit.span, .bytes = edit.bytes, .path = edit.name});
   }
   result.headers = std::exchange(prepared.headers, {});
   result.preparation = std::make_shared<Preparation>(optimizer_, std::move(prepared));
@@ -240,14 +242,14 @@ Result<Prompts::Prompt> Prompts::Prepare(const Args& args) {
 }
 
 Result<void> Prompts::CheckUnread(const Args& args) {
-  const protocol::OutputLimit limit =
-      HasAnswer(args.endpoint) ? LimitOf(args) : protocol::OutputLimit();
+  const protocol::form::OutputLimit limit =
+      HasAnswer(args.endpoint) ? LimitOf(args) : protocol::form::OutputLimit();
   if (limit.most == 0) return {};
   return UnreadableBound(args.key->name, limit);
 }
 
 std::shared_ptr<upstream::ExchangePreparation> Prompts::Watch(std::string_view body,
-                                                              upstream::Endpoint endpoint,
+                                                              upstream::wire::Endpoint endpoint,
                                                               std::string_view tenant) {
   return std::make_shared<Preparation>(optimizer_,
                                        optimizer_.Prepare({.body = body,
@@ -268,41 +270,42 @@ void Prompts::Complete(ledger::RequestRecord& record, const ledger::ReplyFacts& 
   if (!prepared.unreadable.empty()) return;
   record.conversation = ToHex(prepared.conversation.id);
   record.conversation_origin = prepared.conversation.origin;
-  for (const prompt::Edit& edit : prepared.edits) CountEdit(edit, record.edits);
+  for (const prompt::parse::Edit& edit : prepared.edits) CountEdit(edit, record.edits);
   record.plan =
       ledger::RecordPlan{.reason = std::string(prepared.plan.reason),
                          .expected_reuse = prepared.plan.expected_reuse,
-                         .num_markers = static_cast<int64_t>(prepared.plan.markers.size())};
-  // What was refused has written nothing that could be read.
+                         .num_breakpoints = static_cast<int64_t>(prepared.plan.breakpoints.size())};
+  // A refused request has written no cache entry that a later one could read.
   if (record.status < 200 || record.status >= 300) return;
   const prompt::Report report = own.Finish({.usage = record.usage,
                                             .provider_reason = facts.provider_reason.view(),
                                             .now_us = WallClock::NowUs()});
   record.prefix_break = ToRecord(report.prefix_break);
   if (!report.attribution) return;
-  for (size_t i = 0; i < prompt::kNumSources; ++i) {
-    const prompt::SourceTokens& tokens = (*report.attribution)[i];
-    if (tokens == prompt::SourceTokens()) continue;
+  for (size_t i = 0; i < prompt::parse::kNumSources; ++i) {
+    const prompt::diagnose::SourceTokens& tokens = (*report.attribution)[i];
+    if (tokens == prompt::diagnose::SourceTokens()) continue;
     record.attribution.push_back(
-        {.source = std::string(prompt::SourceName(static_cast<prompt::Source>(i))),
+        {.source = std::string(prompt::parse::SourceName(static_cast<prompt::parse::Source>(i))),
          .cached = tokens.cached,
          .written = tokens.written,
          .uncached = tokens.uncached});
   }
 }
 
-const std::vector<prompt::SourceRun>& Prompts::RunsOf(
+const std::vector<prompt::diagnose::SourceRun>& Prompts::RunsOf(
     const upstream::ExchangePreparation& preparation) {
   return static_cast<const Preparation&>(preparation).runs();
 }
 
 namespace {
 
-// What an edit puts in place of what, cut for reading.
+// Explain shows at most this much of the text before and after an edit.
 constexpr size_t kShownBytesMax = 200;
 
-void WriteEdit(const prompt::Edit& edit, std::string_view body, protocol::JsonWriter& json) {
-  json.BeginObject().Key("rule").String(prompt::RuleName(edit.rule));
+void WriteEdit(const prompt::parse::Edit& edit, std::string_view body,
+               protocol::form::JsonWriter& json) {
+  json.BeginObject().Key("rule").String(prompt::parse::RuleName(edit.rule));
   json.Key("path").String(edit.path);
   json.Key("before").String(edit.span.In(body).substr(0, kShownBytesMax));
   json.Key("after").String(std::string_view(edit.bytes).substr(0, kShownBytesMax));
@@ -310,54 +313,56 @@ void WriteEdit(const prompt::Edit& edit, std::string_view body, protocol::JsonWr
   json.Key("bytes_added").Unsigned(edit.bytes.size()).EndObject();
 }
 
-void WriteRules(const prompt::Prepared& prepared, uint32_t rules_off, protocol::JsonWriter& json) {
+void WriteRules(const prompt::Prepared& prepared, uint32_t rules_off,
+                protocol::form::JsonWriter& json) {
   json.Key("rules").BeginArray();
-  for (size_t i = 0; i < prompt::kNumRules; ++i) {
-    const auto rule = static_cast<prompt::Rule>(i);
-    const auto count = std::count_if(prepared.edits.begin(), prepared.edits.end(),
-                                     [&](const prompt::Edit& edit) { return edit.rule == rule; });
-    json.BeginObject().Key("name").String(prompt::RuleName(rule));
+  for (size_t i = 0; i < prompt::parse::kNumRules; ++i) {
+    const auto rule = static_cast<Rule>(i);
+    const auto count =
+        std::count_if(prepared.edits.begin(), prepared.edits.end(),
+                      [&](const prompt::parse::Edit& edit) { return edit.rule == rule; });
+    json.BeginObject().Key("name").String(prompt::parse::RuleName(rule));
     json.Key("on").Bool((rules_off >> i & 1) == 0).Key("edits").Integer(count).EndObject();
   }
   json.EndArray();
 }
 
-// A mode has its own rules, beside those that the configuration switches off.
+// Returns the rules that a mode disables, in addition to those that the configuration switches off.
 uint32_t RulesOffIn(Mode mode) {
   uint32_t bits = 0;
-  for (size_t i = 0; i < prompt::kNumRules; ++i) {
-    const auto rule = static_cast<prompt::Rule>(i);
-    const bool is_of_stabilize = rule == prompt::Rule::kVolatileMoved ||
-                                 rule == prompt::Rule::kVolatileHeld ||
-                                 rule == prompt::Rule::kReminderKept;
+  for (size_t i = 0; i < prompt::parse::kNumRules; ++i) {
+    const auto rule = static_cast<Rule>(i);
+    const bool is_of_stabilize =
+        rule == Rule::kVolatileMoved || rule == Rule::kVolatileHeld || rule == Rule::kReminderKept;
     const bool is_off = mode == Mode::kObserve || (is_of_stabilize && mode != Mode::kStabilize);
     if (is_off) bits |= uint32_t{1} << i;
   }
   return bits;
 }
 
-// What the prompt is made of, as estimated.
-void WriteSources(const Prompts::Args& args, protocol::JsonWriter& json) {
-  std::array<int64_t, prompt::kNumSources> tokens{};
-  prompt::SegmentMemo memo(1);
-  const Result<prompt::Outline> outline = prompt::ReadOutline(args.endpoint, args.body, memo);
-  if (outline) {
-    for (const prompt::Segment& segment : outline->segments) {
+// Writes the estimated tokens of each source.
+void WriteSources(const Prompts::Args& args, protocol::form::JsonWriter& json) {
+  std::array<int64_t, prompt::parse::kNumSources> tokens{};
+  prompt::parse::SegmentMemo memo(1);
+  const Result<prompt::parse::RequestLayout> layout =
+      prompt::parse::ReadRequestLayout(args.endpoint, args.body, memo);
+  if (layout) {
+    for (const prompt::parse::Segment& segment : layout->segments) {
       tokens[static_cast<size_t>(segment.source)] += segment.num_tokens;
     }
   }
   json.Key("sources").BeginObject();
-  for (size_t i = 0; i < prompt::kNumSources; ++i) {
+  for (size_t i = 0; i < prompt::parse::kNumSources; ++i) {
     if (tokens[i] == 0) continue;
-    json.Key(prompt::SourceName(static_cast<prompt::Source>(i))).Integer(tokens[i]);
+    json.Key(prompt::parse::SourceName(static_cast<prompt::parse::Source>(i))).Integer(tokens[i]);
   }
   json.EndObject();
 }
 
-void WritePlan(const prompt::Plan& plan, protocol::JsonWriter& json) {
+void WritePlan(const prompt::planner::Plan& plan, protocol::form::JsonWriter& json) {
   json.Key("plan").BeginObject().Key("reason").String(plan.reason);
   json.Key("expected_reuse").Number(plan.expected_reuse);
-  json.Key("markers").Unsigned(plan.markers.size());
+  json.Key("markers").Unsigned(plan.breakpoints.size());
   json.Key("prompt_cache_key");
   if (plan.prompt_cache_key.empty()) {
     json.Null();
@@ -380,7 +385,7 @@ std::string Prompts::Explain(const Args& args) const {
   const prompt::OptimizeArgs asked = ArgsOf(args);
   const prompt::Prepared prepared = optimizer_.DryRun(asked);
   std::string text;
-  protocol::JsonWriter json(text);
+  protocol::form::JsonWriter json(text);
   json.BeginObject().Key("object").String("kvgate.explanation");
   json.Key("upstream").String(asked.upstream).Key("provider").String(asked.provider);
   json.Key("mode").String(prompt::ModeName(prepared.mode));
@@ -395,7 +400,7 @@ std::string Prompts::Explain(const Args& args) const {
   json.Key("origin").String(prepared.conversation.origin);
   json.Key("first").Bool(prepared.first_of_conversation).EndObject();
   json.Key("edits").BeginArray();
-  for (const prompt::Edit& edit : prepared.edits) WriteEdit(edit, args.body, json);
+  for (const prompt::parse::Edit& edit : prepared.edits) WriteEdit(edit, args.body, json);
   json.EndArray().Key("headers").BeginArray();
   for (const auto& [name, value] : prepared.headers) {
     json.BeginObject().Key("name").String(name).Key("value").String(value).EndObject();

@@ -1,6 +1,6 @@
-// Prompts: what happens to the prompt of a request: the mode that it gets, what the Optimizer makes
-// of it, and what the ledger's record tells of that; for upstreams and, without a change to
-// anything, for the local engine. Thread-safe.
+// Prompts decides what happens to the prompt of a request: its mode, the edits of the Optimizer,
+// and what the ledger's record says about them. It serves upstreams and, without changing anything,
+// the local engine. Thread-safe.
 #pragma once
 
 #include <memory>
@@ -9,31 +9,32 @@
 #include <string_view>
 #include <vector>
 
-#include <kvgate/result.h>
-
+#include "base/result.h"
 #include "gateway/config/config.h"
 #include "gateway/ledger/request_record.h"
 #include "gateway/ledger/usage_reader.h"
 #include "gateway/prompt/optimizer.h"
-#include "gateway/prompt/segment_memo.h"
+#include "gateway/prompt/parse/segment_memo.h"
 #include "gateway/service/output_cap.h"
 #include "gateway/upstream/exchange_observer.h"
 #include "gateway/upstream/wire/header_rules.h"
 
 namespace kvgate::service {
 
-// The names of rules as bits; a name that is none is left out (the configuration has checked them).
+// Returns the named rules as bits. Unknown names are skipped, because the configuration has already
+// rejected them.
 uint32_t RuleBits(const std::vector<std::string>& names);
 
-// A credential of a person's subscription and not of an API account: what such a client sends is
-// judged as it stands, so nothing of it may be changed. Anthropic's OAuth tokens and beta header,
-// and OpenAI's account header and JWTs.
-bool IsSubscription(std::string_view credential, const upstream::HeaderFields& fields);
+// Returns true if the credential belongs to a person's subscription and not to an API account.
+// Providers judge the requests of such clients as they stand, so nothing in them may be changed. It
+// recognises Anthropic's OAuth tokens and beta header, and OpenAI's account header and JWTs.
+bool IsSubscription(std::string_view credential, const upstream::wire::HeaderFields& fields);
 
-// "chat_completions", "responses", "messages": those whose bodies have a prompt that is understood.
-std::optional<upstream::Endpoint> PromptEndpoint(std::string_view name);
+// Accepts "chat_completions", "responses" and "messages", the endpoints whose prompts the gateway
+// can parse. Returns nothing for other names.
+std::optional<upstream::wire::Endpoint> PromptEndpoint(std::string_view name);
 
-// The local engine in an upstream's place, for Prompts::Explain: it takes prompts as they come.
+// Describes the local engine as an upstream for Prompts::Explain; it takes prompts unchanged.
 config::UpstreamConfig LocalUpstream();
 
 class Prompts {
@@ -41,71 +42,73 @@ class Prompts {
   explicit Prompts(const prompt::Optimizer::Options& options) : optimizer_(options) {}
 
   struct Args {
-    std::string_view body;  // without its content-encoding
-    bool encoded = false;   // it came in one and goes on in it: only a key's bound takes it off
-    upstream::Endpoint endpoint = upstream::Endpoint::kOther;
+    std::string_view body;  // with its content-encoding removed
+    bool encoded = false;   // it has a content-encoding, kept unless a key's limit needs an edit
+    upstream::wire::Endpoint endpoint = upstream::wire::Endpoint::kOther;
     std::string_view tenant;
     const config::UpstreamConfig& upstream;
     std::string_view provider;
-    const config::KeyConfig* key = nullptr;  // the caller's; null: there are none
-    const upstream::HeaderFields& fields;    // of the request
-    std::string_view credential;             // as it goes to the upstream
+    const config::KeyConfig* key = nullptr;      // the caller's; null if the gateway has no keys
+    const upstream::wire::HeaderFields& fields;  // the request's
+    std::string_view credential;                 // as sent to the upstream
   };
-  // What a route has to know of a prompt.
+  // The facts about a prompt that routing needs.
   struct Known {
-    prompt::Identity conversation;
-    prompt::Identity prefix;        // of model, tools and system
-    int64_t num_tokens = 0;         // estimated
-    int64_t num_prefix_tokens = 0;  // of tools and system
-    bool thinks_hard = false;       // the caller asks for much reasoning
-    bool has_output_limit = false;  // and bounds the answer
+    prompt::parse::Identity conversation;
+    prompt::parse::Identity prefix;  // identity of model, tools and system
+    int64_t num_tokens = 0;          // estimated
+    int64_t num_prefix_tokens = 0;   // of tools and system
+    bool thinks_hard = false;        // the caller asks for much reasoning
+    bool has_output_limit = false;   // the caller limits the answer's length
   };
   struct KnowArgs {
-    std::string_view body;  // without its content-encoding
-    upstream::Endpoint endpoint = upstream::Endpoint::kOther;
+    std::string_view body;  // with its content-encoding removed
+    upstream::wire::Endpoint endpoint = upstream::wire::Endpoint::kOther;
     std::string_view tenant;
-    const upstream::HeaderFields& fields;
+    const upstream::wire::HeaderFields& fields;
   };
   Known Recognize(const KnowArgs& args);
 
   struct Prompt {
-    std::optional<std::string> body;  // to be sent; absent: what came
+    std::optional<std::string> body;  // the body to send; absent: the received one
     std::vector<prompt::Header> headers;
-    std::shared_ptr<upstream::ExchangePreparation> preparation;  // null: nothing is known of it
+    std::shared_ptr<upstream::ExchangePreparation> preparation;  // null: not tracked
   };
-  // Takes as long as what is new in the body. kInvalidArgument: the caller's key bounds answers,
-  // and this one's cannot be bounded. REQUIRES: HasAnswer(endpoint).
+  // Takes time with what is new in the body. Returns kInvalidArgument if the caller's key limits
+  // answers and this request cannot be limited. REQUIRES: HasAnswer(endpoint).
   Result<Prompt> Prepare(const Args& args);
-  // The same of a body that nobody can read, and that goes on as it is where it may.
+  // The check for a body that cannot be read: it is refused if the key limits answers, else it goes
+  // on unchanged.
   static Result<void> CheckUnread(const Args& args);
-  // The same of a request that the local engine answers; nothing is changed.
+  // Tracks a request that the local engine answers, without changing anything.
   std::shared_ptr<upstream::ExchangePreparation> Watch(std::string_view body,
-                                                       upstream::Endpoint endpoint,
+                                                       upstream::wire::Endpoint endpoint,
                                                        std::string_view tenant);
-  // What would be done, as JSON; nothing is remembered of it.
+  // Returns as JSON what Prepare would do, without remembering the prompt.
   std::string Explain(const Args& args) const;
 
-  // The ledger's: what became of it, into its record.
+  // Writes into the ledger's record what became of the request.
   void Complete(ledger::RequestRecord& record, const ledger::ReplyFacts& facts,
                 upstream::ExchangePreparation& preparation);
 
-  // Of a prompt that Complete was called for: its tokens by source, in the order of rendering.
-  static const std::vector<prompt::SourceRun>& RunsOf(
+  // Returns the tokens by source, in the order of rendering. REQUIRES: Complete was called for this
+  // prompt.
+  static const std::vector<prompt::diagnose::SourceRun>& RunsOf(
       const upstream::ExchangePreparation& preparation);
 
-  prompt::TenantMemory& tenants() { return optimizer_.tenants(); }
+  prompt::history::TenantMemory& tenants() { return optimizer_.tenants(); }
 
  private:
   static constexpr size_t kMemoEntries = size_t{1} << 16;
 
   prompt::OptimizeArgs ArgsOf(const Args& args) const;
-  // What makes the body keep the bound on answers that the caller's key has.
+  // Returns the edits that enforce the key's limit on answers.
   static Result<std::vector<CapEdit>> CapOf(const Args& args, std::string_view body);
-  static protocol::OutputLimit LimitOf(const Args& args);
+  static protocol::form::OutputLimit LimitOf(const Args& args);
   static std::string_view WhyFixed(const Args& args);
 
-  prompt::SegmentMemo memo_{
-      kMemoEntries};  // for Recognize, which looks before there is an upstream
+  prompt::parse::SegmentMemo memo_{
+      kMemoEntries};  // for Recognize, which runs before an upstream is chosen
   prompt::Optimizer optimizer_;
 };
 

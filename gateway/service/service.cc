@@ -4,8 +4,7 @@
 
 #include <utility>
 
-#include <kvgate/log.h>
-
+#include "base/log.h"
 #include "gateway/service/completion_start.h"
 
 namespace kvgate::service {
@@ -38,14 +37,14 @@ Completion::Output Completion::Next() {
 }
 
 void Completion::TakeEvents(Output& output) {
-  for (protocol::CompletionEvent& event : parts_.stream->Take()) {
-    if (auto* finish = std::get_if<protocol::FinishEvent>(&event)) {
+  for (protocol::form::CompletionEvent& event : parts_.stream->Take()) {
+    if (auto* finish = std::get_if<protocol::form::FinishEvent>(&event)) {
       finish_ = std::move(*finish);
       return;
     }
-    if (const auto* begin = std::get_if<protocol::BeginEvent>(&event)) usage_ = begin->usage;
+    if (const auto* begin = std::get_if<protocol::form::BeginEvent>(&event)) usage_ = begin->usage;
     output.bytes += Begin();
-    if (const auto* delta = std::get_if<protocol::DeltaEvent>(&event)) {
+    if (const auto* delta = std::get_if<protocol::form::DeltaEvent>(&event)) {
       if (!choices_.empty()) choices_[static_cast<size_t>(delta->choice)].Add(*delta);
       parts_.encoder->OnDelta(*delta, output.bytes);
     }
@@ -55,9 +54,10 @@ void Completion::TakeEvents(Output& output) {
 std::function<Result<void>()> Completion::TakeHooks() {
   return [hooks = std::exchange(parts_.hooks, {}), finish = *finish_,
           choices = std::exchange(choices_, {})]() mutable -> Result<void> {
-    // What they hold is let go of before the client knows of the end, too.
-    const std::vector<AnswerHook> all = std::exchange(hooks, {});
-    for (const AnswerHook& hook : all) {
+    // The hooks are destroyed on return, so that what they hold (such as a conversation's lock) is
+    // released before the client sees the end.
+    const std::vector<session::AnswerHook> all = std::exchange(hooks, {});
+    for (const session::AnswerHook& hook : all) {
       KVGATE_TRY_VOID(hook({.finish = finish, .choices = choices}));
     }
     return {};
@@ -73,13 +73,13 @@ void Completion::EndHooks(const Result<void>& done) {
   }
 }
 
-void Completion::Finish(protocol::FinishEvent& finish, Output& output) {
+void Completion::Finish(protocol::form::FinishEvent& finish, Output& output) {
   output.finished = true;
   parts_.hooks.clear();
   const bool begun = parts_.streaming && started_;
   parts_.record->OnFinish(finish, begun);
   finish.stats.prefix_break = parts_.record->BreakJson();
-  // The body tells tools and retrieval apart, which the engine has as parts of messages.
+  // The body distinguishes tools and retrieval, which the engine sees only as parts of messages.
   if (auto segments = parts_.record->Segments(); !segments.empty()) {
     finish.stats.segments = std::move(segments);
   }
@@ -117,10 +117,10 @@ Service::Service(Parts parts)
   });
 }
 
-void Service::SetLocal(std::unique_ptr<provider::LocalProvider> local) {
+void Service::SetLocal(std::unique_ptr<local::LocalProvider> local) {
   local_ = std::move(local);
   const auto text = [this](const std::vector<TokenId>& tokens) {
-    protocol::CompletionRequest request;
+    protocol::form::CompletionRequest request;
     request.prompt = tokens;
     return local_->PromptTexts(request).front();
   };
@@ -143,7 +143,7 @@ bool IsOverload(const Error& error) {
          error.code == ErrorCode::kUnavailable;
 }
 
-Result<const provider::LocalProvider*> Service::Route(const std::string& model) const {
+Result<const local::LocalProvider*> Service::Route(const std::string& model) const {
   if (!parts_.has_local) {
     return MakeError(ErrorCode::kNotFound, "service",
                      fmt::format("The model '{}' does not exist here.", model), "model");
@@ -158,12 +158,12 @@ Result<const provider::LocalProvider*> Service::Route(const std::string& model) 
                                  local_->id()),
                      "model");
   }
-  return static_cast<const provider::LocalProvider*>(local_.get());
+  return static_cast<const local::LocalProvider*>(local_.get());
 }
 
 namespace {
 
-// On this thread, which may wait for the disk.
+// Runs all steps on this thread, which may therefore wait for the disk.
 void Drive(CompletionStart& start) {
   while (start.next() != CompletionStart::Place::kNone) {
     if (start.next() == CompletionStart::Place::kStore) {
@@ -195,22 +195,22 @@ Result<std::string> Service::CountTokens(const CountArgs& args) {
   return start.TakeCount();
 }
 
-Result<std::unique_ptr<WarmJob>> Service::StartWarm(const WarmArgs& args) {
+Result<std::unique_ptr<local::WarmJob>> Service::StartWarm(const WarmArgs& args) {
   if (draining_.load()) {
     return MakeError(ErrorCode::kUnavailable, "service",
                      "The server is shutting down and takes no new requests.");
   }
   KVGATE_TRY(const protocol::WarmRequest warm, protocol::DecodeWarm(args.body, parts_.limits));
-  KVGATE_TRY(const provider::LocalProvider* local, Route(warm.request.model));
+  KVGATE_TRY(const local::LocalProvider* local, Route(warm.request.model));
   KVGATE_TRY(std::vector<TokenId> tokens, local->EncodePrefix(warm.request));
   KVGATE_TRY_VOID(
-      provider::CheckPromptTokens(tokens.size(), args.prompt_tokens_max, warm.request.dialect));
-  return WarmJob::Start({.engine = local->engine(),
-                         .prefixes = prefixes_,
-                         .tokens = std::move(tokens),
-                         .tenant = TenantOf(args.credential),
-                         .pin = warm.pin,
-                         .wake = args.wake});
+      local::CheckPromptTokens(tokens.size(), args.prompt_tokens_max, warm.request.dialect));
+  return local::WarmJob::Start({.engine = local->engine(),
+                                .prefixes = prefixes_,
+                                .tokens = std::move(tokens),
+                                .tenant = local::TenantOf(args.credential),
+                                .pin = warm.pin,
+                                .wake = args.wake});
 }
 
 }  // namespace kvgate::service

@@ -1,7 +1,7 @@
-// WorkPools: the threads behind the event loops, one pool for each thing that may hold a thread for
-// long, so that none of them holds up another: what a disk keeps waiting waits in `store` and
-// `bulk`, a grammar that takes seconds to compile in `compile`; `request` never waits for either.
-// What needs none of them (/health, /ready, /metrics) is answered on the event loops.
+// WorkPools holds the threads behind the event loops, one pool for each kind of work that may hold
+// a thread for long, so that none delays another: waits for the disk happen in `store` and `bulk`,
+// grammars that take seconds compile in `compile`, and `request` never waits for either. Requests
+// that need no pool (/health, /ready, /metrics) are answered on the event loops.
 #pragma once
 
 #include <array>
@@ -16,14 +16,14 @@ namespace kvgate::service {
 class WorkPools {
  public:
   struct Options {
-    int request_threads = 3;  // decoding, tokenizing, hashing; a tenant has one fewer
+    int request_threads = 3;  // decoding, tokenizing, hashing; one tenant gets at most one fewer
     int compile_threads = 2;  // schemas and grammars
     int store_threads = 4;    // short waits for the disk: turns, pins, records
-    int bulk_threads = 2;     // long ones: verifying, files of prefixes
-    size_t queue_max = 1024;  // of each
+    int bulk_threads = 2;     // long waits: verifying, prefix files
+    size_t queue_max = 1024;  // of each pool
     double tenant_share = 0.5;
-    // How long the disk may take for one piece of work before whoever waits is told that it does
-    // not answer; of bulk work for one step.
+    // How long the disk may take before the caller is told that it does not answer: for one piece
+    // of work in `store`, for one step of it in `bulk`.
     std::chrono::milliseconds store_timeout{10'000};
     std::chrono::milliseconds bulk_timeout{60'000};
   };
@@ -56,7 +56,7 @@ class WorkPools {
   void Collect(metrics::TextWriter& writer) const;
 
  private:
-  // A grammar that takes seconds gives way to the tokens of everybody else.
+  // Compiling a grammar may take seconds, so it yields the cores to token generation.
   static constexpr int kCompileNice = 5;
 
   const Options options_;

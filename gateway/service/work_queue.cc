@@ -8,17 +8,17 @@
 #include <new>
 #include <utility>
 
-#include <kvgate/log.h>
+#include "base/log.h"
 #include "base/memory_fence.h"
-#include <kvgate/thread_activity.h>
+#include "base/thread_activity.h"
 
 namespace kvgate::service {
 namespace {
 
 constexpr int kRetrySeconds = 1;
-// Work that there is no memory to begin waits for some.
+// If there is no memory to begin a piece of work, the thread waits this long for some.
 constexpr std::chrono::milliseconds kMemoryRetry{20};
-// A disk that has been silent for long is asked again a little later.
+// A disk that has been silent for long gets a longer retry time than a full queue.
 constexpr int kLostRetrySeconds = 5;
 
 Error Overloaded(std::string detail) {
@@ -37,7 +37,7 @@ WorkQueue::WorkQueue(Options options)
       tenant_threads_max_(static_cast<size_t>(std::max(1, options_.threads - 1))) {
   try {
     for (int i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { Run(); });
-  } catch (...) {  // the system has no thread left: those that run must end before they are dropped
+  } catch (...) {  // the system has no thread left, and those already started must be joined
     Stop();
     throw;
   }
@@ -133,7 +133,7 @@ void WorkQueue::Run() {
   ThreadActivity activity({.pool = options_.name,
                            .patience = options_.patience,
                            .waits_for_disk = options_.waits_for_disk});
-  // Of this thread alone, as Linux has it.
+  // On Linux this sets the priority of the calling thread alone.
   if (options_.nice > 0) (void)::setpriority(PRIO_PROCESS, 0, options_.nice);
   std::unique_lock lock(mutex_);
   while (true) {
@@ -143,7 +143,7 @@ void WorkQueue::Run() {
       return next != nullptr || (stopping_ && stats_.num_queued == 0);
     });
     if (next == nullptr) return;
-    const auto own = tenants_.find(*next);  // stays: it is running
+    const auto own = tenants_.find(*next);  // stays valid: not erased while work runs
     const Clock::time_point since = Now();
     try {
       last_ = *next;
@@ -163,14 +163,14 @@ void WorkQueue::Run() {
     } catch (const std::exception& failure) {
       LogFailure("service", "work threw on a thread of ", options_.name, failure);
     }
-    work = nullptr;  // what it holds goes without the lock
+    work = nullptr;  // destroys what the work holds without the lock
     activity.End();
     lock.lock();
     auto& running = own->second.running;
     running.erase(std::find(running.begin(), running.end(), since));
     --stats_.num_running;
     ++stats_.num_done;
-    // Who waited for a thread of its own may have one now, and whoever stops may go.
+    // A tenant at its thread limit may now have a thread, and a stopping thread may now end.
     if (own->second.queue.empty() && running.empty()) tenants_.erase(own);
     wake_.notify_all();
   }

@@ -1,23 +1,22 @@
-// What is to happen when an answer is complete, before its last bytes go out.
+// AnswerHook: a function that runs when an answer is complete, before its last bytes go out.
 #pragma once
 
 #include <functional>
 #include <span>
 
-#include <kvgate/result.h>
-
+#include "base/result.h"
 #include "gateway/protocol/form/completion.h"
 #include "gateway/protocol/reply_choice.h"
 
-namespace kvgate::service {
+namespace kvgate::session {
 
 struct Answer {
-  const protocol::FinishEvent& finish;
+  const protocol::form::FinishEvent& finish;
   std::span<const protocol::ReplyChoice> choices;
 };
 
-// Called once, with time to wait: what is kept of an answer is durable before its client knows that
-// it has ended. An error becomes the answer's end.
+// It is called once, on a thread that may block: what is kept of an answer is durable before its
+// client knows that it has ended. If it fails, the answer ends with that error.
 using AnswerHook = std::function<Result<void>(const Answer&)>;
 
-}  // namespace kvgate::service
+}  // namespace kvgate::session

@@ -1,57 +1,58 @@
-// ResponseStore: responses by their ids, durable. What a response went on from is found by its id
-// the moment that its client has read it, and after a restart.
-// Thread-safe; may wait for the disk. Nothing is shared between tenants.
+// ResponseStore keeps responses durably by their ids. A response can be continued by its id from
+// the moment that its client has read it, and after a restart. It is thread-safe and may wait for
+// the disk. Tenants share nothing.
 #pragma once
 
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include <kvgate/result.h>
-
+#include "base/result.h"
 #include "gateway/protocol/form/response_items.h"
 #include "store/meta/turn_store.h"
 
-namespace kvgate::service {
+namespace kvgate::session {
 
 class ResponseStore {
  public:
-  // Null: nothing is kept, and nothing found. It outlives this.
-  explicit ResponseStore(store::TurnStore* turns) : turns_(turns) {}
+  // `turns` may be null, in which case no response is kept or found. It must outlive this object.
+  explicit ResponseStore(store::meta::TurnStore* turns) : turns_(turns) {}
 
-  // Whether new ones are kept.
+  // Returns true if new responses are kept.
   bool keeps() const { return turns_ != nullptr && turns_->enabled(); }
-  // kTooLarge: it would not be kept.
+  // Returns kTooLarge if a response with an input of that size would not be kept. REQUIRES:
+  // keeps().
   Result<void> CheckInput(uint64_t bytes) const;
 
   struct PutArgs {
     std::string id;
     std::string tenant;
-    std::string parent;  // the turn that it goes on from; empty: none
+    std::string parent;  // the turn that it continues; empty if it starts a chain
     std::string input;   // an array of items
     std::string response;
-    store::TurnTokens tokens;
+    store::meta::TurnTokens tokens;
   };
   Result<void> Put(PutArgs args);
 
-  // kNotFound, of these four.
+  // These four return kNotFound for an unknown id.
   Result<std::string> Get(std::string_view tenant, std::string_view id) const;
-  // The items that it was made from, those before its own input included.
-  Result<std::vector<protocol::ResponsesItem>> Input(std::string_view tenant,
-                                                     std::string_view id) const;
+  // Returns the items that the response was made from, including those before its own input.
+  Result<std::vector<protocol::form::ResponsesItem>> Input(std::string_view tenant,
+                                                           std::string_view id) const;
   Result<void> Delete(std::string_view tenant, std::string_view id);
-  // An item of a response, by the id that it has there.
-  Result<protocol::ResponsesItem> FindItem(std::string_view tenant, std::string_view item_id) const;
+  // Finds an item by the id that it has in a response.
+  Result<protocol::form::ResponsesItem> FindItem(std::string_view tenant,
+                                                 std::string_view item_id) const;
 
-  // All items up to the end of a response. kInvalidArgument with kPreviousResponseSource: it, or
-  // one before it, is not there. kTooLarge.
-  Result<std::vector<protocol::ResponsesItem>> Context(std::string_view tenant,
-                                                       std::string_view id) const;
+  // Returns all items up to the end of a response. Returns kInvalidArgument with source
+  // kPreviousResponseSource if the response or one before it is missing; may return kTooLarge.
+  Result<std::vector<protocol::form::ResponsesItem>> Context(std::string_view tenant,
+                                                             std::string_view id) const;
 
  private:
-  Result<store::Turn> Find(std::string_view tenant, std::string_view id) const;
+  Result<store::meta::Turn> Find(std::string_view tenant, std::string_view id) const;
 
-  store::TurnStore* const turns_;
+  store::meta::TurnStore* const turns_;
 };
 
-}  // namespace kvgate::service
+}  // namespace kvgate::session

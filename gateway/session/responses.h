@@ -1,7 +1,6 @@
-// Responses: the life of a response around its generation: what it goes on from, what is kept of
-// it, and what is asked of it later by its id.
-// Thread-safe; may wait for the disk, so it is called on workers. Nothing is shared between
-// tenants.
+// Responses handles a response around its generation: what it continues from, what is kept of it,
+// and later requests by its id. It is thread-safe and may wait for the disk, so it is called on
+// workers. Tenants share nothing.
 #pragma once
 
 #include <memory>
@@ -9,40 +8,39 @@
 #include <string_view>
 #include <vector>
 
-#include <kvgate/result.h>
-
+#include "base/result.h"
 #include "gateway/protocol/form/completion.h"
-#include "gateway/protocol/decode_limits.h"
+#include "gateway/protocol/form/decode_limits.h"
 #include "gateway/protocol/reply_encoder.h"
 #include "gateway/protocol/responses.h"
 #include "gateway/session/answer_hook.h"
-#include "gateway/service/conversation_store.h"
+#include "gateway/session/conversation_store.h"
 #include "gateway/session/response_store.h"
 #include "store/meta/turn_store.h"
 
-namespace kvgate::service {
+namespace kvgate::session {
 
-// A response that is being made. Its conversation is nobody else's until it is let go of.
+// A response that is being made. It holds the lock of its conversation until it is released.
 struct ResponseTurn {
-  protocol::CompletionRequest request;
+  protocol::form::CompletionRequest request;
   protocol::ResponseShape shape;
   bool truncates = false;
   std::string tenant;
   std::string request_id;
-  std::string parent;        // the turn that it goes on from; empty: none
-  std::string conversation;  // empty: none
-  std::vector<protocol::ResponsesItem> input;
+  std::string parent;        // the turn that it continues; empty: none
+  std::string conversation;  // its id; empty: none
+  std::vector<protocol::form::ResponsesItem> input;
   std::shared_ptr<void> lock;
 
-  // After an error of the engine's: leaves out the oldest turns where that may help and the caller
-  // allows it. False: it does not.
-  bool Shorten(const Error& error, protocol::CompletionRequest& shortened) const;
+  // Leaves out the oldest turns after an engine error, if the prompt was too long and the caller
+  // allows truncation. Returns false if it changed nothing.
+  bool Shorten(const Error& error, protocol::form::CompletionRequest& shortened) const;
 };
 
 class Responses {
  public:
-  // `turns` may be null: nothing is kept. It outlives this.
-  Responses(store::TurnStore* turns, const protocol::DecodeLimits& limits)
+  // `turns` may be null, in which case nothing is kept. It must outlive this object.
+  Responses(store::meta::TurnStore* turns, const protocol::form::DecodeLimits& limits)
       : limits_(limits), responses_(turns), conversations_(turns) {}
 
   enum class Use : uint8_t { kCreate, kCount };
@@ -52,44 +50,44 @@ class Responses {
     std::string request_id;
     Use use = Use::kCreate;
   };
-  // A turn in the making.
+  // A response whose context may not be loaded yet.
   struct Draft {
     protocol::ResponsesRequest decoded;
     Use use = Use::kCreate;
     std::shared_ptr<ResponseTurn> turn = std::make_shared<ResponseTurn>();
-    std::vector<protocol::ResponsesItem> context = {};
-    // It goes on from, or names, what is stored.
+    std::vector<protocol::form::ResponsesItem> context = {};
+    // Returns true if it continues from or refers to stored items.
     bool needs_store() const;
   };
-  // Begin in three steps, of which Load alone may wait for the disk.
+  // Begin in three steps, of which only Load may wait for the disk.
   Result<Draft> Decode(const BeginArgs& args) const;
   Result<void> Load(Draft& draft);
   Result<std::shared_ptr<ResponseTurn>> Compose(Draft draft) const;
-  // Decodes, finds what it goes on from, and builds the prompt.
+  // Decodes the body, finds what it continues from, and builds the prompt.
   Result<std::shared_ptr<ResponseTurn>> Begin(const BeginArgs& args);
-  // Keeps the answer: by its id, and in its conversation.
+  // Returns a hook that keeps the answer by its id and in its conversation.
   AnswerHook KeepAnswer(std::shared_ptr<ResponseTurn> turn, protocol::ReplyOptions options);
 
-  // What is asked by id; JSON bodies. kNotFound.
+  // Requests by id; the results are JSON bodies. They return kNotFound for an unknown id.
   Result<std::string> Get(std::string_view tenant, std::string_view id) const {
     return responses_.Get(tenant, id);
   }
   Result<std::string> Delete(std::string_view tenant, std::string_view id);
   Result<std::string> ListInput(std::string_view tenant, std::string_view id,
-                                const protocol::PageArgs& page) const;
-  // kUnsupported: only responses in the background can be cancelled so, and none is.
+                                const protocol::form::PageArgs& page) const;
+  // Returns kUnsupported: only background responses can be cancelled, and the engine makes none.
   Result<std::string> Cancel(std::string_view tenant, std::string_view id) const;
 
   ConversationStore& conversations() { return conversations_; }
-  const protocol::DecodeLimits& limits() const { return limits_; }
+  const protocol::form::DecodeLimits& limits() const { return limits_; }
 
  private:
-  Result<std::vector<protocol::ResponsesItem>> FindContext(Draft& draft);
+  Result<std::vector<protocol::form::ResponsesItem>> FindContext(Draft& draft);
   Result<void> Resolve(Draft& draft) const;
 
-  const protocol::DecodeLimits limits_;
+  const protocol::form::DecodeLimits limits_;
   ResponseStore responses_;
   ConversationStore conversations_;
 };
 
-}  // namespace kvgate::service
+}  // namespace kvgate::session

@@ -5,7 +5,7 @@
 namespace kvgate::translate {
 namespace {
 
-using protocol::FinishReason;
+using protocol::form::FinishReason;
 
 class ChatReply final : public UpstreamReply {
  public:
@@ -40,7 +40,7 @@ class ChatReply final : public UpstreamReply {
     Finish(ReasonOf(choice.String("finish_reason")));
   }
 
-  // What counts is that the choice has ended: not everyone sends the mark.
+  // The choice's end counts, because not every server sends [DONE].
   void OnStreamEnd() override {
     if (finish_) Finish(*finish_);
   }
@@ -56,7 +56,7 @@ class ChatReply final : public UpstreamReply {
     writer_.Finish(refused_ && reason == FinishReason::kStop ? FinishReason::kRefusal : reason);
   }
 
-  // Of a message or of a delta: they hold the same.
+  // Takes a message or a delta, which have the same members.
   void Said(const RawObject& message) {
     const std::string reasoning = message.String("reasoning_content");
     writer_.Reasoning(reasoning.empty() ? message.String("reasoning") : reasoning);
@@ -67,8 +67,8 @@ class ChatReply final : public UpstreamReply {
     for (const RawJson& value : message["tool_calls"].Elements()) Call(RawObject(value));
   }
 
-  // A call's first fragment has its id and name, its others an index. Servers that send calls whole
-  // leave the index out.
+  // A call's first fragment has its id and name, the others its index. Servers that send whole
+  // calls leave out the index.
   void Call(const RawObject& call) {
     const RawObject function(call["function"]);
     const std::string name = function.String("name");
@@ -91,7 +91,7 @@ class ChatReply final : public UpstreamReply {
     };
     take(usage, "prompt_tokens", usage_.num_prompt_tokens);
     take(usage, "completion_tokens", usage_.num_output_tokens);
-    // DeepSeek's name.
+    // DeepSeek uses this name.
     take(usage, "prompt_cache_hit_tokens", usage_.num_cached_tokens);
     const RawObject prompt(usage["prompt_tokens_details"]);
     take(prompt, "cached_tokens", usage_.num_cached_tokens);
@@ -103,7 +103,7 @@ class ChatReply final : public UpstreamReply {
 
   ReplyUsage usage_;
   std::optional<FinishReason> finish_;
-  int64_t index_ = -1;  // of the last call that began
+  int64_t index_ = -1;  // of the latest call
   bool refused_ = false;
 };
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "gateway/protocol/json_writer.h"
+#include "gateway/protocol/form/json_writer.h"
 #include "gateway/protocol/form/left_out.h"
 #include "gateway/translate/dialect_fields.h"
 #include "gateway/translate/openai_fields.h"
@@ -10,13 +10,13 @@
 namespace kvgate::translate {
 namespace {
 
-using protocol::JsonWriter;
+using protocol::form::JsonWriter;
 
 constexpr std::string_view kDialect = "Chat Completions";
 
 // --- reading ------------------------------------------------------------------------------------
 
-// Fields that say nothing at these values, and cannot be said elsewhere at others.
+// These fields have no effect at these values; other values cannot be translated.
 Result<void> RefuseSamplers(const RawObject& body, std::string_view target) {
   static constexpr std::pair<std::string_view, double> kNumbers[] = {
       {"n", 1}, {"presence_penalty", 0}, {"frequency_penalty", 0}, {"top_logprobs", 0}};
@@ -176,7 +176,8 @@ class Writer {
   }
 
  private:
-  // A string where that says all of it: many servers of this dialect take nothing else.
+  // Writes a string if it can express the content, because many servers of this dialect accept only
+  // strings.
   Result<void> Contents(const std::vector<Block>& blocks) {
     json_.Key("content");
     if (IsTextOnly(blocks) && !parts_.Marks(blocks)) {
@@ -209,7 +210,7 @@ class Writer {
     for (const Block& part : result.content) {
       if (part.kind == BlockKind::kText) texts.push_back(part);
     }
-    // The mark of the whole result stands on its last part.
+    // A cache breakpoint on the whole result moves to its last part.
     if (!texts.empty()) {
       texts.back().ttl_seconds = std::max(texts.back().ttl_seconds, result.ttl_seconds);
     }
@@ -266,7 +267,7 @@ class Writer {
   OpenAiWriter parts_;
 };
 
-// The dialect's results of tools are text: what else they hold follows in a turn of the user.
+// Tool results of this dialect are text only, so other parts follow in a user turn.
 void MoveMedia(RequestForm& form) {
   for (Turn& turn : form.turns) {
     std::vector<Block> moved;
@@ -318,7 +319,7 @@ Result<void> ReadChatRequest(const RawObject& body, std::string_view target, Req
                                 "prompt_cache_retention",
                                 "safety_identifier"},
                                target));
-  if (body["web_search_options"]) protocol::AddLeftOut("web_search_options", form.left_out);
+  if (body["web_search_options"]) protocol::form::AddLeftOut("web_search_options", form.left_out);
   KVGATE_TRY_VOID(ReadCommon(body, form));
   KVGATE_TRY_VOID(RefuseSamplers(body, target));
   KVGATE_TRY(form.max_tokens, OptionalNumber(body, "max_completion_tokens"));

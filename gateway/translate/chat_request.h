@@ -1,16 +1,16 @@
-// Requests of the Chat Completions dialect: bodies into the one form and back.
+// Reads request bodies of the Chat Completions dialect into a RequestForm, and writes them from
+// one.
 #pragma once
 
 #include <string>
 
-#include <kvgate/result.h>
-
+#include "base/result.h"
 #include "gateway/translate/raw_json.h"
 #include "gateway/translate/request_form.h"
 
 namespace kvgate::translate {
 
-// `target`: the name of the dialect that it is read for, for errors.
+// `target` names the dialect that the body is translated to, for errors.
 Result<void> ReadChatRequest(const RawObject& body, std::string_view target, RequestForm& form);
 Result<std::string> WriteChatRequest(const TargetTraits& traits, RequestForm& form);
 

@@ -4,12 +4,7 @@
 #include <array>
 
 namespace kvgate::translate {
-namespace {
-
-constexpr int kShortTtlSeconds = 300;
-constexpr int kLongTtlSeconds = 3600;
-
-}  // namespace
+namespace {}  // namespace
 
 Result<Literal> OptionalString(const RawObject& object, std::string_view name,
                                const std::string& path) {
@@ -86,7 +81,8 @@ Media MediaOf(Literal url) {
 int TtlOf(const RawObject& block) {
   const RawJson mark = block["cache_control"];
   if (!mark.is_object()) return 0;
-  return RawObject(mark).String("ttl") == "1h" ? kLongTtlSeconds : kShortTtlSeconds;
+  return RawObject(mark).String("ttl") == "1h" ? protocol::form::kLongTtlSeconds
+                                               : protocol::form::kShortTtlSeconds;
 }
 
 bool HasBreakpoint(const RawObject& part) {

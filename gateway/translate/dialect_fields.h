@@ -1,4 +1,4 @@
-// What the three readers of requests share: values with their types checked and their fields named.
+// Helpers of the three request readers, which check the types of values and name fields in errors.
 // Included only by them.
 #pragma once
 
@@ -20,33 +20,34 @@ inline std::string At(const std::string& path, size_t index) {
   return fmt::format("{}[{}]", path, index);
 }
 
-// A string, as it stands; empty where there is none.
+// Returns a string with its quotes and escapes unchanged; empty if it is absent.
 Result<Literal> OptionalString(const RawObject& object, std::string_view name,
                                const std::string& path);
 Result<Literal> NeededString(const RawObject& object, std::string_view name,
                              const std::string& path);
 Result<RawObject> NeededObject(const RawJson& value, const std::string& path);
 Result<bool> OptionalBool(const RawObject& object, std::string_view name, bool fallback);
-// A number as it stands.
+// Returns a number with its spelling unchanged.
 Result<Given> OptionalNumber(const RawObject& object, std::string_view name);
-// A string or a list of them.
+// Reads one string or an array of strings.
 Result<std::vector<Literal>> OptionalStrings(const RawJson& value, const std::string& path);
 
-// model, stream, temperature, top_p: what all dialects call the same.
+// Reads model, stream, temperature and top_p, which all dialects have under these names.
 Result<void> ReadCommon(const RawObject& body, RequestForm& form);
 
-// Every field must be one of the names, in so many words: what is not known cannot be translated.
+// Returns an error unless every field is in `known`, because an unknown field cannot be translated.
 Result<void> RefuseOthers(const RawObject& body, std::initializer_list<std::string_view> known,
                           std::string_view target);
 
-// "data:image/png;base64,…" taken apart; anything else is a URL.
+// Splits "data:image/png;base64,…" into its parts; any other text is a URL.
 Media MediaOf(Literal url);
 
-// Cache markers: {"type":"ephemeral","ttl":"1h"}, {"mode":"explicit"}.
+// Reads cache breakpoints: TtlOf {"type":"ephemeral","ttl":"1h"}, HasBreakpoint
+// {"mode":"explicit"}.
 int TtlOf(const RawObject& block);
 bool HasBreakpoint(const RawObject& part);
 
-// "minimal" … "max"; empty: not given. Refuses what is none.
+// Reads "minimal" … "max"; empty if it is not given. Other values are an error.
 Result<std::string> ReadEffort(const RawJson& value, const std::string& path);
 
 }  // namespace kvgate::translate

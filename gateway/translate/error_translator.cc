@@ -7,22 +7,23 @@
 #include <system_error>
 
 #include "gateway/protocol/form/errors.h"
-#include "gateway/protocol/json_writer.h"
+#include "gateway/protocol/form/json_writer.h"
 
 namespace kvgate::translate {
 namespace {
 
-using protocol::Dialect;
+using protocol::form::Dialect;
 
 constexpr size_t kMessageBytesMax = 4096;
 constexpr int kOverloaded = 529;
 
-// What an error is in each dialect. The first row of a status, of a type or of a code is its own.
+// The names of each error in the dialects. Lookups by status, type or code take the first matching
+// row.
 struct Row {
   int status;
   std::string_view anthropic;
   std::string_view openai;
-  std::string_view code;  // OpenAI's; empty: none
+  std::string_view code;  // OpenAI's code; empty: none
 };
 constexpr std::array<Row, 15> kRows = {{
     {400, "invalid_request_error", "invalid_request_error", ""},
@@ -43,7 +44,7 @@ constexpr std::array<Row, 15> kRows = {{
 }};
 constexpr std::string_view kContextLength = "context_length_exceeded";
 constexpr std::string_view kPromptTooLong = "prompt is too long";
-// By which other servers of a dialect say the same, some without OpenAI's code.
+// Other servers use these words for the same error, some of them without OpenAI's code.
 constexpr std::string_view kOverflowWords[] = {
     kPromptTooLong, "exceed context limit", "maximum context length", "exceeds the context window",
     "exceeds the available context size"};
@@ -68,7 +69,7 @@ int StatusOf(const UpstreamError& error) {
   return 500;
 }
 
-// Text that a client shows; of a page of HTML the beginning.
+// Returns a text to show to the client; of an HTML page only the beginning.
 std::string Shortened(std::string_view text) {
   std::string kept(text.substr(0, kMessageBytesMax));
   return kept.empty() ? "The upstream answered with an error and no text." : kept;
@@ -82,7 +83,7 @@ bool IsContextLength(const UpstreamError& error) {
   return (error.status == 400 || error.status == 413) && std::ranges::any_of(kOverflowWords, says);
 }
 
-// The number behind these words.
+// Returns the number that follows these words.
 std::optional<int64_t> NumberBehind(std::string_view text, std::string_view words) {
   const size_t found = text.find(words);
   if (found == std::string_view::npos) return std::nullopt;
@@ -92,8 +93,8 @@ std::optional<int64_t> NumberBehind(std::string_view text, std::string_view word
   return read.ec == std::errc() ? std::optional(number) : std::nullopt;
 }
 
-// What the prompt has and may have, as far as the words of some dialect tell.
-std::optional<protocol::ContextOverflow> OverflowOf(std::string_view message) {
+// Extracts the prompt's length and its limit from the messages of the known servers.
+std::optional<protocol::form::ContextOverflow> OverflowOf(std::string_view message) {
   std::optional<int64_t> most = NumberBehind(message, "maximum context length is ");
   std::optional<int64_t> has = NumberBehind(message, "resulted in ");
   if (!has) has = NumberBehind(message, "you requested ");
@@ -102,14 +103,14 @@ std::optional<protocol::ContextOverflow> OverflowOf(std::string_view message) {
     has = NumberBehind(message, "prompt is too long: ");
   }
   if (!most || !has || *has <= *most) return std::nullopt;
-  return protocol::ContextOverflow{.num_tokens = *has, .tokens_max = *most};
+  return protocol::form::ContextOverflow{.num_tokens = *has, .tokens_max = *most};
 }
 
-// In the words of the client's dialect where the numbers are known, else the provider's own, behind
-// those by which clients of Messages know that a conversation must be compacted.
+// Uses the client dialect's wording if the numbers are known. Otherwise it keeps the provider's
+// text, preceded by the words that tell Messages clients to compact the conversation.
 std::string OverflowMessage(const std::string& message, Dialect to) {
   if (const auto overflow = OverflowOf(message)) {
-    return protocol::ContextLengthMessage(to, *overflow);
+    return protocol::form::ContextLengthMessage(to, *overflow);
   }
   if (to != Dialect::kMessages || message.find(kPromptTooLong) != std::string::npos) return message;
   return std::string(kPromptTooLong) + ": " + message;
@@ -145,7 +146,7 @@ TranslatedError TranslateError(const UpstreamError& error, Dialect to,
                                std::string_view request_id) {
   const Row& row = RowOf(error.status);
   TranslatedError told{.status = error.status, .body = {}};
-  protocol::JsonWriter json(told.body);
+  protocol::form::JsonWriter json(told.body);
   const bool overflows = IsContextLength(error);
   const std::string message = overflows ? OverflowMessage(error.message, to) : error.message;
   if (to == Dialect::kMessages) {

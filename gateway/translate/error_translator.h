@@ -1,40 +1,41 @@
-// Errors of an upstream in the words of another dialect: its body, or the error inside an event.
-// Pure; any thread.
+// Translates errors of an upstream, as a body or inside an event, into another dialect. The
+// functions are pure.
 #pragma once
 
 #include <string>
 #include <string_view>
 
-#include <kvgate/result.h>
-
+#include "base/result.h"
 #include "gateway/protocol/form/completion.h"
 #include "gateway/translate/raw_json.h"
 
 namespace kvgate::translate {
 
-// What an upstream said, whichever its dialect.
+// An upstream's error, independent of its dialect.
 struct UpstreamError {
-  int status = 500;       // HTTP's; of an error among events what its type stands for
+  int status = 500;       // HTTP status; for an error event the one that its type implies
   std::string type = {};  // "rate_limit_error", "invalid_request_error" …
   std::string message = {};
-  std::string code = {};   // OpenAI's, "context_length_exceeded" …; empty: none
-  std::string param = {};  // likewise
+  std::string code = {};   // OpenAI's: "context_length_exceeded" …; empty: none
+  std::string param = {};  // OpenAI's; empty: none
 };
 
-// Of an answer with an error status. Whatever the body holds; of one that cannot be read the text
-// is the message.
+// Reads the body of an answer with an error status. If the body cannot be parsed, its text is the
+// message.
 UpstreamError ReadErrorBody(int status, std::string_view body);
-// Of the "error" member of a body or an event; `status` 0: it is told from the type.
+// Reads the "error" member of a body or an event. With `status` 0 the status is derived from the
+// type.
 UpstreamError ReadError(int status, const RawObject& error);
 
 struct TranslatedError {
   int status = 500;
   std::string body;
 };
-// As a client of `to` expects it; 529, which only Anthropic's have, is 503 for the others.
-TranslatedError TranslateError(const UpstreamError& error, protocol::Dialect to,
+// Encodes the error as a client of `to` expects it. Status 529, which only Anthropic uses, becomes
+// 503 for other dialects.
+TranslatedError TranslateError(const UpstreamError& error, protocol::form::Dialect to,
                                std::string_view request_id);
-// … as the end of a stream of events.
+// Converts it to the error that ends an event stream.
 Error ToError(const UpstreamError& error);
 
 }  // namespace kvgate::translate

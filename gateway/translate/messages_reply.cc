@@ -6,7 +6,7 @@
 namespace kvgate::translate {
 namespace {
 
-using protocol::FinishReason;
+using protocol::form::FinishReason;
 
 class MessagesReply final : public UpstreamReply {
  public:
@@ -60,7 +60,8 @@ class MessagesReply final : public UpstreamReply {
  private:
   enum class Kind : uint8_t { kNone, kText, kThinking, kCall };
 
-  // What a block holds already: all of it in a whole answer, of a stream's mostly nothing.
+  // Passes on what a block already contains: all of it in a whole answer, mostly nothing in a
+  // stream.
   void Open(const RawObject& block) {
     Close();
     const std::string type = block.String("type");
@@ -123,8 +124,8 @@ class MessagesReply final : public UpstreamReply {
     if (reason == "stop_sequence") stop_string_ = delta.String("stop_sequence");
   }
 
-  // Events tell the same counts again, or others for the first time: the larger one holds (A3).
-  // What was read and written is not in the input here, and is in the other dialects (A1).
+  // Events repeat counts or add new ones, so the larger value holds. Cache reads and writes are not
+  // part of input_tokens here, but the other dialects count them in it.
   void Usage(const RawObject& usage) {
     const auto take = [&](std::string_view name, int64_t& to) {
       to = std::max(to, usage[name].Integer().value_or(0));
@@ -141,13 +142,13 @@ class MessagesReply final : public UpstreamReply {
     writer_.SetUsage(usage_);
   }
 
-  // Of counts, which may be anything that an upstream sends.
+  // Adds counts without overflow, because an upstream may send any values.
   static int64_t Sum(int64_t a, int64_t b) {
     int64_t sum = 0;
     return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
   }
 
-  Kind kind_ = Kind::kNone;  // of the open block; of those that are passed over kNone
+  Kind kind_ = Kind::kNone;  // of the open block; kNone if it is ignored
   std::string thinking_;
   std::string signature_;
   std::string input_;

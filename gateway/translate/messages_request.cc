@@ -1,21 +1,19 @@
 #include "gateway/translate/messages_request.h"
 
-#include <kvgate/digest.h>
-
+#include "base/digest.h"
 #include "gateway/protocol/form/completion.h"
 #include "gateway/protocol/form/json_text.h"
-#include "gateway/protocol/json_writer.h"
+#include "gateway/protocol/form/json_writer.h"
 #include "gateway/protocol/form/left_out.h"
 #include "gateway/translate/dialect_fields.h"
 
 namespace kvgate::translate {
 namespace {
 
-using protocol::JsonWriter;
+using protocol::form::JsonWriter;
 
 constexpr std::string_view kDialect = "Messages";
 constexpr std::string_view kDefaultMaxTokens = "4096";
-constexpr int kLongTtlSeconds = 3600;
 
 // --- reading ------------------------------------------------------------------------------------
 
@@ -29,11 +27,12 @@ class Reader {
     KVGATE_TRY(std::vector<Block> blocks, Contents(system, "system"));
     for (Block& block : blocks) {
       if (block.kind != BlockKind::kText) return WrongShape(block.path, "must be text");
-      // Claude Code's first: other values in every request (V1), and nobody else's to read.
-      if (block.text.size() > 1 && block.text.substr(1).starts_with(protocol::kBillingHeaderName)) {
+      // Claude Code's billing header differs in every request and means nothing to other providers.
+      if (block.text.size() > 1 &&
+          block.text.substr(1).starts_with(protocol::form::kBillingHeaderName)) {
         const Result<RawJson> text = RawJson::Parse(block.text);
         const std::string whole = text ? text->String() : std::string();
-        const std::string_view rest = protocol::WithoutBillingHeader(whole);
+        const std::string_view rest = protocol::form::WithoutBillingHeader(whole);
         if (rest.empty()) continue;
         block.text = Quoted(rest);
       }
@@ -53,7 +52,7 @@ class Reader {
       Turn turn{.role = role, .path = path};
       const size_t num_left_out = num_left_out_;
       KVGATE_TRY(turn.blocks, Contents(message["content"], Sub(path, "content")));
-      // A turn that a provider's own tools made alone.
+      // The turn held only blocks of a provider's own tools.
       if (turn.blocks.empty() && num_left_out_ > num_left_out) continue;
       form_.turns.push_back(std::move(turn));
     }
@@ -120,7 +119,7 @@ class Reader {
     const std::string type = thinking.String("type");
     form_.thinking = type == "enabled" || type == "adaptive";
     if (!form_.effort.empty() || type != "enabled") return {};
-    // A budget is an effort of its size.
+    // A thinking budget is translated to an effort of about its size.
     const int64_t budget = thinking["budget_tokens"].Integer().value_or(0);
     form_.effort = budget <= 4096 ? "low" : budget <= 16384 ? "medium" : "high";
     return {};
@@ -175,19 +174,19 @@ class Reader {
     return blocks;
   }
 
-  // What a provider's own tools did, and compactions that have failed: those hold nothing.
+  // Returns true for blocks of a provider's own tools, and for failed compactions, which are empty.
   bool IsLeftOut(const RawObject& object, const std::string& type) {
     if (type == "compaction") return !object["content"] && !object["encrypted_content"];
-    if (!protocol::IsProvidersBlock(type)) return false;
-    protocol::AddLeftOut(type, form_.left_out);
+    if (!protocol::form::IsProvidersBlock(type)) return false;
+    protocol::form::AddLeftOut(type, form_.left_out);
     return true;
   }
 
   Result<Block> Compaction(const RawObject& object, Block block) {
     KVGATE_TRY(block.text, OptionalString(object, "content", block.path));
     if (!block.text.empty()) return block;
-    protocol::AddLeftOut("compaction", form_.left_out);
-    block.text = Quoted(protocol::kSealedCompaction);
+    protocol::form::AddLeftOut("compaction", form_.left_out);
+    block.text = Quoted(protocol::form::kSealedCompaction);
     return block;
   }
 
@@ -226,7 +225,8 @@ class Reader {
     return block;
   }
 
-  // Of what another provider sealed into the field only that is passed on, back to it.
+  // Signatures are dropped unless another provider's sealed item is in the field, which goes back
+  // to that provider.
   Result<Block> Thought(const RawObject& object, bool readable, Block block) {
     block.kind = BlockKind::kThinking;
     block.text = "\"\"";
@@ -246,7 +246,7 @@ class Reader {
 
   Literal Quoted(std::string_view text) {
     std::string quoted;
-    protocol::AppendJsonString(text, quoted);
+    protocol::form::AppendJsonString(text, quoted);
     return form_.Keep(std::move(quoted));
   }
 
@@ -266,7 +266,7 @@ class Reader {
                  .base64 = data.substr(1, data.size() - 2)};
   }
 
-  // One that is text becomes text, with its title in front.
+  // A document that is text becomes a text block, preceded by its title.
   Result<Block> Document(const RawObject& object, Block block) {
     if (RawObject(object["citations"])["enabled"].is_true()) {
       return CannotSay(Sub(block.path, "citations"), "an answer with citations", target_);
@@ -293,7 +293,7 @@ class Reader {
 
   std::string_view target_;
   RequestForm& form_;
-  size_t num_left_out_ = 0;  // blocks so far
+  size_t num_left_out_ = 0;  // blocks left out so far
 };
 
 // --- writing ------------------------------------------------------------------------------------
@@ -348,7 +348,7 @@ class Writer {
 
   bool ForcesCall() const { return form_.choice.mode == ChoiceMode::kRequired; }
 
-  // A model that must call may not think first.
+  // The API does not let a model think that is forced to call a tool.
   void Thinking() {
     const bool thinks = !form_.effort.empty() && form_.effort != "none";
     if (thinks && !ForcesCall()) {
@@ -368,7 +368,8 @@ class Writer {
   void Mark(int ttl_seconds) {
     if (ttl_seconds == 0) return;
     json_.Key("cache_control").BeginObject().Key("type").String("ephemeral");
-    if (traits_.ttl && ttl_seconds >= kLongTtlSeconds) json_.Key("ttl").String("1h");
+    if (traits_.ttl && ttl_seconds >= protocol::form::kLongTtlSeconds)
+      json_.Key("ttl").String("1h");
     json_.EndObject();
   }
 
@@ -377,7 +378,7 @@ class Writer {
     return value ? value->String() : std::string();
   }
 
-  // The dialect has no choice among several, so the others are left out.
+  // The dialect cannot restrict a choice to several tools, so the other tools are not written.
   bool IsOffered(const ToolForm& tool) const {
     if (form_.choice.allowed.empty() || form_.choice.named) return true;
     for (const Literal name : form_.choice.allowed) {
@@ -422,7 +423,8 @@ class Writer {
     return turn.role == Role::kSystem || turn.role == Role::kDeveloper;
   }
 
-  // System turns in front of all others; the rest stay where they are, in the user's words.
+  // Writes leading system turns as "system" and returns the first other turn. Later system turns
+  // stay in place as user text.
   std::vector<Turn>::const_iterator System() {
     auto turn = form_.turns.cbegin();
     bool any = false;
@@ -462,7 +464,7 @@ class Writer {
     return {};
   }
 
-  // The API refuses empty texts, and thinking without its signature.
+  // The API refuses empty texts and thinking without a signature.
   static bool IsSaid(const Block& block) {
     if (block.kind == BlockKind::kText) return block.text != "\"\"";
     if (block.kind != BlockKind::kThinking) return true;
@@ -489,7 +491,7 @@ class Writer {
       case BlockKind::kCall:
         json_.BeginObject().Key("type").String("tool_use").Key("id").Raw(block.id);
         json_.Key("name").Raw(block.name);
-        json_.Key("input").Raw(protocol::AsObject(block.arguments));
+        json_.Key("input").Raw(protocol::form::AsObject(block.arguments));
         Mark(block.ttl_seconds);
         json_.EndObject();
         return {};
@@ -538,7 +540,7 @@ class Writer {
     return {};
   }
 
-  // What stood between quotes already.
+  // Adds quotes to a text that is already escaped.
   static std::string Quote(std::string_view inside) {
     std::string quoted = "\"";
     quoted.append(inside).append("\"");
@@ -551,7 +553,7 @@ class Writer {
   JsonWriter json_{out_};
 };
 
-// A provider's key has 64 characters at most; clients put more into an id.
+// OpenAI limits the key to 64 characters, but clients put more into a user id.
 Literal CacheKeyOf(Literal user_id, RequestForm& form) {
   constexpr size_t kKeyCharactersMax = 64;
   if (user_id.size() <= kKeyCharactersMax + 2) return user_id;
@@ -563,7 +565,7 @@ Literal CacheKeyOf(Literal user_id, RequestForm& form) {
 Result<void> ReadMessagesRequest(const RawObject& body, std::string_view target,
                                  RequestForm& form) {
   if (body["thread"]) {
-    return MakeError(ErrorCode::kUnsupported, protocol::kThreadSource,
+    return MakeError(ErrorCode::kUnsupported, protocol::form::kThreadSource,
                      "thread: conversations are not kept here; send the whole one.", "thread");
   }
   KVGATE_TRY_VOID(RefuseOthers(

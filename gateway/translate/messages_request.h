@@ -1,16 +1,16 @@
-// Requests of the Messages dialect (Anthropic): bodies into the one form and back.
+// Reads request bodies of the Messages dialect (Anthropic) into a RequestForm, and writes them from
+// one.
 #pragma once
 
 #include <string>
 
-#include <kvgate/result.h>
-
+#include "base/result.h"
 #include "gateway/translate/raw_json.h"
 #include "gateway/translate/request_form.h"
 
 namespace kvgate::translate {
 
-// `target`: the name of the dialect that it is read for, for errors.
+// `target` names the dialect that the body is translated to, for errors.
 Result<void> ReadMessagesRequest(const RawObject& body, std::string_view target, RequestForm& form);
 Result<std::string> WriteMessagesRequest(const TargetTraits& traits, RequestForm& form);
 

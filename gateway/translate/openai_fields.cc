@@ -10,8 +10,6 @@
 namespace kvgate::translate {
 namespace {
 
-constexpr int kShortTtlSeconds = 300;
-
 std::string_view NameOf(OpenAiDialect dialect) {
   return dialect == OpenAiDialect::kChat ? "Chat Completions" : "Responses";
 }
@@ -34,7 +32,8 @@ Result<std::vector<Block>> OpenAiReader::Contents(const RawJson& value,
     KVGATE_TRY(const RawObject part, NeededObject(element, part_path));
     KVGATE_TRY(Block block, Part(part, part_path));
     block.ttl_seconds = TtlOf(part);
-    if (block.ttl_seconds == 0 && HasBreakpoint(part)) block.ttl_seconds = kShortTtlSeconds;
+    if (block.ttl_seconds == 0 && HasBreakpoint(part))
+      block.ttl_seconds = protocol::form::kShortTtlSeconds;
     blocks.push_back(std::move(block));
   }
   return blocks;
@@ -88,14 +87,14 @@ Result<Block> OpenAiReader::File(const RawObject& part, const std::string& path)
 
 Literal OpenAiReader::Quoted(std::string_view text) const {
   std::string quoted;
-  protocol::AppendJsonString(text, quoted);
+  protocol::form::AppendJsonString(text, quoted);
   return form.Keep(std::move(quoted));
 }
 
 Literal OpenAiReader::Flat(std::string_view space, Literal name) const {
   if (space.empty()) return name;
   const Result<RawJson> text = RawJson::Parse(name);
-  return Quoted(protocol::FlatName(space, text ? text->String() : std::string()));
+  return Quoted(protocol::form::FlatName(space, text ? text->String() : std::string()));
 }
 
 Result<void> OpenAiReader::ToolsIn(const Space& space, const RawJson& tools,
@@ -109,9 +108,9 @@ Result<void> OpenAiReader::ToolsIn(const Space& space, const RawJson& tools,
     if (type == "namespace" && dialect == OpenAiDialect::kResponses) {
       KVGATE_TRY_VOID(NamespaceIn(space, tool, at));
     } else if (type == "function" || type == "custom") {
-      // Items of a conversation bring tools again.
+      // Items of a conversation may repeat tools.
       KVGATE_TRY_VOID(ToolIn(space, tool, at, path != "tools"));
-    } else if (type != "namespace" && protocol::IsLeftOutName(type)) {
+    } else if (type != "namespace" && protocol::form::IsLeftOutName(type)) {
       LeaveOutTool(type, form);
     } else {
       return CannotSay(Sub(at, "type"), "a tool of type '" + type.substr(0, 80) + "'", target);
@@ -122,12 +121,12 @@ Result<void> OpenAiReader::ToolsIn(const Space& space, const RawJson& tools,
 
 Result<void> OpenAiReader::NamespaceIn(const Space& space, const RawObject& tool,
                                        const std::string& path) const {
-  if (space.depth >= protocol::kNamespaceDepthMax) {
+  if (space.depth >= protocol::form::kNamespaceDepthMax) {
     return WrongShape(Sub(path, "type"),
                       fmt::format("must not be 'namespace' in {} namespaces", space.depth));
   }
   KVGATE_TRY_VOID(NeededString(tool, "name", path));
-  const Space inner{.name = protocol::FlatName(space.name, tool.String("name")),
+  const Space inner{.name = protocol::form::FlatName(space.name, tool.String("name")),
                     .depth = space.depth + 1};
   return ToolsIn(inner, tool["tools"], Sub(path, "tools"));
 }
@@ -149,7 +148,7 @@ Result<void> OpenAiReader::ToolIn(const Space& space, const RawObject& tool,
   return {};
 }
 
-// Its grammar is told in words: no other dialect has one.
+// No other dialect has grammars for tools, so the description states the grammar in words.
 Result<ToolForm> OpenAiReader::Custom(const RawObject& tool, const std::string& path) const {
   const bool nested = dialect == OpenAiDialect::kChat;
   const std::string at = nested ? Sub(path, "custom") : path;
@@ -174,7 +173,7 @@ Result<Block> OpenAiReader::CustomCall(const RawObject& call, const std::string&
   KVGATE_TRY_VOID(NeededString(call, "input", path));
   return Block{.kind = BlockKind::kCall,
                .path = path,
-               .arguments = form.Keep(protocol::InputArguments(call.String("input")))};
+               .arguments = form.Keep(protocol::form::InputArguments(call.String("input")))};
 }
 
 Result<ToolForm> OpenAiReader::Function(const RawObject& tool, const std::string& path) const {
@@ -235,7 +234,7 @@ Result<void> OpenAiReader::Choice(const RawJson& value) const {
   for (const RawJson& element : chosen) {
     const RawObject one(element);
     const std::string of = one.String("type");
-    if (!of.empty() && of != "function" && of != "custom") continue;  // such a tool is left out
+    if (!of.empty() && of != "function" && of != "custom") continue;  // a tool that is left out
     KVGATE_TRY(const Literal name, NameOf(one, "tool_choice.tools"));
     made.allowed.push_back(name);
   }
@@ -244,7 +243,7 @@ Result<void> OpenAiReader::Choice(const RawJson& value) const {
   if (made.mode == ChoiceMode::kRequired) {
     return CannotSay("tool_choice.tools", "a choice among tools of a provider's own alone", target);
   }
-  made.mode = ChoiceMode::kNone;  // of those that are left none may be called
+  made.mode = ChoiceMode::kNone;  // all allowed tools were left out
   return {};
 }
 
@@ -351,7 +350,7 @@ void OpenAiWriter::Tools() const {
     } else if (!chat) {
       json.Key("parameters").Raw(R"({"type":"object","properties":{}})");
     }
-    // Where nothing is said, Responses takes it for strict.
+    // Responses treats an absent `strict` as true.
     if (!chat || tool.strict) json.Key("strict").Bool(tool.strict.value_or(false));
     if (chat) json.EndObject();
     json.EndObject();

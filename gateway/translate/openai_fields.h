@@ -1,20 +1,19 @@
-// What Chat Completions and Responses have in common: content parts, formats, hints. Included only
-// by their two files.
+// The parts that Chat Completions and Responses share: content parts, formats, hints. Included only
+// by the two dialects' files.
 #pragma once
 
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include <kvgate/result.h>
-
-#include "gateway/protocol/json_writer.h"
+#include "base/result.h"
+#include "gateway/protocol/form/json_writer.h"
 #include "gateway/translate/raw_json.h"
 #include "gateway/translate/request_form.h"
 
 namespace kvgate::translate {
 
-// Their parts are named apart and built alike.
+// The dialects' content parts differ in name but not in structure.
 enum class OpenAiDialect : uint8_t { kChat, kResponses };
 
 struct OpenAiReader {
@@ -22,26 +21,27 @@ struct OpenAiReader {
   std::string_view target;
   RequestForm& form;
 
-  // A string or an array of parts.
+  // Reads a string or an array of parts.
   Result<std::vector<Block>> Contents(const RawJson& value, const std::string& path) const;
-  // Into the form, each as a function under its flat name; what a provider runs itself is left out.
+  // Reads tools into the form, each as a function under its flat name. Tools that a provider runs
+  // itself are left out.
   Result<void> Tools(const RawJson& tools, const std::string& path) const {
     return ToolsIn({}, tools, path);
   }
   Result<void> Choice(const RawJson& value) const;
-  // A string's worth of JSON and its text.
+  // Makes a call whose arguments are a JSON string.
   Block Call(const std::string& path, Literal arguments) const;
-  // Of a custom tool: its input as the arguments of a function.
+  // Makes a call of a custom tool, with its input as the arguments of a function.
   Result<Block> CustomCall(const RawObject& call, const std::string& path) const;
-  // A name as the target has it; `name` is a JSON string.
+  // Returns a name as the target knows it; `name` is a JSON string.
   Literal Flat(std::string_view space, Literal name) const;
-  // {"type","json_schema"} of Chat, {"type","name","schema"} of Responses.
+  // Reads {"type","json_schema"} (Chat) or {"type","name","schema"} (Responses).
   Result<void> Output(const RawJson& value, const std::string& path) const;
   Result<void> Hints(const RawObject& body) const;
 
  private:
   struct Space {
-    std::string name = {};  // flat; empty: they are in none
+    std::string name = {};  // flat name; empty: not in a namespace
     int depth = 0;
   };
   Result<void> ToolsIn(const Space& space, const RawJson& tools, const std::string& path) const;
@@ -62,15 +62,15 @@ struct OpenAiWriter {
   OpenAiDialect dialect;
   const TargetTraits& traits;
   RequestForm& form;
-  protocol::JsonWriter& json;
+  protocol::form::JsonWriter& json;
 
-  // Text parts are "text", "input_text" or "output_text".
+  // `text_type` is the type of text parts: "text", "input_text" or "output_text".
   Result<void> Part(const Block& block, std::string_view text_type) const;
   void Tools() const;
   void Choice() const;
   void Format() const;
   void Hints() const;
-  // Of a call: as a JSON string.
+  // Writes the arguments of a call as a JSON string.
   void Arguments(const Block& call) const;
   bool Marks(const std::vector<Block>& blocks) const {
     return traits.breakpoints && HasMark(blocks);

@@ -1,4 +1,4 @@
-// How long the answer to a translated request may be.
+// Limits the length of answers to translated requests.
 #pragma once
 
 #include "gateway/protocol/form/completion.h"
@@ -6,8 +6,8 @@
 
 namespace kvgate::translate {
 
-// The request's own bound, else the limit's; never more than the limit allows. A value that is no
-// number is the provider's to refuse.
-void BoundOutput(const protocol::OutputLimit& limit, RequestForm& form);
+// Applies the limit to the request's max_tokens: an absent value becomes limit.fallback, and a
+// value above limit.most or not above 0 becomes limit.most.
+void BoundOutput(const protocol::form::OutputLimit& limit, RequestForm& form);
 
 }  // namespace kvgate::translate

@@ -6,14 +6,16 @@
 #include <charconv>
 #include <cmath>
 
-#include "engine/reply/json_scan.h"
+#include "base/hex.h"
+#include "engine/text/output/json_scan.h"
 
 namespace kvgate::translate {
 namespace {
 
 constexpr std::string_view kBlanks = " \t\r\n";
 
-// Behind the string at the front of `text`, quotes included; npos: it does not end.
+// Returns the offset behind the string at the front of `text`, which includes its quotes; npos if
+// it does not end.
 size_t StringEnd(std::string_view text) {
   size_t at = 1;
   while (true) {
@@ -26,8 +28,8 @@ size_t StringEnd(std::string_view text) {
   }
 }
 
-// A reader of the grammar. Strings are passed over by their ends and then checked, since most of a
-// body is a few long ones.
+// Validates the grammar. Strings are first skipped to their end and then checked, because a few
+// long strings make up most of a body.
 class Checker {
  public:
   explicit Checker(std::string_view text) : text_(text) {}
@@ -46,9 +48,6 @@ class Checker {
     text_.remove_prefix(word.size());
     return true;
   }
-  static bool IsHex(char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
-  }
   static bool EscapesAreRight(std::string_view text) {
     for (size_t at = text.find('\\'); at != std::string_view::npos; at = text.find('\\', at)) {
       if (at + 1 >= text.size()) return false;
@@ -56,7 +55,7 @@ class Checker {
       if (kind == 'u') {
         if (at + 6 > text.size()) return false;
         const std::string_view digits = text.substr(at + 2, 4);
-        if (!std::all_of(digits.begin(), digits.end(), IsHex)) return false;
+        if (!std::all_of(digits.begin(), digits.end(), IsHexDigit)) return false;
       } else if (std::string_view("\"\\/bfnrt").find(kind) == std::string_view::npos) {
         return false;
       }
@@ -121,12 +120,12 @@ class Checker {
   std::string_view text_;
 };
 
-// Values one behind the other, of a text that is known to be JSON.
+// Walks over the values of a container in a text that is known to be valid JSON.
 class Walker {
  public:
   explicit Walker(std::string_view container) : rest_(container.substr(1)) {}
 
-  // False: the container has ended.
+  // Returns false if the container has ended.
   bool AtValue() {
     Skip();
     if (rest_.front() == ',') {
@@ -183,7 +182,7 @@ Result<RawJson> RawJson::Parse(std::string_view document) {
     return MakeError(ErrorCode::kInvalidArgument, "translate",
                      "The body is not JSON, or is nested too deep.");
   }
-  return RawJson(reply::TrimBlanks(document));
+  return RawJson(output::TrimBlanks(document));
 }
 
 bool RawJson::is_number() const {
@@ -195,7 +194,7 @@ std::string RawJson::String() const {
   if (text_.find('\\') == std::string_view::npos) {
     return std::string(text_.substr(1, text_.size() - 2));
   }
-  return reply::DecodeJsonString(text_).value_or("");
+  return output::DecodeJsonString(text_).value_or("");
 }
 
 std::optional<double> RawJson::Number() const {

@@ -1,6 +1,6 @@
-// RawJson: a value of a JSON text as the bytes that stand there. A document is checked once, whole;
-// after that values are views of it, and what is not asked for is not read. Numbers, escapes and
-// the order of keys are whatever the text has. The text outlives the views. Pure; any thread.
+// RawJson is a value of a JSON text as the bytes that stand there. A document is validated once, as
+// a whole; after that values are views of it, and unused values are not read. Numbers, escapes and
+// the order of keys stay as in the text. The text must outlive the views. All functions are pure.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,21 @@
 #include <utility>
 #include <vector>
 
-#include <kvgate/result.h>
+#include "base/result.h"
 
 namespace kvgate::translate {
 
 class RawJson {
  public:
-  // Nothing: what is absent, or null.
+  // An absent value; null counts as absent, too.
   RawJson() = default;
-  // kInvalidArgument: not JSON in valid UTF-8, or nested deeper than kDepthMax.
+  // Returns kInvalidArgument if the text is not JSON in valid UTF-8 or is nested deeper than
+  // kDepthMax.
   static Result<RawJson> Parse(std::string_view document);
   static constexpr int kDepthMax = 64;
 
   explicit operator bool() const { return !text_.empty() && text_ != "null"; }
-  // As it stands there, without blanks around; of a string with its quotes.
+  // Returns the bytes of the value without surrounding blanks; a string includes its quotes.
   std::string_view text() const { return text_; }
   bool is_object() const { return text_.starts_with('{'); }
   bool is_array() const { return text_.starts_with('['); }
@@ -32,15 +33,16 @@ class RawJson {
   bool is_true() const { return text_ == "true"; }
   bool is_number() const;
 
-  // The text of a string; empty of anything else. A surrogate without its partner is U+FFFD.
+  // Returns the decoded text of a string, and an empty text for other types. An unpaired surrogate
+  // becomes U+FFFD.
   std::string String() const;
-  // A whole number that fits; also one spelled 3.0.
+  // Returns a whole number that fits, also if it is spelled 3.0.
   std::optional<int64_t> Integer() const;
   std::optional<double> Number() const;
 
-  // Of anything but an array none.
+  // Returns no elements if the value is not an array.
   std::vector<RawJson> Elements() const;
-  // Of anything but an object none.
+  // Returns no members if the value is not an object.
   std::vector<std::pair<std::string, RawJson>> Members() const;
 
  private:
@@ -48,12 +50,12 @@ class RawJson {
   std::string_view text_;
 };
 
-// An object's members, to be asked for by name.
+// An object's members, found by name.
 class RawObject {
  public:
   RawObject() = default;
   explicit RawObject(const RawJson& value) : value_(value), members_(value.Members()) {}
-  // Of a key that stands twice the last one counts, as in the providers' parsers.
+  // If a key occurs twice the last one counts, as in the providers' parsers.
   RawJson Find(std::string_view key) const;
   RawJson operator[](std::string_view key) const { return Find(key); }
   std::string String(std::string_view key) const { return Find(key).String(); }

@@ -9,7 +9,7 @@
 namespace kvgate::translate {
 namespace {
 
-using protocol::Dialect;
+using protocol::form::Dialect;
 
 constexpr std::string_view kDone = "[DONE]";
 
@@ -23,7 +23,7 @@ class Translator final : public ReplyTranslator, private ledger::SseSink {
   explicit Translator(Options options)
       : options_(std::move(options)),
         writer_({.reply = options_.reply,
-                 .namer = protocol::CallNamer(options_.tools),
+                 .namer = protocol::form::CallNamer(options_.tools),
                  .answer_bytes_max = options_.answer_bytes_max}),
         reply_(MakeUpstreamReply(options_.from, writer_)),
         sse_(*this) {}
@@ -98,7 +98,7 @@ class Translator final : public ReplyTranslator, private ledger::SseSink {
   ReplyWriter writer_;
   const std::unique_ptr<UpstreamReply> reply_;
   ledger::SseReader sse_;
-  std::string document_;  // of the event, or of the answer, as far as it has come
+  std::string document_;  // of the event or the answer so far
   Error error_;
 };
 

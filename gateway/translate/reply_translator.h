@@ -1,8 +1,8 @@
-// ReplyTranslator: an upstream's answer, whole or as events, in its client's dialect. Bytes in,
-// bytes out: upstream bytes become CompletionEvents, which the client's ReplyEncoder writes.
+// ReplyTranslator turns an upstream's answer, whole or as events, into its client's dialect.
+// Upstream bytes become CompletionEvents, which the client's ReplyEncoder writes as bytes.
 //
-// Memory: one event of the upstream, and of the answer what the client's dialect repeats at its end
-// (Responses) or needs whole (a single body); both bounded by Options. Not thread-safe.
+// Memory: it holds one event of the upstream, and of the answer what the client's dialect repeats
+// at its end (Responses) or needs whole (a single body). Options bounds both. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -19,28 +19,29 @@ namespace kvgate::translate {
 class ReplyTranslator {
  public:
   struct Options {
-    protocol::Dialect from = protocol::Dialect::kMessages;  // the upstream's
-    bool events = false;  // what the upstream sends is a stream of events, not one body
-    // The client's; `model` stands where the upstream names none.
+    protocol::form::Dialect from = protocol::form::Dialect::kMessages;  // the upstream's
+    bool events = false;  // the upstream sends an event stream, not one body
+    // The client's options; `model` is used if the upstream names none.
     protocol::ReplyOptions reply = {};
-    std::vector<protocol::Tool> tools = {};  // of the request: TranslatedRequest's
+    std::vector<protocol::form::Tool> tools = {};  // the request's: TranslatedRequest::tools
     size_t event_bytes_max = size_t{16} << 20;
     size_t answer_bytes_max = size_t{64} << 20;
   };
   enum class End {
     kWhole,   // the answer has its last event
-    kFailed,  // … an error, told to the client in its dialect where that is a stream
-    kCut,     // it broke off: whatever was sent, nothing more is to be said
+    kFailed,  // the upstream failed; in a stream the client has been told
+    kCut,     // the upstream broke off; the client can be told no more
   };
 
   static std::unique_ptr<ReplyTranslator> Make(Options options);
   virtual ~ReplyTranslator() = default;
 
-  // The next bytes of the upstream's body, in identity coding. Appends what the client gets.
+  // Takes the next bytes of the upstream's body, without content-encoding, and appends what the
+  // client gets.
   virtual void Feed(std::string_view bytes, std::string& out) = 0;
-  // The upstream's body has come to its end.
+  // Call it at the end of the upstream's body.
   virtual End Finish(std::string& out) = 0;
-  // What went wrong; only after kFailed and kCut.
+  // Returns the cause. REQUIRES: Finish returned kFailed or kCut.
   virtual const Error& error() const = 0;
 };
 

@@ -4,16 +4,16 @@
 
 namespace kvgate::translate {
 
-using protocol::DeltaEvent;
-using protocol::DeltaKind;
-using protocol::Dialect;
-using protocol::FinishReason;
+using protocol::form::DeltaEvent;
+using protocol::form::DeltaKind;
+using protocol::form::Dialect;
+using protocol::form::FinishReason;
 
 void ReplyWriter::Begin(const std::string& model) {
   if (encoder_ || ended_) return;
   if (!model.empty()) options_.model = model;
   encoder_ = protocol::MakeReplyEncoder(options_);
-  // Of the prompt nothing is known yet: zeros here, all of it at the end.
+  // The prompt's counts are unknown at this point, so they are zero here and complete at the end.
   encoder_->OnStart({}, *out_);
 }
 
@@ -75,17 +75,18 @@ void ReplyWriter::Ping() {
   if (encoder_ && !ended_ && options_.stream) *out_ += encoder_->ping();
 }
 
-protocol::CompletionStats ReplyWriter::Stats() const {
-  protocol::CompletionStats stats;
+protocol::form::CompletionStats ReplyWriter::Stats() const {
+  protocol::form::CompletionStats stats;
   stats.num_prompt_tokens = usage_.num_prompt_tokens;
   stats.num_output_tokens = usage_.num_output_tokens;
-  // Whatever an upstream says, parts are not more than the whole.
+  // The parts are limited to the whole, because an upstream may send any values.
   stats.num_cached_tokens = std::clamp<int64_t>(usage_.num_cached_tokens, 0,
                                                 std::max<int64_t>(stats.num_prompt_tokens, 0));
   stats.num_written_tokens =
       std::clamp<int64_t>(usage_.num_written_tokens, 0,
                           std::max<int64_t>(stats.num_prompt_tokens - stats.num_cached_tokens, 0));
-  // The Messages dialect tells what was written as what is marked and was not read.
+  // The Messages dialect reports as written the tokens up to the cache breakpoint that were not
+  // read.
   stats.num_marked_tokens = stats.num_cached_tokens + stats.num_written_tokens;
   stats.num_reasoning_tokens = usage_.num_reasoning_tokens;
   return stats;
@@ -103,13 +104,13 @@ void ReplyWriter::Finish(FinishReason reason, const std::string& stop_string) {
 
 void ReplyWriter::Fail(const UpstreamError& error) {
   if (ended_) return;
-  // The numbered events of Responses begin with the response.
+  // An error in the Responses dialect must follow the event that begins the response.
   if (options_.dialect == Dialect::kResponses) Begin({});
   ended_ = true;
   failure_ = error;
   if (!options_.stream) return;
   if (options_.dialect == Dialect::kResponses) {
-    protocol::FinishEvent finish;
+    protocol::form::FinishEvent finish;
     finish.error = ToError(error);
     encoder_->OnFinish(finish, *out_);
     return;

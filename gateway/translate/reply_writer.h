@@ -1,6 +1,6 @@
-// ReplyWriter: what an upstream's answer says, step by step, as bytes of the client's dialect. It
-// keeps the order that CompletionEvents must have whatever the upstream does: a beginning, calls
-// that do not overlap, one end. Not thread-safe.
+// ReplyWriter writes an upstream's answer step by step in the client's dialect. Whatever the
+// upstream does, it keeps the order that CompletionEvents must have: one beginning, calls that do
+// not overlap, one end. Not thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace kvgate::translate {
 
-// Tokens as far as they were told; fields come in any event, more than once, and only grow.
+// Token counts so far. They may arrive in any event and repeatedly, and only grow.
 struct ReplyUsage {
   int64_t num_prompt_tokens = 0;  // all of them
   int64_t num_cached_tokens = 0;
@@ -28,8 +28,8 @@ struct ReplyUsage {
 class ReplyWriter {
  public:
   struct Options {
-    protocol::ReplyOptions reply = {};  // its model stands where the upstream names none
-    protocol::CallNamer namer = {};     // calls as the client has them
+    protocol::ReplyOptions reply = {};     // its model is used if the upstream names none
+    protocol::form::CallNamer namer = {};  // converts calls to the client's form
     size_t answer_bytes_max = 0;
   };
   explicit ReplyWriter(Options options)
@@ -37,40 +37,40 @@ class ReplyWriter {
         namer_(std::move(options.namer)),
         bytes_left_(options.answer_bytes_max) {}
 
-  // Where everything below goes to; for the calls until the next one of this.
+  // Sets the output of all following calls, until the next SetOutput.
   void SetOutput(std::string& out) { out_ = &out; }
 
   void Begin(const std::string& model);
-  void Text(std::string_view text) { Add(protocol::DeltaKind::kText, text); }
-  void Reasoning(std::string_view text) { Add(protocol::DeltaKind::kReasoning, text); }
-  // Of the reasoning up to here; see DeltaEvent.
+  void Text(std::string_view text) { Add(protocol::form::DeltaKind::kText, text); }
+  void Reasoning(std::string_view text) { Add(protocol::form::DeltaKind::kReasoning, text); }
+  // Ends the reasoning so far with the provider's seal; see DeltaEvent.
   void Seal(std::string seal);
-  // A call without an id gets one.
+  // A call without an id gets a generated one.
   void BeginCall(const std::string& id, const std::string& name);
   void Arguments(std::string_view text);
-  // Of one without arguments they are {}.
+  // Ends the call; if it had no arguments they are {}.
   void EndCall();
   void Ping();
   void SetUsage(const ReplyUsage& usage) { usage_ = usage; }
-  void Finish(protocol::FinishReason reason, const std::string& stop_string = {});
+  void Finish(protocol::form::FinishReason reason, const std::string& stop_string = {});
   void Fail(const UpstreamError& error);
 
   bool begun() const { return encoder_ != nullptr; }
   bool in_call() const { return in_call_; }
-  // Arguments of the open call have come.
+  // Returns true if arguments of the open call have arrived.
   bool has_arguments() const { return has_arguments_; }
-  // Finish or Fail was called: nothing that follows has an effect.
+  // Returns true after Finish or Fail; later calls have no effect.
   bool ended() const { return ended_; }
   const std::optional<UpstreamError>& failure() const { return failure_; }
 
  private:
-  void Add(protocol::DeltaKind kind, std::string_view text);
+  void Add(protocol::form::DeltaKind kind, std::string_view text);
   bool Take(size_t bytes);
-  void Send(protocol::DeltaEvent event);
-  protocol::CompletionStats Stats() const;
+  void Send(protocol::form::DeltaEvent event);
+  protocol::form::CompletionStats Stats() const;
 
   protocol::ReplyOptions options_;
-  protocol::CallNamer namer_;
+  protocol::form::CallNamer namer_;
   size_t bytes_left_;
   std::string* out_ = nullptr;
   std::unique_ptr<protocol::ReplyEncoder> encoder_;

@@ -24,7 +24,7 @@ Error WrongShape(const std::string& path, std::string_view rule) {
 
 namespace {
 
-// Names may be spelled with escapes.
+// Names are compared decoded, because they may be spelled with escapes.
 bool MeanTheSame(Literal a, Literal b) {
   if (a == b) return true;
   const Result<RawJson> first = RawJson::Parse(a);
@@ -35,7 +35,7 @@ bool MeanTheSame(Literal a, Literal b) {
 }  // namespace
 
 void LeaveOutTool(std::string_view type, RequestForm& form) {
-  protocol::AddLeftOut(type, form.left_out);
+  protocol::form::AddLeftOut(type, form.left_out);
   form.lost_tools = true;
 }
 

@@ -9,7 +9,7 @@
 namespace kvgate::translate {
 namespace {
 
-using protocol::Dialect;
+using protocol::form::Dialect;
 
 std::string_view NameOf(Dialect dialect) {
   if (dialect == Dialect::kMessages) return "Messages";
@@ -29,10 +29,10 @@ Result<std::string> Write(const TranslateRequestArgs& args, RequestForm& form) {
   return WriteChatRequest(args.target, form);
 }
 
-// Bytes that a token has at least, in text as in JSON, with a margin: providers' own counts are
-// about four bytes a token, and other tokenizers' estimates were 15 to 20 percent too low.
+// The bytes per token assumed for text and JSON, with a margin: providers' own counts are about
+// four bytes per token, and estimates by other tokenizers were 15 to 20 percent too low.
 constexpr double kBytesPerToken = 3.3;
-// What an image costs at most, where its size is not known.
+// The maximum for an image whose size is unknown.
 constexpr int64_t kMediaTokens = 1600;
 
 bool IsMedia(const RawObject& object) {
@@ -40,7 +40,7 @@ bool IsMedia(const RawObject& object) {
   return source.String("type") == "base64" || source.String("type") == "url";
 }
 
-// Bytes of what is read, media apart.
+// Adds up the bytes of all texts and counts the media.
 void Weigh(const RawJson& value, size_t& text_bytes, int64_t& num_media) {
   if (value.is_array()) {
     for (const RawJson& element : value.Elements()) Weigh(element, text_bytes, num_media);

@@ -1,17 +1,16 @@
-// Request translation: a body of one dialect as a body of another.
+// Translates a request body of one dialect into another.
 //
-// Pure: the same bytes give the same bytes, and what a conversation's translation has in front of
-// its last turn is what its longer self has there too, because the upstream's cache hangs on it.
-// What the target cannot say is an error that names the caller's field; hints are mapped or left
-// out, as the README's table says. Any thread.
+// The translation is pure: equal bytes give equal bytes. If a conversation grows, the translation
+// of its earlier turns stays the same, because the upstream's prompt cache depends on it. A field
+// that the target cannot express is an error that names it; hints are mapped or left out, as the
+// README's table says.
 #pragma once
 
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include <kvgate/result.h>
-
+#include "base/result.h"
 #include "gateway/protocol/form/completion.h"
 #include "gateway/protocol/reply_encoder.h"
 #include "gateway/translate/request_form.h"
@@ -19,35 +18,38 @@
 namespace kvgate::translate {
 
 struct TranslateRequestArgs {
-  protocol::Dialect from = protocol::Dialect::kChatCompletions;
-  protocol::Dialect to = protocol::Dialect::kMessages;
-  std::string_view body;  // of at most a server's limit on bodies
+  protocol::form::Dialect from = protocol::form::Dialect::kChatCompletions;
+  protocol::form::Dialect to = protocol::form::Dialect::kMessages;
+  std::string_view body;  // at most the server's limit on bodies
   TargetTraits target = {};
-  protocol::OutputLimit output = {};
+  protocol::form::OutputLimit output = {};
 };
 
 struct TranslatedRequest {
   std::string body = {};
-  std::string_view path;  // a literal: "/v1/messages"
-  bool stream = false;    // as the caller wants it
+  std::string_view path;  // a literal such as "/v1/messages"
+  bool stream = false;    // as requested by the caller
   bool include_usage = false;
-  protocol::ResponseShape shape = {};      // for a caller of Responses
-  std::vector<protocol::Tool> tools = {};  // those whose calls the reply must name back
-  // What the body goes without, as in gateway/protocol/left_out.h, and where that is something,
-  // what tells one caller's conversations apart.
+  protocol::ResponseShape shape = {};  // for a caller of Responses
+  std::vector<protocol::form::Tool> tools =
+      {};  // tools whose calls the reply must rename for the client
+  // The types of what the body leaves out, as in gateway/protocol/form/left_out.h. If there are
+  // any, `opening` tells a caller's conversations apart.
   std::vector<std::string> left_out = {};
   std::string opening = {};
 };
 
-// Chat Completions, Responses and Messages, `from` and `to` different. kInvalidArgument,
-// kUnsupported: the field at fault is named; kThreadSource as in gateway/protocol.
+// `from` and `to` are different, and each is Chat Completions, Responses or Messages. Returns
+// kInvalidArgument or kUnsupported with the field at fault, or kThreadSource as in
+// gateway/protocol.
 Result<TranslatedRequest> TranslateRequest(const TranslateRequestArgs& args);
 
-// "/v1/chat/completions", "/v1/responses", "/v1/messages". REQUIRES: one of the three.
-std::string_view PathOfDialect(protocol::Dialect dialect);
+// Returns "/v1/chat/completions", "/v1/responses" or "/v1/messages". REQUIRES: one of these three
+// dialects.
+std::string_view PathOfDialect(protocol::form::Dialect dialect);
 
-// Of a body of Messages: about how many tokens its prompt has, for an upstream that does not count.
-// Estimated high rather than low: clients ask in order to stay below a limit.
+// Estimates the prompt tokens of a Messages body, for an upstream that cannot count. The estimate
+// errs on the high side, because clients ask in order to stay below a limit.
 Result<int64_t> EstimateTokens(std::string_view body);
 
 }  // namespace kvgate::translate

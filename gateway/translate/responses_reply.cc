@@ -6,7 +6,7 @@
 namespace kvgate::translate {
 namespace {
 
-using protocol::FinishReason;
+using protocol::form::FinishReason;
 
 class ResponsesReply final : public UpstreamReply {
  public:
@@ -48,7 +48,7 @@ class ResponsesReply final : public UpstreamReply {
     const bool ends = type == "response.completed" || type == "response.incomplete" ||
                       type == "response.failed" || type == "response.cancelled";
     if (!ends) return;
-    // A server may send nothing but the end.
+    // A server may send only the final event.
     if (!any_item_) Output(response);
     End(response);
   }
@@ -77,7 +77,7 @@ class ResponsesReply final : public UpstreamReply {
     writer_.Text(text);
   }
 
-  // Of an item that tells its reasoning and the summary of it the one that came first.
+  // If an item has both reasoning and a summary of it, only the one that came first is passed on.
   void Reasoning(const std::string& text, bool by_summary) {
     if (said_ && by_summary != by_summary_) return;
     said_ = said_ || !text.empty();
@@ -93,7 +93,7 @@ class ResponsesReply final : public UpstreamReply {
     writer_.Arguments(item.String("arguments"));
   }
 
-  // What no delta has told is told now.
+  // Passes on what no delta has contained.
   void Close(const RawObject& item) {
     const std::string type = item.String("type");
     if (type == "function_call") {
@@ -164,7 +164,7 @@ class ResponsesReply final : public UpstreamReply {
   }
 
   bool any_item_ = false;
-  bool said_ = false;  // the open item has told something
+  bool said_ = false;  // the open item has produced output
   bool by_summary_ = false;
   bool refused_ = false;
 };

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "gateway/protocol/json_writer.h"
+#include "gateway/protocol/form/json_writer.h"
 #include "gateway/protocol/form/left_out.h"
 #include "gateway/protocol/form/response_items.h"
 #include "gateway/translate/dialect_fields.h"
@@ -12,7 +12,7 @@
 namespace kvgate::translate {
 namespace {
 
-using protocol::JsonWriter;
+using protocol::form::JsonWriter;
 
 constexpr std::string_view kDialect = "Responses";
 
@@ -51,7 +51,7 @@ class Reader {
   }
 
  private:
-  // An answer's items are one turn.
+  // Consecutive assistant items form one turn.
   void Add(Role role, Block block) {
     if (form_.turns.empty() || role != Role::kAssistant ||
         form_.turns.back().role != Role::kAssistant) {
@@ -85,21 +85,21 @@ class Reader {
       Reasoning(item, path);
       return {};
     }
-    if (protocol::IsCompaction(type)) return Compaction(item, type, path);
-    if (protocol::IsProvidersItem(type)) {
-      protocol::AddLeftOut(type, form_.left_out);
+    if (protocol::form::IsCompaction(type)) return Compaction(item, type, path);
+    if (protocol::form::IsProvidersItem(type)) {
+      protocol::form::AddLeftOut(type, form_.left_out);
       return {};
     }
     return CannotSay(Sub(path, "type"), "an item of type '" + type + "'", target_);
   }
 
-  // Where its text is not readable the model is told that it is missing.
+  // If the summary is not readable, the model is told that it is missing.
   Result<void> Compaction(const RawObject& item, std::string_view type, const std::string& path) {
     Block block{.path = path, .text = Texts(item["content"])};
     if (block.text == "\"\"") block.text = Texts(item["summary"]);
     if (block.text == "\"\"") {
-      protocol::AddLeftOut(type, form_.left_out);
-      block.text = Quoted(protocol::kSealedCompaction);
+      protocol::form::AddLeftOut(type, form_.left_out);
+      block.text = Quoted(protocol::form::kSealedCompaction);
     }
     Add(Role::kUser, std::move(block));
     return {};
@@ -131,7 +131,7 @@ class Reader {
     return {};
   }
 
-  // A string, or the parts of a list that hold text, as one.
+  // Returns a string, or the texts of a list of parts joined.
   Literal Texts(const RawJson& list) {
     if (list.is_string()) return list.text();
     std::vector<Block> texts;
@@ -145,11 +145,12 @@ class Reader {
 
   Literal Quoted(std::string_view text) {
     std::string quoted;
-    protocol::AppendJsonString(text, quoted);
+    protocol::form::AppendJsonString(text, quoted);
     return form_.Keep(std::move(quoted));
   }
 
-  // What a provider of Messages sealed into it goes back to one; OpenAI's own goes nowhere else.
+  // Data that a Messages provider sealed into the item is unpacked for such a provider. OpenAI's
+  // own encrypted content goes to no other provider.
   void Reasoning(const RawObject& item, const std::string& path) {
     Block block{.kind = BlockKind::kThinking, .path = path, .text = Texts(item["content"])};
     if (block.text == "\"\"") block.text = Texts(item["summary"]);
@@ -162,7 +163,7 @@ class Reader {
       block.text = Quoted(rest.substr(std::min(colon + 1, rest.size())));
     } else if (rest.starts_with(kSealedRedacted)) {
       block.redacted = Quoted(rest.substr(kSealedRedacted.size()));
-    } else if (const std::string text = protocol::OpenReasoning(sealed); !text.empty()) {
+    } else if (const std::string text = protocol::form::OpenReasoning(sealed); !text.empty()) {
       block.text = Quoted(text);
     }
     Add(Role::kAssistant, std::move(block));
@@ -224,13 +225,13 @@ class Writer {
   }
 
  private:
-  // Instructions can hold no marker.
+  // Instructions cannot hold a cache breakpoint, so turns with one are written as items.
   bool IsInstruction(const Turn& turn) const {
     return (turn.role == Role::kSystem || turn.role == Role::kDeveloper) &&
            IsTextOnly(turn.blocks) && !parts_.Marks(turn.blocks);
   }
 
-  // What a model that thinks wants back comes only where it is asked for, and only from those.
+  // Encrypted reasoning is returned only if it is requested, and only by models that think.
   void Reasoning() {
     if (form_.effort.empty() && !form_.thinking) return;
     json_.Key("reasoning").BeginObject();
@@ -293,7 +294,7 @@ class Writer {
     return {};
   }
 
-  // Text between other blocks is a message of its own.
+  // Text between other blocks becomes a message of its own.
   Result<void> Answer(const Turn& turn) {
     std::vector<Block> texts;
     const auto flush = [&]() -> Result<void> {
@@ -307,7 +308,7 @@ class Writer {
     for (const Block& block : turn.blocks) {
       if (block.kind != BlockKind::kCall && block.kind != BlockKind::kThinking) {
         texts.push_back(block);
-        // Only what is asked is marked in this dialect.
+        // This dialect has cache breakpoints only in input, not in answers.
         texts.back().ttl_seconds = 0;
         continue;
       }
@@ -324,7 +325,8 @@ class Writer {
     return flush();
   }
 
-  // Only what came from there: an item that the provider does not know is refused.
+  // Only reasoning that came from this dialect is written, because the provider refuses unknown
+  // items.
   void WriteReasoning(const Block& block) {
     if (block.item_id.empty() || block.encrypted.empty()) return;
     json_.BeginObject().Key("type").String("reasoning").Key("id").Raw(block.item_id);
@@ -342,7 +344,7 @@ class Writer {
   OpenAiWriter parts_;
 };
 
-// Members of a request that its response repeats as they came, and what stands there otherwise.
+// Request members that a response repeats, with the values used if the request lacks them.
 constexpr std::pair<std::string_view, std::string_view> kEchoes[] = {
     {"instructions", "null"},
     {"max_output_tokens", "null"},

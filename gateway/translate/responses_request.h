@@ -1,22 +1,21 @@
-// Requests of the Responses dialect: bodies into the one form and back.
+// Reads request bodies of the Responses dialect into a RequestForm, and writes them from one.
 #pragma once
 
 #include <string>
 
-#include <kvgate/result.h>
-
+#include "base/result.h"
 #include "gateway/protocol/reply_encoder.h"
 #include "gateway/translate/raw_json.h"
 #include "gateway/translate/request_form.h"
 
 namespace kvgate::translate {
 
-// `target`: the name of the dialect that it is read for, for errors.
+// `target` names the dialect that the body is translated to, for errors.
 Result<void> ReadResponsesRequest(const RawObject& body, std::string_view target,
                                   RequestForm& form);
 Result<std::string> WriteResponsesRequest(const TargetTraits& traits, RequestForm& form);
 
-// What an answer repeats of its request, and shows of its reasoning.
+// Returns the members that an answer repeats of its request, and how it shows its reasoning.
 protocol::ResponseShape ShapeOf(const RawObject& body);
 
 }  // namespace kvgate::translate

@@ -1,5 +1,5 @@
-// UpstreamReply: reads one dialect's answers and says them to a ReplyWriter. What it does not know
-// it passes over: providers add events and fields. Not thread-safe.
+// UpstreamReply reads one dialect's answers and passes them to a ReplyWriter. It ignores unknown
+// events and fields, because providers add new ones. Not thread-safe.
 #pragma once
 
 #include <memory>
@@ -16,18 +16,17 @@ class UpstreamReply {
   UpstreamReply(const UpstreamReply&) = delete;
   UpstreamReply& operator=(const UpstreamReply&) = delete;
 
-  // The data of one event.
+  // Takes the data of one event.
   virtual void OnEvent(const RawObject& event) = 0;
-  // A whole answer.
+  // Takes a whole answer.
   virtual void OnBody(const RawObject& body) = 0;
-  // The stream has ended as one does, with its mark (Chat Completions: [DONE]) or without.
+  // Call it when the stream has ended, with or without Chat Completions' [DONE].
   virtual void OnStreamEnd() = 0;
 
  protected:
   ReplyWriter& writer_;
 };
 
-// Chat Completions, Responses and Messages.
 std::unique_ptr<UpstreamReply> MakeChatReply(ReplyWriter& writer);
 std::unique_ptr<UpstreamReply> MakeResponsesReply(ReplyWriter& writer);
 std::unique_ptr<UpstreamReply> MakeMessagesReply(ReplyWriter& writer);

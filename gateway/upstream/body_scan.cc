@@ -6,7 +6,7 @@
 #include <memory>
 #include <utility>
 
-#include "gateway/protocol/json_writer.h"
+#include "gateway/protocol/form/json_writer.h"
 #include "gateway/upstream/wire/content_decoder.h"
 #include "gateway/upstream/wire/header_rules.h"
 
@@ -15,8 +15,8 @@ namespace {
 
 namespace ondemand = simdjson::ondemand;
 
-// The parser's index takes four bytes for each of the body's: kept for bodies up to this, so that
-// one that is larger does not stay in memory.
+// The parser's index takes four bytes for each byte of the body. It is kept for bodies up to this
+// size, so that a larger one does not stay in memory.
 constexpr size_t kKeptBytes = size_t{2} << 20;
 
 BodyScan Scan(ondemand::parser& parser, const std::string& body) {
@@ -44,13 +44,13 @@ BodyScan Scan(ondemand::parser& parser, const std::string& body) {
       scan.stream = stream;
     }
   }
-  // Of two documents behind each other nobody knows which one counts.
+  // If a second document follows, it is unclear which one counts, so the body is unreadable.
   const char* behind = nullptr;
   scan.readable = document.current_location().get(behind) == simdjson::OUT_OF_BOUNDS;
   return scan;
 }
 
-class Collector final : public ContentDecoder::Sink {
+class Collector final : public wire::ContentDecoder::Sink {
  public:
   explicit Collector(size_t bytes_max) : bytes_max_(bytes_max) {}
   void OnDecoded(std::string_view piece) override {
@@ -66,28 +66,29 @@ class Collector final : public ContentDecoder::Sink {
   std::string text_;
 };
 
-// Fed at once, so that one that expands beyond the limit is given up there.
+// Bytes decoded at once, so that a body that expands beyond the limit is given up early.
 constexpr size_t kFedBytes = 64 * 1024;
 
 }  // namespace
 
 std::optional<std::string> DecodeBody(std::string_view content_encoding, std::string_view body,
                                       size_t bytes_max) {
-  if (SameName(content_encoding, "deflate")) return std::nullopt;
-  const auto decoder = ContentDecoder::For(content_encoding);
+  if (wire::SameName(content_encoding, "deflate")) return std::nullopt;
+  const auto decoder = wire::ContentDecoder::For(content_encoding);
   if (!decoder) return std::nullopt;
   Collector collector(bytes_max);
   while (!body.empty() && !collector.full()) {
     decoder->Feed(body.substr(0, kFedBytes), collector);
     body.remove_prefix(std::min(body.size(), kFedBytes));
   }
-  if (collector.full() || decoder->state() != ContentDecoder::State::kWhole) return std::nullopt;
+  if (collector.full() || decoder->state() != wire::ContentDecoder::State::kWhole)
+    return std::nullopt;
   return collector.Take();
 }
 
 std::string WithModel(std::string_view body, const BodyScan& scan, std::string_view model) {
   std::string changed(body.substr(0, scan.model_begin));
-  protocol::AppendJsonString(model, changed);
+  protocol::form::AppendJsonString(model, changed);
   return changed.append(body.substr(scan.model_end));
 }
 
@@ -102,7 +103,7 @@ BodyScan ScanBody(std::string& body) {
 }
 
 bool GlobMatches(std::string_view pattern, std::string_view text) {
-  // Back to the last star on a mismatch: linear in practice, and no recursion.
+  // Returns to the last star on a mismatch: linear in practice, and without recursion.
   size_t p = 0;
   size_t t = 0;
   size_t star = std::string_view::npos;

@@ -8,7 +8,8 @@ bool Breaker::Allow(TimePoint now) {
   const std::lock_guard lock(mutex_);
   if (options_.failures == 0 || failures_ < options_.failures) return true;
   if (now < next_try_) return false;
-  // Its outcome may never be told (its client leaves): the next pause lets another through.
+  // The trial's outcome may never be reported (its client leaves), so the next pause allows another
+  // one.
   next_try_ = now + options_.pause;
   return true;
 }

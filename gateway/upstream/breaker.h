@@ -1,5 +1,5 @@
-// Breaker: stops asking an upstream that has failed several times in a row, for a while; then lets
-// one request through to see. Thread-safe; knows no clock.
+// Breaker: stops requests to an upstream for a while after several failures in a row, then lets one
+// request through as a trial. Thread-safe; it takes the time from its caller.
 #pragma once
 
 #include <chrono>
@@ -12,19 +12,19 @@ class Breaker {
   using TimePoint = std::chrono::steady_clock::time_point;
   struct Options {
     int failures = 5;               // in a row; 0: never opens
-    std::chrono::seconds pause{5};  // without requests, then one
+    std::chrono::seconds pause{5};  // time without requests before a trial
   };
   explicit Breaker(Options options) : options_(options) {}
 
-  // Whether a request may be sent. Of an open breaker one may, once each pause.
+  // Returns true if a request may be sent. An open breaker allows one request per pause.
   bool Allow(TimePoint now);
-  // No request may be sent now; nothing is counted.
+  // Returns true if no request may be sent now; unlike Allow it changes no state.
   bool IsOpen(TimePoint now) const;
-  // An answer came, whatever its status.
+  // Records that an answer came, whatever its status.
   void Succeed();
-  // None came: no connection, a timeout, an end without an answer.
+  // Records that no answer came: no connection, a timeout, or an end without an answer.
   void Fail(TimePoint now);
-  // Until the next one may try; at least 1.
+  // Seconds until the next trial; at least 1.
   int retry_after_seconds(TimePoint now) const;
 
  private:

@@ -7,17 +7,21 @@
 #include <utility>
 
 namespace kvgate::upstream {
+
+using wire::Task;
+
 namespace {
 
 namespace asio = boost::asio;
 namespace beast = boost::beast;
 namespace bhttp = boost::beast::http;
 
-// An answer's head; providers' are about 2 KiB.
+// Limits an answer's head; providers' are about 2 KiB.
 constexpr uint32_t kHeadBytesMax = 64 * 1024;
-// A 103 or two are usual; more of them than this are meant to hold up.
+// One or two 103 answers are usual; more than this many would only delay the request.
 constexpr int kInterimAnswersMax = 64;
-// TLS writes each buffer in a record and a packet of its own: small bodies go with their head.
+// TLS writes each buffer in a record and packet of its own, so small bodies are joined with their
+// head.
 constexpr size_t kJoinedBytes = 16 * 1024;
 
 std::string Unreadable(const beast::error_code& code) {
@@ -34,7 +38,7 @@ Exchange::~Exchange() {
   if (clean) upstream_.Keep(std::move(channel_));
   DropChannel();
   if (reserved_) upstream_.Release();
-  ReturnReadBuffer(std::move(buffer_));
+  wire::ReturnReadBuffer(std::move(buffer_));
 }
 
 Task<Result<void>> Exchange::Start(Request request) {
@@ -66,7 +70,7 @@ Task<Result<void>> Exchange::Start(Request request) {
     if (!MayRetry(attempt)) break;
     error_.reset();
   }
-  // A client that has left says nothing about its upstream.
+  // A client that has left says nothing about its upstream's health.
   if (!aborted_) upstream_.breaker().Fail(Clock::now());
   co_return std::move(*error_);
 }
@@ -94,8 +98,8 @@ Task<Exchange::Attempt> Exchange::TryOnce(Request request) {
 
 void Exchange::BeginSending(Request request) {
   sent_ = false;
-  WriteParts parts = {request.head, request.body};
-  if (WriteNow(*channel_, parts)) {
+  wire::WriteParts parts = {request.head, request.body};
+  if (wire::WriteNow(*channel_, parts)) {
     EndSending(true);
     return;
   }
@@ -105,12 +109,13 @@ void Exchange::BeginSending(Request request) {
     sending_->joined = fmt::format("{}{}", request.head, request.body);
     parts = {sending_->joined};
   }
-  WriteRest(*channel_, parts, [sending = sending_](const boost::system::error_code& code, size_t) {
-    if (sending->exchange != nullptr) sending->exchange->EndSending(!code);
-  });
+  wire::WriteRest(*channel_, parts,
+                  [sending = sending_](const boost::system::error_code& code, size_t) {
+                    if (sending->exchange != nullptr) sending->exchange->EndSending(!code);
+                  });
 }
 
-// A connection that takes no more may still have an answer to be read.
+// A connection that takes no more bytes may still deliver an answer, so no error is raised here.
 void Exchange::EndSending(bool sent) {
   sending_.reset();
   sent_ = sent;
@@ -121,13 +126,13 @@ void Exchange::EndSending(bool sent) {
 
 Task<bool> Exchange::Connect() {
   reused_ = false;
-  // After a kept connection has failed its neighbours are likely to be gone too.
+  // After a kept connection has failed, the other kept ones are likely to be closed too.
   if (num_attempts_ == 1) {
     channel_ = upstream_.TakeKept(executor_);
     reused_ = channel_ != nullptr;
     if (reused_) co_return true;
   }
-  channel_ = std::make_unique<Channel>(executor_);
+  channel_ = std::make_unique<wire::Channel>(executor_);
   Enter(Stage::kConnecting);
   const Result<void> connected = co_await upstream_.Connect(*channel_);
   if (aborted_ || timed_out_) {
@@ -167,7 +172,7 @@ Task<bool> Exchange::ReadHead() {
       if (!std::exchange(any_byte_, true)) times_.first_byte = Clock::now();
       parsed = Parse();
     }
-    // A head that was well, before a body that is not: that is a cut, which Read tells.
+    // A valid head before a malformed body counts as an answer that was cut; Read reports it.
     const bool head_done = parser_->is_header_done();
     const int code = head_done ? status() : 0;
     if (!head_done || code == 101) {
@@ -191,13 +196,14 @@ Task<bool> Exchange::ReadHead() {
 }
 
 Task<boost::system::error_code> Exchange::ReadSome() {
-  auto [code, size] = co_await channel_->async_read_some(buffer_.prepare(piece_bytes_), kAwait);
+  auto [code, size] =
+      co_await channel_->async_read_some(buffer_.prepare(piece_bytes_), wire::kAwait);
   buffer_.commit(size);
   if (size == piece_bytes_) piece_bytes_ = kPieceBytesMax;
   co_return code;
 }
 
-// Where a piece of the body is malformed what came before it is still passed on.
+// If a piece of the body is malformed, the bytes before it are still passed on.
 beast::error_code Exchange::Parse() {
   beast::error_code code;
   while (buffer_.size() > 0 && !parser_->is_done()) {
@@ -205,7 +211,7 @@ beast::error_code Exchange::Parse() {
     const size_t used = parser_->put(buffer_.data(), code);
     buffer_.consume(used);
     if (in_head && parser_->is_header_done()) KeepFields();
-    // A chunk's head and the trailers are parsed whole, and wait in the buffer until they are.
+    // A chunk's head and the trailers are parsed only as a whole and wait in the buffer until then.
     if (code == bhttp::error::need_more && buffer_.size() > kHeadBytesMax) {
       return bhttp::error::buffer_overflow;
     }
@@ -248,8 +254,8 @@ int Exchange::status() const { return static_cast<int>(parser_->get().result_int
 
 std::string_view Exchange::reason() const { return ToView(parser_->get().reason()); }
 
-// The parser puts trailers among the headers, which have been passed on by then, or not: so the
-// headers are those that stood in the head. It stops behind that once.
+// Copies the headers when the head ends, because the parser later adds trailers to them; it pauses
+// once at that point.
 void Exchange::KeepFields() {
   parser_->eager(true);
   fields_.reserve(32);
@@ -258,10 +264,10 @@ void Exchange::KeepFields() {
   }
 }
 
-// The parser refuses lengths that differ, and one beside chunks.
+// The parser itself refuses differing lengths, and a length beside chunks.
 std::string_view Exchange::FramingFault() const {
-  const std::string_view coding = FindHeader(fields_, "transfer-encoding");
-  if (coding.empty() || SameName(coding, "chunked")) return "";
+  const std::string_view coding = wire::FindHeader(fields_, "transfer-encoding");
+  if (coding.empty() || wire::SameName(coding, "chunked")) return "";
   return "its transfer coding is not chunked";
 }
 

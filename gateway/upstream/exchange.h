@@ -1,14 +1,13 @@
 // Exchange: one request to one upstream and its answer, piece by piece.
 //
-// Threads: one executor. Start and Read are its coroutine's; Tick and Abort are called between
-// their waits, on the same one. Nothing is read from the upstream but by Read, so that a client
-// that reads slowly slows its upstream: what is in memory is one piece. The answer is read while
-// the request is still being sent: an upstream may refuse a body that it does not read. After such
-// an answer the connection is not kept.
+// Threads: one executor. Start and Read are coroutines; Tick and Abort are called on the same
+// executor while those wait. Only Read reads from the upstream, so a slow client slows its upstream
+// and memory holds one piece. The answer is read while the request is still being sent, because an
+// upstream may refuse a body without reading it. After such an answer the connection is not kept.
 //
-// A request is sent again only where the upstream cannot have received it whole: no connection, or
-// a kept connection that was closed while it was being written; and, with retry = "reset", where
-// the connection ended without a byte of an answer.
+// A request is sent again only if the upstream cannot have received it completely: there was no
+// connection, or a kept connection was closed while the request was being written. With retry =
+// "reset" it is also sent again if the connection ended before any byte of an answer.
 #pragma once
 
 #include <boost/beast/core/flat_buffer.hpp>
@@ -21,13 +20,12 @@
 #include <string_view>
 #include <utility>
 
-#include <kvgate/result.h>
-
+#include "base/result.h"
+#include "gateway/upstream/upstream.h"
 #include "gateway/upstream/wire/header_rules.h"
-#include "gateway/upstream/piece_body.h"
+#include "gateway/upstream/wire/piece_body.h"
 #include "gateway/upstream/wire/read_buffers.h"
 #include "gateway/upstream/wire/task.h"
-#include "gateway/upstream/upstream.h"
 
 namespace kvgate::upstream {
 
@@ -35,10 +33,11 @@ class Exchange {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // The upstream outlives it. `executor` is the caller's own, and runs one thing at a time.
+  // `upstream` must outlive the exchange. `executor` is the caller's own and runs one handler at a
+  // time.
   Exchange(Upstream& upstream, const Upstream::Executor& executor)
       : upstream_(upstream), executor_(executor) {}
-  // Keeps the connection where the answer was read to its end; closes it otherwise.
+  // Keeps the connection if the answer was read to its end; closes it otherwise.
   ~Exchange();
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
@@ -48,34 +47,36 @@ class Exchange {
     std::string_view body;
     bool head_only = false;  // HEAD: the answer has no body
   };
-  // Called when the whole request has been handed over; not at all where the answer ended first.
+  // `on_sent` is called when the whole request has been handed to the socket; never if the answer
+  // ended first.
   void OnSent(std::function<void()> on_sent) { on_sent_ = std::move(on_sent); }
-  // Connects, sends, reads the answer's head. What `request` shows lives until it returns, and on
-  // until sending() is over or the exchange ends.
-  // kOverloaded: all connections in use, or the breaker is open. kDeadline: a timeout.
-  // kUnavailable: no connection, or no readable answer. kCancelled: aborted.
-  Task<Result<void>> Start(Request request);
+  // Connects, sends the request and reads the answer's head. The views in `request` must live until
+  // Start returns and, if sending() is then true, until it is false or the exchange is destroyed.
+  // Errors: kOverloaded if all connections are in use or the breaker is open, kDeadline after a
+  // timeout, kUnavailable without a connection or a readable answer, kCancelled after Abort.
+  wire::Task<Result<void>> Start(Request request);
 
-  // Of the answer, after Start; views into it.
+  // The answer's head; valid after Start. Views into the exchange.
   int status() const;
   std::string_view reason() const;
-  const HeaderFields& fields() const { return fields_; }
-  // Its body's length does not stand in the head: it came in chunks, or ends with the connection.
+  const wire::HeaderFields& fields() const { return fields_; }
+  // True if the head gives no body length: the body comes in chunks or ends with the connection.
   bool length_unknown() const;
   bool finished() const { return finished_; }
-  // Part of the request is still to be handed over.
+  // True while a part of the request has not been handed to the socket.
   bool sending() const { return sending_ != nullptr; }
 
-  // What has come of the body already, without waiting; may be empty.
+  // Takes the bytes of the body that have already arrived, without waiting; may be empty.
   std::string TakeReady();
-  // The next piece, at least a byte, or empty: the body is complete. An error: it broke off.
-  Task<Result<std::string>> Read();
+  // Returns the next piece, of at least a byte; empty if the body is complete. Fails if it broke
+  // off.
+  wire::Task<Result<std::string>> Read();
 
-  // Ends it by then, whatever it waits for.
+  // Sets a time at which the exchange ends with an error, whatever it waits for.
   void BoundBy(Clock::time_point end) { end_ = end; }
-  // Ends what has waited too long. Call it every so often.
+  // Enforces the timeouts; must be called regularly.
   void Tick(Clock::time_point now);
-  // Whatever is awaited ends with kCancelled.
+  // Pending operations end with kCancelled.
   void Abort();
 
   struct Times {
@@ -87,32 +88,33 @@ class Exchange {
   int num_attempts() const { return num_attempts_; }
 
  private:
-  using Parser = boost::beast::http::response_parser<PieceBody>;
-  // Read at once, and so passed on at once; with the larger a slow client holds about twice that.
-  // Most answers and events are small: only what fills its room gets more.
+  using Parser = boost::beast::http::response_parser<wire::PieceBody>;
+  // Bytes read at once, and so passed on at once; at the maximum a slow client holds about twice as
+  // many. Most answers and events are small, so only a read that fills its buffer gets a larger
+  // one.
   static constexpr size_t kPieceBytesMin = 16 * 1024;
   static constexpr size_t kPieceBytesMax = 64 * 1024;
   enum class Attempt { kDone, kNotReceived, kNoAnswer, kFailed };
   enum class Stage { kIdle, kConnecting, kWaiting, kReading };
-  // A request that did not fit into the socket's buffer, until it has been handed over. Where the
-  // exchange lets go of it first, it takes the closed channel along: the stream below is still
-  // being used.
+  // A request that did not fit into the socket's buffer, until all of it is written. If the
+  // exchange gives it up first, it takes over the closed channel, because the pending write still
+  // uses the stream.
   struct Sending {
-    Exchange* exchange = nullptr;  // null: it has let go
-    std::unique_ptr<Channel> channel;
+    Exchange* exchange = nullptr;  // null: the exchange has given it up
+    std::unique_ptr<wire::Channel> channel;
     std::string joined;
   };
 
-  Task<Attempt> TryOnce(Request request);
-  Task<bool> Connect();
+  wire::Task<Attempt> TryOnce(Request request);
+  wire::Task<bool> Connect();
   void BeginSending(Request request);
   void EndSending(bool sent);
-  Task<bool> ReadHead();
-  Task<boost::system::error_code> ReadSome();
-  // Feeds the parser with what is in the buffer, the head alone or what follows it.
+  wire::Task<bool> ReadHead();
+  wire::Task<boost::system::error_code> ReadSome();
+  // Parses the buffered bytes: only the head, or the part that follows it.
   boost::beast::error_code Parse();
   void KeepFields();
-  // Why the answer's head does not say clearly where its body ends; empty: it does.
+  // Says why the head leaves the body's end unclear; empty if it does not.
   std::string_view FramingFault() const;
   void Enter(Stage stage);
   void Fail(ErrorCode code, std::string detail);
@@ -122,7 +124,7 @@ class Exchange {
 
   Upstream& upstream_;
   const Upstream::Executor executor_;
-  std::unique_ptr<Channel> channel_;
+  std::unique_ptr<wire::Channel> channel_;
   std::shared_ptr<Sending> sending_;
   bool sent_ = false;  // the whole request
   bool reserved_ = false;
@@ -135,10 +137,10 @@ class Exchange {
   Stage stage_ = Stage::kIdle;
   Clock::time_point deadline_ = Clock::time_point::max();
   Clock::time_point end_ = Clock::time_point::max();
-  boost::beast::flat_buffer buffer_ = TakeReadBuffer();
-  size_t piece_bytes_ = kPieceBytesMin;  // read at once
+  boost::beast::flat_buffer buffer_ = wire::TakeReadBuffer();
+  size_t piece_bytes_ = kPieceBytesMin;  // bytes read at once
   std::optional<Parser> parser_;
-  HeaderFields fields_;  // views into the parser; without trailers
+  wire::HeaderFields fields_;  // views into the parser; without trailers
   std::optional<Error> error_;
   std::function<void()> on_sent_;
   Times times_;

@@ -4,13 +4,13 @@
 
 #include <set>
 
-#include "gateway/protocol/json_writer.h"
+#include "gateway/protocol/form/json_writer.h"
 
 namespace kvgate::upstream {
 
-using protocol::JsonWriter;
+using protocol::form::JsonWriter;
 
-std::optional<std::vector<ListedModel>> ParseModelList(std::string body, Dialect dialect,
+std::optional<std::vector<ListedModel>> ParseModelList(std::string body, wire::Dialect dialect,
                                                        std::string_view owner) {
   simdjson::ondemand::parser parser;
   simdjson::ondemand::document document;
@@ -37,8 +37,8 @@ std::optional<std::vector<ListedModel>> ParseModelList(std::string body, Dialect
   return models;
 }
 
-std::string JoinModelLists(const std::vector<ListedModel>& models, Dialect dialect) {
-  const bool anthropic = dialect == Dialect::kAnthropic;
+std::string JoinModelLists(const std::vector<ListedModel>& models, wire::Dialect dialect) {
+  const bool anthropic = dialect == wire::Dialect::kAnthropic;
   std::set<std::string_view> seen;
   std::string entries;
   std::string_view first;
@@ -69,9 +69,9 @@ std::string JoinModelLists(const std::vector<ListedModel>& models, Dialect diale
   out += ']';
   if (anthropic) {
     out += R"(,"has_more":false,"first_id":)";
-    protocol::AppendJsonString(first, out);
+    protocol::form::AppendJsonString(first, out);
     out += R"(,"last_id":)";
-    protocol::AppendJsonString(last, out);
+    protocol::form::AppendJsonString(last, out);
   }
   out += '}';
   return out;

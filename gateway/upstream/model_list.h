@@ -1,4 +1,5 @@
-// Lists of models: read from an upstream's /models, kept for some seconds, joined to one.
+// Lists of models: parsed from an upstream's /models, cached for some seconds, merged into one
+// list.
 #pragma once
 
 #include <chrono>
@@ -9,34 +10,34 @@
 #include <string_view>
 #include <vector>
 
-#include "gateway/upstream/dialect.h"
+#include "gateway/upstream/wire/dialect.h"
 
 namespace kvgate::upstream {
 
 struct ListedModel {
   std::string id;
-  std::string json;  // the entry as it stood
-  Dialect dialect = Dialect::kOpenAi;
+  std::string json;  // the entry, verbatim
+  wire::Dialect dialect = wire::Dialect::kOpenAi;
   std::string owner;  // the upstream's name
 };
 
-// The entries of {"data": [{"id": …}, …]}; nothing where that is not what it is.
-std::optional<std::vector<ListedModel>> ParseModelList(std::string body, Dialect dialect,
+// Parses the entries of {"data": [{"id": …}, …]}; returns nullopt if the body has another form.
+std::optional<std::vector<ListedModel>> ParseModelList(std::string body, wire::Dialect dialect,
                                                        std::string_view owner);
 
-// In the caller's dialect: its own entries as they stood, those of the other one rewritten. Of two
-// with one id the first counts, as in routing.
-std::string JoinModelLists(const std::vector<ListedModel>& models, Dialect dialect);
+// Returns one list in the caller's dialect: its own entries verbatim, those of the other dialect
+// rewritten. If two entries have one id, the first is listed, as in routing.
+std::string JoinModelLists(const std::vector<ListedModel>& models, wire::Dialect dialect);
 
-// What has been read, for each upstream and tenant. Thread-safe.
+// Caches the parsed lists by upstream and tenant. Thread-safe.
 class ModelListCache {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
   static constexpr std::chrono::seconds kFresh{10};
-  static constexpr size_t kListsMax = 256;  // beyond: all are forgotten
+  static constexpr size_t kListsMax = 256;  // when it is reached, all are dropped
 
   std::optional<std::vector<ListedModel>> Find(const std::string& key, TimePoint now) const;
-  // The same however old, for an upstream that does not answer.
+  // Returns the list however old it is, for use when the upstream does not answer.
   std::optional<std::vector<ListedModel>> FindStale(const std::string& key) const;
   void Put(const std::string& key, std::vector<ListedModel> models, TimePoint now);
 

@@ -6,7 +6,7 @@
 namespace kvgate::upstream {
 namespace {
 
-// How many bytes at the end of `text` are a beginning of `secret`, but not all of it.
+// The length of the longest end of `text` that is a proper prefix of `secret`.
 size_t BeginningAtEnd(std::string_view text, std::string_view secret) {
   for (size_t size = std::min(text.size(), secret.size() - 1); size > 0; --size) {
     if (text.ends_with(secret.substr(0, size))) return size;

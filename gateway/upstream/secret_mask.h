@@ -1,8 +1,9 @@
-// SecretMask: puts stars over a secret in bytes that come in pieces. An upstream that repeats a
-// request's head in its error would otherwise tell the operator's key to whoever asked.
+// SecretMask: replaces a secret with stars in bytes that arrive in pieces. Otherwise an upstream
+// that repeats a request's head in its error would show the operator's key to the caller.
 //
-// As many stars as the secret has bytes: lengths that were announced stay right. What may be the
-// secret's beginning is held back until more comes: fewer bytes than the secret has.
+// There are as many stars as the secret has bytes, so announced lengths stay right. Bytes that may
+// be the beginning of the secret are held back until more arrive; they are fewer than the secret
+// has.
 #pragma once
 
 #include <cstddef>
@@ -13,13 +14,14 @@ namespace kvgate::upstream {
 
 class SecretMask {
  public:
-  // What stands for a key where none is needed ("none", "ollama") is a word that texts may hold.
+  // Shorter values are placeholders where no key is needed ("none", "ollama"), and occur in
+  // ordinary text.
   static constexpr size_t kSecretBytesMin = 8;
 
-  // Longer ones go into no head.
+  // A longer value would not fit into a request's head.
   static constexpr size_t kSecretBytesMax = size_t{64} << 10;
 
-  // `secret` outlives it. One that is too short or too long is not looked for.
+  // `secret` must outlive the mask. One that is too short or too long is not masked.
   explicit SecretMask(std::string_view secret)
       : secret_(secret.size() < kSecretBytesMin || secret.size() > kSecretBytesMax ? "" : secret) {}
 
@@ -27,11 +29,11 @@ class SecretMask {
   bool IsIn(std::string_view text) const {
     return !secret_.empty() && text.find(secret_) != std::string_view::npos;
   }
-  // A text that is there as a whole.
+  // Masks a text that is complete.
   std::string Whole(std::string_view text) const;
 
   std::string Feed(std::string_view piece);
-  // What was held back, when nothing follows.
+  // Returns the bytes held back; called when no more follow.
   std::string Finish();
 
  private:

@@ -11,20 +11,26 @@
 #include <boost/asio/ssl/host_name_verification.hpp>
 #include <boost/asio/write.hpp>
 
-#include <kvgate/log.h>
+#include "base/log.h"
 #include "base/regular_file.h"
-
 #include "gateway/upstream/body_scan.h"
 
 namespace kvgate::upstream {
+
+using wire::Channel;
+using wire::Dialect;
+using wire::Endpoint;
+using wire::kAwait;
+using wire::Task;
+
 namespace {
 
 namespace asio = boost::asio;
 using asio::ip::tcp;
 
-// A proxy's answer to CONNECT: a status line and a few headers.
+// A proxy's answer to CONNECT has a status line and a few headers.
 constexpr size_t kProxyHeadBytesMax = 16 * 1024;
-// The certificates of all roots that systems have are a quarter of a megabyte.
+// The roots of a whole system take a quarter of a megabyte.
 constexpr uint64_t kCaFileBytesMax = uint64_t{16} << 20;
 
 bool IsAddress(const std::string& host) {
@@ -41,7 +47,7 @@ std::string Authority(const config::Url& url) {
   return fmt::format("{}:{}", HostOf(url), url.port);
 }
 
-// OpenSSL's callback finds its upstream by this.
+// The index under which OpenSSL's callback finds its upstream.
 int ContextIndex() {
   static const int index = SSL_CTX_get_ex_new_index(0, nullptr, nullptr, nullptr, nullptr);
   return index;
@@ -63,11 +69,11 @@ std::string GuessProvider(std::string_view host, Dialect dialect) {
   for (const auto& [known, provider] : kHosts) {
     if (host == known) return std::string(provider);
   }
-  return std::string(DialectName(dialect));
+  return std::string(wire::DialectName(dialect));
 }
 
 Result<std::unique_ptr<Upstream>> Upstream::Open(const config::UpstreamConfig& config,
-                                                 const Environment& environment) {
+                                                 const wire::Environment& environment) {
   std::unique_ptr<Upstream> upstream(new Upstream(config));
   const auto named = [&](Error error) {
     error.detail = fmt::format("upstream '{}': {}", config.name, error.detail);
@@ -84,7 +90,7 @@ Result<std::unique_ptr<Upstream>> Upstream::Open(const config::UpstreamConfig& c
   upstream->host_ = own_port ? HostOf(upstream->url_) : Authority(upstream->url_);
   if (!config.api_key_env.empty()) {
     upstream->api_key_ = environment(config.api_key_env.c_str());
-    // A line break in it would end the header that it stands in.
+    // A line break in the key would end its header.
     const bool usable = std::all_of(upstream->api_key_.begin(), upstream->api_key_.end(),
                                     [](unsigned char c) { return c > ' ' && c != 0x7f; });
     if (upstream->api_key_.empty() || !usable) {
@@ -94,7 +100,7 @@ Result<std::unique_ptr<Upstream>> Upstream::Open(const config::UpstreamConfig& c
                                 usable ? "is not set" : "holds spaces or control characters")));
     }
   }
-  auto proxy = FindProxy(upstream->url_, environment);
+  auto proxy = wire::FindProxy(upstream->url_, environment);
   if (!proxy) return named(proxy.error());
   upstream->proxy_ = std::move(*proxy);
   upstream->lookup_.emplace(upstream->proxy_ ? upstream->proxy_->host : upstream->url_.host,
@@ -109,7 +115,7 @@ Result<void> Upstream::OpenTls() {
   tls_.emplace(asio::ssl::context::tls_client);
   SSL_CTX* context = tls_->native_handle();
   SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
-  // An idle connection then holds no 32 KiB of buffers.
+  // Releasing the buffers saves 32 KiB for each idle connection.
   SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
   SSL_CTX_set_ex_data(context, ContextIndex(), this);
@@ -136,12 +142,12 @@ Result<void> Upstream::OpenTls() {
 
 int Upstream::KeepSession(SSL* ssl, SSL_SESSION* session) {
   auto* self = static_cast<Upstream*>(SSL_CTX_get_ex_data(SSL_get_SSL_CTX(ssl), ContextIndex()));
-  // A copy: the connection's own is marked as not to be resumed when it ends without a farewell, as
-  // most do.
+  // Keeps a copy, because OpenSSL marks the connection's own session as not resumable if the
+  // connection ends without a close_notify, as most do.
   SSL_SESSION* copy = SSL_SESSION_dup(session);
   const std::lock_guard lock(self->mutex_);
   self->session_ = {copy, SSL_SESSION_free};
-  return 0;  // `session` stays the connection's
+  return 0;  // 0: `session` stays the connection's
 }
 
 bool Upstream::Serves(std::string_view model) const {
@@ -180,7 +186,7 @@ Upstream::Pool& Upstream::PoolOf(asio::execution_context& context) {
 std::unique_ptr<Channel> Upstream::TakeKept(const Executor& executor) {
   asio::execution_context& context = asio::query(executor, asio::execution::context);
   const auto oldest = Clock::now() - std::chrono::seconds(config_.keep_alive_seconds);
-  std::vector<Kept> dropped;  // closed after the lock is gone
+  std::vector<Kept> dropped;  // closed after the lock is released
   while (true) {
     Kept last;
     {
@@ -236,7 +242,7 @@ Task<Result<void>> Upstream::Connect(Channel& channel) {
 
 Task<Result<void>> Upstream::ConnectTcp(Channel& channel) {
   const auto deadline = Clock::now() + std::chrono::milliseconds(config_.connect_timeout_ms);
-  const Result<NameLookup::Endpoints> endpoints = co_await lookup_->Find(channel, deadline);
+  const Result<wire::NameLookup::Endpoints> endpoints = co_await lookup_->Find(channel, deadline);
   if (!endpoints) co_return Failure("its host name cannot be resolved", endpoints.error().detail);
   boost::system::error_code last = asio::error::host_not_found;
   for (const tcp::endpoint& endpoint : *endpoints) {
@@ -254,7 +260,8 @@ Task<Result<void>> Upstream::ConnectTcp(Channel& channel) {
                     last.message());
 }
 
-// CONNECT, and nothing read beyond the proxy's answer: what follows is the upstream's handshake.
+// Opens the tunnel with CONNECT. It must not read beyond the proxy's answer, because what follows
+// is the upstream's handshake.
 Task<Result<void>> Upstream::Tunnel(Channel& channel) {
   const std::string authority = Authority(url_);
   std::string head = fmt::format("CONNECT {} HTTP/1.1\r\nHost: {}\r\n", authority, authority);
@@ -272,7 +279,7 @@ Task<Result<void>> Upstream::Tunnel(Channel& channel) {
   if (answer.size() < 12 || !answer.starts_with("HTTP/1.") || answer.substr(8, 2) != " 2") {
     co_return Failure("its proxy refused the tunnel", answer.substr(0, answer.find('\r')));
   }
-  // A server speaks only after the client's hello.
+  // A TLS server speaks only after the client's hello.
   if (answer.size() != size) co_return Failure("its proxy", "bytes came before the handshake");
   co_return Result<void>();
 }

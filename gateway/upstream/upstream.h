@@ -1,9 +1,8 @@
-// Upstream: one configured provider: its connections, kept and new, its breaker and its TLS.
+// Upstream: one configured provider with its connections (kept and new), its breaker and its TLS.
 //
-// Threads: thread-safe; a leased channel belongs to the coroutine that leased it, and to the
-// execution context that it was made for, also while it is kept: no connection changes threads.
-// Channels are gone before their contexts. What it needs of the outside (credential, CA file,
-// proxy) is read once, when it is opened.
+// Thread-safe. A leased channel belongs to the coroutine that leased it. Leased or kept, it stays
+// with the execution context that it was made for, so no connection changes threads; channels must
+// be destroyed before their contexts. Credential, CA file and proxy are read once, by Open.
 #pragma once
 
 #include <atomic>
@@ -17,57 +16,58 @@
 #include <string>
 #include <vector>
 
-#include <kvgate/result.h>
-
+#include "base/result.h"
 #include "gateway/config/config.h"
 #include "gateway/upstream/breaker.h"
-#include "gateway/upstream/channel.h"
-#include "gateway/upstream/dialect.h"
-#include "gateway/upstream/name_lookup.h"
+#include "gateway/upstream/wire/channel.h"
+#include "gateway/upstream/wire/dialect.h"
+#include "gateway/upstream/wire/name_lookup.h"
 #include "gateway/upstream/wire/proxy_env.h"
 #include "gateway/upstream/wire/task.h"
 
 namespace kvgate::upstream {
 
-// "openai", "anthropic", "deepseek", … by the host's name, else the dialect's own.
-std::string GuessProvider(std::string_view host, Dialect dialect);
+// Guesses "openai", "anthropic", "deepseek", … from the host's name; else the dialect's own
+// provider.
+std::string GuessProvider(std::string_view host, wire::Dialect dialect);
 
 class Upstream {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // kInvalidArgument: the URL, an unset variable, the CA file; it names the upstream.
+  // Fails with kInvalidArgument, naming the upstream, for a bad URL, an unset variable or an
+  // unusable CA file.
   static Result<std::unique_ptr<Upstream>> Open(const config::UpstreamConfig& config,
-                                                const Environment& environment);
+                                                const wire::Environment& environment);
 
   const config::UpstreamConfig& config() const { return config_; }
   const config::Url& url() const { return url_; }
   const std::string& name() const { return config_.name; }
   const std::string& provider() const { return provider_; }
-  Dialect dialect() const { return dialect_; }
+  wire::Dialect dialect() const { return dialect_; }
   const std::string& api_key() const { return api_key_; }
-  // For the Host header: the port where it is not the scheme's own.
+  // The value of the Host header; it has the port if that is not the scheme's default.
   const std::string& host() const { return host_; }
   bool Serves(std::string_view model) const;
-  // Whether it is said to have the endpoint: of generations those of its dialect, and of OpenAI's
-  // two those that are configured; of anything else nobody says.
-  bool Has(Endpoint endpoint) const;
+  // Returns true if the upstream is assumed to have the endpoint. Chat and Responses need an openai
+  // upstream configured with them, Messages and token counting an anthropic one; all others pass.
+  bool Has(wire::Endpoint endpoint) const;
   Breaker& breaker() { return breaker_; }
 
   using Executor = boost::asio::any_io_executor;
-  // A kept connection of the executor's context, or null where there is none.
-  std::unique_ptr<Channel> TakeKept(const Executor& executor);
-  // Counts one that is going to be in use; false: as many as allowed are.
+  // Returns a kept connection of the executor's context, or null if there is none.
+  std::unique_ptr<wire::Channel> TakeKept(const Executor& executor);
+  // Counts a connection as in use; returns false if the allowed number is reached.
   bool Reserve();
   void Release();
-  // To be kept for the next request, if it may be.
-  void Keep(std::unique_ptr<Channel> channel);
+  // Keeps the channel for a later request, if keep_alive_seconds is not 0.
+  void Keep(std::unique_ptr<wire::Channel> channel);
   size_t num_kept() const;
   int num_in_use() const { return in_use_.load(); }
 
-  // Connects a fresh channel: resolves, goes through the proxy, shakes hands. The caller ends it by
-  // closing the channel; how long it takes is the caller's to bound.
-  Task<Result<void>> Connect(Channel& channel);
+  // Connects a fresh channel: name lookup, proxy tunnel, TLS handshake. It sets no timeout; the
+  // caller ends it by closing the channel.
+  wire::Task<Result<void>> Connect(wire::Channel& channel);
 
  private:
   explicit Upstream(const config::UpstreamConfig& config)
@@ -76,37 +76,37 @@ class Upstream {
                   .pause = std::chrono::seconds(config.breaker_seconds)}) {}
 
   Result<void> OpenTls();
-  Task<Result<void>> ConnectTcp(Channel& channel);
-  Task<Result<void>> Tunnel(Channel& channel);
-  Task<Result<void>> Handshake(Channel& channel);
+  wire::Task<Result<void>> ConnectTcp(wire::Channel& channel);
+  wire::Task<Result<void>> Tunnel(wire::Channel& channel);
+  wire::Task<Result<void>> Handshake(wire::Channel& channel);
   Error Failure(std::string_view what, std::string_view why) const;
   static int KeepSession(ssl_st* ssl, ssl_session_st* session);
 
   struct Kept {
-    std::unique_ptr<Channel> channel;
+    std::unique_ptr<wire::Channel> channel;
     Clock::time_point since;
   };
   // The kept channels of one context.
   struct Pool {
     boost::asio::execution_context* context = nullptr;
-    std::vector<Kept> kept = {};  // the last is the freshest
+    std::vector<Kept> kept = {};  // the most recent one is last
   };
   Pool& PoolOf(boost::asio::execution_context& context);  // under mutex_
 
   const config::UpstreamConfig config_;
   config::Url url_;
-  Dialect dialect_ = Dialect::kOpenAi;
+  wire::Dialect dialect_ = wire::Dialect::kOpenAi;
   std::string provider_;
   std::string api_key_;
   std::string host_;
-  std::optional<Proxy> proxy_;
-  std::optional<NameLookup> lookup_;  // of the proxy's host, or of its own
+  std::optional<wire::Proxy> proxy_;
+  std::optional<wire::NameLookup> lookup_;  // for the proxy's host, if any, else the upstream's
   std::optional<boost::asio::ssl::context> tls_;
   Breaker breaker_;
   std::atomic<int> in_use_{0};
   mutable std::mutex mutex_;
-  std::vector<Pool> pools_;                            // one a context: a handful
-  std::shared_ptr<ssl_session_st> session_ = nullptr;  // of the last handshake, to resume
+  std::vector<Pool> pools_;                            // one per context: a handful
+  std::shared_ptr<ssl_session_st> session_ = nullptr;  // from the last handshake, to resume
 };
 
 }  // namespace kvgate::upstream

@@ -6,6 +6,9 @@
 
 namespace kvgate::upstream {
 
+using wire::Dialect;
+using wire::Endpoint;
+
 PathKind KindOf(std::string_view path, bool has_anthropic_version) {
   static constexpr std::pair<std::string_view, PathKind> kPaths[] = {
       {"/v1/chat/completions", {Dialect::kOpenAi, Endpoint::kChatCompletions}},
@@ -24,7 +27,7 @@ PathKind KindOf(std::string_view path, bool has_anthropic_version) {
 }
 
 Result<std::unique_ptr<Upstreams>> Upstreams::Open(
-    const std::vector<config::UpstreamConfig>& configs, const Environment& environment,
+    const std::vector<config::UpstreamConfig>& configs, const wire::Environment& environment,
     const Upstreams* previous) {
   auto upstreams = std::make_unique<Upstreams>();
   for (const config::UpstreamConfig& config : configs) {
@@ -108,18 +111,19 @@ Result<Upstream*> Upstreams::Choose(const Query& query) const {
   if (candidates.empty() && !query.model.empty()) {
     return MakeError(ErrorCode::kNotFound, "upstream",
                      fmt::format("The model '{}' does not exist here: no {} upstream serves it.",
-                                 query.model, DialectName(query.dialect)),
+                                 query.model, wire::DialectName(query.dialect)),
                      "model");
   }
   if (candidates.empty()) {
-    return MakeError(ErrorCode::kNotFound, "upstream",
-                     fmt::format("There is no {} upstream here.", DialectName(query.dialect)));
+    return MakeError(
+        ErrorCode::kNotFound, "upstream",
+        fmt::format("There is no {} upstream here.", wire::DialectName(query.dialect)));
   }
   if (query.model.empty() && candidates.size() > 1) {
     return MakeError(ErrorCode::kInvalidArgument, "upstream",
                      fmt::format("The request names no model and there are {} {} upstreams; name "
                                  "one by the header x-kvgate-upstream.",
-                                 candidates.size(), DialectName(query.dialect)));
+                                 candidates.size(), wire::DialectName(query.dialect)));
   }
   return candidates.front();
 }

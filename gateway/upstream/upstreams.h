@@ -1,4 +1,4 @@
-// Upstreams: all configured ones, and which of them a request goes to.
+// Upstreams: all configured upstreams, and the choice of one for a request.
 #pragma once
 
 #include <memory>
@@ -7,53 +7,52 @@
 #include <string_view>
 #include <vector>
 
-#include <kvgate/result.h>
-
-#include "gateway/upstream/dialect.h"
+#include "base/result.h"
 #include "gateway/upstream/upstream.h"
+#include "gateway/upstream/wire/dialect.h"
 
 namespace kvgate::upstream {
 
-// What a path is to us: whose dialect, which endpoint.
+// The dialect and endpoint that a path belongs to.
 struct PathKind {
-  Dialect dialect = Dialect::kOpenAi;
-  Endpoint endpoint = Endpoint::kOther;
+  wire::Dialect dialect = wire::Dialect::kOpenAi;
+  wire::Endpoint endpoint = wire::Endpoint::kOther;
 };
-// `path` without a query. What both dialects have (/v1/models) is Anthropic's where the caller
-// sends anthropic-version.
+// `path` comes without its query. A path of both dialects (/v1/models) counts as Anthropic's if the
+// caller sends anthropic-version.
 PathKind KindOf(std::string_view path, bool has_anthropic_version);
 
-// Where a request for an endpoint that the upstream has not goes instead, in other words: a body of
-// Chat Completions, Responses or Messages as one of the other two. Nothing: it has the endpoint, or
-// nothing that stands for it.
-std::optional<Endpoint> TranslatedEndpoint(Endpoint endpoint, const Upstream& upstream);
+// Returns the endpoint that a request is translated for if the upstream lacks `endpoint`; Chat
+// Completions, Responses and Messages stand in for one another. Returns nullopt if the upstream has
+// the endpoint or no substitute for it.
+std::optional<wire::Endpoint> TranslatedEndpoint(wire::Endpoint endpoint, const Upstream& upstream);
 
 class Upstreams {
  public:
-  // Of `previous`, which may be null, it keeps those that are configured as they were, but not one
-  // with a CA file, which may hold others now.
+  // Keeps the upstreams of `previous`, which may be null, whose configuration has not changed,
+  // except those with a CA file, whose content may have changed.
   static Result<std::unique_ptr<Upstreams>> Open(const std::vector<config::UpstreamConfig>& configs,
-                                                 const Environment& environment,
+                                                 const wire::Environment& environment,
                                                  const Upstreams* previous = nullptr);
 
   bool empty() const { return upstreams_.empty(); }
   const std::vector<std::shared_ptr<Upstream>>& all() const { return upstreams_; }
 
   struct Query {
-    Dialect dialect = Dialect::kOpenAi;
-    Endpoint endpoint = Endpoint::kOther;
-    std::string_view name = {};   // asked for by x-kvgate-upstream; empty: by nobody
-    std::string_view model = {};  // of the body or the path; empty: not known
-    bool unknown_path = false;    // only those with forward_unknown are asked
+    wire::Dialect dialect = wire::Dialect::kOpenAi;
+    wire::Endpoint endpoint = wire::Endpoint::kOther;
+    std::string_view name = {};   // from x-kvgate-upstream; empty: not sent
+    std::string_view model = {};  // from the body or the path; empty: not known
+    bool unknown_path = false;    // only upstreams with forward_unknown qualify
   };
-  // By name; else the first of the dialect whose globs match the model, and that has the endpoint;
-  // else the first for which the request can be translated; without a model the only one of the
-  // dialect. kNotFound: no such name, model or dialect. kInvalidArgument: several could
-  // be meant.
+  // Chooses by name; else the first of the dialect that has the endpoint and whose globs match the
+  // model; else the first for which the request can be translated; without a model, the only one of
+  // the dialect. Fails with kNotFound if no upstream has the name, model or dialect, and with
+  // kInvalidArgument if several could be meant.
   Result<Upstream*> Choose(const Query& query) const;
-  // Null: there is none of that name.
+  // Returns null if there is none of that name.
   Upstream* Find(std::string_view name) const;
-  // Whether one serves the model, in the query's dialect or translated.
+  // Returns true if an upstream serves the model, in the query's dialect or translated.
   bool Serves(const Query& query) const { return FindServing(query) != nullptr; }
 
  private:

@@ -8,14 +8,14 @@
 namespace kvgate::kernels::cpu {
 namespace {
 
-// How many heads of a group and tokens of a sequence one part takes.
+// How many heads of a group and tokens of a sequence one part covers.
 struct PartSize {
   int num_heads;
-  int num_tokens;  // a power of two up to kKvBlockTokens; parts begin at its multiples
+  int num_tokens;  // a power of two up to kKvBlockTokens; parts start at its multiples
 };
 
-// Large parts share the conversion of a tile among more rows; there should be parts enough for all
-// threads. Neither choice shows in the result.
+// Large parts amortise the conversion of a tile over more rows, but there should be enough parts
+// for all threads. The choice does not affect the result.
 PartSize ChoosePartSize(int heads_per_kv_head, int num_kv_heads, int num_rows, int num_threads) {
   PartSize size{.num_heads = std::min(heads_per_kv_head, kAttentionRowsMax), .num_tokens = 1};
   const auto rows = static_cast<unsigned>(kAttentionRowsMax / size.num_heads);
@@ -26,7 +26,7 @@ PartSize ChoosePartSize(int heads_per_kv_head, int num_kv_heads, int num_rows, i
            ((heads_per_kv_head + size.num_heads - 1) / size.num_heads);
   };
   while (size.num_tokens > 1 && num_parts() < wanted) size.num_tokens /= 2;
-  // Cutting a group reads its KV twice, so only as far as threads would have nothing at all.
+  // Splitting a group reads its KV twice, so it is done only if threads would otherwise be idle.
   while (size.num_heads > 1 && num_parts() < num_threads) {
     size.num_heads = (size.num_heads + 1) / 2;
   }
@@ -44,7 +44,7 @@ size_t KvHeadOffset(const KvShape& shape, int layer, int kv_head) {
   return index * 2 * DTypeBytes(shape.dtype, static_cast<size_t>(shape.head_dim) * kKvBlockTokens);
 }
 
-ParallelAttention::ParallelAttention(int64_t target, ThreadPool& pool)
+ParallelAttention::ParallelAttention(int64_t target, machine::ThreadPool& pool)
     : kernels_(AttentionKernelsFor(target)), pool_(pool) {}
 
 void ParallelAttention::Run(const float* q, std::span<const SequenceRows> sequences, int layer,
@@ -52,9 +52,9 @@ void ParallelAttention::Run(const float* q, std::span<const SequenceRows> sequen
   const KvShape& kv = arena.shape();
   const size_t floats = AttentionScratchFloats(kv.head_dim);
   if (scratch_floats_ < floats) {
-    auto grown =
-        HostMemory::Allocate(floats * sizeof(float) * pool_.num_threads(), "attention scratch");
-    // Whoever computes a step has a fence for that, as for the vectors beside it.
+    auto grown = machine::HostMemory::Allocate(floats * sizeof(float) * pool_.num_threads(),
+                                               "attention scratch");
+    // Callers of a step handle bad_alloc anyway, because the vectors here can throw it too.
     if (!grown) throw std::bad_alloc();
     thread_scratch_ = std::move(*grown);
     scratch_floats_ = floats;
@@ -65,12 +65,12 @@ void ParallelAttention::Run(const float* q, std::span<const SequenceRows> sequen
   const int row_stride = shape.num_heads * kv.head_dim;
 
   parts_.clear();
-  size_t mass_tiles = 0;  // of the longest sequence that wants its mass
+  size_t mass_tiles = 0;  // of the longest sequence with a block_mass
   for (const SequenceRows& sequence : sequences) {
     const int end = sequence.first_position + sequence.num_rows;
     if (sequence.block_mass != nullptr) mass_tiles = std::max(mass_tiles, TilesFor(end));
     for (int position = sequence.first_position; position < end;) {
-      // Parts end at multiples of num_tokens, so that their rows end in one KV block.
+      // Parts end at multiples of num_tokens, so that all their rows end in the same KV block.
       const int next = std::min((position / size.num_tokens + 1) * size.num_tokens, end);
       const ptrdiff_t row = sequence.first_row + (position - sequence.first_position);
       for (int head = 0; head < shape.num_heads;) {
@@ -95,7 +95,7 @@ void ParallelAttention::Run(const float* q, std::span<const SequenceRows> sequen
       position = next;
     }
   }
-  // The longest first: a long part begun last would leave the other threads waiting.
+  // Longest parts first: a long part started last would make the other threads wait.
   std::stable_sort(parts_.begin(), parts_.end(), [](const auto& a, const auto& b) {
     return a.first_position > b.first_position;
   });

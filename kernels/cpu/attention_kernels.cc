@@ -1,9 +1,11 @@
 #include "kernels/cpu/attention_kernels.h"
 
+#include "base/check.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/attention_kernels.cc"
 #include <hwy/foreach_target.h>
-// After foreach_target.
+// These must follow foreach_target.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -11,20 +13,19 @@
 #include <numeric>
 
 #include <hwy/highway.h>
-#include <kvgate/check.h>
 
-#include "kernels/cpu/simd-inl.h"
+#include "kernels/cpu/machine/simd-inl.h"
 #include "kernels/cpu/machine/simd_target.h"
 
 #ifndef KVGATE_KERNELS_CPU_ATTENTION_LAYOUT_
 #define KVGATE_KERNELS_CPU_ATTENTION_LAYOUT_
 namespace kvgate::kernels::cpu {
 
-// Rows that one pass over a tile serves from registers.
+// Maximum rows that one pass over a tile serves from registers.
 inline constexpr int kGroupRowsMax = 6;
 
-// head_dim, rounded up so that a row of V or of the output is whole vectors, two at a time, on
-// every target.
+// head_dim rounded up so that, on every target, a row of V or of the output is a whole number of
+// vector pairs.
 inline int PaddedHeadDim(int head_dim) { return (head_dim + 31) / 32 * 32; }
 
 // The scratch of one part.
@@ -36,7 +37,7 @@ struct AttentionScratch {
   float* scores;   // [kGroupRowsMax][kKvBlockTokens]
   float* maximum;  // [kAttentionRowsMax]
   float* sum;      // [kAttentionRowsMax]
-  TileMass* mass;  // [kAttentionRowsMax] of the tile at hand; null: not asked for
+  TileMass* mass;  // [kAttentionRowsMax], of the current tile; null if not requested
 };
 
 inline AttentionScratch CutScratch(float* scratch, int head_dim) {
@@ -59,8 +60,16 @@ HWY_BEFORE_NAMESPACE();
 namespace kvgate::kernels::cpu {
 namespace HWY_NAMESPACE {
 
+namespace hn = hwy::HWY_NAMESPACE;
+namespace simd = machine::HWY_NAMESPACE;
+
+using simd::DF;
+using simd::kLanes;
+using simd::VF;
+using simd::VI32;
+
 constexpr int kTileVectors = static_cast<int>(kKvBlockTokens / kLanes);
-// Below every score, and far enough from the end that differences stay finite.
+// This is below every score, and small enough in magnitude that differences stay finite.
 constexpr float kNoMaximum = -1e38f;
 
 template <typename T>
@@ -68,24 +77,24 @@ HWY_INLINE void ExpandRow(const T* from, int count, float* to) {
   int i = 0;
   for (; i + 2 * static_cast<int>(kLanes) <= count; i += 2 * kLanes) {
     VF low, high;
-    LoadPairAsF32(from + i, &low, &high);
+    simd::LoadPairAsF32(from + i, &low, &high);
     hn::StoreU(low, DF(), to + i);
     hn::StoreU(high, DF(), to + i + kLanes);
   }
   if (i + static_cast<int>(kLanes) <= count) {
-    hn::StoreU(LoadAsF32(from + i), DF(), to + i);
+    hn::StoreU(simd::LoadAsF32(from + i), DF(), to + i);
     i += kLanes;
   }
   if (i < count) {  // a padded copy, so that every element takes the same path
     T rest[kLanes] = {};
     HWY_ALIGN float expanded[kLanes];
     std::memcpy(rest, from + i, (count - i) * sizeof(T));
-    hn::Store(LoadAsF32(rest), DF(), expanded);
+    hn::Store(simd::LoadAsF32(rest), DF(), expanded);
     std::memcpy(to + i, expanded, (count - i) * sizeof(float));
   }
 }
 
-// Converts one tile: K whole (columns are lanes), V for the tokens that are there. V's padding was
+// Converts one tile: all of K (columns are lanes), and V for the tokens that exist. V's padding was
 // zeroed when the part began.
 template <typename T>
 void ExpandTile(const std::byte* kv, int head_dim, int num_tokens, const AttentionScratch& to) {
@@ -94,31 +103,31 @@ void ExpandTile(const std::byte* kv, int head_dim, int num_tokens, const Attenti
   const T* v = k + head_dim * kKvBlockTokens;
   for (int i = 0; i < head_dim * kKvBlockTokens; i += 2 * kLanes) {
     VF low, high;
-    LoadPairAsF32(k + i, &low, &high);
+    simd::LoadPairAsF32(k + i, &low, &high);
     hn::Store(low, DF(), to.k + i);
     hn::Store(high, DF(), to.k + i + kLanes);
   }
   for (int t = 0; t < num_tokens; ++t) ExpandRow(v + t * head_dim, head_dim, to.v + t * padded);
 }
 
-// The scales of the 32 tokens of one group, as f32.
+// Converts the scales of one group's 32 tokens to f32.
 HWY_INLINE void ExpandScales(const std::byte* from, float* scales) {
   for (int t = 0; t < kKvBlockTokens; t += kLanes) {
-    hn::Store(LoadAsF32(reinterpret_cast<const F16*>(from) + t), DF(), scales + t);
+    hn::Store(simd::LoadAsF32(reinterpret_cast<const simd::F16*>(from) + t), DF(), scales + t);
   }
 }
 
-// kLanes int8 quants times scale; exact, as the product fits an f32.
+// Stores kLanes int8 quants times the scale; exact, because the product fits an f32.
 HWY_INLINE void StoreQuants(const int8_t* quants, VF scale, float* to) {
   const hn::Rebind<int8_t, DF> d8;
-  const VI32 integers = hn::PromoteTo(DI32(), hn::LoadU(d8, quants));
+  const VI32 integers = hn::PromoteTo(simd::DI32(), hn::LoadU(d8, quants));
   hn::Store(hn::Mul(scale, hn::ConvertTo(DF(), integers)), DF(), to);
 }
 
-// The same of nibbles: the low halves go to `low`, the high halves to `high`.
+// The same for nibbles: the low halves go to `low`, the high halves to `high`.
 HWY_INLINE void StoreNibbles(const uint8_t* nibbles, VF scale, float* low, float* high) {
   const hn::Rebind<uint8_t, DF> d8;
-  const DI32 di;
+  const simd::DI32 di;
   const VI32 bytes = hn::PromoteTo(di, hn::LoadU(d8, nibbles));
   const VI32 eight = hn::Set(di, 8);
   const VI32 low_quants = hn::Sub(hn::And(bytes, hn::Set(di, 15)), eight);
@@ -127,8 +136,8 @@ HWY_INLINE void StoreNibbles(const uint8_t* nibbles, VF scale, float* low, float
   hn::Store(hn::Mul(scale, hn::ConvertTo(DF(), high_quants)), DF(), high);
 }
 
-// As ExpandTile, of a quantized dtype: one group of 32 dimensions after the other. head_dim is a
-// multiple of 32, so rows of V have no padding.
+// As ExpandTile, for a quantized dtype, by groups of 32 dimensions. head_dim is a multiple of 32,
+// so rows of V have no padding.
 template <typename QuantBlock>
 void ExpandQuantTile(const std::byte* kv, int head_dim, int num_tokens,
                      const AttentionScratch& to) {
@@ -200,14 +209,14 @@ void ScoreTile(const float* HWY_RESTRICT q, const float* HWY_RESTRICT k, int hea
   }
 }
 
-// The tokens of a tile that one row sees; none where end <= begin.
+// The tokens of a tile that one row sees; empty if end <= begin.
 struct SeenTokens {
   int begin;
   int end;
   bool all() const { return begin == 0 && end == kKvBlockTokens; }
 };
 
-// Which lanes of vector v of a tile are seen.
+// Returns the mask of the visible lanes of vector v of a tile.
 HWY_INLINE hn::Mask<DF> SeenLanes(SeenTokens seen, int v) {
   const DF df;
   constexpr int kLanesOf = static_cast<int>(kLanes);
@@ -219,12 +228,12 @@ HWY_INLINE hn::Mask<DF> SeenLanes(SeenTokens seen, int v) {
 
 void SoftCapScores(float cap, int num_rows, float* scores) {
   for (int i = 0; i < num_rows * kKvBlockTokens; i += kLanes) {
-    hn::Store(SoftCap(cap, hn::Load(DF(), scores + i)), DF(), scores + i);
+    hn::Store(simd::SoftCap(cap, hn::Load(DF(), scores + i)), DF(), scores + i);
   }
 }
 
-// Turns one row's scores into weights p, 0 where it does not see the token, and returns c, by which
-// what came before is scaled.
+// Turns one row's scores into weights p, 0 for tokens that it does not see. Returns c, the factor
+// for the previous sums.
 HWY_INLINE float SoftmaxRow(float* scores, SeenTokens seen, float* maximum, float* sum) {
   const DF df;
   VF values[kTileVectors];
@@ -238,17 +247,17 @@ HWY_INLINE float SoftmaxRow(float* scores, SeenTokens seen, float* maximum, floa
     largest = hn::Max(largest, values[v]);
   }
   largest = hn::MaxOfLanes(df, largest);
-  hn::Vec<DSum> total = hn::Zero(DSum());
+  hn::Vec<simd::DSum> total = hn::Zero(simd::DSum());
   KVGATE_UNROLL
   for (int v = 0; v < kTileVectors; ++v) {
-    VF weight = Exp(hn::Sub(values[v], largest));
+    VF weight = simd::Exp(hn::Sub(values[v], largest));
     if (!seen.all()) weight = hn::IfThenElseZero(SeenLanes(seen, v), weight);
     hn::Store(weight, df, scores + v * kLanes);
-    total = AddToSum(total, weight);
+    total = simd::AddToSum(total, weight);
   }
-  const VF scale = Exp(hn::Sub(hn::Set(df, *maximum), largest));
+  const VF scale = simd::Exp(hn::Sub(hn::Set(df, *maximum), largest));
   const VF carried = hn::Mul(hn::Set(df, *sum), scale);
-  *sum = hn::GetLane(carried) + hn::GetLane(hn::SumOfLanes(DSum(), total));
+  *sum = hn::GetLane(carried) + hn::GetLane(hn::SumOfLanes(simd::DSum(), total));
   *maximum = hn::GetLane(largest);
   return hn::GetLane(scale);
 }
@@ -284,11 +293,11 @@ void AddValues(const float* HWY_RESTRICT p, const float* HWY_RESTRICT v, int pad
   }
 }
 
-// Adds the values that each row sees. Begins and ends rise from row to row.
+// Adds the values that each row sees. `begin` and `end` do not decrease from row to row.
 template <int kRows>
 void AddSeenValues(const AttentionScratch& s, int padded, const SeenTokens* seen,
                    const float* scales, float* out) {
-  // Where windows begin inside the tile, the rows of several tokens see different runs of it.
+  // If windows begin inside the tile, rows of different tokens see different parts of it.
   if (seen[kRows - 1].begin != seen[0].begin) {
     for (int r = 0; r < kRows; ++r) {
       AddValues<1>(s.scores + r * kKvBlockTokens, s.v, padded, seen[r].begin, seen[r].end,
@@ -297,7 +306,7 @@ void AddSeenValues(const AttentionScratch& s, int padded, const SeenTokens* seen
     return;
   }
   AddValues<kRows>(s.scores, s.v, padded, seen[0].begin, seen[0].end, scales, out);
-  // In a row's last tile the group's rows may see different numbers of tokens.
+  // In the last tile, rows of the group may see different numbers of tokens.
   constexpr float kOne = 1.0f;
   for (int r = 1; r < kRows; ++r) {
     if (seen[r].end == seen[0].end) continue;
@@ -306,7 +315,7 @@ void AddSeenValues(const AttentionScratch& s, int padded, const SeenTokens* seen
   }
 }
 
-// One tile for one group of rows.
+// Processes one tile for one group of rows.
 template <int kRows>
 void AttendGroup(const AttentionPart& part, const AttentionScratch& s, int first_row,
                  const SeenTokens* seen) {
@@ -346,7 +355,8 @@ void AttendGroupOf(int rows, const AttentionPart& part, const AttentionScratch& 
   }
 }
 
-// The first row of a group, where num_rows rows are cut into num_groups as evenly as possible.
+// Returns the first row of a group if num_rows rows are split into num_groups as evenly as
+// possible.
 int GroupBegin(int group, int num_groups, int num_rows) { return group * num_rows / num_groups; }
 
 const float* RowOfQ(const AttentionPart& part, int row) {
@@ -354,7 +364,7 @@ const float* RowOfQ(const AttentionPart& part, int row) {
          (part.head_begin + row % part.num_heads_here) * part.head_dim;
 }
 
-// Scales and transposes q group by group, and sets the running state to "nothing seen" but sinks.
+// Scales and transposes q by groups, and initialises the running state with the sinks, if any.
 void BeginRows(const AttentionPart& part, int num_rows, int num_groups, const AttentionScratch& s) {
   const int padded = PaddedHeadDim(part.head_dim);
   for (int group = 0; group < num_groups; ++group) {
@@ -386,8 +396,8 @@ void EndRows(const AttentionPart& part, int num_rows, const AttentionScratch& s)
   }
 }
 
-// Adds what all rows put on each tile of [first_tile, last_tile]. Other threads add to the same
-// blocks.
+// Adds the mass of all rows on each tile of [first_tile, last_tile]. Atomic, because other threads
+// add to the same blocks.
 void AddBlockMass(const AttentionPart& part, int num_rows, int first_tile, int last_tile,
                   const AttentionScratch& s) {
   for (int tile = first_tile; tile <= last_tile; ++tile) {
@@ -396,18 +406,19 @@ void AddBlockMass(const AttentionPart& part, int num_rows, int first_tile, int l
     for (int row = 0; row < num_rows; ++row) {
       const double share = mass[row].sum / static_cast<double>(s.sum[row]) *
                            std::exp(static_cast<double>(mass[row].maximum) - s.maximum[row]);
-      if (share >= 0) units += static_cast<uint64_t>(share * kAttentionMassOne + 0.5);  // not NaN
+      // The comparison is false for NaN.
+      if (share >= 0) units += static_cast<uint64_t>(share * kAttentionMassOne + 0.5);
     }
     std::atomic_ref(part.block_mass[tile]).fetch_add(units, std::memory_order_relaxed);
   }
 }
 
-// The first position that the row of the token at `position` sees.
+// Returns the first position visible to the row at `position`.
 int WindowBegin(const AttentionPart& part, int position) {
   return part.shape.window == 0 ? 0 : std::max(0, position - part.shape.window + 1);
 }
 
-// What the row of the token at `position` sees of a tile that begins at tile_begin.
+// Returns the part of the tile starting at tile_begin that is visible to the row at `position`.
 SeenTokens SeenOfTile(const AttentionPart& part, int position, int tile_begin) {
   return {.begin = std::clamp(WindowBegin(part, position) - tile_begin, 0, kKvBlockTokens),
           .end = std::min(position - tile_begin + 1, kKvBlockTokens)};
@@ -419,11 +430,11 @@ void ExpandTileOf(DType dtype, const std::byte* kv, int head_dim, int num_tokens
     case DType::kF32:
       return ExpandTile<float>(kv, head_dim, num_tokens, s);
     case DType::kBF16:
-      return ExpandTile<BF16>(kv, head_dim, num_tokens, s);
+      return ExpandTile<simd::BF16>(kv, head_dim, num_tokens, s);
     case DType::kF16:
-      return ExpandTile<F16>(kv, head_dim, num_tokens, s);
+      return ExpandTile<simd::F16>(kv, head_dim, num_tokens, s);
     case DType::kF8E4M3:
-      return ExpandTile<F8E4M3>(kv, head_dim, num_tokens, s);
+      return ExpandTile<simd::F8E4M3>(kv, head_dim, num_tokens, s);
     case DType::kQ8_0:
       return ExpandQuantTile<QuantBlockQ8_0>(kv, head_dim, num_tokens, s);
     case DType::kQ4_0:
@@ -478,7 +489,7 @@ namespace kvgate::kernels::cpu {
 HWY_EXPORT(MakeAttentionKernels);
 
 AttentionKernels AttentionKernelsFor(int64_t target) {
-  const ScopedTarget scoped(target);
+  const machine::ScopedTarget scoped(target);
   return HWY_DYNAMIC_DISPATCH(MakeAttentionKernels)();
 }
 

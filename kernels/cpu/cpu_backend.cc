@@ -1,7 +1,6 @@
 #include "kernels/cpu/cpu_backend.h"
 
 #include <fmt/format.h>
-#include <kvgate/check.h>
 
 #include <algorithm>
 #include <cmath>
@@ -9,22 +8,27 @@
 #include <thread>
 #include <utility>
 
+#include "base/check.h"
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/host_kv_arena.h"
-#include "kernels/cpu/host_memory.h"
-#include "kernels/cpu/matmul.h"
-#include "kernels/cpu/matmul_amx.h"
-#include "kernels/cpu/packed_weight.h"
+#include "kernels/cpu/machine/amx.h"
+#include "kernels/cpu/machine/host_memory.h"
+#include "kernels/cpu/machine/simd_target.h"
+#include "kernels/cpu/machine/thread_pool.h"
+#include "kernels/cpu/matmul/matmul.h"
+#include "kernels/cpu/matmul/matmul_amx.h"
+#include "kernels/cpu/matmul/packed_weight.h"
 #include "kernels/cpu/quant_kv.h"
 #include "kernels/cpu/row_kernels.h"
-#include "kernels/cpu/machine/simd_target.h"
-#include "kernels/cpu/thread_pool.h"
 #include "kernels/cpu/top_k.h"
 
 namespace kvgate::kernels::cpu {
+
+using machine::HostMemory;
+
 namespace {
 
-// Rises with every change that can change the bits of a result.
+// Incremented with every change that can alter the bits of a result.
 constexpr int kKernelVersion = 1;
 constexpr int kThreadsMax = 1024;
 
@@ -57,11 +61,12 @@ class CpuBackend final : public Backend {
         rows_(RowKernelsFor(target)),
         matmul_(target, pool_),
         attention_(target, pool_) {
-    const std::string name = TargetName(target);
+    const std::string name = machine::TargetName(target);
     info_ = {.name = "cpu",
              .target = name,
-             .numerics_id = fmt::format("cpu-{}-v{}-q8_0:i16",
-                                        HasFusedNumerics(target) ? "AVX2" : name, kKernelVersion),
+             .numerics_id =
+                 fmt::format("cpu-{}-v{}-q8_0:i16",
+                             machine::HasFusedNumerics(target) ? "AVX2" : name, kKernelVersion),
              .invariant = true,
              .num_threads = pool_.num_threads(),
              .kv_host_visible = true};
@@ -98,10 +103,10 @@ class CpuBackend final : public Backend {
   void DoAddScaled(const float* x, float factor, size_t count, float* y) override;
   void DoScale(float factor, size_t count, float* x) override;
   void DoSoftCap(float cap, size_t count, float* x) override;
-  void DoTopRows(const TopRowsTask& task, const TopRowsResult& to) override;
+  void DoTopK(const TopKTask& task, const TopKResult& to) override;
 
-  // Calls body(begin, end) on pieces of [0, count) rows or values, on all threads where the work,
-  // count * unit values' worth, is more than a parallel region costs.
+  // Calls body(begin, end) on pieces of [0, count) rows or values. Uses all threads if the work,
+  // about count * unit values, costs more than starting a parallel region.
   template <typename Body>
   void ForPieces(int64_t count, int64_t unit, const Body& body);
   void Narrow(DType dtype, const float* from, int count, uint16_t* to) {
@@ -115,16 +120,16 @@ class CpuBackend final : public Backend {
                        int layer, KvArena& arena);
 
   BackendInfo info_;
-  WeightMemory weights_;
-  ThreadPool pool_;
+  machine::WeightMemory weights_;
+  machine::ThreadPool pool_;
   const RowKernels rows_;
-  ParallelMatMul matmul_;
+  matmul::ParallelMatMul matmul_;
   ParallelAttention attention_;
 };
 
 template <typename Body>
 void CpuBackend::ForPieces(int64_t count, int64_t unit, const Body& body) {
-  // About 10 microseconds of the cheapest operation; waking the threads costs a few.
+  // This is about 10 microseconds of the cheapest operation; waking the threads takes a few.
   constexpr int64_t kWorkPerPiece = 16384;
   const int64_t wanted = count * unit / kWorkPerPiece;
   const int64_t num_pieces =
@@ -137,7 +142,8 @@ void CpuBackend::ForPieces(int64_t count, int64_t unit, const Body& body) {
 // ---- memory ---------------------------------------------------------------------------------
 
 Result<std::unique_ptr<Weight>> CpuBackend::DoLoadWeight(const WeightView& view) {
-  KVGATE_TRY(std::unique_ptr<PackedWeight> weight, PackedWeight::Pack(view, pool_, weights_));
+  KVGATE_TRY(std::unique_ptr<matmul::PackedWeight> weight,
+             matmul::PackedWeight::Pack(view, pool_, weights_));
   return std::unique_ptr<Weight>(std::move(weight));
 }
 
@@ -220,7 +226,7 @@ void CpuBackend::DoGatherRows(const float* x, std::span<const int> rows, int64_t
 
 void CpuBackend::DoScatterAddRows(const float* x, std::span<const int> rows,
                                   std::span<const float> factors, int64_t columns, float* y) {
-  // Cut along columns: two rows of x may be for one row of y.
+  // Split along columns, because two rows of x may be added to the same row of y.
   ForPieces(columns, static_cast<int64_t>(rows.size()), [&](int64_t begin, int64_t end) {
     for (size_t i = 0; i < rows.size(); ++i) {
       rows_.add_scaled(x + static_cast<int64_t>(i) * columns + begin, factors[i],
@@ -244,7 +250,7 @@ void CpuBackend::DoRmsNorm(const float* x, const float* weight, float eps, int n
 
 void CpuBackend::DoRopeTable(std::span<const int> positions, std::span<const float> inv_freq,
                              float magnitude, float* table) {
-  constexpr int64_t kSineWork = 50;  // a double sine and cosine, in values of cheap work
+  constexpr int64_t kSineWork = 50;  // cost of a double sine and cosine, in units of cheap values
   const auto half = static_cast<int64_t>(inv_freq.size());
   ForPieces(static_cast<int64_t>(positions.size()), kSineWork * half,
             [&](int64_t begin, int64_t end) {
@@ -268,7 +274,7 @@ void CpuBackend::DoRope(float* x, int num_rows, const RopeArgs& args, const floa
   });
 }
 
-// Stores one row; T is the KV dtype's storage.
+// Stores one row; T is the storage type of the KV dtype.
 template <typename T>
 void CpuBackend::StoreHeads(const float* k, const float* v, const SequenceRows& sequence, int row,
                             int layer, KvArena& arena) {
@@ -300,7 +306,7 @@ void CpuBackend::StoreHeads(const float* k, const float* v, const SequenceRows& 
   }
 }
 
-// The same where the KV dtype is quantized.
+// The same for a quantized KV dtype.
 void CpuBackend::StoreQuantHeads(const float* k, const float* v, const SequenceRows& sequence,
                                  int row, int layer, KvArena& arena) {
   const KvShape& shape = arena.shape();
@@ -366,7 +372,7 @@ void CpuBackend::DoSoftCap(float cap, size_t count, float* x) {
   });
 }
 
-void CpuBackend::DoTopRows(const TopRowsTask& task, const TopRowsResult& to) {
+void CpuBackend::DoTopK(const TopKTask& task, const TopKResult& to) {
   pool_.ForEach(task.num_rows, [&](int64_t row, int) { TopOfRow(task, row, to); });
 }
 
@@ -379,7 +385,7 @@ Result<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options
                                  options.num_threads, kThreadsMax),
                      "num_threads");
   }
-  KVGATE_TRY(const int64_t target, FindTarget(options.target));
+  KVGATE_TRY(const int64_t target, machine::FindTarget(options.target));
   int num_threads = options.num_threads;
   if (num_threads == 0) {
     num_threads = std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kThreadsMax);
@@ -389,20 +395,21 @@ Result<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options
 
 std::vector<std::string> SupportedCpuTargets() {
   std::vector<std::string> names;
-  for (const int64_t target : SupportedTargets()) names.push_back(TargetName(target));
+  for (const int64_t target : machine::SupportedTargets())
+    names.push_back(machine::TargetName(target));
   return names;
 }
 
 Result<std::string> FindCpuTarget(std::string_view target) {
-  KVGATE_TRY(const int64_t found, FindTarget(target));
-  return TargetName(found);
+  KVGATE_TRY(const int64_t found, machine::FindTarget(target));
+  return machine::TargetName(found);
 }
 
 std::string MissingCpuTargets() {
   const std::vector<std::string> targets = SupportedCpuTargets();
   const bool has_vnni = std::ranges::find(targets, "AVX512_VNNI") != targets.end();
-  if (!has_vnni || HasAmx()) return {};
-  return fmt::format("no AMX: {}", WhyNoAmx());
+  if (!has_vnni || machine::HasAmx()) return {};
+  return fmt::format("no AMX: {}", machine::WhyNoAmx());
 }
 
 }  // namespace kvgate::kernels::cpu

@@ -11,19 +11,20 @@
 namespace kvgate::kernels::cpu {
 
 struct CpuBackendOptions {
-  int num_threads = 0;  // 0: one per hardware thread
-  // "": the best this machine has; else the name of one ("AMX", "avx2"), in either case.
+  int num_threads = 0;  // 0 means one per hardware thread
+  // Empty means the best target of this machine; else a name such as "AMX" or "avx2", in either
+  // case.
   std::string target;
 };
 
-// kUnsupported when the named target is not compiled in or not supported by this machine.
+// Returns kUnsupported if the named target is not compiled in or not supported by this machine.
 Result<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options);
 
-// The targets of this build that this machine can run, best first.
+// Returns the targets of this build that this machine can run, best first.
 std::vector<std::string> SupportedCpuTargets();
-// The one that a backend with this option would have.
+// Returns the target that a backend with this option would use.
 Result<std::string> FindCpuTarget(std::string_view target);
-// What this machine could have but has not, and why; empty: nothing.
+// Says which targets are unavailable on this machine and why; empty if none are missing.
 std::string MissingCpuTargets();
 
 }  // namespace kvgate::kernels::cpu

@@ -1,18 +1,19 @@
-// The limits of this machine, measured: what fractions of a limit are reported against. Each call
-// takes less than a second.
+// Measures the limits of this machine, relative to which performance is reported. Each call takes
+// less than a second.
 #pragma once
 
 namespace kvgate::kernels::cpu {
 
-// Bytes per second that num_threads threads read from memory together: the best of several passes
-// over 512 MiB. 0 when that memory is not there.
+// Returns the bytes per second that num_threads threads read from memory together: the best of
+// several passes over 512 MiB. Returns 0 if that much memory is not available.
 double MeasureReadBandwidth(int num_threads);
 
-// f32 operations per second of num_threads threads together on the best SIMD target, a fused
-// multiply-add being two: the best of several passes over registers.
+// Returns the f32 operations per second of num_threads threads together on the best SIMD target,
+// where a fused multiply-add counts as two: the best of several passes over registers.
 double MeasureFmaPeak(int num_threads);
 
-// int8 operations per second of num_threads threads together in the tiles of AMX; 0 without.
+// Returns the int8 operations per second of num_threads threads together in AMX tiles; 0 without
+// AMX.
 double MeasureTilePeak(int num_threads);
 
 }  // namespace kvgate::kernels::cpu

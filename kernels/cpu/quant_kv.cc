@@ -43,7 +43,7 @@ void StoreQuantToken(const KvShape& shape, const float* k, const float* v, int s
 void CopyQuantTokens(const KvShape& shape, const std::byte* from, std::byte* to, int num_tokens) {
   const auto elements = static_cast<size_t>(DTypeElements(shape.dtype));
   const size_t quant_bytes = DTypeBytes(shape.dtype, elements) - kScaleBytes;
-  const size_t num_groups = shape.head_dim / elements;  // of K; as many of V
+  const size_t num_groups = shape.head_dim / elements;  // for K; V has as many
   const size_t num_heads = static_cast<size_t>(shape.num_layers) * shape.num_kv_heads;
   for (size_t group = 0; group < num_heads * 2 * num_groups; ++group) {
     const bool is_key = group % (2 * num_groups) < num_groups;

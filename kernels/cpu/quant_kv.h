@@ -1,5 +1,5 @@
-// KV of quantized dtypes (q8_0, q4_0) in the order that KvArena documents for the CPU: how a token
-// is stored and tokens are copied. Attention reads them in attention_kernels.
+// KV of quantized dtypes (q8_0, q4_0) in the CPU order that KvArena documents: storing and copying
+// of tokens. attention_kernels.cc reads them.
 #pragma once
 
 #include <cstddef>
@@ -8,11 +8,11 @@
 
 namespace kvgate::kernels::cpu {
 
-// Quantizes k and v [head_dim] of one token into `slot` of one layer and KV head, whose K begins at
-// `head`. Writes no byte of another token, so threads may store tokens of one block.
+// Quantizes k and v [head_dim] of one token into `slot` of one layer and KV head, whose K starts at
+// `head`. It writes no byte of another token, so threads may store tokens of one block in parallel.
 void StoreQuantToken(const KvShape& shape, const float* k, const float* v, int slot,
                      std::byte* head);
-// Copies the first num_tokens tokens of a block, of all layers and heads, bit by bit.
+// Copies the first num_tokens tokens of a block, bit for bit, for all layers and heads.
 void CopyQuantTokens(const KvShape& shape, const std::byte* from, std::byte* to, int num_tokens);
 
 }  // namespace kvgate::kernels::cpu

@@ -1,16 +1,17 @@
 #include "kernels/cpu/row_kernels.h"
 
+#include "base/check.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/row_kernels.cc"
 #include <hwy/foreach_target.h>
-// After foreach_target.
+// These must follow foreach_target.
 #include <algorithm>
 #include <cmath>
 
 #include <hwy/highway.h>
-#include <kvgate/check.h>
 
-#include "kernels/cpu/simd-inl.h"
+#include "kernels/cpu/machine/simd-inl.h"
 #include "kernels/cpu/machine/simd_target.h"
 #include "kernels/weight_format.h"
 
@@ -18,16 +19,23 @@ HWY_BEFORE_NAMESPACE();
 namespace kvgate::kernels::cpu {
 namespace HWY_NAMESPACE {
 
+namespace hn = hwy::HWY_NAMESPACE;
+namespace simd = machine::HWY_NAMESPACE;
+
+using simd::DF;
+using simd::kLanes;
+using simd::VF;
+
 constexpr int64_t kStep = static_cast<int64_t>(kLanes);
 
 // ---- norm -----------------------------------------------------------------------------------
 
-// Four vector accumulators over whole groups of vectors, then vectors, then single values. The
-// vectors are those of DSum, so that AVX-512 adds in the order of AVX2.
+// Adds with four vector accumulators over groups of four vectors, then single vectors, then single
+// values. It uses DSum vectors, so that AVX-512 adds in the order of AVX2.
 float SumOfSquares(const float* x, int64_t columns) {
-  const DSum df;
+  const simd::DSum df;
   constexpr auto kSumStep = static_cast<int64_t>(hn::MaxLanes(df));
-  using V = hn::Vec<DSum>;
+  using V = hn::Vec<simd::DSum>;
   V sums[4];
   KVGATE_UNROLL
   for (int j = 0; j < 4; ++j) sums[j] = hn::Zero(df);
@@ -64,7 +72,7 @@ void RmsNorm(const float* x, const float* weight, float eps, int64_t columns, fl
 
 // ---- rope -----------------------------------------------------------------------------------
 
-// Products and their sum are rounded one by one, so that vector and scalar code agree.
+// Products and their sum are rounded separately, so that vector and scalar code agree.
 void RotateHalves(float* x, int half, const float* table) {
   const DF df;
   float* upper = x + half;
@@ -120,16 +128,17 @@ void Rope(float* x, const Backend::RopeArgs& args, const float* table) {
 
 // ---- elementwise ----------------------------------------------------------------------------
 
-// The exponential of -|x| stays in [0, 1], so that a huge negative x gives 0, not 1 / infinity.
+// Computed from exp(-|x|), which is in [0, 1], so that a huge negative x gives 0, not 1 / infinity.
 HWY_INLINE VF Sigmoid(VF x) {
   const DF df;
   const VF one = hn::Set(df, 1.0f);
-  const VF decay = Exp(hn::Neg(hn::Abs(x)));
+  const VF decay = simd::Exp(hn::Neg(hn::Abs(x)));
   const VF numerator = hn::IfThenElse(hn::Lt(x, hn::Zero(df)), decay, one);
   return hn::Div(numerator, hn::Add(one, decay));
 }
 
-// The sigmoid goes to the gate first: a gate that vanishes does so even times a huge up.
+// The gate is multiplied with its sigmoid first, so that a vanishing gate gives 0 even for a huge
+// up.
 template <GluKind kKind>
 HWY_INLINE VF GluOf(VF gate, VF up) {
   const DF df;
@@ -143,7 +152,7 @@ HWY_INLINE VF GluOf(VF gate, VF up) {
     const VF u2 = hn::Mul(hn::Mul(gate, hn::Set(df, kTwoRootTwoOverPi)), bend);
     return hn::Mul(hn::Mul(gate, Sigmoid(u2)), up);
   } else {
-    // The value second: x86 min and max return the second operand when one is NaN.
+    // The value is the second operand: x86 min and max return the second one if one is NaN.
     const VF limit = hn::Set(df, 7.0f);
     const VF g = hn::Min(limit, gate);
     const VF u = hn::Max(hn::Set(df, -7.0f), hn::Min(limit, up));
@@ -180,7 +189,7 @@ void Glu(GluKind kind, const float* gate, const float* up, size_t count, float* 
   }
 }
 
-// Product and sum are rounded one by one, so that vector and scalar code agree.
+// Product and sum are rounded separately, so that vector and scalar code agree.
 void AddScaled(const float* x, float factor, size_t count, float* y) {
   const DF df;
   const VF factors = hn::Set(df, factor);
@@ -206,12 +215,12 @@ void SoftCapRun(float cap, size_t count, float* x) {
   const DF df;
   size_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {
-    hn::StoreU(SoftCap(cap, hn::LoadU(df, x + i)), df, x + i);
+    hn::StoreU(simd::SoftCap(cap, hn::LoadU(df, x + i)), df, x + i);
   }
   if (i < count) {
     HWY_ALIGN float values[kLanes] = {};
     std::copy(x + i, x + count, values);
-    hn::Store(SoftCap(cap, hn::Load(df, values)), df, values);
+    hn::Store(simd::SoftCap(cap, hn::Load(df, values)), df, values);
     std::copy(values, values + (count - i), x + i);
   }
 }
@@ -225,7 +234,7 @@ void WidenValues(const std::byte* from, int64_t count, float* to) {
   for (int64_t i = 0; i < count; i += kStep) {
     const size_t here = static_cast<size_t>(std::min(kStep, count - i));
     std::memcpy(stored, from + i * sizeof(T), here * sizeof(T));
-    hn::Store(LoadAsF32(stored), DF(), values);
+    hn::Store(simd::LoadAsF32(stored), DF(), values);
     std::memcpy(to + i, values, here * sizeof(float));
   }
 }
@@ -239,7 +248,7 @@ void WidenQuants(const std::byte* from, int64_t count, float* to) {
     from += sizeof(block);
     const VF scale = hn::Set(df, F16ToF32(block.scale));
     for (size_t j = 0; j < QuantBlockQ8_0::kElements; j += kLanes) {
-      const VI32 quants = hn::PromoteTo(DI32(), hn::LoadU(d8, block.quants + j));
+      const simd::VI32 quants = hn::PromoteTo(simd::DI32(), hn::LoadU(d8, block.quants + j));
       hn::StoreU(hn::Mul(scale, hn::ConvertTo(df, quants)), df, to + i + j);
     }
   }
@@ -251,9 +260,9 @@ void Widen(DType dtype, const std::byte* from, int64_t count, float* to) {
       std::memcpy(to, from, count * sizeof(float));
       return;
     case DType::kF16:
-      return WidenValues<F16>(from, count, to);
+      return WidenValues<simd::F16>(from, count, to);
     case DType::kBF16:
-      return WidenValues<BF16>(from, count, to);
+      return WidenValues<simd::BF16>(from, count, to);
     case DType::kQ8_0:
       return WidenQuants(from, count, to);
     default:
@@ -274,8 +283,8 @@ void NarrowToF16(const float* from, int64_t count, uint16_t* to) {
 }
 
 void NarrowToBF16(const float* from, int64_t count, uint16_t* to) {
-  const DU32 du;
-  const DI32 di;
+  const simd::DU32 du;
+  const simd::DI32 di;
   const hn::Rebind<uint16_t, DF> du16;
   int64_t i = 0;
   for (; i + kStep <= count; i += kStep) {
@@ -300,15 +309,16 @@ void Narrow16(DType dtype, const float* from, int64_t count, uint16_t* to) {
 // As F32ToF8E4M3 of kernels/dtype.h.
 void NarrowToF8(const float* from, int64_t count, uint8_t* to) {
   const DF df;
-  const DI32 di;
+  const simd::DI32 di;
   const hn::Rebind<uint8_t, DF> du8;
   const VF shift = hn::Set(df, 16384.0f);
   const auto smallest_normal = hn::Set(di, 0x3c800000);
   int64_t i = 0;
   for (; i + kStep <= count; i += kStep) {
     const auto bits = hn::BitCast(di, hn::LoadU(df, from + i));
-    const auto sign = hn::BitCast(
-        di, hn::ShiftRight<24>(hn::And(hn::BitCast(DU32(), bits), hn::Set(DU32(), 0x80000000))));
+    const auto sign =
+        hn::BitCast(di, hn::ShiftRight<24>(hn::And(hn::BitCast(simd::DU32(), bits),
+                                                   hn::Set(simd::DU32(), 0x80000000))));
     const auto whole = hn::And(bits, hn::Set(di, 0x7fffffff));
     const auto magnitude = hn::Min(whole, hn::Set(di, 0x43e00000));
     const auto even = hn::And(hn::ShiftRight<20>(magnitude), hn::Set(di, 1));
@@ -345,7 +355,7 @@ namespace kvgate::kernels::cpu {
 HWY_EXPORT(MakeRowKernels);
 
 RowKernels RowKernelsFor(int64_t target) {
-  const ScopedTarget scoped(target);
+  const machine::ScopedTarget scoped(target);
   return HWY_DYNAMIC_DISPATCH(MakeRowKernels)();
 }
 

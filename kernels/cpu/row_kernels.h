@@ -1,6 +1,6 @@
 // Operations on one row or one run of values, one table of functions per SIMD target. The bits of a
-// result depend on the row alone: sums have a fixed shape for a number of columns, and values past
-// the last whole vector go through the same vector code on a padded copy.
+// result depend on the row alone: sums have a fixed shape for each number of columns, and values
+// past the last whole vector use the same vector code on a padded copy.
 #pragma once
 
 #include <cstddef>
@@ -13,16 +13,16 @@ namespace kvgate::kernels::cpu {
 struct RowKernels {
   // y[i] = weight[i] * (x[i] / sqrt(mean(x^2) + eps)); y may be x.
   void (*rms_norm)(const float* x, const float* weight, float eps, int64_t columns, float* y);
-  // Rotates one token's heads in place; table is its [rotary_dim / 2, 2] of {cos, sin}.
+  // Rotates one token's heads in place; `table` is its [rotary_dim / 2, 2] of {cos, sin}.
   void (*rope)(float* x, const Backend::RopeArgs& args, const float* table);
-  // As the operations of Backend; out may be gate or up.
+  // As the operations of Backend; `out` may be `gate` or `up`.
   void (*glu)(GluKind kind, const float* gate, const float* up, size_t count, float* out);
   void (*add_scaled)(const float* x, float factor, size_t count, float* y);
   void (*scale)(float factor, size_t count, float* x);
   void (*soft_cap)(float cap, size_t count, float* x);
-  // `count` consecutive stored elements as f32; any alignment.
+  // Converts `count` consecutive stored elements to f32; any alignment.
   void (*widen)(DType dtype, const std::byte* from, int64_t count, float* to);
-  // f32 to bits of f16 or bf16 (to nearest even), or of fp8_e4m3.
+  // Convert f32 to the bits of f16 or bf16 (to nearest even), or of fp8_e4m3.
   void (*narrow16)(DType dtype, const float* from, int64_t count, uint16_t* to);
   void (*narrow8)(const float* from, int64_t count, uint8_t* to);
 };

@@ -1,5 +1,5 @@
-// TopRows on the CPU, a row at a time: an engine whose logits lie in host memory reads them whole,
-// so this is here for the contract, and for what compares with it.
+// TopK on the CPU, one row at a time. The engine reads logits in host memory directly, so this
+// serves the Backend contract and tests that compare backends.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace kvgate::kernels::cpu {
 
-// Writes row `row` of the results of Backend::TopRows.
-void TopOfRow(const TopRowsTask& task, int64_t row, const TopRowsResult& to);
+// Writes row `row` of the results of Backend::TopK.
+void TopOfRow(const TopKTask& task, int64_t row, const TopKResult& to);
 
 }  // namespace kvgate::kernels::cpu

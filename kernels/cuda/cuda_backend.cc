@@ -9,29 +9,35 @@
 #include <thread>
 #include <utility>
 
-#include <kvgate/check.h>
-
+#include "base/check.h"
 #include "kernels/cuda/attention/attention.h"
-#include "kernels/cuda/command_stream.h"
+#include "kernels/cuda/device/command_stream.h"
 #include "kernels/cuda/device/device_error.h"
 #include "kernels/cuda/experts/device_experts.h"
-#include "kernels/cuda/device_memory.h"
-#include "kernels/cuda/rows/embedding_tables.h"
-#include "kernels/cuda/memory/kv_copies.h"
 #include "kernels/cuda/matmul/matmul.h"
-#include "kernels/cuda/row_kernels.h"
+#include "kernels/cuda/memory/device_memory.h"
+#include "kernels/cuda/memory/kv_copies.h"
+#include "kernels/cuda/memory/transfer_lanes.h"
+#include "kernels/cuda/rows/embedding_tables.h"
+#include "kernels/cuda/rows/row_kernels.h"
 #include "kernels/cuda/rows/top_k.h"
-#include "kernels/cuda/transfer_lanes.h"
 
 namespace kvgate::kernels::cuda {
+
+using device::CheckDevice;
+using device::CommandStream;
+using experts::DeviceExperts;
+using memory::KvCopies;
+using memory::PinnedMemory;
+
 namespace {
 
-// Rises with every change that can change the bits of a result or the order inside KV blocks.
+// Incremented with every change that can alter the bits of a result or the order inside KV blocks.
 constexpr int kKernelVersion = 2;
 constexpr int kMajorMin = 8;  // compute capability 8.0
-// A graph of fewer commands costs more than it saves, and would push those of whole steps out.
+// A graph with fewer commands costs more than it saves, and would evict graphs of whole steps.
 constexpr size_t kGraphCommandsMin = 8;
-// What CopyOut moves at once, through page-locked memory that is kept.
+// Bytes that CopyOut moves at once, through page-locked memory that is kept.
 constexpr size_t kOutBytesMin = size_t{1} << 20;
 constexpr size_t kOutBytesMax = size_t{64} << 20;
 
@@ -88,29 +94,29 @@ class CudaBackend final : public Backend {
   void DoAddScaled(const float* x, float factor, size_t count, float* y) override;
   void DoScale(float factor, size_t count, float* x) override;
   void DoSoftCap(float cap, size_t count, float* x) override;
-  void DoTopRows(const TopRowsTask& task, const TopRowsResult& to) override;
+  void DoTopK(const TopKTask& task, const TopKResult& to) override;
 
-  // Before every operation of the issuing thread: the device is chosen thread by thread.
+  // Called before every operation, because CUDA selects the device per thread.
   void Enter();
   bool IsIssuingThread() const { return issuer_.load() == std::this_thread::get_id(); }
-  // Gives changes of KV blocks to the device, so that moves of other threads come after them.
+  // Flushes changes of KV blocks to the device, so that other threads' copies come after them.
   void PublishBlocks();
-  // Page-locked memory of at least min(bytes, kOutBytesMax).
+  // Returns page-locked memory of at least min(bytes, kOutBytesMax).
   std::span<std::byte> OutMemory(size_t bytes);
 
   BackendInfo info_;
   const int device_;
   std::atomic<std::thread::id> issuer_;
   std::unique_ptr<CommandStream> stream_;
-  EmbeddingTables tables_;
-  RowKernels rows_;
-  std::unique_ptr<DeviceMatMul> matmul_;
+  rows::EmbeddingTables tables_;
+  rows::RowKernels rows_;
+  std::unique_ptr<matmul::DeviceMatMul> matmul_;
   std::unique_ptr<DeviceExperts> experts_;
-  std::unique_ptr<DeviceAttention> attention_;
-  std::unique_ptr<TransferLanes> lanes_;
+  std::unique_ptr<attention::DeviceAttention> attention_;
+  std::unique_ptr<memory::TransferLanes> lanes_;
   std::unique_ptr<KvCopies> copies_;
   PinnedMemory out_;
-  DeviceMemory top_scratch_;
+  memory::DeviceMemory top_scratch_;
   PinnedMemory top_results_;
 };
 
@@ -122,18 +128,19 @@ Result<std::unique_ptr<Backend>> CudaBackend::Make(const CudaBackendOptions& opt
                                   .graph_commands_min = kGraphCommandsMin}));
   std::unique_ptr<CudaBackend> made(
       new CudaBackend(options.device, num_multiprocessors, std::move(stream)));
-  KVGATE_TRY(made->matmul_,
-             DeviceMatMul::Open({.is_fast = options.is_fast,
+  KVGATE_TRY(made->matmul_, matmul::DeviceMatMul::Open(
+                                {.is_fast = options.is_fast,
                                  .num_multiprocessors = num_multiprocessors,
                                  .shared_bytes_max = properties.sharedMemPerBlockOptin,
                                  .has_warpgroups = properties.major == 9 && properties.minor == 0},
                                 *made->stream_));
   made->experts_ = std::make_unique<DeviceExperts>(
-      DeviceExpertsOptions{.num_multiprocessors = num_multiprocessors,
-                           .shared_bytes_max = properties.sharedMemPerBlockOptin},
+      experts::DeviceExpertsOptions{.num_multiprocessors = num_multiprocessors,
+                                    .shared_bytes_max = properties.sharedMemPerBlockOptin},
       *made->matmul_, made->rows_, *made->stream_);
-  KVGATE_TRY(made->attention_, DeviceAttention::Open(num_multiprocessors, *made->stream_));
-  KVGATE_TRY(made->lanes_, TransferLanes::Open(options.device));
+  KVGATE_TRY(made->attention_,
+             attention::DeviceAttention::Open(num_multiprocessors, *made->stream_));
+  KVGATE_TRY(made->lanes_, memory::TransferLanes::Open(options.device));
   made->copies_ = std::make_unique<KvCopies>(options.device);
 #if KVGATE_CUDA_EMULATED
   const std::string target = "emulated";
@@ -181,7 +188,7 @@ Result<std::unique_ptr<Weight>> CudaBackend::DoLoadWeight(const WeightView& view
 
 Result<std::unique_ptr<FloatBuffer>> CudaBackend::DoAllocateFloats(size_t count) {
   Enter();
-  return DeviceFloats::Allocate(count);
+  return memory::DeviceFloats::Allocate(count);
 }
 
 Result<std::unique_ptr<KvArena>> CudaBackend::DoAllocateKv(const KvShape& shape,
@@ -247,9 +254,9 @@ void CudaBackend::DoCopyOut(const float* device, std::span<float> host) {
   Synchronize();
 }
 
-// On the issuing thread moves come after all its operations. Another thread has exclusive use of
-// its block: what was issued for it before has run (a step was synchronized before the block was
-// handed over), or was published, and a step that is under way is not waited for.
+// On the issuing thread, a copy comes after all its operations. Another thread has exclusive use of
+// its block: earlier operations on it have run (a step was synchronized before the block was handed
+// over) or were published, so a running step is not waited for.
 void CudaBackend::DoReadKvBlock(const KvArena& arena, BlockId id, std::span<std::byte> host) {
   if (IsIssuingThread()) Synchronize();
   copies_->AwaitBlock(arena.block(id));
@@ -370,30 +377,30 @@ void CudaBackend::DoSoftCap(float cap, size_t count, float* x) {
   rows_.SoftCap(cap, count, x);
 }
 
-// The device writes its few results into page-locked memory by itself.
-void CudaBackend::DoTopRows(const TopRowsTask& task, const TopRowsResult& to) {
+// The device itself writes the few results into page-locked memory.
+void CudaBackend::DoTopK(const TopKTask& task, const TopKResult& to) {
   Enter();
-  // So coarse that a batch that grows by a row has the same places, and its step the same commands.
+  // Rounded up so coarsely that adding a row to the batch keeps the addresses and thus the
+  // commands.
   const size_t num_rows = std::bit_ceil(static_cast<size_t>(task.num_rows));
   const size_t num_entries = num_rows * static_cast<size_t>(task.count);
-  const size_t scratch_bytes = TopRowsScratchBytes(static_cast<int>(num_rows), task.columns);
+  const size_t scratch_bytes = rows::TopKScratchBytes(static_cast<int>(num_rows), task.columns);
   const size_t result_bytes =
       num_entries * (sizeof(TokenId) + sizeof(float)) + 2 * num_rows * sizeof(float);
   if (top_scratch_.size() < scratch_bytes || top_results_.size() < result_bytes) {
     stream_->Synchronize();
-    auto scratch = DeviceMemory::Allocate(scratch_bytes, "the greatest logits");
+    auto scratch = memory::DeviceMemory::Allocate(scratch_bytes, "the greatest logits");
     auto results = PinnedMemory::Allocate(result_bytes, "the greatest logits");
     KVGATE_CHECK(scratch.has_value() && results.has_value(), "memory for the greatest logits");
     top_scratch_ = std::move(*scratch);
     top_results_ = std::move(*results);
   }
   auto* floats = reinterpret_cast<float*>(top_results_.data());
-  const TopRowsResult here = {
-      .ids = reinterpret_cast<TokenId*>(floats + num_entries + 2 * num_rows),
-      .values = floats,
-      .exp_sums = floats + num_entries,
-      .scaled_exp_sums = floats + num_entries + num_rows};
-  cuda::TopRows(*stream_, task, top_scratch_.data(), here);
+  const TopKResult here = {.ids = reinterpret_cast<TokenId*>(floats + num_entries + 2 * num_rows),
+                           .values = floats,
+                           .exp_sums = floats + num_entries,
+                           .scaled_exp_sums = floats + num_entries + num_rows};
+  rows::TopK(*stream_, task, top_scratch_.data(), here);
   Synchronize();
   const auto rows = static_cast<size_t>(task.num_rows);
   const size_t entries = rows * static_cast<size_t>(task.count);
@@ -410,11 +417,11 @@ Error Unavailable(std::string detail) {
 }
 
 Error Unavailable(cudaError_t error, const std::string& doing) {
-  cudaGetLastError();  // told here, not by the next call
+  cudaGetLastError();  // clears the error, so that the next call does not report it
   return Unavailable(fmt::format("{}: {}", doing, cudaGetErrorString(error)));
 }
 
-// 0 where there is no driver, or a driver without a device.
+// Returns 0 if there is no driver or no device.
 Result<int> CountDevices() {
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
@@ -483,7 +490,7 @@ Result<std::unique_ptr<Backend>> MakeCudaBackend(const CudaBackendOptions& optio
   }
   cudaError_t error = cudaSetDevice(options.device);
   if (error != cudaSuccess) return Unavailable(error, "open " + device);
-  error = RowKernels::FindImage();
+  error = rows::RowKernels::FindImage();
   if (error != cudaSuccess) return Unavailable(error, "find this build's kernels for " + device);
   return CudaBackend::Make(options, properties);
 }

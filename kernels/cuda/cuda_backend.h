@@ -1,12 +1,12 @@
-// The CUDA backend: kernels of our own, one device, its memory. On a machine without a device, or
-// in a build without nvcc, there is none, and the error says which.
+// The CUDA backend: our own kernels on one device and its memory. If the machine has no device or
+// the build had no nvcc, there is no backend, and the error says which.
 //
-// Numerics `invariant` keeps the promise of kernels/backend.h: MatMul and Attention have one order
-// of accumulation for every number of rows. `fast` gives dense products to cuBLASLt, whose order
-// depends on the shape: then decode and prefill write different bits, and Info().invariant is
-// false. x is rounded to 11 bits of each row's magnitude before a product with weights of 16 bits
-// or less, the weights to 11 bits of theirs; f32 weights are multiplied in f32. Attention rounds
-// its probabilities to f16.
+// The numerics `invariant` keep the promise of kernels/backend.h: MatMul and Attention have the
+// same order of accumulation for every number of rows. `fast` passes dense products to cuBLASLt,
+// whose order depends on the shape; then decode and prefill write different bits, and
+// Info().invariant is false. For a product with weights of at most 16 bits, the rows of x and of
+// the weights are scaled and rounded to f16 (11 significant bits, see matmul.h); f32 weights are
+// multiplied in f32. Attention splits q and its probabilities into 16-bit parts (attention.h).
 #pragma once
 
 #include <cstdint>
@@ -34,13 +34,14 @@ struct CudaDevice {
   uint64_t bytes_free = 0;
 };
 
-// Whether this build has the CUDA backend.
+// Returns true if this build has the CUDA backend.
 bool IsCudaBuilt();
-// The devices this process can use; empty where there is none. kUnavailable with the driver's
-// reason where there should be some (a driver older than the toolkit, a device that fails).
+// Returns the devices this process can use; empty if there are none. Returns kUnavailable with the
+// driver's reason if devices exist but cannot be used (driver older than the toolkit, failing
+// device).
 Result<std::vector<CudaDevice>> FindCudaDevices();
-// kUnavailable: not built with CUDA, no device, or one older than compute capability 8.0;
-// kUnsupported: is_fast without libcublasLt; kOverloaded: its memory is full.
+// Returns kUnavailable without CUDA in the build, without a device, or if its compute capability is
+// below 8.0; kUnsupported for is_fast without libcublasLt; kOverloaded if device memory is full.
 Result<std::unique_ptr<Backend>> MakeCudaBackend(const CudaBackendOptions& options);
 
 }  // namespace kvgate::kernels::cuda

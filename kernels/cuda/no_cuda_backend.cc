@@ -1,4 +1,4 @@
-// The CUDA backend of a build without nvcc.
+// The CUDA backend of a build without nvcc: every function reports that it is not available.
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/peak.h"
 

@@ -5,17 +5,23 @@
 #include <functional>
 #include <memory>
 
-#include "kernels/cuda/command_stream.h"
-#include "kernels/cuda/matmul/cublas_lt.h"
-#include "kernels/cuda/device.cuh"
+#include "kernels/cuda/device/command_stream.h"
+#include "kernels/cuda/device/device.cuh"
 #include "kernels/cuda/device/device_error.h"
-#include "kernels/cuda/device_memory.h"
+#include "kernels/cuda/matmul/cublas_lt.h"
+#include "kernels/cuda/memory/device_memory.h"
 
 namespace kvgate::kernels::cuda {
+
+using device::CheckDevice;
+using device::CommandStream;
+using device::Vector16;
+using memory::DeviceMemory;
+
 namespace {
 
 #if KVGATE_CUDA_EMULATED
-// What is measured of the emulator is that the code runs.
+// In the emulator the measurement only shows that the code runs.
 constexpr size_t kCopyBytes = size_t{1} << 16;
 constexpr size_t kTransferBytes = size_t{1} << 16;
 constexpr int kRounds = 2;
@@ -26,9 +32,9 @@ constexpr size_t kTransferBytes = size_t{1} << 28;
 constexpr int kRounds = 2048;
 constexpr int kBlocksPerMultiprocessor = 4;
 #endif
-constexpr int kPasses = 6;              // the first also wakes the device up
-constexpr int64_t kMatrixSize = 8192;   // of cublasLt's product: past every tile and cache
-constexpr unsigned int kThreads = 256;  // of the kernels here
+constexpr int kPasses = 6;              // the first one also wakes the device up
+constexpr int64_t kMatrixSize = 8192;   // of cublasLt's product: larger than every tile and cache
+constexpr unsigned int kThreads = 256;  // of the kernels in this file
 
 struct CopyArgument {
   const Vector16* from;
@@ -36,7 +42,7 @@ struct CopyArgument {
   uint64_t count;
 };
 
-// Four 16-byte loads under way in each thread, as the row kernels have.
+// Each thread keeps four 16-byte loads in flight, like the row kernels.
 KVGATE_KERNEL void CopyKernel(CopyArgument a) {
   constexpr int kAtOnce = 4;
   const uint64_t stride = uint64_t{gridDim.x} * blockDim.x;
@@ -45,7 +51,7 @@ KVGATE_KERNEL void CopyKernel(CopyArgument a) {
     Vector16 values[kAtOnce];
     KVGATE_UNROLL
     for (int j = 0; j < kAtOnce; ++j) {
-      if (i + j * stride < a.count) values[j] = LoadOnce(a.from + i + j * stride);
+      if (i + j * stride < a.count) values[j] = device::LoadOnce(a.from + i + j * stride);
     }
     KVGATE_UNROLL
     for (int j = 0; j < kAtOnce; ++j) {
@@ -55,31 +61,31 @@ KVGATE_KERNEL void CopyKernel(CopyArgument a) {
 }
 
 struct MmaArgument {
-  float* sink;  // never written: the compiler does not know
+  float* sink;  // never written, but the compiler cannot know that
   uint64_t rounds;
 };
 
-constexpr int kChains = 4;  // of matrix instructions that do not wait for one another
+constexpr int kChains = 4;  // independent chains of matrix instructions
 
 KVGATE_KERNEL void MmaKernel(MmaArgument a) {
   float sums[kChains][4] = {};
-  const uint32_t one = FloatsToHalf2(0.5f, static_cast<float>(threadIdx.x) * 0x1p-10f);
+  const uint32_t one = device::FloatsToHalf2(0.5f, static_cast<float>(threadIdx.x) * 0x1p-10f);
   const uint32_t left[4] = {one, one ^ 1, one ^ 2, one ^ 3};
   const uint32_t right[2] = {one, one ^ 5};
   KVGATE_NO_UNROLL
   for (uint64_t round = 0; round < a.rounds; ++round) {
     KVGATE_UNROLL
-    for (int chain = 0; chain < kChains; ++chain) MmaHalf(sums[chain], left, right);
+    for (int chain = 0; chain < kChains; ++chain) device::MmaHalf(sums[chain], left, right);
   }
   float total = 0;
   for (const auto& sum : sums) total += sum[0] + sum[1] + sum[2] + sum[3];
   if (total == -1.0f) *a.sink = total;
 }
 
-// f16 bits of random values in [1, 2), of either sign: multiplying zeros takes less power, so a
-// device would clock higher.
+// Fills memory with random f16 bits in [1, 2) with either sign. Multiplying zeros would take less
+// power, so the device would run at a higher clock.
 struct RandomArgument {
-  uint32_t* words;  // two values each
+  uint32_t* words;  // two values per word
   uint64_t count;
 };
 
@@ -105,7 +111,7 @@ dim3 GridOf(int per_multiprocessor) {
   return dim3(static_cast<unsigned int>(NumMultiprocessors() * per_multiprocessor));
 }
 
-// The shortest of several runs of what `note` gives to the stream, in seconds.
+// Returns the shortest time in seconds of several runs of the commands that `note` records.
 double BestSeconds(CommandStream& stream, const std::function<void()>& note) {
   cudaEvent_t begin = nullptr;
   cudaEvent_t end = nullptr;
@@ -136,7 +142,7 @@ std::unique_ptr<CommandStream> OpenStream() {
 double MeasureTransfers(cudaMemcpyKind kind) {
   const auto stream = OpenStream();
   const auto device = DeviceMemory::Allocate(kTransferBytes, "measurement");
-  const auto host = PinnedMemory::Allocate(kTransferBytes, "measurement");
+  const auto host = memory::PinnedMemory::Allocate(kTransferBytes, "measurement");
   if (stream == nullptr || !device || !host) return 0;
   const bool is_upload = kind == cudaMemcpyHostToDevice;
   const double seconds = BestSeconds(*stream, [&] {
@@ -148,9 +154,9 @@ double MeasureTransfers(cudaMemcpyKind kind) {
   return static_cast<double>(kTransferBytes) / seconds;
 }
 
-// 0 where there is no cublasLt.
+// Returns 0 if cublasLt is not available.
 double MeasureCublas(CommandStream& stream) {
-  const auto library = CublasLt::Open(stream);
+  const auto library = matmul::CublasLt::Open(stream);
   if (!library) return 0;
   constexpr size_t kValues = static_cast<size_t>(kMatrixSize) * kMatrixSize;
   const auto halves = DeviceMemory::Allocate(2 * kValues * sizeof(uint16_t), "measurement");
@@ -177,7 +183,7 @@ double MeasureMma(CommandStream& stream) {
                   {nullptr, static_cast<uint64_t>(kRounds)});
   });
   constexpr double kOperations = 2.0 * 16 * 8 * 16;
-  return kOperations * kChains * kRounds * (kThreads / kWarpLanes) * grid.x / seconds;
+  return kOperations * kChains * kRounds * (kThreads / device::kWarpLanes) * grid.x / seconds;
 }
 
 double MeasureCopyBandwidth() {
@@ -200,8 +206,8 @@ double MeasureCopyBandwidth() {
 
 Result<DeviceLimits> MeasureDeviceLimits(int device) {
   if (const cudaError_t error = cudaSetDevice(device); error != cudaSuccess) {
-    cudaGetLastError();  // told here, not by the next call
-    Error failure = DeviceError(error, "choose the device to measure");
+    cudaGetLastError();  // clears the error, so that the next call does not report it
+    Error failure = device::DeviceError(error, "choose the device to measure");
     failure.code = ErrorCode::kUnavailable;
     return failure;
   }

@@ -1,9 +1,7 @@
 // Every operation as plain loops over double, one output at a time, rounded to f32 once at the end.
-// The functions stand in the order of kernels/backend.h. Speed is no aim here; being plainly right
-// is. Invariant, because no output looks at the shape of the call it was computed in.
+// The functions are in the order of kernels/backend.h. The code aims at being obviously correct,
+// not fast. It is invariant because no output depends on the shape of the call.
 #include "kernels/reference/reference_backend.h"
-
-#include <kvgate/check.h>
 
 #include <algorithm>
 #include <cmath>
@@ -15,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "kernels/reference/reference_memory.h"
 
 namespace kvgate::kernels::reference {
@@ -53,7 +52,7 @@ class ReferenceBackend final : public Backend {
   void DoAddScaled(const float* x, float factor, size_t count, float* y) override;
   void DoScale(float factor, size_t count, float* x) override;
   void DoSoftCap(float cap, size_t count, float* x) override;
-  void DoTopRows(const TopRowsTask& task, const TopRowsResult& to) override;
+  void DoTopK(const TopKTask& task, const TopKResult& to) override;
 
   BackendInfo info_{.name = "reference",
                     .target = "scalar",
@@ -63,7 +62,7 @@ class ReferenceBackend final : public Backend {
                     .kv_host_visible = true};
 };
 
-// The allocation that a failure is reported for, as a Result.
+// Returns kOverloaded if make() throws bad_alloc or length_error.
 template <typename T, typename Make>
 Result<std::unique_ptr<T>> Allocate(const char* what, Make&& make) {
   try {
@@ -123,7 +122,7 @@ void ReferenceBackend::DoCopyKvBlock(KvArena& arena, BlockId from, BlockId to, i
 }
 
 void ReferenceBackend::DoPoisonKvBlock(KvArena& arena, BlockId id) {
-  // All ones is a NaN in f32, f16 and bf16, and as the scale of a quant block.
+  // All ones is a NaN in every KV dtype, and as the scale of a quant block.
   std::memset(arena.block(id), 0xff, arena.block_bytes());
 }
 
@@ -182,7 +181,8 @@ void ReferenceBackend::DoRmsNorm(const float* x, const float* weight, float eps,
 
 void ReferenceBackend::DoRopeTable(std::span<const int> positions, std::span<const float> inv_freq,
                                    float magnitude, float* table) {
-  // The product is taken in double: at position 100 000 an f32 product is off by up to 0.004 rad.
+  // The product is computed in double: at position 100 000 an f32 product is off by up to 0.004
+  // rad.
   for (const int position : positions) {
     for (const float frequency : inv_freq) {
       const double angle = static_cast<double>(position) * frequency;
@@ -231,7 +231,7 @@ void ReferenceBackend::DoStoreKv(const float* k, const float* v,
   }
 }
 
-// What one query head of one row reads: the stored positions first..last of one KV head.
+// The inputs of one query head of one row: the stored positions first..last of one KV head.
 struct AttentionRow {
   const KvArena& arena;
   std::span<const BlockId> block_table;
@@ -241,16 +241,16 @@ struct AttentionRow {
   int last;
   float scale;
   float softcap;
-  const float* sink;  // or null
+  const float* sink;  // may be null
 
   KvHeadView HeadAt(int p) const {
     return KvHeadOf(arena, block_table[static_cast<size_t>(p / kKvBlockTokens)], layer, kv_head);
   }
-  // The score of position p; `stored` is scratch of head_dim floats.
+  // Returns the score of position p; `stored` is scratch of head_dim floats.
   double Score(const float* q, int p, std::vector<float>& stored) const;
   // block_mass may be null.
   void Compute(const float* q, float* out, uint64_t* block_mass) const;
-  // Adds the weights of positions first..last to their blocks, as shares of total.
+  // Adds the weights of positions first..last to their blocks, as fractions of `total`.
   void AddMass(std::span<const double> weights, double total, uint64_t* block_mass) const;
 };
 
@@ -265,7 +265,7 @@ double AttentionRow::Score(const float* q, int p, std::vector<float>& stored) co
 void AttentionRow::Compute(const float* q, float* out, uint64_t* block_mass) const {
   const auto head_dim = static_cast<size_t>(arena.shape().head_dim);
   std::vector<float> stored(head_dim);
-  std::vector<double> weights;  // of positions first..last; scores at first
+  std::vector<double> weights;  // of positions first..last; initially the scores
   double highest = sink == nullptr ? -std::numeric_limits<double>::infinity() : *sink;
   for (int p = first; p <= last; ++p) {
     weights.push_back(Score(q, p, stored));
@@ -329,7 +329,7 @@ double GluOf(GluKind kind, double gate, double up) {
     case GluKind::kSilu:
       return Gated(gate, gate) * up;
     case GluKind::kGeluTanh: {
-      // (1 + tanh(u)) / 2 is sigmoid(2u), which keeps its digits where tanh is near -1.
+      // (1 + tanh(u)) / 2 equals sigmoid(2u), which is more precise if tanh is near -1.
       const double u = std::sqrt(2 / std::numbers::pi) * (gate + 0.044715 * gate * gate * gate);
       return Gated(gate, 2 * u) * up;
     }
@@ -362,7 +362,7 @@ void ReferenceBackend::DoSoftCap(float cap, size_t count, float* x) {
   }
 }
 
-void ReferenceBackend::DoTopRows(const TopRowsTask& task, const TopRowsResult& to) {
+void ReferenceBackend::DoTopK(const TopKTask& task, const TopKResult& to) {
   constexpr float kLowest = -std::numeric_limits<float>::infinity();
   const auto count = static_cast<size_t>(task.count);
   for (size_t r = 0; r < task.scales.size(); ++r) {

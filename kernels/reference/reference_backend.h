@@ -1,5 +1,5 @@
-// The reference backend: plain loops with double accumulation. The specification of every
-// operation, and slow. It is invariant because each output is computed alone.
+// The reference backend: plain loops with double accumulation. It is the specification of every
+// operation, and slow. It is invariant because each output is computed separately.
 #pragma once
 
 #include <memory>

@@ -9,7 +9,7 @@
 namespace kvgate::kernels::reference {
 namespace {
 
-// Bytes of the arena, or bad_alloc where the product does not fit.
+// Returns the bytes of the arena; throws bad_alloc if the product overflows.
 size_t ArenaBytes(const KvShape& shape, uint32_t num_blocks) {
   size_t bytes = 0;
   if (__builtin_mul_overflow(shape.block_bytes(), static_cast<size_t>(num_blocks), &bytes)) {

@@ -1,5 +1,5 @@
-// Memory of the reference backend: plain host memory, weights left as the model file holds them,
-// and the order of elements inside a KV block. Knows nothing of the operations.
+// Memory of the reference backend: plain host memory, weights as stored in the model file, and the
+// order of elements inside a KV block. It knows nothing of the operations.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 
 namespace kvgate::kernels::reference {
 
-// Keeps the view: rows are dequantized when they are used.
+// Keeps the view; rows are dequantized when they are used.
 class ReferenceWeight final : public Weight {
  public:
   explicit ReferenceWeight(const WeightView& view) : Weight(view), view_(view) {}
@@ -52,36 +52,36 @@ class ReferenceBytes final : public HostBuffer {
 
 class ReferenceKvArena final : public KvArena {
  public:
-  // Throws std::bad_alloc when the memory is not there; the backend catches it.
+  // Throws std::bad_alloc if there is not enough memory; the backend catches it.
   ReferenceKvArena(const KvShape& shape, uint32_t num_blocks);
 
  private:
   std::vector<std::byte> storage_;
 };
 
-// One layer and KV head of one block, in the order that KvArena documents for the CPU: K, behind it
-// V, each made of groups of one (or, where the dtype is quantized, 32) dimensions.
+// One layer and KV head of one block, in the order that KvArena documents for the CPU: K, then V,
+// each consisting of groups of one dimension (32 if the dtype is quantized).
 struct KvHeadView {
   static constexpr size_t kGroupBytesMax = sizeof(QuantBlockQ8_0);
   const KvShape* shape;
   std::byte* data;
 
-  // The head_dim values of the token in `slot`.
+  // Read and write the head_dim values of the token in `slot`.
   void ReadK(int slot, float* values) const { ReadRow(0, slot, values); }
   void ReadV(int slot, float* values) const { ReadRow(1, slot, values); }
   void WriteK(int slot, const float* values) const { WriteRow(0, slot, values); }
   void WriteV(int slot, const float* values) const { WriteRow(1, slot, values); }
-  // K and V of one token, bit by bit.
+  // Copies K and V of one token bit for bit.
   void CopyToken(const KvHeadView& from, int slot) const;
 
  private:
-  // Where byte `byte` of the stored group `group` of the token in `slot` lies; part 0 is K, 1 is V.
+  // Returns the offset of byte `byte` of group `group` of the token in `slot`; part 0 is K, 1 is V.
   size_t ByteIndex(int part, int group, int slot, size_t byte) const;
-  // The bytes of one row: byte i of group g is at g * stride + bytes[i].
+  // The offsets of the bytes of one row: byte i of group g is at g * stride + bytes[i].
   struct RowPlaces {
-    int num_elements = 0;  // of a group
+    int num_elements = 0;  // per group
     int num_groups = 0;
-    size_t num_bytes = 0;  // of a group
+    size_t num_bytes = 0;  // per group
     size_t stride = 0;
     std::array<size_t, kGroupBytesMax> bytes{};
   };
@@ -91,7 +91,7 @@ struct KvHeadView {
 };
 
 KvHeadView KvHeadOf(KvArena& arena, BlockId id, int layer, int kv_head);
-// The same for reading; only the Read functions of the view may be called.
+// As above for reading; only the Read functions of the view may be called.
 KvHeadView KvHeadOf(const KvArena& arena, BlockId id, int layer, int kv_head);
 
 }  // namespace kvgate::kernels::reference

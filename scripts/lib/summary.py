@@ -1,15 +1,21 @@
-"""One screen about a test run, from ctest's JUnit files: counts, failures, and what was skipped.
+"""One screen about a test run, from ctest's JUnit files: counts, failures, what was skipped, the
+slowest tests, and those that took longer than tests/budgets.toml allows.
 
-Exits 1 when a test failed or a step before did (--failed 1), and when nothing ran at all.
+Exits 1 when a test failed, took too long, or a step before did (--failed 1), and when nothing ran.
 """
 
 import argparse
+import math
 import re
 import sys
+import tomllib
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
+BUDGETS = Path(__file__).resolve().parent.parent.parent / "tests/budgets.toml"
 LINES_MAX = 30
+SLOWEST = 10
+CALIBRATION = "calibration"  # a ctest that is the same work on every machine
 # "name (class.name) ... skipped" with the first line of a docstring between, where there is one.
 UNITTEST_SKIP = re.compile(
     r"^(\w+) \((\S+)\)(?: \.\.\. |\n[^\n]* \.\.\. )skipped ['\"](.*)['\"]$", re.MULTILINE)
@@ -17,18 +23,20 @@ GTEST_SKIP = re.compile(r"^\S+:\d+: Skipped\n(.*)$", re.MULTILINE)
 
 
 class Run:
-    """One JUnit file: the names of what passed, failed and was skipped, with the reasons."""
+    """One JUnit file: the names of what passed, failed and was skipped, with reasons and times."""
 
     def __init__(self, path):
         self.name = path.stem
         self.passed, self.failed, self.skipped = [], [], []
+        self.seconds_of = {}
         root = ElementTree.parse(path).getroot()
-        self.seconds = sum(float(case.get("time", 0)) for case in root.iter("testcase"))
         for case in root.iter("testcase"):
             self.add(case)
+        self.seconds = sum(self.seconds_of.values())
 
     def add(self, case):
         name, status = case.get("name"), case.get("status")
+        self.seconds_of[name] = float(case.get("time", 0))
         output = case.findtext("system-out") or ""
         if status == "run":
             self.passed.append(name)
@@ -42,6 +50,86 @@ class Run:
             self.skipped.append((f"{name}: {where if test == 'setUpClass' else test}", reason))
 
 
+class Budgets:
+    """tests/budgets.toml, which says what each number means."""
+
+    def __init__(self, path, is_full):
+        self.path = path
+        table = tomllib.loads(path.read_text())
+        self.reference, self.default = table["reference"], table["default"]
+        self.factors, self.tests = table["runs"], table["tests"]
+        self.is_full = is_full
+
+    def default_of(self, name):
+        if name.startswith("e2e_"):
+            return self.default["e2e"]
+        suite = name.split(".")[0].split("/")
+        is_timing = any(part.endswith("TimingTest") for part in suite)
+        return self.default["timing" if is_timing else "unit"]
+
+    def factor(self, run):
+        """How many times longer than on the reference a test of this run may take."""
+        took = run.seconds_of.get(CALIBRATION, 0) / self.reference["calibration_seconds"]
+        machine = min(max(took, 1.0), self.reference["machine_factor_max"])
+        return machine * self.factors[run.name]
+
+    def limit(self, run, name):
+        """The seconds after which a test fails the run; None where the run has no budget."""
+        if run.name not in self.factors or name == CALIBRATION:
+            return None
+        line = self.tests.get(name, {"seconds": self.default_of(name)})
+        seconds = line["seconds"]
+        if self.is_full and run.name in ("dev", "release-e2e"):  # others run no long forms
+            seconds = line.get("full", seconds)
+        return seconds * self.reference["headroom"] * self.factor(run)
+
+    def exceeded(self, runs):
+        for run in runs:
+            for name, seconds in run.seconds_of.items():
+                limit = self.limit(run, name)
+                if limit is not None and seconds > limit:
+                    yield f"{run.name}: {name} took {seconds:.1f} s, its limit is {limit:.1f} s"
+
+    def unneeded(self, runs):
+        """Lines that have no reason, and after a run of all tests those that name none of them."""
+        names = {name for run in runs for name in run.seconds_of}
+        for name, line in self.tests.items():
+            if not line.get("why"):
+                yield f"{self.path.name}: {name} has no reason"
+            if name not in names and any(run.name == "dev" for run in runs):
+                yield f"{self.path.name}: {name} is no test"
+            if max(line["seconds"], line.get("full", 0)) <= self.default_of(name):
+                yield f"{self.path.name}: {name} needs no more than the default"
+
+    def measured(self, runs):
+        """Per test the longest time of all runs, as the reference would have taken."""
+        found = {}
+        for run in runs:
+            if run.name in self.factors:
+                for name, seconds in run.seconds_of.items():
+                    found[name] = max(found.get(name, 0), seconds / self.factor(run))
+        found.pop(CALIBRATION, None)
+        return found
+
+    def write(self, runs):
+        """Writes [tests] anew: what takes longer than the default, with the reasons there were."""
+        lines = []
+        for name, seconds in sorted(self.measured(runs).items()):
+            old = self.tests.get(name, {})
+            full = old.get("full")
+            if self.is_full:
+                seconds, full = old.get("seconds", self.default_of(name)), math.ceil(seconds)
+            if max(seconds, full or 0) <= self.default_of(name):
+                continue
+            why = old.get("why", "").replace("\\", "\\\\").replace('"', '\\"')
+            long_form = f"full = {full}, " if full else ""
+            lines.append(f'"{name}" = {{ seconds = {math.ceil(seconds)}, {long_form}'
+                         f'why = "{why}" }}\n')
+        above, _, _ = self.path.read_text().partition("\n[tests]\n")
+        self.path.write_text(f"{above}\n[tests]\n{''.join(lines)}")
+        print(f"{self.path}: {len(lines)} lines; give a reason to each that has none")
+
+
 def screen(lines, title):
     if lines:
         print(f"\n{title}:")
@@ -51,22 +139,43 @@ def screen(lines, title):
             print(f"  and {len(lines) - LINES_MAX} more")
 
 
+def slowest(runs, budgets):
+    timed = sorted(((seconds, run.name, name, budgets.limit(run, name)) for run in runs
+                    for name, seconds in run.seconds_of.items()), reverse=True,
+                   key=lambda row: row[0])
+    return [f"{seconds:7.1f} s{f' of {limit:.0f} s' if limit else '':<11} {run}: {name}"
+            for seconds, run, name, limit in timed[:SLOWEST]]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=int, default=0)
     parser.add_argument("--failed", type=int, default=0)
+    parser.add_argument("--full", type=int, default=0, help="1: the tests ran their long forms")
+    parser.add_argument("--budgets", type=Path, default=BUDGETS)
+    parser.add_argument("--write-budgets", action="store_true",
+                        help="writes the table from these results, and judges nothing")
     parser.add_argument("results", type=Path)
     options = parser.parse_args()
     runs = [Run(path) for path in sorted(options.results.glob("*.xml"))]
-    print(f"\n{'run':<16}{'passed':>8}{'failed':>8}{'skipped':>9}{'test time':>12}")
+    budgets = Budgets(options.budgets, bool(options.full))
+    if options.write_budgets:
+        budgets.write(runs)
+        return 0
+    print(f"\n{'run':<16}{'passed':>8}{'failed':>8}{'skipped':>9}{'test time':>12}{'factor':>8}")
     for run in runs:
+        factor = f"{budgets.factor(run):.1f}" if run.name in budgets.factors else ""
         print(f"{run.name:<16}{len(run.passed):>8}{len(run.failed):>8}{len(run.skipped):>9}"
-              f"{run.seconds:>10.0f} s")
+              f"{run.seconds:>10.0f} s{factor:>8}")
     screen([f"{run.name}: {name}: {reason}" for run in runs for name, reason in run.skipped],
            "skipped")
+    screen(slowest(runs, budgets), "slowest, with the limits of tests/budgets.toml")
+    slow = [*budgets.exceeded(runs), *budgets.unneeded(runs)]
+    screen(slow, "OVER BUDGET (tests/budgets.toml)")
     screen([f"{run.name}: {name} (see {options.results / run.name}.log)"
             for run in runs for name in run.failed], "FAILED")
-    failed = options.failed or not any(run.passed for run in runs) or any(r.failed for r in runs)
+    failed = (options.failed or not any(run.passed for run in runs) or slow
+              or any(run.failed for run in runs))
     print(f"\n{'FAILED' if failed else 'all tests passed'} in {options.seconds // 60} min "
           f"{options.seconds % 60} s")
     return 1 if failed else 0

@@ -1,9 +1,10 @@
-// AckedSequence: how far a log was written when a writer was last told so, and what it stood on:
-// one file beside the database, which survives what ends the process. A log that was cut, lost a
-// record at its front or its end, or lost a file still opens, and so does a MANIFEST that lost its
-// end; only this file tells that acknowledged writes are gone.
+// AckedSequence: remembers how far the meta/ log had been written when a write was last
+// acknowledged, and which files the log depended on at that time. It is one file beside the
+// database and survives a crash. RocksDB still opens a log that was cut, lost records at either end
+// or lost a whole file, and a MANIFEST that lost its end; only this file reveals that acknowledged
+// writes are gone.
 //
-// Any thread. Format: store/FORMAT.md, meta.sequence.
+// All functions may be called from any thread. Format: store/FORMAT.md, meta.sequence.
 #pragma once
 
 #include <cstdint>
@@ -12,41 +13,43 @@
 #include <mutex>
 #include <optional>
 
-namespace kvgate::store {
+namespace kvgate::store::file {
 
-// A MANIFEST only grows, so that its first `bytes` stay as they are for as long as it is there.
+// A MANIFEST only grows, so its first `bytes` bytes stay the same as long as the file exists.
 struct ManifestMark {
-  uint64_t number = 0;  // 0: not known
+  uint64_t number = 0;  // 0 means not known
   uint64_t bytes = 0;
-  uint64_t digest = 0;  // of those bytes
+  uint64_t digest = 0;  // of the first `bytes` bytes
   friend bool operator==(const ManifestMark&, const ManifestMark&) = default;
 };
 
 struct AckedState {
-  uint64_t sequence = 0;       // the last row that was acknowledged
-  uint64_t first_logged = 0;   // rows from this one on stand in logs; 0: not known
-  ManifestMark manifest = {};  // as it was when first_logged was
+  uint64_t sequence = 0;       // number of the last acknowledged row
+  uint64_t first_logged = 0;   // the logs hold the rows from this one on; 0 means not known
+  ManifestMark manifest = {};  // its state when first_logged was noted
   friend bool operator==(const AckedState&, const AckedState&) = default;
 };
 
 class AckedSequence {
  public:
-  // Absent: none, or nothing that can be trusted. Of the version before, the sequence alone.
+  // Returns null if there is no file or its content cannot be trusted. A file of format version 1
+  // holds only the sequence.
   static std::optional<AckedState> Read(const std::filesystem::path& path);
 
-  // Where the file cannot be made, nothing is noted, which is logged.
+  // If the file cannot be created, a warning is logged and later notes are dropped.
   explicit AckedSequence(const std::filesystem::path& path);
   ~AckedSequence();
   AckedSequence(const AckedSequence&) = delete;
   AckedSequence& operator=(const AckedSequence&) = delete;
 
-  // Costs one write to the page cache. Smaller numbers than the last one are ignored.
+  // Costs one write to the page cache. Numbers not above the last one are ignored.
   void Note(uint64_t sequence);
-  // What the log stands on now, unless `is_stale` says then that this has changed.
+  // Records what the log depends on, unless `is_stale`, called under the lock, says that this has
+  // changed in the meantime.
   void NoteBase(
       uint64_t first_logged, const ManifestMark& manifest,
       const std::function<bool()>& is_stale = [] { return false; });
-  // All of it, also with a smaller number: what was lost has been said.
+  // Replaces the whole state, even by a smaller sequence: the caller has already reported the loss.
   void Restart(const AckedState& state);
 
  private:
@@ -57,4 +60,4 @@ class AckedSequence {
   AckedState state_;
 };
 
-}  // namespace kvgate::store
+}  // namespace kvgate::store::file

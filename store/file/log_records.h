@@ -1,6 +1,6 @@
-// The records of a file in the format of RocksDB's logs, which is also that of its MANIFEST. For
-// what RocksDB itself would assert rather than refuse: whoever reads here decides what it gets.
-// Pure. Source of the format: RocksDB 7.8, db/log_format.h.
+// Reads and writes the records of a file in the format of RocksDB's logs, which its MANIFEST
+// shares. It is used for files on which RocksDB itself would fail an assertion instead of returning
+// an error. Pure functions. Source of the format: RocksDB 7.8, db/log_format.h.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +9,15 @@
 #include <string_view>
 #include <vector>
 
-namespace kvgate::store {
+namespace kvgate::store::file {
 
 struct LogRecords {
   std::vector<std::string> records;
-  uint64_t num_bytes_skipped = 0;  // damaged, or of a record whose other parts are
+  uint64_t num_bytes_skipped = 0;  // damaged, or part of a record with another part damaged
 };
 
-// What is damaged costs what follows in its 32 KiB, as it does RocksDB.
+// As in RocksDB, damage costs the rest of its block of 32 KiB.
 LogRecords ReadLogRecords(std::string_view file);
 std::string WriteLogRecords(std::span<const std::string> records);
 
-}  // namespace kvgate::store
+}  // namespace kvgate::store::file

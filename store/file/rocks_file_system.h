@@ -1,8 +1,8 @@
-// The file system that every database of this folder stands on. Three things that RocksDB has no
-// option for: files are readable by their owner only; a table is checked where RocksDB trusts it
-// (rocks_table_check); and the value of a blob can be taken as it is
-// read (BlobTap), so that the tables' checksums are verified without RocksDB's second pass over
-// values that carry a checksum of ours.
+// The file system under every database of the store. It adds three things that RocksDB has no
+// option for: files are readable by their owner only; tables are checked when they are opened,
+// because RocksDB trusts them (rocks_table_check); and BlobTap hands over the value of a blob as it
+// is read, so that tables' checksums are verified without a second pass by RocksDB over values that
+// carry our own checksum.
 #pragma once
 
 #include <cstdint>
@@ -10,26 +10,26 @@
 #include <memory>
 #include <string_view>
 
-#include <kvgate/result.h>
+#include "base/result.h"
 
 namespace rocksdb {
 class Env;
 class FileSystem;
 }  // namespace rocksdb
 
-namespace kvgate::store {
+namespace kvgate::store::file {
 
-// Over the system's files. Never destroyed: databases may be closed while statics are torn down.
+// Wraps the system's files. Never destroyed: databases may be closed while statics are torn down.
 rocksdb::Env* PrivateEnv();
-// The one that is given, else PrivateEnv().
+// Returns `env` if given, else PrivateEnv().
 rocksdb::Env& EnvOr(rocksdb::Env* env);
-// Over another file system, for tests that make it fail. Outlives its databases.
+// Wraps another file system, for tests that inject failures. It must outlive its databases.
 std::unique_ptr<rocksdb::Env> MakePrivateEnv(std::shared_ptr<rocksdb::FileSystem> base);
 
-// While it lives, a blob of at least `bytes_min` that this thread's Get reads from a file goes,
-// behind its header of `header_bytes`, to `use` instead of to the caller of Get, who sees an error.
-// RocksDB verifies a table's blocks only together with the blob that they lead to, and its CRC-32C
-// runs at 1 to 2 GB/s where it is built for any x86-64.
+// While a BlobTap lives, the first blob of at least `bytes_min` bytes that this thread's Get reads
+// from a file is passed to `use`, without its header of `header_bytes`; the caller of Get sees an
+// error. The reason: RocksDB verifies a table's blocks only together with the blob that they point
+// to, and its CRC-32C runs at only 1 to 2 GB/s when built for generic x86-64.
 class BlobTap {
  public:
   struct Options {
@@ -43,10 +43,10 @@ class BlobTap {
   BlobTap& operator=(const BlobTap&) = delete;
 
   bool used() const { return used_; }
-  // What `use` said. REQUIRES: used().
+  // Returns the result of `use`. REQUIRES: used().
   const Result<void>& result() const { return result_; }
 
-  // For the file system: takes a blob that was read, or leaves it.
+  // Called by the file system with a blob that was read. Returns true if the tap took it.
   static bool Offer(std::string_view bytes);
 
  private:
@@ -55,4 +55,4 @@ class BlobTap {
   Result<void> result_;
 };
 
-}  // namespace kvgate::store
+}  // namespace kvgate::store::file

@@ -1,34 +1,35 @@
-// A database's MANIFEST as a file: how it was when something was acknowledged, and whether it still
-// begins so. RocksDB takes one that lost its end for an older state, deletes the tables that it
-// does not name, and says nothing.
+// Fingerprints a database's MANIFEST when something is acknowledged, and later checks that the file
+// still begins with the same bytes. RocksDB takes a MANIFEST that lost its end for an older state
+// and deletes the tables that it does not name, without an error.
 #pragma once
 
 #include <filesystem>
 
-#include <kvgate/result.h>
-
+#include "base/result.h"
 #include "store/file/acked_sequence.h"
 
 namespace rocksdb {
 class Env;
 }
 
-namespace kvgate::store {
+namespace kvgate::store::file {
 
-// The one that CURRENT names, which may be growing. kNotFound: there is no database.
+// Marks the MANIFEST that CURRENT names, which may be growing. kNotFound means there is no
+// database.
 Result<ManifestMark> MarkManifest(rocksdb::Env& env, const std::filesystem::path& directory);
 
-// kDataLoss: its numbers run backwards, as where parts of it or of another one stand twice. RocksDB
-// asserts that they do not. Fine where there is no database.
+// Returns kDataLoss if the row numbers in the MANIFEST decrease, as when a part occurs twice or
+// comes from another MANIFEST, because RocksDB asserts that they do not. Succeeds if there is no
+// database.
 Result<void> CheckManifestOrder(rocksdb::Env& env, const std::filesystem::path& directory);
 
-// How the MANIFEST of now is to one that was marked.
+// How the current MANIFEST differs from a marked one.
 enum class ManifestChange {
   kNone,
-  kOther,  // it has grown since, or a later one has taken its place, or none was marked
+  kOther,  // it grew, was replaced by a later one, or none was marked
 };
-// kDataLoss: it does not begin with what had been there, or is an earlier one.
+// Returns kDataLoss if it does not begin with the marked bytes, or is an earlier file.
 Result<ManifestChange> CompareManifest(rocksdb::Env& env, const std::filesystem::path& directory,
                                        const ManifestMark& marked);
 
-}  // namespace kvgate::store
+}  // namespace kvgate::store::file

@@ -1,43 +1,46 @@
-// SealedValue: a value of the database whose body holds prompts' text or tokens. In front stand a
-// checksum over all that follows and over its key, so that a damaged value, and one that strayed
-// under another key, is found out; then magic, version and two bytes that are 0. The body is sealed
-// with the directory's keyring for that key alone. FORMAT.md has them per kind. Any thread.
+// SealedValue: a database value whose body holds prompt text or tokens. It starts with a checksum
+// over everything behind it and over its key, which reveals damage and values stored under a wrong
+// key; then follow magic, version and two zero bytes. The body is sealed with the directory's
+// keyring for that key alone. FORMAT.md specifies each kind. Safe on any thread.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 
-#include <kvgate/result.h>
+#include "base/result.h"
 #include "base/seal.h"
+#include "store/file/byte_codec.h"
 
-#include "store/byte_codec.h"
-
-namespace kvgate::store {
+namespace kvgate::store::file {
 
 struct SealedKind {
   uint32_t magic = 0;
   uint16_t version = 0;
-  uint16_t clear_version = 0;  // the one before bodies were sealed, which is still read; 0: none
-  const char* purpose;         // of its keys: "pins"
-  const char* source;          // of errors: "store.pins"
-  const char* name;            // in their words: "a pin"
+  uint16_t clear_version = 0;  // last version with plain-text bodies, still readable; 0 means none
+  uint16_t sealed_version_min = 0;  // the oldest sealed version still readable; 0 means `version`
+  const char* purpose;              // of its keys, such as "pins"
+  const char* source;               // of errors, such as "store.pins"
+  const char* name;                 // used in error texts, such as "a pin"
 };
 
 struct UnsealedValue {
   std::string body;
-  bool was_clear = false;  // of clear_version: to be written again
+  bool was_clear = false;  // had clear_version; should be sealed and written again
+  uint16_t version = 0;
 };
 
 std::string Seal(const SealedKind& kind, const Keyring& ring, std::string_view key,
                  std::string_view body);
-// kDataLoss: cut short, damaged, or of another kind or version. kPermissionDenied: whole, and
-// sealed with a secret that the ring has not: it may come back, so it is not to be deleted.
+// Returns kDataLoss if the value is truncated, damaged or of another kind or version. Returns
+// kPermissionDenied if it is intact but sealed with a secret that is not in the ring; do not delete
+// it, because the secret may come back.
 Result<UnsealedValue> Unseal(const SealedKind& kind, const Keyring& ring, std::string_view key,
                              std::string_view value);
-// Whether it has a body sealed with a secret that the ring has not; says nothing of damage.
+// Returns true if the body is sealed with a secret that is not in the ring. Does not check for
+// damage.
 bool IsOfAnotherSecret(const SealedKind& kind, const Keyring& ring, std::string_view value);
-// kDataLoss, in the words of the kind.
+// Makes a kDataLoss error that names the kind.
 Error Damaged(const SealedKind& kind, std::string_view what);
 
-}  // namespace kvgate::store
+}  // namespace kvgate::store::file

@@ -1,6 +1,6 @@
-// The secrets of a data directory: from the environment variable that the operator names, else from
-// the file secret.key in the directory, which is made at the first start. Machines that are to
-// share what is sealed and derived get the same variable.
+// The secrets of a data directory. They come from an environment variable if the operator names
+// one, else from the file secret.key in the directory, which the first start generates. Machines
+// that share sealed or derived data need the same variable.
 #pragma once
 
 #include <filesystem>
@@ -8,31 +8,31 @@
 #include <string>
 #include <string_view>
 
-#include <kvgate/result.h>
+#include "base/result.h"
 #include "base/seal.h"
 
-namespace kvgate::store {
+namespace kvgate::store::file {
 
 inline constexpr std::string_view kSecretFileName = "secret.key";
 
 struct SecretOptions {
-  std::filesystem::path directory;  // whose lock is held, unless nothing is to be made
-  std::string environment = {};     // the name of a variable; empty: the file
-  bool make = true;                 // the file, when it is not there
-  // Where the disk does not take a file that is to be made, its text goes here, for WriteSecretFile
-  // when it does, and is no error; null: it is one.
+  std::filesystem::path directory;  // its lock is held if make is set
+  std::string environment = {};     // name of a variable; empty means the file
+  bool make = true;                 // generate the file if it is missing
+  // If the disk refuses a generated file, its text is stored here for a later WriteSecretFile, and
+  // opening succeeds. If null, the refusal is an error.
   std::string* unwritten = nullptr;
 };
-// With a variable, what the file has is still opened, so that a directory may go over to it.
-// kInvalidArgument: the variable is not set, or what it or the file holds are no secrets;
-// kPermissionDenied: others may read the file, or it is not this user's; kNotFound: it is not there
-// and must not be made; kIo.
+// With a variable, the secrets in the file can still open values, so that a directory can move to
+// the variable. Errors: kInvalidArgument if the variable is not set, or it or the file holds no
+// valid secrets; kPermissionDenied if others may read the file or another user owns it; kNotFound
+// if the file is missing and make is false; kIo.
 Result<std::unique_ptr<Keyring>> OpenKeyring(const SecretOptions& options);
 
-// Whole and on the disk before it has its name.
+// Writes and syncs the file completely before it gets its final name.
 Result<void> WriteSecretFile(const std::filesystem::path& directory, std::string_view text);
 
-// kInvalidArgument, as OpenKeyring has it; empty: there is no variable to be checked.
+// Returns kInvalidArgument as OpenKeyring does. Succeeds if the name is empty.
 Result<void> CheckSecretEnvironment(const std::string& environment);
 
-}  // namespace kvgate::store
+}  // namespace kvgate::store::file

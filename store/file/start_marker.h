@@ -1,29 +1,29 @@
-// StartMarker: a file beside a database from before it is opened until it has served for a while.
-// What it counts are crashes: a program that installs a handler calls NoteCrash when it is about to
-// die of a signal that a damaged file can cause. A process that is killed leaves no such trace, so
-// killing a server at its start, however often, costs no cache.
+// StartMarker: a file that exists beside a database from before it is opened until it has served
+// for a while. It counts crashes: a program that installs a signal handler calls NoteCrash when it
+// dies of a signal that a damaged file can cause. A process that is killed writes no such trace, so
+// killing a server during its start, however often, does not cost the cache.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 
-namespace kvgate::store {
+namespace kvgate::store::file {
 
 class StartMarker {
  public:
-  // Reads what earlier processes have left; makes nothing.
+  // Reads the traces of earlier processes; creates nothing.
   explicit StartMarker(std::filesystem::path path);
-  ~StartMarker();  // a clean end: the file goes
+  ~StartMarker();  // a clean end removes the file
   StartMarker(const StartMarker&) = delete;
   StartMarker& operator=(const StartMarker&) = delete;
 
-  // Of those processes that had begun and not yet settled.
+  // Returns the number of crashes of processes that had begun but not settled.
   uint32_t num_crashes() const { return num_crashes_; }
-  void Forget();  // what was counted
+  void Forget();  // resets the count and removes the file
   void Begin();
-  void Settle();  // the file goes; any thread
+  void Settle();  // removes the file; safe on any thread
 
-  // Adds one to every marker that has begun in this process. Safe in a signal handler.
+  // Adds one crash to every marker that has begun in this process. Async-signal-safe.
   static void NoteCrash() noexcept;
 
  private:
@@ -32,4 +32,4 @@ class StartMarker {
   int slot_ = -1;
 };
 
-}  // namespace kvgate::store
+}  // namespace kvgate::store::file

@@ -1,9 +1,9 @@
-// KvStore: KV blocks at rest. It knows bytes and hashes, not tensors.
+// KvStore: persistent KV blocks. It knows bytes and hashes, not tensors.
 //
-// A record is found by {fingerprint, hash}, and proved by its digest: Get compares the SHA-256
-// chain digest of the whole prefix and the checksum of the payload before it returns a byte.
-// Whatever fails a check is dropped and is a miss. A parent is never evicted before its children.
-// All functions may be called from any thread. Format: store/FORMAT.md.
+// A record is found by {fingerprint, hash} and proved by its digest: Get compares the SHA-256 chain
+// digest of the whole prefix and the checksum of the payload before it returns a byte. A record
+// that fails a check is dropped and counts as a miss. A parent is never evicted before its
+// children. All functions may be called from any thread. Format: store/FORMAT.md.
 #pragma once
 
 #include <cstddef>
@@ -14,37 +14,38 @@
 #include <string>
 #include <vector>
 
-#include <kvgate/ids.h>
-#include <kvgate/result.h>
+#include "base/ids.h"
+#include "base/result.h"
 
-namespace kvgate::store {
+namespace kvgate::store::kv {
 
-// What makes two payloads interchangeable: model, numerics, KV dtype, group, tenant salt.
+// The fingerprint says which payloads are interchangeable: same model, numerics, KV dtype, group
+// and tenant salt.
 struct KvKey {
   Fingerprint fingerprint;
   BlockHash hash;
   friend auto operator<=>(const KvKey&, const KvKey&) = default;
 };
 
-// One block to be written. The payload is borrowed for the duration of the call.
+// One block to write. The payload is borrowed for the duration of the call.
 struct KvRecord {
   KvKey key;
-  // Of the block before it; zero for the first. A window (group > 0) hangs from group 0's record of
-  // its own block: then depth is one more than that one's.
+  // Hash of the preceding block; zero for the first. The parent of a window (group > 0) is group
+  // 0's record of the same block, so its depth is one more than that record's.
   BlockHash parent;
-  uint32_t depth = 0;      // blocks before it
+  uint32_t depth = 0;      // number of blocks before it
   PrefixDigest digest;     // of the whole prefix, this block included
-  uint32_t group = 0;      // KV group; 0: the one that prefixes are chains of
+  uint32_t group = 0;      // KV group; 0 is the one whose blocks form prefix chains
   uint32_t shape_tag = 0;  // the caller's shape code; compared on Get
-  // What the block is of, at most kKvTokensMax. Kept with it, so that a stored prefix can be named,
-  // exported and computed again; empty: it cannot.
+  // The block's tokens, at most kKvTokensMax. They are stored with it so that the prefix can be
+  // named, exported and computed again; with an empty span it cannot.
   std::span<const TokenId> tokens = {};
   std::span<const std::byte> payload;
 };
 
 inline constexpr size_t kKvTokensMax = 32;
 
-// One block as it is stored, proved.
+// One stored block that passed every check.
 struct KvBlock {
   KvKey key;
   BlockHash parent;
@@ -61,31 +62,31 @@ struct KvLookup {
   PrefixDigest digest;
   uint32_t group = 0;
   uint32_t shape_tag = 0;
-  std::span<std::byte> payload;  // where the bytes go; its size must equal the record's
+  std::span<std::byte> payload;  // output; its size must equal the record's payload size
 };
 
 struct KvStoreStats {
   uint64_t num_records = 0;
-  uint64_t payload_bytes = 0;  // live
-  uint64_t disk_bytes = 0;     // files of the directory
+  uint64_t payload_bytes = 0;  // of live records
+  uint64_t disk_bytes = 0;     // size of the directory's files
   uint64_t capacity_bytes = 0;
-  uint64_t pinned_bytes = 0;  // of disk_bytes, by estimate: what eviction may not take
+  uint64_t pinned_bytes = 0;  // estimated part of disk_bytes that eviction may not take
   uint64_t num_writes = 0;
   uint64_t num_hits = 0;
   uint64_t num_misses = 0;
   uint64_t num_dropped = 0;  // records that failed a check
   uint64_t num_evicted = 0;
   uint64_t num_write_errors = 0;
-  uint64_t num_unflushed = 0;  // records written that a crash would lose: not yet flushed
-  uint64_t num_skipped = 0;    // put, but not kept: no parent, or the hash is another prefix's
-  std::string error;           // why writing is off now; empty when healthy
+  uint64_t num_unflushed = 0;  // written but not yet flushed, so a crash would lose them
+  uint64_t num_skipped = 0;    // put but not kept: no parent, or another prefix has this hash
+  std::string error;           // why writing is disabled at the moment; empty when healthy
 };
 
-// A stored prefix: one per leaf of the tree of blocks, and one per pinned block inside it.
+// A stored prefix. There is one per leaf of the block tree and one per pinned block inside it.
 struct KvPrefix {
   KvKey leaf;
   uint32_t num_blocks = 0;     // from the first block to the leaf
-  uint64_t payload_bytes = 0;  // of those blocks (shared ones counted in each prefix)
+  uint64_t payload_bytes = 0;  // of those blocks; shared blocks count in each prefix
   int64_t last_used_unix = 0;  // seconds
   bool pinned = false;
 };
@@ -93,54 +94,55 @@ struct KvPrefix {
 struct KvVerifyReport {
   uint64_t num_checked = 0;
   uint64_t num_dropped = 0;
-  uint64_t num_orphans = 0;  // records whose parent is not there: unreachable, dropped
+  uint64_t num_orphans = 0;  // records without a parent: unreachable, therefore dropped
 };
 
 class KvStore {
  public:
   virtual ~KvStore() = default;
 
-  // From an index in memory: never waits for the disk. Does not prove anything.
+  // Answers from an index in memory, without disk access. Does not prove the record.
   virtual bool Contains(const KvKey& key) const = 0;
-  // Copies the records; they are readable at once and survive a process crash after the next Flush
-  // (explicit, or by the timer within StoreOptions.flush_interval). A key that is there already
-  // with the same digest is only touched; with another digest the first one stays. A record whose
-  // parent is neither stored nor in this call could never be reached and is skipped. Evicts to stay
-  // under the cap. kIo / kOverloaded when the disk refuses: nothing of this call is kept, reading
-  // goes on. kTooLarge: one record above 1/16 of the cap, or a call above 1/3 of it.
-  // kInvalidArgument: depth 0 with a parent, or the reverse.
+  // Copies the records. They are readable at once and survive a process crash after the next Flush,
+  // which a timer also triggers within StoreOptions.flush_interval. If a key exists with the same
+  // digest, it is only touched; with another digest, the stored record stays. A record whose parent
+  // is neither stored nor in this call is skipped, because no lookup could reach it. Evicts to stay
+  // under the cap. Returns kIo or kOverloaded if the disk refuses: none of this call's records is
+  // kept, but reads continue. Returns kTooLarge for one record above 1/16 of the cap or a call
+  // above 1/3 of it, and kInvalidArgument for depth 0 with a parent or a greater depth without one.
   virtual Result<void> Put(std::span<const KvRecord> records) = 0;
-  // Fills the payload of a proved record. kNotFound: absent, or another prefix, shape or size.
-  // kDataLoss: it was there and failed a check; it is gone now.
+  // Fills the payload from a proved record. Returns kNotFound if it is absent or has another
+  // digest, shape or size; kDataLoss if it failed a check, in which case it has been dropped.
   virtual Result<void> Get(const KvLookup& lookup) = 0;
-  // Marks as used now, for eviction.
+  // Marks the records as used now, which postpones their eviction.
   virtual void Touch(std::span<const KvKey> keys) = 0;
   virtual Result<void> Flush() = 0;
 
   virtual KvStoreStats Stats() const = 0;
   virtual std::vector<KvPrefix> ListPrefixes() const = 0;
-  // The keys of a prefix, from its first block to the one whose hash is `last`. kNotFound.
+  // Returns the keys of a prefix, from its first block to the one whose hash is `last`, or
+  // kNotFound.
   virtual Result<std::vector<KvKey>> Chain(const BlockHash& last) const = 0;
-  // The keys of what other KV groups have of a block.
+  // Returns the keys of the block's records in other KV groups.
   virtual std::vector<KvKey> WindowKeys(const KvKey& key) const = 0;
-  // One block, whole. Errors as Get's.
+  // Returns one whole block. Errors as for Get.
   virtual Result<KvBlock> Read(const KvKey& key) = 0;
   // Removes a prefix's last block and every ancestor that no other prefix or pin needs, with their
-  // windows; returns the number of records. kInvalidArgument: it is pinned.
+  // windows. Returns the number of records removed, or kInvalidArgument if it is pinned.
   virtual Result<uint64_t> RemovePrefix(const BlockHash& leaf) = 0;
-  // kInvalidArgument: something is pinned.
+  // Returns kInvalidArgument if anything is pinned.
   virtual Result<uint64_t> RemoveAll() = 0;
 
-  // Eviction takes neither this block nor those before it, nor their windows, until `expires_unix`
-  // (0: never). The block need not be stored yet: then the pin holds from the moment it is.
-  // kTooLarge: pinned blocks would take more than half of the cap. In memory only: PinBook
-  // (pin_book.h) keeps pins.
+  // Keeps this block, the blocks before it and their windows from eviction until `expires_unix` (0
+  // means forever). The block need not be stored yet: then the pin takes effect when it is put.
+  // Returns kTooLarge if pinned blocks would take more than half of the cap. Pins are held in
+  // memory only; PinBook (pin_book.h) makes them durable.
   virtual Result<void> Pin(const KvKey& key, int64_t expires_unix) = 0;
   // Unknown keys are ignored.
   virtual void Unpin(const KvKey& key) = 0;
 
-  // Reads every record and drops what fails. `progress` is called with (done, total).
+  // Reads every record and drops those that fail a check. `progress` is called with (done, total).
   virtual Result<KvVerifyReport> Verify(std::function<void(uint64_t, uint64_t)> progress) = 0;
 };
 
-}  // namespace kvgate::store
+}  // namespace kvgate::store::kv

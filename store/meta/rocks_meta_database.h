@@ -1,6 +1,6 @@
-// MetaDatabase: the RocksDB database of meta/ as files: options, column families, and what a
-// damaged log has lost. Policy (when to open, retry, refuse) is RocksMetaStore's; rebuilding is
-// RepairMeta's.
+// MetaDatabase: the files of the RocksDB database of meta/: options, column families, and detection
+// of losses in a damaged log. RocksMetaStore decides when to open, retry or refuse; RepairMeta
+// rebuilds.
 #pragma once
 
 #include <atomic>
@@ -10,8 +10,7 @@
 #include <string>
 #include <vector>
 
-#include <kvgate/result.h>
-
+#include "base/result.h"
 #include "store/file/acked_sequence.h"
 #include "store/meta/meta_store.h"
 
@@ -21,23 +20,23 @@ class DB;
 class Env;
 }  // namespace rocksdb
 
-namespace kvgate::store {
+namespace kvgate::store::meta {
 
 inline constexpr size_t kNumMetaTables = 5;
 const char* MetaTableName(MetaTable table);
 
-// Beside the database: what of it was acknowledged.
+// The file beside the database that remembers what was acknowledged (AckedSequence).
 inline std::filesystem::path AckedPath(const std::filesystem::path& directory) {
   return directory.string() + ".sequence";
 }
 
-// What opening found of the log. A record that was cut off by the end of the process or of power
-// was never acknowledged, and is none of it.
+// Losses that opening found in the log. A record cut off by the end of the process or a power loss
+// was never acknowledged and does not count.
 struct LogLosses {
-  // Rows that were written and are not there: gaps in their numbering, and what is missing before
-  // the first and behind the last of them where it is known which those were (AckedSequence).
+  // Rows that were written and are missing: gaps in their numbering, and rows missing before the
+  // first or behind the last one, as far as AckedSequence tells which these were.
   uint64_t num_writes = 0;
-  uint64_t num_bytes = 0;  // of damaged log that was skipped
+  uint64_t num_bytes = 0;  // damaged log bytes that were skipped
   std::string first;       // the first damage, in RocksDB's words
 };
 
@@ -46,14 +45,15 @@ class MetaDatabase {
   struct Options {
     std::filesystem::path directory;
     bool read_only = false;
-    // For repair: opens what it can of a database whose tables are damaged.
+    // For repair: opens as much as possible of a database whose tables are damaged.
     bool lenient = false;
-    // Where it is noted what was acknowledged; empty: nowhere. Written unless read_only.
+    // The AckedSequence file to compare with, and to write unless read_only; empty means none.
     std::filesystem::path acked_path = {};
-    rocksdb::Env* env = nullptr;  // null: PrivateEnv()
+    rocksdb::Env* env = nullptr;  // null means PrivateEnv()
   };
-  // Creates when missing (not when read_only: kNotFound). kDataLoss: a table, MANIFEST or CURRENT
-  // is damaged, or the MANIFEST has lost what it had. A damaged log is read around: losses() tells.
+  // Creates the database if it is missing; with read_only that is kNotFound. Returns kDataLoss if a
+  // table, MANIFEST or CURRENT is damaged, or the MANIFEST has lost its end. Damaged parts of the
+  // log are skipped and reported by losses().
   static Result<std::unique_ptr<MetaDatabase>> Open(const Options& options);
   ~MetaDatabase();
   MetaDatabase(const MetaDatabase&) = delete;
@@ -61,31 +61,32 @@ class MetaDatabase {
 
   rocksdb::DB& db() const { return *db_; }
   rocksdb::ColumnFamilyHandle* Family(MetaTable table) const {
-    return families_[static_cast<size_t>(table) + 1];  // behind "default", which is not used
+    return families_[static_cast<size_t>(table) + 1];  // index 0 is "default", which is not used
   }
   const LogLosses& losses() const { return losses_; }
   uint64_t LatestSequence() const;
-  // All that has been written is about to be acknowledged. REQUIRES: opened with acked_path.
+  // Call before acknowledging everything written so far. REQUIRES: opened with acked_path.
   void Acknowledge();
 
-  // Drops records of a log that this store has not written; returns how many bytes they had.
+  // Removes the log records that this store did not write. Returns their size in bytes.
   static uint64_t KeepOwnBatches(std::vector<std::string>& records);
 
-  // RocksDB's own rebuilding of MANIFEST and CURRENT from the tables that are there; what cannot be
-  // read goes to DIRECTORY/lost. REQUIRES: no log is there: it would assert what is in one.
+  // Lets RocksDB rebuild MANIFEST and CURRENT from the existing tables; unreadable files go to
+  // DIRECTORY/lost. REQUIRES: no log files exist, because RocksDB may fail assertions on their
+  // content.
   static Result<void> RebuildFromTables(const Options& options);
 
  private:
   class GapCounter;
   class Listener;
   explicit MetaDatabase(const Options& options);
-  void CountLosses(const AckedState& acked, bool same_manifest);
+  void CountLosses(const file::AckedState& acked, bool same_manifest);
   void BeginAnew();
   void NoteBase(uint64_t num_flushes);
 
   const Options options_;
   std::shared_ptr<Listener> listener_;
-  std::unique_ptr<AckedSequence> acked_;  // the listener's, too
+  std::unique_ptr<file::AckedSequence> acked_;  // shared with the listener
   std::atomic<uint64_t> num_flushes_noted_{0};
   std::unique_ptr<GapCounter> gaps_;  // RocksDB keeps a pointer to it
   std::unique_ptr<rocksdb::DB> db_;
@@ -93,4 +94,4 @@ class MetaDatabase {
   LogLosses losses_;
 };
 
-}  // namespace kvgate::store
+}  // namespace kvgate::store::meta

@@ -1,9 +1,9 @@
-// RocksMetaStore: the MetaStore over MetaDatabase: when it is opened, tried again, or refused.
+// RocksMetaStore: the MetaStore on top of MetaDatabase; it decides when to open, retry and refuse.
 //
-// Nothing is acknowledged that is not there: a log that lost acknowledged writes is said and
-// counted, and so is a directory that was removed or replaced under an open database. Where the
-// disk does not let it be written, what is there is read and writing is tried again with each
-// write. Any thread. Memory: at most 32 MiB of write buffers and 8 MiB of table blocks.
+// It never acknowledges a write that is not stored. If a log lost acknowledged writes, or the
+// directory was removed or replaced under an open database, this is logged and counted. If the disk
+// refuses writes, existing rows stay readable and each write tries again. All functions may be
+// called from any thread. Memory: at most 32 MiB of write buffers and 8 MiB of table blocks.
 #pragma once
 
 #include <chrono>
@@ -11,31 +11,31 @@
 #include <functional>
 #include <memory>
 
-#include <kvgate/result.h>
-
+#include "base/result.h"
 #include "store/meta/meta_store.h"
 
 namespace rocksdb {
 class Env;
 }
 
-namespace kvgate::store {
+namespace kvgate::store::meta {
 
 struct MetaStoreOptions {
-  std::filesystem::path directory;  // of the database itself: DATA/meta
+  std::filesystem::path directory;  // the database's own: DATA/meta
   bool sync = false;                // every write reaches the disk, not only the kernel
   bool read_only = false;
-  std::chrono::milliseconds reopen_pause{1000};  // between attempts after an error of the disk
-  rocksdb::Env* env = nullptr;                   // null: PrivateEnv()
-  // Called when a store that was opened without being writable has become so; it may write.
+  std::chrono::milliseconds reopen_pause{1000};  // pause between attempts after a disk error
+  rocksdb::Env* env = nullptr;                   // null means PrivateEnv()
+  // Called when a store that was opened without being writable becomes writable; it may write.
   std::function<void(MetaStore&)> on_writable = {};
 };
 
-// A disk that is full or refuses to be written is no error unless nothing can be read either.
-// kDataLoss: damaged; its contents cannot be made again, so it is left as it is for RepairMeta.
+// A full or unwritable disk is an error only if the database cannot be read either. Returns
+// kDataLoss if it is damaged; it is then left as it is for RepairMeta, since its content cannot be
+// recreated.
 Result<std::unique_ptr<MetaStore>> OpenRocksMetaStore(const MetaStoreOptions& options);
 
-// In place of one that cannot be opened: it has nothing, and refuses to be written because of that.
+// Stands in for a database that cannot be opened: it is empty, and writes fail with `why`.
 std::unique_ptr<MetaStore> MakeRefusingMetaStore(Error why);
 
-}  // namespace kvgate::store
+}  // namespace kvgate::store::meta

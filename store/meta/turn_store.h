@@ -1,18 +1,18 @@
-// TurnStore: the turns of conversations, durable: what stands behind a response's id, a session's
-// key, and the reasoning that an agent leaves out of what it sends back. A turn names the one
-// before it, so turns form trees; one tree is a conversation, and conversations are dropped as a
-// whole, the one that has been silent longest first: by age, and beyond a number of bytes. There a
-// tenant that has more than its share makes room first, so that nobody can push out what others
-// keep; as long as there is room, a tenant may have all of it.
+// TurnStore: the durable turns of conversations, which serve a response's id, a session's key, and
+// the reasoning that an agent omits from what it sends back. Each turn names the preceding one, so
+// turns form trees. One tree is a conversation. Conversations are retired as a whole, the least
+// recently active first, by age and above a total size. If space is scarce, a tenant above its
+// share is retired first, so that nobody can push out what others keep; otherwise a tenant may use
+// it all.
 //
-// A turn is written in one step with all its index rows: a process that is killed leaves the whole
-// turn or nothing. Payloads are checksummed: a damaged turn is logged, dropped and absent from then
-// on. Nothing is shared between tenants: another one's turn is as if it were not there. Turns are
-// sealed with the meta store's keyring, and rows named by it (turn_names.h); one whose secret is
-// not there is absent as long.
+// A turn is written in one batch with all its index rows, so that a killed process leaves the whole
+// turn or nothing. Payloads are checksummed: a damaged turn is logged and dropped. Tenants share
+// nothing: a turn of another tenant looks like a missing one. Turns are sealed with the meta
+// store's keyring and rows are named by it (turn_names.h); a turn whose secret is missing is absent
+// until the secret is back.
 //
-// Thread-safe; writers take turns. A thread drops what has become too old. The meta store outlives
-// it.
+// Thread-safe; writers are serialised. A thread retires old conversations. The meta store must
+// outlive the store.
 #pragma once
 
 #include <chrono>
@@ -28,16 +28,15 @@
 #include <thread>
 #include <vector>
 
-#include <kvgate/ids.h>
-#include <kvgate/result.h>
-
+#include "base/ids.h"
+#include "base/result.h"
 #include "store/meta/meta_store.h"
-#include "store/turn_format.h"
+#include "store/meta/turn_format.h"
 
-namespace kvgate::store {
+namespace kvgate::store::meta {
 
-inline constexpr size_t kTurnTextMax = 256;    // bytes of an id, a tenant, a session, a role
-inline constexpr size_t kTurnItemsMax = 4096;  // of one turn
+inline constexpr size_t kTurnTextMax = 256;    // bytes of an id, a tenant, a session or a role
+inline constexpr size_t kTurnItemsMax = 4096;  // per turn
 
 struct TurnPage {
   std::vector<Turn> turns;
@@ -48,10 +47,10 @@ struct TurnStats {
   bool enabled = false;
   uint64_t num_turns = 0;
   uint64_t num_conversations = 0;
-  uint64_t bytes = 0;  // of records, before the database compresses them
+  uint64_t bytes = 0;  // size of records before compression by the database
   uint64_t bytes_max = 0;
-  uint64_t num_appended = 0;  // since the start, as those below
-  uint64_t num_retired = 0;   // by age or bytes
+  uint64_t num_appended = 0;  // this and the following since the start
+  uint64_t num_retired = 0;   // by age or size
   uint64_t num_deleted = 0;   // by Delete and Purge
   uint64_t num_damaged = 0;   // found damaged and dropped
 };
@@ -60,26 +59,26 @@ class TurnStore {
  public:
   struct Options {
     MetaStore& meta;
-    bool enabled = true;  // false: Append refuses; what is there can be read, and is retired
-    std::chrono::seconds retention{30 * 86'400};  // after a conversation's last turn
-    uint64_t bytes_max = uint64_t{1} << 30;       // of all turns
-    double tenant_share = 0.5;                    // of that, for one tenant, once it is scarce
+    bool enabled = true;  // false: Append refuses; stored turns stay readable and are retired
+    std::chrono::seconds retention{30 * 86'400};  // counted from a conversation's last turn
+    uint64_t bytes_max = uint64_t{1} << 30;       // limit on all turns
+    double tenant_share = 0.5;                    // of bytes_max per tenant, once it is scarce
     uint64_t turn_bytes_max = uint64_t{32} << 20;
     std::chrono::milliseconds retire_interval{60'000};
-    std::function<int64_t()> now_us = {};  // microseconds since 1970; empty: the system's clock
+    std::function<int64_t()> now_us = {};  // microseconds since 1970; empty: system's clock
   };
-  // Takes up what is there, and drops what has become too old meanwhile.
+  // Loads the stored turns' totals and retires conversations that are too old.
   static Result<std::unique_ptr<TurnStore>> Open(const Options& options);
   ~TurnStore();
   TurnStore(const TurnStore&) = delete;
   TurnStore& operator=(const TurnStore&) = delete;
 
-  // Durable against a crash of the process when it returns, with store.sync against power loss.
-  // `order` and `created_us` are set here. kInvalidArgument: a field, by its name; an id that is
-  // taken. kNotFound: `parent` is not there. kTooLarge: the turn, or its conversation, would not
-  // fit. kUnsupported: turns are switched off.
+  // Durable on return: against a process crash, and with store.sync against power loss. Sets
+  // `order` and `created_us`. Returns kInvalidArgument for a bad field (named) or an id that is
+  // taken; kNotFound if `parent` is missing; kTooLarge if the turn or its conversation would not
+  // fit; kUnsupported if turns are switched off.
   Result<void> Append(Turn turn);
-  // kNotFound.
+  // Returns kNotFound if there is no such turn.
   Result<Turn> Get(std::string_view tenant, std::string_view id) const;
 
   struct ChainArgs {
@@ -88,35 +87,36 @@ class TurnStore {
     size_t turns_max = 10'000;
     uint64_t bytes_max = uint64_t{256} << 20;
   };
-  // From the first turn of the conversation to this one. kNotFound, which names the turn that is
-  // missing: it has been deleted, or was damaged. kTooLarge: nothing is left out silently.
+  // Returns the turns from the first one of the conversation to this one. Returns kNotFound, naming
+  // the missing turn, if one was deleted or damaged, and kTooLarge instead of leaving turns out.
   Result<std::vector<Turn>> Chain(const ChainArgs& args) const;
 
   struct ListArgs {
     std::string_view tenant;
     std::string_view session;
     size_t limit = 50;    // 1 to 1000
-    uint64_t before = 0;  // the `order` of the last turn of the page before; 0: the newest
-    uint64_t bytes_max = uint64_t{64} << 20;  // a page ends beyond it
+    uint64_t before = 0;  // `order` of the last turn of the previous page; 0 means the newest
+    uint64_t bytes_max = uint64_t{64} << 20;  // a page ends once it is exceeded
   };
-  // The turns of a session, newest first.
+  // Returns the turns of a session, newest first.
   Result<TurnPage> List(const ListArgs& args) const;
-  // The newest turn of that content. kNotFound.
+  // Returns the newest turn with that content, or kNotFound.
   Result<Turn> FindByContent(std::string_view tenant, const PrefixDigest& content) const;
 
-  // From then on it is not there, and chains over it are kNotFound; its id is free. kNotFound.
+  // Deletes the turn and frees its id; chains through it return kNotFound. kNotFound if it is
+  // missing.
   Result<void> Delete(std::string_view tenant, std::string_view id);
-  // How many went.
+  // Both return the number of turns deleted.
   Result<uint64_t> PurgeTenant(std::string_view tenant);
   Result<uint64_t> PurgeSession(std::string_view tenant, std::string_view session);
-  // Drops what is too old, or too much, now. How many went.
+  // Retires what is too old, or above the size limit, now. Returns the number of turns.
   Result<uint64_t> Retire();
 
-  // Waits for whoever writes.
+  // Waits for a running writer.
   TurnStats Stats() const;
-  // Whether Append keeps anything. Never waits.
+  // Returns true if Append stores turns. Never waits.
   bool enabled() const { return options_.enabled; }
-  // Of one turn's items; more is kTooLarge.
+  // Returns the limit on the bytes of one turn's items; Append returns kTooLarge above it.
   uint64_t turn_bytes_max() const { return options_.turn_bytes_max; }
 
  private:
@@ -131,12 +131,14 @@ class TurnStore {
   std::string IdKey(std::string_view tenant, std::string_view id) const;
   std::string SessionPrefix(std::string_view tenant, std::string_view session) const;
   Result<void> Check(const Turn& turn) const;
-  // kNotFound.
+  // Returns kNotFound if there is no such turn.
   Result<TurnPlace> Find(std::string_view tenant, std::string_view id) const;
-  // Nothing: it is not there, or was found damaged and has been dropped.
+  // Returns null if the turn is missing, its secret is missing, or it was damaged and has been
+  // dropped.
   Result<std::optional<TurnRecord>> Read(const TurnPlace& place) const;
   Result<TurnConversation> ReadConversation(uint64_t conversation) const;
-  // Those that rows with the prefix lead to, the newest first; before: a key, or empty.
+  // Returns the turns that the rows with the prefix point to, newest first. `before` is a key or
+  // empty.
   struct PlacesArgs {
     std::string prefix;
     std::string before = {};
@@ -145,10 +147,11 @@ class TurnStore {
   Result<std::vector<TurnPlace>> Places(const PlacesArgs& args) const;
   Result<uint64_t> Purge(const std::string& prefix);
 
-  // The mutex is held by whoever calls these.
+  // The following REQUIRE mutex_ held.
   Result<void> AppendLocked(TurnRecord record);
   void MakeRoom();
-  // One step of at most so many turns as one write takes. False: nothing is left to be dropped.
+  // Retires at most as many turns as fit into one write. Returns false if there is no more to
+  // retire.
   Result<bool> RetireSome();
   struct InLine {
     std::string key;
@@ -156,27 +159,27 @@ class TurnStore {
   };
   Result<std::optional<InLine>> NextToRetire() const;
   uint64_t share_bytes() const;
-  // Who has most, if that is more than a share.
+  // Returns the tenant with the most bytes if it is above its share.
   std::optional<TurnName> TenantOverShare() const;
   Result<void> CheckShare(const TurnName& tenant, uint64_t conversation_bytes) const;
-  // Of that tenant's conversations the one that has been silent longest, but not the newest of all.
+  // Returns the tenant's least recently active conversation, except the newest one of the store.
   Result<std::optional<InLine>> OldestOf(const TurnName& tenant) const;
   Result<std::optional<TurnName>> OwnerOf(uint64_t conversation) const;
   void AddBytes(const TurnName& tenant, uint64_t bytes) const;
   void TakeBytes(const TurnName& tenant, uint64_t bytes) const;
 
   const Options options_;
-  mutable std::mutex mutex_;  // of what follows; held by whoever writes
+  mutable std::mutex mutex_;  // guards the following; held by writers
   std::condition_variable wake_;
-  mutable TurnTotals totals_;  // reading drops what is damaged
+  mutable TurnTotals totals_;  // mutable because reads drop damaged turns
   struct TenantUse {
     uint64_t bytes = 0;
-    uint64_t oldest_order = 0;  // before it no conversation in line is this tenant's
+    uint64_t oldest_order = 0;  // conversations in line before it belong to others
   };
-  mutable std::map<TurnName, TenantUse> tenants_;  // those that have turns
-  mutable TurnStats counts_;                       // those since the start
+  mutable std::map<TurnName, TenantUse> tenants_;  // tenants that have turns
+  mutable TurnStats counts_;                       // only the counts since the start
   bool stopping_ = false;
-  std::thread thread_;  // last: starts when the rest is there
+  std::thread thread_;  // last, so that it starts after the other members exist
 };
 
-}  // namespace kvgate::store
+}  // namespace kvgate::store::meta

@@ -1,7 +1,8 @@
-// What masks cost beside the decoding that they belong to: mask_bench MODEL [NUM_TEXTS] [MODEL...]
-// writes random texts under the mask of some grammars with a model's vocabulary, and decodes with
-// the model, in turn, in one run. Of each grammar: the mean cost of a token's mask (the first use
-// of a state among them) and its share of the time of a decoded token, and the dearest masks.
+// Measures the cost of grammar masks relative to decoding. `mask_bench MODEL [NUM_TEXTS]
+// [MODEL...]` alternates, in one run, between writing random texts under the masks of some grammars
+// with a model's vocabulary and decoding with that model. For each grammar it prints the mean cost
+// of a token's mask (including the first use of a state), its share of the time of a decoded token,
+// and the most expensive masks.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,9 +16,9 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "engine/modelfile/hf_folder.h"
 #include "engine/text/grammar/compiler.h"
 #include "engine/text/grammar/mask/matcher.h"
-#include "engine/modelfile/hf_folder.h"
 #include "engine/text/output/reply_grammar.h"
 #include "engine/text/tokenizer/tokenizer.h"
 #include "kernels/cpu/cpu_backend.h"
@@ -32,7 +33,7 @@ constexpr double kShareMax = 0.05;  // of the time of a decoded token
 struct Case {
   const char* name;
   Source source;
-  int num_tools = 0;  // of a reply that may call (-n) or must (n)
+  int num_tools = 0;  // in a reply that may call one of -n tools, or must call one of n
 };
 
 std::string ThirtyStrings() {
@@ -100,7 +101,7 @@ class WaitingSink final : public engine::TokenSink {
   bool finished_ = false;
 };
 
-// One sequence alone: the quickest decoding, so the largest share.
+// Decodes a single sequence, which is the fastest decoding, so that masks have the largest share.
 double DecodeMicroseconds(engine::Engine& engine, uint64_t seed) {
   constexpr int kTokens = 48;
   const auto run = [&](int num_tokens) {
@@ -120,21 +121,21 @@ double DecodeMicroseconds(engine::Engine& engine, uint64_t seed) {
   return (run(kTokens) - first) / (kTokens - 1);
 }
 
-Result<std::shared_ptr<const CompiledGrammar>> CompileCase(const Case& measured,
-                                                           Compiler& compiler) {
+Result<std::shared_ptr<const mask::CompiledGrammar>> CompileCase(const Case& measured,
+                                                                 Compiler& compiler) {
   if (measured.num_tools == 0) return compiler.Compile(measured.source);
-  reply::ReplyRules rules{.family = "hermes", .must_call = measured.num_tools > 0};
+  output::ReplyRules rules{.family = "hermes", .must_call = measured.num_tools > 0};
   for (int i = 0; i < std::abs(measured.num_tools); ++i) {
     rules.tools.push_back({.name = fmt::format("tool_{}", i),
                            .parameters = kCases[1 + static_cast<size_t>(i) % 4].source.text});
   }
   return compiler.Compile(
-      Compiler::Recipe{.key = reply::KeyOf(rules),
-                       .make = [&] { return reply::MakeReplyGrammar(rules, compiler.options()); },
+      Compiler::Recipe{.key = output::KeyOf(rules),
+                       .make = [&] { return output::MakeReplyGrammar(rules, compiler.options()); },
                        .is_open = !rules.must_call});
 }
 
-// The mean share of a decoded token's time.
+// Returns the mean share of a decoded token's time.
 double Measure(const Case& measured, Compiler& compiler, engine::Engine& engine, int num_texts) {
   const auto began = std::chrono::steady_clock::now();
   const auto grammar = CompileCase(measured, compiler);
@@ -143,7 +144,7 @@ double Measure(const Case& measured, Compiler& compiler, engine::Engine& engine,
     fmt::print("{}: {}\n", measured.name, grammar.error().ToString());
     std::exit(1);
   }
-  MatcherPool pool;
+  mask::MatcherPool pool;
   std::mt19937_64 random(1);
   std::vector<uint64_t> mask((static_cast<size_t>((*grammar)->trie->vocab_size()) + 63) / 64);
   std::vector<double> costs;
@@ -189,7 +190,7 @@ double Measure(const Case& measured, Compiler& compiler, engine::Engine& engine,
 
 int Run(const char* path, int num_texts) {
   const auto tokenizer = tokenizer::Tokenizer::LoadFile(path);
-  auto file = model::OpenModelFile(path);
+  auto file = modelfile::OpenModelFile(path);
   auto backend = kernels::cpu::MakeCpuBackend({.num_threads = 1, .target = ""});
   if (!tokenizer || !file || !backend) {
     fmt::print("{} is no model with a tokenizer\n", path);

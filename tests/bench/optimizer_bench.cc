@@ -1,5 +1,5 @@
-// How long Optimizer::Prepare takes on an agent's conversation of about 1 MB whose turns bring 2 KB
-// of new text each: "MODE  median µs  p99 µs  worst µs". Run it on a quiet machine.
+// Measures Optimizer::Prepare on an agent's conversation of about 1 MB whose turns add 2 KB of new
+// text each. Prints "MODE  median µs  p99 µs  worst µs". Run it on a quiet machine.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ constexpr size_t kBodyBytes = size_t{1} << 20;
 constexpr int kTurns = 200;
 constexpr size_t kTurnBytes = 2048;
 
-// Text like that of source files: lines, quotes and indents, as JSON has them.
+// Returns text that resembles source files: lines, quotes and indents, escaped for JSON.
 std::string Text(size_t bytes, unsigned seed) {
   static constexpr std::string_view kLines[] = {"  if (value == \\\"x\\\") return true;\\n",
                                                 "// The next line says why it is so.\\n",
@@ -75,7 +75,7 @@ void Measure(Mode mode) {
     const std::string body = agent.Body();
     OptimizeArgs args;
     args.body = body;
-    args.endpoint = upstream::Endpoint::kMessages;
+    args.endpoint = upstream::wire::Endpoint::kMessages;
     args.tenant = "bench";
     args.upstream = "bench";
     args.provider = "anthropic";
@@ -84,7 +84,7 @@ void Measure(Mode mode) {
     const auto begin = std::chrono::steady_clock::now();
     const Prepared prepared = optimizer.Prepare(args);
     const auto end = std::chrono::steady_clock::now();
-    // The first turns are new as a whole.
+    // In the first turns most of the body is new, so they are left out.
     if (turn >= 5) times.push_back(std::chrono::duration<double, std::micro>(end - begin).count());
     agent.AddTurn();
   }

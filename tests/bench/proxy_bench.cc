@@ -1,14 +1,15 @@
 // The two ends of `scripts/bench proxy`: a provider that answers at once, and a closed-loop client
-// that tells what it waited. Blocking sockets and a thread for each connection: nothing but the
-// kernel stands between the clock and what is measured.
+// that measures its waiting time. They use blocking sockets and one thread per connection, so that
+// only the kernel is between the clock and the measured system.
 //
 //   proxy_bench upstream
 //       prints its port and serves until its standard input ends. A request with
 //       "x-bench-events: N" gets N events, "x-bench-gap-us: G" apart, each with the time of its
-//       writing; any other an answer of 700 bytes.
+//       writing; any other request gets an answer of 700 bytes.
 //   proxy_bench client --port P --body-bytes N [--connections C] [--seconds S] [--events N]
 //                      [--gap-us G] [--header "Name: value"]...
 //       prints one JSON object: requests, rps, latency percentiles in microseconds; with events
+//       the time to the first one, the delay of each, and the gaps between them.
 //       the time to the first one, what each came late by, and the gaps between them.
 #include <arpa/inet.h>
 #include <fmt/format.h>
@@ -56,7 +57,7 @@ int64_t ToInteger(std::string_view text) {
   return value;
 }
 
-// A connected socket and what has been read of it beyond the last message.
+// A connected socket with the bytes that were read beyond the last message.
 class Socket {
  public:
   explicit Socket(int fd) : fd_(fd) {
@@ -75,7 +76,7 @@ class Socket {
     }
     return true;
   }
-  // More bytes behind text(); false: the end.
+  // Appends more bytes to text(); returns false at the end of the stream.
   bool ReadSome() {
     buffer_.resize(end_ + kPiece);
     const ssize_t size = ::recv(fd_, buffer_.data() + end_, kPiece, 0);
@@ -88,7 +89,7 @@ class Socket {
     std::memmove(buffer_.data(), buffer_.data() + size, end_ - size);
     end_ -= size;
   }
-  // Reads on until there is a head, and says how long it is; 0: the end came first.
+  // Reads until text() has a whole head and returns its length, or 0 if the stream ends first.
   size_t ReadHead() {
     while (true) {
       const size_t at = text().find("\r\n\r\n");
@@ -96,7 +97,7 @@ class Socket {
       if (!ReadSome()) return 0;
     }
   }
-  // Reads and forgets; false: the end came first.
+  // Reads and discards `size` bytes; returns false if the stream ends first.
   bool Skip(size_t size) {
     while (size > end_) {
       size -= end_;
@@ -114,7 +115,7 @@ class Socket {
   size_t end_ = 0;
 };
 
-// "" where it is not there. Names in any case.
+// Returns "" if there is no such header. Names match in any case.
 std::string_view Header(std::string_view head, std::string_view name) {
   size_t line = head.find("\r\n");
   while (line != std::string_view::npos && line + 2 + name.size() < head.size()) {
@@ -222,15 +223,15 @@ struct ClientArgs {
   std::string headers;
 };
 
-// What the clients saw, in microseconds.
+// The clients' measurements, in microseconds.
 struct Samples {
   std::vector<double> latency;
-  std::vector<double> first_event;  // since the request was begun to be written
-  std::vector<double> late;         // of each event: read less written
+  std::vector<double> first_event;  // from the start of writing the request
+  std::vector<double> late;         // per event: time read minus time written
   std::vector<double> gap;          // between events read
 };
 
-// A conversation of exactly so many bytes, if it is not too short for one.
+// Returns a conversation of exactly `bytes` bytes, unless that is less than the minimum.
 std::string Body(int64_t bytes) {
   constexpr std::string_view kWords =
       "The gateway reads \\\"this\\\" line;\\nit holds what an agent's prompt holds: words, code, "
@@ -259,7 +260,7 @@ double ToUs(Clock::duration time) {
   return std::chrono::duration<double, std::micro>(time).count();
 }
 
-// A chunked answer, event by event.
+// Reads a chunked answer event by event.
 void ReadEvents(Socket& socket, Clock::time_point begin, Samples& samples) {
   constexpr std::string_view kSent = "\"sent_us\":";
   std::optional<int64_t> last;
@@ -279,7 +280,8 @@ void ReadEvents(Socket& socket, Clock::time_point begin, Samples& samples) {
       while (digits.starts_with('0')) digits.remove_prefix(1);
       samples.late.push_back(static_cast<double>(now - ToInteger(digits)));
       if (!last) samples.first_event.push_back(ToUs(Clock::now() - begin));
-      // Events that were read together: the first has waited, the others have no gap of their own.
+      // If several events were read together, only the first has a gap; the others had already
+      // arrived.
       if (last && first) samples.gap.push_back(static_cast<double>(now - *last));
       last = now;
       first = false;
@@ -338,7 +340,7 @@ int RunClient(const ClientArgs& args) {
       "POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
       "{}Content-Length: {}\r\n\r\n{}",
       headers, body.size(), body);
-  // A fifth of the time warms connections, caches and clocks.
+  // The first fifth of the time is not measured; it warms connections, caches and clocks.
   const auto from = Clock::now() + std::chrono::microseconds(int64_t(args.seconds * 2e5));
   const auto to = from + std::chrono::microseconds(int64_t(args.seconds * 1e6));
   std::vector<Samples> each(static_cast<size_t>(args.connections));

@@ -1,15 +1,16 @@
-// What clients, upstreams and models write: bodies of every dialect, their translation, events, and
-// the text of replies that is taken apart.
+// Tests texts written by clients, upstreams and models: bodies of every dialect and their
+// translation, events, and replies that are parsed.
 #include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "engine/reply/families.h"
+#include "engine/text/output/families.h"
 #include "engine/text/output/reply_parser.h"
 #include "gateway/ledger/reply_scanner.h"
 #include "gateway/prompt/parse/request_layout.h"
+#include "gateway/prompt/parse/volatile_text.h"
 #include "gateway/protocol/chat_completions.h"
 #include "gateway/protocol/completions.h"
 #include "gateway/protocol/messages.h"
@@ -22,7 +23,7 @@
 namespace kvgate::complexity {
 namespace {
 
-using protocol::Dialect;
+using protocol::form::Dialect;
 
 std::string Repeated(std::string_view text, size_t count) {
   std::string all;
@@ -31,7 +32,7 @@ std::string Repeated(std::string_view text, size_t count) {
   return all;
 }
 
-// `piece(i)` for each i, with commas between them.
+// Joins `piece(i)` for each i with commas.
 template <typename Piece>
 std::string Listed(size_t count, Piece piece) {
   std::string all;
@@ -123,7 +124,7 @@ void ExpectReadsLinearly(const char* reader, const std::vector<Body>& bodies, co
   }
 }
 
-TEST(BodiesComplexityTest, RequestsOfEveryDialect) {
+TEST(BodiesComplexityTimingTest, RequestsOfEveryDialect) {
   ExpectReadsLinearly("chat", Conversations(),
                       [](auto text) { (void)protocol::DecodeChatCompletions(text, {}); });
   ExpectReadsLinearly("messages", Conversations(), [](auto text) {
@@ -150,7 +151,7 @@ TEST(BodiesComplexityTest, RequestsOfEveryDialect) {
                       [](auto text) { (void)protocol::DecodeCompletions(text, {}); });
 }
 
-TEST(BodiesComplexityTest, Tools) {
+TEST(BodiesComplexityTimingTest, Tools) {
   const std::vector<Body> bodies = {
       {"many tools", 50,
        [](size_t n) {
@@ -180,14 +181,14 @@ TEST(BodiesComplexityTest, Tools) {
                       [](auto text) { (void)protocol::DecodeChatCompletions(text, {}); });
 }
 
-TEST(BodiesComplexityTest, WhatIsForwarded) {
+TEST(BodiesComplexityTimingTest, WhatIsForwarded) {
   ExpectReadsLinearly("scan", Conversations(), [](std::string_view text) {
     std::string body(text);
     (void)upstream::ScanBody(body);
   });
-  ExpectReadsLinearly("outline", Conversations(), [](std::string_view text) {
-    const auto memo = prompt::MakeSegmentMemo(4'096);
-    (void)prompt::ReadOutline(upstream::Endpoint::kChatCompletions, text, *memo);
+  ExpectReadsLinearly("request layout", Conversations(), [](std::string_view text) {
+    const auto memo = prompt::parse::MakeSegmentMemo(4'096);
+    (void)prompt::parse::ReadRequestLayout(upstream::wire::Endpoint::kChatCompletions, text, *memo);
   });
   ExpectReadsLinearly("to messages", Conversations(), [](std::string_view text) {
     (void)translate::TranslateRequest(
@@ -199,9 +200,27 @@ TEST(BodiesComplexityTest, WhatIsForwarded) {
   });
 }
 
+TEST(BodiesComplexityTimingTest, VolatileTextInPrompts) {
+  const std::vector<Body> texts = {
+      {"tags that are never closed", 20'000, [](size_t n) { return Repeated("<files>", n / 7); }},
+      {"tags whose closing fills no line", 20'000,
+       [](size_t n) {
+         return Repeated("\n<env>", n / 12) + "</env>" + Repeated(" ", n / 2) + "x";
+       }},
+      {"elements", 20'000, [](size_t n) { return Repeated("<files>a</files>\n", n / 17); }},
+      {"values", 20'000, [](size_t n) { return Repeated("at 10:31:07 ", n / 12); }},
+      {"words that are no values", 20'000, [](size_t n) { return Repeated("2026-", n / 5); }},
+      {"numbers with commas", 20'000, [](size_t n) { return Repeated("1,", n / 2); }},
+      {"digits", 20'000, [](size_t n) { return Repeated("7 ", n / 2); }},
+      {"one number", 20'000, [](size_t n) { return Repeated("7", n); }},
+  };
+  ExpectReadsLinearly("volatile text", texts,
+                      [](auto text) { (void)prompt::parse::FindVolatile(text); });
+}
+
 // --- what upstreams answer --------------------------------------------------------------------
 
-TEST(BodiesComplexityTest, AnswersOfUpstreams) {
+TEST(BodiesComplexityTimingTest, AnswersOfUpstreams) {
   const auto delta = [](std::string_view choice) {
     return R"(data: {"id":"c","object":"chat.completion.chunk","model":"m",)"
            R"("choices":[{"index":0,)" +
@@ -260,9 +279,9 @@ TEST(BodiesComplexityTest, AnswersOfUpstreams) {
 
 // --- what models write ------------------------------------------------------------------------
 
-// Of each family: its marks again and again, whole and cut short, and what stands between them.
-TEST(BodiesComplexityTest, RepliesOfEveryFamily) {
-  for (const reply::Family& family : reply::AllFamilies()) {
+// For each family: its breakpoints repeated, whole and cut short, and the texts between them.
+TEST(BodiesComplexityTimingTest, RepliesOfEveryFamily) {
+  for (const output::Family& family : output::AllFamilies()) {
     const std::string open(family.forms[0].open);
     const std::string close(family.forms[0].close[0]);
     const std::string before(family.forms[0].before_arguments);
@@ -290,10 +309,10 @@ TEST(BodiesComplexityTest, RepliesOfEveryFamily) {
     };
     ExpectReadsLinearly(family.name.data(), replies, [&](std::string_view text) {
       const auto parser =
-          reply::MakeReplyParser({.family = family.name,
-                                  .calls = true,
-                                  .tools = {{.name = "f", .text_arguments = {"x"}}}});
-      std::vector<reply::Piece> pieces;
+          output::MakeReplyParser({.family = family.name,
+                                   .calls = true,
+                                   .tools = {{.name = "f", .text_arguments = {"x"}}}});
+      std::vector<output::Piece> pieces;
       for (size_t at = 0; at < text.size(); at += 3) {
         parser->Push(text.substr(at, 3), pieces);
         pieces.clear();

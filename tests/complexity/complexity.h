@@ -1,7 +1,7 @@
-// How cost grows with input: whatever a request, a stream or a file says is read in time and memory
-// that grow with it no faster than n log n. Inputs come from generators and are doubled; a growth
-// of more than kGrowthMax at a doubling, on average over several, is a fault. Time is the thread's
-// own, so a busy machine is no fault; memory is what operator new gave, so it is exact.
+// Tests how cost grows with input: the time and memory to read any request, stream or file must
+// grow no faster than n log n. Inputs come from generators and are doubled; growth by more than
+// kGrowthMax per doubling, on average over several, is a fault. Time is the thread's CPU time, so a
+// busy machine causes no fault; memory is counted in operator new, so it is exact.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,13 +15,13 @@
 
 namespace kvgate::complexity {
 
-// Of a doubling: n log n is 2.2, n squared is 4.
+// The limit per doubling: n log n grows by 2.2, n squared by 4.
 inline constexpr double kGrowthMax = 3.0;
-// Less than this is taken for this: what is there however small the input is.
+// Costs below these count as these, because they occur however small the input is.
 inline constexpr double kSecondsFloor = 0.004;
 inline constexpr double kBytesFloor = 1 << 20;
 
-// Bytes that operator new has given and that are still held, and the most that were at once.
+// The bytes from operator new that are currently held, and their maximum.
 struct Memory {
   size_t bytes = 0;
   size_t bytes_peak = 0;
@@ -51,17 +51,17 @@ inline Cost Measure(const std::function<void()>& work) {
 
 struct Growth {
   std::string name;
-  size_t begin = 0;       // the size of the first input, in whatever `run` counts
+  size_t begin = 0;       // the size of the first input, in the unit of `prepare`
   int num_doublings = 4;  // the last input is begin * 2^num_doublings
 };
 
-// `prepare` makes an input of a size and gives what is measured.
+// `prepare` makes an input of the given size and returns the work to be measured.
 inline void ExpectGrowsLinearly(const Growth& growth,
                                 const std::function<std::function<void()>(size_t)>& prepare) {
   const auto measure = [&](size_t size) {
     const std::function<void()> work = prepare(size);
     Cost best = Measure(work);
-    // Once more: whatever else the machine did is in one of them only.
+    // The work runs twice, because a disturbance by other processes is likely in one run only.
     const Cost again = Measure(work);
     best.seconds = std::min(best.seconds, again.seconds);
     best.bytes = std::min(best.bytes, again.bytes);

@@ -6,12 +6,11 @@ import hashlib
 import http.client
 import json
 import sys
-import time
 import unittest
 from pathlib import Path
 
 import server
-from case import Case
+from case import Case, wait_until
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
 
@@ -63,13 +62,7 @@ mode = "observe"
         return response, data
 
     def record(self, request_id):
-        deadline = time.monotonic() + 5
-        while time.monotonic() < deadline:
-            found = self.running.get("/kvgate/v1/requests/" + request_id)
-            if found.status == 200:
-                return found.json
-            time.sleep(0.05)
-        self.fail(f"no record of {request_id}")
+        return self.record_of(self.running, request_id)
 
     def test_chat_completions_pass_unchanged_and_are_accounted(self):
         for stream in (False, True):
@@ -139,13 +132,8 @@ mode = "observe"
     def test_one_list_of_models_and_one_total_for_all_upstreams(self):
         self.post("/v1/chat/completions", json.dumps(
             {"model": "gpt-5.5", "messages": [{"role": "user", "content": "hi"}]}), OPENAI)
-        deadline = time.monotonic() + 5
-        while time.monotonic() < deadline:
-            ledger = self.running.stats()["ledger"]["totals"]
-            if ledger["requests"] >= 1:
-                break
-            time.sleep(0.05)
-        self.assertGreaterEqual(ledger["requests"], 1)
+        wait_until(lambda: self.running.stats()["ledger"]["totals"]["requests"] >= 1,
+                   "the ledger counts the request")
         listed = self.running.get("/v1/models", OPENAI).json["data"]
         self.assertTrue(any(model["id"].startswith("gpt-") for model in listed), listed)
 

@@ -85,7 +85,7 @@ class BenchGpuTest(Case):
         self.assertEqual([row["ratio"] for row in rows], [2.0, 4.0])
 
     def test_the_shape_compared_is_the_shape_measured(self):
-        text = (ROOT / "gateway" / "cli" / "bench_shapes.cc").read_text()
+        text = (ROOT / "gateway" / "bench" / "bench_shapes.cc").read_text()
         shape = dict(re.findall(r"\.(\w+) = (\d+)", text[text.index('{"8b"'):]))
         self.assertEqual(
             [int(shape[key]) for key in ("hidden_dim", "num_layers", "num_heads", "num_kv_heads",

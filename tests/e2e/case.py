@@ -6,7 +6,9 @@ Without a binary a test skips by name; with KVGATE_E2E_REQUIRED=1 (scripts/test)
 import os
 import random
 import shutil
+import statistics
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -24,6 +26,8 @@ TINY = dict(arch="llama", layers=2, hidden=128, heads=4, kv_heads=2, ffn=256, vo
 SLOW = dict(arch="qwen2", layers=8, hidden=512, heads=8, kv_heads=4, ffn=1536, vocab=4096,
             context=8192, type="f16", seed=7)
 
+HEALTH_SECONDS_USUAL = 0.01
+
 WORDS = ("agent tool file search replace path line read write test build plan step result error "
          "value table index query cache block token model prompt answer user system note").split()
 
@@ -32,6 +36,34 @@ def text_of(seed, words):
     """Plausible text, the same for the same seed."""
     rng = random.Random(seed)
     return " ".join(rng.choice(WORDS) for _ in range(words))
+
+
+def wait_until(condition, what, seconds=60):
+    """Polls until condition() is true, and returns that; a failure says what was awaited.
+
+    The limit only keeps a test that fails from hanging, so it is far above what a busy machine
+    needs. `what` may be a function, which is asked when the wait is over.
+    """
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {seconds} s: {what() if callable(what) else what}")
+        time.sleep(0.02)
+    return found
+
+
+def slowness(running):
+    """How many times longer things take now than on an idle machine, and at least 1.
+
+    A bound on a time is multiplied by it. It is measured beside what is bounded: /health, which
+    waits for nothing, takes 1 to 5 ms with its connection where a core is free.
+    """
+    times = []
+    for _ in range(5):
+        begin = time.monotonic()
+        running.get("/health")
+        times.append(time.monotonic() - begin)
+    return max(1.0, statistics.median(times) / HEALTH_SECONDS_USUAL)
 
 
 class Case(unittest.TestCase):
@@ -72,6 +104,16 @@ class Case(unittest.TestCase):
         if not path.exists():
             self.skipTest(f"{path} is not there (KVGATE_TEST_DATA)")
         return path
+
+    def record_of(self, running, request_id, headers=None):
+        """The record of a request, which is written a moment after the answer has ended."""
+        path = "/kvgate/v1/requests/" + request_id
+
+        def find():
+            found = running.get(path, headers)
+            return found.json if found.status == 200 else None
+
+        return wait_until(find, f"the record of {request_id}")
 
     def assert_ok(self, reply):
         self.assertEqual(reply.status, 200, reply.body[:1000])

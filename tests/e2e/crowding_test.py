@@ -5,11 +5,10 @@ bodies in memory have a bound over all connections."""
 import hashlib
 import json
 import threading
-import time
 import unittest
 from pathlib import Path
 
-from case import Case, text_of
+from case import Case, text_of, wait_until
 from raw_http import connect
 
 MIB = 1 << 20
@@ -126,10 +125,8 @@ class CrowdingTest(Case):
                 connection.sendall(head)
                 threading.Thread(target=self.feed, args=(connection, 4 * MIB - 1),
                                  daemon=True).start()
-            deadline = time.monotonic() + 20
-            while b"\nkvgate_bodies_refused_total 0\n" in self.metrics(running):
-                self.assertLess(time.monotonic(), deadline)
-                time.sleep(0.05)
+            wait_until(lambda: b"\nkvgate_bodies_refused_total 0\n" not in self.metrics(running),
+                       "a body is refused")
             body = b'{"model":"local","max_tokens":1,"prompt":"x","user":"' + b"u" * (3 * MIB)
             self.assert_ok(running.send("/v1/completions", body + b'"}', self.key("bob")))
         finally:

@@ -3,10 +3,9 @@
 
 import os
 import subprocess
-import time
 import unittest
 
-from case import Case, text_of
+from case import Case, text_of, wait_until
 
 
 class DiskTest(Case):
@@ -57,10 +56,12 @@ class DiskTest(Case):
         filler.unlink()
         running.wait_for("the disk to be taken up",
                          lambda stats: not stats["store"]["error"], timeout=30)
-        deadline = time.monotonic() + 30
-        while not ((reply := self.respond(running, "kept")).status == 200 and reply.json["store"]):
-            self.assertLess(time.monotonic(), deadline, reply.body[:500])
-            time.sleep(0.2)
+
+        def keep():
+            reply = self.respond(running, "kept")
+            return reply if reply.status == 200 and reply.json["store"] else None
+
+        reply = wait_until(keep, "an answer is stored")
         # What sealed it is on the disk, too.
         running.kill()
         running.restart()

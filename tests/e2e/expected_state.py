@@ -8,9 +8,8 @@ not be lost, and nothing that was deleted may return.
 import http.client
 import json
 import random
-import time
 
-from case import text_of
+from case import text_of, wait_until
 from server import ServerError
 
 GONE = (OSError, http.client.HTTPException, json.JSONDecodeError, ServerError, KeyError)
@@ -179,12 +178,12 @@ class Client:
     def wait_for_pins(self, running, seconds=60):
         """A pinned prefix whose KV was not flushed is computed again after the start."""
         wanted = {self.ids[name] for name in self.known(self.pins)}
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
+
+        def pinned():
             rows = running.get("/kvgate/v1/prefixes").json["data"]
-            if wanted <= {row["id"] for row in rows if row["pinned"]}:
-                return
-            time.sleep(0.05)
+            return {row["id"] for row in rows if row["pinned"]}
+
+        wait_until(lambda: wanted <= pinned(), lambda: f"pins: {wanted - pinned()}", seconds)
 
     def forget(self):
         for facts in (self.responses, self.conversations, self.prefixes):

@@ -178,13 +178,47 @@ test_other (__main__.DiskTest.test_other) ... skipped 'no tmpfs'
 FAILURE = '<testcase name="B.Fails" time="1" status="fail"><failure message=""/></testcase>'
 
 
+BUDGETS = """# A comment that stays.
+[reference]
+calibration_seconds = 2.0
+headroom = 1.5
+machine_factor_max = 4.0
+[default]
+unit = 2
+e2e = 8
+timing = 4
+[runs]
+dev = 1.0
+tsan = 10.0
+
+[tests]
+%s"""
+LONG = '"Long.Sweep" = { seconds = 20, full = 90, why = "it \\"sweeps\\"" }\n'
+
+
+def timed(**seconds):
+    """A JUnit file of tests that passed in so many seconds; __ in a name stands for a dot."""
+    cases = "".join(f'<testcase name="{name.replace("__", ".")}" time="{time}" status="run"/>'
+                    for name, time in seconds.items())
+    return f"<testsuite>{cases}</testsuite>"
+
+
 class SummaryTest(unittest.TestCase):
-    def summary(self, junit, *arguments):
-        with tempfile.TemporaryDirectory() as folder:
-            if junit:
-                Path(folder, "dev.xml").write_text(junit)
-            return subprocess.run([sys.executable, ROOT / "scripts/lib/summary.py", *arguments,
-                                   folder], capture_output=True, text=True)
+    def summary(self, junit, *arguments, run="dev", lines=""):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.budgets = Path(self.folder.name, "budgets.toml")
+        self.budgets.write_text(BUDGETS % lines)
+        if junit:
+            Path(self.folder.name, f"{run}.xml").write_text(junit)
+        return subprocess.run([sys.executable, ROOT / "scripts/lib/summary.py", "--budgets",
+                               self.budgets, *arguments, self.folder.name],
+                              capture_output=True, text=True)
+
+    def judge(self, *arguments, run="dev", lines="", **seconds):
+        made = self.summary(timed(**seconds), *arguments, run=run, lines=lines)
+        self.assertEqual(made.stderr, "")
+        return made
 
     def test_skips_are_named_with_their_reasons(self):
         made = self.summary(JUNIT % "")
@@ -198,6 +232,57 @@ class SummaryTest(unittest.TestCase):
         self.assertIn("dev: B.Fails", made.stdout)
         self.assertEqual(self.summary("").returncode, 1)
         self.assertEqual(self.summary(JUNIT % "", "--failed", "1").returncode, 1)
+
+    def test_each_kind_of_test_has_a_budget_and_fails_above_it(self):
+        within = {"A__Quick": 2.9, "e2e_disk": 11.9, "SplitTimingTest__A": 5.9,
+                  "All__SplitTimingTest__A": 2.9}
+        self.assertEqual(self.judge(**within).returncode, 0)
+        for name, seconds in (("A__Quick", 3.1), ("e2e_disk", 12.1), ("SplitTimingTest__A", 6.1)):
+            made = self.judge(**{**within, name: seconds})
+            self.assertEqual(made.returncode, 1, name)
+            self.assertIn(f"{name.replace('__', '.')} took {seconds} s, its limit is", made.stdout)
+
+    def test_a_slow_machine_and_a_slow_build_have_longer_budgets_up_to_a_bound(self):
+        for allowed, refused, calibration, run in ((8.9, 9.1, 6, "dev"), (2.9, 3.1, 0.5, "dev"),
+                                                   (11.9, 12.1, 600, "dev"),
+                                                   (29, 31, 2, "tsan"), (999, None, 2, "other")):
+            judged = self.judge(run=run, A__Quick=allowed, calibration=calibration)
+            self.assertEqual(judged.returncode, 0, (allowed, judged.stdout))
+            if refused is not None:
+                judged = self.judge(run=run, A__Quick=refused, calibration=calibration)
+                self.assertEqual(judged.returncode, 1, (refused, judged.stdout))
+
+    def test_a_line_of_the_table_gives_a_test_more_time_and_more_for_its_long_form(self):
+        self.assertEqual(self.judge(lines=LONG, Long__Sweep=29.9).returncode, 0)
+        self.assertEqual(self.judge(lines=LONG, Long__Sweep=30.1).returncode, 1)
+        self.assertEqual(self.judge("--full", "1", lines=LONG, Long__Sweep=134).returncode, 0)
+
+    def test_a_line_that_is_not_needed_or_has_no_reason_is_a_failure(self):
+        for line, what in (('"A.B" = { seconds = 9, why = "" }', "A.B has no reason"),
+                           ('"C.D" = { seconds = 9, why = "it is slow" }', "C.D is no test"),
+                           ('"A.B" = { seconds = 2, why = "slow" }', "no more than the default")):
+            made = self.judge(lines=line, A__B=1)
+            self.assertEqual(made.returncode, 1, line)
+            self.assertIn(what, made.stdout)
+
+    def test_the_slowest_tests_are_named_with_their_limits(self):
+        stdout = self.judge(**{f"A__Test{number}": 0.1 * number for number in range(20)}).stdout
+        self.assertIn("1.9 s of 3 s", stdout)
+        self.assertIn("dev: A.Test10", stdout)
+        self.assertNotIn("dev: A.Test9\n", stdout)
+
+    def test_the_table_is_written_from_what_was_measured_and_reasons_are_kept(self):
+        self.judge("--write-budgets", lines=LONG + '"Gone" = { seconds = 9, why = "x" }\n',
+                   Long__Sweep=51, A__Slow=7, A__Quick=5, calibration=6)
+        self.assertEqual(self.budgets.read_text(), BUDGETS % (
+            '"A.Slow" = { seconds = 3, why = "" }\n' + LONG.replace("20", "17")))
+        self.judge("--write-budgets", "--full", "1", lines=LONG, Long__Sweep=60, A__Slow=3)
+        self.assertEqual(self.budgets.read_text(), BUDGETS % (
+            '"A.Slow" = { seconds = 2, full = 3, why = "" }\n' + LONG.replace("90", "60")))
+
+    def test_the_committed_table_has_all_that_is_read_and_a_reason_for_each_line(self):
+        made = self.summary(timed(A__Quick=1), "--budgets", ROOT / "tests/budgets.toml", run="asan")
+        self.assertEqual((made.returncode, made.stderr), (0, ""), made.stdout)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import unittest
 from pathlib import Path
 
 import server
-from case import FULL, Case
+from case import FULL, Case, wait_until
 
 FIXTURES = Path(__file__).resolve().parent / "fixtures"
 sys.path.insert(0, str(FIXTURES))
@@ -45,10 +45,8 @@ class MigrationTest(Case):
         return json.loads(Path(str(archive).replace(".tar.gz", ".json")).read_text())
 
     def wait_for_log(self, running, text):
-        deadline = time.monotonic() + 60
-        while text not in running.log():
-            self.assertLess(time.monotonic(), deadline, f"no '{text}' in\n{running.log()[-3000:]}")
-            time.sleep(0.02)
+        wait_until(lambda: text in running.log(),
+                   lambda: f"no '{text}' in\n{running.log()[-3000:]}")
 
     def check_responses(self, running, wanted, there=True):
         for owner, responses in wanted["responses"].items():

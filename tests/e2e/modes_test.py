@@ -111,14 +111,7 @@ mode = "{mode}"
             connection.close()
 
     def record(self, response):
-        name = response.getheader("x-kvgate-request-id")
-        deadline = time.monotonic() + 5
-        while time.monotonic() < deadline:
-            found = self.running.get("/kvgate/v1/requests/" + name)
-            if found.status == 200:
-                return found.json
-            time.sleep(0.02)
-        self.fail(f"no record of {name}")
+        return self.record_of(self.running, response.getheader("x-kvgate-request-id"))
 
     def cached_share(self, mode, turns=8):
         self.start(mode)

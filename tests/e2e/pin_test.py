@@ -10,7 +10,7 @@ import time
 import unittest
 
 import server
-from case import Case, tenant, text_of
+from case import Case, tenant, text_of, wait_until
 
 # 16 MiB of disk hold some 1000 blocks of the tiny model: 32000 tokens.
 SMALL_DISK = ["--disk-cache", "16MiB"]
@@ -47,10 +47,8 @@ class PinTest(Case):
         self.assertGreater(running.stats()["store"]["evicted"], 0)
 
     def wait_for_log(self, running, text, timeout=30):
-        deadline = time.monotonic() + timeout
-        while text not in running.log():
-            self.assertLess(time.monotonic(), deadline, f"no '{text}' in\n{running.log()[-3000:]}")
-            time.sleep(0.05)
+        wait_until(lambda: text in running.log(),
+                   lambda: f"no '{text}' in\n{running.log()[-3000:]}", timeout)
 
     def prefixes(self, running):
         return {row["id"]: row for row in running.get("/kvgate/v1/prefixes").json["data"]}

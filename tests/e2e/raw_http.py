@@ -7,7 +7,6 @@ import re
 import socket
 import struct
 import threading
-import time
 
 # Within this whatever was sent must have been answered or cut off.
 DEADLINE_SECONDS = 20
@@ -216,12 +215,3 @@ def send(connection, data):
         return True
     except (ConnectionError, BrokenPipeError):
         return False
-
-
-def wait_until(condition, seconds=DEADLINE_SECONDS):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if condition():
-            return True
-        time.sleep(0.01)
-    return condition()

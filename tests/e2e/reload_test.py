@@ -15,7 +15,7 @@ import unittest
 from pathlib import Path
 
 import server
-from case import Case
+from case import Case, wait_until
 from tls_listener_test import make_certificate, text_of_config
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
@@ -55,10 +55,7 @@ class ReloadTest(Case):
         self.addCleanup(self.running.__exit__)
 
     def wait_until(self, what, condition):
-        deadline = time.monotonic() + 10
-        while not condition():
-            self.assertLess(time.monotonic(), deadline, f"{what}: {self.running.log()}")
-            time.sleep(0.01)
+        wait_until(condition, lambda: f"{what}: {self.running.log()}")
 
     def reload(self, text, says="configuration read again"):
         """Writes the file, signals, and waits until the log says what came of it."""

@@ -6,10 +6,9 @@ A model of random weights never calls a tool by itself; tool_choice "required" m
 
 import json
 import threading
-import time
 import unittest
 
-from case import Case, tenant, text_of
+from case import Case, tenant, text_of, wait_until
 from forward_test import Upstream, answer
 
 NUM_TOOLS = 20
@@ -408,11 +407,11 @@ class ConversationTest(ResponsesCase):
         running.wait_for("the end of the work", lambda s: s["engine"]["running"] == 0, 5)
         self.assertEqual(self.texts(running, made["id"]), [])
         # The engine is done with it a moment before the connection is; clients try again at a 409.
-        give_up = time.monotonic() + 5
-        reply = self.ask(running, "x", conversation=made["id"])
-        while reply.status == 409 and time.monotonic() < give_up:
+        def ask_again():
             reply = self.ask(running, "x", conversation=made["id"])
-        self.assert_ok(reply)
+            return None if reply.status == 409 else reply
+
+        self.assert_ok(wait_until(ask_again, "the conversation is free again"))
 
 
 class BesideAnUpstreamTest(ResponsesCase):

@@ -8,7 +8,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 import unittest
 from collections import namedtuple
 from pathlib import Path
@@ -16,7 +15,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
 
 import server  # noqa: E402
-from case import ROOT, Case, text_of  # noqa: E402
+from case import ROOT, Case, text_of, wait_until  # noqa: E402
 from provider_simulator import Simulator  # noqa: E402
 
 CHAT = {"model": "local", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 2}
@@ -80,8 +79,8 @@ NOT_AN_ADMINS = ("response", "conversation")
 
 
 def routes_of_the_router():
-    """(method, path) -> access, as gateway/http/router.cc has them."""
-    source = (ROOT / "gateway/http/router.cc").read_text()
+    """(method, path) -> access, as gateway/http/message/router.cc has them."""
+    source = (ROOT / "gateway/http/message/router.cc").read_text()
     table = source[source.index("kEntries[] = {"):]
     table = table[:table.index("\n};")]
     found = re.findall(r'\{"(\w+)",\s*"([^"]+)",\s*Route::\w+,\s*Access::(\w+)\}', table)
@@ -140,10 +139,8 @@ class RolesCase(Case):
         return json.loads(data)
 
     def wait_on_disk(self, running):
-        deadline = time.monotonic() + 20
-        while not server.kv_is_on_disk(self.json(running, "GET", "/kvgate/v1/stats", "admin")):
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.05)
+        wait_until(lambda: server.kv_is_on_disk(
+            self.json(running, "GET", "/kvgate/v1/stats", "admin")), "all KV is on disk")
 
 
 class AdversarialTenantTest(RolesCase):

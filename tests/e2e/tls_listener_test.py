@@ -17,7 +17,7 @@ import unittest
 from pathlib import Path
 
 import server
-from case import SLOW
+from case import SLOW, slowness, wait_until
 from forward_test import (ForwardCase, Upstream, answer, chunked, odd_body, read_answer)
 
 STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -56,13 +56,6 @@ class TlsCase(ForwardCase):
                                                        session=session)
         self.addCleanup(wrapped.close)
         return wrapped
-
-    def wait_until(self, condition, what, seconds=5):
-        begin = time.monotonic()
-        while not condition():
-            self.assertLess(time.monotonic() - begin, seconds, what)
-            time.sleep(0.02)
-        return time.monotonic() - begin
 
     def metric(self, running, name):
         found = re.search(rf"(?m)^{name} (\d+)", running.get("/metrics").body.decode())
@@ -134,17 +127,20 @@ class ForwardingTest(TlsCase):
                 if b"before" not in body:
                     pieces = b""
                     while b"abc" not in pieces:
-                        pieces += client.recv(1000)
+                        piece = client.recv(1000)
+                        self.assertTrue(piece, f"the answer ends with {pieces}")
+                        pieces += piece
                 else:
-                    self.wait_until(lambda: upstream.requests, "the upstream has the request")
+                    wait_until(lambda: upstream.requests, "the upstream has the request")
                 upstream.requests.clear()
                 time.sleep(0.3)
                 if reset:
                     client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
                 client.close()
                 begin = time.monotonic()
-                self.assertTrue(left.wait(5), body)
-                self.assertLess(time.monotonic() - begin, 1.0, body)
+                self.assertTrue(left.wait(30), body)
+                took = time.monotonic() - begin
+                self.assertLess(took, slowness(running), body)
 
     def test_a_client_that_only_stops_sending_gets_its_answer(self):
         def script(connection, head, body):
@@ -249,7 +245,7 @@ class LocalTest(TlsCase):
                 connection.sock.close()
                 connection.close()
                 took = running.wait_for("cancelled", lambda s: s["engine"]["running"] == 0, 10)
-                self.assertLess(took, 1.0)
+                self.assertLess(took, slowness(running))
             connection = running.connect()
             connection.request("POST", "/v1/completions", json.dumps(
                 {"model": "local", "prompt": "abc", "max_tokens": 60, "ignore_eos": True,
@@ -342,7 +338,7 @@ class HandshakeTest(TlsCase):
                         pass
                 except ConnectionResetError:
                     pass
-            self.assertLess(time.monotonic() - begin, 5)
+            self.assertLess(time.monotonic() - begin, 5 * slowness(running))
             # A request in which TLS breaks off or turns to noise: closed as well.
             for tail in (b"\x17\x03\x03\x00\x20" + b"n" * 32, b"\x17\x03\x03\x40\x00cut", b""):
                 one = self.secure(running)
@@ -359,7 +355,7 @@ class HandshakeTest(TlsCase):
                     pass
                 raw.close()
             self.assertEqual(self.ask(self.secure(running)), b"200")
-            self.wait_until(lambda: self.metric(running, "kvgate_connections") <= 2, "all closed")
+            wait_until(lambda: self.metric(running, "kvgate_connections") <= 2, "all closed")
             log = running.log()
             self.assertNotIn("exception", log)
             self.assertLess(len(log.splitlines()), 10, log[-3000:])
@@ -381,7 +377,7 @@ class HandshakeTest(TlsCase):
                 for byte in hello * 100:
                     client.sendall(bytes([byte]))
                     time.sleep(0.05)
-            self.assertLess(time.monotonic() - begin, 4)
+            self.assertLess(time.monotonic() - begin, 4 * slowness(running))
             kept = [self.secure(running) for _ in range(3)]
             refused = self.secure(running)
             head, body, _, _ = read_answer(refused)

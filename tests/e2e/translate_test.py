@@ -6,7 +6,6 @@ import gzip
 import http.client
 import json
 import sys
-import time
 import unittest
 from pathlib import Path
 
@@ -399,13 +398,7 @@ breaker_failures = 0
                                  told(dialect, json.loads(data))[3])
 
     def record(self, request_id):
-        deadline = time.monotonic() + 5
-        while time.monotonic() < deadline:
-            found = self.running.get("/kvgate/v1/requests/" + request_id)
-            if found.status == 200:
-                return found.json
-            time.sleep(0.05)
-        self.fail(f"no record of {request_id}")
+        return self.record_of(self.running, request_id)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-// DeviceBackend: a backend of the host's, seen as a device: its KV blocks cannot be reached by
-// address, it has memory of its own that can be used up, and copies beside the operations are done
-// as late as the contract of kernels/backend.h allows, in an order that differs from run to run of
-// the dice. Who relies on more than the contract reads or loses wrong KV here.
+// DeviceBackend wraps a host backend and behaves like a device: its KV blocks cannot be reached by
+// address, it has its own memory, which can run out, and it runs asynchronous copies as late as the
+// contract of kernels/backend.h allows, in a random order. Code that relies on more than the
+// contract reads or loses wrong KV here.
 #pragma once
 
 #include <algorithm>
@@ -14,8 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include <kvgate/check.h>
-
+#include "base/check.h"
 #include "kernels/backend.h"
 
 namespace kvgate::kernels {
@@ -33,13 +32,13 @@ class DeviceBackend final : public Backend {
     return {.bytes_total = memory_bytes_,
             .bytes_free = memory_bytes_ - std::min(memory_bytes_, bytes_used_)};
   }
-  // Numerics that are not invariant, as far as the engine knows.
+  // Makes the engine believe that the numerics are not invariant.
   void SetVariant() { info_.invariant = false; }
   uint64_t bytes_used() const { return bytes_used_; }
-  // Beyond that AllocateHost fails.
+  // Limits host memory to `bytes` from here on; AllocateHost fails beyond that.
   void SetHostBytes(uint64_t bytes) { host_bytes_ = bytes; }
   int num_copied_beside() const { return static_cast<int>(last_ticket_); }
-  // Of polls, the part that get a copy on. 0: only who waits does.
+  // Sets the share of polls (0 to 1) that run one copy. With 0, copies run only when someone waits.
   void SetPace(double pace) { pace_ = pace; }
 
   bool IsCopied(uint64_t ticket) override {
@@ -88,7 +87,8 @@ class DeviceBackend final : public Backend {
   bool IsDone(uint64_t ticket) const {
     return std::ranges::none_of(jobs_, [&](const Job& job) { return job.ticket == ticket; });
   }
-  // One of those that may be next.
+  // Runs a random copy among those that no earlier copy of the same direction or on the same memory
+  // precedes.
   void RunOne() {
     std::vector<size_t> next;
     for (size_t i = 0; i < jobs_.size(); ++i) {
@@ -234,11 +234,9 @@ class DeviceBackend final : public Backend {
   }
   void DoScale(float factor, size_t count, float* x) override { inner_->Scale(factor, count, x); }
   void DoSoftCap(float cap, size_t count, float* x) override { inner_->SoftCap(cap, count, x); }
-  void DoTopRows(const TopRowsTask& task, const TopRowsResult& to) override {
-    inner_->TopRows(task, to);
-  }
+  void DoTopK(const TopKTask& task, const TopKResult& to) override { inner_->TopK(task, to); }
 
-  // The blocks that the rows write.
+  // Checks that no block which the rows write is being copied.
   void CheckIdle(const SequenceRows& rows, const KvArena& arena) {
     for (int position = rows.first_position; position < rows.first_position + rows.num_rows;
          ++position) {

@@ -1,6 +1,6 @@
-// The promise of the product under every context policy: an answer depends on its request alone,
-// not on what was cached of it, on chunks, neighbours or preemptions. Every case also counts its
-// hits, so that none passes on a miss.
+// These tests show the promise of the product under every context policy: an answer depends on its
+// request alone, not on what was cached of it, on chunks, neighbours or preemptions. Every case
+// also counts its hits, so that none passes on a miss.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -19,8 +19,8 @@ namespace {
 using schedule::ContextPolicy;
 using Tokens = std::vector<TokenId>;
 
-constexpr int kBudget = 256;   // KV tokens that are kept
-constexpr int kPrompt = 1729;  // several times as many
+constexpr int kBudget = 256;   // KV tokens kept by a bounded policy
+constexpr int kPrompt = 1729;  // several times the budget
 constexpr int kOutput = 40;
 
 Tokens RandomPrompt(int count, uint32_t seed) {
@@ -108,7 +108,7 @@ TEST_P(EngineBoundedPromiseTest, AHitOfAnyLengthAnswersAsAColdPrefill) {
 TEST_P(EngineBoundedPromiseTest, HitsOnDiskAndInTheHostArenaAnswerAsAColdPrefill) {
   const Tokens prompt = RandomPrompt(kPrompt, 6);
   const Outcome cold = Cold(prompt);
-  const int length = 333;  // of what is stored: 10 blocks
+  const int length = 333;  // tokens of the prompt that get stored: 10 full blocks
   store::MemoryKvStore store;
   {
     const auto engine = model_.Open(options_, &store);
@@ -130,8 +130,8 @@ TEST_P(EngineBoundedPromiseTest, HitsOnDiskAndInTheHostArenaAnswerAsAColdPrefill
   engine->CheckIntegrity();
 }
 
-// What was generated is computed anew in chunks after a preemption, and is the prompt of the next
-// turn: neither may be seen in the answer.
+// Generated tokens are computed anew in chunks after a preemption, and are part of the prompt in
+// the next turn: neither may change the answer.
 TEST_P(EngineBoundedPromiseTest, AnAnswerGoesOnAsIfItsBeginningHadBeenThePrompt) {
   const auto engine = model_.Open(options_);
   Tokens conversation = RandomPrompt(400, 12);
@@ -152,7 +152,7 @@ TEST_P(EngineBoundedPromiseTest, ManyInAPoolThatIsTooSmallAnswerAsIfAlone) {
     alone.push_back(Cold(prompts.back()));
   }
   const size_t block_bytes = model_.Open(options_)->info().kv_block_bytes;
-  options_.kv_bytes = 50 * block_bytes;  // three bounded sequences, and no copies
+  options_.kv_bytes = 50 * block_bytes;  // three bounded sequences fit, without room for copies
   const auto engine = model_.Open(options_);
   std::vector<std::shared_ptr<CollectingSink>> sinks;
   for (const Tokens& prompt : prompts) {
@@ -163,8 +163,8 @@ TEST_P(EngineBoundedPromiseTest, ManyInAPoolThatIsTooSmallAnswerAsIfAlone) {
   engine->CheckIntegrity();
 }
 
-// F16 under every policy, two others under the one that has the most to remember; with
-// KVGATE_TEST_FULL every type of KV under all.
+// F16 runs under every policy, Q8 and a device under kLeastAttended alone because it keeps the most
+// state; with KVGATE_TEST_FULL every KV type runs under all policies.
 std::vector<Param> Params() {
   constexpr Case kCases[] = {{"KvF16", kernels::DType::kF16},
                              {"KvQ8", kernels::DType::kQ8_0, 4},

@@ -1,5 +1,6 @@
-// An engine on a device: KV in memory of its own, copies beside the steps, three tiers. The
-// device is DeviceBackend (tests only), which does copies as late as it may.
+// These tests run an engine on a device: its KV lies in device memory, copies run beside the steps,
+// and there are three tiers. The device is DeviceBackend (tests only), which copies as late as it
+// may.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -8,7 +9,7 @@
 
 #include "engine/model/capacity.h"
 #include "kernels/cuda/cuda_backend.h"
-#include "kernels/cuda/runtime.h"
+#include "kernels/cuda/device/runtime.h"
 #include "tests/engine/engine_harness.h"
 #include "tests/engine/memory_kv_store.h"
 
@@ -28,7 +29,7 @@ class EngineDeviceTest : public testing::Test {
  protected:
   EngineDeviceTest() : model_(TestModel::Make("llama", kernels::DType::kF16)) {}
 
-  // On the CPU, without a tier below.
+  // Answers with a new engine on the CPU that has no lower tier.
   Outcome Cold(const Tokens& prompt, int max_tokens) {
     EngineOptions options;
     options.kv_bytes = 8 << 20;
@@ -45,8 +46,8 @@ class EngineDeviceTest : public testing::Test {
   EngineOptions options_;
 };
 
-// Fifteen prompts over a pool of 24 blocks and an arena of 60: whatever is asked for again comes
-// from memory, host, disk or is computed, and says the same.
+// Fifteen prompts share a pool of 24 blocks and an arena of 60: a repeated prompt is served from
+// memory, host or disk or is computed, and its answer stays the same.
 TEST_F(EngineDeviceTest, EveryTierAnswersAsAColdPrefillWhileManyRun) {
   std::vector<Tokens> prompts;
   std::vector<Outcome> cold;
@@ -96,7 +97,7 @@ TEST_F(EngineDeviceTest, CancelledWhileItsPrefixIsCopiedItLeavesNothingWrong) {
   const auto engine = model_.Open(options_);
   EXPECT_EQ(Generate(*engine, prompt, 4), cold);
   for (uint32_t i = 0; i < 10; ++i) {
-    Generate(*engine, RandomPrompt(500, 30 + i), 2);  // the prompt goes to the host
+    Generate(*engine, RandomPrompt(500, 30 + i), 2);  // evicts the prompt to the host
     const auto sink = std::make_shared<CollectingSink>();
     const auto id = engine->Submit(MakeRequest(prompt, 4, sink));
     ASSERT_TRUE(id.has_value());
@@ -149,6 +150,16 @@ TEST_F(EngineDeviceTest, KvMemoryThatDoesNotFitIsRefusedWithWhatWould) {
   EXPECT_NE(refused.error().detail.find("64.0 MiB"), std::string::npos) << refused.error().detail;
 }
 
+TEST_F(EngineDeviceTest, KvMemoryThatIsTooSmallIsRefusedByTheNameOfItsKey) {
+  model_.MoveToDevice(uint64_t{64} << 20);
+  options_.kv_bytes = 1;
+  const auto refused =
+      Engine::Open(options_, model_.file, *model_.backend, *model_.tokenizer, nullptr);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(refused.error().field, "kv_memory");
+}
+
 TEST_F(EngineDeviceTest, OfNumericsThatAreNotInvariantWhatDecodeWroteIsNotAHit) {
   model_.MoveToDevice().SetVariant();
   options_.kv_bytes = 8 << 20;
@@ -157,14 +168,16 @@ TEST_F(EngineDeviceTest, OfNumericsThatAreNotInvariantWhatDecodeWroteIsNotAHit) 
   const Outcome first = Generate(*engine, conversation, 90);
   conversation.insert(conversation.end(), first.tokens.begin(), first.tokens.end());
   conversation.push_back(7);
-  // The prompt's part is one: its whole blocks, and the rest of what it computed itself.
+  // The KV of the prompt may be a hit: its whole blocks, and the rest that prefill itself computed.
+  // The KV written by decode may not.
   const int cached = Generate(*engine, conversation, 5).finish.stats.num_cached_tokens;
   EXPECT_GE(cached, 64);
   EXPECT_LE(cached, 75);
   engine->CheckIntegrity();
 }
 
-// The CUDA backend's own code, on the emulated device: few tokens, for it is slow.
+// These tests run the CUDA backend's own code on the emulated device, with few tokens because it is
+// slow.
 struct CudaCase {
   std::string architecture;
   kernels::DType kv_dtype = kernels::DType::kF16;
@@ -215,8 +228,8 @@ TEST_P(EngineCudaTest, ColdMemoryHostAndDiskGiveTheSameBits) {
   EXPECT_EQ(disk.finish.stats.num_disk_tokens, 64);
 }
 
-// Prompts of several lengths in one engine at once: of a mixture, rows of other prompts share the
-// experts and the steps' kernels are others than alone.
+// Prompts of several lengths run in one engine at once. In a mixture of experts, rows of other
+// prompts share the experts, and the steps use other kernels than a prompt that runs alone.
 TEST_P(EngineCudaTest, InABatchEachGivesTheBitsItGivesAlone) {
   TestModel model = TestModel::Make(GetParam().architecture, kernels::DType::kQ8_0);
   model.backend = *kernels::cuda::MakeCudaBackend({});
@@ -238,7 +251,7 @@ TEST_P(EngineCudaTest, InABatchEachGivesTheBitsItGivesAlone) {
   for (size_t i = 0; i < sinks.size(); ++i) EXPECT_EQ(Collect(*sinks[i]), alone[i]) << i;
 }
 
-// Decode steps of one sequence: what one of them asks of the emulated device.
+// Counts what one decode step of a single sequence asks of the emulated device.
 struct StepCounts {
   uint64_t num_waits = 0;
   uint64_t num_launches = 0;
@@ -273,7 +286,8 @@ StepCounts CountDecodeStep(const TestModel& test_model) {
   return counts;
 }
 
-// Once, for its logits' heads; every launch is in the graph that an earlier step left.
+// The step waits once, for the heads of its logits; every launch is in the graph that an earlier
+// step left.
 TEST_P(EngineCudaTest, ADecodeStepWaitsOnceAndIsOneGraph) {
   TestModel model = TestModel::Make(GetParam().architecture, kernels::DType::kQ8_0);
   model.backend = *kernels::cuda::MakeCudaBackend({});

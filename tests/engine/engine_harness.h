@@ -1,10 +1,11 @@
-// An engine over a tiny random-weight model, and a sink that collects what it says.
+// This harness has an engine over a tiny random-weight model, and a sink that collects its events.
 #pragma once
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <filesystem>
 #include <memory>
@@ -13,13 +14,16 @@
 #include <vector>
 
 #include "engine/engine.h"
-#include "engine/model/gguf.h"
 #include "engine/model/make_model.h"
+#include "engine/modelfile/gguf.h"
 #include "engine/text/tokenizer/tokenizer.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/engine/device_backend.h"
 
 namespace kvgate::engine {
+
+// A request that has not ended by then never will, and the test fails.
+inline constexpr std::chrono::minutes kRequestTimeMax{5};
 
 // Collects one request's events; other threads may wait for them.
 class CollectingSink : public TokenSink {
@@ -42,12 +46,15 @@ class CollectingSink : public TokenSink {
   }
   const FinishEvent& WaitForFinish() {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return finished_; });
+    EXPECT_TRUE(changed_.wait_for(lock, kRequestTimeMax, [this] { return finished_; }))
+        << "the request does not end";
     return finish_;
   }
   void WaitForTokens(size_t count) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return finished_ || tokens_.size() >= count; });
+    EXPECT_TRUE(changed_.wait_for(lock, kRequestTimeMax,
+                                  [&] { return finished_ || tokens_.size() >= count; }))
+        << "the request has " << tokens_.size() << " tokens and not " << count;
   }
   bool has_finished() {
     const std::lock_guard lock(mutex_);
@@ -57,7 +64,7 @@ class CollectingSink : public TokenSink {
     const std::lock_guard lock(mutex_);
     return tokens_.size();
   }
-  // After the end.
+  // These may be read only after the end.
   const std::vector<TokenId>& tokens() const { return tokens_; }
   const std::string& text() const { return text_; }
   const std::vector<TokenEvent>& events() const { return events_; }
@@ -72,7 +79,7 @@ class CollectingSink : public TokenSink {
   bool finished_ = false;
 };
 
-// What a request came to.
+// The result of one request. Two are equal if their tokens, texts and logits hashes are.
 struct Outcome {
   std::vector<TokenId> tokens;
   std::string text;
@@ -83,10 +90,10 @@ struct Outcome {
   }
 };
 
-// Model file, tokenizer and backend; made once per architecture and shared by the tests of a
-// process.
+// A model file with its tokenizer and backend. One is made per architecture and shared by the tests
+// of a process.
 struct TestModel {
-  std::shared_ptr<const model::GgufFile> file;
+  std::shared_ptr<const modelfile::GgufFile> file;
   std::unique_ptr<tokenizer::Tokenizer> tokenizer;
   std::unique_ptr<kernels::Backend> backend;
 
@@ -108,14 +115,15 @@ struct TestModel {
                                        path);
     EXPECT_TRUE(made.has_value()) << made.error().ToString();
     TestModel model;
-    model.file = *model::GgufFile::Open(path);
+    model.file = *modelfile::GgufFile::Open(path);
     std::filesystem::remove(path);  // the mapping keeps the bytes
     model.tokenizer = *tokenizer::Tokenizer::Load(*model.file);
     model.backend = *kernels::cpu::MakeCpuBackend({.num_threads = 2, .target = ""});
     return model;
   }
 
-  // As a device: its KV in memory of its own, copies beside the steps.
+  // Moves the model to a DeviceBackend: its KV gets its own memory, and copies run beside the
+  // steps.
   kernels::DeviceBackend& MoveToDevice(uint64_t memory_bytes = 0) {
     auto device = std::make_unique<kernels::DeviceBackend>(std::move(backend), memory_bytes);
     kernels::DeviceBackend& moved = *device;
@@ -123,7 +131,7 @@ struct TestModel {
     return moved;
   }
 
-  std::unique_ptr<Engine> Open(const EngineOptions& options, store::KvStore* store = nullptr) {
+  std::unique_ptr<Engine> Open(const EngineOptions& options, store::kv::KvStore* store = nullptr) {
     auto engine = Engine::Open(options, file, *backend, *tokenizer, store);
     EXPECT_TRUE(engine.has_value()) << engine.error().ToString();
     return std::move(*engine);
@@ -147,7 +155,7 @@ inline Outcome Collect(CollectingSink& sink) {
   return {.tokens = sink.tokens(), .text = sink.text(), .finish = finish};
 }
 
-// Submits, waits, and says what came of it.
+// Submits a request, waits for its end and returns its outcome.
 inline Outcome Generate(Engine& engine, std::vector<TokenId> prompt, int max_tokens) {
   const auto sink = std::make_shared<CollectingSink>();
   const auto id = engine.Submit(MakeRequest(std::move(prompt), max_tokens, sink));

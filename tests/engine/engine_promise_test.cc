@@ -1,6 +1,6 @@
-// The promise of the product: a cached prefix and a cold prefill give the same tokens from the same
-// bits, wherever the prefix comes from. Every case also counts its hits, so that none passes on a
-// miss.
+// These tests show the promise of the product: a cached prefix and a cold prefill give the same
+// tokens from the same bits, from whichever tier the prefix comes. Every case also counts its hits,
+// so that none passes on a miss.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -26,7 +26,7 @@ struct Case {
   const char* architecture;
   kernels::DType weights;
   kernels::DType kv;
-  int num_heads = 8;  // of 128 / num_heads dimensions: quantized KV takes 32 together
+  int num_heads = 8;  // each of 128 / num_heads dimensions; quantized KV needs multiples of 32
   bool is_device = false;
 };
 
@@ -59,7 +59,7 @@ TEST_P(EnginePromiseTest, AMemoryHitAnswersAsAColdPrefill) {
   const Outcome hit = Generate(*engine, prompt, 20);
   EXPECT_EQ(hit, cold);
   EXPECT_EQ(hit.finish.stats.num_device_tokens, 332);
-  // A prompt that leaves the cached one in the middle of a block.
+  // This prompt leaves the cached one in the middle of a block.
   Tokens other = prompt;
   other[300] = 5;
   const Outcome diverged = Generate(*engine, other, 20);
@@ -124,7 +124,7 @@ TEST_P(EnginePromiseTest, KvWrittenByDecodeServesTheNextTurnAsAColdPrefillWould)
   const Tokens question = RandomPrompt(20, 5);
   conversation.insert(conversation.end(), question.begin(), question.end());
   const Outcome second = Generate(*engine, conversation, 20);
-  // All of the first turn but its last token, which was sampled and never computed.
+  // The hit covers all of the first turn but its last token, which was sampled and never computed.
   EXPECT_EQ(second.finish.stats.num_device_tokens, 75 + 90 - 1);
   EXPECT_EQ(second, Cold(conversation, 20));
 }
@@ -148,7 +148,7 @@ TEST_P(EnginePromiseTest, ASequenceInABatchOfSevenGivesTheBitsItGivesAlone) {
     ASSERT_TRUE(engine->Submit(MakeRequest(RandomPrompt(20 + 50 * i, 10 + i), 30, sinks[i])));
   }
   for (uint32_t i = 0; i < 7; ++i) EXPECT_EQ(Collect(*sinks[i]), alone[i]) << i;
-  // They did run together: seven times thirty tokens in far fewer steps.
+  // They did run together: seven times thirty tokens took far fewer steps.
   EXPECT_LT(engine->Stats().num_steps, 100u);
 }
 
@@ -168,12 +168,12 @@ TEST_P(EnginePromiseTest, PreemptedSequencesAnswerAsIfTheyHadNeverBeen) {
   engine->CheckIntegrity();
 }
 
-// With hashes cut to 8 bits every lookup collides: in memory and on disk, at every depth.
+// With hashes cut to 8 bits, lookups collide in memory and on disk, at every depth.
 TEST_P(EnginePromiseTest, ForgedHashCollisionsNeverServeWrongKv) {
   constexpr int kPrompts = 24;
   std::vector<Outcome> cold;
   const auto prompt_of = [](int i) {
-    Tokens prompt = RandomPrompt(40 * (1 + i % 4), 100);  // shared beginnings
+    Tokens prompt = RandomPrompt(40 * (1 + i % 4), 100);  // prompts share their beginnings
     const Tokens tail = RandomPrompt(100 + i, 200 + static_cast<uint32_t>(i));
     prompt.insert(prompt.end(), tail.begin(), tail.end());
     return prompt;
@@ -214,8 +214,8 @@ TEST_P(EnginePromiseTest, TenantsShareNoPrefix) {
   EXPECT_EQ(run("a").finish.stats.num_cached_tokens, 199);
 }
 
-// Every format of weights, in few tests: half of the prompt comes from memory, then from disk, and
-// the text goes on alike.
+// Every weight format is tested briefly: half of the prompt comes from memory, then from disk, and
+// the text continues in the same way.
 class WeightFormatPromiseTest : public testing::TestWithParam<kernels::DType> {};
 
 TEST_P(WeightFormatPromiseTest, ColdMemoryAndDiskGiveTheSameBits) {

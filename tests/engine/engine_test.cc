@@ -9,6 +9,7 @@
 #include "engine/text/grammar/compiler.h"
 #include "tests/engine/engine_harness.h"
 #include "tests/engine/memory_kv_store.h"
+#include "tests/wait_until.h"
 
 namespace kvgate::engine {
 namespace {
@@ -58,7 +59,7 @@ TEST_F(EngineTest, OpenRefusesKvThatTheModelCannotHaveAndNamesTheField) {
         Engine::Open(options, model_->file, *model_->backend, *model_->tokenizer, nullptr);
     return refused.has_value() ? std::string() : refused.error().field;
   };
-  options_.kv_dtype = kernels::DType::kQ8_0;  // heads of 16 dimensions
+  options_.kv_dtype = kernels::DType::kQ8_0;  // too few: the heads have 16 dimensions
   EXPECT_EQ(field_of(options_), "kv_dtype");
   options_.kv_dtype = kernels::DType::kF16;
   options_.context_policy_tokens = 127;
@@ -121,9 +122,10 @@ TEST_F(EngineTest, RequestsWithAndWithoutAGrammarRunTogether) {
   }
 }
 
-// Of every kind of request one: what heads answer, and what the whole row is fetched for.
+// Returns requests of every kind: those for which the top of the logits is enough, and those that
+// need the whole row to be fetched.
 std::vector<GenerationRequest> MixedRequests(
-    const std::shared_ptr<const grammar::CompiledGrammar>& list,
+    const std::shared_ptr<const grammar::mask::CompiledGrammar>& list,
     std::vector<std::shared_ptr<CollectingSink>>& sinks) {
   const std::vector<sample::SamplingParams> kinds = {
       {.temperature = 0},
@@ -211,13 +213,14 @@ TEST_F(EngineTest, ACancelDuringARestoreDoesNotWaitForTheStore) {
     Generate(*engine, Prompt(200), 2);
     ASSERT_TRUE(engine->Drain(std::chrono::seconds(10)));
   }
-  store.get_delay_ms = 20;
+  store.holds_gets = true;
   const auto engine = model_->Open(options_, &store);
   const auto sink = std::make_shared<CollectingSink>();
   const auto id = engine->Submit(MakeRequest(Prompt(200), 100, sink));
-  std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_TRUE(test::WaitUntil([&] { return store.num_gets_held > 0; }, "the restore has begun"));
   engine->Cancel(*id);
   EXPECT_EQ(Collect(*sink).finish.reason, FinishReason::kCancelled);
+  store.holds_gets = false;
   engine->CheckIntegrity();
 }
 
@@ -271,17 +274,33 @@ TEST_F(EngineTest, AStoreThatFailsNeverStopsServing) {
   engine->CheckIntegrity();
 }
 
+// Here the queue never has room for the blocks.
+TEST_F(EngineTest, BlocksWhoseWriteIsSkippedCostNoBudget) {
+  store::MemoryKvStore store;
+  options_.write_back_bytes_max = 1;
+  options_.write_admission = std::make_shared<tier::WriteAdmission>(
+      tier::WriteAdmission::Options{.bytes_per_day = uint64_t{1} << 40});
+  const auto engine = model_->Open(options_, &store);
+  constexpr int kNumBlocks = 4;
+  EXPECT_EQ(Generate(*engine, Prompt(kNumBlocks * kernels::kKvBlockTokens + 1), 3).tokens.size(),
+            3u);
+  ASSERT_TRUE(engine->Drain(std::chrono::seconds(10)));
+  EXPECT_EQ(engine->Stats().num_blocks_write_skipped, uint64_t{kNumBlocks});
+  EXPECT_EQ(options_.write_admission->stats().spent_bytes, 0u);
+  engine->CheckIntegrity();
+}
+
 TEST_F(EngineTest, WhatCannotMeetTheTtftObjectiveIsRefusedWithTheTimeToWait) {
   options_.ttft_slo_ms = 1;
   options_.step_tokens_max = 32;
   const auto engine = model_->Open(options_);
-  // Far more than a millisecond of prefill, whatever the machine.
+  // This prefill takes far more than a millisecond on any machine.
   const Outcome refused = Generate(*engine, Prompt(4000), 5);
   EXPECT_EQ(refused.finish.reason, FinishReason::kError);
   ASSERT_TRUE(refused.finish.error.has_value());
   EXPECT_EQ(refused.finish.error->code, ErrorCode::kRateLimited);
   EXPECT_GE(refused.finish.error->retry_after_seconds, 1);
-  // Nothing goes before it: waiting would not help, and the setting that would is named.
+  // No request is ahead of it: waiting would not help, so the error names the setting that would.
   EXPECT_NE(refused.finish.error->detail.find("raise engine.ttft_slo_ms"), std::string::npos);
   EXPECT_EQ(refused.finish.error->detail.find("Try again later"), std::string::npos);
   EXPECT_EQ(engine->Stats().num_refused_by_slo, 1u);
@@ -306,7 +325,7 @@ TEST_F(EngineTest, ParallelRequestsWithOnePromptComputeItOnce) {
   }
   const Outcome first = Collect(*sinks[0]);
   for (const auto& sink : sinks) EXPECT_EQ(Collect(*sink).tokens, first.tokens);
-  // One prompt, and of each of the seven others the last token.
+  // One prompt is computed in full, and for each of the seven others only its last token.
   EXPECT_EQ(engine->Stats().num_computed_tokens, 1007u);
   EXPECT_EQ(engine->Stats().num_single_flight, 7u);
 }
@@ -318,25 +337,27 @@ TEST_F(EngineTest, AProtectedPrefixSurvivesAFloodUntilTheProtectionEnds) {
   const auto flood = [&] {
     for (TokenId i = 0; i < 30; ++i) Generate(*engine, Prompt(200, 50 + 3 * i), 1);
   };
-  engine->Protect({.tokens = Prompt(160), .cache_salt = "", .priority = 3});
+  engine->Pin({.tokens = Prompt(160), .cache_salt = "", .priority = 3});
   Generate(*engine, Prompt(160), 1);
   flood();
   EXPECT_GE(Generate(*engine, Prompt(160), 1).finish.stats.num_cached_tokens, 128);
-  engine->Protect({.tokens = Prompt(160), .cache_salt = "", .priority = 0});
+  engine->Pin({.tokens = Prompt(160), .cache_salt = "", .priority = 0});
   flood();
   EXPECT_EQ(Generate(*engine, Prompt(160), 1).finish.stats.num_cached_tokens, 0);
-  engine->Protect({.tokens = Prompt(160),
-                   .cache_salt = "",
-                   .priority = 3,
-                   .until = std::chrono::steady_clock::now()});
+  engine->Pin({.tokens = Prompt(160),
+               .cache_salt = "",
+               .priority = 3,
+               .until = std::chrono::steady_clock::now()});
   Generate(*engine, Prompt(160), 1);
   flood();
   EXPECT_EQ(Generate(*engine, Prompt(160), 1).finish.stats.num_cached_tokens, 0);
   engine->CheckIntegrity();
 }
 
+using EngineTimingTest = EngineTest;
+
 // A hit on a disk that hangs costs hardly more than no hit.
-TEST_F(EngineTest, AHangingDiskDelaysAHitByLittle) {
+TEST_F(EngineTimingTest, AHangingDiskDelaysAHitByLittle) {
   store::MemoryKvStore store;
   {
     const auto engine = model_->Open(options_, &store);
@@ -357,12 +378,13 @@ TEST_F(EngineTest, APromptThatFillsThePoolIsServedAgainFromIt) {
   options_.kv_bytes = 4 * model_->Open(options_)->info().kv_block_bytes;
   const auto engine = model_->Open(options_);
   const Outcome cold = Generate(*engine, Prompt(127), 1);
-  // All four blocks are a hit; the last one must not be held to be copied from.
+  // All four blocks are a hit; the last one must not be held for copying from it.
   EXPECT_EQ(Generate(*engine, Prompt(127), 1), cold);
   engine->CheckIntegrity();
 }
 
-// Sixty-four at once with mixed lengths and shared beginnings, each fifth cancelled somewhere.
+// Up to sixty-four of 400 requests run at once, with mixed lengths and shared beginnings; about
+// every fifth is cancelled.
 TEST_F(EngineTest, IsWholeAtEveryMomentUnderACrowd) {
   store::MemoryKvStore store;
   options_.kv_bytes = 96 * model_->Open(options_)->info().kv_block_bytes;
@@ -376,7 +398,7 @@ TEST_F(EngineTest, IsWholeAtEveryMomentUnderACrowd) {
   std::vector<Running> running;
   for (int i = 0; i < 400; ++i) {
     const auto sink = std::make_shared<CollectingSink>();
-    // Two thirds begin as another one did.
+    // Two thirds of the prompts begin as another one did.
     const auto seed = static_cast<TokenId>(1 + random() % (random() % 3 == 0 ? 100 : 4));
     const int length = 1 + static_cast<int>(random() % (random() % 8 == 0 ? 1500 : 200));
     const auto id =
@@ -406,7 +428,7 @@ TEST_F(EngineTest, ABoundedContextAnswersPromptsThatThePoolCouldNotHold) {
   const Outcome outcome = Generate(*engine, Prompt(3000), 200);
   EXPECT_EQ(outcome.tokens.size(), 200u);
   EXPECT_EQ(outcome.finish.reason, FinishReason::kLength);
-  // Within the bound it is as without one.
+  // Answers within the bound are the same as without a bound.
   EngineOptions plain = options_;
   plain.context_policy = schedule::ContextPolicy::kNone;
   EXPECT_EQ(Generate(*engine, Prompt(100, 40), 50),
@@ -424,7 +446,7 @@ TEST_F(EngineTest, ABoundThatThePoolCannotKeepIsRefusedAndNamed) {
   EXPECT_EQ(refused.error().field, "context_policy_tokens");
 }
 
-// Clients that come, share prefixes, leave early and come back, over a pool that is too small.
+// Clients come, share prefixes, leave early and come back, over a pool that is too small.
 TEST_F(EngineTest, StaysWholeUnderRandomTrafficFromManyThreads) {
   store::MemoryKvStore store;
   const size_t block_bytes = model_->Open(options_)->info().kv_block_bytes;

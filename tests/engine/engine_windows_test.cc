@@ -1,5 +1,6 @@
-// Models with sliding windows: wherever the KV of a prefix comes from, and however much of its
-// windows is gone, the answer is the one that the model gives without an engine.
+// These tests use models with sliding windows: from whichever tier the KV of a prefix comes, and
+// however much of its windows is gone, the answer is the one that the model gives without an
+// engine.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -20,7 +21,7 @@ Tokens RandomPrompt(int count, uint32_t seed) {
   return tokens;
 }
 
-// The other prompt agrees with this one in its first `count` tokens.
+// Returns a prompt that agrees with `tokens` in its first `count` tokens and differs from there on.
 Tokens Branch(Tokens tokens, int count, uint32_t seed) {
   const Tokens other = RandomPrompt(static_cast<int>(tokens.size()) - count, seed);
   std::ranges::copy(other, tokens.begin() + count);
@@ -36,15 +37,16 @@ class EngineWindowsTest : public testing::Test {
   static void TearDownTestSuite() { delete tokens_; }
   EngineWindowsTest() { options_.kv_bytes = 1 << 20; }
 
-  std::unique_ptr<Engine> Open(store::KvStore* store = nullptr) {
-    // Loads must pay on any machine, or the tests would see other tiers than they ask for.
+  std::unique_ptr<Engine> Open(store::kv::KvStore* store = nullptr) {
+    // With a store, the first steps are slow, so that loads pay on any machine; else the tests
+    // would see other tiers than they ask for.
     model_options_.warm_up_delay = std::chrono::milliseconds(store != nullptr ? 100 : 0);
     auto engine = Engine::Open(options_, std::make_unique<WindowModel>(model_options_),
                                *tokens_->backend, *tokens_->tokenizer, store);
     EXPECT_TRUE(engine.has_value()) << engine.error().ToString();
     return std::move(*engine);
   }
-  // Asks, and expects the model's own answer.
+  // Generates, and expects the model's own answer.
   FinishEvent Ask(Engine& engine, const Tokens& prompt, int max_tokens = 20) {
     const Outcome outcome = Generate(engine, prompt, max_tokens);
     EXPECT_EQ(outcome.tokens, Answer(prompt, max_tokens));
@@ -54,7 +56,7 @@ class EngineWindowsTest : public testing::Test {
   Tokens Answer(const Tokens& prompt, int max_tokens) const {
     return WindowModel(model_options_).Answer(prompt, max_tokens);
   }
-  void Store(const Tokens& prompt, store::KvStore& store) {
+  void Store(const Tokens& prompt, store::kv::KvStore& store) {
     const auto engine = Open(&store);
     Ask(*engine, prompt);
     ASSERT_TRUE(engine->Drain(std::chrono::seconds(10)));
@@ -70,7 +72,7 @@ TEST_F(EngineWindowsTest, AMemoryHitAnswersAsAColdPrefill) {
   const Tokens prompt = RandomPrompt(333, 1);
   EXPECT_EQ(Ask(*engine, prompt).stats.num_cached_tokens, 0);
   EXPECT_EQ(Ask(*engine, prompt).stats.num_device_tokens, 320);
-  // Another end; what has slid out of the window is still there.
+  // This prompt has another end; the blocks that slid out of the window are still cached.
   EXPECT_EQ(Ask(*engine, Branch(prompt, 300, 2)).stats.num_device_tokens, 288);
 }
 
@@ -116,14 +118,15 @@ TEST_F(EngineWindowsTest, AHitThatIsInMemoryInPartIsRestoredFromDiskForTheRest) 
 
 TEST_F(EngineWindowsTest, AHitInTheHostArenaAnswersAsAColdPrefill) {
   const size_t block_bytes = Open()->info().kv_block_bytes;
-  options_.kv_bytes = 48 * block_bytes;  // 16 of each group, whose blocks are 1 and 2
+  // Each group gets 16 blocks; a block of group 0 costs one unit, one of group 1 two.
+  options_.kv_bytes = 48 * block_bytes;
   options_.host_bytes = 400 * block_bytes;
   options_.context_tokens_max = 512;
   const auto engine = Open();
   ASSERT_LT(engine->info().num_kv_blocks, 20u);
   const Tokens prompt = RandomPrompt(333, 7);
   Ask(*engine, prompt);
-  Ask(*engine, RandomPrompt(480, 8));  // takes all of group 0
+  Ask(*engine, RandomPrompt(480, 8));  // takes all blocks of group 0
   Ask(*engine, RandomPrompt(480, 9));
   EXPECT_EQ(Ask(*engine, prompt).stats.num_host_tokens, 320);
 }
@@ -152,7 +155,7 @@ TEST_F(EngineWindowsTest, AHitIsCutToTheLastPlaceWhoseWindowsAreThere) {
   const Tokens prompt = RandomPrompt(700, 3);
   store::MemoryKvStore store;
   Store(prompt, store);
-  store.RemoveGroup(1, 12);  // deeper than that
+  store.RemoveGroup(1, 12);  // removes the window blocks at depth 12 and deeper
   const auto engine = Open(&store);
   const FinishEvent hit = Ask(*engine, prompt);
   EXPECT_EQ(hit.stats.num_disk_tokens, 11 * 32);
@@ -167,7 +170,7 @@ TEST_F(EngineWindowsTest, WhereAHitWasCutTheNextOneIsWhole) {
   ASSERT_LT(engine->info().kv_groups[1].num_blocks, 70u);
   const Tokens prompt = RandomPrompt(1000, 3);
   Ask(*engine, prompt);
-  // Those that slid out of the first one's windows make room.
+  // The blocks that slid out of the first prompt's windows are evicted to make room.
   for (uint32_t i = 0; i < 5; ++i) Ask(*engine, RandomPrompt(600, 20 + i));
   const FinishEvent cut = Ask(*engine, Branch(prompt, 500, 4));
   EXPECT_EQ(cut.stats.num_device_tokens, 0);
@@ -252,7 +255,7 @@ TEST_F(EngineWindowsTest, ALongPromptHoldsOnlyItsWindowAndTheStepsBlocks) {
   options_.kv_bytes = 128 * 256 + 8 * 512 + 20 * 512;
   const auto engine = Open();
   const KvGroupInfo& window = engine->info().kv_groups[1];
-  EXPECT_LT(window.num_blocks, 30u);  // of 128 of group 0
+  EXPECT_LT(window.num_blocks, 30u);  // group 0 has 128
   Ask(*engine, RandomPrompt(2000, 6));
   EXPECT_EQ(engine->Stats().num_window_blocks_used, 0u);
 }
@@ -273,7 +276,8 @@ TEST_F(EngineWindowsTest, AFullDiskAndASpentBudgetCostHitsOnly) {
   Store(RandomPrompt(333, 2), store);
   EXPECT_EQ(store.Stats().num_records, 0u);
   store.fail_put = false;
-  // A request's worth of bytes, then only what is worth it: windows in the middle are not.
+  // The budget covers the bytes of one request, after which only valuable blocks are written:
+  // windows in the middle of a prefix are not.
   const size_t block_bytes = Open()->info().kv_block_bytes;
   options_.write_admission = std::make_shared<tier::WriteAdmission>(
       tier::WriteAdmission::Options{.bytes_per_day = 1, .burst_bytes_min = 20 * block_bytes});
@@ -290,7 +294,7 @@ TEST_F(EngineWindowsTest, AProtectedPrefixKeepsTheWindowsBeforeItsEnd) {
   options_.kv_bytes = 150 << 10;
   const auto engine = Open();
   const Tokens prompt = RandomPrompt(640, 3);
-  engine->Protect(
+  engine->Pin(
       {.tokens = Tokens(prompt.begin(), prompt.begin() + 320), .cache_salt = "", .priority = 1});
   Ask(*engine, prompt);
   for (uint32_t i = 0; i < 12; ++i) Ask(*engine, RandomPrompt(900, 80 + i));
@@ -307,8 +311,8 @@ TEST_F(EngineWindowsTest, ABoundedContextIsRefusedByName) {
   EXPECT_EQ(engine.error().field, "context_policy");
 }
 
-// Conversations that grow and branch, cancelled requests, tenants, little memory of every kind and
-// a store that fails now and then: the answers are the model's own.
+// Conversations grow and branch, requests are cancelled, several tenants share little memory of
+// every kind, and the store fails now and then: the answers stay the model's own.
 TEST_F(EngineWindowsTest, RandomTrafficIsAnsweredAsTheModelAnswers) {
   std::mt19937 random(11);
   const auto pick = [&](int count) {
@@ -345,7 +349,7 @@ TEST_F(EngineWindowsTest, RandomTrafficIsAnsweredAsTheModelAnswers) {
           GenerationRequest request = MakeRequest(prompt, pick(60), sink);
           request.cache_salt = pick(4) == 0 ? "b" : "a";
           const auto id = engine->Submit(std::move(request));
-          if (!id) continue;  // over the tenant's share
+          if (!id) continue;  // over the tenant's quota
           asked.push_back({.prompt = prompt, .sink = sink, .id = *id});
           if (pick(8) == 0) engine->Cancel(*id);
         }

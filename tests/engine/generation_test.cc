@@ -6,16 +6,17 @@
 #include <random>
 #include <utility>
 
+#include "base/utf8.h"
 #include "engine/text/grammar/compiler.h"
 #include "tests/engine/engine_harness.h"
-#include "tests/engine/tokenizer/fixtures.h"
+#include "tests/engine/text/tokenizer/fixtures.h"
 
 namespace kvgate::engine {
 namespace {
 
 constexpr int kVocab = 257;  // BpeFixture without merges: the bytes, then <|end|>
 
-// Logits that make a greedy sampler choose `token`.
+// Returns logits that make a greedy sampler choose `token`.
 std::vector<float> Choosing(TokenId token) {
   std::vector<float> logits(kVocab, 0.0f);
   logits[static_cast<size_t>(token)] = 1.0f;
@@ -33,13 +34,14 @@ GenerationRequest Greedy(std::shared_ptr<TokenSink> sink) {
 
 std::string Repaired(std::string_view bytes) {
   std::string text;
-  if (tokenizer::AppendValidUtf8(bytes, text) < bytes.size()) {
-    text += tokenizer::kReplacementCharacter;
+  if (AppendValidUtf8(bytes, text) < bytes.size()) {
+    text += kReplacementCharacter;
   }
   return text;
 }
 
-// The text before the first stop string completed in it, of several the longest.
+// Returns the text before the stop string that is completed first; of several that end there, the
+// longest counts.
 std::string CutNaively(const std::string& text, const std::vector<std::string>& stops) {
   for (size_t end = 1; end <= text.size(); ++end) {
     size_t length = 0;
@@ -62,7 +64,7 @@ TEST(GenerationTest, PiecesOfRandomByteTokensEndBetweenCharactersAndStopsAreFoun
     std::vector<std::string> stops;
     for (size_t i = random() % 3; i > 0; --i) {
       std::string stop;
-      // Valid UTF-8, as JSON can say it, the replacement character included.
+      // Stop strings are valid UTF-8, as JSON can carry it, including the replacement character.
       for (size_t j = 1 + random() % 3; j > 0; --j) stop += Repaired(parts[random() % 8]);
       stops.push_back(std::move(stop));
     }
@@ -76,10 +78,10 @@ TEST(GenerationTest, PiecesOfRandomByteTokensEndBetweenCharactersAndStopsAreFoun
     }
     generation.Finish(generation.finish_reason(), {});
     for (const TokenEvent& event : sink->events()) {
-      ASSERT_EQ(tokenizer::ValidUtf8Bytes(event.text), event.text.size());
+      ASSERT_EQ(ValidUtf8Bytes(event.text), event.text.size());
     }
     const FinishEvent& finish = sink->WaitForFinish();
-    ASSERT_EQ(tokenizer::ValidUtf8Bytes(finish.text), finish.text.size());
+    ASSERT_EQ(ValidUtf8Bytes(finish.text), finish.text.size());
     const std::string whole = Repaired(bytes);
     ASSERT_EQ(sink->text(), CutNaively(whole, stops));
     ASSERT_EQ(finish.stop_string.empty(), sink->text() == whole);
@@ -93,12 +95,12 @@ struct Written {
   FinishEvent finish;
 };
 
-// What a grammar lets a model write that likes `liked` best and then the lowest ids.
+// Returns what a grammar lets a model write that prefers `liked` and then the lowest ids.
 Written Write(const std::string& gbnf, char liked,
               const std::function<void(GenerationRequest&)>& set) {
   const auto tokenizer = tokenizer::BpeFixture({}).MustLoad();
   grammar::Compiler compiler(*tokenizer, {});
-  grammar::MatcherPool matchers;
+  grammar::mask::MatcherPool matchers;
   auto sink = std::make_shared<CollectingSink>();
   GenerationRequest request = Greedy(sink);
   request.grammar = *compiler.Compile({.kind = grammar::SourceKind::kGbnf, .text = gbnf});
@@ -116,7 +118,7 @@ TEST(GenerationTest, AGrammarDecidesWhatIsWrittenAndWhereItEnds) {
   EXPECT_EQ(exact.text, "acz");
   EXPECT_EQ(exact.finish.reason, FinishReason::kStop);
   EXPECT_EQ(exact.finish.stats.num_output_tokens, 3);
-  // Its end ends the output even where the model's would not.
+  // The grammar's end ends the output even if the model's own end token is ignored.
   const Written ignoring = Write("root ::= \"ab\"", 'q', [](GenerationRequest& request) {
     request.ignore_end_of_generation = true;
   });

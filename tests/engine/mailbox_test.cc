@@ -12,7 +12,7 @@ TEST(MailboxTest, RefusesBeyondTheBoundUntilOneIsReleased) {
   EXPECT_TRUE(mailbox.TryPost([] {}));
   EXPECT_TRUE(mailbox.TryPost([] {}));
   EXPECT_FALSE(mailbox.TryPost([] {}));
-  mailbox.Post([] {});  // what must not be lost is never refused
+  mailbox.Post([] {});  // Post never refuses, because its messages must not be lost
   EXPECT_EQ(mailbox.TakeAll({}).size(), 3u);
   EXPECT_FALSE(mailbox.TryPost([] {})) << "taking a message does not end the request";
   mailbox.ReleaseBounded();

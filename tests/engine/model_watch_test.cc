@@ -6,23 +6,23 @@
 #include <fstream>
 #include <iterator>
 #include <string>
-#include <thread>
 
 #include "tests/engine/engine_harness.h"
 #include "tests/engine/memory_kv_store.h"
+#include "tests/wait_until.h"
 
 namespace kvgate::engine {
 namespace {
 
 namespace fs = std::filesystem;
 
-// A served model whose file stays where it is, to be written.
+// The fixture serves a model whose file stays in place and may be overwritten.
 class ModelWatchTest : public testing::Test {
  protected:
   void SetUp() override {
     path_ = fs::temp_directory_path() / ("kvgate-watch-test-" + std::to_string(::getpid()));
     Make(path_, 3);
-    model_.file = *model::GgufFile::Open(path_);
+    model_.file = *modelfile::GgufFile::Open(path_);
     model_.tokenizer = *tokenizer::Tokenizer::Load(*model_.file);
     model_.backend = *kernels::cpu::MakeCpuBackend({.num_threads = 2, .target = ""});
   }
@@ -43,7 +43,7 @@ class ModelWatchTest : public testing::Test {
                                        path);
     ASSERT_TRUE(made.has_value()) << made.error().ToString();
   }
-  // Over the bytes that are there, as a copy onto the file does it.
+  // Overwrites the bytes in place, as copying another file onto this one does.
   void OverwriteWithAnotherModel() const {
     const fs::path other = path_.string() + ".other";
     Make(other, 4);
@@ -79,7 +79,7 @@ TEST_F(ModelWatchTest, AModelThatWasOverwrittenAnswersAndStoresNothingMore) {
   EXPECT_GT(num_stored, 0u);
 
   OverwriteWithAnotherModel();
-  // Half of it would be a hit.
+  // A part of this prompt is cached and would be a hit.
   const Outcome after = Generate(*engine, Prompt(1), 4);
   EXPECT_EQ(after.finish.reason, FinishReason::kError);
   ASSERT_TRUE(after.finish.error.has_value());
@@ -124,7 +124,7 @@ TEST_F(ModelWatchTest, AnIdleEngineNoticesByItself) {
   const auto engine = Open(kSoon);
   EXPECT_FALSE(engine->Failure().has_value());
   OverwriteWithAnotherModel();
-  while (!engine->Failure().has_value()) std::this_thread::yield();  // ctest's timeout is the end
+  ASSERT_TRUE(test::WaitUntil([&] { return engine->Failure().has_value(); }, "it fails"));
   EXPECT_EQ(engine->Failure()->code, ErrorCode::kUnavailable);
 }
 

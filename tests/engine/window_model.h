@@ -1,6 +1,6 @@
-// A model with windows that is all memory: what it computes of a token is a hash of the token and
-// of every KV value that the token's layers see, read from the arenas through the block tables. A
-// block that is wrong, stale or missing anywhere in a window changes every token from there on.
+// WindowModel has windows and is all memory: it computes a hash of each token and of every KV value
+// that the token's layers see, read from the arenas through the block tables. A block that is
+// wrong, stale or missing anywhere in a window changes every token from there on.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,12 +21,13 @@ namespace kvgate::engine {
 class WindowModel final : public model::Model {
  public:
   struct Options {
-    std::vector<int> windows = {0, 40};  // of each group
+    std::vector<int> windows = {0, 40};  // one per group
     int vocab_size = 600;
-    // Of the first steps, which say what prefill costs: so that a load pays on any machine.
+    // Added to each of the first kWarmUpSteps steps, which measure the cost of prefill, so that a
+    // load pays on any machine.
     std::chrono::milliseconds warm_up_delay{0};
     std::chrono::microseconds token_delay{0};
-    std::function<void(size_t)> on_tokens = {};  // called with each step's number of tokens
+    std::function<void(size_t)> on_tokens = {};  // called with the number of tokens of each step
   };
   static constexpr int kWarmUpSteps = 4;
 
@@ -109,7 +110,7 @@ class WindowModel final : public model::Model {
     std::copy_n(logits_.data() + index * logits.size(), logits.size(), logits.data());
   }
 
-  // What the model says after the prompt, without any engine.
+  // Returns the model's tokens after the prompt, without any engine.
   std::vector<TokenId> Answer(std::vector<TokenId> tokens, int num_tokens) const {
     std::vector<TokenId> answer;
     std::vector<uint64_t> values;
@@ -147,7 +148,8 @@ class WindowModel final : public model::Model {
     const int window = options_.windows[group];
     return window == 0 ? 0 : std::max(0, position - window + 1);
   }
-  // Every lane of a block holds the token's value: what is lost of a block shows, wherever it is.
+  // Every lane of a block holds the token's value, so a loss shows in whichever part of the block
+  // it is.
   static uint64_t Read(const model::StepGroup& group, size_t sequence, int position) {
     const std::byte* block = BlockOf(group, sequence, position);
     const auto token = static_cast<size_t>(position % kernels::kKvBlockTokens);
@@ -165,8 +167,8 @@ class WindowModel final : public model::Model {
       StoreTo(block + lane * kLaneBytes, token, value);
     }
   }
-  // A lane is what the CPU backend has of a layer in f16: two planes of K by token, then V token by
-  // token. So a copy of a block's first tokens takes just their values along.
+  // A lane has the layout of one F16 layer on the CPU backend: two planes of K by token, then V
+  // token by token. A copy of a block's first tokens thus takes just their values along.
   static constexpr size_t kLaneBytes = 8 * kernels::kKvBlockTokens;
   static constexpr size_t kPlaneBytes = 2 * kernels::kKvBlockTokens;
   static uint64_t LoadFrom(const std::byte* lane, size_t token) {

@@ -8,7 +8,8 @@
 #include "tests/fuzz/decoder_fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const kvgate::protocol::DecodeLimits limits{.stop_strings_max = 4, .stop_string_bytes_max = 16};
+  const kvgate::protocol::form::DecodeLimits limits{.stop_strings_max = 4,
+                                                    .stop_string_bytes_max = 16};
   const std::string_view body(reinterpret_cast<const char*>(data), size);
   kvgate::protocol::CheckDecoded(kvgate::protocol::DecodeCompletions(body, limits), limits);
   return 0;

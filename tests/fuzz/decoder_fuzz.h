@@ -1,5 +1,5 @@
-// What the fuzz targets of both dialects ask of a decoder: a request inside its limits, or an error
-// that can be sent.
+// The fuzz targets of the dialects require this of a decoder: it yields a request within its
+// limits, or an error that can be sent.
 #pragma once
 
 #include <simdjson.h>
@@ -7,21 +7,21 @@
 #include <cstdlib>
 #include <string>
 
-#include <kvgate/result.h>
-
+#include "base/result.h"
 #include "gateway/protocol/form/completion.h"
-#include "gateway/protocol/decode_limits.h"
+#include "gateway/protocol/form/decode_limits.h"
 #include "gateway/protocol/form/errors.h"
 
 namespace kvgate::protocol {
 
-inline void CheckDecoded(const Result<CompletionRequest>& decoded, const DecodeLimits& limits) {
+inline void CheckDecoded(const Result<form::CompletionRequest>& decoded,
+                         const form::DecodeLimits& limits) {
   if (!decoded) {
     const bool expected = decoded.error().code == ErrorCode::kInvalidArgument ||
                           decoded.error().code == ErrorCode::kUnsupported ||
                           decoded.error().code == ErrorCode::kTooLarge;
     simdjson::dom::parser parser;
-    const std::string encoded = EncodeError(decoded.error());
+    const std::string encoded = form::EncodeError(decoded.error());
     if (!expected || parser.parse(encoded).error() != simdjson::SUCCESS) std::abort();
     return;
   }

@@ -3,13 +3,13 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "engine/model/gguf.h"
+#include "engine/modelfile/gguf.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::span<const std::byte> bytes(reinterpret_cast<const std::byte*>(data), size);
-  const auto file = kvgate::model::GgufFile::Parse(bytes);
+  const auto file = kvgate::modelfile::GgufFile::Parse(bytes);
   if (!file) return 0;
-  for (const kvgate::model::GgufTensor& tensor : (*file)->tensors()) {
+  for (const kvgate::modelfile::GgufTensor& tensor : (*file)->tensors()) {
     if (tensor.data.empty()) continue;
     const size_t offset = static_cast<size_t>(tensor.data.data() - bytes.data());
     if (offset > size || tensor.data.size() > size - offset) std::abort();

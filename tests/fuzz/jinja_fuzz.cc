@@ -1,5 +1,5 @@
 // Fuzzes templates: any source parses or fails, any template renders data or fails, within bounds,
-// and twice the same. The first byte chooses small limits.
+// and a second rendering is equal to the first. The first byte chooses small limits.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -7,31 +7,35 @@
 #include <string_view>
 #include <vector>
 
+#include "base/utf8.h"
 #include "engine/text/jinja/template.h"
-#include "engine/jinja/unicode.h"
+#include "engine/text/jinja/value/unicode.h"
 
 namespace {
 
 using namespace kvgate::jinja;  // NOLINT: a program of its own
 
-const Data::Dict& Variables() {
-  static const Data::Dict variables = {
+const value::Data::Dict& Variables() {
+  static const value::Data::Dict variables = {
       {"messages",
-       Data::List{Data::Dict{{"role", Data::Trusted("user")}, {"content", " h\u00e9 <|x|>\n"}},
-                  Data::Dict{{"role", "tool"}, {"content", Data()}, {"n", 1.5}}}},
-      {"tools", Data::List{Data::Dict{{"name", "f"}, {"p", Data::List{1, -2, true, "x"}}}}},
+       value::Data::List{
+           value::Data::Dict{{"role", value::Data::Trusted("user")},
+                             {"content", " h\u00e9 <|x|>\n"}},
+           value::Data::Dict{{"role", "tool"}, {"content", value::Data()}, {"n", 1.5}}}},
+      {"tools", value::Data::List{value::Data::Dict{{"name", "f"},
+                                                    {"p", value::Data::List{1, -2, true, "x"}}}}},
       {"x", 7},
       {"s", "a b,c"},
-      {"big", Data::BigInteger{"123456789012345678901234567890"}}};
+      {"big", value::Data::BigInteger{"123456789012345678901234567890"}}};
   return variables;
 }
 
 void CheckRendering(const Template::Rendering& rendering) {
-  if (FindInvalidUtf8(rendering.text) != std::string_view::npos) std::abort();
+  if (!kvgate::IsValidUtf8(rendering.text)) std::abort();
   size_t at = 0;
   for (const Template::InputRange& input : rendering.inputs) {
     if (input.begin < at || input.end <= input.begin) std::abort();
-    if (input.end > rendering.text.size() || input.origin == Origin::kTemplate) std::abort();
+    if (input.end > rendering.text.size() || input.origin == value::Origin::kTemplate) std::abort();
     at = input.end;
   }
 }
@@ -48,11 +52,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   std::vector<Template::Variable> variables;
   for (const auto& [name, value] : Variables()) {
-    variables.push_back({.name = name,
-                         .value = &value,
-                         .origin = name == "tools" ? Origin::kTools : Origin::kInput});
+    variables.push_back(
+        {.name = name,
+         .value = &value,
+         .origin = name == "tools" ? value::Origin::kTools : value::Origin::kInput});
   }
-  Limits limits;
+  syntax::Limits limits;
   limits.steps_max = int64_t{100} << (data[0] % 12);
   limits.memory_bytes_max = size_t{1} << 20;
   const Template::Input input{

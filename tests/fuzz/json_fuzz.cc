@@ -1,45 +1,46 @@
 // Fuzzes JSON both ways: any body is an object or an error, and any bytes are written as a string
-// that reads back, equal where they were valid UTF-8.
+// that reads back, unchanged if they were valid UTF-8.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
 #include <string_view>
 
-#include "gateway/protocol/field_reader.h"
-#include "gateway/protocol/json_writer.h"
+#include "base/utf8.h"
+#include "gateway/protocol/form/field_reader.h"
+#include "gateway/protocol/form/json_writer.h"
 
 namespace {
 
 using namespace kvgate::protocol;  // NOLINT: a program of its own
 
-// Every reader on every field: each returns a value of its type or names the path.
-void ReadAll(JsonObject object) {
+// Runs every reader on every field; each returns a value of its type or an error with the path.
+void ReadAll(form::JsonObject object) {
   for (const simdjson::dom::key_value_pair field : object) {
     const std::string path(field.key);
-    (void)ReadString(field.value, path);
-    (void)ReadBool(field.value, path);
-    (void)ReadArray(field.value, path);
-    (void)ReadObject(field.value, path);
-    const auto integer = ReadInteger(field.value, path, {.min = -7, .max = 1 << 20});
+    (void)form::ReadString(field.value, path);
+    (void)form::ReadBool(field.value, path);
+    (void)form::ReadArray(field.value, path);
+    (void)form::ReadObject(field.value, path);
+    const auto integer = form::ReadInteger(field.value, path, {.min = -7, .max = 1 << 20});
     if (integer && (*integer < -7 || *integer > 1 << 20)) std::abort();
-    const auto number = ReadNumber(field.value, path, {.min = 0, .max = 2});
+    const auto number = form::ReadNumber(field.value, path, {.min = 0, .max = 2});
     if (number && !(*number >= 0 && *number <= 2)) std::abort();
   }
 }
 
 void WriteAndRead(std::string_view bytes) {
   std::string json;
-  JsonWriter(json).BeginObject().Key(bytes).String(bytes).Key("n").Number(0.5).EndObject();
+  form::JsonWriter(json).BeginObject().Key(bytes).String(bytes).Key("n").Number(0.5).EndObject();
   simdjson::dom::parser parser;
-  const DecodeLimits limits;
-  const auto object = ParseBody(json, limits, parser);
+  const form::DecodeLimits limits;
+  const auto object = form::ParseBody(json, limits, parser);
   if (!object) std::abort();
   std::string_view read;
   for (const simdjson::dom::key_value_pair field : *object) {
     if (field.key == "n") continue;
     if (field.value.get(read) != simdjson::SUCCESS || read != field.key) std::abort();
-    if (IsValidUtf8(bytes) != (read == bytes)) std::abort();
+    if (kvgate::IsValidUtf8(bytes) != (read == bytes)) std::abort();
   }
 }
 
@@ -48,8 +49,8 @@ void WriteAndRead(std::string_view bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   simdjson::dom::parser parser;
-  const DecodeLimits limits{.json_depth_max = 8};
-  if (const auto object = ParseBody(bytes, limits, parser); object) ReadAll(*object);
+  const form::DecodeLimits limits{.json_depth_max = 8};
+  if (const auto object = form::ParseBody(bytes, limits, parser); object) ReadAll(*object);
   WriteAndRead(bytes);
   return 0;
 }

@@ -1,5 +1,5 @@
-// Fuzzes the decoders of kv/: any bytes give an entry or an error; a record made of the input is
-// proved, and no longer once any one of its bytes differs.
+// Fuzzes the decoders of kv/: any bytes give an entry or an error; a record made from the input is
+// accepted, and is refused once any one of its bytes differs.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -9,13 +9,13 @@
 #include <string_view>
 #include <vector>
 
-#include "store/kv_format.h"
+#include "store/kv/kv_format.h"
 
 namespace {
 
 using namespace kvgate;  // NOLINT: a program of its own
 
-// Takes fields off the front of the input; zeros when it has ended.
+// Takes fields off the front of the input; yields zeros when it has ended.
 class Input {
  public:
   explicit Input(std::string_view bytes) : bytes_(bytes) {}
@@ -34,20 +34,20 @@ class Input {
 };
 
 void DecodeAsTheyAre(std::string_view bytes) {
-  const std::string_view key = bytes.substr(0, store::kKvKeyBytes);
+  const std::string_view key = bytes.substr(0, store::kv::kKvKeyBytes);
   const std::string_view value = bytes.substr(key.size());
-  if (const auto decoded = store::DecodeKvKey(key); decoded) {
-    if (store::EncodeKvKey(*decoded) != key) std::abort();
+  if (const auto decoded = store::kv::DecodeKvKey(key); decoded) {
+    if (store::kv::EncodeKvKey(*decoded) != key) std::abort();
   }
-  if (const auto entry = store::DecodeKvIndexEntry(key, value); entry) {
-    if (store::EncodeKvIndexEntry(*entry) != value) std::abort();
-    (void)store::ProveKvRecord(value, *entry);
+  if (const auto entry = store::kv::DecodeKvIndexEntry(key, value); entry) {
+    if (store::kv::EncodeKvIndexEntry(*entry) != value) std::abort();
+    (void)store::kv::ProveKvRecord(value, *entry);
   }
-  (void)store::ProveKvRecord(bytes, {});
+  (void)store::kv::ProveKvRecord(bytes, {});
 }
 
 void RoundTrip(Input input) {
-  store::KvRecord record{
+  store::kv::KvRecord record{
       .key = {.fingerprint = input.Take<Fingerprint>(), .hash = input.Take<BlockHash>()},
       .parent = input.Take<BlockHash>(),
       .depth = input.Take<uint32_t>(),
@@ -55,34 +55,34 @@ void RoundTrip(Input input) {
       .group = input.Take<uint32_t>(),
       .shape_tag = input.Take<uint32_t>(),
       .payload = {}};
-  std::vector<TokenId> tokens(input.Take<uint8_t>() % (store::kKvTokensMax + 1));
+  std::vector<TokenId> tokens(input.Take<uint8_t>() % (store::kv::kKvTokensMax + 1));
   for (TokenId& token : tokens) token = input.Take<TokenId>();
   record.tokens = tokens;
   const auto damage_at = input.Take<uint32_t>();
   const auto damage = static_cast<char>(input.Take<uint8_t>() | 1);
   const std::string_view rest = input.rest();
   record.payload = {reinterpret_cast<const std::byte*>(rest.data()), rest.size()};
-  const store::KvIndexEntry entry{.key = record.key,
-                                  .parent = record.parent,
-                                  .depth = record.depth,
-                                  .digest = record.digest,
-                                  .group = record.group,
-                                  .shape_tag = record.shape_tag,
-                                  .payload_bytes = rest.size()};
+  const store::kv::KvIndexEntry entry{.key = record.key,
+                                      .parent = record.parent,
+                                      .depth = record.depth,
+                                      .digest = record.digest,
+                                      .group = record.group,
+                                      .shape_tag = record.shape_tag,
+                                      .payload_bytes = rest.size()};
   std::string bytes;
-  store::EncodeKvRecord(record, bytes);
-  const auto proved = store::ProveKvRecord(bytes, entry);
+  store::kv::EncodeKvRecord(record, bytes);
+  const auto proved = store::kv::ProveKvRecord(bytes, entry);
   if (!proved || !std::ranges::equal(proved->payload, record.payload) ||
-      store::DecodeTokens(proved->token_bytes) != tokens) {
+      store::kv::DecodeTokens(proved->token_bytes) != tokens) {
     std::abort();
   }
-  std::string value = store::EncodeKvIndexEntry(entry);
-  const std::string key = store::EncodeKvKey(entry.key);
-  if (store::DecodeKvIndexEntry(key, value) != entry) std::abort();
+  std::string value = store::kv::EncodeKvIndexEntry(entry);
+  const std::string key = store::kv::EncodeKvKey(entry.key);
+  if (store::kv::DecodeKvIndexEntry(key, value) != entry) std::abort();
   bytes[damage_at % bytes.size()] ^= damage;
-  if (store::ProveKvRecord(bytes, entry)) std::abort();
+  if (store::kv::ProveKvRecord(bytes, entry)) std::abort();
   value[damage_at % value.size()] ^= damage;
-  if (store::DecodeKvIndexEntry(key, value)) std::abort();
+  if (store::kv::DecodeKvIndexEntry(key, value)) std::abort();
 }
 
 }  // namespace

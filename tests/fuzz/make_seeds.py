@@ -260,7 +260,7 @@ SEEDS = {
         tokenizer_json(UNIGRAM, pre_tokenizer=CUTS[4]),
         tokenizer_json(BPE, pre_tokenizer={"type": "ByteLevel"}, decoder={"type": "ByteLevel"})],
     # The first byte is the endpoint, the mode and the rules; bodies of one conversation follow.
-    "outline_fuzz": [bytes([kind]) + b"\0".join(OUTLINES) for kind in (0, 3, 6, 0x43, 0xC3)],
+    "request_layout_fuzz": [bytes([kind]) + b"\0".join(OUTLINES) for kind in (0, 3, 6, 0x43, 0xC3)],
     "sse_reader_fuzz": [b"\3" + EVENTS, b"\0\xef\xbb\xbfdata\n\n"],
     # The first byte is the endpoint, the coding and whether it is events; the second the size of
     # pieces.

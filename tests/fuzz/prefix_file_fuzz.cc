@@ -1,5 +1,6 @@
-// Fuzzes what comes from outside a data directory: files of exported prefixes, and pins. Any bytes,
-// in any pieces, give frames or an error; what the checksum accepts is what was written.
+// Fuzzes data that comes from outside a data directory: files of exported prefixes, and pins. Any
+// bytes, in any pieces, give frames or an error; data that the checksum accepts is what was
+// written.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -7,22 +8,22 @@
 #include <string>
 #include <string_view>
 
-#include "store/kv_format.h"
+#include "store/kv/kv_format.h"
+#include "store/kv/prefix_file.h"
 #include "store/meta/pin_format.h"
-#include "store/prefix_file.h"
 
 namespace {
 
 using namespace kvgate;
 
-// Feeds the bytes in pieces of `piece` and counts the frames.
 const Keyring& Ring() {
   static const auto ring = Keyring::Generate();
   return *ring;
 }
 
+// Feeds the bytes in pieces of `piece` bytes and counts the frames.
 int ReadAll(std::string_view bytes, size_t piece) {
-  store::PrefixFileReader reader(Ring());
+  store::kv::PrefixFileReader reader(Ring());
   int num_frames = 0;
   while (!bytes.empty()) {
     reader.Feed(bytes.substr(0, piece));
@@ -38,15 +39,15 @@ int ReadAll(std::string_view bytes, size_t piece) {
 }
 
 void RoundTrip(std::string_view bytes) {
-  store::KvBlock block;
+  store::kv::KvBlock block;
   block.depth = bytes.empty() ? 0 : static_cast<uint8_t>(bytes[0]);
-  for (size_t i = 0; i < bytes.size() && i < store::kKvTokensMax; ++i) {
+  for (size_t i = 0; i < bytes.size() && i < store::kv::kKvTokensMax; ++i) {
     block.tokens.push_back(static_cast<uint8_t>(bytes[i]));
   }
   const auto* first = reinterpret_cast<const std::byte*>(bytes.data());
   block.payload.assign(first, first + bytes.size());
   std::string file;
-  store::PrefixFileWriter writer(Ring());
+  store::kv::PrefixFileWriter writer(Ring());
   writer.Header({.fingerprint = {}, .tenant = std::string(bytes.substr(0, 32)), .num_blocks = 1},
                 file);
   writer.Block(block, file);
@@ -64,9 +65,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   RoundTrip(bytes.substr(0, 4096));
   const size_t key_size = std::min<size_t>(size, 48);
   if (const auto pin =
-          store::DecodePin(bytes.substr(0, key_size), bytes.substr(key_size), Ring())) {
-    const std::string key = store::EncodeKvKey(pin->leaf);
-    const auto again = store::DecodePin(key, store::EncodePin(*pin, Ring()), Ring());
+          store::meta::DecodePin(bytes.substr(0, key_size), bytes.substr(key_size), Ring())) {
+    const std::string key = store::kv::EncodeKvKey(pin->leaf);
+    const auto again = store::meta::DecodePin(key, store::meta::EncodePin(*pin, Ring()), Ring());
     if (!again || !(*again == *pin)) std::abort();
   }
   return 0;

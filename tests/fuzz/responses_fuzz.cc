@@ -13,13 +13,13 @@ namespace {
 using namespace kvgate;            // NOLINT
 using namespace kvgate::protocol;  // NOLINT
 
-// As it is kept and read again, an item says the same.
-void CheckKept(const ResponsesRequest& request, const DecodeLimits& limits) {
-  std::vector<ResponsesItem> items;
-  for (const ResponsesItem& item : request.input) {
+// Checks that an item has the same meaning after it is stored and read again.
+void CheckKept(const ResponsesRequest& request, const form::DecodeLimits& limits) {
+  std::vector<form::ResponsesItem> items;
+  for (const form::ResponsesItem& item : request.input) {
     if (!item.is_reference) items.push_back(item);
   }
-  const auto again = ParseItems(ToArray(items));
+  const auto again = form::ParseItems(form::ToArray(items));
   if (!again || again->size() != items.size()) std::abort();
   PromptBuilder first(limits);
   PromptBuilder second(limits);
@@ -32,7 +32,7 @@ void CheckKept(const ResponsesRequest& request, const DecodeLimits& limits) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const DecodeLimits limits{.stop_strings_max = 4, .stop_string_bytes_max = 16};
+  const form::DecodeLimits limits{.stop_strings_max = 4, .stop_string_bytes_max = 16};
   const std::string_view body(reinterpret_cast<const char*>(data), size);
   auto decoded = DecodeResponses({.body = body, .request_id = "0123456789abcdef01234567"}, limits);
   if (decoded) {

@@ -1,13 +1,13 @@
-// Fuzzes the safetensors reader: any bytes give a file or an error, and every tensor has bytes of
-// the input of its own. The first byte says whether the rest is a whole file, or a header whose
-// length is put before it and which is followed by that many bytes of data.
+// Fuzzes the safetensors reader: any bytes give a file or an error, and no two tensors share bytes
+// of the input. The first byte says if the rest is a whole file, or a header that gets its length
+// in front and that many bytes of data behind it.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <vector>
 
-#include "engine/model/safetensors.h"
+#include "engine/modelfile/safetensors.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
@@ -21,10 +21,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   bytes.insert(bytes.end(), rest, rest + size - 1);
   bytes.resize(bytes.size() + data_bytes);
-  const auto file = kvgate::model::SafetensorsFile::Parse(bytes);
+  const auto file = kvgate::modelfile::SafetensorsFile::Parse(bytes);
   if (!file) return 0;
   size_t used = 0;
-  for (const kvgate::model::SafetensorsTensor& tensor : (*file)->tensors()) {
+  for (const kvgate::modelfile::SafetensorsTensor& tensor : (*file)->tensors()) {
     const size_t offset = static_cast<size_t>(tensor.data.data() - bytes.data());
     if (offset > bytes.size() || tensor.data.size() > bytes.size() - offset) std::abort();
     used += tensor.data.size();

@@ -1,5 +1,5 @@
-// Fuzzes the reader of server-sent events: pieces of any size give the events of a naive reader
-// that has the whole text.
+// Fuzzes the reader of server-sent events: pieces of any size give the same events as a naive
+// reader that has the whole text.
 #include "gateway/ledger/sse_reader.h"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ Events ReadPieces(std::string_view text, size_t piece_bytes) {
   return collector.events;
 }
 
-// Line by line, as the standard words it.
+// Reads line by line, following the wording of the standard.
 Events ReadWhole(std::string_view text) {
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
   Events events;
@@ -65,7 +65,7 @@ Events ReadWhole(std::string_view text) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
-  // A part of a byte order mark at the start belongs to no text that anyone sends.
+  // Texts that begin with a part of a byte order mark do not occur.
   if (text.starts_with("\xef") && !text.starts_with("\xef\xbb\xbf")) return 0;
   const Events expected = ReadWhole(text);
   if (ReadPieces(text, 1 + data[0] % 16) != expected) std::abort();

@@ -1,6 +1,6 @@
 // Fuzzes the tokenizers. The first byte chooses:
-//   0  the second names a pre-tokenizer family; the words of the rest cover it
-//   1  the rest is encoded by small models of each kind; what can come back comes back
+//   0  the second byte names a pre-tokenizer family; its words must cover the rest
+//   1  the rest is encoded by small models of each kind and decoded; most texts must come back
 //   2  a tokenizer.json, a zero byte, and a text for it: a tokenizer or an error
 #include <cstddef>
 #include <cstdint>
@@ -12,21 +12,24 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/tokenizer/byte_alphabet.h"
+#include "base/utf8.h"
 #include "engine/text/tokenizer/json_tokenizer.h"
 #include "engine/text/tokenizer/split/pretokenizer.h"
-#include "base/utf8.h"
+#include "engine/text/tokenizer/unicode/byte_alphabet.h"
 
 namespace kvgate::tokenizer {
+
+using split::Pretokenizer;
+
 namespace {
 
 std::vector<std::unique_ptr<Pretokenizer>> AllPretokenizers() {
   std::vector<std::unique_ptr<Pretokenizer>> all;
-  const PretokenizerFamily* last = nullptr;
-  std::istringstream in(PretokenizerNames());
+  const split::PretokenizerFamily* last = nullptr;
+  std::istringstream in(split::PretokenizerNames());
   for (std::string name; std::getline(in >> std::ws, name, ',');) {
-    if (FindPretokenizerFamily(name) == last) continue;
-    last = FindPretokenizerFamily(name);
+    if (split::FindPretokenizerFamily(name) == last) continue;
+    last = split::FindPretokenizerFamily(name);
     all.push_back(std::move(*Pretokenizer::Create(name)));
   }
   return all;
@@ -41,11 +44,11 @@ std::string Quoted(std::string_view text) {
   return out + "\"";
 }
 
-// All bytes and a few merges, as GPT-2 spells them.
+// Makes a vocabulary of all bytes and a few merges, in GPT-2's spelling.
 std::string ByteLevelJson() {
   std::string vocab;
   for (int byte = 0; byte < 256; ++byte) {
-    vocab += Quoted(ByteAlphabet::Get().Spell(static_cast<uint8_t>(byte))) + ":" +
+    vocab += Quoted(unicode::ByteAlphabet::Get().Spell(static_cast<uint8_t>(byte))) + ":" +
              std::to_string(byte) + ",";
   }
   return R"({"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false},"model":{"type":"BPE",)"

@@ -1,16 +1,16 @@
 // Fuzzes the parsers of replies: the first byte chooses the family, the second how the text is cut.
-// Whatever a model writes, the pieces do not depend on the cuts, calls open and close in turn, and
-// text in which no call was found is all there.
+// For any text, the pieces do not depend on the cuts, calls open and close in turn, and a text
+// without calls is complete.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
 
-#include "engine/reply/families.h"
-#include "engine/reply/json_scan.h"
-#include "tests/engine/reply/parse.h"
+#include "engine/text/output/families.h"
+#include "engine/text/output/json_scan.h"
+#include "tests/engine/text/output/parse.h"
 
-namespace kvgate::reply {
+namespace kvgate::output {
 namespace {
 
 void CheckCalls(const std::vector<Piece>& pieces) {
@@ -47,7 +47,7 @@ void Check(const Family& family, size_t cut, std::string_view text) {
   const std::vector<Piece> whole = Parse(options, text);
   if (ParseCut(options, text, cut) != whole) std::abort();
   CheckCalls(whole);
-  // Of families whose marks are none of the text.
+  // This holds for families whose breakpoints are not part of the text.
   const bool plain = family.shape == ReplyShape::kTags && family.silent.front().empty();
   if (!plain || whole.size() != 1 || whole.front().kind != PieceKind::kText) return;
   if (text.find(family.reasoning.open) != std::string_view::npos) return;
@@ -55,12 +55,12 @@ void Check(const Family& family, size_t cut, std::string_view text) {
 }
 
 }  // namespace
-}  // namespace kvgate::reply
+}  // namespace kvgate::output
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < 2) return 0;
-  const auto families = kvgate::reply::AllFamilies();
+  const auto families = kvgate::output::AllFamilies();
   const std::string_view text(reinterpret_cast<const char*>(data + 2), size - 2);
-  kvgate::reply::Check(families[data[0] % families.size()], 1 + data[1] % 16, text);
+  kvgate::output::Check(families[data[0] % families.size()], 1 + data[1] % 16, text);
   return 0;
 }

@@ -1,5 +1,6 @@
 // Fuzzes translation: a request in all pairs of dialects, and an answer, whole or as events,
-// divided where the input says. Whatever comes in, what goes out is JSON, or events that hold JSON.
+// divided at a point that the input chooses. For any input the output is JSON, or events that hold
+// JSON.
 #include <simdjson.h>
 
 #include <cstddef>
@@ -16,7 +17,7 @@
 namespace kvgate::translate {
 namespace {
 
-using protocol::Dialect;
+using protocol::form::Dialect;
 
 constexpr Dialect kDialects[] = {Dialect::kChatCompletions, Dialect::kResponses,
                                  Dialect::kMessages};
@@ -35,14 +36,14 @@ void Requests(std::string_view body) {
       if (made) {
         if (TranslateRequest(args)->body != made->body) std::abort();
       } else {
-        CheckJson(protocol::EncodeError(made.error()));
+        CheckJson(protocol::form::EncodeError(made.error()));
       }
     }
   }
   if (const auto tokens = EstimateTokens(body); tokens && *tokens < 0) std::abort();
 }
 
-// Lines of `data:` are JSON, or the mark of the end.
+// Checks that lines of `data:` are JSON or the end breakpoint.
 void CheckEvents(std::string_view bytes) {
   while (!bytes.empty()) {
     const size_t end = bytes.find('\n');

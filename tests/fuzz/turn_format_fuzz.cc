@@ -1,6 +1,6 @@
-// Fuzzes the decoders of the turn store's rows: any bytes give a row or none, and what a row was
-// read from is read again from its encoding; a turn made of the input comes back as it was, and no
-// longer once any one of its bytes differs.
+// Fuzzes the decoders of the turn store's rows: any bytes give a row or none, and a decoded row
+// survives another encoding and decoding. A turn made from the input comes back unchanged, and is
+// refused once any one of its bytes differs.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -10,10 +10,9 @@
 #include <string_view>
 #include <utility>
 
-#include <kvgate/digest.h>
-
-#include "store/byte_codec.h"
-#include "store/turn_format.h"
+#include "base/digest.h"
+#include "store/file/byte_codec.h"
+#include "store/meta/turn_format.h"
 
 namespace {
 
@@ -28,37 +27,39 @@ void Demand(bool holds) {
   if (!holds) std::abort();
 }
 
-// The rows of fixed fields are one to one with their bytes.
+// Rows of fixed fields map one to one to their bytes.
 template <typename Decode, typename Encode>
 void SameBytes(std::string_view bytes, Decode decode, Encode encode) {
   if (const auto row = decode(bytes)) Demand(encode(*row) == bytes);
 }
 
 void DecodeAsTheyAre(std::string_view bytes) {
-  SameBytes(bytes, store::DecodePlace, store::EncodePlace);
-  SameBytes(bytes, store::DecodeConversation, store::EncodeConversation);
-  SameBytes(bytes, store::DecodeTotals, store::EncodeTotals);
-  SameBytes(bytes, store::DecodeAge, store::EncodeAge);
-  if (const auto member = store::DecodeMember(bytes)) {
-    // Any flag but 0 says that there is a digest, and without one its bytes do not count.
-    const std::string encoded = store::EncodeMember(*member);
-    const auto again = store::DecodeMember(encoded);
-    Demand(encoded.size() == bytes.size() && again && store::EncodeMember(*again) == encoded);
+  SameBytes(bytes, store::meta::DecodePlace, store::meta::EncodePlace);
+  SameBytes(bytes, store::meta::DecodeConversation, store::meta::EncodeConversation);
+  SameBytes(bytes, store::meta::DecodeTotals, store::meta::EncodeTotals);
+  SameBytes(bytes, store::meta::DecodeAge, store::meta::EncodeAge);
+  if (const auto member = store::meta::DecodeMember(bytes)) {
+    // Any flag except 0 means that there is a digest; without one the digest's bytes are ignored.
+    const std::string encoded = store::meta::EncodeMember(*member);
+    const auto again = store::meta::DecodeMember(encoded);
+    Demand(encoded.size() == bytes.size() && again && store::meta::EncodeMember(*again) == encoded);
   }
-  const std::string_view key = bytes.substr(0, store::TurnKey(1).size());
-  (void)store::DecodeTurn(key, bytes.substr(key.size()), Ring());
+  const std::string_view key = bytes.substr(0, store::meta::TurnKey(1).size());
+  (void)store::meta::DecodeTurn(key, bytes.substr(key.size()), Ring());
 }
 
-// What a checksum would let through: the writer's own mistakes, and another version's.
+// Adds a correct checksum, to reach what it would let through: a writer's own mistakes, and rows of
+// another version.
 void DecodeWithChecksum(std::string_view bytes) {
-  const std::string key = store::TurnKey(9);
+  const std::string key = store::meta::TurnKey(9);
   std::string value;
-  store::AppendValue(value, Xxh3(store::AsBytes(bytes), Xxh3(store::AsBytes(key)).first).first);
+  store::file::AppendValue(
+      value, Xxh3(store::file::AsBytes(bytes), Xxh3(store::file::AsBytes(key)).first).first);
   value += bytes;
-  const auto decoded = store::DecodeTurn(key, value, Ring());
+  const auto decoded = store::meta::DecodeTurn(key, value, Ring());
   if (!decoded) return;
-  const std::string encoded = store::EncodeTurn(decoded->record, Ring());
-  const auto again = store::DecodeTurn(key, encoded, Ring());
+  const std::string encoded = store::meta::EncodeTurn(decoded->record, Ring());
+  const auto again = store::meta::DecodeTurn(key, encoded, Ring());
   Demand(again && again->record.turn == decoded->record.turn);
 }
 
@@ -86,8 +87,8 @@ class Input {
 };
 
 void RoundTrip(Input input) {
-  store::TurnRecord record;
-  store::Turn& turn = record.turn;
+  store::meta::TurnRecord record;
+  store::meta::Turn& turn = record.turn;
   const auto damage_at = input.Take<uint32_t>();
   const auto damage = static_cast<char>(input.Take<uint8_t>() | 1);
   turn.order = std::max<uint64_t>(input.Take<uint64_t>(), 1);
@@ -103,17 +104,18 @@ void RoundTrip(Input input) {
     std::string role = input.Text();
     turn.items.push_back({.role = std::move(role), .payload = input.Text()});
   }
-  const std::string key = store::TurnKey(turn.order);
-  std::string value = store::EncodeTurn(record, Ring());
-  const auto decoded = store::DecodeTurn(key, value, Ring());
+  const std::string key = store::meta::TurnKey(turn.order);
+  std::string value = store::meta::EncodeTurn(record, Ring());
+  const auto decoded = store::meta::DecodeTurn(key, value, Ring());
   Demand(decoded && decoded->record.turn == turn &&
          decoded->record.parent_order == record.parent_order &&
          decoded->record.conversation == record.conversation);
-  const store::TurnMember member = store::MemberOf(turn, store::TurnNames(Ring()), value.size());
-  Demand(store::DecodeMember(store::EncodeMember(member)) == member);
-  Demand(!store::DecodeTurn(store::TurnKey(turn.order + 1), value, Ring()));
+  const store::meta::TurnMember member =
+      store::meta::MemberOf(turn, store::meta::TurnNames(Ring()), value.size());
+  Demand(store::meta::DecodeMember(store::meta::EncodeMember(member)) == member);
+  Demand(!store::meta::DecodeTurn(store::meta::TurnKey(turn.order + 1), value, Ring()));
   value[damage_at % value.size()] ^= damage;
-  Demand(!store::DecodeTurn(key, value, Ring()));
+  Demand(!store::meta::DecodeTurn(key, value, Ring()));
 }
 
 }  // namespace

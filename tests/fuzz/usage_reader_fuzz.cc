@@ -1,5 +1,5 @@
-// Fuzzes the reader of usage: any bytes, in any pieces, give the same counts, within their bounds;
-// every JSON object is read to its end. In each content coding too.
+// Fuzzes the reader of usage: any bytes, in any pieces and in each content coding, give the same
+// counts within their bounds; every JSON object is read to its end.
 #include "gateway/ledger/usage_reader.h"
 
 #include <simdjson.h>
@@ -44,12 +44,12 @@ void CheckBounds(const UsageReader& reader) {
   }
 }
 
-// What a strict parser takes for an object, the scanner has seen the end of.
+// If a strict parser accepts the text as an object, the scanner must have seen its end.
 void CheckObject(std::string_view text) {
   simdjson::dom::parser parser;
   simdjson::dom::object object;
   if (parser.parse(text.data(), text.size()).get(object) != simdjson::SUCCESS) return;
-  // simdjson passes over a byte order mark; answers have none.
+  // simdjson skips a byte order mark; answers have none.
   if (text.starts_with("\xef\xbb\xbf")) return;
   ReplyScanner scanner;
   scanner.Reset();
@@ -64,12 +64,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data) + 2, size - 2);
   static constexpr std::string_view kCodings[] = {"", "", "", "", "gzip", "zstd", "br", "deflate"};
   const UsageReader::Body body{
-      .endpoint = static_cast<kvgate::upstream::Endpoint>(data[0] % 8),
+      .endpoint = static_cast<kvgate::upstream::wire::Endpoint>(data[0] % 8),
       .content_type = (data[0] & 0x80) != 0 ? "text/event-stream" : "application/json",
       .content_encoding = kCodings[data[0] / 8 % 8]};
   const auto whole = Read(text, body, text.size() + 1);
   const auto pieces = Read(text, body, 1 + data[1] % 16);
-  // How far a bomb is followed depends on how much of it has come.
+  // The number of bytes decompressed from a bomb depends on how much of it has arrived.
   if (body.content_encoding.empty()) CheckSame(*whole, *pieces);
   CheckBounds(*whole);
   CheckObject(text);

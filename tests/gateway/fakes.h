@@ -1,5 +1,5 @@
-// A tokenizer of bytes, an engine that follows a script, and a store in memory: the gateway's tests
-// run without a model.
+// These fakes are a tokenizer of bytes, an engine that follows a script, and a store in memory, so
+// that the gateway's tests run without a model.
 #pragma once
 
 #include <algorithm>
@@ -16,18 +16,17 @@
 #include <vector>
 
 #include "base/seal.h"
-
 #include "engine/engine.h"
 #include "engine/text/chat/chat_format.h"
 #include "engine/text/tokenizer/tokenizer.h"
-#include "gateway/metrics/gateway_metrics.h"
 #include "gateway/local/local.h"
+#include "gateway/metrics/gateway_metrics.h"
 #include "gateway/service/service.h"
 #include "store/kv/kv_store.h"
 
-namespace kvgate::testing {
+namespace kvgate::test {
 
-// One token per byte.
+// FakeTokenizer has one token per byte.
 class FakeTokenizer final : public tokenizer::Tokenizer {
  public:
   std::vector<TokenId> Encode(std::string_view text,
@@ -58,7 +57,7 @@ class FakeTokenizer final : public tokenizer::Tokenizer {
   Fingerprint fingerprint() const override { return {}; }
 };
 
-// "role: content\n" per message, then "assistant:".
+// FakeChatFormat renders "role: content\n" per message, then "assistant:".
 class FakeChatFormat final : public chat::ChatFormat {
  public:
   std::string_view name() const override { return "fake"; }
@@ -82,13 +81,13 @@ class FakeChatFormat final : public chat::ChatFormat {
   std::vector<std::string> stops_ = {"\nuser:"};
 };
 
-// What FakeEngine answers to every request.
+// The answer of FakeEngine to every request.
 struct Script {
   std::vector<std::string> pieces = {"Hello", " world", "!"};
   std::chrono::milliseconds first_delay{0};
   std::chrono::milliseconds piece_delay{0};
   bool forever = false;   // repeats the pieces until cancelled
-  bool numbered = false;  // each piece begins with the request's number: no two answers agree
+  bool numbered = false;  // pieces begin with the request's number, so no two agree
   engine::FinishReason reason = engine::FinishReason::kStop;
   std::optional<Error> error = {};
   int num_device_tokens = 0;
@@ -131,13 +130,13 @@ class FakeEngine final : public engine::Engine {
     }
     changed_.notify_all();
   }
-  void Protect(engine::Protection protection) override {
+  void Pin(engine::PinnedPrefix protection) override {
     const std::lock_guard lock(mutex_);
-    protections_.push_back(std::move(protection));
+    pinned_.push_back(std::move(protection));
   }
-  std::vector<engine::Protection> protections() {
+  std::vector<engine::PinnedPrefix> protections() {
     const std::lock_guard lock(mutex_);
-    return protections_;
+    return pinned_;
   }
   bool Drain(std::chrono::milliseconds) override { return true; }
   const engine::EngineInfo& info() const override { return info_; }
@@ -156,12 +155,12 @@ class FakeEngine final : public engine::Engine {
     const std::lock_guard lock(mutex_);
     return requests_.back();
   }
-  // All accepted ones, without their sinks.
+  // Returns all accepted requests, without their sinks.
   std::vector<engine::GenerationRequest> requests() {
     const std::lock_guard lock(mutex_);
     return requests_;
   }
-  // From the request behind num_accepted ones on.
+  // Refuses every request after the first `num_accepted` ones.
   void RefuseWith(Error error, size_t num_accepted = 0) {
     refuse_ = std::move(error);
     num_accepted_ = num_accepted;
@@ -169,7 +168,7 @@ class FakeEngine final : public engine::Engine {
   engine::EngineInfo& mutable_info() { return info_; }
 
  private:
-  // Sleeps; false when cancelled meanwhile.
+  // Sleeps. Returns false if the request was cancelled meanwhile.
   bool Wait(RequestId id, std::chrono::milliseconds delay) {
     std::unique_lock lock(mutex_);
     return !changed_.wait_for(lock, delay, [&] { return cancelled_[id]; });
@@ -226,54 +225,54 @@ class FakeEngine final : public engine::Engine {
   std::map<RequestId, bool> cancelled_;
   std::vector<std::thread> threads_;
   std::vector<engine::GenerationRequest> requests_;
-  std::vector<engine::Protection> protections_;
+  std::vector<engine::PinnedPrefix> pinned_;
   std::atomic<uint64_t> last_id_{0};
   std::atomic<int> num_running_{0};
   std::atomic<int> num_cancelled_{0};
 };
 
-// A store that lists what it was given.
-class FakeKvStore final : public store::KvStore {
+// FakeKvStore lists the prefixes it was given.
+class FakeKvStore final : public store::kv::KvStore {
  public:
-  std::vector<store::KvPrefix> prefixes;
+  std::vector<store::kv::KvPrefix> prefixes;
 
-  bool Contains(const store::KvKey&) const override { return false; }
-  Result<void> Put(std::span<const store::KvRecord>) override { return {}; }
-  Result<void> Get(const store::KvLookup&) override {
+  bool Contains(const store::kv::KvKey&) const override { return false; }
+  Result<void> Put(std::span<const store::kv::KvRecord>) override { return {}; }
+  Result<void> Get(const store::kv::KvLookup&) override {
     return MakeError(ErrorCode::kNotFound, "store", "empty");
   }
-  void Touch(std::span<const store::KvKey>) override {}
+  void Touch(std::span<const store::kv::KvKey>) override {}
   Result<void> Flush() override { return {}; }
-  store::KvStoreStats Stats() const override {
-    store::KvStoreStats stats;
+  store::kv::KvStoreStats Stats() const override {
+    store::kv::KvStoreStats stats;
     stats.num_records = 7;
     return stats;
   }
-  std::vector<store::KvPrefix> ListPrefixes() const override { return prefixes; }
-  Result<std::vector<store::KvKey>> Chain(const BlockHash&) const override {
+  std::vector<store::kv::KvPrefix> ListPrefixes() const override { return prefixes; }
+  Result<std::vector<store::kv::KvKey>> Chain(const BlockHash&) const override {
     return MakeError(ErrorCode::kNotFound, "store", "empty");
   }
-  std::vector<store::KvKey> WindowKeys(const store::KvKey&) const override { return {}; }
-  Result<store::KvBlock> Read(const store::KvKey&) override {
+  std::vector<store::kv::KvKey> WindowKeys(const store::kv::KvKey&) const override { return {}; }
+  Result<store::kv::KvBlock> Read(const store::kv::KvKey&) override {
     return MakeError(ErrorCode::kNotFound, "store", "empty");
   }
-  Result<void> Pin(const store::KvKey&, int64_t) override { return {}; }
-  void Unpin(const store::KvKey&) override {}
+  Result<void> Pin(const store::kv::KvKey&, int64_t) override { return {}; }
+  void Unpin(const store::kv::KvKey&) override {}
   Result<uint64_t> RemovePrefix(const BlockHash& leaf) override {
     const size_t before = prefixes.size();
     std::erase_if(prefixes, [&](const auto& prefix) { return prefix.leaf.hash == leaf; });
     return uint64_t{before - prefixes.size()};
   }
   Result<uint64_t> RemoveAll() override { return uint64_t{std::exchange(prefixes, {}).size()}; }
-  Result<store::KvVerifyReport> Verify(std::function<void(uint64_t, uint64_t)>) override {
-    return store::KvVerifyReport{.num_checked = 7, .num_dropped = 1, .num_orphans = 0};
+  Result<store::kv::KvVerifyReport> Verify(std::function<void(uint64_t, uint64_t)>) override {
+    return store::kv::KvVerifyReport{.num_checked = 7, .num_dropped = 1, .num_orphans = 0};
   }
 };
 
-// A whole gateway over the fakes, without sockets.
+// Gateway is a whole gateway over the fakes, without sockets.
 struct Gateway {
-  explicit Gateway(Script script = {}, store::KvStore* kv = nullptr,
-                   store::TurnStore* turns = nullptr)
+  explicit Gateway(Script script = {}, store::kv::KvStore* kv = nullptr,
+                   store::meta::TurnStore* turns = nullptr)
       : engine(std::move(script)),
         service({.registry = registry,
                  .metrics = metrics,
@@ -282,13 +281,13 @@ struct Gateway {
                  .turns = turns,
                  .no_disk_reason = "switched off",
                  .system_fingerprint = "kvgate-test"}) {
-    service.SetLocal(std::make_unique<provider::LocalProvider>(
-        provider::LocalProvider::Parts{.engine = engine,
-                                       .tokenizer = tokenizer,
-                                       .chat_format = std::make_unique<FakeChatFormat>(),
-                                       .names = {"fake-model", "local"},
-                                       .metrics = &metrics,
-                                       .created_unix = 1}));
+    service.SetLocal(std::make_unique<local::LocalProvider>(
+        local::LocalProvider::Parts{.engine = engine,
+                                    .tokenizer = tokenizer,
+                                    .chat_format = std::make_unique<FakeChatFormat>(),
+                                    .names = {"fake-model", "local"},
+                                    .metrics = &metrics,
+                                    .created_unix = 1}));
   }
 
   metrics::Registry registry;
@@ -299,4 +298,4 @@ struct Gateway {
   service::Service service;
 };
 
-}  // namespace kvgate::testing
+}  // namespace kvgate::test

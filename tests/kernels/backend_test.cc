@@ -1,4 +1,4 @@
-// The shape checks that stand before every backend; which backend is behind them does not matter.
+// Tests the shape checks in front of every backend, which do not depend on the backend behind them.
 #include "kernels/backend.h"
 
 #include <gtest/gtest.h>
@@ -74,7 +74,8 @@ TEST_F(BackendDeathTest, AllocateKvRefusesAnEmptyShape) {
   EXPECT_DEATH((void)backend_->AllocateKv(kShape, 0), "without blocks");
 }
 
-// A model's shape and a user's dtype meet here: no broken invariant, but an error with its field.
+// The shape comes from a model and the dtype from a user, so this is an error that names its field
+// and not a broken invariant.
 TEST_F(BackendDeathTest, AQuantizedKvDTypeNeedsWholeGroupsInAHead) {
   for (const DType dtype : {DType::kQ8_0, DType::kQ4_0}) {
     KvShape quantized = kShape;
@@ -206,10 +207,10 @@ TEST_F(BackendDeathTest, ScatterAddRowsTakesOneFactorPerRow) {
   EXPECT_DEATH(scatter(rows, factors, 0), "columns");
 }
 
-TEST_F(BackendDeathTest, TopRowsTakesSoManyValuesOfRowsWithAScaleEach) {
+TEST_F(BackendDeathTest, TopKTakesSoManyValuesOfRowsWithAScaleEach) {
   std::vector<TokenId> ids(512);
   const auto top = [&](int64_t columns, int count, const std::vector<float>& scales) {
-    backend_->TopRows(
+    backend_->TopK(
         {.x = floats_.data(), .num_rows = 1, .columns = columns, .count = count, .scales = scales},
         {.ids = ids.data(),
          .values = output_.data(),

@@ -1,5 +1,6 @@
-// The promise of an invariant backend, for attention: a sequence has the same bits token by token,
-// in chunks, batched with others, restored from bytes, and whatever lies where it does not look.
+// The promise of an invariant backend for attention: a sequence gives the same bits token by token,
+// in chunks, batched with others and restored from bytes, regardless of the contents of memory that
+// it does not attend to.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +17,8 @@ namespace {
 
 class AttentionInvariance : public Invariance {
  protected:
-  // Every way to compute a sequence of `length` gives the bits of one call: outputs and KV blocks.
+  // Every way to compute a sequence of `length` gives the bits of one call, in outputs and KV
+  // blocks.
   void ExpectSameHoweverCut(const HeadShape& shape, DType dtype, int length,
                             const Variant& variant = {}) {
     std::vector<TestSequence> sequences;
@@ -56,7 +58,8 @@ class AttentionInvariance : public Invariance {
            std::to_string(backend.Info().num_threads);
   }
 
-  // Sequence 0 in chunks of 29, in every call among pieces of the others: some before, some after.
+  // Computes sequence 0 in chunks of 29, with pieces of the other sequences before and after in
+  // each call.
   static void CallBatched(AttentionRun& run, std::span<const TestSequence> sequences) {
     std::vector<int> done(sequences.size(), 0);
     for (int step = 0; done[0] < sequences[0].length; ++step) {
@@ -116,8 +119,8 @@ TEST_P(AttentionInvariance, AWindowThatReachesEverythingHasTheBitsOfNone) {
   }
 }
 
-// Before every decode row, and before every chunk, the blocks that no window reaches are poisoned
-// and their table entries point nowhere.
+// Before every decode row and every chunk, the blocks that no window reaches are poisoned and their
+// table entries made invalid.
 TEST_P(AttentionInvariance, WhatLiesBeforeTheWindowIsNeverRead) {
   const HeadShape shape{.num_heads = 7, .num_kv_heads = 1, .head_dim = 64};
   constexpr int kLength = 150;
@@ -145,7 +148,7 @@ TEST_P(AttentionInvariance, WhatLiesBeforeTheWindowIsNeverRead) {
   }
 }
 
-// Masses are sums over rows and heads of integers: how a sequence was cut does not show.
+// Masses are sums of integers over rows and heads, so they do not depend on how a sequence was cut.
 class MassInvariance : public AttentionInvariance {
  protected:
   void ExpectSameMasses(int window);
@@ -182,7 +185,7 @@ TEST_P(MassInvariance, BlockMassesAreTheSameHoweverTheSequenceIsCut) {
   for (const int window : {0, 20, 70}) ExpectSameMasses(window);
 }
 
-// Blocks that went through host memory and came back to other ids are the same to a reader.
+// Blocks that went through host memory and came back under other ids read the same.
 TEST_P(AttentionInvariance, ARestoredPrefixContinuesWithTheSameBits) {
   const HeadShape shape{.num_heads = 4, .num_kv_heads = 2, .head_dim = 64};
   for (const DType dtype : kKvDTypes) {

@@ -1,5 +1,5 @@
 // StoreKv and Attention of every backend against the reference. Every slot that was not written is
-// NaN, so a backend that reads one, even with weight zero, shows NaN.
+// NaN, so a backend that reads one, even with weight zero, produces NaN.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 namespace kvgate::kernels {
 namespace {
 
-// Prompts in one call, then a call of a decode row, chunks that cross a block's end, a fresh
-// one-token sequence and a fresh prompt.
+// The first call has prompts. The second has a decode row, chunks that cross the end of a block, a
+// new sequence of one token, and a new prompt.
 const std::vector<int> kLengths{71, 107, 37, 1, 34};
 const std::vector<std::vector<Piece>> kCalls{
     {{0, 0, 70}, {1, 0, 100}, {2, 0, 31}},
@@ -53,8 +53,8 @@ class AttentionConformance : public BackendTest {
     }
   }
 
-  // The masses of the calls below within the rounding of each row and head, and outputs that do not
-  // show that they were asked for.
+  // Masses of the calls above must be within the rounding of each row and head, and asking for
+  // masses must not change the outputs.
   void ExpectMasses(const HeadShape& shape, float q_scale, const Variant& variant) {
     std::vector<TestSequence> sequences;
     for (const int length : kLengths) {
@@ -63,7 +63,7 @@ class AttentionConformance : public BackendTest {
     AttentionRun want(*reference_, shape, DType::kF16, sequences, 1);
     AttentionRun got(*backend_, shape, DType::kF16, sequences, 2);
     AttentionRun unasked(*backend_, shape, DType::kF16, sequences, 3);
-    constexpr uint64_t kBefore = 1000;  // masses are added to what is there
+    constexpr uint64_t kBefore = 1000;  // masses are added to existing values
     want.AskForMass(kBefore);
     got.AskForMass(kBefore);
     for (AttentionRun* run : {&want, &got, &unasked}) {
@@ -114,15 +114,15 @@ TEST_P(AttentionConformance, OneKvHeadForAllHeadsIsClose) {
   }
 }
 
-// Scores in the hundreds: all but a few weights underflow, and none may overflow. The scores'
-// own f32 rounding is what the bound allows for.
+// Scores in the hundreds: all but a few weights underflow, and none may overflow. The bound allows
+// for the rounding of the scores themselves in f32.
 TEST_P(AttentionConformance, SharpScoresNeitherOverflowNorLoseTheWinner) {
   for (const int head_dim : {16, 128}) {
     ExpectClose({.num_heads = 4, .num_kv_heads = 2, .head_dim = head_dim}, DType::kF32, 200, 5e-3);
   }
 }
 
-// Windows shorter than a block, a block, across blocks, and longer than every context.
+// The windows are shorter than a block, one block, across blocks, and longer than every context.
 TEST_P(AttentionConformance, AWindowOfAnyLengthIsClose) {
   for (const int window :
        Sizes({1, 2, 5, 31, 32, 33, 64, 70, 106, 107, 5000}, {1, 31, 33, 70, 107})) {
@@ -165,7 +165,7 @@ TEST_P(AttentionConformance, WindowSoftcapAndSinksTogetherAreClose) {
   }
 }
 
-// The calls and sequences of above, with scores sharp and flat.
+// Uses the calls and sequences from above, with sharp and flat scores.
 TEST_P(AttentionConformance, BlockMassesAreTheProbabilitiesThatRowsPutOnBlocks) {
   const HeadShape shape{.num_heads = 6, .num_kv_heads = 2, .head_dim = 64};
   for (const float q_scale : {1.0f, 20.0f}) {
@@ -196,8 +196,8 @@ TEST_P(AttentionConformance, StoredValuesAreRoundedToTheKvDType) {
   }
 }
 
-// Every code of fp8_e4m3 in V. A row that sees its own token alone has that token's V; where it is
-// NaN, that dimension is and no other, and no other row.
+// Every code of fp8_e4m3 occurs in V. A row that attends to its own token alone returns that
+// token's V; a NaN appears only in its own dimension and row.
 TEST_P(AttentionConformance, EveryFp8ValueIsReadExactly) {
   for (const int head_dim : {256, 80, 5}) {
     const HeadShape shape{.num_heads = 1, .num_kv_heads = 1, .head_dim = head_dim};

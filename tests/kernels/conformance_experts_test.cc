@@ -1,4 +1,5 @@
-// MixExperts of every backend: against the reference, and a row's bits whatever is beside it.
+// MixExperts of every backend: results close to the reference, and bits of a row that do not depend
+// on the rows beside it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,7 +20,7 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 class ExpertsConformance : public BackendTest {
  protected:
-  // Two products of one row come before it reaches y, and its shares.
+  // The bound covers two products before a row reaches y, and the shares of its experts.
   double BoundOf(const MixtureOptions& options) const {
     double bound = 0;
     for (const DType dtype : options.dtypes) {
@@ -89,7 +90,7 @@ TEST_P(ExpertsConformance, BiasesGatesAndASharedExpert) {
   }
 }
 
-// Files may hold each expert's matrices in a format of their own.
+// Each expert's matrices may have a format of their own in a file.
 TEST_P(ExpertsConformance, MatricesOfDifferentDTypes) {
   const MixtureOptions options = {
       .dtypes = {DType::kQ4_0, DType::kQ4_0, DType::kQ8_0, DType::kF32, DType::kF16}};
@@ -99,7 +100,7 @@ TEST_P(ExpertsConformance, MatricesOfDifferentDTypes) {
   }
 }
 
-// More experts than a warp has lanes, most of which nobody chooses; widths of no whole tile.
+// More experts than a warp has lanes, most of them never chosen; the widths are not whole tiles.
 TEST_P(ExpertsConformance, ManyExpertsOfOddWidths) {
   const MixtureOptions options = {
       .rule = {.num_experts = 70, .num_used = 6}, .hidden_dim = 83, .ffn_dim = 37};
@@ -109,7 +110,7 @@ TEST_P(ExpertsConformance, ManyExpertsOfOddWidths) {
   }
 }
 
-// All rows to the same experts, the others empty; all equal logits are a tie among all.
+// All rows go to the same experts and the others are empty; equal logits are a tie among all.
 TEST_P(ExpertsConformance, TiesGoToTheLowerExpert) {
   const MixtureOptions options;
   for (const int num_rows : {2, 12, 50}) {
@@ -121,7 +122,7 @@ TEST_P(ExpertsConformance, TiesGoToTheLowerExpert) {
   }
 }
 
-// A logit of NaN is the lowest: with shares of the selected alone, nothing is NaN.
+// A NaN logit counts as the lowest, so if shares are taken among the selected experts, none is NaN.
 TEST_P(ExpertsConformance, ALogitOfNanIsNotChosenBeforeOthers) {
   const MixtureOptions options = {.rule = {.num_experts = 8, .num_used = 3, .renormalise = true},
                                   .router_bias = {0, kNan, 0, 0, kNan, -kInfinity, 0, kNan}};
@@ -157,7 +158,7 @@ KVGATE_RUN_ON_ALL_BACKENDS(ExpertsConformance);
 
 class ExpertsInvariance : public Invariance {};
 
-// Alone, and in batches that every kernel of kernels/cuda takes.
+// Rows alone, and in batch sizes that together reach every kernel of kernels/cuda.
 TEST_P(ExpertsInvariance, ARowHasTheSameBitsInEveryBatch) {
   const std::vector<int> row_counts = Sizes({1, 3, 4, 5, 9, 40, 130, 200}, {1, 3, 9, 40, 130, 200});
   const int rows_max = row_counts.back();

@@ -1,6 +1,6 @@
 // The promise of an invariant backend: the bits of a row depend on that row's inputs alone. Rows
-// are computed alone, in batches of every size, at every place, beside rows of NaN, with one thread
-// and with two. Attention has a file of its own.
+// are computed alone, in batches of every size, at every position, beside rows of NaN, with one
+// thread and with two. Attention has a file of its own.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -24,7 +24,7 @@ TEST_P(Invariance, BackendsOfOneNumericsIdShareIt) {
 
 // --- products -----------------------------------------------------------------------------------
 
-// A run of rows out of rows_max, and where it starts.
+// A run of `num_rows` rows out of rows_max, and its first row.
 struct Window {
   int first_row;
   int num_rows;
@@ -42,7 +42,7 @@ std::vector<Window> WindowsOf(std::span<const int> row_counts, std::span<const i
   return windows;
 }
 
-// One weight on one backend, with bias and old output, so that those are covered too.
+// Multiplies by one weight on one backend, with bias and old output so that both are covered.
 class ProductRun {
  public:
   ProductRun(Backend& backend, const TestWeight& weight)
@@ -120,7 +120,7 @@ TEST_P(Invariance, AMatMulRowOfCodesHasTheSameBitsInEveryBatchSize) {
   }
 }
 
-// K that is no multiple of any vector width: the tail must be summed in the same order too.
+// K is not a multiple of any vector width, so the tail must be summed in the same order too.
 TEST_P(Invariance, AMatMulRowOfOddWidthHasTheSameBitsInEveryBatch) {
   for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
     for (const MatrixShape& shape : {MatrixShape{31, 257}, MatrixShape{16, 1055}}) {
@@ -229,7 +229,7 @@ TEST_P(Invariance, AGluRowHasTheSameBitsAlone) {
   for (const GluKind kind : {GluKind::kSilu, GluKind::kGeluTanh, GluKind::kClampedSilu}) {
     for (const int64_t columns : kWidths) {
       std::vector<float> gate = HostileRows(kNumRows, columns, 123);
-      for (size_t i = 0; i < gate.size(); i += 5) gate[i] *= 30;  // the tails of the sigmoid
+      for (size_t i = 0; i < gate.size(); i += 5) gate[i] *= 30;  // into the sigmoid's tails
       const std::vector<float> up = HostileValues(gate.size(), 124);
       std::vector<float> want;
       for (Backend* backend : Backends()) {
@@ -253,7 +253,7 @@ TEST_P(Invariance, AGluRowHasTheSameBitsAlone) {
   }
 }
 
-// Sums, factors and soft caps of one run of values, and of each row of it alone.
+// Compares AddScaled, SoftCap and Scale over all values with the same over each row alone.
 TEST_P(Invariance, AScaledOrCappedRowHasTheSameBitsAlone) {
   const auto compute = [](Backend& backend, std::span<const float> x, std::span<const float> y) {
     TestFloats device_x(backend, x);
@@ -280,7 +280,7 @@ TEST_P(Invariance, AScaledOrCappedRowHasTheSameBitsAlone) {
   }
 }
 
-// A row of experts' outputs adds up in their order, whichever other rows those experts served.
+// The outputs of experts add up in their order, regardless of the other rows that they served.
 TEST_P(Invariance, AScatteredRowHasTheSameBitsAlone) {
   for (const int64_t columns : {int64_t{3}, int64_t{301}, int64_t{4096}}) {
     const std::vector<float> x = HostileRows(kNumRows, columns, 128);
@@ -304,7 +304,7 @@ TEST_P(Invariance, AScatteredRowHasTheSameBitsAlone) {
           TestFloats term(*backend, RowsOf(x, static_cast<int64_t>(i), 1, columns));
           const int first = 0;
           backend->ScatterAddRows(term.data(), {&first, 1}, {&factors[i], 1}, columns, one.data());
-          backend->Synchronize();  // before `term` goes
+          backend->Synchronize();  // before `term` is destroyed
         }
         ExpectSameBits(RowsOf(want, row, 1, columns), one.Read(), columns);
       }
@@ -312,7 +312,7 @@ TEST_P(Invariance, AScatteredRowHasTheSameBitsAlone) {
   }
 }
 
-// The table and the rotation, rows at their positions in one call and each in its own.
+// Compares RoPE tables and rotations of all rows in one call with those of each row alone.
 TEST_P(Invariance, ARopeRowHasTheSameBitsAlone) {
   for (const RopeKind kind : {RopeKind::kInterleaved, RopeKind::kHalves}) {
     for (const int rotary_dim : {80, 64, 6}) {

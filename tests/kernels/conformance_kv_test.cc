@@ -1,5 +1,5 @@
-// KV memory of every backend: what StoreKv writes where, and blocks that are read, written back,
-// copied and poisoned.
+// KV memory of every backend: the bytes that StoreKv writes, and blocks that are read, written
+// back, copied and poisoned.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ bool IsNan(DType dtype, const std::byte* data, size_t index) {
   return std::isnan(dtype == DType::kBF16 ? BF16ToF32(bits) : F16ToF32(bits));
 }
 
-// Where the dtype is quantized, any two bytes may be a scale.
+// In a quantized dtype any two bytes may be a scale, so all are checked as f16.
 void ExpectAllNan(DType dtype, std::span<const std::byte> bytes) {
   const size_t element = DTypeElements(dtype) == 1 ? DTypeBytes(dtype, 1) : sizeof(uint16_t);
   for (size_t i = 0; i < bytes.size() / element; ++i) {
@@ -112,7 +112,7 @@ TEST_P(KvConformance, ABlockReadsBackAsItWasWritten) {
   }
 }
 
-// The way of a block to another tier and back; none of the buffer's bytes belong to the backend.
+// A block goes to another tier and back through a host buffer whose bytes all belong to the caller.
 TEST_P(KvConformance, ABlockPassesThroughHostMemoryOfTheBackend) {
   const auto arena = Allocate(DType::kF16, 2);
   const size_t bytes = arena->block_bytes();
@@ -132,8 +132,8 @@ TEST_P(KvConformance, ABlockPassesThroughHostMemoryOfTheBackend) {
   EXPECT_TRUE(std::ranges::equal(want, host));
 }
 
-// Out of three blocks and back into others beside the operations; one more copy out reuses the
-// host memory of a copy in, and must come after it.
+// Three blocks are copied out and back into other blocks asynchronously. One more copy out reuses
+// the host memory of a copy in, so it must come after it.
 TEST_P(KvConformance, ManyBlocksMoveBesideTheOperations) {
   const auto arena = Allocate(DType::kF16, 8);
   const size_t bytes = arena->block_bytes();
@@ -205,7 +205,7 @@ TEST_P(KvConformance, ACopiedPartOfABlockAttendsWithTheSameBits) {
                        kHeads.head_dim);
       }
 #if KVGATE_DEBUG
-      // The slots behind them are NaN: a reader that goes too far shows.
+      // The slots behind the copied tokens are NaN, which reveals a reader that goes too far.
       if (num_tokens == kKvBlockTokens) continue;
       for (const float value : AttendAt(run.arena(), to, num_tokens)) {
         ASSERT_TRUE(std::isnan(value)) << "a slot behind the copied tokens";

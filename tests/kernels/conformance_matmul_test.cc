@@ -15,14 +15,14 @@ struct MatrixShape {
   int64_t k;
 };
 
-// K of the shape, rounded up to whole quant blocks where the dtype has them.
+// Returns K of the shape, rounded up to whole quant blocks if the dtype has them.
 int64_t ColumnsFor(const MatrixShape& shape, DType dtype) {
   const int64_t unit = DTypeElements(dtype);
   return (shape.k + unit - 1) / unit * unit;
 }
 
-// What a row of the result would measure if its terms had random signs: the scale for the rows
-// that cancellation made small.
+// Returns the norm that each row of the result would have if its terms had random signs: the scale
+// for rows that cancellation made small.
 std::vector<double> RowScales(Backend& reference, const TestWeight& weight,
                               std::span<const float> x) {
   const WeightView view = weight.view();
@@ -38,7 +38,7 @@ std::vector<double> RowScales(Backend& reference, const TestWeight& weight,
   return scales;
 }
 
-// One product and what it is made of; runs on any backend.
+// One product with its operands; runs on any backend.
 struct Product {
   const TestWeight& weight;
   std::span<const float> x;
@@ -64,7 +64,7 @@ struct Product {
 
 class MatMulConformance : public BackendTest {
  protected:
-  // Odd and even, below and past every likely panel and tile width.
+  // The sizes are odd and even, below and above every likely panel and tile width.
   static std::vector<MatrixShape> Shapes() {
     return Sizes<MatrixShape>({{1, 1},
                                {3, 7},
@@ -116,7 +116,7 @@ TEST_P(MatMulConformance, Q8_0IsCloseForEveryShape) {
   for (const MatrixShape& shape : Shapes()) ExpectCloseForEveryRowCount(DType::kQ8_0, shape);
 }
 
-// Blocks of 256 that end inside a block of columns of a kernel, and past it.
+// The widths give blocks of 256 that end inside a kernel's block of columns, and past it.
 TEST_P(MatMulConformance, FormatsOfCodesAreCloseForEveryShape) {
   for (const DType dtype : kWeightDTypes) {
     if (!HasQuantLayout(dtype)) continue;
@@ -151,7 +151,7 @@ TEST_P(MatMulConformance, BiasAndOldOutputAreAdded) {
   }
 }
 
-// As a layer calls it: q, k and v of one x, each with its own width, dtype, bias and rule.
+// A layer calls it like this: q, k and v of one x, each with its own width, dtype, bias and rule.
 TEST_P(MatMulConformance, SeveralTasksOfOneXAreIndependent) {
   const int64_t k = 288;
   const TestWeight weights[] = {
@@ -189,7 +189,7 @@ TEST_P(MatMulConformance, SeveralTasksOfOneXAreIndependent) {
   }
 }
 
-// A weight says what it is, and counts at least the bytes of its elements.
+// A weight reports its shape, and counts at least the bytes of its elements.
 TEST_P(MatMulConformance, ALoadedWeightKeepsItsShape) {
   for (const DType dtype : kWeightDTypes) {
     const int64_t columns = ColumnsFor({.n = 33, .k = 64}, dtype);

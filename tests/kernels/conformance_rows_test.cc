@@ -1,6 +1,5 @@
-// The operations that work row by row or element by element, of every backend, against the
-// reference: embedding, gather, scatter, norm, rotary embedding, gated units, sums, factors and
-// soft caps.
+// Operations of every backend that work row by row or element by element, against the reference:
+// embedding, gather, scatter, norm, rotary embedding, gated units, sums, factors and soft caps.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,7 +31,7 @@ TEST_P(RowsConformance, FloatsStartAtZeroAndCopyBothWays) {
 
 TEST_P(RowsConformance, EmbedRowsDequantizesExactly) {
   for (const DType dtype : kWeightDTypes) {
-    // Whole blocks: of 256 in the K formats, else of 32.
+    // The widths are whole blocks: of 256 in the K formats, else of 32.
     const int64_t unit = std::max(32, DTypeElements(dtype));
     for (const int64_t columns : {unit, 3 * unit, 33 * unit}) {
       SCOPED_TRACE(testing::Message() << "EmbedRows " << DTypeName(dtype) << " K " << columns);
@@ -48,7 +47,8 @@ TEST_P(RowsConformance, EmbedRowsDequantizesExactly) {
   }
 }
 
-// A table that the backend may have copied, beside one of the same shape that it was not told of.
+// One table is loaded, so the backend may have copied it; the other has its shape but is not
+// loaded.
 TEST_P(RowsConformance, EmbedRowsOfALoadedTableHasTheSameBits) {
   for (const DType dtype : kWeightDTypes) {
     SCOPED_TRACE(testing::Message() << "EmbedRows " << DTypeName(dtype) << " loaded");
@@ -56,7 +56,7 @@ TEST_P(RowsConformance, EmbedRowsOfALoadedTableHasTheSameBits) {
     const TestWeight loaded(dtype, 50, columns, 7);
     const TestWeight other(dtype, 50, columns, 8);
     ASSERT_TRUE(backend_->LoadTable(loaded.view()).has_value());
-    ASSERT_TRUE(backend_->LoadTable(loaded.view()).has_value());  // twice is once
+    ASSERT_TRUE(backend_->LoadTable(loaded.view()).has_value());  // a second load has no effect
     for (const TestWeight* table : {&loaded, &other}) {
       const std::vector<TokenId> ids{49, 0, 7};
       std::vector<float> want(ids.size() * static_cast<size_t>(columns));
@@ -106,7 +106,7 @@ TEST_P(RowsConformance, RmsNormIsCloseForEveryWidth) {
       for (const float eps : {1e-5f, 1e-6f}) {
         SCOPED_TRACE(testing::Message()
                      << "RmsNorm rows " << num_rows << " columns " << columns << " eps " << eps);
-        // The squares of larger values would not fit the f32 that the mean may be kept in.
+        // The squares of larger values would overflow f32, in which the mean may be kept.
         const std::vector<float> x = HostileRows(num_rows, columns, 41, 1e14f);
         const std::vector<float> weight = NormalValues(static_cast<size_t>(columns), 42);
         std::vector<float> want(x.size());
@@ -206,7 +206,7 @@ TEST_P(RowsConformance, GluIsCloseOverTheWholeRange) {
   for (const GluKind kind : kGluKinds) {
     for (const float up_value : {1.0f, -0.75f, 100.0f, -100.0f}) {
       std::vector<float> up(gate.size(), up_value);
-      if (std::abs(up_value) > 1) std::fill(up.end() - 2, up.end(), 0.5f);  // FLT_MAX * 100: none
+      if (std::abs(up_value) > 1) std::fill(up.end() - 2, up.end(), 0.5f);  // avoids FLT_MAX * 100
       std::vector<float> want(gate.size());
       reference_->Glu(kind, gate.data(), up.data(), gate.size(), want.data());
       TestFloats device_gate(*backend_, gate);
@@ -215,8 +215,8 @@ TEST_P(RowsConformance, GluIsCloseOverTheWholeRange) {
       backend_->Glu(kind, device_gate.data(), device_up.data(), gate.size(), out.data());
       const std::vector<float> got = out.Read();
       for (size_t i = 0; i < gate.size(); ++i) {
-        // Below 1e-36 the sigmoid is a denormal, which a backend may flush. Of the other kinds the
-        // sigmoid's argument is rounded, which shows where it is far below zero.
+        // Below 1e-36 the sigmoid is a denormal, which a backend may flush. In the other kinds the
+        // argument of the sigmoid is rounded, which matters if it is far below zero.
         const bool exact = kind == GluKind::kSilu;
         const double limit = (exact ? 2e-6 : 4e-6) * std::abs(static_cast<double>(want[i])) +
                              (exact ? 1e-36 : 1e-9) * 100;
@@ -260,7 +260,7 @@ TEST_P(RowsConformance, AddScaledByOneIsTheSumRoundedOnce) {
   }
 }
 
-// Within two roundings of terms that may cancel.
+// Allows two roundings of terms that may cancel.
 double SumLimit(float term, float old) {
   return 1.3e-7 * (std::abs(static_cast<double>(term)) + std::abs(static_cast<double>(old))) +
          1e-37;
@@ -312,7 +312,7 @@ TEST_P(RowsConformance, SoftCapIsCloseOverTheWholeRange) {
 TEST_P(RowsConformance, ScatterAddRowsAddsToTheRowsNamed) {
   for (const int64_t columns : {1, 7, 64, 2049}) {
     SCOPED_TRACE(testing::Message() << "ScatterAddRows columns " << columns);
-    const std::vector<int> rows{4, 0, 4, 11, 7};  // row 4 twice, most not at all
+    const std::vector<int> rows{4, 0, 4, 11, 7};  // row 4 occurs twice, most rows not at all
     const std::vector<float> factors{0.25f, -1.5f, 0.75f, 1.0f, 0.0f};
     const std::vector<float> x = HostileRows(static_cast<int>(rows.size()), columns, 65);
     const std::vector<float> old = HostileRows(12, columns, 66);

@@ -1,4 +1,4 @@
-// TopRows of every backend: what sampling needs of a row of logits, against the reference.
+// TopK of every backend, which reduces a row of logits for sampling, against the reference.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,16 +32,16 @@ Tops TopOf(Backend& backend, std::span<const float> x, int64_t columns, int coun
             .values = std::vector<float>(size, kNan),
             .exp_sums = std::vector<float>(scales.size(), kNan),
             .scaled_exp_sums = std::vector<float>(scales.size(), kNan)};
-  backend.TopRows({.x = device_x.data(),
-                   .num_rows = static_cast<int>(scales.size()),
-                   .columns = columns,
-                   .count = count,
-                   .scales = scales},
-                  {.ids = tops.ids.data(),
-                   .values = tops.values.data(),
-                   .exp_sums = tops.exp_sums.data(),
-                   .scaled_exp_sums = tops.scaled_exp_sums.data()});
-  device_x.Read();  // the guards
+  backend.TopK({.x = device_x.data(),
+                .num_rows = static_cast<int>(scales.size()),
+                .columns = columns,
+                .count = count,
+                .scales = scales},
+               {.ids = tops.ids.data(),
+                .values = tops.values.data(),
+                .exp_sums = tops.exp_sums.data(),
+                .scaled_exp_sums = tops.scaled_exp_sums.data()});
+  device_x.Read();  // checks the guards
   return tops;
 }
 
@@ -63,7 +63,7 @@ class SamplingConformance : public BackendTest {
   }
 };
 
-TEST_P(SamplingConformance, TopRowsOfEveryWidthAndCount) {
+TEST_P(SamplingConformance, TopKOfEveryWidthAndCount) {
   for (const int64_t columns : {1, 3, 64, 255, 1024, 4099, 20001}) {
     for (const int count : {1, 20, 256}) {
       SCOPED_TRACE(testing::Message() << "TopRows columns " << columns << " count " << count);
@@ -72,15 +72,15 @@ TEST_P(SamplingConformance, TopRowsOfEveryWidthAndCount) {
   }
 }
 
-TEST_P(SamplingConformance, TopRowsOfTheVocabulariesThereAre) {
+TEST_P(SamplingConformance, TopKOfTheVocabulariesThereAre) {
   for (const int64_t columns : {65536, 128256, 151936, 262144}) {
     SCOPED_TRACE(testing::Message() << "TopRows columns " << columns);
     Expect(NormalValues(static_cast<size_t>(2 * columns), 5, 3.0f), columns, 256);
   }
 }
 
-// The order among equals, and rows whose greatest values lie side by side.
-TEST_P(SamplingConformance, TopRowsOfTiesAndOfRowsInOrder) {
+// Tests the order among equal values, and rows whose greatest values are adjacent.
+TEST_P(SamplingConformance, TopKOfTiesAndOfRowsInOrder) {
   for (const int64_t columns : {300, 8192, 70001}) {
     SCOPED_TRACE(testing::Message() << "TopRows columns " << columns);
     std::vector<float> x;
@@ -96,7 +96,7 @@ TEST_P(SamplingConformance, TopRowsOfTiesAndOfRowsInOrder) {
   }
 }
 
-TEST_P(SamplingConformance, TopRowsTakesNanAsLowestAndInfinityAsTheGreatestNumber) {
+TEST_P(SamplingConformance, TopKTakesNanAsLowestAndInfinityAsTheGreatestNumber) {
   for (const int64_t columns : {5, 300, 10000}) {
     SCOPED_TRACE(testing::Message() << "TopRows columns " << columns);
     std::vector<float> x(static_cast<size_t>(6 * columns), -kInfinity);
@@ -116,8 +116,8 @@ TEST_P(SamplingConformance, TopRowsTakesNanAsLowestAndInfinityAsTheGreatestNumbe
   }
 }
 
-// The bits of a row's results depend on the row alone.
-TEST_P(SamplingConformance, TopRowsOfARowAloneAndAmongOthers) {
+// The bits of a row's results must depend on the row alone.
+TEST_P(SamplingConformance, TopKOfARowAloneAndAmongOthers) {
   for (const int64_t columns : {257, 5000}) {
     const int count = 40;
     const std::vector<float> x = NormalValues(static_cast<size_t>(9 * columns), 11, 3.0f);

@@ -1,5 +1,5 @@
-// The backends of kernels_device_test: the conformance suite on a real device. Where there is none
-// every case skips by name.
+// The backends of kernels_device_test, which runs the conformance suite on a real device. Without a
+// device every case is skipped by name.
 #include <gtest/gtest.h>
 
 #include "kernels/cuda/cuda_backend.h"
@@ -9,7 +9,7 @@
 namespace kvgate::kernels {
 namespace {
 
-// Null where fast numerics have no libcublasLt; any other failure is the test's.
+// Returns null if libcublasLt for fast numerics is missing; any other failure fails the test.
 std::unique_ptr<Backend> MakeCuda(const cuda::CudaBackendOptions& options) {
   auto backend = cuda::MakeCudaBackend(options);
   if (backend) return std::move(*backend);

@@ -13,7 +13,7 @@
 namespace kvgate::kernels {
 namespace {
 
-// A binary float format: bits of mantissa behind the leading one, and its exponent range.
+// A binary float format: the bits of mantissa after the leading one, and the exponent range.
 struct Format {
   int mantissa_bits;
   int exponent_min;  // of the smallest normal number
@@ -22,7 +22,7 @@ struct Format {
 constexpr Format kF16Format{.mantissa_bits = 10, .exponent_min = -14, .exponent_max = 15};
 constexpr Format kBF16Format{.mantissa_bits = 7, .exponent_min = -126, .exponent_max = 127};
 
-// The value of the format nearest to `value`, ties to even, computed in double.
+// Returns the format's value nearest to `value`, ties to even, computed in double.
 double NearestOf(const Format& format, float value) {
   if (value == 0 || std::isinf(value)) return value;
   const int exponent = std::max(std::ilogb(value), format.exponent_min);
@@ -35,7 +35,7 @@ double NearestOf(const Format& format, float value) {
 
 bool SameValueAndSign(double a, double b) { return a == b && std::signbit(a) == std::signbit(b); }
 
-// Every upper half, joined with the lower halves at which a rounding changes.
+// Combines every upper half with the lower halves at which rounding changes.
 template <typename Visit>
 void ForRoundingCandidates(Visit&& visit) {
   constexpr uint32_t kLow[] = {0x0000, 0x0001, 0x0fff, 0x1000, 0x1001, 0x1fff, 0x2000, 0x2fff,
@@ -113,7 +113,7 @@ TEST(DTypeTest, Bf16EdgesRoundAsTheStandardSays) {
   EXPECT_EQ(F32ToBF16(-0.0f), 0x8000);
 }
 
-// What the fields of an E4M3 pattern say; NaN for the two that are none.
+// Returns the value of an E4M3 pattern from its fields, and NaN for the two NaN patterns.
 double E4M3Value(int pattern) {
   const int exponent = pattern >> 3 & 15;
   const int mantissa = pattern & 7;
@@ -123,7 +123,7 @@ double E4M3Value(int pattern) {
   return std::copysign(magnitude, (pattern & 0x80) != 0 ? -1.0 : 1.0);
 }
 
-// The pattern whose value is nearest, by looking at all of them; of two the even one.
+// Finds the pattern with the nearest value by trying all; in a tie the even one.
 int NearestE4M3(float value) {
   const double magnitude = std::abs(static_cast<double>(value));
   int nearest = 0;
@@ -132,7 +132,7 @@ int NearestE4M3(float value) {
     const double distance = std::abs(magnitude - E4M3Value(pattern));
     if (distance < nearer || (distance == nearer && pattern % 2 == 0)) nearest = pattern;
   }
-  if (magnitude > 448) nearest = 0x7e;  // infinity is as far from all of them
+  if (magnitude > 448) nearest = 0x7e;  // infinity is equally far from all patterns
   return nearest | (std::signbit(value) ? 0x80 : 0);
 }
 
@@ -152,7 +152,8 @@ TEST(DTypeTest, EveryF8E4M3PatternHasTheValueOfItsFieldsAndRoundTrips) {
 
 TEST(DTypeTest, F8E4M3RoundsToNearestEvenAtAndBesideEveryBoundary) {
   for (int pattern = 0; pattern < 0x7e; ++pattern) {
-    // A value, the middle between it and the next, and what is just beside both; exact in f32.
+    // Tests a value, the middle between it and the next, and the neighbours of both; all exact in
+    // f32.
     const double middle = (E4M3Value(pattern) + E4M3Value(pattern + 1)) / 2;
     for (const double at : {E4M3Value(pattern), middle}) {
       const auto exact = static_cast<float>(at);
@@ -166,7 +167,7 @@ TEST(DTypeTest, F8E4M3RoundsToNearestEvenAtAndBesideEveryBoundary) {
 }
 
 TEST(DTypeTest, F8E4M3RoundsToNearestEven) {
-  // Every sign, exponent and 7 bits of mantissa, joined with what lies below them.
+  // Combines every sign, exponent and 7 bits of mantissa with several lower bits.
   for (uint32_t high = 0; high < 0x10000; ++high) {
     for (const uint32_t low : {0x0000u, 0x0001u, 0x8000u, 0xffffu}) {
       const float value = std::bit_cast<float>(high << 16 | low);
@@ -178,7 +179,7 @@ TEST(DTypeTest, F8E4M3RoundsToNearestEven) {
 
 TEST(DTypeTest, F8E4M3Saturates) {
   EXPECT_EQ(F32ToF8E4M3(448.0f), 0x7e);
-  EXPECT_EQ(F32ToF8E4M3(464.0f), 0x7e);  // a NaN where the next value would be
+  EXPECT_EQ(F32ToF8E4M3(464.0f), 0x7e);  // the next code is NaN
   EXPECT_EQ(F32ToF8E4M3(480.0f), 0x7e);
   EXPECT_EQ(F32ToF8E4M3(std::numeric_limits<float>::max()), 0x7e);
   EXPECT_EQ(F32ToF8E4M3(INFINITY), 0x7e);
@@ -190,7 +191,7 @@ TEST(DTypeTest, F8E4M3Saturates) {
 }
 
 TEST(DTypeTest, ANanStaysANan) {
-  // The payload may sit wholly in the bits that are cut off: then it must not become an infinity.
+  // The payload may lie wholly in the bits cut off, and must not become an infinity then.
   for (const uint32_t bits : {0x7f800001u, 0xff800001u, 0x7fc00000u, 0x7fffffffu, 0xffffffffu}) {
     const float nan = std::bit_cast<float>(bits);
     EXPECT_TRUE(std::isnan(F16ToF32(F32ToF16(nan)))) << bits;
@@ -234,7 +235,7 @@ TEST(DTypeTest, SomeDTypesAreOfWeightsOnlyAndOneOfKvOnly) {
   }
 }
 
-// Values 0 but for those given.
+// Returns zeros except for the given values.
 std::array<float, 32> Values(std::initializer_list<std::pair<int, float>> set) {
   std::array<float, 32> values{};
   for (const auto& [index, value] : set) values[static_cast<size_t>(index)] = value;
@@ -282,10 +283,10 @@ void ExpectEdges() {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const std::array<float, 32> zeros{};
   EXPECT_EQ(RoundTrip<QuantBlock>(zeros), zeros);
-  // So small that the scale is 0 in f16; 1 / d would be infinite for the second.
+  // The scale is so small that it is 0 in f16; for the second, 1 / d would be infinite.
   EXPECT_EQ(RoundTrip<QuantBlock>(Values({{3, 1e-8f}})), zeros);
   EXPECT_EQ(RoundTrip<QuantBlock>(Values({{3, -1e-40f}})), zeros);
-  // Beyond f16 scales: the nearest that can be said, of the right sign, and finite.
+  // The scale exceeds f16: the result is the nearest possible, finite and of the right sign.
   for (const float value : {1e20f, kInfinity}) {
     const std::array<float, 32> read = RoundTrip<QuantBlock>(Values({{0, -value}, {1, 1.0f}}));
     EXPECT_TRUE(std::isfinite(read[0])) << value;

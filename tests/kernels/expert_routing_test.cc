@@ -64,7 +64,7 @@ TEST(ExpertRoutingTest, ThePlanHoldsEveryShareOnceByExpertAndByRow) {
   for (float& logit : logits) logit = static_cast<float>(random() % 1000) / 100;
   const auto shares = Choose(rule, logits);
   ExpertPlan plan;
-  plan.Build(rule, Choose(rule, std::vector<float>(7, 0)));  // an earlier one leaves nothing
+  plan.Build(rule, Choose(rule, std::vector<float>(7, 0)));  // an earlier plan must leave no traces
   plan.Build(rule, shares);
   std::map<std::pair<int, int>, float> seen;
   for (int expert = 0; expert < 7; ++expert) {

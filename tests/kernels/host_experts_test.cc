@@ -1,5 +1,5 @@
-// The host's way against the formulas of kernels/experts.h in plain loops, which choose and add by
-// themselves.
+// Compares the host's implementation with the formulas of kernels/experts.h in plain loops, which
+// choose and add independently.
 #include "kernels/host_experts.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 namespace kvgate::kernels {
 namespace {
 
-// One mixture of f32 matrices.
+// Computes one mixture of f32 matrices.
 class PlainMixture {
  public:
   explicit PlainMixture(const TestMixture& mixture) : mixture_(mixture) {
@@ -85,7 +85,7 @@ class PlainMixture {
     const auto i = static_cast<size_t>(expert);
     return static_cast<double>(x[i]) + (bias.empty() ? 0.0 : static_cast<double>(bias[i]));
   }
-  // The shared expert, which has no biases, is the last.
+  // The shared expert is the last one, and has no biases.
   std::vector<double> Expert(std::span<const float> x, int expert) const {
     const MixtureOptions& options = mixture_.options();
     const bool has_biases = options.has_biases && expert < options.rule.num_experts;

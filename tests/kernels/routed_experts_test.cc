@@ -25,7 +25,7 @@ TEST(RoutedExpertsTest, PartsLieOneBehindTheOtherWithinWhatIsCounted) {
   }
 }
 
-// The f16 rows of the wider of the two inputs, padded.
+// The f16 rows have the width of the wider input, padded.
 TEST(RoutedExpertsTest, APartHoldsWhatItsShapeSays) {
   const ExpertShape shape = {
       .num_experts = 7, .num_used = 3, .hidden_dim = 83, .ffn_dim = 131, .shared_dim = 1001};

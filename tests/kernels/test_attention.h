@@ -41,7 +41,7 @@ struct TestSequence {
   std::vector<float> v;
 };
 
-// Scores are a few units wide, times q_scale; v has outliers and denormals.
+// Scores have a spread of a few units, times q_scale; v has outliers and denormals.
 inline TestSequence MakeSequence(const HeadShape& shape, int length, uint64_t seed,
                                  float q_scale = 1.0f) {
   const auto q_count = static_cast<size_t>(length * shape.q_columns());
@@ -61,8 +61,8 @@ struct Piece {
 
 class AttentionRun {
  public:
-  // Every block starts as NaN. `seed` decides which blocks a sequence gets; results must not show
-  // it.
+  // Every block starts as NaN. `seed` determines the blocks of a sequence, which results must not
+  // depend on.
   AttentionRun(Backend& backend, const HeadShape& shape, DType dtype,
                std::span<const TestSequence> sequences, uint64_t seed)
       : backend_(backend),
@@ -84,7 +84,7 @@ class AttentionRun {
     }
   }
 
-  // From now on attention has this window, softcap and (if not empty) sinks, one per head.
+  // Sets the window, softcap and (if not empty) sinks of later calls; sinks has one value per head.
   void Use(int window, float softcap, std::span<const float> sinks) {
     attention_ = shape_.AttentionShapeOf();
     attention_.window = window;
@@ -93,7 +93,8 @@ class AttentionRun {
     attention_.sinks = sinks.empty() ? nullptr : sinks_->data();
   }
 
-  // What no window reaches any more, blocks [begin, end): NaN, and table entries that are no block.
+  // Fills blocks [begin, end), which no window reaches any more, with NaN and makes their table
+  // entries invalid.
   void ForgetBlocks(size_t sequence, size_t begin, size_t end) {
     for (size_t b = begin; b < end; ++b) {
       backend_.PoisonKvBlock(*arena_, tables_[sequence][b]);
@@ -101,8 +102,8 @@ class AttentionRun {
     }
   }
 
-  // StoreKv and Attention of one call in layer 1; layer 0 gets k and v exchanged, so that a layer
-  // read or written in place of the other shows.
+  // Runs StoreKv and Attention of one call in layer 1. Layer 0 gets k and v exchanged, which
+  // reveals any access to the wrong layer.
   void Call(std::span<const Piece> pieces) {
     std::vector<SequenceRows> rows;
     std::vector<float> q;
@@ -138,7 +139,7 @@ class AttentionRun {
     }
   }
 
-  // All of one sequence in calls of at most `chunk` rows.
+  // Runs all of one sequence in calls of at most `chunk` rows.
   void CallInChunks(size_t sequence, int chunk) {
     for (int position = 0; position < sequences_[sequence].length; position += chunk) {
       const int num_rows = std::min(chunk, sequences_[sequence].length - position);
@@ -146,18 +147,18 @@ class AttentionRun {
     }
   }
 
-  // From now on attention adds up block masses; each starts at `start`.
+  // Makes later calls add up block masses, each beginning at `start`.
   void AskForMass(uint64_t start) {
     for (const auto& table : tables_) masses_.emplace_back(table.size(), start);
   }
   std::span<const uint64_t> mass(size_t sequence) const { return masses_[sequence]; }
 
-  // [length, num_heads, head_dim]; NaN where no call has been yet.
+  // [length, num_heads, head_dim]; NaN for rows that no call has computed.
   std::span<const float> output(size_t sequence) const { return outputs_[sequence]; }
   std::span<const BlockId> table(size_t sequence) const { return tables_[sequence]; }
   KvArena& arena() { return *arena_; }
 
-  // The sequence's blocks, one behind the other.
+  // Returns the sequence's blocks, concatenated.
   std::vector<std::byte> KvBytes(size_t sequence) {
     const size_t block_bytes = arena_->block_bytes();
     std::vector<std::byte> bytes(tables_[sequence].size() * block_bytes);
@@ -169,7 +170,7 @@ class AttentionRun {
     return bytes;
   }
 
-  // The reverse of KvBytes: what a restore from another tier does.
+  // The reverse of KvBytes, as in a restore from another tier.
   void RestoreKvBytes(size_t sequence, std::span<const std::byte> bytes) {
     const size_t block_bytes = arena_->block_bytes();
     for (size_t i = 0; i < tables_[sequence].size(); ++i) {
@@ -200,7 +201,7 @@ class AttentionRun {
   std::vector<std::vector<uint64_t>> masses_;
 };
 
-// What attention may have beside the plain softmax.
+// The options of attention beyond the plain softmax.
 struct Variant {
   int window = 0;
   float softcap = 0;

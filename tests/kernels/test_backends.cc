@@ -1,7 +1,6 @@
 #include "tests/kernels/test_backends.h"
 
-#include <kvgate/check.h>
-
+#include "base/check.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/reference/reference_backend.h"
@@ -15,7 +14,7 @@ std::unique_ptr<Backend> MakeCpu(const std::string& target, int num_threads) {
   return std::move(*backend);
 }
 
-// The plainest target that has the numerics of `target`: itself, or AVX2 for what is better.
+// Returns the plainest target with the numerics of `target`: itself, or AVX2 for better ones.
 std::string PlainestOf(const std::string& target) {
   const std::string id = MakeCpu(target, 1)->Info().numerics_id;
   std::string plainest = target;
@@ -30,8 +29,8 @@ void AddCpuBackends(std::vector<BackendCase>& cases) {
   for (const std::string& target : targets) {
     const std::string plainest = PlainestOf(target);
     if (plainest != target) {
-      // Held to the bits of another target. What lies between that and the best has the code of
-      // the best but for the products of many rows.
+      // The target must match the bits of its twin. Targets between that and the best share the
+      // code of the best except for products of many rows, so they run fewer sizes.
       cases.push_back({.name = "cpu_" + target + "_2threads",
                        .make = [target] { return MakeCpu(target, 2); },
                        .make_twin = [plainest] { return MakeCpu(plainest, 1); },
@@ -47,8 +46,8 @@ void AddCpuBackends(std::vector<BackendCase>& cases) {
   }
 }
 
-// x is rounded to 11 bits (kernels/cuda/cuda_backend.h), half a unit of which is 2^-11, and of
-// quantized weights values and group scales too; an outlier's error stands beside its whole row.
+// x is rounded to 11 bits (kernels/cuda/cuda_backend.h), half a unit of which is 2^-11, and so are
+// values and group scales of quantized weights. An outlier's error counts against its whole row.
 void AddCudaBackend(std::vector<BackendCase>& cases) {
   cases.push_back({.name = "cuda_emulated",
                    .make =

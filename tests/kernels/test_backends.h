@@ -15,21 +15,22 @@
 namespace kvgate::kernels {
 
 struct BackendCase {
-  std::string name;  // letters, digits and _: part of the test's name
+  std::string name;  // letters, digits and _; part of the test's name
   std::function<std::unique_ptr<Backend>()> make;
-  // Another backend of the same numerics id (fewer threads), or null where there is none.
+  // Makes another backend of the same numerics id (fewer threads); null if there is none.
   std::function<std::unique_ptr<Backend>()> make_twin;
-  // KV blocks lie as KvArena documents it for the CPU, so their bytes compare with the reference's.
+  // True if KV blocks have the layout that KvArena documents for the CPU, so that their bytes can
+  // be compared with the reference's.
   bool cpu_kv_order = true;
-  // Of a row's norm: MatMul with weights of 16 bits, with quantized ones; attention over KV of 16
-  // bits or less, where a test does not allow more. What is f32 throughout is held to 1e-5.
+  // Bounds relative to a row's norm: MatMul with 16-bit weights, MatMul with quantized weights, and
+  // attention over KV of 16 bits or less unless a test allows more. Pure f32 has 1e-5.
   double dense_bound = 1e-5;
   double quant_bound = 2e-4;
   double attention_bound = 1e-5;
 
-  // Takes minutes for what others do in a second: an emulated device. Its suites run every test
-  // with fewer sizes (BackendTest::Sizes), at least one of each kind that kernels/cuda tells apart:
-  // a row, 8 rows, a tile of rows and more; chunks of a row, past a KV block, whole.
+  // Set for an emulated device, which takes minutes for what others do in a second. Its suites run
+  // every test with fewer sizes (BackendTest::Sizes), at least one for each case of kernels/cuda:
+  // one row, 8 rows, a tile of rows and more; chunks of one row, past a KV block, whole.
   bool is_slow = false;
 
   double MatMulBound(DType dtype) const {
@@ -42,7 +43,7 @@ struct BackendCase {
 
 std::vector<BackendCase> AllBackends();
 
-// Makes the backend of the parameter, and the reference beside it.
+// Makes the backend of the parameter, and a reference backend.
 class BackendTest : public testing::TestWithParam<BackendCase> {
  protected:
   void SetUp() override;
@@ -56,7 +57,7 @@ class BackendTest : public testing::TestWithParam<BackendCase> {
   std::unique_ptr<Backend> reference_;
 };
 
-// Every suite runs on every backend; the name is the backend's.
+// Runs a suite on every backend, under the backend's name.
 #define KVGATE_RUN_ON_ALL_BACKENDS(suite)          \
   INSTANTIATE_TEST_SUITE_P(                        \
       On, suite, testing::ValuesIn(AllBackends()), \

@@ -1,5 +1,6 @@
-// A mixture of experts in file form, and one that a backend has loaded. Its router copies the first
-// columns of a row to its logits, exactly on every backend: which experts are chosen is the test's.
+// A mixture of experts in file form, and one loaded by a backend. The router copies the first
+// columns of a row to its logits, exactly on every backend, so the test decides which experts are
+// chosen.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,7 +25,7 @@ struct MixtureOptions {
   bool has_shared_router = false;
   bool has_biases = false;
   std::vector<float> router_bias = {};
-  // Of gate, up and down; expert e has dtypes[(3 * e + part) % size].
+  // The dtypes of gate, up and down: expert e has dtypes[(3 * e + part) % size].
   std::vector<DType> dtypes = {DType::kF16};
   uint64_t seed = 1;
 };
@@ -124,7 +125,7 @@ class LoadedMixture {
                          .factor = factor,
                          .y = y});
   }
-  // What y is of x's rows, from 0.25 everywhere.
+  // Returns y after the mixture of x is added to values of 0.25.
   std::vector<float> Run(std::span<const float> x, float factor = 1) {
     TestFloats device_x(backend_, x);
     TestFloats y(backend_, std::vector<float>(x.size(), 0.25f));
@@ -149,7 +150,7 @@ class LoadedMixture {
   std::unique_ptr<ExpertScratch> scratch_;
 };
 
-// Rows whose logits are what `logit_of` says of a random number below 1000.
+// Returns rows whose logits are `logit_of` applied to random numbers below 1000.
 template <typename LogitOf>
 std::vector<float> MixtureRows(const MixtureOptions& options, int num_rows, uint64_t seed,
                                LogitOf logit_of) {

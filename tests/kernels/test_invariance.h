@@ -19,7 +19,7 @@ class Invariance : public BackendTest {
     if (GetParam().make_twin != nullptr) twin_ = GetParam().make_twin();
   }
 
-  // The backend, and its twin of another thread count where there is one.
+  // Returns the backend and, if there is one, its twin with another thread count.
   std::vector<Backend*> Backends() const {
     std::vector<Backend*> backends{backend_.get()};
     if (twin_ != nullptr) backends.push_back(twin_.get());

@@ -1,5 +1,5 @@
-// Test data for kernels (values that hurt: outliers, denormals, zeros), buffers with guards behind
-// them, weights in every dtype, and comparisons that say which element of which row is off.
+// Test data for kernels (difficult values: outliers, denormals, zeros), buffers with guards around
+// them, weights in every dtype, and comparisons that name the row and element that differ.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@
 
 namespace kvgate::kernels {
 
-// The same numbers on every machine, which <random>'s distributions do not promise.
+// Gives the same numbers on every machine, which <random>'s distributions do not promise.
 class TestRandom {
  public:
   explicit TestRandom(uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15u + 1) {}
@@ -34,7 +34,7 @@ class TestRandom {
   }
   uint64_t Below(uint64_t bound) { return Next() % bound; }
   float Uniform() { return static_cast<float>(Next() >> 40) * 0x1p-23f - 1.0f; }  // [-1, 1)
-  // Near a normal distribution with unit variance.
+  // Approximates a normal distribution with unit variance.
   float Normal() { return (Uniform() + Uniform() + Uniform()); }
 
  private:
@@ -48,7 +48,7 @@ inline std::vector<float> NormalValues(size_t count, uint64_t seed, float scale 
   return values;
 }
 
-// One value in 64 is 1000 times too large, one a denormal, one a zero of either sign.
+// In 64 values about one is 1000 times too large, one a denormal, and one a zero of either sign.
 inline std::vector<float> HostileValues(size_t count, uint64_t seed, float scale = 1.0f) {
   TestRandom random(seed);
   std::vector<float> values(count);
@@ -71,8 +71,8 @@ inline std::vector<float> HostileValues(size_t count, uint64_t seed, float scale
   return values;
 }
 
-// Activations [rows, columns]: of each eight rows one is tiny, one huge, one denormal and one zero;
-// the others are hostile values of ordinary size.
+// Returns activations [rows, columns]: of each eight rows one is tiny, one huge, one denormal and
+// one zero; the others are hostile values of ordinary size.
 inline std::vector<float> HostileRows(int rows, int64_t columns, uint64_t seed,
                                       float huge = 1e20f) {
   std::vector<float> values = HostileValues(static_cast<size_t>(rows * columns), seed);
@@ -84,8 +84,8 @@ inline std::vector<float> HostileRows(int rows, int64_t columns, uint64_t seed,
   return values;
 }
 
-// A weight matrix in file form, with the memory behind it. The bytes start 4 past what the
-// allocator aligned, because nothing promises more than the alignment of an element.
+// A weight matrix in file form with its memory. The bytes start 4 past an aligned address, because
+// files only promise the alignment of an element.
 class TestWeight {
  public:
   TestWeight(DType dtype, int64_t rows, int64_t columns, uint64_t seed)
@@ -121,7 +121,8 @@ class TestWeight {
                    bytes_.data() + kOffset);
   }
 
-  // Any int8 is a legal quant, -128 too; scales are of either sign, sometimes subnormal or zero.
+  // Any int8 is a legal quant, including -128; scales have either sign and are sometimes subnormal
+  // or zero.
   void EncodeQ8(size_t count, TestRandom& random) {
     for (size_t b = 0; b < count / QuantBlockQ8_0::kElements; ++b) {
       const uint64_t kind = random.Below(32);
@@ -132,7 +133,7 @@ class TestWeight {
     }
   }
 
-  // Any code and any scale of a group is legal in the formats of codes, too.
+  // Formats with codes also allow any code and any group scale.
   void EncodeParts(TestRandom& random) {
     const WeightFormat& format = WeightFormatOf(dtype_);
     const QuantLayout layout = QuantLayoutOf(dtype_);
@@ -179,8 +180,9 @@ inline std::unique_ptr<Weight> Load(Backend& backend, const TestWeight& weight) 
   return std::move(*loaded);
 }
 
-// Floats in a backend's memory with guards before and behind them; Read() fails the test where an
-// operation wrote outside. Fresh ones are NaN, so that an element nobody wrote shows.
+// Floats in a backend's memory with guards before and behind them; Read() fails the test if an
+// operation wrote outside. Uninitialised values are NaN, which reveals elements that were not
+// written.
 class TestFloats {
  public:
   TestFloats(Backend& backend, std::span<const float> values)
@@ -226,8 +228,9 @@ inline double Norm(std::span<const float> values) {
   return std::sqrt(sum);
 }
 
-// Each row of `got` is within `bound` of `want`, relative to the row's norm or to `scales[row]` (if
-// given) where cancellation made the row smaller than its terms. Results below 1e-35 may flush.
+// Checks that each row of `got` is within `bound` of `want`, relative to the row's norm or to
+// `scales[row]` (if given), for rows that cancellation made smaller than their terms. Results below
+// 1e-35 may be flushed.
 inline void ExpectRowsClose(std::span<const float> want, std::span<const float> got,
                             int64_t columns, double bound, std::span<const double> scales = {}) {
   ASSERT_EQ(want.size(), got.size());
@@ -251,7 +254,7 @@ inline void ExpectRowsClose(std::span<const float> want, std::span<const float> 
   }
 }
 
-// Every float has the same bits.
+// Checks that every float has the same bits.
 inline void ExpectSameBits(std::span<const float> want, std::span<const float> got,
                            int64_t columns) {
   ASSERT_EQ(want.size(), got.size());
@@ -275,10 +278,11 @@ inline constexpr DType kWeightDTypes[] = {
     DType::kF32,  DType::kF16,    DType::kBF16,   DType::kQ8_0, DType::kQ4_0, DType::kQ4_1,
     DType::kQ5_0, DType::kQ5_1,   DType::kQ2_K,   DType::kQ3_K, DType::kQ4_K, DType::kQ5_K,
     DType::kQ6_K, DType::kIQ4_NL, DType::kIQ4_XS, DType::kMXFP4};
-// Quantized KV has groups of 32 along head_dim.
+// Quantized KV has groups of 32 along head_dim, so head_dim must be a multiple.
 inline bool FitsHead(DType dtype, int head_dim) { return head_dim % DTypeElements(dtype) == 0; }
 
-// What is read of `values` after they were stored as `dtype`, in groups that begin at the first.
+// Returns `values` after they were stored as `dtype` and read, in groups that begin at the first
+// value.
 inline std::vector<float> RoundedTo(DType dtype, std::span<const float> values) {
   std::vector<float> rounded(values.begin(), values.end());
   for (size_t i = 0; i < rounded.size(); i += static_cast<size_t>(DTypeElements(dtype))) {

@@ -1,5 +1,5 @@
-// Every format's values against plain formulas over the bytes of a block, written here a second
-// time and element by element: what the documents of the GGUF formats say, not what our code does.
+// Compares every format's values with plain formulas over the bytes of a block, written
+// independently from the documents of the GGUF formats, element by element.
 #include "kernels/weight_format.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ int Nibble32(const Bytes& b, size_t at, int i) {
 
 int FifthBit(const Bytes& b, size_t at, int i) { return (b[at + i / 8] >> (i % 8)) & 1; }
 
-// The 6-bit scale and min of group j of Q4_K and Q5_K.
+// Returns the 6-bit scale or min of group j of Q4_K and Q5_K.
 int SixBits(const Bytes& b, size_t at, int j, bool is_min) {
   const size_t own = at + (is_min ? 4 : 0);
   if (j < 4) return b[own + j] & 0x3f;
@@ -104,7 +104,7 @@ struct Formula {
   uint32_t gguf_type;
   int elements;
   size_t bytes;
-  std::vector<size_t> halves;  // where f16 numbers lie
+  std::vector<size_t> halves;  // offsets of f16 numbers
   float (*value)(const Bytes& block, int i);
 };
 
@@ -151,7 +151,8 @@ class WeightFormatTest : public testing::TestWithParam<Formula> {
  protected:
   const WeightFormat& format() const { return WeightFormatOf(GetParam().dtype); }
 
-  // The same bits, or NaN both: which NaN a product gives is the machine's.
+  // Expects the same bits, or NaN in both, because the NaN that a product gives depends on the
+  // machine.
   void ExpectExact(const Bytes& block, const std::string& what) {
     std::vector<float> values(static_cast<size_t>(format().elements));
     format().dequantize(reinterpret_cast<const std::byte*>(block.data()), values.data());
@@ -194,7 +195,8 @@ TEST_P(WeightFormatTest, UniformBlocksAreReadExactly) {
   }
 }
 
-// Infinity, NaN, the least and largest subnormal, the largest, either zero.
+// The scales are infinity, NaN, the smallest and largest subnormal, the largest number, and both
+// zeros.
 TEST_P(WeightFormatTest, OddScalesAreReadExactly) {
   TestRandom random(42);
   for (const size_t at : GetParam().halves) {
@@ -213,8 +215,8 @@ TEST_P(WeightFormatTest, OddScalesAreReadExactly) {
   }
 }
 
-// What one step of a format costs at most, of the largest magnitude of a block. Where groups share
-// scales of few bits, those are rounded too.
+// Returns the maximum rounding error of a format, relative to the largest magnitude of a block. It
+// includes the rounding of group scales of few bits.
 double StepOf(DType dtype) {
   switch (dtype) {
     case DType::kF32:
@@ -235,7 +237,7 @@ double StepOf(DType dtype) {
     case DType::kQ3_K:
       return 0.3;
     case DType::kMXFP4:
-      return 0.26;  // 5 and 7 of at most 8: between 4 and 6, and past 6
+      return 0.26;  // 5 and 7, of at most 8, lie between codes
     default:
       return 0.14;
   }
@@ -269,7 +271,7 @@ TEST_P(WeightFormatTest, ZerosStayZeroBesideOtherGroups) {
   for (size_t i = count - 32; i < count; ++i) EXPECT_EQ(read[i], 0.0f) << i;
 }
 
-// Formats of blocks; those of one element are conversions, which DTypeTest looks at.
+// Covers formats of blocks; DTypeTest covers formats of one element, which are plain conversions.
 class BlockFormatTest : public WeightFormatTest {};
 
 TEST_P(BlockFormatTest, QuantizingHostileValuesStaysFiniteAndNanIsNotHidden) {
@@ -309,7 +311,7 @@ TEST(WeightFormatsTest, EveryFormatHasAFormulaHereAndUnknownNumbersHaveNone) {
   ASSERT_EQ(WeightFormats().size(), std::size(kFormulas));
   EXPECT_EQ(FindWeightFormat(16), nullptr);
   EXPECT_EQ(FindWeightFormat(9999), nullptr);
-  EXPECT_EQ(FindWeightFormat(kNoGgufType), nullptr);  // what only KV is stored in
+  EXPECT_EQ(FindWeightFormat(kNoGgufType), nullptr);  // stored in KV only
 }
 
 }  // namespace

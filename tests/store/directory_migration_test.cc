@@ -6,15 +6,19 @@
 #include <string>
 #include <vector>
 
-#include <kvgate/digest.h>
-
-#include "store/kv_format.h"
+#include "base/digest.h"
+#include "store/kv/kv_format.h"
 #include "store/meta/pin_format.h"
 #include "store/meta/rocks_meta_store.h"
 #include "store/meta/turn_store.h"
 #include "tests/store/store_fixture.h"
 
 namespace kvgate::store {
+
+using file::AppendValue;
+using meta::MetaStore;
+using meta::MetaTable;
+
 namespace {
 
 // A meta store whose process is killed before its n-th write.
@@ -22,15 +26,7 @@ class KilledMetaStore final : public MetaStore {
  public:
   KilledMetaStore(MetaStore& inner, int num_writes) : inner_(inner), left_(num_writes) {}
 
-  Result<void> Put(MetaTable table, std::string_view key, std::string_view value) override {
-    if (left_-- <= 0) return Killed();
-    return inner_.Put(table, key, value);
-  }
-  Result<void> Delete(MetaTable table, std::string_view key) override {
-    if (left_-- <= 0) return Killed();
-    return inner_.Delete(table, key);
-  }
-  Result<void> PutAll(MetaTable table, std::span<const MetaWrite> writes) override {
+  Result<void> PutAll(MetaTable table, std::span<const meta::MetaWrite> writes) override {
     if (left_-- <= 0) return Killed();
     return inner_.PutAll(table, writes);
   }
@@ -52,28 +48,28 @@ class KilledMetaStore final : public MetaStore {
   int left_;
 };
 
-// As format 1 had it: the same body, in clear.
-std::string InClear(const SealedKind& kind, const Keyring& ring, std::string_view key,
+// Encodes a value as format 1 did: the same body, unsealed.
+std::string InClear(const file::SealedKind& kind, const Keyring& ring, std::string_view key,
                     std::string_view value) {
   std::string clear;
   AppendValue(clear, kind.magic);
   AppendValue(clear, kind.clear_version);
   AppendValue(clear, uint16_t{0});
-  clear += Unseal(kind, ring, key, value).value().body;
+  clear += file::Unseal(kind, ring, key, value).value().body;
   std::string out;
-  AppendValue(out, Xxh3(AsBytes(clear), Xxh3(AsBytes(key)).first).first);
+  AppendValue(out, Xxh3(file::AsBytes(clear), Xxh3(file::AsBytes(key)).first).first);
   return out + clear;
 }
 
 class DirectoryMigrationTest : public ::testing::Test {
  protected:
-  static constexpr int kNumTurns = 150;  // several steps
+  static constexpr int kNumTurns = 150;  // takes several steps to migrate
 
   void SetUp() override {
-    meta_ = OpenRocksMetaStore({.directory = directory_.path() / "meta"}).value();
-    const auto turns = TurnStore::Open({.meta = *meta_}).value();
+    meta_ = meta::OpenRocksMetaStore({.directory = directory_.path() / "meta"}).value();
+    const auto turns = meta::TurnStore::Open({.meta = *meta_}).value();
     for (int i = 0; i < kNumTurns; ++i) {
-      Turn turn;
+      meta::Turn turn;
       turn.id = IdOf(i);
       turn.parent = i % 3 == 0 ? "" : IdOf(i - 1);
       turn.tenant = TenantOf(i);
@@ -82,14 +78,14 @@ class DirectoryMigrationTest : public ::testing::Test {
       if (i % 2 == 0) turn.content = PrefixDigest{.bytes = {static_cast<uint8_t>(i)}};
       ASSERT_TRUE(turns->Append(std::move(turn)));
     }
-    Pin pin;
+    meta::Pin pin;
     pin.leaf = {{1, 2}, {3, 4}};
     pin.name = "agent";
     pin.tenant = "t";
     pin.tokens = {1, 2, 3};
-    const std::string key = EncodeKvKey(pin.leaf);
-    ASSERT_TRUE(
-        meta_->Put(MetaTable::kPins, key, InClear(kPinKind, Ring(), key, EncodePin(pin, Ring()))));
+    const std::string key = kv::EncodeKvKey(pin.leaf);
+    ASSERT_TRUE(meta_->Put(MetaTable::kPins, key,
+                           InClear(file::kPinKind, Ring(), key, meta::EncodePin(pin, Ring()))));
   }
 
   static std::string IdOf(int i) { return "resp_" + std::to_string(i); }
@@ -109,20 +105,20 @@ class DirectoryMigrationTest : public ::testing::Test {
     ASSERT_TRUE(meta_->Put(MetaTable::kTurns, key, value));
   }
 
-  // Turns and their rows as format 1 had them.
+  // Rewrites the turns and their rows as format 1 had them.
   void MakeOld() {
     uint64_t bytes_less = 0;
     std::map<uint64_t, uint64_t> of_conversation;
     for (const auto& [key, value] : Rows("t")) {
-      const TurnRecord record = DecodeTurn(key, value, Ring()).value().record;
-      const std::string old = InClear(kTurnKind, Ring(), key, value);
+      const meta::TurnRecord record = meta::DecodeTurn(key, value, Ring()).value().record;
+      const std::string old = InClear(file::kTurnKind, Ring(), key, value);
       bytes_less += value.size() - old.size();
       of_conversation[record.conversation] += value.size() - old.size();
       PutRow(key, old);
-      const std::string place = EncodePlace({record.turn.order, record.conversation});
+      const std::string place = meta::EncodePlace({record.turn.order, record.conversation});
       PutRow("i" + record.turn.tenant + "/" + record.turn.id, place);
-      PutRow(WithOrder("c" + record.turn.tenant, record.turn.order), place);
-      PutRow(WithOrder(WithOrder("m", record.conversation), record.turn.order), "old");
+      PutRow(meta::WithOrder("c" + record.turn.tenant, record.turn.order), place);
+      PutRow(meta::WithOrder(meta::WithOrder("m", record.conversation), record.turn.order), "old");
     }
     for (const char* prefix : {"I", "S", "C", "M"}) {
       for (const auto& [key, value] : Rows(prefix)) {
@@ -130,19 +126,19 @@ class DirectoryMigrationTest : public ::testing::Test {
       }
     }
     for (const auto& [conversation, less] : of_conversation) {
-      const std::string key = TurnConversationKey(conversation);
-      auto state = DecodeConversation(*meta_->Get(MetaTable::kTurns, key).value()).value();
+      const std::string key = meta::TurnConversationKey(conversation);
+      auto state = meta::DecodeConversation(*meta_->Get(MetaTable::kTurns, key).value()).value();
       state.bytes -= less;
-      PutRow(key, EncodeConversation(state));
+      PutRow(key, meta::EncodeConversation(state));
     }
-    auto totals = DecodeTotals(*meta_->Get(MetaTable::kTurns, "n").value()).value();
+    auto totals = meta::DecodeTotals(*meta_->Get(MetaTable::kTurns, "n").value()).value();
     totals.bytes -= bytes_less;
-    PutRow("n", EncodeTotals(totals));
+    PutRow("n", meta::EncodeTotals(totals));
   }
 
-  // All turns are found by everything that led to them, and all sums are right.
+  // Checks that every turn is found by its id and content, and that all sums are right.
   void CheckTurns(int missing = -1) {
-    const auto turns = TurnStore::Open({.meta = *meta_}).value();
+    const auto turns = meta::TurnStore::Open({.meta = *meta_}).value();
     for (int i = 0; i < kNumTurns; ++i) {
       const auto turn = turns->Get(TenantOf(i), IdOf(i));
       ASSERT_EQ(turn.has_value(), i != missing) << i;
@@ -161,7 +157,7 @@ class DirectoryMigrationTest : public ::testing::Test {
     uint64_t bytes = 0;
     std::map<uint64_t, uint64_t> of_conversation;
     for (const auto& [key, value] : Rows("t")) {
-      const auto record = DecodeTurn(key, value, Ring()).value();
+      const auto record = meta::DecodeTurn(key, value, Ring()).value();
       EXPECT_FALSE(record.was_clear);
       bytes += key.size() + value.size();
       of_conversation[record.record.conversation] += key.size() + value.size();
@@ -170,9 +166,10 @@ class DirectoryMigrationTest : public ::testing::Test {
     EXPECT_EQ(turns->Stats().num_turns, Rows("t").size());
     EXPECT_EQ(turns->Stats().num_conversations, of_conversation.size());
     for (const auto& [conversation, sum] : of_conversation) {
-      const auto state = meta_->Get(MetaTable::kTurns, TurnConversationKey(conversation)).value();
+      const auto state =
+          meta_->Get(MetaTable::kTurns, meta::TurnConversationKey(conversation)).value();
       ASSERT_TRUE(state);
-      EXPECT_EQ(DecodeConversation(*state)->bytes, sum);
+      EXPECT_EQ(meta::DecodeConversation(*state)->bytes, sum);
     }
     EXPECT_EQ(Rows("M").size(), Rows("t").size());
     EXPECT_EQ(Rows("I").size(), Rows("t").size());
@@ -193,10 +190,10 @@ TEST_F(DirectoryMigrationTest, TurnsAndPinsOfFormat1AreSealedAndFound) {
   EXPECT_EQ(report.num_pins, 1u);
   EXPECT_EQ(report.num_turns_damaged + report.num_turns_foreign, 0u);
   CheckTurns();
-  const std::string key = EncodeKvKey({{1, 2}, {3, 4}});
+  const std::string key = kv::EncodeKvKey({{1, 2}, {3, 4}});
   const auto pin = meta_->Get(MetaTable::kPins, key).value();
-  EXPECT_EQ(DecodePin(key, *pin, Ring()).value().tokens, (std::vector<TokenId>{1, 2, 3}));
-  EXPECT_FALSE(Unseal(kPinKind, Ring(), key, *pin).value().was_clear);
+  EXPECT_EQ(meta::DecodePin(key, *pin, Ring()).value().tokens, (std::vector<TokenId>{1, 2, 3}));
+  EXPECT_FALSE(file::Unseal(file::kPinKind, Ring(), key, *pin).value().was_clear);
 }
 
 TEST_F(DirectoryMigrationTest, KilledBeforeAnyOfItsWritesItIsFinishedByTheNextOne) {
@@ -242,14 +239,14 @@ TEST_F(DirectoryMigrationTest, UnderAnotherSecretRowsAreNamedAnewWhereTheyOpen) 
   ASSERT_TRUE(MigrateTurns(*meta_, report));
   EXPECT_EQ(report.num_turns, static_cast<uint64_t>(kNumTurns));
   CheckTurns();
-  // And under one that opens nothing they stay, and are absent.
+  // Under a secret that opens none of the rows, they stay and count as absent.
   const auto before = Rows("");
   meta_->SetKeyring(Keyring::Generate());
   MigrationReport foreign;
   ASSERT_TRUE(MigrateTurns(*meta_, foreign));
   EXPECT_EQ(foreign.num_turns_foreign, static_cast<uint64_t>(kNumTurns));
   EXPECT_EQ(Rows(""), before);
-  const auto turns = TurnStore::Open({.meta = *meta_}).value();
+  const auto turns = meta::TurnStore::Open({.meta = *meta_}).value();
   EXPECT_EQ(turns->Get(TenantOf(0), IdOf(0)).error().code, ErrorCode::kNotFound);
 }
 

@@ -12,6 +12,9 @@
 #include "tests/store/store_fixture.h"
 
 namespace kvgate::store {
+
+using file::kSecretFileName;
+
 namespace {
 
 constexpr const char* kVariable = "KVGATE_TEST_DIRECTORY_SECRETS";
@@ -19,7 +22,7 @@ constexpr const char* kVariable = "KVGATE_TEST_DIRECTORY_SECRETS";
 class DirectorySecretsTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    meta_ = OpenRocksMetaStore({.directory = directory_.path() / "meta"}).value();
+    meta_ = meta::OpenRocksMetaStore({.directory = directory_.path() / "meta"}).value();
   }
   void TearDown() override { ::unsetenv(kVariable); }
 
@@ -28,21 +31,21 @@ class DirectorySecretsTest : public ::testing::Test {
                        {.directory = directory_.path(), .environment = environment, .make = make});
   }
   std::string Remembered(std::string_view key) const {
-    return meta_->Get(MetaTable::kDirectory, key).value().value_or("");
+    return meta_->Get(meta::MetaTable::kDirectory, key).value().value_or("");
   }
   void Append(const std::string& id) {
-    const auto turns = TurnStore::Open({.meta = *meta_}).value();
-    Turn turn;
+    const auto turns = meta::TurnStore::Open({.meta = *meta_}).value();
+    meta::Turn turn;
     turn.id = id;
     turn.items = {{.role = "user", .payload = "words"}};
     ASSERT_TRUE(turns->Append(std::move(turn)));
   }
   bool Has(const std::string& id) {
-    return TurnStore::Open({.meta = *meta_}).value()->Get("", id).has_value();
+    return meta::TurnStore::Open({.meta = *meta_}).value()->Get("", id).has_value();
   }
 
   const TemporaryDirectory directory_;
-  std::unique_ptr<MetaStore> meta_;
+  std::unique_ptr<meta::MetaStore> meta_;
 };
 
 TEST_F(DirectorySecretsTest, TheSecretIsTheSameAtTheNextOpening) {
@@ -101,7 +104,7 @@ TEST_F(DirectorySecretsTest, GoingOverToAVariableNamesTurnsAnew) {
   ::setenv(kVariable, Keyring::GenerateSecret().c_str(), 1);
   ASSERT_TRUE(Open(kVariable));
   EXPECT_TRUE(Has("one"));
-  // The file is not needed any more: the turn is sealed with the variable's secret.
+  // The file is no longer needed, because the turn is sealed with the variable's secret.
   std::filesystem::remove(directory_.path() / kSecretFileName);
   ASSERT_TRUE(Open(kVariable));
   EXPECT_TRUE(Has("one"));

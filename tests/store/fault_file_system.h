@@ -1,8 +1,8 @@
-// A disk that fails: RocksDB's FileSystem over real files, which fails the n-th call, or any call
-// with a probability, in the ways that disks do; that forgets what was not synced; and that stands
-// still for ever, as for a process that has been killed.
+// A disk that fails: RocksDB's FileSystem over real files that fails the n-th call, or any call
+// with a probability, in the ways that disks do. It can also lose what was not synced, and stop for
+// ever, as for a process that has been killed.
 //
-// Any thread. What is not under it: the lock, server.json, the seed and meta.sequence.
+// Any thread may use it. The lock, server.json, the seed and meta.sequence do not go through it.
 #pragma once
 
 #include <rocksdb/env.h>
@@ -28,10 +28,10 @@ enum class Fault {
   kNone,
   kError,        // EIO
   kFull,         // ENOSPC
-  kShortWrite,   // half of it is written, then an error
-  kLyingSync,    // says that it is synced
-  kFlippedRead,  // one bit of what is read
-  kHang,         // until Release
+  kShortWrite,   // half of the data is written, then an error
+  kLyingSync,    // reports success without syncing
+  kFlippedRead,  // one bit of the data read is wrong
+  kHang,         // blocks until Release
 };
 inline constexpr size_t kNumFaults = 7;
 
@@ -40,7 +40,7 @@ class FaultFileSystem final : public rocksdb::FileSystemWrapper {
   FaultFileSystem() : FileSystemWrapper(rocksdb::FileSystem::Default()) {}
   const char* Name() const override { return "FaultFileSystem"; }
 
-  // The n-th call from now, counted from 1, and `then` that follow it.
+  // Fails the n-th call from now, counted from 1, and the `then` calls that follow it.
   void FailNth(uint64_t n, Fault fault, uint64_t then = 0) {
     const std::lock_guard lock(mutex_);
     fail_at_ = num_calls_ + n;
@@ -51,8 +51,8 @@ class FaultFileSystem final : public rocksdb::FileSystemWrapper {
     double probability = 0;
     bool writes_only = false;
     bool reads_only = false;
-    bool flips = false;  // reads may be wrong
-    bool lies = false;   // syncs may be lies
+    bool flips = false;  // reads may return flipped bits
+    bool lies = false;   // syncs may report false success
   };
   void FailAtRandom(const Odds& odds, uint64_t seed) {
     const std::lock_guard lock(mutex_);
@@ -72,7 +72,7 @@ class FaultFileSystem final : public rocksdb::FileSystemWrapper {
     released_.notify_all();
   }
 
-  // From now on nothing that is called has an effect, until Revive.
+  // Makes every call fail without effect, until Revive.
   void Stop() {
     const std::lock_guard lock(mutex_);
     stopped_ = true;
@@ -83,7 +83,8 @@ class FaultFileSystem final : public rocksdb::FileSystemWrapper {
     const std::lock_guard lock(mutex_);
     stopped_ = false;
   }
-  // As power that fails: what was not synced is cut off, anywhere. REQUIRES: no file is open.
+  // Simulates a power failure: cuts each file at a random point of its unsynced part. REQUIRES: no
+  // file is open.
   void LoseUnsynced(std::mt19937_64& random) {
     const std::lock_guard lock(mutex_);
     for (const auto& [path, synced] : synced_bytes_) {
@@ -104,7 +105,7 @@ class FaultFileSystem final : public rocksdb::FileSystemWrapper {
     const std::lock_guard lock(mutex_);
     return num_calls_;
   }
-  // Files that a loss of power has cut.
+  // Returns the number of files cut by power losses.
   uint64_t num_cut() const {
     const std::lock_guard lock(mutex_);
     return num_cut_;
@@ -156,7 +157,8 @@ class FaultFileSystem final : public rocksdb::FileSystemWrapper {
 
   enum class Kind { kLook, kRead, kWrite, kSync };
   Fault Draw(Kind kind);
-  // What is not for the caller to do: errors, hanging.
+  // Applies the errors and hangs itself. Faults that change the data are returned in `drawn` for
+  // the caller to apply.
   rocksdb::IOStatus Fail(Kind kind, Fault* drawn = nullptr);
   void NoteSynced(const std::string& name, uint64_t bytes) {
     const std::lock_guard lock(mutex_);
@@ -180,7 +182,7 @@ class FaultFileSystem final : public rocksdb::FileSystemWrapper {
   std::array<uint64_t, kNumFaults> num_by_kind_{};
   bool hanging_ = false;
   bool stopped_ = false;
-  std::map<std::string, uint64_t> synced_bytes_;  // of files made since the last power loss
+  std::map<std::string, uint64_t> synced_bytes_;  // of files created since the last power loss
 };
 
 inline Fault FaultFileSystem::Draw(Kind kind) {
@@ -227,7 +229,7 @@ inline rocksdb::IOStatus FaultFileSystem::Fail(Kind kind, Fault* drawn) {
   return rocksdb::IOStatus::IOError("injected: Input/output error");
 }
 
-// A clock by which RocksDB's pauses, a second after each failure, are short.
+// A clock that shortens RocksDB's pauses, which last a second after each failure.
 class QuickClock final : public rocksdb::SystemClockWrapper {
  public:
   using SystemClockWrapper::SystemClockWrapper;
@@ -280,7 +282,7 @@ class FaultWritableFile final : public rocksdb::FSWritableFileOwnerWrapper {
   }
   rocksdb::IOStatus RangeSync(uint64_t, uint64_t, const rocksdb::IOOptions&,
                               rocksdb::IODebugContext*) override {
-    return system_.Fail(FaultFileSystem::Kind::kWrite);  // promises nothing
+    return system_.Fail(FaultFileSystem::Kind::kWrite);  // RangeSync promises no durability
   }
   rocksdb::IOStatus Close(const rocksdb::IOOptions& options,
                           rocksdb::IODebugContext* context) override {
@@ -290,7 +292,8 @@ class FaultWritableFile final : public rocksdb::FSWritableFileOwnerWrapper {
   }
 
  private:
-  // The page cache stands for the disk: only what Stop and LoseUnsynced do can be seen.
+  // The page cache stands in for the disk, so only Stop and LoseUnsynced reveal what was not
+  // synced.
   template <typename Call>
   rocksdb::IOStatus SyncBy(Call call) {
     Fault fault = Fault::kNone;
@@ -307,7 +310,8 @@ class FaultWritableFile final : public rocksdb::FSWritableFileOwnerWrapper {
   uint64_t bytes_ = 0;
 };
 
-// Flips a bit of what was read, in memory of its own: the file system's may be mapped.
+// Flips a bit of what was read, but only in the caller's buffer, because other memory may be
+// mapped.
 inline void FlipBit(rocksdb::Slice* result, char* scratch) {
   if (result->empty() || result->data() != scratch) return;
   scratch[result->size() / 3] = static_cast<char>(scratch[result->size() / 3] ^ 0x04);

@@ -1,9 +1,11 @@
-// One life of a data directory, from a seed: operations under faults, ends of every kind, damage to
-// its files; after each end it is opened on a disk that is well and compared with a model of what
-// had been acknowledged. Nothing wrong may be served, and what is missing must have been said.
+// Runs one life of a data directory from a seed: operations under faults, crashes and closes of
+// every kind, damage to its files. After each end the directory is opened on a healthy disk and
+// compared with a model of what was acknowledged. No wrong data may be served, and every loss must
+// have been reported.
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -14,27 +16,27 @@
 #include <string>
 #include <vector>
 
-#include "store/rocks_data_directory.h"
 #include "store/file/rocks_file_system.h"
 #include "store/meta/turn_store.h"
+#include "store/rocks_data_directory.h"
 #include "tests/store/fault_file_system.h"
 #include "tests/store/store_fixture.h"
 
 namespace kvgate::store {
 
-// What a life went through, by kind.
+// Counts the faults of a life by kind.
 struct FaultTally {
   std::array<uint64_t, kNumFaults> num_calls{};  // by Fault
   uint64_t num_bits = 0;                         // flipped in files, one at a time
-  uint64_t num_changes = 0;  // of files: runs overwritten, moved, cut; files gone or replaced
+  uint64_t num_changes = 0;  // to files: ranges overwritten, moved, cut; files replaced
   uint64_t num_kills = 0;
   uint64_t num_power_losses = 0;
-  uint64_t num_cut = 0;  // files that a loss of power has cut
+  uint64_t num_cut = 0;  // files cut by a power loss
   uint64_t num_operations = 0;
   uint64_t num_compared = 0;
-  uint64_t num_lost_said = 0;  // acknowledged, gone, and said so
+  uint64_t num_lost_said = 0;  // acknowledged, lost, and reported as lost
 
-  // Every count in one order, for notes that another process reads.
+  // Visits every count in a fixed order, for notes that another process reads.
   template <typename Use>
   void ForEach(Use use) {
     for (uint64_t& num : num_calls) use(num);
@@ -53,9 +55,9 @@ struct FaultTally {
 class FaultLife {
  public:
   enum class Kind {
-    kCalls,   // any call fails while it writes and reads
-    kReads,   // reads fail or are wrong while everything is read again and again
-    kDamage,  // files are changed while it is closed
+    kCalls,   // calls fail during writes and reads
+    kReads,   // reads fail or return wrong bits while everything is read repeatedly
+    kDamage,  // files are changed while the directory is closed
   };
   FaultLife(Kind kind, uint64_t seed, std::filesystem::path directory)
       : kind_(kind), random_(seed), directory_(std::move(directory)) {
@@ -63,7 +65,7 @@ class FaultLife {
     sync_ = random_() % 2 == 0;
   }
 
-  // What was wrong; empty: nothing.
+  // Returns the faults found in the store; empty if there are none.
   std::vector<std::string> Run() {
     const uint64_t num_epochs = kind_ == Kind::kCalls ? 4 : 2;
     for (uint64_t epoch = 0; epoch < num_epochs && wrong_.empty(); ++epoch) {
@@ -123,13 +125,13 @@ class FaultLife {
     }
   }
 
-  // Disks that come back, and others that fail.
+  // Heals the disk, and half of the time begins other faults.
   void ChangeFaults() {
     system_->Heal();
     if (random_() % 2 == 0) BeginFaults();
   }
 
-  // Each chain is read from the disk many times; what wrong bits have cost is put again.
+  // Reads each chain from disk many times; chains dropped because of wrong bits are put again.
   void ReadUnderFaults() {
     static constexpr double kOdds[] = {0.1, 0.3, 0.6, 0.9};
     may_lose_ = true;
@@ -151,7 +153,7 @@ class FaultLife {
     if (!opened) return false;
     data_ = std::move(*opened);
     if (data_->meta_error() != nullptr) return true;
-    auto turns = TurnStore::Open({.meta = data_->meta()});
+    auto turns = meta::TurnStore::Open({.meta = data_->meta()});
     if (turns) turns_ = std::move(*turns);
     return true;
   }
@@ -183,8 +185,8 @@ class FaultLife {
     const std::string key = "row " + std::to_string(random_() % 12);
     std::optional<std::string> value;
     if (random_() % 5 != 0) value = std::to_string(random_()) + std::string(random_() % 3000, 'v');
-    const auto done = value ? data_->meta().Put(MetaTable::kLedger, key, *value)
-                            : data_->meta().Delete(MetaTable::kLedger, key);
+    const auto done = value ? data_->meta().Put(meta::MetaTable::kLedger, key, *value)
+                            : data_->meta().Delete(meta::MetaTable::kLedger, key);
     NoteWrite(rows_[key], value, done.has_value());
   }
 
@@ -198,7 +200,7 @@ class FaultLife {
     const std::string id = "turn " + std::to_string(next_turn_++);
     const std::string payload = std::to_string(random_()) + std::string(random_() % 2000, 't');
     if (turns_ == nullptr) return;
-    Turn turn;
+    meta::Turn turn;
     turn.id = id;
     turn.tenant = kTenant;
     turn.items.push_back({.role = "user", .payload = payload});
@@ -228,7 +230,7 @@ class FaultLife {
 
   void FlushKv() {
     if (!data_->kv().Flush()) return;
-    // What was put before an error of the disk that made it open again may be gone already.
+    // Chains put before a disk error that forced a reopening may already be gone.
     for (const uint64_t chain : put_) {
       if (data_->kv().Contains(Chain(chain).back().key)) flushed_.insert(chain);
     }
@@ -238,13 +240,13 @@ class FaultLife {
     if (random_() % 3 != 0) return;
     const uint64_t chain = random_() % 40;
     put_.erase(chain);
-    flushed_.erase(chain);  // whatever comes of it
+    flushed_.erase(chain);  // whatever the removal returns
     if (data_->kv().RemovePrefix(Chain(chain).back().key.hash)) removed_.insert(chain);
   }
 
   void ChangePin() {
     const uint64_t chain = random_() % 10;
-    const KvKey leaf = Chain(chain).back().key;
+    const kv::KvKey leaf = Chain(chain).back().key;
     Row& row = pins_[chain];
     if (random_() % 3 == 0) {
       const auto done = data_->pins().Remove(leaf.hash);
@@ -253,7 +255,7 @@ class FaultLife {
       }
       return;
     }
-    Pin pin;
+    meta::Pin pin;
     pin.leaf = leaf;
     pin.tokens = {static_cast<TokenId>(chain)};
     NoteWrite(row, "pinned", data_->pins().Put(pin).has_value());
@@ -261,11 +263,12 @@ class FaultLife {
 
   void ReadSomething() {
     CheckChain(random_() % 40, false);
-    const auto row = data_->meta().Get(MetaTable::kLedger, "row " + std::to_string(random_() % 12));
+    const auto row =
+        data_->meta().Get(meta::MetaTable::kLedger, "row " + std::to_string(random_() % 12));
     (void)row;
   }
 
-  // Reads a chain's blocks; false: one of them is not there.
+  // Reads a chain's blocks; returns false if one of them is missing.
   bool CheckChain(uint64_t chain, bool must_answer) {
     bool whole = true;
     for (const Block& block : Chain(chain)) {
@@ -282,10 +285,10 @@ class FaultLife {
     return whole;
   }
 
-  // The losses that this opening has told of.
+  // Returns true if this opening has reported any losses.
   bool HasSaid() const {
     if (data_ == nullptr) return false;
-    const MetaStoreStats stats = data_->meta().Stats();
+    const meta::MetaStoreStats stats = data_->meta().Stats();
     return stats.num_lost > 0 || stats.damaged_log_bytes > 0 || stats.num_damaged_reads > 0 ||
            data_->pins().num_damaged() > 0 ||
            (turns_ != nullptr && turns_->Stats().num_damaged > 0);
@@ -330,7 +333,7 @@ class FaultLife {
     }
   }
 
-  // As a disk that rots: many bits, of kv/ alone or of everything.
+  // Simulates bit rot: flips many bits, in kv/ alone or in all files.
   void FlipBits() {
     const auto files = random_() % 2 == 0 ? Files({"kv"}) : Files({"meta", "kv"});
     if (files.empty()) return;
@@ -409,7 +412,7 @@ class FaultLife {
       if (!opened || (*opened)->meta_error() != nullptr) return Wrong("repaired in vain");
     }
     data_ = std::move(*opened);
-    auto turns = TurnStore::Open({.meta = data_->meta()});
+    auto turns = meta::TurnStore::Open({.meta = data_->meta()});
     if (!turns) {
       if (turns.error().code == ErrorCode::kDataLoss && may_lose_) return RepairAfterAll();
       return Wrong("turns cannot be opened: " + turns.error().ToString());
@@ -421,7 +424,7 @@ class FaultLife {
     data_.reset();
   }
 
-  // Damage that only reading some row has met: said by an error, and mended by repair.
+  // Damage that is only met by reading a row is reported as an error and mended by repair.
   void RepairAfterAll() {
     turns_.reset();
     data_.reset();
@@ -430,7 +433,7 @@ class FaultLife {
     auto opened = DataDirectory::Open(Options());
     if (!opened || (*opened)->meta_error() != nullptr) return Wrong("repaired in vain");
     data_ = std::move(*opened);
-    auto turns = TurnStore::Open({.meta = data_->meta()});
+    auto turns = meta::TurnStore::Open({.meta = data_->meta()});
     if (!turns) return Wrong("repaired in vain: " + turns.error().ToString());
     turns_ = std::move(*turns);
     CompareRows(true);
@@ -449,7 +452,7 @@ class FaultLife {
         if (found.error().code != ErrorCode::kDataLoss || !may_lose_) {
           Wrong(name + " cannot be read: " + found.error().ToString());
         }
-        damaged = true;  // and said so
+        damaged = true;  // and reported as such
         return;
       }
       if (!row.history.contains(*found)) Wrong(name + " has a value that nobody wrote");
@@ -457,7 +460,7 @@ class FaultLife {
       row.allowed = {*found};
     };
     for (auto& [key, row] : rows_) {
-      compare(key, row, data_->meta().Get(MetaTable::kLedger, key));
+      compare(key, row, data_->meta().Get(meta::MetaTable::kLedger, key));
     }
     for (auto& [id, row] : turn_rows_) {
       auto turn = turns_->Get(kTenant, id);
@@ -481,7 +484,7 @@ class FaultLife {
     if (damaged) Mend();
   }
 
-  // The next epoch begins with a database that can be read.
+  // Repairs the database, so that the next epoch can read it.
   void Mend() {
     turns_.reset();
     data_.reset();
@@ -493,12 +496,13 @@ class FaultLife {
     pins_.clear();
     if (auto opened = DataDirectory::Open(Options()); opened) {
       data_ = std::move(*opened);
-      if (auto turns = TurnStore::Open({.meta = data_->meta()}); turns) turns_ = std::move(*turns);
+      if (auto turns = meta::TurnStore::Open({.meta = data_->meta()}); turns)
+        turns_ = std::move(*turns);
     }
-    // What the model has forgotten may be there, under names that are not used again.
+    // Rows unknown to the model may exist, under names that are not reused.
     for (int i = 0; i < 12; ++i) {
       const std::string key = "row " + std::to_string(i);
-      const auto value = data_ ? data_->meta().Get(MetaTable::kLedger, key)
+      const auto value = data_ ? data_->meta().Get(meta::MetaTable::kLedger, key)
                                : Result<std::optional<std::string>>(std::nullopt);
       if (!value) return Wrong(key + " cannot be read after repair");
       rows_[key].allowed = {*value};
@@ -544,12 +548,13 @@ class FaultLife {
   std::mt19937_64 random_;
   const std::filesystem::path directory_;
   bool sync_ = false;
-  bool may_lose_ = false;  // acknowledged things may be gone after this epoch, if that is said
+  bool may_lose_ = false;  // acknowledged data may be lost in this epoch, if that is reported
   bool said_before_ = false;
   const std::shared_ptr<FaultFileSystem> system_ = std::make_shared<FaultFileSystem>();
-  const std::unique_ptr<rocksdb::Env> env_ = std::make_unique<QuickEnv>(MakePrivateEnv(system_));
+  const std::unique_ptr<rocksdb::Env> env_ =
+      std::make_unique<QuickEnv>(file::MakePrivateEnv(system_));
   std::unique_ptr<DataDirectory> data_;
-  std::unique_ptr<TurnStore> turns_;
+  std::unique_ptr<meta::TurnStore> turns_;
 
   std::map<std::string, Row> rows_;
   std::map<std::string, Row> turn_rows_;
@@ -559,7 +564,7 @@ class FaultLife {
   std::set<uint64_t> removed_;
   uint64_t next_turn_ = 0;
   FaultTally tally_;
-  std::string damages_;  // of the files, for whoever looks for a cause
+  std::string damages_;  // to the files, to help find the cause of a failure
   std::vector<std::string> wrong_;
 };
 

@@ -1,7 +1,7 @@
-// Seeded lives of data directories under every fault that a disk has: nothing wrong is served,
-// nothing aborts, nothing acknowledged goes without a word. KVGATE_TEST_FULL=1 lives longer;
-// KVGATE_FAULT_LIVES=N says how long; KVGATE_FAULT_SEED=N begins elsewhere, so that a failure's
-// seed can be lived again.
+// Seeded lives of data directories under every kind of disk fault: no wrong data is served, no
+// process aborts, and no acknowledged write is lost silently. KVGATE_TEST_FULL=1 runs more lives,
+// KVGATE_FAULT_LIVES=N sets their number, and KVGATE_FAULT_SEED=N sets the first seed, which
+// reproduces a failure.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,8 +9,12 @@
 #include <thread>
 
 #include "tests/store/fault_life.h"
+#include "tests/wait_until.h"
 
 namespace kvgate::store {
+
+using meta::MetaTable;
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -22,7 +26,7 @@ uint64_t NumberOf(const char* variable, uint64_t otherwise) {
   return text == nullptr ? otherwise : std::stoull(text);
 }
 
-// Lives one seed after the other and notes how each went.
+// Runs one seed after the other and notes how each went.
 TEST(FaultChild, LivesUntilItsSeedsAreOver) {
   const char* path = std::getenv(kChildVariable);
   const char* lives = std::getenv(kLivesVariable);
@@ -78,7 +82,7 @@ void ReadNotes(const fs::path& path, Report& report) {
   }
 }
 
-// In processes of their own, so that an abort is a finding with a seed.
+// Runs the lives in child processes, so that an abort is reported with its seed.
 Report Live(FaultLife::Kind kind, uint64_t first, uint64_t num_lives) {
   Report report;
   report.next_seed = first;
@@ -139,7 +143,7 @@ TEST(RocksFaults, DamagedFilesServeNothingWrongAndAreSaid) {
 TEST(RocksFaults, ACallThatHangsHoldsNobodyElse) {
   const TemporaryDirectory directory;
   const auto system = std::make_shared<FaultFileSystem>();
-  const auto env = MakePrivateEnv(system);
+  const auto env = file::MakePrivateEnv(system);
   StoreOptions options{.directory = directory.path(), .kv_bytes_max = uint64_t{16} << 20};
   options.env = env.get();
   auto data = DataDirectory::Open(options).value();
@@ -149,7 +153,8 @@ TEST(RocksFaults, ACallThatHangsHoldsNobodyElse) {
   ASSERT_TRUE(data->meta().Put(MetaTable::kTurns, "a", "b"));
   system->FailNth(1, Fault::kHang);
   std::thread writer([&] { EXPECT_TRUE(data->meta().Put(MetaTable::kTurns, "c", "d")); });
-  EXPECT_TRUE(WaitUntil([&] { return system->num_faults(Fault::kHang) == 1; }));
+  EXPECT_TRUE(
+      test::WaitUntil([&] { return system->num_faults(Fault::kHang) == 1; }, "the disk hangs"));
   EXPECT_EQ(Read(data->kv(), chain[1]), Found::kRight);
   EXPECT_EQ(data->meta().Get(MetaTable::kTurns, "a").value(), "b");
   system->Release();
@@ -160,7 +165,7 @@ TEST(RocksFaults, ACallThatHangsHoldsNobodyElse) {
 TEST(RocksFaults, ADiskThatIsFullAtTheStartComesBackByItself) {
   const TemporaryDirectory directory;
   const auto system = std::make_shared<FaultFileSystem>();
-  const auto env = MakePrivateEnv(system);
+  const auto env = file::MakePrivateEnv(system);
   StoreOptions options{.directory = directory.path(), .kv_bytes_max = uint64_t{16} << 20};
   options.env = env.get();
   const auto chain = MakeChain(1, 2, 1000);
@@ -176,9 +181,11 @@ TEST(RocksFaults, ADiskThatIsFullAtTheStartComesBackByItself) {
           << "what is there can be read";
     }
     system->Heal();
+    EXPECT_TRUE(test::WaitUntil(
+        [&] { return (*data)->meta().Put(MetaTable::kTurns, "a", "b").has_value(); },
+        "a healed disk takes a turn"));
     EXPECT_TRUE(
-        WaitUntil([&] { return (*data)->meta().Put(MetaTable::kTurns, "a", "b").has_value(); }));
-    EXPECT_TRUE(WaitUntil([&] { return (*data)->kv().Stats().error.empty(); }));
+        test::WaitUntil([&] { return (*data)->kv().Stats().error.empty(); }, "the error is gone"));
     ASSERT_TRUE((*data)->kv().Put(Records(chain)));
     ASSERT_TRUE((*data)->kv().Flush());
     ASSERT_TRUE((*data)->meta().Put(MetaTable::kTurns, "kept", "before"));

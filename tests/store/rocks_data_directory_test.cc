@@ -10,10 +10,14 @@
 #include <random>
 #include <string>
 
-#include "store/directory_lock.h"
+#include "store/file/directory_lock.h"
 #include "tests/store/store_fixture.h"
+#include "tests/wait_until.h"
 
 namespace kvgate::store {
+
+using meta::MetaTable;
+
 namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
@@ -31,7 +35,7 @@ unsigned ModeOf(const std::filesystem::path& path) {
   return info.st_mode & 0777;
 }
 
-// Puts chains, flushes some and notes in DIR/flushed which ones the store has promised to keep.
+// Puts chains, flushes some, and notes in DIR/flushed those that the store has promised to keep.
 TEST(DataDirectoryChild, WritesUntilItIsKilled) {
   const char* path = std::getenv(kChildVariable);
   if (path == nullptr) GTEST_SKIP() << "runs as a child of the crash tests only";
@@ -83,10 +87,10 @@ TEST(DataDirectory, SurvivesKillAtAnyMoment) {
   for (int round = 0; round < 12; ++round) {
     {
       ChildProcess child(kChild, temporary.path());
-      ASSERT_TRUE(WaitUntil([&] {
-        return DataDirectory::FindServer(temporary.path()).has_value();
-      })) << "round "
-          << round;
+      ASSERT_TRUE(
+          test::WaitUntil([&] { return DataDirectory::FindServer(temporary.path()).has_value(); },
+                          "the child holds the directory"))
+          << "round " << round;
       std::this_thread::sleep_for(std::chrono::milliseconds(random() % 500));
       child.Kill();
     }
@@ -102,7 +106,7 @@ TEST(DataDirectory, SurvivesKillAtAnyMoment) {
     for (const std::string& turn : notes.turns) {
       EXPECT_EQ((*directory)->meta().Get(MetaTable::kTurns, turn).value(), "turn");
     }
-    // Only eviction or RemovePrefix may have taken a flushed chain: the newest are there.
+    // A flushed chain may only be missing by eviction or RemovePrefix, so the newest must be there.
     for (const auto& [chain, num_blocks] : notes.chains) {
       for (const Block& block : MakeChain(chain, num_blocks, 150'000)) {
         num_found += Read((*directory)->kv(), block) == Found::kRight ? 1 : 0;
@@ -117,12 +121,13 @@ TEST(DataDirectory, WhatWasFlushedBeforeAKillIsFoundAgain) {
   const TemporaryDirectory temporary;
   for (int round = 0; round < 3; ++round) {
     ChildProcess child(kChild, temporary.path());
-    ASSERT_TRUE(WaitUntil([&] { return !ReadNotes(temporary.path()).chains.empty(); }));
+    ASSERT_TRUE(test::WaitUntil([&] { return !ReadNotes(temporary.path()).chains.empty(); },
+                                "the child flushed a chain"));
     child.Kill();
     const Notes notes = ReadNotes(temporary.path());
     auto directory = DataDirectory::Open(Options(temporary.path()));
     ASSERT_TRUE(directory.has_value());
-    // 16 MiB hold the ten last flushed chains and more; one may have been removed on purpose.
+    // 16 MiB hold more than the ten newest flushed chains, of which one may have been removed.
     size_t num_missing = 0;
     const size_t first = notes.chains.size() - std::min<size_t>(notes.chains.size(), 4);
     for (size_t i = first; i < notes.chains.size(); ++i) {
@@ -180,7 +185,9 @@ TEST(DataDirectory, AnOpenDirectoryIsClosedToOthersUnlessItHoldsTheirFiles) {
 TEST(DataDirectory, ASecondHolderIsRefusedAndToldWhoAndWhere) {
   const TemporaryDirectory temporary;
   ChildProcess child(kChild, temporary.path());
-  ASSERT_TRUE(WaitUntil([&] { return DataDirectory::FindServer(temporary.path()).has_value(); }));
+  ASSERT_TRUE(
+      test::WaitUntil([&] { return DataDirectory::FindServer(temporary.path()).has_value(); },
+                      "the child holds the directory"));
   EXPECT_EQ(DataDirectory::FindServer(temporary.path()).value().url, "http://127.0.0.1:4711");
   const auto second = DataDirectory::Open(Options(temporary.path()));
   ASSERT_FALSE(second.has_value());

@@ -1,4 +1,4 @@
-// What the tests of store/ share: a directory that goes away, chains of blocks, fault tools.
+// Shared by the tests of store/: temporary directories, chains of blocks, tools for faults.
 #pragma once
 
 #include <fcntl.h>
@@ -9,26 +9,22 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <map>
 #include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include <kvgate/digest.h>
-
+#include "base/digest.h"
 #include "store/kv/kv_store.h"
 
 namespace kvgate::store {
 
-// In memory where the system has such a place: for tests that open a directory a thousand times.
+// Returns a directory in memory if the system has one, for tests that open a thousand directories.
 inline std::filesystem::path FastDirectory() {
   std::error_code error;
   const std::filesystem::path memory = "/dev/shm";
@@ -54,15 +50,15 @@ class TemporaryDirectory {
   std::filesystem::path path_;
 };
 
-// A block whose bytes follow from its seed, so that any process can tell them from wrong ones.
+// A block whose bytes are derived from its key, so that any process can recognise wrong ones.
 struct Block {
-  KvKey key;
+  kv::KvKey key;
   BlockHash parent;
   uint32_t depth = 0;
   PrefixDigest digest;
   std::vector<std::byte> payload;
 
-  KvRecord Record() const {
+  kv::KvRecord Record() const {
     return {.key = key,
             .parent = parent,
             .depth = depth,
@@ -71,7 +67,7 @@ struct Block {
             .shape_tag = 7,
             .payload = payload};
   }
-  KvLookup Lookup(std::span<std::byte> into) const {
+  kv::KvLookup Lookup(std::span<std::byte> into) const {
     return {.key = key, .digest = digest, .group = 0, .shape_tag = 7, .payload = into};
   }
 };
@@ -104,16 +100,16 @@ inline std::vector<Block> MakeChain(uint64_t chain, uint32_t num_blocks, size_t 
   return blocks;
 }
 
-inline std::vector<KvRecord> Records(const std::vector<Block>& blocks) {
-  std::vector<KvRecord> records;
+inline std::vector<kv::KvRecord> Records(const std::vector<Block>& blocks) {
+  std::vector<kv::KvRecord> records;
   for (const Block& block : blocks) records.push_back(block.Record());
   return records;
 }
 
 enum class Found { kRight, kMissing, kDamaged };
 
-// Reads the block; fails the test on a wrong byte.
-inline Found Read(KvStore& store, const Block& block) {
+// Reads the block; the test fails if a byte is wrong.
+inline Found Read(kv::KvStore& store, const Block& block) {
   std::vector<std::byte> payload(block.payload.size(), std::byte{0xee});
   const auto got = store.Get(block.Lookup(payload));
   if (got) {
@@ -143,8 +139,9 @@ inline uint64_t DirectoryBytes(const std::filesystem::path& path) {
   return total;
 }
 
-// What files have had together at one moment. Of a directory whose files come and go one look may
-// see a file that went before another came; those that two looks see were there between them.
+// Returns the total size of files that existed at the same moment. A single listing of a changing
+// directory may include a file that was removed before another was created; files that are in two
+// listings existed together between them.
 inline uint64_t DirectoryBytesAtOnce(const std::filesystem::path& path) {
   const auto before = FileSizes(path);
   const auto after = FileSizes(path);
@@ -174,7 +171,8 @@ inline void FlipByte(const std::filesystem::path& path, uint64_t at) {
   file.put(byte);
 }
 
-// A disk that fails: while it lives, no file of this process grows beyond `bytes` (EFBIG).
+// A disk that fails: while this object lives, no file of this process can grow beyond `bytes`
+// (EFBIG).
 class FailingDisk {
  public:
   explicit FailingDisk(rlim_t bytes) {
@@ -191,21 +189,11 @@ class FailingDisk {
   rlimit before_{};
 };
 
-inline bool WaitUntil(const std::function<bool()>& holds,
-                      std::chrono::milliseconds limit = std::chrono::seconds(15)) {
-  const auto deadline = std::chrono::steady_clock::now() + limit;
-  while (!holds()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  return true;
-}
-
-// Names the directory to a test that only a ChildProcess runs.
+// The variable that tells a test run by ChildProcess its directory.
 inline constexpr const char* kChildVariable = "KVGATE_STORE_TEST_CHILD";
 
-// This very program, running only the test `filter`, on `directory`. Not a fork: RocksDB's threads
-// would be missing in it.
+// Runs this program with only the test `filter` on `directory`. It does not fork, because RocksDB's
+// threads would be missing in the child.
 class ChildProcess {
  public:
   ChildProcess(const char* filter, const std::filesystem::path& directory) {
@@ -237,7 +225,7 @@ class ChildProcess {
     ::waitpid(pid_, nullptr, 0);
     pid_ = -1;
   }
-  // Until it ends by itself; its status, as waitpid has it.
+  // Waits until the child ends by itself; returns its status as waitpid does.
   int Wait() {
     int status = 0;
     ::waitpid(pid_, &status, 0);

@@ -193,6 +193,13 @@ def is_web_search(tool):
     return str(tool.get("type", "")).startswith("web_search") and not tool.get("cache_control")
 
 
+def is_billing_header(text):
+    """Anthropic's own servers leave out a block that is nothing but the line with which its client
+    signs requests."""
+    line, _, rest = str(text).partition("\n")
+    return line.startswith("x-anthropic-billing-header:") and not rest
+
+
 def anthropic_blocks(body):
     """(text, cache_control or None, section, why it cannot be marked or "") in the order in which
     the cache sees them."""
@@ -214,11 +221,11 @@ def anthropic_blocks(body):
             add("tools", tool)
     system = body.get("system") or []
     if isinstance(system, str):
-        blocks.append((canonical({"type": "text", "text": system}), None, "system", ""))
+        if not is_billing_header(system):
+            blocks.append((canonical({"type": "text", "text": system}), None, "system", ""))
         system = []
     for block in system:
-        # Anthropic's own servers leave out what its client signs requests with.
-        if not str(block.get("text", "")).startswith("x-anthropic-billing-header:"):
+        if not is_billing_header(block.get("text", "")):
             add("system", block)
     for message in body.get("messages") or []:
         content, role = message.get("content"), message.get("role", "") + ":"

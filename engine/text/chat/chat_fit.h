@@ -1,11 +1,11 @@
-// A conversation in the form that a chat format takes: what the format writes itself is left to it,
-// the rest is written into the text of the turns, so that nothing is lost and nothing refused.
+// Adapts a conversation to what a chat format supports. Parts that the format writes itself are
+// left to it; the rest is written into the text of the turns, so that nothing is lost or refused.
 // Tools go into the system message, calls and results into their turns, in the tags that most
-// models have seen (<tool_call>{"name","arguments"}</tool_call>) or in those of the model. What
-// such a text has of marks counts as the format's own. Pure functions; any thread.
+// models know (<tool_call>{"name","arguments"}</tool_call>) or in the model's own. The tags in such
+// text count as the format's own markers. Pure functions; any thread.
 //
-// A turn is changed only by what stands before it, or by the results that follow its calls: a
-// conversation that grows keeps its prefix.
+// A turn depends only on the turns before it and on the results that follow its calls, so a growing
+// conversation keeps its prefix.
 #pragma once
 
 #include <cstddef>
@@ -14,17 +14,16 @@
 #include <string_view>
 #include <vector>
 
-#include <kvgate/result.h>
-
-#include "engine/jinja/data.h"
+#include "base/result.h"
 #include "engine/text/chat/chat_format.h"
 #include "engine/text/chat/template_capabilities.h"
+#include "engine/text/jinja/value/data.h"
 
 namespace kvgate::chat {
 
-// How calls are written where the format does not write them.
+// How calls are written if the format does not write them.
 enum class CallStyle : uint8_t {
-  kTags,    // <tool_call>{"name","arguments"}</tool_call>, one for each
+  kTags,    // <tool_call>{"name","arguments"}</tool_call>, one per call
   kPython,  // <|tool_call_start|>[name(key=value)]<|tool_call_end|>: LFM2
   kList,    // <|tool_call|>[{"name","arguments"}]<|/tool_call|>: Phi 4
   kKimi,    // <|tool_call_begin|>functions.name:0<|tool_call_argument_begin|>{…}<|tool_call_end|>
@@ -32,20 +31,21 @@ enum class CallStyle : uint8_t {
 
 struct FittedChat {
   std::vector<ChatMessage> messages;
-  // Where each of the messages given went; ascending, not strictly.
+  // For each input message, the index of the output message that holds it; ascending, with repeats.
   std::vector<size_t> places;
-  bool tools_as_text = false;  // … and so not for the format any more
+  bool tools_as_text = false;  // tools are in the text; do not pass them to the format
 };
 
 struct FitArgs {
-  std::span<const ChatMessage> messages;  // `more` holds tool_calls, tool_call_id and name
-  const jinja::Data* tools = nullptr;     // a list; null: none are offered
-  const ChatTraits& traits;
+  std::span<const ChatMessage> messages;      // `more` holds tool_calls, tool_call_id and name
+  const jinja::value::Data* tools = nullptr;  // a list; null: no tools are offered
+  const TemplateCapabilities& traits;
   CallStyle style = CallStyle::kTags;
-  // What a call looks like that the format writes, for tools that it does not tell; empty: kTags.
+  // An example of a call in the format's own form, used if the format does not write tools; empty:
+  // kTags.
   std::string_view call_example = {};
 };
-// kInternal: it could not be written, which no input should bring about.
+// kInternal: rendering the text failed, which no input should cause.
 Result<FittedChat> FitChat(const FitArgs& args);
 
 }  // namespace kvgate::chat

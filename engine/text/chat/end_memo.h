@@ -1,18 +1,18 @@
-// EndMemo: where the messages of conversations end, remembered, so that a conversation which grows
-// by a turn does not render all its prefixes again.
+// EndMemo: caches where the messages of conversations end, so that a conversation that grows by a
+// turn does not render all its prefixes again.
 //
-// The end of message i is the length of the longest common prefix of P, the rendering up to message
-// i alone, and W, the whole rendering. P is a function of the messages up to i; only W is new. Let
-// W' be the whole rendering of a conversation remembered, which has the same messages up to i, e'
-// the end of i in it, and c the length of the longest common prefix of W and W'. Then
-//   e' < c                  e = e': P leaves W' at e', or ends there, and W is W' there.
-//   e' > c                  e = c: P is W' at c, where W is not.
+// The end e of message i is the length of the longest common prefix of P, the rendering up to
+// message i, and W, the whole rendering. P depends only on the messages up to i; only W is new. Let
+// W' be the whole rendering of a cached conversation with the same messages up to i, e' the end of
+// i in it, and c the length of the longest common prefix of W and W'. Then
+//   e' < c                    e = e': P leaves W' or ends at e', and W equals W' up to c.
+//   e' > c                    e = c: P equals W' at c, where W differs.
 //   e' = c, and P ends at e'  e = c.
-//   e' = c otherwise        P leaves both at c, perhaps to agree with W: it must be rendered again.
-// So a turn costs the rendering of the whole and of the prefixes that are new.
+//   e' = c otherwise          P leaves W' at c, perhaps to agree with W: it must be rendered again.
+// So a turn costs one rendering of the whole and one of each new prefix.
 //
-// Keyed by chained XXH3-128 with a seed of this process: the memo decides no text, only ends.
-// Thread-safe: one mutex, held for lookups and copies of a few bytes a message.
+// Keyed by chained XXH3-128 with a seed per process: a collision can only move ends, never change
+// text. Thread-safe: one mutex, held for look-ups and copies of a few bytes per message.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@
 #include <string_view>
 #include <vector>
 
-#include <kvgate/ids.h>
+#include "base/ids.h"
 
 namespace kvgate::chat {
 
@@ -35,23 +35,23 @@ class EndMemo {
  public:
   struct Options {
     size_t conversations_max = 64;
-    size_t text_bytes_max = size_t{64} << 20;  // of the renderings that are kept
+    size_t text_bytes_max = size_t{64} << 20;  // total of the cached renderings
   };
-  // Of one message: a place in the whole rendering, and whether the message's own rendering ends
-  // there or goes on differently.
+  // The end of one message: an offset in the whole rendering, and if the message's own rendering
+  // ends there or continues differently.
   struct End {
     size_t offset = 0;
     bool is_whole = false;
     friend bool operator==(const End&, const End&) = default;
   };
-  using Ends = std::vector<std::optional<End>>;  // one for each message; absent: not known
+  using Ends = std::vector<std::optional<End>>;  // one per message; absent: unknown
 
   explicit EndMemo(const Options& options) : options_(options) {}
 
-  // What is known of the ends in `text`, the whole rendering of the conversation whose prefixes
-  // hash to `chain`, one a message.
+  // Returns the known ends in `text`, the whole rendering of a conversation. `chain` holds the hash
+  // of each of its prefixes, one per message.
   Ends Find(const std::vector<ConversationHash>& chain, std::string_view text);
-  // Remembers, in place of a conversation that this one goes on from.
+  // Stores the conversation, in place of an earlier one that it continues.
   void Keep(std::vector<ConversationHash> chain, std::string_view text, Ends ends);
 
  private:
@@ -63,11 +63,11 @@ class EndMemo {
 
   Options options_;
   std::mutex mutex_;
-  std::list<std::shared_ptr<const Conversation>> conversations_;  // the latest used first
+  std::list<std::shared_ptr<const Conversation>> conversations_;  // most recently used first
   size_t text_bytes_ = 0;
 };
 
-// The length of the longest common prefix, in whole UTF-8 characters.
+// Returns the length in bytes of the longest common prefix that consists of whole UTF-8 characters.
 size_t CommonPrefix(std::string_view a, std::string_view b);
 
 }  // namespace kvgate::chat

@@ -11,42 +11,43 @@ namespace kvgate::grammar {
 Compiler::Compiler(const tokenizer::Tokenizer& tokenizer, const Options& options)
     : tokenizer_(tokenizer),
       options_(options),
-      memory_(options.memory != nullptr ? options.memory : std::make_shared<GrammarMemory>()),
+      memory_(options.memory != nullptr ? options.memory : std::make_shared<mask::GrammarMemory>()),
       key_prefix_(fmt::format("{} ", fmt::join(options.shown_marks, " "))) {}
 
-// Made when it is first needed: most servers never see a grammar.
-std::shared_ptr<const TokenTrie> Compiler::Trie() {
-  std::call_once(trie_once_,
-                 [this] { trie_ = std::make_shared<TokenTrie>(tokenizer_, options_.shown_marks); });
+// Builds the trie at first use, because most servers never see a grammar.
+std::shared_ptr<const mask::TokenTrie> Compiler::Trie() {
+  std::call_once(trie_once_, [this] {
+    trie_ = std::make_shared<mask::TokenTrie>(tokenizer_, options_.shown_marks);
+  });
   return trie_;
 }
 
-Result<std::shared_ptr<const CompiledGrammar>> Compiler::Compile(const Source& source) {
+Result<std::shared_ptr<const mask::CompiledGrammar>> Compiler::Compile(const Source& source) {
   return Compile(
       Recipe{.key = fmt::format("source {} {}", static_cast<int>(source.kind), source.text),
              .make = [&] { return ReadSource(source, options_); }});
 }
 
-Result<std::shared_ptr<const CompiledGrammar>> Compiler::Compile(const Recipe& recipe) {
+Result<std::shared_ptr<const mask::CompiledGrammar>> Compiler::Compile(const Recipe& recipe) {
   const std::string key = key_prefix_ + recipe.key;
   if (auto known = memory_->Find(key)) return known;
-  KVGATE_TRY(const Grammar grammar, recipe.make());
-  KVGATE_TRY(Automaton automaton, Automaton::Build(grammar, options_.automaton));
+  KVGATE_TRY(const rules::Grammar grammar, recipe.make());
+  KVGATE_TRY(mask::Automaton automaton, mask::Automaton::Build(grammar, options_.automaton));
   return memory_->Add(
-      key, CompiledGrammar{
+      key, mask::CompiledGrammar{
                .automaton = std::move(automaton), .trie = Trie(), .is_open = recipe.is_open});
 }
 
-Result<Grammar> ReadSource(const Source& source, const Compiler::Options& options) {
+Result<rules::Grammar> ReadSource(const Source& source, const Compiler::Options& options) {
   switch (source.kind) {
     case SourceKind::kJsonObject:
       break;
     case SourceKind::kJsonSchema:
-      return CompileJsonSchema(source.text, options.schema);
+      return schema::CompileJsonSchema(source.text, options.schema);
     case SourceKind::kGbnf:
-      return ParseGbnf(source.text, options.gbnf);
+      return language::ParseGbnf(source.text, options.gbnf);
   }
-  return AnyJsonObject();
+  return schema::AnyJsonObject();
 }
 
 }  // namespace kvgate::grammar

@@ -1,12 +1,12 @@
-// Template: a Jinja2 template as chat templates are written, compiled once.
+// Template: a chat template in Jinja2, compiled once.
 //
-// What it renders is what Jinja2 3.1 gives in the environment that transformers makes for chat
+// It renders exactly as Jinja2 3.1 does in the environment that transformers sets up for chat
 // templates: an immutable sandbox with trim_blocks, lstrip_blocks, loop controls, the `generation`
-// tag, transformers' own tojson, raise_exception and strftime_now, and no escaping. Where Jinja2
-// raises, rendering fails. It knows nothing of models, tokens or HTTP.
+// tag, transformers' own tojson, raise_exception and strftime_now, and no escaping. If Jinja2 would
+// raise, rendering fails. It knows nothing of models, tokens or HTTP.
 //
-// A rendering says which of its bytes came with the input and which the template wrote: see Origin.
-// Immutable and thread-safe; renderings share nothing.
+// A rendering reports which of its bytes came from the input and which from the template: see
+// Origin. Immutable and thread-safe; renderings share nothing.
 #pragma once
 
 #include <ctime>
@@ -17,43 +17,44 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/jinja/data.h"
 #include "engine/text/jinja/syntax/failure.h"
 #include "engine/text/jinja/syntax/limits.h"
+#include "engine/text/jinja/value/data.h"
 
 namespace kvgate::jinja {
 
 class Template {
  public:
-  // kSyntax, or kLimit for a source past kSourceBytesMax.
-  static Outcome<std::unique_ptr<const Template>> Parse(std::string_view source);
+  // Fails with kSyntax, or with kLimit if the source exceeds kSourceBytesMax.
+  static syntax::Outcome<std::unique_ptr<const Template>> Parse(std::string_view source);
   ~Template();
   Template(const Template&) = delete;
   Template& operator=(const Template&) = delete;
 
   struct Variable {
     std::string_view name;
-    const Data* value;  // outlives the rendering
-    Origin origin = Origin::kInput;
+    const value::Data* value;  // must outlive the rendering
+    value::Origin origin = value::Origin::kInput;
   };
   struct Input {
-    std::span<const Variable> variables;  // of equal names the last counts
+    std::span<const Variable> variables;  // of equal names the last one wins
     std::optional<std::tm> now = {};      // for strftime_now; absent: local time
-    Limits limits = {};
+    syntax::Limits limits = {};
   };
-  // Bytes [begin, end) of a text that are not the template's own.
+  // Bytes [begin, end) of the text that came from the input.
   struct InputRange {
     size_t begin;
     size_t end;
-    Origin origin;
+    value::Origin origin;
   };
   struct Rendering {
     std::string text;
     std::vector<InputRange> inputs;  // ascending, not overlapping
   };
-  Outcome<Rendering> Render(const Input& input) const;
+  syntax::Outcome<Rendering> Render(const Input& input) const;
 
-  // Whether the template has a variable of this name, or sets one: what it cannot depend on.
+  // Returns true if the template reads or sets a variable of this name. If false, its output cannot
+  // depend on it.
   bool Mentions(std::string_view name) const;
 
  private:
@@ -62,7 +63,7 @@ class Template {
   std::unique_ptr<const Compiled> compiled_;
 };
 
-// "2026-03-14 09:26:53" as a time; nothing when it is none.
+// Parses "2026-03-14 09:26:53". Returns nothing if it is not a valid time.
 std::optional<std::tm> ParseTime(std::string_view text);
 
 }  // namespace kvgate::jinja

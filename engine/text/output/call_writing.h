@@ -1,5 +1,5 @@
-// CallWriting: how a family's models write calls, for a grammar to follow: one of the ways that
-// the family's parser reads.
+// CallWriting: the form in which a grammar writes a family's calls. It is one of the forms that the
+// family's parser accepts.
 #pragma once
 
 #include <optional>
@@ -7,12 +7,12 @@
 #include <string_view>
 
 #include "engine/text/grammar/schema/json_schema.h"
-#include "engine/reply/families.h"
+#include "engine/text/output/families.h"
 
-namespace kvgate::reply {
+namespace kvgate::output {
 
-// begin, then for each call head NAME middle ARGUMENTS tail, `between` between them, then end. "#"
-// stands for the index of the call.
+// begin, then for each call: head NAME middle ARGUMENTS tail, with `between` as separator, then
+// end. "#" stands for the index of the call.
 struct CallWriting {
   std::string begin = {};
   std::string head = {};
@@ -20,12 +20,12 @@ struct CallWriting {
   std::string tail = {};
   std::string between = {};
   std::string end = {};
-  std::optional<grammar::PairForm> pairs = {};  // arguments that are not JSON
-  bool single = false;                          // a reply has one call at most
-  // What a text turns into a call with: a beginning of begin + head.
+  std::optional<grammar::schema::PairForm> pairs = {};  // set if arguments are not JSON
+  bool single = false;                                  // a reply has at most one call
+  // The text that turns free text into a call: a prefix of begin + head.
   std::string mark = {};
 };
 
 CallWriting WritingOf(const Family& family, std::string_view chat_template);
 
-}  // namespace kvgate::reply
+}  // namespace kvgate::output

@@ -1,4 +1,4 @@
-// Calls that a model wrote as Python.
+// Parses calls that a model wrote as Python.
 #pragma once
 
 #include <cstddef>
@@ -7,20 +7,21 @@
 #include <string>
 #include <string_view>
 
-#include "engine/reply/json_scan.h"
+#include "engine/text/output/json_scan.h"
 #include "engine/text/output/reply_parser.h"
 
-namespace kvgate::reply {
+namespace kvgate::output {
 
-// A literal as JSON: texts in any quotes, numbers, True, None, lists, tuples, dicts. Nothing where
-// it is none.
+// Converts a literal to JSON: strings in any quotes, numbers, True, None, lists, tuples, dicts.
+// Returns nothing if the text is not a literal.
 std::optional<std::string> PythonToJson(std::string_view literal);
 
-// What stands behind the parenthesis that opens a call's arguments, a byte at a time: "KEY=VALUE,
-// …)". A value that is no literal is a text.
+// Parses a call's arguments byte by byte, starting after the opening parenthesis: "KEY=VALUE, …)".
+// A value that is not a literal is taken as a string.
 class PythonArguments {
  public:
-  // Appends to a JSON object what has become certain. kDone: with the parenthesis that closes.
+  // Appends to a JSON object whatever has become certain. Returns kDone with the closing
+  // parenthesis.
   ScanStatus Step(char byte, std::string& json);
 
  private:
@@ -33,13 +34,13 @@ class PythonArguments {
   State state_ = State::kKey;
   std::string key_;
   std::string value_;
-  size_t depth_ = 0;  // of brackets in the value
-  char quote_ = 0;    // of the text under way in it; 0: none
+  size_t depth_ = 0;  // nesting of brackets in the value
+  char quote_ = 0;    // of the current string in the value; 0: none
   bool triple_ = false;
   bool escaped_ = false;
-  size_t num_quotes_ = 0;    // in a row at the end of a text in three quotes
-  size_t text_begin_ = 0;    // of the text under way, behind its quote
-  bool may_triple_ = false;  // an empty text has just ended
+  size_t num_quotes_ = 0;    // consecutive quotes at the end of a triple-quoted string
+  size_t text_begin_ = 0;    // start of the current string, after its quote
+  bool may_triple_ = false;  // an empty string has just ended
   bool any_ = false;
 };
 
@@ -48,8 +49,8 @@ struct PythonCall {
   std::string arguments;  // a JSON object
 };
 
-// NAME.call(KEY=VALUE, …). Other code is a call of the tool that runs code, with the code as its
-// one argument, where there is such a tool; else nothing.
+// Parses NAME.call(KEY=VALUE, …). Other code becomes a call of the tool that runs code, with the
+// code as its only argument, if there is such a tool; otherwise nothing is returned.
 std::optional<PythonCall> ReadPythonCall(std::string_view code, std::span<const ToolShape> tools);
 
-}  // namespace kvgate::reply
+}  // namespace kvgate::output

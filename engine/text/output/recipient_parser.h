@@ -1,15 +1,15 @@
-// RecipientParser: replies in parts that each begin with a line that says to whom
-// (Functionary 3.2):
-// ">>>all" and text, or ">>>NAME" and arguments. The prompt has written the first ">>>".
+// RecipientParser: parses replies in parts, each of which begins with a line that names the
+// recipient (Functionary 3.2): ">>>all" and text, or ">>>NAME" and arguments. The prompt ends with
+// the first ">>>".
 #pragma once
 
 #include <string>
 #include <string_view>
 
-#include "engine/reply/json_scan.h"
+#include "engine/text/output/json_scan.h"
 #include "engine/text/output/reply_parser.h"
 
-namespace kvgate::reply {
+namespace kvgate::output {
 
 class RecipientParser final : public ReplyParser {
  public:
@@ -25,11 +25,11 @@ class RecipientParser final : public ReplyParser {
 
   const bool calls_;
   State state_;
-  std::string name_;     // of the part whose arguments are awaited
-  std::string pending_;  // the line under way, or what may be the beginning of a mark
-  std::string blanks_;   // before what may be a mark
+  std::string name_;     // recipient of the current part
+  std::string pending_;  // the current line, or what may begin a mark
+  std::string blanks_;   // blanks before a possible mark
   JsonScan scan_;
-  bool told_ = false;  // the part is a call
+  bool told_ = false;  // the part was reported as a call
 };
 
-}  // namespace kvgate::reply
+}  // namespace kvgate::output

@@ -1,14 +1,15 @@
-// ReplyParser: takes the text that a model writes apart, as it comes, into reasoning, text and
-// calls of tools. How a model writes calls is its family's matter (families.h), which its chat
-// template tells.
+// ReplyParser: splits the text that a model writes, as it arrives, into reasoning, text and tool
+// calls. The form of the calls depends on the model's family (families.h), which is recognised by
+// the chat template.
 //
-// Bytes in, pieces out. The pieces do not depend on how the bytes were cut: a parser looks at one
-// byte at a time. No text is lost: what begins like a call and turns out not to be one is text, all
-// of it; what goes wrong inside a call that has been told ends the call, and the rest is text. Only
-// blanks at the seams go. A call's arguments are JSON text as the model wrote it (control
-// characters in strings escaped, which JSON wants and models forget), and "{}" where it wrote none.
+// Bytes in, pieces out. The pieces do not depend on how the bytes were chunked, because parsers
+// work byte by byte. No text is lost: whatever begins like a call but is not one becomes text. If a
+// call that was already reported turns out to be malformed, it ends and the rest becomes text. Only
+// blanks between parts are dropped. The arguments of a call are JSON text as the model wrote it
+// (control characters in strings are escaped, which JSON requires and models forget), or "{}" if it
+// wrote none.
 //
-// One thread at a time.
+// Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -17,24 +18,25 @@
 #include <string_view>
 #include <vector>
 
-namespace kvgate::reply {
+namespace kvgate::output {
 
-// A call comes as kCall, with its name and, where the model gave one, its id; its arguments, in
-// pieces; kCallEnd. Calls do not overlap.
+// A call is reported as kCall, with its name and the id if the model gave one; then its arguments,
+// in pieces; then kCallEnd. Calls do not overlap.
 enum class PieceKind : uint8_t { kText, kReasoning, kCall, kArguments, kCallEnd };
 
 struct Piece {
   PieceKind kind = PieceKind::kText;
-  std::string text = {};  // of kCall its name
-  std::string id = {};    // of kCall
+  std::string text = {};  // kCall: the name
+  std::string id = {};    // kCall only
   friend bool operator==(const Piece&, const Piece&) = default;
 };
 
-// Of a tool, what it takes to read arguments that are not JSON: which of them are texts.
+// The facts about a tool that are needed to read arguments that are not JSON: which of them are
+// strings.
 struct ToolShape {
   std::string name;
   std::vector<std::string> text_arguments;
-  std::vector<std::string> nullable_arguments = {};  // of those, where null is one, too
+  std::vector<std::string> nullable_arguments = {};  // string arguments that may also be null
 };
 
 struct ReplyParserOptions;
@@ -42,9 +44,9 @@ struct ReplyParserOptions;
 class ReplyParser {
  public:
   virtual ~ReplyParser() = default;
-  // Appends the pieces that are certain now; neighbours of one kind are one.
+  // Appends the pieces that are certain so far; adjacent pieces of one kind are joined.
   void Push(std::string_view text, std::vector<Piece>& out);
-  // The text is at its end.
+  // No more text follows.
   void Finish(std::vector<Piece>& out);
 
  protected:
@@ -58,18 +60,18 @@ class ReplyParser {
  private:
   friend std::unique_ptr<ReplyParser> MakeReplyParser(const ReplyParserOptions& options);
 
-  std::vector<Piece> pieces_;  // since Push or Finish began
+  std::vector<Piece> pieces_;  // of the current Push or Finish
 };
 
 struct ReplyParserOptions {
   std::string_view family = {};       // a name from families.h
-  bool calls = false;                 // tools are offered: calls are looked for
-  std::vector<ToolShape> tools = {};  // those
+  bool calls = false;                 // tools are offered, so calls are parsed
+  std::vector<ToolShape> tools = {};  // the offered tools
   std::string_view prompt_tail = {};  // the end of the prompt, which may have opened the reasoning
 };
-// Whether the prompt leaves the model in its reasoning.
+// Returns true if the prompt leaves the model inside its reasoning.
 bool OpensReasoning(std::string_view family, std::string_view prompt_tail);
 
 std::unique_ptr<ReplyParser> MakeReplyParser(const ReplyParserOptions& options);
 
-}  // namespace kvgate::reply
+}  // namespace kvgate::output

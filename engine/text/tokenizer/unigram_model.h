@@ -1,5 +1,5 @@
-// UnigramModel: SentencePiece's Unigram: of all ways to write a text with pieces, the one whose
-// scores sum up highest. It knows neither normalisation nor special tokens in text. Immutable;
+// UnigramModel: SentencePiece's Unigram: of all ways to split a text into pieces, it takes the one
+// with the highest sum of scores. It knows neither normalisation nor special tokens. Immutable;
 // thread-safe.
 #pragma once
 
@@ -7,27 +7,27 @@
 #include <optional>
 #include <string_view>
 
-#include "engine/tokenizer/byte_trie.h"
-#include "engine/tokenizer/vocabulary.h"
-#include "engine/tokenizer/vocabulary_tokenizer.h"
+#include "engine/text/tokenizer/vocabulary/byte_trie.h"
+#include "engine/text/tokenizer/vocabulary/vocabulary.h"
+#include "engine/text/tokenizer/vocabulary_tokenizer.h"
 
 namespace kvgate::tokenizer {
 
 class UnigramModel {
  public:
   // Keeps a reference to the vocabulary, which must have scores. Pieces are the normal, unused and
-  // user-defined tokens. Where all 256 byte tokens are there, they stand for characters that no
-  // piece covers; else the unknown token does, one for a row of them.
-  explicit UnigramModel(const Vocabulary& vocabulary);
+  // user-defined tokens. Characters that no piece covers become byte tokens if all 256 exist;
+  // otherwise a run of them becomes one unknown token.
+  explicit UnigramModel(const vocabulary::Vocabulary& vocabulary);
 
-  // `text`: normalised, blanks as the pieces have them.
+  // `text`: normalised, with blanks written as in the pieces.
   void Encode(std::string_view text, TokenRun& run) const;
 
  private:
   void AppendUnknown(std::string_view bytes, TokenRun& run) const;
 
-  const Vocabulary& vocabulary_;
-  ByteTrie pieces_;
+  const vocabulary::Vocabulary& vocabulary_;
+  vocabulary::ByteTrie pieces_;
   double unknown_score_ = 0;
   std::array<TokenId, 256> byte_tokens_{};
   bool has_bytes_ = false;

@@ -1,34 +1,35 @@
 // UnigramTokenizer: SentencePiece's Unigram ("t5"): text is normalised by the model's own table,
-// blanks are folded and written as U+2581, then the highest-scoring pieces are taken.
+// blanks are collapsed and written as U+2581, and the pieces with the highest total score are
+// taken.
 //
-// Places in the text are found again in the tokens at special tokens only: pieces stand for
-// normalised text, and may reach over words.
+// Text offsets are mapped to tokens only at special tokens, because pieces consist of normalised
+// text and may span several words.
 #pragma once
 
 #include <memory>
 #include <string>
 #include <vector>
 
-#include <kvgate/result.h>
-
-#include "engine/tokenizer/charsmap.h"
+#include "base/result.h"
+#include "engine/text/tokenizer/unicode/charsmap.h"
 #include "engine/text/tokenizer/unigram_model.h"
-#include "engine/tokenizer/vocabulary_tokenizer.h"
+#include "engine/text/tokenizer/vocabulary_tokenizer.h"
 
 namespace kvgate::tokenizer {
 
 class UnigramTokenizer final : public VocabularyTokenizer {
  public:
-  static Result<std::unique_ptr<Tokenizer>> Load(const model::ModelFile& file);
+  static Result<std::unique_ptr<Tokenizer>> Load(const modelfile::ModelFile& file);
 
  private:
   struct Rules {
-    Charsmap charsmap;
-    bool folds_spaces = false;     // a run of blanks is one, at the edges none
-    bool escapes_spaces = true;    // as U+2581
-    bool space_is_suffix = false;  // the added blank stands at the end, not at the start
+    unicode::Charsmap charsmap;
+    bool folds_spaces = false;     // a run of blanks becomes one, or none at the edges
+    bool escapes_spaces = true;    // written as U+2581
+    bool space_is_suffix = false;  // the added blank is at the end, not at the start
   };
-  UnigramTokenizer(Vocabulary vocabulary, std::vector<std::string> token_bytes, Rules rules);
+  UnigramTokenizer(vocabulary::Vocabulary vocabulary, std::vector<std::string> token_bytes,
+                   Rules rules);
   void EncodeFragment(const Fragment& fragment, TokenRun& run) const override;
   std::string Normalize(std::string_view text) const;
 

@@ -1,21 +1,20 @@
-// What `kvgate bench gpu` measures: one model shape on a device, by the forward, by the engine and
-// through the cache's tiers, each figure beside its limit measured in the same run.
+// `kvgate bench gpu`: measures one model shape on a device: its forward pass, its engine and the
+// cache's tiers, each figure with its limit measured in the same run.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include <kvgate/result.h>
+#include "base/result.h"
+#include "gateway/bench/gpu/run.h"
 
-#include "gateway/cli/gpu_bench/run.h"
+namespace kvgate::bench::gpu {
 
-namespace kvgate::cli::gpu_bench {
-
-// "kernels", "decode", "prefill", "numerics", "tiers", "agents": in the order in which they run.
+// "kernels", "decode", "prefill", "numerics", "tiers", "agents", in the order in which they run.
 std::vector<std::string> PartNames();
 
-// Prints the figures. True: none misses its bound. A part that fails is said to have, the others
-// run, and its error is returned in the end.
+// Prints the figures. Returns true if none misses its bound. If a part fails, that is printed, the
+// others still run, and the first error is returned at the end.
 Result<bool> RunGpuBench(const RunOptions& options);
 
-}  // namespace kvgate::cli::gpu_bench
+}  // namespace kvgate::bench::gpu

@@ -1,28 +1,28 @@
-// Speed: decode and prefill as the engine serves them, and how much of a step the CPU has in it.
+// Speed: decode and prefill as the engine serves them, and the share of a step that is CPU time.
 #pragma once
 
 #include <memory>
 #include <string>
 
-#include "gateway/cli/gpu_bench/run.h"
+#include "gateway/bench/gpu/run.h"
 
-namespace kvgate::cli::gpu_bench {
+namespace kvgate::bench::gpu {
 
 struct SpeedParts {
   std::string dtype;  // of the weights, for the figures' names
   bool has_decode = true;
   bool has_prefill = true;
-  bool is_first = true;  // of the dtypes: all contexts and the full batch; else fewer
+  bool is_first = true;  // the first dtype measures all contexts and the full batch; others fewer
 };
 
-// Time of a step noted by the CPU, of all of it; then tok/s of decode and prefill, each beside what
-// bytes and operations allow.
-Result<void> MeasureSpeed(Run& run, std::shared_ptr<const model::ModelFile> file,
+// Measures the CPU's share of a step's time, then tok/s of decode and prefill, each with the limit
+// that bytes and operations set.
+Result<void> MeasureSpeed(Run& run, std::shared_ptr<const modelfile::ModelFile> file,
                           const SpeedParts& parts);
 
-// What `invariant` numerics cost: the same model in `fast` beside it. Nothing but a line where the
-// device has no `fast`.
-Result<void> MeasureNumerics(Run& run, std::shared_ptr<const model::ModelFile> file,
+// Measures the cost of `invariant` numerics by running the same model in `fast`. Adds only a line
+// if the device has no `fast`.
+Result<void> MeasureNumerics(Run& run, std::shared_ptr<const modelfile::ModelFile> file,
                              const std::string& dtype);
 
 struct BatchSpeed {
@@ -34,12 +34,12 @@ struct BatchShape {
   int context = 0;
   int num_tokens = 0;  // decoded by each while all run
 };
-// Of the time in which all sequences decode. kInternal: they never did so together; kDeadline: it
-// takes longer than `seconds_max`.
+// Measures the time in which all sequences decode. Fails with kInternal if they never do so
+// together, and with kDeadline if it takes longer than `seconds_max`.
 Result<BatchSpeed> MeasureDecode(engine::Engine& engine, const BatchShape& shape,
                                  double seconds_max = 300);
 
-// tok/s of a prompt with no part of it cached: the better of two. kDeadline, as above, for each.
+// Returns tok/s of an uncached prompt, the better of two. Each fails with kDeadline as above.
 Result<double> MeasurePrefill(engine::Engine& engine, int num_tokens, double seconds_max = 300);
 
-}  // namespace kvgate::cli::gpu_bench
+}  // namespace kvgate::bench::gpu

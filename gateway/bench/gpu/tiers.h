@@ -1,21 +1,20 @@
-// Tiers: time to the first token of prompts whose prefix is cold, in device memory, in the host
-// arena, on disk.
+// Tiers: TTFT of prompts whose prefix is cold, in device memory, in the host arena or on disk.
 #pragma once
 
 #include <memory>
 #include <string>
 
-#include "gateway/cli/gpu_bench/run.h"
+#include "gateway/bench/gpu/run.h"
 
-namespace kvgate::cli::gpu_bench {
+namespace kvgate::bench::gpu {
 
-// Each prefix is asked for cold; others push it down to the host arena; it comes back from there,
-// and is then asked for where it is. From disk it comes in a new engine, as after a restart, with
-// the page cache emptied. Each figure says where its tokens really came from.
-Result<void> MeasureTiers(Run& run, std::shared_ptr<const model::ModelFile> file,
+// Each prefix is requested cold; other prompts evict it to the host arena; it is loaded back from
+// there, and then requested again from the device. For the disk a new engine is opened, as after a
+// restart, with the page cache emptied. Each figure shows from which tier its tokens really came.
+Result<void> MeasureTiers(Run& run, std::shared_ptr<const modelfile::ModelFile> file,
                           const std::string& dtype);
 
-// "device 97 %, computed 3 %"
+// "device 97.2 %, computed 2.8 %".
 std::string SourceText(const engine::RequestStats& stats);
 
-}  // namespace kvgate::cli::gpu_bench
+}  // namespace kvgate::bench::gpu

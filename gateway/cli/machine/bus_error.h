@@ -1,14 +1,14 @@
-// What the program says when a model file ends under its reader.
+// BusError: the program's message when a model file is truncated while it is mapped.
 #pragma once
 
-namespace kvgate::cli {
+namespace kvgate::cli::machine {
 
-// A read of a mapped file beyond the end that it has by now, or one that the disk refuses, is
-// answered with SIGBUS. From now on that ends the process with a sentence that names the file, and
-// an exit status of its own (kBusErrorExit); anywhere else SIGBUS does what it did before. To be
-// called once, by the program: a library leaves the signals of its process alone.
+// Reading a mapped file beyond its present end, or from a disk that fails, raises SIGBUS. After
+// this call that ends the process with a sentence that names the file and with the exit status
+// kBusErrorExit; SIGBUS at any other address is handled as before. Only the program calls it, and
+// once: a library must not change its process's signal handlers.
 void ExplainBusErrors();
 
 inline constexpr int kBusErrorExit = 74;  // EX_IOERR of sysexits.h
 
-}  // namespace kvgate::cli
+}  // namespace kvgate::cli::machine

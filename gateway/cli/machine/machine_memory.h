@@ -1,13 +1,15 @@
-// MachineMemory: what this process may use of the machine's memory.
+// MachineMemory: how much of the machine's memory this process may use.
 #pragma once
 
 #include <cstdint>
 
-namespace kvgate::cli {
+namespace kvgate::cli::machine {
 
-// All of it: the machine's memory, or its control group's limit. 0: not known.
+// The machine's memory or its control group's limit, in bytes; 0 if unknown.
 uint64_t MemoryLimit();
-// What of the machine's memory is free or can be freed now. 0: not known.
+// Memory that is free now or can be reclaimed, in bytes; 0 if unknown.
 uint64_t AvailableMemory();
+// The lesser of two sizes of which 0 means unknown; 0 if both are.
+uint64_t LesserKnown(uint64_t a, uint64_t b);
 
-}  // namespace kvgate::cli
+}  // namespace kvgate::cli::machine

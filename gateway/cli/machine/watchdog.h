@@ -1,10 +1,10 @@
-// Watchdog: looks at what the threads of the program are doing (kvgate/thread_activity.h) and says
-// of each that has been at one thing for longer than it may: once per stall, a line with the stack
-// of that thread, and a count. A thread that waits for a disk is reported as a slow disk.
+// Watchdog: checks what the program's threads are doing (base/thread_activity.h). For each thread
+// that has been at one activity for longer than allowed it logs one line per stall, with that
+// thread's stack, and counts the stall. A thread that waits for a disk is reported as a slow disk.
 //
-// The stack is collected by the thread itself, in a signal's handler that allocates nothing. That
-// is a thing of the whole process, so that it belongs to the program and to no library. At most
-// lines_per_minute_max lines; the rest is counted.
+// The thread collects its own stack in a signal handler that allocates no memory. Signal handlers
+// are process-wide, so this belongs to the program and to no library. At most lines_per_minute_max
+// lines are logged; further stalls are only counted.
 #pragma once
 
 #include <chrono>
@@ -16,11 +16,10 @@
 #include <string>
 #include <thread>
 
-#include <kvgate/thread_activity.h>
-
+#include "base/thread_activity.h"
 #include "gateway/metrics/registry.h"
 
-namespace kvgate::cli {
+namespace kvgate::cli::machine {
 
 class Watchdog {
  public:
@@ -28,19 +27,19 @@ class Watchdog {
   struct Options {
     std::chrono::milliseconds interval{250};
     int lines_per_minute_max = 10;
-    std::chrono::milliseconds stack_timeout{200};  // for a thread to tell its stack
+    std::chrono::milliseconds stack_timeout{200};  // time for a thread to record its stack
     std::function<Clock::time_point()> now = {};   // empty: the steady clock
-    // Where lines go; empty: the log.
+    // Receives the lines; empty: they go to the log.
     std::function<void(const std::string& line)> write = {};
-    bool runs = true;  // false: Look is called by whoever made it
+    bool runs = true;  // false: the owner calls Look itself
   };
-  // The registry outlives it; register before its first Text().
+  // `registry` must outlive the watchdog, which registers before the registry's first Text().
   Watchdog(const Options& options, metrics::Registry& registry);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  // Looks once.
+  // Checks all threads once.
   void Look();
 
  private:
@@ -50,13 +49,13 @@ class Watchdog {
 
   const Options options_;
   metrics::CounterFamily& stalled_;
-  std::map<uint64_t, Clock::time_point> reported_;  // activity: since when it does what was told
+  std::map<uint64_t, Clock::time_point> reported_;  // activity id -> start of the reported stall
   Clock::time_point minute_{};
   int num_lines_ = 0;
   std::mutex mutex_;
   std::condition_variable wake_;
   bool stopping_ = false;
-  std::thread thread_;  // last: starts when the rest is there
+  std::thread thread_;  // last: starts when the other members exist
 };
 
-}  // namespace kvgate::cli
+}  // namespace kvgate::cli::machine

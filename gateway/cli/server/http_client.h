@@ -1,5 +1,5 @@
-// HttpClient: one blocking request to a kvgate server, for the command line. Data is handed on as
-// it comes, and a flag can end the wait: what `chat` and `cache` need, nothing more.
+// HttpClient: one blocking request to a kvgate server, for the command line. The body is passed on
+// as it arrives and a flag can end the wait; it does no more than the commands need.
 #pragma once
 
 #include <atomic>
@@ -9,26 +9,28 @@
 #include <string>
 #include <string_view>
 
-#include <kvgate/result.h>
+#include "base/result.h"
 
-namespace kvgate::cli {
+namespace kvgate::cli::server {
 
 struct HttpRequest {
   std::string method = "GET";
   std::string url;        // "http://127.0.0.1:8080/v1/models", or https
   std::string body = {};  // sent as application/json
-  // In its place: a file, sent as application/octet-stream, piece by piece.
+  // If set, this file is sent instead of `body`, as application/octet-stream, piece by piece.
   std::filesystem::path body_file = {};
-  // Of a server found by its data directory, see ServerAddress; empty: by its name.
+  // Pins the certificate of a server found by its data directory (see ServerAddress); empty: it is
+  // verified by name.
   std::string certificate_sha256 = {};
-  std::string authorization = {};  // the header's value, where it is not empty
-  std::string api_key = {};        // of x-api-key; likewise
-  std::string admin_token = {};    // of a server found by its data directory; likewise
-  // Called after each piece of body_file with what has been sent of it.
+  std::string authorization = {};  // the header's value; empty: not sent
+  std::string api_key = {};        // x-api-key; empty: not sent
+  std::string admin_token = {};    // for a server found by its data directory; empty: not sent
+  // Called after each piece of body_file with the number of bytes sent so far.
   std::function<void(uint64_t done, uint64_t total)> on_sent = {};
-  // Called with each piece of a body whose status is 200; by default pieces are collected.
+  // Called with each piece of a body whose status is 200; by default pieces are collected in the
+  // reply.
   std::function<void(std::string_view)> on_data = {};
-  // Looked at ten times a second; when set the request ends with kCancelled.
+  // Checked ten times a second; once it is set the request ends with kCancelled.
   const std::atomic<bool>* stop = nullptr;
 };
 
@@ -37,10 +39,11 @@ struct HttpReply {
   std::string body;
 };
 
-// kUnavailable: no server there, or it went away; kInvalidArgument: not such a URL; kIo: body_file.
+// Fails with kUnavailable if no server answers or it closes the connection, with kInvalidArgument
+// for an invalid URL, and with kIo for body_file.
 Result<HttpReply> FetchHttp(const HttpRequest& request);
 
-// The same where anything but 200 is an error, whose detail is the server's own message.
+// Like FetchHttp, but any status other than 200 is an error with the server's own message.
 Result<std::string> FetchOk(const HttpRequest& request);
 
-}  // namespace kvgate::cli
+}  // namespace kvgate::cli::server

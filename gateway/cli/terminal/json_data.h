@@ -1,16 +1,15 @@
-// JSON text as the data of a template.
+// Converts JSON text to the data of a Jinja template.
 #pragma once
 
 #include <string_view>
 
-#include <kvgate/result.h>
+#include "base/result.h"
+#include "engine/text/jinja/value/data.h"
 
-#include "engine/jinja/data.h"
+namespace kvgate::cli::terminal {
 
-namespace kvgate::cli {
+// Keys keep their order; integers beyond 64 bits keep their digits. Fails with kInvalidArgument,
+// saying at which place the text is not JSON.
+Result<jinja::value::Data> ParseJsonData(std::string_view text);
 
-// Keys in their order; whole numbers past 64 bits keep their digits. kInvalidArgument says where
-// the text is no JSON.
-Result<jinja::Data> ParseJsonData(std::string_view text);
-
-}  // namespace kvgate::cli
+}  // namespace kvgate::cli::terminal

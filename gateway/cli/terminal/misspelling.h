@@ -1,5 +1,5 @@
-// Misspelling: the first word of a command line that names no command or option there is, and what
-// may have been meant.
+// Misspelling: finds the first word of a command line that is no known command or option, and
+// suggests a known one.
 #pragma once
 
 #include <span>
@@ -9,10 +9,10 @@ namespace CLI {
 class App;
 }
 
-namespace kvgate::cli {
+namespace kvgate::cli::terminal {
 
-// One line, "there is no command 'serv'; did you mean 'serve'?"; empty: all names are known.
-// `words` are the arguments without the program's name.
+// Returns one line, "there is no command 'serv'; did you mean 'serve'?"; empty if all names are
+// known. `words` are the arguments without the program's name.
 std::string FindMisspelling(const CLI::App& app, std::span<const char* const> words);
 
-}  // namespace kvgate::cli
+}  // namespace kvgate::cli::terminal

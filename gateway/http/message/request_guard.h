@@ -1,5 +1,6 @@
-// What a request must satisfy before anyone looks at its body: safe on loopback against web pages
-// that aim a browser at it (DNS rebinding, cross-site requests).
+// RequestGuard: checks of a request's head before its body is read. They protect a server on
+// loopback from web pages that make a browser send requests to it (DNS rebinding, cross-site
+// requests).
 #pragma once
 
 #include <optional>
@@ -9,9 +10,9 @@
 
 #include "gateway/http/message/response.h"
 
-namespace kvgate::http {
+namespace kvgate::http::message {
 
-// The parts of a request's head that decide; views into it.
+// The parts of a request's head that the guard checks; views into the head.
 struct GuardedHead {
   std::string_view method;
   std::string_view host;          // empty: no Host header
@@ -23,14 +24,15 @@ struct GuardedHead {
 
 class RequestGuard {
  public:
-  // Loopback's names are always allowed.
+  // The names of loopback are always allowed in addition.
   explicit RequestGuard(std::vector<std::string> allowed_hosts);
-  // The refusal, or nothing: 400 no Host, 421 a foreign one, 403 a foreign Origin, 415 a body that
-  // is not what the route takes. Either type makes a browser ask first, so no page can send it.
+  // Returns the refusal, or nullopt: 400 without a Host, 421 for a foreign one, 403 for a foreign
+  // Origin, 415 for a Content-Type that the route does not take. Both accepted types make a browser
+  // send a CORS preflight first, which is not granted, so no foreign page can send such a body.
   std::optional<Response> Check(const GuardedHead& head) const;
 
  private:
   std::vector<std::string> allowed_hosts_;
 };
 
-}  // namespace kvgate::http
+}  // namespace kvgate::http::message

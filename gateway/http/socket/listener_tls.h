@@ -1,22 +1,22 @@
-// ListenerTls: what the listener shows to clients that speak TLS: its certificate, its key, and the
-// rules of a handshake. TLS 1.2 and newer, forward secrecy, authenticated ciphers, http/1.1 by
-// ALPN; sessions resume by tickets, whose key lives as long as this; no renegotiation, no
-// compression, no early data.
+// ListenerTls: the certificate, the private key and the handshake rules that the listener uses with
+// clients that speak TLS. It allows TLS 1.2 and newer, forward secrecy, authenticated ciphers and
+// http/1.1 by ALPN. Sessions resume by tickets, whose key lives as long as this object; there is no
+// renegotiation, compression or early data.
 //
-// Read once, when it is opened. Thread-safe. OpenSSL in its source only, no Boost.
+// The files are read once, by Open. Thread-safe. It uses OpenSSL, in its source only, and no Boost.
 #pragma once
 
 #include <memory>
 #include <string>
 
-#include <kvgate/result.h>
+#include "base/result.h"
 
 struct ssl_ctx_st;
 struct x509_st;
 
-namespace kvgate::http {
+namespace kvgate::http::socket {
 
-// In hex.
+// The SHA-256 of the certificate's DER form, in hex.
 std::string CertificateSha256(const x509_st* certificate);
 
 class ListenerTls {
@@ -26,15 +26,15 @@ class ListenerTls {
     std::string key_file;             // PEM, not encrypted
     std::string min_version = "1.2";  // or "1.3"
   };
-  // Null where neither file is named. kInvalidArgument, which names the key of the configuration:
-  // one without the other, not readable, not a certificate or a key, not belonging together,
-  // expired or not valid yet.
+  // Returns null if neither file is named. Fails with kInvalidArgument, naming the configuration
+  // key, if only one file is named or a file is unreadable, is no certificate or key, does not
+  // match the other, has expired or is not valid yet.
   static Result<std::unique_ptr<ListenerTls>> Open(const Options& options);
 
-  // Each connection makes its own SSL of it.
+  // Each connection makes its own SSL object from this context.
   ssl_ctx_st* context() const { return context_.get(); }
-  // SHA-256 of the certificate, in hex: who finds this server otherwise than by a name that a
-  // certificate could hold, knows it by this.
+  // The certificate's SHA-256 in hex. A client that finds this server by something other than a
+  // name that a certificate can hold recognizes the server by it.
   const std::string& certificate_sha256() const { return certificate_sha256_; }
 
  private:
@@ -50,4 +50,4 @@ class ListenerTls {
   std::string certificate_sha256_;
 };
 
-}  // namespace kvgate::http
+}  // namespace kvgate::http::socket

@@ -1,11 +1,11 @@
-// Task and kAwait, with the rules of coroutines: gateway/upstream/task.h.
+// Task and kAwait, with the rules of coroutines: gateway/upstream/wire/task.h.
 #pragma once
 
 #include "gateway/upstream/wire/task.h"
 
-namespace kvgate::http {
+namespace kvgate::http::socket {
 
-using upstream::kAwait;
-using upstream::Task;
+using upstream::wire::kAwait;
+using upstream::wire::Task;
 
-}  // namespace kvgate::http
+}  // namespace kvgate::http::socket

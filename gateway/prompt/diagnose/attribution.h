@@ -1,5 +1,6 @@
-// Attribution: a request's tokens by source, each as cached, written and uncached. Estimates by
-// section, scaled so that they sum exactly to what the provider reported. Pure; any thread.
+// Attribution splits a request's tokens by source into cached, written and uncached ones. The
+// counts are estimated per segment and scaled so that they sum exactly to what the provider
+// reported. All functions are pure and may be called from any thread.
 #pragma once
 
 #include <array>
@@ -10,7 +11,7 @@
 #include "gateway/ledger/usage.h"
 #include "gateway/prompt/history/conversation.h"
 
-namespace kvgate::prompt {
+namespace kvgate::prompt::diagnose {
 
 struct SourceTokens {
   int64_t cached = 0;
@@ -18,21 +19,23 @@ struct SourceTokens {
   int64_t uncached = 0;
   friend bool operator==(const SourceTokens&, const SourceTokens&) = default;
 };
-using Attribution = std::array<SourceTokens, kNumSources>;  // by Source
+using Attribution = std::array<SourceTokens, parse::kNumSources>;  // indexed by Source
 
-// Cached tokens are the front of the prompt in render order, then come written ones, then the rest.
-// Sums over sources equal cache_read, both cache_writes together, and uncached tokens of `usage`.
-// Of no segments all is the user's. `tools_after_system`: in the order of rendering.
-Attribution Attribute(const SentSegments& segments, const ledger::TokenUsage& usage,
+// In render order, the front of the prompt counts as cached, then come the written tokens, then the
+// uncached ones. Summed over sources, the counts equal `usage`: cache_read, both cache_writes
+// together, and uncached tokens. Without segments, all tokens are the user's. If
+// `tools_after_system` is set, the provider renders the tools behind the system prompt.
+Attribution Attribute(const history::SentSegments& segments, const ledger::TokenUsage& usage,
                       bool tools_after_system = false);
 
 // A part of a prompt whose tokens come from one source.
 struct SourceRun {
-  Source source = Source::kUser;
+  parse::Source source = parse::Source::kUser;
   int64_t num_tokens = 0;
 };
-// In the order of rendering; neighbours of one source are one run. They sum to `num_tokens`.
-std::vector<SourceRun> RunsOf(const SentSegments& segments, int64_t num_tokens,
+// Returns runs in render order; neighbours with the same source are merged into one run. The counts
+// sum to `num_tokens`.
+std::vector<SourceRun> RunsOf(const history::SentSegments& segments, int64_t num_tokens,
                               bool tools_after_system = false);
 
-}  // namespace kvgate::prompt
+}  // namespace kvgate::prompt::diagnose

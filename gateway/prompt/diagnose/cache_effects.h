@@ -1,5 +1,6 @@
-// CacheEffects: how a provider renders a prompt (by the ledger's data), and which part of what it
-// has cached a change of a parameter breaks, as tables. Pure; any thread.
+// Tables of how a provider renders a prompt (from the ledger's data) and which part of the cached
+// prompt is lost when a parameter changes. All functions are pure and may be called from any
+// thread.
 #pragma once
 
 #include <array>
@@ -8,31 +9,31 @@
 
 #include "gateway/ledger/prices.h"
 #include "gateway/prompt/parse/segment.h"
-#include "gateway/upstream/dialect.h"
+#include "gateway/upstream/wire/dialect.h"
 
-namespace kvgate::prompt {
+namespace kvgate::prompt::diagnose {
 
 struct ParameterEffect {
   std::string_view path;     // "output_config.effort"
-  Section from;              // the first section that is lost with it; those behind it are too
-  std::string_view neutral;  // the value that means as much as none; empty: there is no such
+  parse::Section from;       // the first section that is lost; those behind it are lost too
+  std::string_view neutral;  // equivalent to leaving the parameter out; empty: no such value
 };
 
 struct CacheEffects {
   std::string_view provider;
-  std::array<Section, 3> order;     // of rendering
-  bool needs_markers = false;       // nothing is cached that no marker asks for
-  bool switches_search = false;     // web search and citations are switches that spare the tools
-  bool media_breaks_turns = false;  // the first image, or none any more, breaks all messages
+  std::array<parse::Section, 3> order;  // in which sections are rendered
+  bool needs_breakpoints = false;       // only prefixes that end at a cache breakpoint are cached
+  bool switches_search = false;         // toggling web search or citations keeps the tools cached
+  bool media_breaks_turns = false;  // the first image added, or last removed, loses all messages
   std::span<const ParameterEffect> parameters;
 };
 
-// Tools stand in front of the system prompt, or behind it.
-std::array<Section, 3> RenderOrder(bool tools_after_system);
+// The render order with tools in front of the system prompt, or behind it.
+std::array<parse::Section, 3> RenderOrder(bool tools_after_system);
 
-// `rules` of the model's row. Null, or a provider that is not known: what most servers of that
-// endpoint's dialect do.
-CacheEffects CacheEffectsOf(std::string_view provider, upstream::Endpoint endpoint,
+// `rules` are those of the model's row. If they are null or the provider is unknown, the result is
+// what most servers of that endpoint's dialect do.
+CacheEffects CacheEffectsOf(std::string_view provider, upstream::wire::Endpoint endpoint,
                             const ledger::CacheRules* rules);
 
-}  // namespace kvgate::prompt
+}  // namespace kvgate::prompt::diagnose

@@ -1,30 +1,31 @@
-// JsonDifference: the first place, in the order of their bytes, where two JSON texts differ. Texts
-// may end early (a value that was cut): what is there is compared. Pure; any thread.
+// JsonDifference finds the first place, in byte order, at which two JSON texts differ. A text may
+// end early because its value was cut; then only the part that exists is compared. Pure; any
+// thread.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 
-namespace kvgate::prompt {
+namespace kvgate::prompt::diagnose {
 
 struct JsonDifference {
   enum class Kind : uint8_t {
-    kNone,       // they differ in nothing but white space between values
-    kValue,      // two values at one path
+    kNone,       // they differ at most in white space between values
+    kValue,      // two values at the same path
     kAdded,      // a member or element that only the second text has
     kRemoved,    // one that only the first text has
-    kReordered,  // the members of an object stand in another order; the path is the object's
+    kReordered,  // an object's members are in another order; the path is the object's
   };
   Kind kind = Kind::kNone;
-  std::string path = {};  // ".input_schema.properties.q.type", "[2]"; empty: the whole. Bounded
-  std::string_view before = {};  // the values there as they are written; empty: none
+  std::string path = {};  // ".input_schema.properties.q.type", "[2]"; empty: the root. Bounded
+  std::string_view before = {};  // the values as written; empty: none
   std::string_view after = {};
 };
 JsonDifference FindJsonDifference(std::string_view before, std::string_view after);
 
-// The value at "function.name" as it is written; empty: there is none. Of a member that stands
-// twice the first.
+// Returns the value at a path such as "function.name" as written; empty if there is none. If a
+// member occurs twice, the first counts.
 std::string_view FindJsonValue(std::string_view json, std::string_view dotted_path);
 
-}  // namespace kvgate::prompt
+}  // namespace kvgate::prompt::diagnose

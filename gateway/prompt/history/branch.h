@@ -1,7 +1,7 @@
-// Branch: one line of a conversation: its last request as sent, and of each segment how its caller
-// had written it. A conversation has several where turns were taken back, or where an agent's
-// helpers share its session. Immutable once it is remembered, but for its answer's counts, which
-// ConversationMemory guards.
+// A Branch is one line of a conversation: its last request as sent, and for each segment the form
+// in which its caller wrote it. A conversation has several branches when turns were taken back, or
+// when an agent's helpers share its session. A branch is immutable once it is remembered, except
+// for the token counts of its answer, which ConversationMemory guards.
 #pragma once
 
 #include <memory>
@@ -10,42 +10,42 @@
 #include <vector>
 
 #include "gateway/prompt/history/conversation.h"
-#include "gateway/prompt/parse/edit.h"
 #include "gateway/prompt/history/ephemeral.h"
+#include "gateway/prompt/parse/edit.h"
 #include "gateway/prompt/parse/volatile_text.h"
 
-namespace kvgate::prompt {
+namespace kvgate::prompt::history {
 
-// A volatile value as it went out first, in JSON's spelling.
+// A volatile value in the JSON spelling in which it was first sent.
 struct HeldValue {
-  VolatileKind kind = VolatileKind::kTime;
+  parse::VolatileKind kind = parse::VolatileKind::kTime;
   std::string json;
 };
 
-// Beside a SentSegment: its caller's form of it.
+// The caller's form of a segment; it stands beside the SentSegment of the same index.
 struct CallerForm {
-  Identity raw;                               // of the caller's bytes, as they came last
-  std::shared_ptr<const std::string> caller;  // in any spelling; null: the bytes that were sent
-  Rule rule = Rule::kFirstSeenBytes;          // why other bytes were sent
-  bool as_list = false;                       // a string that went out as a list of one block
-  uint32_t head_split = 0;                    // of a message's head: where its blocks stand
+  parse::Identity raw;                              // of the caller's bytes, as last received
+  std::shared_ptr<const std::string> caller;        // any spelling; null: the bytes that were sent
+  parse::Rule rule = parse::Rule::kFirstSeenBytes;  // why other bytes were sent
+  bool as_list = false;                             // a string that went out as a list of one block
+  uint32_t head_split = 0;                          // offset of the blocks in a message head
   std::vector<HeldValue> held;
-  std::vector<std::string> unsaid;   // lines of `caller` that stand in other segments' bytes
-  std::vector<std::string> carried;  // lines of others that stand in the bytes sent, in JSON
-  std::vector<Ephemeral> left;       // what stands in the bytes sent, and no more in `caller`
+  std::vector<std::string> unsaid;   // lines of `caller` that went out in other segments' bytes
+  std::vector<std::string> carried;  // lines of other segments in the bytes sent, in JSON spelling
+  std::vector<Ephemeral> left;       // text in the bytes sent that `caller` no longer has
 };
 
 struct Branch {
-  Identity line;  // the same from its first request on
+  parse::Identity line;  // identifies the branch from its first request on
   SentRequest request;
-  SharedList<CallerForm> forms;     // by segment
-  std::vector<Identity> tool_keys;  // by tool, in the order sent
-  // Of all tools it has ever sent, so that one that comes back stands where it stood.
-  std::vector<Identity> tools_order;
-  std::vector<std::string> tail;  // the volatile lines that were sent last, in JSON's spelling
-  bool lines_move = false;        // out of the system prompt; decided by the first request
+  parse::SharedList<CallerForm> forms;     // by segment
+  std::vector<parse::Identity> tool_keys;  // of the tools, in the order sent
+  // All tools that the branch has ever sent, so that one that comes back gets its former position.
+  std::vector<parse::Identity> tools_order;
+  std::vector<std::string> tail;  // volatile lines that were sent last, in JSON spelling
+  bool lines_move = false;        // lines leave the system prompt; decided by the first request
   size_t bytes = 0;               // of memory
   bool finished = false;          // guarded by ConversationMemory
 };
 
-}  // namespace kvgate::prompt
+}  // namespace kvgate::prompt::history

@@ -1,7 +1,7 @@
-// ConversationMemory: the branches of all conversations. Bounded in bytes: the conversation silent
-// longest goes first, but of a tenant that has more than half, so that nobody can push out what
-// others keep. Thread-safe; a lock is held for look-ups and pointers, never while bytes are looked
-// at.
+// ConversationMemory keeps the branches of all conversations, bounded in bytes. It evicts the
+// longest silent conversation, but takes it from a tenant that holds more than half of the memory,
+// if there is one, so that no tenant can push out the others. Thread-safe: the lock is held for
+// look-ups and pointers, never while bytes are compared.
 #pragma once
 
 #include <cstddef>
@@ -16,36 +16,37 @@
 #include "gateway/ledger/usage.h"
 #include "gateway/prompt/history/branch.h"
 
-namespace kvgate::prompt {
+namespace kvgate::prompt::history {
 
 class ConversationMemory {
  public:
   explicit ConversationMemory(size_t bytes_max) : bytes_max_(bytes_max) {}
 
   struct Line {
-    Identity conversation;
-    std::vector<std::shared_ptr<const Branch>> branches;  // the newest first
+    parse::Identity conversation;
+    std::vector<std::shared_ptr<const Branch>> branches;  // newest first
   };
-  // What is known under the first of `keys` that is known at all; else an empty line of the first.
-  // Its branches are left out where nobody will go on from one.
-  Line Find(std::span<const Identity> keys, bool with_branches = true) const;
+  // Returns the conversation found under the first known key of `keys`, else an empty line for the
+  // first key. Callers that will not continue a branch pass `with_branches` = false to skip copying
+  // them.
+  Line Find(std::span<const parse::Identity> keys, bool with_branches = true) const;
 
   struct Commit {
-    Identity tenant = {};
-    Identity conversation;
-    std::span<const Identity> aliases;            // under which it is found as well
-    std::shared_ptr<Branch> branch;               //
-    std::shared_ptr<const Branch> replaced = {};  // the branch that it goes on from; or null
+    parse::Identity tenant = {};
+    parse::Identity conversation;
+    std::span<const parse::Identity> aliases;  // other keys under which it can be found
+    std::shared_ptr<Branch> branch;
+    std::shared_ptr<const Branch> replaced = {};  // the branch that it continues; may be null
   };
   void Remember(const Commit& commit);
-  // `branch` was not sent after all: `before` stands in its place again, if it is given.
-  void Withdraw(const Identity& conversation, const std::shared_ptr<Branch>& branch,
+  // Removes a `branch` that was not sent after all; if `before` is given, it takes the place again.
+  void Withdraw(const parse::Identity& conversation, const std::shared_ptr<Branch>& branch,
                 const std::shared_ptr<const Branch>& before);
-  // The counts of its answer; only the first call counts.
+  // Stores the counts of the branch's answer; only the first call has an effect.
   void Finish(const std::shared_ptr<Branch>& branch,
               const std::optional<ledger::TokenUsage>& usage);
-  // The request with its counts as far as they are known: itself, or `copy` while its answer is
-  // not there yet and counts may still come.
+  // Returns the branch's request with the counts known so far: the original once Finish has run,
+  // else a snapshot in `copy`, because the counts may still change.
   const SentRequest& RequestOf(const std::shared_ptr<const Branch>& branch,
                                std::optional<SentRequest>& copy) const;
 
@@ -56,33 +57,33 @@ class ConversationMemory {
   using List = std::list<Conversation>;
   using Order = std::list<List::iterator>;
   struct Conversation {
-    Identity tenant;
-    Identity id;
-    Order::iterator place = {};  // among its tenant's
+    parse::Identity tenant;
+    parse::Identity id;
+    Order::iterator place = {};  // in its tenant's list
     std::vector<std::shared_ptr<Branch>> branches;
-    std::vector<Identity> aliases;
+    std::vector<parse::Identity> aliases;
     size_t bytes = sizeof(Conversation);
   };
-  // What is let go of when the lock is gone: a branch is many allocations.
+  // Branches that are released after the lock, because freeing one is many deallocations.
   using Dropped = std::vector<std::shared_ptr<Branch>>;
 
   struct Tenant {
-    Order conversations;  // the last used first
+    Order conversations;  // last used first
     size_t bytes = 0;
   };
 
-  // `bytes` more or fewer of it.
+  // Adds `bytes`, which may be negative, to the conversation's, the tenant's and the total size.
   void Count(Conversation& conversation, int64_t bytes);
   List::iterator NextToGoLocked();
   void EraseLocked(List::iterator conversation, Dropped& dropped);
 
   const size_t bytes_max_;
   mutable std::mutex mutex_;
-  List list_;  // the last used first
-  std::unordered_map<Identity, Tenant> tenants_;
-  Identity largest_;  // the last tenant that came to have more than half
-  std::unordered_map<Identity, List::iterator> by_key_;
+  List list_;  // last used first
+  std::unordered_map<parse::Identity, Tenant> tenants_;
+  parse::Identity largest_;  // the last tenant that exceeded half of bytes_max_
+  std::unordered_map<parse::Identity, List::iterator> by_key_;
   size_t bytes_ = 0;
 };
 
-}  // namespace kvgate::prompt
+}  // namespace kvgate::prompt::history

@@ -1,7 +1,7 @@
-// Ephemeral text: what agents put into turns for a moment and then move or take back by themselves:
-// reminders and counters in their tags, empty blocks. Nothing else that has left a turn may go out
-// again, and this only where it hides and changes nothing: while its client still says the same
-// text elsewhere, or says the same further back with other values. Any thread.
+// Ephemeral text is what agents put into turns for a moment and then move or take back themselves:
+// reminders and counters in their tags, and empty blocks. It is the only text that may be sent
+// again after it has left a turn, and only if that hides and changes nothing: while the client
+// still says the same text elsewhere, or says it further back with other values. Any thread.
 #pragma once
 
 #include <array>
@@ -15,27 +15,29 @@
 #include "gateway/prompt/parse/segment.h"
 #include "gateway/prompt/parse/volatile_text.h"
 
-namespace kvgate::prompt {
+namespace kvgate::prompt::history {
 
 struct Ephemeral {
   std::string text;
-  VolatileKind kind = VolatileKind::kReminder;
+  parse::VolatileKind kind = parse::VolatileKind::kReminder;
 };
 
-// Whether `text`, one volatile span, is such: in a tag that only agents write, or, in a system turn
-// among the others, any value that programs write.
-bool IsEphemeral(std::string_view text, VolatileKind kind, Role role);
+// Returns true if `text`, one volatile span, is ephemeral: it stands in a tag that only agents
+// write, or, in a system turn among the messages, it is any value that programs write.
+bool IsEphemeral(std::string_view text, parse::VolatileKind kind, parse::Role role);
 
-// What `text` is made of, if that is ephemeral text and white space alone.
-std::optional<std::vector<Ephemeral>> ReadEphemeral(std::string_view text, Role role);
+// Returns the parts of `text` if it consists of ephemeral text and white space alone, else nullopt.
+std::optional<std::vector<Ephemeral>> ReadEphemeral(std::string_view text, parse::Role role);
 
-// What of a request's turns is ephemeral: read once something is asked.
+// Answers which of a request's turns are ephemeral; the request is read when the first question
+// comes.
 class SaidNow {
  public:
-  // Both outlive it.
-  SaidNow(std::string_view body, const std::vector<Segment>& segments);
+  // `body` and `segments` must outlive it.
+  SaidNow(std::string_view body, const std::vector<parse::Segment>& segments);
 
-  // Whether the request says `text`, or says it with other values in segment `from` or behind.
+  // Returns true if the request says `text`, or says it with other values in segment `from` or
+  // behind.
   bool Covers(const Ephemeral& text, size_t from);
 
  private:
@@ -46,11 +48,11 @@ class SaidNow {
   void Read();
 
   const std::string_view body_;
-  const std::vector<Segment>& segments_;
+  const std::vector<parse::Segment>& segments_;
   bool is_read_ = false;
   std::deque<std::string> texts_;
   std::unordered_set<std::string_view> known_;
-  std::array<std::vector<Newest>, kNumVolatileKinds> newest_;  // from the end on
+  std::array<std::vector<Newest>, parse::kNumVolatileKinds> newest_;  // last segment first
 };
 
-}  // namespace kvgate::prompt
+}  // namespace kvgate::prompt::history

@@ -1,6 +1,6 @@
-// Held text: whether an earlier turn or a tool may keep the text that was sent for it, although its
-// caller now writes another: with other values that programs write, or without what has left it.
-// What is new beside such values goes out. Pure; any thread.
+// Decides if an earlier turn or a tool may keep the text that was sent for it although its caller
+// writes another: one with other program-written values, or without ephemeral text that has left
+// it. Anything else that is new is sent. Pure; may be called from any thread.
 #pragma once
 
 #include <optional>
@@ -11,16 +11,18 @@
 #include "gateway/prompt/history/ephemeral.h"
 #include "gateway/prompt/parse/segment.h"
 
-namespace kvgate::prompt {
+namespace kvgate::prompt::history {
 
 struct HeldText {
-  std::vector<std::string> changed;  // lines of `now` with values that `before` has not
-  std::vector<Ephemeral> left;       // what stands in `before` alone
+  std::vector<std::string> changed;  // lines of `now` whose values `before` does not have
+  std::vector<Ephemeral> left;       // text that only `before` has
 };
 
-// What differs where `before` is sent for `now`: the lines that changed have to be said elsewhere,
-// and what has left must be such that it may go out. Both are JSON values without markers. Nothing:
-// `now` has other new text, `before` cannot stand for it.
-std::optional<HeldText> CompareHeld(std::string_view before, std::string_view now, Content content);
+// Compares `before` with `now` for the case that `before` is sent. The changed lines then have to
+// be said elsewhere, and what has left must be text that may be sent again. Both are JSON values
+// without breakpoints. Returns nullopt if `now` has other new text, so that `before` cannot stand
+// for it.
+std::optional<HeldText> CompareHeld(std::string_view before, std::string_view now,
+                                    parse::Content content);
 
-}  // namespace kvgate::prompt
+}  // namespace kvgate::prompt::history

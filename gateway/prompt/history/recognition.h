@@ -1,5 +1,5 @@
-// Recognition: whose turn a request is: the keys that its conversation is found under, and which of
-// that conversation's branches it goes on from. Pure; any thread.
+// Recognition finds the conversation that a request belongs to, by its keys, and the branch of that
+// conversation that it continues. Pure; any thread may call it.
 #pragma once
 
 #include <memory>
@@ -10,10 +10,10 @@
 #include "gateway/prompt/history/branch.h"
 #include "gateway/prompt/parse/request_layout.h"
 
-namespace kvgate::prompt {
+namespace kvgate::prompt::history {
 
 struct RecognitionArgs {
-  const Outline& outline;
+  const parse::RequestLayout& layout;
   std::string_view body;
   std::string_view tenant;
   std::string_view session;
@@ -21,26 +21,28 @@ struct RecognitionArgs {
 };
 
 struct Recognition {
-  // The conversation's own first, then what it may be known under where that has changed.
-  std::vector<Identity> keys;
+  // The conversation's own key comes first, then those under which it may be known if parts have
+  // changed.
+  std::vector<parse::Identity> keys;
   std::string_view origin;    // as ConversationKey::origin
-  Identity shape;             // stable, of model, tools as a set, and system
-  Identity beginning;         // of that and the first user turn
-  bool continues = false;     // it holds an assistant's turn
-  bool holds_history = true;  // as HoldsHistory
+  parse::Identity shape;      // stable identity of model, tools as a set, and system
+  parse::Identity beginning;  // identity of the shape and the first user turn
+  bool continues = false;     // it holds an assistant turn
+  bool holds_history = true;  // see HoldsHistory
   bool by_content() const { return origin == "content"; }
-  // Two first requests that read alike are two conversations, unless their caller has named one.
+  // Two equal first requests are two conversations, unless their caller has named one.
   bool may_go_on() const { return continues || !by_content(); }
 };
 Recognition Recognize(const RecognitionArgs& args);
 
-// The branch with which it shares the longest prefix; null: it goes on from none of them. Where its
-// provider holds the history, the newest of that system prompt, else the newest.
+// Chooses the branch with the longest common prefix; null if the request continues none. If the
+// provider holds the history, it is the newest branch with that system prompt, else the newest of
+// all.
 struct Chosen {
   std::shared_ptr<const Branch> branch = nullptr;
-  bool extends = false;  // all its turns stand at the front: nobody goes on from it again
+  bool extends = false;  // the request contains all of its turns, so nobody will continue it again
 };
-Chosen ChooseBranch(std::span<const std::shared_ptr<const Branch>> branches, const Outline& outline,
-                    const Recognition& recognition);
+Chosen ChooseBranch(std::span<const std::shared_ptr<const Branch>> branches,
+                    const parse::RequestLayout& layout, const Recognition& recognition);
 
-}  // namespace kvgate::prompt
+}  // namespace kvgate::prompt::history

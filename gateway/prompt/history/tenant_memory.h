@@ -1,8 +1,8 @@
-// TenantMemory: what a tenant's conversations share towards one upstream: the first-seen bytes of
-// tools and system blocks, and the first-seen order of lists of tools. It knows no turn of anybody.
-// Bounded in bytes: the text that was not asked for longest goes first, but of a scope that has
-// more than half, so that nobody can push out what others keep. Thread-safe. What is new in it can
-// be taken and given to a later process (gateway/service/prompt_store).
+// TenantMemory holds what a tenant's conversations share towards one upstream: the first-seen bytes
+// of tools and system blocks, and the first-seen order of tool lists. It knows no turns. It is
+// bounded in bytes and evicts the least recently used text, but takes it from a scope that holds
+// more than half, if there is one, so that no tenant can push out the others. Thread-safe. New
+// entries can be taken and given to a later process (gateway/service/prompt_store).
 #pragma once
 
 #include <cstddef>
@@ -17,66 +17,68 @@
 
 #include "gateway/prompt/parse/segment.h"
 
-namespace kvgate::prompt {
+namespace kvgate::prompt::history {
 
 class TenantMemory {
  public:
   explicit TenantMemory(size_t bytes_max) : bytes_max_(bytes_max) {}
 
-  // A tenant at an upstream.
-  using Scope = Identity;
+  // A tenant at one upstream.
+  using Scope = parse::Identity;
   static Scope ScopeOf(std::string_view tenant, std::string_view upstream);
 
-  // The bytes in which the value went out first; null: it did not yet.
-  std::shared_ptr<const std::string> FindBytes(const Scope& scope, const Identity& same);
-  // Not where it is larger than a quarter of all.
-  void KeepBytes(const Scope& scope, const Identity& same,
+  // Returns the bytes in which the value first went out; null if it has not been sent yet.
+  std::shared_ptr<const std::string> FindBytes(const Scope& scope, const parse::Identity& same);
+  // Does not keep a value that is larger than a quarter of the memory.
+  void KeepBytes(const Scope& scope, const parse::Identity& same,
                  std::shared_ptr<const std::string> bytes);
 
-  // Of the lists sent before the largest one whose tools are all in `tools`, in its order; empty:
+  // Returns the longest of the tool lists sent before whose tools are all in `tools`; empty if
   // there is none.
-  std::vector<Identity> FindOrder(const Scope& scope, std::span<const Identity> tools);
-  void KeepOrder(const Scope& scope, std::vector<Identity> tools);
+  std::vector<parse::Identity> FindOrder(const Scope& scope,
+                                         std::span<const parse::Identity> tools);
+  void KeepOrder(const Scope& scope, std::vector<parse::Identity> tools);
 
-  // One thing it knows: a value's first-seen bytes, or an order of tools.
+  // One entry: the first-seen bytes of a value, or an order of tools.
   struct Row {
-    Identity key;                                   // of scope and value; of an order: the scope
-    std::shared_ptr<const std::string> bytes = {};  // null: it is an order
-    std::vector<Identity> order = {};
+    parse::Identity key;                            // of scope and value; for an order, the scope
+    std::shared_ptr<const std::string> bytes = {};  // null for an order
+    Scope scope = {};                               // zero for a text whose row does not name it
+    std::vector<parse::Identity> order = {};
   };
-  // What became known since the last call, the oldest first; the first call is told nothing, and
-  // from then on it is noted. More than a quarter of the memory between two calls is not.
+  // Returns the entries that are new since the last call, oldest first. The first call returns none
+  // and starts the recording. Entries beyond a quarter of the memory between two calls are not
+  // recorded.
   std::vector<Row> TakeNew();
-  // What another process knew; it is not new. What is known here stays.
+  // Adds an entry of another process, which does not count as new. Entries known here are kept.
   void Restore(Row row);
 
  private:
-  static constexpr size_t kOrdersMax = 32;  // of a scope
+  static constexpr size_t kOrdersMax = 32;  // per scope
   struct Text;
   using List = std::list<Text>;
   using Order = std::list<List::iterator>;
   struct Text {
     Scope scope;
-    Identity key;
+    parse::Identity key;
     std::shared_ptr<const std::string> bytes;
-    Order::iterator place = {};  // among its scope's
+    Order::iterator place = {};  // in its scope's list
   };
   struct Kept {
-    Order texts;  // the last asked for first
-    std::unordered_map<Identity, List::iterator> by_key;
-    std::vector<std::vector<Identity>> orders;  // the oldest first
+    Order texts;  // last used first
+    std::unordered_map<parse::Identity, List::iterator> by_key;
+    std::vector<std::vector<parse::Identity>> orders;  // oldest first
     size_t bytes = 0;
   };
-  // Where texts are that another process knew, until they are asked for: a row does not say whose
-  // it is.
+  // Holds texts whose rows do not name their scope, until they are asked for.
   static constexpr Scope kNobodys{};
 
-  std::shared_ptr<const std::string> FindLocked(const Scope& scope, const Identity& key);
-  // False: it is there, or too large.
-  bool InsertLocked(const Scope& scope, const Identity& key,
+  std::shared_ptr<const std::string> FindLocked(const Scope& scope, const parse::Identity& key);
+  // Returns false if the text is known or too large.
+  bool InsertLocked(const Scope& scope, const parse::Identity& key,
                     std::shared_ptr<const std::string> bytes);
-  void AddOrderLocked(const Scope& scope, std::vector<Identity> tools);
-  // The scope has so many bytes more, or fewer.
+  void AddOrderLocked(const Scope& scope, std::vector<parse::Identity> tools);
+  // Adds `bytes`, which may be negative, to the scope's and the total size.
   void CountLocked(const Scope& scope, int64_t bytes);
   void MakeRoomLocked();
   void DropTextLocked(List::iterator text);
@@ -84,13 +86,13 @@ class TenantMemory {
 
   const size_t bytes_max_;
   std::mutex mutex_;
-  List texts_;  // the last asked for first
+  List texts_;  // last used first
   std::unordered_map<Scope, Kept> scopes_;
-  Scope largest_;  // the last one that came to have more than half
+  Scope largest_;  // the last scope that exceeded half of bytes_max_
   size_t bytes_ = 0;
   bool notes_ = false;
   std::vector<Row> noted_;
   size_t noted_bytes_ = 0;
 };
 
-}  // namespace kvgate::prompt
+}  // namespace kvgate::prompt::history

@@ -2,56 +2,46 @@
 
 #include <array>
 
-#include "gateway/prompt/skimmer.h"
+#include "base/json_escape.h"
+#include "gateway/prompt/parse/json_scanner.h"
 
-namespace kvgate::prompt {
+namespace kvgate::prompt::parse {
 
-std::string MarkerMember(const Marker& marker) {
-  if (marker.kind == MarkerKind::kBreakpoint) {
+std::string BreakpointMember(const Breakpoint& breakpoint) {
+  if (breakpoint.kind == BreakpointKind::kBreakpoint) {
     return R"("prompt_cache_breakpoint":{"mode":"explicit"})";
   }
-  return marker.ttl_seconds == 3600 ? R"("cache_control":{"type":"ephemeral","ttl":"1h"})"
-                                    : R"("cache_control":{"type":"ephemeral"})";
+  return breakpoint.ttl_seconds == 3600 ? R"("cache_control":{"type":"ephemeral","ttl":"1h"})"
+                                        : R"("cache_control":{"type":"ephemeral"})";
 }
 
-std::string_view MarkerText(std::string_view body, const Segment& segment) {
-  std::string_view text = segment.marker_span.In(body);
-  while (!text.empty() && (text.front() == ',' || Skimmer::IsSpace(text.front()))) {
+std::string_view BreakpointText(std::string_view body, const Segment& segment) {
+  std::string_view text = segment.breakpoint_span.In(body);
+  while (!text.empty() && (text.front() == ',' || JsonScanner::IsSpace(text.front()))) {
     text.remove_prefix(1);
   }
-  while (!text.empty() && (text.back() == ',' || Skimmer::IsSpace(text.back()))) {
+  while (!text.empty() && (text.back() == ',' || JsonScanner::IsSpace(text.back()))) {
     text.remove_suffix(1);
   }
   return text;
 }
 
-Rule MarkerRule(const Marker& marker) {
-  return marker.kind == MarkerKind::kBreakpoint ? Rule::kBreakpoints : Rule::kCacheControl;
+Rule BreakpointRule(const Breakpoint& breakpoint) {
+  return breakpoint.kind == BreakpointKind::kBreakpoint ? Rule::kBreakpoints : Rule::kCacheControl;
 }
 
 Span WithComma(std::string_view body, Span member) {
   uint32_t begin = member.begin;
-  while (begin > 0 && Skimmer::IsSpace(body[begin - 1])) --begin;
+  while (begin > 0 && JsonScanner::IsSpace(body[begin - 1])) --begin;
   if (begin > 0 && body[begin - 1] == ',') return {begin - 1, member.end};
-  Skimmer behind(body, member.end);
+  JsonScanner behind(body, member.end);
   return behind.Take(',') ? Span{member.begin, behind.at()} : member;
 }
 
 std::string QuotedJson(std::string_view text) {
-  static constexpr std::string_view kHex = "0123456789abcdef";
   std::string out = "\"";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20) {
-      out += "\\u00";
-      out += kHex[byte >> 4];
-      out += kHex[byte & 15];
-      continue;
-    }
-    if (c == '"' || c == '\\') out += '\\';
-    out += c;
-  }
+  AppendJsonEscaped(text, JsonShort::kNone, out);
   return out + '"';
 }
 
-}  // namespace kvgate::prompt
+}  // namespace kvgate::prompt::parse

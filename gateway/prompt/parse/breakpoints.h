@@ -1,4 +1,5 @@
-// Markers: how cache markers are spelled in a body. Pure; any thread.
+// Spelling of cache breakpoints in a body. All functions are pure and may be called from any
+// thread.
 #pragma once
 
 #include <string>
@@ -7,17 +8,17 @@
 #include "gateway/prompt/parse/edit.h"
 #include "gateway/prompt/parse/segment.h"
 
-namespace kvgate::prompt {
+namespace kvgate::prompt::parse {
 
-// "cache_control":{"type":"ephemeral"}, without a ttl where it is the usual five minutes.
-std::string MarkerMember(const Marker& marker);
-// The caller's own spelling of a segment's marker, without a comma.
-std::string_view MarkerText(std::string_view body, const Segment& segment);
-Rule MarkerRule(const Marker& marker);
+// Returns "cache_control":{"type":"ephemeral"}; a TTL of the default five minutes is not written.
+std::string BreakpointMember(const Breakpoint& breakpoint);
+// Returns the caller's own spelling of a segment's breakpoint, without a comma.
+std::string_view BreakpointText(std::string_view body, const Segment& segment);
+Rule BreakpointRule(const Breakpoint& breakpoint);
 
-// The span of a member with the comma beside it.
+// Extends the span of a member by the comma beside it.
 Span WithComma(std::string_view body, Span member);
-// A JSON string.
+// Returns `text` as a JSON string with quotes.
 std::string QuotedJson(std::string_view text);
 
-}  // namespace kvgate::prompt
+}  // namespace kvgate::prompt::parse

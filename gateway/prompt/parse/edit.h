@@ -1,4 +1,4 @@
-// Edit: one change to a request on its way to an upstream. What is not named here is not done.
+// An Edit is one change to a request on its way to an upstream. No change is made that has no Rule.
 #pragma once
 
 #include <cstdint>
@@ -8,42 +8,43 @@
 
 #include "gateway/prompt/parse/segment.h"
 
-namespace kvgate::prompt {
+namespace kvgate::prompt::parse {
 
-// Each can be switched off by its name, per upstream and key (`rules_off`).
+// Each rule can be switched off by its name, per upstream and key (`rules_off`).
 enum class Rule : uint8_t {
   // pin
-  kToolsOrder,      // the tools in the order in which this conversation, or tenant, sent them first
-  kFirstSeenBytes,  // a value that equals one sent before goes out in that one's bytes
-  kNewlines,        // CRLF and LF are one, in tools, system and history already sent
+  kToolsOrder,      // tools in the order in which this conversation or tenant first sent them
+  kFirstSeenBytes,  // a value equal to one sent before goes out in the first one's bytes
+  kNewlines,        // CRLF counts as LF in tools, system and history already sent
   // planner
-  kCacheControl,  // breakpoints added, moved or given another TTL
-  kTtlDropped,    // a ttl that this upstream does not take
+  kCacheControl,  // cache_control breakpoints added, moved or given another TTL
+  kTtlDropped,    // removes a ttl that this upstream does not accept
   kPromptCacheKey,
-  kBreakpoints,     // OpenAI's explicit ones
-  kConversationId,  // a header: x-grok-conv-id
+  kBreakpoints,     // OpenAI's explicit breakpoints
+  kConversationId,  // adds the header x-grok-conv-id
   // stabilize
-  kVolatileMoved,  // lines of volatile values, behind the stable prefix
-  kVolatileHeld,   // the conversation's first value of what nobody reads
-  kReminderKept,   // a reminder that moved away stays where it was first seen
+  kVolatileMoved,  // lines of volatile values move behind the stable prefix
+  kVolatileHeld,   // values that nobody reads stay as the conversation first sent them
+  kReminderKept,   // a reminder that the client moved stays where it was first seen
   // other
-  kSourceField,  // kvgate_source is taken out
-  kOutputCap,    // default_max_tokens
+  kSourceField,  // kvgate_source is removed
+  kOutputCap,    // the key's limits on output tokens are applied
 };
 inline constexpr size_t kNumRules = 13;
 std::string_view RuleName(Rule rule);  // "tools_order"
 
-// Where the bytes of `span` are replaced by `bytes`.
+// The bytes of `span` are replaced by `bytes`.
 struct Edit {
   Rule rule;
   Span span;          // of the body as received; empty: an insertion in front of `begin`
-  std::string bytes;  // empty: cut out
-  std::string path;   // of what it changes
+  std::string bytes;  // empty: the span is cut out
+  std::string path;   // JSON path of the changed value
 };
 
-// In the order of the body; insertions in front of what begins at the same byte.
+// Sorts by position in the body; insertions come before an edit that begins at the same byte.
 void SortEdits(std::vector<Edit>& edits);
-// `part` of the body with the edits, which are sorted, lie in it and do not overlap.
+// Returns `part` of the body with the edits applied. REQUIRES: they are sorted, lie in `part` and
+// do not overlap.
 std::string ApplyEdits(std::string_view body, const std::vector<Edit>& edits, Span part);
 
-}  // namespace kvgate::prompt
+}  // namespace kvgate::prompt::parse

@@ -1,5 +1,5 @@
-// ElementReader: one object of a body (a tool, a block, a message or item) skimmed once: the
-// members that matter here, as spans. It knows no dialect. Pure; any thread.
+// ElementReader skims one object of a body (a tool, block, message or item) once and returns the
+// members that matter here as spans. It knows no dialect. Pure; may be called from any thread.
 #pragma once
 
 #include <optional>
@@ -7,32 +7,33 @@
 #include <string_view>
 #include <vector>
 
-#include "gateway/prompt/skimmer.h"
+#include "gateway/prompt/parse/json_scanner.h"
 
-namespace kvgate::prompt {
+namespace kvgate::prompt::parse {
 
-// String members are raw, without their quotes; empty: not there, or no string.
+// String members are raw and without quotes; empty if they are missing or no strings.
 struct ReadObject {
   Span span;
   std::string_view type;
   std::string_view role;
   std::string_view name;
   std::optional<std::string_view> source;  // kvgate_source
-  Span text;                               // a string: text, content or output
-  Span blocks;                             // content, where it is a list of objects
+  Span text;                               // the string in text, content or output, with its quotes
+  Span blocks;                             // content, if it is a list of objects
   bool has_content = false;
   bool has_tool_calls = false;
-  std::optional<Marker> marker;
-  Span marker_span;
+  std::optional<Breakpoint> breakpoint;
+  Span breakpoint_span;
   Span source_span;
 };
 
-// The object in front of the skimmer. `blocks`: those of its content, if that is a list of objects;
-// null: content is not looked into. Empty string: it was read; else why not.
-std::string ReadElement(std::string_view body, Skimmer& skimmer, ReadObject& object,
+// Reads the object in front of the scanner. If its content is a list of objects, they are added to
+// `blocks`; if `blocks` is null, the content is not read. Returns an empty string on success, else
+// the reason for the failure.
+std::string ReadElement(std::string_view body, JsonScanner& scanner, ReadObject& object,
                         std::vector<ReadObject>* blocks);
 
-// The marker that a member's value states; nothing: no member of that name is one, or another form.
-std::optional<Marker> ReadMarker(std::string_view name, std::string_view value);
+// Parses the cache breakpoint that a member states; nullopt if the name or the form is not one.
+std::optional<Breakpoint> ReadBreakpoint(std::string_view name, std::string_view value);
 
-}  // namespace kvgate::prompt
+}  // namespace kvgate::prompt::parse

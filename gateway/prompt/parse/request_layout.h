@@ -1,8 +1,9 @@
-// Outline: where the parts of a request body lie: fields, tools, system blocks, messages and their
-// blocks, as spans, each with its identities. Pure; any thread.
+// An RequestLayout locates the parts of a request body: fields, tools, system blocks, messages and
+// their blocks, as spans with identities. Reading is pure apart from the memo; any thread may call
+// it.
 //
-// Its cost follows what is new: a segment whose raw bytes are known from an earlier outline (the
-// memo) is skimmed and hashed, not parsed.
+// The cost follows what is new: a segment whose raw bytes the memo knows from an earlier layout is
+// skimmed and hashed, but not parsed.
 #pragma once
 
 #include <memory>
@@ -10,48 +11,48 @@
 #include <string_view>
 #include <vector>
 
-#include <kvgate/result.h>
-
+#include "base/result.h"
 #include "gateway/prompt/parse/segment.h"
-#include "gateway/upstream/dialect.h"
+#include "gateway/upstream/wire/dialect.h"
 
-namespace kvgate::prompt {
+namespace kvgate::prompt::parse {
 
-// A top-level field that is no part of the prompt, but decides caching or is worth telling of.
+// A top-level field that is not part of the prompt, such as a setting that affects caching.
 struct Parameter {
-  std::string_view name;  // in the body, raw
+  std::string_view name;  // raw, as in the body
   Span member;            // "name": value
   Span value;
   Identity same;
 };
 
-struct Outline {
-  upstream::Endpoint endpoint = upstream::Endpoint::kOther;
+struct RequestLayout {
+  upstream::wire::Endpoint endpoint = upstream::wire::Endpoint::kOther;
   std::vector<Segment> segments;                       // in render order: tools, system, messages
-  std::vector<Parameter> parameters;                   // in the body's order: everything else
+  std::vector<Parameter> parameters;                   // all other fields, in the body's order
   Span object;                                         // the body from { to }
-  Span tools;                                          // the list's value; empty: there is none
+  Span tools;                                          // the list; empty: there is none
   Span system;                                         // "system" or "instructions"
   Span messages;                                       // "messages" or "input"
   std::string model;                                   // unescaped
-  std::optional<Marker> automatic;                     // Anthropic's top-level cache_control
-  const Parameter* Find(std::string_view name) const;  // null: not there
+  std::optional<Breakpoint> automatic;                 // Anthropic's top-level cache_control
+  const Parameter* Find(std::string_view name) const;  // null if it is missing
 };
 
-// What is known of segments by their raw bytes. Bounded; thread-safe.
+// Remembers facts about segments by their raw bytes. Bounded and thread-safe.
 class SegmentMemo;
 std::shared_ptr<SegmentMemo> MakeSegmentMemo(size_t entries_max);
 
-// Chat Completions, Responses and Messages (and count_tokens). kInvalidArgument: no JSON object, a
-// field twice that this would have to choose between, a shape that is not understood: such a body
-// is forwarded as it is and nothing is said of it.
-Result<Outline> ReadOutline(upstream::Endpoint endpoint, std::string_view body, SegmentMemo& memo);
+// Reads Chat Completions, Responses and Messages (and count_tokens). Fails with kInvalidArgument if
+// the body is no JSON object, repeats a field that matters here, or has an unknown form. Such a
+// body is forwarded unchanged, and no statement is made about it.
+Result<RequestLayout> ReadRequestLayout(upstream::wire::Endpoint endpoint, std::string_view body,
+                                        SegmentMemo& memo);
 
-// Whether the turns before are in the body. False: its provider has them, the body names them by a
-// response's or conversation's id, and holds what is new.
-bool HoldsHistory(std::string_view body, const Outline& outline);
+// Returns true if the body holds the earlier turns. If false, the provider holds them: the body
+// names them by the id of a response or conversation, and holds only the new turns.
+bool HoldsHistory(std::string_view body, const RequestLayout& layout);
 
 // "tools[3]", "system", "messages[4].content[1]", "input[2]".
 std::string PathOf(const Place& place);
 
-}  // namespace kvgate::prompt
+}  // namespace kvgate::prompt::parse

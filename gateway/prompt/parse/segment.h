@@ -1,6 +1,6 @@
-// Segment: one part of a prompt as its caller wrote it: a tool, a system block, a content block, a
-// whole message whose content is a string. Everything about it is a span of the body or a hash;
-// nothing is unescaped or copied.
+// A Segment is one part of a prompt as its caller wrote it: a tool, a system block, a content
+// block, or a whole message whose content is a string. It consists of spans of the body and hashes
+// only; nothing is unescaped or copied.
 #pragma once
 
 #include <cstddef>
@@ -8,15 +8,15 @@
 #include <optional>
 #include <string_view>
 
-#include <kvgate/ids.h>
+#include "base/ids.h"
 
-namespace kvgate::prompt {
+namespace kvgate::prompt::parse {
 
-// XXH3-128, domain-tagged. It groups and finds; two texts of one identity are compared before one
-// stands for the other.
+// XXH3-128 with a tag for the domain. It serves to group and find segments only: before one text is
+// sent for another of the same identity, the two are compared.
 using Identity = Hash128<struct IdentityTag>;
 
-// Bytes [begin, end) of a body of at most 4 GiB.
+// The bytes [begin, end) of a body of at most 4 GiB.
 struct Span {
   uint32_t begin = 0;
   uint32_t end = 0;
@@ -26,12 +26,12 @@ struct Span {
   friend bool operator==(const Span&, const Span&) = default;
 };
 
-// In the order in which providers render them.
+// Sections stand in the default render order; see CacheEffects::order.
 enum class Section : uint8_t { kTools, kSystem, kMessages };
 
 enum class Role : uint8_t { kNone, kSystem, kDeveloper, kUser, kAssistant, kTool };
 
-// What a token is counted under.
+// The category under which a token is counted.
 enum class Source : uint8_t {
   kTools,
   kSystem,
@@ -57,23 +57,23 @@ enum class Content : uint8_t {
   kOther,
 };
 
-// Where a segment stands in its body; `field` is how that dialect calls the section.
+// A segment's position in its body; `field` is the dialect's name for the section.
 struct Place {
   Section section = Section::kMessages;
   std::string_view field;  // a literal: "tools", "system", "instructions", "messages", "input"
-  int32_t element = -1;    // its index; -1: the field is no list
-  int32_t block = -1;      // of the element's content; -1: the whole element, or its head
+  int32_t element = -1;    // index in the list; -1: the field is no list
+  int32_t block = -1;      // index in the element's content; -1: the whole element, or its head
   friend bool operator==(const Place&, const Place&) = default;
 };
 
-enum class MarkerKind : uint8_t { kCacheControl, kBreakpoint };
+enum class BreakpointKind : uint8_t { kCacheControl, kBreakpoint };
 
-// A cache marker: Anthropic's cache_control, OpenAI's prompt_cache_breakpoint. It is no part of its
-// segment's bytes or identity.
-struct Marker {
-  MarkerKind kind = MarkerKind::kCacheControl;
-  int32_t ttl_seconds = 300;  // 300 or 3600; of a breakpoint 0
-  friend bool operator==(const Marker&, const Marker&) = default;
+// A cache breakpoint: Anthropic's cache_control or OpenAI's prompt_cache_breakpoint. It is not part
+// of its segment's bytes or identity.
+struct Breakpoint {
+  BreakpointKind kind = BreakpointKind::kCacheControl;
+  int32_t ttl_seconds = 300;  // 300 or 3600; 0 for a kBreakpoint
+  friend bool operator==(const Breakpoint&, const Breakpoint&) = default;
 };
 
 struct Segment {
@@ -81,21 +81,21 @@ struct Segment {
   Role role = Role::kNone;
   Source source = Source::kUser;
   Content content = Content::kOther;
-  Span span;                     // the value in the body, its marker included
-  Span element;                  // the tool, system block or message that it is, or is a part of
-  std::optional<Marker> marker;  // the caller's
-  Span marker_span;  // the member and one comma beside it; cut out, the rest is what would stand
-                     // there without the marker
-  Span source_span;  // of kvgate_source, likewise
-  Span text;         // the one string, with its quotes, that holds its text; empty: there is none
-  Span blocks;       // of a kMessageHead: the list of blocks, which `raw` takes for empty
-  Identity raw;      // of the bytes without marker and kvgate_source
-  Identity same;     // of the parsed value: keys sorted, numbers and escapes in one spelling
-  Identity stable;   // the same with volatile spans cut out
-  Identity said;     // of a text: its string's, as `stable`, be it a message's content or a block's
-  bool is_volatile = false;  // nothing is left without its volatile spans
+  Span span;                             // the value in the body, including its breakpoint
+  Span element;                          // the tool, system block or message that contains it
+  std::optional<Breakpoint> breakpoint;  // set by the caller
+  Span breakpoint_span;  // the member and one comma beside it; cutting it out leaves
+                         // what would stand there without the breakpoint
+  Span source_span;      // kvgate_source and one comma, likewise
+  Span text;             // the only string that holds its text, with quotes; empty: none
+  Span blocks;           // of a kMessageHead: the list of blocks, which `raw` treats as empty
+  Identity raw;          // of the bytes without breakpoint and kvgate_source
+  Identity same;         // of the parsed value: keys sorted, numbers and escapes in one spelling
+  Identity stable;       // the same with volatile spans cut out
+  Identity said;         // of the text's strings as in `stable`, equal for a string and for a block
+  bool is_volatile = false;  // only white space is left without its volatile spans
   bool has_volatile = false;
   uint32_t num_tokens = 0;  // estimated from its text
 };
 
-}  // namespace kvgate::prompt
+}  // namespace kvgate::prompt::parse

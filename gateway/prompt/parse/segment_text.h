@@ -1,4 +1,4 @@
-// Segment text: the bytes of a segment without what is lifted out of it. Pure; any thread.
+// Returns a segment's bytes without the parts that are lifted out. Pure; any thread may call it.
 #pragma once
 
 #include <string>
@@ -6,10 +6,10 @@
 
 #include "gateway/prompt/parse/segment.h"
 
-namespace kvgate::prompt {
+namespace kvgate::prompt::parse {
 
-// The bytes of `segment` without marker, kvgate_source and, of a message's head, its blocks; put
-// together in `assembled` where they do not stand in one piece.
+// Returns the bytes of `segment` without its breakpoint, kvgate_source and, for a message head, its
+// blocks. They are put together in `assembled` if they are not contiguous.
 std::string_view BytesOf(std::string_view body, const Segment& segment, std::string& assembled);
 
-}  // namespace kvgate::prompt
+}  // namespace kvgate::prompt::parse

@@ -1,4 +1,4 @@
-// Sources: what a segment is by its place, type, name and first words: role, content, source.
+// Derives a segment's role, content and source from its place, type, name and first words.
 #pragma once
 
 #include <optional>
@@ -7,17 +7,17 @@
 
 #include "gateway/prompt/parse/element_reader.h"
 #include "gateway/prompt/parse/segment.h"
-#include "gateway/prompt/shared_list.h"
+#include "gateway/prompt/parse/shared_list.h"
 
-namespace kvgate::prompt {
+namespace kvgate::prompt::parse {
 
-// A segment with what only its source depends on; raw strings of the body.
+// A segment with the raw strings of the body on which only its source depends.
 struct Found {
   Segment segment;
-  std::optional<std::string_view> source;  // kvgate_source, its own or its message's
+  std::optional<std::string_view> source;  // kvgate_source of the block or its message
   std::string_view name;                   // of the message
   std::string_view type;                   // of the block
-  // What AssignSources has made of these three; nothing: its turn decides.
+  // The source that AssignSources derived from these three; nullopt if the turn decides.
   std::optional<Source> own = std::nullopt;
   bool is_read = false;
 };
@@ -25,18 +25,18 @@ struct Found {
 Role RoleOf(const Place& place, const ReadObject& object);
 Content ContentOf(const Place& place, const ReadObject& object);
 
-// Of turns in front of others, [begin, end) of a list that is known already: what the sources of
-// the others depend on.
+// Facts about the known turns [begin, end) at the front of a list, on which the sources of the
+// turns behind them depend.
 struct FrontTurns {
   int32_t last_user = -1;  // the last turn in which the user speaks
   bool has_user_text = false;
 };
 FrontTurns ReadFront(const SharedList<Found>& turns, size_t begin, size_t end);
-// Of system and messages, each in its order. The last turn in which the user speaks; -1: there is
-// none.
+// Assigns the sources of system and messages, each in body order. Returns the element of the last
+// turn in which the user speaks; -1 if there is none.
 int32_t AssignSources(std::string_view body, const FrontTurns& front, std::vector<Found>& system,
                       std::vector<Found>& messages);
-// Of one of the turns, once AssignSources has read it.
+// Returns the source of a turn that AssignSources has read.
 Source SourceOf(const Found& turn, int32_t last_user);
 
-}  // namespace kvgate::prompt
+}  // namespace kvgate::prompt::parse

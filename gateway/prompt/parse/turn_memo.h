@@ -1,6 +1,6 @@
-// TurnMemo: lists of turns as they were read last. A list that begins with the same bytes is not
-// skimmed again there: its bytes are hashed up to places between turns, and what is known of them
-// is taken over. Bounded; thread-safe; a lock is held for one look-up.
+// TurnMemo keeps lists of turns as they were last read. If a list begins with the same bytes, that
+// part is not skimmed again: its bytes are hashed up to cuts between turns, and the known segments
+// are reused. Bounded; thread-safe; a lock is held for one look-up.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +11,12 @@
 #include <utility>
 #include <vector>
 
-#include "gateway/prompt/shared_list.h"
+#include "gateway/prompt/parse/shared_list.h"
 #include "gateway/prompt/parse/sources.h"
 
-namespace kvgate::prompt {
+namespace kvgate::prompt::parse {
 
-// Up to here a list has been read: `bytes` from its bracket on.
+// A position between turns up to which a list was read; `bytes` counts from the list's bracket.
 struct TurnCut {
   uint32_t bytes = 0;
   uint32_t num_segments = 0;
@@ -25,27 +25,27 @@ struct TurnCut {
 };
 
 struct KnownTurns {
-  SharedList<Found> segments;  // spans from the list's bracket on; no views of a body
-  std::vector<TurnCut> cuts;   // in their order
+  SharedList<Found> segments;  // spans count from the list's bracket; no views of a body
+  std::vector<TurnCut> cuts;   // in order
 };
 
 class TurnMemo {
  public:
   explicit TurnMemo(size_t bytes_max) : young_bytes_max_(bytes_max / 2) {}
-  // A shorter list is read as quickly as it is looked up: it is neither kept nor found.
+  // A shorter list is read as quickly as it is looked up, so it is neither kept nor found.
   static constexpr size_t kListBytesMin = 8192;
 
-  // The hash of a list as far as it has been read.
+  // An incremental hash of the part of a list that has been read.
   class Growing;
-  // What is known of a list that begins like `list`, and how much of that it has: cuts[0, count).
+  // The known turns with which `list` begins: the cuts [0, num_cuts) of `known` match it.
   struct Match {
     std::shared_ptr<const KnownTurns> known;
     size_t num_cuts = 0;
-    std::shared_ptr<const Growing> hashed;  // up to the last of them; null: there is none
+    std::shared_ptr<const Growing> hashed;  // state up to the last matching cut; null: none
   };
   Match Find(std::string_view list, std::string_view field);
-  // `list` up to its last bracket, `match` what Find said of it; `segments` in its order, spans as
-  // in KnownTurns.
+  // Keeps `list`, which reaches to its last bracket. `match` is the result of Find, and `segments`
+  // are in list order with spans as in KnownTurns.
   void Keep(std::string_view list, std::string_view field, const Match& match,
             SharedList<Found> segments);
 
@@ -58,4 +58,4 @@ class TurnMemo {
   size_t young_bytes_ = 0;
 };
 
-}  // namespace kvgate::prompt
+}  // namespace kvgate::prompt::parse

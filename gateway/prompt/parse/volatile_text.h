@@ -1,9 +1,9 @@
-// Volatile text: the parts of a text that change from request to request without meaning to: times,
-// ids, counters, a git status, reminders. Found in decoded text (UTF-8), by kind.
+// Volatile text is the part of a text that changes between requests without a change of meaning:
+// times, ids, counters, a git status, reminders. It is found in decoded UTF-8 text, by kind.
 //
-// A find groups texts that are otherwise equal; it is no leave to change them. `machine` says that
-// the form is one that only programs write (a tag, a labelled line, a line of nothing else), which
-// the rules of the mode `stabilize` ask for. Pure; any thread; linear in the text.
+// A find only groups texts that are otherwise equal; it does not allow a change. `machine` says
+// that only programs write that form (a tag, a labelled line, a line of nothing else), which the
+// rules of the mode `stabilize` require. Pure; any thread; linear in the text.
 #pragma once
 
 #include <cstddef>
@@ -12,26 +12,26 @@
 #include <string_view>
 #include <vector>
 
-namespace kvgate::prompt {
+namespace kvgate::prompt::parse {
 
-// What the line begins with that Claude Code puts in front of its system text.
+// The beginning of the line that Claude Code puts in front of its system text.
 inline constexpr std::string_view kBillingHeaderName = "x-anthropic-billing-header:";
 
 enum class VolatileKind : uint8_t {
-  kTime,           // dates and times, ISO and spoken
-  kEpoch,          // seconds or milliseconds since 1970
-  kUuid,           //
+  kTime,   // dates and times, ISO and spoken
+  kEpoch,  // seconds or milliseconds since 1970
+  kUuid,
   kRequestId,      // long hex, req_… and the like
   kCounter,        // tokens left, token usage
   kBudget,         // USD budget: $0.12/…
-  kGitStatus,      // a block of it
+  kGitStatus,      // the block that git status prints
   kFileList,       // a block of paths
-  kEnvironment,    // a block of what an agent runs in
+  kEnvironment,    // a block that describes an agent's environment
   kCwd,            // Working directory: …
   kBillingHeader,  // x-anthropic-billing-header: …
   kReminder,       // <system-reminder>…
 };
-inline constexpr size_t kNumVolatileKinds = 12;
+inline constexpr size_t kNumVolatileKinds = static_cast<size_t>(VolatileKind::kReminder) + 1;
 // A literal: "time", "uuid", "git_status".
 std::string_view VolatileKindName(VolatileKind kind);
 
@@ -40,23 +40,23 @@ struct VolatileSpan {
   size_t end = 0;
   VolatileKind kind = VolatileKind::kTime;
   bool machine = false;
-  bool whole_lines = false;  // nothing else stands on its lines; their last newline is not in it
+  bool whole_lines = false;  // nothing else stands on its lines; excludes their last newline
 };
-// In order, without overlaps.
+// Returns the spans in order and without overlaps.
 std::vector<VolatileSpan> FindVolatile(std::string_view text);
 
-// Whether a turn that was sent before may keep its value of it: what only programs write. Paths are
-// what a user may have asked about.
+// Returns true if a turn that was sent before may keep its value: only programs write it. Paths are
+// excluded, because a user may have asked about them.
 inline bool MayBeHeld(const VolatileSpan& span) {
   return span.machine && span.kind != VolatileKind::kFileList &&
          span.kind != VolatileKind::kEnvironment && span.kind != VolatileKind::kCwd;
 }
 
-// Whether `text` begins with the tag of a reminder or counter, which agents alone write.
+// Returns true if `text` begins with the tag of a reminder or counter, which only agents write.
 bool BeginsWithAgentTag(std::string_view text);
 
-// The text without the spans and the white space around each of them; what stood on both sides of
-// one is kept apart by a newline.
+// Returns the text without the spans and the white space around them; a newline separates the parts
+// on both sides of a span.
 std::string CutVolatile(std::string_view text, const std::vector<VolatileSpan>& spans);
 
-}  // namespace kvgate::prompt
+}  // namespace kvgate::prompt::parse

@@ -1,5 +1,6 @@
-// The markers that go out: the caller's own where they can stay, what the choice asks for, what
-// keeps the chain of entries within reach; as many as the rules allow, the longer ttl first. Pure.
+// Chooses the breakpoints that go out: the caller's own if they can stay, those that the cost
+// choice asks for, and those that keep earlier entries within reach. Their number follows the
+// rules, and a longer ttl stands first. Pure.
 #pragma once
 
 #include <cstddef>
@@ -11,35 +12,36 @@
 #include "gateway/prompt/planner/plan_cost.h"
 #include "gateway/prompt/planner/plan_layout.h"
 
-namespace kvgate::prompt {
+namespace kvgate::prompt::planner {
 
-// The caller's own, as they will go out: none on unmarkable segments, nor on volatile ones once the
-// conversation's have been seen to vanish: each moves to the nearest segment in front of it that
-// can hold one (V4, V6). No ttl where the upstream takes none (G8); the automatic one as an
-// explicit one where it would stand on what does not come again, or is not taken (G9).
-struct CallersMarkers {
-  std::vector<PlannedMarker> markers;  // in order, one a segment
-  std::optional<Marker> automatic;     // where it can stay
-  size_t automatic_segment = 0;        // where it stands then
-  bool any() const { return !markers.empty() || automatic.has_value(); }
+// The caller's own breakpoints as they will go out. None stays on a segment that cannot hold it,
+// nor on a volatile one once the conversation's have been seen to vanish; each moves to the nearest
+// holder in front. The ttl is dropped if the upstream takes none. An automatic breakpoint becomes
+// an explicit one if the upstream does not take it, or if it would stand on text that does not come
+// again.
+struct CallersBreakpoints {
+  std::vector<PlannedBreakpoint> breakpoints;  // in order, one per segment
+  std::optional<parse::Breakpoint> automatic;  // set if it can stay
+  size_t automatic_segment = 0;                // its segment, if it stays
+  bool any() const { return !breakpoints.empty() || automatic.has_value(); }
 };
-CallersMarkers ReadCallersMarkers(const PlanArgs& args, const Layout& layout);
+CallersBreakpoints ReadCallersBreakpoints(const PlanArgs& args, const Layout& layout);
 
-struct MarkerArgs {
+struct BreakpointArgs {
   const PlanArgs& args;
   const Layout& layout;
-  const CallersMarkers& callers;
+  const CallersBreakpoints& callers;
   Lifetime stable = Lifetime::kNone;
   Lifetime tail = Lifetime::kNone;
-  // The segment that the longest known entry ends with: to be read, a marker must stand on it or
-  // within the rules' lookback behind it.
+  // The last segment of the longest known entry. To read the entry, a breakpoint must stand on it
+  // or within the rules' lookback behind it.
   std::optional<size_t> readable = {};
-  double minimum_tokens = 0;  // as the segments estimate them: below it nothing is added
+  double minimum_tokens = 0;  // estimated; no breakpoint is added below it
 };
-struct Markers {
-  std::vector<PlannedMarker> markers;  // in order
-  std::optional<Marker> automatic;
+struct Breakpoints {
+  std::vector<PlannedBreakpoint> breakpoints;  // in order
+  std::optional<parse::Breakpoint> automatic;
 };
-Markers PlaceMarkers(const MarkerArgs& args);
+Breakpoints PlaceBreakpoints(const BreakpointArgs& args);
 
-}  // namespace kvgate::prompt
+}  // namespace kvgate::prompt::planner

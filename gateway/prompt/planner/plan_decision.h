@@ -1,47 +1,48 @@
-// One decision of the planner: what a request tells by coming, what is expected of it, what goes
-// out with it. Values in, values out; the planner holds the memory and the lock.
+// Makes one decision of the planner: what a request's arrival tells, what is expected of it, and
+// what goes out with it. Values go in and come out; the planner holds the memory and the lock.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "gateway/prompt/planner/plan.h"
 #include "gateway/prompt/planner/plan_memory.h"
 
-namespace kvgate::prompt {
+namespace kvgate::prompt::planner {
 
-// What a request belongs to, in one tenant.
+// The identities under which a request is remembered. Shape and group include the tenant.
 struct Scope {
-  Identity target;  // upstream and model
-  Identity shape;
-  Identity group;  // all shapes of one kind of request
+  parse::Identity target;  // upstream and model
+  parse::Identity shape;
+  parse::Identity group;  // all shapes of one kind of request
 };
 Scope ScopeOf(const PlanArgs& args);
 
-// All that is known when a request is decided.
+// A copy of everything known when a request is decided.
 struct View {
   PlannedConversation conversation;
   ShapeMemory shape;
   GroupMemory group;
-  double scale = 1;               // reported by estimated tokens
-  std::vector<uint64_t> settled;  // volatile prefixes of the request before
+  double scale = 1;               // reported per estimated token
+  std::vector<uint64_t> settled;  // volatile prefixes of the last request
 };
 
 struct Decision {
   Plan plan;
-  SentPlan sent;
-  std::vector<CacheEntry> entries;         // that it writes or refreshes
-  std::vector<CacheEntry> shared_entries;  // of tools and system
+  std::optional<SentPlan> sent;            // set if an outcome is to be matched with it
+  std::vector<CacheEntry> entries;         // written or refreshed by it
+  std::vector<CacheEntry> shared_entries;  // those within tools and system
 };
 
-// Whether there is anything to decide; REQUIREd of the functions below.
+// Returns true if there is anything to decide; the functions below, except Unplanned, REQUIRE it.
 bool IsPlanned(const PlanArgs& args);
-// The caller's own markers and nothing else.
+// Returns the caller's own breakpoints and nothing else.
 Plan Unplanned(const PlanArgs& args);
 
-// Notes the request in its memories, and chooses the conversation's key where it is time to.
+// Notes the request in the view's memories, and chooses the conversation's key if it is due.
 void RecordArrival(const PlanArgs& args, const Scope& scope, int64_t readable_after_us, View& view);
-// What goes out with it, and what the provider is believed to hold then.
+// Returns what goes out with the request, and what the provider is then believed to hold.
 Decision Decide(const PlanArgs& args, const View& view, int64_t readable_after_us);
 
-}  // namespace kvgate::prompt
+}  // namespace kvgate::prompt::planner

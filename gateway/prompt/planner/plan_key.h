@@ -1,4 +1,4 @@
-// The prompt_cache_key of a conversation: chosen once, never changed. Conversations that share
+// The prompt_cache_key of a conversation is chosen once and never changes. Conversations that share
 // tools and system share a key, and with it a cache, until it has more requests than one machine
 // takes.
 #pragma once
@@ -9,19 +9,20 @@
 #include <vector>
 
 #include "gateway/ledger/prices.h"
-#include "gateway/prompt/planner/plan_memory.h"
 #include "gateway/prompt/parse/segment.h"
+#include "gateway/prompt/planner/plan_memory.h"
 
-namespace kvgate::prompt {
+namespace kvgate::prompt::planner {
 
 inline constexpr size_t kKeyShardsMax = 64;
 
-// The first shard that has room for one more request now; the emptiest where none has.
+// Returns the first shard with room for one more request; if none has, adds one up to
+// kKeyShardsMax, then takes the emptiest.
 size_t PickShard(std::vector<RateMeter>& shards, int64_t requests_per_minute, int64_t now_us);
 
-// "kvg-" and the hex digits of `of`, as many as the rules allow, and the shard.
-std::string MakeKey(const Identity& of, size_t shard, const ledger::CacheRules& rules);
-// The shard of such a key.
+// Returns "kvg-", as many hex digits of `of` as the rules allow, "-" and the shard.
+std::string MakeKey(const parse::Identity& of, size_t shard, const ledger::CacheRules& rules);
+// Returns the shard of a key that MakeKey made.
 size_t ShardOf(const std::string& key);
 
-}  // namespace kvgate::prompt
+}  // namespace kvgate::prompt::planner

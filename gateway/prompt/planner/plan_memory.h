@@ -1,30 +1,26 @@
-// What the planner has learnt: of a conversation, of a shape of prefix, of all traffic of one kind.
-// Plain values with their own arithmetic; whoever holds them locks. Times in microseconds, tokens
-// as the provider counts them, money in tokens at the price of uncached input.
+// Records of what the planner has learnt about a conversation, a shape of prefix, and all traffic
+// of one kind. They are plain values with their own arithmetic; the owner locks. Times are in
+// microseconds, tokens as the provider counts them, money in tokens at the price of uncached input.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
-#include <list>
 #include <string>
-#include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "gateway/prompt/parse/segment.h"
 
-namespace kvgate::prompt {
+namespace kvgate::prompt::planner {
 
-// How long it takes until the next request, against the provider's lifetimes.
+// The time until the next request, compared with the provider's cache lifetimes.
 enum class Gap : uint8_t { kWithinTtl, kWithinLong, kOver };
 inline constexpr size_t kNumGaps = 3;
 
-// Observed gaps; what lies further back counts less.
+// Observed gaps, weighted so that older ones count less.
 class GapCounts {
  public:
-  void Add(Gap gap, double keep);  // all before it are multiplied by `keep`
+  void Add(Gap gap, double keep);  // first multiplies all earlier counts by `keep`
   const std::array<double, kNumGaps>& counts() const { return counts_; }
   double total() const { return counts_[0] + counts_[1] + counts_[2]; }
 
@@ -32,7 +28,7 @@ class GapCounts {
   std::array<double, kNumGaps> counts_ = {};
 };
 
-// The share of each gap, a sum of counts with their weights over a prior; sums to 1.
+// The share of each gap; the shares sum to 1. Blend adds weighted counts to a prior and normalises.
 using GapShares = std::array<double, kNumGaps>;
 struct WeightedGaps {
   const GapCounts& gaps;
@@ -40,14 +36,14 @@ struct WeightedGaps {
 };
 GapShares Blend(const GapShares& prior, std::initializer_list<WeightedGaps> evidence);
 
-// How many requests were followed by another one of their conversation. One that is not yet
-// followed is open: it counts as the end of its conversation the more, the longer it is ago.
+// Counts how many requests were followed by another one of their conversation. A request without a
+// successor is open; the older it is, the more it counts as the end of its conversation.
 class ReuseCounts {
  public:
   void Issue(int64_t now_us);
   void Return(int64_t issued_us, int64_t now_us);
-  void Withdraw(int64_t issued_us);  // it was never answered
-  // The share that is followed, `weight` requests of `prior` among them.
+  void Withdraw(int64_t issued_us);  // for a request that was never answered
+  // Returns the share of requests that are followed; `prior` counts like `weight` requests.
   double Share(double prior, double weight, int64_t now_us) const;
 
  private:
@@ -55,22 +51,23 @@ class ReuseCounts {
 
   double issued_ = 0;
   double returned_ = 0;
-  double open_ = 0;  // as of open_us_
+  double open_ = 0;  // decayed number of open requests at open_us_
   int64_t open_us_ = 0;
 };
 
-// What was paid for writing beyond the plain price, less what reading has saved.
+// The cost of cache writes beyond the plain price, less what cache reads have saved.
 struct Account {
   double loss = 0;
-  double direct = 0;  // what all of it would have cost without a cache
+  double direct = 0;  // what all requests would have cost without a cache
   double num_requests = 0;
 
   void Send(double premium, double total_tokens);
   void Unsend(double premium, double total_tokens);
-  // A surplus is worth a few requests at most: what once paid says little of what comes.
+  // Credits a read. The surplus is limited to a few requests, because past gains say little of the
+  // future.
   void Save(double saved, double total_tokens);
-  // Whether a request of `total_tokens` may cost `premium` more: the loss then stays within
-  // `num_lost` requests of the mean size and `surplus`, or within a fixed share of all traffic.
+  // Returns true if a request of `total_tokens` may cost `premium` more: the loss then stays within
+  // `num_lost` requests of mean size plus `surplus`, or within a fixed share of all traffic.
   struct Bound {
     double num_lost = 0;
     double surplus = 0;
@@ -80,20 +77,20 @@ struct Account {
 
 // A prefix that the provider is believed to hold.
 struct CacheEntry {
-  Identity prefix;
-  double tokens = 0;  // as estimated from its bytes, not scaled
+  parse::Identity prefix;
+  double tokens = 0;  // estimated from its bytes, not scaled
   int64_t ttl_us = 0;
   int64_t written_us = 0;
-  int64_t readable_us = 0;  // an answer has begun by then
+  int64_t readable_us = 0;  // its answer is expected to have begun by then
   int64_t expires_us = 0;
-  bool is_confirmed = false;  // an answer has reported it
+  bool is_confirmed = false;  // an answer has reported it as cached
 
   bool IsAlive(int64_t now_us) const { return now_us < expires_us; }
   bool IsReadable(int64_t now_us) const { return IsAlive(now_us) && now_us >= readable_us; }
 };
 
-// Adds, or puts in place of what is known of that prefix; at most `entries_max`, the one that ends
-// first goes. One that can still be read keeps its longer life.
+// Adds `entry`, or merges it into the known entry of the same prefix; a living one keeps the longer
+// lifetime. Beyond `entries_max` entries, the one that expires first is evicted.
 void Remember(std::vector<CacheEntry>& entries, const CacheEntry& entry, size_t entries_max);
 
 // Requests of the last minute, by exponential decay.
@@ -104,91 +101,57 @@ struct RateMeter {
   void Add(int64_t now_us);
 };
 
-// The last request of a conversation, until its answer is known.
+// A request whose answer is not known yet.
 struct SentPlan {
-  bool is_open = false;
-  bool is_callers = false;  // the caller marked it: what is written is not the planner's doing
+  uint64_t id = 0;
+  bool is_callers = false;  // the caller set breakpoints: the writes are not the planner's doing
   int64_t time_us = 0;
-  double premium = 0;         // charged for it
-  double written_tokens = 0;  // expected, scaled
-  double read_tokens = 0;     // expected, scaled
-  Identity read_prefix;       // of the entry that they are of
-  double total_tokens = 0;    // scaled
-  double write_factor = 1;    // of what is written
+  double premium = 0;           // charged to the accounts
+  double written_tokens = 0;    // expected, scaled
+  double read_tokens = 0;       // expected, scaled
+  parse::Identity read_prefix;  // of the entry that is expected to be read
+  double total_tokens = 0;      // scaled
+  double write_factor = 1;      // price of a written token
   double read_factor = 1;
 };
 
 struct PlannedConversation {
-  Identity target;  // upstream and model: entries are of one of them
-  Identity shape;
-  Identity group;
+  parse::Identity target;  // upstream and model, to which the entries belong
+  parse::Identity shape;
+  parse::Identity group;
   int64_t num_requests = 0;
   int64_t last_us = 0;
   GapCounts gaps;
   Account account;
   std::vector<CacheEntry> entries;
-  std::vector<uint64_t> volatile_prefixes;      // of the request before, up to volatile segments
-  std::vector<uint64_t> new_volatile_prefixes;  // of them, those that it was the first with
-  uint32_t num_settled = 0;                     // new ones that came again as they were
-  uint32_t num_vanished = 0;                    // and that did not
+  std::vector<uint64_t> volatile_prefixes;      // of the last request, up to each volatile segment
+  std::vector<uint64_t> new_volatile_prefixes;  // those that the request before did not have
+  uint32_t num_settled = 0;                     // new prefixes that came again unchanged
+  uint32_t num_vanished = 0;                    // new prefixes that did not
   bool is_key_decided = false;
-  bool is_key_shared = false;  // with other conversations of its shape
+  bool is_key_shared = false;  // used by other conversations of its shape too
   std::string key;
   double reported_tokens = 0;  // of its largest request
-  SentPlan sent;
+  std::vector<SentPlan> open;  // unanswered requests, newest last
 };
 
 struct ShapeMemory {
   int64_t last_us = 0;
-  int64_t burst_us = 0;  // of the first of those that came too soon to read each other's entries
-  GapCounts gaps;        // between the requests of one conversation
-  GapCounts arrivals;    // before the first request of another conversation
+  int64_t burst_us = 0;  // start of the current burst, too short to read each other's entries
+  GapCounts gaps;        // between requests of one conversation
+  GapCounts arrivals;    // between first requests of different conversations
   ReuseCounts first;     // of first requests
   ReuseCounts later;     // of all others
   Account account;
-  std::vector<CacheEntry> entries;  // of tools and system
+  std::vector<CacheEntry> entries;  // prefixes within tools and system
   std::vector<RateMeter> shards;
 };
 
-// All shapes of one tenant, upstream, model and kind of request.
+// Totals over all shapes of one tenant, upstream, model and kind of request.
 struct GroupMemory {
   ReuseCounts first;
   ReuseCounts later;
   Account account;
 };
 
-// A bounded map: what was not asked for longest goes first.
-template <typename Value>
-class LruMap {
- public:
-  explicit LruMap(size_t max) : max_(std::max<size_t>(max, 1)) {}
-
-  Value* Find(const Identity& key) {
-    const auto found = index_.find(key);
-    if (found == index_.end()) return nullptr;
-    order_.splice(order_.begin(), order_, found->second);
-    return &found->second->second;
-  }
-  const Value* Peek(const Identity& key) const {
-    const auto found = index_.find(key);
-    return found == index_.end() ? nullptr : &found->second->second;
-  }
-  Value& FindOrAdd(const Identity& key) {
-    if (Value* value = Find(key)) return *value;
-    order_.emplace_front(key, Value());
-    index_[key] = order_.begin();
-    if (order_.size() > max_) {
-      index_.erase(order_.back().first);
-      order_.pop_back();
-    }
-    return order_.front().second;
-  }
-  size_t size() const { return order_.size(); }
-
- private:
-  const size_t max_;
-  std::list<std::pair<Identity, Value>> order_;
-  std::unordered_map<Identity, typename std::list<std::pair<Identity, Value>>::iterator> index_;
-};
-
-}  // namespace kvgate::prompt
+}  // namespace kvgate::prompt::planner

@@ -1,5 +1,5 @@
-// BodyWriter: from a draft to edits of the body, and to what is remembered of it as sent. Cache
-// markers are lifted out of all segments, and stand in the body sent where the plan has them.
+// BodyWriter turns a draft into edits of the body and into the record of what was sent. Cache
+// breakpoints are lifted out of all segments, and are written where the plan puts them.
 #pragma once
 
 #include <deque>
@@ -9,42 +9,43 @@
 #include <string_view>
 #include <vector>
 
-#include "gateway/prompt/rewrite/draft.h"
 #include "gateway/prompt/planner/plan.h"
+#include "gateway/prompt/rewrite/draft.h"
 
-namespace kvgate::prompt {
+namespace kvgate::prompt::rewrite {
 
 class BodyWriter {
  public:
   struct Options {
     bool ttl_supported = true;
-    bool edits = true;  // false: all goes out as it came (observe)
+    bool edits = true;  // false: every byte is forwarded unchanged (observe)
   };
   BodyWriter(Draft& draft, const Options& options);
 
-  // What goes out, in render order, for the planner; good while the writer is.
-  const std::vector<PlanSegment>& plan_segments() const { return plan_segments_; }
+  // The outgoing segments in render order, for the planner; valid while the writer lives.
+  const std::vector<planner::PlanSegment>& plan_segments() const { return plan_segments_; }
 
   int64_t num_tokens() const;   // estimated
-  int64_t ttl_seconds() const;  // the longest of the markers that go out; 0: there are none
+  int64_t ttl_seconds() const;  // the longest TTL of the breakpoints that go out; 0: none do
 
-  // The edits for the draft with the plan's markers and key.
-  std::vector<Edit> Write(const Plan& plan);
-  // What was sent, after Write: `branch` gets segments, forms and its size.
-  void Fill(Branch& branch) const;
+  // Returns the edits that produce the draft with the plan's breakpoints and key.
+  std::vector<parse::Edit> Write(const planner::Plan& plan);
+  // Records in `branch` what was sent: segments, caller forms and size in bytes. Call it after
+  // Write.
+  void Fill(history::Branch& branch) const;
 
  private:
-  // The texts that one request brings: one count of references for all of them, so that the next
-  // requests share them without touching each.
+  // Holds the texts that one request brings under a single reference count, so that later requests
+  // share all of them without touching each one.
   using Arena = std::shared_ptr<std::deque<std::string>>;
   struct Outgoing {
-    size_t draft = 0;  // its index there
-    Identity raw;
+    size_t draft = 0;  // index into the draft's segments
+    parse::Identity raw;
     std::shared_ptr<const std::string> bytes;  // null: the segment's own, unchanged
-    std::optional<Marker> caller;              // where it stands
-    std::optional<Marker> planned;
-    bool to_list = false;    // a string that becomes a list for its marker …
-    uint32_t marker_at = 0;  // … which stands here in `bytes`
+    std::optional<parse::Breakpoint> caller;   // the breakpoint that the caller set here
+    std::optional<parse::Breakpoint> planned;
+    bool to_list = false;        // a string that becomes a list to hold its breakpoint,
+    uint32_t breakpoint_at = 0;  // which is inserted at this offset of `bytes`
   };
 
   void Collect();
@@ -58,29 +59,30 @@ class BodyWriter {
   void WriteInstead(const Outgoing& out);
   void WriteHead(const DraftSegment& segment);
   void WriteList(Outgoing& out);
-  void WriteMarker(const Outgoing& out);
+  void WriteBreakpoint(const Outgoing& out);
   void WritePutBack(size_t index);
   void WriteDropped(size_t index);
-  // A block whose whole message stays out.
+  // Returns true if the block's whole message is dropped, so that it needs no edit of its own.
   bool DroppedWithHead(size_t index) const;
-  void WriteFields(const Plan& plan);
-  void Add(Rule rule, Span span, std::string bytes, std::string path);
+  void WriteFields(const planner::Plan& plan);
+  void Add(parse::Rule rule, parse::Span span, std::string bytes, std::string path);
 
-  // Whether Fill would write for [begin, end) what the branch has there: then that is shared.
-  bool IsAsBefore(size_t begin, size_t end, Place last) const;
-  // Where it stands in the body that is sent; `last` is in front of it.
-  Place PlaceOf(const Outgoing& out, const Place& last) const;
-  SentSegment SentOf(const Outgoing& out, const Arena& arena) const;
-  CallerForm FormOf(const Outgoing& out, const SentSegment& sent) const;
-  // Of an unchanged message's head: where its blocks stand in its bytes.
-  uint32_t HeadSplit(const Segment& head) const;
+  // Returns true if Fill would write for [begin, end) exactly what the branch holds there, so that
+  // the chunk can be shared. `last` is the place sent in front of `begin`.
+  bool IsAsBefore(size_t begin, size_t end, parse::Place last) const;
+  // Returns the place in the body that is sent; `last` is the place of the segment in front.
+  parse::Place PlaceOf(const Outgoing& out, const parse::Place& last) const;
+  history::SentSegment SentOf(const Outgoing& out, const Arena& arena) const;
+  history::CallerForm FormOf(const Outgoing& out, const history::SentSegment& sent) const;
+  // Returns the offset in an unchanged message head's bytes at which its blocks are inserted.
+  uint32_t HeadSplit(const parse::Segment& head) const;
   std::string OwnBytes(const DraftSegment& segment) const;
 
   Draft& draft_;
   const Options options_;
   std::vector<Outgoing> outgoing_;
-  std::vector<PlanSegment> plan_segments_;
-  std::vector<Edit> edits_;
+  std::vector<planner::PlanSegment> plan_segments_;
+  std::vector<parse::Edit> edits_;
 };
 
-}  // namespace kvgate::prompt
+}  // namespace kvgate::prompt::rewrite

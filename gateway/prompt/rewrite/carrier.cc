@@ -3,34 +3,38 @@
 #include <optional>
 #include <string>
 
-#include "gateway/prompt/parse/element_reader.h"
 #include "gateway/prompt/history/ephemeral.h"
-#include "gateway/prompt/skimmer.h"
+#include "gateway/prompt/parse/element_reader.h"
+#include "gateway/prompt/parse/json_scanner.h"
 
-namespace kvgate::prompt {
+namespace kvgate::prompt::rewrite {
+
+using parse::Role;
+
 namespace {
 
-// A reminder is moved and taken back by its caller, and an empty text is no text.
-bool StaysInItsTurn(std::string_view body, const Segment& segment) {
+// Returns false for reminders, which their caller moves and takes back, and for empty texts.
+bool StaysInItsTurn(std::string_view body, const parse::Segment& segment) {
   if (segment.text.size() <= 2) return false;
   if (!segment.is_volatile) return true;
   std::string text;
-  return DecodeString(segment.text.In(body), text) && !ReadEphemeral(text, segment.role);
+  return parse::DecodeString(segment.text.In(body), text) &&
+         !history::ReadEphemeral(text, segment.role);
 }
 
-// The last text in a result's list of blocks.
-Span LastTextOf(std::string_view body, const Segment& result) {
-  Span last;
-  Skimmer skimmer(body, result.span.begin);
-  skimmer.Object([&](const Skimmer::Name& member) {
+// Returns the last text in a result's list of blocks; empty if there is none.
+parse::Span LastTextOf(std::string_view body, const parse::Segment& result) {
+  parse::Span last;
+  parse::JsonScanner scanner(body, result.span.begin);
+  scanner.Object([&](const parse::JsonScanner::Name& member) {
     const std::string_view name = member.span.In(body);
-    if ((name != "content" && name != "output") || skimmer.Peek() != '[') {
-      return skimmer.Value().has_value();
+    if ((name != "content" && name != "output") || scanner.Peek() != '[') {
+      return scanner.Value().has_value();
     }
-    return skimmer.List([&] {
-      if (skimmer.Peek() != '{') return skimmer.Value().has_value();
-      ReadObject block;
-      if (!ReadElement(body, skimmer, block, nullptr).empty()) return false;
+    return scanner.List([&] {
+      if (scanner.Peek() != '{') return scanner.Value().has_value();
+      parse::ReadObject block;
+      if (!parse::ReadElement(body, scanner, block, nullptr).empty()) return false;
       const bool is_text = block.type == "text" || block.type == "input_text";
       if (is_text && !block.text.empty()) last = block.text;
       return true;
@@ -42,25 +46,26 @@ Span LastTextOf(std::string_view body, const Segment& result) {
 }  // namespace
 
 Carrier NewestCarrier(Draft& draft) {
-  Carrier result;  // a user's text in the same turn is better
+  Carrier result;  // used only if the same turn has no user text
   std::optional<int32_t> result_turn;
   for (auto out = draft.segments.rbegin(); out != draft.segments.rend(); ++out) {
     if (out->now == nullptr || out->dropped) continue;
-    const Segment& segment = *out->now;
-    if (segment.place.section != Section::kMessages) break;
+    const parse::Segment& segment = *out->now;
+    if (segment.place.section != parse::Section::kMessages) break;
     if (segment.role == Role::kSystem || segment.role == Role::kDeveloper) continue;
     const int32_t turn = segment.place.element;
     if (result_turn && *result_turn != turn) break;
-    const bool is_result = segment.role == Role::kTool || segment.content == Content::kToolResult;
+    const bool is_result =
+        segment.role == Role::kTool || segment.content == parse::Content::kToolResult;
     if (segment.role != Role::kUser && segment.role != Role::kTool) continue;
     if (is_result && !result_turn) {
-      const bool is_whole = segment.content == Content::kToolResult;
-      Span text = segment.text;
+      const bool is_whole = segment.content == parse::Content::kToolResult;
+      parse::Span text = segment.text;
       if (text.empty() && is_whole) text = LastTextOf(draft.body, segment);
       if (text.empty()) continue;
       result = {&*out, text.end - 1, true};
       result_turn = turn;
-    } else if (!is_result && segment.content == Content::kText &&
+    } else if (!is_result && segment.content == parse::Content::kText &&
                StaysInItsTurn(draft.body, segment)) {
       return {&*out, segment.text.end - 1, false};
     }
@@ -68,4 +73,4 @@ Carrier NewestCarrier(Draft& draft) {
   return result;
 }
 
-}  // namespace kvgate::prompt
+}  // namespace kvgate::prompt::rewrite

@@ -1,11 +1,11 @@
-// Carrier: the text of a request that can take lines which no longer stand where their caller has
-// them. It is the newest text, so that as little as can be which was sent before changes, and one
-// that every provider takes more text in:
-//   - a user's text, at its end;
-//   - where the newest turn is made of results of tools, the last result's text, at its end and in
-//     a frame. No text block behind the results and no message after them: those make another turn
-//     of it, at which providers and templates leave out the thinking in front (another answer, and
-//     a cache miss), and a system message among the turns is refused by many.
+// The carrier is the text of a request that takes lines which moved away from where their caller
+// has them. It is the newest suitable text, so that as little already sent text as possible
+// changes, and one to which every provider lets text be added:
+//   - a user's text: at its end;
+//   - if the newest turn consists of tool results, the last result's text: at its end, in a frame.
+//     A text block behind the results or a message after them would make it another turn, at which
+//     providers and templates leave out the earlier thinking (another answer, and a cache miss),
+//     and many providers refuse a system message among the turns.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +13,20 @@
 
 #include "gateway/prompt/rewrite/draft.h"
 
-namespace kvgate::prompt {
+namespace kvgate::prompt::rewrite {
 
-// What stands around lines in a result, in JSON's spelling.
+// The frame around lines in a tool result, in JSON spelling.
 inline constexpr std::string_view kFrameBegin = "<system-reminder>";
 inline constexpr std::string_view kFrameEnd = "</system-reminder>";
 
 struct Carrier {
-  DraftSegment* segment = nullptr;  // null: there is none
-  uint32_t at = 0;                  // of the body: where a text of `segment` ends
+  DraftSegment* segment = nullptr;  // null: no text can take lines
+  uint32_t at = 0;                  // body offset at which a text of `segment` ends
   bool is_result = false;
 };
 
-// Where what is new holds no such text, it is one that was sent before: what stands behind it
-// leaves the cache.
+// If the new part of the request has no such text, one that was sent before is used; everything
+// behind it then misses the cache.
 Carrier NewestCarrier(Draft& draft);
 
-}  // namespace kvgate::prompt
+}  // namespace kvgate::prompt::rewrite

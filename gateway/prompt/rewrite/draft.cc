@@ -2,12 +2,19 @@
 
 #include <utility>
 
-namespace kvgate::prompt {
+namespace kvgate::prompt::rewrite {
 
-Draft MakeDraft(std::string_view body, const Outline& outline, std::shared_ptr<const Branch> branch,
-                uint32_t rules_off) {
+void GoAsItCame(DraftSegment& out) {
+  DraftSegment own;
+  own.now = out.now;
+  own.slot = out.slot;
+  out = std::move(own);
+}
+
+Draft MakeDraft(std::string_view body, const parse::RequestLayout& layout,
+                std::shared_ptr<const history::Branch> branch, uint32_t rules_off) {
   Draft draft{.body = body,
-              .outline = outline,
+              .layout = layout,
               .branch = std::move(branch),
               .rules_off = rules_off,
               .segments = {},
@@ -15,8 +22,8 @@ Draft MakeDraft(std::string_view body, const Outline& outline, std::shared_ptr<c
               .tail = {},
               .lines_move = false,
               .notes = {}};
-  draft.segments.reserve(outline.segments.size());
-  for (const Segment& segment : outline.segments) {
+  draft.segments.reserve(layout.segments.size());
+  for (const parse::Segment& segment : layout.segments) {
     DraftSegment& out = draft.segments.emplace_back();
     out.now = &segment;
     out.slot = &segment;
@@ -28,9 +35,9 @@ Draft MakeDraft(std::string_view body, const Outline& outline, std::shared_ptr<c
   return draft;
 }
 
-const std::string* CallerBytes(const Branch& branch, size_t index) {
-  const CallerForm& form = branch.forms[index];
+const std::string* CallerBytes(const history::Branch& branch, size_t index) {
+  const history::CallerForm& form = branch.forms[index];
   return form.caller ? form.caller.get() : branch.request.segments[index].bytes.get();
 }
 
-}  // namespace kvgate::prompt
+}  // namespace kvgate::prompt::rewrite

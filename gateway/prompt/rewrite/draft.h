@@ -1,5 +1,5 @@
-// Draft: what goes out instead of a body, segment by segment, while the rules decide on it. Knows
-// no rule; its views and pointers are good while body, outline and branch are.
+// A Draft holds what goes out instead of a body, segment by segment, while the rules decide on it.
+// It knows no rule. Its views and pointers stay valid while body, layout and branch live.
 #pragma once
 
 #include <memory>
@@ -10,64 +10,71 @@
 #include "gateway/prompt/history/branch.h"
 #include "gateway/prompt/parse/request_layout.h"
 
-namespace kvgate::prompt {
+namespace kvgate::prompt::rewrite {
 
-// A line that goes out with no byte of its segment. It is said behind the newest user text, or the
-// segment's own bytes go out after all.
+// A line that no byte of its segment expresses any more. Either it is said behind the newest user
+// text, or the segment's own bytes go out after all.
 struct UnsaidLine {
-  std::string json;      // in JSON's spelling, without quotes
-  bool is_news = false;  // since its caller's last request
+  std::string json;      // in JSON spelling, without quotes
+  bool is_news = false;  // new since its caller's last request
 };
 
 struct DraftSegment {
-  const Segment* now = nullptr;   // the caller's value; null: put back from the request before
-  const Segment* slot = nullptr;  // where it stands in the body; of a tool another's may do. Of a
-                                  // block that is put back: its message's head; of a message: null
-  int32_t before = -1;            // its index in the branch; -1: it was not sent before
-  bool dropped = false;           // it stays out: an earlier turn went out without it
+  const parse::Segment* now =
+      nullptr;  // the caller's value; null: put back from the request before
+  const parse::Segment* slot =
+      nullptr;           // its position in the body; a tool may take another tool's. For
+                         // a block put back: its message's head; for a message: null
+  int32_t before = -1;   // its index in the branch; -1: it was not sent before
+  bool dropped = false;  // left out, because an earlier turn went out without it
   bool as_list = false;
   std::shared_ptr<const std::string> bytes;  // sent instead of its own; null: its own
-  std::shared_ptr<const std::string> own;    // its own, where the tenant's memory holds them
-  std::vector<Edit> inner;            // instead of `bytes`, where it is changed in places; sorted
-  uint32_t head_split = 0;            // in `bytes`, of a message's head
-  Rule rule = Rule::kFirstSeenBytes;  // why `bytes`, or why dropped
-  std::vector<HeldValue> held;
-  std::vector<UnsaidLine> unsaid;    // of its caller's value, where other bytes stand for it
-  std::vector<std::string> carried;  // lines of other segments in `inner`, in JSON's spelling
-  std::vector<Ephemeral> left;       // in `bytes`, and no more in its caller's value
+  std::shared_ptr<const std::string> own;    // its own, if the tenant's memory holds them
+  std::vector<parse::Edit> inner;            // small changes in place of `bytes`; sorted
+  uint32_t head_split = 0;                   // offset of the blocks in `bytes` of a message head
+  parse::Rule rule = parse::Rule::kFirstSeenBytes;  // explains `bytes` or `dropped`
+  std::vector<history::HeldValue> held;
+  std::vector<UnsaidLine> unsaid;        // of the caller's value, if other bytes replace it
+  std::vector<std::string> carried;      // lines of other segments in `inner`, in JSON spelling
+  std::vector<history::Ephemeral> left;  // in `bytes`, but no longer in the caller's value
 };
+
+// Discards every decision on the segment, so that its caller's bytes go out.
+void GoAsItCame(DraftSegment& out);
 
 struct Draft {
   std::string_view body;
-  const Outline& outline;
-  std::shared_ptr<const Branch> branch;  // null: a conversation's first request
+  const parse::RequestLayout& layout;
+  std::shared_ptr<const history::Branch> branch;  // null: a conversation's first request
   uint32_t rules_off = 0;
-  std::vector<DraftSegment> segments;  // in render order
-  std::vector<Identity> tool_keys;     // in the order of the draft
-  std::vector<std::string> tail;       // volatile lines, as this conversation now knows them
+  std::vector<DraftSegment> segments;      // in render order
+  std::vector<parse::Identity> tool_keys;  // in the draft's order
+  std::vector<std::string> tail;  // volatile lines that the conversation knows after this request
   bool lines_move = false;
   std::vector<std::string> notes;
 
-  bool Allows(Rule rule) const { return (rules_off >> static_cast<uint32_t>(rule) & 1) == 0; }
-  const SentSegment* Before(const DraftSegment& segment) const {
+  bool Allows(parse::Rule rule) const {
+    return (rules_off >> static_cast<uint32_t>(rule) & 1) == 0;
+  }
+  const history::SentSegment* Before(const DraftSegment& segment) const {
     return segment.before < 0 ? nullptr : &branch->request.segments[segment.before];
   }
-  const CallerForm* FormBefore(const DraftSegment& segment) const {
+  const history::CallerForm* FormBefore(const DraftSegment& segment) const {
     return segment.before < 0 ? nullptr : &branch->forms[segment.before];
   }
 };
 
-// All as it came.
-Draft MakeDraft(std::string_view body, const Outline& outline, std::shared_ptr<const Branch> branch,
-                uint32_t rules_off);
+// Returns a draft in which every segment is sent unchanged.
+Draft MakeDraft(std::string_view body, const parse::RequestLayout& layout,
+                std::shared_ptr<const history::Branch> branch, uint32_t rules_off);
 
-// Segments [first, first + count) of one element of the body.
+// The segments [first, first + count), which make up one element of the body.
 struct Element {
   size_t first = 0;
   size_t count = 0;
 };
 template <typename Segments>
-std::vector<Element> ElementsOf(const Segments& segments, Section section) {
+std::vector<Element> ElementsOf(const Segments& segments, parse::Section section) {
   std::vector<Element> elements;
   for (size_t i = 0; i < segments.size(); ++i) {
     if (segments[i].place.section != section) continue;
@@ -81,7 +88,7 @@ std::vector<Element> ElementsOf(const Segments& segments, Section section) {
   return elements;
 }
 
-// Of what was sent before: the caller's bytes of a segment; null: they are not remembered.
-const std::string* CallerBytes(const Branch& branch, size_t index);
+// Returns the caller's bytes of a segment that was sent before; null if they are not remembered.
+const std::string* CallerBytes(const history::Branch& branch, size_t index);
 
-}  // namespace kvgate::prompt
+}  // namespace kvgate::prompt::rewrite

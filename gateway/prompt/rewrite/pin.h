@@ -1,29 +1,32 @@
-// Pin: the rules that change no value: tools in the order in which they were sent first, and what
-// equals something sent before in that one's bytes. Where a turn differs from what was sent, the
-// rest is new, and goes out as it came.
+// Pin holds the rules that change no value: tools go out in the order in which they were first
+// sent, and a value equal to one sent before goes out in the earlier bytes. From the first turn
+// that differs from what was sent, everything counts as new and goes out unchanged.
 #pragma once
 
-#include "gateway/prompt/rewrite/draft.h"
 #include "gateway/prompt/history/tenant_memory.h"
+#include "gateway/prompt/rewrite/draft.h"
 
-namespace kvgate::prompt {
+namespace kvgate::prompt::rewrite {
 
-// Finds for each segment of the draft what stood there in the branch's request. Tools are paired by
-// their names, the system prompt by position, turns from the front on while they are the same.
+// Finds for each segment of the draft its counterpart in the branch's request. Tools are paired by
+// name, parts of the system prompt by their stable content or position, turns from the front until
+// one differs.
 void PairWithBranch(Draft& draft);
 
-// Tools into their first-seen order; first-seen bytes for all that is paired, or that this tenant
-// has sent in a tool or system prompt before.
-void Pin(Draft& draft, TenantMemory& tenants, const TenantMemory::Scope& scope);
+// Puts the tools into their first-seen order, and uses first-seen bytes for every segment that is
+// paired or that this tenant has sent in a tool or system prompt before.
+void Pin(Draft& draft, history::TenantMemory& tenants, const history::TenantMemory::Scope& scope);
 
-// The sent bytes in place of a paired segment whose value is the same; false: it is another value.
+// Uses the sent bytes for a paired segment whose value is the same; returns false if the value
+// differs.
 bool UseSentBytes(Draft& draft, DraftSegment& segment);
 
-// The order of all tools that a conversation has sent: those of `before` (null: none), then what is
-// new in `sent`. Bounded: what has not been sent for long is forgotten.
-std::vector<Identity> ToolsOrder(const Branch* before, const std::vector<Identity>& sent);
+// Returns the order of all tools that a conversation has sent: those of `before` (may be null),
+// then the new ones of `sent`. Bounded: beyond 1024 tools, only `sent` is kept.
+std::vector<parse::Identity> ToolsOrder(const history::Branch* before,
+                                        const std::vector<parse::Identity>& sent);
 
-// Names a tool as long as its definition may change: its name, else its value.
-Identity ToolKey(std::string_view body, const Segment& tool);
+// Returns an identity that survives changes of a tool's definition: its name, else its value.
+parse::Identity ToolKey(std::string_view body, const parse::Segment& tool);
 
-}  // namespace kvgate::prompt
+}  // namespace kvgate::prompt::rewrite

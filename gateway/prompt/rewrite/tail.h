@@ -1,7 +1,7 @@
-// Tail: lines at the end of the newest text: what has left the stable prefix, and what is new in
-// turns that go out as they were sent. A line that the provider has from before is not said again
-// while nothing has taken its place; one that its caller no longer says, and that nothing has taken
-// the place of, is taken back.
+// The tail is the set of lines at the end of the newest text: those that left the stable prefix,
+// and new lines of turns that go out as sent before. A line that the provider already has is not
+// repeated while nothing has replaced it. A line that its caller no longer says, and that nothing
+// has replaced, is taken back.
 #pragma once
 
 #include <string>
@@ -9,16 +9,16 @@
 
 #include "gateway/prompt/rewrite/draft.h"
 
-namespace kvgate::prompt {
+namespace kvgate::prompt::rewrite {
 
-// What of `segment`, for which other bytes go out, these do not say: `changed` since its caller's
-// last request, and what was not said then, if it is still there. Texts, not JSON.
+// Returns the lines of `segment` that the bytes sent for it do not say: those `changed` since its
+// caller's last request, and those unsaid then that it still has. `changed` holds texts, not JSON.
 std::vector<UnsaidLine> UnsaidLines(const Draft& draft, const DraftSegment& segment,
                                     const std::vector<std::string>& changed);
 
-// `moved`: lines that left the system prompt, in JSON's spelling. Where no text of the request can
-// take them, turns and tools with unsaid lines go out as they came; false: the system prompt has
-// to, and nothing of it is said.
+// `moved` are lines that left the system prompt, in JSON spelling. If no text of the request can
+// take them, turns and tools with unsaid lines go out unchanged. Returns false, with nothing said,
+// if the system prompt has to go out unchanged too.
 bool WriteTail(Draft& draft, const std::vector<std::string>& moved);
 
-}  // namespace kvgate::prompt
+}  // namespace kvgate::prompt::rewrite

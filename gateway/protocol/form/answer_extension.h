@@ -1,32 +1,32 @@
-// AnswerExtension: adds a member to an answer that is passed on, to its one JSON object or to the
-// object of its last event, and changes nothing else of its bytes. What may be the last is held
-// back until it is known: of events the last one, of a body its closing brace.
+// AnswerExtension adds one member to an answer that is passed on, in its one JSON object or in the
+// object of its last event, and changes no other byte. It holds back the bytes that may turn out to
+// be the last: the latest event of a stream, or the closing brace of a body.
 #pragma once
 
 #include <functional>
 #include <string>
 #include <string_view>
 
-namespace kvgate::protocol {
+namespace kvgate::protocol::form {
 
 class AnswerExtension {
  public:
-  // `events`: the body is a stream of events.
+  // `events` says that the body is an event stream.
   explicit AnswerExtension(bool events) : events_(events) {}
 
-  // What can go on now; may be empty.
+  // Returns the bytes that can be passed on now, possibly none.
   std::string Feed(std::string_view piece);
-  // The rest, with `"name":value` in its object where there is one. `value`: JSON; empty: nothing
-  // is added.
+  // Returns the rest, with `"name":value` added if it has an object. `value` is JSON; if it is
+  // empty, no member is added.
   std::string Finish(std::string_view name, std::string_view value);
 
  private:
   const bool events_;
-  // Of a body: from the last closing brace on. Of events: the last one with an object as its data
-  // and what follows it, which may be the beginning of the next.
+  // In a body: everything from the last closing brace on. In a stream: the last event whose data is
+  // an object and what follows it, which may be the beginning of the next event.
   std::string held_;
-  size_t open_ = 0;       // of held_: where the event begins that has not ended yet
-  bool is_empty_ = true;  // of a body: nothing but the opening brace has gone before held_
+  size_t open_ = 0;       // offset in held_ of the event that has not ended yet
+  bool is_empty_ = true;  // in a body: only the opening brace precedes held_
 };
 
-}  // namespace kvgate::protocol
+}  // namespace kvgate::protocol::form

@@ -1,6 +1,6 @@
-// Calls between the model's form and the client's. A model knows every tool by one flat name and
-// writes an object of arguments; clients of the OpenAI dialects also have tools in namespaces, and
-// custom ones, which take one text.
+// Converts tool calls between the model's form and the client's. A model knows every tool by one
+// flat name and writes an object of arguments. Clients of the OpenAI dialects also have tools in
+// namespaces, and custom tools, which take one text.
 #pragma once
 
 #include <span>
@@ -10,24 +10,25 @@
 
 #include "gateway/protocol/form/completion.h"
 
-namespace kvgate::protocol {
+namespace kvgate::protocol::form {
 
-// The one argument that a custom tool has as a function.
+// The name of a custom tool's only argument when it is shown to the model as a function.
 inline constexpr std::string_view kInputName = "input";
 
-// Namespaces may stand in namespaces, so deep; clients name the inner one by both names, joined.
+// The nesting depth of namespaces; clients name the inner one by both names, joined.
 inline constexpr int kNamespaceDepthMax = 4;
 
-// "agents__spawn" of "spawn" in "agents"; without a namespace the name itself.
+// Returns "agents__spawn" for "spawn" in "agents", and the plain name without a namespace.
 std::string FlatName(std::string_view space, std::string_view name);
-// {"input": "…"}, in the one spelling that the grammar of calls has, too: a turn that is rendered
-// again is what the model wrote.
+// Returns {"input": "…"} in the same spelling that the grammar of calls enforces, so that a turn
+// rendered again is what the model wrote.
 std::string InputArguments(std::string_view input);
 
-// The text in such an object, as it comes. What is no such object is the text itself.
+// Extracts the text from such an object as it streams. Input that is not such an object is passed
+// through as the text.
 class InputReader {
  public:
-  // Appends what these bytes add to the text.
+  // Appends to `input` the part of the text that these bytes complete.
   void Push(std::string_view arguments, std::string& input);
 
  private:
@@ -38,13 +39,13 @@ class InputReader {
   void StepEscape(char byte, std::string& input);
 
   State state_ = State::kHead;
-  std::string pending_;     // of the head or of an escape, what has come of it
-  size_t num_matched_ = 0;  // of the head, without blanks
+  std::string pending_;     // the incomplete head or escape so far
+  size_t num_matched_ = 0;  // matched bytes of the head, without blanks
 };
-// Of arguments that are there as a whole.
+// Does the same for complete arguments.
 std::string InputOf(std::string_view arguments);
 
-// One answer's deltas from the model's form into the client's. Not thread-safe.
+// Converts the deltas of one answer from the model's form into the client's. Not thread-safe.
 class CallNamer {
  public:
   CallNamer() = default;
@@ -57,9 +58,9 @@ class CallNamer {
     std::string space;
     bool is_custom = false;
   };
-  std::vector<Name> names_;  // those that are not functions of their own name
-  bool is_custom_ = false;   // the call under way
+  std::vector<Name> names_;  // only tools whose client form differs: custom or namespaced
+  bool is_custom_ = false;   // kind of the current call
   InputReader input_;
 };
 
-}  // namespace kvgate::protocol
+}  // namespace kvgate::protocol::form

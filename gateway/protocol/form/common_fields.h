@@ -1,34 +1,38 @@
-// The fields that dialects share. Included only by the decoders' .cc files.
+// Reads the fields that dialects share. Included only by the decoders' .cc files.
 #pragma once
 
 #include <span>
 #include <string>
 #include <vector>
 
-#include <kvgate/result.h>
+#include "base/result.h"
+#include "gateway/protocol/form/field_reader.h"
 
-#include "gateway/protocol/field_reader.h"
+namespace kvgate::protocol::form {
 
-namespace kvgate::protocol {
-
-// One string, or an array of strings.
+// Reads one string or an array of strings.
 Result<void> ReadStop(JsonElement value, const std::string& path, DecodeState& state);
 
-// {"type","schema",…}: what the answer must be, with its schema beside its type, as the Messages
-// and Responses dialects have it.
+// Reads {"type","schema",…}, the required form of the answer. The Messages and Responses dialects
+// put the schema beside the type like this.
 Result<void> ReadFlatFormat(JsonElement value, const std::string& path, DecodeState& state);
 
-// "none" to "max", by whatever name the dialect has it.
+Result<void> ReadTopLogprobs(JsonElement value, const std::string& path, DecodeState& state);
+
+// Reads "none" to "max", from whatever field the dialect uses.
 Result<void> ReadReasoningEffort(JsonElement value, const std::string& path, DecodeState& state);
 
-// A string that decides nothing here.
+// Checks that the value is a string; it has no effect on the answer.
 Result<void> CheckText(JsonElement value, const std::string& path, DecodeState& state);
 
-// What all dialects share, the samplers above all, with a dialect's own fields behind it.
+// REQUIRES: the prompt is a conversation.
+std::vector<Message>& Messages(DecodeState& state);
+
+// Returns the fields that all dialects share, mainly the samplers, followed by a dialect's own.
 std::vector<FieldSpec> WithSamplerFields(std::span<const FieldSpec> own);
-// … and with what both OpenAI completion dialects have.
+// Returns these, and also the fields common to both OpenAI completion dialects.
 std::vector<FieldSpec> WithCommonFields(std::span<const FieldSpec> own);
-// Checks that need the whole body: what is missing, what contradicts what.
+// Runs the checks that need the whole body: missing and contradictory fields.
 Result<void> FinishCommonFields(DecodeState& state);
 
-}  // namespace kvgate::protocol
+}  // namespace kvgate::protocol::form

@@ -1,4 +1,4 @@
-// Texts that should be JSON but were written by a model or a client: read without a body's limits.
+// Reads texts that should be JSON but were written by a model or a client, without a body's limits.
 #pragma once
 
 #include <cstdint>
@@ -6,17 +6,18 @@
 #include <string>
 #include <string_view>
 
-#include "engine/jinja/data.h"
+#include "engine/text/jinja/value/data.h"
 
-namespace kvgate::protocol {
+namespace kvgate::protocol::form {
 
-// Whether the text is a JSON number above `most`; what is no number is not.
+// Returns true if the text is a JSON number above `most`, and false if it is not a number.
 bool IsNumberAbove(std::string_view text, int64_t most);
 
-// A JSON object; nothing where it is none, or nested too deep. Numbers keep their spelling.
-std::optional<jinja::Data> ParseObject(std::string_view text);
-// An object as it stands, blanks and all; of anything else an object that holds it, and of nothing
-// an empty one: for dialects where arguments are an object and must be one.
+// Parses a JSON object. Returns nothing if it is not one or is nested too deep. Numbers keep their
+// spelling.
+std::optional<jinja::value::Data> ParseObject(std::string_view text);
+// Returns an object text unchanged, blanks included; wraps any other text in an object, and returns
+// an empty object for an empty text. Some dialects require arguments to be an object.
 std::string AsObject(std::string_view text);
 
-}  // namespace kvgate::protocol
+}  // namespace kvgate::protocol::form

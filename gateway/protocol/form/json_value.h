@@ -1,18 +1,18 @@
-// JSON values as they leave the decoders: as data for chat templates, and as text. Bounded in depth
-// by the body's limit. Included only by .cc files, as field_reader.h.
+// Converts JSON values as the decoders yield them to data for chat templates and to text. Their
+// depth is bounded by the body's limit. Included only by .cc files, like field_reader.h.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <string_view>
 
-#include "engine/jinja/data.h"
-#include "gateway/protocol/field_reader.h"
+#include "engine/text/jinja/value/data.h"
+#include "gateway/protocol/form/field_reader.h"
 
-namespace kvgate::protocol {
+namespace kvgate::protocol::form {
 
-jinja::Data ToData(JsonElement value);
-// In the value's own order, without blanks.
+jinja::value::Data ToData(JsonElement value);
+// Serialises the value in its own key order, without blanks.
 std::string ToJson(JsonElement value);
 
-}  // namespace kvgate::protocol
+}  // namespace kvgate::protocol::form

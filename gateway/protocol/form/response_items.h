@@ -1,7 +1,8 @@
-// Items of the Responses dialect: what a conversation consists of, as it is kept and listed.
+// Items of the Responses dialect, the parts of a conversation as they are stored and listed.
 //
-// An item is kept as JSON with its type and an id. Ids of ours name the request that made them, so
-// that an item is found by its id alone: "msg_kvREQUEST_2" is of the response "resp_kvREQUEST".
+// An item is stored as JSON with its type and an id. Ids made by this gateway name the request that
+// made them, so that an item is found by its id alone: "msg_kvREQUEST_2" belongs to the response
+// "resp_kvREQUEST".
 #pragma once
 
 #include <cstddef>
@@ -10,9 +11,9 @@
 #include <string_view>
 #include <vector>
 
-#include <kvgate/result.h>
+#include "base/result.h"
 
-namespace kvgate::protocol {
+namespace kvgate::protocol::form {
 
 inline constexpr std::string_view kResponsePrefix = "resp_kv";
 inline constexpr std::string_view kConversationPrefix = "conv_kv";
@@ -20,31 +21,32 @@ inline constexpr std::string_view kConversationPrefix = "conv_kv";
 struct ResponsesItem {
   std::string id;
   std::string json;
-  bool is_reference = false;  // {"type":"item_reference"}: the one of that id is meant
+  bool is_reference = false;  // {"type":"item_reference"}: stands for the item with this id
 };
 
-// "msg_kvREQUEST_0" of an answer, "msg_kvREQUEST_i0" of what a caller sent.
+// Returns an id such as "msg_kvREQUEST_0". Items that a caller sent get "msg_kvREQUEST_i0" instead.
 std::string AnswerItemId(std::string_view type, std::string_view request_id, size_t index);
-// The request that an id of ours was minted for; empty: the id is not ours.
+// Returns the request that an id was made for; empty if this gateway did not make the id.
 std::string_view RequestOf(std::string_view id);
 
-// Reasoning that a client sends back unread, and what it was; empty: it is none of ours.
+// Encodes reasoning in the form that a client sends back unread, and decodes it; decoding returns
+// an empty text for other data.
 std::string SealReasoning(std::string_view text);
 std::string OpenReasoning(std::string_view sealed);
 
-// Those of a JSON array that was kept.
+// Parses the items of a stored JSON array.
 Result<std::vector<ResponsesItem>> ParseItems(std::string_view array);
 std::string ToArray(std::span<const ResponsesItem> items);
 
-// {"object":"list","data":…,"first_id","last_id","has_more"}
+// Encodes {"object":"list","data":…,"first_id","last_id","has_more"}.
 std::string EncodeItemList(std::span<const ResponsesItem> items, bool has_more);
 
-// A page of them.
+// The query of a page of items.
 struct PageArgs {
-  std::string_view limit = {};  // all three as in a query; empty: the default
+  std::string_view limit = {};  // all three are query parameters; empty: the default
   std::string_view order = {};
   std::string_view after = {};
 };
 Result<std::string> EncodeItemPage(std::span<const ResponsesItem> items, const PageArgs& args);
 
-}  // namespace kvgate::protocol
+}  // namespace kvgate::protocol::form

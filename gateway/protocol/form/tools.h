@@ -1,48 +1,50 @@
-// Tools as the dialects name them, into the one form. Included only by the decoders' .cc files.
+// Reads tools of all dialects into the internal form. Included only by the decoders' .cc files.
 #pragma once
 
 #include <string>
 #include <string_view>
 
-#include <kvgate/result.h>
+#include "base/result.h"
+#include "gateway/protocol/form/field_reader.h"
 
-#include "gateway/protocol/field_reader.h"
+namespace kvgate::protocol::form {
 
-namespace kvgate::protocol {
-
-// Adds a tool to the request, checked by name. `parameters` may be null: it has none.
+// Adds a tool to the request and checks its name. `parameters` may be null if it has none.
 struct ToolSpec {
-  std::string path;  // of the tool: "tools[3]"
+  std::string path;  // path of the tool in the body: "tools[3]"
   std::string name_path;
   std::string name = {};
   std::string description = {};
   const JsonElement* parameters = nullptr;
   std::string parameters_path = {};
   bool strict = false;
-  std::string space = {};  // the namespace that it is in
-  bool replaces = false;   // one of its name may be there already
+  std::string space = {};  // its namespace; empty: none
+  bool replaces = false;   // a tool of this name may exist already
 };
 Result<void> AddTool(const ToolSpec& spec, DecodeState& state);
 
-// [{"type":"function","function":{"name","description","parameters","strict"}}], and where `flat`
-// [{"type":"function","name",…}], which is the Responses dialect's. {"type":"custom"} takes a text
-// instead of an object; flat ones may stand in a {"type":"namespace","name","tools"}. What a
-// provider runs itself (web_search) is left out, and noted.
+// ReadChatTools reads
+// [{"type":"function","function":{"name","description","parameters","strict"}}]. ReadFlatTools
+// reads the Responses dialect's [{"type":"function","name",…}], which may also stand in
+// {"type":"namespace","name","tools"}. {"type":"custom"} takes a text instead of an object. Tools
+// that a provider runs itself (web_search) are left out and recorded as such.
 Result<void> ReadChatTools(JsonElement value, const std::string& path, DecodeState& state);
 Result<void> ReadFlatTools(JsonElement value, const std::string& path, DecodeState& state);
-// The same of an item of a conversation, which may bring what is there already.
+// Reads tools from an item of a conversation, which may repeat tools that are known already.
 Result<void> ReadMoreTools(JsonElement value, const std::string& path, DecodeState& state);
 
-// "auto", "none", "required", or {"type":"function",…}, {"type":"allowed_tools",…} in either form.
+// Reads "auto", "none", "required", or {"type":"function",…} and {"type":"allowed_tools",…} in
+// either form.
 Result<void> ReadToolChoice(JsonElement value, const std::string& path, DecodeState& state);
 Result<void> ReadParallelToolCalls(JsonElement value, const std::string& path, DecodeState& state);
 
-// Once all is read: a choice names tools that there are. A turn that must call makes one call,
-// unless more were asked for: nothing but the end of its tokens would stop some models.
+// Runs when all fields are read: a choice must name existing tools. A turn that must call makes one
+// call unless more were asked for, because some models would otherwise call until their tokens run
+// out.
 Result<void> CheckToolChoice(const std::string& path, DecodeState& state);
 
-// A tool's result must answer a call of the assistant's turn before it.
+// Checks that a tool result answers a call of the assistant turn before it.
 Result<void> CheckAnswersCall(const std::string& path, const std::string& id,
                               const std::vector<Message>& messages);
 
-}  // namespace kvgate::protocol
+}  // namespace kvgate::protocol::form

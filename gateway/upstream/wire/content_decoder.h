@@ -1,10 +1,11 @@
-// ContentDecoder: takes a content-coding off bytes that are only looked at: the usage in an answer,
-// the model in a request. What is forwarded never comes through here.
+// ContentDecoder: removes a content-coding from bytes that are only inspected, such as the usage in
+// an answer or the model in a request. Forwarded bytes never come through here.
 //
-// gzip, deflate (with zlib's header or without), br, zstd; one coding, not a list. Members and
-// frames behind each other are one body, as decoders of HTTP read them; bytes behind them that are
-// none make the body broken. Memory: a decoder's window (32 KiB; br 16 MiB, zstd 8 MiB at most) and
-// one piece. What comes out is bounded by what went in: see Options. Not thread-safe.
+// It handles gzip, deflate (with zlib's header or without), br and zstd; one coding, not a list.
+// Consecutive members or frames form one body, as in other HTTP decoders; trailing bytes that are
+// neither make the body broken. Memory: the decoder's window (32 KiB; at most 16 MiB for br, 8 MiB
+// for zstd) and one piece. The output is bounded relative to the input: see Options. Not
+// thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -12,31 +13,31 @@
 #include <memory>
 #include <string_view>
 
-namespace kvgate::upstream {
+namespace kvgate::upstream::wire {
 
 class ContentDecoder {
  public:
   struct Options {
-    // Decoded bytes are at most `slack_bytes` and this many times the encoded ones: JSON shrinks to
-    // a tenth or so; a bomb would cost whoever reads it seconds.
+    // Decoded bytes may be at most `slack_bytes` plus this many times the encoded bytes. JSON
+    // shrinks to about a tenth; a decompression bomb would cost its reader seconds.
     uint64_t ratio_max = 100;
     uint64_t slack_bytes = uint64_t{1} << 20;
   };
   enum class State : uint8_t {
-    kOpen,      // more is needed
-    kWhole,     // what came is a whole body; more members may follow
-    kBroken,    // it is not in this coding
-    kTooLarge,  // it expands beyond the bound
+    kOpen,      // more input is needed
+    kWhole,     // the input is a complete body; more members may follow
+    kBroken,    // the input is not in this coding
+    kTooLarge,  // the output exceeds the bound
   };
 
-  // Gets the decoded bytes, 16 KiB or less at a time; the view ends with the call.
+  // Receives the decoded bytes, at most 16 KiB at a time; the view is valid only during the call.
   class Sink {
    public:
     virtual ~Sink() = default;
     virtual void OnDecoded(std::string_view piece) = 0;
   };
 
-  // Null: none of the codings. "identity" and nothing are none: there is nothing to take off.
+  // Returns null if the value is none of the codings, which includes "identity" and an empty value.
   static std::unique_ptr<ContentDecoder> For(std::string_view content_encoding, Options options);
   static std::unique_ptr<ContentDecoder> For(std::string_view content_encoding) {
     return For(content_encoding, Options());
@@ -45,14 +46,15 @@ class ContentDecoder {
   ContentDecoder(const ContentDecoder&) = delete;
   ContentDecoder& operator=(const ContentDecoder&) = delete;
 
-  // After kBroken or kTooLarge further bytes are passed over.
+  // After kBroken or kTooLarge further bytes are ignored.
   State Feed(std::string_view encoded, Sink& sink);
   State state() const { return state_; }
 
  protected:
   explicit ContentDecoder(const Options& options) : options_(options) {}
 
-  // One step of a library: takes from the front of `encoded`, writes at most `capacity` bytes.
+  // One step of the library: consumes bytes from the front of `encoded` and writes at most
+  // `capacity`.
   struct Step {
     size_t num_written = 0;
     State state = State::kOpen;
@@ -66,7 +68,7 @@ class ContentDecoder {
   uint64_t decoded_bytes_ = 0;
 };
 
-// Whether a Content-Encoding says that nothing was encoded.
+// True if the Content-Encoding is empty or "identity".
 bool IsIdentity(std::string_view content_encoding);
 
-}  // namespace kvgate::upstream
+}  // namespace kvgate::upstream::wire

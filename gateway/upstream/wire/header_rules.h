@@ -1,14 +1,15 @@
-// Which headers pass, and the bytes of the heads that are written: everything end to end in its
-// order and spelling, nothing that belongs to one connection (RFC 9110, 7.6.1).
+// Rules for which headers are forwarded, and the encoding of the forwarded heads. End-to-end
+// headers keep their order and spelling; those that belong to one connection are dropped (RFC 9110,
+// 7.6.1).
 #pragma once
 
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "gateway/upstream/dialect.h"
+#include "gateway/upstream/wire/dialect.h"
 
-namespace kvgate::upstream {
+namespace kvgate::upstream::wire {
 
 struct HeaderField {
   std::string_view name;
@@ -16,49 +17,51 @@ struct HeaderField {
 };
 using HeaderFields = std::vector<HeaderField>;
 
-// Names compare without case. Most differ in their length.
-bool SameBytes(std::string_view a, std::string_view b);  // REQUIRES: of one length
+// Header names compare without case. The size is compared first, because most names differ in it.
+bool SameBytes(std::string_view a, std::string_view b);  // REQUIRES: equal sizes
 inline bool SameName(std::string_view a, std::string_view b) {
   return a.size() == b.size() && SameBytes(a, b);
 }
-// The first field of that name; empty: none.
+// Returns the value of the first field of that name; empty if there is none.
 std::string_view FindHeader(const HeaderFields& fields, std::string_view name);
-// Belongs to one connection by its own name.
+// True if a header of this name always belongs to one connection.
 bool IsHopByHop(std::string_view name);
 
 struct RequestHeadArgs {
   std::string_view method;
-  std::string_view target;  // as it goes into the request line
-  std::string_view host;    // with the port where it is not the scheme's
+  std::string_view target;  // as written in the request line
+  std::string_view host;    // with the port if it is not the scheme's default
   const HeaderFields& fields;
   uint64_t body_bytes = 0;
-  HeaderFields added = {};     // behind them
-  bool drop_encoding = false;  // the body goes out without the content-encoding that it came in
-  bool drop_accept_encoding = false;  // the answer is to be read
-  // Replaces the caller's credential, in the dialect's place; empty: it is passed on.
+  HeaderFields added = {};            // appended after `fields`
+  bool drop_encoding = false;         // the body goes out without its original content-encoding
+  bool drop_accept_encoding = false;  // the answer will be parsed
+  // Replaces the caller's credential, in the header that the dialect uses; empty: the caller's is
+  // passed on.
   std::string_view api_key = {};
   Dialect dialect = Dialect::kOpenAi;
-  // The caller's credential is this gateway's own key: it never leaves.
+  // The caller's credential is this gateway's own key, which must not be sent out.
   bool drop_credential = false;
 };
-// Request line, headers and the empty line. Left out beside hop-by-hop ones: Expect (answered here)
-// and x-kvgate-*.
+// Builds the request line, headers and the empty line. Besides hop-by-hop headers it drops Expect
+// (answered by the gateway) and x-kvgate-*.
 std::string RequestHead(const RequestHeadArgs& args);
 
 struct ResponseHeadArgs {
   int status = 0;
   std::string_view reason;
   const HeaderFields& fields;
-  std::string_view request_id;  // ours
+  std::string_view request_id;  // the gateway's own
   bool keep_alive = true;
   bool http_1_0 = false;
   bool chunked = false;  // the body follows in chunks
 };
-// A length that was said several times is said once, and not at all with a 204.
-// Status line, headers and the empty line.
+// Builds the status line, headers and the empty line. A length that appears several times is
+// written once, and not at all with a 204.
 std::string ForwardedHead(const ResponseHeadArgs& args);
 
-// "/v1/chat/completions?a=b" under a base path: openai's "/v1" is the base URL's own.
+// Puts "/v1/chat/completions?a=b" under a base path. For openai the "/v1" is dropped, since the
+// base URL contains it.
 std::string UpstreamTarget(std::string_view base_path, Dialect dialect, std::string_view target);
 
-}  // namespace kvgate::upstream
+}  // namespace kvgate::upstream::wire

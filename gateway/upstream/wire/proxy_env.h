@@ -1,5 +1,4 @@
-// Which proxy stands between here and an upstream: HTTPS_PROXY and NO_PROXY, as other tools read
-// them.
+// Chooses the proxy for an upstream from HTTPS_PROXY and NO_PROXY, read as other tools read them.
 #pragma once
 
 #include <functional>
@@ -7,27 +6,27 @@
 #include <string>
 #include <string_view>
 
-#include <kvgate/result.h>
-
+#include "base/result.h"
 #include "gateway/config/config.h"
 
-namespace kvgate::upstream {
+namespace kvgate::upstream::wire {
 
-// The value of a variable; empty: not set.
+// The value of an environment variable; empty if it is not set.
 using Environment = std::function<std::string(const char* name)>;
 std::string ProcessEnvironment(const char* name);
 
 struct Proxy {
   std::string host;
   uint16_t port = 0;
-  std::string authorization;  // of Proxy-Authorization; empty: none
+  std::string authorization;  // the Proxy-Authorization value; empty: none
 };
 
-// Nothing: directly. https_proxy wins over HTTPS_PROXY; only TLS upstreams go through one (plain
-// ones are in the house). kInvalidArgument: the variable's value, without what it holds.
+// Returns nullopt for a direct connection. https_proxy wins over HTTPS_PROXY. Only TLS upstreams
+// use a proxy; plain ones are assumed to be on the local network. Fails with kInvalidArgument,
+// without showing the variable's value, if that is invalid.
 Result<std::optional<Proxy>> FindProxy(const config::Url& url, const Environment& environment);
 
-// "*", "example.com" and ".example.com" (with what is below them), "10.0.0.1", "host:port".
+// Accepts "*", "example.com" and ".example.com" (both with subdomains), "10.0.0.1" and "host:port".
 bool IsExempt(std::string_view no_proxy, const config::Url& url);
 
-}  // namespace kvgate::upstream
+}  // namespace kvgate::upstream::wire

@@ -1,7 +1,7 @@
-// Which SIMD targets this build has, which this machine can run, and the kernels of one of them.
+// The SIMD targets of this build that this machine can run, and selection of the kernels of one.
 //
-// Highway's own dynamic dispatch chooses once per process; a backend holds its target's function
-// pointers instead, so that backends of different targets live side by side (the tests compare
+// Highway's own dynamic dispatch chooses once per process. Here a backend holds the function
+// pointers of its target instead, so that backends of different targets can coexist (tests compare
 // them).
 #pragma once
 
@@ -11,24 +11,25 @@
 #include <string_view>
 #include <vector>
 
-#include <kvgate/result.h>
+#include "base/result.h"
 
-namespace kvgate::kernels::cpu {
+namespace kvgate::kernels::cpu::machine {
 
-// A target is a bit of Highway's, or AVX3_DL's and this one: its kernels, and the tiles of AMX for
-// what they are better at (matmul_amx.h).
+// A target is a bit of Highway's, or AVX3_DL's combined with this one: the kernels of AVX3_DL, with
+// AMX tiles for the products in which they are faster (matmul_amx.h).
 inline constexpr int64_t kAmxBit = int64_t{1} << 62;
 
-// The targets this machine can run, best first.
-std::vector<int64_t> SupportedTargets();
-// "AVX2"; "AVX512" and "AVX512_VNNI" for what Highway calls AVX3 and AVX3_DL; "AMX".
+// Returns the targets this machine can run, best first.
+const std::vector<int64_t>& SupportedTargets();
+// Returns "AVX2"; "AVX512" and "AVX512_VNNI" for Highway's AVX3 and AVX3_DL; "AMX".
 std::string TargetName(int64_t target);
-// Whether sums along a row, and products, give the bits of AVX2.
+// Returns true if sums along a row, and products, have the same bits as with AVX2.
 bool HasFusedNumerics(int64_t target);
-// "" is the best one. kUnsupported names what there is.
+// "" means the best one. Returns kUnsupported with the list of available targets for an unknown
+// name.
 Result<int64_t> FindTarget(std::string_view name);
 
-// While it lives, HWY_DYNAMIC_DISPATCH chooses `target`. Used by the *KernelsFor functions only.
+// While it lives, HWY_DYNAMIC_DISPATCH selects `target`. Used only by the *KernelsFor functions.
 class ScopedTarget {
  public:
   explicit ScopedTarget(int64_t target);
@@ -40,4 +41,4 @@ class ScopedTarget {
   std::unique_lock<std::mutex> lock_;
 };
 
-}  // namespace kvgate::kernels::cpu
+}  // namespace kvgate::kernels::cpu::machine

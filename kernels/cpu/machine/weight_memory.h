@@ -1,34 +1,33 @@
-// WeightMemory: where weights lie. Many are smaller than a huge page or end inside one, and on
-// small pages a core that streams them waits for address translation (a fifth of decoding in a
-// virtual machine). So they share mappings, one after the other.
+// WeightMemory: the memory of weights. Many weights are smaller than a huge page or end inside one,
+// and a core that streams from small pages waits for address translation (a fifth of decoding time
+// in a virtual machine). Therefore weights share mappings, one after the other.
 #pragma once
 
 #include <cstddef>
 #include <memory>
 #include <string>
 
-#include <kvgate/result.h>
+#include "base/result.h"
+#include "kernels/cpu/machine/host_memory.h"
 
-#include "kernels/cpu/host_memory.h"
+namespace kvgate::kernels::cpu::machine {
 
-namespace kvgate::kernels::cpu {
-
-// Part of a mapping, which lives as long as a part of it does. Zero-filled at first, aligned.
+// Part of a mapping, which lives as long as any of its parts. Initially zero-filled; aligned.
 struct WeightSlice {
   std::shared_ptr<const HostMemory> mapping;
   std::byte* data = nullptr;
   size_t size = 0;
 };
 
-// Not for two threads at once.
+// Not thread-safe.
 class WeightMemory {
  public:
-  // Pages of a mapping that nobody has written are not backed.
+  // Pages of a mapping that nobody has written use no memory.
   static constexpr size_t kMappingBytes = size_t{16} << 20;
-  // What is larger has a mapping of its own, of which a small part at most is on small pages.
+  // Larger weights get a mapping of their own, of which only a small part is on small pages.
   static constexpr size_t kSharedBytesMax = size_t{8} << 20;
 
-  // As HostMemory::Allocate.
+  // Errors as for HostMemory::Allocate.
   Result<WeightSlice> Allocate(size_t bytes, const std::string& purpose);
 
  private:
@@ -36,4 +35,4 @@ class WeightMemory {
   size_t used_ = 0;
 };
 
-}  // namespace kvgate::kernels::cpu
+}  // namespace kvgate::kernels::cpu::machine

@@ -11,8 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include <kvgate/check.h>
-
+#include "base/check.h"
 #include "kernels/cuda/emulator/fiber.h"
 
 namespace kvgate::kernels::cuda::emulator {
@@ -220,7 +219,7 @@ struct WorkOperands {
   size_t groups_left;
 };
 
-// The oldest groups of all lanes, each piece of work when it is whole.
+// Runs the oldest groups of all lanes, checking that every lane started the same work.
 void RunWork(void* const* lanes) {
   const auto thread = [lanes](unsigned int lane) {
     return static_cast<const WorkOperands*>(lanes[lane])->thread;

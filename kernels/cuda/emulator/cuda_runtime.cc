@@ -10,7 +10,7 @@
 #include <mutex>
 #include <vector>
 
-#include <kvgate/check.h>
+#include "base/check.h"
 
 namespace kvgate::kernels::cuda::emulator {
 
@@ -32,9 +32,9 @@ struct GraphExec {
 
 namespace {
 
-constexpr size_t kAlignment = 256;  // what cudaMalloc promises
+constexpr size_t kAlignment = 256;  // guaranteed by cudaMalloc
 
-// Device memory: who holds how much of it.
+// Device memory: its limit, and the sizes of the allocated blocks.
 struct DeviceMemory {
   std::mutex mutex;
   size_t bytes_max = size_t{4} << 30;
@@ -92,7 +92,7 @@ cudaError_t LaunchKernel(const void* kernel, KernelInvoke invoke, Extent3 grid,
                          unsigned int block_threads, size_t shared_bytes, const void* argument,
                          size_t argument_bytes, cudaStream_t stream) {
   const auto* begin = static_cast<const std::byte*>(argument);
-  // Aligned for any argument, as a launch's copy is.
+  // Aligned for any argument type, like the copy of a real launch.
   std::vector<std::max_align_t> copy((argument_bytes + sizeof(std::max_align_t) - 1) /
                                      sizeof(std::max_align_t));
   std::memcpy(copy.data(), begin, argument_bytes);
@@ -109,7 +109,7 @@ namespace {
 namespace emulator = kvgate::kernels::cuda::emulator;
 
 std::byte* Allocate(size_t bytes) {
-  constexpr size_t kBytesMax = size_t{1} << 40;  // beyond it sanitizers end the process
+  constexpr size_t kBytesMax = size_t{1} << 40;  // sanitizers end the process beyond it
   if (bytes > kBytesMax) return nullptr;
   const size_t rounded =
       (bytes + emulator::kAlignment - 1) / emulator::kAlignment * emulator::kAlignment;

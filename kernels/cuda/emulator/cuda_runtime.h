@@ -1,7 +1,7 @@
-// The part of the CUDA runtime API that kernels/cuda uses, under its names, over host memory and
-// BlockRunner. Streams run what they are given at once, so events have always happened; a stream
-// that captures notes its work in a graph instead. Device memory starts as NaN, and is refused
-// beyond a limit, so that running out of it can be tested.
+// The part of the CUDA runtime API that kernels/cuda uses, under its original names, implemented on
+// host memory and BlockRunner. Streams execute work at once, so events are always complete; a
+// stream that captures records its work in a graph instead. Device memory starts as NaN and is
+// limited, so that running out of it can be tested.
 // Source of the contract: CUDA Runtime API, 13.0.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace kvgate::kernels::cuda::emulator {
 
-// Bytes of device memory from now on; 4 GiB at first. What is allocated stays.
+// Sets the bytes of device memory; initially 4 GiB. Existing allocations stay.
 void SetDeviceMemory(size_t bytes);
 
 struct Stream;
@@ -116,27 +116,27 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* ke
 
 namespace kvgate::kernels::cuda::emulator {
 
-// What this machine has, from now on: the answer to how many devices there are, the driver's
-// version (0: no driver), and the one device's compute capability. At first 1 device of 9.0.
+// The emulated machine: the result of asking for the number of devices, the driver version (0 means
+// no driver), and the compute capability of the one device. Initially one device of 9.0.
 struct Machine {
   cudaError_t count_error = cudaSuccess;
   int driver_version = 13000;
   int major = 9;
   int minor = 0;
-  cudaError_t image_error = cudaSuccess;  // of cudaFuncGetAttributes
+  cudaError_t image_error = cudaSuccess;  // returned by cudaFuncGetAttributes
 };
 void SetMachine(const Machine& machine);
 
-// What was asked of the device since the process began.
+// Counts of device calls since the process started.
 struct Counts {
-  uint64_t num_waits = 0;     // of the host, for streams or the device
-  uint64_t num_launches = 0;  // of kernels, one by one
-  uint64_t num_graphs = 0;    // launched
+  uint64_t num_waits = 0;     // waits of the host for streams or the device
+  uint64_t num_launches = 0;  // kernels launched without a graph
+  uint64_t num_graphs = 0;    // graph launches
 };
 Counts CurrentCounts();
 
-// cudaLaunchKernel for a kernel of one argument of argument_bytes; invoke(kernel, argument) calls
-// it. The argument is copied.
+// cudaLaunchKernel for a kernel with one argument of argument_bytes, which is copied; it calls
+// invoke(kernel, argument).
 using KernelInvoke = void (*)(const void* kernel, const void* argument);
 cudaError_t LaunchKernel(const void* kernel, KernelInvoke invoke, Extent3 grid,
                          unsigned int block_threads, size_t shared_bytes, const void* argument,

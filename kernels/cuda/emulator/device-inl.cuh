@@ -1,11 +1,10 @@
-// device.cuh in the emulator: what the instructions do, lane by lane.
+// Implements device.cuh in the emulator: the effect of each instruction, lane by lane.
 #pragma once
 
-#include <kvgate/check.h>
-
+#include "base/check.h"
 #include "kernels/dtype.h"
 
-namespace kvgate::kernels::cuda {
+namespace kvgate::kernels::cuda::device {
 
 KVGATE_DEVICE std::byte* SharedMemory() { return emulator::CurrentShared(); }
 KVGATE_DEVICE void SyncThreads() { emulator::Barrier(); }
@@ -15,7 +14,9 @@ KVGATE_DEVICE void SyncWarp() {
 KVGATE_DEVICE int LaneIndex() { return static_cast<int>(threadIdx.x % kWarpLanes); }
 KVGATE_DEVICE int WarpIndex() { return static_cast<int>(threadIdx.x / kWarpLanes); }
 
-namespace emulator {
+}  // namespace kvgate::kernels::cuda::device
+
+namespace kvgate::kernels::cuda::emulator {
 
 template <typename T>
 struct ShuffleOperands {
@@ -28,9 +29,10 @@ template <typename T>
 inline T ShuffleFrom(T value, int source) {
   ShuffleOperands<T> operands{value, source, {}};
   Collective("Shuffle", &operands, [](void* const* lanes) {
-    for (int i = 0; i < kWarpLanes; ++i) {
+    for (int i = 0; i < device::kWarpLanes; ++i) {
       auto* lane = static_cast<ShuffleOperands<T>*>(lanes[i]);
-      lane->result = static_cast<ShuffleOperands<T>*>(lanes[lane->source % kWarpLanes])->value;
+      lane->result =
+          static_cast<ShuffleOperands<T>*>(lanes[lane->source % device::kWarpLanes])->value;
     }
   });
   return operands.result;
@@ -48,12 +50,13 @@ struct MmaOperands {
   const uint32_t* b;
 };
 
-// Products are exact in f64, their sum is rounded once: no device's order, and closer than any.
+// Products are exact in f64 and their sum is rounded once. No device adds like this; it is more
+// exact.
 template <float (*kConvert)(uint16_t)>
 inline void RunMma(void* const* lanes) {
   float a[16][16];
   float b[16][8];
-  for (int lane = 0; lane < kWarpLanes; ++lane) {
+  for (int lane = 0; lane < device::kWarpLanes; ++lane) {
     const auto* operands = static_cast<const MmaOperands*>(lanes[lane]);
     const int g = lane / 4;
     const int t = lane % 4;
@@ -69,7 +72,7 @@ inline void RunMma(void* const* lanes) {
       }
     }
   }
-  for (int lane = 0; lane < kWarpLanes; ++lane) {
+  for (int lane = 0; lane < device::kWarpLanes; ++lane) {
     const auto* operands = static_cast<const MmaOperands*>(lanes[lane]);
     for (int i = 0; i < 4; ++i) {
       const int row = lane / 4 + i / 2 * 8;
@@ -89,7 +92,7 @@ struct WarpgroupMmaOperands {
   bool accumulates;
 };
 
-// One warp's 16 rows. b is read when the work is waited for: a device may be so late.
+// Computes one warp's 16 rows. b is read only at the wait, because a device may read it that late.
 template <int kColumns>
 inline void RunWarpgroupMma(void* const* lanes) {
   float a[16][16];
@@ -104,7 +107,7 @@ inline void RunWarpgroupMma(void* const* lanes) {
       b[column][k] = F16ToF32(value);
     }
   }
-  for (int lane = 0; lane < kWarpLanes; ++lane) {
+  for (int lane = 0; lane < device::kWarpLanes; ++lane) {
     const auto* operands = static_cast<const WarpgroupMmaOperands*>(lanes[lane]);
     for (int i = 0; i < 4; ++i) {
       float* to = &a[lane / 4 + i % 2 * 8][lane % 4 * 2 + i / 2 * 8];
@@ -112,7 +115,7 @@ inline void RunWarpgroupMma(void* const* lanes) {
       to[1] = HighHalf(operands->a[i]);
     }
   }
-  for (int lane = 0; lane < kWarpLanes; ++lane) {
+  for (int lane = 0; lane < device::kWarpLanes; ++lane) {
     const auto* operands = static_cast<const WarpgroupMmaOperands*>(lanes[lane]);
     for (int i = 0; i < kColumns / 2; ++i) {
       const float* row = a[lane / 4 + i % 4 / 2 * 8];
@@ -134,7 +137,7 @@ struct MatrixOperands {
 
 template <bool kTransposed>
 inline void RunLoadMatrices(void* const* lanes) {
-  for (int lane = 0; lane < kWarpLanes; ++lane) {
+  for (int lane = 0; lane < device::kWarpLanes; ++lane) {
     const int g = lane / 4;
     const int t = lane % 4;
     for (int matrix = 0; matrix < 4; ++matrix) {
@@ -152,7 +155,9 @@ inline void RunLoadMatrices(void* const* lanes) {
   }
 }
 
-}  // namespace emulator
+}  // namespace kvgate::kernels::cuda::emulator
+
+namespace kvgate::kernels::cuda::device {
 
 KVGATE_DEVICE float ShuffleXor(float value, int mask) {
   return emulator::ShuffleFrom(value, LaneIndex() ^ mask);
@@ -210,8 +215,8 @@ KVGATE_DEVICE uint32_t HalfMul2(uint32_t a, uint32_t b) {
   return emulator::HalfPair(emulator::LowHalf(a) * emulator::LowHalf(b),
                             emulator::HighHalf(a) * emulator::HighHalf(b));
 }
-// The product of two f16 is exact in f32; the sum is rounded to f32 before f16, which a device does
-// in one step: apart in rare ties only.
+// The product of two f16 is exact in f32, but the sum is rounded to f32 before f16, which a device
+// does in one step. The results differ only in rare ties.
 KVGATE_DEVICE uint32_t HalfFma2(uint32_t a, uint32_t b, uint32_t c) {
   return emulator::HalfPair(emulator::LowHalf(a) * emulator::LowHalf(b) + emulator::LowHalf(c),
                             emulator::HighHalf(a) * emulator::HighHalf(b) + emulator::HighHalf(c));
@@ -225,7 +230,7 @@ KVGATE_DEVICE uint32_t FloatsToBf16x2(float low, float high) {
 KVGATE_DEVICE float Fma(float a, float b, float c) { return std::fma(a, b, c); }
 KVGATE_DEVICE float Exp2(float x) {
   const float y = std::exp2(x);
-  return y < 0x1p-126f ? 0.0f : y;  // NaN passes
+  return y < 0x1p-126f ? 0.0f : y;  // NaN passes through
 }
 KVGATE_DEVICE float BitsToFloat(uint32_t bits) {
   float value;
@@ -285,4 +290,4 @@ KVGATE_DEVICE void CopyWait() {
   emulator::CopyWait(kGroupsLeft);
 }
 
-}  // namespace kvgate::kernels::cuda
+}  // namespace kvgate::kernels::cuda::device

@@ -4,14 +4,14 @@
 #include <cstdlib>
 #include <utility>
 
-#include <kvgate/check.h>
+#include "base/check.h"
 
 namespace kvgate::kernels::cuda::emulator {
 namespace {
 
-// swapcontext asks the system to switch signal masks each time, which costs more than a kernel's
-// work between two barriers; _setjmp and _longjmp only exchange registers. Sanitizers follow
-// swapcontext alone.
+// swapcontext calls the kernel to switch signal masks, which costs more than a CUDA thread's work
+// between two barriers; _setjmp and _longjmp only exchange registers. Sanitizers understand only
+// swapcontext.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kSwapsContexts = true;
 #else
@@ -31,7 +31,7 @@ void Fiber::Start(std::function<void()> body) {
   has_ended_ = false;
 }
 
-// makecontext passes ints only.
+// The pointer is split because makecontext passes only ints.
 void Fiber::Enter(unsigned int high, unsigned int low) {
   reinterpret_cast<Fiber*>((uintptr_t{high} << 32) | low)->Run();
 }

@@ -1,6 +1,6 @@
-// Fiber: a function on a stack of its own that can stop in its middle and go on later. What the
-// emulator runs each CUDA thread on, so that thousands of them wait for one another cheaply.
-// One system thread: a fiber is resumed and suspended by the thread that made it.
+// Fiber: a function with its own stack that can be suspended and resumed. The emulator runs each
+// CUDA thread on one, so that thousands of them can wait for each other cheaply. Single-threaded:
+// only the system thread that created a fiber may resume and suspend it.
 #pragma once
 
 #include <ucontext.h>
@@ -13,20 +13,20 @@ namespace kvgate::kernels::cuda::emulator {
 
 class Fiber {
  public:
-  static constexpr size_t kStackBytes = 256 << 10;  // touched pages only cost memory
+  static constexpr size_t kStackBytes = 256 << 10;  // only touched pages use memory
 
   Fiber();
   ~Fiber();
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
-  // Begins `body` at the next Resume. REQUIRES: the one before has ended.
+  // Makes the next Resume run `body`. REQUIRES: the previous body has ended.
   void Start(std::function<void()> body);
   // Runs the body until it suspends or ends.
   void Resume();
   bool has_ended() const { return has_ended_; }
 
-  // Called inside a body: gives back to who resumed it.
+  // Called inside a body: returns control to the caller of Resume.
   void Suspend();
 
  private:
@@ -37,7 +37,7 @@ class Fiber {
   std::function<void()> body_;
   bool has_begun_ = false;
   bool has_ended_ = true;
-  ucontext_t context_{};  // enters the stack, once
+  ucontext_t context_{};  // used once, to switch to the stack
   ucontext_t caller_context_{};
   std::jmp_buf inside_{};
   std::jmp_buf caller_{};

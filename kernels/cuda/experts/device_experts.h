@@ -1,40 +1,40 @@
-// DeviceExperts: mixtures of experts (kernels/experts.h) that the device routes by itself: the host
-// issues the same commands for every step of so many rows and waits for nothing.
+// DeviceExperts: mixtures of experts (kernels/experts.h) with routing on the device. The host
+// issues the same commands for every step with the same number of rows, and waits for no result.
 //
-// A step's pairs (a row and one of its experts) are gathered by expert, and each expert's matrices
-// multiply its pairs by the kernels of DeviceMatMul, which cut K alike: a row's bits do not depend
-// on how many rows share its expert, nor on which kernel takes them. Up to kAloneRows rows every
-// pair is a product of its own, in place, and nothing is gathered.
+// A step's pairs (a row and one of its experts) are grouped by expert. The kernels of DeviceMatMul
+// multiply each expert's matrices with its pairs and split K in the same way, so a row's bits
+// depend neither on how many rows share its expert nor on the kernel. Up to kAloneRows rows, every
+// pair is a separate product and no grouping is needed.
 #pragma once
 
 #include <memory>
 
-#include <kvgate/result.h>
-
-#include "kernels/cuda/command_stream.h"
+#include "base/result.h"
+#include "kernels/cuda/device/command_stream.h"
 #include "kernels/cuda/matmul/matmul.h"
-#include "kernels/cuda/row_kernels.h"
+#include "kernels/cuda/rows/row_kernels.h"
 #include "kernels/experts.h"
 
-namespace kvgate::kernels::cuda {
+namespace kvgate::kernels::cuda::experts {
 
 struct DeviceExpertsOptions {
   int num_multiprocessors = 1;
-  size_t shared_bytes_max = size_t{99} << 10;  // as DeviceMatMulOptions has it
+  size_t shared_bytes_max = size_t{99} << 10;  // as in DeviceMatMulOptions
 };
 
 class DeviceExperts {
  public:
-  // What it borrows outlives this.
-  DeviceExperts(const DeviceExpertsOptions& options, DeviceMatMul& matmul, RowKernels& rows,
-                CommandStream& stream)
+  // The borrowed objects must outlive this one.
+  DeviceExperts(const DeviceExpertsOptions& options, matmul::DeviceMatMul& matmul,
+                rows::RowKernels& rows, device::CommandStream& stream)
       : options_(options), matmul_(matmul), rows_(rows), stream_(stream) {}
 
-  // The weights are DeviceMatMul's. kOverloaded: no device memory for their table.
+  // The weights must come from DeviceMatMul. Returns kOverloaded without device memory for their
+  // table.
   static Result<std::unique_ptr<ExpertSet>> Load(const ExpertSetView& view);
   static Result<std::unique_ptr<ExpertScratch>> AllocateScratch(const ExpertShape& shape,
                                                                 int num_rows_max);
-  // As Backend::MixExperts, with what Load and AllocateScratch made.
+  // As Backend::MixExperts, with objects from Load and AllocateScratch.
   void Mix(const ExpertMixTask& task);
 
  private:
@@ -44,9 +44,9 @@ class DeviceExperts {
   void MixShared(const ExpertMixTask& task, const Step& step);
 
   const DeviceExpertsOptions options_;
-  DeviceMatMul& matmul_;
-  RowKernels& rows_;
-  CommandStream& stream_;
+  matmul::DeviceMatMul& matmul_;
+  rows::RowKernels& rows_;
+  device::CommandStream& stream_;
 };
 
-}  // namespace kvgate::kernels::cuda
+}  // namespace kvgate::kernels::cuda::experts

@@ -1,26 +1,26 @@
-// The launches of a mixture of experts beside its products: whom each row chose, the rows of each
-// expert, and the sum of what came of it. The host knows none of that: launches follow from the
-// numbers of rows and experts alone, so equal steps are equal commands.
+// The launches of a mixture of experts besides its products: selecting each row's experts, grouping
+// rows by expert, and summing the outputs. The host does not know these results: launches depend
+// only on the numbers of rows and experts, so that equal steps have equal commands.
 //
-// A pair is a row and one of its experts, row * num_used + i.
+// A pair is a row and one of its experts, with the index row * num_used + i.
 #pragma once
 
 #include <cstdint>
 #include <span>
 
-#include "kernels/cuda/command_stream.h"
-#include "kernels/cuda/matmul_kernels.h"
+#include "kernels/cuda/device/command_stream.h"
+#include "kernels/cuda/matmul/matmul_kernels.h"
 #include "kernels/expert_routing.h"
 
-namespace kvgate::kernels::cuda {
+namespace kvgate::kernels::cuda::experts {
 
-// Pairs by expert: what products by expert go by.
+// Pairs grouped by expert, the input of the products.
 struct GroupList {
-  RowGroup* groups = nullptr;  // [num_groups]
-  int num_groups = 0;          // as many as there can be
+  matmul::RowGroup* groups = nullptr;  // [num_groups]
+  int num_groups = 0;                  // an upper bound; unused groups are empty
   int rows_of_group = 0;
 };
-// Groups that so many pairs of so many experts can make.
+// Returns the maximum number of groups for that many pairs and experts.
 int GroupsMost(int64_t num_pairs, int num_experts, int rows_of_group);
 
 struct RouteTask {
@@ -28,21 +28,21 @@ struct RouteTask {
   int num_rows = 0;
   const float* logits = nullptr;         // [num_rows, num_experts]
   const float* shared_logits = nullptr;  // [num_rows] or null
-  float* shared_factors = nullptr;       // [num_rows]: their sigmoids
+  float* shared_factors = nullptr;       // [num_rows]: sigmoids of shared_logits
   float* shares = nullptr;               // [pairs]
-  int* chosen = nullptr;                 // [pairs]: experts, ascending in a row
-  int* order = nullptr;                  // [pairs]: the pairs by expert, ascending in an expert
-  int* places = nullptr;                 // [pairs]: where in the order each is
+  int* chosen = nullptr;                 // [pairs]: experts, ascending per row
+  int* order = nullptr;                  // [pairs]: pairs sorted by expert, ascending in each
+  int* places = nullptr;                 // [pairs]: the index of each pair in `order`
 };
-// What ChooseExperts says. `alone`: groups of one pair each, in the order of the pairs; null:
-// order, places and groups are LaunchGroupPairs's.
-void LaunchRoute(const RouteTask& task, RowGroup* alone, CommandStream& stream);
-// Groups for the two products of an expert.
+// Computes what ChooseExperts does. If `alone` is not null, it receives groups of one pair each, in
+// the order of the pairs; if null, LaunchGroupPairs computes order, places and groups.
+void LaunchRoute(const RouteTask& task, matmul::RowGroup* alone, device::CommandStream& stream);
+// Makes the groups for the two products of an expert.
 void LaunchGroupPairs(const RouteTask& task, const GroupList& input, const GroupList& output,
-                      CommandStream& stream);
+                      device::CommandStream& stream);
 
 // y[r, :] += sum_i factors[r * num_terms + i] * scale * terms[places[r * num_terms + i], :], i
-// rising. Null places: where they stand; null factors: 1.
+// ascending. Null places mean the identity; null factors mean 1.
 struct AddTermsTask {
   const float* terms = nullptr;  // [num_rows * num_terms, columns]
   const int* places = nullptr;
@@ -53,6 +53,7 @@ struct AddTermsTask {
   int64_t columns = 0;
   float* y = nullptr;  // [num_rows, columns]
 };
-void LaunchAddTerms(const AddTermsTask& task, int num_multiprocessors, CommandStream& stream);
+void LaunchAddTerms(const AddTermsTask& task, int num_multiprocessors,
+                    device::CommandStream& stream);
 
-}  // namespace kvgate::kernels::cuda
+}  // namespace kvgate::kernels::cuda::experts

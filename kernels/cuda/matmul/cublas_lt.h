@@ -1,17 +1,16 @@
-// CublasLt: products by NVIDIA's library, for `fast` numerics. It is looked for when it is asked
-// for (dlopen): the program runs without it.
+// CublasLt: products by NVIDIA's library, for `fast` numerics. The library is loaded with dlopen
+// when it is requested, so the program also runs without it.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 
-#include <kvgate/result.h>
+#include "base/result.h"
+#include "kernels/cuda/device/command_stream.h"
 
-#include "kernels/cuda/command_stream.h"
+namespace kvgate::kernels::cuda::matmul {
 
-namespace kvgate::kernels::cuda {
-
-// sums[m, n] = sum over k of x[m, k] * weight[n, k]; f16, the sums f32, all row-major and
+// sums[m, n] = sum over k of x[m, k] * weight[n, k]; f16 operands, f32 sums, all row-major and
 // 16-aligned.
 struct CublasProduct {
   const void* weight = nullptr;
@@ -19,17 +18,17 @@ struct CublasProduct {
   float* sums = nullptr;
   int64_t num_rows = 0;
   int64_t num_outputs = 0;
-  int64_t columns = 0;        // and a row of the weight is so long
-  int64_t x_row_columns = 0;  // from one row of x to the next
+  int64_t columns = 0;        // also the length of a row of the weight
+  int64_t x_row_columns = 0;  // distance between rows of x
 };
 
 class CublasLt {
  public:
-  // kUnsupported: no libcublasLt, one without what is needed, or a build for the emulator.
-  static Result<std::unique_ptr<CublasLt>> Open(CommandStream& stream);
+  // Returns kUnsupported if libcublasLt is missing or too old, or in a build for the emulator.
+  static Result<std::unique_ptr<CublasLt>> Open(device::CommandStream& stream);
   virtual ~CublasLt() = default;
-  // Notes it. This object lives until it has run.
+  // Records the product. This object must live until it has run.
   virtual void Note(const CublasProduct& product) = 0;
 };
 
-}  // namespace kvgate::kernels::cuda
+}  // namespace kvgate::kernels::cuda::matmul

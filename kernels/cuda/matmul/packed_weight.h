@@ -1,5 +1,5 @@
-// PackedWeight: a weight in device memory, in the order of packed_layout.h. WeightPacker makes it:
-// a few threads reorder a piece in page-locked memory, which the device then copies.
+// PackedWeight: a weight in device memory in the layout of packed_layout.h. WeightPacker creates
+// it: a few threads reorder a piece in page-locked memory, which the device then copies.
 #pragma once
 
 #include <cstddef>
@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "kernels/backend.h"
-#include "kernels/cuda/device_memory.h"
-#include "kernels/cuda/packed_layout.h"
+#include "kernels/cuda/matmul/packed_layout.h"
+#include "kernels/cuda/memory/device_memory.h"
 
-namespace kvgate::kernels::cuda {
+namespace kvgate::kernels::cuda::matmul {
 
 class PackedWeight final : public Weight {
  public:
@@ -20,18 +20,19 @@ class PackedWeight final : public Weight {
   const std::byte* data() const { return memory_.data(); }
   int num_tiles() const { return num_tiles_; }
   int num_units() const { return num_units_; }
-  // [num_tiles * kTileRows]: what a row's sums are multiplied by. Not for kFloats.
+  // [num_tiles * kTileRows]: factors of the rows' sums. Not for kFloats.
   const float* row_scales() const {
     return reinterpret_cast<const float*>(memory_.data() + scales_offset_);
   }
-  // Of codes; 128 where they are of 8 bits.
+  // Returns the offset of codes; 128 for 8-bit codes.
   int offset() const { return offset_; }
 
  private:
   friend class WeightPacker;
-  PackedWeight(const WeightView& view, PackedKind kind, DeviceMemory memory, size_t scales_offset);
+  PackedWeight(const WeightView& view, PackedKind kind, memory::DeviceMemory memory,
+               size_t scales_offset);
 
-  DeviceMemory memory_;
+  memory::DeviceMemory memory_;
   size_t scales_offset_;
   PackedKind kind_;
   int num_tiles_;
@@ -39,23 +40,24 @@ class PackedWeight final : public Weight {
   int offset_;
 };
 
-// One thread.
+// Not thread-safe.
 class WeightPacker {
  public:
-  // kOverloaded: no memory for the weight on the device, or for a piece of it on the host.
+  // Returns kOverloaded without memory for the weight on the device, or for a piece of it on the
+  // host.
   Result<std::unique_ptr<PackedWeight>> Pack(const WeightView& view, PackedKind kind);
 
  private:
-  void PackPieces(const WeightView& view, DeviceMemory& memory, PackedKind kind);
-  void CopyFloats(const WeightView& view, DeviceMemory& memory);
+  void PackPieces(const WeightView& view, memory::DeviceMemory& memory, PackedKind kind);
+  void CopyFloats(const WeightView& view, memory::DeviceMemory& memory);
 
-  PinnedMemory piece_;
+  memory::PinnedMemory piece_;
 };
 
-// One tile: rows [tile * 16, ...) of the view, into zeroed memory of num_units * unit_bytes, and
-// the rows' 16 scales.
+// Packs one tile, rows [tile * 16, ...) of the view, into zeroed memory of num_units * unit_bytes,
+// and writes the rows' 16 scales.
 void PackTile(const WeightView& view, PackedKind kind, int64_t tile, std::byte* to, float* scales);
-// Bytes of a tile of so many columns.
+// Returns the bytes of a tile with that many columns.
 size_t PackedTileBytes(PackedKind kind, int64_t columns);
 
-}  // namespace kvgate::kernels::cuda
+}  // namespace kvgate::kernels::cuda::matmul

@@ -1,16 +1,15 @@
-// A trial of a device's two kinds of matrix instructions: the promise of `invariant` numerics holds
-// across them only if both add in the same way, and nothing but the device itself says so.
+// Compares a device's two kinds of matrix instructions. `invariant` numerics can mix them only if
+// both add in the same way, which is undocumented and can only be tested on the device itself.
 #pragma once
 
-#include <kvgate/result.h>
+#include "base/result.h"
+#include "kernels/cuda/device/command_stream.h"
 
-#include "kernels/cuda/command_stream.h"
+namespace kvgate::kernels::cuda::matmul {
 
-namespace kvgate::kernels::cuda {
+// Returns true if products with warpgroup instructions have the same bits as those with warp
+// instructions, in 24,576 sums of 512 products with very different magnitudes. Returns kOverloaded
+// without memory for the numbers (1 MiB). REQUIRES: a device of compute capability 9.0.
+Result<bool> WarpgroupsAddAlike(device::CommandStream& stream);
 
-// Whether products by instructions of warpgroups have the bits of those by instructions of warps:
-// 24,576 sums of 512 products whose magnitudes are far apart. REQUIRES: a device of 9.0.
-// kOverloaded: no memory for the numbers (1 MiB).
-Result<bool> WarpgroupsAddAlike(CommandStream& stream);
-
-}  // namespace kvgate::kernels::cuda
+}  // namespace kvgate::kernels::cuda::matmul

@@ -1,11 +1,11 @@
-// KvCopies: KV blocks between the device and page-locked host memory, many at a time, beside the
-// steps: what Backend::ReadKvBlocks and WriteKvBlocks are on a device.
+// KvCopies: copies many KV blocks at a time between the device and page-locked host memory, in
+// parallel with steps. It implements Backend::ReadKvBlocks and WriteKvBlocks on a device.
 //
-// One stream for each direction, so that both engines of the bus work at once: while a prefix comes
-// in, what it takes the place of goes out. A batch waits on the device for the batches of the other
-// direction that share a block or host memory with it, and for nothing else.
+// There is one stream per direction, so that both copy engines work at once: while a prefix is
+// loaded, the blocks that it replaces are written back. On the device, a batch waits only for
+// batches of the other direction that share a block or host memory with it.
 //
-// Begin and IsCopied: the issuing thread. Wait and AwaitBlock: any.
+// Begin and IsCopied may be called on the issuing thread only, Wait and AwaitBlock on any thread.
 #pragma once
 
 #include <array>
@@ -16,52 +16,52 @@
 #include <span>
 #include <vector>
 
-#include <kvgate/result.h>
-
+#include "base/result.h"
 #include "kernels/backend.h"
-#include "kernels/cuda/runtime.h"
+#include "kernels/cuda/device/runtime.h"
 
-namespace kvgate::kernels::cuda {
+namespace kvgate::kernels::cuda::memory {
 
 class KvCopies {
  public:
   enum class Direction : uint8_t { kToHost, kToDevice };
 
   explicit KvCopies(int device);
-  ~KvCopies();  // waits for what is under way
+  ~KvCopies();  // waits for running copies
   KvCopies(const KvCopies&) = delete;
   KvCopies& operator=(const KvCopies&) = delete;
 
-  // After what `stream` was given so far. Returns the ticket.
+  // Starts copies that are executed after all commands given to `stream` so far. Returns the
+  // ticket.
   uint64_t Begin(Direction direction, const KvArena& arena, std::span<const KvBlockCopy> copies,
                  cudaStream_t stream);
   bool IsCopied(uint64_t ticket);
   void Wait(uint64_t ticket);
-  // Until no copy that was begun before reads or writes the block.
+  // Waits until no copy that was started before reads or writes the block.
   void AwaitBlock(const std::byte* block);
 
  private:
   struct Batch {
     uint64_t ticket = 0;
     cudaEvent_t is_copied = nullptr;
-    std::vector<const std::byte*> memory;  // the blocks and their places on the host, sorted
+    std::vector<const std::byte*> memory;  // the blocks and their host addresses, sorted
   };
   struct Lane {
     cudaStream_t stream = nullptr;
-    std::deque<Batch> batches;  // under way, the oldest first
+    std::deque<Batch> batches;  // running batches, oldest first
   };
 
-  // These REQUIRE mutex_ held.
+  // The following REQUIRE mutex_ held.
   cudaEvent_t TakeEvent();
   void ForgetDone();
   const Batch* Find(uint64_t ticket) const;
 
   const int device_;
   std::mutex mutex_;
-  std::array<Lane, 2> lanes_;  // by Direction
+  std::array<Lane, 2> lanes_;  // indexed by Direction
   cudaEvent_t order_ = nullptr;
   std::vector<cudaEvent_t> free_events_;
   uint64_t last_ticket_ = 0;
 };
 
-}  // namespace kvgate::kernels::cuda
+}  // namespace kvgate::kernels::cuda::memory

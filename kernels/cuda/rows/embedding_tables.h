@@ -1,39 +1,38 @@
 // EmbeddingTables: rows of a model file's embedding tables, dequantized on the device.
 //
-// A table that was loaded lies in device memory as the file holds it. Of another the rows asked for
-// are staged, step by step: that costs a prefill a few percent and a decode step nothing to speak
-// of, so a table need not take device memory. Dtypes without a kernel here are dequantized on the
-// host, a loaded table once.
+// A loaded table is kept in device memory as stored in the file. For other tables the requested
+// rows are staged in each step. That costs a prefill a few percent and a decode step almost
+// nothing, so a table need not take device memory. Dtypes without a kernel here are dequantized on
+// the host, for a loaded table only once.
 #pragma once
 
 #include <span>
 #include <vector>
 
-#include <kvgate/result.h>
-
+#include "base/result.h"
 #include "kernels/backend.h"
-#include "kernels/cuda/command_stream.h"
-#include "kernels/cuda/device_memory.h"
+#include "kernels/cuda/device/command_stream.h"
+#include "kernels/cuda/memory/device_memory.h"
 
-namespace kvgate::kernels::cuda {
+namespace kvgate::kernels::cuda::rows {
 
 class EmbeddingTables {
  public:
-  // The stream outlives this.
-  EmbeddingTables(int num_multiprocessors, CommandStream& stream)
+  // The stream must outlive this object.
+  EmbeddingTables(int num_multiprocessors, device::CommandStream& stream)
       : num_multiprocessors_(num_multiprocessors), stream_(stream) {}
 
-  // As Backend::LoadTable. What was loaded from the same place before is
-  // replaced: a file's memory may hold another one now.
+  // As Backend::LoadTable. A table loaded from the same address before is replaced, because the
+  // memory may belong to another file.
   Result<void> Load(const WeightView& table);
-  // As Backend::EmbedRows, bit for bit what kernels/weight_format.h says.
+  // As Backend::EmbedRows, bit for bit as kernels/weight_format.h defines it.
   void EmbedRows(const WeightView& table, std::span<const TokenId> ids, float* y);
 
  private:
   struct Table {
-    WeightView view;  // whose bytes it is a copy of
-    DType dtype;      // of the copy: the view's or f32
-    DeviceMemory memory;
+    WeightView view;  // the view that was copied
+    DType dtype;      // dtype of the copy: the view's or f32
+    memory::DeviceMemory memory;
   };
   const Table* Find(const WeightView& view) const;
   void EmbedStaged(const WeightView& table, std::span<const TokenId> ids, float* y);
@@ -41,8 +40,8 @@ class EmbeddingTables {
               int64_t columns, float* y);
 
   const int num_multiprocessors_;
-  CommandStream& stream_;
+  device::CommandStream& stream_;
   std::vector<Table> tables_;
 };
 
-}  // namespace kvgate::kernels::cuda
+}  // namespace kvgate::kernels::cuda::rows

@@ -79,7 +79,7 @@ TEST(BlockPoolTest, WhatSeveralRequestsNeededOutlivesAFloodOfWhatOneNeeded) {
     pool.MarkCached(one.front().id());
     ASSERT_LT(++num_flooded, 100) << "it never ages out";
   }
-  // Three turnovers of the other seven, where LRU would have lost it in the first.
+  // The block outlives three turnovers of the other seven; LRU would have evicted it in the first.
   EXPECT_GT(num_flooded, 3 * 7 - 1);
 }
 
@@ -113,7 +113,8 @@ TEST(BlockPoolTest, AnOwnerOverItsShareEvictsItsOwn) {
   for (const BlockId id : quiet) EXPECT_TRUE(pool.is_marked(id)) << "evicted by another tenant";
 }
 
-// A naive model of the same contract: every block's state in plain fields, every choice a search.
+// NaivePool is a naive model of the same contract: every block's state is in plain fields, every
+// choice a search.
 class NaivePool {
  public:
   NaivePool(uint32_t count, uint32_t share) : blocks_(count), share_(share) {}
@@ -153,7 +154,7 @@ class NaivePool {
     block.worth = clock_ + block.uses;
     block.order = ++order_;
   }
-  std::vector<BlockId> Line() const {
+  std::vector<BlockId> EvictionQueue() const {
     std::vector<uint32_t> cached;
     for (uint32_t i = 0; i < blocks_.size(); ++i) {
       if (blocks_[i].references == 0 && blocks_[i].marked) cached.push_back(i);
@@ -180,7 +181,7 @@ class NaivePool {
     const auto held = std::ranges::count_if(blocks_, [&](const Block& block) {
       return block.owner == owner && (block.references > 0 || block.marked);
     });
-    const std::vector<BlockId> line = Line();
+    const std::vector<BlockId> line = EvictionQueue();
     if (held >= share_) {
       for (const BlockId id : line) {
         if (blocks_[id.value].owner == owner) return id.value;
@@ -251,7 +252,7 @@ TEST(BlockPoolTest, AgreesWithANaiveModelOverRandomOperations) {
         held.pop_back();
     }
     if (operation % 64 == 0) pool.CheckIntegrity();
-    ASSERT_EQ(pool.EvictionOrder(), naive.Line()) << "after operation " << operation;
+    ASSERT_EQ(pool.EvictionOrder(), naive.EvictionQueue()) << "after operation " << operation;
   }
   held.clear();
 }

@@ -1,5 +1,5 @@
-// Which eviction keeps more of what comes again: the pool's GDSF against plain LRU (its uses_max =
-// 1), on traces shaped like real traffic. Deterministic: a trace is its seed.
+// These tests compare the hits of the pool's GDSF eviction with those of plain LRU (its uses_max =
+// 1) on traces shaped like real traffic. They are deterministic: a seed defines a trace.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,12 +14,12 @@ namespace {
 constexpr int kBlock = kernels::kKvBlockTokens;
 using Tokens = std::vector<TokenId>;
 
-// A prompt made of named pieces; equal names, equal tokens.
+// Appends a piece of a prompt; equal piece numbers give equal tokens.
 void Append(Tokens& tokens, int piece, int num_blocks) {
   for (int i = 0; i < num_blocks * kBlock; ++i) tokens.push_back(piece * 10007 + i);
 }
 
-// A cache of so many blocks that serves one request after the other.
+// Server is a cache of `num_blocks` blocks that serves one request after the other.
 class Server {
  public:
   Server(uint32_t num_blocks, uint32_t uses_max)
@@ -67,7 +67,7 @@ class Server {
 
 using Trace = std::function<void(std::mt19937& random, Server& server)>;
 
-// Agents with one of four system prompts, and between them long documents that come once.
+// Agents use one of four system prompts, and long documents that come once arrive between them.
 void AgentsAndDocuments(std::mt19937& random, Server& server) {
   for (int i = 0; i < 3000; ++i) {
     Tokens tokens;
@@ -81,7 +81,7 @@ void AgentsAndDocuments(std::mt19937& random, Server& server) {
   }
 }
 
-// Conversations that grow turn by turn, a dozen at a time, under one common system prompt.
+// A dozen conversations at a time grow turn by turn under one common system prompt.
 void Conversations(std::mt19937& random, Server& server) {
   std::vector<std::pair<int, int>> open;  // name, turns so far
   int next = 100;
@@ -96,7 +96,7 @@ void Conversations(std::mt19937& random, Server& server) {
   }
 }
 
-// What is hot changes every few hundred requests: what was must make room.
+// The hot set changes every 300 requests, and the former one must make room.
 void Shifts(std::mt19937& random, Server& server) {
   for (int i = 0; i < 3000; ++i) {
     Tokens tokens;

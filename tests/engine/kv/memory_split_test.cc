@@ -48,7 +48,7 @@ TEST(MemorySplitTest, TheSplitFillsTheMemoryAndLeavesEveryWindowASequencesNeed) 
   }
 }
 
-// gemma3-like: 4 layers without a window, 22 with one of 512.
+// The groups are like those of gemma3: 4 layers without a window, 22 with a window of 512.
 TEST(MemorySplitTest, AWindowedModelHoldsSeveralTimesTheTokensInTheSameMemory) {
   const std::vector<GroupShape> groups{{.block_bytes = 4 * 32768, .window = 0},
                                        {.block_bytes = 22 * 32768, .window = 512}};

@@ -12,8 +12,8 @@ namespace {
 constexpr int kBlock = kernels::kKvBlockTokens;
 using Tokens = std::vector<TokenId>;
 
-// What a scheduler does with the cache, without a model: a "block" remembers the tokens it stands
-// for, so that a wrong hit is seen at once.
+// Harness does to the cache what a scheduler does, without a model: a "block" remembers the tokens
+// it stands for, so that a wrong hit is seen at once.
 class Harness {
  public:
   explicit Harness(uint32_t num_blocks, int hash_bits = 128)
@@ -32,8 +32,8 @@ class Harness {
     return keys;
   }
 
-  // Runs a sequence to its end: match, check every hit, compute the rest, offer it, let go.
-  // The number of tokens hit, or -1 when the pool has no room.
+  // Runs a sequence to its end: matches, checks every hit, computes the rest, offers it and lets
+  // go. Returns the number of tokens hit, or -1 when the pool has no room.
   int Run(const Tokens& tokens) {
     const std::vector<BlockKey> keys = Keys(tokens);
     const BlockKey root = hasher.Root("");
@@ -86,7 +86,7 @@ class Harness {
   BlockHasher hasher;
   BlockPool pool;
   PrefixCache cache;
-  std::vector<Tokens> contents;  // by block: the whole prefix its KV belongs to
+  std::vector<Tokens> contents;  // indexed by block: the whole prefix its KV belongs to
 };
 
 Tokens Range(int count, TokenId first = 0) {
@@ -111,7 +111,7 @@ TEST(PrefixCacheTest, ADivergingPromptReusesTheCommonTokensOfTheBlock) {
   Tokens other = Range(96);
   other[70] = 9999;
   EXPECT_EQ(harness.Run(other), 70);
-  // Both continuations stay.
+  // Both continuations stay cached.
   EXPECT_EQ(harness.Run(other), 95);
   EXPECT_EQ(harness.Run(Range(96)), 95);
 }
@@ -198,8 +198,8 @@ TEST(PrefixCacheTest, PrioritiesHoldForWhatIsThereAndForWhatComes) {
   EXPECT_EQ(harness.Run(pinned), 0);
 }
 
-// Random prompts of a tree with much sharing, in a pool too small for all; the harness checks every
-// hit against the tokens the block was made from. With 8-bit hashes collisions are all over.
+// Random prompts of a tree with much sharing run in a pool too small for all; the harness checks
+// every hit against the tokens the block was made from. With 8-bit hashes, collisions are frequent.
 void RunRandomly(int hash_bits, int rounds, bool expect_mismatches) {
   std::mt19937 random(23);
   Harness harness(24, hash_bits);
@@ -207,7 +207,7 @@ void RunRandomly(int hash_bits, int rounds, bool expect_mismatches) {
   for (int round = 0; round < rounds; ++round) {
     Tokens tokens;
     const int length = 1 + static_cast<int>(random() % 300);
-    // Few choices, and only at some places: prompts share beginnings of every length.
+    // Few choices at few places make prompts share beginnings of every length.
     TokenId branch = 0;
     for (int i = 0; i < length; ++i) {
       if (i % 17 == 0) branch = static_cast<TokenId>(random() % 3);
@@ -232,9 +232,10 @@ TEST(PrefixCacheTest, NeverHitsWrongContentWithForcedCollisions) {
   RunRandomly(3, 20000, true);
 }
 
-// Many sequences alive at once that start, grow, offer unfinished blocks and end, beside a naive
-// model: a list of what each block was offered with. Which block is evicted is the pool's matter
-// (is_marked says what is left); what is hit of that, the model finds by comparing everything.
+// Crowd runs many sequences at once that start, grow, offer unfinished blocks and end, beside a
+// naive model: a list of what each block was offered with. The pool decides which block is evicted
+// (is_marked says which are left); the model finds the longest match among those by comparing
+// everything.
 class Crowd {
  public:
   explicit Crowd(uint32_t num_blocks) : harness_(num_blocks), offered_(num_blocks) {}
@@ -247,7 +248,7 @@ class Crowd {
     CheckMatch(reusable, match);
     const size_t num_blocks = (made.tokens.size() + kBlock - 1) / kBlock;
     auto fresh = harness_.pool.Acquire(static_cast<uint32_t>(num_blocks - match.blocks.size()));
-    if (!fresh) return;  // the match lets go of its blocks
+    if (!fresh) return;  // the match releases its blocks
     const size_t num_shared = match.blocks.size();
     made.blocks = std::move(match.blocks);
     match.blocks.clear();
@@ -305,7 +306,7 @@ class Crowd {
  private:
   struct Living {
     Tokens tokens;
-    std::vector<BlockKey> keys;  // of its full blocks
+    std::vector<BlockKey> keys;  // of the full blocks
     std::vector<BlockRef> blocks;
   };
   struct Offered {
@@ -328,7 +329,7 @@ class Crowd {
     }
   }
 
-  // How many tokens of `tokens` a block that is still there agrees with from the first one on.
+  // Returns how many leading tokens of `tokens` agree with `block`, or 0 if the block was evicted.
   size_t Agreement(uint32_t block, std::span<const TokenId> tokens) const {
     if (!harness_.pool.is_marked(BlockId{block})) return 0;
     const Tokens& held = offered_[block].tokens;
@@ -349,7 +350,7 @@ class Crowd {
       full += found;
     }
     for (uint32_t block = 0; block < offered_.size(); ++block) {
-      // Only a child of the last full hit is copied from.
+      // Only a child of the last full hit may be copied from.
       const size_t size = offered_[block].tokens.size();
       if (size > full * kBlock && size <= (full + 1) * kBlock) {
         longest = std::max(longest, Agreement(block, tokens));
@@ -368,7 +369,7 @@ class Crowd {
 
   Harness harness_;
   const BlockKey root_ = harness_.hasher.Root("");
-  std::vector<Offered> offered_;  // by block
+  std::vector<Offered> offered_;  // indexed by block
   std::vector<Living> living_;
   uint64_t num_full_hits_ = 0;
   uint64_t num_partial_hits_ = 0;
@@ -377,7 +378,8 @@ class Crowd {
 TEST(PrefixCacheTest, AgreesWithANaiveModelOverRandomOperationsOfManySequences) {
   std::mt19937 random(41);
   Crowd crowd(32);
-  // A token depends on its place and on one of two branches: much is shared, at every length.
+  // A token depends on its position and on one of two branches, so that prompts share beginnings of
+  // every length.
   const auto branch = [&](size_t place) {
     return static_cast<TokenId>((random() % 24 == 0 ? 1000 : 0) + static_cast<int>(place));
   };

@@ -18,7 +18,7 @@ BlockKey KeyOf(uint64_t hash, uint64_t prefix = 0) {
 class WindowCacheTest : public testing::Test {
  protected:
   BlockRef Acquire() { return std::move(pool_.Acquire(1)->front()); }
-  // Cached under the key, and let go.
+  // Caches a block under the key and releases it.
   void Put(const BlockKey& key) {
     const BlockRef block = Acquire();
     EXPECT_EQ(cache_.Insert(key, block.id()), block.id());
@@ -101,13 +101,14 @@ TEST_F(WindowCacheTest, ClearKeepsWhatIsReferenced) {
   cache_.CheckIntegrity();
 }
 
-// Against a map of what must and what may be there; hashes of three bits collide all the time.
+// The test compares the cache with a map of what must and what may be there; hashes of three bits
+// collide all the time.
 TEST(WindowCacheRandomTest, WhatIsFoundIsWhatWasPut) {
   std::mt19937 random(5);
   for (int round = 0; round < 20; ++round) {
     BlockPool pool({.num_blocks = 6});
     WindowCache cache(pool);
-    std::map<uint32_t, BlockKey> content;  // by block, of all that was ever inserted
+    std::map<uint32_t, BlockKey> content;  // indexed by block: every key that was inserted
     std::vector<std::pair<BlockKey, BlockRef>> held;
     for (int step = 0; step < 2000; ++step) {
       const BlockKey key = KeyOf(random() % 8, random() % 3);

@@ -1,5 +1,5 @@
-// Every architecture in every weight format: each combination is made, loaded and run, and stays as
-// near to the same weights in F32 as its format lets it.
+// Every architecture is made, loaded and run in every weight format, and stays as near to the same
+// weights in F32 as the format allows.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ std::vector<std::string> Names() {
 
 class ArchitectureFormatsTest : public ::testing::TestWithParam<std::string> {
  protected:
-  // The logits behind a prompt longer than the window, and behind two tokens more.
+  // Returns the logits after a prompt longer than the window, and after two tokens more.
   Logits Run(const WeightRecipe& recipe) {
     const ScratchDirectory scratch;
     const bool has_window = FindArchitecture(GetParam())->window_rule != WindowRule::kNever;
@@ -77,7 +77,7 @@ double RelativeDistance(const Logits& got, const Logits& wanted) {
   return std::sqrt(distance / norm);
 }
 
-// By the bits that a weight has; what is no model of these weights is off by more than 1.
+// Returns the allowed error by the bits per weight; an unrelated model is off by more than 1.
 double BoundOf(const WeightRecipe& recipe, bool has_experts) {
   if (recipe.dtype == kernels::DType::kF32) return 0;
   const double bits = 8.0 * static_cast<double>(kernels::DTypeBytes(recipe.dtype, 256)) / 256;

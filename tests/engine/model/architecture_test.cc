@@ -1,6 +1,6 @@
-// Every architecture against the forward of plain_transformer.h: cold, in batches, in chunks, and
-// with half of it restored; windows and the original contexts of rope scaling are shorter than the
-// text. And what a file may leave to its architecture.
+// Every architecture is compared with the forward pass of plain_transformer.h: cold, in batches, in
+// chunks, and with half of it restored; windows and the original contexts of rope scaling are
+// shorter than the text. The last tests cover metadata that a file may leave to its architecture.
 #include "engine/model/architecture.h"
 
 #include <gmock/gmock.h>
@@ -21,7 +21,7 @@ namespace {
 using kernels::DType;
 using ::testing::HasSubstr;
 
-constexpr int kTokens = 150;  // five KV blocks, the last not full
+constexpr int kTokens = 150;  // five KV blocks, the last one not full
 
 struct ArchitectureCase {
   std::string name;
@@ -41,7 +41,8 @@ std::vector<ArchitectureCase> GemmaCases() {
                     .tied = true,
                     .eps = 1e-6f,
                     .window = 33}});
-  // What is told by the number of layers alone: scores over sqrt(16), not sqrt(8).
+  // Only the number of layers tells this model apart: its scores are divided by sqrt(16), not
+  // sqrt(8).
   cases.push_back({"gemma2_27b",
                    {.architecture = "gemma2",
                     .num_layers = 46,
@@ -71,7 +72,7 @@ std::vector<ArchitectureCase> GemmaCases() {
   return cases;
 }
 
-// Of each architecture what its models do, small.
+// Returns a small model of each dense architecture with the features that its models use.
 std::vector<ArchitectureCase> DenseCases() {
   const PlainShape yarn = {.rope_scaling = "yarn", .rope_factor = 4, .original_context = 64};
   std::vector<ArchitectureCase> cases;
@@ -146,8 +147,8 @@ std::vector<ArchitectureCase> ExpertCases() {
                               .expert_ffn = 64};
   cases.push_back({"gpt_oss", gpt_oss});
   PlainShape mxfp4 = gpt_oss;
-  mxfp4.expert_type = GgufTypeOf(DType::kMXFP4);
-  // The CPU backend rounds what it multiplies with such weights to 8 bits.
+  mxfp4.expert_type = modelfile::GgufTypeOf(DType::kMXFP4);
+  // The CPU backend rounds activations to 8 bits when it multiplies them with MXFP4 weights.
   cases.push_back({"gpt_oss_mxfp4", mxfp4, 1e-3});
   return cases;
 }
@@ -169,7 +170,7 @@ class ArchitectureTest : public ::testing::TestWithParam<Param> {
     cold_ = runner.Step(tokens_, AllRows(kTokens));
   }
 
-  // Bit by bit those of the cold run, from position `first` on.
+  // Expects the bits of the cold run, from position `first` on.
   void ExpectCold(std::span<const float> logits, int first) const {
     const auto vocab = static_cast<size_t>(shape_.vocab);
     const auto expected = std::span(cold_).subspan(static_cast<size_t>(first) * vocab);
@@ -204,7 +205,7 @@ INSTANTIATE_TEST_SUITE_P(Experts, ArchitectureTest,
                                             ::testing::ValuesIn(ExpertCases())),
                          CaseName);
 
-// ||difference|| / ||expected|| of the worst row is kept in the test's report.
+// The test's report keeps ||difference|| / ||expected|| of the worst row.
 TEST_P(ArchitectureTest, LogitsEqualAnIndependentDoubleForward) {
   const auto expected = PlainTransformer(shape_, *loaded_.file).Run(tokens_);
   double worst = 0;
@@ -253,7 +254,7 @@ TEST_P(ArchitectureTest, OtherSequencesInTheStepChangeNothing) {
   EXPECT_EQ(done, kTokens);
 }
 
-// What a window has left behind need not be restored: nothing reads it.
+// Blocks that slid out of a window need not be restored, because no layer reads them.
 TEST_P(ArchitectureTest, HalfOfItRestoredGivesTheBitsOfACold) {
   constexpr int kHalf = 96;
   SequenceRunner first(*loaded_.model, *backend_, kOptions);
@@ -286,14 +287,13 @@ TEST_P(ArchitectureTest, OneKvGroupForAllLayersGivesTheSameBits) {
   ExpectCold(runner.Step(tokens_, AllRows(kTokens)), 0);
 }
 
-// --- which layer is what
-// -------------------------------------------------------------------------
+// These tests check which layers have a window and how layers form KV groups.
 
 class LayersTest : public BadModelTest {
  protected:
-  ModelConfig Read(const GgufWriter& writer, const ConfigOptions& options = {}) {
+  ModelConfig Read(const modelfile::GgufWriter& writer, const ConfigOptions& options = {}) {
     EXPECT_TRUE(writer.Write(scratch_ / "m.gguf", FillPlain).has_value());
-    const auto file = GgufFile::Open(scratch_ / "m.gguf");
+    const auto file = modelfile::GgufFile::Open(scratch_ / "m.gguf");
     EXPECT_TRUE(file.has_value());
     const auto config = ReadModelConfig(**file, options);
     EXPECT_TRUE(config.has_value()) << config.error().ToString();
@@ -340,21 +340,24 @@ TEST_F(LayersTest, AWindowThatNoContextFillsIsNone) {
 }
 
 TEST_F(LayersTest, AFileMaySayWhichLayersHaveTheWindow) {
-  GgufWriter writer = PlainFile({.architecture = "gemma3", .num_layers = 4, .window = 20});
+  modelfile::GgufWriter writer =
+      PlainFile({.architecture = "gemma3", .num_layers = 4, .window = 20});
   writer.Add("gemma3.attention.sliding_window_pattern", uint32_t{2});
   EXPECT_THAT(Windows(Read(writer)), ::testing::ElementsAre(20, 0, 20, 0));
-  const auto flags = std::make_shared<GgufArray>();
+  const auto flags = std::make_shared<modelfile::GgufArray>();
   flags->values = std::vector<bool>{false, true, true, false};
   writer = PlainFile({.architecture = "gemma3", .num_layers = 4, .window = 20});
-  writer.Add("gemma3.attention.sliding_window_pattern", std::shared_ptr<const GgufArray>(flags));
+  writer.Add("gemma3.attention.sliding_window_pattern",
+             std::shared_ptr<const modelfile::GgufArray>(flags));
   EXPECT_THAT(Windows(Read(writer)), ::testing::ElementsAre(0, 20, 20, 0));
   writer = PlainFile({.architecture = "gemma3", .num_layers = 3, .window = 20});
-  writer.Add("gemma3.attention.sliding_window_pattern", std::shared_ptr<const GgufArray>(flags));
+  writer.Add("gemma3.attention.sliding_window_pattern",
+             std::shared_ptr<const modelfile::GgufArray>(flags));
   EXPECT_THAT(LoadError(writer).detail, HasSubstr("no array of 3 booleans"));
 }
 
 TEST_F(LayersTest, WhatAnArchitectureLacksIsRefusedByItsKey) {
-  GgufWriter writer = PlainFile({.architecture = "qwen3"});
+  modelfile::GgufWriter writer = PlainFile({.architecture = "qwen3"});
   writer.Add("qwen3.attention.sliding_window", uint32_t{64});
   EXPECT_THAT(LoadError(writer).detail, HasSubstr("'qwen3.attention.sliding_window' is 64"));
   writer = PlainFile({.architecture = "qwen2"});

@@ -1,4 +1,4 @@
-// Files that are not what they say, and what loading them says.
+// This fixture makes broken model files and returns the errors of loading them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,29 +10,31 @@
 
 namespace kvgate::model {
 
-// The plain file with changed tensors or metadata, loaded; the error's text.
+// Writes the plain file with changed tensors or metadata, loads it and returns the error.
 class BadModelTest : public ::testing::Test {
  protected:
-  Error LoadError(const GgufWriter& writer) {
+  Error LoadError(const modelfile::GgufWriter& writer) {
     EXPECT_TRUE(writer.Write(scratch_ / "bad.gguf", FillPlain).has_value());
-    auto file = GgufFile::Open(scratch_ / "bad.gguf");
+    auto file = modelfile::GgufFile::Open(scratch_ / "bad.gguf");
     EXPECT_TRUE(file.has_value()) << file.error().ToString();
-    const auto model = Model::Load(std::shared_ptr<const GgufFile>(*std::move(file)), *backend_);
+    const auto model =
+        Model::Load(std::shared_ptr<const modelfile::GgufFile>(*std::move(file)), *backend_);
     if (model.has_value()) return MakeError(ErrorCode::kInternal, "test", "the model was loaded");
     return model.error();
   }
 
-  // All tensors of the plain file, each through `change`, which may drop one.
+  // Loads the plain file after `change` has seen each tensor; it may edit it, or return false to
+  // drop it. Returns the error.
   template <typename Change>
   Error LoadChanged(Change change, const PlainShape& shape = {}) {
     const ScratchDirectory scratch;
     EXPECT_TRUE(PlainFile(shape).Write(scratch / "m.gguf", FillPlain).has_value());
-    const auto file = GgufFile::Open(scratch / "m.gguf");
-    GgufWriter writer;
+    const auto file = modelfile::GgufFile::Open(scratch / "m.gguf");
+    modelfile::GgufWriter writer;
     for (const auto& [key, value] : (*file)->metadata()) writer.Add(key, value);
-    for (const GgufTensor& tensor : (*file)->tensors()) {
-      GgufWriter::TensorSpec spec = {
-          .name = tensor.name, .dimensions = tensor.dimensions, .type = GgufType::kF32};
+    for (const modelfile::GgufTensor& tensor : (*file)->tensors()) {
+      modelfile::GgufWriter::TensorSpec spec = {
+          .name = tensor.name, .dimensions = tensor.dimensions, .type = modelfile::GgufType::kF32};
       if (change(spec)) writer.AddTensor(std::move(spec));
     }
     return LoadError(writer);

@@ -5,8 +5,8 @@
 
 #include <limits>
 
-#include "engine/model/gguf.h"
 #include "engine/model/make_model.h"
+#include "engine/modelfile/gguf.h"
 #include "tests/engine/model/test_paths.h"
 
 namespace kvgate::model {
@@ -64,7 +64,8 @@ TEST(CapacityTest, EveryKnownShapeHoldsTogether) {
     EXPECT_EQ(FindKnownShape(shape.name), &shape) << shape.name << " is listed twice";
     EXPECT_EQ(shape.num_heads % shape.num_kv_heads, 0) << shape.name;
     EXPECT_LE(shape.num_window_layers, shape.num_layers) << shape.name;
-    // Attention and feed-forward make up most of the parameters: a slip in a row would show.
+    // Attention and feed-forward weights make up most of the parameters, so a slip in a table row
+    // would show.
     const double attention =
         2.0 * shape.hidden_dim * shape.head_dim * (shape.num_heads + shape.num_kv_heads);
     const double ffn = 2.0 * shape.hidden_dim * shape.ffn_dim * std::max(shape.num_experts, 1);
@@ -80,7 +81,7 @@ TEST(CapacityTest, EveryKnownShapeHoldsTogether) {
 TEST(CapacityTest, ContextIsRoundedUpToBlocksAndWindowsBoundIt) {
   EXPECT_EQ(Of("llama-2-7b", Context(1)).sequence_bytes, 32 * 512 * kKiB);
   EXPECT_EQ(Of("llama-2-7b", Context(33)).sequence_bytes, 64 * 512 * kKiB);
-  // Half of Gemma 2's layers hold 4096 tokens and no more.
+  // Half of Gemma 2's layers hold 4096 tokens at most.
   const uint64_t layer = 2 * 4 * 256 * 2;
   EXPECT_EQ(Of("gemma-2-2b", Context(8192)).sequence_bytes, layer * 13 * (8192 + 4096));
   EXPECT_EQ(Of("gemma-2-2b", Context(2048)).sequence_bytes, layer * 26 * 2048);
@@ -89,7 +90,7 @@ TEST(CapacityTest, ContextIsRoundedUpToBlocksAndWindowsBoundIt) {
 TEST(CapacityTest, QuantizedKvCountsItsScales) {
   CapacityRequest request;
   request.kv_dtype = kernels::DType::kF8E4M3;
-  EXPECT_EQ(Of("llama-2-7b", request).kv_token_bytes, 512 * kKiB / 2);  // it has none
+  EXPECT_EQ(Of("llama-2-7b", request).kv_token_bytes, 512 * kKiB / 2);  // FP8 has no scales
   request.kv_dtype = kernels::DType::kQ8_0;
   EXPECT_EQ(Of("llama-2-7b", request).kv_token_bytes, 512 * kKiB / 64 * 34);
   request.kv_dtype = kernels::DType::kQ4_0;
@@ -108,14 +109,15 @@ TEST(CapacityTest, SequencesFillWhatWeightsAndOverheadLeave) {
   const Capacity capacity = Of("llama-2-7b", request);
   EXPECT_EQ(capacity.weight_bytes, 2 * 6'738'415'616u);
   EXPECT_EQ(capacity.peak_kv_bytes, 8 * kGiB);
-  // The residual stream and its norm, q and attended, k and v, gate and up, the rope table.
+  // The sum covers the residual stream and its norm, q and the attention output, k and v, gate and
+  // up, and the rope table.
   const uint64_t per_token = 2 * 4096 + 2 * 4096 + 2 * 4096 + 2 * 11008 + 128;
   const uint64_t per_row = 2 * 4096 + 128 + 32000;
   EXPECT_EQ(capacity.overhead_bytes, 4 * (512 * per_token + 4 * per_row));
   EXPECT_EQ(capacity.total_bytes,
             capacity.weight_bytes + capacity.overhead_bytes + capacity.peak_kv_bytes);
   EXPECT_EQ(capacity.sequences_fit, 5u);
-  request.memory_bytes = kGiB;  // not even the weights
+  request.memory_bytes = kGiB;  // less than the weights alone
   EXPECT_EQ(Of("llama-2-7b", request).sequences_fit, 0u);
   request.weight_bytes = 12345;
   EXPECT_EQ(Of("llama-2-7b", request).weight_bytes, 12345u);
@@ -148,7 +150,7 @@ TEST(CapacityTest, AFilesShapeIsReadWhateverItsArchitecture) {
                          .context_length = 256,
                          .name = "made"},
                         directory / "made.gguf"));
-  const auto file = GgufFile::Open(directory / "made.gguf");
+  const auto file = modelfile::GgufFile::Open(directory / "made.gguf");
   ASSERT_TRUE(file);
   const auto shape = ReadCapacityShape(**file);
   ASSERT_TRUE(shape) << shape.error().ToString();
@@ -164,7 +166,7 @@ TEST(CapacityTest, WindowsAndExpertsAreReadFromAFilesKeys) {
   const ScratchDirectory directory;
   const auto read = [&](const MakeModelOptions& options) {
     EXPECT_TRUE(MakeModel(options, directory / "m.gguf"));
-    const auto file = GgufFile::Open(directory / "m.gguf");
+    const auto file = modelfile::GgufFile::Open(directory / "m.gguf");
     const auto shape = ReadCapacityShape(**file);
     EXPECT_TRUE(shape) << shape.error().ToString();
     return *shape;
@@ -176,7 +178,7 @@ TEST(CapacityTest, WindowsAndExpertsAreReadFromAFilesKeys) {
   const CapacityShape gemma3 = read(options);
   EXPECT_EQ(gemma3.num_window_layers, 6);
   EXPECT_EQ(gemma3.window_tokens, 100);
-  options.architecture = "phi3";  // a window in every layer: all are kept from position 0 on
+  options.architecture = "phi3";  // every layer has a window, so all are kept from position 0 on
   EXPECT_EQ(read(options).num_window_layers, 0);
   options.architecture = "gpt-oss";
   const CapacityShape gpt_oss = read(options);
@@ -190,7 +192,7 @@ TEST(CapacityTest, WindowsAndExpertsAreReadFromAFilesKeys) {
   EXPECT_EQ(read(options).shared_expert_dim, 768);
 }
 
-// The engine's buffers, as the model would allocate them.
+// The expected bytes are those of the buffers that the model allocates for a step.
 TEST(CapacityTest, ExpertsTakeScratchForTheStepsRows) {
   CapacityRequest request = Context(4096);
   const Capacity capacity = Of("mixtral-8x7b", request);
@@ -199,7 +201,7 @@ TEST(CapacityTest, ExpertsTakeScratchForTheStepsRows) {
   const uint64_t per_token = attention + row + 4096 + 8 + 1;
   const uint64_t per_row = 2 * 4096 + 128 + 32000;
   EXPECT_EQ(capacity.overhead_bytes, 4 * (512 * per_token + per_row + 4 * 2 * row));
-  // A device routes by itself: what it keeps is of every row and expert of a row.
+  // A device routes by itself, so it keeps buffers for every row and for every expert of a row.
   request.is_device = true;
   const uint64_t pair = 2 * 14336 + 14336 / 2 + 5 + 2 * 4;
   EXPECT_EQ(Of("mixtral-8x7b", request).overhead_bytes,
@@ -208,21 +210,21 @@ TEST(CapacityTest, ExpertsTakeScratchForTheStepsRows) {
 
 TEST(CapacityTest, AFileWithoutAShapeIsRefusedByTheKey) {
   const ScratchDirectory directory;
-  const auto refuse = [&](const GgufWriter& writer, ErrorCode code, const char* what) {
+  const auto refuse = [&](const modelfile::GgufWriter& writer, ErrorCode code, const char* what) {
     ASSERT_TRUE(writer.Write(directory / "x.gguf", nullptr));
-    const auto file = GgufFile::Open(directory / "x.gguf");
+    const auto file = modelfile::GgufFile::Open(directory / "x.gguf");
     ASSERT_TRUE(file);
     const auto shape = ReadCapacityShape(**file);
     ASSERT_FALSE(shape);
     EXPECT_EQ(shape.error().code, code);
     EXPECT_THAT(shape.error().detail, HasSubstr(what));
   };
-  GgufWriter writer;
+  modelfile::GgufWriter writer;
   writer.Add("general.architecture", std::string("gemma9"));
   refuse(writer, ErrorCode::kDataLoss, "gemma9.block_count");
   writer.Add("gemma9.block_count", uint32_t{0});
   refuse(writer, ErrorCode::kDataLoss, "gemma9.block_count");
-  GgufWriter varied;
+  modelfile::GgufWriter varied;
   varied.Add("general.architecture", std::string("x"));
   varied.Add("x.block_count", uint32_t{2});
   varied.AddIntegers("x.attention.head_count", {4, 8});

@@ -15,9 +15,9 @@ namespace {
 constexpr int64_t kRows = 50;
 constexpr int64_t kColumns = 8;
 constexpr size_t kRowBytes = kColumns * sizeof(float);
-constexpr size_t kOffset = 12;  // of the first row in the file
+constexpr size_t kOffset = 12;  // of the first row in the file, in bytes
 
-// A table of f32 rows in a file: row r holds r, r + 1/8, ...
+// The fixture has a file with a table of F32 rows: row r holds r, r + 1/8, ...
 class EmbeddingTableTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -29,11 +29,11 @@ class EmbeddingTableTest : public testing::Test {
     }
     std::ofstream(path_, std::ios::binary)
         .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-    file_ = *MappedFile::Open(path_);
-    const GgufTensor tensor = {.name = "t",
-                               .dimensions = {kColumns, kRows},
-                               .data = file_->bytes().subspan(kOffset),
-                               .file = file_.get()};
+    file_ = *modelfile::MappedFile::Open(path_);
+    const modelfile::GgufTensor tensor = {.name = "t",
+                                          .dimensions = {kColumns, kRows},
+                                          .data = file_->bytes().subspan(kOffset),
+                                          .file = file_.get()};
     auto made = EmbeddingTable::Make(
         tensor, {.data = tensor.data.data(), .rows = kRows, .columns = kColumns});
     ASSERT_TRUE(made.has_value()) << made.error().ToString();
@@ -53,7 +53,7 @@ class EmbeddingTableTest : public testing::Test {
 
   const ScratchDirectory directory_;
   const std::filesystem::path path_ = directory_ / "table.bin";
-  std::unique_ptr<MappedFile> file_;
+  std::unique_ptr<modelfile::MappedFile> file_;
   EmbeddingTable table_;
 };
 

@@ -1,10 +1,10 @@
-// A GGUF file with every value type and every tensor type that we can size.
+// FullWriter writes a GGUF file with every value type and every tensor type whose size is known.
 #pragma once
 
 #include <fstream>
 #include <iterator>
 
-#include "engine/model/gguf.h"
+#include "engine/modelfile/gguf.h"
 
 namespace kvgate::model {
 
@@ -16,16 +16,16 @@ inline std::vector<std::byte> ReadAll(const std::filesystem::path& path) {
 }
 
 template <typename T>
-GgufValue ArrayValue(std::vector<T> values) {
-  auto array = std::make_shared<GgufArray>();
+modelfile::GgufValue ArrayValue(std::vector<T> values) {
+  auto array = std::make_shared<modelfile::GgufArray>();
   array->values = std::move(values);
-  return std::shared_ptr<const GgufArray>(std::move(array));
+  return std::shared_ptr<const modelfile::GgufArray>(std::move(array));
 }
 
-// Every value type, and one tensor of each type we can size. The last tensor needs no padding, so
-// every prefix of the file lacks something.
-inline GgufWriter FullWriter() {
-  GgufWriter writer;
+// Every value type is there, and one tensor of each type whose size is known. The last tensor needs
+// no padding, so every proper prefix of the file lacks something.
+inline modelfile::GgufWriter FullWriter() {
+  modelfile::GgufWriter writer;
   writer.Add("u8", uint8_t{200});
   writer.Add("i8", int8_t{-7});
   writer.Add("u16", uint16_t{60000});
@@ -51,23 +51,23 @@ inline GgufWriter FullWriter() {
   writer.Add("a.i64", ArrayValue<int64_t>({-5}));
   writer.Add("a.f64", ArrayValue<double>({1e300}));
   writer.AddIntegers("a.empty", {});
-  writer.AddTensor({.name = "t.f32", .dimensions = {3, 2}, .type = GgufType::kF32});
-  writer.AddTensor({.name = "t.f16", .dimensions = {5}, .type = GgufType::kF16});
-  writer.AddTensor({.name = "t.q8_0", .dimensions = {64, 2}, .type = GgufType::kQ8_0});
-  writer.AddTensor({.name = "t.bf16", .dimensions = {4, 2, 2}, .type = GgufType::kBF16});
+  writer.AddTensor({.name = "t.f32", .dimensions = {3, 2}, .type = modelfile::GgufType::kF32});
+  writer.AddTensor({.name = "t.f16", .dimensions = {5}, .type = modelfile::GgufType::kF16});
+  writer.AddTensor({.name = "t.q8_0", .dimensions = {64, 2}, .type = modelfile::GgufType::kQ8_0});
+  writer.AddTensor({.name = "t.bf16", .dimensions = {4, 2, 2}, .type = modelfile::GgufType::kBF16});
   return writer;
 }
 
-// Byte i of row r of a tensor: something that differs between tensors, rows and places.
+// Returns byte i of row r of a tensor; it differs between tensors, rows and positions.
 inline std::byte PatternByte(const std::string& name, int64_t row, size_t i) {
   return static_cast<std::byte>(name.size() * 31 + static_cast<size_t>(name[2]) +
                                 static_cast<size_t>(row) * 7 + i);
 }
 
-inline void FillPattern(const GgufWriter::TensorSpec& spec, int64_t first_row,
+inline void FillPattern(const modelfile::GgufWriter::TensorSpec& spec, int64_t first_row,
                         std::span<std::byte> data) {
-  const size_t row_bytes =
-      *GgufTensorBytes(static_cast<uint32_t>(spec.type), static_cast<size_t>(spec.dimensions[0]));
+  const size_t row_bytes = *modelfile::GgufTensorBytes(static_cast<uint32_t>(spec.type),
+                                                       static_cast<size_t>(spec.dimensions[0]));
   for (size_t i = 0; i < data.size(); ++i) {
     data[i] =
         PatternByte(spec.name, first_row + static_cast<int64_t>(i / row_bytes), i % row_bytes);

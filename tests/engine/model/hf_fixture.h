@@ -1,5 +1,5 @@
-// A plain model file once more as a Hugging Face folder, written without the code under test: other
-// names, shapes the other way round, rows of q and k in the order they are trained in.
+// These functions write a plain model file as a Hugging Face folder without the code under test:
+// with other names, reversed shapes, and rows of q and k in the order of training.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -72,7 +72,7 @@ inline nlohmann::json HfConfigJson(const PlainShape& shape) {
   return config;
 }
 
-// "blk.1.attn_q.weight" is "model.layers.1.self_attn.q_proj.weight".
+// Maps "blk.1.attn_q.weight" to "model.layers.1.self_attn.q_proj.weight", and so on.
 inline std::string HfName(const PlainShape& shape, const std::string& name) {
   if (name == "token_embd.weight") return "model.embed_tokens.weight";
   if (name == "output_norm.weight") return "model.norm.weight";
@@ -110,12 +110,12 @@ inline std::string HfName(const PlainShape& shape, const std::string& name) {
   return "model.layers." + name.substr(4, part - 4) + hf + name.substr(kind);
 }
 
-// The tensors of a file of F32, as the folder has them; matrices in `dtype`.
-inline std::vector<RawTensor> HfTensors(const PlainShape& shape, const ModelFile& file,
+// Returns the tensors of an F32 file as the folder has them, with matrices in `dtype`.
+inline std::vector<RawTensor> HfTensors(const PlainShape& shape, const modelfile::ModelFile& file,
                                         kernels::DType dtype) {
   std::vector<RawTensor> tensors;
-  for (const GgufTensor& tensor : file.tensors()) {
-    if (tensor.name == "rope_freqs.weight") continue;  // follows from the configuration
+  for (const modelfile::GgufTensor& tensor : file.tensors()) {
+    if (tensor.name == "rope_freqs.weight") continue;  // computed from the configuration
     const bool is_matrix = tensor.dimensions.size() == 2;
     const auto row_floats = static_cast<size_t>(tensor.dimensions[0]);
     const size_t num_rows = is_matrix ? static_cast<size_t>(tensor.dimensions[1]) : 1;
@@ -131,7 +131,7 @@ inline std::vector<RawTensor> HfTensors(const PlainShape& shape, const ModelFile
                      .shape = {tensor.dimensions.rbegin(), tensor.dimensions.rend()},
                      .data = std::vector<std::byte>(num_rows * row_bytes)};
     for (size_t row = 0; row < num_rows; ++row) {
-      // Row 2 i + j of a head in a GGUF file of llama was row j head_dim / 2 + i.
+      // Row 2 i + j of a head in a GGUF file of llama is row j head_dim / 2 + i in the folder.
       const auto half = static_cast<size_t>(shape.head_dim / 2);
       const size_t place = row % (2 * half);
       const size_t to_row = is_turned ? row - place + place % 2 * half + place / 2 : row;
@@ -147,7 +147,7 @@ inline std::vector<RawTensor> HfTensors(const PlainShape& shape, const ModelFile
   return tensors;
 }
 
-// config.json, a tokenizer.json that is text only, and model.safetensors.
+// Writes config.json, a minimal tokenizer.json and model.safetensors.
 inline void WriteHfFolder(const std::filesystem::path& folder, const PlainShape& shape,
                           const std::vector<RawTensor>& tensors) {
   std::filesystem::create_directories(folder);
@@ -156,7 +156,7 @@ inline void WriteHfFolder(const std::filesystem::path& folder, const PlainShape&
   WriteFile(folder / "model.safetensors", SafetensorsBytes(tensors));
 }
 
-// The same tensors, every other one in a second shard.
+// Writes the same tensors, every other one in a second shard.
 inline void SplitHfFolder(const std::filesystem::path& folder,
                           const std::vector<RawTensor>& tensors) {
   std::vector<RawTensor> halves[2];

@@ -1,4 +1,4 @@
-// A small made model of each architecture, loaded, with its tokenizer.
+// The fixture makes a small model of each architecture and loads it with its tokenizer.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -36,16 +36,16 @@ inline std::unique_ptr<kernels::Backend> MakeBackend() {
   return *kernels::cpu::MakeCpuBackend({.num_threads = 1, .target = ""});
 }
 
-struct MadeCase {
+struct SyntheticCase {
   std::string architecture;
   kernels::DType dtype;
 };
 
-inline void PrintTo(const MadeCase& made, std::ostream* out) {
+inline void PrintTo(const SyntheticCase& made, std::ostream* out) {
   *out << made.architecture << " " << kernels::DTypeName(made.dtype);
 }
 
-class MadeModelTest : public ::testing::TestWithParam<MadeCase> {
+class MadeModelTest : public ::testing::TestWithParam<SyntheticCase> {
  protected:
   void SetUp() override {
     path_ = scratch_ / "made.gguf";
@@ -57,7 +57,7 @@ class MadeModelTest : public ::testing::TestWithParam<MadeCase> {
     tokenizer_ = *std::move(tokenizer);
   }
 
-  // Tokens sampled after `prompt`.
+  // Returns `count` tokens sampled after `prompt`.
   std::vector<TokenId> Generate(const std::string& prompt, int count, float temperature) {
     std::vector<TokenId> tokens = tokenizer_->Encode(prompt, {});
     SequenceRunner runner(*loaded_.model, *backend_,
@@ -79,17 +79,19 @@ class MadeModelTest : public ::testing::TestWithParam<MadeCase> {
   std::unique_ptr<tokenizer::Tokenizer> tokenizer_;
 };
 
-inline auto MadeCases() {
+inline auto SyntheticCases() {
   return ::testing::Values(
-      MadeCase{"llama", kernels::DType::kF32}, MadeCase{"llama", kernels::DType::kQ8_0},
-      MadeCase{"qwen2", kernels::DType::kF16}, MadeCase{"qwen2", kernels::DType::kQ8_0},
-      MadeCase{"gemma", kernels::DType::kF16}, MadeCase{"olmoe", kernels::DType::kF16},
-      MadeCase{"qwen3", kernels::DType::kF16}, MadeCase{"gemma2", kernels::DType::kQ8_0},
-      MadeCase{"gemma3", kernels::DType::kF16}, MadeCase{"phi3", kernels::DType::kF16},
-      MadeCase{"smollm3", kernels::DType::kQ8_0}, MadeCase{"olmo2", kernels::DType::kF16},
-      MadeCase{"granite", kernels::DType::kF16}, MadeCase{"granitemoe", kernels::DType::kF16},
-      MadeCase{"qwen2moe", kernels::DType::kQ8_0}, MadeCase{"qwen3moe", kernels::DType::kF16},
-      MadeCase{"gpt-oss", kernels::DType::kMXFP4});
+      SyntheticCase{"llama", kernels::DType::kF32}, SyntheticCase{"llama", kernels::DType::kQ8_0},
+      SyntheticCase{"qwen2", kernels::DType::kF16}, SyntheticCase{"qwen2", kernels::DType::kQ8_0},
+      SyntheticCase{"gemma", kernels::DType::kF16}, SyntheticCase{"olmoe", kernels::DType::kF16},
+      SyntheticCase{"qwen3", kernels::DType::kF16}, SyntheticCase{"gemma2", kernels::DType::kQ8_0},
+      SyntheticCase{"gemma3", kernels::DType::kF16}, SyntheticCase{"phi3", kernels::DType::kF16},
+      SyntheticCase{"smollm3", kernels::DType::kQ8_0}, SyntheticCase{"olmo2", kernels::DType::kF16},
+      SyntheticCase{"granite", kernels::DType::kF16},
+      SyntheticCase{"granitemoe", kernels::DType::kF16},
+      SyntheticCase{"qwen2moe", kernels::DType::kQ8_0},
+      SyntheticCase{"qwen3moe", kernels::DType::kF16},
+      SyntheticCase{"gpt-oss", kernels::DType::kMXFP4});
 }
 
 }  // namespace kvgate::model

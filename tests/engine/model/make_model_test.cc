@@ -19,7 +19,7 @@ std::string ReadAll(const std::filesystem::path& path) {
 }
 
 using MakeModelTest = MadeModelTest;
-INSTANTIATE_TEST_SUITE_P(All, MakeModelTest, MadeCases());
+INSTANTIATE_TEST_SUITE_P(All, MakeModelTest, SyntheticCases());
 
 TEST_P(MakeModelTest, EqualOptionsGiveEqualBytesAndOtherSeedsOthers) {
   MakeModelOptions options = Tiny(GetParam().architecture, GetParam().dtype);
@@ -37,7 +37,7 @@ TEST_P(MakeModelTest, InMemoryItIsTheSameModelForAnyNumberOfThreads) {
   for (const int num_threads : {1, 3}) {
     auto made = MakeModelInMemory(options, num_threads);
     ASSERT_TRUE(made.has_value()) << made.error().ToString();
-    const std::shared_ptr<const ModelFile> file = *std::move(made);
+    const std::shared_ptr<const modelfile::ModelFile> file = *std::move(made);
     const auto model = Model::Load(file, *backend_);
     ASSERT_TRUE(model.has_value()) << model.error().ToString();
     EXPECT_EQ((*model)->fingerprint(), loaded_.model->fingerprint());
@@ -63,14 +63,14 @@ TEST_P(MakeModelTest, TheShapeIsTheOneAskedFor) {
   EXPECT_EQ(tokenizer_->vocab_size(), 700);
 }
 
-// What only some architectures have is there where it is asked for.
+// Features that only some architectures have are made when they are asked for.
 TEST(MakeModelOptionsTest, WindowsExpertsAndRopeScalingAreMade) {
   const ScratchDirectory scratch;
   const auto made = [&](auto change) {
     MakeModelOptions options = Tiny("llama", kernels::DType::kF32);
     change(options);
     EXPECT_TRUE(MakeModel(options, scratch / "m.gguf").has_value());
-    const auto file = GgufFile::Open(scratch / "m.gguf");
+    const auto file = modelfile::GgufFile::Open(scratch / "m.gguf");
     const auto config = ReadModelConfig(**file);
     EXPECT_TRUE(config.has_value()) << config.error().ToString();
     return *config;

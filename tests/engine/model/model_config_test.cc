@@ -1,4 +1,4 @@
-// ReadModelConfig, through the loading of whole files.
+// These tests check ReadModelConfig by loading whole files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +7,11 @@
 #include "tests/engine/model/bad_model.h"
 
 namespace kvgate::model {
+
+using modelfile::GgufFile;
+using modelfile::GgufValue;
+using modelfile::GgufWriter;
+
 namespace {
 
 using ::testing::HasSubstr;
@@ -43,9 +48,10 @@ TEST_F(ModelConfigTest, SenselessMetadataIsNamed) {
       if (name != key) writer.Add(name, old);
     }
     if (!drop) writer.Add(key, std::move(value));
-    for (const GgufTensor& tensor : (*file)->tensors()) {
-      writer.AddTensor(
-          {.name = tensor.name, .dimensions = tensor.dimensions, .type = GgufType::kF32});
+    for (const modelfile::GgufTensor& tensor : (*file)->tensors()) {
+      writer.AddTensor({.name = tensor.name,
+                        .dimensions = tensor.dimensions,
+                        .type = modelfile::GgufType::kF32});
     }
     const Error error = LoadError(writer);
     EXPECT_EQ(error.code, ErrorCode::kDataLoss) << key;
@@ -89,9 +95,10 @@ TEST_F(ModelConfigTest, GranitesFactorsMustBeInItsFiles) {
     for (const auto& [name, value] : (*file)->metadata()) {
       if (name != key) writer.Add(name, value);
     }
-    for (const GgufTensor& tensor : (*file)->tensors()) {
-      writer.AddTensor(
-          {.name = tensor.name, .dimensions = tensor.dimensions, .type = GgufType::kF32});
+    for (const modelfile::GgufTensor& tensor : (*file)->tensors()) {
+      writer.AddTensor({.name = tensor.name,
+                        .dimensions = tensor.dimensions,
+                        .type = modelfile::GgufType::kF32});
     }
     EXPECT_THAT(LoadError(writer).detail, HasSubstr("'" + key + "' is missing"));
   };

@@ -1,4 +1,5 @@
-// One sequence through a model without an engine: a block table of its own, steps of any size.
+// SequenceRunner runs one sequence through a model without an engine, with its own block table and
+// steps of any size.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,9 +11,9 @@
 #include <span>
 #include <vector>
 
-#include "engine/model/gguf.h"
-#include "engine/modelfile/hf_folder.h"
 #include "engine/model/model.h"
+#include "engine/modelfile/gguf.h"
+#include "engine/modelfile/hf_folder.h"
 
 namespace kvgate::model {
 
@@ -32,13 +33,13 @@ inline std::vector<int> AllRows(int count) {
 }
 
 struct LoadedModel {
-  std::shared_ptr<const ModelFile> file;
+  std::shared_ptr<const modelfile::ModelFile> file;
   std::unique_ptr<Model> model;
 
   static LoadedModel Open(const std::filesystem::path& path, kernels::Backend& backend,
                           const ConfigOptions& options = {}) {
     LoadedModel loaded;
-    auto file = OpenModelFile(path);
+    auto file = modelfile::OpenModelFile(path);
     EXPECT_TRUE(file.has_value()) << file.error().ToString();
     loaded.file = *std::move(file);
     auto model = Model::Load(loaded.file, backend, options);
@@ -64,11 +65,11 @@ class SequenceRunner {
       EXPECT_TRUE(arena.has_value());
       arenas_.push_back(*std::move(arena));
     }
-    // In reverse, so that a block's place and its number differ.
+    // Reversed, so that a block's position and its id differ.
     for (uint32_t i = num_blocks; i > 0; --i) blocks_.push_back(BlockId{i - 1});
   }
 
-  // Runs `tokens` behind what came before; logits of the rows in `rows`, one after the other.
+  // Runs `tokens` after the previous ones. Returns the logits of the rows in `rows`, concatenated.
   std::vector<float> Step(std::span<const TokenId> tokens, std::span<const int> rows) {
     std::vector<float> logits(rows.size() * static_cast<size_t>(model_.config().vocab_size));
     const kernels::SequenceRows sequence = {.first_row = 0,
@@ -87,36 +88,36 @@ class SequenceRunner {
     return logits;
   }
 
-  // The same, with the logits of the last row only.
+  // Like Step, with the logits of the last row only.
   std::vector<float> Last(std::span<const TokenId> tokens) {
     const int last = static_cast<int>(tokens.size()) - 1;
     return Step(tokens, {&last, 1});
   }
 
-  // Takes a full block out of the table; what follows moves up.
+  // Removes a full block from the table; the following blocks move up.
   void DropBlock(int index) {
     blocks_.erase(blocks_.begin() + index);
     position_ -= kernels::kKvBlockTokens;
     num_dropped_tokens_ += kernels::kKvBlockTokens;
   }
 
-  uint64_t* block_mass = nullptr;  // as SequenceRows has it
+  uint64_t* block_mass = nullptr;  // see SequenceRows::block_mass
 
   kernels::KvArena& arena(size_t group = 0) { return *arenas_[group]; }
   size_t num_groups() const { return arenas_.size(); }
-  // Goes on behind tokens whose KV somebody else has put into the blocks.
+  // Continues after tokens whose KV somebody else has put into the blocks.
   void SkipTo(int position) { position_ = position; }
   std::span<const BlockId> blocks() const { return blocks_; }
 
  private:
   Model& model_;
-  std::vector<std::unique_ptr<kernels::KvArena>> arenas_;  // of each KV group
-  std::vector<BlockId> blocks_;                            // the same in each
-  int position_ = 0;                                       // in slots
+  std::vector<std::unique_ptr<kernels::KvArena>> arenas_;  // one per KV group
+  std::vector<BlockId> blocks_;                            // the same ids in each
+  int position_ = 0;                                       // counted in slots
   int num_dropped_tokens_ = 0;
 };
 
-// Several sequences in the same steps.
+// BatchRunner runs several sequences in the same steps.
 class BatchRunner {
  public:
   BatchRunner(Model& model, kernels::Backend& backend, const SequenceRunner::Options& options,
@@ -133,7 +134,7 @@ class BatchRunner {
     for (uint32_t i = 0; i < num_blocks; ++i) tables_[i % num_sequences].push_back(BlockId{i});
   }
 
-  // The next tokens of each sequence; logits of each one's last.
+  // Runs the next tokens of each sequence. Returns the logits of each one's last token.
   std::vector<float> Step(const std::vector<std::span<const TokenId>>& runs) {
     std::vector<TokenId> tokens;
     std::vector<kernels::SequenceRows> sequences;
@@ -159,7 +160,7 @@ class BatchRunner {
 
  private:
   Model& model_;
-  std::vector<std::unique_ptr<kernels::KvArena>> arenas_;  // of each KV group
+  std::vector<std::unique_ptr<kernels::KvArena>> arenas_;  // one per KV group
   std::vector<int> positions_;
   std::vector<std::vector<BlockId>> tables_;
 };

@@ -25,8 +25,7 @@ std::unique_ptr<kernels::Backend> MakeBackend(const std::string& name) {
   return *kernels::cpu::MakeCpuBackend({.num_threads = 1, .target = ""});
 }
 
-// --- against a forward written independently
-// ------------------------------------------------------
+// --- against an independently written forward pass ---
 
 struct ForwardCase {
   std::string backend;
@@ -45,7 +44,7 @@ std::vector<ForwardCase> ForwardCases() {
     cases.push_back({backend, {.architecture = "llama", .tied = true, .theta = 500000}});
     cases.push_back({backend, {.architecture = "qwen2", .tied = true, .theta = 1e6}});
     cases.push_back({backend, {.architecture = "qwen2", .num_heads = 4, .num_kv_heads = 4}});
-    // Heads wider than the embedding would give, of which rope turns a part.
+    // The heads are wider than hidden / num_heads, and rope rotates only a part of each.
     cases.push_back({backend, {.architecture = "llama", .head_dim = 16, .rotary_dim = 12}});
     cases.push_back({backend, {.architecture = "llama", .num_layers = 1, .num_kv_heads = 1}});
   }
@@ -55,7 +54,7 @@ std::vector<ForwardCase> ForwardCases() {
 class ForwardTest : public ::testing::TestWithParam<ForwardCase> {};
 INSTANTIATE_TEST_SUITE_P(All, ForwardTest, ::testing::ValuesIn(ForwardCases()));
 
-// Rows of logits near those of the plain forward, from position `first` on.
+// Expects logits near those of the plain forward pass, from position `first` on.
 void ExpectLogitsNear(const std::vector<std::vector<double>>& expected, size_t first,
                       std::span<const float> logits) {
   const size_t vocab_size = expected[0].size();
@@ -86,8 +85,9 @@ TEST_P(ForwardTest, LogitsEqualAnIndependentDoubleForward) {
   ExpectLogitsNear(expected, 0, logits);
 }
 
-// Blocks leave the table between steps: later rows do not see them, and keep their own places in
-// the text. Once with the logits of all rows, once of the last, which takes another way.
+// Blocks are dropped from the table between steps: later rows do not see them, and keep their own
+// positions in the text. One run asks for the logits of all rows, the other for the last row only,
+// which takes another code path.
 TEST_P(ForwardTest, DroppedBlocksAreUnseenAndLeaveAllOthersTheirPlaces) {
   const PlainShape& shape = GetParam().shape;
   const ScratchDirectory scratch;
@@ -95,7 +95,7 @@ TEST_P(ForwardTest, DroppedBlocksAreUnseenAndLeaveAllOthersTheirPlaces) {
   const auto backend = MakeBackend(GetParam().backend);
   const LoadedModel loaded = LoadedModel::Open(scratch / "m.gguf", *backend);
   const std::vector<TokenId> tokens = RandomTokens(135, shape.vocab, 3);
-  // Block 1 goes before position 70, block 0 (now the first) before position 100.
+  // Block 1 is dropped before position 70, block 0 (the first one left) before position 100.
   const auto expected = PlainTransformer(shape, *loaded.file).Run(tokens, [](size_t p, size_t key) {
     if (key / 32 == 1 && p >= 70) return false;
     return !(key / 32 == 0 && p >= 100);
@@ -130,14 +130,13 @@ TEST_P(ForwardTest, EveryLayersHeadsButTheLastsAddTheirMassToTheBlocks) {
   runner.Step(tokens, AllRows(70));
   const double all = std::accumulate(mass.begin(), mass.end(), 0.0) / kernels::kAttentionMassOne;
   EXPECT_NEAR(all, 70.0 * shape.num_heads * (shape.num_layers - 1), 0.01);
-  // The same of rows whose logits nobody wants.
+  // Rows whose logits nobody asks for add the same mass.
   runner.Last(std::span(tokens).first(10));
   const double more = std::accumulate(mass.begin(), mass.end(), 0.0) / kernels::kAttentionMassOne;
   EXPECT_NEAR(more - all, 10.0 * shape.num_heads * (shape.num_layers - 1), 0.01);
 }
 
-// --- against the reference of a real model
-// ---------------------------------------------------------
+// --- against the reference logits of a real model ---
 
 struct StoriesCase {
   std::string backend;
@@ -192,8 +191,7 @@ TEST_P(StoriesTest, GreedyIdsAndLogProbabilitiesEqualTheReference) {
   EXPECT_GE(num_compared, 8 * 10 * 10);
 }
 
-// --- one row, one result
-// -----------------------------------------------------------------------------
+// --- a row's logits do not depend on its step ---
 
 class InvarianceTest : public ::testing::TestWithParam<DType> {
  protected:
@@ -230,7 +228,7 @@ class InvarianceTest : public ::testing::TestWithParam<DType> {
   std::unique_ptr<kernels::Backend> backend_ = MakeBackend("cpu");
   LoadedModel loaded_;
   std::vector<TokenId> tokens_;
-  std::vector<float> expected_;  // [kTokens, 500], of one step
+  std::vector<float> expected_;  // [kTokens, 500], computed in one step
 };
 INSTANTIATE_TEST_SUITE_P(All, InvarianceTest,
                          ::testing::Values(DType::kF32, DType::kF16, DType::kQ8_0),
@@ -268,8 +266,8 @@ TEST_P(InvarianceTest, AStepThatWantsNoLogitsStillStoresAllKv) {
 }
 
 TEST_P(InvarianceTest, OtherSequencesInTheStepChangeNothing) {
-  // Three sequences: the one we know in the middle, in three steps, between others of other
-  // lengths.
+  // There are three sequences: the known one is in the middle and takes three steps, between others
+  // of other lengths.
   const auto arena = backend_->AllocateKv(loaded_.model->config().kv_shape(DType::kF16), 24);
   ASSERT_TRUE(arena.has_value());
   std::vector<std::vector<BlockId>> tables(3);

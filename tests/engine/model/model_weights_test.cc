@@ -10,6 +10,9 @@
 #include "tests/engine/model/model_runner.h"
 
 namespace kvgate::model {
+
+using modelfile::GgufWriter;
+
 namespace {
 
 using ::testing::HasSubstr;
@@ -19,9 +22,9 @@ TEST_F(ModelWeightsTest, EveryMissingTensorIsNamed) {
   const PlainShape shape = {.architecture = "qwen2"};
   const ScratchDirectory scratch;
   ASSERT_TRUE(PlainFile(shape).Write(scratch / "m.gguf", FillPlain).has_value());
-  const auto file = GgufFile::Open(scratch / "m.gguf");
-  for (const GgufTensor& tensor : (*file)->tensors()) {
-    if (tensor.name == "output.weight") continue;  // absent means tied
+  const auto file = modelfile::GgufFile::Open(scratch / "m.gguf");
+  for (const modelfile::GgufTensor& tensor : (*file)->tensors()) {
+    if (tensor.name == "output.weight") continue;  // an absent output.weight means tied embeddings
     const Error error = LoadChanged([&](auto& spec) { return spec.name != tensor.name; }, shape);
     EXPECT_EQ(error.code, ErrorCode::kDataLoss) << tensor.name;
     EXPECT_THAT(error.detail, HasSubstr("'" + tensor.name + "' is missing"));
@@ -40,7 +43,7 @@ TEST_F(ModelWeightsTest, AWrongShapeIsNamedWithBothShapes) {
 
 TEST_F(ModelWeightsTest, AWrongTypeIsNamed) {
   const Error norm = LoadChanged([](auto& spec) {
-    if (spec.name == "blk.0.ffn_norm.weight") spec.type = GgufType::kF16;
+    if (spec.name == "blk.0.ffn_norm.weight") spec.type = modelfile::GgufType::kF16;
     return true;
   });
   EXPECT_EQ(norm.code, ErrorCode::kUnsupported);
@@ -55,9 +58,10 @@ TEST_F(ModelWeightsTest, AnUnknownTensorTypeIsNamedWithThoseWeHave) {
   const size_t type_at = bytes.find(name) + name.size() + 4 + 2 * 8;
   bytes[type_at] = 16;
   std::ofstream(scratch_ / "m.gguf", std::ios::binary) << bytes;
-  auto file = GgufFile::Open(scratch_ / "m.gguf");
+  auto file = modelfile::GgufFile::Open(scratch_ / "m.gguf");
   ASSERT_TRUE(file.has_value()) << file.error().ToString();
-  const auto model = Model::Load(std::shared_ptr<const GgufFile>(*std::move(file)), *backend_);
+  const auto model =
+      Model::Load(std::shared_ptr<const modelfile::GgufFile>(*std::move(file)), *backend_);
   ASSERT_FALSE(model.has_value());
   EXPECT_EQ(model.error().code, ErrorCode::kUnsupported);
   EXPECT_THAT(model.error().detail, HasSubstr("'blk.1.attn_k.weight' has type IQ2_XXS"));
@@ -101,7 +105,8 @@ TEST_F(ModelWeightsTest, AFusedTensorOfTheWrongShapeIsNamed) {
 
 TEST_F(ModelWeightsTest, ATensorThatWouldBeIgnoredIsRefused) {
   GgufWriter writer = PlainFile({});
-  writer.AddTensor({.name = "blk.0.ffn_up.bias", .dimensions = {80}, .type = GgufType::kF32});
+  writer.AddTensor(
+      {.name = "blk.0.ffn_up.bias", .dimensions = {80}, .type = modelfile::GgufType::kF32});
   const Error error = LoadError(writer);
   EXPECT_EQ(error.code, ErrorCode::kUnsupported);
   EXPECT_THAT(error.detail, HasSubstr("'blk.0.ffn_up.bias'"));

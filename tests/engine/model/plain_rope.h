@@ -1,4 +1,4 @@
-// The angles of rope in double, from the authors' formulas.
+// PlainRope computes the angles of rope in double from the authors' formulas.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +15,8 @@ struct PlainAngles {
   double magnitude = 1;
 };
 
-// `local`: of a layer with a window where such layers turn in their own way. `factors` are those of
-// longrope that hold.
+// Returns the angles of a layer. `local` is true for a layer with a window, which some
+// architectures rotate in another way. `factors` are the longrope factors in effect.
 inline PlainAngles PlainRope(const PlainShape& shape, bool local,
                              const std::vector<float>& factors) {
   PlainAngles angles;
@@ -28,7 +28,7 @@ inline PlainAngles PlainRope(const PlainShape& shape, bool local,
   }
   const bool is_local = local && shape.is({"gemma3", "olmo2"});
   const std::string scaling = is_local ? "none" : shape.rope_scaling;
-  // The pair that turns `turns` times within the original context.
+  // Returns the pair that makes `turns` full rotations within the original context.
   const auto pair_of = [&](double turns) {
     const double position_of_one = 2 * std::numbers::pi * turns / shape.original_context;
     return -dim / 2 * std::log(position_of_one) / std::log(base);
@@ -39,7 +39,7 @@ inline PlainAngles PlainRope(const PlainShape& shape, bool local,
     if (scaling == "llama3") angle /= PlainLlama3::Divisor(angle);
     if (scaling == "longrope") angle /= factors[pair];
     if (scaling != "yarn") continue;
-    // gpt-oss does not round the ends of the ramp, all others do.
+    // gpt-oss does not round the ends of the ramp; all others do.
     const bool rounds = !shape.is({"gpt-oss"});
     const double low = std::max(rounds ? std::floor(pair_of(32)) : pair_of(32), 0.0);
     const double high = std::min(rounds ? std::ceil(pair_of(1)) : pair_of(1), dim - 1);

@@ -1,5 +1,6 @@
-// Shapes of small models of every architecture, and random files of them. A shape says what the
-// authors' own configuration says; the file says the same in the keys and tensors of GGUF.
+// This header has shapes of small models of every architecture, and writes random files of them. A
+// shape has the fields of the authors' own configuration; the file says the same in GGUF keys and
+// tensors.
 #pragma once
 
 #include <cmath>
@@ -11,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/model/gguf.h"
+#include "engine/modelfile/gguf.h"
 #include "kernels/weight_format.h"
 
 namespace kvgate::model {
@@ -31,17 +32,17 @@ struct PlainShape {
   float eps = 1e-5f;
   int context = 256;
   int window = 0;
-  // none, linear, yarn, llama3 or longrope.
+  // One of none, linear, yarn, llama3 and longrope.
   std::string rope_scaling = "none";
   double rope_factor = 1;
   int original_context = 0;
-  int context_tokens = 0;  // that the model is loaded for; 0: `context`
+  int context_tokens = 0;  // that the model is loaded for; 0 means `context`
   int num_experts = 0;
   int num_used = 0;
   int expert_ffn = 0;
   int shared_ffn = 0;
-  bool one_tensor_each = false;  // of mixtral's old files
-  GgufType expert_type = GgufType::kF32;
+  bool one_tensor_each = false;  // one tensor per expert, as in old mixtral files
+  modelfile::GgufType expert_type = modelfile::GgufType::kF32;
 
   bool is(const std::set<std::string>& names) const { return names.contains(architecture); }
   bool has_qkv_bias() const { return is({"qwen2", "qwen2moe", "gpt-oss"}); }
@@ -53,13 +54,13 @@ struct PlainShape {
   bool is_granite() const { return is({"granite", "granitemoe"}); }
 };
 
-// Of granite's configuration: embedding_multiplier and so on.
+// These are granite's embedding_multiplier and the like.
 inline constexpr float kPlainEmbeddingMultiplier = 12;
 inline constexpr float kPlainAttentionMultiplier = 0.25f;
 inline constexpr float kPlainResidualMultiplier = 0.22f;
 inline constexpr float kPlainLogitsScaling = 8;
 
-// Of llama3's rope scaling: in files as factors of the frequencies.
+// These are the parameters of llama3's rope scaling, which files hold as frequency factors.
 struct PlainLlama3 {
   static constexpr double kTheta = 500000;
   static constexpr double kFactor = 8;
@@ -80,7 +81,7 @@ class PlainFileMaker {
  public:
   explicit PlainFileMaker(const PlainShape& shape) : shape_(shape) {}
 
-  GgufWriter Make() {
+  modelfile::GgufWriter Make() {
     writer_.Add("general.architecture", shape_.architecture);
     AddShape();
     AddRope();
@@ -113,7 +114,7 @@ class PlainFileMaker {
     writer_.Add(Key(name), static_cast<float>(value));
   }
   void Tensor(const std::string& name, std::vector<int64_t> dimensions,
-              GgufType type = GgufType::kF32) {
+              modelfile::GgufType type = modelfile::GgufType::kF32) {
     writer_.AddTensor({.name = name, .dimensions = std::move(dimensions), .type = type});
   }
 
@@ -226,15 +227,17 @@ class PlainFileMaker {
   }
 
   PlainShape shape_;
-  GgufWriter writer_;
+  modelfile::GgufWriter writer_;
   std::string prefix_;
 };
 
-inline GgufWriter PlainFile(const PlainShape& shape) { return PlainFileMaker(shape).Make(); }
+inline modelfile::GgufWriter PlainFile(const PlainShape& shape) {
+  return PlainFileMaker(shape).Make();
+}
 
-// Norm weights around 1, factors from 1 to 3, biases and matrices around 0; each tensor from a seed
-// of its name. rope_freqs.weight holds llama3's.
-inline void FillPlain(const GgufWriter::TensorSpec& spec, int64_t first_row,
+// Fills norm weights around 1, factors from 1 to 3, and biases and matrices around 0; each tensor's
+// seed is its name. rope_freqs.weight holds llama3's factors.
+inline void FillPlain(const modelfile::GgufWriter::TensorSpec& spec, int64_t first_row,
                       std::span<std::byte> data) {
   std::seed_seq seed(spec.name.begin(), spec.name.end());
   std::mt19937 random(seed);

@@ -1,5 +1,6 @@
-// A transformer written once more, in double and without any of the engine's code, from the
-// architectures' papers and their authors' implementations: what the real forward is held against.
+// PlainTransformer is written independently of the engine's code, in double, from the
+// architectures' papers and their authors' implementations. The real forward pass is tested against
+// it.
 #pragma once
 
 #include <cmath>
@@ -17,8 +18,8 @@ namespace kvgate::model {
 
 class PlainTransformer {
  public:
-  PlainTransformer(const PlainShape& shape, const ModelFile& file) : shape_(shape) {
-    for (const GgufTensor& tensor : file.tensors()) {
+  PlainTransformer(const PlainShape& shape, const modelfile::ModelFile& file) : shape_(shape) {
+    for (const modelfile::GgufTensor& tensor : file.tensors()) {
       const kernels::WeightFormat& format = *kernels::FindWeightFormat(tensor.type);
       int64_t count = 1;
       for (const int64_t dimension : tensor.dimensions) count *= dimension;
@@ -34,10 +35,12 @@ class PlainTransformer {
     local_angles_ = PlainRope(shape, true, factors);
   }
 
-  // Whether the token at the first position attends to the one at the second, not behind it.
+  // Returns true if the token at the first position attends to the one at the second, which is not
+  // later.
   using Sees = std::function<bool(size_t, size_t)>;
 
-  // Logits of every position; without `sees` everything before is attended to that a window leaves.
+  // Returns the logits of every position. Without `sees`, a token attends to all earlier ones that
+  // are inside its window.
   std::vector<std::vector<double>> Run(const std::vector<int32_t>& tokens,
                                        const Sees& sees = nullptr) const {
     double multiplier = 1;
@@ -78,7 +81,7 @@ class PlainTransformer {
     return y;
   }
 
-  // Of the tensor's rows from `first_row` on.
+  // Multiplies x by `rows` rows of the tensor, from `first_row` on.
   Row Times(const std::string& name, const Row& x, int rows, size_t first_row = 0) const {
     const float* weight = tensors_.at(name).data() + first_row * x.size();
     Row y(static_cast<size_t>(rows));
@@ -92,7 +95,7 @@ class PlainTransformer {
     for (size_t i = 0; i < x.size(); ++i) x[i] += tensors_.at(name)[first + i];
   }
 
-  // x += part, with what the architecture does to it on the way.
+  // Computes x += part, with the norm and the factor that the architecture applies to it.
   void AddPart(const std::string& post_norm, Row part, Row& x) const {
     if (shape_.has_post_norms()) part = Norm(post_norm, part);
     const double multiplier = shape_.is_granite() ? kPlainResidualMultiplier : 1;
@@ -111,7 +114,7 @@ class PlainTransformer {
 
   bool IsInterleaved() const { return shape_.is({"llama", "smollm3", "granite", "granitemoe"}); }
 
-  // Turns each head's pairs.
+  // Rotates the pairs of each head.
   void Rope(Row& x, int num_heads, size_t position, const PlainAngles& angles) const {
     const int half = shape_.rotary_dim / 2;
     for (int head = 0; head < num_heads; ++head) {
@@ -130,7 +133,7 @@ class PlainTransformer {
     }
   }
 
-  // One of q, k, v of a token, as attention sees it.
+  // Returns q, k or v (`which`) of one token, ready for attention.
   Row Project(const std::string& prefix, char which, int layer, size_t position,
               const Row& normed) const {
     const int num_heads = which == 'q' ? shape_.num_heads : shape_.num_kv_heads;
@@ -184,14 +187,14 @@ class PlainTransformer {
 
   double ScoreMultiplier() const {
     if (shape_.is_granite()) return kPlainAttentionMultiplier;
-    // query_pre_attn_scalar of the two 27B models is not their head's size.
+    // In the two 27B models, query_pre_attn_scalar is not the head size.
     const bool is_27b = (shape_.is({"gemma2"}) && shape_.num_layers == 46) ||
                         (shape_.is({"gemma3"}) && shape_.num_layers == 62);
     const int scalar = is_27b ? shape_.hidden / shape_.num_heads : shape_.head_dim;
     return 1 / std::sqrt(static_cast<double>(scalar));
   }
 
-  // q is of the last of the keys' positions.
+  // Adds one head's output for `q`, which belongs to the last position of `keys`.
   void AttendHead(const std::string& prefix, const Row& q, int head, const Sees& sees,
                   const std::vector<Row>& keys, const std::vector<Row>& values, Row& out) const {
     const int d = shape_.head_dim;
@@ -260,7 +263,7 @@ class PlainTransformer {
     return product("down", Activate(product("gate", x, ffn), product("up", x, ffn)), shape_.hidden);
   }
 
-  // The experts that a token takes, with what each contributes.
+  // Returns the experts that a token is routed to, with their weights.
   std::vector<std::pair<size_t, double>> Route(const std::string& prefix, const Row& x) const {
     Row logits = Times(prefix + "ffn_gate_inp.weight", x, shape_.num_experts);
     if (shape_.is({"gpt-oss"})) AddBias(prefix + "ffn_gate_inp.bias", logits);
@@ -275,7 +278,7 @@ class PlainTransformer {
     taken.resize(static_cast<size_t>(shape_.num_used));
     double selected = 0;
     for (const auto& [expert, weight] : taken) selected += weight;
-    // norm_topk_prob is false there.
+    // These models have norm_topk_prob false: the weights are shares of all experts.
     const bool is_of_all = shape_.is({"qwen2moe", "olmoe"});
     for (auto& [expert, weight] : taken) weight /= is_of_all ? all : selected;
     return taken;

@@ -5,17 +5,20 @@
 
 #include <cmath>
 
-#include "engine/model/gguf.h"
+#include "engine/modelfile/gguf.h"
 #include "kernels/weight_format.h"
 #include "tests/engine/model/made_model.h"
 
 namespace kvgate::model {
+
+using modelfile::GgufType;
+
 namespace {
 
 using kernels::DType;
 using ::testing::HasSubstr;
 
-std::vector<float> ReadMatrix(const GgufTensor& tensor) {
+std::vector<float> ReadMatrix(const modelfile::GgufTensor& tensor) {
   size_t count = 1;
   for (const int64_t d : tensor.dimensions) count *= static_cast<size_t>(d);
   std::vector<float> values(count);
@@ -35,19 +38,19 @@ class QuantizeModelTest : public ::testing::Test {
 };
 
 TEST_F(QuantizeModelTest, MatricesAreRoundedAndTheRestStays) {
-  const auto old_file = *GgufFile::Open(scratch_ / "f32.gguf");
+  const auto old_file = *modelfile::GgufFile::Open(scratch_ / "f32.gguf");
   for (const DType dtype : {DType::kF16, DType::kBF16, DType::kQ8_0, DType::kQ4_0, DType::kQ4_1,
                             DType::kQ5_0, DType::kQ5_1}) {
     const auto path = scratch_ / "q.gguf";
     const auto written = QuantizeModel(scratch_ / "f32.gguf", path, dtype);
     ASSERT_TRUE(written.has_value()) << written.error().ToString();
-    const auto file = *GgufFile::Open(path);
+    const auto file = *modelfile::GgufFile::Open(path);
     ASSERT_EQ(file->tensors().size(), old_file->tensors().size());
-    for (const GgufTensor& tensor : file->tensors()) {
-      const GgufTensor& from = *old_file->FindTensor(tensor.name);
+    for (const modelfile::GgufTensor& tensor : file->tensors()) {
+      const modelfile::GgufTensor& from = *old_file->FindTensor(tensor.name);
       ASSERT_EQ(tensor.dimensions, from.dimensions);
       const bool is_matrix = tensor.dimensions.size() == 2;
-      EXPECT_EQ(tensor.type, is_matrix ? static_cast<uint32_t>(GgufTypeOf(dtype)) : 0u);
+      EXPECT_EQ(tensor.type, is_matrix ? static_cast<uint32_t>(modelfile::GgufTypeOf(dtype)) : 0u);
       const std::vector<float> old_values = ReadMatrix(from);
       const std::vector<float> new_values = ReadMatrix(tensor);
       double error = 0;
@@ -68,7 +71,7 @@ TEST_F(QuantizeModelTest, ExpertsAreRoundedAndTheirRoutersAndBiasesStay) {
   ASSERT_TRUE(MakeModel(Tiny("gpt-oss", DType::kF32), scratch_ / "e.gguf").has_value());
   const auto written = QuantizeModel(scratch_ / "e.gguf", scratch_ / "q.gguf", DType::kQ8_0);
   ASSERT_TRUE(written.has_value()) << written.error().ToString();
-  const auto file = *GgufFile::Open(scratch_ / "q.gguf");
+  const auto file = *modelfile::GgufFile::Open(scratch_ / "q.gguf");
   const auto type = [&](const char* name) {
     return static_cast<GgufType>(file->FindTensor(name)->type);
   };
@@ -80,7 +83,7 @@ TEST_F(QuantizeModelTest, ExpertsAreRoundedAndTheirRoutersAndBiasesStay) {
             "gpt-oss");
 }
 
-// The encoders are one, so a model made in a type and one rounded to it later are the same.
+// Both paths use the same encoders, so a model made in a type equals one rounded to it later.
 TEST_F(QuantizeModelTest, AModelMadeInATypeIsTheOneRoundedToIt) {
   ASSERT_TRUE(MakeModel(Tiny("llama", DType::kQ4_1), scratch_ / "made.gguf").has_value());
   ASSERT_TRUE(

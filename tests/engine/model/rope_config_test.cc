@@ -1,5 +1,5 @@
-// ReadRopes, through the reading of whole files. That the angles are the authors' is shown by
-// architecture_test.cc.
+// These tests check ReadRopes by reading whole files. architecture_test.cc shows that the angles
+// are those of the authors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +8,9 @@
 #include "tests/engine/model/bad_model.h"
 
 namespace kvgate::model {
+
+using modelfile::GgufWriter;
+
 namespace {
 
 using ::testing::HasSubstr;
@@ -16,7 +19,7 @@ class RopeConfigTest : public BadModelTest {
  protected:
   RopeConfig Read(const GgufWriter& writer, const ConfigOptions& options = {}) {
     EXPECT_TRUE(writer.Write(scratch_ / "m.gguf", FillPlain).has_value());
-    const auto file = GgufFile::Open(scratch_ / "m.gguf");
+    const auto file = modelfile::GgufFile::Open(scratch_ / "m.gguf");
     const auto config = ReadModelConfig(**file, options);
     EXPECT_TRUE(config.has_value()) << config.error().ToString();
     return config->ropes.at(0);
@@ -44,7 +47,7 @@ TEST_F(RopeConfigTest, AFactorWithoutATypeIsLinearAndItsOldNameIsKnown) {
   EXPECT_FLOAT_EQ(Read(writer).inv_freq[1], 0.1f);
 }
 
-// gpt-oss's own figures: 32 times 4096 tokens, heads of 64, base 150000.
+// These are gpt-oss's own numbers: a factor of 32 on 4096 tokens, heads of 64, base 150000.
 TEST_F(RopeConfigTest, YarnKeepsFastPairsAndStretchesSlowOnes) {
   const RopeConfig rope = Read(PlainFile({.architecture = "gpt-oss",
                                           .head_dim = 64,
@@ -83,7 +86,8 @@ TEST_F(RopeConfigTest, TheContextDecidesWhichOfLongropesFactorsHold) {
 
 TEST_F(RopeConfigTest, WhatIsMissingOrSenselessIsNamed) {
   GgufWriter writer = PlainFile({});
-  writer.AddTensor({.name = "rope_freqs.weight", .dimensions = {5}, .type = GgufType::kF32});
+  writer.AddTensor(
+      {.name = "rope_freqs.weight", .dimensions = {5}, .type = modelfile::GgufType::kF32});
   EXPECT_THAT(LoadError(writer).detail, HasSubstr("'rope_freqs.weight' is no vector of 4"));
   writer = PlainFile({.architecture = "phi3", .rope_scaling = "longrope"});
   EXPECT_THAT(LoadError(writer).detail, HasSubstr("'phi3.rope.scaling.original_context_length'"));

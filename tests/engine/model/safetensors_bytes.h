@@ -1,4 +1,4 @@
-// .safetensors files, written without the code under test.
+// These functions write .safetensors files without the code under test.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ struct RawTensor {
   std::vector<std::byte> data;
 };
 
-// A length, a header of any text, and data.
+// Writes the header's length, a header of any text, and `data_bytes` of data.
 inline std::vector<std::byte> SafetensorsBytes(const std::string& header, size_t data_bytes) {
   const uint64_t size = header.size();
   std::vector<std::byte> bytes(sizeof(size) + header.size() + data_bytes);
@@ -28,7 +28,7 @@ inline std::vector<std::byte> SafetensorsBytes(const std::string& header, size_t
   return bytes;
 }
 
-// One after the other, as they are given.
+// Writes the tensors one after the other, in the given order.
 inline std::vector<std::byte> SafetensorsBytes(const std::vector<RawTensor>& tensors) {
   nlohmann::ordered_json header = {{"__metadata__", {{"format", "pt"}}}};
   size_t end = 0;

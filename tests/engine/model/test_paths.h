@@ -1,4 +1,4 @@
-// Where the tests of models read and write.
+// These paths say where the tests of models read and write.
 #pragma once
 
 #include <cstdlib>
@@ -9,7 +9,8 @@
 
 namespace kvgate::model {
 
-// The data beside the project (models, vocabularies); tests that need it skip when it is missing.
+// Returns a path in the data folder beside the project (models, vocabularies); tests that need it
+// skip when it is missing.
 inline std::filesystem::path TestDataPath(const std::string& name) {
   const char* root = std::getenv("KVGATE_TEST_DATA");
   const std::filesystem::path base =
@@ -18,7 +19,7 @@ inline std::filesystem::path TestDataPath(const std::string& name) {
   return base / name;
 }
 
-// A directory of one test, removed with what it holds.
+// ScratchDirectory is a test's own directory; the destructor removes it with its contents.
 class ScratchDirectory {
  public:
   ScratchDirectory() {

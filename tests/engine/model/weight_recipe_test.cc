@@ -24,7 +24,7 @@ TEST(WeightRecipeTest, EveryNameIsFoundAndHasAFileTypeOfItsOwn) {
   }
   EXPECT_EQ(numbers.size(), 17u);
   EXPECT_FALSE(FindRecipe("q4_k_s").has_value());
-  EXPECT_FALSE(FindRecipe("fp8_e4m3").has_value());  // of KV only
+  EXPECT_FALSE(FindRecipe("fp8_e4m3").has_value());  // a type for KV only
 }
 
 TEST(WeightRecipeTest, TheMixedRecipeGivesMoreBitsWhereErrorsCostMost) {

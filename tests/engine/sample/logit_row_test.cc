@@ -1,5 +1,5 @@
 // A row that comes with its head gives the same tokens as the whole row, and the same bits of
-// log-probabilities whether it was fetched or not.
+// log-probabilities, even if the row was not fetched.
 #include "engine/sample/logit_row.h"
 
 #include <gtest/gtest.h>
@@ -21,10 +21,10 @@ namespace {
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr double kTolerance = 1e-5;
-// As far off that draws would show it if the bounds did not hold.
+// The tolerance is so wide that draws would show it if the bounds did not hold.
 constexpr double kWideTolerance = 0.02;
 
-// A row as a backend leaves it; its sums are off by `error`.
+// HeadedRow is a row as a backend leaves it; its sums are off by the relative `error`.
 class HeadedRow {
  public:
   HeadedRow(const std::vector<float>& logits, size_t count, float inverse_temperature,
@@ -130,7 +130,7 @@ TEST(LogitRowTest, AHeadGivesWhatTheWholeRowGives) {
     SCOPED_TRACE(round);
     const size_t size = random() % 4 == 0 ? 1 + random() % 40 : 200 + random() % 1500;
     const SamplingParams params = RandomParams(random);
-    // A bias of nothing is one all the same: the whole row is asked for.
+    // A bias of 0 is still a bias: it makes the sampler ask for the whole row.
     SamplingParams fetching = params;
     fetching.adjustments.biases = {{.token = 0, .bias = 0.0f}};
     Sampler plain(params);
@@ -162,7 +162,8 @@ TEST(LogitRowTest, AHeadGivesWhatTheWholeRowGives) {
   EXPECT_GT(num_kept, 2500 * 4 / 2);
 }
 
-// At the bounds of what a head can answer: each draw of a thousand is the row's.
+// These parameters are at the bounds of what a head can answer: each of a thousand draws equals
+// that of the whole row.
 TEST(LogitRowTest, EveryDrawOfASeedIsTheRows) {
   std::mt19937_64 random(43);
   for (const SamplingParams& params :
@@ -184,7 +185,8 @@ TEST(LogitRowTest, EveryDrawOfASeedIsTheRows) {
   }
 }
 
-// Logits about as peaked as a trained model's: the two or three most likely tokens have nearly all.
+// Returns logits about as peaked as a trained model's: the two or three most likely tokens have
+// nearly all of the probability.
 std::vector<float> PeakedLogits(size_t size) {
   std::vector<float> logits(size);
   for (size_t i = 0; i < size; ++i) {

@@ -32,7 +32,7 @@ double Probability(double logit, double greatest) {
   return std::isnan(logit) ? 0.0 : std::exp(logit - greatest);
 }
 
-// What top_n_sigma leaves, by its definition.
+// Keeps the tokens that top_n_sigma leaves, by its definition.
 void KeepSigmaNaively(const std::vector<float>& logits, double n, std::vector<TokenId>& order) {
   double sum = 0;
   for (const TokenId id : order) sum += logits[id];
@@ -44,7 +44,8 @@ void KeepSigmaNaively(const std::vector<float>& logits, double n, std::vector<To
   std::erase_if(order, [&](TokenId id) { return logits[id] < greatest - n * sigma; });
 }
 
-// Likewise typical_p, with entropy and surprise spelled out. `order` stays sorted by likelihood.
+// Likewise keeps those of typical_p, with entropy and surprise spelled out. `order` stays sorted by
+// likelihood.
 void KeepTypicalNaively(const std::vector<float>& logits, double wanted,
                         std::vector<TokenId>& order) {
   const double greatest = logits[order[0]];
@@ -90,7 +91,8 @@ std::map<TokenId, double> SoftmaxNaively(const std::vector<float>& logits, doubl
   return left;
 }
 
-// The filters by full sorting, as their definitions read: the tokens left and their probabilities.
+// Applies the filters by full sorting, as their definitions read. Returns the tokens left and their
+// probabilities.
 std::map<TokenId, double> FilterNaively(const std::vector<float>& logits,
                                         const SamplingParams& params) {
   std::vector<TokenId> order;
@@ -131,8 +133,9 @@ std::map<TokenId, double> FilterNaively(const std::vector<float>& logits,
   return mixed;
 }
 
-// Draws many times and compares with the distribution that `expected` says: Pearson's chi-square,
-// rare tokens pooled, against its mean plus five standard deviations (seeds are fixed: no flakes).
+// Draws many times and compares with the distribution that FilterNaively gives: Pearson's
+// chi-square, rare tokens pooled, against its mean plus five standard deviations. Seeds are fixed,
+// so the test does not flake.
 void ExpectDistribution(const std::vector<float>& logits, const SamplingParams& params,
                         int num_draws) {
   const std::map<TokenId, double> expected = FilterNaively(logits, params);
@@ -197,7 +200,7 @@ TEST(SamplerTest, TheTokensLeftByTheFiltersAreThoseOfTheDefinitionsWithTiesToo) 
   std::mt19937_64 random(29);
   for (int round = 0; round < 600; ++round) {
     const std::vector<float> logits = RandomLogits(random, 5 + random() % 60, round % 2 == 0);
-    // A high temperature makes every token that is left come up.
+    // At a high temperature, every token that is left comes up.
     const SamplingParams params = {
         .temperature = 1000.0f,
         .top_k = static_cast<int>(random() % 20),
@@ -254,7 +257,7 @@ TEST(SamplerTest, LogprobsAreThoseOfTheRawLogitsWhateverTheFilters) {
   std::mt19937_64 random(37);
   for (int round = 0; round < 50; ++round) {
     std::vector<float> logits = RandomLogits(random, 5000, round % 2 == 0);
-    for (float& logit : logits) logit += 300;  // exp of it overflows a float
+    for (float& logit : logits) logit += 300;  // exp of such a logit overflows a float
     double total = 0;
     for (const float logit : logits) total += Probability(logit, 300);
     std::vector<TokenId> order(logits.size());
@@ -273,7 +276,7 @@ TEST(SamplerTest, LogprobsAreThoseOfTheRawLogitsWhateverTheFilters) {
   }
 }
 
-// The tokens that come up at all: a high temperature makes every one that is left do so.
+// Returns the tokens that come up; at a high temperature every token that is left does.
 std::set<TokenId> TokensLeft(const std::vector<float>& logits, SamplingParams params) {
   params.temperature = 1000;
   Sampler sampler(params);
@@ -289,7 +292,8 @@ std::vector<float> LogitsOf(const std::vector<double>& probabilities) {
 }
 
 TEST(SamplerTest, TypicalPKeepsWhatIsNearestToTheEntropy) {
-  // Surprises: 0.51, 1.61, 2.30, 2.30; entropy 1.09; distances: 0.58, 0.52, 1.21, 1.21.
+  // The surprises are 0.51, 1.61, 2.30 and 2.30; the entropy is 1.09; the distances are 0.58, 0.52,
+  // 1.21 and 1.21.
   const std::vector<float> logits = LogitsOf({0.6, 0.2, 0.1, 0.1});
   EXPECT_EQ(TokensLeft(logits, {.typical_p = 0.15f}), (std::set<TokenId>{1}));
   EXPECT_EQ(TokensLeft(logits, {.typical_p = 0.7f}), (std::set<TokenId>{0, 1}));
@@ -326,17 +330,20 @@ TEST(SamplerTest, XtcLeavesTheLeastLikelyOfTheTopChoices) {
 
 TEST(SamplerTest, TheFiltersApplyInTheOrderOfTheHeader) {
   const std::vector<float> logits = LogitsOf({0.5, 0.2, 0.2, 0.06, 0.04});
-  // top_k before top_p: of three, the first two have 0.78; of all five, 0.7.
+  // top_k applies before top_p: of three tokens, the first two have 0.78; of all five, 0.7.
   EXPECT_EQ(TokensLeft(logits, {.top_k = 3, .top_p = 0.75f}), (std::set<TokenId>{0, 1}));
   EXPECT_EQ(TokensLeft(logits, {.top_p = 0.75f}), (std::set<TokenId>{0, 1, 2}));
-  // typical_p before min_p: it drops the most likely token, so the others are as likely as any.
+  // typical_p applies before min_p: it drops the most likely token, after which the others are
+  // equally likely.
   const std::vector<float> peaked = LogitsOf({0.4, 0.15, 0.15, 0.15, 0.15});
   EXPECT_EQ(TokensLeft(peaked, {.min_p = 0.5f, .typical_p = 0.59f}),
             (std::set<TokenId>{1, 2, 3, 4}));
-  // min_p before xtc: what min_p has dropped no longer makes the others less probable.
+  // min_p applies before xtc: tokens that min_p has dropped no longer make the others less
+  // probable.
   EXPECT_EQ(TokensLeft(logits, {.min_p = 0.3f, .xtc_probability = 1.0f, .xtc_threshold = 0.21f}),
             (std::set<TokenId>{2}));
-  // Temperature last: at 1000 every token is as likely as any, and top_p still keeps one.
+  // Temperature applies last: at 1000 all tokens are about equally likely, and top_p still keeps
+  // one.
   EXPECT_EQ(TokensLeft(logits, {.top_p = 0.4f}), (std::set<TokenId>{0}));
 }
 
@@ -384,7 +391,7 @@ TEST(SamplerTest, OnlyTokensOfTheMaskAreDrawnByEverySamplerAndLogprobsStayTheMod
   }
   Sampler greedy({.temperature = 0, .num_logprobs = 1});
   const SampledToken sampled = greedy.Sample(logits, mask);
-  EXPECT_EQ(sampled.token, 69);  // 6 of 0 to 6
+  EXPECT_EQ(sampled.token, 69);  // its logit is 6, the greatest
   EXPECT_EQ(sampled.top[0].token, 6);
   EXPECT_FLOAT_EQ(sampled.logprob, sampled.top[0].logprob);
   mask = {uint64_t{1} << 9, 0, 0, 0};
@@ -400,7 +407,8 @@ TEST(SamplerTest, ASeedGivesOneSequenceOnEveryMachine) {
   std::vector<TokenId> drawn;
   Sampler sampler({.temperature = 0.8f, .top_p = 0.95f, .min_p = 0.02f, .seed = 42});
   for (int i = 0; i < 8; ++i) drawn.push_back(sampler.Sample(logits).token);
-  // From an implementation of its own: a change here changes what every user's seed gives.
+  // The expected tokens come from an independent implementation. A change here changes the output
+  // of every user's seed.
   EXPECT_EQ(drawn, (std::vector<TokenId>{457, 532, 694, 808, 514, 633, 398, 424}));
 }
 

@@ -14,7 +14,8 @@ struct Found {
   std::string stop;
 };
 
-// The definition: the first byte that completes a stop string, of several the longest.
+// Finds by the definition: the first byte that completes a stop string; of several strings, the
+// longest.
 std::optional<Found> FindNaively(const std::vector<std::string>& stops, const std::string& text) {
   for (size_t end = 1; end <= text.size(); ++end) {
     std::optional<Found> found;
@@ -30,7 +31,7 @@ std::optional<Found> FindNaively(const std::vector<std::string>& stops, const st
   return std::nullopt;
 }
 
-// Bytes at the end that begin some stop string: what must be held back, and no more.
+// Returns the number of bytes at the end that begin a stop string; exactly those must be held back.
 size_t CountHeldNaively(const std::vector<std::string>& stops, const std::string& text) {
   size_t held = 0;
   for (const std::string& stop : stops) {
@@ -93,7 +94,7 @@ TEST(StopMatcherTest, TextThatMightBecomeAStopIsHeldAndComesOutWhenItDoesNot) {
 }
 
 TEST(StopMatcherTest, HoldingMuchBackForLongStaysLinear) {
-  // Each byte but the last keeps 100,000 held: quadratic work would be 10^11 bytes moved.
+  // Each byte keeps 100,000 bytes held back: quadratic work would move 10^11 bytes.
   StopMatcher matcher({std::string(100000, 'a') + "b"});
   size_t num_emitted = 0;
   for (int i = 0; i < 1000000; ++i) num_emitted += matcher.Push("a").text.size();

@@ -33,7 +33,8 @@ TEST(ContextPolicyTest, EachPolicyDropsItsOwnBlock) {
   EXPECT_EQ(BlockToDrop(ContextPolicy::kNone, 4, table), std::nullopt);
   EXPECT_EQ(BlockToDrop(ContextPolicy::kSlidingWindow, 4, table), 0);
   EXPECT_EQ(BlockToDrop(ContextPolicy::kAttentionSink, 4, table), 1);
-  // Not block 0, nor 6 and 7 (the recent quarter); of 3 and 5 the older.
+  // Blocks 0 (the sink), 6 and 7 (the recent quarter) are exempt; of the tied 3 and 5, the older
+  // one goes.
   EXPECT_EQ(BlockToDrop(ContextPolicy::kLeastAttended, 4, table), 3);
 }
 
@@ -61,13 +62,14 @@ TEST(ContextPolicyTest, TheSmallestBudgetAllowedIsAlwaysReached) {
   }
 }
 
-// A sequence that grows and is cut at random, beside what the policies promise in words.
+// A sequence grows and its attention mass is random; the test checks what each policy promises in
+// words.
 TEST(ContextPolicyTest, RandomSequencesKeepWhatTheirPolicyPromises) {
   std::mt19937 random(7);
   for (int round = 0; round < 400; ++round) {
     const ContextPolicy policy = kPolicies[round % 4];
     const int blocks_max = 4 + static_cast<int>(random() % 12);
-    std::vector<int> blocks;  // by their number in the text
+    std::vector<int> blocks;  // their indexes in the text
     std::vector<uint64_t> mass;
     for (int next = 0; next < 60; ++next) {
       blocks.push_back(next);

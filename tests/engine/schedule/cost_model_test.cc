@@ -25,7 +25,8 @@ TEST(CostModelTest, LearnsTheCostOfATokenByPosition) {
     costs.ObserveStep(512, 256, 512 * 1e-3);
     costs.ObserveStep(512, 9000, 512 * 3e-3);
   }
-  // 1 ms at 256, 3 ms at 9000, and in a straight line between them, before and behind.
+  // A token costs 1 ms at position 256 and 3 ms at 9000, and the cost is linear between, before and
+  // beyond them.
   const double slope = 2e-3 / (9000 - 256);
   EXPECT_NEAR(costs.PrefillSeconds(0, 512), 0.512, 1e-6);
   EXPECT_NEAR(costs.PrefillSeconds(8950, 100), 0.3, 1e-6);
@@ -34,9 +35,9 @@ TEST(CostModelTest, LearnsTheCostOfATokenByPosition) {
   EXPECT_NEAR(costs.prefill_tokens_per_second(), 1000, 1);
 }
 
-// Seconds per token as measured on two cores, a model of 2 layers: 14 us at the first positions,
-// 2.8 s for a prompt of 48,896 tokens, 23 us at 4096. Going on flat from the first positions made
-// 0.7 s of the 2.8, so that a load was given up after 35 ms instead of 140.
+// The seconds per token were measured on two cores with a model of 2 layers: 14 us at the first
+// positions, 23 us at 4096, and 2.8 s for a prompt of 48,896 tokens. Extrapolating flat from the
+// first positions gives 0.7 s, and a load would be given up after 35 ms instead of 140 ms.
 TEST(CostModelTest, APromptOfFortyThousandTokensIsNotPricedByItsFirst) {
   CostModel costs;
   costs.ObserveStep(128, 64, 128 * 14e-6);
@@ -45,7 +46,7 @@ TEST(CostModelTest, APromptOfFortyThousandTokensIsNotPricedByItsFirst) {
   measured.ObserveStep(128, 64, 128 * 14e-6);
   measured.SetSlope((23e-6 - 14e-6) / 4096);
   EXPECT_NEAR(measured.PrefillSeconds(0, 48'896), 2.8, 0.6);
-  // Steps near the beginning do not say better; one far behind does.
+  // Steps near the beginning do not improve the slope; one far into the text does.
   measured.ObserveStep(512, 700, 512 * 13e-6);
   EXPECT_NEAR(measured.PrefillSeconds(0, 48'896), 2.8, 0.8);
   measured.ObserveStep(512, 30'000, 512 * 70e-6);
@@ -77,7 +78,7 @@ TEST(CostModelTest, SaysHowManyTokensFitIntoATime) {
   costs.ObserveStep(512, 3000, 512 * 4e-3);
   EXPECT_EQ(costs.TokensWithin(0, 0.1), 64);
   EXPECT_EQ(costs.TokensWithin(0, 0.031), 0);
-  // From 1000 on 2 ms each, and a thousandth of a millisecond more each token.
+  // From position 1000 on, a token costs 2 ms, and 0.001 ms more at each further position.
   EXPECT_EQ(costs.TokensWithin(1000, 0.21), 96);
   EXPECT_EQ(costs.TokensWithin(1000, 0.19), 64);
 }
@@ -94,7 +95,7 @@ TEST(CostModelTest, SmallStepsSayLessThanLargeOnes) {
 
 TEST(CostModelTest, ASlowDiskIsLeftAloneAndAFastOneIsUsedWhole) {
   CostModel costs;
-  costs.ObserveStep(512, 0, 512 * 1e-3);  // a block in 32 ms
+  costs.ObserveStep(512, 0, 512 * 1e-3);  // a block takes 32 ms to compute
   const CostModel::RestoreArgs args{.num_blocks = 100, .block_bytes = 400'000};
   auto with = args;
   with.bytes_per_second = 400'000 / 0.040;
@@ -103,19 +104,20 @@ TEST(CostModelTest, ASlowDiskIsLeftAloneAndAFastOneIsUsedWhole) {
   EXPECT_EQ(costs.PlanRestore(with).num_blocks, 100);
   EXPECT_NEAR(costs.PlanRestore(with).restore_seconds, 2.0, 0.01);
   EXPECT_NEAR(costs.PlanRestore(with).compute_seconds, 3.2, 0.01);
-  // What the first record takes is waited for once.
+  // The latency of the first record is added once.
   with.latency_seconds = 1.0;
   EXPECT_EQ(costs.PlanRestore(with).num_blocks, 100);
   EXPECT_NEAR(costs.PlanRestore(with).restore_seconds, 3.0, 0.01);
   with.latency_seconds = 1.5;
   EXPECT_EQ(costs.PlanRestore(with).num_blocks, 0);
   with.latency_seconds = 0;
-  // What stands in the queue before it counts: 2 s for these blocks, and 2 s of others.
+  // Bytes that are ahead in the queue count: 2 s for these blocks, and 2 s for others.
   with.bytes_ahead = 100 * 400'000;
   EXPECT_EQ(costs.PlanRestore(with).num_blocks, 0);
 }
 
-// Against the definition: the k that gives the least queue + restore(k) + compute(the rest).
+// The plan is compared with its definition: the k with the least queue + restore(k) + compute(the
+// rest).
 TEST(CostModelTest, ThePlanIsTheBestSplitThereIs) {
   std::mt19937 random(11);
   std::uniform_real_distribution<double> uniform(0.1, 10);

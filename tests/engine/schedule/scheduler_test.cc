@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <mutex>
 #include <random>
@@ -10,10 +11,13 @@
 
 #include "kernels/reference/reference_backend.h"
 #include "tests/engine/memory_kv_store.h"
+#include "tests/manual_clock.h"
+#include "tests/wait_until.h"
 
 namespace kvgate::schedule {
 namespace {
 
+using std::chrono::milliseconds;
 using Tokens = std::vector<TokenId>;
 
 Tokens Range(int count, TokenId first = 0) {
@@ -22,7 +26,7 @@ Tokens Range(int count, TokenId first = 0) {
   return tokens;
 }
 
-// A scheduler with a pool and, where asked for, a store; the "model" is a counter.
+// The fixture has a scheduler with a pool and, if asked for, a store; the "model" is a counter.
 class SchedulerTest : public testing::Test {
  protected:
   void Make(uint32_t num_blocks, int step_tokens_max = 128, bool with_tier = false) {
@@ -68,7 +72,7 @@ class SchedulerTest : public testing::Test {
     scheduler_->Add(std::move(sequence));
     return id;
   }
-  // One turn of an engine: every sequence whose logits came gets a next token.
+  // Runs one turn of an engine: every sequence whose logits were computed gets a next token.
   std::vector<StepItem> Turn() {
     scheduler_->AdmitWaiting();
     std::vector<StepItem> step = scheduler_->PlanStep();
@@ -85,17 +89,11 @@ class SchedulerTest : public testing::Test {
     return !completions_.empty();
   }
   tier::Completion WaitForCompletion() {
-    while (true) {
-      {
-        const std::lock_guard lock(mutex_);
-        if (!completions_.empty()) {
-          const tier::Completion done = completions_.front();
-          completions_.erase(completions_.begin());
-          return done;
-        }
-      }
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
+    EXPECT_TRUE(test::WaitUntil([this] { return HasCompletion(); }, "a load or a write completes"));
+    const std::lock_guard lock(mutex_);
+    const tier::Completion done = completions_.at(0);
+    completions_.erase(completions_.begin());
+    return done;
   }
   void TearDown() override {
     if (scheduler_ != nullptr) {
@@ -105,7 +103,7 @@ class SchedulerTest : public testing::Test {
     tier_.reset();
     scheduler_.reset();
   }
-  // Computes a prompt and lets it go, written to the store.
+  // Computes a prompt, writes it to the store and releases it.
   void Store(const Tokens& tokens) {
     const RequestId id = Add(tokens);
     Turn();
@@ -159,7 +157,7 @@ TEST_F(SchedulerTest, DecodingSequencesComeFirstAndPrefillFillsTheRest) {
   ASSERT_EQ(step.size(), 2u);
   EXPECT_EQ(step[0].num_tokens, 1);
   EXPECT_TRUE(step[0].wants_logits);
-  EXPECT_EQ(step[1].num_tokens, 32);  // 63 of the budget are left: one whole block
+  EXPECT_EQ(step[1].num_tokens, 32);  // 63 tokens of the budget are left: one whole block
 }
 
 TEST_F(SchedulerTest, ASecondPromptSharesTheBlocksOfTheFirst) {
@@ -173,7 +171,7 @@ TEST_F(SchedulerTest, ASecondPromptSharesTheBlocksOfTheFirst) {
   EXPECT_EQ(scheduler_->Find(second)->num_prefilled_tokens, 1);
 }
 
-// The one that comes second waits for the first to compute what both need.
+// A request that comes second waits until the first has computed their common prefix.
 TEST_F(SchedulerTest, EqualColdPromptsAreComputedOnce) {
   Make(64, 64);
   const RequestId first = Add(Range(200));
@@ -185,6 +183,8 @@ TEST_F(SchedulerTest, EqualColdPromptsAreComputedOnce) {
       if (!item.sequence->is_decoding() || item.num_tokens > 1) num_computed += item.num_tokens;
     }
   }
+  EXPECT_GE(num_computed, 200);
+  EXPECT_LE(num_computed, 203) << "of the others only the last token is computed";
   const Sequence* leader = scheduler_->Find(first);
   EXPECT_EQ(leader->num_prefilled_tokens, 200);
   for (const RequestId id : others) {
@@ -254,12 +254,12 @@ TEST_F(SchedulerTest, PrefillTakesLessOfAStepInWhichOthersDecode) {
   Add(Range(2000, 100));
   const auto step = Turn();
   ASSERT_EQ(step.size(), 2u);
-  EXPECT_EQ(step[1].num_tokens, 64);  // 95 are left: two blocks
+  EXPECT_EQ(step[1].num_tokens, 64);  // 95 tokens are left: two blocks
 }
 
 TEST_F(SchedulerTest, AStepTakesNoLongerThanItMay) {
   costs_.ObserveStep(512, 0, 512 * 1e-3);
-  // Far in, a token takes four times as long, and a thousandth more each on the way there.
+  // At position 3000 a token costs four times as much, and the cost grows linearly up to there.
   costs_.ObserveStep(512, 3000, 512 * 4e-3);
   options_.step_seconds_max = 0.4;
   Make(256, 512);
@@ -268,9 +268,11 @@ TEST_F(SchedulerTest, AStepTakesNoLongerThanItMay) {
   for (int turn = 0; turn < 20; ++turn) chunks.push_back(Turn().front().num_tokens);
   EXPECT_EQ(chunks.front(), 320);
   EXPECT_EQ(chunks.back(), 96);
-  Add(Range(10, 9000));  // somebody else: a quarter of the time, of which ten tokens are its own
+  // With a second request, a step gets a quarter of the time, and that request's ten tokens use a
+  // part of it.
+  Add(Range(10, 9000));
   const auto step = Turn();
-  ASSERT_EQ(step.size(), 1u);  // too little is left for a block of the long one
+  ASSERT_EQ(step.size(), 1u);  // too little time is left for a block of the long one
   EXPECT_EQ(Turn().back().num_tokens, 32) << "beside a decode it goes on by a block in any case";
 }
 
@@ -285,7 +287,7 @@ TEST_F(SchedulerTest, ATenantHoldsNoMoreThanItsShareWhileItHasOthersRunning) {
   for (const RequestId id : greedy) {
     num_running += scheduler_->Find(id)->state == SequenceState::kRunning;
   }
-  EXPECT_EQ(num_running, 2);  // four blocks each, eight are its share
+  EXPECT_EQ(num_running, 2);  // four blocks each, and its share is eight
   EXPECT_EQ(scheduler_->Find(other)->state, SequenceState::kRunning);
 }
 
@@ -357,9 +359,9 @@ TEST_F(SchedulerTest, StoredBlocksAreRestoredAndTheRestIsComputed) {
   scheduler_->Remove(first);
   cache_->Clear();
 
-  store_.fail_gets_from_depth = 3;  // the fourth block turns out damaged
+  store_.fail_gets_from_depth = 3;  // the fourth block is damaged
   const RequestId second = Add(Range(130));
-  EXPECT_TRUE(Turn().empty());  // it waits for the store
+  EXPECT_TRUE(Turn().empty());  // the sequence waits for the store
   EXPECT_EQ(scheduler_->Find(second)->state, SequenceState::kRestoring);
   scheduler_->OnRestored(WaitForCompletion());
   const auto step = Turn();
@@ -370,47 +372,59 @@ TEST_F(SchedulerTest, StoredBlocksAreRestoredAndTheRestIsComputed) {
   EXPECT_EQ(scheduler_->Find(second)->given_up.num_tokens, 32);
 }
 
-// Where the process has no processor, neither loading nor computing gets on.
+// When the process gets no processor time, neither loading nor computing progresses.
 TEST_F(SchedulerTest, TimeInWhichNobodyCouldLookIsNotCountedAgainstALoad) {
   costs_.ObserveStep(512, 0, 512 * 1e-3);
   Make(40, 512, true);
   Store(Range(330));
-  store_.get_delay_ms = 400;
+  const test::ManualClock clock;
+  store_.holds_gets = true;
   const RequestId id = Add(Range(330));
   EXPECT_TRUE(Turn().empty());
+  ASSERT_TRUE(test::WaitUntil([&] { return store_.num_gets_held > 0; }, "a reader reads"));
   for (int look = 0; look < 3; ++look) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    test::ManualClock::Advance(milliseconds(100));
     scheduler_->GiveUpLateRestores();
   }
   EXPECT_EQ(scheduler_->Find(id)->state, SequenceState::kRestoring);
-  // A step that took as long would have computed something.
-  std::this_thread::sleep_for(std::chrono::milliseconds(90));
+  // If a step took as long, computing would have progressed, so that time counts against the load.
+  test::ManualClock::Advance(milliseconds(90));
   scheduler_->GiveUpLateRestores(true);
   EXPECT_EQ(scheduler_->Find(id)->state, SequenceState::kRunning);
   EXPECT_EQ(scheduler_->restorer().num_cut(), 1u);
+  store_.holds_gets = false;
   scheduler_->Remove(id);
   scheduler_->OnRestored(WaitForCompletion());
 }
 
-// As measured in 4 of 24 restarts of a loaded machine: the first read came after 45 ms, the other
-// 1500 blocks in 8 ms; the prompt would have taken 2.8 s.
+// The numbers were measured in 4 of 24 restarts of a loaded machine: the first read took 45 ms, the
+// other 1500 blocks 8 ms, and computing the prompt would have taken 2.8 s.
 TEST_F(SchedulerTest, AFirstReadThatTakesAWhileIsWaitedFor) {
   costs_.ObserveStep(128, 64, 128 * 14e-6);
   costs_.SetSlope(2.2e-9);
   Make(330, 10'240, true);
   Store(Range(10'000));
-  store_.first_get_delay_ms = 45;
+  const test::ManualClock clock;
+  store_.get_takes_us = 25;
+  store_.holds_gets = true;
   const RequestId id = Add(Range(10'000));
   EXPECT_TRUE(Turn().empty());
-  while (scheduler_->restoring()) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  ASSERT_TRUE(test::WaitUntil([&] { return store_.num_gets_held == 2; }, "both readers read"));
+  for (int ms = 0; ms < 45; ++ms) {
+    test::ManualClock::Advance(milliseconds(1));
+    scheduler_->GiveUpLateRestores();
+  }
+  store_.holds_gets = false;
+  const auto has_ended = [&] {
     scheduler_->GiveUpLateRestores();
     if (HasCompletion()) scheduler_->OnRestored(WaitForCompletion());
-  }
+    return !scheduler_->restoring();
+  };
+  ASSERT_TRUE(test::WaitUntil(has_ended, "the load ends"));
   EXPECT_EQ(scheduler_->restorer().num_cut(), 0u);
   EXPECT_EQ(scheduler_->Find(id)->num_disk_tokens, 9984);
   EXPECT_EQ(scheduler_->Find(id)->given_up.reason, GivenUpLoad::Reason::kNone);
-  // Nor does it count against the next one.
+  // The slow first read does not count against the next load, either.
   scheduler_->Remove(id);
   cache_->Clear();
   const RequestId second = Add(Range(10'000));
@@ -421,19 +435,24 @@ TEST_F(SchedulerTest, AFirstReadThatTakesAWhileIsWaitedFor) {
 }
 
 TEST_F(SchedulerTest, ALoadThatFallsBehindComputingIsGivenUp) {
-  costs_.ObserveStep(512, 0, 512 * 1e-3);  // a block in 32 ms
+  costs_.ObserveStep(512, 0, 512 * 1e-3);  // a block takes 32 ms to compute
   Make(40, 512, true);
   Store(Range(330));
-  store_.get_delay_ms = 200;
+  const test::ManualClock clock;
+  store_.holds_gets = true;
   const RequestId id = Add(Range(330));
   EXPECT_TRUE(Turn().empty());
-  const auto began = Clock::now();
-  while (scheduler_->Find(id)->state == SequenceState::kRestoring) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  ASSERT_TRUE(test::WaitUntil([&] { return store_.num_gets_held == 2; }, "both readers read"));
+  int waited_ms = 0;
+  while (scheduler_->Find(id)->state == SequenceState::kRestoring && waited_ms < 1000) {
+    test::ManualClock::Advance(milliseconds(1));
+    ++waited_ms;
     scheduler_->GiveUpLateRestores();
   }
-  // A twentieth of the 320 ms that computing takes, give or take a busy machine.
-  EXPECT_LT(Clock::now() - began, std::chrono::milliseconds(150));
+  // A load may lag by a twentieth of the 320 ms of computing, and by the time that a first read may
+  // take.
+  EXPECT_GE(waited_ms, 16);
+  EXPECT_LT(waited_ms, 150);
   EXPECT_EQ(scheduler_->restorer().num_cut(), 1u);
   const GivenUpLoad& given_up = scheduler_->Find(id)->given_up;
   EXPECT_EQ(given_up.reason, GivenUpLoad::Reason::kLate);
@@ -445,10 +464,12 @@ TEST_F(SchedulerTest, ALoadThatFallsBehindComputingIsGivenUp) {
   ASSERT_EQ(step.size(), 1u);
   EXPECT_EQ(step[0].num_tokens, 330);
   const std::vector<BlockId> table = scheduler_->Find(id)->block_table;
+  store_.get_takes_us = 200'000;
+  store_.holds_gets = false;
   scheduler_->OnRestored(WaitForCompletion());
   EXPECT_FALSE(scheduler_->restoring());
   EXPECT_EQ(scheduler_->Find(id)->block_table, table);
-  // From now on the disk is known to be slow: nobody waits for it at all.
+  // The disk is known to be slow from here on, so no request waits for it.
   const RequestId second = Add(Range(330, 0), "");
   scheduler_->Remove(id);
   cache_->Clear();
@@ -462,13 +483,14 @@ TEST_F(SchedulerTest, ALoadThatFallsBehindComputingIsGivenUp) {
 TEST_F(SchedulerTest, ASequenceThatEndsDuringItsLoadLeavesTheReadersTheirBlocks) {
   Make(40, 512, true);
   Store(Range(330));
-  store_.get_delay_ms = 50;
+  store_.holds_gets = true;
   const RequestId id = Add(Range(330));
   Turn();
   ASSERT_EQ(scheduler_->Find(id)->state, SequenceState::kRestoring);
-  std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  ASSERT_TRUE(test::WaitUntil([&] { return store_.num_gets_held == 2; }, "both readers read"));
   EXPECT_NE(scheduler_->Remove(id), nullptr);
   EXPECT_EQ(pool_->num_used(), 2u);
+  store_.holds_gets = false;
   scheduler_->OnRestored(WaitForCompletion());
   EXPECT_EQ(pool_->num_used(), 0u);
 }
@@ -488,7 +510,8 @@ TEST_F(SchedulerTest, ABoundedContextKeepsItsBlocksAndGoesOn) {
       ASSERT_LE(sequence->blocks.size(), 4u + 8u);
       ASSERT_EQ(sequence->num_dropped_tokens % 32, 0);
       ASSERT_LE(sequence->num_slots(), 128 + 256);
-      // All that is dropped at once, whatever the chunks were: at every 256th token behind 384.
+      // Drops happen at fixed positions, whatever the chunks were: 256 tokens at once at position
+      // 384 and every 256 tokens after it.
       ASSERT_EQ(sequence->num_dropped_tokens,
                 sequence->num_computed < 384 ? 0 : (sequence->num_computed - 128) / 256 * 256);
       ASSERT_EQ(sequence->block_mass.size(),
@@ -496,7 +519,8 @@ TEST_F(SchedulerTest, ABoundedContextKeepsItsBlocksAndGoesOn) {
     }
     EXPECT_EQ(scheduler_->Find(id)->num_prefilled_tokens, 2000);
     scheduler_->Remove(id);
-    // What was computed before the first drop is the KV of those tokens; nothing after it is.
+    // Blocks computed before the first drop hold valid KV of their prefix; none after it may be a
+    // hit.
     const RequestId again = Add(Range(2000));
     Turn();
     EXPECT_GT(scheduler_->Find(again)->num_device_tokens, 0);
@@ -506,7 +530,8 @@ TEST_F(SchedulerTest, ABoundedContextKeepsItsBlocksAndGoesOn) {
   }
 }
 
-// Arrivals, cancels and ends in any order; the harness checks pool and cache after each turn.
+// Requests arrive, are cancelled and end in any order; the harness checks pool and cache after each
+// turn.
 TEST_F(SchedulerTest, KeepsItsBooksOverRandomTrafficOfBoundedContexts) {
   options_.context_policy = ContextPolicy::kAttentionSink;
   options_.context_policy_tokens = 128;

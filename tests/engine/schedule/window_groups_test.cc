@@ -14,7 +14,7 @@ namespace {
 using kernels::kKvBlockTokens;
 using Tokens = std::vector<TokenId>;
 
-constexpr int kWindow = 70;  // three blocks before a place
+constexpr int kWindow = 70;  // covers three blocks before a resume point
 constexpr int kTail = 3;
 
 Tokens Range(int count, TokenId first = 0) {
@@ -23,10 +23,15 @@ Tokens Range(int count, TokenId first = 0) {
   return tokens;
 }
 
-// A scheduler over group 0 and one group with a window; the "model" is a counter.
+// The fixture has a scheduler over group 0 and one group with a window; the "model" is a counter.
 class WindowGroupsTest : public testing::Test {
  protected:
   void Make(uint32_t num_blocks, uint32_t num_window_blocks, int step_tokens_max = 128) {
+    // What borrows goes before what it borrows from, where a test makes these a second time.
+    groups_.reset();
+    scheduler_.reset();
+    window_cache_.reset();
+    cache_.reset();
     backend_ = kernels::reference::MakeReferenceBackend();
     arena_ = *backend_->AllocateKv({.num_layers = 1, .num_kv_heads = 1, .head_dim = 2}, num_blocks);
     window_arena_ = *backend_->AllocateKv({.num_layers = 2, .num_kv_heads = 1, .head_dim = 2},
@@ -68,7 +73,7 @@ class WindowGroupsTest : public testing::Test {
     scheduler_->Add(std::move(sequence));
     return id;
   }
-  // What the step reads and writes is held: [first position - window + 1, end).
+  // Checks that all the step reads and writes is held: [first position - window + 1, end).
   void CheckHeld(const StepItem& item) {
     const Sequence& sequence = *item.sequence;
     const HeldWindow& held = sequence.windows[0];
@@ -118,7 +123,7 @@ TEST_F(WindowGroupsTest, APromptOfTwentyWindowsHoldsAWindowAndAStepAtAnyTime) {
   Make(64, 64);
   const RequestId id = Add(Range(20 * kWindow));
   Finish(id);
-  // The tail, the block before the newest place, and a step's.
+  // At most the tail, the block before the newest position and the blocks of one step are held.
   EXPECT_LE(most_used_, static_cast<uint32_t>(kTail + 1 + 128 / kKvBlockTokens));
   EXPECT_GT(most_used_, 0u);
 }
@@ -133,17 +138,17 @@ TEST_F(WindowGroupsTest, ThePlaceIsTheLastOneBehindWhichNoBlockIsMissing) {
     last = hasher_.Next(last, std::span(tokens).subspan(block * 32).first<32>());
     keys.push_back(last);
   }
-  EXPECT_EQ(groups_->LastPlace(keys, 20, false), 20);
-  EXPECT_EQ(groups_->LastPlace(keys, 11, false), 11);
-  // Without block 12 nobody can go on behind blocks 12 to 14.
+  EXPECT_EQ(groups_->LastResumePoint(keys, 20, false), 20);
+  EXPECT_EQ(groups_->LastResumePoint(keys, 11, false), 11);
+  // Without block 12, no request can resume after blocks 12 to 14.
   std::vector<kv::BlockRef> others;
   while (window_cache_->Contains(keys[12])) {
     others.push_back(std::move(window_pool_->Acquire(1)->front()));
   }
-  EXPECT_FALSE(window_cache_->Contains(keys[0]));  // it slid out before
-  EXPECT_EQ(groups_->LastPlace(keys, 15, false), 0);
-  EXPECT_EQ(groups_->LastPlace(keys, 16, false), 16);
-  EXPECT_EQ(groups_->LastPlace(keys, 20, false), 20);
+  EXPECT_FALSE(window_cache_->Contains(keys[0]));  // it slid out of the window before
+  EXPECT_EQ(groups_->LastResumePoint(keys, 15, false), 0);
+  EXPECT_EQ(groups_->LastResumePoint(keys, 16, false), 16);
+  EXPECT_EQ(groups_->LastResumePoint(keys, 20, false), 20);
 }
 
 TEST_F(WindowGroupsTest, AHitIsCutAndItsOwnPlaceIsKeptFromThenOn) {

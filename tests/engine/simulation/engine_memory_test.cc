@@ -1,6 +1,6 @@
-// Memory that is not there: on the engine's thread an allocation fails, the first, the second, ...
-// of a request's whole life. Nothing may end but a request: no abort, no block lost, no answer but
-// the cold one.
+// Allocations fail on the engine's thread, at the first, the second, ... of a request's whole life.
+// Only a request may fail: the engine does not abort, loses no block and gives no answer but the
+// cold one.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -17,10 +17,10 @@
 
 namespace {
 
-// Set by what runs on the engine's thread; other threads' allocations never fail.
+// Set on the engine's thread only; allocations of other threads never fail.
 thread_local bool t_is_engine = false;
-std::atomic<int64_t> g_calls_left{-1};  // until one fails; negative: none does
-std::atomic<int> g_failures_left{0};    // that follow, counting the first
+std::atomic<int64_t> g_calls_left{-1};  // allocations until one fails; negative: none does
+std::atomic<int> g_failures_left{0};    // consecutive failures, counting the first
 std::atomic<uint64_t> g_num_failed{0};
 
 bool FailsNow() {
@@ -81,7 +81,7 @@ struct Setting {
   schedule::ContextPolicy policy = schedule::ContextPolicy::kNone;
 };
 
-// Marks the engine's thread, and keeps its own allocations out of the count.
+// MarkingSink marks the engine's thread, and keeps its own allocations out of the count.
 class MarkingSink final : public TokenSink {
  public:
   void OnToken(TokenEvent event) override {
@@ -103,7 +103,8 @@ class MarkingSink final : public TokenSink {
 class EngineMemoryTest : public testing::TestWithParam<Setting> {
  protected:
   EngineMemoryTest() : model_(TestModel::Make("llama", kernels::DType::kF16)) {
-    // Some prompts' worth of blocks (of 256 bytes without windows): they are evicted all the time.
+    // The pool holds only a few prompts (256 bytes a block without windows), so blocks are evicted
+    // all the time.
     options_.kv_bytes = is_bounded()                    ? 24 << 10
                         : GetParam().windows.size() > 1 ? 20 << 10
                                                         : 8 << 10;
@@ -126,7 +127,7 @@ class EngineMemoryTest : public testing::TestWithParam<Setting> {
     options.windows = GetParam().windows;
     return options;
   }
-  // Prompts that share beginnings.
+  // Returns a prompt; all variants share their beginning.
   static Tokens Prompt(int variant) {
     Tokens prompt;
     for (int i = 0; i < (is_bounded() ? 150 : 100) + variant; ++i) {
@@ -142,7 +143,7 @@ class EngineMemoryTest : public testing::TestWithParam<Setting> {
     EXPECT_TRUE(engine.Submit(std::move(request)).has_value());
     return sink;
   }
-  // Whether it came to an answer, which is then the cold one.
+  // Returns true if the request got an answer, and expects it to be the cold one.
   bool Answers(MarkingSink& sink, const Tokens& expected) {
     const FinishEvent& finish = sink.sink().WaitForFinish();
     if (finish.reason == FinishReason::kError) {
@@ -153,14 +154,14 @@ class EngineMemoryTest : public testing::TestWithParam<Setting> {
     EXPECT_EQ(sink.sink().tokens(), expected);
     return true;
   }
-  // Requests beside one another while the n-th allocation fails. Whether one did.
+  // Runs requests side by side while the n-th allocation fails. Returns true if one did fail.
   bool Try(Engine& engine, int64_t n, int num_failures) {
     constexpr int kTokens = 5;
     std::vector<std::shared_ptr<MarkingSink>> sinks;
     const auto variant = static_cast<int>(n % 11);
     std::vector<Tokens> expected;
     for (int i = 0; i < 3; ++i) expected.push_back(Expected(variant + i, kTokens));
-    Generate(engine, 20 + variant);  // marks the thread, and makes room scarce
+    Generate(engine, 20 + variant);  // marks the thread, and fills the pool
     const uint64_t before = g_num_failed;
     g_failures_left = num_failures;
     g_calls_left = n;
@@ -210,7 +211,8 @@ TEST_P(EngineMemoryTest, AnAllocationThatFailsEndsARequestAndNothingElse) {
   const int64_t stride = IsFull() ? 1 : 3;
   int num_failed = 0;
   for (const int num_failures : {1, 4}) {
-    int num_without = 0;  // a shortage behind the end of all requests fails nothing
+    // When n is past the last allocation of all requests, none fails, and the loop ends.
+    int num_without = 0;
     for (int64_t n = 0; num_without < 5 && n < 100'000; n += stride) {
       const bool has_failed = Try(*engine, n, num_failures);
       num_failed += has_failed;

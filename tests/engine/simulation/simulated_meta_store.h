@@ -1,5 +1,6 @@
-// A MetaStore on a simulated disk: writes fail as the simulation says, the process dies in the
-// middle of one, power takes back what was not synced, and rows are damaged. One thread.
+// SimulatedMetaStore is a MetaStore on a simulated disk: writes fail as the simulation says, the
+// process may die in the middle of one, a power loss takes back unsynced writes, and rows are
+// damaged. It is for one thread.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +17,14 @@
 
 namespace kvgate::store {
 
-class SimulatedMetaStore final : public MetaStore {
+class SimulatedMetaStore final : public meta::MetaStore {
  public:
-  using Below = std::function<uint64_t(uint64_t)>;  // a random number below its argument
+  using Below = std::function<uint64_t(uint64_t)>;  // returns a random number below its argument
   explicit SimulatedMetaStore(Below below) : below_(std::move(below)) {}
 
-  bool syncs = false;          // what is acknowledged survives the loss of power
+  bool syncs = false;          // acknowledged writes survive a power loss
   bool refuses = false;        // writes fail and change nothing
-  int writes_until_kill = -1;  // the next write but so many ends the process; negative: none does
+  int writes_until_kill = -1;  // writes before the one that ends the process; negative: none does
   uint64_t num_faults = 0;
 
   bool is_killed() const { return is_killed_; }
@@ -31,7 +32,7 @@ class SimulatedMetaStore final : public MetaStore {
     is_killed_ = false;
     writes_until_kill = -1;
   }
-  // Takes back some of what was written last and not synced. REQUIRES: nothing is open.
+  // Takes back some of the last unsynced writes. REQUIRES: no store is open on it.
   void LosePower() {
     for (uint64_t left = below_(undo_.size() + 1); left > 0; --left) {
       for (auto write = undo_.back().rbegin(); write != undo_.back().rend(); ++write) {
@@ -43,8 +44,8 @@ class SimulatedMetaStore final : public MetaStore {
     undo_.clear();
   }
   void Sync() { undo_.clear(); }
-  // One bit of the row. False: there is no such row.
-  bool Damage(MetaTable table, const std::string& key) {
+  // Flips one bit of the row. Returns false if there is no such row.
+  bool Damage(meta::MetaTable table, const std::string& key) {
     const auto found = tables_[table].find(key);
     if (found == tables_[table].end() || found->second.empty()) return false;
     char& byte = found->second[below_(found->second.size())];
@@ -53,15 +54,7 @@ class SimulatedMetaStore final : public MetaStore {
     return true;
   }
 
-  Result<void> Put(MetaTable table, std::string_view key, std::string_view value) override {
-    const MetaWrite write{.key = std::string(key), .value = std::string(value)};
-    return PutAll(table, {&write, 1});
-  }
-  Result<void> Delete(MetaTable table, std::string_view key) override {
-    const MetaWrite write{.key = std::string(key), .value = std::nullopt};
-    return PutAll(table, {&write, 1});
-  }
-  Result<void> PutAll(MetaTable table, std::span<const MetaWrite> writes) override {
+  Result<void> PutAll(meta::MetaTable table, std::span<const meta::MetaWrite> writes) override {
     if (is_killed_) return Fails("the process has ended");
     const bool dies = writes_until_kill == 0;
     if (writes_until_kill > 0) --writes_until_kill;
@@ -72,29 +65,31 @@ class SimulatedMetaStore final : public MetaStore {
       ++num_faults;
       return Fails("the disk is full");
     }
-    // A write that the process dies in may be there or not, but whole.
+    // A write in which the process dies may be applied or not, but only as a whole.
     if (!dies || below_(2) == 0) {
       std::vector<Change>& undo = undo_.emplace_back();
-      for (const MetaWrite& write : writes) {
+      for (const meta::MetaWrite& write : writes) {
         undo.push_back(Apply({.table = table, .key = write.key, .value = write.value}));
       }
       if (syncs) undo_.clear();
     }
     return dies ? Fails("the process ends in this write") : Result<void>();
   }
-  Result<std::optional<std::string>> Get(MetaTable table, std::string_view key) const override {
+  Result<std::optional<std::string>> Get(meta::MetaTable table,
+                                         std::string_view key) const override {
     const Rows& rows = tables_[table];
     const auto found = rows.find(key);
     return found == rows.end() ? std::nullopt : std::optional(found->second);
   }
-  Result<void> Scan(MetaTable table, std::string_view prefix, const Visit& visit) const override {
+  Result<void> Scan(meta::MetaTable table, std::string_view prefix,
+                    const Visit& visit) const override {
     const Rows& rows = tables_[table];
     for (auto at = rows.lower_bound(prefix); at != rows.end(); ++at) {
       if (!at->first.starts_with(prefix) || !visit(at->first, at->second)) break;
     }
     return {};
   }
-  Result<void> ScanBack(MetaTable table, const ScanBackArgs& args,
+  Result<void> ScanBack(meta::MetaTable table, const ScanBackArgs& args,
                         const Visit& visit) const override {
     const Rows& rows = tables_[table];
     auto at = args.before.empty() ? rows.end() : rows.lower_bound(args.before);
@@ -112,12 +107,12 @@ class SimulatedMetaStore final : public MetaStore {
  private:
   using Rows = std::map<std::string, std::string, std::less<>>;
   struct Change {
-    MetaTable table;
+    meta::MetaTable table;
     std::string key;
     std::optional<std::string> value;
   };
 
-  // What takes it back.
+  // Applies a change and returns the one that takes it back.
   Change Apply(const Change& change) {
     Rows& rows = tables_[change.table];
     const auto found = rows.find(change.key);
@@ -136,8 +131,8 @@ class SimulatedMetaStore final : public MetaStore {
 
   const Below below_;
   bool is_killed_ = false;
-  mutable std::map<MetaTable, Rows> tables_;
-  std::vector<std::vector<Change>> undo_;  // of what is not synced, the oldest first
+  mutable std::map<meta::MetaTable, Rows> tables_;
+  std::vector<std::vector<Change>> undo_;  // for the unsynced writes, the oldest first
 };
 
 }  // namespace kvgate::store

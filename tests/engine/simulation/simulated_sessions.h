@@ -1,9 +1,10 @@
-// Conversations on the simulated clock: clients, a network that delays, repeats and loses what they
-// send, and the real stores of turns and pins on a simulated disk. What is acknowledged is kept
-// beside it and compared: a turn may be absent only where age, a deletion, damage or lost power
-// explains it, and nobody ever reads another text than the one that was stored.
+// SimulatedSessions runs conversations on the simulated clock: clients, a network that delays,
+// repeats and loses messages, and the real stores of turns and pins on a simulated disk. It keeps a
+// copy of all that was acknowledged and compares: a turn may be absent only if age, a deletion,
+// damage or lost power explains it, and nobody ever reads a text other than the one that was
+// stored.
 //
-// It generates nothing: Receive says what an engine has to answer, Answer what it said.
+// It generates no text: Receive says what an engine has to answer, and Answer takes what it said.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,12 +22,10 @@
 #include <utility>
 #include <vector>
 
-#include <kvgate/wall_clock.h>
-
 #include "base/clock.h"
-#include "store/kv_format.h"
+#include "store/kv/kv_format.h"
 #include "store/meta/pin_book.h"
-#include "store/turn_format.h"
+#include "store/meta/turn_format.h"
 #include "store/meta/turn_store.h"
 #include "tests/engine/simulation/simulated_meta_store.h"
 #include "tests/engine/simulation/simulated_store.h"
@@ -35,22 +34,22 @@ namespace kvgate::engine {
 
 struct SessionTotals {
   uint64_t num_turns = 0;     // acknowledged
-  uint64_t num_compared = 0;  // turns and lists of pins read, and what stands in them
-  uint64_t num_resent = 0;    // by clients that heard nothing
-  uint64_t num_repeated = 0;  // answered from what was stored
+  uint64_t num_compared = 0;  // turns and lists of pins that were read and compared
+  uint64_t num_resent = 0;    // by clients that got no answer
+  uint64_t num_repeated = 0;  // answered from the store
   uint64_t num_power_losses = 0;
-  uint64_t num_explained = 0;  // acknowledged, absent, and allowed to be
+  uint64_t num_explained = 0;  // acknowledged turns that are absent for an allowed reason
   uint64_t num_pins = 0;
-  uint64_t num_faults = 0;  // messages lost, and those of the disk
+  uint64_t num_faults = 0;  // lost messages and disk faults
 };
 
 class SimulatedSessions {
  public:
   using Tokens = std::vector<TokenId>;
-  using TimePoint = tier::Clock::time_point;
+  using TimePoint = SteadyClock::time_point;
   using Below = store::SimulatedMetaStore::Below;
 
-  // What is to be generated.
+  // A request that an engine has to answer.
   struct Asked {
     std::string id;
     std::string tenant;
@@ -84,20 +83,20 @@ class SimulatedSessions {
   void Start() {
     Tick();
     meta_.Revive();
-    auto turns = store::TurnStore::Open({.meta = meta_,
-                                         .retention = retention_,
-                                         .bytes_max = turn_bytes_max_,
-                                         .retire_interval = std::chrono::hours(24),
-                                         .now_us = [this] { return Tick(); }});
+    auto turns = store::meta::TurnStore::Open({.meta = meta_,
+                                               .retention = retention_,
+                                               .bytes_max = turn_bytes_max_,
+                                               .retire_interval = std::chrono::hours(24),
+                                               .now_us = [this] { return Tick(); }});
     ASSERT_TRUE(turns.has_value()) << turns.error().ToString();
     turns_ = std::move(*turns);
-    auto pins = store::PinBook::Open(meta_, kv_, false);
+    auto pins = store::meta::PinBook::Open(meta_, kv_, false);
     ASSERT_TRUE(pins.has_value()) << pins.error().ToString();
     pins_ = std::move(*pins);
     Compare();
   }
 
-  // The end of the process: what the network carries is lost, and with `is_crash` perhaps power.
+  // Ends the process: messages on the network are lost, and with `is_crash` perhaps power as well.
   void Stop(bool is_crash) {
     if (turns_ == nullptr) return;
     turns_.reset();
@@ -133,7 +132,8 @@ class SimulatedSessions {
     }
   }
 
-  // The next message that has arrived and needs an engine; clients that heard nothing ask again.
+  // Returns the next message that has arrived and needs an engine. Clients without an answer ask
+  // again.
   std::optional<Asked> Receive() {
     Tick();
     for (Session& session : sessions_) {
@@ -153,7 +153,7 @@ class SimulatedSessions {
     }
     return std::nullopt;
   }
-  // When something happens next by itself.
+  // Returns the time of the next event that happens by itself.
   TimePoint NextAt() const {
     TimePoint next = TimePoint::max();
     for (const Message& message : messages_) next = std::min(next, message.due);
@@ -163,13 +163,13 @@ class SimulatedSessions {
     return next;
   }
 
-  // `tokens` is the answer to what Receive gave; nothing: there is none, and the client hears that,
-  // or, where the connection has broken, asks again.
+  // Takes the answer to what Receive gave. Without `tokens` there is no answer: the client hears
+  // that or, if the connection is broken, asks again.
   void Answer(const std::string& id, const std::optional<Tokens>& tokens, bool is_broken = false) {
     Tick();
     const auto found = asked_.find(id);
     ASSERT_NE(found, asked_.end());
-    store::Turn turn = std::move(found->second.turn);
+    store::meta::Turn turn = std::move(found->second);
     asked_.erase(found);
     if (is_broken) return;
     if (!tokens) return Reply(turn, Outcome::kRefused);
@@ -177,7 +177,7 @@ class SimulatedSessions {
     Store(std::move(turn));
   }
 
-  // All that has been acknowledged, read again.
+  // Reads again all that has been acknowledged, and compares.
   void Compare() {
     Tick();
     for (auto& [id, known] : known_) Check(known);
@@ -188,35 +188,33 @@ class SimulatedSessions {
   enum class Outcome { kStored, kNotStored, kRefused };
   struct Message {
     TimePoint due;
-    store::Turn turn;
-    std::optional<Outcome> outcome;  // absent: to the gateway
+    store::meta::Turn turn;
+    std::optional<Outcome> outcome;  // absent in messages to the gateway
   };
   struct Session {
     std::string tenant;
     std::string key;
-    std::string last_id;  // the turn that the client goes on from
+    std::string last_id;  // the turn that the client continues
     size_t num_tokens = 0;
-    std::optional<store::Turn> asks;
+    std::optional<store::meta::Turn> asks;
     TimePoint resend_at;
     int num_sent = 0;
   };
-  struct InWork {
-    store::Turn turn;
-  };
-  // A turn whose writing was begun.
+  // A turn whose writing has begun.
   struct Known {
-    store::Turn turn;
-    std::string first;  // of its conversation
+    store::meta::Turn turn;
+    std::string first;  // the first turn of its conversation
     bool may_be_there = true;
     bool may_be_absent = false;
   };
-  // When a conversation was gone on with: perhaps, as acknowledged, and as no loss of power undoes.
+  // The last times a conversation was continued: possibly, acknowledged, and safe from a power
+  // loss.
   struct Silence {
     int64_t last_us = 0;
     int64_t kept_us = 0;
     int64_t synced_us = 0;
   };
-  using Pins = std::map<BlockHash, store::Pin>;
+  using Pins = std::map<BlockHash, store::meta::Pin>;
 
   uint64_t Draw(uint64_t bound) { return below_(bound); }
   bool Chance(int percent) { return Draw(100) < static_cast<uint64_t>(percent); }
@@ -236,8 +234,7 @@ class SimulatedSessions {
     for (TokenId token = 0; stream >> token;) tokens.push_back(token);
   }
 
-  // --- clients
-  // ------------------------------------------------------------------------------------
+  // --- clients ---
 
   void Say() {
     Session& session = sessions_[Draw(sessions_.size())];
@@ -247,7 +244,7 @@ class SimulatedSessions {
     for (uint64_t left = 3 + Draw(14); left > 0; --left) {
       said.push_back(3 + static_cast<TokenId>(Draw(580)));
     }
-    store::Turn turn;
+    store::meta::Turn turn;
     turn.id = "turn" + std::to_string(++num_ids_);
     turn.parent = session.last_id;
     turn.tenant = session.tenant;
@@ -263,7 +260,7 @@ class SimulatedSessions {
     session.num_tokens = 0;
   }
   void Send(Session& session) {
-    if (++session.num_sent > 6) {  // it gives up, and begins anew
+    if (++session.num_sent > 6) {  // it gives up, and starts a new conversation
       session.asks.reset();
       return Forget(session);
     }
@@ -277,7 +274,7 @@ class SimulatedSessions {
       return;
     }
     message.due = now_ + std::chrono::microseconds(Draw(Chance(10) ? 8'000'000 : 100'000));
-    if (Chance(5)) messages_.push_back(message);  // twice
+    if (Chance(5)) messages_.push_back(message);  // the network delivers it twice
     messages_.push_back(std::move(message));
   }
   void Hear(const Message& message) {
@@ -286,7 +283,7 @@ class SimulatedSessions {
       session.asks.reset();
       if (*message.outcome != Outcome::kStored) return Forget(session);
       session.last_id = message.turn.id;
-      for (const store::TurnItem& item : message.turn.items) {
+      for (const store::meta::TurnItem& item : message.turn.items) {
         Tokens tokens;
         Append(item.payload, tokens);
         session.num_tokens += tokens.size();
@@ -295,16 +292,15 @@ class SimulatedSessions {
     }
   }
 
-  // --- the gateway
-  // --------------------------------------------------------------------------------
+  // --- the gateway ---
 
-  void Reply(const store::Turn& turn, Outcome outcome) {
+  void Reply(const store::meta::Turn& turn, Outcome outcome) {
     Carry({.due = {}, .turn = turn, .outcome = outcome});
   }
 
-  // Nothing: it is answered, or needs no answer.
-  std::optional<Asked> Take(const store::Turn& turn) {
-    if (asked_.contains(turn.id)) return std::nullopt;  // the same again, while it is in work
+  // Returns nullopt if the turn has been answered or needs no answer.
+  std::optional<Asked> Take(const store::meta::Turn& turn) {
+    if (asked_.contains(turn.id)) return std::nullopt;  // a repeat, while the first one is in work
     if (const auto stored = turns_->Get(turn.tenant, turn.id)) {
       ++totals_.num_repeated;
       Reply(*stored, Outcome::kStored);
@@ -319,17 +315,17 @@ class SimulatedSessions {
         return std::nullopt;
       }
       CheckChain(*chain, turn.parent);
-      for (const store::Turn& before : *chain) {
-        for (const store::TurnItem& item : before.items) Append(item.payload, asked.prompt);
+      for (const store::meta::Turn& before : *chain) {
+        for (const store::meta::TurnItem& item : before.items) Append(item.payload, asked.prompt);
       }
     }
-    for (const store::TurnItem& item : turn.items) Append(item.payload, asked.prompt);
+    for (const store::meta::TurnItem& item : turn.items) Append(item.payload, asked.prompt);
     asked.num_tokens = static_cast<int>(turn.tokens.output);
-    asked_[turn.id] = {.turn = turn};
+    asked_[turn.id] = turn;
     return asked;
   }
 
-  void Store(store::Turn turn) {
+  void Store(store::meta::Turn turn) {
     const auto parent = known_.find(turn.parent);
     Known known{.turn = turn, .first = turn.id};
     if (parent != known_.end()) known.first = parent->second.first;
@@ -339,7 +335,7 @@ class SimulatedSessions {
       const auto before = known_.find(turn.id);
       const bool was_known = before != known_.end();
       known.may_be_absent = is_unsure;
-      // Stored before, damaged or lost since, and said again.
+      // The turn was stored before, then damaged or lost, and has been sent again.
       EXPECT_TRUE(!was_known || before->second.may_be_absent) << turn.id;
       known_[turn.id] = known;
       Silence& silence = silences_[known.first];
@@ -353,10 +349,10 @@ class SimulatedSessions {
       return Reply(turn, Outcome::kStored);
     }
     const ErrorCode code = stored.error().code;
-    if (code == ErrorCode::kInvalidArgument) {  // its record is damaged, and its name still taken
+    if (code == ErrorCode::kInvalidArgument) {  // its record is damaged, and its id is still taken
       const auto found = known_.find(turn.id);
       EXPECT_TRUE(found != known_.end() && found->second.may_be_absent) << turn.id;
-    } else if (code == ErrorCode::kNotFound) {  // the parent went while it was in work
+    } else if (code == ErrorCode::kNotFound) {  // the parent was deleted in the meantime
       EXPECT_TRUE(MayBreak(turn.parent)) << stored.error().ToString();
     } else {
       const bool is_small = code == ErrorCode::kTooLarge && turn_bytes_max_ < 16 * 1024;
@@ -365,8 +361,7 @@ class SimulatedSessions {
     Reply(turn, Outcome::kNotStored);
   }
 
-  // --- what is acknowledged, and what is there
-  // ----------------------------------------------------
+  // --- what is acknowledged, and what is there ---
 
   void NoteChange(const std::string& id) {
     if (!meta_.syncs) unsynced_.insert(id);
@@ -376,7 +371,7 @@ class SimulatedSessions {
     const auto silent = std::chrono::microseconds(wall_us_ - silence.kept_us);
     return silent >= retention_;
   }
-  // It is not there, or not whole: a bound on bytes has retired it, too, where that is small.
+  // Returns true if the turn may be missing or damaged; a small bound on bytes retires turns, too.
   bool MayBeAbsent(const Known& known) const {
     return known.may_be_absent || HasExpired(known) || turn_bytes_max_ < 16 * 1024;
   }
@@ -388,14 +383,14 @@ class SimulatedSessions {
     }
     return true;
   }
-  static void ExpectSame(const store::Turn& found, const store::Turn& stored) {
+  static void ExpectSame(const store::meta::Turn& found, const store::meta::Turn& stored) {
     EXPECT_EQ(found.id, stored.id);
     EXPECT_EQ(found.parent, stored.parent) << found.id;
     EXPECT_EQ(found.tenant, stored.tenant) << found.id;
     EXPECT_EQ(found.session, stored.session) << found.id;
     EXPECT_EQ(found.items, stored.items) << found.id << ": not what was stored";
   }
-  void CheckChain(const std::vector<store::Turn>& chain, const std::string& id) {
+  void CheckChain(const std::vector<store::meta::Turn>& chain, const std::string& id) {
     std::string next = id;
     for (auto turn = chain.rbegin(); turn != chain.rend(); ++turn) {
       ++totals_.num_compared;
@@ -415,20 +410,20 @@ class SimulatedSessions {
       ExpectSame(*found, known.turn);
       return;
     }
-    if (found.error().code == ErrorCode::kIo) return;  // damaged, and the disk takes no deletion
+    if (found.error().code == ErrorCode::kIo) return;  // damaged, and the disk refuses the deletion
     EXPECT_EQ(found.error().code, ErrorCode::kNotFound) << found.error().ToString();
     EXPECT_TRUE(MayBeAbsent(known)) << known.turn.id << " is lost";
     if (known.may_be_there) ++totals_.num_explained;
     known.may_be_absent = true;
   }
 
-  // Some turn whose writing was begun.
+  // Returns some turn whose writing has begun, or null if there is none.
   Known* Any() {
     if (known_.empty()) return nullptr;
     auto at = known_.lower_bound("turn" + std::to_string(Draw(num_ids_ + 1)));
     return at == known_.end() ? &known_.begin()->second : &at->second;
   }
-  // What became of a turn's deletion.
+  // Notes how the deletion of a turn ended.
   void NoteDeleted(Known& known, bool is_done) {
     if (!is_done && !meta_.is_killed()) return;
     known.may_be_absent = true;
@@ -462,7 +457,7 @@ class SimulatedSessions {
       NoteDeleted(known, true);
     }
   }
-  // Another tenant asks for it.
+  // Reads and deletes a turn as another tenant, which must fail.
   void Steal() {
     const Known* const known = Any();
     if (known == nullptr) return;
@@ -478,7 +473,7 @@ class SimulatedSessions {
       const Pins& pins = pin_states_.back();
       if (pins.empty()) return;
       const auto pin = std::next(pins.begin(), static_cast<int64_t>(Draw(pins.size())));
-      if (meta_.Damage(store::MetaTable::kPins, store::EncodeKvKey(pin->second.leaf))) {
+      if (meta_.Damage(store::meta::MetaTable::kPins, store::kv::EncodeKvKey(pin->second.leaf))) {
         damaged_pins_.insert(pin->first);
         once_damaged_pins_.insert(pin->first);
       }
@@ -487,7 +482,7 @@ class SimulatedSessions {
     Known* const known = Any();
     if (known == nullptr) return;
     const auto turn = turns_->Get(known->turn.tenant, known->turn.id);
-    if (turn && meta_.Damage(store::MetaTable::kTurns, store::TurnKey(turn->order))) {
+    if (turn && meta_.Damage(store::meta::MetaTable::kTurns, store::meta::TurnKey(turn->order))) {
       known->may_be_absent = true;
     }
   }
@@ -512,10 +507,10 @@ class SimulatedSessions {
     damaged_pins_ = once_damaged_pins_;
   }
 
-  // --- pins
-  // ---------------------------------------------------------------------------------------
+  // --- pins ---
 
-  // A change of the pins that returned; `done` false: perhaps it is made, where the process ended.
+  // Notes a change of the pins that returned. If `done` is false and the process has ended, it may
+  // have been made.
   void NotePins(Pins after, bool done) {
     if (!done && !meta_.is_killed()) return;
     if (done) {
@@ -527,7 +522,7 @@ class SimulatedSessions {
   }
   void PutPin() {
     if (meta_.is_killed()) return;
-    store::Pin pin;
+    store::meta::Pin pin;
     const uint64_t leaf = 1 + Draw(12);
     pin.tenant = "tenant" + std::to_string(leaf % 3);
     pin.leaf = {.fingerprint = {.low = 7, .high = 7}, .hash = {.low = leaf, .high = leaf}};
@@ -568,7 +563,7 @@ class SimulatedSessions {
     (void)pins_->DropExpired();
     ComparePins();
   }
-  bool HasExpired(const store::Pin& pin) const {
+  bool HasExpired(const store::meta::Pin& pin) const {
     return pin.expires_unix != 0 && pin.expires_unix <= wall_us_ / 1'000'000;
   }
   Pins Listed(const Pins& pins) const {
@@ -581,10 +576,10 @@ class SimulatedSessions {
     return listed;
   }
   void ComparePins() {
-    if (meta_.is_killed()) return;  // what is in memory ends with the process
+    if (meta_.is_killed()) return;  // state in memory ended with the process
     ++totals_.num_compared;
     Pins found;
-    for (store::Pin& pin : pins_->List()) {
+    for (store::meta::Pin& pin : pins_->List()) {
       EXPECT_TRUE(kv_.IsPinned(pin.leaf, pin.expires_unix)) << "a pin protects nothing";
       const BlockHash id = pin.leaf.hash;
       found[id] = std::move(pin);
@@ -614,20 +609,20 @@ class SimulatedSessions {
   int loss_percent_ = 0;
   std::chrono::seconds retention_{0};
   uint64_t turn_bytes_max_ = 0;
-  std::unique_ptr<store::TurnStore> turns_;
-  std::unique_ptr<store::PinBook> pins_;
+  std::unique_ptr<store::meta::TurnStore> turns_;
+  std::unique_ptr<store::meta::PinBook> pins_;
   std::vector<Session> sessions_;
   std::deque<Message> messages_;
-  std::map<std::string, InWork> asked_;
+  std::map<std::string, store::meta::Turn> asked_;
   uint64_t num_ids_ = 0;
 
-  std::map<std::string, Known> known_;       // by id
-  std::map<std::string, Silence> silences_;  // of conversations, by their first turn
+  std::map<std::string, Known> known_;       // by turn id
+  std::map<std::string, Silence> silences_;  // by a conversation's first turn
   std::set<std::string> unsynced_;           // turns changed since the last sync
-  std::vector<Pins> pin_states_ = {Pins()};  // since the last sync, the newest last
-  std::optional<Pins> unsure_pins_;          // perhaps, since the process ended in a write
+  std::vector<Pins> pin_states_ = {Pins()};  // states since the last sync, the newest last
+  std::optional<Pins> unsure_pins_;          // set if the process ended while writing the pins
   std::set<BlockHash> damaged_pins_;
-  std::set<BlockHash> once_damaged_pins_;  // since the last sync: lost power brings it back
+  std::set<BlockHash> once_damaged_pins_;  // since the last sync; a power loss brings it back
   bool has_lost_power_ = false;
 };
 

@@ -1,11 +1,12 @@
-// Deterministic simulation of the engine: the real loop, scheduler, planner, caches, host arena and
-// disk tier on one thread, one simulated clock and one simulated disk, all decided by a seed. The
-// model is a hash of all KV that a token sees (window_model.h), so a wrong block anywhere shows as
-// a wrong answer. Conversations come over a simulated network and are kept in the real stores of
-// turns and pins (simulated_sessions.h).
+// These tests simulate the engine deterministically: the real loop, scheduler, planner, caches,
+// host arena and disk tier run on one thread with one simulated clock and one simulated disk, and a
+// seed decides everything. The model is a hash of all KV that a token sees (window_model.h), so a
+// wrong block anywhere shows as a wrong answer. Conversations come over a simulated network and are
+// kept in the real stores of turns and pins (simulated_sessions.h).
 //
-//   KVGATE_SIMULATION_SEED=N    replays one seed
-//   KVGATE_SIMULATION_OPERATIONS=N   of each seed; KVGATE_TEST_FULL=1: a million over all seeds
+//   KVGATE_SIMULATION_SEED=N        replays one seed
+//   KVGATE_SIMULATION_OPERATIONS=N  sets the number of operations per seed
+//   KVGATE_TEST_FULL=1              runs a million operations over all seeds
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,8 +21,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/engine_loop.h"
 #include "base/clock.h"
+#include "engine/engine_loop.h"
 #include "tests/engine/engine_harness.h"
 #include "tests/engine/simulation/simulated_sessions.h"
 #include "tests/engine/simulation/simulated_store.h"
@@ -32,12 +33,12 @@ namespace {
 
 using Tokens = std::vector<TokenId>;
 using std::chrono::microseconds;
-using tier::Clock;
+using Clock = SteadyClock;
 
-// A request may be overtaken by so many that came after it: 4 better cached ones and 16 for want of
-// room (schedule/README.md), each by every tenant's share of the turns, and those under way.
+// The bound on how many later requests may overtake one: 4 better cached ones and 16 for want of
+// room (schedule/README.md), each times every tenant's share of the turns, plus those under way.
 constexpr int kOvertakenMax = 400;
-// Nobody's answer takes longer than that on the simulated clock.
+// Every answer comes within this time on the simulated clock.
 constexpr std::chrono::seconds kAnswerMax{600};
 constexpr size_t kLiveMax = 24;
 
@@ -71,7 +72,7 @@ class Simulation {
     Clock::Simulate(nullptr);
   }
 
-  // False: an invariant does not hold.
+  // Runs `num_operations`. Returns false if an invariant does not hold.
   bool Run(int num_operations) {
     for (int i = 0; i < num_operations && !testing::Test::HasFailure(); ++i) {
       Operate();
@@ -84,16 +85,16 @@ class Simulation {
     sessions_->Compare();
     return !testing::Test::HasFailure();
   }
-  // Of all that happened, in order.
+  // Returns a hash of all that happened, in order.
   uint64_t trace() const { return trace_; }
 
  private:
   struct Live {
     RequestId id;
     Tokens prompt;
-    Tokens answer;  // what the model says without any engine, and perhaps more
+    Tokens answer;  // the model's own answer, and perhaps more tokens
     size_t num_tokens = 0;
-    std::string turn = {};  // of a conversation
+    std::string turn = {};  // the turn's id; empty if it is in no conversation
     std::shared_ptr<CollectingSink> sink;
     Clock::time_point submitted_at;
     Clock::duration jumped_before{};
@@ -113,7 +114,7 @@ class Simulation {
     trace_ ^= trace_ >> 31;
   }
 
-  // What kind of machine this seed is.
+  // Draws the machine of this seed.
   void Draw() {
     model_options_.windows = {0};
     if (Chance(40)) model_options_.windows.push_back(40);
@@ -148,7 +149,7 @@ class Simulation {
     engine_.reset(static_cast<EngineLoop*>(opened->release()));
   }
 
-  // With `is_crash` nothing that the disk was doing is done.
+  // Stops the engine. With `is_crash` the disk tasks under way fail.
   void Stop(bool is_crash) {
     store_.refuses_puts = is_crash;
     for (DiskTask& task : tasks_) {
@@ -159,7 +160,7 @@ class Simulation {
     Count();
     engine_.reset();
     for (Live& live : live_) {
-      live.is_cancelled = true;  // by the end of the process
+      live.is_cancelled = true;  // the end of the process cancels it
       live.turn.clear();
       Check(live);
     }
@@ -184,7 +185,7 @@ class Simulation {
     if (kind < 150) return sessions_->Operate();
     if (kind < 450) return SubmitPrompt();
     if (kind < 500) return CancelOne();
-    if (kind < 540) return Protect();
+    if (kind < 540) return Pin();
     if (kind < 780) return Advance(microseconds(1 + Below(200'000)));
     if (kind < 800) return Advance(std::chrono::seconds(1 + Below(100)));
     if (kind < 850) return (void)store_.Flush();
@@ -196,7 +197,8 @@ class Simulation {
     Settle();
   }
 
-  // Prompts share beginnings, as those of agents do; the longest fill most of a small pool.
+  // Returns a prompt. Prompts share beginnings, as those of agents do; the longest fill most of a
+  // small pool.
   Tokens Prompt(int number) const {
     Tokens prompt;
     const int branch = number % 5;
@@ -208,7 +210,7 @@ class Simulation {
     }
     return prompt;
   }
-  // What the model says without any engine.
+  // Returns the model's answer without any engine.
   const Tokens& Answer(int number) {
     Tokens& answer = answers_[number];
     if (answer.empty()) {
@@ -231,8 +233,8 @@ class Simulation {
     live.num_tokens = num_tokens;
     Submit(std::move(live), "tenant" + std::to_string(Below(3)));
   }
-  // False: it is longer than the context or a tenant's share, which is said at once, or too many
-  // are under way.
+  // Returns false if the request is refused at once, because it is longer than the context or a
+  // tenant's share, or because too many are under way.
   bool Submit(Live live, std::string tenant) {
     if (live_.size() >= kLiveMax) return false;
     live.sink = std::make_shared<CollectingSink>();
@@ -249,7 +251,7 @@ class Simulation {
     live.id = *id;
     live.submitted_at = now_;
     live.jumped_before = jumped_;
-    // The context may cut what is asked for.
+    // The context may cut the number of tokens asked for.
     const int room = engine_->info().context_tokens_max - static_cast<int>(live.prompt.size());
     live.num_tokens = std::min<size_t>(live.num_tokens, static_cast<size_t>(std::max(room, 0)));
     live_.push_back(std::move(live));
@@ -277,13 +279,13 @@ class Simulation {
     live.is_cancelled = true;
     engine_->Cancel(live.id);
   }
-  void Protect() {
-    Protection protection{.tokens = Prompt(static_cast<int>(Below(35))),
-                          .cache_salt = "tenant" + std::to_string(Below(3)),
-                          .priority = static_cast<int>(Below(3)),
-                          .is_hint = Chance(50)};
-    if (Chance(50)) protection.until = now_ + std::chrono::seconds(Below(60));
-    engine_->Protect(std::move(protection));
+  void Pin() {
+    PinnedPrefix pin{.tokens = Prompt(static_cast<int>(Below(35))),
+                     .cache_salt = "tenant" + std::to_string(Below(3)),
+                     .priority = static_cast<int>(Below(3)),
+                     .is_hint = Chance(50)};
+    if (Chance(50)) pin.until = now_ + std::chrono::seconds(Below(60));
+    engine_->Pin(std::move(pin));
   }
   void ChangeDisk() {
     read_time_ = microseconds(Chance(20) ? 1'000'000 + Below(5'000'000) : 20 + Below(20'000));
@@ -306,7 +308,7 @@ class Simulation {
     Start();
   }
 
-  // A jump, in which the engine has no turn: nobody's waiting is counted.
+  // Moves the clock while the engine has no turn; this time does not count as waiting.
   void Advance(Clock::duration time) {
     now_ += time;
     jumped_ += time;
@@ -347,7 +349,7 @@ class Simulation {
     }
   }
 
-  // One turn, and the time until something happens.
+  // Runs one turn, and advances the clock to the next event.
   void Turn() {
     const microseconds wait = engine_->Turn(microseconds(0));
     BeginDiskTasks();
@@ -364,7 +366,7 @@ class Simulation {
   void Pump(int num_turns) {
     for (int i = 0; i < num_turns; ++i) Turn();
   }
-  // Until nobody waits. Faults go on, but a hang ends.
+  // Runs turns until nobody waits. Faults go on, but a hang ends at kAnswerMax.
   void Settle() {
     const Clock::time_point began = now_;
     while (!live_.empty() || !tasks_.empty() || !IsIdle()) {
@@ -464,7 +466,7 @@ uint64_t NumberFrom(const char* name, uint64_t otherwise) {
 class SimulationTest : public testing::Test {
  protected:
   SimulationTest() : model_(TestModel::Make("llama", kernels::DType::kF16)) {}
-  // The trace of a seed; its replay is said where it fails.
+  // Returns the trace of a seed; a failure prints how to replay it.
   uint64_t Simulate(uint64_t seed, int num_operations) {
     SCOPED_TRACE(testing::Message()
                  << "replay: KVGATE_SIMULATION_SEED=" << seed
@@ -502,7 +504,7 @@ TEST_F(SimulationTest, EverySeedAnswersAsColdAndLosesNothing) {
       sessions.num_turns, sessions.num_pins, sessions.num_compared, sessions.num_explained,
       sessions.num_resent, sessions.num_repeated, sessions.num_faults, sessions.num_power_losses);
   if (only != 0) return;
-  // It would prove nothing if none of this happened.
+  // The test would prove nothing if none of this happened.
   EXPECT_GT(totals_.num_answers, 100u);
   EXPECT_GT(totals_.num_faults, 20u);
   EXPECT_GT(totals_.num_crashes, 5u);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <map>
@@ -11,9 +12,13 @@
 #include "kernels/reference/reference_backend.h"
 #include "tests/engine/device_backend.h"
 #include "tests/engine/memory_kv_store.h"
+#include "tests/manual_clock.h"
+#include "tests/wait_until.h"
 
 namespace kvgate::tier {
 namespace {
+
+constexpr std::chrono::seconds kPatience(30);  // only a test that fails waits that long
 
 class DiskTierTest : public testing::Test {
  protected:
@@ -38,22 +43,24 @@ class DiskTierTest : public testing::Test {
   }
   Completion WaitFor(uint64_t ticket) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return done_.contains(ticket); });
+    EXPECT_TRUE(changed_.wait_for(lock, kPatience, [&] { return done_.contains(ticket); }))
+        << "nothing completes " << ticket;
     return done_[ticket];
   }
-  // Loads and writes have tickets of their own, so that no test may have both under way.
+  // Loads and writes number their tickets separately, so no test may have both under way.
   Completion WaitForLoad(uint64_t ticket) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] {
-      return done_.contains(ticket) && done_[ticket].kind == Completion::Kind::kLoad;
-    });
+    EXPECT_TRUE(changed_.wait_for(
+        lock, kPatience,
+        [&] { return done_.contains(ticket) && done_[ticket].kind == Completion::Kind::kLoad; }))
+        << "nothing completes load " << ticket;
     return done_[ticket];
   }
   bool IsDone(uint64_t ticket) {
     const std::lock_guard lock(mutex_);
     return done_.contains(ticket);
   }
-  // Writes `count` blocks and loads them into others, starting with block 16.
+  // Writes `count` blocks and returns loads of them into other blocks, from block 16 on.
   std::vector<LoadItem> Written(DiskTier& tier, int count) {
     EXPECT_TRUE(tier.Write(1000, Items(count)));
     WaitFor(1000);
@@ -188,10 +195,10 @@ TEST_F(DiskTierTest, ALoadGivenUpBeginsNothingMoreAndCompletesWhenItsReadersAreD
   const std::vector<LoadItem> loads = Written(*tier, 16);
   store_.get_delay_ms = 50;
   const uint64_t ticket = tier->Load(loads);
-  while (tier->NumLoaded(ticket) < 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  ASSERT_TRUE(test::WaitUntil([&] { return tier->NumLoaded(ticket) >= 2; }, "two were loaded"));
   const DiskTier::GivenUp given_up = tier->GiveUp(ticket);
   EXPECT_GE(given_up.num_ok, 2u);
-  EXPECT_LE(given_up.num_begun, given_up.num_ok + 2);  // two readers
+  EXPECT_LE(given_up.num_begun, given_up.num_ok + 2);  // there are two readers
   EXPECT_LT(given_up.num_begun, 16u);
   ASSERT_TRUE(given_up.completes);
   EXPECT_GE(WaitForLoad(ticket).num_ok, given_up.num_ok);
@@ -219,23 +226,24 @@ TEST_F(DiskTierTest, TheSpeedOfLoadsIsMeasured) {
   const auto tier = MakeTier();
   const std::vector<LoadItem> loads = Written(*tier, 10);
   EXPECT_EQ(tier->load_speed().bytes_per_second, 0);
-  store_.get_delay_ms = 20;
+  const test::ManualClock clock;
+  store_.get_takes_us = 20'000;
   WaitForLoad(tier->Load(loads));
-  // Two readers, a block each 20 ms: 100 blocks a second at most, and what is under way when half
-  // is dropped.
+  // Both readers let the one clock pass 20 ms per block, so at most 100 blocks a second, plus those
+  // under way when old samples are dropped.
   const auto per_block = static_cast<double>(arena_->block_bytes());
   EXPECT_LT(tier->load_speed().bytes_per_second, 130 * per_block);
   EXPECT_GT(tier->load_speed().bytes_per_second, 20 * per_block);
-  // The disk recovers: a probe finds out, and nobody waits for it.
-  store_.get_delay_ms = 0;
-  std::this_thread::sleep_for(std::chrono::milliseconds(2100));  // what was measured is forgotten
+  // When the disk recovers, a probe finds out, and no request waits for it.
+  store_.get_takes_us = 100;
+  test::ManualClock::Advance(std::chrono::milliseconds(2100));  // old measurements are forgotten
   tier->Probe({&loads[0].key, 1});
   ASSERT_TRUE(tier->Flush().has_value());
   EXPECT_GT(tier->load_speed().bytes_per_second, 200 * per_block);
 }
 
-// A first read that takes a while (a cold file, a thread that was never woken) says nothing of the
-// bandwidth: counted in, it made 0.3 MB/s of a disk of 200.
+// A slow first read (a cold file, a thread that was never woken) says little about bandwidth:
+// counting it would turn a disk of 200 MB/s into one of 0.3 MB/s.
 TEST_F(DiskTierTest, TheLatencyOfTheFirstReadIsNotTakenForBandwidth) {
   const auto tier = MakeTier();
   const std::vector<LoadItem> loads = Written(*tier, 16);
@@ -244,19 +252,24 @@ TEST_F(DiskTierTest, TheLatencyOfTheFirstReadIsNotTakenForBandwidth) {
   WaitForLoad(tier->Load(loads));
   const DiskTier::LoadSpeed speed = tier->load_speed();
   EXPECT_FALSE(speed.is_guess);
-  EXPECT_GT(speed.bytes_per_second, 1000 * per_block);  // 16 in 60 ms would be 267
+  EXPECT_GT(speed.bytes_per_second, 1000 * per_block);  // 16 blocks in 60 ms would be 267
 }
 
 TEST_F(DiskTierTest, ALoadGivenUpBeforeItsFirstRecordIsMeasuredOn) {
   const auto tier = MakeTier();
   const std::vector<LoadItem> loads = Written(*tier, 16);
   const auto per_block = static_cast<double>(arena_->block_bytes());
-  store_.first_get_delay_ms = 60;
+  const test::ManualClock clock;
+  store_.holds_gets = true;
   const uint64_t ticket = tier->Load({loads.begin(), loads.begin() + 1});
-  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  ASSERT_TRUE(test::WaitUntil([&] { return store_.num_gets_held == 1; }, "the reader reads"));
+  test::ManualClock::Advance(std::chrono::milliseconds(30));
   tier->GiveUp(ticket);
   EXPECT_TRUE(tier->load_speed().is_guess);
   EXPECT_LT(tier->load_speed().bytes_per_second, 40 * per_block);
+  test::ManualClock::Advance(std::chrono::milliseconds(30));
+  store_.get_takes_us = 50;
+  store_.holds_gets = false;
   WaitForLoad(ticket);
   std::vector<kv::BlockKey> keys;
   for (const LoadItem& item : loads) keys.push_back(item.key);
@@ -269,12 +282,15 @@ TEST_F(DiskTierTest, ALoadGivenUpBeforeItsFirstRecordIsMeasuredOn) {
 TEST_F(DiskTierTest, AReaderThatHangsCountsAsSlow) {
   const auto tier = MakeTier();
   const std::vector<LoadItem> loads = Written(*tier, 4);
-  store_.get_delay_ms = 300;
+  const test::ManualClock clock;
+  store_.holds_gets = true;
   const uint64_t ticket = tier->Load(loads);
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  ASSERT_TRUE(test::WaitUntil([&] { return store_.num_gets_held == 2; }, "both readers read"));
+  test::ManualClock::Advance(std::chrono::milliseconds(100));
   EXPECT_EQ(tier->GiveUp(ticket).num_ok, 0u);
   EXPECT_GT(tier->load_speed().bytes_per_second, 0);
   EXPECT_LT(tier->load_speed().bytes_per_second, 40 * static_cast<double>(arena_->block_bytes()));
+  store_.holds_gets = false;
   WaitForLoad(ticket);
 }
 
@@ -286,8 +302,8 @@ TEST_F(DiskTierTest, DestructionFinishesWhatIsQueued) {
   EXPECT_EQ(done_.size(), 5u);
 }
 
-// An arena that is no host memory: records pass through page-locked staging, or any other where the
-// system locks none.
+// The arena is not host memory: records pass through page-locked staging, or through ordinary
+// memory if the system locks none.
 TEST_F(DiskTierTest, ADevicesBlocksGoOutAndComeBackAndADamagedOneTouchesNothing) {
   for (const uint64_t host_bytes : {UINT64_MAX, uint64_t{0}}) {
     kernels::DeviceBackend device(kernels::reference::MakeReferenceBackend());

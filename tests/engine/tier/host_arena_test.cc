@@ -2,12 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cstring>
-#include <thread>
 
 #include "kernels/reference/reference_backend.h"
 #include "tests/engine/device_backend.h"
+#include "tests/wait_until.h"
 
 namespace kvgate::tier {
 namespace {
@@ -15,11 +14,9 @@ namespace {
 constexpr size_t kSlotBytes = 4096;
 
 void WaitUntilSettled(const HostArena& arena) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  while (arena.num_ready() < arena.num_slots() && !arena.is_cut() &&
-         std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+  EXPECT_TRUE(
+      test::WaitUntil([&] { return arena.num_ready() == arena.num_slots() || arena.is_cut(); },
+                      "the arena is whole or cut"));
 }
 
 TEST(HostArenaTest, WhereKvIsHostMemoryAllIsThereAtOnce) {

@@ -37,8 +37,8 @@ std::vector<std::byte> PayloadOf(size_t block) {
   return std::vector<std::byte>(kPayloadBytes, static_cast<std::byte>(block + 1));
 }
 
-// Stores the prefix as an engine would; its id.
-BlockHash StorePrefix(store::KvStore& kv, const std::string& tenant, bool with_tokens = true) {
+// Stores the prefix as an engine would, and returns its id.
+BlockHash StorePrefix(store::kv::KvStore& kv, const std::string& tenant, bool with_tokens = true) {
   const std::vector<TokenId> tokens = SomeTokens();
   const auto keys =
       PrefixKeys({.fingerprint = kModel, .seed = kSeed}, kv::TenantSalt(Ring(), tenant), tokens);
@@ -47,20 +47,20 @@ BlockHash StorePrefix(store::KvStore& kv, const std::string& tenant, bool with_t
     const auto payload = PayloadOf(i);
     const auto block = std::span(tokens).subspan(i * kernels::kKvBlockTokens,
                                                  with_tokens ? kernels::kKvBlockTokens : 0);
-    const store::KvRecord record{.key = {.fingerprint = kModel, .hash = keys[i].hash},
-                                 .parent = i == 0 ? BlockHash{} : keys[i - 1].hash,
-                                 .depth = static_cast<uint32_t>(i),
-                                 .digest = keys[i].digest,
-                                 .group = 0,
-                                 .shape_tag = 9,
-                                 .tokens = block,
-                                 .payload = payload};
+    const store::kv::KvRecord record{.key = {.fingerprint = kModel, .hash = keys[i].hash},
+                                     .parent = i == 0 ? BlockHash{} : keys[i - 1].hash,
+                                     .depth = static_cast<uint32_t>(i),
+                                     .digest = keys[i].digest,
+                                     .group = 0,
+                                     .shape_tag = 9,
+                                     .tokens = block,
+                                     .payload = payload};
     EXPECT_TRUE(kv.Put({&record, 1}));
   }
   return keys.back().hash;
 }
 
-std::string Export(store::KvStore& kv, const BlockHash& id, const std::string& tenant) {
+std::string Export(store::kv::KvStore& kv, const BlockHash& id, const std::string& tenant) {
   const std::vector<std::string> tenants = {"somebody else", tenant};
   auto prefix = ReadPrefix(kv, KeysOf(kSeed), id, tenants);
   EXPECT_TRUE(prefix) << prefix.error().ToString();
@@ -75,7 +75,7 @@ std::string Export(store::KvStore& kv, const BlockHash& id, const std::string& t
   }
 }
 
-Result<ImportReport> Import(store::KvStore& kv, uint64_t seed, std::string_view file,
+Result<ImportReport> Import(store::kv::KvStore& kv, uint64_t seed, std::string_view file,
                             size_t step = 1000) {
   PrefixImporter importer(kv, KeysOf(seed));
   for (size_t at = 0; at < file.size(); at += step) {
@@ -84,13 +84,13 @@ Result<ImportReport> Import(store::KvStore& kv, uint64_t seed, std::string_view 
   return importer.Finish();
 }
 
-// What a second KV group has of the prefix's last two blocks.
-void StoreWindows(store::KvStore& kv, const std::string& tenant) {
+// Stores the records that a second KV group has of the prefix's last two blocks.
+void StoreWindows(store::kv::KvStore& kv, const std::string& tenant) {
   const auto keys = PrefixKeys({.fingerprint = kModel, .seed = kSeed},
                                kv::TenantSalt(Ring(), tenant), SomeTokens());
   for (size_t i = kNumBlocks - 2; i < kNumBlocks; ++i) {
     const auto payload = PayloadOf(100 + i);
-    const store::KvRecord record{
+    const store::kv::KvRecord record{
         .key = {.fingerprint = kModel, .hash = kv::GroupHash(keys[i].hash, 1)},
         .parent = keys[i].hash,
         .depth = static_cast<uint32_t>(i) + 1,
@@ -130,13 +130,13 @@ TEST(PrefixTransfer, AWindowOfAnotherPrefixEndsTheImport) {
   StoreWindows(from, "tenant");
   const auto keys = PrefixKeys({.fingerprint = kModel, .seed = kSeed},
                                kv::TenantSalt(Ring(), "tenant"), SomeTokens());
-  store::KvBlock window =
+  store::kv::KvBlock window =
       *from.Read({.fingerprint = kModel, .hash = kv::GroupHash(keys.back().hash, 1)});
-  store::PrefixFileWriter writer(Ring());
+  store::kv::PrefixFileWriter writer(Ring());
   std::string file;
   writer.Header({.fingerprint = kModel, .tenant = "tenant", .num_blocks = 2}, file);
   writer.Block(*from.Read({.fingerprint = kModel, .hash = keys[0].hash}), file);
-  window.depth = 1;  // of another block, by its digest
+  window.depth = 1;  // its digest says that it belongs to another block
   writer.Block(window, file);
   writer.Block(*from.Read({.fingerprint = kModel, .hash = keys[1].hash}), file);
   writer.End({.num_blocks = 2, .digest = keys[1].digest}, file);
@@ -163,7 +163,7 @@ TEST(PrefixTransfer, WhatIsExportedIsFoundInADirectoryOfAnotherSeed) {
   EXPECT_EQ(report->id, keys.back().hash);
   for (size_t i = 0; i < keys.size(); ++i) {
     std::vector<std::byte> payload(kPayloadBytes);
-    const store::KvKey key{.fingerprint = kModel, .hash = keys[i].hash};
+    const store::kv::KvKey key{.fingerprint = kModel, .hash = keys[i].hash};
     ASSERT_TRUE(to.Get(
         {.key = key, .digest = keys[i].digest, .group = 0, .shape_tag = 9, .payload = payload}));
     EXPECT_EQ(payload, PayloadOf(i));
@@ -190,7 +190,8 @@ TEST(PrefixTransfer, APrefixStoredWithoutItsTokensCannotBeRead) {
   EXPECT_EQ(ReadPrefix(kv, KeysOf(kSeed), id, tenants).error().code, ErrorCode::kUnsupported);
 }
 
-// Where each frame ends. Before its body, of n bytes, stand 24: checksum, kind, zero and n.
+// Returns the end of each frame. A frame is 24 bytes (checksum, kind, zero and n), then a body of n
+// bytes.
 std::vector<size_t> FrameEnds(std::string_view file) {
   std::vector<size_t> ends;
   for (size_t at = 0; at + 24 <= file.size(); ends.push_back(at)) {
@@ -238,10 +239,10 @@ TEST(PrefixTransfer, AFileThatIsCutShortGivesItsWholeBlocksAndSaysSo) {
 }
 
 TEST(PrefixTransfer, BlocksOfOtherTokensThanTheirDigestSaysAreRefused) {
-  store::PrefixFileWriter writer(Ring());
+  store::kv::PrefixFileWriter writer(Ring());
   std::string file;
   writer.Header({.fingerprint = kModel, .tenant = "", .num_blocks = 1}, file);
-  store::KvBlock block;
+  store::kv::KvBlock block;
   block.tokens.assign(kernels::kKvBlockTokens, 1);
   block.payload.resize(10);
   writer.Block(block, file);
@@ -261,7 +262,7 @@ TEST(PrefixTransfer, AStoreThatRefusesIsAnError) {
   EXPECT_EQ(Import(to, kSeed, file).error().code, ErrorCode::kIo);
 }
 
-// Nothing of it would ever be found.
+// The blocks of another model's file could never be found.
 TEST(PrefixTransfer, AnotherModelsFileIsRefusedAndBothAreNamed) {
   store::MemoryKvStore from;
   store::MemoryKvStore to;
@@ -276,7 +277,7 @@ TEST(PrefixTransfer, AnotherModelsFileIsRefusedAndBothAreNamed) {
     EXPECT_NE(fed.error().detail.find(named), std::string::npos) << fed.error().detail;
   }
   EXPECT_EQ(to.Stats().num_records, 0u);
-  // However many others there are.
+  // The right model is found among many others.
   std::vector<ImportTarget> many(20, {.fingerprint = other, .name = "b"});
   many.push_back({.fingerprint = kModel, .name = "a"});
   PrefixImporter taking(to, KeysOf(kSeed), many);

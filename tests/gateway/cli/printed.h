@@ -1,4 +1,4 @@
-// What a command prints into the file it is given.
+// Returns the text that a command prints into the file it is given.
 #pragma once
 
 #include <cstdio>

@@ -275,7 +275,7 @@ TEST(SetOptionTest, FlagsPassTheChecksOfTheFile) {
   EXPECT_FALSE(config.store.disk);
   EXPECT_TRUE(SetOption("engine", "kv_memory", "64MiB", config));
   EXPECT_EQ(config.engine.kv_memory_bytes, uint64_t{64} << 20);
-  // A file may be called 42.
+  // A model file may be named 42.
   EXPECT_TRUE(SetOption("engine", "model", "42", config));
   EXPECT_EQ(config.engine.model, "42");
   EXPECT_EQ(SetOption("engine", "context", "-1", config).error().field, "engine.context");

@@ -13,7 +13,7 @@
 namespace kvgate::config {
 namespace {
 
-// What an element of an array of tables cannot be without.
+// Returns the keys that an element of an array of tables requires, without `key`.
 std::string Required(std::string_view table, std::string_view key) {
   std::string text;
   const auto add = [&](std::string_view name, std::string_view value) {
@@ -41,7 +41,8 @@ bool AreEqual(const Config& a, const Config& b) {
          a.upstreams == b.upstreams && a.routes == b.routes && a.keys == b.keys;
 }
 
-// A default that stands there as TOML has it; others say in words what its absence means.
+// Returns true if a default is written as a TOML value; the other rows say in words what absence
+// means.
 bool IsValue(std::string_view unset) {
   return unset.starts_with('"') || unset.starts_with('[') || unset == "true" || unset == "false" ||
          (!unset.empty() && unset[0] >= '0' && unset[0] <= '9');

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "store/prefix_file.h"
+#include "store/kv/prefix_file.h"
 #include "tests/engine/memory_kv_store.h"
 #include "tests/gateway/http/test_server.h"
 
@@ -33,11 +33,11 @@ TEST(ConnectionPrefixesTest, AClientThatLeavesCancelsItsWarming) {
   {
     RawClient client(server.port());
     ASSERT_TRUE(client.Send(Post("/kvgate/v1/prefixes/warm", kWarm)));
-    ASSERT_TRUE(Eventually([&] { return server.gateway.engine.num_running() == 1; },
-                           std::chrono::seconds(5)));
+    ASSERT_TRUE(test::WaitUntil([&] { return server.gateway.engine.num_running() == 1; },
+                                "the request runs"));
   }
-  EXPECT_TRUE(Eventually([&] { return server.gateway.engine.num_cancelled() == 1; },
-                         std::chrono::seconds(5)));
+  EXPECT_TRUE(test::WaitUntil([&] { return server.gateway.engine.num_cancelled() == 1; },
+                              "it is cancelled"));
 }
 
 TEST(ConnectionPrefixesTest, WarmNamesAWrongField) {
@@ -49,12 +49,12 @@ TEST(ConnectionPrefixesTest, WarmNamesAWrongField) {
 }
 
 TEST(ConnectionPrefixesTest, AnImportIsReadPieceByPieceAndReported) {
-  testing::FakeKvStore kv;
+  test::FakeKvStore kv;
   TestServer server({.kv = &kv});
-  store::PrefixFileWriter writer(*server.gateway.keyring);
+  store::kv::PrefixFileWriter writer(*server.gateway.keyring);
   std::string file;
   writer.Header({.fingerprint = {}, .tenant = {}, .num_blocks = 1}, file);
-  store::KvBlock block;  // whose digest is not that of its tokens
+  store::kv::KvBlock block;  // its digest is not that of its tokens
   block.tokens.resize(32);
   block.payload.resize(size_t{3} << 20);
   writer.Block(block, file);
@@ -68,17 +68,18 @@ TEST(ConnectionPrefixesTest, AnImportIsReadPieceByPieceAndReported) {
   EXPECT_EQ(client.ReadResponse().status, 200);
 }
 
-// Takes several times what one step may.
+// Verify takes several times as long as one step may.
 class LargeKvStore final : public store::MemoryKvStore {
  public:
   explicit LargeKvStore(bool gets_on) : gets_on_(gets_on) {}
-  Result<store::KvVerifyReport> Verify(std::function<void(uint64_t, uint64_t)> progress) override {
+  Result<store::kv::KvVerifyReport> Verify(
+      std::function<void(uint64_t, uint64_t)> progress) override {
     constexpr uint64_t kBlocks = 60;
     for (uint64_t done = 1; done <= kBlocks; ++done) {
       std::this_thread::sleep_for(milliseconds(20));
       if (gets_on_) progress(done, kBlocks);
     }
-    return store::KvVerifyReport{.num_checked = kBlocks};
+    return store::kv::KvVerifyReport{.num_checked = kBlocks};
   }
 
  private:
@@ -96,7 +97,7 @@ TEST(ConnectionPrefixesTest, VerifyingMayTakeAnyTimeAsLongAsItGetsOn) {
 }
 
 TEST(ConnectionPrefixesTest, WhatIsNoPrefixFileOrTooLargeIsRefused) {
-  testing::FakeKvStore kv;
+  test::FakeKvStore kv;
   TestServer server({.options = {.body_bytes_max = 100, .import_bytes_max = 1000}, .kv = &kv});
   const auto status = [&](const std::string& request) { return Exchange(server, request).status; };
   EXPECT_EQ(status(PostBytes("/kvgate/v1/prefixes/import", std::string(900, 'x'))), 400);
@@ -116,7 +117,7 @@ TEST(ConnectionPrefixesTest, AnImportWithoutADiskTierSaysWhy) {
 }
 
 TEST(ConnectionPrefixesTest, AnExportOfNothingIsNotFound) {
-  testing::FakeKvStore kv;
+  test::FakeKvStore kv;
   TestServer server({.kv = &kv});
   const std::string id(32, '0');
   EXPECT_EQ(Exchange(server, Get("/kvgate/v1/prefixes/" + id + "/export")).status, 404);

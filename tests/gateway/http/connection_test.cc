@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
+
 #include "tests/gateway/http/test_server.h"
 
 namespace kvgate::http {
@@ -13,7 +16,7 @@ using ::testing::Not;
 
 TEST(ConnectionTest, TheHeadOfASilentStreamGoesOutAfterItsDelay) {
   TestServer server(
-      {.script = {.first_delay = milliseconds(3000)},
+      {.script = {.first_delay = milliseconds(60'000)},
        .options = {.head_delay = milliseconds(300), .poll_interval = milliseconds(20)}});
   RawClient client(server.port());
   const auto start = std::chrono::steady_clock::now();
@@ -21,10 +24,9 @@ TEST(ConnectionTest, TheHeadOfASilentStreamGoesOutAfterItsDelay) {
   ASSERT_TRUE(client.WaitFor("\"role\":\"assistant\""));
   const auto waited = std::chrono::steady_clock::now() - start;
   EXPECT_GE(waited, milliseconds(300));
-  EXPECT_LT(waited, milliseconds(2500));
 }
 
-// What an engine that refuses late gives: 429 with its own advice.
+// Returns the script of an engine that refuses late: 429 with its own retry advice.
 Script RefusesAfter(milliseconds delay) {
   Error error = MakeError(ErrorCode::kRateLimited, "engine", "no first token in time");
   error.retry_after_seconds = 7;
@@ -113,7 +115,7 @@ TEST(ConnectionTest, AnOversizedBodyGets413ThatASendingClientCanRead) {
         fmt::format("POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
                     "Content-Type: application/json\r\n{}\r\n\r\n",
                     chunked ? "Transfer-Encoding: chunked" : "Content-Length: 8000000")));
-    // The client goes on sending all of it before it reads.
+    // The client sends all of the body before it reads.
     for (int i = 0; i < 122; ++i) {
       ASSERT_TRUE(client.Send(chunked ? fmt::format("10000\r\n{}\r\n", piece) : piece)) << i;
     }
@@ -133,7 +135,7 @@ TEST(ConnectionTest, ARefusedClientThatGoesOnSendingIsNotReadForLong) {
       client.Send("POST /nothing HTTP/1.1\r\nHost: localhost\r\n"
                   "Content-Type: application/json\r\nContent-Length: 60000000\r\n\r\n"));
   EXPECT_EQ(client.ReadResponse().status, 404);
-  // What is not read fills the buffers on the way, and then the client waits.
+  // Unread bytes fill the buffers on the way, and then the client blocks.
   const std::string piece(size_t{1} << 20, 'x');
   int sent = 0;
   while (sent < 57 && client.Send(piece)) ++sent;
@@ -160,22 +162,30 @@ TEST(ConnectionTest, HeadHasTheHeadOfGetAndNoBody) {
   EXPECT_EQ(head.headers.at("content-length"), std::to_string(get.body.size()));
 }
 
-TEST(ConnectionTest, AClientThatLeavesCancelsItsRequestWithinASecond) {
+TEST(ConnectionTimingTest, AClientThatLeavesCancelsItsRequestWithinASecond) {
+  // It is a second on a machine that answers at once, and more on one that does not.
+  const TestServer idle;
+  const auto asked = std::chrono::steady_clock::now();
+  EXPECT_EQ(Exchange(idle, Get("/health")).status, 200);
+  const auto answering = std::chrono::steady_clock::now() - asked;
+  const milliseconds limit =
+      std::max(milliseconds(1000), std::chrono::ceil<milliseconds>(20 * answering));
   for (const std::string_view body : {kChat, kChatStream}) {
     for (const milliseconds delay : {milliseconds(60'000), milliseconds(20)}) {
       TestServer server(
           {.script = {.first_delay = delay, .piece_delay = milliseconds(20), .forever = true}});
       auto client = std::make_unique<RawClient>(server.port());
-      // A second request waits unread behind the first: leaving must be seen all the same.
+      // A second request waits unread behind the first; the client's leaving must be noticed all
+      // the same.
       ASSERT_TRUE(client->Send(Post("/v1/chat/completions", body) + Get("/health")));
-      ASSERT_TRUE(
-          Eventually([&] { return server.gateway.engine.num_running() == 1; }, milliseconds(5000)));
+      ASSERT_TRUE(test::WaitUntil([&] { return server.gateway.engine.num_running() == 1; },
+                                  "the request runs"));
       client->Close();
-      EXPECT_TRUE(
-          Eventually([&] { return server.gateway.engine.num_running() == 0; }, milliseconds(1000)))
+      EXPECT_TRUE(test::WaitUntil([&] { return server.gateway.engine.num_running() == 0; },
+                                  "the engine is idle", limit))
           << body << " " << delay.count();
-      EXPECT_TRUE(
-          Eventually([&] { return server.server->num_connections() == 0; }, milliseconds(1000)));
+      EXPECT_TRUE(test::WaitUntil([&] { return server.server->num_connections() == 0; },
+                                  "the connections end", limit));
       EXPECT_EQ(server.gateway.engine.num_cancelled(), 1);
       EXPECT_EQ(server.gateway.metrics.client_disconnects.value(), 1u);
     }
@@ -219,7 +229,7 @@ TEST(ConnectionTest, BodiesBeyondTheBudgetAreRefusedUnreadAndTakenWhenThereIsRoo
   TestServer server({.options = {.body_bytes_max = size_t{1} << 20,
                                  .bodies_bytes_max = uint64_t{2} << 20,
                                  .tenant_bodies_share = 1}});
-  // Two that have sent all but their last byte hold all there is.
+  // Two requests that lack only their last byte hold all of the budget.
   const std::string body = fmt::format(
       R"({{"model":"local","messages":[{{"role":"user","content":"hi"}}],"user":"{}"}})",
       std::string((size_t{1} << 20) - 100, 'u'));
@@ -233,7 +243,7 @@ TEST(ConnectionTest, BodiesBeyondTheBudgetAreRefusedUnreadAndTakenWhenThereIsRoo
     return server.gateway.service.MetricsAsKnown().find(
                fmt::format("kvgate_bodies_bytes {}\n", 2 * body.size())) != std::string::npos;
   };
-  ASSERT_TRUE(Eventually(held, std::chrono::seconds(20)));
+  ASSERT_TRUE(test::WaitUntil(held, "both bodies are held"));
   const RawResponse refused = Exchange(server, request);
   EXPECT_EQ(refused.status, 503);
   EXPECT_THAT(refused.body, HasSubstr("do not fit into the limit"));
@@ -252,11 +262,11 @@ TEST(ConnectionTest, ASlowReaderDoesNotHoldUpOthersAndIsCutOff) {
                      .options = {.write_timeout = milliseconds(500)}});
   RawClient slow(server.port(), 4096);
   ASSERT_TRUE(slow.Send(Post("/v1/chat/completions", kChatStream)));
-  ASSERT_TRUE(
-      Eventually([&] { return server.gateway.engine.num_running() == 1; }, milliseconds(5000)));
+  ASSERT_TRUE(test::WaitUntil([&] { return server.gateway.engine.num_running() == 1; },
+                              "the request runs"));
   EXPECT_EQ(Exchange(server, Get("/health")).status, 200);
-  EXPECT_TRUE(
-      Eventually([&] { return server.gateway.engine.num_running() == 0; }, milliseconds(15'000)));
+  EXPECT_TRUE(test::WaitUntil([&] { return server.gateway.engine.num_running() == 0; },
+                              "the engine is idle"));
 }
 
 TEST(ConnectionTest, IdleAndDawdlingConnectionsAreClosed) {

@@ -12,7 +12,7 @@ namespace {
 
 namespace asio = boost::asio;
 
-// What was told, in order; the hash waits to be let go.
+// Told records the notifications in order; the hash waits until the test releases it.
 struct Told {
   std::mutex mutex;
   std::string text;
@@ -71,7 +71,7 @@ TEST(ExchangeAccountTest, IsClosedBehindTheHashWhoeverComesFirst) {
     EXPECT_EQ(told.text, "sent body;end cut");
     EXPECT_FALSE(watched.expired());
     io.run();
-    EXPECT_TRUE(watched.expired());  // let go at home
+    EXPECT_TRUE(watched.expired());  // the body is released on the connection's executor
   }
 }
 

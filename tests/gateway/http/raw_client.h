@@ -1,4 +1,5 @@
-// A client socket that sends exactly the bytes it is told to, for what an HTTP library would hide.
+// RawClient is a client socket that sends exactly the given bytes, for cases that an HTTP library
+// would hide.
 #pragma once
 
 #include <arpa/inet.h>
@@ -15,7 +16,7 @@
 #include <string_view>
 #include <utility>
 
-namespace kvgate::testing {
+namespace kvgate::test {
 
 struct RawResponse {
   int status = 0;
@@ -57,7 +58,8 @@ class RawClient {
     return true;
   }
 
-  // Reads once, up to `timeout`; false at the end of the stream, an error or the timeout.
+  // Reads once, for at most `timeout`. Returns false at the end of the stream, on an error or on
+  // the timeout.
   bool ReadSome(std::chrono::milliseconds timeout = std::chrono::seconds(10)) {
     pollfd state{.fd = fd_, .events = POLLIN, .revents = 0};
     if (::poll(&state, 1, static_cast<int>(timeout.count())) <= 0) return false;
@@ -70,13 +72,14 @@ class RawClient {
   }
   bool was_reset() const { return reset_; }
 
-  // Until the connection ends.
+  // Reads until the connection ends.
   std::string ReadAll() {
     while (ReadSome()) {
     }
     return std::exchange(pending_, {});
   }
-  // Until `mark` has been seen; what came so far stays unread for ReadResponse.
+  // Reads until `mark` has been seen; the bytes so far stay unread for ReadResponse. Returns false
+  // if the connection ends first.
   bool WaitFor(std::string_view mark) {
     while (pending_.find(mark) == std::string::npos) {
       if (!ReadSome()) return false;
@@ -84,7 +87,7 @@ class RawClient {
     return true;
   }
 
-  // One response; interim ones (100) are skipped.
+  // Reads one response and skips interim ones (100).
   RawResponse ReadResponse(bool head_only = false) {
     while (true) {
       RawResponse response = ReadOne(head_only);
@@ -148,4 +151,4 @@ class RawClient {
   std::string pending_;
 };
 
-}  // namespace kvgate::testing
+}  // namespace kvgate::test

@@ -68,7 +68,7 @@ TEST(ServerTest, ConnectionsOverTheLimitGet503) {
   RawClient first(server.port());
   RawClient second(server.port());
   ASSERT_TRUE(
-      Eventually([&] { return server.server->num_connections() == 2; }, milliseconds(2000)));
+      test::WaitUntil([&] { return server.server->num_connections() == 2; }, "both are connected"));
   RawClient third(server.port());
   const RawResponse response = third.ReadResponse();
   EXPECT_EQ(response.status, 503);
@@ -88,8 +88,8 @@ TEST(ServerTest, ADrainFinishesWhatRunsAndTakesNothingNew) {
   const RawResponse response = busy.ReadResponse();
   EXPECT_TRUE(response.body.ends_with("data: [DONE]\n\n"));
   EXPECT_EQ(idle.ReadAll(), "");
-  EXPECT_TRUE(
-      Eventually([&] { return server.server->num_connections() == 0; }, milliseconds(2000)));
+  EXPECT_TRUE(test::WaitUntil([&] { return server.server->num_connections() == 0; },
+                              "the connections end"));
   EXPECT_FALSE(RawClient(server.port()).connected());
 }
 
@@ -100,27 +100,27 @@ TEST(ServerTest, AnswersThatAreEndedSayWhyAndCloseTheirConnections) {
   ASSERT_TRUE(stream.Send(Post("/v1/chat/completions", kChatStream)));
   ASSERT_TRUE(whole.Send(Post("/v1/chat/completions", kChat)));
   ASSERT_TRUE(stream.WaitFor("Hello"));
-  ASSERT_TRUE(
-      Eventually([&] { return server.gateway.engine.num_running() == 2; }, milliseconds(5000)));
+  ASSERT_TRUE(test::WaitUntil([&] { return server.gateway.engine.num_running() == 2; },
+                              "both requests run"));
   server.server->BeginDrain();
   server.server->EndAnswers();
   const RawResponse ended = stream.ReadResponse();
   EXPECT_TRUE(ended.complete);
   EXPECT_THAT(ended.body, HasSubstr("the request was cancelled"));
   EXPECT_EQ(whole.ReadResponse().status, 503);
-  EXPECT_TRUE(
-      Eventually([&] { return server.server->num_connections() == 0; }, milliseconds(2000)));
+  EXPECT_TRUE(test::WaitUntil([&] { return server.server->num_connections() == 0; },
+                              "the connections end"));
 }
 
 TEST(ServerTest, DestructionCancelsWhatRuns) {
   TestServer server({.script = {.first_delay = milliseconds(60'000)}});
   RawClient client(server.port());
   ASSERT_TRUE(client.Send(Post("/v1/chat/completions", kChat)));
-  ASSERT_TRUE(
-      Eventually([&] { return server.gateway.engine.num_running() == 1; }, milliseconds(5000)));
+  ASSERT_TRUE(test::WaitUntil([&] { return server.gateway.engine.num_running() == 1; },
+                              "the request runs"));
   server.server.reset();
-  EXPECT_TRUE(
-      Eventually([&] { return server.gateway.engine.num_running() == 0; }, milliseconds(1000)));
+  EXPECT_TRUE(test::WaitUntil([&] { return server.gateway.engine.num_running() == 0; },
+                              "the engine is idle"));
 }
 
 TEST(ServerTest, ReadyAndHealthAndMetricsAndStats) {
@@ -151,7 +151,7 @@ TEST(ServerTest, ModelsAreListedAndFoundByName) {
 }
 
 TEST(ServerTest, PrefixesAreListedRemovedAndVerified) {
-  testing::FakeKvStore kv;
+  test::FakeKvStore kv;
   kv.prefixes.push_back({.leaf = {.fingerprint = {1, 2}, .hash = {0xab, 0xcd}},
                          .num_blocks = 3,
                          .payload_bytes = 99,

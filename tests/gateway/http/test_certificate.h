@@ -1,4 +1,5 @@
-// Self-signed certificates made on the spot, and a blocking client that speaks TLS.
+// TestCertificate makes self-signed certificates on the spot, and TlsClient is a blocking client
+// that speaks TLS.
 #pragma once
 
 #include <openssl/ec.h>
@@ -14,12 +15,12 @@
 #include <string_view>
 #include <system_error>
 
-namespace kvgate::testing {
+namespace kvgate::test {
 
-// In a folder of its own, removed with it.
+// Lies in its own folder, which the destructor removes.
 class TestCertificate {
  public:
-  // Valid from and until so many seconds from now.
+  // Makes a certificate valid from `from` to `until`, in seconds relative to the present.
   explicit TestCertificate(long from = -60, long until = 3600) {
     std::string name = (std::filesystem::temp_directory_path() / "kvgate-tls-XXXXXX").string();
     folder_ = ::mkdtemp(name.data());
@@ -60,10 +61,10 @@ class TestCertificate {
   std::filesystem::path folder_;
 };
 
-// TLS over a connected socket, which stays its owner's.
+// TlsClient speaks TLS over a connected socket, which it does not own.
 class TlsClient {
  public:
-  // `session`: of an earlier one, to be resumed; may be null.
+  // `session` is resumed if it is not null.
   explicit TlsClient(int fd, SSL_SESSION* session = nullptr)
       : context_(SSL_CTX_new(TLS_client_method())), ssl_(SSL_new(context_)) {
     SSL_set_fd(ssl_, fd);
@@ -71,7 +72,8 @@ class TlsClient {
     connected_ = SSL_connect(ssl_) == 1;
   }
   ~TlsClient() {
-    // Without a farewell, but not as a failure: that would make the session unfit to be resumed.
+    // The client leaves without a close notification, but not as a failure, which would make the
+    // session unfit for resumption.
     SSL_set_quiet_shutdown(ssl_, 1);
     SSL_shutdown(ssl_);
     SSL_free(ssl_);
@@ -83,12 +85,12 @@ class TlsClient {
 
   bool connected() const { return connected_; }
   bool resumed() const { return SSL_session_reused(ssl_) == 1; }
-  // To be freed.
+  // The caller frees the session.
   SSL_SESSION* session() const { return SSL_get1_session(ssl_); }
   bool Send(std::string_view bytes) {
     return SSL_write(ssl_, bytes.data(), static_cast<int>(bytes.size())) > 0;
   }
-  // Until `mark` has come or the connection ends.
+  // Reads until `mark` has come or the connection ends.
   std::string ReadUntil(std::string_view mark) {
     std::string text;
     char bytes[16384];
@@ -99,7 +101,7 @@ class TlsClient {
     }
     return text;
   }
-  // The server has said that nothing follows.
+  // Returns true if the server has announced the end of its data.
   bool ended_well() const { return (SSL_get_shutdown(ssl_) & SSL_RECEIVED_SHUTDOWN) != 0; }
 
  private:
@@ -108,4 +110,4 @@ class TlsClient {
   bool connected_ = false;
 };
 
-}  // namespace kvgate::testing
+}  // namespace kvgate::test

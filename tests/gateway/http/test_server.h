@@ -1,33 +1,32 @@
-// A server over the fakes, and requests to it.
+// TestServer is a server over the fakes, with functions that send requests to it.
 #pragma once
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 
 #include "gateway/http/server.h"
 #include "tests/gateway/fakes.h"
 #include "tests/gateway/http/raw_client.h"
+#include "tests/wait_until.h"
 
 namespace kvgate::http {
 
 using std::chrono::milliseconds;
-using testing::Gateway;
-using testing::RawClient;
-using testing::RawResponse;
-using testing::Script;
+using test::Gateway;
+using test::RawClient;
+using test::RawResponse;
+using test::Script;
 
 struct Setup {
   Script script = {};
   ServerOptions options = {};
-  store::KvStore* kv = nullptr;
+  store::kv::KvStore* kv = nullptr;
 };
 
 struct TestServer {
@@ -62,15 +61,6 @@ inline RawResponse Exchange(const TestServer& server, std::string_view request) 
   RawClient client(server.port());
   EXPECT_TRUE(client.Send(request));
   return client.ReadResponse();
-}
-
-inline bool Eventually(const std::function<bool()>& condition, milliseconds limit) {
-  const auto deadline = std::chrono::steady_clock::now() + limit;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(milliseconds(5));
-  }
-  return true;
 }
 
 }  // namespace kvgate::http

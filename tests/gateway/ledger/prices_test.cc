@@ -22,7 +22,7 @@ int64_t Nanodollars(std::string_view provider, std::string_view model, const Tok
   return cost ? cost->nanodollars : -1;
 }
 
-TEST(PricesTest, TheVectorOfLitellm9812IsExact) {  // A2
+TEST(PricesTest, TheVectorOfLitellm9812IsExact) {
   const TokenUsage usage{.uncached_tokens = 3, .cache_write_tokens = 12304, .output_tokens = 550};
   const auto cost = CostOf(Row("anthropic", "claude-3-7-sonnet-20250219"), usage, "standard");
   // 3 * 3 + 12304 * 3.75 + 550 * 15 = 54399 millionths of a dollar.
@@ -83,23 +83,24 @@ TEST(PricesTest, NoModelTakesTheRowOfItsNeighbour) {
 
 TEST(PricesTest, WhatARequestCanAskOfACacheIsData) {
   const PriceRow& opus = Row("anthropic", "claude-opus-5-5");
-  EXPECT_EQ(opus.rules.markers, MarkerSyntax::kCacheControl);
+  EXPECT_EQ(opus.rules.breakpoints, BreakpointSyntax::kCacheControl);
   EXPECT_EQ(opus.rules.ttl_long_seconds, 3600);
-  EXPECT_TRUE(opus.rules.automatic_marker);
+  EXPECT_TRUE(opus.rules.automatic_breakpoint);
   EXPECT_EQ(opus.factors->read, 0.05);
   EXPECT_EQ(opus.factors->write_long, 2);
   EXPECT_EQ(Row("anthropic", "claude-mythos-5-1").factors->read, 0.025);
   EXPECT_EQ(Row("anthropic", "claude-mythos-5").factors->read, 0.1);
-  EXPECT_FALSE(Row("bedrock", "anthropic.claude-opus-4-7").rules.automatic_marker);        // G9
-  EXPECT_EQ(Row("anthropic", "a-clone").rules.ttl_long_seconds, 0) << "clones refuse it";  // G8
+  // Bedrock takes no breakpoint at the top level of a request.
+  EXPECT_FALSE(Row("bedrock", "anthropic.claude-opus-4-7").rules.automatic_breakpoint);
+  EXPECT_EQ(Row("anthropic", "a-clone").rules.ttl_long_seconds, 0) << "clones refuse it";
 
   const PriceRow& sol = Row("openai", "gpt-6-sol");
-  EXPECT_EQ(sol.rules.markers, MarkerSyntax::kBreakpoint);
+  EXPECT_EQ(sol.rules.breakpoints, BreakpointSyntax::kBreakpoint);
   EXPECT_TRUE(sol.rules.implicit_breakpoint);
   EXPECT_EQ(sol.rules.cache_key, CacheKeyUse::kMatched);
   EXPECT_EQ(sol.rules.key_characters_max, 64);
   EXPECT_EQ(sol.rules.key_requests_per_minute, 15);
-  EXPECT_EQ(Row("openai", "gpt-5.5").rules.markers, MarkerSyntax::kNone);
+  EXPECT_EQ(Row("openai", "gpt-5.5").rules.breakpoints, BreakpointSyntax::kNone);
   EXPECT_EQ(Row("openai", "gpt-4o").rules.cache_key, CacheKeyUse::kRouting);
   EXPECT_EQ(Row("openai", "mystery-7b").rules.cache_key, CacheKeyUse::kNone);
 
@@ -107,7 +108,7 @@ TEST(PricesTest, WhatARequestCanAskOfACacheIsData) {
   EXPECT_TRUE(Row("xai", "grok-5").rules.key_of_conversation);
   EXPECT_EQ(Row("xai", "grok-5").factors->read, 0.25);
   EXPECT_TRUE(Row("deepseek", "deepseek-v4-flash").rules.unit_is_turn);
-  EXPECT_TRUE(Row("deepseek", "deepseek-v4-flash").rules.tools_after_system);  // V14
+  EXPECT_TRUE(Row("deepseek", "deepseek-v4-flash").rules.tools_after_system);
   EXPECT_EQ(Row("moonshot", "kimi-k3").rules.ttl_seconds, 3600);
   EXPECT_EQ(Row("moonshot", "kimi-k3").factors->read, 0.1);
 }

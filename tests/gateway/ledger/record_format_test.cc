@@ -28,7 +28,7 @@ void AddPreparation(std::mt19937& random, RequestRecord& record) {
   if (random() % 2 == 0) {
     record.plan = RecordPlan{.reason = RandomText(random),
                              .expected_reuse = static_cast<double>(random()) / 7,
-                             .num_markers = static_cast<int64_t>(random() % 5)};
+                             .num_breakpoints = static_cast<int64_t>(random() % 5)};
   }
   if (random() % 2 == 0) {
     RecordBreak& found = record.prefix_break.emplace();
@@ -60,8 +60,9 @@ RequestRecord RandomRecord(std::mt19937& random) {
     *text = RandomText(random);
   }
   record.time_us = number();
-  record.endpoint = static_cast<upstream::Endpoint>(random() % 8);
-  record.dialect = random() % 2 == 0 ? upstream::Dialect::kOpenAi : upstream::Dialect::kAnthropic;
+  record.endpoint = static_cast<upstream::wire::Endpoint>(random() % 8);
+  record.dialect =
+      random() % 2 == 0 ? upstream::wire::Dialect::kOpenAi : upstream::wire::Dialect::kAnthropic;
   record.status = static_cast<int>(random() % 600);
   record.stream = random() % 2 == 0;
   record.num_attempts = static_cast<int>(random() % 5);
@@ -128,7 +129,7 @@ TEST(RecordFormatTest, ARecordOfTheVersionBeforeIsStillRead) {
   record.time_us = 99;
   record.usage = TokenUsage{.uncached_tokens = 7};
   std::string bytes = EncodeRecord(record, Ring());
-  // As version 2 wrote it: edits are names, and nothing follows.
+  // Version 2 wrote this form: edits are names, and no field follows.
   bytes.front() = 2;
   bytes.back() = 1;
   bytes +=

@@ -13,8 +13,8 @@ RequestRecord FullRecord() {
   RequestRecord record;
   record.id = "id1";
   record.time_us = 1'790'000'000'123'456;
-  record.endpoint = upstream::Endpoint::kMessages;
-  record.dialect = upstream::Dialect::kAnthropic;
+  record.endpoint = upstream::wire::Endpoint::kMessages;
+  record.dialect = upstream::wire::Dialect::kAnthropic;
   record.path = "/v1/messages";
   record.upstream = "main";
   record.provider = "anthropic";
@@ -33,7 +33,7 @@ RequestRecord FullRecord() {
   record.mode = "stabilize";
   record.conversation = "00112233445566778899aabbccddeeff";
   record.conversation_origin = "metadata.user_id";
-  record.plan = RecordPlan{.reason = "expected reuse", .expected_reuse = 3.5, .num_markers = 4};
+  record.plan = RecordPlan{.reason = "expected reuse", .expected_reuse = 3.5, .num_breakpoints = 4};
   record.prefix_break = RecordBreak{.cause = "system_changed",
                                     .path = "system[1].text",
                                     .volatile_kind = "time",

@@ -9,7 +9,8 @@ namespace kvgate::ledger {
 namespace {
 
 TEST(SourceCostTest, EachSourcePaysForWhatTheCacheDidForIt) {
-  const PriceRow& row = *Prices::Builtin().Find("anthropic", "claude-opus-5");  // 5 $ for a million
+  // This model costs 5 dollars per million input tokens.
+  const PriceRow& row = *Prices::Builtin().Find("anthropic", "claude-opus-5");
   std::vector<SourceTokens> sources = {{.source = "tools", .cached = 1000},
                                        {.source = "history", .written = 1000},
                                        {.source = "user", .uncached = 1000}};

@@ -16,7 +16,7 @@ constexpr int64_t kOctober31 = 1'793'404'800'000'000;  // 2026-10-31 00:00 UTC
 RequestRecord Priced(std::string tenant, int64_t time_us, int64_t nanodollars) {
   RequestRecord record;
   record.time_us = time_us;
-  record.endpoint = upstream::Endpoint::kMessages;
+  record.endpoint = upstream::wire::Endpoint::kMessages;
   record.upstream = "main";
   record.model = "m";
   record.tenant = std::move(tenant);
@@ -32,7 +32,7 @@ RequestRecord Priced(std::string tenant, int64_t time_us, int64_t nanodollars) {
 
 Json Written(const Totals& totals) {
   std::string text;
-  protocol::JsonWriter json(text);
+  protocol::form::JsonWriter json(text);
   totals.Write(json);
   return Json::parse(text);
 }
@@ -62,7 +62,7 @@ TEST(TotalsTest, WhatIsNotKnownIsCountedAndNotTakenForZero) {
   silent.usage.reset();
   totals.Add(silent);
   RequestRecord listing = silent;
-  listing.endpoint = upstream::Endpoint::kModels;
+  listing.endpoint = upstream::wire::Endpoint::kModels;
   totals.Add(listing);
   RequestRecord failed = silent;
   failed.status = 529;
@@ -86,7 +86,7 @@ TEST(TotalsTest, SpendingBeginsAnewWithTheDayAndTheMonth) {
   EXPECT_EQ(totals.Spent("a", kOctober31 + kDayUs).dollars_today, 0);
   EXPECT_EQ(totals.Spent("a", kOctober31 + kDayUs).dollars_this_month, 0);
   totals.Add(Priced("a", kOctober31 + kDayUs, 250'000'000));
-  totals.Add(Priced("a", kOctober31 + 2, 9'000'000'000));  // came late
+  totals.Add(Priced("a", kOctober31 + 2, 9'000'000'000));  // arrives late
   EXPECT_EQ(totals.Spent("a", kOctober31 + kDayUs).dollars_today, 0.25);
   EXPECT_EQ(totals.Spent("b", kOctober31).dollars_today, 0);
 }

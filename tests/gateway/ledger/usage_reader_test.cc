@@ -9,7 +9,7 @@
 namespace kvgate::ledger {
 namespace {
 
-using upstream::Endpoint;
+using upstream::wire::Endpoint;
 
 constexpr const char* kEvents = "text/event-stream; charset=utf-8";
 
@@ -26,7 +26,8 @@ std::string Event(std::string_view type, std::string_view json) {
   return std::string("event: ").append(type).append("\ndata: ").append(json).append("\n\n");
 }
 
-// What A3 is about: where the cached counts stand differs from provider to provider.
+// Providers put the cached counts in different places of an answer; merged, they must give this
+// usage.
 const TokenUsage kMerged{.uncached_tokens = 12,
                          .cache_read_tokens = 4000,
                          .cache_write_tokens = 100,

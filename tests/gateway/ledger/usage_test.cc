@@ -8,7 +8,7 @@
 namespace kvgate::ledger {
 namespace {
 
-using upstream::Endpoint;
+using upstream::wire::Endpoint;
 using Field = UsageField;
 
 ReportedUsage Reported(std::initializer_list<std::pair<Field, int64_t>> counts) {
@@ -17,7 +17,7 @@ ReportedUsage Reported(std::initializer_list<std::pair<Field, int64_t>> counts) 
   return usage;
 }
 
-TEST(UsageTest, AnInclusiveCountContainsWhatTheCacheDid) {  // A1
+TEST(UsageTest, AnInclusiveCountContainsWhatTheCacheDid) {
   const auto usage = Normalize(Reported({{Field::kPromptTokens, 2006},
                                          {Field::kCompletionTokens, 300},
                                          {Field::kPromptCached, 1920},
@@ -32,7 +32,7 @@ TEST(UsageTest, AnInclusiveCountContainsWhatTheCacheDid) {  // A1
   EXPECT_EQ(usage->input_tokens(), 2006);
 }
 
-TEST(UsageTest, AnExclusiveCountDoesNot) {  // A1, A2
+TEST(UsageTest, AnExclusiveCountDoesNot) {
   const auto usage = Normalize(Reported({{Field::kInputTokens, 3},
                                          {Field::kCacheCreation, 12304},
                                          {Field::kCacheRead, 0},
@@ -77,7 +77,7 @@ TEST(UsageTest, HitsAndMissesAreTheWholePrompt) {
             (TokenUsage{.uncached_tokens = 40, .cache_read_tokens = 960, .output_tokens = 5}));
 }
 
-TEST(UsageTest, CacheCountsOfAnotherDialectInAChatAnswerAreNotLost) {  // A6
+TEST(UsageTest, CacheCountsOfAnotherDialectInAChatAnswerAreNotLost) {
   const auto usage = Normalize(Reported({{Field::kPromptTokens, 1500},
                                          {Field::kCompletionTokens, 7},
                                          {Field::kCacheRead, 1000},
@@ -115,7 +115,7 @@ TEST(UsageTest, NothingReportedIsNotZero) {
   EXPECT_NE(Normalize(Reported({{Field::kPromptTokens, 0}}), Endpoint::kEmbeddings), std::nullopt);
 }
 
-TEST(UsageTest, MergingKeepsTheLargerOfEachField) {  // A3
+TEST(UsageTest, MergingKeepsTheLargerOfEachField) {
   ReportedUsage merged = Reported({{Field::kInputTokens, 25}, {Field::kOutputTokens, 1}});
   merged.MergeMax(Reported({{Field::kOutputTokens, 90}, {Field::kCacheRead, 0}}));
   merged.MergeMax(Reported({{Field::kInputTokens, 0}}));

@@ -1,12 +1,12 @@
-// Bodies of an agent's conversation in the three dialects: tools, a system prompt, turns with
-// calls.
+// AgentBodies makes bodies of an agent's conversation in the three dialects, with tools, a system
+// prompt and turns with calls.
 #pragma once
 
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
 
-#include "gateway/upstream/dialect.h"
+#include "gateway/upstream/wire/dialect.h"
 
 namespace kvgate::prompt {
 
@@ -14,14 +14,15 @@ using OrderedJson = nlohmann::ordered_json;
 
 class AgentBodies {
  public:
-  AgentBodies(upstream::Endpoint endpoint, uint32_t seed) : endpoint_(endpoint), random_(seed) {}
+  AgentBodies(upstream::wire::Endpoint endpoint, uint32_t seed)
+      : endpoint_(endpoint), random_(seed) {}
 
   std::mt19937& random() { return random_; }
   size_t Below(size_t bound) { return random_() % bound; }
   const char* turns_field() const { return IsResponses() ? "input" : "messages"; }
-  bool IsMessages() const { return endpoint_ == upstream::Endpoint::kMessages; }
-  bool IsResponses() const { return endpoint_ == upstream::Endpoint::kResponses; }
-  bool IsChat() const { return endpoint_ == upstream::Endpoint::kChatCompletions; }
+  bool IsMessages() const { return endpoint_ == upstream::wire::Endpoint::kMessages; }
+  bool IsResponses() const { return endpoint_ == upstream::wire::Endpoint::kResponses; }
+  bool IsChat() const { return endpoint_ == upstream::wire::Endpoint::kChatCompletions; }
 
   std::string Words(size_t count) {
     static constexpr const char* kWords[] = {
@@ -56,7 +57,7 @@ class AgentBodies {
     return flat;
   }
 
-  // Ends with a user's turn.
+  // Returns a body that ends with a user's turn.
   OrderedJson Conversation(size_t num_tools, size_t num_turns) {
     OrderedJson body = {{"model", IsMessages() ? "claude-opus-5" : "gpt-6-sol"}, {"stream", true}};
     body["tools"] = OrderedJson::array();
@@ -85,13 +86,13 @@ class AgentBodies {
     return turn;
   }
 
-  // Short ones are said again and again.
+  // Adds a user's turn; short texts repeat often.
   void AddUser(OrderedJson& body) {
     Turns(body).push_back(Text("user", Below(4) == 0 ? "continue" : Words(80)));
   }
   std::string Result() { return Below(5) == 0 ? "ok" : Words(200); }
 
-  // The answer to the last turn, with a call, and the next thing that the user says.
+  // Adds the answer to the last turn, with a call, and the user's next turn.
   void GoOn(OrderedJson& body) {
     OrderedJson& turns = Turns(body);
     const std::string id = "call" + std::to_string(++num_calls_);
@@ -122,7 +123,7 @@ class AgentBodies {
   }
 
  private:
-  const upstream::Endpoint endpoint_;
+  const upstream::wire::Endpoint endpoint_;
   std::mt19937 random_;
   int num_calls_ = 0;
 };

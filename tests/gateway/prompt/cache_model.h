@@ -1,5 +1,6 @@
-// A provider's cache, as far as one conversation's two requests need it: what of a prompt another
-// one left behind can be read. Tokens are not those that are estimated.
+// CacheModel is a provider's cache as far as the two requests of one conversation need it: it says
+// how much of a prompt can be read of what the first one stored. Its token counts differ from the
+// estimates.
 #pragma once
 
 #include <algorithm>
@@ -13,31 +14,32 @@
 namespace kvgate::prompt {
 
 struct CacheModel {
-  bool needs_markers = false;
+  bool needs_breakpoints = false;
   bool tools_after_system = false;
   int64_t step = 1;
   int64_t minimum = 1024;
 
   struct Stop {
-    std::string chain;  // identifies everything up to here
+    std::string chain;  // identifies the prompt up to here
     int64_t tokens = 0;
     bool marked = false;
   };
 
-  // `settings` by section: what else the prompt up to its end depends on.
-  std::vector<Stop> Stops(const SentRequest& request,
+  // Returns the points at which an entry can end. `settings` holds, by section, what else the
+  // prompt up to the section's end depends on.
+  std::vector<Stop> Stops(const history::SentRequest& request,
                           const std::array<std::string, 3>& settings) const {
-    std::vector<const SentSegment*> order;
-    for (const Section section : Sections()) {
-      for (const SentSegment& segment : request.segments) {
+    std::vector<const history::SentSegment*> order;
+    for (const parse::Section section : Sections()) {
+      for (const history::SentSegment& segment : request.segments) {
         if (segment.place.section == section) order.push_back(&segment);
       }
     }
     std::vector<Stop> stops;
-    Identity chain;
+    parse::Identity chain;
     int64_t tokens = 0;
     size_t entered = 0;
-    for (const SentSegment* segment : order) {
+    for (const history::SentSegment* segment : order) {
       const auto sections = Sections();
       const auto rank = static_cast<size_t>(
           std::find(sections.begin(), sections.end(), segment->place.section) - sections.begin());
@@ -48,23 +50,23 @@ struct CacheModel {
       Mix(chain, static_cast<uint64_t>(segment->role) << 32 |
                      static_cast<uint32_t>(segment->place.element));
       tokens += segment->num_tokens + segment->num_tokens * (segment->sent_raw.low % 20) / 100 + 4;
-      stops.push_back({ToHex(chain), tokens, segment->marker.has_value()});
+      stops.push_back({ToHex(chain), tokens, segment->breakpoint.has_value()});
     }
     return stops;
   }
 
-  // `before` empty: nothing was stored.
+  // Returns the usage of a request. An empty `before` means that nothing was stored.
   ledger::TokenUsage Use(const std::vector<Stop>& before, const std::vector<Stop>& now) const {
     ledger::TokenUsage usage;
     for (size_t i = 0; i < std::min(before.size(), now.size()); ++i) {
       if (before[i].chain != now[i].chain) break;
-      if (!needs_markers || before[i].marked) usage.cache_read_tokens = now[i].tokens;
+      if (!needs_breakpoints || before[i].marked) usage.cache_read_tokens = now[i].tokens;
     }
     usage.cache_read_tokens -= usage.cache_read_tokens % step;
     if (usage.cache_read_tokens < minimum) usage.cache_read_tokens = 0;
-    int64_t end = needs_markers ? 0 : (step == 1 ? now.back().tokens : usage.cache_read_tokens);
+    int64_t end = needs_breakpoints ? 0 : (step == 1 ? now.back().tokens : usage.cache_read_tokens);
     for (const Stop& stop : now) {
-      if (needs_markers && stop.marked) end = std::max(end, stop.tokens);
+      if (needs_breakpoints && stop.marked) end = std::max(end, stop.tokens);
     }
     if (end < minimum) end = 0;
     usage.cache_write_tokens = std::max<int64_t>(0, end - usage.cache_read_tokens);
@@ -74,11 +76,12 @@ struct CacheModel {
   }
 
  private:
-  std::array<Section, 3> Sections() const {
-    if (tools_after_system) return {Section::kSystem, Section::kTools, Section::kMessages};
-    return {Section::kTools, Section::kSystem, Section::kMessages};
+  std::array<parse::Section, 3> Sections() const {
+    if (tools_after_system)
+      return {parse::Section::kSystem, parse::Section::kTools, parse::Section::kMessages};
+    return {parse::Section::kTools, parse::Section::kSystem, parse::Section::kMessages};
   }
-  static void Mix(Identity& chain, uint64_t value) {
+  static void Mix(parse::Identity& chain, uint64_t value) {
     chain.low = (chain.low ^ value) * 0x9E3779B97F4A7C15u + 1;
     chain.high = (chain.high ^ chain.low >> 29) * 0xBF58476D1CE4E5B9u;
   }

@@ -1,5 +1,5 @@
-// Conversations: what the tests of gateway/prompt send through an Optimizer, and what they ask of
-// what comes out: bodies put together of parts, equality as parsed, common prefixes.
+// These helpers are conversations that the tests of gateway/prompt send through an Optimizer, and
+// checks of its output: bodies put together from parts, equality as parsed, common prefixes.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,54 +13,59 @@
 
 #include "gateway/prompt/optimizer.h"
 
-namespace kvgate::prompt::testing {
+namespace kvgate::prompt::test {
 
 using nlohmann::json;
-using upstream::Endpoint;
+using upstream::wire::Endpoint;
 
-// Keeps the caller's markers, and adds what a test asks for.
-class FakePlanner final : public Planner {
+// FakePlanner keeps the caller's breakpoints. A test may ask it to mark the last block, to drop all
+// breakpoints, or to set a key.
+class FakePlanner final : public planner::Planner {
  public:
-  Plan Make(const PlanArgs& args) override {
+  planner::Plan Make(const planner::PlanArgs& args) override {
     seen.emplace_back(args.segments.begin(), args.segments.end());
     return Preview(args);
   }
-  Plan Preview(const PlanArgs& args) const override {
-    Plan plan;
+  planner::Plan Preview(const planner::PlanArgs& args) const override {
+    planner::Plan plan;
     plan.automatic = args.automatic;
     plan.prompt_cache_key = args.caller_has_key ? "" : key;
     for (size_t i = 0; i < args.segments.size(); ++i) {
-      if (args.segments[i].marker) plan.markers.push_back({i, *args.segments[i].marker});
+      if (args.segments[i].breakpoint)
+        plan.breakpoints.push_back({i, *args.segments[i].breakpoint});
     }
-    if (mark_last && plan.markers.empty()) {
+    if (mark_last && plan.breakpoints.empty()) {
       for (size_t i = args.segments.size(); i-- > 0;) {
         if (!args.segments[i].markable || args.segments[i].is_volatile) continue;
-        plan.markers.push_back({i, {.kind = MarkerKind::kCacheControl, .ttl_seconds = 300}});
+        plan.breakpoints.push_back(
+            {i, {.kind = parse::BreakpointKind::kCacheControl, .ttl_seconds = 300}});
         break;
       }
     }
-    if (drop_markers) plan.markers.clear();
+    if (drop_breakpoints) plan.breakpoints.clear();
     return plan;
   }
   void Learn(const Outcome& outcome) override { learnt.push_back(outcome); }
-  void Forget(const Identity& conversation) override { forgotten.push_back(conversation); }
+  void Forget(const parse::Identity& conversation, uint64_t) override {
+    forgotten.push_back(conversation);
+  }
 
   bool mark_last = false;
-  bool drop_markers = false;
+  bool drop_breakpoints = false;
   std::string key;
-  std::vector<std::vector<PlanSegment>> seen;
+  std::vector<std::vector<planner::PlanSegment>> seen;
   std::vector<Outcome> learnt;
-  std::vector<Identity> forgotten;
+  std::vector<parse::Identity> forgotten;
 };
 
 inline std::string Quoted(std::string_view text) { return json(text).dump(); }
 
-// {"role": …, "content": "…"}
+// Returns {"role": …, "content": "…"}.
 inline std::string Turn(std::string_view role, std::string_view text) {
   return "{\"role\":\"" + std::string(role) + "\",\"content\":" + Quoted(text) + "}";
 }
-inline std::string Block(std::string_view text, std::string_view marker = "") {
-  return "{\"type\":\"text\",\"text\":" + Quoted(text) + std::string(marker) + "}";
+inline std::string Block(std::string_view text, std::string_view breakpoint = "") {
+  return "{\"type\":\"text\",\"text\":" + Quoted(text) + std::string(breakpoint) + "}";
 }
 inline std::string Joined(const std::vector<std::string>& parts) {
   std::string out;
@@ -70,16 +75,16 @@ inline std::string Joined(const std::vector<std::string>& parts) {
 inline std::string TurnOf(std::string_view role, const std::vector<std::string>& blocks) {
   return "{\"role\":\"" + std::string(role) + "\",\"content\":[" + Joined(blocks) + "]}";
 }
-inline constexpr std::string_view kMarker = ",\"cache_control\":{\"type\":\"ephemeral\"}";
+inline constexpr std::string_view kBreakpoint = ",\"cache_control\":{\"type\":\"ephemeral\"}";
 
-// The parts of a request, as JSON; each dialect puts them where it has them.
+// The parts of a request as JSON; each dialect puts them in its own places.
 struct Request {
   Endpoint endpoint = Endpoint::kMessages;
   std::vector<std::string> tools = {};
-  std::string system = {};  // its text; empty: none
+  std::string system = {};  // the text; empty: no system prompt
   std::vector<std::string> system_blocks = {};
   std::vector<std::string> turns = {};
-  std::string more = {};  // members in front: "\"temperature\":1,"
+  std::string more = {};  // members in front, such as "\"temperature\":1,"
 
   std::string Body() const {
     std::string body = "{\"model\":\"m\"," + more;
@@ -103,7 +108,7 @@ inline std::string DialectOf(const ::testing::TestParamInfo<Endpoint>& test) {
   return test.param == Endpoint::kResponses ? "responses" : "chat";
 }
 
-// An optimizer with one caller in front of it.
+// Caller is an optimizer with one caller in front of it.
 class Caller {
  public:
   explicit Caller(Mode mode, std::string provider = "openai")
@@ -113,7 +118,7 @@ class Caller {
     optimizer_ = std::make_unique<Optimizer>(Optimizer::Options{}, std::move(planner));
   }
 
-  // What goes out. Everything that a caller may rely on is checked on the way.
+  // Returns the body that goes out, and checks everything that a caller may rely on.
   std::string Send(const Request& request) { return SendBody(request.endpoint, request.Body()); }
   std::string SendBody(Endpoint endpoint, const std::string& body) {
     OptimizeArgs args;
@@ -132,14 +137,14 @@ class Caller {
     const std::string sent = last.body.value_or(body);
     EXPECT_EQ(last.body.has_value(), !last.edits.empty());
     EXPECT_TRUE(json::accept(sent)) << sent;
-    EXPECT_EQ(ApplyEdits(body, last.edits, {0, static_cast<uint32_t>(body.size())}), sent);
+    EXPECT_EQ(parse::ApplyEdits(body, last.edits, {0, static_cast<uint32_t>(body.size())}), sent);
     if (mode_ == Mode::kObserve) {
       EXPECT_EQ(sent, body);
     }
     return sent;
   }
-  bool Used(Rule rule) const {
-    for (const Edit& edit : last.edits) {
+  bool Used(parse::Rule rule) const {
+    for (const parse::Edit& edit : last.edits) {
       if (edit.rule == rule) return true;
     }
     return false;
@@ -161,13 +166,15 @@ class Caller {
   int64_t now_us_ = 1'000'000;
 };
 
-// Without cache markers, which are no part of a cached prefix.
+// Returns the body without cache breakpoints, which are not a part of a cached prefix.
 inline std::string Unmarked(std::string body) {
-  for (size_t at; (at = body.find(kMarker)) != std::string::npos;) body.erase(at, kMarker.size());
+  for (size_t at; (at = body.find(kBreakpoint)) != std::string::npos;)
+    body.erase(at, kBreakpoint.size());
   return body;
 }
 
-// Whether the prompt of `after` begins with all of `before`'s: both end with their turns.
+// Succeeds if the prompt of `after` begins with all of `before`'s; both bodies end with their
+// turns.
 inline ::testing::AssertionResult GoesOn(const std::string& before, const std::string& after) {
   const std::string front = Unmarked(before);
   const std::string now = Unmarked(after);
@@ -180,8 +187,8 @@ inline ::testing::AssertionResult GoesOn(const std::string& before, const std::s
          << "\n  " << now.substr(at > 40 ? at - 40 : 0, 160);
 }
 
-// Equal to any reader: keys in any order, newlines of one kind, tools as a set, calls' arguments as
-// parsed.
+// Returns a form in which bodies that mean the same are equal: keys in any order, one kind of
+// newline, tools as a set, and calls' arguments as parsed.
 inline json Meaning(json value, bool is_tools = false) {
   if (value.is_string()) {
     std::string text = value.get<std::string>();
@@ -212,4 +219,4 @@ inline ::testing::AssertionResult MeansTheSame(const std::string& a, const std::
   return ::testing::AssertionFailure() << json::diff(left, right).dump();
 }
 
-}  // namespace kvgate::prompt::testing
+}  // namespace kvgate::prompt::test

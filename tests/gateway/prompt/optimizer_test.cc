@@ -6,9 +6,11 @@
 
 namespace kvgate::prompt {
 
+using parse::Rule;
+
 namespace {
 
-using namespace testing;  // NOLINT: the helpers of these tests
+using namespace test;  // NOLINT: the helpers of these tests
 
 Request Simple() { return {.system = "Be brief.", .turns = {Turn("user", "one")}}; }
 
@@ -17,7 +19,7 @@ TEST(Optimizer, ObserveChangesNoByteAndRecognisesTheConversation) {
   Request request = Simple();
   request.tools = {R"({"name":"b"})", R"({"name":"a"})"};
   caller.Send(request);
-  const Identity id = caller.last.conversation.id;
+  const parse::Identity id = caller.last.conversation.id;
   std::swap(request.tools[0], request.tools[1]);
   request.turns.push_back(Turn("assistant", "yes"));
   request.turns.push_back(Turn("user", "two"));
@@ -70,7 +72,7 @@ TEST(Optimizer, OfSeveralBranchesTheOneWithTheLongestPrefixGoesOn) {
   caller.Send(main);
   caller.Send(helper);
   EXPECT_TRUE(caller.last.first_of_conversation);
-  // Both go on, each with a turn whose keys came in another order.
+  // Both conversations continue, each with a turn whose keys come in another order.
   const auto other_keys = [](std::string_view text) {
     return "{\"content\":" + Quoted(text) + ",\"role\":\"user\"}";
   };
@@ -91,7 +93,7 @@ TEST(Optimizer, AConversationWithoutAKeyIsKnownAgainWhenItsToolsOrSystemChange) 
   Request request = Simple();
   request.tools = {R"({"name":"a"})"};
   caller.Send(request);
-  const Identity id = caller.last.conversation.id;
+  const parse::Identity id = caller.last.conversation.id;
   request.turns.push_back(Turn("assistant", "a"));
   request.turns.push_back(Turn("user", "two"));
   request.tools.push_back(R"({"name":"b"})");
@@ -131,7 +133,7 @@ TEST(Optimizer, WhatWasAbandonedIsNotGoneOnFrom) {
   caller.optimizer().Abandon(caller.last);
   EXPECT_EQ(caller.planner().forgotten.size(), 1U);
   const Report report = caller.optimizer().Finish(caller.last, {});
-  EXPECT_NE(report.prefix_break.cause, BreakCause::kFirstSeen);
+  EXPECT_NE(report.prefix_break.cause, diagnose::BreakCause::kFirstSeen);
   caller.Send(request);
   EXPECT_FALSE(caller.last.first_of_conversation);
 }
@@ -144,7 +146,7 @@ TEST(Optimizer, FinishTellsThePlannerWhatWasRead) {
   usage.cache_read_tokens = 90;
   const Report report =
       caller.optimizer().Finish(caller.last, {.usage = usage, .provider_reason = "", .now_us = 5});
-  EXPECT_EQ(report.prefix_break.cause, BreakCause::kFirstSeen);
+  EXPECT_EQ(report.prefix_break.cause, diagnose::BreakCause::kFirstSeen);
   EXPECT_TRUE(report.attribution.has_value());
   ASSERT_EQ(caller.planner().learnt.size(), 1U);
   EXPECT_EQ(caller.planner().learnt[0].cache_read_tokens, 90);
@@ -152,18 +154,18 @@ TEST(Optimizer, FinishTellsThePlannerWhatWasRead) {
   EXPECT_GT(caller.planner().learnt[0].estimated_tokens, 0);
 }
 
-// A prompt long enough for any provider, and a conversation that goes on cleanly: what the rules
-// and markers change on its way is never taken for a break, and what its caller changed is.
+// The prompt is long enough for any provider, and its conversation continues cleanly: edits by the
+// rules and breakpoints are never taken for a break, and the caller's own change is.
 TEST(Optimizer, OnlyTheCallersChangesAreBreaks) {
   std::string text;
   for (int i = 0; i < 6000; ++i) text += "rule ";
   const auto cause_of = [](Caller& caller) {
     const ledger::TokenUsage usage = {.uncached_tokens = 10, .cache_write_tokens = 9000};
-    const PrefixBreak found =
+    const diagnose::PrefixBreak found =
         caller.optimizer()
             .Finish(caller.last, {.usage = usage, .provider_reason = {}, .now_us = 9})
             .prefix_break;
-    return std::string(BreakCauseName(found.cause)) + " " + found.path;
+    return std::string(diagnose::BreakCauseName(found.cause)) + " " + found.path;
   };
   for (const Mode mode : {Mode::kObserve, Mode::kPin, Mode::kStabilize}) {
     for (const char* provider : {"anthropic", "openai"}) {
@@ -206,8 +208,8 @@ TEST(Optimizer, HistoryThatItsProviderHoldsIsNeitherEditedNorTruncated) {
       EXPECT_EQ(json::parse(sent)["input"], json::parse(request.Body())["input"]);
       const ledger::TokenUsage usage = {.uncached_tokens = 9000, .cache_read_tokens = read};
       const Optimizer::FinishArgs args = {.usage = usage, .provider_reason = {}, .now_us = 9};
-      return std::string(
-          BreakCauseName(caller.optimizer().Finish(caller.last, args).prefix_break.cause));
+      return std::string(diagnose::BreakCauseName(
+          caller.optimizer().Finish(caller.last, args).prefix_break.cause));
     };
     EXPECT_EQ(cause_after(0), "first_seen");
     request.more = R"("previous_response_id":"resp_1",)";
@@ -230,7 +232,7 @@ TEST(Optimizer, ATimeInTheSystemPromptBreaksUnlessItIsMoved) {
     SCOPED_TRACE(std::string(ModeName(mode)));
     Caller caller(mode, "openai");
     Request request{.endpoint = Endpoint::kChatCompletions, .turns = {Turn("user", "one")}};
-    PrefixBreak found;
+    diagnose::PrefixBreak found;
     for (int minute = 10; minute < 13; ++minute) {
       request.system = text + "\nCurrent time: 2026-11-22T10:" + std::to_string(minute) + ":07Z";
       caller.Send(request);
@@ -242,12 +244,12 @@ TEST(Optimizer, ATimeInTheSystemPromptBreaksUnlessItIsMoved) {
       request.turns.push_back(Turn("user", "and then?"));
     }
     const bool breaks = mode != Mode::kStabilize;
-    EXPECT_EQ(BreakCauseName(found.cause), breaks ? "system_changed" : "provider_miss");
+    EXPECT_EQ(diagnose::BreakCauseName(found.cause), breaks ? "system_changed" : "provider_miss");
     EXPECT_EQ(found.volatile_kind, breaks ? "time" : "");
   }
 }
 
-TEST(Optimizer, AStringThatGotAMarkerStaysAListFromThenOn) {
+TEST(Optimizer, AStringThatGotABreakpointStaysAListFromThenOn) {
   for (const Endpoint endpoint :
        {Endpoint::kMessages, Endpoint::kChatCompletions, Endpoint::kResponses}) {
     Caller caller(Mode::kPin, "anthropic");
@@ -255,7 +257,7 @@ TEST(Optimizer, AStringThatGotAMarkerStaysAListFromThenOn) {
     Request request{.endpoint = endpoint, .system = "Be brief.", .turns = {Turn("user", "one")}};
     std::string before = caller.Send(request);
     EXPECT_TRUE(caller.Used(Rule::kCacheControl));
-    EXPECT_NE(before.find(kMarker), std::string::npos);
+    EXPECT_NE(before.find(kBreakpoint), std::string::npos);
     for (int turn = 0; turn < 3; ++turn) {
       request.turns.push_back(Turn("assistant", "yes"));
       request.turns.push_back(Turn("user", "two"));
@@ -266,10 +268,10 @@ TEST(Optimizer, AStringThatGotAMarkerStaysAListFromThenOn) {
   }
 }
 
-TEST(Optimizer, TheCallersMarkersAreThePlannersToKeep) {
+TEST(Optimizer, TheCallersBreakpointsAreThePlannersToKeep) {
   Caller caller(Mode::kPin, "anthropic");
-  caller.planner().drop_markers = true;
-  Request request{.turns = {TurnOf("user", {Block("one", kMarker)})}};
+  caller.planner().drop_breakpoints = true;
+  Request request{.turns = {TurnOf("user", {Block("one", kBreakpoint)})}};
   const std::string sent = caller.Send(request);
   EXPECT_EQ(sent, Unmarked(request.Body()));
   EXPECT_TRUE(caller.Used(Rule::kCacheControl));

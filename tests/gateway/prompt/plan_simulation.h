@@ -1,6 +1,6 @@
-// An honest small model of providers' bills, for tests of the planner: requests as segments with
-// counts, entries that are written at breakpoints, read by walking back, billed as documented.
-// Money in tokens at the price of uncached input.
+// This is a small model of providers' bills for tests of the planner: requests are segments with
+// counts, entries are written at breakpoints, read by walking back, and billed as documented. Money
+// is in tokens at the price of uncached input.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,8 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include <kvgate/digest.h>
-
+#include "base/digest.h"
 #include "gateway/prompt/planner/plan.h"
 
 namespace kvgate::prompt::simulation {
@@ -23,7 +22,7 @@ namespace kvgate::prompt::simulation {
 inline constexpr int64_t kSecondUs = 1'000'000;
 inline constexpr int64_t kMinuteUs = 60 * kSecondUs;
 
-inline Identity IdentityOf(std::string_view text) {
+inline parse::Identity IdentityOf(std::string_view text) {
   const auto [low, high] = Xxh3(std::as_bytes(std::span(text)));
   return {low, high};
 }
@@ -35,29 +34,30 @@ inline const ledger::PriceRow& Row(std::string_view provider, std::string_view m
 }
 
 struct Block {
-  std::string text;  // what it is; equal texts are equal bytes
+  std::string text;  // names the content; equal texts are equal bytes
   uint32_t num_tokens = 100;
-  Section section = Section::kMessages;
-  Role role = Role::kUser;
-  Content content = Content::kText;
+  parse::Section section = parse::Section::kMessages;
+  parse::Role role = parse::Role::kUser;
+  parse::Content content = parse::Content::kText;
   bool is_volatile = false;
   bool markable = true;
-  std::optional<Marker> marker = {};
+  std::optional<parse::Breakpoint> breakpoint = {};
 };
 
 inline Block Tool(std::string name, uint32_t tokens) {
-  return {std::move(name), tokens, Section::kTools, Role::kNone, Content::kTool};
+  return {std::move(name), tokens, parse::Section::kTools, parse::Role::kNone,
+          parse::Content::kTool};
 }
 inline Block System(std::string text, uint32_t tokens) {
-  return {std::move(text), tokens, Section::kSystem, Role::kSystem};
+  return {std::move(text), tokens, parse::Section::kSystem, parse::Role::kSystem};
 }
 inline Block User(std::string text, uint32_t tokens) { return {std::move(text), tokens}; }
 inline Block Assistant(std::string text, uint32_t tokens) {
-  return {std::move(text), tokens, Section::kMessages, Role::kAssistant};
+  return {std::move(text), tokens, parse::Section::kMessages, parse::Role::kAssistant};
 }
 
-inline std::vector<PlanSegment> SegmentsOf(const std::vector<Block>& blocks) {
-  std::vector<PlanSegment> segments;
+inline std::vector<planner::PlanSegment> SegmentsOf(const std::vector<Block>& blocks) {
+  std::vector<planner::PlanSegment> segments;
   std::string prefix;
   for (const Block& block : blocks) {
     prefix = ToHex(IdentityOf(prefix + "|" + block.text));
@@ -67,7 +67,7 @@ inline std::vector<PlanSegment> SegmentsOf(const std::vector<Block>& blocks) {
                         .num_tokens = block.num_tokens,
                         .is_volatile = block.is_volatile,
                         .markable = block.markable,
-                        .marker = block.marker,
+                        .breakpoint = block.breakpoint,
                         .prefix = IdentityOf(prefix)});
   }
   return segments;
@@ -89,17 +89,20 @@ struct Bill {
   double ratio() const { return paid / direct; }
 };
 
-// Anthropic: entries at breakpoints, a walk of `lookback` blocks from each, A, B and C of its page.
+// MessagesCache models Anthropic: entries at breakpoints, a look back of `lookback` blocks from
+// each, and the positions A, B and C that its documentation bills by.
 class MessagesCache {
  public:
   MessagesCache(const ledger::PriceRow& row, int64_t first_byte_us)
       : row_(row), first_byte_us_(first_byte_us) {}
 
-  Bill Send(const std::vector<PlanSegment>& segments, const Plan& plan, int64_t now_us) {
+  Bill Send(const std::vector<planner::PlanSegment>& segments, const planner::Plan& plan,
+            int64_t now_us) {
     const std::map<size_t, int64_t> points = PointsOf(segments, plan);
     std::vector<double> ends;
     double total = 0;
-    for (const PlanSegment& segment : segments) ends.push_back(total += segment.num_tokens);
+    for (const planner::PlanSegment& segment : segments)
+      ends.push_back(total += segment.num_tokens);
     const auto minimum = static_cast<double>(row_.rules.minimum_tokens);
     const int64_t hit = Hit(segments, points, now_us);
     const double a = hit < 0 ? 0 : ends[static_cast<size_t>(hit)];
@@ -130,13 +133,13 @@ class MessagesCache {
     int64_t ttl_us = 0;
   };
 
-  // What the API refuses is a failed test.
-  std::map<size_t, int64_t> PointsOf(const std::vector<PlanSegment>& segments,
-                                     const Plan& plan) const {
+  // Returns the write points of a plan. A plan that the API would refuse fails the test.
+  std::map<size_t, int64_t> PointsOf(const std::vector<planner::PlanSegment>& segments,
+                                     const planner::Plan& plan) const {
     std::map<size_t, int64_t> points;
-    for (const PlannedMarker& planned : plan.markers) {
-      EXPECT_NE(segments[planned.segment].content, Content::kThinking);
-      points[planned.segment] = planned.marker.ttl_seconds;
+    for (const planner::PlannedBreakpoint& planned : plan.breakpoints) {
+      EXPECT_NE(segments[planned.segment].content, parse::Content::kThinking);
+      points[planned.segment] = planned.breakpoint.ttl_seconds;
     }
     const size_t slots = points.size() + (plan.automatic ? 1 : 0);
     EXPECT_LE(slots, static_cast<size_t>(row_.rules.breakpoints_max)) << "a 400";
@@ -149,8 +152,8 @@ class MessagesCache {
     return points;
   }
 
-  int64_t Hit(const std::vector<PlanSegment>& segments, const std::map<size_t, int64_t>& points,
-              int64_t now_us) {
+  int64_t Hit(const std::vector<planner::PlanSegment>& segments,
+              const std::map<size_t, int64_t>& points, int64_t now_us) {
     int64_t hit = -1;
     for (const auto& [point, ttl] : points) {
       const auto last = static_cast<int64_t>(point);
@@ -173,27 +176,30 @@ class MessagesCache {
 
   const ledger::PriceRow& row_;
   const int64_t first_byte_us_;
-  std::map<Identity, Entry> entries_;
+  std::map<parse::Identity, Entry> entries_;
 };
 
-// OpenAI from GPT-5.6 on: an implicit breakpoint at the newest user or tool turn, explicit ones,
-// four writes in all; reads consider the latest 50, the longest wins, under the key it was written.
+// BreakpointCache models OpenAI from GPT-5.6 on: an implicit breakpoint at the newest user or tool
+// turn, explicit ones, and four writes in all. A read considers the latest 50 entries under its
+// key, and the longest match wins.
 class BreakpointCache {
  public:
   BreakpointCache(const ledger::PriceRow& row, int64_t first_byte_us)
       : row_(row), first_byte_us_(first_byte_us) {}
 
-  Bill Send(const std::vector<PlanSegment>& segments, const Plan& plan, int64_t now_us) {
+  Bill Send(const std::vector<planner::PlanSegment>& segments, const planner::Plan& plan,
+            int64_t now_us) {
     std::vector<size_t> points;
     std::vector<size_t> wanted;
     std::vector<double> ends;
     double total = 0;
     for (size_t i = 0; i < segments.size(); ++i) {
       ends.push_back(total += segments[i].num_tokens);
-      const bool is_marked =
-          std::ranges::any_of(plan.markers, [&](const PlannedMarker& m) { return m.segment == i; });
-      const bool ends_turn = segments[i].role == Role::kUser || segments[i].role == Role::kTool;
-      EXPECT_FALSE(is_marked && segments[i].section == Section::kTools) << "a 400";
+      const bool is_marked = std::ranges::any_of(
+          plan.breakpoints, [&](const planner::PlannedBreakpoint& m) { return m.segment == i; });
+      const bool ends_turn =
+          segments[i].role == parse::Role::kUser || segments[i].role == parse::Role::kTool;
+      EXPECT_FALSE(is_marked && segments[i].section == parse::Section::kTools) << "a 400";
       if (is_marked || ends_turn) points.push_back(i);
       if (is_marked) wanted.push_back(i);
     }
@@ -234,27 +240,28 @@ class BreakpointCache {
   };
   const ledger::PriceRow& row_;
   const int64_t first_byte_us_;
-  std::map<std::pair<std::string, Identity>, Entry> entries_;
+  std::map<std::pair<std::string, parse::Identity>, Entry> entries_;
 };
 
-// Sends all requests in the order of their times through one planner; answers end `answer_us` after
-// they began, and are learnt from then.
+// Options of a run that sends all requests in the order of their times through one planner. Answers
+// end `answer_us` after they began, and are learnt from then.
 struct RunOptions {
   int64_t first_byte_us = 2 * kSecondUs;
   int64_t answer_us = 5 * kSecondUs;
-  double reported = 1;     // the provider's tokens, by those estimated
-  bool is_planned = true;  // else the caller's markers go out
-  upstream::Endpoint endpoint = upstream::Endpoint::kMessages;
+  double reported = 1;     // the provider's token count per estimated token
+  bool is_planned = true;  // false: the caller's own breakpoints go out
+  upstream::wire::Endpoint endpoint = upstream::wire::Endpoint::kMessages;
 };
 struct RunResult {
   Bill total;
   std::vector<double> worst_after;  // paid / direct up to each request
-  std::vector<Plan> plans;
+  std::vector<planner::Plan> plans;
 };
-inline PlanArgs ArgsOf(const Request& request, const std::vector<PlanSegment>& segments,
-                       const ledger::PriceRow& row,
-                       upstream::Endpoint endpoint = upstream::Endpoint::kMessages) {
-  PlanArgs args;
+inline planner::PlanArgs ArgsOf(
+    const Request& request, const std::vector<planner::PlanSegment>& segments,
+    const ledger::PriceRow& row,
+    upstream::wire::Endpoint endpoint = upstream::wire::Endpoint::kMessages) {
+  planner::PlanArgs args;
   args.tenant = "tenant";
   args.upstream = "upstream";
   args.model = row.models.front();
@@ -267,11 +274,11 @@ inline PlanArgs ArgsOf(const Request& request, const std::vector<PlanSegment>& s
   return args;
 }
 
-// What the caller itself asks for.
-inline Plan CallersPlan(const std::vector<PlanSegment>& segments) {
-  Plan plan;
+// Returns a plan with the caller's own breakpoints.
+inline planner::Plan CallersPlan(const std::vector<planner::PlanSegment>& segments) {
+  planner::Plan plan;
   for (size_t i = 0; i < segments.size(); ++i) {
-    if (segments[i].marker) plan.markers.push_back({i, *segments[i].marker});
+    if (segments[i].breakpoint) plan.breakpoints.push_back({i, *segments[i].breakpoint});
   }
   return plan;
 }
@@ -280,10 +287,10 @@ template <typename Cache = MessagesCache>
 RunResult Simulate(std::vector<Request> requests, const ledger::PriceRow& row,
                    const RunOptions& options = {}) {
   std::ranges::stable_sort(requests, {}, &Request::time_us);
-  const auto planner = Planner::Make(Planner::Options());
+  const auto planner = planner::Planner::Make(planner::Planner::Options());
   Cache cache(row, options.first_byte_us);
   RunResult result;
-  std::multimap<int64_t, Planner::Outcome> answers;
+  std::multimap<int64_t, planner::Planner::Outcome> answers;
   const auto learn_until = [&](int64_t now_us) {
     while (!answers.empty() && answers.begin()->first <= now_us) {
       planner->Learn(answers.begin()->second);
@@ -292,24 +299,25 @@ RunResult Simulate(std::vector<Request> requests, const ledger::PriceRow& row,
   };
   for (const Request& request : requests) {
     learn_until(request.time_us);
-    std::vector<PlanSegment> segments = SegmentsOf(request.blocks);
-    const PlanArgs args = ArgsOf(request, segments, row, options.endpoint);
+    std::vector<planner::PlanSegment> segments = SegmentsOf(request.blocks);
+    const planner::PlanArgs args = ArgsOf(request, segments, row, options.endpoint);
     result.plans.push_back(options.is_planned ? planner->Make(args) : CallersPlan(segments));
     int64_t estimated = 0;
-    for (PlanSegment& segment : segments) {
+    for (planner::PlanSegment& segment : segments) {
       estimated += segment.num_tokens;
       segment.num_tokens = static_cast<uint32_t>(segment.num_tokens * options.reported);
     }
     const Bill bill = cache.Send(segments, result.plans.back(), request.time_us);
     const int64_t end_us = request.time_us + options.answer_us;
-    answers.emplace(end_us,
-                    Planner::Outcome{.conversation = args.conversation,
-                                     .shape = args.shape,
-                                     .cache_read_tokens = static_cast<int64_t>(bill.read),
-                                     .cache_write_tokens = static_cast<int64_t>(bill.written),
-                                     .input_tokens = static_cast<int64_t>(bill.input),
-                                     .estimated_tokens = estimated,
-                                     .now_us = end_us});
+    answers.emplace(
+        end_us, planner::Planner::Outcome{.conversation = args.conversation,
+                                          .plan = result.plans.back().id,
+                                          .shape = args.shape,
+                                          .cache_read_tokens = static_cast<int64_t>(bill.read),
+                                          .cache_write_tokens = static_cast<int64_t>(bill.written),
+                                          .input_tokens = static_cast<int64_t>(bill.input),
+                                          .estimated_tokens = estimated,
+                                          .now_us = end_us});
     result.total.paid += bill.paid;
     result.total.direct += bill.direct;
     result.total.read += bill.read;
@@ -320,14 +328,14 @@ RunResult Simulate(std::vector<Request> requests, const ledger::PriceRow& row,
   return result;
 }
 
-// A coding agent as recorded ones are (V15): tools, a system prompt, a task; then turns of an
-// answer with a call and its result.
+// Options of a coding agent like those recorded: tools, a system prompt and a task, then turns of
+// an answer with a call and its result.
 struct AgentOptions {
   std::string name = "agent";
   std::string shape = "coder";
   int num_turns = 40;
   int64_t start_us = kMinuteUs;
-  std::vector<int64_t> gaps_us = {20 * kSecondUs};  // one after the other, again and again
+  std::vector<int64_t> gaps_us = {20 * kSecondUs};  // used in turn, again and again
   int blocks_a_turn = 2;
   uint32_t tokens_a_turn = 900;
   uint32_t shared_tokens = 11'000;

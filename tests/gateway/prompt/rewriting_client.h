@@ -1,5 +1,5 @@
-// RewritingClient: a made-up client whose turns and system prompt hold what agents and people
-// write, and that rewrites, deletes, inserts and reorders them between its requests. Deterministic
+// RewritingClient is a made-up client whose turns and system prompt hold what agents and people
+// write. Between its requests it rewrites, deletes, inserts and reorders them. It is deterministic
 // by seed.
 #pragma once
 
@@ -13,9 +13,9 @@
 
 #include "tests/gateway/prompt/conversations.h"
 
-namespace kvgate::prompt::testing {
+namespace kvgate::prompt::test {
 
-// All strings of a body, decoded, a line each: tools, system, turns, the rest.
+// Returns all strings of a body, decoded, one per line: tools, system, turns, the rest.
 inline std::string AllTexts(const json& value) {
   if (value.is_string()) return value.get<std::string>() + "\n";
   std::string texts;
@@ -29,7 +29,7 @@ inline std::string AllTexts(const json& value) {
   return texts;
 }
 
-// What stands between line ends and tags.
+// Returns the texts between line ends and tags.
 inline std::vector<std::string> PiecesOf(const std::string& text) {
   std::vector<std::string> pieces(1);
   bool in_tag = false;
@@ -50,7 +50,8 @@ inline std::vector<std::string> PiecesOf(const std::string& text) {
   return pieces;
 }
 
-// A line of values that programs write, with '#' for each digit; empty: it is another.
+// Returns a line of values that programs write, with '#' for each digit, or "" if it is another
+// line.
 inline std::string FormOf(const std::string& piece) {
   static constexpr std::array<std::string_view, 5> kBeginnings = {
       "Current date: ", "Current time: ", "Request id: ", "Token usage: ", "USD budget: "};
@@ -68,7 +69,7 @@ inline std::string FormOf(const std::string& piece) {
 class RewritingClient {
  public:
   size_t Below(size_t bound) { return random_() % bound; }
-  // Where something stands, all places being as likely.
+  // Returns a random position, all being equally likely.
   template <typename List>
   auto At(List& list, size_t more = 0) {
     return list.begin() + static_cast<std::ptrdiff_t>(Below(list.size() + more));
@@ -77,19 +78,19 @@ class RewritingClient {
   RewritingClient(uint32_t seed, Endpoint endpoint) : random_(seed), endpoint_(endpoint) {
     system_.emplace_back("Be brief.");
     for (size_t i = Below(4); i > 0; --i) system_.insert(At(system_, 1), SystemLine());
-    // By what is not volatile a conversation is recognised.
+    // A conversation is recognized by text that is not volatile.
     turns_.push_back(Turn("user"));
     turns_.back().texts[0].insert(0, "Begin.\n");
   }
 
-  // Only appends, and rewrites the values of labelled lines of the system prompt.
+  // Only appends turns, and rewrites the values of labelled lines of the system prompt.
   void GoOn() {
     for (std::string& line : system_) {
       if (!FormOf(line).empty() && Below(2) == 0) ChangeValue(line, line.size() - 1);
     }
     Append();
   }
-  // Anything.
+  // Makes any change.
   void Rewrite() {
     for (size_t i = Below(3); i > 0; --i) EditTurns();
     if (Below(2) == 0) EditSystem();
@@ -104,14 +105,14 @@ class RewritingClient {
     for (const Said& said : turns_) request.turns.push_back(Json(said));
     return request.Body();
   }
-  // Its texts, those of the system prompt among them.
+  // Returns its texts, including those of the system prompt.
   std::vector<std::string> texts() const {
     std::vector<std::string> all = system_;
     for (const Said& said : turns_) all.insert(all.end(), said.texts.begin(), said.texts.end());
     return all;
   }
-  // The lines that it has ever said in a block or of a path of the system prompt, by what the block
-  // begins with; `is_now`: it says such a one now.
+  // Returns true if the client has ever said this line in a kind of system block (a git status, an
+  // environment) of which it says one at present.
   bool WasInBlock(const std::string& piece) const {
     return std::any_of(blocks_.begin(), blocks_.end(), [&](const auto& block) {
       const bool is_now = std::any_of(system_.begin(), system_.end(), [&](const std::string& line) {
@@ -124,9 +125,9 @@ class RewritingClient {
 
  private:
   struct Said {
-    std::string role;  // "result": of a tool
+    std::string role;  // "result" for a tool's
     std::vector<std::string> texts;
-    int form = 0;  // of its content
+    int form = 0;  // the form of the content
   };
 
   std::string Number(int digits) {
@@ -217,7 +218,7 @@ class RewritingClient {
   Said Turn(const std::string& role) {
     Said said{.role = role, .texts = {Text()}, .form = static_cast<int>(Below(4))};
     if (role == "user" && Below(3) == 0) said.texts.push_back(Text());
-    // A result without a text, and one with a user's words behind it.
+    // Some results have no text, and some are followed by a user's words.
     if (role == "result" && said.form == 3) said.texts.clear();
     if (role == "result" && said.form == 2 && endpoint_ == Endpoint::kMessages) {
       said.texts.push_back(Text());
@@ -229,7 +230,7 @@ class RewritingClient {
     turns_.push_back(Turn(Below(2) == 0 ? "result" : "user"));
   }
 
-  // A digit of it, from byte `at` on.
+  // Changes the first digit from byte `at` on, searching cyclically.
   void ChangeValue(std::string& text, size_t at) {
     for (size_t i = 0; i < text.size(); ++i) {
       char& c = text[(at + i) % text.size()];
@@ -245,7 +246,7 @@ class RewritingClient {
         text.substr(0, begin) + (end == std::string::npos ? "" : text.substr(end + 1));
     if (!left.empty()) text = left;
   }
-  // One byte, one value, one line, one block or one turn, somewhere.
+  // Changes one byte, value, line, block or turn somewhere.
   void EditTurns() {
     switch (Below(12)) {
       case 0:
@@ -285,7 +286,7 @@ class RewritingClient {
       case 5:
         DropLine(text, at);
         return;
-      case 6: {  // a block or line of it moves to the last turn
+      case 6: {  // its text moves to the last turn
         if (turns_.back().role != "user" || &turns_.back() == &turn) return;
         turns_.back().texts.push_back(text);
         if (turn.texts.size() > 1) turn.texts.erase(chosen);
@@ -341,7 +342,7 @@ class RewritingClient {
   std::string Json(const Said& said) const {
     if (said.role == "result") return ResultJson(said);
     if (said.texts.size() == 1 && (said.role != "user" || said.form % 2 == 0)) {
-      return testing::Turn(said.role, said.texts[0]);
+      return test::Turn(said.role, said.texts[0]);
     }
     std::vector<std::string> blocks;
     for (const std::string& text : said.texts) blocks.push_back(BlockOf(said.role, text));
@@ -355,4 +356,4 @@ class RewritingClient {
   std::set<std::pair<std::string, std::string>> blocks_;
 };
 
-}  // namespace kvgate::prompt::testing
+}  // namespace kvgate::prompt::test

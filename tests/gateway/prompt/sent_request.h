@@ -1,4 +1,4 @@
-// A body as it would have been sent, for tests of what is made of two of them.
+// SentAs makes a body into the record of a sent request, for tests that compare two of them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,15 +13,15 @@
 
 namespace kvgate::prompt {
 
-inline SentRequest SentAs(upstream::Endpoint endpoint, std::string_view body) {
-  const auto memo = MakeSegmentMemo(4096);
-  const Result<Outline> outline = ReadOutline(endpoint, body, *memo);
-  EXPECT_TRUE(outline) << outline.error().ToString() << "\n" << body.substr(0, 400);
-  SentRequest sent;
+inline history::SentRequest SentAs(upstream::wire::Endpoint endpoint, std::string_view body) {
+  const auto memo = parse::MakeSegmentMemo(4096);
+  const Result<parse::RequestLayout> layout = parse::ReadRequestLayout(endpoint, body, *memo);
+  EXPECT_TRUE(layout) << layout.error().ToString() << "\n" << body.substr(0, 400);
+  history::SentRequest sent;
   sent.upstream = "main";
-  sent.model = outline->model;
+  sent.model = layout->model;
   sent.endpoint = endpoint;
-  for (const Segment& segment : outline->segments) {
+  for (const parse::Segment& segment : layout->segments) {
     std::string assembled;
     sent.segments.push_back(
         {.place = segment.place,
@@ -32,12 +32,12 @@ inline SentRequest SentAs(upstream::Endpoint endpoint, std::string_view body) {
          .stable = segment.stable,
          .said = segment.said,
          .sent_raw = segment.raw,
-         .bytes = std::make_shared<std::string>(BytesOf(body, segment, assembled)),
-         .marker = segment.marker,
+         .bytes = std::make_shared<std::string>(parse::BytesOf(body, segment, assembled)),
+         .breakpoint = segment.breakpoint,
          .is_volatile = segment.is_volatile,
          .num_tokens = segment.num_tokens});
   }
-  for (const Parameter& parameter : outline->parameters) {
+  for (const parse::Parameter& parameter : layout->parameters) {
     sent.parameters.push_back({.name = std::string(parameter.name),
                                .value = std::string(parameter.value.In(body).substr(0, 256)),
                                .same = parameter.same});

@@ -7,6 +7,10 @@
 #include <string>
 
 namespace kvgate::protocol {
+
+using form::DeltaKind;
+using form::FinishReason;
+
 namespace {
 
 using ::testing::HasSubstr;
@@ -98,7 +102,7 @@ TEST(DecodeChatCompletionsTest, ArgumentsOfTheTemplateKeepTheirTypesAndMayNotBeI
   ASSERT_EQ(arguments.size(), 2u);
   EXPECT_EQ(arguments[0].first, "enable_thinking");
   EXPECT_FALSE(std::get<bool>(arguments[0].second.value()));
-  const auto& list = std::get<jinja::Data::List>(arguments[1].second.value());
+  const auto& list = std::get<jinja::value::Data::List>(arguments[1].second.value());
   ASSERT_EQ(list.size(), 4u);
   EXPECT_EQ(std::get<int64_t>(list[0].value()), 1);
   EXPECT_EQ(std::get<double>(list[1].value()), 2.5);
@@ -125,20 +129,20 @@ TEST(DecodeChatCompletionsTest, TakesTextInAllItsForms) {
            R"("max_completion_tokens":9)"),
       {});
   ASSERT_TRUE(decoded) << decoded.error().ToString();
-  const auto& messages = std::get<std::vector<Message>>(decoded->prompt);
+  const auto& messages = std::get<std::vector<form::Message>>(decoded->prompt);
   ASSERT_EQ(messages.size(), 4u);
   EXPECT_EQ(messages[0].role, "developer");
   EXPECT_EQ(messages[1].content, "a\nb\xC3\xA9");
   EXPECT_EQ(messages[2].reasoning, "why");
   ASSERT_EQ(messages[2].tool_calls.size(), 1u);
   EXPECT_EQ(messages[2].tool_calls[0],
-            (ToolCall{.id = "1", .name = "f", .arguments = "{ \"a\":1}"}));
+            (form::ToolCall{.id = "1", .name = "f", .arguments = "{ \"a\":1}"}));
   EXPECT_EQ(messages[3].role, "tool");
   EXPECT_EQ(messages[3].tool_call_id, "1");
   ASSERT_EQ(decoded->tools.size(), 1u);
   EXPECT_TRUE(decoded->tools[0].strict);
   EXPECT_THAT(decoded->tools[0].parameters, HasSubstr("9007199254740993"));
-  EXPECT_EQ(decoded->tool_choice.mode, ToolMode::kRequired);
+  EXPECT_EQ(decoded->tool_choice.mode, form::ToolMode::kRequired);
   EXPECT_EQ(decoded->tool_choice.allowed, std::vector<std::string>{"f"});
   EXPECT_FALSE(decoded->tool_choice.parallel);
   EXPECT_EQ(decoded->num_logprobs, 5);
@@ -183,11 +187,11 @@ TEST(DecodeChatCompletionsTest, ARefusalIsWhatTheAssistantSaid) {
       R"({"role":"assistant","content":null,"refusal":"No."},{"role":"user","content":"w"}]})",
       {});
   ASSERT_TRUE(decoded);
-  EXPECT_EQ(std::get<std::vector<Message>>(decoded->prompt)[1].content, "No.");
+  EXPECT_EQ(std::get<std::vector<form::Message>>(decoded->prompt)[1].content, "No.");
 }
 
 ReplyOptions Options() {
-  return {.dialect = Dialect::kChatCompletions,
+  return {.dialect = form::Dialect::kChatCompletions,
           .request_id = "r1",
           .created_unix = 5,
           .model = "m",
@@ -195,12 +199,12 @@ ReplyOptions Options() {
           .echo = {}};
 }
 
-FinishEvent Finish() {
+form::FinishEvent Finish() {
   return {.reason = FinishReason::kLength,
           .stats = {.num_prompt_tokens = 10, .num_output_tokens = 2, .num_cached_tokens = 8}};
 }
 
-std::string Play(ReplyOptions options, const FinishEvent& finish = Finish()) {
+std::string Play(ReplyOptions options, const form::FinishEvent& finish = Finish()) {
   const auto encoder = MakeChatCompletionsEncoder(std::move(options));
   std::string out;
   encoder->OnStart({}, out);
@@ -292,7 +296,7 @@ TEST(EncodeChatCompletionsTest, EachChoiceHasItsRoleItsTextAndItsEnd) {
 TEST(EncodeChatCompletionsTest, AnErrorEndsTheStreamWithoutDone) {
   ReplyOptions options = Options();
   options.stream = true;
-  FinishEvent finish;
+  form::FinishEvent finish;
   finish.error = MakeError(ErrorCode::kOverloaded, "engine", "full");
   const std::string out = Play(options, finish);
   EXPECT_THAT(out, HasSubstr(R"(data: {"error":{"message":"full","type":"server_error")"));
@@ -300,7 +304,7 @@ TEST(EncodeChatCompletionsTest, AnErrorEndsTheStreamWithoutDone) {
   EXPECT_THAT(out, Not(HasSubstr("finish_reason\":\"")));
 }
 
-// A turn that thinks, speaks and calls twice.
+// Encodes a turn that thinks, speaks and calls twice.
 std::string PlayCalls(ReplyOptions options) {
   const auto encoder = MakeChatCompletionsEncoder(std::move(options));
   std::string out;
@@ -385,10 +389,10 @@ TEST(ChatCompletionsTest, CustomToolsGoBothWays) {
       {});
   ASSERT_TRUE(decoded) << decoded.error().ToString();
   ASSERT_EQ(decoded->tools.size(), 1u);
-  EXPECT_EQ(decoded->tools[0].input_syntax, InputSyntax::kRegex);
+  EXPECT_EQ(decoded->tools[0].input_syntax, form::InputSyntax::kRegex);
   EXPECT_EQ(decoded->tools[0].field, "tools[0].custom.format.grammar.definition");
   EXPECT_EQ(decoded->tool_choice.allowed, std::vector<std::string>{"patch"});
-  const auto& messages = std::get<std::vector<Message>>(decoded->prompt);
+  const auto& messages = std::get<std::vector<form::Message>>(decoded->prompt);
   EXPECT_EQ(messages[1].tool_calls[0].arguments, R"({"input": "a\nb"})");
   EXPECT_THAT(messages[2].content, HasSubstr("ok\n[image left out (image/png)"));
   EXPECT_EQ(decoded->left_out, std::vector<std::string>{"image"});

@@ -1,6 +1,6 @@
-// What real clients break without, field by field: each row was found by taking one field or event
-// out of a right reply. An answer with reasoning, text and two calls has all of them, in every
-// place where they are read.
+// These tests list the fields without which real clients break: each row was found by taking one
+// field or event out of a right reply. An answer with reasoning, text and two calls has all of
+// them, in every place where they are read.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -11,13 +11,17 @@
 #include "gateway/protocol/reply_encoder.h"
 
 namespace kvgate::protocol {
+
+using form::DeltaKind;
+using form::Dialect;
+
 namespace {
 
 using Json = nlohmann::json;
 
-std::vector<DeltaEvent> Deltas() {
+std::vector<form::DeltaEvent> Deltas() {
   const auto delta = [](DeltaKind kind, const char* text, int call = 0) {
-    DeltaEvent event{.kind = kind, .text = text, .call = call};
+    form::DeltaEvent event{.kind = kind, .text = text, .call = call};
     if (kind == DeltaKind::kCall) event.call_id = call == 0 ? "call_a" : "call_b";
     return event;
   };
@@ -37,8 +41,8 @@ std::string Encode(Dialect dialect, bool stream) {
                                          .include_usage = true});
   std::string out;
   encoder->OnStart({.num_prompt_tokens = 5}, out);
-  for (const DeltaEvent& event : Deltas()) encoder->OnDelta(event, out);
-  encoder->OnFinish({.reason = FinishReason::kToolCalls,
+  for (const form::DeltaEvent& event : Deltas()) encoder->OnDelta(event, out);
+  encoder->OnFinish({.reason = form::FinishReason::kToolCalls,
                      .stats = {.num_prompt_tokens = 5,
                                .num_output_tokens = 9,
                                .num_cached_tokens = 2,
@@ -48,7 +52,7 @@ std::string Encode(Dialect dialect, bool stream) {
 }
 
 struct Event {
-  std::string name;  // of its "event:" line
+  std::string name;  // from its "event:" line
   Json data;
 };
 
@@ -65,7 +69,7 @@ std::vector<Event> EventsOf(const std::string& stream) {
   return events;
 }
 
-// Whether it is there, and neither null nor, of a text, empty where it must say something.
+// Expects a value that is not null and, for a text that must say something, not empty.
 void ExpectAt(const Json& json, const std::string& pointer) {
   const Json::json_pointer at(pointer);
   ASSERT_TRUE(json.contains(at)) << pointer << " in " << json.dump();
@@ -101,7 +105,7 @@ TEST(ClientNeedsTest, AChatStream) {
     const Json& chunk = events[i].data;
     EXPECT_EQ(chunk["object"], "chat.completion.chunk");
     EXPECT_FALSE(chunk.contains("error"));
-    ASSERT_TRUE(chunk["choices"].is_array());  // of the chunk with the usage, too
+    ASSERT_TRUE(chunk["choices"].is_array());  // also in the chunk with the usage
     if (i + 1 == events.size()) {
       EXPECT_TRUE(chunk["choices"].empty());
       ExpectAt(chunk, "/usage/prompt_tokens_details/cached_tokens");
@@ -176,7 +180,7 @@ TEST(ClientNeedsTest, AMessageStream) {
       if (type == "tool_use") {
         ExpectAt(block, "/id");
         ExpectAt(block, "/name");
-        EXPECT_EQ(block["input"], Json::object());  // whole inputs come in deltas alone
+        EXPECT_EQ(block["input"], Json::object());  // inputs come in deltas alone
       }
     } else {
       EXPECT_EQ(data["index"], open);

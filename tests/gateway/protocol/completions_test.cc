@@ -12,7 +12,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-Result<CompletionRequest> Decode(const std::string& prompt, const std::string& more = "") {
+Result<form::CompletionRequest> Decode(const std::string& prompt, const std::string& more = "") {
   return DecodeCompletions(R"({"model":"m","prompt":)" + prompt + more + "}", {});
 }
 
@@ -83,7 +83,7 @@ TEST(DecodeCompletionsTest, TakesSeveralPromptsAndAnswers) {
 }
 
 ReplyOptions Options() {
-  return {.dialect = Dialect::kCompletions,
+  return {.dialect = form::Dialect::kCompletions,
           .request_id = "r1",
           .created_unix = 5,
           .model = "m",
@@ -99,7 +99,7 @@ TEST(EncodeCompletionsTest, AStreamIsExactlyTheDocumentedChunks) {
   std::string out;
   encoder->OnStart({}, out);
   encoder->OnDelta({.text = " upon"}, out);
-  encoder->OnFinish({.reason = FinishReason::kStop}, out);
+  encoder->OnFinish({.reason = form::FinishReason::kStop}, out);
   const std::string head =
       R"(data: {"id":"cmpl-r1","object":"text_completion","created":5,"model":"m",)"
       R"("system_fingerprint":"fp","choices":[{"index":0,"text":)";
@@ -127,10 +127,10 @@ TEST(EncodeCompletionsTest, LogprobsOfOneBodySpellTokensAndOffsets) {
   EXPECT_EQ(choice["logprobs"]["tokens"], nlohmann::json({"ab", "bytes:\\xe2\\x82"}));
   EXPECT_EQ(choice["logprobs"]["token_logprobs"], nlohmann::json({-0.5, -0.75}));
   EXPECT_EQ(choice["logprobs"]["top_logprobs"][0], nlohmann::json({{"x", -1.0}}));
-  EXPECT_EQ(choice["logprobs"]["text_offset"], nlohmann::json({0, 2}));
+  EXPECT_EQ(choice["logprobs"]["text_offset"], nlohmann::json::array({0, 2}));
 }
 
-// Two answers to each of two prompts; the third is the last to end.
+// Encodes two answers to each of two prompts; the third is the last to end.
 std::string PlayFour(ReplyOptions options) {
   options.num_choices = 4;
   options.echo = {"P", "Q"};
@@ -139,10 +139,11 @@ std::string PlayFour(ReplyOptions options) {
   encoder->OnStart({}, out);
   for (const int choice : {3, 0, 1, 2}) {
     encoder->OnDelta({.text = std::to_string(choice), .choice = choice}, out);
-    if (choice != 2) encoder->OnDelta({.choice = choice, .finish = FinishReason::kLength}, out);
+    if (choice != 2)
+      encoder->OnDelta({.choice = choice, .finish = form::FinishReason::kLength}, out);
   }
   encoder->OnDelta({.text = "!", .choice = 2}, out);
-  encoder->OnFinish({.reason = FinishReason::kStop, .stats = {.num_output_tokens = 9}}, out);
+  encoder->OnFinish({.reason = form::FinishReason::kStop, .stats = {.num_output_tokens = 9}}, out);
   return out;
 }
 
@@ -198,8 +199,8 @@ TEST(EncodeCompletionsTest, OffsetsCountWithinEachChoice) {
   }
   encoder->OnFinish({}, out);
   const auto choices = nlohmann::json::parse(out)["choices"];
-  EXPECT_EQ(choices[0]["logprobs"]["text_offset"], nlohmann::json({0, 2}));
-  EXPECT_EQ(choices[1]["logprobs"]["text_offset"], nlohmann::json({0}));
+  EXPECT_EQ(choices[0]["logprobs"]["text_offset"], nlohmann::json::array({0, 2}));
+  EXPECT_EQ(choices[1]["logprobs"]["text_offset"], nlohmann::json::array({0}));
 }
 
 }  // namespace

@@ -11,6 +11,11 @@
 #include "gateway/protocol/form/left_out.h"
 
 namespace kvgate::protocol {
+
+using form::DeltaKind;
+using form::FinishEvent;
+using form::Message;
+
 namespace {
 
 using nlohmann::json;
@@ -28,11 +33,11 @@ constexpr const char* kUser = R"([{"role":"user","content":"hi"}])";
 constexpr const char* kTools =
     R"(,"tools":[{"name":"f","description":"d","input_schema":{"type":"object","properties":{}}}])";
 
-Result<CompletionRequest> Decode(const std::string& body) {
+Result<form::CompletionRequest> Decode(const std::string& body) {
   return DecodeMessages(body, MessagesUse::kCreate, {});
 }
 
-std::vector<Message> MessagesOf(const Result<CompletionRequest>& decoded) {
+std::vector<Message> MessagesOf(const Result<form::CompletionRequest>& decoded) {
   EXPECT_TRUE(decoded) << decoded.error().ToString();
   return decoded ? std::get<std::vector<Message>>(decoded->prompt) : std::vector<Message>();
 }
@@ -165,7 +170,7 @@ TEST(DecodeMessagesTest, ToolsAndChoicesTakeTheOneForm) {
   ASSERT_TRUE(decoded);
   EXPECT_EQ(decoded->tools[0].name, "f");
   EXPECT_EQ(decoded->tools[0].parameters, R"({"type":"object","properties":{}})");
-  EXPECT_EQ(decoded->tool_choice.mode, ToolMode::kRequired);
+  EXPECT_EQ(decoded->tool_choice.mode, form::ToolMode::kRequired);
   EXPECT_THAT(decoded->tool_choice.allowed, ElementsAre("f"));
   EXPECT_FALSE(decoded->tool_choice.parallel);
   EXPECT_EQ(decoded->thinking, false);
@@ -178,7 +183,7 @@ TEST(DecodeMessagesTest, AFormatOfTheAnswerIsItsSchema) {
                                                 ? R"(,"output_format":)" + format
                                                 : R"(,"output_config":{"format":)" + format + "}"));
     ASSERT_TRUE(decoded) << decoded.error().ToString();
-    EXPECT_EQ(decoded->output.kind, OutputKind::kJsonSchema);
+    EXPECT_EQ(decoded->output.kind, form::OutputKind::kJsonSchema);
     EXPECT_EQ(decoded->output.text, R"({"type":"integer"})");
     EXPECT_EQ(decoded->output.field, field + ".schema");
   }
@@ -195,31 +200,32 @@ TEST(DecodeMessagesTest, CountingNeedsNoLimitAndAPrewarmTakesZero) {
 TEST(DecodeMessagesTest, ThreadsAreRefusedInTheWordsThatClientsGoOnFrom) {
   const auto created = Decode(Body(kUser, R"(,"thread":{"type":"create"})"));
   ASSERT_FALSE(created);
-  EXPECT_EQ(HttpStatus(created.error().code), 400);
-  EXPECT_EQ(json::parse(MessagesErrorDetails(created.error())),
+  EXPECT_EQ(form::HttpStatus(created.error().code), 400);
+  EXPECT_EQ(json::parse(form::MessagesErrorDetails(created.error())),
             json::parse(R"({"error_code":"thread_unsupported_request","unsupported":["thread"]})"));
   const auto lost =
       Decode(Body(kUser, R"(,"thread":{"type":"continue","previous_message_id":"msg_1"})"));
   ASSERT_FALSE(lost);
-  EXPECT_EQ(HttpStatus(lost.error().code), 404);
-  EXPECT_EQ(json::parse(MessagesErrorDetails(lost.error()))["error_code"], "thread_not_found");
+  EXPECT_EQ(form::HttpStatus(lost.error().code), 404);
+  EXPECT_EQ(json::parse(form::MessagesErrorDetails(lost.error()))["error_code"],
+            "thread_not_found");
 }
 
 // --- encoding ---------------------------------------------------------------------------------
 
 ReplyOptions Options(bool stream) {
-  return {.dialect = Dialect::kMessages, .request_id = "r1", .model = "m", .stream = stream};
+  return {.dialect = form::Dialect::kMessages, .request_id = "r1", .model = "m", .stream = stream};
 }
 
 FinishEvent Finish() {
-  return {.reason = FinishReason::kToolCalls,
+  return {.reason = form::FinishReason::kToolCalls,
           .stats = {.num_prompt_tokens = 100,
                     .num_output_tokens = 7,
                     .num_cached_tokens = 64,
                     .num_marked_tokens = 90}};
 }
 
-// Thinks, speaks, calls.
+// Encodes an answer that thinks, speaks and calls.
 std::string Play(const ReplyOptions& options, const FinishEvent& finish = Finish()) {
   const auto encoder = MakeMessagesEncoder(options);
   std::string out;
@@ -306,7 +312,7 @@ TEST(EncodeMessagesTest, EndsHaveTheirReasons) {
     return json::parse(out);
   };
   EXPECT_EQ(ended({})["stop_reason"], "end_turn");
-  EXPECT_EQ(ended({.reason = FinishReason::kLength})["stop_reason"], "max_tokens");
+  EXPECT_EQ(ended({.reason = form::FinishReason::kLength})["stop_reason"], "max_tokens");
   const json stopped = ended({.stop_string = "END"});
   EXPECT_EQ(stopped["stop_reason"], "stop_sequence");
   EXPECT_EQ(stopped["stop_sequence"], "END");
@@ -328,7 +334,7 @@ TEST(EncodeMessagesTest, PingsAreEventsAndCountsAreBodies) {
   EXPECT_EQ(EncodeTokenCount(12), R"({"input_tokens":12})");
 }
 
-// Claude Code's first block: other values in every request, and nothing for a model.
+// Claude Code's first block has other values in every request, and says nothing to a model.
 TEST(DecodeMessagesTest, TheBillingHeaderIsDropped) {
   constexpr const char* kHeader = "x-anthropic-billing-header: cc_version=2.1; cch=36ee5;";
   const auto system = [&](const std::string& value) -> std::string {
@@ -369,11 +375,11 @@ TEST(DecodeMessagesTest, MediaBecomeTheSameTextInEveryTurn) {
               testing::ElementsAre("image", "server_tool_use", "web_search_tool_result", "file"));
   const auto& messages = std::get<std::vector<Message>>(decoded->prompt);
   ASSERT_EQ(messages.size(), 3u);
-  const std::string placeholder = PlaceholderOf({.what = "image", .type = "image/png"});
+  const std::string placeholder = form::PlaceholderOf({.what = "image", .type = "image/png"});
   EXPECT_EQ(messages[0].content, "look\n" + placeholder);
   EXPECT_EQ(messages[2].content,
             placeholder + "\nGrep\na.pdf\n" +
-                PlaceholderOf({.what = "file", .type = "application/pdf", .name = "a.pdf"}) +
+                form::PlaceholderOf({.what = "file", .type = "application/pdf", .name = "a.pdf"}) +
                 "\nt\nc\nreadable\ns\nhttps://x\nfound");
 }
 
@@ -384,7 +390,8 @@ TEST(DecodeMessagesTest, AnImageInTheSystemTextIsALineOfItToo) {
                   R"("cache_control":{"type":"ephemeral"}}])"));
   ASSERT_TRUE(decoded) << decoded.error().ToString();
   const auto& system = std::get<std::vector<Message>>(decoded->prompt).front();
-  EXPECT_EQ(system.content, "You see:\n" + PlaceholderOf({.what = "image", .type = "image/png"}));
+  EXPECT_EQ(system.content,
+            "You see:\n" + form::PlaceholderOf({.what = "image", .type = "image/png"}));
   EXPECT_EQ(system.cache_ttl_seconds, 300);
   EXPECT_THAT(decoded->left_out, testing::ElementsAre("image"));
 }
@@ -399,7 +406,7 @@ TEST(DecodeMessagesTest, ACompactionBlockIsItsSummary) {
   const auto& messages = std::get<std::vector<Message>>(decoded->prompt);
   ASSERT_EQ(messages.size(), 2u);
   EXPECT_EQ(messages[0].content, "So far: x.");
-  EXPECT_EQ(messages[1].content, std::string(kSealedCompaction) + "\non");
+  EXPECT_EQ(messages[1].content, std::string(form::kSealedCompaction) + "\non");
   EXPECT_THAT(decoded->left_out, testing::ElementsAre("compaction"));
   EXPECT_EQ(Decode(Body(kUser, R"(,"compaction":{"type":"summarize"})")).error().field,
             "compaction");

@@ -16,7 +16,7 @@ TEST(PrefixRequests, AChatAndACompletionAreToldApart) {
           "version":"2","priority":7,"ttl_seconds":60}})",
       {});
   ASSERT_TRUE(chat) << chat.error().ToString();
-  EXPECT_EQ(chat->request.dialect, Dialect::kChatCompletions);
+  EXPECT_EQ(chat->request.dialect, form::Dialect::kChatCompletions);
   EXPECT_TRUE(chat->pin.pin);
   EXPECT_EQ(chat->pin.name, "agent");
   EXPECT_EQ(chat->pin.version, "2");
@@ -24,7 +24,7 @@ TEST(PrefixRequests, AChatAndACompletionAreToldApart) {
   EXPECT_EQ(chat->pin.ttl_seconds, 60);
   const auto completion = DecodeWarm(R"({"model":"m","prompt":"text"})", {});
   ASSERT_TRUE(completion) << completion.error().ToString();
-  EXPECT_EQ(completion->request.dialect, Dialect::kCompletions);
+  EXPECT_EQ(completion->request.dialect, form::Dialect::kCompletions);
   EXPECT_FALSE(completion->pin.pin);
 }
 

@@ -10,6 +10,10 @@
 #include "gateway/protocol/responses.h"
 
 namespace kvgate::protocol {
+
+using form::DecodeLimits;
+using form::Message;
+
 namespace {
 
 using ::testing::ElementsAre;
@@ -74,7 +78,7 @@ TEST(PromptBuilderTest, AllItemsOfOneAnswerAreOneTurnAndOthersAreNot) {
   EXPECT_EQ(Turns("[" + item("x", "a") + "," + item("y", "b") + "]").size(), 2u);
   const std::string other = "msg_kv000000000000000000000def_";
   EXPECT_EQ(Turns("[" + item(one + "0", "a") + "," + item(other + "0", "b") + "]").size(), 2u);
-  // Reasoning begins a turn.
+  // A reasoning item begins a turn.
   EXPECT_EQ(Turns("[" + item("x", "a") +
                   R"(,{"type":"reasoning","summary":[{"type":"summary_text","text":"r"}]}])")
                 .size(),
@@ -139,9 +143,10 @@ TEST(PromptBuilderTest, CustomCallsAndNamespacesBecomeCallsOfTheFlatName) {
             R"("arguments":"{}"},)"
             R"({"type":"function_call_output","call_id":"2","output":"done"}])");
   ASSERT_EQ(turns.size(), 5u);
-  EXPECT_EQ(turns[1].tool_calls.front(), (ToolCall{.id = "1",
-                                                   .name = "functions__exec",
-                                                   .arguments = R"({"input": "say \"hi\"\n"})"}));
+  EXPECT_EQ(
+      turns[1].tool_calls.front(),
+      (form::ToolCall{
+          .id = "1", .name = "functions__exec", .arguments = R"({"input": "say \"hi\"\n"})"}));
   EXPECT_EQ(turns[2].content, "hi");
   EXPECT_EQ(turns[3].tool_calls.front().name, "agents__spawn");
 }
@@ -162,18 +167,20 @@ TEST(PromptBuilderTest, WhatCannotBeTakenIsLeftOutAndNamed) {
   ASSERT_TRUE(request) << request.error().ToString();
   PromptBuilder builder(limits);
   ASSERT_TRUE(builder.Add(request->input, "input"));
-  CompletionRequest whole = request->request;
+  form::CompletionRequest whole = request->request;
   builder.TakeTools(whole);
   EXPECT_THAT(whole.left_out, ElementsAre("image_generation", "image", "web_search_call"));
   ASSERT_EQ(whole.tools.size(), 1u) << "the items' tools are there once";
   EXPECT_TRUE(whole.tools[0].is_custom);
   const std::vector<Message> turns = builder.Take();
   ASSERT_EQ(turns.size(), 3u);
-  EXPECT_EQ(turns[0].content, "see\n" + PlaceholderOf({.what = "image", .type = "image/png"}));
-  EXPECT_EQ(turns[2].content, PlaceholderOf({.what = "image", .type = "image/png"}));
+  EXPECT_EQ(turns[0].content,
+            "see\n" + form::PlaceholderOf({.what = "image", .type = "image/png"}));
+  EXPECT_EQ(turns[2].content, form::PlaceholderOf({.what = "image", .type = "image/png"}));
 }
 
-// Its session goes on; the model is told that something is missing, and the client which item.
+// The session continues: the model is told that something is missing, and the client which item it
+// was.
 TEST(PromptBuilderTest, ACompactionOfAProvidersIsALineOfTextAndOneThatCanBeReadItsSummary) {
   const DecodeLimits limits;
   for (const std::string type : {"compaction", "compaction_summary", "context_compaction"}) {
@@ -185,12 +192,12 @@ TEST(PromptBuilderTest, ACompactionOfAProvidersIsALineOfTextAndOneThatCanBeReadI
     ASSERT_TRUE(request) << request.error().ToString();
     PromptBuilder builder(limits);
     ASSERT_TRUE(builder.Add(request->input, "input"));
-    CompletionRequest whole = request->request;
+    form::CompletionRequest whole = request->request;
     builder.TakeTools(whole);
     EXPECT_THAT(whole.left_out, ElementsAre(type));
     const std::vector<Message> turns = builder.Take();
     ASSERT_EQ(turns.size(), 4u);
-    EXPECT_EQ(turns[1].content, kSealedCompaction);
+    EXPECT_EQ(turns[1].content, form::kSealedCompaction);
     EXPECT_EQ(turns[1].role, "user");
     EXPECT_EQ(turns[3].content, "read");
   }
@@ -207,12 +214,12 @@ TEST(PromptBuilderTest, ARequestForACompactionIsRefusedByName) {
 TEST(PromptBuilderTest, ToolsOfKeptItemsCanBeCalled) {
   const DecodeLimits limits;
   PromptBuilder builder(limits);
-  const ResponsesItem item{
+  const form::ResponsesItem item{
       .id = "at_1",
       .json = R"({"id":"at_1","type":"additional_tools","tools":[{"type":"function","name":"f"},)"
               R"({"type":"function","name":"g"}]})"};
   ASSERT_TRUE(builder.Add({&item, 1}, "conversation"));
-  CompletionRequest request;
+  form::CompletionRequest request;
   request.tools.push_back({.name = "g", .parameters = "own"});
   builder.TakeTools(request);
   ASSERT_EQ(request.tools.size(), 2u);

@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 namespace kvgate::protocol {
+
+using form::DeltaKind;
+
 namespace {
 
 TEST(ReplyChoiceTest, DeltasBecomeBlocksInOrderAndAMessage) {
@@ -14,17 +17,17 @@ TEST(ReplyChoiceTest, DeltasBecomeBlocksInOrderAndAMessage) {
   choice.Add({.kind = DeltaKind::kArguments, .text = "{"});
   choice.Add({.kind = DeltaKind::kArguments, .text = "}"});
   choice.Add({.kind = DeltaKind::kCallEnd});
-  choice.Add({.text = "b", .finish = FinishReason::kLength});
+  choice.Add({.text = "b", .finish = form::FinishReason::kLength});
   ASSERT_EQ(choice.blocks().size(), 4u);
   EXPECT_EQ(choice.blocks()[0].text, "hm");
   EXPECT_EQ(choice.blocks()[2].text, "{}");
   EXPECT_EQ(choice.Text(DeltaKind::kText), "ab");
-  EXPECT_EQ(choice.finish(), FinishReason::kLength);
+  EXPECT_EQ(choice.finish(), form::FinishReason::kLength);
   EXPECT_EQ(choice.ToMessage(),
-            (Message{.role = "assistant",
-                     .content = "ab",
-                     .reasoning = "hm",
-                     .tool_calls = {{.id = "1", .name = "f", .arguments = "{}"}}}));
+            (form::Message{.role = "assistant",
+                           .content = "ab",
+                           .reasoning = "hm",
+                           .tool_calls = {{.id = "1", .name = "f", .arguments = "{}"}}}));
 }
 
 }  // namespace

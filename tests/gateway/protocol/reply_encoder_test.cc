@@ -9,19 +9,19 @@ namespace kvgate::protocol {
 namespace {
 
 TEST(WriteExplainTest, SaysWhereThePrefixCameFromAndWhatItCovered) {
-  const CompletionStats stats{.num_prompt_tokens = 100,
-                              .num_cached_tokens = 64,
-                              .num_device_tokens = 32,
-                              .num_disk_tokens = 32,
-                              .queue_seconds = 0.001,
-                              .ttft_seconds = 0.25,
-                              .total_seconds = 1.5,
-                              .logits_hash = 0xabc,
-                              .segments = {{.source = "system", .num_tokens = 50},
-                                           {.source = "history", .num_tokens = 30},
-                                           {.source = "user", .num_tokens = 20}}};
+  const form::CompletionStats stats{.num_prompt_tokens = 100,
+                                    .num_cached_tokens = 64,
+                                    .num_device_tokens = 32,
+                                    .num_disk_tokens = 32,
+                                    .queue_seconds = 0.001,
+                                    .ttft_seconds = 0.25,
+                                    .total_seconds = 1.5,
+                                    .logits_hash = 0xabc,
+                                    .segments = {{.source = "system", .num_tokens = 50},
+                                                 {.source = "history", .num_tokens = 30},
+                                                 {.source = "user", .num_tokens = 20}}};
   std::string out;
-  JsonWriter json(out);
+  form::JsonWriter json(out);
   WriteExplain(stats, "req", json);
   const auto explain = nlohmann::json::parse(out);
   EXPECT_EQ(explain["request_id"], "req");
@@ -39,7 +39,7 @@ TEST(WriteExplainTest, SaysWhereThePrefixCameFromAndWhatItCovered) {
 
 TEST(WriteExplainTest, SaysWhyStoredKvWasComputedAnew) {
   std::string out;
-  JsonWriter json(out);
+  form::JsonWriter json(out);
   WriteExplain({.given_up = {.reason = "late",
                              .num_tokens = 38'560,
                              .load_seconds = 0.141,
@@ -56,7 +56,7 @@ TEST(ReplyIdTest, NamesTheDialect) {
   ReplyOptions options;
   options.request_id = "7";
   EXPECT_EQ(ReplyId(options), "chatcmpl-7");
-  options.dialect = Dialect::kCompletions;
+  options.dialect = form::Dialect::kCompletions;
   EXPECT_EQ(ReplyId(options), "cmpl-7");
 }
 

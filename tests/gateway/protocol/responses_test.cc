@@ -11,6 +11,12 @@
 #include "gateway/protocol/prompt_builder.h"
 
 namespace kvgate::protocol {
+
+using form::DeltaEvent;
+using form::DeltaKind;
+using form::FinishEvent;
+using form::FinishReason;
+
 namespace {
 
 using nlohmann::json;
@@ -23,7 +29,7 @@ std::string Body(const std::string& more, const std::string& input = R"("hi")") 
   return R"({"model":"m","input":)" + input + more + "}";
 }
 
-// A tool in so many namespaces: "n", in it "n" …
+// Returns a tool inside `depth` nested namespaces, each named "n".
 std::string Nested(int depth) {
   std::string tool = R"({"type":"function","name":"f","description":"F."})";
   for (int i = 0; i < depth; ++i) {
@@ -36,8 +42,8 @@ Result<ResponsesRequest> Decode(const std::string& body) {
   return DecodeResponses({.body = body, .request_id = kRequest}, {});
 }
 
-Result<std::vector<Message>> Prompt(const std::string& input) {
-  const DecodeLimits limits;
+Result<std::vector<form::Message>> Prompt(const std::string& input) {
+  const form::DecodeLimits limits;
   auto decoded = Decode(Body("", input));
   if (!decoded) return decoded.error();
   PromptBuilder builder(limits);
@@ -73,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadResponses{Body(R"(,"background":true)"), "background", "not supported"},
         BadResponses{Body(R"(,"prompt":{"id":"p"})"), "prompt", "not supported"},
         BadResponses{Body(R"(,"tools":[{"type":"web search"}])"), "tools[0].type", "web search"},
-        BadResponses{Body(",\"tools\":[" + Nested(kNamespaceDepthMax + 1) + "]"),
+        BadResponses{Body(",\"tools\":[" + Nested(form::kNamespaceDepthMax + 1) + "]"),
                      "tools[0].tools[0].tools[0].tools[0].tools[0].type", "4 namespaces"},
         BadResponses{Body(",\"tools\":[" + Nested(20) + "]"),
                      "tools[0].tools[0].tools[0].tools[0].tools[0].type", "4 namespaces"},
@@ -112,18 +118,18 @@ TEST(DecodeResponsesTest, EveryFieldArrives) {
            R"("include":["reasoning.encrypted_content","message.output_text.logprobs"],)"
            R"("top_logprobs":2,"previous_response_id":"resp_1","user":"u","service_tier":"auto")"));
   ASSERT_TRUE(decoded) << decoded.error().ToString();
-  const CompletionRequest& request = decoded->request;
+  const form::CompletionRequest& request = decoded->request;
   EXPECT_EQ(request.max_tokens, 9);
   EXPECT_EQ(request.temperature, 0.5f);
   EXPECT_EQ(request.top_p, 0.25f);
   EXPECT_EQ(request.seed, 3u);
   EXPECT_TRUE(request.stream);
-  EXPECT_EQ(request.tool_choice.mode, ToolMode::kRequired);
+  EXPECT_EQ(request.tool_choice.mode, form::ToolMode::kRequired);
   EXPECT_THAT(request.tool_choice.allowed, ElementsAre("f"));
   EXPECT_FALSE(request.tool_choice.parallel);
   EXPECT_EQ(request.thinking, false);
   EXPECT_EQ(request.num_logprobs, 2);
-  EXPECT_EQ(request.output.kind, OutputKind::kJsonSchema);
+  EXPECT_EQ(request.output.kind, form::OutputKind::kJsonSchema);
   EXPECT_EQ(request.output.field, "text.format.schema");
   EXPECT_EQ(decoded->instructions, "be brief");
   EXPECT_EQ(decoded->previous_response_id, "resp_1");
@@ -159,7 +165,7 @@ TEST(DecodeResponsesTest, WhatIsNotGivenIsWhatTheApiDocuments) {
 // --- encoding ---------------------------------------------------------------------------------
 
 ReplyOptions Options(bool stream) {
-  return {.dialect = Dialect::kResponses,
+  return {.dialect = form::Dialect::kResponses,
           .request_id = std::string(kRequest),
           .created_unix = 1000,
           .model = "m",
@@ -239,7 +245,7 @@ TEST(ResponsesEncoderTest, AStreamHasAllEventsInTheirOrder) {
   const json& response = events.back()["response"];
   EXPECT_EQ(response["status"], "completed");
   ASSERT_EQ(response["output"].size(), 4u);
-  // What an item is when it is done is what it is in the end.
+  // An item that is done equals the one in the final response.
   for (const json& event : events) {
     if (event["type"] == "response.output_item.done") {
       EXPECT_EQ(event["item"], response["output"][event["output_index"].get<size_t>()]);
@@ -349,21 +355,22 @@ TEST(ResponsesEncoderTest, ReasoningIsToldAsASummaryAndSealedWhereThatIsAskedFor
   const json& item = events.back()["response"]["output"][0];
   EXPECT_EQ(item["summary"][0]["text"], "hm");
   const std::string sealed = item["encrypted_content"];
-  EXPECT_EQ(OpenReasoning(sealed), "hm");
+  EXPECT_EQ(form::OpenReasoning(sealed), "hm");
   // A client that keeps nothing else sends the same turn back.
   const auto prompt = Prompt(R"([{"type":"reasoning","id":"rs_1","summary":[],)"
                              R"("encrypted_content":")" +
                              sealed + R"("},{"role":"assistant","content":"a"}])");
   ASSERT_TRUE(prompt) << prompt.error().ToString();
-  EXPECT_EQ(prompt->front(), (Message{.role = "assistant", .content = "a", .reasoning = "hm"}));
+  EXPECT_EQ(prompt->front(),
+            (form::Message{.role = "assistant", .content = "a", .reasoning = "hm"}));
 }
 
 TEST(ResponsesEncoderTest, LogProbabilitiesStandWithTheirText) {
   ReplyOptions options = Options(true);
   options.logprobs = true;
   const auto token = [](const char* bytes) {
-    return TokenDetail{.token = {.bytes = bytes, .logprob = -0.5f},
-                       .top = {{.bytes = "z", .logprob = -1}}};
+    return form::TokenDetail{.token = {.bytes = bytes, .logprob = -0.5f},
+                             .top = {{.bytes = "z", .logprob = -1}}};
   };
   const auto events =
       Events(Encode(options,
@@ -409,38 +416,38 @@ TEST(DecodeResponsesTest, ToolsOfEveryKindGetTheNameThatTheModelKnows) {
            R"({"type":"custom","name":"patch"},{"type":"web_search"},)"
            R"({"type":"function","name":"spawn","namespace":"agents"}]})"));
   ASSERT_TRUE(decoded) << decoded.error().ToString();
-  const CompletionRequest& request = decoded->request;
+  const form::CompletionRequest& request = decoded->request;
   EXPECT_THAT(request.left_out, ElementsAre("web_search", "tool_search"));
   EXPECT_THAT(request.tool_choice.allowed, ElementsAre("patch", "agents__spawn"));
   ASSERT_EQ(request.tools.size(), 4u);
   EXPECT_FALSE(request.tools[0].is_custom);
   EXPECT_TRUE(request.tools[1].is_custom);
-  EXPECT_EQ(request.tools[1].input_syntax, InputSyntax::kLark);
+  EXPECT_EQ(request.tools[1].input_syntax, form::InputSyntax::kLark);
   EXPECT_EQ(request.tools[1].input_grammar, "start: \"x\"");
   EXPECT_EQ(request.tools[1].field, "tools[1].format.definition");
   EXPECT_EQ(request.tools[2].name, "agents__spawn");
   EXPECT_EQ(request.tools[2].space, "agents");
-  EXPECT_EQ(request.tools[3].input_syntax, InputSyntax::kText);
+  EXPECT_EQ(request.tools[3].input_syntax, form::InputSyntax::kText);
 }
 
 TEST(DecodeResponsesTest, NamespacesInNamespacesBecomeOneNameThatLeadsBack) {
-  const auto decoded = Decode(
-      Body(",\"tools\":[" + Nested(kNamespaceDepthMax) + R"(,{"type":"function","name":"f"}])"));
+  const auto decoded = Decode(Body(",\"tools\":[" + Nested(form::kNamespaceDepthMax) +
+                                   R"(,{"type":"function","name":"f"}])"));
   ASSERT_TRUE(decoded) << decoded.error().ToString();
-  const std::vector<Tool>& tools = decoded->request.tools;
+  const std::vector<form::Tool>& tools = decoded->request.tools;
   ASSERT_EQ(tools.size(), 2u);
   EXPECT_EQ(tools[0].name, "n__n__n__n__f");
   EXPECT_EQ(tools[0].space, "n__n__n__n");
   EXPECT_EQ(tools[1].name, "f");
-  CallNamer namer(tools);
+  form::CallNamer namer(tools);
   DeltaEvent call{.kind = DeltaKind::kCall, .text = tools[0].name};
   namer.Apply(call);
   EXPECT_EQ(call.text, "f");
   EXPECT_EQ(call.space, "n__n__n__n");
-  EXPECT_EQ(FlatName(call.space, call.text), tools[0].name) << "as the item comes back";
+  EXPECT_EQ(form::FlatName(call.space, call.text), tools[0].name) << "as the item comes back";
 }
 
-// Only a choice that nothing else can meet is refused.
+// A choice is refused only if no remaining tool can meet it.
 TEST(DecodeResponsesTest, AChoiceAmongToolsThatAreLeftOutIsRefusedOnlyWhereItForcesOne) {
   const auto decode = [](const std::string& mode) {
     return Decode(Body(R"(,"tools":[{"type":"web_search"},{"type":"function","name":"f"}],)"
@@ -448,7 +455,7 @@ TEST(DecodeResponsesTest, AChoiceAmongToolsThatAreLeftOutIsRefusedOnlyWhereItFor
                        mode + R"(","tools":[{"type":"web_search"}]})"));
   };
   ASSERT_TRUE(decode("auto"));
-  EXPECT_EQ(decode("auto")->request.tool_choice.mode, ToolMode::kNone);
+  EXPECT_EQ(decode("auto")->request.tool_choice.mode, form::ToolMode::kNone);
   EXPECT_EQ(decode("required").error().field, "tool_choice.tools");
 }
 

@@ -13,11 +13,12 @@ namespace {
 constexpr std::string_view kMark = R"(,"cache_control":{"type":"ephemeral"})";
 constexpr std::string_view kMarkHour = R"(,"cache_control":{"type":"ephemeral","ttl":"1h"})";
 
-std::string Block(const std::string& text, std::string_view marker = "") {
-  return fmt::format(R"({{"type":"text","text":"{}"{}}})", text, marker);
+std::string Block(const std::string& text, std::string_view breakpoint = "") {
+  return fmt::format(R"({{"type":"text","text":"{}"{}}})", text, breakpoint);
 }
 
-// A body of system blocks and one user turn; `more` stands behind the model: `"speed":"fast",`.
+// Returns a body of system blocks and one user turn; `more` follows the model, such as
+// `"speed":"fast",`.
 std::string Body(const std::vector<std::string>& system, const std::vector<std::string>& user,
                  std::string_view more = "", std::string_view tools = "") {
   return fmt::format(R"({{"model":"claude-sonnet-5",{}"tools":[{}],"system":[{}],)"
@@ -25,7 +26,7 @@ std::string Body(const std::vector<std::string>& system, const std::vector<std::
                      more, tools, fmt::join(system, ","), fmt::join(user, ","));
 }
 
-Driver Make() { return Driver::For("anthropic", upstream::Endpoint::kMessages); }
+Driver Make() { return Driver::For("anthropic", upstream::wire::Endpoint::kMessages); }
 
 TEST(AnthropicCache, IsReadAtABreakpointOnceWrittenAndNeverBelowTheMinimum) {
   Driver cache = Make();
@@ -43,7 +44,7 @@ TEST(AnthropicCache, IsReadAtABreakpointOnceWrittenAndNeverBelowTheMinimum) {
   EXPECT_EQ(cache.Ask(30, small).usage.cache_read_tokens, 0);
 }
 
-TEST(AnthropicCache, WithoutAMarkerNothingIsWritten) {
+TEST(AnthropicCache, WithoutABreakpointNothingIsWritten) {
   Driver cache = Make();
   const std::string body = Body({Block(Words(2000))}, {Block("hello")});
   cache.Ask(0, body);
@@ -51,7 +52,7 @@ TEST(AnthropicCache, WithoutAMarkerNothingIsWritten) {
 }
 
 TEST(AnthropicCache, LooksBackTwentyBlocksItselfIncluded) {
-  // A write at block 15; a breakpoint at block 35 checks 35..16, one at 34 also 15.
+  // Block 15 is written; a breakpoint at block 35 checks blocks 35 to 16, one at 34 also 15.
   const auto body = [](int last) {
     std::vector<std::string> blocks;
     for (int i = 1; i <= last; ++i) {
@@ -112,7 +113,7 @@ TEST(AnthropicCache, NothingIsSharedBetweenCredentialsOrModels) {
   EXPECT_EQ(cache.Ask(2, other).usage.cache_read_tokens, 0);
 }
 
-// What is read after `change`, of a prompt whose tools, system and turn are marked.
+// Returns the tokens read after `change`, for a prompt whose tools, system and turn are marked.
 int64_t ReadAfter(std::string_view before, std::string_view change) {
   Driver cache = Make();
   const std::string tool =
@@ -129,7 +130,7 @@ TEST(AnthropicCache, ParametersBreakTheSectionsOfTheTable) {
   EXPECT_NEAR(static_cast<double>(ReadAfter("", R"("tool_choice":{"type":"any"},)")), 3000, 60);
   EXPECT_NEAR(static_cast<double>(ReadAfter("", R"("thinking":{"type":"enabled"},)")), 3000, 60);
   EXPECT_NEAR(static_cast<double>(ReadAfter("", R"("output_config":{"effort":"low"},)")), 3000, 60);
-  // V18: the effort that is the default is none.
+  // Naming the default effort is not a change.
   EXPECT_NEAR(static_cast<double>(ReadAfter("", R"("output_config":{"effort":"high"},)")), 4000,
               60);
 }
@@ -138,7 +139,7 @@ TEST(AnthropicCache, RefusesWhatTheApiRefuses) {
   const auto refusal = [](const std::string& body) { return Make().Ask(0, body).refusal; };
   const std::string marked = Block("x", kMark);
   EXPECT_EQ(refusal(Body({marked, marked, marked, marked}, {Block("y")})), "");
-  // G10
+  // The API takes at most four breakpoints.
   EXPECT_NE(refusal(Body({marked, marked, marked, marked}, {marked})).find("Found 5"),
             std::string::npos);
   EXPECT_NE(refusal(Body({marked}, {Block("y", kMarkHour)})).find("must not come after"),
@@ -159,7 +160,8 @@ TEST(AnthropicCache, TheAutomaticBreakpointTakesTheLastEligibleBlock) {
   const std::string marked = Block("x", kMark);
   const std::string full = Body({marked, marked, marked, marked}, {Block("y")}, kAutomatic);
   EXPECT_NE(cache.Ask(1, full).refusal, "");
-  EXPECT_EQ(cache.Ask(2, Body({marked}, {marked}, kAutomatic)).refusal, "");  // no-op
+  // The last block is marked already, so the automatic breakpoint adds none.
+  EXPECT_EQ(cache.Ask(2, Body({marked}, {marked}, kAutomatic)).refusal, "");
   EXPECT_NE(cache.Ask(3, Body({}, {Block("y", kMarkHour)}, kAutomatic)).refusal, "");
 }
 

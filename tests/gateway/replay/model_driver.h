@@ -1,4 +1,4 @@
-// Feeds a simulated cache in tests: bodies as texts, times in seconds.
+// Driver feeds a simulated cache in tests with bodies as texts and times in seconds.
 #pragma once
 
 #include <memory>
@@ -11,10 +11,10 @@ namespace kvgate::replay {
 
 struct Driver {
   std::unique_ptr<CacheModel> model;
-  upstream::Endpoint endpoint = upstream::Endpoint::kMessages;
+  upstream::wire::Endpoint endpoint = upstream::wire::Endpoint::kMessages;
   double first_byte_seconds = 0;
 
-  static Driver For(std::string_view provider, upstream::Endpoint endpoint) {
+  static Driver For(std::string_view provider, upstream::wire::Endpoint endpoint) {
     return {.model = CacheModel::Make({.provider = std::string(provider)}), .endpoint = endpoint};
   }
 
@@ -29,7 +29,7 @@ struct Driver {
   }
 };
 
-// `tokens` tokens of four bytes, all of one letter.
+// Returns `tokens` tokens of four bytes, all of one letter.
 inline std::string Words(int tokens, char letter = 'a') {
   return std::string(static_cast<size_t>(tokens) * 4, letter);
 }

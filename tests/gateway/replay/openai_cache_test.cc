@@ -18,7 +18,7 @@ std::string Chat(std::string_view model, const std::vector<std::string>& turns,
   return fmt::format(R"({{"model":"{}",{}"messages":[{}]}})", model, more, messages);
 }
 
-Driver Make() { return Driver::For("openai", upstream::Endpoint::kChatCompletions); }
+Driver Make() { return Driver::For("openai", upstream::wire::Endpoint::kChatCompletions); }
 
 TEST(OpenAiCache, WritesAtTheNewestTurnAndIsPaidForIt) {
   Driver cache = Make();
@@ -40,7 +40,7 @@ TEST(OpenAiCache, EntriesAreFoundUnderTheirKeyOnly) {
             0);
 }
 
-TEST(OpenAiCache, ExplicitModeWithoutAMarkerWritesNothing) {
+TEST(OpenAiCache, ExplicitModeWithoutABreakpointWritesNothing) {
   Driver cache = Make();
   constexpr std::string_view kExplicit = R"("prompt_cache_options":{"mode":"explicit"},)";
   cache.Ask(0, Chat("gpt-6-sol", {Words(2000)}, kExplicit));
@@ -67,7 +67,7 @@ TEST(OpenAiCache, RefusesWhatTheApiRefuses) {
   EXPECT_EQ(cache.Ask(0, Chat("gpt-6-sol", {"x"}, R"("prompt_cache_options":{},)")).refusal, "");
 }
 
-TEST(OpenAiCache, ChangedEffortMissesWhole) {  // V18
+TEST(OpenAiCache, ChangedEffortMissesWhole) {
   Driver cache = Make();
   cache.Ask(0, Chat("gpt-6-sol", {Words(2000)}, R"("reasoning_effort":"low",)"));
   const auto usage =

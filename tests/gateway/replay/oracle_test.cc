@@ -12,7 +12,7 @@ TraceRequest Request(int64_t seconds, std::string body, std::string conversation
   return {.time_us = seconds * 1'000'000,
           .tenant = "t",
           .conversation = std::move(conversation),
-          .endpoint = upstream::Endpoint::kMessages,
+          .endpoint = upstream::wire::Endpoint::kMessages,
           .upstream = "anthropic",
           .provider = "anthropic",
           .headers = {},
@@ -48,7 +48,7 @@ TEST(Oracle, ALineThatIsThereTwiceHasToHaveBeenThereTwice) {
               20);
 }
 
-TEST(Oracle, OrderOfKeysAndLineEndsDoNotCount) {  // G14
+TEST(Oracle, OrderOfKeysAndLineEndsDoNotCount) {
   Oracle oracle(ledger::Prices::Builtin());
   const auto body = [](std::string_view tool) {
     return fmt::format(R"({{"model":"claude-sonnet-5","tools":[{}],"messages":[]}})", tool);
@@ -64,7 +64,7 @@ TEST(Oracle, KnowsLifetimesMinimumsAndWhenAnswersBegin) {
   Read(oracle, Request(0, body));
   EXPECT_EQ(Read(oracle, Request(0, body)), 0);  // the first answer has not begun
   EXPECT_GT(Read(oracle, Request(200, body)), 0);
-  EXPECT_EQ(Read(oracle, Request(600, body)), 0);  // after five minutes
+  EXPECT_EQ(Read(oracle, Request(600, body)), 0);  // expired after five minutes
   const std::string small = Body(Words(900, 'b'), "x");
   Read(oracle, Request(601, small));
   EXPECT_EQ(Read(oracle, Request(610, small)), 0);

@@ -8,7 +8,7 @@
 namespace kvgate::replay {
 namespace {
 
-using upstream::Endpoint;
+using upstream::wire::Endpoint;
 
 std::string Chat(std::string_view system, std::string_view tool, std::string_view user,
                  std::string_view more = "") {
@@ -30,7 +30,7 @@ TEST(IncrementCache, AConversationsNameKeepsItOnOneServer) {
   cache.model = CacheModel::Make({.provider = "xai", .num_servers = 4});
   const std::string body = Chat(Words(1000), "t", "x");
   cache.Ask(0, body);
-  EXPECT_EQ(cache.Ask(1, body).usage.cache_read_tokens, 0);  // another one in turn
+  EXPECT_EQ(cache.Ask(1, body).usage.cache_read_tokens, 0);  // the servers take turns
   cache.Ask(2, body, "me", "conversation-1");
   EXPECT_GT(cache.Ask(3, body, "me", "conversation-1").usage.cache_read_tokens, 0);
 }
@@ -45,7 +45,7 @@ TEST(IncrementCache, KimisHourBeginsAgainWithEachHit) {
 }
 
 TEST(UnitCache, FindsCompleteUnitsAndLearnsCommonPrefixes) {
-  // A+B, then A+C misses and makes a unit of A, then A+D reads it.
+  // A+B is written, then A+C misses and makes a unit of A, then A+D reads it.
   Driver cache = Driver::For("deepseek", Endpoint::kChatCompletions);
   EXPECT_EQ(cache.Ask(0, Chat(Words(1000), "t", "b")).usage.cache_read_tokens, 0);
   EXPECT_EQ(cache.Ask(1, Chat(Words(1000), "t", "c")).usage.cache_read_tokens, 0);
@@ -54,7 +54,7 @@ TEST(UnitCache, FindsCompleteUnitsAndLearnsCommonPrefixes) {
       64);
 }
 
-TEST(UnitCache, ToolsRenderBehindTheSystemPrompt) {  // V14
+TEST(UnitCache, ToolsRenderBehindTheSystemPrompt) {
   Driver cache = Driver::For("deepseek", Endpoint::kChatCompletions);
   const std::string tool = Words(1000, 't');
   for (int i = 0; i < 3; ++i) cache.Ask(i, Chat(Words(1000) + std::to_string(i), tool, "x"));
@@ -62,7 +62,7 @@ TEST(UnitCache, ToolsRenderBehindTheSystemPrompt) {  // V14
   EXPECT_NEAR(static_cast<double>(usage.cache_read_tokens), 1000, 80);
 }
 
-TEST(RawCache, HashesBytesAsTheyCome) {  // G15
+TEST(RawCache, HashesBytesAsTheyCome) {
   Driver cache = Driver::For("raw", Endpoint::kResponses);
   const std::string tools = R"("tools":[{"name":")" + Words(1000, 't') + R"("}])";
   const auto body = [&](std::string_view input, bool tools_first) {

@@ -17,6 +17,11 @@ class FakeObserver final : public upstream::ExchangeObserver {
   void OnPrepared(std::shared_ptr<upstream::ExchangePreparation>) override {
     calls_ += "prepared ";
   }
+  void OnTranslated(upstream::wire::Endpoint sent_endpoint,
+                    const std::vector<std::string>& left_out) override {
+    EXPECT_EQ(sent_endpoint, upstream::wire::Endpoint::kChatCompletions);
+    calls_ += "translated:" + left_out.at(0) + " ";
+  }
   void OnSent(std::string_view, std::string_view) override { calls_ += "sent "; }
   std::string Explain(const ExchangeEnd&) override { return "{}"; }
   void OnHead(const upstream::ExchangeHead&) override { calls_ += "head "; }
@@ -47,15 +52,16 @@ TEST(RecordingLog, KeepsARequestWithoutItsCredentialAndPassesEverythingOn) {
     ASSERT_TRUE(writer.has_value());
     RecordingLog log(inner, **writer);
     EXPECT_EQ(log.Spent("t").dollars_today, 3);
-    const upstream::HeaderFields fields = {{.name = "Authorization", .value = "Bearer secret"},
-                                           {.name = "X-Api-Key", .value = "secret"},
-                                           {.name = "Session_Id", .value = "s1"}};
+    const upstream::wire::HeaderFields fields = {
+        {.name = "Authorization", .value = "Bearer secret"},
+        {.name = "X-Api-Key", .value = "secret"},
+        {.name = "Session_Id", .value = "s1"}};
     const auto observer =
         log.Begin({.request_id = "r",
                    .received_at = std::chrono::system_clock::time_point(std::chrono::seconds(5)),
                    .upstream = "main",
                    .provider = "anthropic",
-                   .endpoint = upstream::Endpoint::kMessages,
+                   .endpoint = upstream::wire::Endpoint::kMessages,
                    .method = "POST",
                    .path = "/v1/messages",
                    .model = "m",
@@ -93,6 +99,40 @@ TEST(RecordingLog, KeepsARequestWithoutItsCredentialAndPassesEverythingOn) {
   EXPECT_EQ(request->usage->cache_read_tokens, 90);
   EXPECT_EQ(request->ttft_us, 20'000);
   EXPECT_EQ(request->total_us, 30'000);
+  fs::remove(file);
+}
+
+TEST(RecordingLog, ATranslatedAnswerIsReadInTheDialectOfTheUpstream) {
+  const fs::path file = fs::temp_directory_path() / ("kvgate-other-" + std::to_string(getpid()));
+  FakeLog inner;
+  {
+    auto writer = TraceWriter::Open({.path = file});
+    ASSERT_TRUE(writer.has_value());
+    RecordingLog log(inner, **writer);
+    upstream::ExchangeStart start;
+    start.provider = "openai";
+    start.endpoint = upstream::wire::Endpoint::kMessages;
+    const auto observer = log.Begin(start);
+    observer->OnTranslated(upstream::wire::Endpoint::kChatCompletions, {"thinking"});
+    observer->OnSent("{}", R"({"messages":[]})");
+    upstream::ExchangeHead head;
+    head.status = 200;
+    head.content_type = "application/json";
+    observer->OnHead(head);
+    observer->OnBody(R"({"choices":[],"usage":{"prompt_tokens":100,"completion_tokens":3,)"
+                     R"("prompt_tokens_details":{"cached_tokens":64}}})");
+    observer->OnEnd({.status = 200});
+    EXPECT_EQ(inner.calls, "translated:thinking sent head body end");
+  }
+  auto reader = TraceReader::Open(file);
+  ASSERT_TRUE(reader.has_value());
+  const Result<TraceRequest> request = (*reader)->Read(0);
+  ASSERT_TRUE(request.has_value());
+  EXPECT_EQ(request->endpoint, upstream::wire::Endpoint::kMessages);
+  ASSERT_TRUE(request->usage.has_value());
+  EXPECT_EQ(request->usage->uncached_tokens, 36);
+  EXPECT_EQ(request->usage->cache_read_tokens, 64);
+  EXPECT_EQ(request->usage->output_tokens, 3);
   fs::remove(file);
 }
 

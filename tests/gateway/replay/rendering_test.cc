@@ -5,7 +5,7 @@
 namespace kvgate::replay {
 namespace {
 
-using upstream::Endpoint;
+using upstream::wire::Endpoint;
 
 std::vector<std::string> Texts(Endpoint endpoint, std::string_view body) {
   std::vector<std::string> texts;
@@ -15,7 +15,7 @@ std::vector<std::string> Texts(Endpoint endpoint, std::string_view body) {
   return texts;
 }
 
-TEST(Render, MessagesInRenderOrderWithoutMarkers) {
+TEST(Render, MessagesInRenderOrderWithoutBreakpoints) {
   EXPECT_EQ(Texts(Endpoint::kMessages, R"({"messages":[{"role":"user","content":"hi"},
       {"role":"assistant","content":[{"type":"text","text":"é\n"}]}],
       "system":"s","model":"m","tools":[{"b":1,"cache_control":{"type":"ephemeral"},"a":2.0}]})"),
@@ -54,6 +54,24 @@ TEST(Render, TellsWhereTurnsEnd) {
   EXPECT_TRUE(prompt->items[1].ends_turn);
   EXPECT_FALSE(prompt->items[2].ends_turn);
   EXPECT_TRUE(prompt->items[3].ends_turn);
+}
+
+TEST(Render, OnlyABlockThatIsNothingButTheBillingHeaderIsDropped) {
+  const auto left = [](std::string_view system) {
+    Rendering prompt =
+        Render(Endpoint::kMessages, R"({"messages":[],"system":)" + std::string(system) + "}")
+            .value();
+    prompt.DropBillingHeader();
+    return prompt.items.size();
+  };
+  const std::string header = "x-anthropic-billing-header: cc_version=2.1; cch=36ee5;";
+  EXPECT_EQ(left('"' + header + '"'), 0u);
+  EXPECT_EQ(left('"' + header + R"(\n")"), 0u);
+  EXPECT_EQ(left('"' + header + R"(\nYou are an agent.")"), 1u);
+  EXPECT_EQ(left(R"([{"type":"text","text":")" + header + R"("},{"type":"text","text":"s"}])"), 1u);
+  EXPECT_EQ(left(R"([{"type":"text","text":")" + header + R"(\n\nYou are","cache_control":{}}])"),
+            1u);
+  EXPECT_EQ(left(R"("You sign with x-anthropic-billing-header: cch=1;")"), 1u);
 }
 
 TEST(Render, WhatIsNoObjectIsAnError) {

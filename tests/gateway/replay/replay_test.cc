@@ -70,7 +70,7 @@ class RunReplayTest : public ::testing::Test {
   static TraceRequest Request(std::string body) {
     return {.tenant = "t",
             .conversation = "",
-            .endpoint = upstream::Endpoint::kChatCompletions,
+            .endpoint = upstream::wire::Endpoint::kChatCompletions,
             .upstream = "u",
             .provider = "openai",
             .headers = {},
@@ -124,7 +124,7 @@ TEST_F(RunReplayTest, ProviderAndModelCanBeOthers) {
 
 TEST_F(RunReplayTest, OtherEndpointsAreLeftOutAndTheOtherDialectIsAnError) {
   TraceRequest models = Request("{}");
-  models.endpoint = upstream::Endpoint::kModels;
+  models.endpoint = upstream::wire::Endpoint::kModels;
   Write({models, Request(body_)});
   const auto result = Run({.columns = {}, .modes = {}, .model = ""});
   ASSERT_TRUE(result.has_value());
@@ -142,7 +142,7 @@ TEST_F(RunReplayTest, RefusedRequestsAreCounted) {
   EXPECT_THAT(ReplayText(*result), HasSubstr("1 refused: Unsupported parameter"));
 }
 
-TEST_F(RunReplayTest, ASubscriptionsBytesAreNeverChanged) {  // V2
+TEST_F(RunReplayTest, ASubscriptionsBytesAreNeverChanged) {
   TraceRequest request = Request(body_);
   request.is_oauth = true;
   Write({request, request});

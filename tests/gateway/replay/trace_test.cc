@@ -1,10 +1,14 @@
 #include "gateway/replay/trace.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
+
+#include "tests/wait_until.h"
 
 namespace kvgate::replay {
 namespace {
@@ -27,7 +31,7 @@ TraceRequest Example() {
   return {.time_us = 1'795'000'000'123'456,
           .tenant = "team",
           .conversation = "c1",
-          .endpoint = upstream::Endpoint::kResponses,
+          .endpoint = upstream::wire::Endpoint::kResponses,
           .upstream = "main",
           .provider = "openai",
           .is_oauth = true,
@@ -131,6 +135,59 @@ TEST_F(TraceTest, AWriterAppendsForItsOwnerOnly) {
   ASSERT_EQ(stat(File().c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777, 0600u);
   EXPECT_EQ((*TraceReader::Open(File()))->num_requests(), 100u);
+}
+
+// Limits the size of the files that this process writes, so that a write fails in its middle.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(uint64_t bytes_max) {
+    EXPECT_EQ(::getrlimit(RLIMIT_FSIZE, &before_), 0);
+    const rlimit limit{.rlim_cur = bytes_max, .rlim_max = before_.rlim_max};
+    EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+  }
+  ~FileSizeLimit() {
+    EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &before_), 0);
+    std::signal(SIGXFSZ, handler_);
+  }
+
+ private:
+  void (*const handler_)(int) = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before_{};
+};
+
+TEST_F(TraceTest, ARecordThatWasWrittenInPartIsTheOnlyOneLost) {
+  const size_t line_bytes = ToTraceLine(Example())->size() + 1;
+  {
+    auto writer = TraceWriter::Open({.path = File()});
+    ASSERT_TRUE(writer.has_value());
+    {
+      const FileSizeLimit limit(line_bytes + 100);
+      (*writer)->Append(Example());
+      (*writer)->Append(Example());
+      EXPECT_TRUE(
+          test::WaitUntil([&] { return (*writer)->num_dropped() > 0; }, "a record is dropped"));
+    }
+    (*writer)->Append(Example());
+    (*writer)->Append(Example());
+  }
+  EXPECT_EQ(fs::file_size(File()), 3 * line_bytes + 101);
+  auto reader = TraceReader::Open(File());
+  ASSERT_TRUE(reader.has_value());
+  ASSERT_EQ((*reader)->num_requests(), 4u);
+  EXPECT_TRUE((*reader)->Read(0).has_value());
+  EXPECT_NE((*reader)->Read(1).error().detail.find(":2: "), std::string::npos);
+  EXPECT_TRUE((*reader)->Read(2).has_value());
+  EXPECT_TRUE((*reader)->Read(3).has_value());
+}
+
+TEST_F(TraceTest, AWriterBeginsANewLineBehindOneThatWasCutShort) {
+  Write(*ToTraceLine(Example()) + "\n" + ToTraceLine(Example())->substr(0, 100));
+  TraceWriter::Open({.path = File()}).value()->Append(Example());
+  auto reader = TraceReader::Open(File());
+  ASSERT_TRUE(reader.has_value());
+  ASSERT_EQ((*reader)->num_requests(), 3u);
+  EXPECT_NE((*reader)->Read(1).error().detail.find(":2: "), std::string::npos);
+  EXPECT_TRUE((*reader)->Read(2).has_value());
 }
 
 TEST_F(TraceTest, AWriterDropsWhatIsTooMuchAndCounts) {

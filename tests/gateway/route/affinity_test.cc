@@ -7,7 +7,7 @@
 namespace kvgate::route {
 namespace {
 
-using prompt::Identity;
+using prompt::parse::Identity;
 using std::chrono::seconds;
 
 constexpr Affinity::TimePoint kBegin{};
@@ -45,7 +45,7 @@ TEST(AffinityTest, AMemberThatGoesMovesOnlyItsOwnPrefixes) {
   }
 }
 
-// G11: a pin has an end, and what fails loses its pins.
+// A conversation's affinity ends after its TTL, and a target that fails loses those it had.
 TEST(AffinityTest, AConversationStaysWhereItWasAnsweredUntilItsTimeIsOver) {
   Affinity affinity({.ttl = seconds(100)});
   const std::string home = First(affinity, 5, 5);

@@ -8,7 +8,7 @@
 namespace kvgate::route {
 namespace {
 
-constexpr prompt::Identity kPrefix{.low = 1, .high = 2};
+constexpr prompt::parse::Identity kPrefix{.low = 1, .high = 2};
 constexpr SingleFlight::TimePoint kNow{};
 
 TEST(SingleFlightTest, TheFirstLeadsAndTheOthersAreWokenWhenItsAnswerBegins) {
@@ -21,11 +21,11 @@ TEST(SingleFlightTest, TheFirstLeadsAndTheOthersAreWokenWhenItsAnswerBegins) {
   const auto two = flights.Join(
       kPrefix, [&] { ++woken; }, kNow);
   EXPECT_TRUE(leader->leads());
-  EXPECT_FALSE(one->leads() || two->leads() || one->landed());
-  leader->Land(kNow);
-  leader->Land(kNow);
+  EXPECT_FALSE(one->leads() || two->leads() || one->completed());
+  leader->Complete(kNow);
+  leader->Complete(kNow);
   EXPECT_EQ(woken, 2);
-  EXPECT_TRUE(one->landed() && two->landed());
+  EXPECT_TRUE(one->completed() && two->completed());
   EXPECT_TRUE(flights.Join(kPrefix, {}, kNow)->leads()) << "what comes later is not held up";
 }
 
@@ -36,7 +36,7 @@ TEST(SingleFlightTest, ALeaderThatFailsLetsTheOthersGo) {
   const auto follower = flights.Join(
       kPrefix, [&] { woken = true; }, kNow);
   leader.reset();
-  EXPECT_TRUE(woken && follower->landed());
+  EXPECT_TRUE(woken && follower->completed());
 }
 
 TEST(SingleFlightTest, AFollowerThatLeavesChangesNothingAndPrefixesAreApart) {
@@ -53,10 +53,10 @@ TEST(SingleFlightTest, AFollowerThatLeavesChangesNothingAndPrefixesAreApart) {
 
 TEST(SingleFlightTest, AWarmPrefixIsWaitedForByNobodyUntilItCools) {
   SingleFlight flights({.warm = std::chrono::seconds(100)});
-  flights.Join(kPrefix, {}, kNow)->Land(kNow);
+  flights.Join(kPrefix, {}, kNow)->Complete(kNow);
   const auto one = flights.Join(kPrefix, {}, kNow + std::chrono::seconds(99));
   const auto two = flights.Join(kPrefix, {}, kNow + std::chrono::seconds(99));
-  EXPECT_TRUE(one->leads() && two->leads() && two->landed());
+  EXPECT_TRUE(one->leads() && two->leads() && two->completed());
   const auto cold = flights.Join(kPrefix, {}, kNow + std::chrono::seconds(100));
   EXPECT_FALSE(flights
                    .Join(
@@ -83,12 +83,12 @@ TEST(SingleFlightTest, ThreadsThatJoinAndLandHaveOneLeaderAtATime) {
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&] {
       for (int i = 0; i < 2000; ++i) {
-        const auto seat = flights.Join(
+        const auto participant = flights.Join(
             kPrefix, [&] { ++woken; }, kNow);
-        if (seat->leads()) {
+        if (participant->leads()) {
           EXPECT_EQ(++leading, 1);
           --leading;
-          seat->Land(kNow);
+          participant->Complete(kNow);
         } else {
           ++followers;
         }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/gateway/service/kept_responses.h"
+#include "tests/wait_until.h"
 
 namespace kvgate::service {
 namespace {
@@ -14,9 +15,9 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Place = CompletionStart::Place;
-using protocol::Dialect;
-using testing::Gateway;
-using testing::KeptResponses;
+using protocol::form::Dialect;
+using test::Gateway;
+using test::KeptResponses;
 
 constexpr std::string_view kChat =
     R"({"model":"local","messages":[{"role":"user","content":"hi"}]})";
@@ -29,7 +30,7 @@ Service::StartArgs Args(Dialect dialect, std::string_view body, std::string_view
           .wake = {}};
 }
 
-// The places that it went through, on this thread.
+// Runs the start on this thread and returns the places that it went through.
 std::vector<Place> Drive(CompletionStart& start) {
   std::vector<Place> places;
   while (start.next() != Place::kNone) {
@@ -100,7 +101,7 @@ TEST(CompletionStartTest, ADiskThatDoesNotAnswerFailsWhatGoesOnFromIt) {
     ASSERT_FALSE(completion);
     EXPECT_EQ(completion.error().code, ErrorCode::kUnavailable);
   }
-  late();  // the thread that hung comes back when everyone else has gone
+  late();  // the stuck thread returns after everyone else has gone
 }
 
 TEST(CompletionStartTest, ACountSubmitsNothing) {
@@ -119,11 +120,13 @@ TEST(CompletionStartTest, HooksThatNobodyWaitsForFailWhatWasToBeStored) {
   const auto started = kept.Start(R"({"model":"local","input":"hi"})");
   ASSERT_TRUE(started);
   Completion& completion = **started;
-  Completion::Output output = completion.Next();
-  while (!output.completed) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    output = completion.Next();
-  }
+  Completion::Output output;
+  ASSERT_TRUE(test::WaitUntil(
+      [&] {
+        output = completion.Next();
+        return output.completed;
+      },
+      "the answer is complete"));
   const std::function<Result<void>()> late = completion.TakeHooks();
   completion.EndHooks(MakeError(ErrorCode::kUnavailable, "test", "the disk does not answer"));
   output = completion.Next();

@@ -6,12 +6,15 @@
 
 #include "gateway/service/service.h"
 #include "tests/gateway/fakes.h"
-#include "tests/gateway/ledger/memory_meta_store.h"
+#include "tests/store/memory_meta_store.h"
 
 namespace kvgate::service {
+
+using access::CallerRole;
+
 namespace {
 
-using testing::Gateway;
+using test::Gateway;
 using ::testing::HasSubstr;
 
 TEST(IntrospectionTest, WithoutADiskTierTheStatsSayWhy) {
@@ -23,7 +26,7 @@ TEST(IntrospectionTest, WithoutADiskTierTheStatsSayWhy) {
 }
 
 TEST(IntrospectionTest, StatsAndMetricsCoverEngineAndStore) {
-  testing::FakeKvStore kv;
+  test::FakeKvStore kv;
   Gateway gateway({}, &kv);
   const auto stats = nlohmann::json::parse(gateway.service.Stats({.role = CallerRole::kAdmin}));
   EXPECT_EQ(stats["ready"], true);
@@ -38,8 +41,8 @@ TEST(IntrospectionTest, StatsAndMetricsCoverEngineAndStore) {
 
 TEST(IntrospectionTest, StoredTurnsAreCounted) {
   store::MemoryMetaStore meta;
-  const auto turns = store::TurnStore::Open({.meta = meta}).value();
-  store::Turn turn;
+  const auto turns = store::meta::TurnStore::Open({.meta = meta}).value();
+  store::meta::Turn turn;
   turn.id = "resp_1";
   turn.items = {{.role = "user", .payload = "[]"}};
   ASSERT_TRUE(turns->Append(turn));
@@ -93,7 +96,7 @@ TEST(IntrospectionTest, AUserSeesNothingOfTheEngineTheStoreOrOthers) {
   metrics::GatewayMetrics metrics{registry};
   const Service service(
       {.registry = registry, .metrics = metrics, .ledger = &ledger, .has_local = false});
-  const Caller bob{.role = CallerRole::kUser, .tenant = "bob"};
+  const access::Caller bob{.role = CallerRole::kUser, .tenant = "bob"};
   const auto stats = nlohmann::json::parse(service.Stats(bob));
   EXPECT_FALSE(stats.contains("engine"));
   EXPECT_TRUE(stats["store"].is_null());

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "tests/gateway/ledger/memory_meta_store.h"
+#include "tests/store/memory_meta_store.h"
 
 namespace kvgate::service {
 namespace {
@@ -24,7 +24,7 @@ class LocalRecordTest : public testing::Test {
 TEST_F(LocalRecordTest, AnAnswerIsRecordedWithWhatTheEngineMeasured) {
   {
     LocalRecord record(Args());
-    protocol::CompletionRequest request;
+    protocol::form::CompletionRequest request;
     request.model = "local";
     request.stream = true;
     record.OnRequest(request);
@@ -86,7 +86,7 @@ TEST_F(LocalRecordTest, StoredKvThatWasComputedAnewIsToldWithTheReason) {
 }
 
 TEST_F(LocalRecordTest, AFailureBeforeAndBehindTheFirstByteDiffer) {
-  const protocol::FinishEvent failed{
+  const protocol::form::FinishEvent failed{
       .error = MakeError(ErrorCode::kOverloaded, "engine", "no KV blocks left")};
   {
     LocalRecord record(Args());
@@ -114,7 +114,7 @@ TEST_F(LocalRecordTest, OneThatEndedIsRecordedOnce) {
     record.OnFinish({}, false);
   }
   std::string text;
-  protocol::JsonWriter json(text);
+  protocol::form::JsonWriter json(text);
   ledger_.WriteStats(json);
   EXPECT_EQ(Json::parse(text)["totals"]["requests"], 1);
 }

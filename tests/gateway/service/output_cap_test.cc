@@ -9,11 +9,11 @@ namespace kvgate::service {
 namespace {
 
 using testing::HasSubstr;
-using upstream::Endpoint;
+using upstream::wire::Endpoint;
 
 struct Outcome {
   std::string body;   // as it is sent
-  std::string field;  // of the refusal; empty: there is none
+  std::string field;  // of the refusal; empty: the request is accepted
 };
 
 Outcome Cap(std::string_view body, Endpoint endpoint = Endpoint::kChatCompletions,
@@ -27,7 +27,7 @@ Outcome Cap(std::string_view body, Endpoint endpoint = Endpoint::kChatCompletion
   return {Capped(body, *edits), ""};
 }
 
-// Every body here is taken for a longer answer by some server; none may reach one as it is.
+// Some server takes each of these bodies for a longer answer; none may be sent unchanged.
 TEST(OutputCapTest, ATenantDoesNotPassItByTheWayItIsSpelled) {
   for (const std::string_view body : {
            R"({"max_tokens":501})",
@@ -68,7 +68,7 @@ TEST(OutputCapTest, ATenantDoesNotPassItByTheWayItIsSpelled) {
     EXPECT_NE(outcome.body, body);
     if (outcome.body.empty()) continue;  // refused
     const auto sent = nlohmann::json::parse(outcome.body, nullptr, false);
-    if (sent.is_discarded()) continue;  // nobody's JSON
+    if (sent.is_discarded()) continue;  // no parser takes it
     bool is_bounded = false;
     for (const auto& [name, value] : sent.items()) {
       if (value.is_null() || name == "messages") continue;
@@ -96,12 +96,12 @@ TEST(OutputCapTest, TheMemberThatTheDialectHasIsAdded) {
   EXPECT_EQ(Cap(R"({"a":1})", Endpoint::kCompletions).body, R"({"a":1,"max_tokens":77})");
   EXPECT_EQ(Cap(R"({"a":1})", Endpoint::kResponses).body, R"({"a":1,"max_output_tokens":77})");
   EXPECT_EQ(Cap(R"({"a":1})", Endpoint::kMessages).body, R"({"a":1,"max_tokens":77})");
-  // Another dialect's name is none: its server does not know it.
+  // Another dialect's name does not count, because this server does not know it.
   EXPECT_EQ(Cap(R"({"max_tokens":5})", Endpoint::kResponses).body,
             R"({"max_tokens":5,"max_output_tokens":77})");
 }
 
-// Other providers' chat may know the older name alone.
+// The chat of other providers may know only the older name.
 TEST(OutputCapTest, TheNewerNameOfChatIsSaidByTheOlderOneAsWell) {
   const auto sent = [](std::string_view body) {
     return Cap(body, Endpoint::kChatCompletions, "deepseek").body;

@@ -5,18 +5,19 @@
 #include <chrono>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "tests/gateway/ledger/memory_meta_store.h"
+#include "store/file/sealed_kinds.h"
+#include "tests/store/memory_meta_store.h"
+#include "tests/wait_until.h"
 
 namespace kvgate::service {
 namespace {
 
-using prompt::Identity;
-using prompt::TenantMemory;
+using prompt::history::TenantMemory;
+using prompt::parse::Identity;
 using store::MemoryMetaStore;
-using store::MetaTable;
+using store::meta::MetaTable;
 
 constexpr size_t kMemoryBytes = size_t{4} << 20;
 constexpr std::chrono::milliseconds kWriteInterval{5};
@@ -68,6 +69,24 @@ TEST_F(PromptStoreTest, AnotherProcessKnowsWhatTheFirstOneSent) {
   const std::vector<Identity> tools = {kTool, kOther};
   EXPECT_EQ(tenants.FindOrder(scope_, tools), (std::vector<Identity>{kOther, kTool}));
   EXPECT_FALSE(tenants.FindBytes(TenantMemory::ScopeOf("u", "up"), kTool));
+}
+
+TEST_F(PromptStoreTest, WhatThereIsNoMemoryToWriteIsWrittenLater) {
+  {
+    TenantMemory tenants(kMemoryBytes);
+    meta_.has_no_memory = true;
+    const auto kept = Open(tenants);
+    tenants.KeepBytes(scope_, kTool, Bytes("x"));
+    EXPECT_TRUE(test::WaitUntil([&] { return meta_.num_refused > 0; }, "a write is tried"));
+    EXPECT_TRUE(Keys().empty());
+    meta_.has_no_memory = false;
+  }
+  TenantMemory tenants(kMemoryBytes);
+  const auto kept = Open(tenants);
+  EXPECT_EQ(*tenants.FindBytes(scope_, kTool), "x");
+  meta_.has_no_memory = true;
+  // The store closes without memory, which loses this entry and no more.
+  tenants.KeepBytes(scope_, kOther, Bytes("y"));
 }
 
 TEST_F(PromptStoreTest, WhatIsReadIsNotWrittenAgain) {
@@ -124,20 +143,57 @@ TEST_F(PromptStoreTest, TheOldestGoBeyondItsBytes) {
   EXPECT_TRUE(tenants.FindBytes(scope_, {.low = 6, .high = 9}));
 }
 
+TEST_F(PromptStoreTest, AScopeThatHasMoreThanHalfMakesRoomItself) {
+  const TenantMemory::Scope other = TenantMemory::ScopeOf("u", "up");
+  {
+    TenantMemory tenants(kMemoryBytes);
+    const auto kept = Open(tenants, 5000);
+    tenants.KeepBytes(other, kTool, Bytes(std::string(1000, 'y')));
+  }
+  for (uint64_t i = 0; i < 10; ++i) {
+    TenantMemory tenants(kMemoryBytes);
+    const auto kept = Open(tenants, 5000);
+    now_us_ += 1'000'000;
+    tenants.KeepBytes(scope_, {.low = i, .high = 9}, Bytes(std::string(1000, 'x')));
+  }
+  TenantMemory tenants(kMemoryBytes);
+  const auto kept = Open(tenants, 5000);
+  EXPECT_TRUE(tenants.FindBytes(other, kTool));
+  EXPECT_FALSE(tenants.FindBytes(scope_, {.low = 6, .high = 9}));
+  EXPECT_TRUE(tenants.FindBytes(scope_, {.low = 7, .high = 9}));
+}
+
+// Version 2 had the same body without the scope.
+TEST_F(PromptStoreTest, ATextOfTheVersionBeforeIsFoundByTheScopeThatAsks) {
+  {
+    TenantMemory tenants(kMemoryBytes);
+    const auto kept = Open(tenants);
+    tenants.KeepBytes(scope_, kTool, Bytes("x"));
+  }
+  const std::string key = Keys().at(0);
+  const std::string value = **meta_.Get(MetaTable::kPrefixes, key);
+  const auto now = Unseal(store::file::kPromptKind, meta_.keyring(), key, value);
+  ASSERT_TRUE(now);
+  store::file::SealedKind before = store::file::kPromptKind;
+  before.version = 2;
+  const std::string body = now->body.substr(0, now->body.size() - sizeof(Identity));
+  ASSERT_TRUE(meta_.Put(MetaTable::kPrefixes, key, Seal(before, meta_.keyring(), key, body)));
+  TenantMemory tenants(kMemoryBytes);
+  const auto kept = Open(tenants);
+  EXPECT_FALSE(tenants.FindBytes(TenantMemory::ScopeOf("u", "up"), kTool));
+  EXPECT_EQ(*tenants.FindBytes(scope_, kTool), "x");
+}
+
 TEST_F(PromptStoreTest, WhatADiskRefusedIsWrittenWhenItTakesItAgain) {
   TenantMemory tenants(kMemoryBytes);
   const auto kept = Open(tenants);
   meta_.refuses = true;
   tenants.KeepBytes(scope_, kTool, Bytes("tool"));
-  std::this_thread::sleep_for(20 * kWriteInterval);
+  EXPECT_TRUE(test::WaitUntil([&] { return meta_.num_refused > 0; }, "a write is tried"));
   EXPECT_TRUE(Keys().empty());
   tenants.KeepBytes(scope_, kOther, Bytes("other"));
   meta_.refuses = false;
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  while (Keys().size() < 2 && std::chrono::steady_clock::now() < end) {
-    std::this_thread::sleep_for(kWriteInterval);
-  }
-  EXPECT_EQ(Keys().size(), 2);
+  EXPECT_TRUE(test::WaitUntil([&] { return Keys().size() == 2; }, "both are written"));
 }
 
 TEST_F(PromptStoreTest, APurgeLeavesNothing) {

@@ -12,7 +12,7 @@ namespace kvgate::service {
 namespace {
 
 using testing::HasSubstr;
-using upstream::Endpoint;
+using upstream::wire::Endpoint;
 
 const std::string kWords = [] {
   std::string text;
@@ -31,7 +31,7 @@ struct Sending {
 
   config::UpstreamConfig upstream;
   config::KeyConfig key;
-  upstream::HeaderFields fields;
+  upstream::wire::HeaderFields fields;
   std::string credential = "Bearer sk-1";
 
   Prompts::Args Args(std::string_view body) const {
@@ -54,8 +54,8 @@ std::string Sent(Prompts& prompts, const Prompts::Args& args) {
 
 TEST(RuleBitsTest, TheConfigurationKnowsEveryRuleAndNoOther) {
   std::vector<std::string> names;
-  for (size_t i = 0; i < prompt::kNumRules; ++i) {
-    names.emplace_back(prompt::RuleName(static_cast<prompt::Rule>(i)));
+  for (size_t i = 0; i < prompt::parse::kNumRules; ++i) {
+    names.emplace_back(prompt::parse::RuleName(static_cast<prompt::parse::Rule>(i)));
     const auto config = config::ParseConfig(
         fmt::format("[[upstream]]\nname = \"a\"\nbase_url = \"http://127.0.0.1:1\"\n"
                     "rules_off = [\"{}\"]\n",
@@ -64,7 +64,7 @@ TEST(RuleBitsTest, TheConfigurationKnowsEveryRuleAndNoOther) {
     ASSERT_TRUE(config) << names.back();
     EXPECT_EQ(RuleBits(config->upstreams[0].rules_off), uint32_t{1} << i);
   }
-  EXPECT_EQ(RuleBits(names), (uint32_t{1} << prompt::kNumRules) - 1);
+  EXPECT_EQ(RuleBits(names), (uint32_t{1} << prompt::parse::kNumRules) - 1);
   EXPECT_FALSE(
       config::ParseConfig("[[key]]\nname = \"k\"\nkey_env = \"K\"\nrules_off = [\"no\"]", "f"));
 }
@@ -126,7 +126,8 @@ TEST(PromptsTest, AKeyBoundsAnswersWhoseRequestsDoNot) {
   EXPECT_EQ(Sent(prompts, sending.Args(Chat())), Chat());
 }
 
-// A key's bound is an order, and so is that nothing is changed: what would have to be is refused.
+// A key's bound must hold, and some requests must not be changed: those that would have to be are
+// refused.
 TEST(PromptsTest, WhereNothingMayChangeARequestBeyondItsKeysBoundIsRefused) {
   Prompts prompts({});
   const auto outcome = [&](const Sending& sending, std::string_view more) {
@@ -164,7 +165,7 @@ TEST(PromptsTest, WhereNothingMayChangeARequestBeyondItsKeysBoundIsRefused) {
   }
 }
 
-// Its prompt is not looked at, its bound is.
+// The prompt of a legacy completion is not examined, but its bound is.
 TEST(PromptsTest, LegacyCompletionsKeepTheBoundToo) {
   Prompts prompts({});
   Sending sending;
@@ -183,7 +184,7 @@ TEST(PromptsTest, LegacyCompletionsKeepTheBoundToo) {
   EXPECT_EQ(sent(R"({"model":"m","prompt":"hi"})"), R"({"model":"m","prompt":"hi"})");
 }
 
-// What came encoded goes on decoded where a member has to change, and untouched where none has.
+// An encoded body is sent decoded if a member has to change, and untouched if none has.
 TEST(PromptsTest, AContentEncodingDoesNotPassABound) {
   Prompts prompts({});
   Sending sending;
@@ -224,7 +225,8 @@ TEST(PromptsTest, AKeysCeilingHoldsWhateverIsNamed) {
   EXPECT_EQ(sent(R"(,"max_tokens":78)")["max_tokens"], 77);
   sending.fields = {{"x-kvgate-intent", "long-form"}};
   EXPECT_EQ(sent(R"(,"max_tokens":78)")["max_tokens"], 78);
-  // A ceiling of its own: the default is for those that name none, long form or not.
+  // With a ceiling, a long-form request without a bound gets the ceiling; any other gets the
+  // default.
   sending.key.output_tokens_max = 500;
   EXPECT_EQ(sent("")["max_completion_tokens"], 500);
   EXPECT_EQ(sent(both)["max_tokens"], 500);
@@ -232,11 +234,13 @@ TEST(PromptsTest, AKeysCeilingHoldsWhateverIsNamed) {
   EXPECT_EQ(sent("")["max_completion_tokens"], 77);
   EXPECT_EQ(sent(R"(,"max_tokens":78)")["max_tokens"], 78);
   EXPECT_EQ(sent(both)["max_tokens"], 500);
-  const std::string words = Chat(R"(,"max_tokens":"100000")");  // which some servers take for one
+  // Some servers read this string as a number.
+  const std::string words = Chat(R"(,"max_tokens":"100000")");
   EXPECT_EQ(prompts.Prepare(sending.Args(words)).error().field, "max_tokens");
 }
 
-// Every dialect has its own name for it, and other providers' chat knows the older one.
+// Every dialect has its own name for the bound, and the chat of other providers knows the older
+// one.
 TEST(PromptsTest, AKeysCeilingHoldsInEveryDialect) {
   Prompts prompts({});
   Sending sending;
@@ -252,7 +256,7 @@ TEST(PromptsTest, AKeysCeilingHoldsInEveryDialect) {
   const std::string messages = R"({"model":"m","max_tokens":9000,)"
                                R"("messages":[{"role":"user","content":"hi"}]})";
   EXPECT_EQ(sent(messages, Endpoint::kMessages, "anthropic")["max_tokens"], 500);
-  // The provider would refuse a budget of thinking that is not below it, or below 1024.
+  // The provider refuses a thinking budget that is not below max_tokens, or is below 1024.
   const std::string thinks = R"({"model":"m","max_tokens":32000,"thinking":{"type":"enabled",)"
                              R"("budget_tokens":31999},)"
                              R"("messages":[{"role":"user","content":"hi"}]})";

@@ -4,15 +4,20 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "tests/gateway/fakes.h"
+#include "tests/wait_until.h"
 
 namespace kvgate::service {
+
+using local::TenantOf;
+using session::Answer;
+using session::AnswerHook;
+
 namespace {
 
-using protocol::Dialect;
-using testing::Gateway;
+using protocol::form::Dialect;
+using test::Gateway;
 using ::testing::HasSubstr;
 
 constexpr std::string_view kChat =
@@ -28,13 +33,14 @@ Service::StartArgs Args(std::string_view body = kChat) {
 
 std::string Finish(Completion& completion) {
   std::string bytes;
-  while (true) {
-    Completion::Output output = completion.Next();
+  const auto has_ended = [&] {
+    const Completion::Output output = completion.Next();
     bytes += output.bytes;
-    if (output.finished) return bytes;
-    if (output.completed) completion.RunHooks();
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+    if (!output.finished && output.completed) completion.RunHooks();
+    return output.finished;
+  };
+  EXPECT_TRUE(test::WaitUntil(has_ended, "the answer ends"));
+  return bytes;
 }
 
 TEST(ServiceTest, ACompletionIsOneBodyOrAStreamOfTheSameText) {
@@ -77,7 +83,12 @@ TEST(ServiceTest, AStreamThatFailsBeforeItBeganHasAnErrorAndAfterwardsAnEvent) {
       EXPECT_THAT((*stream)->Begin(), HasSubstr("\"role\":\"assistant\""));
     }
     Completion::Output output;
-    while (!output.finished) output = (*stream)->Next();
+    EXPECT_TRUE(test::WaitUntil(
+        [&] {
+          output = (*stream)->Next();
+          return output.finished;
+        },
+        "the stream ends"));
     EXPECT_EQ(output.error.has_value(), !begun);
     EXPECT_EQ(output.bytes.find("no KV blocks left") != std::string::npos, begun);
   }
@@ -138,25 +149,26 @@ TEST(ServiceTest, ACompletionThatIsDroppedStopsTheEngine) {
   ASSERT_TRUE(completion);
   EXPECT_EQ(gateway.metrics.requests_active.value(), 1);
   completion->reset();
-  for (int i = 0; i < 2000 && gateway.engine.num_running() > 0; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+  EXPECT_TRUE(
+      test::WaitUntil([&] { return gateway.engine.num_running() == 0; }, "the engine is idle"));
   EXPECT_EQ(gateway.engine.num_cancelled(), 1);
   EXPECT_EQ(gateway.metrics.requests_active.value(), 0);
 }
 
 // --- hooks ------------------------------------------------------------------------------------
 
-// What a provider gives, all at once.
-class ScriptedStream final : public provider::EventStream {
+// ScriptedStream gives a provider's events all at once.
+class ScriptedStream final : public local::EventStream {
  public:
-  explicit ScriptedStream(std::vector<protocol::CompletionEvent> events)
+  explicit ScriptedStream(std::vector<protocol::form::CompletionEvent> events)
       : events_(std::move(events)) {}
-  std::vector<protocol::CompletionEvent> Take() override { return std::exchange(events_, {}); }
+  std::vector<protocol::form::CompletionEvent> Take() override {
+    return std::exchange(events_, {});
+  }
   void Cancel() override {}
 
  private:
-  std::vector<protocol::CompletionEvent> events_;
+  std::vector<protocol::form::CompletionEvent> events_;
 };
 
 struct HookedAnswer {
@@ -170,9 +182,9 @@ HookedAnswer RunHooked(bool streaming, std::vector<AnswerHook> hooks,
   metrics::GatewayMetrics metrics(registry);
   const protocol::ReplyOptions options{.request_id = "r", .stream = streaming};
   Completion completion(
-      {.stream = std::make_unique<ScriptedStream>(std::vector<protocol::CompletionEvent>{
-           protocol::DeltaEvent{.text = "He"}, protocol::DeltaEvent{.text = "llo"},
-           protocol::FinishEvent{.error = std::move(failure)}}),
+      {.stream = std::make_unique<ScriptedStream>(std::vector<protocol::form::CompletionEvent>{
+           protocol::form::DeltaEvent{.text = "He"}, protocol::form::DeltaEvent{.text = "llo"},
+           protocol::form::FinishEvent{.error = std::move(failure)}}),
        .encoder = protocol::MakeReplyEncoder(options),
        .streaming = streaming,
        .metrics = metrics,
@@ -180,14 +192,15 @@ HookedAnswer RunHooked(bool streaming, std::vector<AnswerHook> hooks,
        .hooks = std::move(hooks),
        .must_keep = true});
   HookedAnswer answer;
-  while (true) {
+  const auto has_ended = [&] {
     const Completion::Output output = completion.Next();
     answer.bytes += output.bytes;
     if (output.completed) completion.RunHooks();
-    if (!output.finished) continue;
     answer.error = output.error;
-    return answer;
-  }
+    return output.finished;
+  };
+  EXPECT_TRUE(test::WaitUntil(has_ended, "the answer ends"));
+  return answer;
 }
 
 TEST(AnswerHookTest, SeesTheWholeAnswerBeforeTheClientSeesItsEnd) {

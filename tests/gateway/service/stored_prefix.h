@@ -1,4 +1,5 @@
-// A data directory that goes away, and prefixes put into it as an engine would.
+// TemporaryData is a data directory that its destructor removes, with prefixes put into it as an
+// engine would.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,11 +17,12 @@
 #include "kernels/backend.h"
 #include "store/rocks_data_directory.h"
 
-namespace kvgate::testing {
+namespace kvgate::test {
 
 class TemporaryData {
  public:
-  // `secret_env` names the environment variable with its secret; empty: one of its own.
+  // `secret_env` names the environment variable with its secret; empty: the directory makes its
+  // own.
   explicit TemporaryData(std::string secret_env = {}) : secret_env_(std::move(secret_env)) {
     std::string name = (std::filesystem::temp_directory_path() / "kvgate-pins-XXXXXX").string();
     path_ = ::mkdtemp(name.data());
@@ -37,7 +39,7 @@ class TemporaryData {
   }
   store::DataDirectory* operator->() { return directory_.get(); }
 
-  // The id of the stored prefix; `text` is one token per byte, as FakeTokenizer has it.
+  // Stores a prefix and returns its id. `text` has one token per byte, as for FakeTokenizer.
   std::string StorePrefix(std::string_view text, const std::string& tenant,
                           Fingerprint fingerprint = {}) {
     const std::vector<TokenId> tokens = TokensOf(text);
@@ -46,7 +48,7 @@ class TemporaryData {
                          kv::TenantSalt(directory_->keyring(), tenant), tokens);
     for (size_t i = 0; i < keys.size(); ++i) {
       const std::vector<std::byte> payload(1000, static_cast<std::byte>(i));
-      const store::KvRecord record{
+      const store::kv::KvRecord record{
           .key = {.fingerprint = fingerprint, .hash = keys[i].hash},
           .parent = i == 0 ? BlockHash{} : keys[i - 1].hash,
           .depth = static_cast<uint32_t>(i),
@@ -78,4 +80,4 @@ class TemporaryData {
   std::unique_ptr<store::DataDirectory> directory_;
 };
 
-}  // namespace kvgate::testing
+}  // namespace kvgate::test

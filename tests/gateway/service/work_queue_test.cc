@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/wait_until.h"
+
 namespace kvgate::service {
 namespace {
 
@@ -19,7 +21,7 @@ using std::chrono::seconds;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Holds a thread until it is let go of.
+// Stop holds a thread until the test releases it.
 class Stop {
  public:
   WorkQueue::Work work() {
@@ -77,7 +79,7 @@ TEST(WorkQueueTest, AThreadIsLeftForOthersWhileOneTenantsWorkRuns) {
   first.WaitBegun();
   ASSERT_TRUE(queue.Post("modest", [&] { done.set_value(); }));
   done.get_future().wait();
-  EXPECT_EQ(queue.stats().num_queued, 1u);  // the greedy one's second
+  EXPECT_EQ(queue.stats().num_queued, 1u);  // the greedy tenant's second
   first.Release();
   second.WaitBegun();
   second.Release();
@@ -104,7 +106,7 @@ TEST(WorkQueueTest, ATenantHasItsShareOfTheQueueAndNoMore) {
   stop.Release();
 }
 
-// The clock is the test's: nothing here waits for time to pass.
+// The clock is the test's, so no test waits for time to pass.
 class LostThreadsTest : public ::testing::Test {
  protected:
   std::atomic<int64_t> seconds_{0};
@@ -134,7 +136,7 @@ TEST_F(LostThreadsTest, WorkIsRefusedAtOnceWhereTheDiskHasAllThreads) {
   EXPECT_THAT(refused.error().detail, HasSubstr("The disk has not answered"));
   EXPECT_FALSE(queue.CheckAlive("c"));
   first.Release();
-  while (queue.stats().num_done == 0) std::this_thread::yield();
+  EXPECT_TRUE(test::WaitUntil([&] { return queue.stats().num_done > 0; }, "the first is done"));
   EXPECT_TRUE(queue.CheckAlive("c"));
   second.Release();
 }

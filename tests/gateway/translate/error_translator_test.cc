@@ -9,7 +9,7 @@ namespace kvgate::translate {
 namespace {
 
 using nlohmann::json;
-using protocol::Dialect;
+using protocol::form::Dialect;
 
 struct Told {
   int status;
@@ -73,7 +73,7 @@ TEST(ErrorTranslatorTest, AnOverflowKeepsItsNumbersInEachDialectsWords) {
   EXPECT_EQ(responses["code"], "context_length_exceeded");
   EXPECT_TRUE(responses["message"].get<std::string>().starts_with(
       "Your input exceeds the context window of this model."));
-  // Servers that have another code, or none.
+  // Some servers send another code, or none.
   EXPECT_EQ(told("This model's maximum context length is 100 tokens. However, you requested 120 "
                  "tokens (90 in the messages, 30 in the completion).",
                  Dialect::kMessages)["message"],

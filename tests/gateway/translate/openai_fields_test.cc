@@ -1,4 +1,5 @@
-// Tools of the OpenAI dialects that others have not, and the billing header that nobody needs.
+// These tests cover tools of the OpenAI dialects that the others lack, and the billing header,
+// which no model needs.
 #include "gateway/translate/openai_fields.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +13,7 @@ namespace kvgate::translate {
 namespace {
 
 using nlohmann::json;
-using protocol::Dialect;
+using protocol::form::Dialect;
 
 constexpr Dialect kChat = Dialect::kChatCompletions;
 constexpr Dialect kResponses = Dialect::kResponses;
@@ -24,8 +25,8 @@ json Made(Dialect from, Dialect to, const std::string& body) {
   return json::parse(made->body);
 }
 
-// Other dialects have functions alone: a custom tool is one of one argument, and a namespace a part
-// of the name.
+// Other dialects have only functions: a custom tool becomes a function with one argument, and a
+// namespace becomes a part of the name.
 TEST(OpenAiFieldsTest, CustomToolsAndNamespacesBecomeFunctions) {
   const std::string body =
       R"({"model":"m","tools":[{"type":"custom","name":"patch","description":"Edits.","format":)"

@@ -11,7 +11,7 @@ namespace kvgate::translate {
 namespace {
 
 using nlohmann::json;
-using protocol::Dialect;
+using protocol::form::Dialect;
 
 constexpr Dialect kChat = Dialect::kChatCompletions;
 constexpr Dialect kResponses = Dialect::kResponses;
@@ -30,7 +30,7 @@ std::string Messages(const std::string& max_tokens) {
 
 TEST(OutputLimitTest, AnswersAreBoundedInAllSixPairs) {
   const auto bound = [](Dialect from, Dialect to, const std::string& body, auto name,
-                        protocol::OutputLimit limit = {.fallback = 300, .most = 500}) {
+                        protocol::form::OutputLimit limit = {.fallback = 300, .most = 500}) {
     const auto made = TranslateRequest({.from = from, .to = to, .body = body, .output = limit});
     EXPECT_TRUE(made) << made.error().ToString();
     return json::parse(made->body).value(name, 0);
@@ -47,7 +47,7 @@ TEST(OutputLimitTest, AnswersAreBoundedInAllSixPairs) {
   EXPECT_EQ(bound(kResponses, kChat, Responses(R"("max_output_tokens":99999999999999999999,)"),
                   "max_completion_tokens"),
             500);
-  // No bound at all to some servers.
+  // Some servers take these values for no bound at all.
   EXPECT_EQ(bound(kChat, kResponses, Chat(R"("max_tokens":-1,)"), "max_output_tokens"), 500);
   EXPECT_EQ(
       bound(kResponses, kChat, Responses(R"("max_output_tokens":0,)"), "max_completion_tokens"),

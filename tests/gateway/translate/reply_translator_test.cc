@@ -1,4 +1,5 @@
-// Answers between the three dialects: whole ones and streams, in every combination.
+// These tests translate answers between the three dialects: whole ones and streams, in every
+// combination.
 #include "gateway/translate/reply_translator.h"
 
 #include <gmock/gmock.h>
@@ -12,7 +13,7 @@ namespace kvgate::translate {
 namespace {
 
 using nlohmann::json;
-using protocol::Dialect;
+using protocol::form::Dialect;
 using testing::HasSubstr;
 using testing::Not;
 using End = ReplyTranslator::End;
@@ -31,8 +32,8 @@ struct Told {
 struct Way {
   Dialect from;
   Dialect to;
-  bool events = true;  // the upstream's
-  bool stream = true;  // the client's
+  bool events = true;  // the upstream sends events
+  bool stream = true;  // the client gets events
 };
 
 Told Translate(const Way& way, const std::vector<std::string>& pieces) {
@@ -55,7 +56,7 @@ Told Translate(const Way& way, const std::string& bytes) {
   return Translate(way, std::vector<std::string>{bytes});
 }
 
-// The data of all events; [DONE] as a string.
+// Returns the data of all events; [DONE] becomes a string.
 std::vector<json> Events(const std::string& bytes) {
   std::vector<json> events;
   size_t at = 0;
@@ -286,7 +287,7 @@ TEST(ReplyTranslatorTest, A1WholeAnswersInAllPairs) {
           Translate({.from = from, .to = to, .events = false, .stream = false}, BodyOf(from));
       EXPECT_EQ(told.end, End::kWhole);
       CheckBody(to, told.bytes);
-      // An upstream that sends events although it was asked for one body.
+      // An upstream may send events although it was asked for one body.
       const Told collected =
           Translate({.from = from, .to = to, .events = true, .stream = false}, StreamOf(from));
       EXPECT_EQ(collected.end, End::kWhole);
@@ -295,7 +296,7 @@ TEST(ReplyTranslatorTest, A1WholeAnswersInAllPairs) {
   }
 }
 
-// What a client makes of a stream of chunks.
+// Returns the message that a client assembles from a stream of chunks.
 json Collected(const std::vector<json>& events) {
   json message = {{"content", ""}, {"reasoning_content", ""}, {"tool_calls", json::array()}};
   for (const json& event : events) {
@@ -342,7 +343,7 @@ TEST(ReplyTranslatorTest, A3StreamsToMessages) {
     EXPECT_EQ(told.end, End::kWhole);
     const std::vector<json> sent = Events(told.bytes);
     EXPECT_EQ(sent.front()["type"], "message_start");
-    // All keys, although nothing is known yet (litellm#24176).
+    // All keys are there, although no count is known yet (litellm#24176).
     const json& first = sent.front()["message"]["usage"];
     EXPECT_EQ(first["input_tokens"], 0);
     EXPECT_EQ(first["cache_creation"]["ephemeral_1h_input_tokens"], 0);
@@ -416,7 +417,7 @@ TEST(ReplyTranslatorTest, AStreamThatBreaksOffHasNoEnd) {
       for (size_t at = 0; at < bytes.size(); at += 7) {
         const Told told = Translate({.from = from, .to = to}, bytes.substr(0, at));
         if (told.end == End::kWhole) {
-          // Of Chat Completions the reason is the end.
+          // In Chat Completions, the finish reason is the end.
           EXPECT_EQ(from, kChat);
           EXPECT_GT(at, bytes.find(R"("finish_reason":"tool_calls")"));
           continue;
@@ -644,7 +645,7 @@ TEST(ReplyTranslatorTest, APingIsPassedOn) {
 }
 
 TEST(ReplyTranslatorTest, CallsOfCustomToolsComeBackAsTheirInput) {
-  const std::vector<protocol::Tool> tools = {
+  const std::vector<protocol::form::Tool> tools = {
       {.name = "functions__exec", .is_custom = true, .space = "functions"}};
   auto translator = ReplyTranslator::Make({.from = kMessages,
                                            .events = false,

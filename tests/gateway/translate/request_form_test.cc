@@ -1,4 +1,5 @@
-// What a translated request goes without, and which choice of tools that makes impossible.
+// These tests cover what a translated request goes without, and which choices of tools that makes
+// impossible.
 #include "gateway/translate/request_form.h"
 
 #include <gmock/gmock.h>
@@ -16,7 +17,7 @@ namespace kvgate::translate {
 namespace {
 
 using nlohmann::json;
-using protocol::Dialect;
+using protocol::form::Dialect;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -34,7 +35,7 @@ std::string Messages(const std::string& more) {
   return R"({"model":"m","max_tokens":9,"messages":[{"role":"user","content":"Hi"}],)" + more + "}";
 }
 
-// The field that an error names.
+// Returns the field that the error names.
 std::string Refused(Dialect from, Dialect to, const std::string& body) {
   const auto made = TranslateRequest({.from = from, .to = to, .body = body});
   if (made) return "nothing: " + made->body;
@@ -48,7 +49,7 @@ TranslatedRequest Translated(Dialect from, Dialect to, const std::string& body) 
   return made ? std::move(*made) : TranslatedRequest();
 }
 
-// Agents send them with every request, whatever the model.
+// Agents send these tools with every request, whatever the model.
 TEST(RequestFormTest, ToolsThatAProviderRunsItselfAreLeftOutAndNamed) {
   const std::string responses = Responses(
       R"("tools":[{"type":"web_search"},{"type":"function","name":"f"},{"type":"tool_search",)"

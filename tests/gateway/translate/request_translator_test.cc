@@ -1,5 +1,6 @@
-// Requests between the three dialects: what each field becomes, what is refused, and that nothing
-// an upstream has cached changes when the conversation grows.
+// These tests translate requests between the three dialects: what each field becomes, what is
+// refused, and that the part which an upstream has cached stays the same when the conversation
+// grows.
 #include "gateway/translate/request_translator.h"
 
 #include <gmock/gmock.h>
@@ -14,7 +15,7 @@ namespace kvgate::translate {
 namespace {
 
 using nlohmann::json;
-using protocol::Dialect;
+using protocol::form::Dialect;
 using testing::HasSubstr;
 
 constexpr Dialect kChat = Dialect::kChatCompletions;
@@ -32,7 +33,7 @@ json Made(Dialect from, Dialect to, const std::string& body, TargetTraits target
   return json::parse(Raw(from, to, body, target));
 }
 
-// The field that an error names.
+// Returns the field that the error names.
 std::string Refused(Dialect from, Dialect to, const std::string& body) {
   const auto made = TranslateRequest({.from = from, .to = to, .body = body});
   if (made) return "nothing: " + made->body;
@@ -150,7 +151,7 @@ TEST(RequestTranslatorTest, AThreadIsRefusedInTheWordsFromWhichItsClientGoesOn) 
   const auto made = TranslateRequest(
       {.from = kMessages, .to = kChat, .body = Messages(R"("thread":{"type":"create"})")});
   ASSERT_FALSE(made);
-  EXPECT_EQ(made.error().source, protocol::kThreadSource);
+  EXPECT_EQ(made.error().source, protocol::form::kThreadSource);
 }
 
 TEST(RequestTranslatorTest, ValuesThatSayNothingAreNotRefused) {
@@ -193,7 +194,7 @@ TEST(RequestTranslatorTest, G14ArgumentsOfCallsKeepTheirSpelling) {
       R"("content":"ok"}]}]})";
   const json chat = Made(kMessages, kChat, body);
   EXPECT_EQ(chat["messages"][1]["tool_calls"][0]["function"]["arguments"], input);
-  // … and back again.
+  // The translation back restores the same bytes.
   EXPECT_THAT(Raw(kChat, kMessages, chat.dump()), HasSubstr("\"input\":" + input));
   const json responses = Made(kMessages, kResponses, body);
   EXPECT_EQ(responses["input"][1]["arguments"], input);
@@ -257,7 +258,7 @@ TEST(RequestTranslatorTest, ChoicesOfToolsTheOtherWay) {
   EXPECT_EQ(
       choice(R"({"type":"auto","disable_parallel_tool_use":true})", kChat)["parallel_tool_calls"],
       false);
-  // Responses would take it for strict.
+  // Responses takes a missing `strict` for true.
   EXPECT_EQ(choice(R"({"type":"auto"})", kResponses)["tools"][0]["strict"], false);
 }
 
@@ -302,7 +303,7 @@ TEST(RequestTranslatorTest, ALoopOfTwoTurnsWithToolsInAllPairs) {
           R"({"type":"function_call","call_id":"call_1","name":"a","arguments":"{\"x\":1}"})"));
   EXPECT_EQ(responses["input"][5],
             json::parse(R"({"type":"function_call_output","call_id":"call_2","output":"two"})"));
-  // All three say the same: each of them is the same chat.
+  // All three bodies say the same, so both become the same chat.
   const json from_messages = Made(kMessages, kChat, messages.dump());
   const json from_responses = Made(kResponses, kChat, responses.dump());
   EXPECT_EQ(from_messages["messages"], from_responses["messages"]);
@@ -568,12 +569,12 @@ TEST(RequestTranslatorTest, TheKeyOfAConversationIsItsUser) {
 
 // --- prefixes -----------------------------------------------------------------------------------
 
-// Turns of a conversation of each dialect, as JSON, made from one seed.
+// Makes the turns of a conversation in each dialect, as JSON, from one seed.
 class RandomConversation {
  public:
   explicit RandomConversation(unsigned seed) : random_(seed) {}
 
-  // Ends with a turn of the user, or with results.
+  // Returns turns that end with one of the user, or with results.
   std::vector<json> Chat(int rounds) {
     std::vector<json> turns = {{{"role", "system"}, {"content", Words()}}};
     for (int i = 0; i < rounds; ++i) {
@@ -610,7 +611,7 @@ class RandomConversation {
   std::mt19937 random_;
 };
 
-// Without what closes the list and the body, which the longer one has further on.
+// Returns the body without its closing brackets, which come later in a longer body.
 std::string Front(std::string body) {
   while (!body.empty() && (body.back() == '}' || body.back() == ']')) body.pop_back();
   return body;
@@ -653,7 +654,7 @@ TEST(RequestTranslatorTest, G3TheSameHoldsFromTheOtherTwoDialects) {
         json body = {{"model", "m"}};
         body["messages"] = std::vector<json>(turns.begin(), turns.begin() + static_cast<long>(end));
         const std::string made = Raw(from, to, Raw(kChat, from, body.dump()));
-        // A turn of Messages that has grown since is one turn for the others, too.
+        // A turn of Messages that has grown is one turn in the other dialects, too.
         const std::string role = turns[end - 1]["role"];
         const bool grows = end < turns.size() && turns[end]["role"] != "assistant";
         EXPECT_TRUE(made.starts_with(before)) << before << "\n" << made;

@@ -1,4 +1,4 @@
-// Encoders for the tests of what decodes.
+// These encoders make the input for tests of decoders.
 #pragma once
 
 #include <brotli/encode.h>
@@ -10,7 +10,7 @@
 
 namespace kvgate::upstream {
 
-// zlib's window bits: 31 gzip, 15 a zlib stream, -15 bare deflate.
+// `window_bits` is zlib's: 31 for gzip, 15 for a zlib stream, -15 for bare deflate.
 inline std::string Deflate(std::string_view text, int window_bits) {
   z_stream stream{};
   deflateInit2(&stream, 9, Z_DEFLATED, window_bits, 8, Z_DEFAULT_STRATEGY);
@@ -41,7 +41,7 @@ inline std::string Brotli(std::string_view text) {
   return out;
 }
 
-// "gzip", "deflate", "bare deflate", "zstd", "br"
+// `coding` is "gzip", "deflate", "bare deflate", "zstd" or "br".
 inline std::string Encode(std::string_view coding, std::string_view text) {
   if (coding == "gzip") return Deflate(text, 31);
   if (coding == "deflate") return Deflate(text, 15);

@@ -10,16 +10,17 @@
 #include <thread>
 
 #include "tests/gateway/upstream/scripted_upstream.h"
+#include "tests/wait_until.h"
 
 namespace kvgate::upstream {
 namespace {
 
 namespace asio = boost::asio;
 using std::chrono::milliseconds;
+using test::Peer;
+using test::ScriptedUpstream;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::Peer;
-using testing::ScriptedUpstream;
 
 struct Answer {
   std::optional<Error> error;
@@ -30,9 +31,10 @@ struct Answer {
   int num_attempts = 0;
 };
 
-// What a coroutine is given by reference must outlive it: the executor would not.
-Task<void> Ask(Upstream& upstream, Upstream::Executor executor, std::string body, Answer& answer,
-               Exchange*& running) {
+// A coroutine's reference arguments must outlive it; the executor would not, so it is passed by
+// value.
+wire::Task<void> Ask(Upstream& upstream, Upstream::Executor executor, std::string body,
+                     Answer& answer, Exchange*& running) {
   Exchange exchange(upstream, executor);
   running = &exchange;
   const std::string head =
@@ -55,7 +57,7 @@ Task<void> Ask(Upstream& upstream, Upstream::Executor executor, std::string body
   running = nullptr;
 }
 
-// An upstream on an io_context of its own, driven by the test's thread.
+// Client is an upstream on its own io_context, driven by the test's thread.
 struct Client {
   explicit Client(config::UpstreamConfig config) {
     auto opened = Upstream::Open(config, [](const char*) { return std::string(); });
@@ -223,7 +225,7 @@ TEST(ExchangeTest, AnUpstreamThatIsDownIsTriedAgainAndThenLeftAlone) {
   EXPECT_GT(refused.error->retry_after_seconds, 0);
 }
 
-// More than the sockets of both sides take.
+// Returns more bytes than the sockets of both sides can buffer.
 std::string UnreadBody() { return std::string(size_t{16} << 20, 'x'); }
 
 TEST(ExchangeTest, AnAnswerThatComesBeforeTheRequestHasBeenReadIsPassedOn) {
@@ -231,18 +233,16 @@ TEST(ExchangeTest, AnAnswerThatComesBeforeTheRequestHasBeenReadIsPassedOn) {
     std::atomic<bool> ended{false};
     ScriptedUpstream server([&](Peer& peer, int) {
       peer.Send("HTTP/1.1 " + status + "\r\nContent-Length: 2\r\n\r\nno");
-      ended = peer.WaitForEnd(milliseconds(5000));
+      ended = peer.WaitForEnd(milliseconds(30'000));
     });
     Client client(Client::To(server));
-    const auto begin = Exchange::Clock::now();
     const Answer answer = client.Post(UnreadBody());
     EXPECT_EQ(answer.body, "no") << status;
     EXPECT_EQ(answer.num_attempts, 1);
-    EXPECT_LT(Exchange::Clock::now() - begin, milliseconds(2000));
     EXPECT_EQ(client.upstream->num_kept(), 0u) << "the rest of the request would follow";
     EXPECT_EQ(client.upstream->num_in_use(), 0);
-    std::this_thread::sleep_for(milliseconds(200));
-    EXPECT_TRUE(ended) << "and not only when its peer has read what was on its way";
+    // The peer reads nothing of what is on its way, so only the client can end its wait.
+    EXPECT_TRUE(test::WaitUntil([&] { return ended.load(); }, "the client ends the connection"));
   }
 }
 
@@ -268,12 +268,10 @@ TEST(ExchangeTest, AnUpstreamThatClosesInTheMiddleOfARequestFailsAtOnce) {
     peer.Reset();
   });
   Client client(Client::To(server));
-  const auto begin = Exchange::Clock::now();
   const Answer answer = client.Post(UnreadBody());
   ASSERT_TRUE(answer.error);
   EXPECT_EQ(answer.error->code, ErrorCode::kUnavailable);
   EXPECT_EQ(answer.num_attempts, 1) << "it may have been read";
-  EXPECT_LT(Exchange::Clock::now() - begin, milliseconds(2000));
 }
 
 TEST(ExchangeTest, TimeoutsEndWhatSaysNothing) {
@@ -299,14 +297,13 @@ TEST(ExchangeTest, AnAbortEndsTheUpstreamsConnectionAtOnce) {
   std::atomic<bool> ended{false};
   ScriptedUpstream server([&](Peer& peer, int) {
     peer.ReadRequest();
-    ended = peer.WaitForEnd(milliseconds(2000));
+    ended = peer.WaitForEnd(milliseconds(30'000));
   });
   Client client(Client::To(server));
   const Answer answer = client.Post("{}", milliseconds(50));
   ASSERT_TRUE(answer.error);
   EXPECT_EQ(answer.error->code, ErrorCode::kCancelled);
-  std::this_thread::sleep_for(milliseconds(200));
-  EXPECT_TRUE(ended);
+  EXPECT_TRUE(test::WaitUntil([&] { return ended.load(); }, "the connection ends"));
 }
 
 TEST(ExchangeTest, BeyondItsConnectionsItRefuses) {
@@ -319,7 +316,7 @@ TEST(ExchangeTest, BeyondItsConnectionsItRefuses) {
   client.upstream->Release();
 }
 
-// Answers every request by `head`, then by `more` until the connection ends.
+// Answers every request with `head`, then with `more` again and again until the connection ends.
 ScriptedUpstream::Script Endless(std::string head, std::string more) {
   return [head = std::move(head), more = std::move(more)](Peer& peer, int) {
     peer.ReadRequest();
@@ -358,12 +355,12 @@ TEST(ExchangeTest, WhatTheParserHoldsBackOfABodyIsBounded) {
   }
 }
 
-Task<void> TakeFields(Upstream& upstream, Upstream::Executor executor, std::string& names) {
+wire::Task<void> TakeFields(Upstream& upstream, Upstream::Executor executor, std::string& names) {
   Exchange exchange(upstream, executor);
   const Result<void> started =
       co_await exchange.Start({.head = "GET /v1/x HTTP/1.1\r\nHost: h\r\n\r\n", .body = ""});
   EXPECT_TRUE(started);
-  for (const HeaderField& field : exchange.fields()) names.append(field.name).append(" ");
+  for (const wire::HeaderField& field : exchange.fields()) names.append(field.name).append(" ");
   EXPECT_EQ(exchange.TakeReady(), "ok");
 }
 

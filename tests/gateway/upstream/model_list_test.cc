@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 namespace kvgate::upstream {
+
+using wire::Dialect;
+
 namespace {
 
 using std::chrono::seconds;

@@ -1,5 +1,5 @@
-// An upstream that does what a test tells it, byte by byte: a listener whose connections are handed
-// to a function on a thread of their own.
+// ScriptedUpstream does what a test tells it, byte by byte: it is a listener that hands each
+// connection to a function on its own thread.
 #pragma once
 
 #include <arpa/inet.h>
@@ -18,9 +18,9 @@
 #include <utility>
 #include <vector>
 
-namespace kvgate::testing {
+namespace kvgate::test {
 
-// One connection of it; the destructor closes.
+// Peer is one of its connections; the destructor closes it.
 class Peer {
  public:
   explicit Peer(int fd) : fd_(fd) {}
@@ -36,7 +36,8 @@ class Peer {
     }
     return true;
   }
-  // One request with a Content-Length or none, head and body; empty: the connection ended.
+  // Reads one request, head and body; without a Content-Length there is no body. Returns "" if the
+  // connection has ended.
   std::string ReadRequest() {
     while (true) {
       const size_t end = pending_.find("\r\n\r\n");
@@ -55,12 +56,12 @@ class Peer {
       pending_.append(bytes, static_cast<size_t>(size));
     }
   }
-  // Whether the other side ends the connection within the time.
+  // Returns true if the other side ends the connection within the time.
   bool WaitForEnd(std::chrono::milliseconds time) {
     pollfd state{.fd = fd_, .events = POLLRDHUP, .revents = 0};
     return ::poll(&state, 1, static_cast<int>(time.count())) > 0;
   }
-  // Ends by a reset.
+  // Makes the destructor end the connection with a reset.
   void Reset() {
     const linger now{.l_onoff = 1, .l_linger = 0};
     ::setsockopt(fd_, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
@@ -116,7 +117,7 @@ class ScriptedUpstream {
   uint16_t port_ = 0;
   std::atomic<int> num_connections_{0};
   std::thread accepting_;
-  std::vector<std::thread> threads_;  // of the accepting thread, until it has ended
+  std::vector<std::thread> threads_;  // used by the accepting thread alone until it has ended
 };
 
-}  // namespace kvgate::testing
+}  // namespace kvgate::test

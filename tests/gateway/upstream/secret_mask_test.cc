@@ -26,7 +26,8 @@ TEST(SecretMaskTest, AWordIsNoSecret) {
   EXPECT_FALSE(SecretMask("").IsIn(""));
 }
 
-// Texts of the secret's own parts, cut anywhere: the pieces together are the whole's masking.
+// The texts are made of the secret's own parts and cut anywhere: the masked pieces together must
+// equal the masked whole.
 TEST(SecretMaskTest, HoweverItIsCutTheSameComesOut) {
   std::mt19937 random(7);
   for (int round = 0; round < 2000; ++round) {

@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 namespace kvgate::upstream {
+
+using wire::Dialect;
+
 namespace {
 
 using ::testing::HasSubstr;

@@ -4,6 +4,10 @@
 #include <gtest/gtest.h>
 
 namespace kvgate::upstream {
+
+using wire::Dialect;
+using wire::Endpoint;
+
 namespace {
 
 using ::testing::HasSubstr;
@@ -52,7 +56,7 @@ TEST(UpstreamsTest, AnUpstreamOfAnotherDialectIsAskedWhereNoneOfTheCallersServes
     Endpoint endpoint;
     std::string_view model;
     std::string_view upstream;
-    std::optional<Endpoint> sent;  // nothing: as it came
+    std::optional<Endpoint> sent;  // absent: sent without translation
   };
   for (const Case& test : std::vector<Case>{
            {Endpoint::kChatCompletions, "gpt-5", "gpt", {}},
@@ -76,7 +80,7 @@ TEST(UpstreamsTest, AnUpstreamOfAnotherDialectIsAskedWhereNoneOfTheCallersServes
     EXPECT_TRUE(upstreams->Serves(query));
     EXPECT_EQ(TranslatedEndpoint(test.endpoint, **chosen), test.sent);
   }
-  // Only what can be translated.
+  // Only endpoints that can be translated may use an upstream of the other dialect.
   EXPECT_FALSE(upstreams->Choose({.endpoint = Endpoint::kEmbeddings, .model = "claude-x"}));
 }
 

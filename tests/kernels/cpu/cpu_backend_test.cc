@@ -18,7 +18,8 @@ TEST(CpuBackendTest, EachTargetSaysItsNameAndTheNumericsItHas) {
     auto backend = MakeCpuBackend({.num_threads = 1, .target = target});
     ASSERT_TRUE(backend.has_value());
     EXPECT_EQ((*backend)->Info().target, target);
-    // The suites compare the bits of these; stored KV moves between machines that have them.
+    // Stored KV moves between machines with equal numerics ids, whose bits the conformance suites
+    // compare.
     const bool is_fused = target == "AVX2" || target.starts_with("AVX512") || target == "AMX";
     const std::string numerics = is_fused ? "AVX2" : target;
     EXPECT_THAT((*backend)->Info().numerics_id, testing::StartsWith("cpu-" + numerics + "-"));

@@ -10,7 +10,8 @@ namespace {
 
 constexpr KvShape kShape{.num_layers = 4, .num_kv_heads = 4, .head_dim = 64};
 
-// Blocks are written while the idle thread still backs the rest: it must change no byte.
+// Blocks are written while the idle thread is still backing the rest with memory, which must change
+// no byte.
 TEST(HostKvArenaTest, BackingTheRestLeavesWrittenBlocksAlone) {
   const uint32_t num_blocks = static_cast<uint32_t>((size_t{400} << 20) / kShape.block_bytes());
   const auto arena = HostKvArena::Allocate(kShape, num_blocks);

@@ -2,12 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/cpu/matmul_amx.h"
+#include "kernels/cpu/machine/amx.h"
+#include "kernels/cpu/matmul/matmul_amx.h"
 
 namespace kvgate::kernels::cpu {
 namespace {
 
-// Any machine this runs on lies far inside these bounds; a dropped loop or a wrong unit does not.
+// Any machine lies far inside these bounds, while a dropped loop or a wrong unit lies outside.
 TEST(PeakTest, ReadBandwidthIsThatOfMemoryNotOfACache) {
   const double bytes_per_second = MeasureReadBandwidth(1);
   EXPECT_GT(bytes_per_second, 1e8);
@@ -22,9 +23,9 @@ TEST(PeakTest, FmaPeakIsBelowWhatACoreCanIssue) {
 
 TEST(PeakTest, TilesAreThereWithAmxAndFasterThanVectors) {
   const double operations_per_second = MeasureTilePeak(1);
-  EXPECT_EQ(operations_per_second > 0, HasAmx());
+  EXPECT_EQ(operations_per_second > 0, machine::HasAmx());
   EXPECT_LT(operations_per_second, 1e14);
-  if (HasAmx()) {
+  if (machine::HasAmx()) {
     EXPECT_GT(operations_per_second, MeasureFmaPeak(1));
   }
 }

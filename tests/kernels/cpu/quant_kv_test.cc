@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::byte kUntouched{0xa5};
 
-// A token whose K and V are the same in every dimension.
+// A token whose K and V are constant over all dimensions.
 struct Token {
   std::vector<float> k = std::vector<float>(64, 1.0f);
   std::vector<float> v = std::vector<float>(64, -2.0f);
@@ -22,12 +22,12 @@ class QuantKvTest : public testing::TestWithParam<DType> {
   const size_t head_bytes_ = shape_.block_bytes() / 4;
 };
 
-// Threads store the tokens of one block at the same time: no byte is of two tokens.
+// Threads store tokens of one block at the same time, so no byte may belong to two tokens.
 TEST_P(QuantKvTest, EveryByteOfAHeadIsOfOneToken) {
   const Token token;
   std::vector<int> num_writers(head_bytes_, 0);
   for (int slot = 0; slot < kKvBlockTokens; ++slot) {
-    // What both fillings agree on was written.
+    // A byte that is equal after both fillings has been written.
     std::vector<std::byte> head(head_bytes_, kUntouched);
     std::vector<std::byte> other(head_bytes_, ~kUntouched);
     StoreQuantToken(shape_, token.k.data(), token.v.data(), slot, head.data());

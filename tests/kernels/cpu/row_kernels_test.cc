@@ -1,4 +1,4 @@
-// Conversions of rows, vector by vector; what else is here the conformance suite compares.
+// Tests conversions of rows, vector by vector; the conformance suite covers the other row kernels.
 #include "kernels/cpu/row_kernels.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,8 @@
 namespace kvgate::kernels::cpu {
 namespace {
 
-// Every sign, exponent and 7 bits of mantissa, joined with what may round differently; NaN too.
+// Returns every sign, exponent and 7 bits of mantissa with low bits that may round differently, NaN
+// included.
 std::vector<float> RoundingCandidates() {
   std::vector<float> values;
   for (uint32_t high = 0; high < 0x10000; ++high) {
@@ -20,18 +21,19 @@ std::vector<float> RoundingCandidates() {
       values.push_back(std::bit_cast<float>(high << 16 | low));
     }
   }
-  values.push_back(0.1f);  // no whole number of vectors
+  values.push_back(0.1f);  // makes the count no multiple of a vector
   return values;
 }
 
 TEST(RowKernelsTest, NarrowingToF8IsThatOfTheDTypeOnEveryTarget) {
   const std::vector<float> values = RoundingCandidates();
-  for (const int64_t target : SupportedTargets()) {
+  for (const int64_t target : machine::SupportedTargets()) {
     std::vector<uint8_t> narrow(values.size());
     RowKernelsFor(target).narrow8(values.data(), static_cast<int64_t>(values.size()),
                                   narrow.data());
     for (size_t i = 0; i < values.size(); ++i) {
-      ASSERT_EQ(narrow[i], F32ToF8E4M3(values[i])) << TargetName(target) << " " << values[i];
+      ASSERT_EQ(narrow[i], F32ToF8E4M3(values[i]))
+          << machine::TargetName(target) << " " << values[i];
     }
   }
 }

@@ -1,4 +1,4 @@
-// A backend of DeviceAttention alone, for tests of attention apart from the rest of the device's
+// A backend that has only DeviceAttention, to test attention apart from the device's other
 // operations.
 #pragma once
 
@@ -6,32 +6,31 @@
 #include <memory>
 #include <utility>
 
-#include <kvgate/check.h>
-
+#include "base/check.h"
 #include "kernels/backend.h"
 #include "kernels/cuda/attention/attention.h"
-#include "kernels/cuda/command_stream.h"
+#include "kernels/cuda/device/command_stream.h"
 #include "kernels/cuda/device/device_error.h"
-#include "kernels/cuda/device_memory.h"
+#include "kernels/cuda/memory/device_memory.h"
 
 namespace kvgate::kernels::cuda {
 
 class AttentionBackend final : public Backend {
  public:
   AttentionBackend() {
-    stream_ = std::move(*CommandStream::Open({}));
-    attention_ = std::move(*DeviceAttention::Open(132, *stream_));
+    stream_ = std::move(*device::CommandStream::Open({}));
+    attention_ = std::move(*attention::DeviceAttention::Open(132, *stream_));
   }
   const BackendInfo& Info() const override { return info_; }
   void Synchronize() override {
     stream_->Synchronize();
     attention_->DeliverBlockMasses();
   }
-  CommandStream& stream() { return *stream_; }
+  device::CommandStream& stream() { return *stream_; }
 
  private:
   Result<std::unique_ptr<FloatBuffer>> DoAllocateFloats(size_t count) override {
-    return DeviceFloats::Allocate(count);
+    return memory::DeviceFloats::Allocate(count);
   }
   Result<std::unique_ptr<KvArena>> DoAllocateKv(const KvShape& shape,
                                                 uint32_t num_blocks) override {
@@ -69,7 +68,7 @@ class AttentionBackend final : public Backend {
   }
 
   static void Transfer(const void* from, void* to, size_t bytes) {
-    CheckDevice(cudaMemcpy(to, from, bytes, cudaMemcpyDefault), "copy in a test");
+    device::CheckDevice(cudaMemcpy(to, from, bytes, cudaMemcpyDefault), "copy in a test");
   }
   [[noreturn]] static void Refuse() { KVGATE_CHECK(false, "an operation of attention"); }
 
@@ -91,11 +90,11 @@ class AttentionBackend final : public Backend {
   void DoAddScaled(const float*, float, size_t, float*) override { Refuse(); }
   void DoScale(float, size_t, float*) override { Refuse(); }
   void DoSoftCap(float, size_t, float*) override { Refuse(); }
-  void DoTopRows(const TopRowsTask&, const TopRowsResult&) override { Refuse(); }
+  void DoTopK(const TopKTask&, const TopKResult&) override { Refuse(); }
 
   BackendInfo info_{.name = "cuda", .target = "emulator", .numerics_id = "", .invariant = true};
-  std::unique_ptr<CommandStream> stream_;
-  std::unique_ptr<DeviceAttention> attention_;
+  std::unique_ptr<device::CommandStream> stream_;
+  std::unique_ptr<attention::DeviceAttention> attention_;
 };
 
 }  // namespace kvgate::kernels::cuda

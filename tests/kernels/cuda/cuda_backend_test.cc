@@ -1,5 +1,5 @@
-// What the conformance suite does not ask of the CUDA backend: which device it takes, and moves of
-// KV blocks by threads beside the one that runs steps.
+// Tests of the CUDA backend beyond the conformance suite: the choice of a device, and moves of KV
+// blocks by threads other than the one that runs steps.
 #include "kernels/cuda/cuda_backend.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/cuda/runtime.h"
+#include "kernels/cuda/device/runtime.h"
 #include "tests/kernels/test_tensors.h"
 
 namespace kvgate::kernels::cuda {
@@ -18,7 +18,7 @@ class CudaBackendTest : public testing::Test {
  protected:
   void TearDown() override { emulator::SetMachine({}); }
 
-  // The error of a backend on such a machine.
+  // Returns the error of making a backend on this machine.
   static Error RefusedOn(const emulator::Machine& machine, const CudaBackendOptions& options = {}) {
     emulator::SetMachine(machine);
     const auto backend = MakeCudaBackend(options);
@@ -77,7 +77,7 @@ TEST_F(CudaBackendTest, ItSaysWhatItIs) {
   EXPECT_FALSE(backend->Info().kv_host_visible);
 }
 
-// More than CopyOut's page-locked memory holds at once at first.
+// The data is larger than the page-locked memory that CopyOut has at first.
 TEST_F(CudaBackendTest, LargeResultsComeOutWhole) {
   const auto backend = std::move(*MakeCudaBackend({}));
   const std::vector<float> want = NormalValues(1000003, 7);
@@ -90,8 +90,8 @@ TEST_F(CudaBackendTest, LargeResultsComeOutWhole) {
   }
 }
 
-// Another thread reads and writes blocks while this one runs steps; a copy that this one asked for
-// without a Synchronize is there when the other reads.
+// Another thread reads and writes blocks while this one runs steps. A copy that this thread issued
+// without a Synchronize must be complete when the other thread reads.
 TEST_F(CudaBackendTest, OtherThreadsMoveBlocksBesideSteps) {
   const auto backend = std::move(*MakeCudaBackend({}));
   const KvShape shape{.num_layers = 1, .num_kv_heads = 1, .head_dim = 64, .dtype = DType::kF16};

@@ -1,4 +1,4 @@
-// Device memory with values, whole.
+// An array of values in device memory that is written and read as a whole.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cuda/device_memory.h"
+#include "kernels/cuda/memory/device_memory.h"
 
 namespace kvgate::kernels::cuda {
 
@@ -14,7 +14,7 @@ template <typename T>
 class DeviceValues {
  public:
   explicit DeviceValues(std::span<const T> values) : count_(values.size()) {
-    memory_ = std::move(*DeviceMemory::Allocate(values.size_bytes(), "test"));
+    memory_ = std::move(*memory::DeviceMemory::Allocate(values.size_bytes(), "test"));
     memory_.CopyIn(std::as_bytes(values));
   }
   explicit DeviceValues(size_t count) : DeviceValues(std::vector<T>(count)) {}
@@ -27,7 +27,7 @@ class DeviceValues {
   }
 
  private:
-  DeviceMemory memory_;
+  memory::DeviceMemory memory_;
   size_t count_;
 };
 

@@ -2,12 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/cuda/runtime.h"
+#include "kernels/cuda/device/runtime.h"
 
 namespace kvgate::kernels::cuda {
 namespace {
 
-// On the emulator the numbers say nothing but that something was measured.
+// On the emulator the numbers only show that every limit was measured.
 TEST(PeakTest, EveryLimitIsMeasured) {
   const auto limits = MeasureDeviceLimits(0);
   ASSERT_TRUE(limits) << limits.error().ToString();
@@ -15,7 +15,7 @@ TEST(PeakTest, EveryLimitIsMeasured) {
   EXPECT_GT(limits->host_to_device_bytes_per_second, 0);
   EXPECT_GT(limits->device_to_host_bytes_per_second, 0);
   EXPECT_GT(limits->half_flops_per_second, 0);
-  EXPECT_FALSE(limits->is_cublas);  // an emulated device cannot run it
+  EXPECT_FALSE(limits->is_cublas);  // an emulated device cannot run cuBLAS
 }
 
 TEST(PeakTest, WithoutMemoryThereIsNoFigure) {

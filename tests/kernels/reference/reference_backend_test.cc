@@ -1,5 +1,5 @@
-// The reference is what the other backends are held to, so its own tests are small cases whose
-// results were worked out by hand.
+// The other backends are compared with the reference, so its own tests are small cases with results
+// computed by hand.
 #include "kernels/reference/reference_backend.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <numbers>
 #include <vector>
 
-namespace kvgate::kernels {
+namespace kvgate::kernels::reference {
 namespace {
 
 class ReferenceBackendTest : public testing::Test {
@@ -125,7 +125,8 @@ TEST_F(ReferenceBackendTest, RopeTableHoldsCosineAndSineOfTheAngle) {
 }
 
 TEST_F(ReferenceBackendTest, RopeTurnsThePairsOfItsKindByTheAngle) {
-  // A quarter turn takes (a, b) to (-b, a). Head of 6, 4 of them rotary; the second pair stays.
+  // A quarter turn takes (a, b) to (-b, a). The head has 6 dimensions, 4 of them rotary, and only
+  // the first pair turns.
   const std::vector<float> table{0, 1, 1, 0};
   Backend::RopeArgs args{
       .kind = RopeKind::kInterleaved, .num_heads = 1, .head_dim = 6, .rotary_dim = 4};
@@ -204,7 +205,7 @@ TEST_F(ReferenceBackendTest, ScatterAddRowsAddsEachRowTimesItsFactor) {
   EXPECT_EQ(y, (std::vector<float>{16, 28, 26, 36}));
 }
 
-// One KV head of dimension 1, two query heads; a decode row and a chunk that crosses a block.
+// One KV head of dimension 1 and two query heads; a decode row and a chunk that crosses a block.
 class ReferenceAttentionTest : public ReferenceBackendTest {
  protected:
   void SetUp() override {
@@ -243,7 +244,7 @@ TEST_F(ReferenceAttentionTest, EachRowMixesThePositionsUpToItsOwn) {
 }
 
 TEST_F(ReferenceAttentionTest, AChunkFindsItsPositionsInTheBlockTable) {
-  // v = position: the mean of 0..p, all scores being equal, is p / 2.
+  // v = position and all scores are equal, so the mean of 0..p is p / 2.
   std::vector<float> v(40);
   for (size_t p = 0; p < v.size(); ++p) v[p] = static_cast<float>(p);
   const std::vector<float> zeros(40, 0.0f);
@@ -273,7 +274,7 @@ TEST_F(ReferenceAttentionTest, AWindowEndsAtTheRowsOwnPosition) {
 }
 
 TEST_F(ReferenceAttentionTest, ASinkTakesAShareAndGivesNothing) {
-  // Weights 1 and 1 of two positions, and 2 of the sink of head 0; head 1's sink is nothing.
+  // The two positions have weight 1 each; the sink of head 0 has weight 2, that of head 1 none.
   const std::vector<float> zeros(4, 0.0f);
   const std::vector<float> v{8, 16};
   const std::vector<float> sinks{std::numbers::ln2_v<float>, -1e4f};
@@ -287,12 +288,12 @@ TEST_F(ReferenceAttentionTest, ASinkTakesAShareAndGivesNothing) {
                       {.num_heads = 2, .scale = 1, .sinks = sinks.data()}, out.data());
   EXPECT_FLOAT_EQ(out[2], 24.0f / 4);
   EXPECT_FLOAT_EQ(out[3], 24.0f / 2);
-  // Row 0 puts 1/3 and 1 on the block, row 1 1/2 and 1.
+  // Row 0 gives the block 1/3 in head 0 and 1 in head 1, row 1 gives 1/2 and 1.
   EXPECT_NEAR(static_cast<double>(mass[0]) / kAttentionMassOne, 1.0 / 3 + 0.5 + 2, 1e-6);
 }
 
 TEST_F(ReferenceAttentionTest, CappedScoresAreBentBeforeTheSoftmax) {
-  // Scores 0 and 4 with a cap of 2: 2 tanh(2).
+  // The scores are 0 and 4; a cap of 2 makes the second 2 tanh(2).
   const std::vector<float> k{0, 4};
   const std::vector<float> v{0, 1};
   const std::vector<float> q{1, 1};
@@ -326,4 +327,4 @@ TEST_F(ReferenceAttentionTest, BlocksLieAsTheCpuOrderSays) {
 }
 
 }  // namespace
-}  // namespace kvgate::kernels
+}  // namespace kvgate::kernels::reference

@@ -1,47 +1,57 @@
-// Automaton: a grammar as a pushdown automaton over bytes. Immutable, shared between threads.
+// Automaton: a grammar compiled to a pushdown automaton over bytes. Immutable, shared between
+// threads.
 //
-// Nodes are instructions. A byte leads from a kBytes node along every edge that has it; all other
-// nodes are passed without a byte. A call remembers where to go on (a frame), kEnd goes on there. A
-// call whose rule has nothing behind it leaves no frame, so right recursion needs no stack. Bounded
-// repetition counts in its frame, so {1,1000} costs no more nodes than {1,2}.
+// Nodes are instructions. A kBytes node consumes one byte and follows every edge whose range
+// contains it; all other nodes are passed without consuming a byte. A call pushes a frame that
+// holds the node to continue at, and kEnd pops it. A call that is the last part of its rule pushes
+// no frame, so right recursion needs no stack. A bounded repetition counts in its frame, so
+// {1,1000} needs no more nodes than {1,2}.
 //
-// Every node can come to the end of its rule: parts without any text are left out when it is built.
+// The end of its rule is reachable from every node, because Build leaves out parts that match no
+// text.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
 
-#include <kvgate/result.h>
+#include "base/result.h"
+#include "engine/text/grammar/rules/grammar.h"
 
-#include "engine/grammar/grammar.h"
-
-namespace kvgate::grammar {
+namespace kvgate::grammar::mask {
 
 using NodeId = uint32_t;
 
+// Exceeds every real distance in bytes or frames.
+inline constexpr uint32_t kFarAway = uint32_t{1} << 30;
+// Adds distances, at most to kFarAway.
+inline uint32_t AddDistances(uint64_t a, uint64_t b) {
+  return static_cast<uint32_t>(std::min<uint64_t>(a + b, kFarAway));
+}
+
 enum class NodeKind : uint8_t {
-  kBytes,    // takes a byte
-  kSplit,    // goes on in all targets
-  kCall,     // target, then goes on at next
-  kRepeat,   // target, count.min to count.max times, then goes on at next
-  kEnd,      // of a rule or of what is repeated: goes on in the frame
+  kBytes,    // consumes one byte
+  kSplit,    // continues at all targets
+  kCall,     // runs the target, then continues at next
+  kRepeat,   // runs the target count.min to count.max times, then continues at next
+  kEnd,      // end of a rule or of a repeated part: continues at the popped frame
   kFinish,   // the whole text may end here
-  kUnknown,  // below what is looked at: see StateTable::Canonical
+  kUnknown,  // part of the stack that was cut off: see StateTable::Canonical
 };
 
 struct Node {
   NodeKind kind = NodeKind::kEnd;
-  bool target_nullable = false;  // kRepeat: what is repeated may be empty
+  bool target_nullable = false;  // kRepeat: the repeated part may be empty
   uint32_t begin = 0;            // kBytes: edges; kSplit: targets
   uint32_t end = 0;
   NodeId target = 0;
   NodeId next = 0;
-  RepeatCount count = {};
-  uint32_t min_bytes = 0;   // that lead to the end of the rule
-  uint32_t min_frames = 0;  // that a way there has at once
+  rules::RepeatCount count = {};
+  uint32_t min_bytes = 0;   // fewest bytes to the end of the rule
+  uint32_t min_frames = 0;  // stack depth that the cheapest way there needs
 };
 
 struct Edge {
@@ -54,19 +64,19 @@ class Automaton {
  public:
   struct Limits {
     size_t nodes_max = 500'000;
-    size_t edges_max = 2'000'000;    // of all nodes: ranges of bytes
-    uint64_t steps_max = 4'000'000;  // expressions gone through, again for each place they are in
+    size_t edges_max = 2'000'000;    // byte ranges of all nodes together
+    uint64_t steps_max = 4'000'000;  // expressions visited; shared ones count at each use
   };
-  // kInvalidArgument: no text is in the language; a rule is left recursive (named); a repetition
-  // with an end of more than kEmptyRepeatMax of what may be empty; all texts need more than
-  // kFramesMax frames. kTooLarge: a limit, or the grammar is full.
-  static Result<Automaton> Build(const Grammar& grammar, const Limits& limits);
+  // kInvalidArgument: the language is empty; a rule is left recursive (the error names it); a part
+  // that may be empty is repeated up to a bound above kEmptyRepeatMax; every text needs more than
+  // kFramesMax frames. kTooLarge: a limit is exceeded, or the grammar is full.
+  static Result<Automaton> Build(const rules::Grammar& grammar, const Limits& limits);
 
   static constexpr NodeId kEnd = 0;
   static constexpr NodeId kFinish = 1;
   static constexpr NodeId kUnknown = 2;
   static constexpr uint32_t kEmptyRepeatMax = 64;
-  static constexpr uint32_t kFramesMax = 256;  // of a stack: what StateTable takes
+  static constexpr uint32_t kFramesMax = 256;  // most frames on a stack; StateTable enforces it
 
   NodeId start() const { return start_; }
   size_t num_nodes() const { return nodes_.size(); }
@@ -77,10 +87,10 @@ class Automaton {
   std::span<const NodeId> targets(const Node& node) const {
     return std::span(targets_).subspan(node.begin, node.end - node.begin);
   }
-  // Bytes of one class lead to the same places everywhere.
+  // Two bytes have the same class if every edge of the automaton treats them alike.
   uint32_t num_classes() const { return num_classes_; }
   uint8_t class_of(uint8_t byte) const { return classes_[byte]; }
-  size_t bytes() const;  // of memory
+  size_t bytes() const;  // memory held by the nodes, edges and targets
 
  private:
   friend class AutomatonBuilder;
@@ -94,4 +104,4 @@ class Automaton {
   std::array<uint8_t, 256> classes_ = {};
 };
 
-}  // namespace kvgate::grammar
+}  // namespace kvgate::grammar::mask

@@ -1,12 +1,12 @@
-// GrammarMemory: what the compiled grammars of all requests may take together, with what is known
-// of their masks; and those of them that are remembered for the next request that asks for the
-// same. Thread-safe: one mutex, held for look-ups.
+// GrammarMemory: bounds the memory of the compiled grammars and token masks of all requests
+// together, and caches compiled grammars for later requests. Thread-safe: one mutex, held only for
+// look-ups.
 //
-// A grammar counts as long as somebody holds it. Where a new one finds no room, those that are only
-// remembered are given back, the least recently used first; where all that is left is in use, the
-// new one is refused, and nothing that runs is touched. The small ones of everybody else find room
-// when the large ones do not any more: a quarter of what there is for grammars is theirs. Masks
-// have what grammars leave, and a quarter of all in any case (MatcherPool sees to that).
+// A grammar counts as long as anybody holds it. When a new one does not fit, grammars that only the
+// cache holds are evicted, least recently used first. If all remaining ones are in use, the new one
+// is refused and running requests are not affected. A quarter of the grammars' share is reserved
+// for small grammars, so that large ones cannot starve them. Masks may use what grammars leave
+// free, and at least a quarter of the total (MatcherPool enforces that).
 #pragma once
 
 #include <atomic>
@@ -16,35 +16,34 @@
 #include <mutex>
 #include <string>
 
-#include <kvgate/result.h>
-
+#include "base/result.h"
 #include "engine/text/grammar/mask/compiled_grammar.h"
 
-namespace kvgate::grammar {
+namespace kvgate::grammar::mask {
 
 class GrammarMemory {
  public:
   struct Options {
-    size_t bytes_max = size_t{256} << 20;            // of grammars and masks
-    size_t remembered_max = 64;                      // grammars that nobody needs now
-    size_t remembered_bytes_max = size_t{64} << 20;  // of them
+    size_t bytes_max = size_t{256} << 20;            // of grammars and masks together
+    size_t remembered_max = 64;                      // cached grammars
+    size_t remembered_bytes_max = size_t{64} << 20;  // total of the cached grammars
   };
   GrammarMemory() : GrammarMemory(Options()) {}
   explicit GrammarMemory(const Options& options) : options_(options) {}
 
-  // Null: it is not remembered.
+  // Returns null if the grammar is not cached.
   std::shared_ptr<const CompiledGrammar> Find(const std::string& key);
-  // Remembers the grammar, or gives the equal one that another thread was quicker to make.
-  // kTooLarge: there is never room for it; kOverloaded: not while others are in use.
+  // Caches the grammar, or returns the equal one that another thread added first. kTooLarge: it can
+  // never fit; kOverloaded: it does not fit while other grammars are in use.
   Result<std::shared_ptr<const CompiledGrammar>> Add(const std::string& key,
                                                      CompiledGrammar grammar);
 
-  // Of grammars, whoever holds them.
+  // Bytes of all live grammars, whoever holds them.
   size_t grammar_bytes() const { return counter_->load(std::memory_order_relaxed); }
-  // For masks and states, now.
+  // Bytes that masks and states may take at present.
   size_t masks_bytes_max() const;
-  // Of grammars that are held for what is known of their masks alone, and given back when a grammar
-  // wants their room.
+  // Reports the bytes of grammars that MatcherPool holds only for their computed masks. They count
+  // as free, because the pool releases them when a new grammar needs the room.
   void SetIdleBytes(size_t bytes) { idle_bytes_.store(bytes, std::memory_order_relaxed); }
   const Options& options() const { return options_; }
 
@@ -68,4 +67,4 @@ class GrammarMemory {
   size_t remembered_bytes_ = 0;
 };
 
-}  // namespace kvgate::grammar
+}  // namespace kvgate::grammar::mask

@@ -1,13 +1,13 @@
-// MaskWorker: a thread that answers what matchers are asked, so that the engine's thread does not
-// wait for a grammar. What it works on is lent to it: until `done` was called nobody else touches
-// the matcher, nor any other of the same table.
+// MaskWorker: a thread that computes the answers of matchers, so that the engine thread does not
+// wait for a grammar. The matcher's table is lent to it: until `done` is called nobody else may
+// touch the matcher or any other matcher of the same table.
 //
-// What grammars leave behind in memory goes back to the system now and then: malloc_trim holds up
-// all threads that want memory of the part it is at, so it has a hundredth of the time at most.
+// Memory freed by grammars is returned to the system from time to time. malloc_trim blocks other
+// threads that allocate from the same arena, so it gets at most one percent of the time.
 //
-// The grammar that has taken the least work so far goes first: whoever sends costly ones waits for
-// those who do not. The queue has one task for each text under way, so it is as short as the
-// engine's list of sequences.
+// The task whose table has used the least work so far runs first, so expensive grammars wait for
+// cheap ones. The queue holds at most one task per sequence, so the engine's limit on sequences
+// bounds it.
 #pragma once
 
 #include <chrono>
@@ -22,7 +22,7 @@
 
 #include "engine/text/grammar/mask/mask_table.h"
 
-namespace kvgate::grammar {
+namespace kvgate::grammar::mask {
 
 class Matcher;
 
@@ -33,11 +33,11 @@ class MaskWorker {
     std::function<void(std::shared_ptr<Matcher>)> done;
   };
   MaskWorker();
-  // Ends what is queued first.
+  // Finishes the queued tasks first.
   ~MaskWorker();
 
   void Post(Task task);
-  // Frees what nobody uses.
+  // Frees an object that nobody uses, on the worker thread.
   void Discard(std::shared_ptr<const void> what, size_t bytes);
 
  private:
@@ -53,12 +53,12 @@ class MaskWorker {
   std::vector<Task> tasks_;
   std::vector<std::shared_ptr<const void>> discarded_;
   bool stopping_ = false;
-  // So much that was freed goes back to the system: glibc keeps small blocks for the next grammar.
+  // Trims after this much was freed; glibc keeps small blocks for the next grammar.
   static constexpr size_t kTrimBytes = size_t{8} << 20;
   size_t discarded_bytes_ = 0;
-  size_t freed_bytes_ = 0;       // the worker's own, like next_trim_
-  Clock::time_point next_trim_;  // at once
-  std::thread thread_;           // last: starts when the rest is there
+  size_t freed_bytes_ = 0;       // used by the worker only, like next_trim_
+  Clock::time_point next_trim_;  // the first trim may come at once
+  std::thread thread_;           // last, so that it starts after the other members exist
 };
 
-}  // namespace kvgate::grammar
+}  // namespace kvgate::grammar::mask

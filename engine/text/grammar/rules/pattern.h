@@ -1,11 +1,11 @@
-// Pattern: regular expressions as JSON Schema has them (ECMA-262), the part that is one:
-// alternation, groups (named or not, none captured), classes, . \d \w \s and their opposites, \n \r
-// \t \f \v \0 \xHH \uHHHH \u{H...}, escaped punctuation, and * + ? {m} {m,} {m,n}, greedy or lazy.
-// ^ and $ only at the ends of the pattern's alternatives; without them anything may stand there.
-// Behind a leading ^ also lookaheads, (?=…) and (?!…).
+// Pattern: the part of JSON Schema's regular expressions (ECMA-262) that is regular: alternation,
+// groups (named or not, none captured), classes, . \d \w \s and their opposites, \n \r \t \f \v \0
+// \xHH \uHHHH \u{H...}, escaped punctuation, and * + ? {m} {m,} {m,n}, greedy or lazy. ^ and $ are
+// allowed only at the ends of the pattern's alternatives; without them any text may precede or
+// follow. Lookaheads, (?=…) and (?!…), are allowed after a leading ^.
 //
-// Readers disagree about what \d, \w, \s and . are outside ASCII, so: a class takes only what all
-// of them take, a negated class only what none of them takes.
+// Engines disagree about \d, \w, \s and . outside ASCII. Therefore a class matches only characters
+// that all engines match, and a negated class only characters that no engine puts in the class.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,10 @@
 #include <string_view>
 #include <vector>
 
-#include <kvgate/result.h>
+#include "base/result.h"
+#include "engine/text/grammar/rules/char_set.h"
 
-#include "engine/grammar/char_set.h"
-
-namespace kvgate::grammar {
+namespace kvgate::grammar::rules {
 
 // A nondeterministic automaton over characters. State 0 is the start.
 struct CharNfa {
@@ -34,7 +33,7 @@ struct CharNfa {
   uint32_t accept = 0;
 };
 
-// A text matches where some branch has it: all of its parts do, or do not.
+// A text matches if some branch matches: each part of the branch matches, or does not if negated.
 struct PatternPart {
   CharNfa nfa;
   bool negated = false;
@@ -45,15 +44,15 @@ struct Pattern {
 };
 
 struct PatternLimits {
-  size_t states_max = 4'000;  // of its automata
-  int depth_max = 32;         // of groups
+  size_t states_max = 4'000;  // states of all automata
+  int depth_max = 32;         // nesting of groups
 };
 
-// kUnsupported: a part that we do not have, named with its place. kInvalidArgument: no pattern.
-// kTooLarge: a limit.
+// kUnsupported: a construct that is not implemented; the error says where. kInvalidArgument: a
+// syntax error. kTooLarge: a limit is exceeded.
 Result<Pattern> ParsePattern(std::string_view text, const PatternLimits& limits);
 
-// What only these texts match: one automaton, a tree of what they begin with alike.
+// Matches exactly these texts. It is one automaton, a tree that shares common beginnings.
 Pattern PatternOfTexts(std::span<const std::string> texts);
 
-}  // namespace kvgate::grammar
+}  // namespace kvgate::grammar::rules

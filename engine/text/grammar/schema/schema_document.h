@@ -1,5 +1,5 @@
-// SchemaDocument: a JSON Schema as it was sent: its parts by place, references resolved, keywords
-// checked. It knows no grammars.
+// SchemaDocument: a JSON Schema as the client sent it, with access by location, resolution of
+// references and checking of keywords. It knows no grammars.
 #pragma once
 
 #include <cstddef>
@@ -10,36 +10,36 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include <kvgate/result.h>
 #include <nlohmann/json.hpp>
 
-#include "engine/grammar/budget.h"
-#include "engine/grammar/indexed_object.h"
+#include "base/result.h"
+#include "engine/text/grammar/rules/budget.h"
+#include "engine/text/grammar/schema/indexed_object.h"
 
-namespace kvgate::grammar {
+namespace kvgate::grammar::schema {
 
 using Json = nlohmann::basic_json<IndexedObject>;  // properties keep the schema's order
 
 struct SchemaLimits {
   size_t bytes_max = 256 * 1024;
   int depth_max = 64;
-  size_t rules_max = 50'000;  // of the grammar that is made from it
-  size_t one_of_max = 64;     // alternatives, each compared with each
-  size_t parts_max = 64;      // schemas that one value must all meet
-  // What is not supported is not an error: it is left out, or any value stands there. So not every
-  // text need meet the schema.
+  size_t rules_max = 50'000;  // rules of the resulting grammar
+  size_t one_of_max = 64;     // alternatives; every pair of them is compared
+  size_t parts_max = 64;      // schemas that one value must meet at once
+  // If true, unsupported schemas are not an error: they are ignored or replaced by any value.
+  // Generated texts then may violate the schema.
   bool is_relaxed = false;
-  // What several schemas take together is charged here; null: each has a budget of its own.
-  Budget* budget = nullptr;
+  // Shared by several schemas and charged by each; null: every schema has a budget of its own.
+  rules::Budget* budget = nullptr;
 };
 
-// What a value may be, one bit each. A number that is an integer is both.
+// Types of values, one bit each. JSON Schema's "number" is kInteger | kFraction; 3.0 is an integer.
 enum ValueType : unsigned {
   kNull = 1,
   kBoolean = 2,
   kString = 4,
   kInteger = 8,
-  kFraction = 16,  // a number that is not written as an integer
+  kFraction = 16,  // a number with a fractional part
   kArray = 32,
   kObject = 64,
   kAnyType = 127,
@@ -47,25 +47,26 @@ enum ValueType : unsigned {
 
 class SchemaDocument {
  public:
-  // kInvalidArgument: no JSON, or neither an object nor a boolean; kTooLarge: a limit. Errors carry
-  // the place in `field`: "properties.x.foo", empty for the whole.
+  // kInvalidArgument: not JSON, or neither an object nor a boolean; kTooLarge: a limit is exceeded.
+  // Errors name the location in `field`: "properties.x.foo", empty for the whole schema.
   static Result<SchemaDocument> Parse(std::string_view text, const SchemaLimits& limits);
 
   const Json& root() const { return *root_; }
-  // Where a part stands. REQUIRES: it was returned by Child or Resolve, or is the root.
+  // Returns the location of a part. REQUIRES: Child or Resolve returned it, or it is the root.
   std::string PathOf(const Json& part) const;
 
-  // The schema in schema[keyword], or in [keyword][index], [keyword][name].
-  // kInvalidArgument: neither an object nor a boolean.
+  // Returns the schema at schema[keyword], [keyword][index] or [keyword][name]. kInvalidArgument:
+  // it is neither an object nor a boolean.
   Result<const Json*> Child(const Json& schema, const std::string& keyword);
   Result<const Json*> Child(const Json& schema, const std::string& keyword, size_t index);
   Result<const Json*> Child(const Json& schema, const std::string& keyword,
                             const std::string& name);
-  // What schema["$ref"] points to. kUnsupported: outside this document; kInvalidArgument: nothing.
+  // Returns the target of schema["$ref"]. kUnsupported: another document; kInvalidArgument: no such
+  // target.
   Result<const Json*> Resolve(const Json& schema);
 
-  // Every keyword is one that we have, with a value of its kind. kUnsupported names one that is
-  // not. Of children only that they are there.
+  // Checks that every keyword is supported and has a value of the right form. kUnsupported: the
+  // error names the keyword. Child schemas are not checked themselves.
   Result<void> CheckKeywords(const Json& schema) const;
 
   Error ErrorAt(const Json& schema, std::string_view keyword, ErrorCode code,
@@ -73,29 +74,29 @@ class SchemaDocument {
 
  private:
   SchemaDocument() = default;
-  // Where a part stands: in another one by a step. Only what an error needs is written out: names
-  // are long, and all parts below one would hold it.
+  // The location of a part, as a step from its parent. Paths are built only for errors, because
+  // names are long and every part below a name would hold a copy.
   struct Place {
     const Json* parent = nullptr;       // null: the step is the whole path
-    const std::string* name = nullptr;  // of a property, in the document
+    const std::string* name = nullptr;  // property name, owned by the document
     std::string step;
   };
   Result<const Json*> Enter(const Json& part, Place place);
   std::string PathTo(const Json& schema, std::string_view keyword) const;
 
   bool is_relaxed_ = false;
-  std::unique_ptr<Json> root_;  // stays where it is
+  std::unique_ptr<Json> root_;  // on the heap, so that addresses stay valid when this moves
   std::unordered_map<const Json*, Place> places_;
-  mutable std::unordered_set<const Json*> checked_;  // whose keywords are in order
+  mutable std::unordered_set<const Json*> checked_;  // schemas whose keywords passed CheckKeywords
 };
 
-// The types that schema["type"] and "nullable" name; absent: it names none.
-// REQUIRES: CheckKeywords was content.
+// Returns the types named by schema["type"] and "nullable", or nothing if it names none. REQUIRES:
+// CheckKeywords succeeded.
 std::optional<unsigned> NamedTypes(const Json& schema);
-// The types that keywords of the schema are about; 0: none.
+// Returns the types that keywords of the schema constrain; 0 if there are none.
 unsigned TypesOfKeywords(const Json& schema);
-// A keyword that says nothing about values.
+// Returns true if the keyword does not constrain values.
 bool IsNote(std::string_view keyword);
 unsigned TypeOf(const Json& value);
 
-}  // namespace kvgate::grammar
+}  // namespace kvgate::grammar::schema

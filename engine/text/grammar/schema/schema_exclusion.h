@@ -1,23 +1,23 @@
-// Whether one schema rules out another: what oneOf needs. A careful answer: "no" may mean "not that
-// we see".
+// Decides if one schema excludes another, which oneOf needs. The answer is conservative: "no" may
+// mean that the exclusion was not recognised.
 #pragma once
 
-#include <kvgate/result.h>
-
+#include "base/result.h"
 #include "engine/text/grammar/schema/schema_document.h"
 
-namespace kvgate::grammar {
+namespace kvgate::grammar::schema {
 
 struct ExclusionQuestion {
-  const Json& written;  // we write values of it
-  const Json& read;     // a validator asks whether they meet this one
-  // Nothing else says what the value's properties or items are.
+  const Json& written;  // the schema that the grammar generates values of
+  const Json& read;     // the schema that a validator checks those values against
+  // No other schema constrains the properties or items of the value.
   bool alone = true;
 };
 
-// Whether no value that our grammar of `written` writes meets `read`.
-// kUnsupported, kInvalidArgument: a reference, as SchemaDocument::Resolve. "No" where the budget is
-// spent, which the caller must ask it.
-Result<bool> Excludes(SchemaDocument& document, const ExclusionQuestion& question, Budget& budget);
+// Returns true if no value that our grammar of `written` generates meets `read`. kUnsupported,
+// kInvalidArgument: a reference fails as in SchemaDocument::Resolve. The answer means nothing if
+// the budget is spent; the caller must check that.
+Result<bool> Excludes(SchemaDocument& document, const ExclusionQuestion& question,
+                      rules::Budget& budget);
 
-}  // namespace kvgate::grammar
+}  // namespace kvgate::grammar::schema

@@ -1,4 +1,5 @@
-// The tables of functions that templates call, by the file that has them. Looked up by function.h.
+// The functions that templates can call: their tables, one for each source file, and what
+// several of them need.
 #pragma once
 
 #include <optional>
@@ -8,61 +9,73 @@
 
 #include "engine/text/jinja/runtime/runtime.h"
 
-namespace kvgate::jinja {
+namespace kvgate::jinja::builtins {
 
-std::span<const FunctionSpec> TextFilters();
-std::span<const FunctionSpec> WrapFilters();
-std::span<const FunctionSpec> SequenceFilters();
-std::span<const FunctionSpec> SelectFilters();
-std::span<const FunctionSpec> NumberFilters();
-std::span<const FunctionSpec> JsonFilters();
-std::span<const FunctionSpec> AllTests();
-std::span<const FunctionSpec> StringMethods();
-std::span<const FunctionSpec> StringPredicates();
-std::span<const FunctionSpec> ListMethods();
-std::span<const FunctionSpec> DictMethods();
-std::span<const FunctionSpec> Globals();
+std::span<const runtime::FunctionSpec> TextFilters();
+std::span<const runtime::FunctionSpec> WrapFilters();
+std::span<const runtime::FunctionSpec> SequenceFilters();
+std::span<const runtime::FunctionSpec> SelectFilters();
+std::span<const runtime::FunctionSpec> NumberFilters();
+std::span<const runtime::FunctionSpec> JsonFilters();
+std::span<const runtime::FunctionSpec> AllTests();
+std::span<const runtime::FunctionSpec> StringMethods();
+std::span<const runtime::FunctionSpec> StringPredicates();
+std::span<const runtime::FunctionSpec> ListMethods();
+std::span<const runtime::FunctionSpec> DictMethods();
+std::span<const runtime::FunctionSpec> Globals();
 
-// --- what several of them need ---
+// --- helpers shared by several of these files ---
 
-// Arguments by type; nothing: failed. A missing one is the fallback.
-std::optional<int64_t> IntegerArgument(Runtime& runtime, const Value& value, int64_t fallback);
-// str only; null: failed. A missing one or None is the fallback.
-const String* StringArgument(Runtime& runtime, const Value& value, const String* fallback);
-inline bool IsGiven(const Value& value) { return !value.missing() && !value.is(Tag::kNone); }
-// A part of a string, as markup when it is.
-Value PartOf(Runtime& runtime, const Value& text, size_t begin, size_t end);
+// Converts an argument to an integer; a missing one gives the fallback. Returns nothing if it
+// failed.
+std::optional<int64_t> IntegerArgument(runtime::Runtime& runtime, const value::Value& value,
+                                       int64_t fallback);
+// Accepts only a str; a missing argument or None gives the fallback. Returns null if it failed.
+const value::String* StringArgument(runtime::Runtime& runtime, const value::Value& value,
+                                    const value::String* fallback);
+inline bool IsGiven(const value::Value& value) {
+  return !value.missing() && !value.is(value::Tag::kNone);
+}
+// Bytes [begin, end) of a string; the result is markup if the string is.
+value::Value PartOf(runtime::Runtime& runtime, const value::Value& text, size_t begin, size_t end);
 
-// item.a.0.b, as filters take it: "a.0.b", 3 or None.
+// A path such as item.a.0.b, in the form in which filters take it: "a.0.b", 3 or None.
 class AttributePath {
  public:
-  AttributePath(Runtime& runtime, const Value& path);
-  // `fallback` where something on the way is undefined; missing: none.
-  Value Get(Runtime& runtime, Value item, const Value& fallback = {}) const;
+  AttributePath(runtime::Runtime& runtime, const value::Value& path);
+  // Follows the path from `item`. As in Jinja2, a step that gives undefined is replaced by
+  // `fallback`, unless that is missing or None.
+  value::Value Get(runtime::Runtime& runtime, value::Value item,
+                   const value::Value& fallback = {}) const;
 
  private:
-  std::span<const Value> parts_;
+  std::span<const value::Value> parts_;
 };
 
-// `value` in lower case when it is a string, for case-insensitive comparison.
-Value IgnoreCase(Runtime& runtime, const Value& value);
-Value LowerText(Runtime& runtime, const Value& text);
-Value UpperText(Runtime& runtime, const Value& text);
-Value CapitalizeText(Runtime& runtime, const Value& text);
-// What map(), items(), … give: read once, without a length.
-Value MakeIterator(Runtime& runtime, std::span<const Value> items, std::string_view type);
-// str.strip() and its kin; `chars` null: blanks.
-Value StripText(Runtime& runtime, const Value& text, const String* chars, bool left, bool right);
-// str.splitlines(); false: failed.
-bool SplitLines(Runtime& runtime, const Value& text, bool keep_ends, std::vector<Value>& lines);
-// str.replace(); count < 0: all.
-Value ReplaceText(Runtime& runtime, const Value& text, const String& from, const String& to,
-                  int64_t count);
-// separator.join(items); every item by str() when `converts`, else only strings.
-Value JoinTexts(Runtime& runtime, const Value& separator, std::span<const Value> items,
-                bool converts);
-// int(text) and float(text), or nothing.
+// Returns a string in lower case for case-insensitive comparison; other values are returned
+// unchanged.
+value::Value IgnoreCase(runtime::Runtime& runtime, const value::Value& value);
+value::Value LowerText(runtime::Runtime& runtime, const value::Value& text);
+value::Value UpperText(runtime::Runtime& runtime, const value::Value& text);
+value::Value CapitalizeText(runtime::Runtime& runtime, const value::Value& text);
+// An iterator as map() and items() return it: it can be read once and has no length.
+value::Value MakeIterator(runtime::Runtime& runtime, std::span<const value::Value> items,
+                          std::string_view type);
+// str.strip(), lstrip() and rstrip(). `chars` null: strips white space.
+value::Value StripText(runtime::Runtime& runtime, const value::Value& text,
+                       const value::String* chars, bool left, bool right);
+// str.splitlines(). Returns false if it failed.
+bool SplitLines(runtime::Runtime& runtime, const value::Value& text, bool keep_ends,
+                std::vector<value::Value>& lines);
+// str.replace(). count < 0: replaces all occurrences.
+value::Value ReplaceText(runtime::Runtime& runtime, const value::Value& text,
+                         const value::String& from, const value::String& to, int64_t count);
+// separator.join(items). If `converts`, items are converted with str(); otherwise they must be
+// strings.
+value::Value JoinTexts(runtime::Runtime& runtime, const value::Value& separator,
+                       std::span<const value::Value> items, bool converts);
+// int(text) and float(text). Return nothing if the text is not a number.
 std::optional<int64_t> ParseInteger(std::string_view text, int64_t base);
 std::optional<double> ParseFloat(std::string_view text);
 
-}  // namespace kvgate::jinja
+}  // namespace kvgate::jinja::builtins

@@ -1,15 +1,17 @@
-// Formatting as Python does it: "%s" % x, "{}".format(x), and HTML escapes.
+// Formatting with Python's semantics: "%s" % x, "{}".format(x), and HTML escapes.
 #pragma once
 
 #include "engine/text/jinja/runtime/runtime.h"
 
-namespace kvgate::jinja {
+namespace kvgate::jinja::builtins {
 
 // format % arguments. REQUIRES: format.is_string().
-Value PercentFormat(Runtime& runtime, const Value& format, const Value& arguments);
+value::Value PercentFormat(runtime::Runtime& runtime, const value::Value& format,
+                           const value::Value& arguments);
 // format.format(*positional, **keywords). REQUIRES: format.is_string().
-Value BraceFormat(Runtime& runtime, const Value& format, const Arguments& arguments);
-// & < > ' " as entities; markup stays as it is. The result is markup.
-Value EscapeHtml(Runtime& runtime, const Value& value);
+value::Value BraceFormat(runtime::Runtime& runtime, const value::Value& format,
+                         const runtime::Arguments& arguments);
+// Escapes & < > ' " as entities; markup is returned unchanged. The result is markup.
+value::Value EscapeHtml(runtime::Runtime& runtime, const value::Value& value);
 
-}  // namespace kvgate::jinja
+}  // namespace kvgate::jinja::builtins

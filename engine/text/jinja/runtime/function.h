@@ -1,48 +1,55 @@
-// FunctionSpec: a filter, test, method or global function, and how arguments reach it.
+// FunctionSpec: a filter, test, method or global function, and how arguments are passed to it.
 #pragma once
 
 #include <span>
 #include <string_view>
 
-#include "engine/jinja/value.h"
+#include "engine/text/jinja/value/value.h"
 
-namespace kvgate::jinja {
+namespace kvgate::jinja::runtime {
 
 class Runtime;
 
 struct Keyword {
-  const String* name;
-  Value value;
+  const value::String* name;
+  value::Value value;
 };
 struct Arguments {
-  std::span<const Value> positional = {};
+  std::span<const value::Value> positional = {};
   std::span<const Keyword> keywords = {};
 };
 
-// `self`: what a filter or test is applied to, or the object of a method.
-using FunctionPointer = Value (*)(Runtime& runtime, const Value& self, const Arguments& arguments);
+// `self`: the value that a filter or test is applied to, or the object of a method.
+using FunctionPointer = value::Value (*)(Runtime& runtime, const value::Value& self,
+                                         const Arguments& arguments);
 
 inline constexpr size_t kParametersMax = 8;
 
 struct FunctionSpec {
   std::string_view name;
-  // "width? first? blank?": the parameters by name, optional ones with '?'. The function gets one
-  // positional argument for each, missing where not given. "*": the arguments as they came.
+  // "width? first? blank?": the parameter names; '?' marks optional ones. The function gets one
+  // positional argument per parameter, missing if not given. "*": the arguments are passed as they
+  // are.
   std::string_view parameters;
   FunctionPointer call;
 };
 
-// Puts the arguments in the parameters' places and calls. Fails as Python does for too many,
-// unknown, doubled and missing arguments.
-Value CallFunction(Runtime& runtime, const FunctionSpec& function, const Value& self,
-                   const Arguments& arguments);
+// Binds the arguments to the parameters and calls the function. Fails as Python does for too many,
+// unknown, duplicate or missing arguments.
+value::Value CallFunction(Runtime& runtime, const FunctionSpec& function, const value::Value& self,
+                          const Arguments& arguments);
 
-// By name; null when there is none.
-const FunctionSpec* FindFilter(std::string_view name);
-const FunctionSpec* FindTest(std::string_view name);
-const FunctionSpec* FindGlobal(std::string_view name);
-const FunctionSpec* FindStringMethod(std::string_view name);
-const FunctionSpec* FindListMethod(std::string_view name);
-const FunctionSpec* FindDictMethod(std::string_view name);
+}  // namespace kvgate::jinja::runtime
 
-}  // namespace kvgate::jinja
+namespace kvgate::jinja::builtins {
+
+// Each returns the function of that name, or null if there is none. They are defined in
+// builtins/builtins.cc, which knows all tables.
+const runtime::FunctionSpec* FindFilter(std::string_view name);
+const runtime::FunctionSpec* FindTest(std::string_view name);
+const runtime::FunctionSpec* FindGlobal(std::string_view name);
+const runtime::FunctionSpec* FindStringMethod(std::string_view name);
+const runtime::FunctionSpec* FindListMethod(std::string_view name);
+const runtime::FunctionSpec* FindDictMethod(std::string_view name);
+
+}  // namespace kvgate::jinja::builtins

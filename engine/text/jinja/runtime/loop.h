@@ -1,55 +1,55 @@
-// What runs while a template is evaluated: scopes, loops, macros.
+// Run-time objects of the evaluation: scopes, loops, macros.
 #pragma once
 
 #include <span>
 
-#include "engine/jinja/ast.h"
-#include "engine/jinja/value.h"
+#include "engine/text/jinja/syntax/ast.h"
+#include "engine/text/jinja/value/value.h"
 
-namespace kvgate::jinja {
+namespace kvgate::jinja::runtime {
 
 struct Binding {
-  Symbol name;
-  Value value;
+  syntax::Symbol name;
+  value::Value value;
 };
 
-// The variables of one scope; looked up outwards.
+// The variables of one scope. Look-ups continue in the parent.
 struct Scope {
   Scope* parent = nullptr;
   Binding* bindings = nullptr;
   uint32_t size = 0;
   uint32_t capacity = 0;
-  bool captured = false;  // a macro lives on it: it is not used again for the next iteration
+  bool captured = false;  // a macro refers to it, so the next iteration must not reuse it
 
-  // Null when it has no such name.
-  Value* Find(Symbol name) const {
+  // Returns null if this scope has no such name.
+  value::Value* Find(syntax::Symbol name) const {
     for (uint32_t i = 0; i < size; ++i) {
       if (bindings[i].name == name) return &bindings[i].value;
     }
     return nullptr;
   }
-  void Set(Heap& heap, Symbol name, const Value& value);
+  void Set(value::Heap& heap, syntax::Symbol name, const value::Value& value);
 };
 
 struct Macro {
-  const MacroDefinition* definition;
-  Scope* scope;  // where it was defined
+  const syntax::MacroDefinition* definition;
+  Scope* scope;  // the scope of its definition
 };
 
-// A for statement while it runs. With a filter, an item is tested when the one before it is done
-// with, as Jinja2 does, unless somebody asks for what comes later.
+// A running for statement. With a filter, an item is tested after the body of the previous one, as
+// in Jinja2, unless the template asks for later items earlier.
 struct Loop {
-  const ForStatement* statement;
-  Scope* scope;  // around the loop
-  std::span<const Value> items;
-  size_t next = 0;  // the item to look at next
+  const syntax::ForStatement* statement;
+  Scope* scope;  // the scope around the loop
+  std::span<const value::Value> items;
+  size_t next = 0;  // index of the next item to look at
   bool filters = false;
   int64_t index0 = -1;
   int64_t depth0 = 0;
-  Value previous = {};
-  Value current = {};
-  Value peeked = {};  // the next item, when it was asked for; missing: not yet
-  const List* last_changed = nullptr;
+  value::Value previous = {};
+  value::Value current = {};
+  value::Value peeked = {};  // the next item if it was peeked at; else missing
+  const value::List* last_changed = nullptr;
 };
 
-}  // namespace kvgate::jinja
+}  // namespace kvgate::jinja::runtime

@@ -1,45 +1,32 @@
-#include "engine/jinja/unicode.h"
+#include "engine/text/jinja/value/unicode.h"
+
+#include <utf8proc.h>
 
 #include <algorithm>
-#include <cstring>
 #include <span>
 
-#include "engine/jinja/unicode_tables.h"
+#include "base/utf8.h"
+#include "engine/text/jinja/value/unicode_tables.h"
 
-namespace kvgate::jinja {
+namespace kvgate::jinja::value {
 namespace {
 
-// The run whose last is the first not below `code`, if it begins at or before it.
-template <typename Run>
-const Run* FindRun(std::span<const Run> runs, uint32_t code) {
-  const auto run = std::lower_bound(runs.begin(), runs.end(), code,
-                                    [](const Run& r, uint32_t c) { return r.last < c; });
-  if (run == runs.end() || code < run->first || (code - run->first) % run->stride != 0) {
-    return nullptr;
-  }
-  return &*run;
+// Runs are ascending.
+bool Has(const CodePointRun* first, size_t count, char32_t code) {
+  const CodePointRun* const end = first + count;
+  const CodePointRun* const run = std::lower_bound(
+      first, end, code, [](const CodePointRun& r, char32_t c) { return r.last < c; });
+  return run != end && code >= run->first && (code - run->first) % run->stride == 0;
 }
 
-bool Has(const CodePointRun* runs, size_t count, char32_t code) {
-  return FindRun(std::span(runs, count), code) != nullptr;
-}
-
-struct CaseTable {
-  std::span<const CaseRun> runs;
-  std::span<const CaseExpansion> several;
-};
-
-CaseMapping Map(const CaseTable& table, char32_t code) {
-  for (const CaseExpansion& expansion : table.several) {
+// `single` is utf8proc's mapping, which knows no mappings to several characters.
+CaseMapping Map(std::span<const CaseExpansion> several,
+                utf8proc_int32_t (*single)(utf8proc_int32_t), char32_t code) {
+  for (const CaseExpansion& expansion : several) {
     if (expansion.from == code) return {expansion.to[0], expansion.to[1], expansion.to[2]};
   }
-  if (const CaseRun* run = FindRun(table.runs, code); run != nullptr) {
-    return {static_cast<char32_t>(static_cast<int32_t>(code) + run->delta), 0, 0};
-  }
-  return {code, 0, 0};
+  return {static_cast<char32_t>(single(static_cast<utf8proc_int32_t>(code))), 0, 0};
 }
-
-bool IsContinuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
 
 }  // namespace
 
@@ -50,7 +37,7 @@ Decoded DecodeAt(std::string_view text, size_t offset) {
   if (size == 1 || offset + size > text.size()) return {lead, 1};
   char32_t code = lead & (0x7F >> size);
   for (size_t i = 1; i < size; ++i) {
-    if (!IsContinuation(text[offset + i])) return {lead, 1};
+    if (!IsUtf8Continuation(text[offset + i])) return {lead, 1};
     code = (code << 6) | (static_cast<unsigned char>(text[offset + i]) & 0x3F);
   }
   return {code, size};
@@ -58,63 +45,14 @@ Decoded DecodeAt(std::string_view text, size_t offset) {
 
 size_t CharacterBefore(std::string_view text, size_t end) {
   size_t begin = end - 1;
-  while (begin > 0 && end - begin < 4 && IsContinuation(text[begin])) --begin;
+  while (begin > 0 && end - begin < 4 && IsUtf8Continuation(text[begin])) --begin;
   return begin;
-}
-
-void AppendUtf8(char32_t code, std::string& out) {
-  if (code < 0x80) {
-    out += static_cast<char>(code);
-  } else if (code < 0x800) {
-    out += static_cast<char>(0xC0 | (code >> 6));
-    out += static_cast<char>(0x80 | (code & 0x3F));
-  } else if (code < 0x10000) {
-    out += static_cast<char>(0xE0 | (code >> 12));
-    out += static_cast<char>(0x80 | ((code >> 6) & 0x3F));
-    out += static_cast<char>(0x80 | (code & 0x3F));
-  } else {
-    out += static_cast<char>(0xF0 | (code >> 18));
-    out += static_cast<char>(0x80 | ((code >> 12) & 0x3F));
-    out += static_cast<char>(0x80 | ((code >> 6) & 0x3F));
-    out += static_cast<char>(0x80 | (code & 0x3F));
-  }
-}
-
-size_t CountCharacters(std::string_view text) {
-  // Continuation bytes are those below -64; the loop has no branches, so it is vectorised.
-  size_t count = 0;
-  for (const char byte : text) count += static_cast<signed char>(byte) >= -64 ? 1 : 0;
-  return count;
 }
 
 size_t OffsetOfCharacter(std::string_view text, size_t index) {
   size_t offset = 0;
   for (; index > 0 && offset < text.size(); --index) offset += DecodeAt(text, offset).size;
   return std::min(offset, text.size());
-}
-
-size_t FindInvalidUtf8(std::string_view text) {
-  size_t offset = 0;
-  while (offset < text.size()) {
-    uint64_t word = 0;
-    if (offset + sizeof(word) <= text.size()) {
-      std::memcpy(&word, text.data() + offset, sizeof(word));
-      if ((word & 0x8080808080808080u) == 0) {
-        offset += sizeof(word);
-        continue;
-      }
-    }
-    const Decoded decoded = DecodeAt(text, offset);
-    const bool ascii = static_cast<unsigned char>(text[offset]) < 0x80;
-    const bool overlong = (decoded.size == 3 && decoded.code < 0x800) ||
-                          (decoded.size == 4 && decoded.code < 0x10000);
-    const bool surrogate = decoded.code >= 0xD800 && decoded.code <= 0xDFFF;
-    if ((decoded.size == 1 && !ascii) || overlong || surrogate || decoded.code > 0x10FFFF) {
-      return offset;
-    }
-    offset += decoded.size;
-  }
-  return std::string_view::npos;
 }
 
 bool IsAlpha(char32_t code) {
@@ -141,24 +79,27 @@ bool IsPrintable(char32_t code) {
   return Has(kPrintable, kNumPrintable, code);
 }
 bool IsUpper(char32_t code) {
-  return code < 0x80 ? code >= 'A' && code <= 'Z' : Has(kUpper, kNumUpper, code);
+  if (code < 0x80) return code >= 'A' && code <= 'Z';
+  return utf8proc_isupper(static_cast<utf8proc_int32_t>(code)) != 0;
 }
 bool IsLower(char32_t code) {
   return code < 0x80 ? code >= 'a' && code <= 'z' : Has(kLower, kNumLower, code);
 }
-bool IsTitlecase(char32_t code) { return code >= 0x80 && Has(kTitlecase, kNumTitlecase, code); }
+bool IsTitlecase(char32_t code) {
+  return utf8proc_category(static_cast<utf8proc_int32_t>(code)) == UTF8PROC_CATEGORY_LT;
+}
 
 CaseMapping ToLower(char32_t code) {
   if (code < 0x80) return {IsUpper(code) ? code + 32 : code, 0, 0};
-  return Map({{kToLower, kNumToLower}, {kToLowerSeveral, kNumToLowerSeveral}}, code);
+  return Map({kToLowerSeveral, kNumToLowerSeveral}, utf8proc_tolower, code);
 }
 CaseMapping ToUpper(char32_t code) {
   if (code < 0x80) return {IsLower(code) ? code - 32 : code, 0, 0};
-  return Map({{kToUpper, kNumToUpper}, {kToUpperSeveral, kNumToUpperSeveral}}, code);
+  return Map({kToUpperSeveral, kNumToUpperSeveral}, utf8proc_toupper, code);
 }
 CaseMapping ToTitle(char32_t code) {
   if (code < 0x80) return {IsLower(code) ? code - 32 : code, 0, 0};
-  return Map({{kToTitle, kNumToTitle}, {kToTitleSeveral, kNumToTitleSeveral}}, code);
+  return Map({kToTitleSeveral, kNumToTitleSeveral}, utf8proc_totitle, code);
 }
 
-}  // namespace kvgate::jinja
+}  // namespace kvgate::jinja::value

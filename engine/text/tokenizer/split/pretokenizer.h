@@ -1,5 +1,5 @@
-// Pretokenizer: cuts text into the words that byte-level BPE merges within, as the family of models
-// that `tokenizer.ggml.pre` names does. It knows no tokens. Immutable; thread-safe.
+// Pretokenizer: splits text into the words within which byte-level BPE merges, by the rules of the
+// model family that `tokenizer.ggml.pre` names. It knows no tokens. Immutable; thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -9,21 +9,20 @@
 #include <variant>
 #include <vector>
 
-#include <kvgate/result.h>
-
+#include "base/result.h"
 #include "engine/text/tokenizer/split/pretokenizer_families.h"
-#include "engine/tokenizer/regex.h"
 #include "engine/text/tokenizer/split/word_scanner.h"
+#include "engine/text/tokenizer/unicode/regex.h"
 
-namespace kvgate::tokenizer {
+namespace kvgate::tokenizer::split {
 
 class Pretokenizer {
  public:
-  // kUnsupported: detail names `name` and lists ours. "" is "default".
+  // kUnsupported: the detail names `name` and lists the supported ones. "" means "default".
   static Result<std::unique_ptr<Pretokenizer>> Create(std::string_view name);
 
-  // Appends the end offset of every word, ascending; the last is text.size(). Any bytes are taken:
-  // a run of bytes that are no UTF-8 is one word. Linear in the text for every text.
+  // Appends the end offset of every word, ascending; the last is text.size(). The text may be any
+  // bytes: a run of bytes that are not UTF-8 is one word. Linear time for every text.
   void Split(std::string_view text, std::vector<size_t>& word_ends) const;
 
   const PretokenizerFamily& family() const { return family_; }
@@ -31,14 +30,14 @@ class Pretokenizer {
  private:
   struct Pass {
     CutRule::Kind kind;
-    std::variant<WordScanner, Regex> cutter;
+    std::variant<WordScanner, unicode::Regex> cutter;
   };
   explicit Pretokenizer(const PretokenizerFamily& family);
-  void SplitValid(std::string_view text, size_t offset, const Regex::Matcher& matcher,
+  void SplitValid(std::string_view text, size_t offset, const unicode::Regex::Matcher& matcher,
                   std::vector<size_t>& word_ends) const;
 
   const PretokenizerFamily& family_;
   std::vector<Pass> passes_;
 };
 
-}  // namespace kvgate::tokenizer
+}  // namespace kvgate::tokenizer::split

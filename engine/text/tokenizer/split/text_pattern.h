@@ -1,5 +1,5 @@
-// TextPattern: what a tokenizer.json writes as {"String": ...} or {"Regex": ...}: finds its matches
-// in text. Immutable; thread-safe.
+// TextPattern: finds the matches of a tokenizer.json's {"String": ...} or {"Regex": ...} in text.
+// Immutable; thread-safe.
 #pragma once
 
 #include <memory>
@@ -9,15 +9,14 @@
 #include <utility>
 #include <vector>
 
-#include <kvgate/result.h>
-
-#include "engine/tokenizer/json_node.h"
-#include "engine/tokenizer/regex.h"
+#include "base/result.h"
+#include "engine/text/tokenizer/split/json_node.h"
 #include "engine/text/tokenizer/split/word_scanner.h"
+#include "engine/text/tokenizer/unicode/regex.h"
 
-namespace kvgate::tokenizer {
+namespace kvgate::tokenizer::split {
 
-// Bytes [begin, end) of a text, and whether they match.
+// Bytes [begin, end) of a text, either a match or the text between matches.
 struct Span {
   size_t begin = 0;
   size_t end = 0;
@@ -27,17 +26,18 @@ struct Span {
 class TextPattern {
  public:
   static Result<TextPattern> FromJson(const JsonNode& node);
-  // Words of one of the shapes that our scanner knows.
+  // A pattern for the words of a shape that WordScanner implements.
   static TextPattern Words(const WordShape& shape);
 
-  // Spans that cover `text` without gap: matches and what lies between them. REQUIRES: valid UTF-8.
+  // Returns spans that cover `text` without gaps: matches and the text between. REQUIRES: valid
+  // UTF-8.
   std::vector<Span> Find(std::string_view text) const;
   std::string Replace(std::string_view text, std::string_view content) const;
 
  private:
   std::string literal_;
-  std::shared_ptr<const Regex> regex_;  // shared, so that a pattern can be copied
-  std::optional<WordScanner> scanner_;  // the same expression by hand
+  std::shared_ptr<const unicode::Regex> regex_;  // shared, so that a pattern can be copied
+  std::optional<WordScanner> scanner_;           // hand-written equivalent of the expression
 };
 
-}  // namespace kvgate::tokenizer
+}  // namespace kvgate::tokenizer::split

@@ -1,4 +1,4 @@
-// The emulator's own promises: lanes, barriers, matrix instructions, copies that land late.
+// The emulator's own guarantees: lanes, barriers, matrix instructions, copies that land late.
 #include "kernels/cuda/emulator/block_runner.h"
 
 #include <gtest/gtest.h>
@@ -8,10 +8,15 @@
 #include <numeric>
 #include <vector>
 
-#include "kernels/cuda/device.cuh"
+#include "kernels/cuda/device/device.cuh"
 #include "kernels/dtype.h"
 
-namespace kvgate::kernels::cuda {
+namespace kvgate::kernels::cuda::emulator {
+
+using device::LaneIndex;
+using device::SharedMemory;
+using device::WarpIndex;
+
 namespace {
 
 class BlockRunnerTest : public testing::TestWithParam<emulator::Order> {
@@ -31,16 +36,16 @@ TEST_P(BlockRunnerTest, EveryThreadOfEveryBlockRunsOnce) {
   for (const int count : runs) EXPECT_EQ(count, 1);
 }
 
-// A sum over a block by shuffles, shared memory and barriers.
+// Computes the sum over a block by shuffles, shared memory and barriers.
 TEST_P(BlockRunnerTest, ShufflesAndBarriersExchangeValues) {
   std::vector<float> sums(2);
   emulator::RunGrid({2, 1, 1}, 128, 4 * sizeof(float), [&] {
     auto value = static_cast<float>(threadIdx.x + 1000 * blockIdx.x);
-    for (int mask = 16; mask > 0; mask /= 2) value += ShuffleXor(value, mask);
+    for (int mask = 16; mask > 0; mask /= 2) value += device::ShuffleXor(value, mask);
     auto* of_warps = reinterpret_cast<float*>(SharedMemory());
     EXPECT_TRUE(std::isnan(of_warps[WarpIndex()]) || of_warps[WarpIndex()] == value);
     if (LaneIndex() == 0) of_warps[WarpIndex()] = value;
-    SyncThreads();
+    device::SyncThreads();
     if (threadIdx.x == 0) sums[blockIdx.x] = std::accumulate(of_warps, of_warps + 4, 0.0f);
   });
   EXPECT_EQ(sums[0], 8128.0f);
@@ -52,8 +57,8 @@ TEST_P(BlockRunnerTest, WarpSumsAreInEveryLaneAndFetchedAddsCountEveryThreadOnce
   std::vector<uint32_t> threads_of(128, 200);
   uint32_t count = 0;
   emulator::RunGrid({1, 1, 1}, 128, 0, [&] {
-    sums[threadIdx.x] = WarpSum(threadIdx.x);
-    threads_of[AtomicFetchAdd(&count, 1)] = threadIdx.x;
+    sums[threadIdx.x] = device::WarpSum(threadIdx.x);
+    threads_of[device::AtomicFetchAdd(&count, 1)] = threadIdx.x;
   });
   for (uint32_t i = 0; i < 128; ++i) EXPECT_EQ(sums[i], 496 + i / 32 * 1024);
   EXPECT_EQ(count, 128u);
@@ -69,14 +74,14 @@ TEST_P(BlockRunnerTest, MmaMultipliesMatricesInTheDocumentedFragments) {
     const int g = LaneIndex() / 4;
     const int t = LaneIndex() % 4;
     const auto a_pair = [&](int row, int k) {
-      return FloatsToHalf2(a_at(row, k), a_at(row, k + 1));
+      return device::FloatsToHalf2(a_at(row, k), a_at(row, k + 1));
     };
-    const auto b_pair = [&](int k) { return FloatsToHalf2(b_at(k, g), b_at(k + 1, g)); };
+    const auto b_pair = [&](int k) { return device::FloatsToHalf2(b_at(k, g), b_at(k + 1, g)); };
     const uint32_t a[4] = {a_pair(g, 2 * t), a_pair(g + 8, 2 * t), a_pair(g, 2 * t + 8),
                            a_pair(g + 8, 2 * t + 8)};
     const uint32_t b[2] = {b_pair(2 * t), b_pair(2 * t + 8)};
     float c[4] = {1, 1, 1, 1};
-    MmaHalf(c, a, b);
+    device::MmaHalf(c, a, b);
     for (int i = 0; i < 4; ++i) result[(g + i / 2 * 8) * 8 + 2 * t + i % 2] = c[i];
   });
   for (int row = 0; row < 16; ++row) {
@@ -93,16 +98,16 @@ TEST_P(BlockRunnerTest, LoadMatricesGivesTheFragmentsThatMmaTakes) {
     auto* tile = reinterpret_cast<uint16_t*>(SharedMemory());  // [16][16]
     const int lane = LaneIndex();
     for (int i = lane; i < 256; i += 32) tile[i] = static_cast<uint16_t>(i);
-    SyncWarp();
+    device::SyncWarp();
     uint32_t to[4];
-    LoadMatrices4(to, tile + lane % 16 * 16 + lane / 16 * 8);
+    device::LoadMatrices4(to, tile + lane % 16 * 16 + lane / 16 * 8);
     const int g = lane / 4;
     const int t = lane % 4;
     for (int i = 0; i < 4; ++i) {
       const uint32_t first = (g + i % 2 * 8) * 16 + 2 * t + i / 2 * 8;
       EXPECT_EQ(to[i], first | (first + 1) << 16);
     }
-    LoadMatrices4Transposed(to, tile + lane % 16 * 16 + lane / 16 * 8);
+    device::LoadMatrices4Transposed(to, tile + lane % 16 * 16 + lane / 16 * 8);
     for (int i = 0; i < 4; ++i) {
       const uint32_t first = (2 * t + i % 2 * 8) * 16 + g + i / 2 * 8;
       EXPECT_EQ(to[i], first | (first + 16) << 16);
@@ -110,8 +115,8 @@ TEST_P(BlockRunnerTest, LoadMatricesGivesTheFragmentsThatMmaTakes) {
   });
 }
 
-// 64 x 16 by 16 x 128, the middle 16 of b's 64 rows; d is there when it is waited for, and b is
-// read until then.
+// Multiplies 64 x 16 by 16 x 128, using the middle 16 of b's 64 rows. The result exists only after
+// the wait, and b is read until then.
 TEST_P(BlockRunnerTest, WarpgroupMmaMultipliesWhenItIsWaitedFor) {
   const auto a_value = [](int row, int k) { return static_cast<float>(row % 7 - k); };
   const auto b_value = [](int k, int column) { return static_cast<float>(column % 5 + 2 * k); };
@@ -123,23 +128,23 @@ TEST_P(BlockRunnerTest, WarpgroupMmaMultipliesWhenItIsWaitedFor) {
       b[column * 64 + ((k / 8) ^ (column % 8)) * 8 + k % 8] =
           F32ToF16(k / 16 == 1 ? b_value(k % 16, column) : 100.0f);
     }
-    SyncThreads();
+    device::SyncThreads();
     const int g = LaneIndex() / 4;
     const int t = LaneIndex() % 4;
     uint32_t a[2][4];
     for (int i = 0; i < 4; ++i) {
       const int row = WarpIndex() * 16 + g + i % 2 * 8;
       const int k = 2 * t + i / 2 * 8;
-      a[0][i] = a[1][i] = FloatsToHalf2(a_value(row, k), a_value(row, k + 1));
+      a[0][i] = a[1][i] = device::FloatsToHalf2(a_value(row, k), a_value(row, k + 1));
     }
     float d[64];
     for (float& value : d) value = 1.0f;
-    WarpgroupFence(a);
-    WarpgroupMma<128>(d, a[0], b, 1, false);
-    WarpgroupMma<128>(d, a[1], b, 1, true);
-    WarpgroupCommit();
+    device::WarpgroupFence(a);
+    device::WarpgroupMma<128>(d, a[0], b, 1, false);
+    device::WarpgroupMma<128>(d, a[1], b, 1, true);
+    device::WarpgroupCommit();
     EXPECT_EQ(d[0], 1.0f);
-    WarpgroupWaitAll(d);
+    device::WarpgroupWaitAll(d);
     for (int i = 0; i < 64; ++i) {
       const int row = WarpIndex() * 16 + g + i % 4 / 2 * 8;
       product[row * 128 + i / 4 * 8 + 2 * t + i % 2] = d[i];
@@ -159,15 +164,15 @@ TEST_P(BlockRunnerTest, AnAsynchronousCopyLandsWhenItIsWaitedFor) {
   emulator::RunGrid({1, 1, 1}, 32, 64, [&] {
     if (threadIdx.x != 0) return;
     auto* to = reinterpret_cast<uint32_t*>(SharedMemory());
-    CopyAsync16(to, from, true);
-    CopyCommit();
-    CopyAsync16(to + 4, from + 4, false);
-    CopyCommit();
+    device::CopyAsync16(to, from, true);
+    device::CopyCommit();
+    device::CopyAsync16(to + 4, from + 4, false);
+    device::CopyCommit();
     EXPECT_EQ(to[0], 0xffffffffu);
-    CopyWait<1>();
+    device::CopyWait<1>();
     EXPECT_EQ(to[3], 4u);
     EXPECT_EQ(to[4], 0xffffffffu);
-    CopyWait<0>();
+    device::CopyWait<0>();
     EXPECT_EQ(to[4], 0u);
     EXPECT_EQ(to[7], 0u);
   });
@@ -177,10 +182,10 @@ TEST(BlockRunnerDeathTest, ABarrierThatSomeThreadsNeverReachEndsTheProcess) {
   EXPECT_DEATH(emulator::RunGrid({1, 1, 1}, 64, 0,
                                  [] {
                                    if (WarpIndex() == 0) {
-                                     SyncThreads();
+                                     device::SyncThreads();
                                    } else {
-                                     ShuffleXor(1.0f, LaneIndex() == 0 ? 1 : 0);
-                                     if (LaneIndex() > 0) SyncWarp();
+                                     device::ShuffleXor(1.0f, LaneIndex() == 0 ? 1 : 0);
+                                     if (LaneIndex() > 0) device::SyncWarp();
                                    }
                                  }),
                "never come");
@@ -191,4 +196,4 @@ INSTANTIATE_TEST_SUITE_P(Orders, BlockRunnerTest,
                                          emulator::Order::kShuffled));
 
 }  // namespace
-}  // namespace kvgate::kernels::cuda
+}  // namespace kvgate::kernels::cuda::emulator

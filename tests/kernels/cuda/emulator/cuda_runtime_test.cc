@@ -1,5 +1,5 @@
-// Where the emulated runtime must be like the device's: memory runs out, a capture runs nothing,
-// a graph runs what was captured as often as it is launched.
+// Tests that the emulated runtime acts like the device's: memory runs out, a capture runs no
+// command, and a graph runs the captured commands at each launch.
 #include "kernels/cuda/emulator/cuda_runtime.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ TEST(EmulatedRuntimeTest, MemoryStartsAsNanAndRunsOut) {
   EXPECT_EQ(bytes_free, 96u);
   EXPECT_EQ(bytes_total, 4096u);
   EXPECT_EQ(cudaFree(memory), cudaSuccess);
-  EXPECT_EQ(cudaFree(memory), cudaErrorInvalidValue);  // twice
+  EXPECT_EQ(cudaFree(memory), cudaErrorInvalidValue);  // freed twice
   EXPECT_EQ(cudaMalloc(&more, 4096), cudaSuccess);
   EXPECT_EQ(cudaFree(more), cudaSuccess);
   emulator::SetDeviceMemory(size_t{4} << 30);

@@ -1,0 +1,85 @@
+#include "base/digest.h"
+
+#include <random>
+
+#include <openssl/evp.h>
+#include <xxhash.h>
+
+#include "base/hex.h"
+#include "base/openssl_check.h"
+
+namespace kvgate {
+
+std::pair<uint64_t, uint64_t> Xxh3(std::span<const std::byte> data, uint64_t seed) {
+  const XXH128_hash_t hash = XXH3_128bits_withSeed(data.data(), data.size(), seed);
+  return {hash.low64, hash.high64};
+}
+
+uint64_t RandomSeed() {
+  std::random_device device;
+  return uint64_t{device()} << 32 | device();
+}
+
+uint64_t SecretHash(std::string_view text) {
+  static const uint64_t seed = RandomSeed();
+  return Xxh3(std::as_bytes(std::span(text)), seed).first;
+}
+
+std::string ToHex(std::span<const uint8_t> bytes) {
+  std::string hex;
+  hex.reserve(2 * bytes.size());
+  for (const uint8_t byte : bytes) {
+    hex += kHexDigits[byte >> 4];
+    hex += kHexDigits[byte & 15];
+  }
+  return hex;
+}
+
+// Members that were created are freed even if the others could not be for lack of memory.
+struct Sha256::Impl {
+  Impl() = default;
+  ~Impl() {
+    EVP_MD_CTX_free(context);
+    EVP_MD_free(algorithm);
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  EVP_MD_CTX* context = EVP_MD_CTX_new();
+  // The algorithm is fetched once, because an implicit fetch per digest costs more than hashing a
+  // block of tokens.
+  EVP_MD* algorithm = EVP_MD_fetch(nullptr, "SHA256", nullptr);
+};
+
+Sha256::Sha256() : impl_(std::make_unique<Impl>()) {
+  RequireOpenssl(impl_->context != nullptr && impl_->algorithm != nullptr,
+                 "OpenSSL has no SHA-256");
+  RequireOpenssl(EVP_DigestInit_ex(impl_->context, impl_->algorithm, nullptr) == 1, "SHA-256 init");
+}
+
+Sha256::~Sha256() = default;
+
+Sha256& Sha256::Update(std::span<const std::byte> data) {
+  RequireOpenssl(EVP_DigestUpdate(impl_->context, data.data(), data.size()) == 1, "SHA-256 update");
+  return *this;
+}
+
+Sha256& Sha256::Update(std::string_view text) {
+  return Update(std::as_bytes(std::span(text.data(), text.size())));
+}
+
+PrefixDigest Sha256::Finish() {
+  PrefixDigest digest;
+  unsigned int size = 0;
+  RequireOpenssl(EVP_DigestFinal_ex(impl_->context, digest.bytes.data(), &size) == 1 && size == 32,
+                 "SHA-256 final");
+  RequireOpenssl(EVP_DigestInit_ex(impl_->context, nullptr, nullptr) == 1, "SHA-256 init");
+  return digest;
+}
+
+Sha256& ThreadSha256() {
+  thread_local Sha256 sha;
+  return sha;
+}
+
+}  // namespace kvgate

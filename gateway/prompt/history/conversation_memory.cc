@@ -1,0 +1,150 @@
+#include "gateway/prompt/history/conversation_memory.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace kvgate::prompt::history {
+
+using parse::Identity;
+
+namespace {
+
+// Bounds per conversation; an agent with its helpers has a handful of branches at a time.
+constexpr size_t kBranchesMax = 32;
+constexpr size_t kAliasesMax = 8;
+
+}  // namespace
+
+ConversationMemory::Line ConversationMemory::Find(std::span<const Identity> keys,
+                                                  bool with_branches) const {
+  const std::lock_guard lock(mutex_);
+  for (const Identity& key : keys) {
+    const auto found = by_key_.find(key);
+    if (found == by_key_.end()) continue;
+    const Conversation& conversation = *found->second;
+    Line line{conversation.id, {}};
+    if (with_branches) {
+      line.branches.assign(conversation.branches.begin(), conversation.branches.end());
+    }
+    return line;
+  }
+  return {keys.empty() ? Identity{} : keys.front(), {}};
+}
+
+void ConversationMemory::Remember(const Commit& commit) {
+  Dropped dropped;
+  const std::lock_guard lock(mutex_);
+  auto found = by_key_.find(commit.conversation);
+  if (found == by_key_.end()) {
+    // Everything that may throw for lack of memory runs first, so that a failure changes nothing.
+    List added;
+    added.push_front(
+        {.tenant = commit.tenant, .id = commit.conversation, .branches = {}, .aliases = {}});
+    added.front().aliases.reserve(kAliasesMax);
+    Order place{added.begin()};
+    added.front().place = place.begin();
+    Order& order = tenants_[commit.tenant].conversations;
+    found = by_key_.emplace(commit.conversation, added.begin()).first;
+    list_.splice(list_.begin(), added);
+    order.splice(order.begin(), place);
+    const size_t bytes = std::exchange(list_.front().bytes, 0);
+    Count(list_.front(), static_cast<int64_t>(bytes));
+  }
+  const List::iterator place = found->second;
+  Conversation& conversation = *place;
+  list_.splice(list_.begin(), list_, place);
+  Order& order = tenants_[conversation.tenant].conversations;
+  order.splice(order.begin(), order, conversation.place);
+  for (const Identity& alias : commit.aliases) {
+    if (conversation.aliases.size() >= kAliasesMax) break;
+    if (by_key_.emplace(alias, place).second) conversation.aliases.push_back(alias);
+  }
+  auto& branches = conversation.branches;
+  auto leaves = branches.end();
+  if (commit.replaced) leaves = std::find(branches.begin(), branches.end(), commit.replaced);
+  if (leaves == branches.end() && branches.size() == kBranchesMax) --leaves;
+  if (leaves != branches.end()) {
+    dropped.push_back(*leaves);
+    Count(conversation, -static_cast<int64_t>((*leaves)->bytes));
+    std::move_backward(branches.begin(), leaves, std::next(leaves));
+    branches.front() = commit.branch;
+  } else {
+    branches.insert(branches.begin(), commit.branch);
+  }
+  Count(conversation, static_cast<int64_t>(commit.branch->bytes));
+  while (bytes_ > bytes_max_) EraseLocked(NextToGoLocked(), dropped);
+}
+
+void ConversationMemory::Withdraw(const Identity& conversation,
+                                  const std::shared_ptr<Branch>& branch,
+                                  const std::shared_ptr<const Branch>& before) {
+  Dropped dropped;
+  const std::lock_guard lock(mutex_);
+  const auto found = by_key_.find(conversation);
+  if (found == by_key_.end()) return;
+  auto& branches = found->second->branches;
+  const auto place = std::find(branches.begin(), branches.end(), branch);
+  if (place == branches.end()) return;
+  Count(*found->second, -static_cast<int64_t>(branch->bytes));
+  if (before && std::find(branches.begin(), branches.end(), before) == branches.end()) {
+    *place = std::const_pointer_cast<Branch>(before);
+    Count(*found->second, static_cast<int64_t>(before->bytes));
+  } else {
+    branches.erase(place);
+  }
+  if (branches.empty()) EraseLocked(found->second, dropped);
+}
+
+void ConversationMemory::Finish(const std::shared_ptr<Branch>& branch,
+                                const std::optional<ledger::TokenUsage>& usage) {
+  const std::lock_guard lock(mutex_);
+  if (branch->finished) return;
+  branch->finished = true;
+  if (!usage) return;
+  branch->request.input_tokens = usage->input_tokens();
+  branch->request.cached_tokens = usage->cache_read_tokens;
+  branch->request.written_tokens = usage->cache_write_tokens + usage->cache_write_1h_tokens;
+}
+
+const SentRequest& ConversationMemory::RequestOf(const std::shared_ptr<const Branch>& branch,
+                                                 std::optional<SentRequest>& copy) const {
+  const std::lock_guard lock(mutex_);
+  if (branch->finished) return branch->request;
+  copy = branch->request;
+  return *copy;
+}
+
+size_t ConversationMemory::num_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return bytes_;
+}
+
+void ConversationMemory::Count(Conversation& conversation, int64_t bytes) {
+  conversation.bytes += static_cast<size_t>(bytes);
+  bytes_ += static_cast<size_t>(bytes);
+  Tenant& tenant = tenants_[conversation.tenant];
+  tenant.bytes += static_cast<size_t>(bytes);
+  if (tenant.bytes > bytes_max_ / 2) largest_ = conversation.tenant;
+}
+
+ConversationMemory::List::iterator ConversationMemory::NextToGoLocked() {
+  const auto largest = tenants_.find(largest_);
+  if (largest != tenants_.end() && largest->second.bytes > bytes_max_ / 2) {
+    return largest->second.conversations.back();
+  }
+  return std::prev(list_.end());
+}
+
+void ConversationMemory::EraseLocked(List::iterator conversation, Dropped& dropped) {
+  dropped.insert(dropped.end(), conversation->branches.begin(), conversation->branches.end());
+  Count(*conversation, -static_cast<int64_t>(conversation->bytes));
+  const auto tenant = tenants_.find(conversation->tenant);
+  tenant->second.conversations.erase(conversation->place);
+  if (tenant->second.conversations.empty()) tenants_.erase(tenant);
+  for (const Identity& alias : conversation->aliases) by_key_.erase(alias);
+  by_key_.erase(conversation->id);
+  list_.erase(conversation);
+}
+
+}  // namespace kvgate::prompt::history

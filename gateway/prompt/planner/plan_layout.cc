@@ -1,0 +1,67 @@
+#include "gateway/prompt/planner/plan_layout.h"
+
+#include <algorithm>
+
+namespace kvgate::prompt::planner {
+
+using parse::Role;
+
+namespace {
+
+using ledger::BreakpointSyntax;
+
+bool IsSharedRole(Role role) { return role == Role::kSystem || role == Role::kDeveloper; }
+
+size_t CountShared(std::span<const PlanSegment> segments) {
+  size_t count = 0;
+  while (count < segments.size() && (segments[count].section != parse::Section::kMessages ||
+                                     IsSharedRole(segments[count].role))) {
+    ++count;
+  }
+  return count;
+}
+
+}  // namespace
+
+bool CanHold(const PlanSegment& segment, BreakpointSyntax syntax) {
+  if (!segment.markable || segment.is_volatile || segment.content == parse::Content::kThinking) {
+    return false;
+  }
+  if (syntax != BreakpointSyntax::kBreakpoint) return syntax == BreakpointSyntax::kCacheControl;
+  // OpenAI accepts breakpoints on input text and media only, not on tools or the model's output.
+  return segment.section != parse::Section::kTools && segment.role != Role::kAssistant &&
+         segment.role != Role::kTool &&
+         (segment.content == parse::Content::kText || segment.content == parse::Content::kMedia);
+}
+
+Layout FindLayout(const LayoutArgs& args) {
+  const std::span<const PlanSegment> segments = args.segments;
+  Layout layout;
+  layout.num_shared = CountShared(segments);
+  layout.barrier = segments.size();
+  layout.volatile_vanishes = args.volatile_vanishes;
+  layout.ends.reserve(segments.size());
+  double tokens = 0;
+  bool is_stable = true;
+  for (size_t i = 0; i < segments.size(); ++i) {
+    const PlanSegment& segment = segments[i];
+    tokens += segment.num_tokens;
+    is_stable &= !segment.is_volatile;
+    if (is_stable && i < layout.num_shared) layout.shared_tokens = tokens;
+    layout.ends.push_back(tokens);
+    layout.is_agents |=
+        segment.section == parse::Section::kTools || segment.role == Role::kAssistant;
+    if (layout.barrier < segments.size()) continue;
+    if (segment.is_volatile) {
+      const bool stays = args.volatile_stays ||
+                         std::ranges::find(args.settled, segment.prefix.low) != args.settled.end();
+      if (!stays) layout.barrier = i;
+    } else if (CanHold(segment, args.syntax)) {
+      layout.tail = i;
+      if (i < layout.num_shared) layout.stable = i;
+    }
+  }
+  return layout;
+}
+
+}  // namespace kvgate::prompt::planner

@@ -1,0 +1,79 @@
+// ConversationStore keeps conversations of the Responses dialect durably: items that are added and
+// removed, and metadata. It is thread-safe and may wait for the disk. Tenants share nothing.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "gateway/protocol/form/response_items.h"
+#include "store/meta/turn_store.h"
+
+namespace kvgate::session {
+
+struct Conversation {
+  std::string id;
+  std::string tip;  // its newest turn; a response in it continues from here
+  int64_t created_unix = 0;
+  std::string metadata;  // JSON
+  std::vector<protocol::form::ResponsesItem> items;
+};
+
+class ConversationStore {
+ public:
+  // `turns` may be null, in which case no conversation is kept. It must outlive this object.
+  explicit ConversationStore(store::meta::TurnStore* turns) : turns_(turns) {}
+
+  // The conversation that a change applies to; a `request_id` is never used twice.
+  struct Place {
+    std::string_view tenant;
+    std::string_view id;
+    std::string_view request_id = {};
+  };
+
+  // The conversation's id is derived from the request's. Returns kUnsupported if turns are not
+  // kept.
+  struct CreateArgs {
+    std::string_view tenant;
+    std::string_view request_id;
+    std::string metadata;  // JSON; empty: none
+    std::span<const protocol::form::ResponsesItem> items;
+  };
+  Result<std::string> Create(const CreateArgs& args);
+  // All of these return kNotFound for an unknown conversation.
+  Result<Conversation> Load(std::string_view tenant, std::string_view id) const;
+  Result<void> SetMetadata(const Place& place, std::string metadata);
+  Result<void> Append(const Place& place, std::span<const protocol::form::ResponsesItem> items);
+  Result<void> Remove(const Place& place, std::string_view item_id);
+  static Error MissingItem(std::string_view id, std::string_view item_id);
+  // Deletes the conversation with its items; responses made in it stay.
+  Result<void> Delete(std::string_view tenant, std::string_view id);
+
+  // Locks the conversation for one answer until the result is released. Returns an error with
+  // source kLockedSource if another answer holds it.
+  Result<std::shared_ptr<void>> Lock(std::string_view tenant, std::string_view id);
+
+ private:
+  using Key = std::pair<std::string, std::string>;
+  Result<std::string> Tip(std::string_view tenant, std::string_view id) const;
+  struct Change {
+    std::string_view prefix;  // of the turn's id
+    std::string_view role;
+    std::string payload;
+  };
+  Result<void> Add(const Place& place, Change change);
+
+  store::meta::TurnStore* const turns_;
+  std::mutex mutex_;       // held while a conversation is changed
+  std::mutex lock_mutex_;  // guards locked_
+  std::set<Key> locked_;
+};
+
+}  // namespace kvgate::session

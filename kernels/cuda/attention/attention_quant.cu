@@ -1,0 +1,9 @@
+#include "kernels/cuda/attention/attention_kernels.cuh"
+
+namespace kvgate::kernels::cuda::attention {
+
+AttentionKernels QuantAttentionKernels(int head_dim, size_t shared_bytes_max) {
+  return AttentionKernelsOf<QuantKv>(head_dim, shared_bytes_max);
+}
+
+}  // namespace kvgate::kernels::cuda::attention

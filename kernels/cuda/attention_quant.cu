@@ -1,9 +1,0 @@
-#include "kernels/cuda/attention_kernels.cuh"
-
-namespace kvgate::kernels::cuda {
-
-AttentionKernels QuantAttentionKernels(int head_dim, size_t shared_bytes_max) {
-  return AttentionKernelsOf<QuantKv>(head_dim, shared_bytes_max);
-}
-
-}  // namespace kvgate::kernels::cuda

@@ -1,0 +1,29 @@
+// The kinds of sealed values, with the heads that FORMAT.md specifies. In version 1 all of them had
+// plain-text bodies.
+#pragma once
+
+#include "store/file/sealed_value.h"
+
+namespace kvgate::store::file {
+
+inline constexpr SealedKind kTurnKind = {.magic = 0x4e54564b,  // "KVTN"
+                                         .version = 2,
+                                         .clear_version = 1,
+                                         .purpose = "turns",
+                                         .source = "store.turns",
+                                         .name = "a turn"};
+inline constexpr SealedKind kPinKind = {.magic = 0x4e50564b,  // "KVPN"
+                                        .version = 2,
+                                        .clear_version = 1,
+                                        .purpose = "pins",
+                                        .source = "store.pins",
+                                        .name = "a pin"};
+inline constexpr SealedKind kPromptKind = {.magic = 0x5050564b,  // "KVPP"
+                                           .version = 3,
+                                           .clear_version = 1,
+                                           .sealed_version_min = 2,
+                                           .purpose = "prompts",
+                                           .source = "service.prompt_store",
+                                           .name = "a part of a prompt"};
+
+}  // namespace kvgate::store::file

@@ -1,0 +1,150 @@
+#include "gateway/prompt/history/conversation_memory.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace kvgate::prompt::history {
+
+using parse::Identity;
+
+namespace {
+
+Identity Key(uint64_t i) { return {i, i}; }
+std::shared_ptr<Branch> BranchOf(size_t bytes) {
+  auto branch = std::make_shared<Branch>();
+  branch->bytes = bytes;
+  return branch;
+}
+
+TEST(ConversationMemory, ABranchThatIsGoneOnFromIsReplaced) {
+  ConversationMemory memory(1 << 20);
+  const auto first = BranchOf(10);
+  const auto second = BranchOf(20);
+  const std::vector<Identity> keys = {Key(1)};
+  memory.Remember({.conversation = Key(1), .aliases = {}, .branch = first});
+  memory.Remember({.conversation = Key(1), .aliases = {}, .branch = second, .replaced = first});
+  ASSERT_EQ(memory.Find(keys).branches.size(), 1U);
+  EXPECT_EQ(memory.Find(keys).branches[0], second);
+  memory.Withdraw(Key(1), second, first);
+  EXPECT_EQ(memory.Find(keys).branches[0], first);
+  memory.Withdraw(Key(1), first, nullptr);
+  EXPECT_TRUE(memory.Find(keys).branches.empty());
+  EXPECT_EQ(memory.num_bytes(), 0U);
+}
+
+TEST(ConversationMemory, AConversationIsFoundUnderItsAliases) {
+  ConversationMemory memory(1 << 20);
+  const std::vector<Identity> aliases = {Key(2)};
+  memory.Remember({.conversation = Key(1), .aliases = aliases, .branch = BranchOf(10)});
+  const std::vector<Identity> changed = {Key(9), Key(2)};
+  EXPECT_EQ(memory.Find(changed).conversation, Key(1));
+  const std::vector<Identity> unknown = {Key(8), Key(7)};
+  EXPECT_EQ(memory.Find(unknown).conversation, Key(8));
+}
+
+TEST(ConversationMemory, OfOneConversationsBranchesTheOldestGoesFirst) {
+  ConversationMemory memory(1 << 20);
+  const std::vector<Identity> keys = {Key(1)};
+  std::vector<std::shared_ptr<Branch>> sent;
+  size_t bytes = 0;
+  for (size_t i = 0; i < 40; ++i) {
+    sent.push_back(BranchOf(100 + i));
+    memory.Remember({.conversation = Key(1), .aliases = {}, .branch = sent.back()});
+    if (i == 31) bytes = memory.num_bytes();
+  }
+  const std::vector<std::shared_ptr<const Branch>> kept = memory.Find(keys).branches;
+  EXPECT_EQ(kept, std::vector<std::shared_ptr<const Branch>>(sent.rbegin(), sent.rbegin() + 32));
+  EXPECT_EQ(memory.num_bytes(), bytes + 8 * 32) << "eight went, and eight of 32 bytes more came";
+  for (const auto& branch : sent) memory.Withdraw(Key(1), branch, nullptr);
+  EXPECT_EQ(memory.num_bytes(), 0U);
+}
+
+TEST(ConversationMemory, WhoGoesOnFromNoneIsToldOfNone) {
+  ConversationMemory memory(1 << 20);
+  const std::vector<Identity> aliases = {Key(2)};
+  memory.Remember({.conversation = Key(1), .aliases = aliases, .branch = BranchOf(10)});
+  const ConversationMemory::Line line = memory.Find(aliases, false);
+  EXPECT_EQ(line.conversation, Key(1));
+  EXPECT_TRUE(line.branches.empty());
+}
+
+TEST(ConversationMemory, ItIsBoundedAndTheSilentOnesGoFirst) {
+  ConversationMemory memory(100'000);
+  for (uint64_t i = 0; i < 200; ++i) {
+    const std::vector<Identity> aliases = {Key(1000 + i)};
+    memory.Remember({.conversation = Key(i), .aliases = aliases, .branch = BranchOf(5000)});
+    memory.Remember({.conversation = Key(0), .aliases = {}, .branch = BranchOf(10)});
+    ASSERT_LE(memory.num_bytes(), 100'000U);
+  }
+  const std::vector<Identity> first = {Key(0)};
+  const std::vector<Identity> early = {Key(1), Key(1001)};
+  EXPECT_FALSE(memory.Find(first).branches.empty());
+  EXPECT_TRUE(memory.Find(early).branches.empty());
+}
+
+TEST(ConversationMemory, WhoHasMoreThanHalfMakesRoomAndOthersKeepTheirs) {
+  ConversationMemory memory(100'000);
+  const auto remember = [&](uint64_t tenant, uint64_t conversation, size_t bytes) {
+    memory.Remember({.tenant = Key(tenant),
+                     .conversation = Key(conversation),
+                     .aliases = {},
+                     .branch = BranchOf(bytes)});
+    EXPECT_LE(memory.num_bytes(), 100'000U);
+  };
+  const auto is_known = [&](uint64_t conversation) {
+    const std::vector<Identity> keys = {Key(conversation)};
+    return !memory.Find(keys).branches.empty();
+  };
+  for (uint64_t i = 0; i < 5; ++i) remember(1, i, 2000);
+  for (uint64_t i = 0; i < 1000; ++i) remember(2, 1000 + i, 1000 + i);
+  for (uint64_t i = 0; i < 5; ++i) EXPECT_TRUE(is_known(i)) << i;
+  EXPECT_TRUE(is_known(1999));
+  EXPECT_FALSE(is_known(1000));
+  // An entry that would not fit at all evicts those of its own tenant, and is dropped itself.
+  remember(2, 5000, 200'000);
+  EXPECT_FALSE(is_known(5000));
+  for (uint64_t i = 0; i < 5; ++i) EXPECT_TRUE(is_known(i)) << i;
+  // The latest of very many tenants are known.
+  for (uint64_t i = 0; i < 1000; ++i) remember(100 + i, 10'000 + i, 500);
+  EXPECT_TRUE(is_known(10'999));
+}
+
+TEST(ConversationMemory, CountsOfAnAnswerAreWrittenOnce) {
+  ConversationMemory memory(1 << 20);
+  const auto branch = BranchOf(10);
+  std::optional<SentRequest> copy;
+  EXPECT_FALSE(memory.RequestOf(branch, copy).cached_tokens.has_value());
+  EXPECT_TRUE(copy.has_value());
+  ledger::TokenUsage usage;
+  usage.cache_read_tokens = 7;
+  memory.Finish(branch, usage);
+  usage.cache_read_tokens = 8;
+  memory.Finish(branch, usage);
+  EXPECT_EQ(memory.RequestOf(branch, copy).cached_tokens, 7);
+}
+
+TEST(ConversationMemory, ThreadsMayShareIt) {
+  ConversationMemory memory(50'000);
+  std::vector<std::thread> threads;
+  for (uint64_t t = 0; t < 4; ++t) {
+    threads.emplace_back([&memory, t] {
+      for (uint64_t i = 0; i < 500; ++i) {
+        const auto branch = BranchOf(1000);
+        const std::vector<Identity> keys = {Key((t + i) % 20)};
+        const auto line = memory.Find(keys);
+        memory.Remember({.conversation = keys[0],
+                         .aliases = {},
+                         .branch = branch,
+                         .replaced = line.branches.empty() ? nullptr : line.branches[0]});
+        memory.Finish(branch, std::nullopt);
+        if (i % 3 == 0) memory.Withdraw(keys[0], branch, nullptr);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_LE(memory.num_bytes(), 50'000U);
+}
+
+}  // namespace
+}  // namespace kvgate::prompt::history

@@ -1,0 +1,201 @@
+#include "gateway/prompt/parse/request_layout.h"
+
+#include <gtest/gtest.h>
+
+#include "gateway/prompt/parse/segment_memo.h"
+
+namespace kvgate::prompt::parse {
+namespace {
+
+using upstream::wire::Endpoint;
+
+RequestLayout Read(Endpoint endpoint, std::string_view body) {
+  SegmentMemo memo(1024);
+  Result<RequestLayout> layout = ReadRequestLayout(endpoint, body, memo);
+  EXPECT_TRUE(layout.has_value()) << (layout ? "" : layout.error().ToString());
+  return layout ? *layout : RequestLayout{};
+}
+
+// Returns "path source text" for each segment.
+std::vector<std::string> Lines(const RequestLayout& layout, std::string_view body) {
+  std::vector<std::string> lines;
+  for (const Segment& segment : layout.segments) {
+    lines.push_back(PathOf(segment.place) + " " + std::string(SourceName(segment.source)) + " " +
+                    std::string(segment.text.In(body)));
+  }
+  return lines;
+}
+using Strings = std::vector<std::string>;
+
+TEST(RequestLayout, OfMessagesInRenderOrder) {
+  const std::string_view body =
+      R"({"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":[)"
+      R"({"type":"thinking","thinking":"t"},{"type":"text","text":"a"},)"
+      R"({"type":"tool_use","id":"1","name":"f","input":{"text":"x"}}]},{"role":"user","content":[)"
+      R"({"type":"tool_result","tool_use_id":"1","content":"r"},{"type":"text","text":"go"}]}],)"
+      R"("system":[{"type":"text","text":"s"}],"model":"m\u0031","tools":[{"name":"f"}],"x":1})";
+  const RequestLayout layout = Read(Endpoint::kMessages, body);
+  EXPECT_EQ(Lines(layout, body),
+            (Strings{"tools[0] tools ", "system[0] system \"s\"", "messages[0] history \"hi\"",
+                     "messages[1] history ", "messages[1].content[0] history ",
+                     "messages[1].content[1] history \"a\"", "messages[1].content[2] history ",
+                     "messages[2] user ", "messages[2].content[0] tool_results \"r\"",
+                     "messages[2].content[1] user \"go\""}));
+  EXPECT_EQ(layout.model, "m1");
+  EXPECT_EQ(layout.segments[3].content, Content::kMessageHead);
+  EXPECT_EQ(layout.segments[4].content, Content::kThinking);
+  EXPECT_EQ(layout.segments[6].content, Content::kToolCall);
+  EXPECT_EQ(layout.segments[6].text, Span{});
+  EXPECT_EQ(layout.tools.In(body), R"([{"name":"f"}])");
+  ASSERT_NE(layout.Find("x"), nullptr);
+  EXPECT_EQ(layout.Find("x")->member.In(body), "\"x\":1");
+  EXPECT_EQ(layout.Find("y"), nullptr);
+}
+
+TEST(RequestLayout, OfChatCompletions) {
+  const std::string_view body =
+      R"({"messages":[{"role":"system","content":"s"},{"role":"developer","content":"d"},)"
+      R"({"role":"user","content":[{"type":"text","text":"a"},)"
+      R"({"type":"image_url","image_url":{}}]},)"
+      R"({"role":"assistant","content":null,"tool_calls":[{"id":"1"}]},)"
+      R"({"role":"tool","tool_call_id":"1","content":"r"},{"role":"system","content":"mid"}]})";
+  const RequestLayout layout = Read(Endpoint::kChatCompletions, body);
+  EXPECT_EQ(Lines(layout, body),
+            (Strings{"messages[0] system \"s\"", "messages[1] system \"d\"", "messages[2] user ",
+                     "messages[2].content[0] user \"a\"", "messages[2].content[1] media ",
+                     "messages[3] history ", "messages[4] tool_results \"r\"",
+                     "messages[5] system \"mid\""}));
+  EXPECT_EQ(layout.segments[0].place.section, Section::kSystem);
+  EXPECT_EQ(layout.segments[7].place.section, Section::kMessages);
+  EXPECT_EQ(layout.segments[5].content, Content::kToolCall);
+  EXPECT_EQ(layout.segments[6].role, Role::kTool);
+}
+
+TEST(RequestLayout, OfResponses) {
+  const std::string_view body =
+      R"({"instructions":"s","input":[{"role":"user",)"
+      R"("content":[{"type":"input_text","text":"a"}]},)"
+      R"({"type":"reasoning","encrypted_content":"e"},{"type":"function_call","arguments":"{}"},)"
+      R"({"type":"function_call_output","output":"r"}]})";
+  const RequestLayout layout = Read(Endpoint::kResponses, body);
+  EXPECT_EQ(Lines(layout, body), (Strings{"instructions system \"s\"", "input[0] user ",
+                                          "input[0].content[0] user \"a\"", "input[1] history ",
+                                          "input[2] history ", "input[3] tool_results \"r\""}));
+  EXPECT_EQ(layout.segments[3].content, Content::kThinking);
+  EXPECT_EQ(layout.segments[4].content, Content::kToolCall);
+  const std::string_view plain = R"({"input":"hello"})";
+  EXPECT_EQ(Lines(Read(Endpoint::kResponses, plain), plain), Strings{"input user \"hello\""});
+}
+
+TEST(RequestLayout, SourcesAreRecognised) {
+  const std::string_view body =
+      R"({"messages":[{"role":"system","name":"example_user","content":"e"},)"
+      R"({"role":"user","content":"This session is being continued from a previous conversation"},)"
+      R"({"role":"user","content":"\n<document>x</document>"},)"
+      R"({"role":"user","content":[{"type":"document","source":{}},)"
+      R"({"type":"text","text":"y","kvgate_source":"retrieval"},{"type":"text","text":"q"}]}]})";
+  EXPECT_EQ(Lines(Read(Endpoint::kChatCompletions, body), body),
+            (Strings{"messages[0] examples \"e\"",
+                     "messages[1] summary \"This session is being continued from a previous "
+                     "conversation\"",
+                     "messages[2] retrieval \"\\n<document>x</document>\"", "messages[3] user ",
+                     "messages[3].content[0] retrieval ", "messages[3].content[1] retrieval \"y\"",
+                     "messages[3].content[2] user \"q\""}));
+}
+
+TEST(RequestLayout, BreakpointsAreLiftedWithOneComma) {
+  for (const std::string_view block :
+       {R"({"type":"text","text":"a","cache_control":{"type":"ephemeral","ttl":"1h"}})",
+        R"({"cache_control":{"type":"ephemeral","ttl":"1h"},"type":"text","text":"a"})",
+        R"({"type":"text","cache_control":{"ttl":"1h","type":"ephemeral"},"text":"a"})",
+        R"({"kvgate_source":"user","cache_control":{"ttl":"1h","type":"ephemeral"},)"
+        R"("type":"text","text":"a"})"}) {
+    const std::string body =
+        R"({"system":[)" + std::string(block) +
+        R"(,{"type":"text","text":"a"}],"cache_control":{"type":"ephemeral"}})";
+    const RequestLayout layout = Read(Endpoint::kMessages, body);
+    ASSERT_EQ(layout.segments.size(), 2U);
+    EXPECT_EQ(layout.segments[0].breakpoint, (Breakpoint{BreakpointKind::kCacheControl, 3600}));
+    EXPECT_EQ(layout.segments[0].raw, layout.segments[1].raw) << body;
+    EXPECT_EQ(layout.segments[0].same, layout.segments[1].same);
+    EXPECT_EQ(layout.automatic, (Breakpoint{BreakpointKind::kCacheControl, 300}));
+  }
+}
+
+TEST(RequestLayout, WhatIsNotUnderstoodIsRefused) {
+  SegmentMemo memo(1024);
+  for (const std::string_view body :
+       {"", "1", "[]", "{", "{}}", R"({"messages":[{"role":"user","content":"a]})",
+        R"({"messages":[],"messages":[]})", R"({"messages":[],"mess\u0061ges":[]})",
+        R"({"messages":[{"role":"user","role":"user"}]})", R"({"messages":[1]})",
+        R"({"messages":[{"role":"user","content":["a"]}]})", R"({"tools":"x"})",
+        R"({"messages":[{"role":"user","content":"\x"}]})", R"({"model":1})", R"({"x":tru})",
+        R"({"messages":[{"content":tru}]})", R"({"messages":[}]})", R"({"a" 1})"}) {
+    EXPECT_FALSE(ReadRequestLayout(Endpoint::kMessages, body, memo).has_value()) << body;
+  }
+  EXPECT_FALSE(ReadRequestLayout(Endpoint::kEmbeddings, "{}", memo).has_value());
+}
+
+TEST(RequestLayout, AMemoGivesWhatParsingGives) {
+  const std::string_view body =
+      R"({"messages":[{"role":"user","content":"at 10:31:07 go"},{"role":"user","content":" "}]})";
+  SegmentMemo memo(1024);
+  const Result<RequestLayout> first = ReadRequestLayout(Endpoint::kMessages, body, memo);
+  const size_t known = memo.num_entries();
+  const Result<RequestLayout> second = ReadRequestLayout(Endpoint::kMessages, body, memo);
+  EXPECT_EQ(memo.num_entries(), known);
+  ASSERT_TRUE(first && second);
+  for (size_t i = 0; i < first->segments.size(); ++i) {
+    EXPECT_EQ(first->segments[i].same, second->segments[i].same);
+    EXPECT_EQ(first->segments[i].stable, second->segments[i].stable);
+    EXPECT_EQ(first->segments[i].is_volatile, second->segments[i].is_volatile);
+    EXPECT_EQ(first->segments[i].num_tokens, second->segments[i].num_tokens);
+  }
+}
+
+// Expects the same segments as without a memo of the list's beginning.
+void ExpectSameAsFresh(SegmentMemo& memo, const std::string& body) {
+  const Result<RequestLayout> known = ReadRequestLayout(Endpoint::kChatCompletions, body, memo);
+  const RequestLayout fresh = Read(Endpoint::kChatCompletions, body);
+  ASSERT_TRUE(known.has_value());
+  EXPECT_EQ(Lines(*known, body), Lines(fresh, body));
+  ASSERT_EQ(known->segments.size(), fresh.segments.size());
+  for (size_t i = 0; i < fresh.segments.size(); ++i) {
+    EXPECT_EQ(known->segments[i].raw, fresh.segments[i].raw);
+    EXPECT_EQ(known->segments[i].same, fresh.segments[i].same);
+    EXPECT_EQ(known->segments[i].span, fresh.segments[i].span);
+    EXPECT_EQ(known->segments[i].element, fresh.segments[i].element);
+    EXPECT_EQ(known->segments[i].blocks, fresh.segments[i].blocks);
+    EXPECT_EQ(known->segments[i].breakpoint, fresh.segments[i].breakpoint);
+    EXPECT_EQ(known->segments[i].place.section, fresh.segments[i].place.section);
+  }
+  EXPECT_EQ(known->messages, fresh.messages);
+}
+
+TEST(RequestLayout, AListThatBeginsAsOneBeforeReadsAsIfItWereNew) {
+  SegmentMemo memo(1024);
+  std::string turns = R"({"role":"system","content":"s"},{"role":"developer","content":")" +
+                      std::string(9000, 'x') + "\"}";
+  for (int i = 0; i < 30; ++i) {
+    turns += R"(,{"role":"user","content":[{"type":"text","text":"<document>a</document>"},)"
+             R"({"type":"text","text":"q)" +
+             std::to_string(i) +
+             R"(","cache_control":{"type":"ephemeral"}}]},{"role":"assistant","content":"a"})";
+    ExpectSameAsFresh(memo,
+                      R"({"a":)" + std::to_string(i % 13) + R"(,"messages":[)" + turns + "]}");
+    // The same turns come with another end, without the last breakpoint, and with broken ends,
+    // which must fail.
+    ExpectSameAsFresh(memo, R"({"messages":[)" + turns + R"(, {"role":"user","content":"z"} ]})");
+    std::string unmarked = turns;
+    const std::string_view breakpoint = R"(,"cache_control":{"type":"ephemeral"})";
+    unmarked.erase(unmarked.rfind(breakpoint), breakpoint.size());
+    ExpectSameAsFresh(memo, R"({"messages":[)" + unmarked + "]}");
+    for (const std::string_view end : {"", ",", ",]}", "x]}", "]"}) {
+      const std::string body = R"({"messages":[)" + turns + std::string(end);
+      EXPECT_FALSE(ReadRequestLayout(Endpoint::kChatCompletions, body, memo).has_value()) << end;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kvgate::prompt::parse

@@ -1,0 +1,219 @@
+#include "store/meta/pin_book.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "store/kv/kv_format.h"
+#include "store/rocks_data_directory.h"
+#include "tests/store/store_fixture.h"
+#include "tests/wait_until.h"
+
+namespace kvgate::store::meta {
+namespace {
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+std::unique_ptr<DataDirectory> OpenDirectory(const std::filesystem::path& path) {
+  auto opened = DataDirectory::Open({.directory = path, .kv_bytes_max = 32 * kMiB});
+  EXPECT_TRUE(opened) << opened.error().ToString();
+  return std::move(opened).value();
+}
+
+int64_t SecondsFromNow(int64_t seconds) {
+  return std::chrono::duration_cast<std::chrono::seconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+             .count() +
+         seconds;
+}
+
+Pin PinOf(const Block& leaf, std::string name = {}, std::string version = {}) {
+  Pin pin;
+  pin.leaf = leaf.key;
+  pin.name = std::move(name);
+  pin.version = std::move(version);
+  pin.tenant = "tenant";
+  pin.tokens = {1, 2, 3};
+  return pin;
+}
+
+// Writes at least `total_bytes` of other prefixes.
+void Flood(kv::KvStore& kv, uint64_t first_chain, uint64_t total_bytes) {
+  for (uint64_t chain = 0; chain * 4 * 256 * 1024 < total_bytes; ++chain) {
+    ASSERT_TRUE(kv.Put(Records(MakeChain(first_chain + chain, 4, 256 * 1024))));
+  }
+}
+
+TEST(PinBook, APinSurvivesReopeningAndAFloodThatEvictsEverythingElse) {
+  const TemporaryDirectory directory;
+  const auto kept = MakeChain(1, 8, 100'000);
+  const auto other = MakeChain(2, 8, 100'000);
+  {
+    const auto data = OpenDirectory(directory.path());
+    ASSERT_TRUE(data->kv().Put(Records(kept)));
+    ASSERT_TRUE(data->kv().Put(Records(other)));
+    ASSERT_TRUE(data->pins().Put(PinOf(kept.back(), "agent", "1")));
+  }
+  const auto data = OpenDirectory(directory.path());
+  ASSERT_EQ(data->pins().List().size(), 1u);
+  EXPECT_EQ(data->pins().List()[0].name, "agent");
+  Flood(data->kv(), 100, 64 * kMiB);
+  for (const Block& block : kept) EXPECT_EQ(Read(data->kv(), block), Found::kRight);
+  EXPECT_EQ(Read(data->kv(), other.back()), Found::kMissing);
+  ASSERT_TRUE(data->pins().Remove(kept.back().key.hash));
+  Flood(data->kv(), 1000, 64 * kMiB);
+  EXPECT_EQ(Read(data->kv(), kept.back()), Found::kMissing);
+}
+
+TEST(PinBook, ANewVersionOfANameTakesTheOlderOnesPlace) {
+  const TemporaryDirectory directory;
+  const auto data = OpenDirectory(directory.path());
+  const auto one = MakeChain(1, 2, 1000);
+  const auto two = MakeChain(2, 2, 1000);
+  ASSERT_TRUE(data->kv().Put(Records(one)));
+  ASSERT_TRUE(data->kv().Put(Records(two)));
+  PinBook& pins = data->pins();
+  ASSERT_TRUE(pins.Put(PinOf(one.back(), "agent", "1")));
+  Pin foreign = PinOf(MakeChain(3, 1, 10).back(), "agent", "1");
+  foreign.tenant = "another tenant";
+  ASSERT_TRUE(pins.Put(foreign));
+  ASSERT_TRUE(pins.Put(PinOf(two.back(), "agent", "2")));
+  EXPECT_EQ(pins.size(), 2u);
+  EXPECT_FALSE(pins.Find(one.back().key.hash));
+  EXPECT_EQ(pins.Find(two.back().key.hash)->version, "2");
+  EXPECT_TRUE(pins.Find(foreign.leaf.hash));
+  EXPECT_TRUE(data->kv().RemovePrefix(one.back().key.hash)) << "the older version is unpinned";
+  EXPECT_EQ(data->kv().RemovePrefix(two.back().key.hash).error().code, ErrorCode::kInvalidArgument);
+}
+
+TEST(PinBook, OfTwoVersionsThatACrashLeftTheNewerOneStays) {
+  const TemporaryDirectory directory;
+  const auto one = MakeChain(1, 1, 10);
+  const auto two = MakeChain(2, 1, 10);
+  {
+    const auto data = OpenDirectory(directory.path());
+    Pin older = PinOf(one.back(), "agent", "1");
+    older.created_us = 5;
+    Pin newer = PinOf(two.back(), "agent", "2");
+    newer.created_us = 6;
+    for (const Pin& pin : {newer, older}) {
+      ASSERT_TRUE(data->meta().Put(MetaTable::kPins, kv::EncodeKvKey(pin.leaf),
+                                   EncodePin(pin, data->meta().keyring())));
+    }
+  }
+  const auto data = OpenDirectory(directory.path());
+  ASSERT_EQ(data->pins().List().size(), 1u);
+  EXPECT_EQ(data->pins().List()[0].version, "2");
+}
+
+TEST(PinBook, ADamagedPinIsDroppedAndTheOthersStay) {
+  const TemporaryDirectory directory;
+  const auto good = MakeChain(1, 1, 10);
+  const auto bad = MakeChain(2, 1, 10);
+  {
+    const auto data = OpenDirectory(directory.path());
+    ASSERT_TRUE(data->pins().Put(PinOf(good.back())));
+    std::string value = EncodePin(PinOf(bad.back()), data->meta().keyring());
+    value[40] ^= 1;
+    ASSERT_TRUE(data->meta().Put(MetaTable::kPins, kv::EncodeKvKey(bad.back().key), value));
+    ASSERT_TRUE(data->meta().Put(MetaTable::kPins, "no key", "no pin"));
+  }
+  {
+    const auto data = OpenDirectory(directory.path());
+    EXPECT_EQ(data->pins().num_damaged(), 2u);
+    ASSERT_EQ(data->pins().List().size(), 1u);
+    EXPECT_EQ(data->pins().List()[0].leaf, good.back().key);
+  }
+  EXPECT_EQ(OpenDirectory(directory.path())->pins().num_damaged(), 0u) << "gone for good";
+}
+
+TEST(PinBook, AnExpiredPinStopsProtectingByItself) {
+  const TemporaryDirectory directory;
+  const auto data = OpenDirectory(directory.path());
+  const auto chain = MakeChain(1, 4, 100'000);
+  ASSERT_TRUE(data->kv().Put(Records(chain)));
+  Pin pin = PinOf(chain.back());
+  pin.expires_unix = SecondsFromNow(-1);
+  EXPECT_EQ(data->pins().Put(pin).error().field, "ttl_seconds");
+  pin.expires_unix = SecondsFromNow(10);
+  ASSERT_TRUE(data->pins().Put(pin));
+  Flood(data->kv(), 100, 48 * kMiB);
+  EXPECT_EQ(Read(data->kv(), chain.back()), Found::kRight);
+  ASSERT_TRUE(test::WaitUntil([&] { return data->pins().List().empty(); }, "the pin expires"));
+  Flood(data->kv(), 1000, 64 * kMiB);
+  EXPECT_EQ(Read(data->kv(), chain.back()), Found::kMissing);
+  EXPECT_EQ(data->pins().DropExpired().value(), 1u);
+  EXPECT_EQ(data->pins().size(), 0u);
+}
+
+TEST(PinBook, ListsTheHighestPriorityFirstAndRekeysWhatWasRecomputed) {
+  const TemporaryDirectory directory;
+  const auto data = OpenDirectory(directory.path());
+  for (const int priority : {1, 9, 5}) {
+    Pin pin = PinOf(MakeBlock(static_cast<uint64_t>(priority), 0, 10));
+    pin.priority = priority;
+    ASSERT_TRUE(data->pins().Put(pin));
+  }
+  std::vector<int> order;
+  for (const Pin& pin : data->pins().List()) order.push_back(pin.priority);
+  EXPECT_EQ(order, (std::vector<int>{9, 5, 1}));
+  const kv::KvKey moved{Fingerprint{7, 7}, BlockHash{8, 8}};
+  ASSERT_TRUE(data->pins().Rekey(MakeBlock(9, 0, 10).key.hash, moved));
+  EXPECT_EQ(data->pins().List()[0].leaf, moved);
+  EXPECT_EQ(data->pins().size(), 3u);
+}
+
+TEST(PinBook, OneTenantPinsItsShareAndLeavesTheRestToOthers) {
+  const TemporaryDirectory directory;
+  const auto data = OpenDirectory(directory.path());
+  data->pins().LimitTenants(0.5);  // of 16 MiB
+  Result<void> done;
+  uint64_t chain = 1;
+  for (; done && chain < 20; ++chain) {
+    const auto blocks = MakeChain(chain, 4, 256 * 1024);
+    ASSERT_TRUE(data->kv().Put(Records(blocks)));
+    done = data->pins().Put(PinOf(blocks.back()));
+  }
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code, ErrorCode::kTooLarge);
+  EXPECT_NE(done.error().detail.find("store.tenant_share"), std::string::npos);
+  const size_t num_pinned = data->pins().size();
+  EXPECT_GE(num_pinned, 6u);
+  EXPECT_LE(num_pinned, 8u);
+  // A refused pin holds no bytes, and an existing pin can be renewed.
+  EXPECT_LE(data->kv().Stats().pinned_bytes, 8 * kMiB);
+  EXPECT_TRUE(data->pins().Put(PinOf(MakeChain(1, 4, 256 * 1024).back(), "renewed")));
+  const auto other = MakeChain(100, 4, 256 * 1024);
+  ASSERT_TRUE(data->kv().Put(Records(other)));
+  Pin pin = PinOf(other.back());
+  pin.tenant = "another tenant";
+  EXPECT_TRUE(data->pins().Put(pin));
+  EXPECT_EQ(data->pins().size(), num_pinned + 1);
+}
+
+TEST(PinBook, BlocksThatPinsOfATenantShareCountOnce) {
+  const TemporaryDirectory directory;
+  const auto data = OpenDirectory(directory.path());
+  data->pins().LimitTenants(0.5);
+  const auto blocks = MakeChain(1, 24, 256 * 1024);
+  ASSERT_TRUE(data->kv().Put(Records(blocks)));
+  // The 24 prefixes share one chain: 6 MiB together, but 75 MiB if each were counted alone.
+  for (const Block& block : blocks) EXPECT_TRUE(data->pins().Put(PinOf(block)));
+}
+
+TEST(PinBook, BadFieldsAreNamed) {
+  const TemporaryDirectory directory;
+  const auto data = OpenDirectory(directory.path());
+  const Block block = MakeBlock(1, 0, 10);
+  const auto field = [&](const Pin& pin) { return data->pins().Put(pin).error().field; };
+  EXPECT_EQ(field(PinOf(block, std::string(kPinTextMax + 1, 'n'))), "name");
+  EXPECT_EQ(field(PinOf(block, "n", std::string(kPinTextMax + 1, 'v'))), "version");
+  EXPECT_EQ(field(PinOf(block, "", "1")), "name");
+  Pin empty = PinOf(block);
+  empty.tokens.clear();
+  EXPECT_EQ(field(empty), "tokens");
+  EXPECT_EQ(data->pins().Remove(block.key.hash).error().code, ErrorCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace kvgate::store::meta
