@@ -1,6 +1,9 @@
 """One screen about a test run, from ctest's JUnit files: counts, failures, what was skipped, the
 slowest tests, and those that took longer than tests/budgets.toml allows.
 
+A test that took too long may have had a busy neighbour, so scripts/test runs it once more with
+nothing beside it (--over-budget says which), and that time is what counts: RESULTS/again/NAME.xml.
+
 Exits 1 when a test failed, took too long, or a step before did (--failed 1), and when nothing ran.
 """
 
@@ -16,6 +19,7 @@ BUDGETS = Path(__file__).resolve().parent.parent.parent / "tests/budgets.toml"
 LINES_MAX = 30
 SLOWEST = 10
 CALIBRATION = "calibration"  # a ctest that is the same work on every machine
+AGAIN_MAX = 10  # more tests than this over their budgets are no neighbour's fault
 # "name (class.name) ... skipped" with the first line of a docstring between, where there is one.
 UNITTEST_SKIP = re.compile(
     r"^(\w+) \((\S+)\)(?: \.\.\. |\n[^\n]* \.\.\. )skipped ['\"](.*)['\"]$", re.MULTILINE)
@@ -33,6 +37,8 @@ class Run:
         for case in root.iter("testcase"):
             self.add(case)
         self.seconds = sum(self.seconds_of.values())
+        again = path.parent / "again" / path.name
+        self.again = Run(again) if again.exists() else None
 
     def add(self, case):
         name, status = case.get("name"), case.get("status")
@@ -84,11 +90,13 @@ class Budgets:
         return seconds * self.reference["headroom"] * self.factor(run)
 
     def exceeded(self, runs):
+        """(run, test, seconds, limit) of what took too long, alone if it ran once more."""
         for run in runs:
-            for name, seconds in run.seconds_of.items():
-                limit = self.limit(run, name)
-                if limit is not None and seconds > limit:
-                    yield f"{run.name}: {name} took {seconds:.1f} s, its limit is {limit:.1f} s"
+            for name in run.seconds_of:
+                judged = run.again if run.again and name in run.again.seconds_of else run
+                limit = self.limit(judged, name)
+                if limit is not None and judged.seconds_of[name] > limit:
+                    yield run, name, judged.seconds_of[name], limit
 
     def unneeded(self, runs):
         """Lines that have no reason, and after a run of all tests those that name none of them."""
@@ -139,6 +147,16 @@ def screen(lines, title):
             print(f"  and {len(lines) - LINES_MAX} more")
 
 
+def run_again(runs, budgets):
+    """Prints a line per run: its name and what ctest -R takes for its tests over their budgets."""
+    names = {}
+    for run, name, _, _ in budgets.exceeded(runs):
+        names.setdefault(run.name, [CALIBRATION]).append(re.sub(r"([^\w /=#:-])", r"\\\1", name))
+    for run, slow in names.items():
+        if len(slow) - 1 <= AGAIN_MAX:
+            print(f"{run}\t^({'|'.join(slow)})$")
+
+
 def slowest(runs, budgets):
     timed = sorted(((seconds, run.name, name, budgets.limit(run, name)) for run in runs
                     for name, seconds in run.seconds_of.items()), reverse=True,
@@ -155,12 +173,18 @@ def main():
     parser.add_argument("--budgets", type=Path, default=BUDGETS)
     parser.add_argument("--write-budgets", action="store_true",
                         help="writes the table from these results, and judges nothing")
+    parser.add_argument("--over-budget", action="store_true",
+                        help="prints which tests to run once more, and judges nothing")
     parser.add_argument("results", type=Path)
     options = parser.parse_args()
     runs = [Run(path) for path in sorted(options.results.glob("*.xml"))]
+    again = [run.again for run in runs if run.again]
     budgets = Budgets(options.budgets, bool(options.full))
     if options.write_budgets:
         budgets.write(runs)
+        return 0
+    if options.over_budget:
+        run_again(runs, budgets)
         return 0
     print(f"\n{'run':<16}{'passed':>8}{'failed':>8}{'skipped':>9}{'test time':>12}{'factor':>8}")
     for run in runs:
@@ -170,12 +194,17 @@ def main():
     screen([f"{run.name}: {name}: {reason}" for run in runs for name, reason in run.skipped],
            "skipped")
     screen(slowest(runs, budgets), "slowest, with the limits of tests/budgets.toml")
-    slow = [*budgets.exceeded(runs), *budgets.unneeded(runs)]
+    screen([f"{run.name}: {name}: {run.seconds_of[name]:.1f} s, alone {seconds:.1f} s"
+            for run in runs if run.again for name, seconds in run.again.seconds_of.items()
+            if name != CALIBRATION], "run once more, alone")
+    slow = [f"{run.name}: {name} took {seconds:.1f} s, its limit is {limit:.1f} s"
+            for run, name, seconds, limit in budgets.exceeded(runs)]
+    slow += budgets.unneeded(runs)
     screen(slow, "OVER BUDGET (tests/budgets.toml)")
     screen([f"{run.name}: {name} (see {options.results / run.name}.log)"
-            for run in runs for name in run.failed], "FAILED")
+            for run in [*runs, *again] for name in run.failed], "FAILED")
     failed = (options.failed or not any(run.passed for run in runs) or slow
-              or any(run.failed for run in runs))
+              or any(run.failed for run in [*runs, *again]))
     print(f"\n{'FAILED' if failed else 'all tests passed'} in {options.seconds // 60} min "
           f"{options.seconds % 60} s")
     return 1 if failed else 0

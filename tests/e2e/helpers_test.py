@@ -280,6 +280,30 @@ class SummaryTest(unittest.TestCase):
         self.assertEqual(self.budgets.read_text(), BUDGETS % (
             '"A.Slow" = { seconds = 2, full = 3, why = "" }\n' + LONG.replace("90", "60")))
 
+    def test_a_test_over_its_budget_runs_once_more_and_is_judged_by_that(self):
+        slow = "On/A.B/c  # GetParam() = x+y"
+        for alone, status, code in ((2.9, "run", 0), (3.1, "run", 1), (1, "fail", 1)):
+            self.judge(**{slow: 9, "A__Quick": 1}, calibration=2)
+            listed = subprocess.run(
+                [sys.executable, ROOT / "scripts/lib/summary.py", "--over-budget", "--budgets",
+                 self.budgets, self.folder.name], capture_output=True, text=True, check=True)
+            run, _, tests = listed.stdout.rstrip("\n").partition("\t")
+            self.assertEqual(run, "dev")
+            self.assertEqual(tests, r"^(calibration|On/A\.B/c  # GetParam\(\) = x\+y)$")
+            again = Path(self.folder.name, "again", "dev.xml")
+            again.parent.mkdir()
+            again.write_text(timed(**{slow: alone}).replace('"run"', f'"{status}"'))
+            judged = subprocess.run(
+                [sys.executable, ROOT / "scripts/lib/summary.py", "--budgets", self.budgets,
+                 self.folder.name], capture_output=True, text=True)
+            self.assertEqual(judged.returncode, code, judged.stdout)
+            self.assertIn(f"9.0 s, alone {float(alone)} s", judged.stdout)
+
+    def test_many_tests_over_their_budgets_are_no_neighbours_fault(self):
+        many = {f"A__Test{number}": 9 for number in range(11)}
+        self.assertEqual(self.judge("--over-budget", **many).stdout, "")
+        self.assertEqual(self.judge(**many).returncode, 1)
+
     def test_the_committed_table_has_all_that_is_read_and_a_reason_for_each_line(self):
         made = self.summary(timed(A__Quick=1), "--budgets", ROOT / "tests/budgets.toml", run="asan")
         self.assertEqual((made.returncode, made.stderr), (0, ""), made.stdout)
