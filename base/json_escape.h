@@ -70,7 +70,7 @@ inline void AppendJsonEscaped(std::string_view text, JsonShort shorts, std::stri
   }
 }
 
-// What a surrogate without its partner becomes.
+// Tells what a surrogate without its partner becomes.
 enum class LoneSurrogate : uint8_t {
   kReplaced,  // by U+FFFD
   kKept,      // as three ill-formed bytes, which no other escape becomes

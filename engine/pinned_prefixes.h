@@ -19,7 +19,7 @@ class PinnedPrefixes {
   // The hasher must outlive this object.
   explicit PinnedPrefixes(kv::BlockHasher& hasher) : hasher_(hasher) {}
 
-  // Implements Engine::Protect. Returns true if priorities changed.
+  // Implements Engine::Pin. Returns true if priorities changed.
   bool Set(const PinnedPrefix& pin);
   // Removes the pins that have ended. Returns true if there were any.
   bool EndExpired(std::chrono::steady_clock::time_point now);

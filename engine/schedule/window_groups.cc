@@ -15,7 +15,7 @@ using kernels::kKvBlockTokens;
 
 namespace {
 
-// Returns the place from which the last of num_tokens tokens can be computed again.
+// Returns the resume point from which the last of num_tokens tokens can be computed again.
 int PlaceBefore(int num_tokens) { return std::max(num_tokens - 1, 0) / kKvBlockTokens; }
 
 }  // namespace
@@ -26,7 +26,7 @@ bool WindowGroups::IsInMemory(const Group& group, const kv::BlockKey& key) const
   return group.cache.Contains(key) || (group.host != nullptr && group.host->Contains(key));
 }
 
-int WindowGroups::LastResumePoint(std::span<const kv::BlockKey> keys, int place_max,
+int WindowGroups::LastResumePoint(std::span<const kv::BlockKey> keys, int resume_point_max,
                                   bool with_disk) const {
   const auto has_block = [&](size_t group, int block) {
     const kv::BlockKey& key = keys[static_cast<size_t>(block)];
@@ -34,26 +34,26 @@ int WindowGroups::LastResumePoint(std::span<const kv::BlockKey> keys, int place_
            (with_disk && disk_ != nullptr &&
             disk_->Contains(key, static_cast<uint32_t>(group) + 1));
   };
-  int place = place_max;
-  for (size_t group = 0; group < groups_.size() && place > 0;) {
-    const int first = std::max(0, place - TailOf(groups_[group]));
-    int block = place - 1;
+  int resume_point = resume_point_max;
+  for (size_t group = 0; group < groups_.size() && resume_point > 0;) {
+    const int first = std::max(0, resume_point - TailOf(groups_[group]));
+    int block = resume_point - 1;
     while (block >= first && has_block(group, block)) --block;
     if (block < first) {
       ++group;
     } else {
-      // Every place after the missing block, up to the current one, needs it too.
-      place = block;
+      // Every resume point after the missing block, up to the current one, needs it too.
+      resume_point = block;
       group = 0;
     }
   }
-  return place;
+  return resume_point;
 }
 
-uint64_t WindowGroups::DiskBytes(std::span<const kv::BlockKey> keys, int place) const {
+uint64_t WindowGroups::DiskBytes(std::span<const kv::BlockKey> keys, int resume_point) const {
   uint64_t bytes = 0;
   for (const Group& group : groups_) {
-    for (int block = std::max(0, place - TailOf(group)); block < place; ++block) {
+    for (int block = std::max(0, resume_point - TailOf(group)); block < resume_point; ++block) {
       const bool in_memory = IsInMemory(group, keys[static_cast<size_t>(block)]);
       if (!in_memory) bytes += group.arena.block_bytes();
     }
@@ -126,12 +126,12 @@ std::optional<std::vector<kv::BlockRef>> WindowGroups::AcquireFresh(const Group&
   return fresh;
 }
 
-bool WindowGroups::Take(Sequence& sequence, int place, std::vector<tier::LoadItem>& loads) {
+bool WindowGroups::Take(Sequence& sequence, int resume_point, std::vector<tier::LoadItem>& loads) {
   KVGATE_CHECK(sequence.windows.empty(), "windows are taken twice");
-  const auto num_blocks = static_cast<size_t>(place);
+  const auto num_blocks = static_cast<size_t>(resume_point);
   for (size_t i = 0; i < groups_.size(); ++i) {
     const Group& group = groups_[i];
-    const int first = std::max(0, place - TailOf(group));
+    const int first = std::max(0, resume_point - TailOf(group));
     const auto tail =
         std::span(sequence.keys)
             .subspan(static_cast<size_t>(first), num_blocks - static_cast<size_t>(first));
@@ -219,8 +219,8 @@ void WindowGroups::Offer(Sequence& sequence, int first, int end) {
   }
 }
 
-// Keeps the window of the place before the newest token, so that another request can resume from
-// the last full block, and the same prompt from the block before it.
+// Keeps the window of the resume point before the newest token, so that another request can resume
+// from the last full block, and the same prompt from the block before it.
 int WindowGroups::FirstKept(size_t group, const Sequence& sequence) const {
   return std::max(0, PlaceBefore(sequence.num_computed) - TailOf(groups_[group]));
 }
@@ -272,13 +272,14 @@ void WindowGroups::AwaitWritten(const Sequence& sequence, size_t first, size_t e
   }
 }
 
-void WindowGroups::TouchOnDisk(const Sequence& sequence, int place) const {
+void WindowGroups::TouchOnDisk(const Sequence& sequence, int resume_point) const {
   if (disk_ == nullptr) return;
   for (size_t i = 0; i < groups_.size(); ++i) {
-    const int first = std::max(0, place - TailOf(groups_[i]));
-    disk_->Touch(std::span(sequence.keys)
-                     .subspan(static_cast<size_t>(first), static_cast<size_t>(place - first)),
-                 static_cast<uint32_t>(i) + 1);
+    const int first = std::max(0, resume_point - TailOf(groups_[i]));
+    disk_->Touch(
+        std::span(sequence.keys)
+            .subspan(static_cast<size_t>(first), static_cast<size_t>(resume_point - first)),
+        static_cast<uint32_t>(i) + 1);
   }
 }
 

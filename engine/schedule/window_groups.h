@@ -1,7 +1,7 @@
 // WindowGroups: scheduling of the KV groups whose layers see only a window: the resume points of a
 // prompt, the blocks that a sequence holds in each group, and their release.
 //
-// A place is a resume point, given as a number of blocks from the beginning. A prompt can resume
+// A resume point is given as a number of blocks from the beginning. A prompt can resume
 // there if the tail of blocks that the window covers is available in every group: in the pool, in
 // the host arena or on disk. A sequence holds the tail before the tokens it writes and releases
 // blocks that have slid out; these stay in the pool while there is room, longest near the resume
@@ -43,11 +43,13 @@ class WindowGroups {
   // True if the model has no windows.
   bool empty() const { return groups_.empty(); }
 
-  // Returns the last place not after `place_max` whose tails are available in memory or, if
-  // `with_disk`, on disk; place 0 always is. The disk part is an estimate, as no digest is checked.
-  int LastResumePoint(std::span<const kv::BlockKey> keys, int place_max, bool with_disk) const;
+  // Returns the last resume point not after `resume_point_max` whose tails are available in memory
+  // or, if `with_disk`, on disk; resume point 0 always is. The disk part is an estimate, as no
+  // digest is checked.
+  int LastResumePoint(std::span<const kv::BlockKey> keys, int resume_point_max,
+                      bool with_disk) const;
   // Returns the bytes that must be read from disk to resume there.
-  uint64_t DiskBytes(std::span<const kv::BlockKey> keys, int place) const;
+  uint64_t DiskBytes(std::span<const kv::BlockKey> keys, int resume_point) const;
 
   // True if the sequence's tails fit beside the blocks that the running sequences may still need.
   template <typename Running>
@@ -62,11 +64,11 @@ class WindowGroups {
   // True if they fit the tenant's share of the pools.
   bool HasQuota(const Sequence& sequence, double share) const;
 
-  // Holds the tails of `place`: shares blocks in the pool and copies back those in the host arena.
-  // Blocks for the rest are appended to `loads` and must be filled before the sequence runs.
+  // Holds the tails of `resume_point`: shares blocks in the pool and copies back those in the host
+  // arena. Blocks for the rest are appended to `loads` and must be filled before the sequence runs.
   // Returns false if there is no room; nothing is held then. REQUIRES: the sequence holds no
-  // windows; `place` is the result of LastResumePoint.
-  bool Take(Sequence& sequence, int place, std::vector<tier::LoadItem>& loads);
+  // windows; `resume_point` is the result of LastResumePoint.
+  bool Take(Sequence& sequence, int resume_point, std::vector<tier::LoadItem>& loads);
   // Acquires blocks for the tokens up to `end_tokens`, or fewer whole blocks if there are no more.
   // Returns the token count that is covered.
   int Reserve(Sequence& sequence, int end_tokens);
@@ -106,7 +108,7 @@ class WindowGroups {
   kv::BlockRef Hold(const tier::WriteItem& item) {
     return groups_[item.group - 1].pool.Share(item.block);
   }
-  void TouchOnDisk(const Sequence& sequence, int place) const;
+  void TouchOnDisk(const Sequence& sequence, int resume_point) const;
   // True if the block is in the window before one of the sequence's resume_points.
   bool IsNearResumePoint(size_t group, const Sequence& sequence, int block) const;
   bool IsNearResumePoint(const Sequence& sequence, int block) const;

@@ -17,32 +17,34 @@ void Scheduler::AddResumePoint(Sequence& sequence, int num_tokens) {
 // Group 0 blocks may be in memory while their windows were evicted; a sequence that is computing
 // those tokens again will have the windows.
 bool Scheduler::AwaitsWindows(Sequence& sequence, const Hit& hit) {
-  const int place = windows_.LastResumePoint(sequence.keys, hit.num_in_memory(), false);
-  return place < hit.num_in_memory() && AwaitAnother(sequence, static_cast<size_t>(place));
+  const int resume_point = windows_.LastResumePoint(sequence.keys, hit.num_in_memory(), false);
+  return resume_point < hit.num_in_memory() &&
+         AwaitAnother(sequence, static_cast<size_t>(resume_point));
 }
 
-// Cuts the hit to the last place whose windows are available.
+// Cuts the hit to the last resume point whose windows are available.
 void Scheduler::CutToWindows(Sequence& sequence, Hit& hit) {
   hit.match.partial.Reset();  // no index lists its windows
   hit.match.num_partial_tokens = 0;
   const int num_found = hit.num_blocks();
-  int place = windows_.LastResumePoint(sequence.keys, hit.num_in_memory(), false);
+  int resume_point = windows_.LastResumePoint(sequence.keys, hit.num_in_memory(), false);
   if (disk_ != nullptr && !sequence.skips_disk) {
     const int farther = windows_.LastResumePoint(sequence.keys, num_found, true);
     const int num_from_disk = std::max(0, farther - hit.num_in_memory());
     const uint64_t bytes = static_cast<uint64_t>(num_from_disk) * arena_.block_bytes() +
                            windows_.DiskBytes(sequence.keys, farther);
-    if (farther > place && restorer_.Pays(sequence, place * kKvBlockTokens,
-                                          (farther - place) * kKvBlockTokens, bytes)) {
-      place = farther;
+    if (farther > resume_point &&
+        restorer_.Pays(sequence, resume_point * kKvBlockTokens,
+                       (farther - resume_point) * kKvBlockTokens, bytes)) {
+      resume_point = farther;
     }
   }
   // A shared prefix ended at these resume points, so another prompt may branch there too.
-  if (place < num_found) AddResumePoint(sequence, num_found * kKvBlockTokens);
-  if (place > 0) AddResumePoint(sequence, place * kKvBlockTokens);
-  hit.num_on_disk = std::clamp(place - hit.num_in_memory(), 0, hit.num_on_disk);
-  while (hit.num_in_memory() > place && !hit.on_host.empty()) hit.on_host.pop_back();
-  while (hit.num_in_memory() > place) hit.match.blocks.pop_back();
+  if (resume_point < num_found) AddResumePoint(sequence, num_found * kKvBlockTokens);
+  if (resume_point > 0) AddResumePoint(sequence, resume_point * kKvBlockTokens);
+  hit.num_on_disk = std::clamp(resume_point - hit.num_in_memory(), 0, hit.num_on_disk);
+  while (hit.num_in_memory() > resume_point && !hit.on_host.empty()) hit.on_host.pop_back();
+  while (hit.num_in_memory() > resume_point) hit.match.blocks.pop_back();
 }
 
 Scheduler::Admission Scheduler::CheckWindowRoom(const Sequence& sequence) const {

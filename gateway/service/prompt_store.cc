@@ -242,7 +242,7 @@ void PromptStore::TakeNew() {
   MakeRoom(OldestUs(now_us));
 }
 
-// What may throw for lack of memory runs first, so that a failure changes nothing.
+// The steps that may throw for lack of memory run first, so that a failure changes nothing.
 void PromptStore::Keep(Kept kept) {
   std::list<Kept> row;
   row.push_back(std::move(kept));

@@ -53,7 +53,7 @@ class PromptStore {
     size_t bytes = 0;
     Scope scope = {};
   };
-  // What one scope has on disk.
+  // The rows that one scope has on disk.
   struct Share {
     std::deque<std::list<Kept>::iterator> rows;  // oldest first
     uint64_t bytes = 0;

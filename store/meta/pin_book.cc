@@ -117,8 +117,8 @@ Result<void> PinBook::Put(Pin pin) {
   if (!done) {
     kv_.Unpin(pin.leaf);
     const auto found = pins_.find(pin.leaf.hash);
-    if (found != pins_.end()) ProtectAgain(found->second);
-    if (older) ProtectAgain(*older);
+    if (found != pins_.end()) Repin(found->second);
+    if (older) Repin(*older);
     return done;
   }
   if (older) pins_.erase(older->leaf.hash);
@@ -137,9 +137,9 @@ Result<void> PinBook::Write(const Pin& pin, const KvKey* replaced) {
 }
 
 // Restores a pin after its replacement failed.
-void PinBook::ProtectAgain(const Pin& pin) {
+void PinBook::Repin(const Pin& pin) {
   if (!kv_.Pin(pin.leaf, pin.expires_unix)) {
-    KVGATE_LOG(kWarning, kSource, "{} is no longer protected", ToHex(pin.leaf.hash));
+    KVGATE_LOG(kWarning, kSource, "{} is no longer pinned", ToHex(pin.leaf.hash));
   }
 }
 
@@ -231,7 +231,7 @@ Result<void> PinBook::Rekey(const BlockHash& id, const KvKey& leaf) {
   if (done) done = Write(pin, &old.leaf);
   if (!done) {
     kv_.Unpin(leaf);
-    ProtectAgain(old);
+    Repin(old);
     return done;
   }
   pins_.erase(found);

@@ -62,7 +62,7 @@ class PinBook {
   Result<void> Load(bool read_only);
   Result<void> Forget(const Pin& pin);
   Result<void> Write(const Pin& pin, const kv::KvKey* replaced);
-  void ProtectAgain(const Pin& pin);
+  void Repin(const Pin& pin);
   // Returns the bytes that the tenant's pins hold, `more` included.
   uint64_t TenantBytes(const Pin& more) const;
   Result<void> CheckShare(const Pin& pin) const;

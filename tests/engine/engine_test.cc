@@ -330,7 +330,7 @@ TEST_F(EngineTest, ParallelRequestsWithOnePromptComputeItOnce) {
   EXPECT_EQ(engine->Stats().num_single_flight, 7u);
 }
 
-TEST_F(EngineTest, AProtectedPrefixSurvivesAFloodUntilTheProtectionEnds) {
+TEST_F(EngineTest, APinnedPrefixSurvivesAFloodUntilThePinEnds) {
   const size_t block_bytes = model_->Open(options_)->info().kv_block_bytes;
   options_.kv_bytes = 20 * block_bytes;
   const auto engine = model_->Open(options_);

@@ -289,7 +289,7 @@ TEST_F(EngineWindowsTest, AFullDiskAndASpentBudgetCostHitsOnly) {
   Ask(*engine, RandomPrompt(333, 2));
 }
 
-TEST_F(EngineWindowsTest, AProtectedPrefixKeepsTheWindowsBeforeItsEnd) {
+TEST_F(EngineWindowsTest, APinnedPrefixKeepsTheWindowsBeforeItsEnd) {
   options_.context_tokens_max = 2048;
   options_.kv_bytes = 150 << 10;
   const auto engine = Open();

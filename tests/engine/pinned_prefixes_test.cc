@@ -43,7 +43,7 @@ TEST_F(PinnedPrefixesTest, ABlockThatTwoPrefixesBeginWithHasTheHigherPriority) {
   EXPECT_EQ(num_high, 3);
 }
 
-TEST_F(PinnedPrefixesTest, APriorityOfNoneEndsAProtection) {
+TEST_F(PinnedPrefixesTest, APriorityOfNoneUnpins) {
   ASSERT_TRUE(Set(Tokens(2), 3));
   ASSERT_TRUE(Set(Tokens(2), 0));
   EXPECT_TRUE(pinned_.Priorities().empty());
@@ -65,7 +65,7 @@ TEST_F(PinnedPrefixesTest, AHintTakesTheRoomOfNoneThatLastsAsLong) {
   EXPECT_TRUE(Set(Tokens(2), 1, true, now + seconds(11)));
 }
 
-TEST_F(PinnedPrefixesTest, OfAWindowOnlyTheBlocksBeforeThePrefixesEndAreProtected) {
+TEST_F(PinnedPrefixesTest, OnlyTheBlocksBeforeThePrefixesEndArePinnedInAWindow) {
   ASSERT_TRUE(Set(Tokens(20), 2));
   const auto windowed = pinned_.WindowPriorities(2 * kKvBlockTokens);
   EXPECT_GE(windowed.size(), 2u);

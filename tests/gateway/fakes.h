@@ -130,11 +130,11 @@ class FakeEngine final : public engine::Engine {
     }
     changed_.notify_all();
   }
-  void Pin(engine::PinnedPrefix protection) override {
+  void Pin(engine::PinnedPrefix pin) override {
     const std::lock_guard lock(mutex_);
-    pinned_.push_back(std::move(protection));
+    pinned_.push_back(std::move(pin));
   }
-  std::vector<engine::PinnedPrefix> protections() {
+  std::vector<engine::PinnedPrefix> pins() {
     const std::lock_guard lock(mutex_);
     return pinned_;
   }

@@ -66,7 +66,7 @@ class SamplingConformance : public BackendTest {
 TEST_P(SamplingConformance, TopKOfEveryWidthAndCount) {
   for (const int64_t columns : {1, 3, 64, 255, 1024, 4099, 20001}) {
     for (const int count : {1, 20, 256}) {
-      SCOPED_TRACE(testing::Message() << "TopRows columns " << columns << " count " << count);
+      SCOPED_TRACE(testing::Message() << "TopK columns " << columns << " count " << count);
       Expect(NormalValues(static_cast<size_t>(4 * columns), 3, 4.0f), columns, count);
     }
   }
@@ -74,7 +74,7 @@ TEST_P(SamplingConformance, TopKOfEveryWidthAndCount) {
 
 TEST_P(SamplingConformance, TopKOfTheVocabulariesThereAre) {
   for (const int64_t columns : {65536, 128256, 151936, 262144}) {
-    SCOPED_TRACE(testing::Message() << "TopRows columns " << columns);
+    SCOPED_TRACE(testing::Message() << "TopK columns " << columns);
     Expect(NormalValues(static_cast<size_t>(2 * columns), 5, 3.0f), columns, 256);
   }
 }
@@ -82,7 +82,7 @@ TEST_P(SamplingConformance, TopKOfTheVocabulariesThereAre) {
 // Tests the order among equal values, and rows whose greatest values are adjacent.
 TEST_P(SamplingConformance, TopKOfTiesAndOfRowsInOrder) {
   for (const int64_t columns : {300, 8192, 70001}) {
-    SCOPED_TRACE(testing::Message() << "TopRows columns " << columns);
+    SCOPED_TRACE(testing::Message() << "TopK columns " << columns);
     std::vector<float> x;
     const auto add_row = [&](const std::function<float(int64_t)>& value) {
       for (int64_t i = 0; i < columns; ++i) x.push_back(value(i));
@@ -98,7 +98,7 @@ TEST_P(SamplingConformance, TopKOfTiesAndOfRowsInOrder) {
 
 TEST_P(SamplingConformance, TopKTakesNanAsLowestAndInfinityAsTheGreatestNumber) {
   for (const int64_t columns : {5, 300, 10000}) {
-    SCOPED_TRACE(testing::Message() << "TopRows columns " << columns);
+    SCOPED_TRACE(testing::Message() << "TopK columns " << columns);
     std::vector<float> x(static_cast<size_t>(6 * columns), -kInfinity);
     const auto row = [&](int64_t r) {
       return std::span(x).subspan(static_cast<size_t>(r * columns), static_cast<size_t>(columns));

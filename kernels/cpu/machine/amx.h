@@ -1,4 +1,4 @@
-// Whether this process can use AMX: the tile registers of newer x86 processors.
+// Tells if this process can use AMX, the tile registers of newer x86 processors.
 #pragma once
 
 #include <string_view>

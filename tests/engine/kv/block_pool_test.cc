@@ -83,7 +83,7 @@ TEST(BlockPoolTest, WhatSeveralRequestsNeededOutlivesAFloodOfWhatOneNeeded) {
   EXPECT_GT(num_flooded, 3 * 7 - 1);
 }
 
-TEST(BlockPoolTest, AProtectedBlockGoesAfterAllOthers) {
+TEST(BlockPoolTest, AnImportantBlockGoesAfterAllOthers) {
   BlockPool pool({.num_blocks = 3});
   auto blocks = *pool.Acquire(3);
   for (const BlockRef& block : blocks) pool.MarkCached(block.id());
@@ -94,7 +94,7 @@ TEST(BlockPoolTest, AProtectedBlockGoesAfterAllOthers) {
   auto two = *pool.Acquire(2);
   EXPECT_TRUE(pool.is_marked(first));
   auto third = *pool.Acquire(1);
-  EXPECT_EQ(third.front().id(), first) << "protection is an order, not a promise";
+  EXPECT_EQ(third.front().id(), first) << "a priority is an order, not a promise";
 }
 
 TEST(BlockPoolTest, AnOwnerOverItsShareEvictsItsOwn) {

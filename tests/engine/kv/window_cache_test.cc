@@ -78,7 +78,7 @@ TEST_F(WindowCacheTest, WhatIsAskedForAgainIsNoLongerExpendable) {
   EXPECT_TRUE(cache_.Contains(KeyOf(4)));
 }
 
-TEST_F(WindowCacheTest, AProtectedBlockOutlivesTheOthersAndIsNotExpendable) {
+TEST_F(WindowCacheTest, AnImportantBlockOutlivesTheOthersAndIsNotExpendable) {
   cache_.SetPriorities({{KeyOf(1).hash, 2}});
   for (uint64_t hash = 1; hash <= 4; ++hash) Put(KeyOf(hash));
   cache_.MakeExpendable(cache_.Find(KeyOf(1)).id());

@@ -27,7 +27,7 @@ Tokens Range(int count, TokenId first = 0) {
 class WindowGroupsTest : public testing::Test {
  protected:
   void Make(uint32_t num_blocks, uint32_t num_window_blocks, int step_tokens_max = 128) {
-    // What borrows goes before what it borrows from, where a test makes these a second time.
+    // A test may make these a second time, and then borrowers go before what they borrow from.
     groups_.reset();
     scheduler_.reset();
     window_cache_.reset();

@@ -580,7 +580,7 @@ class SimulatedSessions {
     ++totals_.num_compared;
     Pins found;
     for (store::meta::Pin& pin : pins_->List()) {
-      EXPECT_TRUE(kv_.IsPinned(pin.leaf, pin.expires_unix)) << "a pin protects nothing";
+      EXPECT_TRUE(kv_.IsPinned(pin.leaf, pin.expires_unix)) << "the pin was lost";
       const BlockHash id = pin.leaf.hash;
       found[id] = std::move(pin);
     }

@@ -89,7 +89,7 @@ TEST_F(HostTierTest, WhatIsHeldSurvivesAFlood) {
   tier->CheckIntegrity();
 }
 
-TEST_F(HostTierTest, AProtectedBlockGoesLast) {
+TEST_F(HostTierTest, AnImportantBlockGoesLast) {
   const auto tier = Make(3);
   for (const int content : {1, 2, 3}) Put(*tier, content);
   tier->SetPriorities({{Key(1).hash, 1}});

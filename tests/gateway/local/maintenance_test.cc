@@ -56,10 +56,10 @@ TEST(MaintenanceTest, PinnedPrefixesComeInByPriority) {
   const auto maintenance = at.Start();
   ASSERT_TRUE(test::WaitUntil([&] { return maintenance->num_done() == 2; }, "prefixes done: 2"));
   EXPECT_EQ(at.engine.Stats().num_requests, 2u);
-  const auto protections = at.engine.protections();
-  ASSERT_EQ(protections.size(), 2u);
-  EXPECT_EQ(protections[0].priority, 9);
-  EXPECT_EQ(protections[0].tokens.size(), 96u);
+  const auto pins = at.engine.pins();
+  ASSERT_EQ(pins.size(), 2u);
+  EXPECT_EQ(pins[0].priority, 9);
+  EXPECT_EQ(pins[0].tokens.size(), 96u);
   EXPECT_EQ(at.engine.last_request().prompt.size(), 64u);
   EXPECT_EQ(at.engine.last_request().cache_salt, at.prefixes.SaltOf("tenant"));
   EXPECT_EQ(at.engine.last_request().max_tokens, 0);
@@ -72,7 +72,7 @@ TEST(MaintenanceTest, AnotherModelsPrefixesAndMoreThanHalfOfMemoryStayWhereTheyA
   const auto maintenance = at.Start();
   ASSERT_TRUE(test::WaitUntil([&] { return maintenance->num_done() == 2; }, "prefixes done: 2"));
   EXPECT_EQ(at.engine.Stats().num_requests, 0u);
-  EXPECT_EQ(at.engine.protections().size(), 1u);
+  EXPECT_EQ(at.engine.pins().size(), 1u);
 }
 
 TEST(MaintenanceTest, ARequestThatComesIsNotKeptWaiting) {

@@ -169,15 +169,15 @@ TEST(PrefixServiceTest, PinsHoldInTheEnginesMemoryToo) {
   ASSERT_TRUE(at.prefixes.Pin(Admin(), one, R"({"name":"agent","version":"1","priority":3})"));
   ASSERT_TRUE(at.prefixes.Pin(Admin(), two, R"({"name":"agent","version":"2"})"));
   ASSERT_TRUE(at.prefixes.Unpin(Admin(), two));
-  const auto protections = engine.protections();
-  ASSERT_EQ(protections.size(), 4u);
-  EXPECT_EQ(protections[0].tokens, test::TemporaryData::TokensOf(kText.substr(0, 96)));
-  EXPECT_EQ(protections[0].priority, 3);
-  EXPECT_EQ(protections[1].tokens, protections[0].tokens) << "the older version is let go";
-  EXPECT_EQ(protections[1].priority, 0);
-  EXPECT_EQ(protections[2].priority, 1);
-  EXPECT_EQ(protections[3].priority, 0);
-  EXPECT_EQ(protections[3].tokens.size(), 64u);
+  const auto pins = engine.pins();
+  ASSERT_EQ(pins.size(), 4u);
+  EXPECT_EQ(pins[0].tokens, test::TemporaryData::TokensOf(kText.substr(0, 96)));
+  EXPECT_EQ(pins[0].priority, 3);
+  EXPECT_EQ(pins[1].tokens, pins[0].tokens) << "the older version is let go";
+  EXPECT_EQ(pins[1].priority, 0);
+  EXPECT_EQ(pins[2].priority, 1);
+  EXPECT_EQ(pins[3].priority, 0);
+  EXPECT_EQ(pins[3].tokens.size(), 64u);
 }
 
 TEST(PrefixServiceTest, AListNamesTheModelAndShowsAPrefixsWordsToItsTenantAlone) {

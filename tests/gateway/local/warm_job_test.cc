@@ -55,17 +55,17 @@ TEST(WarmJobTest, OnlyPrefillsAndSaysWhatIsStored) {
   EXPECT_EQ(body["blocks"], 3);
   EXPECT_EQ(body["stored"], true);
   EXPECT_EQ(body["pinned"], false);
-  EXPECT_TRUE(at.engine.protections().empty());
+  EXPECT_TRUE(at.engine.pins().empty());
 }
 
-TEST(WarmJobTest, PinsWhatItWarmedAndProtectsItBeforeItIsComputed) {
+TEST(WarmJobTest, PinsWhatItWarmedInMemoryBeforeItIsComputed) {
   Fixture at;
   const std::string text(70, 'x');
   const std::string id = at.data.StorePrefix(text, "tenant");
   const auto job = at.Start(text, {.pin = true, .name = "agent", .version = {}, .priority = 6});
   ASSERT_TRUE(job);
-  ASSERT_FALSE(at.engine.protections().empty());
-  EXPECT_EQ(at.engine.protections()[0].priority, 6);
+  ASSERT_FALSE(at.engine.pins().empty());
+  EXPECT_EQ(at.engine.pins()[0].priority, 6);
   EXPECT_EQ(json::parse(Fixture::Wait(**job).value())["pinned"], true);
   const auto pin = at.data->pins().Find(*ParseBlockHash(id));
   ASSERT_TRUE(pin);
@@ -81,12 +81,12 @@ TEST(WarmJobTest, KvThatNeverReachesTheDiskIsReportedAsNotStored) {
   EXPECT_EQ(json::parse(Fixture::Wait(**job).value())["stored"], false);
 }
 
-TEST(WarmJobTest, APinThatCannotBeKeptIsAnErrorAndProtectsNothing) {
+TEST(WarmJobTest, APinThatCannotBeKeptIsAnErrorAndPinsNothing) {
   Fixture at;
   const auto job = at.Start(std::string(64, 'x'), {.pin = true, .name = {}, .version = "1"});
   ASSERT_TRUE(job);
   EXPECT_EQ(Fixture::Wait(**job).error().field, "name");
-  EXPECT_EQ(at.engine.protections().back().priority, 0);
+  EXPECT_EQ(at.engine.pins().back().priority, 0);
 }
 
 TEST(WarmJobTest, LessThanABlockAndPinsWithoutADiskAreRefused) {

@@ -212,7 +212,7 @@ struct NaiveIndex {
     return std::ranges::any_of(entries, [&](const auto& at) { return at.second.parent.low == id; });
   }
   // Returns every entry that is pinned or an ancestor of a pinned one.
-  std::set<uint64_t> Protected() const {
+  std::set<uint64_t> Pinned() const {
     std::set<uint64_t> ids;
     for (uint64_t id : pins) {
       for (; id != 0; id = entries.at(id).parent.low) ids.insert(id);
@@ -246,7 +246,7 @@ TEST(KvIndex, RandomOperationsAgreeWithANaiveModel) {
     } else if (action < 6) {
       index.Touch(*index.Find(pick->second.key));
     } else if (action == 6) {
-      const std::set<uint64_t> safe = model.Protected();
+      const std::set<uint64_t> safe = model.Pinned();
       KvIndex::Node* leaf = index.OldestLeaf();
       if (leaf == nullptr) {
         ASSERT_TRUE(std::ranges::all_of(model.entries, [&](const auto& at) {
@@ -276,7 +276,7 @@ TEST(KvIndex, RandomOperationsAgreeWithANaiveModel) {
     if (step % 100 != 0) continue;
     index.CheckIntegrity();
     uint64_t bytes = 0;
-    for (const uint64_t id : model.Protected()) bytes += 10 + id + kKvOverheadBytes;
+    for (const uint64_t id : model.Pinned()) bytes += 10 + id + kKvOverheadBytes;
     ASSERT_EQ(index.pinned_bytes(), bytes);
   }
 }

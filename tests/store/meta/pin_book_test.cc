@@ -127,7 +127,7 @@ TEST(PinBook, ADamagedPinIsDroppedAndTheOthersStay) {
   EXPECT_EQ(OpenDirectory(directory.path())->pins().num_damaged(), 0u) << "gone for good";
 }
 
-TEST(PinBook, AnExpiredPinStopsProtectingByItself) {
+TEST(PinBook, AnExpiredPinEndsByItself) {
   const TemporaryDirectory directory;
   const auto data = OpenDirectory(directory.path());
   const auto chain = MakeChain(1, 4, 100'000);

@@ -134,7 +134,7 @@ class Runtime {
 
 }  // namespace kvgate::jinja::runtime
 
-// What the room above defines for the runtime, in printing.cc and evaluator.cc.
+// The room above defines these for the runtime, in printing.cc and evaluator.cc.
 namespace kvgate::jinja {
 
 // str(number) and repr(number) as in Python: "1.0", "1e-05", "inf".

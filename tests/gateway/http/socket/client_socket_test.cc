@@ -34,7 +34,7 @@ struct Silent {
   std::optional<ClientSocket> socket;
 };
 
-// What one read came to, and when.
+// The result of one read, and its time.
 struct Outcome {
   bool has_ended = false;
   bool has_failed = false;
