@@ -23,6 +23,8 @@ AGAIN_MAX = 10  # more tests than this over their budgets are no neighbour's fau
 # "name (class.name) ... skipped" with the first line of a docstring between, where there is one.
 UNITTEST_SKIP = re.compile(
     r"^(\w+) \((\S+)\)(?: \.\.\. |\n[^\n]* \.\.\. )skipped ['\"](.*)['\"]$", re.MULTILINE)
+# ctest's names of parameterised tests go on with the parameter, which may be bytes in memory.
+PARAMETER = re.compile(r"\s+# GetParam\(\) = .*", re.DOTALL)
 GTEST_SKIP = re.compile(r"^\S+:\d+: Skipped\n(.*)$", re.MULTILINE)
 
 
@@ -41,7 +43,7 @@ class Run:
         self.again = Run(again) if again.exists() else None
 
     def add(self, case):
-        name, status = case.get("name"), case.get("status")
+        name, status = PARAMETER.sub("", case.get("name")), case.get("status")
         self.seconds_of[name] = float(case.get("time", 0))
         output = case.findtext("system-out") or ""
         if status == "run":
@@ -154,7 +156,7 @@ def run_again(runs, budgets):
         names.setdefault(run.name, [CALIBRATION]).append(re.sub(r"([^\w /=#:-])", r"\\\1", name))
     for run, slow in names.items():
         if len(slow) - 1 <= AGAIN_MAX:
-            print(f"{run}\t^({'|'.join(slow)})$")
+            print(f"{run}\t^({'|'.join(slow)})( |$)")
 
 
 def slowest(runs, budgets):

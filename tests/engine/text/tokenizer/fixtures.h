@@ -3,6 +3,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <time.h>
 
 #include <algorithm>
@@ -27,6 +28,13 @@ inline double ThreadSeconds() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
+// Makes freed memory stay with the process. Otherwise large texts get fresh pages each time, small
+// ones do not, and on a virtual machine a fresh page costs more than all that is written into it.
+inline void KeepFreedMemory() {
+  mallopt(M_MMAP_MAX, 0);
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+}
+
 // Expects that `work` on `bytes` bytes of repeated `unit` takes as much longer than on a sixteenth
 // of them as n log n allows: 20 times, and 256 times if it were quadratic.
 inline void ExpectGrowsLinearly(const std::string& unit, size_t bytes,
@@ -40,6 +48,8 @@ inline void ExpectGrowsLinearly(const std::string& unit, size_t bytes,
     work(text);
     return ThreadSeconds() - started;
   };
+  KeepFreedMemory();
+  measure(bytes);  // touches the memory
   const double small = std::max({kSecondsFloor, measure(bytes / 16), measure(bytes / 16)});
   const double whole = measure(bytes);
   ASSERT_LE(whole, kGrowthMax * small) << "'" << unit << "': " << small << " s of a sixteenth";
