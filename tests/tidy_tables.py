@@ -35,9 +35,11 @@ PARTS = {
     "gateway/service": "base gateway/access gateway/config gateway/ledger gateway/local "
                        "gateway/metrics gateway/prompt gateway/protocol gateway/session "
                        "gateway/upstream store",
-    "gateway/http": "base engine gateway/access gateway/config gateway/ledger gateway/local "
-                    "gateway/metrics gateway/protocol gateway/route gateway/service "
-                    "gateway/session gateway/translate gateway/upstream",
+    "gateway/proxy": "base engine gateway/access gateway/config gateway/ledger gateway/local "
+                     "gateway/metrics gateway/protocol gateway/route gateway/service "
+                     "gateway/session gateway/translate gateway/upstream",
+    "gateway/http": "base gateway/access gateway/config gateway/ledger gateway/metrics "
+                    "gateway/proxy gateway/service gateway/upstream",
     # What commands of the command line share, and the benchmarks that stand on it.
     "gateway/cli/machine": "base engine/modelfile gateway/config gateway/metrics kernels "
                            "kernels/cpu kernels/cuda",
@@ -77,6 +79,8 @@ TESTS_WITHOUT_SOURCE = {
     "tests/engine/model/architecture_formats_test.cc": "every architecture in every weight format",
     "tests/gateway/prompt/diagnose/break_generator_test.cc": "breaks planted at random are named",
     "tests/gateway/protocol/client_needs_test.cc": "what clients need of every encoder",
+    "tests/gateway/http/connection_prefixes_test.cc": "prefix files through a connection",
+    "tests/gateway/http/socketless_test.cc": "a server and the proxy alone, beside each other",
     "tests/gateway/local/round_trip_test.cc": "calls, from a template's text to the parser's",
     "tests/kernels/conformance_attention_invariance_test.cc": "one suite for all backends",
     "tests/kernels/conformance_attention_test.cc": "one suite for all backends",
@@ -142,17 +146,9 @@ TESTED_ELSEWHERE = {
     "gateway/cli/stats.cc": "tests/e2e/ledger_test.py",
     "gateway/cli/tools.cc": "tests/e2e/cli_test.py",
     "gateway/cli/warm.cc": "tests/e2e/pin_test.py",
-    "gateway/http/connection_access.cc": "tests/e2e/forward_test.py",
-    "gateway/http/connection_completions.cc": "tests/gateway/http/connection_test.cc",
-    "gateway/http/connection_explain.cc": "tests/e2e/modes_test.py",
+    "gateway/http/body_reader.cc": "tests/gateway/http/connection_test.cc",
+    "gateway/http/client_sink.cc": "tests/gateway/http/connection_test.cc",
     "gateway/http/connection_group.cc": "tests/gateway/http/server_test.cc",
-    "gateway/http/connection_models.cc": "tests/e2e/forward_test.py",
-    "gateway/http/connection_calls.cc": "tests/e2e/hanging_disk_test.py",
-    "gateway/http/connection_work.cc": "tests/e2e/hanging_disk_test.py",
-    "gateway/http/service_call.cc": "tests/e2e/responses_test.py",
-    "gateway/http/forwarding.cc": "tests/e2e/forward_test.py",
-    "gateway/http/routing.cc": "tests/e2e/route_test.py",
-    "gateway/http/translated_answer.cc": "tests/e2e/translate_test.py",
     "gateway/prompt/rewrite/draft.cc": "tests/gateway/prompt/rewrite/pin_test.cc",
     "gateway/prompt/parse/edit.cc": "tests/gateway/prompt/optimizer_test.cc",
     "gateway/prompt/parse/element_reader.cc": "tests/gateway/prompt/parse/request_layout_test.cc",
@@ -166,6 +162,22 @@ TESTED_ELSEWHERE = {
     "gateway/protocol/messages_encoder.cc": "tests/gateway/protocol/messages_test.cc",
     "gateway/protocol/responses_encoder.cc": "tests/gateway/protocol/responses_test.cc",
     "gateway/protocol/form/tools.cc": "tests/gateway/protocol/chat_completions_test.cc",
+    "gateway/proxy/handler/explanation.cc": "tests/e2e/modes_test.py",
+    "gateway/proxy/handler/models.cc": "tests/e2e/forward_test.py",
+    "gateway/proxy/handler/own_data.cc": "tests/e2e/responses_test.py",
+    "gateway/proxy/handler/prefixes.cc": "tests/gateway/http/connection_prefixes_test.cc",
+    "gateway/proxy/provider/answer.cc": "tests/gateway/proxy/handler/generation_test.cc",
+    "gateway/proxy/provider/forwarded_body.cc": "tests/gateway/proxy/handler/generation_test.cc",
+    "gateway/proxy/provider/local_answer.cc": "tests/gateway/http/connection_test.cc",
+    "gateway/proxy/provider/outgoing_request.cc": "tests/gateway/proxy/handler/generation_test.cc",
+    "gateway/proxy/provider/translated_body.cc": "tests/gateway/proxy/handler/generation_test.cc",
+    "gateway/proxy/provider/translation.cc": "tests/e2e/translate_test.py",
+    "gateway/proxy/provider/upstream_answer.cc": "tests/gateway/proxy/handler/generation_test.cc",
+    "gateway/proxy/provider/upstream_exchange.cc": "tests/gateway/proxy/handler/generation_test.cc",
+    "gateway/proxy/request/caller.cc": "tests/e2e/forward_test.py",
+    "gateway/proxy/request/request_body.cc": "tests/e2e/compressed_test.py",
+    "gateway/proxy/request/request_context.cc": "tests/gateway/proxy/handler/generation_test.cc",
+    "gateway/proxy/work/work_runner.cc": "tests/e2e/hanging_disk_test.py",
     "gateway/replay/cache_model.cc": "tests/gateway/replay/openai_cache_test.cc",
     "gateway/replay/columns.cc": "tests/gateway/replay/replay_test.cc",
     "gateway/session/conversation_store.cc": "tests/gateway/session/conversations_test.cc",
@@ -225,7 +237,6 @@ NAMESPACES_OF_OTHERS = {
 # Classes whose methods are defined in several sources: class -> what will divide it.
 CLASSES_IN_MANY_SOURCES = {
     "kvgate::grammar::schema::SchemaCompiler": "a compiler for each kind of value",
-    "kvgate::http::Connection": "gateway/proxy: what a request goes through knows no socket",
     "kvgate::jinja::Evaluator": "the evaluation of expressions, apart from that of statements",
     "kvgate::jinja::runtime::Runtime": "operators and printing, as functions over values",
     "kvgate::modelfile::GgufFile": "the joining of parts, as what opens a file",
@@ -241,7 +252,6 @@ CLASSES_OF_MANY_METHODS = {
     "kvgate::grammar::rules::Grammar": (30, "a builder, apart from the finished rules"),
     "kvgate::grammar::rules::PatternParser": (30, "the classes of characters, apart from groups"),
     "kvgate::grammar::schema::SchemaCompiler": (57, "a compiler for each kind of value"),
-    "kvgate::http::Connection": (115, "gateway/proxy: the life of a request without a socket"),
     "kvgate::jinja::Evaluator": (44, "expressions, apart from statements"),
     "kvgate::jinja::parse::ExpressionParser": (53, "the state of tokens, apart from the grammar"),
     "kvgate::jinja::runtime::Runtime": (44, "operators and printing, as functions over values"),

@@ -101,10 +101,10 @@ http::TargetOptions ToTargetOptions(const config::Config& config) {
   return {.tls = {.cert_file = config.server.tls_cert,
                   .key_file = config.server.tls_key,
                   .min_version = config.server.tls_min_version},
-          .upstreams = config.upstreams,
-          .routes = config.routes,
-          .keys = config.keys,
-          .metrics = config.metrics};
+          .proxy = {.upstreams = config.upstreams,
+                    .routes = config.routes,
+                    .keys = config.keys,
+                    .metrics = config.metrics}};
 }
 
 http::ServerOptions ToServerOptions(const config::Config& config, const config::HostPort& listen,

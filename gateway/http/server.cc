@@ -20,7 +20,9 @@
 
 namespace kvgate::http {
 
-using socket::BodyBudget;
+using proxy::request::CurrentTargets;
+using proxy::request::Targets;
+using proxy::work::BodyBudget;
 
 namespace {
 
@@ -70,6 +72,7 @@ class AsioServer final : public Server {
   struct Parts {
     Loops loops;
     CurrentTargets targets;
+    CurrentTls tls;
   };
   AsioServer(const ServerOptions& options, service::Service& service,
              std::vector<std::string> hosts, std::unique_ptr<Parts> parts)
@@ -83,13 +86,19 @@ class AsioServer final : public Server {
                                 .tenant_share = options.tenant_bodies_share,
                                 .body_bytes_max = 2 * options.body_bytes_max})),
         pools_(std::make_shared<service::WorkPools>(options.pools)),
-        context_{.options = options_,
-                 .service = service,
-                 .guard = guard_,
-                 .pools = *pools_,
-                 .bodies = *bodies_,
-                 .targets = parts_->targets,
-                 .model_lists = model_lists_},
+        environment_{.options = {.admin_token = options.admin_token,
+                                 .body_bytes_max = options.body_bytes_max,
+                                 .ping_interval = options.ping_interval,
+                                 .head_delay = options.head_delay,
+                                 .exchange_log = options.exchange_log,
+                                 .prompts = options.prompts},
+                     .service = service,
+                     .pools = *pools_,
+                     .bodies = *bodies_,
+                     .targets = parts_->targets,
+                     .model_lists = model_lists_},
+        context_{
+            .options = options_, .guard = guard_, .tls = parts_->tls, .environment = environment_},
         acceptor_(*parts_->loops.front()),
         retry_(acceptor_.get_executor()),
         group_(service.metrics().connections) {}
@@ -131,14 +140,16 @@ class AsioServer final : public Server {
   uint16_t port() const override { return port_; }
   std::string url() const override { return url_; }
   std::string certificate_sha256() const override {
-    const std::shared_ptr<const Targets> targets = parts_->targets.Get();
-    return targets->tls ? targets->tls->certificate_sha256() : "";
+    const CurrentTls::Tls tls = parts_->tls.Get();
+    return tls ? tls->certificate_sha256() : "";
   }
   size_t num_connections() const override { return group_.size(); }
 
   Result<void> Reload(const TargetOptions& options) override {
     const std::shared_ptr<const Targets> before = parts_->targets.Get();
-    KVGATE_TRY(auto targets, Targets::Open(options, service_.has_local(), before.get()));
+    KVGATE_TRY(CurrentTls::Tls tls, socket::ListenerTls::Open(options.tls));
+    KVGATE_TRY(auto targets, Targets::Open(options.proxy, service_.has_local(), before.get()));
+    parts_->tls.Set(std::move(tls));
     parts_->targets.Set(std::move(targets));
     return {};
   }
@@ -176,7 +187,7 @@ class AsioServer final : public Server {
     }
     port_ = acceptor_.local_endpoint().port();
     const std::string host = endpoint.address().to_string();
-    const char* const scheme = parts_->targets.Get()->tls ? "https" : "http";
+    const char* const scheme = parts_->tls.Get() ? "https" : "http";
     url_ = endpoint.address().is_v6() ? fmt::format("{}://[{}]:{}", scheme, host, port_)
                                       : fmt::format("{}://{}:{}", scheme, host, port_);
     return {};
@@ -237,6 +248,7 @@ class AsioServer final : public Server {
   upstream::ModelListCache model_lists_;
   std::shared_ptr<BodyBudget> bodies_;
   std::shared_ptr<service::WorkPools> pools_;  // metrics are collected while it lives
+  proxy::request::Environment environment_;
   ConnectionContext context_;
   std::vector<asio::executor_work_guard<asio::io_context::executor_type>> work_;
   tcp::acceptor acceptor_;
@@ -256,9 +268,12 @@ Result<std::unique_ptr<Server>> Server::Open(const ServerOptions& options,
                                              service::Service& service) {
   std::vector<std::string> hosts = options.allowed_hosts;
   hosts.push_back(options.address);
-  KVGATE_TRY(auto targets, Targets::Open(options.targets, service.has_local(), nullptr));
-  std::unique_ptr<AsioServer::Parts> parts(new AsioServer::Parts{
-      .loops = MakeLoops(options.threads), .targets = CurrentTargets(std::move(targets))});
+  KVGATE_TRY(CurrentTls::Tls tls, socket::ListenerTls::Open(options.targets.tls));
+  KVGATE_TRY(auto targets, Targets::Open(options.targets.proxy, service.has_local(), nullptr));
+  std::unique_ptr<AsioServer::Parts> parts(
+      new AsioServer::Parts{.loops = MakeLoops(options.threads),
+                            .targets = CurrentTargets(std::move(targets)),
+                            .tls = CurrentTls(std::move(tls))});
   auto server = std::make_unique<AsioServer>(options, service, std::move(hosts), std::move(parts));
   KVGATE_TRY_VOID(server->Start());
   return server;

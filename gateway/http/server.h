@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "gateway/config/config.h"
 #include "gateway/http/socket/listener_tls.h"
+#include "gateway/proxy/request/target_options.h"
 #include "gateway/service/service.h"
 #include "gateway/service/work_pools.h"
 
@@ -25,13 +26,10 @@ class Prompts;
 
 namespace kvgate::http {
 
-// Options that a reload replaces together (gateway/http/targets.h).
+// Options that a reload replaces together.
 struct TargetOptions {
   socket::ListenerTls::Options tls = {};  // without files: plain HTTP
-  std::vector<config::UpstreamConfig> upstreams = {};
-  std::vector<config::RouteConfig> routes = {};
-  std::vector<config::KeyConfig> keys = {};  // empty: everyone is let in
-  config::MetricsConfig metrics = {};        // a key that may also read /metrics
+  proxy::request::TargetOptions proxy = {};
 };
 
 struct ServerOptions {

@@ -79,11 +79,11 @@ NOT_AN_ADMINS = ("response", "conversation")
 
 
 def routes_of_the_router():
-    """(method, path) -> access, as gateway/http/message/router.cc has them."""
-    source = (ROOT / "gateway/http/message/router.cc").read_text()
+    """(method, path) -> access, as gateway/proxy/handler/router.cc has them."""
+    source = (ROOT / "gateway/proxy/handler/router.cc").read_text()
     table = source[source.index("kEntries[] = {"):]
     table = table[:table.index("\n};")]
-    found = re.findall(r'\{"(\w+)",\s*"([^"]+)",\s*Route::\w+,\s*Access::(\w+)\}', table)
+    found = re.findall(r'\{"(\w+)",\s*"([^"]+)",\s*Route::\w+,\s*Access::(\w+),', table)
     assert len(found) == table.count("Route::"), "a row is not read"
     return {(method, path): access for method, path, access in found}
 

@@ -4,10 +4,17 @@
 
 #include <algorithm>
 
-#include "gateway/http/message/router.h"
+#include "gateway/proxy/handler/router.h"
+#include "gateway/proxy/request/request_context.h"
 #include "gateway/upstream/wire/header_rules.h"
 
 namespace kvgate::http::message {
+
+using proxy::handler::PercentDecode;
+using proxy::request::PathOf;
+using proxy::request::Response;
+using proxy::request::StatusResponse;
+
 namespace {
 
 namespace bhttp = boost::beast::http;

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string_view>
 
-#include "gateway/http/message/response.h"
+#include "gateway/proxy/request/response.h"
 
 namespace kvgate::http::message {
 
@@ -25,10 +25,12 @@ inline std::string_view ToView(boost::beast::string_view text) {
 //   417 an expectation other than 100-continue.
 //   501 a transfer coding other than chunked; CONNECT; TRACE, which would show an upstream's
 //       credential.
-std::optional<Response> CheckMessage(const boost::beast::http::request_header<>& head);
+std::optional<proxy::request::Response> CheckMessage(
+    const boost::beast::http::request_header<>& head);
 
 // Returns 426 for a request for a WebSocket under /v1, which no route here speaks. Clients that try
 // a WebSocket first then fall back to HTTP, whereas they would retry after other errors.
-std::optional<Response> CheckUpgrade(const boost::beast::http::request_header<>& head);
+std::optional<proxy::request::Response> CheckUpgrade(
+    const boost::beast::http::request_header<>& head);
 
 }  // namespace kvgate::http::message

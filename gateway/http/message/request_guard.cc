@@ -7,6 +7,10 @@
 #include <utility>
 
 namespace kvgate::http::message {
+
+using proxy::request::Response;
+using proxy::request::StatusResponse;
+
 namespace {
 
 std::string ToLower(std::string_view text) {

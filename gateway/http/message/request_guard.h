@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "gateway/http/message/response.h"
+#include "gateway/proxy/request/response.h"
 
 namespace kvgate::http::message {
 
@@ -29,7 +29,7 @@ class RequestGuard {
   // Returns the refusal, or nullopt: 400 without a Host, 421 for a foreign one, 403 for a foreign
   // Origin, 415 for a Content-Type that the route does not take. Both accepted types make a browser
   // send a CORS preflight first, which is not granted, so no foreign page can send such a body.
-  std::optional<Response> Check(const GuardedHead& head) const;
+  std::optional<proxy::request::Response> Check(const GuardedHead& head) const;
 
  private:
   std::vector<std::string> allowed_hosts_;

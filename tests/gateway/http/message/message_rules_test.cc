@@ -9,6 +9,8 @@
 namespace kvgate::http::message {
 namespace {
 
+using proxy::request::Response;
+
 namespace bhttp = boost::beast::http;
 using Fields = std::vector<std::pair<const char*, const char*>>;
 

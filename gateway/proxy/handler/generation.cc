@@ -1,0 +1,229 @@
+#include "gateway/proxy/handler/generation.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "gateway/upstream/wire/content_decoder.h"
+
+namespace kvgate::proxy::handler {
+
+using provider::LocalAnswer;
+using provider::UpstreamAnswer;
+using request::Response;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Counts tools and system; no provider's cache makes it worth waiting for a shorter prefix.
+constexpr int64_t kFlightTokensMin = 1024;
+
+class GenerationHandler final : public Handler {
+ public:
+  Task<void> Serve(RequestContext& request) const override {
+    RequestRouter router(request);
+    co_await router.Serve();
+  }
+};
+
+class UnknownPathHandler final : public Handler {
+ public:
+  Task<void> Serve(RequestContext& request) const override {
+    RequestRouter router(request);
+    co_await router.Forward(/*is_unknown_path=*/true);
+  }
+};
+
+}  // namespace
+
+route::Route* RequestRouter::ModelRoute() const {
+  const request::Targets& targets = request_.targets();
+  if (targets.routes->empty() || request_.place().counts_tokens() ||
+      !request_.Header("x-kvgate-upstream").empty()) {
+    return nullptr;
+  }
+  return targets.routes->Find(request_.scan().model);
+}
+
+bool RequestRouter::RunsLocally() const {
+  const service::Service& service = request_.environment().service;
+  const upstream::Upstreams& upstreams = *request_.targets().upstreams;
+  const std::string& model = request_.scan().model;
+  if (upstreams.empty()) return true;
+  if (!service.has_local() || !request_.Header("x-kvgate-upstream").empty()) return false;
+  if (service.ServesLocal(model)) return true;
+  // A body that is encoded and unreadable is left to an upstream instead of the local model.
+  if (request_.body().is_encoded() && !request_.body().is_decoded()) return false;
+  return model.empty() || !upstreams.Serves({.dialect = request_.kind().dialect,
+                                             .endpoint = request_.kind().endpoint,
+                                             .model = model});
+}
+
+Task<void> RequestRouter::Serve() {
+  const bool is_encoded = request_.body().is_encoded();
+  const bool has_upstreams = !request_.targets().upstreams->empty();
+  Result<void> scanned;
+  if (has_upstreams || request_.caller().key() != nullptr || is_encoded) {
+    scanned = co_await request_.Scan();
+  }
+  if (!scanned) {
+    Response refusal = request::ErrorResponse(scanned.error());
+    co_await request_.Reply(std::move(refusal));
+    co_return;
+  }
+  if (route::Route* const route = ModelRoute(); route != nullptr) {
+    co_await ServeRouted(*route);
+    co_return;
+  }
+  if (!RunsLocally()) {
+    co_await Forward(/*is_unknown_path=*/false);
+    co_return;
+  }
+  if (const Result<void> admitted = request_.Admit(request_.scan().model); !admitted) {
+    Response refusal = request::ErrorResponse(admitted.error());
+    co_await request_.Reply(std::move(refusal));
+    co_return;
+  }
+  if (is_encoded && !request_.body().is_decoded()) {
+    Response refusal = request::StatusResponse(
+        415, fmt::format("The body cannot be read in its Content-Encoding '{}', or is larger than "
+                         "{} bytes without it; gzip, zstd and br are understood.",
+                         request_.Header("content-encoding"),
+                         request_.environment().options.body_bytes_max));
+    co_await request_.Reply(std::move(refusal));
+    co_return;
+  }
+  request_.body().TakeDecoded();
+  if (request_.place().counts_tokens()) {
+    co_await CountTokens();
+  } else {
+    co_await AskLocal({});
+  }
+}
+
+Task<void> RequestRouter::Forward(bool is_unknown_path) {
+  co_await AskUpstream({.is_unknown_path = is_unknown_path});
+}
+
+Task<void> RequestRouter::ServeRouted(route::Route& route) {
+  std::string model = request_.scan().model;
+  const Result<void> admitted = co_await request_.CheckPrompt(std::move(model));
+  Result<service::Prompts::Known> recognized = service::Prompts::Known();
+  if (admitted) recognized = co_await request_.Recognize();
+  if (!admitted || !recognized) {
+    Response refusal = request::ErrorResponse(admitted ? recognized.error() : admitted.error());
+    co_await request_.Reply(std::move(refusal));
+    co_return;
+  }
+  const service::Prompts::Known& known = *recognized;
+  const route::Query query = {
+      .conversation = known.conversation,
+      .prefix = known.prefix,
+      .num_tokens = known.num_tokens,
+      .is_private = request_.Header("x-kvgate-private") == "1",
+      .is_hard = known.thinks_hard || request_.Header("x-kvgate-intent") == "hard",
+      .now = Clock::now()};
+  co_await AskTargets(route, query);
+}
+
+Task<void> RequestRouter::AskTargets(route::Route& route, const route::Query& query) {
+  const service::Service& service = request_.environment().service;
+  const auto look = [this, &service, now = query.now](const route::Target& target) {
+    if (target.is_local()) return route::Affinity::Member{.usable = service.ready()};
+    upstream::Upstream& upstream = *request_.targets().upstreams->Find(target.upstream);
+    return route::Affinity::Member{.usable = !upstream.breaker().IsOpen(now),
+                                   .num_running = upstream.num_in_use()};
+  };
+  std::vector<const route::Target*> targets = route.Candidates(query, look);
+  if (query.is_private && !service.has_local()) targets.clear();
+  if (targets.empty()) {
+    Response refusal = request::ErrorResponse(
+        {.code = ErrorCode::kPermissionDenied,
+         .source = "route",
+         .detail = "x-kvgate-private keeps a request on this machine, which has no local engine."});
+    co_await request_.Reply(std::move(refusal));
+    co_return;
+  }
+  co_await WaitForFlight(route);
+  bool is_answered = false;
+  for (size_t i = 0; i < targets.size() && !is_answered; ++i) {
+    if (request_.sink().is_cancelled()) co_return;
+    is_answered = co_await AskTarget(*targets[i], i + 1 < targets.size());
+    if (is_answered) route.Keep(query, *targets[i]);
+  }
+}
+
+Task<bool> RequestRouter::AskTarget(const route::Target& target, bool has_next) {
+  request_.left_out().clear();  // it may hold a previous target's
+  if (target.is_local()) {
+    const bool is_answered = co_await AskLocal({.any_model = true, .has_next = has_next});
+    co_return is_answered;
+  }
+  const bool is_answered =
+      co_await AskUpstream({.upstream = request_.targets().upstreams->Find(target.upstream),
+                            .model = target.model,
+                            .has_next = has_next,
+                            .participant = participant_.get()});
+  co_return is_answered;
+}
+
+Task<bool> RequestRouter::AskLocal(LocalAnswer::Options options) {
+  LocalAnswer answer(request_, options);
+  const bool is_answered = co_await provider::Deliver(answer, request_);
+  co_return is_answered;
+}
+
+Task<bool> RequestRouter::AskUpstream(UpstreamAnswer::Options options) {
+  UpstreamAnswer answer(request_, options);
+  const bool is_answered = co_await provider::Deliver(answer, request_);
+  co_return is_answered;
+}
+
+Task<void> RequestRouter::CountTokens() {
+  const bool is_messages = request_.kind().endpoint == upstream::wire::Endpoint::kCountTokens;
+  const std::string credential = request_.caller().credential();
+  service::CompletionStart start(request_.environment().service,
+                                 {.dialect = is_messages ? protocol::form::Dialect::kMessages
+                                                         : protocol::form::Dialect::kResponses,
+                                  .body = request_.body().bytes(),
+                                  .credential = credential,
+                                  .request_id = {},
+                                  .wake = {}},
+                                 service::CompletionStart::Use::kCount);
+  co_await provider::DriveStart(request_, start);
+  Result<std::string> body = start.TakeCount();
+  Response response =
+      body ? Response{.body = std::move(*body)} : request::ErrorResponse(body.error());
+  co_await request_.Reply(std::move(response));
+}
+
+Task<void> RequestRouter::WaitForFlight(route::Route& route) {
+  const int wait_ms = route.config().single_flight_ms;
+  const Result<service::Prompts::Known> known = co_await request_.Recognize();
+  if (wait_ms == 0 || !known || known->num_prefix_tokens < kFlightTokensMin) co_return;
+  request::ResponseSink& sink = request_.sink();
+  participant_ = route.flights().Join(known->prefix, sink.signal().MakeWake(), Clock::now());
+  const Clock::time_point until = Clock::now() + std::chrono::milliseconds(wait_ms);
+  request::Watcher watcher;
+  sink.Watch(&watcher);
+  while (!participant_->leads() && !participant_->completed() && Clock::now() < until &&
+         !sink.is_gone()) {
+    co_await sink.signal().SleepUntil(until);
+  }
+  sink.Watch(nullptr);
+}
+
+const Handler& Generation() {
+  static const GenerationHandler handler;
+  return handler;
+}
+
+const Handler& UnknownPath() {
+  static const UnknownPathHandler handler;
+  return handler;
+}
+
+}  // namespace kvgate::proxy::handler

@@ -1,0 +1,204 @@
+// The list of models: the local one and those that each upstream reports.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "base/log.h"
+#include "gateway/proxy/handler/generation.h"
+#include "gateway/proxy/handler/handler.h"
+#include "gateway/proxy/handler/own_data.h"
+#include "gateway/upstream/exchange.h"
+#include "gateway/upstream/model_list.h"
+
+namespace kvgate::proxy::handler {
+
+using request::Response;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A list that takes longer is left out, so that the others are not delayed.
+constexpr std::chrono::seconds kListTimeout{5};
+constexpr size_t kListBytesMax = size_t{8} << 20;
+
+// Keeps an exchange within its time, and ends it if the client leaves.
+class ExchangeWatcher final : public request::Watcher {
+ public:
+  explicit ExchangeWatcher(upstream::Exchange& exchange) : exchange_(exchange) {}
+  void OnTick(Clock::time_point now) override { exchange_.Tick(now); }
+  void OnGone() override { exchange_.Abort(); }
+  void OnEnd() override { exchange_.Abort(); }
+
+ private:
+  upstream::Exchange& exchange_;
+};
+
+std::string HeadFor(const RequestContext& request, const upstream::Upstream& upstream) {
+  upstream::wire::HeaderFields fields = {{.name = "Accept", .value = "application/json"},
+                                         {.name = "User-Agent", .value = "kvgate"}};
+  for (const char* passed : {"authorization", "x-api-key"}) {
+    if (const std::string_view value = request.Header(passed); !value.empty()) {
+      fields.push_back({.name = passed, .value = value});
+    }
+  }
+  // Servers that speak both dialects use Anthropic's if this header is present.
+  if (upstream.dialect() == upstream::wire::Dialect::kAnthropic) {
+    const std::string_view version = request.Header("anthropic-version");
+    fields.push_back(
+        {.name = "anthropic-version", .value = version.empty() ? "2023-06-01" : version});
+  }
+  const std::string target =
+      upstream::wire::UpstreamTarget(upstream.url().path, upstream.dialect(), "/v1/models");
+  return upstream::wire::RequestHead({.method = "GET",
+                                      .target = target,
+                                      .host = upstream.host(),
+                                      .fields = fields,
+                                      .api_key = upstream.api_key(),
+                                      .dialect = upstream.dialect(),
+                                      .drop_credential = request.caller().key_is_credential()});
+}
+
+// Returns the body of a 200 answer; else an empty string.
+Task<std::string> FetchModels(RequestContext& request, upstream::Upstream& upstream) {
+  const std::string head = HeadFor(request, upstream);
+  upstream::Exchange exchange(upstream, request.sink().executor());
+  exchange.BoundBy(Clock::now() + kListTimeout);
+  ExchangeWatcher watcher(exchange);
+  request.sink().Watch(&watcher);
+  std::string body;
+  Result<void> done = co_await exchange.Start({.head = head, .body = ""});
+  while (done && body.size() <= kListBytesMax) {
+    Result<std::string> piece = co_await exchange.Read();
+    if (!piece) {
+      done = piece.error();
+    } else if (piece->empty()) {
+      break;
+    } else {
+      body += *piece;
+    }
+  }
+  request.sink().Watch(nullptr);
+  if (!done) {
+    KVGATE_LOG(kWarning, "proxy", "the models of '{}': {}", upstream.name(), done.error().detail);
+    co_return std::string();
+  }
+  if (exchange.status() != 200 || !exchange.finished()) body.clear();
+  co_return body;
+}
+
+// Does not apply the upstream's globs: the list shows what the provider has, and routing decides
+// which upstream is asked.
+Task<void> AddModelsOf(RequestContext& request, upstream::Upstream& upstream,
+                       std::vector<upstream::ListedModel>& all) {
+  upstream::ModelListCache& lists = request.environment().model_lists;
+  const std::string key = fmt::format("{} {}", upstream.name(), request.caller().tenant());
+  auto models = lists.Find(key, Clock::now());
+  if (!models) {
+    std::string body = co_await FetchModels(request, upstream);
+    models = upstream::ParseModelList(std::move(body), upstream.dialect(), upstream.name());
+    if (models) {
+      lists.Put(key, *models, Clock::now());
+    } else {
+      models = lists.FindStale(key);
+    }
+  }
+  if (!models) co_return;
+  for (upstream::ListedModel& model : *models) {
+    if (request.caller().MayUse(model.id)) all.push_back(std::move(model));
+  }
+}
+
+Task<void> ListAll(RequestContext& request) {
+  const auto& upstreams = request.targets().upstreams->all();
+  std::vector<upstream::ListedModel> all;
+  const std::string local = request.environment().service.ListModels(
+      [&request](std::string_view id) { return request.caller().MayUse(id); });
+  if (auto models = upstream::ParseModelList(local, upstream::wire::Dialect::kOpenAi, "kvgate")) {
+    all = std::move(*models);
+  }
+  for (const auto& upstream : upstreams) {
+    co_await AddModelsOf(request, *upstream, all);
+    if (request.sink().is_gone()) co_return;
+  }
+  Response response{.body = upstream::JoinModelLists(all, request.kind().dialect)};
+  co_await request.Reply(std::move(response));
+}
+
+class ModelListHandler final : public Handler {
+ public:
+  Task<void> Serve(RequestContext& request) const override {
+    const auto& upstreams = request.targets().upstreams->all();
+    const bool is_anthropic = request.kind().dialect == upstream::wire::Dialect::kAnthropic;
+    if (upstreams.empty() && !is_anthropic) {
+      co_await ServeOwnData(request);
+      co_return;
+    }
+    // If there is only one upstream, its list is passed on unchanged, page by page, to callers that
+    // may use all of it.
+    const access::GatewayKeys::Key* const key = request.caller().key();
+    const bool is_alone = upstreams.size() == 1 && !request.environment().service.has_local() &&
+                          upstreams.front()->dialect() == request.kind().dialect &&
+                          (key == nullptr || key->serves_all());
+    if (is_alone) {
+      RequestRouter router(request);
+      co_await router.Forward(/*is_unknown_path=*/false);
+      co_return;
+    }
+    const Result<void> admitted = request.caller().Admit(
+        "", /*is_unknown=*/false, request.environment().options.exchange_log);
+    if (!admitted) {
+      Response refusal = request::ErrorResponse(admitted.error());
+      co_await request.Reply(std::move(refusal));
+      co_return;
+    }
+    co_await ListAll(request);
+  }
+};
+
+class OneModelHandler final : public Handler {
+ public:
+  Task<void> Serve(RequestContext& request) const override {
+    if (!request.targets().upstreams->empty() &&
+        !request.environment().service.ServesLocal(request.place().argument)) {
+      RequestRouter router(request);
+      co_await router.Forward(/*is_unknown_path=*/false);
+    } else {
+      co_await CountedData().Serve(request);
+    }
+  }
+};
+
+class EmbeddingsHandler final : public Handler {
+ public:
+  Task<void> Serve(RequestContext& request) const override {
+    if (!request.targets().upstreams->empty()) {
+      RequestRouter router(request);
+      co_await router.Forward(/*is_unknown_path=*/false);
+    } else {
+      co_await ServeOwnData(request);
+    }
+  }
+};
+
+}  // namespace
+
+const Handler& ModelList() {
+  static const ModelListHandler handler;
+  return handler;
+}
+
+const Handler& OneModel() {
+  static const OneModelHandler handler;
+  return handler;
+}
+
+const Handler& Embeddings() {
+  static const EmbeddingsHandler handler;
+  return handler;
+}
+
+}  // namespace kvgate::proxy::handler

@@ -1,0 +1,232 @@
+#include "gateway/proxy/handler/router.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "gateway/proxy/handler/own_data.h"
+#include "gateway/proxy/request/request_context.h"
+
+namespace kvgate::proxy::handler {
+
+using request::PathOf;
+using request::Response;
+using request::StatusResponse;
+
+namespace {
+
+using access::Access;
+
+struct Entry {
+  std::string_view method;
+  std::string_view path;  // "{id}" and, at the end, "{item}" match one segment
+  Route route;
+  Access access;
+  const Handler& (*handler)();
+  BodyRule body = BodyRule::kJson;
+};
+
+constexpr Entry kEntries[] = {
+    {"GET", "/", Route::kRoot, Access::kOpen, OwnData},
+    {"POST", "/v1/chat/completions", Route::kChatCompletions, Access::kUser, Generation},
+    {"POST", "/v1/completions", Route::kCompletions, Access::kUser, Generation},
+    {"POST", "/v1/messages", Route::kMessages, Access::kUser, Generation},
+    {"POST", "/v1/messages/count_tokens", Route::kCountTokens, Access::kUser, Generation},
+    {"POST", "/v1/responses", Route::kResponses, Access::kOwn, Generation},
+    {"POST", "/v1/responses/input_tokens", Route::kInputTokens, Access::kOwn, Generation},
+    {"POST", "/v1/embeddings", Route::kEmbeddings, Access::kUser, Embeddings},
+    {"GET", "/v1/responses/{id}/input_items", Route::kResponseItems, Access::kOwn, StoredData},
+    {"POST", "/v1/responses/{id}/cancel", Route::kResponseCancel, Access::kOwn, StoredData,
+     BodyRule::kNone},
+    {"GET", "/v1/responses/{id}", Route::kResponse, Access::kOwn, StoredData},
+    {"DELETE", "/v1/responses/{id}", Route::kResponseDelete, Access::kOwn, StoredData},
+    {"POST", "/v1/conversations", Route::kConversations, Access::kOwn, StoredData},
+    {"GET", "/v1/conversations/{id}/items", Route::kConversationItems, Access::kOwn, StoredData},
+    {"POST", "/v1/conversations/{id}/items", Route::kConversationAdd, Access::kOwn, StoredData},
+    {"GET", "/v1/conversations/{id}/items/{item}", Route::kConversationItem, Access::kOwn,
+     StoredData},
+    {"DELETE", "/v1/conversations/{id}/items/{item}", Route::kConversationItemDelete, Access::kOwn,
+     StoredData},
+    {"GET", "/v1/conversations/{id}", Route::kConversation, Access::kOwn, StoredData},
+    {"POST", "/v1/conversations/{id}", Route::kConversationUpdate, Access::kOwn, StoredData},
+    {"DELETE", "/v1/conversations/{id}", Route::kConversationDelete, Access::kOwn, StoredData},
+    {"GET", "/v1/models", Route::kModels, Access::kUser, ModelList},
+    {"GET", "/v1/models/{id}", Route::kModel, Access::kUser, OneModel},
+    {"GET", "/health", Route::kHealth, Access::kOpen, OwnData},
+    {"GET", "/ready", Route::kReady, Access::kOpen, OwnData},
+    {"GET", "/metrics", Route::kMetrics, Access::kMetrics, OwnData},
+    {"GET", "/kvgate/v1/stats", Route::kStats, Access::kOwn, OwnData},
+    {"GET", "/kvgate/v1/requests", Route::kRequests, Access::kOwn, OwnData},
+    {"GET", "/kvgate/v1/requests/{id}", Route::kRequest, Access::kOwn, OwnData},
+    {"POST", "/kvgate/v1/explain", Route::kExplain, Access::kUser, Explanation},
+    {"GET", "/kvgate/v1/prefixes", Route::kPrefixes, Access::kOwn, OwnData},
+    {"DELETE", "/kvgate/v1/prefixes", Route::kPrefixesRemoveAll, Access::kAdmin, OwnData},
+    {"POST", "/kvgate/v1/prefixes/verify", Route::kPrefixesVerify, Access::kAdmin, OwnData},
+    {"POST", "/kvgate/v1/prefixes/warm", Route::kPrefixesWarm, Access::kUser, WarmPrefix},
+    {"POST", "/kvgate/v1/prefixes/import", Route::kPrefixesImport, Access::kAdmin, ImportPrefix,
+     BodyRule::kPieces},
+    {"GET", "/kvgate/v1/prefixes/{id}/export", Route::kPrefixExport, Access::kOwn, ExportPrefix},
+    {"POST", "/kvgate/v1/prefixes/{id}/pin", Route::kPrefixPin, Access::kOwn, CountedData},
+    {"DELETE", "/kvgate/v1/prefixes/{id}/pin", Route::kPrefixUnpin, Access::kOwn, CountedData},
+    {"DELETE", "/kvgate/v1/prefixes/{id}", Route::kPrefixRemove, Access::kOwn, OwnData},
+};
+
+struct Arguments {
+  std::string id = {};
+  std::string item = {};
+};
+
+// Returns the arguments if the path fits the pattern. Only model names may contain slashes.
+std::optional<Arguments> Fits(const Entry& entry, std::string_view path) {
+  std::string_view pattern = entry.path;
+  constexpr std::string_view kItem = "{item}";
+  Arguments arguments;
+  if (pattern.ends_with(kItem)) {
+    const size_t begin = path.rfind('/') + 1;
+    if (begin == path.size()) return std::nullopt;
+    arguments.item = PercentDecode(path.substr(begin));
+    pattern.remove_suffix(kItem.size());
+    path = path.substr(0, begin);
+  }
+  const size_t hole = pattern.find("{id}");
+  if (hole == std::string_view::npos) {
+    return path == pattern ? std::optional(arguments) : std::nullopt;
+  }
+  const std::string_view behind = pattern.substr(hole + 4);
+  if (!path.starts_with(pattern.substr(0, hole)) || !path.ends_with(behind) ||
+      path.size() <= hole + behind.size()) {
+    return std::nullopt;
+  }
+  arguments.id = PercentDecode(path.substr(hole, path.size() - hole - behind.size()));
+  // A slash spelled "%2F" is refused too, because an upstream may take it for another path.
+  const auto has_slash = [](std::string_view text) {
+    return text.find('/') != std::string_view::npos;
+  };
+  if (has_slash(arguments.item) || (entry.route != Route::kModel && has_slash(arguments.id)))
+    return std::nullopt;
+  return arguments;
+}
+
+constexpr std::string_view kVersion = "/v1";
+
+bool IsKnown(std::string_view path) {
+  return std::any_of(std::begin(kEntries), std::end(kEntries),
+                     [&](const Entry& entry) { return Fits(entry, path).has_value(); });
+}
+
+// The gateway's path that an unknown one ends with; empty if there is none.
+std::string_view MeantBy(std::string_view path) {
+  while (path.ends_with('/')) path.remove_suffix(1);
+  std::string_view meant;
+  for (const Entry& entry : kEntries) {
+    if (!entry.path.starts_with("/v1/") || entry.path.find('{') != std::string_view::npos) continue;
+    if (!path.ends_with(entry.path.substr(kVersion.size()))) continue;
+    if (entry.path.size() > meant.size()) meant = entry.path;
+  }
+  return meant;
+}
+
+Response NotFound(std::string_view path) {
+  std::string message = fmt::format("There is no {} here.", path);
+  if (const std::string_view meant = MeantBy(path); !meant.empty()) {
+    message += fmt::format(
+        " {} is what is meant, if a base URL was set wrongly: it is this server's address, with or "
+        "without /v1, and nothing behind that.",
+        meant);
+  }
+  return StatusResponse(404, message);
+}
+
+std::string_view QueryOf(std::string_view target) {
+  const size_t question = target.find('?');
+  if (question == std::string_view::npos) return {};
+  return target.substr(question + 1, target.find('#', question) - question - 1);
+}
+
+}  // namespace
+
+std::string PercentDecode(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    unsigned char byte = 0;
+    if (text[i] == '%' && i + 2 < text.size() &&
+        std::from_chars(text.data() + i + 1, text.data() + i + 3, byte, 16).ptr ==
+            text.data() + i + 3) {
+      out += static_cast<char>(byte);
+      i += 2;
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
+}
+
+std::string QueryValue(std::string_view target, std::string_view name) {
+  std::string_view query = QueryOf(target);
+  while (!query.empty()) {
+    const std::string_view pair = query.substr(0, query.find('&'));
+    const size_t equals = pair.find('=');
+    if (pair.substr(0, equals) == name) {
+      return equals == std::string_view::npos ? "" : PercentDecode(pair.substr(equals + 1));
+    }
+    query.remove_prefix(std::min(query.size(), pair.size() + 1));
+  }
+  return "";
+}
+
+bool IsOpenAiPath(std::string_view target) { return PathOf(target).starts_with("/v1/"); }
+
+std::string CanonicalTarget(std::string_view target) {
+  const std::string_view path = PathOf(target);
+  if (IsKnown(path)) return std::string(target);
+  std::string_view rest = path;
+  while (rest.starts_with("/v1/")) rest.remove_prefix(kVersion.size());
+  std::string found = std::string(kVersion).append(rest);
+  if (!IsKnown(found)) found = rest;
+  if (!found.starts_with("/v1/") && !found.starts_with("/kvgate/")) return std::string(target);
+  if (!IsKnown(found)) return std::string(target);
+  return found.append(target.substr(std::min(target.find('?'), target.size())));
+}
+
+RouteResult FindRoute(std::string_view method, std::string_view target) {
+  const std::string_view path = PathOf(target);
+  const std::string_view wanted = method == "HEAD" ? "GET" : method;
+  std::string allowed;
+  for (const Entry& entry : kEntries) {
+    std::optional<Arguments> arguments = Fits(entry, path);
+    if (!arguments) continue;
+    if (entry.method == wanted) {
+      return {.match = RouteMatch{.place = {.route = entry.route,
+                                            .name = entry.path,
+                                            .argument = std::move(arguments->id),
+                                            .item = std::move(arguments->item),
+                                            .force = QueryOf(target) == "force=1",
+                                            .any = QueryOf(target) == "any=1",
+                                            .openai_dialect = path.starts_with("/v1/")},
+                                  .access = entry.access,
+                                  .body = entry.body,
+                                  .handler = &entry.handler()},
+              .refusal = {}};
+    }
+    if (allowed.find(entry.method) != std::string::npos) continue;
+    if (!allowed.empty()) allowed += ", ";
+    allowed += entry.method;
+    if (entry.method == "GET") allowed += ", HEAD";
+  }
+  if (!allowed.empty()) {
+    Response refusal = StatusResponse(
+        405, fmt::format("{} is not allowed on {}; allowed: {}.", method, path, allowed));
+    refusal.headers.emplace_back("allow", allowed);
+    return {.match = std::nullopt, .refusal = std::move(refusal)};
+  }
+  return {.match = std::nullopt, .refusal = NotFound(path)};
+}
+
+RouteMatch UnknownRoute() {
+  return {.place = {.route = Route::kForwarded, .name = "/v1/{other}", .openai_dialect = true},
+          .access = Access::kUser,
+          .handler = &UnknownPath()};
+}
+
+}  // namespace kvgate::proxy::handler

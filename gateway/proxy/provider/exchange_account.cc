@@ -1,0 +1,50 @@
+#include "gateway/proxy/provider/exchange_account.h"
+
+#include <boost/asio/post.hpp>
+#include <chrono>
+#include <utility>
+
+namespace kvgate::proxy::provider {
+
+namespace asio = boost::asio;
+
+void ExchangeAccount::HashOnWorker(service::WorkQueue& pool, asio::any_io_executor home,
+                                   std::shared_ptr<const std::string> received,
+                                   std::shared_ptr<const std::string> sent) {
+  hashing_ = true;  // set before the worker can run
+  const auto hash = [self = shared_from_this(), home = std::move(home),
+                     received = std::move(received), sent = std::move(sent)]() mutable {
+    self->observer_->OnSent(*received, *sent);
+    sent.reset();
+    asio::post(home, [received = std::move(received)] {});
+    std::optional<upstream::ExchangeEnd> end;
+    {
+      const std::lock_guard lock(self->mutex_);
+      self->hashing_ = false;
+      end = std::move(self->end_);
+    }
+    if (end) self->Close(*end);
+  };
+  if (pool.Post(key_ ? key_->name() : "", hash)) return;
+  service::WorkQueue::Work here = hash;
+  here();
+}
+
+void ExchangeAccount::End(const upstream::ExchangeEnd& end) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (hashing_) {
+      end_ = end;
+      return;
+    }
+  }
+  Close(end);
+}
+
+void ExchangeAccount::Close(const upstream::ExchangeEnd& end) {
+  const upstream::ExchangeTotals totals = observer_->OnEnd(end);
+  if (key_ == nullptr) return;
+  key_->Spend(totals.input_tokens + totals.output_tokens, std::chrono::steady_clock::now());
+}
+
+}  // namespace kvgate::proxy::provider

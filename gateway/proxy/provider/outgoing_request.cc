@@ -1,0 +1,210 @@
+#include "gateway/proxy/provider/outgoing_request.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "base/log.h"
+#include "gateway/proxy/work/body_pool.h"
+#include "gateway/service/output_cap.h"
+#include "gateway/upstream/exchange_observer.h"
+#include "gateway/upstream/wire/content_decoder.h"
+
+namespace kvgate::proxy::provider {
+
+using request::RequestContext;
+using request::Task;
+using upstream::wire::HeaderFields;
+
+namespace {
+
+// A larger body is hashed on a worker, so that its answer need not wait; hashing takes one core a
+// millisecond for 1.7 MB.
+constexpr size_t kHashedHereBytes = 256 * 1024;
+constexpr size_t kSharedBytesMax = size_t{8} << 20;
+// A larger body is translated or edited on a worker; 300 KB that are all new take about a
+// millisecond.
+constexpr size_t kMadeHereBytes = 256 * 1024;
+
+}  // namespace
+
+Task<Result<void>> OutgoingRequest::Build(ExchangeAccount* account) {
+  RequestContext& request = args_.request;
+  if (args_.is_renamed && request.scan().model_end != 0) {
+    std::function<void()> rename = [this, &request] {
+      made_ = upstream::WithModel(request.body().text(), request.scan(), args_.model);
+    };
+    co_await request.work().RunSized(request.body().bytes().size(), std::move(rename));
+  }
+  if (upstream::TranslatedEndpoint(request.kind().endpoint, args_.upstream)) {
+    const Result<void> translated = co_await Translate(account);
+    if (!translated) co_return translated;
+  }
+  const Result<void> edited = co_await Edit(account);
+  co_return edited;
+}
+
+Task<Result<void>> OutgoingRequest::Translate(ExchangeAccount* account) {
+  RequestContext& request = args_.request;
+  if (request.body().is_encoded() && !request.body().is_decoded()) {
+    co_return MakeError(ErrorCode::kUnsupported, "translate",
+                        "The body cannot be read in its Content-Encoding, and the model's upstream "
+                        "speaks another dialect.");
+  }
+  Result<std::unique_ptr<Translation>> translated =
+      MakeError(ErrorCode::kInternal, "translate", "translating failed");
+  std::function<void()> work = [&] {
+    translated = Translation::Make(
+        {.endpoint = request.kind().endpoint,
+         .upstream = args_.upstream,
+         .model = args_.model,
+         .body = text(),
+         .credential = request.caller().provider_credential(),
+         .output = service::OutputLimitOf(request.caller().key_config(), request.head().fields)});
+  };
+  if (text().size() < kMadeHereBytes) {
+    work();
+  } else {
+    const Result<void> ran =
+        co_await request.work().RunOn(request.work().pools().request, std::move(work));
+    if (!ran) translated = ran.error();
+  }
+  if (!translated) co_return std::move(translated).error();
+  translation_ = std::move(*translated);
+  made_ = translation_->TakeBody();
+  SayLeftOut();
+  if (account != nullptr) {
+    account->observer().OnTranslated(translation_->sent_endpoint(), translation_->left_out());
+  }
+  co_return Result<void>();
+}
+
+// The left-out parts are named in each answer's head, but logged only once a conversation.
+void OutgoingRequest::SayLeftOut() const {
+  RequestContext& request = args_.request;
+  const std::vector<std::string>& left_out = translation_->left_out();
+  request.left_out() = fmt::format("{}", fmt::join(left_out, ", "));
+  for (const std::string& what : left_out) {
+    if (!request.environment().service.IsFirstNotice(request.caller().tenant(),
+                                                     translation_->opening(), what)) {
+      continue;
+    }
+    KVGATE_LOG(kWarning, "proxy",
+               "request {}: the dialect of '{}' has no '{}': requests of this conversation go "
+               "without it",
+               request.head().request_id, args_.upstream.name(), what);
+  }
+}
+
+// Examines how much of the prompt the upstream's cache can hold and makes the body to be sent.
+Task<Result<void>> OutgoingRequest::Edit(ExchangeAccount* account) {
+  RequestContext& request = args_.request;
+  has_own_encoding_ = made_.empty();
+  const bool is_encoded = request.body().is_encoded();
+  const std::string credential = request.caller().SentCredential(&args_.upstream);
+  const service::Prompts::Args args{
+      .body = text(),
+      .encoded = is_encoded && made_.empty(),
+      .endpoint = translation_ ? translation_->sent_endpoint() : request.kind().endpoint,
+      .tenant = request.caller().tenant(),
+      .upstream = args_.upstream.config(),
+      .provider = args_.upstream.provider(),
+      .key = request.caller().key_config(),
+      .fields = request.head().fields,
+      .credential = credential};
+  service::Prompts* const prompts = request.environment().options.prompts;
+  const bool is_readable = request.scan().readable;
+  if (!service::HasAnswer(args.endpoint) || !is_readable || prompts == nullptr) {
+    if (!made_.empty()) sent_ = std::make_shared<const std::string>(std::move(made_));
+    co_return is_readable ? Result<void>() : service::Prompts::CheckUnread(args);
+  }
+  Result<service::Prompts::Prompt> prompt = service::Prompts::Prompt();
+  std::function<void()> work = [&] { prompt = prompts->Prepare(args); };
+  if (args.body.size() < kMadeHereBytes) {
+    work();
+  } else {
+    const Result<void> ran =
+        co_await request.work().RunOn(request.work().pools().request, std::move(work));
+    if (!ran) co_return ran;
+  }
+  if (!prompt) co_return std::move(prompt).error();
+  prompt_ = *std::move(prompt);
+  if (prompt_.body) {
+    has_own_encoding_ = has_own_encoding_ && !is_encoded;
+    sent_ = std::make_shared<const std::string>(std::move(*prompt_.body));
+  } else if (!made_.empty()) {
+    sent_ = std::make_shared<const std::string>(std::move(made_));
+  }
+  if (sent_) {
+    const Result<void> fits =
+        request.body().lease().GrowTo(request.body().lease().bytes() + sent_->size());
+    if (!fits) co_return fits;
+  }
+  if (account != nullptr && prompt_.preparation) {
+    account->observer().OnPrepared(prompt_.preparation);
+  }
+  co_return Result<void>();
+}
+
+std::string OutgoingRequest::Head() const {
+  const RequestContext& request = args_.request;
+  const upstream::Upstream& upstream = args_.upstream;
+  HeaderFields added;
+  HeaderFields translated;
+  if (translation_) {
+    added = translation_->added();
+    translated = translation_->FieldsOf(request.head().fields);
+  }
+  for (const auto& [name, value] : prompt_.headers) added.push_back({name, value});
+  const std::string target =
+      upstream::wire::UpstreamTarget(upstream.url().path, upstream.dialect(),
+                                     translation_ ? translation_->path() : request.head().target);
+  const bool lends_key = translation_ && upstream.api_key().empty();
+  return upstream::wire::RequestHead(
+      {.method = request.head().method,
+       .target = target,
+       .host = upstream.host(),
+       .fields = translation_ ? translated : request.head().fields,
+       .body_bytes = body().size(),
+       .added = added,
+       .drop_encoding = !has_own_encoding_,
+       .drop_accept_encoding = request.explains() || translation_,
+       .api_key = lends_key ? std::string_view(translation_->credential()) : upstream.api_key(),
+       .dialect = upstream.dialect(),
+       .drop_credential = request.caller().key_is_credential()});
+}
+
+// Shares nothing while too many shared bytes are waiting: if the workers cannot keep up, the
+// sender's own thread hashes, which delays only the sender.
+std::shared_ptr<const std::string> OutgoingRequest::Share() {
+  RequestContext& request = args_.request;
+  const auto& waiting = request.environment().shared_body_bytes;
+  if (request.body().bytes().size() < kHashedHereBytes || waiting->load() >= kSharedBytesMax) {
+    return nullptr;
+  }
+  auto* const body = new std::string(std::move(request.body().bytes()));
+  *waiting += body->size();
+  shared_ = {body, [bytes = waiting](std::string* done) {
+               *bytes -= done->size();
+               work::ReturnBody(std::move(*done));
+               delete done;
+             }};
+  return shared_;
+}
+
+Task<void> OutgoingRequest::GiveBack() {
+  if (!shared_) co_return;
+  std::function<void()> copy = [this] { args_.request.body().bytes() = *shared_; };
+  co_await args_.request.work().RunSized(shared_->size(), std::move(copy));
+}
+
+void OutgoingRequest::Release() {
+  shared_.reset();
+  sent_.reset();
+  args_.request.body().Release();
+}
+
+}  // namespace kvgate::proxy::provider

@@ -1,0 +1,129 @@
+#include "gateway/proxy/request/request_context.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "base/log.h"
+#include "gateway/protocol/form/errors.h"
+
+namespace kvgate::proxy::request {
+namespace {
+
+bool HasSeveral(const upstream::wire::HeaderFields& fields, std::string_view name) {
+  return std::count_if(fields.begin(), fields.end(), [&](const upstream::wire::HeaderField& field) {
+           return upstream::wire::SameName(field.name, name);
+         }) > 1;
+}
+
+}  // namespace
+
+RequestContext::RequestContext(Environment& environment, ResponseSink& sink, RequestHead head,
+                               std::shared_ptr<const Targets> targets)
+    : environment_(environment),
+      sink_(sink),
+      targets_(std::move(targets)),
+      head_(std::move(head)),
+      kind_(upstream::KindOf(PathOf(head_.target), !Header("anthropic-version").empty())),
+      caller_({.targets = targets_,
+               .admin_token = environment.options.admin_token,
+               .is_loopback = head_.is_loopback},
+              head_.fields),
+      work_({.pools = environment.pools,
+             .signal = sink.signal(),
+             .executor = sink.executor(),
+             .is_cancelled = sink.is_cancelled(),
+             .tenant = caller_.tenant(),
+             .request_id = head_.request_id}),
+      body_({.budget = environment.bodies,
+             .tenant = caller_.tenant(),
+             .encoding = Header("content-encoding"),
+             .is_ambiguous = HasSeveral(head_.fields, "content-encoding"),
+             .decoded_bytes_max = environment.options.body_bytes_max}) {}
+
+Task<Result<void>> RequestContext::Scan() {
+  const Result<void> scanned = co_await body_.Scan(work_);
+  co_return scanned;
+}
+
+Task<Result<service::Prompts::Known>> RequestContext::Recognize() {
+  if (known_) co_return *known_;
+  service::Prompts::Known known;
+  if (environment_.options.prompts != nullptr && scan().readable) {
+    std::function<void()> work = [&] {
+      known = environment_.options.prompts->Recognize({.body = body_.text(),
+                                                       .endpoint = kind_.endpoint,
+                                                       .tenant = caller_.tenant(),
+                                                       .fields = head_.fields});
+    };
+    const Result<void> ran = co_await work_.RunOn(environment_.pools.request, std::move(work));
+    if (!ran) co_return ran.error();
+  }
+  known_ = known;
+  co_return known;
+}
+
+Result<void> RequestContext::Admit(std::string_view model) {
+  return caller_.Admit(model, body_.is_unreadable() || (place_.names_model() && model.empty()),
+                       environment_.options.exchange_log);
+}
+
+Task<Result<void>> RequestContext::CheckPrompt(std::string model) {
+  const Result<void> admitted = Admit(model);
+  if (!admitted) co_return admitted;
+  const config::KeyConfig* const key = caller_.key_config();
+  const int64_t most = key == nullptr ? 0 : key->prompt_tokens_max;
+  if (most > 0) {
+    const Result<service::Prompts::Known> known = co_await Recognize();
+    if (!known) co_return known.error();
+    if (known->num_tokens > most) {
+      co_return protocol::form::PromptLimitError(
+          DialectOf(kind_.endpoint), {.num_tokens = known->num_tokens, .tokens_max = most});
+    }
+  }
+  co_return Result<void>();
+}
+
+ReplyInfo RequestContext::Info() const {
+  std::string_view id_name;
+  if (place_.openai_dialect) {
+    const bool anthropic = kind_.dialect == upstream::wire::Dialect::kAnthropic;
+    id_name = anthropic ? "request-id" : "x-request-id";
+  }
+  return {.request_id = head_.request_id, .dialect_id_name = id_name, .left_out = left_out_};
+}
+
+void RequestContext::Count(int status) {
+  const fmt::format_int text(status);
+  environment_.service.metrics().requests.With({place_.name, {text.data(), text.size()}}).Add();
+  KVGATE_LOG(kDebug, "proxy", "request {}: {} {}", head_.request_id, place_.name, status);
+}
+
+Task<bool> RequestContext::Reply(Response response) {
+  Count(response.status);
+  if (kind_.dialect == upstream::wire::Dialect::kAnthropic) {
+    ToMessagesError(head_.request_id, response);
+  }
+  const bool written = co_await sink_.Send(std::move(response), Info());
+  co_return written;
+}
+
+protocol::form::Dialect DialectOf(upstream::wire::Endpoint endpoint) {
+  using upstream::wire::Endpoint;
+  if (endpoint == Endpoint::kMessages) return protocol::form::Dialect::kMessages;
+  return endpoint == Endpoint::kResponses ? protocol::form::Dialect::kResponses
+                                          : protocol::form::Dialect::kChatCompletions;
+}
+
+std::string_view PathOf(std::string_view target) {
+  const size_t scheme = target.starts_with('/') ? std::string_view::npos : target.find("://");
+  if (scheme != std::string_view::npos && scheme < 8) {
+    const size_t slash = target.find('/', scheme + 3);
+    target = slash == std::string_view::npos ? "/" : target.substr(slash);
+  }
+  return target.substr(0, std::min(target.find('?'), target.find('#')));
+}
+
+}  // namespace kvgate::proxy::request

@@ -1,0 +1,107 @@
+// RequestContext: one request on its way through the gateway: its head and body, its caller, and
+// what is found out about it. Each of these is computed once, when it is first asked for.
+//
+// Used on the sink's executor, by one coroutine at a time.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "gateway/access/access.h"
+#include "gateway/proxy/request/caller.h"
+#include "gateway/proxy/request/environment.h"
+#include "gateway/proxy/request/request_body.h"
+#include "gateway/proxy/request/response_sink.h"
+#include "gateway/proxy/request/route.h"
+#include "gateway/proxy/work/work_runner.h"
+#include "gateway/service/prompts.h"
+#include "gateway/upstream/body_scan.h"
+#include "gateway/upstream/upstreams.h"
+
+namespace kvgate::proxy::request {
+
+// A request's head, as its transport read it. The views must outlive the context.
+struct RequestHead {
+  std::string request_id;
+  std::string_view method;
+  std::string_view target;  // with the query
+  upstream::wire::HeaderFields fields;
+  bool is_head = false;      // HEAD: the answer's body stays away
+  bool is_loopback = false;  // the caller is on this machine
+  // The transport can say how long a piece is, so that an answer's length may be changed.
+  bool is_framed = true;
+  std::chrono::steady_clock::time_point received_at;
+};
+
+class RequestContext {
+ public:
+  using Clock = std::chrono::steady_clock;
+  // The environment and the sink must outlive it.
+  RequestContext(Environment& environment, ResponseSink& sink, RequestHead head,
+                 std::shared_ptr<const Targets> targets);
+  RequestContext(const RequestContext&) = delete;
+  RequestContext& operator=(const RequestContext&) = delete;
+
+  Environment& environment() const { return environment_; }
+  ResponseSink& sink() const { return sink_; }
+  const Targets& targets() const { return *targets_; }
+  const RequestHead& head() const { return head_; }
+  std::string_view Header(std::string_view name) const {
+    return upstream::wire::FindHeader(head_.fields, name);
+  }
+  const upstream::PathKind& kind() const { return kind_; }
+  Caller& caller() { return caller_; }
+  const Caller& caller() const { return caller_; }
+  work::WorkRunner& work() { return work_; }
+  RoutePlace& place() { return place_; }
+  const RoutePlace& place() const { return place_; }
+  bool explains() const { return Header("x-kvgate-explain") == "1"; }
+
+  RequestBody& body() { return body_; }
+  // Reads the model and other fields from the body. The second call returns at once.
+  Task<Result<void>> Scan();
+  const upstream::BodyScan& scan() const { return body_.scan(); }
+  // The model that the path or the body names. REQUIRES: Scan.
+  const std::string& model() const {
+    return place_.argument_is_model() ? place_.argument : scan().model;
+  }
+  // Recognizes the prompt. The second call returns at once. REQUIRES: Scan.
+  Task<Result<service::Prompts::Known>> Recognize();
+
+  // Counts the request against the limits of the caller's key; an error if it exceeds them.
+  Result<void> Admit(std::string_view model);
+  // The same, and checks the size of its prompt.
+  Task<Result<void>> CheckPrompt(std::string model);
+
+  // The parts of the request that its answer leaves out, for the head of the answer.
+  std::string& left_out() { return left_out_; }
+  ReplyInfo Info() const;
+  // Counts an answer of this status in the metrics.
+  void Count(int status);
+  // Sends a whole answer in the caller's dialect. Returns false if the client is gone.
+  Task<bool> Reply(Response response);
+
+ private:
+  Environment& environment_;
+  ResponseSink& sink_;
+  const std::shared_ptr<const Targets> targets_;
+  RequestHead head_;
+  const upstream::PathKind kind_;
+  Caller caller_;
+  work::WorkRunner work_;
+  RoutePlace place_;
+  RequestBody body_;
+  std::optional<service::Prompts::Known> known_;
+  std::string left_out_;
+};
+
+// The dialect of an endpoint; chat completions for endpoints that have none of their own.
+protocol::form::Dialect DialectOf(upstream::wire::Endpoint endpoint);
+// The path of a target, without scheme, host, query and fragment.
+std::string_view PathOf(std::string_view target);
+
+}  // namespace kvgate::proxy::request

@@ -1,0 +1,41 @@
+#include "gateway/proxy/request/response.h"
+
+#include <fmt/format.h>
+
+#include "gateway/protocol/form/errors.h"
+#include "gateway/protocol/form/json_writer.h"
+
+namespace kvgate::proxy::request {
+
+Response ErrorResponse(const Error& error) {
+  // A cancelled request whose client is still there was cancelled by the server's own shutdown.
+  const int status = error.code == ErrorCode::kCancelled ? 503 : protocol::form::HttpStatus(error);
+  Response response{.status = status,
+                    .body = protocol::form::EncodeError(error),
+                    .error_message = protocol::form::PublicMessage(error),
+                    .error_details = protocol::form::MessagesErrorDetails(error)};
+  // 429 and 503 are temporary; if the error does not say when to retry, a second is suggested.
+  const int pause = error.retry_after_seconds > 0    ? error.retry_after_seconds
+                    : status == 429 || status == 503 ? 1
+                                                     : 0;
+  if (pause > 0) response.headers.emplace_back("retry-after", fmt::format("{}", pause));
+  return response;
+}
+
+Response StatusResponse(int status, std::string_view message) {
+  std::string body = R"({"error":{"message":)";
+  protocol::form::AppendJsonString(message, body);
+  body += status >= 500 ? R"(,"type":"server_error")" : R"(,"type":"invalid_request_error")";
+  body += R"(,"param":null,"code":null}})";
+  return {.status = status, .body = std::move(body), .error_message = std::string(message)};
+}
+
+void ToMessagesError(std::string_view request_id, Response& response) {
+  if (response.error_message.empty()) return;
+  response.body = protocol::form::EncodeMessagesError({.status = response.status,
+                                                       .message = response.error_message,
+                                                       .request_id = request_id,
+                                                       .details = response.error_details});
+}
+
+}  // namespace kvgate::proxy::request

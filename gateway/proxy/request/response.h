@@ -1,0 +1,29 @@
+// Response: a whole response of the gateway's own, as data. A transport encodes it.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+
+namespace kvgate::proxy::request {
+
+struct Response {
+  int status = 200;
+  std::string content_type = "application/json";
+  std::string body = {};
+  std::vector<std::pair<std::string, std::string>> headers = {};
+  std::string error_message = {};  // for errors: the message, to be put into another dialect's body
+  std::string error_details = {};  // for errors: further details as JSON
+};
+
+// An error in the OpenAI form with its HTTP status, and retry-after if a retry may succeed.
+Response ErrorResponse(const Error& error);
+// The same form for HTTP errors whose status no ErrorCode has: 405, 415, 421, 431.
+Response StatusResponse(int status, std::string_view message);
+// Rewrites an error into the Messages form; other responses stay as they are.
+void ToMessagesError(std::string_view request_id, Response& response);
+
+}  // namespace kvgate::proxy::request

@@ -1,0 +1,89 @@
+// Route: what a request asks for, as its path says. The router finds it (handler/router.h).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace kvgate::proxy::request {
+
+enum class Route : uint8_t {
+  kRoot,
+  kChatCompletions,
+  kCompletions,
+  kMessages,
+  kCountTokens,
+  kResponses,
+  kInputTokens,
+  kEmbeddings,
+  kResponse,
+  kResponseDelete,
+  kResponseItems,
+  kResponseCancel,
+  kConversations,
+  kConversation,
+  kConversationUpdate,
+  kConversationDelete,
+  kConversationItems,
+  kConversationAdd,
+  kConversationItem,
+  kConversationItemDelete,
+  kModels,
+  kModel,
+  kHealth,
+  kReady,
+  kMetrics,
+  kStats,
+  kRequests,
+  kRequest,
+  kExplain,
+  kPrefixes,
+  kPrefixesRemoveAll,
+  kPrefixRemove,
+  kPrefixesVerify,
+  kPrefixesWarm,
+  kPrefixesImport,
+  kPrefixExport,
+  kPrefixPin,
+  kPrefixUnpin,
+  kForwarded,  // not a path of the gateway; the router never finds it
+};
+
+// True for routes that a model answers, the local one or an upstream's.
+inline bool IsGeneration(Route route) {
+  return route == Route::kChatCompletions || route == Route::kCompletions ||
+         route == Route::kMessages || route == Route::kCountTokens || route == Route::kResponses ||
+         route == Route::kInputTokens;
+}
+
+// True for routes of a stored response or conversation, whether the gateway or an upstream keeps
+// it.
+inline bool IsKept(Route route) {
+  return route >= Route::kResponse && route <= Route::kConversationItemDelete;
+}
+
+// True for routes whose request names the model that answers it.
+inline bool NamesModel(Route route) {
+  return IsGeneration(route) || route == Route::kEmbeddings || route == Route::kPrefixesWarm;
+}
+
+// A route, and what the path and the query say beside it.
+struct RoutePlace {
+  Route route = Route::kForwarded;
+  std::string_view name = {};  // for metrics: bounded, "/v1/models/{id}"
+  std::string argument = {};   // {id}, percent-decoded
+  std::string item = {};       // {item}, percent-decoded
+  bool force = false;          // "force=1" in the query
+  bool any = false;            // "any=1"
+  bool openai_dialect = false;
+
+  // True if the body must name the model that answers.
+  bool names_model() const { return NamesModel(route); }
+  bool argument_is_model() const { return route == Route::kModel; }
+  // True if a prompt is only counted.
+  bool counts_tokens() const {
+    return route == Route::kCountTokens || route == Route::kInputTokens;
+  }
+};
+
+}  // namespace kvgate::proxy::request

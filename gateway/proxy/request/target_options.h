@@ -1,0 +1,17 @@
+// TargetOptions: what a configuration says of whom a gateway lets in and whom it asks.
+#pragma once
+
+#include <vector>
+
+#include "gateway/config/config.h"
+
+namespace kvgate::proxy::request {
+
+struct TargetOptions {
+  std::vector<config::UpstreamConfig> upstreams = {};
+  std::vector<config::RouteConfig> routes = {};
+  std::vector<config::KeyConfig> keys = {};  // empty: everyone is let in
+  config::MetricsConfig metrics = {};        // a key that may also read /metrics
+};
+
+}  // namespace kvgate::proxy::request

@@ -1,0 +1,27 @@
+#include "gateway/proxy/request/targets.h"
+
+#include <string>
+#include <utility>
+
+namespace kvgate::proxy::request {
+
+Result<std::shared_ptr<const Targets>> Targets::Open(const TargetOptions& options, bool has_local,
+                                                     const Targets* previous) {
+  const auto before = [&](auto member) {
+    return previous == nullptr ? nullptr : (previous->*member).get();
+  };
+  auto targets = std::make_shared<Targets>();
+  KVGATE_TRY(targets->upstreams,
+             upstream::Upstreams::Open(options.upstreams, upstream::wire::ProcessEnvironment,
+                                       before(&Targets::upstreams)));
+  KVGATE_TRY(targets->keys,
+             access::GatewayKeys::Open(options.keys, upstream::wire::ProcessEnvironment,
+                                       before(&Targets::keys), options.metrics));
+  std::vector<std::string> names;
+  for (const auto& upstream : targets->upstreams->all()) names.push_back(upstream->name());
+  KVGATE_TRY(targets->routes,
+             route::RouteTable::Open(options.routes, names, has_local, before(&Targets::routes)));
+  return std::shared_ptr<const Targets>(std::move(targets));
+}
+
+}  // namespace kvgate::proxy::request

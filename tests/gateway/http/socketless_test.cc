@@ -1,0 +1,224 @@
+// The same requests through a server and through gateway/proxy without a socket on the client's
+// side: providers get the same bytes, clients the same answers, and the accounts say the same.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "gateway/service/prompts.h"
+#include "tests/gateway/http/test_server.h"
+#include "tests/gateway/proxy/test_proxy.h"
+#include "tests/gateway/upstream/model_provider.h"
+
+namespace kvgate::http {
+namespace {
+
+using test::ModelProvider;
+using test::TestProxy;
+using test::TestRequest;
+using test::TestSink;
+
+// Writes down what accounts are told.
+class TellingLog final : public upstream::ExchangeLog {
+ public:
+  class Observer final : public upstream::ExchangeObserver {
+   public:
+    Observer(TellingLog& log, std::string text) : log_(log), text_(std::move(text)) {}
+    void OnPrepared(std::shared_ptr<upstream::ExchangePreparation>) override { text_ += " edited"; }
+    void OnTranslated(upstream::wire::Endpoint to, const std::vector<std::string>& out) override {
+      text_ += fmt::format(" to {} without {}", static_cast<int>(to), out.size());
+    }
+    void OnSent(std::string_view received, std::string_view sent) override {
+      text_ += fmt::format(" sent {} of {}", sent.size(), received.size());
+    }
+    void OnHead(const upstream::ExchangeHead& head) override {
+      text_ += fmt::format(" head {} {}", head.status, head.upstream_request_id);
+    }
+    void OnBody(std::string_view piece) override { body_ += piece; }
+    std::string Explain(const upstream::ExchangeEnd&) override { return R"({"explained":true})"; }
+    upstream::ExchangeTotals OnEnd(const upstream::ExchangeEnd& end) override {
+      log_.Add(fmt::format("{} body {} end {} {} {} {} {}", text_, body_,
+                           static_cast<int>(end.outcome), end.status, end.body_bytes, end.error,
+                           end.superseded));
+      return {};
+    }
+
+   private:
+    TellingLog& log_;
+    std::string text_;
+    std::string body_;
+  };
+
+  std::unique_ptr<upstream::ExchangeObserver> Begin(const upstream::ExchangeStart& start) override {
+    return std::make_unique<Observer>(
+        *this, fmt::format("{} {} for {} by {} stream {} ({} fields)", start.method, start.path,
+                           start.model, start.upstream, start.stream, start.fields->size()));
+  }
+  upstream::Spending Spent(std::string_view) const override { return {}; }
+  std::vector<std::string> Take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(told_, {});
+  }
+
+ private:
+  void Add(std::string text) {
+    const std::lock_guard lock(mutex_);
+    told_.push_back(std::move(text));
+  }
+  std::mutex mutex_;
+  std::vector<std::string> told_;
+};
+
+// One gateway with providers of its own.
+struct Side {
+  ModelProvider openai{"openai"};
+  ModelProvider anthropic{"anthropic", "anthropic"};
+  service::Prompts prompts{prompt::Optimizer::Options{}};
+  TellingLog log;
+
+  proxy::request::TargetOptions Targets() const {
+    config::UpstreamConfig stable = openai.Config({"stable-*"});
+    stable.name = "stable";
+    stable.mode = "stabilize";
+    return {.upstreams = {openai.Config({"gpt-*"}), stable, anthropic.Config({"claude-*"})},
+            .routes = {{.models = {"coder-*"},
+                        .targets = {"openai/gpt-5.6-sol"},
+                        .fallback = {"anthropic/claude-sonnet-5", "local"}}}};
+  }
+};
+
+// Conversations of three dialects that grow by a turn a request, with what agents put into them.
+class Requests {
+ public:
+  explicit Requests(uint32_t seed) : random_(seed) {}
+
+  TestRequest Next() {
+    Conversation& conversation = conversations_[Pick(std::size(conversations_))];
+    if (conversation.turns.empty() || Pick(12) == 0) Begin(conversation);
+    const bool streams = Pick(2) == 0;
+    std::string word = fmt::format("turn {}", conversation.turns.size());
+    if (Pick(10) == 0) word = "fail-openai";
+    if (Pick(25) == 0) word = "fail-openai fail-anthropic";
+    if (Pick(25) == 0) word = "refuse-me";
+    conversation.turns.push_back(word);
+    TestRequest request{.path = conversation.path, .body = BodyOf(conversation, streams)};
+    request.fields = {{"Host", "localhost"},
+                      {"Content-Type", "application/json"},
+                      {"Authorization", "Bearer sk-caller"}};
+    if (Pick(4) == 0) request.fields.emplace_back("x-kvgate-explain", "1");
+    if (Pick(30) == 0) request.fields.emplace_back("x-kvgate-private", "1");
+    if (Pick(30) == 0) request.fields.emplace_back("x-kvgate-upstream", "anthropic");
+    return request;
+  }
+
+ private:
+  struct Conversation {
+    std::string path;
+    std::string model;
+    std::string system = {};
+    std::vector<std::string> turns = {};
+  };
+
+  size_t Pick(size_t count) { return std::uniform_int_distribution<size_t>(0, count - 1)(random_); }
+
+  void Begin(Conversation& conversation) {
+    static constexpr const char* kPaths[] = {"/v1/chat/completions", "/v1/responses",
+                                             "/v1/messages"};
+    static constexpr const char* kModels[] = {"gpt-5.6-sol", "claude-sonnet-5", "coder-1",
+                                              "stable-1", "nobodys"};
+    conversation = {.path = kPaths[Pick(3)], .model = kModels[Pick(5)]};
+    conversation.system = fmt::format("You are agent {}. ", Pick(5));
+    for (size_t i = Pick(200); i > 0; --i) conversation.system += "Do as you are told. ";
+  }
+
+  std::string BodyOf(const Conversation& conversation, bool streams) {
+    const std::string stream = streams ? R"(,"stream":true)" : "";
+    const std::string now = fmt::format("Today's date: 2026-03-{:02}\\n", 1 + Pick(28));
+    std::string turns;
+    for (size_t i = 0; i < conversation.turns.size(); ++i) {
+      if (i > 0) turns += fmt::format(R"(,{{"role":"assistant","content":"Hello"}},)");
+      turns += fmt::format(R"({{"role":"user","content":"{}"}})", conversation.turns[i]);
+    }
+    if (conversation.path == "/v1/messages") {
+      return fmt::format(R"({{"model":"{}","max_tokens":20,"system":"{}{}","messages":[{}]{}}})",
+                         conversation.model, now, conversation.system, turns, stream);
+    }
+    if (conversation.path == "/v1/responses") {
+      return fmt::format(R"({{"model":"{}","instructions":"{}{}","input":[{}]{}}})",
+                         conversation.model, now, conversation.system, turns, stream);
+    }
+    return fmt::format(R"({{"model":"{}","messages":[{{"role":"system","content":"{}{}"}},{}]{}}})",
+                       conversation.model, now, conversation.system, turns, stream);
+  }
+
+  std::mt19937 random_;
+  Conversation conversations_[6];
+};
+
+// Ids and times that are made for each answer anew.
+std::string WithoutIds(std::string text, std::string_view id) {
+  for (size_t at = 0; (at = text.find(id, at)) != std::string::npos;)
+    text.replace(at, id.size(), "ID");
+  for (const std::string_view time : {"\"created", "\"completed_at"}) {
+    for (size_t at = 0; (at = text.find(time, at)) != std::string::npos; ++at) {
+      const size_t begin = text.find(':', at) + 1;
+      size_t end = begin;
+      while (end < text.size() && std::isdigit(static_cast<unsigned char>(text[end])) != 0) ++end;
+      text.replace(begin, end - begin, "0");
+    }
+  }
+  return text;
+}
+
+std::string Wire(const TestRequest& request) {
+  std::string text = fmt::format("{} {} HTTP/1.1\r\n", request.method, request.path);
+  for (const auto& [name, value] : request.fields) text += fmt::format("{}: {}\r\n", name, value);
+  return text + fmt::format("Content-Length: {}\r\n\r\n{}", request.body.size(), request.body);
+}
+
+TEST(SocketlessTest, ARequestIsTheSameWithASocketAndWithout) {
+  Side with;
+  Side without;
+  const Script script = {.pieces = {"Hello"}};  // two pieces may go out as one
+  TestServer server({.script = script,
+                     .options = {.targets = {.proxy = with.Targets()},
+                                 .exchange_log = &with.log,
+                                 .prompts = &with.prompts}});
+  TestProxy proxy({.script = script,
+                   .targets = without.Targets(),
+                   .options = {.exchange_log = &without.log, .prompts = &without.prompts}});
+  RawClient client(server.port());
+  Requests requests(1);
+  size_t num_seen = 0;
+  for (int i = 0; i < 1000; ++i) {
+    TestRequest request = requests.Next();
+    ASSERT_TRUE(client.Send(Wire(request))) << i;
+    const RawResponse expected = client.ReadResponse();
+    // As a client's library sends it.
+    request.fields.emplace_back("Content-Length", std::to_string(request.body.size()));
+    TestSink sink(proxy.io());
+    proxy.Serve(request, sink);
+    ASSERT_EQ(sink.status, expected.status) << i << ": " << expected.body << sink.body;
+    ASSERT_EQ(sink.is_complete, expected.complete) << i;
+    const std::string id = expected.headers.at("x-kvgate-request-id");
+    ASSERT_EQ(WithoutIds(sink.body, test::kTestRequestId), WithoutIds(expected.body, id)) << i;
+    const std::vector<std::string> told = without.log.Take();
+    std::vector<std::string> by_server;
+    ASSERT_TRUE(test::WaitUntil(
+        [&] {
+          for (std::string& text : with.log.Take()) by_server.push_back(std::move(text));
+          return by_server.size() >= told.size();
+        },
+        "the server's account is closed"))
+        << i;
+    ASSERT_EQ(told, by_server) << i;
+    const auto sent = with.openai.requests();
+    ASSERT_EQ(without.openai.requests(), sent) << i;
+    ASSERT_EQ(without.anthropic.requests(), with.anthropic.requests()) << i;
+    num_seen = sent.size();
+  }
+  EXPECT_GT(num_seen, 200u);
+}
+
+}  // namespace
+}  // namespace kvgate::http
