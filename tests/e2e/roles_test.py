@@ -150,11 +150,11 @@ class AdversarialTenantTest(RolesCase):
         """What there is of Alice's; the ids by what they are of."""
         made = {"model": "local"}
         made["response"] = self.json(running, "POST", "/v1/responses", "alice",
-                                     {"model": "local", "input": "my secret is 4711",
+                                     {"model": "local", "input": "my secret is plum-4711",
                                       "max_output_tokens": 8})["id"]
         made["conversation"] = self.json(
             running, "POST", "/v1/conversations", "alice",
-            {"items": [{"type": "message", "role": "user", "content": "secret 4712"}]})["id"]
+            {"items": [{"type": "message", "role": "user", "content": "secret plum-4712"}]})["id"]
         items = self.json(running, "GET", f"/v1/conversations/{made['conversation']}/items",
                           "alice")
         made["item"] = items["data"][0]["id"]
@@ -232,7 +232,7 @@ class AdversarialTenantTest(RolesCase):
         status, data, _ = self.ask(running, method, self.path_of(row, path, made), who, row.body)
         others = row.access == "kOwn" and row.id is not None
         self.assertIn(status, self.expected(row, who, 404 if others else 200), data[:300])
-        for secret in (b"4711", b"4712", b"secret-name"):
+        for secret in (b"plum-4711", b"plum-4712", b"secret-name"):
             self.assertNotIn(secret, data)
         if not others or who != "bob":
             return
@@ -258,7 +258,7 @@ class AdversarialTenantTest(RolesCase):
                      {"model": "local", "input": "x", "conversation": made["conversation"]}):
             status, data, _ = self.ask(running, "POST", "/v1/responses", "bob", body)
             self.assertIn(status, (400, 404), data)
-            self.assertNotIn(b"471", data)
+            self.assertNotIn(b"plum-471", data)
         cold = running.complete(self.PROMPT, max_tokens=1,
                                 headers={"Authorization": "Bearer key-bob"})
         # A token or two are where all of his prompts begin alike.
