@@ -18,8 +18,8 @@ namespace {
 
 constexpr size_t kPieceBytes = size_t{256} << 10;
 
-// Everything that matters wakes the sleeper.
-constexpr std::chrono::seconds kLongestSleep{10};
+// A job also waits for the disk, which wakes nobody, so it is asked this often.
+constexpr std::chrono::milliseconds kLongestSleep{200};
 
 Task<void> Refuse(RequestContext& request, Error error) {
   Response refusal = ErrorResponse(error);

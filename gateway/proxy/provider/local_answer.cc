@@ -19,7 +19,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // Whoever sleeps looks around this often, although everything that happens wakes it.
-constexpr std::chrono::seconds kLongestSleep{10};
+constexpr std::chrono::milliseconds kLongestSleep{200};
+
+Clock::time_point NextLook(Clock::time_point at_latest) {
+  return std::min(at_latest, Clock::now() + kLongestSleep);
+}
 
 protocol::form::Dialect DialectOf(const RequestContext& request) {
   using upstream::wire::Endpoint;
@@ -105,7 +109,7 @@ Task<Begun> LocalAnswer::BeginWhole() {
       Begun whole = Whole(std::move(output));
       co_return whole;
     }
-    co_await request_.sink().signal().SleepUntil(Clock::now() + kLongestSleep);
+    co_await request_.sink().signal().SleepUntil(NextLook(Clock::time_point::max()));
   }
   co_return Begun{.kind = Begun::Kind::kLeft};
 }
@@ -133,7 +137,7 @@ Task<Begun> LocalAnswer::BeginStream() {
                                .info = request_.Info(),
                                .ping = completion_->ping()}};
     }
-    co_await request_.sink().signal().SleepUntil(silent_until);
+    co_await request_.sink().signal().SleepUntil(NextLook(silent_until));
   }
   co_return Begun{.kind = Begun::Kind::kLeft};
 }
@@ -157,7 +161,7 @@ Task<Result<Piece>> LocalAnswer::Next() {
       is_finished_ = output.finished;
       co_return Piece{.bytes = text_, .is_last = output.finished};
     }
-    co_await request_.sink().signal().SleepUntil(last_piece_ + ping_interval);
+    co_await request_.sink().signal().SleepUntil(NextLook(last_piece_ + ping_interval));
   }
   co_return MakeError(ErrorCode::kCancelled, "proxy", "The client left.");
 }
