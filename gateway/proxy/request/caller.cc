@@ -6,7 +6,7 @@
 #include <chrono>
 #include <utility>
 
-#include "gateway/local/local.h"
+#include "gateway/local/prefix_service.h"
 #include "gateway/service/prompts.h"
 
 namespace kvgate::proxy::request {
