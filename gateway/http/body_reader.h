@@ -34,7 +34,7 @@ class BodyReader final : public proxy::request::BodySource {
   // True if no byte of the body is left on the wire.
   bool is_complete() const { return is_complete_; }
 
-  // What reading a whole body came to.
+  // The outcome of reading a whole body.
   struct Outcome {
     std::optional<Error> no_room = {};          // it does not fit into the memory for bodies
     boost::system::error_code unreadable = {};  // the client is gone, or sent no HTTP

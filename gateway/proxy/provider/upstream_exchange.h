@@ -29,7 +29,7 @@ class UpstreamExchange {
   void Open(upstream::Upstream* upstream, std::string_view model);
   upstream::Upstream* upstream() const { return upstream_; }
   ExchangeAccount* account() const { return account_.get(); }
-  // What the account is told at its end.
+  // The account is told this at its end.
   upstream::ExchangeEnd& end() { return end_; }
 
   // Makes the exchange. REQUIRES: Open with an upstream.
@@ -47,7 +47,7 @@ class UpstreamExchange {
   std::string_view Field(std::string_view name) const {
     return upstream::wire::FindHeader(fields_, name);
   }
-  // Replaces the fields of these names by none, and adds one.
+  // Replaces the fields of that name by one with this value.
   void ReplaceField(std::string_view name, std::string value);
   void DropField(std::string_view name);
   // Masks the operator's key; empty if none was added to the request.

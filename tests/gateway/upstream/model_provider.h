@@ -35,7 +35,7 @@ class ModelProvider {
     config.breaker_failures = 0;
     return config;
   }
-  // What it got so far, with its own port taken out.
+  // Returns the requests so far, with its own port taken out.
   std::vector<std::string> requests() {
     const std::lock_guard lock(mutex_);
     return requests_;
