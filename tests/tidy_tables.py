@@ -40,19 +40,24 @@ PARTS = {
                      "gateway/session gateway/translate gateway/upstream",
     "gateway/http": "base gateway/access gateway/config gateway/ledger gateway/metrics "
                     "gateway/proxy gateway/service gateway/upstream",
+    # The composition root.
+    "gateway/runtime": "base engine engine/model engine/modelfile engine/text engine/tier "
+                       "gateway/access gateway/config gateway/http gateway/ledger gateway/local "
+                       "gateway/metrics gateway/service gateway/upstream kernels kernels/cpu "
+                       "kernels/cuda store",
     # What commands of the command line share, and the benchmarks that stand on it.
-    "gateway/cli/machine": "base engine/modelfile gateway/config gateway/metrics kernels "
-                           "kernels/cpu kernels/cuda",
+    "gateway/cli/machine": "base engine/modelfile gateway/metrics",
     "gateway/cli/server": "base gateway/http gateway/local gateway/protocol store",
     "gateway/cli/terminal": "base engine/text gateway/config",
     "gateway/bench": "base engine engine/model engine/modelfile engine/schedule engine/text "
-                     "gateway/cli/machine gateway/cli/server gateway/cli/terminal kernels "
-                     "kernels/cpu kernels/cuda store",
+                     "gateway/cli/server gateway/cli/terminal kernels kernels/cpu kernels/cuda "
+                     "store",
     "gateway/cli": "base engine engine/kv engine/model engine/modelfile engine/text "
                    "gateway/access gateway/bench gateway/cli/machine gateway/cli/server "
                    "gateway/cli/terminal gateway/config gateway/http gateway/ledger gateway/local "
-                   "gateway/metrics gateway/protocol gateway/replay gateway/route gateway/service "
-                   "gateway/upstream kernels kernels/cpu kernels/cuda store",
+                   "gateway/metrics gateway/protocol gateway/replay gateway/route "
+                   "gateway/runtime gateway/service gateway/upstream kernels kernels/cpu "
+                   "kernels/cuda store",
 }
 # Third-party headers that belong to one place: (pattern, path prefixes, its name).
 THIRD_PARTY = [
@@ -136,7 +141,6 @@ TESTED_ELSEWHERE = {
     "gateway/cli/chat.cc": "tests/e2e/cli_test.py",
     "gateway/cli/doctor.cc": "tests/e2e/doctor_test.py",
     "gateway/cli/explain.cc": "tests/e2e/modes_test.py",
-    "gateway/cli/local_engine.cc": "tests/e2e/main_path_test.py",
     "gateway/cli/main.cc": "tests/e2e/main_path_test.py",
     "gateway/cli/plan.cc": "tests/e2e/cli_test.py",
     "gateway/cli/record.cc": "tests/e2e/replay_test.py",

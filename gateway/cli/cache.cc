@@ -17,13 +17,13 @@
 #include <vector>
 
 #include "gateway/cli/commands.h"
-#include "gateway/cli/local_engine.h"
 #include "gateway/cli/options.h"
 #include "gateway/cli/pin_flags.h"
 #include "gateway/cli/server/http_client.h"
 #include "gateway/cli/server/server_target.h"
 #include "gateway/cli/terminal/progress.h"
 #include "gateway/local/prefix_service.h"
+#include "gateway/runtime/data_tier.h"
 #include "store/rocks_data_directory.h"
 
 namespace kvgate::cli {
@@ -382,7 +382,7 @@ using Command = Result<int> (*)(const Target& target, const CacheFlags& flags);
 Result<int> RunEither(const CacheFlags& flags, Command command, bool read_only) {
   KVGATE_TRY(const config::Config config, ReadConfig(flags.config));
   KVGATE_TRY(const std::string authorization, server::AuthorizationOf(flags.target));
-  const std::filesystem::path directory = DataDirOf(config);
+  const std::filesystem::path directory = runtime::DataDirOf(config);
   const store::ServerAddress server = server::FindServer(flags.target, directory);
   if (!server.url.empty()) {
     return command({.server = server, .authorization = authorization}, flags);
@@ -435,7 +435,7 @@ void PrintRepair(const store::RepairReport& report) {
 // Works on the directory itself only, because a server keeps its files open.
 Result<int> Repair(const CacheFlags& flags) {
   KVGATE_TRY(const config::Config config, ReadConfig(flags.config));
-  const std::filesystem::path directory = DataDirOf(config);
+  const std::filesystem::path directory = runtime::DataDirOf(config);
   std::error_code code;
   if (!std::filesystem::exists(directory / "lock", code)) {
     return MakeError(

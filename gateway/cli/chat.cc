@@ -12,15 +12,17 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/log.h"
 #include "gateway/cli/commands.h"
-#include "gateway/cli/local_engine.h"
-#include "gateway/cli/machine/device.h"
 #include "gateway/cli/options.h"
 #include "gateway/cli/server/conversation.h"
 #include "gateway/cli/server/server_target.h"
+#include "gateway/metrics/registry.h"
+#include "gateway/runtime/data_tier.h"
+#include "gateway/runtime/runtime.h"
 #include "store/rocks_data_directory.h"
 
 namespace kvgate::cli {
@@ -138,18 +140,18 @@ Result<int> Chat(const ChatFlags& flags) {
   InstallInterrupt();
   store::ServerAddress server;
   if (!flags.target.url.empty() || config.engine.model.empty()) {
-    server = server::FindServer(flags.target, DataDirOf(config));
+    server = server::FindServer(flags.target, runtime::DataDirOf(config));
   }
   if (!server.url.empty()) {
     KVGATE_TRY(const std::string authorization, server::AuthorizationOf(flags.target));
     const auto answerer = server::MakeServerAnswerer({server, authorization}, flags.answer);
     return Converse(Talk(*answerer, flags.system));
   }
-  KVGATE_TRY_VOID(machine::ResolveDevice(config));
-  const DataTier tier = OpenDataTier(config);
-  KVGATE_TRY(const auto local, LocalEngine::Open(config, tier));
-  KVGATE_TRY(const auto provider, local->MakeProvider(config, nullptr));
-  const auto answerer = server::MakeLocalAnswerer(*provider, flags.answer);
+  metrics::Registry registry;
+  KVGATE_TRY(const auto gateway,
+             runtime::Runtime::Open(
+                 {.config = std::move(config), .registry = registry, .listens = false}));
+  const auto answerer = server::MakeLocalAnswerer(*gateway->provider(), flags.answer);
   return Converse(Talk(*answerer, flags.system));
 }
 

@@ -31,13 +31,13 @@
 #include "engine/modelfile/hf_folder.h"
 #include "engine/text/tokenizer/tokenizer.h"
 #include "gateway/cli/commands.h"
-#include "gateway/cli/local_engine.h"
-#include "gateway/cli/machine/device.h"
-#include "gateway/cli/machine/machine_memory.h"
 #include "gateway/cli/options.h"
 #include "gateway/cli/server/http_client.h"
 #include "gateway/cli/server/server_target.h"
 #include "gateway/http/socket/listener_tls.h"
+#include "gateway/runtime/data_tier.h"
+#include "gateway/runtime/machine/device.h"
+#include "gateway/runtime/machine/machine_memory.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "store/file/directory_lock.h"
 #include "store/file/secret_file.h"
@@ -45,7 +45,7 @@
 
 namespace kvgate::cli {
 
-using machine::DeviceChoice;
+using runtime::machine::DeviceChoice;
 
 namespace {
 
@@ -171,8 +171,8 @@ void CheckSpace(const config::Config& config, const fs::path& place, Findings& f
   if (::statvfs(place.c_str(), &info) != 0) return;
   uint64_t used = 0;
   std::error_code code;
-  for (fs::directory_iterator file(DataDirOf(config) / "kv", code), end; !code && file != end;
-       file.increment(code)) {
+  for (fs::directory_iterator file(runtime::DataDirOf(config) / "kv", code), end;
+       !code && file != end; file.increment(code)) {
     std::error_code ignored;
     const uint64_t size = file->file_size(ignored);
     if (!ignored) used += size;
@@ -226,7 +226,7 @@ void CheckServersStore(const store::ServerAddress& server, const std::string& au
 }
 
 void CheckOwnStore(const config::Config& config, Findings& findings) {
-  const fs::path directory = DataDirOf(config);
+  const fs::path directory = runtime::DataDirOf(config);
   std::error_code code;
   if (!fs::exists(directory / "meta", code)) {
     findings.push_back({Status::kOk, "store", "none yet; `kvgate serve` makes it"});
@@ -258,7 +258,7 @@ void CheckOwnStore(const config::Config& config, Findings& findings) {
 // Returns the URL of the server that holds the directory, if one does.
 std::optional<std::string> CheckHolder(const config::Config& config,
                                        const std::string& authorization, Findings& findings) {
-  const fs::path directory = DataDirOf(config);
+  const fs::path directory = runtime::DataDirOf(config);
   if (const auto server = store::DataDirectory::FindServer(directory)) {
     findings.push_back({Status::kOk, "lock", fmt::format("held by the server at {}", server->url)});
     CheckServersStore(*server, authorization, findings);
@@ -287,7 +287,7 @@ std::optional<std::string> CheckDataDirectory(const config::Config& config,
                         "set store.disk = true to keep KV"});
     return std::nullopt;
   }
-  const fs::path directory = DataDirOf(config);
+  const fs::path directory = runtime::DataDirOf(config);
   std::error_code code;
   if (!fs::exists(directory, code)) {
     const fs::path parent = ExistingParent(directory);
@@ -359,9 +359,9 @@ void CheckMemory(const config::Config& config, const std::optional<ModelFacts>& 
   const uint64_t kv = is_device ? 0 : config.engine.kv_memory_bytes;
   const uint64_t host = config.cache.host_memory_bytes.value_or(0);
   const uint64_t needed = weights + kv + host;
-  const uint64_t limit = machine::MemoryLimit();
-  const uint64_t free = machine::AvailableMemory();
-  const uint64_t available = machine::LesserKnown(limit, free);
+  const uint64_t limit = runtime::machine::MemoryLimit();
+  const uint64_t free = runtime::machine::AvailableMemory();
+  const uint64_t available = runtime::machine::LesserKnown(limit, free);
   const auto known = [](uint64_t bytes) { return bytes > 0 ? Bytes(bytes) : "an unknown size"; };
   const std::string detail = fmt::format(
       "{} needed (weights {}, KV {}, host {}), {} available of {}", Bytes(needed), Bytes(weights),
@@ -413,13 +413,14 @@ void CheckKvMemory(const config::Config& config, const ModelFacts& facts, Findin
 
 // Reports the devices, then if the engine gets the one that the configuration asks for.
 DeviceChoice CheckDevices(const config::Config& config, Findings& findings) {
-  const machine::DeviceProbe probe = machine::ProbeDevices();
+  const runtime::machine::DeviceProbe probe = runtime::machine::ProbeDevices();
   std::string devices;
   std::string problems;
   for (const kernels::cuda::CudaDevice& device :
        probe.found.value_or(std::vector<kernels::cuda::CudaDevice>())) {
-    devices += fmt::format("{}{}", devices.empty() ? "" : "; ", machine::DeviceLine(device));
-    const std::string problem = machine::UnusableReason(device);
+    devices +=
+        fmt::format("{}{}", devices.empty() ? "" : "; ", runtime::machine::DeviceLine(device));
+    const std::string problem = runtime::machine::UnusableReason(device);
     if (!problem.empty()) problems += fmt::format("{}{}", problems.empty() ? "" : "; ", problem);
   }
   if (!probe.found) {
@@ -429,7 +430,7 @@ DeviceChoice CheckDevices(const config::Config& config, Findings& findings) {
     findings.push_back(
         {problems.empty() ? Status::kOk : Status::kWarning, "CUDA", devices, problems});
   }
-  Result<DeviceChoice> choice = machine::ChooseDevice(config.engine, probe);
+  Result<DeviceChoice> choice = runtime::machine::ChooseDevice(config.engine, probe);
   if (!choice) {
     findings.push_back({Status::kFailure, "device", choice.error().detail,
                         "set engine.device and engine.numerics to what is there"});
@@ -592,8 +593,9 @@ void CheckKeys(const config::Config& config, Findings& findings) {
 void CheckEngine(config::Config& config, Findings& findings) {
   const std::optional<ModelFacts> facts = CheckModel(config, findings);
   const DeviceChoice choice = CheckDevices(config, findings);
-  machine::ApplyDeviceDefaults(choice, std::min(machine::MemoryLimit(), machine::AvailableMemory()),
-                               config);
+  runtime::machine::ApplyDeviceDefaults(
+      choice, std::min(runtime::machine::MemoryLimit(), runtime::machine::AvailableMemory()),
+      config);
   CheckMemory(config, facts, findings);
   if (choice.is_cuda) CheckDeviceMemory(config, choice, facts, findings);
   if (facts) CheckKvMemory(config, *facts, findings);

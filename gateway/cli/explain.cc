@@ -14,11 +14,11 @@
 #include <vector>
 
 #include "gateway/cli/commands.h"
-#include "gateway/cli/local_engine.h"
 #include "gateway/cli/options.h"
 #include "gateway/cli/server/http_client.h"
 #include "gateway/cli/server/server_target.h"
 #include "gateway/route/route_table.h"
+#include "gateway/runtime/data_tier.h"
 #include "gateway/service/prompts.h"
 #include "gateway/upstream/upstreams.h"
 #include "store/rocks_data_directory.h"
@@ -203,7 +203,7 @@ Result<int> Explain(ExplainFlags flags) {
   KVGATE_TRY(const std::string authorization, server::AuthorizationOf(flags.target));
   store::ServerAddress server;
   if (!flags.target.url.empty() || flags.mode.empty()) {
-    server = server::FindServer(flags.target, DataDirOf(config));
+    server = server::FindServer(flags.target, runtime::DataDirOf(config));
   }
   Result<std::string> found;
   if (server.url.empty()) {

@@ -12,9 +12,9 @@
 
 #include "engine/modelfile/hf_folder.h"
 #include "gateway/cli/commands.h"
-#include "gateway/cli/machine/device.h"
-#include "gateway/cli/machine/machine_memory.h"
 #include "gateway/config/config.h"
+#include "gateway/runtime/machine/device.h"
+#include "gateway/runtime/machine/machine_memory.h"
 #include "kernels/weight_format.h"
 
 namespace kvgate::cli {
@@ -246,16 +246,16 @@ Result<int> RunPlan(const PlanFlags& flags) {
   CapacityRequest request = flags.request;
   request.kv_dtype = kernels::FindDType(flags.kv_dtype).value();
   request.weight_dtype = kernels::FindDType(flags.weight_dtype).value();
-  request.memory_bytes = machine::MemoryLimit();
+  request.memory_bytes = runtime::machine::MemoryLimit();
   if (flags.device == "cuda") {
     config::Config config;
-    machine::ApplyDeviceDefaults({.is_cuda = true}, 0, config);
+    runtime::machine::ApplyDeviceDefaults({.is_cuda = true}, 0, config);
     request.is_device = true;
     request.step_tokens = config.engine.step_tokens;
     if (flags.memory.empty()) {
       config.engine.device = "cuda";
-      const Result<machine::DeviceChoice> choice =
-          machine::ChooseDevice(config.engine, machine::ProbeDevices());
+      const Result<runtime::machine::DeviceChoice> choice =
+          runtime::machine::ChooseDevice(config.engine, runtime::machine::ProbeDevices());
       if (!choice) {
         return MakeError(
             choice.error().code, "cli",

@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "gateway/cli/commands.h"
-#include "gateway/cli/local_engine.h"
 #include "gateway/cli/options.h"
 #include "gateway/cli/server/http_client.h"
 #include "gateway/cli/server/server_target.h"
 #include "gateway/ledger/ledger.h"
+#include "gateway/runtime/data_tier.h"
 #include "store/rocks_data_directory.h"
 
 namespace kvgate::cli {
@@ -209,7 +209,7 @@ Result<Found> FromServer(const store::ServerAddress& server, const std::string& 
 
 Result<int> Stats(const StatsFlags& flags) {
   KVGATE_TRY(const config::Config config, ReadConfig(flags.config));
-  const std::filesystem::path directory = DataDirOf(config);
+  const std::filesystem::path directory = runtime::DataDirOf(config);
   KVGATE_TRY(const std::string authorization, server::AuthorizationOf(flags.target));
   const store::ServerAddress server = server::FindServer(flags.target, directory);
   KVGATE_TRY(const Found found, server.url.empty() ? FromDirectory(config, directory)

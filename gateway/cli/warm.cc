@@ -10,16 +10,17 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "gateway/cli/commands.h"
-#include "gateway/cli/local_engine.h"
-#include "gateway/cli/machine/device.h"
 #include "gateway/cli/options.h"
 #include "gateway/cli/pin_flags.h"
 #include "gateway/cli/server/http_client.h"
 #include "gateway/cli/server/server_target.h"
 #include "gateway/cli/terminal/progress.h"
-#include "gateway/local/maintenance.h"
+#include "gateway/metrics/registry.h"
+#include "gateway/runtime/data_tier.h"
+#include "gateway/runtime/runtime.h"
 #include "gateway/service/service.h"
 #include "store/rocks_data_directory.h"
 
@@ -27,8 +28,6 @@ namespace kvgate::cli {
 namespace {
 
 using Json = nlohmann::json;
-
-constexpr std::chrono::seconds kFlushGrace{10};
 
 struct WarmFlags {
   ConfigFlags config;
@@ -66,32 +65,19 @@ Result<std::string> ReadBody(const WarmFlags& flags) {
 // Uses an engine in this process on the data directory, which no other process may hold.
 Result<std::string> WarmHere(config::Config config, const std::string& body,
                              const std::string& authorization) {
-  KVGATE_TRY_VOID(machine::ResolveDevice(config));
-  const DataTier tier = OpenDataTier(config);
-  if (tier.directory == nullptr) {
-    return MakeError(ErrorCode::kUnavailable, "cli",
-                     fmt::format("nothing can be kept: {}", tier.reason));
-  }
-  KVGATE_TRY(const auto local, LocalEngine::Open(config, tier));
-  KVGATE_TRY(auto provider, local->MakeProvider(config, nullptr));
   metrics::Registry registry;
-  metrics::GatewayMetrics metrics(registry);
-  service::Service service({.registry = registry,
-                            .metrics = metrics,
-                            .kv = tier.kv(),
-                            .pins = tier.pins(),
-                            .hash_seed = tier.hash_seed(),
-                            .keyring = tier.keyring(),
-                            .limits = {.json_depth_max = config.limits.json_depth}});
-  service.SetLocal(std::move(provider));
+  KVGATE_TRY(const auto gateway, runtime::Runtime::Open({.config = std::move(config),
+                                                         .registry = registry,
+                                                         .listens = false,
+                                                         .needs_disk = true}));
   Result<std::string> done;
   {
-    KVGATE_TRY(const auto job, service.StartWarm({.body = body, .credential = authorization}));
+    KVGATE_TRY(const auto job,
+               gateway->service().StartWarm({.body = body, .credential = authorization}));
     while (!job->Poll()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
     done = job->Finish();
   }
-  local->engine().Drain(kFlushGrace);
-  local::SaveWriteBudget(*tier.meta(), tier.write_admission->state());
+  gateway->Stop([](std::chrono::milliseconds) { return false; });
   return done;
 }
 
@@ -103,7 +89,7 @@ Result<int> Warm(const WarmFlags& flags) {
   // in this process.
   store::ServerAddress server;
   if (!flags.target.url.empty() || config.engine.model.empty()) {
-    server = server::FindServer(flags.target, DataDirOf(config));
+    server = server::FindServer(flags.target, runtime::DataDirOf(config));
   }
   Result<std::string> reply;
   {

@@ -31,7 +31,7 @@ struct ServerConfig {
 struct EngineConfig {
   std::string model;  // a GGUF file; empty: the embedded default
   // auto (a CUDA device if a usable one exists), cpu or cuda. Settings marked "by device" below get
-  // their defaults when the device is known: gateway/cli/machine/device.h.
+  // their defaults when the device is known: gateway/runtime/machine/device.h.
   std::string device = "auto";
   int device_ordinal = 0;  // not a key: the first usable device of several
   // The order of floating-point sums: invariant (the same for every number of rows, so a cache hit

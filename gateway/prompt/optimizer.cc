@@ -64,7 +64,7 @@ std::vector<history::SentParameter> ParametersOf(std::string_view body,
   std::vector<history::SentParameter> parameters;
   for (const parse::Parameter& parameter : layout.parameters) {
     if (IsIncidental(parameter.name)) continue;
-    parameters.push_back({std::string(parameter.name),
+    parameters.push_back({parameter.name,
                           std::string(parameter.value.In(body).substr(0, kParameterBytes)),
                           parameter.same});
   }
@@ -95,6 +95,17 @@ void DropBytes(Branch& branch) {
   branch.request.segments = std::move(segments);
   branch.forms = std::move(forms);
   branch.bytes = branch.forms.size() * (sizeof(history::SentSegment) + sizeof(history::CallerForm));
+}
+
+// Adds the imposed edits and makes the body that all edits leave.
+void Write(const OptimizeArgs& args, Prepared& prepared) {
+  if (!args.imposed.empty()) {
+    prepared.edits.insert(prepared.edits.end(), args.imposed.begin(), args.imposed.end());
+    parse::SortEdits(prepared.edits);
+  }
+  if (prepared.edits.empty()) return;
+  const parse::Span whole = {0, static_cast<uint32_t>(args.body.size())};
+  prepared.body = parse::ApplyEdits(args.body, prepared.edits, whole);
 }
 
 }  // namespace
@@ -135,6 +146,7 @@ struct Optimizer::Impl {
         tenants(opts.memory_bytes / 4) {}
 
   Prepared Prepare(const OptimizeArgs& args, bool dry);
+  Prepared PrepareRead(const OptimizeArgs& args, const RequestLayout& layout, bool dry);
   planner::Plan MakePlan(const OptimizeArgs& args, const RequestLayout& layout,
                          const rewrite::BodyWriter& writer, const Prepared::State& state, bool dry);
   void Remember(const OptimizeArgs& args, const Draft& draft, const history::Recognition& found,
@@ -218,14 +230,20 @@ void Optimizer::Impl::Remember(const OptimizeArgs& args, const Draft& draft,
 }
 
 Prepared Optimizer::Impl::Prepare(const OptimizeArgs& args, bool dry) {
+  if (args.layout != nullptr) return PrepareRead(args, *args.layout, dry);
+  const Result<RequestLayout> layout = parse::ReadRequestLayout(args.endpoint, args.body, memo);
+  if (layout) return PrepareRead(args, *layout, dry);
   Prepared prepared;
   prepared.mode = args.mode;
-  Result<RequestLayout> read = parse::ReadRequestLayout(args.endpoint, args.body, memo);
-  if (!read) {
-    prepared.unreadable = read.error().ToString();
-    return prepared;
-  }
-  const RequestLayout& layout = *read;
+  prepared.unreadable = layout.error().ToString();
+  Write(args, prepared);
+  return prepared;
+}
+
+Prepared Optimizer::Impl::PrepareRead(const OptimizeArgs& args, const RequestLayout& layout,
+                                      bool dry) {
+  Prepared prepared;
+  prepared.mode = args.mode;
   const history::Recognition found = history::Recognize({.layout = layout,
                                                          .body = args.body,
                                                          .tenant = args.tenant,
@@ -266,10 +284,7 @@ Prepared Optimizer::Impl::Prepare(const OptimizeArgs& args, bool dry) {
   prepared.notes = std::move(draft.notes);
   prepared.conversation = {state->conversation, found.origin};
   prepared.first_of_conversation = state->before == nullptr;
-  if (!prepared.edits.empty()) {
-    const parse::Span whole = {0, static_cast<uint32_t>(args.body.size())};
-    prepared.body = parse::ApplyEdits(args.body, prepared.edits, whole);
-  }
+  Write(args, prepared);
   if (!prepared.plan.conversation_id.empty() && draft.Allows(Rule::kConversationId)) {
     prepared.headers.push_back(
         {std::string(prepared.plan.conversation_header), prepared.plan.conversation_id});
@@ -290,6 +305,10 @@ Optimizer::Optimizer(const Options& options, std::unique_ptr<Planner> planner)
     : impl_(std::make_unique<Impl>(options, std::move(planner))) {}
 Optimizer::~Optimizer() = default;
 
+Result<RequestLayout> Optimizer::ReadLayout(upstream::wire::Endpoint endpoint,
+                                            std::string_view body) {
+  return parse::ReadRequestLayout(endpoint, body, impl_->memo);
+}
 Prepared Optimizer::Prepare(const OptimizeArgs& args) { return impl_->Prepare(args, false); }
 Prepared Optimizer::DryRun(const OptimizeArgs& args) const { return impl_->Prepare(args, true); }
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "gateway/prompt/history/conversation.h"
 #include "gateway/prompt/history/tenant_memory.h"
 #include "gateway/prompt/parse/edit.h"
+#include "gateway/prompt/parse/request_layout.h"
 #include "gateway/prompt/planner/plan.h"
 
 namespace kvgate::prompt {
@@ -29,6 +31,8 @@ std::optional<Mode> ParseMode(std::string_view name);
 
 struct OptimizeArgs {
   std::string_view body;  // as received, after any content-encoding was removed
+  // Of this body and endpoint, if it has been read already; null: it is read.
+  const parse::RequestLayout* layout = nullptr;
   upstream::wire::Endpoint endpoint = upstream::wire::Endpoint::kOther;
   std::string_view tenant;
   std::string_view session;  // x-kvgate-session, or the client's own header (session_id); or empty
@@ -36,6 +40,9 @@ struct OptimizeArgs {
   std::string_view provider;
   Mode mode = Mode::kPin;
   uint32_t rules_off = 0;  // one bit per Rule
+  // Edits that others order and that are made in every mode. They are sorted, and touch no value
+  // that a rule of the optimizer edits.
+  std::span<const parse::Edit> imposed = {};
   bool ttl_supported = true;
   bool has_conversation_header = false;  // the request carries x-grok-conv-id
   int64_t now_us = 0;
@@ -82,6 +89,8 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
+  // Reads a body for whoever needs its layout before Prepare does. Fails as ReadRequestLayout does.
+  Result<parse::RequestLayout> ReadLayout(upstream::wire::Endpoint endpoint, std::string_view body);
   Prepared Prepare(const OptimizeArgs& args);
   // Returns what Prepare would, but remembers nothing (`kvgate explain`).
   Prepared DryRun(const OptimizeArgs& args) const;

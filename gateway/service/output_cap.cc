@@ -8,7 +8,6 @@
 #include <optional>
 #include <utility>
 
-#include "gateway/prompt/parse/edit.h"
 #include "gateway/prompt/parse/json_scanner.h"
 #include "gateway/protocol/form/json_text.h"
 #include "gateway/service/prompts.h"
@@ -16,9 +15,11 @@
 namespace kvgate::service {
 namespace {
 
+using prompt::parse::Edit;
 using upstream::wire::Endpoint;
 
 constexpr size_t kShownBytesMax = 40;
+constexpr auto kRule = prompt::parse::Rule::kOutputCap;
 
 // A member of the body that limits the answer.
 struct Member {
@@ -175,7 +176,7 @@ Error NothingMayChange(const OutputCapArgs& args, std::string_view name, std::st
 
 protocol::form::OutputLimit OutputLimitOf(const config::KeyConfig* key,
                                           const upstream::wire::HeaderFields& fields) {
-  constexpr uint32_t kCapBit = uint32_t{1} << static_cast<int>(prompt::parse::Rule::kOutputCap);
+  constexpr uint32_t kCapBit = uint32_t{1} << static_cast<int>(kRule);
   if (key == nullptr || (RuleBits(key->rules_off) & kCapBit) != 0) return {};
   const bool is_long = upstream::wire::FindHeader(fields, "x-kvgate-intent") == "long-form";
   const int64_t usual = is_long ? 0 : key->default_max_tokens;
@@ -188,11 +189,11 @@ bool HasAnswer(Endpoint endpoint) {
          endpoint == Endpoint::kResponses || endpoint == Endpoint::kMessages;
 }
 
-Result<std::vector<CapEdit>> CapOutput(const OutputCapArgs& args) {
+Result<std::vector<Edit>> CapOutput(const OutputCapArgs& args) {
   Reader reader(args);
   KVGATE_TRY_VOID(reader.Read());
   const std::span<const std::string_view> names = LimitNames(args);
-  std::vector<CapEdit> edits;
+  std::vector<Edit> edits;
   bool is_bounded = false;
   // If only the older name is sure to be obeyed, the newer name's value is the caller's own limit.
   int64_t fallback = args.limit.fallback;
@@ -217,11 +218,11 @@ Result<std::vector<CapEdit>> CapOutput(const OutputCapArgs& args) {
     }
     if (!exceeds) continue;
     if (!args.fixed.empty()) return NothingMayChange(args, member.name, value);
-    edits.push_back({member.value, std::to_string(args.limit.most), member.name});
+    edits.push_back({kRule, member.value, std::to_string(args.limit.most), member.name});
   }
   if (reader.thinking && args.endpoint == Endpoint::kMessages && !edits.empty()) {
     auto bound = BoundThinking(reader.thinking->In(args.body), args.limit.most);
-    if (bound) edits.push_back({*reader.thinking, std::move(*bound), "thinking"});
+    if (bound) edits.push_back({kRule, *reader.thinking, std::move(*bound), "thinking"});
   }
   if (!is_bounded) {
     const std::string name(names.front());
@@ -229,25 +230,15 @@ Result<std::vector<CapEdit>> CapOutput(const OutputCapArgs& args) {
     const std::string value = std::to_string(fallback);
     const prompt::parse::Span end = {.begin = reader.end(), .end = reader.end()};
     if (null_one != nullptr) {
-      edits.push_back({null_one->value, value, name});
+      edits.push_back({kRule, null_one->value, value, name});
     } else {
-      edits.push_back(
-          {end, fmt::format("{}\"{}\":{}", reader.is_empty() ? "" : ",", name, value), name});
+      edits.push_back({kRule, end,
+                       fmt::format("{}\"{}\":{}", reader.is_empty() ? "" : ",", name, value),
+                       name});
     }
   }
-  std::sort(edits.begin(), edits.end(),
-            [](const CapEdit& a, const CapEdit& b) { return a.span.begin < b.span.begin; });
+  prompt::parse::SortEdits(edits);
   return edits;
-}
-
-std::string Capped(std::string_view body, std::span<const CapEdit> edits) {
-  std::string capped;
-  uint32_t at = 0;
-  for (const CapEdit& edit : edits) {
-    capped.append(body.substr(at, edit.span.begin - at)).append(edit.bytes);
-    at = edit.span.end;
-  }
-  return capped.append(body.substr(at));
 }
 
 Error UnreadableBound(std::string_view key, const protocol::form::OutputLimit& limit) {

@@ -8,14 +8,13 @@
 // "no limit". A body whose limit cannot be determined is refused.
 #pragma once
 
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
 #include "gateway/config/config.h"
-#include "gateway/prompt/parse/segment.h"
+#include "gateway/prompt/parse/edit.h"
 #include "gateway/protocol/form/completion.h"
 #include "gateway/upstream/wire/dialect.h"
 #include "gateway/upstream/wire/header_rules.h"
@@ -39,18 +38,11 @@ struct OutputCapArgs {
   std::string_view fixed = {};        // why the body may not be changed; empty if it may
 };
 
-// Replaces a value, or inserts a member before the closing brace of the body.
-struct CapEdit {
-  prompt::parse::Span span;
-  std::string bytes;
-  std::string name;  // the member's name as the body spells it
-};
-
-// Returns the edits in the order of the body. Returns kInvalidArgument with the field if a limit is
-// ambiguous, or if one would have to change although args.fixed forbids changes.
-Result<std::vector<CapEdit>> CapOutput(const OutputCapArgs& args);
-// Returns the body with these edits applied.
-std::string Capped(std::string_view body, std::span<const CapEdit> edits);
+// Returns the edits of the rule kOutputCap in the order of the body: each replaces a value, or
+// inserts a member before the closing brace. Its path is the member's name as the body spells it.
+// Returns kInvalidArgument with the field if a limit is ambiguous, or if one would have to change
+// although args.fixed forbids changes.
+Result<std::vector<prompt::parse::Edit>> CapOutput(const OutputCapArgs& args);
 
 // The refusal for a key with a limit when the body cannot be read.
 Error UnreadableBound(std::string_view key, const protocol::form::OutputLimit& limit);

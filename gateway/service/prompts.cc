@@ -9,7 +9,9 @@
 
 #include "base/clock.h"
 #include "gateway/prompt/history/recognition.h"
+#include "gateway/prompt/parse/segment_memo.h"
 #include "gateway/protocol/form/json_writer.h"
+#include "gateway/service/output_cap.h"
 
 namespace kvgate::service {
 
@@ -146,6 +148,7 @@ prompt::OptimizeArgs Prompts::ArgsOf(const Args& args) const {
   }
   const bool untouched = args.encoded || IsSubscription(args.credential, args.fields);
   return {.body = args.body,
+          .layout = args.layout,
           .endpoint = args.endpoint,
           .tenant = args.tenant,
           .session = SessionOf(args.fields),
@@ -160,9 +163,10 @@ prompt::OptimizeArgs Prompts::ArgsOf(const Args& args) const {
 
 Prompts::Known Prompts::Recognize(const KnowArgs& args) {
   Known known;
-  const Result<prompt::parse::RequestLayout> layout =
-      prompt::parse::ReadRequestLayout(args.endpoint, args.body, memo_);
-  if (!layout) return known;
+  Result<prompt::parse::RequestLayout> read = optimizer_.ReadLayout(args.endpoint, args.body);
+  if (!read) return known;
+  known.layout = std::make_shared<const prompt::parse::RequestLayout>(std::move(*read));
+  const prompt::parse::RequestLayout* const layout = known.layout.get();
   const prompt::history::Recognition found =
       prompt::history::Recognize({.layout = *layout,
                                   .body = args.body,
@@ -201,10 +205,10 @@ protocol::form::OutputLimit Prompts::LimitOf(const Args& args) {
   return OutputLimitOf(args.key, args.fields);
 }
 
-Result<std::vector<CapEdit>> Prompts::CapOf(const Args& args, std::string_view body) {
+Result<std::vector<prompt::parse::Edit>> Prompts::CapOf(const Args& args) {
   const protocol::form::OutputLimit limit = LimitOf(args);
-  if (limit.most == 0) return std::vector<CapEdit>();
-  return CapOutput({.body = body,
+  if (limit.most == 0) return std::vector<prompt::parse::Edit>();
+  return CapOutput({.body = args.body,
                     .endpoint = args.endpoint,
                     .provider = args.provider,
                     .limit = limit,
@@ -214,28 +218,17 @@ Result<std::vector<CapEdit>> Prompts::CapOf(const Args& args, std::string_view b
 
 Result<Prompts::Prompt> Prompts::Prepare(const Args& args) {
   // The limit is checked first, because a refused request must not be remembered.
-  KVGATE_TRY(const std::vector<CapEdit> cap, CapOf(args, args.body));
+  KVGATE_TRY(const std::vector<prompt::parse::Edit> cap, CapOf(args));
   Prompt result;
   if (args.endpoint == upstream::wire::Endpoint::kCompletions) {  // its prompts are not parsed
-    if (!cap.empty()) result.body = Capped(args.body, cap);
+    const prompt::parse::Span whole = {0, static_cast<uint32_t>(args.body.size())};
+    if (!cap.empty()) result.body = prompt::parse::ApplyEdits(args.body, cap, whole);
     return result;
   }
-  prompt::Prepared prepared = optimizer_.Prepare(ArgsOf(args));
+  prompt::OptimizeArgs asked = ArgsOf(args);
+  asked.imposed = cap;
+  prompt::Prepared prepared = optimizer_.Prepare(asked);
   result.body = std::exchange(prepared.body, std::nullopt);
-  if (result.body && !cap.empty()) {
-    const Result<std::vector<CapEdit>> behind = CapOf(args, *result.body);
-    if (!behind) {
-      optimizer_.Abandon(prepared);
-      return behind.error();
-    }
-    result.body = Capped(*result.body, *behind);
-  } else if (!cap.empty()) {
-    result.body = Capped(args.body, cap);
-  }
-  for (const CapEdit& edit : cap) {
-    prepared.edits.push_back(
-        {.rule = Rule::kOutputCap, .span = edit.span, .bytes = edit.bytes, .path = edit.name});
-  }
   result.headers = std::exchange(prepared.headers, {});
   result.preparation = std::make_shared<Preparation>(optimizer_, std::move(prepared));
   return result;
@@ -382,8 +375,11 @@ config::UpstreamConfig LocalUpstream() {
 }
 
 std::string Prompts::Explain(const Args& args) const {
-  const prompt::OptimizeArgs asked = ArgsOf(args);
-  const prompt::Prepared prepared = optimizer_.DryRun(asked);
+  prompt::OptimizeArgs asked = ArgsOf(args);
+  const Result<std::vector<prompt::parse::Edit>> cap = CapOf(args);
+  if (cap) asked.imposed = *cap;
+  prompt::Prepared prepared = optimizer_.DryRun(asked);
+  if (!cap) prepared.notes.push_back("It would be refused: " + cap.error().detail);
   std::string text;
   protocol::form::JsonWriter json(text);
   json.BeginObject().Key("object").String("kvgate.explanation");

@@ -14,8 +14,9 @@
 #include "gateway/ledger/request_record.h"
 #include "gateway/ledger/usage_reader.h"
 #include "gateway/prompt/optimizer.h"
-#include "gateway/prompt/parse/segment_memo.h"
-#include "gateway/service/output_cap.h"
+#include "gateway/prompt/parse/edit.h"
+#include "gateway/prompt/parse/request_layout.h"
+#include "gateway/protocol/form/completion.h"
 #include "gateway/upstream/exchange_observer.h"
 #include "gateway/upstream/wire/header_rules.h"
 
@@ -43,7 +44,9 @@ class Prompts {
 
   struct Args {
     std::string_view body;  // with its content-encoding removed
-    bool encoded = false;   // it has a content-encoding, kept unless a key's limit needs an edit
+    // Of this body and endpoint, if it has been read already; null: it is read.
+    const prompt::parse::RequestLayout* layout = nullptr;
+    bool encoded = false;  // it has a content-encoding, kept unless a key's limit needs an edit
     upstream::wire::Endpoint endpoint = upstream::wire::Endpoint::kOther;
     std::string_view tenant;
     const config::UpstreamConfig& upstream;
@@ -60,6 +63,7 @@ class Prompts {
     int64_t num_prefix_tokens = 0;   // of tools and system
     bool thinks_hard = false;        // the caller asks for much reasoning
     bool has_output_limit = false;   // the caller limits the answer's length
+    std::shared_ptr<const prompt::parse::RequestLayout> layout;  // null if it cannot be read
   };
   struct KnowArgs {
     std::string_view body;  // with its content-encoding removed
@@ -99,16 +103,12 @@ class Prompts {
   prompt::history::TenantMemory& tenants() { return optimizer_.tenants(); }
 
  private:
-  static constexpr size_t kMemoEntries = size_t{1} << 16;
-
   prompt::OptimizeArgs ArgsOf(const Args& args) const;
   // Returns the edits that enforce the key's limit on answers.
-  static Result<std::vector<CapEdit>> CapOf(const Args& args, std::string_view body);
+  static Result<std::vector<prompt::parse::Edit>> CapOf(const Args& args);
   static protocol::form::OutputLimit LimitOf(const Args& args);
   static std::string_view WhyFixed(const Args& args);
 
-  prompt::parse::SegmentMemo memo_{
-      kMemoEntries};  // for Recognize, which runs before an upstream is chosen
   prompt::Optimizer optimizer_;
 };
 

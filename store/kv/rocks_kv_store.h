@@ -54,8 +54,8 @@ inline constexpr uint64_t kKvCapacityBytesMin = uint64_t{16} << 20;
 // Disk use at which something happens. Live records stay below live_max (88 %). The room up to
 // collect_start (100 %) holds garbage, so that collecting moves little data. Above collect_start
 // the collector works until collect_stop (95 %) is reached. Above admit_max (107 %) Put waits. One
-// collection step moves at most step_max (5 %), or one file, beside the tables that it rewrites. The
-// total stays below 115 % of the cap.
+// collection step moves at most step_max (5 %), or one file, beside the tables that it rewrites.
+// The total stays below 115 % of the cap.
 struct KvWatermarks {
   uint64_t live_max = 0;
   uint64_t collect_start = 0;

@@ -61,7 +61,7 @@ class RequestLayoutReader {
     for (Parameter& parameter : layout_.parameters) {
       const std::optional<CanonicalFacts> facts =
           Facts(parameter.value.In(body_), Content::kOther, nullptr);
-      if (!facts) return Refused("no JSON, or nested too deeply", std::string(parameter.name));
+      if (!facts) return Refused("no JSON, or nested too deeply", parameter.name);
       parameter.same = facts->same;
     }
     return {};
@@ -95,14 +95,14 @@ class RequestLayoutReader {
   bool Model(uint32_t begin, std::string_view raw) {
     const std::optional<Span> value = scanner_.Value();
     if (!value || !DecodeString(value->In(body_), layout_.model)) return false;
-    layout_.parameters.push_back({raw, {begin, value->end}, *value, {}});
+    layout_.parameters.push_back({std::string(raw), {begin, value->end}, *value, {}});
     return true;
   }
 
   bool OtherMember(uint32_t begin, std::string_view raw) {
     const std::optional<Span> value = scanner_.Value();
     if (!value) return false;
-    layout_.parameters.push_back({raw, {begin, value->end}, *value, {}});
+    layout_.parameters.push_back({std::string(raw), {begin, value->end}, *value, {}});
     if (fields_.system == "system" && NameIs(raw, "cache_control")) {
       layout_.automatic = ReadBreakpoint("cache_control", value->In(body_));
     }

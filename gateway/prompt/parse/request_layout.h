@@ -1,6 +1,6 @@
-// An RequestLayout locates the parts of a request body: fields, tools, system blocks, messages and
-// their blocks, as spans with identities. Reading is pure apart from the memo; any thread may call
-// it.
+// A RequestLayout locates the parts of a request body: fields, tools, system blocks, messages and
+// their blocks, as spans with identities. It points into no memory of the body, so it holds for any
+// copy of it. Reading is pure apart from the memo; any thread may call it.
 //
 // The cost follows what is new: a segment whose raw bytes the memo knows from an earlier layout is
 // skimmed and hashed, but not parsed.
@@ -19,8 +19,8 @@ namespace kvgate::prompt::parse {
 
 // A top-level field that is not part of the prompt, such as a setting that affects caching.
 struct Parameter {
-  std::string_view name;  // raw, as in the body
-  Span member;            // "name": value
+  std::string name;  // raw, as in the body
+  Span member;       // "name": value
   Span value;
   Identity same;
 };

@@ -70,8 +70,8 @@ Task<void> RequestRouter::Serve() {
     scanned = co_await request_.Scan();
   }
   if (!scanned) {
-    Response refusal = request::ErrorResponse(scanned.error());
-    co_await request_.Reply(std::move(refusal));
+    Error error = scanned.error();
+    co_await request_.Refuse(std::move(error));
     co_return;
   }
   if (route::Route* const route = ModelRoute(); route != nullptr) {
@@ -83,8 +83,8 @@ Task<void> RequestRouter::Serve() {
     co_return;
   }
   if (const Result<void> admitted = request_.Admit(request_.scan().model); !admitted) {
-    Response refusal = request::ErrorResponse(admitted.error());
-    co_await request_.Reply(std::move(refusal));
+    Error error = admitted.error();
+    co_await request_.Refuse(std::move(error));
     co_return;
   }
   if (is_encoded && !request_.body().is_decoded()) {
@@ -114,8 +114,8 @@ Task<void> RequestRouter::ServeRouted(route::Route& route) {
   Result<service::Prompts::Known> recognized = service::Prompts::Known();
   if (admitted) recognized = co_await request_.Recognize();
   if (!admitted || !recognized) {
-    Response refusal = request::ErrorResponse(admitted ? recognized.error() : admitted.error());
-    co_await request_.Reply(std::move(refusal));
+    Error error = admitted ? recognized.error() : admitted.error();
+    co_await request_.Refuse(std::move(error));
     co_return;
   }
   const service::Prompts::Known& known = *recognized;

@@ -148,11 +148,10 @@ class ModelListHandler final : public Handler {
       co_await router.Forward(/*is_unknown_path=*/false);
       co_return;
     }
-    const Result<void> admitted = request.caller().Admit(
-        "", /*is_unknown=*/false, request.environment().options.exchange_log);
+    const Result<void> admitted = request::AdmitOwnData(request);
     if (!admitted) {
-      Response refusal = request::ErrorResponse(admitted.error());
-      co_await request.Reply(std::move(refusal));
+      Error error = admitted.error();
+      co_await request.Refuse(std::move(error));
       co_return;
     }
     co_await ListAll(request);

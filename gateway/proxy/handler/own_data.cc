@@ -197,11 +197,6 @@ Task<void> RefreshNumbers(RequestContext& request) {
   if (!begun) environment.refreshing->store(false);
 }
 
-Task<void> Refuse(RequestContext& request, Error error) {
-  Response refusal = request::ErrorResponse(error);
-  co_await request.Reply(std::move(refusal));
-}
-
 class OwnDataHandler final : public Handler {
  public:
   Task<void> Serve(RequestContext& request) const override { co_await ServeOwnData(request); }
@@ -210,15 +205,12 @@ class OwnDataHandler final : public Handler {
 class CountedDataHandler final : public Handler {
  public:
   Task<void> Serve(RequestContext& request) const override {
-    const request::RoutePlace& place = request.place();
-    const Result<void> admitted =
-        request.caller().Admit(place.argument_is_model() ? place.argument : "",
-                               /*is_unknown=*/false, request.environment().options.exchange_log);
+    const Result<void> admitted = request::AdmitOwnData(request);
     if (admitted) {
       co_await ServeOwnData(request);
     } else {
       Error error = admitted.error();
-      co_await Refuse(request, std::move(error));
+      co_await request.Refuse(std::move(error));
     }
   }
 };

@@ -21,11 +21,6 @@ constexpr size_t kPieceBytes = size_t{256} << 10;
 // A job also waits for the disk, which wakes nobody, so it is asked this often.
 constexpr std::chrono::milliseconds kLongestSleep{200};
 
-Task<void> Refuse(RequestContext& request, Error error) {
-  Response refusal = ErrorResponse(error);
-  co_await request.Reply(std::move(refusal));
-}
-
 // Waits for the job; returns false if the client left first.
 Task<bool> AwaitWarm(RequestContext& request, local::WarmJob& job) {
   request::ResponseSink& sink = request.sink();
@@ -66,7 +61,7 @@ class WarmHandler final : public Handler {
     const Result<std::shared_ptr<local::WarmJob>> job = co_await StartWarm(request);
     if (!job) {
       Error error = job.error();
-      co_await Refuse(request, std::move(error));
+      co_await request.Refuse(std::move(error));
       co_return;
     }
     // The tokens are charged at once, because a client that leaves early has used them too.
@@ -133,11 +128,10 @@ Task<void> SendFile(RequestContext& request, std::shared_ptr<Export> file) {
 class ExportHandler final : public Handler {
  public:
   Task<void> Serve(RequestContext& request) const override {
-    const Result<void> admitted = request.caller().Admit(
-        "", /*is_unknown=*/false, request.environment().options.exchange_log);
+    const Result<void> admitted = request::AdmitOwnData(request);
     if (!admitted) {
       Error error = admitted.error();
-      co_await Refuse(request, std::move(error));
+      co_await request.Refuse(std::move(error));
       co_return;
     }
     auto file = std::make_shared<Export>();
@@ -149,7 +143,7 @@ class ExportHandler final : public Handler {
         co_await request.work().RunOnDisk(request.work().pools().bulk, std::move(start));
     if (!started || !file->exporter) {
       Error error = started ? file->exporter.error() : started.error();
-      co_await Refuse(request, std::move(error));
+      co_await request.Refuse(std::move(error));
       co_return;
     }
     co_await SendFile(request, std::move(file));
@@ -195,7 +189,7 @@ class ImportHandler final : public Handler {
     if (!opened) {
       co_await request.body().source()->Skip();
       Error error = opened.error();
-      co_await Refuse(request, std::move(error));
+      co_await request.Refuse(std::move(error));
       co_return;
     }
     auto file = std::make_shared<Import>(Import{.importer = std::move(*opened)});

@@ -107,6 +107,7 @@ Task<Result<void>> OutgoingRequest::Edit(ExchangeAccount* account) {
   const std::string credential = request.caller().SentCredential(&args_.upstream);
   const service::Prompts::Args args{
       .body = text(),
+      .layout = made_.empty() ? request.layout() : nullptr,
       .encoded = is_encoded && made_.empty(),
       .endpoint = translation_ ? translation_->sent_endpoint() : request.kind().endpoint,
       .tenant = request.caller().tenant(),

@@ -110,6 +110,19 @@ Task<bool> RequestContext::Reply(Response response) {
   co_return written;
 }
 
+Task<bool> RequestContext::Refuse(Error error) {
+  Response response = ErrorResponse(error);
+  const bool written = co_await Reply(std::move(response));
+  co_return written;
+}
+
+Result<void> AdmitOwnData(RequestContext& request) {
+  const RoutePlace& place = request.place();
+  const std::string_view model = place.argument_is_model() ? place.argument : std::string_view();
+  return request.caller().Admit(model, /*is_unknown=*/false,
+                                request.environment().options.exchange_log);
+}
+
 protocol::form::Dialect DialectOf(upstream::wire::Endpoint endpoint) {
   using upstream::wire::Endpoint;
   if (endpoint == Endpoint::kMessages) return protocol::form::Dialect::kMessages;

@@ -71,10 +71,14 @@ class RequestContext {
   }
   // Recognizes the prompt. The second call returns at once. REQUIRES: Scan.
   Task<Result<service::Prompts::Known>> Recognize();
+  // Of the received body, if the prompt has been recognized; else null.
+  const prompt::parse::RequestLayout* layout() const {
+    return known_ ? known_->layout.get() : nullptr;
+  }
 
   // Counts the request against the limits of the caller's key; an error if it exceeds them.
   Result<void> Admit(std::string_view model);
-  // The same, and checks the size of its prompt.
+  // Counts a request with a prompt, and checks the size of that.
   Task<Result<void>> CheckPrompt(std::string model);
 
   // The parts of the request that its answer leaves out, for the head of the answer.
@@ -84,6 +88,8 @@ class RequestContext {
   void Count(int status);
   // Sends a whole answer in the caller's dialect. Returns false if the client is gone.
   Task<bool> Reply(Response response);
+  // Sends an error in the caller's dialect.
+  Task<bool> Refuse(Error error);
 
  private:
   Environment& environment_;
@@ -98,6 +104,10 @@ class RequestContext {
   std::optional<service::Prompts::Known> known_;
   std::string left_out_;
 };
+
+// Counts a request about the gateway's own data, whose body names no model, against the limits of
+// the caller's key; an error if it exceeds them.
+Result<void> AdmitOwnData(RequestContext& request);
 
 // The dialect of an endpoint; chat completions for endpoints that have none of their own.
 protocol::form::Dialect DialectOf(upstream::wire::Endpoint endpoint);

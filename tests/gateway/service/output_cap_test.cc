@@ -24,7 +24,8 @@ Outcome Cap(std::string_view body, Endpoint endpoint = Endpoint::kChatCompletion
                                 .limit = {.fallback = 77, .most = 500},
                                 .key = "team"});
   if (!edits) return {"", edits.error().field};
-  return {Capped(body, *edits), ""};
+  const prompt::parse::Span whole = {0, static_cast<uint32_t>(body.size())};
+  return {prompt::parse::ApplyEdits(body, *edits, whole), ""};
 }
 
 // Some server takes each of these bodies for a longer answer; none may be sent unchanged.

@@ -1,4 +1,4 @@
-#include "gateway/cli/local_engine.h"
+#include "gateway/runtime/local_engine.h"
 
 #include <fmt/format.h>
 #include <stdlib.h>
@@ -16,16 +16,12 @@
 #include "engine/model/make_model.h"
 #include "engine/modelfile/hf_folder.h"
 #include "engine/text/chat/template_format.h"
-#include "gateway/cli/machine/device.h"
-#include "gateway/local/maintenance.h"
+#include "gateway/runtime/machine/device.h"
 
-namespace kvgate::cli {
+namespace kvgate::runtime {
 namespace {
 
 namespace fs = std::filesystem;
-
-// A context of 128 Ki tokens of 128 KiB each.
-constexpr uint64_t kDeviceBurstBytes = uint64_t{16} << 30;
 
 constexpr uint64_t kTemplateBytesMax = uint64_t{16} << 20;
 
@@ -48,7 +44,7 @@ model::MakeModelOptions DefaultModel() {
 Result<fs::path> TemporaryModelDir() {
   std::string pattern = (fs::temp_directory_path() / "kvgate-XXXXXX").string();
   if (::mkdtemp(pattern.data()) == nullptr) {
-    return MakeError(ErrorCode::kIo, "cli",
+    return MakeError(ErrorCode::kIo, "runtime",
                      "no directory for the default model can be made; name a model with --model");
   }
   return fs::path(pattern);
@@ -58,7 +54,7 @@ Result<fs::path> MakeDefaultModel(const fs::path& data_dir) {
   const fs::path path = data_dir / "models" / "kvgate-default.gguf";
   std::error_code code;
   if (fs::exists(path, code)) return path;
-  KVGATE_LOG(kInfo, "cli", "no --model: making the default one (random weights), once, at {}",
+  KVGATE_LOG(kInfo, "runtime", "no --model: making the default one (random weights), once, at {}",
              path.string());
   const bool is_new = !fs::exists(data_dir, code);
   if (fs::create_directories(path.parent_path(), code); !code) {
@@ -67,7 +63,7 @@ Result<fs::path> MakeDefaultModel(const fs::path& data_dir) {
     if (const Result<void> made = model::MakeModel(DefaultModel(), path); made) return path;
   }
   KVGATE_TRY(const fs::path elsewhere, TemporaryModelDir());
-  KVGATE_LOG(kWarning, "cli", "{} cannot be written; the default model is made in {} instead",
+  KVGATE_LOG(kWarning, "runtime", "{} cannot be written; the default model is made in {} instead",
              path.string(), elsewhere.string());
   KVGATE_TRY_VOID(model::MakeModel(DefaultModel(), elsewhere / "kvgate-default.gguf"));
   return elsewhere / "kvgate-default.gguf";
@@ -113,7 +109,7 @@ Result<std::unique_ptr<chat::ChatFormat>> NamedFormat(const std::string& wanted,
   if (auto builtin = chat::MakeChatFormat(wanted); builtin) return builtin;
   Result<std::string> source = ReadRegularFile(wanted, {.bytes_max = kTemplateBytesMax});
   if (!source) {
-    return MakeError(ErrorCode::kNotFound, "cli",
+    return MakeError(ErrorCode::kNotFound, "runtime",
                      fmt::format("engine.chat_template: '{}' is neither a file that can be read "
                                  "nor a built-in format (chatml, llama2, llama3, plain): {}",
                                  wanted, source.error().detail));
@@ -127,7 +123,7 @@ Result<std::unique_ptr<chat::ChatFormat>> NamedFormat(const std::string& wanted,
 Result<std::unique_ptr<chat::ChatFormat>> FallbackFormat(const tokenizer::Tokenizer& tokenizer) {
   const bool chatml = tokenizer.FindSpecial("<|im_start|>").has_value();
   const std::string_view fallback = chatml ? "chatml" : "plain";
-  KVGATE_LOG(kWarning, "cli",
+  KVGATE_LOG(kWarning, "runtime",
              "the model has no chat template: the built-in format '{}' is used; --chat-template "
              "names another",
              fallback);
@@ -152,7 +148,7 @@ Result<std::unique_ptr<chat::ChatFormat>> ChooseChatFormat(const config::Config&
   auto format = chat::MakeTemplateFormat(options);
   const std::string_view recognised = chat::RecogniseChatFormat(*own);
   if (format || recognised.empty()) return format;
-  KVGATE_LOG(kError, "cli",
+  KVGATE_LOG(kError, "runtime",
              "THE MODEL'S CHAT TEMPLATE CANNOT BE USED: {}. The built-in format '{}' stands for "
              "it, which may not be what the model was trained on; --chat-template FILE names a "
              "template that works",
@@ -161,35 +157,6 @@ Result<std::unique_ptr<chat::ChatFormat>> ChooseChatFormat(const config::Config&
 }
 
 }  // namespace
-
-fs::path DataDirOf(const config::Config& config) {
-  return config.store.data_dir.empty() ? config::DefaultDataDir() : config.store.data_dir;
-}
-
-DataTier OpenDataTier(const config::Config& config) {
-  if (!config.store.disk) return {.directory = nullptr, .reason = "store.disk is false"};
-  auto opened = store::DataDirectory::Open(
-      {.directory = DataDirOf(config),
-       .kv_bytes_max = config.store.disk_cache_bytes,
-       .flush_interval = std::chrono::milliseconds(config.store.flush_interval_ms),
-       .sync = config.store.sync,
-       .secret_env = config.store.secret_env});
-  if (opened) {
-    // The budget's burst holds the KV of any one request, which is at most the KV memory. On a
-    // device, which sizes that memory later, it holds the KV of a long context.
-    const uint64_t kv_bytes = config.engine.kv_memory_bytes;
-    auto admission = std::make_shared<tier::WriteAdmission>(tier::WriteAdmission::Options{
-        .bytes_per_day = config.store.write_budget_bytes,
-        .burst_bytes_min = kv_bytes > 0 ? kv_bytes : kDeviceBurstBytes});
-    local::RestoreWriteBudget((*opened)->meta(), *admission);
-    return {.directory = std::move(*opened), .reason = {}, .write_admission = admission};
-  }
-  KVGATE_LOG(kWarning, "cli",
-             "serving WITHOUT the disk tier, nothing survives a restart: {} (choose another "
-             "--data-dir, or repair this one)",
-             opened.error().ToString());
-  return {.directory = nullptr, .reason = opened.error().detail};
-}
 
 Result<fs::path> FindModel(const config::Config& config) {
   if (config.engine.model.empty()) return MakeDefaultModel(DataDirOf(config));
@@ -201,7 +168,7 @@ Result<std::unique_ptr<LocalEngine>> LocalEngine::Open(const config::Config& con
   const auto started = std::chrono::steady_clock::now();
   std::unique_ptr<LocalEngine> local(new LocalEngine());
   KVGATE_TRY(local->path_, FindModel(config));
-  KVGATE_LOG(kInfo, "cli", "loading {}", local->path_.string());
+  KVGATE_LOG(kInfo, "runtime", "loading {}", local->path_.string());
   KVGATE_TRY(std::unique_ptr<modelfile::ModelFile> file, modelfile::OpenModelFile(local->path_));
   local->file_ = std::move(file);
   KVGATE_TRY(local->tokenizer_, tokenizer::Tokenizer::Load(*local->file_));
@@ -213,7 +180,7 @@ Result<std::unique_ptr<LocalEngine>> LocalEngine::Open(const config::Config& con
                                   local->file_, *local->backend_, *local->tokenizer_, tier.kv()));
   const engine::EngineInfo& info = local->engine_->info();
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - started;
-  KVGATE_LOG(kInfo, "cli",
+  KVGATE_LOG(kInfo, "runtime",
              "loaded in {:.1f} s: {} on {} ({}, {} threads), context {} tokens (the model knows "
              "{}), {} KV blocks of {} KiB",
              elapsed.count(), info.model.architecture, info.backend.name, info.backend.target,
@@ -221,7 +188,7 @@ Result<std::unique_ptr<LocalEngine>> LocalEngine::Open(const config::Config& con
              info.num_kv_blocks, info.kv_block_bytes / 1024);
   if (!info.backend.kv_host_visible) {
     constexpr uint64_t kMebibyte = uint64_t{1} << 20;
-    KVGATE_LOG(kInfo, "cli",
+    KVGATE_LOG(kInfo, "runtime",
                "device memory: weights {} MiB, activations {} MiB, KV {} MiB; host arena {} MiB",
                info.weight_bytes / kMebibyte, info.activation_bytes / kMebibyte,
                info.kv_bytes / kMebibyte, config.cache.host_memory_bytes.value_or(0) / kMebibyte);
@@ -243,4 +210,4 @@ Result<std::unique_ptr<local::LocalProvider>> LocalEngine::MakeProvider(
       .default_max_tokens = config.engine.default_max_tokens});
 }
 
-}  // namespace kvgate::cli
+}  // namespace kvgate::runtime

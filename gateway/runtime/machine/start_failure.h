@@ -10,7 +10,7 @@
 #include "base/result.h"
 #include "gateway/config/config.h"
 
-namespace kvgate::cli::machine {
+namespace kvgate::runtime::machine {
 
 // The resource limits of this process; UINT64_MAX means unlimited.
 struct ProcessLimits {
@@ -27,4 +27,4 @@ Error StartFailure(const config::Config& config, const ProcessLimits& limits,
 Error StartFailure(const config::Config& config, const std::system_error& failure);
 Error StartFailure(const config::Config& config, const std::bad_alloc&);
 
-}  // namespace kvgate::cli::machine
+}  // namespace kvgate::runtime::machine

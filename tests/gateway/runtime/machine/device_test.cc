@@ -1,8 +1,8 @@
-#include "gateway/cli/machine/device.h"
+#include "gateway/runtime/machine/device.h"
 
 #include <gtest/gtest.h>
 
-namespace kvgate::cli::machine {
+namespace kvgate::runtime::machine {
 namespace {
 
 using kernels::cuda::CudaDevice;
@@ -137,4 +137,4 @@ TEST(MakeBackendTest, TheCpusTargetIsTheOneAskedForOrRefused) {
 }
 
 }  // namespace
-}  // namespace kvgate::cli::machine
+}  // namespace kvgate::runtime::machine

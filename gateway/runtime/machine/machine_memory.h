@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace kvgate::cli::machine {
+namespace kvgate::runtime::machine {
 
 // The machine's memory or its control group's limit, in bytes; 0 if unknown.
 uint64_t MemoryLimit();
@@ -12,4 +12,4 @@ uint64_t AvailableMemory();
 // The lesser of two sizes of which 0 means unknown; 0 if both are.
 uint64_t LesserKnown(uint64_t a, uint64_t b);
 
-}  // namespace kvgate::cli::machine
+}  // namespace kvgate::runtime::machine

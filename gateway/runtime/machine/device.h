@@ -19,7 +19,7 @@
 #include "kernels/backend.h"
 #include "kernels/cuda/cuda_backend.h"
 
-namespace kvgate::cli::machine {
+namespace kvgate::runtime::machine {
 
 // The devices found on this machine.
 struct DeviceProbe {
@@ -53,4 +53,4 @@ Result<void> ResolveDevice(config::Config& config);
 // REQUIRES: ResolveDevice has filled in the configuration.
 Result<std::unique_ptr<kernels::Backend>> MakeBackend(const config::EngineConfig& engine);
 
-}  // namespace kvgate::cli::machine
+}  // namespace kvgate::runtime::machine

@@ -1,4 +1,4 @@
-#include "gateway/cli/machine/device.h"
+#include "gateway/runtime/machine/device.h"
 
 #include <fmt/format.h>
 
@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "base/log.h"
-#include "gateway/cli/machine/machine_memory.h"
+#include "gateway/runtime/machine/machine_memory.h"
 #include "kernels/cpu/cpu_backend.h"
 
-namespace kvgate::cli::machine {
+namespace kvgate::runtime::machine {
 namespace {
 
 using kernels::cuda::CudaDevice;
@@ -24,7 +24,7 @@ std::string GibiBytes(uint64_t bytes) {
 // Returns the first usable device, or the reason why there is none.
 Result<CudaDevice> FindDevice(const DeviceProbe& probe) {
   const auto none = [](std::string detail) {
-    return MakeError(ErrorCode::kUnavailable, "cli", std::move(detail));
+    return MakeError(ErrorCode::kUnavailable, "runtime", std::move(detail));
   };
   if (!probe.is_cuda_built) return none("this build has no CUDA backend");
   if (!probe.found) return none(probe.found.error().detail);
@@ -74,14 +74,14 @@ Result<DeviceChoice> ChooseDevice(const config::EngineConfig& engine, const Devi
     }
     if (engine.device == "cuda") {
       return MakeError(
-          ErrorCode::kUnavailable, "cli",
+          ErrorCode::kUnavailable, "runtime",
           fmt::format("engine.device is cuda, and {}: {}", device.error().detail, AdviceFor(probe)),
           "engine.device");
     }
     choice.why_cpu = device.error().detail;
   }
   if (engine.numerics != "fast") return choice;
-  return MakeError(ErrorCode::kInvalidArgument, "cli",
+  return MakeError(ErrorCode::kInvalidArgument, "runtime",
                    fmt::format("engine.numerics is fast, which only CUDA has, and the engine would "
                                "run on the CPU{}{}: take invariant",
                                choice.why_cpu.empty() ? "" : ", as ", choice.why_cpu),
@@ -111,9 +111,9 @@ Result<void> ResolveDevice(config::Config& config) {
                                 : ProbeDevices();
   KVGATE_TRY(const DeviceChoice choice, ChooseDevice(config.engine, probe));
   if (!choice.why_cpu.empty()) {
-    KVGATE_LOG(kInfo, "cli", "the engine runs on the CPU: {}", choice.why_cpu);
+    KVGATE_LOG(kInfo, "runtime", "the engine runs on the CPU: {}", choice.why_cpu);
   } else if (choice.is_cuda) {
-    KVGATE_LOG(kInfo, "cli", "the engine runs on CUDA device {}", DeviceLine(choice.cuda));
+    KVGATE_LOG(kInfo, "runtime", "the engine runs on CUDA device {}", DeviceLine(choice.cuda));
   }
   const uint64_t limit = MemoryLimit();
   const uint64_t available = AvailableMemory();
@@ -133,4 +133,4 @@ Result<std::unique_ptr<kernels::Backend>> MakeBackend(const config::EngineConfig
        .target = engine.cpu_target == "auto" ? std::string() : engine.cpu_target});
 }
 
-}  // namespace kvgate::cli::machine
+}  // namespace kvgate::runtime::machine

@@ -1,5 +1,5 @@
 // LocalEngine: assembles the embedded engine from a configuration: model file, tokenizer, backend,
-// engine; and opens the data directory behind it.
+// engine.
 #pragma once
 
 #include <filesystem>
@@ -13,27 +13,10 @@
 #include "engine/text/tokenizer/tokenizer.h"
 #include "gateway/config/config.h"
 #include "gateway/local/local.h"
+#include "gateway/runtime/data_tier.h"
 #include "kernels/backend.h"
-#include "store/rocks_data_directory.h"
 
-namespace kvgate::cli {
-
-// The data directory, or the reason why there is none; serving then goes on without the disk tier.
-struct DataTier {
-  std::unique_ptr<store::DataDirectory> directory;  // null: no disk tier
-  std::string reason;                               // why `directory` is null
-  // The daily write-back budget, restored from the directory.
-  std::shared_ptr<tier::WriteAdmission> write_admission = {};
-  store::kv::KvStore* kv() const { return directory ? &directory->kv() : nullptr; }
-  store::meta::PinBook* pins() const { return directory ? &directory->pins() : nullptr; }
-  // Null also if meta/ is damaged, since kv/ can serve without it.
-  store::meta::MetaStore* meta() const {
-    return directory && directory->meta_error() == nullptr ? &directory->meta() : nullptr;
-  }
-  const Keyring* keyring() const { return directory ? &directory->keyring() : nullptr; }
-  uint64_t hash_seed() const { return directory ? directory->hash_seed() : 0; }
-};
-DataTier OpenDataTier(const config::Config& config);
+namespace kvgate::runtime {
 
 class LocalEngine {
  public:
@@ -61,7 +44,4 @@ class LocalEngine {
 // The model file of a configuration; if none is named, the embedded default, which is made once.
 Result<std::filesystem::path> FindModel(const config::Config& config);
 
-// The configuration's data directory, or the default one.
-std::filesystem::path DataDirOf(const config::Config& config);
-
-}  // namespace kvgate::cli
+}  // namespace kvgate::runtime

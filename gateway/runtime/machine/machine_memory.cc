@@ -1,4 +1,4 @@
-#include "gateway/cli/machine/machine_memory.h"
+#include "gateway/runtime/machine/machine_memory.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace kvgate::cli::machine {
+namespace kvgate::runtime::machine {
 namespace {
 
 // A value of /proc/meminfo in bytes; 0 if it is missing.
@@ -40,4 +40,4 @@ uint64_t LesserKnown(uint64_t a, uint64_t b) {
   return a == 0 || b == 0 ? std::max(a, b) : std::min(a, b);
 }
 
-}  // namespace kvgate::cli::machine
+}  // namespace kvgate::runtime::machine

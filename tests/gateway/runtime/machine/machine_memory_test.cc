@@ -1,8 +1,8 @@
-#include "gateway/cli/machine/machine_memory.h"
+#include "gateway/runtime/machine/machine_memory.h"
 
 #include <gtest/gtest.h>
 
-namespace kvgate::cli::machine {
+namespace kvgate::runtime::machine {
 namespace {
 
 TEST(MachineMemoryTest, ThisMachineHasSomeAndNotMoreThanALimit) {
@@ -19,4 +19,4 @@ TEST(MachineMemoryTest, AnUnknownSizeBoundsNothing) {
 }
 
 }  // namespace
-}  // namespace kvgate::cli::machine
+}  // namespace kvgate::runtime::machine

@@ -1,9 +1,9 @@
-#include "gateway/cli/machine/start_failure.h"
+#include "gateway/runtime/machine/start_failure.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace kvgate::cli::machine {
+namespace kvgate::runtime::machine {
 namespace {
 
 using testing::HasSubstr;
@@ -36,4 +36,4 @@ TEST(StartFailureTest, NamesTheSystemsReasonAndNoLimitThatThereIsNot) {
 }
 
 }  // namespace
-}  // namespace kvgate::cli::machine
+}  // namespace kvgate::runtime::machine

@@ -1,4 +1,4 @@
-#include "gateway/cli/machine/start_failure.h"
+#include "gateway/runtime/machine/start_failure.h"
 
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -8,7 +8,7 @@
 #include <string>
 #include <thread>
 
-namespace kvgate::cli::machine {
+namespace kvgate::runtime::machine {
 namespace {
 
 constexpr uint64_t kMebibyte = uint64_t{1} << 20;
@@ -74,7 +74,7 @@ Error StartFailure(const config::Config& config, const ProcessLimits& limits,
                        has.empty() ? "; this process may have" : " and", limits.threads);
   }
   return MakeError(
-      ErrorCode::kOverloaded, "cli",
+      ErrorCode::kOverloaded, "runtime",
       fmt::format("the server does not start: the system refused it {}. It wants {}{}. Lower these "
                   "or engine.context, or raise the limit of the process (ulimit -v, ulimit -u, a "
                   "container's)",
@@ -90,4 +90,4 @@ Error StartFailure(const config::Config& config, const std::bad_alloc&) {
   return StartFailure(config, ReadProcessLimits(), "memory");
 }
 
-}  // namespace kvgate::cli::machine
+}  // namespace kvgate::runtime::machine

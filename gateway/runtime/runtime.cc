@@ -1,0 +1,308 @@
+#include "gateway/runtime/runtime.h"
+
+#include <algorithm>
+#include <future>
+#include <new>
+#include <system_error>
+#include <utility>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "gateway/access/access.h"
+#include "gateway/http/server.h"
+#include "gateway/ledger/ledger.h"
+#include "gateway/ledger/prices.h"
+#include "gateway/local/maintenance.h"
+#include "gateway/metrics/gateway_metrics.h"
+#include "gateway/runtime/data_tier.h"
+#include "gateway/runtime/local_engine.h"
+#include "gateway/runtime/machine/device.h"
+#include "gateway/runtime/machine/start_failure.h"
+#include "gateway/runtime/settings.h"
+#include "gateway/service/prompt_store.h"
+#include "gateway/service/prompts.h"
+#include "gateway/service/service.h"
+#include "store/file/secret_file.h"
+#include "store/meta/turn_store.h"
+
+namespace kvgate::runtime {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr std::string_view kSource = "runtime";
+// How often whoever opens a runtime is called while a model loads.
+constexpr milliseconds kLoadingInterval{20};
+// How often a drain looks at the connections that are left.
+constexpr milliseconds kDrainInterval{50};
+// Time for clients to read that their answers have been ended.
+constexpr std::chrono::seconds kEndGrace{2};
+// Time for the last KV blocks to reach the disk after the last answer.
+constexpr std::chrono::seconds kFlushGrace{10};
+
+// The built-in prices, with the user's file taking precedence.
+Result<ledger::Prices> ReadPrices(const config::Config& config) {
+  if (config.ledger.prices.empty()) return ledger::Prices::Builtin();
+  return ledger::Prices::Load(config.ledger.prices);
+}
+
+// A wrong secret stops the start, because continuing would leave sealed data unreadable.
+Result<void> CheckSecret(const config::Config& config) {
+  if (!config.store.disk) return {};
+  return store::file::CheckSecretEnvironment(config.store.secret_env);
+}
+
+// Returns null without a data directory; a failure is logged and serving goes on.
+std::unique_ptr<store::meta::TurnStore> OpenTurns(const config::Config& config,
+                                                  const DataTier& tier) {
+  if (tier.meta() == nullptr) return nullptr;
+  auto opened = store::meta::TurnStore::Open(
+      {.meta = *tier.meta(),
+       .enabled = config.store.turns,
+       .retention = std::chrono::seconds(config.store.turns_retention_seconds),
+       .bytes_max = config.store.turns_bytes,
+       .tenant_share = config.store.tenant_share});
+  if (opened) return std::move(*opened);
+  KVGATE_LOG(kWarning, kSource, "serving WITHOUT stored turns: {}", opened.error().ToString());
+  return nullptr;
+}
+
+// Returns null if prompts are not stored. It must be destroyed before the objects it borrows.
+std::unique_ptr<service::PromptStore> OpenPrompts(const config::Config& config,
+                                                  const DataTier& tier, service::Prompts& prompts) {
+  if (tier.meta() == nullptr) return nullptr;
+  if (!config.store.prompts) {
+    const auto purged = service::PromptStore::Purge(*tier.meta());
+    if (!purged) {
+      KVGATE_LOG(kWarning, kSource, "stored prompts cannot be deleted: {}",
+                 purged.error().ToString());
+    }
+    return nullptr;
+  }
+  if (config.upstreams.empty()) return nullptr;
+  return std::make_unique<service::PromptStore>(service::PromptStore::Options{
+      .meta = *tier.meta(),
+      .tenants = prompts.tenants(),
+      .retention = std::chrono::seconds(config.store.prompts_retention_seconds),
+      .bytes_max = config.store.prompts_bytes});
+}
+
+// What can fail before any part is made.
+struct Beginning {
+  ledger::Prices prices;
+  DataTier tier;
+  std::string admin_token;
+};
+
+Result<Beginning> Begin(Runtime::Options& options) {
+  config::Config& config = options.config;
+  KVGATE_TRY_VOID(CheckSecret(config));
+  if (options.listens) KVGATE_TRY_VOID(ListenAddress(config));
+  KVGATE_TRY(std::string admin_token, access::MakeAdminToken());
+  KVGATE_TRY(ledger::Prices prices, ReadPrices(config));
+  if (HasLocalModel(config)) KVGATE_TRY_VOID(machine::ResolveDevice(config));
+  DataTier tier = OpenDataTier(config);
+  if (options.needs_disk && tier.directory == nullptr) {
+    return MakeError(ErrorCode::kUnavailable, kSource, "nothing can be kept: " + tier.reason);
+  }
+  return Beginning{
+      .prices = std::move(prices), .tier = std::move(tier), .admin_token = std::move(admin_token)};
+}
+
+class OpenRuntime final : public Runtime {
+ public:
+  OpenRuntime(const Options& options, Beginning beginning)
+      : options_(options),
+        config_(options_.config),
+        admin_token_(std::move(beginning.admin_token)),
+        prices_(std::move(beginning.prices)),
+        tier_(std::move(beginning.tier)),
+        prompts_({.prices = prices_,
+                  .memory_bytes = config_.cache.prompt_memory_bytes,
+                  .keep_text = config_.ledger.excerpts}),
+        ledger_({.meta = tier_.meta(),
+                 .prices = prices_,
+                 .records_max = config_.ledger.records,
+                 .retention_days = config_.ledger.retention_days,
+                 .complete =
+                     [this](auto& record, const auto& facts, auto& preparation) {
+                       prompts_.Complete(record, facts, preparation);
+                     }}),
+        turns_(OpenTurns(config_, tier_)),
+        prompt_store_(OpenPrompts(config_, tier_, prompts_)),
+        metrics_(options_.registry),
+        service_({.registry = options_.registry,
+                  .metrics = metrics_,
+                  .kv = tier_.kv(),
+                  .pins = tier_.pins(),
+                  .hash_seed = tier_.hash_seed(),
+                  .keyring = tier_.keyring(),
+                  .write_admission = tier_.write_admission,
+                  .ledger = &ledger_,
+                  .turns = turns_.get(),
+                  .meta = tier_.meta(),
+                  .prompts = &prompts_,
+                  .no_disk_reason = tier_.reason,
+                  .limits = {.json_depth_max = config_.limits.json_depth},
+                  .system_fingerprint = "kvgate-" KVGATE_VERSION,
+                  .has_local = HasLocalModel(config_)}) {}
+
+  Result<void> Start() {
+    if (options_.wrap_log) wrapped_log_ = options_.wrap_log(ledger_);
+    if (options_.listens) KVGATE_TRY_VOID(Listen());
+    if (HasLocalModel(config_)) KVGATE_TRY_VOID(StartEngine());
+    Publish();
+    return {};
+  }
+
+  service::Service& service() override { return service_; }
+  const local::LocalProvider* provider() const override { return provider_; }
+  std::string url() const override { return server_ ? server_->url() : ""; }
+
+  Result<void> Reload(config::Config next) override {
+    KVGATE_CHECK(server_ != nullptr, "nothing listens");
+    const Result<void> taken = Take(std::move(next));
+    Publish();
+    return taken;
+  }
+
+  void Stop(const Pause& pause) override {
+    maintenance_.reset();
+    service_.BeginDrain();
+    if (server_) {
+      server_->BeginDrain();
+      DrainServer(pause);
+      server_.reset();
+    }
+    if (local_ && !local_->engine().Drain(kFlushGrace)) {
+      KVGATE_LOG(kWarning, kSource, "not all KV reached the disk within {} s", kFlushGrace.count());
+    }
+  }
+
+ private:
+  Result<void> Listen() {
+    KVGATE_TRY(const config::HostPort address, config::ParseHostPort(config_.server.listen));
+    http::ServerOptions options = ToServerOptions(config_, address, admin_token_);
+    options.exchange_log = wrapped_log_ ? wrapped_log_.get() : &ledger_;
+    options.prompts = &prompts_;
+    KVGATE_TRY(server_, http::Server::Open(options, service_));
+    return {};
+  }
+
+  Result<std::unique_ptr<LocalEngine>> Load() {
+    if (!options_.while_loading) return LoadNow();
+    auto loading = std::async(std::launch::async, [this] { return LoadNow(); });
+    while (loading.wait_for(kLoadingInterval) != std::future_status::ready) {
+      options_.while_loading();
+    }
+    return loading.get();
+  }
+
+  Result<std::unique_ptr<LocalEngine>> LoadNow() {
+    auto opened = LocalEngine::Open(config_, tier_);
+    // An error from a part of the engine says how much memory it wanted, but not which setting
+    // reduces it.
+    const bool is_part = !opened && opened.error().source != "engine";
+    if (!is_part || opened.error().code != ErrorCode::kOverloaded) return opened;
+    return machine::StartFailure(config_, machine::ReadProcessLimits(),
+                                 "memory (" + opened.error().detail + ")");
+  }
+
+  Result<void> StartEngine() {
+    KVGATE_TRY(local_, Load());
+    KVGATE_TRY(auto provider, local_->MakeProvider(config_, &metrics_));
+    provider_ = provider.get();
+    service_.SetLocal(std::move(provider));
+    maintenance_ = std::make_unique<local::Maintenance>(
+        local::Maintenance::Parts{.engine = local_->engine(),
+                                  .prefixes = service_.prefixes(),
+                                  .meta = tier_.meta(),
+                                  .write_admission = tier_.write_admission.get()});
+    return {};
+  }
+
+  // Leaves the address where commands on the same data directory find it.
+  void Publish() {
+    if (!tier_.directory || !server_) return;
+    if (const auto published =
+            tier_.directory->PublishAddress({.url = server_->url(),
+                                             .certificate_sha256 = server_->certificate_sha256(),
+                                             .admin_token = admin_token_});
+        !published) {
+      KVGATE_LOG(kWarning, kSource, "`kvgate cache` will not find this server: {}",
+                 published.error().ToString());
+    }
+  }
+
+  Result<void> Take(config::Config next) {
+    const std::string unread = UnreadTables(config_, next);
+    KVGATE_TRY(next, Reloadable(config_, std::move(next)));
+    KVGATE_TRY_VOID(server_->Reload(ToTargetOptions(next)));
+    KVGATE_LOG(kInfo, kSource, "configuration read again: {} upstreams, {} routes, {} keys{}",
+               next.upstreams.size(), next.routes.size(), next.keys.size(),
+               unread.empty() ? "" : "; what changed in " + unread + " is read at the next start");
+    return {};
+  }
+
+  // Returns false if `pause` ended the wait.
+  bool WaitForConnections(std::chrono::seconds time, const Pause& pause) const {
+    const Clock::time_point deadline = Clock::now() + time;
+    while (server_->num_connections() > 0 && Clock::now() < deadline) {
+      if (!pause(kDrainInterval)) return false;
+    }
+    return true;
+  }
+
+  void DrainServer(const Pause& pause) {
+    const std::chrono::seconds grace(config_.server.drain_seconds);
+    KVGATE_LOG(kInfo, kSource, "stopping: {} connections open, waiting up to {} s",
+               server_->num_connections(), grace.count());
+    if (!WaitForConnections(grace, pause) || server_->num_connections() == 0) return;
+    KVGATE_LOG(kWarning, kSource, "ending the requests of {} connections",
+               server_->num_connections());
+    server_->EndAnswers();
+    WaitForConnections(kEndGrace, pause);
+  }
+
+  // Each part borrows only from those above it.
+  const Options options_;
+  const config::Config& config_;
+  const std::string admin_token_;
+  const ledger::Prices prices_;
+  const DataTier tier_;
+  service::Prompts prompts_;
+  ledger::Ledger ledger_;
+  const std::unique_ptr<store::meta::TurnStore> turns_;
+  const std::unique_ptr<service::PromptStore> prompt_store_;
+  std::unique_ptr<LocalEngine> local_;
+  metrics::GatewayMetrics metrics_;
+  service::Service service_;
+  const local::LocalProvider* provider_ = nullptr;  // the service's
+  std::unique_ptr<upstream::ExchangeLog> wrapped_log_;
+  std::unique_ptr<http::Server> server_;
+  std::unique_ptr<local::Maintenance> maintenance_;
+};
+
+Result<std::unique_ptr<Runtime>> OpenOrThrow(Runtime::Options& options) {
+  KVGATE_TRY(Beginning beginning, Begin(options));
+  auto runtime = std::make_unique<OpenRuntime>(options, std::move(beginning));
+  KVGATE_TRY_VOID(runtime->Start());
+  return runtime;
+}
+
+}  // namespace
+
+// The parts throw if the system refuses them memory or threads at their start; once they run, each
+// thread catches its own exceptions.
+Result<std::unique_ptr<Runtime>> Runtime::Open(Options options) {
+  try {
+    return OpenOrThrow(options);
+  } catch (const std::bad_alloc& failure) {
+    return machine::StartFailure(options.config, failure);
+  } catch (const std::system_error& failure) {
+    return machine::StartFailure(options.config, failure);
+  }
+}
+
+}  // namespace kvgate::runtime

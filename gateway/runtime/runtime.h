@@ -1,0 +1,74 @@
+// Runtime: a whole gateway in this process, put together from a configuration: data directory,
+// ledger, prompts, service and, where they are wanted, a local engine and a listening server.
+//
+// This is the one place where the parts meet. Whoever needs a gateway opens one and does the rest
+// itself: reading files and flags, printing, waiting for signals. Nothing here writes to a stream,
+// ends the process or changes its signal handlers.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "gateway/config/config.h"
+#include "gateway/metrics/registry.h"
+#include "gateway/upstream/exchange_observer.h"
+
+namespace kvgate::local {
+class LocalProvider;
+}
+
+namespace kvgate::service {
+class Service;
+}
+
+namespace kvgate::runtime {
+
+// Wraps the ledger in another log, which is told of every exchange first; the ledger outlives it.
+using WrapLog =
+    std::function<std::unique_ptr<upstream::ExchangeLog>(upstream::ExchangeLog& ledger)>;
+
+// Sleeps for at most the given time; returns false if its caller is to wait no longer.
+using Pause = std::function<bool(std::chrono::milliseconds)>;
+
+class Runtime {
+ public:
+  struct Options {
+    config::Config config;
+    metrics::Registry& registry;  // outlives the runtime, which adds its own metrics to it
+    bool listens = true;          // false: no port; only this process uses it
+    bool needs_disk = false;      // true: Open fails without a usable data directory
+    WrapLog wrap_log = {};        // may be empty
+    // Called every 20 ms, on the thread of Open, while a model loads, which can take minutes. A
+    // library cannot abandon a load; a program may end there.
+    std::function<void()> while_loading = {};
+  };
+  // The port is bound before the model loads, so that a taken port is reported at once and /ready
+  // can say "not yet". Fails with kInvalidArgument for a configuration that cannot be served or a
+  // wrong secret of the data directory, with kUnavailable for a taken port, a missing device or,
+  // with needs_disk, a missing data directory, with kOverloaded if the system refuses memory or
+  // threads, and as LocalEngine::Open does.
+  static Result<std::unique_ptr<Runtime>> Open(Options options);
+  // Ends at once what still runs; call Stop before, so that answers are completed and KV is kept.
+  virtual ~Runtime() = default;
+
+  virtual service::Service& service() = 0;
+  // Null without a local model.
+  virtual const local::LocalProvider* provider() const = 0;
+  // "http://127.0.0.1:8080"; empty if it does not listen.
+  virtual std::string url() const = 0;
+
+  // Takes upstreams, routes, keys and the certificate from `next`, and publishes the address anew.
+  // New requests use them; requests that have begun keep theirs. A failure changes nothing.
+  // REQUIRES: it listens. One thread at a time.
+  virtual Result<void> Reload(config::Config next) = 0;
+
+  // Refuses new requests, gives running ones server.drain_seconds, tells the clients of the rest
+  // that no more will come, then writes the last KV to disk. Once `pause` returns false, no request
+  // is waited for any longer. Call it once, last.
+  virtual void Stop(const Pause& pause) = 0;
+};
+
+}  // namespace kvgate::runtime

@@ -1,0 +1,104 @@
+#include "gateway/runtime/settings.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/log.h"
+
+namespace kvgate::runtime {
+namespace {
+
+// Warns if there are keys but none with the admin role, because no client could then do admin work.
+void WarnOfKeys(const config::Config& config) {
+  const bool has_admin = std::any_of(config.keys.begin(), config.keys.end(),
+                                     [](const auto& key) { return key.role == "admin"; });
+  if (config.keys.empty() || has_admin) return;
+  KVGATE_LOG(kWarning, "runtime",
+             "none of the {} keys has role = \"admin\": only this machine's own commands see all "
+             "records, remove others' prefixes, import and reach /metrics",
+             config.keys.size());
+}
+
+}  // namespace
+
+bool HasLocalModel(const config::Config& config) {
+  return config.upstreams.empty() || !config.engine.model.empty();
+}
+
+Result<config::HostPort> ListenAddress(const config::Config& config) {
+  KVGATE_TRY(config::HostPort listen, config::ParseHostPort(config.server.listen));
+  if (!listen.is_loopback() && config.keys.empty()) {
+    return MakeError(ErrorCode::kInvalidArgument, "runtime",
+                     fmt::format("listening on {} needs a [[key]] in the configuration; without "
+                                 "one listen on 127.0.0.1",
+                                 listen.host));
+  }
+  WarnOfKeys(config);
+  return listen;
+}
+
+http::TargetOptions ToTargetOptions(const config::Config& config) {
+  return {.tls = {.cert_file = config.server.tls_cert,
+                  .key_file = config.server.tls_key,
+                  .min_version = config.server.tls_min_version},
+          .proxy = {.upstreams = config.upstreams,
+                    .routes = config.routes,
+                    .keys = config.keys,
+                    .metrics = config.metrics}};
+}
+
+http::ServerOptions ToServerOptions(const config::Config& config, const config::HostPort& listen,
+                                    const std::string& admin_token) {
+  const config::LimitsConfig& limits = config.limits;
+  return {.admin_token = admin_token,
+          .address = listen.host,
+          .port = listen.port,
+          .threads = config.server.threads,
+          .pools = {.store_timeout = std::chrono::seconds(config.store.timeout_seconds)},
+          .targets = ToTargetOptions(config),
+          .allowed_hosts = config.server.allowed_hosts,
+          .body_bytes_max = limits.body_bytes,
+          .bodies_bytes_max = limits.bodies_bytes,
+          .tenant_bodies_share = limits.tenant_bodies_share,
+          .import_bytes_max = limits.import_bytes,
+          .header_bytes_max = limits.header_bytes,
+          .connections_max = limits.connections,
+          .header_timeout = std::chrono::seconds(limits.header_timeout_seconds),
+          .body_timeout = std::chrono::seconds(limits.body_timeout_seconds),
+          .body_bytes_per_second_min = static_cast<uint64_t>(limits.body_bytes_per_second_min),
+          .idle_timeout = std::chrono::seconds(limits.idle_timeout_seconds),
+          .write_timeout = std::chrono::seconds(limits.write_timeout_seconds)};
+}
+
+Result<config::Config> Reloadable(const config::Config& running, config::Config next) {
+  next.server = running.server;
+  if (next.upstreams.empty() != running.upstreams.empty()) {
+    return MakeError(ErrorCode::kInvalidArgument, "config",
+                     "with its first [[upstream]], or without its last one, a server has to be "
+                     "started anew: that decides whether it has an engine of its own");
+  }
+  KVGATE_TRY_VOID(ListenAddress(next));
+  return next;
+}
+
+std::string UnreadTables(const config::Config& running, config::Config next) {
+  next.server.log_level = running.server.log_level;  // applied by a reload
+  next.server.log_format = running.server.log_format;
+  std::vector<std::string_view> tables;
+  if (!(next.server == running.server)) tables.push_back("[server]");
+  if (!(next.engine == running.engine)) tables.push_back("[engine]");
+  if (!(next.cache == running.cache)) tables.push_back("[cache]");
+  if (!(next.store == running.store)) tables.push_back("[store]");
+  if (!(next.ledger == running.ledger)) tables.push_back("[ledger]");
+  if (!(next.limits == running.limits)) tables.push_back("[limits]");
+  return fmt::format("{}", fmt::join(tables, ", "));
+}
+
+}  // namespace kvgate::runtime

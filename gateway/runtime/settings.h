@@ -1,0 +1,33 @@
+// Settings: what of a configuration the parts of a running gateway are given, what it forbids when
+// they start, and what of a changed one they take while they run.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "gateway/config/config.h"
+#include "gateway/http/server.h"
+
+namespace kvgate::runtime {
+
+// With upstreams and without a named model a gateway only forwards and needs no engine.
+bool HasLocalModel(const config::Config& config);
+
+// Returns the address to listen on. Fails with kInvalidArgument for a public address without keys,
+// since only keys can tell whom to let in. Warns if there are keys but none is an admin's.
+Result<config::HostPort> ListenAddress(const config::Config& config);
+
+http::TargetOptions ToTargetOptions(const config::Config& config);
+http::ServerOptions ToServerOptions(const config::Config& config, const config::HostPort& listen,
+                                    const std::string& admin_token);
+
+// Returns what a gateway that runs with `running` can take of `next`: its upstreams, routes, keys
+// and metrics, while the address and the certificate's file names stay. Fails with kInvalidArgument
+// if `next` adds the first upstream or drops the last one, or could not listen.
+Result<config::Config> Reloadable(const config::Config& running, config::Config next);
+
+// Lists the tables that differ and are read only at a start: "[engine], [limits]"; empty if there
+// are none.
+std::string UnreadTables(const config::Config& running, config::Config next);
+
+}  // namespace kvgate::runtime

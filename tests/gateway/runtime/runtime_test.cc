@@ -1,0 +1,155 @@
+#include "gateway/runtime/runtime.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "gateway/local/local.h"
+#include "gateway/service/service.h"
+#include "store/rocks_data_directory.h"
+#include "tests/gateway/runtime/tiny_model.h"
+#include "tests/store/store_fixture.h"
+
+namespace kvgate::runtime {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr auto kNoWait = [](milliseconds) { return false; };
+
+class RuntimeTest : public testing::Test {
+ protected:
+  Result<std::unique_ptr<Runtime>> Open(bool listens = true) {
+    registry_ = std::make_unique<metrics::Registry>();
+    return Runtime::Open({.config = config_, .registry = *registry_, .listens = listens});
+  }
+
+  // The text of a short greedy answer.
+  static std::string Answer(Runtime& runtime, const std::string& prompt) {
+    const std::string body =
+        R"({"model":"local","max_tokens":4,"temperature":0,"prompt":")" + prompt + R"("})";
+    const auto started =
+        runtime.service().Start({.dialect = protocol::form::Dialect::kCompletions, .body = body});
+    EXPECT_TRUE(started) << started.error().ToString();
+    std::string text;
+    while (true) {
+      service::Completion::Output output = (*started)->Next();
+      text += output.bytes;
+      if (output.completed) (*started)->RunHooks();
+      if (output.finished) break;
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+    return text;
+  }
+
+  config::Config Forwarding() const {
+    config::Config config = config_;
+    config.engine.model.clear();
+    config.upstreams.push_back({.name = "one", .base_url = "http://127.0.0.1:9/v1"});
+    return config;
+  }
+
+  store::TemporaryDirectory temporary_;
+  config::Config config_ = test::TinyConfig(temporary_.path());
+  std::unique_ptr<metrics::Registry> registry_;
+};
+
+TEST_F(RuntimeTest, WithoutAPortItAnswersThisProcess) {
+  const auto runtime = Open(false);
+  ASSERT_TRUE(runtime) << runtime.error().ToString();
+  EXPECT_EQ((*runtime)->url(), "");
+  ASSERT_NE((*runtime)->provider(), nullptr);
+  EXPECT_TRUE((*runtime)->service().ready());
+  EXPECT_NE(Answer(**runtime, "one two three").find("\"text_completion\""), std::string::npos);
+  EXPECT_FALSE(store::DataDirectory::FindServer(config_.store.data_dir)) << "nothing listens";
+  (*runtime)->Stop(kNoWait);
+  EXPECT_FALSE((*runtime)->service().ready());
+}
+
+TEST_F(RuntimeTest, ItPublishesItsAddressAndHoldsItsPort) {
+  const auto runtime = Open();
+  ASSERT_TRUE(runtime) << runtime.error().ToString();
+  const auto published = store::DataDirectory::FindServer(config_.store.data_dir);
+  ASSERT_TRUE(published) << published.error().ToString();
+  EXPECT_EQ(published->url, (*runtime)->url());
+  EXPECT_FALSE(published->admin_token.empty());
+
+  config_.server.listen = (*runtime)->url().substr(std::string_view("http://").size());
+  config_.store.disk = false;
+  const std::unique_ptr<metrics::Registry> first = std::move(registry_);
+  const auto second = Open();
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, ErrorCode::kUnavailable);
+  EXPECT_NE(second.error().detail.find("cannot listen"), std::string::npos);
+  (*runtime)->Stop(kNoWait);
+}
+
+TEST_F(RuntimeTest, WhatItKeptIsThereForTheNextOne) {
+  std::string prompt;
+  for (int i = 0; i < 40; ++i) prompt += "word ";
+  std::string answer;
+  {
+    const auto runtime = Open(false);
+    ASSERT_TRUE(runtime) << runtime.error().ToString();
+    answer = Answer(**runtime, prompt);
+    (*runtime)->Stop(kNoWait);
+  }
+  const auto again = Open(false);
+  ASSERT_TRUE(again) << again.error().ToString();
+  const std::string body = R"({"model":"local","prompt":")" + prompt + R"("})";
+  const auto job = (*again)->service().StartWarm({.body = body, .credential = ""});
+  ASSERT_TRUE(job) << job.error().ToString();
+  while (!(*job)->Poll()) std::this_thread::sleep_for(milliseconds(1));
+  const auto warmed = (*job)->Finish();
+  ASSERT_TRUE(warmed) << warmed.error().ToString();
+  EXPECT_EQ(warmed->find("\"cached_tokens\":0,"), std::string::npos) << *warmed;
+}
+
+TEST_F(RuntimeTest, WhoNeedsADiskGetsAnErrorWithoutOne) {
+  config_.store.disk = false;
+  metrics::Registry registry;
+  const auto runtime = Runtime::Open(
+      {.config = config_, .registry = registry, .listens = false, .needs_disk = true});
+  ASSERT_FALSE(runtime);
+  EXPECT_EQ(runtime.error().code, ErrorCode::kUnavailable);
+  EXPECT_NE(runtime.error().detail.find("store.disk is false"), std::string::npos);
+}
+
+TEST_F(RuntimeTest, TheCallerHearsOfALoad) {
+  int num_calls = 0;
+  metrics::Registry registry;
+  config_.engine.model = (temporary_.path() / "missing.gguf").string();
+  const auto runtime = Runtime::Open(
+      {.config = config_, .registry = registry, .listens = false, .while_loading = [&num_calls] {
+         ++num_calls;
+       }});
+  ASSERT_FALSE(runtime);
+  EXPECT_EQ(runtime.error().code, ErrorCode::kNotFound) << "the loading thread's error";
+}
+
+TEST_F(RuntimeTest, AReloadTakesTheUpstreamsOrChangesNothing) {
+  config_ = Forwarding();
+  const auto runtime = Open();
+  ASSERT_TRUE(runtime) << runtime.error().ToString();
+  EXPECT_EQ((*runtime)->provider(), nullptr);
+  config::Config next = config_;
+  next.upstreams.push_back({.name = "two", .base_url = "http://127.0.0.1:9/v1"});
+  EXPECT_TRUE((*runtime)->Reload(next));
+  next.upstreams.clear();
+  EXPECT_EQ((*runtime)->Reload(next).error().code, ErrorCode::kInvalidArgument);
+  next = config_;
+  next.upstreams.front().api_key_env = "KVGATE_TEST_NO_SUCH_VARIABLE";
+  EXPECT_FALSE((*runtime)->Reload(next));
+  (*runtime)->Stop(kNoWait);
+}
+
+TEST_F(RuntimeTest, AWrongSecretStopsTheStart) {
+  config_.store.secret_env = "KVGATE_TEST_NO_SUCH_VARIABLE";
+  const auto runtime = Open();
+  ASSERT_FALSE(runtime);
+  EXPECT_NE(runtime.error().detail.find("KVGATE_TEST_NO_SUCH_VARIABLE"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace kvgate::runtime

@@ -1,0 +1,112 @@
+#include "gateway/runtime/settings.h"
+
+#include <gtest/gtest.h>
+
+namespace kvgate::runtime {
+namespace {
+
+config::Config Forwarding() {
+  config::Config config;
+  config.upstreams.push_back({.name = "one", .base_url = "http://127.0.0.1:9/v1"});
+  return config;
+}
+
+TEST(SettingsTest, OnlyAGatewayWithUpstreamsAndNoNamedModelHasNoEngine) {
+  EXPECT_TRUE(HasLocalModel({}));
+  config::Config config = Forwarding();
+  EXPECT_FALSE(HasLocalModel(config));
+  config.engine.model = "m.gguf";
+  EXPECT_TRUE(HasLocalModel(config));
+}
+
+TEST(SettingsTest, APublicAddressNeedsAKey) {
+  config::Config config;
+  config.server.listen = "127.0.0.1:81";
+  EXPECT_EQ(ListenAddress(config).value().port, 81);
+  config.server.listen = "0.0.0.0:81";
+  const auto refused = ListenAddress(config);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_NE(refused.error().detail.find("[[key]]"), std::string::npos) << refused.error().detail;
+  config.keys.push_back({.name = "one"});
+  EXPECT_EQ(ListenAddress(config).value().host, "0.0.0.0");
+}
+
+TEST(SettingsTest, EveryLimitReachesTheServer) {
+  config::Config config = Forwarding();
+  config.server.tls_cert = "cert.pem";
+  config.server.threads = 7;
+  config.store.timeout_seconds = 11;
+  config.limits.body_bytes = 1001;
+  config.limits.bodies_bytes = 1002;
+  config.limits.tenant_bodies_share = 0.25;
+  config.limits.import_bytes = 1003;
+  config.limits.header_bytes = 1004;
+  config.limits.connections = 1005;
+  config.limits.header_timeout_seconds = 12;
+  config.limits.body_timeout_seconds = 13;
+  config.limits.body_bytes_per_second_min = 1006;
+  config.limits.idle_timeout_seconds = 14;
+  config.limits.write_timeout_seconds = 15;
+  const http::ServerOptions options =
+      ToServerOptions(config, {.host = "127.0.0.1", .port = 82}, "token");
+  EXPECT_EQ(options.admin_token, "token");
+  EXPECT_EQ(options.address, "127.0.0.1");
+  EXPECT_EQ(options.port, 82);
+  EXPECT_EQ(options.threads, 7);
+  EXPECT_EQ(options.pools.store_timeout, std::chrono::seconds(11));
+  EXPECT_EQ(options.targets.tls.cert_file, "cert.pem");
+  EXPECT_EQ(options.targets.proxy.upstreams.size(), 1u);
+  EXPECT_EQ(options.body_bytes_max, 1001u);
+  EXPECT_EQ(options.bodies_bytes_max, 1002u);
+  EXPECT_EQ(options.tenant_bodies_share, 0.25);
+  EXPECT_EQ(options.import_bytes_max, 1003u);
+  EXPECT_EQ(options.header_bytes_max, 1004u);
+  EXPECT_EQ(options.connections_max, 1005);
+  EXPECT_EQ(options.header_timeout, std::chrono::seconds(12));
+  EXPECT_EQ(options.body_timeout, std::chrono::seconds(13));
+  EXPECT_EQ(options.body_bytes_per_second_min, 1006u);
+  EXPECT_EQ(options.idle_timeout, std::chrono::seconds(14));
+  EXPECT_EQ(options.write_timeout, std::chrono::seconds(15));
+}
+
+TEST(SettingsTest, AReloadKeepsTheAddressAndTakesTheUpstreams) {
+  config::Config running = Forwarding();
+  running.server.listen = "127.0.0.1:81";
+  config::Config next = Forwarding();
+  next.server.listen = "127.0.0.1:82";
+  next.upstreams.front().name = "two";
+  const auto taken = Reloadable(running, next);
+  ASSERT_TRUE(taken) << taken.error().ToString();
+  EXPECT_EQ(taken->server.listen, "127.0.0.1:81");
+  EXPECT_EQ(taken->upstreams.front().name, "two");
+}
+
+TEST(SettingsTest, WhetherThereAreUpstreamsDoesNotChange) {
+  for (const auto& [running, next] :
+       {std::pair(Forwarding(), config::Config()), std::pair(config::Config(), Forwarding())}) {
+    const auto taken = Reloadable(running, next);
+    ASSERT_FALSE(taken);
+    EXPECT_EQ(taken.error().code, ErrorCode::kInvalidArgument);
+  }
+}
+
+TEST(SettingsTest, TablesThatAReloadDoesNotReadAreNamed) {
+  const config::Config running = Forwarding();
+  config::Config next = running;
+  next.server.log_level = "debug";
+  next.upstreams.front().name = "two";
+  EXPECT_EQ(UnreadTables(running, next), "");
+  next.engine.context = 5;
+  next.limits.connections = 6;
+  EXPECT_EQ(UnreadTables(running, next), "[engine], [limits]");
+  next.server.threads = 9;
+  next.cache.write_back_bytes += 1;
+  next.store.turns = !next.store.turns;
+  next.ledger.records += 1;
+  EXPECT_EQ(UnreadTables(running, next),
+            "[server], [engine], [cache], [store], [ledger], [limits]");
+}
+
+}  // namespace
+}  // namespace kvgate::runtime
