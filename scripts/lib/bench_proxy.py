@@ -80,6 +80,7 @@ base_url = "http://127.0.0.1:{upstream}/v1"
 [[key]]
 name = "bench"
 key_env = "KVGATE_BENCH_KEY"
+role = "admin"
 requests_per_minute = 1000000000
 """
 

@@ -4,6 +4,7 @@
 
 #include <fstream>
 
+#include "gateway/runtime/machine/device.h"
 #include "tests/gateway/runtime/tiny_model.h"
 #include "tests/store/store_fixture.h"
 
@@ -12,6 +13,7 @@ namespace {
 
 class LocalEngineTest : public testing::Test {
  protected:
+  LocalEngineTest() { EXPECT_TRUE(machine::ResolveDevice(config_)); }
   Result<std::unique_ptr<local::LocalProvider>> Provide() {
     auto opened = LocalEngine::Open(config_, tier_);
     EXPECT_TRUE(opened) << opened.error().ToString();

@@ -29,8 +29,11 @@ class RuntimeTest : public testing::Test {
   static std::string Answer(Runtime& runtime, const std::string& prompt) {
     const std::string body =
         R"({"model":"local","max_tokens":4,"temperature":0,"prompt":")" + prompt + R"("})";
-    const auto started =
-        runtime.service().Start({.dialect = protocol::form::Dialect::kCompletions, .body = body});
+    const auto started = runtime.service().Start({.dialect = protocol::form::Dialect::kCompletions,
+                                                  .body = body,
+                                                  .credential = {},
+                                                  .request_id = {},
+                                                  .wake = {}});
     EXPECT_TRUE(started) << started.error().ToString();
     std::string text;
     while (true) {
@@ -46,7 +49,9 @@ class RuntimeTest : public testing::Test {
   config::Config Forwarding() const {
     config::Config config = config_;
     config.engine.model.clear();
-    config.upstreams.push_back({.name = "one", .base_url = "http://127.0.0.1:9/v1"});
+    config.upstreams.emplace_back();
+    config.upstreams.back().name = "one";
+    config.upstreams.back().base_url = "http://127.0.0.1:9/v1";
     return config;
   }
 
@@ -134,7 +139,8 @@ TEST_F(RuntimeTest, AReloadTakesTheUpstreamsOrChangesNothing) {
   ASSERT_TRUE(runtime) << runtime.error().ToString();
   EXPECT_EQ((*runtime)->provider(), nullptr);
   config::Config next = config_;
-  next.upstreams.push_back({.name = "two", .base_url = "http://127.0.0.1:9/v1"});
+  next.upstreams.push_back(next.upstreams.front());
+  next.upstreams.back().name = "two";
   EXPECT_TRUE((*runtime)->Reload(next));
   next.upstreams.clear();
   EXPECT_EQ((*runtime)->Reload(next).error().code, ErrorCode::kInvalidArgument);

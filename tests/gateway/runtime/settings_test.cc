@@ -7,7 +7,9 @@ namespace {
 
 config::Config Forwarding() {
   config::Config config;
-  config.upstreams.push_back({.name = "one", .base_url = "http://127.0.0.1:9/v1"});
+  config.upstreams.emplace_back();
+  config.upstreams.back().name = "one";
+  config.upstreams.back().base_url = "http://127.0.0.1:9/v1";
   return config;
 }
 
@@ -28,7 +30,8 @@ TEST(SettingsTest, APublicAddressNeedsAKey) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
   EXPECT_NE(refused.error().detail.find("[[key]]"), std::string::npos) << refused.error().detail;
-  config.keys.push_back({.name = "one"});
+  config.keys.emplace_back();
+  config.keys.back().name = "one";
   EXPECT_EQ(ListenAddress(config).value().host, "0.0.0.0");
 }
 
