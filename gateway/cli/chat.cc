@@ -148,9 +148,10 @@ Result<int> Chat(const ChatFlags& flags) {
     return Converse(Talk(*answerer, flags.system));
   }
   metrics::Registry registry;
-  KVGATE_TRY(const auto gateway,
-             runtime::Runtime::Open(
-                 {.config = std::move(config), .registry = registry, .listens = false}));
+  KVGATE_TRY(const auto gateway, runtime::Runtime::Open({.config = std::move(config),
+                                                         .registry = registry,
+                                                         .listens = false,
+                                                         .needs_engine = true}));
   const auto answerer = server::MakeLocalAnswerer(*gateway->provider(), flags.answer);
   return Converse(Talk(*answerer, flags.system));
 }

@@ -69,7 +69,8 @@ Result<std::string> WarmHere(config::Config config, const std::string& body,
   KVGATE_TRY(const auto gateway, runtime::Runtime::Open({.config = std::move(config),
                                                          .registry = registry,
                                                          .listens = false,
-                                                         .needs_disk = true}));
+                                                         .needs_disk = true,
+                                                         .needs_engine = true}));
   Result<std::string> done;
   {
     KVGATE_TRY(const auto job,

@@ -309,6 +309,7 @@ Result<RequestLayout> Optimizer::ReadLayout(upstream::wire::Endpoint endpoint,
                                             std::string_view body) {
   return parse::ReadRequestLayout(endpoint, body, impl_->memo);
 }
+
 Prepared Optimizer::Prepare(const OptimizeArgs& args) { return impl_->Prepare(args, false); }
 Prepared Optimizer::DryRun(const OptimizeArgs& args) const { return impl_->Prepare(args, true); }
 

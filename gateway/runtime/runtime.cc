@@ -88,6 +88,10 @@ std::unique_ptr<service::PromptStore> OpenPrompts(const config::Config& config,
       .bytes_max = config.store.prompts_bytes});
 }
 
+bool HasEngine(const Runtime::Options& options) {
+  return options.needs_engine || HasLocalModel(options.config);
+}
+
 // What can fail before any part is made.
 struct Beginning {
   ledger::Prices prices;
@@ -101,7 +105,7 @@ Result<Beginning> Begin(Runtime::Options& options) {
   if (options.listens) KVGATE_TRY_VOID(ListenAddress(config));
   KVGATE_TRY(std::string admin_token, access::MakeAdminToken());
   KVGATE_TRY(ledger::Prices prices, ReadPrices(config));
-  if (HasLocalModel(config)) KVGATE_TRY_VOID(machine::ResolveDevice(config));
+  if (HasEngine(options)) KVGATE_TRY_VOID(machine::ResolveDevice(config));
   DataTier tier = OpenDataTier(config);
   if (options.needs_disk && tier.directory == nullptr) {
     return MakeError(ErrorCode::kUnavailable, kSource, "nothing can be kept: " + tier.reason);
@@ -146,12 +150,12 @@ class OpenRuntime final : public Runtime {
                   .no_disk_reason = tier_.reason,
                   .limits = {.json_depth_max = config_.limits.json_depth},
                   .system_fingerprint = "kvgate-" KVGATE_VERSION,
-                  .has_local = HasLocalModel(config_)}) {}
+                  .has_local = HasEngine(options_)}) {}
 
   Result<void> Start() {
     if (options_.wrap_log) wrapped_log_ = options_.wrap_log(ledger_);
     if (options_.listens) KVGATE_TRY_VOID(Listen());
-    if (HasLocalModel(config_)) KVGATE_TRY_VOID(StartEngine());
+    if (HasEngine(options_)) KVGATE_TRY_VOID(StartEngine());
     Publish();
     return {};
   }
@@ -193,9 +197,9 @@ class OpenRuntime final : public Runtime {
   Result<std::unique_ptr<LocalEngine>> Load() {
     if (!options_.while_loading) return LoadNow();
     auto loading = std::async(std::launch::async, [this] { return LoadNow(); });
-    while (loading.wait_for(kLoadingInterval) != std::future_status::ready) {
+    do {
       options_.while_loading();
-    }
+    } while (loading.wait_for(kLoadingInterval) != std::future_status::ready);
     return loading.get();
   }
 

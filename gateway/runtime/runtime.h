@@ -40,9 +40,10 @@ class Runtime {
     metrics::Registry& registry;  // outlives the runtime, which adds its own metrics to it
     bool listens = true;          // false: no port; only this process uses it
     bool needs_disk = false;      // true: Open fails without a usable data directory
+    bool needs_engine = false;    // true: has one even if the configuration only forwards
     WrapLog wrap_log = {};        // may be empty
-    // Called every 20 ms, on the thread of Open, while a model loads, which can take minutes. A
-    // library cannot abandon a load; a program may end there.
+    // Called when a model begins to load and every 20 ms until it has, which can take minutes, on
+    // the thread of Open. A library cannot abandon a load; a program may end there.
     std::function<void()> while_loading = {};
   };
   // The port is bound before the model loads, so that a taken port is reported at once and /ready

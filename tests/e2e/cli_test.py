@@ -225,6 +225,13 @@ class CliTest(Case):
         self.assertTrue(remote.strip())
         self.assertEqual(remote, local)
 
+    def test_chat_has_a_model_of_its_own_where_the_configuration_only_forwards(self):
+        config = self.folder / "forward.toml"
+        config.write_text('[[upstream]]\nname = "one"\nbase_url = "http://127.0.0.1:9/v1"\n')
+        answer = self.kvgate("chat", "--config", config, "--data-dir", self.folder / "own",
+                             "--kv-memory", "64MiB", "--max-tokens", "4", stdin="Hello\n")
+        self.assertNotEqual(answer.strip(), "")
+
     def test_chat_at_a_terminal_says_what_was_cached_and_how_fast_and_nothing_of_its_start(self):
         command = " ".join(map(shlex.quote, map(str, [
             server.binary_path(), "chat", "--model", self.tiny(), "--no-disk", "--kv-memory",

@@ -111,6 +111,16 @@ TEST_F(RuntimeTest, WhatItKeptIsThereForTheNextOne) {
   EXPECT_EQ(warmed->find("\"cached_tokens\":0,"), std::string::npos) << *warmed;
 }
 
+TEST_F(RuntimeTest, WhoNeedsAnEngineHasOneBesideUpstreams) {
+  const config::Config config = Forwarding();
+  metrics::Registry registry;
+  const auto runtime = Runtime::Open(
+      {.config = config, .registry = registry, .listens = false, .needs_engine = true});
+  ASSERT_TRUE(runtime) << runtime.error().ToString();
+  ASSERT_NE((*runtime)->provider(), nullptr) << "the default model";
+  EXPECT_TRUE((*runtime)->service().ready());
+}
+
 TEST_F(RuntimeTest, WhoNeedsADiskGetsAnErrorWithoutOne) {
   config_.store.disk = false;
   metrics::Registry registry;
@@ -123,12 +133,15 @@ TEST_F(RuntimeTest, WhoNeedsADiskGetsAnErrorWithoutOne) {
 
 TEST_F(RuntimeTest, TheCallerHearsOfALoad) {
   int num_calls = 0;
+  const auto caller = std::this_thread::get_id();
   metrics::Registry registry;
   config_.engine.model = (temporary_.path() / "missing.gguf").string();
   const auto runtime = Runtime::Open(
-      {.config = config_, .registry = registry, .listens = false, .while_loading = [&num_calls] {
+      {.config = config_, .registry = registry, .listens = false, .while_loading = [&] {
+         EXPECT_EQ(std::this_thread::get_id(), caller);
          ++num_calls;
        }});
+  EXPECT_GE(num_calls, 1);
   ASSERT_FALSE(runtime);
   EXPECT_EQ(runtime.error().code, ErrorCode::kNotFound) << "the loading thread's error";
 }

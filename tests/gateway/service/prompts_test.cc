@@ -109,6 +109,38 @@ TEST(PromptsTest, AnExplanationNamesTheRulesOfItsModeAndWhatThePromptIsMadeOf) {
   EXPECT_THAT(prompts.Explain(sending.Args(Chat())), HasSubstr(R"("upstream":"local")"));
 }
 
+TEST(PromptsTest, AnExplanationShowsTheBoundOfTheKey) {
+  Prompts prompts({});
+  Sending sending;
+  EXPECT_THAT(prompts.Explain(sending.Args(Chat())),
+              HasSubstr(R"({"name":"output_cap","on":true,"edits":0})"));
+  sending.key.default_max_tokens = 77;
+  EXPECT_THAT(prompts.Explain(sending.Args(Chat())),
+              HasSubstr(R"({"name":"output_cap","on":true,"edits":1})"));
+  sending.upstream.mode = "observe";
+  EXPECT_THAT(prompts.Explain(sending.Args(Chat())), HasSubstr("It would be refused: Missing"));
+}
+
+TEST(PromptsTest, ALayoutThatWasReadBeforeChangesNothing) {
+  Sending sending;
+  sending.upstream.mode = "stabilize";
+  sending.key.default_max_tokens = 77;
+  Prompts read_twice({});
+  Prompts read_once({});
+  for (const std::string& body : {Chat(), Chat(R"(,"n":1)"), Chat(R"(,"max_tokens":900)")}) {
+    const Prompts::Args args = sending.Args(body);
+    const std::string expected = Sent(read_twice, args);
+    const Prompts::Known known = read_once.Recognize(
+        {.body = body, .endpoint = args.endpoint, .tenant = args.tenant, .fields = {}});
+    ASSERT_NE(known.layout, nullptr);
+    const std::string copy = body;  // a layout holds for any copy of the body
+    Prompts::Args again = sending.Args(copy);
+    again.layout = known.layout.get();
+    EXPECT_EQ(Sent(read_once, again), expected);
+    EXPECT_NE(expected, body);
+  }
+}
+
 TEST(PromptsTest, AKeyBoundsAnswersWhoseRequestsDoNot) {
   Prompts prompts({});
   Sending sending;
