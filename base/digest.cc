@@ -77,6 +77,10 @@ PrefixDigest Sha256::Finish() {
   return digest;
 }
 
+void Sha256::ContinueFrom(const Sha256& other) {
+  RequireOpenssl(EVP_MD_CTX_copy_ex(impl_->context, other.impl_->context) == 1, "SHA-256 copy");
+}
+
 Sha256& ThreadSha256() {
   thread_local Sha256 sha;
   return sha;

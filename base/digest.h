@@ -39,6 +39,8 @@ class Sha256 {
   Sha256& Update(std::string_view text);
   // Returns the digest of all updates since construction or the last Finish.
   PrefixDigest Finish();
+  // Takes over the updates of `other` since its last Finish, instead of its own.
+  void ContinueFrom(const Sha256& other);
 
  private:
   struct Impl;

@@ -88,12 +88,11 @@ void ClientSink::Begin(const AnswerHead& head) {
   if (!is_forwarded_ && request_.is_head) is_chunked_ = false;
   ping_ = head.ping;
   has_head_ = true;
-  // A client that has left before the head will answer it with a reset.
-  was_half_closed_ = PollPeer() == Peer::kHalfClosed;
 }
 
 Task<bool> ClientSink::Write(std::string_view piece, bool is_last) {
   std::string before = std::exchange(head_text_, {});
+  const bool begins = !before.empty();
   std::string_view after;
   if (is_chunked_ && !piece.empty()) {
     fmt::format_to(std::back_inserter(before), "{:x}\r\n", piece.size());
@@ -105,6 +104,8 @@ Task<bool> ClientSink::Write(std::string_view piece, bool is_last) {
     is_answered_ = is_last;
     co_return true;
   }
+  // A client that has left before the head will answer it with a reset.
+  if (begins && !is_last) was_half_closed_ = PollPeer() == Peer::kHalfClosed;
   is_writing_ = true;
   args_.stream.ExpireAfter(args_.options.write_timeout);
   const bool written = co_await upstream::wire::WriteAll(args_.stream, {before, piece, after});
@@ -139,7 +140,7 @@ void ClientSink::OnTick() {
   if (peer == Peer::kHalfClosed && !is_probed_) {
     if (has_head_ && ping_.empty()) {
       // A client that waits for the answers to further requests has not left.
-      is_left = !was_half_closed_ && !HasUnread();
+      is_left = head_text_.empty() && !was_half_closed_ && !HasUnread();
     } else if (!is_writing_) {
       is_probed_ = true;
       is_left = !Probe();

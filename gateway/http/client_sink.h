@@ -90,7 +90,7 @@ class ClientSink final : public proxy::request::ResponseSink {
   bool is_writing_ = false;
   bool is_answered_ = false;
   bool is_probed_ = false;
-  bool was_half_closed_ = false;  // when the answer began
+  bool was_half_closed_ = false;  // when the answer's head went out
 };
 
 }  // namespace kvgate::http

@@ -4,8 +4,6 @@
 #include <string>
 #include <utility>
 
-#include "base/digest.h"
-
 namespace kvgate::ledger {
 namespace {
 
@@ -51,8 +49,6 @@ RequestRecord BeginRecord(const upstream::ExchangeStart& start) {
 
 }  // namespace
 
-PrefixDigest DigestOf(std::string_view bytes) { return ThreadSha256().Update(bytes).Finish(); }
-
 ExchangeRecorder::ExchangeRecorder(const upstream::ExchangeStart& start, Hooks hooks)
     : record_(BeginRecord(start)), answered_endpoint_(start.endpoint), hooks_(std::move(hooks)) {}
 
@@ -70,10 +66,11 @@ void ExchangeRecorder::OnTranslated(upstream::wire::Endpoint sent_endpoint,
 void ExchangeRecorder::OnSent(std::string_view body_received, std::string_view body_sent) {
   record_.received_bytes = body_received.size();
   record_.sent_bytes = body_sent.size();
-  record_.received_sha256 = DigestOf(body_received);
+  record_.received_sha256 = hooks_.digests.Of(record_.tenant, body_received);
   const bool same =
       body_sent.data() == body_received.data() && body_sent.size() == body_received.size();
-  record_.sent_sha256 = same ? *record_.received_sha256 : DigestOf(body_sent);
+  record_.sent_sha256 =
+      same ? *record_.received_sha256 : hooks_.digests.Of(record_.tenant, body_sent);
 }
 
 void ExchangeRecorder::OnHead(const upstream::ExchangeHead& head) {

@@ -10,6 +10,7 @@
 
 #include "gateway/ledger/request_record.h"
 #include "gateway/ledger/usage_reader.h"
+#include "gateway/upstream/body_digests.h"
 #include "gateway/upstream/exchange_observer.h"
 
 namespace kvgate::ledger {
@@ -24,9 +25,10 @@ class ExchangeRecorder final : public upstream::ExchangeObserver {
       std::function<void(RequestRecord&, const ReplyFacts&, upstream::ExchangePreparation&)>;
   using Price = std::function<void(RequestRecord&)>;
   // `sink` gets the record when the exchange has ended. `price` prices a record that is explained
-  // before that. `complete` and `price` may be empty.
+  // before that. `complete` and `price` may be empty. `digests` must outlive the recorder.
   struct Hooks {
     Sink sink;
+    upstream::BodyDigests& digests;
     Complete complete = {};
     Price price = {};
   };
@@ -51,7 +53,5 @@ class ExchangeRecorder final : public upstream::ExchangeObserver {
   std::shared_ptr<upstream::ExchangePreparation> preparation_;  // null if there was none
   const Hooks hooks_;
 };
-
-PrefixDigest DigestOf(std::string_view bytes);
 
 }  // namespace kvgate::ledger

@@ -163,6 +163,7 @@ void Ledger::Count(RequestRecord& record) {
 std::unique_ptr<upstream::ExchangeObserver> Ledger::Begin(const upstream::ExchangeStart& start) {
   return std::make_unique<ExchangeRecorder>(
       start, ExchangeRecorder::Hooks{.sink = [this](RequestRecord&& record) { Count(record); },
+                                     .digests = digests_,
                                      .complete = options_.complete,
                                      .price = [this](RequestRecord& record) { Price(record); }});
 }

@@ -25,6 +25,7 @@
 #include "gateway/ledger/request_record.h"
 #include "gateway/ledger/totals.h"
 #include "gateway/metrics/registry.h"
+#include "gateway/upstream/body_digests.h"
 #include "gateway/upstream/exchange_observer.h"
 #include "store/meta/meta_store.h"
 
@@ -53,6 +54,8 @@ class Ledger final : public upstream::ExchangeLog {
 
   // Prices the record, counts it and queues it.
   void Add(RequestRecord record);
+  // Where the SHA-256 of bodies are computed.
+  upstream::BodyDigests& digests() { return digests_; }
   // Sets the record's cost, if the usage and a price are known.
   void Price(RequestRecord& record) const;
 
@@ -87,6 +90,7 @@ class Ledger final : public upstream::ExchangeLog {
   Result<void> SealWords();
 
   const Options options_;
+  upstream::BodyDigests digests_;
   mutable std::mutex mutex_;  // guards the queue and the sums
   std::condition_variable wake_;
   // Rows as stored, about a fifth of a record's size; empty rows if records are not kept.

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/clock.h"
-#include "gateway/ledger/exchange_recorder.h"
+#include "gateway/ledger/ledger.h"
 #include "gateway/protocol/form/errors.h"
 
 namespace kvgate::service {
@@ -76,7 +76,8 @@ void LocalRecord::OnRequest(const protocol::form::CompletionRequest& request) {
 
 void LocalRecord::OnBody(std::string_view body) {
   record_.received_bytes = body.size();
-  if (ledger_ != nullptr) record_.received_sha256 = ledger::DigestOf(body);
+  if (ledger_ == nullptr) return;
+  record_.received_sha256 = ledger_->digests().Of(record_.tenant, body);
 }
 
 void LocalRecord::Watch(Prompts& prompts, std::string_view body) {

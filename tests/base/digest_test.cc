@@ -25,6 +25,20 @@ TEST(Sha256Test, MatchesTheStandardsVectorsAndStartsAnewAfterFinish) {
   EXPECT_EQ(ToHex(ThreadSha256().Finish().bytes), empty);
 }
 
+TEST(Sha256Test, ContinuesFromTheUpdatesOfAnother) {
+  const std::string part(100, 'x');
+  Sha256 first;
+  first.Update(part);
+  Sha256 second;
+  second.Update("is forgotten").ContinueFrom(first);
+  first.Update("1");
+  second.Update("2");
+  EXPECT_EQ(first.Finish(), Sha256().Update(part + "1").Finish());
+  EXPECT_EQ(second.Finish(), Sha256().Update(part + "2").Finish());
+  second.ContinueFrom(first);
+  EXPECT_EQ(second.Finish(), Sha256().Finish()) << "a finished digest has no updates";
+}
+
 TEST(Xxh3Test, DependsOnEveryByteAndTheSeed) {
   std::vector<std::byte> data(100);
   const auto base = Xxh3(data);

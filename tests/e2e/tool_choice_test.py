@@ -5,6 +5,7 @@ real ones, calls what it must, with arguments that the tools' schemas allow.
 The templates are in the shared test data; without them these tests skip by name.
 """
 
+import concurrent.futures
 import json
 import re
 import unittest
@@ -20,6 +21,7 @@ TEMPLATES = [
     "CohereForAI-c4ai-command-r7b-12-2024-tool_use", "LFM2-8B-A1B", "openai-gpt-oss-120b",
     "google-gemma-2-2b-it"]
 NUM_SEEDS = 56  # of each template, over all of its tests
+AT_ONCE = 8
 MESSAGES = [{"role": "user", "content": "What is the weather, and what is in the file?"}]
 
 
@@ -117,23 +119,30 @@ class ToolChoiceTest(Case):
                 self.assertIsNone(problem_of(value, SCHEMAS[name]), arguments)
         self.assertEqual(len({call[2] for call in calls}), len(calls), calls)
 
+    def ask(self, running, seed):
+        """What the seed asks for, and the reply: (choice, names, parallel, stream, reply)."""
+        stream = seed % 2 == 1
+        parallel = seed % 3 != 0
+        choice, allowed = [
+            ("required", list(SCHEMAS)),
+            ({"type": "function", "function": {"name": "read_file"}}, ["read_file"]),
+            ({"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [
+                {"type": "function", "function": {"name": "get_weather"}},
+                {"type": "function", "function": {"name": "now"}}]}},
+             ["get_weather", "now"]),
+            ("auto", list(SCHEMAS))][seed % 4]
+        reply = running.chat(
+            MESSAGES, max_tokens=700 if choice != "auto" else 40, temperature=1, seed=seed,
+            tools=TOOLS, tool_choice=choice, parallel_tool_calls=parallel, stream=stream)
+        return choice, allowed, parallel, stream, reply
+
     def check(self, running, name):
         several = 0
-        for seed in range(NUM_SEEDS):
-            stream = seed % 2 == 1
-            parallel = seed % 3 != 0
-            choice, allowed = [
-                ("required", list(SCHEMAS)),
-                ({"type": "function", "function": {"name": "read_file"}}, ["read_file"]),
-                ({"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [
-                    {"type": "function", "function": {"name": "get_weather"}},
-                    {"type": "function", "function": {"name": "now"}}]}},
-                 ["get_weather", "now"]),
-                ("auto", list(SCHEMAS))][seed % 4]
-            reply = self.assert_ok(running.chat(
-                MESSAGES, max_tokens=700 if choice != "auto" else 40, temperature=1, seed=seed,
-                tools=TOOLS, tool_choice=choice, parallel_tool_calls=parallel, stream=stream))
-            calls, finish = calls_of(reply, stream)
+        # Together they are decoded in one batch, each with its own grammar.
+        with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+            asked = list(pool.map(lambda seed: self.ask(running, seed), range(NUM_SEEDS)))
+        for seed, (choice, allowed, parallel, stream, reply) in enumerate(asked):
+            calls, finish = calls_of(self.assert_ok(reply), stream)
             with self.subTest(template=name, seed=seed, calls=calls):
                 if choice != "auto":
                     self.assertGreaterEqual(len(calls), 1)

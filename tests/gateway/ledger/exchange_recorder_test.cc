@@ -4,12 +4,16 @@
 
 #include <string>
 
+#include "base/digest.h"
+
 namespace kvgate::ledger {
 namespace {
 
 using namespace std::chrono_literals;
 
 constexpr std::string_view kBody = R"({"model":"claude-opus-5"})";
+
+PrefixDigest DigestOfBody(std::string_view body) { return Sha256().Update(body).Finish(); }
 
 upstream::ExchangeStart Start() {
   return {.request_id = "id1",
@@ -32,8 +36,10 @@ class ExchangeRecorderTest : public testing::Test {
   std::unique_ptr<ExchangeRecorder> Begin() {
     return std::make_unique<ExchangeRecorder>(
         Start(), ExchangeRecorder::Hooks{
-                     .sink = [this](RequestRecord record) { record_ = std::move(record); }});
+                     .sink = [this](RequestRecord record) { record_ = std::move(record); },
+                     .digests = digests_});
   }
+  upstream::BodyDigests digests_;
   RequestRecord record_;
 };
 
@@ -71,7 +77,7 @@ TEST_F(ExchangeRecorderTest, AWholeExchangeIsRecordedAsItWas) {
   EXPECT_EQ(record_.timings.total_us, 60'000);
   EXPECT_EQ(record_.answer_bytes, answer.size());
   EXPECT_EQ(record_.outcome, "complete");
-  EXPECT_EQ(record_.received_sha256, DigestOf(kBody));
+  EXPECT_EQ(record_.received_sha256, DigestOfBody(kBody));
   EXPECT_EQ(record_.sent_sha256, record_.received_sha256);
 }
 
@@ -80,8 +86,8 @@ TEST_F(ExchangeRecorderTest, ABodyThatWasEditedHasAnotherDigest) {
   const std::string edited = std::string(kBody) + " ";
   recorder->OnSent(kBody, edited);
   recorder->OnEnd({.outcome = upstream::ExchangeOutcome::kFailed, .status = 502, .error = {}});
-  EXPECT_EQ(record_.received_sha256, DigestOf(kBody));
-  EXPECT_EQ(record_.sent_sha256, DigestOf(edited));
+  EXPECT_EQ(record_.received_sha256, DigestOfBody(kBody));
+  EXPECT_EQ(record_.sent_sha256, DigestOfBody(edited));
   EXPECT_EQ(record_.sent_bytes, edited.size());
 }
 
@@ -121,6 +127,7 @@ TEST_F(ExchangeRecorderTest, APreparationCompletesTheRecordOnceWithTheUsageTaken
   int num_calls = 0;
   ExchangeRecorder recorder(Start(),
                             {.sink = [this](RequestRecord record) { record_ = std::move(record); },
+                             .digests = digests_,
                              .complete =
                                  [&](RequestRecord& record, const ReplyFacts& facts,
                                      upstream::ExchangePreparation& prepared) {
@@ -151,13 +158,16 @@ TEST_F(ExchangeRecorderTest, APreparationOfARequestWithoutAnAnswerIsToldOfToo) {
     outcome = record.outcome;
     EXPECT_TRUE(facts.usage.empty());
   };
-  ExchangeRecorder with(Start(), {.sink = [](RequestRecord) {}, .complete = complete, .price = {}});
+  ExchangeRecorder with(
+      Start(),
+      {.sink = [](RequestRecord) {}, .digests = digests_, .complete = complete, .price = {}});
   with.OnPrepared(std::make_shared<Preparation>());
   with.OnEnd({.outcome = upstream::ExchangeOutcome::kFailed, .status = 502, .error = {}});
   EXPECT_EQ(outcome, "failed");
   outcome.clear();
-  ExchangeRecorder without(Start(),
-                           {.sink = [](RequestRecord) {}, .complete = complete, .price = {}});
+  ExchangeRecorder without(
+      Start(),
+      {.sink = [](RequestRecord) {}, .digests = digests_, .complete = complete, .price = {}});
   without.OnEnd({.outcome = upstream::ExchangeOutcome::kFailed, .status = 502, .error = {}});
   EXPECT_EQ(outcome, "");
 }
