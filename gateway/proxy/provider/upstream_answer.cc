@@ -111,6 +111,7 @@ Task<Begun> UpstreamAnswer::Ask() {
     begun = co_await forwarded_->Begin();
   }
   is_whole_ = begun.kind == Begun::Kind::kWhole;
+  if (begun.kind == Begun::Kind::kLeft) co_return Left();
   co_return begun;
 }
 
@@ -126,7 +127,11 @@ Task<Result<Piece>> UpstreamAnswer::Next() {
 void UpstreamAnswer::End(Fate fate) {
   upstream::ExchangeEnd& end = exchange_.end();
   if (forwarded_ && fate == Fate::kDelivered) forwarded_->Finish();
-  if (fate == Fate::kClientLeft && !is_whole_ && end.outcome == ExchangeOutcome::kComplete) {
+  const bool is_unfinished = fate == Fate::kClientLeft && !is_whole_;
+  if (is_unfinished && request_.sink().has_left()) {
+    request_.environment().service.metrics().client_disconnects.Add();
+  }
+  if (is_unfinished && end.outcome == ExchangeOutcome::kComplete) {
     end.outcome = ExchangeOutcome::kClientLeft;
     end.error = "The client left or stopped reading.";
   }
@@ -155,17 +160,18 @@ Begun UpstreamAnswer::Refuse(const Error& error) {
   return {.kind = Begun::Kind::kWhole, .head = {}, .response = std::move(response)};
 }
 
+Begun UpstreamAnswer::Left() {
+  upstream::ExchangeEnd& end = exchange_.end();
+  end.outcome = ExchangeOutcome::kClientLeft;
+  end.status = request_.sink().has_left() ? 499 : 503;
+  request_.Count(end.status);
+  return {.kind = Begun::Kind::kLeft, .head = {}, .response = {}};
+}
+
 Begun UpstreamAnswer::Failure(const Error& error) {
   upstream::ExchangeEnd& end = exchange_.end();
   end.error = error.detail;
-  const request::ResponseSink& sink = request_.sink();
-  if (sink.is_gone()) {
-    if (sink.has_left()) request_.environment().service.metrics().client_disconnects.Add();
-    end.outcome = ExchangeOutcome::kClientLeft;
-    end.status = sink.has_left() ? 499 : 503;
-    request_.Count(end.status);
-    return {.kind = Begun::Kind::kLeft, .head = {}, .response = {}};
-  }
+  if (request_.sink().is_gone()) return Left();
   KVGATE_LOG(kWarning, "proxy", "request {}: {}", request_.head().request_id, error.detail);
   Response response = request::StatusResponse(StatusOf(error), error.detail);
   if (response.status == 503) {

@@ -45,6 +45,8 @@ class UpstreamAnswer final : public Answer, private request::Watcher {
   // True if the next provider is asked instead of passing this one's answer or failure on.
   bool PassesOn(const Result<void>& started);
   Begun Refuse(const Error& error);
+  // The client left, or the server gave the request up, before the answer began.
+  Begun Left();
   // The answer when the upstream gave none.
   Begun Failure(const Error& error);
   // An estimated token count, for upstreams that cannot count tokens.

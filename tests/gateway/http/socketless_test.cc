@@ -34,7 +34,10 @@ class TellingLog final : public upstream::ExchangeLog {
     void OnHead(const upstream::ExchangeHead& head) override {
       text_ += fmt::format(" head {} {}", head.status, head.upstream_request_id);
     }
-    void OnBody(std::string_view piece) override { body_ += piece; }
+    void OnBody(std::string_view piece) override {
+      body_ += piece;
+      log_.Note(body_);
+    }
     std::string Explain(const upstream::ExchangeEnd&) override { return R"({"explained":true})"; }
     upstream::ExchangeTotals OnEnd(const upstream::ExchangeEnd& end) override {
       log_.Add(fmt::format("{} body {} end {} {} {} {} {}", text_, body_,
@@ -50,6 +53,7 @@ class TellingLog final : public upstream::ExchangeLog {
   };
 
   std::unique_ptr<upstream::ExchangeObserver> Begin(const upstream::ExchangeStart& start) override {
+    Note("");
     return std::make_unique<Observer>(
         *this, fmt::format("{} {} for {} by {} stream {} ({} fields)", start.method, start.path,
                            start.model, start.upstream, start.stream, start.fields->size()));
@@ -59,15 +63,33 @@ class TellingLog final : public upstream::ExchangeLog {
     const std::lock_guard lock(mutex_);
     return std::exchange(told_, {});
   }
+  // True if the account of the newest request was told of this word in an answer.
+  bool HasHeard(std::string_view word) const {
+    const std::lock_guard lock(mutex_);
+    return heard_.find(word) != std::string::npos;
+  }
 
  private:
+  void Note(std::string body) {
+    const std::lock_guard lock(mutex_);
+    heard_ = std::move(body);
+  }
   void Add(std::string text) {
     const std::lock_guard lock(mutex_);
     told_.push_back(std::move(text));
   }
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::vector<std::string> told_;
+  std::string heard_;  // of the newest request's answer
 };
+
+// When a client leaves its request.
+enum class Leaves { kBeforeHead, kInTheMiddle, kBehindTheEnd };
+
+std::string_view WordOf(Leaves leaves) {
+  if (leaves == Leaves::kBeforeHead) return "hold-the-head";
+  return leaves == Leaves::kInTheMiddle ? "hold-the-rest" : "";
+}
 
 // One gateway with providers of its own.
 struct Side {
@@ -75,6 +97,16 @@ struct Side {
   ModelProvider anthropic{"anthropic", "anthropic"};
   service::Prompts prompts{prompt::Optimizer::Options{}};
   TellingLog log;
+
+  int num_held() const { return openai.num_held() + anthropic.num_held(); }
+  // True if one more answer than `before` is held, and all of it that came has been passed on.
+  bool IsHeld(int before, Leaves leaves) const {
+    return num_held() > before && (leaves == Leaves::kBeforeHead || log.HasHeard("Hel"));
+  }
+  bool IsAllGivenUp() const {
+    return openai.num_given_up() == openai.num_held() &&
+           anthropic.num_given_up() == anthropic.num_held();
+  }
 
   proxy::request::TargetOptions Targets() const {
     config::UpstreamConfig stable = openai.Config({"stable-*"});
@@ -92,7 +124,8 @@ class Requests {
  public:
   explicit Requests(uint32_t seed) : random_(seed) {}
 
-  TestRequest Next() {
+  // `last_word` stands in the last turn, which then does not remain in the conversation.
+  TestRequest Next(std::string_view last_word = "") {
     Conversation& conversation = conversations_[Pick(std::size(conversations_))];
     if (conversation.turns.empty() || Pick(12) == 0) Begin(conversation);
     const bool streams = Pick(2) == 0;
@@ -100,8 +133,10 @@ class Requests {
     if (Pick(10) == 0) word = "fail-openai";
     if (Pick(25) == 0) word = "fail-openai fail-anthropic";
     if (Pick(25) == 0) word = "refuse-me";
+    if (!last_word.empty()) word += fmt::format(" {}", last_word);
     conversation.turns.push_back(word);
     TestRequest request{.path = conversation.path, .body = BodyOf(conversation, streams)};
+    if (!last_word.empty()) conversation.turns.pop_back();
     request.fields = {{"Host", "localhost"},
                       {"Content-Type", "application/json"},
                       {"Authorization", "Bearer sk-caller"}};
@@ -176,32 +211,22 @@ std::string Wire(const TestRequest& request) {
   return text + fmt::format("Content-Length: {}\r\n\r\n{}", request.body.size(), request.body);
 }
 
-TEST(SocketlessTest, ARequestIsTheSameWithASocketAndWithout) {
+// A server and the proxy alone, which are asked the same.
+struct Pair {
   Side with;
   Side without;
   const Script script = {.pieces = {"Hello"}};  // two pieces may go out as one
-  TestServer server({.script = script,
+  TestServer server{{.script = script,
                      .options = {.targets = {.proxy = with.Targets()},
+                                 .poll_interval = milliseconds(2),
                                  .exchange_log = &with.log,
-                                 .prompts = &with.prompts}});
-  TestProxy proxy({.script = script,
+                                 .prompts = &with.prompts}}};
+  TestProxy proxy{{.script = script,
                    .targets = without.Targets(),
-                   .options = {.exchange_log = &without.log, .prompts = &without.prompts}});
-  RawClient client(server.port());
-  Requests requests(1);
-  size_t num_seen = 0;
-  for (int i = 0; i < 1000; ++i) {
-    TestRequest request = requests.Next();
-    ASSERT_TRUE(client.Send(Wire(request))) << i;
-    const RawResponse expected = client.ReadResponse();
-    // As a client's library sends it.
-    request.fields.emplace_back("Content-Length", std::to_string(request.body.size()));
-    TestSink sink(proxy.io());
-    proxy.Serve(request, sink);
-    ASSERT_EQ(sink.status, expected.status) << i << ": " << expected.body << sink.body;
-    ASSERT_EQ(sink.is_complete, expected.complete) << i;
-    const std::string id = expected.headers.at("x-kvgate-request-id");
-    ASSERT_EQ(WithoutIds(sink.body, test::kTestRequestId), WithoutIds(expected.body, id)) << i;
+                   .options = {.exchange_log = &without.log, .prompts = &without.prompts}}};
+
+  // Compares what accounts were told, and what the providers got.
+  void Compare() {
     const std::vector<std::string> told = without.log.Take();
     std::vector<std::string> by_server;
     ASSERT_TRUE(test::WaitUntil(
@@ -209,15 +234,137 @@ TEST(SocketlessTest, ARequestIsTheSameWithASocketAndWithout) {
           for (std::string& text : with.log.Take()) by_server.push_back(std::move(text));
           return by_server.size() >= told.size();
         },
-        "the server's account is closed"))
-        << i;
-    ASSERT_EQ(told, by_server) << i;
-    const auto sent = with.openai.requests();
-    ASSERT_EQ(without.openai.requests(), sent) << i;
-    ASSERT_EQ(without.anthropic.requests(), with.anthropic.requests()) << i;
-    num_seen = sent.size();
+        "the server's account is closed"));
+    ASSERT_EQ(told, by_server);
+    ASSERT_EQ(without.openai.requests(), with.openai.requests());
+    ASSERT_EQ(without.anthropic.requests(), with.anthropic.requests());
   }
-  EXPECT_GT(num_seen, 200u);
+};
+
+TEST(SocketlessTest, ARequestIsTheSameWithASocketAndWithout) {
+  Pair pair;
+  RawClient client(pair.server.port());
+  Requests requests(1);
+  for (int i = 0; i < 1000; ++i) {
+    TestRequest request = requests.Next();
+    ASSERT_TRUE(client.Send(Wire(request))) << i;
+    const RawResponse expected = client.ReadResponse();
+    // As a client's library sends it.
+    request.fields.emplace_back("Content-Length", std::to_string(request.body.size()));
+    TestSink sink(pair.proxy.io());
+    pair.proxy.Serve(request, sink);
+    ASSERT_EQ(sink.status, expected.status) << i << ": " << expected.body << sink.body;
+    ASSERT_EQ(sink.is_complete, expected.complete) << i;
+    const std::string id = expected.headers.at("x-kvgate-request-id");
+    ASSERT_EQ(WithoutIds(sink.body, test::kTestRequestId), WithoutIds(expected.body, id)) << i;
+    ASSERT_NO_FATAL_FAILURE(pair.Compare()) << i;
+  }
+  EXPECT_GT(pair.with.openai.requests().size(), 200u);
+}
+
+// Calls `then` on the executor once `condition` holds, which it looks for every millisecond.
+void When(boost::asio::io_context& io, std::function<bool()> condition,
+          std::function<void()> then) {
+  if (condition()) {
+    then();
+    return;
+  }
+  auto timer = std::make_shared<boost::asio::steady_timer>(io, milliseconds(1));
+  timer->async_wait([&io, timer, condition = std::move(condition), then = std::move(then)](
+                        const auto&) mutable { When(io, std::move(condition), std::move(then)); });
+}
+
+// Serves a request without a socket whose client leaves as soon as a provider holds the answer.
+// Returns true if it left: a request that no provider holds is answered.
+bool ServeAndLeave(Pair& pair, const TestRequest& request, Leaves leaves, TestSink& sink) {
+  if (leaves == Leaves::kBehindTheEnd) {
+    pair.proxy.Serve(request, sink);
+    sink.Leave();
+    return false;
+  }
+  // The last look may come during the next request.
+  struct State {
+    bool has_left = false;
+    bool is_served = false;
+  };
+  const auto state = std::make_shared<State>();
+  const auto is_due = [&side = pair.without, state, before = pair.without.num_held(), leaves] {
+    return state->is_served || side.IsHeld(before, leaves);
+  };
+  const auto leave = [&sink, state] {
+    if (state->is_served) return;
+    state->has_left = true;
+    sink.Leave();
+  };
+  pair.proxy.Serve(request, sink, [&] { When(pair.proxy.io(), is_due, leave); });
+  state->is_served = true;
+  return state->has_left;
+}
+
+// The same through a server. What the client got of the answer is compared where it can tell.
+void AskAndLeave(Pair& pair, const TestRequest& request, Leaves leaves, const TestSink& sink) {
+  Side& side = pair.with;
+  const int before = side.num_held();
+  RawClient client(pair.server.port());
+  ASSERT_TRUE(client.Send(Wire(request)));
+  if (sink.is_complete) {
+    const RawResponse whole = client.ReadResponse();
+    ASSERT_EQ(whole.status, sink.status);
+    return;  // and leaves behind the end
+  }
+  const bool has_part = sink.body.find("Hel") != std::string::npos;
+  if (has_part) {
+    ASSERT_TRUE(client.WaitFor("Hel"));
+  }
+  ASSERT_TRUE(
+      test::WaitUntil([&] { return side.IsHeld(before, leaves); }, "a provider holds the answer"));
+  if (!has_part) return;
+  // A client that goes on reading sees where the answer ends.
+  client.ShutdownSend();
+  const RawResponse part = client.ReadResponse();
+  ASSERT_EQ(part.status, sink.status);
+  ASSERT_FALSE(part.complete);
+  const std::string id = part.headers.at("x-kvgate-request-id");
+  ASSERT_EQ(WithoutIds(part.body, id), WithoutIds(sink.body, test::kTestRequestId));
+}
+
+TEST(SocketlessTest, ARequestWhoseClientLeavesIsTheSameWithASocketAndWithout) {
+  Pair pair;
+  Requests requests(2);
+  int num_left[3] = {};
+  int num_parts = 0;
+  for (int i = 0; i < 240; ++i) {
+    const auto leaves = static_cast<Leaves>(i % 3);
+    TestRequest request = requests.Next(WordOf(leaves));
+    const TestRequest on_wire = request;
+    request.fields.emplace_back("Content-Length", std::to_string(request.body.size()));
+    TestSink sink(pair.proxy.io());
+    const bool has_left = ServeAndLeave(pair, request, leaves, sink);
+    ASSERT_NE(has_left, sink.is_complete) << i << " " << sink.body;
+    num_left[i % 3] += has_left || leaves == Leaves::kBehindTheEnd ? 1 : 0;
+    num_parts += has_left && sink.num_pieces > 0 ? 1 : 0;
+    ASSERT_NO_FATAL_FAILURE(AskAndLeave(pair, on_wire, leaves, sink)) << i;
+    ASSERT_NO_FATAL_FAILURE(pair.Compare()) << i;
+    for (const Side* const side : {&pair.with, &pair.without}) {
+      ASSERT_TRUE(test::WaitUntil([&] { return side->IsAllGivenUp(); },
+                                  "the providers' connections are given up"))
+          << i;
+    }
+    ASSERT_EQ(pair.without.openai.num_held(), pair.with.openai.num_held()) << i;
+    ASSERT_EQ(pair.without.anthropic.num_held(), pair.with.anthropic.num_held()) << i;
+    ASSERT_EQ(pair.proxy.bodies().bytes(), 0u) << i;
+    const auto num_disconnects = [](auto& side) {
+      return side.gateway.metrics.client_disconnects.value();
+    };
+    ASSERT_EQ(num_disconnects(pair.proxy), static_cast<uint64_t>(num_left[0] + num_left[1])) << i;
+    ASSERT_TRUE(
+        test::WaitUntil([&] { return num_disconnects(pair.server) == num_disconnects(pair.proxy); },
+                        "the server counts it too"))
+        << i;
+  }
+  EXPECT_GT(num_left[0], 30);
+  EXPECT_GT(num_left[1], 30);
+  EXPECT_GT(num_parts, 20);
 }
 
 }  // namespace

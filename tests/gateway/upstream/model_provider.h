@@ -1,9 +1,13 @@
 // ModelProvider answers like a provider of models in its dialect, from the request alone: one body
-// or a stream of events, or a failure if the prompt says so. It keeps what it got.
+// or a stream of events, or a failure if the prompt says so. It keeps what it got. A prompt with
+// "hold-the-head" gets no answer, and one with "hold-the-rest" an answer that stops behind its
+// first word: then it waits until the other side gives the connection up.
 #pragma once
 
 #include <fmt/format.h>
 
+#include <atomic>
+#include <chrono>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -20,7 +24,14 @@ class ModelProvider {
       : name_(std::move(name)), dialect_(std::move(dialect)), server_([this](Peer& peer, int) {
           for (std::string request = peer.ReadRequest(); !request.empty();
                request = peer.ReadRequest()) {
-            if (!peer.Send(AnswerTo(request))) return;
+            const std::string answer = AnswerTo(request);
+            const bool holds = Has(answer, kWord) && Has(request, "hold-the-");
+            const std::string sent = holds ? BeginningOf(answer, request) : answer;
+            if (!peer.Send(sent)) return;
+            if (!holds) continue;
+            ++num_held_;
+            if (peer.WaitForEnd(kHoldLimit)) ++num_given_up_;
+            return;
           }
         }) {}
 
@@ -40,8 +51,24 @@ class ModelProvider {
     const std::lock_guard lock(mutex_);
     return requests_;
   }
+  // How many answers it held, and how many of their connections were given up.
+  int num_held() const { return num_held_.load(); }
+  int num_given_up() const { return num_given_up_.load(); }
 
  private:
+  // Far above what a busy machine needs.
+  static constexpr std::chrono::seconds kHoldLimit{60};
+
+  static constexpr std::string_view kWord = "Hel";  // the first of every answer but failures
+
+  // What is sent of an answer that is held: nothing, or as far as its first word, with the chunk
+  // that this is in.
+  static std::string BeginningOf(const std::string& answer, std::string_view request) {
+    if (Has(request, "hold-the-head")) return "";
+    const size_t word = answer.find(kWord);
+    const size_t line = answer.find("\r\n", word);
+    return answer.substr(0, line == std::string::npos ? word + kWord.size() : line + 2);
+  }
   static bool Has(std::string_view text, std::string_view part) {
     return text.find(part) != std::string_view::npos;
   }
@@ -151,6 +178,8 @@ class ModelProvider {
   const std::string dialect_;
   std::mutex mutex_;
   std::vector<std::string> requests_;
+  std::atomic<int> num_held_{0};
+  std::atomic<int> num_given_up_{0};
   ScriptedUpstream server_;  // last: its threads use all of the above
 };
 
