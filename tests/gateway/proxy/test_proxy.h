@@ -95,7 +95,7 @@ inline constexpr const char* kTestRequestId = "0123456789abcdef01234567";
 struct TestRequest {
   std::string method = "POST";
   std::string path = "/v1/chat/completions";
-  std::string body;
+  std::string body = {};
   std::vector<std::pair<std::string, std::string>> fields = {};
   proxy::request::BodySource* source = nullptr;  // for routes that take their body in pieces
 };

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "gateway/config/config.h"
@@ -50,6 +51,11 @@ class ModelProvider {
   std::vector<std::string> requests() {
     const std::lock_guard lock(mutex_);
     return requests_;
+  }
+  // Returns those since it was last called.
+  std::vector<std::string> TakeRequests() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(requests_, {});
   }
   // How many answers it held, and how many of their connections were given up.
   int num_held() const { return num_held_.load(); }
