@@ -113,12 +113,16 @@ std::optional<Error> ReadRules(const Json& json, const std::string& path, std::s
   read("increment_tokens", rules.increment_tokens);
   read("breakpoints_max", rules.breakpoints_max);
   read("lookback_blocks", rules.lookback_blocks);
+  read("first_breakpoints_read", rules.first_breakpoints_read);
+  read("last_breakpoints_read", rules.last_breakpoints_read);
+  read("earlier_turns_read", rules.earlier_turns_read);
   read("ttl_seconds", rules.ttl_seconds);
   read("ttl_long_seconds", rules.ttl_long_seconds);
   rules.breakpoints = BreakpointSyntax(fields.OneOf("markers", {"cache_control", "breakpoint"}));
   rules.automatic_breakpoint = fields.Flag("automatic_marker");
   rules.implicit_breakpoint = fields.Flag("implicit_breakpoint");
-  rules.cache_key = CacheKeyUse(fields.OneOf("prompt_cache_key", {"routing", "matched"}));
+  rules.cache_key =
+      CacheKeyUse(fields.OneOf("prompt_cache_key", {"routing", "matched", "required"}));
   rules.key_of_conversation = fields.OneOf("key_of", {"shape", "conversation"}) == 2;
   read("key_requests_per_minute", rules.key_requests_per_minute);
   read("key_characters_max", rules.key_characters_max);

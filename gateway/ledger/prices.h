@@ -35,9 +35,10 @@ enum class BreakpointSyntax : uint8_t {
 
 // The effect of prompt_cache_key.
 enum class CacheKeyUse : uint8_t {
-  kNone,     // it is not accepted
-  kRouting,  // requests with the same key go to one machine
-  kMatched,  // in addition, entries are found only under the key they were written with
+  kNone,      // it is not accepted
+  kRouting,   // requests with the same key go to one machine
+  kMatched,   // in addition, entries are found only under the key they were written with
+  kRequired,  // requests without a key are not cached
 };
 
 // The behaviour of a provider's own prompt cache; 0 means unknown or absent.
@@ -46,6 +47,11 @@ struct CacheRules {
   int64_t increment_tokens = 0;  // cached counts are multiples of it
   int64_t breakpoints_max = 0;   // explicit ones per request
   int64_t lookback_blocks = 0;   // counted from a breakpoint, including its own block
+  // Where a lookup without lookback_blocks searches: explicit breakpoints, counted from the front
+  // and from the end, and ends of turns before the newest one.
+  int64_t first_breakpoints_read = 0;
+  int64_t last_breakpoints_read = 0;
+  int64_t earlier_turns_read = 0;
   int64_t ttl_seconds = 0;       // after the last use, by default
   int64_t ttl_long_seconds = 0;  // the longer one that a breakpoint can ask for
   BreakpointSyntax breakpoints = BreakpointSyntax::kNone;

@@ -10,7 +10,6 @@
 namespace kvgate::replay {
 namespace {
 
-constexpr size_t kPointsRead = 50;  // only the latest ones
 constexpr int64_t kMinute = 60'000'000;
 constexpr size_t kRoutedBytes = 256 * kTokenBytes;  // routing hashes the first 256 tokens
 
@@ -46,25 +45,42 @@ struct Points {
   int64_t tokens = 0;           // of the whole prompt
 };
 
-Points FindPoints(const Rendering& prompt, PrefixChain chain, size_t most) {
+// Returns true if a lookup considers the point at `index` of `count`; 0 and 0 are no bounds.
+bool IsRead(size_t index, size_t count, int64_t first, int64_t last) {
+  if (first == 0 && last == 0) return true;
+  return index < static_cast<size_t>(first) || index + static_cast<size_t>(last) >= count;
+}
+
+Points FindPoints(const Rendering& prompt, PrefixChain chain, const ledger::CacheRules& rules) {
   Points out;
   std::vector<Point> marked;
+  std::vector<Point> turns;
   for (const Item& item : prompt.items) {
     chain.Add(item.text);
     out.tokens += item.num_tokens();
     const Point point{.tokens = out.tokens, .hash = chain.hash()};
-    if (item.ends_turn || item.breakpoint_ttl) out.readable.push_back(point);
+    if (item.ends_turn) turns.push_back(point);
     if (item.breakpoint_ttl) marked.push_back(point);
   }
+  for (size_t i = 0; i < marked.size(); ++i) {
+    if (IsRead(i, marked.size(), rules.first_breakpoints_read, rules.last_breakpoints_read)) {
+      out.readable.push_back(marked[i]);
+    }
+  }
+  // The newest turn has a breakpoint of its own; the rules count the turns before it.
+  const int64_t last = rules.earlier_turns_read == 0 ? 0 : rules.earlier_turns_read + 1;
+  for (size_t i = 0; i < turns.size(); ++i) {
+    if (IsRead(i, turns.size(), 0, last)) out.readable.push_back(turns[i]);
+  }
+  std::ranges::stable_sort(out.readable, {}, &Point::tokens);
   if (prompt.is_explicit) {
     out.wanted = std::move(marked);
   } else {
-    const size_t own = std::min(marked.size(), most - 1);  // the implicit one takes a place
+    // The implicit breakpoint takes a place.
+    const size_t own = std::min(marked.size(), static_cast<size_t>(rules.breakpoints_max) - 1);
     out.wanted.assign(marked.end() - static_cast<std::ptrdiff_t>(own), marked.end());
-    if (!out.readable.empty()) out.wanted.push_back(out.readable.back());
+    if (!turns.empty()) out.wanted.push_back(turns.back());
   }
-  const size_t old = out.readable.size() - std::min(out.readable.size(), kPointsRead);
-  out.readable.erase(out.readable.begin(), out.readable.begin() + static_cast<std::ptrdiff_t>(old));
   return out;
 }
 
@@ -129,7 +145,7 @@ SimulatedAnswer OpenAiCache::Ask(const SentRequestView& request) {
   chain.Add(std::to_string(Route(request, *prompt, rules)));
   if (rules.breakpoints == ledger::BreakpointSyntax::kBreakpoint) {
     if (rules.cache_key == ledger::CacheKeyUse::kMatched) chain.Add(prompt->cache_key);
-    const Points points = FindPoints(*prompt, chain, static_cast<size_t>(rules.breakpoints_max));
+    const Points points = FindPoints(*prompt, chain, rules);
     answer.usage = ByBreakpoints(store_, points, rules, request);
   } else {
     answer.usage = ByIncrements(store_, chain, JoinedText(*prompt), rules, request);

@@ -150,17 +150,21 @@ def openai_usage(store, body, scope):
     options = body.get("prompt_cache_options") or {}
     chain = Chain(scope, model, body.get("prompt_cache_key"),
                   [body.get(name) for name in OPENAI_SALTS])
-    points, explicit = [], []
+    turns, explicit = [], []
     for text, ends_turn, marked in openai_items(body):
         point = chain.add(text)
-        if ends_turn or marked:
-            points.append(point)
+        if ends_turn:
+            turns.append(point)
         if marked:
             explicit.append(point)
-    wanted = explicit if options.get("mode") == "explicit" else explicit[-3:] + points[-1:]
+    wanted = explicit if options.get("mode") == "explicit" else explicit[-3:] + turns[-1:]
     if not wanted:
         return chain.tokens, 0, 0, []
-    hits = [p for p in points[-50:] if p[0] >= minimum and store.has(p[1])]
+    # Explicit breakpoints of both ends, the newest turn, and the ends of some turns before it.
+    first, last = rules.get("first_breakpoints_read", 0), rules.get("last_breakpoints_read", 0)
+    points = explicit[:first] + explicit[first:][-last:]
+    points += turns[-rules.get("earlier_turns_read", 0) - 1:]
+    hits = [p for p in sorted(points) if p[0] >= minimum and store.has(p[1])]
     cached = max((p[0] for p in hits), default=0)
     for point in hits[-1:]:
         store.refresh(point[1])

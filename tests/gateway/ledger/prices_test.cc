@@ -79,6 +79,19 @@ TEST(PricesTest, NoModelTakesTheRowOfItsNeighbour) {
   EXPECT_EQ(Row("anthropic", "claude-opus-4-20250514").rules.minimum_tokens, 1024);
   EXPECT_FALSE(Row("openai", "gpt-6-nova").prices.has_value());
   EXPECT_EQ(Row("openai", "gpt-4o").rules.increment_tokens, 128);
+  EXPECT_FALSE(Row("openai", "gpt-6.1-sol").prices.has_value());
+  EXPECT_EQ(Row("openai", "gpt-6.1-sol").factors->read, 0.05);
+  EXPECT_EQ(Row("openai", "gpt-6-sol").factors->read, 0.1);
+}
+
+TEST(PricesTest, MinimumsAreThoseOfTheNewestPages) {
+  EXPECT_EQ(Row("anthropic", "claude-sonnet-5-5").rules.minimum_tokens, 512);
+  EXPECT_EQ(Row("anthropic", "claude-haiku-5-5").rules.minimum_tokens, 512);
+  EXPECT_EQ(Row("anthropic", "claude-sonnet-5").rules.minimum_tokens, 1024);
+  EXPECT_EQ(Row("gemini", "gemini-2.5-pro").rules.minimum_tokens, 2048);
+  EXPECT_EQ(Row("gemini", "gemini-2.5-flash").rules.minimum_tokens, 2048);
+  EXPECT_EQ(Row("gemini", "gemini-3-flash-preview").rules.minimum_tokens, 1024);
+  EXPECT_EQ(Row("gemini", "gemini-3.5-flash").rules.minimum_tokens, 4096);
 }
 
 TEST(PricesTest, WhatARequestCanAskOfACacheIsData) {
@@ -100,6 +113,10 @@ TEST(PricesTest, WhatARequestCanAskOfACacheIsData) {
   EXPECT_EQ(sol.rules.cache_key, CacheKeyUse::kMatched);
   EXPECT_EQ(sol.rules.key_characters_max, 64);
   EXPECT_EQ(sol.rules.key_requests_per_minute, 15);
+  EXPECT_EQ(sol.rules.first_breakpoints_read, 2);
+  EXPECT_EQ(sol.rules.last_breakpoints_read, 50);
+  EXPECT_EQ(sol.rules.earlier_turns_read, 20);
+  EXPECT_EQ(Row("mistral", "any").rules.cache_key, CacheKeyUse::kRequired);
   EXPECT_EQ(Row("openai", "gpt-5.5").rules.breakpoints, BreakpointSyntax::kNone);
   EXPECT_EQ(Row("openai", "gpt-4o").rules.cache_key, CacheKeyUse::kRouting);
   EXPECT_EQ(Row("openai", "mystery-7b").rules.cache_key, CacheKeyUse::kNone);

@@ -59,6 +59,37 @@ TEST(OpenAiCache, OlderModelsCacheInIncrementsForFree) {
   EXPECT_EQ(cache.Ask(3, Chat("gpt-5.5", {Words(1500, 'b')})).usage.cache_read_tokens, 0);
 }
 
+TEST(OpenAiCache, ALookupConsidersTwentyEarlierTurns) {
+  for (const size_t behind : {size_t{20}, size_t{21}}) {
+    Driver cache = Make();
+    std::vector<std::string> turns = {Words(2000)};
+    cache.Ask(0, Chat("gpt-6-sol", turns));
+    for (size_t i = 0; i < behind; ++i) {
+      turns.push_back("fine");
+      turns.push_back("more " + std::to_string(i));
+    }
+    const auto usage = cache.Ask(1, Chat("gpt-6-sol", turns)).usage;
+    EXPECT_EQ(usage.cache_read_tokens > 0, behind == 20) << behind;
+  }
+}
+
+TEST(OpenAiCache, ABreakpointAtTheFrontIsFoundHoweverLongTheRest) {
+  Driver cache = Make();
+  const std::string system =
+      fmt::format(R"({{"role":"system","content":[{{"type":"text","text":"{}",)"
+                  R"("prompt_cache_breakpoint":{{"mode":"explicit"}}}}]}})",
+                  Words(2000));
+  const auto ask = [&](int second, size_t num_turns) {
+    std::string messages = system;
+    for (size_t i = 0; i < num_turns; ++i) {
+      messages += fmt::format(R"(,{{"role":"user","content":"{} at {}"}})", i, second);
+    }
+    return cache.Ask(second, R"({"model":"gpt-6-sol","messages":[)" + messages + "]}").usage;
+  };
+  ask(0, 1);
+  EXPECT_GT(ask(1, 60).cache_read_tokens, 1900);
+}
+
 TEST(OpenAiCache, RefusesWhatTheApiRefuses) {
   Driver cache = Make();
   const std::string key = fmt::format(R"("prompt_cache_key":"{}",)", std::string(65, 'k'));
