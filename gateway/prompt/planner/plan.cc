@@ -97,7 +97,6 @@ class LearningPlanner final : public Planner {
     PlannedConversation* memory = conversations_.Find(outcome.conversation);
     if (memory == nullptr) return;
     const auto input = static_cast<double>(outcome.input_tokens);
-    memory->reported_tokens = std::max(memory->reported_tokens, input);
     if (outcome.estimated_tokens > 0 && outcome.input_tokens > 0) {
       const double ratio =
           std::clamp(input / static_cast<double>(outcome.estimated_tokens), kScaleMin, kScaleMax);
@@ -115,6 +114,7 @@ class LearningPlanner final : public Planner {
     if (!sent) return;
     memory->num_requests = std::max<int64_t>(memory->num_requests - 1, 0);
     DropWritten(*sent, *memory);
+    memory->stability.Withdraw(sent->time_us);
     ForAccounts(*memory,
                 [&](Account& account) { account.Unsend(sent->premium, sent->total_tokens); });
     const bool was_first = memory->num_requests == 0;
@@ -168,6 +168,13 @@ class LearningPlanner final : public Planner {
       if (memory.open.size() == kOpenPlansMax) memory.open.erase(memory.open.begin());
       memory.open.push_back(*decision.sent);
     }
+    if (decision.end) {
+      memory.stability.Send({.segments = args.segments,
+                             .num_shared = decision.num_shared,
+                             .end = *decision.end,
+                             .earned = decision.earned,
+                             .time_us = args.now_us});
+    }
     for (const CacheEntry& entry : decision.entries) {
       Remember(memory.entries, entry, kConversationEntriesMax);
     }
@@ -188,6 +195,8 @@ class LearningPlanner final : public Planner {
       account.loss += correction;
       account.Save((1 - sent.read_factor) * read, sent.total_tokens);
     });
+    const bool was_read = read > kReadShareMin * sent.read_tokens;
+    if (sent.read_tokens > 0) memory.stability.Read(was_read, sent.expects_earned);
     if (written == 0 && read == 0) {
       DropWritten(sent, memory);
     } else {
@@ -195,7 +204,7 @@ class LearningPlanner final : public Planner {
                                std::max<double>(static_cast<double>(outcome.input_tokens), 1);
       const Report report{.sent = sent,
                           .cached_tokens = (read + written) * estimated,
-                          .was_read = read > kReadShareMin * sent.read_tokens,
+                          .was_read = was_read,
                           .now_us = outcome.now_us};
       Confirm(memory.entries, report);
       if (ShapeMemory* shape = shapes_.Find(memory.shape)) Confirm(shape->entries, report);

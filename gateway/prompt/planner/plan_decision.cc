@@ -121,9 +121,14 @@ void RecordFirst(const PlanArgs& args, int64_t readable_after_us, ShapeMemory& s
   group.first.Issue(args.now_us);
 }
 
-void RecordNext(const PlanArgs& args, PlannedConversation& memory, ShapeMemory& shape,
+void RecordNext(const PlanArgs& args, double scale, PlannedConversation& memory, ShapeMemory& shape,
                 GroupMemory& group) {
-  const Gap gap = GapOf(args.row->rules, args.now_us - memory.last_us);
+  const CacheRules& rules = args.row->rules;
+  const Gap gap = GapOf(rules, args.now_us - memory.last_us);
+  memory.stability.Arrive({.segments = args.segments,
+                           .in_time = gap == Gap::kWithinTtl,
+                           .minimum_tokens = static_cast<double>(rules.minimum_tokens) / scale});
+  if (memory.stability.HasBroken()) memory.account.ForgetGains();
   memory.gaps.Add(gap, kOwnGapKeep);
   shape.gaps.Add(gap, kShapeGapKeep);
   const bool was_first = memory.num_requests == 1;
@@ -195,18 +200,27 @@ void FindEntries(const PlanArgs& args, const Layout& layout, const std::vector<C
 
 // Returns true if the loss stays in bounds: one lost write for an unknown shape, two for a
 // conversation that has gone on, and beyond that a fixed share of its traffic. Savings of the shape
-// raise the bound.
-bool Affords(const View& view, double total, double premium, Lifetime lifetime) {
+// raise the bound while the conversation's prefix holds. Where entries are evicted, reading them is
+// no safer than writing.
+bool AccountAffords(const View& view, double total, double premium, Lifetime lifetime) {
   const PlannedConversation& memory = view.conversation;
-  const double more = lifetime == Lifetime::kNone ? kReadLossMax : 0;
+  const Stability& stability = memory.stability;
+  const double more = lifetime == Lifetime::kNone && !stability.IsEvicted() ? kReadLossMax : 0;
   if (memory.num_requests <= 1) {
     const Account::Bound bound{.num_lost = kFirstLossMax + more};
     return view.shape.account.Affords(premium, total, bound) &&
            view.group.account.Affords(premium, total, bound);
   }
-  const double own = lifetime == Lifetime::kTtl ? kOwnLossMax : kOwnLongLossMax;
-  return memory.account.Affords(
-      premium, total, {.num_lost = own + more, .surplus = std::max(0.0, -view.shape.account.loss)});
+  const bool is_short = lifetime == Lifetime::kTtl || stability.IsEvicted();
+  const double own = is_short ? kOwnLossMax : kOwnLongLossMax;
+  const bool may_lose_gains = !stability.HasBroken();
+  const double surplus = may_lose_gains ? std::max(0.0, -view.shape.account.loss) : 0;
+  return memory.account.Affords(premium, total, {.num_lost = own + more, .surplus = surplus});
+}
+
+bool Affords(const View& view, double total, double premium, Lifetime lifetime) {
+  if (lifetime != Lifetime::kLong && view.conversation.stability.EarnsWrite()) return true;
+  return AccountAffords(view, total, premium, lifetime);
 }
 
 // Adds the positions of the caller's breakpoints to `cost`, in scaled tokens.
@@ -257,12 +271,15 @@ CostArgs CostArgsOf(const PlanArgs& args, const View& view, const Layout& layout
   return cost;
 }
 
-std::string_view ReasonOf(const CostArgs& cost, const CostChoice& choice, bool callers) {
+// `is_untrusted`: a part of the request is expected to change again.
+std::string_view ReasonOf(const CostArgs& cost, const CostChoice& choice, bool callers,
+                          bool is_untrusted) {
   if (choice.tail != Lifetime::kNone || choice.stable != Lifetime::kNone) {
     return choice.written_tokens > 0 ? "expected reuse" : "already cached";
   }
   if (cost.readable_tokens > 0) return "already cached";
   if (callers) return "the caller's own markers";
+  if (is_untrusted) return "earlier writes have not been read yet";
   if (cost.stable_tokens == 0 && cost.tail_tokens == 0) return "below the minimum";
   if (choice.is_refused) return "earlier writes have not been read yet";
   if (cost.gaps[static_cast<size_t>(Gap::kOver)] > 0.5) return "gaps exceed every lifetime";
@@ -342,7 +359,8 @@ void DecideCacheControl(const PlanArgs& args, const View& view, const Layout& la
   plan.breakpoints = std::move(breakpoints.breakpoints);
   plan.automatic = breakpoints.automatic;
   plan.expected_reuse = choice.expected_reuse;
-  plan.reason = ReasonOf(cost, choice, callers.any());
+  const Stability& stability = view.conversation.stability;
+  plan.reason = ReasonOf(cost, choice, callers.any(), !stability.TrustsNewest());
   decision.sent = SentPlan{
       .is_callers = callers.any(),
       .time_us = args.now_us,
@@ -351,8 +369,16 @@ void DecideCacheControl(const PlanArgs& args, const View& view, const Layout& la
       .read_tokens = cost.readable_tokens,
       .read_prefix = known.readable == nullptr ? parse::Identity() : known.readable->prefix,
       .total_tokens = cost.total_tokens,
-      .write_factor = choice.write_factor,
-      .read_factor = cost.factors.read};
+      // What was expected to be read is written again if it is no longer there.
+      .write_factor = choice.written_tokens > 0 ? choice.write_factor : cost.factors.write,
+      .read_factor = cost.factors.read,
+      .expects_earned = known.readable != nullptr && stability.earned() &&
+                        known.readable_segment >= stability.earned()->segment};
+  const bool is_marked = choice.tail != Lifetime::kNone || choice.stable != Lifetime::kNone;
+  if (is_marked && choice.written_tokens > 0 &&
+      !AccountAffords(view, cost.total_tokens, risk + choice.premium, Lifetime::kTtl)) {
+    decision.earned = choice.tail != Lifetime::kNone ? layout.tail : layout.stable;
+  }
   AddEntries(args, view, layout, known, readable_after_us, decision);
 }
 
@@ -405,30 +431,37 @@ bool TakesKey(const PlanArgs& args) {
   return args.endpoint == Endpoint::kChatCompletions && rules.conversation_header.empty();
 }
 
-// Chooses the key with the first request that is long enough to be cached. If the provider matches
-// keys, a key that is added after a prefix was cached without one would miss that prefix.
-void DecideKey(const PlanArgs& args, const Scope& scope, View& view) {
+// Returns true if nothing was sent before this request that a provider could have cached.
+bool IsBeginning(const PlanArgs& args) {
+  return args.first_of_conversation &&
+         std::ranges::none_of(args.segments, [](const PlanSegment& segment) {
+           return segment.role == parse::Role::kAssistant;
+         });
+}
+
+// Chooses the key with the conversation's first request or never, because entries that were made
+// without it would be lost.
+void DecideKey(const PlanArgs& args, View& view) {
+  if (!TakesKey(args)) return;
   PlannedConversation& memory = view.conversation;
   const CacheRules& rules = args.row->rules;
-  if (!memory.is_key_decided && TakesKey(args)) {
-    const Layout layout = FindLayout({.segments = args.segments});
-    const auto minimum = static_cast<double>(rules.minimum_tokens);
-    if (layout.total() * view.scale < minimum) return;
-    memory.is_key_decided = true;
-    const bool was_cached = minimum > 0 && memory.reported_tokens >= minimum;
-    if (was_cached && rules.cache_key == CacheKeyUse::kMatched) return;
-    const bool is_shared = !rules.key_of_conversation && layout.shared_tokens > 0 &&
-                           layout.shared_tokens * view.scale >= minimum;
-    const size_t shard =
-        is_shared ? PickShard(view.shape.shards, rules.key_requests_per_minute, args.now_us) : 0;
-    memory.is_key_shared = is_shared;
-    memory.key =
-        MakeKey(is_shared ? scope.shape : Mix("conversation", {}, args.conversation), shard, rules);
+  const bool is_own = rules.key_of_conversation;
+  std::vector<RateMeter>& shards = view.shape.shards;
+  if (!std::exchange(memory.is_key_decided, true)) {
+    if (!is_own && IsBeginning(args)) {
+      memory.shard = PickShard(shards, rules.key_requests_per_minute, args.now_us);
+    }
+    const bool may_have_key =
+        args.first_of_conversation || rules.cache_key == CacheKeyUse::kRequired;
+    if (may_have_key) {
+      const parse::Identity of = is_own ? Mix("conversation", {}, args.conversation)
+                                        : Mix("key", {args.tenant, args.upstream, args.model});
+      memory.key = MakeKey({.of = of, .is_own = is_own, .shard = memory.shard}, rules);
+    }
   }
-  if (memory.key.empty() || !memory.is_key_shared) return;
-  const size_t shard = ShardOf(memory.key);
-  if (shard >= view.shape.shards.size()) view.shape.shards.resize(shard + 1);
-  view.shape.shards[shard].Add(args.now_us);
+  if (is_own) return;
+  if (memory.shard >= shards.size()) shards.resize(memory.shard + 1);
+  shards[memory.shard].Add(args.now_us);
 }
 
 void AddKey(const PlanArgs& args, const View& view, Plan& plan) {
@@ -461,6 +494,7 @@ void RecordArrival(const PlanArgs& args, const Scope& scope, int64_t readable_af
   PlannedConversation& memory = view.conversation;
   if (memory.target != scope.target) {
     memory.entries.clear();
+    memory.stability = {};
     memory.target = scope.target;
   }
   memory.shape = scope.shape;
@@ -474,13 +508,13 @@ void RecordArrival(const PlanArgs& args, const Scope& scope, int64_t readable_af
   } else if (memory.num_requests == 0) {
     RecordFirst(args, readable_after_us, view.shape, view.group);
   } else {
-    RecordNext(args, memory, view.shape, view.group);
+    RecordNext(args, view.scale, memory, view.shape, view.group);
   }
   RecordVolatile(args, view);
   ++memory.num_requests;
   memory.last_us = args.now_us;
   view.shape.last_us = args.now_us;
-  DecideKey(args, scope, view);
+  DecideKey(args, view);
 }
 
 Decision Decide(const PlanArgs& args, const View& view, int64_t readable_after_us) {
@@ -488,13 +522,20 @@ Decision Decide(const PlanArgs& args, const View& view, int64_t readable_after_u
   Plan& plan = decision.plan;
   const BreakpointSyntax syntax = SyntaxOf(args);
   const PlannedConversation& memory = view.conversation;
-  const Layout layout =
-      FindLayout({.segments = args.segments,
-                  .syntax = syntax,
-                  .settled = view.settled,
-                  .volatile_stays = memory.num_settled >= kSettledMin &&
-                                    memory.num_settled >= kSettledShare * memory.num_vanished,
-                  .volatile_vanishes = memory.num_vanished > memory.num_settled});
+  LayoutArgs layout_args{
+      .segments = args.segments,
+      .syntax = syntax,
+      .settled = view.settled,
+      .volatile_stays = memory.num_settled >= kSettledMin &&
+                        memory.num_settled >= kSettledShare * memory.num_vanished,
+      .volatile_vanishes = memory.num_vanished > memory.num_settled};
+  Layout layout = FindLayout(layout_args);
+  decision.num_shared = layout.num_shared;
+  decision.end = layout.tail;
+  if (!memory.stability.TrustsNewest()) {
+    layout_args.num_trusted = memory.stability.num_repeated();
+    layout = FindLayout(layout_args);
+  }
   plan.reason = layout.total() * view.scale < static_cast<double>(args.row->rules.minimum_tokens)
                     ? "below the minimum"
                     : "the provider caches by itself";

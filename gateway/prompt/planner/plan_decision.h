@@ -33,6 +33,9 @@ struct Decision {
   std::optional<SentPlan> sent;            // set if an outcome is to be matched with it
   std::vector<CacheEntry> entries;         // written or refreshed by it
   std::vector<CacheEntry> shared_entries;  // those within tools and system
+  size_t num_shared = 0;                   // segments of tools and system
+  std::optional<size_t> end;     // the last segment that would come again if nothing changes
+  std::optional<size_t> earned;  // the last segment of a write that only its stability pays for
 };
 
 // Returns true if there is anything to decide; the functions below, except Unplanned, REQUIRE it.

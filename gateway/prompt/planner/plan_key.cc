@@ -1,7 +1,6 @@
 #include "gateway/prompt/planner/plan_key.h"
 
 #include <algorithm>
-#include <charconv>
 #include <string_view>
 
 namespace kvgate::prompt::planner {
@@ -24,22 +23,21 @@ size_t PickShard(std::vector<RateMeter>& shards, int64_t requests_per_minute, in
   return shards.size() - 1;
 }
 
-std::string MakeKey(const parse::Identity& of, size_t shard, const ledger::CacheRules& rules) {
-  const std::string end = "-" + std::to_string(shard);
-  std::string digits = ToHex(of);
+std::string MakeKey(const KeyArgs& args, const ledger::CacheRules& rules) {
+  using ledger::CacheKeyUse;
+  if (!args.is_own && rules.cache_key != CacheKeyUse::kRequired) {
+    // A provider that matches keys needs none. Where a key only routes, requests without one are
+    // the first shard.
+    if (rules.cache_key != CacheKeyUse::kRouting || args.shard == 0) return "";
+  }
+  const std::string end = "-" + std::to_string(args.shard);
+  std::string digits = ToHex(args.of);
   if (rules.key_characters_max > 0) {
     const size_t around = kPrefix.size() + end.size();
     const size_t max = std::max(static_cast<size_t>(rules.key_characters_max), around) - around;
     digits.resize(std::min(digits.size(), max));
   }
   return std::string(kPrefix) + digits + end;
-}
-
-size_t ShardOf(const std::string& key) {
-  const size_t dash = key.rfind('-');
-  size_t shard = 0;
-  std::from_chars(key.data() + dash + 1, key.data() + key.size(), shard);
-  return std::min(shard, kKeyShardsMax - 1);
 }
 
 }  // namespace kvgate::prompt::planner

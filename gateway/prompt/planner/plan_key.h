@@ -1,6 +1,7 @@
-// The prompt_cache_key of a conversation is chosen once and never changes. Conversations that share
-// tools and system share a key, and with it a cache, until it has more requests than one machine
-// takes.
+// The prompt_cache_key of a conversation is chosen with its first request and never changes.
+// Providers cache together what has the same key, so all requests of a tenant to a model share one,
+// as they share prefixes: most have none, as if sent directly. Only where a shape has more requests
+// than one machine takes do further conversations get a key of another shard.
 #pragma once
 
 #include <cstddef>
@@ -20,9 +21,13 @@ inline constexpr size_t kKeyShardsMax = 64;
 // kKeyShardsMax, then takes the emptiest.
 size_t PickShard(std::vector<RateMeter>& shards, int64_t requests_per_minute, int64_t now_us);
 
-// Returns "kvg-", as many hex digits of `of` as the rules allow, "-" and the shard.
-std::string MakeKey(const parse::Identity& of, size_t shard, const ledger::CacheRules& rules);
-// Returns the shard of a key that MakeKey made.
-size_t ShardOf(const std::string& key);
+struct KeyArgs {
+  parse::Identity of;
+  bool is_own = false;  // the conversation's alone
+  size_t shard = 0;
+};
+// Returns "kvg-", as many hex digits of `of` as the rules allow, "-" and the shard. Returns an
+// empty key where one would only part requests that are cached together without it.
+std::string MakeKey(const KeyArgs& args, const ledger::CacheRules& rules);
 
 }  // namespace kvgate::prompt::planner

@@ -52,7 +52,9 @@ Layout FindLayout(const LayoutArgs& args) {
     layout.is_agents |=
         segment.section == parse::Section::kTools || segment.role == Role::kAssistant;
     if (layout.barrier < segments.size()) continue;
-    if (segment.is_volatile) {
+    if (i >= args.num_trusted) {
+      layout.barrier = i;
+    } else if (segment.is_volatile) {
       const bool stays = args.volatile_stays ||
                          std::ranges::find(args.settled, segment.prefix.low) != args.settled.end();
       if (!stays) layout.barrier = i;

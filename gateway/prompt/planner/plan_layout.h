@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <vector>
@@ -39,6 +40,8 @@ struct LayoutArgs {
   std::span<const uint64_t> settled = {};
   bool volatile_stays = false;
   bool volatile_vanishes = false;  // most of the conversation's have
+  // The segments at the front that are expected to come again; those behind them change.
+  size_t num_trusted = std::numeric_limits<size_t>::max();
 };
 Layout FindLayout(const LayoutArgs& args);
 

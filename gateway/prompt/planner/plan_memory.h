@@ -3,6 +3,7 @@
 // microseconds, tokens as the provider counts them, money in tokens at the price of uncached input.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "gateway/prompt/parse/segment.h"
+#include "gateway/prompt/planner/plan_stability.h"
 
 namespace kvgate::prompt::planner {
 
@@ -63,6 +65,8 @@ struct Account {
 
   void Send(double premium, double total_tokens);
   void Unsend(double premium, double total_tokens);
+  // Past gains say nothing of the future once a prefix has changed.
+  void ForgetGains() { loss = std::max(loss, 0.0); }
   // Credits a read. The surplus is limited to a few requests, because past gains say little of the
   // future.
   void Save(double saved, double total_tokens);
@@ -113,6 +117,7 @@ struct SentPlan {
   double total_tokens = 0;      // scaled
   double write_factor = 1;      // price of a written token
   double read_factor = 1;
+  bool expects_earned = false;  // the last earned write is among what is expected to be read
 };
 
 struct PlannedConversation {
@@ -123,15 +128,15 @@ struct PlannedConversation {
   int64_t last_us = 0;
   GapCounts gaps;
   Account account;
+  Stability stability;
   std::vector<CacheEntry> entries;
   std::vector<uint64_t> volatile_prefixes;      // of the last request, up to each volatile segment
   std::vector<uint64_t> new_volatile_prefixes;  // those that the request before did not have
   uint32_t num_settled = 0;                     // new prefixes that came again unchanged
   uint32_t num_vanished = 0;                    // new prefixes that did not
   bool is_key_decided = false;
-  bool is_key_shared = false;  // used by other conversations of its shape too
+  size_t shard = 0;  // of its shape's requests
   std::string key;
-  double reported_tokens = 0;  // of its largest request
   std::vector<SentPlan> open;  // unanswered requests, newest last
 };
 

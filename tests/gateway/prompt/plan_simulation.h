@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <map>
+#include <random>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -87,6 +88,13 @@ struct Bill {
   double written = 0;
   double input = 0;
   double ratio() const { return paid / direct; }
+  void Add(const Bill& other) {
+    paid += other.paid;
+    direct += other.direct;
+    read += other.read;
+    written += other.written;
+    input += other.input;
+  }
 };
 
 // MessagesCache models Anthropic: entries at breakpoints, a look back of `lookback` blocks from
@@ -125,6 +133,7 @@ class MessagesCache {
             .written = c - a,
             .input = total};
   }
+  void Clear() { entries_.clear(); }
 
  private:
   struct Entry {
@@ -180,8 +189,8 @@ class MessagesCache {
 };
 
 // BreakpointCache models OpenAI from GPT-5.6 on: an implicit breakpoint at the newest user or tool
-// turn, explicit ones, and four writes in all. A read considers the latest 50 entries under its
-// key, and the longest match wins.
+// turn, explicit ones, and four writes in all. A read considers entries under its key at the first
+// and the last explicit breakpoints and the last turns, and the longest match wins.
 class BreakpointCache {
  public:
   BreakpointCache(const ledger::PriceRow& row, int64_t first_byte_us)
@@ -189,7 +198,7 @@ class BreakpointCache {
 
   Bill Send(const std::vector<planner::PlanSegment>& segments, const planner::Plan& plan,
             int64_t now_us) {
-    std::vector<size_t> points;
+    std::vector<size_t> turns;
     std::vector<size_t> wanted;
     std::vector<double> ends;
     double total = 0;
@@ -200,13 +209,18 @@ class BreakpointCache {
       const bool ends_turn =
           segments[i].role == parse::Role::kUser || segments[i].role == parse::Role::kTool;
       EXPECT_FALSE(is_marked && segments[i].section == parse::Section::kTools) << "a 400";
-      if (is_marked || ends_turn) points.push_back(i);
+      if (ends_turn) turns.push_back(i);
       if (is_marked) wanted.push_back(i);
     }
     EXPECT_LT(wanted.size(), 4U) << "the implicit one is the fourth";
     EXPECT_LE(plan.prompt_cache_key.size(), 64U) << "a 400";
-    if (!points.empty()) wanted.push_back(points.back());
-    if (points.size() > 50) points.erase(points.begin(), points.end() - 50);
+    // Four breakpoints are fewer than the explicit ones that a lookup considers.
+    std::vector<size_t> points = wanted;
+    const size_t num_turns = static_cast<size_t>(row_.rules.earlier_turns_read) + 1;
+    points.insert(points.end(),
+                  turns.end() - static_cast<ptrdiff_t>(std::min(turns.size(), num_turns)),
+                  turns.end());
+    if (!turns.empty()) wanted.push_back(turns.back());
     double read = 0;
     for (const size_t point : points) {
       const auto found = entries_.find({plan.prompt_cache_key, segments[point].prefix});
@@ -232,6 +246,7 @@ class BreakpointCache {
             .written = end - read,
             .input = total};
   }
+  void Clear() { entries_.clear(); }
 
  private:
   struct Entry {
@@ -243,6 +258,59 @@ class BreakpointCache {
   std::map<std::pair<std::string, parse::Identity>, Entry> entries_;
 };
 
+// IncrementCache models OpenAI before GPT-5.6: whatever was sent is found again in steps of the
+// rules' increment, by requests of the same key and the same first 256 tokens. Writes are free.
+class IncrementCache {
+ public:
+  IncrementCache(const ledger::PriceRow& row, int64_t first_byte_us)
+      : row_(row), first_byte_us_(first_byte_us) {}
+
+  Bill Send(const std::vector<planner::PlanSegment>& segments, const planner::Plan& plan,
+            int64_t now_us) {
+    constexpr int64_t kMinimum = 1024;  // the rules' minimum is not always kept
+    EXPECT_TRUE(plan.breakpoints.empty()) << "a 400";
+    const int64_t step = row_.rules.increment_tokens;
+    double total = 0;
+    for (const planner::PlanSegment& segment : segments) total += segment.num_tokens;
+    const std::string pool = plan.prompt_cache_key + "|" + PrefixAt(segments, 256);
+    double read = 0;
+    for (int64_t end = step; end <= static_cast<int64_t>(total); end += step) {
+      Entry& entry = entries_[pool + "|" + PrefixAt(segments, end)];
+      const bool is_held = entry.expires_us > now_us;
+      if (is_held && entry.readable_us <= now_us && end >= kMinimum)
+        read = static_cast<double>(end);
+      if (!is_held) entry.readable_us = now_us + first_byte_us_;
+      entry.expires_us = now_us + row_.rules.ttl_seconds * kSecondUs;
+    }
+    return {.paid = row_.factors->read * read + total - read,
+            .direct = total,
+            .read = read,
+            .written = 0,
+            .input = total};
+  }
+  void Clear() { entries_.clear(); }
+
+ private:
+  struct Entry {
+    int64_t readable_us = 0;
+    int64_t expires_us = 0;
+  };
+  // Names the first `tokens` tokens of a prompt.
+  static std::string PrefixAt(const std::vector<planner::PlanSegment>& segments, int64_t tokens) {
+    int64_t begin = 0;
+    for (const planner::PlanSegment& segment : segments) {
+      if (tokens <= begin + segment.num_tokens) {
+        return ToHex(segment.prefix) + "+" + std::to_string(tokens - begin);
+      }
+      begin += segment.num_tokens;
+    }
+    return "short";
+  }
+  const ledger::PriceRow& row_;
+  const int64_t first_byte_us_;
+  std::map<std::string, Entry> entries_;
+};
+
 // Options of a run that sends all requests in the order of their times through one planner. Answers
 // end `answer_us` after they began, and are learnt from then.
 struct RunOptions {
@@ -250,12 +318,22 @@ struct RunOptions {
   int64_t answer_us = 5 * kSecondUs;
   double reported = 1;     // the provider's token count per estimated token
   bool is_planned = true;  // false: the caller's own breakpoints go out
+  double held = 1;         // the probability that a request finds what the provider was sent
+  uint32_t seed = 0;       // of that chance
   upstream::wire::Endpoint endpoint = upstream::wire::Endpoint::kMessages;
 };
 struct RunResult {
   Bill total;
   std::vector<double> worst_after;  // paid / direct up to each request
   std::vector<planner::Plan> plans;
+  std::vector<Bill> bills;  // of each request
+
+  // Returns the sum of the bills from request `first` on.
+  Bill From(size_t first) const {
+    Bill sum;
+    for (size_t i = first; i < bills.size(); ++i) sum.Add(bills[i]);
+    return sum;
+  }
 };
 inline planner::PlanArgs ArgsOf(
     const Request& request, const std::vector<planner::PlanSegment>& segments,
@@ -289,6 +367,8 @@ RunResult Simulate(std::vector<Request> requests, const ledger::PriceRow& row,
   std::ranges::stable_sort(requests, {}, &Request::time_us);
   const auto planner = planner::Planner::Make(planner::Planner::Options());
   Cache cache(row, options.first_byte_us);
+  std::mt19937 random(options.seed);
+  std::bernoulli_distribution is_held(options.held);
   RunResult result;
   std::multimap<int64_t, planner::Planner::Outcome> answers;
   const auto learn_until = [&](int64_t now_us) {
@@ -307,6 +387,7 @@ RunResult Simulate(std::vector<Request> requests, const ledger::PriceRow& row,
       estimated += segment.num_tokens;
       segment.num_tokens = static_cast<uint32_t>(segment.num_tokens * options.reported);
     }
+    if (!is_held(random)) cache.Clear();
     const Bill bill = cache.Send(segments, result.plans.back(), request.time_us);
     const int64_t end_us = request.time_us + options.answer_us;
     answers.emplace(
@@ -318,11 +399,8 @@ RunResult Simulate(std::vector<Request> requests, const ledger::PriceRow& row,
                                           .input_tokens = static_cast<int64_t>(bill.input),
                                           .estimated_tokens = estimated,
                                           .now_us = end_us});
-    result.total.paid += bill.paid;
-    result.total.direct += bill.direct;
-    result.total.read += bill.read;
-    result.total.written += bill.written;
-    result.total.input += bill.input;
+    result.bills.push_back(bill);
+    result.total.Add(bill);
     result.worst_after.push_back(result.total.ratio());
   }
   return result;

@@ -229,6 +229,166 @@ TEST(PlanBillTest, WhatMovesAtTheEndOfTheNewestTurnDoesNotCostTheChain) {
   EXPECT_LE(run.total.ratio(), 0.2);
 }
 
+// Returns the requests with a clock in their system prompt from request `first` on, which shows
+// another time after every `period` requests. Nothing says that it is one.
+std::vector<Request> WithClock(std::vector<Request> requests, size_t first, size_t period) {
+  for (size_t i = first; i < requests.size(); ++i) {
+    for (Block& block : requests[i].blocks) {
+      if (block.section != parse::Section::kSystem) continue;
+      block.text += " at " + std::to_string((i - first) / period);
+    }
+  }
+  return requests;
+}
+
+TEST(PlanBillTest, AClockAfterStableTrafficStaysWithinTwoPercent) {
+  for (const uint32_t tools : {uint32_t{11'000}, uint32_t{120}}) {
+    for (const bool goes_on : {true, false}) {
+      AgentOptions options;
+      options.shared_tokens = tools;
+      options.num_turns = 80;
+      options.tokens_a_turn = 900;
+      std::vector<Request> requests = Agent(options);
+      if (!goes_on) {
+        options.num_turns = 40;
+        AgentOptions next = options;
+        next.name = "the next agent";
+        next.start_us = 60 * kMinuteUs;
+        requests = Join(Agent(options), Agent(next));
+      }
+      const RunResult run = Simulate(WithClock(std::move(requests), 40, 1), Opus());
+      const double ratio = run.From(40).ratio();
+      std::printf("a clock after 40 stable turns, %5u shared, %s: %.1f %% of direct\n", tools,
+                  goes_on ? "same conversation" : "next conversation", 100 * ratio);
+      EXPECT_LE(ratio, 1.02) << tools << goes_on;
+      if (tools > 1000) {
+        EXPECT_LE(ratio, 0.9) << "the tools hold";
+      }
+    }
+  }
+}
+
+TEST(PlanBillTest, ClocksOfAnyPeriodStayWithinTwoPercent) {
+  for (const size_t period : {size_t{1}, size_t{2}, size_t{3}, size_t{5}, size_t{10}}) {
+    AgentOptions options;
+    options.shared_tokens = 120;
+    options.task_tokens = 6000;
+    const RunResult run = Simulate(WithClock(Agent(options), 0, period), Opus());
+    Print("a clock that changes every " + std::to_string(period) + " turns", run);
+    EXPECT_LE(run.total.ratio(), period == 1 ? 1.02 : 0.9);
+  }
+}
+
+TEST(PlanBillTest, ClocksThatChangeAtRandomNeverCostMuch) {
+  for (const double changes : {0.2, 0.5, 0.7, 0.85, 0.95}) {
+    double worst = 0;
+    Bill all;
+    for (uint32_t seed = 0; seed < 100; ++seed) {
+      std::mt19937 random(seed);
+      AgentOptions options;
+      options.shared_tokens = random() % 2 == 0 ? 120 : 3000;
+      options.task_tokens = 6000;
+      options.tokens_a_turn = 100 + random() % 1000;
+      std::vector<Request> requests = Agent(options);
+      size_t time = 0;
+      for (Request& request : requests) {
+        time += std::bernoulli_distribution(changes)(random) ? 1 : 0;
+        for (Block& block : request.blocks) {
+          if (block.section == parse::Section::kSystem) block.text += " at " + std::to_string(time);
+        }
+      }
+      const RunResult run = Simulate(requests, Opus());
+      worst = std::max(worst, run.total.ratio());
+      all.Add(run.total);
+    }
+    std::printf(
+        "100 clocks that change with probability %.2f: %.1f %% of direct, the worst %.2f %%\n",
+        changes, 100 * all.ratio(), 100 * worst);
+    EXPECT_LE(all.ratio(), 1) << changes;
+    EXPECT_LE(worst, 1.025) << changes << ": a few lost writes in the worst order";
+  }
+}
+
+// A provider that evicts: a request finds what was written with probability `held` only.
+TEST(PlanBillTest, EntriesThatDoNotLastAreSoonNotWritten) {
+  for (const double held : {0.0, 0.1, 0.3}) {
+    double worst = 0;
+    Bill all;
+    for (uint32_t seed = 0; seed < 50; ++seed) {
+      AgentOptions options;
+      options.tokens_a_turn = 100 + 20 * seed;
+      const RunResult run = Simulate(Agent(options), Opus(), {.held = held, .seed = seed});
+      worst = std::max(worst, run.total.ratio());
+      all.Add(run.total);
+    }
+    std::printf("50 agents, entries last with probability %.1f: %.1f %% of direct, worst %.2f %%\n",
+                held, 100 * all.ratio(), 100 * worst);
+    EXPECT_LE(all.ratio(), 1.02) << held;
+    EXPECT_LE(worst, 1.04) << held;
+  }
+}
+
+TEST(PlanBillTest, APrefixThatHeldForTwoRequestsEarnsAWriteWhateverHappenedBefore) {
+  for (const int num_changes : {3, 6, 12, 25}) {
+    std::vector<Request> requests = Agent({});
+    const auto changes = static_cast<size_t>(num_changes);
+    for (size_t i = 0; i < changes; ++i) {
+      requests[i].blocks[0].text = "changes each time " + std::to_string(i);
+    }
+    const RunResult run = Simulate(requests, Opus());
+    // The first request with stable tools is `changes`; the next one proves them.
+    EXPECT_FALSE(run.plans[changes + 1].breakpoints.empty()) << run.plans[changes + 1].reason;
+    for (size_t i = changes + 2; i < requests.size(); ++i) {
+      EXPECT_GT(run.bills[i].read, 0.8 * run.bills[i - 1].input) << i << " of " << num_changes;
+    }
+  }
+}
+
+TEST(PlanBillTest, PausesOverEveryLifetimeDoNotEndCaching) {
+  AgentOptions options;
+  options.gaps_us.assign(6, 90 * kMinuteUs);
+  options.gaps_us.resize(40, 20 * kSecondUs);
+  const RunResult run = Simulate(Agent(options), Opus());
+  Print("six pauses of 90 min, then a stream", run);
+  EXPECT_GT(run.bills.back().read, 0.9 * run.bills.back().input - 1000);
+  EXPECT_GT(run.bills[9].read, 0.8 * run.bills[8].input);
+}
+
+// Returns the cached tokens of a run over those of the same requests without the planner's key.
+double CachedBesideDirect(const std::string& what, const std::vector<Request>& requests) {
+  const ledger::PriceRow& row = Row("openai", "gpt-5.5");
+  RunOptions options{.endpoint = upstream::wire::Endpoint::kChatCompletions};
+  const RunResult planned = Simulate<IncrementCache>(requests, row, options);
+  options.is_planned = false;
+  const RunResult direct = Simulate<IncrementCache>(requests, row, options);
+  std::printf("%-44s %.0f tokens cached, direct %.0f\n", what.c_str(), planned.total.read,
+              direct.total.read);
+  EXPECT_GT(direct.total.read, 0);
+  return planned.total.read / direct.total.read;
+}
+
+TEST(PlanBillTest, AnotherProjectFindsWhatItSharesAsItWouldDirectly) {
+  std::vector<Request> requests;
+  for (int i = 0; i < 4; ++i) {
+    const std::string project = "project " + std::to_string(i);
+    requests.push_back({kMinuteUs * (1 + i),
+                        project,
+                        project,
+                        {Tool("tools", 6000), System("rules", 1424), System(project + " rules", 32),
+                         User("task", 100)}});
+  }
+  EXPECT_GE(CachedBesideDirect("gpt-5.5, four projects", requests), 1);
+}
+
+TEST(PlanBillTest, APromptThatGrowsOverTheMinimumKeepsWhatIsCached) {
+  AgentOptions options;
+  options.shared_tokens = 1200;
+  options.task_tokens = 400;
+  options.tokens_a_turn = 300;
+  options.num_turns = 8;
+  EXPECT_GE(CachedBesideDirect("gpt-5.5, from 1,600 tokens on", Agent(options)), 1);
+}
+
 // Returns the cost of a run relative to the same requests with the caller's breakpoints alone.
 double BesideCaller(const std::string& what, const std::vector<Request>& requests) {
   const RunResult planned = Simulate(requests, Opus());

@@ -7,22 +7,32 @@
 namespace kvgate::prompt::planner {
 namespace {
 
-const ledger::CacheRules& Rules() {
-  return ledger::Prices::Builtin().Find("openai", "gpt-6-sol")->rules;
+const ledger::CacheRules& Rules(std::string_view provider, std::string_view model) {
+  return ledger::Prices::Builtin().Find(provider, model)->rules;
 }
 
+constexpr parse::Identity kOf{0x1234, 0x5678};
+
 TEST(PlanKeyTest, AKeyFitsWhatTheProviderTakesAndNamesItsShard) {
-  const parse::Identity of{0x1234, 0x5678};
-  for (const size_t shard : {size_t{0}, size_t{7}, kKeyShardsMax - 1}) {
-    const std::string key = MakeKey(of, shard, Rules());
-    EXPECT_LE(key.size(), 64U);
-    EXPECT_EQ(ShardOf(key), shard);
-    EXPECT_NE(key.find(ToHex(of)), std::string::npos);
-  }
-  ledger::CacheRules narrow = Rules();
-  narrow.key_characters_max = 16;
-  EXPECT_EQ(MakeKey(of, 12, narrow).size(), 16U);
-  EXPECT_EQ(ShardOf(MakeKey(of, 12, narrow)), 12U);
+  ledger::CacheRules rules = Rules("openai", "gpt-5.5");
+  const std::string key = MakeKey({.of = kOf, .shard = kKeyShardsMax - 1}, rules);
+  EXPECT_LE(key.size(), 64U);
+  EXPECT_NE(key.find(ToHex(kOf)), std::string::npos);
+  EXPECT_TRUE(key.ends_with("-63"));
+  EXPECT_NE(key, MakeKey({.of = kOf, .shard = 1}, rules));
+  rules.key_characters_max = 16;
+  EXPECT_EQ(MakeKey({.of = kOf, .shard = 12}, rules).size(), 16U);
+}
+
+TEST(PlanKeyTest, AKeyIsMadeOnlyWhereItPartsNothing) {
+  const auto key = [](std::string_view provider, std::string_view model, size_t shard) {
+    return MakeKey({.of = kOf, .shard = shard}, Rules(provider, model));
+  };
+  EXPECT_EQ(key("openai", "gpt-5.5", 0), "") << "requests that are sent directly have none either";
+  EXPECT_NE(key("openai", "gpt-5.5", 1), "");
+  EXPECT_EQ(key("openai", "gpt-6-sol", 1), "") << "its entries are not found under another key";
+  EXPECT_NE(key("mistral", "any", 0), "") << "without a key it caches nothing";
+  EXPECT_NE(MakeKey({.of = kOf, .is_own = true}, Rules("xai", "grok-5")), "");
 }
 
 TEST(PlanKeyTest, ShardsFillOneAfterTheOtherAndAreUsedAgain) {

@@ -22,6 +22,7 @@ using upstream::wire::Endpoint;
 
 const ledger::PriceRow& Opus() { return Row("anthropic", "claude-opus-5"); }
 const ledger::PriceRow& Sol() { return Row("openai", "gpt-6-sol"); }
+const ledger::PriceRow& Gpt55() { return Row("openai", "gpt-5.5"); }
 
 // PlanTest has one planner and the requests of one test, each with its own segments.
 class PlanTest : public testing::Test {
@@ -395,56 +396,78 @@ TEST_F(PlanTest, WithoutRulesTheCallersBreakpointsStayAsTheyAre) {
   EXPECT_EQ(plan.reason, "no rules for this model");
 }
 
-TEST_F(PlanTest, AKeyIsChosenOnceForAConversationAndSharedByItsShape) {
+TEST_F(PlanTest, AKeyIsForAllRequestsOfATenantToAModelWhereNothingIsCachedWithoutOne) {
+  const ledger::PriceRow& mistral = Row("mistral", "any");
   const std::vector<Block> blocks = {System("s", 3000), User("q", 100)};
-  const std::string key = Make(blocks, Sol(), Endpoint::kResponses).prompt_cache_key;
+  const std::string key = Make(blocks, mistral, Endpoint::kChatCompletions).prompt_cache_key;
   EXPECT_FALSE(key.empty());
   EXPECT_LE(key.size(), 64U);
   Wait(kMinuteUs);
-  EXPECT_EQ(Make(blocks, Sol(), Endpoint::kResponses).prompt_cache_key, key);
+  EXPECT_EQ(Make(blocks, mistral, Endpoint::kChatCompletions).prompt_cache_key, key);
   Converse("another");
-  EXPECT_EQ(Make(blocks, Sol(), Endpoint::kChatCompletions).prompt_cache_key, key);
-  request_.shape = "other tools";
-  Converse("a third");
-  EXPECT_NE(Make(blocks, Sol(), Endpoint::kResponses).prompt_cache_key, key);
+  request_.shape = "another project";
+  EXPECT_EQ(Make({System("s", 3000), System("its instructions", 500), User("q", 100)}, mistral,
+                 Endpoint::kChatCompletions)
+                .prompt_cache_key,
+            key);
 }
 
-TEST_F(PlanTest, AKeyThatIsBusyGetsAnotherShardForNewConversations) {
+TEST_F(PlanTest, AnotherProjectAndChangedInstructionsKeepTheKeyThatDirectRequestsHave) {
+  for (const ledger::PriceRow* row : {&Sol(), &Gpt55()}) {
+    for (const char* text : {"instructions", "changed instructions", "another project"}) {
+      request_.shape = text;
+      Converse(text);
+      const std::vector<Block> blocks = {Tool("t", 3000), System(text, 3000), User("q", 100)};
+      EXPECT_EQ(Make(blocks, *row, Endpoint::kResponses).prompt_cache_key, "") << text;
+    }
+  }
+}
+
+TEST_F(PlanTest, ConversationsGetAnotherShardWhileTheirShapeIsBusy) {
   const std::vector<Block> blocks = {System("s", 3000), User("q", 100)};
   std::vector<std::string> keys;
   for (int i = 0; i < 40; ++i) {
     Converse("c" + std::to_string(i));
-    keys.push_back(Make(blocks, Sol(), Endpoint::kResponses).prompt_cache_key);
+    keys.push_back(Make(blocks, Gpt55(), Endpoint::kResponses).prompt_cache_key);
     Wait(100'000);
   }
-  EXPECT_EQ(keys[0], keys[10]);
-  EXPECT_NE(keys[0], keys[20]);
+  EXPECT_EQ(keys[10], "");
+  EXPECT_NE(keys[20], "");
   EXPECT_NE(keys[20], keys[39]);
   Converse("c0");
-  EXPECT_EQ(Make(blocks, Sol(), Endpoint::kResponses).prompt_cache_key, keys[0])
+  EXPECT_EQ(Make(blocks, Gpt55(), Endpoint::kResponses).prompt_cache_key, "")
       << "never changed in a conversation";
+  Converse("c20");
+  EXPECT_EQ(Make(blocks, Gpt55(), Endpoint::kResponses).prompt_cache_key, keys[20]);
 }
 
-TEST_F(PlanTest, AKeyIsNeitherForShortPromptsNorWhereTheCallerHasOneNorWhereItIsNotTaken) {
-  const std::vector<Block> brief = {System("s", 100), User("q", 100)};
+TEST_F(PlanTest, AConversationThatBeganWithoutAKeyNeverGetsOne) {
   const std::vector<Block> blocks = {System("s", 3000), User("q", 100)};
-  EXPECT_EQ(Make(brief, Sol(), Endpoint::kResponses).prompt_cache_key, "");
+  for (int i = 0; i < 40; ++i) {
+    Converse("c" + std::to_string(i));
+    Make(blocks, Gpt55(), Endpoint::kResponses);
+  }
+  Converse("of before a restart");
+  EXPECT_EQ(Make({System("s", 3000), User("q", 100), Assistant("a", 100), User("b", 100)}, Gpt55(),
+                 Endpoint::kResponses)
+                .prompt_cache_key,
+            "");
+  Converse("seen without being planned");
+  request_.blocks = blocks;
+  segments_ = SegmentsOf(blocks);
+  PlanArgs args = ArgsOf(request_, segments_, Gpt55(), Endpoint::kResponses);
+  args.first_of_conversation = false;
+  EXPECT_EQ(planner_->Make(args).prompt_cache_key, "");
+  Converse("a new one");
+  EXPECT_NE(Make(blocks, Gpt55(), Endpoint::kResponses).prompt_cache_key, "");
+}
+
+TEST_F(PlanTest, AKeyIsNeitherWhereTheCallerHasOneNorWhereItIsNotTaken) {
+  const std::vector<Block> blocks = {System("s", 3000), User("q", 100)};
   const ledger::PriceRow& clone = Row("openai", "mystery-7b");
   EXPECT_EQ(Make(blocks, clone, Endpoint::kChatCompletions).prompt_cache_key, "");
   caller_has_key_ = true;
-  EXPECT_EQ(Make(blocks, Sol(), Endpoint::kResponses).prompt_cache_key, "");
-}
-
-TEST_F(PlanTest, AKeyIsNotAddedOnceSomethingWasCachedWithoutIt) {
-  const std::vector<Block> blocks = {System("s", 900), User("q", 100)};
-  EXPECT_EQ(Make(blocks, Sol(), Endpoint::kResponses).prompt_cache_key, "") << "1,000 of 1,024";
-  planner_->Learn({.conversation = IdentityOf("c"),
-                   .shape = IdentityOf("s"),
-                   .cache_write_tokens = 1100,
-                   .input_tokens = 1100,
-                   .estimated_tokens = 1000,
-                   .now_us = request_.time_us + kSecondUs});
-  EXPECT_EQ(Make(blocks, Sol(), Endpoint::kResponses).prompt_cache_key, "");
+  EXPECT_EQ(Make(blocks, Row("mistral", "any"), Endpoint::kChatCompletions).prompt_cache_key, "");
 }
 
 TEST_F(PlanTest, ABreakpointStandsAtTheEndOfTheSystemPromptAndNowhereElse) {
@@ -497,7 +520,7 @@ TEST_F(PlanTest, DeepSeekKimiAndGeminiGetNothing) {
 TEST_F(PlanTest, NothingIsSharedBetweenTenants) {
   request_.blocks = {System("s", 3000), User("q", 100)};
   segments_ = SegmentsOf(request_.blocks);
-  PlanArgs args = ArgsOf(request_, segments_, Sol(), Endpoint::kResponses);
+  PlanArgs args = ArgsOf(request_, segments_, Row("mistral", "any"), Endpoint::kChatCompletions);
   const Plan one = planner_->Make(args);
   args.tenant = "another";
   args.conversation = IdentityOf("another's");
