@@ -5,7 +5,9 @@
 // It cannot know the future, so its regret is bounded as follows. A shape of prefix (upstream,
 // model, identity of tools and system) is written to a cache only while its expected reuse pays for
 // the write. A shape that was never seen is judged by its kind of request: an agent's (with tools
-// or an assistant turn) is expected to come again, a lone question is not until it has.
+// or an assistant turn) is expected to come again, a lone question is not until it has. A
+// conversation's prefix that came again unchanged and in time earns a write whatever was lost
+// before; what has changed twice running is not written until it holds.
 #pragma once
 
 #include <chrono>
@@ -75,7 +77,7 @@ struct Plan {
 class Planner {
  public:
   struct Options {
-    size_t conversations_max = 16'384;  // each about 1 KiB, 3 KiB at most
+    size_t conversations_max = 16'384;  // each about 1.5 KiB, 4 KiB at most
     size_t shapes_max = 4'096;          // each about 1 KiB
     // Assumed time from sending a request to the first byte of its answer, after which its cache
     // entries can be read. An answer that has arrived sooner overrides it. Too long costs reads,

@@ -344,6 +344,18 @@ TEST(PlanBillTest, APrefixThatHeldForTwoRequestsEarnsAWriteWhateverHappenedBefor
   }
 }
 
+// Where every part that names a conversation changed, each request began one of its own.
+TEST(PlanBillTest, AConversationThatIsRecognisedLateEarnsAWriteAtItsSecondRequest) {
+  std::vector<Request> requests = Agent({});
+  for (size_t i = 0; i < 10; ++i) {
+    const std::string name = "changes each time " + std::to_string(i);
+    requests[i].blocks[0].text = requests[i].conversation = requests[i].shape = name;
+  }
+  const RunResult run = Simulate(requests, Opus());
+  EXPECT_FALSE(run.plans[11].breakpoints.empty()) << run.plans[11].reason;
+  EXPECT_GT(run.bills[12].read, 0.8 * run.bills[11].input);
+}
+
 TEST(PlanBillTest, PausesOverEveryLifetimeDoNotEndCaching) {
   AgentOptions options;
   options.gaps_us.assign(6, 90 * kMinuteUs);
