@@ -6,7 +6,9 @@
 
 #include "gateway/prompt/history/conversation_memory.h"
 #include "gateway/prompt/history/recognition.h"
+#include "gateway/prompt/history/reference_index.h"
 #include "gateway/prompt/history/tenant_memory.h"
+#include "gateway/prompt/parse/breakpoints.h"
 #include "gateway/prompt/parse/canonical.h"
 #include "gateway/prompt/parse/segment_memo.h"
 #include "gateway/prompt/parse/segment_text.h"
@@ -32,6 +34,7 @@ constexpr uint32_t kStabilizeRules =
     Bit(Rule::kVolatileMoved) | Bit(Rule::kVolatileHeld) | Bit(Rule::kReminderKept);
 
 constexpr size_t kParameterBytes = 256;
+constexpr std::string_view kEngine = "local";  // the provider whose prompts no mode changes
 constexpr int64_t kDefaultTtlSeconds = 300;
 
 // These parameters affect neither the prompt nor its caching.
@@ -97,6 +100,11 @@ void DropBytes(Branch& branch) {
   branch.bytes = branch.forms.size() * (sizeof(history::SentSegment) + sizeof(history::CallerForm));
 }
 
+bool HasEdit(const Prepared& prepared, Rule rule) {
+  return std::any_of(prepared.edits.begin(), prepared.edits.end(),
+                     [&](const parse::Edit& edit) { return edit.rule == rule; });
+}
+
 // Adds the imposed edits and makes the body that all edits leave.
 void Write(const OptimizeArgs& args, Prepared& prepared) {
   if (!args.imposed.empty()) {
@@ -125,7 +133,8 @@ std::optional<Mode> ParseMode(std::string_view name) {
 struct Prepared::State {
   std::shared_ptr<Branch> branch;
   std::shared_ptr<const Branch> before;
-  bool goes_on = false;  // continues all of `before`
+  bool goes_on = false;                        // continues all of `before`
+  std::vector<history::Candidate> candidates;  // if `before` is null, what may explain a miss
   Identity conversation;
   Identity line;
   Identity shape;
@@ -135,6 +144,7 @@ struct Prepared::State {
   int64_t ttl_seconds = 0;  // the longest of the breakpoints that go out
   bool planned = false;
   uint64_t plan = 0;  // planner::Plan::id
+  diagnose::Treatment treatment;
 };
 
 struct Optimizer::Impl {
@@ -157,6 +167,7 @@ struct Optimizer::Impl {
   const std::unique_ptr<Planner> planner;
   parse::SegmentMemo memo;
   history::ConversationMemory conversations;
+  history::ReferenceIndex references;
   TenantMemory tenants;
 };
 
@@ -209,6 +220,13 @@ void Optimizer::Impl::Remember(const OptimizeArgs& args, const Draft& draft,
   request.endpoint = args.endpoint;
   request.holds_history = found.holds_history;
   request.parameters = ParametersOf(args.body, draft.layout);
+  if (HasEdit(prepared, Rule::kPromptCacheKey)) {
+    const std::string& key = prepared.plan.prompt_cache_key;
+    request.parameters.push_back({.name = "prompt_cache_key",
+                                  .value = parse::QuotedJson(key),
+                                  .same = parse::HashBytes(key, parse::Domain::kSame),
+                                  .is_ours = true});
+  }
   request.ttl_seconds = TtlOf(state.ttl_seconds, prepared.plan, state.row);
   branch.line = state.line;
   branch.tool_keys = draft.tool_keys;
@@ -218,11 +236,20 @@ void Optimizer::Impl::Remember(const OptimizeArgs& args, const Draft& draft,
   if (branch.bytes > options.memory_bytes / 4) {
     DropBytes(branch);
   }
+  const Identity tenant = parse::HashBytes(args.tenant, parse::Domain::kConversation);
+  if (!state.before && request.holds_history) {
+    state.candidates = references.Find({.tenant = tenant,
+                                        .conversation = state.conversation,
+                                        .is_named = !found.by_content(),
+                                        .request = request,
+                                        .conversations = conversations});
+  }
+  references.Remember(tenant, state.conversation, request);
   // A branch whose turns were taken back is kept beside the new one, because it may still be
   // continued.
   const std::span<const Identity> aliases =
       std::span(found.keys).subspan(std::min<size_t>(found.keys.size(), 1));
-  conversations.Remember({.tenant = parse::HashBytes(args.tenant, parse::Domain::kConversation),
+  conversations.Remember({.tenant = tenant,
                           .conversation = state.conversation,
                           .aliases = aliases,
                           .branch = state.branch,
@@ -262,6 +289,10 @@ Prepared Optimizer::Impl::PrepareRead(const OptimizeArgs& args, const RequestLay
   state->row = options.prices.Find(args.provider, layout.model);
   state->branch = std::make_shared<Branch>();
   state->planned = args.mode != Mode::kObserve;
+  state->treatment = {.can_change = args.provider != kEngine,
+                      .pins = state->planned,
+                      .stabilizes = args.mode == Mode::kStabilize,
+                      .rules_off = args.rules_off};
 
   const bool stabilizes = args.mode == Mode::kStabilize;
   const uint32_t rules_off = args.rules_off | (stabilizes ? 0 : kStabilizeRules);
@@ -277,6 +308,7 @@ Prepared Optimizer::Impl::PrepareRead(const OptimizeArgs& args, const RequestLay
   if (state->planned) {
     prepared.plan = MakePlan(args, layout, writer, *state, dry);
     state->plan = prepared.plan.id;
+    state->treatment.plan = prepared.plan.reason;
   } else {
     prepared.plan.automatic = layout.automatic;
   }
@@ -319,13 +351,19 @@ Report Optimizer::Finish(const Prepared& prepared, const FinishArgs& args) {
   const Prepared::State& state = *prepared.state;
   impl_->conversations.Finish(state.branch, args.usage);
   std::optional<history::SentRequest> copy;
+  const history::Reference reference =
+      state.before ? history::Reference{.branch = state.before, .same_conversation = true}
+                   : history::ChooseReference(state.candidates, state.branch->request);
   const history::SentRequest* before =
-      state.before ? &impl_->conversations.RequestOf(state.before, copy) : nullptr;
+      reference.branch ? &impl_->conversations.RequestOf(reference.branch, copy) : nullptr;
   report.prefix_break = diagnose::FindBreak({.before = before,
+                                             .same_conversation = reference.same_conversation,
                                              .now = state.branch->request,
                                              .row = state.row,
                                              .usage = args.usage,
                                              .provider = state.provider,
+                                             .service_tier = args.service_tier,
+                                             .treatment = state.treatment,
                                              .provider_reason = args.provider_reason,
                                              .keep_text = impl_->options.keep_text});
   if (!args.usage) return report;

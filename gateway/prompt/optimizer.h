@@ -98,6 +98,7 @@ class Optimizer {
   struct FinishArgs {
     std::optional<ledger::TokenUsage> usage;  // absent: not known
     std::string_view provider_reason;         // from its own diagnostics; may be empty
+    std::string_view service_tier = {};       // as the answer names it; empty: the standard one
     int64_t now_us = 0;
   };
   // Call it when the answer has ended.

@@ -101,7 +101,7 @@ ledger::RecordBreak ToRecord(const prompt::diagnose::PrefixBreak& found) {
           .volatile_kind = std::string(found.volatile_kind),
           .before = found.before,
           .after = found.after,
-          .verdict = std::string(found.message),
+          .verdict = found.message,
           .reusable_tokens = found.reusable_tokens,
           .lost_tokens = found.lost_tokens,
           .lost_nanodollars = found.lost_nanodollars};
@@ -272,6 +272,7 @@ void Prompts::Complete(ledger::RequestRecord& record, const ledger::ReplyFacts& 
   if (record.status < 200 || record.status >= 300) return;
   const prompt::Report report = own.Finish({.usage = record.usage,
                                             .provider_reason = facts.provider_reason.view(),
+                                            .service_tier = record.service_tier,
                                             .now_us = WallClock::NowUs()});
   record.prefix_break = ToRecord(report.prefix_break);
   if (!report.attribution) return;

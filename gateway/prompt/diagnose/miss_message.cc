@@ -1,96 +1,153 @@
 #include "gateway/prompt/diagnose/miss_message.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
+#include "gateway/prompt/parse/edit.h"
+
 namespace kvgate::prompt::diagnose {
+
+using parse::Rule;
+
 namespace {
+
+// A remedy that the gateway has: a rule, and the mode in which it acts.
+struct Remedy {
+  std::string_view mode;  // empty: the gateway has none
+  Rule rule = Rule::kToolsOrder;
+};
+constexpr Remedy kNoRemedy = {};
+constexpr Remedy kOrderTools = {"pin", Rule::kToolsOrder};
+constexpr Remedy kFirstBytes = {"pin", Rule::kFirstSeenBytes};
+constexpr Remedy kMark = {"pin", Rule::kCacheControl};
+constexpr Remedy kMove = {"stabilize", Rule::kVolatileMoved};
+constexpr Remedy kKeepReminder = {"stabilize", Rule::kReminderKept};
+
+// A sentence without its full stop, in front of which the gateway's remedy is offered.
+struct Sentence {
+  std::string_view text;
+  Remedy remedy = kNoRemedy;
+};
 
 struct Row {
   BreakCause cause;
   std::string_view name;
-  std::string_view message;
+  Sentence sentence;
 };
 
 // Rows stand in the order of BreakCause, which the static_assert below checks.
 constexpr Row kRows[] = {
-    {BreakCause::kNone, "none", "All that could be read was read."},
-    {BreakCause::kFirstSeen, "first_seen",
-     "Nothing of this conversation was sent before: the next request can read what this one "
-     "stored."},
-    {BreakCause::kModelChanged, "model_changed",
-     "Each model has a cache of its own: stay with one in a conversation, or expect to pay once "
-     "for all of it."},
-    {BreakCause::kUpstreamChanged, "upstream_changed",
-     "Upstreams share no cache: keep a conversation on one of them."},
-    {BreakCause::kToolAdded, "tool_added",
-     "Send all tools from the first request on, and choose among them with tool_choice or "
-     "allowed tools."},
-    {BreakCause::kToolRemoved, "tool_removed",
-     "Leave the tool in the list, and forbid its use with tool_choice or allowed tools."},
-    {BreakCause::kToolChanged, "tool_changed",
-     "Leave a tool's definition as it is while a conversation lasts."},
-    {BreakCause::kToolsReordered, "tools_reordered",
-     "Send the tools in a fixed order, for example by name, or let the mode pin do it."},
-    {BreakCause::kSystemChanged, "system_changed",
-     "Leave the system prompt as it is while a conversation lasts, and send what is new with the "
-     "newest user message."},
-    {BreakCause::kHistoryEdited, "history_edited",
-     "A turn that had been sent was rewritten: append instead, or rewrite rarely and much at "
-     "once."},
-    {BreakCause::kHistoryTruncated, "history_truncated",
-     "Turns that had been sent are missing: drop turns rarely and many at once, so that in "
-     "between the prompt only grows."},
-    {BreakCause::kBlockMoved, "block_moved",
-     "A block left an earlier turn for a later one: leave it where it was sent first, or let the "
-     "mode stabilize do it."},
-    {BreakCause::kParameterChanged, "parameter_changed",
-     "The provider's cache depends on this parameter: keep its value while a conversation "
-     "lasts."},
-    {BreakCause::kTtlLapsed, "ttl_lapsed",
-     "More time passed than the cache lives: ask for a longer lifetime where gaps are this long."},
-    {BreakCause::kProviderMiss, "provider_miss",
-     "Nothing you did: the same prefix was sent in time, and the provider had evicted it or "
-     "routed the request elsewhere."},
-    {BreakCause::kBelowMinimum, "below_minimum",
-     "The prefix is shorter than this model caches at all: there is nothing to gain yet."},
-    {BreakCause::kNotMarked, "not_marked",
-     "Nothing asked for the prompt to be cached: set cache_control, or let the mode pin do it."},
+    {BreakCause::kNone,
+     "none",
+     {"All that was sent before was read, to within a block of the provider's cache"}},
+    {BreakCause::kFirstSeen,
+     "first_seen",
+     {"Nothing like it was sent before: the next request can read what this one stored"}},
+    {BreakCause::kModelChanged,
+     "model_changed",
+     {"Each model has a cache of its own: stay with one in a conversation, or expect to pay once "
+      "for all of it"}},
+    {BreakCause::kUpstreamChanged,
+     "upstream_changed",
+     {"Upstreams share no cache: keep a conversation on one of them"}},
+    {BreakCause::kToolAdded,
+     "tool_added",
+     {"Send all tools from the first request on, and choose among them with tool_choice or "
+      "allowed tools"}},
+    {BreakCause::kToolRemoved,
+     "tool_removed",
+     {"Leave the tool in the list, and forbid its use with tool_choice or allowed tools"}},
+    {BreakCause::kToolChanged,
+     "tool_changed",
+     {"Leave a tool's definition as it is while a conversation lasts"}},
+    {BreakCause::kToolsReordered,
+     "tools_reordered",
+     {"Send the tools in a fixed order, for example by name", kOrderTools}},
+    {BreakCause::kSystemChanged,
+     "system_changed",
+     {"Leave the system prompt as it is while a conversation lasts, and send what is new with the "
+      "newest user message"}},
+    {BreakCause::kHistoryEdited,
+     "history_edited",
+     {"A turn that had been sent was rewritten: append instead, or rewrite rarely and much at "
+      "once"}},
+    {BreakCause::kHistoryTruncated,
+     "history_truncated",
+     {"Turns that had been sent are missing: drop turns rarely and many at once, so that in "
+      "between the prompt only grows"}},
+    {BreakCause::kBlockMoved,
+     "block_moved",
+     {"A block left an earlier turn for a later one: leave it where it was sent first",
+      kKeepReminder}},
+    {BreakCause::kParameterChanged,
+     "parameter_changed",
+     {"The provider's cache depends on this parameter: keep its value while a conversation lasts"}},
+    {BreakCause::kTtlLapsed,
+     "ttl_lapsed",
+     {"More time passed than the cache lives: ask for a longer lifetime where gaps are this "
+      "long"}},
+    {BreakCause::kProviderMiss,
+     "provider_miss",
+     {"Nothing you did: the same prefix was sent in time, and the provider had evicted it or "
+      "routed the request elsewhere"}},
+    {BreakCause::kBelowMinimum,
+     "below_minimum",
+     {"The prefix is shorter than this model caches at all: there is nothing to gain yet"}},
+    {BreakCause::kNotMarked,
+     "not_marked",
+     {"Nothing asked for the prompt to be cached: set cache_control", kMark}},
+    {BreakCause::kCompacted,
+     "compacted",
+     {"A summary took the place of earlier turns: what is kept behind it is paid once more, so "
+      "compact rarely and much at once"}},
 };
 
-constexpr std::string_view kVolatileMessage =
-    "It holds a value that changes with each request: take it out or send it last, or let the "
-    "mode stabilize do it.";
-constexpr std::string_view kSpellingMessage =
+constexpr Sentence kVolatile = {
+    "It holds a value that changes with each request: take it out or send it last", kMove};
+constexpr Sentence kSpelling = {
     "It means the same and is written otherwise: write JSON the same way each time (order of keys, "
-    "numbers, escapes), or let the mode pin do it.";
-constexpr std::string_view kLookbackMessage =
-    "More blocks came than the provider looks back from a marker: set one in between, or let the "
-    "mode pin do it.";
-constexpr std::string_view kUnansweredMessage =
+    "numbers, escapes)",
+    kFirstBytes};
+constexpr Sentence kLookback = {
+    "More blocks came than the provider looks back from a marker: set one in between", kMark};
+constexpr Sentence kUnanswered = {
     "Nothing that was sent differs, but the request before had not been answered: what it stores "
-    "can be read once its answer has begun.";
-constexpr std::string_view kThinkingMessage =
+    "can be read once its answer has begun"};
+constexpr Sentence kThinking = {
     "Nothing that was sent differs: the provider evicted the prefix, routed the request elsewhere, "
-    "or left earlier thinking out of the prompt, as some models do at a new user message.";
-constexpr std::string_view kNothingStoredMessage =
+    "or left earlier thinking out of the prompt, as some models do at a new user message"};
+constexpr Sentence kNothingStored = {
     "The request before was marked and long enough, and the provider stored nothing of it: nothing "
-    "you did.";
-constexpr std::string_view kNoBreakpointBeforeMessage =
-    "The request before was not marked, so nothing of it was stored: mark every request, or let "
-    "the mode pin do it.";
-constexpr std::string_view kDisputedMessage =
+    "you did"};
+constexpr Sentence kNoBreakpointBefore = {
+    "The request before was not marked, so nothing of it was stored: mark every request", kMark};
+constexpr Sentence kEarlyBreakpoint = {
+    "The markers of the request before ended in front of much that this one repeats: set one at "
+    "the end of the newest turn",
+    kMark};
+constexpr Sentence kSharedUnmarked = {
+    "No marker ends what the agent's conversations share: set one at the end of the system prompt",
+    kMark};
+constexpr Sentence kOwnKey = {
+    "The gateway sent another prompt_cache_key than with the request before: nothing you did"};
+constexpr Sentence kHeldElsewhere = {
+    "The provider holds the earlier turns, and nothing in this request shows a break"};
+constexpr Sentence kNoUsage = {
+    "The answer has no counts, so what was read is not known, and nothing that was sent differs"};
+constexpr Sentence kDisputed = {
     "This is the first thing that differs from the request before, but the provider gives another "
-    "reason: look at both.";
-constexpr std::string_view kDisputedMissMessage =
+    "reason: look at both"};
+constexpr Sentence kDisputedMiss = {
     "Nothing that was sent differs from the request before, but the provider says that something "
-    "changed: look at its reason.";
+    "changed: look at its reason"};
 
 constexpr bool InOrder() {
   for (size_t i = 0; i < std::size(kRows); ++i) {
     if (kRows[i].cause != static_cast<BreakCause>(i)) return false;
   }
-  return std::size(kRows) == static_cast<size_t>(BreakCause::kNotMarked) + 1;
+  return std::size(kRows) == kNumBreakCauses;
 }
 static_assert(InOrder());
 
@@ -118,13 +175,16 @@ constexpr Meaning kMeanings[] = {
      {}},
     {"messages_changed",
      {BreakCause::kHistoryEdited, BreakCause::kHistoryTruncated, BreakCause::kBlockMoved,
-      kParameter, kParameter},
+      BreakCause::kCompacted, kParameter},
      {}},
     {"input_changed",
      {BreakCause::kHistoryEdited, BreakCause::kHistoryTruncated, BreakCause::kBlockMoved,
-      BreakCause::kSystemChanged, BreakCause::kSystemChanged},
+      BreakCause::kSystemChanged, BreakCause::kCompacted},
      {}},
-    Only("context_compacted", BreakCause::kHistoryTruncated),
+    {"context_compacted",
+     {BreakCause::kCompacted, BreakCause::kHistoryTruncated, BreakCause::kCompacted,
+      BreakCause::kCompacted, BreakCause::kCompacted},
+     {}},
     Only("prompt_cache_key_changed", kParameter, "prompt_cache_key"),
     Only("service_tier_changed", kParameter, "service_tier"),
     Only("text_format_changed", kParameter, "text.format"),
@@ -136,6 +196,56 @@ constexpr Meaning kMeanings[] = {
 bool IsMiss(BreakCause cause) {
   return cause == BreakCause::kProviderMiss || cause == BreakCause::kTtlLapsed ||
          cause == BreakCause::kNotMarked || cause == BreakCause::kBelowMinimum;
+}
+
+bool IsOff(const Treatment& treatment, Rule rule) {
+  return (treatment.rules_off >> static_cast<uint32_t>(rule) & 1) != 0;
+}
+
+// Offers what the gateway could do; empty if it has no remedy, or does it already.
+std::string OfferOf(const Remedy& remedy, const Treatment& treatment) {
+  if (remedy.mode.empty() || !treatment.can_change) return "";
+  const bool acts = remedy.mode == "pin" ? treatment.pins : treatment.stabilizes;
+  if (!acts) return fmt::format(", or let the mode {} do it", remedy.mode);
+  if (!IsOff(treatment, remedy.rule)) return "";
+  return fmt::format(", or switch the rule {} on again", parse::RuleName(remedy.rule));
+}
+
+const Sentence& SentenceOf(const MessageArgs& args) {
+  const Sentence& plain = RowOf(args.cause).sentence;
+  if (args.agreement == Agreement::kDisagrees && args.cause != BreakCause::kNone &&
+      args.cause != BreakCause::kFirstSeen) {
+    return IsMiss(args.cause) ? kDisputedMiss : kDisputed;
+  }
+  switch (args.detail) {
+    case BreakDetail::kVolatile:
+      return kVolatile;
+    case BreakDetail::kSpelling:
+      return args.cause == BreakCause::kToolsReordered ? plain : kSpelling;
+    case BreakDetail::kLookback:
+      return kLookback;
+    case BreakDetail::kUnanswered:
+      return kUnanswered;
+    case BreakDetail::kThinking:
+      return kThinking;
+    case BreakDetail::kNothingStored:
+      return kNothingStored;
+    case BreakDetail::kNoBreakpointBefore:
+      return kNoBreakpointBefore;
+    case BreakDetail::kEarlyBreakpoint:
+      return kEarlyBreakpoint;
+    case BreakDetail::kSharedUnmarked:
+      return kSharedUnmarked;
+    case BreakDetail::kOwnKey:
+      return kOwnKey;
+    case BreakDetail::kHeldElsewhere:
+      return kHeldElsewhere;
+    case BreakDetail::kNoUsage:
+      return kNoUsage;
+    case BreakDetail::kPlain:
+      break;
+  }
+  return plain;
 }
 
 }  // namespace
@@ -153,30 +263,19 @@ Agreement CompareReason(std::string_view provider_reason, BreakCause cause, std:
   return named && there ? Agreement::kAgrees : Agreement::kDisagrees;
 }
 
-std::string_view MessageOf(BreakCause cause, BreakDetail detail, Agreement agreement) {
-  if (cause == BreakCause::kNone || cause == BreakCause::kFirstSeen) return RowOf(cause).message;
-  if (agreement == Agreement::kDisagrees) {
-    return IsMiss(cause) ? kDisputedMissMessage : kDisputedMessage;
+std::string MessageOf(const MessageArgs& args) {
+  const Sentence& sentence = SentenceOf(args);
+  std::string message =
+      fmt::format("{}{}.", sentence.text, OfferOf(sentence.remedy, args.treatment));
+  if (args.line > 0) message += fmt::format(" It begins in line {} of the text.", args.line);
+  if (args.cause == BreakCause::kNotMarked && args.treatment.pins &&
+      !IsOff(args.treatment, Rule::kCacheControl) && !args.treatment.plan.empty()) {
+    message += fmt::format(" The planner's reason: {}.", args.treatment.plan);
   }
-  switch (detail) {
-    case BreakDetail::kVolatile:
-      return kVolatileMessage;
-    case BreakDetail::kSpelling:
-      return cause == BreakCause::kToolsReordered ? RowOf(cause).message : kSpellingMessage;
-    case BreakDetail::kLookback:
-      return kLookbackMessage;
-    case BreakDetail::kUnanswered:
-      return kUnansweredMessage;
-    case BreakDetail::kThinking:
-      return kThinkingMessage;
-    case BreakDetail::kNothingStored:
-      return kNothingStoredMessage;
-    case BreakDetail::kNoBreakpointBefore:
-      return kNoBreakpointBeforeMessage;
-    case BreakDetail::kPlain:
-      break;
+  if (!args.same_conversation && args.cause != BreakCause::kNone) {
+    message += " It was compared with another conversation of the same agent.";
   }
-  return RowOf(cause).message;
+  return message;
 }
 
 }  // namespace kvgate::prompt::diagnose

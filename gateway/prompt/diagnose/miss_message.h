@@ -1,8 +1,9 @@
-// Chooses what to tell the user about a broken prefix: one literal sentence with the remedy. All
-// functions are pure and may be called from any thread.
+// Writes what the user is told about a broken prefix: what happened, where, and the remedy that is
+// left. All functions are pure and may be called from any thread.
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "gateway/prompt/diagnose/prefix_break.h"
@@ -19,6 +20,11 @@ enum class BreakDetail : uint8_t {
   kThinking,            // thinking was sent before, and the provider may leave it out of its prompt
   kNothingStored,       // the request before asked for caching, but the provider stored nothing
   kNoBreakpointBefore,  // the request before did not ask for caching
+  kEarlyBreakpoint,     // the request before asked for a part of it only
+  kSharedUnmarked,      // no breakpoint ends what conversations of an agent share
+  kOwnKey,              // the gateway itself has set or changed the cache key
+  kHeldElsewhere,       // of kNone: the provider holds the turns
+  kNoUsage,             // of kNone: the answer has no counts
 };
 
 // Compares the provider's own reason for a miss with the cause that was found.
@@ -26,6 +32,14 @@ enum class Agreement : uint8_t { kSilent, kAgrees, kDisagrees };
 // `path` is the JSON path of the break.
 Agreement CompareReason(std::string_view provider_reason, BreakCause cause, std::string_view path);
 
-std::string_view MessageOf(BreakCause cause, BreakDetail detail, Agreement agreement);
+struct MessageArgs {
+  BreakCause cause = BreakCause::kNone;
+  BreakDetail detail = BreakDetail::kPlain;
+  Agreement agreement = Agreement::kSilent;
+  Treatment treatment = {};
+  bool same_conversation = true;
+  int64_t line = 0;  // of the text at the break's path, from 1; 0: it has one line, or is no text
+};
+std::string MessageOf(const MessageArgs& args);
 
 }  // namespace kvgate::prompt::diagnose

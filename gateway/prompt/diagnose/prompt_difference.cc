@@ -120,17 +120,24 @@ class Comparison {
     return found ? Placed(section, *found) : std::nullopt;
   }
 
+  // A value outside of the prompt, or its mere presence, that breaks the prompt.
+  struct Changed {
+    std::string path;
+    std::string_view before = {};
+    std::string_view after = {};
+    bool is_ours = false;
+  };
   // Reports a change that breaks everything from a section on; nullopt if more than its front was
   // read.
-  std::optional<PromptDifference> From(Section section, std::string path, std::string_view before,
-                                       std::string_view after) const {
+  std::optional<PromptDifference> From(Section section, Changed changed) const {
     const int64_t front = FrontOf(section);
     if (args_.read_tokens > front + front / 2 + kEstimateSlack) return std::nullopt;
     return PromptDifference{.cause = BreakCause::kParameterChanged,
-                            .path = std::move(path),
+                            .path = std::move(changed.path),
                             .front_tokens = front,
-                            .before = before,
-                            .after = after};
+                            .is_ours = changed.is_ours,
+                            .before = changed.before,
+                            .after = changed.after};
   }
 
   std::optional<PromptDifference> Parameters(Section section) const {
@@ -155,27 +162,29 @@ class Comparison {
     };
     const std::string_view was = value_of(before);
     const std::string_view is = value_of(now);
+    const bool is_ours = (before != nullptr && before->is_ours) || (now != nullptr && now->is_ours);
     if (was == is) {
       // Only the front of a long value is kept, but its identity covers all of it.
       const bool cut = before != nullptr && now != nullptr && before->same != now->same &&
                        !was.empty() && before->value.ends_with(was) && now->value.ends_with(is);
-      return cut ? From(effect.from, std::string(effect.path), was, is) : std::nullopt;
+      return cut ? From(effect.from, {std::string(effect.path), was, is, is_ours}) : std::nullopt;
     }
     const JsonDifference inner = FindJsonDifference(was, is);
     if (inner.kind == JsonDifference::Kind::kNone) return std::nullopt;
     const bool both =
         before != nullptr && now != nullptr && IsThere(*before, inside) && IsThere(*now, inside);
-    return From(effect.from, std::string(effect.path) + (both ? inner.path : ""), was, is);
+    return From(effect.from,
+                {std::string(effect.path) + (both ? inner.path : ""), was, is, is_ours});
   }
 
   // Web search and citations act as switches: for tools and documents only their presence counts.
   std::optional<PromptDifference> Switches(const std::optional<SegmentDifference>& turns) const {
     if (auto found = CompareTools(Filtered(before_[Section::kTools], true),
                                   Filtered(now_[Section::kTools], true))) {
-      return From(Section::kSystem, found->path, found->before, found->after);
+      return From(Section::kSystem, {found->path, found->before, found->after});
     }
     if (turns && turns->path.find("].citations") != std::string::npos) {
-      return From(Section::kSystem, turns->path, turns->before, turns->after);
+      return From(Section::kSystem, {turns->path, turns->before, turns->after});
     }
     return std::nullopt;
   }
@@ -185,14 +194,15 @@ class Comparison {
     const SentSegment* const was = FirstMedia(before_[Section::kMessages]);
     const SentSegment* const is = FirstMedia(now_[Section::kMessages]);
     if ((was == nullptr) == (is == nullptr)) return std::nullopt;
-    return From(Section::kMessages, parse::PathOf((is == nullptr ? was : is)->place), {}, {});
+    return From(Section::kMessages, {parse::PathOf((is == nullptr ? was : is)->place)});
   }
 
   const DifferenceArgs& args_;
   const Parts before_;
   const Parts now_;
   // If the provider holds the turns, they are in neither request.
-  const bool comparable_ = args_.before.holds_history && args_.now.holds_history;
+  const bool comparable_ =
+      args_.same_conversation && args_.before.holds_history && args_.now.holds_history;
 };
 
 }  // namespace

@@ -216,12 +216,37 @@ SegmentDifference WholeTurn(BreakCause cause, const SentSegment& segment, bool i
   return out;
 }
 
+// Returns true if a new text stands in `now` where turns of `before` are missing: it says that it
+// is a summary, or it is none of the assistant's and kept turns follow it.
+bool IsCompaction(const SegmentList& before, const SegmentList& now, size_t at,
+                  const std::optional<Resync>& resync) {
+  const size_t text = SkipHeads(now, at);
+  const size_t end = resync ? resync->now : now.size();
+  if (text >= end || now[text]->content != parse::Content::kText) {
+    return text < end && now[text]->source == parse::Source::kSummary;
+  }
+  const SentSegment& added = *now[text];
+  const bool is_new = std::none_of(before.begin(), before.end(), [&](const SentSegment* other) {
+    return other->same == added.same;
+  });
+  if (!is_new) return false;
+  if (added.source == parse::Source::kSummary) return true;
+  constexpr int32_t kTurnsMin = 2;  // fewer in place of one are an edit
+  return resync && added.role != parse::Role::kAssistant && IsTelling(added) &&
+         before[resync->before]->place.element - before[at]->place.element >= kTurnsMin;
+}
+
 // Handles turns or blocks that only one list has, up to the position where both are equal again.
 std::optional<SegmentDifference> CompareAround(const SegmentList& before, const SegmentList& now,
                                                size_t at, BreakCause edited, BreakCause missing) {
   const std::optional<Resync> resync = FindResync(before, now, at);
   const SentSegment& left = *before[at];
   const SentSegment& right = *now[at];
+  if (missing != edited && IsCompaction(before, now, at, resync)) {
+    SegmentDifference out = WholeTurn(BreakCause::kCompacted, left, false, at);
+    out.after = BytesOf(*now[SkipHeads(now, at)]);
+    return out;
+  }
   if (!resync) {
     const bool fewer = before.back()->place.element > now.back()->place.element;
     if (!fewer || missing == edited) return std::nullopt;

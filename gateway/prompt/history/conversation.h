@@ -40,6 +40,7 @@ struct SentParameter {
   std::string name;
   std::string value;  // raw, cut to 256 bytes
   parse::Identity same;
+  bool is_ours = false;  // added by the gateway
 };
 
 // The last request of a branch, as sent.

@@ -146,7 +146,7 @@ TEST(Optimizer, FinishTellsThePlannerWhatWasRead) {
   usage.cache_read_tokens = 90;
   const Report report =
       caller.optimizer().Finish(caller.last, {.usage = usage, .provider_reason = "", .now_us = 5});
-  EXPECT_EQ(report.prefix_break.cause, diagnose::BreakCause::kFirstSeen);
+  EXPECT_EQ(report.prefix_break.cause, diagnose::BreakCause::kNone) << "all but one block was read";
   EXPECT_TRUE(report.attribution.has_value());
   ASSERT_EQ(caller.planner().learnt.size(), 1U);
   EXPECT_EQ(caller.planner().learnt[0].cache_read_tokens, 90);
@@ -247,6 +247,179 @@ TEST(Optimizer, ATimeInTheSystemPromptBreaksUnlessItIsMoved) {
     EXPECT_EQ(diagnose::BreakCauseName(found.cause), breaks ? "system_changed" : "provider_miss");
     EXPECT_EQ(found.volatile_kind, breaks ? "time" : "");
   }
+}
+
+// --- verdicts: what was sent and what was read, not the request alone ----------------------------
+
+// Asks for the verdict on the last request, given its counts.
+diagnose::PrefixBreak VerdictOn(Caller& caller, int64_t read, int64_t written, int64_t uncached) {
+  const ledger::TokenUsage usage = {
+      .uncached_tokens = uncached, .cache_read_tokens = read, .cache_write_tokens = written};
+  return caller.optimizer()
+      .Finish(caller.last, {.usage = usage, .provider_reason = {}, .now_us = 9})
+      .prefix_break;
+}
+
+std::string NamedBy(const diagnose::PrefixBreak& found) {
+  std::string name(diagnose::BreakCauseName(found.cause));
+  return found.path.empty() ? name : name + " at " + found.path;
+}
+
+std::string Words(std::string_view word, int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i) text += std::string(word) + " ";
+  return text;
+}
+
+// A chat of an agent in which every turn has about 500 tokens and the front about 4,000.
+Request LongChat(int num_rounds) {
+  Request request{.endpoint = Endpoint::kChatCompletions,
+                  .tools = {R"({"name":"a","description":")" + Words("tool", 2000) + "\"}"},
+                  .system = Words("rule", 2000),
+                  .turns = {Turn("user", Words("task", 500))}};
+  for (int i = 0; i < num_rounds; ++i) {
+    request.turns.push_back(Turn("assistant", Words("answer" + std::to_string(i), 250)));
+    request.turns.push_back(Turn("user", Words("question" + std::to_string(i), 250)));
+  }
+  return request;
+}
+
+TEST(OptimizerVerdicts, APromptThatNobodyMarksAnyMoreIsStillLostByTheLineThatChanges) {
+  Caller caller(Mode::kPin, "anthropic");
+  Request request{.tools = {R"({"name":"a"})"}, .turns = {Turn("user", "one")}};
+  diagnose::PrefixBreak found;
+  for (int minute = 10; minute < 15; ++minute) {
+    request.system =
+        "Now: 2026-11-22T10:" + std::to_string(minute) + ":07Z\n" + Words("rule", 6000);
+    caller.Send(request);
+    // The first two requests are written, and nothing is ever read, so later ones are unmarked.
+    const bool writes = minute < 12;
+    found = VerdictOn(caller, 0, writes ? 6100 : 0, writes ? 10 : 6110);
+    request.turns.push_back(Turn("assistant", "two"));
+    request.turns.push_back(Turn("user", "and then?"));
+  }
+  EXPECT_EQ(NamedBy(found), "system_changed at system");
+  EXPECT_EQ(found.volatile_kind, "time");
+  EXPECT_GT(found.lost_tokens, 5900);
+}
+
+TEST(OptimizerVerdicts, AFullHitIsNoBreakThoughItsConversationIsNew) {
+  Caller caller(Mode::kObserve, "openai");
+  const Request request = LongChat(0);
+  caller.Send(request);
+  VerdictOn(caller, 0, 0, 1295);
+  caller.Send(request);
+  EXPECT_EQ(NamedBy(VerdictOn(caller, 1294, 0, 1)), "none");
+}
+
+TEST(OptimizerVerdicts, AWindowThatDropsTheFirstTurnsIsNamedWithWhatItLost) {
+  Caller caller(Mode::kObserve, "openai");
+  Request request = LongChat(8);
+  caller.Send(request);
+  VerdictOn(caller, 0, 0, 8500);
+  request.turns.erase(request.turns.begin(), request.turns.begin() + 4);
+  request.turns.push_back(Turn("assistant", "done"));
+  request.turns.push_back(Turn("user", "more"));
+  caller.Send(request);
+  const diagnose::PrefixBreak found = VerdictOn(caller, 4096, 0, 3200);
+  EXPECT_EQ(NamedBy(found), "history_truncated at messages[1]");
+  EXPECT_NEAR(static_cast<double>(found.lost_tokens), 3190, 128);
+}
+
+TEST(OptimizerVerdicts, ARewrittenFirstTurnIsNamedWithWhatItLost) {
+  Caller caller(Mode::kObserve, "openai");
+  Request request = LongChat(8);
+  caller.Send(request);
+  VerdictOn(caller, 0, 0, 8500);
+  request.turns[0] = Turn("user", "Other words. " + Words("task", 500));
+  request.turns.push_back(Turn("assistant", "done"));
+  request.turns.push_back(Turn("user", "more"));
+  caller.Send(request);
+  const diagnose::PrefixBreak found = VerdictOn(caller, 4096, 0, 4420);
+  EXPECT_EQ(NamedBy(found), "history_edited at messages[1].content");
+  EXPECT_NEAR(static_cast<double>(found.lost_tokens), 4400, 128);
+}
+
+TEST(OptimizerVerdicts, ACompactionIsNamed) {
+  Caller caller(Mode::kObserve, "openai");
+  Request request = LongChat(8);
+  caller.Send(request);
+  VerdictOn(caller, 0, 0, 8500);
+  request.turns.erase(request.turns.begin(), request.turns.begin() + 13);
+  request.turns.insert(request.turns.begin(),
+                       Turn("user", "<summary>" + Words("gist", 200) + "</summary>"));
+  request.turns.push_back(Turn("assistant", "done"));
+  request.turns.push_back(Turn("user", "more"));
+  caller.Send(request);
+  const diagnose::PrefixBreak found = VerdictOn(caller, 4096, 0, 1200);
+  EXPECT_EQ(NamedBy(found), "compacted at messages[1]");
+  EXPECT_NEAR(static_cast<double>(found.lost_tokens), 985, 128);
+}
+
+TEST(OptimizerVerdicts, AMissOfAnotherConversationOfTheSameAgentIsNamed) {
+  Caller caller(Mode::kObserve, "openai");
+  Request request = LongChat(3);
+  caller.Send(request);
+  VerdictOn(caller, 0, 0, 6000);
+  request.turns = {Turn("user", Words("another task", 100))};
+  caller.Send(request);
+  diagnose::PrefixBreak found = VerdictOn(caller, 0, 0, 4220);
+  EXPECT_EQ(NamedBy(found), "provider_miss");
+  EXPECT_NEAR(static_cast<double>(found.lost_tokens), 4010, 128);
+  // Its instructions differ from those of the conversations before.
+  request.system = "Project B. " + request.system;
+  request.turns = {Turn("user", Words("third task", 100))};
+  caller.Send(request);
+  found = VerdictOn(caller, 2048, 0, 2180);
+  EXPECT_EQ(NamedBy(found), "system_changed at messages[0].content");
+  EXPECT_NEAR(static_cast<double>(found.lost_tokens), 1960, 128);
+}
+
+TEST(OptimizerVerdicts, NoModeIsAdvisedThatIsInForce) {
+  for (const Mode mode : {Mode::kObserve, Mode::kPin, Mode::kStabilize}) {
+    SCOPED_TRACE(std::string(ModeName(mode)));
+    Caller caller(mode, "anthropic");
+    Request request{.tools = {R"({"name":"a"})"}, .turns = {Turn("user", "one")}};
+    std::string said;
+    for (int minute = 10; minute < 13; ++minute) {
+      request.turns[0] = Turn("user", "It is 2026-11-22T10:" + std::to_string(minute) +
+                                          ":07Z now, and " + Words("so", 6000));
+      caller.Send(request);
+      said = VerdictOn(caller, 0, 0, 6100).message;
+      request.turns.push_back(Turn("assistant", "two"));
+      request.turns.push_back(Turn("user", "and then?"));
+    }
+    EXPECT_EQ(said.find("mode stabilize") != std::string::npos, mode != Mode::kStabilize) << said;
+    EXPECT_EQ(said.find("mode pin"), std::string::npos) << said;
+  }
+}
+
+TEST(OptimizerVerdicts, NotAllWasReadWhereMarkersEndEarly) {
+  Caller caller(Mode::kObserve, "anthropic");
+  Request request{.system_blocks = {Block(Words("rule", 4000), kBreakpoint)},
+                  .turns = {Turn("user", Words("task", 6000))}};
+  caller.Send(request);
+  VerdictOn(caller, 0, 4000, 6000);
+  request.turns.push_back(Turn("assistant", "two"));
+  request.turns.push_back(Turn("user", "and then?"));
+  caller.Send(request);
+  const diagnose::PrefixBreak found = VerdictOn(caller, 4000, 0, 6010);
+  EXPECT_EQ(NamedBy(found), "not_marked");
+  EXPECT_EQ(found.lost_tokens, 6000);
+}
+
+TEST(OptimizerVerdicts, AKeyThatTheGatewayAddsLaterIsNamed) {
+  Caller caller(Mode::kPin, "openai");
+  Request request = LongChat(1);
+  caller.Send(request);
+  VerdictOn(caller, 0, 0, 5000);
+  request.turns.push_back(Turn("assistant", "two"));
+  request.turns.push_back(Turn("user", "and then?"));
+  caller.planner().key = "kvg-1";
+  caller.Send(request);
+  const diagnose::PrefixBreak found = VerdictOn(caller, 0, 0, 5010);
+  EXPECT_EQ(NamedBy(found), "parameter_changed at prompt_cache_key");
+  EXPECT_NEAR(static_cast<double>(found.lost_tokens), 5000, 16);
 }
 
 TEST(Optimizer, AStringThatGotABreakpointStaysAListFromThenOn) {

@@ -1,14 +1,18 @@
 // BreakGenerator makes pairs of requests with one planted break at a random place, with a known
-// cause and path.
+// cause, path and loss. Those that only an Optimizer can relate to each other go through one.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "gateway/prompt/diagnose/prefix_break.h"
+#include "gateway/prompt/optimizer.h"
 #include "tests/gateway/prompt/agent_bodies.h"
 #include "tests/gateway/prompt/cache_model.h"
 #include "tests/gateway/prompt/sent_request.h"
@@ -55,17 +59,23 @@ class BreakGenerator {
     if (Below(2) == 0) before_["temperature"] = 0.5;
   }
 
-  static constexpr size_t kNumPlants = 27;
+  static constexpr size_t kNumPlants = 38;
   // Returns nullopt if the target cannot have such a break. REQUIRES: plant < kNumPlants; called
   // once.
   std::optional<Planted> Plant(size_t plant);
 
-  // The usage of the request that broke; known once Find has been called.
+  // The usage of the request that broke, and what it truly lost; known once Find has been called.
   const ledger::TokenUsage& usage() const { return usage_; }
+  int64_t lost_tokens() const { return lost_tokens_; }
+  // The loss up to which a provider's counts tell nothing: one block of its cache.
+  int64_t block_tokens() const { return target_.cache.step > 1 ? target_.cache.step : 128; }
+
   // Serves both requests from the target's cache model and returns the diagnosis.
   PrefixBreak Find(bool keep_text = true) {
-    history::SentRequest before = Sent(before_, upstream_before_);
-    history::SentRequest now = Sent(now_, upstream_now_);
+    const OrderedJson before_body = Marked(before_);
+    const OrderedJson now_body = Marked(now_);
+    history::SentRequest before = Sent(before_body, upstream_before_);
+    history::SentRequest now = Sent(now_body, upstream_now_);
     before.time_us = 1'000'000'000;
     now.time_us = before.time_us + gap_seconds_ * 1'000'000;
     const auto stops_before = target_.cache.Stops(before, settings_before_);
@@ -74,9 +84,13 @@ class BreakGenerator {
     before.input_tokens = first.input_tokens();
     before.cached_tokens = first.cache_read_tokens;
     before.written_tokens = target_.cache.step == 1 ? first.cache_write_tokens : 0;
-    const std::optional<ledger::TokenUsage> usage =
-        target_.cache.Use(evicted_ ? decltype(stops_before)() : stops_before, stops_now);
-    usage_ = *usage;
+    usage_ = target_.cache.Use(evicted_ ? decltype(stops_before)() : stops_before, stops_now);
+    lost_tokens_ = first_seen_ ? 0 : TrueLoss(before, now);
+    if (goes_through_) {
+      return FindThrough({before_body.dump(), first, before.time_us},
+                         {now_body.dump(), usage_, now.time_us});
+    }
+    const std::optional<ledger::TokenUsage> usage = usage_;
     return FindBreak({.before = first_seen_ ? nullptr : &before,
                       .now = now,
                       .row = ledger::Prices::Builtin().Find(target_.provider, target_.model),
@@ -93,17 +107,86 @@ class BreakGenerator {
     return field + "[" + std::to_string(index) + "]";
   }
 
-  history::SentRequest Sent(OrderedJson body, const std::string& upstream) {
-    if (target_.cache.needs_breakpoints && marked_) {
-      const OrderedJson breakpoint = {{"type", "ephemeral"}};
-      if (!body["tools"].empty()) body["tools"].back()["cache_control"] = breakpoint;
-      if (!body["system"].empty()) body["system"].back()["cache_control"] = breakpoint;
-      body["messages"].back()["content"].back()["cache_control"] = breakpoint;
-    }
+  OrderedJson Marked(OrderedJson body) const {
+    if (!target_.cache.needs_breakpoints || !marked_) return body;
+    const OrderedJson breakpoint = {{"type", "ephemeral"}};
+    if (!body["tools"].empty()) body["tools"].back()["cache_control"] = breakpoint;
+    if (!body["system"].empty()) body["system"].back()["cache_control"] = breakpoint;
+    body["messages"].back()["content"].back()["cache_control"] = breakpoint;
+    return body;
+  }
+
+  history::SentRequest Sent(const OrderedJson& body, const std::string& upstream) {
     history::SentRequest sent = SentAs(target_.endpoint, body.dump());
     sent.upstream = upstream;
     sent.ttl_seconds = 300;
     return sent;
+  }
+
+  struct Exchange {
+    std::string body;
+    ledger::TokenUsage usage;
+    int64_t time_us = 0;
+  };
+  // Sends both requests through an Optimizer, which has to find out how they belong together.
+  PrefixBreak FindThrough(const Exchange& before, const Exchange& now) const {
+    Optimizer optimizer({});
+    PrefixBreak found;
+    for (const Exchange* exchange : {&before, &now}) {
+      const Prepared prepared = optimizer.Prepare({.body = exchange->body,
+                                                   .endpoint = target_.endpoint,
+                                                   .tenant = "tenant",
+                                                   .session = "",
+                                                   .upstream = "main",
+                                                   .provider = target_.provider,
+                                                   .mode = Mode::kObserve,
+                                                   .now_us = exchange->time_us});
+      found = optimizer.Finish(prepared, {.usage = exchange->usage, .provider_reason = {}})
+                  .prefix_break;
+    }
+    return found;
+  }
+
+  // Returns the share of a segment's tokens that are sent again although it was edited: what its
+  // bytes begin and end with. JSON alone is no likeness.
+  static double ShareKept(const std::string& before, const std::string& now) {
+    size_t front = 0;
+    const size_t most = std::min(before.size(), now.size());
+    while (front < most && before[front] == now[front]) ++front;
+    size_t back = 0;
+    while (back < most - front && before[before.size() - back - 1] == now[now.size() - back - 1]) {
+      ++back;
+    }
+    const double share = static_cast<double>(front + back) / static_cast<double>(now.size());
+    return 2 * (front + back) < std::max(before.size(), now.size()) ? 0 : share;
+  }
+
+  // Counts in the provider's own tokens what the first request had of the second one, and the
+  // second one did not read.
+  int64_t TrueLoss(const history::SentRequest& before, const history::SentRequest& now) const {
+    const auto is_turn = [](const history::SentSegment& segment) {
+      return segment.place.section == parse::Section::kMessages;
+    };
+    std::map<parse::Identity, int> known;
+    for (const history::SentSegment& segment : before.segments) {
+      if (!is_turn(segment) || same_conversation_) ++known[segment.same];
+    }
+    int64_t again = 0;
+    for (const history::SentSegment& segment : now.segments) {
+      const int64_t tokens = CacheModel::TokensOf(segment);
+      if (is_turn(segment) && !same_conversation_) continue;
+      if (known[segment.same]-- > 0) {
+        again += tokens;
+        continue;
+      }
+      for (const history::SentSegment& other : before.segments) {
+        if (!(other.place == segment.place) || other.content != segment.content) continue;
+        again += static_cast<int64_t>(static_cast<double>(tokens) *
+                                      ShareKept(*other.bytes, *segment.bytes));
+      }
+    }
+    if (again < target_.cache.minimum && usage_.cache_read_tokens == 0) return 0;
+    return std::max<int64_t>(0, again - usage_.cache_read_tokens);
   }
 
   // Changes one text somewhere in a value and appends its path to `path`. Returns false if there is
@@ -111,7 +194,8 @@ class BreakGenerator {
   bool EditLeaf(OrderedJson& value, std::string& path) {
     if (value.is_string()) {
       const std::string text = value.get<std::string>();
-      value = text.substr(0, text.size() / 2) + " changed " + bodies_.Words(2);
+      value = text.substr(0, text.size() / 2) + " changed " + bodies_.Words(2) + " " +
+              text.substr(text.size() / 2);
       return true;
     }
     if (!value.is_structured() || value.empty()) return false;
@@ -272,7 +356,7 @@ class BreakGenerator {
     for (size_t i = 0; i < count; ++i) Turns(now_).erase(first);
     Turns(now_).insert(Turns(now_).begin() + static_cast<std::ptrdiff_t>(first),
                        bodies_.Text("user", "Summary: " + bodies_.Words(60)));
-    return {BreakCause::kHistoryTruncated, At(Field(), first)};
+    return {BreakCause::kCompacted, At(Field(), first)};
   }
   Planted Rewound() {
     const size_t left = SomeTurn();
@@ -392,6 +476,92 @@ class BreakGenerator {
     return {BreakCause::kFirstSeen, ""};
   }
 
+  // --- what only the requests before tell ---
+  std::optional<Planted> PlantThrough(size_t plant);
+  // Nothing names the conversation, and its first turn is gone, so that its key is another one.
+  Planted WindowMoved() {
+    const size_t first = FirstTurn();
+    constexpr size_t kKept = 4;  // one of them is the assistant's
+    const size_t count = 1 + Below(Turns(before_).size() - first - kKept);
+    for (size_t i = 0; i < count; ++i) Turns(now_).erase(first);
+    goes_through_ = true;
+    return {BreakCause::kHistoryTruncated, At(Field(), first)};
+  }
+  Planted FirstTurnRewritten() {
+    const size_t at = FirstTurn();
+    Turns(before_)[at] = Turns(now_)[at] = bodies_.Text("user", bodies_.Words(60));
+    std::string path = At(Field(), at);
+    EXPECT_TRUE(EditLeaf(Turns(now_)[at], path));
+    goes_through_ = true;
+    return {BreakCause::kHistoryEdited, path};
+  }
+  // The agent replaces its turns by a summary, and keeps the newest of them.
+  Planted CompactedByAgent() {
+    const size_t first = FirstTurn();
+    constexpr size_t kKept = 4;
+    const size_t count = Turns(before_).size() - first - kKept;
+    for (size_t i = 0; i < count; ++i) Turns(now_).erase(first);
+    Turns(now_).insert(Turns(now_).begin() + static_cast<std::ptrdiff_t>(first),
+                       bodies_.Text("user", "<summary>" + bodies_.Words(60) + "</summary>"));
+    goes_through_ = true;
+    return {BreakCause::kCompacted, At(Field(), first)};
+  }
+
+  // Makes the second request the first one of another conversation of the same agent. The providers
+  // that find whole turns only need not read across conversations.
+  bool BeginAnother() {
+    if (target_.cache.tools_after_system) return false;
+    while (before_["tools"].size() < 8) {
+      const OrderedJson tool = bodies_.Tool("more" + std::to_string(before_["tools"].size()));
+      before_["tools"].push_back(tool);
+    }
+    now_["tools"] = before_["tools"];
+    OrderedJson& turns = Turns(now_);
+    while (turns.size() > FirstTurn()) turns.erase(turns.size() - 1);
+    turns.push_back(bodies_.Text("user", bodies_.Words(70)));
+    if (Below(2) == 0) bodies_.GoOn(now_);
+    goes_through_ = true;
+    same_conversation_ = false;
+    return true;
+  }
+  std::optional<Planted> AnotherEvicted(bool late) {
+    if (!BeginAnother()) return std::nullopt;
+    const Planted planted = Evicted(late);
+    // The Optimizer knows how long each of these providers keeps an entry.
+    if (late) gap_seconds_ = 1801 + static_cast<int64_t>(Below(10'000));
+    return planted;
+  }
+  std::optional<Planted> AnotherSystemChanged() {
+    if (!BeginAnother()) return std::nullopt;
+    return SystemChanged();
+  }
+  std::optional<Planted> AnotherToolAdded() {
+    if (!BeginAnother()) return std::nullopt;
+    return ToolAdded();
+  }
+  std::optional<Planted> AnotherKey() {
+    if (bodies_.IsMessages() || !BeginAnother()) return std::nullopt;
+    Set(before_, "prompt_cache_key", "\"one\"");
+    Set(now_, "prompt_cache_key", "\"two\"");
+    settings_before_[static_cast<size_t>(parse::Section::kTools)] = "one";
+    settings_now_[static_cast<size_t>(parse::Section::kTools)] = "two";
+    return Planted{BreakCause::kParameterChanged, "prompt_cache_key"};
+  }
+  std::optional<Planted> AnotherHit() {
+    if (!BeginAnother()) return std::nullopt;
+    return Planted{};
+  }
+  // The same prompt is sent once more by a conversation of its own: all but a block is read.
+  Planted SentOnceMore() {
+    now_ = before_;
+    goes_through_ = true;
+    return {};
+  }
+  Planted EvictedUnnamed() {
+    goes_through_ = true;
+    return Evicted(false);
+  }
+
   const Target& target_;
   AgentBodies bodies_;
   OrderedJson before_;
@@ -404,7 +574,10 @@ class BreakGenerator {
   bool evicted_ = false;
   bool first_seen_ = false;
   bool marked_ = true;
+  bool goes_through_ = false;  // through an Optimizer
+  bool same_conversation_ = true;
   ledger::TokenUsage usage_;
+  int64_t lost_tokens_ = 0;
 };
 
 inline std::optional<Planted> BreakGenerator::Plant(size_t plant) {
@@ -461,8 +634,37 @@ inline std::optional<Planted> BreakGenerator::Plant(size_t plant) {
       return Unmarked();
     case 25:
       return FirstSeen();
-    default:
+    case 26:
       return Planted{};
+    default:
+      return PlantThrough(plant);
+  }
+}
+
+inline std::optional<Planted> BreakGenerator::PlantThrough(size_t plant) {
+  switch (plant) {
+    case 27:
+      return WindowMoved();
+    case 28:
+      return FirstTurnRewritten();
+    case 29:
+      return CompactedByAgent();
+    case 30:
+      return AnotherEvicted(false);
+    case 31:
+      return AnotherEvicted(true);
+    case 32:
+      return AnotherSystemChanged();
+    case 33:
+      return AnotherToolAdded();
+    case 34:
+      return AnotherKey();
+    case 35:
+      return AnotherHit();
+    case 36:
+      return SentOnceMore();
+    default:
+      return EvictedUnnamed();
   }
 }
 

@@ -8,15 +8,20 @@
 namespace kvgate::prompt::diagnose {
 namespace {
 
-constexpr auto kNumCauses = static_cast<uint8_t>(BreakCause::kNotMarked) + 1;
+constexpr auto kNumCauses = static_cast<uint8_t>(kNumBreakCauses);
+constexpr auto kNumDetails = static_cast<uint8_t>(BreakDetail::kNoUsage) + 1;
+
+bool Has(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
 
 TEST(MissMessageTest, EveryCauseHasANameAndASentenceOfItsOwn) {
   std::set<std::string_view> names;
-  std::set<std::string_view> verdicts;
+  std::set<std::string> verdicts;
   for (uint8_t i = 0; i < kNumCauses; ++i) {
     const auto cause = static_cast<BreakCause>(i);
     names.insert(BreakCauseName(cause));
-    const std::string_view message = MessageOf(cause, BreakDetail::kPlain, Agreement::kSilent);
+    const std::string message = MessageOf({.cause = cause});
     EXPECT_TRUE(message.ends_with(".")) << message;
     EXPECT_LT(message.size(), 300u);
     verdicts.insert(message);
@@ -58,10 +63,52 @@ TEST(MissMessageTest, WhereTheyDisagreeTheSentenceSaysSo) {
   for (uint8_t i = 1; i < kNumCauses; ++i) {
     const auto cause = static_cast<BreakCause>(i);
     if (cause == BreakCause::kFirstSeen) continue;
-    const std::string_view message = MessageOf(cause, BreakDetail::kPlain, Agreement::kDisagrees);
-    EXPECT_NE(message.find("provider"), std::string_view::npos) << BreakCauseName(cause);
-    EXPECT_EQ(message.find("Nothing you did"), std::string_view::npos);
+    const std::string message = MessageOf({.cause = cause, .agreement = Agreement::kDisagrees});
+    EXPECT_TRUE(Has(message, "provider")) << BreakCauseName(cause);
+    EXPECT_FALSE(Has(message, "Nothing you did"));
   }
+}
+
+TEST(MissMessageTest, NoModeIsAdvisedThatIsInForceAndARuleThatIsOffIsNamed) {
+  int num_offers = 0;
+  for (uint8_t i = 0; i < kNumCauses; ++i) {
+    for (uint8_t detail = 0; detail < kNumDetails; ++detail) {
+      MessageArgs args = {.cause = static_cast<BreakCause>(i),
+                          .detail = static_cast<BreakDetail>(detail)};
+      const std::string open = MessageOf(args);
+      args.treatment = {.pins = true};
+      const std::string pinned = MessageOf(args);
+      args.treatment = {.pins = true, .stabilizes = true};
+      const std::string stable = MessageOf(args);
+      args.treatment.rules_off = ~uint32_t{0};
+      const std::string off = MessageOf(args);
+      args.treatment = {.can_change = false};
+      const std::string fixed = MessageOf(args);
+      for (const std::string* text : {&open, &pinned, &stable, &off, &fixed}) {
+        EXPECT_TRUE(text->ends_with(".")) << *text;
+      }
+      EXPECT_FALSE(Has(pinned, "mode pin")) << pinned;
+      EXPECT_FALSE(Has(stable, " mode ")) << stable;
+      EXPECT_FALSE(Has(fixed, " mode ")) << fixed;
+      const bool offers = Has(open, "let the mode");
+      EXPECT_EQ(offers, Has(off, "switch the rule")) << off;
+      EXPECT_EQ(open == stable, !offers);
+      num_offers += offers ? 1 : 0;
+    }
+  }
+  EXPECT_GT(num_offers, 20);
+}
+
+TEST(MissMessageTest, TheLineThePlannersReasonAndTheOtherConversationAreSaid) {
+  EXPECT_TRUE(Has(MessageOf({.cause = BreakCause::kSystemChanged, .line = 12}), "in line 12"));
+  EXPECT_FALSE(Has(MessageOf({.cause = BreakCause::kSystemChanged}), "line"));
+  MessageArgs args = {.cause = BreakCause::kNotMarked,
+                      .treatment = {.pins = true, .plan = "reuse not expected"}};
+  EXPECT_TRUE(Has(MessageOf(args), "reason: reuse not expected."));
+  args.cause = BreakCause::kProviderMiss;
+  EXPECT_FALSE(Has(MessageOf(args), "reuse not expected"));
+  args.same_conversation = false;
+  EXPECT_TRUE(Has(MessageOf(args), "another conversation"));
 }
 
 }  // namespace

@@ -137,7 +137,9 @@ TEST(PrefixBreakTest, V3ASystemMessageThatIsHoistedChangesTheSystemPrompt) {
   GoOn(now);
   now["messages"].insert(now["messages"].begin() + 1,
                          Turn("system", "<total_tokens>150000 tokens left</total_tokens>"));
-  const PrefixBreak found = Told(before, now, kChatCase);
+  Case it = kChatCase;
+  it.read = 6000;
+  const PrefixBreak found = Told(before, now, it);
   EXPECT_EQ(Named(found), "system_changed at messages[1]");
   EXPECT_EQ(found.volatile_kind, "counter");
 }
@@ -212,10 +214,13 @@ TEST(PrefixBreakTest, V9AReminderThatWandersWithTheNewestTurnIsMoved) {
 
 TEST(PrefixBreakTest, V10ReasoningThatIsNotReplayedIsAnEditOfHistory) {
   Json before = Chat();
+  before["messages"].push_back(Turn("assistant", Filler("more")));
+  Json now = before;
   before["messages"][2]["reasoning_content"] = "First I have to look at it.";
-  Json now = Chat();
   GoOn(now);
-  const PrefixBreak found = Told(before, now, kChatCase);
+  Case it = kChatCase;
+  it.read = 6000;
+  const PrefixBreak found = Told(before, now, it);
   EXPECT_EQ(Named(found), "history_edited at messages[2].reasoning_content");
   EXPECT_EQ(found.before, "First I have to look at it.");
   EXPECT_EQ(found.after, "");
@@ -418,14 +423,13 @@ TEST(PrefixBreakTest, MoreBlocksThanAreLookedBackNeedABreakpointInBetween) {
 TEST(PrefixBreakTest, TheProvidersOwnReasonIsHeldAgainstTheCause) {
   Json now = Agent();
   GoOn(now);
-  const std::string_view plain = Told(Agent(), now).message;
-  const std::string_view disputed =
-      Told(Agent(), now, {.provider_reason = "tools_changed"}).message;
+  const std::string plain = Told(Agent(), now).message;
+  const std::string disputed = Told(Agent(), now, {.provider_reason = "tools_changed"}).message;
   EXPECT_NE(plain, disputed);
   EXPECT_NE(disputed.find("the provider says"), std::string::npos);
   EXPECT_EQ(Told(Agent(), now, {.provider_reason = "unavailable"}).message, plain);
   now["tools"].erase(0);
-  const std::string_view removed = Told(Agent(), now).message;
+  const std::string removed = Told(Agent(), now).message;
   EXPECT_EQ(Told(Agent(), now, {.provider_reason = "tools_changed"}).message, removed);
   EXPECT_NE(Told(Agent(), now, {.provider_reason = "system_changed"}).message, removed);
 }
