@@ -131,7 +131,7 @@ TEST(WorkRunnerTest, EachStepOfLongWorkHasTheWholeTimeout) {
     const Result<void> ran = runner.proxy.Run(runner->RunOnDisk(
         runner->pools().bulk,
         [steps, gets_on] {
-          for (int i = 0; i < 40; ++i) {
+          for (int i = 0; i < 25; ++i) {
             std::this_thread::sleep_for(milliseconds(20));
             if (gets_on) ++*steps;
           }
