@@ -238,8 +238,10 @@ mode = "{mode}"
                              "cache_control": {"type": "ephemeral"}}]
         first = self.record(self.post(marked)[0])
         self.assertEqual(first["break"]["cause"], "first_seen")
+        # The turns are sent once more too, but no marker had asked for them.
         again = self.record(self.post(marked)[0])
-        self.assertEqual(again["break"]["cause"], "none")
+        self.assertEqual(again["break"]["cause"], "not_marked")
+        self.assertEqual(again["break"]["lost_tokens"], again["usage"]["uncached_tokens"])
         marked["system"][0]["text"] += " changed"
         changed = self.record(self.post(marked)[0])["break"]
         self.assertEqual((changed["cause"], changed["path"]),
@@ -250,6 +252,41 @@ mode = "{mode}"
         changed = self.record(self.post(marked)[0])["break"]
         self.assertEqual((changed["cause"], changed["path"]),
                          ("tool_changed", "tools[3].description"))
+
+    def test_what_a_clock_costs_is_counted_in_each_turn_also_once_nothing_is_written(self):
+        self.start("pin")
+        sent_before = 0
+        for turn in range(8):
+            system = f"The time is 2026-11-22T10:{turn:02}:07Z.\n{text_of(7, 1500)}"
+            response, data = self.post(messages_turn(turn, system=system))
+            usage, found = json.loads(data)["usage"], self.record(response)["break"]
+            read = usage["cache_read_input_tokens"]
+            if turn > 0:
+                self.assertEqual((found["cause"], found["path"], found["volatile_kind"]),
+                                 ("system_changed", "system", "time"), f"turn {turn}")
+                self.assertAlmostEqual(found["lost_tokens"] + read, sent_before,
+                                       delta=0.05 * sent_before)
+                self.assertGreater(found["lost_nanodollars"], 0)
+                self.assertIn("mode stabilize", found["verdict"])
+            sent_before = read + usage["cache_creation_input_tokens"] + usage["input_tokens"]
+        breaks = self.running.stats()["ledger"]["totals"]["breaks"]
+        self.assertEqual(set(breaks), {"first_seen", "system_changed"})
+        self.assertEqual(breaks["system_changed"]["breaks"], 7)
+
+    def test_what_another_conversation_could_have_read_is_counted(self):
+        self.start("observe")
+        marked = messages_turn(2, system=[{"type": "text", "text": text_of(7, 1500),
+                                           "cache_control": {"type": "ephemeral"}}])
+        self.record(self.post(marked)[0])
+        marked["messages"] = [{"role": "user", "content": "Another task."}]
+        again = self.record(self.post(marked)[0])
+        self.assertEqual(again["break"]["cause"], "none")
+        marked["messages"] = [{"role": "user", "content": "A third task."}]
+        marked["system"][0]["text"] = "Project B.\n" + marked["system"][0]["text"]
+        changed = self.record(self.post(marked)[0])["break"]
+        self.assertEqual((changed["cause"], changed["path"]),
+                         ("system_changed", "system[0].text"))
+        self.assertGreater(changed["lost_tokens"], 1000)
 
     def test_attribution_sums_to_what_the_provider_said(self):
         self.start("pin")

@@ -80,6 +80,8 @@ struct Case {
   int64_t gap_seconds = 10;
   std::string_view provider_reason = {};
   bool keep_text = true;
+  bool same_conversation = true;
+  std::string_view service_tier = {};
 };
 const Case kChatCase = {.endpoint = Endpoint::kChatCompletions, .provider = "openai"};
 
@@ -102,10 +104,12 @@ PrefixBreak Told(Json before_body, Json now_body, const Case& it = {}) {
   const std::optional<ledger::TokenUsage> usage = ledger::TokenUsage{
       .cache_read_tokens = it.read, .cache_write_tokens = it.stored + 100 - it.read};
   return FindBreak({.before = &before,
+                    .same_conversation = it.same_conversation,
                     .now = now,
                     .row = ledger::Prices::Builtin().Find(it.provider, now.model),
                     .usage = usage,
                     .provider = it.provider,
+                    .service_tier = it.service_tier,
                     .provider_reason = it.provider_reason,
                     .keep_text = it.keep_text});
 }
@@ -418,6 +422,44 @@ TEST(PrefixBreakTest, MoreBlocksThanAreLookedBackNeedABreakpointInBetween) {
   const PrefixBreak found = Told(Agent(), now);
   EXPECT_EQ(Named(found), "not_marked");
   EXPECT_NE(found.message.find("in between"), std::string::npos);
+}
+
+TEST(PrefixBreakTest, WhatConversationsShareIsNotReadUnlessAMarkerEndsIt) {
+  Json before = Agent();
+  Json now = Agent();
+  now["messages"] = Blocks({Turn("user", Blocks({Block("Do something else.")}))});
+  PrefixBreak found = Told(before, now, {.stored = 4800, .same_conversation = false});
+  EXPECT_EQ(Named(found), "not_marked");
+  EXPECT_NE(found.message.find("No marker ends"), std::string::npos);
+  EXPECT_GT(found.lost_tokens, 4000);
+  for (Json* body : {&before, &now}) {
+    (*body)["system"][1]["cache_control"]["type"] = "ephemeral";
+  }
+  found = Told(before, now, {.stored = 4800, .same_conversation = false});
+  EXPECT_EQ(Named(found), "provider_miss");
+  EXPECT_NE(found.message.find("another conversation"), std::string::npos);
+  now["system"][0]["text"] = "You are another agent.";
+  found = Told(before, now, {.stored = 4800, .same_conversation = false});
+  EXPECT_EQ(Named(found), "system_changed at system[0].text");
+}
+
+TEST(PrefixBreakTest, ALossCostsWhatItsServiceTierCharges) {
+  Json now = Chat();
+  GoOn(now);
+  Case it = kChatCase;
+  const int64_t plain = Told(Chat(), now, it).lost_nanodollars;
+  EXPECT_GT(plain, 0);
+  it.service_tier = "flex";
+  EXPECT_EQ(Told(Chat(), now, it).lost_nanodollars, plain / 2);
+}
+
+TEST(PrefixBreakTest, TheLineOfALongTextIsSaid) {
+  Json before = Agent();
+  Json now = Agent();
+  GoOn(now);
+  before["system"][1]["text"] = "One.\nTwo.\nBranch: main\n" + Filler("rule");
+  now["system"][1]["text"] = "One.\nTwo.\nBranch: topic\n" + Filler("rule");
+  EXPECT_NE(Told(before, now).message.find("in line 3 of the text"), std::string::npos);
 }
 
 TEST(PrefixBreakTest, TheProvidersOwnReasonIsHeldAgainstTheCause) {
