@@ -3,6 +3,10 @@
 find_package(Threads REQUIRED)
 find_package(OpenSSL REQUIRED)
 find_package(Boost 1.81 REQUIRED)
+# With it, close and cancel return nothing. All sources must agree, because the linker takes one of
+# their copies of such a function.
+set_property(TARGET Boost::headers APPEND PROPERTY
+             INTERFACE_COMPILE_DEFINITIONS BOOST_ASIO_NO_DEPRECATED)
 find_package(RocksDB REQUIRED)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)

@@ -40,11 +40,10 @@ PrefixDigest BodyDigests::Of(std::string_view tenant, std::string_view body) {
     const std::lock_guard lock(mutex_);
     states_.FindOrAdd(parts[part]) = std::move(state);
   }
-  sha.Update(body.substr(parts.size() * kPartBytes));
+  const PrefixDigest digest = sha.Update(body.substr(parts.size() * kPartBytes)).Finish();
   const std::lock_guard lock(mutex_);
-  stats_.bytes += body.size();
-  stats_.hashed += body.size() - first * kPartBytes;
-  return sha.Finish();
+  bytes_hashed_ += body.size() - first * kPartBytes;
+  return digest;
 }
 
 size_t BodyDigests::Restore(const std::vector<BlockHash>& parts, Sha256& sha) {
@@ -58,9 +57,9 @@ size_t BodyDigests::Restore(const std::vector<BlockHash>& parts, Sha256& sha) {
   return 0;
 }
 
-BodyDigests::Stats BodyDigests::stats() const {
+uint64_t BodyDigests::bytes_hashed() const {
   const std::lock_guard lock(mutex_);
-  return stats_;
+  return bytes_hashed_;
 }
 
 }  // namespace kvgate::upstream

@@ -5,7 +5,7 @@
 // Parts are recognised by chained XXH3-128 with a random seed of the process. No client sees those
 // hashes, so none can construct parts that collide, and tenants share no parts: a digest depends on
 // the body alone, and its time on the bodies of its own tenant.
-// Thread-safe; the lock is not held while bytes are hashed.
+// Thread-safe; the lock is not held while bodies are hashed.
 #pragma once
 
 #include <cstddef>
@@ -33,11 +33,8 @@ class BodyDigests {
 
   PrefixDigest Of(std::string_view tenant, std::string_view body);
 
-  struct Stats {
-    uint64_t bytes = 0;   // of all bodies
-    uint64_t hashed = 0;  // those that SHA-256 went over
-  };
-  Stats stats() const;
+  // Bytes that SHA-256 went over, of bodies of a part and more.
+  uint64_t bytes_hashed() const;
 
  private:
   // Returns the number of parts that `sha` has then hashed: the most that have a known state.
@@ -47,7 +44,7 @@ class BodyDigests {
   mutable std::mutex mutex_;
   // At the end of a part, by the hash of all parts up to there; null where there was no memory.
   LruMap<BlockHash, std::unique_ptr<const Sha256>> states_;
-  Stats stats_;
+  uint64_t bytes_hashed_ = 0;
 };
 
 }  // namespace kvgate::upstream
