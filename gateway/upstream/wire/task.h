@@ -7,6 +7,10 @@
 // and its error_code is checked at once. Only ConnectionGroup spawns detached work.
 #pragma once
 
+#ifndef BOOST_ASIO_NO_DEPRECATED
+#error "link Boost::headers: sources with and without this definition do not fit together"
+#endif
+
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/use_awaitable.hpp>
