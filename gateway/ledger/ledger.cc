@@ -243,9 +243,15 @@ void Ledger::Retire(int64_t now_us) {
   const bool check_age = now_us >= retire_at_us_;
   if (!too_many && !check_age) return;
   const int64_t oldest_us = now_us - options_.retention_days * 86'400 * kSecondUs;
+  // The store holds deleted rows for a while, and passing over them costs more than the step's own
+  // work. So it begins where the last one ended. What came late in front of that, because its
+  // request took long, is found when ages are checked.
+  const bool from_front = check_age && !retires_on_;
   std::vector<store::meta::MetaWrite> writes;
-  const auto scanned = options_.meta->Scan(
-      MetaTable::kLedger, kRecordPrefix, [&](std::string_view key, std::string_view value) {
+  const auto scanned = options_.meta->ScanFrom(
+      MetaTable::kLedger,
+      {.prefix = kRecordPrefix, .from = from_front ? std::string_view() : retired_},
+      [&](std::string_view key, std::string_view value) {
         const bool beyond = static_cast<int64_t>(writes.size()) < surplus && too_many;
         if (writes.size() == kRetireMax || (!beyond && TimeOfRecord(value) >= oldest_us))
           return false;
@@ -254,12 +260,16 @@ void Ledger::Retire(int64_t now_us) {
       });
   if (!scanned) return;
   // A full step may have left some old records, so the next one continues at once.
-  retire_at_us_ = writes.size() == kRetireMax ? now_us : now_us + kAgeCheckUs;
+  retires_on_ = writes.size() == kRetireMax;
+  if (check_age || retires_on_) retire_at_us_ = retires_on_ ? now_us : now_us + kAgeCheckUs;
   if (writes.empty()) return;
+  std::string last = writes.back().key;
   const int64_t num_stored =
       std::max<int64_t>(0, num_stored_ - static_cast<int64_t>(writes.size()));
   writes.push_back({.key = std::string(kCountKey), .value = std::to_string(num_stored)});
-  if (options_.meta->PutAll(MetaTable::kLedger, writes)) num_stored_ = num_stored;
+  if (!options_.meta->PutAll(MetaTable::kLedger, writes)) return;
+  num_stored_ = num_stored;
+  retired_ = std::move(last);
 }
 
 // --- Reading

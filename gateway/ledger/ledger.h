@@ -102,7 +102,9 @@ class Ledger final : public upstream::ExchangeLog {
   int64_t num_stored_ = 0;
   std::map<std::string, std::string> unwritten_;  // sums that the store has not accepted yet
   int64_t retire_at_us_ = 0;
-  std::thread thread_;  // last member: it starts when all others exist
+  std::string retired_;      // the key that was deleted last
+  bool retires_on_ = false;  // the last step may have left old records
+  std::thread thread_;       // last member: it starts when all others exist
 };
 
 // Returns 24 hex digits that sort by time, for x-kvgate-request-id.

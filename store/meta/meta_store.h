@@ -55,8 +55,17 @@ class MetaStore {
   virtual Result<std::optional<std::string>> Get(MetaTable table, std::string_view key) const = 0;
   // The callback returns false to stop the scan.
   using Visit = std::function<bool(std::string_view key, std::string_view value)>;
-  // Visits the keys that start with `prefix`, in key order.
-  virtual Result<void> Scan(MetaTable table, std::string_view prefix, const Visit& visit) const = 0;
+  struct ScanArgs {
+    std::string_view prefix;
+    std::string_view from = {};  // a key; empty means from the first one with the prefix
+  };
+  // Visits the keys that start with the prefix, in key order, from args.from on. A scan that knows
+  // its beginning need not pass over what was deleted in front of it.
+  virtual Result<void> ScanFrom(MetaTable table, const ScanArgs& args,
+                                const Visit& visit) const = 0;
+  Result<void> Scan(MetaTable table, std::string_view prefix, const Visit& visit) const {
+    return ScanFrom(table, {.prefix = prefix}, visit);
+  }
 
   struct ScanBackArgs {
     std::string_view prefix;

@@ -6,6 +6,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -129,14 +130,14 @@ class RocksMetaStore final : public MetaStore {
     return std::optional<std::string>(std::move(value));
   }
 
-  Result<void> Scan(MetaTable table, std::string_view prefix, const Visit& visit) const override {
+  Result<void> ScanFrom(MetaTable table, const ScanArgs& args, const Visit& visit) const override {
     const std::shared_lock lock(mutex_);
     KVGATE_TRY(const bool has_rows, HasRows("scanning"));
     if (!has_rows) return {};
     const std::unique_ptr<rocksdb::Iterator> at(
         database_->db().NewIterator({}, database_->Family(table)));
-    for (at->Seek(ToSlice(prefix)); at->Valid() && at->key().starts_with(ToSlice(prefix));
-         at->Next()) {
+    for (at->Seek(ToSlice(std::max(args.prefix, args.from)));
+         at->Valid() && at->key().starts_with(ToSlice(args.prefix)); at->Next()) {
       const bool more =
           visit({at->key().data(), at->key().size()}, {at->value().data(), at->value().size()});
       if (!more) return {};
@@ -370,7 +371,7 @@ class RefusingMetaStore final : public MetaStore {
   Result<std::optional<std::string>> Get(MetaTable, std::string_view) const override {
     return std::optional<std::string>();
   }
-  Result<void> Scan(MetaTable, std::string_view, const Visit&) const override { return {}; }
+  Result<void> ScanFrom(MetaTable, const ScanArgs&, const Visit&) const override { return {}; }
   Result<void> ScanBack(MetaTable, const ScanBackArgs&, const Visit&) const override { return {}; }
   MetaStoreStats Stats() const override {
     MetaStoreStats stats;

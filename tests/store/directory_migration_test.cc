@@ -33,8 +33,8 @@ class KilledMetaStore final : public MetaStore {
   Result<std::optional<std::string>> Get(MetaTable table, std::string_view key) const override {
     return inner_.Get(table, key);
   }
-  Result<void> Scan(MetaTable table, std::string_view prefix, const Visit& visit) const override {
-    return inner_.Scan(table, prefix, visit);
+  Result<void> ScanFrom(MetaTable table, const ScanArgs& args, const Visit& visit) const override {
+    return inner_.ScanFrom(table, args, visit);
   }
   Result<void> ScanBack(MetaTable table, const ScanBackArgs& args,
                         const Visit& visit) const override {

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <mutex>
@@ -46,12 +47,13 @@ class MemoryMetaStore final : public meta::MetaStore {
     const auto found = rows.find(std::string(key));
     return found == rows.end() ? std::nullopt : std::optional(found->second);
   }
-  Result<void> Scan(meta::MetaTable table, std::string_view prefix,
-                    const Visit& visit) const override {
+  Result<void> ScanFrom(meta::MetaTable table, const ScanArgs& args,
+                        const Visit& visit) const override {
     const std::lock_guard lock(mutex_);
     const auto& rows = tables_[table];
-    for (auto at = rows.lower_bound(std::string(prefix)); at != rows.end(); ++at) {
-      if (!at->first.starts_with(prefix) || !visit(at->first, at->second)) break;
+    const std::string first(std::max(args.prefix, args.from));
+    for (auto at = rows.lower_bound(first); at != rows.end(); ++at) {
+      if (!at->first.starts_with(args.prefix) || !visit(at->first, at->second)) break;
     }
     return {};
   }

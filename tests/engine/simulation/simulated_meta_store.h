@@ -3,6 +3,7 @@
 // damaged. It is for one thread.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -81,11 +82,11 @@ class SimulatedMetaStore final : public meta::MetaStore {
     const auto found = rows.find(key);
     return found == rows.end() ? std::nullopt : std::optional(found->second);
   }
-  Result<void> Scan(meta::MetaTable table, std::string_view prefix,
-                    const Visit& visit) const override {
+  Result<void> ScanFrom(meta::MetaTable table, const ScanArgs& args,
+                        const Visit& visit) const override {
     const Rows& rows = tables_[table];
-    for (auto at = rows.lower_bound(prefix); at != rows.end(); ++at) {
-      if (!at->first.starts_with(prefix) || !visit(at->first, at->second)) break;
+    for (auto at = rows.lower_bound(std::max(args.prefix, args.from)); at != rows.end(); ++at) {
+      if (!at->first.starts_with(args.prefix) || !visit(at->first, at->second)) break;
     }
     return {};
   }

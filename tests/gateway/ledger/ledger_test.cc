@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "gateway/ledger/exchange_recorder.h"
+#include "tests/manual_clock.h"
 #include "tests/store/memory_meta_store.h"
 #include "tests/wait_until.h"
 
@@ -165,6 +166,24 @@ TEST(LedgerTest, OnlyTheNewestAreKeptAndSumsCountAll) {
   EXPECT_EQ(meta.CountRows(MetaTable::kLedger, "r/"), 10u);
   EXPECT_EQ(Ids(ledger, {}).back(), "id1090");
   EXPECT_EQ(Stats(ledger)["totals"]["requests"], 100);
+}
+
+// A step begins where the last one ended, so what comes late into the part in front of it waits for
+// the next look at ages.
+TEST(LedgerTest, ARecordThatComesLateInFrontOfThoseThatWentGoesToo) {
+  MemoryMetaStore meta;
+  test::ManualClock clock;
+  Ledger ledger({.meta = &meta, .records_max = 10});
+  for (int i = 100; i < 200; ++i) ledger.Add(Record(i));
+  ledger.Flush();
+  ledger.Add(Record(1));
+  ledger.Flush();
+  EXPECT_EQ(Ids(ledger, {}).back(), "id1001");
+  test::ManualClock::Advance(61s);
+  ledger.Add(Record(200));
+  ledger.Flush();
+  EXPECT_EQ(meta.CountRows(MetaTable::kLedger, "r/"), 10u);
+  EXPECT_EQ(Ids(ledger, {}).back(), "id1191");
 }
 
 TEST(LedgerTest, OldRecordsGo) {

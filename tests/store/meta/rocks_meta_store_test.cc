@@ -66,6 +66,27 @@ TEST(RocksMetaStore, AScanVisitsThePrefixInOrderAndStopsWhenAsked) {
   EXPECT_EQ(seen, "b1b2");
 }
 
+TEST(RocksMetaStore, AScanFromAKeyVisitsWhatFollowsItUnderThePrefix) {
+  const TemporaryDirectory directory;
+  auto meta = OpenRocksMetaStore({.directory = directory.path() / "meta"}).value();
+  for (const char* key : {"b2", "a1", "b1", "c", "b4"}) {
+    ASSERT_TRUE(meta->Put(MetaTable::kLedger, key, key));
+  }
+  const auto scan = [&](std::string_view from) {
+    std::string seen;
+    EXPECT_TRUE(meta->ScanFrom(MetaTable::kLedger, {.prefix = "b", .from = from},
+                               [&](std::string_view key, std::string_view) {
+                                 seen += key;
+                                 return true;
+                               }));
+    return seen;
+  };
+  EXPECT_EQ(scan("b2"), "b2b4");
+  EXPECT_EQ(scan("b3"), "b4");  // a key that is not there
+  EXPECT_EQ(scan("a"), "b1b2b4");
+  EXPECT_EQ(scan("c"), "");
+}
+
 TEST(RocksMetaStore, AScanBackVisitsThePrefixFromItsEndOrFromAKey) {
   const TemporaryDirectory directory;
   auto meta = OpenRocksMetaStore({.directory = directory.path() / "meta"}).value();
