@@ -9,6 +9,20 @@
 #include "base/openssl_check.h"
 
 namespace kvgate {
+namespace {
+
+// The algorithm is fetched once, because a fetch per digest costs more than hashing a block of
+// tokens; nothing frees it.
+const EVP_MD* Algorithm() {
+  static const EVP_MD* const algorithm = [] {
+    const EVP_MD* const fetched = EVP_MD_fetch(nullptr, "SHA256", nullptr);
+    RequireOpenssl(fetched != nullptr, "OpenSSL has no SHA-256");
+    return fetched;
+  }();
+  return algorithm;
+}
+
+}  // namespace
 
 std::pair<uint64_t, uint64_t> Xxh3(std::span<const std::byte> data, uint64_t seed) {
   const XXH128_hash_t hash = XXH3_128bits_withSeed(data.data(), data.size(), seed);
@@ -35,26 +49,18 @@ std::string ToHex(std::span<const uint8_t> bytes) {
   return hex;
 }
 
-// Members that were created are freed even if the others could not be for lack of memory.
 struct Sha256::Impl {
   Impl() = default;
-  ~Impl() {
-    EVP_MD_CTX_free(context);
-    EVP_MD_free(algorithm);
-  }
+  ~Impl() { EVP_MD_CTX_free(context); }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
   EVP_MD_CTX* context = EVP_MD_CTX_new();
-  // The algorithm is fetched once, because an implicit fetch per digest costs more than hashing a
-  // block of tokens.
-  EVP_MD* algorithm = EVP_MD_fetch(nullptr, "SHA256", nullptr);
 };
 
 Sha256::Sha256() : impl_(std::make_unique<Impl>()) {
-  RequireOpenssl(impl_->context != nullptr && impl_->algorithm != nullptr,
-                 "OpenSSL has no SHA-256");
-  RequireOpenssl(EVP_DigestInit_ex(impl_->context, impl_->algorithm, nullptr) == 1, "SHA-256 init");
+  RequireOpenssl(impl_->context != nullptr, "a context of SHA-256");
+  RequireOpenssl(EVP_DigestInit_ex(impl_->context, Algorithm(), nullptr) == 1, "SHA-256 init");
 }
 
 Sha256::~Sha256() = default;
