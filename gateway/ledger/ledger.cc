@@ -51,7 +51,8 @@ std::string MakeRequestId() {
   return ToHex(now >> 20, now << 44 | random() >> 20).substr(8);
 }
 
-Ledger::Ledger(const Options& options) : options_(options) {
+Ledger::Ledger(const Options& options)
+    : options_(options), step_records_(std::min(options.step_records, options.queue_max / 2)) {
   Restore();
   thread_ = std::thread([this] { Run(); });
 }
@@ -154,7 +155,7 @@ void Ledger::Count(RequestRecord& record) {
       ++num_dropped_;
       return;
     }
-    wakes = queue_.empty() || queue_.size() + 1 == options_.queue_max / 2;
+    wakes = queue_.empty() || queue_.size() + 1 == step_records_;
     queue_.push_back(std::move(row));
   }
   if (wakes) wake_.notify_one();
@@ -182,7 +183,7 @@ void Ledger::Run() {
     if (queue_.empty()) return;
     // Records that come in the meantime are written in the same step.
     wake_.wait_for(lock, options_.write_interval,
-                   [this] { return stopping_ || queue_.size() >= options_.queue_max / 2; });
+                   [this] { return stopping_ || queue_.size() >= step_records_; });
     lock.unlock();
     Flush();
     lock.lock();

@@ -1,6 +1,6 @@
 // The Ledger keeps one record of every request, and sums. Add never waits for a disk: a thread
-// writes the queued records and the changed sums a few times a second in one step, so that they
-// agree after a crash, and whatever was added more than a second before it is kept.
+// writes queued records and the changed sums in one step, a few times a second or more often, so
+// that they agree after a crash, and whatever was added more than a second before it is kept.
 //
 // The queue is bounded: if the disk does not take records, they are dropped and counted, and the
 // sums still include their requests. The newest records are kept, bounded by number and age.
@@ -40,7 +40,10 @@ class Ledger final : public upstream::ExchangeLog {
     size_t queue_max = 8192;        // records waiting for the writer; further ones are dropped
     int64_t records_max = 100'000;  // 0: no records are kept
     int64_t retention_days = 30;
+    // A step writes this long after its first record came, or as soon as so many wait: a long step
+    // would hold up requests for milliseconds where there are few processors.
     std::chrono::milliseconds write_interval{200};
+    size_t step_records = 64;
     // Adds to the records of prepared requests before they are priced and counted. It runs on the
     // thread on which the exchange ends. May be empty.
     ExchangeRecorder::Complete complete = {};
@@ -90,6 +93,7 @@ class Ledger final : public upstream::ExchangeLog {
   Result<void> SealWords();
 
   const Options options_;
+  const size_t step_records_;
   upstream::BodyDigests digests_;
   mutable std::mutex mutex_;  // guards the queue and the sums
   std::condition_variable wake_;

@@ -125,10 +125,18 @@ TEST(LedgerTest, WhatGathersIsWrittenInOneStep) {
   MemoryMetaStore meta;
   {
     Ledger ledger({.meta = &meta, .write_interval = 1h});
-    for (int i = 0; i < 100; ++i) ledger.Add(Record(i));
+    for (int i = 0; i < 60; ++i) ledger.Add(Record(i));
   }
   EXPECT_EQ(meta.num_batches, 1);
-  EXPECT_EQ(meta.CountRows(MetaTable::kLedger, "r/"), 100u);
+  EXPECT_EQ(meta.CountRows(MetaTable::kLedger, "r/"), 60u);
+}
+
+TEST(LedgerTest, AStepDoesNotWaitForMoreThanItsRecords) {
+  MemoryMetaStore meta;
+  Ledger ledger({.meta = &meta, .write_interval = 1h, .step_records = 10});
+  for (int i = 0; i < 10; ++i) ledger.Add(Record(i));
+  EXPECT_TRUE(test::WaitUntil([&] { return meta.CountRows(MetaTable::kLedger, "r/") == 10; },
+                              "ten records are written"));
 }
 
 TEST(LedgerTest, TheThreadWritesWithoutBeingAsked) {
