@@ -34,6 +34,8 @@ constexpr uint32_t kStabilizeRules =
     Bit(Rule::kVolatileMoved) | Bit(Rule::kVolatileHeld) | Bit(Rule::kReminderKept);
 
 constexpr size_t kParameterBytes = 256;
+// A turn or two; reading this much anew takes about a tenth of a millisecond.
+constexpr size_t kNewBytesMax = 16 * 1024;
 constexpr std::string_view kEngine = "local";  // the provider whose prompts no mode changes
 constexpr int64_t kDefaultTtlSeconds = 300;
 
@@ -340,6 +342,11 @@ Optimizer::~Optimizer() = default;
 Result<RequestLayout> Optimizer::ReadLayout(upstream::wire::Endpoint endpoint,
                                             std::string_view body) {
   return parse::ReadRequestLayout(endpoint, body, impl_->memo);
+}
+
+std::optional<RequestLayout> Optimizer::ReadKnownLayout(upstream::wire::Endpoint endpoint,
+                                                        std::string_view body) {
+  return parse::ReadKnownLayout(endpoint, body, impl_->memo, kNewBytesMax);
 }
 
 Prepared Optimizer::Prepare(const OptimizeArgs& args) { return impl_->Prepare(args, false); }

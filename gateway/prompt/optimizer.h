@@ -91,6 +91,9 @@ class Optimizer {
 
   // Reads a body for whoever needs its layout before Prepare does. Fails as ReadRequestLayout does.
   Result<parse::RequestLayout> ReadLayout(upstream::wire::Endpoint endpoint, std::string_view body);
+  // The same for a body of which little is new; nullopt for any other one, at little cost.
+  std::optional<parse::RequestLayout> ReadKnownLayout(upstream::wire::Endpoint endpoint,
+                                                      std::string_view body);
   Prepared Prepare(const OptimizeArgs& args);
   // Returns what Prepare would, but remembers nothing (`kvgate explain`).
   Prepared DryRun(const OptimizeArgs& args) const;

@@ -161,11 +161,20 @@ prompt::OptimizeArgs Prompts::ArgsOf(const Args& args) const {
           .now_us = WallClock::NowUs()};
 }
 
+Prompts::Layout Prompts::ReadKnown(upstream::wire::Endpoint endpoint, std::string_view body) {
+  std::optional<prompt::parse::RequestLayout> read = optimizer_.ReadKnownLayout(endpoint, body);
+  if (!read) return nullptr;
+  return std::make_shared<const prompt::parse::RequestLayout>(*std::move(read));
+}
+
 Prompts::Known Prompts::Recognize(const KnowArgs& args) {
   Known known;
-  Result<prompt::parse::RequestLayout> read = optimizer_.ReadLayout(args.endpoint, args.body);
-  if (!read) return known;
-  known.layout = std::make_shared<const prompt::parse::RequestLayout>(std::move(*read));
+  known.layout = args.layout;
+  if (known.layout == nullptr) {
+    Result<prompt::parse::RequestLayout> read = optimizer_.ReadLayout(args.endpoint, args.body);
+    if (!read) return known;
+    known.layout = std::make_shared<const prompt::parse::RequestLayout>(std::move(*read));
+  }
   const prompt::parse::RequestLayout* const layout = known.layout.get();
   const prompt::history::Recognition found =
       prompt::history::Recognize({.layout = *layout,

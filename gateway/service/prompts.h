@@ -55,6 +55,7 @@ class Prompts {
     const upstream::wire::HeaderFields& fields;  // the request's
     std::string_view credential;                 // as sent to the upstream
   };
+  using Layout = std::shared_ptr<const prompt::parse::RequestLayout>;
   // The facts about a prompt that routing needs.
   struct Known {
     prompt::parse::Identity conversation;
@@ -63,10 +64,14 @@ class Prompts {
     int64_t num_prefix_tokens = 0;   // of tools and system
     bool thinks_hard = false;        // the caller asks for much reasoning
     bool has_output_limit = false;   // the caller limits the answer's length
-    std::shared_ptr<const prompt::parse::RequestLayout> layout;  // null if it cannot be read
+    Layout layout;                   // null if it cannot be read
   };
+  // Reads a prompt of which little is new; null for any other one, at little cost.
+  Layout ReadKnown(upstream::wire::Endpoint endpoint, std::string_view body);
+
   struct KnowArgs {
     std::string_view body;  // with its content-encoding removed
+    Layout layout = {};     // of this body, if it has been read already; null: it is read
     upstream::wire::Endpoint endpoint = upstream::wire::Endpoint::kOther;
     std::string_view tenant;
     const upstream::wire::HeaderFields& fields;

@@ -86,6 +86,8 @@ std::optional<std::string> DecodeBody(std::string_view content_encoding, std::st
   return collector.Take();
 }
 
+bool IsUtf8(std::string_view body) { return simdjson::validate_utf8(body.data(), body.size()); }
+
 std::string WithModel(std::string_view body, const BodyScan& scan, std::string_view model) {
   std::string changed(body.substr(0, scan.model_begin));
   protocol::form::AppendJsonString(model, changed);

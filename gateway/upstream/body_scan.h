@@ -24,6 +24,8 @@ struct BodyScan {
 constexpr size_t kScanPadding = 64;
 BodyScan ScanBody(std::string& body);
 
+bool IsUtf8(std::string_view body);
+
 // Returns the body with `model` in place of the one that `scan` found in it.
 std::string WithModel(std::string_view body, const BodyScan& scan, std::string_view model);
 

@@ -38,9 +38,15 @@ std::optional<Fields> FieldsOf(Endpoint endpoint) {
 
 class RequestLayoutReader {
  public:
+  // A body that is new by more than `new_bytes_max` bytes is refused.
   RequestLayoutReader(std::string_view body, const Fields& fields, SegmentMemo& memo,
-                      RequestLayout& layout)
-      : body_(body), fields_(fields), memo_(memo), layout_(layout), scanner_(body) {}
+                      size_t new_bytes_max, RequestLayout& layout)
+      : body_(body),
+        fields_(fields),
+        memo_(memo),
+        new_bytes_left_(new_bytes_max),
+        layout_(layout),
+        scanner_(body) {}
 
   Result<void> Run() {
     scanner_.Peek();
@@ -143,6 +149,7 @@ class RequestLayoutReader {
     int32_t index = 0;
     if (field == fields_.messages) {
       index = TakeKnown(field);
+      if (index == 0 && body_.size() - scanner_.at() > new_bytes_left_) return false;
       if (index > 0 && scanner_.Take(']')) return true;
       if (index > 0 && scanner_.Peek() != ',') return false;
     }
@@ -308,7 +315,8 @@ class RequestLayoutReader {
     const Identity key = HashBytes(raw, Domain::kRaw);
     if (hash != nullptr) *hash = key;
     std::optional<CanonicalFacts> facts = memo_.Find(key, content);
-    if (facts) return facts;
+    if (facts || raw.size() > new_bytes_left_) return facts;
+    new_bytes_left_ -= raw.size();
     facts = ReadCanonical(raw, content);
     if (facts) memo_.Insert(key, content, *facts);
     return facts;
@@ -317,6 +325,7 @@ class RequestLayoutReader {
   std::string_view body_;
   Fields fields_;
   SegmentMemo& memo_;
+  size_t new_bytes_left_;
   RequestLayout& layout_;
   JsonScanner scanner_;
   std::array<bool, 4> seen_{};  // tools, system, messages, model
@@ -356,8 +365,19 @@ Result<RequestLayout> ReadRequestLayout(Endpoint endpoint, std::string_view body
   }
   RequestLayout layout;
   layout.endpoint = endpoint;
-  RequestLayoutReader reader(body, *fields, memo, layout);
+  RequestLayoutReader reader(body, *fields, memo, std::numeric_limits<size_t>::max(), layout);
   KVGATE_TRY_VOID(reader.Run());
+  return layout;
+}
+
+std::optional<RequestLayout> ReadKnownLayout(Endpoint endpoint, std::string_view body,
+                                             SegmentMemo& memo, size_t new_bytes_max) {
+  const std::optional<Fields> fields = FieldsOf(endpoint);
+  if (!fields || body.size() > std::numeric_limits<uint32_t>::max()) return std::nullopt;
+  RequestLayout layout;
+  layout.endpoint = endpoint;
+  RequestLayoutReader reader(body, *fields, memo, new_bytes_max, layout);
+  if (!reader.Run()) return std::nullopt;
   return layout;
 }
 

@@ -6,7 +6,9 @@
 // skimmed and hashed, but not parsed.
 #pragma once
 
+#include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,6 +49,11 @@ std::shared_ptr<SegmentMemo> MakeSegmentMemo(size_t entries_max);
 // body is forwarded unchanged, and no statement is made about it.
 Result<RequestLayout> ReadRequestLayout(upstream::wire::Endpoint endpoint, std::string_view body,
                                         SegmentMemo& memo);
+// The same for a body of which the memo knows all but `new_bytes_max` bytes; nullopt for any other
+// one, found at little cost.
+std::optional<RequestLayout> ReadKnownLayout(upstream::wire::Endpoint endpoint,
+                                             std::string_view body, SegmentMemo& memo,
+                                             size_t new_bytes_max);
 
 // Returns true if the body holds the earlier turns. If false, the provider holds them: the body
 // names them by the id of a response or conversation, and holds only the new turns.

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/result.h"
 #include "gateway/proxy/work/body_budget.h"
@@ -57,6 +58,12 @@ class RequestBody {
   // Reads the model and other fields; the body is decoded for that on a worker if it came encoded.
   // The second call returns at once.
   work::Task<Result<void>> Scan(work::WorkRunner& runner);
+  bool is_scanned() const { return is_scanned_; }
+  // What else has read the body found this. Scan then returns at once.
+  void TakeScan(upstream::BodyScan scan) {
+    scan_ = std::move(scan);
+    is_scanned_ = true;
+  }
   const upstream::BodyScan& scan() const { return scan_; }
   // True if there is a body and it cannot be read, as far as is known.
   bool is_unreadable() const { return !bytes_.empty() && !scan_.readable; }

@@ -18,6 +18,45 @@ bool HasSeveral(const upstream::wire::HeaderFields& fields, std::string_view nam
          }) > 1;
 }
 
+// What ScanBody would find in a body that has been read; nullopt where the two may differ, which is
+// in names and models that are spelled with escapes.
+std::optional<upstream::BodyScan> ScanOf(const prompt::parse::RequestLayout& layout,
+                                         std::string_view body) {
+  const auto is_plain = [](std::string_view raw) {
+    return std::none_of(raw.begin(), raw.end(),
+                        [](unsigned char c) { return c < ' ' || c == '\\'; });
+  };
+  upstream::BodyScan scan;
+  scan.readable = true;
+  for (const prompt::parse::Parameter& parameter : layout.parameters) {
+    if (!is_plain(parameter.name)) return std::nullopt;
+    const std::string_view value = parameter.value.In(body);
+    if (parameter.name == "model") {
+      if (!is_plain(value)) return std::nullopt;
+      scan.model = layout.model;
+      scan.model_begin = parameter.value.begin;
+      scan.model_end = parameter.value.end;
+    } else if (parameter.name == "stream") {
+      scan.stream = value == "true";
+    }
+  }
+  return upstream::IsUtf8(body) ? std::optional(std::move(scan)) : std::nullopt;
+}
+
+// Reads a prompt of which little is new, once for all that follows: what is known of it need not be
+// scanned again for its fields. Null for any other body.
+service::Prompts::Layout ReadAtOnce(service::Prompts* prompts, upstream::wire::Endpoint endpoint,
+                                    RequestBody& body) {
+  if (prompts == nullptr || body.is_encoded()) return nullptr;
+  if (body.bytes().size() >= work::kLargeBodyBytes) return nullptr;
+  service::Prompts::Layout layout = prompts->ReadKnown(endpoint, body.bytes());
+  if (layout == nullptr) return nullptr;
+  std::optional<upstream::BodyScan> scan = ScanOf(*layout, body.bytes());
+  if (!scan) return nullptr;
+  body.TakeScan(*std::move(scan));
+  return layout;
+}
+
 }  // namespace
 
 RequestContext::RequestContext(Environment& environment, ResponseSink& sink, RequestHead head,
@@ -44,6 +83,9 @@ RequestContext::RequestContext(Environment& environment, ResponseSink& sink, Req
              .decoded_bytes_max = environment.options.body_bytes_max}) {}
 
 Task<Result<void>> RequestContext::Scan() {
+  if (!body_.is_scanned() && !targets_->upstreams->empty()) {
+    layout_ = ReadAtOnce(environment_.options.prompts, kind_.endpoint, body_);
+  }
   const Result<void> scanned = co_await body_.Scan(work_);
   co_return scanned;
 }
@@ -54,6 +96,7 @@ Task<Result<service::Prompts::Known>> RequestContext::Recognize() {
   if (environment_.options.prompts != nullptr && scan().readable) {
     std::function<void()> work = [&] {
       known = environment_.options.prompts->Recognize({.body = body_.text(),
+                                                       .layout = layout_,
                                                        .endpoint = kind_.endpoint,
                                                        .tenant = caller_.tenant(),
                                                        .fields = head_.fields});
@@ -62,6 +105,7 @@ Task<Result<service::Prompts::Known>> RequestContext::Recognize() {
     if (!ran) co_return ran.error();
   }
   known_ = known;
+  layout_ = known.layout;
   co_return known;
 }
 

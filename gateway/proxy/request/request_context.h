@@ -71,10 +71,8 @@ class RequestContext {
   }
   // Recognizes the prompt. The second call returns at once. REQUIRES: Scan.
   Task<Result<service::Prompts::Known>> Recognize();
-  // Of the received body, if the prompt has been recognized; else null.
-  const prompt::parse::RequestLayout* layout() const {
-    return known_ ? known_->layout.get() : nullptr;
-  }
+  // Of the received body, if the prompt has been read; else null.
+  const prompt::parse::RequestLayout* layout() const { return layout_.get(); }
 
   // Counts the request against the limits of the caller's key; an error if it exceeds them.
   Result<void> Admit(std::string_view model);
@@ -101,6 +99,7 @@ class RequestContext {
   work::WorkRunner work_;
   RoutePlace place_;
   RequestBody body_;
+  service::Prompts::Layout layout_;  // null: the prompt has not been read, or cannot be
   std::optional<service::Prompts::Known> known_;
   std::string left_out_;
 };

@@ -27,6 +27,31 @@ std::vector<std::string> Lines(const RequestLayout& layout, std::string_view bod
 }
 using Strings = std::vector<std::string>;
 
+TEST(RequestLayout, OfAKnownBodyIsReadIfLittleIsNew) {
+  SegmentMemo memo(1024);
+  const auto body_of = [](std::string_view newest) {
+    std::string body = R"({"model":"m","messages":[)";
+    for (int i = 0; i < 40; ++i) {
+      body += R"({"role":"user","content":")" + std::string(1000, 'a' + i % 26) + R"("},)";
+    }
+    return body + R"({"role":"user","content":")" + std::string(newest) + R"("}]})";
+  };
+  const auto read = [&](const std::string& body) {
+    return ReadKnownLayout(Endpoint::kChatCompletions, body, memo, 4096);
+  };
+  const std::string first = body_of("x");
+  EXPECT_FALSE(read(first));
+  ASSERT_TRUE(ReadRequestLayout(Endpoint::kChatCompletions, first, memo));
+  const std::string next = body_of("something new");
+  const auto known = read(next);
+  ASSERT_TRUE(known);
+  EXPECT_EQ(Lines(*known, next), Lines(Read(Endpoint::kChatCompletions, next), next));
+  EXPECT_EQ(known->segments.back().same,
+            Read(Endpoint::kChatCompletions, next).segments.back().same);
+  EXPECT_FALSE(read(body_of(std::string(5000, 'n'))));
+  EXPECT_FALSE(ReadKnownLayout(Endpoint::kEmbeddings, next, memo, 4096));
+}
+
 TEST(RequestLayout, OfMessagesInRenderOrder) {
   const std::string_view body =
       R"({"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":[)"

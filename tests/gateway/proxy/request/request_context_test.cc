@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
+#include <string>
+#include <vector>
+
 #include "base/digest.h"
 #include "tests/gateway/proxy/test_proxy.h"
 #include "tests/gateway/proxy/work/busy_threads.h"
@@ -63,6 +67,91 @@ TEST(RequestContextTest, APromptIsRecognizedOnce) {
   const auto* const layout = request->layout();
   request->body().bytes() = "another body";
   EXPECT_EQ(proxy.Run(request->Recognize())->num_tokens, known->num_tokens);
+  EXPECT_EQ(request->layout(), layout);
+}
+
+config::UpstreamConfig AnyModel() {
+  config::UpstreamConfig upstream;
+  upstream.name = "main";
+  upstream.base_url = "http://127.0.0.1:1/v1";
+  return upstream;
+}
+
+// Bodies of all kinds, most of them a change or two away from a good one.
+std::vector<std::string> ManyBodies() {
+  std::vector<std::string> bodies = {
+      std::string(kBody),
+      R"({"stream":true,"model":"m","messages":[]} )",
+      R"({"stream":true,"stream":1,"model":"m","messages":[]})",
+      R"({"stream":false,"str\u0065am":true,"model":"m","messages":[]})",
+      R"({"model":"a","mod\u0065l":"b","messages":[{"role":"user","content":"x"}]})",
+      R"({"model":"a\ud800","messages":[{"role":"user","content":"x"}]})",
+      R"({"model":{"a":1},"messages":[{"role":"user","content":"x"}]})",
+      R"({"messages":[{"role":"user","content":[{"type":"text","text":"\u00e9\ud83d\ude00"}]}]})",
+      R"({"model":"m","messages":[],"x":1.5e3,"y":[true,null,{"z":"\n"}]})",
+      "{\"model\":\"m\",\"messages\":[],\"a\tb\":1}",
+      "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"\xff\"}]}",
+      "{\"model\":\"m\xc3\xa9\",\"messages\":[]}",
+      R"({"model":"m","messages":[]}{})"};
+  std::mt19937 random(7);
+  const std::string good =
+      R"({"model":"gpt-1","stream":true,"tools":[{"type":"function","function":{"name":"f"}}],)"
+      R"("messages":[{"role":"system","content":"be \"short\""},{"role":"user","content":)"
+      R"([{"type":"text","text":"a","cache_control":{"type":"ephemeral"}}]}],"temperature":0.5})";
+  const std::string_view bytes = "{}[]\",:\\ \n01tx-\x80\xe2";
+  for (int i = 0; i < 3000; ++i) {
+    std::string body = good;
+    for (int changes = 1 + static_cast<int>(random() % 2); changes > 0; --changes) {
+      const size_t at = random() % body.size();
+      const char byte = bytes[random() % bytes.size()];
+      if (random() % 3 == 0)
+        body.erase(at, 1 + random() % 3);
+      else if (random() % 2 == 0)
+        body.insert(at, 1, byte);
+      else
+        body[at] = byte;
+    }
+    bodies.push_back(std::move(body));
+  }
+  return bodies;
+}
+
+// What is known of a prompt stands in for a scan of its bytes, and must say the same.
+TEST(RequestContextTest, APromptThatIsReadAtOnceShowsTheFieldsThatAScanFinds) {
+  service::Prompts prompts{prompt::Optimizer::Options{}};
+  TestProxy proxy({.targets = {.upstreams = {AnyModel()}}, .options = {.prompts = &prompts}});
+  TestSink sink(proxy.io());
+  size_t num_read = 0;
+  for (const std::string& body : ManyBodies()) {
+    const TestRequest ask = Asked("/v1/chat/completions", body);
+    const auto request = proxy.Open(ask, sink);
+    ASSERT_TRUE(proxy.Run(request->Scan()));
+    if (request->layout() == nullptr) continue;
+    ++num_read;
+    std::string copy = body;
+    const upstream::BodyScan scan = upstream::ScanBody(copy);
+    EXPECT_TRUE(scan.readable) << body;
+    EXPECT_EQ(request->scan().readable, scan.readable) << body;
+    EXPECT_EQ(request->scan().model, scan.model) << body;
+    EXPECT_EQ(request->scan().model_begin, scan.model_begin) << body;
+    EXPECT_EQ(request->scan().model_end, scan.model_end) << body;
+    EXPECT_EQ(request->scan().stream, scan.stream) << body;
+  }
+  EXPECT_GT(num_read, 500u);
+}
+
+TEST(RequestContextTest, APromptThatIsReadAtOnceIsNotReadAgain) {
+  service::Prompts prompts{prompt::Optimizer::Options{}};
+  TestProxy proxy({.targets = {.upstreams = {AnyModel()}}, .options = {.prompts = &prompts}});
+  TestSink sink(proxy.io());
+  const TestRequest ask = Asked("/v1/chat/completions");
+  const auto request = proxy.Open(ask, sink);
+  ASSERT_TRUE(proxy.Run(request->Scan()));
+  const auto* const layout = request->layout();
+  ASSERT_NE(layout, nullptr);
+  const auto known = proxy.Run(request->Recognize());
+  ASSERT_TRUE(known);
+  EXPECT_GT(known->num_tokens, 0);
   EXPECT_EQ(request->layout(), layout);
 }
 
