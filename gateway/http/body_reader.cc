@@ -47,11 +47,13 @@ void BodyReader::BeginRequest(Parser& parser) {
 }
 
 Task<BodyReader::Outcome> BodyReader::ReadWhole(std::string& body, BodyBudget::Lease& lease) {
+  const auto length = parser_->content_length();
+  const bool is_sized = length && !parser_->is_done();
+  return is_sized ? ReadSized(static_cast<size_t>(*length), body, lease) : ReadRest(body, lease);
+}
+
+Task<BodyReader::Outcome> BodyReader::ReadRest(std::string& body, BodyBudget::Lease& lease) {
   Outcome outcome;
-  if (const auto length = parser_->content_length(); length && !parser_->is_done()) {
-    outcome = co_await ReadSized(static_cast<size_t>(*length), body, lease);
-    co_return outcome;
-  }
   // The parser adds trailers to the headers, although they have not been checked and may come from
   // another sender than the head (RFC 9110, 6.5.1). Nobody sees them: the head was taken before.
   parser_->eager(true);

@@ -51,6 +51,8 @@ class BodyReader final : public proxy::request::BodySource {
   using Clock = std::chrono::steady_clock;
   socket::Task<Outcome> ReadSized(size_t size, std::string& body,
                                   proxy::work::BodyBudget::Lease& lease);
+  // Of a body that has come already, or whose length is not known.
+  socket::Task<Outcome> ReadRest(std::string& body, proxy::work::BodyBudget::Lease& lease);
   // Bounds the whole body, because a client that sends a byte now and then would hold its
   // connection for ever.
   void Expire(Clock::time_point began, size_t received);

@@ -107,9 +107,14 @@ Task<bool> ClientSink::Write(std::string_view piece, bool is_last) {
   // A client that has left before the head will answer it with a reset.
   if (begins && !is_last) was_half_closed_ = PollPeer() == Peer::kHalfClosed;
   is_writing_ = true;
-  args_.stream.ExpireAfter(args_.options.write_timeout);
-  const bool written = co_await upstream::wire::WriteAll(args_.stream, {before, piece, after});
-  args_.stream.ExpireNever();
+  upstream::wire::WriteParts parts = {before, piece, after};
+  bool written = upstream::wire::WriteNow(args_.stream, parts);
+  if (!written) {
+    args_.stream.ExpireAfter(args_.options.write_timeout);
+    auto [code, size] = co_await upstream::wire::WriteRest(args_.stream, parts, socket::kAwait);
+    written = !code;
+    args_.stream.ExpireNever();
+  }
   is_writing_ = false;
   is_answered_ = written && is_last;
   if (!written) SetLeft();

@@ -48,7 +48,9 @@ std::string MakeRequestId() {
   // 13 hex digits of microseconds last until 2112; 11 random ones separate requests of one
   // microsecond.
   const auto now = static_cast<uint64_t>(WallClock::NowUs());
-  return ToHex(now >> 20, now << 44 | random() >> 20).substr(8);
+  std::string id = ToHex(now >> 20, now << 44 | random() >> 20);
+  id.erase(0, 8);
+  return id;
 }
 
 Ledger::Ledger(const Options& options)

@@ -85,8 +85,13 @@ bool Exchange::MayRetry(Attempt attempt) const {
 Task<Exchange::Attempt> Exchange::TryOnce(Request request) {
   any_byte_ = false;
   buffer_.clear();
-  const bool connected = co_await Connect();
-  if (!connected) co_return timed_out_ ? Attempt::kFailed : Attempt::kNotReceived;
+  // After a kept connection has failed, the other kept ones are likely to be closed too.
+  if (num_attempts_ == 1) channel_ = upstream_.TakeKept(executor_);
+  reused_ = channel_ != nullptr;
+  if (!reused_) {
+    const bool connected = co_await Connect();
+    if (!connected) co_return timed_out_ ? Attempt::kFailed : Attempt::kNotReceived;
+  }
   times_.connected = Clock::now();
   Enter(Stage::kWaiting);
   BeginSending(request);
@@ -125,13 +130,6 @@ void Exchange::EndSending(bool sent) {
 }
 
 Task<bool> Exchange::Connect() {
-  reused_ = false;
-  // After a kept connection has failed, the other kept ones are likely to be closed too.
-  if (num_attempts_ == 1) {
-    channel_ = upstream_.TakeKept(executor_);
-    reused_ = channel_ != nullptr;
-    if (reused_) co_return true;
-  }
   channel_ = std::make_unique<wire::Channel>(executor_);
   Enter(Stage::kConnecting);
   const Result<void> connected = co_await upstream_.Connect(*channel_);

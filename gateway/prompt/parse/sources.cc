@@ -47,6 +47,10 @@ bool IsRetrieved(std::string_view opening) {
 }
 
 bool AnnouncesSummary(std::string_view opening) {
+  // One of these words stands in each of the phrases; most texts hold neither.
+  const bool may_announce = opening.find("ummary") != std::string_view::npos ||
+                            opening.find("continued") != std::string_view::npos;
+  if (!may_announce) return false;
   for (const std::string_view words :
        {"continued from a previous conversation", "ummary of the conversation", "<summary>",
         "onversation summary", "ummary of our conversation", "ummary of earlier"}) {

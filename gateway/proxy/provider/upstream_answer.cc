@@ -116,12 +116,7 @@ Task<Begun> UpstreamAnswer::Ask() {
 }
 
 Task<Result<Piece>> UpstreamAnswer::Next() {
-  if (forwarded_) {
-    const Result<Piece> piece = co_await forwarded_->Next();
-    co_return piece;
-  }
-  const Result<Piece> piece = co_await translated_->Next();
-  co_return piece;
+  return forwarded_ ? forwarded_->Next() : translated_->Next();
 }
 
 void UpstreamAnswer::End(Fate fate) {

@@ -86,8 +86,7 @@ Task<Result<void>> RequestContext::Scan() {
   if (!body_.is_scanned() && !targets_->upstreams->empty()) {
     layout_ = ReadAtOnce(environment_.options.prompts, kind_.endpoint, body_);
   }
-  const Result<void> scanned = co_await body_.Scan(work_);
-  co_return scanned;
+  return body_.Scan(work_);
 }
 
 Task<Result<service::Prompts::Known>> RequestContext::Recognize() {
