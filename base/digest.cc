@@ -4,6 +4,9 @@
 
 #include <openssl/evp.h>
 #include <xxhash.h>
+#ifdef KVGATE_XXHASH_DISPATCH
+#include <xxh_x86dispatch.h>  // the same hashes, with the widest registers that there are
+#endif
 
 #include "base/hex.h"
 #include "base/openssl_check.h"

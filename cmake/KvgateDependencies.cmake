@@ -13,6 +13,17 @@ find_package(spdlog REQUIRED)
 find_package(simdjson REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
+# Some builds of the library choose among the processor's registers as they run: two to four times
+# as fast for long texts.
+include(CheckCXXSourceCompiles)
+set(CMAKE_REQUIRED_LIBRARIES PkgConfig::xxhash)
+check_cxx_source_compiles("#include <xxh_x86dispatch.h>
+int main() { return XXH3_64bits_dispatch(nullptr, 0) == 0; }" KVGATE_XXHASH_DISPATCH)
+unset(CMAKE_REQUIRED_LIBRARIES)
+if(KVGATE_XXHASH_DISPATCH)
+  set_property(TARGET PkgConfig::xxhash APPEND PROPERTY
+               INTERFACE_COMPILE_DEFINITIONS KVGATE_XXHASH_DISPATCH)
+endif()
 # Content codings, for reading only: gateway/upstream/wire/content_decoder.cc.
 pkg_check_modules(libz REQUIRED IMPORTED_TARGET zlib)
 pkg_check_modules(libzstd REQUIRED IMPORTED_TARGET libzstd)

@@ -1,6 +1,9 @@
 #include "gateway/prompt/parse/turn_memo.h"
 
 #include <xxhash.h>
+#ifdef KVGATE_XXHASH_DISPATCH
+#include <xxh_x86dispatch.h>  // the same hashes, with the widest registers that there are
+#endif
 
 #include <algorithm>
 
