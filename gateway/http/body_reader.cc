@@ -90,31 +90,34 @@ Task<BodyReader::Outcome> BodyReader::ReadSized(size_t size, std::string& body,
     outcome.no_room = std::move(error);
   };
   body = proxy::work::TakeBody();
+  body.resize(std::min(body.size(), size));  // the rest is of an earlier body, and is overwritten
   if (size <= kBodyReservedBytes) body.reserve(size + upstream::kScanPadding);
   const size_t here = std::min(size, buffer_.size());
   if (Result<void> fits = lease.GrowTo(here); !fits) {
     refuse(std::move(fits).error());
     co_return outcome;
   }
-  body.assign(static_cast<const char*>(buffer_.data().data()), here);
+  body.replace(0, here, static_cast<const char*>(buffer_.data().data()), here);
   buffer_.consume(here);
   size_t filled = here;
+  size_t end = here;  // of the part that may be filled
   const Clock::time_point began = Clock::now();
   while (filled < size) {
     // Memory is touched as bytes arrive, not as they are announced.
-    if (filled == body.size()) {
-      const size_t next = filled + std::min(size - filled, kBodyPieceBytes);
-      if (Result<void> fits = lease.GrowTo(next); !fits) {
+    if (filled == end) {
+      end = filled + std::min(size - filled, kBodyPieceBytes);
+      if (Result<void> fits = lease.GrowTo(end); !fits) {
         refuse(std::move(fits).error());
         co_return outcome;
       }
       if (filled >= kBodyReservedBytes) body.reserve(size + upstream::kScanPadding);
-      body.resize(next);
+      if (body.size() < end) body.resize(end);
     }
     Expire(began, filled);
-    auto [code, count] = co_await stream_.async_read_some(
-        asio::buffer(body.data() + filled, body.size() - filled), kAwait);
+    auto [code, count] =
+        co_await stream_.async_read_some(asio::buffer(body.data() + filled, end - filled), kAwait);
     if (code) {
+      body.resize(filled);
       outcome.is_gone = true;
       co_return outcome;
     }

@@ -36,7 +36,6 @@ void ReturnBody(std::string&& body) {
   std::string taken = std::move(body);
   const size_t bytes = taken.capacity();
   if (bytes < kBodyBytesMin || bytes > kBodyBytesMax || pool.bytes + bytes > kPoolBytesMax) return;
-  taken.clear();
   pool.bytes += bytes;
   pool.bodies.push_back(std::move(taken));
 }

@@ -7,7 +7,9 @@
 
 namespace kvgate::proxy::work {
 
-// Returns an empty string, with the capacity of a body returned earlier if this thread has one.
+// Returns a body returned earlier, with the bytes that it holds, if this thread has one; else an
+// empty string. The bytes are to be overwritten: clearing them would cost as much as reading
+// others.
 std::string TakeBody();
 // Keeps the body's memory for this thread's next bodies: at most 8 MiB, of bodies up to 4 MiB.
 void ReturnBody(std::string&& body);
