@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 namespace kvgate::ledger {
 namespace {
@@ -185,33 +186,34 @@ void ReplyScanner::BeginValue(char first) {
   state_ = begins ? State::kNumber : State::kBroken;
 }
 
-// Reads a key or a string value. One that is longer than the buffer is no known key.
+// Reads a key or a string value, at least a byte of it. One that is longer than the buffer is no
+// known key.
 const char* ReplyScanner::TextBytes(const char* at, const char* end) {
   const bool keeps = state_ == State::kKey || what_ == What::kModel ||
                      what_ == What::kServiceTier || what_ == What::kType ||
                      what_ == What::kReason || what_ == What::kReasonType;
-  for (; at != end; ++at) {
-    const char c = *at;
-    if (escaped_) {
-      escaped_ = false;
+  while (true) {
+    const char* run = at;
+    if (std::exchange(escaped_, false)) {
       // Some writers escape slashes; other escapes do not occur in names.
-      if (c != '/') cut_ = true;
-    } else if (c == '\\') {
-      escaped_ = true;
-      continue;
-    } else if (c == '"') {
-      if (state_ == State::kKey) {
-        LookUpKey();
-        state_ = State::kColon;
-      } else {
-        EndScalar();
-        state_ = State::kNext;
-      }
-      return at + 1;
+      if (*run != '/') cut_ = true;
+      ++run;
     }
-    if (!keeps) continue;
-    if (scalar_.size == scalar_.bytes.size()) cut_ = true;
-    scalar_.Append(c);
+    while (run != end && *run != '"' && *run != '\\') ++run;
+    const std::string_view bytes(at, static_cast<size_t>(run - at));
+    if (keeps && !scalar_.Append(bytes)) cut_ = true;
+    if (run == end) return end;
+    at = run + 1;
+    if (*run == '"') break;
+    escaped_ = true;
+    if (at == end) return end;
+  }
+  if (state_ == State::kKey) {
+    LookUpKey();
+    state_ = State::kColon;
+  } else {
+    EndScalar();
+    state_ = State::kNext;
   }
   return at;
 }
@@ -298,7 +300,7 @@ void ReplyScanner::EndScalar() {
   const auto keep = [this](auto& out) {
     out.clear();
     if (cut_) return;
-    for (const char c : scalar_.view()) out.Append(c);
+    out.Append(scalar_.view());
   };
   if (text && what_ == What::kModel) keep(facts_.model);
   if (text && what_ == What::kServiceTier) keep(facts_.service_tier);

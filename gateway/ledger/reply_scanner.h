@@ -7,8 +7,10 @@
 // its own field names. Not thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string_view>
 
@@ -25,6 +27,13 @@ struct ShortText {
   void clear() { size = 0; }
   void Append(char c) {
     if (size < N) bytes[size++] = c;
+  }
+  // Returns false if the text is cut.
+  bool Append(std::string_view text) {
+    const size_t taken = std::min(text.size(), N - size);
+    std::memcpy(bytes.data() + size, text.data(), taken);
+    size = static_cast<uint8_t>(size + taken);
+    return taken == text.size();
   }
 };
 
