@@ -377,7 +377,9 @@ Report Optimizer::Finish(const Prepared& prepared, const FinishArgs& args) {
   const bool tools_after_system = state.row != nullptr && state.row->rules.tools_after_system;
   const history::SentSegments& segments = state.branch->request.segments;
   report.attribution = diagnose::Attribute(segments, *args.usage, tools_after_system);
-  report.runs = diagnose::RunsOf(segments, args.usage->input_tokens(), tools_after_system);
+  if (state.provider == kEngine) {
+    report.runs = diagnose::RunsOf(segments, args.usage->input_tokens(), tools_after_system);
+  }
   if (!state.planned) return report;
   const ledger::TokenUsage& usage = *args.usage;
   impl_->planner->Learn(

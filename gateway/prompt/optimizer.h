@@ -71,7 +71,8 @@ struct Prepared {
 // The analysis of a request after its answer has ended.
 struct Report {
   std::optional<diagnose::Attribution> attribution;
-  std::vector<diagnose::SourceRun> runs;  // empty if `attribution` is
+  std::vector<diagnose::SourceRun>
+      runs;  // of the local engine's prompts, if `attribution` is there
   diagnose::PrefixBreak prefix_break;
 };
 

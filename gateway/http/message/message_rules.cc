@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "gateway/proxy/handler/router.h"
 #include "gateway/proxy/request/request_context.h"
@@ -26,9 +27,21 @@ bool IsDigits(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
+// One look at a table for each byte: find_first_of would make a call for each.
+bool IsNotOfAuthority(char c) {
+  static constexpr std::array<bool, 256> kTable = [] {
+    std::array<bool, 256> table{};
+    for (const char no : std::string_view("@/\\?#, \t\"<>")) {
+      table[static_cast<unsigned char>(no)] = true;
+    }
+    return table;
+  }();
+  return kTable[static_cast<unsigned char>(c)];
+}
+
 // Checks the syntax of a host with an optional port; RequestGuard decides if the host is allowed.
 bool IsAuthority(std::string_view text) {
-  if (text.find_first_of("@/\\?#, \t\"<>") != std::string_view::npos) return false;
+  if (std::any_of(text.begin(), text.end(), IsNotOfAuthority)) return false;
   const size_t name_end = text.starts_with('[') ? text.find(']') : text.find(':');
   if (name_end == std::string_view::npos) return !text.starts_with('[');
   std::string_view port = text.substr(name_end + (text.starts_with('[') ? 1 : 0));
@@ -39,8 +52,8 @@ bool IsAuthority(std::string_view text) {
 // True for "/v1/../x", even if the dots or slashes are percent-encoded.
 bool Climbs(std::string_view path) {
   // Most paths have no such characters and need no copy.
-  if (path.find("/.") == std::string_view::npos &&
-      path.find_first_of("%\\") == std::string_view::npos) {
+  if (path.find("/.") == std::string_view::npos && path.find('%') == std::string_view::npos &&
+      path.find('\\') == std::string_view::npos) {
     return false;
   }
   const std::string decoded = PercentDecode(path);
