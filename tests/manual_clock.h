@@ -11,12 +11,14 @@
 
 namespace kvgate::test {
 
-// There is one at a time. It begins at the real time; afterwards the real time goes on.
+// There is one at a time. It begins at the real time, or at one that a run can be repeated from;
+// afterwards the real time goes on.
 class ManualClock {
  public:
-  ManualClock() {
-    steady_ = std::chrono::steady_clock::now();
-    wall_us_ = WallClock::NowUs();
+  ManualClock() : ManualClock(std::chrono::steady_clock::now(), WallClock::NowUs()) {}
+  ManualClock(SteadyClock::time_point steady, int64_t wall_us) {
+    steady_ = steady;
+    wall_us_ = wall_us;
     SteadyClock::SimulateForAll(&steady_);
     WallClock::SimulateForAll(&wall_us_);
   }

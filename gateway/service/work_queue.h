@@ -21,13 +21,14 @@
 #include <thread>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/result.h"
 
 namespace kvgate::service {
 
 class WorkQueue {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = SteadyClock;
   struct Options {
     const char* name = "work";  // in messages and metrics; must live forever
     int threads = 2;

@@ -20,6 +20,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/result.h"
 #include "gateway/upstream/upstream.h"
 #include "gateway/upstream/wire/header_rules.h"
@@ -31,7 +32,7 @@ namespace kvgate::upstream {
 
 class Exchange {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = SteadyClock;
 
   // `upstream` must outlive the exchange. `executor` is the caller's own and runs one handler at a
   // time.

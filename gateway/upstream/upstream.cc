@@ -4,7 +4,6 @@
 #include <openssl/ssl.h>
 
 #include <algorithm>
-#include <boost/asio/connect.hpp>
 #include <boost/asio/execution/context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/read_until.hpp>
@@ -73,7 +72,8 @@ std::string GuessProvider(std::string_view host, Dialect dialect) {
 }
 
 Result<std::unique_ptr<Upstream>> Upstream::Open(const config::UpstreamConfig& config,
-                                                 const wire::Environment& environment) {
+                                                 const wire::Environment& environment,
+                                                 const wire::MakeDialer& make_dialer) {
   std::unique_ptr<Upstream> upstream(new Upstream(config));
   const auto named = [&](Error error) {
     error.detail = fmt::format("upstream '{}': {}", config.name, error.detail);
@@ -103,8 +103,9 @@ Result<std::unique_ptr<Upstream>> Upstream::Open(const config::UpstreamConfig& c
   auto proxy = wire::FindProxy(upstream->url_, environment);
   if (!proxy) return named(proxy.error());
   upstream->proxy_ = std::move(*proxy);
-  upstream->lookup_.emplace(upstream->proxy_ ? upstream->proxy_->host : upstream->url_.host,
-                            upstream->proxy_ ? upstream->proxy_->port : upstream->url_.port);
+  upstream->dialer_ =
+      upstream->proxy_ ? make_dialer({upstream->proxy_->host, upstream->proxy_->port, "its proxy"})
+                       : make_dialer({upstream->url_.host, upstream->url_.port});
   if (auto opened = upstream->OpenTls(); !opened) return named(opened.error());
   return upstream;
 }
@@ -234,30 +235,11 @@ Error Upstream::Failure(std::string_view what, std::string_view why) const {
 }
 
 Task<Result<void>> Upstream::Connect(Channel& channel) {
-  Result<void> done = co_await ConnectTcp(channel);
+  const auto deadline = Clock::now() + std::chrono::milliseconds(config_.connect_timeout_ms);
+  Result<void> done = co_await dialer_->Dial(channel, deadline);
   if (done && proxy_) done = co_await Tunnel(channel);
   if (done && tls_) done = co_await Handshake(channel);
   co_return done;
-}
-
-Task<Result<void>> Upstream::ConnectTcp(Channel& channel) {
-  const auto deadline = Clock::now() + std::chrono::milliseconds(config_.connect_timeout_ms);
-  const Result<wire::NameLookup::Endpoints> endpoints = co_await lookup_->Find(channel, deadline);
-  if (!endpoints) co_return Failure("its host name cannot be resolved", endpoints.error().detail);
-  boost::system::error_code last = asio::error::host_not_found;
-  for (const tcp::endpoint& endpoint : *endpoints) {
-    boost::system::error_code ignored;
-    channel.Close();
-    auto [code] = co_await channel.socket().async_connect(endpoint, kAwait);
-    last = code;
-    if (!code) {
-      channel.socket().set_option(tcp::no_delay(true), ignored);
-      co_return Result<void>();
-    }
-    if (code == asio::error::operation_aborted) break;
-  }
-  co_return Failure(proxy_ ? "its proxy cannot be reached" : "it cannot be reached",
-                    last.message());
 }
 
 // Opens the tunnel with CONNECT. It must not read beyond the proxy's answer, because what follows

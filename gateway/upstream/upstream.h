@@ -16,12 +16,13 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/result.h"
 #include "gateway/config/config.h"
 #include "gateway/upstream/breaker.h"
 #include "gateway/upstream/wire/channel.h"
 #include "gateway/upstream/wire/dialect.h"
-#include "gateway/upstream/wire/name_lookup.h"
+#include "gateway/upstream/wire/dialer.h"
 #include "gateway/upstream/wire/proxy_env.h"
 #include "gateway/upstream/wire/task.h"
 
@@ -33,12 +34,13 @@ std::string GuessProvider(std::string_view host, wire::Dialect dialect);
 
 class Upstream {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = SteadyClock;
 
   // Fails with kInvalidArgument, naming the upstream, for a bad URL, an unset variable or an
   // unusable CA file.
-  static Result<std::unique_ptr<Upstream>> Open(const config::UpstreamConfig& config,
-                                                const wire::Environment& environment);
+  static Result<std::unique_ptr<Upstream>> Open(
+      const config::UpstreamConfig& config, const wire::Environment& environment,
+      const wire::MakeDialer& make_dialer = wire::TcpDialer::Make);
 
   const config::UpstreamConfig& config() const { return config_; }
   const config::Url& url() const { return url_; }
@@ -76,7 +78,6 @@ class Upstream {
                   .pause = std::chrono::seconds(config.breaker_seconds)}) {}
 
   Result<void> OpenTls();
-  wire::Task<Result<void>> ConnectTcp(wire::Channel& channel);
   wire::Task<Result<void>> Tunnel(wire::Channel& channel);
   wire::Task<Result<void>> Handshake(wire::Channel& channel);
   Error Failure(std::string_view what, std::string_view why) const;
@@ -100,7 +101,7 @@ class Upstream {
   std::string api_key_;
   std::string host_;
   std::optional<wire::Proxy> proxy_;
-  std::optional<wire::NameLookup> lookup_;  // for the proxy's host, if any, else the upstream's
+  std::unique_ptr<wire::Dialer> dialer_;  // of the proxy's host, if any, else the upstream's
   std::optional<boost::asio::ssl::context> tls_;
   Breaker breaker_;
   std::atomic<int> in_use_{0};

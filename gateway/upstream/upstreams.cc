@@ -28,10 +28,11 @@ PathKind KindOf(std::string_view path, bool has_anthropic_version) {
 
 Result<std::unique_ptr<Upstreams>> Upstreams::Open(
     const std::vector<config::UpstreamConfig>& configs, const wire::Environment& environment,
-    const Upstreams* previous) {
+    const Upstreams* previous, const wire::MakeDialer& make_dialer) {
   auto upstreams = std::make_unique<Upstreams>();
   for (const config::UpstreamConfig& config : configs) {
-    KVGATE_TRY(std::shared_ptr<Upstream> upstream, Upstream::Open(config, environment));
+    KVGATE_TRY(std::shared_ptr<Upstream> upstream,
+               Upstream::Open(config, environment, make_dialer));
     std::shared_ptr<Upstream> before = previous ? previous->FindShared(config.name) : nullptr;
     const bool same = before && config.ca_file.empty() && before->config() == config &&
                       before->api_key() == upstream->api_key();

@@ -31,9 +31,10 @@ class Upstreams {
  public:
   // Keeps the upstreams of `previous`, which may be null, whose configuration has not changed,
   // except those with a CA file, whose content may have changed.
-  static Result<std::unique_ptr<Upstreams>> Open(const std::vector<config::UpstreamConfig>& configs,
-                                                 const wire::Environment& environment,
-                                                 const Upstreams* previous = nullptr);
+  static Result<std::unique_ptr<Upstreams>> Open(
+      const std::vector<config::UpstreamConfig>& configs, const wire::Environment& environment,
+      const Upstreams* previous = nullptr,
+      const wire::MakeDialer& make_dialer = wire::TcpDialer::Make);
 
   bool empty() const { return upstreams_.empty(); }
   const std::vector<std::shared_ptr<Upstream>>& all() const { return upstreams_; }

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "gateway/proxy/handler/generation.h"
 #include "gateway/proxy/handler/handler.h"
@@ -19,7 +20,7 @@ using request::Response;
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = SteadyClock;
 
 // A list that takes longer is left out, so that the others are not delayed.
 constexpr std::chrono::seconds kListTimeout{5};

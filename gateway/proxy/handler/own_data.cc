@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/clock.h"
 #include "gateway/local/prefix_service.h"
 #include "gateway/protocol/form/errors.h"
 #include "gateway/proxy/handler/generation.h"
@@ -173,7 +174,7 @@ Response Answer(const ServiceCall& call) {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = SteadyClock;
 
 // A request for numbers waits this long for fresh ones of the stores, then uses older ones.
 constexpr std::chrono::milliseconds kNumbersTimeout{1'000};

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "gateway/proxy/handler/handler.h"
 
@@ -27,7 +28,7 @@ Task<bool> AwaitWarm(RequestContext& request, local::WarmJob& job) {
   request::Watcher watcher;
   sink.Watch(&watcher);
   while (!job.Poll() && !sink.is_gone()) {
-    co_await sink.signal().SleepUntil(std::chrono::steady_clock::now() + kLongestSleep);
+    co_await sink.signal().SleepUntil(SteadyClock::now() + kLongestSleep);
   }
   sink.Watch(nullptr);
   co_return !sink.is_gone();
@@ -66,7 +67,7 @@ class WarmHandler final : public Handler {
     }
     // The tokens are charged at once, because a client that leaves early has used them too.
     if (access::GatewayKeys::Key* const key = request.caller().key(); key != nullptr) {
-      key->Spend((*job)->num_tokens(), std::chrono::steady_clock::now());
+      key->Spend((*job)->num_tokens(), SteadyClock::now());
     }
     const bool is_there = co_await AwaitWarm(request, **job);
     if (!is_there) {

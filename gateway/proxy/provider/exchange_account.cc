@@ -1,8 +1,9 @@
 #include "gateway/proxy/provider/exchange_account.h"
 
 #include <boost/asio/post.hpp>
-#include <chrono>
 #include <utility>
+
+#include "base/clock.h"
 
 namespace kvgate::proxy::provider {
 
@@ -44,7 +45,7 @@ void ExchangeAccount::End(const upstream::ExchangeEnd& end) {
 void ExchangeAccount::Close(const upstream::ExchangeEnd& end) {
   const upstream::ExchangeTotals totals = observer_->OnEnd(end);
   if (key_ == nullptr) return;
-  key_->Spend(totals.input_tokens + totals.output_tokens, std::chrono::steady_clock::now());
+  key_->Spend(totals.input_tokens + totals.output_tokens, SteadyClock::now());
 }
 
 }  // namespace kvgate::proxy::provider

@@ -4,6 +4,7 @@
 #include <functional>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "gateway/protocol/form/errors.h"
 #include "gateway/service/output_cap.h"
@@ -16,7 +17,7 @@ using service::Completion;
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = SteadyClock;
 
 // Whoever sleeps looks around this often, although everything that happens wakes it.
 constexpr std::chrono::milliseconds kLongestSleep{200};

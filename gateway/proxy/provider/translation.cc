@@ -1,9 +1,9 @@
 #include "gateway/proxy/provider/translation.h"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
+#include "base/clock.h"
 #include "gateway/ledger/prices.h"
 #include "gateway/translate/error_translator.h"
 
@@ -82,19 +82,17 @@ HeaderFields Translation::added() const {
 
 void Translation::BeginReply(const HeaderFields& fields, const std::string& request_id) {
   const std::string_view type = FindHeader(fields, "content-type");
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
   decoder_ = upstream::wire::ContentDecoder::For(FindHeader(fields, "content-encoding"));
-  reply_ = translate::ReplyTranslator::Make(
-      {.from = DialectOf(sent_endpoint_),
-       .events = type.starts_with("text/event-stream"),
-       .reply = {.dialect = from_,
-                 .request_id = request_id,
-                 .created_unix = std::chrono::duration_cast<std::chrono::seconds>(now).count(),
-                 .model = model_,
-                 .stream = request_.stream,
-                 .include_usage = request_.include_usage,
-                 .response = request_.shape},
-       .tools = request_.tools});
+  reply_ = translate::ReplyTranslator::Make({.from = DialectOf(sent_endpoint_),
+                                             .events = type.starts_with("text/event-stream"),
+                                             .reply = {.dialect = from_,
+                                                       .request_id = request_id,
+                                                       .created_unix = WallClock::NowUnix(),
+                                                       .model = model_,
+                                                       .stream = request_.stream,
+                                                       .include_usage = request_.include_usage,
+                                                       .response = request_.shape},
+                                             .tools = request_.tools});
 }
 
 void Translation::Feed(std::string_view bytes, std::string& out) {

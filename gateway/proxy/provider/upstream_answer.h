@@ -2,11 +2,11 @@
 // it and sent, and what comes back is passed on as it is or translated.
 #pragma once
 
-#include <chrono>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "base/clock.h"
 #include "gateway/proxy/provider/answer.h"
 #include "gateway/proxy/provider/forwarded_body.h"
 #include "gateway/proxy/provider/outgoing_request.h"
@@ -34,7 +34,7 @@ class UpstreamAnswer final : public Answer, private request::Watcher {
   void End(Fate fate) override;
 
  private:
-  using Clock = std::chrono::steady_clock;
+  using Clock = SteadyClock;
   void OnTick(Clock::time_point now) override;
   void OnGone() override;
   void OnEnd() override { OnGone(); }

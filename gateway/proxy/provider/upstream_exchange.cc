@@ -19,11 +19,12 @@ void UpstreamExchange::Open(upstream::Upstream* upstream, std::string_view model
   if (log == nullptr) return;
   const request::RequestHead& head = request_.head();
   const request::Caller& caller = request_.caller();
-  const auto since_head = std::chrono::duration_cast<std::chrono::system_clock::duration>(
-      Clock::now() - head.received_at);
+  const auto since_head =
+      std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - head.received_at);
+  const std::chrono::microseconds now(WallClock::NowUs());
   auto observer = log->Begin(
       {.request_id = head.request_id,
-       .received_at = std::chrono::system_clock::now() - since_head,
+       .received_at = std::chrono::system_clock::time_point(now - since_head),
        .upstream = upstream == nullptr ? "" : std::string_view(upstream->name()),
        .provider = upstream == nullptr ? "" : std::string_view(upstream->provider()),
        .dialect = request_.kind().dialect,

@@ -2,13 +2,13 @@
 // How the answer is passed on is another's business: forwarded_body.h, translated_body.h.
 #pragma once
 
-#include <chrono>
 #include <deque>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "base/clock.h"
 #include "base/result.h"
 #include "gateway/proxy/provider/exchange_account.h"
 #include "gateway/proxy/provider/outgoing_request.h"
@@ -21,7 +21,7 @@ namespace kvgate::proxy::provider {
 
 class UpstreamExchange {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = SteadyClock;
   explicit UpstreamExchange(request::RequestContext& request) : request_(request) {}
 
   request::RequestContext& request() const { return request_; }

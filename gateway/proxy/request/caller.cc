@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
+#include "base/clock.h"
 #include "gateway/local/prefix_service.h"
 #include "gateway/service/prompts.h"
 
@@ -110,7 +110,7 @@ Result<void> Caller::Admit(std::string_view model, bool is_unknown,
                       .model_unknown = is_unknown,
                       .dollars_today = spending.dollars_today,
                       .dollars_month = spending.dollars_this_month,
-                      .now = std::chrono::steady_clock::now()});
+                      .now = SteadyClock::now()});
 }
 
 std::function<bool(std::string_view)> Caller::ModelFilter() const {

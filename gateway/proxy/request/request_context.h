@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/clock.h"
 #include "base/result.h"
 #include "gateway/access/access.h"
 #include "gateway/proxy/request/caller.h"
@@ -39,7 +40,7 @@ struct RequestHead {
 
 class RequestContext {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = SteadyClock;
   // The environment and the sink must outlive it.
   RequestContext(Environment& environment, ResponseSink& sink, RequestHead head,
                  std::shared_ptr<const Targets> targets);

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "gateway/config/config.h"
+#include "gateway/upstream/wire/dialer.h"
 
 namespace kvgate::proxy::request {
 
@@ -12,6 +13,8 @@ struct TargetOptions {
   std::vector<config::RouteConfig> routes = {};
   std::vector<config::KeyConfig> keys = {};  // empty: everyone is let in
   config::MetricsConfig metrics = {};        // a key that may also read /metrics
+  // How upstreams are connected to; a simulation has a network of its own.
+  upstream::wire::MakeDialer make_dialer = upstream::wire::TcpDialer::Make;
 };
 
 }  // namespace kvgate::proxy::request

@@ -13,7 +13,7 @@ Result<std::shared_ptr<const Targets>> Targets::Open(const TargetOptions& option
   auto targets = std::make_shared<Targets>();
   KVGATE_TRY(targets->upstreams,
              upstream::Upstreams::Open(options.upstreams, upstream::wire::ProcessEnvironment,
-                                       before(&Targets::upstreams)));
+                                       before(&Targets::upstreams), options.make_dialer));
   KVGATE_TRY(targets->keys,
              access::GatewayKeys::Open(options.keys, upstream::wire::ProcessEnvironment,
                                        before(&Targets::keys), options.metrics));

@@ -5,22 +5,22 @@
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
-#include <chrono>
 #include <functional>
 #include <memory>
 
+#include "base/clock.h"
 #include "gateway/upstream/wire/task.h"
+#include "gateway/upstream/wire/timer.h"
 
 namespace kvgate::proxy::work {
 
 class WakeSignal {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = SteadyClock;
   using Executor = boost::asio::any_io_executor;
   // `executor` runs one handler at a time.
   explicit WakeSignal(const Executor& executor)
-      : timer_(std::make_shared<boost::asio::steady_timer>(executor)) {}
+      : timer_(std::make_shared<upstream::wire::Timer>(executor)) {}
 
   // Ends the current sleep. On the executor only.
   void Wake() { timer_->cancel(); }
@@ -46,7 +46,7 @@ class WakeSignal {
   }
 
  private:
-  const std::shared_ptr<boost::asio::steady_timer> timer_;
+  const std::shared_ptr<upstream::wire::Timer> timer_;
 };
 
 }  // namespace kvgate::proxy::work

@@ -19,7 +19,7 @@ namespace kvgate::proxy::work {
 namespace {
 
 namespace asio = boost::asio;
-using Clock = std::chrono::steady_clock;
+using Clock = SteadyClock;
 
 // A disk that has hung for a timeout is likely to hang for some seconds more.
 constexpr int kDiskRetrySeconds = 5;

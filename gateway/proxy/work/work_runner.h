@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/result.h"
 #include "gateway/proxy/work/wake_signal.h"
 #include "gateway/service/work_pools.h"
@@ -27,7 +28,7 @@ inline constexpr size_t kLargeBodyBytes = size_t{1} << 20;
 
 class WorkRunner {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = SteadyClock;
   struct Args {
     service::WorkPools& pools;
     WakeSignal& signal;

@@ -6,10 +6,10 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl/context.hpp>
 #include <boost/asio/ssl/stream.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <optional>
 #include <utility>
 
+#include "gateway/upstream/wire/timer.h"
 #include "gateway/upstream/wire/write_all.h"
 
 namespace kvgate::upstream::wire {
@@ -26,7 +26,7 @@ class Channel {
   executor_type get_executor() { return socket_.get_executor(); }
   Socket& socket() { return socket_; }
   // For waits on something other than the socket; Close ends them too.
-  boost::asio::steady_timer& pause() { return pause_; }
+  Timer& pause() { return pause_; }
 
   // From now on bytes go through TLS; the caller performs the handshake.
   boost::asio::ssl::stream<Socket&>& StartTls(boost::asio::ssl::context& context) {
@@ -67,7 +67,7 @@ class Channel {
 
  private:
   Socket socket_;
-  boost::asio::steady_timer pause_;
+  Timer pause_;
   std::optional<boost::asio::ssl::stream<Socket&>> tls_;
 };
 

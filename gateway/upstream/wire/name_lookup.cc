@@ -27,7 +27,7 @@ Error Failed(ErrorCode code, std::string detail) {
 // there.
 struct NameLookup::Waiting {
   Channel::executor_type executor;
-  asio::steady_timer* pause = nullptr;  // null: nobody waits any more
+  Timer* pause = nullptr;  // null: nobody waits any more
   std::optional<Result<Endpoints>> result;
 };
 

@@ -7,13 +7,13 @@
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/ip/tcp.hpp>
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/result.h"
 #include "gateway/upstream/wire/channel.h"
 #include "gateway/upstream/wire/task.h"
@@ -22,7 +22,7 @@ namespace kvgate::upstream::wire {
 
 class NameLookup {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = SteadyClock;
   using Endpoints = std::vector<boost::asio::ip::tcp::endpoint>;
   using Resolve = std::function<Result<Endpoints>(const std::string& host, uint16_t port)>;
 
